@@ -123,3 +123,87 @@ func (l bareLoop) applyRange(ctx context.Context, tx pgx.Tx, first, last string)
 	}
 	return nil
 }
+
+const (
+	createDocuments = `CREATE TABLE rebuilt (
+			campaign_id text COLLATE "C" NOT NULL,
+			key         text COLLATE "C" NOT NULL,
+			doc         jsonb NOT NULL,
+			PRIMARY KEY (campaign_id, key)
+		)`
+	countDocuments = `SELECT coalesce(sum((doc ->> 'events')::bigint), 0)::bigint FROM rebuilt`
+
+	readWhole = `SELECT campaign_id, payload FROM tidemark.journal
+		WHERE campaign_id BETWEEN $1 AND $2 AND event_type = $3 ORDER BY campaign_id, seq`
+
+	bareFoldEvents = 20_000 // in a transaction, as a rebuild takes them
+)
+
+// bareFold is a rebuild as one would write it by hand, with the world at rest: each connection takes the next range of
+// campaigns, reads what the fold needs of their events, folds it in memory, copies the documents into an empty table,
+// and commits. It keeps no registry, no notes and no checkpoints, handles no failure, and exchanges no tables.
+func (l bareLoop) fold(ctx context.Context, db *harness.Database) (float64, error) {
+	pool, err := db.Pool(ctx, l.grouping.Connections)
+	if err != nil {
+		return 0, err
+	}
+	defer pool.Close()
+	start := time.Now()
+	if _, err := pool.Exec(ctx, createDocuments); err != nil {
+		return 0, fmt.Errorf("create the read model: %w", err)
+	}
+	step := max(1, bareFoldEvents/l.workload.Events)
+	group, groupCtx := errgroup.WithContext(ctx)
+	group.SetLimit(l.grouping.Connections)
+	for first := 0; first < l.workload.Campaigns; first += step {
+		group.Go(func() error {
+			last := min(first+step, l.workload.Campaigns) - 1
+			return pgx.BeginFunc(groupCtx, pool, func(tx pgx.Tx) error {
+				return foldRange(groupCtx, tx, harness.CampaignID(first), harness.CampaignID(last))
+			})
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return 0, fmt.Errorf("bare fold: %w", err)
+	}
+	rate := float64(l.workload.Total()) / time.Since(start).Seconds()
+	return rate, harness.ExpectCount(ctx, pool, countDocuments, l.workload.Total())
+}
+
+func foldRange(ctx context.Context, tx pgx.Tx, first, last string) error {
+	rows, err := tx.Query(ctx, readWhole, first, last, harness.EventType)
+	if err != nil {
+		return fmt.Errorf("read events: %w", err)
+	}
+	type place struct{ campaign, character string }
+	documents, order := map[place]*harness.Character{}, []place{}
+	var campaign string
+	var payload []byte
+	_, err = pgx.ForEachRow(rows, []any{&campaign, &payload}, func() error {
+		var damage harness.DamageTaken
+		if err := json.Unmarshal(payload, &damage); err != nil {
+			return fmt.Errorf("decode an event of %s: %w", campaign, err)
+		}
+		at := place{campaign, damage.CharacterID}
+		c := documents[at]
+		if c == nil {
+			c = new(harness.Character)
+			documents[at], order = c, append(order, at)
+		}
+		c.Damage += damage.Damage
+		c.Events++
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("read events: %w", err)
+	}
+	_, err = tx.CopyFrom(ctx, pgx.Identifier{"rebuilt"}, []string{"campaign_id", "key", "doc"},
+		pgx.CopyFromSlice(len(order), func(i int) ([]any, error) {
+			doc, err := json.Marshal(documents[order[i]])
+			return []any{order[i].campaign, order[i].character, doc}, err
+		}))
+	if err != nil {
+		return fmt.Errorf("copy the documents: %w", err)
+	}
+	return nil
+}

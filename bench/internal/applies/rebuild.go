@@ -17,8 +17,12 @@ import (
 const (
 	// rebuildShare is what is given away to a rebuild beside live work.
 	rebuildShare = 0.5
-	// rebuildFaster is how much faster than live work a rebuild is to be: it has no queue and no leases to serve.
-	rebuildFaster = 3
+	// rebuildFasterSparse is how much faster than live work a rebuild of few events a campaign is to be: it has no queue
+	// and no leases to serve. Of many events a campaign live work has next to none of these either, and a rebuild is held
+	// against a fold without anything around it.
+	rebuildFasterSparse = 3
+	rebuildFasterDense  = 1
+	rebuildToBareFold   = 0.6
 
 	countRebuilt = `SELECT count(*) FROM tidemark.failure_log WHERE act = 'rebuilt'`
 )
@@ -113,45 +117,65 @@ func (w rebuilding) beside(rebuild bool) func(context.Context, *harness.Database
 }
 
 func MeasureRebuild(ctx context.Context, b *harness.Bench) ([]harness.Figure, error) {
-	return measureRebuildOf(ctx, b, "sparse", backlog{
+	figures, _, err := measureRebuildOf(ctx, b, "sparse", rebuildFasterSparse, backlog{
 		kind: harness.DocumentFold(), workload: sparse(b), grouping: sparseGroups(),
 	})
+	return figures, err
 }
 
 func MeasureRebuildDense(ctx context.Context, b *harness.Bench) ([]harness.Figure, error) {
-	return measureRebuildOf(ctx, b, "dense", backlog{
+	w := backlog{
 		kind:     harness.DocumentFold(),
 		workload: harness.Workload{Campaigns: b.Scaled(3000), Events: 100}, grouping: denseGroups(),
-	})
-}
-
-func measureRebuildOf(ctx context.Context, b *harness.Bench, name string, w backlog) ([]harness.Figure, error) {
-	waiting, err := b.Filled(ctx, w.workload)
+	}
+	bare := bareLoop{workload: w.workload, grouping: w.grouping}
+	figures, samples, err := measureRebuildOf(ctx, b, "dense", rebuildFasterDense, w,
+		func(applied *harness.Database) harness.Side { return b.On(applied, "dense, bare fold", bare.fold) })
 	if err != nil {
 		return nil, err
+	}
+	return append(figures, harness.AtLeast(rebuildToBareFold, harness.Figure{
+		Name: "rebuild_dense_bare", Value: samples[1].Median(), Unit: "events/s", Ratio: samples[1].Over(samples[4]),
+		To: "a loop that reads, folds and copies the same events, with nothing around it",
+	})), nil
+}
+
+// measureRebuildOf measures a rebuild against live work, and whatever else is to be run with them.
+func measureRebuildOf(
+	ctx context.Context, b *harness.Bench, name string, faster float64, w backlog,
+	more ...func(applied *harness.Database) harness.Side,
+) ([]harness.Figure, []harness.Samples, error) {
+	waiting, err := b.Filled(ctx, w.workload)
+	if err != nil {
+		return nil, nil, err
 	}
 	defer waiting.Drop(context.WithoutCancel(ctx))
 	applied, err := b.Filled(ctx, w.workload)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer applied.Drop(context.WithoutCancel(ctx))
 	if _, err := w.run(ctx, applied); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if err := applied.Settle(ctx); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	r := rebuilding{w}
-	samples, err := b.Interleave(ctx, "events/s",
+	sides := []harness.Side{
 		b.On(waiting, name+", live", w.run), b.On(applied, name+", rebuilt", r.run),
-		b.On(applied, name+", live alone", r.beside(false)), b.On(applied, name+", live beside a rebuild", r.beside(true)))
+		b.On(applied, name+", live alone", r.beside(false)), b.On(applied, name+", live beside a rebuild", r.beside(true)),
+	}
+	for _, side := range more {
+		sides = append(sides, side(applied))
+	}
+	samples, err := b.Interleave(ctx, "events/s", sides...)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	size := fmt.Sprintf("%d × %d events", w.workload.Campaigns, w.workload.Events)
 	return []harness.Figure{
-		harness.AtLeast(rebuildFaster, harness.Figure{
+		harness.AtLeast(faster, harness.Figure{
 			Name: "rebuild_" + name, Value: samples[1].Median(), Unit: "events/s",
 			Ratio: samples[1].Over(samples[0]), To: "the same documents live, " + size,
 		}),
@@ -159,5 +183,5 @@ func measureRebuildOf(ctx context.Context, b *harness.Bench, name string, w back
 			Name: "rebuild_beside_" + name, Value: samples[3].Median(), Unit: "events/s", Ratio: samples[3].Over(samples[2]),
 			To: fmt.Sprintf("live work alone, a share of %v given away, %s", rebuildShare, size),
 		}),
-	}, nil
+	}, samples, nil
 }

@@ -93,6 +93,17 @@ func (s Samples) Quantile(q float64) float64 {
 	return sorted[below] + (place-float64(below))*(sorted[above]-sorted[below])
 }
 
+// Best is the highest value of each round.
+func Best(sides ...Samples) Samples {
+	best := slices.Clone(sides[0])
+	for _, side := range sides[1:] {
+		for i := range best {
+			best[i] = max(best[i], side[i])
+		}
+	}
+	return best
+}
+
 // Over is the median of the ratios of s to other, round by round: what disturbs a whole round cancels out.
 func (s Samples) Over(other Samples) float64 {
 	ratios := make(Samples, len(s))

@@ -121,6 +121,8 @@ func MeasureBrokers(ctx context.Context, b *harness.Bench) ([]harness.Figure, er
 	}
 	defer template.Drop(context.WithoutCancel(ctx))
 	var figures []harness.Figure
+	// A broker that costs next to nothing, as kfake does, leaves the client alone with nothing to wait for, where all that
+	// publishes a journal has to read it first: the relay is held against plain loops that do.
 	for _, broker := range []struct {
 		name, about string
 		start       func(ctx context.Context) (broker, error)
@@ -133,7 +135,6 @@ func MeasureBrokers(ctx context.Context, b *harness.Bench) ([]harness.Figure, er
 			b.On(template, "relay to "+broker.about, relayed(w.Total(), broker.start)),
 			b.On(template, "its client alone", alone(broker.start)),
 		}
-		// What there is no figure for says how near to the client anything comes that has to read the events first.
 		for _, plain := range broker.plain {
 			plain.start = broker.start
 			sides = append(sides, b.On(template, plain.String(), plain.run))
@@ -142,9 +143,13 @@ func MeasureBrokers(ctx context.Context, b *harness.Bench) ([]harness.Figure, er
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("publish to %s", broker.about), err)
 		}
+		to, against := samples[1], "the client alone"
+		if len(broker.plain) > 0 {
+			to, against = harness.Best(samples[2:]...), "the quickest loop that reads the journal and sends, without a relay,"
+		}
 		figures = append(figures, harness.AtLeast(0.7, harness.Figure{
-			Name: broker.name, Value: samples[0].Median(), Unit: "events/s", Ratio: samples[0].Over(samples[1]),
-			To: fmt.Sprintf("the client alone publishing the same %d messages to %s, %d batches of %d at once", w.Total(),
+			Name: broker.name, Value: samples[0].Median(), Unit: "events/s", Ratio: samples[0].Over(to),
+			To: fmt.Sprintf("%s publishing the same %d messages to %s, %d batches of %d at once", against, w.Total(),
 				broker.about, brokerConcurrency, brokerBatch),
 		}))
 	}
