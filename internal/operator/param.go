@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/tidemark-go/tidemark/internal/admin"
+	"github.com/tidemark-go/tidemark/internal/projector/failure"
+	"github.com/tidemark-go/tidemark/internal/store/deferred"
 )
 
 // Param is what an act or a view is told. It is a field of the input's struct, with these tags:
@@ -29,6 +31,8 @@ import (
 //	form     "-": pages do not ask for it
 //	offers   "lasting": a form offers some lengths of time, an hour first
 //	required "true": it must be given
+//	among    like choices, for words that are listed elsewhere: see among
+//	page     of a view: "limit" has the size of a page, "after" the place where one begins
 type Param struct {
 	Name     string
 	Arg      string // "": it is a flag
@@ -44,6 +48,7 @@ type Param struct {
 	Type     Type
 
 	index []int // of the field
+	page  string
 }
 
 // Type is what the texts of a parameter mean.
@@ -58,6 +63,7 @@ const (
 	Duration Type = "duration" // such as 90s, 2h30m or 7d
 	Time     Type = "time"     // RFC 3339
 	Several  Type = "strings"
+	Cursor   Type = "cursor" // a place in a list
 )
 
 // Texts answers what was given for a parameter, and whether something was.
@@ -87,6 +93,14 @@ func params(in reflect.Type) (found []Param) {
 			Choices: words(tag.Get("choices")), Offers: offers(tag.Get("offers")),
 			NoForm: tag.Get("form") == "-", Required: tag.Get("required") != "" || tag.Get("arg") != "",
 			Min: number(tag.Get("min"), 0), Max: number(tag.Get("max"), math.MaxInt64), Type: typeOf(f.Type), index: f.Index,
+			page: tag.Get("page"),
+		}
+		if words := among(tag.Get("among")); words != nil {
+			p.Choices = words
+			p.Help += ": " + strings.Join(words, ", ")
+			if p.Type == Several {
+				p.Help += "; may be given several times"
+			}
 		}
 		found = append(found, p)
 	}
@@ -123,6 +137,26 @@ func offers(kind string) []string {
 	return []string{
 		"1h=1 hour", "15m=15 minutes", "4h=4 hours", "24h=a day", "168h=a week", "=never: until it is resumed",
 	}
+}
+
+// among are the words of a parameter that another package lists.
+func among(what string) []string {
+	switch what {
+	case "failed statuses":
+		return texts(deferred.Statuses())
+	case "failed acts":
+		return deferred.Acts()
+	case "failure classes":
+		return texts(failure.Classes())
+	}
+	return nil
+}
+
+func texts[T ~string](words []T) (found []string) {
+	for _, word := range words {
+		found = append(found, string(word))
+	}
+	return found
 }
 
 func words(text string) []string {
@@ -164,6 +198,8 @@ func typeOf(t reflect.Type) Type {
 		return Switch
 	case reflect.Slice:
 		return Several
+	case reflect.Struct:
+		return Cursor
 	}
 	panic(fmt.Sprintf("a parameter is a %v", t))
 }
@@ -214,7 +250,10 @@ func (p Param) set(field reflect.Value, values []string) error {
 			}
 		}
 		if p.Type == Several {
-			field.Set(reflect.ValueOf(values).Convert(field.Type()))
+			field.Set(reflect.MakeSlice(field.Type(), len(values), len(values)))
+			for i, value := range values {
+				field.Index(i).SetString(value)
+			}
 			return nil
 		}
 		field.SetString(text)
@@ -242,6 +281,8 @@ func (p Param) set(field reflect.Value, values []string) error {
 			return p.refuse(text, err.Error())
 		}
 		field.SetInt(int64(d))
+	case Cursor:
+		return p.setCursor(field, text)
 	case Time:
 		at, err := time.Parse(time.RFC3339Nano, text)
 		if err != nil {

@@ -56,7 +56,7 @@ func New(cfg Config) (*API, error) {
 
 // Routes answers all calls.
 func (a *API) Routes() []Route {
-	return slices.Concat(a.statusRoutes(), a.deferredRoutes(), a.campaignRoutes(), a.eventRoutes(), a.projectionRoutes(),
+	return slices.Concat(a.statusRoutes(), a.viewRoutes(), a.campaignRoutes(), a.eventRoutes(), a.projectionRoutes(),
 		a.publisherRoutes(), a.operationRoutes(), a.actRoutes())
 }
 

@@ -112,3 +112,13 @@ func (b *begun) Write(p []byte) (int, error) {
 	}
 	return b.to.Write(p)
 }
+
+// event is an event as its reader may see it: without payload, metadata and tags for roles that see no payloads.
+func (a *API) event(r *http.Request, e journal.Event) journal.Event {
+	id := auth.From(r.Context())
+	e.Payload, e.Metadata = a.cfg.Payloads.Show(id, e.Payload), a.cfg.Payloads.Show(id, e.Metadata)
+	if !a.cfg.Payloads.Sees(id) {
+		e.Tags = nil // they have values as payloads do
+	}
+	return e
+}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -14,19 +15,23 @@ import (
 
 var update = flag.Bool("update", false, "write openapi.yaml anew") //nolint:gochecknoglobals // a flag
 
-// begins is the line of openapi.yaml behind which the acts stand, up to the components.
-const begins = "  # The calls below are made from the list of acts: go test ./internal/surface/api -update\n"
+// begins is the line of openapi.yaml behind which views and acts stand, up to the components.
+const begins = "  # The calls below are made from the lists of views and acts: go test ./internal/surface/api -update\n"
 
-// TestTheDescriptionHasTheActs compares the part of openapi.yaml that is made from [operator.Acts].
+// TestTheDescriptionHasTheActs compares the part of openapi.yaml that is made from [operator.Views] and
+// [operator.Acts].
 func TestTheDescriptionHasTheActs(t *testing.T) {
 	t.Parallel()
 	head, rest, ok := strings.Cut(string(description), begins)
 	_, tail, ends := strings.Cut(rest, "components:\n")
 	if !ok || !ends {
-		t.Fatal("openapi.yaml has no place for the acts")
+		t.Fatal("openapi.yaml has no place for views and acts")
 	}
 	var b strings.Builder
 	b.WriteString(head + begins)
+	for _, view := range operator.Views() {
+		describeView(&b, view)
+	}
 	for _, act := range operator.Acts() {
 		describe(&b, act)
 	}
@@ -35,7 +40,7 @@ func TestTheDescriptionHasTheActs(t *testing.T) {
 		return
 	}
 	if !*update {
-		t.Fatal("openapi.yaml does not say what the acts take: go test ./internal/surface/api -update")
+		t.Fatal("openapi.yaml does not say what views and acts take: go test ./internal/surface/api -update")
 	}
 	if err := os.WriteFile("openapi.yaml", []byte(b.String()), 0o600); err != nil {
 		t.Fatal(err)
@@ -44,16 +49,7 @@ func TestTheDescriptionHasTheActs(t *testing.T) {
 
 // describe writes the call of an act.
 func describe(b *strings.Builder, act *operator.Act) {
-	line := func(depth int, format string, args ...any) {
-		b.WriteString(strings.Repeat("  ", depth) + fmt.Sprintf(format, args...) + "\n")
-	}
-	line(1, "/api/v1%s:", act.Path)
-	if names := regexp.MustCompile(`\{(\w+)\}`).FindAllStringSubmatch(act.Path, -1); names != nil {
-		line(2, "parameters:")
-		for _, m := range names {
-			line(3, "- {name: %s, in: path, required: true, schema: %s}", m[1], schemaOf(paramNamed(act, m[1])))
-		}
-	}
+	line := describePath(b, act.Path, act.Params)
 	line(2, "post:")
 	line(3, "operationId: %s", act.Name)
 	line(3, "summary: %s", quoted(act.Short))
@@ -101,24 +97,84 @@ func describe(b *strings.Builder, act *operator.Act) {
 	line(4, "default: {$ref: '#/components/responses/Problem'}")
 }
 
-func paramNamed(act *operator.Act, name string) operator.Param {
-	for _, p := range act.Params {
-		if p.Name == name {
-			return p
+// describePath begins the description of a call, and answers how to go on with lines of it.
+func describePath(
+	b *strings.Builder, path string, params []operator.Param,
+) (line func(depth int, format string, args ...any)) {
+	line = func(depth int, format string, args ...any) {
+		b.WriteString(strings.Repeat("  ", depth) + fmt.Sprintf(format, args...) + "\n")
+	}
+	line(1, "/api/v1%s:", path)
+	if names := regexp.MustCompile(`\{(\w+)\}`).FindAllStringSubmatch(path, -1); names != nil {
+		line(2, "parameters:")
+		for _, m := range names {
+			i := slices.IndexFunc(params, func(p operator.Param) bool { return p.Name == m[1] })
+			line(3, "- {name: %s, in: path, required: true, schema: %s}", m[1], schemaOf(params[i]))
 		}
 	}
-	panic(act.Name + " takes no " + name)
+	return line
+}
+
+// describeView writes the call of a view.
+func describeView(b *strings.Builder, view *operator.View) {
+	line := describePath(b, view.Path, view.Query)
+	line(2, "get:")
+	line(3, "operationId: %s", view.Name)
+	line(3, "summary: %s", quoted(view.Short))
+	if view.Long != "" {
+		line(3, "description: %s", quoted(strings.ReplaceAll(view.Long, "\n", " ")))
+	}
+	line(3, "x-role: %s", view.Role)
+	if params := asked(view); len(params) > 0 {
+		line(3, "parameters:")
+		for _, p := range params {
+			line(4, "- {name: %s, in: query, %sschema: %s}", p.Name, map[bool]string{true: "required: true, "}[p.Required],
+				schemaOf(p))
+		}
+	}
+	item := "{type: string}"
+	if view.Schema != "" {
+		item = "{$ref: '#/components/schemas/" + view.Schema + "'}"
+	}
+	line(3, "responses:")
+	line(4, "'200':")
+	line(5, "description: It.")
+	line(5, "headers: {ETag: {schema: {type: string}}}")
+	line(5, "content:")
+	line(6, "application/json:")
+	line(7, "schema:")
+	line(8, "type: object")
+	line(8, "additionalProperties: false")
+	if view.List {
+		line(8, "required: [version, items, next]")
+		line(8, "properties:")
+		line(9, "version: {const: 1}")
+		line(9, "items: {type: array, items: %s}", item)
+		line(9, "next: {type: [string, 'null']}")
+	} else {
+		line(8, "required: [version, item]")
+		line(8, "properties:")
+		line(9, "version: {const: 1}")
+		line(9, "item: %s", item)
+	}
+	line(4, "'304': {description: What If-None-Match names is still so.}")
+	line(4, "default: {$ref: '#/components/responses/Problem'}")
 }
 
 // schemaOf answers the schema of a parameter, in one line.
 func schemaOf(p operator.Param) string {
 	parts := []string{"type: " + map[operator.Type]string{
 		operator.Text: "string", operator.Number: "integer", operator.Share: "number", operator.Switch: "boolean",
-		operator.Duration: "string", operator.Time: "string", operator.Several: "array",
+		operator.Duration: "string", operator.Time: "string", operator.Several: "array", operator.Cursor: "string",
 	}[p.Type]}
+	choices := ""
+	if len(p.Choices) > 0 {
+		choices = ", enum: [" + strings.Join(p.Choices, ", ") + "]"
+	}
 	switch p.Type {
 	case operator.Several:
-		parts = append(parts, "items: {type: string}")
+		parts = append(parts, "items: {type: string"+choices+"}")
+		choices = ""
 	case operator.Time:
 		parts = append(parts, "format: date-time")
 	case operator.Number:
@@ -127,9 +183,7 @@ func schemaOf(p operator.Param) string {
 			parts = append(parts, "maximum: "+strconv.FormatInt(p.Max, 10))
 		}
 	}
-	if len(p.Choices) > 0 {
-		parts = append(parts, "enum: ["+strings.Join(p.Choices, ", ")+"]")
-	}
+	parts[len(parts)-1] += choices
 	if p.Default != "" && p.Type != operator.Number {
 		parts = append(parts, "default: "+quoted(p.Default))
 	} else if p.Default != "" {

@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/tidemark-go/tidemark/internal/surface/problem"
 )
@@ -120,18 +119,6 @@ func (q *query) neededNumber(name string, least int64, detail, remedy string) in
 
 // limit is the size of a page.
 func (q *query) limit() int { return int(q.number("limit", pageSize, 1, pageMost)) }
-
-func (q *query) duration(name string) time.Duration {
-	text := q.text(name)
-	if text == "" {
-		return 0
-	}
-	d, err := time.ParseDuration(text)
-	if err != nil || d < 0 {
-		q.refuse(name, text, "", "the parameter is no length of time", "write it like 90s, 15m or 2h")
-	}
-	return d
-}
 
 // after reads a cursor, as next of the page before has it, into place, and says whether there was one.
 func (q *query) after(place any) bool {

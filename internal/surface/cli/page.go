@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -52,6 +54,16 @@ func (p *Page) Text(text string) {
 	for line := range strings.Lines(text) {
 		p.print(visible(strings.ReplaceAll(strings.TrimRight(line, "\r\n"), "\t", "    ")) + "\n")
 	}
+}
+
+// JSON writes a value, indented.
+func (p *Page) JSON(value json.RawMessage) {
+	var b bytes.Buffer
+	if err := json.Indent(&b, value, "", "  "); err != nil {
+		b.Reset()
+		b.Write(value)
+	}
+	p.Text(b.String())
 }
 
 // Table writes a table.

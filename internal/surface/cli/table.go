@@ -42,6 +42,48 @@ func Number(n int64, tone Tone) Cell {
 	return Cell{Text: strconv.FormatInt(n, 10), Right: true, Tone: tone}
 }
 
+// Toned makes a cell of words with a tone.
+func Toned(s string, tone Tone) Cell { return Cell{Text: s, Tone: tone} }
+
+// NumberOrDash makes a cell of a number, or a dash for none.
+func NumberOrDash(n int64) Cell {
+	if n == 0 {
+		return NumberText("-")
+	}
+	return Number(n, Plain)
+}
+
+// NumberText makes a cell of what stands in a column of numbers; a dash is faint.
+func NumberText(s string) Cell { return Cell{Text: s, Right: true, Tone: OrDash(s).Tone} }
+
+// OrDash makes a cell of words, or a dash for none.
+func OrDash(s string) Cell {
+	if s == "" || s == "-" {
+		return Cell{Text: "-", Tone: Faint}
+	}
+	return Text(s)
+}
+
+// About makes a cell of a count, with a ~ before it if it is an estimate.
+func About(n int64, estimated bool, tone Tone) Cell {
+	cell := Number(n, tone)
+	if estimated && n > 0 {
+		cell.Text = "~" + cell.Text
+	}
+	return cell
+}
+
+// When makes a cell of a time, or a dash for none.
+func When(at time.Time) Cell { return OrDash(Stamp(&at)) }
+
+// Stamp writes a time, or a dash for none.
+func Stamp(at *time.Time) string {
+	if at == nil || at.IsZero() {
+		return "-"
+	}
+	return at.UTC().Format(time.RFC3339)
+}
+
 const (
 	columnGap = "  "
 	maxCell   = 60 // characters of a cell on a terminal; elsewhere nothing is cut

@@ -31,13 +31,9 @@ func newActAnd(env *cli.Env, name string, flags func(*pflag.FlagSet), after afte
 	}
 	c := &actCommand{env: env, act: act, given: params{}, after: after}
 	command := &cobra.Command{
-		Use: c.use(), Short: act.Short, Long: act.Long, Args: takes(act.Params), RunE: c.run,
-		ValidArgsFunction: completeArgs(env, act.Params),
+		Use: use(act.Command, act.Params), Short: act.Short, Long: act.Long, Example: examples(act.Examples),
+		Args: takes(act.Params), RunE: c.run, ValidArgsFunction: completeArgs(env, act.Params),
 	}
-	for _, line := range act.Examples {
-		command.Example += "  " + programName + " " + line + "\n"
-	}
-	command.Example = strings.TrimSuffix(command.Example, "\n")
 	c.given.bind(env, command, act.Params)
 	all := command.Flags()
 	c.by.BindOne(all)
@@ -65,18 +61,6 @@ type actCommand struct {
 	by     cli.Act
 	asJSON bool
 	after  afterAct // nil: what the act says is told
-}
-
-// use is the verb with the placeholders of the arguments.
-func (c *actCommand) use() string {
-	words := strings.Fields(c.act.Command)
-	use := words[len(words)-1:]
-	for _, p := range c.act.Params {
-		if p.Arg != "" {
-			use = append(use, p.Arg)
-		}
-	}
-	return strings.Join(use, " ")
 }
 
 func (c *actCommand) run(command *cobra.Command, args []string) error {

@@ -297,7 +297,7 @@ func TestAnActThatDoesNotFitSaysWhatToTypeNext(t *testing.T) {
 		},
 		{
 			"no campaign", nowhere, "failed show oak", cli.ExitUsage,
-			[]string{"which failed campaign?", "try: tidemark failed show --help"},
+			[]string{"show what? Name PROJECTION and CAMPAIGN", "try: tidemark failed show --help"},
 		},
 		{"no event", nowhere, "outbox requeue --campaign oak", cli.ExitUsage, []string{"which event?"}},
 		{
@@ -327,8 +327,8 @@ func TestAnActThatDoesNotFitSaysWhatToTypeNext(t *testing.T) {
 			[]string{"--limit -1: at least 1"},
 		},
 		{"a limit of nothing", nowhere, "outbox requeue-dead --limit 0", cli.ExitUsage, []string{"--limit 0: at least 1"}},
-		{"an unknown act", nowhere, "failed log --act seen", cli.ExitUsage, []string{`--act "seen": use one of failed`}},
-		{"no time", nowhere, "failed list --older-than soon", cli.ExitUsage, []string{"2h30m or 7d"}},
+		{"an unknown act", nowhere, "failed log --act seen", cli.ExitUsage, []string{`--act "seen": there is no such act: use one of failed`}},
+		{"no time", nowhere, "failed list --older-than soon", cli.ExitUsage, []string{"2h or 7d"}},
 		{
 			"a group that is not there", url, "group pause searhc", cli.ExitFailed,
 			[]string{`consumer group "searhc"`, "try: tidemark group list"},

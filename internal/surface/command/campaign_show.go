@@ -73,7 +73,7 @@ func printCampaign(env *cli.Env, d *operator.Campaign) error {
 	page.Facts(
 		cli.Fact{Name: "campaign", Value: d.CampaignID},
 		cli.Fact{Name: "head", Value: fmt.Sprintf("event %d, %s, recorded %s, position %d", d.Head.Seq, d.Head.Type,
-			stamp(&d.Head.RecordedAt), d.Head.Position)},
+			cli.Stamp(&d.Head.RecordedAt), d.Head.Position)},
 	)
 	if len(d.Groups) > 0 {
 		var rows [][]cli.Cell
@@ -86,22 +86,13 @@ func printCampaign(env *cli.Env, d *operator.Campaign) error {
 		page.Heading("Consumer groups")
 		page.Table([]string{"GROUP", "CHECKPOINT", "BEHIND", "LEASE"}, rows)
 	}
-	if len(d.Deferred) > 0 {
-		page.Heading("Projections that are behind")
-		page.Table(pairColumns(), pairRows(d.Deferred))
-	}
+	operator.Section(page, "Projections that are behind", "listFailed", d.Deferred)
 	if len(d.Pauses) > 0 {
 		page.Heading("Paused")
 		page.Table(pauseColumns(), pauseRows(d.Pauses))
 	}
-	if len(d.Resolutions) > 0 {
-		page.Heading("Left out")
-		page.Table(resolutionColumns(), resolutionRows(d.Resolutions))
-	}
-	if len(d.History) > 0 {
-		page.Heading("Log")
-		page.Table(recordColumns(), recordRows(d.History))
-	}
+	operator.Section(page, "Left out", "listResolutions", d.Resolutions)
+	operator.Section(page, "Log", "listFailedLog", d.History)
 	return page.Err()
 }
 
@@ -119,12 +110,12 @@ func leaseCell(l lease.Place) cli.Cell {
 	switch {
 	case !l.Held:
 		return cli.Cell{
-			Text: fmt.Sprintf("expired %s, was %s, generation %d", stamp(l.ExpiresAt), owner, l.Generation),
+			Text: fmt.Sprintf("expired %s, was %s, generation %d", cli.Stamp(l.ExpiresAt), owner, l.Generation),
 			Tone: cli.Warning,
 		}
 	case l.ExpiresAt == nil:
 		return cli.Text(fmt.Sprintf("%s, generation %d", owner, l.Generation))
 	default:
-		return cli.Text(fmt.Sprintf("%s, generation %d, until %s", owner, l.Generation, stamp(l.ExpiresAt)))
+		return cli.Text(fmt.Sprintf("%s, generation %d, until %s", owner, l.Generation, cli.Stamp(l.ExpiresAt)))
 	}
 }

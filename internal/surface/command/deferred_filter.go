@@ -37,8 +37,8 @@ func (f *pairFilter) bind(env *cli.Env, command *cobra.Command, act bool) {
 	flags.StringVar(&f.Fingerprint, "fingerprint", "", "only failures with this fingerprint; stats lists them")
 	flags.StringVar(&f.MessagePattern, "message", "",
 		"only failures whose message matches this regular expression (POSIX)")
-	cli.BindDuration(flags, &f.OlderThan, "older-than", "only what first failed longer ago, such as 2h or 7d")
-	cli.BindDuration(flags, &f.NewerThan, "newer-than", "only what first failed since, such as 2h or 7d")
+	bindDuration(flags, &f.OlderThan, "older-than", "only what first failed longer ago, such as 2h or 7d")
+	bindDuration(flags, &f.NewerThan, "newer-than", "only what first failed since, such as 2h or 7d")
 	if act {
 		command.Args, command.ValidArgsFunction = noneOrKey, completeKey(env)
 		flags.StringArrayVar(&f.status, "status", nil,

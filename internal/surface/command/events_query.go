@@ -72,7 +72,7 @@ func printQueried(env *cli.Env, events []journal.Event) error {
 			{Text: fmt.Sprint(e.Seq), Right: true},
 			{Text: e.Type},
 			{Text: strings.Join(e.Tags, " ")},
-			{Text: stamp(&e.RecordedAt)},
+			{Text: cli.Stamp(&e.RecordedAt)},
 		})
 	}
 	page := &cli.Page{Env: env}

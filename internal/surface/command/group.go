@@ -89,7 +89,7 @@ func printGroups(env *cli.Env, groups []groupState, pauses []pause.Pause) error 
 		paused := pauseCell(pauses, func(t pause.Target) bool { return t == pause.Target{Group: g.Name} })
 		rows = append(rows, []cli.Cell{
 			cli.Text(g.Name), cli.Text(g.State), cli.Number(int64(g.Workers), cli.Plain),
-			when(g.RegisteredAt), paused,
+			cli.When(g.RegisteredAt), paused,
 		})
 	}
 	page := &cli.Page{Env: env}
@@ -109,7 +109,7 @@ func pauseRows(pauses []pause.Pause) [][]cli.Cell {
 	var rows [][]cli.Cell
 	for _, p := range pauses {
 		rows = append(rows, []cli.Cell{
-			cli.Text(p.Group), cli.Text(p.Projection), cli.Text(p.CampaignID), when(p.PausedAt), when(p.ExpiresAt),
+			cli.Text(p.Group), cli.Text(p.Projection), cli.Text(p.CampaignID), cli.When(p.PausedAt), cli.When(p.ExpiresAt),
 			cli.Text(p.By), cli.Text(p.Reason),
 		})
 	}

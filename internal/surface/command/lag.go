@@ -108,8 +108,8 @@ func lagRows(lags []outbox.Behind) [][]cli.Cell {
 			age = cli.Cell{Text: cli.Age(b.Age), Right: true}
 		}
 		rows = append(rows, []cli.Cell{
-			cli.Text(b.Group), projection, about(b.Events, b.Estimated, cli.Plain),
-			about(b.Campaigns, b.Estimated, cli.Plain), age,
+			cli.Text(b.Group), projection, cli.About(b.Events, b.Estimated, cli.Plain),
+			cli.About(b.Campaigns, b.Estimated, cli.Plain), age,
 		})
 	}
 	return rows

@@ -83,7 +83,7 @@ func printOperations(env *cli.Env, operations []admin.Operation, limit int) erro
 		rows = append(rows, []cli.Cell{
 			cli.Number(o.ID, cli.Plain), cli.Text(string(o.Kind)), stateCell(o), cli.Number(o.Done, cli.Plain),
 			cli.Number(o.Skipped, cli.Plain), cli.Number(o.Failed, cli.Warning),
-			cli.Number(o.Total, cli.Plain), cli.Text(stamp(&o.CreatedAt)), cli.Text(stamp(o.EndedAt)), cli.Text(o.By),
+			cli.Number(o.Total, cli.Plain), cli.Text(cli.Stamp(&o.CreatedAt)), cli.Text(cli.Stamp(o.EndedAt)), cli.Text(o.By),
 			cli.Text(o.Reason),
 		})
 	}
@@ -163,8 +163,8 @@ func printOperation(env *cli.Env, o admin.Operation, items []admin.Item, limit i
 		{cli.Text("by"), cli.Text(o.By)},
 		{cli.Text("reason"), cli.Text(o.Reason)},
 		{cli.Text("done"), cli.Text(fmt.Sprintf("%d of %d, skipped %d, failed %d", o.Done, o.Total, o.Skipped, o.Failed))},
-		{cli.Text("started"), cli.Text(stamp(&o.CreatedAt))},
-		{cli.Text("ended"), cli.Text(stamp(o.EndedAt))},
+		{cli.Text("started"), cli.Text(cli.Stamp(&o.CreatedAt))},
+		{cli.Text("ended"), cli.Text(cli.Stamp(o.EndedAt))},
 	}
 	for _, more := range [][2]string{{"progress", string(o.Progress)}, {"error", o.Error}, {"aborted by", o.EndedBy}} {
 		if more[1] != "" {

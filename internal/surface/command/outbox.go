@@ -155,10 +155,10 @@ func printReport(env *cli.Env, r report) error {
 			age = cli.Cell{Text: cli.Age(g.At.Sub(g.Oldest.Since)), Right: true}
 		}
 		rows = append(rows, []cli.Cell{
-			cli.Text(g.Group), about(g.Pending, g.Estimated, cli.Plain), about(g.Processing, g.Estimated, cli.Plain),
-			about(g.Paused, g.Estimated, cli.Warning),
-			about(g.Failed, g.Estimated, cli.Warning), about(g.Dead, g.Estimated, cli.Alarm),
-			about(g.Rebuilding, g.Estimated, cli.Plain), cli.Number(r.pauses[g.Group], cli.Warning), age, oldest,
+			cli.Text(g.Group), cli.About(g.Pending, g.Estimated, cli.Plain), cli.About(g.Processing, g.Estimated, cli.Plain),
+			cli.About(g.Paused, g.Estimated, cli.Warning),
+			cli.About(g.Failed, g.Estimated, cli.Warning), cli.About(g.Dead, g.Estimated, cli.Alarm),
+			cli.About(g.Rebuilding, g.Estimated, cli.Plain), cli.Number(r.pauses[g.Group], cli.Warning), age, oldest,
 		})
 	}
 	if err := env.PrintTable([]string{

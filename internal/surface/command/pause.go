@@ -32,7 +32,7 @@ func pauseCell(pauses []pause.Pause, is func(pause.Target) bool) cli.Cell {
 func pauseText(p pause.Pause) string {
 	text := "by " + p.By
 	if !p.ExpiresAt.IsZero() {
-		text += " until " + stamp(&p.ExpiresAt)
+		text += " until " + cli.Stamp(&p.ExpiresAt)
 	}
 	if p.Reason != "" {
 		text += ": " + p.Reason

@@ -65,7 +65,7 @@ func ghostRows(list []publications.Ghost) (rows [][]cli.Cell) {
 	for _, g := range list {
 		rows = append(rows, []cli.Cell{
 			cli.Text(g.Topic), cli.Text(g.CampaignID), cli.Number(g.Seq, cli.Plain), cli.Number(g.Position, cli.Plain),
-			cli.Text(g.EventID.String()), cli.Text(g.Now), cli.Text(stamp(&g.SeenAt)),
+			cli.Text(g.EventID.String()), cli.Text(g.Now), cli.Text(cli.Stamp(&g.SeenAt)),
 		})
 	}
 	return rows

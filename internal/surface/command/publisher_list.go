@@ -100,7 +100,7 @@ func why(p publications.Publication) string {
 		if p.Actor != "" {
 			text = fmt.Sprintf("by %s", p.Actor)
 			if p.PausedUntil != nil {
-				text += " until " + stamp(p.PausedUntil)
+				text += " until " + cli.Stamp(p.PausedUntil)
 			}
 			if p.Reason != "" {
 				text += ": " + p.Reason
@@ -110,7 +110,7 @@ func why(p publications.Publication) string {
 	case p.Status == "FAILED" && p.Reason != "":
 		return p.Reason
 	case p.Failing() && p.FailingSince != nil:
-		return fmt.Sprintf("since %s: %s", stamp(p.FailingSince), p.LastError)
+		return fmt.Sprintf("since %s: %s", cli.Stamp(p.FailingSince), p.LastError)
 	case p.Errors > 0:
 		return p.LastError
 	}

@@ -57,8 +57,8 @@ func operatorRows(records []publications.Record) [][]cli.Cell {
 	for _, r := range records {
 		rows = append(rows, []cli.Cell{
 			{Text: cli.Number(r.ID, cli.Plain).Text, Right: true},
-			when(r.At), cli.Text(r.Act), cli.Text(r.Topic), cli.Text(r.Publisher), cli.Text(r.CampaignID),
-			orDash(r.Seq), cli.Text(r.Actor), cli.Text(r.Way), orDash(r.TokenID), cli.Text(r.Address),
+			cli.When(r.At), cli.Text(r.Act), cli.Text(r.Topic), cli.Text(r.Publisher), cli.Text(r.CampaignID),
+			cli.NumberOrDash(r.Seq), cli.Text(r.Actor), cli.Text(r.Way), cli.NumberOrDash(r.TokenID), cli.Text(r.Address),
 			cli.Text(r.DatabaseUser), cli.Text(r.Reason), cli.Text(string(r.Detail)),
 		})
 	}

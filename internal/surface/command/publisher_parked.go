@@ -189,7 +189,7 @@ func printParked(env *cli.Env, list []publications.Parked, e journal.Event, reco
 			cli.Fact{Name: "its campaign", Value: waits},
 			cli.Fact{Name: "attempts", Value: fmt.Sprint(p.Attempts)},
 			cli.Fact{Name: "next attempt", Value: next},
-			cli.Fact{Name: "first, last", Value: stamp(p.FirstFailedAt) + ", " + stamp(p.LastFailedAt)},
+			cli.Fact{Name: "first, last", Value: cli.Stamp(p.FirstFailedAt) + ", " + cli.Stamp(p.LastFailedAt)},
 			cli.Fact{Name: "message", Value: p.Message},
 		)
 	}
@@ -204,7 +204,7 @@ func printParked(env *cli.Env, list []publications.Parked, e journal.Event, reco
 	if unreadable := e.Unreadable(); unreadable != nil {
 		page.Text(unreadable.Error())
 	} else {
-		page.Text(indented(e.Payload))
+		page.JSON(e.Payload)
 	}
 	if len(records) > 0 {
 		page.Heading("Log")
@@ -220,12 +220,12 @@ func parkedColumns() []string {
 func parkedRows(list []publications.Parked) [][]cli.Cell {
 	var rows [][]cli.Cell
 	for _, p := range list {
-		holds, next := "no", when(p.NextAttemptAt)
+		holds, next := "no", cli.When(p.NextAttemptAt)
 		if p.Holds {
 			holds = "yes"
 		}
 		if p.Status == statusParked {
-			next = when(time.Time{})
+			next = cli.When(time.Time{})
 		}
 		rows = append(rows, []cli.Cell{
 			{Text: p.Status, Tone: parkedTone(p.Status)},

@@ -93,21 +93,24 @@ func publicationFacts(p publications.Publication) []cli.Fact {
 		{Name: "why", Value: why(p)},
 		{Name: "position", Value: fmt.Sprint(p.Position)},
 		{Name: "behind", Value: lag},
-		{Name: "published", Value: fmt.Sprintf("%s, last at %s", counted(p.Published, "event"), stamp(p.LastPublishedAt))},
+		{
+			Name:  "published",
+			Value: fmt.Sprintf("%s, last at %s", counted(p.Published, "event"), cli.Stamp(p.LastPublishedAt)),
+		},
 		{Name: "parked", Value: fmt.Sprintf("%s, and %d on their way", parkedCell(p, cli.Plain).Text, p.Retrying)},
 		{Name: "held by", Value: holder},
 	}
 	if p.Errors > 0 {
 		facts = append(facts,
 			cli.Fact{Name: "errors", Value: fmt.Sprintf("%d in a row since %s, last at %s, next attempt at %s", p.Errors,
-				stamp(p.FailingSince), stamp(p.LastErrorAt), stamp(p.NextAttemptAt))},
+				cli.Stamp(p.FailingSince), cli.Stamp(p.LastErrorAt), cli.Stamp(p.NextAttemptAt))},
 			cli.Fact{Name: "last error", Value: p.LastError})
 	}
 	if p.Ghosts > 0 {
 		facts = append(facts, cli.Fact{
 			Name: "ghosts", Tone: cli.Warning,
 			Value: fmt.Sprintf("%s sent that the journal has no more, found at %s: tidemark publisher ghosts %s",
-				counted(p.Ghosts, "event"), stamp(p.GhostsAt), p.Publisher),
+				counted(p.Ghosts, "event"), cli.Stamp(p.GhostsAt), p.Publisher),
 		})
 	}
 	return facts

@@ -188,10 +188,10 @@ func groupRows(s *status.Status) (rows [][]cli.Cell) {
 		row := []cli.Cell{
 			cli.Text(g.Group),
 			{Text: "(all)", Tone: cli.Faint},
-			about(g.Pending, g.Estimated, cli.Plain), about(g.Processing, g.Estimated, cli.Plain),
-			about(g.Paused, g.Estimated, cli.Warning),
-			about(g.Failed, g.Estimated, cli.Warning), about(g.Dead, g.Estimated, cli.Alarm),
-			about(g.Rebuilding, g.Estimated, cli.Plain), none, none, none, cli.Number(workers[g.Group], cli.Plain),
+			cli.About(g.Pending, g.Estimated, cli.Plain), cli.About(g.Processing, g.Estimated, cli.Plain),
+			cli.About(g.Paused, g.Estimated, cli.Warning),
+			cli.About(g.Failed, g.Estimated, cli.Warning), cli.About(g.Dead, g.Estimated, cli.Alarm),
+			cli.About(g.Rebuilding, g.Estimated, cli.Plain), none, none, none, cli.Number(workers[g.Group], cli.Plain),
 		}
 		var own status.Lag
 		for _, l := range s.Lag {
@@ -213,7 +213,7 @@ func groupRows(s *status.Status) (rows [][]cli.Cell) {
 
 func lagCells(l status.Lag) []cli.Cell {
 	cells := []cli.Cell{
-		about(l.Events, l.Estimated, cli.Plain),
+		cli.About(l.Events, l.Estimated, cli.Plain),
 		{Text: "-", Tone: cli.Faint, Right: true},
 		{Text: "-", Tone: cli.Faint, Right: true},
 	}
@@ -237,7 +237,7 @@ func publisherRows(s *status.Status) (rows [][]cli.Cell) {
 			age = cli.Cell{Text: cli.Age(p.Lag), Right: true}
 		}
 		rows = append(rows, []cli.Cell{
-			cli.Text(p.Topic), cli.Text(p.Publisher), state, about(p.Behind, p.Estimated(), cli.Plain), age,
+			cli.Text(p.Topic), cli.Text(p.Publisher), state, cli.About(p.Behind, p.Estimated(), cli.Plain), age,
 			cli.Number(int64(p.Errors), cli.Warning), parkedCell(p, cli.Warning),
 		})
 	}
@@ -253,18 +253,9 @@ func rebuildRows(s *status.Status) (rows [][]cli.Cell) {
 		rows = append(rows, []cli.Cell{
 			cli.Text(r.Projection), cli.Text(state),
 			{Text: fmt.Sprintf("%.0f%%", 100*r.Progress()), Right: true},
-			about(r.Left, r.Estimated, cli.Plain),
-			about(r.Failed, r.Estimated, cli.Warning), about(r.Dead, r.Estimated, cli.Alarm),
+			cli.About(r.Left, r.Estimated, cli.Plain),
+			cli.About(r.Failed, r.Estimated, cli.Warning), cli.About(r.Dead, r.Estimated, cli.Alarm),
 		})
 	}
 	return rows
-}
-
-// about is a number, with a ~ before it if it is an estimate.
-func about(n int64, estimated bool, tone cli.Tone) cli.Cell {
-	cell := cli.Number(n, tone)
-	if estimated && n > 0 {
-		cell.Text = "~" + cell.Text
-	}
-	return cell
 }

@@ -57,8 +57,9 @@ func newTokenList(env *cli.Env) *cobra.Command {
 				var rows [][]cli.Cell
 				for _, t := range tokens {
 					rows = append(rows, []cli.Cell{
-						cli.Text(t.Name), cli.Text(t.Role), cli.Text(stamp(&t.CreatedAt)),
-						cli.Text(t.CreatedBy), cli.Text(stamp(t.ExpiresAt)), cli.Text(stamp(t.LastUsedAt)), cli.Text(stamp(t.RevokedAt)),
+						cli.Text(t.Name), cli.Text(t.Role), cli.Text(cli.Stamp(&t.CreatedAt)),
+						cli.Text(t.CreatedBy), cli.Text(cli.Stamp(t.ExpiresAt)),
+						cli.Text(cli.Stamp(t.LastUsedAt)), cli.Text(cli.Stamp(t.RevokedAt)),
 					})
 				}
 				if len(rows) == 0 {

@@ -61,7 +61,7 @@ func printWorkers(env *cli.Env, workers []status.Worker) error {
 	}
 	var rows [][]cli.Cell
 	for _, w := range workers {
-		seen, drained := when(w.SeenAt), cli.Text("")
+		seen, drained := cli.When(w.SeenAt), cli.Text("")
 		if !w.Live() {
 			seen.Tone = cli.Alarm
 		}
@@ -70,7 +70,7 @@ func printWorkers(env *cli.Env, workers []status.Worker) error {
 		}
 		rows = append(rows, []cli.Cell{
 			cli.Text(w.Owner), cli.Text(w.ConsumerGroup), cli.Text(w.Host), cli.Number(int64(w.PID), cli.Plain),
-			when(w.StartedAt), seen, cli.Number(int64(w.CampaignsHeld), cli.Plain),
+			cli.When(w.StartedAt), seen, cli.Number(int64(w.CampaignsHeld), cli.Plain),
 			cli.Number(w.EventsApplied, cli.Plain), drained,
 		})
 	}

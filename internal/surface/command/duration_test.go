@@ -1,4 +1,4 @@
-package cli
+package command
 
 import (
 	"strings"
@@ -16,14 +16,14 @@ func TestADurationMayHaveDays(t *testing.T) {
 	} {
 		var got time.Duration
 		flags := pflag.NewFlagSet("x", pflag.ContinueOnError)
-		BindDuration(flags, &got, "for", "")
+		bindDuration(flags, &got, "for", "")
 		if err := flags.Parse([]string{"--for", text}); err != nil || got != want {
 			t.Errorf("%s is %v, %v: want %v", text, got, err, want)
 		}
 	}
 	for _, text := range []string{"", "7", "d", "soon", "-1h", "1d-30h", "1dd", "0s"} {
 		flags := pflag.NewFlagSet("x", pflag.ContinueOnError)
-		BindDuration(flags, new(time.Duration), "for", "")
+		bindDuration(flags, new(time.Duration), "for", "")
 		if err := flags.Parse([]string{"--for", text}); err == nil || !strings.Contains(err.Error(), "2h30m") {
 			t.Errorf("%q: got %v, want an error that shows how", text, err)
 		}

@@ -1,4 +1,4 @@
-package cli
+package command
 
 import (
 	"fmt"
@@ -12,8 +12,8 @@ import (
 // duration is a flag that [operator.ParseDuration] reads.
 type duration time.Duration
 
-// BindDuration adds a flag for a time above 0, such as 90s, 2h30m or 7d.
-func BindDuration(flags *pflag.FlagSet, target *time.Duration, name, usage string) {
+// bindDuration adds a flag for a time above 0, such as 90s, 2h30m or 7d.
+func bindDuration(flags *pflag.FlagSet, target *time.Duration, name, usage string) {
 	flags.Var((*duration)(target), name, usage)
 }
 

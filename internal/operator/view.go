@@ -1,0 +1,249 @@
+package operator
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/tidemark-go/tidemark/internal/admin"
+	"github.com/tidemark-go/tidemark/internal/auth"
+	"github.com/tidemark-go/tidemark/internal/surface/cli"
+	"github.com/tidemark-go/tidemark/pkg/journal"
+)
+
+// View is one thing that operators read. The command, the call of the API and the reference of both are made from it.
+type View struct {
+	Name    string // operation id of the API
+	Command string // noun and verb, as in "failed list"; "": the command is written by hand, or there is none
+	Path    string // below /api/v1, with the arguments in braces
+
+	Short    string
+	Long     string   // of the help; "": Short says it all
+	Examples []string // command lines, without the program's name
+	Role     auth.Role
+	Schema   string // of an item, as openapi.yaml names it; default: a string
+	Empty    string // what a person reads of a list with nothing in it
+	List     bool   // it answers several things
+	Params   []Param
+	Query    []Param // those of the API: the path's first; pages are of 1,000 at most, and after is a cursor
+
+	reading
+}
+
+// Reader is what views read from, and for whom.
+type Reader struct {
+	Pool *pgxpool.Pool
+	Acts *admin.Acts
+	API  bool                              // a program asks, page by page
+	Hide func(journal.Event) journal.Event // takes away what the reader may not see; nil: nothing
+	Bare bool                              // the reader sees no payload, so none is read
+}
+
+func (r Reader) event(e journal.Event) journal.Event {
+	if r.Hide == nil {
+		return e
+	}
+	return r.Hide(e)
+}
+
+// Found is what a view has read.
+type Found struct {
+	Document any    // List or Single
+	Next     string // of a list: the cursor of the next page; "": there is none
+
+	print func(env *cli.Env) error
+}
+
+// Print writes it for a person.
+func (f *Found) Print(env *cli.Env) error { return f.print(env) }
+
+// reading is what a view does with its input.
+type reading struct {
+	input reflect.Type
+	check func(in any) error
+	read  func(ctx context.Context, from Reader, in any) (*Found, error)
+	table func(things any) (columns []string, rows [][]cli.Cell)
+}
+
+// lists is a view of several things. A field of In that is tagged `page:"limit"` has how many are asked for; one that
+// is tagged `page:"after"` has the place that Read answered with the page before.
+type lists[In, T any] struct {
+	Check func(in In) error // answers a [ParamError] for parameters that do not go together; nil: all do
+	// Read answers the things, and the place where the next page begins; nil: there is none.
+	Read    func(ctx context.Context, from Reader, in In) (things []T, next any, err error)
+	Columns string // headings, with | between them
+	Row     func(T) []cli.Cell
+	After   func(page *cli.Page, things []T) // writes what stands below the table; nil: nothing does
+}
+
+// list completes the description of a view of several things.
+func list[In, T any](v View, l lists[In, T]) *View {
+	v.List = true
+	rows := func(things []T) (rows [][]cli.Cell) {
+		for _, thing := range things {
+			rows = append(rows, l.Row(thing))
+		}
+		return rows
+	}
+	columns := strings.Split(l.Columns, "|")
+	v.table = func(things any) ([]string, [][]cli.Cell) { return columns, rows(things.([]T)) }
+	if l.Check != nil {
+		v.check = func(in any) error { return l.Check(in.(In)) }
+	}
+	v.read = func(ctx context.Context, from Reader, in any) (*Found, error) {
+		things, next, err := l.Read(ctx, from, in.(In))
+		if err != nil {
+			return nil, err
+		}
+		found := &Found{Document: All(things), Next: cursor(next)}
+		found.print = func(env *cli.Env) error {
+			if len(things) == 0 {
+				env.Note("%s", v.Empty)
+				return nil
+			}
+			page := &cli.Page{Env: env}
+			page.Table(columns, rows(things))
+			if l.After != nil {
+				l.After(page, things)
+			}
+			if found.Next != "" {
+				env.Note("%s", v.more(found.Next))
+			}
+			return page.Err()
+		}
+		return found, nil
+	}
+	return view[In](v)
+}
+
+// one completes the description of a view of one thing, which show writes for a person.
+func one[In, T any](
+	v View, read func(ctx context.Context, from Reader, in In) (T, error), show func(page *cli.Page, thing T),
+) *View {
+	v.read = func(ctx context.Context, from Reader, in any) (*Found, error) {
+		thing, err := read(ctx, from, in.(In))
+		if err != nil {
+			return nil, err
+		}
+		return &Found{Document: One(thing), print: func(env *cli.Env) error {
+			page := &cli.Page{Env: env}
+			show(page, thing)
+			return page.Err()
+		}}, nil
+	}
+	return view[In](v)
+}
+
+func view[In any](v View) *View {
+	v.input, v.Role = reflect.TypeFor[In](), max(v.Role, auth.Viewer)
+	var after []Param
+	for _, p := range params(v.input) {
+		if p.Type != Cursor {
+			v.Params = append(v.Params, p)
+		}
+		asked := p
+		if p.page == "limit" {
+			asked.Max = 1000
+		}
+		if p.Type != Cursor && p.Name != "after" {
+			v.Query = append(v.Query, asked)
+		}
+		if p.page == "after" {
+			asked.Name, asked.Help = "after", "`next` of the page before"
+			after = []Param{asked}
+		}
+	}
+	v.Query = append(v.Query, after...)
+	return &v
+}
+
+// more says how to see more than what was shown.
+func (v *View) more(next string) string {
+	for _, p := range v.Params {
+		switch {
+		case p.page == "after" && p.Name == "before":
+			return "What was before: --before " + next
+		case p.page == "after":
+			return "There may be more: --" + p.Flag() + " " + cli.Quote(next)
+		}
+	}
+	return "There may be more: --limit shows more."
+}
+
+// Views lists all views.
+func Views() []*View { return slices.Concat(failedViews()) }
+
+// ViewNamed finds a view.
+func ViewNamed(name string) *View {
+	for _, v := range Views() {
+		if v.Name == name {
+			return v
+		}
+	}
+	panic("no view " + name)
+}
+
+// Input makes the view's input of texts; params are its Params or its Query. Errors are [ParamError].
+func (v *View) Input(params []Param, texts Texts) (any, error) {
+	in, err := read(v.input, params, texts)
+	if err == nil && v.check != nil {
+		err = v.check(in)
+	}
+	return in, err
+}
+
+// Read reads what in asks for.
+func (v *View) Read(ctx context.Context, from Reader, in any) (*Found, error) {
+	return v.read(ctx, from, in)
+}
+
+// Table answers things, of the type that the view lists, as rows of its table.
+func (v *View) Table(things any) (columns []string, rows [][]cli.Cell) { return v.table(things) }
+
+// nextOf answers the place of the last of a page's things; nil where it has fewer than were asked for.
+func nextOf[T, P any](things []T, limit int, place func(T) P) any {
+	if len(things) == 0 || len(things) < limit {
+		return nil
+	}
+	return place(things[len(things)-1])
+}
+
+// cursor writes a place as next and after have it.
+func cursor(place any) string {
+	switch v := reflect.ValueOf(place); v.Kind() {
+	case reflect.Invalid:
+		return ""
+	case reflect.String, reflect.Int64:
+		return fmt.Sprint(place)
+	}
+	raw, err := json.Marshal(place)
+	if err != nil {
+		panic(err) // a type of this package's
+	}
+	return base64.RawURLEncoding.EncodeToString(raw)
+}
+
+// setCursor reads what cursor wrote.
+func (p Param) setCursor(field reflect.Value, text string) error {
+	raw, err := base64.RawURLEncoding.DecodeString(text)
+	if err != nil || json.Unmarshal(raw, field.Addr().Interface()) != nil {
+		return &ParamError{
+			p.Name, text, "", "the cursor is none of this list's", "take next of the page before, or begin without",
+		}
+	}
+	return nil
+}
+
+// Section writes things under a heading, as the view that lists such things has them. Of none it writes nothing.
+func Section[T any](page *cli.Page, title, view string, things []T) {
+	if len(things) > 0 {
+		page.Heading(title)
+		page.Table(ViewNamed(view).Table(things))
+	}
+}

@@ -1,0 +1,307 @@
+package operator
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/surface/cli"
+	"github.com/tidemark-go/tidemark/pkg/journal"
+)
+
+// limited is the size of a list.
+type limited struct {
+	Limit int `page:"limit" min:"1" default:"100" help:"at most so many"`
+}
+
+// failedFilter chooses failed campaigns.
+type failedFilter struct {
+	Group       string            `of:"group" help:"only in this consumer group"`
+	Projection  string            `of:"projection" help:"only of this projection"`
+	CampaignID  string            `name:"campaign" of:"failed" help:"only this campaign"`
+	Type        string            `help:"only where an event of this type failed"`
+	Class       string            `among:"failure classes" help:"only failures of this class"`
+	Code        string            `help:"only failures with this code: a SQLSTATE, panic, deadline, crash, decode, error"`
+	Fingerprint string            `of:"fingerprint" help:"only failures with this fingerprint; stats lists them"`
+	Message     string            `help:"only failures whose message matches this regular expression (POSIX)"`
+	OlderThan   time.Duration     `help:"only what first failed longer ago, such as 2h or 7d"`
+	NewerThan   time.Duration     `help:"only what first failed since, such as 2h or 7d"`
+	Status      []deferred.Status `among:"failed statuses" help:"only with this status"`
+}
+
+func (f failedFilter) filter() deferred.Filter {
+	return deferred.Filter{
+		Group: f.Group, Projection: f.Projection, CampaignID: f.CampaignID, EventType: f.Type, Class: f.Class, Code: f.Code,
+		Fingerprint: f.Fingerprint, MessagePattern: f.Message, OlderThan: f.OlderThan, NewerThan: f.NewerThan,
+		Status: f.Status,
+	}
+}
+
+// refuse says which parameter a pattern is that is none: only the database can tell.
+func (f failedFilter) refuse(err error) error {
+	if errors.Is(err, deferred.ErrPattern) {
+		return &ParamError{"message", f.Message, "", err.Error(), "write a simpler one"}
+	}
+	return err
+}
+
+type failedList struct {
+	failedFilter
+	limited
+	After *deferred.Place `page:"after"`
+}
+
+type failedStats struct {
+	failedFilter
+	Limit int `help:"read so many at most; 0: 100,000"`
+}
+
+type failedLog struct {
+	Group       string   `of:"group" help:"only records of this consumer group"`
+	Projection  string   `of:"projection" help:"only records of this projection"`
+	CampaignID  string   `name:"campaign" of:"campaign" help:"only records of this campaign"`
+	Fingerprint string   `help:"only failures with this fingerprint"`
+	By          string   `help:"only what this operator did"`
+	Acts        []string `name:"act" among:"failed acts" help:"only records of this kind"`
+	Before      int64    `page:"after" min:"1" help:"only records before the one with this id"`
+	limited
+}
+
+type resolutionList struct {
+	Projection string `of:"projection" help:"only of this projection"`
+	CampaignID string `name:"campaign" of:"campaign" help:"only of this campaign"`
+	limited
+	After *deferred.Resolution `page:"after"`
+}
+
+func failedViews() []*View {
+	return []*View{
+		list(View{
+			Name: "listFailed", Command: "failed list", Path: "/failed", Schema: "FailedCampaign",
+			Short: "List failed campaigns, those that are due first",
+			Examples: []string{
+				"failed list --status dead",
+				"failed list --projection scores --message 'not-null' --older-than 1d --json",
+			},
+			Empty: "No matching failed campaigns.",
+		}, lists[failedList, deferred.Pair]{
+			Read: func(ctx context.Context, from Reader, in failedList) ([]deferred.Pair, any, error) {
+				f := in.filter()
+				f.After, f.Limit = in.After, in.Limit
+				pairs, err := deferred.List(ctx, from.Pool, f)
+				return pairs, nextOf(pairs, in.Limit, deferred.Pair.Place), in.refuse(err)
+			},
+			Columns: "STATUS|PROJECTION|CAMPAIGN|SEQ|TYPE|ATTEMPTS|NEXT|CLASS|CODE|ERROR",
+			Row: func(p deferred.Pair) []cli.Cell {
+				return []cli.Cell{
+					cli.Toned(string(p.Status), failedTone(p.Status)), cli.Text(p.Projection), cli.Text(p.CampaignID),
+					cli.Number(p.NextSeq, cli.Plain), cli.Text(p.EventType), cli.Number(int64(p.Attempts), cli.Plain),
+					cli.When(p.NextAttemptAt), cli.Text(p.Class), cli.Text(p.Code), cli.Text(p.Message),
+				}
+			},
+		}),
+		one(View{
+			Name: "getFailed", Command: "failed show", Path: "/failed/{projection}/{campaign}",
+			Schema:   "FailedCampaignDetail",
+			Short:    "Show a failed campaign: the failure, the event with its payload, the stack, the log",
+			Examples: []string{"failed show scores oak"},
+		}, func(ctx context.Context, from Reader, in failedCampaign) (*deferred.Detail, error) {
+			d, err := deferred.Show(ctx, from.Pool, in.key())
+			if err == nil && d.Event != nil {
+				*d.Event = from.event(*d.Event)
+			}
+			return d, err
+		}, showFailed),
+		one(View{
+			Name: "getFailedStats", Command: "failed stats", Path: "/failed-stats", Schema: "FailedStatistics",
+			Short: "Sum up failures by projection, event type, class and message, with the oldest and the growth",
+			Long: `Sum up failed and dead campaigns, or those that the flags choose: by projection, event type, class, and
+by fingerprint, which is the same for messages that differ in numbers and names alone. The growth counts failed
+attempts, of campaigns that have since recovered as well.`,
+			Examples: []string{"failed stats", "failed stats --projection scores --json"},
+		}, func(ctx context.Context, from Reader, in failedStats) (*deferred.Statistics, error) {
+			f := in.filter()
+			f.Limit = in.Limit
+			stats, err := deferred.Stats(ctx, from.Pool, f)
+			return stats, in.refuse(err)
+		}, showFailedStats),
+		list(View{
+			Name: "listFailedLog", Command: "failed log", Path: "/failed-log", Schema: "FailureRecord",
+			Short: "Show failures and what operators did, newest first",
+			Examples: []string{
+				"failed log --campaign oak", "failed log --act resolved --act replayed --limit 20",
+				"failed log --before 4711 --json",
+			},
+			Empty: "Nothing has happened, or nothing that this chooses.",
+		}, lists[failedLog, deferred.Record]{
+			Read: func(ctx context.Context, from Reader, in failedLog) ([]deferred.Record, any, error) {
+				records, err := deferred.History(ctx, from.Pool, deferred.LogFilter{
+					Group: in.Group, Projection: in.Projection, CampaignID: in.CampaignID, Fingerprint: in.Fingerprint,
+					Actor: in.By, Acts: in.Acts, Before: in.Before, Limit: in.Limit,
+				})
+				return records, nextOf(records, in.Limit, func(r deferred.Record) int64 { return r.ID }), err
+			},
+			Columns: "ID|AT|ACT|PROJECTION|CAMPAIGN|SEQ|ATTEMPT|BY|WHY",
+			Row: func(r deferred.Record) []cli.Cell {
+				return []cli.Cell{
+					cli.NumberText(fmt.Sprint(r.ID)), cli.When(r.At), cli.Toned(r.Act, recordTone(r.Act)), cli.Text(r.Projection),
+					cli.Text(r.CampaignID), cli.NumberOrDash(r.Seq), cli.NumberOrDash(int64(r.Attempt)),
+					cli.Text(cmp.Or(r.Actor, r.Worker)), cli.Text(cmp.Or(r.Reason, r.Message)),
+				}
+			},
+		}),
+		list(View{
+			Name: "listResolutions", Command: "failed resolutions", Path: "/resolutions", Schema: "Resolution",
+			Short: "List the events that are resolved, and so left out of a projection, with who and why",
+			Examples: []string{
+				"failed resolutions --projection scores", "failed resolutions --campaign oak --json",
+			},
+			Empty: "No matching resolved events.",
+		}, lists[resolutionList, deferred.Resolution]{
+			Read: func(ctx context.Context, from Reader, in resolutionList) ([]deferred.Resolution, any, error) {
+				resolutions, err := deferred.Resolutions(ctx, from.Pool, deferred.ResolutionFilter{
+					Projection: in.Projection, CampaignID: in.CampaignID, After: in.After, Limit: in.Limit,
+				})
+				return resolutions, nextOf(resolutions, in.Limit, func(r deferred.Resolution) deferred.Resolution {
+					return deferred.Resolution{CampaignID: r.CampaignID, Projection: r.Projection, Seq: r.Seq}
+				}), err
+			},
+			Columns: "PROJECTION|CAMPAIGN|SEQ|BY|AT|WHY",
+			Row: func(r deferred.Resolution) []cli.Cell {
+				return []cli.Cell{
+					cli.Text(r.Projection), cli.Text(r.CampaignID), cli.NumberText(fmt.Sprint(r.Seq)), cli.Text(r.Actor),
+					cli.When(r.At), cli.Text(r.Reason),
+				}
+			},
+		}),
+	}
+}
+
+func failedTone(s deferred.Status) cli.Tone {
+	switch s {
+	case deferred.Failed:
+		return cli.Warning
+	case deferred.Dead:
+		return cli.Alarm
+	default:
+		return cli.Plain
+	}
+}
+
+func recordTone(act string) cli.Tone {
+	switch act {
+	case "dead", "crashed":
+		return cli.Alarm
+	case "failed", "skipped":
+		return cli.Warning
+	default:
+		return cli.Plain
+	}
+}
+
+func showFailed(page *cli.Page, d *deferred.Detail) {
+	page.Facts(failedFacts(d.Pair)...)
+	if d.Event != nil {
+		page.Heading(fmt.Sprintf("Event %d", d.Event.Seq))
+		page.Facts(eventFacts(*d.Event)...)
+		page.JSON(d.Event.Payload)
+	}
+	if d.Stack != "" {
+		page.Heading("Stack")
+		page.Text(d.Stack)
+	}
+	Section(page, "Left out", "listResolutions", d.Resolutions)
+	Section(page, "Log", "listFailedLog", d.History)
+}
+
+func eventFacts(e journal.Event) []cli.Fact {
+	return []cli.Fact{
+		{Name: "type", Value: fmt.Sprintf("%s, version %d, %s", e.Type, e.Version, e.Intent)},
+		{Name: "id", Value: e.ID.String()},
+		{Name: "recorded", Value: cli.Stamp(&e.RecordedAt)},
+		{Name: "actor", Value: e.Actor},
+	}
+}
+
+func failedFacts(p deferred.Pair) []cli.Fact {
+	next := "when an operator says so: requeue, retry or resolve"
+	if !p.NextAttemptAt.IsZero() {
+		next = cli.Stamp(&p.NextAttemptAt)
+	}
+	facts := []cli.Fact{
+		{Name: "projection", Value: p.Projection},
+		{Name: "campaign", Value: p.CampaignID},
+		{Name: "group", Value: p.Group},
+		{Name: "status", Value: string(p.Status), Tone: failedTone(p.Status)},
+		{Name: "stands before", Value: fmt.Sprintf("event %d", p.NextSeq)},
+		{Name: "next attempt", Value: next},
+	}
+	if p.Reset {
+		facts = append(facts, cli.Fact{Name: "reset", Value: "its rows are deleted before the next event is applied"})
+	}
+	if p.Class == "" {
+		return facts
+	}
+	return append(facts,
+		cli.Fact{Name: "attempts", Value: fmt.Sprint(p.Attempts)},
+		cli.Fact{Name: "failure", Value: p.Class + ", " + p.Code + ", fingerprint " + p.Fingerprint},
+		cli.Fact{Name: "first, last", Value: cli.Stamp(p.FirstFailedAt) + ", " + cli.Stamp(p.LastFailedAt)},
+		cli.Fact{Name: "worker", Value: p.Worker},
+		cli.Fact{Name: "message", Value: p.Message},
+	)
+}
+
+func showFailedStats(page *cli.Page, s *deferred.Statistics) {
+	if s.Failed+s.Dead+s.Rebuilding == 0 {
+		page.Env.Note("No matching failed campaigns.")
+		return
+	}
+	totals := fmt.Sprintf("%d failed, %d dead", s.Failed, s.Dead)
+	if s.Rebuilding > 0 {
+		totals += fmt.Sprintf(", %d rebuilding", s.Rebuilding)
+	}
+	if s.More {
+		totals = "more than looked at (--limit): " + totals
+	}
+	facts := []cli.Fact{{Name: "failed campaigns", Value: totals}}
+	if o := s.Oldest; o != nil {
+		facts = append(facts, cli.Fact{Name: "oldest", Value: fmt.Sprintf("%s of campaign %s at event %d, for %s",
+			o.Projection, o.CampaignID, o.NextSeq, cli.Age(s.At.Sub(*o.FirstFailedAt)))})
+	}
+	page.Facts(append(facts, cli.Fact{
+		Name: "failures",
+		Value: fmt.Sprintf("%d in the last hour (%d in the one before), %d in the last day (%d in the one before)",
+			s.Growth.LastHour, s.Growth.HourBefore, s.Growth.LastDay, s.Growth.DayBefore),
+	})...)
+	tallies(page, "By projection", "PROJECTION", s.Projections)
+	tallies(page, "By event type", "TYPE", s.EventTypes)
+	tallies(page, "By class", "CLASS", s.Classes)
+	tallies(page, "By message", "FINGERPRINT", s.Fingerprints)
+}
+
+func tallies(page *cli.Page, heading, column string, tallies []deferred.Tally) {
+	if len(tallies) == 0 {
+		return
+	}
+	columns := []string{"CAMPAIGNS", "FIRST", "LAST", column}
+	sampled := column == "FINGERPRINT"
+	if sampled {
+		columns = append(columns, "FOR EXAMPLE")
+	}
+	var rows [][]cli.Cell
+	for _, t := range tallies {
+		row := []cli.Cell{
+			cli.Number(t.Pairs, cli.Plain), cli.Text(cli.Stamp(t.FirstFailedAt)), cli.Text(cli.Stamp(t.LastFailedAt)),
+			cli.Text(cmp.Or(t.Value, "-")),
+		}
+		if sampled {
+			row = append(row, cli.Text(t.Sample))
+		}
+		rows = append(rows, row)
+	}
+	page.Heading(heading)
+	page.Table(columns, rows)
+}

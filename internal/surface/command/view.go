@@ -1,0 +1,61 @@
+package command
+
+import (
+	"context"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/spf13/cobra"
+
+	"github.com/tidemark-go/tidemark/internal/admin"
+	"github.com/tidemark-go/tidemark/internal/operator"
+	"github.com/tidemark-go/tidemark/internal/surface/cli"
+)
+
+// newView makes the command of the view in [operator.Views] that has the name.
+func newView(env *cli.Env, name string) *cobra.Command {
+	view, given, asJSON := operator.ViewNamed(name), params{}, false
+	command := &cobra.Command{
+		Use: use(view.Command, view.Params), Short: view.Short, Long: view.Long, Example: examples(view.Examples),
+		Args: takes(view.Params), ValidArgsFunction: completeArgs(env, view.Params),
+		RunE: func(command *cobra.Command, args []string) error {
+			in, err := view.Input(view.Params, given.texts(view.Params, args))
+			if err != nil {
+				return usage(view.Params, err)
+			}
+			return env.WithPool(command.Context(), func(ctx context.Context, pool *pgxpool.Pool) error {
+				found, err := view.Read(ctx, operator.Reader{Pool: pool, Acts: admin.On(pool)}, in)
+				switch {
+				case err != nil:
+					return usage(view.Params, err)
+				case asJSON:
+					return env.PrintJSON(found.Document)
+				}
+				return found.Print(env)
+			})
+		},
+	}
+	given.bind(env, command, view.Params)
+	command.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	return command
+}
+
+// use is the verb of a command with the placeholders of its arguments.
+func use(command string, all []operator.Param) string {
+	words := strings.Fields(command)
+	use := words[len(words)-1]
+	for _, p := range all {
+		if p.Arg != "" {
+			use += " " + p.Arg
+		}
+	}
+	return use
+}
+
+// examples are command lines as help shows them.
+func examples(lines []string) (text string) {
+	for _, line := range lines {
+		text += "\n  " + programName + " " + line
+	}
+	return strings.TrimPrefix(text, "\n")
+}
