@@ -1,18 +1,21 @@
 package pages
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/auth"
 	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/internal/surface/payload"
 	"github.com/tidemark-go/tidemark/internal/surface/problem"
 )
@@ -27,35 +30,49 @@ type bulkPages struct {
 	payloads payload.Rule
 }
 
+// bulkPage is an act on all failed campaigns, or all parked events, that a filter chooses.
 type bulkPage struct {
-	Filter     pairFilter
+	Path       string // /bulk or /bulk/parked
+	Pairs      pairFilter
+	Parked     *admin.ParkedFilter // nil: it is on failed campaigns
+	Hidden     []hiddenField       // the filter, for the form that confirms
 	Kind       admin.OperationKind
-	Chosen     bool // there is something to look at: the address has a filter, or asks for everything
 	Kinds      []admin.OperationKind
-	Preview    *admin.Preview // nil: there is too much to count by the way
+	Chosen     bool           // the address has a filter, or asks for everything
+	Preview    *admin.Preview // nil: nothing is chosen yet, or there is too much to count by the way
 	Sample     []deferred.Pair
 	AtLeast    int64  // where Preview is nil
 	Count      string // the address that counts all
+	Back       string // the list of parked events with the same filter
 	Operations []admin.Operation
 	Pager      pager
 }
 
-// failed shows what an act on all that a filter chooses would be about, and the acts there have been.
+// newBulkPage answers the page of an act that tries again or, for admins, one that resolves.
+func newBulkPage(
+	ctx context.Context, r *http.Request, retry, resolve admin.OperationKind, filter ...any,
+) *bulkPage {
+	page := &bulkPage{Path: r.URL.Path, Kinds: []admin.OperationKind{retry}, Chosen: r.FormValue("kind") != ""}
+	if auth.From(ctx).Role >= auth.Admin {
+		page.Kinds = append(page.Kinds, resolve)
+	}
+	page.Kind = cmp.Or(admin.OperationKind(r.FormValue("kind")), retry)
+	for i := 0; i < len(filter); i += 2 {
+		page.Hidden = append(page.Hidden, hiddenField{fmt.Sprint(filter[i]), fmt.Sprint(filter[i+1])})
+	}
+	return page
+}
+
+// failed shows what an act on all failed campaigns of a filter would be about, and the acts there have been.
 func (p bulkPages) failed(ctx context.Context, r *http.Request) (view, error) {
 	shown, filter, err := readPairFilter(r)
 	if err != nil {
 		return view{}, err
 	}
-	page := &bulkPage{Filter: shown, Kind: admin.OperationKind(r.FormValue("kind")), Chosen: shown.Any() ||
-		r.FormValue("kind") != "", Kinds: []admin.OperationKind{admin.OpRequeue}}
-	if auth.From(ctx).Role >= auth.Admin {
-		page.Kinds = append(page.Kinds, admin.OpResolve)
-	}
-	if page.Kind == "" {
-		page.Kind = admin.OpRequeue
-	}
+	page := newBulkPage(ctx, r, admin.OpRequeue, admin.OpResolve, shown.parameters()...)
+	page.Pairs, page.Chosen = shown, page.Chosen || shown.Any()
 	if page.Chosen {
-		if err := p.preview(ctx, r, page, filter); err != nil {
+		if err := p.sample(ctx, r, page, filter); err != nil {
 			return view{}, err
 		}
 	}
@@ -75,9 +92,9 @@ func (p bulkPages) failed(ctx context.Context, r *http.Request) (view, error) {
 	return view{Title: "Bulk acts", Data: page}, nil
 }
 
-// preview counts what is few. What is many is counted when the user asks for it: it takes as
+// sample counts what is few. What is many is counted when the user asks for it: it takes as
 // long as there is of it.
-func (p bulkPages) preview(ctx context.Context, r *http.Request, page *bulkPage, f deferred.Filter) error {
+func (p bulkPages) sample(ctx context.Context, r *http.Request, page *bulkPage, f deferred.Filter) error {
 	f.Limit = bulkLook
 	pairs, end, err := deferred.Search(ctx, p.pool, f, searchLook)
 	if err != nil {
@@ -88,17 +105,35 @@ func (p bulkPages) preview(ctx context.Context, r *http.Request, page *bulkPage,
 		page.AtLeast, page.Count = int64(len(pairs)), with(r, "count", "1")
 		return nil
 	}
-	page.Preview, err = p.acts.PreviewBulk(ctx, page.bulk())
-	if errors.Is(err, admin.ErrInvalid) {
+	return p.preview(ctx, page, bulkOfPairs(page.Kind, page.Pairs))
+}
+
+// parked shows what an act on all parked events of a filter would be about.
+func (p bulkPages) parked(ctx context.Context, r *http.Request) (view, error) {
+	f, err := readParkedFilter(r)
+	if err != nil {
+		return view{}, err
+	}
+	page := newBulkPage(ctx, r, admin.OpRetryParked, admin.OpResolveParked, "topic", f.Topic, "publisher", f.Publisher,
+		"campaign", f.CampaignID, "type", f.EventType, "status", f.Status, "message", f.Message)
+	page.Parked = &f
+	page.Back, _ = link("/parked", "topic", f.Topic, "publisher", f.Publisher, "campaign", f.CampaignID, "type",
+		f.EventType)
+	if page.Chosen {
+		err = p.preview(ctx, page, admin.Bulk{Kind: page.Kind, Parked: &f})
+	}
+	return view{Name: "bulk", Title: "Bulk acts on parked events", Data: page}, err
+}
+
+func (p bulkPages) preview(ctx context.Context, page *bulkPage, bulk admin.Bulk) (err error) {
+	page.Preview, err = p.acts.PreviewBulk(ctx, bulk)
+	if errors.Is(err, admin.ErrInvalid) || errors.Is(err, deferred.ErrPattern) {
 		return problem.New(http.StatusBadRequest, err.Error(), "choose another act or filter")
 	}
 	return err
 }
 
-func (b *bulkPage) bulk() admin.Bulk { return bulkOf(b.Kind, b.Filter) }
-
-// bulkOf is the act on what the filter of the page chooses.
-func bulkOf(kind admin.OperationKind, f pairFilter) admin.Bulk {
+func bulkOfPairs(kind admin.OperationKind, f pairFilter) admin.Bulk {
 	pairs := &admin.PairFilter{
 		Projection: f.Projection, Fingerprint: f.Fingerprint, Class: f.Class, Code: f.Code, EventType: f.EventType,
 		CampaignID: f.Campaign, Message: f.Message, OlderThan: f.Older,
@@ -107,6 +142,14 @@ func bulkOf(kind admin.OperationKind, f pairFilter) admin.Bulk {
 		pairs.Status = []string{f.Status}
 	}
 	return admin.Bulk{Kind: kind, Pairs: pairs}
+}
+
+func readParkedFilter(r *http.Request) (admin.ParkedFilter, error) {
+	status, err := choice(r, "status", publications.ParkedStatuses())
+	return admin.ParkedFilter{
+		Topic: r.FormValue("topic"), Publisher: r.FormValue("publisher"), CampaignID: r.FormValue("campaign"),
+		EventType: r.FormValue("type"), Status: status, Message: r.FormValue("message"),
+	}, err
 }
 
 type operationPage struct {
@@ -184,27 +227,30 @@ func (p bulkPages) operation(ctx context.Context, r *http.Request) (view, error)
 	return view{Title: fmt.Sprintf("Operation %d", id), Data: page}, nil
 }
 
+// startBulk begins what a page has shown and a person confirmed.
 func startBulk(ctx context.Context, a *admin.Acts, req admin.Request, r *http.Request) (*admin.Outcome, string, error) {
-	shown, _, err := readPairFilter(r)
-	if err != nil {
-		return nil, "", err
+	bulk := admin.Bulk{Kind: admin.OperationKind(r.PostFormValue("kind"))}
+	if strings.HasPrefix(r.URL.Path, "/bulk/parked/") {
+		filter, err := readParkedFilter(r)
+		if err != nil {
+			return nil, "", err
+		}
+		bulk.Parked = &filter
+	} else {
+		shown, _, err := readPairFilter(r)
+		if err != nil {
+			return nil, "", err
+		}
+		bulk = bulkOfPairs(bulk.Kind, shown)
 	}
-	bulk := bulkOf(admin.OperationKind(r.PostFormValue("kind")), shown)
-	if bulk.AsOf, err = previewedAt(r); err != nil {
-		return nil, "", err
-	}
-	o, err := a.StartBulk(ctx, req, bulk, r.PostFormValue("confirm"))
-	return o, begun(o), err
-}
-
-// previewedAt is when the page was made that is confirmed.
-func previewedAt(r *http.Request) (*time.Time, error) {
 	at, err := time.Parse(time.RFC3339Nano, r.PostFormValue("as_of"))
 	if err != nil {
-		return nil, problem.New(http.StatusBadRequest, "as_of is no time", "look at the preview again").Of("as_of",
+		return nil, "", problem.New(http.StatusBadRequest, "as_of is no time", "look at the preview again").Of("as_of",
 			r.PostFormValue("as_of"), "")
 	}
-	return &at, nil
+	bulk.AsOf = &at
+	o, err := a.StartBulk(ctx, req, bulk, req.Confirm)
+	return o, begun(o), err
 }
 
 // begun says that an operation has begun.

@@ -63,10 +63,14 @@ func readPairFilter(r *http.Request) (pairFilter, deferred.Filter, error) {
 func (f pairFilter) Any() bool { return f != pairFilter{} }
 
 // Address answers a page of the filter's pairs.
-func (f pairFilter) Address(path string) (string, error) {
-	return link(path, "projection", f.Projection, "fingerprint", f.Fingerprint, "class", f.Class, "code", f.Code, "type",
-		f.EventType, "campaign", f.Campaign, "message", f.Message,
-		"status", f.Status, "older", f.Older)
+func (f pairFilter) Address(path string) (string, error) { return link(path, f.parameters()...) }
+
+// parameters are the filter's, as pairs of a name and a value.
+func (f pairFilter) parameters() []any {
+	return []any{
+		"projection", f.Projection, "fingerprint", f.Fingerprint, "class", f.Class, "code", f.Code, "type", f.EventType,
+		"campaign", f.Campaign, "message", f.Message, "status", f.Status, "older", f.Older,
+	}
 }
 
 // failedPages answers /failed and /failed/campaign.

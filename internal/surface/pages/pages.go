@@ -176,7 +176,7 @@ func (p *Pages) routes() {
 		p.mux.Handle("GET "+path, p.show(template, read))
 	}
 	for path, do := range map[string]acting{
-		"/act/{act}": listed, "/bulk/start": startBulk, "/bulk/parked/start": startBulkParked,
+		"/act/{act}": listed, "/bulk/start": startBulk, "/bulk/parked/start": startBulk,
 	} {
 		p.mux.Handle("POST "+path, p.act(do))
 	}

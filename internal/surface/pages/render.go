@@ -144,6 +144,7 @@ func functions(now func() time.Time, assets map[string]string) template.FuncMap 
 		"word":    word,
 		"link":    link,
 		"options": options,
+		"field":   field,
 		"plural":  plural,
 		"stateOf": stateOf,
 		"int64":   func(n int) int64 { return int64(n) },
@@ -167,6 +168,39 @@ func link(path string, pairs ...any) (string, error) {
 		return path, nil
 	}
 	return path + "?" + q.Encode(), nil
+}
+
+// filterField is a field of a filter's form.
+type filterField struct {
+	Name, Label, Value            string
+	Size, Placeholder, List, Grow string
+	Options                       []option
+}
+
+// field makes a field of a filter's form. Options make it a select; of the others there may be size, placeholder,
+// list and grow, as "size=14".
+func field(name, label string, value any, about ...any) (filterField, error) {
+	f := filterField{Name: name, Label: label, Value: fmt.Sprint(value)}
+	for _, a := range about {
+		if choices, ok := a.([]option); ok {
+			f.Options = choices
+			continue
+		}
+		key, text, _ := strings.Cut(fmt.Sprint(a), "=")
+		switch key {
+		case "size":
+			f.Size = text
+		case "placeholder":
+			f.Placeholder = text
+		case "list":
+			f.List = text
+		case "grow":
+			f.Grow = key
+		default:
+			return f, fmt.Errorf("field %s: there is no %q", name, key)
+		}
+	}
+	return f, nil
 }
 
 // option is a choice of a select.
