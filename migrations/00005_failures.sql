@@ -111,7 +111,7 @@ CREATE TABLE tidemark.crashes (
 );
 COMMENT ON TABLE tidemark.crashes IS
     'Campaigns whose lease a dead process left behind. The row goes when the campaign gets further.';
-COMMENT ON COLUMN tidemark.crashes.consumer_group IS 'group, or NAME~shadow';
+COMMENT ON COLUMN tidemark.crashes.consumer_group IS 'group';
 COMMENT ON COLUMN tidemark.crashes.campaign_id IS 'campaign';
 COMMENT ON COLUMN tidemark.crashes.checkpoint IS 'checkpoint at the time';
 COMMENT ON COLUMN tidemark.crashes.owners IS 'processes that died there, none more than an hour after the one before';

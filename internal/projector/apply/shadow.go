@@ -18,21 +18,19 @@ import (
 const ShadowCampaigns = 16
 
 // shadow walks round the queue and does what a worker would do, in transactions that it rolls back,
-// the claim included. It keeps no leases, counts no attempt, and changes no row but those by which
-// it is known, should the process die, what it died of; what would have happened is counted in
-// metrics and logged once a round. A sequence that a projection draws from moves all the same.
+// the claim included. It keeps no leases, counts no attempt and changes no row; what would have happened
+// is counted in metrics and logged once a round. A sequence that a projection draws from moves all the same.
 type shadow struct {
 	p       *Applier
 	cursor  string
-	applied map[string]int           // events, by projection, in this round
-	failed  map[[2]string]int        // by projection and class, in this round
-	cut     int                      // campaigns that were not tried to their end, in this round
-	left    map[failure.Verdict]bool // events left out because processes died of them
+	applied map[string]int    // events, by projection, in this round
+	failed  map[[2]string]int // by projection and class, in this round
+	cut     int               // campaigns that were not tried to their end, in this round
 }
 
 // NewShadow returns a shadow that begins a round.
 func NewShadow(p *Applier) *shadow {
-	return &shadow{p: p, applied: map[string]int{}, failed: map[[2]string]int{}, left: map[failure.Verdict]bool{}}
+	return &shadow{p: p, applied: map[string]int{}, failed: map[[2]string]int{}}
 }
 
 // Run goes round until ctx ends.
@@ -74,11 +72,6 @@ func (s *shadow) Round(ctx context.Context) (n int, err error) {
 // with the pairs whose retry is due.
 func (s *shadow) Step(ctx context.Context) (again bool, err error) {
 	cursor := s.cursor
-	if cursor == "" {
-		if err := s.p.Keeper.ForgetTrials(ctx, s.p.Cfg.Pool); err != nil {
-			return false, err
-		}
-	}
 	err = s.try(ctx, func(t *Transaction) (units []*Unit, more bool, err error) {
 		claimed, err := s.p.Keeper.Claim(ctx, t.Conn, cursor, ShadowCampaigns, 0)
 		for _, l := range claimed.Leases {
@@ -152,26 +145,15 @@ func (s *shadow) try(ctx context.Context, claim func(*Transaction) (units []*Uni
 
 // tryAll tries what has been claimed, and says whether there is no more time.
 func (s *shadow) tryAll(ctx context.Context, t *Transaction, units []*Unit, enough time.Time) (over bool, err error) {
-	trials, err := s.trials(ctx, units)
-	if err != nil {
-		return false, err
-	}
-	defer func() { s.survive(ctx, trials) }()
-	for ; len(trials) > 0; trials = trials[1:] {
-		one := trials[0]
-		s.watch(ctx, t, one)
-		for units := one.units; len(units) > 0; {
-			if over {
-				s.cut += len(units)
-				break
-			}
-			if units, err = s.tryGroup(ctx, t, units); err != nil {
-				return false, err
-			}
-			over = time.Now().After(enough)
-			one.ended = len(units) == 0
+	for len(units) > 0 {
+		if over {
+			s.cut += len(units)
+			break
 		}
-		s.survive(ctx, trials[:1]) // before the next one, which may be deadly
+		if units, err = s.tryGroup(ctx, t, units); err != nil {
+			return false, err
+		}
+		over = time.Now().After(enough)
 	}
 	return over, nil
 }

@@ -91,7 +91,7 @@ const (
 	queryDropLeases = `DELETE FROM tidemark.leases l WHERE l.ctid = ANY (ARRAY(SELECT i.ctid FROM tidemark.leases i
 		WHERE i.consumer_group = $1 LIMIT $2 FOR UPDATE))`
 	queryDropCrashes = `DELETE FROM tidemark.crashes c WHERE c.ctid = ANY (ARRAY(SELECT i.ctid FROM tidemark.crashes i
-		WHERE i.consumer_group IN ($1, $1 || '~shadow') LIMIT $2))`
+		WHERE i.consumer_group = $1 LIMIT $2))`
 	queryDropPauses = `DELETE FROM tidemark.pauses p WHERE p.ctid = ANY (ARRAY(SELECT i.ctid FROM tidemark.pauses i
 		WHERE i.consumer_group = $1 LIMIT $2))`
 

@@ -55,7 +55,6 @@ type Config struct {
 	NoListen     bool
 	TalliesOnly  bool // it does not know the projection "entries"
 	Bomb         Bomb
-	Shadow       bool // it applies nothing
 
 	HaltAt  kind.Step // the step at which it halts when it first comes there
 	Patient bool      // while it halts in a transaction, the server does not end that
@@ -108,12 +107,8 @@ func run(config string) error {
 		projections = append([]projector.Projection{tally.Entries("", cfg.Bomb.before(h.applying(cfg.Patient)))},
 			projections...)
 	}
-	mode := projector.ModeOutboxApplyOnly
-	if cfg.Shadow {
-		mode = projector.ModeShadowOnly
-	}
 	p, err := projector.New(projector.Config{
-		Mode: mode, Pool: pool, Projections: projections, LeaseTTL: cfg.LeaseTTL, GroupEvents: cfg.GroupEvents,
+		Mode: projector.ModeOutboxApplyOnly, Pool: pool, Projections: projections, LeaseTTL: cfg.LeaseTTL, GroupEvents: cfg.GroupEvents,
 		ClaimCampaigns: cfg.Claim, Concurrency: cfg.Concurrency,
 		PollInterval: cfg.PollInterval, NoListen: cfg.NoListen, OnStep: h.step,
 		Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)).With("worker", cfg.Name),
