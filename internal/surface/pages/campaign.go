@@ -32,10 +32,10 @@ type campaignPage struct {
 	From   int64 // the first and last seq of Events
 	Until  int64
 
-	Seq    int64 // the slider's
-	AsOf   *asOf // nil: not asked for
-	Why    whyOf // the row that is explained; empty: none
-	NoWhy  string
+	Seq    int64  // the slider's
+	AsOf   *asOf  // nil: not asked for
+	Row    rowKey // the row that is explained; empty: none
+	Close  string
 	Ticks  []tick
 	Prev   string
 	Next   string
@@ -69,7 +69,7 @@ func (p campaignPages) campaign(ctx context.Context, r *http.Request) (view, err
 		return view{}, err
 	}
 	settleSlide(r)
-	page := &campaignPage{ID: id, Why: readWhyOf(r), NoWhy: without(r, "why", "table", "key")}
+	page := &campaignPage{ID: id, Row: readRowKey(r), Close: without(r, "why", "table", "key")}
 	if page.Head, err = journal.Last(ctx, p.pool, id); err != nil {
 		return view{}, fmt.Errorf("campaign %q: %w", short(id), err)
 	}
@@ -86,7 +86,7 @@ func (p campaignPages) campaign(ctx context.Context, r *http.Request) (view, err
 	g.Go(func() error { return p.standings(ctx, page) })
 	g.Go(func() error { return p.timeline(ctx, r, page) })
 	if r.FormValue("seq") != "" {
-		g.Go(func() (err error) { page.AsOf, err = p.replayer.readAsOf(ctx, id, page.Seq, page.Why); return err })
+		g.Go(func() (err error) { page.AsOf, err = p.replayer.readAsOf(ctx, id, page.Seq, page.Row); return err })
 	}
 	if err := g.Wait(); err != nil {
 		return view{}, err

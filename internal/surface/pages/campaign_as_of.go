@@ -46,11 +46,11 @@ type asOf struct {
 	Event   *journal.Event // nil: before the first
 	Payload shownPayload
 	Models  []model
-	TooFar  bool  // there are more events than asOfEvents
-	Most    int64 // asOfEvents
-	NoCode  bool  // this worker has the code of no projection
-	Hidden  bool  // rows are hidden from this role, as payloads are
-	Why     *why  // nil: not asked for
+	TooFar  bool    // there are more events than asOfEvents
+	Most    int64   // asOfEvents
+	NoCode  bool    // this worker has the code of no projection
+	Hidden  bool    // rows are hidden from this role, as payloads are
+	Causes  *causes // nil: not asked for
 }
 
 // model is a projection's part of it.
@@ -71,9 +71,9 @@ type modelTable struct {
 }
 
 type modelRow struct {
-	Kind  string // "added", "changed", or ""
-	Cells []cell
-	Why   string // the address that explains it; "": nothing does
+	Kind   string // "added", "changed", or ""
+	Cells  []cell
+	Causes string // the address that explains it; "": nothing does
 }
 
 type cell struct {
@@ -85,11 +85,11 @@ type cell struct {
 type change struct {
 	Table  string
 	Before text
-	Why    string
+	Causes string
 }
 
 // readAsOf applies the campaign's events up to seq beside the live tables, one campaign at a time in this process.
-func (p *replayer) readAsOf(ctx context.Context, campaign string, seq int64, of whyOf) (*asOf, error) {
+func (p *replayer) readAsOf(ctx context.Context, campaign string, seq int64, of rowKey) (*asOf, error) {
 	out := &asOf{
 		Most: asOfEvents, TooFar: seq > asOfEvents, NoCode: len(p.projections) == 0,
 		Hidden: !p.payloads.Sees(auth.From(ctx)),
@@ -126,7 +126,7 @@ func (p *replayer) readAsOf(ctx context.Context, campaign string, seq int64, of 
 	}
 	out.NoCode = len(out.Models) == 0
 	if of.Projection != "" && seq > 0 && !out.NoCode {
-		if out.Why, err = p.readWhy(ctx, registered, of, campaign, seq); err != nil {
+		if out.Causes, err = p.readCauses(ctx, registered, of, campaign, seq); err != nil {
 			return nil, err
 		}
 	}
@@ -191,7 +191,7 @@ func (p *replayer) lay(m model, state replay.State, changes []replay.Change) mod
 		if c.Kind == replay.ChangeRemoved {
 			gone := change{Table: c.Table, Before: line(string(redacted(p.payloads, c.Before)))}
 			if i := slices.IndexFunc(state.Tables, func(t replay.StateTable) bool { return t.Table == c.Table }); i >= 0 {
-				gone.Why = p.whyAddress(state, state.Tables[i], c.Before)
+				gone.Causes = p.causesAddress(state, state.Tables[i], c.Before)
 			}
 			m.Gone = append(m.Gone, gone)
 		}
@@ -203,7 +203,7 @@ func (p *replayer) lay(m model, state replay.State, changes []replay.Change) mod
 		var same []modelRow
 		for _, raw := range t.Rows {
 			row := p.layRow(t, raw, changes)
-			row.Why = p.whyAddress(state, t, raw)
+			row.Causes = p.causesAddress(state, t, raw)
 			if row.Kind != "" {
 				rows = append(rows, row)
 			} else if len(same) < asOfRows {
@@ -264,41 +264,41 @@ func plain(value json.RawMessage) string {
 	return string(value)
 }
 
-// whyOf is the row that a campaign's page explains: parameters of its address.
-type whyOf struct {
+// rowKey is the row that a campaign's page explains: parameters of its address.
+type rowKey struct {
 	Projection, Table string
 	Key               []string // as [projector.WhyRequest] has it
 }
 
-func readWhyOf(r *http.Request) whyOf {
-	return whyOf{Projection: r.FormValue("why"), Table: r.FormValue("table"), Key: r.Form["key"]}
+func readRowKey(r *http.Request) rowKey {
+	return rowKey{Projection: r.FormValue("why"), Table: r.FormValue("table"), Key: r.Form["key"]}
 }
 
 // Address answers the campaign's page that explains the row as it was after event seq.
-func (o whyOf) Address(campaign string, seq int64) string {
+func (o rowKey) Address(campaign string, seq int64) string {
 	path, _ := link("/campaign", "id", campaign, "why", o.Projection, "table", o.Table)
-	return path + "&" + url.Values{"seq": {strconv.FormatInt(seq, 10)}, "key": o.Key}.Encode() + "#why-title"
+	return path + "&" + url.Values{"seq": {strconv.FormatInt(seq, 10)}, "key": o.Key}.Encode() + "#causes-title"
 }
 
-// why is a row with the events that wrote it.
-type why struct {
-	Of     whyOf
-	Rows   []whyRow
+// causes is a row with the events that wrote it.
+type causes struct {
+	Of     rowKey
+	Rows   []cause
 	Gone   *journal.Event // that deleted it
 	Failed string         // why it cannot be told
 }
 
-type whyRow struct {
+type cause struct {
 	Column string
 	Value  text
 	Event  journal.Event
 }
 
-// readWhy answers which events wrote a row's values; the campaign's events are applied beside the live tables.
-func (p *replayer) readWhy(
-	ctx context.Context, registered []rebuild.Registered, of whyOf, campaign string, seq int64,
-) (*why, error) {
-	out := &why{Of: of}
+// readCauses answers which events wrote a row's values; the campaign's events are applied beside the live tables.
+func (p *replayer) readCauses(
+	ctx context.Context, registered []rebuild.Registered, of rowKey, campaign string, seq int64,
+) (*causes, error) {
+	out := &causes{Of: of}
 	i := slices.IndexFunc(registered, func(reg rebuild.Registered) bool { return reg.Name == of.Projection })
 	if i < 0 || !p.has(of.Projection) {
 		out.Failed = "This worker has no code of projection " + of.Projection + "."
@@ -320,15 +320,15 @@ func (p *replayer) readWhy(
 	var values map[string]json.RawMessage
 	_ = json.Unmarshal(redacted(p.payloads, found.Row), &values)
 	for _, c := range found.Causes {
-		out.Rows = append(out.Rows, whyRow{Column: c.Column, Value: line(plain(values[c.Column])), Event: c.Event})
+		out.Rows = append(out.Rows, cause{Column: c.Column, Value: line(plain(values[c.Column])), Event: c.Event})
 	}
 	return out, nil
 }
 
-// whyAddress answers where a row of a table is explained; "": nowhere, for it has no key, or its
+// causesAddress answers where a row of a table is explained; "": nowhere, for it has no key, or its
 // key is not for everybody's eyes.
-func (p *replayer) whyAddress(s replay.State, t replay.StateTable, raw json.RawMessage) string {
-	of := whyOf{Projection: s.Projection, Table: t.Table}
+func (p *replayer) causesAddress(s replay.State, t replay.StateTable, raw json.RawMessage) string {
+	of := rowKey{Projection: s.Projection, Table: t.Table}
 	var values, shown map[string]json.RawMessage
 	if len(t.Key) == 0 || s.Seq == 0 || json.Unmarshal(raw, &values) != nil ||
 		json.Unmarshal(redacted(p.payloads, raw), &shown) != nil {
@@ -346,7 +346,7 @@ func (p *replayer) whyAddress(s replay.State, t replay.StateTable, raw json.RawM
 }
 
 // Name answers what row it is, for a heading.
-func (o whyOf) Name() text {
+func (o rowKey) Name() text {
 	name := o.Table
 	if len(o.Key) > 0 {
 		name += " " + strings.Join(o.Key, ", ")

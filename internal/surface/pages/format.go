@@ -101,7 +101,7 @@ func plural(n any, thing string) string {
 	return count(number) + " " + thing
 }
 
-// tone answers how a status is shown: ok, warn, bad, info, held, or plain. Beside the colour there
+// tone answers how a status is shown: ok, warn, bad, info, neutral, or plain. Beside the colour there
 // is always a sign and the word.
 func tone(status any) string {
 	switch strings.ToLower(fmt.Sprint(status)) {
@@ -114,7 +114,7 @@ func tone(status any) string {
 	case "bad", "error", "critical", "dead", "parked", "gone", "crashed", "permanent", "aborted", "failed again":
 		return "bad"
 	case "paused", "audit_only", "inline", "not for it":
-		return "held"
+		return "neutral"
 	case "info", "processing", "rebuilding", "joining", "copying", "copied", "requested", "running", "replayed", "filing",
 		"rebuild_began", "rebuilt", "queued again":
 		return "info"

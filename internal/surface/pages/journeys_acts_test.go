@@ -50,15 +50,15 @@ func (b *tab) follow(state string) {
 	b.await(fmt.Sprintf(`document.querySelector("#progress .tag")?.innerText === %q`, state))
 }
 
-func testWhy(t *testing.T, b *tab, w *world) {
+func testCauses(t *testing.T, b *tab, w *world) {
 	t.Helper()
 	b.logIn(w, auth.Operator)
 	b.open("/campaign?id=oak")
-	b.press(`#then-title + span a`)
+	b.press(`#as-of-title + span a`)
 	b.sees("after event 15 of 15")
 	b.press(`a[href*="why=scores"]`)
 	b.sees("Why scores alina is as it is")
-	const rows = `[...document.querySelectorAll("#why tbody tr")].map((r) => [...r.cells].slice(0, 4).map((c) => c.innerText.trim()).join(" ")).join(", ")`
+	const rows = `[...document.querySelectorAll("#causes tbody tr")].map((r) => [...r.cells].slice(0, 4).map((c) => c.innerText.trim()).join(" ")).join(", ")`
 	expect := func(want string) {
 		t.Helper()
 		if got := eval[string](b, rows); got != want {
@@ -70,14 +70,14 @@ func testWhy(t *testing.T, b *tab, w *world) {
 	b.slide(9)
 	// the row stays, the event is another
 	expect("campaign_id oak event 2 hero_wounded, hero alina event 2 hero_wounded, points 24 event 9 hero_wounded")
-	b.press(`#why tbody tr:first-child td:last-child a`)
+	b.press(`#causes tbody tr:first-child td:last-child a`)
 	b.sees("after event 2 of 15")
 	expect("campaign_id oak event 2 hero_wounded, hero alina event 2 hero_wounded, points 3 event 2 hero_wounded")
 	b.press(`.changed ~ td a[href*="why=heroes"]`) // from what the event has changed
 	b.sees("Why heroes alina is as it is")
 	expect(`campaign_id oak event 1 hero_joined, key alina event 1 hero_joined, doc {"hp": 57, "name": "Alina"} event 2 hero_wounded`)
-	b.press(`#why .head a`)
-	b.await(`!document.querySelector("#why")`)
+	b.press(`#causes .head a`)
+	b.await(`!document.querySelector("#causes")`)
 	b.sees("after event 2 of 15")
 	b.open("/campaign?id=oak&seq=9&why=scores&table=scores&key=nobody")
 	b.sees("There is no such row after event 9, and never was one.")

@@ -28,7 +28,7 @@ func TestJourneys(t *testing.T) {
 		{"finds_what_is_wrong_and_requeues_a_dead_pair_with_a_reason", testRequeue},
 		{"shows_hostile_text_as_text", testHostile},
 		{"slides_a_campaign_over_seq", testSlide},
-		{"names_the_events_that_wrote_a_row", testWhy},
+		{"names_the_events_that_wrote_a_row", testCauses},
 		{"pauses_and_resumes_a_publisher", testPause},
 		{"sends_all_parked_events_again_and_rewinds_a_publisher_after_a_preview", testRewind},
 		{"resolves_a_dead_pair_after_a_typed_confirmation", testResolve},
@@ -338,7 +338,7 @@ func testViewer(t *testing.T, b *tab, w *world) {
 	b.sees("Rows are hidden from your role")
 	b.open("/campaign?id=oak&seq=9&why=scores&table=scores&key=alina")
 	b.sees("Rows are hidden from your role")
-	if eval[bool](b, `document.querySelector("#why") !== null`) {
+	if eval[bool](b, `document.querySelector("#causes") !== null`) {
 		t.Error("a viewer is shown the values of a row")
 	}
 	form := url.Values{

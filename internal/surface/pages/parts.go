@@ -10,7 +10,7 @@ import (
 // shownProblem is a problem with the page that shows more of it.
 type shownProblem struct {
 	status.Problem
-	Tone string // bad, warn or held
+	Tone string // bad, warn or neutral
 	Path string
 }
 
@@ -24,7 +24,7 @@ func shownProblems(s *status.Status) []shownProblem {
 		case status.Critical:
 			out[i].Tone = "bad"
 		case status.Note:
-			out[i].Tone = "held"
+			out[i].Tone = "neutral"
 		}
 	}
 	return out

@@ -13,7 +13,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/surface/payload"
 )
 
-func TestARowThatTheEventHasDeletedLeadsToWhy(t *testing.T) {
+func TestARowThatTheEventHasDeletedLeadsToItsCauses(t *testing.T) {
 	t.Parallel()
 	state := replay.State{Projection: "scores", CampaignID: "oak", Seq: 4, Tables: []replay.StateTable{{
 		Table: "scores", Key: []string{"campaign_id", "hero"}, Columns: []string{"campaign_id", "hero"},
@@ -26,13 +26,13 @@ func TestARowThatTheEventHasDeletedLeadsToWhy(t *testing.T) {
 	p := &replayer{}
 	m := p.lay(model{}, state, gone)
 	if len(m.Gone) != 1 ||
-		m.Gone[0].Why != "/campaign?id=oak&table=scores&why=scores&key=alina+%26+%3Cco%3E&seq=4#why-title" {
+		m.Gone[0].Causes != "/campaign?id=oak&table=scores&why=scores&key=alina+%26+%3Cco%3E&seq=4#causes-title" {
 		t.Errorf("the row that is gone is %+v", m.Gone)
 	}
-	if got := m.Tables[0].Rows[0].Why; !strings.Contains(got, "key=bo") {
+	if got := m.Tables[0].Rows[0].Causes; !strings.Contains(got, "key=bo") {
 		t.Errorf("the row leads to %q", got)
 	}
-	if got := m.Tables[1].Rows[0].Why; got != "" {
+	if got := m.Tables[1].Rows[0].Causes; got != "" {
 		t.Errorf("a row without a key leads to %q", got)
 	}
 	hero, err := payload.ParsePaths("$.hero")
@@ -40,7 +40,7 @@ func TestARowThatTheEventHasDeletedLeadsToWhy(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.payloads.Redact = hero
-	if m := p.lay(model{}, state, gone); m.Gone[0].Why != "" || strings.Contains(m.Tables[0].Rows[0].Why, "bo") {
+	if m := p.lay(model{}, state, gone); m.Gone[0].Causes != "" || strings.Contains(m.Tables[0].Rows[0].Causes, "bo") {
 		t.Errorf("an address says what is hidden: %+v", m)
 	}
 }

@@ -133,7 +133,7 @@
 	const theme = document.getElementById("theme");
 	theme?.addEventListener("change", () => theme.form.requestSubmit());
 
-	// The slider's number follows the hand. Letting go reads the page as it was then, and puts the parts marked data-then
+	// The slider's number follows the hand. Letting go reads the page as it was then, and puts the parts marked data-as-of
 	// in place of the old ones: the slider stays, and so does the focus on it. If that fails, the page is loaded anew.
 	const slide = document.querySelector("input[type=range][data-slide]");
 	let sliding = null;
@@ -151,7 +151,7 @@
 			if (!answer.ok) throw new Error(String(answer.status));
 			const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
 			if (signal.aborted) return;
-			for (const part of document.querySelectorAll("[data-then]")) {
+			for (const part of document.querySelectorAll("[data-as-of]")) {
 				const next = document.adoptNode(fresh.getElementById(part.id));
 				if (part.hasAttribute("aria-live")) part.replaceChildren(...next.childNodes); else part.replaceWith(next);
 				showTimes(next);
