@@ -65,7 +65,7 @@ type Config struct {
 
 	ShutdownTimeout time.Duration // how long a group under way may take to finish once Run is cancelled; default 10s
 
-	// GapRate is how many campaigns a second are looked at for gaps (docs/guides/repair.md), in the background:
+	// GapRate is how many campaigns a second are looked at for gaps ([outbox.Gap]), in the background:
 	// when Run begins, and every hour. Those found are repaired. Default 5000, which keeps a twentieth
 	// of a core of the server busy; -1: never.
 	GapRate int
@@ -83,7 +83,7 @@ type Config struct {
 	// for all projections, round and round. Default 0: none.
 	VerifyRate int
 
-	// Proof keeps a hash of the ids of the events that were applied also in a group
+	// Proof keeps a hash of the ids of the events that were applied ([lease.Prove]) also in a group
 	// all of whose projections are functions of the database: there the events are not read otherwise.
 	// Where they are read the hash is kept anyway.
 	Proof bool

@@ -1,0 +1,25 @@
+package outbox_test
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/tidemark-go/tidemark/pkg/outbox"
+)
+
+// A group without a projection stands for all of its projections that are in step.
+func ExampleLag() {
+	show := func(ctx context.Context, pool *pgxpool.Pool) error {
+		lag, err := outbox.Lag(ctx, pool)
+		if err != nil {
+			return err
+		}
+		for _, b := range lag {
+			fmt.Println(b.Group, b.Projection, b.Events, b.Campaigns, b.Age)
+		}
+		return nil
+	}
+	_ = show
+}
