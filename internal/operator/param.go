@@ -15,6 +15,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/projector/failure"
 	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/publications"
 )
 
 // Param is what an act or a view is told. It is a field of the input's struct, with these tags:
@@ -98,6 +99,9 @@ func params(in reflect.Type) (found []Param) {
 		if words := among(tag.Get("among")); words != nil {
 			p.Choices = words
 			p.Help += ": " + strings.Join(words, ", ")
+			if len(words) > 10 {
+				p.Help = tag.Get("help") + ", such as " + strings.Join(words[:5], ", ")
+			}
 			if p.Type == Several {
 				p.Help += "; may be given several times"
 			}
@@ -148,6 +152,12 @@ func among(what string) []string {
 		return deferred.Acts()
 	case "failure classes":
 		return texts(failure.Classes())
+	case "parked statuses":
+		return publications.ParkedStatuses()
+	case "publisher acts":
+		return publications.Acts()
+	case "acts":
+		return loggedActs()
 	}
 	return nil
 }

@@ -83,7 +83,8 @@ type lists[In, T any] struct {
 }
 
 // list completes the description of a view of several things.
-func list[In, T any](v View, l lists[In, T]) *View {
+func list[In, T any](about View, l lists[In, T]) *View {
+	v := view[In](about)
 	v.List = true
 	rows := func(things []T) (rows [][]cli.Cell) {
 		for _, thing := range things {
@@ -119,13 +120,14 @@ func list[In, T any](v View, l lists[In, T]) *View {
 		}
 		return found, nil
 	}
-	return view[In](v)
+	return v
 }
 
 // one completes the description of a view of one thing, which show writes for a person.
 func one[In, T any](
-	v View, read func(ctx context.Context, from Reader, in In) (T, error), show func(page *cli.Page, thing T),
+	about View, read func(ctx context.Context, from Reader, in In) (T, error), show func(page *cli.Page, thing T),
 ) *View {
+	v := view[In](about)
 	v.read = func(ctx context.Context, from Reader, in any) (*Found, error) {
 		thing, err := read(ctx, from, in.(In))
 		if err != nil {
@@ -137,7 +139,7 @@ func one[In, T any](
 			return page.Err()
 		}}, nil
 	}
-	return view[In](v)
+	return v
 }
 
 func view[In any](v View) *View {
@@ -177,7 +179,7 @@ func (v *View) more(next string) string {
 }
 
 // Views lists all views.
-func Views() []*View { return slices.Concat(failedViews()) }
+func Views() []*View { return slices.Concat(failedViews(), publisherViews()) }
 
 // ViewNamed finds a view.
 func ViewNamed(name string) *View {

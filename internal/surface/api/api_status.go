@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"slices"
 
-	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/auth"
 	"github.com/tidemark-go/tidemark/internal/doctor"
 	"github.com/tidemark-go/tidemark/internal/operator"
@@ -13,7 +12,6 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/lease"
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
 	"github.com/tidemark-go/tidemark/internal/store/pause"
-	"github.com/tidemark-go/tidemark/internal/store/publications"
 )
 
 func (a *API) statusRoutes() []Route {
@@ -57,7 +55,6 @@ func (a *API) statusRoutes() []Route {
 			return list(pauses, limit, func(last pause.Pause) any { return last.Target }), nil
 		}),
 		a.reads("/leases", "listLeases", a.leases),
-		a.reads("/log", "listLog", a.log),
 		{http.MethodGet, "/api/v1/tokens", auth.Admin, "listTokens", a.get(func(r *http.Request) (any, error) {
 			tokens, err := auth.List(r.Context(), a.cfg.Pool, true)
 			return all(tokens), err
@@ -148,32 +145,4 @@ func (a *API) leases(r *http.Request) (any, error) {
 		return nil, err
 	}
 	return list(leases, limit, func(l lease.Row) any { return l.CampaignID }), nil
-}
-
-// logged are the acts that the operators' log may have.
-func logged() []string {
-	acts := publications.Acts()
-	for _, k := range admin.Kinds() {
-		if !slices.Contains(acts, string(k)) {
-			acts = append(acts, string(k))
-		}
-	}
-	return acts
-}
-
-func (a *API) log(r *http.Request) (any, error) {
-	q := parameters(r)
-	f := publications.LogFilter{
-		Topic: q.text("topic"), Publisher: q.text("publisher"), CampaignID: q.text("campaign"),
-		Actor: q.text("by"), Acts: choices(q, "act", logged()), Limit: q.limit(),
-	}
-	q.after(&f.Before)
-	if err := q.done(); err != nil {
-		return nil, err
-	}
-	records, err := publications.Log(r.Context(), a.cfg.Pool, f)
-	if err != nil {
-		return nil, err
-	}
-	return list(records, f.Limit, func(last publications.Record) any { return last.ID }), nil
 }

@@ -12,7 +12,7 @@ func TestAuditShowsWhatOperatorsDidWhicheverWay(t *testing.T) {
 	t.Parallel()
 	url := database(t, "deferred.sql", "published.sql")
 	change(t, url, forgetActs)
-	requireRun(t, url, "audit", cli.ExitOK, "Nobody has done anything")
+	requireRun(t, url, "audit", cli.ExitOK, "No matching acts.")
 	for _, args := range []string{
 		"failed requeue scores oak --by ada --reason mended",
 		"group pause default --by bob --reason deploy", "publisher pause archive --topic orders --by bob --reason moves",
@@ -51,7 +51,7 @@ func TestAuditShowsWhatOperatorsDidWhicheverWay(t *testing.T) {
 	if got := requireRun(t, url, "publisher log", cli.ExitOK, ""); strings.Contains(got.out, "deferred_requeued") {
 		t.Errorf("what was done to publishers is %s", got.out)
 	}
-	requireRun(t, url, "audit --act seen", cli.ExitUsage, `--act "seen": use one of`)
+	requireRun(t, url, "audit --act seen", cli.ExitUsage, `--act "seen": there is no such act: use one of`)
 }
 
 func firstOf(t *testing.T, url, act string) string {

@@ -58,7 +58,7 @@ func callsOf() map[string]string {
 		"publisher list":            "listPublishers getPublisherLag",
 		"publisher show":            "getPublisher",
 		"publisher ghosts":          "listGhosts",
-		"publisher log":             "listLog",
+		"publisher log":             "listPublisherLog",
 		"publisher parked list":     "listParked",
 		"publisher parked show":     "listParked getEvent",
 		"publisher pause":           "pausePublisher",

@@ -15,9 +15,9 @@ import (
 
 func newPublisher(env *cli.Env, sinks []publisher.Kind) *cobra.Command {
 	noun := cli.Noun("publisher", "See, stop, move and try what is published to brokers, webhooks, files",
-		newPublisherList(env), newPublisherShow(env), newPublisherGhosts(env), newAct(env, "pausePublisher"),
+		newView(env, "listPublishers"), newPublisherShow(env), newView(env, "listGhosts"), newAct(env, "pausePublisher"),
 		newAct(env, "resumePublisher"), newAct(env, "resetPublisher"),
-		newParked(env), newTestSend(env, sinks), newPublisherReplay(env, sinks), newPublisherLog(env),
+		newParked(env), newTestSend(env, sinks), newPublisherReplay(env, sinks), newView(env, "listPublisherLog"),
 	)
 	noun.Long = `A publisher is a sink with a name. Each pair of a topic and a publisher has its own
 position in the journal, its own status and its own parked events: events that the sink has refused.

@@ -19,7 +19,7 @@ const statusParked = "parked"
 
 func newParked(env *cli.Env) *cobra.Command {
 	noun := cli.Noun("parked", "See and decide what becomes of events that a sink has refused",
-		newParkedList(env), newParkedShow(env), newParkedRetry(env), newParkedResolve(env))
+		newView(env, "listParked"), newParkedShow(env), newParkedRetry(env), newParkedResolve(env))
 	noun.Long = `An event that a sink refuses by itself is tried again (retrying) and then given up
 (parked). Its campaign waits behind it, unless the publisher leaves such events out; once it may go on it
 is draining: on its way, with nothing against it.`
@@ -77,42 +77,6 @@ func (f *parkedFilter) check(act, limited bool) error {
 		return cli.Usagef("which events? Choose some, or say --all")
 	}
 	return nil
-}
-
-func newParkedList(env *cli.Env) *cobra.Command {
-	var (
-		filter parkedFilter
-		asJSON bool
-	)
-	command := &cobra.Command{
-		Use:   "list",
-		Short: "List events that were refused, and campaigns that are brought back behind one",
-		Example: `  tidemark publisher parked list --publisher archive --status parked
-  tidemark publisher parked list --message 'too large' --json`,
-		Args: cli.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := filter.check(false, true); err != nil {
-				return err
-			}
-			return env.WithPool(cmd.Context(), func(ctx context.Context, pool *pgxpool.Pool) error {
-				list, err := publications.ListParked(ctx, pool, filter.ParkedFilter)
-				if err != nil {
-					return err
-				}
-				if asJSON {
-					return env.PrintJSON(operator.All(list))
-				}
-				if len(list) == 0 {
-					env.Note("Nothing is parked, or nothing that this chooses.")
-					return nil
-				}
-				return env.PrintTable(parkedColumns(), parkedRows(list))
-			})
-		},
-	}
-	filter.bind(env, command, false)
-	command.Flags().BoolVar(&asJSON, "json", false, "write JSON")
-	return command
 }
 
 func newParkedShow(env *cli.Env) *cobra.Command {
@@ -185,7 +149,7 @@ func printParked(env *cli.Env, list []publications.Parked, e journal.Event, reco
 			waits = "waits behind it"
 		}
 		page.Facts(
-			cli.Fact{Name: "status", Value: p.Status, Tone: parkedTone(p.Status)},
+			cli.Fact{Name: "status", Value: p.Status, Tone: operator.ParkedTone(p.Status)},
 			cli.Fact{Name: "its campaign", Value: waits},
 			cli.Fact{Name: "attempts", Value: fmt.Sprint(p.Attempts)},
 			cli.Fact{Name: "next attempt", Value: next},
@@ -206,44 +170,6 @@ func printParked(env *cli.Env, list []publications.Parked, e journal.Event, reco
 	} else {
 		page.JSON(e.Payload)
 	}
-	if len(records) > 0 {
-		page.Heading("Log")
-		page.Table(operatorColumns(), operatorRows(records))
-	}
+	operator.Section(page, "Log", "listLog", records)
 	return page.Err()
-}
-
-func parkedColumns() []string {
-	return []string{"STATUS", "TOPIC", "PUBLISHER", "CAMPAIGN", "SEQ", "TYPE", "HOLDS", "ATTEMPTS", "NEXT", "ERROR"}
-}
-
-func parkedRows(list []publications.Parked) [][]cli.Cell {
-	var rows [][]cli.Cell
-	for _, p := range list {
-		holds, next := "no", cli.When(p.NextAttemptAt)
-		if p.Holds {
-			holds = "yes"
-		}
-		if p.Status == statusParked {
-			next = cli.When(time.Time{})
-		}
-		rows = append(rows, []cli.Cell{
-			{Text: p.Status, Tone: parkedTone(p.Status)},
-			cli.Text(p.Topic), cli.Text(p.Publisher), cli.Text(p.CampaignID), cli.Number(p.Seq, cli.Plain),
-			cli.Text(p.EventType),
-			cli.Text(holds), cli.Number(int64(p.Attempts), cli.Plain), next, cli.Text(p.Message),
-		})
-	}
-	return rows
-}
-
-func parkedTone(status string) cli.Tone {
-	switch status {
-	case statusParked:
-		return cli.Alarm
-	case "retrying":
-		return cli.Warning
-	default:
-		return cli.Plain
-	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tidemark-go/tidemark/internal/admin"
+	"github.com/tidemark-go/tidemark/internal/operator"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
 )
@@ -155,7 +156,7 @@ func (a *parkedAct) preview(ctx context.Context, env *cli.Env, pool *pgxpool.Poo
 	if len(list) == 0 {
 		return nil
 	}
-	return env.PrintTable(parkedColumns(), parkedRows(list))
+	return env.PrintTable(operator.ViewNamed("listParked").Table(list))
 }
 
 func events(n int64) string { return counted(n, "event") }

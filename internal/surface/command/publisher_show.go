@@ -67,14 +67,8 @@ func printPublisher(
 		page.Heading(p.String())
 		page.Facts(publicationFacts(p)...)
 	}
-	if len(parked) > 0 {
-		page.Heading("Parked")
-		page.Table(parkedColumns(), parkedRows(parked))
-	}
-	if len(records) > 0 {
-		page.Heading("Log")
-		page.Table(operatorColumns(), operatorRows(records))
-	}
+	operator.Section(page, "Parked", "listParked", parked)
+	operator.Section(page, "Log", "listLog", records)
 	return page.Err()
 }
 
@@ -82,22 +76,23 @@ func publicationFacts(p publications.Publication) []cli.Fact {
 	lag := "nothing"
 	if p.Behind > 0 {
 		lag = fmt.Sprintf("%s, the oldest from %s ago",
-			strings.Replace(events(p.Behind), fmt.Sprint(p.Behind), behind(p).Text, 1), cli.Age(p.Lag))
+			strings.Replace(counted(p.Behind, "event"), fmt.Sprint(p.Behind),
+				cli.About(p.Behind, p.Estimated(), cli.Plain).Text, 1), cli.Age(p.Lag))
 	}
 	holder := p.Holder
 	if holder == "" {
 		holder = "nobody"
 	}
 	facts := []cli.Fact{
-		{Name: "status", Value: publicationState(p), Tone: publicationTone(p)},
-		{Name: "why", Value: why(p)},
+		{Name: "status", Value: operator.PublisherState(p).Text, Tone: operator.PublisherState(p).Tone},
+		{Name: "why", Value: operator.PublisherProblem(p)},
 		{Name: "position", Value: fmt.Sprint(p.Position)},
 		{Name: "behind", Value: lag},
 		{
 			Name:  "published",
 			Value: fmt.Sprintf("%s, last at %s", counted(p.Published, "event"), cli.Stamp(p.LastPublishedAt)),
 		},
-		{Name: "parked", Value: fmt.Sprintf("%s, and %d on their way", parkedCell(p, cli.Plain).Text, p.Retrying)},
+		{Name: "parked", Value: fmt.Sprintf("%s, and %d on their way", operator.ParkedCount(p, cli.Plain).Text, p.Retrying)},
 		{Name: "held by", Value: holder},
 	}
 	if p.Errors > 0 {

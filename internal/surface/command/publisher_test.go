@@ -242,7 +242,7 @@ func TestAnActOnAPublisherThatDoesNotFitSaysWhatToTypeNext(t *testing.T) {
 		{"no parked events chosen", nowhere, "publisher parked retry", cli.ExitUsage, []string{"which events?", "--all"}},
 		{
 			"an unknown status", nowhere, "publisher parked list --status lost", cli.ExitUsage,
-			[]string{`--status "lost": use one of retrying, parked, draining`},
+			[]string{`--status "lost": there is no such status: use one of retrying, parked, draining`},
 		},
 		{"no reason to resolve", nowhere, "publisher parked resolve --all", cli.ExitUsage, []string{"--reason is needed"}},
 		{
@@ -251,7 +251,7 @@ func TestAnActOnAPublisherThatDoesNotFitSaysWhatToTypeNext(t *testing.T) {
 		},
 		{
 			"an unknown act", nowhere, "publisher log --act seen", cli.ExitUsage,
-			[]string{`--act "seen": use one of publication_paused`},
+			[]string{`--act "seen": there is no such act: use one of publication_paused`},
 		},
 		{"no sinks", nowhere, "publisher test-send archive", cli.ExitUsage, []string{"TIDEMARK_PUBLISHERS"}},
 		{

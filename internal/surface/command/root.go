@@ -25,7 +25,7 @@ func newRoot(env *cli.Env, opts Options) *cobra.Command {
 		newWorker(env),
 		newOperation(env),
 		newEvents(env),
-		newAudit(env),
+		newView(env, "listLog"),
 		newToken(env),
 	)
 	if len(opts.Commands) > 0 {

@@ -228,17 +228,13 @@ func lagCells(l status.Lag) []cli.Cell {
 
 func publisherRows(s *status.Status) (rows [][]cli.Cell) {
 	for _, p := range s.Publishers {
-		state := cli.Cell{Text: publicationState(p), Tone: publicationTone(p)}
+		state := operator.PublisherState(p)
 		if p.Failing() && p.FailingSince != nil {
 			state.Text += " for " + cli.Age(s.At.Sub(*p.FailingSince))
 		}
-		age := cli.Cell{Text: "-", Tone: cli.Faint, Right: true}
-		if p.Behind > 0 {
-			age = cli.Cell{Text: cli.Age(p.Lag), Right: true}
-		}
 		rows = append(rows, []cli.Cell{
-			cli.Text(p.Topic), cli.Text(p.Publisher), state, cli.About(p.Behind, p.Estimated(), cli.Plain), age,
-			cli.Number(int64(p.Errors), cli.Warning), parkedCell(p, cli.Warning),
+			cli.Text(p.Topic), cli.Text(p.Publisher), state, cli.About(p.Behind, p.Estimated(), cli.Plain),
+			operator.PublisherAge(p), cli.Number(int64(p.Errors), cli.Warning), operator.ParkedCount(p, cli.Warning),
 		})
 	}
 	return rows

@@ -57,6 +57,9 @@ func knownOf(path, name string) string {
 		if path == "/api/v1/failed-log" || strings.Contains(path, "of=failures") {
 			return "requeued"
 		}
+		if path == "/api/v1/publisher-log" {
+			return "parked_resolved"
+		}
 		return "deferred_requeued"
 	case "kind":
 		return "requeue"

@@ -1,0 +1,285 @@
+package operator
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/tidemark-go/tidemark/internal/admin"
+	"github.com/tidemark-go/tidemark/internal/store/publications"
+	"github.com/tidemark-go/tidemark/internal/surface/cli"
+)
+
+type publisherList struct {
+	Topic     string `of:"topic" help:"only pairs of this topic"`
+	Publisher string `of:"publisher" help:"only pairs of this publisher"`
+}
+
+type ghostList struct {
+	publication
+	limited
+	After *publications.Ghost `page:"after"`
+}
+
+type parkedList struct {
+	Topic      string `of:"topic" help:"only events of this topic"`
+	Publisher  string `of:"publisher" help:"only events that this publisher could not send"`
+	CampaignID string `name:"campaign" of:"parked" help:"only events of this campaign"`
+	Seq        int64  `min:"1" help:"only events with this seq"`
+	Type       string `help:"only events of this type"`
+	Status     string `among:"parked statuses" help:"only events with this status"`
+	Message    string `help:"only events whose error matches this regular expression (of Postgres)"`
+	limited
+	After *publications.Parked `page:"after"`
+}
+
+// operatorLog chooses acts of operators.
+type operatorLog struct {
+	Topic      string `of:"topic" help:"only acts on this topic"`
+	Publisher  string `of:"publisher" help:"only acts on this publisher"`
+	CampaignID string `name:"campaign" of:"campaign" help:"only acts on this campaign"`
+	By         string `help:"only what this operator did"`
+	Before     int64  `page:"after" min:"1" help:"only records before the one with this id"`
+	limited
+}
+
+type publisherLog struct {
+	operatorLog
+	Acts []string `name:"act" among:"publisher acts" help:"only acts of this kind"`
+}
+
+type auditLog struct {
+	operatorLog
+	Acts []string `name:"act" among:"acts" help:"only acts of this kind"`
+}
+
+func publisherViews() []*View {
+	return []*View{
+		list(View{
+			Name: "listPublishers", Command: "publisher list", Path: "/publishers", Schema: "Publication",
+			Short: "List pairs of topics and publishers: how far each is, what fails, who holds it",
+			Long: `List pairs of topics and publishers: how far each is, what fails, who holds it. EVENTS are those
+of the journal behind the pair's position, before the topic's filter; from 10,000 on it is the distance
+in positions, and marked with ~. STATUS is FAILING while attempts fail in a row: ERRORS says how many,
+WHY since when. AGE is that of the first of them. A pair for which there is nothing to publish writes its
+position every few seconds only.`,
+			Examples: []string{
+				"publisher list",
+				`publisher list --json | jq '.items[] | select(.lag_seconds > 60 or .status != "ACTIVE")'`,
+			},
+			Empty: "No matching publishers: a worker that is told what to publish where registers its pairs.",
+		}, lists[publisherList, publications.Publication]{
+			Read: func(ctx context.Context, from Reader, in publisherList) ([]publications.Publication, any, error) {
+				pairs, err := publications.List(ctx, from.Pool, publications.Key(in))
+				return pairs, nil, err
+			},
+			Columns: "STATUS|TOPIC|PUBLISHER|POSITION|EVENTS|AGE|ERRORS|PARKED|RETRYING|HOLDER|WHY",
+			Row: func(p publications.Publication) []cli.Cell {
+				return []cli.Cell{
+					PublisherState(p), cli.Text(p.Topic), cli.Text(p.Publisher), cli.Number(p.Position, cli.Plain),
+					cli.About(p.Behind, p.Estimated(), cli.Plain), PublisherAge(p), cli.Number(int64(p.Errors), cli.Warning),
+					ParkedCount(p, cli.Alarm), cli.Number(p.Retrying, cli.Warning), cli.OrDash(p.Holder),
+					cli.Text(PublisherProblem(p)),
+				}
+			},
+		}),
+		list(View{
+			Name: "listGhosts", Command: "publisher ghosts", Path: "/publishers/{topic}/{publisher}/ghosts", Schema: "Ghost",
+			Short: "List events that were sent and that the journal has no more, after a failover or a restore",
+			Long: `List events that were sent and that the journal has no more: a failover or a backup has lost their
+commits. NOW is what stands at their seq in their campaign: nothing, another event, or the same event, appended
+again. Workers find them among the events that they sent last, when they see another database or a server that was
+started anew. What a worker sent that has ended meanwhile is not found. They are listed for 30 days, 10,000 of each
+pair at most.`,
+			Examples: []string{
+				"publisher ghosts archive",
+				`publisher ghosts archive --limit 10000 --json | jq '.items[] | select(.now != "appended again")'`,
+			},
+			Empty: "No event that was sent is known to be lost.",
+		}, lists[ghostList, publications.Ghost]{
+			Read: func(ctx context.Context, from Reader, in ghostList) ([]publications.Ghost, any, error) {
+				if _, err := in.find(ctx, from); err != nil {
+					return nil, nil, err
+				}
+				ghosts, err := publications.ListGhosts(ctx, from.Pool, publications.GhostFilter{
+					Topic: in.Topic, Publisher: in.Publisher, After: in.After, Limit: in.Limit,
+				})
+				return ghosts, nextOf(ghosts, in.Limit, func(g publications.Ghost) publications.Ghost { return g }), err
+			},
+			Columns: "TOPIC|CAMPAIGN|SEQ|POSITION|ID|NOW|FOUND",
+			Row: func(g publications.Ghost) []cli.Cell {
+				return []cli.Cell{
+					cli.Text(g.Topic), cli.Text(g.CampaignID), cli.Number(g.Seq, cli.Plain), cli.Number(g.Position, cli.Plain),
+					cli.Text(g.EventID.String()), cli.Text(g.Now), cli.Text(cli.Stamp(&g.SeenAt)),
+				}
+			},
+		}),
+		list(View{
+			Name: "listParked", Command: "publisher parked list", Path: "/parked", Schema: "Parked",
+			Short: "List events that were refused, and campaigns that are brought back behind one",
+			Examples: []string{
+				"publisher parked list --publisher archive --status parked", "publisher parked list --message 'too large' --json",
+			},
+			Empty: "No matching parked events.",
+		}, lists[parkedList, publications.Parked]{
+			Read: func(ctx context.Context, from Reader, in parkedList) ([]publications.Parked, any, error) {
+				parked, err := publications.ListParked(ctx, from.Pool, publications.ParkedFilter{
+					Topic: in.Topic, Publisher: in.Publisher, CampaignID: in.CampaignID, Seq: in.Seq, EventType: in.Type,
+					Status: in.Status, MessagePattern: in.Message, After: in.After, Limit: in.Limit,
+				})
+				return parked, nextOf(parked, in.Limit, func(p publications.Parked) publications.Parked {
+					p.Message = "" // the place needs it not, and it may be long
+					return p
+				}), err
+			},
+			Columns: "STATUS|TOPIC|PUBLISHER|CAMPAIGN|SEQ|TYPE|HOLDS|ATTEMPTS|NEXT|ERROR",
+			Row: func(p publications.Parked) []cli.Cell {
+				holds, next := "no", cli.When(p.NextAttemptAt)
+				if p.Holds {
+					holds = "yes"
+				}
+				if p.Status == "parked" {
+					next = cli.OrDash("")
+				}
+				return []cli.Cell{
+					cli.Toned(p.Status, ParkedTone(p.Status)), cli.Text(p.Topic), cli.Text(p.Publisher), cli.Text(p.CampaignID),
+					cli.Number(p.Seq, cli.Plain), cli.Text(p.EventType), cli.Text(holds),
+					cli.Number(int64(p.Attempts), cli.Plain), next, cli.Text(p.Message),
+				}
+			},
+		}),
+		logOf(View{
+			Name: "listPublisherLog", Command: "publisher log", Path: "/publisher-log",
+			Short: "Show what operators did to publishers, newest first",
+			Examples: []string{
+				"publisher log --publisher archive", "publisher log --act parked_resolved --limit 20 --json",
+			},
+		}, func(in publisherLog) (operatorLog, []string) {
+			if len(in.Acts) == 0 {
+				in.Acts = publications.Acts()
+			}
+			return in.operatorLog, in.Acts
+		}),
+		logOf(View{
+			Name: "listLog", Command: "audit", Path: "/log",
+			Short: "Show what operators did, here, through the API and on the pages, newest first",
+			Long: `Show what operators did, here, through the API and on the pages: who, when, why, and what was
+asked for. WAY is cli, api or page, and empty for a program; TOKEN is the id of the token, ADDRESS the
+client's, and DATABASE USER the login of the database, which nobody can choose. failed log has what an act did
+to each failed campaign. Records are kept for a year, or as long as TIDEMARK_OPERATOR_LOG_RETENTION says to workers.`,
+			Examples: []string{
+				"audit --by ada@box", "audit --act deferred_resolved --act projection_removed --limit 20",
+				"audit --before 4711 --json",
+			},
+		}, func(in auditLog) (operatorLog, []string) { return in.operatorLog, in.Acts }),
+	}
+}
+
+// find answers the publications that are meant; there is at least one.
+func (in publication) find(ctx context.Context, from Reader) ([]publications.Publication, error) {
+	found, err := publications.List(ctx, from.Pool, in.key())
+	if err == nil && len(found) == 0 {
+		err = fmt.Errorf("publisher %q: %w: a pair is known once a worker has begun to publish it", in.said(),
+			publications.ErrNotFound)
+	}
+	return found, err
+}
+
+// logOf is a view of the acts of operators that an input chooses.
+func logOf[In any](v View, choose func(in In) (operatorLog, []string)) *View {
+	v.Schema, v.Empty = "OperatorRecord", "No matching acts."
+	return list(v, lists[In, publications.Record]{
+		Read: func(ctx context.Context, from Reader, in In) ([]publications.Record, any, error) {
+			f, acts := choose(in)
+			records, err := publications.Log(ctx, from.Pool, publications.LogFilter{
+				Topic: f.Topic, Publisher: f.Publisher, CampaignID: f.CampaignID, Actor: f.By, Acts: acts, Before: f.Before,
+				Limit: f.Limit,
+			})
+			return records, nextOf(records, f.Limit, func(r publications.Record) int64 { return r.ID }), err
+		},
+		Columns: "ID|AT|ACT|TOPIC|PUBLISHER|CAMPAIGN|SEQ|BY|WAY|TOKEN|ADDRESS|DATABASE USER|WHY|DETAIL",
+		Row: func(r publications.Record) []cli.Cell {
+			return []cli.Cell{
+				cli.NumberText(fmt.Sprint(r.ID)), cli.When(r.At), cli.Text(r.Act), cli.Text(r.Topic), cli.Text(r.Publisher),
+				cli.Text(r.CampaignID), cli.NumberOrDash(r.Seq), cli.Text(r.Actor), cli.Text(r.Way),
+				cli.NumberOrDash(r.TokenID), cli.Text(r.Address), cli.Text(r.DatabaseUser), cli.Text(r.Reason),
+				cli.Text(string(r.Detail)),
+			}
+		},
+	})
+}
+
+// loggedActs are the acts that the operators' log may have.
+func loggedActs() []string {
+	acts := publications.Acts()
+	for _, kind := range admin.Kinds() {
+		if !slices.Contains(acts, string(kind)) {
+			acts = append(acts, string(kind))
+		}
+	}
+	return acts
+}
+
+// PublisherState is the status, and FAILING for a publication that is to go on while its sink fails.
+func PublisherState(p publications.Publication) cli.Cell {
+	switch {
+	case p.Failing():
+		return cli.Toned("FAILING", cli.Warning)
+	case p.Status == "PAUSED":
+		return cli.Toned(p.Status, cli.Warning)
+	case p.Status == "FAILED":
+		return cli.Toned(p.Status, cli.Alarm)
+	}
+	return cli.Text(p.Status)
+}
+
+// PublisherAge is the age of the oldest event that is not published.
+func PublisherAge(p publications.Publication) cli.Cell {
+	if p.Behind == 0 {
+		return cli.NumberText("-")
+	}
+	return cli.NumberText(cli.Age(p.Lag))
+}
+
+// PublisherProblem says what is the matter with a publication, if anything is.
+func PublisherProblem(p publications.Publication) string {
+	switch {
+	case p.Status == "PAUSED" && p.Actor != "":
+		text := "by " + p.Actor
+		if p.PausedUntil != nil {
+			text += " until " + cli.Stamp(p.PausedUntil)
+		}
+		if p.Reason != "" {
+			text += ": " + p.Reason
+		}
+		return text
+	case p.Status == "PAUSED", p.Status == "FAILED" && p.Reason != "":
+		return p.Reason
+	case p.Failing() && p.FailingSince != nil:
+		return fmt.Sprintf("since %s: %s", cli.Stamp(p.FailingSince), p.LastError)
+	case p.Errors > 0:
+		return p.LastError
+	}
+	return ""
+}
+
+// ParkedCount is how many events are parked.
+func ParkedCount(p publications.Publication, tone cli.Tone) cli.Cell {
+	cell := cli.Number(p.Parked, tone)
+	if p.ManyParked() {
+		cell.Text += "+"
+	}
+	return cell
+}
+
+// ParkedTone is that of the status of a parked event.
+func ParkedTone(status string) cli.Tone {
+	switch status {
+	case "parked":
+		return cli.Alarm
+	case "retrying":
+		return cli.Warning
+	default:
+		return cli.Plain
+	}
+}
