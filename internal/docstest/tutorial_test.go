@@ -3,6 +3,7 @@ package docstest
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -24,7 +25,8 @@ const eventually = 3 * time.Minute
 // TestTutorial does what docs/tutorial/first-worker.md says, from an empty folder. The word after a snippet's
 // language says what to do:
 //
-//	sh setup         prepares the module: here it takes Tidemark from this checkout
+//	sh setup         prepares the module; tidemark is built from this checkout
+//	sh clone         has the module take Tidemark from a clone: here from this checkout
 //	sh run           runs; with "text output" after it, until it prints that
 //	sh worker, sh partner
 //	                 runs until the next of its kind
@@ -51,8 +53,8 @@ func TestTutorial(t *testing.T) {
 			r.write(what, s.text)
 		case lang == "diff":
 			r.change(what, s.text)
-		case s.lang == "sh setup":
-			r.setUp()
+		case s.lang == "sh setup" || s.lang == "sh clone":
+			r.setUp(s.text)
 		case s.lang == "sh run":
 			want := ""
 			if i+1 < len(snippets) && snippets[i+1].lang == "text output" {
@@ -116,7 +118,15 @@ func (o *output) String() string {
 }
 
 func newReader(t *testing.T) *reader {
-	r := &reader{T: t, dir: t.TempDir(), url: pgtest.URL(t), programs: map[string]*started{}}
+	home := t.TempDir()
+	r := &reader{T: t, dir: filepath.Join(home, "shop"), url: pgtest.URL(t), programs: map[string]*started{}}
+	checkout, err := filepath.Abs(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.Mkdir(r.dir, 0o755), os.Symlink(checkout, filepath.Join(home, "tidemark"))); err != nil {
+		t.Fatal(err)
+	}
 	bin := t.TempDir()
 	for name, path := range map[string]string{
 		"tidemark": build(t, "cmd/tidemark"), "psql": psql(t).path,
@@ -127,7 +137,8 @@ func newReader(t *testing.T) *reader {
 	}
 	r.env = append(os.Environ(),
 		"PATH="+bin+string(filepath.ListSeparator)+os.Getenv("PATH"), "TIDEMARK_DATABASE_URL="+r.url, "PSQLRC=/dev/null",
-		"TIDEMARK_HTTP_ADDR=off", "GOFLAGS="+os.Getenv("GOFLAGS")+" -mod=mod -ldflags=-s")
+		// What this checkout requires is in the module cache: nothing is downloaded.
+		"TIDEMARK_HTTP_ADDR=off", "GOPROXY=off", "GOSUMDB=off", "GOFLAGS="+os.Getenv("GOFLAGS")+" -ldflags=-s")
 	t.Cleanup(func() {
 		for name := range r.programs {
 			r.stop(name)
@@ -136,24 +147,13 @@ func newReader(t *testing.T) *reader {
 	return r
 }
 
-// setUp makes a module that requires what this checkout requires, so that nothing is downloaded for it.
-func (r *reader) setUp() {
-	checkout, err := filepath.Abs(root)
-	if err != nil {
-		r.Fatal(err)
+// setUp runs the lines that are about the module. The clone beside the folder is this checkout.
+func (r *reader) setUp(commands string) {
+	for line := range strings.Lines(commands) {
+		if strings.HasPrefix(line, "go mod ") {
+			r.run(line, "")
+		}
 	}
-	const tidemark = "github.com/tidemark-go/tidemark"
-	ours, err := os.ReadFile(filepath.Join(root, "go.mod"))
-	if err != nil {
-		r.Fatal(err)
-	}
-	mod := strings.Replace(string(ours), "module "+tidemark, "module example.com/shop", 1)
-	r.write("go.mod", fmt.Sprintf("%s\nrequire %s v0.0.0\n\nreplace %[2]s => %s\n", mod, tidemark, checkout))
-	sum, err := os.ReadFile(filepath.Join(root, "go.sum"))
-	if err != nil {
-		r.Fatal(err)
-	}
-	r.write("go.sum", string(sum))
 }
 
 func (r *reader) write(file, text string) {
