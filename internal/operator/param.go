@@ -15,6 +15,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/projector/failure"
 	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/outbox"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
 )
 
@@ -158,6 +159,12 @@ func among(what string) []string {
 		return publications.Acts()
 	case "acts":
 		return loggedActs()
+	case "entry statuses":
+		return texts(outbox.Statuses())
+	case "operation states":
+		return admin.OperationStates()
+	case "operation kinds":
+		return texts(admin.OperationKinds())
 	}
 	return nil
 }

@@ -179,7 +179,9 @@ func (v *View) more(next string) string {
 }
 
 // Views lists all views.
-func Views() []*View { return slices.Concat(failedViews(), publisherViews()) }
+func Views() []*View {
+	return slices.Concat(failedViews(), groupViews(), publisherViews(), eventViews())
+}
 
 // ViewNamed finds a view.
 func ViewNamed(name string) *View {

@@ -11,7 +11,6 @@ import (
 
 func (a *API) campaignRoutes() []Route {
 	return []Route{
-		a.reads("/campaigns", "listCampaigns", a.campaigns),
 		a.reads("/campaigns/{campaign}", "getCampaign", a.campaign),
 		a.reads("/campaigns/{campaign}/events", "listEvents", a.events),
 		a.reads("/campaigns/{campaign}/events/{seq}", "getEvent", func(r *http.Request) (any, error) {
@@ -31,33 +30,6 @@ func (a *API) campaignRoutes() []Route {
 		a.reads("/campaigns/{campaign}/verify", "verifyCampaign", a.verify),
 		a.reads("/gaps", "listGaps", a.gaps),
 	}
-}
-
-func (a *API) campaigns(r *http.Request) (any, error) {
-	q := parameters(r)
-	prefix, limit, after := q.text("prefix"), q.limit(), ""
-	more := q.after(&after)
-	if more && prefix != "" {
-		q.refuse("after", after, "", "prefix has no pages", "lengthen the prefix")
-	}
-	if err := q.done(); err != nil {
-		return nil, err
-	}
-	var ids []string
-	var err error
-	if prefix != "" {
-		ids, err = feed.Campaigns(r.Context(), a.cfg.Pool, prefix, limit)
-	} else {
-		ids, err = feed.CampaignsAfter(r.Context(), a.cfg.Pool, after, limit)
-	}
-	if err != nil {
-		return nil, err
-	}
-	p := list(ids, limit, func(last string) any { return last })
-	if prefix != "" {
-		p.Next = nil
-	}
-	return p, nil
 }
 
 func (a *API) campaign(r *http.Request) (any, error) {

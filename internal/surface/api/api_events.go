@@ -22,25 +22,8 @@ const (
 
 func (a *API) eventRoutes() []Route {
 	return []Route{
-		a.reads("/events", "queryEvents", a.queryEvents),
 		{http.MethodGet, "/api/v1/events/export", auth.Viewer, "exportEvents", http.HandlerFunc(a.export)},
 	}
-}
-
-// queryEvents lists the events that have one of the types and all of the tags.
-func (a *API) queryEvents(r *http.Request) (any, error) {
-	q := parameters(r)
-	item, limit, after := journal.Item{Types: q.list("type"), Tags: q.list("tag")}, q.limit(), int64(0)
-	q.after(&after)
-	if err := q.done(); err != nil {
-		return nil, err
-	}
-	events, more, err := feed.ListMatches(r.Context(), a.cfg.Pool, journal.Query{Items: []journal.Item{item}}, after+1,
-		a.listed(r, limit))
-	if err != nil {
-		return nil, err
-	}
-	return a.eventPage(r, events, more, func(e journal.Event) any { return e.Position }), nil
 }
 
 // listed bounds a list of events, and leaves out the payloads that its reader may not see.

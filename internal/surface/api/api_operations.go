@@ -10,22 +10,6 @@ import (
 func (a *API) operationRoutes() []Route {
 	acts := a.cfg.Acts
 	return []Route{
-		a.reads("/operations", "listOperations", func(r *http.Request) (any, error) {
-			q := parameters(r)
-			f := admin.OperationFilter{
-				State: choice(q, "state", admin.OperationStates()),
-				Kind:  choice(q, "kind", admin.OperationKinds()), Limit: q.limit(),
-			}
-			q.after(&f.Before)
-			if err := q.done(); err != nil {
-				return nil, err
-			}
-			operations, err := acts.Operations(r.Context(), f)
-			if err != nil {
-				return nil, err
-			}
-			return list(operations, f.Limit, func(last admin.Operation) any { return last.ID }), nil
-		}),
 		a.reads("/operations/{id}", "getOperation", func(r *http.Request) (any, error) {
 			id, err := place(r, "id")
 			if err != nil {

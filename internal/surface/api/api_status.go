@@ -11,7 +11,6 @@ import (
 	"github.com/tidemark-go/tidemark/internal/status"
 	"github.com/tidemark-go/tidemark/internal/store/lease"
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
-	"github.com/tidemark-go/tidemark/internal/store/pause"
 )
 
 func (a *API) statusRoutes() []Route {
@@ -29,36 +28,8 @@ func (a *API) statusRoutes() []Route {
 		}),
 		a.reads("/status", "getStatus", a.readStatus),
 		a.reads("/queue", "listQueue", a.section(status.SectionQueue, func(s *status.Status) any { return all(s.Queue) })),
-		a.reads("/queue/entries", "listQueueEntries", a.entries),
 		a.reads("/lag", "listLag", a.section(status.SectionLag, func(s *status.Status) any { return all(s.Lag) })),
-		a.reads("/workers", "listWorkers", a.section(status.SectionWorkers, func(s *status.Status) any {
-			return all(s.Workers)
-		})),
-		a.reads("/groups", "listGroups", func(r *http.Request) (any, error) {
-			groups, err := outbox.Groups(r.Context(), a.cfg.Pool)
-			return all(groups), err
-		}),
-		a.reads("/pauses", "listPauses", func(r *http.Request) (any, error) {
-			q := parameters(r)
-			group, limit := q.text("group"), q.limit()
-			var at *pause.Target
-			if place := (pause.Target{}); q.after(&place) {
-				at = &place
-			}
-			if err := q.done(); err != nil {
-				return nil, err
-			}
-			pauses, err := pause.Page(r.Context(), a.cfg.Pool, group, at, limit)
-			if err != nil {
-				return nil, err
-			}
-			return list(pauses, limit, func(last pause.Pause) any { return last.Target }), nil
-		}),
 		a.reads("/leases", "listLeases", a.leases),
-		{http.MethodGet, "/api/v1/tokens", auth.Admin, "listTokens", a.get(func(r *http.Request) (any, error) {
-			tokens, err := auth.List(r.Context(), a.cfg.Pool, true)
-			return all(tokens), err
-		})},
 		a.reads("/doctor", "getDoctor", a.examine),
 	}
 }
@@ -98,24 +69,6 @@ func (a *API) section(section status.Section, show func(s *status.Status) any) f
 		}
 		return show(s), nil
 	}
-}
-
-func (a *API) entries(r *http.Request) (any, error) {
-	q := parameters(r)
-	f := outbox.Filter{Status: choice(q, "status", outbox.Statuses()), CampaignID: q.text("campaign"), Limit: q.limit()}
-	var at *outbox.Place
-	if place := (outbox.Place{}); q.after(&place) {
-		at = &place
-	}
-	if err := q.done(); err != nil {
-		return nil, err
-	}
-	entries, next, err := outbox.Page(r.Context(), a.cfg.Pool, f, at)
-	p := all(entries)
-	if next != nil {
-		p.Next = cursor(next)
-	}
-	return p, err
 }
 
 // group refuses a consumer group that there is not: an empty list would say that all is well.

@@ -57,15 +57,6 @@ func (q *query) projection() string {
 	return name
 }
 
-// choice answers a parameter that is one of a few words, or "".
-func choice[T ~string](q *query, name string, words []T) T {
-	value := T(q.text(name))
-	if value != "" {
-		oneOf(q, name, value, words)
-	}
-	return value
-}
-
 // choices answers a parameter that may be there several times, each time one of a few words.
 func choices[T ~string](q *query, name string, words []T) []T {
 	var found []T

@@ -87,10 +87,7 @@ func printCampaign(env *cli.Env, d *operator.Campaign) error {
 		page.Table([]string{"GROUP", "CHECKPOINT", "BEHIND", "LEASE"}, rows)
 	}
 	operator.Section(page, "Projections that are behind", "listFailed", d.Deferred)
-	if len(d.Pauses) > 0 {
-		page.Heading("Paused")
-		page.Table(pauseColumns(), pauseRows(d.Pauses))
-	}
+	operator.Section(page, "Paused", "listPauses", d.Pauses)
 	operator.Section(page, "Left out", "listResolutions", d.Resolutions)
 	operator.Section(page, "Log", "listFailedLog", d.History)
 	return page.Err()

@@ -8,5 +8,5 @@ import (
 
 func newEvents(env *cli.Env) *cobra.Command {
 	return cli.Noun("events", "Carry events in and out, and look for some", newEventsImport(env), newEventsExport(env),
-		newEventsQuery(env))
+		newView(env, "queryEvents"))
 }

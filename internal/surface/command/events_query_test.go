@@ -54,6 +54,6 @@ func TestEventsAreQueriedByTypeAndTag(t *testing.T) {
 		got := execute(t, url, true, "events query "+args)
 		assertGolden(t, golden, ids.ReplaceAllString(timeless(got.out), "ID"))
 	}
-	requireRun(t, url, "events query --limit 0", cli.ExitUsage, "--limit 0")
-	requireRun(t, url, "events query --after -1", cli.ExitUsage, "--after -1")
+	requireRun(t, url, "events query --limit 0", cli.ExitUsage, `--limit "0"`)
+	requireRun(t, url, "events query --after -1", cli.ExitUsage, `--after "-1"`)
 }

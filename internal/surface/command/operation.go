@@ -15,95 +15,12 @@ import (
 
 func newOperation(env *cli.Env) *cobra.Command {
 	noun := cli.Noun("operation",
-		"See and end what was started through the API or on the pages, and workers do bit by bit", newOperationList(env),
+		"See and end what was started through the API or on the pages, and workers do bit by bit",
+		newView(env, "listOperations"),
 		newOperationShow(env), newAct(env, "abortOperation"))
 	noun.Long = `Operations are acts on much, started through the API or on the pages: workers do them bit
 by bit. Commands here do theirs themselves, and wait for it; a rollback is a worker's here too.`
 	return noun
-}
-
-func newOperationList(env *cli.Env) *cobra.Command {
-	var (
-		filter admin.OperationFilter
-		asJSON bool
-	)
-	command := &cobra.Command{
-		Use:   "list",
-		Short: "List operations with their progress, the newest first",
-		Example: `  tidemark operation list --state running
-  tidemark operation list --kind requeue --limit 10 --json`,
-		Args: cli.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if filter.State != "" {
-				if err := cli.OneOf("state", filter.State, admin.OperationStates()); err != nil {
-					return err
-				}
-			}
-			if filter.Kind != "" {
-				if err := cli.OneOf("kind", filter.Kind, admin.OperationKinds()); err != nil {
-					return err
-				}
-			}
-			if err := cli.AtLeastOne("limit", filter.Limit); err != nil {
-				return err
-			}
-			if filter.Before < 0 {
-				return cli.Usagef("--before %d: take the id of an operation", filter.Before)
-			}
-			return env.WithPool(cmd.Context(), func(ctx context.Context, pool *pgxpool.Pool) error {
-				operations, err := admin.On(pool).Operations(ctx, filter)
-				if err != nil {
-					return err
-				}
-				if asJSON {
-					return env.PrintJSON(operator.All(operations))
-				}
-				return printOperations(env, operations, filter.Limit)
-			})
-		},
-	}
-	flags := command.Flags()
-	flags.StringVar(&filter.State, "state", "", "only those that are running, done, aborted or failed")
-	flags.StringVar((*string)(&filter.Kind), "kind", "", "only those of this kind, such as requeue or verify")
-	flags.Int64Var(&filter.Before, "before", 0, "only operations before the one with this id")
-	flags.IntVar(&filter.Limit, "limit", 50, "at most so many operations")
-	flags.BoolVar(&asJSON, "json", false, "write JSON")
-	cli.CompleteFlag(command, "state", cli.Choices(admin.OperationStates()))
-	cli.CompleteFlag(command, "kind", cli.Choices(admin.OperationKinds()))
-	return command
-}
-
-func printOperations(env *cli.Env, operations []admin.Operation, limit int) error {
-	if len(operations) == 0 {
-		env.Note("There is no such operation.")
-		return nil
-	}
-	var rows [][]cli.Cell
-	for _, o := range operations {
-		rows = append(rows, []cli.Cell{
-			cli.Number(o.ID, cli.Plain), cli.Text(string(o.Kind)), stateCell(o), cli.Number(o.Done, cli.Plain),
-			cli.Number(o.Skipped, cli.Plain), cli.Number(o.Failed, cli.Warning),
-			cli.Number(o.Total, cli.Plain), cli.Text(cli.Stamp(&o.CreatedAt)), cli.Text(cli.Stamp(o.EndedAt)), cli.Text(o.By),
-			cli.Text(o.Reason),
-		})
-	}
-	if err := env.PrintTable([]string{
-		"ID", "KIND", "STATE", "DONE", "SKIPPED", "FAILED", "OF", "STARTED", "ENDED", "BY",
-		"REASON",
-	}, rows); err != nil {
-		return err
-	}
-	if len(operations) == limit {
-		env.Note("What was before: --before %d", operations[len(operations)-1].ID)
-	}
-	return nil
-}
-
-func stateCell(o admin.Operation) cli.Cell {
-	if o.State == "failed" {
-		return cli.Cell{Text: o.State, Tone: cli.Alarm}
-	}
-	return cli.Text(o.State)
 }
 
 func newOperationShow(env *cli.Env) *cobra.Command {
@@ -158,7 +75,7 @@ func printOperation(env *cli.Env, o admin.Operation, items []admin.Item, limit i
 	rows := [][]cli.Cell{
 		{cli.Text("id"), cli.Text(strconv.FormatInt(o.ID, 10))},
 		{cli.Text("kind"), cli.Text(string(o.Kind))},
-		{cli.Text("state"), stateCell(o)},
+		{cli.Text("state"), operator.OperationState(o)},
 		{cli.Text("asked for"), cli.Text(string(o.Request))},
 		{cli.Text("by"), cli.Text(o.By)},
 		{cli.Text("reason"), cli.Text(o.Reason)},

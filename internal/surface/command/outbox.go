@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -19,7 +18,7 @@ import (
 
 func newOutbox(env *cli.Env) *cobra.Command {
 	return cli.Noun("outbox", "Show what remains to be done, and have what failed tried again", newOutboxReport(env),
-		newOutboxList(env), newOutboxRequeue(env), newOutboxRequeueDead(env))
+		newView(env, "listQueueEntries"), newOutboxRequeue(env), newOutboxRequeueDead(env))
 }
 
 func newOutboxReport(env *cli.Env) *cobra.Command {
@@ -170,7 +169,11 @@ func printReport(env *cli.Env, r report) error {
 	if _, err := io.WriteString(env.Out, "\n"); err != nil {
 		return err
 	}
-	return printEntries(env, r.entries)
+	if len(r.entries) == 0 {
+		env.Note("No matching entries.")
+		return nil
+	}
+	return env.PrintTable(operator.ViewNamed("listQueueEntries").Table(r.entries))
 }
 
 // place names an entry's event and, for a pair, the projection that is to apply it.
@@ -180,69 +183,4 @@ func place(e outbox.Entry) string {
 		s += " for " + e.Projection
 	}
 	return s
-}
-
-func newOutboxList(env *cli.Env) *cobra.Command {
-	var (
-		asJSON bool
-		filter outbox.Filter
-	)
-	command := &cobra.Command{
-		Use:   "list",
-		Short: "List entries, those that have waited longest first",
-		Example: `  tidemark outbox list --status failed
-  tidemark outbox list --campaign oak --limit 10 --json`,
-		Args: cli.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := checkEntries(filter); err != nil {
-				return err
-			}
-			return env.WithPool(cmd.Context(), func(ctx context.Context, pool *pgxpool.Pool) error {
-				entries, err := outbox.List(ctx, pool, filter)
-				if err != nil {
-					return err
-				}
-				if asJSON {
-					return env.PrintJSON(operator.All(entries))
-				}
-				return printEntries(env, entries)
-			})
-		},
-	}
-	bindEntries(command, &filter, &asJSON)
-	command.Flags().StringVar(&filter.CampaignID, "campaign", "", "only this campaign's entries")
-	cli.CompleteFlag(command, "campaign", env.Complete(campaignIDs))
-	return command
-}
-
-func printEntries(env *cli.Env, entries []outbox.Entry) error {
-	if len(entries) == 0 {
-		env.Note("Nothing.")
-		return nil
-	}
-	var rows [][]cli.Cell
-	for _, e := range entries {
-		rows = append(rows, []cli.Cell{
-			cli.Text(e.Group),
-			{Text: string(e.Status), Tone: tone(e.Status)},
-			cli.Text(e.CampaignID), cli.Number(e.Seq, cli.Plain), cli.Number(e.Events, cli.Plain), cli.Text(e.EventType),
-			cli.Text(e.Since.UTC().Format(time.RFC3339)), cli.Text(e.Projection), cli.Number(int64(e.Attempts), cli.Plain),
-			cli.Text(e.Error),
-		})
-	}
-	return env.PrintTable([]string{
-		"GROUP", "STATUS", "CAMPAIGN", "SEQ", "EVENTS", "TYPE", "SINCE", "PROJECTION",
-		"ATTEMPTS", "ERROR",
-	}, rows)
-}
-
-func tone(s outbox.Status) cli.Tone {
-	switch s {
-	case outbox.Failed:
-		return cli.Warning
-	case outbox.Dead:
-		return cli.Alarm
-	default:
-		return cli.Plain
-	}
 }

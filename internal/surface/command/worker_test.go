@@ -62,7 +62,7 @@ func TestWorkersAndOperationsPrintWhatTheGoldenFilesSay(t *testing.T) {
 		"workers undrain w1 w2":        `unexpected "w2"`,
 		"operation abort":              "abort what? Name ID",
 		"workers":                      "workers what? There are drain, list, undrain",
-		"operation list --limit 0":     "--limit 0: at least 1",
+		"operation list --limit 0":     `--limit "0": it is no number that is taken: give a whole number, 1 or more`,
 		"operation show 1 2 --limit 7": "show which operation? Name one",
 	} {
 		requireRun(t, url, args, cli.ExitUsage, message)

@@ -1,0 +1,169 @@
+package operator
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/tidemark-go/tidemark/internal/admin"
+	"github.com/tidemark-go/tidemark/internal/auth"
+	"github.com/tidemark-go/tidemark/internal/store/feed"
+	"github.com/tidemark-go/tidemark/internal/store/outbox"
+	"github.com/tidemark-go/tidemark/internal/surface/cli"
+	"github.com/tidemark-go/tidemark/pkg/journal"
+)
+
+type eventQuery struct {
+	Types []string `name:"type" help:"events of this type; given several times: of one of them"`
+	Tags  []string `name:"tag" help:"events with this tag; given several times: with all of them"`
+	After int64    `page:"after" help:"only events past this position"`
+	limited
+}
+
+type entryList struct {
+	Status     outbox.Status `among:"entry statuses" help:"only entries with this status"`
+	CampaignID string        `name:"campaign" of:"campaign" help:"only this campaign's entries"`
+	limited
+	After *outbox.Place `page:"after"`
+}
+
+type operationList struct {
+	State  string              `among:"operation states" help:"only those in this state"`
+	Kind   admin.OperationKind `among:"operation kinds" help:"only those of this kind"`
+	Before int64               `page:"after" min:"1" help:"only operations before the one with this id"`
+	limited
+}
+
+type tokenList struct {
+	All bool `help:"also those that were revoked or have expired"`
+}
+
+func eventViews() []*View {
+	return []*View{
+		list(View{
+			Name: "queryEvents", Command: "events query", Path: "/events", Schema: "Event",
+			Short: "Show the events that have one of the types and all of the tags, as a condition selects them",
+			Examples: []string{
+				"events query --type funds_withdrawn --tag wallet=7", "events query --tag wallet=7 --after 1200 --json",
+			},
+			Empty: "No matching events.",
+		}, lists[eventQuery, journal.Event]{
+			Read: func(ctx context.Context, from Reader, in eventQuery) ([]journal.Event, any, error) {
+				query := journal.Query{Items: []journal.Item{{Types: in.Types, Tags: in.Tags}}}
+				events, more, err := feed.ListMatches(ctx, from.Pool, query, in.After+1, from.events(in.Limit))
+				return from.page(events, more, func(e journal.Event) int64 { return e.Position }, err)
+			},
+			Columns: "POSITION|CAMPAIGN|SEQ|TYPE|TAGS|RECORDED",
+			Row: func(e journal.Event) []cli.Cell {
+				return []cli.Cell{
+					cli.NumberText(fmt.Sprint(e.Position)), cli.Text(e.CampaignID), cli.NumberText(fmt.Sprint(e.Seq)),
+					cli.Text(e.Type), cli.Text(strings.Join(e.Tags, " ")), cli.Text(cli.Stamp(&e.RecordedAt)),
+				}
+			},
+		}),
+		list(View{
+			Name: "listQueueEntries", Command: "outbox list", Path: "/queue/entries", Schema: "QueueEntry",
+			Short: "List entries, those that have waited longest first",
+			Long: `List entries, those that have waited longest first. The API lists work items in the order of their groups,
+campaigns and seqs, then failed campaigns in that of their campaigns and projections; a page may be empty and have
+a next one.`,
+			Examples: []string{"outbox list --status failed", "outbox list --campaign oak --limit 10 --json"},
+			Empty:    "No matching entries.",
+		}, lists[entryList, outbox.Entry]{
+			Read: func(ctx context.Context, from Reader, in entryList) ([]outbox.Entry, any, error) {
+				f := outbox.Filter{Status: in.Status, CampaignID: in.CampaignID, Limit: in.Limit}
+				if !from.API {
+					entries, err := outbox.List(ctx, from.Pool, f)
+					return entries, nil, err
+				}
+				entries, next, err := outbox.Page(ctx, from.Pool, f, in.After)
+				if next == nil {
+					return entries, nil, err
+				}
+				return entries, *next, err
+			},
+			Columns: "GROUP|STATUS|CAMPAIGN|SEQ|EVENTS|TYPE|SINCE|PROJECTION|ATTEMPTS|ERROR",
+			Row: func(e outbox.Entry) []cli.Cell {
+				tone := map[outbox.Status]cli.Tone{outbox.Failed: cli.Warning, outbox.Dead: cli.Alarm}[e.Status]
+				return []cli.Cell{
+					cli.Text(e.Group), cli.Toned(string(e.Status), tone), cli.Text(e.CampaignID), cli.Number(e.Seq, cli.Plain),
+					cli.Number(e.Events, cli.Plain), cli.Text(e.EventType), cli.Text(cli.Stamp(&e.Since)),
+					cli.Text(e.Projection), cli.Number(int64(e.Attempts), cli.Plain), cli.Text(e.Error),
+				}
+			},
+		}),
+		list(View{
+			Name: "listOperations", Command: "operation list", Path: "/operations", Schema: "Operation",
+			Short: "List operations with their progress, the newest first",
+			Examples: []string{
+				"operation list --state running", "operation list --kind requeue --limit 10 --json",
+			},
+			Empty: "There is no such operation.",
+		}, lists[operationList, admin.Operation]{
+			Read: func(ctx context.Context, from Reader, in operationList) ([]admin.Operation, any, error) {
+				operations, err := from.Acts.Operations(ctx, admin.OperationFilter{
+					State: in.State, Kind: in.Kind, Before: in.Before, Limit: in.Limit,
+				})
+				return operations, nextOf(operations, in.Limit, func(o admin.Operation) int64 { return o.ID }), err
+			},
+			Columns: "ID|KIND|STATE|DONE|SKIPPED|FAILED|OF|STARTED|ENDED|BY|REASON",
+			Row: func(o admin.Operation) []cli.Cell {
+				return []cli.Cell{
+					cli.Number(o.ID, cli.Plain), cli.Text(string(o.Kind)), OperationState(o), cli.Number(o.Done, cli.Plain),
+					cli.Number(o.Skipped, cli.Plain), cli.Number(o.Failed, cli.Warning), cli.Number(o.Total, cli.Plain),
+					cli.Text(cli.Stamp(&o.CreatedAt)), cli.Text(cli.Stamp(o.EndedAt)), cli.Text(o.By), cli.Text(o.Reason),
+				}
+			},
+		}),
+		list(View{
+			Name: "listTokens", Command: "token list", Path: "/tokens", Schema: "Token", Role: auth.Admin,
+			Short:    "List the tokens that hold",
+			Examples: []string{"token list --all"},
+			Empty:    "There is no token.",
+		}, lists[tokenList, auth.Token]{
+			Read: func(ctx context.Context, from Reader, in tokenList) ([]auth.Token, any, error) {
+				tokens, err := auth.List(ctx, from.Pool, in.All)
+				return tokens, nil, err
+			},
+			Columns: "NAME|ROLE|CREATED|BY|EXPIRES|LAST USED|REVOKED",
+			Row: func(t auth.Token) []cli.Cell {
+				return []cli.Cell{
+					cli.Text(t.Name), cli.Text(t.Role), cli.Text(cli.Stamp(&t.CreatedAt)), cli.Text(t.CreatedBy),
+					cli.Text(cli.Stamp(t.ExpiresAt)), cli.Text(cli.Stamp(t.LastUsedAt)), cli.Text(cli.Stamp(t.RevokedAt)),
+				}
+			},
+		}),
+	}
+}
+
+// OperationState is the state of an operation; one that has failed stands out.
+func OperationState(o admin.Operation) cli.Cell {
+	if o.State == "failed" {
+		return cli.Toned(o.State, cli.Alarm)
+	}
+	return cli.Text(o.State)
+}
+
+// events bounds a list of events. One of the API has about 4 MiB of payload and metadata, and none for a reader who
+// sees none.
+func (r Reader) events(limit int) feed.List {
+	bound := feed.List{Events: limit, Bytes: math.MaxInt64, Bare: r.Bare}
+	if r.API {
+		bound.Bytes = 4 << 20
+	}
+	return bound
+}
+
+// page is a page of events as the reader may see them.
+func (r Reader) page(
+	events []journal.Event, more bool, place func(journal.Event) int64, err error,
+) (shown []journal.Event, next any, _ error) {
+	for i, e := range events {
+		events[i] = r.event(e)
+	}
+	if more && len(events) > 0 {
+		next = place(events[len(events)-1])
+	}
+	return events, next, err
+}

@@ -1,0 +1,269 @@
+package operator
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
+	"github.com/tidemark-go/tidemark/internal/status"
+	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/feed"
+	"github.com/tidemark-go/tidemark/internal/store/lease"
+	"github.com/tidemark-go/tidemark/internal/store/outbox"
+	"github.com/tidemark-go/tidemark/internal/store/pause"
+	"github.com/tidemark-go/tidemark/internal/surface/cli"
+)
+
+type everything struct{}
+
+type campaignList struct {
+	Prefix string `help:"only ids that begin so; such a list has no pages"`
+	limited
+	After string `page:"after" help:"only ids after this one"`
+}
+
+type pauseList struct {
+	Group string `of:"group" help:"only in this consumer group"`
+	limited
+	After *pause.Target `page:"after"`
+}
+
+type workerList struct {
+	Group string `of:"group" help:"only workers of this consumer group"`
+}
+
+// groupState is a consumer group with its workers and pauses: its own, those of its projections and campaigns.
+type groupState struct {
+	outbox.Group
+	Workers int
+	Pauses  []pause.Pause
+}
+
+// projectionState is a projection with what it is behind by.
+type projectionState struct {
+	rebuild.Registered
+	Failed     int64 // campaigns, as the next two
+	Dead       int64
+	Rebuilding int64
+	Behind     int64        // events that are appended and not applied
+	Pause      *pause.Pause // nil: it is not paused
+}
+
+func groupViews() []*View {
+	return []*View{
+		list(View{
+			Name: "listGroups", Command: "group list", Path: "/groups", Schema: "ConsumerGroup",
+			Short:    "List consumer groups with their workers, and everything that is paused",
+			Examples: []string{"group list"},
+			Empty:    "No consumer group yet: the first worker registers one.",
+		}, lists[everything, groupState]{
+			Read: func(ctx context.Context, from Reader, _ everything) ([]groupState, any, error) {
+				groups, err := readGroups(ctx, from)
+				return groups, nil, err
+			},
+			Columns: "GROUP|STATE|WORKERS|REGISTERED|PAUSED",
+			Row: func(g groupState) []cli.Cell {
+				i := slices.IndexFunc(g.Pauses, func(p pause.Pause) bool { return p.Target == pause.Target{Group: g.Name} })
+				paused := cli.Text("")
+				if i >= 0 {
+					paused = pauseCell(&g.Pauses[i])
+				}
+				return []cli.Cell{
+					cli.Text(g.Name), cli.Text(g.State), cli.Number(int64(g.Workers), cli.Plain), cli.When(g.RegisteredAt),
+					paused,
+				}
+			},
+			After: func(page *cli.Page, groups []groupState) {
+				var pauses []pause.Pause
+				for _, g := range groups {
+					pauses = append(pauses, g.Pauses...)
+				}
+				Section(page, "Paused", "listPauses", pauses)
+			},
+		}),
+		list(View{
+			Name: "listPauses", Command: "group pauses", Path: "/pauses", Schema: "Pause",
+			Short: "List what is paused: projections first, then groups, then campaigns, each from the last name to the " +
+				"first",
+			Examples: []string{"group pauses --group search"},
+			Empty:    "Nothing is paused, or nothing that this chooses.",
+		}, lists[pauseList, pause.Pause]{
+			Read: func(ctx context.Context, from Reader, in pauseList) ([]pause.Pause, any, error) {
+				pauses, err := pause.Page(ctx, from.Pool, in.Group, in.After, in.Limit)
+				return pauses, nextOf(pauses, in.Limit, func(p pause.Pause) pause.Target { return p.Target }), err
+			},
+			Columns: "GROUP|PROJECTION|CAMPAIGN|SINCE|UNTIL|BY|REASON",
+			Row: func(p pause.Pause) []cli.Cell {
+				return []cli.Cell{
+					cli.Text(p.Group), cli.Text(p.Projection), cli.Text(p.CampaignID), cli.When(p.PausedAt),
+					cli.When(p.ExpiresAt), cli.Text(p.By), cli.Text(p.Reason),
+				}
+			},
+		}),
+		list(View{
+			Name: "listProjections", Command: "projection list", Path: "/projections", Schema: "Projection",
+			Short: "List the projections that the database knows, with the campaigns in which they are behind, and by how " +
+				"many events",
+			Examples: []string{"projection list"},
+			Empty:    "No projection yet: the first worker registers its own.",
+		}, lists[everything, projectionState]{
+			Read: func(ctx context.Context, from Reader, _ everything) ([]projectionState, any, error) {
+				projections, err := readProjections(ctx, from)
+				return projections, nil, err
+			},
+			Columns: "PROJECTION|GROUP|VERSION|STATE|FAILED|DEAD|REBUILDING|LAG|TABLES|PAUSED",
+			Row: func(p projectionState) []cli.Cell {
+				var tables []string
+				for _, name := range p.Tables {
+					tables = append(tables, p.Schema+"."+name)
+				}
+				return []cli.Cell{
+					cli.Text(p.Name), cli.Text(p.Group), cli.Number(int64(p.Version), cli.Plain), cli.Text(p.State),
+					cli.Number(p.Failed, cli.Warning), cli.Number(p.Dead, cli.Alarm), cli.Number(p.Rebuilding, cli.Plain),
+					cli.Number(p.Behind, cli.Plain), cli.Text(strings.Join(tables, " ")), pauseCell(p.Pause),
+				}
+			},
+		}),
+		list(View{
+			Name: "listCampaigns", Command: "campaign list", Path: "/campaigns",
+			Short:    "List the ids of campaigns, in their order",
+			Examples: []string{"campaign list --prefix order-2026", "campaign list --after oak --limit 1000"},
+			Empty:    "No matching campaigns.",
+		}, lists[campaignList, string]{
+			Check: func(in campaignList) error {
+				if in.Prefix != "" && in.After != "" {
+					return &ParamError{"after", in.After, "", "prefix has no pages", "lengthen the prefix"}
+				}
+				return nil
+			},
+			Read: func(ctx context.Context, from Reader, in campaignList) ([]string, any, error) {
+				if in.Prefix != "" {
+					ids, err := feed.Campaigns(ctx, from.Pool, in.Prefix, in.Limit)
+					return ids, nil, err
+				}
+				ids, err := feed.CampaignsAfter(ctx, from.Pool, in.After, in.Limit)
+				return ids, nextOf(ids, in.Limit, func(id string) string { return id }), err
+			},
+			Columns: "CAMPAIGN",
+			Row:     func(id string) []cli.Cell { return []cli.Cell{cli.Text(id)} },
+		}),
+		list(View{
+			Name: "listWorkers", Command: "workers list", Path: "/workers", Schema: "Worker",
+			Short:    "List the workers that have a record: what they hold, what they have applied, who has drained them",
+			Examples: []string{"workers list", "workers list --group search --json"},
+			Empty:    "No worker has a record: one that starts makes one, and one that stops takes it away.",
+		}, lists[workerList, status.Worker]{
+			Read: func(ctx context.Context, from Reader, in workerList) ([]status.Worker, any, error) {
+				s, err := (&status.Reader{Pool: from.Pool}).Read(ctx, status.SectionWorkers)
+				if err == nil {
+					err = s.Unread[status.SectionWorkers]
+				}
+				if err != nil {
+					return nil, nil, err
+				}
+				return slices.DeleteFunc(s.Workers, func(w status.Worker) bool {
+					return in.Group != "" && in.Group != w.ConsumerGroup
+				}), nil, nil
+			},
+			Columns: "OWNER|GROUP|HOST|PID|STARTED|SEEN|HOLDS|APPLIED|DRAINED",
+			Row: func(w status.Worker) []cli.Cell {
+				seen, drained := cli.When(w.SeenAt), cli.Text("")
+				if !w.Live() {
+					seen.Tone = cli.Alarm
+				}
+				if w.DrainedBy != "" {
+					drained = cli.Toned("by "+w.DrainedBy, cli.Warning)
+				}
+				return []cli.Cell{
+					cli.Text(w.Owner), cli.Text(w.ConsumerGroup), cli.Text(w.Host), cli.Number(int64(w.PID), cli.Plain),
+					cli.When(w.StartedAt), seen, cli.Number(int64(w.CampaignsHeld), cli.Plain),
+					cli.Number(w.EventsApplied, cli.Plain), drained,
+				}
+			},
+		}),
+	}
+}
+
+func readGroups(ctx context.Context, from Reader) (states []groupState, err error) {
+	groups, err := outbox.Groups(ctx, from.Pool)
+	if err != nil {
+		return nil, err
+	}
+	workers, err := lease.Workers(ctx, from.Pool)
+	if err != nil {
+		return nil, err
+	}
+	pauses, err := pause.List(ctx, from.Pool, "")
+	if err != nil {
+		return nil, err
+	}
+	for _, g := range groups {
+		state := groupState{Group: g}
+		for _, w := range workers {
+			if w.ConsumerGroup == g.Name {
+				state.Workers++
+			}
+		}
+		for _, p := range pauses {
+			if p.Group == g.Name {
+				state.Pauses = append(state.Pauses, p)
+			}
+		}
+		states = append(states, state)
+	}
+	return states, nil
+}
+
+func readProjections(ctx context.Context, from Reader) (states []projectionState, err error) {
+	all, err := rebuild.Projections(ctx, from.Pool)
+	if err != nil {
+		return nil, err
+	}
+	pauses, err := pause.List(ctx, from.Pool, "")
+	if err != nil {
+		return nil, err
+	}
+	lags, err := outbox.Lag(ctx, from.Pool)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range all {
+		state := projectionState{Registered: p}
+		for status, n := range map[deferred.Status]*int64{
+			deferred.Failed: &state.Failed, deferred.Dead: &state.Dead, deferred.Rebuilding: &state.Rebuilding,
+		} {
+			*n, err = deferred.Count(ctx, from.Pool, deferred.Filter{Projection: p.Name, Status: []deferred.Status{status}})
+			if err != nil {
+				return nil, err
+			}
+		}
+		for _, lag := range lags {
+			if lag.Group == p.Group && lag.Projection == p.Name {
+				state.Behind = lag.Events
+			}
+		}
+		for _, paused := range pauses {
+			if paused.Target == (pause.Target{Group: p.Group, Projection: p.Name}) {
+				state.Pause = &paused
+			}
+		}
+		states = append(states, state)
+	}
+	return states, nil
+}
+
+// pauseCell says who has paused something, until when and why; empty: it is not paused.
+func pauseCell(p *pause.Pause) cli.Cell {
+	if p == nil {
+		return cli.Text("")
+	}
+	text := "by " + p.By
+	if !p.ExpiresAt.IsZero() {
+		text += " until " + cli.Stamp(&p.ExpiresAt)
+	}
+	if p.Reason != "" {
+		text += ": " + p.Reason
+	}
+	return cli.Toned(text, cli.Warning)
+}
