@@ -52,9 +52,9 @@ func TestWorkersAndOperationsPrintWhatTheGoldenFilesSay(t *testing.T) {
 		})
 	}
 	for args, message := range map[string]string{
-		"operation list --state late":  `--state "late": use one of running, done, aborted, failed`,
-		"operation list --kind mend":   `--kind "mend": use one of requeue, resolve, `,
-		"operation list --before -1":   "--before -1: take the id of an operation",
+		"operation list --state late":  `--state "late": there is no such state: use one of running, done, aborted, failed`,
+		"operation list --kind mend":   `--kind "mend": there is no such kind: use one of requeue, resolve, `,
+		"operation list --before -1":   `--before "-1": it is no number that is taken`,
 		"operation show x":             `"x" is no number of an operation`,
 		"operation abort 0":            `ID "0": it is no number that is taken: give a whole number, 1 or more`,
 		"operation show 1 --limit 0":   "--limit 0: at least 1",
