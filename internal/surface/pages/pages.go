@@ -33,7 +33,6 @@ type Config struct {
 	Payloads payload.Rule
 	Settings []Setting // of the worker, for the page that shows them; no secrets
 	Version  string
-	Place    string // which installation this is, shown beside the name; default the database's name
 
 	// Projections and Catalogue are the code that this process has: with it, pages show read models as they were.
 	Projections []projector.Projection
@@ -65,9 +64,6 @@ func New(cfg Config) (*Pages, error) {
 	}
 	if cfg.Secure == nil {
 		cfg.Secure = func(r *http.Request) bool { return r.TLS != nil }
-	}
-	if cfg.Place == "" {
-		cfg.Place = cfg.Pool.Config().ConnConfig.Database
 	}
 	t, err := loadTemplates(cfg.Now)
 	if err != nil {
@@ -146,9 +142,9 @@ func (p *Pages) failed(ctx context.Context, err error) view {
 func (p *Pages) frame(w http.ResponseWriter, r *http.Request, v view) frame {
 	id := auth.From(r.Context())
 	return frame{
-		Title: v.Title, Place: p.cfg.Place, Theme: themeOf(r), Back: r.URL.RequestURI(), Menu: p.menu(r), User: id.Name,
-		Role:  id.Role.String(),
-		Flash: p.said(w, r), Now: p.cfg.Now(), Data: v.Data, Key: rand.Text(), id: id, LogOut: id.Via == "session",
+		Title: v.Title, Place: p.cfg.Pool.Config().ConnConfig.Database, Theme: themeOf(r), Back: r.URL.RequestURI(),
+		Menu: p.menu(r), User: id.Name, Role: id.Role.String(), Flash: p.said(w, r), Now: p.cfg.Now(), Data: v.Data,
+		Key: rand.Text(), id: id, LogOut: id.Via == "session",
 	}
 }
 

@@ -36,7 +36,7 @@ type view struct {
 // frame is what the layout and every page's template get.
 type frame struct {
 	Title  string
-	Place  string // which installation this is
+	Place  string // the database's name
 	Theme  string // "", "light" or "dark"
 	Back   string // this page, for acts to come back to
 	Key    string // for this rendering's acts: a form that is sent twice acts once
