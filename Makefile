@@ -20,7 +20,7 @@ TEST := $(GO) test $(race) -vet=off $(TESTFLAGS)
 packages := $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test testmain testmodules bench lint vuln sbom release fmt build migrate tidy postgres testtools
+.PHONY: help demo test testmain testmodules bench lint vuln sbom release fmt build migrate tidy screenshot postgres testtools
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -81,6 +81,10 @@ tidy: ## tidy the modules
 	cd adapters/watermill && $(GO) mod tidy
 	cd adapters/pubsub && $(GO) mod tidy
 	cd test/monitoring && $(GO) mod tidy
+
+screenshot: ## take the picture of the pages that README shows, of a worker that runs for 90 s
+	@scripts/need.sh postgres chromium
+	$(GO) test ./internal/surface/pages -run TestTheOverviewOfREADME -count 1 -update
 
 postgres:
 	@[ -n "$$TIDEMARK_DATABASE_URL" ] || scripts/need.sh postgres
