@@ -79,8 +79,8 @@ func (a *appender) batches(entries []*entry) []journal.Batch {
 
 // refused says whether an append failed for what its events are, not for the state of the database.
 func refused(err error) bool {
-	if errors.Is(err, journal.ErrInvalidEvent) || errors.Is(err, journal.ErrEventIDReused) ||
-		errors.Is(err, journal.ErrPartlyAppended) {
+	_, invalid := errors.AsType[*journal.InvalidEventError](err)
+	if invalid || errors.Is(err, journal.ErrEventIDReused) || errors.Is(err, journal.ErrPartlyAppended) {
 		return true
 	}
 	const dataException, limitExceeded = "22", "54"

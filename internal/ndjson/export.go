@@ -52,7 +52,7 @@ func Export(ctx context.Context, db journal.Querier, out io.Writer, cfg ExportCo
 	done := Exported{Position: cfg.After}
 	seen, looked := 0, int64(0)
 	for e, err := range events(ctx, db, cfg) {
-		if cfg.Limit > 0 && done.Events > 0 && errors.Is(err, journal.ErrUnreadable) {
+		if cfg.Limit > 0 && done.Events > 0 && errors.Is(err, feed.ErrUnreadable) {
 			done.More = true // the next page begins with it, and names it
 			break
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/projector/replay"
 	"github.com/tidemark-go/tidemark/internal/status"
 	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
 	"github.com/tidemark-go/tidemark/internal/store/pause"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
@@ -97,7 +98,7 @@ func answers() []Answer {
 		{
 			refused, "lists show it by its place, /api/v1/failed and /api/v1/parked what waits behind it",
 			"the event's page says what waits behind it", "", "",
-			[]error{journal.ErrUnreadable},
+			[]error{feed.ErrUnreadable},
 		},
 		{notFound, "/api/v1/tokens lists tokens", pageGone, "token list", "", []error{auth.ErrNoToken}},
 		{notFound, lookFor, pageGone, "projection list", "", []error{deferred.ErrUnknown}},

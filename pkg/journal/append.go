@@ -41,7 +41,7 @@ func New(cfg Config) (*Journal, error) {
 // events are then answered with the places they have ([Appended.Duplicate]), whatever expect says.
 // Other transactions that append to the campaign wait until this one ends.
 //
-// Errors: [*VersionConflictError] (expect is not met), [*InvalidEventError], [ErrEventIDReused],
+// Errors: [ErrVersionConflict] (expect is not met), [*InvalidEventError], [ErrEventIDReused],
 // [ErrPartlyAppended], [ErrStaleSnapshot], [ErrTooManyCampaigns]. After any error from the database
 // the transaction can only be rolled back.
 func (j *Journal) Append(

@@ -64,7 +64,7 @@ func TestAppendSQLDoesWhatAppendDoes(t *testing.T) {
 	if _, err := appendSQL(journal.Any, true, e); !errors.Is(err, journal.ErrEventIDReused) {
 		t.Errorf("got %v", err)
 	}
-	if _, err := appendSQL(journal.Any, true, journal.Event{}); !errors.Is(err, journal.ErrInvalidEvent) {
+	if _, err := appendSQL(journal.Any, true, journal.Event{}); !invalid(err) {
 		t.Errorf("got %v", err)
 	}
 	if places, err := appendSQL(journal.Any, true); err != nil || places != nil {

@@ -7,31 +7,9 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 )
 
-// ErrUnknownVersion is matched by every [UnknownVersionError].
+// ErrUnknownVersion is returned by [Catalogue.Current] for an event that it cannot bring to the current
+// version of its type. The text names the event, the versions and the remedy.
 var ErrUnknownVersion = errors.New("unknown version of an event")
-
-// UnknownVersionError says that [Catalogue.Current] cannot bring an event to the current version of its type.
-type UnknownVersionError struct {
-	Campaign string
-	Seq      int64
-	Type     string
-	Version  int // the event's
-	Oldest   int // the lowest version that the catalogue can read
-	Current  int // the highest
-}
-
-// Error names the event, both versions and the remedy.
-func (e *UnknownVersionError) Error() string {
-	remedy := "add the missing upcasters to the catalogue"
-	if e.Version > e.Current {
-		remedy = "deploy the catalogue of the program that wrote it"
-	}
-	return fmt.Sprintf("event %d of campaign %s is %s version %d, the catalogue reads %d … %d: %s",
-		e.Seq, feed.Shortened(e.Campaign), feed.Shortened(e.Type), e.Version, e.Oldest, e.Current, remedy)
-}
-
-// Is reports whether target is [ErrUnknownVersion].
-func (e *UnknownVersionError) Is(target error) bool { return target == ErrUnknownVersion }
 
 // admit validates an event of a call and fills in what the catalogue knows. It is the whole check
 // before the round trip. l must have its defaults filled in; e must be the journal's own copy.
@@ -102,7 +80,7 @@ func fillIn(e *Event, version int, intent Intent) {
 // Current answers the event as its type is today: under its current name, its payload brought to
 // the current version. e's own payload is left alone. Events of types that are not in the catalogue
 // come back as they are, and so do, at the cost of one look-up, those that are current already. A
-// version that the catalogue cannot read is an [UnknownVersionError]; an upcaster's error comes
+// version that the catalogue cannot read is an [ErrUnknownVersion]; an upcaster's error comes
 // back wrapped.
 func (c *Catalogue) Current(e Event) (Event, error) {
 	if err := e.Unreadable(); err != nil {
@@ -117,10 +95,12 @@ func (c *Catalogue) Current(e Event) (Event, error) {
 		e.Type = t.name
 		return e, nil
 	case e.Version > t.version || e.Version < t.oldest:
-		return e, &UnknownVersionError{
-			Campaign: e.CampaignID, Seq: e.Seq, Type: e.Type, Version: e.Version,
-			Oldest: t.oldest, Current: t.version,
+		remedy := "add the missing upcasters to the catalogue"
+		if e.Version > t.version {
+			remedy = "deploy the catalogue of the program that wrote it"
 		}
+		return e, detailing(ErrUnknownVersion, "event %d of campaign %s is %s version %d, the catalogue reads %d … %d: %s",
+			e.Seq, feed.Shortened(e.CampaignID), feed.Shortened(e.Type), e.Version, t.oldest, t.version, remedy)
 	}
 	payload, err := t.upcastPayload(e.Payload, e.Version)
 	if err != nil {

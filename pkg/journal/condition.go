@@ -26,7 +26,7 @@ type Condition struct {
 
 // AppendIf adds events to the campaigns that they name (Event.CampaignID), in the order given and
 // in the caller's transaction, if the condition holds: all of them, or none with a
-// [*ConditionError]. It holds until the transaction ends: others that append what the condition's
+// [ErrConditionFailed]. It holds until the transaction ends: others that append what the condition's
 // query selects, with conditions or without, wait until then.
 //
 // Repeating it with the same event ids is safe: events that are in the journal are answered with
@@ -36,8 +36,8 @@ type Condition struct {
 // committed that the transaction's snapshot cannot show; make it the transaction's first statement
 // there. Two calls in one transaction may deadlock with another's two (SQLSTATE 40P01). For
 // transactions of others that stay open it waits for 10 s, or the session's lock_timeout (SQLSTATE
-// 55P03). Other errors are those of [Journal.Append], [*InvalidQueryError], and
-// [*InvalidConditionError]; no events at all are an [InvalidEventError].
+// 55P03). Other errors are those of [Journal.Append], [ErrInvalidQuery], and
+// [ErrInvalidCondition]; no events at all are an [InvalidEventError].
 func (j *Journal) AppendIf(ctx context.Context, tx pgx.Tx, events []Event, condition Condition) ([]Appended, error) {
 	return j.appendIf(ctx, tx, queryAppendIf, events, condition)
 }

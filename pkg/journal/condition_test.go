@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"math"
 	"strings"
@@ -106,21 +107,19 @@ func TestAConditionFailsWhenAnEventPastItMatches(t *testing.T) {
 		if rollback := tx.Rollback(t.Context()); rollback != nil {
 			t.Fatal(rollback)
 		}
-		var conflict *journal.ConditionError
 		switch {
 		case c.conflict < 0 && err != nil:
 			t.Errorf("%s: %v", name, err)
 		case c.conflict < 0:
-		case !errors.As(err, &conflict) || !errors.Is(err, journal.ErrConditionFailed):
+		case !errors.Is(err, journal.ErrConditionFailed):
 			t.Errorf("%s: got %v", name, err)
 		default:
 			place := places[c.conflict]
 			eventType := []string{"opened", "opened", "closed", "noted"}[c.conflict]
-			if want := (journal.ConditionError{
-				Position: place.Position, Campaign: place.CampaignID, Seq: place.Seq,
-				Type: eventType, Item: c.item, After: condition.After,
-			}); *conflict != want {
-				t.Errorf("%s: got %+v, want %+v", name, *conflict, want)
+			if want := fmt.Sprintf("event %d of campaign %q (%q) at position %d, past %d, matches item %d of the condition: ",
+				place.Seq, place.CampaignID, eventType, place.Position, condition.After,
+				c.item); !strings.HasPrefix(err.Error(), want) {
+				t.Errorf("%s: got %v, want %s", name, err, want)
 			}
 		}
 	}
@@ -180,8 +179,7 @@ func TestAppendIfSQLDoesWhatAppendIfDoes(t *testing.T) {
 			}
 			err = tx.Commit()
 		} else {
-			var conflict *journal.ConditionError
-			if !errors.As(err, &conflict) || conflict.Campaign != "a" {
+			if !errors.Is(err, journal.ErrConditionFailed) || !strings.Contains(err.Error(), `of campaign "a" (`) {
 				t.Errorf("got %v", err)
 			}
 			err = tx.Rollback()
@@ -196,15 +194,15 @@ func TestWhatCannotBeMeantIsRefused(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
 	e := tagged("a", "opened")
-	var invalid *journal.InvalidQueryError
+	var invalid *journal.InvalidEventError
 	if _, err := appendIf(t.Context(), pool, journal.Condition{FailIfMatch: journal.Tagged([]string{"x", ""})},
-		e); !errors.As(err, &invalid) || invalid.Field != "tags" || invalid.Index != 1 {
+		e); !errors.Is(err, journal.ErrInvalidQuery) || !strings.Contains(err.Error(), "items[0].tags[1] ") {
 		t.Errorf("an empty tag: %v", err)
 	}
-	if _, err := appendIf(t.Context(), pool, always()); !errors.Is(err, journal.ErrInvalidEvent) {
+	if _, err := appendIf(t.Context(), pool, always()); !errors.As(err, &invalid) {
 		t.Errorf("no events: %v", err)
 	}
-	if _, err := appendIf(t.Context(), pool, always(), tagged("", "opened")); !errors.Is(err, journal.ErrInvalidEvent) {
+	if _, err := appendIf(t.Context(), pool, always(), tagged("", "opened")); !errors.As(err, &invalid) {
 		t.Errorf("no campaign: %v", err)
 	}
 	if _, err := journal.DecideAll(t.Context(), pool); err == nil {
@@ -245,17 +243,19 @@ func TestAConditionThatKnowsWhatHasNotHappenedIsRefused(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
 	query := journal.Tagged([]string{"x"}, "opened")
-	var invalid *journal.InvalidConditionError
+	known := func(err error, position, last int64) bool {
+		return errors.Is(err, journal.ErrInvalidCondition) && strings.Contains(err.Error(),
+			fmt.Sprintf("knows position %d, the journal goes from 1 to %d:", position, last))
+	}
 	if _, err := appendIf(t.Context(), pool, journal.Condition{FailIfMatch: query, After: 1},
-		tagged("a", "opened", "x")); !errors.As(err, &invalid) || *invalid != (journal.InvalidConditionError{Known: 1}) {
+		tagged("a", "opened", "x")); !known(err, 1, 0) {
 		t.Errorf("nothing has happened: %v", err)
 	}
 	last := mustAppendIf(t, pool, journal.Condition{FailIfMatch: query}, tagged("a", "opened", "x"))[0].Position
 	for _, q := range []journal.Query{query, journal.Types("opened"), {}} { // whatever way the query is looked up
 		for _, after := range []int64{last + 1, last + 1_000_000, math.MaxInt64, -1} {
 			_, err := appendIf(t.Context(), pool, journal.Condition{FailIfMatch: q, After: after}, tagged("a", "opened", "x"))
-			if !errors.As(err, &invalid) || !errors.Is(err, journal.ErrInvalidCondition) ||
-				*invalid != (journal.InvalidConditionError{Known: after, Last: last}) {
+			if !known(err, after, last) {
 				t.Errorf("%+v after %d of %d: %v", q, after, last, err)
 			}
 		}

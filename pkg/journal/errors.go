@@ -13,7 +13,8 @@ import (
 
 // Errors of appends and reads.
 var (
-	// ErrVersionConflict is matched by every [*VersionConflictError].
+	// ErrVersionConflict: the append's [Expect] is not met. The text names the campaign and both seqs. Read the new
+	// events, decide again, append again.
 	ErrVersionConflict = errors.New("campaign is not at the expected seq")
 	// ErrEventIDReused: an event id of the append belongs to an event with another content, or twice to the same append.
 	ErrEventIDReused = errors.New("event id was used for another event")
@@ -28,21 +29,18 @@ var (
 	ErrTooManyCampaigns = errors.New("the transaction appends to too many campaigns")
 )
 
-// VersionConflictError is returned by an append whose [Expect] is not met. Read the new events,
-// decide again, append again.
-type VersionConflictError struct {
-	Campaign string
-	Expected int64
-	Actual   int64 // the campaign's last seq, as the append saw it
+// detailed is a sentinel with a text of its own.
+type detailed struct {
+	text     string
+	sentinel error
 }
 
-func (e *VersionConflictError) Error() string {
-	return fmt.Sprintf("campaign %q is at seq %d, the append expects it at %d: read the new events, decide again, "+
-		"append again", e.Campaign, e.Actual, e.Expected)
-}
+func (e *detailed) Error() string { return e.text }
+func (e *detailed) Unwrap() error { return e.sentinel }
 
-// Is reports whether target is [ErrVersionConflict].
-func (e *VersionConflictError) Is(target error) bool { return target == ErrVersionConflict }
+func detailing(sentinel error, format string, args ...any) error {
+	return &detailed{fmt.Sprintf(format, args...), sentinel}
+}
 
 // The SQLSTATEs that the schema's functions raise.
 const (
@@ -72,7 +70,8 @@ func appendError(campaignID string, err error) error {
 			Expected, Actual int64
 		}
 		if json.Unmarshal([]byte(detail), &d) == nil {
-			return &VersionConflictError{Campaign: d.Campaign, Expected: d.Expected, Actual: d.Actual}
+			return detailing(ErrVersionConflict, "campaign %q is at seq %d, the append expects it at %d: read the new events, "+
+				"decide again, append again", d.Campaign, d.Actual, d.Expected)
 		}
 		return fmt.Errorf("append to campaign %q: %w: %w", campaignID, ErrVersionConflict, err)
 	case stateEventIDReused:
@@ -84,7 +83,7 @@ func appendError(campaignID string, err error) error {
 		if json.Unmarshal([]byte(detail), &d) == nil && d.Reason != "" {
 			return &d
 		}
-		return fmt.Errorf("append to campaign %q: %w: %w", campaignID, ErrInvalidEvent, err)
+		return &InvalidEventError{Campaign: campaignID, Index: -1, Field: "events", Reason: "are refused: " + err.Error()}
 	case stateTooManyCampaigns:
 		return fmt.Errorf("append to campaign %q: %w: %w", campaignID, ErrTooManyCampaigns, err)
 	case stateSerializationFailure:
@@ -93,11 +92,8 @@ func appendError(campaignID string, err error) error {
 	return fmt.Errorf("append to campaign %q: %w", campaignID, err)
 }
 
-// ErrInvalidEvent is matched by every [InvalidEventError]. Append answers with one before it talks to the database,
-// and nothing is written.
-var ErrInvalidEvent = errors.New("invalid event")
-
-// InvalidEventError says which event of a call was refused and why. It never quotes a payload.
+// InvalidEventError says which event of a call was refused and why. Nothing is written; what the
+// journal's own limits refuse does not reach the database. It never quotes a payload.
 type InvalidEventError struct {
 	Campaign string // the campaign of the call, as given
 	Index    int    // the event's place in the call, from 0; -1 when the call itself is refused
@@ -119,6 +115,3 @@ func (e *InvalidEventError) Error() string {
 	b.WriteString(e.Reason)
 	return b.String()
 }
-
-// Is reports whether target is [ErrInvalidEvent].
-func (e *InvalidEventError) Is(target error) bool { return target == ErrInvalidEvent }

@@ -10,50 +10,16 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 )
 
-// ErrConditionFailed is matched by every [*ConditionError].
+// ErrConditionFailed is returned by [Journal.AppendIf] when an event stands in the way that the
+// decision did not know. The text names the first such event, its place, and the item of the
+// condition's query that selects it. Decide again; [Retry] does.
 var ErrConditionFailed = errors.New("an event matches the condition")
 
-// ConditionError is returned by [Journal.AppendIf] when an event stands in the way that the
-// decision did not know. Decide again; [Retry] does.
-type ConditionError struct {
-	Position int64  // of the first such event
-	Campaign string // its campaign
-	Seq      int64  // its place there
-	Type     string // its type
-	Item     int    // the first item of the condition's query that selects it, from 0
-	After    int64  // the condition's
-}
-
-// Error names the event, the item and the remedy.
-func (e *ConditionError) Error() string {
-	return fmt.Sprintf("event %d of campaign %s (%s) at position %d, past %d, matches item %d of the condition: read "+
-		"the new events, decide again, append again",
-		e.Seq, feed.Shortened(e.Campaign), feed.Shortened(e.Type), e.Position, e.After, e.Item)
-}
-
-// Is reports whether target is [ErrConditionFailed].
-func (e *ConditionError) Is(target error) bool { return target == ErrConditionFailed }
-
-// ErrInvalidCondition is matched by every [*InvalidConditionError].
-var ErrInvalidCondition = errors.New("invalid condition")
-
-// InvalidConditionError is returned by [Journal.AppendIf] for a condition that knows a position
-// which the journal has not reached. It comes from another journal, or from one that has since been
+// ErrInvalidCondition is returned by [Journal.AppendIf] for a condition that knows a position which
+// the journal has not reached. It comes from another journal, or from one that has since been
 // restored or failed over to a standby that was behind; events that get such positions would go
 // unseen. Read and decide again.
-type InvalidConditionError struct {
-	Known int64 // the position: the condition's After, as a rule
-	Last  int64 // the highest that the journal has given away
-}
-
-// Error names the position, the limit and the remedy.
-func (e *InvalidConditionError) Error() string {
-	return fmt.Sprintf("condition: it knows position %d, the journal goes from 1 to %d: read again and decide again",
-		e.Known, e.Last)
-}
-
-// Is reports whether target is [ErrInvalidCondition].
-func (e *InvalidConditionError) Is(target error) bool { return target == ErrInvalidCondition }
+var ErrInvalidCondition = errors.New("invalid condition")
 
 // The SQLSTATEs of conditional appends.
 const (
@@ -71,15 +37,21 @@ func conditionError(err error) error {
 	}
 	switch pgErr.Code {
 	case stateConditionFailed:
-		var e ConditionError
-		if json.Unmarshal([]byte(pgErr.Detail), &e) == nil {
-			return &e
+		var d struct {
+			Campaign, Type             string
+			Position, Seq, After, Item int64
+		}
+		if json.Unmarshal([]byte(pgErr.Detail), &d) == nil {
+			return detailing(ErrConditionFailed, "event %d of campaign %s (%s) at position %d, past %d, matches item %d of the "+
+				"condition: read the new events, decide again, append again", d.Seq, feed.Shortened(d.Campaign),
+				feed.Shortened(d.Type), d.Position, d.After, d.Item)
 		}
 		return fmt.Errorf("append: %w: %w", ErrConditionFailed, err)
 	case stateInvalidEvent:
 		var d struct{ Known, Last *int64 }
 		if json.Unmarshal([]byte(pgErr.Detail), &d) == nil && d.Known != nil && d.Last != nil {
-			return &InvalidConditionError{Known: *d.Known, Last: *d.Last}
+			return detailing(ErrInvalidCondition, "condition: it knows position %d, the journal goes from 1 to %d: read again "+
+				"and decide again", *d.Known, *d.Last)
 		}
 	case stateSerializationFailure:
 		return fmt.Errorf("append: %w: %w", ErrStaleSnapshot, err)

@@ -16,9 +16,7 @@ type Querier = feed.Querier
 var (
 	// ErrNotFound is returned by [Get], [Find] and [Last].
 	ErrNotFound = feed.ErrNotFound
-	// ErrUnreadable is matched by every [*UnreadableError].
-	ErrUnreadable = feed.ErrUnreadable
-	// ErrInvalidQuery is matched by every [*InvalidQueryError].
+	// ErrInvalidQuery: a part of the query is one that no event can have. The text names the part and what is wrong.
 	ErrInvalidQuery = feed.ErrInvalidQuery
 )
 
@@ -30,10 +28,6 @@ var (
 // [ReadAll] and [ReadCampaign] end with it, after all events before. To go on, read after its
 // Position or Seq.
 type UnreadableError = feed.UnreadableError
-
-// InvalidQueryError says which part of a query no event can have: the Item, from 0, its Field
-// ("types" or "tags"), the Index in it, from 0, and the Reason.
-type InvalidQueryError = feed.InvalidQueryError
 
 // ReadCampaign streams a campaign's events after a seq (0: from the first), in order, page by page.
 // It ends at the last event there is when it gets there. An error ends it and is its last value;

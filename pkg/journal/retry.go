@@ -152,10 +152,10 @@ func answered(err error) bool {
 	if errors.As(err, &state) {
 		return !strings.HasPrefix(state.SQLState(), stateGoingDown)
 	}
-	for _, target := range []error{
-		ErrConditionFailed, ErrVersionConflict, ErrInvalidEvent, ErrInvalidQuery,
-		ErrInvalidCondition,
-	} {
+	if _, refused := errors.AsType[*InvalidEventError](err); refused {
+		return true
+	}
+	for _, target := range []error{ErrConditionFailed, ErrVersionConflict, ErrInvalidQuery, ErrInvalidCondition} {
 		if errors.Is(err, target) {
 			return true
 		}

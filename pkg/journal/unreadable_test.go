@@ -59,7 +59,7 @@ func TestReadersGetPastWhatAppendWouldHaveRefused(t *testing.T) {
 			}
 			if kind == spoiled.Unprintable { // each read of it takes seconds
 				e, err := journal.Get(t.Context(), pool, "bad", 3)
-				if e.Seq != 3 || !errors.Is(err, journal.ErrUnreadable) {
+				if e.Seq != 3 || !errors.Is(err, feed.ErrUnreadable) {
 					t.Errorf("Get: event %d, %v", e.Seq, err)
 				}
 				return
@@ -83,7 +83,7 @@ func TestReadersGetPastWhatAppendWouldHaveRefused(t *testing.T) {
 					var stop *journal.UnreadableError
 					if errors.As(e.Unreadable(), &stop) {
 						stops = append(stops, stop)
-						if _, err := journal.Decode[map[string]any](e); !errors.Is(err, journal.ErrUnreadable) {
+						if _, err := journal.Decode[map[string]any](e); !errors.Is(err, feed.ErrUnreadable) {
 							t.Errorf("%s: what cannot be read was decoded: %v", reader, err)
 						}
 					}
@@ -102,7 +102,7 @@ func TestReadersGetPastWhatAppendWouldHaveRefused(t *testing.T) {
 			events, err = journal.Read(t.Context(), pool, journal.Query{}, 0, 10)
 			marked("Read", 5, events, err)
 			if e, err := journal.Get(t.Context(), pool, "bad", 3); e.Seq != 3 ||
-				errors.Is(err, journal.ErrUnreadable) != unreadable || !unreadable && err != nil {
+				errors.Is(err, feed.ErrUnreadable) != unreadable || !unreadable && err != nil {
 				t.Errorf("Get: event %d, %v", e.Seq, err)
 			}
 			events = nil

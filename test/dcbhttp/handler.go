@@ -159,9 +159,9 @@ func parameter(r *http.Request, name string, into any) error {
 }
 
 func answer(w http.ResponseWriter, document any, err error) {
+	_, invalid := errors.AsType[*journal.InvalidEventError](err)
 	switch {
-	case errors.Is(err, journal.ErrInvalidEvent), errors.Is(err, journal.ErrInvalidQuery),
-		errors.Is(err, journal.ErrInvalidCondition):
+	case invalid, errors.Is(err, journal.ErrInvalidQuery), errors.Is(err, journal.ErrInvalidCondition):
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	case err != nil:
@@ -221,7 +221,7 @@ func (s *server) read(ctx context.Context, q journal.Query, o options) ([]stored
 // add appends, and returns once reads can see what it appended.
 func (s *server) add(ctx context.Context, request appendRequest) error {
 	if len(request.Events) == 0 {
-		return fmt.Errorf("%w: there are none: append one at least", journal.ErrInvalidEvent)
+		return &journal.InvalidEventError{Index: -1, Field: "events", Reason: "are none: append one at least"}
 	}
 	if request.Condition != nil && request.Condition.FailIfEventsMatch.Items == nil {
 		return fmt.Errorf(`%w: the condition has no failIfEventsMatch.items: an empty array is every event`,

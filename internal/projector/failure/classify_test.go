@@ -65,7 +65,7 @@ func TestClassify(t *testing.T) {
 		{"decode", &journal.DecodeError{Type: "moved", Err: plain}, ClassPermanent},
 		{"json", json.Unmarshal([]byte("{"), new(int)), ClassPermanent},
 		{"json of another type", json.Unmarshal([]byte(`"a"`), new(int)), ClassPermanent},
-		{"unknown version", &journal.UnknownVersionError{}, ClassPermanent},
+		{"unknown version", fmt.Errorf("upcast: %w", journal.ErrUnknownVersion), ClassPermanent},
 		{"the end of some text, which would be read again for ever", io.ErrUnexpectedEOF, ClassTransient},
 		{"anything else", plain, ClassTransient},
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tidemark-go/tidemark/internal/operator"
+	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
 	"github.com/tidemark-go/tidemark/pkg/journal"
@@ -104,7 +105,7 @@ func newParkedShow(env *cli.Env) *cobra.Command {
 					return err
 				}
 				event, err := journal.Get(ctx, pool, filter.CampaignID, filter.Seq)
-				if err != nil && !errors.Is(err, journal.ErrUnreadable) {
+				if err != nil && !errors.Is(err, feed.ErrUnreadable) {
 					return err
 				}
 				records, err := publications.Log(ctx, pool, publications.LogFilter{

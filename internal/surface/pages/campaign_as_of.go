@@ -19,6 +19,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
 	"github.com/tidemark-go/tidemark/internal/projector/replay"
 	"github.com/tidemark-go/tidemark/internal/redact"
+	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/surface/payload"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
@@ -96,7 +97,7 @@ func (p *replayer) readAsOf(ctx context.Context, campaign string, seq int64, of 
 	}
 	if seq > 0 {
 		e, err := journal.Get(ctx, p.pool, campaign, seq)
-		if err != nil && !errors.Is(err, journal.ErrUnreadable) {
+		if err != nil && !errors.Is(err, feed.ErrUnreadable) {
 			return nil, err
 		}
 		out.Event, out.Payload = &e, showPayload(ctx, p.payloads, e)

@@ -13,6 +13,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
 	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/lease"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/internal/surface/payload"
@@ -63,7 +64,7 @@ func (p eventPages) read(ctx context.Context, r *http.Request) (journal.Event, e
 // show shows an event, and how far it has got.
 func (p eventPages) show(ctx context.Context, r *http.Request) (view, error) {
 	e, err := p.read(ctx, r)
-	if err != nil && !errors.Is(err, journal.ErrUnreadable) {
+	if err != nil && !errors.Is(err, feed.ErrUnreadable) {
 		return view{}, err
 	}
 	page := &eventPage{Event: e, Payload: showPayload(ctx, p.payloads, e)}
@@ -76,7 +77,7 @@ func (p eventPages) show(ctx context.Context, r *http.Request) (view, error) {
 	}
 	_, err = journal.Get(ctx, p.pool, e.CampaignID, e.Seq+1)
 	switch {
-	case err == nil, errors.Is(err, journal.ErrUnreadable):
+	case err == nil, errors.Is(err, feed.ErrUnreadable):
 		page.Next = at(e.Seq + 1)
 	case !errors.Is(err, journal.ErrNotFound):
 		return view{}, err

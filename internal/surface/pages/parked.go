@@ -10,6 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/internal/surface/payload"
 	"github.com/tidemark-go/tidemark/pkg/journal"
@@ -116,7 +117,7 @@ func (p parkedPages) one(ctx context.Context, row publications.Parked) (*parkedO
 	one := &parkedOne{Parked: row}
 	if row.EventID != nil {
 		e, err := journal.Get(ctx, p.pool, row.CampaignID, row.Seq)
-		if err != nil && !errors.Is(err, journal.ErrUnreadable) {
+		if err != nil && !errors.Is(err, feed.ErrUnreadable) {
 			return nil, err
 		}
 		one.Event, one.Payload = &e, showPayload(ctx, p.payloads, e)
