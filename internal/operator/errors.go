@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"slices"
 
+	"github.com/tidemark-go/tidemark/internal/projector/registry"
+
 	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/auth"
 	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
@@ -130,7 +132,7 @@ func answers() []Answer {
 			"projection rollback --allow-behind -1", "NAME",
 			[]error{rebuild.ErrBehind},
 		},
-		{conflict, lookAgain, "", "projection list", "", []error{projector.ErrRegistered}},
+		{conflict, lookAgain, "", "projection list", "", []error{registry.ErrRegistered}},
 		{conflict, lookAgain, "", "NOUN list", "", []error{admin.ErrChanged}},
 		{conflict, lookAgain, "", "", "", []error{
 			deferred.ErrNotResettable, projector.ErrNotVerifiable,

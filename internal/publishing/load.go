@@ -155,7 +155,8 @@ func (l *loader) publisher(at field) publisher.Publisher {
 		case "sink":
 			sink = at
 		case "format":
-			encoder.Format = choice(l.file, at, publisher.Formats()...)
+			encoder.Format = choice(l.file, at, publisher.FormatEnvelope, publisher.FormatCloudEvents,
+				publisher.FormatCloudEventsStructured, publisher.FormatRaw)
 		case "cloudevents":
 			for _, at := range l.fields(at.value, "cloudevents", "source", "type_prefix") {
 				if at.name == "source" {

@@ -9,10 +9,10 @@ import (
 	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
 	"github.com/tidemark-go/tidemark/internal/store/deferred"
 	"github.com/tidemark-go/tidemark/internal/store/lease"
+	"github.com/tidemark-go/tidemark/internal/store/marks"
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
 	"github.com/tidemark-go/tidemark/internal/store/pause"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
-	"github.com/tidemark-go/tidemark/pkg/inbox"
 )
 
 func TestProblemsAreWhatIsWrongTheWorstFirst(t *testing.T) {
@@ -136,7 +136,7 @@ func TestProblemsAreWhatIsWrongTheWorstFirst(t *testing.T) {
 		{"an append that stays open", Status{At: at, Journal: &Journal{FloorAge: time.Hour}}, []string{"critical journal"}},
 		{
 			"marks that nobody prunes",
-			Status{At: at, Inbox: &inbox.Statistics{At: at, OldestExpiry: ago(2 * time.Hour)}},
+			Status{At: at, Inbox: &marks.Statistics{At: at, OldestExpiry: ago(2 * time.Hour)}},
 			[]string{"warning inbox"},
 		},
 		{"Postgres", Status{At: at, Postgres: &Postgres{

@@ -15,10 +15,10 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/deferred"
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/lease"
+	"github.com/tidemark-go/tidemark/internal/store/marks"
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
 	"github.com/tidemark-go/tidemark/internal/store/pause"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
-	"github.com/tidemark-go/tidemark/pkg/inbox"
 )
 
 // defaultTimeout is how long a section may take unless told.
@@ -111,7 +111,7 @@ func readers() map[Section]func(context.Context, pgx.Tx, *Status) error {
 			return err
 		},
 		SectionInbox: func(ctx context.Context, tx pgx.Tx, s *Status) error {
-			stats, err := inbox.Stats(ctx, tx)
+			stats, err := marks.Stats(ctx, tx)
 			if err == nil {
 				s.Inbox = &stats
 			}

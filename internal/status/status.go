@@ -6,10 +6,10 @@ import (
 	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
 	"github.com/tidemark-go/tidemark/internal/store/deferred"
 	"github.com/tidemark-go/tidemark/internal/store/lease"
+	"github.com/tidemark-go/tidemark/internal/store/marks"
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
 	"github.com/tidemark-go/tidemark/internal/store/pause"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
-	"github.com/tidemark-go/tidemark/pkg/inbox"
 )
 
 // Section is a part of a [Status] that is read by itself.
@@ -52,7 +52,7 @@ type Status struct {
 	Suspects   map[string]int64 // campaigns under which a process has died, by consumer group
 	Rebuilds   []rebuild.Rebuild
 	Publishers []publications.Publication
-	Inbox      *inbox.Statistics
+	Inbox      *marks.Statistics
 	Journal    *Journal
 	Postgres   *Postgres
 

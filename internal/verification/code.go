@@ -147,7 +147,7 @@ func named(name string) func(rebuild.Registered) bool {
 // explain says what to type next.
 func explain(err error) error {
 	switch {
-	case errors.Is(err, projector.ErrRegistered):
+	case errors.Is(err, registry.ErrRegistered):
 		return cli.Hint(err, "tidemark projection list")
 	case errors.Is(err, journal.ErrNotFound):
 		return cli.Hint(err, "tidemark events query --help")

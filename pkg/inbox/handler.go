@@ -9,6 +9,10 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/tidemark-go/tidemark/internal/store/marks"
+
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
@@ -16,14 +20,9 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/webhook"
 )
 
-// Beginner begins a transaction: a *pgxpool.Pool.
-type Beginner interface {
-	Begin(ctx context.Context) (pgx.Tx, error)
-}
-
 // WebhookConfig configures [Webhook].
 type WebhookConfig struct {
-	DB        Beginner         // required
+	DB        *pgxpool.Pool    // required
 	Consumer  string           // required: whose marks they are
 	Secrets   []webhook.Secret // required: any of them may have signed
 	Tolerance time.Duration    // for the timestamp; default webhook.DefaultTolerance
@@ -131,7 +130,7 @@ func (h *receiver) receive(w http.ResponseWriter, r *http.Request) (status int, 
 		return http.StatusUnauthorized, err
 	}
 	campaign, id, err := journal.ParseIdentity(sent.ID)
-	if err != nil || campaign != "" && CheckEvent(h.cfg.Consumer, campaign, id) != nil {
+	if err != nil || campaign != "" && marks.CheckEvent(h.cfg.Consumer, campaign, id) != nil {
 		return http.StatusBadRequest, nil
 	}
 	var handling error

@@ -4,9 +4,9 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"strings"
 	"time"
-	"unicode/utf8"
+
+	"github.com/tidemark-go/tidemark/internal/store/marks"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -16,9 +16,8 @@ import (
 const DefaultTTL = 720 * time.Hour
 
 const (
-	consumerMost = 200 // bytes of a consumer's name
-	ttlLeast     = time.Second
-	ttlMost      = 100 * 365 * 24 * time.Hour
+	ttlLeast = time.Second
+	ttlMost  = 100 * 365 * 24 * time.Hour
 )
 
 // Option changes how an event is marked.
@@ -75,43 +74,15 @@ func CheckAndMarkSQL(
 	return n == 1, err
 }
 
-// CheckConsumer reports a name that no consumer can have: empty, longer than 200 bytes, not UTF-8, or with a zero byte.
-func CheckConsumer(name string) error {
-	switch {
-	case name == "":
-		return fmt.Errorf("the consumer has no name: give one that stays the same, e.g. invoices")
-	case len(name) > consumerMost:
-		return fmt.Errorf("the consumer's name has %d bytes, it may have %d", len(name), consumerMost)
-	case !utf8.ValidString(name) || strings.ContainsRune(name, 0):
-		return fmt.Errorf("the consumer's name %q is not UTF-8, or has a zero byte", name)
-	}
-	return nil
-}
-
-// CheckEvent reports an event that cannot be marked: without a campaign or an id, or with a
-// campaign's id that is not UTF-8 or has a zero byte.
-func CheckEvent(consumer, campaignID string, eventID uuid.UUID) error {
-	switch {
-	case eventID == uuid.Nil:
-		return fmt.Errorf("the event for consumer %q has no id: marks are kept by campaign and id", consumer)
-	case campaignID == "":
-		return fmt.Errorf("event %s for consumer %q has no campaign: an id is unique within its campaign alone; "+
-			"give the campaign's id, or the sender's name where events have none", eventID, consumer)
-	case !utf8.ValidString(campaignID) || strings.ContainsRune(campaignID, 0):
-		return fmt.Errorf("the campaign of event %s, %q, is not UTF-8, or has a zero byte", eventID, campaignID)
-	}
-	return nil
-}
-
 func check(consumer, campaignID string, eventID uuid.UUID, opts []Option) (time.Duration, error) {
 	o := options{ttl: DefaultTTL}
 	for _, option := range opts {
 		option(&o)
 	}
-	if err := CheckConsumer(consumer); err != nil {
+	if err := marks.CheckConsumer(consumer); err != nil {
 		return 0, err
 	}
-	if err := CheckEvent(consumer, campaignID, eventID); err != nil {
+	if err := marks.CheckEvent(consumer, campaignID, eventID); err != nil {
 		return 0, err
 	}
 	if o.ttl < ttlLeast || o.ttl > ttlMost {

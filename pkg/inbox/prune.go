@@ -6,17 +6,12 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
 )
-
-// Execer runs a statement: a *pgxpool.Pool, a *pgx.Conn or a pgx.Tx.
-type Execer interface {
-	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
-}
 
 // Prune deletes up to limit marks that have expired, the oldest first, in one statement. It answers
 // how many: fewer than limit once there are no more. Several may prune at once.
-func Prune(ctx context.Context, db Execer, limit int) (int64, error) {
+func Prune(ctx context.Context, db *pgxpool.Pool, limit int) (int64, error) {
 	if limit < 1 {
 		return 0, fmt.Errorf("prune the inbox: the limit is %d, it must be at least 1", limit)
 	}
@@ -29,7 +24,7 @@ func Prune(ctx context.Context, db Execer, limit int) (int64, error) {
 
 // Pruner prunes again and again. Any number of processes may run one.
 type Pruner struct {
-	DB       Execer        // required
+	DB       *pgxpool.Pool // required
 	Interval time.Duration // between looks; default a minute
 	Batch    int           // marks deleted by one statement; default 1000
 	Logger   *slog.Logger  // told of failures; default none

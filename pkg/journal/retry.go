@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
+
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 )
@@ -20,11 +22,6 @@ type Retry struct {
 	Attempts int           // default 10
 	First    time.Duration // the bound of the first wait; default 5 ms
 	Most     time.Duration // what bounds do not exceed; default 1 s
-}
-
-// Beginner begins transactions: a *pgxpool.Pool or a *pgx.Conn.
-type Beginner interface {
-	BeginTx(ctx context.Context, options pgx.TxOptions) (pgx.Tx, error)
 }
 
 // Do calls attempt until it succeeds, fails for good, or has failed so often. Worth another attempt
@@ -73,7 +70,7 @@ type Decider func(ctx context.Context, db Querier) ([]Event, Condition, error)
 // Events get ids before they are appended. When a connection breaks and it is unknown whether the
 // COMMIT happened, the same events are appended again under the same condition, so that they are in
 // the journal once. Errors are those of decide, of [Journal.AppendIf], and of the connection.
-func (r Retry) AppendIf(ctx context.Context, db Beginner, j *Journal, decide Decider) ([]Appended, error) {
+func (r Retry) AppendIf(ctx context.Context, db *pgxpool.Pool, j *Journal, decide Decider) ([]Appended, error) {
 	d := decision{journal: j.orStandard(), decide: decide}
 	err := r.Do(ctx, func(ctx context.Context) error {
 		d.undecided = false

@@ -14,18 +14,16 @@ import (
 	"go.opentelemetry.io/otel/propagation"
 )
 
-// Tracer measures appends: tidemark_append_duration_seconds, by outcome, "ok" or "error". It is a
-// [pgx.QueryTracer], to be set as the Tracer of the connections that append; statements that are no
-// appends cost a comparison. The time is that of the statement: the COMMIT is the application's.
-// Appends that are queued on a [pgx.Batch] of one's own are not seen. It is safe for concurrent
-// use.
-type Tracer struct{ duration *prometheus.HistogramVec }
+// tracer is what [NewTracer] returns.
+type tracer struct{ duration *prometheus.HistogramVec }
 
-var _ pgx.QueryTracer = (*Tracer)(nil)
-
-// NewTracer returns a tracer whose metric is registered. It returns an error if there is one already.
-func NewTracer(reg prometheus.Registerer) (*Tracer, error) {
-	t := &Tracer{prometheus.NewHistogramVec(prometheus.HistogramOpts{
+// NewTracer returns a tracer that measures appends: tidemark_append_duration_seconds, by outcome, "ok"
+// or "error". Set it as the Tracer of the connections that append; statements that are no appends
+// cost a comparison. The time is that of the statement: the COMMIT is the application's. Appends
+// that are queued on a [pgx.Batch] of one's own are not seen. It is safe for concurrent use. It
+// registers its metric, and returns an error if there is one already.
+func NewTracer(reg prometheus.Registerer) (pgx.QueryTracer, error) {
+	t := &tracer{prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "tidemark_append_duration_seconds", Help: "Time of an append's statement, not of the COMMIT.",
 		Buckets: prometheus.ExponentialBuckets(0.0001, 2, 17), NativeHistogramBucketFactor: 1.1,
 	}, []string{"outcome"})}
@@ -47,7 +45,7 @@ const (
 type appending struct{}
 
 // TraceQueryStart notes when an append begins.
-func (t *Tracer) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryStartData) context.Context {
+func (t *tracer) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryStartData) context.Context {
 	if !strings.Contains(data.SQL, "tidemark.append") {
 		return ctx
 	}
@@ -55,7 +53,7 @@ func (t *Tracer) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.Trac
 }
 
 // TraceQueryEnd measures an append that ends.
-func (t *Tracer) TraceQueryEnd(ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryEndData) {
+func (t *tracer) TraceQueryEnd(ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryEndData) {
 	start, ok := ctx.Value(appending{}).(time.Time)
 	if !ok {
 		return

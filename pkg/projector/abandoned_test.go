@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tidemark-go/tidemark/internal/projector/kind"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tidemark-go/tidemark/pkg/journal"
@@ -58,7 +60,7 @@ func abandoned(t *testing.T, timeout time.Duration) error {
 		_, errTx := tx.Exec(context.WithoutCancel(ctx), `INSERT INTO slow VALUES ('ghost', 2)`)
 		mu.Lock()
 		defer mu.Unlock()
-		if errTx == nil || !errors.Is(errGroup, projector.ErrAbandoned) {
+		if errTx == nil || !errors.Is(errGroup, kind.ErrAbandoned) {
 			afterwards = append(afterwards, fmt.Errorf("it could go on: %w, %w", errGroup, errTx))
 		}
 		return fmt.Errorf("late, and %d events", len(g.Events))

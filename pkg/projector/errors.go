@@ -1,9 +1,7 @@
 package projector
 
 import (
-	"github.com/tidemark-go/tidemark/internal/projector/apply"
 	"github.com/tidemark-go/tidemark/internal/projector/failure"
-	"github.com/tidemark-go/tidemark/internal/projector/registry"
 )
 
 // Class is what a failure says of the event that was being applied.
@@ -21,14 +19,11 @@ const (
 	ClassLock = failure.ClassLock
 )
 
-// Classifier decides the class of a projection's failures where it knows better than [Classify]; it
-// answers "" for those it does not know. What it calls [ClassInfrastructure] makes the worker wait
-// as a whole; what it calls something else costs an attempt even where Classify would say
-// infrastructure, which is right for failures of a service that only this projection talks to. A
-// connection to Postgres that broke stays infrastructure whatever it says.
-type Classifier = failure.Classifier
-
-// Classify is the default classifier. By SQLSTATE:
+// Classify answers the class of a failure where the Classify of the projection's [Spec] does not, which answers ""
+// for what it does not know. What that calls [ClassInfrastructure] makes the worker wait as a whole;
+// what it calls something else costs an attempt even where Classify would say infrastructure, which
+// is right for failures of a service that only this projection talks to. A connection to Postgres
+// that broke stays infrastructure whatever it says. By SQLSTATE:
 //
 //   - lock: lock not available (55P03), deadlock (40P01)
 //   - infrastructure: connection (08), failed authorization (28) and missing database (3D) on a new
@@ -48,7 +43,7 @@ type Classifier = failure.Classifier
 // contexts among it: they are those of a service that the projection talks to, or of a deadline of
 // its own.
 //
-// For whatever the error, it is infrastructure if the connection to Postgres has broken or the
+// A projection that takes longer than its [Policy].Timeout has failed transiently. For whatever the error, it is infrastructure if the connection to Postgres has broken or the
 // worker stops, which is looked at before.
 func Classify(err error) Class {
 	return failure.Classify(err)
@@ -60,24 +55,5 @@ func Permanent(err error) error {
 	return failure.Permanent(err)
 }
 
-// PanicError is the error of a projection that panicked.
-type PanicError = failure.PanicError
-
 // ApplyError says which event a projection could not apply. It wraps the cause.
 type ApplyError = failure.ApplyError
-
-// DeadlineError is the error of a projection that took longer than its [Policy].Timeout: its code,
-// one of its statements, or a group that was too large for the time. It is a transient failure, so
-// the pair is tried again until its attempts are used up.
-type DeadlineError = failure.DeadlineError
-
-var (
-	// ErrNotRegistered is returned by [Projector.ApplyInline] before [Projector.Register] has succeeded.
-	ErrNotRegistered = apply.ErrNotRegistered
-	// ErrIsolation is returned by [Projector.ApplyInline] in a transaction that is not READ COMMITTED;
-	// its message names the level.
-	ErrIsolation = apply.ErrIsolation
-)
-
-// ErrRegistered is returned for a projection that is registered with another group or schema; its message says which.
-var ErrRegistered = registry.ErrRegistered

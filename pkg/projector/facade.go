@@ -81,8 +81,8 @@ func (p *Projector) Register(ctx context.Context) error {
 // search_path of the projections; the settings are put back as they were. It takes about four round
 // trips.
 //
-// Errors are [ErrNotRegistered], [ErrIsolation], an [*ApplyError] for a projection's failure, and
-// those of the database.
+// It fails before [Projector.Register] has succeeded, and in a transaction that is not READ COMMITTED.
+// Other errors are an [*ApplyError] for a projection's failure, and those of the database.
 func (p *Projector) ApplyInline(ctx context.Context, tx pgx.Tx, appended ...journal.Appended) (failed error) {
 	return p.inliner.ApplyInline(ctx, tx, appended...)
 }
@@ -132,7 +132,7 @@ func (p *Projector) Why(ctx context.Context, r WhyRequest) (replay.Why, error) {
 // NAME~previous, with the code of their version.
 //
 // Memory does not grow with what there is to compare. Differences are no error. It returns
-// [ErrNotVerifiable] if no table has a column campaign_id, [ErrTouched], and [ErrRegistered] if the
+// [ErrNotVerifiable] if no table has a column campaign_id, [ErrTouched], and another if the
 // projection is not registered as it is.
 func (p *Projector) Verify(ctx context.Context, r VerifyRequest) (VerifyReport, error) {
 	return p.replayer.Verify(ctx, r)

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tidemark-go/tidemark/internal/projector/apply"
+
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -330,7 +332,7 @@ func TestApplyInline(t *testing.T) {
 			}
 			return p.ApplyInline(t.Context(), tx, appended...)
 		})
-		if !errors.Is(err, projector.ErrIsolation) || !strings.Contains(err.Error(), "REPEATABLE READ") {
+		if !errors.Is(err, apply.ErrIsolation) || !strings.Contains(err.Error(), "REPEATABLE READ") {
 			t.Errorf("got %v", err)
 		}
 	})
@@ -338,7 +340,7 @@ func TestApplyInline(t *testing.T) {
 		t.Parallel()
 		pool := pgtest.New(t)
 		if err := appendInline(t.Context(), pool, newProjector(t, pool, ledger()), "c", 1); !errors.Is(err,
-			projector.ErrNotRegistered) {
+			apply.ErrNotRegistered) {
 			t.Errorf("got %v", err)
 		}
 	})

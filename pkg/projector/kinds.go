@@ -25,12 +25,9 @@ func NewDocument[T any](d Document[T]) Projection {
 }
 
 // Group is the events that a projection applies in one transaction, and the way to write their
-// effects. It is valid only during the call that it was passed to, and for one goroutine.
+// effects. It is valid only during the call that it was passed to, and for one goroutine: to a projection that did
+// not return within its timeout [Group.Tx] answers an error, and whatever it still does has no effect.
 type Group = kind.Group
-
-// ErrAbandoned is returned by [Group.Tx] to a projection that did not return within its timeout.
-// Whatever it still does has no effect.
-var ErrAbandoned = kind.ErrAbandoned
 
 // Handlers is a projection made of one function for each event type. Add them with [On] before it is used.
 type Handlers = kind.Handlers

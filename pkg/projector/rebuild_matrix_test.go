@@ -217,7 +217,7 @@ func projectionActs() []rebuildAct {
 				return err
 			}
 			return c.replay(r)
-		}, refused: in("joining", ErrNotVerifiable.Error(), in("first_joining", ErrRegistered.Error()))},
+		}, refused: in("joining", ErrNotVerifiable.Error(), in("first_joining", registry.ErrRegistered.Error()))},
 		{name: "swap", do: start(2, 1), refused: in("next_withdrawn", "is being aborted")},
 		{name: "rollback", do: func(c *cell, name string) error {
 			return rebuild.Rollback(c.Context(), c.pool, name, rebuild.RollbackOptions{AllowBehind: -1}, operator())

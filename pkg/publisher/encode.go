@@ -2,10 +2,11 @@ package publisher
 
 import (
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"strconv"
 	"time"
+
+	"github.com/tidemark-go/tidemark/internal/store/feed"
 
 	"github.com/tidemark-go/tidemark/internal/tracing"
 )
@@ -27,8 +28,8 @@ const (
 	FormatRaw Format = "raw"
 )
 
-// Formats lists the formats by name.
-func Formats() []Format {
+// formats lists the formats by name.
+func formats() []Format {
 	return []Format{FormatEnvelope, FormatCloudEvents, FormatCloudEventsStructured, FormatRaw}
 }
 
@@ -56,12 +57,12 @@ type Attribute struct{ Name, Value string }
 
 // Check reports a format that does not exist.
 func (n Encoder) Check() error {
-	for _, known := range Formats() {
+	for _, known := range formats() {
 		if n.Format == known || n.Format == "" {
 			return nil
 		}
 	}
-	return fmt.Errorf("format %q is none of %v", n.Format, Formats())
+	return fmt.Errorf("format %q is none of %v", n.Format, formats())
 }
 
 // Encode returns the event as a message that shares no memory with it.
@@ -97,7 +98,7 @@ func (n Encoder) AppendBody(b []byte, e *Event) []byte {
 	b = append(b, `{"event_id":"`...)
 	b = appendUUID(b, e)
 	b = append(b, `","campaign_id":`...)
-	b = AppendJSONString(b, e.CampaignID)
+	b = feed.AppendString(b, e.CampaignID)
 	b = append(b, `,"version":`...)
 	b = strconv.AppendInt(b, int64(e.Version), 10)
 	b = append(b, `,"occurred_at":"`...)
@@ -106,7 +107,7 @@ func (n Encoder) AppendBody(b []byte, e *Event) []byte {
 	if e.Actor == "" {
 		b = append(b, `null`...)
 	} else {
-		b = AppendJSONString(b, e.Actor)
+		b = feed.AppendString(b, e.Actor)
 	}
 	b = append(b, `,"data":`...)
 	b = appendPayload(b, e)
@@ -169,19 +170,6 @@ func appendUUID(b []byte, e *Event) []byte {
 	return b
 }
 
-// AppendJSONString appends s to b as a JSON string.
-func AppendJSONString(b []byte, s string) []byte {
-	for i := range len(s) {
-		if s[i] < ' ' || s[i] > '~' || s[i] == '"' || s[i] == '\\' {
-			quoted, _ := json.Marshal(s) // a string never fails
-			return append(b, quoted...)
-		}
-	}
-	b = append(b, '"')
-	b = append(b, s...)
-	return append(b, '"')
-}
-
 // appendTrace passes on the trace context that the event's metadata carries, see https://www.w3.org/TR/trace-context/.
 func appendTrace(a []Attribute, e *Event) []Attribute {
 	traceparent, tracestate := tracing.Stored(e.Metadata)
@@ -224,28 +212,6 @@ func (n Encoder) eachCloudAttribute(e *Event, visit func(name, value string)) {
 	}
 }
 
-// EscapeHeader writes what a header cannot hold as %XX, as CloudEvents' bindings to HTTP and NATS say:
-// all but printable ASCII, and space, double quote and percent. url.PathUnescape reads it back.
-func EscapeHeader(value string) string {
-	plain := func(c byte) bool { return c > ' ' && c <= '~' && c != '"' && c != '%' }
-	first := 0
-	for first < len(value) && plain(value[first]) {
-		first++
-	}
-	if first == len(value) {
-		return value
-	}
-	b := append(make([]byte, 0, len(value)+8), value[:first]...)
-	for i := first; i < len(value); i++ {
-		if c := value[i]; plain(c) {
-			b = append(b, c)
-		} else {
-			b = fmt.Appendf(b, "%%%02X", c)
-		}
-	}
-	return string(b)
-}
-
 // appendCloudEvent appends the event in structured mode. Trace context is an extension of the same
 // names, see the Distributed Tracing extension.
 func (n Encoder) appendCloudEvent(b []byte, e *Event) []byte {
@@ -254,17 +220,17 @@ func (n Encoder) appendCloudEvent(b []byte, e *Event) []byte {
 		b = append(b, '"')
 		b = append(b, name...)
 		b = append(b, `":`...)
-		b = AppendJSONString(b, value)
+		b = feed.AppendString(b, value)
 		b = append(b, ',')
 	})
 	traceparent, tracestate := tracing.Stored(e.Metadata)
 	if traceparent != "" {
 		b = append(b, `"traceparent":`...)
-		b = append(AppendJSONString(b, traceparent), ',')
+		b = append(feed.AppendString(b, traceparent), ',')
 	}
 	if tracestate != "" {
 		b = append(b, `"tracestate":`...)
-		b = append(AppendJSONString(b, tracestate), ',')
+		b = append(feed.AppendString(b, tracestate), ',')
 	}
 	b = append(b, `"datacontenttype":"application/json","data":`...)
 	b = appendPayload(b, e)

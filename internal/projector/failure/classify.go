@@ -33,7 +33,7 @@ func Classes() []Class {
 	return []Class{ClassInfrastructure, ClassTransient, ClassPermanent, ClassLock}
 }
 
-// Classifier is projector.Classifier.
+// Classifier answers the class of a failure of one projection, or "".
 type Classifier func(err error) Class
 
 // Classify is projector.Classify.
@@ -138,7 +138,7 @@ func (e *Undecodable) FailureClass() Class { return ClassPermanent }
 // FailureCode is what is kept of it as a code.
 func (e *Undecodable) FailureCode() string { return CodeDecode }
 
-// PanicError is projector.PanicError.
+// PanicError is the error of a projection that panicked.
 type PanicError struct {
 	Value any
 	Stack string

@@ -45,7 +45,8 @@ func (e *ApplyError) Redacted() string {
 	return shown.Error()
 }
 
-// DeadlineError is projector.DeadlineError.
+// DeadlineError is the error of a projection that took longer than its policy's timeout: its code, one of its
+// statements, or a group that was too large for the time. It is a transient failure.
 type DeadlineError struct {
 	Projection string
 	Timeout    time.Duration

@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/tidemark-go/tidemark/internal/projector/registry"
+
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -175,7 +177,7 @@ func unreached(err error) (string, error) {
 	var applied *projector.ApplyError
 	var pgErr *pgconn.PgError
 	switch {
-	case errors.As(err, &applied), errors.Is(err, projector.ErrNotVerifiable), errors.Is(err, projector.ErrRegistered),
+	case errors.As(err, &applied), errors.Is(err, projector.ErrNotVerifiable), errors.Is(err, registry.ErrRegistered),
 		errors.Is(err, projector.ErrTouched),
 		errors.Is(err, replay.ErrStateTooLarge):
 		return redact.Error(err), nil

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tidemark-go/tidemark/internal/store/marks"
+
 	"github.com/google/uuid"
 	"github.com/redis/go-redis/v9"
 
@@ -157,10 +159,10 @@ func afterwards(ctx context.Context) (context.Context, context.CancelFunc) {
 }
 
 func keyOf(consumer, campaignID string, eventID uuid.UUID) (string, error) {
-	if err := inbox.CheckConsumer(consumer); err != nil {
+	if err := marks.CheckConsumer(consumer); err != nil {
 		return "", err
 	}
-	if err := inbox.CheckEvent(consumer, campaignID, eventID); err != nil {
+	if err := marks.CheckEvent(consumer, campaignID, eventID); err != nil {
 		return "", err
 	}
 	event := journal.Event{ID: eventID, CampaignID: campaignID}

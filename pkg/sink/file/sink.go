@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tidemark-go/tidemark/internal/store/feed"
+
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
@@ -162,9 +164,9 @@ func (s *Sink) appendLine(b []byte, e *publisher.Event) []byte {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = publisher.AppendJSONString(b, a.Name)
+		b = feed.AppendString(b, a.Name)
 		b = append(b, ':')
-		b = publisher.AppendJSONString(b, a.Value)
+		b = feed.AppendString(b, a.Value)
 	}
 	b = append(b, `},"body":`...)
 	b = s.cfg.Encoder.AppendBody(b, e)

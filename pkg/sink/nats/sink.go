@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/tidemark-go/tidemark/internal/sinks/header"
+
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -145,7 +147,7 @@ func (s *Sink) start(l *link, m *message, e *publisher.Event) (jetstream.PubAckF
 	cloud := s.cfg.Encoder.Format == publisher.FormatCloudEvents
 	for _, a := range m.attrs {
 		if cloud {
-			a.Value = publisher.EscapeHeader(a.Value)
+			a.Value = header.Escape(a.Value)
 		}
 		m.set(a.Name, a.Value)
 	}

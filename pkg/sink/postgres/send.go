@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/tidemark-go/tidemark/internal/store/feed"
+
 	"github.com/google/uuid"
 
 	"github.com/tidemark-go/tidemark/pkg/publisher"
@@ -64,9 +66,9 @@ func appendObject(b []byte, attrs []publisher.Attribute) []byte {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = publisher.AppendJSONString(b, a.Name)
+		b = feed.AppendString(b, a.Name)
 		b = append(b, ':')
-		b = publisher.AppendJSONString(b, a.Value)
+		b = feed.AppendString(b, a.Value)
 	}
 	return append(b, '}')
 }

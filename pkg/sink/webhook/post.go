@@ -13,6 +13,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/tidemark-go/tidemark/internal/sinks/header"
+
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 	"github.com/tidemark-go/tidemark/pkg/webhook"
 )
@@ -86,9 +88,9 @@ func setAttribute(h http.Header, a publisher.Attribute) {
 	case a.Name == "traceparent" || a.Name == "tracestate": // ASCII, and of a form of their own
 		h.Set(a.Name, a.Value)
 	case strings.HasPrefix(a.Name, "ce-"):
-		h.Set(a.Name, publisher.EscapeHeader(a.Value))
+		h.Set(a.Name, header.Escape(a.Value))
 	default:
-		h.Set("Tidemark-"+strings.ReplaceAll(a.Name, "_", "-"), publisher.EscapeHeader(a.Value))
+		h.Set("Tidemark-"+strings.ReplaceAll(a.Name, "_", "-"), header.Escape(a.Value))
 	}
 }
 

@@ -1,0 +1,74 @@
+// Package marks answers for the marks of consumers in tidemark.inbox, which package inbox writes: what can be marked,
+// and how many marks there are. All functions are safe for concurrent use.
+package marks
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+)
+
+// mostBytes bounds a consumer's name.
+const mostBytes = 200
+
+// CheckConsumer reports a name that no consumer can have: empty, longer than 200 bytes, not UTF-8, or with a zero byte.
+func CheckConsumer(name string) error {
+	switch {
+	case name == "":
+		return fmt.Errorf("the consumer has no name: give one that stays the same, e.g. invoices")
+	case len(name) > mostBytes:
+		return fmt.Errorf("the consumer's name has %d bytes, it may have %d", len(name), mostBytes)
+	case !utf8.ValidString(name) || strings.ContainsRune(name, 0):
+		return fmt.Errorf("the consumer's name %q is not UTF-8, or has a zero byte", name)
+	}
+	return nil
+}
+
+// CheckEvent reports an event that cannot be marked: without a campaign or an id, or with a
+// campaign's id that is not UTF-8 or has a zero byte.
+func CheckEvent(consumer, campaignID string, eventID uuid.UUID) error {
+	switch {
+	case eventID == uuid.Nil:
+		return fmt.Errorf("the event for consumer %q has no id: marks are kept by campaign and id", consumer)
+	case campaignID == "":
+		return fmt.Errorf("event %s for consumer %q has no campaign: an id is unique within its campaign alone; "+
+			"give the campaign's id, or the sender's name where events have none", eventID, consumer)
+	case !utf8.ValidString(campaignID) || strings.ContainsRune(campaignID, 0):
+		return fmt.Errorf("the campaign of event %s, %q, is not UTF-8, or has a zero byte", eventID, campaignID)
+	}
+	return nil
+}
+
+// queryStats reads the planner's estimate and the first entry of the index on expires_at.
+const queryStats = `SELECT greatest(c.reltuples, 0)::bigint,
+	(SELECT i.expires_at FROM tidemark.inbox i ORDER BY i.expires_at LIMIT 1), now()
+	FROM pg_class c WHERE c.oid = 'tidemark.inbox'::regclass`
+
+// Statistics is how it stands with the marks of all consumers.
+type Statistics struct {
+	Rows int64 // the planner's estimate, as of the last vacuum or analyze
+	// when the next mark expires or, in the past, since when it could have been pruned; nil: there is none
+	OldestExpiry *time.Time
+	At           time.Time // the database's time
+}
+
+// Stats answers how it stands with the inbox, in a moment, however large it is.
+func Stats(ctx context.Context, db interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+},
+) (Statistics, error) {
+	rows, err := db.Query(ctx, queryStats)
+	if err != nil {
+		return Statistics{}, fmt.Errorf("look at the inbox: %w", err)
+	}
+	s, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[Statistics])
+	if err != nil {
+		return Statistics{}, fmt.Errorf("look at the inbox: %w", err)
+	}
+	return s, nil
+}
