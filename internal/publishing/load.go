@@ -221,17 +221,17 @@ func (l *loader) start(at field) publisher.Start {
 	text := l.text(at)
 	if n, ok := strings.CutPrefix(text, "position "); ok {
 		if position, err := strconv.ParseInt(strings.TrimSpace(n), 10, 64); err == nil && position >= 0 {
-			return publisher.StartAfter(position)
+			return publisher.Start{After: position}
 		}
 	}
 	if t, err := time.Parse(time.RFC3339, text); err == nil {
-		return publisher.StartAt(t)
+		return publisher.Start{At: t}
 	}
 	switch text {
 	case "beginning":
-		return publisher.StartBeginning()
+		return publisher.Start{}
 	case "end":
-		return publisher.StartEnd()
+		return publisher.Start{End: true}
 	}
 	l.wrong(at.key,
 		`start is %q, it may be "beginning", "end", "position 42" (what comes after it) `+

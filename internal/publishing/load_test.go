@@ -126,7 +126,7 @@ publishers:
 	}
 	two.Sink = nil
 	if want := (publisher.Publisher{
-		Name: "two", Topics: []string{"orders"}, Start: publisher.StartAfter(42), BatchSize: 7, Concurrency: 2,
+		Name: "two", Topics: []string{"orders"}, Start: publisher.Start{After: 42}, BatchSize: 7, Concurrency: 2,
 		Order: publisher.OrderGlobal, Timeout: 3 * time.Second,
 		OnRefusal: publisher.ParkEvent, Attempts: 9, RetryBase: time.Second, RetryMax: 2 * time.Second,
 		BackoffMax: 4 * time.Second,

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -41,9 +40,7 @@ func request(secret webhook.Secret, id, body string) *http.Request {
 
 func requestAt(now time.Time, secret webhook.Secret, id, body string) *http.Request {
 	r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(body))
-	r.Header.Set(webhook.HeaderID, id)
-	r.Header.Set(webhook.HeaderTimestamp, strconv.FormatInt(now.Unix(), 10))
-	r.Header.Set(webhook.HeaderSignature, webhook.Sign(id, now, []byte(body), secret))
+	webhook.Sign(r.Header, id, now, []byte(body), secret)
 	return r
 }
 
@@ -119,9 +116,9 @@ func TestWhatDoesNotVerifyIsNotHandled(t *testing.T) {
 	get := request(secret, uuid.NewString(), `{}`)
 	get.Method = http.MethodGet
 	unsigned := request(secret, uuid.NewString(), `{}`)
-	unsigned.Header.Del(webhook.HeaderSignature)
+	unsigned.Header.Del("webhook-signature")
 	other := request(secret, uuid.NewString(), `{}`)
-	other.Header.Set(webhook.HeaderID, uuid.NewString())
+	other.Header.Set("webhook-id", uuid.NewString())
 	for want, requests := range map[int][]*http.Request{
 		http.StatusMethodNotAllowed: {get},
 		http.StatusUnauthorized:     {unsigned, other, request(webhook.NewSecret(), uuid.NewString(), `{}`)},

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tidemark-go/tidemark/internal/projector/registry"
+	registration "github.com/tidemark-go/tidemark/internal/projector/registry"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -314,7 +314,7 @@ func TestVerifyNoticesThatTheTablesHaveBeenExchanged(t *testing.T) {
 		Projection: "counters", All: true, Concurrency: 1,
 		OnProgress: func(projector.VerifyReport) { drain(t, two) },
 	})
-	if !errors.Is(err, registry.ErrRegistered) || !strings.Contains(err.Error(), "begin again") {
+	if !errors.Is(err, registration.ErrRegistered) || !strings.Contains(err.Error(), "begin again") {
 		t.Errorf("verified across an exchange: %v", err)
 	}
 }

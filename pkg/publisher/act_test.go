@@ -162,9 +162,9 @@ func TestANewPairStartsWhereItIsTold(t *testing.T) {
 		start publisher.Start
 		first int64
 	}{
-		"beginning": {publisher.StartBeginning(), 1}, "end": {publisher.StartEnd(), 11},
-		"position": {publisher.StartAfter(7), 8}, "time": {publisher.StartAt(at), 6},
-		"a time to come": {publisher.StartAt(at.Add(time.Hour)), 11},
+		"beginning": {publisher.Start{}, 1}, "end": {publisher.Start{End: true}, 11},
+		"position": {publisher.Start{After: 7}, 8}, "time": {publisher.Start{At: at}, 6},
+		"a time to come": {publisher.Start{At: at.Add(time.Hour)}, 11},
 	} {
 		mustExec(t, pool, "TRUNCATE tidemark.publications")
 		sink := &memory.Sink{}

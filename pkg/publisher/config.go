@@ -57,7 +57,7 @@ type Publisher struct {
 	Sink   Sink   // required; the relay does not close it
 	Topics []string
 
-	Start       Start         // of a pair that is new; default StartBeginning
+	Start       Start         // of a pair that is new; default: the beginning
 	BatchSize   int           // events given to the sink at once, at most; default 100
 	Concurrency int           // batches under way at once, of different campaigns; default 4
 	Order       Order         // default OrderCampaign
@@ -89,24 +89,12 @@ const (
 	Block        Policy = "block"         // the pair waits with it, and fails in the end
 )
 
-// Start is where a new pair starts. The zero value is the beginning of the journal.
+// Start is where a new pair starts: one of its fields says so. The zero value is the beginning of the journal.
 type Start struct {
-	kind     string
-	position int64
-	at       time.Time
+	End   bool      // with what is appended from now on
+	After int64     // with the first event after this position
+	At    time.Time // with the first event that was recorded then or later
 }
-
-// StartBeginning starts with the first event.
-func StartBeginning() Start { return Start{} }
-
-// StartEnd starts with what is appended from now on.
-func StartEnd() Start { return Start{kind: "end"} }
-
-// StartAfter starts with the first event after a position.
-func StartAfter(position int64) Start { return Start{kind: "position", position: position} }
-
-// StartAt starts with the first event that was recorded at t or later.
-func StartAt(t time.Time) Start { return Start{kind: "time", at: t} }
 
 func (c Config) withDefaults() (Config, error) {
 	var errs []error
@@ -144,6 +132,9 @@ func (p Publisher) withDefaults() (Publisher, error) {
 		positive("BackoffMax", &p.BackoffMax, 10*time.Second, time.Millisecond),
 		oneOf("Order", &p.Order, OrderCampaign, OrderGlobal),
 		oneOf("OnRefusal", &p.OnRefusal, ParkCampaign, ParkEvent, Block),
+	}
+	if s := p.Start; s.After < 0 || s.End && (s.After > 0 || !s.At.IsZero()) || s.After > 0 && !s.At.IsZero() {
+		errs = append(errs, fmt.Errorf("Start is %+v: set one of End, After and At, or none, and no negative position", s))
 	}
 	if p.Sink == nil {
 		errs = append(errs, errors.New("Sink is required"))

@@ -75,7 +75,7 @@ func ExampleRelay() {
 			}},
 			Publishers: []publisher.Publisher{{
 				Name: "shop", Sink: sink, Topics: []string{"orders"},
-				Start: publisher.StartEnd(),
+				Start: publisher.Start{End: true},
 			}},
 		})
 		if err != nil {

@@ -62,13 +62,13 @@ func (r *registrar) register(ctx context.Context, conn *pgxpool.Conn) error {
 
 // resolve answers the position after which a new pair starts.
 func (s Start) resolve(ctx context.Context, db journal.Querier) (int64, error) {
-	switch s.kind {
-	case "end":
+	switch {
+	case s.End:
 		return feed.Floor(ctx, db)
-	case "time":
-		return feed.PositionAt(ctx, db, s.at)
+	case !s.At.IsZero():
+		return feed.PositionAt(ctx, db, s.At)
 	}
-	return s.position, nil
+	return s.After, nil
 }
 
 // forget takes this relay off the list.

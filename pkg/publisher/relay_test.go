@@ -67,7 +67,7 @@ func TestAPairThatIsKnownGoesOnWhereItWasWhateverTheConfigurationSays(t *testing
 		t.Errorf("out of the configuration it has moved to %d", at)
 	}
 	start(t, quick(pool, after, func(_ *publisher.Config, p *publisher.Publisher) {
-		p.Start, p.BatchSize = publisher.StartEnd(), 1
+		p.Start, p.BatchSize = publisher.Start{End: true}, 1
 	}))
 	eventually(t, "it goes on, to another sink", func() bool { return position(t, pool) == 6 })
 	if got := fmt.Sprint(of(after, "a")); got != "[4 5 6]" || len(before.Received()) != 3 {

@@ -5,7 +5,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"strconv"
 	"strings"
 	"time"
 
@@ -32,9 +31,7 @@ func ExampleVerify() {
 	for _, body := range []string{`{"n": 1}`, `{"n": 2}`} {
 		now, id := time.Now(), "0197a3c2"
 		r, _ := http.NewRequest(http.MethodPost, server.URL, strings.NewReader(body))
-		r.Header.Set(webhook.HeaderID, id)
-		r.Header.Set(webhook.HeaderTimestamp, strconv.FormatInt(now.Unix(), 10))
-		r.Header.Set(webhook.HeaderSignature, webhook.Sign(id, now, []byte(`{"n": 1}`), secret))
+		webhook.Sign(r.Header, id, now, []byte(`{"n": 1}`), secret)
 		response, err := http.DefaultClient.Do(r)
 		if err != nil {
 			fmt.Println(err)

@@ -4,6 +4,7 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
+	"net/http"
 	"strconv"
 	"strings"
 	"time"
@@ -11,26 +12,33 @@ import (
 
 // The headers of a signed request.
 const (
-	HeaderID        = "webhook-id"
-	HeaderTimestamp = "webhook-timestamp"
-	HeaderSignature = "webhook-signature"
+	headerID        = "webhook-id"
+	headerTimestamp = "webhook-timestamp"
+	headerSignature = "webhook-signature"
 )
 
 const version = "v1,"
 
-// Sign returns the webhook-signature of a body that is sent under id at a time, with one signature
-// for each secret: while a secret is being replaced, sign with the old one and the new one. The id
-// must not contain a dot. webhook-timestamp is at's Unix time.
-func Sign(id string, at time.Time, body []byte, secrets ...Secret) string {
+// Sign sets the headers of a request whose body is sent under id at a time: webhook-id,
+// webhook-timestamp (at's Unix time) and webhook-signature, with one signature for each secret. While
+// a secret is being replaced, sign with the old one and the new one. Without secrets there is no
+// webhook-signature. The id must not contain a dot.
+func Sign(header http.Header, id string, at time.Time, body []byte, secrets ...Secret) {
+	timestamp := strconv.FormatInt(at.Unix(), 10)
+	header.Set(headerID, id)
+	header.Set(headerTimestamp, timestamp)
+	if len(secrets) == 0 {
+		return
+	}
 	var b strings.Builder
 	for i, s := range secrets {
 		if i > 0 {
 			b.WriteByte(' ')
 		}
 		b.WriteString(version)
-		b.WriteString(base64.StdEncoding.EncodeToString(s.sum(id, strconv.FormatInt(at.Unix(), 10), body)))
+		b.WriteString(base64.StdEncoding.EncodeToString(s.sum(id, timestamp, body)))
 	}
-	return b.String()
+	header.Set(headerSignature, b.String())
 }
 
 // sum is the HMAC of the signed content.

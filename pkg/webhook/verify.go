@@ -65,7 +65,7 @@ func verify(
 		}
 	}
 	var values [3]string
-	for i, name := range []string{HeaderID, HeaderTimestamp, HeaderSignature} {
+	for i, name := range []string{headerID, headerTimestamp, headerSignature} {
 		all := header.Values(name)
 		if len(all) != 1 || all[0] == "" {
 			return Delivery{}, fmt.Errorf("%w: it has %d headers %s, it must have one", ErrUnsigned, len(all), name)
@@ -75,11 +75,11 @@ func verify(
 	id, timestamp, signatures := values[0], values[1], values[2]
 	// The dots part what is signed. With one in the id, a signature would also be that of another id, timestamp and body.
 	if len(id) > idMost || strings.ContainsRune(id, '.') {
-		return Delivery{}, fmt.Errorf("%w: %s has a dot or more than %d bytes", ErrUnsigned, HeaderID, idMost)
+		return Delivery{}, fmt.Errorf("%w: %s has a dot or more than %d bytes", ErrUnsigned, headerID, idMost)
 	}
 	seconds, err := strconv.ParseInt(timestamp, 10, 64)
 	if err != nil || seconds < 0 || strconv.FormatInt(seconds, 10) != timestamp {
-		return Delivery{}, fmt.Errorf("%w: %s is not a number of seconds", ErrUnsigned, HeaderTimestamp)
+		return Delivery{}, fmt.Errorf("%w: %s is not a number of seconds", ErrUnsigned, headerTimestamp)
 	}
 	if !signedBy(secrets, signatures, id, timestamp, body) {
 		return Delivery{}, ErrSignature

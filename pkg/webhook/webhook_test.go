@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -33,16 +32,14 @@ func secret(t *testing.T, text string) Secret {
 
 func signed(id string, at time.Time, body string, secrets ...Secret) http.Header {
 	h := http.Header{}
-	h.Set(HeaderID, id)
-	h.Set(HeaderTimestamp, strconv.FormatInt(at.Unix(), 10))
-	h.Set(HeaderSignature, Sign(id, at, []byte(body), secrets...))
+	Sign(h, id, at, []byte(body), secrets...)
 	return h
 }
 
 func TestTheExampleOfTheStandard(t *testing.T) {
 	t.Parallel()
-	if got := Sign(exampleID, time.Unix(exampleTimestamp, 0), []byte(exampleBody),
-		secret(t, exampleSecret)); got != exampleSignature {
+	got := signed(exampleID, time.Unix(exampleTimestamp, 0), exampleBody, secret(t, exampleSecret)).Get(headerSignature)
+	if got != exampleSignature {
 		t.Errorf("the signature is %s, want %s", got, exampleSignature)
 	}
 }
@@ -71,7 +68,7 @@ func TestVerify(t *testing.T) {
 				t.Errorf("secrets %d: %v", i, err)
 			}
 		}
-		unknown := func(h http.Header) { h.Set(HeaderSignature, "v1a,AAAA  v2,x "+h.Get(HeaderSignature)) }
+		unknown := func(h http.Header) { h.Set(headerSignature, "v1a,AAAA  v2,x "+h.Get(headerSignature)) }
 		if err := verifies(unknown, body, current); err != nil {
 			t.Errorf("with signatures of other versions: %v", err)
 		}
@@ -82,17 +79,17 @@ func TestVerify(t *testing.T) {
 			"the secret":     verifies(nil, body, other),
 			"the body":       verifies(nil, `{"a": 2}`, current),
 			"the body's end": verifies(nil, body+" ", current),
-			"the id":         verifies(set(HeaderID, "7f3b"), body, current),
-			"the timestamp":  verifies(set(HeaderTimestamp, "1800000001"), body, current),
-			"the signature": verifies(set(HeaderSignature, "v1,"+base64.StdEncoding.EncodeToString(make([]byte, 32))),
+			"the id":         verifies(set(headerID, "7f3b"), body, current),
+			"the timestamp":  verifies(set(headerTimestamp, "1800000001"), body, current),
+			"the signature": verifies(set(headerSignature, "v1,"+base64.StdEncoding.EncodeToString(make([]byte, 32))),
 				body, current),
 			"its version": verifies(func(h http.Header) {
-				h.Set(HeaderSignature, strings.ReplaceAll(h.Get(HeaderSignature), "v1,", "v2,"))
+				h.Set(headerSignature, strings.ReplaceAll(h.Get(headerSignature), "v1,", "v2,"))
 			}, body, current),
-			"it to a part": verifies(func(h http.Header) { h.Set(HeaderSignature, h.Get(HeaderSignature)[:20]) }, body,
+			"it to a part": verifies(func(h http.Header) { h.Set(headerSignature, h.Get(headerSignature)[:20]) }, body,
 				current),
-			"it to an empty one":  verifies(set(HeaderSignature, "v1,"), body, current),
-			"it to one not there": verifies(set(HeaderSignature, " "), body, current),
+			"it to an empty one":  verifies(set(headerSignature, "v1,"), body, current),
+			"it to one not there": verifies(set(headerSignature, " "), body, current),
 		} {
 			if !errors.Is(err, ErrSignature) {
 				t.Errorf("%s: got %v", what, err)
@@ -101,7 +98,7 @@ func TestVerify(t *testing.T) {
 	})
 	t.Run("refuses headers that are missing, doubled or malformed", func(t *testing.T) {
 		t.Parallel()
-		for _, name := range []string{HeaderID, HeaderTimestamp, HeaderSignature} {
+		for _, name := range []string{headerID, headerTimestamp, headerSignature} {
 			if err := verifies(func(h http.Header) { h.Del(name) }, body, current); !errors.Is(err, ErrUnsigned) {
 				t.Errorf("without %s: got %v", name, err)
 			}
@@ -113,7 +110,7 @@ func TestVerify(t *testing.T) {
 			"soon", "+1800000000", "01800000000", "-1", "1800000000.0",
 			"99999999999999999999",
 		} {
-			if err := verifies(set(HeaderTimestamp, timestamp), body, current); !errors.Is(err, ErrUnsigned) {
+			if err := verifies(set(headerTimestamp, timestamp), body, current); !errors.Is(err, ErrUnsigned) {
 				t.Errorf("timestamp %q: got %v", timestamp, err)
 			}
 		}
@@ -122,7 +119,7 @@ func TestVerify(t *testing.T) {
 		t.Parallel()
 		// also reads as id a.1800000000, with the same timestamp and the body rest
 		h := signed("a", now, "1800000000.rest", current)
-		h.Set(HeaderID, "a.1800000000")
+		h.Set(headerID, "a.1800000000")
 		if _, err := verify(h, []byte("rest"), 0, now, []Secret{current}); !errors.Is(err, ErrUnsigned) {
 			t.Errorf("got %v", err)
 		}

@@ -38,7 +38,7 @@ func (a beside) run(ctx context.Context, pool *pgxpool.Pool) (took float64, err 
 	}
 	cfg := harness.RelayConfig(pool, discarding{}, a.pairs)
 	for i := range cfg.Publishers {
-		cfg.Publishers[i].Start = publisher.StartEnd()
+		cfg.Publishers[i].Start = publisher.Start{End: true}
 	}
 	relay, err := publisher.New(cfg)
 	if err != nil {

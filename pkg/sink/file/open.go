@@ -12,7 +12,7 @@ import (
 )
 
 // open opens the file at its end and cuts off a torn last line.
-func (s *Sink) open() error {
+func (s *sink) open() error {
 	host, err := os.Hostname()
 	if err != nil {
 		host = "unknown"

@@ -15,7 +15,7 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
-// Config configures a [Sink].
+// Config configures a sink.
 type Config struct {
 	Name    string        // default "file"
 	Path    string        // required; "-" is standard output
@@ -26,8 +26,8 @@ type Config struct {
 	Stdout  io.Writer // for Path "-"; default os.Stdout
 }
 
-// Sink appends events to a file.
-type Sink struct {
+// sink appends events to a file.
+type sink struct {
 	cfg Config
 
 	mu     sync.Mutex
@@ -40,7 +40,7 @@ type Sink struct {
 }
 
 // New checks the configuration. The file is opened by the first Publish, its folder must exist.
-func New(cfg Config) (*Sink, error) {
+func New(cfg Config) (publisher.Sink, error) {
 	if cfg.Name == "" {
 		cfg.Name = "file"
 	}
@@ -57,14 +57,14 @@ func New(cfg Config) (*Sink, error) {
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	return &Sink{cfg: cfg}, nil
+	return &sink{cfg: cfg}, nil
 }
 
 // Name is the configured name.
-func (s *Sink) Name() string { return s.cfg.Name }
+func (s *sink) Name() string { return s.cfg.Name }
 
 // Publish appends the events.
-func (s *Sink) Publish(ctx context.Context, events []publisher.Event) error {
+func (s *sink) Publish(ctx context.Context, events []publisher.Event) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := ctx.Err(); err != nil {
@@ -88,7 +88,7 @@ func (s *Sink) Publish(ctx context.Context, events []publisher.Event) error {
 }
 
 // Healthy opens the file if it is not open.
-func (s *Sink) Healthy(context.Context) error {
+func (s *sink) Healthy(context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.cfg.Path == "-" {
@@ -98,7 +98,7 @@ func (s *Sink) Healthy(context.Context) error {
 }
 
 // Close closes the file.
-func (s *Sink) Close() error {
+func (s *sink) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
@@ -107,7 +107,7 @@ func (s *Sink) Close() error {
 
 // write appends the buffer. What fails in the middle is taken back, so that no line is half there;
 // where even that fails, the next opening does it.
-func (s *Sink) write() error {
+func (s *sink) write() error {
 	n, err := s.file.Write(s.buffer)
 	if err == nil && !s.cfg.NoSync {
 		err = s.file.Sync()
@@ -121,7 +121,7 @@ func (s *Sink) write() error {
 }
 
 // prepare opens the file, and moves it aside first if it is too old or would get too large.
-func (s *Sink) prepare(more int64) error {
+func (s *sink) prepare(more int64) error {
 	if s.file == nil {
 		if err := s.open(); err != nil {
 			return err
@@ -144,7 +144,7 @@ func (s *Sink) prepare(more int64) error {
 	return s.open()
 }
 
-func (s *Sink) letGo() error {
+func (s *sink) letGo() error {
 	if s.file == nil {
 		return nil
 	}
@@ -154,7 +154,7 @@ func (s *Sink) letGo() error {
 }
 
 // appendLine appends the event's line to b.
-func (s *Sink) appendLine(b []byte, e *publisher.Event) []byte {
+func (s *sink) appendLine(b []byte, e *publisher.Event) []byte {
 	if f := s.cfg.Encoder.Format; f == publisher.FormatRaw || f == publisher.FormatCloudEventsStructured {
 		return append(s.cfg.Encoder.AppendBody(b, e), '\n')
 	}

@@ -27,10 +27,11 @@ func TestMain(m *testing.M) { leaktest.Main(m) }
 
 func open(t *testing.T, cfg file.Config) *file.Sink {
 	t.Helper()
-	s, err := file.New(cfg)
+	opened, err := file.New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
+	s := opened.(*file.Sink)
 	t.Cleanup(func() { _ = s.Close() })
 	return s
 }

@@ -26,7 +26,7 @@ type batch struct {
 
 var errPending = errors.New("not answered")
 
-func (s *Sink) newBatch(events []publisher.Event) *batch {
+func (s *sink) newBatch(events []publisher.Event) *batch {
 	b := &batch{
 		campaigns: make([]string, len(events)), records: make([]*kgo.Record, len(events)), errs: make([]error, len(events)),
 		failed: map[string]bool{}, pending: 1, done: make(chan struct{}),
@@ -89,7 +89,7 @@ func (a *arena) headers(n, records int) []kgo.RecordHeader {
 
 // tooLarge refuses a record that does not fit into a batch of its own: the client would refuse it as
 // well, but send what comes after it.
-func (s *Sink) tooLarge(r *kgo.Record) error {
+func (s *sink) tooLarge(r *kgo.Record) error {
 	const perBatch, perRecord, perHeader = 100, 30, 10 // no less than what they take beside their bytes
 	size := perBatch + perRecord + len(r.Key) + len(r.Value)
 	for _, h := range r.Headers {

@@ -114,10 +114,11 @@ func open(t *testing.T, cfg kafka.Config) *kafka.Sink {
 	if cfg.Topic == "" {
 		cfg.Topic = topic
 	}
-	s, err := kafka.New(cfg)
+	opened, err := kafka.New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
+	s := opened.(*kafka.Sink)
 	t.Cleanup(func() { _ = s.Close() })
 	return s
 }

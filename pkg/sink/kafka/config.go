@@ -19,7 +19,7 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
-// Config configures a [Sink].
+// Config configures a sink.
 type Config struct {
 	Name           string      // default "kafka"
 	Brokers        []string    // host:port, at least one; without a port 9092

@@ -15,8 +15,8 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
-// Sink produces events to a topic.
-type Sink struct {
+// sink produces events to a topic.
+type sink struct {
 	cfg     Config
 	options []kgo.Opt
 	links   *connections
@@ -35,23 +35,23 @@ const (
 )
 
 // New checks the configuration. It connects with the first Publish or Healthy.
-func New(cfg Config) (*Sink, error) {
+func New(cfg Config) (publisher.Sink, error) {
 	options, err := cfg.options()
 	if err != nil {
 		return nil, err
 	}
 	links := &connections{}
-	return &Sink{
+	return &sink{
 		cfg: cfg, options: append(options, kgo.WithHooks(links)), links: links,
 		room: semaphore.NewWeighted(everything),
 	}, nil
 }
 
 // Name is the configured name.
-func (s *Sink) Name() string { return s.cfg.Name }
+func (s *sink) Name() string { return s.cfg.Name }
 
 // Publish produces the events and waits until all replicas in sync have them.
-func (s *Sink) Publish(ctx context.Context, events []publisher.Event) error {
+func (s *sink) Publish(ctx context.Context, events []publisher.Event) error {
 	client, err := s.enter(ctx)
 	if err != nil {
 		return err
@@ -66,7 +66,7 @@ func (s *Sink) Publish(ctx context.Context, events []publisher.Event) error {
 	return err
 }
 
-func (s *Sink) publish(ctx context.Context, client *kgo.Client, b *batch) error {
+func (s *sink) publish(ctx context.Context, client *kgo.Client, b *batch) error {
 	if err := s.together(ctx, client, b); err != nil {
 		return s.failed(err)
 	}
@@ -79,7 +79,7 @@ func (s *Sink) publish(ctx context.Context, client *kgo.Client, b *batch) error 
 	return b.err()
 }
 
-func (s *Sink) failed(err error) error {
+func (s *sink) failed(err error) error {
 	return whole(s.links.explain(fmt.Errorf("produce to topic %s: %w", s.cfg.Topic, err)))
 }
 
@@ -88,7 +88,7 @@ func (s *Sink) failed(err error) error {
 // A campaign's events are in one partition. Where the client gives up a record it gives up all it
 // holds for that partition, so that what comes later does not overtake; what comes later still is held
 // back here.
-func (s *Sink) together(ctx context.Context, client *kgo.Client, b *batch) error {
+func (s *sink) together(ctx context.Context, client *kgo.Client, b *batch) error {
 	if err := s.room.Acquire(ctx, 1); err != nil {
 		return err
 	}
@@ -111,7 +111,7 @@ func (s *Sink) together(ctx context.Context, client *kgo.Client, b *batch) error
 }
 
 // flush has the client send what it holds and not linger, until stop is called.
-func (s *Sink) flush(ctx context.Context, client *kgo.Client) (stop func()) {
+func (s *sink) flush(ctx context.Context, client *kgo.Client) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	ended := make(chan struct{})
 	go func() {
@@ -126,7 +126,7 @@ func (s *Sink) flush(ctx context.Context, client *kgo.Client) (stop func()) {
 
 // oneByOne sends what was refused again, nothing else being under way: a batch is refused as a whole,
 // also for others' events in it.
-func (s *Sink) oneByOne(ctx context.Context, client *kgo.Client, b *batch) error {
+func (s *sink) oneByOne(ctx context.Context, client *kgo.Client, b *batch) error {
 	if err := s.room.Acquire(ctx, everything); err != nil {
 		return err
 	}
@@ -158,7 +158,7 @@ func (s *Sink) oneByOne(ctx context.Context, client *kgo.Client, b *batch) error
 
 // Healthy asks the brokers for the topic. It is not healthy either while the last batch has failed for
 // a right that is missing.
-func (s *Sink) Healthy(ctx context.Context) error {
+func (s *sink) Healthy(ctx context.Context) error {
 	client, err := s.enter(ctx)
 	if err != nil {
 		return err
@@ -193,7 +193,7 @@ func (s *Sink) Healthy(ctx context.Context) error {
 }
 
 // Close waits for batches under way, sends what the client still holds, for up to 5 seconds, and disconnects.
-func (s *Sink) Close() error {
+func (s *sink) Close() error {
 	s.mu.Lock()
 	client := s.client
 	s.closed, s.client = true, nil
@@ -213,7 +213,7 @@ func (s *Sink) Close() error {
 }
 
 // enter answers the client, which stays until the caller is no longer active.
-func (s *Sink) enter(ctx context.Context) (*kgo.Client, error) {
+func (s *sink) enter(ctx context.Context) (*kgo.Client, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := ctx.Err(); err != nil {

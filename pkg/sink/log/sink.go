@@ -9,7 +9,7 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
-// Config configures a [Sink].
+// Config configures a sink.
 type Config struct {
 	Name    string       // default "log"
 	Logger  *slog.Logger // required
@@ -18,14 +18,14 @@ type Config struct {
 	Encoder publisher.Encoder
 }
 
-// Sink writes events to a log.
-type Sink struct {
+// sink writes events to a log.
+type sink struct {
 	cfg    Config
 	closed atomic.Bool
 }
 
 // New checks the configuration.
-func New(cfg Config) (*Sink, error) {
+func New(cfg Config) (publisher.Sink, error) {
 	if cfg.Name == "" {
 		cfg.Name = "log"
 	}
@@ -36,14 +36,14 @@ func New(cfg Config) (*Sink, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Sink{cfg: cfg}, nil
+	return &sink{cfg: cfg}, nil
 }
 
 // Name is the configured name.
-func (s *Sink) Name() string { return s.cfg.Name }
+func (s *sink) Name() string { return s.cfg.Name }
 
 // Publish logs the events.
-func (s *Sink) Publish(ctx context.Context, events []publisher.Event) error {
+func (s *sink) Publish(ctx context.Context, events []publisher.Event) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -68,7 +68,7 @@ func (s *Sink) Publish(ctx context.Context, events []publisher.Event) error {
 }
 
 // Close lets nothing more be published. The log stays open.
-func (s *Sink) Close() error {
+func (s *sink) Close() error {
 	s.closed.Store(true)
 	return nil
 }

@@ -24,7 +24,7 @@ type link struct {
 }
 
 // connect makes a connection, and finds out what the stream takes.
-func (s *Sink) connect(ctx context.Context) (*link, error) {
+func (s *sink) connect(ctx context.Context) (*link, error) {
 	l := &link{broken: make(chan struct{})}
 	timeout := s.cfg.ConnectTimeout
 	if deadline, ok := ctx.Deadline(); ok {
@@ -53,7 +53,7 @@ func (s *Sink) connect(ctx context.Context) (*link, error) {
 }
 
 // stream asks for the stream that stores the subjects.
-func (s *Sink) stream(ctx context.Context, l *link) (jetstream.Stream, error) {
+func (s *sink) stream(ctx context.Context, l *link) (jetstream.Stream, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.ConnectTimeout)
 	defer cancel()
 	name := s.cfg.Stream

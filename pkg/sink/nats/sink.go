@@ -14,8 +14,8 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
-// Sink publishes events to a stream.
-type Sink struct {
+// sink publishes events to a stream.
+type sink struct {
 	cfg     Config
 	options []nats.Option
 	door    chan struct{} // holds one while nobody connects
@@ -28,21 +28,21 @@ type Sink struct {
 }
 
 // New checks the configuration. It connects with the first Publish or Healthy.
-func New(cfg Config) (*Sink, error) {
+func New(cfg Config) (publisher.Sink, error) {
 	options, err := cfg.options()
 	if err != nil {
 		return nil, err
 	}
-	s := &Sink{cfg: cfg, options: options, door: make(chan struct{}, 1)}
+	s := &sink{cfg: cfg, options: options, door: make(chan struct{}, 1)}
 	s.door <- struct{}{}
 	return s, nil
 }
 
 // Name is the configured name.
-func (s *Sink) Name() string { return s.cfg.Name }
+func (s *sink) Name() string { return s.cfg.Name }
 
 // Publish publishes the events and waits until the stream has stored them.
-func (s *Sink) Publish(ctx context.Context, events []publisher.Event) error {
+func (s *sink) Publish(ctx context.Context, events []publisher.Event) error {
 	l, err := s.enter(ctx)
 	if err != nil {
 		return err
@@ -67,7 +67,7 @@ func (s *Sink) Publish(ctx context.Context, events []publisher.Event) error {
 }
 
 // send sends the events, at once or, if it is to be strict, in waves with one event of each campaign.
-func (s *Sink) send(ctx context.Context, l *link, b *batch) error {
+func (s *sink) send(ctx context.Context, l *link, b *batch) error {
 	m := s.newMessage()
 	rest := make([]int, len(b.events))
 	for i := range rest {
@@ -120,7 +120,7 @@ type message struct {
 	values []string // of headers, each a slice of one
 }
 
-func (s *Sink) newMessage() *message {
+func (s *sink) newMessage() *message {
 	return &message{Msg: nats.Msg{Header: nats.Header{}}}
 }
 
@@ -132,7 +132,7 @@ func (m *message) set(name, value string) {
 
 // start sends an event and does not wait. The client has written m to its buffer when this returns,
 // and does not look at it again, since it is not to retry.
-func (s *Sink) start(l *link, m *message, e *publisher.Event) (jetstream.PubAckFuture, error) {
+func (s *sink) start(l *link, m *message, e *publisher.Event) (jetstream.PubAckFuture, error) {
 	if err := l.err(); err != nil {
 		return nil, err
 	}
@@ -193,7 +193,7 @@ func (l *link) await(ctx context.Context, future jetstream.PubAckFuture) error {
 
 // Healthy asks the server for the stream. It is not healthy either while the last batch has failed for
 // a right that is missing.
-func (s *Sink) Healthy(ctx context.Context) error {
+func (s *sink) Healthy(ctx context.Context) error {
 	l, err := s.enter(ctx)
 	if err != nil {
 		return err
@@ -215,7 +215,7 @@ func (s *Sink) Healthy(ctx context.Context) error {
 }
 
 // Close waits for the batches under way, which end with their contexts, and disconnects.
-func (s *Sink) Close() error {
+func (s *sink) Close() error {
 	s.mu.Lock()
 	s.closed = true
 	s.mu.Unlock()
@@ -226,7 +226,7 @@ func (s *Sink) Close() error {
 
 // drop disconnects; the next call connects again. The client's part that waits for answers ends with
 // the connection; its CleanupPublisher leaves a goroutine behind for ever that has just been started.
-func (s *Sink) drop(l *link) {
+func (s *sink) drop(l *link) {
 	if l == nil {
 		return
 	}
@@ -240,7 +240,7 @@ func (s *Sink) drop(l *link) {
 }
 
 // enter answers a connection, and makes one if there is none. The caller is active from then on.
-func (s *Sink) enter(ctx context.Context) (*link, error) {
+func (s *sink) enter(ctx context.Context) (*link, error) {
 	select {
 	case <-ctx.Done():
 		return nil, ctx.Err()

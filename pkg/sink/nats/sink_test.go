@@ -29,10 +29,11 @@ func TestMain(m *testing.M) { leaktest.Main(m) }
 
 func open(t *testing.T, cfg nats.Config) *nats.Sink {
 	t.Helper()
-	s, err := nats.New(cfg)
+	opened, err := nats.New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
+	s := opened.(*nats.Sink)
 	t.Cleanup(func() { _ = s.Close() })
 	return s
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // subject is where an event goes.
-func (s *Sink) subject(e *publisher.Event) string {
+func (s *sink) subject(e *publisher.Event) string {
 	if !strings.Contains(s.cfg.Subject, "{") {
 		return s.cfg.Subject
 	}
@@ -18,7 +18,7 @@ func (s *Sink) subject(e *publisher.Event) string {
 }
 
 // subjects is what all events' subjects match.
-func (s *Sink) subjects() string {
+func (s *sink) subjects() string {
 	parts := strings.Split(s.cfg.Subject, ".")
 	for i, part := range parts {
 		if strings.Contains(part, "{") {

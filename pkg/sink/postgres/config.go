@@ -11,7 +11,7 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
-// Config configures a [Sink].
+// Config configures a sink.
 type Config struct {
 	Name        string // default "postgres"
 	URL         string // required, postgres://user:password@host:5432/database

@@ -13,7 +13,7 @@ import (
 
 // send inserts the events. It creates the table first if it is missing, which it finds out once and
 // again when an insert says so.
-func (s *Sink) send(ctx context.Context, events []publisher.Event) error {
+func (s *sink) send(ctx context.Context, events []publisher.Event) error {
 	args := s.columns(events)
 	for again := !s.cfg.NoCreate; ; again = false {
 		if !s.cfg.NoCreate && !s.created.Load() {
@@ -29,7 +29,7 @@ func (s *Sink) send(ctx context.Context, events []publisher.Event) error {
 	}
 }
 
-func (s *Sink) createTable(ctx context.Context) error {
+func (s *sink) createTable(ctx context.Context) error {
 	var there bool
 	if err := s.pool.QueryRow(ctx, queryExists, s.table).Scan(&there); err != nil || there {
 		return err
@@ -39,7 +39,7 @@ func (s *Sink) createTable(ctx context.Context) error {
 }
 
 // columns answers the events as the insert's parameters.
-func (s *Sink) columns(events []publisher.Event) []any {
+func (s *sink) columns(events []publisher.Event) []any {
 	n := len(events)
 	ids, topics, types, campaigns := make([]uuid.UUID, n), make([]string, n), make([]string, n), make([]string, n)
 	seqs, positions, created := make([]int64, n), make([]int64, n), make([]time.Time, n)

@@ -12,8 +12,8 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
-// Sink inserts events into a table.
-type Sink struct {
+// sink inserts events into a table.
+type sink struct {
 	cfg            Config
 	table          string // quoted
 	insert, create string
@@ -25,7 +25,7 @@ type Sink struct {
 }
 
 // New checks the configuration. It connects to nothing.
-func New(cfg Config) (*Sink, error) {
+func New(cfg Config) (publisher.Sink, error) {
 	poolConfig, table, err := cfg.fill()
 	if err != nil {
 		return nil, err
@@ -34,18 +34,18 @@ func New(cfg Config) (*Sink, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Sink{
+	return &sink{
 		cfg: cfg, table: table, insert: fmt.Sprintf(queryInsert, table), create: fmt.Sprintf(queryCreate, table),
 		pool: pool,
 	}, nil
 }
 
 // Name is the configured name.
-func (s *Sink) Name() string { return s.cfg.Name }
+func (s *sink) Name() string { return s.cfg.Name }
 
 // Publish inserts the events in one statement. If that refuses one of them they are inserted one by
 // one, which finds out which.
-func (s *Sink) Publish(ctx context.Context, events []publisher.Event) error {
+func (s *sink) Publish(ctx context.Context, events []publisher.Event) error {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	if s.closed {
@@ -59,7 +59,7 @@ func (s *Sink) Publish(ctx context.Context, events []publisher.Event) error {
 }
 
 // Healthy tells whether the database can be written to.
-func (s *Sink) Healthy(ctx context.Context) error {
+func (s *sink) Healthy(ctx context.Context) error {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	if s.closed {
@@ -76,7 +76,7 @@ func (s *Sink) Healthy(ctx context.Context) error {
 }
 
 // Close waits for what is being inserted, and closes the connections.
-func (s *Sink) Close() error {
+func (s *sink) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
@@ -84,7 +84,7 @@ func (s *Sink) Close() error {
 	return nil
 }
 
-func (s *Sink) oneByOne(ctx context.Context, events []publisher.Event) error {
+func (s *sink) oneByOne(ctx context.Context, events []publisher.Event) error {
 	var batch publisher.BatchError
 	held := map[string]bool{}
 	for i := range events {

@@ -25,10 +25,11 @@ func TestMain(m *testing.M) { pgtest.Main(m, proxy.MayStay()...) }
 
 func open(t *testing.T, cfg postgres.Config) *postgres.Sink {
 	t.Helper()
-	s, err := postgres.New(cfg)
+	opened, err := postgres.New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
+	s := opened.(*postgres.Sink)
 	t.Cleanup(func() { _ = s.Close() })
 	return s
 }

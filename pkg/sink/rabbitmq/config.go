@@ -10,7 +10,7 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
-// Config configures a [Sink].
+// Config configures a sink.
 type Config struct {
 	Name     string      // default "rabbitmq"
 	URL      string      // required, amqp://user:password@host:5672/vhost, or amqps://

@@ -79,7 +79,7 @@ func (l *link) within(ctx context.Context, run func() error) error {
 }
 
 // connection answers the connection, and connects if there is none.
-func (s *Sink) connection(ctx context.Context) (*link, error) {
+func (s *sink) connection(ctx context.Context) (*link, error) {
 	select {
 	case s.connecting <- struct{}{}:
 		defer func() { <-s.connecting }()
@@ -97,7 +97,7 @@ func (s *Sink) connection(ctx context.Context) (*link, error) {
 	return l, nil
 }
 
-func (s *Sink) dial(ctx context.Context) (*link, error) {
+func (s *sink) dial(ctx context.Context) (*link, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
 	l := &link{idle: make(chan *session, maxIdle), block: make(chan struct{})}
@@ -133,7 +133,7 @@ func (s *Sink) dial(ctx context.Context) (*link, error) {
 }
 
 // session answers a channel, opening one if fresh or if none is idle.
-func (s *Sink) session(ctx context.Context, fresh bool) (*session, error) {
+func (s *sink) session(ctx context.Context, fresh bool) (*session, error) {
 	l, err := s.connection(ctx)
 	if err != nil {
 		return nil, err
@@ -169,7 +169,7 @@ func (s *Sink) session(ctx context.Context, fresh bool) (*session, error) {
 	return c, nil
 }
 
-func (s *Sink) prepare(c *session) error {
+func (s *sink) prepare(c *session) error {
 	c.returns = c.NotifyReturn(make(chan amqp.Return, maxWave))
 	c.closed = c.NotifyClose(make(chan *amqp.Error, 1))
 	var err error
@@ -187,7 +187,7 @@ func (s *Sink) prepare(c *session) error {
 }
 
 // giveBack keeps the channel for the next Publish.
-func (s *Sink) giveBack(c *session) {
+func (s *sink) giveBack(c *session) {
 	if !c.IsClosed() {
 		select {
 		case c.link.idle <- c:
@@ -200,6 +200,6 @@ func (s *Sink) giveBack(c *session) {
 
 // discard closes a channel on which something is still on its way. That takes until the broker answers
 // or the connection ends.
-func (s *Sink) discard(c *session) {
+func (s *sink) discard(c *session) {
 	s.background.Go(func() { _ = c.Close() })
 }

@@ -16,7 +16,7 @@ func tooLarge(err error) bool {
 }
 
 // explain adds to an error what to do, where that is not plain from it, and that no event is at fault, where that is.
-func (s *Sink) explain(err error) error {
+func (s *sink) explain(err error) error {
 	var closed *amqp.Error
 	if !errors.As(err, &closed) {
 		return err

@@ -12,7 +12,7 @@ import (
 
 // round is a batch on its way.
 type round struct {
-	*Sink
+	*sink
 	events   []publisher.Event
 	lanes    [][]int // of each campaign, the events that are to come
 	failures []publisher.Failure
@@ -29,8 +29,8 @@ type message struct {
 	returned   *amqp.Return
 }
 
-func (s *Sink) publish(ctx context.Context, events []publisher.Event) error {
-	r := &round{Sink: s, events: events}
+func (s *sink) publish(ctx context.Context, events []publisher.Event) error {
+	r := &round{sink: s, events: events}
 	lane := map[string]int{}
 	for i := range events {
 		n, ok := lane[events[i].CampaignID]

@@ -106,10 +106,11 @@ func (q *queue) open(cfg rabbitmq.Config) *rabbitmq.Sink {
 	if cfg.Exchange == "" {
 		cfg.Exchange = q.name
 	}
-	s, err := rabbitmq.New(cfg)
+	opened, err := rabbitmq.New(cfg)
 	if err != nil {
 		q.t.Fatal(err)
 	}
+	s := opened.(*rabbitmq.Sink)
 	q.t.Cleanup(func() { _ = s.Close() })
 	return s
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
-// Sink publishes events to an exchange.
-type Sink struct {
+// sink publishes events to an exchange.
+type sink struct {
 	cfg        Config
 	connecting chan struct{} // who has put something into it may use link
 	link       *link
@@ -20,18 +20,18 @@ type Sink struct {
 }
 
 // New checks the configuration. It connects to nothing.
-func New(cfg Config) (*Sink, error) {
+func New(cfg Config) (publisher.Sink, error) {
 	if err := cfg.fill(); err != nil {
 		return nil, err
 	}
-	return &Sink{cfg: cfg, connecting: make(chan struct{}, 1)}, nil
+	return &sink{cfg: cfg, connecting: make(chan struct{}, 1)}, nil
 }
 
 // Name is the configured name.
-func (s *Sink) Name() string { return s.cfg.Name }
+func (s *sink) Name() string { return s.cfg.Name }
 
 // Publish publishes the events and waits until the broker has confirmed them.
-func (s *Sink) Publish(ctx context.Context, events []publisher.Event) error {
+func (s *sink) Publish(ctx context.Context, events []publisher.Event) error {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	if s.closed {
@@ -44,7 +44,7 @@ func (s *Sink) Publish(ctx context.Context, events []publisher.Event) error {
 }
 
 // Healthy tells whether the broker takes events: it is there, has the exchange, and does not block the connection.
-func (s *Sink) Healthy(ctx context.Context) error {
+func (s *sink) Healthy(ctx context.Context) error {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	if s.closed {
@@ -62,7 +62,7 @@ func (s *Sink) Healthy(ctx context.Context) error {
 const closeTimeout = 2 * time.Second
 
 // Close waits for what is being published, and closes the connection.
-func (s *Sink) Close() error {
+func (s *sink) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {

@@ -17,7 +17,7 @@ const callBytes = 8 << 20
 
 // batch is the events of one Publish on their way.
 type batch struct {
-	*Sink
+	*sink
 	events []publisher.Event
 	errs   []error        // of events that were refused, or not tried
 	failed map[string]int // by campaign, the first of them
@@ -36,9 +36,9 @@ type call struct {
 	reached *redis.Cmd // replicas, if any are waited for
 }
 
-func (s *Sink) publish(ctx context.Context, events []publisher.Event) error {
+func (s *sink) publish(ctx context.Context, events []publisher.Event) error {
 	b := &batch{
-		Sink: s, events: events, errs: make([]error, len(events)), failed: map[string]int{},
+		sink: s, events: events, errs: make([]error, len(events)), failed: map[string]int{},
 		bodies: make([][]byte, len(events)),
 	}
 	rest := make([]int, 0, len(events))

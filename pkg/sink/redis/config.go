@@ -15,7 +15,7 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
-// Config configures a [Sink].
+// Config configures a sink.
 type Config struct {
 	Name            string   // default "redis"
 	Servers         []string // host:port, at least one; without a port 6379. Several are nodes of one cluster

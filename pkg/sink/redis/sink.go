@@ -10,8 +10,8 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
-// Sink adds events to streams.
-type Sink struct {
+// sink adds events to streams.
+type sink struct {
 	cfg    Config
 	client redis.UniversalClient // opens connections when it needs them
 	add    *redis.Script
@@ -22,19 +22,19 @@ type Sink struct {
 }
 
 // New checks the configuration. It connects to nothing.
-func New(cfg Config) (*Sink, error) {
+func New(cfg Config) (publisher.Sink, error) {
 	options, err := cfg.options()
 	if err != nil {
 		return nil, err
 	}
-	return &Sink{cfg: cfg, client: redis.NewUniversalClient(options), add: add()}, nil
+	return &sink{cfg: cfg, client: redis.NewUniversalClient(options), add: add()}, nil
 }
 
 // Name is the configured name.
-func (s *Sink) Name() string { return s.cfg.Name }
+func (s *sink) Name() string { return s.cfg.Name }
 
 // Publish adds the events, and returns when Redis has them.
-func (s *Sink) Publish(ctx context.Context, events []publisher.Event) error {
+func (s *sink) Publish(ctx context.Context, events []publisher.Event) error {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	if s.closed {
@@ -44,7 +44,7 @@ func (s *Sink) Publish(ctx context.Context, events []publisher.Event) error {
 }
 
 // Healthy tells whether Redis answers.
-func (s *Sink) Healthy(ctx context.Context) error {
+func (s *sink) Healthy(ctx context.Context) error {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	if s.closed {
@@ -54,7 +54,7 @@ func (s *Sink) Healthy(ctx context.Context) error {
 }
 
 // Close waits for calls of Publish and Healthy, and closes the connections.
-func (s *Sink) Close() error {
+func (s *sink) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -68,7 +68,7 @@ func (s *Sink) Close() error {
 
 // within runs what waits for Redis. The client heeds a context's deadline, and not that it is
 // cancelled: then ask goes on alone, until Redis answers or the client is closed.
-func (s *Sink) within(ctx context.Context, ask func() error) error {
+func (s *sink) within(ctx context.Context, ask func() error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}

@@ -24,10 +24,11 @@ func TestMain(m *testing.M) { leaktest.Main(m, proxy.MayStay()...) }
 
 func open(t *testing.T, cfg redis.Config) *redis.Sink {
 	t.Helper()
-	s, err := redis.New(cfg)
+	opened, err := redis.New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
+	s := opened.(*redis.Sink)
 	t.Cleanup(func() { _ = s.Close() })
 	return s
 }

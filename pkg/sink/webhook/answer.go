@@ -28,7 +28,7 @@ func (s *suspect) Error() string { return s.err.Error() }
 func (s *suspect) Unwrap() error { return s.err }
 
 // judge says what an answer means for the event, as post does.
-func (s *Sink) judge(answer *http.Response, said []byte) error {
+func (s *sink) judge(answer *http.Response, said []byte) error {
 	status := answer.StatusCode
 	if status >= 200 && status <= 299 {
 		return nil

@@ -223,7 +223,7 @@ func TestAnAttemptIsSignedAnewUnderTheSameID(t *testing.T) {
 	}
 	for _, h := range o.headers {
 		for name, want := range map[string]string{
-			webhook.HeaderID: e.Identity(), "Tidemark-Event-Id": e.ID.String(), "Tidemark-Event-Type": "noted",
+			"webhook-id": e.Identity(), "Tidemark-Event-Id": e.ID.String(), "Tidemark-Event-Type": "noted",
 			"Tidemark-Seq": "1", "X-Tenant": "7", "Tracestate": "a=%20b",
 			"Authorization": "Basic YW5uYTpwYXNz", "Content-Type": "application/json",
 			"Tidemark-Campaign-Id": "%C5%BC%C3%B3%20%C5%82%25%0A%22", "User-Agent": "Tidemark",
@@ -232,7 +232,7 @@ func TestAnAttemptIsSignedAnewUnderTheSameID(t *testing.T) {
 				t.Errorf("%s is %q, want %q", name, got, want)
 			}
 		}
-		if n := len(strings.Fields(h.Get(webhook.HeaderSignature))); n != 2 {
+		if n := len(strings.Fields(h.Get("webhook-signature"))); n != 2 {
 			t.Errorf("there are %d signatures", n)
 		}
 	}

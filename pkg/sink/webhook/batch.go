@@ -15,7 +15,7 @@ const suspectsInARow = 4
 
 // batch is a call of Publish.
 type batch struct {
-	sink      *Sink
+	sink      *sink
 	events    []publisher.Event
 	campaigns [][]int // places of a campaign's events, in order
 
@@ -37,7 +37,7 @@ type suspicion struct {
 	begun int
 }
 
-func newBatch(s *Sink, events []publisher.Event) *batch {
+func newBatch(s *sink, events []publisher.Event) *batch {
 	b := &batch{
 		sink: s, events: events, sent: make([]bool, len(events)), refused: map[int]*refusal{},
 		suspects: map[int]suspicion{},

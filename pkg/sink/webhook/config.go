@@ -13,7 +13,7 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/webhook"
 )
 
-// Config configures a [Sink].
+// Config configures a sink.
 type Config struct {
 	Name          string            // default "webhook"
 	URL           string            // required: http or https. Name and password in it become an Authorization header
@@ -132,7 +132,7 @@ func endpoint(what, text string) (*url.URL, error) {
 // unfit says why a header cannot be set, or nothing.
 func unfit(name, value string) string {
 	switch strings.ToLower(name) {
-	case webhook.HeaderID, webhook.HeaderTimestamp, webhook.HeaderSignature, "content-type", "content-length",
+	case "webhook-id", "webhook-timestamp", "webhook-signature", "content-type", "content-length",
 		"transfer-encoding", "connection", "host", "expect", "upgrade", "trailer", "te":
 		return "is the sink's own: leave it out"
 	}

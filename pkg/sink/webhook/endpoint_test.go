@@ -117,15 +117,16 @@ func loopback() []netip.Prefix {
 	return []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}
 }
 
-func open(t *testing.T, cfg Config) *Sink {
+func open(t *testing.T, cfg Config) *sink {
 	t.Helper()
 	if len(cfg.Secrets) == 0 {
 		cfg.Unsigned = true
 	}
-	s, err := New(cfg)
+	opened, err := New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
+	s := opened.(*sink)
 	t.Cleanup(func() { _ = s.Close() })
 	return s
 }

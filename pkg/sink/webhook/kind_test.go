@@ -14,7 +14,7 @@ import (
 func TestAKindIsOpenedByURLOrBySettings(t *testing.T) {
 	t.Parallel()
 	a, b := webhook.NewSecret().Reveal(), webhook.NewSecret().Reveal()
-	openKind := func(text, document string) (*Sink, error) {
+	openKind := func(text, document string) (*sink, error) {
 		settings := publisher.Settings{Publisher: "hook", Decode: func(into any) error {
 			return yaml.UnmarshalWithOptions([]byte(document), into, yaml.Strict())
 		}}
@@ -29,8 +29,8 @@ func TestAKindIsOpenedByURLOrBySettings(t *testing.T) {
 		if err != nil {
 			return nil, err
 		}
-		t.Cleanup(func() { _ = s.(*Sink).Close() })
-		return s.(*Sink), nil
+		t.Cleanup(func() { _ = s.(*sink).Close() })
+		return s.(*sink), nil
 	}
 	s, err := openKind("https://example.com/a?b=c#"+a+","+b, "{}")
 	if err != nil {

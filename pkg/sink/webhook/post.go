@@ -8,7 +8,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptrace"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -20,7 +19,7 @@ import (
 )
 
 // post sends an event once. It answers nil, a *refusal, a *suspect, or why the endpoint as a whole does not work.
-func (s *Sink) post(outer context.Context, e *publisher.Event) error {
+func (s *sink) post(outer context.Context, e *publisher.Event) error {
 	ctx, cancel := context.WithTimeout(outer, s.cfg.Timeout)
 	defer cancel()
 	var connected atomic.Bool // and greeted: what fails before is no event's doing
@@ -54,7 +53,7 @@ func (s *Sink) post(outer context.Context, e *publisher.Event) error {
 }
 
 // request makes the signed request for an event.
-func (s *Sink) request(ctx context.Context, e *publisher.Event) (*http.Request, error) {
+func (s *sink) request(ctx context.Context, e *publisher.Event) (*http.Request, error) {
 	message := s.cfg.Encoder.Encode(e)
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, s.to.String(), bytes.NewReader(message.Body))
 	if err != nil {
@@ -71,13 +70,8 @@ func (s *Sink) request(ctx context.Context, e *publisher.Event) (*http.Request, 
 	for _, a := range message.Attributes {
 		setAttribute(r.Header, a)
 	}
-	id, now := e.Identity(), time.Now()
 	r.Header.Set("Content-Type", message.ContentType)
-	r.Header.Set(webhook.HeaderID, id)
-	r.Header.Set(webhook.HeaderTimestamp, strconv.FormatInt(now.Unix(), 10))
-	if len(s.cfg.Secrets) > 0 {
-		r.Header.Set(webhook.HeaderSignature, webhook.Sign(id, now, message.Body, s.cfg.Secrets...))
-	}
+	webhook.Sign(r.Header, e.Identity(), time.Now(), message.Body, s.cfg.Secrets...)
 	return r, nil
 }
 

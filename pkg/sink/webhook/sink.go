@@ -11,8 +11,8 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
-// Sink posts events to a URL.
-type Sink struct {
+// sink posts events to a URL.
+type sink struct {
 	cfg       Config
 	to        *url.URL
 	transport *http.Transport
@@ -33,7 +33,7 @@ const (
 )
 
 // New checks the configuration. It does not connect.
-func New(cfg Config) (*Sink, error) {
+func New(cfg Config) (publisher.Sink, error) {
 	cfg = cfg.withDefaults()
 	to, proxy, err := cfg.check()
 	if err != nil {
@@ -58,16 +58,16 @@ func New(cfg Config) (*Sink, error) {
 	case cfg.Proxy == proxyFromEnvironment:
 		transport.Proxy = http.ProxyFromEnvironment
 	}
-	s := &Sink{cfg: cfg, to: to, transport: transport, slots: make(chan struct{}, cfg.Concurrency)}
+	s := &sink{cfg: cfg, to: to, transport: transport, slots: make(chan struct{}, cfg.Concurrency)}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	return s, nil
 }
 
 // Name is the configured name.
-func (s *Sink) Name() string { return s.cfg.Name }
+func (s *sink) Name() string { return s.cfg.Name }
 
 // Publish posts the events.
-func (s *Sink) Publish(ctx context.Context, events []publisher.Event) error {
+func (s *sink) Publish(ctx context.Context, events []publisher.Event) error {
 	if !s.enter() {
 		return publisher.ErrClosed
 	}
@@ -80,7 +80,7 @@ func (s *Sink) Publish(ctx context.Context, events []publisher.Event) error {
 }
 
 // Close ends the requests under way and waits for them.
-func (s *Sink) Close() error {
+func (s *sink) Close() error {
 	s.mu.Lock()
 	s.closed = true
 	s.mu.Unlock()
@@ -90,7 +90,7 @@ func (s *Sink) Close() error {
 	return nil
 }
 
-func (s *Sink) enter() bool {
+func (s *sink) enter() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.closed {
@@ -100,7 +100,7 @@ func (s *Sink) enter() bool {
 }
 
 // slot waits for one of the requests that may be under way at once.
-func (s *Sink) slot(ctx context.Context) (release func(), err error) {
+func (s *sink) slot(ctx context.Context) (release func(), err error) {
 	select {
 	case s.slots <- struct{}{}:
 		return func() { <-s.slots }, nil

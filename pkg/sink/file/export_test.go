@@ -1,0 +1,4 @@
+package file
+
+// Sink is the sink, for tests.
+type Sink = sink

@@ -1,0 +1,4 @@
+package kafka
+
+// Sink is the sink, for tests.
+type Sink = sink

@@ -1,0 +1,4 @@
+package nats
+
+// Sink is the sink, for tests.
+type Sink = sink

@@ -1,0 +1,4 @@
+package postgres
+
+// Sink is the sink, for tests.
+type Sink = sink

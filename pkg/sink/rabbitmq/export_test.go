@@ -1,0 +1,4 @@
+package rabbitmq
+
+// Sink is the sink, for tests.
+type Sink = sink

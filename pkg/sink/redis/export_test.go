@@ -1,0 +1,4 @@
+package redis
+
+// Sink is the sink, for tests.
+type Sink = sink
