@@ -173,7 +173,7 @@ func (s *Server) createDatabase(ctx context.Context) error {
 	}
 	defer func() { _ = conn.Close(ctx) }()
 	var there bool
-	if err := conn.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)",
+	if err := conn.QueryRow(ctx, queryThere,
 		Database).Scan(&there); err != nil || there {
 		return err
 	}

@@ -13,8 +13,6 @@ import (
 // liveFor is how long ago a worker may have been seen: workers say once a second that they live.
 const liveFor = 10 * time.Second
 
-const queryNow = `SELECT clock_timestamp()`
-
 // programs names the groups whose workers do not have the same projections.
 func programs(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
 	workers, err := lease.Workers(ctx, tx)

@@ -104,3 +104,14 @@ const (
 	queryListening = `SELECT (SELECT last_value FROM tidemark.waiting) > 0,
 		(SELECT count(*) FROM tidemark.workers WHERE seen_at > now() - interval '10 s')::integer`
 )
+
+const queryNow = `SELECT clock_timestamp()`
+
+// tablesOfCitus and tablesOfTimescale name the tables of ours that an extension has made its own.
+const tablesOfCitus = `SELECT c.relname::text FROM pg_catalog.pg_dist_partition d
+		JOIN pg_class c ON c.oid = d.logicalrelid
+			WHERE c.relnamespace = 'tidemark'::regnamespace ORDER BY 1`
+
+// tablesOfTimescale: see tablesOfCitus.
+const tablesOfTimescale = `SELECT table_name::text FROM _timescaledb_catalog.hypertable
+		WHERE schema_name = 'tidemark' ORDER BY 1`

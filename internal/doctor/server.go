@@ -85,14 +85,13 @@ func extensions(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
 	for _, by := range []struct{ name, catalogue, tables, remedy string }{
 		{
 			"Citus", "pg_catalog.pg_dist_partition",
-			`SELECT c.relname::text FROM pg_catalog.pg_dist_partition d JOIN pg_class c ON c.oid = d.logicalrelid
-				WHERE c.relnamespace = 'tidemark'::regnamespace ORDER BY 1`,
+			tablesOfCitus,
 			"SELECT undistribute_table('tidemark.…') for each: locks and sequences are each node's own, so appends to " +
 				"several nodes pass each other",
 		},
 		{
 			"Timescale", "_timescaledb_catalog.hypertable",
-			`SELECT table_name::text FROM _timescaledb_catalog.hypertable WHERE schema_name = 'tidemark' ORDER BY 1`,
+			tablesOfTimescale,
 			"make plain tables of them: plans and unique keys are those of plain tables",
 		},
 	} {

@@ -8,11 +8,6 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// queryReadCommitted changes the session it runs in, and only where it is that of the connection with
-// the process id %d. Behind a pooler it is another's, and would keep the setting for other programs.
-const queryReadCommitted = `SELECT set_config('default_transaction_isolation', 'read committed', false)
-	WHERE pg_backend_pid() = %d AND current_setting('default_transaction_isolation') <> 'read committed'`
-
 // Prepare lets the pool's connections work at READ COMMITTED where the default is stricter: each
 // statement must see what was committed before it. It costs a round trip a connection. Behind a
 // pooler the role's default has to be changed, which doctor and workers say.
@@ -29,4 +24,14 @@ func Prepare(cfg *pgxpool.Config) {
 		}
 		return nil
 	}
+}
+
+// WithoutJIT reads in a transaction without JIT, which unlike a parameter of the connection goes through any pooler.
+func WithoutJIT(ctx context.Context, pool *pgxpool.Pool, read func(pgx.Tx) error) error {
+	return pgx.BeginTxFunc(ctx, pool, pgx.TxOptions{AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, queryNoJIT); err != nil {
+			return err
+		}
+		return read(tx)
+	})
 }

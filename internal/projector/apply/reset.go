@@ -12,12 +12,6 @@ import (
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
 )
 
-// queryForgetSnapshotOf goes by the primary key.
-const queryForgetSnapshotOf = `DELETE FROM tidemark.snapshots WHERE campaign_id = ANY ($1::text[]) AND projection = $2`
-
-// queryReset deletes a campaign's rows from one table. It goes by an index on campaign_id, if there is one.
-const queryReset = `DELETE FROM %s WHERE campaign_id = ANY ($1::text[])`
-
 // resetRows queues the deletion of what the projection keeps of those campaigns that it begins again.
 func (t *Transaction) resetRows(ctx context.Context, k *registry.Projection, units []*Unit) error {
 	var ids []string

@@ -56,20 +56,6 @@ func NewDocument[T any](d Document[T]) Projection {
 	}
 }
 
-// The statements go by primary key, once a document. Rows of a campaign are written only under its
-// lease, so an insert meets no other.
-const (
-	queryLoadDocuments = `SELECT k.n, d.doc FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS k (campaign_id, key, n)
-		CROSS JOIN LATERAL (SELECT doc FROM %s d WHERE d.campaign_id = k.campaign_id AND d.key = k.key OFFSET 0) d`
-	queryInsertDocuments = `INSERT INTO %s (campaign_id, key, doc) SELECT u.campaign_id, u.key, u.doc::jsonb
-		FROM unnest($1::text[], $2::text[], $3::text[]) AS u (campaign_id, key, doc)`
-	queryUpdateDocuments = `UPDATE %s d SET doc = u.doc::jsonb FROM unnest($1::text[], $2::text[],
-		$3::text[]) AS u (campaign_id, key, doc)
-		WHERE d.campaign_id = u.campaign_id AND d.key = u.key`
-	queryDeleteDocuments = `DELETE FROM %s d USING unnest($1::text[], $2::text[]) AS u (campaign_id, key)
-		WHERE d.campaign_id = u.campaign_id AND d.key = u.key`
-)
-
 type document[T any] struct {
 	Document[T]
 	load, insert, update, deleteAll string

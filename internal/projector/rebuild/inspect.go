@@ -11,10 +11,6 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
-// queryProjections reads a table of one row a projection.
-const queryProjections = `SELECT name, consumer_group, version, schema_name, table_names, state, registered_at
-	FROM tidemark.projections ORDER BY name`
-
 // Registered is a projection as the database knows it, whichever workers run.
 type Registered struct {
 	Name         string

@@ -16,10 +16,6 @@ import (
 // ErrUnknownProjection is returned by [Remove] for a projection that the registry does not know.
 var ErrUnknownProjection = errors.New("no such projection is registered")
 
-// queryRemove deletes one row by its primary key, under the registry's lock.
-const queryRemove = `DELETE FROM tidemark.projections WHERE name = $1
-	RETURNING consumer_group, schema_name, table_names`
-
 // Remove removes a projection from the registry, with its pairs and its pause and, if tables is
 // set, its tables with all that is in them. What its group applies at the moment is waited for;
 // from then on workers that have the projection leave it alone. One that starts with it registers

@@ -27,29 +27,6 @@ const (
 )
 
 const (
-	// queryRegistryExclusive waits until the groups of events that began under the registry as it was
-	// have ended. Groups that come later queue behind it, so lock_timeout is 300 ms.
-	queryRegistryExclusive = `SELECT pg_advisory_xact_lock(tidemark.lock_key(32003, hashtextextended($1, 0)))`
-
-	// QueryExclusivePatience bounds how long an exclusive lock is waited for, and so for how long others wait behind it.
-	QueryExclusivePatience = `SELECT set_config('lock_timeout', '300ms', true)`
-
-	// queryGroupOf probes the primary key of a table of one row a projection.
-	queryGroupOf = `SELECT coalesce((SELECT p.consumer_group FROM tidemark.projections p WHERE p.name = ANY ($1)
-		ORDER BY p.name LIMIT 1), '')`
-
-	// queryRegistryHolders looks at the server's lock table.
-	queryRegistryHolders = `SELECT ` + holders + ` FROM (
-			SELECT l.pid FROM pg_locks l WHERE l.locktype = 'advisory' AND l.objsubid = 1 AND l.granted
-				AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
-				AND ((l.classid::bigint << 32) | l.objid::bigint) = tidemark.lock_key(32003, hashtextextended($1, 0))
-		) h LEFT JOIN pg_stat_activity a ON a.pid = h.pid`
-)
-
-const (
-	// QueryBlockers looks at the server's lock table, for a moment. It answers '' if the backend does not wait.
-	QueryBlockers = `SELECT ` + holders + ` FROM (SELECT unnest(pg_blocking_pids($1)) AS pid) h LEFT
-		JOIN pg_stat_activity a ON a.pid = h.pid`
 
 	// holders names sessions h by their row a of pg_stat_activity. A prepared transaction has none.
 	holders = `coalesce(string_agg(DISTINCT CASE WHEN coalesce(h.pid, 0) = 0 THEN 'a prepared transaction'

@@ -11,17 +11,6 @@ import (
 // DropPairs is how many pairs are deleted in one transaction.
 const DropPairs = 10_000
 
-// queryForgetSnapshotsOf deletes up to $2 of them.
-const queryForgetSnapshotsOf = `DELETE FROM tidemark.snapshots s WHERE s.ctid = ANY (ARRAY (SELECT o.ctid
-	FROM tidemark.snapshots o WHERE o.projection = $1 LIMIT $2))`
-
-// queryLeft probes the indexes of a projection's pairs, those of all sets of its tables.
-const queryLeft = `SELECT EXISTS (SELECT FROM unnest(ARRAY[$2, $2 || '~next', $2 || '~previous']) AS s (name) WHERE
-	EXISTS (SELECT FROM tidemark.deferred d WHERE d.consumer_group = $1 AND d.projection = s.name
-		AND d.next_attempt_at < 'infinity')
-	OR EXISTS (SELECT FROM tidemark.deferred d WHERE d.consumer_group = $1 AND d.projection = s.name
-		AND d.status IN ('failed', 'dead')))`
-
 // ClearLeft deletes, bit by bit, the pairs of all sets of tables and the snapshots of a projection
 // that is not registered. With the registry's lock, shared, it is not registered in the middle of a
 // bit.

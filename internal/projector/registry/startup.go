@@ -16,23 +16,6 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
-// The statements of the checks at start. They lock nothing that others use, and what they create is rolled back.
-const (
-	queryWritable = `SELECT pg_is_in_recovery(), current_setting('transaction_read_only')::boolean,
-		current_setting('transaction_isolation')`
-
-	// queryColumns lists the columns of a schema's tables, those without columns too.
-	queryColumns = `SELECT c.relname, coalesce(a.attname, '') FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-			LEFT JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
-		WHERE n.nspname = $1 AND c.relkind IN ('r', 'p') ORDER BY c.relname, a.attnum`
-
-	// queryOwners reads a table of one row a projection.
-	queryOwners = `SELECT name, version, table_names FROM tidemark.projections WHERE schema_name = $1 ORDER BY name`
-
-	QuerySearchScratch = `SELECT set_config('search_path', 'tidemark_check_' || pg_backend_pid() || ', ' || $1, true),
-		'tidemark_check_' || pg_backend_pid()`
-)
-
 // Check is [Projector.Check].
 func (g *Registrar) Check(ctx context.Context) error {
 	faults := g.checkTypes()

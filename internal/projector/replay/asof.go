@@ -87,7 +87,7 @@ func (y *Replayer) Diff(ctx context.Context, projection, campaignID string, from
 			return err
 		}
 		for i, t := range s.tables {
-			if _, err := s.Conn.Exec(ctx, fmt.Sprintf("CREATE TABLE %s AS TABLE %s", s.before(i), s.table(t.Name)),
+			if _, err := s.Conn.Exec(ctx, fmt.Sprintf(formatCopyTable, s.before(i), s.table(t.Name)),
 				pgx.QueryExecModeSimpleProtocol); err != nil {
 				return err
 			}
@@ -229,7 +229,7 @@ func (s *scratch) rows(ctx context.Context) ([]StateTable, error) {
 		if len(t.Key) == 0 {
 			order = append(order, "to_jsonb(t)")
 		}
-		rows, err := s.Conn.Query(ctx, fmt.Sprintf("SELECT to_jsonb(t) FROM %s t ORDER BY %s", s.table(t.Name),
+		rows, err := s.Conn.Query(ctx, fmt.Sprintf(formatTableInOrder, s.table(t.Name),
 			strings.Join(order, ", ")))
 		if err != nil {
 			return nil, err

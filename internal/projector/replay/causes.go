@@ -17,11 +17,6 @@ import (
 )
 
 const (
-	// queryTracing says which event the statements that follow belong to, for the trigger of trace.
-	queryTracing = `SELECT set_config('tidemark.trace_seq', $1, true)`
-
-	// queryTraced reads what the trigger has noted: the number of the event that wrote each column last, as an object.
-	queryTraced = `SELECT coalesce(nullif(current_setting('tidemark.trace', true), ''), '{}')`
 
 	// gone is the column under which the trigger notes the event that deleted the row.
 	gone = ""
@@ -164,28 +159,7 @@ func escaped(s string) string {
 func (s *scratch) trace(ctx context.Context, t scratchTable, match string) error {
 	s.tracing = true
 	function := s.table("tidemark_trace")
-	_, err := s.Conn.Exec(ctx, fmt.Sprintf(`CREATE FUNCTION %[1]s() RETURNS trigger LANGUAGE plpgsql AS $tidemark$
-DECLARE
-	seq CONSTANT bigint := current_setting('tidemark.trace_seq');
-	was CONSTANT boolean := TG_OP <> 'INSERT' AND (%[2]s);
-	there CONSTANT boolean := TG_OP <> 'DELETE' AND (%[3]s);
-	noted jsonb := coalesce(nullif(current_setting('tidemark.trace', true), ''), '{}');
-BEGIN
-	IF was AND NOT there THEN
-		noted := jsonb_build_object('', seq);
-	ELSIF there AND NOT was THEN
-		SELECT jsonb_object_agg(n.key, seq) INTO noted FROM jsonb_object_keys(to_jsonb(NEW)) AS n (key);
-	ELSIF there THEN
-		noted := noted || coalesce((SELECT jsonb_object_agg(n.key, seq) FROM jsonb_each(to_jsonb(NEW)) AS n
-			WHERE n.value IS DISTINCT FROM to_jsonb(OLD) -> n.key), '{}');
-	ELSE
-		RETURN NULL;
-	END IF;
-	PERFORM set_config('tidemark.trace', noted::text, true);
-	RETURN NULL;
-END
-$tidemark$;
-CREATE TRIGGER tidemark_trace AFTER INSERT OR UPDATE OR DELETE ON %[4]s FOR EACH ROW EXECUTE FUNCTION %[1]s()`,
+	_, err := s.Conn.Exec(ctx, fmt.Sprintf(formatTrace,
 		function, fmt.Sprintf(match, "OLD"), fmt.Sprintf(match, "NEW"), s.table(t.Name)), pgx.QueryExecModeSimpleProtocol)
 	return err
 }
@@ -201,7 +175,7 @@ func (s *scratch) traced(ctx context.Context, t scratchTable, match string) (Why
 	if err := json.Unmarshal(noted, &seqs); err != nil {
 		return why, err
 	}
-	err := s.Conn.QueryRow(ctx, fmt.Sprintf("SELECT to_jsonb(t) FROM %s t WHERE %s", s.table(t.Name),
+	err := s.Conn.QueryRow(ctx, fmt.Sprintf(formatRow, s.table(t.Name),
 		fmt.Sprintf(match, "t"))).Scan(&row)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):

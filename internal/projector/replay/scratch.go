@@ -23,36 +23,6 @@ import (
 )
 
 const (
-	// queryBeginScratch opens a transaction that sees one moment of the database throughout. It is always rolled back.
-	queryBeginScratch = `BEGIN ISOLATION LEVEL REPEATABLE READ`
-
-	// queryScratchTables reads the catalogue: the tables of a schema in the order of their creation,
-	// and of each the columns of its primary key, those that can be written, those that number rows by
-	// themselves, and whether its rows can be told apart by campaign.
-	queryScratchTables = `SELECT c.relname, ARRAY(
-			SELECT a.attname::text FROM pg_catalog.pg_index i CROSS
-				JOIN LATERAL unnest(i.indkey::int2[]) WITH ORDINALITY AS k (attnum, n)
-				JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum = k.attnum
-			WHERE i.indrelid = c.oid AND i.indisprimary AND k.n <= i.indnkeyatts ORDER BY k.n),
-			ARRAY(SELECT a.attname::text FROM pg_catalog.pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0
-				AND NOT a.attisdropped ORDER BY a.attnum),
-			ARRAY(SELECT a.attname::text FROM pg_catalog.pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0
-				AND NOT a.attisdropped AND a.attgenerated <> ''),
-			ARRAY(SELECT a.attname::text FROM pg_catalog.pg_attribute a LEFT JOIN pg_catalog.pg_attrdef d ON d.adrelid = c.oid
-				AND d.adnum = a.attnum
-				WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
-					AND (a.attidentity <> '' OR pg_catalog.pg_get_expr(d.adbin, d.adrelid) LIKE 'nextval(%')),
-			EXISTS (SELECT FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_type y ON y.oid = a.atttypid
-				WHERE a.attrelid = c.oid AND NOT a.attisdropped AND a.attname = 'campaign_id' AND y.typcategory = 'S')
-		FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
-		WHERE n.nspname = $1 AND c.relkind IN ('r', 'p') AND NOT c.relispartition ORDER BY c.oid`
-
-	// queryTouched reads which tables this transaction has written to from the locks that it holds until it ends.
-	queryTouched = `SELECT format('%I.%I', n.nspname, c.relname)
-		FROM pg_catalog.pg_locks l JOIN pg_catalog.pg_class c ON c.oid = l.relation
-			JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
-		WHERE l.pid = pg_backend_pid() AND l.locktype = 'relation' AND l.mode = 'RowExclusiveLock' AND c.relkind IN ('r', 'p')
-			AND n.nspname <> $1 AND n.nspname NOT IN ('pg_catalog', 'pg_toast') ORDER BY 1 LIMIT 1`
 
 	// compactEvents is after how many events rows are written anew, at the least.
 	compactEvents = 4000
@@ -348,7 +318,7 @@ func (s *scratch) compact(ctx context.Context) error {
 	fmt.Fprintf(&b, "TRUNCATE %s;\n", strings.Join(names, ", "))
 	for i, t := range s.tables {
 		fmt.Fprintf(&b, "ALTER TABLE %s DISABLE TRIGGER USER;\n", names[i])
-		fmt.Fprintf(&b, "INSERT INTO %s (%s) OVERRIDING SYSTEM VALUE SELECT * FROM %s;\n", names[i], t.written(), s.aside(i))
+		fmt.Fprintf(&b, formatRefill, names[i], t.written(), s.aside(i))
 		fmt.Fprintf(&b, "ALTER TABLE %s ENABLE TRIGGER USER;\n", names[i])
 		fmt.Fprintf(&b, "DROP TABLE %s;\n", s.aside(i))
 	}

@@ -120,9 +120,6 @@ func (s *scratch) places(ctx context.Context, pair string, ids []string) ([]*app
 	return units, nil
 }
 
-// queryUnbounded lets what follows take its time: it is no projection's.
-const queryUnbounded = `SELECT set_config('statement_timeout', '0', true)`
-
 func (s *scratch) unbounded(ctx context.Context) error {
 	s.InForce = 0
 	return s.Exec(ctx, queryUnbounded)
@@ -151,8 +148,7 @@ func (s *scratch) compare(
 	ctx context.Context, t scratchTable, other string, ignored, ids []string, differs func(Difference),
 ) (VerifiedTable, error) {
 	counts := VerifiedTable{Table: t.Name}
-	err := s.Conn.QueryRow(ctx, fmt.Sprintf(`SELECT count(*) FROM %s
-		WHERE campaign_id = ANY ($1::text[])`, s.table(t.Name)), ids).Scan(&counts.Rows)
+	err := s.Conn.QueryRow(ctx, fmt.Sprintf(formatCountRows, s.table(t.Name)), ids).Scan(&counts.Rows)
 	if err != nil {
 		return counts, err
 	}
@@ -204,21 +200,11 @@ func (t scratchTable) comparison(want, got string, ignored []string) string {
 		campaign, filter = "''", "$1::text[] IS NOT NULL" // all are
 	}
 	if !byKey {
-		side := fmt.Sprintf("SELECT %s AS campaign_id, to_jsonb(t) - $2::text[] AS row, %%d AS n FROM %%s t WHERE %s",
-			campaign, filter)
-		return fmt.Sprintf(`SELECT d.campaign_id, NULL::jsonb, CASE WHEN d.n > 0 THEN d.row END, CASE
-			WHEN d.n < 0 THEN d.row END, abs(d.n)
-			FROM (
-				SELECT a.campaign_id, a.row, sum(a.n)::bigint AS n
-					FROM (`+side+` UNION ALL `+side+`) a GROUP BY a.campaign_id, a.row
-			) d
-			WHERE d.n <> 0 ORDER BY d.campaign_id, d.row`, 1, want, -1, got)
+		side := fmt.Sprintf(formatRowsOfSide, campaign, filter)
+		return fmt.Sprintf(fmt.Sprintf(formatUnlikeCounts, side), 1, want, -1, got)
 	}
-	side := fmt.Sprintf("SELECT %s AS campaign_id, jsonb_build_array(%s) AS key, to_jsonb(t) - $2::text[] AS row FROM "+
-		"%%s t WHERE %s", campaign, strings.Join(quoted, ", "), filter)
-	return fmt.Sprintf(`SELECT coalesce(w.campaign_id, g.campaign_id), coalesce(w.key, g.key), w.row, g.row, 1::bigint
-		FROM (`+side+`) w FULL JOIN (`+side+`) g ON w.key = g.key AND w.campaign_id = g.campaign_id
-		WHERE w.row IS DISTINCT FROM g.row ORDER BY 1, 2`, want, got)
+	side := fmt.Sprintf(formatKeyedRowsOfSide, campaign, strings.Join(quoted, ", "), filter)
+	return fmt.Sprintf(fmt.Sprintf(formatUnlikeRows, side), want, got)
 }
 
 // differing names the columns in which two rows differ.
@@ -239,15 +225,9 @@ func (t scratchTable) differing(want, got []byte) ([]string, error) {
 	return columns, nil
 }
 
-// straysOf is the statement that finds the rows of a table, which is quoted, whose campaign the
-// journal does not have. It reads the table twice, and probes the journal once a campaign.
+// straysOf is the statement that finds the rows of a table, which is quoted, whose campaign the journal does not have.
 func straysOf(table string) string {
-	return fmt.Sprintf(`WITH campaigns AS MATERIALIZED (SELECT DISTINCT t.campaign_id FROM %[1]s t)
-		SELECT t.campaign_id::text, to_jsonb(t) FROM %[1]s t WHERE t.campaign_id IS NULL
-		UNION ALL
-		SELECT t.campaign_id::text, to_jsonb(t) FROM campaigns c JOIN %[1]s t ON t.campaign_id = c.campaign_id
-		WHERE NOT EXISTS (SELECT FROM tidemark.journal j
-			WHERE j.campaign_id = c.campaign_id::text COLLATE "C" OFFSET 0)`, table)
+	return fmt.Sprintf(formatStrays, table)
 }
 
 // sample chooses so many campaigns of the journal, each as likely as any other.

@@ -9,25 +9,6 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
-const (
-	// queryUnfiled walks the leases' primary key, and probes that of deferred.
-	queryUnfiled = `SELECT c.campaign_id, NOT EXISTS (SELECT FROM tidemark.deferred d WHERE d.campaign_id = c.campaign_id
-		AND d.projection = $4 OFFSET 0)
-		FROM (
-			SELECT l.campaign_id FROM tidemark.leases l
-			WHERE l.consumer_group = $1 AND l.campaign_id > $2 AND l.checkpoint > 0 ORDER BY l.consumer_group, l.campaign_id
-				LIMIT $3
-		) c ORDER BY c.campaign_id`
-
-	// queryWithoutRows probes one of a projection's tables once a campaign, by an index on campaign_id if there is one.
-	queryWithoutRows = `SELECT c.campaign_id FROM unnest($1::text[]) AS c (campaign_id)
-		WHERE NOT EXISTS (SELECT FROM %s t WHERE t.campaign_id = c.campaign_id OFFSET 0)`
-
-	// queryTablesOf reads one row of the registry.
-	queryTablesOf = `SELECT format('%I.%I', p.schema_name, t.name) FROM tidemark.projections p CROSS
-		JOIN LATERAL unnest(p.table_names) AS t (name) WHERE p.name = $1`
-)
-
 // Backfill looks at up to limit campaigns (0: 5000) of a group that have moved, after the cursor
 // ("": from the first), and has a projection apply from scratch those of which it has nothing: no
 // row in any of its tables, and no pair. It answers how many that are and the cursor of the next

@@ -97,18 +97,6 @@ func seconds(waits []time.Duration) []float64 {
 	return s
 }
 
-// querySkipped reads the log of each campaign by its index. What was skipped and then replayed has had another try.
-const querySkipped = `SELECT DISTINCT s.campaign_id, s.seq
-	FROM unnest($2::text[]) AS c (campaign_id) CROSS JOIN LATERAL (
-		SELECT f.id, f.campaign_id, f.seq FROM tidemark.failure_log f
-		WHERE f.campaign_id = c.campaign_id AND f.projection = $1 AND f.act = 'skipped' OFFSET 0
-	) s
-	WHERE NOT EXISTS (
-		SELECT FROM tidemark.failure_log r
-		WHERE r.campaign_id = s.campaign_id AND r.projection = $1 AND r.id > s.id AND r.act = 'replayed' AND r.seq <= s.seq
-	)
-	ORDER BY s.campaign_id, s.seq`
-
 // Skipped answers, by campaign, the events that a projection has gone past without applying them,
 // because its policy said so, as far back as the log of failures is kept. What operators have left
 // out is for [ResolutionsOf] to say.
@@ -131,10 +119,6 @@ func Skipped(
 	}
 	return skipped, nil
 }
-
-// queryCountSkipped reads the log.
-const queryCountSkipped = `SELECT count(DISTINCT (f.campaign_id, f.seq)) FROM tidemark.failure_log f
-	WHERE f.projection = $1 AND f.act = 'skipped'`
 
 // CountSkipped counts the events that a projection has gone past without applying them, by its
 // policy, in all campaigns, as far back as the log of failures is kept. Those that were replayed

@@ -102,10 +102,6 @@ func (f LogFilter) validate() error {
 	return errors.Join(errs...)
 }
 
-// queryWrite inserts one row.
-const queryWrite = `INSERT INTO tidemark.failure_log (act, consumer_group, projection, actor, reason)
-	VALUES ($1, $2, nullif($3, ''), $4, nullif($5, ''))`
-
 // Write writes to tidemark.failure_log, in the transaction in which it happens, an act on a whole
 // projection or, where projection is "", to its consumer group: what is one of [Acts], such as
 // 'backfilled' or 'removed'. Acts on single pairs write their rows themselves. It blocks no other transaction.
@@ -124,15 +120,6 @@ func Write(ctx context.Context, tx pgx.Tx, what, group, projection string, act A
 	}
 	return nil
 }
-
-const (
-	// queryPruner takes a lock without waiting: one replica prunes at a time.
-	queryPruner = `SELECT pg_try_advisory_xact_lock(tidemark.lock_key(32005, 0))`
-
-	// queryPrune walks the index on at from its old end and stops at the limit.
-	queryPrune = `DELETE FROM tidemark.failure_log WHERE id = ANY (ARRAY(SELECT l.id FROM tidemark.failure_log l
-		WHERE l.at < now() - $1::interval ORDER BY l.at LIMIT $2))`
-)
 
 // Beginner begins a transaction: a *pgxpool.Pool or a *pgx.Conn.
 type Beginner interface {

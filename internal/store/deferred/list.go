@@ -129,13 +129,6 @@ func scanSearched(row pgx.CollectableRow) (s searched, err error) {
 }
 
 const (
-	// querySearch looks at the next $18 failed and dead pairs in the order of queryList, and answers
-	// those that match; and, with true, the last that it has looked at, if there are so many.
-	querySearch = `WITH next AS MATERIALIZED ` + nextFailures + `
-		(SELECT false, ` + pairColumns + ` FROM next d WHERE d.status` + matches + pairOrder + ` LIMIT $17::bigint)
-		UNION ALL
-		(SELECT true, ` + pairColumns + ` FROM next d` + pairOrder + ` LIMIT 1 OFFSET $18 - 1)`
-
 	nextFailures = `(
 			SELECT d.* FROM (
 				(SELECT d.* FROM tidemark.deferred d WHERE d.status = 'failed'

@@ -113,15 +113,6 @@ func fence(ctx context.Context, tx pgx.Tx, found []candidate) error {
 	return nil
 }
 
-// queryCountOutcomes probes the primary key once a pair. It locks nothing.
-const queryCountOutcomes = `SELECT count(*) FILTER (WHERE d.next_seq IS NULL OR d.next_seq > n.next_seq),
-		count(*) FILTER (WHERE d.next_seq <= n.next_seq AND (d.attempt_count > 0 OR d.status = 'dead'))
-	FROM unnest($1::text[], $2::text[], $3::bigint[]) AS n (campaign_id, projection, next_seq)
-	LEFT JOIN LATERAL (
-		SELECT d.next_seq, d.attempt_count, d.status FROM tidemark.deferred d
-		WHERE d.campaign_id = n.campaign_id AND d.projection = n.projection OFFSET 0
-	) d ON true`
-
 // CountOutcomes counts what became of pairs that were requeued at these places: those that got past
 // the event, and those that failed at it again. The others still wait for a worker.
 func CountOutcomes(ctx context.Context, db journal.Querier, places []Place) (passed, failed int64, err error) {

@@ -174,3 +174,165 @@ const (
 		VALUES ('skipped', $1, $2, $3, $4, $5, $6, $7, coalesce((SELECT o.attempt_count FROM old o), 0) + 1, $8, $9, $10,
 			$11, $12, $13, $14)`
 )
+
+const (
+	// queryUnfiled walks the leases' primary key, and probes that of deferred.
+	queryUnfiled = `SELECT c.campaign_id, NOT EXISTS (SELECT FROM tidemark.deferred d WHERE d.campaign_id = c.campaign_id
+		AND d.projection = $4 OFFSET 0)
+		FROM (
+			SELECT l.campaign_id FROM tidemark.leases l
+			WHERE l.consumer_group = $1 AND l.campaign_id > $2 AND l.checkpoint > 0 ORDER BY l.consumer_group, l.campaign_id
+				LIMIT $3
+		) c ORDER BY c.campaign_id`
+
+	// queryWithoutRows probes one of a projection's tables once a campaign, by an index on campaign_id if there is one.
+	queryWithoutRows = `SELECT c.campaign_id FROM unnest($1::text[]) AS c (campaign_id)
+		WHERE NOT EXISTS (SELECT FROM %s t WHERE t.campaign_id = c.campaign_id OFFSET 0)`
+
+	// queryTablesOf reads one row of the registry.
+	queryTablesOf = `SELECT format('%I.%I', p.schema_name, t.name) FROM tidemark.projections p CROSS
+		JOIN LATERAL unnest(p.table_names) AS t (name) WHERE p.name = $1`
+)
+
+const (
+	// queryCauses steps along deferred_causes_idx, two probes a cause, and counts in the same index up
+	// to $7 entries of each status. It locks nothing.
+	queryCauses = `WITH RECURSIVE walk AS (
+			SELECT CASE WHEN $3::boolean THEN $4 ELSE $1 END::text COLLATE "C" AS projection, CASE WHEN $3 THEN $5
+				ELSE '' END::text COLLATE "C" AS fingerprint, 0 AS steps
+			UNION ALL
+			SELECT n.projection, n.fingerprint, w.steps + 1
+			FROM walk w CROSS JOIN LATERAL (
+				SELECT c.projection, c.fingerprint FROM (
+					(SELECT d.projection, d.fingerprint FROM tidemark.deferred d WHERE d.status IN ('failed', 'dead')
+						AND d.projection = w.projection AND d.fingerprint > w.fingerprint
+						ORDER BY d.projection, d.fingerprint LIMIT 1)
+					UNION ALL
+					(SELECT d.projection, d.fingerprint FROM tidemark.deferred d WHERE d.status IN ('failed', 'dead')
+						AND d.projection > w.projection
+						ORDER BY d.projection, d.fingerprint LIMIT 1)
+				) c ORDER BY c.projection, c.fingerprint LIMIT 1
+			) n
+			WHERE w.steps < $6::integer AND ($1 = '' OR n.projection = $1)
+		)
+		SELECT w.projection, w.fingerprint, f.pairs, x.pairs, coalesce(e.pairs, 0)::bigint, s.consumer_group,
+			coalesce(s.error_class, ''), coalesce(s.error_code, ''), coalesce(s.error_message, ''),
+			coalesce(s.event_type, ''), s.campaign_id, s.first_failed_at, s.last_failed_at
+		FROM walk w CROSS JOIN LATERAL (
+			SELECT count(*) AS pairs FROM (
+				SELECT FROM tidemark.deferred d WHERE d.status = 'failed' AND d.projection = w.projection
+					AND d.fingerprint = w.fingerprint LIMIT $7::integer
+			) c
+		) f CROSS JOIN LATERAL (
+			SELECT count(*) AS pairs FROM (
+				SELECT FROM tidemark.deferred d WHERE d.status = 'dead' AND d.projection = w.projection
+					AND d.fingerprint = w.fingerprint LIMIT $7
+			) c
+		) x CROSS JOIN LATERAL (
+			SELECT d.* FROM tidemark.deferred d WHERE d.status IN ('failed', 'dead') AND d.projection = w.projection
+				AND d.fingerprint = w.fingerprint
+			ORDER BY d.projection, d.fingerprint, d.status DESC, d.next_attempt_at DESC, d.next_seq DESC LIMIT 1
+		) s
+		LEFT JOIN (
+			SELECT m.fingerprint, m.frequency * greatest(c.reltuples, 0) AS pairs
+			FROM pg_stats t CROSS JOIN LATERAL unnest(t.most_common_vals::text::text[], t.most_common_freqs) AS m (fingerprint,
+				frequency)
+			JOIN pg_class c ON c.oid = 'tidemark.deferred'::regclass
+			WHERE t.schemaname = 'tidemark' AND t.tablename = 'deferred' AND t.attname = 'fingerprint'
+		) e ON e.fingerprint = w.fingerprint
+		WHERE w.steps > 0 AND ($2 = '' OR w.fingerprint = $2) ORDER BY w.steps`
+)
+
+// querySkipped reads the log of each campaign by its index. What was skipped and then replayed has had another try.
+const querySkipped = `SELECT DISTINCT s.campaign_id, s.seq
+	FROM unnest($2::text[]) AS c (campaign_id) CROSS JOIN LATERAL (
+		SELECT f.id, f.campaign_id, f.seq FROM tidemark.failure_log f
+		WHERE f.campaign_id = c.campaign_id AND f.projection = $1 AND f.act = 'skipped' OFFSET 0
+	) s
+	WHERE NOT EXISTS (
+		SELECT FROM tidemark.failure_log r
+		WHERE r.campaign_id = s.campaign_id AND r.projection = $1 AND r.id > s.id AND r.act = 'replayed' AND r.seq <= s.seq
+	)
+	ORDER BY s.campaign_id, s.seq`
+
+// queryCountSkipped reads the log.
+const queryCountSkipped = `SELECT count(DISTINCT (f.campaign_id, f.seq)) FROM tidemark.failure_log f
+	WHERE f.projection = $1 AND f.act = 'skipped'`
+
+// queryWrite inserts one row.
+const queryWrite = `INSERT INTO tidemark.failure_log (act, consumer_group, projection, actor, reason)
+	VALUES ($1, $2, nullif($3, ''), $4, nullif($5, ''))`
+
+const (
+	// queryPruner takes a lock without waiting: one replica prunes at a time.
+	queryPruner = `SELECT pg_try_advisory_xact_lock(tidemark.lock_key(32005, 0))`
+
+	// queryPrune walks the index on at from its old end and stops at the limit.
+	queryPrune = `DELETE FROM tidemark.failure_log WHERE id = ANY (ARRAY(SELECT l.id FROM tidemark.failure_log l
+		WHERE l.at < now() - $1::interval ORDER BY l.at LIMIT $2))`
+)
+
+const (
+	// querySearch looks at the next $18 failed and dead pairs in the order of queryList, and answers
+	// those that match; and, with true, the last that it has looked at, if there are so many.
+	querySearch = `WITH next AS MATERIALIZED ` + nextFailures + `
+		(SELECT false, ` + pairColumns + ` FROM next d WHERE d.status` + matches + pairOrder + ` LIMIT $17::bigint)
+		UNION ALL
+		(SELECT true, ` + pairColumns + ` FROM next d` + pairOrder + ` LIMIT 1 OFFSET $18 - 1)`
+)
+
+// queryCountOutcomes probes the primary key once a pair. It locks nothing.
+const queryCountOutcomes = `SELECT count(*) FILTER (WHERE d.next_seq IS NULL OR d.next_seq > n.next_seq),
+		count(*) FILTER (WHERE d.next_seq <= n.next_seq AND (d.attempt_count > 0 OR d.status = 'dead'))
+	FROM unnest($1::text[], $2::text[], $3::bigint[]) AS n (campaign_id, projection, next_seq)
+	LEFT JOIN LATERAL (
+		SELECT d.next_seq, d.attempt_count, d.status FROM tidemark.deferred d
+		WHERE d.campaign_id = n.campaign_id AND d.projection = n.projection OFFSET 0
+	) d ON true`
+
+const (
+	// queryRenameLog reads an index of such rows. They say which events the projection has gone past
+	// by its policy, of the rows that go by the new name from now on.
+	queryRenameLog = `UPDATE tidemark.failure_log SET projection = $3 WHERE consumer_group = $1 AND projection = $2
+		AND act IN ('skipped', 'replayed')`
+
+	// A pair that is not dead is due at some time, and one that is dead stands among what failed:
+	// each has an index by its projection, so other projections' pairs cost nothing here.
+	queryRenameDead = `UPDATE tidemark.deferred SET projection = $3
+		WHERE consumer_group = $1 AND projection = $2 AND status = 'dead'`
+	queryRenameDue = `UPDATE tidemark.deferred SET projection = $3
+		WHERE consumer_group = $1 AND projection = $2 AND next_attempt_at < 'infinity'`
+
+	// queryDrop waits for an act that is writing a pair, and may leave that pair to the next call.
+	queryDrop = `WITH dead AS MATERIALIZED (
+			SELECT d.ctid AS place FROM tidemark.deferred d
+			WHERE d.consumer_group = $1 AND d.projection = $2 AND d.status = 'dead' LIMIT $3 FOR UPDATE
+		), due AS MATERIALIZED (
+			SELECT d.ctid AS place FROM tidemark.deferred d
+			WHERE d.consumer_group = $1 AND d.projection = $2 AND d.next_attempt_at < 'infinity' LIMIT $3 FOR UPDATE
+		), chosen AS MATERIALIZED (
+			SELECT place FROM dead UNION SELECT place FROM due
+		), gone AS (
+			DELETE FROM tidemark.deferred d WHERE d.ctid = ANY (ARRAY(SELECT c.place FROM chosen c))
+		)
+		SELECT count(*) FROM chosen`
+)
+
+// queryMendClock reads the end of deferred_due_idx, which has nothing so far ahead but where the
+// server's clock has gone back.
+const queryMendClock = `WITH ahead AS MATERIALIZED (
+		SELECT d.ctid AS place
+		FROM unnest($2::text[], $3::float8[]) AS k (projection, longest) CROSS JOIN LATERAL (
+			SELECT d.ctid FROM tidemark.deferred d
+			WHERE d.consumer_group = $1 AND d.projection = k.projection AND d.next_attempt_at < 'infinity'
+				AND d.next_attempt_at > clock_timestamp() + make_interval(secs => k.longest)
+			LIMIT $4 FOR UPDATE SKIP LOCKED
+		) d
+	)
+	UPDATE tidemark.deferred d SET next_attempt_at = now() WHERE d.ctid = ANY (ARRAY(SELECT a.place FROM ahead a))`
+
+const (
+	// queryReport counts up to $1 rows, and beyond that reads $2 pages (migrations/00009_status.sql).
+	queryReport = `SELECT consumer_group, projection, status, class, pairs, estimated, since
+		FROM tidemark.deferred_report($1, $2)`
+)

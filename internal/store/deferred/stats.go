@@ -130,9 +130,6 @@ const (
 	exactRows   = 5000 // counted one by one
 	samplePages = 24   // read where there are more
 
-	// queryReport counts up to $1 rows, and beyond that reads $2 pages (migrations/00009_status.sql).
-	queryReport = `SELECT consumer_group, projection, status, class, pairs, estimated, since
-		FROM tidemark.deferred_report($1, $2)`
 )
 
 // Sum is how many pairs of a projection have a status and, if they have failed, a class of error.

@@ -11,18 +11,6 @@ const (
 	// read what it has stored elsewhere.
 	listColumns   = eventHead + listDocuments + eventTail
 	listDocuments = `CASE WHEN NOT $5 THEN payload END, CASE WHEN NOT $5 THEN metadata END`
-
-	// queryListCampaign reads a range of the primary key, until payloads come to $4 bytes. It takes no lock.
-	queryListCampaign = `SELECT ` + listColumns + ` FROM (
-			SELECT j.*, sum(j.payload_bytes) OVER (ORDER BY j.seq ROWS UNBOUNDED PRECEDING) - j.payload_bytes AS before
-			FROM (SELECT * FROM tidemark.journal WHERE campaign_id = $1 AND seq >= $2 ORDER BY seq LIMIT $3) j
-		) e WHERE before < $4 OR $5 ORDER BY seq`
-
-	// queryListMatches is queryRead, until payloads come to $4 bytes.
-	queryListMatches = `SELECT ` + listColumns + ` FROM (
-			SELECT j.*, sum(j.payload_bytes) OVER (ORDER BY j."position" ROWS UNBOUNDED PRECEDING) - j.payload_bytes AS before
-			FROM tidemark.read($1::jsonb, $2, $3) j
-		) e WHERE before < $4 OR $5 ORDER BY "position"`
 )
 
 // List bounds a list of events that is held in memory at once, such as a page that people look at. Events that

@@ -69,16 +69,3 @@ func ReadFirst(ctx context.Context, db Querier, query string) (floor int64, even
 	}
 	return floor, events, nil
 }
-
-const (
-	// queryRead is queryMatches up to the writer floor, which it reads in a statement before.
-	queryRead = `SELECT ` + eventColumns + ` FROM tidemark.read($1::jsonb, $2, $3)`
-
-	// queryMatches reads ranges of the index on tags, then one event by position for each row, whose
-	// order leaves the planner no other index. It takes no lock.
-	queryMatches = `SELECT ` + eventColumns + ` FROM (
-			SELECT j.* FROM tidemark.query_matches($1::jsonb, $2, $3, $4) m
-			CROSS JOIN LATERAL (SELECT * FROM tidemark.journal j WHERE j."position" BETWEEN m."position" AND m."position"
-				ORDER BY j."position" LIMIT 1) j
-		) e ORDER BY "position"`
-)

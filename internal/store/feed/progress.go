@@ -9,25 +9,6 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-const (
-	// queryProgress reads one sequence and the lock table, the sequence last: it is never behind the floor.
-	queryProgress = `SELECT f.floor, p.last_value FROM (SELECT tidemark.read_floor() AS floor OFFSET 0) f CROSS
-		JOIN LATERAL (SELECT last_value FROM tidemark.journal_position WHERE f.floor IS NOT NULL) p`
-
-	// queryRecordedAt probes the index on position once.
-	queryRecordedAt = `SELECT "position", recorded_at FROM tidemark.journal WHERE "position" >= $1 ORDER BY "position"
-		LIMIT 1`
-
-	// queryRecordedSince walks the index on position from where a bisection has brought it, seconds of
-	// events away from what it looks for.
-	queryRecordedSince = `SELECT "position" FROM tidemark.journal WHERE "position" >= $1 AND recorded_at >= $2
-		ORDER BY "position" LIMIT 1`
-
-	// queryCampaignRange reads a range of the primary key.
-	queryCampaignRange = `SELECT ` + eventColumns + ` FROM tidemark.journal WHERE campaign_id = $1 AND seq >= $2
-		AND "position" <= $3 ORDER BY seq LIMIT $4`
-)
-
 // Progress returns the writer floor, as [Floor], and the last position that was handed out. While
 // the two differ, appends are in flight.
 func Progress(ctx context.Context, db Querier) (floor, last int64, err error) {

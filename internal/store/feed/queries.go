@@ -107,3 +107,123 @@ const queryReadCampaignsOf = `SELECT ` + eventColumns + ` FROM tidemark.journal
 	WHERE (campaign_id, seq) > ($1::text, $2::bigint) AND campaign_id <= $3 AND intent = 'projection_and_replay'
 		AND event_type = ANY ($5::text[])
 	ORDER BY campaign_id, seq LIMIT $4`
+
+const (
+	// queryCampaigns steps from campaign to campaign along the primary key, from the first one with
+	// the prefix, $2 of them at most: its cost is what it returns, however many events and campaigns
+	// there are. It takes no lock.
+	queryCampaigns = `WITH RECURSIVE walk AS (
+			(SELECT j.campaign_id, 1 AS steps FROM tidemark.journal j WHERE j.campaign_id >= $1 ORDER BY j.campaign_id LIMIT 1)
+			UNION ALL
+			SELECT n.campaign_id, w.steps + 1
+			FROM walk w CROSS JOIN LATERAL (
+				SELECT j.campaign_id FROM tidemark.journal j WHERE j.campaign_id > w.campaign_id ORDER BY j.campaign_id LIMIT 1
+			) n
+			WHERE w.steps < $2 AND starts_with(w.campaign_id, $1)
+		)
+		SELECT campaign_id FROM walk WHERE starts_with(campaign_id, $1) ORDER BY campaign_id`
+
+	// queryLast reads the end of the campaign's range of the primary key.
+	queryLast = `SELECT ` + eventColumns + ` FROM tidemark.journal WHERE campaign_id = $1 ORDER BY seq DESC LIMIT 1`
+)
+
+const (
+	// queryCampaignsAfter steps as queryCampaigns does, from a campaign on.
+	queryCampaignsAfter = `WITH RECURSIVE walk AS (
+			(SELECT j.campaign_id, 1 AS steps FROM tidemark.journal j WHERE j.campaign_id > $1 ORDER BY j.campaign_id LIMIT 1)
+			UNION ALL
+			SELECT n.campaign_id, w.steps + 1
+			FROM walk w CROSS JOIN LATERAL (
+				SELECT j.campaign_id FROM tidemark.journal j WHERE j.campaign_id > w.campaign_id ORDER BY j.campaign_id LIMIT 1
+			) n
+			WHERE w.steps < $2
+		)
+		SELECT campaign_id FROM walk ORDER BY campaign_id`
+
+	// queryCountCampaigns steps through all of them.
+	queryCountCampaigns = `WITH RECURSIVE walk AS (
+			(SELECT j.campaign_id FROM tidemark.journal j ORDER BY j.campaign_id LIMIT 1)
+			UNION ALL
+			SELECT n.campaign_id
+			FROM walk w CROSS JOIN LATERAL (
+				SELECT j.campaign_id FROM tidemark.journal j WHERE j.campaign_id > w.campaign_id ORDER BY j.campaign_id LIMIT 1
+			) n
+		)
+		SELECT count(*) FROM walk`
+)
+
+const (
+	// queryListCampaign reads a range of the primary key, until payloads come to $4 bytes. It takes no lock.
+	queryListCampaign = `SELECT ` + listColumns + ` FROM (
+			SELECT j.*, sum(j.payload_bytes) OVER (ORDER BY j.seq ROWS UNBOUNDED PRECEDING) - j.payload_bytes AS before
+			FROM (SELECT * FROM tidemark.journal WHERE campaign_id = $1 AND seq >= $2 ORDER BY seq LIMIT $3) j
+		) e WHERE before < $4 OR $5 ORDER BY seq`
+
+	// queryListMatches is queryRead, until payloads come to $4 bytes.
+	queryListMatches = `SELECT ` + listColumns + ` FROM (
+			SELECT j.*, sum(j.payload_bytes) OVER (ORDER BY j."position" ROWS UNBOUNDED PRECEDING) - j.payload_bytes AS before
+			FROM tidemark.read($1::jsonb, $2, $3) j
+		) e WHERE before < $4 OR $5 ORDER BY "position"`
+)
+
+const (
+	// queryRead is queryMatches up to the writer floor, which it reads in a statement before.
+	queryRead = `SELECT ` + eventColumns + ` FROM tidemark.read($1::jsonb, $2, $3)`
+
+	// queryMatches reads ranges of the index on tags, then one event by position for each row, whose
+	// order leaves the planner no other index. It takes no lock.
+	queryMatches = `SELECT ` + eventColumns + ` FROM (
+			SELECT j.* FROM tidemark.query_matches($1::jsonb, $2, $3, $4) m
+			CROSS JOIN LATERAL (SELECT * FROM tidemark.journal j WHERE j."position" BETWEEN m."position" AND m."position"
+				ORDER BY j."position" LIMIT 1) j
+		) e ORDER BY "position"`
+)
+
+// queryOldestAppend answers the transaction that has held the writer floor (0x7D01 in
+// migrations/00001_journal.sql) longest. It reads the lock table and statistics, and takes no lock.
+const queryOldestAppend = `WITH held AS MATERIALIZED (
+		SELECT l.pid, l.virtualtransaction FROM pg_locks l
+		WHERE l.locktype = 'advisory' AND l.objsubid = 1 AND (l.classid::bigint >> 16) = 32001
+			AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+	), holders AS (
+		SELECT a.xact_start AS since, a.pid, format('SELECT pg_terminate_backend(%s)', a.pid) AS remedy,
+			format('process %s of %s, %s', a.pid,
+				coalesce(nullif(a.application_name, ''), 'an application without a name'), a.state) AS holder
+		FROM held h JOIN pg_stat_activity a USING (pid)
+		UNION ALL
+		SELECT x.prepared, 0, format('ROLLBACK PREPARED %L', x.gid), format('prepared transaction %L', x.gid)
+		FROM held h
+		JOIN pg_locks t ON h.pid IS NULL AND t.pid IS NULL AND t.locktype = 'transactionid'
+			AND t.virtualtransaction = h.virtualtransaction
+		JOIN pg_prepared_xacts x ON x.transaction = t.transactionid
+		ORDER BY 1 LIMIT 1
+	)
+	SELECT coalesce(extract(epoch FROM clock_timestamp() - max(since)), 0)::float8, coalesce(max(pid), 0),
+		coalesce(max(holder), ''), coalesce(max(remedy), '')
+	FROM holders`
+
+const (
+	// queryProgress reads one sequence and the lock table, the sequence last: it is never behind the floor.
+	queryProgress = `SELECT f.floor, p.last_value FROM (SELECT tidemark.read_floor() AS floor OFFSET 0) f CROSS
+		JOIN LATERAL (SELECT last_value FROM tidemark.journal_position WHERE f.floor IS NOT NULL) p`
+
+	// queryRecordedAt probes the index on position once.
+	queryRecordedAt = `SELECT "position", recorded_at FROM tidemark.journal WHERE "position" >= $1 ORDER BY "position"
+		LIMIT 1`
+
+	// queryRecordedSince walks the index on position from where a bisection has brought it, seconds of
+	// events away from what it looks for.
+	queryRecordedSince = `SELECT "position" FROM tidemark.journal WHERE "position" >= $1 AND recorded_at >= $2
+		ORDER BY "position" LIMIT 1`
+
+	// queryCampaignRange reads a range of the primary key.
+	queryCampaignRange = `SELECT ` + eventColumns + ` FROM tidemark.journal WHERE campaign_id = $1 AND seq >= $2
+		AND "position" <= $3 ORDER BY seq LIMIT $4`
+)
+
+// queryWindow is queryJournalPage that stops, after the first event, once payloads come to $4
+// bytes; payload_bytes keeps it from looking at those it does not send.
+const queryWindow = `SELECT ` + eventColumns + ` FROM (
+		SELECT j.*, sum(j.payload_bytes) OVER (ORDER BY j."position" ROWS UNBOUNDED PRECEDING) - j.payload_bytes AS before
+		FROM (SELECT * FROM tidemark.journal WHERE "position" > $1 AND "position" <= $2 ORDER BY "position" LIMIT $3) j
+	) e WHERE before < $4 ORDER BY "position"`

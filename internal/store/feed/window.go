@@ -5,13 +5,6 @@ import (
 	"fmt"
 )
 
-// queryWindow is queryJournalPage that stops, after the first event, once payloads come to $4
-// bytes; payload_bytes keeps it from looking at those it does not send.
-const queryWindow = `SELECT ` + eventColumns + ` FROM (
-		SELECT j.*, sum(j.payload_bytes) OVER (ORDER BY j."position" ROWS UNBOUNDED PRECEDING) - j.payload_bytes AS before
-		FROM (SELECT * FROM tidemark.journal WHERE "position" > $1 AND "position" <= $2 ORDER BY "position" LIMIT $3) j
-	) e WHERE before < $4 ORDER BY "position"`
-
 // Window says which events [ReadWindow] reads: those with After < position <= Floor.
 type Window struct {
 	After, Floor int64 // Floor is what [Progress] or [Floor] answered before

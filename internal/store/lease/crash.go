@@ -7,50 +7,6 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// A process that dies gives nothing back: its leases run out. The claim that finds one asks whether
-// its owner is dead, and writes it into tidemark.crashes (note_crashes in
-// migrations/00003_leases.sql). The row goes with the transaction that gets the campaign further.
-const (
-	// querySuspects probes the primary key of crashes once a campaign, and counts in the tables of
-	// crashes and workers, which are small, the deaths that no mark explains.
-	querySuspects = `SELECT c.campaign_id, cardinality(c.owners) AS crashes, tried.n AS marked,
-		coalesce(last.mark ->> 'projection', '') AS projection,
-			coalesce((last.mark ->> 'seq')::bigint, 0) AS seq, hit.n AS deaths, (
-				SELECT count(*) FROM tidemark.workers w
-				WHERE w.consumer_group = $1 AND w.owner <> $4 AND w.seen_at BETWEEN now() - interval '1 hour'
-					AND now() - $3::interval
-					AND NOT EXISTS (SELECT FROM tidemark.crashes m WHERE m.consumer_group = $1 AND m.marks ? w.owner)
-			) AS unexplained
-		FROM unnest($2::text[]) AS u (campaign_id) CROSS JOIN LATERAL (
-			SELECT * FROM tidemark.crashes c WHERE c.consumer_group = $1 AND c.campaign_id = u.campaign_id OFFSET 0
-		) c
-		CROSS JOIN LATERAL (SELECT count(*) AS n FROM unnest(c.owners) AS o WHERE c.marks ? o) tried
-		LEFT JOIN LATERAL (SELECT c.marks -> c.owners[cardinality(c.owners)] AS mark) last ON true
-		CROSS JOIN LATERAL (SELECT count(*) AS n FROM unnest(c.owners) AS o WHERE c.marks -> o IN ('{}', last.mark)) hit`
-
-	// queryMark writes one row by its primary key, if the campaign's lease is the caller's. A mark
-	// that a crash of the server forgets is harmless, so it does not wait for the disk; it is
-	// committed, so it outlives the process. An owner's earlier mark is replaced; what the dead have
-	// named stays.
-	queryMark = `UPDATE tidemark.crashes c SET marks = c.marks || jsonb_build_object($2::text,
-			CASE WHEN $5::text = '' THEN '{}' ELSE jsonb_build_object('projection', $5::text, 'seq', $6::bigint) END)
-		WHERE c.consumer_group = $1 AND c.campaign_id = $3
-			AND EXISTS (SELECT FROM tidemark.leases l WHERE l.consumer_group = $1 AND l.campaign_id = $3 AND l.owner = $2
-				AND l.generation = $4)
-		RETURNING set_config('synchronous_commit', 'off', true)`
-
-	// queryUnmark writes one row by its primary key.
-	queryUnmark = `UPDATE tidemark.crashes c SET marks = c.marks - $2::text WHERE c.consumer_group = $1
-		AND c.campaign_id = $3 AND c.marks ? $2`
-
-	// querySurvived probes the primary key once a campaign. The holder of a campaign's lease is alone with its row.
-	querySurvived = `DELETE FROM tidemark.crashes c WHERE c.consumer_group = $1 AND c.campaign_id = ANY ($2)`
-
-	// queryExplained deletes the records of the dead that a campaign has cost, by their primary key.
-	queryExplained = `DELETE FROM tidemark.workers w WHERE w.consumer_group = $1 AND w.owner = ANY (ARRAY(
-			SELECT unnest(c.owners) FROM tidemark.crashes c WHERE c.consumer_group = $1 AND c.campaign_id = $2))`
-)
-
 // Suspect is what is known of a campaign that has cost a process its life.
 type Suspect struct {
 	Crashes int // distinct processes that died holding it at this checkpoint

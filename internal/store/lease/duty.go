@@ -9,24 +9,6 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-const (
-	// queryDuty probes the primary key. A duty that runs for longer than its owner could have asked
-	// for is of a time before the server's clock went back.
-	queryDuty = `SELECT d.owner = $2, d.expires_at <= clock_timestamp()
-		OR d.expires_at > clock_timestamp() + $3::interval + interval '1 s' FROM tidemark.duties d WHERE d.name = $1`
-
-	// queryTakeDuty writes one row by its primary key, once a few seconds. What a crash of the server
-	// forgets is harmless, so it does not wait for the disk.
-	queryTakeDuty = `INSERT INTO tidemark.duties AS d (name, owner, expires_at)
-		SELECT $1, $2, clock_timestamp() + $3::interval FROM set_config('synchronous_commit', 'off', true)
-		ON CONFLICT (name) DO UPDATE SET owner = excluded.owner, expires_at = excluded.expires_at
-			WHERE d.owner = excluded.owner OR d.expires_at <= clock_timestamp()
-			OR d.expires_at > clock_timestamp() + $3::interval + interval '1 s'`
-
-	// queryDropDuty deletes one row by its primary key.
-	queryDropDuty = `DELETE FROM tidemark.duties WHERE name = $1 AND owner = $2`
-)
-
 // TakeDuty takes or renews, for ttl from now on, the duty that one process at a time has under a
 // name, and says whether the owner has it. While another has it nothing is written. It fences
 // nothing: it is for work that does no harm done twice, once in a while.

@@ -7,10 +7,6 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// queryFence probes the primary key once a campaign and locks the lease, in the order of
-// campaign_id, until the transaction ends.
-const queryFence = `SELECT tidemark.fence($1, $2)`
-
 // Fence takes campaigns from their holders, for a transaction that changes what their holder
 // went by, such as where a deferred pair stands. Work under way on what was true before fails with
 // [ErrLost] and is done again after tx has committed; campaigns that are paused stay so. Claims

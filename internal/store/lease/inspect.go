@@ -9,34 +9,6 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// The queries by which others look at leases. They lock nothing.
-const (
-	// queryApplied reads all leases of a group.
-	queryApplied = `SELECT coalesce(sum(checkpoint), 0)::bigint FROM tidemark.leases WHERE consumer_group = $1`
-
-	// queryHeld reads all leases of a group.
-	queryHeld = `SELECT campaign_id FROM tidemark.leases WHERE consumer_group = $1 AND owner = $2
-		AND expires_at > '-infinity' ORDER BY campaign_id`
-
-	// querySome reads one page in a thousand.
-	querySome = `SELECT campaign_id FROM tidemark.leases TABLESAMPLE SYSTEM (0.1) WHERE consumer_group = $1
-		ORDER BY random() LIMIT 1`
-
-	// querySuspectCounts reads an index that nearly always has no entries.
-	querySuspectCounts = `SELECT c.consumer_group, count(*) FROM tidemark.crashes c WHERE cardinality(c.owners) > 0
-		GROUP BY c.consumer_group`
-
-	// queryList walks the primary key, $3 rows of it.
-	queryList = `SELECT l.consumer_group, l.campaign_id, l.owner, l.generation,
-		nullif(nullif(l.expires_at, '-infinity'), 'infinity'), l.expires_at > clock_timestamp(), l.checkpoint
-		FROM tidemark.leases l WHERE l.consumer_group = $1 AND l.campaign_id > $2 ORDER BY l.campaign_id LIMIT $3`
-
-	// queryCheckpoints probes the primary key once a campaign.
-	queryCheckpoints = `SELECT c.campaign_id, l.checkpoint FROM unnest($2::text[]) AS c (campaign_id) CROSS JOIN LATERAL (
-			SELECT l.checkpoint FROM tidemark.leases l WHERE l.consumer_group = $1 AND l.campaign_id = c.campaign_id OFFSET 0
-		) l`
-)
-
 // Row is a lease as its table has it.
 type Row struct {
 	Group      string

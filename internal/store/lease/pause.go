@@ -11,18 +11,6 @@ import (
 // ownerPaused owns the leases of campaigns that operators have paused.
 const ownerPaused = "paused"
 
-const (
-	// queryPause writes one lease by its primary key.
-	queryPause = `INSERT INTO tidemark.leases AS l (consumer_group, campaign_id, owner, generation, expires_at, checkpoint)
-		VALUES ($1, $2, $3, 1, coalesce(now() + $4::interval, 'infinity'), 0)
-		ON CONFLICT (consumer_group, campaign_id) DO UPDATE
-			SET owner = excluded.owner, generation = l.generation + 1, expires_at = excluded.expires_at`
-
-	// queryUnpause writes one lease by its primary key, if it is an operator's.
-	queryUnpause = `UPDATE tidemark.leases SET owner = '', generation = generation + 1, expires_at = '-infinity'
-		WHERE consumer_group = $1 AND campaign_id = $2 AND owner = $3`
-)
-
 // Pause takes a campaign's lease away from its holder, for d, counted from the beginning of
 // tx, or until [Resume] if d is zero. Until then no worker can claim it. Work under way fails with
 // [ErrLost].

@@ -8,15 +8,6 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// queryPlaces probes the primary key once for each consumer group, and that of workers for the owner.
-const queryPlaces = `SELECT l.consumer_group, l.owner, l.generation, CASE
-	WHEN isfinite(l.expires_at) THEN l.expires_at END, l.expires_at > clock_timestamp(), l.checkpoint,
-	coalesce(w.host, ''), coalesce(w.pid, 0)
-	FROM tidemark.consumer_groups g
-	JOIN tidemark.leases l ON l.consumer_group = g.name AND l.campaign_id = $1
-	LEFT JOIN tidemark.workers w ON w.owner = l.owner
-	ORDER BY l.consumer_group`
-
 // Place is where a consumer group stands in a campaign, and who has the campaign, or had it last.
 type Place struct {
 	Group      string

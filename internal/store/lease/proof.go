@@ -7,25 +7,6 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-const (
-	// queryProved sums up what a group says it has applied.
-	queryProved = `SELECT count(*), coalesce(sum(applied), 0)::bigint, count(*) FILTER (WHERE applied_hash IS NULL)
-		FROM tidemark.leases WHERE consumer_group = $1 AND checkpoint > 0`
-
-	// queryUnproved reads the journal up to the checkpoints once, and joins what it says to the leases.
-	queryUnproved = `SELECT l.campaign_id, l.checkpoint, l.applied, coalesce(j.events, 0),
-		coalesce(l.applied_hash = coalesce(j.hash, 0), true)
-		FROM tidemark.leases l LEFT JOIN (
-			SELECT j.campaign_id, count(*) AS events, bit_xor(uuid_hash_extended(j.event_id, 0)) AS hash
-			FROM tidemark.journal j JOIN tidemark.leases c ON c.consumer_group = $1 AND c.campaign_id = j.campaign_id
-				AND j.seq <= c.checkpoint
-			GROUP BY j.campaign_id
-		) j ON j.campaign_id = l.campaign_id
-		WHERE l.consumer_group = $1 AND (l.applied <> coalesce(j.events, 0) OR l.applied_hash <> coalesce(j.hash, 0)
-			OR l.checkpoint <> l.applied)
-		ORDER BY l.campaign_id`
-)
-
 // Proved is how much [Prove] has compared.
 type Proved struct {
 	Campaigns int64 // that the group has applied events of

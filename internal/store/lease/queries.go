@@ -83,3 +83,137 @@ const (
 	queryAwake = `SELECT setval('tidemark.waiting', 0), set_config('synchronous_commit', 'off', true)
 		FROM tidemark.waiting WHERE last_value = $1`
 )
+
+// A process that dies gives nothing back: its leases run out. The claim that finds one asks whether
+// its owner is dead, and writes it into tidemark.crashes (note_crashes in
+// migrations/00003_leases.sql). The row goes with the transaction that gets the campaign further.
+const (
+	// querySuspects probes the primary key of crashes once a campaign, and counts in the tables of
+	// crashes and workers, which are small, the deaths that no mark explains.
+	querySuspects = `SELECT c.campaign_id, cardinality(c.owners) AS crashes, tried.n AS marked,
+		coalesce(last.mark ->> 'projection', '') AS projection,
+			coalesce((last.mark ->> 'seq')::bigint, 0) AS seq, hit.n AS deaths, (
+				SELECT count(*) FROM tidemark.workers w
+				WHERE w.consumer_group = $1 AND w.owner <> $4 AND w.seen_at BETWEEN now() - interval '1 hour'
+					AND now() - $3::interval
+					AND NOT EXISTS (SELECT FROM tidemark.crashes m WHERE m.consumer_group = $1 AND m.marks ? w.owner)
+			) AS unexplained
+		FROM unnest($2::text[]) AS u (campaign_id) CROSS JOIN LATERAL (
+			SELECT * FROM tidemark.crashes c WHERE c.consumer_group = $1 AND c.campaign_id = u.campaign_id OFFSET 0
+		) c
+		CROSS JOIN LATERAL (SELECT count(*) AS n FROM unnest(c.owners) AS o WHERE c.marks ? o) tried
+		LEFT JOIN LATERAL (SELECT c.marks -> c.owners[cardinality(c.owners)] AS mark) last ON true
+		CROSS JOIN LATERAL (SELECT count(*) AS n FROM unnest(c.owners) AS o WHERE c.marks -> o IN ('{}', last.mark)) hit`
+
+	// queryMark writes one row by its primary key, if the campaign's lease is the caller's. A mark
+	// that a crash of the server forgets is harmless, so it does not wait for the disk; it is
+	// committed, so it outlives the process. An owner's earlier mark is replaced; what the dead have
+	// named stays.
+	queryMark = `UPDATE tidemark.crashes c SET marks = c.marks || jsonb_build_object($2::text,
+			CASE WHEN $5::text = '' THEN '{}' ELSE jsonb_build_object('projection', $5::text, 'seq', $6::bigint) END)
+		WHERE c.consumer_group = $1 AND c.campaign_id = $3
+			AND EXISTS (SELECT FROM tidemark.leases l WHERE l.consumer_group = $1 AND l.campaign_id = $3 AND l.owner = $2
+				AND l.generation = $4)
+		RETURNING set_config('synchronous_commit', 'off', true)`
+
+	// queryUnmark writes one row by its primary key.
+	queryUnmark = `UPDATE tidemark.crashes c SET marks = c.marks - $2::text WHERE c.consumer_group = $1
+		AND c.campaign_id = $3 AND c.marks ? $2`
+
+	// querySurvived probes the primary key once a campaign. The holder of a campaign's lease is alone with its row.
+	querySurvived = `DELETE FROM tidemark.crashes c WHERE c.consumer_group = $1 AND c.campaign_id = ANY ($2)`
+
+	// queryExplained deletes the records of the dead that a campaign has cost, by their primary key.
+	queryExplained = `DELETE FROM tidemark.workers w WHERE w.consumer_group = $1 AND w.owner = ANY (ARRAY(
+			SELECT unnest(c.owners) FROM tidemark.crashes c WHERE c.consumer_group = $1 AND c.campaign_id = $2))`
+)
+
+const (
+	// queryDuty probes the primary key. A duty that runs for longer than its owner could have asked
+	// for is of a time before the server's clock went back.
+	queryDuty = `SELECT d.owner = $2, d.expires_at <= clock_timestamp()
+		OR d.expires_at > clock_timestamp() + $3::interval + interval '1 s' FROM tidemark.duties d WHERE d.name = $1`
+
+	// queryTakeDuty writes one row by its primary key, once a few seconds. What a crash of the server
+	// forgets is harmless, so it does not wait for the disk.
+	queryTakeDuty = `INSERT INTO tidemark.duties AS d (name, owner, expires_at)
+		SELECT $1, $2, clock_timestamp() + $3::interval FROM set_config('synchronous_commit', 'off', true)
+		ON CONFLICT (name) DO UPDATE SET owner = excluded.owner, expires_at = excluded.expires_at
+			WHERE d.owner = excluded.owner OR d.expires_at <= clock_timestamp()
+			OR d.expires_at > clock_timestamp() + $3::interval + interval '1 s'`
+
+	// queryDropDuty deletes one row by its primary key.
+	queryDropDuty = `DELETE FROM tidemark.duties WHERE name = $1 AND owner = $2`
+)
+
+// queryFence probes the primary key once a campaign and locks the lease, in the order of
+// campaign_id, until the transaction ends.
+const queryFence = `SELECT tidemark.fence($1, $2)`
+
+// The queries by which others look at leases. They lock nothing.
+const (
+	// queryApplied reads all leases of a group.
+	queryApplied = `SELECT coalesce(sum(checkpoint), 0)::bigint FROM tidemark.leases WHERE consumer_group = $1`
+
+	// queryHeld reads all leases of a group.
+	queryHeld = `SELECT campaign_id FROM tidemark.leases WHERE consumer_group = $1 AND owner = $2
+		AND expires_at > '-infinity' ORDER BY campaign_id`
+
+	// querySome reads one page in a thousand.
+	querySome = `SELECT campaign_id FROM tidemark.leases TABLESAMPLE SYSTEM (0.1) WHERE consumer_group = $1
+		ORDER BY random() LIMIT 1`
+
+	// querySuspectCounts reads an index that nearly always has no entries.
+	querySuspectCounts = `SELECT c.consumer_group, count(*) FROM tidemark.crashes c WHERE cardinality(c.owners) > 0
+		GROUP BY c.consumer_group`
+
+	// queryList walks the primary key, $3 rows of it.
+	queryList = `SELECT l.consumer_group, l.campaign_id, l.owner, l.generation,
+		nullif(nullif(l.expires_at, '-infinity'), 'infinity'), l.expires_at > clock_timestamp(), l.checkpoint
+		FROM tidemark.leases l WHERE l.consumer_group = $1 AND l.campaign_id > $2 ORDER BY l.campaign_id LIMIT $3`
+
+	// queryCheckpoints probes the primary key once a campaign.
+	queryCheckpoints = `SELECT c.campaign_id, l.checkpoint FROM unnest($2::text[]) AS c (campaign_id) CROSS JOIN LATERAL (
+			SELECT l.checkpoint FROM tidemark.leases l WHERE l.consumer_group = $1 AND l.campaign_id = c.campaign_id OFFSET 0
+		) l`
+)
+
+const (
+	// queryPause writes one lease by its primary key.
+	queryPause = `INSERT INTO tidemark.leases AS l (consumer_group, campaign_id, owner, generation, expires_at, checkpoint)
+		VALUES ($1, $2, $3, 1, coalesce(now() + $4::interval, 'infinity'), 0)
+		ON CONFLICT (consumer_group, campaign_id) DO UPDATE
+			SET owner = excluded.owner, generation = l.generation + 1, expires_at = excluded.expires_at`
+
+	// queryUnpause writes one lease by its primary key, if it is an operator's.
+	queryUnpause = `UPDATE tidemark.leases SET owner = '', generation = generation + 1, expires_at = '-infinity'
+		WHERE consumer_group = $1 AND campaign_id = $2 AND owner = $3`
+)
+
+// queryPlaces probes the primary key once for each consumer group, and that of workers for the owner.
+const queryPlaces = `SELECT l.consumer_group, l.owner, l.generation, CASE
+	WHEN isfinite(l.expires_at) THEN l.expires_at END, l.expires_at > clock_timestamp(), l.checkpoint,
+	coalesce(w.host, ''), coalesce(w.pid, 0)
+	FROM tidemark.consumer_groups g
+	JOIN tidemark.leases l ON l.consumer_group = g.name AND l.campaign_id = $1
+	LEFT JOIN tidemark.workers w ON w.owner = l.owner
+	ORDER BY l.consumer_group`
+
+const (
+	// queryProved sums up what a group says it has applied.
+	queryProved = `SELECT count(*), coalesce(sum(applied), 0)::bigint, count(*) FILTER (WHERE applied_hash IS NULL)
+		FROM tidemark.leases WHERE consumer_group = $1 AND checkpoint > 0`
+
+	// queryUnproved reads the journal up to the checkpoints once, and joins what it says to the leases.
+	queryUnproved = `SELECT l.campaign_id, l.checkpoint, l.applied, coalesce(j.events, 0),
+		coalesce(l.applied_hash = coalesce(j.hash, 0), true)
+		FROM tidemark.leases l LEFT JOIN (
+			SELECT j.campaign_id, count(*) AS events, bit_xor(uuid_hash_extended(j.event_id, 0)) AS hash
+			FROM tidemark.journal j JOIN tidemark.leases c ON c.consumer_group = $1 AND c.campaign_id = j.campaign_id
+				AND j.seq <= c.checkpoint
+			GROUP BY j.campaign_id
+		) j ON j.campaign_id = l.campaign_id
+		WHERE l.consumer_group = $1 AND (l.applied <> coalesce(j.events, 0) OR l.applied_hash <> coalesce(j.hash, 0)
+			OR l.checkpoint <> l.applied)
+		ORDER BY l.campaign_id`
+)

@@ -44,11 +44,6 @@ func CheckEvent(consumer, campaignID string, eventID uuid.UUID) error {
 	return nil
 }
 
-// queryStats reads the planner's estimate and the first entry of the index on expires_at.
-const queryStats = `SELECT greatest(c.reltuples, 0)::bigint,
-	(SELECT i.expires_at FROM tidemark.inbox i ORDER BY i.expires_at LIMIT 1), now()
-	FROM pg_class c WHERE c.oid = 'tidemark.inbox'::regclass`
-
 // Statistics is how it stands with the marks of all consumers.
 type Statistics struct {
 	Rows int64 // the planner's estimate, as of the last vacuum or analyze

@@ -10,11 +10,6 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/lease"
 )
 
-// queryMendClock writes the rows of a small table that are of a time that has not come yet.
-const queryMendClock = `UPDATE tidemark.pauses SET paused_at = now(), expires_at = now() + (expires_at - paused_at)
-	WHERE consumer_group = $1 AND expires_at < 'infinity' AND paused_at > clock_timestamp() + interval '1 minute'
-	RETURNING scope, name, extract(epoch FROM expires_at - paused_at)::float8`
-
 // MendClock has a group's pauses that end by themselves begin now, where the server's clock has gone
 // back by more than a minute since they were set, and answers how many: none lasts longer than it was
 // meant to.

@@ -43,3 +43,20 @@ const (
 		WHERE ($1 = '' OR consumer_group = $1) AND expires_at > clock_timestamp()
 		ORDER BY consumer_group, array_position('{group,projection,campaign}', scope), name`
 )
+
+// queryMendClock writes the rows of a small table that are of a time that has not come yet.
+const queryMendClock = `UPDATE tidemark.pauses SET paused_at = now(), expires_at = now() + (expires_at - paused_at)
+	WHERE consumer_group = $1 AND expires_at < 'infinity' AND paused_at > clock_timestamp() + interval '1 minute'
+	RETURNING scope, name, extract(epoch FROM expires_at - paused_at)::float8`
+
+// queryFailed writes one row by its primary key, and one of the failure log if the projection was
+// not paused already. What an operator has paused stays as it is.
+const queryFailed = `WITH paused AS (
+		INSERT INTO tidemark.pauses AS p (scope, consumer_group, name, reason, actor) VALUES ('projection', $1, $2, $3, $4)
+		ON CONFLICT (scope, consumer_group, name) DO UPDATE
+		SET reason = excluded.reason, actor = excluded.actor, paused_at = excluded.paused_at, expires_at = excluded.expires_at
+		WHERE p.expires_at <= clock_timestamp()
+		RETURNING 1
+	)
+	INSERT INTO tidemark.failure_log (act, consumer_group, projection, actor, reason) SELECT 'paused', $1, $2, $4, $3
+		FROM paused`

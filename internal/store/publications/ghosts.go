@@ -69,19 +69,3 @@ func ListGhosts(ctx context.Context, db journal.Querier, f GhostFilter) ([]Ghost
 
 // GhostsKept is how many ghosts of a pair are kept.
 const GhostsKept = 10_000
-
-const (
-
-	// queryListGhosts walks the primary key, and probes two unique keys of the journal for each row.
-	queryListGhosts = `SELECT g.topic, g.publisher, g.campaign_id, g.event_id, g.seq, g.position, g.seen_at,
-			CASE WHEN EXISTS (SELECT FROM tidemark.journal j WHERE j.campaign_id = g.campaign_id
-				AND j.event_id = g.event_id OFFSET 0)
-					THEN '` + GhostAgain + `'
-				WHEN EXISTS (SELECT FROM tidemark.journal j WHERE j.campaign_id = g.campaign_id AND j.seq = g.seq OFFSET 0)
-					THEN '` + GhostAnother + `'
-				ELSE '` + GhostNothing + `' END
-		FROM tidemark.ghosts g
-		WHERE ($1 = '' OR g.topic = $1) AND ($2 = '' OR g.publisher = $2)
-			AND (g.topic, g.publisher, g.position, g.campaign_id, g.event_id) > ($4, $5, $6::bigint, $7, $8::text::uuid)
-		ORDER BY g.topic, g.publisher, g.position, g.campaign_id, g.event_id LIMIT $3`
-)

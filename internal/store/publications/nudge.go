@@ -6,11 +6,6 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-const (
-	// queryNotify wakes relays: pairs have become free, or an operator has acted. It is rare.
-	queryNotify = `SELECT pg_notify('tidemark_relay', '')`
-)
-
 // Nudge has relays look at the tables once tx commits.
 func Nudge(ctx context.Context, tx pgx.Tx) error {
 	_, err := tx.Exec(ctx, queryNotify)

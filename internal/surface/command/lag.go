@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tidemark-go/tidemark/internal/operator"
+	"github.com/tidemark-go/tidemark/internal/session"
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
 )
@@ -55,7 +56,7 @@ line.`,
 }
 
 func readLag(ctx context.Context, pool *pgxpool.Pool) (lags []outbox.Behind, err error) {
-	err = compilingNothing(ctx, pool, func(tx pgx.Tx) (err error) { lags, err = outbox.Lag(ctx, tx); return err })
+	err = session.WithoutJIT(ctx, pool, func(tx pgx.Tx) (err error) { lags, err = outbox.Lag(ctx, tx); return err })
 	return lags, err
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tidemark-go/tidemark/internal/operator"
+	"github.com/tidemark-go/tidemark/internal/session"
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
 	"github.com/tidemark-go/tidemark/internal/store/pause"
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
@@ -90,7 +91,7 @@ func (r report) document() any {
 
 func readReport(ctx context.Context, pool *pgxpool.Pool, filter outbox.Filter, withEntries bool) (r report, err error) {
 	r.withEntries, r.pauses = withEntries, map[string]int64{}
-	err = compilingNothing(ctx, pool, func(tx pgx.Tx) error { r.groups, err = outbox.Report(ctx, tx); return err })
+	err = session.WithoutJIT(ctx, pool, func(tx pgx.Tx) error { r.groups, err = outbox.Report(ctx, tx); return err })
 	if err != nil {
 		return r, err
 	}
@@ -103,21 +104,6 @@ func readReport(ctx context.Context, pool *pgxpool.Pool, filter outbox.Filter, w
 	}
 	r.entries, err = outbox.List(ctx, pool, filter)
 	return r, err
-}
-
-// queryNoJIT has the transaction's statements run as they are. What counts and samples is estimated
-// to cost much more than it does, and compiling it takes longer than running it.
-const queryNoJIT = `SELECT set_config('jit', 'off', true)`
-
-// compilingNothing reads in a transaction without JIT, which unlike a parameter of the connection
-// goes through any pooler.
-func compilingNothing(ctx context.Context, pool *pgxpool.Pool, read func(pgx.Tx) error) error {
-	return pgx.BeginTxFunc(ctx, pool, pgx.TxOptions{AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, queryNoJIT); err != nil {
-			return err
-		}
-		return read(tx)
-	})
 }
 
 func bindEntries(command *cobra.Command, filter *outbox.Filter, asJSON *bool) {

@@ -6,6 +6,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/tidemark-go/tidemark/internal/session"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
@@ -25,7 +26,7 @@ func TestCountsAreReadWithoutJIT(t *testing.T) {
 		}
 		return jit
 	}
-	err = compilingNothing(t.Context(), pool, func(tx pgx.Tx) error {
+	err = session.WithoutJIT(t.Context(), pool, func(tx pgx.Tx) error {
 		if jit := setting(tx.QueryRow(t.Context(), "SHOW jit")); jit != "off" {
 			t.Errorf("jit is %s", jit)
 		}

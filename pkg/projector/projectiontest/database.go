@@ -25,26 +25,6 @@ type database struct {
 // maxConns is enough for the busiest rule, three workers of four connections each, to go on without waiting.
 const maxConns = 12
 
-// Events arrive from where the source has put them aside.
-const (
-	queryArrive = `
-		WITH arrived AS (
-			SELECT * FROM unnest($1::text[], $2::bigint[]) AS a (campaign_id, seq)
-		), appended AS (
-			INSERT INTO tidemark.journal SELECT j.* FROM projectiontest.journal j JOIN arrived USING (campaign_id, seq)
-		)
-		INSERT INTO tidemark.outbox SELECT o.* FROM projectiontest.outbox o JOIN arrived USING (campaign_id, seq)`
-
-	queryRedeliver = `INSERT INTO tidemark.outbox SELECT * FROM projectiontest.outbox ON CONFLICT DO NOTHING`
-
-	// queryTables answers all tables there are for people to fill. Work itself changes the last few.
-	queryTables = `SELECT format('%I.%I', schemaname, tablename) FROM pg_tables
-		WHERE schemaname NOT IN ('pg_catalog', 'information_schema')
-			AND (schemaname, tablename) NOT IN (('tidemark', 'outbox'), ('tidemark', 'leases'), ('tidemark', 'deferred'),
-				('tidemark', 'workers'))
-		ORDER BY 1`
-)
-
 // withDatabase calls work with a fresh copy of the source.
 func (k *kit) withDatabase(ctx context.Context, work func(*database) error) error {
 	name, err := k.create(ctx, pgx.Identifier{k.source}.Sanitize())

@@ -165,7 +165,7 @@ func (saboteur) Spec() projector.Spec {
 }
 
 func (saboteur) Apply(_ context.Context, g *projector.Group) error {
-	g.Queue(`SELECT 1/0`)
+	g.Queue(queryFails)
 	return nil
 }
 

@@ -27,7 +27,7 @@ func (s snapshot) empty() bool {
 func (db *database) snapshot(ctx context.Context, tables []string) (snapshot, error) {
 	s := snapshot{}
 	for _, table := range tables {
-		rows, err := db.pool.Query(ctx, fmt.Sprintf(`SELECT to_jsonb(t)::text COLLATE "C" FROM %s t ORDER BY 1`, table))
+		rows, err := db.pool.Query(ctx, fmt.Sprintf(formatRows, table))
 		if err != nil {
 			return nil, err
 		}

@@ -12,24 +12,6 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
-const (
-	// queryPutAside lets the journal wait in a schema of its own until its events arrive, so that they
-	// are the same rows, to the microsecond, in whatever order they come. Nothing else but that
-	// arrival writes tidemark's tables by hand.
-	queryPutAside = `
-		CREATE SCHEMA projectiontest;
-		CREATE TABLE projectiontest.journal AS TABLE tidemark.journal;
-		CREATE TABLE projectiontest.outbox AS TABLE tidemark.outbox;
-		DELETE FROM tidemark.outbox;
-		ALTER TABLE tidemark.journal DISABLE TRIGGER USER;
-		DELETE FROM tidemark.journal;
-		ALTER TABLE tidemark.journal ENABLE TRIGGER USER`
-
-	queryPlaces = `SELECT campaign_id, seq FROM projectiontest.journal ORDER BY position`
-
-	queryExtensions = `SELECT extname FROM pg_extension WHERE extname <> 'plpgsql' ORDER BY oid`
-)
-
 // createSource makes the database that all others are copied from.
 func (k *kit) createSource(ctx context.Context, events []journal.Event) error {
 	name, err := k.create(ctx, `template0 ENCODING 'UTF8'`)

@@ -62,3 +62,57 @@ const (
 			JOIN pg_catalog.pg_constraint c ON r.oid IN (c.conrelid, c.confrelid)
 		WHERE p.consumer_group = $1 AND c.condeferrable)`
 )
+
+const (
+	// queryRegistryExclusive waits until the groups of events that began under the registry as it was
+	// have ended. Groups that come later queue behind it, so lock_timeout is 300 ms.
+	queryRegistryExclusive = `SELECT pg_advisory_xact_lock(tidemark.lock_key(32003, hashtextextended($1, 0)))`
+
+	// QueryExclusivePatience bounds how long an exclusive lock is waited for, and so for how long others wait behind it.
+	QueryExclusivePatience = `SELECT set_config('lock_timeout', '300ms', true)`
+
+	// queryGroupOf probes the primary key of a table of one row a projection.
+	queryGroupOf = `SELECT coalesce((SELECT p.consumer_group FROM tidemark.projections p WHERE p.name = ANY ($1)
+		ORDER BY p.name LIMIT 1), '')`
+
+	// queryRegistryHolders looks at the server's lock table.
+	queryRegistryHolders = `SELECT ` + holders + ` FROM (
+			SELECT l.pid FROM pg_locks l WHERE l.locktype = 'advisory' AND l.objsubid = 1 AND l.granted
+				AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+				AND ((l.classid::bigint << 32) | l.objid::bigint) = tidemark.lock_key(32003, hashtextextended($1, 0))
+		) h LEFT JOIN pg_stat_activity a ON a.pid = h.pid`
+)
+
+const (
+	// QueryBlockers looks at the server's lock table, for a moment. It answers '' if the backend does not wait.
+	QueryBlockers = `SELECT ` + holders + ` FROM (SELECT unnest(pg_blocking_pids($1)) AS pid) h LEFT
+		JOIN pg_stat_activity a ON a.pid = h.pid`
+)
+
+// queryForgetSnapshotsOf deletes up to $2 of them.
+const queryForgetSnapshotsOf = `DELETE FROM tidemark.snapshots s WHERE s.ctid = ANY (ARRAY (SELECT o.ctid
+	FROM tidemark.snapshots o WHERE o.projection = $1 LIMIT $2))`
+
+// queryLeft probes the indexes of a projection's pairs, those of all sets of its tables.
+const queryLeft = `SELECT EXISTS (SELECT FROM unnest(ARRAY[$2, $2 || '~next', $2 || '~previous']) AS s (name) WHERE
+	EXISTS (SELECT FROM tidemark.deferred d WHERE d.consumer_group = $1 AND d.projection = s.name
+		AND d.next_attempt_at < 'infinity')
+	OR EXISTS (SELECT FROM tidemark.deferred d WHERE d.consumer_group = $1 AND d.projection = s.name
+		AND d.status IN ('failed', 'dead')))`
+
+// The statements of the checks at start. They lock nothing that others use, and what they create is rolled back.
+const (
+	queryWritable = `SELECT pg_is_in_recovery(), current_setting('transaction_read_only')::boolean,
+		current_setting('transaction_isolation')`
+
+	// queryColumns lists the columns of a schema's tables, those without columns too.
+	queryColumns = `SELECT c.relname, coalesce(a.attname, '') FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+			LEFT JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+		WHERE n.nspname = $1 AND c.relkind IN ('r', 'p') ORDER BY c.relname, a.attnum`
+
+	// queryOwners reads a table of one row a projection.
+	queryOwners = `SELECT name, version, table_names FROM tidemark.projections WHERE schema_name = $1 ORDER BY name`
+
+	QuerySearchScratch = `SELECT set_config('search_path', 'tidemark_check_' || pg_backend_pid() || ', ' || $1, true),
+		'tidemark_check_' || pg_backend_pid()`
+)

@@ -1,0 +1,192 @@
+package replay
+
+const (
+	// queryTracing says which event the statements that follow belong to, for the trigger of trace.
+	queryTracing = `SELECT set_config('tidemark.trace_seq', $1, true)`
+
+	// queryTraced reads what the trigger has noted: the number of the event that wrote each column last, as an object.
+	queryTraced = `SELECT coalesce(nullif(current_setting('tidemark.trace', true), ''), '{}')`
+)
+
+const (
+	// queryBeginScratch opens a transaction that sees one moment of the database throughout. It is always rolled back.
+	queryBeginScratch = `BEGIN ISOLATION LEVEL REPEATABLE READ`
+
+	// queryScratchTables reads the catalogue: the tables of a schema in the order of their creation,
+	// and of each the columns of its primary key, those that can be written, those that number rows by
+	// themselves, and whether its rows can be told apart by campaign.
+	queryScratchTables = `SELECT c.relname, ARRAY(
+			SELECT a.attname::text FROM pg_catalog.pg_index i CROSS
+				JOIN LATERAL unnest(i.indkey::int2[]) WITH ORDINALITY AS k (attnum, n)
+				JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum = k.attnum
+			WHERE i.indrelid = c.oid AND i.indisprimary AND k.n <= i.indnkeyatts ORDER BY k.n),
+			ARRAY(SELECT a.attname::text FROM pg_catalog.pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0
+				AND NOT a.attisdropped ORDER BY a.attnum),
+			ARRAY(SELECT a.attname::text FROM pg_catalog.pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0
+				AND NOT a.attisdropped AND a.attgenerated <> ''),
+			ARRAY(SELECT a.attname::text FROM pg_catalog.pg_attribute a LEFT JOIN pg_catalog.pg_attrdef d ON d.adrelid = c.oid
+				AND d.adnum = a.attnum
+				WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+					AND (a.attidentity <> '' OR pg_catalog.pg_get_expr(d.adbin, d.adrelid) LIKE 'nextval(%')),
+			EXISTS (SELECT FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_type y ON y.oid = a.atttypid
+				WHERE a.attrelid = c.oid AND NOT a.attisdropped AND a.attname = 'campaign_id' AND y.typcategory = 'S')
+		FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+		WHERE n.nspname = $1 AND c.relkind IN ('r', 'p') AND NOT c.relispartition ORDER BY c.oid`
+
+	// queryTouched reads which tables this transaction has written to from the locks that it holds until it ends.
+	queryTouched = `SELECT format('%I.%I', n.nspname, c.relname)
+		FROM pg_catalog.pg_locks l JOIN pg_catalog.pg_class c ON c.oid = l.relation
+			JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+		WHERE l.pid = pg_backend_pid() AND l.locktype = 'relation' AND l.mode = 'RowExclusiveLock' AND c.relkind IN ('r', 'p')
+			AND n.nspname <> $1 AND n.nspname NOT IN ('pg_catalog', 'pg_toast') ORDER BY 1 LIMIT 1`
+)
+
+const (
+	// The statements of snapshots go by their primary key.
+	queryFindSnapshot = `SELECT s.seq FROM tidemark.snapshots s
+		WHERE s.campaign_id = $1 AND s.projection = $2 AND s.version = $3 AND s.seq <= $4 AND s.shape = $5
+			AND s.left_out = ARRAY(SELECT k.seq FROM unnest($6::bigint[]) k (seq) WHERE k.seq <= s.seq ORDER BY k.seq)
+		ORDER BY s.seq DESC LIMIT 1`
+
+	queryKeepSnapshot = `INSERT INTO tidemark.snapshots (campaign_id, projection, version, seq, shape, left_out,
+		table_names, rows)
+		SELECT $1, $2, $3, $4, $5, ARRAY(SELECT k.seq FROM unnest($6::bigint[]) k (seq) WHERE k.seq <= $4 ORDER BY k.seq),
+			$7, $8
+		ON CONFLICT (campaign_id, projection, version, seq) DO UPDATE
+			SET shape = EXCLUDED.shape, left_out = EXCLUDED.left_out, table_names = EXCLUDED.table_names, rows = EXCLUDED.rows,
+			made_at = DEFAULT
+		WHERE (snapshots.shape, snapshots.left_out) <> (EXCLUDED.shape, EXCLUDED.left_out)`
+
+	// queryThinSnapshots deletes one of a campaign's snapshots if there are more than $4: the one
+	// whose neighbours are nearest to each other, and never the latest, so that those left are spread
+	// over the campaign. It reads the campaign's part of the primary key.
+	queryThinSnapshots = `DELETE FROM tidemark.snapshots s WHERE (s.campaign_id, s.projection, s.version) = ($1, $2, $3)
+		AND s.seq = (
+			SELECT x.seq FROM (
+				SELECT o.seq, lead(o.seq) OVER w - coalesce(lag(o.seq) OVER w, 0) AS gap, count(*) OVER () AS n
+				FROM tidemark.snapshots o WHERE (o.campaign_id, o.projection, o.version) = ($1, $2, $3) WINDOW w AS (ORDER BY o.seq)
+			) x WHERE x.n > $4 AND x.gap IS NOT NULL ORDER BY x.gap, x.seq LIMIT 1)`
+
+	// QueryForgetSnapshots deletes all of a projection's.
+	QueryForgetSnapshots = `DELETE FROM tidemark.snapshots WHERE projection = $1`
+
+	// QueryForgetSomeSnapshots deletes up to $3 of a version's.
+	QueryForgetSomeSnapshots = `DELETE FROM tidemark.snapshots s WHERE s.ctid = ANY (ARRAY (SELECT o.ctid
+		FROM tidemark.snapshots o WHERE (o.projection, o.version) = ($1, $2) LIMIT $3))`
+
+	// QueryOutlivedSnapshots steps from one version to the next along the index, and answers those
+	// that are of no use any more: lower ones than the projection's that none of its tables are of,
+	// and higher ones, which may be about to be registered, whose latest is older than a week; and
+	// those of projections that are not registered.
+	QueryOutlivedSnapshots = `WITH RECURSIVE versions AS (
+			(SELECT s.projection, s.version FROM tidemark.snapshots s ORDER BY s.projection, s.version LIMIT 1)
+			UNION ALL
+			SELECT n.projection, n.version FROM versions v CROSS JOIN LATERAL (
+				SELECT s.projection, s.version FROM tidemark.snapshots s
+					WHERE (s.projection, s.version) > (v.projection, v.version) ORDER BY s.projection, s.version LIMIT 1) n
+		)
+		SELECT v.projection, v.version FROM versions v LEFT JOIN tidemark.projections l ON l.name = v.projection
+		WHERE NOT EXISTS (SELECT FROM tidemark.projections r
+			WHERE r.name IN (v.projection, v.projection || '~next', v.projection || '~previous') AND r.version = v.version)
+			AND (l.name IS NULL OR v.version < l.version OR NOT EXISTS (
+				SELECT FROM tidemark.snapshots s WHERE (s.projection, s.version) = (v.projection, v.version)
+					AND s.made_at > clock_timestamp() - interval '7 days'))`
+
+	// queryLongCampaigns walks the leases' primary key: campaigns with at least $3 events, and of
+	// which $4 they have none up to their last multiple of $3.
+	queryLongCampaigns = `SELECT l.campaign_id, coalesce(l.long, 0) FROM (
+			SELECT l.campaign_id, CASE WHEN l.checkpoint >= $3 AND NOT EXISTS (
+				SELECT FROM tidemark.snapshots s WHERE s.campaign_id = l.campaign_id AND s.projection = $4 AND s.version = $5
+					AND s.seq = l.checkpoint / $3 * $3) THEN l.checkpoint / $3 * $3 END AS long
+			FROM tidemark.leases l WHERE l.consumer_group = $1 AND l.campaign_id > $2 ORDER BY l.consumer_group, l.campaign_id
+				LIMIT $6
+		) l`
+
+	// queryHasSequences says whether rows are numbered by something that a snapshot has not.
+	queryHasSequences = `SELECT EXISTS (SELECT FROM pg_catalog.pg_class c
+		JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1 AND c.relkind = 'S')`
+)
+
+// queryUnbounded lets what follows take its time: it is no projection's.
+const queryUnbounded = `SELECT set_config('statement_timeout', '0', true)`
+
+// formatCopyTable keeps a scratch table as it is.
+const formatCopyTable = "CREATE TABLE %s AS TABLE %s"
+
+// formatTableInOrder and formatRow read scratch tables, which have the rows of one campaign.
+const formatTableInOrder = "SELECT to_jsonb(t) FROM %s t ORDER BY %s"
+
+// formatRow: see formatTableInOrder.
+const formatRow = "SELECT to_jsonb(t) FROM %s t WHERE %s"
+
+// formatTrace makes a trigger that notes, in a setting, which event changed which column last.
+const formatTrace = `CREATE FUNCTION %[1]s() RETURNS trigger LANGUAGE plpgsql AS $tidemark$
+DECLARE
+	seq CONSTANT bigint := current_setting('tidemark.trace_seq');
+	was CONSTANT boolean := TG_OP <> 'INSERT' AND (%[2]s);
+	there CONSTANT boolean := TG_OP <> 'DELETE' AND (%[3]s);
+	noted jsonb := coalesce(nullif(current_setting('tidemark.trace', true), ''), '{}');
+BEGIN
+	IF was AND NOT there THEN
+		noted := jsonb_build_object('', seq);
+	ELSIF there AND NOT was THEN
+		SELECT jsonb_object_agg(n.key, seq) INTO noted FROM jsonb_object_keys(to_jsonb(NEW)) AS n (key);
+	ELSIF there THEN
+		noted := noted || coalesce((SELECT jsonb_object_agg(n.key, seq) FROM jsonb_each(to_jsonb(NEW)) AS n
+		WHERE n.value IS DISTINCT FROM to_jsonb(OLD) -> n.key), '{}');
+	ELSE
+		RETURN NULL;
+	END IF;
+	PERFORM set_config('tidemark.trace', noted::text, true);
+	RETURN NULL;
+END
+$tidemark$;
+CREATE TRIGGER tidemark_trace AFTER INSERT OR UPDATE OR DELETE ON %[4]s FOR EACH ROW EXECUTE FUNCTION %[1]s()`
+
+// formatPutBack reads one snapshot by its primary key.
+const formatPutBack = `ALTER TABLE %[1]s DISABLE TRIGGER USER;
+		INSERT INTO %[1]s (%[2]s) OVERRIDING SYSTEM VALUE SELECT %[2]s FROM (
+			SELECT (x.r).* FROM (SELECT jsonb_array_elements_text(s.rows -> %[3]d)::%[1]s AS r FROM tidemark.snapshots s
+				WHERE s.campaign_id = %[4]s AND s.projection = %[5]s AND s.version = %[6]d AND s.seq = %[7]d OFFSET 0) x
+		) x;
+		ALTER TABLE %[1]s ENABLE TRIGGER
+			USER`
+
+// formatTableAsText reads a scratch table whole.
+const formatTableAsText = "SELECT coalesce(jsonb_agg(t::text), '[]')::text FROM %s t"
+
+// formatCountRows counts the rows of some campaigns in a table.
+const formatCountRows = `SELECT count(*) FROM %s
+		WHERE campaign_id = ANY ($1::text[])`
+
+// formatStrays finds the rows of a table, which is quoted, whose campaign the journal does not have. It reads the
+// table twice, and probes the journal once a campaign.
+const formatStrays = `WITH campaigns AS MATERIALIZED (SELECT DISTINCT t.campaign_id FROM %[1]s t)
+		SELECT t.campaign_id::text, to_jsonb(t) FROM %[1]s t WHERE t.campaign_id IS NULL
+		UNION ALL
+		SELECT t.campaign_id::text, to_jsonb(t) FROM campaigns c JOIN %[1]s t ON t.campaign_id = c.campaign_id
+		WHERE NOT EXISTS (SELECT FROM tidemark.journal j
+		WHERE j.campaign_id = c.campaign_id::text COLLATE "C" OFFSET 0)`
+
+// The comparison of a table with another of its shape, each a side. formatUnlikeCounts is for tables without a key of
+// their own: it counts equal rows. Both sort all rows of the campaigns that are compared. What stands twice in a %
+// is filled in by the second of two formats.
+const (
+	formatRowsOfSide   = `SELECT %s AS campaign_id, to_jsonb(t) - $2::text[] AS row, %%d AS n FROM %%s t WHERE %s`
+	formatUnlikeCounts = `SELECT d.campaign_id, NULL::jsonb, CASE WHEN d.n > 0 THEN d.row END,
+			CASE WHEN d.n < 0 THEN d.row END, abs(d.n)
+		FROM (
+			SELECT a.campaign_id, a.row, sum(a.n)::bigint AS n
+				FROM (%[1]s UNION ALL %[1]s) a GROUP BY a.campaign_id, a.row
+		) d
+		WHERE d.n <> 0 ORDER BY d.campaign_id, d.row`
+
+	formatKeyedRowsOfSide = `SELECT %s AS campaign_id, jsonb_build_array(%s) AS key, to_jsonb(t) - $2::text[] AS row
+		FROM %%s t WHERE %s`
+	formatUnlikeRows = `SELECT coalesce(w.campaign_id, g.campaign_id), coalesce(w.key, g.key), w.row, g.row, 1::bigint
+		FROM (%[1]s) w FULL JOIN (%[1]s) g ON w.key = g.key AND w.campaign_id = g.campaign_id
+		WHERE w.row IS DISTINCT FROM g.row ORDER BY 1, 2`
+)
+
+// formatRefill writes the rows of a scratch table back from where they were put aside.
+const formatRefill = "INSERT INTO %s (%s) OVERRIDING SYSTEM VALUE SELECT * FROM %s;\n"

@@ -1,0 +1,45 @@
+package projectiontest
+
+// Events arrive from where the source has put them aside.
+const (
+	queryArrive = `
+		WITH arrived AS (
+			SELECT * FROM unnest($1::text[], $2::bigint[]) AS a (campaign_id, seq)
+		), appended AS (
+			INSERT INTO tidemark.journal SELECT j.* FROM projectiontest.journal j JOIN arrived USING (campaign_id, seq)
+		)
+		INSERT INTO tidemark.outbox SELECT o.* FROM projectiontest.outbox o JOIN arrived USING (campaign_id, seq)`
+
+	queryRedeliver = `INSERT INTO tidemark.outbox SELECT * FROM projectiontest.outbox ON CONFLICT DO NOTHING`
+
+	// queryTables answers all tables there are for people to fill. Work itself changes the last few.
+	queryTables = `SELECT format('%I.%I', schemaname, tablename) FROM pg_tables
+		WHERE schemaname NOT IN ('pg_catalog', 'information_schema')
+			AND (schemaname, tablename) NOT IN (('tidemark', 'outbox'), ('tidemark', 'leases'), ('tidemark', 'deferred'),
+				('tidemark', 'workers'))
+		ORDER BY 1`
+)
+
+const (
+	// queryPutAside lets the journal wait in a schema of its own until its events arrive, so that they
+	// are the same rows, to the microsecond, in whatever order they come. Nothing else but that
+	// arrival writes tidemark's tables by hand.
+	queryPutAside = `
+		CREATE SCHEMA projectiontest;
+		CREATE TABLE projectiontest.journal AS TABLE tidemark.journal;
+		CREATE TABLE projectiontest.outbox AS TABLE tidemark.outbox;
+		DELETE FROM tidemark.outbox;
+		ALTER TABLE tidemark.journal DISABLE TRIGGER USER;
+		DELETE FROM tidemark.journal;
+		ALTER TABLE tidemark.journal ENABLE TRIGGER USER`
+
+	queryPlaces = `SELECT campaign_id, seq FROM projectiontest.journal ORDER BY position`
+
+	queryExtensions = `SELECT extname FROM pg_extension WHERE extname <> 'plpgsql' ORDER BY oid`
+)
+
+// formatRows reads a whole table, in an order of its own.
+const formatRows = `SELECT to_jsonb(t)::text COLLATE "C" FROM %s t ORDER BY 1`
+
+// queryFails fails when it runs.
+const queryFails = `SELECT 1/0`

@@ -1,0 +1,34 @@
+package sqlfile
+
+// queryTouched answers what this transaction has created, changed or locked for that outside of the
+// scratch schema: relations by their locks, and all else by the transaction that wrote its row. A
+// part with EXCEPTION in a DO block or a function is a subtransaction, with an id of its own that is
+// later than the transaction's. Rows of later ids that can be seen are others', committed since, or
+// of such a part: that one is in progress until the transaction ends.
+const queryTouched = `WITH top AS MATERIALIZED (SELECT pg_current_xact_id()::text::bigint AS id), made AS (
+		SELECT p.pronamespace AS place, 'function' AS kind, p.proname::text AS name, p.xmin AS xid FROM pg_catalog.pg_proc p
+		UNION ALL
+		SELECT t.typnamespace, 'type', t.typname, t.xmin FROM pg_catalog.pg_type t WHERE t.typrelid = 0 AND t.typelem = 0
+		UNION ALL
+		SELECT o.oprnamespace, 'operator', o.oprname, o.xmin FROM pg_catalog.pg_operator o
+		UNION ALL
+		SELECT c.relnamespace, 'trigger', t.tgname, t.xmin FROM pg_catalog.pg_trigger t
+			JOIN pg_catalog.pg_class c ON c.oid = t.tgrelid
+		WHERE NOT t.tgisinternal
+		UNION ALL
+		SELECT n.oid, 'schema', n.nspname, n.xmin FROM pg_catalog.pg_namespace n
+		UNION ALL
+		SELECT e.extnamespace, 'extension', e.extname, e.xmin FROM pg_catalog.pg_extension e
+	), touched AS (
+		SELECT c.relnamespace AS place, 'relation' AS kind, c.relname::text AS name
+		FROM pg_catalog.pg_locks l JOIN pg_catalog.pg_class c ON c.oid = l.relation
+		WHERE l.pid = pg_backend_pid() AND l.locktype = 'relation' AND l.mode = 'AccessExclusiveLock'
+			AND l.database = (SELECT d.oid FROM pg_catalog.pg_database d WHERE d.datname = current_database())
+		UNION ALL
+		SELECT m.place, m.kind, m.name FROM made m
+		WHERE CASE WHEN age(m.xid) <= 0 THEN pg_xact_status(((SELECT x.id
+			FROM top x) - age(m.xid))::text::xid8) = 'in progress' ELSE false END
+	)
+	SELECT t.kind || ' ' || CASE t.kind WHEN 'schema' THEN quote_ident(t.name) ELSE format('%I.%I', n.nspname, t.name) END
+	FROM touched t JOIN pg_catalog.pg_namespace n ON n.oid = t.place
+	WHERE n.nspname <> 'tidemark_check_' || pg_backend_pid() AND n.nspname !~ '^pg_toast' ORDER BY 1`
