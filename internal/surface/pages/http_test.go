@@ -1,7 +1,9 @@
 package pages_test
 
 import (
+	"encoding/json"
 	"fmt"
+	"html"
 	"io"
 	"net/http"
 	"net/url"
@@ -10,7 +12,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/uuid"
 	"github.com/tidemark-go/tidemark/internal/auth"
+	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
 // get reads a page as a role.
@@ -87,6 +92,53 @@ func TestBucketsOfTheHeatMapShareTheCampaignsOut(t *testing.T) {
 	for _, path := range []string{"/campaigns?bucket=17", "/campaigns?bucket=x"} {
 		if status, _ := w.get(t, auth.Viewer, path); status != http.StatusBadRequest {
 			t.Errorf("%s answers %d", path, status)
+		}
+	}
+}
+
+// TestListsHaveAllRowsOnTheirPages follows the links to next pages, where there are some.
+func TestListsHaveAllRowsOnTheirPages(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for i := range 120 {
+		w.append(t, fmt.Sprintf("guild-%03d", i), journal.Event{Type: "entombed", Payload: json.RawMessage(`{}`)})
+	}
+	p, err := projector.New(projector.Config{Pool: w.pool, Projections: worldCode()})
+	if err == nil {
+		_, err = p.Drain(t.Context())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 60 {
+		act := url.Values{"campaign": {fmt.Sprintf("guild-%03d", i)}, "group": {"default"}, "reason": {"a test"}}
+		act.Set("key", uuid.NewString())
+		if status, _ := w.post(t, auth.Admin, "/act/pauseCampaign", act); status != http.StatusSeeOther {
+			t.Fatalf("the act answers %d", status)
+		}
+	}
+	next := regexp.MustCompile(`href="([^"]+)" rel="next"`)
+	for path, want := range map[string]int{
+		"/campaigns?q=guild": 120, "/failed?message=door&projection=scores": 120, "/workers?all=1": 120,
+		"/audit?actor=admin": 60,
+	} {
+		found, pages := map[string]bool{}, 0
+		for at := path; at != ""; pages++ {
+			status, body := w.get(t, auth.Admin, at)
+			if status != http.StatusOK {
+				t.Fatalf("%s answers %d", at, status)
+			}
+			_, list, _ := strings.Cut(body, `<tbody>`)
+			for _, name := range regexp.MustCompile(`guild-\d{3}`).FindAllString(list, -1) {
+				found[name] = true
+			}
+			at = ""
+			if m := next.FindStringSubmatch(body); m != nil {
+				at = html.UnescapeString(m[1])
+			}
+		}
+		if len(found) != want || pages < 2 {
+			t.Errorf("%s has %d campaigns on %d pages, want %d", path, len(found), pages, want)
 		}
 	}
 }
