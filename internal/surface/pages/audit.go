@@ -56,25 +56,20 @@ func (p auditPages) audit(ctx context.Context, r *http.Request) (view, error) {
 	if _, err := after(r, &before); err != nil {
 		return view{}, err
 	}
-	var next any
+	var acts []string
+	if page.Act != "" {
+		acts = []string{page.Act}
+	}
 	if page.Failures {
-		f := deferred.LogFilter{Actor: page.Actor, CampaignID: page.Campaign, Before: before, Limit: perPage}
-		if page.Act != "" {
-			f.Acts = []string{page.Act}
-		}
+		f := deferred.LogFilter{Actor: page.Actor, CampaignID: page.Campaign, Acts: acts, Before: before, Limit: perPage}
 		if page.Records, err = deferred.History(ctx, p.pool, f); err != nil {
 			return view{}, err
 		}
-		if n := len(page.Records); n == perPage {
-			next = page.Records[n-1].ID
-		}
-		page.Pager = pages(r, next, plural(len(page.Records), "record")+" on this page, the newest first")
+		page.Pager = pages(r, afterLast(page.Records, func(rec deferred.Record) int64 { return rec.ID }),
+			plural(len(page.Records), "record")+" on this page, the newest first")
 		return view{Title: "Audit", Data: page}, nil
 	}
-	f := publications.LogFilter{Actor: page.Actor, CampaignID: page.Campaign, Before: before, Limit: perPage}
-	if page.Act != "" {
-		f.Acts = []string{page.Act}
-	}
+	f := publications.LogFilter{Actor: page.Actor, CampaignID: page.Campaign, Acts: acts, Before: before, Limit: perPage}
 	records, err := publications.Log(ctx, p.pool, f)
 	if err != nil {
 		return view{}, err
@@ -87,9 +82,7 @@ func (p auditPages) audit(ctx context.Context, r *http.Request) (view, error) {
 		}
 		page.Rows = append(page.Rows, row)
 	}
-	if n := len(records); n == perPage {
-		next = records[n-1].ID
-	}
-	page.Pager = pages(r, next, plural(len(records), "act")+" on this page, the newest first")
+	page.Pager = pages(r, afterLast(records, func(rec publications.Record) int64 { return rec.ID }),
+		plural(len(records), "act")+" on this page, the newest first")
 	return view{Title: "Audit", Data: page}, nil
 }

@@ -84,11 +84,7 @@ func (p bulkPages) failed(ctx context.Context, r *http.Request) (view, error) {
 		admin.OperationFilter{Before: before, Limit: perPage}); err != nil {
 		return view{}, err
 	}
-	var next any
-	if n := len(page.Operations); n == perPage {
-		next = page.Operations[n-1].ID
-	}
-	page.Pager = pages(r, next, "")
+	page.Pager = pages(r, afterLast(page.Operations, func(o admin.Operation) int64 { return o.ID }), "")
 	return view{Title: "Bulk acts", Data: page}, nil
 }
 
@@ -219,10 +215,7 @@ func (p bulkPages) operation(ctx context.Context, r *http.Request) (view, error)
 	if page.Items, err = p.acts.Items(ctx, id, place, perPage); err != nil {
 		return view{}, err
 	}
-	var next any
-	if n := len(page.Items); n == perPage {
-		next = page.Items[n-1].Ord
-	}
+	next := afterLast(page.Items, func(i admin.Item) int64 { return i.Ord })
 	page.Pager = pages(r, next, plural(len(page.Items), "item")+" on this page")
 	return view{Title: fmt.Sprintf("Operation %d", id), Data: page}, nil
 }

@@ -10,7 +10,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tidemark-go/tidemark/internal/operator"
-	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/internal/surface/problem"
@@ -113,12 +112,8 @@ func (p campaignPages) standings(ctx context.Context, page *campaignPage) error 
 	for _, pa := range page.Pauses {
 		page.PausedHere = page.PausedHere || pa.CampaignID == page.ID
 	}
-	registered, err := rebuild.Projections(ctx, p.pool)
-	if err != nil {
+	if page.Projections, err = projectionNames(ctx, p.pool); err != nil {
 		return err
-	}
-	for _, reg := range registered {
-		page.Projections = append(page.Projections, reg.Name)
 	}
 	page.Parked, err = publications.ListParked(ctx, p.pool, publications.ParkedFilter{
 		CampaignID: page.ID,

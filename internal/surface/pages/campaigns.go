@@ -67,10 +67,7 @@ func (p campaignPages) found(ctx context.Context, r *http.Request, page *campaig
 	for _, id := range ids {
 		page.Rows = append(page.Rows, campaignRow{ID: id})
 	}
-	var next any
-	if len(ids) == perPage {
-		next = ids[len(ids)-1]
-	}
+	next := afterLast(ids, func(id string) string { return id })
 	page.Pager = pages(r, next, plural(len(ids), "campaign")+" on this page, by id")
 	return nil
 }

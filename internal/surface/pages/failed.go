@@ -8,7 +8,6 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/tidemark-go/tidemark/internal/projector/failure"
-	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
 	"github.com/tidemark-go/tidemark/internal/store/deferred"
 	"github.com/tidemark-go/tidemark/internal/surface/payload"
 	"github.com/tidemark-go/tidemark/internal/surface/problem"
@@ -97,12 +96,8 @@ func (p failedPages) list(ctx context.Context, r *http.Request) (view, error) {
 		return view{}, err
 	}
 	page := failedPage{Filter: shown, Bound: causeBound, All: r.FormValue("all") != "" || shown.Any()}
-	registered, err := rebuild.Projections(ctx, p.pool)
-	if err != nil {
+	if page.Projections, err = projectionNames(ctx, p.pool); err != nil {
 		return view{}, err
-	}
-	for _, reg := range registered {
-		page.Projections = append(page.Projections, reg.Name)
 	}
 	if page.All {
 		err = p.pairs(ctx, r, filter, &page)
@@ -125,10 +120,9 @@ func (p failedPages) causes(ctx context.Context, r *http.Request, page *failedPa
 	if page.Causes, err = deferred.Causes(ctx, p.pool, f); err != nil {
 		return err
 	}
-	var next any
-	if n := len(page.Causes); n == perPage {
-		next = deferred.CauseKey{Projection: page.Causes[n-1].Projection, Fingerprint: page.Causes[n-1].Fingerprint}
-	}
+	next := afterLast(page.Causes, func(c deferred.Cause) deferred.CauseKey {
+		return deferred.CauseKey{Projection: c.Projection, Fingerprint: c.Fingerprint}
+	})
 	page.Pager = pages(r, next, plural(len(page.Causes), "cause")+" on this page")
 	return nil
 }
@@ -149,16 +143,12 @@ func (p failedPages) pairs(ctx context.Context, r *http.Request, f deferred.Filt
 	}
 	page.Pairs = pairs
 	shown := plural(len(pairs), "failed campaign") + " on this page, those due first come first"
-	var next any
-	if end != nil {
-		next = *end
-		if len(pairs) < perPage {
-			page.Looked = true
-			shown = fmt.Sprintf("%s among the %s that were looked at; the next page looks at more",
-				plural(len(pairs), "failed campaign"), count(searchLook))
-		}
+	if end != nil && len(pairs) < perPage {
+		page.Looked = true
+		shown = fmt.Sprintf("%s among the %s that were looked at; the next page looks at more",
+			plural(len(pairs), "failed campaign"), count(searchLook))
 	}
-	page.Pager = pages(r, next, shown)
+	page.Pager = pages(r, end, shown)
 	return nil
 }
 

@@ -168,7 +168,7 @@ func (p parkedPages) rows(ctx context.Context, r *http.Request, page *parkedPage
 		}
 	}
 	page.Rows = rows
-	page.Pager = pages(r, placeOf(end), plural(len(rows), "event")+" on this page")
+	page.Pager = pages(r, end, plural(len(rows), "event")+" on this page")
 	return nil
 }
 
@@ -200,7 +200,7 @@ func (p parkedPages) refusals(ctx context.Context, r *http.Request, page *parked
 		shown = fmt.Sprintf("%s among the %s looked at; the next page looks at more", plural(len(page.Causes), "cause"),
 			plural(len(rows), "event"))
 	}
-	page.Pager = pages(r, placeOf(end), shown)
+	page.Pager = pages(r, end, shown)
 	return nil
 }
 
@@ -218,12 +218,4 @@ func (c refusal) and(row publications.Parked) refusal {
 		c.Since = row.FirstFailedAt
 	}
 	return c
-}
-
-// placeOf is a place as [pages] has it.
-func placeOf(end *publications.ParkedPlace) any {
-	if end == nil {
-		return nil
-	}
-	return *end
 }

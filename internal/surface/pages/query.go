@@ -75,7 +75,7 @@ func after(r *http.Request, place any) (bool, error) {
 
 // pages answers a pager: next is the keyset's place after the last row, nil at the end. What else
 // the address says stays.
-func pages(r *http.Request, next any, shown string) pager {
+func pages[P any](r *http.Request, next *P, shown string) pager {
 	p := pager{Shown: shown}
 	if r.FormValue("after") != "" {
 		p.First = with(r, "after", "")
@@ -87,6 +87,15 @@ func pages(r *http.Request, next any, shown string) pager {
 		}
 	}
 	return p
+}
+
+// afterLast answers the place of the last row of a full page; nil: the list ends here.
+func afterLast[R, P any](rows []R, place func(R) P) *P {
+	if len(rows) < perPage {
+		return nil
+	}
+	p := place(rows[len(rows)-1])
+	return &p
 }
 
 // with answers this page's address with another value of a parameter; "" leaves it out.

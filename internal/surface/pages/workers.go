@@ -93,9 +93,9 @@ func (p workerPages) leases(ctx context.Context, r *http.Request, page *workersP
 	if err != nil {
 		return err
 	}
-	var next any
+	var next *string
 	if len(looked) == look {
-		next = looked[look-1].CampaignID
+		next = &looked[look-1].CampaignID
 	}
 	for i, l := range looked {
 		if !l.Held && !page.All {
@@ -103,7 +103,7 @@ func (p workerPages) leases(ctx context.Context, r *http.Request, page *workersP
 		}
 		page.Leases = append(page.Leases, l)
 		if len(page.Leases) == perPage && i+1 < len(looked) {
-			next = l.CampaignID
+			next = &l.CampaignID
 			break
 		}
 	}
