@@ -180,7 +180,7 @@ func (v *View) more(next string) string {
 
 // Views lists all views.
 func Views() []*View {
-	return slices.Concat(failedViews(), groupViews(), publisherViews(), eventViews())
+	return slices.Concat(failedViews(), campaignViews(), groupViews(), publisherViews(), eventViews())
 }
 
 // ViewNamed finds a view.

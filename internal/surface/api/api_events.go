@@ -8,7 +8,6 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/auth"
 	"github.com/tidemark-go/tidemark/internal/ndjson"
-	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
@@ -16,31 +15,12 @@ const (
 	exportLines = 10_000  // of an export, unless it is told otherwise
 	exportMost  = 100_000 // lines of one answer, and events looked at for it
 	exportNext  = "Tidemark-Next"
-
-	listBytes = 4 << 20 // of payload and metadata in a list of events, about
 )
 
 func (a *API) eventRoutes() []Route {
 	return []Route{
 		{http.MethodGet, "/api/v1/events/export", auth.Viewer, "exportEvents", http.HandlerFunc(a.export)},
 	}
-}
-
-// listed bounds a list of events, and leaves out the payloads that its reader may not see.
-func (a *API) listed(r *http.Request, limit int) feed.List {
-	return feed.List{Events: limit, Bytes: listBytes, Bare: !a.cfg.Payloads.Sees(auth.From(r.Context()))}
-}
-
-// eventPage is a page of events as their reader may see them.
-func (a *API) eventPage(r *http.Request, events []journal.Event, more bool, place func(journal.Event) any) page {
-	for i, e := range events {
-		events[i] = a.event(r, e)
-	}
-	p := all(events)
-	if more && len(events) > 0 {
-		p.Next = cursor(place(events[len(events)-1]))
-	}
-	return p
 }
 
 // export writes events as lines of JSON, as an import reads them. The trailer says where to go on,

@@ -9,7 +9,6 @@ import (
 	"github.com/tidemark-go/tidemark/internal/doctor"
 	"github.com/tidemark-go/tidemark/internal/operator"
 	"github.com/tidemark-go/tidemark/internal/status"
-	"github.com/tidemark-go/tidemark/internal/store/lease"
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
 )
 
@@ -29,7 +28,6 @@ func (a *API) statusRoutes() []Route {
 		a.reads("/status", "getStatus", a.readStatus),
 		a.reads("/queue", "listQueue", a.section(status.SectionQueue, func(s *status.Status) any { return all(s.Queue) })),
 		a.reads("/lag", "listLag", a.section(status.SectionLag, func(s *status.Status) any { return all(s.Lag) })),
-		a.reads("/leases", "listLeases", a.leases),
 		a.reads("/doctor", "getDoctor", a.examine),
 	}
 }
@@ -78,24 +76,4 @@ func (a *API) group(r *http.Request, name string) error {
 		err = fmt.Errorf("group %q: %w", name, outbox.ErrNotRegistered)
 	}
 	return err
-}
-
-func (a *API) leases(r *http.Request) (any, error) {
-	q := parameters(r)
-	group, limit, after := q.text("group"), q.limit(), ""
-	q.after(&after)
-	if group == "" {
-		q.refuse("group", "", "", "the consumer group is missing", "name one of /api/v1/groups")
-	}
-	if err := q.done(); err != nil {
-		return nil, err
-	}
-	if err := a.group(r, group); err != nil {
-		return nil, err
-	}
-	leases, err := lease.List(r.Context(), a.cfg.Pool, group, after, limit)
-	if err != nil {
-		return nil, err
-	}
-	return list(leases, limit, func(l lease.Row) any { return l.CampaignID }), nil
 }

@@ -1,0 +1,148 @@
+package operator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/tidemark-go/tidemark/internal/store/feed"
+	"github.com/tidemark-go/tidemark/internal/store/lease"
+	"github.com/tidemark-go/tidemark/internal/surface/cli"
+	"github.com/tidemark-go/tidemark/pkg/journal"
+)
+
+// similarCampaigns is how many ids are named where there is no such campaign.
+const similarCampaigns = 5
+
+type oneCampaign struct {
+	CampaignID string `arg:"CAMPAIGN" name:"campaign" of:"campaign" help:"the campaign"`
+}
+
+type campaignEvents struct {
+	oneCampaign
+	After int64 `page:"after" help:"only events after this seq"`
+	limited
+}
+
+type campaignEvent struct {
+	oneCampaign
+	Seq int64 `arg:"SEQ" min:"1" help:"the event's place in it"`
+}
+
+type leaseList struct {
+	Group string `of:"group" required:"true" help:"the consumer group"`
+	After string `page:"after" help:"only leases after this campaign"`
+	limited
+}
+
+func campaignViews() []*View {
+	return []*View{
+		one(View{
+			Name: "getCampaign", Command: "campaign show", Path: "/campaigns/{campaign}", Schema: "Campaign",
+			Short: "Show how it stands with one campaign: head, checkpoints, leases, what is behind, pauses, the last " +
+				"failures",
+			Examples: []string{"campaign show oak"},
+		}, func(ctx context.Context, from Reader, in oneCampaign) (*Campaign, error) {
+			head, err := journal.Last(ctx, from.Pool, in.CampaignID)
+			switch {
+			case errors.Is(err, journal.ErrNotFound):
+				return nil, noSuchCampaign(ctx, from, in.CampaignID)
+			case err != nil:
+				return nil, err
+			}
+			return ReadCampaign(ctx, from.Pool, head)
+		}, showCampaign),
+		list(View{
+			Name: "listEvents", Path: "/campaigns/{campaign}/events", Schema: "Event",
+			Short: "The events of a campaign, in their order",
+		}, lists[campaignEvents, journal.Event]{
+			Read: func(ctx context.Context, from Reader, in campaignEvents) ([]journal.Event, any, error) {
+				events, more, err := feed.ListCampaign(ctx, from.Pool, in.CampaignID, in.After+1, from.events(in.Limit))
+				if err == nil && len(events) == 0 { // the campaign ends here, or there is none
+					_, err = journal.Last(ctx, from.Pool, in.CampaignID)
+				}
+				return from.page(events, more, func(e journal.Event) int64 { return e.Seq }, err)
+			},
+		}),
+		one(View{
+			Name: "getEvent", Path: "/campaigns/{campaign}/events/{seq}", Schema: "Event", Short: "One event",
+		}, func(ctx context.Context, from Reader, in campaignEvent) (journal.Event, error) {
+			e, err := journal.Get(ctx, from.Pool, in.CampaignID, in.Seq)
+			return from.event(e), err
+		}, nil),
+		list(View{
+			Name: "listLeases", Path: "/leases", Schema: "Lease",
+			Short: "Leases of a group, held or not, in the order of their campaigns",
+		}, lists[leaseList, lease.Row]{
+			Read: func(ctx context.Context, from Reader, in leaseList) ([]lease.Row, any, error) {
+				leases, err := lease.List(ctx, from.Pool, in.Group, in.After, in.Limit)
+				return leases, nextOf(leases, in.Limit, func(l lease.Row) string { return l.CampaignID }), err
+			},
+		}),
+	}
+}
+
+// noSuchCampaign says that no event has ever been appended to it, and which ids begin most like it.
+func noSuchCampaign(ctx context.Context, from Reader, campaignID string) error {
+	err := fmt.Errorf("no campaign %q: %w; ids are told apart to the letter", campaignID, journal.ErrNotFound)
+	for prefix := []rune(campaignID); ; prefix = prefix[:len(prefix)/2] {
+		near, failure := feed.Campaigns(ctx, from.Pool, string(prefix), similarCampaigns)
+		switch {
+		case failure != nil:
+			return errors.Join(err, failure)
+		case len(near) > 0:
+			return cli.Hint(fmt.Errorf("%w; there are %s", err, strings.Join(near, ", ")), "tidemark campaign show %s",
+				cli.Quote(near[0]))
+		case len(prefix) == 0:
+			return fmt.Errorf("%w; the journal has no event at all", err)
+		}
+	}
+}
+
+func showCampaign(page *cli.Page, d *Campaign) {
+	page.Facts(
+		cli.Fact{Name: "campaign", Value: d.CampaignID},
+		cli.Fact{Name: "head", Value: fmt.Sprintf("event %d, %s, recorded %s, position %d", d.Head.Seq, d.Head.Type,
+			cli.Stamp(&d.Head.RecordedAt), d.Head.Position)},
+	)
+	if len(d.Groups) > 0 {
+		var rows [][]cli.Cell
+		for _, s := range d.Groups {
+			rows = append(rows, []cli.Cell{
+				cli.Text(s.Group), cli.Number(s.Checkpoint, cli.Plain),
+				cli.Number(s.Behind, cli.Warning), leaseCell(s.Place),
+			})
+		}
+		page.Heading("Consumer groups")
+		page.Table([]string{"GROUP", "CHECKPOINT", "BEHIND", "LEASE"}, rows)
+	}
+	Section(page, "Projections that are behind", "listFailed", d.Deferred)
+	Section(page, "Paused", "listPauses", d.Pauses)
+	Section(page, "Left out", "listResolutions", d.Resolutions)
+	Section(page, "Log", "listFailedLog", d.History)
+}
+
+func leaseCell(l lease.Place) cli.Cell {
+	switch {
+	case l.Generation == 0:
+		return cli.Cell{Text: "never claimed", Tone: cli.Faint}
+	case !l.Held && l.ExpiresAt == nil:
+		return cli.Cell{Text: fmt.Sprintf("free, generation %d", l.Generation), Tone: cli.Faint}
+	}
+	owner := l.Owner
+	if l.Host != "" {
+		owner += fmt.Sprintf(" (%s, pid %d)", l.Host, l.PID)
+	}
+	switch {
+	case !l.Held:
+		return cli.Cell{
+			Text: fmt.Sprintf("expired %s, was %s, generation %d", cli.Stamp(l.ExpiresAt), owner, l.Generation),
+			Tone: cli.Warning,
+		}
+	case l.ExpiresAt == nil:
+		return cli.Text(fmt.Sprintf("%s, generation %d", owner, l.Generation))
+	default:
+		return cli.Text(fmt.Sprintf("%s, generation %d, until %s", owner, l.Generation, cli.Stamp(l.ExpiresAt)))
+	}
+}
