@@ -43,8 +43,8 @@ const (
 // contexts among it: they are those of a service that the projection talks to, or of a deadline of
 // its own.
 //
-// A projection that takes longer than its [Policy].Timeout has failed transiently. For whatever the error, it is infrastructure if the connection to Postgres has broken or the
-// worker stops, which is looked at before.
+// A projection that takes longer than its [Policy].Timeout has failed transiently. Whatever the error says, it is
+// infrastructure if the connection to Postgres has broken or the worker stops: Tidemark looks at that first.
 func Classify(err error) Class {
 	return failure.Classify(err)
 }
