@@ -109,7 +109,7 @@ func run(config string) error {
 	}
 	p, err := projector.New(projector.Config{
 		Mode: projector.ModeOutboxApplyOnly, Pool: pool, Projections: projections, LeaseTTL: cfg.LeaseTTL,
-		GroupEvents: cfg.GroupEvents,
+		GroupEvents:    cfg.GroupEvents,
 		ClaimCampaigns: cfg.Claim, Concurrency: cfg.Concurrency,
 		PollInterval: cfg.PollInterval, NoListen: cfg.NoListen, OnStep: h.step,
 		Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)).With("worker", cfg.Name),
