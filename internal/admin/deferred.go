@@ -64,3 +64,34 @@ func (a *Acts) onPair(
 
 // deferred is who and why, for internal/store/deferred.
 func (r Request) deferred() deferred.Act { return deferred.Act{By: r.Who.Name, Reason: r.Reason} }
+
+// eventRequest is the event that pairs stand before.
+type eventRequest struct {
+	Group      string `json:"group,omitempty"` // "": all
+	CampaignID string `json:"campaign_id"`
+	Seq        int64  `json:"seq"`
+}
+
+// Requeued is the detail of [Acts.RequeueEvent]: the pairs that are tried again, in the order of their projections.
+type Requeued struct {
+	CampaignID  string   `json:"campaign_id"`
+	Seq         int64    `json:"seq"`
+	Projections []string `json:"projections"`
+}
+
+// RequeueEvent requeues the pairs that stand before an event, in one group or in all. The outcome's
+// detail is [Requeued]. Errors are those of [deferred.RequeueSeq].
+func (a *Acts) RequeueEvent(ctx context.Context, r Request, group, campaignID string, seq int64) (*Outcome, error) {
+	t := act{
+		Request: r, kind: ActRequeue, request: eventRequest{group, campaignID, seq},
+		about: subject{CampaignID: campaignID, Seq: seq},
+	}
+	return a.do(ctx, t, func(ctx context.Context, tx pgx.Tx) (any, error) {
+		keys, err := deferred.RequeueSeq(ctx, tx, group, campaignID, seq, r.deferred())
+		done := Requeued{CampaignID: campaignID, Seq: seq, Projections: []string{}}
+		for _, k := range keys {
+			done.Projections = append(done.Projections, k.Projection)
+		}
+		return done, err
+	})
+}

@@ -30,7 +30,6 @@ const (
 	ActDrain           Kind = "worker_drained"
 	ActUndrain         Kind = "worker_undrained"
 	ActRepublish       Kind = "replay_started"
-	ActBackfill        Kind = "projection_backfilled"
 	ActRemove          Kind = "projection_removed"
 	ActRemoveGroup     Kind = "group_removed"
 	ActCreateToken     Kind = "token_created"
@@ -45,7 +44,7 @@ func Kinds() []Kind {
 		ActRequeue, ActRetry, ActResolve, ActUnresolve, ActPause, ActResume, ActReplay, ActRepairGaps, ActStartRebuild,
 		ActPauseRebuild, ActResumeRebuild, ActAbortRebuild, ActSwapRebuild,
 		ActRollback, ActPausePublisher, ActResumePublisher, ActResetPublisher, ActTestSend, ActRetryParked, ActResolveParked,
-		ActDrain, ActUndrain, ActRepublish, ActBackfill, ActRemove, ActRemoveGroup,
+		ActDrain, ActUndrain, ActRepublish, ActRemove, ActRemoveGroup,
 		ActCreateToken, ActRevokeToken, ActStartOperation, ActAbortOperation,
 	}
 }

@@ -82,14 +82,13 @@ func (a *Acts) PreviewBackfill(ctx context.Context, projection string) (Filing, 
 
 // Slice is what of a campaign would be sent.
 type Slice struct {
-	From    int64 `json:"from"`
-	Through int64 `json:"through"` // the last seq
-	Events  int64 `json:"events"`  // those of them that are the topic's
+	From    int64  `json:"from"`
+	Through int64  `json:"through"` // the last seq
+	Events  *int64 `json:"events"`  // those of them that are the topic's; null: this process does not have the topic
 }
 
-// PreviewRepublication answers what [Acts.StartRepublication] would send, and reads all of it for
-// that. Errors are its, [ErrNotHere] for a topic or a publisher that this worker does not have, and
-// [journal.ErrNotFound] for a campaign that has no event from there on.
+// PreviewRepublication answers what [Acts.StartRepublication] would send, and reads all of it where this process has
+// the topic and the publisher. Errors are its, and [journal.ErrNotFound] for a campaign without an event from there on.
 func (a *Acts) PreviewRepublication(ctx context.Context, r Request, p Republication) (Slice, error) {
 	if err := p.check(); err != nil {
 		return Slice{}, err
@@ -97,17 +96,51 @@ func (a *Acts) PreviewRepublication(ctx context.Context, r Request, p Republicat
 	if err := published(ctx, a.cfg.Pool, publications.Key{Topic: p.Topic, Publisher: p.Publisher}); err != nil {
 		return Slice{}, err
 	}
+	last, err := journal.Last(ctx, a.cfg.Pool, p.CampaignID)
+	if err == nil && last.Seq < p.From {
+		err = fmt.Errorf("campaign %q from seq %d on: %w", p.CampaignID, p.From, journal.ErrNotFound)
+	}
+	found := Slice{From: p.From, Through: last.Seq}
+	if p.Until != 0 {
+		found.Through = min(p.Until, last.Seq)
+	}
 	topic := slices.IndexFunc(a.cfg.Topics, func(t publisher.Topic) bool { return t.Name == p.Topic })
 	to := slices.IndexFunc(a.cfg.Publishers, func(q publisher.Publisher) bool { return q.Name == p.Publisher })
-	if topic < 0 || to < 0 {
-		return Slice{}, fmt.Errorf("topic %q and publisher %q: %w", p.Topic, p.Publisher, ErrNotHere)
+	if err != nil || topic < 0 || to < 0 {
+		return found, err
 	}
-	found, err := publisher.Replay(ctx, a.cfg.Pool, publisher.ReplayRequest{
+	counted, err := publisher.Replay(ctx, a.cfg.Pool, publisher.ReplayRequest{
 		Topic: a.cfg.Topics[topic], To: a.cfg.Publishers[to], CampaignID: p.CampaignID, From: p.From, Until: p.Until,
 		Catalogue: a.cfg.Catalogue, DryRun: true,
 	}, r.publisher())
-	if err == nil && found.Through < p.From {
-		err = fmt.Errorf("campaign %q from seq %d on: %w", p.CampaignID, p.From, journal.ErrNotFound)
+	found.Events, found.Through = &counted.Sent, counted.Through
+	return found, err
+}
+
+// Gaps is how many gaps a group has, and the first ones: the event behind the checkpoint of each.
+type Gaps struct {
+	Count  int64  `json:"count"`
+	Sample []Item `json:"sample"`
+}
+
+// PreviewRepair answers what [Acts.StartRepair] would repair, and looks at all of the journal for that. Errors:
+// [outbox.ErrNotRegistered].
+func (a *Acts) PreviewRepair(ctx context.Context, group string) (Gaps, error) {
+	found := Gaps{Sample: []Item{}}
+	if err := knownGroup(ctx, a.cfg.Pool, group); err != nil {
+		return found, err
 	}
-	return Slice{p.From, found.Through, found.Sent}, err
+	for after := ""; ; {
+		some, next, err := outbox.Gaps(ctx, a.cfg.Pool, group, after, 0)
+		if err != nil {
+			return found, err
+		}
+		found.Count += int64(len(some))
+		for _, g := range some[:min(len(some), sampleSize-len(found.Sample))] {
+			found.Sample = append(found.Sample, Item{CampaignID: g.CampaignID, Subject: g.Group, Seq: g.Checkpoint + 1})
+		}
+		if after = next; next == "" {
+			return found, nil
+		}
+	}
 }

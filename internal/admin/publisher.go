@@ -171,28 +171,42 @@ func publicationsOf(
 	return some, nil
 }
 
-// TestSend sends an event that is made up to a publisher's sink, in one attempt. Errors:
-// [ErrNotHere] for a publisher that this worker does not have, [ErrUnderWay] while the same request
-// is being sent, [ErrSink] for a publisher whose sink takes nothing; then the idempotency key may
-// be used again.
-func (a *Acts) TestSend(ctx context.Context, r Request, key publications.Key) (*Outcome, error) {
-	return a.testSend(ctx, r, key, sendRequest{}, func() (publisher.Event, error) {
-		return publisher.TestEvent(key.Topic, time.Now())
-	})
+// Sent is an event that was sent to a sink to try it, or would be.
+type Sent struct {
+	Topic      string `json:"topic"`
+	Publisher  string `json:"publisher"`
+	MadeUp     bool   `json:"made_up"`
+	CampaignID string `json:"campaign_id"`
+	Seq        int64  `json:"seq"`
+	EventID    string `json:"event_id"`
+	Type       string `json:"type"`
 }
 
-// SendEvent sends an event of the journal to a publisher's sink, with the id it has, in one
-// attempt. Errors are those of [Acts.TestSend], and [journal.ErrNotFound].
-func (a *Acts) SendEvent(
-	ctx context.Context, r Request, key publications.Key, campaignID string, seq int64,
-) (*Outcome, error) {
-	return a.testSend(ctx, r, key, sendRequest{CampaignID: campaignID, Seq: seq}, func() (publisher.Event, error) {
-		event, err := journal.Get(ctx, a.cfg.Pool, campaignID, seq)
+// sending finds the sink and the event: one of a campaign, or without one an event that is made up.
+func (a *Acts) sending(
+	ctx context.Context, key publications.Key, campaignID string, seq int64,
+) (to publisher.Publisher, event publisher.Event, _ Sent, err error) {
+	if to, err = a.sink(&key); err != nil {
+		return to, event, Sent{}, err
+	}
+	if campaignID == "" {
+		event, err = publisher.TestEvent(key.Topic, time.Now().UTC())
+	} else {
+		event.Topic = key.Topic
+		event.Event, err = journal.Get(ctx, a.cfg.Pool, campaignID, seq)
 		if err == nil && a.cfg.Catalogue != nil {
-			event, err = a.cfg.Catalogue.Current(event)
+			event.Event, err = a.cfg.Catalogue.Current(event.Event)
 		}
-		return publisher.Event{Event: event, Topic: key.Topic}, err
-	})
+	}
+	return to, event, Sent{
+		key.Topic, key.Publisher, campaignID == "", event.CampaignID, event.Seq, event.ID.String(), event.Type,
+	}, err
+}
+
+// PreviewSend answers what [Acts.TestSend] would send.
+func (a *Acts) PreviewSend(ctx context.Context, key publications.Key, campaignID string, seq int64) (Sent, error) {
+	_, _, sent, err := a.sending(ctx, key, campaignID, seq)
+	return sent, err
 }
 
 // sendRequest is what is sent where.
@@ -205,21 +219,20 @@ type sendRequest struct {
 // holdSlack is what an idempotency key is held beyond the time that the sink has.
 const holdSlack = time.Minute
 
-func (a *Acts) testSend(
-	ctx context.Context, r Request, key publications.Key, asked sendRequest, find func() (publisher.Event, error),
+// TestSend sends an event of the journal, with the id it has, or without a campaign one that is made up, to a
+// publisher's sink, in one attempt. Errors: [ErrNotHere] for a publisher that this process does not have, [ErrUnderWay]
+// while the same request is being sent, [journal.ErrNotFound], [ErrSink] for a publisher whose sink takes nothing; then
+// the idempotency key may be used again.
+func (a *Acts) TestSend(
+	ctx context.Context, r Request, key publications.Key, campaignID string, seq int64,
 ) (*Outcome, error) {
-	asked.publicationRequest = publicationRequest{Topic: key.Topic, Publisher: key.Publisher}
+	asked := sendRequest{publicationRequest{Topic: key.Topic, Publisher: key.Publisher}, campaignID, seq}
 	return a.doWith(ctx, act{Request: r, kind: ActTestSend, request: asked, logs: true},
 		func(ctx context.Context, db *recorder) (detail any, err error) {
-			to, err := a.sink(key)
+			to, event, sent, err := a.sending(ctx, key, campaignID, seq)
 			if err != nil {
 				return nil, err
 			}
-			event, err := find()
-			if err != nil {
-				return nil, err
-			}
-			sent := map[string]string{"event_id": event.ID.String()}
 			if err := db.note(sent); err != nil { // before it is written down, for a key that comes again
 				return nil, err
 			}
@@ -255,31 +268,14 @@ func (t *taking) Publish(ctx context.Context, batch []publisher.Event) error {
 	return err
 }
 
-// SendTo sends an event to a sink that the caller has. Errors are those of [publisher.TestSend].
-func (a *Acts) SendTo(ctx context.Context, r Request, to publisher.Publisher, event publisher.Event) error {
-	_, err := a.doWith(ctx, act{Request: r, kind: ActTestSend, logs: true},
-		func(ctx context.Context, db *recorder) (any, error) {
-			return nil, publisher.TestSend(ctx, db, to, event, r.publisher())
-		})
-	return err
-}
-
-// Republish sends a slice of a campaign again to a sink that the caller has. Errors are those of [publisher.Replay].
-func (a *Acts) Republish(
-	ctx context.Context, r Request, slice publisher.ReplayRequest,
-) (done publisher.Replayed, err error) {
-	_, err = a.doWith(ctx, act{Request: r, kind: ActRepublish, logs: true},
-		func(ctx context.Context, db *recorder) (any, error) {
-			done, err = publisher.Replay(ctx, db, slice, r.publisher())
-			return nil, err
-		})
-	return done, err
-}
-
-func (a *Acts) sink(key publications.Key) (publisher.Publisher, error) {
+// sink answers a publisher, and names its first topic where none is named.
+func (a *Acts) sink(key *publications.Key) (publisher.Publisher, error) {
 	for _, p := range a.cfg.Publishers {
 		if p.Name != key.Publisher {
 			continue
+		}
+		if key.Topic == "" {
+			key.Topic = p.Topics[0]
 		}
 		if !slices.Contains(p.Topics, key.Topic) {
 			return p, fmt.Errorf("topic %q: %w: publisher %q has %s", key.Topic, ErrNotFound, p.Name,
@@ -292,7 +288,7 @@ func (a *Acts) sink(key publications.Key) (publisher.Publisher, error) {
 
 // parkedRequest is which parked event an act is about.
 type parkedRequest struct {
-	Topic      string `json:"topic"`
+	Topic      string `json:"topic,omitempty"`
 	Publisher  string `json:"publisher"`
 	CampaignID string `json:"campaign_id"`
 	Seq        int64  `json:"seq"`
@@ -314,34 +310,11 @@ func (a *Acts) ResolveParked(
 		publications.Resolve)
 }
 
-// RetryAllParked has the parked events that a filter chooses tried again, in one transaction, and
-// answers how many they are. Errors are those of [publications.Retry].
-func (a *Acts) RetryAllParked(ctx context.Context, r Request, f publications.ParkedFilter) (int64, error) {
-	return a.onAllParked(ctx, act{Request: r, kind: ActRetryParked, logs: true}, f, publications.Retry)
-}
-
-// ResolveAllParked leaves the parked events out that a filter chooses, for good, in one
-// transaction, and answers how many they are; it needs a reason. Errors are those of
-// [publications.Resolve].
-func (a *Acts) ResolveAllParked(ctx context.Context, r Request, f publications.ParkedFilter) (int64, error) {
-	return a.onAllParked(ctx, act{Request: r, kind: ActResolveParked, reason: true, logs: true}, f, publications.Resolve)
-}
-
-func (a *Acts) onAllParked(ctx context.Context, t act, f publications.ParkedFilter,
-	do func(context.Context, publications.DB, publications.ParkedFilter, publications.Act) (int64, error),
-) (n int64, err error) {
-	_, err = a.do(ctx, t, func(ctx context.Context, tx pgx.Tx) (any, error) {
-		n, err = do(ctx, tx, f, t.publisher())
-		return nil, err
-	})
-	return n, err
-}
-
 func (a *Acts) onParked(ctx context.Context, r Request, kind Kind, asked parkedRequest,
 	do func(context.Context, publications.DB, publications.ParkedFilter, publications.Act) (int64, error),
 ) (*Outcome, error) {
-	if asked.Topic == "" || asked.Publisher == "" || asked.CampaignID == "" || asked.Seq < 1 {
-		return nil, fmt.Errorf("%w: name the topic, the publisher, the campaign and the seq of the event", ErrInvalid)
+	if asked.Publisher == "" || asked.CampaignID == "" || asked.Seq < 1 {
+		return nil, fmt.Errorf("%w: name the publisher, the campaign and the seq of the event", ErrInvalid)
 	}
 	f := publications.ParkedFilter{
 		Topic: asked.Topic, Publisher: asked.Publisher, CampaignID: asked.CampaignID,

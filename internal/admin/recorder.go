@@ -38,8 +38,10 @@ type recorder struct {
 // keyed says whether the act's key is taken.
 func (r *recorder) keyed() bool { return r.act.Key != "" && (r.void == nil || !r.void()) }
 
-// errRepeated ends an act that has been done before.
-var errRepeated = errors.New("done before")
+var (
+	errRepeated = errors.New("done before")         // the key's act
+	errNothing  = errors.New("nothing was changed") // so that nothing of it is kept
+)
 
 // note keeps what came of it.
 func (r *recorder) note(detail any) error {

@@ -22,15 +22,16 @@ type Act struct {
 	Path    string     // below /api/v1, with the arguments in braces
 
 	Short    string
-	Long     string   // of the help; "": Short says it all
-	Examples []string // command lines, without the program's name
-	ByHand   bool     // the command is written by hand: it does more, such as wait for the end
-	NoForm   bool     // pages do not offer it
-	Button   string   // of the form
-	Hint     string   // above the form's fields; default: Short as a sentence
-	Reason   bool     // it needs one
-	Danger   bool     // it loses something, or changes what is read
-	Params   []Param  // arguments first
+	Long     string     // of the help; "": Short says it all
+	Examples []string   // command lines, without the program's name
+	ByHand   bool       // the command is written by hand
+	NoForm   bool       // pages do not offer it
+	Button   string     // of the form
+	Hint     string     // above the form's fields; default: Short as a sentence
+	Reason   bool       // it needs one
+	Danger   bool       // it loses something, or changes what is read
+	NeedsToo admin.Kind // it needs the role of this kind besides its own; "": its own alone
+	Params   []Param    // arguments first
 
 	form
 }
@@ -46,6 +47,8 @@ type form struct {
 	input   reflect.Type
 	check   func(in any) error
 	confirm func(in any) string
+	agree   func(found any) string
+	counted func(found any) (int64, []admin.Item)
 	preview func(ctx context.Context, acts *admin.Acts, by admin.Request, in any) (any, error)
 	would   func(in, found any) string
 	fix     func(in, found any) any
@@ -59,6 +62,10 @@ type does[In any] struct {
 	Check func(in In) error
 	// Confirm answers what has to be typed; "": nothing. Nil: never anything.
 	Confirm func(in In) string
+	// Agree answers what has to be typed for what Preview found; Do checks it. Nil: never anything.
+	Agree func(found any) string
+	// Counted answers how many things Preview found, and the first ones. Nil: it does not count.
+	Counted func(found any) (int64, []admin.Item)
 	// Preview answers what the act would do. Nil: it cannot be asked.
 	Preview func(ctx context.Context, acts *admin.Acts, by admin.Request, in In) (any, error)
 	// Would says in words what the act would do, by what Preview found. Nil: Short says it.
@@ -83,6 +90,7 @@ func act[In any](a Act, d does[In]) *Act {
 	if d.Confirm != nil {
 		a.confirm = func(in any) string { return d.Confirm(in.(In)) }
 	}
+	a.agree, a.counted = d.Agree, d.Counted
 	if d.Preview != nil {
 		a.preview = func(ctx context.Context, acts *admin.Acts, by admin.Request, in any) (any, error) {
 			return d.Preview(ctx, acts, by, in.(In))
@@ -109,8 +117,8 @@ func act[In any](a Act, d does[In]) *Act {
 // Acts lists all acts, in the order of their commands.
 var Acts = sync.OnceValue(func() []*Act { //nolint:gochecknoglobals // built once, never written again
 	all := slices.Concat(failedActs(), pauseActs(), campaignActs(), projectionActs(), rebuildActs(), publisherActs(),
-		parkedActs(), workerActs(), groupActs(), tokenActs(), operationActs())
-	slices.SortFunc(all, func(a, b *Act) int { return strings.Compare(a.Command, b.Command) })
+		parkedActs(), manyActs(), workerActs(), groupActs(), tokenActs(), operationActs())
+	slices.SortStableFunc(all, func(a, b *Act) int { return strings.Compare(a.Command, b.Command) })
 	return all
 })
 
@@ -124,13 +132,19 @@ func ActNamed(name string) (*Act, bool) {
 }
 
 // Role is the lowest that may do it.
-func (a *Act) Role() auth.Role { return a.Kind.Role() }
+func (a *Act) Role() auth.Role { return max(a.Kind.Role(), a.NeedsToo.Role()) }
 
 // Confirms says whether something may have to be typed.
-func (a *Act) Confirms() bool { return a.confirm != nil }
+func (a *Act) Confirms() bool { return a.confirm != nil || a.agree != nil }
 
 // Previews says whether the act can tell what it would do.
 func (a *Act) Previews() bool { return a.preview != nil }
+
+// Counts says whether a [Plan] has the number of things that the act would change.
+func (a *Act) Counts() bool { return a.counted != nil }
+
+// Starts says whether workers do the act, as an operation.
+func (a *Act) Starts() bool { return a.Kind == admin.ActStartOperation || a.Kind == admin.ActRollback }
 
 // Input makes the act's input of texts, as [Read] does.
 func (a *Act) Input(texts Texts) (any, error) {
@@ -162,24 +176,38 @@ func (a *Act) TypedFor(texts Texts) string {
 	return a.Typed(in)
 }
 
-// Preview answers what the act would do with in, as [Did] has it and in words, which follow on "this would", with the
-// input that does just that. An act for which Previews is false answers the words alone.
-func (a *Act) Preview(
-	ctx context.Context, acts *admin.Acts, by admin.Request, in any,
-) (found *admin.Outcome, words string, fixed any, err error) {
+// Plan is what an act would do.
+type Plan struct {
+	Found *admin.Outcome // as [Did] has it; nil: the act cannot tell
+	Words string         // the same in words, which follow on "this would"
+	In    any            // the input that does just that
+	Typed string         // what has to be typed before; "": nothing
+	Count int64          // of things, where the act counts them
+	First []admin.Item   // of them
+}
+
+// Preview answers what the act would do with in. An act for which Previews is false answers the words alone.
+func (a *Act) Preview(ctx context.Context, acts *admin.Acts, by admin.Request, in any) (*Plan, error) {
 	if by.Who.Role < a.Role() {
-		return nil, "", in, fmt.Errorf("%s is for role %s, and %q is %s: %w", a.Kind, a.Role(), by.Who.Name, by.Who.Role,
+		return nil, fmt.Errorf("%s is for role %s, and %q is %s: %w", a.Kind, a.Role(), by.Who.Name, by.Who.Role,
 			admin.ErrForbidden)
 	}
 	if a.preview == nil {
-		return nil, a.would(in, nil), in, nil
+		return &Plan{Words: a.would(in, nil), In: in, Typed: a.Typed(in)}, nil
 	}
 	detail, err := a.preview(ctx, acts, by, in)
 	if err != nil {
-		return nil, "", in, err
+		return nil, err
 	}
-	found, err = Did("dry_run", detail)
-	return found, a.would(in, detail), a.fix(in, detail), err
+	plan := &Plan{Words: a.would(in, detail), In: a.fix(in, detail), Typed: a.Typed(in)}
+	if a.agree != nil {
+		plan.Typed = a.agree(detail)
+	}
+	if a.counted != nil {
+		plan.Count, plan.First = a.counted(detail)
+	}
+	plan.Found, err = Did("dry_run", detail)
+	return plan, err
 }
 
 // Do does the act with in. Errors: [admin.ErrDeclined] unless by says what [Act.Typed] answers; [admin.ErrForbidden];

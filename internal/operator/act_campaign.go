@@ -9,14 +9,15 @@ import (
 )
 
 type campaignReplay struct {
-	campaignInGroup
-	Projection string `of:"projection" help:"only this projection (default all of the group)"`
-	From       int64  `min:"1" help:"the first event to apply again, on the rows as they are (default from scratch)"`
+	Campaigns  []string `arg:"CAMPAIGN..." name:"campaign" of:"campaign" help:"the campaigns"`
+	Group      string   `of:"group" required:"true" usual:"default" help:"the consumer group that it concerns"`
+	Projection string   `of:"projection" help:"only this projection (default all of the group)"`
+	From       int64    `min:"1" help:"the first event to apply again, on the rows as they are (default from scratch)"`
 }
 
 func (in campaignReplay) request() deferred.ReplayRequest {
 	return deferred.ReplayRequest{
-		Group: in.Group, Projection: in.Projection, From: in.From, Campaigns: []string{in.CampaignID},
+		Group: in.Group, Projection: in.Projection, From: in.From, Campaigns: in.Campaigns,
 	}
 }
 
@@ -29,9 +30,17 @@ type oneEvent struct {
 func campaignActs() []*Act {
 	return []*Act{
 		act(Act{
-			Kind: admin.ActReplay, Name: "replayCampaign", Command: "campaign replay", ByHand: true,
-			Path:   "/campaigns/{campaign}/replay",
-			Short:  "Apply the events of a campaign again",
+			Kind: admin.ActReplay, Name: "replayCampaign", Command: "campaign replay",
+			Path:  "/campaigns/{campaign}/replay",
+			Short: "Apply the events of a campaign again",
+			Long: "Apply the events of campaigns again, from the first one on after deleting the campaign's rows or, with " +
+				"from, from an event on with the rows as they are. Workers do it while live work goes on; readers never see a " +
+				"campaign half done. Beyond 100 pairs of a projection and a campaign it asks. For all campaigns there is group " +
+				"replay.",
+			Examples: []string{
+				"campaign replay oak --projection scores --wait",
+				"campaign replay oak elm --from 7 --reason 'rows were edited by hand'",
+			},
 			Button: "Replay the campaign",
 			Hint: "From scratch its rows are deleted first; from an event on they stay. Readers never see a campaign half " +
 				"done.",
@@ -39,23 +48,26 @@ func campaignActs() []*Act {
 			Preview: func(ctx context.Context, acts *admin.Acts, _ admin.Request, in campaignReplay) (any, error) {
 				return acts.PreviewReplay(ctx, in.request())
 			},
+			Counted: pairsFiled,
+			Would:   func(_ campaignReplay, found any) string { return "replay " + pairsOf(found) },
 			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in campaignReplay) (*admin.Outcome, error) {
 				return acts.ReplayCampaigns(ctx, by, in.request())
 			},
 			Told: func(in campaignReplay, _ *admin.Outcome) Told {
 				return Told{
 					"Replay begun: its projections catch up now, and are listed as rebuilding until they have.",
-					[]string{"campaign", "show", in.CampaignID},
+					[]string{"campaign", "show", in.Campaigns[0]},
 				}
 			},
 		}),
 		act(Act{
-			Kind: admin.ActRequeue, Name: "requeueEvent", Command: "outbox requeue", ByHand: true,
+			Kind: admin.ActRequeue, Name: "requeueEvent", Command: "outbox requeue",
 			Path:  "/campaigns/{campaign}/events/{seq}/requeue",
 			Short: "Try one event of a campaign again, in all projections that failed at it",
 			Long: "Try one event of a campaign again, at once and as if it had not failed before, in all projections that " +
 				"failed at it. For one projection, or for many campaigns, there is failed requeue.",
-			Button: "Requeue",
+			Examples: []string{"outbox requeue oak 7"},
+			Button:   "Requeue",
 		}, does[oneEvent]{
 			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in oneEvent) (*admin.Outcome, error) {
 				return acts.RequeueEvent(ctx, by, in.Group, in.CampaignID, in.Seq)
@@ -69,12 +81,13 @@ func campaignActs() []*Act {
 			},
 		}),
 		act(Act{
-			Kind: admin.ActRepairGaps, Name: "repairGap", Command: "gaps repair", ByHand: true,
+			Kind: admin.ActRepairGaps, Name: "repairGap", Command: "campaign repair-gap",
 			Path:  "/campaigns/{campaign}/repair-gap",
 			Short: "Give a campaign with a gap a work item, so that a worker comes to it",
 			Long: "Give a campaign a work item if it has none, though events stand past its checkpoint. Workers look for " +
 				"such gaps every hour; this looks now.",
-			Button: "Repair",
+			Examples: []string{"campaign repair-gap oak --reason 'its work item was deleted by hand'"},
+			Button:   "Repair",
 		}, does[campaignInGroup]{
 			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in campaignInGroup) (*admin.Outcome, error) {
 				return acts.RepairGap(ctx, by, in.Group, in.CampaignID)
@@ -88,6 +101,12 @@ func campaignActs() []*Act {
 		}),
 	}
 }
+
+// pairsFiled answers how many pairs a replay would file.
+func pairsFiled(found any) (int64, []admin.Item) { return found.(admin.Filing).Pairs, nil }
+
+// pairsOf writes how many they are.
+func pairsOf(found any) string { return counted(found.(admin.Filing).Pairs, "pair") }
 
 // counted writes a number of things whose plural ends in s.
 func counted(n int64, thing string) string {

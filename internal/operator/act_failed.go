@@ -30,12 +30,13 @@ type failedEvent struct {
 func failedActs() []*Act {
 	return []*Act{
 		act(Act{
-			Kind: admin.ActRequeue, Name: "requeueFailed", Command: "failed requeue", ByHand: true,
+			Kind: admin.ActRequeue, Name: "requeueFailed", Command: "failed requeue",
 			Path:  "/failed/{projection}/{campaign}/requeue",
 			Short: "Try a failed campaign of a projection again, as if it had not failed before",
 			Long: "Try a failed campaign of a projection again at once, as if it had not failed before: what to do once the " +
 				"projection is mended.",
-			Button: "Requeue",
+			Examples: []string{"failed requeue scores oak"},
+			Button:   "Requeue",
 		}, does[failedCampaign]{
 			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in failedCampaign) (*admin.Outcome, error) {
 				return acts.Requeue(ctx, by, in.key())
@@ -62,13 +63,14 @@ func failedActs() []*Act {
 			},
 		}),
 		act(Act{
-			Kind: admin.ActResolve, Name: "resolveFailed", Command: "failed resolve", ByHand: true,
+			Kind: admin.ActResolve, Name: "resolveFailed", Command: "failed resolve",
 			Path:  "/failed/{projection}/{campaign}/resolve",
 			Short: "Leave the event that a projection failed at out for good",
 			Long: "Leave the event that a projection failed at out for good. The projection goes on with the event after " +
 				"it, and its rows stay as if the event had never been, also after a replay, a rebuild or a repair. Every set " +
-				"of tables of the projection leaves it out; unresolve takes that back.",
-			Button: "Resolve", Reason: true, Danger: true,
+				"of tables of the projection leaves it out; unresolve takes that back. failed show names the event.",
+			Examples: []string{"failed resolve scores oak --seq 7 --reason 'test data, see #812'"},
+			Button:   "Resolve", Reason: true, Danger: true,
 		}, does[failedEvent]{
 			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in failedEvent) (*admin.Outcome, error) {
 				return acts.Resolve(ctx, by, in.key(), in.Seq)

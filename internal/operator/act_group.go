@@ -18,12 +18,16 @@ type groupReplay struct {
 func groupActs() []*Act {
 	return []*Act{
 		act(Act{
-			Kind: admin.ActStartOperation, Name: "replayGroup", Command: "campaign replay", ByHand: true,
-			Path:  "/groups/{group}/replay",
+			Kind: admin.ActStartOperation, Name: "replayGroup", Command: "group replay", Path: "/groups/{group}/replay",
 			Short: "Apply the events of all campaigns of a group again",
 			Long: "Have workers apply the events of all campaigns of a group again, bit by bit: from scratch, after deleting " +
 				"the campaign's rows, or from an event on with the rows as they are. Live work goes on; readers never see a " +
-				"campaign half done.",
+				"campaign half done. With --wait it shows progress until nothing is on its way any more. Beyond 100 pairs of a " +
+				"projection and a campaign it asks.",
+			Examples: []string{
+				"group replay default --projection scores --dry-run",
+				"group replay default --projection scores --from 1000 --wait",
+			},
 			Button: "Replay",
 		}, does[groupReplay]{
 			Preview: func(ctx context.Context, acts *admin.Acts, _ admin.Request, in groupReplay) (any, error) {
@@ -31,25 +35,32 @@ func groupActs() []*Act {
 					Group: in.Group, Projection: in.Projection, From: in.From,
 				})
 			},
-			Would: func(_ groupReplay, found any) string {
-				return "have projections apply " + counted(found.(admin.Filing).Pairs, "campaign") + " again"
-			},
+			Counted: pairsFiled,
+			Would:   func(_ groupReplay, found any) string { return "replay " + pairsOf(found) },
 			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in groupReplay) (*admin.Outcome, error) {
 				return acts.StartReplay(ctx, by, admin.GroupReplay{Group: in.Group, Projection: in.Projection, From: in.From})
 			},
 			Told: func(in groupReplay, done *admin.Outcome) Told { return begun(done, "replays group "+in.Group) },
 		}),
 		act(Act{
-			Kind: admin.ActStartOperation, Name: "repairGaps", Command: "gaps repair", ByHand: true,
-			Path:  "/groups/{group}/repair-gaps",
+			Kind: admin.ActStartOperation, Name: "repairGaps", Command: "gaps repair", Path: "/groups/{group}/repair-gaps",
 			Short: "Look for the gaps of a group in all of the journal, and repair them",
 			Long: "Have workers look for the gaps of a group in all of the journal, and repair them. A campaign without a " +
 				"work item, though events stand past its checkpoint, is a gap: no worker would come to it. Workers look for gaps " +
 				"every hour; this looks now. It asks for the group's name.",
-			Button: "Look and repair",
+			Examples: []string{"gaps repair default --dry-run", "gaps repair default --reason 'restored from a backup' --yes"},
+			Button:   "Look and repair",
 		}, does[oneGroup]{
 			Confirm: func(in oneGroup) string { return in.Group },
-			Would:   func(in oneGroup, _ any) string { return "repair the gaps of group " + in.Group },
+			Preview: func(ctx context.Context, acts *admin.Acts, _ admin.Request, in oneGroup) (any, error) {
+				return acts.PreviewRepair(ctx, in.Group)
+			},
+			Counted: func(found any) (int64, []admin.Item) {
+				return found.(admin.Gaps).Count, found.(admin.Gaps).Sample
+			},
+			Would: func(in oneGroup, found any) string {
+				return fmt.Sprintf("repair %s of group %s", counted(found.(admin.Gaps).Count, "gap"), in.Group)
+			},
 			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in oneGroup) (*admin.Outcome, error) {
 				return acts.StartRepair(ctx, by, admin.GapRepair{Group: in.Group})
 			},

@@ -56,8 +56,9 @@ type testSend struct {
 }
 
 type republication struct {
-	publication
-	CampaignID string `name:"campaign" of:"campaign" required:"true" help:"the campaign"`
+	Publisher  string `arg:"PUBLISHER" of:"publisher" help:"the publisher"`
+	Topic      string `of:"topic" required:"true" help:"the topic whose events are sent, and under which"`
+	CampaignID string `arg:"CAMPAIGN" name:"campaign" of:"campaign" help:"the campaign"`
 	From       int64  `min:"1" required:"true" help:"the first event"`
 	Until      int64  `min:"1" help:"the last event (default the last that there is)"`
 }
@@ -163,9 +164,17 @@ func publisherActs() []*Act {
 			},
 		}),
 		act(Act{
-			Kind: admin.ActTestSend, Name: "testSend", Command: "publisher test-send", ByHand: true,
-			Path:   path + "/test-send",
-			Short:  "Send one event to a publisher's sink: one that is made up and says so, or one of the journal",
+			Kind: admin.ActTestSend, Name: "testSend", Command: "publisher test-send",
+			Path:  path + "/test-send",
+			Short: "Send one event to a publisher's sink: one that is made up and says so, or one of the journal",
+			Long: "Send one event to a publisher's sink, with the settings and in the format of the workers: it shows whether " +
+				"the sink can be reached and takes what it gets. The event is made up: its type is tidemark.test, its campaign " +
+				"tidemark-test, its position 0. With campaign and seq it is one of the journal, with the id it has. It is sent " +
+				"once, and positions stay as they are.",
+			Examples: []string{
+				"publisher test-send archive --publishers publishers.yaml",
+				"publisher test-send archive --campaign oak --seq 2 --reason 'does it take large ones now?'",
+			},
 			Button: "Test send",
 			Hint:   "Sends one event that is made up, of type tidemark.test, and waits until the sink has taken it.",
 		}, does[testSend]{
@@ -178,30 +187,63 @@ func publisherActs() []*Act {
 				}
 				return nil
 			},
-			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in testSend) (*admin.Outcome, error) {
-				if in.CampaignID == "" {
-					return acts.TestSend(ctx, by, in.key())
-				}
-				return acts.SendEvent(ctx, by, in.key(), in.CampaignID, in.Seq)
+			Preview: func(ctx context.Context, acts *admin.Acts, _ admin.Request, in testSend) (any, error) {
+				return acts.PreviewSend(ctx, in.key(), in.CampaignID, in.Seq)
 			},
-			Told: func(in testSend, _ *admin.Outcome) Told {
-				return Told{"The sink of " + in.said() + " has taken the event.", in.next()}
+			Would: func(in testSend, found any) string {
+				event := found.(admin.Sent)
+				return fmt.Sprintf("send event %s, %s, to %s", event.EventID, event.Type, in.Publisher)
+			},
+			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in testSend) (*admin.Outcome, error) {
+				return acts.TestSend(ctx, by, in.key(), in.CampaignID, in.Seq)
+			},
+			Told: func(in testSend, done *admin.Outcome) Told {
+				event := detail[admin.Sent](done)
+				return Told{
+					fmt.Sprintf("The sink of %s has taken event %s, %s.", in.said(), event.EventID, event.Type), in.next(),
+				}
 			},
 		}),
 		act(Act{
-			Kind: admin.ActStartOperation, Name: "republish", Command: "publisher replay", ByHand: true, Path: path + "/replay",
-			Short:  "Send a slice of a campaign to a publisher again",
+			Kind: admin.ActStartOperation, Name: "republish", Command: "publisher replay", Path: path + "/replay",
+			Short: "Send a slice of a campaign to a publisher again",
+			Long: "Let a worker that has the publisher send a slice of a campaign again: to give a consumer back what it has " +
+				"lost. Events come in order, with the ids they had, at least once; those that the topic does not have are left " +
+				"out. The publisher's own position stays where it is, and goes on beside it. It ends at what is committed when " +
+				"it starts, or at until. While the sink fails it is tried again, ten times in a row; an event that the sink " +
+				"refuses ends it, and the operation's progress says how far it came. It asks for the publisher's name.",
+			Examples: []string{
+				"publisher replay archive oak --topic orders --from 1 --dry-run",
+				"publisher replay archive oak --topic orders --from 40 --until 60 --reason lost --wait",
+			},
 			Button: "Send again", Danger: true,
 		}, does[republication]{
 			Confirm: func(in republication) string { return in.Publisher },
 			Preview: func(ctx context.Context, acts *admin.Acts, by admin.Request, in republication) (any, error) {
 				return acts.PreviewRepublication(ctx, by, in.slice())
 			},
+			Counted: func(found any) (int64, []admin.Item) {
+				slice := found.(admin.Slice)
+				return slice.Through - slice.From + 1, nil
+			},
+			Would: func(in republication, found any) string {
+				slice := found.(admin.Slice)
+				if slice.Events == nil {
+					return fmt.Sprintf("send those of events %d to %d of %s to %s again that are of the topic", slice.From,
+						slice.Through, in.CampaignID, in.Publisher)
+				}
+				return fmt.Sprintf("send %s of %s to %s again, up to %d", counted(*slice.Events, "event"), in.CampaignID,
+					in.Publisher, slice.Through)
+			},
+			Fix: func(in republication, found any) republication {
+				in.Until = found.(admin.Slice).Through // no more than was counted
+				return in
+			},
 			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in republication) (*admin.Outcome, error) {
 				return acts.StartRepublication(ctx, by, in.slice())
 			},
 			Told: func(in republication, done *admin.Outcome) Told {
-				return begun(done, "that has "+in.said()+" sends the events of "+in.CampaignID+" again")
+				return begun(done, "that has "+in.Publisher+" sends the events of "+in.CampaignID+" again")
 			},
 		}),
 	}
@@ -218,9 +260,10 @@ func parkedActs() []*Act {
 	next := []string{"publisher", "parked", "list"}
 	return []*Act{
 		act(Act{
-			Kind: admin.ActRetryParked, Name: "retryParked", Command: "publisher parked retry", ByHand: true,
-			Path: path + "/retry", Short: "Send a refused event again at once, with all its attempts before it",
-			Button: "Send again",
+			Kind: admin.ActRetryParked, Name: "retryParked", Command: "publisher parked retry", Path: path + "/retry",
+			Short:    "Send a refused event again at once, with all its attempts before it",
+			Examples: []string{"publisher parked retry archive oak 2"},
+			Button:   "Send again",
 		}, does[parkedEvent]{
 			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in parkedEvent) (*admin.Outcome, error) {
 				return acts.RetryParked(ctx, by, in.key(), in.CampaignID, in.Seq)
@@ -230,9 +273,12 @@ func parkedActs() []*Act {
 			},
 		}),
 		act(Act{
-			Kind: admin.ActResolveParked, Name: "resolveParked", Command: "publisher parked resolve", ByHand: true,
-			Path: path + "/resolve", Short: "Leave a refused event out for good: the publisher never sends it",
-			Button: "Resolve", Reason: true, Danger: true,
+			Kind: admin.ActResolveParked, Name: "resolveParked", Command: "publisher parked resolve", Path: path + "/resolve",
+			Short: "Leave a refused event out for good: the publisher never sends it",
+			Long: "Leave a refused event out for good: the publisher never sends it, and its campaign goes on behind it. It " +
+				"asks for the event's seq.",
+			Examples: []string{"publisher parked resolve archive oak 2 --reason 'test data'"},
+			Button:   "Resolve", Reason: true, Danger: true,
 		}, does[parkedEvent]{
 			Confirm: func(in parkedEvent) string { return fmt.Sprint(in.Seq) },
 			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in parkedEvent) (*admin.Outcome, error) {

@@ -3,6 +3,7 @@ package verification
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -21,6 +22,9 @@ import (
 const (
 	// repairAsks is how many campaigns are repaired without asking.
 	repairAsks = 100
+
+	// repairChunk is how many campaigns are filed in one transaction.
+	repairChunk = 1000
 )
 
 // verified is what a verification has found.
@@ -225,10 +229,13 @@ func (v *verify) replay(ctx context.Context, env *cli.Env, pool *pgxpool.Pool, r
 			return err
 		}
 	}
-	filed, err := admin.On(pool).Replay(ctx, admin.By(v.act.By, v.act.Reason),
-		deferred.ReplayRequest{Group: r.Group, Projection: r.Name, Campaigns: v.differing}, nil)
-	if n = filed; err != nil {
-		return cli.Exitf(cli.ExitPartial, "%d of %d campaigns are filed for a replay, then: %w", n, len(v.differing), err)
+	for some := range slices.Chunk(v.differing, repairChunk) {
+		_, err := admin.On(pool).ReplayCampaigns(ctx, admin.By(v.act.By, v.act.Reason),
+			deferred.ReplayRequest{Group: r.Group, Projection: r.Name, Campaigns: some})
+		if err != nil {
+			return cli.Exitf(cli.ExitPartial, "%d of %d campaigns are filed for a replay, then: %w", n, len(v.differing), err)
+		}
+		n += int64(len(some))
 	}
 	return nil
 }

@@ -127,10 +127,6 @@ func everyAct(t *testing.T, operator, applies *pgxpool.Pool, done func(what stri
 			})
 		}},
 		{admin.ActRepairGaps, func() (*admin.Outcome, error) { return a.RepairGap(ctx, confirmed(""), "default", "c") }},
-		{admin.ActBackfill, func() (*admin.Outcome, error) {
-			_, err := a.Backfill(ctx, confirmed(""), "default", "counted", nil)
-			return nil, err
-		}},
 		{admin.ActStartRebuild, func() (*admin.Outcome, error) {
 			return a.StartRebuild(ctx, confirmed(""), "counted", rebuild.Options{})
 		}},
@@ -154,13 +150,11 @@ func everyAct(t *testing.T, operator, applies *pgxpool.Pool, done func(what stri
 		{admin.ActResolveParked, func() (*admin.Outcome, error) {
 			return a.ResolveParked(ctx, confirmed("1"), pair, "c", 1)
 		}},
-		{admin.ActTestSend, func() (*admin.Outcome, error) { return a.TestSend(ctx, confirmed(""), pair) }},
+		{admin.ActTestSend, func() (*admin.Outcome, error) { return a.TestSend(ctx, confirmed(""), pair, "", 0) }},
 		{admin.ActRepublish, func() (*admin.Outcome, error) {
-			_, err := a.Republish(ctx, confirmed("it"), publisher.ReplayRequest{
-				Topic: publisher.Topic{Name: "all"}, To: to,
-				CampaignID: "c", From: 1,
+			return a.StartRepublication(ctx, confirmed("it"), admin.Republication{
+				Topic: "all", Publisher: "it", CampaignID: "c", From: 1,
 			})
-			return nil, err
 		}},
 		{admin.ActResetPublisher, func() (*admin.Outcome, error) {
 			return a.ResetPublisher(ctx, confirmed("it"), pair, publications.ResetTo{Position: &back}, false)

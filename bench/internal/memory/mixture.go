@@ -266,20 +266,21 @@ func (m *mixture) get(ctx context.Context, path string) error {
 
 // requeueAll acts on all dead pairs, as an operator does who believes that the fault is mended.
 func (m *mixture) requeueAll(ctx context.Context) error {
-	bulk := map[string]any{"kind": "requeue", "pairs": map[string]any{"projection": "debts", "status": []string{"dead"}}}
+	const path = "/api/v1/failed/requeue"
+	bulk := map[string]any{"projection": "debts", "status": []string{"dead"}, "dry_run": true}
 	var preview struct {
 		Detail struct {
 			Confirm string `json:"confirm"`
 		} `json:"detail"`
 	}
-	if err := m.post(ctx, "/api/v1/operations/preview", map[string]any{"with": bulk}, &preview); err != nil {
+	if err := m.post(ctx, path, map[string]any{"with": bulk}, &preview); err != nil {
 		return err
 	}
 	if preview.Detail.Confirm == "" { // the worker has not registered its projections yet
 		return nil
 	}
-	bulk["confirm"] = preview.Detail.Confirm
-	return m.post(ctx, "/api/v1/operations", map[string]any{"reason": "bench", "with": bulk}, nil)
+	bulk["confirm"], bulk["dry_run"] = preview.Detail.Confirm, false
+	return m.post(ctx, path, map[string]any{"reason": "bench", "with": bulk}, nil)
 }
 
 func (m *mixture) post(ctx context.Context, path string, body, answer any) error {

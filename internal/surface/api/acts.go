@@ -86,8 +86,11 @@ func (d doing) do(r *http.Request) (*admin.Outcome, error) {
 		Confirm: strings.Join(texts["confirm"], ""),
 	}
 	if try == "true" {
-		found, _, _, err := d.act.Preview(r.Context(), d.api.cfg.Acts, by, in)
-		return found, err
+		plan, err := d.act.Preview(r.Context(), d.api.cfg.Acts, by, in)
+		if err != nil {
+			return nil, err
+		}
+		return plan.Found, nil
 	}
 	return d.act.Do(r.Context(), d.api.cfg.Acts, by, in)
 }

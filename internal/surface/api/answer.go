@@ -5,11 +5,8 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"net/http"
-	"reflect"
 	"strings"
 
-	"github.com/tidemark-go/tidemark/internal/admin"
-	"github.com/tidemark-go/tidemark/internal/auth"
 	"github.com/tidemark-go/tidemark/internal/operator"
 )
 
@@ -68,38 +65,3 @@ func list[T any](things []T, limit int, place func(last T) any) page {
 
 // all answers a list that has no pages.
 func all[T any](things []T) page { return page{List: operator.All(things)} }
-
-// act does what a body of type T asks for: an object with the reason, and what the act is told under "with".
-func act[T any](a *API, do func(r *http.Request, by admin.Request, body T) (*admin.Outcome, error)) http.Handler {
-	return actHandler[T]{a, do}
-}
-
-type actHandler[T any] struct {
-	api *API
-	do  func(r *http.Request, by admin.Request, body T) (*admin.Outcome, error)
-}
-
-// ServeHTTP does the act.
-func (h actHandler[T]) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	var body struct {
-		Reason string `json:"reason"`
-		With   T      `json:"with"`
-	}
-	if err := decode(r, &body); err != nil {
-		h.api.fail(w, r, err)
-		return
-	}
-	outcome, err := h.do(r, admin.Request{
-		Who: auth.From(r.Context()), Reason: body.Reason,
-		Key: r.Header.Get("Idempotency-Key"),
-	}, body.With)
-	if err != nil {
-		h.api.fail(w, r, err)
-		return
-	}
-	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(outcome)
-}
-
-// with is the type of what the act is told.
-func (h actHandler[T]) with() reflect.Type { return reflect.TypeFor[T]() }

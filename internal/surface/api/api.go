@@ -75,11 +75,6 @@ func (a *API) reads(pattern, id string, read func(r *http.Request) (any, error))
 	})}
 }
 
-// does makes the route of an act.
-func does(pattern, id string, kind admin.Kind, handler http.Handler) Route {
-	return Route{http.MethodPost, "/api/v1" + pattern, kind.Role(), id, handler}
-}
-
 // Unknown answers calls that there are none of.
 func (a *API) Unknown() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -40,22 +40,5 @@ func (a *API) operationRoutes() []Route {
 			}
 			return list(items, limit, func(last admin.Item) any { return last.Ord }), nil
 		}),
-		does("/operations/preview", "previewBulk", admin.ActStartOperation,
-			act(a, func(r *http.Request, _ admin.Request, b admin.Bulk) (*admin.Outcome, error) {
-				p, err := acts.PreviewBulk(r.Context(), b)
-				if err != nil {
-					return nil, err
-				}
-				return operator.Did("preview", p)
-			})),
-		does("/operations", "startBulk", admin.ActStartOperation,
-			act(a, func(r *http.Request, by admin.Request, b bulkBody) (*admin.Outcome, error) {
-				return acts.StartBulk(r.Context(), by, b.Bulk, b.Confirm)
-			})),
 	}
-}
-
-type bulkBody struct {
-	admin.Bulk
-	Confirm string `json:"confirm"`
 }

@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -19,48 +21,130 @@ import (
 // programName begins the examples of commands.
 const programName = "tidemark"
 
-// newAct makes the command of the act in [operator.Acts] that has the name.
-func newAct(env *cli.Env, name string) *cobra.Command { return newActAnd(env, name, nil, nil) }
+// newAct makes the command of acts in [operator.Acts] that have the names. Where there are two, the first is done to
+// what the arguments name, and the second, without arguments, to all that flags choose.
+func newAct(env *cli.Env, names ...string) *cobra.Command { return newActAnd(env, nil, names...) }
 
-// newActAnd makes the command of an act that does more: flags adds to its flags, and after tells the user in place of
-// [operator.Act.Told].
-func newActAnd(env *cli.Env, name string, flags func(*pflag.FlagSet), after afterAct) *cobra.Command {
-	act, ok := operator.ActNamed(name)
-	if !ok {
-		panic("no act " + name)
-	}
-	c := &actCommand{env: env, act: act, given: params{}, after: after}
-	command := &cobra.Command{
-		Use: use(act.Command, act.Params), Short: act.Short, Long: act.Long, Example: examples(act.Examples),
-		Args: takes(act.Params), RunE: c.run, ValidArgsFunction: completeArgs(env, act.Params),
-	}
-	c.given.bind(env, command, act.Params)
-	all := command.Flags()
-	c.by.BindOne(all)
-	if act.Confirms() {
-		all.BoolVar(&c.by.Yes, "yes", false, "do not ask for the name")
-	}
-	if act.Previews() {
-		all.BoolVar(&c.by.DryRun, "dry-run", false, "show what would be done, and do nothing")
-	}
-	all.BoolVar(&c.asJSON, "json", false, "write JSON")
-	if flags != nil {
-		flags(all)
-	}
-	return command
+// extra is what the command of an act does besides.
+type extra struct {
+	flags func(*pflag.FlagSet)                // adds to its flags
+	open  func(work func(actsOn) error) error // calls work with what does it; nil: it is done with the database alone
+	after afterAct                            // tells the user in place of [operator.Act.Told]
 }
+
+// actsOn does acts on a database.
+type actsOn func(*pgxpool.Pool) (*admin.Acts, error)
 
 // afterAct tells what became of an act that was done on the thing that the first argument names.
 type afterAct func(ctx context.Context, c *actCommand, pool *pgxpool.Pool, name string, done *admin.Outcome) error
 
-// actCommand is the command of an act.
+// newActAnd is newAct for a command that does more.
+func newActAnd(env *cli.Env, more *extra, names ...string) *cobra.Command {
+	c := &actCommand{env: env, given: params{}}
+	if more != nil {
+		c.extra = *more
+	}
+	confirms, previews, starts := false, false, false
+	for _, name := range names {
+		act, ok := operator.ActNamed(name)
+		if !ok {
+			panic("no act " + name)
+		}
+		c.acts = append(c.acts, act)
+		confirms, previews = confirms || act.Confirms() || act.Counts(), previews || act.Previews()
+		starts = starts || act.Starts() || act.Kind == admin.ActReplay
+	}
+	command := &cobra.Command{
+		Use: use(c.acts[0].Command, c.acts[0].Params), Short: c.acts[0].Short, Long: c.acts[0].Long,
+		Args: c.choose, RunE: c.run, ValidArgsFunction: completeArgs(env, c.acts[0].Params),
+	}
+	for i, act := range c.acts {
+		if i > 0 {
+			verb, arguments, _ := strings.Cut(command.Use, " ")
+			command.Use = verb + " [" + arguments + "]"
+			command.Long = cmp.Or(command.Long, command.Short+".") + "\n\nWithout arguments flags choose. " + act.Long
+		}
+		command.Example = strings.Trim(command.Example+"\n"+examples(act.Examples), "\n")
+		c.given.bind(env, command, act.Params)
+	}
+	all := command.Flags()
+	c.by.BindOne(all)
+	if confirms {
+		all.BoolVar(&c.by.Yes, "yes", false, "do not ask")
+	}
+	if previews {
+		all.BoolVar(&c.by.DryRun, "dry-run", false, "show what would be done, and do nothing")
+	}
+	if starts {
+		all.BoolVar(&c.wait, "wait", false, "show progress until it is done, and end as it ends")
+	}
+	all.BoolVar(&c.asJSON, "json", false, "write JSON")
+	if c.flags != nil {
+		c.flags(all)
+	}
+	return command
+}
+
+// actCommand is the command of an act, or of two.
 type actCommand struct {
-	env    *cli.Env
-	act    *operator.Act
-	given  params
-	by     cli.Act
-	asJSON bool
-	after  afterAct // nil: what the act says is told
+	extra
+	env          *cli.Env
+	acts         []*operator.Act
+	act          *operator.Act // that of the command line
+	given        params
+	by           cli.Act
+	asJSON, wait bool
+}
+
+// placeholders are the placeholders of arguments.
+func placeholders(all []operator.Param) (names []string) {
+	for _, p := range all {
+		if p.Arg != "" {
+			names = append(names, p.Arg)
+		}
+	}
+	return names
+}
+
+// choose finds the act that has as many arguments, and refuses flags that it does not take.
+func (c *actCommand) choose(command *cobra.Command, args []string) error {
+	for _, act := range c.acts {
+		n := len(placeholders(act.Params))
+		several := n > 0 && act.Params[n-1].Type == operator.Several
+		if len(args) == n || several && len(args) > n {
+			c.act = act
+		}
+	}
+	if c.act == nil || slices.Contains(args, "") {
+		return takes(c.acts[0].Params)(command, args)
+	}
+	names := placeholders(c.acts[0].Params)
+	for name, flag := range c.given {
+		if len(flag.texts) > 0 && !slices.ContainsFunc(c.act.Params, func(p operator.Param) bool {
+			return p.Name == name && p.Arg == ""
+		}) {
+			with := map[bool]string{true: "with", false: "without"}[len(args) == 0]
+			return cli.Usagef("--%s goes %s %s", flag.Flag(), with, strings.Join(names, " and "))
+		}
+	}
+	if c.by.DryRun && !c.act.Previews() {
+		return cli.Usagef("--dry-run goes without %s", strings.Join(names, " and "))
+	}
+	return nil
+}
+
+// takes wants one argument for each parameter that is one.
+func takes(all []operator.Param) cobra.PositionalArgs {
+	names := placeholders(all)
+	return func(command *cobra.Command, args []string) error {
+		switch {
+		case len(args) < len(names) || slices.Contains(args, ""):
+			return cli.Usagef("%s what? Name %s", command.Name(), strings.Join(names, " and "))
+		case len(args) > len(names):
+			return cli.Usagef("unexpected %q", args[len(names)])
+		}
+		return nil
+	}
 }
 
 func (c *actCommand) run(command *cobra.Command, args []string) error {
@@ -73,45 +157,110 @@ func (c *actCommand) run(command *cobra.Command, args []string) error {
 			return err
 		}
 	}
-	return c.env.WithPool(command.Context(), func(ctx context.Context, pool *pgxpool.Pool) error {
-		done, err := c.do(ctx, command, admin.On(pool), in)
-		if err != nil || done == nil {
-			return err
-		}
-		if c.after != nil {
-			return c.after(ctx, c, pool, args[0], done)
-		}
-		return c.tell(command, in, done)
-	})
+	work := func(on actsOn) error {
+		return c.env.WithPool(command.Context(), func(ctx context.Context, pool *pgxpool.Pool) error {
+			acts, err := on(pool)
+			if err != nil {
+				return err
+			}
+			done, err := c.do(ctx, command, acts, in)
+			switch {
+			case err != nil || done == nil:
+				return err
+			case c.after != nil:
+				return c.after(ctx, c, pool, args[0], done)
+			case c.act.Starts() || c.act.Kind == admin.ActReplay:
+				c.sayIfIdle(ctx, pool)
+			}
+			switch {
+			case c.wait && c.act.Starts():
+				return c.follow(ctx, pool, done)
+			case c.wait:
+				return c.followReplay(ctx, pool, args, done)
+			}
+			return c.tell(command, in, done)
+		})
+	}
+	if c.open != nil {
+		return c.open(work)
+	}
+	return work(func(pool *pgxpool.Pool) (*admin.Acts, error) { return admin.On(pool), nil })
 }
 
-// do asks and does the act. A dry run, which it tells of, has no outcome.
+// by is who acts, and why.
+func by(act cli.Act) admin.Request { return admin.By(act.By, act.Reason) }
+
+// counted writes a number of things whose plural ends in s.
+func counted(n int64, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}
+
+// asksBeyond is how many things are changed without asking, where they are only tried again.
+const asksBeyond = 100
+
+// do asks and does the act. What is not done, a dry run and an act on nothing, it tells of, and has no outcome.
 func (c *actCommand) do(
 	ctx context.Context, command *cobra.Command, acts *admin.Acts, in any,
 ) (*admin.Outcome, error) {
-	request, want := by(c.by), c.act.Typed(in)
-	if want != "" || c.by.DryRun {
-		found, words, fixed, err := c.act.Preview(ctx, acts, request, in)
-		switch {
-		case err != nil:
-			return nil, err
-		case c.by.DryRun && c.asJSON:
-			return nil, c.env.PrintJSON(found)
-		case c.by.DryRun:
-			c.env.Note("This would %s; nothing was changed.", words)
-			return nil, nil
-		}
-		confirmation := cli.Confirmation{What: words, Type: want, Yes: c.by.Yes}
-		if !c.act.Previews() {
-			confirmation.Look = command.Parent().CommandPath() + " list"
-		}
-		if err := c.env.Confirm(ctx, confirmation); err != nil {
-			return nil, err
-		}
-		in = fixed
+	request := by(c.by)
+	if c.act.Typed(in) == "" && !c.act.Counts() && !c.by.DryRun {
+		return c.act.Do(ctx, acts, request, in)
 	}
-	request.Confirm = want
-	return c.act.Do(ctx, acts, request, in)
+	plan, err := c.act.Preview(ctx, acts, request, in)
+	if err != nil {
+		return nil, err
+	}
+	nothing := c.act.Counts() && plan.Count == 0
+	switch {
+	case (c.by.DryRun || nothing) && c.asJSON:
+		return nil, c.env.PrintJSON(plan.Found)
+	case nothing:
+		c.env.Note("There is nothing to do: this would %s.", plan.Words)
+		return nil, nil
+	case c.by.DryRun:
+		c.env.Note("This would %s; nothing was changed.", plan.Words)
+		return nil, c.list(plan, c.env.PrintTable)
+	}
+	confirmation := cli.Confirmation{What: plan.Words, Type: plan.Typed, Yes: c.by.Yes}
+	if c.act.Counts() && !c.act.Danger && c.act.Typed(in) == "" && plan.Count <= asksBeyond {
+		confirmation.Yes = true
+	}
+	if confirmation.Type == "" && c.act.Counts() {
+		confirmation.Type = strconv.FormatInt(plan.Count, 10)
+	}
+	if !c.act.Previews() {
+		confirmation.Look = command.Parent().CommandPath() + " list"
+	}
+	if !confirmation.Yes && c.env.InTerminal {
+		side := *c.env
+		side.Out = c.env.Err
+		if err := c.list(plan, side.PrintTable); err != nil {
+			return nil, err
+		}
+	}
+	if err := c.env.Confirm(ctx, confirmation); err != nil {
+		return nil, err
+	}
+	request.Confirm = plan.Typed
+	return c.act.Do(ctx, acts, request, plan.In)
+}
+
+// list prints the first things that a plan is about.
+func (c *actCommand) list(plan *operator.Plan, table func([]string, [][]cli.Cell) error) error {
+	if len(plan.First) == 0 {
+		return nil
+	}
+	if int64(len(plan.First)) < plan.Count {
+		c.env.Note("These are the first %d of %d:", len(plan.First), plan.Count)
+	}
+	var rows [][]cli.Cell
+	for _, i := range plan.First {
+		rows = append(rows, []cli.Cell{cli.Text(i.CampaignID), cli.Text(i.Subject), cli.Number(i.Seq, cli.Plain)})
+	}
+	return table([]string{"CAMPAIGN", "OF", "SEQ"}, rows)
 }
 
 // tell says what became of the act.
@@ -155,7 +304,7 @@ func (g *given) Type() string { return string(g.Param.Type) }
 // bind adds a flag for each parameter that is no argument.
 func (p params) bind(env *cli.Env, command *cobra.Command, all []operator.Param) {
 	for _, param := range all {
-		if param.Arg != "" {
+		if param.Arg != "" || p[param.Name] != nil {
 			continue
 		}
 		g := &given{Param: param}
@@ -175,20 +324,25 @@ func (p params) bind(env *cli.Env, command *cobra.Command, all []operator.Param)
 func (p params) texts(all []operator.Param, args []string) operator.Texts {
 	byName, i := map[string][]string{}, 0
 	for _, param := range all {
-		if param.Arg != "" && i < len(args) {
+		switch {
+		case param.Arg != "" && param.Type == operator.Several:
+			byName[param.Name] = args[i:]
+		case param.Arg != "" && i < len(args):
 			byName[param.Name] = args[i : i+1]
 			i++
 		}
 	}
 	return func(name string) ([]string, bool) {
+		if values, ok := byName[name]; ok {
+			return values, true
+		}
 		if g, ok := p[name]; ok {
 			if len(g.texts) == 0 && g.Usual != "" {
 				return []string{g.Usual}, true
 			}
 			return g.texts, len(g.texts) > 0
 		}
-		values, ok := byName[name]
-		return values, ok
+		return nil, false
 	}
 }
 
@@ -211,25 +365,6 @@ func usage(all []operator.Param, err error) error {
 	return cli.Usagef("%s %q: %s: %s", name, wrong.Value, wrong.Detail, wrong.Remedy)
 }
 
-// takes wants one argument for each parameter that is one.
-func takes(all []operator.Param) cobra.PositionalArgs {
-	var names []string
-	for _, p := range all {
-		if p.Arg != "" {
-			names = append(names, p.Arg)
-		}
-	}
-	return func(command *cobra.Command, args []string) error {
-		switch {
-		case len(args) < len(names) || slices.Contains(args, ""):
-			return cli.Usagef("%s what? Name %s", command.Name(), strings.Join(names, " and "))
-		case len(args) > len(names):
-			return cli.Usagef("unexpected %q", args[len(names)])
-		}
-		return nil
-	}
-}
-
 // completeArgs completes arguments by what they name.
 func completeArgs(env *cli.Env, all []operator.Param) cobra.CompletionFunc {
 	var places []cobra.CompletionFunc
@@ -239,10 +374,14 @@ func completeArgs(env *cli.Env, all []operator.Param) cobra.CompletionFunc {
 		}
 	}
 	return func(command *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
-		if len(args) >= len(places) || places[len(args)] == nil {
+		i := len(args)
+		if i >= len(places) && len(places) > 0 && all[len(places)-1].Type == operator.Several {
+			i = len(places) - 1
+		}
+		if i >= len(places) || places[i] == nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		return places[len(args)](command, args, prefix)
+		return places[i](command, args, prefix)
 	}
 }
 

@@ -3,7 +3,9 @@ package command
 import (
 	"flag"
 	"io"
+	"maps"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
@@ -14,21 +16,24 @@ type aliasMode struct {
 	flag  string
 	verb  []string
 	value map[string]string // flags with a value, and what they are called there
+	args  []string          // those that are arguments there, in their order
+	limit string            // what --limit is if it is not given
 }
 
 func aliasModes() []aliasMode {
 	return []aliasMode{
 		{
-			"outbox-report",
-			[]string{"outbox", "report"},
-			map[string]string{"outbox-status": "status", "outbox-limit": "limit"},
+			flag: "outbox-report", verb: []string{"outbox", "report"},
+			value: map[string]string{"outbox-status": "status", "outbox-limit": "limit"},
 		},
 		{
-			"outbox-requeue",
-			[]string{"outbox", "requeue"},
-			map[string]string{"outbox-requeue-campaign-id": "campaign", "outbox-requeue-seq": "seq"},
+			flag: "outbox-requeue", verb: []string{"outbox", "requeue"},
+			args: []string{"outbox-requeue-campaign-id", "outbox-requeue-seq"},
 		},
-		{"outbox-requeue-dead", []string{"outbox", "requeue-dead"}, map[string]string{"outbox-requeue-dead-limit": "limit"}},
+		{
+			flag: "outbox-requeue-dead", verb: []string{"failed", "requeue", "--status=dead"},
+			value: map[string]string{"outbox-requeue-dead-limit": "limit"}, limit: "100",
+		},
 	}
 }
 
@@ -44,7 +49,7 @@ func fromFlagForm(args []string) ([]string, error) {
 	modes, chosen := aliasModes(), map[string]*bool{}
 	for _, mode := range modes {
 		chosen[mode.flag] = flags.Bool(mode.flag, false, "")
-		for name := range mode.value {
+		for _, name := range slices.Concat(slices.Collect(maps.Keys(mode.value)), mode.args) {
 			flags.String(name, "", "")
 		}
 	}
@@ -79,17 +84,32 @@ func fromFlagForm(args []string) ([]string, error) {
 // nounForm writes the flags that were given under the names of the noun form.
 func (m *aliasMode) nounForm(flags *flag.FlagSet) (args []string, err error) {
 	args = append(args, m.verb...)
+	for _, name := range m.args {
+		if value := flags.Lookup(name).Value.String(); value != "" {
+			args = append(args, value)
+		}
+	}
+	limit := m.limit
 	flags.Visit(func(f *flag.Flag) {
 		name := f.Name
+		if slices.Contains(m.args, name) {
+			return
+		}
 		if strings.HasPrefix(name, "outbox-") {
 			if name = m.value[f.Name]; name == "" && f.Name != m.flag && err == nil {
 				err = cli.Usagef("-%s does not belong to -%s", f.Name, m.flag)
 			}
 		}
+		if name == "limit" {
+			limit = ""
+		}
 		if name != "" {
 			args = append(args, "--"+name+"="+f.Value.String())
 		}
 	})
+	if limit != "" {
+		args = append(args, "--limit="+limit)
+	}
 	return args, err
 }
 

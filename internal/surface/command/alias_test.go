@@ -16,9 +16,9 @@ func TestTheFlagFormIsTheNounForm(t *testing.T) {
 			"--limit=100 --status=failed",
 		"--outbox-report --outbox-status=failed":                                "outbox report --status=failed",
 		"-json -outbox-report":                                                  "outbox report --json=true",
-		"-outbox-requeue -outbox-requeue-campaign-id oak -outbox-requeue-seq 7": "outbox requeue --campaign=oak --seq=7",
-		"-outbox-requeue-dead -outbox-requeue-dead-limit 100":                   "outbox requeue-dead --limit=100",
-		"-outbox-requeue-dead -outbox-requeue-dead-limit=5 -yes -dry-run -reason r": "outbox requeue-dead --dry-run=true " +
+		"-outbox-requeue -outbox-requeue-campaign-id oak -outbox-requeue-seq 7": "outbox requeue oak 7",
+		"-outbox-requeue-dead -outbox-requeue-dead-limit 100":                   "failed requeue --status=dead --limit=100",
+		"-outbox-requeue-dead -outbox-requeue-dead-limit=5 -yes -dry-run -reason r": "failed requeue --status=dead --dry-run=true " +
 			"--limit=5 --reason=r --yes=true",
 		"outbox list":                  "outbox list",
 		"--help":                       "--help",

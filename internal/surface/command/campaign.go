@@ -10,8 +10,8 @@ import (
 func newCampaign(env *cli.Env) *cobra.Command {
 	sqlFiles := verification.Compiled{Operators: true}
 	return cli.Noun("campaign", "See, replay, stop and resume campaigns; travel in their time",
-		newView(env, "listCampaigns"), newView(env, "getCampaign"), newCampaignReplay(env), newAct(env, "pauseCampaign"),
-		newAct(env, "resumeCampaign"),
+		newView(env, "listCampaigns"), newView(env, "getCampaign"), newAct(env, "replayCampaign"), newAct(env, "repairGap"),
+		newAct(env, "pauseCampaign"), newAct(env, "resumeCampaign"),
 		verification.NewAsOf(env, sqlFiles), verification.NewDiff(env, sqlFiles), verification.NewWhy(env, sqlFiles),
 	)
 }

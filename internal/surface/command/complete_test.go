@@ -51,11 +51,11 @@ func TestAShellIsOfferedWhatTheDatabaseHas(t *testing.T) {
 			"requeue", "resolve", "retry_parked", "resolve_parked", "replay", "repair_gaps",
 			"republish",
 		},
-		"operation abort |":            {"3", "2", "1"},
-		"token create --role |":        {"viewer", "operator", "admin"},
-		"gaps repair --group |":        {"default", "search"},
-		"outbox requeue --campaign e|": {"elm"},
-		"outbox list --status |":       {"pending", "processing", "paused", "failed", "dead", "rebuilding"},
+		"operation abort |":      {"3", "2", "1"},
+		"token create --role |":  {"viewer", "operator", "admin"},
+		"gaps repair |":          {"default", "search"},
+		"outbox requeue e|":      {"elm"},
+		"outbox list --status |": {"pending", "processing", "paused", "failed", "dead", "rebuilding"},
 	} {
 		words := strings.Split(strings.TrimSuffix(line, "|"), " ")
 		if got := completed(t, url, words...); !slices.Equal(got, want) {

@@ -9,7 +9,8 @@ import (
 func newDeferred(env *cli.Env) *cobra.Command {
 	noun := cli.Noun("failed", "See failed campaigns of projections, retry them, or leave an event out",
 		newView(env, "listFailed"), newView(env, "getFailed"), newView(env, "getFailedStats"), newView(env, "listFailedLog"),
-		newDeferredRequeue(env), newAct(env, "retryFailed"), newDeferredResolve(env), newAct(env, "unresolveFailed"),
+		newAct(env, "requeueFailed", "requeueManyFailed"), newAct(env, "retryFailed"),
+		newAct(env, "resolveFailed", "resolveManyFailed"), newAct(env, "unresolveFailed"),
 		newView(env, "listResolutions"),
 	)
 	noun.Long = `A projection that cannot apply an event stops in that campaign, and only there: this is a failed
@@ -17,19 +18,4 @@ campaign of the projection. Workers retry it by themselves (status failed) until
 dead and waits for one of the acts here. A campaign that catches up is rebuilding. The log has every failure and
 every act, with who and why.`
 	return noun
-}
-
-// completeKey completes a projection, then a campaign in which one has failed.
-func completeKey(env *cli.Env) cobra.CompletionFunc {
-	projections, campaigns := env.Complete(projectionNames), env.Complete(deferredCampaigns)
-	return func(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
-		switch len(args) {
-		case 0:
-			return projections(cmd, args, prefix)
-		case 1:
-			return campaigns(cmd, args, prefix)
-		default:
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-	}
 }

@@ -6,11 +6,8 @@ import (
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
 )
 
-// defaultGroup is the consumer group of a worker that is told nothing else.
-const defaultGroup = "default"
-
 func newGroup(env *cli.Env) *cobra.Command {
 	return cli.Noun("group", "See, stop, resume and remove consumer groups",
-		newView(env, "listGroups"), newView(env, "listPauses"),
+		newView(env, "listGroups"), newView(env, "listPauses"), newAct(env, "replayGroup"),
 		newAct(env, "pauseGroup"), newAct(env, "resumeGroup"), newAct(env, "removeGroup"))
 }

@@ -43,7 +43,10 @@ func besides() map[string]string {
 		"publisher reset":          "shop",
 		"publisher show":           "shop",
 		"publisher ghosts":         "shop",
-		"outbox requeue":           "--campaign oak --seq 2",
+		"outbox requeue":           "oak 2",
+		"campaign repair-gap":      "oak",
+		"group replay":             "default",
+		"publisher replay":         "shop oak --from 1",
 	}
 }
 

@@ -15,11 +15,10 @@ import (
 
 func newOperation(env *cli.Env) *cobra.Command {
 	noun := cli.Noun("operation",
-		"See and end what was started through the API or on the pages, and workers do bit by bit",
-		newView(env, "listOperations"),
+		"See and end what operators have started, and workers do bit by bit", newView(env, "listOperations"),
 		newOperationShow(env), newAct(env, "abortOperation"))
-	noun.Long = `Operations are acts on much, started through the API or on the pages: workers do them bit
-by bit. Commands here do theirs themselves, and wait for it; a rollback is a worker's here too.`
+	noun.Long = `Operations are acts on much, and rollbacks: workers do them bit by bit. A command that starts one
+prints its number; with --wait it shows the progress, and ends as the operation ends.`
 	return noun
 }
 

@@ -19,7 +19,7 @@ import (
 
 func newOutbox(env *cli.Env) *cobra.Command {
 	return cli.Noun("outbox", "Show what remains to be done, and have what failed tried again", newOutboxReport(env),
-		newView(env, "listQueueEntries"), newOutboxRequeue(env), newOutboxRequeueDead(env))
+		newView(env, "listQueueEntries"), newAct(env, "requeueEvent"))
 }
 
 func newOutboxReport(env *cli.Env) *cobra.Command {

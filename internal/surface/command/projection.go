@@ -16,8 +16,8 @@ import (
 func newProjection(env *cli.Env) *cobra.Command {
 	return cli.Noun("projection", "See, verify, backfill, rebuild, stop, resume and remove projections",
 		newView(env, "listProjections"), verification.NewVerify(env, verification.Compiled{Operators: true}),
-		newProjectionBackfill(env), newProjectionRebuild(env), newAct(env, "swapRebuild"), newAct(env, "pauseRebuild"),
-		newAct(env, "resumeRebuild"), newAct(env, "abortRebuild"), newProjectionRollback(env),
+		newAct(env, "backfillProjection"), newProjectionRebuild(env), newAct(env, "swapRebuild"), newAct(env, "pauseRebuild"),
+		newAct(env, "resumeRebuild"), newAct(env, "abortRebuild"), newAct(env, "rollbackProjection"),
 		newAct(env, "pauseProjection"), newAct(env, "resumeProjection"), newAct(env, "removeProjection"))
 }
 

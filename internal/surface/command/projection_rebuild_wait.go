@@ -13,12 +13,8 @@ import (
 	"github.com/tidemark-go/tidemark/internal/operator"
 	"github.com/tidemark-go/tidemark/internal/progress"
 	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
-	"github.com/tidemark-go/tidemark/internal/store/deferred"
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
 )
-
-// rebuildVersion changes when a field goes or changes its meaning.
-const rebuildVersion = 1
 
 // rebuildInterval is how long a wait sleeps between looks, at least: a look reads all pairs that
 // are behind, and must not be what keeps the database busy.
@@ -50,15 +46,12 @@ type awaited struct {
 
 func newProjectionRebuild(env *cli.Env) *cobra.Command {
 	var wait bool
-	return newActAnd(env, "startRebuild", func(flags *pflag.FlagSet) {
+	flags := func(flags *pflag.FlagSet) {
 		flags.BoolVar(&wait, "wait", false, "show progress until the tables are exchanged")
 		flags.Lookup("json").Usage = "write JSON; with --wait, a line each second too"
-	}, func(ctx context.Context, c *actCommand, pool *pgxpool.Pool, name string, done *admin.Outcome) error {
-		found, err := registered(ctx, pool, name)
-		if err != nil {
-			return err
-		}
-		replay{request: deferred.ReplayRequest{Group: found.Group}}.warn(ctx, env, pool)
+	}
+	after := func(ctx context.Context, c *actCommand, pool *pgxpool.Pool, name string, done *admin.Outcome) error {
+		c.sayIfIdle(ctx, pool)
 		switch {
 		case wait:
 			return awaited{name, c.asJSON}.await(ctx, env, pool)
@@ -68,7 +61,8 @@ func newProjectionRebuild(env *cli.Env) *cobra.Command {
 		env.Note("Workers rebuild projection %[1]s from now on; to see how far they are: tidemark projection rebuild "+
 			"%[1]s --wait", cli.Quote(name))
 		return nil
-	})
+	}
+	return newActAnd(env, &extra{flags: flags, after: after}, "startRebuild")
 }
 
 // await shows progress until the rebuild has ended.

@@ -17,7 +17,7 @@ func newPublisher(env *cli.Env, sinks []publisher.Kind) *cobra.Command {
 	noun := cli.Noun("publisher", "See, stop, move and try what is published to brokers, webhooks, files",
 		newView(env, "listPublishers"), newPublisherShow(env), newView(env, "listGhosts"), newAct(env, "pausePublisher"),
 		newAct(env, "resumePublisher"), newAct(env, "resetPublisher"),
-		newParked(env), newTestSend(env, sinks), newPublisherReplay(env, sinks), newView(env, "listPublisherLog"),
+		newParked(env), newTestSend(env, sinks), newAct(env, "republish"), newView(env, "listPublisherLog"),
 	)
 	noun.Long = `A publisher is a sink with a name. Each pair of a topic and a publisher has its own
 position in the journal, its own status and its own parked events: events that the sink has refused.
@@ -48,10 +48,6 @@ func (c *pairChoice) find(ctx context.Context, pool *pgxpool.Pool, name string) 
 			publications.ErrNotFound), "tidemark publisher list")
 	}
 	return list, err
-}
-
-func publisherAct(act cli.Act) publications.Act {
-	return publications.Act{By: act.By, Reason: act.Reason}
 }
 
 func publisherNames(ctx context.Context, pool *pgxpool.Pool, _ string) ([]string, error) {

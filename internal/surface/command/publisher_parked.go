@@ -20,64 +20,12 @@ const statusParked = "parked"
 
 func newParked(env *cli.Env) *cobra.Command {
 	noun := cli.Noun("parked", "See and decide what becomes of events that a sink has refused",
-		newView(env, "listParked"), newParkedShow(env), newParkedRetry(env), newParkedResolve(env))
+		newView(env, "listParked"), newParkedShow(env), newAct(env, "retryParked", "retryManyParked"),
+		newAct(env, "resolveParked", "resolveManyParked"))
 	noun.Long = `An event that a sink refuses by itself is tried again (retrying) and then given up
 (parked). Its campaign waits behind it, unless the publisher leaves such events out; once it may go on it
 is draining: on its way, with nothing against it.`
 	return noun
-}
-
-// parkedFilter is the flags that choose parked events.
-type parkedFilter struct {
-	publications.ParkedFilter
-	all bool
-}
-
-func parkedStatuses() []string { return []string{"retrying", statusParked, "draining"} }
-
-func (f *parkedFilter) bind(env *cli.Env, command *cobra.Command, act bool) {
-	flags := command.Flags()
-	flags.StringVar(&f.Topic, "topic", "", "only events of this topic")
-	flags.StringVar(&f.Publisher, "publisher", "", "only events that this publisher could not send")
-	flags.StringVar(&f.CampaignID, "campaign", "", "only events of this campaign")
-	flags.Int64Var(&f.Seq, "seq", 0, "only events with this seq")
-	flags.StringVar(&f.EventType, "type", "", "only events of this type")
-	flags.StringVar(&f.Status, "status", "", "only events with this status: retrying, parked, draining")
-	flags.StringVar(&f.MessagePattern, "message", "",
-		"only events whose error matches this regular expression (of Postgres)")
-	cli.CompleteFlag(command, "topic", env.Complete(topicNames))
-	cli.CompleteFlag(command, "publisher", env.Complete(publisherNames))
-	cli.CompleteFlag(command, "campaign", env.Complete(parkedCampaigns))
-	cli.CompleteFlag(command, "status", cli.Choices(parkedStatuses()))
-	if act {
-		flags.IntVar(&f.Limit, "limit", 0, "at most so many events (default all)")
-		flags.BoolVar(&f.all, "all", false, "all of them")
-		return
-	}
-	flags.IntVar(&f.Limit, "limit", 100, "at most so many events")
-}
-
-// check refuses what makes no sense. An act wants to be told what to do it to, if only --all.
-func (f *parkedFilter) check(act, limited bool) error {
-	if f.Status != "" {
-		if err := cli.OneOf("status", f.Status, parkedStatuses()); err != nil {
-			return err
-		}
-	}
-	if f.Seq < 0 {
-		return cli.Usagef("--seq %d: the first one is 1", f.Seq)
-	}
-	if limited {
-		if err := cli.AtLeastOne("limit", f.Limit); err != nil {
-			return err
-		}
-	}
-	chosen := f.ParkedFilter
-	chosen.Limit = 0
-	if act && chosen == (publications.ParkedFilter{}) && !f.all {
-		return cli.Usagef("which events? Choose some, or say --all")
-	}
-	return nil
 }
 
 func newParkedShow(env *cli.Env) *cobra.Command {

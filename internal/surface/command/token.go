@@ -23,19 +23,19 @@ to its pages. Only a hash of a token is kept: it is shown once.`
 }
 
 func newTokenCreate(env *cli.Env) *cobra.Command {
-	return newActAnd(env, "createToken", nil,
-		func(_ context.Context, c *actCommand, _ *pgxpool.Pool, name string, done *admin.Outcome) error {
-			var made admin.NewToken
-			if err := json.Unmarshal(done.Detail, &made); err != nil {
-				return err
-			}
-			if c.asJSON {
-				return env.PrintJSON(done)
-			}
-			env.Note("This is the token of %s, %s. It cannot be shown again.", name, made.Role)
-			_, err := fmt.Fprintln(env.Out, made.Token)
+	after := func(_ context.Context, c *actCommand, _ *pgxpool.Pool, name string, done *admin.Outcome) error {
+		var made admin.NewToken
+		if err := json.Unmarshal(done.Detail, &made); err != nil {
 			return err
-		})
+		}
+		if c.asJSON {
+			return env.PrintJSON(done)
+		}
+		env.Note("This is the token of %s, %s. It cannot be shown again.", name, made.Role)
+		_, err := fmt.Fprintln(env.Out, made.Token)
+		return err
+	}
+	return newActAnd(env, &extra{after: after}, "createToken")
 }
 
 // tokenNames offers tokens to the shell.

@@ -12,23 +12,21 @@ import (
 // and nothing is done before it was.
 func TestWhatThePagesWantTypedIsAskedForHere(t *testing.T) {
 	t.Parallel()
-	file := routesFile(t, t.TempDir())
 	for _, tt := range []struct{ name, fixtures, args, word string }{
 		{"abort a rebuild", "deferred.sql rebuilding.sql", "projection abort-rebuild scores", "scores"},
 		{"roll back", "deferred.sql", "projection rollback scores", "scores"},
 		{"drain", "deferred.sql", "workers drain w1", "w1"},
-		{"resolve a pair", "deferred.sql", "failed resolve scores oak --reason r", "2"},
-		{"resolve pairs", "deferred.sql", "failed resolve --all --reason r", "4"},
+		{"resolve a pair", "deferred.sql", "failed resolve --projection scores --campaign oak --reason r", "resolve 1"},
+		{"resolve pairs", "deferred.sql", "failed resolve --all --reason r", "resolve 4"},
 		{
 			"resolve a parked event", "published.sql", "publisher parked resolve --publisher archive --campaign elm --reason r",
-			"1",
+			"resolve parked 1",
 		},
 		{"move a publisher", "published.sql", "publisher reset archive --topic orders --position 0", "archive"},
 		{
-			"send again", "published.sql",
-			"publisher replay --topic orders --campaign oak --from 2 --to archive --publishers " + file, "2",
+			"send again", "published.sql", "publisher replay archive oak --topic orders --from 2", "archive",
 		},
-		{"repair gaps", "deferred.sql paused.sql", "gaps repair", "2"},
+		{"repair gaps", "deferred.sql paused.sql", "gaps repair search", "search"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

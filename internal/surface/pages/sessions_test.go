@@ -49,7 +49,7 @@ func callsOfAPI(t *testing.T) map[string]string {
 
 // actsOfAPI are the calls that act, with what they are told, in an order in which each makes sense.
 func actsOfAPI() [][2]string {
-	const bulk = `"kind": "requeue", "limit": 5, "pairs": {"projection": "scores", "status": ["dead", "failed"]}`
+	const scores = `"limit": 5, "projection": "scores", "status": ["dead", "failed"]`
 	return [][2]string{
 		{"requeueFailed", ""},
 		{"retryFailed", ""},
@@ -74,9 +74,11 @@ func actsOfAPI() [][2]string {
 		{"verifyProjection", `"proof": true`},
 		{"backfillProjection", `"dry_run": true`},
 		{"backfillProjection", ""},
-		{"previewBulk", bulk},
-		{"startBulk", bulk + `, "confirm": "requeue 5"`},
-		{"startBulk", `"kind": "retry_parked", "parked": {"publisher": "billing"}`},
+		{"requeueManyFailed", scores + `, "dry_run": true`},
+		{"requeueManyFailed", scores + `, "confirm": "requeue 5"`},
+		{"resolveManyFailed", `"type": "entombed", "dry_run": true`},
+		{"retryManyParked", `"publisher": "billing"`},
+		{"resolveManyParked", `"publisher": "billing", "dry_run": true`},
 		{"retryParked", ""},
 		{"resolveParked", ""},
 		{"pausePublisher", `"for": "1h"`},
@@ -288,6 +290,10 @@ func formsOfPages() [][2]string {
 		{"/act/rollbackProjection", "!projection=heroes&confirm=heroes"},
 		{"/act/createToken", "!name=eve&role=viewer"},
 		{"/act/revokeToken", "!name=eve"},
+		{"/act/requeueManyFailed", "!all=true"}, // the page of bulk acts does these
+		{"/act/resolveManyFailed", "!all=true"},
+		{"/act/retryManyParked", "!all=true"},
+		{"/act/resolveManyParked", "!all=true"},
 		{"/theme", "theme=dark"},
 	}
 }

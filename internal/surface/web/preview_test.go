@@ -54,6 +54,13 @@ func TestDryRunsSayWhatWouldBeAndChangeNothing(t *testing.T) {
 		{"/campaigns/a/replay", `{"dry_run": true, "group": "default"}`, `{"pairs":1}`},
 		{"/groups/default/replay", `{"dry_run": true, "projection": "notes"}`, `{"pairs":2}`},
 		{"/projections/notes/backfill", `{"dry_run": true}`, `{"pairs":0}`},
+		{"/groups/default/repair-gaps", `{"dry_run": true}`, `{"count":0,"sample":[]}`},
+		{
+			"/publishers/t/s/test-send", `{"dry_run": true, "campaign": "a", "seq": 2}`,
+			`{"topic":"t","publisher":"s","made_up":false,"campaign_id":"a","seq":2,"event_id":"` +
+				scan[string](t, pool, `SELECT event_id::text FROM tidemark.journal WHERE campaign_id = 'a' AND seq = 2`) +
+				`","type":"noted"}`,
+		},
 	} {
 		if got := s.try(t, c.path, c.with); got != c.want {
 			t.Errorf("%s %s would do %s, want %s", c.path, c.with, got, c.want)
@@ -74,9 +81,10 @@ func TestDryRunsSayWhatWouldBeAndChangeNothing(t *testing.T) {
 		`/failed/notes/b%2F1/requeue`:    http.StatusBadRequest,
 		`/projections/notes/rollback`:    http.StatusBadRequest,
 		`/parked/t/s/a/1/retry`:          http.StatusBadRequest,
-		`/groups/default/repair-gaps`:    http.StatusBadRequest,
 		`/campaigns/a/events/1/requeue`:  http.StatusBadRequest,
-		`/publishers/t/nobody/test-send`: http.StatusBadRequest,
+		`/publishers/t/nobody/test-send`: http.StatusConflict,
+		`/groups/nobody/repair-gaps`:     http.StatusNotFound,
+		`/failed/requeue`:                http.StatusBadRequest, // it must be told that it is all
 	} {
 		s.act(t, "/api/v1"+call, `{"with": {"dry_run": true}}`, want)
 	}
@@ -88,8 +96,10 @@ func TestDryRunsSayWhatWouldBeAndChangeNothing(t *testing.T) {
 		s.act(t, "/api/v1/publishers/t/s/replay", `{"with": {"dry_run": true, `+with+`}}`, want)
 	}
 	s.act(t, "/api/v1/campaigns/nobody/replay", `{"with": {"dry_run": true, "group": "default"}}`, http.StatusNotFound)
-	elsewhere.act(t, "/api/v1/publishers/t/s/replay", `{"with": {"dry_run": true, "campaign": "a", "from": 1}}`,
-		http.StatusConflict)
+	if got := elsewhere.try(t, "/publishers/t/s/replay", `{"dry_run": true, "campaign": "a", "from": 1}`); got !=
+		`{"from":1,"through":4,"events":null}` {
+		t.Errorf("where the topic is not known it would do %s", got)
+	}
 	for path, role := range map[string]auth.Role{
 		"/publishers/t/s/replay":    auth.Viewer,
 		"/projections/notes/remove": auth.Operator,

@@ -1,0 +1,200 @@
+package command
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/tidemark-go/tidemark/internal/admin"
+	"github.com/tidemark-go/tidemark/internal/operator"
+	"github.com/tidemark-go/tidemark/internal/progress"
+	"github.com/tidemark-go/tidemark/internal/status"
+	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/surface/cli"
+)
+
+const (
+	// waitInterval is how long a wait sleeps between looks.
+	waitInterval = 250 * time.Millisecond
+
+	// campaignsLookedAt is up to how many campaigns are looked at one by one; beyond that all pairs of
+	// the projection are counted.
+	campaignsLookedAt = 20
+
+	// campaignPairs is how many projections of one campaign are looked at.
+	campaignPairs = 1000
+)
+
+// follow shows how far an operation is until it has ended, and ends as that ended.
+func (c *actCommand) follow(ctx context.Context, pool *pgxpool.Pool, started *admin.Outcome) error {
+	var o admin.Operation
+	if err := json.Unmarshal(started.Detail, &o); err != nil {
+		return err
+	}
+	var meter *progress.Meter
+	for o.State == "running" {
+		switch err := untilNext(ctx); {
+		case err != nil:
+			err := cli.Exitf(cli.ExitPartial, "interrupted: the wait, not operation %d, which workers go on with", o.ID)
+			return cli.Hint(err, "tidemark operation show %d", o.ID)
+		case o.Total > 0 && meter == nil:
+			meter = progress.New(c.env.Err, "items", o.Total)
+		case meter != nil:
+			meter.Set(o.Done+o.Skipped+o.Failed, progress.Unknown)
+		}
+		now, err := admin.On(pool).Operation(ctx, o.ID)
+		if err != nil && ctx.Err() == nil {
+			return err
+		}
+		if err == nil {
+			o = *now
+		}
+	}
+	var dead error
+	if o.State == "done" && (o.Kind == admin.OpReplay || o.Kind == admin.OpBackfill) {
+		var of admin.GroupReplay
+		if err := json.Unmarshal(o.Request, &of); err != nil {
+			return err
+		}
+		dead = caughtUp(ctx, c.env, pool, deferred.ReplayRequest{Group: of.Group, Projection: of.Projection}, o.Done)
+	}
+	if c.asJSON {
+		document, err := operator.Did(c.act.Kind, o)
+		if err == nil {
+			err = c.env.PrintJSON(document)
+		}
+		if err != nil {
+			return err
+		}
+	} else if o.State == "done" {
+		c.env.Note("Operation %d is done: %d done, %d skipped, %d failed.", o.ID, o.Done, o.Skipped, o.Failed)
+	}
+	if dead != nil {
+		return dead
+	}
+	return endOf(o)
+}
+
+// followReplay shows progress until campaigns that are applied again have caught up.
+func (c *actCommand) followReplay(
+	ctx context.Context, pool *pgxpool.Pool, args []string, done *admin.Outcome,
+) error {
+	texts := c.given.texts(c.act.Params, args)
+	text := func(name string) string { values, _ := texts(name); return strings.Join(values, "") }
+	var filed admin.Filing
+	if err := json.Unmarshal(done.Detail, &filed); err != nil {
+		return err
+	}
+	dead := caughtUp(ctx, c.env, pool, deferred.ReplayRequest{
+		Group: text("group"), Projection: text("projection"), Campaigns: args,
+	}, filed.Pairs)
+	if c.asJSON {
+		if err := c.env.PrintJSON(done); err != nil {
+			return err
+		}
+	}
+	return dead
+}
+
+// endOf is how an operation has ended, as an error that has the exit code.
+func endOf(o admin.Operation) (err error) {
+	switch {
+	case o.State == "aborted":
+		err = cli.Exitf(cli.ExitConflict, "%s has aborted operation %d", o.EndedBy, o.ID)
+	case o.State == "failed":
+		err = errors.New(o.Error)
+	case o.Failed > 0 && o.Kind == admin.OpVerify:
+		err = cli.Exitf(cli.ExitDifferences, "%s", counted(o.Failed, "campaign")+" differ from what the journal says")
+	case o.Skipped > 0 && o.Done == 0 && o.Kind != admin.OpVerify:
+		err = cli.Exitf(cli.ExitConflict, "none of %d was done: they have changed meanwhile, look at them again", o.Skipped)
+	case o.Skipped > 0 && o.Kind != admin.OpVerify:
+		err = cli.Exitf(cli.ExitPartial, "%d of %d have changed meanwhile and were left alone; the same command takes what "+
+			"is left", o.Skipped, o.Total)
+	default:
+		return nil
+	}
+	return cli.Hint(err, "tidemark operation show %d", o.ID)
+}
+
+// untilNext waits between two looks.
+func untilNext(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(waitInterval):
+		return nil
+	}
+}
+
+// sayIfIdle says so if no worker is running, which would do what was started.
+func (c *actCommand) sayIfIdle(ctx context.Context, pool *pgxpool.Pool) {
+	s, err := (&status.Reader{Pool: pool}).Read(ctx, status.SectionWorkers)
+	if err == nil && s.Unread[status.SectionWorkers] == nil && !slices.ContainsFunc(s.Workers, status.Worker.Live) {
+		c.env.Note("No worker is running: it goes on when one is started.")
+	}
+}
+
+// caughtUp shows progress until nothing of a replay of n pairs is on its way, and says how many died.
+func caughtUp(ctx context.Context, env *cli.Env, pool *pgxpool.Pool, of deferred.ReplayRequest, n int64) error {
+	meter := progress.New(env.Err, "pairs replayed", n)
+	for {
+		left, err := leftOf(ctx, pool, of)
+		switch {
+		case err != nil && ctx.Err() == nil:
+			return err
+		case err == nil && left.Rebuilding+left.Failed == 0 && left.Dead == 0:
+			meter.Set(n, progress.Unknown)
+			meter.Done()
+			return nil
+		case err == nil && left.Rebuilding+left.Failed == 0:
+			projection := ""
+			if of.Projection != "" {
+				projection = " --projection " + cli.Quote(of.Projection)
+			}
+			return cli.Hint(cli.Exitf(cli.ExitPartial, "%s died on the way", counted(left.Dead, "pair")),
+				"tidemark failed list --status dead --group %s%s", cli.Quote(of.Group), projection)
+		}
+		meter.Set(max(0, n-left.Rebuilding-left.Failed-left.Dead), progress.Unknown)
+		if untilNext(ctx) != nil {
+			err := cli.Exitf(cli.ExitPartial, "interrupted: the wait, not the replay, which goes on by itself")
+			return cli.Hint(err, "tidemark lag --watch")
+		}
+	}
+}
+
+// leftOf sums up the pairs of a replay that are not done.
+func leftOf(ctx context.Context, pool *pgxpool.Pool, of deferred.ReplayRequest) (sum deferred.Left, err error) {
+	if n := len(of.Campaigns); n == 0 || n > campaignsLookedAt {
+		all, err := deferred.Remaining(ctx, pool, of.Group, of.Projection)
+		for _, left := range all {
+			sum.Rebuilding += left.Rebuilding
+			sum.Failed += left.Failed
+			sum.Dead += left.Dead
+		}
+		return sum, err
+	}
+	for _, id := range of.Campaigns {
+		list, err := deferred.List(ctx, pool, deferred.Filter{
+			Group: of.Group, Projection: of.Projection, CampaignID: id, Limit: campaignPairs,
+		})
+		if err != nil {
+			return sum, err
+		}
+		for _, p := range list {
+			switch p.Status {
+			case deferred.Rebuilding:
+				sum.Rebuilding++
+			case deferred.Failed:
+				sum.Failed++
+			case deferred.Dead:
+				sum.Dead++
+			}
+		}
+	}
+	return sum, nil
+}
