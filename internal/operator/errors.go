@@ -19,7 +19,6 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/pause"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/pkg/journal"
-	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
 // Answer is how some errors of acts and reads are answered.
@@ -135,7 +134,7 @@ func answers() []Answer {
 		{conflict, lookAgain, "", "projection list", "", []error{registry.ErrRegistered}},
 		{conflict, lookAgain, "", "NOUN list", "", []error{admin.ErrChanged}},
 		{conflict, lookAgain, "", "", "", []error{
-			deferred.ErrNotResettable, projector.ErrNotVerifiable,
+			deferred.ErrNotResettable, replay.ErrNotVerifiable,
 			replay.ErrStateTooLarge,
 		}},
 	}

@@ -1,5 +1,4 @@
-// Package lease shows who works on what: where each consumer group stands in a campaign, which
-// workers there are, and how to drain one.
+// Package lease shows which workers there are, and drains one.
 //
 // A campaign belongs to one worker at a time, under a lease that expires by the database's clock.
 // Workers claim, renew and fence leases by themselves; a program that runs a projector needs no

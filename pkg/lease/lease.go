@@ -3,22 +3,10 @@ package lease
 import (
 	"context"
 
+	"github.com/jackc/pgx/v5/pgxpool"
+
 	"github.com/tidemark-go/tidemark/internal/store/lease"
 )
-
-// DB runs statements: a *pgxpool.Pool, a *pgx.Conn or a pgx.Tx.
-type DB = lease.DB
-
-// Place is where a consumer group stands in a campaign, and who has the campaign, or had it last:
-// Group, Owner, Generation, ExpiresAt, Held, Checkpoint (the last seq applied), and the owner's
-// Host and PID.
-type Place = lease.Place
-
-// Places answers where each consumer group stands in a campaign, in the order of their names.
-// Groups that have never had the campaign are not among them.
-func Places(ctx context.Context, db DB, campaignID string) ([]Place, error) {
-	return lease.Places(ctx, db, campaignID)
-}
 
 // Worker is what a worker says of itself about once a second: Owner, ConsumerGroup, Host, PID,
 // StartedAt, SeenAt, CampaignsHeld, EventsApplied, DrainedBy, and in Knows the versions of the
@@ -26,16 +14,16 @@ func Places(ctx context.Context, db DB, campaignID string) ([]Place, error) {
 type Worker = lease.Worker
 
 // Workers lists the workers of all groups that have a record, oldest first.
-func Workers(ctx context.Context, db DB) ([]Worker, error) { return lease.Workers(ctx, db) }
+func Workers(ctx context.Context, db *pgxpool.Pool) ([]Worker, error) { return lease.Workers(ctx, db) }
 
 // Drain tells a worker to finish what it has and claim nothing more, until [Undrain] or its end; it
 // notices within about a second. by is who does it, and must not be empty. Drain answers false if
 // there is no such worker.
-func Drain(ctx context.Context, db DB, owner, by string) (bool, error) {
+func Drain(ctx context.Context, db *pgxpool.Pool, owner, by string) (bool, error) {
 	return lease.Drain(ctx, db, owner, by)
 }
 
 // Undrain has a worker that was drained claim again. It answers false if there is no such worker.
-func Undrain(ctx context.Context, db DB, owner string) (bool, error) {
+func Undrain(ctx context.Context, db *pgxpool.Pool, owner string) (bool, error) {
 	return lease.Undrain(ctx, db, owner)
 }

@@ -1,5 +1,5 @@
 // Package outbox answers for the durable queue of work: how far consumer groups are behind the
-// journal, whether something was lost from the queue, and how a group ends.
+// journal, and how a group ends.
 //
 // tidemark.outbox has one row for each consumer group and campaign of an append, written in the
 // transaction that appends the events and deleted in the transaction that applies the last of them.

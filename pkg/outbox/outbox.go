@@ -3,15 +3,11 @@ package outbox
 import (
 	"context"
 
+	"github.com/jackc/pgx/v5/pgxpool"
+
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
-
-// DB runs statements: a *pgxpool.Pool or a *pgx.Conn.
-type DB = outbox.DB
-
-// Beginner begins transactions: a *pgxpool.Pool or a *pgx.Conn.
-type Beginner = outbox.Beginner
 
 // Behind says how far something is behind the journal: a Group as a whole, or one Projection of it,
 // with the number of Events and Campaigns, and the Age of the oldest event. Where there is too much
@@ -25,22 +21,6 @@ type Behind = outbox.Behind
 // Up to 10,000 work items of a group are counted, and 10,000 deferred pairs. Where there are more,
 // some pages of their tables are read, which stand for the rest.
 func Lag(ctx context.Context, db journal.Querier) ([]Behind, error) { return outbox.Lag(ctx, db) }
-
-// Repair looks for the gaps of a consumer group in all of the journal and repairs them: set Group
-// and By, who does it for the log, and perhaps Reason, Chunk (campaigns a statement; default 5000),
-// Rate (campaigns a second; 0: no limit) and OnGap, which is told of each [Gap] with the error if
-// its repair failed. Run repairs each in a transaction of its own and answers a [Repaired]. Run
-// again, it finds only what failed.
-type Repair = outbox.Repair
-
-// Repaired is what came of a [Repair]: Campaigns looked at, Gaps found, and how many of them Failed.
-type Repaired = outbox.Repaired
-
-// Gap is a campaign that a consumer group would not come to by itself: its journal goes on to Head,
-// beyond the group's Checkpoint, and the outbox has nothing for it. There are none unless work items
-// were deleted by hand, or an append's snapshot was older than the group. The campaign's next append
-// closes one too.
-type Gap = outbox.Gap
 
 // Errors of [Unregister].
 var (
@@ -59,6 +39,6 @@ var (
 //
 // Unregister must not run inside a transaction. It waits until appends that began while the group
 // was known have ended. Interrupted, it goes on when it is called again.
-func Unregister(ctx context.Context, db DB, group, by, reason string) error {
+func Unregister(ctx context.Context, db *pgxpool.Pool, group, by, reason string) error {
 	return outbox.Unregister(ctx, db, group, by, reason)
 }

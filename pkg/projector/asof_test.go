@@ -296,7 +296,7 @@ func TestWhyNamesTheEventsThatWroteARow(t *testing.T) {
 		{Projection: "file_x", Table: "none"},
 	} {
 		r.CampaignID = "a"
-		if _, err := p.Why(t.Context(), r); !errors.Is(err, projector.ErrNotVerifiable) &&
+		if _, err := p.Why(t.Context(), r); !errors.Is(err, replay.ErrNotVerifiable) &&
 			!strings.Contains(fmt.Sprint(err), "primary key") {
 			t.Errorf("%+v: %v", r, err)
 		}

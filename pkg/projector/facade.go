@@ -102,7 +102,7 @@ func (p *Projector) Check(ctx context.Context) error {
 // [Projector.Verify] leaves out, and the rows are held in memory.
 //
 // It returns [journal.ErrNotFound] if the campaign has no such event, an [*ApplyError] if the
-// projection fails on one, [ErrTouched] and [ErrStateTooLarge].
+// projection fails on one, and an error if it writes to tables of others or the rows are too many.
 func (p *Projector) AsOf(ctx context.Context, projection, campaignID string, seq int64) (replay.State, error) {
 	return p.replayer.AsOf(ctx, projection, campaignID, seq)
 }
@@ -115,7 +115,7 @@ func (p *Projector) Diff(ctx context.Context, projection, campaignID string, fro
 
 // Why answers which events wrote the values that a row has: for each column the last one after which
 // its value was another than before. It applies the campaign's events one by one as [Projector.AsOf]
-// does, in one pass, and has its errors; [ErrNotVerifiable] says that the table has no primary key.
+// does, in one pass, and has its errors, and one for a table without a primary key.
 func (p *Projector) Why(ctx context.Context, r WhyRequest) (replay.Why, error) {
 	return p.replayer.Why(ctx, r)
 }
@@ -132,8 +132,8 @@ func (p *Projector) Why(ctx context.Context, r WhyRequest) (replay.Why, error) {
 // NAME~previous, with the code of their version.
 //
 // Memory does not grow with what there is to compare. Differences are no error. It returns
-// [ErrNotVerifiable] if no table has a column campaign_id, [ErrTouched], and another if the
-// projection is not registered as it is.
+// an error if no table has a column campaign_id, if the projection writes to tables of others, and if it
+// is not registered as it is.
 func (p *Projector) Verify(ctx context.Context, r VerifyRequest) (VerifyReport, error) {
 	return p.replayer.Verify(ctx, r)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
+	"github.com/tidemark-go/tidemark/internal/projector/replay"
 	"github.com/tidemark-go/tidemark/internal/store/deferred"
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
 	pauses "github.com/tidemark-go/tidemark/internal/store/pause"
@@ -217,7 +218,7 @@ func projectionActs() []rebuildAct {
 				return err
 			}
 			return c.replay(r)
-		}, refused: in("joining", ErrNotVerifiable.Error(), in("first_joining", registry.ErrRegistered.Error()))},
+		}, refused: in("joining", replay.ErrNotVerifiable.Error(), in("first_joining", registry.ErrRegistered.Error()))},
 		{name: "swap", do: start(2, 1), refused: in("next_withdrawn", "is being aborted")},
 		{name: "rollback", do: func(c *cell, name string) error {
 			return rebuild.Rollback(c.Context(), c.pool, name, rebuild.RollbackOptions{AllowBehind: -1}, operator())

@@ -282,7 +282,7 @@ func TestVerifyLeavesLiveWorkAsItWas(t *testing.T) {
 		appendMoves(t, pool, "a", 1, 2, 3)
 		drain(t, p)
 		_, err := p.Verify(ctx, projector.VerifyRequest{Projection: "stubborn", All: true})
-		if !errors.Is(err, projector.ErrTouched) || !strings.Contains(err.Error(), "tidemark_views.stubborn") {
+		if !errors.Is(err, replay.ErrTouched) || !strings.Contains(err.Error(), "tidemark_views.stubborn") {
 			t.Errorf("Verify = %v", err)
 		}
 		if n := query[int](t, pool, `SELECT count(*) FROM stubborn`); n != 3 {
@@ -300,7 +300,7 @@ func TestVerifyLeavesLiveWorkAsItWas(t *testing.T) {
 		p := newProjector(t, pool, h)
 		drain(t, p)
 		if _, err := p.Verify(ctx, projector.VerifyRequest{Projection: "total", All: true}); !errors.Is(err,
-			projector.ErrNotVerifiable) {
+			replay.ErrNotVerifiable) {
 			t.Errorf("Verify = %v", err)
 		}
 		for _, r := range []projector.VerifyRequest{

@@ -19,8 +19,8 @@ import (
 
 // Of events that are made up to try a sink.
 const (
-	TestEventType  = "tidemark.test"
-	TestCampaignID = "tidemark-test"
+	testEventType  = "tidemark.test"
+	testCampaignID = "tidemark-test"
 )
 
 // TestEvent makes up an event to try a sink with. It says so in its type, campaign, tags, metadata
@@ -31,7 +31,7 @@ func TestEvent(topic string, now time.Time) (Event, error) {
 		return Event{}, err
 	}
 	return Event{Topic: topic, Event: journal.Event{
-		ID: id, CampaignID: TestCampaignID, Seq: 1, Type: TestEventType, Version: 1, Intent: journal.AuditOnly,
+		ID: id, CampaignID: testCampaignID, Seq: 1, Type: testEventType, Version: 1, Intent: journal.AuditOnly,
 		Tags:     []string{"test"},
 		Payload:  []byte(`{"test": true, "note": "made up by an operator to try this sink; it is in no journal"}`),
 		Metadata: []byte(`{"test": true}`), OccurredAt: now, RecordedAt: now,

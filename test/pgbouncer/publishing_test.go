@@ -263,7 +263,7 @@ func (p *publishing) moves() {
 	if err == nil {
 		err = publisher.TestSend(p.Context(), p.pool, publisher.Publisher{Name: "out", Sink: &p.sink}, made, p.by)
 	}
-	if err != nil || p.arrived(publisher.TestCampaignID) != "[1]" {
+	if err != nil || p.arrived("tidemark-test") != "[1]" {
 		p.Errorf("nothing could be sent to try: %v", err)
 	}
 }

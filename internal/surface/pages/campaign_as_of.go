@@ -177,8 +177,8 @@ func unreached(err error) (string, error) {
 	var applied *projector.ApplyError
 	var pgErr *pgconn.PgError
 	switch {
-	case errors.As(err, &applied), errors.Is(err, projector.ErrNotVerifiable), errors.Is(err, registry.ErrRegistered),
-		errors.Is(err, projector.ErrTouched),
+	case errors.As(err, &applied), errors.Is(err, replay.ErrNotVerifiable), errors.Is(err, registry.ErrRegistered),
+		errors.Is(err, replay.ErrTouched),
 		errors.Is(err, replay.ErrStateTooLarge):
 		return redact.Error(err), nil
 	case errors.As(err, &pgErr) && pgErr.Code != "57014":
