@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -52,24 +53,17 @@ func (s *Status) Problems() []Problem {
 		s.publishing(), s.storage(), s.locked())
 	rank := map[Severity]int{Critical: 0, Warning: 1, Note: 2}
 	slices.SortStableFunc(problems, func(a, b Problem) int {
-		if a.Severity != b.Severity {
-			return cmp.Compare(rank[a.Severity], rank[b.Severity])
-		}
-		switch {
-		case a.Since == nil || b.Since == nil:
-			return cmp.Compare(one(a.Since == nil), one(b.Since == nil))
-		default:
-			return a.Since.Compare(*b.Since)
-		}
+		return cmp.Or(cmp.Compare(rank[a.Severity], rank[b.Severity]), a.since().Compare(b.since()))
 	})
 	return problems
 }
 
-func one(yes bool) int {
-	if yes {
-		return 1
+// since puts problems of unknown age last.
+func (p Problem) since() time.Time {
+	if p.Since == nil {
+		return time.Unix(math.MaxInt32, 0)
 	}
-	return 0
+	return *p.Since
 }
 
 func (s *Status) unread() (problems []Problem) {
