@@ -24,7 +24,7 @@ func TestAnOperationUnderALeaseEndsWhenItIsAborted(t *testing.T) {
 	t.Parallel()
 	pool, acts := database(t, 1)
 	sink := stuck{make(chan struct{}, 1)}
-	outcome, err := acts.StartRepublication(t.Context(), typing("s"),
+	outcome, err := acts.Publishers().Republish(t.Context(), typing("s"),
 		admin.Republication{Topic: "t", Publisher: "s", CampaignID: "c001", From: 1})
 	op := operation(t, outcome, err)
 	r := runner(t, pool, func(c *admin.RunnerConfig) {

@@ -127,6 +127,24 @@ func On(pool *pgxpool.Pool) *Acts {
 	return &Acts{cfg: Config{Pool: pool, Timeout: -1}, travels: make(chan struct{}, 1)}
 }
 
+// Failures does acts on failed campaigns.
+type Failures struct{ *Acts }
+
+// Projections does acts on projections and their rebuilds.
+type Projections struct{ *Acts }
+
+// Publishers does acts on publishers and what is parked.
+type Publishers struct{ *Acts }
+
+// Failures answers the acts on failed campaigns.
+func (a *Acts) Failures() Failures { return Failures{a} }
+
+// Projections answers the acts on projections.
+func (a *Acts) Projections() Projections { return Projections{a} }
+
+// Publishers answers the acts on publishers.
+func (a *Acts) Publishers() Publishers { return Publishers{a} }
+
 // By is a request by a user of the database itself, who may do everything.
 func By(name, reason string) Request {
 	return Request{Who: auth.Identity{Name: name, Role: auth.Admin, Via: "database", Way: "cli"}, Reason: reason}

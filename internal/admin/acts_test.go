@@ -103,17 +103,19 @@ func calls(a *admin.Acts) []struct {
 	back := int64(0)
 	return []call{
 		{admin.ActRequeue, func(ctx context.Context, r admin.Request) (*admin.Outcome, error) {
-			return a.Requeue(ctx, r, key)
+			return a.Failures().Requeue(ctx, r, key)
 		}},
-		{admin.ActRetry, func(ctx context.Context, r admin.Request) (*admin.Outcome, error) { return a.Retry(ctx, r, key) }},
+		{admin.ActRetry, func(ctx context.Context, r admin.Request) (*admin.Outcome, error) {
+			return a.Failures().Retry(ctx, r, key)
+		}},
 		{admin.ActRequeue, func(ctx context.Context, r admin.Request) (*admin.Outcome, error) {
-			return a.RequeueEvent(ctx, r, "g", "c001", 1)
+			return a.Failures().RequeueEvent(ctx, r, "g", "c001", 1)
 		}},
 		{admin.ActResolve, func(ctx context.Context, r admin.Request) (*admin.Outcome, error) {
-			return a.Resolve(ctx, r, key, 1)
+			return a.Failures().Resolve(ctx, r, key, 1)
 		}},
 		{admin.ActUnresolve, func(ctx context.Context, r admin.Request) (*admin.Outcome, error) {
-			return a.Unresolve(ctx, r, key, 1)
+			return a.Failures().Unresolve(ctx, r, key, 1)
 		}},
 		{admin.ActPause, func(ctx context.Context, r admin.Request) (*admin.Outcome, error) {
 			return a.Pause(ctx, r, target, time.Hour)
@@ -131,34 +133,34 @@ func calls(a *admin.Acts) []struct {
 			return a.RepairGap(ctx, r, "g", "c002")
 		}},
 		{admin.ActStartRebuild, func(ctx context.Context, r admin.Request) (*admin.Outcome, error) {
-			return a.StartRebuild(ctx, r, "p", options)
+			return a.Projections().StartRebuild(ctx, r, "p", options)
 		}},
 		{admin.ActPauseRebuild, func(ctx context.Context, r admin.Request) (*admin.Outcome, error) {
-			return a.PauseRebuild(ctx, r, "p", 0)
+			return a.Projections().PauseRebuild(ctx, r, "p", 0)
 		}},
 		{admin.ActResumeRebuild, func(ctx context.Context, r admin.Request) (*admin.Outcome, error) {
-			return a.ResumeRebuild(ctx, r, "p")
+			return a.Projections().ResumeRebuild(ctx, r, "p")
 		}},
 		{admin.ActSwapRebuild, func(ctx context.Context, r admin.Request) (*admin.Outcome, error) {
-			return a.SwapRebuild(ctx, r, "p", options)
+			return a.Projections().SwapRebuild(ctx, r, "p", options)
 		}},
 		{admin.ActAbortRebuild, func(ctx context.Context, r admin.Request) (*admin.Outcome, error) {
-			return a.AbortRebuild(ctx, r, "p")
+			return a.Projections().AbortRebuild(ctx, r, "p")
 		}},
 		{admin.ActPausePublisher, func(ctx context.Context, r admin.Request) (*admin.Outcome, error) {
-			return a.PausePublisher(ctx, r, pair, time.Hour)
+			return a.Publishers().Pause(ctx, r, pair, time.Hour)
 		}},
 		{admin.ActResumePublisher, func(ctx context.Context, r admin.Request) (*admin.Outcome, error) {
-			return a.ResumePublisher(ctx, r, pair)
+			return a.Publishers().Resume(ctx, r, pair)
 		}},
 		{admin.ActRetryParked, func(ctx context.Context, r admin.Request) (*admin.Outcome, error) {
-			return a.RetryParked(ctx, r, pair, "c001", 1)
+			return a.Publishers().RetryParked(ctx, r, pair, "c001", 1)
 		}},
 		{admin.ActResolveParked, func(ctx context.Context, r admin.Request) (*admin.Outcome, error) {
-			return a.ResolveParked(ctx, r, pair, "c001", 1)
+			return a.Publishers().ResolveParked(ctx, r, pair, "c001", 1)
 		}},
 		{admin.ActResetPublisher, func(ctx context.Context, r admin.Request) (*admin.Outcome, error) {
-			return a.ResetPublisher(ctx, r, pair, publications.ResetTo{Position: &back}, false)
+			return a.Publishers().Reset(ctx, r, pair, publications.ResetTo{Position: &back}, false)
 		}},
 		{admin.ActDrain, func(ctx context.Context, r admin.Request) (*admin.Outcome, error) {
 			return a.DrainWorker(ctx, r, "w")
@@ -173,7 +175,7 @@ func calls(a *admin.Acts) []struct {
 			return a.Abort(ctx, r, 1)
 		}},
 		{admin.ActRemove, func(ctx context.Context, r admin.Request) (*admin.Outcome, error) {
-			return a.RemoveProjection(ctx, r, "p", true)
+			return a.Projections().Remove(ctx, r, "p", true)
 		}},
 		{admin.ActRemoveGroup, func(ctx context.Context, r admin.Request) (*admin.Outcome, error) {
 			return a.RemoveGroup(ctx, r, "g")
@@ -283,18 +285,18 @@ func TestActsThatFailLeaveNothing(t *testing.T) {
 	before := scan[string](t, pool, everything)
 	r := as(auth.Admin)
 	r.Key, r.Confirm = "k", "p"
-	_, err := acts.Requeue(t.Context(), r, deferred.Key{Projection: "p", CampaignID: "nowhere"})
+	_, err := acts.Failures().Requeue(t.Context(), r, deferred.Key{Projection: "p", CampaignID: "nowhere"})
 	if !errors.Is(err, deferred.ErrNotFound) {
 		t.Errorf("a pair that is not there: %v", err)
 	}
-	if _, err := acts.AbortRebuild(t.Context(), r, "p"); !errors.Is(err, rebuild.ErrNoRebuild) {
+	if _, err := acts.Projections().AbortRebuild(t.Context(), r, "p"); !errors.Is(err, rebuild.ErrNoRebuild) {
 		t.Errorf("a rebuild that is not there: %v", err)
 	}
-	if _, err := acts.Rollback(t.Context(), r, "p", rebuild.RollbackOptions{}); !errors.Is(err,
+	if _, err := acts.Projections().Rollback(t.Context(), r, "p", rebuild.RollbackOptions{}); !errors.Is(err,
 		rebuild.ErrNoPrevious) {
 		t.Errorf("tables that are not there: %v", err)
 	}
-	if _, err := acts.TestSend(t.Context(), r, publications.Key{Topic: "t", Publisher: "s"}, "", 0); !errors.Is(err,
+	if _, err := acts.Publishers().TestSend(t.Context(), r, publications.Key{Topic: "t", Publisher: "s"}, "", 0); !errors.Is(err,
 		admin.ErrNotHere) {
 		t.Errorf("a publisher that is not here: %v", err)
 	}
@@ -303,10 +305,10 @@ func TestActsThatFailLeaveNothing(t *testing.T) {
 		named.Key, named.Confirm = "", name
 		return named
 	}
-	if _, err := acts.RemoveProjection(t.Context(), named("q"), "q", true); !errors.Is(err, rebuild.ErrUnknownProjection) {
+	if _, err := acts.Projections().Remove(t.Context(), named("q"), "q", true); !errors.Is(err, rebuild.ErrUnknownProjection) {
 		t.Errorf("a projection that is not there: %v", err)
 	}
-	if _, err := acts.RemoveProjection(t.Context(), named("yes"), "p", true); !errors.Is(err, admin.ErrDeclined) {
+	if _, err := acts.Projections().Remove(t.Context(), named("yes"), "p", true); !errors.Is(err, admin.ErrDeclined) {
 		t.Errorf("a removal that was not confirmed: %v", err)
 	}
 	if _, err := acts.RemoveGroup(t.Context(), named("h"), "h"); !errors.Is(err, outbox.ErrNotRegistered) {
@@ -320,7 +322,7 @@ func TestActsThatFailLeaveNothing(t *testing.T) {
 		t.Errorf("pairs that are not there: %v", err)
 	}
 	r.Reason = ""
-	if _, err := acts.Resolve(t.Context(), r, deferred.Key{Projection: "p", CampaignID: "c001"}, 1); !errors.Is(err,
+	if _, err := acts.Failures().Resolve(t.Context(), r, deferred.Key{Projection: "p", CampaignID: "c001"}, 1); !errors.Is(err,
 		admin.ErrInvalid) {
 		t.Errorf("without a reason: %v", err)
 	}

@@ -11,14 +11,14 @@ import (
 
 // Requeue has a pair that failed or is dead tried again at once, as if it had not failed before.
 // Errors are those of [deferred.Requeue].
-func (a *Acts) Requeue(ctx context.Context, r Request, key deferred.Key) (*Outcome, error) {
+func (a Failures) Requeue(ctx context.Context, r Request, key deferred.Key) (*Outcome, error) {
 	return a.onPair(ctx, r, ActRequeue, key, 0, func(ctx context.Context, tx pgx.Tx, by deferred.Act) error {
 		return deferred.Requeue(ctx, tx, key, by)
 	})
 }
 
 // Retry has a pair tried again at once; its attempts go on counting. Errors are those of [deferred.Retry].
-func (a *Acts) Retry(ctx context.Context, r Request, key deferred.Key) (*Outcome, error) {
+func (a Failures) Retry(ctx context.Context, r Request, key deferred.Key) (*Outcome, error) {
 	return a.onPair(ctx, r, ActRetry, key, 0, func(ctx context.Context, tx pgx.Tx, by deferred.Act) error {
 		return deferred.Retry(ctx, tx, key, by)
 	})
@@ -26,7 +26,7 @@ func (a *Acts) Retry(ctx context.Context, r Request, key deferred.Key) (*Outcome
 
 // Resolve leaves the event out, for good, that the pair stands before; it needs a reason. Errors
 // are those of [deferred.Resolve].
-func (a *Acts) Resolve(ctx context.Context, r Request, key deferred.Key, seq int64) (*Outcome, error) {
+func (a Failures) Resolve(ctx context.Context, r Request, key deferred.Key, seq int64) (*Outcome, error) {
 	return a.onPair(ctx, r, ActResolve, key, seq, func(ctx context.Context, tx pgx.Tx, by deferred.Act) error {
 		return deferred.Resolve(ctx, tx, key, seq, by)
 	})
@@ -34,7 +34,7 @@ func (a *Acts) Resolve(ctx context.Context, r Request, key deferred.Key, seq int
 
 // Unresolve takes back that an event is left out of a projection in a campaign, which is applied
 // anew; it needs a reason. Errors are those of [deferred.Unresolve].
-func (a *Acts) Unresolve(ctx context.Context, r Request, key deferred.Key, seq int64) (*Outcome, error) {
+func (a Failures) Unresolve(ctx context.Context, r Request, key deferred.Key, seq int64) (*Outcome, error) {
 	return a.onPair(ctx, r, ActUnresolve, key, seq, func(ctx context.Context, tx pgx.Tx, by deferred.Act) error {
 		return deferred.Unresolve(ctx, tx, key, seq, by)
 	})
@@ -47,7 +47,7 @@ type pairRequest struct {
 	Seq        int64  `json:"seq,omitempty"`
 }
 
-func (a *Acts) onPair(
+func (a Failures) onPair(
 	ctx context.Context, r Request, kind Kind, key deferred.Key, seq int64,
 	do func(context.Context, pgx.Tx, deferred.Act) error,
 ) (*Outcome, error) {
@@ -72,7 +72,7 @@ type eventRequest struct {
 	Seq        int64  `json:"seq"`
 }
 
-// Requeued is the detail of [Acts.RequeueEvent]: the pairs that are tried again, in the order of their projections.
+// Requeued is the detail of [Failures.RequeueEvent]: the pairs that are tried again, in the order of their projections.
 type Requeued struct {
 	CampaignID  string   `json:"campaign_id"`
 	Seq         int64    `json:"seq"`
@@ -81,7 +81,7 @@ type Requeued struct {
 
 // RequeueEvent requeues the pairs that stand before an event, in one group or in all. The outcome's
 // detail is [Requeued]. Errors are those of [deferred.RequeueSeq].
-func (a *Acts) RequeueEvent(ctx context.Context, r Request, group, campaignID string, seq int64) (*Outcome, error) {
+func (a Failures) RequeueEvent(ctx context.Context, r Request, group, campaignID string, seq int64) (*Outcome, error) {
 	t := act{
 		Request: r, kind: ActRequeue, request: eventRequest{group, campaignID, seq},
 		about: subject{CampaignID: campaignID, Seq: seq},

@@ -3,12 +3,15 @@ package admin
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/outbox"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
 // GroupReplay replays all campaigns of a group.
@@ -58,9 +61,9 @@ type ProjectionBackfill struct {
 	Projection string `json:"projection"`
 }
 
-// StartBackfill has workers look for the campaigns that a projection has nothing of, and file them.
+// Backfill has workers look for the campaigns that a projection has nothing of, and file them.
 // The outcome's detail is the [Operation]. Errors are those of [deferred.CountBackfill].
-func (a *Acts) StartBackfill(ctx context.Context, r Request, projection string) (*Outcome, error) {
+func (a Projections) Backfill(ctx context.Context, r Request, projection string) (*Outcome, error) {
 	p, err := registered(ctx, a.cfg.Pool, projection)
 	if err != nil {
 		return nil, fmt.Errorf("backfill: %w", err)
@@ -83,9 +86,9 @@ func (a *Acts) StartRepair(ctx context.Context, r Request, g GapRepair) (*Outcom
 	})
 }
 
-// StartVerify has a worker that has the projection's code verify it, or any worker prove it. The
+// Verify has a worker that has the projection's code verify it, or any worker prove it. The
 // outcome's detail is the [Operation]. Errors: [rebuild.ErrUnknownProjection].
-func (a *Acts) StartVerify(ctx context.Context, r Request, v Verification) (*Outcome, error) {
+func (a Projections) Verify(ctx context.Context, r Request, v Verification) (*Outcome, error) {
 	if v.Projection == "" || v.Sample < 0 || len(v.Campaigns) > 0 && v.Sample > 0 || len(v.Campaigns) > 5000 {
 		return nil, fmt.Errorf("%w: name the projection, and up to 5000 campaigns, or the size of a sample, or neither "+
 			"for all", ErrInvalid)
@@ -100,10 +103,10 @@ func (a *Acts) StartVerify(ctx context.Context, r Request, v Verification) (*Out
 	})
 }
 
-// StartRepublication has a worker that has the publisher send a slice of a campaign again. The
+// Republish has a worker that has the publisher send a slice of a campaign again. The
 // request confirms with the publisher's name. The outcome's detail is the [Operation]. Errors:
 // [ErrDeclined], [publications.ErrNotFound], [journal.ErrNotFound].
-func (a *Acts) StartRepublication(ctx context.Context, r Request, p Republication) (*Outcome, error) {
+func (a Publishers) Republish(ctx context.Context, r Request, p Republication) (*Outcome, error) {
 	if err := p.check(); err != nil {
 		return nil, err
 	}
@@ -153,4 +156,94 @@ func (a *Acts) startConfirmed(
 			}
 			return readOperation(ctx, tx, id)
 		})
+}
+
+// Filing is how many pairs would be filed.
+type Filing struct {
+	Pairs int64 `json:"pairs"`
+}
+
+// PreviewReplay answers what a replay would file; no campaigns are all. Errors are those of [deferred.CountReplay].
+func (a *Acts) PreviewReplay(ctx context.Context, replay deferred.ReplayRequest) (Filing, error) {
+	if replay.Group == "" || replay.From < 0 {
+		return Filing{}, fmt.Errorf("%w: name the group, and a seq of 1 or more, or 0 for from scratch", ErrInvalid)
+	}
+	n, err := deferred.CountReplay(ctx, a.cfg.Pool, replay)
+	return Filing{n}, err
+}
+
+// PreviewBackfill answers what [Projections.Backfill] would file. Errors:
+// [rebuild.ErrUnknownProjection], and those of [deferred.CountBackfill].
+func (a Projections) PreviewBackfill(ctx context.Context, projection string) (Filing, error) {
+	p, err := registered(ctx, a.cfg.Pool, projection)
+	if err != nil {
+		return Filing{}, err
+	}
+	n, err := deferred.CountBackfill(ctx, a.cfg.Pool, p.Group, projection)
+	return Filing{n}, err
+}
+
+// Slice is what of a campaign would be sent.
+type Slice struct {
+	From    int64  `json:"from"`
+	Through int64  `json:"through"` // the last seq
+	Events  *int64 `json:"events"`  // those of them that are the topic's; null: this process does not have the topic
+}
+
+// PreviewRepublication answers what [Publishers.Republish] would send, and reads all of it where this process has
+// the topic and the publisher. Errors are its, and [journal.ErrNotFound] for a campaign without an event from there on.
+func (a Publishers) PreviewRepublication(ctx context.Context, r Request, p Republication) (Slice, error) {
+	if err := p.check(); err != nil {
+		return Slice{}, err
+	}
+	if err := published(ctx, a.cfg.Pool, publications.Key{Topic: p.Topic, Publisher: p.Publisher}); err != nil {
+		return Slice{}, err
+	}
+	last, err := journal.Last(ctx, a.cfg.Pool, p.CampaignID)
+	if err == nil && last.Seq < p.From {
+		err = fmt.Errorf("campaign %q from seq %d on: %w", p.CampaignID, p.From, journal.ErrNotFound)
+	}
+	found := Slice{From: p.From, Through: last.Seq}
+	if p.Until != 0 {
+		found.Through = min(p.Until, last.Seq)
+	}
+	topic := slices.IndexFunc(a.cfg.Topics, func(t publisher.Topic) bool { return t.Name == p.Topic })
+	to := slices.IndexFunc(a.cfg.Publishers, func(q publisher.Publisher) bool { return q.Name == p.Publisher })
+	if err != nil || topic < 0 || to < 0 {
+		return found, err
+	}
+	counted, err := publisher.Replay(ctx, a.cfg.Pool, publisher.ReplayRequest{
+		Topic: a.cfg.Topics[topic], To: a.cfg.Publishers[to], CampaignID: p.CampaignID, From: p.From, Until: p.Until,
+		Catalogue: a.cfg.Catalogue, DryRun: true,
+	}, r.publisher())
+	found.Events, found.Through = &counted.Sent, counted.Through
+	return found, err
+}
+
+// Gaps is how many gaps a group has, and the first ones: the event behind the checkpoint of each.
+type Gaps struct {
+	Count  int64  `json:"count"`
+	Sample []Item `json:"sample"`
+}
+
+// PreviewRepair answers what [Acts.StartRepair] would repair, and looks at all of the journal for that. Errors:
+// [outbox.ErrNotRegistered].
+func (a *Acts) PreviewRepair(ctx context.Context, group string) (Gaps, error) {
+	found := Gaps{Sample: []Item{}}
+	if err := knownGroup(ctx, a.cfg.Pool, group); err != nil {
+		return found, err
+	}
+	for after := ""; ; {
+		some, next, err := outbox.Gaps(ctx, a.cfg.Pool, group, after, 0)
+		if err != nil {
+			return found, err
+		}
+		found.Count += int64(len(some))
+		for _, g := range some[:min(len(some), sampleSize-len(found.Sample))] {
+			found.Sample = append(found.Sample, Item{CampaignID: g.CampaignID, Subject: g.Group, Seq: g.Checkpoint + 1})
+		}
+		if after = next; next == "" {
+			return found, nil
+		}
+	}
 }

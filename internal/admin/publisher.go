@@ -47,10 +47,10 @@ type ResetOf struct {
 	Reset
 }
 
-// PausePublisher stops a publisher for d, or until it is resumed if d is 0. Without a topic it stops those of its
+// Pause stops a publisher for d, or until it is resumed if d is 0. Without a topic it stops those of its
 // publications that have not failed, all or none. Errors: [publications.ErrNotFound], and those of
 // [publications.Suspend].
-func (a *Acts) PausePublisher(ctx context.Context, r Request, key publications.Key, d time.Duration) (*Outcome, error) {
+func (a Publishers) Pause(ctx context.Context, r Request, key publications.Key, d time.Duration) (*Outcome, error) {
 	asked := publicationRequest{Topic: key.Topic, Publisher: key.Publisher}
 	if d < 0 {
 		return nil, fmt.Errorf("%w: for %v: give a time that lies ahead, or none for a pause that lasts until it is resumed",
@@ -70,9 +70,9 @@ func (a *Acts) PausePublisher(ctx context.Context, r Request, key publications.K
 		})
 }
 
-// ResumePublisher ends a pause: without a topic, those of all paused publications of a publisher, all or none. Errors:
+// Resume ends a pause: without a topic, those of all paused publications of a publisher, all or none. Errors:
 // [publications.ErrNotFound], and those of [publications.Resume].
-func (a *Acts) ResumePublisher(ctx context.Context, r Request, key publications.Key) (*Outcome, error) {
+func (a Publishers) Resume(ctx context.Context, r Request, key publications.Key) (*Outcome, error) {
 	asked := publicationRequest{Topic: key.Topic, Publisher: key.Publisher}
 	return a.do(ctx, act{Request: r, kind: ActResumePublisher, request: asked, logs: true},
 		func(ctx context.Context, tx pgx.Tx) (any, error) {
@@ -86,10 +86,10 @@ func (a *Acts) ResumePublisher(ctx context.Context, r Request, key publications.
 		})
 }
 
-// ResetPublisher moves a publisher, and forgets its errors; without a topic all of its publications, all or none. end:
+// Reset moves a publisher, and forgets its errors; without a topic all of its publications, all or none. end:
 // to where the journal ends now. To move it, the request confirms with the publisher's name. Errors: [ErrDeclined],
 // [publications.ErrNotFound], and those of [publications.Reset].
-func (a *Acts) ResetPublisher(
+func (a Publishers) Reset(
 	ctx context.Context, r Request, key publications.Key, to publications.ResetTo, end bool,
 ) (*Outcome, error) {
 	asked := publicationRequest{Topic: key.Topic, Publisher: key.Publisher, Position: to.Position, End: end}
@@ -104,8 +104,8 @@ func (a *Acts) ResetPublisher(
 	return a.do(ctx, t, func(ctx context.Context, tx pgx.Tx) (any, error) { return reset(ctx, tx, r, key, to, end) })
 }
 
-// PreviewReset answers what [Acts.ResetPublisher] would do, and does nothing. Errors are those of it.
-func (a *Acts) PreviewReset(
+// PreviewReset answers what [Publishers.Reset] would do, and does nothing. Errors are those of it.
+func (a Publishers) PreviewReset(
 	ctx context.Context, r Request, key publications.Key, to publications.ResetTo, end bool,
 ) (Resets, error) {
 	to.DryRun = true
@@ -183,7 +183,7 @@ type Sent struct {
 }
 
 // sending finds the sink and the event: one of a campaign, or without one an event that is made up.
-func (a *Acts) sending(
+func (a Publishers) sending(
 	ctx context.Context, key publications.Key, campaignID string, seq int64,
 ) (to publisher.Publisher, event publisher.Event, _ Sent, err error) {
 	if to, err = a.sink(&key); err != nil {
@@ -203,8 +203,8 @@ func (a *Acts) sending(
 	}, err
 }
 
-// PreviewSend answers what [Acts.TestSend] would send.
-func (a *Acts) PreviewSend(ctx context.Context, key publications.Key, campaignID string, seq int64) (Sent, error) {
+// PreviewSend answers what [Publishers.TestSend] would send.
+func (a Publishers) PreviewSend(ctx context.Context, key publications.Key, campaignID string, seq int64) (Sent, error) {
 	_, _, sent, err := a.sending(ctx, key, campaignID, seq)
 	return sent, err
 }
@@ -223,7 +223,7 @@ const holdSlack = time.Minute
 // publisher's sink, in one attempt. Errors: [ErrNotHere] for a publisher that this process does not have, [ErrUnderWay]
 // while the same request is being sent, [journal.ErrNotFound], [ErrSink] for a publisher whose sink takes nothing; then
 // the idempotency key may be used again.
-func (a *Acts) TestSend(
+func (a Publishers) TestSend(
 	ctx context.Context, r Request, key publications.Key, campaignID string, seq int64,
 ) (*Outcome, error) {
 	asked := sendRequest{publicationRequest{Topic: key.Topic, Publisher: key.Publisher}, campaignID, seq}
@@ -269,7 +269,7 @@ func (t *taking) Publish(ctx context.Context, batch []publisher.Event) error {
 }
 
 // sink answers a publisher, and names its first topic where none is named.
-func (a *Acts) sink(key *publications.Key) (publisher.Publisher, error) {
+func (a Publishers) sink(key *publications.Key) (publisher.Publisher, error) {
 	for _, p := range a.cfg.Publishers {
 		if p.Name != key.Publisher {
 			continue
@@ -295,7 +295,7 @@ type parkedRequest struct {
 }
 
 // RetryParked has a parked event tried again at once. Errors are those of [publications.Retry].
-func (a *Acts) RetryParked(
+func (a Publishers) RetryParked(
 	ctx context.Context, r Request, key publications.Key, campaignID string, seq int64,
 ) (*Outcome, error) {
 	return a.onParked(ctx, r, ActRetryParked, parkedRequest{key.Topic, key.Publisher, campaignID, seq}, publications.Retry)
@@ -303,14 +303,14 @@ func (a *Acts) RetryParked(
 
 // ResolveParked leaves a parked event out, for good. It needs a reason, and the request confirms
 // with the seq. Errors: [ErrDeclined], and those of [publications.Resolve].
-func (a *Acts) ResolveParked(
+func (a Publishers) ResolveParked(
 	ctx context.Context, r Request, key publications.Key, campaignID string, seq int64,
 ) (*Outcome, error) {
 	return a.onParked(ctx, r, ActResolveParked, parkedRequest{key.Topic, key.Publisher, campaignID, seq},
 		publications.Resolve)
 }
 
-func (a *Acts) onParked(ctx context.Context, r Request, kind Kind, asked parkedRequest,
+func (a Publishers) onParked(ctx context.Context, r Request, kind Kind, asked parkedRequest,
 	do func(context.Context, publications.DB, publications.ParkedFilter, publications.Act) (int64, error),
 ) (*Outcome, error) {
 	if asked.Publisher == "" || asked.CampaignID == "" || asked.Seq < 1 {

@@ -58,7 +58,7 @@ func TestARequestThatMakesNoSenseNamesTheValueAndTheLimit(t *testing.T) {
 		"a proof of a campaign":  {Projection: "p", Campaigns: []string{"c001"}, Proof: true},
 		"a proof of columns":     {Projection: "p", Ignore: []string{"n"}, Proof: true},
 	} {
-		if _, err := acts.StartVerify(t.Context(), as(auth.Operator), v); !errors.Is(err, admin.ErrInvalid) {
+		if _, err := acts.Projections().Verify(t.Context(), as(auth.Operator), v); !errors.Is(err, admin.ErrInvalid) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -67,7 +67,7 @@ func TestARequestThatMakesNoSenseNamesTheValueAndTheLimit(t *testing.T) {
 		"from nowhere":    {Topic: "t", Publisher: "s", CampaignID: "c001"},
 		"until before it": {Topic: "t", Publisher: "s", CampaignID: "c001", From: 3, Until: 2},
 	} {
-		if _, err := acts.StartRepublication(t.Context(), as(auth.Operator), p); !errors.Is(err, admin.ErrInvalid) {
+		if _, err := acts.Publishers().Republish(t.Context(), as(auth.Operator), p); !errors.Is(err, admin.ErrInvalid) {
 			t.Errorf("sending again %s: %v", name, err)
 		}
 	}

@@ -30,7 +30,7 @@ func rollBack(t *testing.T, acts *admin.Acts) admin.Operation {
 	t.Helper()
 	r := as(auth.Admin)
 	r.Confirm = "p"
-	o, err := acts.Rollback(t.Context(), r, "p", rebuild.RollbackOptions{})
+	o, err := acts.Projections().Rollback(t.Context(), r, "p", rebuild.RollbackOptions{})
 	return operation(t, o, err)
 }
 
@@ -46,7 +46,7 @@ func TestARollbackIsDoneByAWorkerOnce(t *testing.T) {
 	}
 	r := as(auth.Admin)
 	r.Confirm = "p"
-	if _, err := acts.Rollback(t.Context(), r, "p", rebuild.RollbackOptions{}); !errors.Is(err, admin.ErrRollingBack) {
+	if _, err := acts.Projections().Rollback(t.Context(), r, "p", rebuild.RollbackOptions{}); !errors.Is(err, admin.ErrRollingBack) {
 		t.Errorf("a second one that is asked for meanwhile: %v", err)
 	}
 	if n := scan[int](t, pool, shown); n != 2 {
@@ -155,7 +155,7 @@ func TestARollbackIsRefusedAtOnce(t *testing.T) {
 			before := scan[string](t, pool, everything)
 			r := as(auth.Admin)
 			r.Confirm = "p"
-			if _, err := acts.Rollback(t.Context(), r, "p", rebuild.RollbackOptions{}); !errors.Is(err, c.want) {
+			if _, err := acts.Projections().Rollback(t.Context(), r, "p", rebuild.RollbackOptions{}); !errors.Is(err, c.want) {
 				t.Errorf("got %v, want %v", err, c.want)
 			}
 			if scan[string](t, pool, everything) != before {

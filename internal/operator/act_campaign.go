@@ -70,7 +70,7 @@ func campaignActs() []*Act {
 			Button:   "Requeue",
 		}, does[oneEvent]{
 			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in oneEvent) (*admin.Outcome, error) {
-				return acts.RequeueEvent(ctx, by, in.Group, in.CampaignID, in.Seq)
+				return acts.Failures().RequeueEvent(ctx, by, in.Group, in.CampaignID, in.Seq)
 			},
 			Told: func(in oneEvent, done *admin.Outcome) Told {
 				n := len(detail[admin.Requeued](done).Projections)

@@ -39,7 +39,7 @@ func failedActs() []*Act {
 			Button:   "Requeue",
 		}, does[failedCampaign]{
 			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in failedCampaign) (*admin.Outcome, error) {
-				return acts.Requeue(ctx, by, in.key())
+				return acts.Failures().Requeue(ctx, by, in.key())
 			},
 			Told: func(in failedCampaign, _ *admin.Outcome) Told {
 				return Told{fmt.Sprintf("Requeued %s in %s: a worker tries it now.", in.Projection, in.CampaignID), in.next()}
@@ -56,7 +56,7 @@ func failedActs() []*Act {
 			Button:   "Retry",
 		}, does[failedCampaign]{
 			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in failedCampaign) (*admin.Outcome, error) {
-				return acts.Retry(ctx, by, in.key())
+				return acts.Failures().Retry(ctx, by, in.key())
 			},
 			Told: func(in failedCampaign, _ *admin.Outcome) Told {
 				return Told{fmt.Sprintf("A worker tries %s in %s now.", in.Projection, in.CampaignID), in.next()}
@@ -73,7 +73,7 @@ func failedActs() []*Act {
 			Button:   "Resolve", Reason: true, Danger: true,
 		}, does[failedEvent]{
 			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in failedEvent) (*admin.Outcome, error) {
-				return acts.Resolve(ctx, by, in.key(), in.Seq)
+				return acts.Failures().Resolve(ctx, by, in.key(), in.Seq)
 			},
 			Told: func(in failedEvent, _ *admin.Outcome) Told {
 				return Told{
@@ -94,7 +94,7 @@ func failedActs() []*Act {
 			Hint: "The projection applies the campaign anew, with this event.",
 		}, does[failedEvent]{
 			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in failedEvent) (*admin.Outcome, error) {
-				return acts.Unresolve(ctx, by, in.key(), in.Seq)
+				return acts.Failures().Unresolve(ctx, by, in.key(), in.Seq)
 			},
 			Told: func(in failedEvent, _ *admin.Outcome) Told {
 				return Told{

@@ -30,7 +30,7 @@ func projectionActs() []*Act {
 			Button: "Verify", Hint: "A worker with the projection's code applies the events beside its tables, and compares.",
 		}, does[projectionVerify]{
 			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in projectionVerify) (*admin.Outcome, error) {
-				return acts.StartVerify(ctx, by, admin.Verification{
+				return acts.Projections().Verify(ctx, by, admin.Verification{
 					Projection: in.Projection, Campaigns: in.Campaigns, Sample: in.Sample, Ignore: in.Ignore, Proof: in.Proof,
 				})
 			},
@@ -52,12 +52,12 @@ func projectionActs() []*Act {
 			Button: "Backfill",
 		}, does[oneProjection]{
 			Preview: func(ctx context.Context, acts *admin.Acts, _ admin.Request, in oneProjection) (any, error) {
-				return acts.PreviewBackfill(ctx, in.Projection)
+				return acts.Projections().PreviewBackfill(ctx, in.Projection)
 			},
 			Counted: pairsFiled,
 			Would:   func(_ oneProjection, found any) string { return "backfill " + pairsOf(found) },
 			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in oneProjection) (*admin.Outcome, error) {
-				return acts.StartBackfill(ctx, by, in.Projection)
+				return acts.Projections().Backfill(ctx, by, in.Projection)
 			},
 			Told: func(in oneProjection, done *admin.Outcome) Told { return begun(done, "backfills "+in.Projection) },
 		}),
@@ -77,7 +77,7 @@ func projectionActs() []*Act {
 		}, does[projectionRemoval]{
 			Confirm: func(in projectionRemoval) string { return in.Projection },
 			Preview: func(ctx context.Context, acts *admin.Acts, _ admin.Request, in projectionRemoval) (any, error) {
-				return acts.PreviewRemoval(ctx, in.Projection, in.Tables)
+				return acts.Projections().PreviewRemoval(ctx, in.Projection, in.Tables)
 			},
 			Would: func(in projectionRemoval, found any) string {
 				removal := found.(admin.Removal)
@@ -92,7 +92,7 @@ func projectionActs() []*Act {
 					strings.Join(removal.Tables, ", "))
 			},
 			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in projectionRemoval) (*admin.Outcome, error) {
-				return acts.RemoveProjection(ctx, by, in.Projection, in.Tables)
+				return acts.Projections().Remove(ctx, by, in.Projection, in.Tables)
 			},
 			Told: func(in projectionRemoval, _ *admin.Outcome) Told {
 				kept := "; its tables stay"

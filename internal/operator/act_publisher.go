@@ -85,7 +85,7 @@ func publisherActs() []*Act {
 			Button: "Pause", Hint: "Events wait in the journal and are sent when it is resumed.",
 		}, does[publicationPause]{
 			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in publicationPause) (*admin.Outcome, error) {
-				return acts.PausePublisher(ctx, by, in.key(), in.For)
+				return acts.Publishers().Pause(ctx, by, in.key(), in.For)
 			},
 			Told: func(in publicationPause, _ *admin.Outcome) Told {
 				return Told{
@@ -101,7 +101,7 @@ func publisherActs() []*Act {
 			Button:   "Resume", Hint: "It goes on where it was.",
 		}, does[publication]{
 			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in publication) (*admin.Outcome, error) {
-				return acts.ResumePublisher(ctx, by, in.key())
+				return acts.Publishers().Resume(ctx, by, in.key())
 			},
 			Told: func(in publication, _ *admin.Outcome) Told {
 				return Told{"Resumed publisher " + in.said() + ".", in.next()}
@@ -135,7 +135,7 @@ func publisherActs() []*Act {
 				return ""
 			},
 			Preview: func(ctx context.Context, acts *admin.Acts, by admin.Request, in publicationReset) (any, error) {
-				return acts.PreviewReset(ctx, by, in.key(), in.to(), in.End)
+				return acts.Publishers().PreviewReset(ctx, by, in.key(), in.to(), in.End)
 			},
 			Would: func(in publicationReset, found any) string {
 				var sent, skipped int64
@@ -152,7 +152,7 @@ func publisherActs() []*Act {
 				return in
 			},
 			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in publicationReset) (*admin.Outcome, error) {
-				return acts.ResetPublisher(ctx, by, in.key(), in.to(), in.End)
+				return acts.Publishers().Reset(ctx, by, in.key(), in.to(), in.End)
 			},
 			Told: func(in publicationReset, done *admin.Outcome) Told {
 				var parts []string
@@ -188,14 +188,14 @@ func publisherActs() []*Act {
 				return nil
 			},
 			Preview: func(ctx context.Context, acts *admin.Acts, _ admin.Request, in testSend) (any, error) {
-				return acts.PreviewSend(ctx, in.key(), in.CampaignID, in.Seq)
+				return acts.Publishers().PreviewSend(ctx, in.key(), in.CampaignID, in.Seq)
 			},
 			Would: func(in testSend, found any) string {
 				event := found.(admin.Sent)
 				return fmt.Sprintf("send event %s, %s, to %s", event.EventID, event.Type, in.Publisher)
 			},
 			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in testSend) (*admin.Outcome, error) {
-				return acts.TestSend(ctx, by, in.key(), in.CampaignID, in.Seq)
+				return acts.Publishers().TestSend(ctx, by, in.key(), in.CampaignID, in.Seq)
 			},
 			Told: func(in testSend, done *admin.Outcome) Told {
 				event := detail[admin.Sent](done)
@@ -220,7 +220,7 @@ func publisherActs() []*Act {
 		}, does[republication]{
 			Confirm: func(in republication) string { return in.Publisher },
 			Preview: func(ctx context.Context, acts *admin.Acts, by admin.Request, in republication) (any, error) {
-				return acts.PreviewRepublication(ctx, by, in.slice())
+				return acts.Publishers().PreviewRepublication(ctx, by, in.slice())
 			},
 			Counted: func(found any) (int64, []admin.Item) {
 				slice := found.(admin.Slice)
@@ -240,7 +240,7 @@ func publisherActs() []*Act {
 				return in
 			},
 			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in republication) (*admin.Outcome, error) {
-				return acts.StartRepublication(ctx, by, in.slice())
+				return acts.Publishers().Republish(ctx, by, in.slice())
 			},
 			Told: func(in republication, done *admin.Outcome) Told {
 				return begun(done, "that has "+in.Publisher+" sends the events of "+in.CampaignID+" again")
@@ -266,7 +266,7 @@ func parkedActs() []*Act {
 			Button:   "Send again",
 		}, does[parkedEvent]{
 			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in parkedEvent) (*admin.Outcome, error) {
-				return acts.RetryParked(ctx, by, in.key(), in.CampaignID, in.Seq)
+				return acts.Publishers().RetryParked(ctx, by, in.key(), in.CampaignID, in.Seq)
 			},
 			Told: func(in parkedEvent, _ *admin.Outcome) Told {
 				return Told{fmt.Sprintf("Event %d of %s is sent again now.", in.Seq, in.CampaignID), next}
@@ -282,7 +282,7 @@ func parkedActs() []*Act {
 		}, does[parkedEvent]{
 			Confirm: func(in parkedEvent) string { return fmt.Sprint(in.Seq) },
 			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in parkedEvent) (*admin.Outcome, error) {
-				return acts.ResolveParked(ctx, by, in.key(), in.CampaignID, in.Seq)
+				return acts.Publishers().ResolveParked(ctx, by, in.key(), in.CampaignID, in.Seq)
 			},
 			Told: func(in parkedEvent, _ *admin.Outcome) Told {
 				return Told{fmt.Sprintf("Resolved: %s goes on in %s without event %d.", in.said(), in.CampaignID, in.Seq), next}

@@ -66,7 +66,7 @@ func rebuildActs() []*Act {
 			Button: "Rebuild", Hint: "New tables are built beside these and swapped in when they have caught up.",
 		}, does[rebuildStart]{
 			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in rebuildStart) (*admin.Outcome, error) {
-				return acts.StartRebuild(ctx, by, in.Projection, in.with(in.AllowFailed))
+				return acts.Projections().StartRebuild(ctx, by, in.Projection, in.with(in.AllowFailed))
 			},
 			Told: func(in rebuildStart, _ *admin.Outcome) Told {
 				return Told{
@@ -85,7 +85,7 @@ func rebuildActs() []*Act {
 			Button:   "Swap now",
 		}, does[rebuildSwap]{
 			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in rebuildSwap) (*admin.Outcome, error) {
-				return acts.SwapRebuild(ctx, by, in.Projection, in.with(in.AllowFailed))
+				return acts.Projections().SwapRebuild(ctx, by, in.Projection, in.with(in.AllowFailed))
 			},
 			Told: func(in rebuildSwap, _ *admin.Outcome) Told {
 				return Told{
@@ -105,7 +105,7 @@ func rebuildActs() []*Act {
 			Button: "Pause",
 		}, does[rebuildPause]{
 			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in rebuildPause) (*admin.Outcome, error) {
-				return acts.PauseRebuild(ctx, by, in.Projection, in.For)
+				return acts.Projections().PauseRebuild(ctx, by, in.Projection, in.For)
 			},
 			Told: func(in rebuildPause, _ *admin.Outcome) Told {
 				return Told{
@@ -122,7 +122,7 @@ func rebuildActs() []*Act {
 			Button:   "Resume",
 		}, does[oneProjection]{
 			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in oneProjection) (*admin.Outcome, error) {
-				return acts.ResumeRebuild(ctx, by, in.Projection)
+				return acts.Projections().ResumeRebuild(ctx, by, in.Projection)
 			},
 			Told: func(in oneProjection, _ *admin.Outcome) Told {
 				return Told{
@@ -143,7 +143,7 @@ func rebuildActs() []*Act {
 				return "abort the rebuild of projection " + in.Projection + " and remove what it has built"
 			},
 			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in oneProjection) (*admin.Outcome, error) {
-				return acts.AbortRebuild(ctx, by, in.Projection)
+				return acts.Projections().AbortRebuild(ctx, by, in.Projection)
 			},
 			Told: func(in oneProjection, _ *admin.Outcome) Told {
 				return Told{
@@ -169,7 +169,7 @@ func rebuildActs() []*Act {
 				return "have projection " + in.Projection + " show its previous tables"
 			},
 			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in projectionRollback) (*admin.Outcome, error) {
-				return acts.Rollback(ctx, by, in.Projection,
+				return acts.Projections().Rollback(ctx, by, in.Projection,
 					rebuild.RollbackOptions{AllowBehind: in.AllowBehind, Keep: in.Keep})
 			},
 			Told: func(in projectionRollback, done *admin.Outcome) Told {

@@ -27,7 +27,7 @@ func confirmed(word string) admin.Request {
 // rollBack has an operator ask for a rollback, and a worker do it.
 func rollBack(t *testing.T, operator, worker *pgxpool.Pool, projection string) {
 	t.Helper()
-	_, err := admin.On(operator).Rollback(t.Context(), confirmed(projection), projection, rebuild.RollbackOptions{})
+	_, err := admin.On(operator).Projections().Rollback(t.Context(), confirmed(projection), projection, rebuild.RollbackOptions{})
 	must(t, err)
 	operations(t, operator, worker)
 }
@@ -113,11 +113,13 @@ func everyAct(t *testing.T, operator, applies *pgxpool.Pool, done func(what stri
 		kind admin.Kind
 		do   outcome
 	}{
-		{admin.ActRequeue, func() (*admin.Outcome, error) { return a.Requeue(ctx, confirmed(""), key) }},
-		{admin.ActRetry, func() (*admin.Outcome, error) { return a.Retry(ctx, confirmed(""), key) }},
-		{admin.ActRequeue, func() (*admin.Outcome, error) { return a.RequeueEvent(ctx, confirmed(""), "default", "c", 2) }},
-		{admin.ActResolve, func() (*admin.Outcome, error) { return a.Resolve(ctx, confirmed("2"), key, 2) }},
-		{admin.ActUnresolve, func() (*admin.Outcome, error) { return a.Unresolve(ctx, confirmed(""), key, 2) }},
+		{admin.ActRequeue, func() (*admin.Outcome, error) { return a.Failures().Requeue(ctx, confirmed(""), key) }},
+		{admin.ActRetry, func() (*admin.Outcome, error) { return a.Failures().Retry(ctx, confirmed(""), key) }},
+		{admin.ActRequeue, func() (*admin.Outcome, error) {
+			return a.Failures().RequeueEvent(ctx, confirmed(""), "default", "c", 2)
+		}},
+		{admin.ActResolve, func() (*admin.Outcome, error) { return a.Failures().Resolve(ctx, confirmed("2"), key, 2) }},
+		{admin.ActUnresolve, func() (*admin.Outcome, error) { return a.Failures().Unresolve(ctx, confirmed(""), key, 2) }},
 		{admin.ActPause, func() (*admin.Outcome, error) { return a.Pause(ctx, confirmed(""), target, time.Hour) }},
 		{admin.ActResume, func() (*admin.Outcome, error) { return a.Resume(ctx, confirmed(""), target) }},
 		{admin.ActReplay, func() (*admin.Outcome, error) {
@@ -128,41 +130,41 @@ func everyAct(t *testing.T, operator, applies *pgxpool.Pool, done func(what stri
 		}},
 		{admin.ActRepairGaps, func() (*admin.Outcome, error) { return a.RepairGap(ctx, confirmed(""), "default", "c") }},
 		{admin.ActStartRebuild, func() (*admin.Outcome, error) {
-			return a.StartRebuild(ctx, confirmed(""), "counted", rebuild.Options{})
+			return a.Projections().StartRebuild(ctx, confirmed(""), "counted", rebuild.Options{})
 		}},
 		{admin.ActPauseRebuild, func() (*admin.Outcome, error) {
-			return a.PauseRebuild(ctx, confirmed(""), "counted", 0)
+			return a.Projections().PauseRebuild(ctx, confirmed(""), "counted", 0)
 		}},
 		{admin.ActResumeRebuild, func() (*admin.Outcome, error) {
-			return a.ResumeRebuild(ctx, confirmed(""), "counted")
+			return a.Projections().ResumeRebuild(ctx, confirmed(""), "counted")
 		}},
 		{admin.ActSwapRebuild, func() (*admin.Outcome, error) {
-			return a.SwapRebuild(ctx, confirmed(""), "counted", rebuild.Options{})
+			return a.Projections().SwapRebuild(ctx, confirmed(""), "counted", rebuild.Options{})
 		}},
 		{admin.ActAbortRebuild, func() (*admin.Outcome, error) {
-			return a.AbortRebuild(ctx, confirmed("counted"), "counted")
+			return a.Projections().AbortRebuild(ctx, confirmed("counted"), "counted")
 		}},
 		{admin.ActPausePublisher, func() (*admin.Outcome, error) {
-			return a.PausePublisher(ctx, confirmed(""), pair, time.Hour)
+			return a.Publishers().Pause(ctx, confirmed(""), pair, time.Hour)
 		}},
-		{admin.ActResumePublisher, func() (*admin.Outcome, error) { return a.ResumePublisher(ctx, confirmed(""), pair) }},
-		{admin.ActRetryParked, func() (*admin.Outcome, error) { return a.RetryParked(ctx, confirmed(""), pair, "c", 1) }},
+		{admin.ActResumePublisher, func() (*admin.Outcome, error) { return a.Publishers().Resume(ctx, confirmed(""), pair) }},
+		{admin.ActRetryParked, func() (*admin.Outcome, error) { return a.Publishers().RetryParked(ctx, confirmed(""), pair, "c", 1) }},
 		{admin.ActResolveParked, func() (*admin.Outcome, error) {
-			return a.ResolveParked(ctx, confirmed("1"), pair, "c", 1)
+			return a.Publishers().ResolveParked(ctx, confirmed("1"), pair, "c", 1)
 		}},
-		{admin.ActTestSend, func() (*admin.Outcome, error) { return a.TestSend(ctx, confirmed(""), pair, "", 0) }},
+		{admin.ActTestSend, func() (*admin.Outcome, error) { return a.Publishers().TestSend(ctx, confirmed(""), pair, "", 0) }},
 		{admin.ActRepublish, func() (*admin.Outcome, error) {
-			return a.StartRepublication(ctx, confirmed("it"), admin.Republication{
+			return a.Publishers().Republish(ctx, confirmed("it"), admin.Republication{
 				Topic: "all", Publisher: "it", CampaignID: "c", From: 1,
 			})
 		}},
 		{admin.ActResetPublisher, func() (*admin.Outcome, error) {
-			return a.ResetPublisher(ctx, confirmed("it"), pair, publications.ResetTo{Position: &back}, false)
+			return a.Publishers().Reset(ctx, confirmed("it"), pair, publications.ResetTo{Position: &back}, false)
 		}},
 		{admin.ActDrain, func() (*admin.Outcome, error) { return a.DrainWorker(ctx, confirmed("w"), "w") }},
 		{admin.ActUndrain, func() (*admin.Outcome, error) { return a.UndrainWorker(ctx, confirmed(""), "w") }},
 		{admin.ActStartOperation, func() (*admin.Outcome, error) {
-			return a.StartVerify(ctx, confirmed(""), admin.Verification{Projection: "counted"})
+			return a.Projections().Verify(ctx, confirmed(""), admin.Verification{Projection: "counted"})
 		}},
 		{admin.ActAbortOperation, func() (*admin.Outcome, error) {
 			all, err := a.Operations(ctx, admin.OperationFilter{State: "running"})
@@ -175,7 +177,7 @@ func everyAct(t *testing.T, operator, applies *pgxpool.Pool, done func(what stri
 		{admin.ActRevokeToken, func() (*admin.Outcome, error) { return a.RevokeToken(ctx, confirmed(""), "eve") }},
 		{admin.ActRemoveGroup, func() (*admin.Outcome, error) { return a.RemoveGroup(ctx, confirmed("spare"), "spare") }},
 		{admin.ActRemove, func() (*admin.Outcome, error) {
-			return a.RemoveProjection(ctx, confirmed("counted"), "counted", true)
+			return a.Projections().Remove(ctx, confirmed("counted"), "counted", true)
 		}},
 	} {
 		if _, err := act.do(); err != nil {

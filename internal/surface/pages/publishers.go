@@ -54,7 +54,7 @@ func (p publisherPages) pair(ctx context.Context, r *http.Request) (view, error)
 	if to, asked, err := resetOf(r); err != nil {
 		return view{}, err
 	} else if asked {
-		preview, err := p.acts.PreviewReset(ctx, admin.Request{Who: auth.From(ctx)}, key, to, false)
+		preview, err := p.acts.Publishers().PreviewReset(ctx, admin.Request{Who: auth.From(ctx)}, key, to, false)
 		if err != nil {
 			return view{}, problem.New(http.StatusBadRequest, err.Error(), "choose another place")
 		}

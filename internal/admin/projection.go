@@ -4,11 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
+	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/outbox"
 	"github.com/tidemark-go/tidemark/internal/store/pause"
 )
 
@@ -41,18 +45,18 @@ type begunResult struct {
 
 // StartRebuild begins a rebuild of a projection, or changes the options of the one that has begun.
 // Errors are those of [rebuild.StartRebuild].
-func (a *Acts) StartRebuild(ctx context.Context, r Request, name string, o rebuild.Options) (*Outcome, error) {
+func (a Projections) StartRebuild(ctx context.Context, r Request, name string, o rebuild.Options) (*Outcome, error) {
 	return a.rebuild(ctx, r, ActStartRebuild, name, o)
 }
 
 // SwapRebuild has the exchange of a rebuild that is under way tried again, with other options if
 // some are given: how many campaigns may be failed, how many are verified. Errors are those of
 // [rebuild.StartRebuild], and [rebuild.ErrNoRebuild].
-func (a *Acts) SwapRebuild(ctx context.Context, r Request, name string, o rebuild.Options) (*Outcome, error) {
+func (a Projections) SwapRebuild(ctx context.Context, r Request, name string, o rebuild.Options) (*Outcome, error) {
 	return a.rebuild(ctx, r, ActSwapRebuild, name, o)
 }
 
-func (a *Acts) rebuild(
+func (a Projections) rebuild(
 	ctx context.Context, r Request, kind Kind, name string, o rebuild.Options,
 ) (*Outcome, error) {
 	return a.do(ctx, act{Request: r, kind: kind, request: asked(name, o)},
@@ -67,16 +71,18 @@ func (a *Acts) rebuild(
 
 // PauseRebuild has a rebuild wait, for d or until it is resumed if d is 0. Errors: [rebuild.ErrNoRebuild],
 // and those of [pause.Set].
-func (a *Acts) PauseRebuild(ctx context.Context, r Request, name string, d time.Duration) (*Outcome, error) {
+func (a Projections) PauseRebuild(ctx context.Context, r Request, name string, d time.Duration) (*Outcome, error) {
 	return a.onRebuild(ctx, r, ActPauseRebuild, name, d)
 }
 
 // ResumeRebuild has it go on. Errors are those of [pause.Resume].
-func (a *Acts) ResumeRebuild(ctx context.Context, r Request, name string) (*Outcome, error) {
+func (a Projections) ResumeRebuild(ctx context.Context, r Request, name string) (*Outcome, error) {
 	return a.onRebuild(ctx, r, ActResumeRebuild, name, 0)
 }
 
-func (a *Acts) onRebuild(ctx context.Context, r Request, kind Kind, name string, d time.Duration) (*Outcome, error) {
+func (a Projections) onRebuild(
+	ctx context.Context, r Request, kind Kind, name string, d time.Duration,
+) (*Outcome, error) {
 	group, err := a.GroupOf(ctx, name)
 	if err != nil {
 		return nil, err
@@ -90,7 +96,7 @@ func (a *Acts) onRebuild(ctx context.Context, r Request, kind Kind, name string,
 
 // AbortRebuild ends a rebuild and leaves nothing of it. The request confirms with the projection's
 // name. Errors: [ErrDeclined], and those of [rebuild.AbortRebuild].
-func (a *Acts) AbortRebuild(ctx context.Context, r Request, name string) (*Outcome, error) {
+func (a Projections) AbortRebuild(ctx context.Context, r Request, name string) (*Outcome, error) {
 	t := act{Request: r, kind: ActAbortRebuild, request: rebuildRequest{Projection: name}, confirm: name}
 	return a.doWith(ctx, t, func(ctx context.Context, db *recorder) (any, error) {
 		return nil, rebuild.AbortRebuild(ctx, db, name, r.deferred())
@@ -113,7 +119,9 @@ type ProjectionRollback struct {
 // detail is the [Operation], whose error says why an exchange was not possible.
 //
 // Errors: [ErrDeclined], [ErrRollingBack], and those of [rebuild.CheckRollback].
-func (a *Acts) Rollback(ctx context.Context, r Request, name string, o rebuild.RollbackOptions) (*Outcome, error) {
+func (a Projections) Rollback(
+	ctx context.Context, r Request, name string, o rebuild.RollbackOptions,
+) (*Outcome, error) {
 	request := rebuildRequest{Projection: name, AllowBehind: o.AllowBehind}
 	if o.Keep != 0 {
 		request.Keep = o.Keep.String()
@@ -147,4 +155,76 @@ func (a *Acts) Rollback(ctx context.Context, r Request, name string, o rebuild.R
 			}
 			return readOperation(ctx, tx, id)
 		})
+}
+
+// removalRequest is what is removed.
+type removalRequest struct {
+	Group      string `json:"group,omitempty"`
+	Projection string `json:"projection,omitempty"`
+	Tables     bool   `json:"tables,omitempty"` // these too
+}
+
+// Remove takes a projection out of the registry for good, with its tables if that is said. The request
+// confirms with its name. Errors: [ErrDeclined], [ErrNeeded], and those of [rebuild.Remove].
+func (a Projections) Remove(ctx context.Context, r Request, name string, tables bool) (*Outcome, error) {
+	asked := removalRequest{Projection: name, Tables: tables}
+	return a.doWith(ctx, act{Request: r, kind: ActRemove, request: asked, confirm: name},
+		func(ctx context.Context, db *recorder) (any, error) {
+			err := rebuild.Remove(ctx, db, name, tables, r.deferred())
+			const dependentObjects = "2BP01"
+			if pgErr := (*pgconn.PgError)(nil); errors.As(err, &pgErr) && pgErr.Code == dependentObjects {
+				err = fmt.Errorf("%w: %w (%s): nothing was removed; its tables stay if they are left out", ErrNeeded, err,
+					pgErr.Detail)
+			}
+			return nil, err
+		})
+}
+
+// RemoveGroup ends a consumer group that has no projections any more. The request confirms with its name.
+// Errors: [ErrDeclined], and those of [outbox.Unregister].
+func (a *Acts) RemoveGroup(ctx context.Context, r Request, group string) (*Outcome, error) {
+	return a.doWith(ctx, act{Request: r, kind: ActRemoveGroup, request: removalRequest{Group: group}, confirm: group},
+		func(ctx context.Context, db *recorder) (any, error) {
+			return nil, outbox.Unregister(ctx, db, group, r.Who.Name, r.Reason)
+		})
+}
+
+// Removal is what would be removed.
+type Removal struct {
+	Group      string   `json:"group"`
+	Projection *string  `json:"projection"` // null: the whole group
+	Pairs      int64    `json:"pairs"`      // in which the projection is behind
+	Tables     []string `json:"tables"`     // that would be dropped
+}
+
+// PreviewRemoval answers what [Projections.Remove] would remove. Errors: [rebuild.ErrUnknownProjection].
+func (a Projections) PreviewRemoval(ctx context.Context, name string, tables bool) (Removal, error) {
+	p, err := registered(ctx, a.cfg.Pool, name)
+	if err != nil {
+		return Removal{}, err
+	}
+	out := Removal{Group: p.Group, Projection: &name, Tables: []string{}}
+	if tables {
+		for _, table := range p.Tables {
+			out.Tables = append(out.Tables, p.Schema+"."+table)
+		}
+	}
+	out.Pairs, err = deferred.Count(ctx, a.cfg.Pool, deferred.Filter{Group: p.Group, Projection: name})
+	return out, err
+}
+
+// PreviewGroupRemoval answers what [Acts.RemoveGroup] would remove. Errors:
+// [outbox.ErrNotRegistered], and [outbox.ErrInUse] for a group that has projections.
+func (a *Acts) PreviewGroupRemoval(ctx context.Context, group string) (Removal, error) {
+	if err := knownGroup(ctx, a.cfg.Pool, group); err != nil {
+		return Removal{}, err
+	}
+	all, err := rebuild.Projections(ctx, a.cfg.Pool)
+	if err != nil {
+		return Removal{}, err
+	}
+	if i := slices.IndexFunc(all, func(p rebuild.Registered) bool { return p.Group == group }); i >= 0 {
+		return Removal{}, fmt.Errorf("group %q has projection %q: %w", group, all[i].Name, outbox.ErrInUse)
+	}
+	return Removal{Group: group, Tables: []string{}}, nil
 }
