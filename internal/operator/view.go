@@ -180,7 +180,8 @@ func (v *View) more(next string) string {
 
 // Views lists all views.
 func Views() []*View {
-	return slices.Concat(failedViews(), campaignViews(), groupViews(), publisherViews(), eventViews())
+	return slices.Concat(failedViews(), campaignViews(), groupViews(), publisherViews(), eventViews(),
+		callViews())
 }
 
 // ViewNamed finds a view.

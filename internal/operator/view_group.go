@@ -155,10 +155,7 @@ func groupViews() []*View {
 			Empty:    "No worker has a record: one that starts makes one, and one that stops takes it away.",
 		}, lists[workerList, status.Worker]{
 			Read: func(ctx context.Context, from Reader, in workerList) ([]status.Worker, any, error) {
-				s, err := (&status.Reader{Pool: from.Pool}).Read(ctx, status.SectionWorkers)
-				if err == nil {
-					err = s.Unread[status.SectionWorkers]
-				}
+				s, err := readSection(ctx, from, status.SectionWorkers)
 				if err != nil {
 					return nil, nil, err
 				}

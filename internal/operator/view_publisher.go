@@ -185,6 +185,15 @@ func (in publication) find(ctx context.Context, from Reader) ([]publications.Pub
 	return found, err
 }
 
+// one answers the publication that topic and publisher name.
+func (in publication) one(ctx context.Context, from Reader) (p publications.Publication, err error) {
+	found, err := in.find(ctx, from)
+	if err == nil {
+		p = found[0]
+	}
+	return p, err
+}
+
 // logOf is a view of the acts of operators that an input chooses.
 func logOf[In any](v View, choose func(in In) (operatorLog, []string)) *View {
 	v.Schema, v.Empty = "OperatorRecord", "No matching acts."

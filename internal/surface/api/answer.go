@@ -54,14 +54,5 @@ type page struct {
 	Next *string `json:"next"` // what to ask for as after; null: there is no more
 }
 
-// list answers a page of up to limit things, whose last one stands at place.
-func list[T any](things []T, limit int, place func(last T) any) page {
-	p := all(things)
-	if len(things) == limit {
-		p.Next = cursor(place(things[len(things)-1]))
-	}
-	return p
-}
-
 // all answers a list that has no pages.
 func all[T any](things []T) page { return page{List: operator.All(things)} }

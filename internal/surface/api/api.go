@@ -56,8 +56,8 @@ func New(cfg Config) (*API, error) {
 
 // Routes answers all calls.
 func (a *API) Routes() []Route {
-	return slices.Concat(a.statusRoutes(), a.viewRoutes(), a.campaignRoutes(), a.eventRoutes(), a.projectionRoutes(),
-		a.publisherRoutes(), a.operationRoutes(), a.actRoutes())
+	return slices.Concat(a.statusRoutes(), a.viewRoutes(), a.campaignRoutes(), a.eventRoutes(),
+		a.actRoutes())
 }
 
 // reads makes the route of a call that reads. Parameters that choose by a name which nothing has are refused.

@@ -1,7 +1,6 @@
 package api
 
 import (
-	"fmt"
 	"net/http"
 	"slices"
 
@@ -9,7 +8,6 @@ import (
 	"github.com/tidemark-go/tidemark/internal/doctor"
 	"github.com/tidemark-go/tidemark/internal/operator"
 	"github.com/tidemark-go/tidemark/internal/status"
-	"github.com/tidemark-go/tidemark/internal/store/outbox"
 )
 
 func (a *API) statusRoutes() []Route {
@@ -26,8 +24,6 @@ func (a *API) statusRoutes() []Route {
 			return operator.One(map[string]string{"name": id.Name, "role": id.Role.String(), "via": id.Via}), nil
 		}),
 		a.reads("/status", "getStatus", a.readStatus),
-		a.reads("/queue", "listQueue", a.section(status.SectionQueue, func(s *status.Status) any { return all(s.Queue) })),
-		a.reads("/lag", "listLag", a.section(status.SectionLag, func(s *status.Status) any { return all(s.Lag) })),
 		a.reads("/doctor", "getDoctor", a.examine),
 	}
 }
@@ -53,27 +49,4 @@ func (a *API) readStatus(r *http.Request) (any, error) {
 		return nil, err
 	}
 	return operator.Status(s), nil
-}
-
-// section answers one section of the status.
-func (a *API) section(section status.Section, show func(s *status.Status) any) func(r *http.Request) (any, error) {
-	return func(r *http.Request) (any, error) {
-		s, err := a.status.Read(r.Context(), section)
-		if err == nil {
-			err = s.Unread[section]
-		}
-		if err != nil {
-			return nil, err
-		}
-		return show(s), nil
-	}
-}
-
-// group refuses a consumer group that there is not: an empty list would say that all is well.
-func (a *API) group(r *http.Request, name string) error {
-	groups, err := outbox.Groups(r.Context(), a.cfg.Pool)
-	if err == nil && !slices.ContainsFunc(groups, func(g outbox.Group) bool { return g.Name == name }) {
-		err = fmt.Errorf("group %q: %w", name, outbox.ErrNotRegistered)
-	}
-	return err
 }

@@ -1,7 +1,6 @@
 package api
 
 import (
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"io"
@@ -111,19 +110,6 @@ func (q *query) neededNumber(name string, least int64, detail, remedy string) in
 // limit is the size of a page.
 func (q *query) limit() int { return int(q.number("limit", pageSize, 1, pageMost)) }
 
-// after reads a cursor, as next of the page before has it, into place, and says whether there was one.
-func (q *query) after(place any) bool {
-	text := q.text("after")
-	if text == "" {
-		return false
-	}
-	raw, err := base64.RawURLEncoding.DecodeString(text)
-	if err != nil || json.Unmarshal(raw, place) != nil {
-		q.refuse("after", text, "", "the cursor is none of this list's", "take next of the page before, or begin without")
-	}
-	return true
-}
-
 // done answers what was wrong, parameters that there are none of among it.
 func (q *query) done() error {
 	for name := range q.r.URL.Query() {
@@ -136,16 +122,6 @@ func (q *query) done() error {
 		return nil
 	}
 	return q.err
-}
-
-// cursor writes a place as next and after have it.
-func cursor(place any) *string {
-	raw, err := json.Marshal(place)
-	if err != nil {
-		return nil
-	}
-	text := base64.RawURLEncoding.EncodeToString(raw)
-	return &text
 }
 
 // decode reads the body into v. No body is an empty object.
@@ -175,14 +151,4 @@ func decode(r *http.Request, v any) error {
 	}
 	return problem.New(http.StatusBadRequest, "the body is not what the call takes: "+err.Error(),
 		"see /api/v1/openapi.yaml")
-}
-
-// place reads a number of the path.
-func place(r *http.Request, name string) (int64, error) {
-	n, err := strconv.ParseInt(r.PathValue(name), 10, 64)
-	if err != nil || n < 1 {
-		return 0, problem.New(http.StatusBadRequest, "that is no number of a thing", "numbers begin with 1").Of(name,
-			r.PathValue(name), "1 or more")
-	}
-	return n, nil
 }

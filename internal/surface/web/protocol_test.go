@@ -52,7 +52,7 @@ func TestTheAPIKeepsToHTTP(t *testing.T) {
 		{http.MethodGet, "/api/v1/leases?group=nowhere", "", "", http.StatusBadRequest, `group \"nowhere\"`},
 		{http.MethodGet, "/api/v1/campaigns/nobody/events", "", "", http.StatusNotFound, `campaign \"nobody\"`},
 		{http.MethodGet, "/api/v1/operations/77/items", "", "", http.StatusNotFound, "operation 77"},
-		{http.MethodGet, "/api/v1/publishers/t/nobody/lag", "", "", http.StatusNotFound, `t/nobody: `},
+		{http.MethodGet, "/api/v1/publishers/t/nobody/lag", "", "", http.StatusNotFound, `publisher \"t/nobody\": `},
 		{
 			http.MethodGet, "/api/v1/campaigns/b%2F1/as-of?projection=notes&seq=1", "", "", http.StatusConflict,
 			`event 1 (bad) of campaign \"b/1\": cannot be read`,
