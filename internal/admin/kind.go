@@ -7,10 +7,10 @@ type Kind string
 
 // The acts.
 const (
-	ActRequeue         Kind = "deferred_requeued"
-	ActRetry           Kind = "deferred_retried"
-	ActResolve         Kind = "deferred_resolved"
-	ActUnresolve       Kind = "deferred_unresolved"
+	ActRequeue         Kind = "failed_requeued"
+	ActRetry           Kind = "failed_retried"
+	ActResolve         Kind = "failed_resolved"
+	ActUnresolve       Kind = "failed_unresolved"
 	ActPause           Kind = "paused"
 	ActResume          Kind = "resumed"
 	ActReplay          Kind = "campaign_replayed"
@@ -21,9 +21,9 @@ const (
 	ActAbortRebuild    Kind = "rebuild_aborted"
 	ActSwapRebuild     Kind = "rebuild_swap_requested"
 	ActRollback        Kind = "projection_rolled_back"
-	ActPausePublisher  Kind = "publication_paused"
-	ActResumePublisher Kind = "publication_resumed"
-	ActResetPublisher  Kind = "publication_reset"
+	ActPausePublisher  Kind = "publisher_paused"
+	ActResumePublisher Kind = "publisher_resumed"
+	ActResetPublisher  Kind = "publisher_reset"
 	ActTestSend        Kind = "test_sent"
 	ActRetryParked     Kind = "parked_retried"
 	ActResolveParked   Kind = "parked_resolved"

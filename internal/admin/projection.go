@@ -193,7 +193,7 @@ func (a *Acts) RemoveGroup(ctx context.Context, r Request, group string) (*Outco
 type Removal struct {
 	Group      string   `json:"group"`
 	Projection *string  `json:"projection"` // null: the whole group
-	Pairs      int64    `json:"pairs"`      // in which the projection is behind
+	Campaigns  int64    `json:"campaigns"`  // in which the projection is behind
 	Tables     []string `json:"tables"`     // that would be dropped
 }
 
@@ -209,7 +209,7 @@ func (a Projections) PreviewRemoval(ctx context.Context, name string, tables boo
 			out.Tables = append(out.Tables, p.Schema+"."+table)
 		}
 	}
-	out.Pairs, err = deferred.Count(ctx, a.cfg.Pool, deferred.Filter{Group: p.Group, Projection: name})
+	out.Campaigns, err = deferred.Count(ctx, a.cfg.Pool, deferred.Filter{Group: p.Group, Projection: name})
 	return out, err
 }
 

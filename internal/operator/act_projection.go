@@ -81,7 +81,7 @@ func projectionActs() []*Act {
 			},
 			Would: func(in projectionRemoval, found any) string {
 				removal := found.(admin.Removal)
-				failed := counted(removal.Pairs, "failed campaign")
+				failed := counted(removal.Campaigns, "failed campaign")
 				switch {
 				case !in.Tables:
 					return fmt.Sprintf("remove projection %s with %s and without its tables", in.Projection, failed)

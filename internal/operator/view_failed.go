@@ -294,7 +294,7 @@ func tallies(page *cli.Page, heading, column string, tallies []deferred.Tally) {
 	var rows [][]cli.Cell
 	for _, t := range tallies {
 		row := []cli.Cell{
-			cli.Number(t.Pairs, cli.Plain), cli.Text(cli.Stamp(t.FirstFailedAt)), cli.Text(cli.Stamp(t.LastFailedAt)),
+			cli.Number(t.Campaigns, cli.Plain), cli.Text(cli.Stamp(t.FirstFailedAt)), cli.Text(cli.Stamp(t.LastFailedAt)),
 			cli.Text(cmp.Or(t.Value, "-")),
 		}
 		if sampled {

@@ -168,7 +168,7 @@ asked for. WAY is cli, api or page, and empty for a program; TOKEN is the id of 
 client's, and DATABASE USER the login of the database, which nobody can choose. failed log has what an act did
 to each failed campaign. Records are kept for a year, or as long as TIDEMARK_OPERATOR_LOG_RETENTION says to workers.`,
 			Examples: []string{
-				"audit --by ada@box", "audit --act deferred_resolved --act projection_removed --limit 20",
+				"audit --by ada@box", "audit --act failed_resolved --act projection_removed --limit 20",
 				"audit --before 4711 --json",
 			},
 		}, func(in auditLog) (operatorLog, []string) { return in.operatorLog, in.Acts }),

@@ -66,7 +66,7 @@ func (e export) deferred(s *Status) {
 		if class == "" {
 			class = "none"
 		}
-		e.gauge("tidemark_deferred_pairs", "Campaigns in which a projection is behind its group.", float64(d.Pairs),
+		e.gauge("tidemark_deferred_pairs", "Campaigns in which a projection is behind its group.", float64(d.Campaigns),
 			"consumer_group", d.Group, "projection", d.Projection, "status", string(d.Status), "class", class)
 	}
 	for p, is := range estimated {

@@ -206,12 +206,12 @@ func (s *Status) failures() (problems []Problem) {
 		switch d.Status {
 		case deferred.Dead:
 			p.Severity, p.What = Critical, fmt.Sprintf("%s dead, of class %s: an operator has to act",
-				are(d.Pairs, d.Estimated, "campaign"), class)
+				are(d.Campaigns, d.Estimated, "campaign"), class)
 			p.Do = fmt.Sprintf("tidemark failed stats --projection %s --status dead; deploy what mends it, then "+
 				"tidemark failed requeue", d.Projection)
 		case deferred.Failed:
 			p.Severity, p.What = Warning, fmt.Sprintf("%s failing, of class %s: they are tried again",
-				are(d.Pairs, d.Estimated, "campaign"), class)
+				are(d.Campaigns, d.Estimated, "campaign"), class)
 			p.Do = fmt.Sprintf("tidemark failed stats --projection %s", d.Projection)
 		default:
 			continue

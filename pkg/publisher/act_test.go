@@ -72,7 +72,7 @@ func TestAPauseHoldsOverRestartsUntilItIsEnded(t *testing.T) {
 	stop()
 	if got := query[string](t, pool,
 		"SELECT string_agg(act || ' ' || actor || ' ' || reason, ', ' ORDER BY id) FROM tidemark.operator_log"); got !=
-		"publication_paused anna she said so, publication_resumed anna she said so, publication_paused anna she said so" {
+		"publisher_paused anna she said so, publisher_resumed anna she said so, publisher_paused anna she said so" {
 		t.Errorf("the log says %s", got)
 	}
 }
@@ -147,7 +147,7 @@ func TestResetTakesAPairBackAndAhead(t *testing.T) {
 	if last := sink.Received()[30].Seq; last != 26 {
 		t.Errorf("it went on with event %d", last)
 	}
-	if n := query[int](t, pool, "SELECT count(*) FROM tidemark.operator_log WHERE act = 'publication_reset'"); n != 2 {
+	if n := query[int](t, pool, "SELECT count(*) FROM tidemark.operator_log WHERE act = 'publisher_reset'"); n != 2 {
 		t.Errorf("the log has %d acts, dry runs are none", n)
 	}
 }

@@ -33,7 +33,7 @@ type Statistics struct {
 // Tally is how many pairs share a value of a property.
 type Tally struct {
 	Value         string // empty: unknown
-	Pairs         int64
+	Campaigns     int64
 	FirstFailedAt *time.Time // the earliest of them; nil: never
 	LastFailedAt  *time.Time // the latest of them; nil: never
 	Sample        string     // the message of one of them, for fingerprints
@@ -73,17 +73,17 @@ func stats(ctx context.Context, db journal.Querier, f Filter) (*Statistics, erro
 	s, oldest := &Statistics{}, Key{}
 	var kind, sample string
 	var t Tally
-	_, err = pgx.ForEachRow(rows, []any{&s.At, &kind, &t.Value, &t.Pairs, &t.FirstFailedAt, &t.LastFailedAt, &sample},
+	_, err = pgx.ForEachRow(rows, []any{&s.At, &kind, &t.Value, &t.Campaigns, &t.FirstFailedAt, &t.LastFailedAt, &sample},
 		func() error {
 			switch kind {
 			case "failed":
-				s.Failed = t.Pairs
+				s.Failed = t.Campaigns
 			case "dead":
-				s.Dead = t.Pairs
+				s.Dead = t.Campaigns
 			case "rebuilding":
-				s.Rebuilding = t.Pairs
+				s.Rebuilding = t.Campaigns
 			case "more":
-				s.More = t.Pairs > 0
+				s.More = t.Campaigns > 0
 			case "oldest":
 				oldest = Key{Projection: t.Value, CampaignID: sample}
 			case "projection":
@@ -138,7 +138,7 @@ type Sum struct {
 	Projection string
 	Status     Status
 	Class      string // infrastructure, transient, permanent or lock; empty: unknown, or rebuilding
-	Pairs      int64
+	Campaigns  int64
 	Estimated  bool       // there are too many to count: Pairs is near
 	Since      *time.Time // when the first of them failed; nil: rebuilding
 }

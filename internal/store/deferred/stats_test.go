@@ -40,7 +40,7 @@ func TestStatistics(t *testing.T) {
 			if tally.FirstFailedAt == nil || tally.LastFailedAt == nil {
 				t.Errorf("%+v does not say when", tally)
 			}
-			f = append(f, figure{tally.Value, tally.Pairs, tally.Sample})
+			f = append(f, figure{tally.Value, tally.Campaigns, tally.Sample})
 		}
 		return f
 	}

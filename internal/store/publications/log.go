@@ -13,9 +13,9 @@ import (
 
 // What operators do, as tidemark.operator_log names it.
 const (
-	ActPaused    = "publication_paused"
-	ActResumed   = "publication_resumed"
-	ActReset     = "publication_reset"
+	ActPaused    = "publisher_paused"
+	ActResumed   = "publisher_resumed"
+	ActReset     = "publisher_reset"
 	ActRetried   = "parked_retried"
 	ActResolved  = "parked_resolved"
 	ActTestSent  = "test_sent"

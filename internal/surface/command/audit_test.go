@@ -20,14 +20,14 @@ func TestAuditShowsWhatOperatorsDidWhicheverWay(t *testing.T) {
 		requireRun(t, url, args, cli.ExitOK, "")
 	}
 	for filter, want := range map[string]string{
-		"":                                      "publication_paused paused deferred_requeued",
-		"--by bob":                              "publication_paused paused",
-		"--act paused --act deferred_requeued":  "paused deferred_requeued",
-		"--campaign oak":                        "deferred_requeued",
-		"--topic orders --publisher archive":    "publication_paused",
-		"--limit 1":                             "publication_paused",
+		"":                                      "publisher_paused paused failed_requeued",
+		"--by bob":                              "publisher_paused paused",
+		"--act paused --act failed_requeued":    "paused failed_requeued",
+		"--campaign oak":                        "failed_requeued",
+		"--topic orders --publisher archive":    "publisher_paused",
+		"--limit 1":                             "publisher_paused",
 		"--limit 1 --act paused --by bob":       "paused",
-		"--before " + firstOf(t, url, "paused"): "deferred_requeued",
+		"--before " + firstOf(t, url, "paused"): "failed_requeued",
 	} {
 		got := requireRun(t, url, strings.TrimSpace("audit --json "+filter), cli.ExitOK, "")
 		var did []string
@@ -48,7 +48,7 @@ func TestAuditShowsWhatOperatorsDidWhicheverWay(t *testing.T) {
 		!strings.Contains(got, `"database_user": "`+user+`"`) {
 		t.Errorf("audit does not say which way an act came: %s", got)
 	}
-	if got := requireRun(t, url, "publisher log", cli.ExitOK, ""); strings.Contains(got.out, "deferred_requeued") {
+	if got := requireRun(t, url, "publisher log", cli.ExitOK, ""); strings.Contains(got.out, "failed_requeued") {
 		t.Errorf("what was done to publishers is %s", got.out)
 	}
 	requireRun(t, url, "audit --act seen", cli.ExitUsage, `--act "seen": there is no such act: use one of`)

@@ -51,11 +51,11 @@ func TestPublisherCommandsPrintWhatTheGoldenFilesSay(t *testing.T) {
 		{"parked-show-json", published, false, "publisher parked show --campaign elm --seq 1 --json"},
 		{"publisher-log-terminal", published, true, "publisher log"},
 		{"publisher-log-pipe", published, false, "publisher log --campaign oak"},
-		{"publisher-log-json", published, false, "publisher log --act publication_paused --json"},
+		{"publisher-log-json", published, false, "publisher log --act publisher_paused --json"},
 		{"publisher-log-json-empty", fresh, false, "publisher log --json"},
 		{"audit-terminal", published, true, "audit"},
 		{"audit-pipe", published, false, "audit --campaign oak"},
-		{"audit-json", published, false, "audit --act publication_paused --json"},
+		{"audit-json", published, false, "audit --act publisher_paused --json"},
 		{"audit-json-empty", fresh, false, "audit --json"},
 	} {
 		t.Run(tt.golden, func(t *testing.T) {
@@ -83,27 +83,27 @@ func TestActsOnPublishersPrintWhatTheGoldenFilesSay(t *testing.T) {
 		acts     []string
 	}{
 		{"publisher-pause", true, "publisher pause archive" + who, []string{
-			"publication_paused everything/archive by bob since mended", "publication_paused orders/archive by bob since mended",
+			"publisher_paused everything/archive by bob since mended", "publisher_paused orders/archive by bob since mended",
 		}},
 		{
 			"publisher-pause-json", false, "publisher pause archive --topic orders --for 90m --json" + who,
-			[]string{"publication_paused orders/archive by bob since mended"},
+			[]string{"publisher_paused orders/archive by bob since mended"},
 		},
 		{
 			"publisher-resume", true, "publisher resume archive" + who,
-			[]string{"publication_resumed everything/archive by bob since mended"},
+			[]string{"publisher_resumed everything/archive by bob since mended"},
 		},
 		{
 			"publisher-resume-json", false, "publisher resume archive --json" + who,
-			[]string{"publication_resumed everything/archive by bob since mended"},
+			[]string{"publisher_resumed everything/archive by bob since mended"},
 		},
 		{
 			"publisher-reset-errors", true, "publisher reset shop" + who,
-			[]string{"publication_reset orders/shop by bob since mended"},
+			[]string{"publisher_reset orders/shop by bob since mended"},
 		},
 		{
 			"publisher-reset-json", false, "publisher reset archive --topic orders --position 3 --yes --json" + who,
-			[]string{"publication_reset orders/archive by bob since mended"},
+			[]string{"publisher_reset orders/archive by bob since mended"},
 		},
 		{"publisher-reset-dry", true, "publisher reset archive --position 0 --dry-run" + who, nil},
 		{"publisher-reset-end-dry-json", false, "publisher reset archive --end --dry-run --json" + who, nil},
@@ -257,7 +257,7 @@ func TestAnActOnAPublisherThatDoesNotFitSaysWhatToTypeNext(t *testing.T) {
 		},
 		{
 			"an unknown act", nowhere, "publisher log --act seen", cli.ExitUsage,
-			[]string{`--act "seen": there is no such act: use one of publication_paused`},
+			[]string{`--act "seen": there is no such act: use one of publisher_paused`},
 		},
 		{"no sinks", nowhere, "publisher test-send archive", cli.ExitUsage, []string{"TIDEMARK_PUBLISHERS"}},
 		{

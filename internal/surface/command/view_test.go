@@ -70,7 +70,7 @@ const moreToChoose = `
 		VALUES ('w2', 'search', 'box', 8, now(), now(), 0, 0);
 	INSERT INTO tidemark.parked (topic, publisher, campaign_id, seq, holds, position, event_type, status, attempt_count,
 		next_attempt_at) VALUES ('orders', 'shop', 'fir', 1, true, 1, 'noted', 'parked', 1, now());
-	INSERT INTO tidemark.operator_log (actor, act, topic, publisher) VALUES ('eve', 'publication_reset', 'orders', 'shop');
+	INSERT INTO tidemark.operator_log (actor, act, topic, publisher) VALUES ('eve', 'publisher_reset', 'orders', 'shop');
 	SELECT tidemark.append('fir', '[{"type": "noted", "tags": ["wallet=7"]}]')`
 
 // argumentsOf are those of the views that have some, for the command and for the path.

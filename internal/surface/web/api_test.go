@@ -372,7 +372,7 @@ func TestActsThroughTheAPI(t *testing.T) {
 			t.Errorf("requeue: %s %s, want %s", response.Status, body, want)
 		}
 	}
-	if n := scan[int](t, pool, `SELECT count(*) FROM tidemark.operator_log WHERE act = 'deferred_requeued'
+	if n := scan[int](t, pool, `SELECT count(*) FROM tidemark.operator_log WHERE act = 'failed_requeued'
 		AND actor = 'operator' AND reason = 'mended' AND way = 'api' AND token_id > 0 AND address = '127.0.0.1'`); n != 1 {
 		t.Errorf("it is in the log %d times", n)
 	}

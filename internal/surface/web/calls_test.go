@@ -328,7 +328,7 @@ func TestOneEventIsRequeuedForAllThatFailedAtIt(t *testing.T) {
 	}
 	if got := scan[string](t, pool, `SELECT concat_ws(' ', act, actor, reason, campaign_id, seq, way, address,
 		token_id > 0) FROM tidemark.operator_log ORDER BY id DESC
-		LIMIT 1`); got != "deferred_requeued operator mended b/1 1 api 127.0.0.1 t" {
+		LIMIT 1`); got != "failed_requeued operator mended b/1 1 api 127.0.0.1 t" {
 		t.Errorf("the log ends with %q", got)
 	}
 	if got := scan[string](t, pool, `SELECT status FROM tidemark.deferred WHERE campaign_id = 'b/1'`); got != "failed" {

@@ -60,7 +60,7 @@ func knownOf(path, name string) string {
 		if path == "/api/v1/publisher-log" {
 			return "parked_resolved"
 		}
-		return "deferred_requeued"
+		return "failed_requeued"
 	case "kind":
 		return "requeue"
 	}

@@ -46,10 +46,10 @@ func TestDryRunsSayWhatWouldBeAndChangeNothing(t *testing.T) {
 			"/publishers/t/s/replay", `{"dry_run": true, "campaign": "a", "from": 2, "until": 3}`,
 			`{"from":2,"through":3,"events":1}`,
 		},
-		{"/projections/notes/remove", `{"dry_run": true}`, `{"group":"default","projection":"notes","pairs":1,"tables":[]}`},
+		{"/projections/notes/remove", `{"dry_run": true}`, `{"group":"default","projection":"notes","campaigns":1,"tables":[]}`},
 		{
 			"/projections/notes/remove", `{"dry_run": true, "tables": true}`,
-			`{"group":"default","projection":"notes","pairs":1,"tables":["tidemark_views.notes"]}`,
+			`{"group":"default","projection":"notes","campaigns":1,"tables":["tidemark_views.notes"]}`,
 		},
 		{"/campaigns/a/replay", `{"dry_run": true, "group": "default"}`, `{"pairs":1}`},
 		{"/groups/default/replay", `{"dry_run": true, "projection": "notes"}`, `{"pairs":2}`},
@@ -117,7 +117,7 @@ func TestDryRunsSayWhatWouldBeAndChangeNothing(t *testing.T) {
 	exec(t, pool, `DELETE FROM tidemark.deferred`)
 	s.act(t, "/api/v1/projections/notes/remove", `{"with": {"confirm": "notes"}}`, http.StatusOK)
 	if got := s.try(t, "/groups/default/remove",
-		`{"dry_run": true}`); got != `{"group":"default","projection":null,"pairs":0,"tables":[]}` {
+		`{"dry_run": true}`); got != `{"group":"default","projection":null,"campaigns":0,"tables":[]}` {
 		t.Errorf("removing the group would do %s", got)
 	}
 }

@@ -31,7 +31,7 @@ VALUES ('orders', 'archive', 'oak', 2, true, 2, '00000000-0000-7000-8000-0000000
 
 INSERT INTO tidemark.operator_log (at, actor, act, reason, topic, publisher, campaign_id, seq, detail, way, token_id, address,
     database_user)
-VALUES (now() - interval '1 hour', 'ada@box', 'publication_paused', 'the broker moves', 'everything', 'archive', NULL, NULL,
+VALUES (now() - interval '1 hour', 'ada@box', 'publisher_paused', 'the broker moves', 'everything', 'archive', NULL, NULL,
         '{"for": "0s"}', 'cli', NULL, NULL, 'app_operator'),
     (now() - interval '1 hour', 'bob@box', 'parked_retried', NULL, 'orders', 'archive', 'oak', 2, NULL, 'page', 7,
         '10.0.0.1', 'app_worker');
