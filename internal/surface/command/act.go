@@ -96,16 +96,6 @@ type actCommand struct {
 	asJSON, wait bool
 }
 
-// placeholders are the placeholders of arguments.
-func placeholders(all []operator.Param) (names []string) {
-	for _, p := range all {
-		if p.Arg != "" {
-			names = append(names, p.Arg)
-		}
-	}
-	return names
-}
-
 // choose finds the act that has as many arguments, and refuses flags that it does not take.
 func (c *actCommand) choose(command *cobra.Command, args []string) error {
 	for _, act := range c.acts {
@@ -131,20 +121,6 @@ func (c *actCommand) choose(command *cobra.Command, args []string) error {
 		return cli.Usagef("--dry-run goes without %s", strings.Join(names, " and "))
 	}
 	return nil
-}
-
-// takes wants one argument for each parameter that is one.
-func takes(all []operator.Param) cobra.PositionalArgs {
-	names := placeholders(all)
-	return func(command *cobra.Command, args []string) error {
-		switch {
-		case len(args) < len(names) || slices.Contains(args, ""):
-			return cli.Usagef("%s what? Name %s", command.Name(), strings.Join(names, " and "))
-		case len(args) > len(names):
-			return cli.Usagef("unexpected %q", args[len(names)])
-		}
-		return nil
-	}
 }
 
 func (c *actCommand) run(command *cobra.Command, args []string) error {

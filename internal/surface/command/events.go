@@ -1,12 +1,70 @@
 package command
 
 import (
+	"context"
+	"errors"
+	"io"
+	"os/signal"
+	"syscall"
+
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
 
+	"github.com/tidemark-go/tidemark/internal/ndjson"
+	"github.com/tidemark-go/tidemark/internal/progress"
+	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
 )
 
 func newEvents(env *cli.Env) *cobra.Command {
 	return cli.Noun("events", "Carry events in and out, and look for some", newEventsImport(env), newEventsExport(env),
 		newView(env, "queryEvents"))
+}
+
+func newEventsExport(env *cli.Env) *cobra.Command {
+	var cfg ndjson.ExportConfig
+	command := &cobra.Command{
+		Use:   "export",
+		Short: "Write events to stdout, in the order of the journal, as import reads them",
+		Args:  cli.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if cfg.After < 0 {
+				return cli.Usagef("--after %d: positions start at 1", cfg.After)
+			}
+			// A reader that has seen enough is an error to handle, not a signal to die from: there may be a server to stop.
+			signal.Ignore(syscall.SIGPIPE)
+			return env.WithPool(cmd.Context(), func(ctx context.Context, pool *pgxpool.Pool) error {
+				return export(ctx, env, pool, cfg)
+			})
+		},
+	}
+	flags := command.Flags()
+	flags.StringVar(&cfg.CampaignID, "campaign", "", "only this campaign's events")
+	flags.StringArrayVar(&cfg.Types, "type", nil, "only events of this type; may be given several times")
+	flags.Int64Var(&cfg.After, "after", 0, "only events past this position")
+	return command
+}
+
+func export(ctx context.Context, env *cli.Env, pool *pgxpool.Pool, cfg ndjson.ExportConfig) error {
+	floor, err := feed.Floor(ctx, pool)
+	if err != nil {
+		return err
+	}
+	seen := env.Err
+	if env.Terminal {
+		seen = io.Discard // the events themselves show how far it is
+	}
+	meter := progress.New(seen, "positions", floor-cfg.After)
+	cfg.Progress = func(position, events int64) { meter.Set(position-cfg.After, events) }
+	done, err := ndjson.Export(ctx, pool, env.Out, cfg)
+	if errors.Is(err, syscall.EPIPE) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	meter.Done()
+	env.Note("%s up to position %d; what comes later: --after %d", counted(done.Events, "event"), done.Position,
+		done.Position)
+	return nil
 }

@@ -2,19 +2,13 @@ package command
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
-	"fmt"
-	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
-	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
 // publisherActs answers what the log says of operators since the fixture, oldest first.
@@ -353,106 +347,6 @@ func TestMuchOfAPublisherIsConfirmedFirst(t *testing.T) {
 			}
 		})
 	}
-}
-
-// routesFile writes a file with publisher archive, which writes to dir, and one whose folder is not there.
-func routesFile(t *testing.T, dir string) string {
-	t.Helper()
-	path := filepath.Join(dir, "publishers.yaml")
-	text := fmt.Sprintf(`
-topics:
-  orders: {event_types: [order_placed]}
-  none: {event_types: [order_shipped]}
-publishers:
-  archive: {topics: [orders], sink: "file://%[1]s/events.ndjson"}
-  broken: {topics: [orders], sink: "file://%[1]s/nowhere/events.ndjson"}
-`, dir)
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
-
-// sent answers the ids of the events that have arrived in the folder, in order.
-func sent(t *testing.T, dir string) (ids []string) {
-	t.Helper()
-	content, err := os.ReadFile(filepath.Join(dir, "events.ndjson"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, m := range regexp.MustCompile(`"event_id":"([^"]+)"[^\n]*`).FindAllStringSubmatch(string(content), -1) {
-		ids = append(ids, m[1])
-	}
-	return ids
-}
-
-func TestTestSendSendsOneEventThatSaysWhatItIs(t *testing.T) {
-	t.Parallel()
-	url, dir := database(t, "published.sql"), t.TempDir()
-	with := " --by bob --reason trying --publishers " + routesFile(t, dir)
-	requireRun(t, url, "publisher test-send archive --dry-run"+with, cli.ExitOK, "nothing was changed")
-	if _, err := os.Stat(filepath.Join(dir, "events.ndjson")); err == nil {
-		t.Error("a dry run has sent something")
-	}
-	got := requireRun(t, url, "publisher test-send archive --json"+with, cli.ExitOK, "")
-	document := decoded[admin.Sent](t, got.out)
-	if !document.MadeUp || document.Type != "tidemark.test" {
-		t.Errorf("got %s", got.out)
-	}
-	requireRun(t, url, "publisher test-send archive --campaign oak --seq 2"+with, cli.ExitOK, "The sink of archive has taken")
-	if ids := sent(t, dir); !slices.Equal(ids, []string{document.EventID, "00000000-0000-7000-8000-000000000002"}) {
-		t.Errorf("%q have arrived", ids)
-	}
-	failed := execute(t, url, false, "publisher test-send broken"+with)
-	if failed.code != cli.ExitFailed || !strings.Contains(failed.err, "sink ") {
-		t.Errorf("exit code %d, %q", failed.code, failed.err)
-	}
-	want := []string{
-		"test_sent orders/archive tidemark-test 1 by bob since trying",
-		"test_sent orders/archive oak 2 by bob since trying", "test_sent orders/broken tidemark-test 1 by bob since trying",
-	}
-	if did := publisherActs(t, url); !slices.Equal(did, want) {
-		t.Errorf("the log has %q, want %q", did, want)
-	}
-}
-
-// TestReplaySendsASliceAgainInOrderWithTheSameIDs has a worker that has the publisher.
-func TestReplaySendsASliceAgainInOrderWithTheSameIDs(t *testing.T) {
-	t.Parallel()
-	url, sink := database(t, "published.sql"), &kept{}
-	worker := admin.RunnerConfig{
-		Topics:     []publisher.Topic{{Name: "orders", Filter: publisher.Filter{EventTypes: []string{"order_placed"}}}},
-		Publishers: []publisher.Publisher{{Name: "archive", Sink: sink, Topics: []string{"orders"}}},
-	}
-	operateWith(t, url, worker)
-	with := " --topic orders --by bob --reason trying"
-	requireRun(t, url, "publisher replay archive oak --from 2 --dry-run"+with, cli.ExitOK,
-		"This would send those of events 2 to 3 of oak to archive again that are of the topic; nothing was changed")
-	requireRun(t, url, "publisher replay archive oak --from 2 --yes --wait"+with, cli.ExitOK, "is done: 2 done")
-	requireRun(t, url, "publisher replay archive oak --from 1 --until 1 --yes --wait"+with, cli.ExitOK, "is done: 1 done")
-	if ids := []string{
-		"00000000-0000-7000-8000-000000000002",
-		"00000000-0000-7000-8000-000000000003", "00000000-0000-7000-8000-000000000001",
-	}; !slices.Equal(sink.ids, ids) {
-		t.Errorf("%q have arrived", sink.ids)
-	}
-	did := publisherActs(t, url)
-	if len(did) != 6 || did[0] != "operation_started by bob since trying" ||
-		did[1] != "replay_started orders/archive oak 2 by bob since trying (operation N)" {
-		t.Errorf("the log has %q", did)
-	}
-}
-
-// kept is a sink that keeps the ids of events.
-type kept struct{ ids []string }
-
-func (*kept) Name() string { return "kept" }
-
-func (k *kept) Publish(_ context.Context, events []publisher.Event) error {
-	for _, e := range events {
-		k.ids = append(k.ids, e.ID.String())
-	}
-	return nil
 }
 
 func TestAShellIsOfferedPublishers(t *testing.T) {

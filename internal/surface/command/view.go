@@ -2,6 +2,7 @@ package command
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -58,4 +59,28 @@ func examples(lines []string) (text string) {
 		text += "\n  " + programName + " " + line
 	}
 	return strings.TrimPrefix(text, "\n")
+}
+
+// placeholders are the placeholders of arguments.
+func placeholders(all []operator.Param) (names []string) {
+	for _, p := range all {
+		if p.Arg != "" {
+			names = append(names, p.Arg)
+		}
+	}
+	return names
+}
+
+// takes wants one argument for each parameter that is one.
+func takes(all []operator.Param) cobra.PositionalArgs {
+	names := placeholders(all)
+	return func(command *cobra.Command, args []string) error {
+		switch {
+		case len(args) < len(names) || slices.Contains(args, ""):
+			return cli.Usagef("%s what? Name %s", command.Name(), strings.Join(names, " and "))
+		case len(args) > len(names):
+			return cli.Usagef("unexpected %q", args[len(names)])
+		}
+		return nil
+	}
 }
