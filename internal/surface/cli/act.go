@@ -23,12 +23,6 @@ func (a *Act) BindOne(flags *pflag.FlagSet) {
 	flags.Lookup("by").DefValue = "user@host" // help says the same to everybody
 }
 
-// BindTyped adds the flags of an act on one thing that asks for its name.
-func (a *Act) BindTyped(flags *pflag.FlagSet) {
-	a.BindOne(flags)
-	flags.BoolVar(&a.Yes, "yes", false, "do not ask for the name")
-}
-
 // BindMany adds the flags of an act that may change more than one row.
 func (a *Act) BindMany(flags *pflag.FlagSet) {
 	a.BindOne(flags)
