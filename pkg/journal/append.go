@@ -47,7 +47,7 @@ func New(cfg Config) (*Journal, error) {
 func (j *Journal) Append(
 	ctx context.Context, tx pgx.Tx, campaignID string, expect Expect, events ...Event,
 ) ([]Appended, error) {
-	doc, err := j.encode(campaignID, events)
+	doc, err := j.encode(ctx, campaignID, events)
 	if err != nil || len(events) == 0 {
 		return nil, err
 	}
@@ -73,7 +73,7 @@ func (j *Journal) Append(
 func (j *Journal) AppendSQL(
 	ctx context.Context, tx *sql.Tx, campaignID string, expect Expect, events ...Event,
 ) ([]Appended, error) {
-	doc, err := j.encode(campaignID, events)
+	doc, err := j.encode(ctx, campaignID, events)
 	if err != nil || len(events) == 0 {
 		return nil, err
 	}
@@ -99,7 +99,7 @@ func (j *Journal) AppendSQL(
 // AppendAll adds events to several campaigns in one call and one round trip. The campaigns are
 // locked in one order, so that two such calls never deadlock. Errors are those of [Journal.Append].
 func (j *Journal) AppendAll(ctx context.Context, tx pgx.Tx, batches ...Batch) ([]Appended, error) {
-	doc, n, err := j.encodeAll(batches)
+	doc, n, err := j.encodeAll(ctx, batches)
 	if err != nil || n == 0 {
 		return nil, err
 	}
@@ -140,7 +140,7 @@ func AppendAll(ctx context.Context, tx pgx.Tx, batches ...Batch) ([]Appended, er
 func standard() *Journal { return &Journal{limits: Limits{}.withDefaults()} }
 
 // encode checks events and writes them as the JSON document that tidemark.append reads.
-func (j *Journal) encode(campaignID string, events []Event) (string, error) {
+func (j *Journal) encode(ctx context.Context, campaignID string, events []Event) (string, error) {
 	if err := validateCall(j.limits, Batch{CampaignID: campaignID, Events: events}); err != nil {
 		return "", err
 	}
@@ -148,11 +148,11 @@ func (j *Journal) encode(campaignID string, events []Event) (string, error) {
 	for i := range events {
 		size += 160 + len(events[i].Payload) + len(events[i].Metadata)
 	}
-	doc, err := j.encodeEvents(make([]byte, 0, size), campaignID, events)
+	doc, err := j.encodeEvents(ctx, make([]byte, 0, size), campaignID, events)
 	return string(doc), err
 }
 
-func (j *Journal) encodeAll(batches []Batch) (doc string, n int, err error) {
+func (j *Journal) encodeAll(ctx context.Context, batches []Batch) (doc string, n int, err error) {
 	if err := validateCall(j.limits, batches...); err != nil {
 		return "", 0, err
 	}
@@ -169,7 +169,7 @@ func (j *Journal) encodeAll(batches []Batch) (doc string, n int, err error) {
 		if b.Expect.checked {
 			buf = strconv.AppendInt(append(buf, `,"expect":`...), b.Expect.seq, 10)
 		}
-		if buf, err = j.encodeEvents(append(buf, `,"events":`...), b.CampaignID, b.Events); err != nil {
+		if buf, err = j.encodeEvents(ctx, append(buf, `,"events":`...), b.CampaignID, b.Events); err != nil {
 			return "", 0, err
 		}
 		buf = append(buf, '}')
@@ -177,10 +177,15 @@ func (j *Journal) encodeAll(batches []Batch) (doc string, n int, err error) {
 	return string(append(buf, ']')), n, nil
 }
 
-func (j *Journal) encodeEvents(buf []byte, campaignID string, events []Event) ([]byte, error) {
+func (j *Journal) encodeEvents(
+	ctx context.Context, buf []byte, campaignID string, events []Event,
+) ([]byte, error) {
 	buf = append(buf, '[')
 	for i := range events {
-		e := events[i] // a copy: the catalogue fills it in
+		e := events[i] // a copy: the context and the catalogue fill it in
+		if fields := feed.CauseFields(ctx, &e); len(fields) > 0 {
+			e.Metadata = withFields(e.Metadata, fields)
+		}
 		if err := j.catalogue.admit(campaignID, i, &e, j.limits); err != nil {
 			return nil, err
 		}

@@ -46,7 +46,7 @@ func (j *Journal) AppendIf(ctx context.Context, tx pgx.Tx, events []Event, condi
 func (j *Journal) appendIf(
 	ctx context.Context, tx pgx.Tx, query string, events []Event, condition Condition,
 ) ([]Appended, error) {
-	doc, guard, err := j.encodeIf(events, condition)
+	doc, guard, err := j.encodeIf(ctx, events, condition)
 	if err != nil {
 		return nil, err
 	}
@@ -62,7 +62,7 @@ func (j *Journal) appendIf(
 func (j *Journal) appendIfAndCommit(
 	ctx context.Context, tx pgx.Tx, events []Event, condition Condition,
 ) (places []Appended, err error) {
-	doc, guard, err := j.encodeIf(events, condition)
+	doc, guard, err := j.encodeIf(ctx, events, condition)
 	if err != nil {
 		return nil, err
 	}
@@ -105,7 +105,7 @@ func conditionalPlaces(rows pgx.Rows, expected int) ([]Appended, error) {
 func (j *Journal) AppendIfSQL(
 	ctx context.Context, tx *sql.Tx, events []Event, condition Condition,
 ) ([]Appended, error) {
-	doc, guard, err := j.encodeIf(events, condition)
+	doc, guard, err := j.encodeIf(ctx, events, condition)
 	if err != nil {
 		return nil, err
 	}
@@ -139,7 +139,9 @@ func AppendIfSQL(ctx context.Context, tx *sql.Tx, events []Event, condition Cond
 }
 
 // encodeIf checks the call and writes its two documents.
-func (j *Journal) encodeIf(events []Event, condition Condition) (doc, guard string, err error) {
+func (j *Journal) encodeIf(
+	ctx context.Context, events []Event, condition Condition,
+) (doc, guard string, err error) {
 	if len(events) == 0 {
 		return "", "", &InvalidEventError{
 			Index: -1, Field: "events",
@@ -157,7 +159,7 @@ func (j *Journal) encodeIf(events []Event, condition Condition) (doc, guard stri
 		}
 		batches = append(batches, Batch{CampaignID: events[i].CampaignID, Events: events[i : i+1]})
 	}
-	doc, _, err = j.encodeAll(batches)
+	doc, _, err = j.encodeAll(ctx, batches)
 	return doc, condition.encode(), err
 }
 

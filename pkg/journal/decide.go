@@ -87,8 +87,7 @@ func DecideAll(ctx context.Context, db Querier, models ...Folder) (Condition, er
 				condition.seen = append(condition.seen, e.Position)
 			}
 			if err := addTo(models, e); err != nil {
-				return Condition{}, fmt.Errorf("fold event %d of campaign %s (%s): %w", e.Seq, feed.Shortened(e.CampaignID),
-					feed.Shortened(e.Type), err)
+				return Condition{}, foldError(&e, err)
 			}
 			after = e.Position
 		}
@@ -97,6 +96,30 @@ func DecideAll(ctx context.Context, db Querier, models ...Folder) (Condition, er
 			return condition, nil
 		}
 	}
+}
+
+func foldError(e *Event, err error) error {
+	return fmt.Errorf("fold event %d of campaign %s (%s): %w", e.Seq, feed.Shortened(e.CampaignID),
+		feed.Shortened(e.Type), err)
+}
+
+// Load folds all events of a campaign into a state, in order, and returns it with the seq of the last
+// one, 0 if there is none: append at [Exactly] that seq, and nothing that the state does not contain has
+// got ahead. It is [Decide] for one campaign. Errors of fold come back wrapped; an
+// [*UnreadableError] ends it.
+func Load[S any](
+	ctx context.Context, db Querier, campaignID string, fold func(state *S, e Event) error,
+) (state S, seq int64, err error) {
+	for e, err := range feed.ReadCampaign(ctx, db, campaignID, 0) {
+		if err != nil {
+			return state, seq, err
+		}
+		if err := fold(&state, e); err != nil {
+			return state, seq, foldError(&e, err)
+		}
+		seq = e.Seq
+	}
+	return state, seq, nil
 }
 
 // addTo hands the event to the models that select it.

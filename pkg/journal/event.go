@@ -1,6 +1,8 @@
 package journal
 
 import (
+	"context"
+
 	"github.com/google/uuid"
 
 	"github.com/tidemark-go/tidemark/internal/store/feed"
@@ -38,6 +40,14 @@ const (
 func ParseIdentity(identity string) (campaignID string, eventID uuid.UUID, err error) {
 	return feed.ParseIdentity(identity)
 }
+
+// WithCause returns a context in which e, which was read from the journal or appended, is the cause of
+// what is appended with it: the metadata of those events gets causation_id, the [Event.Identity] of e,
+// and correlation_id, that of e or, if e has none, its identity. Fields that an event has stay as they
+// are. Handlers of a projection ([projector.On]) get such a context. An append that is repeated with the
+// same event ids needs the same cause. [Event.CorrelationID] and [Event.CausationID] read the fields;
+// publishers send them along.
+func WithCause(ctx context.Context, e Event) context.Context { return feed.WithCause(ctx, &e) }
 
 // Decode decodes an event's payload. Copies of an event that was read from the journal share the
 // result for the last T asked for: several projections that decode the same type pay once, and must

@@ -28,29 +28,31 @@ func ExampleAppend() {
 	_ = heal
 }
 
+// What follows from an event names it as its cause.
+func ExampleWithCause() {
+	invoice := func(ctx context.Context, tx pgx.Tx, placed journal.Event) error {
+		ctx = journal.WithCause(ctx, placed)
+		_, err := journal.Append(ctx, tx, "invoice-7", journal.Any, journal.Event{Type: "invoice_sent"})
+		return err
+	}
+	_ = invoice
+}
+
 // An append that depends on what was read says where the campaign must stand, and decides again when it has moved.
 func ExampleExactly() {
 	end := func(ctx context.Context, pool *pgxpool.Pool, campaign string) error {
 		id := uuid.Must(uuid.NewV7()) // the same for every attempt, also after a COMMIT whose reply was lost
 		for {
-			var running bool
-			var seq int64
-			for e, err := range journal.ReadCampaign(ctx, pool, campaign, 0) {
-				if err != nil {
-					return err
+			running, seq, err := journal.Load(ctx, pool, campaign, func(running *bool, e journal.Event) error {
+				if e.Type == "session_started" || e.Type == "session_ended" {
+					*running = e.Type == "session_started"
 				}
-				seq = e.Seq
-				switch e.Type {
-				case "session_started":
-					running = true
-				case "session_ended":
-					running = false
-				}
+				return nil
+			})
+			if err != nil || !running {
+				return errors.Join(err, errors.New("no session is running"))
 			}
-			if !running {
-				return errors.New("no session is running")
-			}
-			err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+			err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
 				_, err := journal.Append(ctx, tx, campaign, journal.Exactly(seq), journal.Event{ID: id, Type: "session_ended"})
 				return err
 			})

@@ -54,15 +54,15 @@ func (r Retry) Do(ctx context.Context, attempt func(ctx context.Context) error) 
 	}
 }
 
-// Decider reads what it needs, with [Decide] or otherwise, and answers the events to append and the
-// condition to append them with; no events end it without an append. It must read by db, the
-// append's own transaction: another connection of the same pool may not be had while all of them
-// wait for each other.
-type Decider func(ctx context.Context, db Querier) ([]Event, Condition, error)
-
-// AppendIf decides and appends in a READ COMMITTED transaction of its own, and does both again when
-// others got ahead: once at once, with the locks of the first append held, so that no other append gets
-// ahead of it that appends what the condition's query selects; and in a new transaction, after a
+// AppendIf decides and appends in a READ COMMITTED transaction of its own.
+//
+// decide reads what it needs, with [Decide] or otherwise, and answers the events to append and the
+// condition to append them with; no events end it without an append. It must read by db, the append's
+// own transaction: another connection of the same pool may not be had while all of them wait for each
+// other.
+//
+// Both are done again when others got ahead: once at once, with the locks of the first append held,
+// so that no other append gets ahead of it that appends what the condition's query selects; and in a new transaction, after a
 // wait, if the second decision asks for something else and fails as well. So of many who decide by
 // the same events each waits for its turn and then decides, and a decision that takes long holds up
 // the others.
@@ -70,7 +70,10 @@ type Decider func(ctx context.Context, db Querier) ([]Event, Condition, error)
 // Events get ids before they are appended. When a connection breaks and it is unknown whether the
 // COMMIT happened, the same events are appended again under the same condition, so that they are in
 // the journal once. Errors are those of decide, of [Journal.AppendIf], and of the connection.
-func (r Retry) AppendIf(ctx context.Context, db *pgxpool.Pool, j *Journal, decide Decider) ([]Appended, error) {
+func (r Retry) AppendIf(
+	ctx context.Context, db *pgxpool.Pool, j *Journal,
+	decide func(ctx context.Context, db Querier) ([]Event, Condition, error),
+) ([]Appended, error) {
 	d := decision{journal: j.orStandard(), decide: decide}
 	err := r.Do(ctx, func(ctx context.Context) error {
 		d.undecided = false
@@ -96,7 +99,7 @@ func (r Retry) AppendIf(ctx context.Context, db *pgxpool.Pool, j *Journal, decid
 // decision is what is to be appended, and what became of it.
 type decision struct {
 	journal *Journal
-	decide  Decider
+	decide  func(ctx context.Context, db Querier) ([]Event, Condition, error)
 
 	events    []Event
 	condition Condition

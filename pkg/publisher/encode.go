@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/tidemark-go/tidemark/internal/store/feed"
@@ -17,8 +18,8 @@ type Format string
 // The formats. In each the message's key is the campaign id.
 const (
 	// FormatEnvelope has a JSON object of event_id, campaign_id, version, occurred_at, actor and data
-	// as the body, and event_id, event_type, aggregate_type, aggregate_id, created_at, campaign_id,
-	// seq and position as attributes. It is the default.
+	// as the body, and event_id, event_type, aggregate_type, aggregate_id, correlation_id, causation_id,
+	// created_at, campaign_id, seq and position as attributes. It is the default.
 	FormatEnvelope Format = "envelope"
 	// FormatCloudEvents is CloudEvents 1.0 in binary mode: the payload is the body, all else are attributes.
 	FormatCloudEvents Format = "cloudevents"
@@ -76,7 +77,7 @@ func (n Encoder) Encode(e *Event) Message {
 
 const (
 	bodyRoom      = 160
-	attributeRoom = 12
+	attributeRoom = 14
 )
 
 // ContentType is the media type of the bodies.
@@ -142,6 +143,11 @@ func (n Encoder) AppendAttributes(a []Attribute, e *Event) []Attribute {
 	if e.AggregateID != "" {
 		a = append(a, Attribute{"aggregate_id", e.AggregateID})
 	}
+	for _, cause := range causes(e) {
+		if cause.text != "" {
+			a = append(a, Attribute{cause.name, cause.text})
+		}
+	}
 	a = append(a,
 		Attribute{"created_at", text[uuidBytes:created]},
 		Attribute{"campaign_id", e.CampaignID},
@@ -168,6 +174,17 @@ func appendUUID(b []byte, e *Event) []byte {
 		b = hex.AppendEncode(b, part)
 	}
 	return b
+}
+
+// causes answers what led to the event, as far as a header can hold it.
+func causes(e *Event) [2]struct{ name, text string } {
+	all := [...]struct{ name, text string }{{"correlation_id", e.CorrelationID()}, {"causation_id", e.CausationID()}}
+	for i := range all {
+		if strings.ContainsFunc(all[i].text, func(r rune) bool { return r < ' ' || r > '~' }) {
+			all[i].text = ""
+		}
+	}
+	return all
 }
 
 // appendTrace passes on the trace context that the event's metadata carries, see https://www.w3.org/TR/trace-context/.
@@ -208,6 +225,11 @@ func (n Encoder) eachCloudAttribute(e *Event, visit func(name, value string)) {
 	} {
 		if optional.value != "" {
 			visit(optional.name, optional.value)
+		}
+	}
+	for _, cause := range causes(e) { // extensions that CloudEvents documents
+		if cause.text != "" {
+			visit(strings.ReplaceAll(cause.name, "_", ""), cause.text)
 		}
 	}
 }

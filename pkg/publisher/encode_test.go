@@ -83,6 +83,29 @@ func written(attributes []publisher.Attribute) string {
 	return strings.Join(texts, " ")
 }
 
+func TestEncodeSendsWhatLedToTheEvent(t *testing.T) {
+	t.Parallel()
+	e := placed()
+	e.Metadata = []byte(`{"correlation_id": "first/c", "causation_id": "last/c"}`)
+	for format, want := range map[publisher.Format]string{
+		publisher.FormatEnvelope:    " correlation_id=first/c causation_id=last/c ",
+		publisher.FormatRaw:         " correlation_id=first/c causation_id=last/c ",
+		publisher.FormatCloudEvents: " ce-correlationid=first/c ce-causationid=last/c",
+	} {
+		if got := written(publisher.Encoder{Format: format}.Encode(e).Attributes); !strings.Contains(got, want) {
+			t.Errorf("%s: the attributes are %s", format, got)
+		}
+	}
+	body := string(publisher.Encoder{Format: publisher.FormatCloudEventsStructured}.Encode(e).Body)
+	if !strings.Contains(body, `"correlationid":"first/c","causationid":"last/c",`) {
+		t.Errorf("the body is %s", body)
+	}
+	e.Metadata = []byte(`{"correlation_id": "a\nb: c", "causation_id": 7}`)
+	if got := written(publisher.Encoder{}.Encode(e).Attributes); strings.Contains(got, "ation_id") {
+		t.Errorf("the attributes are %s", got)
+	}
+}
+
 func TestEncodeLeavesOutWhatIsNotThere(t *testing.T) {
 	t.Parallel()
 	e := placed()

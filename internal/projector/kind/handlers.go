@@ -54,7 +54,7 @@ func (h *Handlers) Apply(ctx context.Context, g *Group) error {
 }
 
 func (h *Handlers) applyEvent(ctx context.Context, g *Group, e journal.Event) error {
-	return h.calls[e.Type](ctx, g, e)
+	return h.calls[e.Type](journal.WithCause(ctx, e), g, e)
 }
 
 // Handled answers the event types that a projection of handlers declares, and whether it has a

@@ -1,0 +1,60 @@
+package feed
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+)
+
+// The fields of an event's metadata that lead back to what caused it.
+const (
+	correlationKey = "correlation_id"
+	causationKey   = "causation_id"
+)
+
+// cause is what a context holds: the two fields of the events that follow.
+type cause struct{ correlation, causation string }
+
+type causeKey struct{}
+
+// WithCause returns a context in which e is the cause of what is appended.
+func WithCause(ctx context.Context, e *Event) context.Context {
+	c := cause{causation: e.Identity()}
+	if c.correlation = e.CorrelationID(); c.correlation == "" {
+		c.correlation = c.causation
+	}
+	return context.WithValue(ctx, causeKey{}, c)
+}
+
+// CauseFields answers the fields that ctx adds to the metadata of an event that lacks them; nil: none.
+func CauseFields(ctx context.Context, e *Event) map[string]string {
+	c, ok := ctx.Value(causeKey{}).(cause)
+	if !ok {
+		return nil
+	}
+	fields := map[string]string{}
+	for name, value := range map[string]string{correlationKey: c.correlation, causationKey: c.causation} {
+		if !bytes.Contains(e.Metadata, []byte(`"`+name+`"`)) {
+			fields[name] = value
+		}
+	}
+	return fields
+}
+
+// CorrelationID is the correlation_id of the metadata, which all events that follow from one have in
+// common: the identity of the first. "" if there is none.
+func (e *Event) CorrelationID() string { return e.metadataText(correlationKey) }
+
+// CausationID is the causation_id of the metadata: the identity of the event that caused this one. "" if there is none.
+func (e *Event) CausationID() string { return e.metadataText(causationKey) }
+
+func (e *Event) metadataText(name string) (text string) {
+	if !bytes.Contains(e.Metadata, []byte(`"`+name+`"`)) {
+		return ""
+	}
+	var fields map[string]json.RawMessage
+	if json.Unmarshal(e.Metadata, &fields) != nil || json.Unmarshal(fields[name], &text) != nil {
+		return ""
+	}
+	return text
+}
