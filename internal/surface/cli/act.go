@@ -33,7 +33,7 @@ func (a *Act) BindMany(flags *pflag.FlagSet) {
 // NeedReason answers an error unless a reason was given.
 func (a *Act) NeedReason() error {
 	if strings.TrimSpace(a.Reason) == "" {
-		return Usagef("--reason is needed: whoever reads the log will ask why")
+		return Usagef("--reason is needed: the log keeps why")
 	}
 	return nil
 }
