@@ -63,7 +63,8 @@ func (r Retry) Do(ctx context.Context, attempt func(ctx context.Context) error) 
 //
 // Both are done again when others got ahead: once at once, with the locks of the first append held,
 // so that no other append gets ahead of it that appends what the condition's query selects;
-// and in a new transaction, after a wait, if the second decision asks for something else and fails as well. So of many who decide by
+// and in a new transaction, after a wait, if the second decision asks for something else and fails as well.
+// So of many who decide by
 // the same events each waits for its turn and then decides, and a decision that takes long holds up
 // the others.
 //
