@@ -224,7 +224,7 @@ func testDrain(t *testing.T, b *tab, w *world) {
 	b.open("/publishers/pair?topic=campaign-events&publisher=billing")
 	b.fill(`form[action="/act/testSend"] [name=reason]`, "is anybody there")
 	b.send(`form[action="/act/testSend"] [name=reason]`)
-	b.sees("has taken the event")
+	b.sees("has taken event")
 	b.await(`[...document.querySelectorAll("main tbody tr")].some((r) => r.innerText.includes("is anybody there"))`)
 	b.open("/workers?all=1")
 	b.await(`[...document.querySelectorAll("#leases tbody tr")].some((r) => r.innerText.includes("oak") && /[1-9]/.test(r.cells[3].innerText))`) // a lease with its generation
