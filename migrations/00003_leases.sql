@@ -56,7 +56,7 @@ $$;
 
 -- acquire_leases leases those of the campaigns that are free: p_idle have a lease row, p_new had
 -- none a moment ago. Each array names a campaign once. Rows are locked in the order of campaign_id; a
--- row that somebody is writing is skipped, never waited for. Callers read "held" from the lease alone:
+-- row that is being written is skipped, never waited for. Callers read "held" from the lease alone:
 -- owner and expiry are set here and nowhere else. A lease of one that has fallen is taken over as if
 -- it had run out. A stranded lease is taken over like one that ran out, and says nothing of a crash. A
 -- lease that ran out, rather than being given back, was left behind by a process that died, or lost
@@ -314,7 +314,7 @@ $$;
 
 -- claim is what workers call: claim_around, but for two cases that have to be quick, because a
 -- worker looks in vain or is woken by one append. Where the outbox is empty there is nothing to
--- walk. Where it has one campaign, whose lease was given back in good order, and nobody has
+-- walk. Where it has one campaign, whose lease was given back in good order, and no other has
 -- crashed, that lease is taken. It evaluates no more expressions than it must: plpgsql makes each
 -- ready anew in each transaction. A claim that a crash of the server forgets is harmless, so it
 -- does not wait for the disk.
@@ -579,7 +579,7 @@ BEGIN
         GET DIAGNOSTICS n = ROW_COUNT;
         RETURN n;
     END IF;
-    -- Rows up to a checkpoint are deleted under its campaign's lease and by nobody else, so their
+    -- Rows up to a checkpoint are deleted under its campaign's lease and by no other session, so their
     -- places stay theirs without a lock.
     DELETE FROM tidemark.outbox o
     WHERE o.ctid = ANY (ARRAY(
@@ -596,7 +596,7 @@ END
 $$;
 -- +goose StatementEnd
 
--- fence takes campaigns from whoever holds them, for a transaction that changes what their holder
+-- fence takes campaigns from their holders, for a transaction that changes what their holder
 -- went by: each generation is raised and the lease released, so that work under way fails in
 -- advance and is done again on what is true then. It comes before the rows of deferred are written
 -- or locked: workers lock in that order, and by campaign_id. A campaign without a lease gets one,
@@ -671,9 +671,9 @@ END
 $$;
 -- +goose StatementEnd
 
--- take_over leases campaigns for a transaction that applies their events itself, whoever holds
+-- take_over leases campaigns for a transaction that applies their events itself, even if others hold
 -- them: work under way on them fails at its fence. Campaigns that an operator has paused, and all
--- of a group that is, are left alone. Without p_wait so are those that are held, or that somebody
+-- of a group that is, are left alone. Without p_wait so are those that are held, or that another
 -- is writing. Rows are locked in the order of campaign_id. Each campaign is named once.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.take_over(p_group text, p_owner text, p_campaign_ids text[], p_wait boolean, p_ttl interval)

@@ -4,7 +4,7 @@ SELECT pg_catalog.set_config('tidemark.path', pg_catalog.current_setting('search
 
 -- One row for each pair of a topic and a publisher. All events of the topic up to position are
 -- published, or stand in parked. A pair is leased as campaigns are: owner and generation are in the
--- WHERE of every write of its holder; whoever else moves position raises the generation. Rows are
+-- WHERE of every write of its holder; any other session that moves position raises the generation. Rows are
 -- few and written all the time, so pages have room to keep a row's versions together (HOT).
 CREATE TABLE tidemark.publications (
     topic             text COLLATE "C" NOT NULL,
@@ -348,7 +348,7 @@ REVOKE EXECUTE ON FUNCTION tidemark.log_act, tidemark.prune_log, tidemark.link_l
 
 -- claim_publications leases those of the pairs that are free and active, or whose pause is over.
 -- Where the server's clock has gone back, a lease of the old time is free as soon as its owner does
--- not live: nobody leases for so long. Rows are locked in the order of the key; one that somebody
+-- not live: no lease is so long. Rows are locked in the order of the key; one that another
 -- is writing is passed by.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.claim_publications(p_owner text, p_topics text[], p_publishers text[], p_ttl interval)

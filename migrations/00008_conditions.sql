@@ -271,7 +271,7 @@ BEGIN
         BEGIN
             fresh := coalesce(pg_xact_status(xid::text::xid8), 'committed') <> 'committed';
             xid := xid + 1;
-        EXCEPTION WHEN invalid_parameter_value THEN -- nobody has it yet
+        EXCEPTION WHEN invalid_parameter_value THEN -- no event has it yet
             RETURN;
         END;
     END LOOP;
@@ -326,13 +326,13 @@ $$;
 
 -- append_if is append_all, if no event after a position matches a query: p_condition is
 -- {"failIfEventsMatch": query, "after": position}, and may have "seen": positions after that which
--- do not count. Positions that nobody has yet are refused: whoever knows of them has them from
+-- do not count. Positions that no event has yet are refused: a caller that knows them has them from
 -- another journal, or from one that lost what it had, and would not see what gets them here. Events
 -- that are in the journal already are answered with their places, whatever the condition says.
--- Locks come first: whoever appends what the query selects has committed by then, and can be seen,
+-- Locks come first: appends of what the query selects have committed by then, and can be seen,
 -- or waits. The check is a later statement, with a snapshot of its own under READ COMMITTED. With
 -- p_keep an event that stands in the way is no error but the one row that is answered, without an
--- event_id; the locks stay, so that the decision can be made again with nobody getting ahead.
+-- event_id; the locks stay, so that the decision can be made again with no other getting ahead.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.append_if(p_batches jsonb, p_condition jsonb, p_keep boolean DEFAULT false)
     RETURNS TABLE (campaign_id text, seq bigint, "position" bigint, event_id uuid, duplicate boolean)

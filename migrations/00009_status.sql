@@ -14,7 +14,7 @@ CREATE INDEX deferred_classes_idx ON tidemark.deferred (consumer_group, projecti
     (coalesce(error_class, '')), first_failed_at)
     WHERE status IN ('failed', 'dead');
 
--- What one process at a time does for all of them, by name. Whoever holds a duty renews it; nothing
+-- What one process at a time does for all of them, by name. The holder of a duty renews it; nothing
 -- is fenced, so two may think they have it for a moment after a pause.
 CREATE TABLE tidemark.duties (
     name       text COLLATE "C" PRIMARY KEY,

@@ -81,7 +81,7 @@ type ParticipantJoined struct {
 	ParticipantID string `json:"participant_id"`
 	Name          string `json:"name"`
 	Role          Role   `json:"role"`
-	Seat          int    `json:"seat"` // from 1; nobody else sits there
+	Seat          int    `json:"seat"` // from 1; one player sits there
 }
 
 // ParticipantLeft frees a seat. The participant's characters are deleted in the same decision.

@@ -216,7 +216,7 @@ func (a *Acts) begin(t act) (*recorder, error) {
 		errs = append(errs, errors.New("who is missing: it is written to the log"))
 	}
 	if t.reason && strings.TrimSpace(t.Reason) == "" {
-		errs = append(errs, errors.New("reason is missing: whoever reads the log will ask why"))
+		errs = append(errs, errors.New("reason is missing: readers of the log will ask why"))
 	}
 	for name, field := range map[string]struct {
 		value string

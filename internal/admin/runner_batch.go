@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	moved  = "it had moved on, or somebody was writing it"
+	moved  = "it had moved on, or a worker was writing it"
 	walked = 1000 // campaigns looked at in one transaction
 )
 

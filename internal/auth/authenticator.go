@@ -138,7 +138,7 @@ func (a *Authenticator) checked(r *http.Request, secret string, look func() (Ide
 	return Identity{}, problem.New(
 		http.StatusUnauthorized,
 		"the credentials are wrong, have expired or were revoked",
-		"ask whoever runs the worker for a token: tidemark token create",
+		"ask the people who run the worker for a token: tidemark token create",
 	)
 }
 

@@ -97,7 +97,7 @@ func (j *jwts) identity(ctx context.Context, raw string) (Identity, error) {
 	if id.Name = strings.TrimSpace(id.Name); !named(id.Name) {
 		return Identity{}, problem.New(
 			http.StatusUnauthorized,
-			"the token names nobody in "+j.cfg.UserClaim,
+			"the token names no user in "+j.cfg.UserClaim,
 			"choose another claim with TIDEMARK_ADMIN_JWT_USER_CLAIM",
 		)
 	}

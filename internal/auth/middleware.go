@@ -40,7 +40,7 @@ func (a *Authenticator) Require(role Role, failed Failed, next http.Handler) htt
 			return
 		case id.Role < role:
 			detail := fmt.Sprintf("%s is %s, and this is for role %s", id.Name, id.Role, role)
-			challenge(w, problem.New(http.StatusForbidden, detail, "ask somebody with that role").
+			challenge(w, problem.New(http.StatusForbidden, detail, "ask a person with that role").
 				Of("role", id.Role.String(), role.String()))
 			return
 		}

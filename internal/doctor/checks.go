@@ -123,7 +123,7 @@ func groups(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
 	}
 	if len(list) == 0 {
 		return Finding{
-			Status: Warn, Detail: "none is registered: appends enqueue for nobody",
+			Status: Warn, Detail: "none is registered: appends enqueue nothing",
 			Remedy: "start a worker, or call Register",
 		}, nil
 	}

@@ -42,7 +42,7 @@ func idleTransactions(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error
 		return Finding{}, err
 	}
 	return verdict(limit != "0", Warn, "idle_in_transaction_session_timeout is "+limit,
-		"ALTER DATABASE … SET idle_in_transaction_session_timeout = '60s': a transaction that somebody forgets keeps dead "+
+		"ALTER DATABASE … SET idle_in_transaction_session_timeout = '60s': a forgotten transaction keeps dead "+
 			"rows in the hot tables, and readers of the journal behind an append"), nil
 }
 

@@ -68,7 +68,7 @@ func answers() []Answer {
 			conflict, "ask again in a moment, with the same Idempotency-Key: the answer is what came of it", "", "", "",
 			[]error{admin.ErrUnderWay},
 		},
-		{forbidden, "ask somebody with that role", "", "", "", []error{admin.ErrForbidden}},
+		{forbidden, "ask a person with that role", "", "", "", []error{admin.ErrForbidden}},
 		{unavailable, "run tidemark migrate up", "", "", "", []error{status.ErrNoSchema}},
 		{refused, "take a new Idempotency-Key", "", "", "", []error{admin.ErrKeyReused}},
 		{refused, "confirm with the text that is asked for", "", "", "", []error{admin.ErrDeclined}},

@@ -165,7 +165,7 @@ pair at most.`,
 			Short: "Show what operators did, here, through the API and on the pages, newest first",
 			Long: `Show what operators did, here, through the API and on the pages: who, when, why, and what was
 asked for. WAY is cli, api or page, and empty for a program; TOKEN is the id of the token, ADDRESS the
-client's, and DATABASE USER the login of the database, which nobody can choose. failed log has what an act did
+client's, and DATABASE USER the login of the database, which no client can choose. failed log has what an act did
 to each failed campaign. Records are kept for a year, or as long as TIDEMARK_OPERATOR_LOG_RETENTION says to workers.`,
 			Examples: []string{
 				"audit --by ada@box", "audit --act failed_resolved --act projection_removed --limit 20",

@@ -80,7 +80,7 @@ func (s *Status) storage() (problems []Problem) {
 	}
 	if i := s.Inbox; i != nil && i.OldestExpiry != nil && i.At.Sub(*i.OldestExpiry) > longUnpruned {
 		problems = append(problems, Problem{
-			Severity: Warning, What: "nobody prunes the marks that have expired",
+			Severity: Warning, What: "no program prunes the marks that have expired",
 			Where: "inbox", Since: i.OldestExpiry, Do: "run inbox.Pruner in a consumer; docs/guides/inbox.md",
 		})
 	}

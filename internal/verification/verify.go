@@ -79,7 +79,7 @@ code of theirs.`,
   tidemark projection verify sessions --campaign oak --json
   tidemark projection verify sessions --proof
   tidemark projection verify sessions~previous --projections-dir old/projections
-  tidemark projection verify sessions --all --repair --reason 'somebody wrote to the table'`,
+  tidemark projection verify sessions --all --repair --reason 'rows were changed by hand'`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 || args[0] == "" {
 				return cli.Usagef("verify which projection? Name one")

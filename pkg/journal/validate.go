@@ -91,7 +91,7 @@ func knownIntent(i Intent) bool {
 
 func checkTags(tags []string, l Limits) (field, reason string) {
 	if len(tags) > l.Tags {
-		return "tags", fmt.Sprintf("are %d, the limit is %d (Limits.Tags): move what nobody filters by to the metadata",
+		return "tags", fmt.Sprintf("are %d, the limit is %d (Limits.Tags): move what no query filters by to the metadata",
 			len(tags), l.Tags)
 	}
 	for i, tag := range tags {

@@ -103,7 +103,7 @@ func (d *dispatcher) finished(p *pair, o *outcome) {
 	p.busy = false
 	d.history.remember(p, o.sent)
 	if d.pairs[p.Key] != p {
-		return // lost meanwhile: whoever has it now sends all of it again
+		return // lost meanwhile: its holder sends all of it again
 	}
 	now := time.Now()
 	defer d.look(p)

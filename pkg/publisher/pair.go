@@ -144,7 +144,7 @@ type route struct {
 	publications.Key
 	filter *Filter
 	to     Publisher
-	tracer *tracing.Tracer // nil: nobody follows traces
+	tracer *tracing.Tracer // nil: no traces
 }
 
 // routesOf answers all pairs, and all that is wrong with them.

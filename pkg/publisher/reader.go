@@ -264,7 +264,7 @@ func (r *reader) awake() {
 // pollDelay is how long a pair that has found nothing waits before it looks again.
 func (r *reader) pollDelay(p *pair) time.Duration {
 	interval := r.cfg.PollInterval
-	if r.inFlight > 0 { // what is being appended comes soon, and who commits it may not know that somebody waits
+	if r.inFlight > 0 { // what is being appended comes soon, and its session may not know that a relay waits
 		return min(5*time.Millisecond<<min(r.inFlight, 10), interval)
 	}
 	d := min(interval<<min(max(p.empty-r.cfg.IdleAfter, 0), 20), max(r.cfg.IdleMax, interval))

@@ -151,7 +151,7 @@ func (r *Relay) loop(ctx context.Context, cut context.CancelFunc) {
 		case <-deadline:
 			// What has not ended by now is cut off, and sent again by the next owner.
 			if cut(); len(r.pairs) == 0 {
-				r.cfg.Logger.ErrorContext(r.ctx, "the shutdown waits for nobody any more", "jobs", r.working)
+				r.cfg.Logger.ErrorContext(r.ctx, "the shutdown no longer waits", "jobs", r.working)
 				return
 			}
 			deadline = time.After(cutTimeout)

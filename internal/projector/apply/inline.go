@@ -44,7 +44,7 @@ var (
 type Inliner struct {
 	*registry.Base
 	Applier *Applier
-	Inline  *tracing.Tracer // nil: nobody follows traces
+	Inline  *tracing.Tracer // nil: no traces
 	PutsOff bool            // it looks ahead to COMMIT, which is not to fail for its sake
 }
 
@@ -150,7 +150,7 @@ func (in *Inliner) applySlice(
 	ctx context.Context, conn *pgx.Conn, units []*Unit, end func(*Transaction),
 ) (n int, rest []*Unit, err error) {
 	t := in.Applier.Within(conn, units, in.Cfg.GroupEvents)
-	t.Streams = false // the connection is somebody else's
+	t.Streams = false // the connection is the application's
 	defer t.recycle()
 	if err := t.Read(ctx, in.Cfg.GroupEvents); err != nil {
 		return 0, nil, err

@@ -68,7 +68,7 @@ func (a *Applier) applyCampaign(
 			}
 		}
 	}
-	if marked { // the commit is nobody's doing
+	if marked { // no projection has caused it
 		if err := a.Keeper.Unmark(ctx, a.Cfg.Pool, units[0].Lease); err != nil {
 			return 0, err
 		}

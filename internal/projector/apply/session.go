@@ -26,7 +26,7 @@ type session struct {
 	limit    time.Duration // on statements, as the server took it when it began
 	InForce  time.Duration // on statements, as asked for last
 	patient  bool          // what it waits for locks is bounded in all
-	blockers string        // who was in the way of its statements when they were looked for; "": nobody knows
+	blockers string        // who was in the way of its statements when they were looked for; "": unknown
 	trying   bool          // it is rolled back, and moves no pair
 }
 
@@ -73,7 +73,7 @@ func (s *session) QueueSettings() {
 
 // LimitStatements queues the limit on the statements of one projection, where it differs from the one in force.
 func (s *session) LimitStatements(timeout time.Duration) {
-	if s.Timeout == 0 || timeout == s.InForce { // the limits of somebody else's transaction stay as they are
+	if s.Timeout == 0 || timeout == s.InForce { // the limits of the application's transaction stay as they are
 		return
 	}
 	if s.Batch.Len() == 0 || timeout < s.Timeout {

@@ -22,7 +22,7 @@ type Unit struct {
 	// Of the group under way:
 	Events     []journal.Event
 	counted    int             // events that are known by number only: the database applies them
-	hashed     *int64          // the hash of their ids; nil: nobody has looked at them
+	hashed     *int64          // the hash of their ids; nil: not read yet
 	Unreadable map[int64]error // by seq: events that cannot be brought to their current version
 	More       bool            // there may be events beyond those read
 	outdated   bool            // the pair is not any more what it was

@@ -349,7 +349,7 @@ func (c *Claimer) duePairs(ctx context.Context, leases []lease.Lease, projection
 	for _, u := range units {
 		delete(byID, u.Lease.CampaignID)
 	}
-	if len(byID) > 0 { // somebody else was quicker with their pairs
+	if len(byID) > 0 { // another worker was quicker with their pairs
 		c.Holder.GiveBackLeases(ctx, slices.Collect(maps.Values(byID)))
 	}
 	return units, nil

@@ -14,7 +14,7 @@ import (
 // Listener hears when an append or an operator notifies.
 type Listener struct {
 	*registry.Base
-	Wake      chan struct{} // somebody appended
+	Wake      chan struct{} // there was an append
 	woken     chan string   // the wait that a notification has named
 	asked     atomic.Int64  // when the wait in force was asked for, by this clock in nanoseconds
 	listening atomic.Bool   // notifications arrive
@@ -67,7 +67,7 @@ func (w *Listener) listenOnce(ctx context.Context, connected func()) error {
 		registry.Signal(w.Wake)
 		select {
 		case w.woken <- n.Payload:
-		default: // it is the same wait, or the next one, that somebody is about to end
+		default: // it is the same wait, or the next one, that an append is about to end
 		}
 	}
 }

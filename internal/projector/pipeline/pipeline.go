@@ -32,7 +32,7 @@ type Pipeline struct {
 	Abandoned  bool          // a projection still has it: it must not be touched any more
 
 	Collects bool // statements are to be queued and not yet run
-	Refused  bool // somebody wanted to run some
+	Refused  bool // a handler wanted to run some
 
 	Streams bool                 // it may run very many statements as a stream
 	Mode    pgx.QueryExecMode    // in which the connection sends statements

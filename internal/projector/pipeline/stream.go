@@ -101,7 +101,7 @@ func (p *Pipeline) duplex(ctx context.Context, write func(*writer) error, read f
 	}
 	interrupted := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
-		_ = conn.Conn().SetDeadline(time.Unix(1, 0)) // long ago: whoever reads or writes gives up
+		_ = conn.Conn().SetDeadline(time.Unix(1, 0)) // long ago: reads and writes give up
 		close(interrupted)
 	})
 	frontend := conn.Frontend()

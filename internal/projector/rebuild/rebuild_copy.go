@@ -101,7 +101,7 @@ var ErrNotCopying = errors.New("the rebuild does not copy")
 // campaignRange is the campaigns after first, up to last.
 type campaignRange struct {
 	first, last string
-	campaigns   []lease.Lease // those that have moved, where they stood: whoever moves one from there files it
+	campaigns   []lease.Lease // those that have moved, where they stood: a worker that moves one from there files it
 }
 
 // TakeRange takes the next range; nil: there is none.

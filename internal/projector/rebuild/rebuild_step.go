@@ -121,7 +121,7 @@ func (b *Rebuilder) stepOne(ctx context.Context, name string, rows map[string]*r
 	if live == nil || b.Cfg.Mode == kind.ModeShadowOnly {
 		return false, nil
 	}
-	if kept != nil && (kept.Expired || kept.Version == Withdrawn) { // whoever withdraws it may have died
+	if kept != nil && (kept.Expired || kept.Version == Withdrawn) { // the worker that withdraws it may have died
 		return true, b.expire(ctx, name)
 	}
 	newest := b.Newest(name)
@@ -131,7 +131,7 @@ func (b *Rebuilder) stepOne(ctx context.Context, name string, rows map[string]*r
 		wanted = b.Set(name, registry.LiveTables, building.Version)
 	case building != nil && building.State == registry.StateRequested && building.Version == 0 &&
 		newest.Described.Version >= live.Version:
-	case building != nil && building.Version == Withdrawn: // whoever aborts it may have died
+	case building != nil && building.Version == Withdrawn: // the worker that aborts it may have died
 		return true, withdraw(ctx, b.Cfg.Pool, name, registry.NextTables, func(pgx.Tx, *lockedSet) error { return nil })
 	case !b.Cfg.ManualRebuilds && newest.Described.Version > max(live.Version, live.Declined) &&
 		(building == nil || building.Version < newest.Described.Version):

@@ -102,7 +102,7 @@ func ready(ctx context.Context, db querier, group, name string) (o readiness, er
 	var behind, failed int64
 	err = db.QueryRow(ctx, queryReadRebuild, name).Scan(&o.allowFailed, &o.keep, &o.verify, &o.ignore, &o.refused)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return o, ErrNotYet // somebody else was quicker
+		return o, ErrNotYet // another worker was quicker
 	}
 	if err != nil {
 		return o, err

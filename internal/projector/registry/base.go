@@ -30,7 +30,7 @@ type Base struct {
 	Longest     time.Duration // timeout of any projection and event type
 	Promises    promises
 	Pulse       pulse.Pulse
-	Tracer      *tracing.Tracer      // nil: nobody follows traces
+	Tracer      *tracing.Tracer      // nil: no traces
 	Mode        pgx.QueryExecMode    // of the pool's connections
 	Streams     bool                 // statements are prepared and stay so: not through PgBouncer
 	Notice      pgconn.NoticeHandler // of the pool's connections

@@ -167,7 +167,7 @@ func (y *Replayer) snapshotSome(
 		err := y.travel(ctx, k.Described.Name, id, func(_ *scratch, to func(int64) error) error { return to(seq) }, seq)
 		var failed *failure.ApplyError
 		switch {
-		case errors.As(err, &failed), errors.Is(err, ErrTouched): // what can be looked back on is seen by whoever looks
+		case errors.As(err, &failed), errors.Is(err, ErrTouched): // a look back at it will show it
 			y.Cfg.Logger.DebugContext(ctx, "snapshot not made", "projection", k.Described.Name, "campaign", id, "error", err)
 		case err != nil:
 			return "", false, err

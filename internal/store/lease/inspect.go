@@ -13,7 +13,7 @@ import (
 type Row struct {
 	Group      string
 	CampaignID string
-	Owner      string // empty: nobody
+	Owner      string // empty: none
 	Generation int64
 	ExpiresAt  *time.Time // nil: given back, or where it is held without an end
 	Held       bool

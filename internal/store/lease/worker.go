@@ -18,7 +18,7 @@ type Worker struct {
 	SeenAt        time.Time // a worker not seen for a few seconds is gone or cut off
 	CampaignsHeld int
 	EventsApplied int64            // since it started
-	DrainedBy     string           // who has told it to take nothing more; empty: nobody
+	DrainedBy     string           // who has told it to take nothing more; empty: no operator has
 	Knows         map[string][]int // versions of projections that it has the code of, by name
 }
 

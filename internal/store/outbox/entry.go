@@ -8,7 +8,7 @@ type Status string
 // The statuses. The first three are work items, which belong to a consumer group; the others are
 // (campaign, projection) pairs that are behind their group.
 const (
-	Pending    Status = "pending"    // nobody holds the campaign
+	Pending    Status = "pending"    // no worker holds the campaign
 	Processing Status = "processing" // a worker holds the campaign's lease
 	// the campaign or the whole group is paused; pairs of what is paused keep their statuses
 	Paused     Status = "paused"

@@ -18,7 +18,7 @@ import (
 func (a *API) sees(r *http.Request) error {
 	if id := auth.From(r.Context()); !a.cfg.Payloads.Sees(id) {
 		return problem.New(http.StatusForbidden, "rows of read models are hidden as payloads are",
-			"ask somebody with that role").Of("role", id.Role.String(), a.cfg.Payloads.Least.String())
+			"ask a person with that role").Of("role", id.Role.String(), a.cfg.Payloads.Least.String())
 	}
 	return nil
 }

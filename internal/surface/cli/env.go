@@ -126,7 +126,7 @@ func explain(err error) error {
 		return fmt.Errorf("%w (is the schema up to date? tidemark migrate up)", err)
 	case lockNotAvailable:
 		return Exitf(ExitConflict,
-			"%w: somebody else is at work on it, a worker in the middle of a group most likely; it was not waited for any "+
+			"%w: another session is at work on it, most likely a worker in the middle of a group; it was not waited for any "+
 				"longer and nothing was changed: run it again in a moment", err)
 	default:
 		return err

@@ -89,7 +89,7 @@ func TestAnActDoesNotWaitForLong(t *testing.T) {
 		if got.code != cli.ExitConflict || got.out != "" {
 			t.Errorf("%s: exit code %d, stdout %q: want %d", args, got.code, got.out, cli.ExitConflict)
 		}
-		for _, says := range []string{"somebody else is at work on it", "nothing was changed: run it again in a moment"} {
+		for _, says := range []string{"another session is at work on it", "nothing was changed: run it again in a moment"} {
 			if !strings.Contains(got.err, says) {
 				t.Errorf("%s: it says %q, want %q", args, got.err, says)
 			}

@@ -24,7 +24,7 @@ func newDoctor(env *cli.Env) *cobra.Command {
 		Short: "Look for what is wrong with the database, the schema and the settings, and say what to do",
 		Long: `Look for what is wrong with the database as a home for Tidemark: version, schema, recovery,
 poolers, settings that lose commits, long and forgotten transactions, vacuum and storage of the hot
-tables, wraparound, privileges, connections, leases that nobody takes over, gaps, dead campaigns. It
+tables, wraparound, privileges, connections, leases that no worker takes over, gaps, dead campaigns. It
 changes nothing, and no query takes longer than --timeout. It shows the mode that a worker started with
 the same switches would run in. It ends with 1 if anything does not work, with 0 otherwise.`,
 		Example: `  tidemark doctor

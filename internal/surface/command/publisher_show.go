@@ -81,7 +81,7 @@ func publicationFacts(p publications.Publication) []cli.Fact {
 	}
 	holder := p.Holder
 	if holder == "" {
-		holder = "nobody"
+		holder = "none"
 	}
 	facts := []cli.Fact{
 		{Name: "status", Value: operator.PublisherState(p).Text, Tone: operator.PublisherState(p).Tone},

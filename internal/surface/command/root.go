@@ -56,8 +56,8 @@ Exit codes:
   0  it worked
   1  it failed
   2  the command line makes no sense
-  3  declined: a confirmation was refused, or there was nobody to ask
-  5  conflict: somebody else was quicker, or things are not as the command line says
+  3  declined: a confirmation was refused, or there was no terminal to ask on
+  5  conflict: another session was quicker, or things are not as the command line says
   6  partial: some of it worked, and what did not is named
   7  it worked and found differences
   8  the database is unavailable

@@ -72,7 +72,7 @@ func (p *Pages) explain(ctx context.Context, err error) string {
 	case errors.As(err, &refused):
 		return refused.Error()
 	case errors.As(err, &pgErr) && (pgErr.Code == "57014" || pgErr.Code == "55P03"):
-		return "The database took too long; somebody else may be at work on it. Try again."
+		return "The database took too long; another session may be at work on it. Try again."
 	case errors.As(err, &pgErr) && !strings.HasPrefix(pgErr.Code, "TM"):
 		p.cfg.Logger.ErrorContext(ctx, "act of an operator", "error", err)
 		return "The database refused; the worker's log says why."

@@ -18,7 +18,7 @@ import (
 type sink struct {
 	cfg     Config
 	options []nats.Option
-	door    chan struct{} // holds one while nobody connects
+	door    chan struct{} // holds one while no goroutine connects
 
 	mu      sync.Mutex
 	link    *link // nil until needed, and when it was broken

@@ -18,7 +18,7 @@ type sink struct {
 
 	mu         sync.RWMutex // read-locked by calls, so that Close waits for them
 	closed     bool
-	background sync.WaitGroup // what nobody waits for any more
+	background sync.WaitGroup // goroutines that no caller waits for any more
 }
 
 // New checks the configuration. It connects to nothing.

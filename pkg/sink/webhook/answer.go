@@ -60,7 +60,7 @@ func (s *sink) judge(answer *http.Response, said []byte) error {
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed,
 		http.StatusNotAcceptable, http.StatusProxyAuthRequired,
 		http.StatusLengthRequired, http.StatusUnsupportedMediaType, http.StatusMisdirectedRequest, http.StatusUpgradeRequired:
-		return err // whoever set up the endpoint, the secret or the format has to act: the same would happen to every event
+		return err // endpoint, secret or format have to be mended: the same would happen to every event
 	case http.StatusRequestTimeout, http.StatusTooEarly:
 		return &suspect{err}
 	}
