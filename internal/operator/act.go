@@ -78,35 +78,41 @@ type does[In any] struct {
 
 // act completes a description with what the act does.
 func act[In any](a Act, d does[In]) *Act {
-	a.input = reflect.TypeFor[In]()
-	a.Params = params(a.input)
-	a.do = func(ctx context.Context, acts *admin.Acts, by admin.Request, in any) (*admin.Outcome, error) {
-		return d.Do(ctx, acts, by, in.(In))
+	f := form{
+		input: reflect.TypeFor[In](), agree: d.Agree, counted: d.Counted,
+		do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in any) (*admin.Outcome, error) {
+			return d.Do(ctx, acts, by, in.(In))
+		},
+		told: func(in any, done *admin.Outcome) Told { return d.Told(in.(In), done) },
 	}
-	a.told = func(in any, done *admin.Outcome) Told { return d.Told(in.(In), done) }
 	if d.Check != nil {
-		a.check = func(in any) error { return d.Check(in.(In)) }
+		f.check = func(in any) error { return d.Check(in.(In)) }
 	}
 	if d.Confirm != nil {
-		a.confirm = func(in any) string { return d.Confirm(in.(In)) }
+		f.confirm = func(in any) string { return d.Confirm(in.(In)) }
 	}
-	a.agree, a.counted = d.Agree, d.Counted
 	if d.Preview != nil {
-		a.preview = func(ctx context.Context, acts *admin.Acts, by admin.Request, in any) (any, error) {
+		f.preview = func(ctx context.Context, acts *admin.Acts, by admin.Request, in any) (any, error) {
 			return d.Preview(ctx, acts, by, in.(In))
 		}
 	}
-	a.would = func(in, found any) string {
-		if d.Would == nil {
-			return strings.ToLower(a.Short[:1]) + a.Short[1:]
-		}
-		return d.Would(in.(In), found)
+	if d.Would != nil {
+		f.would = func(in, found any) string { return d.Would(in.(In), found) }
 	}
-	a.fix = func(in, found any) any {
-		if d.Fix == nil {
-			return in
-		}
-		return d.Fix(in.(In), found)
+	if d.Fix != nil {
+		f.fix = func(in, found any) any { return d.Fix(in.(In), found) }
+	}
+	return a.with(f)
+}
+
+// with is an act that does what f says.
+func (a Act) with(f form) *Act {
+	a.form, a.Params = f, params(f.input)
+	if a.would == nil {
+		a.would = func(any, any) string { return strings.ToLower(a.Short[:1]) + a.Short[1:] }
+	}
+	if a.fix == nil {
+		a.fix = func(in, _ any) any { return in }
 	}
 	if a.Hint == "" {
 		a.Hint = a.Short + "."

@@ -84,7 +84,7 @@ type lists[In, T any] struct {
 
 // list completes the description of a view of several things.
 func list[In, T any](about View, l lists[In, T]) *View {
-	v := view[In](about)
+	v := view(about, reflect.TypeFor[In]())
 	v.List = true
 	rows := func(things []T) (rows [][]cli.Cell) {
 		for _, thing := range things {
@@ -102,32 +102,42 @@ func list[In, T any](about View, l lists[In, T]) *View {
 		if err != nil {
 			return nil, err
 		}
-		found := &Found{Document: All(things), Next: cursor(next)}
-		found.print = func(env *cli.Env) error {
-			if len(things) == 0 {
-				env.Note("%s", v.Empty)
-				return nil
-			}
-			page := &cli.Page{Env: env}
-			page.Table(columns, rows(things))
-			if l.After != nil {
-				l.After(page, things)
-			}
-			if found.Next != "" {
-				env.Note("%s", v.more(found.Next))
-			}
-			return page.Err()
+		var after func(page *cli.Page)
+		if l.After != nil {
+			after = func(page *cli.Page) { l.After(page, things) }
 		}
-		return found, nil
+		page := func() [][]cli.Cell { return rows(things) }
+		return v.found(All(things), len(things), cursor(next), columns, page, after), nil
 	}
 	return v
+}
+
+// found is a list of n things that was read. A person sees them as rows, and what after writes below.
+func (v *View) found(
+	list any, n int, next string, columns []string, rows func() [][]cli.Cell, after func(page *cli.Page),
+) *Found {
+	return &Found{Document: list, Next: next, print: func(env *cli.Env) error {
+		if n == 0 {
+			env.Note("%s", v.Empty)
+			return nil
+		}
+		page := &cli.Page{Env: env}
+		page.Table(columns, rows())
+		if after != nil {
+			after(page)
+		}
+		if next != "" {
+			env.Note("%s", v.more(next))
+		}
+		return page.Err()
+	}}
 }
 
 // one completes the description of a view of one thing, which show writes for a person.
 func one[In, T any](
 	about View, read func(ctx context.Context, from Reader, in In) (T, error), show func(page *cli.Page, thing T),
 ) *View {
-	v := view[In](about)
+	v := view(about, reflect.TypeFor[In]())
 	v.read = func(ctx context.Context, from Reader, in any) (*Found, error) {
 		thing, err := read(ctx, from, in.(In))
 		if err != nil {
@@ -142,8 +152,8 @@ func one[In, T any](
 	return v
 }
 
-func view[In any](v View) *View {
-	v.input, v.Role = reflect.TypeFor[In](), max(v.Role, auth.Viewer)
+func view(v View, input reflect.Type) *View {
+	v.input, v.Role = input, max(v.Role, auth.Viewer)
 	var after []Param
 	for _, p := range params(v.input) {
 		if p.Type != Cursor {
