@@ -56,7 +56,8 @@ type form struct {
 	told    func(in any, done *admin.Outcome) Told
 }
 
-// does is what an act does with an input of type In, a struct whose fields are its parameters.
+// does is what an act does with an input of type In, a pointer to a struct whose fields are its parameters: code for
+// pointers is compiled once for all of them.
 type does[In any] struct {
 	// Check answers a [ParamError] for parameters that do not go together. Nil: all do.
 	Check func(in In) error
@@ -79,7 +80,7 @@ type does[In any] struct {
 // act completes a description with what the act does.
 func act[In any](a Act, d does[In]) *Act {
 	f := form{
-		input: reflect.TypeFor[In](), agree: d.Agree, counted: d.Counted,
+		input: reflect.TypeFor[In]().Elem(), agree: d.Agree, counted: d.Counted,
 		do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in any) (*admin.Outcome, error) {
 			return d.Do(ctx, acts, by, in.(In))
 		},

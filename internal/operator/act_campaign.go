@@ -15,7 +15,7 @@ type campaignReplay struct {
 	From       int64    `min:"1" help:"the first event to apply again, on the rows as they are (default from scratch)"`
 }
 
-func (in campaignReplay) request() deferred.ReplayRequest {
+func (in *campaignReplay) request() deferred.ReplayRequest {
 	return deferred.ReplayRequest{
 		Group: in.Group, Projection: in.Projection, From: in.From, Campaigns: in.Campaigns,
 	}
@@ -44,16 +44,16 @@ func campaignActs() []*Act {
 			Button: "Replay the campaign",
 			Hint: "From scratch its rows are deleted first; from an event on they stay. Readers never see a campaign half " +
 				"done.",
-		}, does[campaignReplay]{
-			Preview: func(ctx context.Context, acts *admin.Acts, _ admin.Request, in campaignReplay) (any, error) {
+		}, does[*campaignReplay]{
+			Preview: func(ctx context.Context, acts *admin.Acts, _ admin.Request, in *campaignReplay) (any, error) {
 				return acts.PreviewReplay(ctx, in.request())
 			},
 			Counted: pairsFiled,
-			Would:   func(_ campaignReplay, found any) string { return "replay " + pairsOf(found) },
-			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in campaignReplay) (*admin.Outcome, error) {
+			Would:   func(_ *campaignReplay, found any) string { return "replay " + pairsOf(found) },
+			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in *campaignReplay) (*admin.Outcome, error) {
 				return acts.ReplayCampaigns(ctx, by, in.request())
 			},
-			Told: func(in campaignReplay, _ *admin.Outcome) Told {
+			Told: func(in *campaignReplay, _ *admin.Outcome) Told {
 				return Told{
 					"Replay begun: its projections catch up now, and are listed as rebuilding until they have.",
 					[]string{"campaign", "show", in.Campaigns[0]},
@@ -68,11 +68,11 @@ func campaignActs() []*Act {
 				"failed at it. For one projection, or for many campaigns, there is failed requeue.",
 			Examples: []string{"outbox requeue oak 7"},
 			Button:   "Requeue",
-		}, does[oneEvent]{
-			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in oneEvent) (*admin.Outcome, error) {
+		}, does[*oneEvent]{
+			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in *oneEvent) (*admin.Outcome, error) {
 				return acts.Failures().RequeueEvent(ctx, by, in.Group, in.CampaignID, in.Seq)
 			},
-			Told: func(in oneEvent, done *admin.Outcome) Told {
+			Told: func(in *oneEvent, done *admin.Outcome) Told {
 				n := len(detail[admin.Requeued](done).Projections)
 				return Told{
 					fmt.Sprintf("Requeued event %d of %s in %s.", in.Seq, in.CampaignID, counted(int64(n), "projection")),
@@ -88,11 +88,11 @@ func campaignActs() []*Act {
 				"such gaps every hour; this looks now.",
 			Examples: []string{"campaign repair-gap oak --reason 'its work item was deleted by hand'"},
 			Button:   "Repair",
-		}, does[campaignInGroup]{
-			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in campaignInGroup) (*admin.Outcome, error) {
+		}, does[*campaignInGroup]{
+			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in *campaignInGroup) (*admin.Outcome, error) {
 				return acts.RepairGap(ctx, by, in.Group, in.CampaignID)
 			},
-			Told: func(in campaignInGroup, _ *admin.Outcome) Told {
+			Told: func(in *campaignInGroup, _ *admin.Outcome) Told {
 				return Told{
 					fmt.Sprintf("A worker comes to %s in group %s now.", in.CampaignID, in.Group),
 					[]string{"campaign", "show", in.CampaignID},

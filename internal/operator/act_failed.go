@@ -37,11 +37,11 @@ func failedActs() []*Act {
 				"projection is mended.",
 			Examples: []string{"failed requeue scores oak"},
 			Button:   "Requeue",
-		}, does[failedCampaign]{
-			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in failedCampaign) (*admin.Outcome, error) {
+		}, does[*failedCampaign]{
+			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in *failedCampaign) (*admin.Outcome, error) {
 				return acts.Failures().Requeue(ctx, by, in.key())
 			},
-			Told: func(in failedCampaign, _ *admin.Outcome) Told {
+			Told: func(in *failedCampaign, _ *admin.Outcome) Told {
 				return Told{fmt.Sprintf("Requeued %s in %s: a worker tries it now.", in.Projection, in.CampaignID), in.next()}
 			},
 		}),
@@ -54,11 +54,11 @@ func failedActs() []*Act {
 				"everything is requeued.",
 			Examples: []string{"failed retry scores oak --reason 'does 1.4.2 help?'"},
 			Button:   "Retry",
-		}, does[failedCampaign]{
-			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in failedCampaign) (*admin.Outcome, error) {
+		}, does[*failedCampaign]{
+			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in *failedCampaign) (*admin.Outcome, error) {
 				return acts.Failures().Retry(ctx, by, in.key())
 			},
-			Told: func(in failedCampaign, _ *admin.Outcome) Told {
+			Told: func(in *failedCampaign, _ *admin.Outcome) Told {
 				return Told{fmt.Sprintf("A worker tries %s in %s now.", in.Projection, in.CampaignID), in.next()}
 			},
 		}),
@@ -71,11 +71,11 @@ func failedActs() []*Act {
 				"of tables of the projection leaves it out; unresolve takes that back. failed show names the event.",
 			Examples: []string{"failed resolve scores oak --seq 7 --reason 'test data, see #812'"},
 			Button:   "Resolve", Reason: true, Danger: true,
-		}, does[failedEvent]{
-			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in failedEvent) (*admin.Outcome, error) {
+		}, does[*failedEvent]{
+			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in *failedEvent) (*admin.Outcome, error) {
 				return acts.Failures().Resolve(ctx, by, in.key(), in.Seq)
 			},
-			Told: func(in failedEvent, _ *admin.Outcome) Told {
+			Told: func(in *failedEvent, _ *admin.Outcome) Told {
 				return Told{
 					fmt.Sprintf("Resolved: %s goes on in %s without event %d.", in.Projection, in.CampaignID, in.Seq),
 					in.next(),
@@ -92,11 +92,11 @@ func failedActs() []*Act {
 			Examples: []string{"failed unresolve scores oak --seq 7 --reason 'it was no test data'"},
 			Button:   "Take back", Reason: true, Danger: true,
 			Hint: "The projection applies the campaign anew, with this event.",
-		}, does[failedEvent]{
-			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in failedEvent) (*admin.Outcome, error) {
+		}, does[*failedEvent]{
+			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in *failedEvent) (*admin.Outcome, error) {
 				return acts.Failures().Unresolve(ctx, by, in.key(), in.Seq)
 			},
-			Told: func(in failedEvent, _ *admin.Outcome) Told {
+			Told: func(in *failedEvent, _ *admin.Outcome) Told {
 				return Told{
 					fmt.Sprintf("Taken back: %s applies %s anew, with event %d.", in.Projection, in.CampaignID, in.Seq),
 					in.next(),

@@ -29,18 +29,18 @@ func groupActs() []*Act {
 				"group replay default --projection scores --from 1000 --wait",
 			},
 			Button: "Replay",
-		}, does[groupReplay]{
-			Preview: func(ctx context.Context, acts *admin.Acts, _ admin.Request, in groupReplay) (any, error) {
+		}, does[*groupReplay]{
+			Preview: func(ctx context.Context, acts *admin.Acts, _ admin.Request, in *groupReplay) (any, error) {
 				return acts.PreviewReplay(ctx, deferred.ReplayRequest{
 					Group: in.Group, Projection: in.Projection, From: in.From,
 				})
 			},
 			Counted: pairsFiled,
-			Would:   func(_ groupReplay, found any) string { return "replay " + pairsOf(found) },
-			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in groupReplay) (*admin.Outcome, error) {
+			Would:   func(_ *groupReplay, found any) string { return "replay " + pairsOf(found) },
+			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in *groupReplay) (*admin.Outcome, error) {
 				return acts.StartReplay(ctx, by, admin.GroupReplay{Group: in.Group, Projection: in.Projection, From: in.From})
 			},
-			Told: func(in groupReplay, done *admin.Outcome) Told { return begun(done, "replays group "+in.Group) },
+			Told: func(in *groupReplay, done *admin.Outcome) Told { return begun(done, "replays group "+in.Group) },
 		}),
 		act(Act{
 			Kind: admin.ActStartOperation, Name: "repairGaps", Command: "gaps repair", Path: "/groups/{group}/repair-gaps",
@@ -50,21 +50,21 @@ func groupActs() []*Act {
 				"every hour; this looks now. It asks for the group's name.",
 			Examples: []string{"gaps repair default --dry-run", "gaps repair default --reason 'restored from a backup' --yes"},
 			Button:   "Look and repair",
-		}, does[oneGroup]{
-			Confirm: func(in oneGroup) string { return in.Group },
-			Preview: func(ctx context.Context, acts *admin.Acts, _ admin.Request, in oneGroup) (any, error) {
+		}, does[*oneGroup]{
+			Confirm: func(in *oneGroup) string { return in.Group },
+			Preview: func(ctx context.Context, acts *admin.Acts, _ admin.Request, in *oneGroup) (any, error) {
 				return acts.PreviewRepair(ctx, in.Group)
 			},
 			Counted: func(found any) (int64, []admin.Item) {
 				return found.(admin.Gaps).Count, found.(admin.Gaps).Sample
 			},
-			Would: func(in oneGroup, found any) string {
+			Would: func(in *oneGroup, found any) string {
 				return fmt.Sprintf("repair %s of group %s", counted(found.(admin.Gaps).Count, "gap"), in.Group)
 			},
-			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in oneGroup) (*admin.Outcome, error) {
+			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in *oneGroup) (*admin.Outcome, error) {
 				return acts.StartRepair(ctx, by, admin.GapRepair{Group: in.Group})
 			},
-			Told: func(in oneGroup, done *admin.Outcome) Told { return begun(done, "looks for gaps of group "+in.Group) },
+			Told: func(in *oneGroup, done *admin.Outcome) Told { return begun(done, "looks for gaps of group "+in.Group) },
 		}),
 		act(Act{
 			Kind: admin.ActRemoveGroup, Name: "removeGroup", Command: "group remove", Path: "/groups/{group}/remove",
@@ -77,18 +77,18 @@ func groupActs() []*Act {
 				"group remove search --dry-run", "group remove search --reason 'the index is gone'",
 			},
 			Button: "Remove", Danger: true,
-		}, does[oneGroup]{
-			Confirm: func(in oneGroup) string { return in.Group },
-			Preview: func(ctx context.Context, acts *admin.Acts, _ admin.Request, in oneGroup) (any, error) {
+		}, does[*oneGroup]{
+			Confirm: func(in *oneGroup) string { return in.Group },
+			Preview: func(ctx context.Context, acts *admin.Acts, _ admin.Request, in *oneGroup) (any, error) {
 				return acts.PreviewGroupRemoval(ctx, in.Group)
 			},
-			Would: func(in oneGroup, _ any) string {
+			Would: func(in *oneGroup, _ any) string {
 				return "remove group " + in.Group + " with its work items, checkpoints and pauses"
 			},
-			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in oneGroup) (*admin.Outcome, error) {
+			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in *oneGroup) (*admin.Outcome, error) {
 				return acts.RemoveGroup(ctx, by, in.Group)
 			},
-			Told: func(in oneGroup, _ *admin.Outcome) Told {
+			Told: func(in *oneGroup, _ *admin.Outcome) Told {
 				return Told{
 					"Removed group " + in.Group + " with its work items, checkpoints and pauses.",
 					[]string{"group", "list"},
@@ -111,16 +111,16 @@ func workerActs() []*Act {
 				"within about a second. What it publishes goes on, and so do other workers. It asks for the worker's name.",
 			Examples: []string{"workers drain box/4711/1f0c --reason 'the machine is replaced'"},
 			Button:   "Drain", Danger: true,
-		}, does[oneWorker]{
-			Confirm: func(in oneWorker) string { return in.Owner },
-			Preview: func(ctx context.Context, acts *admin.Acts, _ admin.Request, in oneWorker) (any, error) {
+		}, does[*oneWorker]{
+			Confirm: func(in *oneWorker) string { return in.Owner },
+			Preview: func(ctx context.Context, acts *admin.Acts, _ admin.Request, in *oneWorker) (any, error) {
 				return acts.PreviewDrain(ctx, in.Owner)
 			},
-			Would: func(in oneWorker, _ any) string { return "have worker " + in.Owner + " take no more campaigns" },
-			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in oneWorker) (*admin.Outcome, error) {
+			Would: func(in *oneWorker, _ any) string { return "have worker " + in.Owner + " take no more campaigns" },
+			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in *oneWorker) (*admin.Outcome, error) {
 				return acts.DrainWorker(ctx, by, in.Owner)
 			},
-			Told: func(in oneWorker, _ *admin.Outcome) Told {
+			Told: func(in *oneWorker, _ *admin.Outcome) Told {
 				return Told{"Worker " + in.Owner + " finishes what it has and takes no more.", []string{"workers", "list"}}
 			},
 		}),
@@ -129,11 +129,11 @@ func workerActs() []*Act {
 			Short:    "Let a worker that was drained claim campaigns again",
 			Examples: []string{"workers undrain box/4711/1f0c"},
 			Button:   "Undrain",
-		}, does[oneWorker]{
-			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in oneWorker) (*admin.Outcome, error) {
+		}, does[*oneWorker]{
+			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in *oneWorker) (*admin.Outcome, error) {
 				return acts.UndrainWorker(ctx, by, in.Owner)
 			},
-			Told: func(in oneWorker, _ *admin.Outcome) Told {
+			Told: func(in *oneWorker, _ *admin.Outcome) Told {
 				return Told{"Worker " + in.Owner + " claims campaigns again.", []string{"workers", "list"}}
 			},
 		}),
@@ -163,8 +163,8 @@ func tokenActs() []*Act {
 				"token create ada --role operator", "token create ci --role viewer --expires 30d",
 			},
 			Button: "Create",
-		}, does[newToken]{
-			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in newToken) (*admin.Outcome, error) {
+		}, does[*newToken]{
+			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in *newToken) (*admin.Outcome, error) {
 				role, err := auth.ParseRole(in.Role)
 				if err != nil {
 					return nil, fmt.Errorf("%w: %w", admin.ErrInvalid, err)
@@ -182,7 +182,7 @@ func tokenActs() []*Act {
 				}
 				return acts.CreateToken(ctx, by, in.Name, role, expires)
 			},
-			Told: func(in newToken, _ *admin.Outcome) Told {
+			Told: func(in *newToken, _ *admin.Outcome) Told {
 				return Told{"This is the token of " + in.Name + ", " + in.Role + ". It cannot be shown again.", nil}
 			},
 		}),
@@ -191,11 +191,11 @@ func tokenActs() []*Act {
 			Short:    "End a token, and the sessions begun with it, at once",
 			Examples: []string{"token revoke ada --reason 'she has left'"},
 			Button:   "Revoke", Danger: true,
-		}, does[oneToken]{
-			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in oneToken) (*admin.Outcome, error) {
+		}, does[*oneToken]{
+			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in *oneToken) (*admin.Outcome, error) {
 				return acts.RevokeToken(ctx, by, in.Name)
 			},
-			Told: func(in oneToken, _ *admin.Outcome) Told {
+			Told: func(in *oneToken, _ *admin.Outcome) Told {
 				return Told{"Token " + in.Name + " holds no more.", []string{"token", "list"}}
 			},
 		}),
@@ -214,11 +214,11 @@ func operationActs() []*Act {
 			Short:    "End an operation after the batch that is under way; what was done stays done",
 			Examples: []string{"operation abort 7 --reason 'it makes things worse'"},
 			Button:   "Abort",
-		}, does[oneOperation]{
-			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in oneOperation) (*admin.Outcome, error) {
+		}, does[*oneOperation]{
+			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in *oneOperation) (*admin.Outcome, error) {
 				return acts.Abort(ctx, by, in.ID)
 			},
-			Told: func(in oneOperation, done *admin.Outcome) Told {
+			Told: func(in *oneOperation, done *admin.Outcome) Told {
 				o := detail[admin.Operation](done)
 				return Told{
 					fmt.Sprintf("Operation %d, %s, is aborted: %d of %d were done, and stay so.", in.ID, o.Kind, o.Done, o.Total),

@@ -105,31 +105,32 @@ type choice[In any] interface {
 func onMany[In choice[In]](a Act, kind admin.OperationKind, thing string) *Act {
 	verb := strings.ReplaceAll(string(kind), "_parked", "")
 	a.Kind, a.NoForm = admin.ActStartOperation, true
-	return act(a, does[In]{
-		Check: func(in In) error {
-			if in.open() {
+	return act(a, does[*In]{
+		Check: func(in *In) error {
+			if (*in).open() {
 				return &ParamError{"all", "", "true", "nothing chooses", "choose with other parameters, or say all"}
 			}
 			return nil
 		},
-		Preview: func(ctx context.Context, acts *admin.Acts, _ admin.Request, in In) (any, error) {
-			return acts.PreviewBulk(ctx, in.bulk(kind))
+		Preview: func(ctx context.Context, acts *admin.Acts, _ admin.Request, in *In) (any, error) {
+			return acts.PreviewBulk(ctx, (*in).bulk(kind))
 		},
 		Agree: func(found any) string { return found.(*admin.Preview).Confirm },
 		Counted: func(found any) (int64, []admin.Item) {
 			return found.(*admin.Preview).Count, found.(*admin.Preview).Sample
 		},
-		Would: func(_ In, found any) string { return verb + " " + counted(found.(*admin.Preview).Count, thing) },
-		Fix: func(in In, found any) In {
+		Would: func(_ *In, found any) string { return verb + " " + counted(found.(*admin.Preview).Count, thing) },
+		Fix: func(in *In, found any) *In {
 			if !a.Danger {
 				return in
 			}
-			return in.since(*found.(*admin.Preview).AsOf)
+			then := (*in).since(*found.(*admin.Preview).AsOf)
+			return &then
 		},
-		Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in In) (*admin.Outcome, error) {
-			return acts.StartBulk(ctx, by, in.bulk(kind), by.Confirm)
+		Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in *In) (*admin.Outcome, error) {
+			return acts.StartBulk(ctx, by, (*in).bulk(kind), by.Confirm)
 		},
-		Told: func(_ In, done *admin.Outcome) Told {
+		Told: func(_ *In, done *admin.Outcome) Told {
 			return begun(done, fmt.Sprintf("is to %s %s", verb, counted(detail[admin.Operation](done).Total, thing)))
 		},
 	})

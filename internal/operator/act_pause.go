@@ -99,15 +99,15 @@ func (p pausable[In]) pause() *Act {
 			p.noun + " pause " + p.example + " --for 2h --reason 'deploy of 1.4.2'",
 		},
 		Button: "Pause", Hint: p.stops,
-	}, does[pausing[In]]{
-		Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in pausing[In]) (*admin.Outcome, error) {
+	}, does[*pausing[In]]{
+		Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in *pausing[In]) (*admin.Outcome, error) {
 			target, err := p.target(ctx, acts, in.What)
 			if err != nil {
 				return nil, err
 			}
 			return acts.Pause(ctx, by, target, in.For)
 		},
-		Told: func(in pausing[In], done *admin.Outcome) Told {
+		Told: func(in *pausing[In], done *admin.Outcome) Told {
 			return Told{fmt.Sprintf("Paused %s %s.", targetOf(done), in.until()), p.next(in.What)}
 		},
 	})
@@ -119,15 +119,15 @@ func (p pausable[In]) resume() *Act {
 		Short:    "Let a " + p.noun + " that was paused go on",
 		Examples: []string{p.noun + " resume " + p.example + " --reason deployed"},
 		Button:   "Resume",
-	}, does[In]{
-		Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in In) (*admin.Outcome, error) {
-			target, err := p.target(ctx, acts, in)
+	}, does[*In]{
+		Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in *In) (*admin.Outcome, error) {
+			target, err := p.target(ctx, acts, *in)
 			if err != nil {
 				return nil, err
 			}
 			return acts.Resume(ctx, by, target)
 		},
-		Told: func(_ In, done *admin.Outcome) Told {
+		Told: func(_ *In, done *admin.Outcome) Told {
 			return Told{fmt.Sprintf("Resumed %s.", targetOf(done)), []string{"lag", "--watch"}}
 		},
 	})

@@ -28,13 +28,13 @@ func projectionActs() []*Act {
 			Path:   "/projections/{projection}/verify",
 			Short:  "Compare the rows of a projection with the journal",
 			Button: "Verify", Hint: "A worker with the projection's code applies the events beside its tables, and compares.",
-		}, does[projectionVerify]{
-			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in projectionVerify) (*admin.Outcome, error) {
+		}, does[*projectionVerify]{
+			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in *projectionVerify) (*admin.Outcome, error) {
 				return acts.Projections().Verify(ctx, by, admin.Verification{
 					Projection: in.Projection, Campaigns: in.Campaigns, Sample: in.Sample, Ignore: in.Ignore, Proof: in.Proof,
 				})
 			},
-			Told: func(in projectionVerify, done *admin.Outcome) Told { return begun(done, "verifies "+in.Projection) },
+			Told: func(in *projectionVerify, done *admin.Outcome) Told { return begun(done, "verifies "+in.Projection) },
 		}),
 		act(Act{
 			Kind: admin.ActStartOperation, Name: "backfillProjection", Command: "projection backfill",
@@ -50,16 +50,16 @@ func projectionActs() []*Act {
 				"projection backfill scores --wait --yes --reason 'a partition was dropped'",
 			},
 			Button: "Backfill",
-		}, does[oneProjection]{
-			Preview: func(ctx context.Context, acts *admin.Acts, _ admin.Request, in oneProjection) (any, error) {
+		}, does[*oneProjection]{
+			Preview: func(ctx context.Context, acts *admin.Acts, _ admin.Request, in *oneProjection) (any, error) {
 				return acts.Projections().PreviewBackfill(ctx, in.Projection)
 			},
 			Counted: pairsFiled,
-			Would:   func(_ oneProjection, found any) string { return "backfill " + pairsOf(found) },
-			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in oneProjection) (*admin.Outcome, error) {
+			Would:   func(_ *oneProjection, found any) string { return "backfill " + pairsOf(found) },
+			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in *oneProjection) (*admin.Outcome, error) {
 				return acts.Projections().Backfill(ctx, by, in.Projection)
 			},
-			Told: func(in oneProjection, done *admin.Outcome) Told { return begun(done, "backfills "+in.Projection) },
+			Told: func(in *oneProjection, done *admin.Outcome) Told { return begun(done, "backfills "+in.Projection) },
 		}),
 		act(Act{
 			Kind: admin.ActRemove, Name: "removeProjection", Command: "projection remove",
@@ -74,12 +74,12 @@ func projectionActs() []*Act {
 				"projection remove scores --tables --reason 'totals has replaced it'",
 			},
 			Button: "Remove", Danger: true,
-		}, does[projectionRemoval]{
-			Confirm: func(in projectionRemoval) string { return in.Projection },
-			Preview: func(ctx context.Context, acts *admin.Acts, _ admin.Request, in projectionRemoval) (any, error) {
+		}, does[*projectionRemoval]{
+			Confirm: func(in *projectionRemoval) string { return in.Projection },
+			Preview: func(ctx context.Context, acts *admin.Acts, _ admin.Request, in *projectionRemoval) (any, error) {
 				return acts.Projections().PreviewRemoval(ctx, in.Projection, in.Tables)
 			},
-			Would: func(in projectionRemoval, found any) string {
+			Would: func(in *projectionRemoval, found any) string {
 				removal := found.(admin.Removal)
 				failed := counted(removal.Campaigns, "failed campaign")
 				switch {
@@ -91,10 +91,10 @@ func projectionActs() []*Act {
 				return fmt.Sprintf("remove projection %s with %s and what is in %s", in.Projection, failed,
 					strings.Join(removal.Tables, ", "))
 			},
-			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in projectionRemoval) (*admin.Outcome, error) {
+			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in *projectionRemoval) (*admin.Outcome, error) {
 				return acts.Projections().Remove(ctx, by, in.Projection, in.Tables)
 			},
-			Told: func(in projectionRemoval, _ *admin.Outcome) Told {
+			Told: func(in *projectionRemoval, _ *admin.Outcome) Told {
 				kept := "; its tables stay"
 				if in.Tables {
 					kept = " with its tables"

@@ -16,19 +16,19 @@ type publication struct {
 	Topic     string `of:"topic" help:"only this topic of the publisher (default all)"`
 }
 
-func (in publication) key() publications.Key {
+func (in *publication) key() publications.Key {
 	return publications.Key{Topic: in.Topic, Publisher: in.Publisher}
 }
 
 // said names what an act was about.
-func (in publication) said() string {
+func (in *publication) said() string {
 	if in.Topic == "" {
 		return in.Publisher
 	}
 	return in.Topic + "/" + in.Publisher
 }
 
-func (in publication) next() []string { return []string{"publisher", "show", in.Publisher} }
+func (in *publication) next() []string { return []string{"publisher", "show", in.Publisher} }
 
 type publicationPause struct {
 	publication
@@ -42,12 +42,12 @@ type publicationReset struct {
 	End      bool      `form:"-" help:"go on with what is appended from now on"`
 }
 
-func (in publicationReset) to() publications.ResetTo {
+func (in *publicationReset) to() publications.ResetTo {
 	return publications.ResetTo{Position: in.Position, Time: in.Time}
 }
 
 // moves says whether it goes elsewhere; else it forgets errors and stays.
-func (in publicationReset) moves() bool { return in.Position != nil || !in.Time.IsZero() || in.End }
+func (in *publicationReset) moves() bool { return in.Position != nil || !in.Time.IsZero() || in.End }
 
 type testSend struct {
 	publication
@@ -63,7 +63,7 @@ type republication struct {
 	Until      int64  `min:"1" help:"the last event (default the last that there is)"`
 }
 
-func (in republication) slice() admin.Republication {
+func (in *republication) slice() admin.Republication {
 	return admin.Republication{
 		Topic: in.Topic, Publisher: in.Publisher, CampaignID: in.CampaignID, From: in.From, Until: in.Until,
 	}
@@ -83,11 +83,11 @@ func publisherActs() []*Act {
 				"publisher pause archive --topic orders --for 2h --reason 'the broker moves'",
 			},
 			Button: "Pause", Hint: "Events wait in the journal and are sent when it is resumed.",
-		}, does[publicationPause]{
-			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in publicationPause) (*admin.Outcome, error) {
+		}, does[*publicationPause]{
+			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in *publicationPause) (*admin.Outcome, error) {
 				return acts.Publishers().Pause(ctx, by, in.key(), in.For)
 			},
-			Told: func(in publicationPause, _ *admin.Outcome) Told {
+			Told: func(in *publicationPause, _ *admin.Outcome) Told {
 				return Told{
 					fmt.Sprintf("Paused publisher %s %s.", in.said(), in.until()),
 					[]string{"publisher", "resume", in.Publisher},
@@ -99,11 +99,11 @@ func publisherActs() []*Act {
 			Short:    "Let a publisher that was paused go on",
 			Examples: []string{"publisher resume archive --reason 'the broker has moved'"},
 			Button:   "Resume", Hint: "It goes on where it was.",
-		}, does[publication]{
-			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in publication) (*admin.Outcome, error) {
+		}, does[*publication]{
+			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in *publication) (*admin.Outcome, error) {
 				return acts.Publishers().Resume(ctx, by, in.key())
 			},
-			Told: func(in publication, _ *admin.Outcome) Told {
+			Told: func(in *publication, _ *admin.Outcome) Told {
 				return Told{"Resumed publisher " + in.said() + ".", in.next()}
 			},
 		}),
@@ -121,23 +121,23 @@ func publisherActs() []*Act {
 				"publisher reset archive --topic orders --position 4711 --reason 'the consumer lost a day'",
 			},
 			Button: "Reset", Danger: true,
-		}, does[publicationReset]{
-			Check: func(in publicationReset) error {
+		}, does[*publicationReset]{
+			Check: func(in *publicationReset) error {
 				if in.Position != nil && !in.Time.IsZero() || in.End && (in.Position != nil || !in.Time.IsZero()) {
 					return &ParamError{"position", "", "1", "a reset goes to one place", "name a position, a time, or the end"}
 				}
 				return nil
 			},
-			Confirm: func(in publicationReset) string {
+			Confirm: func(in *publicationReset) string {
 				if in.moves() {
 					return in.Publisher
 				}
 				return ""
 			},
-			Preview: func(ctx context.Context, acts *admin.Acts, by admin.Request, in publicationReset) (any, error) {
+			Preview: func(ctx context.Context, acts *admin.Acts, by admin.Request, in *publicationReset) (any, error) {
 				return acts.Publishers().PreviewReset(ctx, by, in.key(), in.to(), in.End)
 			},
-			Would: func(in publicationReset, found any) string {
+			Would: func(in *publicationReset, found any) string {
 				var sent, skipped int64
 				for _, r := range found.(admin.Resets).Publications {
 					sent, skipped = sent+r.Sent, skipped+r.Skipped
@@ -145,16 +145,17 @@ func publisherActs() []*Act {
 				return fmt.Sprintf("reset publisher %s: %s sent again, %s never sent", in.said(), counted(sent, "event"),
 					counted(skipped, "event"))
 			},
-			Fix: func(in publicationReset, found any) publicationReset {
+			Fix: func(in *publicationReset, found any) *publicationReset {
+				same := *in
 				if all := found.(admin.Resets).Publications; in.moves() && len(all) > 0 {
-					in.Position, in.Time, in.End = &all[0].To, time.Time{}, false
+					same.Position, same.Time, same.End = &all[0].To, time.Time{}, false
 				}
-				return in
+				return &same
 			},
-			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in publicationReset) (*admin.Outcome, error) {
+			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in *publicationReset) (*admin.Outcome, error) {
 				return acts.Publishers().Reset(ctx, by, in.key(), in.to(), in.End)
 			},
-			Told: func(in publicationReset, done *admin.Outcome) Told {
+			Told: func(in *publicationReset, done *admin.Outcome) Told {
 				var parts []string
 				for _, r := range detail[admin.Resets](done).Publications {
 					parts = append(parts, fmt.Sprintf("%s/%s stands at position %d now, %s sent again, %s never sent", r.Topic,
@@ -177,8 +178,8 @@ func publisherActs() []*Act {
 			},
 			Button: "Test send",
 			Hint:   "Sends one event that is made up, of type tidemark.test, and waits until the sink has taken it.",
-		}, does[testSend]{
-			Check: func(in testSend) error {
+		}, does[*testSend]{
+			Check: func(in *testSend) error {
 				if (in.CampaignID == "") != (in.Seq == 0) {
 					return &ParamError{
 						"seq", fmt.Sprint(in.Seq), "1 or more", "an event of the journal has a campaign and a seq",
@@ -187,17 +188,17 @@ func publisherActs() []*Act {
 				}
 				return nil
 			},
-			Preview: func(ctx context.Context, acts *admin.Acts, _ admin.Request, in testSend) (any, error) {
+			Preview: func(ctx context.Context, acts *admin.Acts, _ admin.Request, in *testSend) (any, error) {
 				return acts.Publishers().PreviewSend(ctx, in.key(), in.CampaignID, in.Seq)
 			},
-			Would: func(in testSend, found any) string {
+			Would: func(in *testSend, found any) string {
 				event := found.(admin.Sent)
 				return fmt.Sprintf("send event %s, %s, to %s", event.EventID, event.Type, in.Publisher)
 			},
-			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in testSend) (*admin.Outcome, error) {
+			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in *testSend) (*admin.Outcome, error) {
 				return acts.Publishers().TestSend(ctx, by, in.key(), in.CampaignID, in.Seq)
 			},
-			Told: func(in testSend, done *admin.Outcome) Told {
+			Told: func(in *testSend, done *admin.Outcome) Told {
 				event := detail[admin.Sent](done)
 				return Told{
 					fmt.Sprintf("The sink of %s has taken event %s, %s.", in.said(), event.EventID, event.Type), in.next(),
@@ -217,16 +218,16 @@ func publisherActs() []*Act {
 				"publisher replay archive oak --topic orders --from 40 --until 60 --reason lost --wait",
 			},
 			Button: "Send again", Danger: true,
-		}, does[republication]{
-			Confirm: func(in republication) string { return in.Publisher },
-			Preview: func(ctx context.Context, acts *admin.Acts, by admin.Request, in republication) (any, error) {
+		}, does[*republication]{
+			Confirm: func(in *republication) string { return in.Publisher },
+			Preview: func(ctx context.Context, acts *admin.Acts, by admin.Request, in *republication) (any, error) {
 				return acts.Publishers().PreviewRepublication(ctx, by, in.slice())
 			},
 			Counted: func(found any) (int64, []admin.Item) {
 				slice := found.(admin.Slice)
 				return slice.Through - slice.From + 1, nil
 			},
-			Would: func(in republication, found any) string {
+			Would: func(in *republication, found any) string {
 				slice := found.(admin.Slice)
 				if slice.Events == nil {
 					return fmt.Sprintf("send those of events %d to %d of %s to %s again that are of the topic", slice.From,
@@ -235,14 +236,15 @@ func publisherActs() []*Act {
 				return fmt.Sprintf("send %s of %s to %s again, up to %d", counted(*slice.Events, "event"), in.CampaignID,
 					in.Publisher, slice.Through)
 			},
-			Fix: func(in republication, found any) republication {
-				in.Until = found.(admin.Slice).Through // no more than was counted
-				return in
+			Fix: func(in *republication, found any) *republication {
+				bounded := *in
+				bounded.Until = found.(admin.Slice).Through // no more than was counted
+				return &bounded
 			},
-			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in republication) (*admin.Outcome, error) {
+			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in *republication) (*admin.Outcome, error) {
 				return acts.Publishers().Republish(ctx, by, in.slice())
 			},
-			Told: func(in republication, done *admin.Outcome) Told {
+			Told: func(in *republication, done *admin.Outcome) Told {
 				return begun(done, "that has "+in.Publisher+" sends the events of "+in.CampaignID+" again")
 			},
 		}),
@@ -264,11 +266,11 @@ func parkedActs() []*Act {
 			Short:    "Send a refused event again at once, with all its attempts before it",
 			Examples: []string{"publisher parked retry archive oak 2"},
 			Button:   "Send again",
-		}, does[parkedEvent]{
-			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in parkedEvent) (*admin.Outcome, error) {
+		}, does[*parkedEvent]{
+			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in *parkedEvent) (*admin.Outcome, error) {
 				return acts.Publishers().RetryParked(ctx, by, in.key(), in.CampaignID, in.Seq)
 			},
-			Told: func(in parkedEvent, _ *admin.Outcome) Told {
+			Told: func(in *parkedEvent, _ *admin.Outcome) Told {
 				return Told{fmt.Sprintf("Event %d of %s is sent again now.", in.Seq, in.CampaignID), next}
 			},
 		}),
@@ -279,12 +281,12 @@ func parkedActs() []*Act {
 				"asks for the event's seq.",
 			Examples: []string{"publisher parked resolve archive oak 2 --reason 'test data'"},
 			Button:   "Resolve", Reason: true, Danger: true,
-		}, does[parkedEvent]{
-			Confirm: func(in parkedEvent) string { return fmt.Sprint(in.Seq) },
-			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in parkedEvent) (*admin.Outcome, error) {
+		}, does[*parkedEvent]{
+			Confirm: func(in *parkedEvent) string { return fmt.Sprint(in.Seq) },
+			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in *parkedEvent) (*admin.Outcome, error) {
 				return acts.Publishers().ResolveParked(ctx, by, in.key(), in.CampaignID, in.Seq)
 			},
-			Told: func(in parkedEvent, _ *admin.Outcome) Told {
+			Told: func(in *parkedEvent, _ *admin.Outcome) Told {
 				return Told{fmt.Sprintf("Resolved: %s goes on in %s without event %d.", in.said(), in.CampaignID, in.Seq), next}
 			},
 		}),

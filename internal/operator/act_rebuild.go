@@ -64,11 +64,11 @@ func rebuildActs() []*Act {
 				"projection rebuild scores --max-share 0.2",
 			},
 			Button: "Rebuild", Hint: "New tables are built beside these and swapped in when they have caught up.",
-		}, does[rebuildStart]{
-			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in rebuildStart) (*admin.Outcome, error) {
+		}, does[*rebuildStart]{
+			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in *rebuildStart) (*admin.Outcome, error) {
 				return acts.Projections().StartRebuild(ctx, by, in.Projection, in.with(in.AllowFailed))
 			},
-			Told: func(in rebuildStart, _ *admin.Outcome) Told {
+			Told: func(in *rebuildStart, _ *admin.Outcome) Told {
 				return Told{
 					"Workers with the code of " + in.Projection + " rebuild it now.",
 					[]string{"projection", "rebuild", in.Projection, "--wait"},
@@ -83,11 +83,11 @@ func rebuildActs() []*Act {
 				"campaigns may be failed.",
 			Examples: []string{"projection swap-rebuild scores --allow-failed 3 --reason 'they are test data'"},
 			Button:   "Swap now",
-		}, does[rebuildSwap]{
-			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in rebuildSwap) (*admin.Outcome, error) {
+		}, does[*rebuildSwap]{
+			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in *rebuildSwap) (*admin.Outcome, error) {
 				return acts.Projections().SwapRebuild(ctx, by, in.Projection, in.with(in.AllowFailed))
 			},
-			Told: func(in rebuildSwap, _ *admin.Outcome) Told {
+			Told: func(in *rebuildSwap, _ *admin.Outcome) Told {
 				return Told{
 					"A worker tries the swap of " + in.Projection + " again.",
 					[]string{"projection", "rebuild", in.Projection, "--wait"},
@@ -103,11 +103,11 @@ func rebuildActs() []*Act {
 				"projection pause-rebuild scores --for 4h",
 			},
 			Button: "Pause",
-		}, does[rebuildPause]{
-			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in rebuildPause) (*admin.Outcome, error) {
+		}, does[*rebuildPause]{
+			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in *rebuildPause) (*admin.Outcome, error) {
 				return acts.Projections().PauseRebuild(ctx, by, in.Projection, in.For)
 			},
-			Told: func(in rebuildPause, _ *admin.Outcome) Told {
+			Told: func(in *rebuildPause, _ *admin.Outcome) Told {
 				return Told{
 					fmt.Sprintf("The rebuild of %s waits %s.", in.Projection, in.until()),
 					[]string{"projection", "resume-rebuild", in.Projection},
@@ -120,11 +120,11 @@ func rebuildActs() []*Act {
 			Short:    "Let the rebuild of a projection go on",
 			Examples: []string{"projection resume-rebuild scores"},
 			Button:   "Resume",
-		}, does[oneProjection]{
-			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in oneProjection) (*admin.Outcome, error) {
+		}, does[*oneProjection]{
+			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in *oneProjection) (*admin.Outcome, error) {
 				return acts.Projections().ResumeRebuild(ctx, by, in.Projection)
 			},
-			Told: func(in oneProjection, _ *admin.Outcome) Told {
+			Told: func(in *oneProjection, _ *admin.Outcome) Told {
 				return Told{
 					"The rebuild of " + in.Projection + " goes on.",
 					[]string{"projection", "rebuild", in.Projection, "--wait"},
@@ -137,15 +137,15 @@ func rebuildActs() []*Act {
 			Short:    "End the rebuild of a projection and remove what it has built",
 			Examples: []string{"projection abort-rebuild scores --reason 'version 3 is wrong'"},
 			Button:   "Abort", Danger: true,
-		}, does[oneProjection]{
-			Confirm: func(in oneProjection) string { return in.Projection },
-			Would: func(in oneProjection, _ any) string {
+		}, does[*oneProjection]{
+			Confirm: func(in *oneProjection) string { return in.Projection },
+			Would: func(in *oneProjection, _ any) string {
 				return "abort the rebuild of projection " + in.Projection + " and remove what it has built"
 			},
-			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in oneProjection) (*admin.Outcome, error) {
+			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in *oneProjection) (*admin.Outcome, error) {
 				return acts.Projections().AbortRebuild(ctx, by, in.Projection)
 			},
-			Told: func(in oneProjection, _ *admin.Outcome) Told {
+			Told: func(in *oneProjection, _ *admin.Outcome) Told {
 				return Told{
 					"The rebuild of " + in.Projection + " is aborted; nothing of it is left.",
 					[]string{"projection", "list"},
@@ -163,16 +163,16 @@ func rebuildActs() []*Act {
 				"starts, unless operation abort withdraws it before. It asks for the projection's name.",
 			Examples: []string{"projection rollback scores --reason 'version 3 is wrong'"},
 			Button:   "Roll back", Danger: true,
-		}, does[projectionRollback]{
-			Confirm: func(in projectionRollback) string { return in.Projection },
-			Would: func(in projectionRollback, _ any) string {
+		}, does[*projectionRollback]{
+			Confirm: func(in *projectionRollback) string { return in.Projection },
+			Would: func(in *projectionRollback, _ any) string {
 				return "have projection " + in.Projection + " show its previous tables"
 			},
-			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in projectionRollback) (*admin.Outcome, error) {
+			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in *projectionRollback) (*admin.Outcome, error) {
 				return acts.Projections().Rollback(ctx, by, in.Projection,
 					rebuild.RollbackOptions{AllowBehind: in.AllowBehind, Keep: in.Keep})
 			},
-			Told: func(in projectionRollback, done *admin.Outcome) Told {
+			Told: func(in *projectionRollback, done *admin.Outcome) Told {
 				return begun(done, "puts the tables of "+in.Projection+" that were replaced in their place again")
 			},
 		}),

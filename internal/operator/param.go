@@ -249,7 +249,7 @@ func read(in reflect.Type, params []Param, texts Texts) (any, error) {
 			return nil, err
 		}
 	}
-	return v.Interface(), nil
+	return v.Addr().Interface(), nil
 }
 
 // set parses what was given into a field.

@@ -71,8 +71,8 @@ type reading struct {
 	table func(things any) (columns []string, rows [][]cli.Cell)
 }
 
-// lists is a view of several things. A field of In that is tagged `page:"limit"` has how many are asked for; one that
-// is tagged `page:"after"` has the place that Read answered with the page before.
+// lists is a view of several things. In is a pointer, as that of does. A field of it that is tagged `page:"limit"` has
+// how many are asked for; one that is tagged `page:"after"` has the place that Read answered with the page before.
 type lists[In, T any] struct {
 	Check func(in In) error // answers a [ParamError] for parameters that do not go together; nil: all do
 	// Read answers the things, and the place where the next page begins; nil: there is none.
@@ -84,7 +84,7 @@ type lists[In, T any] struct {
 
 // list completes the description of a view of several things.
 func list[In, T any](about View, l lists[In, T]) *View {
-	v := view(about, reflect.TypeFor[In]())
+	v := view(about, reflect.TypeFor[In]().Elem())
 	v.List = true
 	rows := func(things []T) (rows [][]cli.Cell) {
 		for _, thing := range things {
@@ -137,7 +137,7 @@ func (v *View) found(
 func one[In, T any](
 	about View, read func(ctx context.Context, from Reader, in In) (T, error), show func(page *cli.Page, thing T),
 ) *View {
-	v := view(about, reflect.TypeFor[In]())
+	v := view(about, reflect.TypeFor[In]().Elem())
 	v.read = func(ctx context.Context, from Reader, in any) (*Found, error) {
 		thing, err := read(ctx, from, in.(In))
 		if err != nil {

@@ -34,26 +34,26 @@ func callViews() []*View {
 		one(View{
 			Name: "getPublisher", Path: "/publishers/{topic}/{publisher}", Schema: "Publication",
 			Short: "One publisher of a topic",
-		}, func(ctx context.Context, from Reader, in publication) (publications.Publication, error) {
+		}, func(ctx context.Context, from Reader, in *publication) (publications.Publication, error) {
 			return in.one(ctx, from)
 		}, nil),
 		one(View{
 			Name: "getPublisherLag", Path: "/publishers/{topic}/{publisher}/lag", Schema: "PublisherLag",
 			Short: "How far it is behind",
-		}, func(ctx context.Context, from Reader, in publication) (publisherLag, error) {
+		}, func(ctx context.Context, from Reader, in *publication) (publisherLag, error) {
 			p, err := in.one(ctx, from)
 			return publisherLag{p.Position, p.Behind, p.Lag}, err
 		}, nil),
 		one(View{
 			Name: "getOperation", Path: "/operations/{id}", Schema: "Operation", Short: "One operation, with its progress",
-		}, func(ctx context.Context, from Reader, in oneOperation) (*admin.Operation, error) {
+		}, func(ctx context.Context, from Reader, in *oneOperation) (*admin.Operation, error) {
 			return from.Acts.Operation(ctx, in.ID)
 		}, nil),
 		list(View{
 			Name: "listOperationItems", Path: "/operations/{id}/items", Schema: "OperationItem",
 			Short: "What an operation is about, and what became of it",
-		}, lists[itemList, admin.Item]{
-			Read: func(ctx context.Context, from Reader, in itemList) ([]admin.Item, any, error) {
+		}, lists[*itemList, admin.Item]{
+			Read: func(ctx context.Context, from Reader, in *itemList) ([]admin.Item, any, error) {
 				items, err := from.Acts.Items(ctx, in.ID, in.After, in.Limit)
 				if err == nil && len(items) == 0 {
 					_, err = from.Acts.Operation(ctx, in.ID)
@@ -64,8 +64,8 @@ func callViews() []*View {
 		list(View{
 			Name: "listGaps", Path: "/gaps", Schema: "Gap",
 			Short: "Campaigns that nothing would bring to their heads; a page may be empty and have a next one",
-		}, lists[gapList, outbox.Gap]{
-			Read: func(ctx context.Context, from Reader, in gapList) ([]outbox.Gap, any, error) {
+		}, lists[*gapList, outbox.Gap]{
+			Read: func(ctx context.Context, from Reader, in *gapList) ([]outbox.Gap, any, error) {
 				gaps, next, err := outbox.Gaps(ctx, from.Pool, in.Group, in.After, 0)
 				if next == "" {
 					return gaps, nil, err
@@ -87,8 +87,8 @@ func callViews() []*View {
 
 // sectionOf is a view of one section of the status.
 func sectionOf[T any](v View, section status.Section, pick func(s *status.Status) []T) *View {
-	return list(v, lists[everything, T]{
-		Read: func(ctx context.Context, from Reader, _ everything) ([]T, any, error) {
+	return list(v, lists[*everything, T]{
+		Read: func(ctx context.Context, from Reader, _ *everything) ([]T, any, error) {
 			s, err := readSection(ctx, from, section)
 			if err != nil {
 				return nil, nil, err

@@ -43,7 +43,7 @@ func campaignViews() []*View {
 			Short: "Show how it stands with one campaign: head, checkpoints, leases, what is behind, pauses, the last " +
 				"failures",
 			Examples: []string{"campaign show oak"},
-		}, func(ctx context.Context, from Reader, in oneCampaign) (*Campaign, error) {
+		}, func(ctx context.Context, from Reader, in *oneCampaign) (*Campaign, error) {
 			head, err := journal.Last(ctx, from.Pool, in.CampaignID)
 			switch {
 			case errors.Is(err, journal.ErrNotFound):
@@ -56,8 +56,8 @@ func campaignViews() []*View {
 		list(View{
 			Name: "listEvents", Path: "/campaigns/{campaign}/events", Schema: "Event",
 			Short: "The events of a campaign, in their order",
-		}, lists[campaignEvents, journal.Event]{
-			Read: func(ctx context.Context, from Reader, in campaignEvents) ([]journal.Event, any, error) {
+		}, lists[*campaignEvents, journal.Event]{
+			Read: func(ctx context.Context, from Reader, in *campaignEvents) ([]journal.Event, any, error) {
 				events, more, err := feed.ListCampaign(ctx, from.Pool, in.CampaignID, in.After+1, from.events(in.Limit))
 				if err == nil && len(events) == 0 { // the campaign ends here, or there is none
 					_, err = journal.Last(ctx, from.Pool, in.CampaignID)
@@ -67,15 +67,15 @@ func campaignViews() []*View {
 		}),
 		one(View{
 			Name: "getEvent", Path: "/campaigns/{campaign}/events/{seq}", Schema: "Event", Short: "One event",
-		}, func(ctx context.Context, from Reader, in campaignEvent) (journal.Event, error) {
+		}, func(ctx context.Context, from Reader, in *campaignEvent) (journal.Event, error) {
 			e, err := journal.Get(ctx, from.Pool, in.CampaignID, in.Seq)
 			return from.event(e), err
 		}, nil),
 		list(View{
 			Name: "listLeases", Path: "/leases", Schema: "Lease",
 			Short: "Leases of a group, held or not, in the order of their campaigns",
-		}, lists[leaseList, lease.Row]{
-			Read: func(ctx context.Context, from Reader, in leaseList) ([]lease.Row, any, error) {
+		}, lists[*leaseList, lease.Row]{
+			Read: func(ctx context.Context, from Reader, in *leaseList) ([]lease.Row, any, error) {
 				leases, err := lease.List(ctx, from.Pool, in.Group, in.After, in.Limit)
 				return leases, nextOf(leases, in.Limit, func(l lease.Row) string { return l.CampaignID }), err
 			},

@@ -48,8 +48,8 @@ func eventViews() []*View {
 				"events query --type funds_withdrawn --tag wallet=7", "events query --tag wallet=7 --after 1200 --json",
 			},
 			Empty: "No matching events.",
-		}, lists[eventQuery, journal.Event]{
-			Read: func(ctx context.Context, from Reader, in eventQuery) ([]journal.Event, any, error) {
+		}, lists[*eventQuery, journal.Event]{
+			Read: func(ctx context.Context, from Reader, in *eventQuery) ([]journal.Event, any, error) {
 				query := journal.Query{Items: []journal.Item{{Types: in.Types, Tags: in.Tags}}}
 				events, more, err := feed.ListMatches(ctx, from.Pool, query, in.After+1, from.events(in.Limit))
 				return from.page(events, more, func(e journal.Event) int64 { return e.Position }, err)
@@ -70,8 +70,8 @@ campaigns and seqs, then failed campaigns in that of their campaigns and project
 a next one.`,
 			Examples: []string{"outbox list --status failed", "outbox list --campaign oak --limit 10 --json"},
 			Empty:    "No matching entries.",
-		}, lists[entryList, outbox.Entry]{
-			Read: func(ctx context.Context, from Reader, in entryList) ([]outbox.Entry, any, error) {
+		}, lists[*entryList, outbox.Entry]{
+			Read: func(ctx context.Context, from Reader, in *entryList) ([]outbox.Entry, any, error) {
 				f := outbox.Filter{Status: in.Status, CampaignID: in.CampaignID, Limit: in.Limit}
 				if !from.API {
 					entries, err := outbox.List(ctx, from.Pool, f)
@@ -100,8 +100,8 @@ a next one.`,
 				"operation list --state running", "operation list --kind requeue --limit 10 --json",
 			},
 			Empty: "There is no such operation.",
-		}, lists[operationList, admin.Operation]{
-			Read: func(ctx context.Context, from Reader, in operationList) ([]admin.Operation, any, error) {
+		}, lists[*operationList, admin.Operation]{
+			Read: func(ctx context.Context, from Reader, in *operationList) ([]admin.Operation, any, error) {
 				operations, err := from.Acts.Operations(ctx, admin.OperationFilter{
 					State: in.State, Kind: in.Kind, Before: in.Before, Limit: in.Limit,
 				})
@@ -121,8 +121,8 @@ a next one.`,
 			Short:    "List the tokens that hold",
 			Examples: []string{"token list --all"},
 			Empty:    "There is no token.",
-		}, lists[tokenList, auth.Token]{
-			Read: func(ctx context.Context, from Reader, in tokenList) ([]auth.Token, any, error) {
+		}, lists[*tokenList, auth.Token]{
+			Read: func(ctx context.Context, from Reader, in *tokenList) ([]auth.Token, any, error) {
 				tokens, err := auth.List(ctx, from.Pool, in.All)
 				return tokens, nil, err
 			},

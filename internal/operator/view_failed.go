@@ -87,8 +87,8 @@ func failedViews() []*View {
 				"failed list --projection scores --message 'not-null' --older-than 1d --json",
 			},
 			Empty: "No matching failed campaigns.",
-		}, lists[failedList, deferred.Pair]{
-			Read: func(ctx context.Context, from Reader, in failedList) ([]deferred.Pair, any, error) {
+		}, lists[*failedList, deferred.Pair]{
+			Read: func(ctx context.Context, from Reader, in *failedList) ([]deferred.Pair, any, error) {
 				f := in.filter()
 				f.After, f.Limit = in.After, in.Limit
 				pairs, err := deferred.List(ctx, from.Pool, f)
@@ -108,7 +108,7 @@ func failedViews() []*View {
 			Schema:   "FailedCampaignDetail",
 			Short:    "Show a failed campaign: the failure, the event with its payload, the stack, the log",
 			Examples: []string{"failed show scores oak"},
-		}, func(ctx context.Context, from Reader, in failedCampaign) (*deferred.Detail, error) {
+		}, func(ctx context.Context, from Reader, in *failedCampaign) (*deferred.Detail, error) {
 			d, err := deferred.Show(ctx, from.Pool, in.key())
 			if err == nil && d.Event != nil {
 				*d.Event = from.event(*d.Event)
@@ -122,7 +122,7 @@ func failedViews() []*View {
 by fingerprint, which is the same for messages that differ in numbers and names alone. The growth counts failed
 attempts, of campaigns that have since recovered as well.`,
 			Examples: []string{"failed stats", "failed stats --projection scores --json"},
-		}, func(ctx context.Context, from Reader, in failedStats) (*deferred.Statistics, error) {
+		}, func(ctx context.Context, from Reader, in *failedStats) (*deferred.Statistics, error) {
 			f := in.filter()
 			f.Limit = in.Limit
 			stats, err := deferred.Stats(ctx, from.Pool, f)
@@ -136,8 +136,8 @@ attempts, of campaigns that have since recovered as well.`,
 				"failed log --before 4711 --json",
 			},
 			Empty: "Nothing has happened, or nothing that this chooses.",
-		}, lists[failedLog, deferred.Record]{
-			Read: func(ctx context.Context, from Reader, in failedLog) ([]deferred.Record, any, error) {
+		}, lists[*failedLog, deferred.Record]{
+			Read: func(ctx context.Context, from Reader, in *failedLog) ([]deferred.Record, any, error) {
 				records, err := deferred.History(ctx, from.Pool, deferred.LogFilter{
 					Group: in.Group, Projection: in.Projection, CampaignID: in.CampaignID, Fingerprint: in.Fingerprint,
 					Actor: in.By, Acts: in.Acts, Before: in.Before, Limit: in.Limit,
@@ -160,8 +160,8 @@ attempts, of campaigns that have since recovered as well.`,
 				"failed resolutions --projection scores", "failed resolutions --campaign oak --json",
 			},
 			Empty: "No matching resolved events.",
-		}, lists[resolutionList, deferred.Resolution]{
-			Read: func(ctx context.Context, from Reader, in resolutionList) ([]deferred.Resolution, any, error) {
+		}, lists[*resolutionList, deferred.Resolution]{
+			Read: func(ctx context.Context, from Reader, in *resolutionList) ([]deferred.Resolution, any, error) {
 				resolutions, err := deferred.Resolutions(ctx, from.Pool, deferred.ResolutionFilter{
 					Projection: in.Projection, CampaignID: in.CampaignID, After: in.After, Limit: in.Limit,
 				})

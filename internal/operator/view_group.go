@@ -57,8 +57,8 @@ func groupViews() []*View {
 			Short:    "List consumer groups with their workers, and everything that is paused",
 			Examples: []string{"group list"},
 			Empty:    "No consumer group yet: the first worker registers one.",
-		}, lists[everything, groupState]{
-			Read: func(ctx context.Context, from Reader, _ everything) ([]groupState, any, error) {
+		}, lists[*everything, groupState]{
+			Read: func(ctx context.Context, from Reader, _ *everything) ([]groupState, any, error) {
 				groups, err := readGroups(ctx, from)
 				return groups, nil, err
 			},
@@ -88,8 +88,8 @@ func groupViews() []*View {
 				"first",
 			Examples: []string{"group pauses --group search"},
 			Empty:    "Nothing is paused, or nothing that this chooses.",
-		}, lists[pauseList, pause.Pause]{
-			Read: func(ctx context.Context, from Reader, in pauseList) ([]pause.Pause, any, error) {
+		}, lists[*pauseList, pause.Pause]{
+			Read: func(ctx context.Context, from Reader, in *pauseList) ([]pause.Pause, any, error) {
 				pauses, err := pause.Page(ctx, from.Pool, in.Group, in.After, in.Limit)
 				return pauses, nextOf(pauses, in.Limit, func(p pause.Pause) pause.Target { return p.Target }), err
 			},
@@ -107,8 +107,8 @@ func groupViews() []*View {
 				"many events",
 			Examples: []string{"projection list"},
 			Empty:    "No projection yet: the first worker registers its own.",
-		}, lists[everything, projectionState]{
-			Read: func(ctx context.Context, from Reader, _ everything) ([]projectionState, any, error) {
+		}, lists[*everything, projectionState]{
+			Read: func(ctx context.Context, from Reader, _ *everything) ([]projectionState, any, error) {
 				projections, err := readProjections(ctx, from)
 				return projections, nil, err
 			},
@@ -130,14 +130,14 @@ func groupViews() []*View {
 			Short:    "List the ids of campaigns, in their order",
 			Examples: []string{"campaign list --prefix order-2026", "campaign list --after oak --limit 1000"},
 			Empty:    "No matching campaigns.",
-		}, lists[campaignList, string]{
-			Check: func(in campaignList) error {
+		}, lists[*campaignList, string]{
+			Check: func(in *campaignList) error {
 				if in.Prefix != "" && in.After != "" {
 					return &ParamError{"after", in.After, "", "prefix has no pages", "lengthen the prefix"}
 				}
 				return nil
 			},
-			Read: func(ctx context.Context, from Reader, in campaignList) ([]string, any, error) {
+			Read: func(ctx context.Context, from Reader, in *campaignList) ([]string, any, error) {
 				if in.Prefix != "" {
 					ids, err := feed.Campaigns(ctx, from.Pool, in.Prefix, in.Limit)
 					return ids, nil, err
@@ -153,8 +153,8 @@ func groupViews() []*View {
 			Short:    "List the workers that have a record: what they hold, what they have applied, who has drained them",
 			Examples: []string{"workers list", "workers list --group search --json"},
 			Empty:    "No worker has a record: one that starts makes one, and one that stops takes it away.",
-		}, lists[workerList, status.Worker]{
-			Read: func(ctx context.Context, from Reader, in workerList) ([]status.Worker, any, error) {
+		}, lists[*workerList, status.Worker]{
+			Read: func(ctx context.Context, from Reader, in *workerList) ([]status.Worker, any, error) {
 				s, err := readSection(ctx, from, status.SectionWorkers)
 				if err != nil {
 					return nil, nil, err

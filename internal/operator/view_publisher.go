@@ -68,9 +68,9 @@ position every few seconds only.`,
 				`publisher list --json | jq '.items[] | select(.lag_seconds > 60 or .status != "ACTIVE")'`,
 			},
 			Empty: "No matching publishers: a worker that is told what to publish where registers its pairs.",
-		}, lists[publisherList, publications.Publication]{
-			Read: func(ctx context.Context, from Reader, in publisherList) ([]publications.Publication, any, error) {
-				pairs, err := publications.List(ctx, from.Pool, publications.Key(in))
+		}, lists[*publisherList, publications.Publication]{
+			Read: func(ctx context.Context, from Reader, in *publisherList) ([]publications.Publication, any, error) {
+				pairs, err := publications.List(ctx, from.Pool, publications.Key(*in))
 				return pairs, nil, err
 			},
 			Columns: "STATUS|TOPIC|PUBLISHER|POSITION|EVENTS|AGE|ERRORS|PARKED|RETRYING|HOLDER|WHY",
@@ -96,8 +96,8 @@ pair at most.`,
 				`publisher ghosts archive --limit 10000 --json | jq '.items[] | select(.now != "appended again")'`,
 			},
 			Empty: "No event that was sent is known to be lost.",
-		}, lists[ghostList, publications.Ghost]{
-			Read: func(ctx context.Context, from Reader, in ghostList) ([]publications.Ghost, any, error) {
+		}, lists[*ghostList, publications.Ghost]{
+			Read: func(ctx context.Context, from Reader, in *ghostList) ([]publications.Ghost, any, error) {
 				if _, err := in.find(ctx, from); err != nil {
 					return nil, nil, err
 				}
@@ -121,8 +121,8 @@ pair at most.`,
 				"publisher parked list --publisher archive --status parked", "publisher parked list --message 'too large' --json",
 			},
 			Empty: "No matching parked events.",
-		}, lists[parkedList, publications.Parked]{
-			Read: func(ctx context.Context, from Reader, in parkedList) ([]publications.Parked, any, error) {
+		}, lists[*parkedList, publications.Parked]{
+			Read: func(ctx context.Context, from Reader, in *parkedList) ([]publications.Parked, any, error) {
 				parked, err := publications.ListParked(ctx, from.Pool, publications.ParkedFilter{
 					Topic: in.Topic, Publisher: in.Publisher, CampaignID: in.CampaignID, Seq: in.Seq, EventType: in.Type,
 					Status: in.Status, MessagePattern: in.Message, After: in.After, Limit: in.Limit,
@@ -154,9 +154,9 @@ pair at most.`,
 			Examples: []string{
 				"publisher log --publisher archive", "publisher log --act parked_resolved --limit 20 --json",
 			},
-		}, func(in publisherLog) (operatorLog, []string) {
+		}, func(in *publisherLog) (operatorLog, []string) {
 			if len(in.Acts) == 0 {
-				in.Acts = publications.Acts()
+				return in.operatorLog, publications.Acts()
 			}
 			return in.operatorLog, in.Acts
 		}),
@@ -171,12 +171,12 @@ to each failed campaign. Records are kept for a year, or as long as TIDEMARK_OPE
 				"audit --by ada@box", "audit --act failed_resolved --act projection_removed --limit 20",
 				"audit --before 4711 --json",
 			},
-		}, func(in auditLog) (operatorLog, []string) { return in.operatorLog, in.Acts }),
+		}, func(in *auditLog) (operatorLog, []string) { return in.operatorLog, in.Acts }),
 	}
 }
 
 // find answers the publications that are meant; there is at least one.
-func (in publication) find(ctx context.Context, from Reader) ([]publications.Publication, error) {
+func (in *publication) find(ctx context.Context, from Reader) ([]publications.Publication, error) {
 	found, err := publications.List(ctx, from.Pool, in.key())
 	if err == nil && len(found) == 0 {
 		err = fmt.Errorf("publisher %q: %w: a pair is known once a worker has begun to publish it", in.said(),
@@ -186,7 +186,7 @@ func (in publication) find(ctx context.Context, from Reader) ([]publications.Pub
 }
 
 // one answers the publication that topic and publisher name.
-func (in publication) one(ctx context.Context, from Reader) (p publications.Publication, err error) {
+func (in *publication) one(ctx context.Context, from Reader) (p publications.Publication, err error) {
 	found, err := in.find(ctx, from)
 	if err == nil {
 		p = found[0]

@@ -52,23 +52,24 @@ const (
 		WHERE holds AND (topic, publisher) IN (SELECT * FROM unnest($1::text[], $2::text[]))`
 
 	// queryFail writes one row by its primary key, if it is still the caller's. A count of 0 says that the
-	// sink is back.
-	queryFail = `UPDATE tidemark.publications SET error_count = $5, last_error = $6, last_error_at = clock_timestamp(),
-			failing_since = CASE WHEN $5 > 0 THEN coalesce(failing_since, clock_timestamp()) END,
+	// sink is back. The first error and the last are one at first: both times are the statement's.
+	queryFail = `UPDATE tidemark.publications SET error_count = $5, last_error = $6,
+			last_error_at = statement_timestamp(),
+			failing_since = CASE WHEN $5 > 0 THEN coalesce(failing_since, statement_timestamp()) END,
 			next_attempt_at = clock_timestamp() + $7::interval
 		WHERE topic = $1 AND publisher = $2 AND owner = $3 AND generation = $4`
 
 	// queryHalt is queryFail for what does not end by itself: the lease goes with it.
 	queryHalt = `UPDATE tidemark.publications SET status = $5, reason = $6, last_error = $6,
-		last_error_at = clock_timestamp(), error_count = error_count + 1,
-			failing_since = coalesce(failing_since, clock_timestamp()), actor = NULL, paused_until = 'infinity',
+		last_error_at = statement_timestamp(), error_count = error_count + 1,
+			failing_since = coalesce(failing_since, statement_timestamp()), actor = NULL, paused_until = 'infinity',
 				expires_at = '-infinity'
 		WHERE topic = $1 AND publisher = $2 AND owner = $3 AND generation = $4`
 
 	// queryAhead writes one row by its primary key, if its position is still one that the journal has never handed out.
 	queryAhead = `UPDATE tidemark.publications p SET status = 'FAILED', reason = $3, last_error = $3,
-		last_error_at = clock_timestamp(), error_count = error_count + 1,
-			failing_since = coalesce(failing_since, clock_timestamp()), generation = generation + 1, actor = NULL,
+		last_error_at = statement_timestamp(), error_count = error_count + 1,
+			failing_since = coalesce(failing_since, statement_timestamp()), generation = generation + 1, actor = NULL,
 				paused_until = 'infinity', expires_at = '-infinity'
 		WHERE topic = $1 AND publisher = $2 AND status = 'ACTIVE'
 			AND position > (SELECT last_value FROM tidemark.journal_position)`
