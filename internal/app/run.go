@@ -30,7 +30,7 @@ func Run(ctx context.Context, settings config.Worker, opts Options, logger *slog
 	mode, modeErr := settings.Outbox.Mode()
 	projections, catalogue, err := load(settings, opts, mode.Mode)
 	routes, routesErr := loadRoutes(settings, opts, logger)
-	faults := []error{modeErr, err, routesErr, settings.Check()}
+	faults := []error{modeErr, err, routesErr, config.CheckRetries(&settings)}
 	pool, err := connect(ctx, settings)
 	if err != nil {
 		return errors.Join(append(faults, err)...)

@@ -62,7 +62,7 @@ func TestALongestWaitBelowTheFirstIsRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := worker.Check(); err == nil || !strings.Contains(err.Error(),
+	if err := config.CheckRetries(worker); err == nil || !strings.Contains(err.Error(),
 		"TIDEMARK_RETRY_MAX is 2s and TIDEMARK_RETRY_BASE is 1m0s") {
 		t.Errorf("got %v", err)
 	}

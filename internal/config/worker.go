@@ -109,8 +109,8 @@ func HTTPAddr(s *Set, target *string) {
 		"address of health, readiness and metrics; \"off\" for none")
 }
 
-// Check finds settings that do not go together.
-func (w *Worker) Check() error {
+// CheckRetries refuses waits between attempts that do not go together.
+func CheckRetries(w *Worker) error {
 	if w.RetryMax < w.RetryBase {
 		return fmt.Errorf("TIDEMARK_RETRY_MAX is %v and TIDEMARK_RETRY_BASE is %v: the longest wait must be at least the "+
 			"first", w.RetryMax, w.RetryBase)
