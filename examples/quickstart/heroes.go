@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 
 	"github.com/jackc/pgx/v5"
 
@@ -16,15 +15,27 @@ type Hero struct {
 	HP   int    `json:"hp"`
 }
 
+// Wound is what a hero loses.
+type Wound struct {
+	Points int `json:"points"`
+}
+
+// The events, each with its payload.
+const (
+	Joined  journal.Type[Hero]  = "hero_joined"
+	Wounded journal.Type[Wound] = "hero_wounded"
+)
+
 func heroes() projector.Projection {
 	return projector.NewDocument(projector.Document[Hero]{
-		Name: "heroes", Version: 1, Types: []string{"hero_joined", "hero_wounded"},
+		Name: "heroes", Version: 1, Types: []string{string(Joined), string(Wounded)},
 		Key: func(e journal.Event) (string, error) { return e.AggregateID, nil },
-		Fold: func(h *Hero, e journal.Event) error {
-			if e.Type == "hero_joined" {
-				return json.Unmarshal(e.Payload, h)
+		Fold: func(h *Hero, e journal.Event) (err error) {
+			if e.Type == string(Joined) {
+				*h, err = Joined.Decode(e)
+				return err
 			}
-			wound, err := journal.Decode[struct{ Points int }](e)
+			wound, err := Wounded.Decode(e)
 			h.HP -= wound.Points
 			return err
 		},
@@ -32,7 +43,8 @@ func heroes() projector.Projection {
 }
 
 func wound(ctx context.Context, tx pgx.Tx, campaign, hero string) error { // tx is your own transaction
-	e := journal.Event{Type: "hero_wounded", AggregateID: hero, Payload: json.RawMessage(`{"points": 3}`)}
+	e := Wounded.New(Wound{Points: 3})
+	e.AggregateID = hero
 	_, err := journal.Append(ctx, tx, campaign, journal.Any, e)
 	return err
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 
@@ -46,10 +45,8 @@ func run(ctx context.Context, url string, out io.Writer) error {
 
 func play(ctx context.Context, pool *pgxpool.Pool) error {
 	return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-		joined := journal.Event{
-			Type: "hero_joined", AggregateID: hero,
-			Payload: json.RawMessage(`{"name": "Mira", "hp": 12}`),
-		}
+		joined := Joined.New(Hero{Name: "Mira", HP: 12})
+		joined.AggregateID = hero
 		if _, err := journal.Append(ctx, tx, campaign, journal.Any, joined); err != nil {
 			return err
 		}

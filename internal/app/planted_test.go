@@ -125,7 +125,7 @@ func plantedHandlers() []projector.Projection {
 			return nil
 		},
 	} {
-		projector.On(h, way, func(_ context.Context, g *projector.Group, e journal.Event, p plantedPayload) error {
+		projector.On(h, journal.Type[plantedPayload](way), func(_ context.Context, g *projector.Group, e journal.Event, p plantedPayload) error {
 			return fail(g, e, p.Name)
 		})
 	}

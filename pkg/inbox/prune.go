@@ -9,9 +9,9 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// Prune deletes up to limit marks that have expired, the oldest first, in one statement. It answers
+// prune deletes up to limit marks that have expired, the oldest first, in one statement. It answers
 // how many: fewer than limit once there are no more. Several may prune at once.
-func Prune(ctx context.Context, db *pgxpool.Pool, limit int) (int64, error) {
+func prune(ctx context.Context, db *pgxpool.Pool, limit int) (int64, error) {
 	if limit < 1 {
 		return 0, fmt.Errorf("prune the inbox: the limit is %d, it must be at least 1", limit)
 	}
@@ -51,7 +51,7 @@ func (p Pruner) Run(ctx context.Context) error {
 	for {
 		for n := int64(p.Batch); n == int64(p.Batch) && ctx.Err() == nil; {
 			var err error
-			if n, err = Prune(ctx, p.DB, p.Batch); err != nil && ctx.Err() == nil {
+			if n, err = prune(ctx, p.DB, p.Batch); err != nil && ctx.Err() == nil {
 				p.Logger.WarnContext(ctx, "cannot prune the inbox", "error", err)
 			}
 		}

@@ -52,6 +52,9 @@ func checkEvent(campaignID string, e *Event, l Limits) (field, reason string) {
 	if reason = feed.CheckName(e.Type, maxNameBytes, ""); reason != "" {
 		return "type", reason
 	}
+	if err := feed.Refused(e); err != nil {
+		return "payload", fmt.Sprintf("cannot be encoded: %v", err)
+	}
 	if reason = feed.CheckText(e.AggregateType, maxNameBytes, ""); reason != "" {
 		return "aggregate_type", reason
 	}

@@ -42,7 +42,8 @@ func NewHandlers(spec Spec) *Handlers {
 // must not change it. The handler queues its writes ([Group.Queue]) or uses the transaction
 // ([Group.Tx]).
 func On[T any](
-	h *Handlers, eventType string, handle func(ctx context.Context, group *Group, e journal.Event, payload T) error,
+	h *Handlers, eventType journal.Type[T],
+	handle func(ctx context.Context, group *Group, e journal.Event, payload T) error,
 ) {
 	kind.On(h, eventType, handle)
 }

@@ -49,7 +49,7 @@ func TestRowsAreCountedBeforeTheExchange(t *testing.T) {
 	version := func(version int, events string) projector.Projection {
 		h := projector.NewHandlers(projector.Spec{Name: "counters", Version: version, Tables: `CREATE TABLE counters
 			(campaign_id text, seq bigint)`})
-		projector.On(h, events, func(_ context.Context, g *projector.Group, e journal.Event, _ moved) error {
+		projector.On(h, journal.Type[moved](events), func(_ context.Context, g *projector.Group, e journal.Event, _ moved) error {
 			g.Queue(`INSERT INTO counters VALUES ($1, $2)`, e.CampaignID, e.Seq)
 			return nil
 		})

@@ -16,7 +16,7 @@ import (
 func handling(name, tables string, types ...string) *projector.Handlers {
 	h := projector.NewHandlers(projector.Spec{Name: name, Version: 1, Tables: tables, Types: []string{"moved"}})
 	for _, t := range types {
-		projector.On(h, t, func(context.Context, *projector.Group, journal.Event, moved) error { return nil })
+		projector.On(h, journal.Type[moved](t), func(context.Context, *projector.Group, journal.Event, moved) error { return nil })
 	}
 	return h
 }

@@ -139,7 +139,7 @@ func projections(t *testing.T, f *faults) []projector.Projection {
 		},
 	})
 	for _, of := range []string{moved, optional, vital} {
-		projector.On(handlers, of, func(_ context.Context, g *projector.Group, e journal.Event, _ struct{}) error {
+		projector.On(handlers, journal.Type[struct{}](of), func(_ context.Context, g *projector.Group, e journal.Event, _ struct{}) error {
 			if err := f.strike(); err != nil {
 				return err
 			}

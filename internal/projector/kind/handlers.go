@@ -20,9 +20,10 @@ func NewHandlers(spec Spec) *Handlers {
 
 // On is projector.On.
 func On[T any](
-	h *Handlers, eventType string, handle func(ctx context.Context, group *Group, e journal.Event, payload T) error,
+	h *Handlers, eventType journal.Type[T],
+	handle func(ctx context.Context, group *Group, e journal.Event, payload T) error,
 ) {
-	h.calls[eventType] = func(ctx context.Context, g *Group, e journal.Event) error {
+	h.calls[string(eventType)] = func(ctx context.Context, g *Group, e journal.Event) error {
 		payload, err := journal.Decode[T](e)
 		if err != nil {
 			return err

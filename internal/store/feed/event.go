@@ -41,7 +41,14 @@ type Event struct {
 	Position   int64     // its place in the whole journal; grows, may have gaps
 	RecordedAt time.Time // when it was appended, by the database's clock
 
-	unreadable bool // see Unreadable
+	unreadable bool  // see Unreadable
+	refused    error // see Refuse
 
 	decoded *decoded // the payload decoded once, shared by all copies of the event
 }
+
+// Refuse has an append refuse the event, whose payload could not be made.
+func Refuse(e *Event, err error) { e.refused = err }
+
+// Refused answers what [Refuse] was told.
+func Refused(e *Event) error { return e.refused }
