@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
@@ -47,7 +48,7 @@ func (h *Handlers) Spec() Spec {
 func (h *Handlers) Apply(ctx context.Context, g *Group) error {
 	for i := range g.Events {
 		g.at(&g.Events[i])
-		if err := h.applyEvent(ctx, g, g.Events[i]); err != nil {
+		if err := h.handle(ctx, g, &g.Events[i]); err != nil {
 			return err
 		}
 	}
@@ -55,7 +56,12 @@ func (h *Handlers) Apply(ctx context.Context, g *Group) error {
 }
 
 func (h *Handlers) applyEvent(ctx context.Context, g *Group, e journal.Event) error {
-	return h.calls[e.Type](journal.WithCause(ctx, e), g, e)
+	return h.handle(ctx, g, &e)
+}
+
+// handle calls the handler of an event, which is the cause of what it appends.
+func (h *Handlers) handle(ctx context.Context, g *Group, e *journal.Event) error {
+	return h.calls[e.Type](feed.WithCause(ctx, e), g, *e)
 }
 
 // Handled answers the event types that a projection of handlers declares, and whether it has a

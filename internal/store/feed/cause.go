@@ -2,6 +2,7 @@ package feed
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 )
@@ -12,28 +13,25 @@ const (
 	causationKey   = "causation_id"
 )
 
-// cause is what a context holds: the two fields of the events that follow.
-type cause struct{ correlation, causation string }
-
 type causeKey struct{}
 
-// WithCause returns a context in which e is the cause of what is appended.
+// WithCause returns a context in which e is the cause of what is appended. It keeps e, and looks at it only when there
+// is an append: handlers get such a context for each event.
 func WithCause(ctx context.Context, e *Event) context.Context {
-	c := cause{causation: e.Identity()}
-	if c.correlation = e.CorrelationID(); c.correlation == "" {
-		c.correlation = c.causation
-	}
-	return context.WithValue(ctx, causeKey{}, c)
+	return context.WithValue(ctx, causeKey{}, e)
 }
 
 // CauseFields answers the fields that ctx adds to the metadata of an event that lacks them; nil: none.
 func CauseFields(ctx context.Context, e *Event) map[string]string {
-	c, ok := ctx.Value(causeKey{}).(cause)
+	cause, ok := ctx.Value(causeKey{}).(*Event)
 	if !ok {
 		return nil
 	}
+	identity := cause.Identity()
 	fields := map[string]string{}
-	for name, value := range map[string]string{correlationKey: c.correlation, causationKey: c.causation} {
+	for name, value := range map[string]string{
+		correlationKey: cmp.Or(cause.CorrelationID(), identity), causationKey: identity,
+	} {
 		if !bytes.Contains(e.Metadata, []byte(`"`+name+`"`)) {
 			fields[name] = value
 		}
