@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -188,10 +189,19 @@ func (v *View) more(next string) string {
 	return "There may be more: --limit shows more."
 }
 
+// allViews are built once, and not when the program begins: some of them show others.
+var allViews struct { //nolint:gochecknoglobals // never written again
+	once sync.Once
+	list []*View
+}
+
 // Views lists all views.
 func Views() []*View {
-	return slices.Concat(failedViews(), campaignViews(), groupViews(), publisherViews(), eventViews(),
-		callViews())
+	allViews.once.Do(func() {
+		allViews.list = slices.Concat(failedViews(), campaignViews(), groupViews(), publisherViews(), eventViews(),
+			callViews())
+	})
+	return allViews.list
 }
 
 // ViewNamed finds a view.

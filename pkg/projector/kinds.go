@@ -40,7 +40,8 @@ func NewHandlers(spec Spec) *Handlers {
 // On adds the handler of an event type, replacing an earlier one. The payload is decoded into T
 // (encoding/json); projections that decode the same event into the same type share the value, and
 // must not change it. The handler queues its writes ([Group.Queue]) or uses the transaction
-// ([Group.Tx]).
+// ([Group.Tx]). Its context names the event as the cause of what it appends, and ends with the call:
+// a goroutine that goes on must not use it.
 func On[T any](
 	h *Handlers, eventType journal.Type[T],
 	handle func(ctx context.Context, group *Group, e journal.Event, payload T) error,
