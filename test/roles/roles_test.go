@@ -10,12 +10,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/fstest"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
 
 	"github.com/tidemark-go/tidemark/internal/program"
@@ -23,8 +21,6 @@ import (
 	"github.com/tidemark-go/tidemark/migrations"
 	"github.com/tidemark-go/tidemark/pkg/inbox"
 	"github.com/tidemark-go/tidemark/pkg/journal"
-	"github.com/tidemark-go/tidemark/pkg/projector"
-	"github.com/tidemark-go/tidemark/pkg/projector/sqlfile"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
@@ -264,44 +260,6 @@ func TestAppenderCannotPutFunctionsInTheWay(t *testing.T) {
 	if _, err := conn.Exec(t.Context(), `SELECT * FROM tidemark.append('c', '[{"type": "noted"}]')`); err != nil {
 		t.Error(err)
 	}
-}
-
-func heroes(version int) projector.Projection {
-	return projector.NewDocument(projector.Document[int]{
-		Name: "counted", Version: version, Types: []string{"hero_joined"},
-		Fold: func(n *int, _ journal.Event) error { *n++; return nil },
-	})
-}
-
-// hashed calls a function of Postgres by another type than its own: another role's may fit better.
-const hashed = `-- projection: hashed
--- version: 1
-CREATE TABLE hashed (campaign_id text COLLATE "C" NOT NULL, seq bigint NOT NULL, hash bigint NOT NULL,
-	PRIMARY KEY (campaign_id, seq));
--- on: hero_joined
-INSERT INTO hashed (campaign_id, seq, hash) VALUES (event.campaign_id, event.seq,
-	hashtextextended(event.campaign_id, 0));
-`
-
-func projections(t *testing.T, version int) []projector.Projection {
-	t.Helper()
-	files, err := sqlfile.LoadDir(os.DirFS("../../deploy/kubernetes/example/projections"))
-	must(t, err)
-	own, err := sqlfile.LoadDir(fstest.MapFS{"hashed.sql": {Data: []byte(hashed)}})
-	must(t, err)
-	return append(slices.Concat(files, own), heroes(version))
-}
-
-func projecting(t *testing.T, cfg projector.Config) *projector.Projector {
-	t.Helper()
-	p, err := projector.New(cfg)
-	must(t, err)
-	return p
-}
-
-func worker(t *testing.T, pool *pgxpool.Pool, version int) *projector.Projector {
-	t.Helper()
-	return projecting(t, projector.Config{Pool: pool, Projections: projections(t, version), GapRate: -1})
 }
 
 func TestWorkerAndReader(t *testing.T) {

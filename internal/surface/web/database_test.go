@@ -1,0 +1,92 @@
+package web_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/tidemark-go/tidemark/internal/admin"
+	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/projector"
+	"github.com/tidemark-go/tidemark/test/support/pgtest"
+)
+
+type notes struct {
+	Count int `json:"count"`
+}
+
+// database has something of everything: projection notes of group default has applied campaigns a
+// and b/1 but for one event at which it is dead, which holds a secret; a rebuild and pauses, a
+// publication with a parked event, a worker, an operation, logs.
+func database(t *testing.T) (*pgxpool.Pool, admin.Config) {
+	t.Helper()
+	pool := pgtest.New(t)
+	p, err := projector.New(projector.Config{
+		Pool: pool,
+		Projections: []projector.Projection{projector.NewDocument(projector.Document[notes]{
+			Name: "notes", Version: 1, Fold: func(n *notes, e journal.Event) error {
+				if e.Type == "bad" {
+					return projector.Permanent(fmt.Errorf("cannot be read"))
+				}
+				n.Count++
+				return nil
+			},
+		})},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Register(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	exec(t, pool, `SELECT tidemark.append('a',
+		'[{"type": "noted", "payload": {"secret": "s3cret", "open": 1}}, {"type": "noted"}]');
+		SELECT tidemark.append('b/1', '[{"type": "bad"}]')`)
+	if _, err := p.Drain(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	exec(t, pool, `INSERT INTO tidemark.publications (topic, publisher, position) VALUES ('t', 's', 1);
+		INSERT INTO tidemark.parked (topic, publisher, campaign_id, seq, holds, position, status, error_message,
+			first_failed_at) VALUES ('t', 's', 'a', 1, true, 1, 'parked', 'no', now());
+		INSERT INTO tidemark.workers (owner, consumer_group, host, pid, started_at, seen_at, campaigns_held, events_applied)
+			VALUES ('h/1', 'default', 'h', 1, now(), now(), 0, 0);
+		INSERT INTO tidemark.operator_log (actor, act, reason, detail) VALUES ('ada', 'test_sent', 'a test', '{"x": 1}');
+		INSERT INTO tidemark.operations (kind, request, actor) VALUES ('repair_gaps', '{"group": "default"}', 'ada');
+		INSERT INTO tidemark.operation_items (operation_id, ord, campaign_id, subject, seq) VALUES (1, 1, 'a', 'notes', 1);
+		INSERT INTO tidemark.pauses (scope, consumer_group, name, reason, actor)
+			VALUES ('campaign', 'default', 'a', 'a test', 'ada')`)
+	return pool, admin.Config{Projector: p, Projections: []string{"notes"}}
+}
+
+func exec(t *testing.T, pool *pgxpool.Pool, sql string) {
+	t.Helper()
+	if _, err := pool.Exec(t.Context(), sql); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// path fills in the pattern of a route with what database has.
+func path(pattern string) string {
+	pair := "a"
+	if strings.Contains(pattern, "/failed/") {
+		pair = "b%2F1"
+	}
+	return strings.NewReplacer("{projection}", "notes", "{campaign}", pair, "{seq}", "1", "{id}", "1", "{topic}", "t",
+		"{publisher}", "s", "{group}", "default", "{owner}", "h%2F1", "{name}", "nobody").Replace(pattern)
+}
+
+// withRows are the calls that are refused to viewers for what they show, not for their role.
+func withRows() []string {
+	return []string{"getAsOf", "getDiff", "getWhy", "verifyCampaign", "exportEvents"}
+}
+
+// query is what a call cannot do without.
+func query(id string) string {
+	return map[string]string{
+		"getAsOf": "?projection=notes&seq=2", "getDiff": "?projection=notes&from=1&to=2",
+		"getWhy": "?projection=notes&key=", "verifyCampaign": "?projection=notes", "listGaps": "?group=default",
+		"listLeases": "?group=default",
+	}[id]
+}
