@@ -58,11 +58,11 @@ type Found struct {
 	Document any    // List or Single
 	Next     string // of a list: the cursor of the next page; "": there is none
 
-	print func(env *cli.Env) error
+	print func(page *cli.Page)
 }
 
 // Print writes it for a person.
-func (f *Found) Print(env *cli.Env) error { return f.print(env) }
+func (f *Found) Print(page *cli.Page) { f.print(page) }
 
 // reading is what a view does with its input.
 type reading struct {
@@ -117,20 +117,18 @@ func list[In, T any](about View, l lists[In, T]) *View {
 func (v *View) found(
 	list any, n int, next string, columns []string, rows func() [][]cli.Cell, after func(page *cli.Page),
 ) *Found {
-	return &Found{Document: list, Next: next, print: func(env *cli.Env) error {
+	return &Found{Document: list, Next: next, print: func(page *cli.Page) {
 		if n == 0 {
-			env.Note("%s", v.Empty)
-			return nil
+			page.Note("%s", v.Empty)
+			return
 		}
-		page := &cli.Page{Env: env}
 		page.Table(columns, rows())
 		if after != nil {
 			after(page)
 		}
 		if next != "" {
-			env.Note("%s", v.more(next))
+			page.Note("%s", v.more(next))
 		}
-		return page.Err()
 	}}
 }
 
@@ -144,11 +142,7 @@ func one[In, T any](
 		if err != nil {
 			return nil, err
 		}
-		return &Found{Document: One(thing), print: func(env *cli.Env) error {
-			page := &cli.Page{Env: env}
-			show(page, thing)
-			return page.Err()
-		}}, nil
+		return &Found{Document: One(thing), print: func(page *cli.Page) { show(page, thing) }}, nil
 	}
 	return v
 }

@@ -256,7 +256,7 @@ func failedFacts(p deferred.Pair) []cli.Fact {
 
 func showFailedStats(page *cli.Page, s *deferred.Statistics) {
 	if s.Failed+s.Dead+s.Rebuilding == 0 {
-		page.Env.Note("No matching failed campaigns.")
+		page.Note("No matching failed campaigns.")
 		return
 	}
 	totals := fmt.Sprintf("%d failed, %d dead", s.Failed, s.Dead)

@@ -93,7 +93,7 @@ events up to there, beside the live tables. Nothing is written. Event 0 is befor
 }
 
 func printStates(env *cli.Env, states []replay.State) error {
-	page := &cli.Page{Env: env}
+	page := env.Page()
 	for _, s := range states {
 		for _, t := range s.Tables {
 			page.Heading(s.Projection + ": " + t.Table)

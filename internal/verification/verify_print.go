@@ -14,7 +14,7 @@ import (
 // print writes what was found: the differences, then what was looked at.
 func (v *verify) print(env *cli.Env) error {
 	d := &v.document
-	page := &cli.Page{Env: env}
+	page := env.Page()
 	if len(d.Differences) > 0 {
 		var rows [][]cli.Cell
 		for _, difference := range d.Differences {

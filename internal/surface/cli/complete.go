@@ -30,7 +30,7 @@ func (e *Env) Complete(names Names) cobra.CompletionFunc {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
 		// A tab would begin a description, a line feed another word: such ids are not typed by hand.
-		found = slices.DeleteFunc(found, func(id string) bool { return visible(id) != id || !strings.HasPrefix(id, prefix) })
+		found = slices.DeleteFunc(found, func(id string) bool { return Visible(id) != id || !strings.HasPrefix(id, prefix) })
 		return found, cobra.ShellCompDirectiveNoFileComp
 	}
 }

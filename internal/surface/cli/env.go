@@ -133,6 +133,18 @@ func explain(err error) error {
 	}
 }
 
+// Page begins a page on Out.
+func (e *Env) Page() *Page {
+	return &Page{Out: e.Out, Notes: e.Err, Terminal: e.Terminal, Color: e.Color}
+}
+
+// PrintTable writes a page with one table.
+func (e *Env) PrintTable(columns []string, rows [][]Cell) error {
+	page := e.Page()
+	page.Table(columns, rows)
+	return page.Err()
+}
+
 // Note writes a line for the person in front of the terminal.
 func (e *Env) Note(format string, args ...any) {
 	_, _ = fmt.Fprintf(e.Err, format+"\n", args...)

@@ -65,24 +65,23 @@ func Exitf(code int, format string, args ...any) error {
 	return &ExitError{Code: code, Err: fmt.Errorf(format, args...)}
 }
 
-// HintedError is an error with the command line to type next.
-type HintedError struct {
-	Err  error
-	Next string
+// hintedError is an error with the command line to type next, which [Run] writes on a line of its own.
+type hintedError struct {
+	error
+	next string
 }
 
-// Error answers what happened, without the hint: [Run] writes that on a line of its own.
-func (e *HintedError) Error() string { return e.Err.Error() }
+func (e *hintedError) Unwrap() error { return e.error }
 
-// Unwrap answers Err.
-func (e *HintedError) Unwrap() error { return e.Err }
+// Next answers what to type next. Errors of other packages may have it too.
+func (e *hintedError) Next() string { return e.next }
 
 // Hint adds to err what to type next. It answers nil for nil.
 func Hint(err error, format string, args ...any) error {
 	if err == nil {
 		return nil
 	}
-	return &HintedError{Err: err, Next: fmt.Sprintf(format, args...)}
+	return &hintedError{err, fmt.Sprintf(format, args...)}
 }
 
 // ExitCode answers the code that a command ends with after err.

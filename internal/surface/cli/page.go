@@ -11,7 +11,9 @@ import (
 
 // Page writes several things below each other for a person. The first error is kept and ends it.
 type Page struct {
-	Env *Env
+	Out, Notes io.Writer // Notes takes what is about the page, and not of it
+	Terminal   bool      // Out is one: tables are aligned
+	Color      bool      // Out may be coloured
 
 	begun bool
 	err   error
@@ -44,7 +46,7 @@ func (p *Page) Facts(facts ...Fact) {
 	}
 	for _, f := range facts {
 		if f.Value != "" {
-			p.print(fmt.Sprintf("%-*s%s%s\n", width, f.Name, columnGap, p.toned(visible(f.Value), f.Tone)))
+			p.print(fmt.Sprintf("%-*s%s%s\n", width, f.Name, columnGap, p.toned(Visible(f.Value), f.Tone)))
 		}
 	}
 }
@@ -52,7 +54,7 @@ func (p *Page) Facts(facts ...Fact) {
 // Text writes lines as they are, but for characters that would move the cursor.
 func (p *Page) Text(text string) {
 	for line := range strings.Lines(text) {
-		p.print(visible(strings.ReplaceAll(strings.TrimRight(line, "\r\n"), "\t", "    ")) + "\n")
+		p.print(Visible(strings.ReplaceAll(strings.TrimRight(line, "\r\n"), "\t", "    ")) + "\n")
 	}
 }
 
@@ -66,16 +68,13 @@ func (p *Page) JSON(value json.RawMessage) {
 	p.Text(b.String())
 }
 
-// Table writes a table.
-func (p *Page) Table(columns []string, rows [][]Cell) {
-	if p.err == nil {
-		p.begun = true
-		p.err = p.Env.PrintTable(columns, rows)
-	}
+// Note writes a line about the page.
+func (p *Page) Note(format string, args ...any) {
+	_, _ = fmt.Fprintf(p.Notes, format+"\n", args...)
 }
 
 func (p *Page) toned(text string, tone Tone) string {
-	if !p.Env.Color || tone == Plain {
+	if !p.Color || tone == Plain {
 		return text
 	}
 	return string(tone) + text + toneEnd
@@ -84,6 +83,6 @@ func (p *Page) toned(text string, tone Tone) string {
 func (p *Page) print(text string) {
 	if p.err == nil {
 		p.begun = true
-		_, p.err = io.WriteString(p.Env.Out, text)
+		_, p.err = io.WriteString(p.Out, text)
 	}
 }

@@ -10,8 +10,8 @@ func Quote(word string) string {
 	if regexp.MustCompile(`^[\w@%+=:,./-]+$`).MatchString(word) {
 		return word
 	}
-	if visible(word) != word { // as bash, zsh and ksh read it
-		return "$'" + strings.ReplaceAll(visible(strings.ReplaceAll(word, `\`, `\\`)), "'", `\'`) + "'"
+	if Visible(word) != word { // as bash, zsh and ksh read it
+		return "$'" + strings.ReplaceAll(Visible(strings.ReplaceAll(word, `\`, `\\`)), "'", `\'`) + "'"
 	}
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }

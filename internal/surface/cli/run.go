@@ -59,12 +59,12 @@ func message(ctx context.Context, err error) string {
 // next answers what to type after err; empty: the error says it all.
 func next(command *cobra.Command, err error) string {
 	var (
-		hinted *HintedError
+		hinted interface{ Next() string }
 		usage  *UsageError
 	)
 	switch {
 	case errors.As(err, &hinted):
-		return hinted.Next
+		return hinted.Next()
 	case errors.As(err, &usage):
 		return command.CommandPath() + " --help"
 	case ExitCode(err) == ExitUnavailable:

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"fmt"
-	"io"
 	"strconv"
 	"strings"
 	"time"
@@ -89,27 +88,23 @@ const (
 	maxCell   = 60 // characters of a cell on a terminal; elsewhere nothing is cut
 )
 
-// PrintTable writes rows under the names of their columns: aligned on a terminal, as tab-separated
-// lines elsewhere. Characters that would move the cursor are written as escapes.
-func (e *Env) PrintTable(columns []string, rows [][]Cell) error {
+// Table writes rows under the names of their columns: aligned on a terminal, as tab-separated lines elsewhere.
+// Characters that would move the cursor are written as escapes.
+func (p *Page) Table(columns []string, rows [][]Cell) {
 	header := make([]Cell, len(columns))
 	for i, name := range columns {
 		header[i] = Cell{Text: name, Tone: Strong, Right: len(rows) > 0 && rows[0][i].Right}
 	}
 	rows = append([][]Cell{header}, rows...)
-	table := tabbed(rows)
-	if e.Terminal {
-		table = e.aligned(rows)
+	if p.Terminal {
+		p.print(p.aligned(rows))
+	} else {
+		p.Lines(rows)
 	}
-	_, err := io.WriteString(e.Out, table)
-	return err
 }
 
-// PrintLines writes rows as tab-separated lines without a header: for what goes on, such as a watch.
-func (e *Env) PrintLines(rows [][]Cell) error {
-	_, err := io.WriteString(e.Out, tabbed(rows))
-	return err
-}
+// Lines writes rows as tab-separated lines without a header: for what goes on, such as a watch.
+func (p *Page) Lines(rows [][]Cell) { p.print(tabbed(rows)) }
 
 func tabbed(rows [][]Cell) string {
 	var table strings.Builder
@@ -118,18 +113,18 @@ func tabbed(rows [][]Cell) string {
 			if i > 0 {
 				table.WriteString("\t")
 			}
-			table.WriteString(visible(cell.Text))
+			table.WriteString(Visible(cell.Text))
 		}
 		table.WriteString("\n")
 	}
 	return table.String()
 }
 
-func (e *Env) aligned(rows [][]Cell) string {
+func (p *Page) aligned(rows [][]Cell) string {
 	widths := make([]int, len(rows[0]))
 	for _, row := range rows {
 		for i := range row {
-			row[i].Text = shortened(visible(row[i].Text))
+			row[i].Text = shortened(Visible(row[i].Text))
 			widths[i] = max(widths[i], utf8.RuneCountInString(row[i].Text))
 		}
 	}
@@ -138,10 +133,7 @@ func (e *Env) aligned(rows [][]Cell) string {
 		var line strings.Builder
 		for i, cell := range row {
 			text, padding := cell.Text, strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell.Text))
-			if e.Color && cell.Tone != Plain {
-				text = string(cell.Tone) + text + toneEnd
-			}
-			if cell.Right {
+			if text = p.toned(text, cell.Tone); cell.Right {
 				line.WriteString(padding + text + columnGap)
 			} else {
 				line.WriteString(text + padding + columnGap)
@@ -152,8 +144,8 @@ func (e *Env) aligned(rows [][]Cell) string {
 	return table.String()
 }
 
-// visible answers s with everything that is no printable character as an escape: names and errors come from elsewhere.
-func visible(s string) string {
+// Visible answers s with everything that is no printable character as an escape: names and errors come from elsewhere.
+func Visible(s string) string {
 	var b strings.Builder
 	for _, r := range s {
 		if unicode.IsPrint(r) {
@@ -165,9 +157,6 @@ func visible(s string) string {
 	}
 	return b.String()
 }
-
-// Visible writes characters that would move the cursor or colour the terminal as escapes.
-func Visible(s string) string { return visible(s) }
 
 func shortened(s string) string {
 	if utf8.RuneCountInString(s) <= maxCell {

@@ -22,12 +22,13 @@ func TestAgeShowsTheTwoLargestUnits(t *testing.T) {
 	}
 }
 
-func TestPrintTableAlignsByCharactersAndNotByBytes(t *testing.T) {
+func TestTablesAreAlignedByCharactersAndNotByBytes(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
-	env := &Env{Out: &out, Terminal: true}
+	page := &Page{Out: &out, Terminal: true}
 	rows := [][]Cell{{Text("Åsa"), Number(7, Plain)}, {Text("Bo\x1b[2J"), Number(1234, Alarm)}}
-	if err := env.PrintTable([]string{"NAME", "N"}, rows); err != nil {
+	page.Table([]string{"NAME", "N"}, rows)
+	if err := page.Err(); err != nil {
 		t.Fatal(err)
 	}
 	const want = "NAME          N\nÅsa           7\nBo\\x1b[2J  1234\n"

@@ -91,7 +91,9 @@ func watchLag(ctx context.Context, env *cli.Env, pool *pgxpool.Pool, interval ti
 		for i, row := range rows {
 			rows[i] = append([]cli.Cell{now}, row...)
 		}
-		return frame.PrintLines(rows)
+		page := frame.Page()
+		page.Lines(rows)
+		return page.Err()
 	})
 }
 

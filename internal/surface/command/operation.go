@@ -70,7 +70,7 @@ func newOperationShow(env *cli.Env) *cobra.Command {
 }
 
 func printOperation(env *cli.Env, o admin.Operation, items []admin.Item, limit int) error {
-	page := &cli.Page{Env: env}
+	page := env.Page()
 	rows := [][]cli.Cell{
 		{cli.Text("id"), cli.Text(strconv.FormatInt(o.ID, 10))},
 		{cli.Text("kind"), cli.Text(string(o.Kind))},

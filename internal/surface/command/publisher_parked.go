@@ -87,7 +87,7 @@ func newParkedShow(env *cli.Env) *cobra.Command {
 }
 
 func printParked(env *cli.Env, list []publications.Parked, e journal.Event, records []publications.Record) error {
-	page := &cli.Page{Env: env}
+	page := env.Page()
 	for _, p := range list {
 		page.Heading(publications.Key{Topic: p.Topic, Publisher: p.Publisher}.String())
 		next, waits := p.NextAttemptAt.UTC().Format(time.RFC3339), "it is left out, and goes on"

@@ -62,7 +62,7 @@ func newPublisherShow(env *cli.Env) *cobra.Command {
 func printPublisher(
 	env *cli.Env, list []publications.Publication, parked []publications.Parked, records []publications.Record,
 ) error {
-	page := &cli.Page{Env: env}
+	page := env.Page()
 	for _, p := range list {
 		page.Heading(p.String())
 		page.Facts(publicationFacts(p)...)

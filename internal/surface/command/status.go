@@ -114,7 +114,7 @@ func watchStatus(ctx context.Context, env *cli.Env, reader *status.Reader, inter
 
 // printStatus writes what is wrong, and the tables that have anything to say.
 func printStatus(env *cli.Env, s *status.Status) error {
-	page := &cli.Page{Env: env}
+	page := env.Page()
 	problems := s.Problems()
 	switch {
 	case len(problems) == 0:

@@ -32,7 +32,9 @@ func newView(env *cli.Env, name string) *cobra.Command {
 				case asJSON:
 					return env.PrintJSON(found.Document)
 				}
-				return found.Print(env)
+				page := env.Page()
+				found.Print(page)
+				return page.Err()
 			})
 		},
 	}
