@@ -14,7 +14,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/auth"
-	"github.com/tidemark-go/tidemark/internal/surface/cli"
+	"github.com/tidemark-go/tidemark/internal/surface/table"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
@@ -58,18 +58,18 @@ type Found struct {
 	Document any    // List or Single
 	Next     string // of a list: the cursor of the next page; "": there is none
 
-	print func(page *cli.Page)
+	print func(page *table.Page)
 }
 
 // Print writes it for a person.
-func (f *Found) Print(page *cli.Page) { f.print(page) }
+func (f *Found) Print(page *table.Page) { f.print(page) }
 
 // reading is what a view does with its input.
 type reading struct {
 	input reflect.Type
 	check func(in any) error
 	read  func(ctx context.Context, from Reader, in any) (*Found, error)
-	table func(things any) (columns []string, rows [][]cli.Cell)
+	table func(things any) (columns []string, rows [][]table.Cell)
 }
 
 // lists is a view of several things. In is a pointer, as that of does. A field of it that is tagged `page:"limit"` has
@@ -79,22 +79,22 @@ type lists[In, T any] struct {
 	// Read answers the things, and the place where the next page begins; nil: there is none.
 	Read    func(ctx context.Context, from Reader, in In) (things []T, next any, err error)
 	Columns string // headings, with | between them
-	Row     func(T) []cli.Cell
-	After   func(page *cli.Page, things []T) // writes what stands below the table; nil: nothing does
+	Row     func(T) []table.Cell
+	After   func(page *table.Page, things []T) // writes what stands below the table; nil: nothing does
 }
 
 // list completes the description of a view of several things.
 func list[In, T any](about View, l lists[In, T]) *View {
 	v := view(about, reflect.TypeFor[In]().Elem())
 	v.List = true
-	rows := func(things []T) (rows [][]cli.Cell) {
+	rows := func(things []T) (rows [][]table.Cell) {
 		for _, thing := range things {
 			rows = append(rows, l.Row(thing))
 		}
 		return rows
 	}
 	columns := strings.Split(l.Columns, "|")
-	v.table = func(things any) ([]string, [][]cli.Cell) { return columns, rows(things.([]T)) }
+	v.table = func(things any) ([]string, [][]table.Cell) { return columns, rows(things.([]T)) }
 	if l.Check != nil {
 		v.check = func(in any) error { return l.Check(in.(In)) }
 	}
@@ -103,11 +103,11 @@ func list[In, T any](about View, l lists[In, T]) *View {
 		if err != nil {
 			return nil, err
 		}
-		var after func(page *cli.Page)
+		var after func(page *table.Page)
 		if l.After != nil {
-			after = func(page *cli.Page) { l.After(page, things) }
+			after = func(page *table.Page) { l.After(page, things) }
 		}
-		page := func() [][]cli.Cell { return rows(things) }
+		page := func() [][]table.Cell { return rows(things) }
 		return v.found(All(things), len(things), cursor(next), columns, page, after), nil
 	}
 	return v
@@ -115,9 +115,9 @@ func list[In, T any](about View, l lists[In, T]) *View {
 
 // found is a list of n things that was read. A person sees them as rows, and what after writes below.
 func (v *View) found(
-	list any, n int, next string, columns []string, rows func() [][]cli.Cell, after func(page *cli.Page),
+	list any, n int, next string, columns []string, rows func() [][]table.Cell, after func(page *table.Page),
 ) *Found {
-	return &Found{Document: list, Next: next, print: func(page *cli.Page) {
+	return &Found{Document: list, Next: next, print: func(page *table.Page) {
 		if n == 0 {
 			page.Note("%s", v.Empty)
 			return
@@ -134,7 +134,7 @@ func (v *View) found(
 
 // one completes the description of a view of one thing, which show writes for a person.
 func one[In, T any](
-	about View, read func(ctx context.Context, from Reader, in In) (T, error), show func(page *cli.Page, thing T),
+	about View, read func(ctx context.Context, from Reader, in In) (T, error), show func(page *table.Page, thing T),
 ) *View {
 	v := view(about, reflect.TypeFor[In]().Elem())
 	v.read = func(ctx context.Context, from Reader, in any) (*Found, error) {
@@ -142,7 +142,7 @@ func one[In, T any](
 		if err != nil {
 			return nil, err
 		}
-		return &Found{Document: One(thing), print: func(page *cli.Page) { show(page, thing) }}, nil
+		return &Found{Document: One(thing), print: func(page *table.Page) { show(page, thing) }}, nil
 	}
 	return v
 }
@@ -177,7 +177,7 @@ func (v *View) more(next string) string {
 		case p.page == "after" && p.Name == "before":
 			return "What was before: --before " + next
 		case p.page == "after":
-			return "There may be more: --" + p.Flag() + " " + cli.Quote(next)
+			return "There may be more: --" + p.Flag() + " " + table.Quote(next)
 		}
 	}
 	return "There may be more: --limit shows more."
@@ -223,7 +223,7 @@ func (v *View) Read(ctx context.Context, from Reader, in any) (*Found, error) {
 }
 
 // Table answers things, of the type that the view lists, as rows of its table.
-func (v *View) Table(things any) (columns []string, rows [][]cli.Cell) { return v.table(things) }
+func (v *View) Table(things any) (columns []string, rows [][]table.Cell) { return v.table(things) }
 
 // nextOf answers the place of the last of a page's things; nil where it has fewer than were asked for.
 func nextOf[T, P any](things []T, limit int, place func(T) P) any {
@@ -260,7 +260,7 @@ func (p Param) setCursor(field reflect.Value, text string) error {
 }
 
 // Section writes things under a heading, as the view that lists such things has them. Of none it writes nothing.
-func Section[T any](page *cli.Page, title, view string, things []T) {
+func Section[T any](page *table.Page, title, view string, things []T) {
 	if len(things) > 0 {
 		page.Heading(title)
 		page.Table(ViewNamed(view).Table(things))

@@ -8,7 +8,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/lease"
-	"github.com/tidemark-go/tidemark/internal/surface/cli"
+	"github.com/tidemark-go/tidemark/internal/surface/table"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
@@ -108,20 +108,20 @@ type nearError struct {
 func (e *nearError) Unwrap() error { return e.error }
 
 // Next answers the command to type next.
-func (e *nearError) Next() string { return "tidemark campaign show " + cli.Quote(e.near) }
+func (e *nearError) Next() string { return "tidemark campaign show " + table.Quote(e.near) }
 
-func showCampaign(page *cli.Page, d *Campaign) {
+func showCampaign(page *table.Page, d *Campaign) {
 	page.Facts(
-		cli.Fact{Name: "campaign", Value: d.CampaignID},
-		cli.Fact{Name: "head", Value: fmt.Sprintf("event %d, %s, recorded %s, position %d", d.Head.Seq, d.Head.Type,
-			cli.Stamp(&d.Head.RecordedAt), d.Head.Position)},
+		table.Fact{Name: "campaign", Value: d.CampaignID},
+		table.Fact{Name: "head", Value: fmt.Sprintf("event %d, %s, recorded %s, position %d", d.Head.Seq, d.Head.Type,
+			table.Stamp(&d.Head.RecordedAt), d.Head.Position)},
 	)
 	if len(d.Groups) > 0 {
-		var rows [][]cli.Cell
+		var rows [][]table.Cell
 		for _, s := range d.Groups {
-			rows = append(rows, []cli.Cell{
-				cli.Text(s.Group), cli.Number(s.Checkpoint, cli.Plain),
-				cli.Number(s.Behind, cli.Warning), leaseCell(s.Place),
+			rows = append(rows, []table.Cell{
+				table.Text(s.Group), table.Number(s.Checkpoint, table.Plain),
+				table.Number(s.Behind, table.Warning), leaseCell(s.Place),
 			})
 		}
 		page.Heading("Consumer groups")
@@ -133,12 +133,12 @@ func showCampaign(page *cli.Page, d *Campaign) {
 	Section(page, "Log", "listFailedLog", d.History)
 }
 
-func leaseCell(l lease.Place) cli.Cell {
+func leaseCell(l lease.Place) table.Cell {
 	switch {
 	case l.Generation == 0:
-		return cli.Cell{Text: "never claimed", Tone: cli.Faint}
+		return table.Cell{Text: "never claimed", Tone: table.Faint}
 	case !l.Held && l.ExpiresAt == nil:
-		return cli.Cell{Text: fmt.Sprintf("free, generation %d", l.Generation), Tone: cli.Faint}
+		return table.Cell{Text: fmt.Sprintf("free, generation %d", l.Generation), Tone: table.Faint}
 	}
 	owner := l.Owner
 	if l.Host != "" {
@@ -146,13 +146,13 @@ func leaseCell(l lease.Place) cli.Cell {
 	}
 	switch {
 	case !l.Held:
-		return cli.Cell{
-			Text: fmt.Sprintf("expired %s, was %s, generation %d", cli.Stamp(l.ExpiresAt), owner, l.Generation),
-			Tone: cli.Warning,
+		return table.Cell{
+			Text: fmt.Sprintf("expired %s, was %s, generation %d", table.Stamp(l.ExpiresAt), owner, l.Generation),
+			Tone: table.Warning,
 		}
 	case l.ExpiresAt == nil:
-		return cli.Text(fmt.Sprintf("%s, generation %d", owner, l.Generation))
+		return table.Text(fmt.Sprintf("%s, generation %d", owner, l.Generation))
 	default:
-		return cli.Text(fmt.Sprintf("%s, generation %d, until %s", owner, l.Generation, cli.Stamp(l.ExpiresAt)))
+		return table.Text(fmt.Sprintf("%s, generation %d, until %s", owner, l.Generation, table.Stamp(l.ExpiresAt)))
 	}
 }

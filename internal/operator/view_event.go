@@ -10,7 +10,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/auth"
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
-	"github.com/tidemark-go/tidemark/internal/surface/cli"
+	"github.com/tidemark-go/tidemark/internal/surface/table"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
@@ -55,10 +55,10 @@ func eventViews() []*View {
 				return from.page(events, more, func(e journal.Event) int64 { return e.Position }, err)
 			},
 			Columns: "POSITION|CAMPAIGN|SEQ|TYPE|TAGS|RECORDED",
-			Row: func(e journal.Event) []cli.Cell {
-				return []cli.Cell{
-					cli.NumberText(fmt.Sprint(e.Position)), cli.Text(e.CampaignID), cli.NumberText(fmt.Sprint(e.Seq)),
-					cli.Text(e.Type), cli.Text(strings.Join(e.Tags, " ")), cli.Text(cli.Stamp(&e.RecordedAt)),
+			Row: func(e journal.Event) []table.Cell {
+				return []table.Cell{
+					table.NumberText(fmt.Sprint(e.Position)), table.Text(e.CampaignID), table.NumberText(fmt.Sprint(e.Seq)),
+					table.Text(e.Type), table.Text(strings.Join(e.Tags, " ")), table.Text(table.Stamp(&e.RecordedAt)),
 				}
 			},
 		}),
@@ -84,12 +84,13 @@ a next one.`,
 				return entries, *next, err
 			},
 			Columns: "GROUP|STATUS|CAMPAIGN|SEQ|EVENTS|TYPE|SINCE|PROJECTION|ATTEMPTS|ERROR",
-			Row: func(e outbox.Entry) []cli.Cell {
-				tone := map[outbox.Status]cli.Tone{outbox.Failed: cli.Warning, outbox.Dead: cli.Alarm}[e.Status]
-				return []cli.Cell{
-					cli.Text(e.Group), cli.Toned(string(e.Status), tone), cli.Text(e.CampaignID), cli.Number(e.Seq, cli.Plain),
-					cli.Number(e.Events, cli.Plain), cli.Text(e.EventType), cli.Text(cli.Stamp(&e.Since)),
-					cli.Text(e.Projection), cli.Number(int64(e.Attempts), cli.Plain), cli.Text(e.Error),
+			Row: func(e outbox.Entry) []table.Cell {
+				tone := map[outbox.Status]table.Tone{outbox.Failed: table.Warning, outbox.Dead: table.Alarm}[e.Status]
+				return []table.Cell{
+					table.Text(e.Group), table.Toned(string(e.Status), tone), table.Text(e.CampaignID),
+					table.Number(e.Seq, table.Plain),
+					table.Number(e.Events, table.Plain), table.Text(e.EventType), table.Text(table.Stamp(&e.Since)),
+					table.Text(e.Projection), table.Number(int64(e.Attempts), table.Plain), table.Text(e.Error),
 				}
 			},
 		}),
@@ -108,11 +109,11 @@ a next one.`,
 				return operations, nextOf(operations, in.Limit, func(o admin.Operation) int64 { return o.ID }), err
 			},
 			Columns: "ID|KIND|STATE|DONE|SKIPPED|FAILED|OF|STARTED|ENDED|BY|REASON",
-			Row: func(o admin.Operation) []cli.Cell {
-				return []cli.Cell{
-					cli.Number(o.ID, cli.Plain), cli.Text(string(o.Kind)), OperationState(o), cli.Number(o.Done, cli.Plain),
-					cli.Number(o.Skipped, cli.Plain), cli.Number(o.Failed, cli.Warning), cli.Number(o.Total, cli.Plain),
-					cli.Text(cli.Stamp(&o.CreatedAt)), cli.Text(cli.Stamp(o.EndedAt)), cli.Text(o.By), cli.Text(o.Reason),
+			Row: func(o admin.Operation) []table.Cell {
+				return []table.Cell{
+					table.Number(o.ID, table.Plain), table.Text(string(o.Kind)), OperationState(o), table.Number(o.Done, table.Plain),
+					table.Number(o.Skipped, table.Plain), table.Number(o.Failed, table.Warning), table.Number(o.Total, table.Plain),
+					table.Text(table.Stamp(&o.CreatedAt)), table.Text(table.Stamp(o.EndedAt)), table.Text(o.By), table.Text(o.Reason),
 				}
 			},
 		}),
@@ -127,10 +128,10 @@ a next one.`,
 				return tokens, nil, err
 			},
 			Columns: "NAME|ROLE|CREATED|BY|EXPIRES|LAST USED|REVOKED",
-			Row: func(t auth.Token) []cli.Cell {
-				return []cli.Cell{
-					cli.Text(t.Name), cli.Text(t.Role), cli.Text(cli.Stamp(&t.CreatedAt)), cli.Text(t.CreatedBy),
-					cli.Text(cli.Stamp(t.ExpiresAt)), cli.Text(cli.Stamp(t.LastUsedAt)), cli.Text(cli.Stamp(t.RevokedAt)),
+			Row: func(t auth.Token) []table.Cell {
+				return []table.Cell{
+					table.Text(t.Name), table.Text(t.Role), table.Text(table.Stamp(&t.CreatedAt)), table.Text(t.CreatedBy),
+					table.Text(table.Stamp(t.ExpiresAt)), table.Text(table.Stamp(t.LastUsedAt)), table.Text(table.Stamp(t.RevokedAt)),
 				}
 			},
 		}),
@@ -138,11 +139,11 @@ a next one.`,
 }
 
 // OperationState is the state of an operation; one that has failed stands out.
-func OperationState(o admin.Operation) cli.Cell {
+func OperationState(o admin.Operation) table.Cell {
 	if o.State == "failed" {
-		return cli.Toned(o.State, cli.Alarm)
+		return table.Toned(o.State, table.Alarm)
 	}
-	return cli.Text(o.State)
+	return table.Text(o.State)
 }
 
 // events bounds a list of events. One of the API has about 4 MiB of payload and metadata, and none for a reader who

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/tidemark-go/tidemark/internal/store/deferred"
-	"github.com/tidemark-go/tidemark/internal/surface/cli"
+	"github.com/tidemark-go/tidemark/internal/surface/table"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
@@ -95,11 +95,11 @@ func failedViews() []*View {
 				return pairs, nextOf(pairs, in.Limit, deferred.Pair.Place), in.refuse(err)
 			},
 			Columns: "STATUS|PROJECTION|CAMPAIGN|SEQ|TYPE|ATTEMPTS|NEXT|CLASS|CODE|ERROR",
-			Row: func(p deferred.Pair) []cli.Cell {
-				return []cli.Cell{
-					cli.Toned(string(p.Status), failedTone(p.Status)), cli.Text(p.Projection), cli.Text(p.CampaignID),
-					cli.Number(p.NextSeq, cli.Plain), cli.Text(p.EventType), cli.Number(int64(p.Attempts), cli.Plain),
-					cli.When(p.NextAttemptAt), cli.Text(p.Class), cli.Text(p.Code), cli.Text(p.Message),
+			Row: func(p deferred.Pair) []table.Cell {
+				return []table.Cell{
+					table.Toned(string(p.Status), failedTone(p.Status)), table.Text(p.Projection), table.Text(p.CampaignID),
+					table.Number(p.NextSeq, table.Plain), table.Text(p.EventType), table.Number(int64(p.Attempts), table.Plain),
+					table.When(p.NextAttemptAt), table.Text(p.Class), table.Text(p.Code), table.Text(p.Message),
 				}
 			},
 		}),
@@ -145,11 +145,12 @@ attempts, of campaigns that have since recovered as well.`,
 				return records, nextOf(records, in.Limit, func(r deferred.Record) int64 { return r.ID }), err
 			},
 			Columns: "ID|AT|ACT|PROJECTION|CAMPAIGN|SEQ|ATTEMPT|BY|WHY",
-			Row: func(r deferred.Record) []cli.Cell {
-				return []cli.Cell{
-					cli.NumberText(fmt.Sprint(r.ID)), cli.When(r.At), cli.Toned(r.Act, recordTone(r.Act)), cli.Text(r.Projection),
-					cli.Text(r.CampaignID), cli.NumberOrDash(r.Seq), cli.NumberOrDash(int64(r.Attempt)),
-					cli.Text(cmp.Or(r.Actor, r.Worker)), cli.Text(cmp.Or(r.Reason, r.Message)),
+			Row: func(r deferred.Record) []table.Cell {
+				return []table.Cell{
+					table.NumberText(fmt.Sprint(r.ID)), table.When(r.At), table.Toned(r.Act, recordTone(r.Act)),
+					table.Text(r.Projection),
+					table.Text(r.CampaignID), table.NumberOrDash(r.Seq), table.NumberOrDash(int64(r.Attempt)),
+					table.Text(cmp.Or(r.Actor, r.Worker)), table.Text(cmp.Or(r.Reason, r.Message)),
 				}
 			},
 		}),
@@ -170,39 +171,39 @@ attempts, of campaigns that have since recovered as well.`,
 				}), err
 			},
 			Columns: "PROJECTION|CAMPAIGN|SEQ|BY|AT|WHY",
-			Row: func(r deferred.Resolution) []cli.Cell {
-				return []cli.Cell{
-					cli.Text(r.Projection), cli.Text(r.CampaignID), cli.NumberText(fmt.Sprint(r.Seq)), cli.Text(r.Actor),
-					cli.When(r.At), cli.Text(r.Reason),
+			Row: func(r deferred.Resolution) []table.Cell {
+				return []table.Cell{
+					table.Text(r.Projection), table.Text(r.CampaignID), table.NumberText(fmt.Sprint(r.Seq)), table.Text(r.Actor),
+					table.When(r.At), table.Text(r.Reason),
 				}
 			},
 		}),
 	}
 }
 
-func failedTone(s deferred.Status) cli.Tone {
+func failedTone(s deferred.Status) table.Tone {
 	switch s {
 	case deferred.Failed:
-		return cli.Warning
+		return table.Warning
 	case deferred.Dead:
-		return cli.Alarm
+		return table.Alarm
 	default:
-		return cli.Plain
+		return table.Plain
 	}
 }
 
-func recordTone(act string) cli.Tone {
+func recordTone(act string) table.Tone {
 	switch act {
 	case "dead", "crashed":
-		return cli.Alarm
+		return table.Alarm
 	case "failed", "skipped":
-		return cli.Warning
+		return table.Warning
 	default:
-		return cli.Plain
+		return table.Plain
 	}
 }
 
-func showFailed(page *cli.Page, d *deferred.Detail) {
+func showFailed(page *table.Page, d *deferred.Detail) {
 	page.Facts(failedFacts(d.Pair)...)
 	if d.Event != nil {
 		page.Heading(fmt.Sprintf("Event %d", d.Event.Seq))
@@ -217,21 +218,21 @@ func showFailed(page *cli.Page, d *deferred.Detail) {
 	Section(page, "Log", "listFailedLog", d.History)
 }
 
-func eventFacts(e journal.Event) []cli.Fact {
-	return []cli.Fact{
+func eventFacts(e journal.Event) []table.Fact {
+	return []table.Fact{
 		{Name: "type", Value: fmt.Sprintf("%s, version %d, %s", e.Type, e.Version, e.Intent)},
 		{Name: "id", Value: e.ID.String()},
-		{Name: "recorded", Value: cli.Stamp(&e.RecordedAt)},
+		{Name: "recorded", Value: table.Stamp(&e.RecordedAt)},
 		{Name: "actor", Value: e.Actor},
 	}
 }
 
-func failedFacts(p deferred.Pair) []cli.Fact {
+func failedFacts(p deferred.Pair) []table.Fact {
 	next := "when an operator says so: requeue, retry or resolve"
 	if !p.NextAttemptAt.IsZero() {
-		next = cli.Stamp(&p.NextAttemptAt)
+		next = table.Stamp(&p.NextAttemptAt)
 	}
-	facts := []cli.Fact{
+	facts := []table.Fact{
 		{Name: "projection", Value: p.Projection},
 		{Name: "campaign", Value: p.CampaignID},
 		{Name: "group", Value: p.Group},
@@ -240,21 +241,21 @@ func failedFacts(p deferred.Pair) []cli.Fact {
 		{Name: "next attempt", Value: next},
 	}
 	if p.Reset {
-		facts = append(facts, cli.Fact{Name: "reset", Value: "its rows are deleted before the next event is applied"})
+		facts = append(facts, table.Fact{Name: "reset", Value: "its rows are deleted before the next event is applied"})
 	}
 	if p.Class == "" {
 		return facts
 	}
 	return append(facts,
-		cli.Fact{Name: "attempts", Value: fmt.Sprint(p.Attempts)},
-		cli.Fact{Name: "failure", Value: p.Class + ", " + p.Code + ", fingerprint " + p.Fingerprint},
-		cli.Fact{Name: "first, last", Value: cli.Stamp(p.FirstFailedAt) + ", " + cli.Stamp(p.LastFailedAt)},
-		cli.Fact{Name: "worker", Value: p.Worker},
-		cli.Fact{Name: "message", Value: p.Message},
+		table.Fact{Name: "attempts", Value: fmt.Sprint(p.Attempts)},
+		table.Fact{Name: "failure", Value: p.Class + ", " + p.Code + ", fingerprint " + p.Fingerprint},
+		table.Fact{Name: "first, last", Value: table.Stamp(p.FirstFailedAt) + ", " + table.Stamp(p.LastFailedAt)},
+		table.Fact{Name: "worker", Value: p.Worker},
+		table.Fact{Name: "message", Value: p.Message},
 	)
 }
 
-func showFailedStats(page *cli.Page, s *deferred.Statistics) {
+func showFailedStats(page *table.Page, s *deferred.Statistics) {
 	if s.Failed+s.Dead+s.Rebuilding == 0 {
 		page.Note("No matching failed campaigns.")
 		return
@@ -266,12 +267,12 @@ func showFailedStats(page *cli.Page, s *deferred.Statistics) {
 	if s.More {
 		totals = "more than looked at (--limit): " + totals
 	}
-	facts := []cli.Fact{{Name: "failed campaigns", Value: totals}}
+	facts := []table.Fact{{Name: "failed campaigns", Value: totals}}
 	if o := s.Oldest; o != nil {
-		facts = append(facts, cli.Fact{Name: "oldest", Value: fmt.Sprintf("%s of campaign %s at event %d, for %s",
-			o.Projection, o.CampaignID, o.NextSeq, cli.Age(s.At.Sub(*o.FirstFailedAt)))})
+		facts = append(facts, table.Fact{Name: "oldest", Value: fmt.Sprintf("%s of campaign %s at event %d, for %s",
+			o.Projection, o.CampaignID, o.NextSeq, table.Age(s.At.Sub(*o.FirstFailedAt)))})
 	}
-	page.Facts(append(facts, cli.Fact{
+	page.Facts(append(facts, table.Fact{
 		Name: "failures",
 		Value: fmt.Sprintf("%d in the last hour (%d in the one before), %d in the last day (%d in the one before)",
 			s.Growth.LastHour, s.Growth.HourBefore, s.Growth.LastDay, s.Growth.DayBefore),
@@ -282,7 +283,7 @@ func showFailedStats(page *cli.Page, s *deferred.Statistics) {
 	tallies(page, "By message", "FINGERPRINT", s.Fingerprints)
 }
 
-func tallies(page *cli.Page, heading, column string, tallies []deferred.Tally) {
+func tallies(page *table.Page, heading, column string, tallies []deferred.Tally) {
 	if len(tallies) == 0 {
 		return
 	}
@@ -291,14 +292,15 @@ func tallies(page *cli.Page, heading, column string, tallies []deferred.Tally) {
 	if sampled {
 		columns = append(columns, "FOR EXAMPLE")
 	}
-	var rows [][]cli.Cell
+	var rows [][]table.Cell
 	for _, t := range tallies {
-		row := []cli.Cell{
-			cli.Number(t.Campaigns, cli.Plain), cli.Text(cli.Stamp(t.FirstFailedAt)), cli.Text(cli.Stamp(t.LastFailedAt)),
-			cli.Text(cmp.Or(t.Value, "-")),
+		row := []table.Cell{
+			table.Number(t.Campaigns, table.Plain), table.Text(table.Stamp(t.FirstFailedAt)),
+			table.Text(table.Stamp(t.LastFailedAt)),
+			table.Text(cmp.Or(t.Value, "-")),
 		}
 		if sampled {
-			row = append(row, cli.Text(t.Sample))
+			row = append(row, table.Text(t.Sample))
 		}
 		rows = append(rows, row)
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/lease"
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
 	"github.com/tidemark-go/tidemark/internal/store/pause"
-	"github.com/tidemark-go/tidemark/internal/surface/cli"
+	"github.com/tidemark-go/tidemark/internal/surface/table"
 )
 
 type everything struct{}
@@ -63,18 +63,18 @@ func groupViews() []*View {
 				return groups, nil, err
 			},
 			Columns: "GROUP|STATE|WORKERS|REGISTERED|PAUSED",
-			Row: func(g groupState) []cli.Cell {
+			Row: func(g groupState) []table.Cell {
 				i := slices.IndexFunc(g.Pauses, func(p pause.Pause) bool { return p.Target == pause.Target{Group: g.Name} })
-				paused := cli.Text("")
+				paused := table.Text("")
 				if i >= 0 {
 					paused = pauseCell(&g.Pauses[i])
 				}
-				return []cli.Cell{
-					cli.Text(g.Name), cli.Text(g.State), cli.Number(int64(g.Workers), cli.Plain), cli.When(g.RegisteredAt),
+				return []table.Cell{
+					table.Text(g.Name), table.Text(g.State), table.Number(int64(g.Workers), table.Plain), table.When(g.RegisteredAt),
 					paused,
 				}
 			},
-			After: func(page *cli.Page, groups []groupState) {
+			After: func(page *table.Page, groups []groupState) {
 				var pauses []pause.Pause
 				for _, g := range groups {
 					pauses = append(pauses, g.Pauses...)
@@ -94,10 +94,10 @@ func groupViews() []*View {
 				return pauses, nextOf(pauses, in.Limit, func(p pause.Pause) pause.Target { return p.Target }), err
 			},
 			Columns: "GROUP|PROJECTION|CAMPAIGN|SINCE|UNTIL|BY|REASON",
-			Row: func(p pause.Pause) []cli.Cell {
-				return []cli.Cell{
-					cli.Text(p.Group), cli.Text(p.Projection), cli.Text(p.CampaignID), cli.When(p.PausedAt),
-					cli.When(p.ExpiresAt), cli.Text(p.By), cli.Text(p.Reason),
+			Row: func(p pause.Pause) []table.Cell {
+				return []table.Cell{
+					table.Text(p.Group), table.Text(p.Projection), table.Text(p.CampaignID), table.When(p.PausedAt),
+					table.When(p.ExpiresAt), table.Text(p.By), table.Text(p.Reason),
 				}
 			},
 		}),
@@ -113,15 +113,15 @@ func groupViews() []*View {
 				return projections, nil, err
 			},
 			Columns: "PROJECTION|GROUP|VERSION|STATE|FAILED|DEAD|REBUILDING|LAG|TABLES|PAUSED",
-			Row: func(p projectionState) []cli.Cell {
+			Row: func(p projectionState) []table.Cell {
 				var tables []string
 				for _, name := range p.Tables {
 					tables = append(tables, p.Schema+"."+name)
 				}
-				return []cli.Cell{
-					cli.Text(p.Name), cli.Text(p.Group), cli.Number(int64(p.Version), cli.Plain), cli.Text(p.State),
-					cli.Number(p.Failed, cli.Warning), cli.Number(p.Dead, cli.Alarm), cli.Number(p.Rebuilding, cli.Plain),
-					cli.Number(p.Behind, cli.Plain), cli.Text(strings.Join(tables, " ")), pauseCell(p.Pause),
+				return []table.Cell{
+					table.Text(p.Name), table.Text(p.Group), table.Number(int64(p.Version), table.Plain), table.Text(p.State),
+					table.Number(p.Failed, table.Warning), table.Number(p.Dead, table.Alarm), table.Number(p.Rebuilding, table.Plain),
+					table.Number(p.Behind, table.Plain), table.Text(strings.Join(tables, " ")), pauseCell(p.Pause),
 				}
 			},
 		}),
@@ -146,7 +146,7 @@ func groupViews() []*View {
 				return ids, nextOf(ids, in.Limit, func(id string) string { return id }), err
 			},
 			Columns: "CAMPAIGN",
-			Row:     func(id string) []cli.Cell { return []cli.Cell{cli.Text(id)} },
+			Row:     func(id string) []table.Cell { return []table.Cell{table.Text(id)} },
 		}),
 		list(View{
 			Name: "listWorkers", Command: "workers list", Path: "/workers", Schema: "Worker",
@@ -164,18 +164,18 @@ func groupViews() []*View {
 				}), nil, nil
 			},
 			Columns: "OWNER|GROUP|HOST|PID|STARTED|SEEN|HOLDS|APPLIED|DRAINED",
-			Row: func(w status.Worker) []cli.Cell {
-				seen, drained := cli.When(w.SeenAt), cli.Text("")
+			Row: func(w status.Worker) []table.Cell {
+				seen, drained := table.When(w.SeenAt), table.Text("")
 				if !w.Live() {
-					seen.Tone = cli.Alarm
+					seen.Tone = table.Alarm
 				}
 				if w.DrainedBy != "" {
-					drained = cli.Toned("by "+w.DrainedBy, cli.Warning)
+					drained = table.Toned("by "+w.DrainedBy, table.Warning)
 				}
-				return []cli.Cell{
-					cli.Text(w.Owner), cli.Text(w.ConsumerGroup), cli.Text(w.Host), cli.Number(int64(w.PID), cli.Plain),
-					cli.When(w.StartedAt), seen, cli.Number(int64(w.CampaignsHeld), cli.Plain),
-					cli.Number(w.EventsApplied, cli.Plain), drained,
+				return []table.Cell{
+					table.Text(w.Owner), table.Text(w.ConsumerGroup), table.Text(w.Host), table.Number(int64(w.PID), table.Plain),
+					table.When(w.StartedAt), seen, table.Number(int64(w.CampaignsHeld), table.Plain),
+					table.Number(w.EventsApplied, table.Plain), drained,
 				}
 			},
 		}),
@@ -251,16 +251,16 @@ func readProjections(ctx context.Context, from Reader) (states []projectionState
 }
 
 // pauseCell says who has paused something, until when and why; empty: it is not paused.
-func pauseCell(p *pause.Pause) cli.Cell {
+func pauseCell(p *pause.Pause) table.Cell {
 	if p == nil {
-		return cli.Text("")
+		return table.Text("")
 	}
 	text := "by " + p.By
 	if !p.ExpiresAt.IsZero() {
-		text += " until " + cli.Stamp(&p.ExpiresAt)
+		text += " until " + table.Stamp(&p.ExpiresAt)
 	}
 	if p.Reason != "" {
 		text += ": " + p.Reason
 	}
-	return cli.Toned(text, cli.Warning)
+	return table.Toned(text, table.Warning)
 }

@@ -7,7 +7,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
-	"github.com/tidemark-go/tidemark/internal/surface/cli"
+	"github.com/tidemark-go/tidemark/internal/surface/table"
 )
 
 type publisherList struct {
@@ -74,12 +74,12 @@ position every few seconds only.`,
 				return pairs, nil, err
 			},
 			Columns: "STATUS|TOPIC|PUBLISHER|POSITION|EVENTS|AGE|ERRORS|PARKED|RETRYING|HOLDER|WHY",
-			Row: func(p publications.Publication) []cli.Cell {
-				return []cli.Cell{
-					PublisherState(p), cli.Text(p.Topic), cli.Text(p.Publisher), cli.Number(p.Position, cli.Plain),
-					cli.About(p.Behind, p.Estimated(), cli.Plain), PublisherAge(p), cli.Number(int64(p.Errors), cli.Warning),
-					ParkedCount(p, cli.Alarm), cli.Number(p.Retrying, cli.Warning), cli.OrDash(p.Holder),
-					cli.Text(PublisherProblem(p)),
+			Row: func(p publications.Publication) []table.Cell {
+				return []table.Cell{
+					PublisherState(p), table.Text(p.Topic), table.Text(p.Publisher), table.Number(p.Position, table.Plain),
+					table.About(p.Behind, p.Estimated(), table.Plain), PublisherAge(p), table.Number(int64(p.Errors), table.Warning),
+					ParkedCount(p, table.Alarm), table.Number(p.Retrying, table.Warning), table.OrDash(p.Holder),
+					table.Text(PublisherProblem(p)),
 				}
 			},
 		}),
@@ -107,10 +107,11 @@ pair at most.`,
 				return ghosts, nextOf(ghosts, in.Limit, func(g publications.Ghost) publications.Ghost { return g }), err
 			},
 			Columns: "TOPIC|CAMPAIGN|SEQ|POSITION|ID|NOW|FOUND",
-			Row: func(g publications.Ghost) []cli.Cell {
-				return []cli.Cell{
-					cli.Text(g.Topic), cli.Text(g.CampaignID), cli.Number(g.Seq, cli.Plain), cli.Number(g.Position, cli.Plain),
-					cli.Text(g.EventID.String()), cli.Text(g.Now), cli.Text(cli.Stamp(&g.SeenAt)),
+			Row: func(g publications.Ghost) []table.Cell {
+				return []table.Cell{
+					table.Text(g.Topic), table.Text(g.CampaignID), table.Number(g.Seq, table.Plain),
+					table.Number(g.Position, table.Plain),
+					table.Text(g.EventID.String()), table.Text(g.Now), table.Text(table.Stamp(&g.SeenAt)),
 				}
 			},
 		}),
@@ -133,18 +134,19 @@ pair at most.`,
 				}), err
 			},
 			Columns: "STATUS|TOPIC|PUBLISHER|CAMPAIGN|SEQ|TYPE|HOLDS|ATTEMPTS|NEXT|ERROR",
-			Row: func(p publications.Parked) []cli.Cell {
-				holds, next := "no", cli.When(p.NextAttemptAt)
+			Row: func(p publications.Parked) []table.Cell {
+				holds, next := "no", table.When(p.NextAttemptAt)
 				if p.Holds {
 					holds = "yes"
 				}
 				if p.Status == "parked" {
-					next = cli.OrDash("")
+					next = table.OrDash("")
 				}
-				return []cli.Cell{
-					cli.Toned(p.Status, ParkedTone(p.Status)), cli.Text(p.Topic), cli.Text(p.Publisher), cli.Text(p.CampaignID),
-					cli.Number(p.Seq, cli.Plain), cli.Text(p.EventType), cli.Text(holds),
-					cli.Number(int64(p.Attempts), cli.Plain), next, cli.Text(p.Message),
+				return []table.Cell{
+					table.Toned(p.Status, ParkedTone(p.Status)), table.Text(p.Topic), table.Text(p.Publisher),
+					table.Text(p.CampaignID),
+					table.Number(p.Seq, table.Plain), table.Text(p.EventType), table.Text(holds),
+					table.Number(int64(p.Attempts), table.Plain), next, table.Text(p.Message),
 				}
 			},
 		}),
@@ -207,12 +209,13 @@ func logOf[In any](v View, choose func(in In) (operatorLog, []string)) *View {
 			return records, nextOf(records, f.Limit, func(r publications.Record) int64 { return r.ID }), err
 		},
 		Columns: "ID|AT|ACT|TOPIC|PUBLISHER|CAMPAIGN|SEQ|BY|WAY|TOKEN|ADDRESS|DATABASE USER|WHY|DETAIL",
-		Row: func(r publications.Record) []cli.Cell {
-			return []cli.Cell{
-				cli.NumberText(fmt.Sprint(r.ID)), cli.When(r.At), cli.Text(r.Act), cli.Text(r.Topic), cli.Text(r.Publisher),
-				cli.Text(r.CampaignID), cli.NumberOrDash(r.Seq), cli.Text(r.Actor), cli.Text(r.Way),
-				cli.NumberOrDash(r.TokenID), cli.Text(r.Address), cli.Text(r.DatabaseUser), cli.Text(r.Reason),
-				cli.Text(string(r.Detail)),
+		Row: func(r publications.Record) []table.Cell {
+			return []table.Cell{
+				table.NumberText(fmt.Sprint(r.ID)), table.When(r.At), table.Text(r.Act), table.Text(r.Topic),
+				table.Text(r.Publisher),
+				table.Text(r.CampaignID), table.NumberOrDash(r.Seq), table.Text(r.Actor), table.Text(r.Way),
+				table.NumberOrDash(r.TokenID), table.Text(r.Address), table.Text(r.DatabaseUser), table.Text(r.Reason),
+				table.Text(string(r.Detail)),
 			}
 		},
 	})
@@ -230,24 +233,24 @@ func loggedActs() []string {
 }
 
 // PublisherState is the status, and FAILING for a publication that is to go on while its sink fails.
-func PublisherState(p publications.Publication) cli.Cell {
+func PublisherState(p publications.Publication) table.Cell {
 	switch {
 	case p.Failing():
-		return cli.Toned("FAILING", cli.Warning)
+		return table.Toned("FAILING", table.Warning)
 	case p.Status == "PAUSED":
-		return cli.Toned(p.Status, cli.Warning)
+		return table.Toned(p.Status, table.Warning)
 	case p.Status == "FAILED":
-		return cli.Toned(p.Status, cli.Alarm)
+		return table.Toned(p.Status, table.Alarm)
 	}
-	return cli.Text(p.Status)
+	return table.Text(p.Status)
 }
 
 // PublisherAge is the age of the oldest event that is not published.
-func PublisherAge(p publications.Publication) cli.Cell {
+func PublisherAge(p publications.Publication) table.Cell {
 	if p.Behind == 0 {
-		return cli.NumberText("-")
+		return table.NumberText("-")
 	}
-	return cli.NumberText(cli.Age(p.Lag))
+	return table.NumberText(table.Age(p.Lag))
 }
 
 // PublisherProblem says what is the matter with a publication, if anything is.
@@ -256,7 +259,7 @@ func PublisherProblem(p publications.Publication) string {
 	case p.Status == "PAUSED" && p.Actor != "":
 		text := "by " + p.Actor
 		if p.PausedUntil != nil {
-			text += " until " + cli.Stamp(p.PausedUntil)
+			text += " until " + table.Stamp(p.PausedUntil)
 		}
 		if p.Reason != "" {
 			text += ": " + p.Reason
@@ -265,7 +268,7 @@ func PublisherProblem(p publications.Publication) string {
 	case p.Status == "PAUSED", p.Status == "FAILED" && p.Reason != "":
 		return p.Reason
 	case p.Failing() && p.FailingSince != nil:
-		return fmt.Sprintf("since %s: %s", cli.Stamp(p.FailingSince), p.LastError)
+		return fmt.Sprintf("since %s: %s", table.Stamp(p.FailingSince), p.LastError)
 	case p.Errors > 0:
 		return p.LastError
 	}
@@ -273,8 +276,8 @@ func PublisherProblem(p publications.Publication) string {
 }
 
 // ParkedCount is how many events are parked.
-func ParkedCount(p publications.Publication, tone cli.Tone) cli.Cell {
-	cell := cli.Number(p.Parked, tone)
+func ParkedCount(p publications.Publication, tone table.Tone) table.Cell {
+	cell := table.Number(p.Parked, tone)
 	if p.ManyParked() {
 		cell.Text += "+"
 	}
@@ -282,13 +285,13 @@ func ParkedCount(p publications.Publication, tone cli.Tone) cli.Cell {
 }
 
 // ParkedTone is that of the status of a parked event.
-func ParkedTone(status string) cli.Tone {
+func ParkedTone(status string) table.Tone {
 	switch status {
 	case "parked":
-		return cli.Alarm
+		return table.Alarm
 	case "retrying":
-		return cli.Warning
+		return table.Warning
 	default:
-		return cli.Plain
+		return table.Plain
 	}
 }

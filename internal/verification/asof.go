@@ -13,6 +13,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
 	"github.com/tidemark-go/tidemark/internal/projector/replay"
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
+	"github.com/tidemark-go/tidemark/internal/surface/table"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
@@ -97,15 +98,15 @@ func printStates(env *cli.Env, states []replay.State) error {
 	for _, s := range states {
 		for _, t := range s.Tables {
 			page.Heading(s.Projection + ": " + t.Table)
-			var rows [][]cli.Cell
+			var rows [][]table.Cell
 			for _, raw := range t.Rows {
 				var values map[string]json.RawMessage
 				if err := json.Unmarshal(raw, &values); err != nil {
 					return fmt.Errorf("read a row of %s: %w", t.Table, err)
 				}
-				var row []cli.Cell
+				var row []table.Cell
 				for _, column := range t.Columns {
-					row = append(row, cli.Text(plain(values[column])))
+					row = append(row, table.Text(plain(values[column])))
 				}
 				rows = append(rows, row)
 			}

@@ -9,6 +9,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
 	"github.com/tidemark-go/tidemark/internal/projector/replay"
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
+	"github.com/tidemark-go/tidemark/internal/surface/table"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
@@ -70,12 +71,12 @@ written.`,
 }
 
 func printChanges(env *cli.Env, changes []change) error {
-	var rows [][]cli.Cell
+	var rows [][]table.Cell
 	for _, c := range changes {
 		line := func(column string, before, after json.RawMessage) {
-			rows = append(rows, []cli.Cell{
-				cli.Text(string(c.Kind)), cli.Text(c.Table), cli.Text(compact(c.Key)),
-				cli.Text(column), cli.Text(plain(before)), cli.Text(plain(after)),
+			rows = append(rows, []table.Cell{
+				table.Text(string(c.Kind)), table.Text(c.Table), table.Text(compact(c.Key)),
+				table.Text(column), table.Text(plain(before)), table.Text(plain(after)),
 			})
 		}
 		if c.Kind != replay.ChangeChanged {

@@ -12,6 +12,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
 	"github.com/tidemark-go/tidemark/internal/store/lease"
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
+	"github.com/tidemark-go/tidemark/internal/surface/table"
 )
 
 // proof is a proof with the first campaigns that differ.
@@ -48,15 +49,15 @@ func (v *verify) prove(ctx context.Context, env *cli.Env, pool *pgxpool.Pool, na
 
 func (d proof) print(env *cli.Env) error {
 	if len(d.Unproved) > 0 {
-		var rows [][]cli.Cell
+		var rows [][]table.Cell
 		for _, u := range d.Unproved {
-			ids := cli.Cell{Text: "other", Tone: cli.Alarm}
+			ids := table.Cell{Text: "other", Tone: table.Alarm}
 			if u.SameIDs {
-				ids = cli.Text("the same")
+				ids = table.Text("the same")
 			}
-			rows = append(rows, []cli.Cell{
-				cli.Text(u.CampaignID), cli.Number(u.Checkpoint, cli.Plain),
-				cli.Number(u.Applied, cli.Plain), cli.Number(u.Journal, cli.Plain), ids,
+			rows = append(rows, []table.Cell{
+				table.Text(u.CampaignID), table.Number(u.Checkpoint, table.Plain),
+				table.Number(u.Applied, table.Plain), table.Number(u.Journal, table.Plain), ids,
 			})
 		}
 		if err := env.PrintTable([]string{"CAMPAIGN", "CHECKPOINT", "APPLIED", "JOURNAL", "IDS"}, rows); err != nil {
@@ -75,11 +76,11 @@ func (d proof) print(env *cli.Env) error {
 	}
 	if d.Resolved > 0 {
 		env.Note("It leaves out %s that operators have resolved: tidemark failed resolutions --projection %s",
-			plural(d.Resolved, "event"), cli.Quote(registry.ProjectionOf(d.Projection)))
+			plural(d.Resolved, "event"), table.Quote(registry.ProjectionOf(d.Projection)))
 	}
 	if d.Skipped > 0 {
 		env.Note("Its policy has skipped %s: tidemark failed log --projection %s --act skipped",
-			plural(d.Skipped, "event"), cli.Quote(d.Projection))
+			plural(d.Skipped, "event"), table.Quote(d.Projection))
 	}
 	env.Note("Consumer group %s has applied %s of %s; %s.", d.Group, plural(d.Events, "event"),
 		plural(d.Campaigns, "campaign"), d.verdict())

@@ -16,6 +16,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/projector/replay"
 	"github.com/tidemark-go/tidemark/internal/store/deferred"
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
+	"github.com/tidemark-go/tidemark/internal/surface/table"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
@@ -197,9 +198,9 @@ func (v *verify) run(
 
 // again is the command line.
 func (v *verify) again(name string) []string {
-	words := []string{"tidemark", "projection", "verify", cli.Quote(name)}
+	words := []string{"tidemark", "projection", "verify", table.Quote(name)}
 	if v.campaign != "" {
-		words = append(words, "--campaign", cli.Quote(v.campaign))
+		words = append(words, "--campaign", table.Quote(v.campaign))
 	}
 	return words
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/projector/replay"
 	"github.com/tidemark-go/tidemark/internal/redact"
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
+	"github.com/tidemark-go/tidemark/internal/surface/table"
 )
 
 // print writes what was found: the differences, then what was looked at.
@@ -16,27 +17,27 @@ func (v *verify) print(env *cli.Env) error {
 	d := &v.document
 	page := env.Page()
 	if len(d.Differences) > 0 {
-		var rows [][]cli.Cell
+		var rows [][]table.Cell
 		for _, difference := range d.Differences {
 			rows = append(rows, cells(difference)...)
 		}
 		page.Table([]string{"DIFFERENCE", "TABLE", "CAMPAIGN", "KEY", "COLUMN", "JOURNAL SAYS", "TABLE HAS"}, rows)
 		page.Heading("Tables")
 	}
-	var rows [][]cli.Cell
+	var rows [][]table.Cell
 	for _, t := range d.Tables {
-		rows = append(rows, []cli.Cell{
-			cli.Text(t.Table), cli.Number(t.Rows, cli.Plain), cli.Number(t.Missing, cli.Alarm),
-			cli.Number(t.Extra, cli.Alarm), cli.Number(t.Different, cli.Alarm),
+		rows = append(rows, []table.Cell{
+			table.Text(t.Table), table.Number(t.Rows, table.Plain), table.Number(t.Missing, table.Alarm),
+			table.Number(t.Extra, table.Alarm), table.Number(t.Different, table.Alarm),
 		})
 	}
 	page.Table([]string{"TABLE", "ROWS", "MISSING", "EXTRA", "DIFFERENT"}, rows)
 	if len(d.Resolutions) > 0 {
 		rows = nil
 		for _, r := range d.Resolutions {
-			rows = append(rows, []cli.Cell{
-				cli.Text(r.CampaignID), cli.Number(r.Seq, cli.Plain), cli.Text(r.Actor),
-				cli.Text(r.At.UTC().Format(time.RFC3339)), cli.Text(r.Reason),
+			rows = append(rows, []table.Cell{
+				table.Text(r.CampaignID), table.Number(r.Seq, table.Plain), table.Text(r.Actor),
+				table.Text(r.At.UTC().Format(time.RFC3339)), table.Text(r.Reason),
 			})
 		}
 		page.Heading("Left out: resolved by operators")
@@ -80,23 +81,23 @@ func (v *verify) verdict() string {
 }
 
 // cells are the lines of a difference: one for each column that differs.
-func cells(d replay.Difference) [][]cli.Cell {
-	line := func(column, want, got string) []cli.Cell {
-		return []cli.Cell{
-			{Text: string(d.Kind), Tone: cli.Alarm},
-			cli.Text(d.Table), cli.Text(d.CampaignID), cli.Text(compact(d.Key)),
-			cli.Text(column), cli.Text(want), cli.Text(got),
+func cells(d replay.Difference) [][]table.Cell {
+	line := func(column, want, got string) []table.Cell {
+		return []table.Cell{
+			{Text: string(d.Kind), Tone: table.Alarm},
+			table.Text(d.Table), table.Text(d.CampaignID), table.Text(compact(d.Key)),
+			table.Text(column), table.Text(want), table.Text(got),
 		}
 	}
 	switch {
 	case d.Err != nil:
-		return [][]cli.Cell{line("", redact.Error(d.Err), "")}
+		return [][]table.Cell{line("", redact.Error(d.Err), "")}
 	case d.Kind != replay.DifferenceDifferent:
-		return [][]cli.Cell{line("", compact(d.Want), compact(d.Got))}
+		return [][]table.Cell{line("", compact(d.Want), compact(d.Got))}
 	}
 	var want, got map[string]json.RawMessage
 	_, _ = json.Unmarshal(d.Want, &want), json.Unmarshal(d.Got, &got) // objects that Postgres has made
-	var lines [][]cli.Cell
+	var lines [][]table.Cell
 	for _, column := range d.Columns {
 		lines = append(lines, line(column, compact(want[column]), compact(got[column])))
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
 	"github.com/tidemark-go/tidemark/internal/projector/replay"
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
+	"github.com/tidemark-go/tidemark/internal/surface/table"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
@@ -83,10 +84,10 @@ written.`,
 }
 
 func printWhy(env *cli.Env, w replay.Why) error {
-	event := func(e journal.Event) []cli.Cell {
-		return []cli.Cell{
-			cli.Number(e.Seq, cli.Plain), cli.Text(e.Type), cli.Text(e.OccurredAt.UTC().Format(time.RFC3339)),
-			cli.Text(e.Actor),
+	event := func(e journal.Event) []table.Cell {
+		return []table.Cell{
+			table.Number(e.Seq, table.Plain), table.Text(e.Type), table.Text(e.OccurredAt.UTC().Format(time.RFC3339)),
+			table.Text(e.Actor),
 		}
 	}
 	switch {
@@ -95,11 +96,11 @@ func printWhy(env *cli.Env, w replay.Why) error {
 		return nil
 	case w.Row == nil:
 		env.Note("There is no such row after event %d: this event deleted it.", w.Seq)
-		return env.PrintTable([]string{"SEQ", "TYPE", "OCCURRED", "ACTOR"}, [][]cli.Cell{event(*w.Gone)})
+		return env.PrintTable([]string{"SEQ", "TYPE", "OCCURRED", "ACTOR"}, [][]table.Cell{event(*w.Gone)})
 	}
-	var rows [][]cli.Cell
+	var rows [][]table.Cell
 	for _, c := range w.Causes {
-		rows = append(rows, append([]cli.Cell{cli.Text(c.Column), cli.Text(plain(c.Value))}, event(c.Event)...))
+		rows = append(rows, append([]table.Cell{table.Text(c.Column), table.Text(plain(c.Value))}, event(c.Event)...))
 	}
 	if err := env.PrintTable([]string{"COLUMN", "VALUE", "SEQ", "TYPE", "OCCURRED", "ACTOR"}, rows); err != nil {
 		return fmt.Errorf("write the table: %w", err)

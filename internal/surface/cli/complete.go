@@ -8,6 +8,8 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
+
+	"github.com/tidemark-go/tidemark/internal/surface/table"
 )
 
 // completeTimeout is how long a shell that completes a word waits for the database.
@@ -30,7 +32,9 @@ func (e *Env) Complete(names Names) cobra.CompletionFunc {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
 		// A tab would begin a description, a line feed another word: such ids are not typed by hand.
-		found = slices.DeleteFunc(found, func(id string) bool { return Visible(id) != id || !strings.HasPrefix(id, prefix) })
+		found = slices.DeleteFunc(found, func(id string) bool {
+			return table.Visible(id) != id || !strings.HasPrefix(id, prefix)
+		})
 		return found, cobra.ShellCompDirectiveNoFileComp
 	}
 }

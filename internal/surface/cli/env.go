@@ -16,6 +16,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/tidemark-go/tidemark/internal/session"
+	"github.com/tidemark-go/tidemark/internal/surface/table"
 )
 
 // Env is what a command has around it.
@@ -134,12 +135,12 @@ func explain(err error) error {
 }
 
 // Page begins a page on Out.
-func (e *Env) Page() *Page {
-	return &Page{Out: e.Out, Notes: e.Err, Terminal: e.Terminal, Color: e.Color}
+func (e *Env) Page() *table.Page {
+	return &table.Page{Out: e.Out, Notes: e.Err, Terminal: e.Terminal, Color: e.Color}
 }
 
 // PrintTable writes a page with one table.
-func (e *Env) PrintTable(columns []string, rows [][]Cell) error {
+func (e *Env) PrintTable(columns []string, rows [][]table.Cell) error {
 	page := e.Page()
 	page.Table(columns, rows)
 	return page.Err()

@@ -16,6 +16,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/operator"
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
+	"github.com/tidemark-go/tidemark/internal/surface/table"
 )
 
 // programName begins the examples of commands.
@@ -225,18 +226,18 @@ func (c *actCommand) do(
 }
 
 // list prints the first things that a plan is about.
-func (c *actCommand) list(plan *operator.Plan, table func([]string, [][]cli.Cell) error) error {
+func (c *actCommand) list(plan *operator.Plan, write func([]string, [][]table.Cell) error) error {
 	if len(plan.First) == 0 {
 		return nil
 	}
 	if int64(len(plan.First)) < plan.Count {
 		c.env.Note("These are the first %d of %d:", len(plan.First), plan.Count)
 	}
-	var rows [][]cli.Cell
+	var rows [][]table.Cell
 	for _, i := range plan.First {
-		rows = append(rows, []cli.Cell{cli.Text(i.CampaignID), cli.Text(i.Subject), cli.Number(i.Seq, cli.Plain)})
+		rows = append(rows, []table.Cell{table.Text(i.CampaignID), table.Text(i.Subject), table.Number(i.Seq, table.Plain)})
 	}
-	return table([]string{"CAMPAIGN", "OF", "SEQ"}, rows)
+	return write([]string{"CAMPAIGN", "OF", "SEQ"}, rows)
 }
 
 // tell says what became of the act.
@@ -245,11 +246,11 @@ func (c *actCommand) tell(command *cobra.Command, in any, done *admin.Outcome) e
 		return c.env.PrintJSON(done)
 	}
 	told := c.act.Told(in, done)
-	c.env.Note("%s", cli.Visible(told.Text))
+	c.env.Note("%s", table.Visible(told.Text))
 	if len(told.Next) > 0 {
 		next := []string{command.Root().Name()}
 		for _, word := range told.Next {
-			next = append(next, cli.Quote(word))
+			next = append(next, table.Quote(word))
 		}
 		c.env.Note("next: %s", strings.Join(next, " "))
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/status"
 	"github.com/tidemark-go/tidemark/internal/store/deferred"
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
+	"github.com/tidemark-go/tidemark/internal/surface/table"
 )
 
 const (
@@ -154,10 +155,10 @@ func caughtUp(ctx context.Context, env *cli.Env, pool *pgxpool.Pool, of deferred
 		case err == nil && left.Rebuilding+left.Failed == 0:
 			projection := ""
 			if of.Projection != "" {
-				projection = " --projection " + cli.Quote(of.Projection)
+				projection = " --projection " + table.Quote(of.Projection)
 			}
 			return cli.Hint(cli.Exitf(cli.ExitPartial, "%s died on the way", counted(left.Dead, "pair")),
-				"tidemark failed list --status dead --group %s%s", cli.Quote(of.Group), projection)
+				"tidemark failed list --status dead --group %s%s", table.Quote(of.Group), projection)
 		}
 		meter.Set(max(0, n-left.Rebuilding-left.Failed-left.Dead), progress.Unknown)
 		if untilNext(ctx) != nil {

@@ -32,6 +32,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/devpg"
 	"github.com/tidemark-go/tidemark/internal/operator"
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
+	"github.com/tidemark-go/tidemark/internal/surface/table"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
@@ -78,9 +79,9 @@ func answerTo(command *cobra.Command, err error) (code int, next string) {
 		switch {
 		case value == "":
 		case name == strings.ToUpper(name):
-			next += " " + cli.Quote(value)
+			next += " " + table.Quote(value)
 		default:
-			next += " --" + name + " " + cli.Quote(value)
+			next += " --" + name + " " + table.Quote(value)
 		}
 	}
 	return exitCode(answer), next

@@ -11,6 +11,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/doctor"
 	"github.com/tidemark-go/tidemark/internal/operator"
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
+	"github.com/tidemark-go/tidemark/internal/surface/table"
 )
 
 func newDoctor(env *cli.Env) *cobra.Command {
@@ -73,18 +74,18 @@ func printFindings(env *cli.Env, findings []doctor.Finding, all, asJSON bool) er
 	if asJSON {
 		return env.PrintJSON(operator.Examination(findings))
 	}
-	tones := map[doctor.Status]cli.Tone{doctor.OK: cli.Faint, doctor.Warn: cli.Warning, doctor.Fail: cli.Alarm}
-	var rows [][]cli.Cell
+	tones := map[doctor.Status]table.Tone{doctor.OK: table.Faint, doctor.Warn: table.Warning, doctor.Fail: table.Alarm}
+	var rows [][]table.Cell
 	well := 0
 	for _, f := range findings {
 		if f.Status == doctor.OK && !all {
 			well++
 			continue
 		}
-		rows = append(rows, []cli.Cell{
+		rows = append(rows, []table.Cell{
 			{Text: string(f.Status), Tone: tones[f.Status]},
-			cli.Text(f.Check),
-			cli.Text(f.Detail),
+			table.Text(f.Check),
+			table.Text(f.Detail),
 		})
 	}
 	if len(rows) > 0 {

@@ -11,6 +11,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/operator"
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
+	"github.com/tidemark-go/tidemark/internal/surface/table"
 )
 
 func newGaps(env *cli.Env) *cobra.Command {
@@ -108,11 +109,11 @@ func printGaps(env *cli.Env, gaps []outbox.Gap) error {
 	if len(gaps) == 0 {
 		return nil
 	}
-	var rows [][]cli.Cell
+	var rows [][]table.Cell
 	for _, g := range gaps {
-		rows = append(rows, []cli.Cell{
-			cli.Text(g.Group), cli.Text(g.CampaignID), cli.Number(g.Checkpoint, cli.Plain),
-			cli.Number(g.Head, cli.Plain),
+		rows = append(rows, []table.Cell{
+			table.Text(g.Group), table.Text(g.CampaignID), table.Number(g.Checkpoint, table.Plain),
+			table.Number(g.Head, table.Plain),
 		})
 	}
 	return env.PrintTable([]string{"GROUP", "CAMPAIGN", "CHECKPOINT", "HEAD"}, rows)

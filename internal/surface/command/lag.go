@@ -12,6 +12,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/session"
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
+	"github.com/tidemark-go/tidemark/internal/surface/table"
 )
 
 // minInterval keeps a watch from being a load of its own.
@@ -86,10 +87,10 @@ func watchLag(ctx context.Context, env *cli.Env, pool *pgxpool.Pool, interval ti
 		case frame.Terminal:
 			return frame.PrintTable(lagColumns(), lagRows(lags))
 		}
-		now := cli.Text(time.Now().UTC().Format(time.RFC3339))
+		now := table.Text(time.Now().UTC().Format(time.RFC3339))
 		rows := lagRows(lags)
 		for i, row := range rows {
-			rows[i] = append([]cli.Cell{now}, row...)
+			rows[i] = append([]table.Cell{now}, row...)
 		}
 		page := frame.Page()
 		page.Lines(rows)
@@ -99,20 +100,20 @@ func watchLag(ctx context.Context, env *cli.Env, pool *pgxpool.Pool, interval ti
 
 func lagColumns() []string { return []string{"GROUP", "PROJECTION", "EVENTS", "CAMPAIGNS", "AGE"} }
 
-func lagRows(lags []outbox.Behind) [][]cli.Cell {
-	var rows [][]cli.Cell
+func lagRows(lags []outbox.Behind) [][]table.Cell {
+	var rows [][]table.Cell
 	for _, b := range lags {
-		projection := cli.Text(b.Projection)
+		projection := table.Text(b.Projection)
 		if b.Projection == "" {
-			projection = cli.Cell{Text: "(all)", Tone: cli.Faint}
+			projection = table.Cell{Text: "(all)", Tone: table.Faint}
 		}
-		age := cli.Cell{Text: "-", Tone: cli.Faint, Right: true}
+		age := table.Cell{Text: "-", Tone: table.Faint, Right: true}
 		if b.Events > 0 {
-			age = cli.Cell{Text: cli.Age(b.Age), Right: true}
+			age = table.Cell{Text: table.Age(b.Age), Right: true}
 		}
-		rows = append(rows, []cli.Cell{
-			cli.Text(b.Group), projection, cli.About(b.Events, b.Estimated, cli.Plain),
-			cli.About(b.Campaigns, b.Estimated, cli.Plain), age,
+		rows = append(rows, []table.Cell{
+			table.Text(b.Group), projection, table.About(b.Events, b.Estimated, table.Plain),
+			table.About(b.Campaigns, b.Estimated, table.Plain), age,
 		})
 	}
 	return rows

@@ -11,6 +11,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/operator"
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
+	"github.com/tidemark-go/tidemark/internal/surface/table"
 )
 
 func newOperation(env *cli.Env) *cobra.Command {
@@ -71,20 +72,23 @@ func newOperationShow(env *cli.Env) *cobra.Command {
 
 func printOperation(env *cli.Env, o admin.Operation, items []admin.Item, limit int) error {
 	page := env.Page()
-	rows := [][]cli.Cell{
-		{cli.Text("id"), cli.Text(strconv.FormatInt(o.ID, 10))},
-		{cli.Text("kind"), cli.Text(string(o.Kind))},
-		{cli.Text("state"), operator.OperationState(o)},
-		{cli.Text("asked for"), cli.Text(string(o.Request))},
-		{cli.Text("by"), cli.Text(o.By)},
-		{cli.Text("reason"), cli.Text(o.Reason)},
-		{cli.Text("done"), cli.Text(fmt.Sprintf("%d of %d, skipped %d, failed %d", o.Done, o.Total, o.Skipped, o.Failed))},
-		{cli.Text("started"), cli.Text(cli.Stamp(&o.CreatedAt))},
-		{cli.Text("ended"), cli.Text(cli.Stamp(o.EndedAt))},
+	rows := [][]table.Cell{
+		{table.Text("id"), table.Text(strconv.FormatInt(o.ID, 10))},
+		{table.Text("kind"), table.Text(string(o.Kind))},
+		{table.Text("state"), operator.OperationState(o)},
+		{table.Text("asked for"), table.Text(string(o.Request))},
+		{table.Text("by"), table.Text(o.By)},
+		{table.Text("reason"), table.Text(o.Reason)},
+		{
+			table.Text("done"),
+			table.Text(fmt.Sprintf("%d of %d, skipped %d, failed %d", o.Done, o.Total, o.Skipped, o.Failed)),
+		},
+		{table.Text("started"), table.Text(table.Stamp(&o.CreatedAt))},
+		{table.Text("ended"), table.Text(table.Stamp(o.EndedAt))},
 	}
 	for _, more := range [][2]string{{"progress", string(o.Progress)}, {"error", o.Error}, {"aborted by", o.EndedBy}} {
 		if more[1] != "" {
-			rows = append(rows, []cli.Cell{cli.Text(more[0]), cli.Text(more[1])})
+			rows = append(rows, []table.Cell{table.Text(more[0]), table.Text(more[1])})
 		}
 	}
 	if s := o.Since; s != nil {
@@ -92,15 +96,15 @@ func printOperation(env *cli.Env, o admin.Operation, items []admin.Item, limit i
 		if s.LookedAt < o.Done {
 			since += fmt.Sprintf("; of the first %d", s.LookedAt)
 		}
-		rows = append(rows, []cli.Cell{cli.Text("since then"), cli.Text(since)})
+		rows = append(rows, []table.Cell{table.Text("since then"), table.Text(since)})
 	}
 	page.Table([]string{"OPERATION", ""}, rows)
 	if len(items) > 0 {
 		rows = nil
 		for _, i := range items {
-			rows = append(rows, []cli.Cell{
-				cli.Number(i.Ord, cli.Plain), cli.Text(i.CampaignID), cli.Text(i.Subject),
-				cli.Number(i.Seq, cli.Plain), cli.Text(i.Outcome), cli.Text(i.Detail),
+			rows = append(rows, []table.Cell{
+				table.Number(i.Ord, table.Plain), table.Text(i.CampaignID), table.Text(i.Subject),
+				table.Number(i.Seq, table.Plain), table.Text(i.Outcome), table.Text(i.Detail),
 			})
 		}
 		page.Heading("What it is about")

@@ -15,6 +15,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
 	"github.com/tidemark-go/tidemark/internal/store/pause"
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
+	"github.com/tidemark-go/tidemark/internal/surface/table"
 )
 
 func newOutbox(env *cli.Env) *cobra.Command {
@@ -132,18 +133,19 @@ func printReport(env *cli.Env, r report) error {
 		env.Note("No consumer group yet: the first worker registers one.")
 		return nil
 	}
-	var rows [][]cli.Cell
+	var rows [][]table.Cell
 	for _, g := range r.groups {
-		oldest, age := cli.Cell{Text: "-", Tone: cli.Faint}, cli.Cell{Text: "-", Tone: cli.Faint, Right: true}
+		oldest, age := table.Cell{Text: "-", Tone: table.Faint}, table.Cell{Text: "-", Tone: table.Faint, Right: true}
 		if g.Oldest != nil {
-			oldest = cli.Text(place(*g.Oldest))
-			age = cli.Cell{Text: cli.Age(g.At.Sub(g.Oldest.Since)), Right: true}
+			oldest = table.Text(place(*g.Oldest))
+			age = table.Cell{Text: table.Age(g.At.Sub(g.Oldest.Since)), Right: true}
 		}
-		rows = append(rows, []cli.Cell{
-			cli.Text(g.Group), cli.About(g.Pending, g.Estimated, cli.Plain), cli.About(g.Processing, g.Estimated, cli.Plain),
-			cli.About(g.Paused, g.Estimated, cli.Warning),
-			cli.About(g.Failed, g.Estimated, cli.Warning), cli.About(g.Dead, g.Estimated, cli.Alarm),
-			cli.About(g.Rebuilding, g.Estimated, cli.Plain), cli.Number(r.pauses[g.Group], cli.Warning), age, oldest,
+		rows = append(rows, []table.Cell{
+			table.Text(g.Group), table.About(g.Pending, g.Estimated, table.Plain),
+			table.About(g.Processing, g.Estimated, table.Plain),
+			table.About(g.Paused, g.Estimated, table.Warning),
+			table.About(g.Failed, g.Estimated, table.Warning), table.About(g.Dead, g.Estimated, table.Alarm),
+			table.About(g.Rebuilding, g.Estimated, table.Plain), table.Number(r.pauses[g.Group], table.Warning), age, oldest,
 		})
 	}
 	if err := env.PrintTable([]string{

@@ -14,6 +14,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/progress"
 	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
+	"github.com/tidemark-go/tidemark/internal/surface/table"
 )
 
 // rebuildInterval is how long a wait sleeps between looks, at least: a look reads all pairs that
@@ -59,7 +60,7 @@ func newProjectionRebuild(env *cli.Env) *cobra.Command {
 			return env.PrintJSON(done)
 		}
 		env.Note("Workers rebuild projection %[1]s from now on; to see how far they are: tidemark projection rebuild "+
-			"%[1]s --wait", cli.Quote(name))
+			"%[1]s --wait", table.Quote(name))
 		return nil
 	}
 	return newActAnd(env, &extra{flags: flags, after: after}, "startRebuild")
@@ -124,14 +125,14 @@ func standstill(r rebuild.Rebuild) string {
 		return "The tables are not exchanged yet: " + r.Refusal
 	case r.Failed+r.Dead > 0:
 		return fmt.Sprintf("%d campaigns have failed and are tried again, %d are dead: tidemark failed list "+
-			"--projection %s", r.Failed, r.Dead, cli.Quote(rebuild.NameOf(r.Projection)))
+			"--projection %s", r.Failed, r.Dead, table.Quote(rebuild.NameOf(r.Projection)))
 	}
 	return ""
 }
 
 func (r awaited) interrupted() error {
 	err := cli.Exitf(cli.ExitPartial, "interrupted: the wait, not the rebuild, which goes on by itself")
-	return cli.Hint(err, "tidemark projection rebuild %s --wait", cli.Quote(r.name))
+	return cli.Hint(err, "tidemark projection rebuild %s --wait", table.Quote(r.name))
 }
 
 // ended says how a rebuild has ended that was there a moment ago.
@@ -151,11 +152,11 @@ func (r awaited) ended(ctx context.Context, env *cli.Env, pool *pgxpool.Pool, la
 	}
 	if act == "gone" {
 		return cli.Hint(cli.Exitf(cli.ExitConflict, "the rebuild of projection %s was aborted", r.name),
-			"tidemark failed log --projection %s", cli.Quote(r.name))
+			"tidemark failed log --projection %s", table.Quote(r.name))
 	}
 	if !r.asJSON {
 		env.Note("Projection %s is rebuilt and its tables are exchanged; to go back: tidemark projection rollback %[1]s",
-			cli.Quote(r.name))
+			table.Quote(r.name))
 	}
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
+	"github.com/tidemark-go/tidemark/internal/surface/table"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
@@ -47,7 +48,7 @@ func newParkedShow(env *cli.Env) *cobra.Command {
 				if err == nil && len(list) == 0 {
 					err = cli.Hint(fmt.Errorf("event %d of campaign %q is not parked: %w", filter.Seq, filter.CampaignID,
 						publications.ErrNotFound),
-						"tidemark publisher parked list --campaign %s", cli.Quote(filter.CampaignID))
+						"tidemark publisher parked list --campaign %s", table.Quote(filter.CampaignID))
 				}
 				if err != nil {
 					return err
@@ -98,21 +99,21 @@ func printParked(env *cli.Env, list []publications.Parked, e journal.Event, reco
 			waits = "waits behind it"
 		}
 		page.Facts(
-			cli.Fact{Name: "status", Value: p.Status, Tone: operator.ParkedTone(p.Status)},
-			cli.Fact{Name: "its campaign", Value: waits},
-			cli.Fact{Name: "attempts", Value: fmt.Sprint(p.Attempts)},
-			cli.Fact{Name: "next attempt", Value: next},
-			cli.Fact{Name: "first, last", Value: cli.Stamp(p.FirstFailedAt) + ", " + cli.Stamp(p.LastFailedAt)},
-			cli.Fact{Name: "message", Value: p.Message},
+			table.Fact{Name: "status", Value: p.Status, Tone: operator.ParkedTone(p.Status)},
+			table.Fact{Name: "its campaign", Value: waits},
+			table.Fact{Name: "attempts", Value: fmt.Sprint(p.Attempts)},
+			table.Fact{Name: "next attempt", Value: next},
+			table.Fact{Name: "first, last", Value: table.Stamp(p.FirstFailedAt) + ", " + table.Stamp(p.LastFailedAt)},
+			table.Fact{Name: "message", Value: p.Message},
 		)
 	}
 	page.Heading(fmt.Sprintf("Event %d of campaign %s", e.Seq, e.CampaignID))
 	page.Facts(
-		cli.Fact{Name: "type", Value: fmt.Sprintf("%s, version %d, %s", e.Type, e.Version, e.Intent)},
-		cli.Fact{Name: "id", Value: e.ID.String()},
-		cli.Fact{Name: "position", Value: fmt.Sprint(e.Position)},
-		cli.Fact{Name: "recorded", Value: e.RecordedAt.UTC().Format(time.RFC3339)},
-		cli.Fact{Name: "actor", Value: e.Actor},
+		table.Fact{Name: "type", Value: fmt.Sprintf("%s, version %d, %s", e.Type, e.Version, e.Intent)},
+		table.Fact{Name: "id", Value: e.ID.String()},
+		table.Fact{Name: "position", Value: fmt.Sprint(e.Position)},
+		table.Fact{Name: "recorded", Value: e.RecordedAt.UTC().Format(time.RFC3339)},
+		table.Fact{Name: "actor", Value: e.Actor},
 	)
 	if unreadable := e.Unreadable(); unreadable != nil {
 		page.Text(unreadable.Error())

@@ -11,6 +11,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/operator"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
+	"github.com/tidemark-go/tidemark/internal/surface/table"
 )
 
 // publisherShown is how many parked events and acts a page shows.
@@ -72,40 +73,43 @@ func printPublisher(
 	return page.Err()
 }
 
-func publicationFacts(p publications.Publication) []cli.Fact {
+func publicationFacts(p publications.Publication) []table.Fact {
 	lag := "nothing"
 	if p.Behind > 0 {
 		lag = fmt.Sprintf("%s, the oldest from %s ago",
 			strings.Replace(counted(p.Behind, "event"), fmt.Sprint(p.Behind),
-				cli.About(p.Behind, p.Estimated(), cli.Plain).Text, 1), cli.Age(p.Lag))
+				table.About(p.Behind, p.Estimated(), table.Plain).Text, 1), table.Age(p.Lag))
 	}
 	holder := p.Holder
 	if holder == "" {
 		holder = "none"
 	}
-	facts := []cli.Fact{
+	facts := []table.Fact{
 		{Name: "status", Value: operator.PublisherState(p).Text, Tone: operator.PublisherState(p).Tone},
 		{Name: "why", Value: operator.PublisherProblem(p)},
 		{Name: "position", Value: fmt.Sprint(p.Position)},
 		{Name: "behind", Value: lag},
 		{
 			Name:  "published",
-			Value: fmt.Sprintf("%s, last at %s", counted(p.Published, "event"), cli.Stamp(p.LastPublishedAt)),
+			Value: fmt.Sprintf("%s, last at %s", counted(p.Published, "event"), table.Stamp(p.LastPublishedAt)),
 		},
-		{Name: "parked", Value: fmt.Sprintf("%s, and %d on their way", operator.ParkedCount(p, cli.Plain).Text, p.Retrying)},
+		{
+			Name:  "parked",
+			Value: fmt.Sprintf("%s, and %d on their way", operator.ParkedCount(p, table.Plain).Text, p.Retrying),
+		},
 		{Name: "held by", Value: holder},
 	}
 	if p.Errors > 0 {
 		facts = append(facts,
-			cli.Fact{Name: "errors", Value: fmt.Sprintf("%d in a row since %s, last at %s, next attempt at %s", p.Errors,
-				cli.Stamp(p.FailingSince), cli.Stamp(p.LastErrorAt), cli.Stamp(p.NextAttemptAt))},
-			cli.Fact{Name: "last error", Value: p.LastError})
+			table.Fact{Name: "errors", Value: fmt.Sprintf("%d in a row since %s, last at %s, next attempt at %s", p.Errors,
+				table.Stamp(p.FailingSince), table.Stamp(p.LastErrorAt), table.Stamp(p.NextAttemptAt))},
+			table.Fact{Name: "last error", Value: p.LastError})
 	}
 	if p.Ghosts > 0 {
-		facts = append(facts, cli.Fact{
-			Name: "ghosts", Tone: cli.Warning,
+		facts = append(facts, table.Fact{
+			Name: "ghosts", Tone: table.Warning,
 			Value: fmt.Sprintf("%s sent that the journal has no more, found at %s: tidemark publisher ghosts %s",
-				counted(p.Ghosts, "event"), cli.Stamp(p.GhostsAt), p.Publisher),
+				counted(p.Ghosts, "event"), table.Stamp(p.GhostsAt), p.Publisher),
 		})
 	}
 	return facts

@@ -12,6 +12,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/operator"
 	"github.com/tidemark-go/tidemark/internal/status"
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
+	"github.com/tidemark-go/tidemark/internal/surface/table"
 )
 
 func newStatus(env *cli.Env) *cobra.Command {
@@ -121,7 +122,7 @@ func printStatus(env *cli.Env, s *status.Status) error {
 		page.Text("Nothing is wrong.")
 	case env.Terminal:
 		for _, p := range problems {
-			page.Facts(cli.Fact{
+			page.Facts(table.Fact{
 				Name: string(p.Severity), Value: p.Where + since(s, p) + ": " + p.What,
 				Tone: tones()[p.Severity],
 			})
@@ -130,9 +131,9 @@ func printStatus(env *cli.Env, s *status.Status) error {
 	default:
 		page.Table([]string{"SEVERITY", "FOR", "WHERE", "WHAT", "DO"}, problemRows(s, problems))
 	}
-	for _, table := range []struct {
+	for _, part := range []struct {
 		columns []string
-		rows    [][]cli.Cell
+		rows    [][]table.Cell
 	}{
 		{[]string{
 			"GROUP", "PROJECTION", "PENDING", "PROCESSING", "PAUSED", "FAILED", "DEAD", "REBUILDING", "BEHIND", "AGE",
@@ -141,16 +142,18 @@ func printStatus(env *cli.Env, s *status.Status) error {
 		{[]string{"TOPIC", "PUBLISHER", "STATUS", "BEHIND", "AGE", "ERRORS", "PARKED"}, publisherRows(s)},
 		{[]string{"REBUILD", "STATE", "DONE", "LEFT", "FAILED", "DEAD"}, rebuildRows(s)},
 	} {
-		if len(table.rows) > 0 {
+		if len(part.rows) > 0 {
 			page.Text("\n")
-			page.Table(table.columns, table.rows)
+			page.Table(part.columns, part.rows)
 		}
 	}
 	return page.Err()
 }
 
-func tones() map[status.Severity]cli.Tone {
-	return map[status.Severity]cli.Tone{status.Critical: cli.Alarm, status.Warning: cli.Warning, status.Note: cli.Faint}
+func tones() map[status.Severity]table.Tone {
+	return map[status.Severity]table.Tone{
+		status.Critical: table.Alarm, status.Warning: table.Warning, status.Note: table.Faint,
+	}
 }
 
 // since is how long a problem has been there, in brackets.
@@ -158,26 +161,26 @@ func since(s *status.Status, p status.Problem) string {
 	if p.Since == nil {
 		return ""
 	}
-	return " (" + cli.Age(s.At.Sub(*p.Since)) + ")"
+	return " (" + table.Age(s.At.Sub(*p.Since)) + ")"
 }
 
-func problemRows(s *status.Status, problems []status.Problem) (rows [][]cli.Cell) {
+func problemRows(s *status.Status, problems []status.Problem) (rows [][]table.Cell) {
 	for _, p := range problems {
 		age := "-"
 		if p.Since != nil {
-			age = cli.Age(s.At.Sub(*p.Since))
+			age = table.Age(s.At.Sub(*p.Since))
 		}
-		rows = append(rows, []cli.Cell{
-			cli.Text(string(p.Severity)), cli.Text(age), cli.Text(p.Where), cli.Text(p.What),
-			cli.Text(p.Do),
+		rows = append(rows, []table.Cell{
+			table.Text(string(p.Severity)), table.Text(age), table.Text(p.Where), table.Text(p.What),
+			table.Text(p.Do),
 		})
 	}
 	return rows
 }
 
 // groupRows has a row for each group and, below it, one for each projection that is further behind than the group.
-func groupRows(s *status.Status) (rows [][]cli.Cell) {
-	none := cli.Cell{Text: "-", Tone: cli.Faint, Right: true}
+func groupRows(s *status.Status) (rows [][]table.Cell) {
+	none := table.Cell{Text: "-", Tone: table.Faint, Right: true}
 	workers := map[string]int64{}
 	for _, w := range s.Workers {
 		if w.Live() {
@@ -185,13 +188,13 @@ func groupRows(s *status.Status) (rows [][]cli.Cell) {
 		}
 	}
 	for _, g := range s.Queue {
-		row := []cli.Cell{
-			cli.Text(g.Group),
-			{Text: "(all)", Tone: cli.Faint},
-			cli.About(g.Pending, g.Estimated, cli.Plain), cli.About(g.Processing, g.Estimated, cli.Plain),
-			cli.About(g.Paused, g.Estimated, cli.Warning),
-			cli.About(g.Failed, g.Estimated, cli.Warning), cli.About(g.Dead, g.Estimated, cli.Alarm),
-			cli.About(g.Rebuilding, g.Estimated, cli.Plain), none, none, none, cli.Number(workers[g.Group], cli.Plain),
+		row := []table.Cell{
+			table.Text(g.Group),
+			{Text: "(all)", Tone: table.Faint},
+			table.About(g.Pending, g.Estimated, table.Plain), table.About(g.Processing, g.Estimated, table.Plain),
+			table.About(g.Paused, g.Estimated, table.Warning),
+			table.About(g.Failed, g.Estimated, table.Warning), table.About(g.Dead, g.Estimated, table.Alarm),
+			table.About(g.Rebuilding, g.Estimated, table.Plain), none, none, none, table.Number(workers[g.Group], table.Plain),
 		}
 		var own status.Lag
 		for _, l := range s.Lag {
@@ -203,54 +206,54 @@ func groupRows(s *status.Status) (rows [][]cli.Cell) {
 		rows = append(rows, row)
 		for _, l := range s.Lag {
 			if l.Group == g.Group && l.Projection != "" && (l.Events > own.Events || l.Age > own.Age+time.Second) {
-				row := append([]cli.Cell{cli.Text(""), cli.Text(l.Projection), none, none, none, none, none, none}, lagCells(l)...)
-				rows = append(rows, append(row, none))
+				row := []table.Cell{table.Text(""), table.Text(l.Projection), none, none, none, none, none, none}
+				rows = append(rows, append(append(row, lagCells(l)...), none))
 			}
 		}
 	}
 	return rows
 }
 
-func lagCells(l status.Lag) []cli.Cell {
-	cells := []cli.Cell{
-		cli.About(l.Events, l.Estimated, cli.Plain),
-		{Text: "-", Tone: cli.Faint, Right: true},
-		{Text: "-", Tone: cli.Faint, Right: true},
+func lagCells(l status.Lag) []table.Cell {
+	cells := []table.Cell{
+		table.About(l.Events, l.Estimated, table.Plain),
+		{Text: "-", Tone: table.Faint, Right: true},
+		{Text: "-", Tone: table.Faint, Right: true},
 	}
 	if l.Events > 0 {
-		cells[1] = cli.Cell{Text: cli.Age(l.Age), Right: true}
+		cells[1] = table.Cell{Text: table.Age(l.Age), Right: true}
 		if l.Drain != nil && l.Drain.Empty != nil {
-			cells[2] = cli.Cell{Text: cli.Age(*l.Drain.Empty), Right: true}
+			cells[2] = table.Cell{Text: table.Age(*l.Drain.Empty), Right: true}
 		}
 	}
 	return cells
 }
 
-func publisherRows(s *status.Status) (rows [][]cli.Cell) {
+func publisherRows(s *status.Status) (rows [][]table.Cell) {
 	for _, p := range s.Publishers {
 		state := operator.PublisherState(p)
 		if p.Failing() && p.FailingSince != nil {
-			state.Text += " for " + cli.Age(s.At.Sub(*p.FailingSince))
+			state.Text += " for " + table.Age(s.At.Sub(*p.FailingSince))
 		}
-		rows = append(rows, []cli.Cell{
-			cli.Text(p.Topic), cli.Text(p.Publisher), state, cli.About(p.Behind, p.Estimated(), cli.Plain),
-			operator.PublisherAge(p), cli.Number(int64(p.Errors), cli.Warning), operator.ParkedCount(p, cli.Warning),
+		rows = append(rows, []table.Cell{
+			table.Text(p.Topic), table.Text(p.Publisher), state, table.About(p.Behind, p.Estimated(), table.Plain),
+			operator.PublisherAge(p), table.Number(int64(p.Errors), table.Warning), operator.ParkedCount(p, table.Warning),
 		})
 	}
 	return rows
 }
 
-func rebuildRows(s *status.Status) (rows [][]cli.Cell) {
+func rebuildRows(s *status.Status) (rows [][]table.Cell) {
 	for _, r := range s.Rebuilds {
 		state := r.State
 		if r.Paused {
 			state += ", paused"
 		}
-		rows = append(rows, []cli.Cell{
-			cli.Text(r.Projection), cli.Text(state),
+		rows = append(rows, []table.Cell{
+			table.Text(r.Projection), table.Text(state),
 			{Text: fmt.Sprintf("%.0f%%", 100*r.Progress()), Right: true},
-			cli.About(r.Left, r.Estimated, cli.Plain),
-			cli.About(r.Failed, r.Estimated, cli.Warning), cli.About(r.Dead, r.Estimated, cli.Alarm),
+			table.About(r.Left, r.Estimated, table.Plain),
+			table.About(r.Failed, r.Estimated, table.Warning), table.About(r.Dead, r.Estimated, table.Alarm),
 		})
 	}
 	return rows
