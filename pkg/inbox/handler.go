@@ -2,11 +2,14 @@ package inbox
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
+	"net/url"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -40,6 +43,26 @@ type Delivery struct {
 	Body       []byte
 }
 
+// correlationBytes bounds the correlation_id that is taken from a header.
+const correlationBytes = 300
+
+// cause is the event as far as it can be the cause of others. Headers are not signed, so nothing but the correlation_id
+// comes from them.
+func (d Delivery) cause() journal.Event {
+	cause := journal.Event{CampaignID: d.CampaignID, ID: d.EventID}
+	for _, name := range []string{"Tidemark-Correlation-Id", "Ce-Correlationid"} {
+		id, err := url.PathUnescape(d.Header.Get(name))
+		if id == "" || err != nil || len(id) > correlationBytes || strings.ContainsFunc(id, notPrinted) {
+			continue
+		}
+		cause.Metadata, _ = json.Marshal(map[string]string{"correlation_id": id})
+	}
+	return cause
+}
+
+// notPrinted says that a correlation_id with r is none: publishers send printable ASCII.
+func notPrinted(r rune) bool { return r < ' ' || r > '~' }
+
 // Refuse marks an error of a handler as the event's own: it is answered with 422, and the sender
 // does not try it again, but parks it. Nothing of it is kept.
 func Refuse(err error) error { return &refusedError{err} }
@@ -53,7 +76,8 @@ const defaultBodyBytes = 2 << 20
 
 // Webhook receives signed webhooks. For each it verifies the signature, begins a transaction, marks
 // the event in it, calls handle if it has not come before, commits, and only then answers with 204:
-// effects that handle has in tx happen exactly once. handle must not end tx.
+// effects that handle has in tx happen exactly once. handle must not end tx. What it appends with its
+// context has the event as its cause ([journal.WithCause]), and the sender's correlation_id.
 //
 // An error of handle takes back all of it and is answered with 500, so that the sender tries again,
 // or, marked with [Refuse], with 422. What does not verify is answered with 401, what is no POST
@@ -142,10 +166,8 @@ func (h *receiver) receive(w http.ResponseWriter, r *http.Request) (status int, 
 		if !first {
 			return nil
 		}
-		handling = h.handle(r.Context(), tx, Delivery{
-			CampaignID: campaign, EventID: id, At: sent.At, Header: r.Header,
-			Body: body,
-		})
+		d := Delivery{CampaignID: campaign, EventID: id, At: sent.At, Header: r.Header, Body: body}
+		handling = h.handle(journal.WithCause(r.Context(), d.cause()), tx, d)
 		return handling
 	})
 	var refused *refusedError
