@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
-	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/pkg/outbox"
 )
 
@@ -21,7 +21,7 @@ func remove(ctx context.Context, pool *pgxpool.Pool, stderr io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("load projections: %w", err)
 	}
-	act := deferred.Act{By: "githistory", Reason: "-remove"}
+	act := failed.Act{By: "githistory", Reason: "-remove"}
 	for _, p := range loaded {
 		if err := rebuild.Remove(ctx, pool, p.Spec().Name, true, act); err != nil &&
 			!errors.Is(err, rebuild.ErrUnknownProjection) {

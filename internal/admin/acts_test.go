@@ -16,7 +16,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/auth"
 	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
-	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
 	"github.com/tidemark-go/tidemark/internal/store/pause"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
@@ -97,7 +97,7 @@ func calls(a *admin.Acts) []struct {
 		kind admin.Kind
 		do   func(context.Context, admin.Request) (*admin.Outcome, error)
 	}
-	key, pair := deferred.Key{Projection: "p", CampaignID: "c001"}, publications.Key{Topic: "t", Publisher: "s"}
+	key, pair := failed.Key{Projection: "p", CampaignID: "c001"}, publications.Key{Topic: "t", Publisher: "s"}
 	target := pause.Target{Group: "g", CampaignID: "c003"}
 	var options rebuild.Options
 	back := int64(0)
@@ -124,7 +124,7 @@ func calls(a *admin.Acts) []struct {
 			return a.Resume(ctx, r, target)
 		}},
 		{admin.ActReplay, func(ctx context.Context, r admin.Request) (*admin.Outcome, error) {
-			return a.ReplayCampaigns(ctx, r, deferred.ReplayRequest{
+			return a.ReplayCampaigns(ctx, r, failed.ReplayRequest{
 				Group: "g", Projection: "p", Campaigns: []string{"c002"},
 				From: 1,
 			})
@@ -285,8 +285,8 @@ func TestActsThatFailLeaveNothing(t *testing.T) {
 	before := scan[string](t, pool, everything)
 	r := as(auth.Admin)
 	r.Key, r.Confirm = "k", "p"
-	_, err := acts.Failures().Requeue(t.Context(), r, deferred.Key{Projection: "p", CampaignID: "nowhere"})
-	if !errors.Is(err, deferred.ErrNotFound) {
+	_, err := acts.Failures().Requeue(t.Context(), r, failed.Key{Projection: "p", CampaignID: "nowhere"})
+	if !errors.Is(err, failed.ErrNotFound) {
 		t.Errorf("a pair that is not there: %v", err)
 	}
 	if _, err := acts.Projections().AbortRebuild(t.Context(), r, "p"); !errors.Is(err, rebuild.ErrNoRebuild) {
@@ -322,7 +322,7 @@ func TestActsThatFailLeaveNothing(t *testing.T) {
 		t.Errorf("pairs that are not there: %v", err)
 	}
 	r.Reason = ""
-	if _, err := acts.Failures().Resolve(t.Context(), r, deferred.Key{Projection: "p", CampaignID: "c001"}, 1); !errors.Is(err,
+	if _, err := acts.Failures().Resolve(t.Context(), r, failed.Key{Projection: "p", CampaignID: "c001"}, 1); !errors.Is(err,
 		admin.ErrInvalid) {
 		t.Errorf("without a reason: %v", err)
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/internal/projector/failure"
-	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
@@ -27,7 +27,7 @@ const (
 	sampleSize = 10
 )
 
-// PairFilter chooses deferred pairs that have failed or are dead; what is empty is left open.
+// PairFilter chooses failed campaigns that have failed or are dead; what is empty is left open.
 type PairFilter struct {
 	Group       string   `json:"group,omitempty"`
 	Projection  string   `json:"projection,omitempty"`
@@ -42,20 +42,20 @@ type PairFilter struct {
 	NewerThan   string   `json:"newer_than,omitempty"`
 }
 
-// Filter answers what internal/store/deferred takes.
-func (f PairFilter) Filter() (deferred.Filter, error) {
-	out := deferred.Filter{
+// Filter answers what internal/store/failed takes.
+func (f PairFilter) Filter() (failed.Filter, error) {
+	out := failed.Filter{
 		Group: f.Group, Projection: f.Projection, CampaignID: f.CampaignID, EventType: f.EventType, Class: f.Class,
 		Code: f.Code, Fingerprint: f.Fingerprint, MessagePattern: f.Message,
 	}
 	for _, s := range f.Status {
-		out.Status = append(out.Status, deferred.Status(s))
+		out.Status = append(out.Status, failed.Status(s))
 	}
 	var errs []error
 	if f.Class != "" && !slices.Contains(failure.Classes(), projector.Class(f.Class)) {
 		errs = append(errs, fmt.Errorf("%w: class %q: there are %s", ErrInvalid, f.Class, list(failure.Classes())))
 	}
-	statuses := []deferred.Status{deferred.Failed, deferred.Dead}
+	statuses := []failed.Status{failed.Failed, failed.Dead}
 	for _, s := range out.Status {
 		if !slices.Contains(statuses, s) {
 			errs = append(errs, fmt.Errorf("%w: status %q: there are %s", ErrInvalid, s, list(statuses)))
@@ -150,7 +150,7 @@ func (b Bulk) check() error {
 			_, err := b.Pairs.Filter()
 			return err
 		}
-		return fmt.Errorf("%w: %s is about deferred pairs: fill in pairs, and not parked", ErrInvalid, b.Kind)
+		return fmt.Errorf("%w: %s is about failed campaigns: fill in pairs, and not parked", ErrInvalid, b.Kind)
 	case OpRetryParked, OpResolveParked:
 		if b.Parked != nil && b.Pairs == nil {
 			return nil
@@ -174,7 +174,7 @@ func (b Bulk) agreed(typed string) (int64, bool) {
 }
 
 // PreviewBulk counts what a bulk act would be about and shows some of it. It changes nothing.
-// Errors: [ErrInvalid], [deferred.ErrPattern].
+// Errors: [ErrInvalid], [failed.ErrPattern].
 func (a *Acts) PreviewBulk(ctx context.Context, b Bulk) (*Preview, error) {
 	if err := b.check(); err != nil {
 		return nil, err
@@ -205,10 +205,10 @@ func previewPairs(ctx context.Context, db journal.Querier, of PairFilter, most i
 		return 0, nil, err
 	}
 	if len(f.Status) == 0 {
-		f.Status = []deferred.Status{deferred.Failed, deferred.Dead}
+		f.Status = []failed.Status{failed.Failed, failed.Dead}
 	}
 	f.Limit = int(min(sampleSize, most))
-	list, err := deferred.List(ctx, db, f)
+	list, err := failed.List(ctx, db, f)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -217,7 +217,7 @@ func previewPairs(ctx context.Context, db journal.Querier, of PairFilter, most i
 		sample = append(sample, Item{CampaignID: p.CampaignID, Subject: p.Projection, Seq: p.NextSeq})
 	}
 	f.Limit = int(most) + 1
-	n, err := deferred.Count(ctx, db, f)
+	n, err := failed.Count(ctx, db, f)
 	return n, sample, err
 }
 
@@ -313,7 +313,7 @@ func freezePairs(
 	}
 	for n < most {
 		f.Limit = int(min(freezePage, most-n))
-		places, err := deferred.Choose(ctx, tx, f)
+		places, err := failed.Choose(ctx, tx, f)
 		if err != nil {
 			return 0, err
 		}

@@ -6,7 +6,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/lease"
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
 	"github.com/tidemark-go/tidemark/pkg/journal"
@@ -25,9 +25,9 @@ type countResult struct {
 }
 
 // ReplayCampaigns has a projection, or all of a group, apply events of up to 5000 campaigns again.
-// Errors are those of [deferred.Replay]. A replay is stopped by pausing the campaign or the
+// Errors are those of [failed.Replay]. A replay is stopped by pausing the campaign or the
 // projection, and goes on when that is resumed.
-func (a *Acts) ReplayCampaigns(ctx context.Context, r Request, replay deferred.ReplayRequest) (*Outcome, error) {
+func (a *Acts) ReplayCampaigns(ctx context.Context, r Request, replay failed.ReplayRequest) (*Outcome, error) {
 	if replay.Group == "" || len(replay.Campaigns) == 0 || replay.From < 0 {
 		return nil, fmt.Errorf("%w: name the group, at least one campaign, and a seq of 1 or more, or 0 for from scratch",
 			ErrInvalid)
@@ -42,7 +42,7 @@ func (a *Acts) ReplayCampaigns(ctx context.Context, r Request, replay deferred.R
 	}
 	return a.do(ctx, act{Request: r, kind: ActReplay, about: about, request: asked},
 		func(ctx context.Context, tx pgx.Tx) (any, error) {
-			n, err := deferred.Replay(ctx, tx, replay, r.deferred())
+			n, err := failed.Replay(ctx, tx, replay, r.act())
 			return Filing{n}, err
 		})
 }

@@ -8,7 +8,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
-	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/pkg/journal"
@@ -91,19 +91,19 @@ func (n Names) Check(ctx context.Context, db journal.Querier) error {
 	for _, c := range []struct {
 		kind, name string
 		known      []string
-		log        deferred.LogFilter
+		log        failed.LogFilter
 	}{
-		{"group", n.Group, groups, deferred.LogFilter{Group: n.Group, Limit: 1}},
-		{"projection", n.Projection, projections, deferred.LogFilter{Projection: n.Projection, Limit: 1}},
-		{"topic", n.Topic, topics, deferred.LogFilter{}},
-		{"publisher", n.Publisher, publishers, deferred.LogFilter{}},
+		{"group", n.Group, groups, failed.LogFilter{Group: n.Group, Limit: 1}},
+		{"projection", n.Projection, projections, failed.LogFilter{Projection: n.Projection, Limit: 1}},
+		{"topic", n.Topic, topics, failed.LogFilter{}},
+		{"publisher", n.Publisher, publishers, failed.LogFilter{}},
 	} {
 		if c.name == "" || slices.Contains(c.known, c.name) || c.kind == "projection" &&
 			slices.Contains(c.known, registry.ProjectionOf(c.name)) {
 			continue
 		}
 		if c.log.Limit > 0 {
-			records, err := deferred.History(ctx, db, c.log)
+			records, err := failed.History(ctx, db, c.log)
 			if err != nil {
 				return err
 			}
@@ -112,7 +112,7 @@ func (n Names) Check(ctx context.Context, db journal.Querier) error {
 			}
 		}
 		if c.kind == "projection" {
-			resolutions, err := deferred.Resolutions(ctx, db, deferred.ResolutionFilter{Projection: c.name, Limit: 1})
+			resolutions, err := failed.Resolutions(ctx, db, failed.ResolutionFilter{Projection: c.name, Limit: 1})
 			if err != nil {
 				return err
 			}

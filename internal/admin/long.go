@@ -7,7 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/pkg/journal"
@@ -45,13 +45,13 @@ type Republication struct {
 }
 
 // StartReplay has workers replay all campaigns of a group. Errors are those of
-// [deferred.CountReplay]. The outcome's detail is the [Operation].
+// [failed.CountReplay]. The outcome's detail is the [Operation].
 func (a *Acts) StartReplay(ctx context.Context, r Request, g GroupReplay) (*Outcome, error) {
 	if g.Group == "" || g.From < 0 {
 		return nil, fmt.Errorf("%w: name the group, and a seq of 1 or more, or 0 for from scratch", ErrInvalid)
 	}
 	return a.start(ctx, r, OpReplay, g, func(ctx context.Context, tx pgx.Tx) (int64, error) {
-		return deferred.CountReplay(ctx, tx, deferred.ReplayRequest{Group: g.Group, Projection: g.Projection, From: g.From})
+		return failed.CountReplay(ctx, tx, failed.ReplayRequest{Group: g.Group, Projection: g.Projection, From: g.From})
 	})
 }
 
@@ -62,7 +62,7 @@ type ProjectionBackfill struct {
 }
 
 // Backfill has workers look for the campaigns that a projection has nothing of, and file them.
-// The outcome's detail is the [Operation]. Errors are those of [deferred.CountBackfill].
+// The outcome's detail is the [Operation]. Errors are those of [failed.CountBackfill].
 func (a Projections) Backfill(ctx context.Context, r Request, projection string) (*Outcome, error) {
 	p, err := registered(ctx, a.cfg.Pool, projection)
 	if err != nil {
@@ -70,7 +70,7 @@ func (a Projections) Backfill(ctx context.Context, r Request, projection string)
 	}
 	return a.start(ctx, r, OpBackfill, ProjectionBackfill{p.Group, projection},
 		func(ctx context.Context, tx pgx.Tx) (int64, error) {
-			return deferred.CountBackfill(ctx, tx, p.Group, projection)
+			return failed.CountBackfill(ctx, tx, p.Group, projection)
 		})
 }
 
@@ -163,23 +163,23 @@ type Filing struct {
 	Pairs int64 `json:"pairs"`
 }
 
-// PreviewReplay answers what a replay would file; no campaigns are all. Errors are those of [deferred.CountReplay].
-func (a *Acts) PreviewReplay(ctx context.Context, replay deferred.ReplayRequest) (Filing, error) {
+// PreviewReplay answers what a replay would file; no campaigns are all. Errors are those of [failed.CountReplay].
+func (a *Acts) PreviewReplay(ctx context.Context, replay failed.ReplayRequest) (Filing, error) {
 	if replay.Group == "" || replay.From < 0 {
 		return Filing{}, fmt.Errorf("%w: name the group, and a seq of 1 or more, or 0 for from scratch", ErrInvalid)
 	}
-	n, err := deferred.CountReplay(ctx, a.cfg.Pool, replay)
+	n, err := failed.CountReplay(ctx, a.cfg.Pool, replay)
 	return Filing{n}, err
 }
 
 // PreviewBackfill answers what [Projections.Backfill] would file. Errors:
-// [rebuild.ErrUnknownProjection], and those of [deferred.CountBackfill].
+// [rebuild.ErrUnknownProjection], and those of [failed.CountBackfill].
 func (a Projections) PreviewBackfill(ctx context.Context, projection string) (Filing, error) {
 	p, err := registered(ctx, a.cfg.Pool, projection)
 	if err != nil {
 		return Filing{}, err
 	}
-	n, err := deferred.CountBackfill(ctx, a.cfg.Pool, p.Group, projection)
+	n, err := failed.CountBackfill(ctx, a.cfg.Pool, p.Group, projection)
 	return Filing{n}, err
 }
 

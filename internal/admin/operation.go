@@ -9,7 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
@@ -19,8 +19,8 @@ type OperationKind string
 
 // The kinds of operations.
 const (
-	OpRequeue       OperationKind = "requeue"        // deferred pairs
-	OpResolve       OperationKind = "resolve"        // deferred pairs
+	OpRequeue       OperationKind = "requeue"        // failed campaigns
+	OpResolve       OperationKind = "resolve"        // failed campaigns
 	OpRetryParked   OperationKind = "retry_parked"   // parked events
 	OpResolveParked OperationKind = "resolve_parked" // parked events
 	OpReplay        OperationKind = "replay"         // all campaigns of a group
@@ -183,7 +183,7 @@ func (a *Acts) since(ctx context.Context, o *Operation) (*Since, error) {
 	}
 	s := &Since{LookedAt: int64(len(items))}
 	if o.Kind == OpRequeue {
-		s.Passed, s.FailedAgain, err = deferred.CountOutcomes(ctx, a.cfg.Pool, placesOf(items))
+		s.Passed, s.FailedAgain, err = failed.CountOutcomes(ctx, a.cfg.Pool, placesOf(items))
 	} else {
 		s.Passed, s.FailedAgain, err = publications.CountOutcomes(ctx, a.cfg.Pool, parkedOf(items))
 	}

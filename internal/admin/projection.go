@@ -11,7 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
-	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
 	"github.com/tidemark-go/tidemark/internal/store/pause"
 )
@@ -61,7 +61,7 @@ func (a Projections) rebuild(
 ) (*Outcome, error) {
 	return a.do(ctx, act{Request: r, kind: kind, request: asked(name, o)},
 		func(ctx context.Context, tx pgx.Tx) (any, error) {
-			begun, err := rebuild.StartRebuild(ctx, tx, name, o, r.deferred())
+			begun, err := rebuild.StartRebuild(ctx, tx, name, o, r.act())
 			if err == nil && begun && kind == ActSwapRebuild {
 				err = fmt.Errorf("swap projection %q: %w", name, rebuild.ErrNoRebuild)
 			}
@@ -99,7 +99,7 @@ func (a Projections) onRebuild(
 func (a Projections) AbortRebuild(ctx context.Context, r Request, name string) (*Outcome, error) {
 	t := act{Request: r, kind: ActAbortRebuild, request: rebuildRequest{Projection: name}, confirm: name}
 	return a.doWith(ctx, t, func(ctx context.Context, db *recorder) (any, error) {
-		return nil, rebuild.AbortRebuild(ctx, db, name, r.deferred())
+		return nil, rebuild.AbortRebuild(ctx, db, name, r.act())
 	})
 }
 
@@ -170,7 +170,7 @@ func (a Projections) Remove(ctx context.Context, r Request, name string, tables 
 	asked := removalRequest{Projection: name, Tables: tables}
 	return a.doWith(ctx, act{Request: r, kind: ActRemove, request: asked, confirm: name},
 		func(ctx context.Context, db *recorder) (any, error) {
-			err := rebuild.Remove(ctx, db, name, tables, r.deferred())
+			err := rebuild.Remove(ctx, db, name, tables, r.act())
 			const dependentObjects = "2BP01"
 			if pgErr := (*pgconn.PgError)(nil); errors.As(err, &pgErr) && pgErr.Code == dependentObjects {
 				err = fmt.Errorf("%w: %w (%s): nothing was removed; its tables stay if they are left out", ErrNeeded, err,
@@ -209,7 +209,7 @@ func (a Projections) PreviewRemoval(ctx context.Context, name string, tables boo
 			out.Tables = append(out.Tables, p.Schema+"."+table)
 		}
 	}
-	out.Campaigns, err = deferred.Count(ctx, a.cfg.Pool, deferred.Filter{Group: p.Group, Projection: name})
+	out.Campaigns, err = failed.Count(ctx, a.cfg.Pool, failed.Filter{Group: p.Group, Projection: name})
 	return out, err
 }
 

@@ -7,7 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/lease"
 )
 
@@ -44,13 +44,13 @@ func Prove(ctx context.Context, pool *pgxpool.Pool, projection string, visit fun
 				return err
 			}
 			p.Campaigns, p.Events, p.Unhashed = proved.Campaigns, proved.Events, proved.Unhashed
-			if p.Behind, err = deferred.Count(ctx, tx, deferred.Filter{Projection: projection}); err != nil {
+			if p.Behind, err = failed.Count(ctx, tx, failed.Filter{Projection: projection}); err != nil {
 				return err
 			}
-			if p.Resolved, err = deferred.CountResolutions(ctx, tx, projection); err != nil {
+			if p.Resolved, err = failed.CountResolutions(ctx, tx, projection); err != nil {
 				return err
 			}
-			p.Skipped, err = deferred.CountSkipped(ctx, tx, projection)
+			p.Skipped, err = failed.CountSkipped(ctx, tx, projection)
 			return err
 		})
 	return p, err

@@ -8,7 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
 )
@@ -25,15 +25,15 @@ func (o Operation) signed() string {
 
 func (r *Runner) onPairs(ctx context.Context, tx pgx.Tx, o Operation, items []Item) error {
 	places := placesOf(items)
-	do := deferred.RequeuePlaces
+	do := failed.RequeuePlaces
 	if o.Kind == OpResolve {
-		do = deferred.ResolvePlaces
+		do = failed.ResolvePlaces
 	}
-	keys, err := do(ctx, tx, places, deferred.Act{By: o.By, Reason: o.signed()})
+	keys, err := do(ctx, tx, places, failed.Act{By: o.By, Reason: o.signed()})
 	if err != nil {
 		return err
 	}
-	done := map[deferred.Key]bool{}
+	done := map[failed.Key]bool{}
 	for _, k := range keys {
 		done[k] = true
 	}
@@ -59,10 +59,10 @@ func (r *Runner) onParked(ctx context.Context, tx pgx.Tx, o Operation, items []I
 	return nil
 }
 
-func placesOf(items []Item) []deferred.Place {
-	places := make([]deferred.Place, len(items))
+func placesOf(items []Item) []failed.Place {
+	places := make([]failed.Place, len(items))
 	for i, item := range items {
-		places[i] = deferred.Place{NextSeq: item.Seq, Key: deferred.Key{
+		places[i] = failed.Place{NextSeq: item.Seq, Key: failed.Key{
 			Projection: item.Subject,
 			CampaignID: item.CampaignID,
 		}}
@@ -112,10 +112,10 @@ func (r *Runner) replaySome(ctx context.Context, tx pgx.Tx, o Operation) (bool, 
 	if err != nil {
 		return false, err
 	}
-	n, next, err := deferred.ReplayAll(ctx, tx, deferred.ReplayRequest{
+	n, next, err := failed.ReplayAll(ctx, tx, failed.ReplayRequest{
 		Group: g.Group, Projection: g.Projection,
 		From: g.From,
-	}, c.After, walked, deferred.Act{By: o.By, Reason: o.signed()})
+	}, c.After, walked, failed.Act{By: o.By, Reason: o.signed()})
 	if err != nil {
 		return false, err
 	}
@@ -132,8 +132,8 @@ func (r *Runner) backfillSome(ctx context.Context, tx pgx.Tx, o Operation) (bool
 	if err != nil {
 		return false, err
 	}
-	n, next, err := deferred.Backfill(ctx, tx, b.Group, b.Projection, c.After, walked,
-		deferred.Act{By: o.By, Reason: o.signed()})
+	n, next, err := failed.Backfill(ctx, tx, b.Group, b.Projection, c.After, walked,
+		failed.Act{By: o.By, Reason: o.signed()})
 	if err != nil {
 		return false, err
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
-	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
@@ -28,7 +28,7 @@ func (r *Runner) rollBack(ctx context.Context, o Operation) error {
 		Kept: rebuild.Kept{Version: asked.Version, RegisteredAt: asked.RegisteredAt},
 	}
 	db := ending{Pool: r.cfg.Pool, id: o.ID, owner: r.cfg.Owner}
-	err = rebuild.Rollback(ctx, db, asked.Projection, options, deferred.Act{By: o.By, Reason: o.signed()})
+	err = rebuild.Rollback(ctx, db, asked.Projection, options, failed.Act{By: o.By, Reason: o.signed()})
 	if err != nil && projector.Classify(err) == projector.ClassLock { // it has waited for long enough
 		err = errPermanent{err}
 	}

@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/tidemark-go/tidemark/internal/admin"
-	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/failed"
 )
 
 type campaignReplay struct {
@@ -15,8 +15,8 @@ type campaignReplay struct {
 	From       int64    `min:"1" help:"the first event to apply again, on the rows as they are (default from scratch)"`
 }
 
-func (in *campaignReplay) request() deferred.ReplayRequest {
-	return deferred.ReplayRequest{
+func (in *campaignReplay) request() failed.ReplayRequest {
+	return failed.ReplayRequest{
 		Group: in.Group, Projection: in.Projection, From: in.From, Campaigns: in.Campaigns,
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/tidemark-go/tidemark/internal/admin"
-	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/failed"
 )
 
 // failedCampaign names a campaign that a projection has failed in.
@@ -14,8 +14,8 @@ type failedCampaign struct {
 	CampaignID string `arg:"CAMPAIGN" name:"campaign" of:"failed" help:"the campaign"`
 }
 
-func (f failedCampaign) key() deferred.Key {
-	return deferred.Key{Projection: f.Projection, CampaignID: f.CampaignID}
+func (f failedCampaign) key() failed.Key {
+	return failed.Key{Projection: f.Projection, CampaignID: f.CampaignID}
 }
 
 // next is the command that shows what becomes of it.

@@ -6,7 +6,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/auth"
-	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/failed"
 )
 
 type groupReplay struct {
@@ -31,7 +31,7 @@ func groupActs() []*Act {
 			Button: "Replay",
 		}, does[*groupReplay]{
 			Preview: func(ctx context.Context, acts *admin.Acts, _ admin.Request, in *groupReplay) (any, error) {
-				return acts.PreviewReplay(ctx, deferred.ReplayRequest{
+				return acts.PreviewReplay(ctx, failed.ReplayRequest{
 					Group: in.Group, Projection: in.Projection, From: in.From,
 				})
 			},

@@ -6,7 +6,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/lease"
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
 	"github.com/tidemark-go/tidemark/internal/store/pause"
@@ -23,10 +23,10 @@ type Campaign struct {
 	CampaignID  string
 	Head        Head
 	Groups      []Standing // all consumer groups
-	Deferred    []deferred.Pair
+	Deferred    []failed.Campaign
 	Pauses      []pause.Pause // that concern the campaign
-	History     []deferred.Record
-	Resolutions []deferred.Resolution
+	History     []failed.Record
+	Resolutions []failed.Resolution
 }
 
 // Head is the last event of a campaign.
@@ -63,7 +63,7 @@ func ReadCampaign(ctx context.Context, pool *pgxpool.Pool, head journal.Event) (
 		}
 		c.Groups = append(c.Groups, s)
 	}
-	if c.Deferred, err = deferred.List(ctx, pool, deferred.Filter{CampaignID: id, Limit: campaignPairs}); err != nil {
+	if c.Deferred, err = failed.List(ctx, pool, failed.Filter{CampaignID: id, Limit: campaignPairs}); err != nil {
 		return nil, err
 	}
 	pauses, err := pause.List(ctx, pool, "")
@@ -75,9 +75,9 @@ func ReadCampaign(ctx context.Context, pool *pgxpool.Pool, head journal.Event) (
 			c.Pauses = append(c.Pauses, p)
 		}
 	}
-	if c.Resolutions, err = deferred.Resolutions(ctx, pool, deferred.ResolutionFilter{CampaignID: id}); err != nil {
+	if c.Resolutions, err = failed.Resolutions(ctx, pool, failed.ResolutionFilter{CampaignID: id}); err != nil {
 		return nil, err
 	}
-	c.History, err = deferred.History(ctx, pool, deferred.LogFilter{CampaignID: id, Limit: campaignRecords})
+	c.History, err = failed.History(ctx, pool, failed.LogFilter{CampaignID: id, Limit: campaignRecords})
 	return c, err
 }

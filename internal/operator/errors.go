@@ -13,7 +13,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
 	"github.com/tidemark-go/tidemark/internal/projector/replay"
 	"github.com/tidemark-go/tidemark/internal/status"
-	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
 	"github.com/tidemark-go/tidemark/internal/store/pause"
@@ -72,14 +72,14 @@ func answers() []Answer {
 		{unavailable, "run tidemark migrate up", "", "", "", []error{status.ErrNoSchema}},
 		{refused, "take a new Idempotency-Key", "", "", "", []error{admin.ErrKeyReused}},
 		{refused, "confirm with the text that is asked for", "", "", "", []error{admin.ErrDeclined}},
-		{bad, "see /api/v1/openapi.yaml", "write a simpler pattern", "", "", []error{admin.ErrInvalid, deferred.ErrPattern}},
+		{bad, "see /api/v1/openapi.yaml", "write a simpler pattern", "", "", []error{admin.ErrInvalid, failed.ErrPattern}},
 		{
 			notFound, "/api/v1/failed lists what is behind", pageGone, "failed list", "campaign",
-			[]error{deferred.ErrNotFound},
+			[]error{failed.ErrNotFound},
 		},
 		{
 			notFound, "/api/v1/resolutions lists which events are left out", pageGone, "failed resolutions", "campaign",
-			[]error{deferred.ErrNotResolved},
+			[]error{failed.ErrNotResolved},
 		},
 		{
 			notFound, "/api/v1/projections lists what is registered", pageGone, "projection list", "",
@@ -102,7 +102,7 @@ func answers() []Answer {
 			[]error{feed.ErrUnreadable},
 		},
 		{notFound, "/api/v1/tokens lists tokens", pageGone, "token list", "", []error{auth.ErrNoToken}},
-		{notFound, lookFor, pageGone, "projection list", "", []error{deferred.ErrUnknown}},
+		{notFound, lookFor, pageGone, "projection list", "", []error{failed.ErrUnknown}},
 		{notFound, lookFor, pageGone, "group list", "", []error{pause.ErrUnknown}},
 		{notFound, lookFor, pageGone, "NOUN list", "", []error{admin.ErrNotFound}},
 		{conflict, "ask another worker", "", "", "", []error{admin.ErrNotHere}},
@@ -124,7 +124,7 @@ func answers() []Answer {
 		},
 		{conflict, "revoke the token first, or take another name", "", "token revoke", "NAME", []error{auth.ErrNameTaken}},
 		{conflict, "remove its projections first", "", "projection list", "", []error{outbox.ErrInUse}},
-		{conflict, lookAgain, "", "failed show", "PROJECTION CAMPAIGN", []error{deferred.ErrConflict}},
+		{conflict, lookAgain, "", "failed show", "PROJECTION CAMPAIGN", []error{failed.ErrConflict}},
 		{conflict, lookAgain, "", "publisher show", "NAME", []error{publications.ErrConflict}},
 		{
 			conflict, "allow_behind goes back all the same, as many campaigns behind as it says", "",
@@ -134,7 +134,7 @@ func answers() []Answer {
 		{conflict, lookAgain, "", "projection list", "", []error{registry.ErrRegistered}},
 		{conflict, lookAgain, "", "NOUN list", "", []error{admin.ErrChanged}},
 		{conflict, lookAgain, "", "", "", []error{
-			deferred.ErrNotResettable, replay.ErrNotVerifiable,
+			failed.ErrNotResettable, replay.ErrNotVerifiable,
 			replay.ErrStateTooLarge,
 		}},
 	}

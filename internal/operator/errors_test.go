@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/tidemark-go/tidemark/internal/admin"
-	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/failed"
 )
 
 func TestAnErrorHasOneAnswer(t *testing.T) {
@@ -16,8 +16,8 @@ func TestAnErrorHasOneAnswer(t *testing.T) {
 		err    error
 		status int
 	}{
-		{fmt.Errorf("requeue: %w", deferred.ErrConflict), http.StatusConflict},
-		{deferred.ErrNotFound, http.StatusNotFound},
+		{fmt.Errorf("requeue: %w", failed.ErrConflict), http.StatusConflict},
+		{failed.ErrNotFound, http.StatusNotFound},
 		{admin.ErrInvalid, http.StatusBadRequest},
 		{admin.ErrDeclined, http.StatusUnprocessableEntity},
 	} {

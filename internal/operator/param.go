@@ -14,7 +14,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/projector/failure"
-	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
 )
@@ -148,9 +148,9 @@ func offers(kind string) []string {
 func among(what string) []string {
 	switch what {
 	case "failed statuses":
-		return texts(deferred.Statuses())
+		return texts(failed.Statuses())
 	case "failed acts":
-		return deferred.Acts()
+		return failed.Acts()
 	case "failure classes":
 		return texts(failure.Classes())
 	case "parked statuses":

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/surface/table"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
@@ -19,21 +19,21 @@ type limited struct {
 
 // failedFilter chooses failed campaigns.
 type failedFilter struct {
-	Group       string            `of:"group" help:"only in this consumer group"`
-	Projection  string            `of:"projection" help:"only of this projection"`
-	CampaignID  string            `name:"campaign" of:"failed" help:"only this campaign"`
-	Type        string            `help:"only where an event of this type failed"`
-	Class       string            `among:"failure classes" help:"only failures of this class"`
-	Code        string            `help:"only failures with this code: a SQLSTATE, panic, deadline, crash, decode, error"`
-	Fingerprint string            `of:"fingerprint" help:"only failures with this fingerprint; stats lists them"`
-	Message     string            `help:"only failures whose message matches this regular expression (POSIX)"`
-	OlderThan   time.Duration     `help:"only what first failed longer ago, such as 2h or 7d"`
-	NewerThan   time.Duration     `help:"only what first failed since, such as 2h or 7d"`
-	Status      []deferred.Status `among:"failed statuses" help:"only with this status"`
+	Group       string          `of:"group" help:"only in this consumer group"`
+	Projection  string          `of:"projection" help:"only of this projection"`
+	CampaignID  string          `name:"campaign" of:"failed" help:"only this campaign"`
+	Type        string          `help:"only where an event of this type failed"`
+	Class       string          `among:"failure classes" help:"only failures of this class"`
+	Code        string          `help:"only failures with this code: a SQLSTATE, panic, deadline, crash, decode, error"`
+	Fingerprint string          `of:"fingerprint" help:"only failures with this fingerprint; stats lists them"`
+	Message     string          `help:"only failures whose message matches this regular expression (POSIX)"`
+	OlderThan   time.Duration   `help:"only what first failed longer ago, such as 2h or 7d"`
+	NewerThan   time.Duration   `help:"only what first failed since, such as 2h or 7d"`
+	Status      []failed.Status `among:"failed statuses" help:"only with this status"`
 }
 
-func (f failedFilter) filter() deferred.Filter {
-	return deferred.Filter{
+func (f failedFilter) filter() failed.Filter {
+	return failed.Filter{
 		Group: f.Group, Projection: f.Projection, CampaignID: f.CampaignID, EventType: f.Type, Class: f.Class, Code: f.Code,
 		Fingerprint: f.Fingerprint, MessagePattern: f.Message, OlderThan: f.OlderThan, NewerThan: f.NewerThan,
 		Status: f.Status,
@@ -42,7 +42,7 @@ func (f failedFilter) filter() deferred.Filter {
 
 // refuse says which parameter a pattern is that is none: only the database can tell.
 func (f failedFilter) refuse(err error) error {
-	if errors.Is(err, deferred.ErrPattern) {
+	if errors.Is(err, failed.ErrPattern) {
 		return &ParamError{"message", f.Message, "", err.Error(), "write a simpler one"}
 	}
 	return err
@@ -51,7 +51,7 @@ func (f failedFilter) refuse(err error) error {
 type failedList struct {
 	failedFilter
 	limited
-	After *deferred.Place `page:"after"`
+	After *failed.Place `page:"after"`
 }
 
 type failedStats struct {
@@ -74,7 +74,7 @@ type resolutionList struct {
 	Projection string `of:"projection" help:"only of this projection"`
 	CampaignID string `name:"campaign" of:"campaign" help:"only of this campaign"`
 	limited
-	After *deferred.Resolution `page:"after"`
+	After *failed.Resolution `page:"after"`
 }
 
 func failedViews() []*View {
@@ -87,15 +87,15 @@ func failedViews() []*View {
 				"failed list --projection scores --message 'not-null' --older-than 1d --json",
 			},
 			Empty: "No matching failed campaigns.",
-		}, lists[*failedList, deferred.Pair]{
-			Read: func(ctx context.Context, from Reader, in *failedList) ([]deferred.Pair, any, error) {
+		}, lists[*failedList, failed.Campaign]{
+			Read: func(ctx context.Context, from Reader, in *failedList) ([]failed.Campaign, any, error) {
 				f := in.filter()
 				f.After, f.Limit = in.After, in.Limit
-				pairs, err := deferred.List(ctx, from.Pool, f)
-				return pairs, nextOf(pairs, in.Limit, deferred.Pair.Place), in.refuse(err)
+				pairs, err := failed.List(ctx, from.Pool, f)
+				return pairs, nextOf(pairs, in.Limit, failed.Campaign.Place), in.refuse(err)
 			},
 			Columns: "STATUS|PROJECTION|CAMPAIGN|SEQ|TYPE|ATTEMPTS|NEXT|CLASS|CODE|ERROR",
-			Row: func(p deferred.Pair) []table.Cell {
+			Row: func(p failed.Campaign) []table.Cell {
 				return []table.Cell{
 					table.Toned(string(p.Status), failedTone(p.Status)), table.Text(p.Projection), table.Text(p.CampaignID),
 					table.Number(p.NextSeq, table.Plain), table.Text(p.EventType), table.Number(int64(p.Attempts), table.Plain),
@@ -108,8 +108,8 @@ func failedViews() []*View {
 			Schema:   "FailedCampaignDetail",
 			Short:    "Show a failed campaign: the failure, the event with its payload, the stack, the log",
 			Examples: []string{"failed show scores oak"},
-		}, func(ctx context.Context, from Reader, in *failedCampaign) (*deferred.Detail, error) {
-			d, err := deferred.Show(ctx, from.Pool, in.key())
+		}, func(ctx context.Context, from Reader, in *failedCampaign) (*failed.Detail, error) {
+			d, err := failed.Show(ctx, from.Pool, in.key())
 			if err == nil && d.Event != nil {
 				*d.Event = from.event(*d.Event)
 			}
@@ -122,10 +122,10 @@ func failedViews() []*View {
 by fingerprint, which is the same for messages that differ in numbers and names alone. The growth counts failed
 attempts, of campaigns that have since recovered as well.`,
 			Examples: []string{"failed stats", "failed stats --projection scores --json"},
-		}, func(ctx context.Context, from Reader, in *failedStats) (*deferred.Statistics, error) {
+		}, func(ctx context.Context, from Reader, in *failedStats) (*failed.Statistics, error) {
 			f := in.filter()
 			f.Limit = in.Limit
-			stats, err := deferred.Stats(ctx, from.Pool, f)
+			stats, err := failed.Stats(ctx, from.Pool, f)
 			return stats, in.refuse(err)
 		}, showFailedStats),
 		list(View{
@@ -136,16 +136,16 @@ attempts, of campaigns that have since recovered as well.`,
 				"failed log --before 4711 --json",
 			},
 			Empty: "Nothing has happened, or nothing that this chooses.",
-		}, lists[*failedLog, deferred.Record]{
-			Read: func(ctx context.Context, from Reader, in *failedLog) ([]deferred.Record, any, error) {
-				records, err := deferred.History(ctx, from.Pool, deferred.LogFilter{
+		}, lists[*failedLog, failed.Record]{
+			Read: func(ctx context.Context, from Reader, in *failedLog) ([]failed.Record, any, error) {
+				records, err := failed.History(ctx, from.Pool, failed.LogFilter{
 					Group: in.Group, Projection: in.Projection, CampaignID: in.CampaignID, Fingerprint: in.Fingerprint,
 					Actor: in.By, Acts: in.Acts, Before: in.Before, Limit: in.Limit,
 				})
-				return records, nextOf(records, in.Limit, func(r deferred.Record) int64 { return r.ID }), err
+				return records, nextOf(records, in.Limit, func(r failed.Record) int64 { return r.ID }), err
 			},
 			Columns: "ID|AT|ACT|PROJECTION|CAMPAIGN|SEQ|ATTEMPT|BY|WHY",
-			Row: func(r deferred.Record) []table.Cell {
+			Row: func(r failed.Record) []table.Cell {
 				return []table.Cell{
 					table.NumberText(fmt.Sprint(r.ID)), table.When(r.At), table.Toned(r.Act, recordTone(r.Act)),
 					table.Text(r.Projection),
@@ -161,17 +161,17 @@ attempts, of campaigns that have since recovered as well.`,
 				"failed resolutions --projection scores", "failed resolutions --campaign oak --json",
 			},
 			Empty: "No matching resolved events.",
-		}, lists[*resolutionList, deferred.Resolution]{
-			Read: func(ctx context.Context, from Reader, in *resolutionList) ([]deferred.Resolution, any, error) {
-				resolutions, err := deferred.Resolutions(ctx, from.Pool, deferred.ResolutionFilter{
+		}, lists[*resolutionList, failed.Resolution]{
+			Read: func(ctx context.Context, from Reader, in *resolutionList) ([]failed.Resolution, any, error) {
+				resolutions, err := failed.Resolutions(ctx, from.Pool, failed.ResolutionFilter{
 					Projection: in.Projection, CampaignID: in.CampaignID, After: in.After, Limit: in.Limit,
 				})
-				return resolutions, nextOf(resolutions, in.Limit, func(r deferred.Resolution) deferred.Resolution {
-					return deferred.Resolution{CampaignID: r.CampaignID, Projection: r.Projection, Seq: r.Seq}
+				return resolutions, nextOf(resolutions, in.Limit, func(r failed.Resolution) failed.Resolution {
+					return failed.Resolution{CampaignID: r.CampaignID, Projection: r.Projection, Seq: r.Seq}
 				}), err
 			},
 			Columns: "PROJECTION|CAMPAIGN|SEQ|BY|AT|WHY",
-			Row: func(r deferred.Resolution) []table.Cell {
+			Row: func(r failed.Resolution) []table.Cell {
 				return []table.Cell{
 					table.Text(r.Projection), table.Text(r.CampaignID), table.NumberText(fmt.Sprint(r.Seq)), table.Text(r.Actor),
 					table.When(r.At), table.Text(r.Reason),
@@ -181,11 +181,11 @@ attempts, of campaigns that have since recovered as well.`,
 	}
 }
 
-func failedTone(s deferred.Status) table.Tone {
+func failedTone(s failed.Status) table.Tone {
 	switch s {
-	case deferred.Failed:
+	case failed.Failed:
 		return table.Warning
-	case deferred.Dead:
+	case failed.Dead:
 		return table.Alarm
 	default:
 		return table.Plain
@@ -203,8 +203,8 @@ func recordTone(act string) table.Tone {
 	}
 }
 
-func showFailed(page *table.Page, d *deferred.Detail) {
-	page.Facts(failedFacts(d.Pair)...)
+func showFailed(page *table.Page, d *failed.Detail) {
+	page.Facts(failedFacts(d.Campaign)...)
 	if d.Event != nil {
 		page.Heading(fmt.Sprintf("Event %d", d.Event.Seq))
 		page.Facts(eventFacts(*d.Event)...)
@@ -227,7 +227,7 @@ func eventFacts(e journal.Event) []table.Fact {
 	}
 }
 
-func failedFacts(p deferred.Pair) []table.Fact {
+func failedFacts(p failed.Campaign) []table.Fact {
 	next := "when an operator says so: requeue, retry or resolve"
 	if !p.NextAttemptAt.IsZero() {
 		next = table.Stamp(&p.NextAttemptAt)
@@ -255,7 +255,7 @@ func failedFacts(p deferred.Pair) []table.Fact {
 	)
 }
 
-func showFailedStats(page *table.Page, s *deferred.Statistics) {
+func showFailedStats(page *table.Page, s *failed.Statistics) {
 	if s.Failed+s.Dead+s.Rebuilding == 0 {
 		page.Note("No matching failed campaigns.")
 		return
@@ -283,7 +283,7 @@ func showFailedStats(page *table.Page, s *deferred.Statistics) {
 	tallies(page, "By message", "FINGERPRINT", s.Fingerprints)
 }
 
-func tallies(page *table.Page, heading, column string, tallies []deferred.Tally) {
+func tallies(page *table.Page, heading, column string, tallies []failed.Tally) {
 	if len(tallies) == 0 {
 		return
 	}

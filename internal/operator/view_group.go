@@ -7,7 +7,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
 	"github.com/tidemark-go/tidemark/internal/status"
-	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/lease"
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
@@ -227,10 +227,10 @@ func readProjections(ctx context.Context, from Reader) (states []projectionState
 	}
 	for _, p := range all {
 		state := projectionState{Registered: p}
-		for status, n := range map[deferred.Status]*int64{
-			deferred.Failed: &state.Failed, deferred.Dead: &state.Dead, deferred.Rebuilding: &state.Rebuilding,
+		for status, n := range map[failed.Status]*int64{
+			failed.Failed: &state.Failed, failed.Dead: &state.Dead, failed.Rebuilding: &state.Rebuilding,
 		} {
-			*n, err = deferred.Count(ctx, from.Pool, deferred.Filter{Projection: p.Name, Status: []deferred.Status{status}})
+			*n, err = failed.Count(ctx, from.Pool, failed.Filter{Projection: p.Name, Status: []failed.Status{status}})
 			if err != nil {
 				return nil, err
 			}

@@ -3,7 +3,7 @@ package status
 import (
 	"time"
 
-	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
 )
 
@@ -52,7 +52,7 @@ func (e export) deferred(s *Status) {
 	type projection struct{ group, name string }
 	type state struct {
 		projection
-		status deferred.Status
+		status failed.Status
 	}
 	estimated, since := map[projection]bool{}, map[state]*time.Time{}
 	for _, d := range s.Deferred {

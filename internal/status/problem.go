@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/pause"
 )
 
@@ -204,12 +204,12 @@ func (s *Status) failures() (problems []Problem) {
 		}
 		p := Problem{Where: "projection " + d.Projection, Since: d.Since}
 		switch d.Status {
-		case deferred.Dead:
+		case failed.Dead:
 			p.Severity, p.What = Critical, fmt.Sprintf("%s dead, of class %s: an operator has to act",
 				are(d.Campaigns, d.Estimated, "campaign"), class)
 			p.Do = fmt.Sprintf("tidemark failed stats --projection %s --status dead; deploy what mends it, then "+
 				"tidemark failed requeue", d.Projection)
-		case deferred.Failed:
+		case failed.Failed:
 			p.Severity, p.What = Warning, fmt.Sprintf("%s failing, of class %s: they are tried again",
 				are(d.Campaigns, d.Estimated, "campaign"), class)
 			p.Do = fmt.Sprintf("tidemark failed stats --projection %s", d.Projection)

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
-	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/lease"
 	"github.com/tidemark-go/tidemark/internal/store/marks"
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
@@ -86,18 +86,18 @@ func TestProblemsAreWhatIsWrongTheWorstFirst(t *testing.T) {
 				{Worker: lease.Worker{ConsumerGroup: "f", Knows: map[string][]int{"p": {1}}}},
 				{Worker: lease.Worker{ConsumerGroup: "g", Knows: map[string][]int{"p": {1}}}, Silent: 2 * time.Hour},
 			},
-			Deferred: []deferred.Sum{{Projection: "p~previous", Status: deferred.Dead, Campaigns: 1, Since: ago(time.Hour)}},
+			Deferred: []failed.Sum{{Projection: "p~previous", Status: failed.Dead, Campaigns: 1, Since: ago(time.Hour)}},
 		}, []string{"note projection p~previous", "note projection p~previous"}},
 		{"tables that were replaced, which a worker keeps up", Status{
 			At: at, Lag: []Lag{{Behind: outbox.Behind{Group: "g", Projection: "p~previous", Events: 9, Age: time.Hour}}},
 			Kept:    []rebuild.Registered{{Name: "p~previous", Group: "g", Version: 1}},
 			Workers: []Worker{{Worker: lease.Worker{ConsumerGroup: "g", Knows: map[string][]int{"p": {2, 1}}}}},
 		}, nil},
-		{"failures, the longest first", Status{At: at, Deferred: []deferred.Sum{
-			{Projection: "p", Status: deferred.Failed, Campaigns: 1, Since: ago(time.Hour)},
-			{Projection: "q", Status: deferred.Rebuilding, Campaigns: 9},
-			{Projection: "r", Status: deferred.Dead, Campaigns: 2, Since: ago(time.Minute)},
-			{Projection: "s", Status: deferred.Dead, Campaigns: 2, Since: ago(time.Hour)},
+		{"failures, the longest first", Status{At: at, Deferred: []failed.Sum{
+			{Projection: "p", Status: failed.Failed, Campaigns: 1, Since: ago(time.Hour)},
+			{Projection: "q", Status: failed.Rebuilding, Campaigns: 9},
+			{Projection: "r", Status: failed.Dead, Campaigns: 2, Since: ago(time.Minute)},
+			{Projection: "s", Status: failed.Dead, Campaigns: 2, Since: ago(time.Hour)},
 		}}, []string{"critical projection s", "critical projection r", "warning projection p"}},
 		{"publishers", Status{At: at, Publishers: []publications.Publication{
 			{Key: publications.Key{Topic: "t", Publisher: "fine"}, Status: "ACTIVE", Holder: "h"},

@@ -12,7 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
-	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/lease"
 	"github.com/tidemark-go/tidemark/internal/store/marks"
@@ -93,7 +93,7 @@ func readers() map[Section]func(context.Context, pgx.Tx, *Status) error {
 		},
 		SectionLag: readLag,
 		SectionDeferred: func(ctx context.Context, tx pgx.Tx, s *Status) (err error) {
-			s.Deferred, err = list(deferred.Report(ctx, tx))
+			s.Deferred, err = list(failed.Report(ctx, tx))
 			return err
 		},
 		SectionPauses: func(ctx context.Context, tx pgx.Tx, s *Status) (err error) {

@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
-	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/lease"
 	"github.com/tidemark-go/tidemark/internal/store/marks"
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
@@ -46,7 +46,7 @@ type Status struct {
 	At         time.Time // by the database's clock
 	Queue      []outbox.GroupReport
 	Lag        []Lag // each group, and after it each of its projections
-	Deferred   []deferred.Sum
+	Deferred   []failed.Sum
 	Pauses     []pause.Pause
 	Workers    []Worker
 	Suspects   map[string]int64 // campaigns under which a process has died, by consumer group

@@ -14,7 +14,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/progress"
 	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
 	"github.com/tidemark-go/tidemark/internal/projector/replay"
-	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
 	"github.com/tidemark-go/tidemark/internal/surface/table"
 	"github.com/tidemark-go/tidemark/pkg/projector"
@@ -33,10 +33,10 @@ type verified struct {
 	Projection        string
 	ProjectionVersion int
 	projector.VerifyReport
-	Resolutions []deferred.Resolution // the first ones
-	Differences []replay.Difference   // the first ones
-	NotShown    int64                 // differences beyond those
-	Repaired    *int64                // campaigns filed for a replay; nil: not asked for
+	Resolutions []failed.Resolution // the first ones
+	Differences []replay.Difference // the first ones
+	NotShown    int64               // differences beyond those
+	Repaired    *int64              // campaigns filed for a replay; nil: not asked for
 	DryRun      bool
 }
 
@@ -160,7 +160,7 @@ func (v *verify) run(
 		}
 	}
 	v.request.OnDifference = v.note
-	v.request.OnResolution = func(r deferred.Resolution) {
+	v.request.OnResolution = func(r failed.Resolution) {
 		if len(v.document.Resolutions) < v.limit {
 			v.document.Resolutions = append(v.document.Resolutions, r)
 		}
@@ -232,7 +232,7 @@ func (v *verify) replay(ctx context.Context, env *cli.Env, pool *pgxpool.Pool, r
 	}
 	for some := range slices.Chunk(v.differing, repairChunk) {
 		_, err := admin.On(pool).ReplayCampaigns(ctx, admin.By(v.act.By, v.act.Reason),
-			deferred.ReplayRequest{Group: r.Group, Projection: r.Name, Campaigns: some})
+			failed.ReplayRequest{Group: r.Group, Projection: r.Name, Campaigns: some})
 		if err != nil {
 			return cli.Exitf(cli.ExitPartial, "%d of %d campaigns are filed for a replay, then: %w", n, len(v.differing), err)
 		}

@@ -19,7 +19,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/projector/failure"
 	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
-	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -32,7 +32,7 @@ func exclusiveActs() map[string]struct {
 	act    func(t *testing.T, pool *pgxpool.Pool) error
 	done   string
 } {
-	by := deferred.Act{By: "ada", Reason: "a test"}
+	by := failed.Act{By: "ada", Reason: "a test"}
 	rebuilt := func(t *testing.T, pool *pgxpool.Pool) {
 		t.Helper()
 		drain(t, workerOf(t, pool, nil, tripled(1)))
@@ -191,7 +191,7 @@ func TestAnActSaysForWhomItWaits(t *testing.T) {
 	_, end := elsewhere(t, pool, `SELECT pg_advisory_xact_lock_shared(tidemark.lock_key(32003,
 		hashtextextended('default', 0)))`)
 	const named = `application "reports", idle in transaction, in a transaction for `
-	err := rebuild.Remove(t.Context(), pool, "counters", true, deferred.Act{By: "ada"})
+	err := rebuild.Remove(t.Context(), pool, "counters", true, failed.Act{By: "ada"})
 	if err == nil || !strings.Contains(err.Error(), named) || !failure.IsInfrastructure(err) {
 		t.Errorf("Remove = %v, want %q", err, named)
 	}

@@ -13,7 +13,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
-	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
@@ -113,7 +113,7 @@ func (c *cell) startRebuild() {
 
 func (c *cell) resolve(string) error {
 	return c.within(func(tx pgx.Tx) error {
-		_, err := deferred.ResolveAll(c.Context(), tx, deferred.Filter{Group: c.group}, operator())
+		_, err := failed.ResolveAll(c.Context(), tx, failed.Filter{Group: c.group}, operator())
 		return err
 	})
 }
@@ -121,7 +121,7 @@ func (c *cell) resolve(string) error {
 func (c *cell) requeue(string) error {
 	c.broken.Store(false)
 	return c.within(func(tx pgx.Tx) error {
-		_, err := deferred.RequeueAll(c.Context(), tx, deferred.Filter{Group: c.group}, operator())
+		_, err := failed.RequeueAll(c.Context(), tx, failed.Filter{Group: c.group}, operator())
 		return err
 	})
 }
@@ -191,4 +191,4 @@ func (c *cell) compare(resolved bool) {
 	}
 }
 
-func operator() deferred.Act { return deferred.Act{By: "ada", Reason: "the matrix"} }
+func operator() failed.Act { return failed.Act{By: "ada", Reason: "the matrix"} }

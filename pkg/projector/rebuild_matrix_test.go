@@ -11,7 +11,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
 	"github.com/tidemark-go/tidemark/internal/projector/replay"
-	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
 	pauses "github.com/tidemark-go/tidemark/internal/store/pause"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
@@ -131,7 +131,7 @@ const (
 
 // groupActs are about all projections of a group.
 func groupActs() []rebuildAct {
-	loose := in("joining", deferred.ErrNotResettable.Error())
+	loose := in("joining", failed.ErrNotResettable.Error())
 	move := func(c *cell) {
 		noteIn(c.T, c.pool, "c1", 1)
 		noteIn(c.T, c.pool, "c3", 1)
@@ -161,16 +161,16 @@ func groupActs() []rebuildAct {
 func replayed(from int64, campaigns ...string) func(c *cell, _ string) error {
 	return func(c *cell, name string) error {
 		c.again[name] = from > 0
-		return c.replay(deferred.ReplayRequest{Group: c.group, From: from, Campaigns: campaigns})
+		return c.replay(failed.ReplayRequest{Group: c.group, From: from, Campaigns: campaigns})
 	}
 }
 
-func (c *cell) replay(r deferred.ReplayRequest) error {
+func (c *cell) replay(r failed.ReplayRequest) error {
 	return c.within(func(tx pgx.Tx) (err error) {
 		if len(r.Campaigns) > 0 {
-			_, err = deferred.Replay(c.Context(), tx, r, operator())
+			_, err = failed.Replay(c.Context(), tx, r, operator())
 		} else {
-			_, _, err = deferred.ReplayAll(c.Context(), tx, r, "", 0, operator())
+			_, _, err = failed.ReplayAll(c.Context(), tx, r, "", 0, operator())
 		}
 		return err
 	})
@@ -179,8 +179,8 @@ func (c *cell) replay(r deferred.ReplayRequest) error {
 // projectionActs are about one projection: those of a state share a group. Those that have workers
 // go on come last.
 func projectionActs() []rebuildAct {
-	notThere := in("requested next_withdrawn "+notBuilt, deferred.ErrUnknown.Error())
-	loose := in("joining", deferred.ErrNotResettable.Error())
+	notThere := in("requested next_withdrawn "+notBuilt, failed.ErrUnknown.Error())
+	loose := in("joining", failed.ErrNotResettable.Error())
 	noRebuild := in(notBuilt, rebuild.ErrNoRebuild.Error())
 	pause := func(c *cell, set string) error {
 		return c.within(func(tx pgx.Tx) error {
@@ -197,19 +197,19 @@ func projectionActs() []rebuildAct {
 	return []rebuildAct{
 		{name: "replay of next from an event", do: func(c *cell, name string) error {
 			c.again[name] = true
-			return c.replay(deferred.ReplayRequest{Group: c.group, Projection: registry.NextTables.Of(name), From: 3})
+			return c.replay(failed.ReplayRequest{Group: c.group, Projection: registry.NextTables.Of(name), From: 3})
 		}, refused: notThere},
 		{name: "replay of next from scratch", do: func(c *cell, name string) error {
-			return c.replay(deferred.ReplayRequest{Group: c.group, Projection: registry.NextTables.Of(name)})
+			return c.replay(failed.ReplayRequest{Group: c.group, Projection: registry.NextTables.Of(name)})
 		}, refused: in("", "", notThere, loose)},
 		{name: "backfill", do: func(c *cell, name string) error {
 			return c.within(func(tx pgx.Tx) error {
-				_, _, err := deferred.Backfill(c.Context(), tx, c.group, name, "", 0, operator())
+				_, _, err := failed.Backfill(c.Context(), tx, c.group, name, "", 0, operator())
 				return err
 			})
 		}, refused: loose},
 		{name: "verify and repair", do: func(c *cell, name string) error {
-			r := deferred.ReplayRequest{Group: c.group, Projection: name}
+			r := failed.ReplayRequest{Group: c.group, Projection: name}
 			_, err := c.all.replayer.Verify(c.Context(), VerifyRequest{
 				Projection: name, Concurrency: 1,
 				OnCampaign: func(id string) { r.Campaigns = append(r.Campaigns, id) }, Campaigns: []string{"c1", "c2"},

@@ -8,7 +8,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
-	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
@@ -45,17 +45,17 @@ func meets(
 // transactions that are open when it is aborted.
 func TestAnAbortLeavesNothingOfAnActThatItMeets(t *testing.T) {
 	t.Parallel()
-	key := deferred.Key{Projection: "counters~next", CampaignID: "a"}
+	key := failed.Key{Projection: "counters~next", CampaignID: "a"}
 	for name, act := range map[string]func(ctx context.Context, tx pgx.Tx) error{
 		"a replay": func(ctx context.Context, tx pgx.Tx) error {
-			_, err := deferred.Replay(ctx, tx, deferred.ReplayRequest{Group: "default", Campaigns: []string{"a", "b"}, From: 2},
+			_, err := failed.Replay(ctx, tx, failed.ReplayRequest{Group: "default", Campaigns: []string{"a", "b"}, From: 2},
 				ada)
 			return err
 		},
 		"a resolve": func(ctx context.Context, tx pgx.Tx) error {
-			return deferred.Resolve(ctx, tx, key, 2, deferred.Act{By: "ada", Reason: "x"})
+			return failed.Resolve(ctx, tx, key, 2, failed.Act{By: "ada", Reason: "x"})
 		},
-		"a requeue": func(ctx context.Context, tx pgx.Tx) error { return deferred.Requeue(ctx, tx, key, ada) },
+		"a requeue": func(ctx context.Context, tx pgx.Tx) error { return failed.Requeue(ctx, tx, key, ada) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -90,7 +90,7 @@ func TestAReplayThatMeetsAnAbortIsOfTheTablesThatAreLeft(t *testing.T) {
 		return err
 	}
 	meets(t, pool, withdrawn, func(ctx context.Context) error {
-		_, err := replayFrom(ctx, pool, deferred.ReplayRequest{Group: "default", Campaigns: []string{"a"}, From: 2})
+		_, err := replayFrom(ctx, pool, failed.ReplayRequest{Group: "default", Campaigns: []string{"a"}, From: 2})
 		return err
 	})
 	expectText(t, pool, "filed", "counters 2", `SELECT string_agg(projection || ' ' || next_seq, ', ')

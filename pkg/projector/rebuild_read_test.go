@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
-	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -95,7 +95,7 @@ func TestReadersSeeNothingOfARebuild(t *testing.T) {
 		share := 1.0
 		for i := range 3 {
 			if _, err := rebuild.StartRebuild(ctx, pool, "counters", rebuild.Options{MaxShare: &share},
-				deferred.Act{By: "ada"}); err != nil {
+				failed.Act{By: "ada"}); err != nil {
 				return err
 			}
 			within(t, "it is rebuilt", func() bool {
@@ -126,7 +126,7 @@ func TestReadersSeeNothingOfARebuild(t *testing.T) {
 // rollback rolls back as soon as the tables are caught up and those who are in the way let go of them.
 func rollback(ctx context.Context, pool *pgxpool.Pool, name string) error {
 	for {
-		err := rebuild.Rollback(ctx, pool, name, rebuild.RollbackOptions{}, deferred.Act{By: "ada"})
+		err := rebuild.Rollback(ctx, pool, name, rebuild.RollbackOptions{}, failed.Act{By: "ada"})
 		var pgErr *pgconn.PgError
 		if busy := errors.As(err, &pgErr) && (pgErr.Code == "55P03" || pgErr.Code == "40P01"); !busy &&
 			!errors.Is(err, rebuild.ErrBehind) || ctx.Err() != nil {

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
-	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -122,7 +122,7 @@ func TestAProjectionIsRebuiltOnDemandWhileItIsAppliedAndRead(t *testing.T) {
 	share := 1.0
 	for _, name := range []string{"document_k", "handlers_k", "file_k"} {
 		if begun, err := rebuild.StartRebuild(ctx, pool, name, rebuild.Options{MaxShare: &share},
-			deferred.Act{By: "ada"}); err != nil || !begun {
+			failed.Act{By: "ada"}); err != nil || !begun {
 			t.Fatal(begun, err)
 		}
 	}

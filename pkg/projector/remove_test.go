@@ -9,14 +9,14 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
-	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
 	"github.com/tidemark-go/tidemark/internal/store/pause"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
-var ada = deferred.Act{By: "ada", Reason: "over"} //nolint:gochecknoglobals // a constant
+var ada = failed.Act{By: "ada", Reason: "over"} //nolint:gochecknoglobals // a constant
 
 func TestAProjectionIsRemovedWhileWorkersRun(t *testing.T) {
 	t.Parallel()
@@ -47,7 +47,7 @@ func TestAProjectionIsRemovedWhileWorkersRun(t *testing.T) {
 			within(t, "it is behind", func() bool {
 				return query[int](t, pool, `SELECT count(*) FROM tidemark.deferred WHERE projection = 'gone'`) == 2
 			})
-			if _, err := replayFrom(ctx, pool, deferred.ReplayRequest{Group: "default", Campaigns: []string{"a", "b"}}); err != nil {
+			if _, err := replayFrom(ctx, pool, failed.ReplayRequest{Group: "default", Campaigns: []string{"a", "b"}}); err != nil {
 				t.Fatal(err)
 			}
 		case 25:
@@ -171,7 +171,7 @@ func TestBackfillAppliesWhatAProjectionHasNothingOf(t *testing.T) {
 	backfill := func() (n int64) {
 		for cursor := ""; ; {
 			err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-				k, next, err := deferred.Backfill(t.Context(), tx, "default", "handlers_one", cursor, 3, ada)
+				k, next, err := failed.Backfill(t.Context(), tx, "default", "handlers_one", cursor, 3, ada)
 				n, cursor = n+k, next
 				return err
 			})
@@ -183,7 +183,7 @@ func TestBackfillAppliesWhatAProjectionHasNothingOf(t *testing.T) {
 			}
 		}
 	}
-	if n, err := deferred.CountBackfill(t.Context(), pool, "default", "handlers_one"); err != nil || n != 1 {
+	if n, err := failed.CountBackfill(t.Context(), pool, "default", "handlers_one"); err != nil || n != 1 {
 		t.Errorf("%d campaigns are counted, %v, want b alone", n, err)
 	}
 	if n := backfill(); n != 1 {

@@ -14,14 +14,14 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tidemark-go/tidemark/internal/projector/kind"
-	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
-func replayFrom(ctx context.Context, pool *pgxpool.Pool, r deferred.ReplayRequest) (n int64, err error) {
+func replayFrom(ctx context.Context, pool *pgxpool.Pool, r failed.ReplayRequest) (n int64, err error) {
 	err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-		n, err = deferred.Replay(ctx, tx, r, deferred.Act{By: "ada"})
+		n, err = failed.Replay(ctx, tx, r, failed.Act{By: "ada"})
 		return err
 	})
 	return n, err
@@ -87,10 +87,10 @@ func TestReplayEndsAsIfLiveAllTheTime(t *testing.T) {
 				continue
 			case strings.HasSuffix(s.projection, " all"):
 				err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-					n, _, err := deferred.ReplayAll(ctx, tx, deferred.ReplayRequest{
+					n, _, err := failed.ReplayAll(ctx, tx, failed.ReplayRequest{
 						Group:      "default",
 						Projection: strings.TrimSuffix(s.projection, " all"),
-					}, "", 0, deferred.Act{By: "ada"})
+					}, "", 0, failed.Act{By: "ada"})
 					replays += n
 					return err
 				})
@@ -98,11 +98,11 @@ func TestReplayEndsAsIfLiveAllTheTime(t *testing.T) {
 					t.Fatal(err)
 				}
 			default:
-				n, err := replayFrom(ctx, pool, deferred.ReplayRequest{
+				n, err := replayFrom(ctx, pool, failed.ReplayRequest{
 					Group: "default", Projection: s.projection,
 					Campaigns: []string{s.campaign},
 				})
-				if err != nil && !errors.Is(err, deferred.ErrUnknown) {
+				if err != nil && !errors.Is(err, failed.ErrUnknown) {
 					t.Fatal(err)
 				}
 				replays += n
@@ -142,12 +142,12 @@ func TestReplay(t *testing.T) {
 		drained(t, p, 6)
 		return pool, p
 	}
-	request := func(projection string, from int64, campaigns ...string) deferred.ReplayRequest {
-		return deferred.ReplayRequest{Group: "default", Projection: projection, Campaigns: campaigns, From: from}
+	request := func(projection string, from int64, campaigns ...string) failed.ReplayRequest {
+		return failed.ReplayRequest{Group: "default", Projection: projection, Campaigns: campaigns, From: from}
 	}
-	expect := func(t *testing.T, pool *pgxpool.Pool, r deferred.ReplayRequest, want int64) {
+	expect := func(t *testing.T, pool *pgxpool.Pool, r failed.ReplayRequest, want int64) {
 		t.Helper()
-		if n, err := deferred.CountReplay(t.Context(), pool, r); err != nil || n != want {
+		if n, err := failed.CountReplay(t.Context(), pool, r); err != nil || n != want {
 			t.Errorf("counted %d, %v, want %d", n, err, want)
 		}
 		if n, err := replayFrom(t.Context(), pool, r); err != nil || n != want {
@@ -181,13 +181,13 @@ func TestReplay(t *testing.T) {
 			t.Fatal(err)
 		}
 		expect(t, pool, request("", 0, "b", "a", "b"), 12)
-		if left, err := deferred.Remaining(t.Context(), pool, "default", ""); err != nil || len(left) != 6 ||
-			left[0] != (deferred.Left{Projection: "document_one", Rebuilding: 2}) {
+		if left, err := failed.Remaining(t.Context(), pool, "default", ""); err != nil || len(left) != 6 ||
+			left[0] != (failed.Left{Projection: "document_one", Rebuilding: 2}) {
 			t.Errorf("left: %+v, %v", left, err)
 		}
 		drained(t, p, 36)
 		sameRows(t, pool, "one", "two")
-		if left, err := deferred.Remaining(t.Context(), pool, "default", "file_one"); err != nil || len(left) != 1 ||
+		if left, err := failed.Remaining(t.Context(), pool, "default", "file_one"); err != nil || len(left) != 1 ||
 			left[0].Rebuilding != 0 {
 			t.Errorf("left: %+v, %v", left, err)
 		}
@@ -285,24 +285,24 @@ func TestReplay(t *testing.T) {
 		nothing := projector.NewHandlers(projector.Spec{Name: "nothing", Version: 1})
 		pool, _ := begin(t, mixed, nothing, totals{})
 		for name, test := range map[string]struct {
-			request deferred.ReplayRequest
+			request failed.ReplayRequest
 			is      error
 			says    string
 		}{
-			"a table without campaigns": {request("mixed", 0, "a"), deferred.ErrNotResettable, `tidemark_views."Sums"`},
+			"a table without campaigns": {request("mixed", 0, "a"), failed.ErrNotResettable, `tidemark_views."Sums"`},
 			"no tables": {
-				request("nothing", 0, "a"), deferred.ErrNotResettable,
+				request("nothing", 0, "a"), failed.ErrNotResettable,
 				"nothing has created no tables",
 			},
-			"some of all":        {request("", 0, "a"), deferred.ErrNotResettable, "projector.Resetter"},
-			"no such projection": {request("x", 0, "a"), deferred.ErrUnknown, `"x"`},
-			"no such campaign":   {request("totals", 0, "a", "x"), deferred.ErrUnknown, `"x"`},
+			"some of all":        {request("", 0, "a"), failed.ErrNotResettable, "projector.Resetter"},
+			"no such projection": {request("x", 0, "a"), failed.ErrUnknown, `"x"`},
+			"no such campaign":   {request("totals", 0, "a", "x"), failed.ErrUnknown, `"x"`},
 			"a negative event":   {request("totals", -1, "a"), nil, "-1"},
-			"no group":           {deferred.ReplayRequest{Campaigns: []string{"a"}}, nil, "Group"},
+			"no group":           {failed.ReplayRequest{Campaigns: []string{"a"}}, nil, "Group"},
 			"too many":           {request("totals", 0, make([]string, 5001)...), nil, "5001"},
 		} {
 			_, err := replayFrom(t.Context(), pool, test.request)
-			_, countErr := deferred.CountReplay(t.Context(), pool, test.request)
+			_, countErr := failed.CountReplay(t.Context(), pool, test.request)
 			for _, err := range []error{err, countErr} {
 				if err == nil || !strings.Contains(err.Error(), test.says) || test.is != nil && !errors.Is(err, test.is) {
 					t.Errorf("%s: got %v, want an error with %s", name, err, test.says)

@@ -8,7 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
-	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
@@ -34,7 +34,7 @@ func grand(version int, broken bool) projector.Projection {
 
 func TestAnActOnAResolutionThatNeedsAResetWhereThereIsNoneChangesNothing(t *testing.T) {
 	t.Parallel()
-	key := deferred.Key{Projection: "grand", CampaignID: "a"}
+	key := failed.Key{Projection: "grand", CampaignID: "a"}
 	t.Run("taken back", func(t *testing.T) {
 		t.Parallel()
 		pool := pgtest.New(t)
@@ -42,17 +42,17 @@ func TestAnActOnAResolutionThatNeedsAResetWhereThereIsNoneChangesNothing(t *test
 		appendMoves(t, pool, "a", 1, 13, 5)
 		drain(t, p)
 		resolve := func(tx pgx.Tx) error {
-			return deferred.Resolve(t.Context(), tx, key, 2, deferred.Act{By: "ada", Reason: "a test's"})
+			return failed.Resolve(t.Context(), tx, key, 2, failed.Act{By: "ada", Reason: "a test's"})
 		}
 		if err := pgx.BeginFunc(t.Context(), pool, resolve); err != nil {
 			t.Fatal(err)
 		}
 		drain(t, p)
 		err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-			return deferred.Unresolve(t.Context(), tx, key, 2, deferred.Act{By: "ada", Reason: "it counts"})
+			return failed.Unresolve(t.Context(), tx, key, 2, failed.Act{By: "ada", Reason: "it counts"})
 		})
-		if !errors.Is(err, deferred.ErrNotResettable) {
-			t.Errorf("Unresolve = %v, want %v", err, deferred.ErrNotResettable)
+		if !errors.Is(err, failed.ErrNotResettable) {
+			t.Errorf("Unresolve = %v, want %v", err, failed.ErrNotResettable)
 		}
 		drain(t, p)
 		expectText(t, pool, "sum", "6", `SELECT sum::text FROM grand`)
@@ -85,10 +85,10 @@ func TestAnActOnAResolutionThatNeedsAResetWhereThereIsNoneChangesNothing(t *test
 					AND campaign_id = 'a'`) == 0
 		})
 		err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-			return deferred.Resolve(t.Context(), tx, key, 2, deferred.Act{By: "ada", Reason: "a test's"})
+			return failed.Resolve(t.Context(), tx, key, 2, failed.Act{By: "ada", Reason: "a test's"})
 		})
-		if !errors.Is(err, deferred.ErrNotResettable) {
-			t.Errorf("Resolve = %v, want %v", err, deferred.ErrNotResettable)
+		if !errors.Is(err, failed.ErrNotResettable) {
+			t.Errorf("Resolve = %v, want %v", err, failed.ErrNotResettable)
 		}
 		drain(t, two)
 		expectText(t, pool, "resolutions", "0", `SELECT count(*)::text FROM tidemark.resolutions`)
@@ -145,7 +145,7 @@ func TestASkipIsAskedForAgainOnceTheLogIsForgotten(t *testing.T) {
 						return query[int](t, pool, `SELECT count(*) FROM tidemark.rebuilds`) == 0
 					})
 				default:
-					if _, err := replayFrom(t.Context(), pool, deferred.ReplayRequest{
+					if _, err := replayFrom(t.Context(), pool, failed.ReplayRequest{
 						Group: "default", Projection: "steps",
 						Campaigns: []string{"a"},
 					}); err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
-	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
@@ -44,7 +44,7 @@ func TestAResolutionHolds(t *testing.T) {
 		"nothing": func(*testing.T, world) {},
 		"a replay from scratch": func(t *testing.T, w world) {
 			for _, name := range trailNames() {
-				if _, err := replayFrom(t.Context(), w.pool, deferred.ReplayRequest{
+				if _, err := replayFrom(t.Context(), w.pool, failed.ReplayRequest{
 					Group: "default", Projection: name,
 					Campaigns: []string{"a"},
 				}); err != nil {
@@ -55,7 +55,7 @@ func TestAResolutionHolds(t *testing.T) {
 		},
 		"a replay of all from an event before it": func(t *testing.T, w world) {
 			err := pgx.BeginFunc(t.Context(), w.pool, func(tx pgx.Tx) error {
-				_, _, err := deferred.ReplayAll(t.Context(), tx, deferred.ReplayRequest{Group: "default", From: 2}, "", 0, ada)
+				_, _, err := failed.ReplayAll(t.Context(), tx, failed.ReplayRequest{Group: "default", From: 2}, "", 0, ada)
 				return err
 			})
 			if err != nil {
@@ -64,7 +64,7 @@ func TestAResolutionHolds(t *testing.T) {
 			drain(t, w.mended)
 		},
 		"a replay by code that fails on it": func(t *testing.T, w world) {
-			if _, err := replayFrom(t.Context(), w.pool, deferred.ReplayRequest{
+			if _, err := replayFrom(t.Context(), w.pool, failed.ReplayRequest{
 				Group:     "default",
 				Campaigns: []string{"a", "b"},
 			}); err != nil {
@@ -76,7 +76,7 @@ func TestAResolutionHolds(t *testing.T) {
 			exec(t, w.pool, `DELETE FROM trail_document; DELETE FROM trail_handlers; DELETE FROM trail_file`)
 			for _, name := range trailNames() {
 				err := pgx.BeginFunc(t.Context(), w.pool, func(tx pgx.Tx) error {
-					_, _, err := deferred.Backfill(t.Context(), tx, "default", name, "", 0, ada)
+					_, _, err := failed.Backfill(t.Context(), tx, "default", name, "", 0, ada)
 					return err
 				})
 				if err != nil {

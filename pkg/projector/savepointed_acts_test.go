@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/tidemark-go/tidemark/internal/projector/kind"
-	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/pause"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
@@ -21,20 +21,20 @@ import (
 func TestWhatOperatorsDoWhileAGroupIsAppliedSavepointed(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
-	act := deferred.Act{By: "ada", Reason: "r"}
-	key := deferred.Key{Projection: "picky", CampaignID: "a"}
+	act := failed.Act{By: "ada", Reason: "r"}
+	key := failed.Key{Projection: "picky", CampaignID: "a"}
 	acts := map[string]struct {
 		do    func(context.Context, pgx.Tx) error
 		waits bool
 	}{
-		"requeue": {do: func(ctx context.Context, tx pgx.Tx) error { return deferred.Requeue(ctx, tx, key, act) }},
-		"retry":   {do: func(ctx context.Context, tx pgx.Tx) error { return deferred.Retry(ctx, tx, key, act) }},
+		"requeue": {do: func(ctx context.Context, tx pgx.Tx) error { return failed.Requeue(ctx, tx, key, act) }},
+		"retry":   {do: func(ctx context.Context, tx pgx.Tx) error { return failed.Retry(ctx, tx, key, act) }},
 		"requeue event": {do: func(ctx context.Context, tx pgx.Tx) error {
-			_, err := deferred.RequeueSeq(ctx, tx, "", "a", 1, act)
+			_, err := failed.RequeueSeq(ctx, tx, "", "a", 1, act)
 			return err
 		}},
 		"requeue all": {do: func(ctx context.Context, tx pgx.Tx) error {
-			_, err := deferred.RequeueAll(ctx, tx, deferred.Filter{}, act)
+			_, err := failed.RequeueAll(ctx, tx, failed.Filter{}, act)
 			return err
 		}},
 		"pause projection": {do: func(ctx context.Context, tx pgx.Tx) error {
@@ -47,10 +47,10 @@ func TestWhatOperatorsDoWhileAGroupIsAppliedSavepointed(t *testing.T) {
 			return pause.Set(ctx, tx, pause.Target{Group: "default", CampaignID: "a"}, "ada", "r", 0)
 		}},
 		"resolve": {waits: true, do: func(ctx context.Context, tx pgx.Tx) error {
-			return deferred.Resolve(ctx, tx, key, 1, act)
+			return failed.Resolve(ctx, tx, key, 1, act)
 		}},
 		"resolve all": {waits: true, do: func(ctx context.Context, tx pgx.Tx) error {
-			_, err := deferred.ResolveAll(ctx, tx, deferred.Filter{}, act)
+			_, err := failed.ResolveAll(ctx, tx, failed.Filter{}, act)
 			return err
 		}},
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/projector/apply"
 	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
-	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
@@ -15,9 +15,9 @@ import (
 // goroutines a quarter of whose time is given away: one second each second.
 func TestARebuildGetsItsShareOfTheTimeAndNoMore(t *testing.T) {
 	t.Parallel()
-	rebuilt := &apply.Unit{Pair: &deferred.Standing{Projection: registry.NextTables.Of("scores")}}
+	rebuilt := &apply.Unit{Pair: &failed.Standing{Projection: registry.NextTables.Of("scores")}}
 	live := &apply.Unit{}
-	behind := &apply.Unit{Pair: &deferred.Standing{Projection: "scores"}}
+	behind := &apply.Unit{Pair: &failed.Standing{Projection: "scores"}}
 	for name, c := range map[string]struct {
 		most  float64
 		units []*apply.Unit // of a group, nil: a range is copied
@@ -82,7 +82,7 @@ func TestAWorkerChargesToTheShareWhatRebuildsCost(t *testing.T) {
 	ask := func(most float64) {
 		t.Helper()
 		if _, err := rebuild.StartRebuild(t.Context(), pool, "seen", rebuild.Options{MaxShare: &most},
-			deferred.Act{By: "ada"}); err != nil {
+			failed.Act{By: "ada"}); err != nil {
 			t.Fatal(err)
 		}
 		if err := two.rebuilder.Step(t.Context()); err != nil {

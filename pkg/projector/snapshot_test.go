@@ -7,7 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
-	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
@@ -84,7 +84,7 @@ func TestLookingBackBeginsAtTheLatestSnapshot(t *testing.T) {
 		len(why.Causes) == 0 || why.Causes[0].Event.Seq != 1 {
 		t.Errorf("why: %v, %v", why, err)
 	}
-	if _, err := replayFrom(t.Context(), pool, deferred.ReplayRequest{
+	if _, err := replayFrom(t.Context(), pool, failed.ReplayRequest{
 		Group: "default", Projection: "odd",
 		Campaigns: []string{"a"},
 	}); err != nil {
@@ -226,7 +226,7 @@ func TestASnapshotIsNotUsedOnceAnEventBeforeItIsSkipped(t *testing.T) {
 	}
 	rows(4)
 	err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-		return deferred.Resolve(t.Context(), tx, deferred.Key{Projection: "fragile", CampaignID: "a"}, 3, ada)
+		return failed.Resolve(t.Context(), tx, failed.Key{Projection: "fragile", CampaignID: "a"}, 3, ada)
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -11,7 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
-	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/pkg/projector/sqlfile"
@@ -91,8 +91,8 @@ func resolveTrails(t *testing.T, pool *pgxpool.Pool, set string) {
 	t.Helper()
 	for _, name := range trailNames() {
 		err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-			return deferred.Resolve(t.Context(), tx, deferred.Key{Projection: name + set, CampaignID: "a"}, 3,
-				deferred.Act{By: "ada", Reason: "a test's"})
+			return failed.Resolve(t.Context(), tx, failed.Key{Projection: name + set, CampaignID: "a"}, 3,
+				failed.Act{By: "ada", Reason: "a test's"})
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -104,8 +104,8 @@ func unresolveTrails(t *testing.T, pool *pgxpool.Pool) {
 	t.Helper()
 	for _, name := range trailNames() {
 		err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-			return deferred.Unresolve(t.Context(), tx, deferred.Key{Projection: name, CampaignID: "a"}, 3,
-				deferred.Act{By: "ada", Reason: "it counts"})
+			return failed.Unresolve(t.Context(), tx, failed.Key{Projection: name, CampaignID: "a"}, 3,
+				failed.Act{By: "ada", Reason: "it counts"})
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tidemark-go/tidemark/internal/projector/replay"
-	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
@@ -105,7 +105,7 @@ func TestVerifyFindsWhatWasChanged(t *testing.T) {
 		t.Errorf("a column to ignore was compared: %q", found)
 	}
 	// A replay from scratch mends it.
-	if _, err := replayFrom(t.Context(), pool, deferred.ReplayRequest{
+	if _, err := replayFrom(t.Context(), pool, failed.ReplayRequest{
 		Group: "default", Projection: "handlers_x",
 		Campaigns: []string{"c05", "c09", "c11", "c12"},
 	}); err != nil {
@@ -209,8 +209,8 @@ func TestVerifyKnowsWhereAPairStands(t *testing.T) {
 	}
 	// An operator skips it: so does verify, whether or not it can be applied by now.
 	err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-		return deferred.Resolve(t.Context(), tx, deferred.Key{Projection: "fragile", CampaignID: "a"}, 3,
-			deferred.Act{By: "ada", Reason: "known"})
+		return failed.Resolve(t.Context(), tx, failed.Key{Projection: "fragile", CampaignID: "a"}, 3,
+			failed.Act{By: "ada", Reason: "known"})
 	})
 	if err != nil {
 		t.Fatal(err)

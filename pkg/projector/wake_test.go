@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/lease"
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
 	"github.com/tidemark-go/tidemark/internal/store/pause"
@@ -21,10 +21,10 @@ import (
 // workers something to do.
 func TestWhatOperatorsDoWakesWorkers(t *testing.T) {
 	t.Parallel()
-	ada := deferred.Act{By: "ada", Reason: "mended"}
-	key := deferred.Key{Projection: "picky", CampaignID: "a"}
+	ada := failed.Act{By: "ada", Reason: "mended"}
+	key := failed.Key{Projection: "picky", CampaignID: "a"}
 	// On the way to where an act is of use: a pair that has failed, a pause, or a gap.
-	failed := func(ctx context.Context, tx pgx.Tx) error { return move(ctx, tx, "a", -1) }
+	moveThenFail := func(ctx context.Context, tx pgx.Tx) error { return move(ctx, tx, "a", -1) }
 	paused := func(target pause.Target) func(context.Context, pgx.Tx) error {
 		return func(ctx context.Context, tx pgx.Tx) error {
 			if err := pause.Set(ctx, tx, target, "ada", "to look", 0); err != nil {
@@ -41,15 +41,15 @@ func TestWhatOperatorsDoWakesWorkers(t *testing.T) {
 	for name, c := range map[string]struct {
 		before, act func(context.Context, pgx.Tx) error
 	}{
-		"requeue": {failed, func(ctx context.Context, tx pgx.Tx) error { return deferred.Requeue(ctx, tx, key, ada) }},
-		"requeue all": {failed, func(ctx context.Context, tx pgx.Tx) error {
-			_, err := deferred.RequeueAll(ctx, tx, deferred.Filter{Projection: "picky"}, ada)
+		"requeue": {moveThenFail, func(ctx context.Context, tx pgx.Tx) error { return failed.Requeue(ctx, tx, key, ada) }},
+		"requeue all": {moveThenFail, func(ctx context.Context, tx pgx.Tx) error {
+			_, err := failed.RequeueAll(ctx, tx, failed.Filter{Projection: "picky"}, ada)
 			return err
 		}},
-		"retry":   {failed, func(ctx context.Context, tx pgx.Tx) error { return deferred.Retry(ctx, tx, key, ada) }},
-		"resolve": {failed, func(ctx context.Context, tx pgx.Tx) error { return deferred.Resolve(ctx, tx, key, 2, ada) }},
-		"replay": {failed, func(ctx context.Context, tx pgx.Tx) error {
-			_, err := deferred.Replay(ctx, tx, deferred.ReplayRequest{
+		"retry":   {moveThenFail, func(ctx context.Context, tx pgx.Tx) error { return failed.Retry(ctx, tx, key, ada) }},
+		"resolve": {moveThenFail, func(ctx context.Context, tx pgx.Tx) error { return failed.Resolve(ctx, tx, key, 2, ada) }},
+		"replay": {moveThenFail, func(ctx context.Context, tx pgx.Tx) error {
+			_, err := failed.Replay(ctx, tx, failed.ReplayRequest{
 				Group: "default", Projection: "picky",
 				Campaigns: []string{"a"},
 			}, ada)

@@ -12,7 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
-	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/test/support/tally"
 	"github.com/tidemark-go/tidemark/test/support/worker"
 )
@@ -51,7 +51,7 @@ func TestARebuildSurvivesTheDeathOfItsWorkers(t *testing.T) {
 		share := 1.0
 		for _, name := range []string{"entries", "tallies"} {
 			if _, err := rebuild.StartRebuild(t.Context(), pool, name, rebuild.Options{MaxShare: &share},
-				deferred.Act{By: "ada"}); err != nil {
+				failed.Act{By: "ada"}); err != nil {
 				t.Fatal(err)
 			}
 		}

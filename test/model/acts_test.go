@@ -10,21 +10,21 @@ import (
 	"github.com/jackc/pgx/v5"
 	"pgregory.net/rapid"
 
-	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/failed"
 )
 
-func ada() deferred.Act { return deferred.Act{By: "ada", Reason: "the weather is better"} }
+func ada() failed.Act { return failed.Act{By: "ada", Reason: "the weather is better"} }
 
 // behind are the pairs that are behind, in order.
-func (w *world) behind() []deferred.Key {
-	return slices.SortedFunc(maps.Keys(w.rows), func(a, b deferred.Key) int {
+func (w *world) behind() []failed.Key {
+	return slices.SortedFunc(maps.Keys(w.rows), func(a, b failed.Key) int {
 		return cmp.Or(cmp.Compare(a.Projection, b.Projection), cmp.Compare(a.CampaignID, b.CampaignID))
 	})
 }
 
 // actOnOne acts on a pair, which may be one that the act is refused for.
 func (m *machine) actOnOne(r *rapid.T, act string) {
-	keys := append(m.behind(), deferred.Key{Projection: ledger, CampaignID: "a"})
+	keys := append(m.behind(), failed.Key{Projection: ledger, CampaignID: "a"})
 	key := rapid.SampledFrom(keys).Draw(r, "pair")
 	now, known := m.rows[key]
 	seq := now.next
@@ -34,18 +34,18 @@ func (m *machine) actOnOne(r *rapid.T, act string) {
 	var want error
 	switch {
 	case !known:
-		want = deferred.ErrNotFound
-	case now.status == deferred.Rebuilding, seq != now.next:
-		want = deferred.ErrConflict
+		want = failed.ErrNotFound
+	case now.status == failed.Rebuilding, seq != now.next:
+		want = failed.ErrConflict
 	}
 	err := m.tx(func(ctx context.Context, tx pgx.Tx) error {
 		switch act {
 		case "requeued":
-			return deferred.Requeue(ctx, tx, key, ada())
+			return failed.Requeue(ctx, tx, key, ada())
 		case "retried":
-			return deferred.Retry(ctx, tx, key, ada())
+			return failed.Retry(ctx, tx, key, ada())
 		default:
-			return deferred.Resolve(ctx, tx, key, max(seq, 1), ada())
+			return failed.Resolve(ctx, tx, key, max(seq, 1), ada())
 		}
 	})
 	if !errors.Is(err, want) {
@@ -68,19 +68,19 @@ func (m *machine) requeueSeq(r *rapid.T) {
 	if len(there) > 0 {
 		seq = rapid.SampledFrom(there).Draw(r, "seq")
 	}
-	var want []deferred.Key
+	var want []failed.Key
 	for _, key := range m.behind() {
-		if now := m.rows[key]; key.CampaignID == id && now.next == seq && now.status != deferred.Rebuilding {
+		if now := m.rows[key]; key.CampaignID == id && now.next == seq && now.status != failed.Rebuilding {
 			want = append(want, key)
 		}
 	}
-	var got []deferred.Key
+	var got []failed.Key
 	err := m.tx(func(ctx context.Context, tx pgx.Tx) (err error) {
-		got, err = deferred.RequeueSeq(ctx, tx, rapid.SampledFrom([]string{"", group}).Draw(r, "group"), id, seq, ada())
+		got, err = failed.RequeueSeq(ctx, tx, rapid.SampledFrom([]string{"", group}).Draw(r, "group"), id, seq, ada())
 		return err
 	})
 	if !slices.Equal(got, want) || (err != nil) != (len(want) == 0) || err != nil &&
-		!errors.Is(err, deferred.ErrNotFound) {
+		!errors.Is(err, failed.ErrNotFound) {
 		r.Fatalf("requeued %v before event %d of campaign %s, want %v: %v", got, seq, id, want, err)
 	}
 	for _, key := range want {
@@ -89,18 +89,18 @@ func (m *machine) requeueSeq(r *rapid.T) {
 }
 
 // act is what an act does to a pair.
-func (m *machine) act(key deferred.Key, act string) {
+func (m *machine) act(key failed.Key, act string) {
 	now := m.rows[key]
 	m.note(act, key.Projection, key.CampaignID, now.next)
 	now.when = due
 	switch act {
 	case "requeued":
-		now.status, now.attempts, now.chances = deferred.Failed, 0, 0
+		now.status, now.attempts, now.chances = failed.Failed, 0, 0
 	case "retried":
-		now.status = deferred.Failed
+		now.status = failed.Failed
 	case "resolved":
 		m.resolved[key] = append(m.resolved[key], now.next)
-		now = row{next: now.next + 1, status: deferred.Rebuilding, when: due, reset: now.reset}
+		now = row{next: now.next + 1, status: failed.Rebuilding, when: due, reset: now.reset}
 		m.release(key.CampaignID)
 	}
 	m.rows[key] = now
@@ -108,19 +108,19 @@ func (m *machine) act(key deferred.Key, act string) {
 
 // unresolve takes back a resolution, or what is none.
 func (m *machine) unresolve(r *rapid.T) {
-	key := deferred.Key{Projection: ledger, CampaignID: "a"}
-	keys := slices.DeleteFunc(slices.SortedFunc(maps.Keys(m.resolved), func(a, b deferred.Key) int {
+	key := failed.Key{Projection: ledger, CampaignID: "a"}
+	keys := slices.DeleteFunc(slices.SortedFunc(maps.Keys(m.resolved), func(a, b failed.Key) int {
 		return cmp.Compare(a.String(), b.String())
-	}), func(k deferred.Key) bool { return len(m.resolved[k]) == 0 })
+	}), func(k failed.Key) bool { return len(m.resolved[k]) == 0 })
 	if len(keys) > 0 {
 		key = rapid.SampledFrom(keys).Draw(r, "pair")
 	}
 	seq := rapid.SampledFrom(append([]int64{1}, m.resolved[key]...)).Draw(r, "seq")
 	var want error
 	if !slices.Contains(m.resolved[key], seq) {
-		want = deferred.ErrNotResolved
+		want = failed.ErrNotResolved
 	}
-	err := m.tx(func(ctx context.Context, tx pgx.Tx) error { return deferred.Unresolve(ctx, tx, key, seq, ada()) })
+	err := m.tx(func(ctx context.Context, tx pgx.Tx) error { return failed.Unresolve(ctx, tx, key, seq, ada()) })
 	if !errors.Is(err, want) {
 		r.Fatalf("unresolve event %d for %s: got error %v, want %v", seq, key, err, want)
 	}
@@ -131,36 +131,36 @@ func (m *machine) unresolve(r *rapid.T) {
 	m.note("unresolved", key.Projection, key.CampaignID, seq)
 	m.resolved[key] = slices.DeleteFunc(slices.Clone(m.resolved[key]), func(s int64) bool { return s == seq })
 	if now, behind := m.rows[key]; !behind || now.next > seq {
-		m.rows[key] = row{next: 1, status: deferred.Rebuilding, when: due, reset: true}
+		m.rows[key] = row{next: 1, status: failed.Rebuilding, when: due, reset: true}
 		m.note("replayed", key.Projection, key.CampaignID, 1)
 	}
 }
 
 // actOnMany acts on all pairs of a projection or a status, or on all.
 func (m *machine) actOnMany(r *rapid.T, act string) {
-	f := deferred.Filter{Group: group}
+	f := failed.Filter{Group: group}
 	switch rapid.IntRange(0, 2).Draw(r, "filter") {
 	case 0:
 		f.Projection = rapid.SampledFrom(projectionNames()).Draw(r, "projection")
 	case 1:
-		f.Status = []deferred.Status{rapid.SampledFrom([]deferred.Status{deferred.Failed, deferred.Dead}).Draw(r, "status")}
+		f.Status = []failed.Status{rapid.SampledFrom([]failed.Status{failed.Failed, failed.Dead}).Draw(r, "status")}
 	}
 	if act == "requeued" {
 		m.requeueAll(r, f)
 		return
 	}
-	m.actOnAll(r, f, act, deferred.ResolveAll)
+	m.actOnAll(r, f, act, failed.ResolveAll)
 }
 
-func (m *machine) requeueAll(r *rapid.T, f deferred.Filter) {
-	m.actOnAll(r, f, "requeued", deferred.RequeueAll)
+func (m *machine) requeueAll(r *rapid.T, f failed.Filter) {
+	m.actOnAll(r, f, "requeued", failed.RequeueAll)
 }
 
 func (m *machine) actOnAll(
-	r *rapid.T, f deferred.Filter, act string, do func(context.Context, pgx.Tx, deferred.Filter,
-		deferred.Act) ([]deferred.Key, error),
+	r *rapid.T, f failed.Filter, act string, do func(context.Context, pgx.Tx, failed.Filter,
+		failed.Act) ([]failed.Key, error),
 ) {
-	var got []deferred.Key
+	var got []failed.Key
 	m.must(r, m.tx(func(ctx context.Context, tx pgx.Tx) (err error) {
 		got, err = do(ctx, tx, f, ada())
 		return err
@@ -168,7 +168,7 @@ func (m *machine) actOnAll(
 	n := 0
 	for _, key := range m.behind() {
 		now := m.rows[key]
-		if now.status == deferred.Rebuilding || f.Projection != "" && key.Projection != f.Projection || f.Status != nil &&
+		if now.status == failed.Rebuilding || f.Projection != "" && key.Projection != f.Projection || f.Status != nil &&
 			!slices.Contains(f.Status, now.status) {
 			continue
 		}
@@ -188,7 +188,7 @@ func (m *machine) replay(r *rapid.T) {
 	if len(m.events) == 0 {
 		return
 	}
-	q := deferred.ReplayRequest{
+	q := failed.ReplayRequest{
 		Group:      group,
 		Projection: rapid.SampledFrom(append(projectionNames(), "")).Draw(r, "projection"),
 		Campaigns: rapid.SliceOfNDistinct(rapid.SampledFrom(m.ids()), 1, min(2, len(m.events)), rapid.ID).Draw(r,
@@ -198,7 +198,7 @@ func (m *machine) replay(r *rapid.T) {
 		q.From = rapid.Int64Range(1, 8).Draw(r, "from")
 	}
 	m.must(r, m.tx(func(ctx context.Context, tx pgx.Tx) error {
-		_, err := deferred.Replay(ctx, tx, q, ada())
+		_, err := failed.Replay(ctx, tx, q, ada())
 		return err
 	}))
 	m.replayed(q, q.Campaigns)
@@ -206,14 +206,14 @@ func (m *machine) replay(r *rapid.T) {
 
 // replayAll replays all campaigns, a few at a time.
 func (m *machine) replayAll(r *rapid.T) {
-	q := deferred.ReplayRequest{Group: group, Projection: rapid.SampledFrom(append(projectionNames(), "")).Draw(r,
+	q := failed.ReplayRequest{Group: group, Projection: rapid.SampledFrom(append(projectionNames(), "")).Draw(r,
 		"projection")}
 	if rapid.Bool().Draw(r, "from an event on") {
 		q.From = rapid.Int64Range(1, 8).Draw(r, "from")
 	}
 	for cursor := ""; ; {
 		m.must(r, m.tx(func(ctx context.Context, tx pgx.Tx) (err error) {
-			_, cursor, err = deferred.ReplayAll(ctx, tx, q, cursor, 2, ada())
+			_, cursor, err = failed.ReplayAll(ctx, tx, q, cursor, 2, ada())
 			return err
 		}))
 		if cursor == "" {
@@ -224,7 +224,7 @@ func (m *machine) replayAll(r *rapid.T) {
 }
 
 // replayed is what a replay does to campaigns.
-func (m *machine) replayed(q deferred.ReplayRequest, campaigns []string) {
+func (m *machine) replayed(q failed.ReplayRequest, campaigns []string) {
 	for _, id := range campaigns {
 		m.release(id)
 		if m.campaigns[id].checkpoint < max(q.From, 1) {
@@ -234,13 +234,13 @@ func (m *machine) replayed(q deferred.ReplayRequest, campaigns []string) {
 			if q.Projection != "" && q.Projection != projection {
 				continue
 			}
-			key := deferred.Key{Projection: projection, CampaignID: id}
+			key := failed.Key{Projection: projection, CampaignID: id}
 			next := max(q.From, 1)
 			old, is := m.rows[key]
 			if is {
 				next = min(next, old.next)
 			}
-			m.rows[key] = row{next: next, status: deferred.Rebuilding, when: due, reset: q.From == 0 || old.reset}
+			m.rows[key] = row{next: next, status: failed.Rebuilding, when: due, reset: q.From == 0 || old.reset}
 			m.again[key] = m.again[key] || q.From > 0
 			m.note("replayed", projection, id, next)
 		}

@@ -8,7 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"pgregory.net/rapid"
 
-	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
@@ -23,7 +23,7 @@ func (m *machine) inline(r *rapid.T) {
 	left, fails := m.closed || before.paused, false
 	for seq := before.checkpoint + 1; seq <= m.head(id) && !left; seq++ {
 		for _, projection := range projectionNames() {
-			key := deferred.Key{Projection: projection, CampaignID: id}
+			key := failed.Key{Projection: projection, CampaignID: id}
 			_, behind := m.rows[key]
 			_, faulty := m.spots[spot{key, seq}]
 			fails = fails || faulty && !behind && !m.stopped[projection] && m.wanted(key, seq)
@@ -50,7 +50,7 @@ func (m *machine) inline(r *rapid.T) {
 		before.outbox = append(before.outbox[:len(before.outbox):len(before.outbox)], m.head(id))
 	default:
 		for _, projection := range projectionNames() {
-			if key := (deferred.Key{Projection: projection, CampaignID: id}); m.rows[key].next == 0 {
+			if key := (failed.Key{Projection: projection, CampaignID: id}); m.rows[key].next == 0 {
 				m.put(key, m.bring(key, m.head(id)))
 			}
 		}

@@ -12,7 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"pgregory.net/rapid"
 
-	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
@@ -200,7 +200,7 @@ func (m *machine) end(r *rapid.T) {
 	}
 	m.expire(r)
 	m.repairGaps(r)
-	m.requeueAll(r, deferred.Filter{Group: group})
+	m.requeueAll(r, failed.Filter{Group: group})
 	m.drain(r)
 	m.check(r)
 	if n := len(m.rows); n > 0 {

@@ -8,7 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"pgregory.net/rapid"
 
-	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/pause"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
@@ -105,7 +105,7 @@ func (m *machine) pausesEnd(r *rapid.T) {
 func (m *machine) pauseItself(r *rapid.T) {
 	m.drain(r)
 	id := rapid.SampledFrom(campaigns()).Draw(r, "campaign")
-	key := deferred.Key{Projection: ledger, CampaignID: id}
+	key := failed.Key{Projection: ledger, CampaignID: id}
 	if _, behind := m.rows[key]; behind || m.stopped[ledger] || !m.reachable(id) || m.gap(id) {
 		return
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/pkg/projector/sqlfile"
@@ -55,7 +55,7 @@ func (f fault) dies() bool { return f == permanent || f == panics }
 
 // spot is an event that a projection cannot apply.
 type spot struct {
-	deferred.Key
+	failed.Key
 	seq int64
 }
 
@@ -71,7 +71,7 @@ var errWeather = errors.New("the weather is bad")
 func (f *faults) at(projection string, e journal.Event) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	switch f.spots[spot{deferred.Key{Projection: projection, CampaignID: e.CampaignID}, e.Seq}] {
+	switch f.spots[spot{failed.Key{Projection: projection, CampaignID: e.CampaignID}, e.Seq}] {
 	case transient:
 		return errWeather
 	case permanent:

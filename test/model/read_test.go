@@ -10,7 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
@@ -60,7 +60,7 @@ func (w *world) read(ctx context.Context, pool *pgxpool.Pool) (*world, []string,
 		return err
 	})
 	batch.Queue(readRows).Query(func(rows pgx.Rows) error {
-		var key deferred.Key
+		var key failed.Key
 		var r row
 		var event, class, message, stack string
 		_, err := pgx.ForEachRow(rows, []any{
@@ -74,7 +74,7 @@ func (w *world) read(ctx context.Context, pool *pgxpool.Pool) (*world, []string,
 		return err
 	})
 	batch.Queue(readTrails).Query(func(rows pgx.Rows) error {
-		var key deferred.Key
+		var key failed.Key
 		var trail string
 		_, err := pgx.ForEachRow(rows, []any{&key.Projection, &key.CampaignID, &trail}, func() error {
 			for _, s := range strings.Fields(trail) {
@@ -128,9 +128,9 @@ func (w *world) journal(id string) string {
 }
 
 // visible says what is missing of why a pair is behind.
-func (w *world) visible(key deferred.Key, r row, event, class, message, stack string) (wrong []string) {
+func (w *world) visible(key failed.Key, r row, event, class, message, stack string) (wrong []string) {
 	if !r.failed {
-		if r.status != deferred.Rebuilding || event+class+message+stack != "" {
+		if r.status != failed.Rebuilding || event+class+message+stack != "" {
 			return []string{fmt.Sprintf("%s is %s and has not failed, with the error %s %q of event %q", key, r.status, class,
 				message, event)}
 		}

@@ -3,7 +3,7 @@ package model_test
 import (
 	"slices"
 
-	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/failed"
 )
 
 // outcome is what becomes of a pair.
@@ -16,7 +16,7 @@ type outcome struct {
 }
 
 // unchanged is that of an untouched pair.
-func (w *world) unchanged(key deferred.Key) outcome {
+func (w *world) unchanged(key failed.Key) outcome {
 	o := outcome{trail: w.trails[key], omitted: w.omitted[key], again: w.again[key]}
 	if r, behind := w.rows[key]; behind {
 		o.row = &r
@@ -26,7 +26,7 @@ func (w *world) unchanged(key deferred.Key) outcome {
 
 // bring is what becomes of a pair once workers have done all they can of its campaign up to an
 // event, where the checkpoint then stands.
-func (w *world) bring(key deferred.Key, upTo int64) outcome {
+func (w *world) bring(key failed.Key, upTo int64) outcome {
 	checkpoint := w.campaigns[key.CampaignID].checkpoint
 	r, behind := w.rows[key]
 	switch {
@@ -34,7 +34,7 @@ func (w *world) bring(key deferred.Key, upTo int64) outcome {
 		return w.unchanged(key)
 	case !behind && w.stopped[key.Projection] && upTo > checkpoint:
 		o := w.unchanged(key)
-		o.row = &row{next: checkpoint + 1, status: deferred.Rebuilding, when: due}
+		o.row = &row{next: checkpoint + 1, status: failed.Rebuilding, when: due}
 		return o
 	case !behind:
 		r = row{next: checkpoint + 1}
@@ -43,7 +43,7 @@ func (w *world) bring(key deferred.Key, upTo int64) outcome {
 }
 
 // apply applies events from where r stands up to one, or to the first that fails.
-func (w *world) apply(key deferred.Key, r row, upTo int64) outcome {
+func (w *world) apply(key failed.Key, r row, upTo int64) outcome {
 	o := outcome{trail: slices.Clone(w.trails[key]), omitted: slices.Clone(w.omitted[key]), again: w.again[key]}
 	if r.reset {
 		o.trail, o.omitted, o.again = nil, nil, false
@@ -82,17 +82,17 @@ func (w *world) apply(key deferred.Key, r row, upTo int64) outcome {
 }
 
 // fail defers the pair at an event.
-func (o *outcome) fail(key deferred.Key, r row, seq int64, kind fault) {
-	now := row{next: seq, status: deferred.Failed, attempts: r.attempts + 1, chances: r.chances, when: later, failed: true}
+func (o *outcome) fail(key failed.Key, r row, seq int64, kind fault) {
+	now := row{next: seq, status: failed.Failed, attempts: r.attempts + 1, chances: r.chances, when: later, failed: true}
 	act := "failed"
 	switch {
-	case r.status == deferred.Dead:
-		act, now.status = "second_chance", deferred.Dead
+	case r.status == failed.Dead:
+		act, now.status = "second_chance", failed.Dead
 		now.chances++
 	case kind.dies() || now.attempts >= attempts:
-		act, now.status = "dead", deferred.Dead
+		act, now.status = "dead", failed.Dead
 	}
-	if now.status == deferred.Dead && (key.Projection != pages || now.chances >= chances) {
+	if now.status == failed.Dead && (key.Projection != pages || now.chances >= chances) {
 		now.when = never
 	}
 	o.row = &now
@@ -100,7 +100,7 @@ func (o *outcome) fail(key deferred.Key, r row, seq int64, kind fault) {
 }
 
 // halfway is what a pair that is behind may look like after some of the groups that bring it forward.
-func (w *world) halfway(key deferred.Key, next int64) (outcome, bool) {
+func (w *world) halfway(key failed.Key, next int64) (outcome, bool) {
 	r, behind := w.rows[key]
 	if !behind || r.when != due || w.stopped[key.Projection] || next <= r.next {
 		return outcome{}, false
@@ -109,7 +109,7 @@ func (w *world) halfway(key deferred.Key, next int64) (outcome, bool) {
 	if o.row != nil {
 		return outcome{}, false
 	}
-	o.row = &row{next: next, status: deferred.Rebuilding, when: due}
+	o.row = &row{next: next, status: failed.Rebuilding, when: due}
 	return o, true
 }
 
@@ -130,7 +130,7 @@ func (w *world) settle() {
 		}
 		goal := w.goal(id)
 		for _, projection := range projectionNames() {
-			key := deferred.Key{Projection: projection, CampaignID: id}
+			key := failed.Key{Projection: projection, CampaignID: id}
 			w.put(key, w.bring(key, goal))
 		}
 		c := w.campaigns[id]

@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"pgregory.net/rapid"
 
-	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
@@ -69,7 +69,7 @@ func (m *machine) breakSome(r *rapid.T) {
 		return // how far the others get before it pauses is not foretold
 	}
 	m.faults.mu.Lock()
-	m.spots[spot{deferred.Key{Projection: projection, CampaignID: id}, seq}] = kind
+	m.spots[spot{failed.Key{Projection: projection, CampaignID: id}, seq}] = kind
 	m.faults.mu.Unlock()
 	m.must(r, m.faults.set(m.t.Context(), m.pool))
 }
@@ -174,7 +174,7 @@ func (m *machine) repaired() {
 func (m *machine) recover(r *rapid.T) {
 	id := rapid.SampledFrom(campaigns()).Draw(r, "campaign")
 	at := spot{
-		deferred.Key{Projection: rapid.SampledFrom(projectionNames()).Draw(r, "projection"), CampaignID: id},
+		failed.Key{Projection: rapid.SampledFrom(projectionNames()).Draw(r, "projection"), CampaignID: id},
 		m.head(id) + 1,
 	}
 	batch := journal.Batch{CampaignID: id}
@@ -196,7 +196,7 @@ func (m *machine) recover(r *rapid.T) {
 	delete(m.spots, at)
 	m.faults.mu.Unlock()
 	m.must(r, m.faults.set(m.t.Context(), m.pool))
-	m.requeueAll(r, deferred.Filter{Group: group})
+	m.requeueAll(r, failed.Filter{Group: group})
 	m.drain(r)
 }
 

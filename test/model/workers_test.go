@@ -13,7 +13,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/projector/failure"
 	"github.com/tidemark-go/tidemark/internal/projector/kind"
-	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
@@ -207,7 +207,7 @@ func (m *machine) beginsAnew() bool {
 func (m *machine) halfDone(r *rapid.T) {
 	found, wrong, err := m.read(m.t.Context(), m.pool)
 	m.must(r, err)
-	outcomes := map[deferred.Key]outcome{}
+	outcomes := map[failed.Key]outcome{}
 	more := m.news(found)
 	for _, id := range m.ids() {
 		before, now := m.campaigns[id], found.campaigns[id]
@@ -217,7 +217,7 @@ func (m *machine) halfDone(r *rapid.T) {
 			wrong = append(wrong, fmt.Sprintf("campaign %s was %+v and has become %+v", id, before, now))
 		}
 		for _, projection := range projectionNames() {
-			key := deferred.Key{Projection: projection, CampaignID: id}
+			key := failed.Key{Projection: projection, CampaignID: id}
 			o, ok := m.possible(key, found, more[key])
 			if !ok {
 				wrong = append(wrong, fmt.Sprintf("%s was %+v with %v and has become %+v with %v, and the log says %v", key,
@@ -235,7 +235,7 @@ func (m *machine) halfDone(r *rapid.T) {
 }
 
 // possible answers the outcome that the database shows, if it is one of those that may be.
-func (m *machine) possible(key deferred.Key, found *world, log []string) (outcome, bool) {
+func (m *machine) possible(key failed.Key, found *world, log []string) (outcome, bool) {
 	now, checkpoint := m.unchanged(key), found.campaigns[key.CampaignID].checkpoint
 	var may []outcome
 	if now.row != nil || checkpoint == m.campaigns[key.CampaignID].checkpoint {
@@ -259,12 +259,12 @@ func (m *machine) possible(key deferred.Key, found *world, log []string) (outcom
 }
 
 // news is what the log says more than it did, by pair, sorted.
-func (m *machine) news(found *world) map[deferred.Key][]string {
-	more := map[deferred.Key][]string{}
+func (m *machine) news(found *world) map[failed.Key][]string {
+	more := map[failed.Key][]string{}
 	for _, text := range slices.Sorted(maps.Keys(found.log)) {
 		fields := strings.Fields(text)
 		for range found.log[text] - m.log[text] {
-			key := deferred.Key{Projection: fields[1], CampaignID: fields[2]}
+			key := failed.Key{Projection: fields[1], CampaignID: fields[2]}
 			more[key] = append(more[key], text)
 		}
 	}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/pause"
 )
 
@@ -38,7 +38,7 @@ const (
 // row is a pair that is behind.
 type row struct {
 	next     int64
-	status   deferred.Status
+	status   failed.Status
 	attempts int
 	chances  int
 	when     string
@@ -49,32 +49,32 @@ type row struct {
 // world is a state of the database, as the model has it or as it was read.
 type world struct {
 	campaigns map[string]campaign
-	rows      map[deferred.Key]row
-	trails    map[deferred.Key][]int64
+	rows      map[failed.Key]row
+	trails    map[failed.Key][]int64
 	log       map[string]int // what happened, and how often
 
 	// These are the model's alone; the database is checked for them apart.
 	events   map[string][]event
-	stopped  map[string]bool          // projections that are paused
-	closed   bool                     // the group is paused
-	timed    map[pause.Target]bool    // pauses that end by themselves
-	omitted  map[deferred.Key][]int64 // events skipped since the pair began
-	resolved map[deferred.Key][]int64
-	again    map[deferred.Key]bool // replayed on the rows as they were
+	stopped  map[string]bool        // projections that are paused
+	closed   bool                   // the group is paused
+	timed    map[pause.Target]bool  // pauses that end by themselves
+	omitted  map[failed.Key][]int64 // events skipped since the pair began
+	resolved map[failed.Key][]int64
+	again    map[failed.Key]bool // replayed on the rows as they were
 	spots    map[spot]fault
 }
 
 func newWorld() *world {
 	return &world{
-		campaigns: map[string]campaign{}, rows: map[deferred.Key]row{}, trails: map[deferred.Key][]int64{},
+		campaigns: map[string]campaign{}, rows: map[failed.Key]row{}, trails: map[failed.Key][]int64{},
 		log: map[string]int{}, events: map[string][]event{},
-		stopped: map[string]bool{}, timed: map[pause.Target]bool{}, omitted: map[deferred.Key][]int64{},
-		resolved: map[deferred.Key][]int64{}, again: map[deferred.Key]bool{}, spots: map[spot]fault{},
+		stopped: map[string]bool{}, timed: map[pause.Target]bool{}, omitted: map[failed.Key][]int64{},
+		resolved: map[failed.Key][]int64{}, again: map[failed.Key]bool{}, spots: map[spot]fault{},
 	}
 }
 
 // adopt takes over what a worker that was stopped in the middle has left.
-func (w *world) adopt(found *world, outcomes map[deferred.Key]outcome) {
+func (w *world) adopt(found *world, outcomes map[failed.Key]outcome) {
 	for id, c := range found.campaigns {
 		c.paused = w.campaigns[id].paused
 		w.campaigns[id] = c
@@ -84,7 +84,7 @@ func (w *world) adopt(found *world, outcomes map[deferred.Key]outcome) {
 	}
 }
 
-func (w *world) put(key deferred.Key, o outcome) {
+func (w *world) put(key failed.Key, o outcome) {
 	w.trails[key], w.omitted[key], w.again[key] = o.trail, o.omitted, o.again
 	delete(w.rows, key)
 	if o.row != nil {
@@ -111,7 +111,7 @@ func line(act, projection, campaignID string, seq int64, attempt int) string {
 func (w *world) head(id string) int64 { return int64(len(w.events[id])) }
 
 // wanted says whether the projection is to apply the event.
-func (w *world) wanted(key deferred.Key, seq int64) bool {
+func (w *world) wanted(key failed.Key, seq int64) bool {
 	e := w.events[key.CampaignID][seq-1]
 	return !e.audit && (e.of == moved || key.Projection != pages) && !slices.Contains(w.resolved[key], seq)
 }
@@ -139,11 +139,11 @@ func (w *world) gap(id string) bool {
 // ids are the campaigns that have events.
 func (w *world) ids() []string { return slices.Sorted(maps.Keys(w.events)) }
 
-func (w *world) keys() []deferred.Key {
-	var keys []deferred.Key
+func (w *world) keys() []failed.Key {
+	var keys []failed.Key
 	for _, id := range w.ids() {
 		for _, projection := range projectionNames() {
-			keys = append(keys, deferred.Key{Projection: projection, CampaignID: id})
+			keys = append(keys, failed.Key{Projection: projection, CampaignID: id})
 		}
 	}
 	return keys

@@ -9,7 +9,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/auth"
 	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
-	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/pause"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/pkg/projector"
@@ -78,7 +78,7 @@ func everyAct(t *testing.T, operator, applies *pgxpool.Pool, done func(what stri
 	must(t, err)
 	type outcome func() (*admin.Outcome, error)
 	ctx, back := t.Context(), int64(0)
-	key, pair, target := deferred.Key{Projection: "counted", CampaignID: "c"},
+	key, pair, target := failed.Key{Projection: "counted", CampaignID: "c"},
 		publications.Key{Topic: "all", Publisher: "it"}, pause.Target{Group: "default", CampaignID: "c"}
 	for what, look := range map[string]func() error{
 		"verify": func() error {
@@ -123,7 +123,7 @@ func everyAct(t *testing.T, operator, applies *pgxpool.Pool, done func(what stri
 		{admin.ActPause, func() (*admin.Outcome, error) { return a.Pause(ctx, confirmed(""), target, time.Hour) }},
 		{admin.ActResume, func() (*admin.Outcome, error) { return a.Resume(ctx, confirmed(""), target) }},
 		{admin.ActReplay, func() (*admin.Outcome, error) {
-			return a.ReplayCampaigns(ctx, confirmed(""), deferred.ReplayRequest{
+			return a.ReplayCampaigns(ctx, confirmed(""), failed.ReplayRequest{
 				Group: "default", Projection: "counted",
 				Campaigns: []string{"c"},
 			})

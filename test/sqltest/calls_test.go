@@ -11,7 +11,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
-	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/lease"
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
@@ -42,7 +42,7 @@ func calls(t *testing.T) map[string]call {
 		return leases
 	}
 	one := slices.Repeat([]int64{perCampaign}, group)
-	statements := constants(t, "../../internal/store/deferred")
+	statements := constants(t, "../../internal/store/failed")
 	applying, registry := constants(t, "../../internal/projector/apply"),
 		constants(t, "../../internal/projector/registry")
 	publishing := constants(t, "../../pkg/publisher/internal/ledger")
@@ -62,7 +62,7 @@ func calls(t *testing.T) map[string]call {
 			return enough(err, len(claimed.Leases), 1)
 		},
 		"claim deferred": func(t *testing.T, tx pgx.Tx, _ int) error {
-			claimed, err := free.ClaimDeferred(t.Context(), tx, []string{"p"}, group)
+			claimed, err := free.ClaimBehind(t.Context(), tx, []string{"p"}, group)
 			return enough(err, len(claimed.Leases), group)
 		},
 		"advance": func(t *testing.T, tx pgx.Tx, all int) error {
@@ -256,33 +256,33 @@ func calls(t *testing.T) map[string]call {
 		"move pairs": func(t *testing.T, tx pgx.Tx, all int) error {
 			batch := &pgx.Batch{}
 			batch.Queue("SET LOCAL enable_seqscan = off") // as in the projector's transaction
-			deferred.Move(batch, standings(campaigns(group, all)))
+			failed.Move(batch, standings(campaigns(group, all)))
 			return tx.SendBatch(t.Context(), batch).Close()
 		},
 		"finish pairs": func(t *testing.T, tx pgx.Tx, all int) error {
 			batch := &pgx.Batch{}
 			batch.Queue("SET LOCAL enable_seqscan = off") // as in the projector's transaction
-			deferred.Finish(batch, standings(campaigns(group, all)))
+			failed.Finish(batch, standings(campaigns(group, all)))
 			return tx.SendBatch(t.Context(), batch).Close()
 		},
 		"defer a pair": func(t *testing.T, tx pgx.Tx, all int) error {
 			batch, n := &pgx.Batch{}, 0
-			failure := deferred.Failure{
+			failure := failed.Failure{
 				Group: "g", Projection: "p", CampaignID: campaigns(group, all)[1], Seq: 1,
 				Class: "transient", Code: "error",
 			}
-			deferred.Defer(batch, failure, deferred.Schedule{Attempts: 8, Waits: []time.Duration{time.Second}},
-				func(deferred.Outcome) { n++ })
+			failed.Defer(batch, failure, failed.Schedule{Attempts: 8, Waits: []time.Duration{time.Second}},
+				func(failed.Outcome) { n++ })
 			return enough(tx.SendBatch(t.Context(), batch).Close(), n, 1)
 		},
 	}
 }
 
 // standings are the pairs of campaigns, each after its first event.
-func standings(ids []string) []deferred.Standing {
-	pairs := make([]deferred.Standing, len(ids))
+func standings(ids []string) []failed.Standing {
+	pairs := make([]failed.Standing, len(ids))
 	for i, id := range ids {
-		pairs[i] = deferred.Standing{CampaignID: id, Projection: "p", NextSeq: 2}
+		pairs[i] = failed.Standing{CampaignID: id, Projection: "p", NextSeq: 2}
 	}
 	return pairs
 }

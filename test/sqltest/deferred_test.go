@@ -7,7 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
 	"github.com/tidemark-go/tidemark/internal/store/pause"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
@@ -39,13 +39,13 @@ const fillFailures = `
 
 // operators answers what operators look at and do with one pair or with a page of them.
 func operators() map[string]func(t *testing.T, tx pgx.Tx) error {
-	act := deferred.Act{By: "ada", Reason: "the handler is fixed"}
-	key := deferred.Key{Projection: "p2", CampaignID: "c0000500"} // dead
-	failing := []deferred.Status{deferred.Failed, deferred.Dead}
-	list := func(f deferred.Filter) func(t *testing.T, tx pgx.Tx) error {
+	act := failed.Act{By: "ada", Reason: "the handler is fixed"}
+	key := failed.Key{Projection: "p2", CampaignID: "c0000500"} // dead
+	failing := []failed.Status{failed.Failed, failed.Dead}
+	list := func(f failed.Filter) func(t *testing.T, tx pgx.Tx) error {
 		return func(t *testing.T, tx pgx.Tx) error {
 			f.Limit = group
-			pairs, err := deferred.List(t.Context(), tx, f)
+			pairs, err := failed.List(t.Context(), tx, f)
 			return enough(err, len(pairs), group)
 		}
 	}
@@ -56,35 +56,35 @@ func operators() map[string]func(t *testing.T, tx pgx.Tx) error {
 		}
 	}
 	return map[string]func(t *testing.T, tx pgx.Tx) error{
-		"list what failed": list(deferred.Filter{Status: failing}),
-		"list the dead":    list(deferred.Filter{Status: []deferred.Status{deferred.Dead}}),
-		"list a page further on": list(deferred.Filter{
-			Status: failing, After: &deferred.Place{NextSeq: 3, Key: deferred.Key{Projection: "p0", CampaignID: "c0000300"}},
+		"list what failed": list(failed.Filter{Status: failing}),
+		"list the dead":    list(failed.Filter{Status: []failed.Status{failed.Dead}}),
+		"list a page further on": list(failed.Filter{
+			Status: failing, After: &failed.Place{NextSeq: 3, Key: failed.Key{Projection: "p0", CampaignID: "c0000300"}},
 		}),
-		"list a projection's": list(deferred.Filter{Status: failing, Projection: "p1"}),
+		"list a projection's": list(failed.Filter{Status: failing, Projection: "p1"}),
 		"count a campaign's": func(t *testing.T, tx pgx.Tx) error {
-			n, err := deferred.Count(t.Context(), tx, deferred.Filter{CampaignID: key.CampaignID})
+			n, err := failed.Count(t.Context(), tx, failed.Filter{CampaignID: key.CampaignID})
 			return enough(err, int(n), 1)
 		},
 		"show": func(t *testing.T, tx pgx.Tx) error {
-			d, err := deferred.Show(t.Context(), tx, key)
+			d, err := failed.Show(t.Context(), tx, key)
 			if err != nil {
 				return err
 			}
 			return enough(nil, len(d.History), 1)
 		},
-		"requeue": func(t *testing.T, tx pgx.Tx) error { return deferred.Requeue(t.Context(), tx, key, act) },
-		"resolve": func(t *testing.T, tx pgx.Tx) error { return deferred.Resolve(t.Context(), tx, key, 1+500%7, act) },
+		"requeue": func(t *testing.T, tx pgx.Tx) error { return failed.Requeue(t.Context(), tx, key, act) },
+		"resolve": func(t *testing.T, tx pgx.Tx) error { return failed.Resolve(t.Context(), tx, key, 1+500%7, act) },
 		"read the log's newest": func(t *testing.T, tx pgx.Tx) error {
-			records, err := deferred.History(t.Context(), tx, deferred.LogFilter{Limit: group})
+			records, err := failed.History(t.Context(), tx, failed.LogFilter{Limit: group})
 			return enough(err, len(records), group)
 		},
 		"requeue a page": func(t *testing.T, tx pgx.Tx) error {
-			keys, err := deferred.RequeueAll(t.Context(), tx, deferred.Filter{Limit: group}, act)
+			keys, err := failed.RequeueAll(t.Context(), tx, failed.Filter{Limit: group}, act)
 			return enough(err, len(keys), group)
 		},
 		"resolve a page": func(t *testing.T, tx pgx.Tx) error {
-			keys, err := deferred.ResolveAll(t.Context(), tx, deferred.Filter{Limit: group}, act)
+			keys, err := failed.ResolveAll(t.Context(), tx, failed.Filter{Limit: group}, act)
 			return enough(err, len(keys), group)
 		},
 		"list entries": entries(nil), "list entries further on": entries(&outbox.Place{
@@ -108,14 +108,14 @@ func operators() map[string]func(t *testing.T, tx pgx.Tx) error {
 			return enough(err, len(list), group)
 		},
 		"rename a projection's": func(t *testing.T, tx pgx.Tx) error {
-			return deferred.Rename(t.Context(), tx, "g", "few", "other")
+			return failed.Rename(t.Context(), tx, "g", "few", "other")
 		},
 		"drop a projection's": func(t *testing.T, tx pgx.Tx) error {
-			n, err := deferred.Drop(t.Context(), tx, "g", "few", group)
+			n, err := failed.Drop(t.Context(), tx, "g", "few", group)
 			return enough(err, int(n), 10)
 		},
 		"sum up": func(t *testing.T, tx pgx.Tx) error {
-			s, err := deferred.Stats(t.Context(), tx, deferred.Filter{Limit: group, CampaignID: key.CampaignID})
+			s, err := failed.Stats(t.Context(), tx, failed.Filter{Limit: group, CampaignID: key.CampaignID})
 			if err != nil {
 				return err
 			}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/bench/internal/harness"
 	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
-	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
@@ -49,7 +49,7 @@ func (w rebuilding) projector(ctx context.Context, db *harness.Database) (*pgxpo
 func (w rebuilding) ask(ctx context.Context, pool *pgxpool.Pool, share float64) error {
 	none := 0
 	_, err := rebuild.StartRebuild(ctx, pool, "characters", rebuild.Options{MaxShare: &share, Verify: &none},
-		deferred.Act{By: "bench"})
+		failed.Act{By: "bench"})
 	return err
 }
 

@@ -6,7 +6,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/projector/failure"
 	"github.com/tidemark-go/tidemark/internal/projector/kind"
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
-	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
@@ -15,9 +15,9 @@ import (
 type groupState struct {
 	Units []*Unit
 	view  *registry.View
-	pairs map[string]map[string]*deferred.Standing // by campaign and projection
+	pairs map[string]map[string]*failed.Standing // by campaign and projection
 	// events that operators have left out, by projection without its set and campaign
-	LeftOut  map[deferred.Key][]int64
+	LeftOut  map[failed.Key][]int64
 	Events   []journal.Event // of all units, in order
 	failures []*incident
 	verdicts map[failure.Verdict]error // what is known of events beforehand
@@ -26,9 +26,9 @@ type groupState struct {
 // stop leaves the campaign out for the projection as if its pair were deferred.
 func (h *groupState) stop(campaignID string, k *registry.Projection) {
 	if h.pairs[campaignID] == nil {
-		h.pairs[campaignID] = map[string]*deferred.Standing{}
+		h.pairs[campaignID] = map[string]*failed.Standing{}
 	}
-	h.pairs[campaignID][k.Name] = &deferred.Standing{CampaignID: campaignID, Projection: k.Name}
+	h.pairs[campaignID][k.Name] = &failed.Standing{CampaignID: campaignID, Projection: k.Name}
 }
 
 // task answers what a unit has for a projection. An event that is known to fail need not be tried.
@@ -126,15 +126,15 @@ func (h *groupState) hasFailed(u *Unit) bool {
 // LeaveOut notes that operators have left an event out for a projection.
 func (h *groupState) LeaveOut(projection, campaignID string, seq int64) {
 	if h.LeftOut == nil {
-		h.LeftOut = map[deferred.Key][]int64{}
+		h.LeftOut = map[failed.Key][]int64{}
 	}
-	key := deferred.Key{Projection: projection, CampaignID: campaignID}
+	key := failed.Key{Projection: projection, CampaignID: campaignID}
 	h.LeftOut[key] = append(h.LeftOut[key], seq)
 }
 
 // LeavesOut says whether the event is left out of the projection.
 func (h *groupState) LeavesOut(k *registry.Projection, e *journal.Event) bool {
-	return h.LeftOut != nil && slices.Contains(h.LeftOut[deferred.Key{
+	return h.LeftOut != nil && slices.Contains(h.LeftOut[failed.Key{
 		Projection: k.Described.Name,
 		CampaignID: e.CampaignID,
 	}], e.Seq)
@@ -147,7 +147,7 @@ func (h *groupState) Wants(k *registry.Projection, e *journal.Event) bool {
 
 // Stretch adds a part of a campaign without the events that are left out of the projection.
 func (h *groupState) Stretch(s *Stretches, k *registry.Projection, campaignID string, after, until int64) {
-	for _, seq := range slices.Sorted(slices.Values(h.LeftOut[deferred.Key{
+	for _, seq := range slices.Sorted(slices.Values(h.LeftOut[failed.Key{
 		Projection: k.Described.Name,
 		CampaignID: campaignID,
 	}])) {
@@ -184,7 +184,7 @@ func (h *groupState) verdict(k *registry.Projection, u *Unit, e *journal.Event) 
 // queueLeftOut queues a read of what is left out in campaigns.
 func (t *Transaction) queueLeftOut(campaignIDs []string) {
 	t.Sync()
-	deferred.LeftOut(t.Batch, campaignIDs, t.LeaveOut)
+	failed.LeftOut(t.Batch, campaignIDs, t.LeaveOut)
 }
 
 // Stretches are parts of campaigns, each after one event up to another, in the order in which they are applied.

@@ -12,21 +12,21 @@ import (
 	"github.com/tidemark-go/tidemark/internal/projector/kind"
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
 	"github.com/tidemark-go/tidemark/internal/redact"
-	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/failed"
 	pauses "github.com/tidemark-go/tidemark/internal/store/pause"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
 // incident is an event that a projection could not apply, and what was decided about it.
 type incident struct {
-	deferred.Failure
+	failed.Failure
 	policy  kind.Policy
-	outcome deferred.Outcome // once it is written
+	outcome failed.Outcome // once it is written
 }
 
 // describe answers what is kept of an error on e. Of a database error that is the message: details quote rows.
-func (a *Applier) describe(k *registry.Projection, e *journal.Event, err error) deferred.Failure {
-	f := deferred.Failure{
+func (a *Applier) describe(k *registry.Projection, e *journal.Event, err error) failed.Failure {
+	f := failed.Failure{
 		Group: a.Cfg.ConsumerGroup, Projection: k.Name, Version: k.Described.Version,
 		CampaignID: e.CampaignID, Seq: e.Seq, EventID: e.ID, EventType: e.Type,
 		Class: string(k.Classify(err)), Code: failure.CodeError, Worker: a.Host + "/" + a.Keeper.Owner,
@@ -51,7 +51,7 @@ func (a *Applier) describe(k *registry.Projection, e *journal.Event, err error) 
 		f.Stack = late.Stack
 	}
 	f.Message = redact.Error(kept, e)
-	f.Fingerprint = deferred.Fingerprint(f.Code, f.Message)
+	f.Fingerprint = failed.Fingerprint(f.Code, f.Message)
 	return f
 }
 
@@ -89,12 +89,12 @@ func (t *Transaction) writeFailures() {
 	for _, f := range t.failures {
 		t.Sync()
 		if f.policy.Action == kind.ActionSkip {
-			deferred.Skip(t.Batch, f.Failure, "policy of projection "+f.Projection)
+			failed.Skip(t.Batch, f.Failure, "policy of projection "+f.Projection)
 			continue
 		}
 		k := t.view.Projection(f.Projection)
-		deferred.Defer(t.Batch, f.Failure, kind.Schedule(f.policy, f.Failure, k.Chances, rand.Float64()),
-			func(o deferred.Outcome) { f.outcome = o })
+		failed.Defer(t.Batch, f.Failure, kind.Schedule(f.policy, f.Failure, k.Chances, rand.Float64()),
+			func(o failed.Outcome) { f.outcome = o })
 		if f.policy.Action == kind.ActionPause {
 			reason := fmt.Sprintf("event %d (%s) of campaign %q failed: %s", f.Seq, f.EventType, f.CampaignID, f.Message)
 			pauses.Failed(t.Batch, f.Group, f.Projection, f.Worker, reason)
@@ -117,7 +117,7 @@ func (t *Transaction) report(ctx context.Context) {
 			t.Applier.Metrics.Projections.Skipped.WithLabelValues(f.Projection).Inc()
 			log.ErrorContext(ctx, "projection failed, event skipped")
 			continue
-		case f.outcome.Status == deferred.Dead:
+		case f.outcome.Status == failed.Dead:
 			t.Applier.Metrics.Projections.Dead.WithLabelValues(f.Projection).Inc()
 			log = log.With("attempt", f.outcome.Attempt)
 			if f.outcome.NextAttempt.IsZero() {

@@ -9,7 +9,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/projector/failure"
 	"github.com/tidemark-go/tidemark/internal/projector/kind"
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
-	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/lease"
 )
 
@@ -92,7 +92,7 @@ func (s *shadow) Step(ctx context.Context) (again bool, err error) {
 	}
 	// What one transaction has claimed it does not find again, so the next claim goes on where this one ends.
 	return false, s.try(ctx, func(t *Transaction) (units []*Unit, more bool, err error) {
-		claimed, err := s.p.Keeper.ClaimDeferred(ctx, t.Conn, s.p.Behind(), ShadowCampaigns)
+		claimed, err := s.p.Keeper.ClaimBehind(ctx, t.Conn, s.p.Behind(), ShadowCampaigns)
 		if err != nil || len(claimed.Leases) == 0 {
 			return nil, false, err
 		}
@@ -100,7 +100,7 @@ func (s *shadow) Step(ctx context.Context) (again bool, err error) {
 		for i, l := range claimed.Leases {
 			ids[i], byID[l.CampaignID] = l.CampaignID, l
 		}
-		pairs, err := deferred.Due(ctx, t.Conn, s.p.Cfg.ConsumerGroup, ids, s.p.Behind())
+		pairs, err := failed.Due(ctx, t.Conn, s.p.Cfg.ConsumerGroup, ids, s.p.Behind())
 		for _, d := range pairs {
 			units = append(units, CatchUp(byID[d.CampaignID], d))
 		}

@@ -13,7 +13,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/projector/pipeline"
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
 	"github.com/tidemark-go/tidemark/internal/pulse"
-	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/tracing"
 	"github.com/tidemark-go/tidemark/pkg/journal"
@@ -82,7 +82,7 @@ func (a *Applier) Within(conn *pgx.Conn, units []*Unit, events int) *Transaction
 	t := &Transaction{
 		session: session{Pipeline: pipeline.NewPipeline(conn), base: a.Base, path: a.SearchPath},
 		Applier: a, groupState: groupState{
-			Units: units, pairs: map[string]map[string]*deferred.Standing{}, Events: a.slabs.get(events),
+			Units: units, pairs: map[string]map[string]*failed.Standing{}, Events: a.slabs.get(events),
 		},
 	}
 	t.Origins = a.slabs.getOrigins()
@@ -116,9 +116,9 @@ func (t *Transaction) Read(ctx context.Context, events int) error {
 		return err
 	})
 	t.Sync()
-	deferred.Standings(t.Batch, p.Cfg.ConsumerGroup, read.CampaignIDs, func(d *deferred.Standing) {
+	failed.Standings(t.Batch, p.Cfg.ConsumerGroup, read.CampaignIDs, func(d *failed.Standing) {
 		if t.pairs[d.CampaignID] == nil {
-			t.pairs[d.CampaignID] = map[string]*deferred.Standing{}
+			t.pairs[d.CampaignID] = map[string]*failed.Standing{}
 		}
 		t.pairs[d.CampaignID][d.Projection] = d
 	})

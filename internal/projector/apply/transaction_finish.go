@@ -10,7 +10,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/projector/pipeline"
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
-	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/lease"
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
 )
@@ -134,7 +134,7 @@ func (t *Transaction) end() {
 // them: one that is joining or paused, and one that this worker does not know in the version
 // registered.
 func (t *Transaction) filePairs() {
-	var filed []deferred.Standing
+	var filed []failed.Standing
 	for i := range t.view.Registry {
 		r := &t.view.Registry[i]
 		if r.State == registry.StateRequested || r.Moves() && t.view.Projection(r.Name) != nil {
@@ -144,7 +144,7 @@ func (t *Transaction) filePairs() {
 			if u.Pair != nil || u.Count() == 0 || t.pairs[u.Lease.CampaignID][r.Name] != nil {
 				continue
 			}
-			pair := deferred.Standing{CampaignID: u.Lease.CampaignID, Projection: r.Name, NextSeq: u.Place + 1}
+			pair := failed.Standing{CampaignID: u.Lease.CampaignID, Projection: r.Name, NextSeq: u.Place + 1}
 			if r.State != registry.StateActive {
 				pair.NextSeq, pair.Reset = 1, r.State != registry.StateJoining // what has been copied of it is done again
 			}
@@ -156,13 +156,13 @@ func (t *Transaction) filePairs() {
 	}
 	if len(filed) > 0 {
 		t.Sync()
-		deferred.File(t.Batch, t.Applier.Cfg.ConsumerGroup, filed)
+		failed.File(t.Batch, t.Applier.Cfg.ConsumerGroup, filed)
 	}
 }
 
 // movePairs moves the pairs of catch-up units, and removes those that have caught up.
 func (t *Transaction) movePairs() {
-	var moved, caughtUp []deferred.Standing
+	var moved, caughtUp []failed.Standing
 	for _, u := range t.Units {
 		if u.Pair == nil || u.outdated {
 			continue
@@ -171,7 +171,7 @@ func (t *Transaction) movePairs() {
 			u.More = u.More && !yields(u) // one that has been given back has nothing to do until it is due
 			continue
 		}
-		now := deferred.Standing{CampaignID: u.Lease.CampaignID, Projection: u.Pair.Projection, NextSeq: u.Last() + 1}
+		now := failed.Standing{CampaignID: u.Lease.CampaignID, Projection: u.Pair.Projection, NextSeq: u.Last() + 1}
 		if u.More {
 			moved = append(moved, now)
 		} else {
@@ -180,10 +180,10 @@ func (t *Transaction) movePairs() {
 	}
 	t.Sync()
 	if len(moved) > 0 {
-		deferred.Move(t.Batch, moved)
+		failed.Move(t.Batch, moved)
 	}
 	if len(caughtUp) > 0 {
-		deferred.Finish(t.Batch, caughtUp)
+		failed.Finish(t.Batch, caughtUp)
 	}
 }
 

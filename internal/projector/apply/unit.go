@@ -4,7 +4,7 @@ import (
 	"context"
 	"math"
 
-	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/lease"
 	"github.com/tidemark-go/tidemark/pkg/journal"
@@ -14,10 +14,10 @@ import (
 // checkpoint on, or one deferred projection from the place where it stands up to the checkpoint.
 type Unit struct {
 	Lease  lease.Lease
-	Pair   *deferred.Standing // nil: live work
-	Place  int64              // the last seq done
-	Until  int64              // the last seq to do
-	groups int                // groups it had a part in since it was claimed
+	Pair   *failed.Standing // nil: live work
+	Place  int64            // the last seq done
+	Until  int64            // the last seq to do
+	groups int              // groups it had a part in since it was claimed
 
 	// Of the group under way:
 	Events     []journal.Event
@@ -34,7 +34,7 @@ func Live(l lease.Lease) *Unit {
 }
 
 // CatchUp is a pair under its campaign's lease.
-func CatchUp(l lease.Lease, p *deferred.Standing) *Unit {
+func CatchUp(l lease.Lease, p *failed.Standing) *Unit {
 	return &Unit{Lease: l, Pair: p, Place: p.NextSeq - 1, Until: l.Checkpoint}
 }
 

@@ -11,7 +11,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/projector/apply"
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
 	"github.com/tidemark-go/tidemark/internal/pulse"
-	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/lease"
 )
 
@@ -227,7 +227,7 @@ func (c *Claimer) claim(
 		return n, next, nil
 	}
 	c.lookedBehind = time.Now()
-	behind, due, err := c.claimDeferred(ctx, work, c.Seen.Load().Names, most)
+	behind, due, err := c.claimBehind(ctx, work, c.Seen.Load().Names, most)
 	next.retry = registry.Earliest(next.retry, due)
 	// What is being rebuilt comes last, and within its share.
 	if v := c.Seen.Load(); err == nil && behind < most && len(v.Rebuilding) > 0 {
@@ -236,7 +236,7 @@ func (c *Claimer) claim(
 			return n + behind, next, nil
 		}
 		var rebuilt int
-		rebuilt, due, err = c.claimDeferred(ctx, work, v.Rebuilding, most-behind)
+		rebuilt, due, err = c.claimBehind(ctx, work, v.Rebuilding, most-behind)
 		behind += rebuilt
 		next.retry = registry.Earliest(next.retry, due)
 	}
@@ -257,8 +257,8 @@ func (c *Claimer) claimOnly(ctx context.Context, most int, ask time.Duration) (l
 	return claimed, err
 }
 
-// claimDeferred leases campaigns with pairs of projections that are due. The database's clock decides which are.
-func (c *Claimer) claimDeferred(
+// claimBehind leases campaigns with pairs of projections that are due. The database's clock decides which are.
+func (c *Claimer) claimBehind(
 	ctx context.Context, work chan<- apply.Assignment, projections []string, most int,
 ) (n int, due time.Time, err error) {
 	start := time.Now()
@@ -268,7 +268,7 @@ func (c *Claimer) claimDeferred(
 	if err != nil {
 		return 0, time.Time{}, err
 	}
-	claimed, err := c.Keeper.ClaimDeferred(bounded, db, projections, most)
+	claimed, err := c.Keeper.ClaimBehind(bounded, db, projections, most)
 	if err != nil {
 		c.Claims.letGo()
 		return 0, time.Time{}, err
@@ -334,7 +334,7 @@ func (c *Claimer) duePairs(ctx context.Context, leases []lease.Lease, projection
 	for i, l := range leases {
 		ids[i], byID[l.CampaignID] = l.CampaignID, l
 	}
-	pairs, err := deferred.Due(ctx, c.Cfg.Pool, c.Cfg.ConsumerGroup, ids, projections)
+	pairs, err := failed.Due(ctx, c.Cfg.Pool, c.Cfg.ConsumerGroup, ids, projections)
 	if err != nil {
 		return nil, err
 	}

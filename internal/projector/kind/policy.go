@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/tidemark-go/tidemark/internal/projector/failure"
-	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/failed"
 )
 
 // Action is projector.Action.
@@ -113,11 +113,11 @@ func (p Policy) waits(random float64) []time.Duration {
 
 // Schedule is what becomes of a pair that failed.
 // One that has ended its process again and again gets no second chances: it would do so again.
-func Schedule(p Policy, f deferred.Failure, chances SecondChances, random float64) deferred.Schedule {
+func Schedule(p Policy, f failed.Failure, chances SecondChances, random float64) failed.Schedule {
 	if failure.Class(f.Class) == failure.ClassLock {
-		return deferred.Schedule{Attempts: math.MaxInt32, Waits: []time.Duration{lockWait}, Free: true}
+		return failed.Schedule{Attempts: math.MaxInt32, Waits: []time.Duration{lockWait}, Free: true}
 	}
-	s := deferred.Schedule{Attempts: p.Attempts, Waits: p.waits(random), Chances: chances.waits()}
+	s := failed.Schedule{Attempts: p.Attempts, Waits: p.waits(random), Chances: chances.waits()}
 	switch p.Action {
 	case ActionDead:
 		s.Dead = true

@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tidemark-go/tidemark/internal/projector/failure"
-	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/failed"
 )
 
 func drawPolicy(t *rapid.T) Policy {
@@ -90,7 +90,7 @@ func TestOneThatEndsItsProcessGetsNoSecondChance(t *testing.T) {
 	t.Parallel()
 	p, chances := Policy{Action: ActionRetry, Attempts: 8}, CompleteChances(SecondChances{Count: 3})
 	for code, want := range map[string]int{failure.CodeCrash: 0, "panic": 3} {
-		s := Schedule(p, deferred.Failure{Class: string(failure.ClassPermanent), Code: code}, chances, 0.5)
+		s := Schedule(p, failed.Failure{Class: string(failure.ClassPermanent), Code: code}, chances, 0.5)
 		if !s.Dead || len(s.Chances) != want {
 			t.Errorf("code %s: dead %t with %d chances, want %d", code, s.Dead, len(s.Chances), want)
 		}

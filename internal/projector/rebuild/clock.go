@@ -7,7 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
-	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/failed"
 	pauses "github.com/tidemark-go/tidemark/internal/store/pause"
 )
 
@@ -46,7 +46,7 @@ func (m *Maintainer) mendTimes(ctx context.Context) (pairs int64, paused int, er
 		if _, err := tx.Exec(bounded, registry.QueryExclusivePatience); err != nil {
 			return err
 		}
-		if pairs, err = deferred.MendClock(bounded, tx, m.Cfg.ConsumerGroup, longest, clockPairs); err != nil {
+		if pairs, err = failed.MendClock(bounded, tx, m.Cfg.ConsumerGroup, longest, clockPairs); err != nil {
 			return err
 		}
 		paused, err = pauses.MendClock(bounded, tx, m.Cfg.ConsumerGroup)

@@ -74,7 +74,7 @@ type Backlog struct {
 }
 
 // NameOf is the name under which a rebuild of the projection is paused and resumed
-// (internal/store/pause), and under which its pairs are found in internal/store/deferred.
+// (internal/store/pause), and under which its pairs are found in internal/store/failed.
 func NameOf(projection string) string { return registry.NextTables.Of(projection) }
 
 // Rebuilds lists the rebuilds under way, or that of one projection, in the order of their names. It

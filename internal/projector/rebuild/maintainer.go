@@ -10,7 +10,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/projector/claim"
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
 	"github.com/tidemark-go/tidemark/internal/projector/replay"
-	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/failed"
 )
 
 const (
@@ -49,7 +49,7 @@ func (m *Maintainer) PruneLog(ctx context.Context) {
 func (m *Maintainer) Prune(ctx context.Context) (total int64, err error) {
 	for range pruneBatch {
 		bounded, cancel := m.Bounded(ctx)
-		n, err := deferred.Prune(bounded, m.Cfg.Pool, m.Cfg.FailureLogRetention, pruneRows)
+		n, err := failed.Prune(bounded, m.Cfg.Pool, m.Cfg.FailureLogRetention, pruneRows)
 		cancel()
 		total += n
 		if err != nil || n < pruneRows {

@@ -11,7 +11,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/projector/exchange"
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
-	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/lease"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
@@ -88,7 +88,7 @@ func (o Options) validate() error {
 // Errors are [ErrUnknownProjection], [ErrNoCode] for a version that is asked for while none of the
 // workers has it, and those of the database.
 func StartRebuild(
-	ctx context.Context, db registry.Beginner, name string, o Options, act deferred.Act,
+	ctx context.Context, db registry.Beginner, name string, o Options, act failed.Act,
 ) (begun bool, err error) {
 	if err := o.validate(); err != nil {
 		return false, fmt.Errorf("rebuild projection %q: %w", name, err)
@@ -124,7 +124,7 @@ func StartRebuild(
 		if err := writeRebuild(ctx, tx, name, o, act); err != nil {
 			return err
 		}
-		return deferred.Write(ctx, tx, "rebuild_began", live.ConsumerGroup, name, act)
+		return failed.Write(ctx, tx, "rebuild_began", live.ConsumerGroup, name, act)
 	})
 	if err != nil {
 		return false, fmt.Errorf("rebuild projection %q: %w", name, err)
@@ -146,7 +146,7 @@ func haveCode(ctx context.Context, tx pgx.Tx, name, group string, version *int) 
 		ErrNoCode, *version, group, versions[name])
 }
 
-func writeRebuild(ctx context.Context, tx pgx.Tx, name string, o Options, act deferred.Act) error {
+func writeRebuild(ctx context.Context, tx pgx.Tx, name string, o Options, act failed.Act) error {
 	_, err := tx.Exec(ctx, queryWriteRebuild, name, or(o.MaxShare, defaultMaxShare), or(o.AllowFailed, 0),
 		or(o.Keep, defaultKeep), or(o.Verify, defaultVerify), append([]string{}, o.Ignore...), act.By, act.Reason)
 	return err

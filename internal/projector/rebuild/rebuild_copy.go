@@ -16,7 +16,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/projector/kind"
 	"github.com/tidemark-go/tidemark/internal/projector/pipeline"
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
-	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/lease"
 )
 
@@ -176,7 +176,7 @@ func (b *Rebuilder) CopyRange(ctx context.Context, k *registry.Projection, r cam
 	t.Queue(queryCopying, k.Name, k.Described.Version).QueryRow(func(row pgx.Row) error { return row.Scan(&copying) })
 	t.Sync()
 	// before filed is read: who resolves meanwhile files
-	deferred.LeftOutBetween(t.Batch, k.Name, r.first, r.last, t.LeaveOut)
+	failed.LeftOutBetween(t.Batch, k.Name, r.first, r.last, t.LeaveOut)
 	filed := map[string]bool{}
 	t.Queue(queryRangeFiled, b.Cfg.ConsumerGroup, k.Name, r.first, r.last).Query(func(rows pgx.Rows) error {
 		var id string

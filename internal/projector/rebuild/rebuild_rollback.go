@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
-	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
@@ -111,7 +111,7 @@ func (o RollbackOptions) behindError(ctx context.Context, db journal.Querier, ke
 //
 // Errors are [ErrUnknownProjection], [ErrRebuilding], [ErrNoPrevious], [ErrBehind],
 // [ErrOtherTables] and those of the database.
-func Rollback(ctx context.Context, db registry.Beginner, name string, o RollbackOptions, act deferred.Act) error {
+func Rollback(ctx context.Context, db registry.Beginner, name string, o RollbackOptions, act failed.Act) error {
 	if o.Keep == 0 {
 		o.Keep = defaultKeep
 	}

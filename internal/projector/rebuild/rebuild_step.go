@@ -15,7 +15,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
 	"github.com/tidemark-go/tidemark/internal/projector/replay"
 	"github.com/tidemark-go/tidemark/internal/redact"
-	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/failed"
 )
 
 // stepInterval is how often, at least, a worker looks what rebuilds need of it.
@@ -167,7 +167,7 @@ func (b *Rebuilder) expire(ctx context.Context, name string) error {
 
 // BeginRebuild makes the tables of a rebuild, unless another worker was quicker. One of a lower version makes way.
 func (b *Rebuilder) BeginRebuild(ctx context.Context, name string, version int) error {
-	k, by := b.Set(name, registry.NextTables, version), deferred.Act{By: "worker " + b.Keeper.Owner}
+	k, by := b.Set(name, registry.NextTables, version), failed.Act{By: "worker " + b.Keeper.Owner}
 	var campaigns, events int64
 	if err := b.Cfg.Pool.QueryRow(ctx, queryMeasureRebuild, b.Cfg.ConsumerGroup).Scan(&campaigns, &events); err != nil {
 		return err
@@ -186,7 +186,7 @@ func (b *Rebuilder) BeginRebuild(ctx context.Context, name string, version int) 
 				return nil // it has been removed, or rebuilt, meanwhile
 			case building == nil:
 				by.Reason = fmt.Sprintf("it has version %d, registered is %d", version, live.Version)
-				if err := deferred.Write(ctx, tx, "rebuild_began", b.Cfg.ConsumerGroup, name, by); err != nil {
+				if err := failed.Write(ctx, tx, "rebuild_began", b.Cfg.ConsumerGroup, name, by); err != nil {
 					return err
 				}
 				if err := writeRebuild(ctx, tx, name, Options{}, by); err != nil {
@@ -232,11 +232,11 @@ func (b *Rebuilder) makeTables(ctx context.Context, tx pgx.Tx, k *registry.Proje
 		return err
 	}
 	// What a range does twice is done from scratch the second time.
-	err = deferred.Resettable(ctx, tx, b.Cfg.ConsumerGroup, k.Name)
+	err = failed.Resettable(ctx, tx, b.Cfg.ConsumerGroup, k.Name)
 	if err == nil {
 		_, err = tx.Exec(ctx, queryBeginCopy, k.Name)
 	}
-	if err != nil && !errors.Is(err, deferred.ErrNotResettable) {
+	if err != nil && !errors.Is(err, failed.ErrNotResettable) {
 		return err
 	}
 	if _, err := tx.Exec(ctx, registry.QuerySearchPath, k.Path); err != nil {

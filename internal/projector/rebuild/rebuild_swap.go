@@ -15,7 +15,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/projector/function"
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
 	"github.com/tidemark-go/tidemark/internal/projector/replay"
-	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/lease"
 	pauses "github.com/tidemark-go/tidemark/internal/store/pause"
 )
@@ -38,7 +38,7 @@ func (b *Rebuilder) SwapIfReady(ctx context.Context, name string, k *registry.Pr
 		if err := b.prepareSwap(ctx, k, o); err != nil {
 			return err
 		}
-		act := deferred.Act{By: "worker " + b.Keeper.Owner, Reason: fmt.Sprintf("version %d is built", k.Described.Version)}
+		act := failed.Act{By: "worker " + b.Keeper.Owner, Reason: fmt.Sprintf("version %d is built", k.Described.Version)}
 		err = registry.Exclusively(ctx, b.Cfg.Pool, name, func(tx pgx.Tx) error {
 			if _, err := ready(ctx, tx, b.Cfg.ConsumerGroup, name); err != nil {
 				return err
@@ -231,7 +231,7 @@ func (b *Rebuilder) runIn(ctx context.Context, k *registry.Projection, sql strin
 // before, or a lower one, begins by itself afterwards. The caller holds the registry's lock.
 func swap(
 	ctx context.Context, tx pgx.Tx, name string, from registry.TableSet, keep time.Duration, declined int,
-	act deferred.Act, what string,
+	act failed.Act, what string,
 ) error {
 	rows, err := lockSets(ctx, tx, name)
 	if err != nil {
@@ -302,14 +302,14 @@ func swap(
 	if err := forgetRebuild(ctx, tx, name); err != nil {
 		return err
 	}
-	return deferred.Write(ctx, tx, what, live.ConsumerGroup, name, act)
+	return failed.Write(ctx, tx, what, live.ConsumerGroup, name, act)
 }
 
 func rename(ctx context.Context, tx pgx.Tx, group, from, to, schema string, kept *time.Duration, declined int) error {
 	if _, err := tx.Exec(ctx, queryTakeSet, from, to, schema, kept, declined); err != nil {
 		return err
 	}
-	if err := deferred.Rename(ctx, tx, group, from, to); err != nil {
+	if err := failed.Rename(ctx, tx, group, from, to); err != nil {
 		return err
 	}
 	return pauses.Rename(ctx, tx, group, from, to)

@@ -9,7 +9,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/projector/exchange"
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
-	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/failed"
 	pauses "github.com/tidemark-go/tidemark/internal/store/pause"
 )
 
@@ -24,7 +24,7 @@ var errNothing = errors.New("nothing to withdraw")
 // [StartRebuild] does. It waits for the groups under way. Errors are [ErrNoRebuild], one that names
 // the views and the like that others have made on the new tables, and those of the database; after
 // an error call it again.
-func AbortRebuild(ctx context.Context, db registry.Beginner, name string, act deferred.Act) error {
+func AbortRebuild(ctx context.Context, db registry.Beginner, name string, act failed.Act) error {
 	err := withdraw(ctx, db, name, registry.NextTables, func(tx pgx.Tx, set *lockedSet) error {
 		if set == nil {
 			return ErrNoRebuild
@@ -35,7 +35,7 @@ func AbortRebuild(ctx context.Context, db registry.Beginner, name string, act de
 		if _, err := tx.Exec(ctx, queryDecline, name, set.Version); err != nil {
 			return err
 		}
-		return deferred.Write(ctx, tx, "rebuild_aborted", set.ConsumerGroup, name, act)
+		return failed.Write(ctx, tx, "rebuild_aborted", set.ConsumerGroup, name, act)
 	})
 	if err != nil {
 		return fmt.Errorf("abort the rebuild of projection %q: %w", name, err)
@@ -78,7 +78,7 @@ func withdraw(
 	}
 	for n := int64(1); n > 0; {
 		if err := pgx.BeginFunc(ctx, db, func(tx pgx.Tx) (err error) {
-			n, err = deferred.Drop(ctx, tx, set.ConsumerGroup, set.Name, registry.DropPairs)
+			n, err = failed.Drop(ctx, tx, set.ConsumerGroup, set.Name, registry.DropPairs)
 			return err
 		}); err != nil {
 			return err
@@ -104,7 +104,7 @@ func withdraw(
 func dropSet(ctx context.Context, tx pgx.Tx, set *lockedSet) error {
 	for n := int64(1); n > 0; {
 		var err error
-		if n, err = deferred.Drop(ctx, tx, set.ConsumerGroup, set.Name, registry.DropPairs); err != nil {
+		if n, err = failed.Drop(ctx, tx, set.ConsumerGroup, set.Name, registry.DropPairs); err != nil {
 			return err
 		}
 	}

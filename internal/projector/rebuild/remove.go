@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
-	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/failed"
 	pauses "github.com/tidemark-go/tidemark/internal/store/pause"
 )
 
@@ -28,7 +28,7 @@ var ErrUnknownProjection = errors.New("no such projection is registered")
 // Workers wait for it only while it deletes the row and the tables. Pairs and snapshots, which
 // no worker follows any more, are deleted afterwards; one that fails in the middle leaves the rest to
 // the registration of a projection of that name.
-func Remove(ctx context.Context, db registry.Beginner, name string, tables bool, act deferred.Act) error {
+func Remove(ctx context.Context, db registry.Beginner, name string, tables bool, act failed.Act) error {
 	var group string
 	err := registry.Exclusively(ctx, db, name, func(tx pgx.Tx) error {
 		if _, s := registry.Split(name); s != registry.LiveTables {
@@ -60,7 +60,7 @@ func Remove(ctx context.Context, db registry.Beginner, name string, tables bool,
 		if err := pauses.Forget(ctx, tx, pauses.Target{Group: group, Projection: name}); err != nil {
 			return err
 		}
-		if err := deferred.Write(ctx, tx, "removed", group, name, act); err != nil {
+		if err := failed.Write(ctx, tx, "removed", group, name, act); err != nil {
 			return err
 		}
 		if !tables {

@@ -5,7 +5,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/failed"
 )
 
 // DropPairs is how many pairs are deleted in one transaction.
@@ -34,7 +34,7 @@ func clearSet(ctx context.Context, db Beginner, group, projection, name string) 
 				more = false
 				return err
 			}
-			pairs, err := deferred.Drop(ctx, tx, group, name, DropPairs)
+			pairs, err := failed.Drop(ctx, tx, group, name, DropPairs)
 			if err != nil {
 				return err
 			}

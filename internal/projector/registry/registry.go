@@ -11,7 +11,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/projector/exchange"
 	"github.com/tidemark-go/tidemark/internal/projector/kind"
-	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
@@ -89,7 +89,7 @@ func (g *Registrar) FileCampaigns(ctx context.Context, k *Projection) error {
 			if err != nil {
 				return err
 			}
-			if cursor, n, err = deferred.FileMoved(ctx, tx, g.Cfg.ConsumerGroup, k.Name, cursor, fileCampaigns); err != nil ||
+			if cursor, n, err = failed.FileMoved(ctx, tx, g.Cfg.ConsumerGroup, k.Name, cursor, fileCampaigns); err != nil ||
 				n == fileCampaigns {
 				return err
 			}
@@ -156,7 +156,7 @@ func (g *Registrar) Insert(ctx context.Context, tx pgx.Tx, k *Projection) (*Regi
 	if err != nil {
 		return nil, err
 	}
-	ahead, err := deferred.ResolvedAhead(ctx, tx, g.Cfg.ConsumerGroup, k.Name)
+	ahead, err := failed.ResolvedAhead(ctx, tx, g.Cfg.ConsumerGroup, k.Name)
 	if err != nil {
 		return nil, err
 	}

@@ -12,7 +12,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/projector/apply"
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
-	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
@@ -151,7 +151,7 @@ func (y *Replayer) travel(
 			return fmt.Errorf("%w: events are numbered from 1 to %d, there is no %d", journal.ErrNotFound, head.Seq, seq)
 		}
 	}
-	skipped, err := deferred.Skipped(ctx, s.Conn, projection, []string{campaignID})
+	skipped, err := failed.Skipped(ctx, s.Conn, projection, []string{campaignID})
 	if err != nil {
 		return err
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
 	scratches "github.com/tidemark-go/tidemark/internal/projector/scratch"
 	"github.com/tidemark-go/tidemark/internal/redact"
-	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/lease"
 	"github.com/tidemark-go/tidemark/pkg/journal"
@@ -291,8 +291,8 @@ func (s *scratch) applySkipping(ctx context.Context, u *apply.Unit, events []jou
 }
 
 // leaveOutResolved reads which events of campaigns are resolved for the projection, and has them left out.
-func (s *scratch) leaveOutResolved(ctx context.Context, campaignIDs []string) ([]deferred.Resolution, error) {
-	resolutions, err := deferred.ResolutionsOf(ctx, s.Conn, s.k.Described.Name, campaignIDs)
+func (s *scratch) leaveOutResolved(ctx context.Context, campaignIDs []string) ([]failed.Resolution, error) {
+	resolutions, err := failed.ResolutionsOf(ctx, s.Conn, s.k.Described.Name, campaignIDs)
 	s.LeftOut = nil
 	for _, r := range resolutions {
 		s.LeaveOut(r.Projection, r.CampaignID, r.Seq)

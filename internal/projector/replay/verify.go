@@ -12,7 +12,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/projector/failure"
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
-	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
@@ -238,7 +238,7 @@ func (v *verification) verifyTogether(ctx context.Context, ids []string) error {
 
 // doubt looks again at campaigns in which something differs, one by one: events may have been skipped in them.
 func (v *verification) doubt(ctx context.Context, ids []string, f *findings) error {
-	skipped, err := deferred.Skipped(ctx, v.p.Cfg.Pool, v.source.pair, ids)
+	skipped, err := failed.Skipped(ctx, v.p.Cfg.Pool, v.source.pair, ids)
 	if err != nil {
 		return err
 	}

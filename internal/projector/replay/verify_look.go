@@ -13,7 +13,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/projector/apply"
 	"github.com/tidemark-go/tidemark/internal/projector/failure"
-	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/lease"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
@@ -29,7 +29,7 @@ type findings struct {
 	passed      int64           // campaigns in which the projection is being rebuilt
 	events      int64
 	failed      *failure.ApplyError // instead of all but resolutions
-	resolutions []deferred.Resolution
+	resolutions []failed.Resolution
 }
 
 func (f *findings) differs() bool { return f.failed != nil || len(f.campaigns) > 0 }
@@ -99,7 +99,7 @@ func (s *scratch) places(ctx context.Context, pair string, ids []string) ([]*app
 		return nil, err
 	}
 	rebuilding := map[string]bool{}
-	deferred.Standings(s.Batch, s.Applier.Cfg.ConsumerGroup, ids, func(d *deferred.Standing) {
+	failed.Standings(s.Batch, s.Applier.Cfg.ConsumerGroup, ids, func(d *failed.Standing) {
 		switch {
 		case d.Projection != pair:
 		case d.Failed && !d.Reset:

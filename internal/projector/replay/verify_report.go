@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 
-	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/failed"
 )
 
 // VerifyRequest is projector.VerifyRequest.
@@ -26,7 +26,7 @@ type VerifyRequest struct {
 	// and OnProgress after each batch.
 	OnCampaign   func(campaignID string)
 	OnDifference func(Difference)
-	OnResolution func(deferred.Resolution)
+	OnResolution func(failed.Resolution)
 	OnProgress   func(VerifyReport)
 }
 

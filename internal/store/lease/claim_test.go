@@ -265,7 +265,7 @@ func TestOwnersShareTheWorkWithoutOverlap(t *testing.T) {
 	}
 }
 
-func TestClaimDeferredTakesWhatIsDueForProjectionsItKnows(t *testing.T) {
+func TestClaimBehindTakesWhatIsDueForProjectionsItKnows(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
 	exec(t, pool, `INSERT INTO tidemark.projections (name, consumer_group, version, schema_name, table_names, state)
@@ -283,7 +283,7 @@ func TestClaimDeferredTakesWhatIsDueForProjectionsItKnows(t *testing.T) {
 	one, two := keeper("one"), keeper("two")
 	known := []string{"p", "q", "new"}
 	deferred := func(k lease.Keeper, limit int) lease.Claimed {
-		claimed, err := k.ClaimDeferred(t.Context(), pool, known, limit)
+		claimed, err := k.ClaimBehind(t.Context(), pool, known, limit)
 		if err != nil {
 			t.Fatal(err)
 		}

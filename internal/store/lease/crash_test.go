@@ -273,7 +273,7 @@ func TestARetryKnowsItsSuspectsToo(t *testing.T) {
 		VALUES ('a', 'p', 'g', 1, 'failed')`)
 	dies(t, pool, "one")
 	dies(t, pool, "two")
-	claimed, err := mortal("three").ClaimDeferred(t.Context(), pool, []string{"p"}, 9)
+	claimed, err := mortal("three").ClaimBehind(t.Context(), pool, []string{"p"}, 9)
 	if err != nil {
 		t.Fatal(err)
 	}

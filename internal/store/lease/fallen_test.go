@@ -68,7 +68,7 @@ func TestLeasesOfAnOwnerThatFellSilentUnderAMarkAreTakenOver(t *testing.T) {
 			VALUES ('p', 'g', 1, 's', '{}', 'active')`)
 		exec(t, pool, `INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status)
 			VALUES ('a', 'p', 'g', 1, 'rebuilding')`)
-		claimed, err := lasting("three").ClaimDeferred(t.Context(), pool, []string{"p"}, 9)
+		claimed, err := lasting("three").ClaimBehind(t.Context(), pool, []string{"p"}, 9)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -110,12 +110,12 @@ func (c *Claimed) scan(row pgx.Row, more ...any) error {
 	return nil
 }
 
-// ClaimDeferred leases up to limit campaigns that have a deferred pair whose retry is due, for one of projections.
-func (k Keeper) ClaimDeferred(ctx context.Context, db DB, projections []string, limit int) (Claimed, error) {
+// ClaimBehind leases up to limit campaigns that have a deferred pair whose retry is due, for one of projections.
+func (k Keeper) ClaimBehind(ctx context.Context, db DB, projections []string, limit int) (Claimed, error) {
 	var ids, crashed []string
 	var generations, checkpoints []int64
 	var due *time.Time
-	err := db.QueryRow(ctx, queryClaimDeferred, k.Group, k.Owner, projections, limit, k.TTL).Scan(&ids, &generations,
+	err := db.QueryRow(ctx, queryClaimBehind, k.Group, k.Owner, projections, limit, k.TTL).Scan(&ids, &generations,
 		&checkpoints, &due, &crashed)
 	if err != nil {
 		return Claimed{}, fmt.Errorf("claim deferred: %w", err)

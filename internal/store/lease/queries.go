@@ -16,8 +16,8 @@ const (
 				set_config('tidemark.claimed_checkpoints', checkpoints::text, false)
 		FROM tidemark.claim($1, $2, $3, $4, $5)`
 
-	// queryClaimDeferred walks the partial index on due retries and stops at the limit.
-	queryClaimDeferred = `SELECT campaign_ids, generations, checkpoints, next_due, crashed_ids
+	// queryClaimBehind walks the partial index on due retries and stops at the limit.
+	queryClaimBehind = `SELECT campaign_ids, generations, checkpoints, next_due, crashed_ids
 		FROM tidemark.claim_deferred($1, $2, $3, $4, $5)`
 
 	// queryTakeOver locks and writes one row a campaign, by the primary key.

@@ -57,7 +57,7 @@ func TestALeaseOfATimeThatHasNotComeYet(t *testing.T) {
 					VALUES ('p', 'g', 1, 'public', '{p}', 'active')`)
 				exec(t, pool, `INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status)
 					VALUES ('a', 'p', 'g', 1, 'rebuilding')`)
-				claimed, err := k.ClaimDeferred(t.Context(), pool, []string{"p"}, 64)
+				claimed, err := k.ClaimBehind(t.Context(), pool, []string{"p"}, 64)
 				if err != nil {
 					t.Fatal(err)
 				}

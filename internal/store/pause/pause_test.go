@@ -60,7 +60,7 @@ func claimable(t *testing.T, pool *pgxpool.Pool, group string) string {
 	}
 	defer func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }()
 	k := lease.Keeper{Group: group, Owner: "w", TTL: time.Minute}
-	behind, err := k.ClaimDeferred(t.Context(), tx, []string{"p"}, 9)
+	behind, err := k.ClaimBehind(t.Context(), tx, []string{"p"}, 9)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -368,7 +368,7 @@ func completer(env *cli.Env, p operator.Param) cobra.CompletionFunc {
 		return cli.Choices(p.Choices)
 	}
 	names := map[string]cli.Names{
-		"projection": projectionNames, "campaign": campaignIDs, "failed": deferredCampaigns, "group": groupNames,
+		"projection": projectionNames, "campaign": campaignIDs, "failed": failedCampaigns, "group": groupNames,
 		"topic": topicNames, "publisher": publisherNames, "parked": parkedCampaigns, "worker": ownerNames,
 		"token": tokenNames, "operation": operationIDs, "fingerprint": fingerprints,
 	}[p.Of]

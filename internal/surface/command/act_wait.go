@@ -14,7 +14,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/operator"
 	"github.com/tidemark-go/tidemark/internal/progress"
 	"github.com/tidemark-go/tidemark/internal/status"
-	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
 	"github.com/tidemark-go/tidemark/internal/surface/table"
 )
@@ -62,7 +62,7 @@ func (c *actCommand) follow(ctx context.Context, pool *pgxpool.Pool, started *ad
 		if err := json.Unmarshal(o.Request, &of); err != nil {
 			return err
 		}
-		dead = caughtUp(ctx, c.env, pool, deferred.ReplayRequest{Group: of.Group, Projection: of.Projection}, o.Done)
+		dead = caughtUp(ctx, c.env, pool, failed.ReplayRequest{Group: of.Group, Projection: of.Projection}, o.Done)
 	}
 	if c.asJSON {
 		document, err := operator.Did(c.act.Kind, o)
@@ -91,7 +91,7 @@ func (c *actCommand) followReplay(
 	if err := json.Unmarshal(done.Detail, &filed); err != nil {
 		return err
 	}
-	dead := caughtUp(ctx, c.env, pool, deferred.ReplayRequest{
+	dead := caughtUp(ctx, c.env, pool, failed.ReplayRequest{
 		Group: text("group"), Projection: text("projection"), Campaigns: args,
 	}, filed.Pairs)
 	if c.asJSON {
@@ -141,7 +141,7 @@ func (c *actCommand) sayIfIdle(ctx context.Context, pool *pgxpool.Pool) {
 }
 
 // caughtUp shows progress until nothing of a replay of n pairs is on its way, and says how many died.
-func caughtUp(ctx context.Context, env *cli.Env, pool *pgxpool.Pool, of deferred.ReplayRequest, n int64) error {
+func caughtUp(ctx context.Context, env *cli.Env, pool *pgxpool.Pool, of failed.ReplayRequest, n int64) error {
 	meter := progress.New(env.Err, "pairs replayed", n)
 	for {
 		left, err := leftOf(ctx, pool, of)
@@ -169,9 +169,9 @@ func caughtUp(ctx context.Context, env *cli.Env, pool *pgxpool.Pool, of deferred
 }
 
 // leftOf sums up the pairs of a replay that are not done.
-func leftOf(ctx context.Context, pool *pgxpool.Pool, of deferred.ReplayRequest) (sum deferred.Left, err error) {
+func leftOf(ctx context.Context, pool *pgxpool.Pool, of failed.ReplayRequest) (sum failed.Left, err error) {
 	if n := len(of.Campaigns); n == 0 || n > campaignsLookedAt {
-		all, err := deferred.Remaining(ctx, pool, of.Group, of.Projection)
+		all, err := failed.Remaining(ctx, pool, of.Group, of.Projection)
 		for _, left := range all {
 			sum.Rebuilding += left.Rebuilding
 			sum.Failed += left.Failed
@@ -180,7 +180,7 @@ func leftOf(ctx context.Context, pool *pgxpool.Pool, of deferred.ReplayRequest) 
 		return sum, err
 	}
 	for _, id := range of.Campaigns {
-		list, err := deferred.List(ctx, pool, deferred.Filter{
+		list, err := failed.List(ctx, pool, failed.Filter{
 			Group: of.Group, Projection: of.Projection, CampaignID: id, Limit: campaignPairs,
 		})
 		if err != nil {
@@ -188,11 +188,11 @@ func leftOf(ctx context.Context, pool *pgxpool.Pool, of deferred.ReplayRequest) 
 		}
 		for _, p := range list {
 			switch p.Status {
-			case deferred.Rebuilding:
+			case failed.Rebuilding:
 				sum.Rebuilding++
-			case deferred.Failed:
+			case failed.Failed:
 				sum.Failed++
-			case deferred.Dead:
+			case failed.Dead:
 				sum.Dead++
 			}
 		}

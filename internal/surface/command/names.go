@@ -11,7 +11,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
-	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
@@ -72,11 +72,11 @@ func groupNames(ctx context.Context, pool *pgxpool.Pool, _ string) ([]string, er
 	return names, err
 }
 
-// deferredCampaigns offers campaigns in which something is behind: there are few of them, and it is
+// failedCampaigns offers campaigns in which something is behind: there are few of them, and it is
 // those that a user looks for.
-func deferredCampaigns(ctx context.Context, pool *pgxpool.Pool, _ string) ([]string, error) {
-	list, err := deferred.List(ctx, pool, deferred.Filter{
-		Status: []deferred.Status{deferred.Failed, deferred.Dead},
+func failedCampaigns(ctx context.Context, pool *pgxpool.Pool, _ string) ([]string, error) {
+	list, err := failed.List(ctx, pool, failed.Filter{
+		Status: []failed.Status{failed.Failed, failed.Dead},
 		Limit:  completions,
 	})
 	var ids []string
@@ -97,7 +97,7 @@ func projectionNames(ctx context.Context, pool *pgxpool.Pool, _ string) ([]strin
 }
 
 func fingerprints(ctx context.Context, pool *pgxpool.Pool, _ string) ([]string, error) {
-	stats, err := deferred.Stats(ctx, pool, deferred.Filter{})
+	stats, err := failed.Stats(ctx, pool, failed.Filter{})
 	if err != nil {
 		return nil, err
 	}

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
-	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
 )
 
@@ -58,7 +58,7 @@ func TestWhatIsResolvedOfARemovedProjectionIsShownAndTakenBack(t *testing.T) {
 	url := pool.Config().ConnString()
 	change(t, url, `INSERT INTO tidemark.resolutions (campaign_id, projection, seq, actor, reason)
 		VALUES ('oak', 'scores', 6, 'ada', 'not hers')`)
-	if err := rebuild.Remove(t.Context(), pool, "scores", true, deferred.Act{By: "ada"}); err != nil {
+	if err := rebuild.Remove(t.Context(), pool, "scores", true, failed.Act{By: "ada"}); err != nil {
 		t.Fatal(err)
 	}
 	change(t, url, `TRUNCATE tidemark.failure_log`)

@@ -7,7 +7,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/auth"
-	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/internal/surface/payload"
 )
@@ -23,7 +23,7 @@ type auditPage struct {
 	Failures             bool // what happened to pairs, not what people did
 	Acts                 []string
 	Rows                 []auditRow
-	Records              []deferred.Record
+	Records              []failed.Record
 	Pager                pager
 }
 
@@ -41,7 +41,7 @@ func (p auditPages) audit(ctx context.Context, r *http.Request) (view, error) {
 	}
 	page := &auditPage{
 		Actor: r.FormValue("actor"), Campaign: r.FormValue("campaign"), Failures: of == "failures",
-		Acts: deferred.Acts(),
+		Acts: failed.Acts(),
 	}
 	if !page.Failures {
 		page.Acts = nil
@@ -61,11 +61,11 @@ func (p auditPages) audit(ctx context.Context, r *http.Request) (view, error) {
 		acts = []string{page.Act}
 	}
 	if page.Failures {
-		f := deferred.LogFilter{Actor: page.Actor, CampaignID: page.Campaign, Acts: acts, Before: before, Limit: perPage}
-		if page.Records, err = deferred.History(ctx, p.pool, f); err != nil {
+		f := failed.LogFilter{Actor: page.Actor, CampaignID: page.Campaign, Acts: acts, Before: before, Limit: perPage}
+		if page.Records, err = failed.History(ctx, p.pool, f); err != nil {
 			return view{}, err
 		}
-		page.Pager = pages(r, afterLast(page.Records, func(rec deferred.Record) int64 { return rec.ID }),
+		page.Pager = pages(r, afterLast(page.Records, func(rec failed.Record) int64 { return rec.ID }),
 			plural(len(page.Records), "record")+" on this page, the newest first")
 		return view{Title: "Audit", Data: page}, nil
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/auth"
-	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/internal/surface/payload"
 	"github.com/tidemark-go/tidemark/internal/surface/problem"
@@ -40,7 +40,7 @@ type bulkPage struct {
 	Kinds      []admin.OperationKind
 	Chosen     bool           // the address has a filter, or asks for everything
 	Preview    *admin.Preview // nil: nothing is chosen yet, or there is too much to count by the way
-	Sample     []deferred.Pair
+	Sample     []failed.Campaign
 	AtLeast    int64  // where Preview is nil
 	Count      string // the address that counts all
 	Back       string // the list of parked events with the same filter
@@ -90,9 +90,9 @@ func (p bulkPages) failed(ctx context.Context, r *http.Request) (view, error) {
 
 // sample counts what is few. What is many is counted when the user asks for it: it takes as
 // long as there is of it.
-func (p bulkPages) sample(ctx context.Context, r *http.Request, page *bulkPage, f deferred.Filter) error {
+func (p bulkPages) sample(ctx context.Context, r *http.Request, page *bulkPage, f failed.Filter) error {
 	f.Limit = bulkLook
-	pairs, end, err := deferred.Search(ctx, p.pool, f, searchLook)
+	pairs, end, err := failed.Search(ctx, p.pool, f, searchLook)
 	if err != nil {
 		return err
 	}
@@ -123,7 +123,7 @@ func (p bulkPages) parked(ctx context.Context, r *http.Request) (view, error) {
 
 func (p bulkPages) preview(ctx context.Context, page *bulkPage, bulk admin.Bulk) (err error) {
 	page.Preview, err = p.acts.PreviewBulk(ctx, bulk)
-	if errors.Is(err, admin.ErrInvalid) || errors.Is(err, deferred.ErrPattern) {
+	if errors.Is(err, admin.ErrInvalid) || errors.Is(err, failed.ErrPattern) {
 		return problem.New(http.StatusBadRequest, err.Error(), "choose another act or filter")
 	}
 	return err

@@ -12,7 +12,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/auth"
 	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
-	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/lease"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
@@ -117,11 +117,11 @@ func (p eventPages) reached(ctx context.Context, e journal.Event) ([]reached, er
 	if err != nil {
 		return nil, err
 	}
-	pairs, err := deferred.List(ctx, p.pool, deferred.Filter{CampaignID: e.CampaignID, Limit: 1000})
+	pairs, err := failed.List(ctx, p.pool, failed.Filter{CampaignID: e.CampaignID, Limit: 1000})
 	if err != nil {
 		return nil, err
 	}
-	checkpoints, behind := map[string]int64{}, map[string]deferred.Pair{}
+	checkpoints, behind := map[string]int64{}, map[string]failed.Campaign{}
 	for _, pl := range places {
 		checkpoints[pl.Group] = pl.Checkpoint
 	}

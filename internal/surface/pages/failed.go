@@ -8,7 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/tidemark-go/tidemark/internal/projector/failure"
-	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/surface/payload"
 	"github.com/tidemark-go/tidemark/internal/surface/problem"
 )
@@ -25,24 +25,24 @@ type pairFilter struct {
 	Projection, Fingerprint, Class, Code, EventType, Campaign, Message, Status, Older string
 }
 
-func readPairFilter(r *http.Request) (pairFilter, deferred.Filter, error) {
+func readPairFilter(r *http.Request) (pairFilter, failed.Filter, error) {
 	f := pairFilter{
 		Projection: r.FormValue("projection"), Fingerprint: r.FormValue("fingerprint"), Class: r.FormValue("class"),
 		Code:      r.FormValue("code"),
 		EventType: r.FormValue("type"), Campaign: r.FormValue("campaign"), Message: r.FormValue("message"),
 		Status: r.FormValue("status"), Older: r.FormValue("older"),
 	}
-	d := deferred.Filter{
+	d := failed.Filter{
 		Projection: f.Projection, Fingerprint: f.Fingerprint, Class: f.Class, Code: f.Code, EventType: f.EventType,
 		CampaignID: f.Campaign, MessagePattern: f.Message,
-		Status: []deferred.Status{deferred.Failed, deferred.Dead},
+		Status: []failed.Status{failed.Failed, failed.Dead},
 	}
 	status, err := choice(r, "status", d.Status)
 	if err != nil {
 		return f, d, err
 	}
 	if status != "" {
-		d.Status = []deferred.Status{status}
+		d.Status = []failed.Status{status}
 	}
 	if _, err := choice(r, "class", failure.Classes()); err != nil {
 		return f, d, err
@@ -81,9 +81,9 @@ type failedPages struct {
 type failedPage struct {
 	Filter      pairFilter
 	Projections []string
-	Causes      []deferred.Cause
+	Causes      []failed.Cause
 	Bound       int64
-	Pairs       []deferred.Pair
+	Pairs       []failed.Campaign
 	Pager       pager
 	All         bool // every pair, not grouped
 	Looked      bool // the search ended before it came to the end
@@ -108,27 +108,27 @@ func (p failedPages) list(ctx context.Context, r *http.Request) (view, error) {
 }
 
 func (p failedPages) causes(ctx context.Context, r *http.Request, page *failedPage) error {
-	var place deferred.CauseKey
+	var place failed.CauseKey
 	there, err := after(r, &place)
 	if err != nil {
 		return err
 	}
-	f := deferred.CauseFilter{Limit: perPage, Bound: causeBound}
+	f := failed.CauseFilter{Limit: perPage, Bound: causeBound}
 	if there {
 		f.After = &place
 	}
-	if page.Causes, err = deferred.Causes(ctx, p.pool, f); err != nil {
+	if page.Causes, err = failed.Causes(ctx, p.pool, f); err != nil {
 		return err
 	}
-	next := afterLast(page.Causes, func(c deferred.Cause) deferred.CauseKey {
-		return deferred.CauseKey{Projection: c.Projection, Fingerprint: c.Fingerprint}
+	next := afterLast(page.Causes, func(c failed.Cause) failed.CauseKey {
+		return failed.CauseKey{Projection: c.Projection, Fingerprint: c.Fingerprint}
 	})
 	page.Pager = pages(r, next, plural(len(page.Causes), "cause")+" on this page")
 	return nil
 }
 
-func (p failedPages) pairs(ctx context.Context, r *http.Request, f deferred.Filter, page *failedPage) error {
-	var place deferred.Place
+func (p failedPages) pairs(ctx context.Context, r *http.Request, f failed.Filter, page *failedPage) error {
+	var place failed.Place
 	there, err := after(r, &place)
 	if err != nil {
 		return err
@@ -137,7 +137,7 @@ func (p failedPages) pairs(ctx context.Context, r *http.Request, f deferred.Filt
 		f.After = &place
 	}
 	f.Limit = perPage
-	pairs, end, err := deferred.Search(ctx, p.pool, f, searchLook)
+	pairs, end, err := failed.Search(ctx, p.pool, f, searchLook)
 	if err != nil {
 		return err
 	}
@@ -153,7 +153,7 @@ func (p failedPages) pairs(ctx context.Context, r *http.Request, f deferred.Filt
 }
 
 type pairPage struct {
-	*deferred.Detail
+	*failed.Detail
 	Payload shownPayload
 }
 
@@ -167,7 +167,7 @@ func (p failedPages) pair(ctx context.Context, r *http.Request) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	detail, err := deferred.Show(ctx, p.pool, deferred.Key{Projection: projection, CampaignID: campaign})
+	detail, err := failed.Show(ctx, p.pool, failed.Key{Projection: projection, CampaignID: campaign})
 	if err != nil {
 		return view{}, err
 	}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/auth"
 	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
-	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/lease"
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
 	"github.com/tidemark-go/tidemark/internal/store/pause"
@@ -212,8 +212,8 @@ func testCampaignActs(t *testing.T, b *tab, w *world) {
 	b.send(`form[action="/act/replayCampaign"] [name=reason]`)
 	b.sees("Replay begun")
 	b.await(`[...document.querySelectorAll("#standing tbody tr")].some((r) => r.innerText.includes("heroes") && r.innerText.includes("rebuilding"))`)
-	if _, err := deferred.Show(t.Context(), w.pool,
-		deferred.Key{Projection: "heroes", CampaignID: "cave-08"}); err != nil {
+	if _, err := failed.Show(t.Context(), w.pool,
+		failed.Key{Projection: "heroes", CampaignID: "cave-08"}); err != nil {
 		t.Errorf("the pair that is replayed: %v", err)
 	}
 }
@@ -312,8 +312,8 @@ func testResolve(t *testing.T, b *tab, w *world) {
 	b.send(`form[action="/act/resolveFailed"] [name=seq]`)
 	b.sees("Resolved: scores goes on in cave-06 without event 10.")
 	b.await(`location.pathname === "/campaign"`) // the page that it came from may be no more
-	pair, err := deferred.Show(t.Context(), w.pool, deferred.Key{Projection: "scores", CampaignID: "cave-06"})
-	if !errors.Is(err, deferred.ErrNotFound) && (err != nil || pair.NextSeq != 11) {
+	pair, err := failed.Show(t.Context(), w.pool, failed.Key{Projection: "scores", CampaignID: "cave-06"})
+	if !errors.Is(err, failed.ErrNotFound) && (err != nil || pair.NextSeq != 11) {
 		t.Errorf("the pair that was resolved is %+v, %v", pair, err)
 	}
 	b.open("/audit?campaign=cave-06")
@@ -327,7 +327,7 @@ func testResolve(t *testing.T, b *tab, w *world) {
 	b.fill(`form[action="/act/unresolveFailed"] [name=reason]`, "it was not")
 	b.send(`form[action="/act/unresolveFailed"] [name=reason]`)
 	b.sees("Taken back: scores applies cave-06 anew, with event 10.")
-	if left, err := deferred.CountResolutions(t.Context(), w.pool, "scores"); err != nil || left != 0 {
+	if left, err := failed.CountResolutions(t.Context(), w.pool, "scores"); err != nil || left != 0 {
 		t.Errorf("%d resolutions are left, %v", left, err)
 	}
 }

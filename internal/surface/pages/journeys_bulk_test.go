@@ -6,7 +6,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/tidemark-go/tidemark/internal/auth"
-	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
@@ -40,9 +40,9 @@ func testBulk(t *testing.T, b *tab, w *world) {
 		t.Errorf("%d things are green of which it is not known yet what becomes", n)
 	}
 	b.shot("operation")
-	n, err := deferred.Count(t.Context(), w.pool, deferred.Filter{
+	n, err := failed.Count(t.Context(), w.pool, failed.Filter{
 		EventType: "entombed",
-		Status:    []deferred.Status{deferred.Failed},
+		Status:    []failed.Status{failed.Failed},
 	})
 	if err != nil || n != 6 {
 		t.Errorf("%d pairs wait for a worker after the act, %v; want 6", n, err)

@@ -11,7 +11,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"github.com/tidemark-go/tidemark/internal/auth"
-	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
 )
 
@@ -82,8 +82,8 @@ func testRequeue(t *testing.T, b *tab, w *world) {
 	if !eval[bool](b, `location.search.includes("campaign=cave-03")`) {
 		t.Error("after the act another page is shown than before")
 	}
-	pair, err := deferred.Show(t.Context(), w.pool, deferred.Key{Projection: "scores", CampaignID: "cave-03"})
-	if err != nil || pair.Status != deferred.Failed || pair.Attempts != 0 {
+	pair, err := failed.Show(t.Context(), w.pool, failed.Key{Projection: "scores", CampaignID: "cave-03"})
+	if err != nil || pair.Status != failed.Failed || pair.Attempts != 0 {
 		t.Errorf("the pair is %+v, %v; it should wait for a worker", pair, err)
 	}
 	b.open("/audit?campaign=cave-03")

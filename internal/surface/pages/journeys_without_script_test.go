@@ -7,7 +7,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/tidemark-go/tidemark/internal/auth"
-	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/failed"
 )
 
 func testNoScript(t *testing.T, b *tab, w *world) {
@@ -51,8 +51,8 @@ func testNoScript(t *testing.T, b *tab, w *world) {
 	for _, selector := range []string{"#live", "#zone", "#help"} { // what does nothing without script is not there
 		b.await(fmt.Sprintf("!document.querySelector(%q).checkVisibility()", selector))
 	}
-	pair, err := deferred.Show(t.Context(), w.pool, deferred.Key{Projection: "scores", CampaignID: "cave-07"})
-	if err != nil || pair.Status != deferred.Failed {
+	pair, err := failed.Show(t.Context(), w.pool, failed.Key{Projection: "scores", CampaignID: "cave-07"})
+	if err != nil || pair.Status != failed.Failed {
 		t.Errorf("the pair is %+v, %v", pair, err)
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
-	"github.com/tidemark-go/tidemark/internal/store/deferred"
+	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/internal/surface/payload"
@@ -68,7 +68,7 @@ func (c refusal) Address() (string, error) {
 
 func (c refusal) Act() (string, error) {
 	return link("/bulk/parked", "kind", "retry_parked", "topic", c.Topic, "publisher", c.Publisher, "message",
-		deferred.Pattern(c.Message))
+		failed.Pattern(c.Message))
 }
 
 // list shows events that publishers' sinks have refused: by cause or, with a filter, one by one.
@@ -155,11 +155,11 @@ func (p parkedPages) rows(ctx context.Context, r *http.Request, page *parkedPage
 	}
 	if page.Cause != "" {
 		rows = slices.DeleteFunc(rows, func(row publications.Parked) bool {
-			return deferred.Fingerprint("", row.Message) != page.Cause
+			return failed.Fingerprint("", row.Message) != page.Cause
 		})
 		if len(rows) > 0 {
 			page.Act, _ = link("/bulk/parked", "kind", "retry_parked", "topic", f.Topic, "publisher", f.Publisher, "campaign",
-				f.CampaignID, "type", f.EventType, "message", deferred.Pattern(rows[0].Message))
+				f.CampaignID, "type", f.EventType, "message", failed.Pattern(rows[0].Message))
 		}
 		if len(rows) > perPage {
 			rows = rows[:perPage]
@@ -183,7 +183,7 @@ func (p parkedPages) refusals(ctx context.Context, r *http.Request, page *parked
 	for _, row := range rows {
 		cause := refusal{
 			Key:         publications.Key{Topic: row.Topic, Publisher: row.Publisher},
-			Fingerprint: deferred.Fingerprint("", row.Message), Message: row.Message,
+			Fingerprint: failed.Fingerprint("", row.Message), Message: row.Message,
 		}
 		i := slices.IndexFunc(page.Causes, func(c refusal) bool {
 			return c.Key == cause.Key && c.Fingerprint == cause.Fingerprint

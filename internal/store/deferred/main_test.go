@@ -1,9 +1,0 @@
-package deferred_test
-
-import (
-	"testing"
-
-	"github.com/tidemark-go/tidemark/test/support/pgtest"
-)
-
-func TestMain(m *testing.M) { pgtest.Main(m) }

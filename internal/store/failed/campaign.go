@@ -1,0 +1,151 @@
+package failed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemark-go/tidemark/pkg/journal"
+)
+
+// Errors of acts on one pair.
+var (
+	// ErrNotFound: the pair is not deferred; it may have caught up meanwhile. Returned by [Show],
+	// [Requeue], [RequeueSeq], [Retry] and [Resolve].
+	ErrNotFound = errors.New("no such failed campaign")
+	// ErrConflict: the pair is deferred, but not as the act has it. Returned by [Requeue], [Retry] and [Resolve].
+	ErrConflict = errors.New("failed campaign has changed")
+)
+
+// Status says how it stands with a pair.
+type Status string
+
+// The statuses.
+const (
+	Failed     Status = "failed"     // the projection could not apply the event; a retry is due at NextAttemptAt
+	Dead       Status = "dead"       // as Failed, but it waits for an operator or a second chance
+	Rebuilding Status = "rebuilding" // the projection is catching up with the campaign
+)
+
+// Statuses answers all statuses.
+func Statuses() []Status { return []Status{Failed, Dead, Rebuilding} }
+
+// Key names a pair: a projection in a campaign.
+type Key struct {
+	Projection string
+	CampaignID string
+}
+
+func (k Key) String() string {
+	return fmt.Sprintf("projection %s of campaign %q", k.Projection, k.CampaignID)
+}
+
+func (k Key) validate() error {
+	return errors.Join(text("Projection", k.Projection, fieldBytes), text("CampaignID", k.CampaignID, fieldBytes))
+}
+
+// Campaign is a projection that is behind its consumer group in a campaign: the row of
+// tidemark.deferred. From EventID on, but for Reset and SecondChances, the fields are about the
+// failure at event NextSeq, and zero where that event has not failed.
+type Campaign struct {
+	Key
+	Group         string     // consumer group
+	Version       int        // of the projection that failed; 0: unknown
+	NextSeq       int64      // the event it stands before
+	Status        Status     //
+	Attempts      int        // failures at that event since it was last requeued
+	NextAttemptAt time.Time  // when a worker tries next; zero: when an operator says so
+	EventID       *uuid.UUID // nil: unknown
+	EventType     string     //
+	Class         string     // infrastructure, transient, permanent or lock
+	Code          string     // a SQLSTATE, panic, deadline, crash, decode or error
+	Message       string     // at most 4 KiB
+	Fingerprint   string     // the same for messages that differ in numbers and names alone
+	FirstFailedAt *time.Time // nil: never
+	LastFailedAt  *time.Time // nil: never
+	Worker        string     // that failed last
+	Reset         bool       // its rows are deleted before the next event is applied
+	SecondChances int        // that it has had since it died
+}
+
+// Place answers where the pair stands in the order of [List].
+func (p Campaign) Place() Place {
+	return Place{NextAttemptAt: p.NextAttemptAt, NextSeq: p.NextSeq, Key: p.Key}
+}
+
+// Place is a place in the order of [List]: by NextAttemptAt (zero comes last), NextSeq, campaign, projection.
+type Place struct {
+	NextAttemptAt time.Time
+	NextSeq       int64
+	Key
+}
+
+// Detail is all that is known of a pair.
+type Detail struct {
+	Campaign
+	Stack   string         // of the panic it failed with last; at most 16 KiB
+	Event   *journal.Event // number NextSeq, as it was appended; nil if there is none yet
+	History []Record       // of the pair, newest first, at most 100
+
+	Resolutions []Resolution // events that are left out of the projection in the campaign, by seq, at most 100
+}
+
+// Show answers all that is known of a pair, or [ErrNotFound].
+func Show(ctx context.Context, db journal.Querier, key Key) (*Detail, error) {
+	d, err := show(ctx, db, key)
+	if err != nil {
+		return nil, fmt.Errorf("show %s: %w", key, err)
+	}
+	return d, nil
+}
+
+func show(ctx context.Context, db journal.Querier, key Key) (*Detail, error) {
+	pair, err := get(ctx, db, key)
+	if err != nil {
+		return nil, err
+	}
+	d := &Detail{Campaign: pair}
+	rows, err := db.Query(ctx, queryStack, key.CampaignID, key.Projection)
+	if err != nil {
+		return nil, err
+	}
+	// it has caught up this very moment
+	if d.Stack, err = pgx.CollectOneRow(rows, pgx.RowTo[string]); err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		return nil, err
+	}
+	event, err := journal.Get(ctx, db, key.CampaignID, pair.NextSeq)
+	switch {
+	case err == nil:
+		d.Event = &event
+	case !errors.Is(err, journal.ErrNotFound):
+		return nil, err
+	}
+	if d.Resolutions, err = Resolutions(ctx, db, ResolutionFilter{
+		Projection: key.Projection,
+		CampaignID: key.CampaignID,
+	}); err != nil {
+		return nil, err
+	}
+	d.History, err = History(ctx, db, LogFilter{Group: pair.Group, Projection: key.Projection, CampaignID: key.CampaignID})
+	return d, err
+}
+
+// get answers one pair, or ErrNotFound.
+func get(ctx context.Context, db journal.Querier, key Key) (Campaign, error) {
+	if err := key.validate(); err != nil {
+		return Campaign{}, err
+	}
+	rows, err := db.Query(ctx, queryCampaign, key.CampaignID, key.Projection)
+	if err != nil {
+		return Campaign{}, err
+	}
+	pair, err := pgx.CollectExactlyOneRow(rows, scanCampaign)
+	if errors.Is(err, pgx.ErrNoRows) {
+		err = ErrNotFound
+	}
+	return pair, err
+}

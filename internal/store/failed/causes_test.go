@@ -1,0 +1,120 @@
+package failed_test
+
+import (
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/tidemark-go/tidemark/internal/store/failed"
+	"github.com/tidemark-go/tidemark/test/support/pgtest"
+)
+
+// fillFailures writes n dead pairs of two projections and three causes.
+func fillFailures(t *testing.T, pool *pgxpool.Pool, n int) {
+	t.Helper()
+	const fill = `INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status,
+		next_attempt_at, error_class, error_message, fingerprint, first_failed_at, last_failed_at)
+		SELECT 'c' || lpad(i::text, 6, '0'), CASE WHEN i % 2 = 0 THEN 'even' ELSE 'odd' END, 'default', 1, CASE
+			WHEN i % 3 = 0 THEN 'failed' ELSE 'dead' END,
+			CASE WHEN i % 3 = 0 THEN now() + i * interval '1 s'
+				ELSE 'infinity' END, 'permanent', 'message ' || i % 3, 'f' || i % 3, now(), now()
+		FROM generate_series(1, $1) AS i`
+	if _, err := pool.Exec(t.Context(), fill, n); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestCausesCountEachCauseUpToTheBound(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	fillFailures(t, pool, 600)
+	type row struct {
+		projection, fingerprint string
+		failed, dead            int64
+	}
+	read := func(f failed.CauseFilter) (rows []row, last *failed.CauseKey) {
+		t.Helper()
+		causes, err := failed.Causes(t.Context(), pool, f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range causes {
+			if c.Message != "message "+c.Fingerprint[1:] || c.CampaignID == "" {
+				t.Errorf("the sample of %+v is of another cause", c)
+			}
+			rows = append(rows, row{c.Projection, c.Fingerprint, c.Failed, c.Dead})
+			last = &failed.CauseKey{Projection: c.Projection, Fingerprint: c.Fingerprint}
+		}
+		return rows, last
+	}
+	equal := func(got []row, want ...row) {
+		t.Helper()
+		if len(got) != len(want) {
+			t.Fatalf("causes are %v, want %v", got, want)
+		}
+		for i := range got {
+			if got[i] != want[i] {
+				t.Errorf("cause %d is %v, want %v", i, got[i], want[i])
+			}
+		}
+	}
+	all, _ := read(failed.CauseFilter{})
+	equal(all, row{"even", "f0", 100, 0}, row{"even", "f1", 0, 100}, row{"even", "f2", 0, 100}, row{"odd", "f0", 100, 0},
+		row{"odd", "f1", 0, 100}, row{"odd", "f2", 0, 100})
+	counted, _ := read(failed.CauseFilter{Projection: "odd", Bound: 60})
+	equal(counted, row{"odd", "f0", 60, 0}, row{"odd", "f1", 0, 60}, row{"odd", "f2", 0, 60})
+	first, place := read(failed.CauseFilter{Limit: 4})
+	equal(first, all[:4]...)
+	rest, _ := read(failed.CauseFilter{Limit: 4, After: place})
+	equal(rest, all[4:]...)
+}
+
+func TestSearchLooksAtNoMoreThanItMay(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	fillFailures(t, pool, 600)
+	for name, f := range map[string]failed.Filter{
+		"by an index":      {Projection: "odd", Fingerprint: "f1"},
+		"by looking":       {MessagePattern: "message 1", Projection: "odd"},
+		"everything":       {},
+		"what is not":      {EventType: "none"},
+		"of one campaign":  {CampaignID: "c000007"},
+		"of one that died": {Status: []failed.Status{failed.Dead}, MessagePattern: "2"},
+	} {
+		status := f.Status
+		if status == nil {
+			status = []failed.Status{failed.Failed, failed.Dead}
+		}
+		whole := f
+		whole.Status, whole.Limit = status, 1000
+		want, err := failed.List(t.Context(), pool, whole)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []failed.Campaign
+		f.Limit = 30
+		for calls := 0; ; calls++ {
+			page, end, err := failed.Search(t.Context(), pool, f, 70)
+			if err != nil || calls > 50 {
+				t.Fatalf("%s: call %d: %v", name, calls, err)
+			}
+			got = append(got, page...)
+			if end == nil {
+				break
+			}
+			f.After = end
+		}
+		if len(got) != len(want) {
+			t.Fatalf("%s: the pages have %d pairs, want %d", name, len(got), len(want))
+		}
+		for i := range got {
+			if got[i].Key != want[i].Key {
+				t.Errorf("%s: pair %d is %v, want %v", name, i, got[i].Key, want[i].Key)
+			}
+		}
+	}
+	if _, _, err := failed.Search(t.Context(), pool, failed.Filter{Status: []failed.Status{failed.Rebuilding}},
+		10); err == nil {
+		t.Error("pairs that are being rebuilt are searched")
+	}
+}

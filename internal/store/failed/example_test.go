@@ -1,0 +1,50 @@
+package failed_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/tidemark-go/tidemark/internal/store/failed"
+	"github.com/tidemark-go/tidemark/test/support/pgtest"
+)
+
+// A handler is fixed and deployed: what died of its mistake is tried again, oldest first, and one
+// event that cannot be mended is skipped.
+func ExampleRequeueAll() {
+	repair := func(ctx context.Context, pool *pgxpool.Pool) error {
+		return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+			lost := failed.Key{Projection: "ledger", CampaignID: "c2"}
+			if err := failed.Resolve(ctx, tx, lost, 7, failed.Act{
+				By:     "ada",
+				Reason: "its account was closed by hand",
+			}); err != nil {
+				return err
+			}
+			keys, err := failed.RequeueAll(ctx, tx, failed.Filter{
+				Projection: "ledger", MessagePattern: "^division by zero", Status: []failed.Status{failed.Dead}, Limit: 1000,
+			}, failed.Act{By: "ada", Reason: "fixed in 1.4.2"})
+			for _, k := range keys {
+				fmt.Println("requeued", k)
+			}
+			return err
+		})
+	}
+
+	err := pgtest.Example(func(ctx context.Context, pool *pgxpool.Pool) error {
+		if _, err := pool.Exec(ctx, `INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq,
+			status, error_message)
+			VALUES ('c1', 'ledger', 'default', 3, 'dead', 'division by zero'),
+				('c2', 'ledger', 'default', 7, 'dead', 'no such account')`); err != nil {
+			return err
+		}
+		return repair(ctx, pool)
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	// Output: requeued projection ledger of campaign "c1"
+}

@@ -1,0 +1,338 @@
+package failed
+
+// The projector's statements. They write under the lease of their campaigns, so they meet only
+// operators, who change when a pair is tried: for the length of a short transaction. Pairs are
+// found by primary key, one probe each, and written by their place (ctid), which is theirs while
+// they are locked.
+const (
+	// queryStandings probes the primary key once for each campaign. What else it asks for stands
+	// outside, so that no other index will do.
+	queryStandings = `SELECT d.campaign_id, d.projection, d.next_seq, d.last_failed_at IS NOT NULL, d.reset
+		FROM unnest(coalesce($1::text[], tidemark.claimed_campaigns())) AS c (campaign_id) CROSS JOIN LATERAL (
+			SELECT * FROM tidemark.deferred d WHERE d.campaign_id = c.campaign_id OFFSET 0
+		) d
+		WHERE d.consumer_group = $2`
+
+	// queryDue is queryStandings for those that are due, of projections that are not paused. A dead
+	// pair that is not tried again is due at 'infinity'.
+	queryDue = `SELECT d.campaign_id, d.projection, d.next_seq, d.last_failed_at IS NOT NULL, d.reset
+		FROM unnest($1::text[]) AS c (campaign_id) CROSS JOIN LATERAL (
+			SELECT * FROM tidemark.deferred d WHERE d.campaign_id = c.campaign_id OFFSET 0
+		) d
+		WHERE d.consumer_group = $2 AND d.next_attempt_at <= clock_timestamp() AND d.projection = ANY (ARRAY(
+			SELECT p.name FROM unnest($3::text[]) AS p (name)
+			WHERE NOT EXISTS (SELECT FROM tidemark.pauses x WHERE x.scope = 'projection' AND x.consumer_group = $2
+				AND x.name = p.name AND x.expires_at > clock_timestamp() OFFSET 0)))
+		ORDER BY d.campaign_id, d.projection`
+
+	// queryFile files pairs of campaigns that move without the projection. The campaigns' leases are
+	// held, so no other worker files them.
+	queryFile = `INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status, attempt_count,
+		next_attempt_at, reset)
+		SELECT u.campaign_id, u.projection, $1, u.next_seq, 'rebuilding', 0, now() + make_interval(secs => u.wait), u.reset
+		FROM unnest($2::text[], $3::text[], $4::bigint[], $5::boolean[], $6::float8[]) AS u (campaign_id, projection,
+			next_seq, reset, wait)
+		ORDER BY u.campaign_id, u.projection
+		ON CONFLICT DO NOTHING`
+
+	// queryFileMoved files, for a joining projection, up to $4 campaigns after $3 that have moved
+	// without it, but for those that a rebuild has copied. It walks the leases' primary key through
+	// the gaps between the ranges that were, and answers the last campaign it came to.
+	queryFileMoved = `WITH gaps AS MATERIALIZED (
+			SELECT greatest(g.after, $3) AS after, g.until FROM (
+				SELECT lag(r.last, 1, '') OVER (ORDER BY r.last) AS after, r.first AS until FROM tidemark.rebuild_ranges r
+					WHERE r.projection = $2
+				UNION ALL
+				SELECT (SELECT coalesce(max(r.last), '') FROM tidemark.rebuild_ranges r WHERE r.projection = $2),
+					(SELECT max(l.campaign_id) FROM tidemark.leases l WHERE l.consumer_group = $1)
+			) g WHERE g.after < g.until AND g.until > $3
+		), moved AS MATERIALIZED (
+			SELECT l.campaign_id, l.checkpoint FROM gaps g CROSS JOIN LATERAL (
+				SELECT l.campaign_id, l.checkpoint FROM tidemark.leases l
+				WHERE l.consumer_group = $1 AND l.campaign_id > g.after AND l.campaign_id <= g.until
+					ORDER BY l.consumer_group, l.campaign_id LIMIT $4
+			) l ORDER BY l.campaign_id LIMIT $4
+		), filed AS (
+			INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status, attempt_count,
+				next_attempt_at)
+			SELECT m.campaign_id, $2, $1, 1, 'rebuilding', 0, now() FROM moved m WHERE m.checkpoint > 0
+			ON CONFLICT DO NOTHING
+		)
+		SELECT coalesce(max(campaign_id), ''), count(*) FROM moved`
+
+	// queryMove moves pairs forward: what was kept of the failure belonged to the event they stood at,
+	// and a reset is done.
+	queryMove = `WITH old AS MATERIALIZED (
+			SELECT d.*, u.next_seq AS reached
+			FROM unnest($1::text[], $2::text[], $3::bigint[]) AS u (campaign_id, projection, next_seq) CROSS JOIN LATERAL (
+				SELECT d.ctid AS place, d.* FROM tidemark.deferred d WHERE d.campaign_id = u.campaign_id
+					AND d.projection = u.projection FOR UPDATE
+			) d
+			WHERE d.next_seq < u.next_seq
+		), moved AS (
+			UPDATE tidemark.deferred d SET next_seq = o.reached, reset = false, status = 'rebuilding', attempt_count = 0,
+				second_chances = 0,
+				next_attempt_at = least(d.next_attempt_at, now()), projection_version = NULL, event_id = NULL, event_type = NULL,
+					error_class = NULL, error_code = NULL,
+				error_message = NULL, error_stack = NULL, fingerprint = NULL, worker = NULL, first_failed_at = NULL,
+					last_failed_at = NULL
+			FROM old o WHERE d.ctid = o.place
+		)
+		INSERT INTO tidemark.failure_log (act, consumer_group, projection, projection_version, campaign_id, seq, event_id,
+			event_type, attempt)
+		SELECT 'recovered', o.consumer_group, o.projection, o.projection_version, o.campaign_id, o.next_seq, o.event_id,
+			o.event_type, o.attempt_count
+		FROM old o WHERE o.last_failed_at IS NOT NULL`
+
+	// queryFinish removes pairs that have caught up.
+	queryFinish = `WITH old AS MATERIALIZED (
+			SELECT d.*
+			FROM unnest($1::text[], $2::text[]) AS u (campaign_id, projection) CROSS JOIN LATERAL (
+				SELECT d.ctid AS place, d.* FROM tidemark.deferred d WHERE d.campaign_id = u.campaign_id
+					AND d.projection = u.projection FOR UPDATE
+			) d
+		), gone AS (
+			DELETE FROM tidemark.deferred d WHERE d.ctid = ANY (ARRAY(SELECT o.place FROM old o))
+		)
+		INSERT INTO tidemark.failure_log (act, consumer_group, projection, projection_version, campaign_id, seq, event_id,
+			event_type, attempt)
+		SELECT 'recovered', o.consumer_group, o.projection, o.projection_version, o.campaign_id, o.next_seq, o.event_id,
+			o.event_type, o.attempt_count
+		FROM old o WHERE o.last_failed_at IS NOT NULL`
+
+	// queryDefer counts on from what the row says now, so that an operator's act of a moment ago is
+	// respected: one who has set the count to zero finds it at one. $14 says dead at once, $15 is the
+	// attempt that is the last, $16 are the waits after each, $17 those of the second chances. With
+	// $19 the failure counts neither, the pair waits as long as after a first failure or, where that
+	// goes on, for a tenth of the time that it has gone on, up to 10 s; and the log hears of it once.
+	// A reset has been done in the same transaction, but if it is what failed.
+	queryDefer = `WITH old AS MATERIALIZED (
+			SELECT * FROM tidemark.deferred d WHERE d.campaign_id = $4 AND d.projection = $2 FOR UPDATE
+		), tried AS (
+			SELECT coalesce(o.attempt_count, 0) + (NOT $19::boolean)::integer AS attempt,
+				coalesce(o.status = 'dead', false) AS chance,
+				coalesce(o.second_chances, 0) + coalesce(o.status = 'dead' AND NOT $19, false)::integer AS chances,
+					coalesce(o.first_failed_at, now()) AS first_failed_at,
+				coalesce($19 AND o.error_class = $8, false) AS again
+			FROM (SELECT) AS one LEFT JOIN old o ON o.next_seq = $5
+		), verdict AS (
+			SELECT t.*, CASE WHEN t.chance OR $14::boolean OR t.attempt >= $15::integer THEN 'dead' ELSE 'failed' END AS status
+			FROM tried t
+		), decision AS (
+			SELECT v.*, coalesce(clock_timestamp() + make_interval(secs => CASE
+				WHEN $19 THEN greatest(($16::float8[])[1], least(10, extract(epoch FROM now() - v.first_failed_at) / 10))
+					WHEN v.status = 'dead' THEN ($17::float8[])[v.chances + 1]
+				ELSE ($16::float8[])[least(v.attempt, cardinality($16::float8[]))] END), 'infinity') AS next_attempt_at
+			FROM verdict v
+		), pair AS (
+			INSERT INTO tidemark.deferred AS d (campaign_id, projection, consumer_group, next_seq, status, attempt_count,
+				next_attempt_at, second_chances, projection_version,
+				event_id, event_type, error_class, error_code, error_message, error_stack, fingerprint, worker, first_failed_at,
+					last_failed_at)
+			SELECT $4, $2, $1, $5, c.status, c.attempt, c.next_attempt_at, c.chances, $3, $6, $7, $8, $9, $10, $11, $12, $13,
+				c.first_failed_at, now()
+			FROM decision c
+			ON CONFLICT (campaign_id, projection) DO UPDATE SET
+				next_seq = excluded.next_seq, reset = d.reset AND $18, status = excluded.status,
+					attempt_count = excluded.attempt_count, next_attempt_at = excluded.next_attempt_at,
+				second_chances = excluded.second_chances, projection_version = excluded.projection_version,
+					event_id = excluded.event_id, event_type = excluded.event_type,
+				error_class = excluded.error_class, error_code = excluded.error_code, error_message = excluded.error_message,
+					error_stack = excluded.error_stack,
+				fingerprint = excluded.fingerprint, worker = excluded.worker, first_failed_at = excluded.first_failed_at,
+					last_failed_at = excluded.last_failed_at
+		), logged AS (
+			INSERT INTO tidemark.failure_log (act, consumer_group, projection, projection_version, campaign_id, seq, event_id,
+				event_type, attempt,
+				error_class, error_code, error_message, error_stack, fingerprint, worker)
+			SELECT l.act, $1, $2, l.version, $4, l.seq, l.event_id, l.event_type, l.attempt, l.class, l.code, l.message,
+				l.stack, l.fingerprint, l.worker
+			FROM (
+				SELECT 'recovered', o.projection_version, o.next_seq, o.event_id, o.event_type, o.attempt_count, NULL, NULL, NULL,
+					NULL, NULL, NULL
+				FROM old o WHERE o.next_seq < $5 AND o.last_failed_at IS NOT NULL
+				UNION ALL
+				SELECT CASE WHEN c.chance AND NOT $19 THEN 'second_chance' WHEN $9 = 'crash' AND c.status = 'dead' THEN 'crashed'
+					ELSE c.status END, $3, $5, $6, $7, c.attempt, $8, $9, $10, $11, $12, $13
+				FROM decision c WHERE NOT c.again
+			) AS l (act, version, seq, event_id, event_type, attempt, class, code, message, stack, fingerprint, worker)
+			ORDER BY l.seq
+		)
+		SELECT c.status, c.attempt, nullif(c.next_attempt_at, 'infinity') FROM decision c`
+
+	// querySkip touches a pair only if it stands at the event that is skipped.
+	querySkip = `WITH old AS MATERIALIZED (
+			SELECT d.ctid AS place, d.attempt_count FROM tidemark.deferred d
+			WHERE d.campaign_id = $4 AND d.projection = $2 AND d.next_seq = $5 FOR UPDATE
+		), pair AS (
+			UPDATE tidemark.deferred d SET attempt_count = 0, first_failed_at = NULL, last_failed_at = NULL FROM old o
+				WHERE d.ctid = o.place
+		)
+		INSERT INTO tidemark.failure_log (act, consumer_group, projection, projection_version, campaign_id, seq, event_id,
+			event_type, attempt,
+			error_class, error_code, error_message, error_stack, fingerprint, worker, reason)
+		VALUES ('skipped', $1, $2, $3, $4, $5, $6, $7, coalesce((SELECT o.attempt_count FROM old o), 0) + 1, $8, $9, $10,
+			$11, $12, $13, $14)`
+)
+
+const (
+	// queryUnfiled walks the leases' primary key, and probes that of deferred.
+	queryUnfiled = `SELECT c.campaign_id, NOT EXISTS (SELECT FROM tidemark.deferred d WHERE d.campaign_id = c.campaign_id
+		AND d.projection = $4 OFFSET 0)
+		FROM (
+			SELECT l.campaign_id FROM tidemark.leases l
+			WHERE l.consumer_group = $1 AND l.campaign_id > $2 AND l.checkpoint > 0 ORDER BY l.consumer_group, l.campaign_id
+				LIMIT $3
+		) c ORDER BY c.campaign_id`
+
+	// queryWithoutRows probes one of a projection's tables once a campaign, by an index on campaign_id if there is one.
+	queryWithoutRows = `SELECT c.campaign_id FROM unnest($1::text[]) AS c (campaign_id)
+		WHERE NOT EXISTS (SELECT FROM %s t WHERE t.campaign_id = c.campaign_id OFFSET 0)`
+
+	// queryTablesOf reads one row of the registry.
+	queryTablesOf = `SELECT format('%I.%I', p.schema_name, t.name) FROM tidemark.projections p CROSS
+		JOIN LATERAL unnest(p.table_names) AS t (name) WHERE p.name = $1`
+)
+
+const (
+	// queryCauses steps along deferred_causes_idx, two probes a cause, and counts in the same index up
+	// to $7 entries of each status. It locks nothing.
+	queryCauses = `WITH RECURSIVE walk AS (
+			SELECT CASE WHEN $3::boolean THEN $4 ELSE $1 END::text COLLATE "C" AS projection, CASE WHEN $3 THEN $5
+				ELSE '' END::text COLLATE "C" AS fingerprint, 0 AS steps
+			UNION ALL
+			SELECT n.projection, n.fingerprint, w.steps + 1
+			FROM walk w CROSS JOIN LATERAL (
+				SELECT c.projection, c.fingerprint FROM (
+					(SELECT d.projection, d.fingerprint FROM tidemark.deferred d WHERE d.status IN ('failed', 'dead')
+						AND d.projection = w.projection AND d.fingerprint > w.fingerprint
+						ORDER BY d.projection, d.fingerprint LIMIT 1)
+					UNION ALL
+					(SELECT d.projection, d.fingerprint FROM tidemark.deferred d WHERE d.status IN ('failed', 'dead')
+						AND d.projection > w.projection
+						ORDER BY d.projection, d.fingerprint LIMIT 1)
+				) c ORDER BY c.projection, c.fingerprint LIMIT 1
+			) n
+			WHERE w.steps < $6::integer AND ($1 = '' OR n.projection = $1)
+		)
+		SELECT w.projection, w.fingerprint, f.pairs, x.pairs, coalesce(e.pairs, 0)::bigint, s.consumer_group,
+			coalesce(s.error_class, ''), coalesce(s.error_code, ''), coalesce(s.error_message, ''),
+			coalesce(s.event_type, ''), s.campaign_id, s.first_failed_at, s.last_failed_at
+		FROM walk w CROSS JOIN LATERAL (
+			SELECT count(*) AS pairs FROM (
+				SELECT FROM tidemark.deferred d WHERE d.status = 'failed' AND d.projection = w.projection
+					AND d.fingerprint = w.fingerprint LIMIT $7::integer
+			) c
+		) f CROSS JOIN LATERAL (
+			SELECT count(*) AS pairs FROM (
+				SELECT FROM tidemark.deferred d WHERE d.status = 'dead' AND d.projection = w.projection
+					AND d.fingerprint = w.fingerprint LIMIT $7
+			) c
+		) x CROSS JOIN LATERAL (
+			SELECT d.* FROM tidemark.deferred d WHERE d.status IN ('failed', 'dead') AND d.projection = w.projection
+				AND d.fingerprint = w.fingerprint
+			ORDER BY d.projection, d.fingerprint, d.status DESC, d.next_attempt_at DESC, d.next_seq DESC LIMIT 1
+		) s
+		LEFT JOIN (
+			SELECT m.fingerprint, m.frequency * greatest(c.reltuples, 0) AS pairs
+			FROM pg_stats t CROSS JOIN LATERAL unnest(t.most_common_vals::text::text[], t.most_common_freqs) AS m (fingerprint,
+				frequency)
+			JOIN pg_class c ON c.oid = 'tidemark.deferred'::regclass
+			WHERE t.schemaname = 'tidemark' AND t.tablename = 'deferred' AND t.attname = 'fingerprint'
+		) e ON e.fingerprint = w.fingerprint
+		WHERE w.steps > 0 AND ($2 = '' OR w.fingerprint = $2) ORDER BY w.steps`
+)
+
+// querySkipped reads the log of each campaign by its index. What was skipped and then replayed has had another try.
+const querySkipped = `SELECT DISTINCT s.campaign_id, s.seq
+	FROM unnest($2::text[]) AS c (campaign_id) CROSS JOIN LATERAL (
+		SELECT f.id, f.campaign_id, f.seq FROM tidemark.failure_log f
+		WHERE f.campaign_id = c.campaign_id AND f.projection = $1 AND f.act = 'skipped' OFFSET 0
+	) s
+	WHERE NOT EXISTS (
+		SELECT FROM tidemark.failure_log r
+		WHERE r.campaign_id = s.campaign_id AND r.projection = $1 AND r.id > s.id AND r.act = 'replayed' AND r.seq <= s.seq
+	)
+	ORDER BY s.campaign_id, s.seq`
+
+// queryCountSkipped reads the log.
+const queryCountSkipped = `SELECT count(DISTINCT (f.campaign_id, f.seq)) FROM tidemark.failure_log f
+	WHERE f.projection = $1 AND f.act = 'skipped'`
+
+// queryWrite inserts one row.
+const queryWrite = `INSERT INTO tidemark.failure_log (act, consumer_group, projection, actor, reason)
+	VALUES ($1, $2, nullif($3, ''), $4, nullif($5, ''))`
+
+const (
+	// queryPruner takes a lock without waiting: one replica prunes at a time.
+	queryPruner = `SELECT pg_try_advisory_xact_lock(tidemark.lock_key(32005, 0))`
+
+	// queryPrune walks the index on at from its old end and stops at the limit.
+	queryPrune = `DELETE FROM tidemark.failure_log WHERE id = ANY (ARRAY(SELECT l.id FROM tidemark.failure_log l
+		WHERE l.at < now() - $1::interval ORDER BY l.at LIMIT $2))`
+)
+
+const (
+	// querySearch looks at the next $18 failed and dead pairs in the order of queryList, and answers
+	// those that match; and, with true, the last that it has looked at, if there are so many.
+	querySearch = `WITH next AS MATERIALIZED ` + nextFailures + `
+		(SELECT false, ` + campaignColumns + ` FROM next d WHERE d.status` + matches + campaignOrder + ` LIMIT $17::bigint)
+		UNION ALL
+		(SELECT true, ` + campaignColumns + ` FROM next d` + campaignOrder + ` LIMIT 1 OFFSET $18 - 1)`
+)
+
+// queryCountOutcomes probes the primary key once a pair. It locks nothing.
+const queryCountOutcomes = `SELECT count(*) FILTER (WHERE d.next_seq IS NULL OR d.next_seq > n.next_seq),
+		count(*) FILTER (WHERE d.next_seq <= n.next_seq AND (d.attempt_count > 0 OR d.status = 'dead'))
+	FROM unnest($1::text[], $2::text[], $3::bigint[]) AS n (campaign_id, projection, next_seq)
+	LEFT JOIN LATERAL (
+		SELECT d.next_seq, d.attempt_count, d.status FROM tidemark.deferred d
+		WHERE d.campaign_id = n.campaign_id AND d.projection = n.projection OFFSET 0
+	) d ON true`
+
+const (
+	// queryRenameLog reads an index of such rows. They say which events the projection has gone past
+	// by its policy, of the rows that go by the new name from now on.
+	queryRenameLog = `UPDATE tidemark.failure_log SET projection = $3 WHERE consumer_group = $1 AND projection = $2
+		AND act IN ('skipped', 'replayed')`
+
+	// A pair that is not dead is due at some time, and one that is dead stands among what failed:
+	// each has an index by its projection, so other projections' pairs cost nothing here.
+	queryRenameDead = `UPDATE tidemark.deferred SET projection = $3
+		WHERE consumer_group = $1 AND projection = $2 AND status = 'dead'`
+	queryRenameDue = `UPDATE tidemark.deferred SET projection = $3
+		WHERE consumer_group = $1 AND projection = $2 AND next_attempt_at < 'infinity'`
+
+	// queryDrop waits for an act that is writing a pair, and may leave that pair to the next call.
+	queryDrop = `WITH dead AS MATERIALIZED (
+			SELECT d.ctid AS place FROM tidemark.deferred d
+			WHERE d.consumer_group = $1 AND d.projection = $2 AND d.status = 'dead' LIMIT $3 FOR UPDATE
+		), due AS MATERIALIZED (
+			SELECT d.ctid AS place FROM tidemark.deferred d
+			WHERE d.consumer_group = $1 AND d.projection = $2 AND d.next_attempt_at < 'infinity' LIMIT $3 FOR UPDATE
+		), chosen AS MATERIALIZED (
+			SELECT place FROM dead UNION SELECT place FROM due
+		), gone AS (
+			DELETE FROM tidemark.deferred d WHERE d.ctid = ANY (ARRAY(SELECT c.place FROM chosen c))
+		)
+		SELECT count(*) FROM chosen`
+)
+
+// queryMendClock reads the end of deferred_due_idx, which has nothing so far ahead but where the
+// server's clock has gone back.
+const queryMendClock = `WITH ahead AS MATERIALIZED (
+		SELECT d.ctid AS place
+		FROM unnest($2::text[], $3::float8[]) AS k (projection, longest) CROSS JOIN LATERAL (
+			SELECT d.ctid FROM tidemark.deferred d
+			WHERE d.consumer_group = $1 AND d.projection = k.projection AND d.next_attempt_at < 'infinity'
+				AND d.next_attempt_at > clock_timestamp() + make_interval(secs => k.longest)
+			LIMIT $4 FOR UPDATE SKIP LOCKED
+		) d
+	)
+	UPDATE tidemark.deferred d SET next_attempt_at = now() WHERE d.ctid = ANY (ARRAY(SELECT a.place FROM ahead a))`
+
+const (
+	// queryReport counts up to $1 rows, and beyond that reads $2 pages (migrations/00009_status.sql).
+	queryReport = `SELECT consumer_group, projection, status, class, pairs, estimated, since
+		FROM tidemark.deferred_report($1, $2)`
+)

@@ -1,0 +1,100 @@
+package failed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Requeue has a pair that failed or is dead tried again at once, as if it had not failed before.
+// [ErrConflict] says that it is being rebuilt and has not failed.
+func Requeue(ctx context.Context, tx pgx.Tx, key Key, act Act) error {
+	if err := again(ctx, tx, key, act, queryRequeue); err != nil {
+		return fmt.Errorf("requeue %s: %w", key, err)
+	}
+	return nil
+}
+
+// Retry has a pair that failed or is dead tried again at once; its attempts go on counting, so a
+// dead one dies again if it fails. [ErrConflict] says that it is being rebuilt and has not failed.
+func Retry(ctx context.Context, tx pgx.Tx, key Key, act Act) error {
+	if err := again(ctx, tx, key, act, queryRetry); err != nil {
+		return fmt.Errorf("retry %s: %w", key, err)
+	}
+	return nil
+}
+
+// RequeueSeq requeues the pairs of a campaign that failed or are dead and stand before event seq,
+// in one group or, if it is empty, in all. It answers them in the order of their projections, or
+// [ErrNotFound].
+func RequeueSeq(ctx context.Context, tx pgx.Tx, group, campaignID string, seq int64, act Act) ([]Key, error) {
+	keys, err := requeueSeq(ctx, tx, group, campaignID, seq, act)
+	if err != nil {
+		return nil, fmt.Errorf("requeue what stands before event %d of campaign %q: %w", seq, campaignID, err)
+	}
+	return keys, nil
+}
+
+func requeueSeq(ctx context.Context, tx pgx.Tx, group, campaignID string, seq int64, act Act) ([]Key, error) {
+	if err := errors.Join(act.validate(false), Filter{Group: group, CampaignID: campaignID}.validate()); err != nil {
+		return nil, err
+	}
+	found, err := collect(ctx, tx, queryLockSeq, campaignID, seq, group)
+	if err == nil && len(found) == 0 {
+		err = ErrNotFound
+	}
+	if err != nil {
+		return nil, err
+	}
+	return write(ctx, tx, queryRequeue, found, act)
+}
+
+// RequeueAll requeues the pairs that f chooses and answers them, in the order of [List], which is
+// also the order in which they become due. Pairs that another operator or a worker is writing are
+// passed by: of two operators who requeue the same pairs at once, each pair is one's.
+func RequeueAll(ctx context.Context, tx pgx.Tx, f Filter, act Act) ([]Key, error) {
+	keys, err := requeueAll(ctx, tx, f, act)
+	if err != nil {
+		return nil, fmt.Errorf("requeue failed campaigns: %w", err)
+	}
+	return keys, nil
+}
+
+func requeueAll(ctx context.Context, tx pgx.Tx, f Filter, act Act) ([]Key, error) {
+	f, err := f.acting()
+	if err := errors.Join(act.validate(false), err); err != nil {
+		return nil, err
+	}
+	// Those that are passed by take no room: more are looked for, until there are enough.
+	var chosen []candidate
+	for limit := f.Limit; ; f.Limit = limit - len(chosen) {
+		found, err := candidates(ctx, tx, f)
+		if err != nil {
+			return nil, err
+		}
+		taken, err := take(ctx, tx, found)
+		if err != nil {
+			return nil, err
+		}
+		chosen = append(chosen, taken...)
+		if limit == 0 || len(chosen) == limit || len(found) < f.Limit {
+			return write(ctx, tx, queryRequeue, chosen, act)
+		}
+		f.After = &found[len(found)-1].Place
+	}
+}
+
+// again has one pair tried again.
+func again(ctx context.Context, tx pgx.Tx, key Key, act Act, query string) error {
+	if err := errors.Join(key.validate(), act.validate(false)); err != nil {
+		return err
+	}
+	pair, err := lockOne(ctx, tx, key)
+	if err != nil {
+		return err
+	}
+	_, err = write(ctx, tx, query, []candidate{pair}, act)
+	return err
+}

@@ -1,0 +1,119 @@
+package failed
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemark-go/tidemark/pkg/journal"
+)
+
+// Resolution is an event that an operator has left out of a projection: a row of
+// tidemark.resolutions. It is kept as long as the journal, and holds for all sets of tables that
+// the projection has, or will have.
+type Resolution struct {
+	CampaignID string
+	Projection string // never NAME~next or NAME~previous
+	Seq        int64
+	Actor      string
+	Reason     string
+	At         time.Time // by the database's clock
+}
+
+// ResolutionFilter chooses resolutions. The zero value of a field leaves it open.
+type ResolutionFilter struct {
+	Projection string // NAME, NAME~next and NAME~previous choose the same
+	CampaignID string
+	After      *Resolution // the last one of the page before; its Campaign, Projection and Seq count
+	Limit      int         // at most so many; 0: 100
+}
+
+// Resolutions answers what f chooses, in the order of campaign, projection and seq.
+func Resolutions(ctx context.Context, db journal.Querier, f ResolutionFilter) ([]Resolution, error) {
+	if f.Limit == 0 {
+		f.Limit = listLimit
+	}
+	after := Resolution{}
+	if f.After != nil {
+		after = *f.After
+	}
+	return resolutions(ctx, db, queryResolutions, pgx.QueryExecModeCacheDescribe, base(f.Projection), f.CampaignID,
+		after.CampaignID, after.Projection, after.Seq, f.Limit)
+}
+
+// ResolutionsOf answers all resolutions of a projection in campaigns, in the order of campaign and seq.
+func ResolutionsOf(
+	ctx context.Context, db journal.Querier, projection string, campaignIDs []string,
+) ([]Resolution, error) {
+	return resolutions(ctx, db, queryResolutionsOf, base(projection), campaignIDs)
+}
+
+func resolutions(ctx context.Context, db journal.Querier, query string, args ...any) ([]Resolution, error) {
+	rows, err := db.Query(ctx, query, args...)
+	if err == nil {
+		var all []Resolution
+		if all, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Resolution]); err == nil {
+			return all, nil
+		}
+	}
+	return nil, fmt.Errorf("read which events are resolved: %w", err)
+}
+
+// CountResolutions counts the resolutions of a projection.
+func CountResolutions(ctx context.Context, db journal.Querier, projection string) (int64, error) {
+	return count(ctx, db, queryCountResolutions, base(projection))
+}
+
+// LeftOut queues on batch a read of the events that are resolved in campaigns, for any projection.
+func LeftOut(batch *pgx.Batch, campaignIDs []string, visit func(projection, campaignID string, seq int64)) {
+	batch.Queue(queryLeftOut, campaignIDs).Query(eachLeftOut(visit))
+}
+
+// LeftOutBetween queues on batch a read of the events that are resolved for a projection in the
+// campaigns after first, up to last.
+func LeftOutBetween(
+	batch *pgx.Batch, projection, first, last string, visit func(projection, campaignID string, seq int64),
+) {
+	batch.Queue(queryLeftOutBetween, base(projection), first, last).Query(eachLeftOut(visit))
+}
+
+func eachLeftOut(visit func(projection, campaignID string, seq int64)) func(pgx.Rows) error {
+	return func(rows pgx.Rows) error {
+		var projection, campaignID string
+		var seq int64
+		_, err := pgx.ForEachRow(rows, []any{&projection, &campaignID, &seq}, func() error {
+			visit(projection, campaignID, seq)
+			return nil
+		})
+		return err
+	}
+}
+
+// ResolvedAhead says whether an event is resolved for a projection that its group has not come to:
+// the projection, or the group, was removed and registered again.
+func ResolvedAhead(ctx context.Context, tx pgx.Tx, group, projection string) (ahead bool, err error) {
+	if err := tx.QueryRow(ctx, queryResolvedAhead, group, base(projection)).Scan(&ahead); err != nil {
+		return false, fmt.Errorf("look for resolutions of projection %s: %w", projection, err)
+	}
+	return ahead, nil
+}
+
+// base answers the projection that a registered name is of: that of NAME~next and NAME~previous is NAME.
+func base(name string) string {
+	name, _, _ = strings.Cut(name, "~")
+	return name
+}
+
+func count(ctx context.Context, db journal.Querier, query string, args ...any) (int64, error) {
+	rows, err := db.Query(ctx, query, args...)
+	if err == nil {
+		var n int64
+		if n, err = pgx.CollectExactlyOneRow(rows, pgx.RowTo[int64]); err == nil {
+			return n, nil
+		}
+	}
+	return 0, fmt.Errorf("count which events were left out: %w", err)
+}

@@ -1,0 +1,114 @@
+package failed
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemark-go/tidemark/pkg/journal"
+)
+
+// Standing is where a pair stands: before the event NextSeq.
+type Standing struct {
+	CampaignID string
+	Projection string
+	NextSeq    int64
+	Failed     bool // it has failed at that event
+	Reset      bool // the campaign's rows in the projection's tables are to be deleted first
+
+	Wait time.Duration `db:"-"` // before it is due once it has been filed
+}
+
+// Standings queues a read of the pairs of campaigns on batch; nil: of those that a lease.ClaimAhead
+// before it on the connection has claimed. visit gets them in no particular order.
+func Standings(batch *pgx.Batch, group string, campaignIDs []string, visit func(*Standing)) {
+	batch.Queue(queryStandings, campaignIDs, group).Query(func(rows pgx.Rows) error {
+		standings, err := pgx.CollectRows(rows, pgx.RowToAddrOfStructByPos[Standing])
+		for _, p := range standings {
+			visit(p)
+		}
+		return err
+	})
+}
+
+// Due reads those pairs of campaigns that are due to be tried, for the projections named, in the
+// order of campaign and projection.
+func Due(
+	ctx context.Context, db journal.Querier, group string, campaignIDs, projections []string,
+) ([]*Standing, error) {
+	rows, err := db.Query(ctx, queryDue, campaignIDs, group, projections)
+	if err != nil {
+		return nil, fmt.Errorf("read the pairs that are due: %w", err)
+	}
+	standings, err := pgx.CollectRows(rows, pgx.RowToAddrOfStructByPos[Standing])
+	if err != nil {
+		return nil, fmt.Errorf("read the pairs that are due: %w", err)
+	}
+	return standings, nil
+}
+
+// File queues the filing of pairs as rebuilding, each at its place. Those that are filed already
+// stay as they are. The caller holds the campaigns' leases.
+func File(batch *pgx.Batch, group string, standings []Standing) {
+	campaigns, projections, seqs := columns(standings)
+	resets, waits := make([]bool, len(standings)), make([]float64, len(standings))
+	for i, s := range standings {
+		resets[i], waits[i] = s.Reset, s.Wait.Seconds()
+	}
+	batch.Queue(queryFile, group, campaigns, projections, seqs, resets, waits)
+}
+
+// FileMoved files a projection that joins for the campaigns of its group that have moved without
+// it, but for those that a rebuild has copied, up to limit of those after the cursor ("": from the
+// first). It answers the last campaign it came to and how many it looked at: fewer than limit when
+// it was the last page. The caller holds the registry's lock.
+func FileMoved(
+	ctx context.Context, tx pgx.Tx, group, projection, after string, limit int,
+) (last string, n int64, err error) {
+	if err := tx.QueryRow(ctx, queryFileMoved, group, projection, after, limit).Scan(&last, &n); err != nil {
+		return "", 0, fmt.Errorf("file the campaigns that have moved: %w", err)
+	}
+	return last, n, nil
+}
+
+// Move queues the progress of pairs that have not caught up yet, each to its new place. One that
+// had failed and has got past its event leaves a row 'recovered'. The caller holds the campaigns'
+// leases.
+func Move(batch *pgx.Batch, standings []Standing) {
+	campaigns, projections, seqs := columns(standings)
+	batch.Queue(queryMove, campaigns, projections, seqs)
+}
+
+// Finish queues the end of pairs that have caught up, as [Move] does.
+func Finish(batch *pgx.Batch, standings []Standing) {
+	campaigns, projections, _ := columns(standings)
+	batch.Queue(queryFinish, campaigns, projections)
+}
+
+func columns(standings []Standing) (campaigns, projections []string, seqs []int64) {
+	for _, p := range standings {
+		campaigns, projections, seqs = append(campaigns, p.CampaignID), append(projections, p.Projection),
+			append(seqs, p.NextSeq)
+	}
+	return campaigns, projections, seqs
+}
+
+// MendClock makes pairs due that wait for longer than their projection ever has one wait, up to limit
+// of each projection, and answers how many. Such times come from a server's clock that has gone back
+// since. It skips rows that are locked.
+func MendClock(
+	ctx context.Context, tx pgx.Tx, group string, longest map[string]time.Duration, limit int,
+) (int64, error) {
+	var projections []string
+	var waits []time.Duration
+	for name, wait := range longest {
+		projections, waits = append(projections, name), append(waits, wait)
+	}
+	tag, err := tx.Exec(ctx, queryMendClock, group, projections, seconds(waits), limit)
+	if err != nil {
+		return 0, fmt.Errorf("make pairs due that wait too long: %w", err)
+	}
+	return tag.RowsAffected(), nil
+}

@@ -1,0 +1,126 @@
+package failed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemark-go/tidemark/internal/store/lease"
+)
+
+// ErrNotResolved is returned by [Unresolve] for an event that is not resolved for the projection.
+var ErrNotResolved = errors.New("the event is not resolved")
+
+// Unresolve takes back that event seq is left out. Each set of tables that has gone past the event
+// applies the campaign anew, from scratch, and then holds what the event does; it may fail at the
+// event again. Of a projection that is not registered only the resolution goes. [ErrNotResolved]
+// says that there is none, [ErrNotResettable] that a set's rows cannot be deleted, so that the
+// event cannot come to its place: roll tx back.
+//
+// It locks what [Resolve] does.
+func Unresolve(ctx context.Context, tx pgx.Tx, key Key, seq int64, act Act) error {
+	if err := unresolve(ctx, tx, key, seq, act); err != nil {
+		return fmt.Errorf("take back that event %d is resolved for %s: %w", seq, key, err)
+	}
+	return nil
+}
+
+func unresolve(ctx context.Context, tx pgx.Tx, key Key, seq int64, act Act) error {
+	if err := errors.Join(key.validate(), act.validate(true)); err != nil {
+		return err
+	}
+	projection, group := base(key.Projection), ""
+	groups, err := keepSets(ctx, tx, projection)
+	if err != nil {
+		return err
+	}
+	if len(groups) > 0 { // else no worker applies it
+		group = groups[0]
+		if err := lease.Fence(ctx, tx, group, []string{key.CampaignID}); err != nil {
+			return err
+		}
+	}
+	tag, err := tx.Exec(ctx, queryUnresolve, key.CampaignID, projection, seq, group, act.By, act.Reason)
+	if err != nil {
+		return err
+	}
+	if tag.RowsAffected() == 0 {
+		return ErrNotResolved
+	}
+	sets, err := beyond(ctx, tx, []string{key.CampaignID}, []string{projection}, []int64{seq})
+	if err != nil {
+		return err
+	}
+	return beginAnew(ctx, tx, sets, act)
+}
+
+// keepSets keeps a projection's sets of tables, or those of all, from becoming others until tx
+// ends, and answers their groups.
+func keepSets(ctx context.Context, tx pgx.Tx, projection string) (groups []string, err error) {
+	rows, err := tx.Query(ctx, queryKeepSets, pgx.QueryExecModeCacheDescribe, base(projection))
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, pgx.RowTo[string])
+}
+
+// settle leaves out, for good, the events that pairs stand before. The caller has locked the pairs,
+// and the registry's rows and the campaigns' leases before.
+func settle(ctx context.Context, tx pgx.Tx, pairs []candidate, act Act) ([]Key, error) {
+	if len(pairs) == 0 {
+		return []Key{}, nil
+	}
+	var campaigns, projections []string
+	var seqs []int64
+	for _, c := range pairs {
+		campaigns, projections, seqs = append(campaigns, c.CampaignID), append(projections, base(c.Projection)),
+			append(seqs, c.NextSeq)
+	}
+	sets, err := beyond(ctx, tx, campaigns, projections, seqs)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := tx.Exec(ctx, queryInsertResolutions, campaigns, projections, seqs, act.By, act.Reason); err != nil {
+		return nil, err
+	}
+	keys, err := write(ctx, tx, queryResolve, pairs, act)
+	if err != nil {
+		return nil, err
+	}
+	siblings, err := collect(ctx, tx, querySiblings, campaigns, projections, seqs)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := write(ctx, tx, queryResolve, siblings, act); err != nil {
+		return nil, err
+	}
+	return keys, beginAnew(ctx, tx, sets, act)
+}
+
+// applied is a set of tables that has gone past an event of a campaign.
+type applied struct{ Group, Set, CampaignID string }
+
+// beyond answers the sets of tables that have gone past the events.
+func beyond(ctx context.Context, tx pgx.Tx, campaigns, projections []string, seqs []int64) ([]applied, error) {
+	rows, err := tx.Query(ctx, queryBeyond, campaigns, projections, seqs)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, pgx.RowToStructByPos[applied])
+}
+
+// beginAnew has the sets of tables apply their campaigns from scratch.
+func beginAnew(ctx context.Context, tx pgx.Tx, sets []applied, act Act) error {
+	for i := 0; i < len(sets); {
+		r := ReplayRequest{Group: sets[i].Group, Projection: sets[i].Set}
+		for ; i < len(sets) && sets[i].Set == r.Projection && len(r.Campaigns) < replayCampaigns; i++ {
+			r.Campaigns = append(r.Campaigns, sets[i].CampaignID)
+		}
+		if _, err := replay(ctx, tx, r, act, "replayed"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
