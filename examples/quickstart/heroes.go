@@ -26,8 +26,8 @@ const (
 	Wounded journal.Type[Wound] = "hero_wounded"
 )
 
-func heroes() projector.Projection {
-	return projector.NewDocument(projector.Document[Hero]{
+func heroes() projector.Document[Hero] {
+	return projector.Document[Hero]{
 		Name: "heroes", Version: 1, Types: []string{string(Joined), string(Wounded)},
 		Key: func(e journal.Event) (string, error) { return e.AggregateID, nil },
 		Fold: func(h *Hero, e journal.Event) (err error) {
@@ -39,7 +39,7 @@ func heroes() projector.Projection {
 			h.HP -= wound.Points
 			return err
 		},
-	})
+	}
 }
 
 func wound(ctx context.Context, tx pgx.Tx, campaign, hero string) error { // tx is your own transaction

@@ -33,13 +33,11 @@ func run(ctx context.Context, url string, out io.Writer) error {
 	if err := catchUp(ctx, pool); err != nil {
 		return err
 	}
-	var name string
-	var hp int
-	const query = `SELECT doc->>'name', (doc->>'hp')::int FROM tidemark_views.heroes WHERE campaign_id = $1 AND key = $2`
-	if err := pool.QueryRow(ctx, query, campaign, hero).Scan(&name, &hp); err != nil {
-		return fmt.Errorf("read the hero: %w", err)
+	mira, _, err := heroes().Get(ctx, pool, campaign, hero)
+	if err != nil {
+		return err
 	}
-	_, err = fmt.Fprintf(out, "%s has %d hit points left\n", name, hp)
+	_, err = fmt.Fprintf(out, "%s has %d hit points left\n", mira.Name, mira.HP)
 	return err
 }
 
@@ -59,7 +57,7 @@ func play(ctx context.Context, pool *pgxpool.Pool) error {
 func catchUp(ctx context.Context, pool *pgxpool.Pool) error {
 	p, err := projector.New(projector.Config{
 		Pool: pool, ConsumerGroup: "quickstart",
-		Projections: []projector.Projection{heroes()},
+		Projections: []projector.Projection{projector.NewDocument(heroes())},
 	})
 	if err != nil {
 		return err

@@ -13,8 +13,8 @@ type balance struct {
 }
 
 // balances keeps a document for each wallet.
-func balances() projector.Projection {
-	return projector.NewDocument(projector.Document[balance]{
+func balances() projector.Document[balance] {
+	return projector.Document[balance]{
 		Name: "wallet_balances", Version: 1, Types: []string{opened, deposited, withdrawn, sent, received},
 		Key: func(e journal.Event) (string, error) { return e.AggregateID, nil },
 		Fold: func(b *balance, e journal.Event) error {
@@ -27,5 +27,5 @@ func balances() projector.Projection {
 			b.Movement++
 			return err
 		},
-	})
+	}
 }

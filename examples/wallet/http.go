@@ -5,14 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
-
-	"github.com/jackc/pgx/v5"
 )
 
-const (
-	maxBodyBytes  = 1 << 16
-	selectBalance = `SELECT doc FROM tidemark_views.wallet_balances WHERE campaign_id = $1 AND key = $2`
-)
+const maxBodyBytes = 1 << 16
 
 // command is the body of a request that changes something.
 type command struct {
@@ -55,9 +50,8 @@ func handler(w wallets) http.Handler {
 		return w.transfer(ctx, id, c.To, c.Amount)
 	})
 	mux.HandleFunc("GET /wallets/{id}", func(out http.ResponseWriter, r *http.Request) {
-		var document []byte
-		err := w.pool.QueryRow(r.Context(), selectBalance, "wallet-"+r.PathValue("id"), r.PathValue("id")).Scan(&document)
-		if errors.Is(err, pgx.ErrNoRows) {
+		b, found, err := balances().Get(r.Context(), w.pool, "wallet-"+r.PathValue("id"), r.PathValue("id"))
+		if err == nil && !found {
 			err = errNotOpen
 		}
 		if err != nil {
@@ -65,7 +59,7 @@ func handler(w wallets) http.Handler {
 			return
 		}
 		out.Header().Set("Content-Type", "application/json")
-		_, _ = out.Write(document) // the client may be gone
+		_ = json.NewEncoder(out).Encode(b) // the client may be gone
 	})
 	return mux
 }

@@ -104,6 +104,6 @@ func serve(ctx context.Context, databaseURL, addr string, out io.Writer) error {
 func newWorker(pool *pgxpool.Pool) (*projector.Projector, error) {
 	return projector.New(projector.Config{
 		Pool: pool, ConsumerGroup: "wallets",
-		Projections: []projector.Projection{balances()},
+		Projections: []projector.Projection{projector.NewDocument(balances())},
 	})
 }

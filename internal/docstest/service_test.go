@@ -13,8 +13,10 @@ import (
 )
 
 // serve is what docs/tutorial/getting-started.md shows of a service.
-func serve(ctx context.Context, pool *pgxpool.Pool, heroes func() projector.Projection) error {
-	p, err := projector.New(projector.Config{Pool: pool, Projections: []projector.Projection{heroes()}})
+func serve(ctx context.Context, pool *pgxpool.Pool, heroes func() projector.Document[int]) error {
+	p, err := projector.New(projector.Config{
+		Pool: pool, Projections: []projector.Projection{projector.NewDocument(heroes())},
+	})
 	if err != nil {
 		return err
 	}
@@ -43,11 +45,11 @@ func TestService(t *testing.T) {
 }
 
 // counted keeps the number of events of each campaign.
-func counted() projector.Projection {
-	return projector.NewDocument(projector.Document[int]{
+func counted() projector.Document[int] {
+	return projector.Document[int]{
 		Name: "counted", Version: 1,
 		Fold: func(n *int, _ journal.Event) error { *n++; return nil },
-	})
+	}
 }
 
 // await polls until the query answers true.

@@ -1,6 +1,7 @@
 package kind
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -25,6 +26,7 @@ type Document[T any] struct {
 	Types   []string // event types it wants; nil: all
 	Columns string   // more columns, generated from doc: "name text GENERATED ALWAYS AS (doc->>'name') STORED"; optional
 	Indexes string   // DDL to run once the table is there; optional
+	Schema  string   // of the table, for [Document.Get]; default "tidemark_views", as the worker's
 
 	// Key returns the key of the document that an event changes, within the event's campaign; "" for
 	// none. nil: one document for each campaign, under the key "-".
@@ -44,7 +46,7 @@ type Document[T any] struct {
 // NewDocument is projector.NewDocument.
 func NewDocument[T any](d Document[T]) Projection {
 	if d.Key == nil {
-		d.Key = func(journal.Event) (string, error) { return "-", nil }
+		d.Key = func(journal.Event) (string, error) { return onlyKey, nil }
 	}
 	table := pgx.Identifier{d.Name}.Sanitize()
 	return &document[T]{
@@ -55,6 +57,38 @@ func NewDocument[T any](d Document[T]) Projection {
 		deleteAll: fmt.Sprintf(queryDeleteDocuments, table),
 	}
 }
+
+// Get reads a document as it is in db now, which may be behind the journal; found is false if there is none. Without a
+// Key of the projection, key is "".
+func (d Document[T]) Get(
+	ctx context.Context, db journal.Querier, campaignID, key string,
+) (doc T, found bool, err error) {
+	if d.Key == nil {
+		key = onlyKey
+	}
+	table := pgx.Identifier{cmp.Or(d.Schema, "tidemark_views"), d.Name}.Sanitize()
+	wrap := func(err error) error {
+		return fmt.Errorf("read document %q of campaign %q from %s: %w", key, campaignID, table, err)
+	}
+	rows, err := db.Query(ctx, fmt.Sprintf(queryGetDocument, table), campaignID, key)
+	if err != nil {
+		return doc, false, wrap(err)
+	}
+	stored, err := pgx.CollectExactlyOneRow(rows, pgx.RowTo[json.RawMessage])
+	if errors.Is(err, pgx.ErrNoRows) {
+		return doc, false, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(stored, &doc)
+	}
+	if err != nil {
+		return doc, false, wrap(err)
+	}
+	return doc, true, nil
+}
+
+// onlyKey is the key of a campaign's document where a projection has no Key.
+const onlyKey = "-"
 
 type document[T any] struct {
 	Document[T]

@@ -5,6 +5,7 @@ package kind
 const (
 	queryLoadDocuments = `SELECT k.n, d.doc FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS k (campaign_id, key, n)
 		CROSS JOIN LATERAL (SELECT doc FROM %s d WHERE d.campaign_id = k.campaign_id AND d.key = k.key OFFSET 0) d`
+	queryGetDocument     = `SELECT doc FROM %s WHERE campaign_id = $1 AND key = $2`
 	queryInsertDocuments = `INSERT INTO %s (campaign_id, key, doc) SELECT u.campaign_id, u.key, u.doc::jsonb
 		FROM unnest($1::text[], $2::text[], $3::text[]) AS u (campaign_id, key, doc)`
 	queryUpdateDocuments = `UPDATE %s d SET doc = u.doc::jsonb FROM unnest($1::text[], $2::text[],
