@@ -1,6 +1,7 @@
 package pubsub
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"regexp"
@@ -12,14 +13,15 @@ import (
 // Config configures a [Sink].
 type Config struct {
 	Name    string // default "pubsub"
-	Project string // required, its id
-	Topic   string // required, its id; it must exist
+	Project string `yaml:"project"` // required, its id
+	Topic   string `yaml:"topic"`   // required, its id; it must exist
 	// host:port, such as europe-west1-pubsub.googleapis.com:443; ordering is kept within a region. Default the global one
-	Endpoint        string
-	Emulator        string // host:port of an emulator, which is spoken to without TLS and credentials
-	CredentialsFile string // default: those of the environment
+	Endpoint string `yaml:"endpoint"`
+	// host:port of an emulator, which is spoken to without TLS and credentials
+	Emulator        string `yaml:"emulator"`
+	CredentialsFile string `yaml:"credentials_file"` // default: those of the environment
 	// how long the client goes on with a request, from 1s; default 20s. Keep it below the publisher's timeout
-	SendTimeout time.Duration
+	SendTimeout time.Duration `yaml:"send_timeout"`
 	Encoder     publisher.Encoder
 }
 
@@ -29,12 +31,8 @@ const (
 )
 
 func (cfg *Config) fill() error {
-	if cfg.Name == "" {
-		cfg.Name = "pubsub"
-	}
-	if cfg.SendTimeout == 0 {
-		cfg.SendTimeout = defaultSendTimeout
-	}
+	cfg.Name = cmp.Or(cfg.Name, "pubsub")
+	cfg.SendTimeout = cmp.Or(cfg.SendTimeout, defaultSendTimeout)
 	errs := []error{cfg.Encoder.Check()}
 	wrong := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	if cfg.Project == "" {

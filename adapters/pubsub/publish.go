@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/tidemark-go/tidemark/internal/sinks/delivery"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
@@ -46,23 +47,17 @@ func (s *Sink) publish(ctx context.Context, topic *pubsub.Publisher, events []pu
 			l.results = append(l.results, topic.Publish(ctx, messages[i]))
 		}
 	}
-	var batch publisher.BatchError
+	outcome := delivery.Of(events)
 	var outage error
 	for _, l := range lanes {
-		failed, err := s.settle(ctx, topic, events, l)
-		batch.Failures = append(batch.Failures, failed...)
-		if outage == nil {
+		if err := s.settle(ctx, topic, events, l, outcome); outage == nil {
 			outage = err
 		}
 	}
 	if outage != nil {
 		return explain(outage, topic.String())
 	}
-	if batch.Failures == nil {
-		return nil
-	}
-	slices.SortFunc(batch.Failures, func(a, b publisher.Failure) int { return a.Index - b.Index })
-	return &batch
+	return outcome.Err()
 }
 
 // await waits for what an earlier call has left behind of the campaign, and lets its key go on.
@@ -88,8 +83,8 @@ func (s *Sink) await(ctx context.Context, topic *pubsub.Publisher, campaign stri
 // settle waits for a lane's results. Where the events are at fault it sends them again one by one,
 // up to the first that is refused.
 func (s *Sink) settle(
-	ctx context.Context, topic *pubsub.Publisher, events []publisher.Event, l *lane,
-) (failures []publisher.Failure, outage error) {
+	ctx context.Context, topic *pubsub.Publisher, events []publisher.Event, l *lane, outcome *delivery.Outcome,
+) (outage error) {
 	for n, r := range l.results {
 		_, err := r.Get(ctx)
 		switch {
@@ -98,16 +93,16 @@ func (s *Sink) settle(
 			s.leftMu.Lock()
 			defer s.leftMu.Unlock()
 			s.left[l.campaign] = l.results[len(l.results)-1]
-			return nil, ctx.Err()
+			return ctx.Err()
 		case !refused(err) && !overtaken(ctx, err, l.results[n+1:]):
 			s.resume(ctx, topic, l)
-			return nil, err
+			return err
 		default:
 			s.resume(ctx, topic, l)
-			return s.oneByOne(ctx, topic, events, l.campaign, l.indexes[n:])
+			return s.oneByOne(ctx, topic, events, l.campaign, l.indexes[n:], outcome)
 		}
 	}
-	return nil, nil
+	return nil
 }
 
 // overtaken tells whether the client has not sent an event because a later one of its campaign was
@@ -135,8 +130,9 @@ func (s *Sink) resume(ctx context.Context, topic *pubsub.Publisher, l *lane) {
 
 func (s *Sink) oneByOne(
 	ctx context.Context, topic *pubsub.Publisher, events []publisher.Event, campaign string, indexes []int,
-) (failures []publisher.Failure, outage error) {
-	for n, i := range indexes {
+	outcome *delivery.Outcome,
+) (outage error) {
+	for _, i := range indexes {
 		l := &lane{
 			campaign: campaign, indexes: []int{i},
 			results: []*pubsub.PublishResult{topic.Publish(ctx, s.message(&events[i]))},
@@ -147,15 +143,12 @@ func (s *Sink) oneByOne(
 		}
 		s.resume(ctx, topic, l)
 		if ctx.Err() != nil || !refused(err) {
-			return nil, err
+			return err
 		}
-		failures = append(failures, publisher.Failure{Index: i, Err: err, Permanent: true})
-		for _, rest := range indexes[n+1:] {
-			failures = append(failures, publisher.Failure{Index: rest, Err: publisher.ErrNotTried})
-		}
-		return failures, nil
+		outcome.Fail(i, err, true)
+		return nil
 	}
-	return nil, nil
+	return nil
 }
 
 func (s *Sink) message(e *publisher.Event) *pubsub.Message {

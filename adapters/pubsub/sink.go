@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/tidemark-go/tidemark/internal/sinks/delivery"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
@@ -25,8 +26,7 @@ type Sink struct {
 	connected  *pubsub.Client
 	topic      *pubsub.Publisher
 
-	mu     sync.RWMutex // read-locked by calls, so that Close waits for them
-	closed bool
+	gate delivery.Gate
 
 	leftMu sync.Mutex
 	left   map[string]*pubsub.PublishResult // by campaign: the last that a Publish has left behind
@@ -45,14 +45,10 @@ func (s *Sink) Name() string { return s.cfg.Name }
 
 // Publish sends the events and waits until Pub/Sub has them.
 func (s *Sink) Publish(ctx context.Context, events []publisher.Event) error {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	if s.closed {
-		return publisher.ErrClosed
-	}
-	if err := ctx.Err(); err != nil {
+	if err := s.gate.Enter(ctx); err != nil {
 		return err
 	}
+	defer s.gate.Leave()
 	_, topic, err := s.client(ctx)
 	if err != nil {
 		return err
@@ -62,11 +58,10 @@ func (s *Sink) Publish(ctx context.Context, events []publisher.Event) error {
 
 // Healthy asks for the topic. Who may publish to it need not be allowed to: that Pub/Sub says no is good enough.
 func (s *Sink) Healthy(ctx context.Context) error {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	if s.closed {
-		return publisher.ErrClosed
+	if err := s.gate.Enter(ctx); err != nil {
+		return err
 	}
+	defer s.gate.Leave()
 	client, topic, err := s.client(ctx)
 	if err != nil {
 		return err
@@ -80,13 +75,7 @@ func (s *Sink) Healthy(ctx context.Context) error {
 
 // Close waits until what the client has been given is sent, or has failed after send_timeout, and closes it.
 func (s *Sink) Close() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		return nil
-	}
-	s.closed = true
-	if s.connected == nil {
+	if !s.gate.Close() || s.connected == nil {
 		return nil
 	}
 	s.topic.Stop()

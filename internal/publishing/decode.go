@@ -2,13 +2,13 @@ package publishing
 
 import (
 	"errors"
-	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/goccy/go-yaml"
+
+	"github.com/tidemark-go/tidemark/internal/sinks/setting"
 )
 
 // errNoted is what a sink's settings answer whose mistakes have been noted already, each at its line.
@@ -22,11 +22,9 @@ func (f *file) decode(fields []field, whose string, into any) error {
 		return nil
 	}
 	before := len(f.mistakes)
-	target := reflect.ValueOf(into).Elem()
-	places, known := map[string]reflect.Value{}, []string{"kind", "url"}
-	for i := range target.NumField() {
-		name, _, _ := strings.Cut(target.Type().Field(i).Tag.Get("yaml"), ",")
-		places[name] = target.Field(i)
+	names, places := setting.Fields(into)
+	known := []string{"kind", "url"}
+	for _, name := range names {
 		if !slices.Contains(known, name) {
 			known = append(known, name)
 		}
@@ -47,52 +45,28 @@ func (f *file) decode(fields []field, whose string, into any) error {
 }
 
 // put puts one field into its place.
-func (f *file) put(at field, whose string, place reflect.Value) {
+func (f *file) put(at field, whose string, place any) {
 	at.name = whose + ": " + at.name
-	switch into := place.Addr().Interface().(type) {
-	case *string:
-		*into = f.text(at)
-	case *bool:
-		*into = f.truth(at)
-	case **bool:
-		truth := f.truth(at)
-		*into = &truth
-	case *int:
-		text := f.text(at)
-		n, err := strconv.Atoi(text)
-		if err != nil {
-			f.wrong(at.key, "%s is %q, it must be a whole number", at.name, text)
-		}
-		*into = n
-	case *time.Duration:
-		text := f.text(at)
-		d, err := time.ParseDuration(text)
-		if err != nil {
-			f.wrong(at.key, "%s is %q, it must be a length of time such as 500ms, 30s or 5m", at.name, text)
-		}
-		*into = d
+	switch into := place.(type) {
 	case *[]string:
 		*into = f.texts(at)
+		return
 	case *map[string]string:
 		*into = map[string]string{}
 		for _, entry := range f.fields(at.value, at.name) {
 			(*into)[entry.name] = f.text(entry)
 		}
-	default:
-		if err := yaml.NodeToValue(at.value, into, yaml.Strict()); err != nil {
-			f.wrongYAML(at.key, err, "%s", at.name)
+		return
+	case *string, *bool, *int, *time.Duration:
+		text := f.text(at)
+		if want, _ := setting.Parse(into, text); want != "" {
+			f.wrong(at.key, "%s is %q, it must be %s", at.name, text, want)
 		}
+		return
 	}
-}
-
-// truth answers true or false.
-func (f *file) truth(at field) bool {
-	text := f.text(at)
-	truth, err := strconv.ParseBool(text)
-	if err != nil {
-		f.wrong(at.key, "%s is %q, it must be true or false", at.name, text)
+	if err := yaml.NodeToValue(at.value, place, yaml.Strict()); err != nil {
+		f.wrongYAML(at.key, err, "%s", at.name)
 	}
-	return truth
 }
 
 // each answers the errors that were joined, or the one there is.

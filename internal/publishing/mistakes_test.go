@@ -98,12 +98,12 @@ publishers:
 		`27: publisher "d": concurrency is -1, it must be 1 to 1000`,
 		`31: topic "orders" is named twice: leave one of them out`,
 		`32: publisher "e": min_replicas is "two", it must be a whole number`,
-		`32: publisher "e": unknown field "connections": a sink of this kind may have kind, url, servers, cluster, database, stream, max_length, max_message_bytes, user, password, tls, ca, cert, key, server_name, connect_timeout, min_replicas, replica_timeout`,
+		`32: publisher "e": unknown field "connections": a sink of this kind may have kind, url, servers, cluster, database, stream, max_length, max_message_bytes, user, password, connect_timeout, min_replicas, replica_timeout, tls, ca, cert, key, server_name`,
 		`35: publisher "f": max_length is -5: it must not be negative`,
 		`35: publisher "f": replica_timeout is 10s: it must be from 1ms to 5s`,
 		`38: publisher "g": sync is "perhaps", it must be true or false`,
-		`41: publisher "h": connect_timeout is "soon" in the URL: write a duration such as 5s or 10ms`,
-		`41: publisher "h": strict is "maybe" in the URL: write true or false`,
+		`41: publisher "h": connect_timeout is "soon" in the URL: it must be a length of time such as 500ms, 30s or 5m`,
+		`41: publisher "h": strict is "maybe" in the URL: it must be true or false`,
 		`42: the name of a publisher is "": give it one, positions are kept under it`,
 	}
 	for i := range max(len(got), len(want)) {

@@ -13,12 +13,17 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
+type config struct {
+	Name    string   // no setting
+	Topic   string   `yaml:"topic"`
+	Brokers []string `yaml:"brokers"`
+}
+
 type settings struct {
-	Topic   string        `yaml:"topic"`
-	Brokers []string      `yaml:"brokers"`
-	TLS     bool          `yaml:"tls"`
-	Limit   int           `yaml:"limit"`
-	Linger  time.Duration `yaml:"linger"`
+	config
+	TLS    bool          `yaml:"tls"`
+	Limit  int           `yaml:"limit"`
+	Linger time.Duration `yaml:"linger"`
 }
 
 func read(t *testing.T, address string) (got settings, err error) {
@@ -34,7 +39,7 @@ func read(t *testing.T, address string) (got settings, err error) {
 func TestParametersOfTheURLAreSettings(t *testing.T) {
 	t.Parallel()
 	got, err := read(t, "x://h?topic=a%20b&brokers=a:1,b:2&brokers=c:3&tls=true&limit=7&linger=5ms")
-	if want := (settings{"a b", []string{"a:1", "b:2", "c:3"}, true, 7, 5 * time.Millisecond}); err != nil ||
+	if want := (settings{config{"", "a b", []string{"a:1", "b:2", "c:3"}}, true, 7, 5 * time.Millisecond}); err != nil ||
 		!reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, %v", got, err)
 	}
@@ -60,8 +65,8 @@ func TestMistakesInTheURLAreReportedTogether(t *testing.T) {
 		t.Fatal("no mistake was reported")
 	}
 	for _, want := range []string{
-		`tls is "maybe" in the URL: write true or false`, `limit is "many" in the URL: write a whole number`,
-		`linger is "5" in the URL: write a duration`,
+		`tls is "maybe" in the URL: it must be true or false`, `limit is "many" in the URL: it must be a whole number`,
+		`linger is "5" in the URL: it must be a length of time`,
 		`the URL has a parameter "lingr": it may have topic, brokers, tls, limit, linger`,
 	} {
 		if !strings.Contains(err.Error(), want) {

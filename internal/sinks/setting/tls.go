@@ -8,12 +8,13 @@ import (
 	"os"
 )
 
-// TLS says how a connection is secured.
+// TLS says how a connection is secured. Sinks embed it in their settings.
 type TLS struct {
-	On         bool   // use TLS, also where nothing else here says so
-	CA         string // PEM file of the authorities to trust; default those of the system
-	Cert, Key  string // PEM files of the client's certificate and its key; both or neither
-	ServerName string // which the broker's certificate must name; default the host
+	On         bool   `yaml:"tls"`         // use TLS, also where nothing else here says so
+	CA         string `yaml:"ca"`          // PEM file of the authorities to trust; default those of the system
+	Cert       string `yaml:"cert"`        // PEM file of the client's certificate
+	Key        string `yaml:"key"`         // PEM file of its key; both or neither
+	ServerName string `yaml:"server_name"` // which the broker's certificate must name; default the host
 }
 
 // Config reads the files. It answers nil where nothing asks for TLS.

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
@@ -14,29 +13,26 @@ func Kind() publisher.Kind {
 	return publisher.Kind{
 		Name: "file", Schemes: []string{"stdout"},
 		Open: func(s publisher.Settings) (publisher.Sink, error) {
-			var settings struct {
-				Path    string        `yaml:"path"`
-				MaxSize string        `yaml:"max_size"` // "64MiB"
-				MaxAge  time.Duration `yaml:"max_age"`
-				Sync    *bool         `yaml:"sync"`
-			}
+			own := struct {
+				Config  `yaml:",inline"`
+				MaxSize string `yaml:"max_size"` // "64MiB"
+				Sync    bool   `yaml:"sync"`
+			}{Sync: true}
 			if s.URL != nil {
-				settings.Path = s.URL.Path + s.URL.Opaque
+				own.Path = s.URL.Path + s.URL.Opaque
 				if s.URL.Scheme == "stdout" {
-					settings.Path = "-"
+					own.Path = "-"
 				}
 			}
-			if err := s.Decode(&settings); err != nil {
-				return nil, err
-			}
-			size, err := bytesOf(settings.MaxSize)
+			err := s.Decode(&own)
 			if err != nil {
 				return nil, err
 			}
-			return New(Config{
-				Name: s.Publisher, Path: settings.Path, MaxSize: size, MaxAge: settings.MaxAge, NoSync: settings.Sync != nil &&
-					!*settings.Sync, Encoder: s.Encoder,
-			})
+			if own.Config.MaxSize, err = bytesOf(own.MaxSize); err != nil {
+				return nil, err
+			}
+			own.Name, own.NoSync, own.Encoder = s.Publisher, !own.Sync, s.Encoder
+			return New(own.Config)
 		},
 	}
 }

@@ -1,6 +1,7 @@
 package file
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,9 +19,9 @@ import (
 // Config configures a sink.
 type Config struct {
 	Name    string        // default "file"
-	Path    string        // required; "-" is standard output
+	Path    string        `yaml:"path"` // required; "-" is standard output
 	MaxSize int64         // bytes after which the file is moved aside; 0: any
-	MaxAge  time.Duration // time after which it is moved aside, counted from its first line; 0: any
+	MaxAge  time.Duration `yaml:"max_age"` // time after which it is moved aside, counted from its first line; 0: any
 	NoSync  bool          // do not wait for the disk
 	Encoder publisher.Encoder
 	Stdout  io.Writer // for Path "-"; default os.Stdout
@@ -41,9 +42,7 @@ type sink struct {
 
 // New checks the configuration. The file is opened by the first Publish, its folder must exist.
 func New(cfg Config) (publisher.Sink, error) {
-	if cfg.Name == "" {
-		cfg.Name = "file"
-	}
+	cfg.Name = cmp.Or(cfg.Name, "file")
 	if cfg.Stdout == nil {
 		cfg.Stdout = os.Stdout
 	}

@@ -1,35 +1,31 @@
 package kafka
 
 import (
-	"errors"
 	"fmt"
 	"sync"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/tidemark-go/tidemark/internal/sinks/delivery"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
 // batch is what becomes of the events of one Publish. The client may answer after Publish has
 // returned: it shares no memory with the events.
 type batch struct {
-	campaigns []string
-	records   []*kgo.Record
+	records []*kgo.Record
 
 	mu      sync.Mutex
-	errs    []error // by event
-	failed  map[string]bool
+	outcome *delivery.Outcome
+	outage  error // the first error that is no event's
 	pending int
 	done    chan struct{} // closed when nothing is pending
 }
 
-var errPending = errors.New("not answered")
-
 func (s *sink) newBatch(events []publisher.Event) *batch {
 	b := &batch{
-		campaigns: make([]string, len(events)), records: make([]*kgo.Record, len(events)), errs: make([]error, len(events)),
-		failed: map[string]bool{}, pending: 1, done: make(chan struct{}),
+		records: make([]*kgo.Record, len(events)), outcome: delivery.Of(events), pending: 1, done: make(chan struct{}),
 	}
 	contentType := []byte(s.cfg.Encoder.ContentType())
 	records := make([]kgo.Record, len(events))
@@ -45,7 +41,6 @@ func (s *sink) newBatch(events []publisher.Event) *batch {
 				return append(b, a.Value...)
 			}, len(a.Value))}
 		}
-		b.campaigns[i], b.errs[i] = e.CampaignID, errPending
 		records[i] = kgo.Record{
 			Key:     memory.keep(func(b []byte) []byte { return append(b, e.CampaignID...) }, len(e.CampaignID)),
 			Value:   memory.keep(func(b []byte) []byte { return s.cfg.Encoder.AppendBody(b, e) }, len(e.Payload)+bodyRoom),
@@ -106,13 +101,11 @@ func (s *sink) tooLarge(r *kgo.Record) error {
 func (b *batch) try(i int, refused error) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	switch {
-	case b.failed[b.campaigns[i]]:
-		b.errs[i] = publisher.ErrNotTried
+	if b.outcome.Behind(i) {
 		return false
-	case refused != nil:
-		b.errs[i] = refused
-		b.failed[b.campaigns[i]] = true
+	}
+	if refused != nil {
+		b.outcome.Fail(i, refused, true)
 		return false
 	}
 	b.pending++
@@ -123,47 +116,13 @@ func (b *batch) try(i int, refused error) bool {
 func (b *batch) answered(i int, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if i >= 0 {
-		b.errs[i] = err
-		if err != nil {
-			b.failed[b.campaigns[i]] = true
+	if err != nil {
+		b.outcome.Fail(i, err, true)
+		if b.outage == nil && !refuses(err) {
+			b.outage = err
 		}
 	}
 	if b.pending--; b.pending == 0 {
 		close(b.done)
 	}
-}
-
-// outage answers the first error that is no event's.
-func (b *batch) outage() error {
-	for _, err := range b.errs {
-		if err != nil && !refuses(err) && !errors.Is(err, publisher.ErrNotTried) {
-			return err
-		}
-	}
-	return nil
-}
-
-// refused tells whether an event was refused.
-func (b *batch) refused() bool {
-	for _, err := range b.errs {
-		if err != nil {
-			return true
-		}
-	}
-	return false
-}
-
-// err is what Publish answers of events that were refused.
-func (b *batch) err() error {
-	var failures []publisher.Failure
-	for i, err := range b.errs {
-		if err != nil {
-			failures = append(failures, publisher.Failure{Index: i, Err: err, Permanent: !errors.Is(err, publisher.ErrNotTried)})
-		}
-	}
-	if failures == nil {
-		return nil
-	}
-	return &publisher.BatchError{Failures: failures}
 }

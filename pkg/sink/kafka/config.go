@@ -1,14 +1,12 @@
 package kafka
 
 import (
+	"cmp"
 	"crypto/tls"
 	"errors"
 	"fmt"
 	"math"
-	"net"
 	"regexp"
-	"slices"
-	"strconv"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -16,24 +14,26 @@ import (
 	"github.com/twmb/franz-go/pkg/sasl/plain"
 	"github.com/twmb/franz-go/pkg/sasl/scram"
 
+	"github.com/tidemark-go/tidemark/internal/sinks/setting"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
 // Config configures a sink.
 type Config struct {
-	Name           string      // default "kafka"
-	Brokers        []string    // host:port, at least one; without a port 9092
-	Topic          string      // required; all events go to it
-	User, Password string      // credentials, both or neither
-	SASL           string      // how they are shown: "plain" (the default), "scram-sha-256", "scram-sha-512"
-	TLS            *tls.Config // nil: none
+	Name     string      // default "kafka"
+	Brokers  []string    `yaml:"brokers"` // host:port, at least one; without a port 9092
+	Topic    string      `yaml:"topic"`   // required; all events go to it
+	User     string      `yaml:"user"`    // both user and password, or neither
+	Password string      `yaml:"password"`
+	SASL     string      `yaml:"sasl"` // how they are shown: "plain" (the default), "scram-sha-256", "scram-sha-512"
+	TLS      *tls.Config // nil: none
 	// of a batch and thus of an event; larger events are refused. Default 1,000,012 as brokers have it
-	MaxMessageBytes int
+	MaxMessageBytes int `yaml:"max_message_bytes"`
 	// how long a partition's batch waits to be filled by other batches of events; default: it does not
-	Linger      time.Duration
-	Compression string // "snappy" (the default), "none", "gzip", "lz4", "zstd"
-	CreateTopic bool   // let the broker create the topic if it does so
-	ClientID    string // in the broker's logs and quotas; default "tidemark"
+	Linger      time.Duration `yaml:"linger"`
+	Compression string        `yaml:"compression"`  // "snappy" (the default), "none", "gzip", "lz4", "zstd"
+	CreateTopic bool          `yaml:"create_topic"` // let the broker create the topic if it does so
+	ClientID    string        `yaml:"client_id"`    // in the broker's logs and quotas; default "tidemark"
 	Encoder     publisher.Encoder
 
 	prompt bool // what one Publish brings is sent at once
@@ -51,18 +51,10 @@ func topicNames() *regexp.Regexp { return regexp.MustCompile(`^[a-zA-Z0-9._-]{1,
 // options checks the configuration, fills in what it leaves open, and answers what the client is to be started with.
 func (cfg *Config) options() ([]kgo.Opt, error) {
 	cfg.fill()
-	errs := []error{cfg.Encoder.Check()}
+	brokers, err := setting.WithPorts("brokers", cfg.Brokers, "9092")
+	mechanism, mechanismErr := cfg.mechanism()
+	errs := []error{cfg.Encoder.Check(), err, mechanismErr}
 	wrong := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
-	if len(cfg.Brokers) == 0 {
-		wrong("brokers are missing: name at least one as host:port")
-	}
-	for i, address := range cfg.Brokers {
-		whole, ok := withPort(address)
-		if !ok {
-			wrong("brokers holds %q: write host:port", address)
-		}
-		cfg.Brokers[i] = whole
-	}
 	switch {
 	case cfg.Topic == "":
 		wrong("topic is missing: name it as kafka://host:9092/topic, or under topic")
@@ -83,12 +75,11 @@ func (cfg *Config) options() ([]kgo.Opt, error) {
 	if !ok {
 		wrong("compression is %q: it must be none, snappy, gzip, lz4 or zstd", cfg.Compression)
 	}
-	mechanism, err := cfg.mechanism()
-	if err := errors.Join(append(errs, err)...); err != nil {
+	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
 	options := []kgo.Opt{
-		kgo.SeedBrokers(cfg.Brokers...), kgo.ClientID(cfg.ClientID), kgo.DefaultProduceTopic(cfg.Topic),
+		kgo.SeedBrokers(brokers...), kgo.ClientID(cfg.ClientID), kgo.DefaultProduceTopic(cfg.Topic),
 		kgo.ProducerBatchMaxBytes(int32(cfg.MaxMessageBytes)),
 		kgo.BrokerMaxWriteBytes(max(100<<20, int32(cfg.MaxMessageBytes)+1<<20)),
 		kgo.ProducerLinger(cfg.Linger), kgo.ProducerBatchCompression(codec, kgo.NoCompression()),
@@ -112,21 +103,12 @@ func (cfg *Config) options() ([]kgo.Opt, error) {
 const metadataMinAge = 250 * time.Millisecond
 
 func (cfg *Config) fill() {
-	cfg.Brokers = slices.Clone(cfg.Brokers)
-	if cfg.Name == "" {
-		cfg.Name = "kafka"
-	}
-	if cfg.MaxMessageBytes == 0 {
-		cfg.MaxMessageBytes = defaultMaxMessageBytes
-	}
+	cfg.Name = cmp.Or(cfg.Name, "kafka")
+	cfg.MaxMessageBytes = cmp.Or(cfg.MaxMessageBytes, defaultMaxMessageBytes)
+	cfg.Compression = cmp.Or(cfg.Compression, "snappy")
+	cfg.ClientID = cmp.Or(cfg.ClientID, "tidemark")
 	if cfg.Linger == 0 {
 		cfg.Linger, cfg.prompt = time.Millisecond, true // so that the events of one Publish go together
-	}
-	if cfg.Compression == "" {
-		cfg.Compression = "snappy"
-	}
-	if cfg.ClientID == "" {
-		cfg.ClientID = "tidemark"
 	}
 }
 
@@ -149,16 +131,4 @@ func (cfg *Config) mechanism() (sasl.Mechanism, error) {
 		return scram.Auth{User: cfg.User, Pass: cfg.Password}.AsSha512Mechanism(), nil
 	}
 	return nil, fmt.Errorf("sasl is %q: it must be plain, scram-sha-256 or scram-sha-512", cfg.SASL)
-}
-
-// withPort answers host:port.
-func withPort(address string) (string, bool) {
-	host, port, err := net.SplitHostPort(address)
-	if err != nil {
-		host, port, err = net.SplitHostPort(address + ":9092")
-	}
-	if n, convErr := strconv.ParseUint(port, 10, 16); err != nil || convErr != nil || n == 0 || host == "" {
-		return address, false
-	}
-	return net.JoinHostPort(host, port), true
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"golang.org/x/sync/semaphore"
 
+	"github.com/tidemark-go/tidemark/internal/sinks/delivery"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
@@ -21,12 +22,11 @@ type sink struct {
 	options []kgo.Opt
 	links   *connections
 	room    *semaphore.Weighted // of which a Publish takes one, and one that must be alone all
+	gate    delivery.Gate
 
 	mu      sync.Mutex
 	client  *kgo.Client // nil until needed
-	closed  bool
-	active  sync.WaitGroup // calls that use the client
-	trouble error          // which stands since the last batch
+	trouble error       // which stands since the last batch
 }
 
 const (
@@ -52,11 +52,14 @@ func (s *sink) Name() string { return s.cfg.Name }
 
 // Publish produces the events and waits until all replicas in sync have them.
 func (s *sink) Publish(ctx context.Context, events []publisher.Event) error {
-	client, err := s.enter(ctx)
+	if err := s.gate.Enter(ctx); err != nil {
+		return err
+	}
+	defer s.gate.Leave()
+	client, _, err := s.open()
 	if err != nil {
 		return err
 	}
-	defer s.active.Done()
 	err = s.publish(ctx, client, s.newBatch(events))
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -67,20 +70,14 @@ func (s *sink) Publish(ctx context.Context, events []publisher.Event) error {
 }
 
 func (s *sink) publish(ctx context.Context, client *kgo.Client, b *batch) error {
-	if err := s.together(ctx, client, b); err != nil {
-		return s.failed(err)
+	err := s.together(ctx, client, b)
+	if err == nil && b.outcome.Err() != nil {
+		b.outcome, err = s.oneByOne(ctx, client, b)
 	}
-	if !b.refused() {
-		return nil
+	if err != nil {
+		return whole(s.links.explain(fmt.Errorf("produce to topic %s: %w", s.cfg.Topic, err)))
 	}
-	if err := s.oneByOne(ctx, client, b); err != nil {
-		return s.failed(err)
-	}
-	return b.err()
-}
-
-func (s *sink) failed(err error) error {
-	return whole(s.links.explain(fmt.Errorf("produce to topic %s: %w", s.cfg.Topic, err)))
+	return b.outcome.Err()
 }
 
 // together sends all events at once. When it answers nil, all have been answered, and those that failed were refused.
@@ -104,7 +101,7 @@ func (s *sink) together(ctx context.Context, client *kgo.Client, b *batch) error
 	}
 	select {
 	case <-b.done:
-		return b.outage()
+		return b.outage
 	case <-ctx.Done():
 		return ctx.Err()
 	}
@@ -126,49 +123,43 @@ func (s *sink) flush(ctx context.Context, client *kgo.Client) (stop func()) {
 
 // oneByOne sends what was refused again, nothing else being under way: a batch is refused as a whole,
 // also for others' events in it.
-func (s *sink) oneByOne(ctx context.Context, client *kgo.Client, b *batch) error {
+func (s *sink) oneByOne(ctx context.Context, client *kgo.Client, b *batch) (*delivery.Outcome, error) {
 	if err := s.room.Acquire(ctx, everything); err != nil {
-		return err
+		return nil, err
 	}
 	defer s.room.Release(everything)
 	if err := client.Flush(ctx); err != nil { // what others have left behind
-		return err
+		return nil, err
 	}
-	failed := map[string]bool{}
+	again := b.outcome.Again()
 	for i, r := range b.records {
-		switch {
-		case b.errs[i] == nil:
+		if !b.outcome.Failed(i) || again.Behind(i) {
 			continue
-		case failed[b.campaigns[i]]:
-			b.errs[i] = publisher.ErrNotTried
-			continue
-		case s.tooLarge(r) != nil:
-			b.errs[i] = s.tooLarge(r)
-		default:
-			again := &kgo.Record{Key: r.Key, Value: r.Value, Headers: r.Headers}
-			b.errs[i] = client.ProduceSync(ctx, again).FirstErr()
 		}
-		if err := b.errs[i]; err != nil && !refuses(err) {
-			return err
+		err := s.tooLarge(r)
+		if err == nil {
+			err = client.ProduceSync(ctx, &kgo.Record{Key: r.Key, Value: r.Value, Headers: r.Headers}).FirstErr()
+			if err != nil && !refuses(err) {
+				return nil, err
+			}
 		}
-		failed[b.campaigns[i]] = b.errs[i] != nil
+		if err != nil {
+			again.Fail(i, err, true)
+		}
 	}
-	return nil
+	return again, nil
 }
 
 // Healthy asks the brokers for the topic. It is not healthy either while the last batch has failed for
 // a right that is missing.
 func (s *sink) Healthy(ctx context.Context) error {
-	client, err := s.enter(ctx)
-	if err != nil {
+	if err := s.gate.Enter(ctx); err != nil {
 		return err
 	}
-	defer s.active.Done()
-	s.mu.Lock()
-	trouble := s.trouble
-	s.mu.Unlock()
-	if trouble != nil {
-		return trouble
+	defer s.gate.Leave()
+	client, trouble, err := s.open()
+	if err := errors.Join(err, trouble); err != nil {
+		return err
 	}
 	request := kmsg.NewPtrMetadataRequest()
 	request.AllowAutoTopicCreation = s.cfg.CreateTopic
@@ -194,41 +185,27 @@ func (s *sink) Healthy(ctx context.Context) error {
 
 // Close waits for batches under way, sends what the client still holds, for up to 5 seconds, and disconnects.
 func (s *sink) Close() error {
-	s.mu.Lock()
-	client := s.client
-	s.closed, s.client = true, nil
-	s.mu.Unlock()
-	if client == nil {
+	if !s.gate.Close() || s.client == nil {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), closeLimit)
 	defer cancel()
-	err := client.Flush(ctx)
-	client.Close()
-	s.active.Wait()
+	err := s.client.Flush(ctx)
+	s.client.Close()
 	if err != nil {
 		return fmt.Errorf("flush topic %s: %w", s.cfg.Topic, err)
 	}
 	return nil
 }
 
-// enter answers the client, which stays until the caller is no longer active.
-func (s *sink) enter(ctx context.Context) (*kgo.Client, error) {
+// open answers the client, started when it is first needed, and the trouble that stands.
+func (s *sink) open() (client *kgo.Client, trouble, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	if s.closed {
-		return nil, publisher.ErrClosed
-	}
 	if s.client == nil {
-		client, err := kgo.NewClient(s.options...)
-		if err != nil {
-			return nil, errors.Join(errors.New("start the client"), err)
+		if s.client, err = kgo.NewClient(s.options...); err != nil {
+			return nil, nil, fmt.Errorf("start the client: %w", err)
 		}
-		s.client = client
 	}
-	s.active.Add(1)
-	return s.client, nil
+	return s.client, s.trouble, nil
 }

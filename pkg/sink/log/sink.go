@@ -1,6 +1,7 @@
 package log
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -26,9 +27,7 @@ type sink struct {
 
 // New checks the configuration.
 func New(cfg Config) (publisher.Sink, error) {
-	if cfg.Name == "" {
-		cfg.Name = "log"
-	}
+	cfg.Name = cmp.Or(cfg.Name, "log")
 	err := cfg.Encoder.Check()
 	if cfg.Logger == nil {
 		err = errors.Join(err, errors.New("Logger is missing: name the log to write to"))

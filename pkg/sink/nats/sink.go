@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/tidemark-go/tidemark/internal/sinks/delivery"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
@@ -20,11 +21,11 @@ type sink struct {
 	options []nats.Option
 	door    chan struct{} // holds one while no goroutine connects
 
+	gate delivery.Gate
+
 	mu      sync.Mutex
 	link    *link // nil until needed, and when it was broken
-	closed  bool
-	active  sync.WaitGroup // calls of Publish and Healthy
-	trouble error          // which stands since the last batch
+	trouble error // which stands since the last batch
 }
 
 // New checks the configuration. It connects with the first Publish or Healthy.
@@ -43,20 +44,23 @@ func (s *sink) Name() string { return s.cfg.Name }
 
 // Publish publishes the events and waits until the stream has stored them.
 func (s *sink) Publish(ctx context.Context, events []publisher.Event) error {
-	l, err := s.enter(ctx)
+	if err := s.gate.Enter(ctx); err != nil {
+		return err
+	}
+	defer s.gate.Leave()
+	l, err := s.open(ctx)
 	if err != nil {
 		return err
 	}
-	defer s.active.Done()
-	b := &batch{events: events, errs: make([]error, len(events)), failed: map[string]int{}}
-	err = s.send(ctx, l, b)
+	outcome := delivery.Of(events)
+	err = s.send(ctx, l, events, outcome)
 	if err != nil {
 		s.drop(l) // with what it may still hold
 		if err = fmt.Errorf("publish to %s: %w", s.cfg.Subject, err); errors.Is(err, jetstream.ErrNoStreamResponse) {
 			err = fmt.Errorf("%w: JetStream must be on, with a stream that stores the subject", err)
 		}
 	} else {
-		err = b.err()
+		err = outcome.Err()
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -67,9 +71,9 @@ func (s *sink) Publish(ctx context.Context, events []publisher.Event) error {
 }
 
 // send sends the events, at once or, if it is to be strict, in waves with one event of each campaign.
-func (s *sink) send(ctx context.Context, l *link, b *batch) error {
+func (s *sink) send(ctx context.Context, l *link, events []publisher.Event, outcome *delivery.Outcome) error {
 	m := s.newMessage()
-	rest := make([]int, len(b.events))
+	rest := make([]int, len(events))
 	for i := range rest {
 		rest[i] = i
 	}
@@ -79,19 +83,18 @@ func (s *sink) send(ctx context.Context, l *link, b *batch) error {
 		futures := make([]jetstream.PubAckFuture, 0, len(rest))
 		sent := make([]int, 0, len(rest))
 		for _, i := range rest {
-			campaign := b.events[i].CampaignID
+			campaign := events[i].CampaignID
 			switch {
-			case b.behind(i):
-				b.errs[i] = publisher.ErrNotTried
+			case outcome.Behind(i):
 				continue
 			case s.cfg.Strict && in[campaign]:
 				later = append(later, i)
 				continue
 			}
-			future, err := s.start(l, m, &b.events[i])
+			future, err := s.start(l, m, &events[i])
 			switch {
 			case refuses(err):
-				b.fail(i, err)
+				outcome.Fail(i, err, true)
 				continue
 			case err != nil:
 				return err
@@ -101,11 +104,9 @@ func (s *sink) send(ctx context.Context, l *link, b *batch) error {
 		}
 		for k, future := range futures {
 			if err := l.await(ctx, future); refuses(err) {
-				b.fail(sent[k], err)
+				outcome.Fail(sent[k], err, true) // what has got through behind it comes again, in order
 			} else if err != nil {
 				return err
-			} else if b.behind(sent[k]) {
-				b.errs[sent[k]] = publisher.ErrNotTried // it has got through all the same, and comes again in order
 			}
 		}
 		rest = later
@@ -194,11 +195,14 @@ func (l *link) await(ctx context.Context, future jetstream.PubAckFuture) error {
 // Healthy asks the server for the stream. It is not healthy either while the last batch has failed for
 // a right that is missing.
 func (s *sink) Healthy(ctx context.Context) error {
-	l, err := s.enter(ctx)
+	if err := s.gate.Enter(ctx); err != nil {
+		return err
+	}
+	defer s.gate.Leave()
+	l, err := s.open(ctx)
 	if err != nil {
 		return err
 	}
-	defer s.active.Done()
 	s.mu.Lock()
 	trouble := s.trouble
 	s.mu.Unlock()
@@ -216,10 +220,7 @@ func (s *sink) Healthy(ctx context.Context) error {
 
 // Close waits for the batches under way, which end with their contexts, and disconnects.
 func (s *sink) Close() error {
-	s.mu.Lock()
-	s.closed = true
-	s.mu.Unlock()
-	s.active.Wait()
+	s.gate.Close()
 	s.drop(s.link)
 	return nil
 }
@@ -239,8 +240,8 @@ func (s *sink) drop(l *link) {
 	l.fail(nats.ErrConnectionClosed)
 }
 
-// enter answers a connection, and makes one if there is none. The caller is active from then on.
-func (s *sink) enter(ctx context.Context) (*link, error) {
+// open answers a connection, and makes one if there is none.
+func (s *sink) open(ctx context.Context) (*link, error) {
 	select {
 	case <-ctx.Done():
 		return nil, ctx.Err()
@@ -249,23 +250,13 @@ func (s *sink) enter(ctx context.Context) (*link, error) {
 	defer func() { s.door <- struct{}{} }()
 	s.mu.Lock()
 	l := s.link
-	if s.closed {
-		s.mu.Unlock()
-		return nil, publisher.ErrClosed
-	}
-	s.active.Add(1)
 	s.mu.Unlock()
-	if err := ctx.Err(); err != nil {
-		s.active.Done()
-		return nil, err
-	}
 	if l != nil && l.err() == nil {
 		return l, nil
 	}
 	s.drop(l)
 	l, err := s.connect(ctx)
 	if err != nil {
-		s.active.Done()
 		return nil, err
 	}
 	s.mu.Lock()

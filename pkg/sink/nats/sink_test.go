@@ -282,7 +282,7 @@ func TestSettingsThatAreWrongAreNamedWithTheRemedy(t *testing.T) {
 		"nats://h/a?key=/no/such":       {"a client's certificate needs both"},
 		"nats://h/a?subjects=b&strict=yes": {
 			`the URL has a parameter "subjects": it may have servers, subject`,
-			`strict is "yes" in the URL: write true or false`,
+			`strict is "yes" in the URL: it must be true or false`,
 		},
 	} {
 		_, err := nats.Kind().Open(settings(t, address))

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -13,11 +14,12 @@ import (
 
 // Config configures a sink.
 type Config struct {
-	Name        string // default "postgres"
-	URL         string // required, postgres://user:password@host:5432/database
-	Table       string // default "published_events"; "schema.table" where it is not in the search path
-	NoCreate    bool   // the table is not created if it is missing
-	Connections int    // open at once, at most; default 4, up to 100
+	Name string // default "postgres"
+	URL  string // required, postgres://user:password@host:5432/database
+	// default "published_events"; "schema.table" where it is not in the search path
+	Table       string `yaml:"table"`
+	NoCreate    bool   `yaml:"no_create"`   // the table is not created if it is missing
+	Connections int    `yaml:"connections"` // open at once, at most; default 4, up to 100
 	Encoder     publisher.Encoder
 }
 
@@ -30,15 +32,9 @@ const (
 
 // fill fills in what is left open, and checks the rest.
 func (cfg *Config) fill() (pool *pgxpool.Config, table string, err error) {
-	if cfg.Name == "" {
-		cfg.Name = "postgres"
-	}
-	if cfg.Table == "" {
-		cfg.Table = defaultTable
-	}
-	if cfg.Connections == 0 {
-		cfg.Connections = defaultConnections
-	}
+	cfg.Name = cmp.Or(cfg.Name, "postgres")
+	cfg.Table = cmp.Or(cfg.Table, defaultTable)
+	cfg.Connections = cmp.Or(cfg.Connections, defaultConnections)
 	errs := []error{cfg.Encoder.Check()}
 	wrong := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	name := pgx.Identifier(strings.Split(cfg.Table, "."))

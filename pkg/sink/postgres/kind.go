@@ -2,53 +2,30 @@ package postgres
 
 import (
 	"net/url"
+	"slices"
 
 	"github.com/tidemark-go/tidemark/internal/sinks/setting"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
-// settings are the sink's own. All other parameters of the URL are for the connection.
-type settings struct {
-	Table       string `yaml:"table"`
-	NoCreate    bool   `yaml:"no_create"`
-	Connections int    `yaml:"connections"`
-}
-
 // Kind is the kind "postgres": postgres://user:password@host:5432/database?table=events, or settings.
+// Parameters of the URL that are no settings are for the connection.
 func Kind() publisher.Kind {
 	return publisher.Kind{
 		Name: "postgres", Schemes: []string{"postgresql"},
 		Open: func(s publisher.Settings) (publisher.Sink, error) {
-			var own settings
-			address := ""
+			var own Config
 			if s.URL != nil {
-				connection := *s.URL
-				s.URL, connection.RawQuery = divide(s.URL)
-				address = connection.String()
+				known, _ := setting.Fields(&own)
+				var address *url.URL
+				s.URL, address = setting.Divide(s.URL, func(name string) bool { return slices.Contains(known, name) })
+				own.URL = address.String()
 			}
 			if err := setting.Read(s, &own); err != nil {
 				return nil, err
 			}
-			return New(Config{
-				Name: s.Publisher, URL: address, Table: own.Table, NoCreate: own.NoCreate,
-				Connections: own.Connections, Encoder: s.Encoder,
-			})
+			own.Name, own.Encoder = s.Publisher, s.Encoder
+			return New(own)
 		},
 	}
-}
-
-// divide answers the URL with the sink's own parameters alone, and all others.
-func divide(address *url.URL) (own *url.URL, others string) {
-	ownQuery, otherQuery := url.Values{}, url.Values{}
-	for name, values := range address.Query() {
-		switch name {
-		case "table", "no_create", "connections":
-			ownQuery[name] = values
-		default:
-			otherQuery[name] = values
-		}
-	}
-	divided := *address
-	divided.RawQuery = ownQuery.Encode()
-	return &divided, otherQuery.Encode()
 }

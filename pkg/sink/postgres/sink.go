@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"sync/atomic"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/tidemark-go/tidemark/internal/sinks/delivery"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
@@ -19,9 +19,7 @@ type sink struct {
 	insert, create string
 	created        atomic.Bool   // the table was there when it was looked for
 	pool           *pgxpool.Pool // opens connections when it needs them
-
-	mu     sync.RWMutex // read-locked by calls, so that Close waits for them
-	closed bool
+	gate           delivery.Gate
 }
 
 // New checks the configuration. It connects to nothing.
@@ -46,11 +44,10 @@ func (s *sink) Name() string { return s.cfg.Name }
 // Publish inserts the events in one statement. If that refuses one of them they are inserted one by
 // one, which finds out which.
 func (s *sink) Publish(ctx context.Context, events []publisher.Event) error {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	if s.closed {
-		return publisher.ErrClosed
+	if err := s.gate.Enter(ctx); err != nil {
+		return err
 	}
+	defer s.gate.Leave()
 	err := s.send(ctx, events)
 	if !refused(err) {
 		return explain(err, s.table)
@@ -60,11 +57,10 @@ func (s *sink) Publish(ctx context.Context, events []publisher.Event) error {
 
 // Healthy tells whether the database can be written to.
 func (s *sink) Healthy(ctx context.Context) error {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	if s.closed {
-		return publisher.ErrClosed
+	if err := s.gate.Enter(ctx); err != nil {
+		return err
 	}
+	defer s.gate.Leave()
 	var readOnly bool
 	if err := s.pool.QueryRow(ctx, queryReadOnly).Scan(&readOnly); err != nil {
 		return err
@@ -77,33 +73,22 @@ func (s *sink) Healthy(ctx context.Context) error {
 
 // Close waits for what is being inserted, and closes the connections.
 func (s *sink) Close() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.closed = true
+	s.gate.Close()
 	s.pool.Close()
 	return nil
 }
 
 func (s *sink) oneByOne(ctx context.Context, events []publisher.Event) error {
-	var batch publisher.BatchError
-	held := map[string]bool{}
+	outcome := delivery.Of(events)
 	for i := range events {
-		if held[events[i].CampaignID] {
-			batch.Failures = append(batch.Failures, publisher.Failure{Index: i, Err: publisher.ErrNotTried})
+		if outcome.Behind(i) {
 			continue
 		}
-		err := s.send(ctx, events[i:i+1])
-		switch {
-		case err == nil:
-		case refused(err):
-			held[events[i].CampaignID] = true
-			batch.Failures = append(batch.Failures, publisher.Failure{Index: i, Err: err, Permanent: permanent(err)})
-		default:
+		if err := s.send(ctx, events[i:i+1]); refused(err) {
+			outcome.Fail(i, err, permanent(err))
+		} else if err != nil {
 			return err
 		}
 	}
-	if batch.Failures == nil {
-		return nil
-	}
-	return &batch
+	return outcome.Err()
 }

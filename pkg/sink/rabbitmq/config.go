@@ -1,6 +1,7 @@
 package rabbitmq
 
 import (
+	"cmp"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -15,15 +16,16 @@ type Config struct {
 	Name     string      // default "rabbitmq"
 	URL      string      // required, amqp://user:password@host:5672/vhost, or amqps://
 	TLS      *tls.Config // for amqps; nil: the system's authorities
-	Exchange string      // default "", the exchange that knows each queue by its name
+	Exchange string      `yaml:"exchange"` // default "", the exchange that knows each queue by its name
 	// "topic", "direct", "fanout", "headers": the exchange is declared, durable. Default: it must be there
-	ExchangeType string
+	ExchangeType string `yaml:"exchange_type"`
 	// default "{event_type}"; may hold {topic}, {event_type}, {campaign_id}, {aggregate_type}, {aggregate_id}
-	RoutingKey      string
-	AllowUnroutable bool // an event that no queue is bound for is dropped by the broker, and counts as published
-	Transient       bool // the broker may forget messages when it restarts
+	RoutingKey string `yaml:"routing_key"`
+	// an event that no queue is bound for is dropped by the broker, and counts as published
+	AllowUnroutable bool `yaml:"allow_unroutable"`
+	Transient       bool `yaml:"transient"` // the broker may forget messages when it restarts
 	// of a body; larger events are refused without asking. Default 16 MiB, which RabbitMQ 4 takes
-	MaxMessageBytes int
+	MaxMessageBytes int `yaml:"max_message_bytes"`
 	Encoder         publisher.Encoder
 }
 
@@ -31,15 +33,9 @@ const defaultMaxMessageBytes = 16 << 20
 
 // fill fills in what is left open, and checks the rest.
 func (cfg *Config) fill() error {
-	if cfg.Name == "" {
-		cfg.Name = "rabbitmq"
-	}
-	if cfg.RoutingKey == "" {
-		cfg.RoutingKey = "{event_type}"
-	}
-	if cfg.MaxMessageBytes == 0 {
-		cfg.MaxMessageBytes = defaultMaxMessageBytes
-	}
+	cfg.Name = cmp.Or(cfg.Name, "rabbitmq")
+	cfg.RoutingKey = cmp.Or(cfg.RoutingKey, "{event_type}")
+	cfg.MaxMessageBytes = cmp.Or(cfg.MaxMessageBytes, defaultMaxMessageBytes)
 	errs := []error{cfg.Encoder.Check(), checkKey(cfg.RoutingKey)}
 	wrong := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	if cfg.URL == "" {

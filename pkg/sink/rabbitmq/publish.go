@@ -3,26 +3,25 @@ package rabbitmq
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"github.com/tidemark-go/tidemark/internal/sinks/delivery"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
 // round is a batch on its way.
 type round struct {
 	*sink
-	events   []publisher.Event
-	lanes    [][]int // of each campaign, the events that are to come
-	failures []publisher.Failure
-	attrs    []publisher.Attribute
+	*delivery.Outcome
+	events []publisher.Event
+	lanes  [][]int // of each campaign, the events that are to come
+	attrs  []publisher.Attribute
 }
 
 // message is an event that is on its way.
 type message struct {
 	index      int // in the batch
-	lane       int
 	key        string
 	publishing amqp.Publishing
 	confirm    *amqp.DeferredConfirmation
@@ -30,7 +29,7 @@ type message struct {
 }
 
 func (s *sink) publish(ctx context.Context, events []publisher.Event) error {
-	r := &round{sink: s, events: events}
+	r := &round{sink: s, Outcome: delivery.Of(events), events: events}
 	lane := map[string]int{}
 	for i := range events {
 		n, ok := lane[events[i].CampaignID]
@@ -44,7 +43,7 @@ func (s *sink) publish(ctx context.Context, events []publisher.Event) error {
 	for {
 		wave := r.next()
 		if len(wave) == 0 {
-			return r.outcome()
+			return r.Err()
 		}
 		if err := r.send(ctx, wave); err != nil {
 			return err
@@ -55,23 +54,23 @@ func (s *sink) publish(ctx context.Context, events []publisher.Event) error {
 // next takes the next event of each campaign.
 func (r *round) next() (wave []*message) {
 	for n := range r.lanes {
-		for len(r.lanes[n]) > 0 && len(wave) < maxWave {
-			i := r.lanes[n][0]
-			r.lanes[n] = r.lanes[n][1:]
-			m, err := r.message(n, i)
-			if err == nil {
-				wave = append(wave, m)
-				break
-			}
-			r.fail(&message{index: i, lane: n}, err, true)
+		if len(r.lanes[n]) == 0 || len(wave) == maxWave || r.Behind(r.lanes[n][0]) {
+			continue
+		}
+		i := r.lanes[n][0]
+		r.lanes[n] = r.lanes[n][1:]
+		if m, err := r.message(i); err == nil {
+			wave = append(wave, m)
+		} else {
+			r.Fail(i, err, true)
 		}
 	}
 	return wave
 }
 
-func (r *round) message(lane, i int) (*message, error) {
+func (r *round) message(i int) (*message, error) {
 	e := &r.events[i]
-	m := &message{index: i, lane: lane, key: keyOf(r.cfg.RoutingKey, e)}
+	m := &message{index: i, key: keyOf(r.cfg.RoutingKey, e)}
 	if len(m.key) > maxShort {
 		return nil, fmt.Errorf("its routing key %.40q… has %d bytes: the protocol takes up to %d; choose another "+
 			"routing_key", m.key, len(m.key), maxShort)
@@ -106,23 +105,6 @@ func messageID(e *publisher.Event) string {
 	return e.IdentityUUID().String()
 }
 
-// fail notes that an event was not published, and drops those after it in its campaign.
-func (r *round) fail(m *message, err error, permanent bool) {
-	r.failures = append(r.failures, publisher.Failure{Index: m.index, Err: err, Permanent: permanent})
-	for _, i := range r.lanes[m.lane] {
-		r.failures = append(r.failures, publisher.Failure{Index: i, Err: publisher.ErrNotTried})
-	}
-	r.lanes[m.lane] = nil
-}
-
-func (r *round) outcome() error {
-	if r.failures == nil {
-		return nil
-	}
-	slices.SortFunc(r.failures, func(a, b publisher.Failure) int { return a.Index - b.Index })
-	return &publisher.BatchError{Failures: r.failures}
-}
-
 // send sends a wave. A message that the broker finds too large costs the channel, and does not say
 // which it was: all are sent again, one by one.
 func (r *round) send(ctx context.Context, wave []*message) error {
@@ -137,7 +119,7 @@ func (r *round) send(ctx context.Context, wave []*message) error {
 	case !tooLarge(err):
 		return r.explain(err)
 	case len(wave) == 1:
-		r.fail(wave[0], err, true)
+		r.Fail(wave[0].index, err, true)
 		return nil
 	}
 	for _, m := range wave {
@@ -186,11 +168,11 @@ func (r *round) attempt(ctx context.Context, c *session, wave []*message) error 
 func (r *round) settle(m *message) {
 	switch {
 	case m.returned != nil:
-		r.fail(m, fmt.Errorf("RabbitMQ has returned it: %d %s: bind a queue to exchange %q for key %q, or set "+
+		r.Fail(m.index, fmt.Errorf("RabbitMQ has returned it: %d %s: bind a queue to exchange %q for key %q, or set "+
 			"allow_unroutable",
 			m.returned.ReplyCode, m.returned.ReplyText, r.cfg.Exchange, m.key), false)
 	case !m.confirm.Acked():
-		r.fail(m, fmt.Errorf("%w: RabbitMQ does not acknowledge it (basic.nack), as when a queue is full",
+		r.Fail(m.index, fmt.Errorf("%w: RabbitMQ does not acknowledge it (basic.nack), as when a queue is full",
 			publisher.ErrNotTried), false)
 	}
 }

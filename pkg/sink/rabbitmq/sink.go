@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tidemark-go/tidemark/internal/sinks/delivery"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
@@ -14,9 +15,7 @@ type sink struct {
 	connecting chan struct{} // who has put something into it may use link
 	link       *link
 	background sync.WaitGroup
-
-	mu     sync.RWMutex // read-locked by calls, so that Close waits for them
-	closed bool
+	gate       delivery.Gate
 }
 
 // New checks the configuration. It connects to nothing.
@@ -32,24 +31,19 @@ func (s *sink) Name() string { return s.cfg.Name }
 
 // Publish publishes the events and waits until the broker has confirmed them.
 func (s *sink) Publish(ctx context.Context, events []publisher.Event) error {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	if s.closed {
-		return publisher.ErrClosed
-	}
-	if err := ctx.Err(); err != nil {
+	if err := s.gate.Enter(ctx); err != nil {
 		return err
 	}
+	defer s.gate.Leave()
 	return s.publish(ctx, events)
 }
 
 // Healthy tells whether the broker takes events: it is there, has the exchange, and does not block the connection.
 func (s *sink) Healthy(ctx context.Context) error {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	if s.closed {
-		return publisher.ErrClosed
+	if err := s.gate.Enter(ctx); err != nil {
+		return err
 	}
+	defer s.gate.Leave()
 	c, err := s.session(ctx, true)
 	if err != nil {
 		return err
@@ -63,12 +57,9 @@ const closeTimeout = 2 * time.Second
 
 // Close waits for what is being published, and closes the connection.
 func (s *sink) Close() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
+	if !s.gate.Close() {
 		return nil
 	}
-	s.closed = true
 	if s.link != nil {
 		_ = s.link.CloseDeadline(time.Now().Add(closeTimeout)) // all is confirmed: what a goodbye comes to does not matter
 		_ = s.link.raw.Close()

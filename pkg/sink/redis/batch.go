@@ -2,12 +2,12 @@ package redis
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/tidemark-go/tidemark/internal/sinks/delivery"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
@@ -18,9 +18,8 @@ const callBytes = 8 << 20
 // batch is the events of one Publish on their way.
 type batch struct {
 	*sink
+	*delivery.Outcome
 	events []publisher.Event
-	errs   []error        // of events that were refused, or not tried
-	failed map[string]int // by campaign, the first of them
 	bodies [][]byte
 	attrs  []publisher.Attribute
 }
@@ -37,18 +36,15 @@ type call struct {
 }
 
 func (s *sink) publish(ctx context.Context, events []publisher.Event) error {
-	b := &batch{
-		sink: s, events: events, errs: make([]error, len(events)), failed: map[string]int{},
-		bodies: make([][]byte, len(events)),
-	}
+	b := &batch{sink: s, Outcome: delivery.Of(events), events: events, bodies: make([][]byte, len(events))}
 	rest := make([]int, 0, len(events))
 	for i := range events {
-		if b.behind(i) {
+		if b.Behind(i) {
 			continue
 		}
 		b.bodies[i] = s.cfg.Encoder.AppendBody(nil, &events[i])
 		if n := len(b.bodies[i]); n > s.cfg.MaxMessageBytes {
-			b.refuse(i, fmt.Errorf("its body has %d bytes, and max_message_bytes is %d", n, s.cfg.MaxMessageBytes))
+			b.Fail(i, fmt.Errorf("its body has %d bytes, and max_message_bytes is %d", n, s.cfg.MaxMessageBytes), true)
 			continue
 		}
 		rest = append(rest, i)
@@ -60,7 +56,7 @@ func (s *sink) publish(ctx context.Context, events []publisher.Event) error {
 			return err
 		}
 	}
-	return b.err()
+	return b.Err()
 }
 
 // next takes what can be sent in one go: of each campaign the next events, as long as they go to one stream.
@@ -69,7 +65,7 @@ func (b *batch) next(rest []int) (calls []*call, later []int) {
 	towards := map[string]*call{} // by campaign; nil: what comes of it waits
 	for _, i := range rest {
 		e := &b.events[i]
-		if b.behind(i) {
+		if b.Behind(i) {
 			continue
 		}
 		stream := streamOf(b.cfg.Stream, e)
@@ -110,38 +106,4 @@ func (b *batch) args(c *call) []any {
 		args[words] = strconv.Itoa(len(args) - words - 1)
 	}
 	return args
-}
-
-// behind tells whether an event before event i in its campaign has failed, and takes down that it was not tried.
-func (b *batch) behind(i int) bool {
-	first, ok := b.failed[b.events[i].CampaignID]
-	if !ok || i <= first {
-		return false
-	}
-	b.errs[i] = publisher.ErrNotTried
-	return true
-}
-
-func (b *batch) fail(i int, err error) {
-	b.errs[i], b.failed[b.events[i].CampaignID] = err, i
-}
-
-// refuse is fail for good.
-func (b *batch) refuse(i int, err error) { b.fail(i, &permanentError{err}) }
-
-type permanentError struct{ error }
-
-// err is what Publish answers of events that were refused.
-func (b *batch) err() error {
-	var failures []publisher.Failure
-	for i, err := range b.errs {
-		if err != nil {
-			var permanent *permanentError
-			failures = append(failures, publisher.Failure{Index: i, Err: err, Permanent: errors.As(err, &permanent)})
-		}
-	}
-	if failures == nil {
-		return nil
-	}
-	return &publisher.BatchError{Failures: failures}
 }

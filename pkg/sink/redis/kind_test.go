@@ -63,7 +63,7 @@ func TestAURLIsEnough(t *testing.T) {
 func TestSettingsThatAreWrongAreNamedWithTheRemedy(t *testing.T) {
 	t.Parallel()
 	for address, wants := range map[string][]string{
-		"redis:":                                 {"servers are missing: name one as host:port"},
+		"redis:":                                 {"servers are missing: name at least one as host:port"},
 		"redis://h:0":                            {`servers holds "h:0": write host:port`},
 		"redis://h/events":                       {`the URL's path is "events": it is the number of a database`, "?stream="},
 		"redis://h/?stream=a.{seq}":              {`stream is "a.{seq}": it is a key`},
@@ -77,7 +77,7 @@ func TestSettingsThatAreWrongAreNamedWithTheRemedy(t *testing.T) {
 		"redis://h?key=/no/such":                 {"a client's certificate needs both"},
 		"redis://h?streams=b&cluster=maybe": {
 			`the URL has a parameter "streams": it may have servers, cluster`,
-			`cluster is "maybe" in the URL: write true or false`,
+			`cluster is "maybe" in the URL: it must be true or false`,
 		},
 	} {
 		_, err := redis.Kind().Open(settings(t, address))

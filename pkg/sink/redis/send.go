@@ -46,8 +46,8 @@ func (b *batch) send(ctx context.Context, calls []*call) error {
 			return fmt.Errorf("add to stream %q: Redis has not answered: %w", c.stream, err)
 		case divides(b.cfg.Stream) && redis.HasErrorPrefix(refusal, "WRONGTYPE"):
 			for _, i := range c.places {
-				if !b.behind(i) {
-					b.fail(i, fmt.Errorf("key %q is no stream: %w", c.stream, refusal))
+				if !b.Behind(i) {
+					b.Fail(i, fmt.Errorf("key %q is no stream: %w", c.stream, refusal), false)
 				}
 			}
 		default:

@@ -7,6 +7,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/tidemark-go/tidemark/internal/sinks/delivery"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
@@ -16,8 +17,7 @@ type sink struct {
 	client redis.UniversalClient // opens connections when it needs them
 	add    *redis.Script
 
-	mu         sync.RWMutex // read-locked by calls, so that Close waits for them
-	closed     bool
+	gate       delivery.Gate
 	background sync.WaitGroup // goroutines that no caller waits for any more
 }
 
@@ -35,32 +35,27 @@ func (s *sink) Name() string { return s.cfg.Name }
 
 // Publish adds the events, and returns when Redis has them.
 func (s *sink) Publish(ctx context.Context, events []publisher.Event) error {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	if s.closed {
-		return publisher.ErrClosed
+	if err := s.gate.Enter(ctx); err != nil {
+		return err
 	}
+	defer s.gate.Leave()
 	return s.publish(ctx, events)
 }
 
 // Healthy tells whether Redis answers.
 func (s *sink) Healthy(ctx context.Context) error {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	if s.closed {
-		return publisher.ErrClosed
+	if err := s.gate.Enter(ctx); err != nil {
+		return err
 	}
+	defer s.gate.Leave()
 	return s.within(ctx, func() error { return s.client.Ping(ctx).Err() })
 }
 
 // Close waits for calls of Publish and Healthy, and closes the connections.
 func (s *sink) Close() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
+	if !s.gate.Close() {
 		return nil
 	}
-	s.closed = true
 	err := s.client.Close()
 	s.background.Wait()
 	return err

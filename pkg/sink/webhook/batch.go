@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/tidemark-go/tidemark/internal/sinks/delivery"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
@@ -143,48 +144,36 @@ func (b *batch) done(i, number int, err error) bool {
 
 // result is what Publish returns.
 func (b *batch) result() error {
-	failures, cause := &publisher.BatchError{}, b.broken
-	for _, campaign := range b.campaigns {
-		var behind error // what the rest of the campaign is told
-		for _, i := range campaign {
-			if b.sent[i] {
-				continue
+	outcome, cause := delivery.Of(b.events), b.broken
+	for i := range b.events {
+		if b.sent[i] || outcome.Behind(i) {
+			continue
+		}
+		suspected, isSuspect := b.suspects[i]
+		switch refused := b.refused[i]; {
+		case refused != nil:
+			outcome.Fail(i, refused.err, refused.permanent)
+		case isSuspect && suspected.begun < b.good:
+			outcome.Fail(i, suspected.err, false)
+		default:
+			if isSuspect && cause == nil {
+				cause = suspected.err
 			}
-			failure := publisher.Failure{Index: i, Err: behind}
-			suspected, isSuspect := b.suspects[i]
-			switch refused := b.refused[i]; {
-			case behind != nil:
-			case refused != nil:
-				failure.Err, failure.Permanent, behind = refused.err, refused.permanent, publisher.ErrNotTried
-			case isSuspect && suspected.begun < b.good:
-				failure.Err, behind = suspected.err, publisher.ErrNotTried
-			default:
-				if isSuspect && cause == nil {
-					cause = suspected.err
-				}
-				behind = publisher.ErrNotTried
-				failure.Err = behind
-			}
-			failures.Failures = append(failures.Failures, failure)
+			outcome.Fail(i, publisher.ErrNotTried, false)
 		}
 	}
-	slices.SortFunc(failures.Failures, func(a, b publisher.Failure) int { return a.Index - b.Index })
+	err := outcome.Err()
 	switch {
-	case len(failures.Failures) == 0:
-		return nil
-	case cause == nil:
-		return failures
-	case len(b.refused) == 0 && len(failures.Failures) == len(b.events):
+	case err == nil || cause == nil:
+		return err
+	case len(b.refused) == 0 && !slices.Contains(b.sent, true):
 		return cause
 	}
-	return &partly{failures, cause}
+	return &partly{err, cause}
 }
 
 // partly says which events were not sent, and why the others cannot be.
-type partly struct {
-	failures *publisher.BatchError
-	cause    error
-}
+type partly struct{ failures, cause error }
 
 func (p *partly) Error() string   { return p.cause.Error() }
 func (p *partly) Unwrap() []error { return []error{p.cause, p.failures} }

@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -15,20 +16,23 @@ import (
 
 // Config configures a sink.
 type Config struct {
-	Name          string            // default "webhook"
-	URL           string            // required: http or https. Name and password in it become an Authorization header
-	Secrets       []webhook.Secret  // each signs; required unless Unsigned
-	Unsigned      bool              // send without a signature
-	Headers       map[string]string // sent with each request
-	Concurrency   int               // requests at once; default 8
-	Timeout       time.Duration     // of a request as a whole; default 15 s
-	DialTimeout   time.Duration     // of a connection, and then of its TLS handshake; default 5 s each
-	HeaderTimeout time.Duration     // from the request's end to the answer's headers; default 10 s
-	RetryAfterMax time.Duration     // bounds what Retry-After may ask for; default 5 minutes
-	AllowNetworks []netip.Prefix    // that may be dialled although they are not public
+	Name string // default "webhook"
+	// required: http or https. Name and password in it become an Authorization header
+	URL         string            `yaml:"url"`
+	Secrets     []webhook.Secret  `yaml:"-"`           // each signs; required unless Unsigned
+	Unsigned    bool              `yaml:"unsigned"`    // send without a signature
+	Headers     map[string]string `yaml:"headers"`     // sent with each request
+	Concurrency int               `yaml:"concurrency"` // requests at once; default 8
+	Timeout     time.Duration     `yaml:"timeout"`     // of a request as a whole; default 15 s
+	// of a connection, and then of its TLS handshake; default 5 s each
+	DialTimeout time.Duration `yaml:"dial_timeout"`
+	// from the request's end to the answer's headers; default 10 s
+	HeaderTimeout time.Duration  `yaml:"header_timeout"`
+	RetryAfterMax time.Duration  `yaml:"retry_after_max"` // bounds what Retry-After may ask for; default 5 minutes
+	AllowNetworks []netip.Prefix `yaml:"-"`               // that may be dialled although they are not public
 	// a proxy's URL, or "environment" for what HTTPS_PROXY and the like say; default none. Its address
 	// is checked as others are
-	Proxy   string
+	Proxy   string `yaml:"proxy"`
 	Encoder publisher.Encoder
 }
 
@@ -44,20 +48,12 @@ const (
 
 // withDefaults fills in what is zero.
 func (c Config) withDefaults() Config {
-	if c.Name == "" {
-		c.Name = "webhook"
-	}
-	if c.Concurrency == 0 {
-		c.Concurrency = defaultConcurrency
-	}
-	for value, fallback := range map[*time.Duration]time.Duration{
-		&c.Timeout: defaultTimeout, &c.DialTimeout: defaultDialTimeout, &c.HeaderTimeout: defaultHeaderTimeout,
-		&c.RetryAfterMax: defaultRetryAfterMax,
-	} {
-		if *value == 0 {
-			*value = fallback
-		}
-	}
+	c.Name = cmp.Or(c.Name, "webhook")
+	c.Concurrency = cmp.Or(c.Concurrency, defaultConcurrency)
+	c.Timeout = cmp.Or(c.Timeout, defaultTimeout)
+	c.DialTimeout = cmp.Or(c.DialTimeout, defaultDialTimeout)
+	c.HeaderTimeout = cmp.Or(c.HeaderTimeout, defaultHeaderTimeout)
+	c.RetryAfterMax = cmp.Or(c.RetryAfterMax, defaultRetryAfterMax)
 	return c
 }
 

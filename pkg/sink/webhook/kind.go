@@ -3,10 +3,8 @@ package webhook
 import (
 	"errors"
 	"fmt"
-	"net/netip"
 	"net/url"
 	"strings"
-	"time"
 
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 	"github.com/tidemark-go/tidemark/pkg/webhook"
@@ -14,17 +12,9 @@ import (
 
 // settings are what a configuration says.
 type settings struct {
-	URL           string            `yaml:"url"`
-	Secrets       []string          `yaml:"secrets"`
-	Unsigned      bool              `yaml:"unsigned"`
-	Headers       map[string]string `yaml:"headers"`
-	Concurrency   int               `yaml:"concurrency"`
-	Timeout       time.Duration     `yaml:"timeout"`
-	DialTimeout   time.Duration     `yaml:"dial_timeout"`
-	HeaderTimeout time.Duration     `yaml:"header_timeout"`
-	RetryAfterMax time.Duration     `yaml:"retry_after_max"`
-	AllowNetworks []string          `yaml:"allow_networks"`
-	Proxy         string            `yaml:"proxy"`
+	Config        `yaml:",inline"`
+	Secrets       []string `yaml:"secrets"`
+	AllowNetworks []string `yaml:"allow_networks"`
 }
 
 // Kind is the kind "webhook": https://example.com/events#whsec_…, or settings. What follows the # is
@@ -40,13 +30,12 @@ func Kind() publisher.Kind {
 			if err := s.Decode(&given); err != nil {
 				return nil, err
 			}
-			cfg, err := given.config()
-			cfg.Name, cfg.Encoder = s.Publisher, s.Encoder
-			if err != nil {
-				_, _, others := cfg.withDefaults().check()
+			given.Name, given.Encoder = s.Publisher, s.Encoder
+			if err := given.parse(); err != nil {
+				_, _, others := given.withDefaults().check()
 				return nil, errors.Join(err, others)
 			}
-			return New(cfg)
+			return New(given.Config)
 		},
 	}
 }
@@ -66,12 +55,8 @@ func (s *settings) take(u url.URL) {
 	s.URL = u.String()
 }
 
-func (s *settings) config() (Config, error) {
-	cfg := Config{
-		URL: s.URL, Unsigned: s.Unsigned, Headers: s.Headers, Concurrency: s.Concurrency, Timeout: s.Timeout,
-		DialTimeout: s.DialTimeout, HeaderTimeout: s.HeaderTimeout,
-		RetryAfterMax: s.RetryAfterMax, Proxy: s.Proxy,
-	}
+// parse reads secrets and networks into the config.
+func (s *settings) parse() error {
 	var errs []error
 	for i, text := range s.Secrets {
 		secret, err := webhook.ParseSecret(text)
@@ -79,15 +64,14 @@ func (s *settings) config() (Config, error) {
 			errs = append(errs, fmt.Errorf("secret %d: %w", i+1, err))
 			secret = webhook.NewSecret() // in its place, while all else is checked
 		}
-		cfg.Secrets = append(cfg.Secrets, secret)
+		s.Config.Secrets = append(s.Config.Secrets, secret)
 	}
 	for _, text := range s.AllowNetworks {
 		network, err := networkOf(text)
 		if err != nil {
 			errs = append(errs, err)
-			network = netip.Prefix{}
 		}
-		cfg.AllowNetworks = append(cfg.AllowNetworks, network)
+		s.Config.AllowNetworks = append(s.Config.AllowNetworks, network)
 	}
-	return cfg, errors.Join(errs...)
+	return errors.Join(errs...)
 }

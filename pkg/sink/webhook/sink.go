@@ -5,9 +5,9 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"sync"
 	"time"
 
+	"github.com/tidemark-go/tidemark/internal/sinks/delivery"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
@@ -18,10 +18,8 @@ type sink struct {
 	transport *http.Transport
 	slots     chan struct{} // one for each request under way
 
-	mu     sync.Mutex
-	closed bool
-	active sync.WaitGroup // calls of Publish
-	ctx    context.Context
+	gate   delivery.Gate
+	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
 }
 
@@ -68,10 +66,10 @@ func (s *sink) Name() string { return s.cfg.Name }
 
 // Publish posts the events.
 func (s *sink) Publish(ctx context.Context, events []publisher.Event) error {
-	if !s.enter() {
-		return publisher.ErrClosed
+	if err := s.gate.Enter(ctx); err != nil {
+		return err
 	}
-	defer s.active.Done()
+	defer s.gate.Leave()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	stop := context.AfterFunc(s.ctx, func() { cancel(publisher.ErrClosed) })
@@ -81,22 +79,10 @@ func (s *sink) Publish(ctx context.Context, events []publisher.Event) error {
 
 // Close ends the requests under way and waits for them.
 func (s *sink) Close() error {
-	s.mu.Lock()
-	s.closed = true
-	s.mu.Unlock()
 	s.cancel()
-	s.active.Wait()
+	s.gate.Close()
 	s.transport.CloseIdleConnections()
 	return nil
-}
-
-func (s *sink) enter() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.closed {
-		s.active.Add(1)
-	}
-	return !s.closed
 }
 
 // slot waits for one of the requests that may be under way at once.
