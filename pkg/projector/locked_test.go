@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -242,4 +243,62 @@ func TestALeaseThatIsBeingWrittenForLongHoldsBackItsCampaignAlone(t *testing.T) 
 	within(t, "it is applied", func() bool {
 		return query[int](t, pool, `SELECT count(*) FROM tidemark.leases WHERE checkpoint = 1`) == 4
 	})
+}
+
+// TestAShortWaitLateInAGroupIsTriedAgain has a statement wait for a lock when its group has used up the half second
+// that it may wait in all, as one does for a table that another backend extends. The lock is free once it has failed.
+func TestAShortWaitLateInAGroupIsTriedAgain(t *testing.T) {
+	t.Parallel()
+	config := pgtest.New(t).Config()
+	config.MaxConns = 2 // one is the group's
+	pool, err := pgxpool.NewWithConfig(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	var release func()
+	waits := 0
+	h := projector.NewHandlers(projector.Spec{
+		Name: "late", Version: 1, Tables: `CREATE TABLE late (campaign_id text PRIMARY KEY, count bigint NOT NULL)`,
+		Classify: func(err error) projector.Class {
+			if class := projector.Classify(err); class != projector.ClassLock {
+				return class
+			}
+			waits++
+			release()
+			return projector.ClassLock
+		},
+	})
+	projector.On(h, "moved", func(_ context.Context, g *projector.Group, e journal.Event, m moved) error {
+		if m.By > 0 {
+			g.Queue(`SELECT pg_sleep($1)`, float64(m.By)/1000)
+		}
+		g.Queue(`INSERT INTO late AS l VALUES ($1, 1) ON CONFLICT (campaign_id) DO UPDATE SET count = l.count + 1`,
+			e.CampaignID)
+		return nil
+	})
+	p := workerOf(t, pool, func(c *projector.Config) { c.Concurrency = 1 }, h)
+	appendMoves(t, pool, "a", 0)
+	appendMoves(t, pool, "b", 0)
+	drain(t, p)
+	_, release = elsewhere(t, pool, `SELECT FROM late WHERE campaign_id = 'b' FOR UPDATE`)
+	release = sync.OnceFunc(release)
+	appendMoves(t, pool, "a", append(make([]int, 600), 600)...)
+	appendMoves(t, pool, "b", 0)
+	second, err := pool.Acquire(t.Context()) // so that the worker cannot look who holds the lock
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = p.Drain(t.Context())
+	second.Release()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if waits == 0 {
+		t.Error("no statement waited in vain")
+	}
+	expectText(t, pool, "what has failed", "0 and 0", `SELECT (SELECT count(*) FROM tidemark.deferred) || ' and '
+		|| (SELECT count(*) FROM tidemark.failure_log)`)
+	expectText(t, pool, "rows", "a 602, b 2",
+		`SELECT string_agg(campaign_id || ' ' || count, ', ' ORDER BY campaign_id) FROM late`)
 }

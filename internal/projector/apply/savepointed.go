@@ -333,6 +333,11 @@ func (t *Transaction) runParts(ctx context.Context, parts []*part) error {
 			if t.over(ctx, one.k, cause) {
 				return t.Blame(cause)
 			}
+			if !one.again && t.blockers == "" && failure.IsLockTimeout(cause) {
+				one.again, one.Cause = true, nil
+				parts = append(parts, one)
+				continue
+			}
 			before, rest := one.without(cause)
 			switch together := undone[one.k]; {
 			case len(before.Queries) == 0:

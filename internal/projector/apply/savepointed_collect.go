@@ -224,4 +224,8 @@ type part struct {
 	tasks   []*task
 	origins []pipeline.Origin
 	finer   int // parts to cut into what is left of it should it fail; 0: none
+
+	// It runs a second time, because it timed out on a lock without a known holder. Late in a large group 20 ms are left to
+	// wait, and on a busy server a backend that extends the table holds its lock for longer.
+	again bool
 }
