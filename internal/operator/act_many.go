@@ -24,42 +24,15 @@ func (m many) asOf() *time.Time {
 	return &m.AsOf
 }
 
-// failedChoice chooses failed campaigns.
-type failedChoice struct {
-	Group       string        `of:"group" help:"only in this consumer group"`
-	Projection  string        `of:"projection" help:"only of this projection"`
-	CampaignID  string        `name:"campaign" of:"failed" help:"only this campaign"`
-	EventType   string        `name:"type" help:"only where an event of this type failed"`
-	Class       string        `choices:"infrastructure,transient,permanent,lock" help:"only failures of this class"`
-	Code        string        `help:"only failures with this code: a SQLSTATE, panic, deadline, crash, decode, error"`
-	Fingerprint string        `of:"fingerprint" help:"only failures with this fingerprint; stats lists them"`
-	Message     string        `help:"only failures whose message matches this regular expression (POSIX)"`
-	Status      []string      `choices:"failed,dead" help:"only with this status; may be given several times"`
-	OlderThan   time.Duration `help:"only what first failed longer ago, such as 2h or 7d"`
-	NewerThan   time.Duration `help:"only what first failed since, such as 2h or 7d"`
-}
-
 type manyFailed struct {
-	failedChoice
+	admin.FailedFilter
 	many
 }
 
-func (in manyFailed) open() bool {
-	return !in.All && reflect.DeepEqual(in.failedChoice, failedChoice{})
-}
+func (in manyFailed) open() bool { return !in.All && reflect.ValueOf(in.FailedFilter).IsZero() }
 
 func (in manyFailed) bulk(kind admin.OperationKind) admin.Bulk {
-	pairs := admin.PairFilter{
-		Group: in.Group, Projection: in.Projection, CampaignID: in.CampaignID, EventType: in.EventType, Class: in.Class,
-		Code: in.Code, Fingerprint: in.Fingerprint, Message: in.Message, Status: in.Status,
-	}
-	if in.OlderThan != 0 {
-		pairs.OlderThan = in.OlderThan.String()
-	}
-	if in.NewerThan != 0 {
-		pairs.NewerThan = in.NewerThan.String()
-	}
-	return admin.Bulk{Kind: kind, Pairs: &pairs, Limit: in.Limit, AsOf: in.asOf()}
+	return admin.Bulk{Kind: kind, Pairs: &in.FailedFilter, Limit: in.Limit, AsOf: in.asOf()}
 }
 
 func (in manyFailed) since(asOf time.Time) manyFailed {
@@ -67,26 +40,15 @@ func (in manyFailed) since(asOf time.Time) manyFailed {
 	return in
 }
 
-// parkedChoice chooses parked events.
-type parkedChoice struct {
-	Topic      string `of:"topic" help:"only events of this topic"`
-	Publisher  string `of:"publisher" help:"only events that this publisher could not send"`
-	CampaignID string `name:"campaign" of:"parked" help:"only events of this campaign"`
-	EventType  string `name:"type" help:"only events of this type"`
-	Status     string `choices:"retrying,parked" help:"only events with this status (default both)"`
-	Message    string `help:"only events whose error matches this regular expression (POSIX)"`
-}
-
 type manyParked struct {
-	parkedChoice
+	admin.ParkedFilter
 	many
 }
 
-func (in manyParked) open() bool { return !in.All && in.parkedChoice == parkedChoice{} }
+func (in manyParked) open() bool { return !in.All && in.ParkedFilter == admin.ParkedFilter{} }
 
 func (in manyParked) bulk(kind admin.OperationKind) admin.Bulk {
-	filter := admin.ParkedFilter(in.parkedChoice)
-	return admin.Bulk{Kind: kind, Parked: &filter, Limit: in.Limit, AsOf: in.asOf()}
+	return admin.Bulk{Kind: kind, Parked: &in.ParkedFilter, Limit: in.Limit, AsOf: in.asOf()}
 }
 
 func (in manyParked) since(asOf time.Time) manyParked {

@@ -85,9 +85,13 @@ func (e *ParamError) Unwrap() error { return admin.ErrInvalid }
 // Flag is the parameter's name on the command line.
 func (p Param) Flag() string { return strings.ReplaceAll(p.Name, "_", "-") }
 
-// params are the parameters that the fields of a struct stand for, arguments first.
+// params are the parameters that the fields of a struct stand for, arguments first. As in Go, a field hides that of the
+// same name in an embedded struct.
 func params(in reflect.Type) (found []Param) {
 	for _, f := range fieldsOf(in, nil) {
+		if outer, ok := in.FieldByName(f.Name); ok && len(outer.Index) < len(f.Index) {
+			continue
+		}
 		tag := f.Tag
 		p := Param{
 			Name: cmp.Or(tag.Get("name"), snake(f.Name)), Arg: tag.Get("arg"), Help: tag.Get("help"), Of: tag.Get("of"),
@@ -199,7 +203,7 @@ func typeOf(t reflect.Type) Type {
 		t = t.Elem()
 	}
 	switch t {
-	case reflect.TypeFor[time.Duration]():
+	case reflect.TypeFor[time.Duration](), reflect.TypeFor[admin.Length]():
 		return Duration
 	case reflect.TypeFor[time.Time]():
 		return Time

@@ -5,8 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
+	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/surface/table"
 	"github.com/tidemark-go/tidemark/pkg/journal"
@@ -17,27 +17,16 @@ type limited struct {
 	Limit int `page:"limit" min:"1" default:"100" help:"at most so many"`
 }
 
-// failedFilter chooses failed campaigns.
+// failedFilter chooses failed campaigns, also those that are being rebuilt.
 type failedFilter struct {
-	Group       string          `of:"group" help:"only in this consumer group"`
-	Projection  string          `of:"projection" help:"only of this projection"`
-	CampaignID  string          `name:"campaign" of:"failed" help:"only this campaign"`
-	Type        string          `help:"only where an event of this type failed"`
-	Class       string          `among:"failure classes" help:"only failures of this class"`
-	Code        string          `help:"only failures with this code: a SQLSTATE, panic, deadline, crash, decode, error"`
-	Fingerprint string          `of:"fingerprint" help:"only failures with this fingerprint; stats lists them"`
-	Message     string          `help:"only failures whose message matches this regular expression (POSIX)"`
-	OlderThan   time.Duration   `help:"only what first failed longer ago, such as 2h or 7d"`
-	NewerThan   time.Duration   `help:"only what first failed since, such as 2h or 7d"`
-	Status      []failed.Status `among:"failed statuses" help:"only with this status"`
+	admin.FailedFilter
+	Status []failed.Status `among:"failed statuses" help:"only with this status"`
 }
 
 func (f failedFilter) filter() failed.Filter {
-	return failed.Filter{
-		Group: f.Group, Projection: f.Projection, CampaignID: f.CampaignID, EventType: f.Type, Class: f.Class, Code: f.Code,
-		Fingerprint: f.Fingerprint, MessagePattern: f.Message, OlderThan: f.OlderThan, NewerThan: f.NewerThan,
-		Status: f.Status,
-	}
+	filter := f.Filter()
+	filter.Status = f.Status
+	return filter
 }
 
 // refuse says which parameter a pattern is that is none: only the database can tell.

@@ -22,13 +22,9 @@ type ghostList struct {
 }
 
 type parkedList struct {
-	Topic      string `of:"topic" help:"only events of this topic"`
-	Publisher  string `of:"publisher" help:"only events that this publisher could not send"`
-	CampaignID string `name:"campaign" of:"parked" help:"only events of this campaign"`
-	Seq        int64  `min:"1" help:"only events with this seq"`
-	Type       string `help:"only events of this type"`
-	Status     string `among:"parked statuses" help:"only events with this status"`
-	Message    string `help:"only events whose error matches this regular expression (of Postgres)"`
+	admin.ParkedFilter
+	Seq    int64  `min:"1" help:"only events with this seq"`
+	Status string `among:"parked statuses" help:"only events with this status"`
 	limited
 	After *publications.Parked `page:"after"`
 }
@@ -124,10 +120,9 @@ pair at most.`,
 			Empty: "No matching parked events.",
 		}, lists[*parkedList, publications.Parked]{
 			Read: func(ctx context.Context, from Reader, in *parkedList) ([]publications.Parked, any, error) {
-				parked, err := publications.ListParked(ctx, from.Pool, publications.ParkedFilter{
-					Topic: in.Topic, Publisher: in.Publisher, CampaignID: in.CampaignID, Seq: in.Seq, EventType: in.Type,
-					Status: in.Status, MessagePattern: in.Message, After: in.After, Limit: in.Limit,
-				})
+				f := in.Filter()
+				f.Seq, f.Status, f.After, f.Limit = in.Seq, in.Status, in.After, in.Limit
+				parked, err := publications.ListParked(ctx, from.Pool, f)
 				return parked, nextOf(parked, in.Limit, func(p publications.Parked) publications.Parked {
 					p.Message = "" // the place needs it not, and it may be long
 					return p

@@ -26,8 +26,8 @@ type Filter struct {
 	MessagePattern string
 
 	Status    []Status      // any of them; nil: all for [List] and [Count], Failed and Dead for acts and [Stats]
-	OlderThan time.Duration // since the pair first failed at its event; whole microseconds
-	NewerThan time.Duration // likewise
+	OlderThan time.Duration // since the pair first failed at its event, or nothing says when; whole microseconds
+	NewerThan time.Duration // since it first failed at its event
 	After     *Place        // only pairs after it, in the order of [List]: the Place of the last pair of the page before
 	Limit     int           // at most so many; 0: 100 for [List], 100,000 for [Stats], all for [Count] and acts
 }

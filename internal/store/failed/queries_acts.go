@@ -19,7 +19,8 @@ const (
 		AND ($5 = '' OR d.event_type = $5) AND ($6 = '' OR d.error_class = $6) AND ($7 = '' OR d.error_code = $7)
 			AND ($8 = '' OR d.fingerprint = $8)
 		AND ($9 = '' OR d.error_message ~ $9) AND ('' ~ $9) IS NOT NULL
-		AND ($10::interval = '0' OR d.first_failed_at <= now() - $10::interval)
+		AND ($10::interval = '0' OR d.first_failed_at <= now() - $10::interval
+			OR d.first_failed_at IS NULL AND d.status <> 'rebuilding')
 			AND ($11::interval = '0' OR d.first_failed_at > now() - $11::interval)
 		AND (NOT $12::boolean OR (d.next_attempt_at, d.next_seq, d.campaign_id, d.projection) > ($13::timestamptz,
 			$14::bigint, $15, $16))`

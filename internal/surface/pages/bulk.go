@@ -130,9 +130,10 @@ func (p bulkPages) preview(ctx context.Context, page *bulkPage, bulk admin.Bulk)
 }
 
 func bulkOfPairs(kind admin.OperationKind, f pairFilter) admin.Bulk {
-	pairs := &admin.PairFilter{
+	older, _ := time.ParseDuration(f.Older) // readPairFilter has checked it
+	pairs := &admin.FailedFilter{
 		Projection: f.Projection, Fingerprint: f.Fingerprint, Class: f.Class, Code: f.Code, EventType: f.EventType,
-		CampaignID: f.Campaign, Message: f.Message, OlderThan: f.Older,
+		CampaignID: f.Campaign, Message: f.Message, OlderThan: admin.Length(older),
 	}
 	if f.Status != "" {
 		pairs.Status = []string{f.Status}
