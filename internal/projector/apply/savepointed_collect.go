@@ -225,7 +225,7 @@ type part struct {
 	origins []pipeline.Origin
 	finer   int // parts to cut into what is left of it should it fail; 0: none
 
-	// It runs a second time, because it timed out on a lock without a known holder. Late in a large group 20 ms are left to
-	// wait, and on a busy server a backend that extends the table holds its lock for longer.
+	// It runs a second time, because it timed out on a lock without a known holder. Late in a large group
+	// 20 ms are left to wait, and on a busy server a backend that extends the table takes longer.
 	again bool
 }
