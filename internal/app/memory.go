@@ -4,6 +4,7 @@ import (
 	"context"
 	"runtime/debug"
 	"runtime/metrics"
+	"slices"
 	"time"
 )
 
@@ -16,23 +17,28 @@ const (
 	memoryStep  = 16 << 20 // each change of the limit stops the world
 
 	memoryEvery = time.Second
+	memoryPeak  = 5 // readings: what is in use for less long is a peak
 	liveHeap    = "/gc/heap/live:bytes"
 )
 
-// memoryLimit is GOMEMLIMIT for so many bytes in use: twice as many, so that what is to be freed stays
-// bounded, and collections stay rare.
-func memoryLimit(live uint64) int64 {
-	return int64(max(leastMemory, (2*live+memoryStep-1)/memoryStep*memoryStep))
+// memoryLimit is GOMEMLIMIT by what was in use in the last seconds: twice as much, so that what is to be freed stays
+// bounded, and collections stay rare. A peak of one second counts half as much again: what it took is free at once.
+func memoryLimit(inUse ...uint64) int64 {
+	limit := max(2*slices.Min(inUse), 3*slices.Max(inUse)/2)
+	return int64(max(leastMemory, (limit+memoryStep-1)/memoryStep*memoryStep))
 }
 
-// boundMemory sets GOMEMLIMIT by what the last collection has left, until ctx ends.
+// boundMemory sets GOMEMLIMIT by what the last collections have left, until ctx ends.
 func boundMemory(ctx context.Context) {
 	tick := time.NewTicker(memoryEvery)
 	defer tick.Stop()
+	var inUse []uint64
 	for last := int64(0); ; {
 		sample := []metrics.Sample{{Name: liveHeap}}
 		metrics.Read(sample)
-		if limit := memoryLimit(sample[0].Value.Uint64()); limit != last {
+		inUse = append(inUse, sample[0].Value.Uint64())
+		inUse = inUse[max(0, len(inUse)-memoryPeak):]
+		if limit := memoryLimit(inUse...); limit != last {
 			debug.SetMemoryLimit(limit)
 			last = limit
 		}
