@@ -72,11 +72,7 @@ func create(ctx context.Context, dir string, cfg Config, log *slog.Logger) (clus
 		return cluster{}, err
 	}
 	c := cluster{bin: found[0], as: unprivileged()}
-	var preferred string
-	if cfg.Memory {
-		preferred = inMemory(ctx)
-	}
-	home, err := place(dir, clusterName, c.as, preferred)
+	home, err := place(dir, clusterName, c.as)
 	if err != nil {
 		return cluster{}, err
 	}
@@ -111,7 +107,7 @@ func (c cluster) initdb(ctx context.Context, cfg Config) error {
 			return err
 		}
 	}
-	if err := c.fill(ctx, making, cfg); err != nil {
+	if err := c.runInitdb(ctx, making, cfg); err != nil {
 		return errors.Join(err, os.RemoveAll(making))
 	}
 	return os.Rename(making, c.data)

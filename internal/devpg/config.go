@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 )
@@ -18,16 +19,6 @@ type Config struct {
 	// Settings are lines of postgresql.conf that go on top of the defaults. They take effect when this
 	// call starts the server, not when it finds one running.
 	Settings map[string]string
-	// Memory makes a new cluster in memory, in a folder under /dev/shm that the state folder links to,
-	// where the machine has 4 GiB to spare; elsewhere and with too little, it is on the disk as others
-	// are. A restart of the machine loses it, and it keeps its memory until the state folder is gone
-	// and another cluster is made. For tests.
-	Memory bool
-	// Seed is a folder that keeps what initdb has made, for clusters that are made again and again:
-	// they are copied from it, in a tenth of the time, and have the same system identifier. What
-	// initdb of another major version makes is kept beside it. Copies are not synced to the disk.
-	// Empty, the default, means that initdb makes each cluster. For tests.
-	Seed string
 	// Private servers are not shared: Close always stops them.
 	Private bool
 }
@@ -78,9 +69,7 @@ func (c Config) settings(port int) map[string]string {
 		"synchronous_commit": "on",
 		"log_line_prefix":    "%m [%p] %d ",
 	}
-	for name, value := range c.Settings {
-		all[name] = value
-	}
+	maps.Copy(all, c.Settings)
 	all["port"] = fmt.Sprint(port)
 	all["listen_addresses"] = host
 	all["unix_socket_directories"] = "" // a socket's path may not exceed 107 bytes; a checkout's may

@@ -152,7 +152,7 @@ func TestProcessesThatRaceToOpenShareOneServer(t *testing.T) {
 func TestAHalfMadeClusterIsThrownAway(t *testing.T) {
 	t.Parallel()
 	dir := stateFolder(t)
-	first := startHolder(t, "initdb "+dir)
+	first := startHolder(t, dir)
 	halfMade := func() []string {
 		found, err := filepath.Glob(filepath.Join(clusterHome(dir), "pg.making-*", "base"))
 		if err != nil {
@@ -180,7 +180,7 @@ func TestAnAbandonedPrivateServerIsRemovedByTheNextOne(t *testing.T) {
 	url := abandoned.url(t)
 	data := query(t, url, "SHOW data_directory")
 	abandoned.kill(t)
-	open(t, devpg.Config{Private: true, Seed: quick("").Seed, Settings: quick("").Settings})
+	open(t, devpg.Config{Private: true, Settings: quick("").Settings})
 	eventually(t, "the abandoned server's folder is gone", func() bool {
 		_, err := os.Stat(data)
 		return os.IsNotExist(err)

@@ -41,7 +41,7 @@ func downloaded(dir string) (binaries, bool) {
 }
 
 func download(ctx context.Context, dir string, log *slog.Logger) (binaries, error) {
-	home, err := place(dir, downloadName, unprivileged(), "")
+	home, err := place(dir, downloadName, unprivileged())
 	if err != nil {
 		return "", err
 	}

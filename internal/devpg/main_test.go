@@ -18,8 +18,7 @@ import (
 )
 
 // holdEnv turns the test binary into a process that opens the server of that folder, says its URL,
-// and closes it when its input ends. With the value "private" the folder is temporary; after
-// "initdb " no seed is used.
+// and closes it when its input ends. With the value "private" the folder is temporary.
 const holdEnv = "TIDEMARK_TEST_HOLD"
 
 func TestMain(m *testing.M) {
@@ -34,11 +33,7 @@ func TestMain(m *testing.M) {
 }
 
 func hold(dir string) error {
-	dir, initdb := strings.CutPrefix(dir, "initdb ")
 	cfg := quick(dir)
-	if initdb {
-		cfg.Seed = ""
-	}
 	if dir == "private" {
 		cfg.Dir, cfg.Private = "", true
 	}
@@ -58,7 +53,7 @@ func hold(dir string) error {
 // quick is a configuration that makes and starts a cluster in little time.
 func quick(dir string) devpg.Config {
 	return devpg.Config{
-		Dir: dir, Memory: true, Seed: "../../.tidemark/test/seed",
+		Dir:      dir,
 		Settings: map[string]string{"fsync": "off", "shared_buffers": "16MB", "max_connections": "20"},
 	}
 }

@@ -13,8 +13,8 @@ import (
 
 // place answers the folder in which to make the thing of that name, where the user can reach it:
 // the state folder itself, or a new one elsewhere, which a symbolic link in the state folder points
-// at from then on. A preferred parent, unless empty, comes before both.
-func place(dir, name string, as *syscall.Credential, preferred string) (home string, err error) {
+// at from then on.
+func place(dir, name string, as *syscall.Credential) (home string, err error) {
 	link := filepath.Join(dir, name)
 	if target, err := os.Readlink(link); err == nil && reachable(filepath.Dir(target), as) == nil {
 		return filepath.Dir(target), nil
@@ -22,24 +22,14 @@ func place(dir, name string, as *syscall.Credential, preferred string) (home str
 	if err := os.Remove(link); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return "", fmt.Errorf("make room for %s: %w", link, err)
 	}
-	var made bool
-	if preferred != "" {
-		home, made = newFolder(preferred, as)
-	}
-	switch {
-	case made:
-	case reachable(dir, as) == nil:
+	if reachable(dir, as) == nil {
 		return dir, nil
-	default:
-		if home, err = elsewhere(as); err != nil {
-			return "", err
-		}
+	}
+	if home, err = elsewhere(as); err != nil {
+		return "", err
 	}
 	if err := os.Symlink(filepath.Join(home, name), link); err != nil {
 		return "", errors.Join(fmt.Errorf("note where %s is: %w", name, err), os.Remove(home))
-	}
-	if err := os.WriteFile(filepath.Join(home, linkName), []byte(link+"\n"), 0o644); err != nil {
-		return "", fmt.Errorf("note whose %s is: %w", home, err)
 	}
 	return home, nil
 }
@@ -51,26 +41,18 @@ func elsewhere(as *syscall.Credential) (string, error) {
 	}
 	tried := []string{"/var/tmp", os.TempDir(), "/tmp"}
 	for _, parent := range tried {
-		if home, ok := newFolder(parent, as); ok {
+		home, err := os.MkdirTemp(parent, temporaryPattern)
+		if err != nil {
+			continue
+		}
+		if os.Chmod(home, 0o755) == nil && reachable(home, as) == nil {
 			return home, nil
 		}
+		_ = os.Remove(home)
 	}
 	return "", fmt.Errorf("find a folder for the cluster: Postgres refuses to be root, and user id %d reaches neither "+
 		"the state folder nor %s: run as another user, or set %s",
 		as.Uid, strings.Join(tried, ", "), urlEnv)
-}
-
-// newFolder makes a folder there that the user can reach, if that is possible.
-func newFolder(parent string, as *syscall.Credential) (home string, ok bool) {
-	home, err := os.MkdirTemp(parent, temporaryPattern)
-	if err != nil {
-		return "", false
-	}
-	if os.Chmod(home, 0o755) == nil && reachable(home, as) == nil {
-		return home, true
-	}
-	_ = os.Remove(home)
-	return "", false
 }
 
 // reachable tells whether that user's processes can work in dir. Trying it is the one way that also sees access lists.

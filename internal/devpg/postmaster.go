@@ -54,30 +54,12 @@ func (p *postmaster) alive(ctx context.Context) bool {
 		command, _ := exec.CommandContext(ctx, "ps", "-ww", "-o", "command=", "-p", strconv.Itoa(p.pid)).Output()
 		return strings.HasSuffix(strings.TrimSpace(string(command)), "postgres -D "+p.data)
 	}
-	// empty for a zombie, and for a moment when it begins
 	command, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.pid))
-	if len(command) == 0 && p.launched && !zombie(p.pid) {
-		return true
+	if len(command) == 0 { // another's zombie, or a process of ours in the moment when it begins
+		return p.launched
 	}
 	program, args, _ := strings.Cut(string(command), "\x00")
-	if base := filepath.Base(program); base != "postgres" && base != "postmaster" {
-		return false
-	}
-	if slices.Contains(strings.Split(args, "\x00"), p.data) {
-		return true
-	}
-	dir, _ := os.Readlink(fmt.Sprintf("/proc/%d/cwd", p.pid)) // it may have been started with a relative path
-	return dir == p.data
-}
-
-// zombie tells whether a process has ended and was not waited for.
-func zombie(pid int) bool {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return true
-	}
-	_, state, _ := strings.Cut(string(stat[strings.LastIndexByte(string(stat), ')')+1:]), " ")
-	return strings.HasPrefix(state, "Z") || strings.HasPrefix(state, "X")
+	return filepath.Base(program) == "postgres" && slices.Contains(strings.Split(args, "\x00"), p.data)
 }
 
 // answers connects and checks that this very cluster answers; another server may have taken the port.

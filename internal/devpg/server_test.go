@@ -70,7 +70,7 @@ func TestTheLastUserStopsTheServer(t *testing.T) {
 
 func TestSettingsGoOnTopOfDurableDefaults(t *testing.T) {
 	t.Parallel()
-	server := open(t, devpg.Config{Private: true, Seed: quick("").Seed, Settings: map[string]string{
+	server := open(t, devpg.Config{Private: true, Settings: map[string]string{
 		"shared_buffers": "16MB", "application_name": "it's quoted",
 	}})
 	for name, want := range map[string]string{
@@ -92,7 +92,7 @@ func TestRestartKeepsDataAndAddress(t *testing.T) {
 	for _, mode := range []devpg.Mode{devpg.Fast, devpg.Immediate} {
 		t.Run(string(mode), func(t *testing.T) {
 			t.Parallel()
-			server := open(t, devpg.Config{Private: true, Seed: quick("").Seed, Settings: quick("").Settings})
+			server := open(t, devpg.Config{Private: true, Settings: quick("").Settings})
 			url := server.URL()
 			mustExec(t, url, "CREATE TABLE kept AS SELECT 'still here' AS word")
 			if err := server.Restart(t.Context(), mode); err != nil {
@@ -116,7 +116,7 @@ func TestRestartKeepsDataAndAddress(t *testing.T) {
 
 func TestAPrivateServersFolderGoesWithIt(t *testing.T) {
 	t.Parallel()
-	server := open(t, devpg.Config{Private: true, Seed: quick("").Seed, Settings: quick("").Settings})
+	server := open(t, devpg.Config{Private: true, Settings: quick("").Settings})
 	data := query(t, server.URL(), "SHOW data_directory")
 	closeServer(t, server)
 	if _, err := os.Stat(data); !os.IsNotExist(err) {
@@ -142,6 +142,12 @@ func TestAClusterLivesElsewhereWhenItsUserCannotReachTheStateFolder(t *testing.T
 	if got := query(t, again.URL(), "SHOW data_directory"); got != data {
 		t.Errorf("the second run made another cluster, in %s instead of %s", got, data)
 	}
+	closeServer(t, again)
+	removeCluster(t, dir) // as a machine may do with its temporary folders
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	query(t, open(t, quick(dir)).URL(), "SELECT 'runs'")
 }
 
 func TestAClusterOfAnotherVersionIsLeftAloneAndNamed(t *testing.T) {
@@ -177,7 +183,7 @@ func TestAFolderThatIsNoClusterIsNotOverwritten(t *testing.T) {
 func TestASettingThatPostgresRefusesIsReportedWithItsWords(t *testing.T) {
 	t.Parallel()
 	_, err := devpg.Open(t.Context(), devpg.Config{
-		Private: true, Seed: quick("").Seed,
+		Private:  true,
 		Settings: map[string]string{"fsync": "off", "shared_buffers": "plenty"},
 	})
 	if err == nil || !strings.Contains(err.Error(), `"shared_buffers": "plenty"`) {

@@ -53,13 +53,3 @@ func ownerOf(data string) (*syscall.Credential, error) {
 	}
 	return &syscall.Credential{Uid: owner.Uid, Gid: owner.Gid}, nil
 }
-
-// ours tells whether a file belongs to the current user.
-func ours(path string) bool {
-	info, err := os.Lstat(path)
-	if err != nil {
-		return false
-	}
-	owner, ok := info.Sys().(*syscall.Stat_t)
-	return ok && int(owner.Uid) == os.Geteuid()
-}

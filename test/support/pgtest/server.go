@@ -15,8 +15,6 @@ const (
 	urlEnv = "TIDEMARK_TEST_DATABASE_URL"
 	// setupTimeout bounds what comes before a test: making a cluster, starting it, migrating, cloning.
 	setupTimeout = 3 * time.Minute
-	// seedName is the folder of what initdb has made, which all clusters of tests are copied from.
-	seedName = "seed"
 )
 
 // Server starts a server for this test alone, in a temporary folder, for tests that stop or kill
@@ -26,12 +24,8 @@ func Server(t testing.TB) *devpg.Server {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), setupTimeout)
 	defer cancel()
-	dir, err := stateDir()
-	if err != nil {
-		t.Fatal(err)
-	}
 	server, err := devpg.Open(ctx, devpg.Config{
-		Private: true, Memory: true, Seed: filepath.Join(dir, seedName), Settings: map[string]string{
+		Private: true, Settings: map[string]string{
 			"shared_buffers": "32MB", "fsync": "off", "max_prepared_transactions": "8", "search_path": readModels + ", public",
 		},
 	})
@@ -46,25 +40,17 @@ func Server(t testing.TB) *devpg.Server {
 	return server
 }
 
-// stateDir answers the folder of what tests keep.
-func stateDir() (string, error) {
-	dir, err := devpg.DefaultDir()
-	return filepath.Join(dir, "test"), err
-}
-
 // shared opens the server of all tests and answers the URL of its maintenance database.
 func shared(ctx context.Context) (url string, closeServer func() error, err error) {
 	if url := os.Getenv(urlEnv); url != "" {
 		return url, func() error { return nil }, nil
 	}
-	dir, err := stateDir()
+	dir, err := devpg.DefaultDir()
 	if err != nil {
 		return "", nil, err
 	}
 	server, err := devpg.Open(ctx, devpg.Config{
-		Dir:    dir,
-		Memory: true,
-		Seed:   filepath.Join(dir, seedName),
+		Dir: filepath.Join(dir, "test"),
 		Settings: map[string]string{
 			"fsync":                 "off",
 			"full_page_writes":      "off",
