@@ -256,7 +256,7 @@ func TestMetricsSayWhatHappened(t *testing.T) {
 			{all, "tidemark_group_lag_events", []string{"consumer_group", "elsewhere"}},
 			{0, "tidemark_group_lag_events", []string{"consumer_group", "default"}},
 			{3, "tidemark_projection_lag_events", []string{"consumer_group", "default", "projection", "notes"}},
-			{1, "tidemark_deferred_pairs", []string{
+			{1, "tidemark_failed_campaigns", []string{
 				"consumer_group", "default", "projection", "notes", "status", "dead",
 				"class", "permanent",
 			}},

@@ -136,7 +136,7 @@ func projections(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
 	if err := tx.QueryRow(ctx, queryProjections).Scan(&registered, &paused, &failed, &dead); err != nil {
 		return Finding{}, err
 	}
-	detail := fmt.Sprintf("%d registered, %d paused; pairs: %d failed, %d dead", registered, paused, failed, dead)
+	detail := fmt.Sprintf("%d registered, %d paused; campaigns: %d failed, %d dead", registered, paused, failed, dead)
 	return verdict(paused == 0 && dead == 0, Warn, detail,
 		"see `tidemark failed stats` and `tidemark projection list`; mend the cause, then requeue or resume"), nil
 }

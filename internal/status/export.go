@@ -16,7 +16,7 @@ func (e export) queue(s *Status) {
 		}
 		for status, n := range counts {
 			e.gauge("tidemark_queue_entries",
-				"What remains to be done: events of work items, and pairs that failed or are catching up.", float64(n),
+				"What remains to be done: events of work items, and campaigns that failed or are catching up.", float64(n),
 				"consumer_group", g.Group, "status", string(status))
 		}
 		e.gauge("tidemark_queue_estimated", "Whether any of the queue's figures is an estimate.", flag(g.Estimated), group...)
@@ -66,15 +66,15 @@ func (e export) deferred(s *Status) {
 		if class == "" {
 			class = "none"
 		}
-		e.gauge("tidemark_deferred_pairs", "Campaigns in which a projection is behind its group.", float64(d.Campaigns),
+		e.gauge("tidemark_failed_campaigns", "Campaigns in which a projection is behind its group.", float64(d.Campaigns),
 			"consumer_group", d.Group, "projection", d.Projection, "status", string(d.Status), "class", class)
 	}
 	for p, is := range estimated {
-		e.gauge("tidemark_deferred_estimated", "Whether any of the projection's deferred pairs is an estimate.", flag(is),
+		e.gauge("tidemark_failed_estimated", "Whether any of the projection's failed campaigns is an estimate.", flag(is),
 			"consumer_group", p.group, "projection", p.name)
 	}
 	for at, first := range since {
-		e.time("tidemark_deferred_oldest_timestamp_seconds", "When the pair that has failed longest first failed.", first,
+		e.time("tidemark_failed_oldest_timestamp_seconds", "When the campaign that has failed longest first failed.", first,
 			"consumer_group", at.group, "projection", at.name, "status", string(at.status))
 	}
 }

@@ -103,7 +103,7 @@ func TestAPrometheusScrapesAWorkerAndEvaluatesEveryRule(t *testing.T) {
 	ctx, stop := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer stop()
 	// A pair that Prometheus sees die is one more, which is what TidemarkDeadGrowing is for.
-	for dead := func() bool { return len(scrape(t, metrics)["tidemark_deferred_pairs"].GetMetric()) > 0 }; !dead(); {
+	for dead := func() bool { return len(scrape(t, metrics)["tidemark_failed_campaigns"].GetMetric()) > 0 }; !dead(); {
 		select {
 		case <-ctx.Done():
 			t.Fatal("no pair has died")

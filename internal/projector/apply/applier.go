@@ -43,7 +43,7 @@ const (
 func (a *Applier) choose(units []*Unit) (strategy, reason string) {
 	switch {
 	case retried(units):
-		return savepointed, "a pair that has failed is tried again"
+		return savepointed, "a failed campaign is tried again"
 	case a.Savepoints.Load() > 0:
 		return savepointed, "something has failed of late"
 	}

@@ -121,9 +121,9 @@ func (t *Transaction) report(ctx context.Context) {
 			t.Applier.Metrics.Projections.Dead.WithLabelValues(f.Projection).Inc()
 			log = log.With("attempt", f.outcome.Attempt)
 			if f.outcome.NextAttempt.IsZero() {
-				log.ErrorContext(ctx, "projection failed, pair is dead: it waits for an operator")
+				log.ErrorContext(ctx, "projection failed, campaign is dead: it waits for an operator")
 			} else {
-				log.ErrorContext(ctx, "projection failed, pair is dead: it gets a second chance",
+				log.ErrorContext(ctx, "projection failed, campaign is dead: it gets a second chance",
 					"next_attempt", f.outcome.NextAttempt)
 			}
 			continue

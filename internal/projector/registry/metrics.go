@@ -145,7 +145,7 @@ func newProjectionMetrics() ProjectionMetrics {
 		Through: byProjection("tidemark_projection_applied_total", "Events that a projection has gone through, committed."),
 		Failed:  byProjection("tidemark_projection_failures_total", "Attempts that failed."),
 		Retried: byProjection("tidemark_projection_retries_total", "Attempts at events that had failed before."),
-		Dead:    byProjection("tidemark_projection_dead_total", "Attempts that failed and left their pair dead."),
+		Dead:    byProjection("tidemark_projection_dead_total", "Attempts that failed and left the campaign dead."),
 		Skipped: byProjection("tidemark_projection_skipped_total", "Events that failed and were skipped, by policy."),
 		Abandoned: byProjection("tidemark_projections_abandoned_total",
 			"Calls of projections that did not return within their timeout, nor when they were told."),
