@@ -317,7 +317,7 @@ func TestActsThatFailLeaveNothing(t *testing.T) {
 	if _, err := acts.RemoveGroup(t.Context(), named("g"), "g"); !errors.Is(err, outbox.ErrInUse) {
 		t.Errorf("a group that is in use: %v", err)
 	}
-	none := admin.Bulk{Kind: admin.OpRequeue, Pairs: &admin.FailedFilter{Class: "infrastructure"}}
+	none := admin.Bulk{Kind: admin.OpRequeue, Failed: &admin.FailedFilter{Class: "infrastructure"}}
 	if _, err := acts.StartBulk(t.Context(), r, none, "requeue 0"); !errors.Is(err, admin.ErrNotFound) {
 		t.Errorf("pairs that are not there: %v", err)
 	}

@@ -86,7 +86,7 @@ func (f ParkedFilter) Filter() publications.ParkedFilter {
 // Bulk is an act on all that a filter chooses.
 type Bulk struct {
 	Kind   OperationKind `json:"kind"`             // OpRequeue or OpResolve; with Parked OpRetryParked or OpResolveParked
-	Pairs  *FailedFilter `json:"pairs,omitempty"`  //
+	Failed *FailedFilter `json:"failed,omitempty"` //
 	Parked *ParkedFilter `json:"parked,omitempty"` //
 	Limit  int64         `json:"limit,omitempty"`  // at most so many, those that are due or failed first; 0: all
 
@@ -106,8 +106,8 @@ type Preview struct {
 
 // names are the names in its filter.
 func (b Bulk) names() Names {
-	if b.Pairs != nil {
-		return Names{Group: b.Pairs.Group, Projection: b.Pairs.Projection}
+	if b.Failed != nil {
+		return Names{Group: b.Failed.Group, Projection: b.Failed.Projection}
 	}
 	return Names{Topic: b.Parked.Topic, Publisher: b.Parked.Publisher}
 }
@@ -127,15 +127,15 @@ func (b Bulk) check() error {
 	}
 	switch b.Kind {
 	case OpRequeue, OpResolve:
-		if b.Pairs != nil && b.Parked == nil {
+		if b.Failed != nil && b.Parked == nil {
 			return nil
 		}
-		return fmt.Errorf("%w: %s is about failed campaigns: fill in pairs, and not parked", ErrInvalid, b.Kind)
+		return fmt.Errorf("%w: %s is about failed campaigns: fill in failed, and not parked", ErrInvalid, b.Kind)
 	case OpRetryParked, OpResolveParked:
-		if b.Parked != nil && b.Pairs == nil {
+		if b.Parked != nil && b.Failed == nil {
 			return nil
 		}
-		return fmt.Errorf("%w: %s is about parked events: fill in parked, and not pairs", ErrInvalid, b.Kind)
+		return fmt.Errorf("%w: %s is about parked events: fill in parked, and not failed", ErrInvalid, b.Kind)
 	}
 	return fmt.Errorf("%w: kind %q: use requeue, resolve, retry_parked or resolve_parked", ErrInvalid, b.Kind)
 }
@@ -167,8 +167,8 @@ func (a *Acts) PreviewBulk(ctx context.Context, b Bulk) (*Preview, error) {
 	if err != nil {
 		return nil, err
 	}
-	if b.Pairs != nil {
-		p.Count, p.Sample, err = previewPairs(ctx, a.cfg.Pool, *b.Pairs, b.most())
+	if b.Failed != nil {
+		p.Count, p.Sample, err = previewFailed(ctx, a.cfg.Pool, *b.Failed, b.most())
 	} else {
 		p.Count, p.Sample, err = previewParked(ctx, a.cfg.Pool, *b.Parked, b.most())
 	}
@@ -179,7 +179,7 @@ func (a *Acts) PreviewBulk(ctx context.Context, b Bulk) (*Preview, error) {
 	return p, err
 }
 
-func previewPairs(ctx context.Context, db journal.Querier, of FailedFilter, most int64) (int64, []Item, error) {
+func previewFailed(ctx context.Context, db journal.Querier, of FailedFilter, most int64) (int64, []Item, error) {
 	f := of.Filter()
 	if len(f.Status) == 0 {
 		f.Status = []failed.Status{failed.Failed, failed.Dead}
@@ -253,8 +253,8 @@ func (a *Acts) StartBulk(ctx context.Context, r Request, b Bulk, typed string) (
 			if said {
 				most = min(most, agreed)
 			}
-			if b.Pairs != nil {
-				n, err = freezePairs(ctx, tx, id, *b.Pairs, b.AsOf, most)
+			if b.Failed != nil {
+				n, err = freezeFailed(ctx, tx, id, *b.Failed, b.AsOf, most)
 			} else {
 				n, err = freezeParked(ctx, tx, id, *b.Parked, b.AsOf, most)
 			}
@@ -273,8 +273,9 @@ func (a *Acts) StartBulk(ctx context.Context, r Request, b Bulk, typed string) (
 		})
 }
 
-// freezePairs writes the pairs that a filter chooses into the operation's items, if they had failed by a time.
-func freezePairs(
+// freezeFailed writes the failed campaigns that a filter chooses into the items of the operation, if they had failed by a
+// time.
+func freezeFailed(
 	ctx context.Context, tx pgx.Tx, id int64, of FailedFilter, asOf *time.Time, most int64,
 ) (n int64, err error) {
 	f := of.Filter()

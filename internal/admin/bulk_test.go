@@ -42,7 +42,7 @@ func operation(t *testing.T, o *admin.Outcome, err error) (op admin.Operation) {
 func TestABulkActIsAboutWhatWasConfirmed(t *testing.T) {
 	t.Parallel()
 	pool, acts := database(t, 101)
-	bulk := admin.Bulk{Kind: admin.OpResolve, Pairs: &admin.FailedFilter{Fingerprint: "f"}}
+	bulk := admin.Bulk{Kind: admin.OpResolve, Failed: &admin.FailedFilter{Fingerprint: "f"}}
 	preview, err := acts.PreviewBulk(t.Context(), bulk)
 	if err != nil || preview.Count != 101 || len(preview.Sample) != 10 || preview.Confirm != "resolve 101" {
 		t.Fatalf("preview %+v, %v", preview, err)
@@ -114,7 +114,7 @@ func TestABulkActHasWhatItCountedThoughNothingSaysSinceWhen(t *testing.T) {
 	exec(t, pool, `UPDATE tidemark.deferred SET first_failed_at = NULL WHERE campaign_id = 'c002'`)
 	for filter, want := range map[admin.Length]int64{0: 3, admin.Length(time.Hour): 1} {
 		preview, err := acts.PreviewBulk(t.Context(), admin.Bulk{
-			Kind: admin.OpResolve, Pairs: &admin.FailedFilter{OlderThan: filter}, Limit: 3,
+			Kind: admin.OpResolve, Failed: &admin.FailedFilter{OlderThan: filter}, Limit: 3,
 		})
 		if err != nil || preview.Count != want {
 			t.Fatalf("older than %v: the preview is %+v, %v, want %d", filter, preview, err, want)
@@ -136,7 +136,7 @@ func TestABulkActHasALimit(t *testing.T) {
 		FROM tidemark.journal WHERE campaign_id > 'c001'`)
 	for _, bad := range []int64{-1, admin.MostItems + 1} {
 		if _, err := acts.PreviewBulk(t.Context(), admin.Bulk{
-			Kind: admin.OpRequeue, Pairs: &admin.FailedFilter{},
+			Kind: admin.OpRequeue, Failed: &admin.FailedFilter{},
 			Limit: bad,
 		}); !errors.Is(err, admin.ErrInvalid) {
 			t.Errorf("a limit of %d: %v", bad, err)
@@ -148,8 +148,8 @@ func TestABulkActHasALimit(t *testing.T) {
 		more  bool
 		about string
 	}{
-		{admin.Bulk{Kind: admin.OpRequeue, Pairs: &admin.FailedFilter{}, Limit: 3}, 3, true, "c001 c002 c003"},
-		{admin.Bulk{Kind: admin.OpRequeue, Pairs: &admin.FailedFilter{}, Limit: 5}, 5, false, "c001 c002 c003 c004 c005"},
+		{admin.Bulk{Kind: admin.OpRequeue, Failed: &admin.FailedFilter{}, Limit: 3}, 3, true, "c001 c002 c003"},
+		{admin.Bulk{Kind: admin.OpRequeue, Failed: &admin.FailedFilter{}, Limit: 5}, 5, false, "c001 c002 c003 c004 c005"},
 		// what drains is no part of it
 		{admin.Bulk{Kind: admin.OpRetryParked, Parked: &admin.ParkedFilter{}, Limit: 3}, 3, true, "c001 c002 c004"},
 		{admin.Bulk{Kind: admin.OpRetryParked, Parked: &admin.ParkedFilter{}, Limit: 4}, 4, false, "c001 c002 c004 c005"},
@@ -176,7 +176,7 @@ func TestABulkActCanBeAborted(t *testing.T) {
 	t.Parallel()
 	pool, acts := database(t, 50)
 	outcome, err := acts.StartBulk(t.Context(), as(auth.Operator),
-		admin.Bulk{Kind: admin.OpRequeue, Pairs: &admin.FailedFilter{}}, "requeue 50")
+		admin.Bulk{Kind: admin.OpRequeue, Failed: &admin.FailedFilter{}}, "requeue 50")
 	op := operation(t, outcome, err)
 	r := runner(t, pool, nil)
 	if worked, err := r.Step(t.Context()); !worked || err != nil {
@@ -257,7 +257,7 @@ func TestAnOperationTellsWhatBecameOfWhatItHadTriedAgain(t *testing.T) {
 		bulk admin.Bulk
 		then string // of one each: it works, it fails again and is tried again, it fails for good
 	}{
-		{admin.Bulk{Kind: admin.OpRequeue, Pairs: &admin.FailedFilter{}}, `DELETE FROM tidemark.deferred
+		{admin.Bulk{Kind: admin.OpRequeue, Failed: &admin.FailedFilter{}}, `DELETE FROM tidemark.deferred
 			WHERE campaign_id = 'c001';
 			UPDATE tidemark.deferred SET attempt_count = 1 WHERE campaign_id = 'c002';
 			UPDATE tidemark.deferred SET status = 'dead', next_attempt_at = 'infinity' WHERE campaign_id = 'c003'`},

@@ -158,9 +158,9 @@ func (a *Acts) startConfirmed(
 		})
 }
 
-// Filing is how many pairs would be filed.
+// Filing is how many campaigns would be filed, each counted once for each projection.
 type Filing struct {
-	Pairs int64 `json:"pairs"`
+	Campaigns int64 `json:"campaigns"`
 }
 
 // PreviewReplay answers what a replay would file; no campaigns are all. Errors are those of [failed.CountReplay].

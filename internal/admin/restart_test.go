@@ -12,7 +12,7 @@ func TestABulkActGoesOnWhereAProcessHasDied(t *testing.T) {
 	t.Parallel()
 	pool, acts := database(t, 101)
 	outcome, err := acts.StartBulk(t.Context(), as(admin.ActRequeue.Role()),
-		admin.Bulk{Kind: admin.OpRequeue, Pairs: &admin.FailedFilter{}}, "requeue 101")
+		admin.Bulk{Kind: admin.OpRequeue, Failed: &admin.FailedFilter{}}, "requeue 101")
 	op := operation(t, outcome, err)
 	dying := runner(t, pool, nil)
 	if worked, err := dying.Step(t.Context()); !worked || err != nil {

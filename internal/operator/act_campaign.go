@@ -35,8 +35,7 @@ func campaignActs() []*Act {
 			Short: "Apply the events of a campaign again",
 			Long: "Apply the events of campaigns again, from the first one on after deleting the campaign's rows or, with " +
 				"from, from an event on with the rows as they are. Workers do it while live work goes on; readers never see a " +
-				"campaign half done. Beyond 100 pairs of a projection and a campaign it asks. For all campaigns there is group " +
-				"replay.",
+				"campaign half done. Beyond 100 campaigns of a projection it asks. For all campaigns there is group replay.",
 			Examples: []string{
 				"campaign replay oak --projection scores --wait",
 				"campaign replay oak elm --from 7 --reason 'rows were edited by hand'",
@@ -48,8 +47,8 @@ func campaignActs() []*Act {
 			Preview: func(ctx context.Context, acts *admin.Acts, _ admin.Request, in *campaignReplay) (any, error) {
 				return acts.PreviewReplay(ctx, in.request())
 			},
-			Counted: pairsFiled,
-			Would:   func(_ *campaignReplay, found any) string { return "replay " + pairsOf(found) },
+			Counted: countFiled,
+			Would:   func(_ *campaignReplay, found any) string { return "replay " + filed(found) },
 			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in *campaignReplay) (*admin.Outcome, error) {
 				return acts.ReplayCampaigns(ctx, by, in.request())
 			},
@@ -102,11 +101,11 @@ func campaignActs() []*Act {
 	}
 }
 
-// pairsFiled answers how many pairs a replay would file.
-func pairsFiled(found any) (int64, []admin.Item) { return found.(admin.Filing).Pairs, nil }
+// countFiled answers how many campaigns a replay would file.
+func countFiled(found any) (int64, []admin.Item) { return found.(admin.Filing).Campaigns, nil }
 
-// pairsOf writes how many they are.
-func pairsOf(found any) string { return counted(found.(admin.Filing).Pairs, "pair") }
+// filed writes how many campaigns would be filed.
+func filed(found any) string { return counted(found.(admin.Filing).Campaigns, "campaign") }
 
 // counted writes a number of things whose plural ends in s.
 func counted(n int64, thing string) string {

@@ -22,8 +22,8 @@ func groupActs() []*Act {
 			Short: "Apply the events of all campaigns of a group again",
 			Long: "Have workers apply the events of all campaigns of a group again, bit by bit: from scratch, after deleting " +
 				"the campaign's rows, or from an event on with the rows as they are. Live work goes on; readers never see a " +
-				"campaign half done. With --wait it shows progress until nothing is on its way any more. Beyond 100 pairs of a " +
-				"projection and a campaign it asks.",
+				"campaign half done. With --wait it shows progress until nothing is on its way any more. Beyond 100 campaigns " +
+				"of a projection it asks.",
 			Examples: []string{
 				"group replay default --projection scores --dry-run",
 				"group replay default --projection scores --from 1000 --wait",
@@ -35,8 +35,8 @@ func groupActs() []*Act {
 					Group: in.Group, Projection: in.Projection, From: in.From,
 				})
 			},
-			Counted: pairsFiled,
-			Would:   func(_ *groupReplay, found any) string { return "replay " + pairsOf(found) },
+			Counted: countFiled,
+			Would:   func(_ *groupReplay, found any) string { return "replay " + filed(found) },
 			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in *groupReplay) (*admin.Outcome, error) {
 				return acts.StartReplay(ctx, by, admin.GroupReplay{Group: in.Group, Projection: in.Projection, From: in.From})
 			},

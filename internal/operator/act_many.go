@@ -32,7 +32,7 @@ type manyFailed struct {
 func (in manyFailed) open() bool { return !in.All && reflect.ValueOf(in.FailedFilter).IsZero() }
 
 func (in manyFailed) bulk(kind admin.OperationKind) admin.Bulk {
-	return admin.Bulk{Kind: kind, Pairs: &in.FailedFilter, Limit: in.Limit, AsOf: in.asOf()}
+	return admin.Bulk{Kind: kind, Failed: &in.FailedFilter, Limit: in.Limit, AsOf: in.asOf()}
 }
 
 func (in manyFailed) since(asOf time.Time) manyFailed {

@@ -54,8 +54,8 @@ func projectionActs() []*Act {
 			Preview: func(ctx context.Context, acts *admin.Acts, _ admin.Request, in *oneProjection) (any, error) {
 				return acts.Projections().PreviewBackfill(ctx, in.Projection)
 			},
-			Counted: pairsFiled,
-			Would:   func(_ *oneProjection, found any) string { return "backfill " + pairsOf(found) },
+			Counted: countFiled,
+			Would:   func(_ *oneProjection, found any) string { return "backfill " + filed(found) },
 			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in *oneProjection) (*admin.Outcome, error) {
 				return acts.Projections().Backfill(ctx, by, in.Projection)
 			},

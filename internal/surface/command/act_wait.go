@@ -93,7 +93,7 @@ func (c *actCommand) followReplay(
 	}
 	dead := caughtUp(ctx, c.env, pool, failed.ReplayRequest{
 		Group: text("group"), Projection: text("projection"), Campaigns: args,
-	}, filed.Pairs)
+	}, filed.Campaigns)
 	if c.asJSON {
 		if err := c.env.PrintJSON(done); err != nil {
 			return err
@@ -142,7 +142,7 @@ func (c *actCommand) sayIfIdle(ctx context.Context, pool *pgxpool.Pool) {
 
 // caughtUp shows progress until nothing of a replay of n pairs is on its way, and says how many died.
 func caughtUp(ctx context.Context, env *cli.Env, pool *pgxpool.Pool, of failed.ReplayRequest, n int64) error {
-	meter := progress.New(env.Err, "pairs replayed", n)
+	meter := progress.New(env.Err, "campaigns replayed", n)
 	for {
 		left, err := leftOf(ctx, pool, of)
 		switch {
@@ -157,7 +157,7 @@ func caughtUp(ctx context.Context, env *cli.Env, pool *pgxpool.Pool, of failed.R
 			if of.Projection != "" {
 				projection = " --projection " + table.Quote(of.Projection)
 			}
-			return cli.Hint(cli.Exitf(cli.ExitPartial, "%s died on the way", counted(left.Dead, "pair")),
+			return cli.Hint(cli.Exitf(cli.ExitPartial, "%s died on the way", counted(left.Dead, "campaign")),
 				"tidemark failed list --status dead --group %s%s", table.Quote(of.Group), projection)
 		}
 		meter.Set(max(0, n-left.Rebuilding-left.Failed-left.Dead), progress.Unknown)

@@ -138,7 +138,7 @@ func bulkOfPairs(kind admin.OperationKind, f pairFilter) admin.Bulk {
 	if f.Status != "" {
 		pairs.Status = []string{f.Status}
 	}
-	return admin.Bulk{Kind: kind, Pairs: pairs}
+	return admin.Bulk{Kind: kind, Failed: pairs}
 }
 
 func readParkedFilter(r *http.Request) (admin.ParkedFilter, error) {
@@ -183,7 +183,7 @@ func again(o admin.Operation) (string, error) {
 	if f := bulk.Parked; f != nil {
 		return link("/parked", "topic", f.Topic, "publisher", f.Publisher, "campaign", f.CampaignID, "type", f.EventType)
 	}
-	f := bulk.Pairs
+	f := bulk.Failed
 	return link("/failed", "projection", f.Projection, "campaign", f.CampaignID, "type", f.EventType)
 }
 

@@ -51,9 +51,9 @@ func TestDryRunsSayWhatWouldBeAndChangeNothing(t *testing.T) {
 			"/projections/notes/remove", `{"dry_run": true, "tables": true}`,
 			`{"group":"default","projection":"notes","campaigns":1,"tables":["tidemark_views.notes"]}`,
 		},
-		{"/campaigns/a/replay", `{"dry_run": true, "group": "default"}`, `{"pairs":1}`},
-		{"/groups/default/replay", `{"dry_run": true, "projection": "notes"}`, `{"pairs":2}`},
-		{"/projections/notes/backfill", `{"dry_run": true}`, `{"pairs":0}`},
+		{"/campaigns/a/replay", `{"dry_run": true, "group": "default"}`, `{"campaigns":1}`},
+		{"/groups/default/replay", `{"dry_run": true, "projection": "notes"}`, `{"campaigns":2}`},
+		{"/projections/notes/backfill", `{"dry_run": true}`, `{"campaigns":0}`},
 		{"/groups/default/repair-gaps", `{"dry_run": true}`, `{"count":0,"sample":[]}`},
 		{
 			"/publishers/t/s/test-send", `{"dry_run": true, "campaign": "a", "seq": 2}`,
