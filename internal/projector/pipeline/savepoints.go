@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
@@ -45,8 +46,9 @@ func (p *Pipeline) StreamParts(ctx context.Context, parts []*Savepoint) error {
 		}
 	}
 	refused := make([]*refusal, len(sent))
-	again, keep := []*pgx.QueuedQuery{{SQL: QueryRollbackPart}, {SQL: QueryPatience}},
-		[]*pgx.QueuedQuery{{SQL: QueryReleasePart}, {SQL: QuerySavepointPart}}
+	again, keep, end := []*pgx.QueuedQuery{{SQL: QueryRollbackPart}, {SQL: QueryPatience}},
+		[]*pgx.QueuedQuery{{SQL: QueryReleasePart}, {SQL: QuerySavepointPart}},
+		[]*pgx.QueuedQuery{{SQL: QueryRollbackPart}, {SQL: QueryReleasePart}}
 	err = p.duplex(ctx, func(w *writer) error {
 		for i, one := range sent {
 			if _, err := w.run(again, statements); err != nil {
@@ -64,7 +66,10 @@ func (p *Pipeline) StreamParts(ctx context.Context, parts []*Savepoint) error {
 				return err
 			}
 		}
-		return w.frontend.Flush()
+		if _, err := w.run(end, statements); err != nil {
+			return err
+		}
+		return errors.Join(w.sync(), w.frontend.Flush())
 	}, func(frontend *pgproto3.Frontend) error {
 		for _, one := range sent {
 			done, failure, err := p.receive(frontend)
@@ -78,7 +83,11 @@ func (p *Pipeline) StreamParts(ctx context.Context, parts []*Savepoint) error {
 				one.fail(done-len(again), failure)
 			}
 		}
-		return nil
+		_, failure, err := p.receive(frontend)
+		if failure != nil {
+			err = fmt.Errorf("release the savepoint: %w", failure)
+		}
+		return err
 	})
 	if err != nil {
 		return err
@@ -88,9 +97,7 @@ func (p *Pipeline) StreamParts(ctx context.Context, parts []*Savepoint) error {
 			sent[i].fail(r.index, r.err)
 		}
 	}
-	p.Queue(QueryRollbackPart)
-	p.Queue(QueryReleasePart)
-	return p.Flush(ctx)
+	return nil
 }
 
 // prepareParts prepares what the connection has not prepared yet. A part has failed at the first
