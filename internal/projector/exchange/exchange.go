@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/tidemark-go/tidemark/internal/store/rows"
+
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 )
@@ -67,11 +69,8 @@ func Added(ctx context.Context, tx DB, old, replacement Tables) ([]Addition, err
 	if err != nil {
 		return nil, err
 	}
-	rows, err := tx.Query(ctx, queryAdded, old.Schema, replacement.Schema, old.Names, old.Own, has)
-	if err != nil {
-		return nil, err
-	}
-	return pgx.CollectRows(rows, pgx.RowToStructByPos[Addition])
+	return rows.All(ctx, tx, pgx.RowToStructByPos[Addition], "",
+		queryAdded, old.Schema, replacement.Schema, old.Names, old.Own, has)
 }
 
 // BlockedError says what would go on with the old tables.
@@ -204,9 +203,5 @@ func run(ctx context.Context, tx pgx.Tx, sql string) error {
 }
 
 func texts(ctx context.Context, db DB, sql string, args ...any) ([]string, error) {
-	rows, err := db.Query(ctx, sql, args...)
-	if err != nil {
-		return nil, err
-	}
-	return pgx.CollectRows(rows, pgx.RowTo[string])
+	return rows.All(ctx, db, pgx.RowTo[string], "", sql, args...)
 }

@@ -2,8 +2,9 @@ package rebuild
 
 import (
 	"context"
-	"fmt"
 	"time"
+
+	"github.com/tidemark-go/tidemark/internal/store/rows"
 
 	"github.com/jackc/pgx/v5"
 
@@ -24,15 +25,7 @@ type Registered struct {
 
 // Projections lists the projections that are registered, in the order of their names.
 func Projections(ctx context.Context, db journal.Querier) ([]Registered, error) {
-	rows, err := db.Query(ctx, queryProjections)
-	if err != nil {
-		return nil, fmt.Errorf("list projections: %w", err)
-	}
-	all, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Registered])
-	if err != nil {
-		return nil, fmt.Errorf("list projections: %w", err)
-	}
-	return all, nil
+	return rows.All(ctx, db, pgx.RowToStructByPos[Registered], "list projections", queryProjections)
 }
 
 // Rebuild is a rebuild that has not ended. Its fields are in the order of queryProgress.
@@ -80,15 +73,7 @@ func NameOf(projection string) string { return registry.NextTables.Of(projection
 // Rebuilds lists the rebuilds under way, or that of one projection, in the order of their names. It
 // counts up to 10,000 of the pairs that are behind; beyond, figures are estimated.
 func Rebuilds(ctx context.Context, db journal.Querier, projection string) ([]Rebuild, error) {
-	rows, err := db.Query(ctx, queryProgress, projection)
-	if err != nil {
-		return nil, fmt.Errorf("list rebuilds: %w", err)
-	}
-	all, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Rebuild])
-	if err != nil {
-		return nil, fmt.Errorf("list rebuilds: %w", err)
-	}
-	return all, nil
+	return rows.All(ctx, db, pgx.RowToStructByPos[Rebuild], "list rebuilds", queryProgress, projection)
 }
 
 // Progress is the share of the rebuild's campaigns that have caught up, from 0 to 1. Campaigns that

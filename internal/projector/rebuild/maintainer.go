@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/tidemark-go/tidemark/internal/store/rows"
+
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/internal/projector/claim"
@@ -64,13 +66,10 @@ func (m *Maintainer) Prune(ctx context.Context) (total int64, err error) {
 func (m *Maintainer) PruneSnapshots(ctx context.Context) (total int64, err error) {
 	bounded, cancel := m.Bounded(ctx)
 	defer cancel()
-	rows, err := m.Cfg.Pool.Query(bounded, replay.QueryOutlivedSnapshots)
-	if err != nil {
-		return 0, err
-	}
-	outlived, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (of registry.Identity, err error) {
+	outlived, err := rows.All(bounded, m.Cfg.Pool, func(row pgx.CollectableRow) (of registry.Identity, err error) {
 		return of, row.Scan(&of.Name, &of.Version)
-	})
+	},
+		"", replay.QueryOutlivedSnapshots)
 	if err != nil {
 		return 0, err
 	}

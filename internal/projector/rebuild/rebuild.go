@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tidemark-go/tidemark/internal/store/rows"
+
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/internal/projector/exchange"
@@ -176,11 +178,8 @@ func lockSets(ctx context.Context, tx pgx.Tx, name string) (map[string]*lockedSe
 }
 
 func readSets(ctx context.Context, db journal.Querier, sql, name string) (map[string]*lockedSet, error) {
-	rows, err := db.Query(ctx, sql, []string{name, registry.NextTables.Of(name), registry.PreviousTables.Of(name)})
-	if err != nil {
-		return nil, err
-	}
-	all, err := pgx.CollectRows(rows, pgx.RowToAddrOfStructByPos[lockedSet])
+	all, err := rows.All(ctx, db, pgx.RowToAddrOfStructByPos[lockedSet], "",
+		sql, []string{name, registry.NextTables.Of(name), registry.PreviousTables.Of(name)})
 	sets := map[string]*lockedSet{}
 	for _, s := range all {
 		sets[s.Name] = s

@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/tidemark-go/tidemark/internal/store/rows"
+
 	"github.com/jackc/pgx/v5"
 	"golang.org/x/sync/errgroup"
 
@@ -135,13 +137,9 @@ func (b *Rebuilder) TakeRange(ctx context.Context, k *registry.Projection) (r *c
 func (b *Rebuilder) nextRange(
 	ctx context.Context, tx pgx.Tx, first string, campaigns int, events int64,
 ) (*campaignRange, error) {
-	rows, err := tx.Query(ctx, queryNextRange, b.Cfg.ConsumerGroup, first, campaigns)
-	if err != nil {
-		return nil, err
-	}
 	r := &campaignRange{first: first}
 	var l lease.Lease
-	_, err = pgx.ForEachRow(rows, []any{&l.CampaignID, &l.Checkpoint}, func() error {
+	err := rows.Each(ctx, tx, []any{&l.CampaignID, &l.Checkpoint}, func() error {
 		if events <= 0 {
 			return nil
 		}
@@ -150,7 +148,7 @@ func (b *Rebuilder) nextRange(
 			r.campaigns = append(r.campaigns, l)
 		}
 		return nil
-	})
+	}, "", queryNextRange, b.Cfg.ConsumerGroup, first, campaigns)
 	if err != nil || r.last == "" {
 		return nil, err
 	}
@@ -247,7 +245,9 @@ func copyCampaigns(
 }
 
 // copyEvents hands the projection the events just read.
-func copyEvents(ctx context.Context, t *apply.Transaction, k *registry.Projection, fold kind.Folder, last bool) error {
+func copyEvents(ctx context.Context, t *apply.Transaction, k *registry.Projection, fold kind.Folder,
+	last bool,
+) error {
 	g := t.Group(k, t.Events)
 	if fold != nil {
 		return t.Applier.Supervise(ctx, k, g, func(ctx context.Context) error {

@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"slices"
 
+	"github.com/tidemark-go/tidemark/internal/store/rows"
+
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
@@ -19,11 +21,7 @@ func (b *Rebuilder) countRows(ctx context.Context, k *registry.Projection) error
 	if set == nil || live == nil {
 		return ErrNotYet
 	}
-	rows, err := b.Cfg.Pool.Query(ctx, queryCampaignTables, set.SchemaName)
-	if err != nil {
-		return err
-	}
-	byCampaign, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	byCampaign, err := rows.All(ctx, b.Cfg.Pool, pgx.RowTo[string], "", queryCampaignTables, set.SchemaName)
 	if err != nil {
 		return err
 	}

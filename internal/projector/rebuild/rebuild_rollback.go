@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/tidemark-go/tidemark/internal/store/rows"
+
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
@@ -77,15 +79,13 @@ func returning(rows map[string]*lockedSet, name string) (*lockedSet, error) {
 }
 
 // tooFarBehind counts no more campaigns than are allowed.
-func (o RollbackOptions) tooFarBehind(ctx context.Context, db journal.Querier, kept *lockedSet) (more bool, err error) {
+func (o RollbackOptions) tooFarBehind(ctx context.Context, db journal.Querier, kept *lockedSet) (more bool,
+	err error,
+) {
 	if o.AllowBehind < 0 {
 		return false, nil
 	}
-	rows, err := db.Query(ctx, queryMoreBehind, kept.ConsumerGroup, kept.Name, o.AllowBehind)
-	if err != nil {
-		return false, err
-	}
-	return pgx.CollectExactlyOneRow(rows, pgx.RowTo[bool])
+	return rows.One(ctx, db, pgx.RowTo[bool], "", queryMoreBehind, kept.ConsumerGroup, kept.Name, o.AllowBehind)
 }
 
 // behindError says in how many campaigns tables are behind. It counts all of them.

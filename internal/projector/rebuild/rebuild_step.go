@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/tidemark-go/tidemark/internal/store/rows"
+
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/internal/projector/apply"
@@ -95,11 +97,8 @@ func (b *Rebuilder) Step(ctx context.Context) error {
 
 // ReadRows reads the registry, and takes notice of it.
 func (b *Rebuilder) ReadRows(ctx context.Context) (map[string]*rebuildRow, error) {
-	rows, err := b.Cfg.Pool.Query(ctx, queryRebuildRows, b.Cfg.ConsumerGroup)
-	if err != nil {
-		return nil, err
-	}
-	all, err := pgx.CollectRows(rows, pgx.RowToAddrOfStructByPos[rebuildRow])
+	all, err := rows.All(ctx, b.Cfg.Pool, pgx.RowToAddrOfStructByPos[rebuildRow], "",
+		queryRebuildRows, b.Cfg.ConsumerGroup)
 	if err != nil {
 		return nil, err
 	}

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tidemark-go/tidemark/internal/store/rows"
+
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/internal/projector/exchange"
@@ -131,11 +133,7 @@ func (b *Rebuilder) prepareSwap(ctx context.Context, k *registry.Projection, o r
 		if err := b.countRows(ctx, k); err != nil {
 			return err
 		}
-		rows, err := b.Cfg.Pool.Query(ctx, queryPassing, k.Schema)
-		if err != nil {
-			return err
-		}
-		passing, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		passing, err := rows.All(ctx, b.Cfg.Pool, pgx.RowTo[string], "", queryPassing, k.Schema)
 		if err != nil {
 			return err
 		}

@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/tidemark-go/tidemark/internal/store/rows"
+
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/internal/projector/failure"
@@ -101,11 +103,7 @@ func (e exclusive) holders(ctx context.Context) (by string) {
 // no group, and nothing to wait for.
 func Exclusively(ctx context.Context, db Beginner, name string, what func(pgx.Tx) error) error {
 	sets := []string{name, NextTables.Of(name), PreviousTables.Of(name)}
-	rows, err := db.Query(ctx, queryGroupOf, sets)
-	if err != nil {
-		return err
-	}
-	group, err := pgx.CollectExactlyOneRow(rows, pgx.RowTo[string])
+	group, err := rows.One(ctx, db, pgx.RowTo[string], "", queryGroupOf, sets)
 	if err != nil {
 		return err
 	}

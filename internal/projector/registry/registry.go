@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tidemark-go/tidemark/internal/store/rows"
+
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/internal/projector/exchange"
@@ -171,11 +173,8 @@ func (g *Registrar) Insert(ctx context.Context, tx pgx.Tx, k *Projection) (*Regi
 
 // Lookup returns the row of that name, nil if there is none, or what keeps this worker from serving it.
 func (b *Base) Lookup(ctx context.Context, db journal.Querier, name string) (*Registered, error) {
-	rows, err := db.Query(ctx, QueryRegistry, b.Cfg.ConsumerGroup, []string{name})
-	if err != nil {
-		return nil, err
-	}
-	all, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Registered])
+	all, err := rows.All(ctx, db, pgx.RowToStructByPos[Registered], "",
+		QueryRegistry, b.Cfg.ConsumerGroup, []string{name})
 	if err != nil {
 		return nil, err
 	}
@@ -220,11 +219,7 @@ func (g *Registrar) createTables(ctx context.Context, tx pgx.Tx, k *Projection) 
 }
 
 func tablesOf(ctx context.Context, tx pgx.Tx, schema string) ([]string, error) {
-	rows, err := tx.Query(ctx, queryTables, schema)
-	if err != nil {
-		return nil, err
-	}
-	return pgx.CollectRows(rows, pgx.RowTo[string])
+	return rows.All(ctx, tx, pgx.RowTo[string], "", queryTables, schema)
 }
 
 func ownReset(k *Projection) bool {

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tidemark-go/tidemark/internal/store/rows"
+
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/internal/projector/failure"
@@ -125,21 +127,17 @@ func (g *Registrar) scratchTables(ctx context.Context) (made map[*Projection]tab
 // checkTables finds tables claimed twice, and tables and columns of registered projections that are gone.
 func (g *Registrar) checkTables(ctx context.Context, made map[*Projection]tableColumns) (faults []error, err error) {
 	owner := map[string]string{} // by table
-	rows, err := g.Cfg.Pool.Query(ctx, queryOwners, g.Cfg.Schema)
-	if err != nil {
-		return nil, err
-	}
 	registered := map[Identity]bool{}
 	var name string
 	var version int
 	var tables []string
-	if _, err := pgx.ForEachRow(rows, []any{&name, &version, &tables}, func() error {
+	if err := rows.Each(ctx, g.Cfg.Pool, []any{&name, &version, &tables}, func() error {
 		registered[Identity{name, version}] = true
 		for _, table := range tables {
 			owner[table] = name
 		}
 		return nil
-	}); err != nil {
+	}, "", queryOwners, g.Cfg.Schema); err != nil {
 		return nil, err
 	}
 	there, err := readColumns(ctx, g.Cfg.Pool, g.Cfg.Schema)
@@ -180,15 +178,11 @@ func (g *Registrar) checkTables(ctx context.Context, made map[*Projection]tableC
 }
 
 func readColumns(ctx context.Context, db journal.Querier, schema string) (tableColumns, error) {
-	rows, err := db.Query(ctx, queryColumns, schema)
-	if err != nil {
-		return nil, err
-	}
 	tables := tableColumns{}
 	var table, column string
-	_, err = pgx.ForEachRow(rows, []any{&table, &column}, func() error {
+	err := rows.Each(ctx, db, []any{&table, &column}, func() error {
 		tables[table] = append(tables[table], column)
 		return nil
-	})
+	}, "", queryColumns, schema)
 	return tables, err
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tidemark-go/tidemark/internal/store/rows"
+
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/internal/projector/apply"
@@ -111,12 +113,8 @@ func (s *scratch) begin(ctx context.Context) error {
 	return s.readTables(ctx)
 }
 
-func (s *scratch) readTables(ctx context.Context) error {
-	rows, err := s.Conn.Query(ctx, queryScratchTables, s.schema)
-	if err != nil {
-		return err
-	}
-	s.tables, err = pgx.CollectRows(rows, pgx.RowToStructByPos[scratchTable])
+func (s *scratch) readTables(ctx context.Context) (err error) {
+	s.tables, err = rows.All(ctx, s.Conn, pgx.RowToStructByPos[scratchTable], "", queryScratchTables, s.schema)
 	return err
 }
 
@@ -337,11 +335,7 @@ var ErrTouched = errors.New("projection does not keep to its own tables")
 
 // untouched makes sure that nothing but the scratch tables was written.
 func (s *scratch) untouched(ctx context.Context) error {
-	rows, err := s.Conn.Query(ctx, queryTouched, s.schema)
-	if err != nil {
-		return err
-	}
-	tables, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	tables, err := rows.All(ctx, s.Conn, pgx.RowTo[string], "", queryTouched, s.schema)
 	if err == nil && len(tables) > 0 {
 		err = fmt.Errorf("%w: %s has written to %s, which was rolled back: have it name its tables without a schema, and "+
 			"write to no others", ErrTouched, s.k.Described.Name, tables[0])

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tidemark-go/tidemark/internal/store/rows"
+
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/internal/projector/failure"
@@ -147,20 +149,16 @@ func (y *Replayer) snapshotAll(ctx context.Context) error {
 func (y *Replayer) snapshotSome(
 	ctx context.Context, k *registry.Projection, cursor string,
 ) (last string, more bool, err error) {
-	rows, err := y.Cfg.Pool.Query(ctx, queryLongCampaigns, y.Cfg.ConsumerGroup, cursor, y.Cfg.SnapshotEvery,
-		k.Described.Name, k.Described.Version, snapshotCampaigns)
-	if err != nil {
-		return "", false, err
-	}
 	long := map[string]int64{}
 	n, id, seq := 0, "", int64(0)
-	if _, err := pgx.ForEachRow(rows, []any{&id, &seq}, func() error {
+	if err := rows.Each(ctx, y.Cfg.Pool, []any{&id, &seq}, func() error {
 		if n++; seq > 0 {
 			long[id] = seq
 		}
 		last = max(last, id)
 		return nil
-	}); err != nil {
+	}, "", queryLongCampaigns, y.Cfg.ConsumerGroup, cursor, y.Cfg.SnapshotEvery, k.Described.Name,
+		k.Described.Version, snapshotCampaigns); err != nil {
 		return "", false, err
 	}
 	for id, seq := range long {

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/tidemark-go/tidemark/internal/store/rows"
+
 	"github.com/jackc/pgx/v5"
 	"golang.org/x/sync/errgroup"
 
@@ -315,13 +317,9 @@ func (v *verification) tell(d Difference) {
 // findStrays looks for rows of campaigns that the journal does not have.
 func (v *verification) findStrays(ctx context.Context) error {
 	for _, t := range v.report.Tables {
-		rows, err := v.p.Cfg.Pool.Query(ctx, straysOf(pgx.Identifier{v.source.schema, t.Table}.Sanitize()))
-		if err != nil {
-			return err
-		}
 		var campaign *string
 		var row []byte
-		_, err = pgx.ForEachRow(rows, []any{&campaign, &row}, func() error {
+		err := rows.Each(ctx, v.p.Cfg.Pool, []any{&campaign, &row}, func() error {
 			d := Difference{Kind: DifferenceStray, Table: t.Table, Got: slices.Clone(row)}
 			if campaign != nil {
 				d.CampaignID = *campaign
@@ -329,7 +327,7 @@ func (v *verification) findStrays(ctx context.Context) error {
 			v.report.Strays++
 			v.tell(d)
 			return nil
-		})
+		}, "", straysOf(pgx.Identifier{v.source.schema, t.Table}.Sanitize()))
 		if err != nil {
 			return fmt.Errorf("look for rows of unknown campaigns in %s: %w", t.Table, err)
 		}

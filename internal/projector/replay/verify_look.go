@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tidemark-go/tidemark/internal/store/rows"
+
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/internal/projector/apply"
@@ -152,14 +154,10 @@ func (s *scratch) compare(
 	if err != nil {
 		return counts, err
 	}
-	rows, err := s.Conn.Query(ctx, t.comparison(s.table(t.Name), other, ignored), ids, ignored)
-	if err != nil {
-		return counts, err
-	}
 	var campaign string
 	var key, want, got []byte
 	var times int64
-	_, err = pgx.ForEachRow(rows, []any{&campaign, &key, &want, &got, &times}, func() error {
+	err = rows.Each(ctx, s.Conn, []any{&campaign, &key, &want, &got, &times}, func() error {
 		d := Difference{
 			CampaignID: campaign, Table: t.Name, Key: slices.Clone(key), Want: slices.Clone(want),
 			Got: slices.Clone(got),
@@ -180,7 +178,7 @@ func (s *scratch) compare(
 			differs(d)
 		}
 		return err
-	})
+	}, "", t.comparison(s.table(t.Name), other, ignored), ids, ignored)
 	return counts, err
 }
 

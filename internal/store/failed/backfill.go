@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/tidemark-go/tidemark/internal/store/rows"
+
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/pkg/journal"
@@ -79,11 +81,7 @@ func (r ReplayRequest) backfillable(
 	if projections, err = r.validate(ctx, db, query); err != nil {
 		return nil, nil, err
 	}
-	rows, err := db.Query(ctx, queryTablesOf, r.Projection)
-	if err != nil {
-		return nil, nil, err
-	}
-	tables, err = pgx.CollectRows(rows, pgx.RowTo[string])
+	tables, err = rows.All(ctx, db, pgx.RowTo[string], "", queryTablesOf, r.Projection)
 	if err == nil && len(tables) == 0 {
 		err = fmt.Errorf("%w: projection %s has created no tables, so it is not known what it has: replay it",
 			ErrNotResettable, r.Projection)
@@ -96,20 +94,16 @@ func (r ReplayRequest) backfillable(
 func (r ReplayRequest) missing(
 	ctx context.Context, db journal.Querier, tables []string, cursor string, limit int,
 ) (campaigns []string, next string, err error) {
-	rows, err := db.Query(ctx, queryUnfiled, r.Group, cursor, limit, r.Projection)
-	if err != nil {
-		return nil, "", err
-	}
 	var campaign string
 	var unfiled bool
 	looked := 0
-	if _, err = pgx.ForEachRow(rows, []any{&campaign, &unfiled}, func() error {
+	if err = rows.Each(ctx, db, []any{&campaign, &unfiled}, func() error {
 		looked++
 		if unfiled {
 			campaigns = append(campaigns, campaign)
 		}
 		return nil
-	}); err != nil {
+	}, "", queryUnfiled, r.Group, cursor, limit, r.Projection); err != nil {
 		return nil, "", err
 	}
 	if looked == limit {

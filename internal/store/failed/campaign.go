@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/tidemark-go/tidemark/internal/store/rows"
+
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
@@ -130,7 +132,10 @@ func show(ctx context.Context, db journal.Querier, key Key) (*Detail, error) {
 	}); err != nil {
 		return nil, err
 	}
-	d.History, err = History(ctx, db, LogFilter{Group: pair.Group, Projection: key.Projection, CampaignID: key.CampaignID})
+	d.History, err = History(ctx, db, LogFilter{
+		Group: pair.Group, Projection: key.Projection,
+		CampaignID: key.CampaignID,
+	})
 	return d, err
 }
 
@@ -139,11 +144,7 @@ func get(ctx context.Context, db journal.Querier, key Key) (Campaign, error) {
 	if err := key.validate(); err != nil {
 		return Campaign{}, err
 	}
-	rows, err := db.Query(ctx, queryCampaign, key.CampaignID, key.Projection)
-	if err != nil {
-		return Campaign{}, err
-	}
-	pair, err := pgx.CollectExactlyOneRow(rows, scanCampaign)
+	pair, err := rows.One(ctx, db, scanCampaign, "", queryCampaign, key.CampaignID, key.Projection)
 	if errors.Is(err, pgx.ErrNoRows) {
 		err = ErrNotFound
 	}

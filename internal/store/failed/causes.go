@@ -4,10 +4,11 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"fmt"
 	"regexp"
 	"strings"
 	"time"
+
+	"github.com/tidemark-go/tidemark/internal/store/rows"
 
 	"github.com/jackc/pgx/v5"
 
@@ -62,15 +63,8 @@ func Causes(ctx context.Context, db journal.Querier, f CauseFilter) ([]Cause, er
 	if f.After != nil {
 		after = *f.After
 	}
-	rows, err := db.Query(ctx, queryCauses, f.Projection, f.Fingerprint, f.After != nil, after.Projection,
-		after.Fingerprint, f.Limit, f.Bound)
-	if err == nil {
-		var causes []Cause
-		if causes, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Cause]); err == nil {
-			return causes, nil
-		}
-	}
-	return nil, fmt.Errorf("list causes of failures: %w", err)
+	return rows.All(ctx, db, pgx.RowToStructByPos[Cause], "list causes of failures",
+		queryCauses, f.Projection, f.Fingerprint, f.After != nil, after.Projection, after.Fingerprint, f.Limit, f.Bound)
 }
 
 // varying matches what differs between failures of one cause.

@@ -2,8 +2,9 @@ package failed
 
 import (
 	"context"
-	"fmt"
 	"time"
+
+	"github.com/tidemark-go/tidemark/internal/store/rows"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -103,21 +104,14 @@ func seconds(waits []time.Duration) []float64 {
 func Skipped(
 	ctx context.Context, db journal.Querier, projection string, campaignIDs []string,
 ) (map[string][]int64, error) {
-	rows, err := db.Query(ctx, querySkipped, projection, campaignIDs)
-	if err != nil {
-		return nil, fmt.Errorf("read which events were skipped: %w", err)
-	}
 	skipped := map[string][]int64{}
 	var id string
 	var seq int64
-	_, err = pgx.ForEachRow(rows, []any{&id, &seq}, func() error {
+	err := rows.Each(ctx, db, []any{&id, &seq}, func() error {
 		skipped[id] = append(skipped[id], seq)
 		return nil
-	})
-	if err != nil {
-		return nil, fmt.Errorf("read which events were skipped: %w", err)
-	}
-	return skipped, nil
+	}, "read which events were skipped", querySkipped, projection, campaignIDs)
+	return skipped, err
 }
 
 // CountSkipped counts the events that a projection has gone past without applying them, by its

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tidemark-go/tidemark/internal/store/rows"
+
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
@@ -71,15 +73,9 @@ func History(ctx context.Context, db journal.Querier, f LogFilter) ([]Record, er
 	if limit == 0 {
 		limit = historyLimit
 	}
-	rows, err := db.Query(ctx, queryHistory, pgx.QueryExecModeCacheDescribe, f.Group, f.Projection, f.CampaignID,
-		f.Fingerprint, f.Actor, f.Acts, f.Before, limit)
-	if err == nil {
-		var records []Record
-		if records, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Record]); err == nil {
-			return records, nil
-		}
-	}
-	return nil, fmt.Errorf("read the failure log: %w", err)
+	return rows.All(ctx, db, pgx.RowToStructByPos[Record], "read the failure log",
+		queryHistory, pgx.QueryExecModeCacheDescribe, f.Group, f.Projection, f.CampaignID, f.Fingerprint, f.Actor,
+		f.Acts, f.Before, limit)
 }
 
 func (f LogFilter) validate() error {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/tidemark-go/tidemark/internal/store/rows"
+
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
@@ -17,14 +19,8 @@ func List(ctx context.Context, db journal.Querier, f Filter) ([]Campaign, error)
 	if err := f.validate(); err != nil {
 		return nil, fmt.Errorf("list failed campaigns: %w", err)
 	}
-	rows, err := db.Query(ctx, queryList, f.args(listLimit)...)
-	if err == nil {
-		var pairs []Campaign
-		if pairs, err = pgx.CollectRows(rows, scanCampaign); err == nil {
-			return pairs, nil
-		}
-	}
-	return nil, fmt.Errorf("list failed campaigns: %w", f.explain(err))
+	pairs, err := rows.All(ctx, db, scanCampaign, "list failed campaigns", queryList, f.args(listLimit)...)
+	return pairs, f.explain(err)
 }
 
 // Count answers how many pairs f chooses, at most f.Limit if it is set. It reads all of them. An
@@ -34,14 +30,8 @@ func Count(ctx context.Context, db journal.Querier, f Filter) (int64, error) {
 	if err := f.validate(); err != nil {
 		return 0, fmt.Errorf("count failed campaigns: %w", err)
 	}
-	rows, err := db.Query(ctx, queryCount, f.args(0)...)
-	if err == nil {
-		var n int64
-		if n, err = pgx.CollectExactlyOneRow(rows, pgx.RowTo[int64]); err == nil {
-			return n, nil
-		}
-	}
-	return 0, fmt.Errorf("count failed campaigns: %w", f.explain(err))
+	n, err := rows.One(ctx, db, pgx.RowTo[int64], "count failed campaigns", queryCount, f.args(0)...)
+	return n, f.explain(err)
 }
 
 func scanCampaign(row pgx.CollectableRow) (p Campaign, err error) { return scanCampaignAfter(row) }
@@ -95,11 +85,7 @@ func (f Filter) open() bool {
 }
 
 func search(ctx context.Context, db journal.Querier, f Filter, look int) (pairs []Campaign, end *Place, err error) {
-	rows, err := db.Query(ctx, querySearch, f.args(listLimit, look)...)
-	if err != nil {
-		return nil, nil, err
-	}
-	found, err := pgx.CollectRows(rows, scanSearched)
+	found, err := rows.All(ctx, db, scanSearched, "", querySearch, f.args(listLimit, look)...)
 	if err != nil {
 		return nil, nil, err
 	}

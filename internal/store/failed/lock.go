@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/tidemark-go/tidemark/internal/store/rows"
+
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
@@ -34,11 +36,7 @@ func take(ctx context.Context, tx pgx.Tx, found []candidate) ([]candidate, error
 	for i, c := range found {
 		seqs[i], due[i] = c.NextSeq, timestamp(c.NextAttemptAt)
 	}
-	rows, err := tx.Query(ctx, queryTake, campaigns, projections, seqs, due)
-	if err != nil {
-		return nil, err
-	}
-	places, err := pgx.CollectRows(rows, pgx.RowTo[int])
+	places, err := rows.All(ctx, tx, pgx.RowTo[int], "", queryTake, campaigns, projections, seqs, due)
 	if err != nil {
 		return nil, err
 	}
@@ -65,16 +63,12 @@ func lockOne(ctx context.Context, tx pgx.Tx, key Key) (candidate, error) {
 }
 
 func collect(ctx context.Context, tx pgx.Tx, query string, args ...any) ([]candidate, error) {
-	rows, err := tx.Query(ctx, query, args...)
-	if err != nil {
-		return nil, err
-	}
-	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (c candidate, err error) {
+	return rows.All(ctx, tx, func(row pgx.CollectableRow) (c candidate, err error) {
 		var due pgtype.Timestamptz
 		err = row.Scan(&c.Projection, &c.CampaignID, &c.Group, &c.NextSeq, &c.Status, &due)
 		c.NextAttemptAt = due.Time
 		return c, err
-	})
+	}, "", query, args...)
 }
 
 // write does something to pairs that are locked, writes who did it and why to the log, and wakes workers that wait.

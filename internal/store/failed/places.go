@@ -7,6 +7,8 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/tidemark-go/tidemark/internal/store/rows"
+
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/internal/store/lease"
@@ -122,13 +124,10 @@ func CountOutcomes(ctx context.Context, db journal.Querier, places []Place) (pas
 		campaigns, projections = append(campaigns, p.CampaignID), append(projections, p.Projection)
 		seqs = append(seqs, p.NextSeq)
 	}
-	rows, err := db.Query(ctx, queryCountOutcomes, campaigns, projections, seqs)
+	n, err := rows.One(ctx, db, pgx.RowToStructByPos[struct{ Passed, Failed int64 }],
+		"count what became of requeued pairs", queryCountOutcomes, campaigns, projections, seqs)
 	if err != nil {
-		return 0, 0, fmt.Errorf("count what became of requeued pairs: %w", err)
-	}
-	n, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[struct{ Passed, Failed int64 }])
-	if err != nil {
-		return 0, 0, fmt.Errorf("count what became of requeued pairs: %w", err)
+		return 0, 0, err
 	}
 	return n.Passed, n.Failed, nil
 }

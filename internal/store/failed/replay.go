@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/tidemark-go/tidemark/internal/store/rows"
+
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/internal/store/lease"
@@ -153,13 +155,9 @@ func CountReplay(ctx context.Context, db journal.Querier, r ReplayRequest) (int6
 	if err != nil {
 		return 0, fmt.Errorf("count a replay: %w", err)
 	}
-	rows, err := db.Query(ctx, queryCountCampaigns, r.Group, r.From, r.Campaigns)
+	n, err := rows.One(ctx, db, pgx.RowTo[int64], "count a replay", queryCountCampaigns, r.Group, r.From, r.Campaigns)
 	if err != nil {
-		return 0, fmt.Errorf("count a replay: %w", err)
-	}
-	n, err := pgx.CollectExactlyOneRow(rows, pgx.RowTo[int64])
-	if err != nil {
-		return 0, fmt.Errorf("count a replay: %w", err)
+		return 0, err
 	}
 	return n * int64(len(projections)), nil
 }
@@ -183,11 +181,7 @@ func (r ReplayRequest) validate(
 		return nil, fmt.Errorf("Campaigns names %d campaigns, the limit is %d: replay more in several transactions",
 			len(r.Campaigns), replayCampaigns)
 	}
-	rows, err := db.Query(ctx, query, r.Group, r.Projection)
-	if err != nil {
-		return nil, err
-	}
-	projections, err = pgx.CollectRows(rows, pgx.RowToStructByPos[replayable])
+	projections, err = rows.All(ctx, db, pgx.RowToStructByPos[replayable], "", query, r.Group, r.Projection)
 	if err != nil {
 		return nil, err
 	}
@@ -206,11 +200,7 @@ func (r ReplayRequest) validate(
 	if err := errors.Join(errs...); err != nil || len(r.Campaigns) == 0 {
 		return projections, err
 	}
-	rows, err = db.Query(ctx, queryNoCampaign, r.Campaigns)
-	if err != nil {
-		return nil, err
-	}
-	missing, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	missing, err := rows.All(ctx, db, pgx.RowTo[string], "", queryNoCampaign, r.Campaigns)
 	if err == nil && len(missing) > 0 {
 		err = fmt.Errorf("%w: campaign %q has no events", ErrUnknown, missing[0])
 	}
@@ -263,13 +253,5 @@ type Left struct {
 // Remaining answers what is left of the pairs of a group, or of one of its projections, by the
 // projections' names: a replay is over when nothing is rebuilding or failed.
 func Remaining(ctx context.Context, db journal.Querier, group, projection string) ([]Left, error) {
-	rows, err := db.Query(ctx, queryLeft, group, projection)
-	if err != nil {
-		return nil, fmt.Errorf("count what is left: %w", err)
-	}
-	left, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Left])
-	if err != nil {
-		return nil, fmt.Errorf("count what is left: %w", err)
-	}
-	return left, nil
+	return rows.All(ctx, db, pgx.RowToStructByPos[Left], "count what is left", queryLeft, group, projection)
 }

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tidemark-go/tidemark/internal/store/rows"
+
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/pkg/journal"
@@ -52,14 +54,7 @@ func ResolutionsOf(
 }
 
 func resolutions(ctx context.Context, db journal.Querier, query string, args ...any) ([]Resolution, error) {
-	rows, err := db.Query(ctx, query, args...)
-	if err == nil {
-		var all []Resolution
-		if all, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Resolution]); err == nil {
-			return all, nil
-		}
-	}
-	return nil, fmt.Errorf("read which events are resolved: %w", err)
+	return rows.All(ctx, db, pgx.RowToStructByPos[Resolution], "read which events are resolved", query, args...)
 }
 
 // CountResolutions counts the resolutions of a projection.
@@ -108,12 +103,5 @@ func base(name string) string {
 }
 
 func count(ctx context.Context, db journal.Querier, query string, args ...any) (int64, error) {
-	rows, err := db.Query(ctx, query, args...)
-	if err == nil {
-		var n int64
-		if n, err = pgx.CollectExactlyOneRow(rows, pgx.RowTo[int64]); err == nil {
-			return n, nil
-		}
-	}
-	return 0, fmt.Errorf("count which events were left out: %w", err)
+	return rows.One(ctx, db, pgx.RowTo[int64], "count which events were left out", query, args...)
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/tidemark-go/tidemark/internal/store/rows"
+
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/pkg/journal"
@@ -38,15 +40,8 @@ func Standings(batch *pgx.Batch, group string, campaignIDs []string, visit func(
 func Due(
 	ctx context.Context, db journal.Querier, group string, campaignIDs, projections []string,
 ) ([]*Standing, error) {
-	rows, err := db.Query(ctx, queryDue, campaignIDs, group, projections)
-	if err != nil {
-		return nil, fmt.Errorf("read the pairs that are due: %w", err)
-	}
-	standings, err := pgx.CollectRows(rows, pgx.RowToAddrOfStructByPos[Standing])
-	if err != nil {
-		return nil, fmt.Errorf("read the pairs that are due: %w", err)
-	}
-	return standings, nil
+	return rows.All(ctx, db, pgx.RowToAddrOfStructByPos[Standing], "read the pairs that are due",
+		queryDue, campaignIDs, group, projections)
 }
 
 // File queues the filing of pairs as rebuilding, each at its place. Those that are filed already

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/tidemark-go/tidemark/internal/store/rows"
+
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/pkg/journal"
@@ -66,14 +68,10 @@ func stats(ctx context.Context, db journal.Querier, f Filter) (*Statistics, erro
 	if err := f.validate(); err != nil {
 		return nil, err
 	}
-	rows, err := db.Query(ctx, queryStats, f.args(statsLimit)...)
-	if err != nil {
-		return nil, err
-	}
 	s, oldest := &Statistics{}, Key{}
 	var kind, sample string
 	var t Tally
-	_, err = pgx.ForEachRow(rows, []any{&s.At, &kind, &t.Value, &t.Campaigns, &t.FirstFailedAt, &t.LastFailedAt, &sample},
+	err := rows.Each(ctx, db, []any{&s.At, &kind, &t.Value, &t.Campaigns, &t.FirstFailedAt, &t.LastFailedAt, &sample},
 		func() error {
 			switch kind {
 			case "failed":
@@ -98,7 +96,7 @@ func stats(ctx context.Context, db journal.Querier, f Filter) (*Statistics, erro
 				t.Sample = ""
 			}
 			return nil
-		})
+		}, "", queryStats, f.args(statsLimit)...)
 	if err != nil {
 		return nil, err
 	}
@@ -116,13 +114,10 @@ func (s *Statistics) complete(ctx context.Context, db journal.Querier, f Filter,
 			return err
 		}
 	}
-	rows, err := db.Query(ctx, queryGrowth, pgx.QueryExecModeCacheDescribe, f.Group, f.Projection, f.CampaignID,
-		f.EventType, f.Class, f.Code, f.Fingerprint, f.MessagePattern,
-		growthLimit)
-	if err != nil {
-		return err
-	}
-	s.Growth, err = pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[Growth])
+	var err error
+	s.Growth, err = rows.One(ctx, db, pgx.RowToStructByPos[Growth], "", queryGrowth,
+		pgx.QueryExecModeCacheDescribe, f.Group, f.Projection, f.CampaignID, f.EventType, f.Class, f.Code, f.Fingerprint,
+		f.MessagePattern, growthLimit)
 	return err
 }
 
@@ -147,13 +142,5 @@ type Sum struct {
 // takes no longer for ten million than for ten thousand: about 5,000 that failed and 5,000 that are
 // due are counted, those of other sums are estimated from some pages of the table.
 func Report(ctx context.Context, db journal.Querier) ([]Sum, error) {
-	rows, err := db.Query(ctx, queryReport, exactRows, samplePages)
-	if err != nil {
-		return nil, fmt.Errorf("sum up failed campaigns: %w", err)
-	}
-	sums, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Sum])
-	if err != nil {
-		return nil, fmt.Errorf("sum up failed campaigns: %w", err)
-	}
-	return sums, nil
+	return rows.All(ctx, db, pgx.RowToStructByPos[Sum], "sum up failed campaigns", queryReport, exactRows, samplePages)
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/tidemark-go/tidemark/internal/store/rows"
+
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/internal/store/lease"
@@ -59,11 +61,7 @@ func unresolve(ctx context.Context, tx pgx.Tx, key Key, seq int64, act Act) erro
 // keepSets keeps a projection's sets of tables, or those of all, from becoming others until tx
 // ends, and answers their groups.
 func keepSets(ctx context.Context, tx pgx.Tx, projection string) (groups []string, err error) {
-	rows, err := tx.Query(ctx, queryKeepSets, pgx.QueryExecModeCacheDescribe, base(projection))
-	if err != nil {
-		return nil, err
-	}
-	return pgx.CollectRows(rows, pgx.RowTo[string])
+	return rows.All(ctx, tx, pgx.RowTo[string], "", queryKeepSets, pgx.QueryExecModeCacheDescribe, base(projection))
 }
 
 // settle leaves out, for good, the events that pairs stand before. The caller has locked the pairs,
@@ -104,11 +102,7 @@ type applied struct{ Group, Set, CampaignID string }
 
 // beyond answers the sets of tables that have gone past the events.
 func beyond(ctx context.Context, tx pgx.Tx, campaigns, projections []string, seqs []int64) ([]applied, error) {
-	rows, err := tx.Query(ctx, queryBeyond, campaigns, projections, seqs)
-	if err != nil {
-		return nil, err
-	}
-	return pgx.CollectRows(rows, pgx.RowToStructByPos[applied])
+	return rows.All(ctx, tx, pgx.RowToStructByPos[applied], "", queryBeyond, campaigns, projections, seqs)
 }
 
 // beginAnew has the sets of tables apply their campaigns from scratch.

@@ -6,18 +6,17 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/tidemark-go/tidemark/internal/store/rows"
+
 	"github.com/jackc/pgx/v5"
 )
 
 // Progress returns the writer floor, as [Floor], and the last position that was handed out. While
 // the two differ, appends are in flight.
 func Progress(ctx context.Context, db Querier) (floor, last int64, err error) {
-	rows, err := db.Query(ctx, queryProgress)
-	if err != nil {
-		return 0, 0, fmt.Errorf("read the writer floor: %w", err)
-	}
-	if _, err = pgx.ForEachRow(rows, []any{&floor, &last}, func() error { return nil }); err != nil {
-		return 0, 0, fmt.Errorf("read the writer floor: %w", err)
+	if err = rows.Each(ctx, db, []any{&floor, &last}, func() error { return nil }, "read the writer floor",
+		queryProgress); err != nil {
+		return 0, 0, err
 	}
 	return floor, last, nil
 }

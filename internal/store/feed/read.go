@@ -6,6 +6,8 @@ import (
 	"iter"
 	"math"
 
+	"github.com/tidemark-go/tidemark/internal/store/rows"
+
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 )
@@ -73,15 +75,7 @@ func ReadPage(ctx context.Context, db Querier, afterPosition, floor int64, limit
 // ever have a position up to it is visible to a statement sent after Floor has returned. Open
 // transactions of others than appends do not hold it back.
 func Floor(ctx context.Context, db Querier) (int64, error) {
-	rows, err := db.Query(ctx, queryFloor)
-	if err != nil {
-		return 0, fmt.Errorf("read the writer floor: %w", err)
-	}
-	floor, err := pgx.CollectExactlyOneRow(rows, pgx.RowTo[int64])
-	if err != nil {
-		return 0, fmt.Errorf("read the writer floor: %w", err)
-	}
-	return floor, nil
+	return rows.One(ctx, db, pgx.RowTo[int64], "read the writer floor", queryFloor)
 }
 
 // Get returns the event number seq of a campaign, or [ErrNotFound].

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/tidemark-go/tidemark/internal/store/rows"
+
 	"github.com/jackc/pgx/v5"
 )
 
@@ -31,26 +33,22 @@ func (k Keeper) suspect(ctx context.Context, db DB, leases []Lease, crashed []st
 	if len(crashed) == 0 {
 		return nil
 	}
-	rows, err := db.Query(ctx, querySuspects, k.Group, crashed, k.TTL, k.Owner)
-	if err != nil {
-		return fmt.Errorf("look for suspects: %w", err)
-	}
 	byID := make(map[string]*Lease, len(leases))
 	for i := range leases {
 		byID[leases[i].CampaignID] = &leases[i]
 	}
 	var id string
 	var s Suspect
-	_, err = pgx.ForEachRow(rows, []any{&id, &s.Crashes, &s.Marked, &s.Projection, &s.Seq, &s.Deaths, &s.Unexplained},
+	err := rows.Each(ctx, db, []any{&id, &s.Crashes, &s.Marked, &s.Projection, &s.Seq, &s.Deaths, &s.Unexplained},
 		func() error {
 			if l := byID[id]; l != nil && s.Crashes > 0 {
 				one := s
 				l.Suspect = &one
 			}
 			return nil
-		})
+		}, "look for suspects", querySuspects, k.Group, crashed, k.TTL, k.Owner)
 	if err != nil {
-		return fmt.Errorf("look for suspects: %w", err)
+		return err
 	}
 	return nil
 }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/tidemark-go/tidemark/internal/store/rows"
+
 	"github.com/jackc/pgx/v5"
 )
 
@@ -23,15 +25,8 @@ type Row struct {
 // List answers up to limit leases of a consumer group, held or not, in the order of their
 // campaigns, from after on ("" to begin).
 func List(ctx context.Context, db DB, group, after string, limit int) ([]Row, error) {
-	rows, err := db.Query(ctx, queryList, group, after, limit)
-	if err != nil {
-		return nil, fmt.Errorf("list the leases of group %s: %w", group, err)
-	}
-	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Row])
-	if err != nil {
-		return nil, fmt.Errorf("list the leases of group %s: %w", group, err)
-	}
-	return list, nil
+	return rows.All(ctx, db, pgx.RowToStructByPos[Row], fmt.Sprintf("list the leases of group %s", group),
+		queryList, group, after, limit)
 }
 
 // Applied sums the checkpoints of a consumer group: how many events it has gone through, of all
@@ -47,15 +42,8 @@ func Applied(ctx context.Context, db DB, group string) (int64, error) {
 // Held lists the campaigns that the owner has leased and neither given back nor lost to another
 // owner. A lease that has expired is among them until a worker takes it over.
 func (k Keeper) Held(ctx context.Context, db DB) ([]string, error) {
-	rows, err := db.Query(ctx, queryHeld, k.Group, k.Owner)
-	if err != nil {
-		return nil, fmt.Errorf("list the leases of %s: %w", k.Owner, err)
-	}
-	ids, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	if err != nil {
-		return nil, fmt.Errorf("list the leases of %s: %w", k.Owner, err)
-	}
-	return ids, nil
+	return rows.All(ctx, db, pgx.RowTo[string], fmt.Sprintf("list the leases of %s", k.Owner),
+		queryHeld, k.Group, k.Owner)
 }
 
 // Some answers a campaign of a consumer group at random, or "": small groups have hardly a chance.
@@ -71,38 +59,24 @@ func Some(ctx context.Context, db DB, group string) (string, error) {
 // Checkpoints answers the last seq that a consumer group has applied, by campaign. Campaigns that
 // it has never had are not among them.
 func Checkpoints(ctx context.Context, db DB, group string, campaignIDs []string) (map[string]int64, error) {
-	rows, err := db.Query(ctx, queryCheckpoints, group, campaignIDs)
-	if err != nil {
-		return nil, fmt.Errorf("read the checkpoints of group %s: %w", group, err)
-	}
 	checkpoints := make(map[string]int64, len(campaignIDs))
 	var id string
 	var seq int64
-	_, err = pgx.ForEachRow(rows, []any{&id, &seq}, func() error {
+	err := rows.Each(ctx, db, []any{&id, &seq}, func() error {
 		checkpoints[id] = seq
 		return nil
-	})
-	if err != nil {
-		return nil, fmt.Errorf("read the checkpoints of group %s: %w", group, err)
-	}
-	return checkpoints, nil
+	}, fmt.Sprintf("read the checkpoints of group %s", group), queryCheckpoints, group, campaignIDs)
+	return checkpoints, err
 }
 
 // Suspects counts, by consumer group, the campaigns under which a process has died at the place where they stand.
 func Suspects(ctx context.Context, db DB) (map[string]int64, error) {
-	rows, err := db.Query(ctx, querySuspectCounts)
-	if err != nil {
-		return nil, fmt.Errorf("count suspects: %w", err)
-	}
 	counts := map[string]int64{}
 	var group string
 	var n int64
-	_, err = pgx.ForEachRow(rows, []any{&group, &n}, func() error {
+	err := rows.Each(ctx, db, []any{&group, &n}, func() error {
 		counts[group] = n
 		return nil
-	})
-	if err != nil {
-		return nil, fmt.Errorf("count suspects: %w", err)
-	}
-	return counts, nil
+	}, "count suspects", querySuspectCounts)
+	return counts, err
 }

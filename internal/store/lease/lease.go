@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/tidemark-go/tidemark/internal/store/rows"
+
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 )
@@ -161,13 +163,10 @@ func (k Keeper) Advance(batch *pgx.Batch, steps []Step) {
 // Renew prolongs leases and returns those still held.
 func (k Keeper) Renew(ctx context.Context, db DB, leases []Lease) ([]Lease, error) {
 	ids, generations := split(leases)
-	rows, err := db.Query(ctx, queryRenew, k.Group, k.Owner, ids, generations, k.TTL)
+	held, err := rows.All(ctx, db, pgx.RowTo[string], "renew leases",
+		queryRenew, k.Group, k.Owner, ids, generations, k.TTL)
 	if err != nil {
-		return nil, fmt.Errorf("renew leases: %w", err)
-	}
-	held, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	if err != nil {
-		return nil, fmt.Errorf("renew leases: %w", err)
+		return nil, err
 	}
 	set := make(map[string]bool, len(held))
 	for _, id := range held {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/tidemark-go/tidemark/internal/store/rows"
+
 	"github.com/jackc/pgx/v5"
 )
 
@@ -23,13 +25,6 @@ type Place struct {
 // Places answers where each consumer group stands in a campaign, in the order of their names.
 // Groups that have never had the campaign are not among them.
 func Places(ctx context.Context, db DB, campaignID string) ([]Place, error) {
-	rows, err := db.Query(ctx, queryPlaces, campaignID)
-	if err != nil {
-		return nil, fmt.Errorf("look at the leases of campaign %q: %w", campaignID, err)
-	}
-	places, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Place])
-	if err != nil {
-		return nil, fmt.Errorf("look at the leases of campaign %q: %w", campaignID, err)
-	}
-	return places, nil
+	return rows.All(ctx, db, pgx.RowToStructByPos[Place], fmt.Sprintf("look at the leases of campaign %q", campaignID),
+		queryPlaces, campaignID)
 }

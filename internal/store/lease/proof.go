@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/tidemark-go/tidemark/internal/store/rows"
+
 	"github.com/jackc/pgx/v5"
 )
 
@@ -32,17 +34,13 @@ func Prove(ctx context.Context, tx pgx.Tx, group string, visit func(Unproved)) (
 	if err := tx.QueryRow(ctx, queryProved, group).Scan(&proved.Campaigns, &proved.Events, &proved.Unhashed); err != nil {
 		return proved, fmt.Errorf("sum up what group %s has applied: %w", group, err)
 	}
-	rows, err := tx.Query(ctx, queryUnproved, group)
-	if err != nil {
-		return proved, fmt.Errorf("compare group %s with the journal: %w", group, err)
-	}
 	var u Unproved
-	_, err = pgx.ForEachRow(rows, []any{&u.CampaignID, &u.Checkpoint, &u.Applied, &u.Journal, &u.SameIDs}, func() error {
+	err := rows.Each(ctx, tx, []any{&u.CampaignID, &u.Checkpoint, &u.Applied, &u.Journal, &u.SameIDs}, func() error {
 		visit(u)
 		return nil
-	})
+	}, fmt.Sprintf("compare group %s with the journal", group), queryUnproved, group)
 	if err != nil {
-		return proved, fmt.Errorf("compare group %s with the journal: %w", group, err)
+		return proved, err
 	}
 	return proved, nil
 }

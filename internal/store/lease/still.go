@@ -2,7 +2,8 @@ package lease
 
 import (
 	"context"
-	"fmt"
+
+	"github.com/tidemark-go/tidemark/internal/store/rows"
 
 	"github.com/jackc/pgx/v5"
 )
@@ -16,13 +17,6 @@ func (k Keeper) StillHeld(ctx context.Context, db DB, leases []Lease) ([]string,
 	for i, l := range leases {
 		checkpoints[i] = l.Checkpoint
 	}
-	rows, err := db.Query(ctx, queryStillHeld, k.Group, k.Owner, ids, generations, checkpoints)
-	if err != nil {
-		return nil, fmt.Errorf("look which leases are held: %w", err)
-	}
-	held, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	if err != nil {
-		return nil, fmt.Errorf("look which leases are held: %w", err)
-	}
-	return held, nil
+	return rows.All(ctx, db, pgx.RowTo[string], "look which leases are held",
+		queryStillHeld, k.Group, k.Owner, ids, generations, checkpoints)
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/tidemark-go/tidemark/internal/store/rows"
+
 	"github.com/jackc/pgx/v5"
 )
 
@@ -24,7 +26,9 @@ type Worker struct {
 
 // Beat records that the owner lives, with the campaigns it holds and the events it has applied
 // since it started, and answers whether it is to take nothing more (see [Drain]).
-func (k Keeper) Beat(ctx context.Context, db DB, host string, pid, held int, applied int64) (drained bool, err error) {
+func (k Keeper) Beat(ctx context.Context, db DB, host string, pid, held int, applied int64) (drained bool,
+	err error,
+) {
 	if err := db.QueryRow(ctx, queryBeat, k.Owner, k.Group, host, pid, held, applied, k.Knows,
 		k.TTL).Scan(&drained); err != nil {
 		return false, fmt.Errorf("record worker: %w", err)
@@ -64,33 +68,18 @@ func (k Keeper) Forget(ctx context.Context, db DB) error {
 
 // Workers lists the workers of all groups that have a record, oldest first.
 func Workers(ctx context.Context, db DB) ([]Worker, error) {
-	rows, err := db.Query(ctx, queryWorkers)
-	if err != nil {
-		return nil, fmt.Errorf("list workers: %w", err)
-	}
-	workers, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Worker])
-	if err != nil {
-		return nil, fmt.Errorf("list workers: %w", err)
-	}
-	return workers, nil
+	return rows.All(ctx, db, pgx.RowToStructByPos[Worker], "list workers", queryWorkers)
 }
 
 // Versions answers the versions of projections that workers of a group have the code of, by name:
 // of those seen within a minute.
 func Versions(ctx context.Context, db DB, group string) (map[string][]int, error) {
-	rows, err := db.Query(ctx, queryVersions, group)
-	if err != nil {
-		return nil, fmt.Errorf("list versions: %w", err)
-	}
 	found := map[string][]int{}
 	var name string
 	var version int
-	_, err = pgx.ForEachRow(rows, []any{&name, &version}, func() error {
+	err := rows.Each(ctx, db, []any{&name, &version}, func() error {
 		found[name] = append(found[name], version)
 		return nil
-	})
-	if err != nil {
-		return nil, fmt.Errorf("list versions: %w", err)
-	}
-	return found, nil
+	}, "list versions", queryVersions, group)
+	return found, err
 }

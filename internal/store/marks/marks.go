@@ -9,6 +9,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/tidemark-go/tidemark/internal/store/rows"
+
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 )
@@ -57,13 +59,5 @@ func Stats(ctx context.Context, db interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 },
 ) (Statistics, error) {
-	rows, err := db.Query(ctx, queryStats)
-	if err != nil {
-		return Statistics{}, fmt.Errorf("look at the inbox: %w", err)
-	}
-	s, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[Statistics])
-	if err != nil {
-		return Statistics{}, fmt.Errorf("look at the inbox: %w", err)
-	}
-	return s, nil
+	return rows.One(ctx, db, pgx.RowToStructByPos[Statistics], "look at the inbox", queryStats)
 }

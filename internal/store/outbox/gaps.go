@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/tidemark-go/tidemark/internal/store/rows"
+
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/pkg/journal"
@@ -51,16 +53,12 @@ func lookForGaps(
 		return nil, "", 0, fmt.Errorf("look for gaps of group %s: the limit is %d campaigns, at least 1 is needed", group,
 			limit)
 	}
-	rows, err := db.Query(ctx, queryGaps, group, after, limit)
-	if err != nil {
-		return nil, "", 0, fmt.Errorf("look for gaps of group %s: %w", group, err)
-	}
 	var ids []string
 	var checkpoints, heads []int64
-	if _, err := pgx.ForEachRow(rows, []any{&ids, &checkpoints, &heads, &next, &looked}, func() error {
+	if err := rows.Each(ctx, db, []any{&ids, &checkpoints, &heads, &next, &looked}, func() error {
 		return nil
-	}); err != nil {
-		return nil, "", 0, fmt.Errorf("look for gaps of group %s: %w", group, err)
+	}, fmt.Sprintf("look for gaps of group %s", group), queryGaps, group, after, limit); err != nil {
+		return nil, "", 0, err
 	}
 	gaps = make([]Gap, len(ids))
 	for i, id := range ids {

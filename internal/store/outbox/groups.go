@@ -2,8 +2,9 @@ package outbox
 
 import (
 	"context"
-	"fmt"
 	"time"
+
+	"github.com/tidemark-go/tidemark/internal/store/rows"
 
 	"github.com/jackc/pgx/v5"
 
@@ -21,13 +22,5 @@ type Group struct {
 
 // Groups lists the consumer groups, in the order of their names.
 func Groups(ctx context.Context, db journal.Querier) ([]Group, error) {
-	rows, err := db.Query(ctx, queryGroups)
-	if err != nil {
-		return nil, fmt.Errorf("list consumer groups: %w", err)
-	}
-	groups, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Group])
-	if err != nil {
-		return nil, fmt.Errorf("list consumer groups: %w", err)
-	}
-	return groups, nil
+	return rows.All(ctx, db, pgx.RowToStructByPos[Group], "list consumer groups", queryGroups)
 }

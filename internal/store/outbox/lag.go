@@ -2,8 +2,9 @@ package outbox
 
 import (
 	"context"
-	"fmt"
 	"time"
+
+	"github.com/tidemark-go/tidemark/internal/store/rows"
 
 	"github.com/jackc/pgx/v5"
 
@@ -28,19 +29,11 @@ type Behind struct {
 // Up to 10,000 work items of a group are counted, and 10,000 deferred pairs. Where there are more,
 // some pages of their tables are read, which stand for the rest.
 func Lag(ctx context.Context, db journal.Querier) ([]Behind, error) {
-	rows, err := db.Query(ctx, queryLag, exactRows, samplePages)
-	if err != nil {
-		return nil, fmt.Errorf("measure the lag: %w", err)
-	}
-	lags, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (Behind, error) {
+	return rows.All(ctx, db, func(row pgx.CollectableRow) (Behind, error) {
 		var b Behind
 		var seconds float64
 		err := row.Scan(&b.Group, &b.Projection, &b.Events, &b.Campaigns, &seconds, &b.Estimated)
 		b.Age = time.Duration(seconds * float64(time.Second))
 		return b, err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("measure the lag: %w", err)
-	}
-	return lags, nil
+	}, "measure the lag", queryLag, exactRows, samplePages)
 }

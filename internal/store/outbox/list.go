@@ -2,7 +2,8 @@ package outbox
 
 import (
 	"context"
-	"fmt"
+
+	"github.com/tidemark-go/tidemark/internal/store/rows"
 
 	"github.com/jackc/pgx/v5"
 
@@ -24,13 +25,6 @@ func List(ctx context.Context, db journal.Querier, filter Filter) ([]Entry, erro
 	if filter.Limit == 0 {
 		filter.Limit = defaultListLimit
 	}
-	rows, err := db.Query(ctx, queryList, filter.Status, filter.CampaignID, filter.Limit)
-	if err != nil {
-		return nil, fmt.Errorf("list the outbox: %w", err)
-	}
-	entries, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Entry])
-	if err != nil {
-		return nil, fmt.Errorf("list the outbox: %w", err)
-	}
-	return entries, nil
+	return rows.All(ctx, db, pgx.RowToStructByPos[Entry], "list the outbox",
+		queryList, filter.Status, filter.CampaignID, filter.Limit)
 }

@@ -2,8 +2,9 @@ package outbox
 
 import (
 	"context"
-	"fmt"
 	"time"
+
+	"github.com/tidemark-go/tidemark/internal/store/rows"
 
 	"github.com/jackc/pgx/v5"
 
@@ -47,15 +48,7 @@ type GroupReport struct {
 // report on ten million entries takes no longer than one on ten thousand. Of failed pairs, Oldest
 // knows the thousand that are due first.
 func Report(ctx context.Context, db journal.Querier) ([]GroupReport, error) {
-	rows, err := db.Query(ctx, queryReport, exactRows, samplePages, exactPairs)
-	if err != nil {
-		return nil, fmt.Errorf("report on the outbox: %w", err)
-	}
-	groups, err := pgx.CollectRows(rows, scanGroupReport)
-	if err != nil {
-		return nil, fmt.Errorf("report on the outbox: %w", err)
-	}
-	return groups, nil
+	return rows.All(ctx, db, scanGroupReport, "report on the outbox", queryReport, exactRows, samplePages, exactPairs)
 }
 
 func scanGroupReport(row pgx.CollectableRow) (GroupReport, error) {

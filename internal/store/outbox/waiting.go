@@ -2,8 +2,9 @@ package outbox
 
 import (
 	"context"
-	"fmt"
 	"time"
+
+	"github.com/tidemark-go/tidemark/internal/store/rows"
 
 	"github.com/jackc/pgx/v5"
 
@@ -29,12 +30,6 @@ func (w Waiting) Behind() int64 { return w.Head - w.Checkpoint }
 func WalkWaiting(
 	ctx context.Context, db journal.Querier, afterGroup, afterCampaign string, limit int,
 ) ([]Waiting, error) {
-	rows, err := db.Query(ctx, queryWaiting, afterGroup, afterCampaign, limit)
-	if err == nil {
-		var waiting []Waiting
-		if waiting, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Waiting]); err == nil {
-			return waiting, nil
-		}
-	}
-	return nil, fmt.Errorf("walk campaigns that wait: %w", err)
+	return rows.All(ctx, db, pgx.RowToStructByPos[Waiting], "walk campaigns that wait",
+		queryWaiting, afterGroup, afterCampaign, limit)
 }

@@ -2,8 +2,9 @@ package publications
 
 import (
 	"context"
-	"fmt"
 	"time"
+
+	"github.com/tidemark-go/tidemark/internal/store/rows"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -55,16 +56,9 @@ func ListGhosts(ctx context.Context, db journal.Querier, f GhostFilter) ([]Ghost
 	if f.After != nil {
 		after = *f.After
 	}
-	rows, err := db.Query(ctx, queryListGhosts, f.Topic, f.Publisher, f.Limit,
-		after.Topic, after.Publisher, after.Position, after.CampaignID, after.EventID.String())
-	if err != nil {
-		return nil, fmt.Errorf("list ghosts: %w", err)
-	}
-	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Ghost])
-	if err != nil {
-		return nil, fmt.Errorf("list ghosts: %w", err)
-	}
-	return list, nil
+	return rows.All(ctx, db, pgx.RowToStructByPos[Ghost], "list ghosts",
+		queryListGhosts, f.Topic, f.Publisher, f.Limit, after.Topic, after.Publisher, after.Position, after.CampaignID,
+		after.EventID.String())
 }
 
 // GhostsKept is how many ghosts of a pair are kept.

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/tidemark-go/tidemark/internal/store/rows"
+
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/pkg/journal"
@@ -63,15 +65,8 @@ func Log(ctx context.Context, db journal.Querier, f LogFilter) ([]Record, error)
 	if f.Limit == 0 {
 		f.Limit = defaultRecords
 	}
-	rows, err := db.Query(ctx, queryLog, f.Topic, f.Publisher, f.CampaignID, f.Actor, f.Acts, f.Before, f.Limit)
-	if err != nil {
-		return nil, fmt.Errorf("read the log of operators: %w", err)
-	}
-	records, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Record])
-	if err != nil {
-		return nil, fmt.Errorf("read the log of operators: %w", err)
-	}
-	return records, nil
+	return rows.All(ctx, db, pgx.RowToStructByPos[Record], "read the log of operators",
+		queryLog, f.Topic, f.Publisher, f.CampaignID, f.Actor, f.Acts, f.Before, f.Limit)
 }
 
 // PruneLog deletes up to limit records of operators' acts that are older than olderThan, and than the
@@ -82,14 +77,7 @@ func PruneLog(ctx context.Context, db journal.Querier, olderThan time.Duration, 
 		return 0, fmt.Errorf("prune the log of operators: %d records older than %s: use a positive age and limit", limit,
 			olderThan)
 	}
-	rows, err := db.Query(ctx, queryPruneLog, olderThan, limit)
-	if err == nil {
-		n, err = pgx.CollectExactlyOneRow(rows, pgx.RowTo[int64])
-	}
-	if err != nil {
-		return 0, fmt.Errorf("prune the log of operators: %w", err)
-	}
-	return n, nil
+	return rows.One(ctx, db, pgx.RowTo[int64], "prune the log of operators", queryPruneLog, olderThan, limit)
 }
 
 // record writes an act to the log.
@@ -129,7 +117,10 @@ func Note(
 ) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteTimeout)
 	defer cancel()
-	err := pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error { return record(ctx, tx, act, name, key, campaign, seq, detail) })
+	err := pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error {
+		return record(ctx, tx, act, name, key, campaign, seq,
+			detail)
+	})
 	if err != nil {
 		return fmt.Errorf("write %s to the log: %w", name, err)
 	}

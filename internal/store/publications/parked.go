@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/tidemark-go/tidemark/internal/store/rows"
+
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
@@ -63,27 +65,12 @@ func (f ParkedFilter) arguments(limit int) []any {
 
 // ListParked lists what is parked, oldest first.
 func ListParked(ctx context.Context, db journal.Querier, f ParkedFilter) ([]Parked, error) {
-	rows, err := db.Query(ctx, queryListParked, f.arguments(100)...)
-	if err != nil {
-		return nil, fmt.Errorf("list parked events: %w", err)
-	}
-	parked, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Parked])
-	if err != nil {
-		return nil, fmt.Errorf("list parked events: %w", err)
-	}
-	return parked, nil
+	return rows.All(ctx, db, pgx.RowToStructByPos[Parked], "list parked events", queryListParked, f.arguments(100)...)
 }
 
 // CountParked counts what Retry or Resolve would act on: refused events, and no campaign that is on its way already.
 func CountParked(ctx context.Context, db journal.Querier, f ParkedFilter) (n int64, err error) {
-	rows, err := db.Query(ctx, queryCountParked, f.arguments(1<<31-1)...)
-	if err == nil {
-		n, err = pgx.CollectExactlyOneRow(rows, pgx.RowTo[int64])
-	}
-	if err != nil {
-		return 0, fmt.Errorf("count parked events: %w", err)
-	}
-	return n, nil
+	return rows.One(ctx, db, pgx.RowTo[int64], "count parked events", queryCountParked, f.arguments(1<<31-1)...)
 }
 
 // Retry has parked events tried again at once, with all their attempts before them, and answers how
@@ -172,15 +159,10 @@ func WalkParked(
 	if after != nil {
 		from = *after
 	}
-	rows, err := db.Query(ctx, queryWalkParked, f.Topic, f.Publisher, f.CampaignID, f.EventType, f.Status, from.Topic,
-		from.Publisher, from.CampaignID, from.Seq, from.Holds, look)
-	if err != nil {
-		return nil, nil, fmt.Errorf("walk parked events: %w", err)
-	}
 	looked := 0
 	var p Parked
 	var matches bool
-	_, err = pgx.ForEachRow(rows, []any{
+	err = rows.Each(ctx, db, []any{
 		&matches, &p.Topic, &p.Publisher, &p.CampaignID, &p.Seq, &p.Holds, &p.Position, &p.Status, &p.Attempts,
 		&p.NextAttemptAt, &p.EventID, &p.EventType, &p.Message,
 		&p.FirstFailedAt, &p.LastFailedAt,
@@ -194,9 +176,10 @@ func WalkParked(
 			end = &place
 		}
 		return nil
-	})
+	}, "walk parked events", queryWalkParked, f.Topic, f.Publisher, f.CampaignID, f.EventType, f.Status, from.Topic,
+		from.Publisher, from.CampaignID, from.Seq, from.Holds, look)
 	if err != nil {
-		return nil, nil, fmt.Errorf("walk parked events: %w", err)
+		return nil, nil, err
 	}
 	if looked < look && len(parked) < f.Limit {
 		end = nil
@@ -237,23 +220,19 @@ func actOnKeys(
 		topics, publishers, campaigns, seqs = append(topics, e.Topic), append(publishers, e.Publisher),
 			append(campaigns, e.CampaignID), append(seqs, e.Seq)
 	}
-	rows, err := tx.Query(ctx, queryLockKeys, topics, publishers, campaigns, seqs)
-	if err != nil {
-		return nil, fmt.Errorf("lock parked events: %w", err)
-	}
 	done := map[ParkedKey]bool{}
 	batch := &pgx.Batch{}
 	var e ParkedKey
 	var holds bool
-	if _, err := pgx.ForEachRow(rows, []any{&e.Topic, &e.Publisher, &e.CampaignID, &e.Seq, &holds}, func() error {
+	if err := rows.Each(ctx, tx, []any{&e.Topic, &e.Publisher, &e.CampaignID, &e.Seq, &holds}, func() error {
 		done[e] = true
 		for _, q := range queries {
 			batch.Queue(q, e.Topic, e.Publisher, e.CampaignID, e.Seq, holds)
 		}
 		batch.Queue(queryRecord, act.logged(name, Key{e.Topic, e.Publisher}, e.CampaignID, e.Seq, nil)...)
 		return nil
-	}); err != nil {
-		return nil, fmt.Errorf("lock parked events: %w", err)
+	}, "lock parked events", queryLockKeys, topics, publishers, campaigns, seqs); err != nil {
+		return nil, err
 	}
 	if len(done) == 0 {
 		return done, nil
@@ -271,13 +250,10 @@ func CountOutcomes(ctx context.Context, db journal.Querier, events []ParkedKey) 
 		topics, publishers = append(topics, e.Topic), append(publishers, e.Publisher)
 		campaigns, seqs = append(campaigns, e.CampaignID), append(seqs, e.Seq)
 	}
-	rows, err := db.Query(ctx, queryOutcomes, topics, publishers, campaigns, seqs)
+	n, err := rows.One(ctx, db, pgx.RowToStructByPos[struct{ Sent, Refused int64 }],
+		"count what became of parked events", queryOutcomes, topics, publishers, campaigns, seqs)
 	if err != nil {
-		return 0, 0, fmt.Errorf("count what became of parked events: %w", err)
-	}
-	n, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[struct{ Sent, Refused int64 }])
-	if err != nil {
-		return 0, 0, fmt.Errorf("count what became of parked events: %w", err)
+		return 0, 0, err
 	}
 	return n.Sent, n.Refused, nil
 }

@@ -2,8 +2,9 @@ package publications
 
 import (
 	"context"
-	"fmt"
 	"time"
+
+	"github.com/tidemark-go/tidemark/internal/store/rows"
 
 	"github.com/jackc/pgx/v5"
 
@@ -68,15 +69,8 @@ const CountedBehind = 10_000
 // List lists the pairs of a topic, a publisher, or both; empty names stand for all. They come in
 // the order of their keys.
 func List(ctx context.Context, db journal.Querier, of Key) ([]Publication, error) {
-	rows, err := db.Query(ctx, queryList, of.Topic, of.Publisher, CountedBehind)
-	if err != nil {
-		return nil, fmt.Errorf("list publications: %w", err)
-	}
-	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Publication])
-	if err != nil {
-		return nil, fmt.Errorf("list publications: %w", err)
-	}
-	return list, nil
+	return rows.All(ctx, db, pgx.RowToStructByPos[Publication], "list publications",
+		queryList, of.Topic, of.Publisher, CountedBehind)
 }
 
 // Key names a pair.

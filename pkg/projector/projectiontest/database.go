@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tidemark-go/tidemark/internal/store/rows"
+
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -147,9 +149,5 @@ func (db *database) others(ctx context.Context) (snapshot, error) {
 }
 
 func (db *database) tables(ctx context.Context) ([]string, error) {
-	rows, err := db.pool.Query(ctx, queryTables)
-	if err != nil {
-		return nil, err
-	}
-	return pgx.CollectRows(rows, pgx.RowTo[string])
+	return rows.All(ctx, db.pool, pgx.RowTo[string], "", queryTables)
 }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net/url"
 
+	"github.com/tidemark-go/tidemark/internal/store/rows"
+
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/migrations"
@@ -84,22 +86,14 @@ func (db *database) appendAll(ctx context.Context, events []journal.Event) error
 	if _, err := db.pool.Exec(ctx, queryPutAside, pgx.QueryExecModeSimpleProtocol); err != nil {
 		return err
 	}
-	rows, err := db.pool.Query(ctx, queryPlaces)
-	if err != nil {
-		return err
-	}
-	db.kit.places, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (p place, err error) {
+	db.kit.places, err = rows.All(ctx, db.pool, func(row pgx.CollectableRow) (p place, err error) {
 		return p, row.Scan(&p.campaignID, &p.seq)
-	})
+	}, "", queryPlaces)
 	return err
 }
 
 func (k *kit) copyExtensions(ctx context.Context, db *database) error {
-	rows, err := k.admin.Query(ctx, queryExtensions)
-	if err != nil {
-		return err
-	}
-	names, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	names, err := rows.All(ctx, k.admin, pgx.RowTo[string], "", queryExtensions)
 	if err != nil {
 		return err
 	}

@@ -4,15 +4,13 @@ import (
 	"context"
 	"slices"
 
+	"github.com/tidemark-go/tidemark/internal/store/rows"
+
 	"github.com/jackc/pgx/v5"
 )
 
 // readTouched answers what the transaction has touched outside of the scratch schema, without what is known.
 func readTouched(ctx context.Context, tx pgx.Tx, reported []string) ([]string, error) {
-	rows, err := tx.Query(ctx, queryTouched)
-	if err != nil {
-		return nil, err
-	}
-	found, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	found, err := rows.All(ctx, tx, pgx.RowTo[string], "", queryTouched)
 	return slices.DeleteFunc(found, func(name string) bool { return slices.Contains(reported, name) }), err
 }

@@ -1,0 +1,56 @@
+// Package rows runs a statement and collects the rows that it answers. Errors say what was tried.
+package rows
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Querier reads from the database: a pool, a connection or a transaction.
+type Querier interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+}
+
+// All answers all rows, each as scan makes it. what stands before an error; "" leaves it as it is.
+func All[T any](
+	ctx context.Context, db Querier, scan pgx.RowToFunc[T], what, sql string, args ...any,
+) ([]T, error) {
+	found, err := db.Query(ctx, sql, args...)
+	if err != nil {
+		return nil, explained(what, err)
+	}
+	all, err := pgx.CollectRows(found, scan)
+	return all, explained(what, err)
+}
+
+// One answers the only row, or [pgx.ErrNoRows].
+func One[T any](
+	ctx context.Context, db Querier, scan pgx.RowToFunc[T], what, sql string, args ...any,
+) (one T, err error) {
+	found, err := db.Query(ctx, sql, args...)
+	if err != nil {
+		return one, explained(what, err)
+	}
+	one, err = pgx.CollectExactlyOneRow(found, scan)
+	return one, explained(what, err)
+}
+
+// Each calls visit for each row, once its columns are in the variables that into points to.
+func Each(
+	ctx context.Context, db Querier, into []any, visit func() error, what, sql string, args ...any,
+) error {
+	found, err := db.Query(ctx, sql, args...)
+	if err == nil {
+		_, err = pgx.ForEachRow(found, into, visit)
+	}
+	return explained(what, err)
+}
+
+func explained(what string, err error) error {
+	if err == nil || what == "" {
+		return err
+	}
+	return fmt.Errorf("%s: %w", what, err)
+}
