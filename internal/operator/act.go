@@ -11,6 +11,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/auth"
+	"github.com/tidemark-go/tidemark/internal/operator/param"
 )
 
 // Act is one thing that operators do. The command, the call of the API, the form of the pages and the
@@ -22,16 +23,16 @@ type Act struct {
 	Path    string     // below /api/v1, with the arguments in braces
 
 	Short    string
-	Long     string     // of the help; "": Short says it all
-	Examples []string   // command lines, without the program's name
-	ByHand   bool       // the command is written by hand
-	NoForm   bool       // pages do not offer it
-	Button   string     // of the form
-	Hint     string     // above the form's fields; default: Short as a sentence
-	Reason   bool       // it needs one
-	Danger   bool       // it loses something, or changes what is read
-	NeedsToo admin.Kind // it needs the role of this kind besides its own; "": its own alone
-	Params   []Param    // arguments first
+	Long     string        // of the help; "": Short says it all
+	Examples []string      // command lines, without the program's name
+	ByHand   bool          // the command is written by hand
+	NoForm   bool          // pages do not offer it
+	Button   string        // of the form
+	Hint     string        // above the form's fields; default: Short as a sentence
+	Reason   bool          // it needs one
+	Danger   bool          // it loses something, or changes what is read
+	NeedsToo admin.Kind    // it needs the role of this kind besides its own; "": its own alone
+	Params   []param.Param // arguments first
 
 	form
 }
@@ -59,7 +60,7 @@ type form struct {
 // does is what an act does with an input of type In, a pointer to a struct whose fields are its parameters: code for
 // pointers is compiled once for all of them.
 type does[In any] struct {
-	// Check answers a [ParamError] for parameters that do not go together. Nil: all do.
+	// Check answers a [param.Error] for parameters that do not go together. Nil: all do.
 	Check func(in In) error
 	// Confirm answers what has to be typed; "": nothing. Nil: never anything.
 	Confirm func(in In) string
@@ -108,7 +109,7 @@ func act[In any](a Act, d does[In]) *Act {
 
 // with is an act that does what f says.
 func (a Act) with(f form) *Act {
-	a.form, a.Params = f, params(f.input)
+	a.form, a.Params = f, param.Of(f.input)
 	if a.would == nil {
 		a.would = func(any, any) string { return strings.ToLower(a.Short[:1]) + a.Short[1:] }
 	}
@@ -154,8 +155,8 @@ func (a *Act) Counts() bool { return a.counted != nil }
 func (a *Act) Starts() bool { return a.Kind == admin.ActStartOperation || a.Kind == admin.ActRollback }
 
 // Input makes the act's input of texts, as [Read] does.
-func (a *Act) Input(texts Texts) (any, error) {
-	in, err := read(a.input, a.Params, texts)
+func (a *Act) Input(texts param.Texts) (any, error) {
+	in, err := param.Read(a.input, a.Params, texts)
 	if err == nil && a.check != nil {
 		err = a.check(in)
 	}
@@ -171,12 +172,12 @@ func (a *Act) Typed(in any) string {
 }
 
 // TypedFor is Typed where only some of the input is known yet.
-func (a *Act) TypedFor(texts Texts) string {
+func (a *Act) TypedFor(texts param.Texts) string {
 	known := slices.Clone(a.Params)
 	for i := range known {
 		known[i].Required = false
 	}
-	in, err := read(a.input, known, texts)
+	in, err := param.Read(a.input, known, texts)
 	if err != nil {
 		return ""
 	}
@@ -233,6 +234,12 @@ func (a *Act) Do(ctx context.Context, acts *admin.Acts, by admin.Request, in any
 
 // Told answers what a person reads once the act is done.
 func (a *Act) Told(in any, done *admin.Outcome) Told { return a.told(in, done) }
+
+// Did answers the document of what became of an act.
+func Did(kind admin.Kind, detail any) (*admin.Outcome, error) {
+	raw, err := json.Marshal(detail)
+	return &admin.Outcome{Version: 1, Act: string(kind), Detail: raw}, err
+}
 
 // detail reads what became of an act.
 func detail[T any](done *admin.Outcome) (t T) {

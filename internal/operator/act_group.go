@@ -6,6 +6,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/auth"
+	"github.com/tidemark-go/tidemark/internal/operator/param"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
 )
 
@@ -173,11 +174,11 @@ func tokenActs() []*Act {
 				if in.Expires == "" {
 					expires = 0
 				} else if in.Expires != "never" {
-					if expires, err = ParseDuration(in.Expires); err != nil {
-						return nil, &ParamError{
+					if expires, err = param.ParseDuration(in.Expires); err != nil {
+						return nil, param.Refuse(
 							"expires", in.Expires, "more than 0, or never", err.Error(),
 							"write it like 12h or 30d, or say never",
-						}
+						)
 					}
 				}
 				return acts.CreateToken(ctx, by, in.Name, role, expires)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tidemark-go/tidemark/internal/admin"
+	"github.com/tidemark-go/tidemark/internal/operator/param"
 )
 
 // many is what all acts on much are told besides a filter.
@@ -70,7 +71,7 @@ func onMany[In choice[In]](a Act, kind admin.OperationKind, thing string) *Act {
 	return act(a, does[*In]{
 		Check: func(in *In) error {
 			if (*in).open() {
-				return &ParamError{"all", "", "true", "nothing chooses", "choose with other parameters, or say all"}
+				return param.Refuse("all", "", "true", "nothing chooses", "choose with other parameters, or say all")
 			}
 			return nil
 		},

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tidemark-go/tidemark/internal/admin"
+	"github.com/tidemark-go/tidemark/internal/operator/param"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
 )
 
@@ -124,7 +125,7 @@ func publisherActs() []*Act {
 		}, does[*publicationReset]{
 			Check: func(in *publicationReset) error {
 				if in.Position != nil && !in.Time.IsZero() || in.End && (in.Position != nil || !in.Time.IsZero()) {
-					return &ParamError{"position", "", "1", "a reset goes to one place", "name a position, a time, or the end"}
+					return param.Refuse("position", "", "1", "a reset goes to one place", "name a position, a time, or the end")
 				}
 				return nil
 			},
@@ -181,10 +182,10 @@ func publisherActs() []*Act {
 		}, does[*testSend]{
 			Check: func(in *testSend) error {
 				if (in.CampaignID == "") != (in.Seq == 0) {
-					return &ParamError{
+					return param.Refuse(
 						"seq", fmt.Sprint(in.Seq), "1 or more", "an event of the journal has a campaign and a seq",
 						"name both, or neither for an event that is made up",
-					}
+					)
 				}
 				return nil
 			},

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/tidemark-go/tidemark/internal/admin"
+	"github.com/tidemark-go/tidemark/internal/operator/param"
 )
 
 // TestAnEmptyValueDoesNotWidenAnAct has an empty element of a list, and a group that is left out, refused.
@@ -20,7 +21,7 @@ func TestAnEmptyValueDoesNotWidenAnAct(t *testing.T) {
 			t.Fatalf("there is no act %s", name)
 		}
 		_, err := act.Input(func(param string) ([]string, bool) { values, ok := given[param]; return values, ok })
-		var refused *ParamError
+		var refused *param.Error
 		if !errors.As(err, &refused) || !errors.Is(err, admin.ErrInvalid) {
 			t.Errorf("%s takes %v: %v", name, given, err)
 		}

@@ -1,5 +1,5 @@
-// Package operator has what operators see and do, once for CLI, API and pages: documents, the state of a
-// campaign, and what is answered to errors.
+// Package operator has what operators see and do, once for CLI, API and pages: acts, views, the state of a campaign,
+// and what is answered to errors.
 //
-// Values are documented by [Document], which names fields the same in the CLI and in the API.
+// Values are documented by package document, which names fields the same in the CLI and in the API.
 package operator

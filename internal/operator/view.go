@@ -2,9 +2,6 @@ package operator
 
 import (
 	"context"
-	"encoding/base64"
-	"encoding/json"
-	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -14,6 +11,8 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/auth"
+	"github.com/tidemark-go/tidemark/internal/operator/document"
+	"github.com/tidemark-go/tidemark/internal/operator/param"
 	"github.com/tidemark-go/tidemark/internal/surface/table"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
@@ -31,8 +30,8 @@ type View struct {
 	Schema   string // of an item, as openapi.yaml names it; default: a string
 	Empty    string // what a person reads of a list with nothing in it
 	List     bool   // it answers several things
-	Params   []Param
-	Query    []Param // those of the API: the path's first; pages are of 1,000 at most, and after is a cursor
+	Params   []param.Param
+	Query    []param.Param // those of the API: the path's first; pages are of 1,000 at most, and after is a cursor
 
 	reading
 }
@@ -75,7 +74,7 @@ type reading struct {
 // lists is a view of several things. In is a pointer, as that of does. A field of it that is tagged `page:"limit"` has
 // how many are asked for; one that is tagged `page:"after"` has the place that Read answered with the page before.
 type lists[In, T any] struct {
-	Check func(in In) error // answers a [ParamError] for parameters that do not go together; nil: all do
+	Check func(in In) error // answers a [param.Error] for parameters that do not go together; nil: all do
 	// Read answers the things, and the place where the next page begins; nil: there is none.
 	Read    func(ctx context.Context, from Reader, in In) (things []T, next any, err error)
 	Columns string // headings, with | between them
@@ -108,7 +107,7 @@ func list[In, T any](about View, l lists[In, T]) *View {
 			after = func(page *table.Page) { l.After(page, things) }
 		}
 		page := func() [][]table.Cell { return rows(things) }
-		return v.found(All(things), len(things), cursor(next), columns, page, after), nil
+		return v.found(document.All(things), len(things), param.WriteCursor(next), columns, page, after), nil
 	}
 	return v
 }
@@ -142,28 +141,28 @@ func one[In, T any](
 		if err != nil {
 			return nil, err
 		}
-		return &Found{Document: One(thing), print: func(page *table.Page) { show(page, thing) }}, nil
+		return &Found{Document: document.One(thing), print: func(page *table.Page) { show(page, thing) }}, nil
 	}
 	return v
 }
 
 func view(v View, input reflect.Type) *View {
 	v.input, v.Role = input, max(v.Role, auth.Viewer)
-	var after []Param
-	for _, p := range params(v.input) {
-		if p.Type != Cursor {
+	var after []param.Param
+	for _, p := range param.Of(v.input) {
+		if p.Type != param.Cursor {
 			v.Params = append(v.Params, p)
 		}
 		asked := p
-		if p.page == "limit" {
+		if p.Page == "limit" {
 			asked.Max = 1000
 		}
-		if p.Type != Cursor && p.Name != "after" {
+		if p.Type != param.Cursor && p.Name != "after" {
 			v.Query = append(v.Query, asked)
 		}
-		if p.page == "after" {
+		if p.Page == "after" {
 			asked.Name, asked.Help = "after", "`next` of the page before"
-			after = []Param{asked}
+			after = []param.Param{asked}
 		}
 	}
 	v.Query = append(v.Query, after...)
@@ -174,9 +173,9 @@ func view(v View, input reflect.Type) *View {
 func (v *View) more(next string) string {
 	for _, p := range v.Params {
 		switch {
-		case p.page == "after" && p.Name == "before":
+		case p.Page == "after" && p.Name == "before":
 			return "What was before: --before " + next
-		case p.page == "after":
+		case p.Page == "after":
 			return "There may be more: --" + p.Flag() + " " + table.Quote(next)
 		}
 	}
@@ -208,9 +207,9 @@ func ViewNamed(name string) *View {
 	panic("no view " + name)
 }
 
-// Input makes the view's input of texts; params are its Params or its Query. Errors are [ParamError].
-func (v *View) Input(params []Param, texts Texts) (any, error) {
-	in, err := read(v.input, params, texts)
+// Input makes the view's input of texts; params are its Params or its Query. Errors are [param.Error].
+func (v *View) Input(params []param.Param, texts param.Texts) (any, error) {
+	in, err := param.Read(v.input, params, texts)
 	if err == nil && v.check != nil {
 		err = v.check(in)
 	}
@@ -231,32 +230,6 @@ func nextOf[T, P any](things []T, limit int, place func(T) P) any {
 		return nil
 	}
 	return place(things[len(things)-1])
-}
-
-// cursor writes a place as next and after have it.
-func cursor(place any) string {
-	switch v := reflect.ValueOf(place); v.Kind() {
-	case reflect.Invalid:
-		return ""
-	case reflect.String, reflect.Int64:
-		return fmt.Sprint(place)
-	}
-	raw, err := json.Marshal(place)
-	if err != nil {
-		panic(err) // a type of this package's
-	}
-	return base64.RawURLEncoding.EncodeToString(raw)
-}
-
-// setCursor reads what cursor wrote.
-func (p Param) setCursor(field reflect.Value, text string) error {
-	raw, err := base64.RawURLEncoding.DecodeString(text)
-	if err != nil || json.Unmarshal(raw, field.Addr().Interface()) != nil {
-		return &ParamError{
-			p.Name, text, "", "the cursor is none of this list's", "take next of the page before, or begin without",
-		}
-	}
-	return nil
 }
 
 // Section writes things under a heading, as the view that lists such things has them. Of none it writes nothing.

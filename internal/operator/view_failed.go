@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/tidemark-go/tidemark/internal/admin"
+	"github.com/tidemark-go/tidemark/internal/operator/param"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/surface/table"
 	"github.com/tidemark-go/tidemark/pkg/journal"
@@ -32,7 +33,7 @@ func (f failedFilter) filter() failed.Filter {
 // refuse says which parameter a pattern is that is none: only the database can tell.
 func (f failedFilter) refuse(err error) error {
 	if errors.Is(err, failed.ErrPattern) {
-		return &ParamError{"message", f.Message, "", err.Error(), "write a simpler one"}
+		return param.Refuse("message", f.Message, "", err.Error(), "write a simpler one")
 	}
 	return err
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tidemark-go/tidemark/internal/operator/param"
 	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
 	"github.com/tidemark-go/tidemark/internal/status"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
@@ -133,7 +134,7 @@ func groupViews() []*View {
 		}, lists[*campaignList, string]{
 			Check: func(in *campaignList) error {
 				if in.Prefix != "" && in.After != "" {
-					return &ParamError{"after", in.After, "", "prefix has no pages", "lengthen the prefix"}
+					return param.Refuse("after", in.After, "", "prefix has no pages", "lengthen the prefix")
 				}
 				return nil
 			},

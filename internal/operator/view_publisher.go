@@ -3,7 +3,6 @@ package operator
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
@@ -214,17 +213,6 @@ func logOf[In any](v View, choose func(in In) (operatorLog, []string)) *View {
 			}
 		},
 	})
-}
-
-// loggedActs are the acts that the operators' log may have.
-func loggedActs() []string {
-	acts := publications.Acts()
-	for _, kind := range admin.Kinds() {
-		if !slices.Contains(acts, string(kind)) {
-			acts = append(acts, string(kind))
-		}
-	}
-	return acts
 }
 
 // PublisherState is the status, and FAILING for a publication that is to go on while its sink fails.

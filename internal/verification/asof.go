@@ -8,7 +8,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
 
-	"github.com/tidemark-go/tidemark/internal/operator"
+	"github.com/tidemark-go/tidemark/internal/operator/document"
 	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
 	"github.com/tidemark-go/tidemark/internal/projector/replay"
@@ -82,7 +82,7 @@ events up to there, beside the live tables. Nothing is written. Event 0 is befor
 				return err
 			}
 			if m.asJSON {
-				return env.PrintJSON(operator.All(states))
+				return env.PrintJSON(document.All(states))
 			}
 			return printStates(env, states)
 		},

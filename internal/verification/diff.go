@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/tidemark-go/tidemark/internal/operator"
+	"github.com/tidemark-go/tidemark/internal/operator/document"
 	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
 	"github.com/tidemark-go/tidemark/internal/projector/replay"
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
@@ -54,7 +54,7 @@ written.`,
 			case err != nil:
 				return err
 			case m.asJSON:
-				return env.PrintJSON(operator.All(changed))
+				return env.PrintJSON(document.All(changed))
 			case len(changed) == 0:
 				env.Note("Events %d to %d changed no row.", from+1, to)
 				return nil

@@ -7,7 +7,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidemark-go/tidemark/internal/admin"
-	"github.com/tidemark-go/tidemark/internal/operator"
+	"github.com/tidemark-go/tidemark/internal/operator/document"
 	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
 	"github.com/tidemark-go/tidemark/internal/store/lease"
@@ -23,10 +23,10 @@ type proof struct {
 
 // prove compares what the projection's group has counted with the journal.
 func (v *verify) prove(ctx context.Context, env *cli.Env, pool *pgxpool.Pool, name string) (err error) {
-	var document proof
-	document.Proof, err = admin.Prove(ctx, pool, name, func(u lease.Unproved) {
-		if len(document.Unproved) < v.limit {
-			document.Unproved = append(document.Unproved, u)
+	var found proof
+	found.Proof, err = admin.Prove(ctx, pool, name, func(u lease.Unproved) {
+		if len(found.Unproved) < v.limit {
+			found.Unproved = append(found.Unproved, u)
 		}
 	})
 	if errors.Is(err, rebuild.ErrUnknownProjection) {
@@ -36,15 +36,15 @@ func (v *verify) prove(ctx context.Context, env *cli.Env, pool *pgxpool.Pool, na
 		return err
 	}
 	if v.asJSON {
-		err = env.PrintJSON(operator.One(document))
+		err = env.PrintJSON(document.One(found))
 	} else {
-		err = document.print(env)
+		err = found.print(env)
 	}
-	if err != nil || document.Differing == 0 {
+	if err != nil || found.Differing == 0 {
 		return err
 	}
 	return cli.Exitf(cli.ExitDifferences, "%s of which not exactly the journal's events were applied",
-		plural(document.Differing, "campaign"))
+		plural(found.Differing, "campaign"))
 }
 
 func (d proof) print(env *cli.Env) error {

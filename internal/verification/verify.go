@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tidemark-go/tidemark/internal/admin"
-	"github.com/tidemark-go/tidemark/internal/operator"
+	"github.com/tidemark-go/tidemark/internal/operator/document"
 	"github.com/tidemark-go/tidemark/internal/progress"
 	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
 	"github.com/tidemark-go/tidemark/internal/projector/replay"
@@ -182,7 +182,7 @@ func (v *verify) run(
 		}
 	}
 	if v.asJSON {
-		err = env.PrintJSON(operator.One(v.document))
+		err = env.PrintJSON(document.One(v.document))
 	} else {
 		err = v.print(env)
 	}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/tidemark-go/tidemark/internal/operator"
+	"github.com/tidemark-go/tidemark/internal/operator/document"
 	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
 	"github.com/tidemark-go/tidemark/internal/projector/replay"
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
@@ -68,7 +68,7 @@ written.`,
 				why.Causes = causes
 			}
 			if m.asJSON {
-				return env.PrintJSON(operator.One(why))
+				return env.PrintJSON(document.One(why))
 			}
 			return printWhy(env, why)
 		},

@@ -7,7 +7,7 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/tidemark-go/tidemark/internal/operator"
+	"github.com/tidemark-go/tidemark/internal/operator/document"
 )
 
 // get answers with a document and its ETag, or 304 if the client has it already.
@@ -50,9 +50,9 @@ func matches(list, tag string) bool {
 
 // page is a list, and where it goes on.
 type page struct {
-	operator.List
+	document.List
 	Next *string `json:"next"` // what to ask for as after; null: there is no more
 }
 
 // all answers a list that has no pages.
-func all[T any](things []T) page { return page{List: operator.All(things)} }
+func all[T any](things []T) page { return page{List: document.All(things)} }

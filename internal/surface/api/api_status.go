@@ -6,7 +6,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/auth"
 	"github.com/tidemark-go/tidemark/internal/doctor"
-	"github.com/tidemark-go/tidemark/internal/operator"
+	"github.com/tidemark-go/tidemark/internal/operator/document"
 	"github.com/tidemark-go/tidemark/internal/status"
 )
 
@@ -21,7 +21,7 @@ func (a *API) statusRoutes() []Route {
 		},
 		a.reads("/me", "getMe", func(r *http.Request) (any, error) {
 			id := auth.From(r.Context())
-			return operator.One(map[string]string{"name": id.Name, "role": id.Role.String(), "via": id.Via}), nil
+			return document.One(map[string]string{"name": id.Name, "role": id.Role.String(), "via": id.Via}), nil
 		}),
 		a.reads("/status", "getStatus", a.readStatus),
 		a.reads("/doctor", "getDoctor", a.examine),
@@ -35,7 +35,7 @@ func (a *API) examine(r *http.Request) (any, error) {
 		return nil, err
 	}
 	findings = slices.DeleteFunc(findings, func(f doctor.Finding) bool { return f.Check == "mode" || f.Check == "pool" })
-	return operator.Examination(findings), nil
+	return document.Examination(findings), nil
 }
 
 func (a *API) readStatus(r *http.Request) (any, error) {
@@ -48,5 +48,5 @@ func (a *API) readStatus(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return operator.Status(s), nil
+	return document.Status(s), nil
 }

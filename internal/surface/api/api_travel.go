@@ -8,7 +8,7 @@ import (
 	"strconv"
 
 	"github.com/tidemark-go/tidemark/internal/auth"
-	"github.com/tidemark-go/tidemark/internal/operator"
+	"github.com/tidemark-go/tidemark/internal/operator/document"
 	"github.com/tidemark-go/tidemark/internal/projector/replay"
 	"github.com/tidemark-go/tidemark/internal/surface/problem"
 	"github.com/tidemark-go/tidemark/pkg/projector"
@@ -39,7 +39,7 @@ func (a *API) asOf(r *http.Request) (any, error) {
 			t.Rows[i] = a.row(r, row)
 		}
 	}
-	return operator.One(state), nil
+	return document.One(state), nil
 }
 
 func (a *API) diff(r *http.Request) (any, error) {
@@ -90,7 +90,7 @@ func (a *API) why(r *http.Request) (any, error) {
 	if why.Gone != nil {
 		*why.Gone = a.event(r, *why.Gone)
 	}
-	return operator.One(why), nil
+	return document.One(why), nil
 }
 
 func (a *API) row(r *http.Request, row json.RawMessage) json.RawMessage {
@@ -122,7 +122,7 @@ func (a *API) verify(r *http.Request) (any, error) {
 	for i := range found {
 		found[i].Want, found[i].Got = a.row(r, found[i].Want), a.row(r, found[i].Got)
 	}
-	return operator.One(differences{
+	return document.One(differences{
 		Projection: projection, CampaignID: r.PathValue("campaign"), Skipped: report.Skipped > 0, Events: report.Events,
 		Tables: report.Tables, Unchecked: report.Unchecked,
 		Differences: found, NotShown: report.Differences() - int64(len(found)),

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/operator"
+	"github.com/tidemark-go/tidemark/internal/operator/param"
 	"github.com/tidemark-go/tidemark/internal/redact"
 	"github.com/tidemark-go/tidemark/internal/status"
 	"github.com/tidemark-go/tidemark/internal/surface/problem"
@@ -34,7 +35,7 @@ func (a *API) fail(w http.ResponseWriter, r *http.Request, err error) {
 			unknown.Name, limit))
 		return
 	}
-	var param *operator.ParamError
+	var param *param.Error
 	if errors.As(err, &param) {
 		problem.Write(w, problem.New(http.StatusBadRequest, param.Detail, param.Remedy).Of(param.Param, param.Value,
 			param.Limit))

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/tidemark-go/tidemark/internal/operator"
+	"github.com/tidemark-go/tidemark/internal/operator/param"
 )
 
 var update = flag.Bool("update", false, "write openapi.yaml anew") //nolint:gochecknoglobals // a flag
@@ -98,7 +99,7 @@ func describe(b *strings.Builder, act *operator.Act) {
 
 // describePath begins the description of a call, and answers how to go on with lines of it.
 func describePath(
-	b *strings.Builder, path string, params []operator.Param,
+	b *strings.Builder, path string, params []param.Param,
 ) (line func(depth int, format string, args ...any)) {
 	line = func(depth int, format string, args ...any) {
 		b.WriteString(strings.Repeat("  ", depth) + fmt.Sprintf(format, args...) + "\n")
@@ -107,9 +108,9 @@ func describePath(
 	if names := regexp.MustCompile(`\{(\w+)\}`).FindAllStringSubmatch(path, -1); names != nil {
 		line(2, "parameters:")
 		for _, m := range names {
-			p := params[slices.IndexFunc(params, func(p operator.Param) bool { return p.Name == m[1] })]
-			if p.Type == operator.Several { // one of them
-				p.Type = operator.Text
+			p := params[slices.IndexFunc(params, func(p param.Param) bool { return p.Name == m[1] })]
+			if p.Type == param.Several { // one of them
+				p.Type = param.Text
 			}
 			line(3, "- {name: %s, in: path, required: true, schema: %s}", m[1], schemaOf(p))
 		}
@@ -164,29 +165,29 @@ func describeView(b *strings.Builder, view *operator.View) {
 }
 
 // schemaOf answers the schema of a parameter, in one line.
-func schemaOf(p operator.Param) string {
-	parts := []string{"type: " + map[operator.Type]string{
-		operator.Text: "string", operator.Number: "integer", operator.Share: "number", operator.Switch: "boolean",
-		operator.Duration: "string", operator.Time: "string", operator.Several: "array", operator.Cursor: "string",
+func schemaOf(p param.Param) string {
+	parts := []string{"type: " + map[param.Type]string{
+		param.Text: "string", param.Number: "integer", param.Share: "number", param.Switch: "boolean",
+		param.Duration: "string", param.Time: "string", param.Several: "array", param.Cursor: "string",
 	}[p.Type]}
 	choices := ""
 	if len(p.Choices) > 0 {
 		choices = ", enum: [" + strings.Join(p.Choices, ", ") + "]"
 	}
 	switch p.Type {
-	case operator.Several:
+	case param.Several:
 		parts = append(parts, "items: {type: string"+choices+"}")
 		choices = ""
-	case operator.Time:
+	case param.Time:
 		parts = append(parts, "format: date-time")
-	case operator.Number:
+	case param.Number:
 		parts = append(parts, "minimum: "+strconv.FormatInt(p.Min, 10))
 		if p.Max < 1<<62 {
 			parts = append(parts, "maximum: "+strconv.FormatInt(p.Max, 10))
 		}
 	}
 	parts[len(parts)-1] += choices
-	if p.Default != "" && p.Type != operator.Number {
+	if p.Default != "" && p.Type != param.Number {
 		parts = append(parts, "default: "+quoted(p.Default))
 	} else if p.Default != "" {
 		parts = append(parts, "default: "+p.Default)

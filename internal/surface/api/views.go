@@ -7,6 +7,8 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/auth"
 	"github.com/tidemark-go/tidemark/internal/operator"
+	"github.com/tidemark-go/tidemark/internal/operator/document"
+	"github.com/tidemark-go/tidemark/internal/operator/param"
 	"github.com/tidemark-go/tidemark/internal/surface/problem"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
@@ -53,7 +55,7 @@ func (a *API) view(r *http.Request, view *operator.View) (any, error) {
 	case !view.List:
 		return found.Document, nil
 	}
-	p := page{List: found.Document.(operator.List)}
+	p := page{List: found.Document.(document.List)}
 	if found.Next != "" {
 		p.Next = &found.Next
 	}
@@ -61,8 +63,8 @@ func (a *API) view(r *http.Request, view *operator.View) (any, error) {
 }
 
 // asked are the parameters of a view that do not stand in the path.
-func asked(view *operator.View) []operator.Param {
-	return slices.DeleteFunc(slices.Clone(view.Query), func(p operator.Param) bool {
+func asked(view *operator.View) []param.Param {
+	return slices.DeleteFunc(slices.Clone(view.Query), func(p param.Param) bool {
 		return strings.Contains(view.Path, "{"+p.Name+"}")
 	})
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/operator"
+	"github.com/tidemark-go/tidemark/internal/operator/param"
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
 	"github.com/tidemark-go/tidemark/internal/surface/table"
 )
@@ -101,7 +102,7 @@ type actCommand struct {
 func (c *actCommand) choose(command *cobra.Command, args []string) error {
 	for _, act := range c.acts {
 		n := len(placeholders(act.Params))
-		several := n > 0 && act.Params[n-1].Type == operator.Several
+		several := n > 0 && act.Params[n-1].Type == param.Several
 		if len(args) == n || several && len(args) > n {
 			c.act = act
 		}
@@ -111,7 +112,7 @@ func (c *actCommand) choose(command *cobra.Command, args []string) error {
 	}
 	names := placeholders(c.acts[0].Params)
 	for name, flag := range c.given {
-		if len(flag.texts) > 0 && !slices.ContainsFunc(c.act.Params, func(p operator.Param) bool {
+		if len(flag.texts) > 0 && !slices.ContainsFunc(c.act.Params, func(p param.Param) bool {
 			return p.Name == name && p.Arg == ""
 		}) {
 			with := map[bool]string{true: "with", false: "without"}[len(args) == 0]
@@ -262,7 +263,7 @@ type params map[string]*given
 
 // given is a flag that keeps what was given as text; the parameter's type says later what it means.
 type given struct {
-	operator.Param
+	param.Param
 	texts []string
 }
 
@@ -279,33 +280,33 @@ func (g *given) Set(text string) error {
 func (g *given) Type() string { return string(g.Param.Type) }
 
 // bind adds a flag for each parameter that is no argument.
-func (p params) bind(env *cli.Env, command *cobra.Command, all []operator.Param) {
-	for _, param := range all {
-		if param.Arg != "" || p[param.Name] != nil {
+func (p params) bind(env *cli.Env, command *cobra.Command, all []param.Param) {
+	for _, one := range all {
+		if one.Arg != "" || p[one.Name] != nil {
 			continue
 		}
-		g := &given{Param: param}
-		p[param.Name] = g
-		flag := command.Flags().VarPF(g, param.Flag(), "", param.Help)
-		flag.DefValue = cmp.Or(param.Usual, param.Default)
-		if param.Type == operator.Switch {
+		g := &given{Param: one}
+		p[one.Name] = g
+		flag := command.Flags().VarPF(g, one.Flag(), "", one.Help)
+		flag.DefValue = cmp.Or(one.Usual, one.Default)
+		if one.Type == param.Switch {
 			flag.NoOptDefVal = "true"
 		}
-		if complete := completer(env, param); complete != nil {
-			cli.CompleteFlag(command, param.Flag(), complete)
+		if complete := completer(env, one); complete != nil {
+			cli.CompleteFlag(command, one.Flag(), complete)
 		}
 	}
 }
 
 // texts answers what was given, by flag or as an argument.
-func (p params) texts(all []operator.Param, args []string) operator.Texts {
+func (p params) texts(all []param.Param, args []string) param.Texts {
 	byName, i := map[string][]string{}, 0
-	for _, param := range all {
+	for _, one := range all {
 		switch {
-		case param.Arg != "" && param.Type == operator.Several:
-			byName[param.Name] = args[i:]
-		case param.Arg != "" && i < len(args):
-			byName[param.Name] = args[i : i+1]
+		case one.Arg != "" && one.Type == param.Several:
+			byName[one.Name] = args[i:]
+		case one.Arg != "" && i < len(args):
+			byName[one.Name] = args[i : i+1]
 			i++
 		}
 	}
@@ -324,12 +325,12 @@ func (p params) texts(all []operator.Param, args []string) operator.Texts {
 }
 
 // usage says of a parameter that is wrong which flag or argument it is.
-func usage(all []operator.Param, err error) error {
-	var wrong *operator.ParamError
+func usage(all []param.Param, err error) error {
+	var wrong *param.Error
 	if !errors.As(err, &wrong) {
 		return err
 	}
-	i := slices.IndexFunc(all, func(p operator.Param) bool { return p.Name == wrong.Param })
+	i := slices.IndexFunc(all, func(p param.Param) bool { return p.Name == wrong.Param })
 	name := wrong.Param
 	if i >= 0 && all[i].Arg != "" {
 		name = all[i].Arg
@@ -343,7 +344,7 @@ func usage(all []operator.Param, err error) error {
 }
 
 // completeArgs completes arguments by what they name.
-func completeArgs(env *cli.Env, all []operator.Param) cobra.CompletionFunc {
+func completeArgs(env *cli.Env, all []param.Param) cobra.CompletionFunc {
 	var places []cobra.CompletionFunc
 	for _, p := range all {
 		if p.Arg != "" {
@@ -352,7 +353,7 @@ func completeArgs(env *cli.Env, all []operator.Param) cobra.CompletionFunc {
 	}
 	return func(command *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
 		i := len(args)
-		if i >= len(places) && len(places) > 0 && all[len(places)-1].Type == operator.Several {
+		if i >= len(places) && len(places) > 0 && all[len(places)-1].Type == param.Several {
 			i = len(places) - 1
 		}
 		if i >= len(places) || places[i] == nil {
@@ -363,7 +364,7 @@ func completeArgs(env *cli.Env, all []operator.Param) cobra.CompletionFunc {
 }
 
 // completer answers how a parameter is completed; nil: it is not.
-func completer(env *cli.Env, p operator.Param) cobra.CompletionFunc {
+func completer(env *cli.Env, p param.Param) cobra.CompletionFunc {
 	if len(p.Choices) > 0 {
 		return cli.Choices(p.Choices)
 	}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/config"
 	"github.com/tidemark-go/tidemark/internal/doctor"
-	"github.com/tidemark-go/tidemark/internal/operator"
+	"github.com/tidemark-go/tidemark/internal/operator/document"
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
 	"github.com/tidemark-go/tidemark/internal/surface/table"
 )
@@ -72,7 +72,7 @@ the same switches would run in. It ends with 1 if anything does not work, with 0
 
 func printFindings(env *cli.Env, findings []doctor.Finding, all, asJSON bool) error {
 	if asJSON {
-		return env.PrintJSON(operator.Examination(findings))
+		return env.PrintJSON(document.Examination(findings))
 	}
 	tones := map[doctor.Status]table.Tone{doctor.OK: table.Faint, doctor.Warn: table.Warning, doctor.Fail: table.Alarm}
 	var rows [][]table.Cell

@@ -8,7 +8,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
 
-	"github.com/tidemark-go/tidemark/internal/operator"
+	"github.com/tidemark-go/tidemark/internal/operator/document"
 	"github.com/tidemark-go/tidemark/internal/session"
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
@@ -67,7 +67,7 @@ func showLag(ctx context.Context, env *cli.Env, pool *pgxpool.Pool, asJSON bool)
 		return err
 	}
 	if asJSON {
-		return env.PrintJSON(operator.All(lags))
+		return env.PrintJSON(document.All(lags))
 	}
 	if len(lags) == 0 {
 		env.Note("No consumer group yet: the first worker registers one.")
@@ -83,7 +83,7 @@ func watchLag(ctx context.Context, env *cli.Env, pool *pgxpool.Pool, interval ti
 		case err != nil:
 			return err
 		case asJSON:
-			return frame.PrintJSONLine(operator.All(lags))
+			return frame.PrintJSONLine(document.All(lags))
 		case frame.Terminal:
 			return frame.PrintTable(lagColumns(), lagRows(lags))
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/operator"
+	"github.com/tidemark-go/tidemark/internal/operator/document"
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
 	"github.com/tidemark-go/tidemark/internal/surface/table"
 )
@@ -53,7 +54,7 @@ func newOperationShow(env *cli.Env) *cobra.Command {
 					return err
 				}
 				if asJSON {
-					return env.PrintJSON(operator.One(struct {
+					return env.PrintJSON(document.One(struct {
 						admin.Operation
 						Items []admin.Item
 					}{*o, items}))

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tidemark-go/tidemark/internal/operator"
+	"github.com/tidemark-go/tidemark/internal/operator/document"
 	"github.com/tidemark-go/tidemark/internal/session"
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
 	"github.com/tidemark-go/tidemark/internal/store/pause"
@@ -70,7 +71,7 @@ type report struct {
 
 // reportDocument is the counts and, if they were asked for, the entries, as JSON.
 type reportDocument struct {
-	operator.List
+	document.List
 	Entries any `json:"entries,omitzero"`
 }
 
@@ -83,9 +84,9 @@ func (r report) document() any {
 	for _, g := range r.groups {
 		groups = append(groups, group{g, r.pauses[g.Group]})
 	}
-	d := reportDocument{List: operator.All(groups)}
+	d := reportDocument{List: document.All(groups)}
 	if r.withEntries {
-		d.Entries = operator.Document(r.entries)
+		d.Entries = document.Of(r.entries)
 	}
 	return d
 }

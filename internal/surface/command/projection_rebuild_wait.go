@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/tidemark-go/tidemark/internal/admin"
-	"github.com/tidemark-go/tidemark/internal/operator"
+	"github.com/tidemark-go/tidemark/internal/operator/document"
 	"github.com/tidemark-go/tidemark/internal/progress"
 	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
@@ -36,7 +36,7 @@ func (s rebuildState) print(env *cli.Env) error {
 		left := float64(r.LeftEvents) / s.EventsASecond
 		s.SecondsLeft = &left
 	}
-	return env.PrintJSONLine(operator.One(s))
+	return env.PrintJSONLine(document.One(s))
 }
 
 // awaited is a rebuild that is waited for.

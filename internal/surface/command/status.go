@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tidemark-go/tidemark/internal/operator"
+	"github.com/tidemark-go/tidemark/internal/operator/document"
 	"github.com/tidemark-go/tidemark/internal/status"
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
 	"github.com/tidemark-go/tidemark/internal/surface/table"
@@ -49,7 +50,7 @@ will be gone at the speed of the last two looks. It ends with 0 when nothing is 
 					return explainStatus(err)
 				}
 				if asJSON {
-					err = env.PrintJSON(operator.Status(s))
+					err = env.PrintJSON(document.Status(s))
 				} else {
 					err = printStatus(env, s)
 				}
@@ -107,7 +108,7 @@ func watchStatus(ctx context.Context, env *cli.Env, reader *status.Reader, inter
 		s.Compare(before)
 		before = s
 		if asJSON {
-			return frame.PrintJSONLine(operator.Status(s))
+			return frame.PrintJSONLine(document.Status(s))
 		}
 		return printStatus(frame, s)
 	})

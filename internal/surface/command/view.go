@@ -10,6 +10,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/operator"
+	"github.com/tidemark-go/tidemark/internal/operator/param"
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
 )
 
@@ -44,7 +45,7 @@ func newView(env *cli.Env, name string) *cobra.Command {
 }
 
 // use is the verb of a command with the placeholders of its arguments.
-func use(command string, all []operator.Param) string {
+func use(command string, all []param.Param) string {
 	words := strings.Fields(command)
 	use := words[len(words)-1]
 	for _, p := range all {
@@ -64,7 +65,7 @@ func examples(lines []string) (text string) {
 }
 
 // placeholders are the placeholders of arguments.
-func placeholders(all []operator.Param) (names []string) {
+func placeholders(all []param.Param) (names []string) {
 	for _, p := range all {
 		if p.Arg != "" {
 			names = append(names, p.Arg)
@@ -74,7 +75,7 @@ func placeholders(all []operator.Param) (names []string) {
 }
 
 // takes wants one argument for each parameter that is one.
-func takes(all []operator.Param) cobra.PositionalArgs {
+func takes(all []param.Param) cobra.PositionalArgs {
 	names := placeholders(all)
 	return func(command *cobra.Command, args []string) error {
 		switch {

@@ -15,6 +15,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/auth"
 	"github.com/tidemark-go/tidemark/internal/operator"
+	"github.com/tidemark-go/tidemark/internal/operator/param"
 	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
 	"github.com/tidemark-go/tidemark/internal/redact"
 	"github.com/tidemark-go/tidemark/internal/store/pause"
@@ -194,7 +195,7 @@ func (f frame) Resume(t pause.Target) (*actForm, error) {
 }
 
 // fieldOf makes the field of a parameter.
-func fieldOf(form string, p operator.Param, value string) formField {
+func fieldOf(form string, p param.Param, value string) formField {
 	f := formField{
 		ID: form + "-" + p.Name, Name: p.Name, Help: p.Help, Kind: "text", Value: value, Required: p.Required,
 		Label: strings.ToUpper(p.Name[:1]) + strings.ReplaceAll(p.Name[1:], "_", " "),
@@ -212,9 +213,9 @@ func fieldOf(form string, p operator.Param, value string) formField {
 			choices[i] = c + "=" + c
 		}
 		f.Kind, f.Options = "choice", options(choices...)
-	case p.Type == operator.Number:
+	case p.Type == param.Number:
 		f.Kind = "number"
-	case p.Type == operator.Switch:
+	case p.Type == param.Switch:
 		f.Kind = "check"
 	}
 	return f

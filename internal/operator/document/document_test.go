@@ -1,4 +1,4 @@
-package operator
+package document
 
 import (
 	"encoding/json"
@@ -11,11 +11,11 @@ func TestDocumentsAreOfOneKind(t *testing.T) {
 		"CampaignID": "campaign_id", "ID": "id", "PID": "pid",
 		"NextAttemptAt": "next_attempt_at", "DerPG": "der_pg", "HTTPAddr": "http_addr",
 	} {
-		if got := snake(name); got != want {
+		if got := Snake(name); got != want {
 			t.Errorf("%s is written %s, want %s", name, got, want)
 		}
 	}
-	got, err := json.Marshal(Document(struct {
+	got, err := json.Marshal(Of(struct {
 		List  []string
 		At    *int
 		Inner struct{ Raw json.RawMessage }

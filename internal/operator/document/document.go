@@ -1,4 +1,6 @@
-package operator
+// Package document writes values as the CLI and the API do: names in snake_case, times in UTC, durations seconds under
+// their name with _seconds. An empty list is [], a nil pointer or zero time null, an error its text.
+package document
 
 import (
 	"encoding"
@@ -8,16 +10,14 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/doctor"
 	"github.com/tidemark-go/tidemark/internal/redact"
 	"github.com/tidemark-go/tidemark/internal/status"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
-// Document answers v as CLI and API write it. Names are in snake_case, times in UTC, durations seconds under their
-// name with _seconds; an empty list is [], a nil pointer or zero time null, an error its text.
-func Document(v any) any { return convert(reflect.ValueOf(v)) }
+// Of answers v as CLI and API write it.
+func Of(v any) any { return convert(reflect.ValueOf(v)) }
 
 // List is a document of several things.
 type List struct {
@@ -26,7 +26,7 @@ type List struct {
 }
 
 // All answers the document of several things.
-func All[T any](things []T) List { return List{1, Document(things)} }
+func All[T any](things []T) List { return List{1, Of(things)} }
 
 // Single is a document of one thing.
 type Single struct {
@@ -35,7 +35,7 @@ type Single struct {
 }
 
 // One answers the document of one thing.
-func One(v any) Single { return Single{1, Document(v)} }
+func One(v any) Single { return Single{1, Of(v)} }
 
 // Status answers the document of a status, with its problems.
 func Status(s *status.Status) Single {
@@ -51,20 +51,6 @@ func Examination(findings []doctor.Finding) Single {
 		Worst    doctor.Status
 		Findings []doctor.Finding
 	}{doctor.Worst(findings), findings})
-}
-
-// Did answers the document of what became of an act.
-func Did(kind admin.Kind, detail any) (*admin.Outcome, error) {
-	raw, err := json.Marshal(detail)
-	return &admin.Outcome{Version: 1, Act: string(kind), Detail: raw}, err
-}
-
-// Would answers the document of what an act would do, unless finding that out failed.
-func Would(detail any, err error) (*admin.Outcome, error) {
-	if err != nil {
-		return nil, err
-	}
-	return Did("dry_run", detail)
 }
 
 func convert(v reflect.Value) any {
@@ -130,17 +116,17 @@ func fields(v reflect.Value, object map[string]any) {
 		case f.Anonymous && f.Type.Kind() == reflect.Struct && tag == "":
 			fields(v.Field(i), object)
 		case f.Type == reflect.TypeFor[time.Duration]():
-			object[snake(f.Name)+"_seconds"] = time.Duration(v.Field(i).Int()).Seconds()
+			object[Snake(f.Name)+"_seconds"] = time.Duration(v.Field(i).Int()).Seconds()
 		case tag != "":
 			object[tag] = convert(v.Field(i))
 		default:
-			object[snake(f.Name)] = convert(v.Field(i))
+			object[Snake(f.Name)] = convert(v.Field(i))
 		}
 	}
 }
 
-// snake writes CampaignID as campaign_id.
-func snake(name string) string {
+// Snake writes CampaignID as campaign_id.
+func Snake(name string) string {
 	var b strings.Builder
 	runes := []rune(name)
 	for i, r := range runes {

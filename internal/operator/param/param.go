@@ -1,18 +1,19 @@
-package operator
+// Package param reads what acts and views are told: the fields of a struct are parameters, on the command line, in
+// calls of the API and in forms.
+package param
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"math"
 	"reflect"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/tidemark-go/tidemark/internal/admin"
+	"github.com/tidemark-go/tidemark/internal/operator/document"
 	"github.com/tidemark-go/tidemark/internal/projector/failure"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
@@ -49,8 +50,9 @@ type Param struct {
 	Required bool
 	Type     Type
 
+	Page string // "limit" or "after", of a list
+
 	index []int // of the field
-	page  string
 }
 
 // Type is what the texts of a parameter mean.
@@ -71,35 +73,40 @@ const (
 // Texts answers what was given for a parameter, and whether something was.
 type Texts func(name string) (values []string, given bool)
 
-// ParamError is a value that a parameter does not take. It is an [admin.ErrInvalid].
-type ParamError struct{ Param, Value, Limit, Detail, Remedy string }
+// Error is a value that a parameter does not take. It is an [admin.ErrInvalid].
+type Error struct{ Param, Value, Limit, Detail, Remedy string }
+
+// Refuse says what a parameter does not take, why, and what to do.
+func Refuse(name, value, limit, detail, remedy string) error {
+	return &Error{name, value, limit, detail, remedy}
+}
 
 // Error names the parameter, what is wrong, and what to do.
-func (e *ParamError) Error() string {
+func (e *Error) Error() string {
 	return fmt.Sprintf("%s %q: %s: %s", e.Param, e.Value, e.Detail, e.Remedy)
 }
 
 // Unwrap answers [admin.ErrInvalid].
-func (e *ParamError) Unwrap() error { return admin.ErrInvalid }
+func (e *Error) Unwrap() error { return admin.ErrInvalid }
 
 // Flag is the parameter's name on the command line.
 func (p Param) Flag() string { return strings.ReplaceAll(p.Name, "_", "-") }
 
-// params are the parameters that the fields of a struct stand for, arguments first. As in Go, a field hides that of the
+// Of answers the parameters that the fields of a struct stand for, arguments first. As in Go, a field hides that of the
 // same name in an embedded struct.
-func params(in reflect.Type) (found []Param) {
+func Of(in reflect.Type) (found []Param) {
 	for _, f := range fieldsOf(in, nil) {
 		if outer, ok := in.FieldByName(f.Name); ok && len(outer.Index) < len(f.Index) {
 			continue
 		}
 		tag := f.Tag
 		p := Param{
-			Name: cmp.Or(tag.Get("name"), snake(f.Name)), Arg: tag.Get("arg"), Help: tag.Get("help"), Of: tag.Get("of"),
+			Name: cmp.Or(tag.Get("name"), document.Snake(f.Name)), Arg: tag.Get("arg"), Help: tag.Get("help"), Of: tag.Get("of"),
 			Default: tag.Get("default"), Usual: tag.Get("usual"),
 			Choices: words(tag.Get("choices")), Offers: offers(tag.Get("offers")),
 			NoForm: tag.Get("form") == "-", Required: tag.Get("required") != "" || tag.Get("arg") != "",
 			Min: number(tag.Get("min"), 0), Max: number(tag.Get("max"), math.MaxInt64), Type: typeOf(f.Type), index: f.Index,
-			page: tag.Get("page"),
+			Page: tag.Get("page"),
 		}
 		if words := among(tag.Get("among")); words != nil {
 			p.Choices = words
@@ -225,150 +232,13 @@ func typeOf(t reflect.Type) Type {
 	panic(fmt.Sprintf("a parameter is a %v", t))
 }
 
-// read makes a value of type in of texts. It answers a [ParamError] for the first that it cannot take.
-func read(in reflect.Type, params []Param, texts Texts) (any, error) {
-	v := reflect.New(in).Elem()
-	for _, p := range params {
-		values, given := texts(p.Name)
-		if p.Type == Several && slices.Contains(values, "") { // left out, it would widen what is meant
-			return nil, &ParamError{p.Name, "", "", "one of its values is empty", "name each"}
-		}
-		values = slices.DeleteFunc(slices.Clone(values), func(value string) bool { return value == "" })
-		if len(values) == 0 && p.Default != "" {
-			values = []string{p.Default}
-		}
-		if len(values) == 0 {
-			if p.Required {
-				return nil, &ParamError{p.Name, "", limit(p), "it is missing", "name it"}
-			}
-			if given && p.Type == Switch {
-				return nil, p.refuse("", "it is no true or false")
-			}
-			continue
-		}
-		if len(values) > 1 && p.Type != Several {
-			return nil, &ParamError{p.Name, strings.Join(values, ", "), "1", "it is there more than once", "give it once"}
-		}
-		if err := p.set(v.FieldByIndex(p.index), values); err != nil {
-			return nil, err
+// loggedActs are the acts that the operators' log may have.
+func loggedActs() []string {
+	acts := publications.Acts()
+	for _, kind := range admin.Kinds() {
+		if !slices.Contains(acts, string(kind)) {
+			acts = append(acts, string(kind))
 		}
 	}
-	return v.Addr().Interface(), nil
-}
-
-// set parses what was given into a field.
-func (p Param) set(field reflect.Value, values []string) error {
-	if field.Kind() == reflect.Pointer {
-		field.Set(reflect.New(field.Type().Elem()))
-		field = field.Elem()
-	}
-	text := values[0]
-	switch p.Type {
-	case Text, Several:
-		for _, value := range values {
-			if len(p.Choices) > 0 && !slices.Contains(p.Choices, value) {
-				return p.refuse(value, "there is no such "+strings.ReplaceAll(p.Name, "_", " "))
-			}
-		}
-		if p.Type == Several {
-			field.Set(reflect.MakeSlice(field.Type(), len(values), len(values)))
-			for i, value := range values {
-				field.Index(i).SetString(value)
-			}
-			return nil
-		}
-		field.SetString(text)
-	case Number:
-		n, err := strconv.ParseInt(text, 10, 64)
-		if err != nil || n < p.Min || n > p.Max || field.OverflowInt(n) {
-			return p.refuse(text, "it is no number that is taken")
-		}
-		field.SetInt(n)
-	case Share:
-		f, err := strconv.ParseFloat(text, 64)
-		if err != nil {
-			return p.refuse(text, "it is no number")
-		}
-		field.SetFloat(f)
-	case Switch:
-		b, err := strconv.ParseBool(text)
-		if err != nil {
-			return p.refuse(text, "it is no true or false")
-		}
-		field.SetBool(b)
-	case Duration:
-		d, err := ParseDuration(text)
-		if err != nil {
-			return p.refuse(text, err.Error())
-		}
-		field.SetInt(int64(d))
-	case Cursor:
-		return p.setCursor(field, text)
-	case Time:
-		at, err := time.Parse(time.RFC3339Nano, text)
-		if err != nil {
-			return p.refuse(text, "it is no time")
-		}
-		field.Set(reflect.ValueOf(at))
-	}
-	return nil
-}
-
-func (p Param) refuse(value, detail string) error {
-	return &ParamError{p.Name, value, limit(p), detail, remedy(p)}
-}
-
-// limit says what a parameter takes.
-func limit(p Param) string {
-	switch {
-	case len(p.Choices) > 0:
-		return strings.Join(p.Choices, ", ")
-	case p.Type == Number && p.Max < math.MaxInt64:
-		return fmt.Sprintf("%d to %d", p.Min, p.Max)
-	case p.Type == Number:
-		return fmt.Sprintf("%d or more", p.Min)
-	case p.Type == Duration:
-		return "more than 0"
-	}
-	return ""
-}
-
-func remedy(p Param) string {
-	switch {
-	case len(p.Choices) > 0:
-		return "use one of " + limit(p)
-	case p.Type == Number:
-		return "give a whole number, " + limit(p)
-	case p.Type == Share:
-		return "write it like 0.5"
-	case p.Type == Switch:
-		return "say true or false"
-	case p.Type == Duration:
-		return "write it like 90s, 15m, 2h or 7d"
-	case p.Type == Time:
-		return "write it like 2026-01-31T12:00:00Z"
-	}
-	return "name it"
-}
-
-var days = regexp.MustCompile(`^(\d{1,5})d(.*)$`)
-
-// ParseDuration is [time.ParseDuration] for lengths above 0, with days besides.
-func ParseDuration(text string) (time.Duration, error) {
-	sum, rest := time.Duration(0), text
-	if m := days.FindStringSubmatch(text); m != nil {
-		n, _ := strconv.Atoi(m[1])
-		sum, rest = time.Duration(n)*24*time.Hour, m[2]
-	}
-	if rest != "" {
-		d, err := time.ParseDuration(rest)
-		if err != nil {
-			return 0, errors.New("it is no length of time")
-		}
-		sum += d
-	}
-	if sum <= 0 {
-		return 0, errors.New("it does not lie ahead")
-	}
-	return sum, nil
+	return acts
 }

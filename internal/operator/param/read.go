@@ -1,0 +1,189 @@
+package param
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Read makes a value of type in of texts. It answers a [Error] for the first that it cannot take.
+func Read(in reflect.Type, params []Param, texts Texts) (any, error) {
+	v := reflect.New(in).Elem()
+	for _, p := range params {
+		values, given := texts(p.Name)
+		if p.Type == Several && slices.Contains(values, "") { // left out, it would widen what is meant
+			return nil, Refuse(p.Name, "", "", "one of its values is empty", "name each")
+		}
+		values = slices.DeleteFunc(slices.Clone(values), func(value string) bool { return value == "" })
+		if len(values) == 0 && p.Default != "" {
+			values = []string{p.Default}
+		}
+		if len(values) == 0 {
+			if p.Required {
+				return nil, Refuse(p.Name, "", limit(p), "it is missing", "name it")
+			}
+			if given && p.Type == Switch {
+				return nil, p.refuse("", "it is no true or false")
+			}
+			continue
+		}
+		if len(values) > 1 && p.Type != Several {
+			return nil, Refuse(p.Name, strings.Join(values, ", "), "1", "it is there more than once", "give it once")
+		}
+		if err := p.set(v.FieldByIndex(p.index), values); err != nil {
+			return nil, err
+		}
+	}
+	return v.Addr().Interface(), nil
+}
+
+// set parses what was given into a field.
+func (p Param) set(field reflect.Value, values []string) error {
+	if field.Kind() == reflect.Pointer {
+		field.Set(reflect.New(field.Type().Elem()))
+		field = field.Elem()
+	}
+	text := values[0]
+	switch p.Type {
+	case Text, Several:
+		for _, value := range values {
+			if len(p.Choices) > 0 && !slices.Contains(p.Choices, value) {
+				return p.refuse(value, "there is no such "+strings.ReplaceAll(p.Name, "_", " "))
+			}
+		}
+		if p.Type == Several {
+			field.Set(reflect.MakeSlice(field.Type(), len(values), len(values)))
+			for i, value := range values {
+				field.Index(i).SetString(value)
+			}
+			return nil
+		}
+		field.SetString(text)
+	case Number:
+		n, err := strconv.ParseInt(text, 10, 64)
+		if err != nil || n < p.Min || n > p.Max || field.OverflowInt(n) {
+			return p.refuse(text, "it is no number that is taken")
+		}
+		field.SetInt(n)
+	case Share:
+		f, err := strconv.ParseFloat(text, 64)
+		if err != nil {
+			return p.refuse(text, "it is no number")
+		}
+		field.SetFloat(f)
+	case Switch:
+		b, err := strconv.ParseBool(text)
+		if err != nil {
+			return p.refuse(text, "it is no true or false")
+		}
+		field.SetBool(b)
+	case Duration:
+		d, err := ParseDuration(text)
+		if err != nil {
+			return p.refuse(text, err.Error())
+		}
+		field.SetInt(int64(d))
+	case Cursor:
+		return p.setCursor(field, text)
+	case Time:
+		at, err := time.Parse(time.RFC3339Nano, text)
+		if err != nil {
+			return p.refuse(text, "it is no time")
+		}
+		field.Set(reflect.ValueOf(at))
+	}
+	return nil
+}
+
+func (p Param) refuse(value, detail string) error {
+	return Refuse(p.Name, value, limit(p), detail, remedy(p))
+}
+
+// limit says what a parameter takes.
+func limit(p Param) string {
+	switch {
+	case len(p.Choices) > 0:
+		return strings.Join(p.Choices, ", ")
+	case p.Type == Number && p.Max < math.MaxInt64:
+		return fmt.Sprintf("%d to %d", p.Min, p.Max)
+	case p.Type == Number:
+		return fmt.Sprintf("%d or more", p.Min)
+	case p.Type == Duration:
+		return "more than 0"
+	}
+	return ""
+}
+
+func remedy(p Param) string {
+	switch {
+	case len(p.Choices) > 0:
+		return "use one of " + limit(p)
+	case p.Type == Number:
+		return "give a whole number, " + limit(p)
+	case p.Type == Share:
+		return "write it like 0.5"
+	case p.Type == Switch:
+		return "say true or false"
+	case p.Type == Duration:
+		return "write it like 90s, 15m, 2h or 7d"
+	case p.Type == Time:
+		return "write it like 2026-01-31T12:00:00Z"
+	}
+	return "name it"
+}
+
+var days = regexp.MustCompile(`^(\d{1,5})d(.*)$`)
+
+// ParseDuration is [time.ParseDuration] for lengths above 0, with days besides.
+func ParseDuration(text string) (time.Duration, error) {
+	sum, rest := time.Duration(0), text
+	if m := days.FindStringSubmatch(text); m != nil {
+		n, _ := strconv.Atoi(m[1])
+		sum, rest = time.Duration(n)*24*time.Hour, m[2]
+	}
+	if rest != "" {
+		d, err := time.ParseDuration(rest)
+		if err != nil {
+			return 0, errors.New("it is no length of time")
+		}
+		sum += d
+	}
+	if sum <= 0 {
+		return 0, errors.New("it does not lie ahead")
+	}
+	return sum, nil
+}
+
+// WriteCursor writes a place as next and after have it.
+func WriteCursor(place any) string {
+	switch v := reflect.ValueOf(place); v.Kind() {
+	case reflect.Invalid:
+		return ""
+	case reflect.String, reflect.Int64:
+		return fmt.Sprint(place)
+	}
+	raw, err := json.Marshal(place)
+	if err != nil {
+		panic(err) // a type of this package's
+	}
+	return base64.RawURLEncoding.EncodeToString(raw)
+}
+
+// setCursor reads what WriteCursor wrote.
+func (p Param) setCursor(field reflect.Value, text string) error {
+	raw, err := base64.RawURLEncoding.DecodeString(text)
+	if err != nil || json.Unmarshal(raw, field.Addr().Interface()) != nil {
+		return Refuse(
+			p.Name, text, "", "the cursor is none of this list's", "take next of the page before, or begin without",
+		)
+	}
+	return nil
+}
