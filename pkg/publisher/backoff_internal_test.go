@@ -24,7 +24,7 @@ func alone(t *testing.T, sink Sink) (*Relay, publications.Key) {
 		t.Fatal(err)
 	}
 	key := publications.Key{Topic: "all", Publisher: "out"}
-	m, err := metrics.New(prometheus.NewRegistry(), []ledger.Pair{ledger.Pair(key)})
+	m, err := metrics.New(prometheus.NewRegistry(), []publications.Key{key})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,7 +40,7 @@ func alone(t *testing.T, sink Sink) (*Relay, publications.Key) {
 // claimed is the pair as it was just claimed.
 func claimed(r *Relay, key publications.Key, wait time.Duration) *pair {
 	now := time.Now()
-	r.claimer.hold(ledger.Claimed{Pair: ledger.Pair(key), Generation: 1, Errors: 3, Wait: wait},
+	r.claimer.hold(ledger.Claimed{Key: key, Generation: 1, Errors: 3, Wait: wait},
 		&tick{Seen: &ledger.Seen{}, started: now}, now)
 	p := r.pairs[key]
 	p.reporting = true // there is no database to write to

@@ -55,7 +55,7 @@ func (b *base) job(work func() (then func())) {
 
 // fenced runs write in a transaction in which the pair is certainly ours.
 func (b *base) fenced(ctx context.Context, p *pair, write func(tx pgx.Tx) error) error {
-	return b.db.Fenced(ctx, ledger.Pair(p.Key), p.generation, p.instance, write)
+	return b.db.Fenced(ctx, p.Key, p.generation, p.instance, write)
 }
 
 func (b *base) unwritten(err error, what string) {

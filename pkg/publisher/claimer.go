@@ -24,9 +24,9 @@ type claimer struct {
 	drainer   *drainer
 
 	ticking     bool
-	nudged      bool                            // since the tick under way began
-	generations map[publications.Key]int64      // of pairs, the last that was seen
-	members     map[string]map[ledger.Pair]bool // relays and what they know
+	nudged      bool                                 // since the tick under way began
+	generations map[publications.Key]int64           // of pairs, the last that was seen
+	members     map[string]map[publications.Key]bool // relays and what they know
 }
 
 // tick is a look at everything that is not the journal: who else publishes, what operators have
@@ -37,9 +37,9 @@ type tick struct {
 	holding map[publications.Key]bool
 	head    int64                      // where the journal ended before
 	saved   map[publications.Key]int64 // up to where pairs were known to be written before
-	mine    []ledger.Pair              // active pairs that are held
+	mine    []publications.Key         // active pairs that are held
 	known   map[string]bool            // relays whose knowledge is known
-	members map[string]map[ledger.Pair]bool
+	members map[string]map[publications.Key]bool
 	claimed []ledger.Claimed
 }
 
@@ -51,7 +51,7 @@ func (c *claimer) tick(now time.Time) {
 	c.ticking, c.nudged = true, false
 	t := &tick{
 		started: now, holding: map[publications.Key]bool{}, head: c.reader.head, saved: map[publications.Key]int64{},
-		known: map[string]bool{}, members: map[string]map[ledger.Pair]bool{},
+		known: map[string]bool{}, members: map[string]map[publications.Key]bool{},
 	}
 	for owner := range c.members {
 		t.known[owner] = true
@@ -59,7 +59,7 @@ func (c *claimer) tick(now time.Time) {
 	for key, p := range c.pairs {
 		t.holding[key], t.saved[key] = true, p.saved
 		if !p.leaving && !now.Before(p.notBefore) {
-			t.mine = append(t.mine, ledger.Pair(key))
+			t.mine = append(t.mine, key)
 		}
 	}
 	ctx := c.ctx
@@ -88,7 +88,7 @@ func (c *claimer) observe(ctx context.Context, conn *pgxpool.Conn, t *tick) erro
 	}
 	t.Seen = seen
 	for owner, knows := range seen.Relays {
-		t.members[owner] = map[ledger.Pair]bool{}
+		t.members[owner] = map[publications.Key]bool{}
 		for _, pair := range knows {
 			t.members[owner][pair] = true
 		}
@@ -98,10 +98,10 @@ func (c *claimer) observe(ctx context.Context, conn *pgxpool.Conn, t *tick) erro
 
 // claim leases the pairs that are ours and free.
 func (c *claimer) claim(ctx context.Context, conn *pgxpool.Conn, t *tick) error {
-	var free []ledger.Pair
+	var free []publications.Key
 	assigned := c.assigned(t)
 	for _, row := range t.Pairs {
-		key := publications.Key(row.Pair)
+		key := row.Key
 		switch {
 		case c.routes[key] == nil || !row.Active || row.Leased || t.holding[key]:
 			// In a restored database, our own late writes would fit a new lease of what we hold.
@@ -109,8 +109,8 @@ func (c *claimer) claim(ctx context.Context, conn *pgxpool.Conn, t *tick) error 
 			if err := c.refuseAhead(ctx, conn, row); err != nil {
 				return err
 			}
-		case assigned[row.Pair] == c.owner:
-			free = append(free, row.Pair)
+		case assigned[row.Key] == c.owner:
+			free = append(free, row.Key)
 		}
 	}
 	if len(free) == 0 {
@@ -122,8 +122,8 @@ func (c *claimer) claim(ctx context.Context, conn *pgxpool.Conn, t *tick) error 
 }
 
 // assigned answers which relay is to have which pair.
-func (c *claimer) assigned(t *tick) map[ledger.Pair]string {
-	relays, seats := map[string]map[ledger.Pair]bool{}, make([]ledger.Seat, 0, len(t.Pairs))
+func (c *claimer) assigned(t *tick) map[publications.Key]string {
+	relays, seats := map[string]map[publications.Key]bool{}, make([]ledger.Seat, 0, len(t.Pairs))
 	for owner, knows := range t.members {
 		if t.known[owner] {
 			knows = c.members[owner] // not written while a tick is under way
@@ -132,7 +132,7 @@ func (c *claimer) assigned(t *tick) map[ledger.Pair]string {
 	}
 	for _, row := range t.Pairs {
 		if row.Active {
-			s := ledger.Seat{Pair: row.Pair}
+			s := ledger.Seat{Key: row.Key}
 			if row.Leased {
 				s.Holder = row.Owner
 			}
@@ -149,7 +149,7 @@ func (c *claimer) refuseAhead(ctx context.Context, conn *pgxpool.Conn, row ledge
 	reason := fmt.Sprintf("position %d is ahead of the journal, which ends at %d: the database was restored from an "+
 		"older backup, or the position was set by hand. Reset the pair to a position up to %d",
 		row.Position, row.Last, row.Last)
-	ahead, err := ledger.RefuseAhead(ctx, conn, row.Pair, reason)
+	ahead, err := ledger.RefuseAhead(ctx, conn, row.Key, reason)
 	if err != nil {
 		return err
 	}
@@ -171,7 +171,7 @@ func (c *claimer) restored(t *tick) bool {
 	}
 	c.instance = t.Instance
 	for _, row := range t.Pairs {
-		key := publications.Key(row.Pair)
+		key := row.Key
 		switch known := c.generations[key]; {
 		case row.Last < t.head:
 			why = fmt.Sprintf("the journal ends at %d, and was read up to %d", row.Last, t.head)
@@ -225,7 +225,7 @@ func (c *claimer) ticked(t *tick, err error) {
 	restored := c.restored(t)
 	var back []written // to be claimed again
 	for _, row := range t.Pairs {
-		key := publications.Key(row.Pair)
+		key := row.Key
 		p := c.pairs[key]
 		// dropped when a write of it changed nothing
 		if p == nil && restored && row.Leased && row.Owner == c.owner && c.routes[key] != nil {
@@ -234,7 +234,7 @@ func (c *claimer) ticked(t *tick, err error) {
 		if p == nil || !p.claimed.Before(t.started) {
 			continue
 		}
-		switch to := assigned[row.Pair]; {
+		switch to := assigned[row.Key]; {
 		case row.Owner != c.owner || row.Generation != p.generation:
 			c.metrics.Lost.Inc()
 			c.drop(p)
@@ -258,7 +258,7 @@ func (c *claimer) ticked(t *tick, err error) {
 
 // hold begins to publish a pair that was claimed.
 func (c *claimer) hold(row ledger.Claimed, t *tick, now time.Time) {
-	key := publications.Key(row.Pair)
+	key := row.Key
 	if old := c.pairs[key]; old != nil {
 		c.drop(old)
 	}
@@ -289,6 +289,6 @@ func (c *claimer) hold(row ledger.Claimed, t *tick, now time.Time) {
 func (c *claimer) giveBack(t *tick) {
 	for _, row := range t.claimed {
 		c.hold(row, t, time.Now())
-		c.leave(c.pairs[publications.Key(row.Pair)])
+		c.leave(c.pairs[row.Key])
 	}
 }

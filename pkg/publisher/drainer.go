@@ -54,8 +54,8 @@ func (d *drainer) take(due []ledger.Parked, started time.Time) {
 	d.moreDue = false
 	each := map[publications.Key]int{}
 	for _, row := range due {
-		each[publications.Key(row.Pair)]++
-		d.moreDue = d.moreDue || each[publications.Key(row.Pair)] >= dueEach || d.drains >= maxDrains
+		each[row.Key]++
+		d.moreDue = d.moreDue || each[row.Key] >= dueEach || d.drains >= maxDrains
 		d.bringBack(row, started)
 	}
 	for _, p := range d.pairs {
@@ -65,7 +65,7 @@ func (d *drainer) take(due []ledger.Parked, started time.Time) {
 
 // bringBack starts to bring a campaign back. seen is when the row was read.
 func (d *drainer) bringBack(row ledger.Parked, seen time.Time) {
-	p := d.pairs[publications.Key(row.Pair)]
+	p := d.pairs[row.Key]
 	if p == nil || p.leaving || d.drains >= maxDrains || p.draining[row.Campaign] ||
 		!p.drained[row.Campaign].Before(seen) || time.Now().Before(p.notBefore) {
 		return

@@ -105,7 +105,7 @@ func (h *history) absent(ctx context.Context, sent map[publications.Key]recent) 
 func (h *history) absentOf(ctx context.Context, key publications.Key, batch recent) (recent, error) {
 	ctx, cancel := context.WithTimeout(ctx, h.cfg.LeaseTTL)
 	defer cancel()
-	return h.db.Absent(ctx, ledger.Pair(key), batch, publications.GhostsKept)
+	return h.db.Absent(ctx, key, batch, publications.GhostsKept)
 }
 
 // foundGhosts counts what the journal does not have, once, and says so.

@@ -55,9 +55,9 @@ func (p *pair) refused(k park) *ledger.Refused {
 
 func (p *pair) write(ctx context.Context, tx pgx.Tx, k park) error {
 	if p.leavesOut(k) {
-		return ledger.LeaveOut(ctx, tx, ledger.Pair(p.Key), p.refused(k))
+		return ledger.LeaveOut(ctx, tx, p.Key, p.refused(k))
 	}
-	return ledger.Park(ctx, tx, ledger.Pair(p.Key), p.refused(k))
+	return ledger.Park(ctx, tx, p.Key, p.refused(k))
 }
 
 // parked lets the round go on without what was written.

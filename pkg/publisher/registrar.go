@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidemark-go/tidemark/internal/store/feed"
+	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/publisher/internal/ledger"
 )
@@ -34,11 +35,11 @@ func (r *registrar) register(ctx context.Context, conn *pgxpool.Conn) error {
 	if err != nil {
 		return fmt.Errorf("register pairs: %w", err)
 	}
-	var missing []ledger.Pair
+	var missing []publications.Key
 	var positions []int64
 	starts := map[Start]int64{}
 	for key, route := range r.routes {
-		if known[ledger.Pair(key)] {
+		if known[key] {
 			continue
 		}
 		start := route.to.Start
@@ -49,7 +50,7 @@ func (r *registrar) register(ctx context.Context, conn *pgxpool.Conn) error {
 			}
 			starts[start] = position
 		}
-		missing, positions = append(missing, ledger.Pair(key)), append(positions, position)
+		missing, positions = append(missing, key), append(positions, position)
 	}
 	if len(missing) == 0 {
 		return nil

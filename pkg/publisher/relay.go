@@ -47,9 +47,9 @@ func New(cfg Config) (*Relay, error) {
 	if err := errors.Join(err, routesErr); err != nil {
 		return nil, fmt.Errorf("publisher: %w", err)
 	}
-	pairs := make([]ledger.Pair, 0, len(routes))
+	pairs := make([]publications.Key, 0, len(routes))
 	for key := range routes {
-		pairs = append(pairs, ledger.Pair(key))
+		pairs = append(pairs, key)
 	}
 	m, err := metrics.New(cfg.Registerer, pairs)
 	if err != nil {
@@ -83,7 +83,7 @@ func newRelay(cfg Config, routes map[publications.Key]*route, m *metrics.Metrics
 	r.dispatcher = &dispatcher{agenda: a, reader: r.reader, parker: r.parker, saver: r.saver, history: r.history}
 	r.claimer = &claimer{
 		agenda: a, registrar: r.registrar, reader: r.reader, saver: r.saver, history: r.history, drainer: r.drainer,
-		generations: map[publications.Key]int64{}, members: map[string]map[ledger.Pair]bool{},
+		generations: map[publications.Key]int64{}, members: map[string]map[publications.Key]bool{},
 	}
 	return r
 }

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/pkg/publisher/internal/ledger"
 	"github.com/tidemark-go/tidemark/pkg/publisher/internal/pace"
 )
@@ -38,14 +39,14 @@ type written struct {
 // move is where the pair stands.
 func (p *pair) move(release bool) written {
 	return written{ledger.Move{
-		Pair: ledger.Pair(p.Key), Generation: p.generation, To: p.acked, Published: p.published,
+		Key: p.Key, Generation: p.generation, To: p.acked, Published: p.published,
 		Release: release,
 	}, p}
 }
 
 // giveBack has the pair stay at a position and be released.
 func (p *pair) giveBack(position int64) written {
-	return written{ledger.Move{Pair: ledger.Pair(p.Key), Generation: p.generation, To: position, Release: true}, p}
+	return written{ledger.Move{Key: p.Key, Generation: p.generation, To: position, Release: true}, p}
 }
 
 // save writes how far pairs have got, prolongs their leases, and gives back those that leave: all
@@ -95,7 +96,7 @@ func savePause(moved int) time.Duration {
 }
 
 // write answers the pairs that are still ours.
-func (s *saver) write(ctx context.Context, instance string, moves []written) (map[ledger.Pair]bool, error) {
+func (s *saver) write(ctx context.Context, instance string, moves []written) (map[publications.Key]bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.LeaseTTL/2)
 	defer cancel()
 	rows := make([]ledger.Move, len(moves))
@@ -106,7 +107,7 @@ func (s *saver) write(ctx context.Context, instance string, moves []written) (ma
 }
 
 // saved notes what was written. started is when it was asked for: leases live from then on, by our clock.
-func (s *saver) saved(moves []written, kept map[ledger.Pair]bool, err error, started time.Time) {
+func (s *saver) saved(moves []written, kept map[publications.Key]bool, err error, started time.Time) {
 	s.saving = false
 	defer func() {
 		for _, p := range s.pairs {
@@ -126,7 +127,7 @@ func (s *saver) saved(moves []written, kept map[ledger.Pair]bool, err error, sta
 			continue
 		}
 		switch {
-		case !kept[m.Pair]:
+		case !kept[m.Key]:
 			s.metrics.Lost.Inc()
 			s.cfg.Logger.WarnContext(s.ctx, "a pair was taken over", "topic", p.Topic, "publisher", p.Publisher)
 			s.drop(p)
@@ -200,7 +201,7 @@ func (s *saver) writeFailing(p *pair) {
 	s.job(func() func() {
 		ctx, cancel := context.WithTimeout(ctx, s.cfg.LeaseTTL/4)
 		defer cancel()
-		err := s.db.Fail(ctx, ledger.Pair(p.Key), p.generation, f.failures, f.why, f.wait)
+		err := s.db.Fail(ctx, p.Key, p.generation, f.failures, f.why, f.wait)
 		return func() {
 			p.reporting = false
 			s.unwritten(err, "how a pair fails")

@@ -4,11 +4,13 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+
+	"github.com/tidemark-go/tidemark/internal/store/publications"
 )
 
 // Seat is a pair as all relays see it.
 type Seat struct {
-	Pair
+	publications.Key
 	Holder string // "" if no relay does
 }
 
@@ -16,21 +18,21 @@ type Seat struct {
 // same rows, so none has to decide for the others: each gives back what is another's, and claims
 // what is its own and free. A pair stays where it is unless moving it evens out numbers, and goes
 // only to a relay that knows it.
-func Assign(relays map[string]map[Pair]bool, seats []Seat) map[Pair]string {
+func Assign(relays map[string]map[publications.Key]bool, seats []Seat) map[publications.Key]string {
 	seats = slices.Clone(seats)
 	slices.SortFunc(seats, func(a, b Seat) int {
 		return cmp.Or(cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Publisher, b.Publisher))
 	})
 	owners := slices.Sorted(maps.Keys(relays))
-	load, assigned := map[string]int{}, map[Pair]string{}
+	load, assigned := map[string]int{}, map[publications.Key]string{}
 	for _, s := range seats {
 		if s.Holder != "" {
-			assigned[s.Pair] = s.Holder
+			assigned[s.Key] = s.Holder
 			load[s.Holder]++
 		}
 	}
 	// least answers the relay that knows the pair and has the fewest.
-	least := func(key Pair) (owner string, found bool) {
+	least := func(key publications.Key) (owner string, found bool) {
 		for _, o := range owners {
 			if relays[o][key] && (!found || load[o] < load[owner]) {
 				owner, found = o, true
@@ -39,18 +41,18 @@ func Assign(relays map[string]map[Pair]bool, seats []Seat) map[Pair]string {
 		return owner, found
 	}
 	for _, s := range seats {
-		if owner, ok := least(s.Pair); s.Holder == "" && ok {
-			assigned[s.Pair] = owner
+		if owner, ok := least(s.Key); s.Holder == "" && ok {
+			assigned[s.Key] = owner
 			load[owner]++
 		}
 	}
 	for moved := true; moved; {
 		moved = false
 		for _, s := range seats {
-			from := assigned[s.Pair]
-			to, ok := least(s.Pair)
+			from := assigned[s.Key]
+			to, ok := least(s.Key)
 			if ok && from != "" && relays[from] != nil && load[from] >= load[to]+2 {
-				assigned[s.Pair] = to
+				assigned[s.Key] = to
 				load[from]--
 				load[to]++
 				moved = true

@@ -4,14 +4,15 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"pgregory.net/rapid"
 )
 
 // settled lets all relays act on what is assigned until nothing changes: pairs move to who they are assigned to.
-func settled(t *rapid.T, relays map[string]map[Pair]bool, seats []Seat) map[Pair]string {
+func settled(t *rapid.T, relays map[string]map[publications.Key]bool, seats []Seat) map[publications.Key]string {
 	assigned := Assign(relays, seats)
 	for i := range seats {
-		seats[i].Holder = assigned[seats[i].Pair]
+		seats[i].Holder = assigned[seats[i].Key]
 	}
 	for key, owner := range Assign(relays, seats) {
 		if assigned[key] != owner {
@@ -26,12 +27,12 @@ func TestPairsAreSharedOutEvenlyAndStayWhereTheyCan(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(0, 60).Draw(t, "pairs")
 		seats := make([]Seat, n)
-		all := map[Pair]bool{}
+		all := map[publications.Key]bool{}
 		for i := range seats {
-			seats[i].Pair = Pair{fmt.Sprint(i), "p"}
-			all[seats[i].Pair] = true
+			seats[i].Key = publications.Key{Topic: fmt.Sprint(i), Publisher: "p"}
+			all[seats[i].Key] = true
 		}
-		relays := map[string]map[Pair]bool{}
+		relays := map[string]map[publications.Key]bool{}
 		for i := range rapid.IntRange(1, 6).Draw(t, "relays") {
 			relays[fmt.Sprint("r", i)] = all
 		}
@@ -62,7 +63,7 @@ func TestPairsAreSharedOutEvenlyAndStayWhereTheyCan(t *testing.T) {
 	})
 }
 
-func even(t *rapid.T, relays map[string]map[Pair]bool, assigned map[Pair]string, n int) {
+func even(t *rapid.T, relays map[string]map[publications.Key]bool, assigned map[publications.Key]string, n int) {
 	load := map[string]int{}
 	for _, owner := range assigned {
 		load[owner]++
@@ -79,17 +80,17 @@ func even(t *rapid.T, relays map[string]map[Pair]bool, assigned map[Pair]string,
 
 func TestAPairGoesOnlyToARelayThatKnowsIt(t *testing.T) {
 	t.Parallel()
-	a, b := Pair{"a", "p"}, Pair{"b", "p"}
-	relays := map[string]map[Pair]bool{"old": {a: true}, "new": {a: true, b: true}}
-	assigned := Assign(relays, []Seat{{Pair: a}, {Pair: b}})
+	a, b := publications.Key{Topic: "a", Publisher: "p"}, publications.Key{Topic: "b", Publisher: "p"}
+	relays := map[string]map[publications.Key]bool{"old": {a: true}, "new": {a: true, b: true}}
+	assigned := Assign(relays, []Seat{{Key: a}, {Key: b}})
 	if assigned[b] != "new" || assigned[a] != "old" {
 		t.Errorf("got %v", assigned)
 	}
-	if assigned := Assign(map[string]map[Pair]bool{"old": {a: true}}, []Seat{{Pair: a}, {Pair: b}}); assigned[b] != "" {
+	if assigned := Assign(map[string]map[publications.Key]bool{"old": {a: true}}, []Seat{{Key: a}, {Key: b}}); assigned[b] != "" {
 		t.Errorf("got %v", assigned)
 	}
 	// One that died keeps what it has leased until that expires, and gets no more.
-	assigned = Assign(map[string]map[Pair]bool{"old": {a: true, b: true}}, []Seat{{a, "dead"}, {Pair: b}})
+	assigned = Assign(map[string]map[publications.Key]bool{"old": {a: true, b: true}}, []Seat{{a, "dead"}, {Key: b}})
 	if assigned[a] != "dead" || assigned[b] != "old" {
 		t.Errorf("got %v", assigned)
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/tidemark-go/tidemark/internal/store/publications"
 )
 
 // An event that was refused waits for its next attempt, and for no operator's decision is it tried at all.
@@ -21,7 +22,7 @@ func TestOnlyWhatIsDueIsTriedAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var key Pair
+	var key publications.Key
 	var campaign, status string
 	var seq, position int64
 	var holds bool

@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
@@ -96,7 +97,7 @@ func TestAnActOnWhatIsParkedWinsOverTheRelay(t *testing.T) {
 	pool, _ := prepare(t, `INSERT INTO tidemark.parked (topic, publisher, campaign_id, seq, holds, position, status,
 		attempt_count) VALUES ('all', 'out', 'c', 2, true, 7, 'retrying', 1)`)
 	seen := Parked{
-		Pair: Pair{"all", "out"}, Campaign: "c", Seq: 2, Holds: true, Position: 7, Status: "retrying",
+		Key: publications.Key{Topic: "all", Publisher: "out"}, Campaign: "c", Seq: 2, Holds: true, Position: 7, Status: "retrying",
 		Attempts: 1,
 	}
 	other := func(change func(*Parked)) Parked {

@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/tidemark-go/tidemark/internal/store/publications"
 )
 
 // Sent is an event that a sink has taken.
@@ -18,7 +19,7 @@ type Sent struct {
 
 // Absent answers which events the journal does not have, and writes them down while there are fewer than most of the
 // pair.
-func (l *Ledger) Absent(ctx context.Context, pair Pair, events []Sent, most int) (absent []Sent, err error) {
+func (l *Ledger) Absent(ctx context.Context, pair publications.Key, events []Sent, most int) (absent []Sent, err error) {
 	campaigns, ids := make([]string, len(events)), make([]string, len(events))
 	seqs, positions := make([]int64, len(events)), make([]int64, len(events))
 	for i, s := range events {
@@ -29,11 +30,7 @@ func (l *Ledger) Absent(ctx context.Context, pair Pair, events []Sent, most int)
 		if err != nil {
 			return err
 		}
-		var s Sent
-		_, err = pgx.ForEachRow(rows, []any{&s.Campaign, &s.ID, &s.Seq, &s.Position}, func() error {
-			absent = append(absent, s)
-			return nil
-		})
+		absent, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Sent])
 		return err
 	})
 	return absent, err

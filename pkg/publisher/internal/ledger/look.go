@@ -18,22 +18,22 @@ type Look struct {
 	Lives   time.Duration // it is counted as dead if nothing is heard of it for so long
 	Holding int           // pairs
 
-	Known []string // relays whose pairs are known
-	Mine  []Pair   // whose campaigns are brought back when they are due
-	Due   int      // so many of each, at most
+	Known []string           // relays whose pairs are known
+	Mine  []publications.Key // whose campaigns are brought back when they are due
+	Due   int                // so many of each, at most
 }
 
 // Seen is what a relay sees when it looks.
 type Seen struct {
-	Instance string            // of the database
-	Relays   map[string][]Pair // that live, and the pairs they know; nil if the caller said that these are known
+	Instance string                        // of the database
+	Relays   map[string][]publications.Key // that live, and the pairs they know; nil if the caller said that these are known
 	Pairs    []Row
 	Due      []Parked
 }
 
 // Row is the row of a pair, as far as all relays look at it.
 type Row struct {
-	Pair
+	publications.Key
 	Position   int64
 	Active     bool
 	Owner      string
@@ -44,16 +44,16 @@ type Row struct {
 
 // Look says that the relay lives, and reads everything in one round trip.
 func (l *Ledger) Look(ctx context.Context, conn *pgxpool.Conn, q Look) (*Seen, error) {
-	seen := &Seen{Relays: map[string][]Pair{}}
+	seen := &Seen{Relays: map[string][]publications.Key{}}
 	batch := &pgx.Batch{}
 	batch.Queue(queryBeat, l.owner, q.Host, os.Getpid(), q.Knows, q.Lives, q.Holding)
 	batch.Queue(queryRelays, q.Known).Query(func(rows pgx.Rows) error {
 		var owner string
 		var knows []string
 		_, err := pgx.ForEachRow(rows, []any{&owner, &knows}, func() error {
-			var pairs []Pair
+			var pairs []publications.Key
 			for i := 0; i+1 < len(knows); i += 2 {
-				pairs = append(pairs, Pair{knows[i], knows[i+1]})
+				pairs = append(pairs, publications.Key{Topic: knows[i], Publisher: knows[i+1]})
 			}
 			seen.Relays[owner] = pairs
 			return nil
@@ -61,29 +61,13 @@ func (l *Ledger) Look(ctx context.Context, conn *pgxpool.Conn, q Look) (*Seen, e
 		return err
 	})
 	batch.Queue(queryInstance).QueryRow(func(row pgx.Row) error { return row.Scan(&seen.Instance) })
-	batch.Queue(queryPairs, l.ttl).Query(func(rows pgx.Rows) error {
-		var row Row
-		into := []any{
-			&row.Topic, &row.Publisher, &row.Position, &row.Active, &row.Owner, &row.Generation, &row.Leased,
-			&row.Last,
-		}
-		_, err := pgx.ForEachRow(rows, into, func() error {
-			seen.Pairs = append(seen.Pairs, row)
-			return nil
-		})
+	batch.Queue(queryPairs, l.ttl).Query(func(rows pgx.Rows) (err error) {
+		seen.Pairs, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Row])
 		return err
 	})
 	topics, publishers := columns(q.Mine)
-	batch.Queue(queryDue, topics, publishers, q.Due).Query(func(rows pgx.Rows) error {
-		var row Parked
-		into := []any{
-			&row.Topic, &row.Publisher, &row.Campaign, &row.Seq, &row.Holds, &row.Position, &row.Status,
-			&row.Attempts,
-		}
-		_, err := pgx.ForEachRow(rows, into, func() error {
-			seen.Due = append(seen.Due, row)
-			return nil
-		})
+	batch.Queue(queryDue, topics, publishers, q.Due).Query(func(rows pgx.Rows) (err error) {
+		seen.Due, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Parked])
 		return err
 	})
 	return seen, conn.SendBatch(ctx, batch).Close()

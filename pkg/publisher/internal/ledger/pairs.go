@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -12,10 +13,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/publications"
 )
 
-// Pair names a topic and a publisher.
-type Pair struct{ Topic, Publisher string }
-
-func columns(pairs []Pair) (topics, publishers []string) {
+func columns(pairs []publications.Key) (topics, publishers []string) {
 	topics, publishers = make([]string, len(pairs)), make([]string, len(pairs))
 	for i, p := range pairs {
 		topics[i], publishers[i] = p.Topic, p.Publisher
@@ -24,22 +22,26 @@ func columns(pairs []Pair) (topics, publishers []string) {
 }
 
 // Registered answers the pairs that have a row.
-func Registered(ctx context.Context, conn *pgxpool.Conn) (map[Pair]bool, error) {
+func Registered(ctx context.Context, conn *pgxpool.Conn) (map[publications.Key]bool, error) {
 	rows, err := conn.Query(ctx, queryRegistered)
 	if err != nil {
 		return nil, err
 	}
-	registered := map[Pair]bool{}
-	var p Pair
-	_, err = pgx.ForEachRow(rows, []any{&p.Topic, &p.Publisher}, func() error {
-		registered[p] = true
-		return nil
-	})
-	return registered, err
+	return collectSet(rows)
+}
+
+// collectSet answers the pairs that rows name.
+func collectSet(rows pgx.Rows) (map[publications.Key]bool, error) {
+	pairs, err := pgx.CollectRows(rows, pgx.RowToStructByPos[publications.Key])
+	set := make(map[publications.Key]bool, len(pairs))
+	for _, p := range pairs {
+		set[p] = true
+	}
+	return set, err
 }
 
 // Register adds rows for pairs that have none, each at its position.
-func Register(ctx context.Context, conn *pgxpool.Conn, pairs []Pair, positions []int64) error {
+func Register(ctx context.Context, conn *pgxpool.Conn, pairs []publications.Key, positions []int64) error {
 	topics, publishers := columns(pairs)
 	_, err := conn.Exec(ctx, queryRegister, topics, publishers, positions)
 	return err
@@ -47,35 +49,30 @@ func Register(ctx context.Context, conn *pgxpool.Conn, pairs []Pair, positions [
 
 // Claimed is a pair that was claimed, as its row says.
 type Claimed struct {
-	Pair
+	publications.Key
 	Generation, Position int64
 	Errors               int
 	Wait                 time.Duration
-	Held                 []string // campaigns held back
+	Held                 []string `db:"-"` // campaigns held back
 }
 
 // Claim leases those of the pairs that are free.
-func (l *Ledger) Claim(ctx context.Context, conn *pgxpool.Conn, pairs []Pair) ([]Claimed, error) {
+func (l *Ledger) Claim(ctx context.Context, conn *pgxpool.Conn, pairs []publications.Key) ([]Claimed, error) {
 	topics, publishers := columns(pairs)
 	rows, err := conn.Query(ctx, queryClaim, l.owner, topics, publishers, l.ttl)
 	if err != nil {
 		return nil, fmt.Errorf("claim pairs: %w", err)
 	}
-	var claimed []Claimed
-	var c Claimed
-	if _, err = pgx.ForEachRow(rows, []any{&c.Topic, &c.Publisher, &c.Generation, &c.Position, &c.Errors, &c.Wait},
-		func() error {
-			claimed = append(claimed, c)
-			return nil
-		}); err != nil {
+	claimed, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Claimed])
+	if err != nil {
 		return nil, fmt.Errorf("claim pairs: %w", err)
 	}
-	held := map[Pair][]string{}
+	held := map[publications.Key][]string{}
 	rows, err = conn.Query(ctx, queryHeld, topics, publishers)
 	if err != nil {
 		return nil, fmt.Errorf("read parked campaigns: %w", err)
 	}
-	var p Pair
+	var p publications.Key
 	var campaign string
 	if _, err = pgx.ForEachRow(rows, []any{&p.Topic, &p.Publisher, &campaign}, func() error {
 		held[p] = append(held[p], campaign)
@@ -84,20 +81,20 @@ func (l *Ledger) Claim(ctx context.Context, conn *pgxpool.Conn, pairs []Pair) ([
 		return nil, err
 	}
 	for i := range claimed {
-		claimed[i].Held = held[claimed[i].Pair]
+		claimed[i].Held = held[claimed[i].Key]
 	}
 	return claimed, nil
 }
 
 // RefuseAhead has a pair fail whose position the journal has never handed out. It answers whether it was so.
-func RefuseAhead(ctx context.Context, conn *pgxpool.Conn, pair Pair, why string) (bool, error) {
+func RefuseAhead(ctx context.Context, conn *pgxpool.Conn, pair publications.Key, why string) (bool, error) {
 	tag, err := conn.Exec(ctx, queryAhead, pair.Topic, pair.Publisher, why)
 	return tag.RowsAffected() > 0, err
 }
 
 // Move is how far a pair has got.
 type Move struct {
-	Pair
+	publications.Key
 	Generation int64
 	To         int64
 	Published  int64 // events since the move before
@@ -106,21 +103,14 @@ type Move struct {
 
 // Move writes how far pairs have got and prolongs their leases, where the journal is still the one that the caller has
 // read. It answers the pairs that are still the relay's.
-func (l *Ledger) Move(ctx context.Context, instance string, moves []Move) (map[Pair]bool, error) {
-	kept, releases := map[Pair]bool{}, false
+func (l *Ledger) Move(ctx context.Context, instance string, moves []Move) (map[publications.Key]bool, error) {
+	var kept map[publications.Key]bool
 	batch := &pgx.Batch{}
-	l.queueMoves(batch, instance, moves).Query(func(rows pgx.Rows) error {
-		var p Pair
-		_, err := pgx.ForEachRow(rows, []any{&p.Topic, &p.Publisher}, func() error {
-			kept[p] = true
-			return nil
-		})
+	l.queueMoves(batch, instance, moves).Query(func(rows pgx.Rows) (err error) {
+		kept, err = collectSet(rows)
 		return err
 	})
-	for i := range moves {
-		releases = releases || moves[i].Release
-	}
-	if releases {
+	if slices.ContainsFunc(moves, func(m Move) bool { return m.Release }) {
 		publications.QueueNudge(batch)
 	}
 	return kept, l.send(ctx, batch)
@@ -140,7 +130,7 @@ func (l *Ledger) queueMoves(batch *pgx.Batch, instance string, moves []Move) *pg
 
 // Fail writes that the sink of a pair fails, so many times in a row, and waits. 0 failures say that it is back.
 func (l *Ledger) Fail(
-	ctx context.Context, pair Pair, generation int64, failures int, why string, wait time.Duration,
+	ctx context.Context, pair publications.Key, generation int64, failures int, why string, wait time.Duration,
 ) error {
 	_, err := l.exec(ctx, queryFail, pair.Topic, pair.Publisher, l.owner, generation, failures, why, wait)
 	return err
@@ -159,7 +149,7 @@ var ErrLost = errors.New("the pair was taken over")
 
 // Fenced runs write in a transaction in which the pair is certainly the relay's.
 func (l *Ledger) Fenced(
-	ctx context.Context, pair Pair, generation int64, instance string, write func(tx pgx.Tx) error,
+	ctx context.Context, pair publications.Key, generation int64, instance string, write func(tx pgx.Tx) error,
 ) error {
 	return l.Use(ctx, func(conn *pgxpool.Conn) error {
 		return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/tidemark-go/tidemark/internal/store/publications"
 )
 
 // Refused is an event that a sink refused, as it is written down.
@@ -27,14 +28,14 @@ func (r *Refused) status() string {
 }
 
 // Park writes an event down that holds its campaign back.
-func Park(ctx context.Context, tx pgx.Tx, pair Pair, r *Refused) error {
+func Park(ctx context.Context, tx pgx.Tx, pair publications.Key, r *Refused) error {
 	_, err := tx.Exec(ctx, queryPark, pair.Topic, pair.Publisher, r.Campaign, r.Seq, r.Position, r.ID, r.Type, r.status(),
 		r.Attempts, r.Delay, r.Why)
 	return err
 }
 
 // LeaveOut writes an event down that is given up, and whose campaign goes on without it.
-func LeaveOut(ctx context.Context, tx pgx.Tx, pair Pair, r *Refused) error {
+func LeaveOut(ctx context.Context, tx pgx.Tx, pair publications.Key, r *Refused) error {
 	_, err := tx.Exec(ctx, queryLeaveOut, pair.Topic, pair.Publisher, r.Campaign, r.Seq, r.Position, r.ID, r.Type,
 		r.Attempts, r.Why)
 	return err
@@ -43,7 +44,7 @@ func LeaveOut(ctx context.Context, tx pgx.Tx, pair Pair, r *Refused) error {
 // Parked is a row of parked, as it was last seen. Every write names all of it, so that an operator's act in between
 // wins.
 type Parked struct {
-	Pair
+	publications.Key
 	Campaign string
 	Seq      int64
 	Holds    bool

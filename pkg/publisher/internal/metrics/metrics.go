@@ -5,8 +5,7 @@ import (
 	"errors"
 
 	"github.com/prometheus/client_golang/prometheus"
-
-	"github.com/tidemark-go/tidemark/pkg/publisher/internal/ledger"
+	"github.com/tidemark-go/tidemark/internal/store/publications"
 )
 
 // Metrics is what one relay counts. It is safe for concurrent use.
@@ -22,7 +21,7 @@ type Metrics struct {
 }
 
 // New registers the metrics. Those of the pairs are there, at 0, before anything has happened.
-func New(reg prometheus.Registerer, pairs []ledger.Pair) (*Metrics, error) {
+func New(reg prometheus.Registerer, pairs []publications.Key) (*Metrics, error) {
 	pair := []string{"topic", "publisher"}
 	m := &Metrics{
 		Published: prometheus.NewCounterVec(prometheus.CounterOpts{
