@@ -1,6 +1,7 @@
 package watermill
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -39,9 +40,7 @@ type Sink struct {
 
 // New checks the configuration.
 func New(cfg Config) (*Sink, error) {
-	if cfg.Name == "" {
-		cfg.Name = "watermill"
-	}
+	cfg.Name = cmp.Or(cfg.Name, "watermill")
 	errs := []error{cfg.Encoder.Check()}
 	if cfg.Publisher == nil {
 		errs = append(errs, errors.New("Publisher is missing: name the publisher to hand events to"))

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -38,10 +39,7 @@ func startAdmin(
 	if err != nil {
 		return "", err
 	}
-	url := s.DatabaseURL
-	if url == "" {
-		url = settings.DatabaseURL
-	}
+	url := cmp.Or(s.DatabaseURL, settings.DatabaseURL)
 	cfg.Logger, cfg.Projections, cfg.Catalogue = logger, projections, catalogue
 	for _, s := range settings.Shown {
 		cfg.Settings = append(cfg.Settings, pages.Setting(s))

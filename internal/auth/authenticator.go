@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -52,18 +53,14 @@ func New(cfg Config) (*Authenticator, error) {
 	if cfg.Pool == nil {
 		return nil, errors.New("auth: Pool is missing")
 	}
-	if cfg.UserHeader == "" {
-		cfg.UserHeader = "X-Forwarded-User"
-	}
+	cfg.UserHeader = cmp.Or(cfg.UserHeader, "X-Forwarded-User")
+	cfg.SessionTTL = cmp.Or(cfg.SessionTTL, 12*time.Hour)
 	if cfg.RoleHeader != "" && len(cfg.Secret) < secretLeast {
 		return nil, fmt.Errorf(
 			"the proxy's role header %s needs a shared secret of at least %d characters: set TIDEMARK_ADMIN_PROXY_SECRET",
 			cfg.RoleHeader,
 			secretLeast,
 		)
-	}
-	if cfg.SessionTTL == 0 {
-		cfg.SessionTTL = 12 * time.Hour
 	}
 	if cfg.Now == nil {
 		cfg.Now = time.Now

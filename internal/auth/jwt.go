@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -48,12 +49,8 @@ func newJWTs(cfg JWT) (*jwts, error) {
 			"JWTs need an issuer and an audience: set TIDEMARK_ADMIN_JWT_ISSUER and TIDEMARK_ADMIN_JWT_AUDIENCE",
 		)
 	}
-	if cfg.Header == "" {
-		cfg.Header = "Authorization"
-	}
-	if cfg.UserClaim == "" {
-		cfg.UserClaim = "sub"
-	}
+	cfg.Header = cmp.Or(cfg.Header, "Authorization")
+	cfg.UserClaim = cmp.Or(cfg.UserClaim, "sub")
 	return &jwts{
 		cfg:    cfg,
 		client: &http.Client{Timeout: keysTimeout, Transport: &patient{last: map[string]fetch{}}},

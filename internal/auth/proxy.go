@@ -5,6 +5,7 @@ import (
 	"crypto/subtle"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"github.com/tidemark-go/tidemark/internal/surface/problem"
@@ -91,12 +92,7 @@ func forwarded(r *http.Request) bool {
 }
 
 func within(networks []netip.Prefix, addr netip.Addr) bool {
-	for _, network := range networks {
-		if network.Contains(addr) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(networks, func(n netip.Prefix) bool { return n.Contains(addr) })
 }
 
 // peer is the other end of the connection.

@@ -5,7 +5,9 @@ package config
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -27,11 +29,7 @@ type Set struct {
 func (s *Set) Override(values map[string]string) {
 	s.given = values
 	for name := range values {
-		known := false
-		for _, env := range s.env {
-			known = known || env == name
-		}
-		if !known {
+		if !slices.Contains(slices.Collect(maps.Values(s.env)), name) {
 			s.errs = append(s.errs, fmt.Errorf("%s is not a setting", name))
 		}
 	}
@@ -50,12 +48,10 @@ func (s *Set) String(target *string, flag, env, standard, usage string) {
 // Choice adds a setting that must be one of choices; the first is the default.
 func (s *Set) Choice(target *string, flag, env, usage string, choices ...string) {
 	s.add(target, flag, env, choices[0], usage+": "+strings.Join(choices, ", "), func(text string) (string, error) {
-		for _, c := range choices {
-			if text == c {
-				return text, nil
-			}
+		if !slices.Contains(choices, text) {
+			return "", fmt.Errorf("is none of %s", strings.Join(choices, ", "))
 		}
-		return "", fmt.Errorf("is none of %s", strings.Join(choices, ", "))
+		return text, nil
 	})
 }
 

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strconv"
@@ -93,11 +94,7 @@ func (o Outbox) origin(worker bool) string {
 		name  string
 		value bool
 	}{{envOutbox, o.Enabled}, {envWorker, worker}, {envShadow, o.Shadow}} {
-		from := o.from[s.name]
-		if from == "" {
-			from = "default"
-		}
-		parts = append(parts, fmt.Sprintf("%s=%t (%s)", s.name, s.value, from))
+		parts = append(parts, fmt.Sprintf("%s=%t (%s)", s.name, s.value, cmp.Or(o.from[s.name], "default")))
 	}
 	return strings.Join(parts, ", ")
 }

@@ -1,6 +1,7 @@
 package devpg
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -42,10 +43,7 @@ type Server struct {
 // It answers when the server takes connections and the database exists. Processes that race are put
 // in a row. The caller closes the server.
 func Open(ctx context.Context, cfg Config) (*Server, error) {
-	s := &Server{cfg: cfg, log: cfg.Logger}
-	if s.log == nil {
-		s.log = slog.New(slog.DiscardHandler)
-	}
+	s := &Server{cfg: cfg, log: cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))}
 	var err error
 	if s.dir, err = s.prepareState(ctx); err != nil {
 		return nil, fmt.Errorf("open the private Postgres: %w", err)

@@ -43,24 +43,21 @@ func Configured(settings config.Publishing, kinds []publisher.Kind, logger *slog
 
 // Publisher finds a publisher by its name.
 func (r *Routes) Publisher(name string) (publisher.Publisher, error) {
-	var names []string
-	for _, p := range r.Publishers {
-		if p.Name == name {
-			return p, nil
-		}
-		names = append(names, p.Name)
-	}
-	return publisher.Publisher{}, fmt.Errorf("there is no publisher %q: there are %s", name, strings.Join(names, ", "))
+	return named(r.Publishers, "publisher", name, func(p publisher.Publisher) string { return p.Name })
 }
 
 // Topic finds a topic by its name.
 func (r *Routes) Topic(name string) (publisher.Topic, error) {
+	return named(r.Topics, "topic", name, func(t publisher.Topic) string { return t.Name })
+}
+
+func named[T any](all []T, what, name string, nameOf func(T) string) (found T, err error) {
 	var names []string
-	for _, t := range r.Topics {
-		if t.Name == name {
-			return t, nil
+	for _, one := range all {
+		if nameOf(one) == name {
+			return one, nil
 		}
-		names = append(names, t.Name)
+		names = append(names, nameOf(one))
 	}
-	return publisher.Topic{}, fmt.Errorf("there is no topic %q: there are %s", name, strings.Join(names, ", "))
+	return found, fmt.Errorf("there is no %s %q: there are %s", what, name, strings.Join(names, ", "))
 }

@@ -1,6 +1,7 @@
 package inbox
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -87,15 +88,9 @@ const defaultBodyBytes = 2 << 20
 //
 // Give the http.Server timeouts: the handler reads the whole body before it verifies.
 func Webhook(cfg WebhookConfig, handle func(ctx context.Context, tx pgx.Tx, d Delivery) error) (http.Handler, error) {
-	if cfg.TTL == 0 {
-		cfg.TTL = DefaultTTL
-	}
-	if cfg.BodyBytes == 0 {
-		cfg.BodyBytes = defaultBodyBytes
-	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
+	cfg.TTL = cmp.Or(cfg.TTL, DefaultTTL)
+	cfg.BodyBytes = cmp.Or(cfg.BodyBytes, defaultBodyBytes)
+	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	_, err := check(cfg.Consumer, "any", uuid.Max, []Option{TTL(cfg.TTL)})
 	errs := []error{err}
 	if cfg.DB == nil || handle == nil {

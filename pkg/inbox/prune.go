@@ -1,6 +1,7 @@
 package inbox
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -33,15 +34,9 @@ type Pruner struct {
 // Run prunes until ctx ends, and returns nil then. A statement that fails is logged and tried again
 // at the next look. It returns an error only for settings that cannot work.
 func (p Pruner) Run(ctx context.Context) error {
-	if p.Interval == 0 {
-		p.Interval = time.Minute
-	}
-	if p.Batch == 0 {
-		p.Batch = 1000
-	}
-	if p.Logger == nil {
-		p.Logger = slog.New(slog.DiscardHandler)
-	}
+	p.Interval = cmp.Or(p.Interval, time.Minute)
+	p.Batch = cmp.Or(p.Batch, 1000)
+	p.Logger = cmp.Or(p.Logger, slog.New(slog.DiscardHandler))
 	if p.DB == nil || p.Interval < 0 || p.Batch < 0 {
 		return fmt.Errorf("prune the inbox: DB is required, Interval is %s and Batch %d, neither may be negative",
 			p.Interval, p.Batch)

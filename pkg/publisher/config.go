@@ -1,9 +1,11 @@
 package publisher
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -101,10 +103,7 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Pool == nil {
 		errs = append(errs, errors.New("Pool is required"))
 	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
-	c.Logger = redact.Logger(c.Logger)
+	c.Logger = redact.Logger(cmp.Or(c.Logger, slog.New(slog.DiscardHandler)))
 	if c.Registerer == nil {
 		c.Registerer = prometheus.NewRegistry()
 	}
@@ -147,10 +146,7 @@ func (p Publisher) withDefaults() (Publisher, error) {
 
 // positive gives *v its default where it is zero, and refuses what is below least.
 func positive[T ~int | ~int64](name string, v *T, standard, least T) error {
-	if *v == 0 {
-		*v = standard
-	}
-	if *v < least {
+	if *v = cmp.Or(*v, standard); *v < least {
 		return fmt.Errorf("%s is %v, at least %v is needed", name, *v, least)
 	}
 	return nil
@@ -158,13 +154,8 @@ func positive[T ~int | ~int64](name string, v *T, standard, least T) error {
 
 // oneOf gives *v the first of the choices where it is empty, and refuses what is none of them.
 func oneOf[T ~string](name string, v *T, choices ...T) error {
-	if *v == "" {
-		*v = choices[0]
+	if *v = cmp.Or(*v, choices[0]); !slices.Contains(choices, *v) {
+		return fmt.Errorf("%s is %q, it may be one of %v", name, *v, choices)
 	}
-	for _, c := range choices {
-		if *v == c {
-			return nil
-		}
-	}
-	return fmt.Errorf("%s is %q, it may be one of %v", name, *v, choices)
+	return nil
 }

@@ -1,8 +1,10 @@
 package publisher
 
 import (
+	"cmp"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -58,12 +60,10 @@ type Attribute struct{ Name, Value string }
 
 // Check reports a format that does not exist.
 func (n Encoder) Check() error {
-	for _, known := range formats() {
-		if n.Format == known || n.Format == "" {
-			return nil
-		}
+	if n.Format != "" && !slices.Contains(formats(), n.Format) {
+		return fmt.Errorf("format %q is none of %v", n.Format, formats())
 	}
-	return fmt.Errorf("format %q is none of %v", n.Format, formats())
+	return nil
 }
 
 // Encode returns the event as a message that shares no memory with it.
@@ -121,10 +121,7 @@ func (n Encoder) AppendAttributes(a []Attribute, e *Event) []Attribute {
 	case FormatCloudEventsStructured:
 		return appendTrace(a, e)
 	case FormatCloudEvents:
-		prefix := n.AttributePrefix
-		if prefix == "" {
-			prefix = "ce-"
-		}
+		prefix := cmp.Or(n.AttributePrefix, "ce-")
 		n.eachCloudAttribute(e, func(name, value string) { a = append(a, Attribute{prefix + name, value}) })
 		return appendTrace(a, e)
 	}
@@ -203,13 +200,9 @@ func appendTrace(a []Attribute, e *Event) []Attribute {
 // datacontenttype. Those after time are extensions; sequence and partitionkey are documented ones,
 // and positions are text because integers of CloudEvents have 32 bits.
 func (n Encoder) eachCloudAttribute(e *Event, visit func(name, value string)) {
-	source := n.Source
-	if source == "" {
-		source = "/tidemark"
-	}
 	visit("specversion", "1.0")
 	visit("id", e.Identity()) // source and id together must be unique, and an id is so within its campaign alone
-	visit("source", source)
+	visit("source", cmp.Or(n.Source, "/tidemark"))
 	visit("type", n.TypePrefix+e.Type)
 	visit("subject", e.CampaignID)
 	visit("time", e.OccurredAt.UTC().Format(time.RFC3339Nano))

@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"cmp"
 	"crypto/hmac"
 	"encoding/base64"
 	"errors"
@@ -53,9 +54,7 @@ func verify(
 		return Delivery{}, fmt.Errorf("verify: the tolerance is %s, it cannot be negative: 0 stands for %s", tolerance,
 			DefaultTolerance)
 	}
-	if tolerance == 0 {
-		tolerance = DefaultTolerance
-	}
+	tolerance = cmp.Or(tolerance, DefaultTolerance)
 	if len(secrets) == 0 {
 		return Delivery{}, errors.New("verify: there is no secret: give at least one")
 	}

@@ -1,6 +1,7 @@
 package migrate
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -52,10 +53,7 @@ func writeTable(to io.Writer, all []migrations.Migration) error {
 	table := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
 	_, _ = fmt.Fprintln(table, "VERSION\tMIGRATION\tAPPLIED") // errors of the writer come out of Flush
 	for _, step := range all {
-		name, applied := step.Name, "pending"
-		if name == "" {
-			name = "(unknown to this program)"
-		}
+		name, applied := cmp.Or(step.Name, "(unknown to this program)"), "pending"
 		if step.AppliedAt != nil {
 			applied = step.AppliedAt.UTC().Format(time.RFC3339)
 		}

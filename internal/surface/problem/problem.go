@@ -3,6 +3,7 @@
 package problem
 
 import (
+	"cmp"
 	"encoding/json"
 	"net/http"
 	"strings"
@@ -48,12 +49,8 @@ func (p *Problem) Of(field, value, limit string) *Problem {
 // Write answers a request with the problem.
 func Write(w http.ResponseWriter, p *Problem) {
 	out := *p
-	if out.Type == "" {
-		out.Type = "about:blank"
-	}
-	if out.Title == "" {
-		out.Title = http.StatusText(out.Status)
-	}
+	out.Type = cmp.Or(out.Type, "about:blank")
+	out.Title = cmp.Or(out.Title, http.StatusText(out.Status))
 	h := w.Header()
 	h.Set("Content-Type", "application/problem+json")
 	h.Set("Cache-Control", "no-store")

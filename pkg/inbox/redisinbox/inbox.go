@@ -1,6 +1,7 @@
 package redisinbox
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -44,12 +45,8 @@ const (
 
 // New checks the configuration. It does not connect.
 func New(cfg Config) (*Inbox, error) {
-	if cfg.TTL == 0 {
-		cfg.TTL = inbox.DefaultTTL
-	}
-	if cfg.Turn == 0 {
-		cfg.Turn = defaultTurn
-	}
+	cfg.TTL = cmp.Or(cfg.TTL, inbox.DefaultTTL)
+	cfg.Turn = cmp.Or(cfg.Turn, defaultTurn)
 	if cfg.Client == nil {
 		return nil, errors.New("the inbox needs a Client of Redis")
 	}

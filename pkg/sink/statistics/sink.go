@@ -51,15 +51,9 @@ type tally struct{ all, unlogged int64 }
 
 // New checks the configuration.
 func New(cfg Config) (*Sink, error) {
-	if cfg.Name == "" {
-		cfg.Name = "statistics"
-	}
-	if cfg.Every == 0 {
-		cfg.Every = defaultEvery
-	}
-	if cfg.Separator == "" {
-		cfg.Separator = "-"
-	}
+	cfg.Name = cmp.Or(cfg.Name, "statistics")
+	cfg.Every = cmp.Or(cfg.Every, defaultEvery)
+	cfg.Separator = cmp.Or(cfg.Separator, "-")
 	var errs []error
 	if cfg.Logger == nil {
 		errs = append(errs, errors.New("Logger is missing: name the log to write to"))

@@ -19,7 +19,9 @@ type Sent struct {
 
 // Absent answers which events the journal does not have, and writes them down while there are fewer than most of the
 // pair.
-func (l *Ledger) Absent(ctx context.Context, pair publications.Key, events []Sent, most int) (absent []Sent, err error) {
+func (l *Ledger) Absent(
+	ctx context.Context, pair publications.Key, events []Sent, most int,
+) (absent []Sent, err error) {
 	campaigns, ids := make([]string, len(events)), make([]string, len(events))
 	seqs, positions := make([]int64, len(events)), make([]int64, len(events))
 	for i, s := range events {

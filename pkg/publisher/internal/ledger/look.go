@@ -25,10 +25,11 @@ type Look struct {
 
 // Seen is what a relay sees when it looks.
 type Seen struct {
-	Instance string                        // of the database
-	Relays   map[string][]publications.Key // that live, and the pairs they know; nil if the caller said that these are known
-	Pairs    []Row
-	Due      []Parked
+	Instance string // of the database
+	// that live, and the pairs they know; nil if the caller said that these are known
+	Relays map[string][]publications.Key
+	Pairs  []Row
+	Due    []Parked
 }
 
 // Row is the row of a pair, as far as all relays look at it.
