@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"github.com/tidemark-go/tidemark/examples/tabletop"
 	"github.com/tidemark-go/tidemark/internal/app"
@@ -22,9 +21,8 @@ const interrupted = 130
 // NewCommand makes the command demo. Its workers are processes of the program that it is part of.
 func NewCommand() *cobra.Command {
 	config := Config{
-		Out:      os.Stdout,
-		Terminal: term.IsTerminal(int(os.Stdout.Fd())),
-		Logger:   slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
+		Out:    os.Stdout,
+		Logger: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
 	}
 	var seconds float64
 	command := &cobra.Command{

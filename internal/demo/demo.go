@@ -29,9 +29,8 @@ type Config struct {
 	Workers   int           // processes, at least 2: one is killed
 	LeaseTTL  time.Duration // after which another worker takes over from a killed one
 
-	Out      io.Writer // for the view
-	Terminal bool      // Out is one: repaint instead of appending lines
-	Logger   *slog.Logger
+	Out    io.Writer // for the view
+	Logger *slog.Logger
 }
 
 func (c Config) validate() error {
@@ -97,8 +96,7 @@ func Run(ctx context.Context, config Config) (result Result, err error) {
 	}
 	defer pool.Close()
 
-	d := &demo{Config: config, pool: pool, screen: newScreen(config.Out, config.Terminal)}
-	defer d.screen.rest()
+	d := &demo{Config: config, pool: pool, screen: screen{config.Out}}
 	logs, err := os.MkdirTemp("", "tidemark-demo-")
 	if err != nil {
 		return Result{}, err
@@ -147,7 +145,6 @@ func (d *demo) run(ctx context.Context) (Result, error) {
 		return Result{}, err
 	}
 	d.screen.show(last)
-	d.screen.rest()
 	d.screen.say("comparing every row with a fold of the whole journal")
 	report, err := tabletop.Verify(ctx, d.pool, before)
 	if err != nil {
