@@ -27,7 +27,8 @@ func (m *Maintainer) MendClock(ctx context.Context) {
 				m.Cfg.Logger.WarnContext(ctx, "times that are too far ahead not looked for", "error", err)
 			}
 			if pairs > 0 || paused > 0 {
-				m.Cfg.Logger.WarnContext(ctx, "the database server's clock has gone back: failed campaigns are due, pauses begin now",
+				m.Cfg.Logger.WarnContext(ctx,
+					"the database server's clock has gone back: failed campaigns are due, pauses begin now",
 					"rows", pairs+int64(paused))
 			}
 			more = err == nil && pairs >= clockPairs

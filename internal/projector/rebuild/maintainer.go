@@ -5,14 +5,13 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/tidemark-go/tidemark/internal/store/rows"
-
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/internal/projector/claim"
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
 	"github.com/tidemark-go/tidemark/internal/projector/replay"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
+	"github.com/tidemark-go/tidemark/internal/store/rows"
 )
 
 const (

@@ -8,8 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/tidemark-go/tidemark/internal/store/rows"
-
 	"github.com/jackc/pgx/v5"
 	"golang.org/x/sync/errgroup"
 
@@ -20,6 +18,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/lease"
+	"github.com/tidemark-go/tidemark/internal/store/rows"
 )
 
 // The tables of a rebuild are empty at first, and have no readers. So campaigns need not be

@@ -6,11 +6,10 @@ import (
 	"log/slog"
 	"slices"
 
-	"github.com/tidemark-go/tidemark/internal/store/rows"
-
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
+	"github.com/tidemark-go/tidemark/internal/store/rows"
 )
 
 // countRows counts the rows of the new tables and of those that are read. A table that has become

@@ -6,12 +6,11 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/tidemark-go/tidemark/internal/store/rows"
-
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
+	"github.com/tidemark-go/tidemark/internal/store/rows"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
@@ -38,28 +37,21 @@ type Kept struct {
 // return before it exchanges anything. It takes no locks.
 //
 // Errors are those of [Rollback], but for [ErrOtherTables].
-func CheckRollback(ctx context.Context, db journal.Querier, name string, o RollbackOptions) (Kept, error) {
-	kept, err := checkRollback(ctx, db, name, o)
+func CheckRollback(ctx context.Context, db journal.Querier, name string, o RollbackOptions) (_ Kept, err error) {
+	defer rows.Explain(&err, "roll projection %q back", name)
+	sets, err := readSets(ctx, db, querySets, name)
 	if err != nil {
-		return Kept{}, fmt.Errorf("roll projection %q back: %w", name, err)
+		return Kept{}, err
 	}
-	return Kept{kept.Version, kept.RegisteredAt}, nil
-}
-
-func checkRollback(ctx context.Context, db journal.Querier, name string, o RollbackOptions) (*lockedSet, error) {
-	rows, err := readSets(ctx, db, querySets, name)
+	kept, err := returning(sets, name)
 	if err != nil {
-		return nil, err
-	}
-	kept, err := returning(rows, name)
-	if err != nil {
-		return nil, err
+		return Kept{}, err
 	}
 	more, err := o.tooFarBehind(ctx, db, kept)
 	if err == nil && more {
 		err = o.behindError(ctx, db, kept)
 	}
-	return kept, err
+	return Kept{kept.Version, kept.RegisteredAt}, err
 }
 
 // returning answers the tables that a rollback puts back.
@@ -90,8 +82,7 @@ func (o RollbackOptions) tooFarBehind(ctx context.Context, db journal.Querier, k
 
 // behindError says in how many campaigns tables are behind. It counts all of them.
 func (o RollbackOptions) behindError(ctx context.Context, db journal.Querier, kept *lockedSet) error {
-	rows, _ := db.Query(ctx, queryCountBehind, kept.ConsumerGroup, kept.Name)
-	n, err := pgx.CollectExactlyOneRow(rows, pgx.RowTo[int64])
+	n, err := rows.One(ctx, db, pgx.RowTo[int64], "", queryCountBehind, kept.ConsumerGroup, kept.Name)
 	if err != nil {
 		return ErrBehind
 	}

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/tidemark-go/tidemark/internal/store/rows"
-
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/internal/projector/apply"
@@ -18,6 +16,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/projector/replay"
 	"github.com/tidemark-go/tidemark/internal/redact"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
+	"github.com/tidemark-go/tidemark/internal/store/rows"
 )
 
 // stepInterval is how often, at least, a worker looks what rebuilds need of it.

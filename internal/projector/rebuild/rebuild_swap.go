@@ -9,8 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/tidemark-go/tidemark/internal/store/rows"
-
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/internal/projector/exchange"
@@ -20,6 +18,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/lease"
 	pauses "github.com/tidemark-go/tidemark/internal/store/pause"
+	"github.com/tidemark-go/tidemark/internal/store/rows"
 )
 
 // swapSet is the name that a set has while two change theirs.

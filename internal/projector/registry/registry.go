@@ -7,13 +7,12 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tidemark-go/tidemark/internal/store/rows"
-
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/internal/projector/exchange"
 	"github.com/tidemark-go/tidemark/internal/projector/kind"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
+	"github.com/tidemark-go/tidemark/internal/store/rows"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 

@@ -8,13 +8,12 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tidemark-go/tidemark/internal/store/rows"
-
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/internal/projector/failure"
 	"github.com/tidemark-go/tidemark/internal/projector/kind"
 	scratches "github.com/tidemark-go/tidemark/internal/projector/scratch"
+	"github.com/tidemark-go/tidemark/internal/store/rows"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 

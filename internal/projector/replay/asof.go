@@ -13,6 +13,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/projector/apply"
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
+	"github.com/tidemark-go/tidemark/internal/store/rows"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
@@ -40,9 +41,9 @@ type StateTable struct {
 }
 
 // AsOf is [Projector.AsOf].
-func (y *Replayer) AsOf(ctx context.Context, projection, campaignID string, seq int64) (State, error) {
-	var state State
-	err := y.travel(ctx, projection, campaignID, func(s *scratch, to func(int64) error) (err error) {
+func (y *Replayer) AsOf(ctx context.Context, projection, campaignID string, seq int64) (state State, err error) {
+	defer rows.Explain(&err, "projection %s of campaign %q as of event %d", projection, campaignID, seq)
+	err = y.travel(ctx, projection, campaignID, func(s *scratch, to func(int64) error) (err error) {
 		if err = to(seq); err != nil {
 			return err
 		}
@@ -50,10 +51,7 @@ func (y *Replayer) AsOf(ctx context.Context, projection, campaignID string, seq 
 		state.Tables, err = s.rows(ctx)
 		return err
 	}, seq)
-	if err != nil {
-		return State{}, fmt.Errorf("projection %s of campaign %q as of event %d: %w", projection, campaignID, seq, err)
-	}
-	return state, nil
+	return state, err
 }
 
 // ChangeKind says what happened to a row.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/projector/function"
 	"github.com/tidemark-go/tidemark/internal/projector/kind"
+	"github.com/tidemark-go/tidemark/internal/store/rows"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
@@ -53,15 +54,8 @@ type Cause struct {
 }
 
 // Why is [Projector.Why].
-func (y *Replayer) Why(ctx context.Context, r WhyRequest) (Why, error) {
-	why, err := y.why(ctx, r)
-	if err != nil {
-		return Why{}, fmt.Errorf("why a row of projection %s, campaign %q, is as it is: %w", r.Projection, r.CampaignID, err)
-	}
-	return why, nil
-}
-
-func (y *Replayer) why(ctx context.Context, r WhyRequest) (why Why, err error) {
+func (y *Replayer) Why(ctx context.Context, r WhyRequest) (why Why, err error) {
+	defer rows.Explain(&err, "why a row of projection %s, campaign %q, is as it is", r.Projection, r.CampaignID)
 	err = y.travel(ctx, r.Projection, r.CampaignID, func(s *scratch, to func(int64) error) error {
 		t, match, err := s.find(r)
 		if err != nil {

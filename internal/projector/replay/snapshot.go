@@ -9,14 +9,13 @@ import (
 	"slices"
 	"time"
 
-	"github.com/tidemark-go/tidemark/internal/store/rows"
-
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/internal/projector/failure"
 	"github.com/tidemark-go/tidemark/internal/projector/function"
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
 	"github.com/tidemark-go/tidemark/internal/store/lease"
+	"github.com/tidemark-go/tidemark/internal/store/rows"
 )
 
 const (

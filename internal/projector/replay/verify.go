@@ -7,8 +7,6 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/tidemark-go/tidemark/internal/store/rows"
-
 	"github.com/jackc/pgx/v5"
 	"golang.org/x/sync/errgroup"
 
@@ -16,6 +14,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/feed"
+	"github.com/tidemark-go/tidemark/internal/store/rows"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
@@ -32,15 +31,8 @@ const (
 var ErrNotVerifiable = errors.New("projection cannot be verified")
 
 // Verify is [Projector.Verify].
-func (y *Replayer) Verify(ctx context.Context, r VerifyRequest) (VerifyReport, error) {
-	report, err := y.verify(ctx, r)
-	if err != nil {
-		return report, fmt.Errorf("verify projection %s: %w", r.Projection, err)
-	}
-	return report, nil
-}
-
-func (y *Replayer) verify(ctx context.Context, r VerifyRequest) (VerifyReport, error) {
+func (y *Replayer) Verify(ctx context.Context, r VerifyRequest) (_ VerifyReport, err error) {
+	defer rows.Explain(&err, "verify projection %s", r.Projection)
 	if err := r.validate(); err != nil {
 		return VerifyReport{}, err
 	}

@@ -9,14 +9,13 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tidemark-go/tidemark/internal/store/rows"
-
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/internal/projector/apply"
 	"github.com/tidemark-go/tidemark/internal/projector/failure"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/lease"
+	"github.com/tidemark-go/tidemark/internal/store/rows"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 

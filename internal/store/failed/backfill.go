@@ -4,10 +4,9 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/tidemark-go/tidemark/internal/store/rows"
-
 	"github.com/jackc/pgx/v5"
 
+	"github.com/tidemark-go/tidemark/internal/store/rows"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
@@ -20,19 +19,11 @@ import (
 func Backfill(
 	ctx context.Context, tx pgx.Tx, group, projection, cursor string, limit int, act Act,
 ) (n int64, next string, err error) {
+	defer rows.Explain(&err, "backfill")
+	r := ReplayRequest{Group: group, Projection: projection}
 	if limit == 0 {
 		limit = replayCampaigns
 	}
-	n, next, err = backfill(ctx, tx, ReplayRequest{Group: group, Projection: projection}, cursor, limit, act)
-	if err != nil {
-		return 0, "", fmt.Errorf("backfill: %w", err)
-	}
-	return n, next, nil
-}
-
-func backfill(
-	ctx context.Context, tx pgx.Tx, r ReplayRequest, cursor string, limit int, act Act,
-) (n int64, next string, err error) {
 	if limit < 1 || limit > replayCampaigns {
 		return 0, "", fmt.Errorf("limit is %d, it must be 1 to %d: backfill more in several transactions", limit,
 			replayCampaigns)
@@ -54,15 +45,16 @@ func backfill(
 
 // CountBackfill answers how many campaigns [Backfill] would have the projection apply. It refuses what Backfill would.
 func CountBackfill(ctx context.Context, db journal.Querier, group, projection string) (n int64, err error) {
+	defer rows.Explain(&err, "count a backfill")
 	r := ReplayRequest{Group: group, Projection: projection}
 	_, tables, err := r.backfillable(ctx, db, queryReplayable)
 	if err != nil {
-		return 0, fmt.Errorf("count a backfill: %w", err)
+		return 0, err
 	}
 	for cursor := ""; ; {
 		campaigns, next, err := r.missing(ctx, db, tables, cursor, replayCampaigns)
 		if err != nil {
-			return 0, fmt.Errorf("count a backfill: %w", err)
+			return 0, err
 		}
 		n += int64(len(campaigns))
 		if cursor = next; cursor == "" {

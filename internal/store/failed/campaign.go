@@ -6,11 +6,10 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/tidemark-go/tidemark/internal/store/rows"
-
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/tidemark-go/tidemark/internal/store/rows"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
@@ -97,15 +96,8 @@ type Detail struct {
 }
 
 // Show answers all that is known of a pair, or [ErrNotFound].
-func Show(ctx context.Context, db journal.Querier, key Key) (*Detail, error) {
-	d, err := show(ctx, db, key)
-	if err != nil {
-		return nil, fmt.Errorf("show %s: %w", key, err)
-	}
-	return d, nil
-}
-
-func show(ctx context.Context, db journal.Querier, key Key) (*Detail, error) {
+func Show(ctx context.Context, db journal.Querier, key Key) (_ *Detail, err error) {
+	defer rows.Explain(&err, "show %s", key)
 	pair, err := get(ctx, db, key)
 	if err != nil {
 		return nil, err

@@ -7,11 +7,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/tidemark-go/tidemark/internal/store/rows"
-
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/tidemark-go/tidemark/internal/store/rows"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 

@@ -3,15 +3,13 @@ package failed
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
-
-	"github.com/tidemark-go/tidemark/internal/store/rows"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/internal/store/lease"
+	"github.com/tidemark-go/tidemark/internal/store/rows"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
@@ -27,14 +25,14 @@ const queryPlaces = `SELECT` + standing + `
 
 // Choose answers the places of the pairs that f chooses for an act, in the order of [List]. For the
 // page that follows, set f.After to the last one.
-func Choose(ctx context.Context, tx pgx.Tx, f Filter) ([]Place, error) {
-	f, err := f.acting()
-	if err != nil {
-		return nil, fmt.Errorf("choose failed campaigns: %w", err)
+func Choose(ctx context.Context, tx pgx.Tx, f Filter) (_ []Place, err error) {
+	defer rows.Explain(&err, "choose failed campaigns")
+	if f, err = f.acting(); err != nil {
+		return nil, err
 	}
 	found, err := candidates(ctx, tx, f)
 	if err != nil {
-		return nil, fmt.Errorf("choose failed campaigns: %w", err)
+		return nil, err
 	}
 	places := make([]Place, len(found))
 	for i, c := range found {
@@ -46,23 +44,17 @@ func Choose(ctx context.Context, tx pgx.Tx, f Filter) ([]Place, error) {
 // RequeuePlaces requeues those of the pairs that have failed and stand before the event of their
 // place, whenever they are due, and answers them. Pairs that another operator or a worker is
 // writing are passed by.
-func RequeuePlaces(ctx context.Context, tx pgx.Tx, places []Place, act Act) ([]Key, error) {
-	keys, err := onPlaces(ctx, tx, places, act, false)
-	if err != nil {
-		return nil, fmt.Errorf("requeue failed campaigns: %w", err)
-	}
-	return keys, nil
+func RequeuePlaces(ctx context.Context, tx pgx.Tx, places []Place, act Act) (_ []Key, err error) {
+	defer rows.Explain(&err, "requeue failed campaigns")
+	return onPlaces(ctx, tx, places, act, false)
 }
 
 // ResolvePlaces skips, for each of the pairs that have failed and stand before the event of their
 // place, that event, and answers them. Pairs that another operator or a worker is writing are
 // passed by. It locks the campaigns' leases as [Resolve] does.
-func ResolvePlaces(ctx context.Context, tx pgx.Tx, places []Place, act Act) ([]Key, error) {
-	keys, err := onPlaces(ctx, tx, places, act, true)
-	if err != nil {
-		return nil, fmt.Errorf("resolve failed campaigns: %w", err)
-	}
-	return keys, nil
+func ResolvePlaces(ctx context.Context, tx pgx.Tx, places []Place, act Act) (_ []Key, err error) {
+	defer rows.Explain(&err, "resolve failed campaigns")
+	return onPlaces(ctx, tx, places, act, true)
 }
 
 func onPlaces(ctx context.Context, tx pgx.Tx, places []Place, act Act, resolve bool) ([]Key, error) {

@@ -6,11 +6,10 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/tidemark-go/tidemark/internal/store/rows"
-
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/internal/store/lease"
+	"github.com/tidemark-go/tidemark/internal/store/rows"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
@@ -55,15 +54,12 @@ type ReplayRequest struct {
 // Replay takes the campaigns from the workers that hold them, whose work under way is done again,
 // and locks their leases until tx ends. Until then what it replays is neither exchanged nor
 // dropped.
-func Replay(ctx context.Context, tx pgx.Tx, r ReplayRequest, act Act) (int64, error) {
-	n, err := replay(ctx, tx, r, act, "replayed")
-	if err != nil {
-		return 0, fmt.Errorf("replay: %w", err)
-	}
-	return n, nil
+func Replay(ctx context.Context, tx pgx.Tx, r ReplayRequest, act Act) (_ int64, err error) {
+	defer rows.Explain(&err, "replay")
+	return replay(ctx, tx, r, act)
 }
 
-func replay(ctx context.Context, tx pgx.Tx, r ReplayRequest, act Act, name string) (int64, error) {
+func replay(ctx context.Context, tx pgx.Tx, r ReplayRequest, act Act) (int64, error) {
 	if err := act.validate(false); err != nil {
 		return 0, err
 	}
@@ -74,7 +70,7 @@ func replay(ctx context.Context, tx pgx.Tx, r ReplayRequest, act Act, name strin
 	if err != nil {
 		return 0, err
 	}
-	return r.file(ctx, tx, projections, act, name)
+	return r.file(ctx, tx, projections, act, "replayed")
 }
 
 // ReplayAll replays, as r asks for, up to limit campaigns (0: 5000) of all of its group, those
@@ -84,19 +80,10 @@ func replay(ctx context.Context, tx pgx.Tx, r ReplayRequest, act Act, name strin
 func ReplayAll(
 	ctx context.Context, tx pgx.Tx, r ReplayRequest, cursor string, limit int, act Act,
 ) (n int64, next string, err error) {
+	defer rows.Explain(&err, "replay")
 	if limit == 0 {
 		limit = replayCampaigns
 	}
-	n, next, err = r.some(ctx, tx, cursor, limit, act)
-	if err != nil {
-		return 0, "", fmt.Errorf("replay: %w", err)
-	}
-	return n, next, nil
-}
-
-func (r ReplayRequest) some(
-	ctx context.Context, tx pgx.Tx, cursor string, limit int, act Act,
-) (n int64, next string, err error) {
 	if err := act.validate(false); err != nil {
 		return 0, "", err
 	}

@@ -3,41 +3,33 @@ package failed
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemark-go/tidemark/internal/store/rows"
 )
 
 // Requeue has a pair that failed or is dead tried again at once, as if it had not failed before.
 // [ErrConflict] says that it is being rebuilt and has not failed.
-func Requeue(ctx context.Context, tx pgx.Tx, key Key, act Act) error {
-	if err := again(ctx, tx, key, act, queryRequeue); err != nil {
-		return fmt.Errorf("requeue %s: %w", key, err)
-	}
-	return nil
+func Requeue(ctx context.Context, tx pgx.Tx, key Key, act Act) (err error) {
+	defer rows.Explain(&err, "requeue %s", key)
+	return again(ctx, tx, key, act, queryRequeue)
 }
 
 // Retry has a pair that failed or is dead tried again at once; its attempts go on counting, so a
 // dead one dies again if it fails. [ErrConflict] says that it is being rebuilt and has not failed.
-func Retry(ctx context.Context, tx pgx.Tx, key Key, act Act) error {
-	if err := again(ctx, tx, key, act, queryRetry); err != nil {
-		return fmt.Errorf("retry %s: %w", key, err)
-	}
-	return nil
+func Retry(ctx context.Context, tx pgx.Tx, key Key, act Act) (err error) {
+	defer rows.Explain(&err, "retry %s", key)
+	return again(ctx, tx, key, act, queryRetry)
 }
 
 // RequeueSeq requeues the pairs of a campaign that failed or are dead and stand before event seq,
 // in one group or, if it is empty, in all. It answers them in the order of their projections, or
 // [ErrNotFound].
-func RequeueSeq(ctx context.Context, tx pgx.Tx, group, campaignID string, seq int64, act Act) ([]Key, error) {
-	keys, err := requeueSeq(ctx, tx, group, campaignID, seq, act)
-	if err != nil {
-		return nil, fmt.Errorf("requeue what stands before event %d of campaign %q: %w", seq, campaignID, err)
-	}
-	return keys, nil
-}
-
-func requeueSeq(ctx context.Context, tx pgx.Tx, group, campaignID string, seq int64, act Act) ([]Key, error) {
+func RequeueSeq(
+	ctx context.Context, tx pgx.Tx, group, campaignID string, seq int64, act Act,
+) (_ []Key, err error) {
+	defer rows.Explain(&err, "requeue what stands before event %d of campaign %q", seq, campaignID)
 	if err := errors.Join(act.validate(false), Filter{Group: group, CampaignID: campaignID}.validate()); err != nil {
 		return nil, err
 	}
@@ -54,16 +46,9 @@ func requeueSeq(ctx context.Context, tx pgx.Tx, group, campaignID string, seq in
 // RequeueAll requeues the pairs that f chooses and answers them, in the order of [List], which is
 // also the order in which they become due. Pairs that another operator or a worker is writing are
 // passed by: of two operators who requeue the same pairs at once, each pair is one's.
-func RequeueAll(ctx context.Context, tx pgx.Tx, f Filter, act Act) ([]Key, error) {
-	keys, err := requeueAll(ctx, tx, f, act)
-	if err != nil {
-		return nil, fmt.Errorf("requeue failed campaigns: %w", err)
-	}
-	return keys, nil
-}
-
-func requeueAll(ctx context.Context, tx pgx.Tx, f Filter, act Act) ([]Key, error) {
-	f, err := f.acting()
+func RequeueAll(ctx context.Context, tx pgx.Tx, f Filter, act Act) (_ []Key, err error) {
+	defer rows.Explain(&err, "requeue failed campaigns")
+	f, err = f.acting()
 	if err := errors.Join(act.validate(false), err); err != nil {
 		return nil, err
 	}

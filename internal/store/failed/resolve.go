@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/internal/store/lease"
+	"github.com/tidemark-go/tidemark/internal/store/rows"
 )
 
 // Resolve leaves event seq out for good, for a pair that failed at it or is dead: the pair goes on
@@ -24,14 +25,8 @@ import (
 // until tx ends. It comes before other acts in tx. It waits for a worker that is just committing,
 // and for one that applies the campaign savepointed, whose fence comes first, until the group ends; a
 // lock_timeout bounds the wait.
-func Resolve(ctx context.Context, tx pgx.Tx, key Key, seq int64, act Act) error {
-	if err := resolve(ctx, tx, key, seq, act); err != nil {
-		return fmt.Errorf("resolve event %d for %s: %w", seq, key, err)
-	}
-	return nil
-}
-
-func resolve(ctx context.Context, tx pgx.Tx, key Key, seq int64, act Act) error {
+func Resolve(ctx context.Context, tx pgx.Tx, key Key, seq int64, act Act) (err error) {
+	defer rows.Explain(&err, "resolve event %d for %s", seq, key)
 	if err := errors.Join(key.validate(), act.validate(true)); err != nil {
 		return err
 	}
@@ -59,16 +54,9 @@ func resolve(ctx context.Context, tx pgx.Tx, key Key, seq int64, act Act) error 
 // ResolveAll skips, for each pair that f chooses, the event it stands before, and answers the pairs
 // in the order of [List]. Pairs that another operator is writing, or that move meanwhile, are
 // passed by and take their part of f.Limit. It locks the campaigns' leases as [Resolve] does.
-func ResolveAll(ctx context.Context, tx pgx.Tx, f Filter, act Act) ([]Key, error) {
-	keys, err := resolveAll(ctx, tx, f, act)
-	if err != nil {
-		return nil, fmt.Errorf("resolve failed campaigns: %w", err)
-	}
-	return keys, nil
-}
-
-func resolveAll(ctx context.Context, tx pgx.Tx, f Filter, act Act) ([]Key, error) {
-	f, err := f.acting()
+func ResolveAll(ctx context.Context, tx pgx.Tx, f Filter, act Act) (_ []Key, err error) {
+	defer rows.Explain(&err, "resolve failed campaigns")
+	f, err = f.acting()
 	if err := errors.Join(act.validate(true), err); err != nil {
 		return nil, err
 	}

@@ -5,10 +5,9 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/tidemark-go/tidemark/internal/store/rows"
-
 	"github.com/jackc/pgx/v5"
 
+	"github.com/tidemark-go/tidemark/internal/store/rows"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 

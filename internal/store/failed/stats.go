@@ -3,13 +3,11 @@ package failed
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
-
-	"github.com/tidemark-go/tidemark/internal/store/rows"
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/tidemark-go/tidemark/internal/store/rows"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
@@ -53,25 +51,18 @@ const growthLimit = 100_000
 
 // Stats sums up the pairs that f chooses, which are failed and dead ones if f.Status is nil. It
 // reads up to f.Limit of them (0: 100,000).
-func Stats(ctx context.Context, db journal.Querier, f Filter) (*Statistics, error) {
+func Stats(ctx context.Context, db journal.Querier, f Filter) (_ *Statistics, err error) {
+	defer rows.Explain(&err, "sum up failed campaigns")
 	if len(f.Status) == 0 {
 		f.Status = []Status{Failed, Dead}
 	}
-	s, err := stats(ctx, db, f)
-	if err != nil {
-		return nil, fmt.Errorf("sum up failed campaigns: %w", f.explain(err))
-	}
-	return s, nil
-}
-
-func stats(ctx context.Context, db journal.Querier, f Filter) (*Statistics, error) {
 	if err := f.validate(); err != nil {
 		return nil, err
 	}
 	s, oldest := &Statistics{}, Key{}
 	var kind, sample string
 	var t Tally
-	err := rows.Each(ctx, db, []any{&s.At, &kind, &t.Value, &t.Campaigns, &t.FirstFailedAt, &t.LastFailedAt, &sample},
+	err = rows.Each(ctx, db, []any{&s.At, &kind, &t.Value, &t.Campaigns, &t.FirstFailedAt, &t.LastFailedAt, &sample},
 		func() error {
 			switch kind {
 			case "failed":
@@ -98,9 +89,9 @@ func stats(ctx context.Context, db journal.Querier, f Filter) (*Statistics, erro
 			return nil
 		}, "", queryStats, f.args(statsLimit)...)
 	if err != nil {
-		return nil, err
+		return nil, f.explain(err)
 	}
-	return s, s.complete(ctx, db, f, oldest)
+	return s, f.explain(s.complete(ctx, db, f, oldest))
 }
 
 // complete adds what other statements answer.

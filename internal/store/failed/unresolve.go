@@ -3,13 +3,11 @@ package failed
 import (
 	"context"
 	"errors"
-	"fmt"
-
-	"github.com/tidemark-go/tidemark/internal/store/rows"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/internal/store/lease"
+	"github.com/tidemark-go/tidemark/internal/store/rows"
 )
 
 // ErrNotResolved is returned by [Unresolve] for an event that is not resolved for the projection.
@@ -22,14 +20,8 @@ var ErrNotResolved = errors.New("the event is not resolved")
 // event cannot come to its place: roll tx back.
 //
 // It locks what [Resolve] does.
-func Unresolve(ctx context.Context, tx pgx.Tx, key Key, seq int64, act Act) error {
-	if err := unresolve(ctx, tx, key, seq, act); err != nil {
-		return fmt.Errorf("take back that event %d is resolved for %s: %w", seq, key, err)
-	}
-	return nil
-}
-
-func unresolve(ctx context.Context, tx pgx.Tx, key Key, seq int64, act Act) error {
+func Unresolve(ctx context.Context, tx pgx.Tx, key Key, seq int64, act Act) (err error) {
+	defer rows.Explain(&err, "take back that event %d is resolved for %s", seq, key)
 	if err := errors.Join(key.validate(), act.validate(true)); err != nil {
 		return err
 	}
@@ -112,7 +104,7 @@ func beginAnew(ctx context.Context, tx pgx.Tx, sets []applied, act Act) error {
 		for ; i < len(sets) && sets[i].Set == r.Projection && len(r.Campaigns) < replayCampaigns; i++ {
 			r.Campaigns = append(r.Campaigns, sets[i].CampaignID)
 		}
-		if _, err := replay(ctx, tx, r, act, "replayed"); err != nil {
+		if _, err := replay(ctx, tx, r, act); err != nil {
 			return err
 		}
 	}

@@ -4,9 +4,9 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/tidemark-go/tidemark/internal/store/rows"
-
 	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemark-go/tidemark/internal/store/rows"
 )
 
 // Campaigns lists the ids of campaigns that begin with prefix (empty: of all), up to limit, in the

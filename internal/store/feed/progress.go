@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/tidemark-go/tidemark/internal/store/rows"
-
 	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemark-go/tidemark/internal/store/rows"
 )
 
 // Progress returns the writer floor, as [Floor], and the last position that was handed out. While

@@ -6,10 +6,10 @@ import (
 	"iter"
 	"math"
 
-	"github.com/tidemark-go/tidemark/internal/store/rows"
-
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemark-go/tidemark/internal/store/rows"
 )
 
 // A read holds so many events in memory at once, and about so many bytes of payload and metadata.

@@ -4,9 +4,9 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/tidemark-go/tidemark/internal/store/rows"
-
 	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemark-go/tidemark/internal/store/rows"
 )
 
 // Suspect is what is known of a campaign that has cost a process its life.
@@ -56,15 +56,13 @@ func (k Keeper) suspect(ctx context.Context, db DB, leases []Lease, crashed []st
 // Mark names, before it is tried, the event seq of a suspect that projection is about to apply;
 // with projection "", all of the campaign. It is committed at once: should the process die, the
 // next owner reads it in [Lease.Suspect]. It returns [ErrLost] if the lease is no longer held.
-func (k Keeper) Mark(ctx context.Context, db DB, l Lease, projection string, seq int64) error {
+func (k Keeper) Mark(ctx context.Context, db DB, l Lease, projection string, seq int64) (err error) {
+	defer rows.Explain(&err, "mark event %d of campaign %q", seq, l.CampaignID)
 	tag, err := db.Exec(ctx, queryMark, k.Group, k.Owner, l.CampaignID, l.Generation, projection, seq)
-	if err != nil {
-		return fmt.Errorf("mark event %d of campaign %q: %w", seq, l.CampaignID, err)
+	if err == nil && tag.RowsAffected() == 0 {
+		err = ErrLost
 	}
-	if tag.RowsAffected() == 0 {
-		return fmt.Errorf("mark event %d of campaign %q: %w", seq, l.CampaignID, ErrLost)
-	}
-	return nil
+	return err
 }
 
 // Unmark removes the owner's mark: it has survived what the mark named.

@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/tidemark-go/tidemark/internal/store/rows"
-
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/tidemark-go/tidemark/internal/store/rows"
 )
 
 // ErrLost is returned by the transaction of an [Advance] when a lease is no longer held: it expired

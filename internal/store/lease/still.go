@@ -3,9 +3,9 @@ package lease
 import (
 	"context"
 
-	"github.com/tidemark-go/tidemark/internal/store/rows"
-
 	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemark-go/tidemark/internal/store/rows"
 )
 
 // StillHeld answers the campaigns whose leases are as the caller knows them, by owner, generation

@@ -9,10 +9,10 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/tidemark-go/tidemark/internal/store/rows"
-
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemark-go/tidemark/internal/store/rows"
 )
 
 // mostBytes bounds a consumer's name.

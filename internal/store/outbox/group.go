@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/tidemark-go/tidemark/internal/store/feed"
+	"github.com/tidemark-go/tidemark/internal/store/rows"
 )
 
 // DB runs statements: a *pgxpool.Pool, a *pgx.Conn or a pgx.Tx.
@@ -32,34 +33,35 @@ const (
 //
 // Register must not run inside a transaction. It waits until appends that began before the group
 // was known have ended.
-func Register(ctx context.Context, db DB, group string) error {
+func Register(ctx context.Context, db DB, group string) (err error) {
+	defer rows.Explain(&err, "register consumer group %q", group)
 	if _, err := db.Exec(ctx, queryRegister, group); err != nil {
-		return fmt.Errorf("register consumer group %q: %w", group, err)
+		return err
 	}
 	if _, err := db.Exec(ctx, queryLeaveInline, group); err != nil {
-		return fmt.Errorf("register consumer group %q: %w", group, err)
+		return err
 	}
 	var state string
 	if err := db.QueryRow(ctx, queryState, group).Scan(&state); err != nil {
-		return fmt.Errorf("register consumer group %q: %w", group, err)
+		return err
 	}
 	if state == stateReady {
 		return nil
 	}
 	if err := barrier(ctx, db); err != nil {
-		return fmt.Errorf("register consumer group %q: %w", group, err)
+		return err
 	}
 	for cursor := beforeAnything; ; {
 		var n int64
 		if err := db.QueryRow(ctx, queryFile, group, cursor, fileCampaigns).Scan(&cursor, &n); err != nil {
-			return fmt.Errorf("file campaigns for consumer group %q: %w", group, err)
+			return fmt.Errorf("file campaigns: %w", err)
 		}
 		if n < fileCampaigns {
 			break
 		}
 	}
 	if _, err := db.Exec(ctx, queryReady, group); err != nil {
-		return fmt.Errorf("register consumer group %q: %w", group, err)
+		return err
 	}
 	return nil
 }
@@ -69,15 +71,12 @@ func Register(ctx context.Context, db DB, group string) error {
 // run inside a transaction, and is as safe to repeat as [Register]. It waits until appends that may
 // have enqueued for the group have ended, so that after it the work items there are all there will
 // be.
-func RegisterInline(ctx context.Context, db DB, group string) error {
-	_, err := db.Exec(ctx, queryRegisterInline, group)
-	if err == nil {
-		err = barrier(ctx, db) // also if it is inline already: who made it so may not have waited to the end
+func RegisterInline(ctx context.Context, db DB, group string) (err error) {
+	defer rows.Explain(&err, "register consumer group %q as inline", group)
+	if _, err := db.Exec(ctx, queryRegisterInline, group); err != nil {
+		return err
 	}
-	if err != nil {
-		return fmt.Errorf("register consumer group %q as inline: %w", group, err)
-	}
-	return nil
+	return barrier(ctx, db) // also if it is inline already: who made it so may not have waited to the end
 }
 
 // barrier waits until every append that may not have seen the group has ended: until none holds the

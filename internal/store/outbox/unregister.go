@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+
+	"github.com/tidemark-go/tidemark/internal/store/rows"
 )
 
 // ErrInUse is returned by [Unregister] for a group that has projections.
@@ -24,14 +26,8 @@ const unregisterRows = 10_000
 //
 // Unregister must not run inside a transaction. It waits until appends that began while the group
 // was known have ended. Interrupted, it goes on when it is called again.
-func Unregister(ctx context.Context, db DB, group, by, reason string) error {
-	if err := unregister(ctx, db, group, by, reason); err != nil {
-		return fmt.Errorf("unregister consumer group %q: %w", group, err)
-	}
-	return nil
-}
-
-func unregister(ctx context.Context, db DB, group, by, reason string) error {
+func Unregister(ctx context.Context, db DB, group, by, reason string) (err error) {
+	defer rows.Explain(&err, "unregister consumer group %q", group)
 	if by == "" {
 		return errors.New("name who does it")
 	}

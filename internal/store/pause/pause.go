@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/internal/store/lease"
+	"github.com/tidemark-go/tidemark/internal/store/rows"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
@@ -42,18 +43,18 @@ type Pause struct {
 // Work under way on a campaign that is paused fails at its fence. tx waits for it if it is just
 // being committed, and for a group that is applied savepointed, whose fence comes first, until that
 // ends; a lock_timeout bounds the wait. Groups and projections are paused without waiting.
-func Set(ctx context.Context, tx pgx.Tx, t Target, by, reason string, d time.Duration) error {
+func Set(ctx context.Context, tx pgx.Tx, t Target, by, reason string, d time.Duration) (err error) {
+	defer rows.Explain(&err, "pause %s", t)
 	scope, name, err := t.check(by)
 	if err != nil {
-		return fmt.Errorf("pause %s: %w", t, err)
+		return err
 	}
 	if d < 0 {
-		return fmt.Errorf("pause %s: for %s: give a time that lies ahead, or none for a pause that lasts until it is "+
-			"resumed", t, d)
+		return fmt.Errorf("for %s: give a time that lies ahead, or none for a pause that lasts until it is resumed", d)
 	}
 	var registered bool
 	if err := tx.QueryRow(ctx, queryRegistered, scope, t.Group, name).Scan(&registered); err != nil {
-		return fmt.Errorf("pause %s: %w", t, err)
+		return err
 	}
 	if !registered {
 		return fmt.Errorf("%w: no %s: look for its name in tidemark projection list, or campaign show", ErrUnknown, t)
@@ -63,10 +64,10 @@ func Set(ctx context.Context, tx pgx.Tx, t Target, by, reason string, d time.Dur
 		lasts = &d
 	}
 	if _, err := tx.Exec(ctx, querySet, scope, t.Group, name, reason, by, lasts); err != nil {
-		return fmt.Errorf("pause %s: %w", t, err)
+		return err
 	}
 	if _, err := tx.Exec(ctx, queryLog, "paused", t.Group, t.Projection, t.CampaignID, by, reason); err != nil {
-		return fmt.Errorf("pause %s: %w", t, err)
+		return err
 	}
 	if t.CampaignID != "" {
 		return lease.Pause(ctx, tx, t.Group, t.CampaignID, d)
@@ -76,21 +77,22 @@ func Set(ctx context.Context, tx pgx.Tx, t Target, by, reason string, d time.Dur
 
 // Resume ends the target's pause, with its own by and reason in tidemark.failure_log, and wakes
 // workers that wait. It returns [ErrNotPaused] if there is none to end.
-func Resume(ctx context.Context, tx pgx.Tx, t Target, by, reason string) error {
+func Resume(ctx context.Context, tx pgx.Tx, t Target, by, reason string) (err error) {
+	defer rows.Explain(&err, "resume %s", t)
 	scope, name, err := t.check(by)
 	if err != nil {
-		return fmt.Errorf("resume %s: %w", t, err)
+		return err
 	}
 	var live bool
 	err = tx.QueryRow(ctx, queryResume, scope, t.Group, name).Scan(&live)
 	if errors.Is(err, pgx.ErrNoRows) || err == nil && !live {
-		return fmt.Errorf("resume %s: %w", t, ErrNotPaused)
+		return ErrNotPaused
 	}
 	if err != nil {
-		return fmt.Errorf("resume %s: %w", t, err)
+		return err
 	}
 	if _, err := tx.Exec(ctx, queryLog, "resumed", t.Group, t.Projection, t.CampaignID, by, reason); err != nil {
-		return fmt.Errorf("resume %s: %w", t, err)
+		return err
 	}
 	if t.CampaignID != "" {
 		if err := lease.Resume(ctx, tx, t.Group, t.CampaignID); err != nil {

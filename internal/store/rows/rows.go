@@ -48,6 +48,13 @@ func Each(
 	return explained(what, err)
 }
 
+// Explain puts what was tried before an error that a function is about to return. Defer it.
+func Explain(err *error, format string, args ...any) {
+	if *err != nil {
+		*err = explained(fmt.Sprintf(format, args...), *err)
+	}
+}
+
 func explained(what string, err error) error {
 	if err == nil || what == "" {
 		return err

@@ -6,10 +6,9 @@ import (
 	"fmt"
 	"net/url"
 
-	"github.com/tidemark-go/tidemark/internal/store/rows"
-
 	"github.com/jackc/pgx/v5"
 
+	"github.com/tidemark-go/tidemark/internal/store/rows"
 	"github.com/tidemark-go/tidemark/migrations"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )

@@ -4,9 +4,9 @@ import (
 	"context"
 	"slices"
 
-	"github.com/tidemark-go/tidemark/internal/store/rows"
-
 	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemark-go/tidemark/internal/store/rows"
 )
 
 // readTouched answers what the transaction has touched outside of the scratch schema, without what is known.
