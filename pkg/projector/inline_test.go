@@ -110,7 +110,7 @@ func TestApplyInline(t *testing.T) {
 			}
 			return s
 		}
-		if _, err := tx.Exec(t.Context(), `SET LOCAL search_path = 'elsewhere'; SET LOCAL jit = off;
+		if _, err := tx.Exec(t.Context(), `SET LOCAL search_path = 'elsewhere'; SET LOCAL jit = on;
 			SET LOCAL statement_timeout = '7s'`); err != nil {
 			t.Fatal(err)
 		}

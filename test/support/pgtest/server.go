@@ -26,7 +26,8 @@ func Server(t testing.TB) *devpg.Server {
 	defer cancel()
 	server, err := devpg.Open(ctx, devpg.Config{
 		Private: true, Settings: map[string]string{
-			"shared_buffers": "32MB", "fsync": "off", "max_prepared_transactions": "8", "search_path": readModels + ", public",
+			"shared_buffers": "32MB", "fsync": "off", "jit": "off", "max_prepared_transactions": "8",
+			"search_path": readModels + ", public",
 		},
 	})
 	if err != nil {
@@ -54,6 +55,7 @@ func shared(ctx context.Context) (url string, closeServer func() error, err erro
 		Settings: map[string]string{
 			"fsync":                 "off",
 			"full_page_writes":      "off",
+			"jit":                   "off", // a statement runs a few times on a few rows: to compile it takes longer
 			"max_connections":       "300",
 			"max_wal_size":          "512MB",
 			"bgwriter_lru_maxpages": "0", // of databases that are gone in a moment
