@@ -21,21 +21,14 @@ type lane struct {
 }
 
 func (s *Sink) publish(ctx context.Context, topic *pubsub.Publisher, events []publisher.Event) error {
+	outcome := delivery.Of(events)
 	var lanes []*lane
-	byCampaign := map[string]*lane{}
-	for i := range events {
-		l := byCampaign[events[i].CampaignID]
-		if l == nil {
-			l = &lane{campaign: events[i].CampaignID}
-			byCampaign[l.campaign] = l
-			lanes = append(lanes, l)
-		}
-		l.indexes = append(l.indexes, i)
-	}
-	for _, l := range lanes {
+	for _, indexes := range outcome.ByCampaign() {
+		l := &lane{campaign: events[indexes[0]].CampaignID, indexes: indexes}
 		if err := s.await(ctx, topic, l.campaign); err != nil {
 			return err
 		}
+		lanes = append(lanes, l)
 	}
 	// all of them first: what the client is given within batchDelay it sends together
 	messages := make([]*pubsub.Message, len(events))
@@ -47,7 +40,6 @@ func (s *Sink) publish(ctx context.Context, topic *pubsub.Publisher, events []pu
 			l.results = append(l.results, topic.Publish(ctx, messages[i]))
 		}
 	}
-	outcome := delivery.Of(events)
 	var outage error
 	for _, l := range lanes {
 		if err := s.settle(ctx, topic, events, l, outcome); outage == nil {

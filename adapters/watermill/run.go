@@ -6,6 +6,7 @@ import (
 
 	"github.com/ThreeDotsLabs/watermill/message"
 
+	"github.com/tidemark-go/tidemark/internal/sinks/delivery"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
@@ -13,16 +14,17 @@ import (
 type run struct {
 	cfg      *Config
 	messages []outgoing
+	outcome  *delivery.Outcome
 	err      error // once it is done
 }
 
 type outgoing struct {
-	topic, campaign string
+	topic string
 	*message.Message
 }
 
 func (s *Sink) encode(ctx context.Context, events []publisher.Event) *run {
-	r := &run{cfg: &s.cfg, messages: make([]outgoing, len(events))}
+	r := &run{cfg: &s.cfg, messages: make([]outgoing, len(events)), outcome: delivery.Of(events)}
 	for i := range events {
 		encoded := s.cfg.Encoder.Encode(&events[i])
 		m := message.NewMessageWithContext(ctx, events[i].IdentityUUID().String(), encoded.Body)
@@ -36,21 +38,15 @@ func (s *Sink) encode(ctx context.Context, events []publisher.Event) *run {
 		if s.cfg.TopicOf != nil {
 			topic = s.cfg.TopicOf(&events[i])
 		}
-		r.messages[i] = outgoing{topic, events[i].CampaignID, m}
+		r.messages[i] = outgoing{topic, m}
 	}
 	return r
 }
 
 // run hands the messages over, and stops where ctx ends.
 func (r *run) run(ctx context.Context) {
-	var batch publisher.BatchError
-	held := map[string]bool{}
-	fail := func(i int, err error, permanent bool) {
-		batch.Failures = append(batch.Failures, publisher.Failure{Index: i, Err: err, Permanent: permanent})
-	}
 	for i, m := range r.messages {
-		if held[m.campaign] {
-			fail(i, publisher.ErrNotTried, false)
+		if r.outcome.Behind(i) {
 			continue
 		}
 		err := ctx.Err()
@@ -62,8 +58,7 @@ func (r *run) run(ctx context.Context) {
 		}
 		if r.cfg.Refused != nil && ctx.Err() == nil {
 			if refused, permanent := r.cfg.Refused(err); refused {
-				held[m.campaign] = true
-				fail(i, err, permanent)
+				r.outcome.Fail(i, err, permanent)
 				continue
 			}
 		}
@@ -72,13 +67,11 @@ func (r *run) run(ctx context.Context) {
 			return
 		}
 		// What came before is published, and need not be sent again.
-		fail(i, fmt.Errorf("%w: %w", publisher.ErrNotTried, err), false)
+		r.outcome.Fail(i, fmt.Errorf("%w: %w", publisher.ErrNotTried, err), false)
 		for rest := i + 1; rest < len(r.messages); rest++ {
-			fail(rest, publisher.ErrNotTried, false)
+			r.outcome.Fail(rest, publisher.ErrNotTried, false)
 		}
 		break
 	}
-	if batch.Failures != nil {
-		r.err = &batch
-	}
+	r.err = r.outcome.Err()
 }

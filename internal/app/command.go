@@ -13,6 +13,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/config"
 	"github.com/tidemark-go/tidemark/internal/devpg"
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
+	"github.com/tidemark-go/tidemark/internal/verification"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
@@ -48,7 +49,11 @@ func NewCommand(opts Options) *cobra.Command {
 		PersistentPreRun: func(*cobra.Command, []string) {}, // the log has the variables that nothing reads
 	}
 	cmd.AddCommand(newHealthcheck())
-	addVerification(cmd, opts)
+	// The operators' commands run SQL files alone beside the live projections; these run the worker's own.
+	env := cli.Standard(devpg.URL)
+	compiled := verification.Compiled{Projections: opts.Projections, Catalogue: opts.Catalogue}
+	cmd.AddCommand(verification.NewVerify(env, compiled), verification.NewAsOf(env, compiled),
+		verification.NewDiff(env, compiled), verification.NewWhy(env, compiled))
 	settings, set := config.NewWorker(cmd.Flags())
 	set.Override(opts.Settings)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {

@@ -21,11 +21,6 @@ func publishes(settings config.Worker) bool {
 	return settings.Publishers != "" || settings.PublishURL != ""
 }
 
-// loadRoutes reads what is to be published where; nil if nothing is. Sinks do not connect yet.
-func loadRoutes(settings config.Worker, opts Options, logger *slog.Logger) (*publishing.Routes, error) {
-	return publishing.Configured(settings.Publishing, opts.Sinks, logger)
-}
-
 // startRelay publishes the routes until ctx is cancelled, and closes their sinks then.
 func startRelay(ctx context.Context, g *errgroup.Group, pool *pgxpool.Pool, settings config.Worker,
 	routes *publishing.Routes, catalogue *journal.Catalogue,

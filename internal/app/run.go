@@ -17,6 +17,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/config"
+	"github.com/tidemark-go/tidemark/internal/publishing"
 	"github.com/tidemark-go/tidemark/internal/session"
 	"github.com/tidemark-go/tidemark/migrations"
 	"github.com/tidemark-go/tidemark/pkg/journal"
@@ -29,7 +30,7 @@ import (
 func Run(ctx context.Context, settings config.Worker, opts Options, logger *slog.Logger) error {
 	mode, modeErr := settings.Outbox.Mode()
 	projections, catalogue, err := load(settings, opts, mode.Mode)
-	routes, routesErr := loadRoutes(settings, opts, logger)
+	routes, routesErr := publishing.Configured(settings.Publishing, opts.Sinks, logger)
 	faults := []error{modeErr, err, routesErr, config.CheckRetries(&settings)}
 	pool, err := connect(ctx, settings)
 	if err != nil {

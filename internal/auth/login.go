@@ -74,15 +74,7 @@ func (a *Authenticator) Login(failed Failed) http.Handler {
 			failed(w, r, err)
 			return
 		}
-		http.SetCookie(w, &http.Cookie{
-			Name:     a.cookieName(r),
-			Value:    cookie,
-			Path:     "/",
-			MaxAge:   int(a.cfg.SessionTTL.Seconds()),
-			HttpOnly: true,
-			Secure:   a.Secure(r),
-			SameSite: http.SameSiteStrictMode,
-		})
+		a.setCookie(w, r, cookie, int(a.cfg.SessionTTL.Seconds()))
 		http.Redirect(w, r, next, http.StatusSeeOther)
 	})
 }
@@ -124,10 +116,15 @@ func (a *Authenticator) cookieName(r *http.Request) string {
 }
 
 func (a *Authenticator) clearCookie(w http.ResponseWriter, r *http.Request) {
+	a.setCookie(w, r, "", -1)
+}
+
+func (a *Authenticator) setCookie(w http.ResponseWriter, r *http.Request, value string, seconds int) {
 	http.SetCookie(w, &http.Cookie{
 		Name:     a.cookieName(r),
+		Value:    value,
 		Path:     "/",
-		MaxAge:   -1,
+		MaxAge:   seconds,
 		HttpOnly: true,
 		Secure:   a.Secure(r),
 		SameSite: http.SameSiteStrictMode,

@@ -21,7 +21,7 @@ const validFor = time.Second
 type valid struct {
 	mu     sync.Mutex
 	read   time.Time
-	hashes map[[sha256.Size]byte]struct{}
+	hashes map[[sha256.Size]byte]bool
 }
 
 // has says whether a secret may be valid: it errs only for a token that is younger than validFor,
@@ -31,21 +31,27 @@ func (v *valid) has(ctx context.Context, pool *pgxpool.Pool, secret string) bool
 	defer v.mu.Unlock()
 	if time.Since(v.read) > validFor {
 		v.read = time.Now()
-		rows, err := pool.Query(ctx, queryValid)
+		hashes, err := hashesOf(ctx, pool, queryValid)
 		if err != nil {
 			return false
 		}
-		found, err := pgx.CollectRows(rows, pgx.RowTo[[]byte])
-		if err != nil {
-			return false
-		}
-		v.hashes = make(map[[sha256.Size]byte]struct{}, len(found))
-		for _, h := range found {
-			v.hashes[[sha256.Size]byte(h)] = struct{}{}
-		}
+		v.hashes = hashes
 	}
-	_, ok := v.hashes[sha256.Sum256(hash(secret))]
-	return ok
+	return v.hashes[sha256.Sum256(hash(secret))]
+}
+
+// hashesOf answers the hashes that a query answers.
+func hashesOf(ctx context.Context, pool *pgxpool.Pool, query string, args ...any) (map[[sha256.Size]byte]bool, error) {
+	rows, err := pool.Query(ctx, query, args...)
+	if err != nil {
+		return nil, err
+	}
+	found, err := pgx.CollectRows(rows, pgx.RowTo[[]byte])
+	hashes := make(map[[sha256.Size]byte]bool, len(found))
+	for _, h := range found {
+		hashes[[sha256.Size]byte(h)] = true
+	}
+	return hashes, err
 }
 
 // Holding says of each identity whether its token, session or JWT still holds. Others hold as long
@@ -57,18 +63,11 @@ func (a *Authenticator) Holding(ctx context.Context, ids []Identity) ([]bool, er
 			hashes = append(hashes, ids[i].secret[:])
 		}
 	}
-	known := map[[sha256.Size]byte]bool{}
+	var known map[[sha256.Size]byte]bool
 	if len(hashes) > 0 {
-		rows, err := a.cfg.Pool.Query(ctx, queryHolding, hashes)
-		if err != nil {
+		var err error
+		if known, err = hashesOf(ctx, a.cfg.Pool, queryHolding, hashes); err != nil {
 			return nil, fmt.Errorf("look for tokens and sessions: %w", err)
-		}
-		found, err := pgx.CollectRows(rows, pgx.RowTo[[]byte])
-		if err != nil {
-			return nil, fmt.Errorf("look for tokens and sessions: %w", err)
-		}
-		for _, h := range found {
-			known[[sha256.Size]byte(h)] = true
 		}
 	}
 	holds := make([]bool, len(ids))

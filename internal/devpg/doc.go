@@ -6,7 +6,7 @@
 // All state lives in one folder, by default .tidemark in the checkout (see [DefaultDir]):
 //
 //	pg            the cluster; a symbolic link when the server's user cannot reach this folder
-//	postgres.log  what the server says
+//	postgres.log  what the server has said since its last start
 //	port          the port of the last start, taken again when it is free
 //	lock          held exclusively by the process that makes, starts or stops the cluster
 //	users         held shared by every process that uses the server

@@ -90,9 +90,9 @@ func (s *Server) start(ctx context.Context, c cluster) (*postmaster, error) {
 	if err := c.writeSettings(s.cfg.settings(port)); err != nil {
 		return nil, err
 	}
-	out, began, err := s.openLog()
+	out, err := os.Create(s.logPath())
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("begin the server's log: %w", err)
 	}
 	defer func() { _ = out.Close() }()
 	null, err := os.Open(os.DevNull)
@@ -114,7 +114,8 @@ func (s *Server) start(ctx context.Context, c cluster) (*postmaster, error) {
 	p := &postmaster{pid: process.Pid, port: port, data: c.data, launched: true}
 	err = p.ready(ctx)
 	if errors.Is(err, errDied) {
-		return nil, fmt.Errorf("%w: %s", err, s.logSince(began))
+		said, _ := s.Log() // without it there is less to say
+		return nil, fmt.Errorf("%w: %s", err, strings.TrimSpace(said))
 	}
 	// The process may outlive this one, so this one does not wait for it. Its end is seen by its pid, for which a
 	// zombie counts as gone.

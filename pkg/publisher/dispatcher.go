@@ -2,7 +2,10 @@ package publisher
 
 import (
 	"errors"
+	"fmt"
 	"time"
+
+	"github.com/tidemark-go/tidemark/internal/redact"
 )
 
 const (
@@ -127,7 +130,7 @@ func (d *dispatcher) finished(p *pair, o *outcome) {
 	switch {
 	case broken == nil:
 		if p.failing = nil; sent == 0 && p.failures > 0 { // where events got through, writing their position says so
-			p.failing = &failing{why: shortened(o.refused[0].err)}
+			p.failing = &failing{why: redact.Error(o.refused[0].err)}
 			d.saver.writeFailing(p)
 		}
 		p.failures = 0
@@ -161,7 +164,10 @@ type blockedError struct {
 	final    bool
 }
 
-func (e *blockedError) Error() string { return describe(e.event, e.attempts, e.err) }
+func (e *blockedError) Error() string {
+	return fmt.Sprintf("event %d of campaign %s (%s, %s) was refused, attempt %d: %v", e.event.Seq, e.event.CampaignID,
+		e.event.Type, e.event.ID, e.attempts, e.err)
+}
 func (e *blockedError) Unwrap() error { return e.err }
 
 func (p *pair) block(e *Event, f refusal) error {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/tidemark-go/tidemark/internal/redact"
 	"github.com/tidemark-go/tidemark/pkg/publisher/internal/ledger"
 )
 
@@ -49,7 +50,7 @@ func (p *pair) refused(k park) *ledger.Refused {
 	e := &k.event
 	return &ledger.Refused{
 		Campaign: e.CampaignID, Seq: e.Seq, Position: e.Position, ID: e.ID.String(), Type: e.Type,
-		Attempts: k.attempts, Final: k.final, Delay: p.retryDelay(k.attempts), Why: shortened(k.err),
+		Attempts: k.attempts, Final: k.final, Delay: p.retryDelay(k.attempts), Why: redact.Error(k.err),
 	}
 }
 
@@ -83,7 +84,7 @@ func (pk *parker) parked(p *pair, parks []park, err error) {
 		gone[k.event.Position] = true
 		log := pk.cfg.Logger.With("topic", p.Topic, "publisher", p.Publisher, "campaign", k.event.CampaignID, "seq",
 			k.event.Seq, "event_id", k.event.ID,
-			"event_type", k.event.Type, "error", shortened(k.err))
+			"event_type", k.event.Type, "error", redact.Error(k.err))
 		if k.final {
 			log.ErrorContext(pk.ctx, "an event is parked")
 		} else {

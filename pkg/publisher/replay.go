@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/tidemark-go/tidemark/internal/redact"
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/pkg/journal"
@@ -56,7 +57,7 @@ func TestSend(ctx context.Context, db publications.DB, to Publisher, e Event, ac
 	}
 	detail := map[string]any{"event_id": e.ID, "event_type": e.Type, "error": nil}
 	if failure != nil {
-		detail["error"] = shortened(failure)
+		detail["error"] = redact.Error(failure)
 	}
 	return errors.Join(failure, publications.Note(ctx, db, act, publications.ActTestSent,
 		publications.Key{Topic: e.Topic, Publisher: to.Name}, e.CampaignID, e.Seq, detail))
@@ -124,7 +125,7 @@ func Replay(ctx context.Context, db publications.DB, r ReplayRequest, act public
 	failure := r.each(ctx, db, floor, &done, func(events []Event) error { return r.send(ctx, &done, events) })
 	detail["sent"], detail["through"], detail["error"] = done.Sent, done.Through, nil
 	if failure != nil {
-		detail["error"] = shortened(failure)
+		detail["error"] = redact.Error(failure)
 	}
 	return done, errors.Join(failure, publications.Note(ctx, db, act, publications.ActReplayed, key, r.CampaignID, r.From,
 		detail))

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/tidemark-go/tidemark/internal/redact"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/pkg/publisher/internal/ledger"
 	"github.com/tidemark-go/tidemark/pkg/publisher/internal/pace"
@@ -177,8 +178,8 @@ func (s *saver) fail(p *pair, err error, now time.Time) {
 		return
 	}
 	s.cfg.Logger.WarnContext(s.ctx, "publishing fails", "topic", p.Topic, "publisher", p.Publisher,
-		"error", shortened(err), "failures", p.failures, "wait", wait)
-	p.failing = &failing{failures: p.failures, why: shortened(err), wait: wait}
+		"error", redact.Error(err), "failures", p.failures, "wait", wait)
+	p.failing = &failing{failures: p.failures, why: redact.Error(err), wait: wait}
 	s.writeFailing(p)
 }
 
@@ -227,7 +228,7 @@ func (s *saver) halt(p *pair, status string, why error) {
 		return // a campaign was being brought back: the round will meet with the same
 	}
 	s.cfg.Logger.ErrorContext(s.ctx, "publishing stops", "topic", p.Topic, "publisher", p.Publisher, "status", status,
-		"error", shortened(why))
+		"error", redact.Error(why))
 	p.busy, p.failing = true, nil
 	p.halting = &halting{status: status, why: why}
 	s.writeHalt(p)
@@ -245,7 +246,7 @@ func (s *saver) writeHalt(p *pair) {
 	s.job(func() func() {
 		ctx, cancel := context.WithTimeout(ctx, s.cfg.LeaseTTL)
 		defer cancel()
-		err := s.db.Halt(ctx, instance, move.Move, h.status, shortened(h.why))
+		err := s.db.Halt(ctx, instance, move.Move, h.status, redact.Error(h.why))
 		return func() {
 			p.busy, p.halting = false, nil
 			if err != nil {

@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"runtime/debug"
 	"time"
-	"unicode/utf8"
 
-	"github.com/tidemark-go/tidemark/internal/redact"
 	"github.com/tidemark-go/tidemark/internal/tracing"
 )
 
@@ -301,29 +299,6 @@ func (s *sender) healthy(ctx context.Context) health {
 }
 
 const healthTimeout = 5 * time.Second
-
-// shortened is the error's text as it is written down: valid, and no longer than maxError bytes.
-// What a sink says has no values in it by then: see [callSink].
-func shortened(err error) string {
-	text := redact.Error(err)
-	if len(text) <= maxError {
-		return text
-	}
-	text = text[:maxError]
-	for !utf8.ValidString(text) {
-		text = text[:len(text)-1]
-	}
-	return text + "…"
-}
-
-// maxError bounds an error that is written down.
-const maxError = 2000
-
-// describe says which event was refused, and how often.
-func describe(e *Event, attempts int, err error) string {
-	return fmt.Sprintf("event %d of campaign %s (%s, %s) was refused, attempt %d: %v", e.Seq, e.CampaignID, e.Type, e.ID,
-		attempts, err)
-}
 
 // callSink turns a panic into an error, and takes values of the batch out of what the sink says.
 func callSink(ctx context.Context, sink Sink, batch []Event) (err error) {

@@ -44,6 +44,9 @@ func TestAnOutcomeNamesWhatFailedAndWhatIsBehind(t *testing.T) {
 		events = append(events, publisher.Event{Event: journal.Event{CampaignID: campaign}})
 	}
 	o := delivery.Of(events)
+	if got := o.ByCampaign(); !reflect.DeepEqual(got, [][]int{{0, 2, 4}, {1, 3}}) {
+		t.Errorf("the campaigns are %v", got)
+	}
 	if err := o.Err(); err != nil || o.Failed(0) || o.Behind(4) {
 		t.Errorf("at the beginning: %v", err)
 	}

@@ -22,6 +22,20 @@ func Of(events []publisher.Event) *Outcome {
 // Again answers an outcome of the same events, none of which has failed so far.
 func (o *Outcome) Again() *Outcome { return &Outcome{campaigns: o.campaigns} }
 
+// ByCampaign answers the places of each campaign's events, in order.
+func (o *Outcome) ByCampaign() (campaigns [][]int) {
+	known := map[string]int{}
+	for i, campaign := range o.campaigns {
+		n, ok := known[campaign]
+		if !ok {
+			n = len(campaigns)
+			known[campaign], campaigns = n, append(campaigns, nil)
+		}
+		campaigns[n] = append(campaigns[n], i)
+	}
+	return campaigns
+}
+
 // Fail says that event i has failed.
 func (o *Outcome) Fail(i int, err error, permanent bool) {
 	if o.failures == nil {

@@ -30,16 +30,7 @@ type message struct {
 
 func (s *sink) publish(ctx context.Context, events []publisher.Event) error {
 	r := &round{sink: s, Outcome: delivery.Of(events), events: events}
-	lane := map[string]int{}
-	for i := range events {
-		n, ok := lane[events[i].CampaignID]
-		if !ok {
-			n = len(r.lanes)
-			lane[events[i].CampaignID] = n
-			r.lanes = append(r.lanes, nil)
-		}
-		r.lanes[n] = append(r.lanes[n], i)
-	}
+	r.lanes = r.ByCampaign()
 	for {
 		wave := r.next()
 		if len(wave) == 0 {

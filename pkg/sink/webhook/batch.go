@@ -18,6 +18,7 @@ const suspectsInARow = 4
 type batch struct {
 	sink      *sink
 	events    []publisher.Event
+	outcome   *delivery.Outcome
 	campaigns [][]int // places of a campaign's events, in order
 
 	mu       sync.Mutex
@@ -39,21 +40,11 @@ type suspicion struct {
 }
 
 func newBatch(s *sink, events []publisher.Event) *batch {
-	b := &batch{
-		sink: s, events: events, sent: make([]bool, len(events)), refused: map[int]*refusal{},
-		suspects: map[int]suspicion{},
+	outcome := delivery.Of(events)
+	return &batch{
+		sink: s, events: events, outcome: outcome, campaigns: outcome.ByCampaign(), sent: make([]bool, len(events)),
+		refused: map[int]*refusal{}, suspects: map[int]suspicion{},
 	}
-	places := map[string]int{}
-	for i := range events {
-		place, known := places[events[i].CampaignID]
-		if !known {
-			place = len(b.campaigns)
-			places[events[i].CampaignID] = place
-			b.campaigns = append(b.campaigns, nil)
-		}
-		b.campaigns[place] = append(b.campaigns[place], i)
-	}
-	return b
 }
 
 // send sends all campaigns, several at once, and says what became of the events.
@@ -144,7 +135,7 @@ func (b *batch) done(i, number int, err error) bool {
 
 // result is what Publish returns.
 func (b *batch) result() error {
-	outcome, cause := delivery.Of(b.events), b.broken
+	outcome, cause := b.outcome, b.broken
 	for i := range b.events {
 		if b.sent[i] || outcome.Behind(i) {
 			continue
