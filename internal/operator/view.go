@@ -41,6 +41,7 @@ type Reader struct {
 	Pool *pgxpool.Pool
 	Acts *admin.Acts
 	API  bool                              // a program asks, page by page
+	Look int                               // a page has what is found among so many; 0: it looks until it is full
 	Hide func(journal.Event) journal.Event // takes away what the reader may not see; nil: nothing
 	Bare bool                              // the reader sees no payload, so none is read
 }
@@ -56,6 +57,7 @@ func (r Reader) event(e journal.Event) journal.Event {
 type Found struct {
 	Document any    // List or Single
 	Next     string // of a list: the cursor of the next page; "": there is none
+	Things   any    // of a list: what was read, which [View.Table] takes; a slice
 
 	print func(page *table.Page)
 }
@@ -107,7 +109,9 @@ func list[In, T any](about View, l lists[In, T]) *View {
 			after = func(page *table.Page) { l.After(page, things) }
 		}
 		page := func() [][]table.Cell { return rows(things) }
-		return v.found(document.All(things), len(things), param.WriteCursor(next), columns, page, after), nil
+		found := v.found(document.All(things), len(things), param.WriteCursor(next), columns, page, after)
+		found.Things = things
+		return found, nil
 	}
 	return v
 }
@@ -230,6 +234,14 @@ func nextOf[T, P any](things []T, limit int, place func(T) P) any {
 		return nil
 	}
 	return place(things[len(things)-1])
+}
+
+// placed answers a place where there is one.
+func placed[P any](place *P) any {
+	if place == nil {
+		return nil
+	}
+	return *place
 }
 
 // Section writes things under a heading, as the view that lists such things has them. Of none it writes nothing.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/tidemark-go/tidemark/internal/store/feed"
@@ -11,6 +12,9 @@ import (
 	"github.com/tidemark-go/tidemark/internal/surface/table"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
+
+// heldLook is how many leases are looked at for those that are held, at least.
+const heldLook = 1000
 
 // similarCampaigns is how many ids are named where there is no such campaign.
 const similarCampaigns = 5
@@ -32,6 +36,7 @@ type campaignEvent struct {
 
 type leaseList struct {
 	Group string `of:"group" required:"true" help:"the consumer group"`
+	Held  bool   `help:"only those that a worker holds; a page may be empty and have a next one"`
 	After string `page:"after" help:"only leases after this campaign"`
 	limited
 }
@@ -74,10 +79,34 @@ func campaignViews() []*View {
 		list(View{
 			Name: "listLeases", Path: "/leases", Schema: "Lease",
 			Short: "Leases of a group, held or not, in the order of their campaigns",
+			Empty: "No campaign has been leased, or none that this chooses.",
 		}, lists[*leaseList, lease.Row]{
 			Read: func(ctx context.Context, from Reader, in *leaseList) ([]lease.Row, any, error) {
-				leases, err := lease.List(ctx, from.Pool, in.Group, in.After, in.Limit)
-				return leases, nextOf(leases, in.Limit, func(l lease.Row) string { return l.CampaignID }), err
+				size, place := in.Limit, func(l lease.Row) string { return l.CampaignID }
+				if in.Held {
+					size = max(size, heldLook)
+				}
+				leases, err := lease.List(ctx, from.Pool, in.Group, in.After, size)
+				next := nextOf(leases, size, place)
+				if in.Held {
+					leases = slices.DeleteFunc(leases, func(l lease.Row) bool { return !l.Held })
+				}
+				if len(leases) > in.Limit {
+					leases = leases[:in.Limit]
+					next = nextOf(leases, in.Limit, place)
+				}
+				return leases, next, err
+			},
+			Columns: "CAMPAIGN|GROUP|STATE|OWNER|GENERATION|CHECKPOINT|EXPIRES",
+			Row: func(l lease.Row) []table.Cell {
+				state := "free"
+				if l.Held {
+					state = "held"
+				}
+				return []table.Cell{
+					table.Text(l.CampaignID), table.Text(l.Group), table.Text(state), table.Text(l.Owner),
+					table.Number(l.Generation, table.Plain), table.Number(l.Checkpoint, table.Plain), table.IfKnown(l.ExpiresAt),
+				}
 			},
 		}),
 	}

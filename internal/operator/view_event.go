@@ -58,7 +58,7 @@ func eventViews() []*View {
 			Row: func(e journal.Event) []table.Cell {
 				return []table.Cell{
 					table.NumberText(fmt.Sprint(e.Position)), table.Text(e.CampaignID), table.NumberText(fmt.Sprint(e.Seq)),
-					table.Text(e.Type), table.Text(strings.Join(e.Tags, " ")), table.Text(table.Stamp(&e.RecordedAt)),
+					table.Text(e.Type), table.Text(strings.Join(e.Tags, " ")), table.When(e.RecordedAt),
 				}
 			},
 		}),
@@ -79,10 +79,7 @@ a next one.`,
 					return entries, nextOf(entries, in.Limit, more), err
 				}
 				entries, next, err := outbox.Page(ctx, from.Pool, f, in.After)
-				if next == nil {
-					return entries, nil, err
-				}
-				return entries, *next, err
+				return entries, placed(next), err
 			},
 			Columns: "GROUP|STATUS|CAMPAIGN|SEQ|EVENTS|TYPE|SINCE|PROJECTION|ATTEMPTS|ERROR",
 			Row: func(e outbox.Entry) []table.Cell {
@@ -90,7 +87,7 @@ a next one.`,
 				return []table.Cell{
 					table.Text(e.Group), table.Toned(string(e.Status), tone), table.Text(e.CampaignID),
 					table.Number(e.Seq, table.Plain),
-					table.Number(e.Events, table.Plain), table.Text(e.EventType), table.Text(table.Stamp(&e.Since)),
+					table.Number(e.Events, table.Plain), table.Text(e.EventType), table.When(e.Since),
 					table.Text(e.Projection), table.Number(int64(e.Attempts), table.Plain), table.Text(e.Error),
 				}
 			},
@@ -114,7 +111,7 @@ a next one.`,
 				return []table.Cell{
 					table.Number(o.ID, table.Plain), table.Text(string(o.Kind)), OperationState(o), table.Number(o.Done, table.Plain),
 					table.Number(o.Skipped, table.Plain), table.Number(o.Failed, table.Warning), table.Number(o.Total, table.Plain),
-					table.Text(table.Stamp(&o.CreatedAt)), table.Text(table.Stamp(o.EndedAt)), table.Text(o.By), table.Text(o.Reason),
+					table.When(o.CreatedAt), table.IfKnown(o.EndedAt), table.Text(o.By), table.Text(o.Reason),
 				}
 			},
 		}),
@@ -131,20 +128,28 @@ a next one.`,
 			Columns: "NAME|ROLE|CREATED|BY|EXPIRES|LAST USED|REVOKED",
 			Row: func(t auth.Token) []table.Cell {
 				return []table.Cell{
-					table.Text(t.Name), table.Text(t.Role), table.Text(table.Stamp(&t.CreatedAt)), table.Text(t.CreatedBy),
-					table.Text(table.Stamp(t.ExpiresAt)), table.Text(table.Stamp(t.LastUsedAt)), table.Text(table.Stamp(t.RevokedAt)),
+					table.Text(t.Name), table.Text(t.Role), table.When(t.CreatedAt), table.Text(t.CreatedBy),
+					table.IfKnown(t.ExpiresAt), table.IfKnown(t.LastUsedAt), table.IfKnown(t.RevokedAt),
 				}
 			},
 		}),
 	}
 }
 
-// OperationState is the state of an operation; one that has failed stands out.
+// OperationState answers how it stands with an operation; one that has failed stands out. One that has things tried
+// again is not done for good before they are.
 func OperationState(o admin.Operation) table.Cell {
-	if o.State == "failed" {
+	switch {
+	case o.State == "failed":
 		return table.Toned(o.State, table.Alarm)
+	case !o.Kind.Retries() || o.State != "done" || o.Done == 0:
+		return table.Text(o.State)
+	case o.Since != nil && o.Since.FailedAgain > 0:
+		return table.Toned("failed again", table.Warning)
+	case o.Since != nil && o.Since.Passed == o.Done:
+		return table.Text(o.State)
 	}
-	return table.Text(o.State)
+	return table.Text("queued again")
 }
 
 // events bounds a list of events. One of the API has about 4 MiB of payload and metadata, and none for a reader who

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/operator/param"
@@ -81,6 +82,10 @@ func failedViews() []*View {
 			Read: func(ctx context.Context, from Reader, in *failedList) ([]failed.Campaign, any, error) {
 				f := in.filter()
 				f.After, f.Limit = in.After, in.Limit
+				if from.Look > 0 && !slices.Contains(in.Status, failed.Rebuilding) {
+					pairs, end, err := failed.Search(ctx, from.Pool, f, from.Look)
+					return pairs, placed(end), in.refuse(err)
+				}
 				pairs, err := failed.List(ctx, from.Pool, f)
 				return pairs, nextOf(pairs, in.Limit, failed.Campaign.Place), in.refuse(err)
 			},
@@ -285,8 +290,8 @@ func tallies(page *table.Page, heading, column string, tallies []failed.Tally) {
 	var rows [][]table.Cell
 	for _, t := range tallies {
 		row := []table.Cell{
-			table.Number(t.Campaigns, table.Plain), table.Text(table.Stamp(t.FirstFailedAt)),
-			table.Text(table.Stamp(t.LastFailedAt)),
+			table.Number(t.Campaigns, table.Plain), table.IfKnown(t.FirstFailedAt),
+			table.IfKnown(t.LastFailedAt),
 			table.Text(cmp.Or(t.Value, "-")),
 		}
 		if sampled {

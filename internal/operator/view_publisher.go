@@ -106,7 +106,7 @@ pair at most.`,
 				return []table.Cell{
 					table.Text(g.Topic), table.Text(g.CampaignID), table.Number(g.Seq, table.Plain),
 					table.Number(g.Position, table.Plain),
-					table.Text(g.EventID.String()), table.Text(g.Now), table.Text(table.Stamp(&g.SeenAt)),
+					table.Text(g.EventID.String()), table.Text(g.Now), table.When(g.SeenAt),
 				}
 			},
 		}),

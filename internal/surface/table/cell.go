@@ -28,6 +28,7 @@ type Cell struct {
 	Text  string
 	Right bool // aligned to the right
 	Tone  Tone
+	At    time.Time // the time that Text is, if it is one
 }
 
 // Text makes a cell of words.
@@ -73,7 +74,16 @@ func About(n int64, estimated bool, tone Tone) Cell {
 }
 
 // When makes a cell of a time, or a dash for none.
-func When(at time.Time) Cell { return OrDash(Stamp(&at)) }
+func When(at time.Time) Cell { return IfKnown(&at) }
+
+// IfKnown makes a cell of a time, or a dash for none, which nil is too.
+func IfKnown(at *time.Time) Cell {
+	cell := OrDash(Stamp(at))
+	if at != nil {
+		cell.At = *at
+	}
+	return cell
+}
 
 // Stamp writes a time, or a dash for none.
 func Stamp(at *time.Time) string {
