@@ -198,7 +198,7 @@ func (f frame) Resume(t pause.Target) (*actForm, error) {
 func fieldOf(form string, p param.Param, value string) formField {
 	f := formField{
 		ID: form + "-" + p.Name, Name: p.Name, Help: p.Help, Kind: "text", Value: value, Required: p.Required,
-		Label: strings.ToUpper(p.Name[:1]) + strings.ReplaceAll(p.Name[1:], "_", " "),
+		Label: labelOf(p.Name),
 	}
 	if f.Value == "" {
 		f.Value = p.Default

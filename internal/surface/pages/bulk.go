@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -14,8 +16,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/auth"
+	"github.com/tidemark-go/tidemark/internal/operator/param"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
-	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/internal/surface/payload"
 	"github.com/tidemark-go/tidemark/internal/surface/problem"
 )
@@ -33,9 +35,8 @@ type bulkPages struct {
 // bulkPage is an act on all failed campaigns, or all parked events, that a filter chooses.
 type bulkPage struct {
 	Path       string // /bulk or /bulk/parked
-	Pairs      pairFilter
-	Parked     *admin.ParkedFilter // nil: it is on failed campaigns
-	Hidden     []hiddenField       // the filter, for the form that confirms
+	Parked     bool   // it is on parked events
+	Fields     []filterField
 	Kind       admin.OperationKind
 	Kinds      []admin.OperationKind
 	Chosen     bool           // the address has a filter, or asks for everything
@@ -43,38 +44,50 @@ type bulkPage struct {
 	Sample     []failed.Campaign
 	AtLeast    int64  // where Preview is nil
 	Count      string // the address that counts all
-	Back       string // the list of parked events with the same filter
 	Operations []admin.Operation
 	Pager      pager
 }
 
-// newBulkPage answers the page of an act that tries again or, for admins, one that resolves.
-func newBulkPage(
-	ctx context.Context, r *http.Request, retry, resolve admin.OperationKind, filter ...any,
-) *bulkPage {
-	page := &bulkPage{Path: r.URL.Path, Kinds: []admin.OperationKind{retry}, Chosen: r.FormValue("kind") != ""}
+// chosen reads a filter of type T, whose fields are parameters, as the address or the form has it.
+func chosen[T any](r *http.Request) (*T, error) {
+	of := reflect.TypeFor[T]()
+	filter, err := param.Read(of, param.Of(of), func(name string) ([]string, bool) {
+		value := r.FormValue(name)
+		return slices.DeleteFunc([]string{value}, func(v string) bool { return v == "" }), value != ""
+	})
+	if err != nil {
+		return nil, err
+	}
+	return filter.(*T), nil
+}
+
+// newBulkPage answers the page of an act that tries again or, for admins, one that resolves, on what a filter of type T
+// chooses, and the filter.
+func newBulkPage[T any](
+	ctx context.Context, pool *pgxpool.Pool, r *http.Request, retry, resolve admin.OperationKind,
+) (*bulkPage, *T, error) {
+	page := &bulkPage{Path: r.URL.Path, Kinds: []admin.OperationKind{retry}}
 	if auth.From(ctx).Role >= auth.Admin {
 		page.Kinds = append(page.Kinds, resolve)
 	}
 	page.Kind = cmp.Or(admin.OperationKind(r.FormValue("kind")), retry)
-	for i := 0; i < len(filter); i += 2 {
-		page.Hidden = append(page.Hidden, hiddenField{fmt.Sprint(filter[i]), fmt.Sprint(filter[i+1])})
+	filter, err := chosen[T](r)
+	if err != nil {
+		return nil, nil, err
 	}
-	return page
+	page.Fields, page.Chosen, err = fieldsOf(ctx, pool, r, param.Of(reflect.TypeFor[T]()))
+	page.Chosen = page.Chosen || r.FormValue("kind") != ""
+	return page, filter, err
 }
 
 // failed shows what an act on all failed campaigns of a filter would be about, and the acts there have been.
 func (p bulkPages) failed(ctx context.Context, r *http.Request) (view, error) {
-	shown, filter, err := readPairFilter(r)
+	page, filter, err := newBulkPage[admin.FailedFilter](ctx, p.pool, r, admin.OpRequeue, admin.OpResolve)
+	if err == nil && page.Chosen {
+		err = p.sample(ctx, r, page, filter)
+	}
 	if err != nil {
 		return view{}, err
-	}
-	page := newBulkPage(ctx, r, admin.OpRequeue, admin.OpResolve, shown.parameters()...)
-	page.Pairs, page.Chosen = shown, page.Chosen || shown.Any()
-	if page.Chosen {
-		if err := p.sample(ctx, r, page, filter); err != nil {
-			return view{}, err
-		}
 	}
 	var before int64
 	if _, err := after(r, &before); err != nil {
@@ -90,33 +103,30 @@ func (p bulkPages) failed(ctx context.Context, r *http.Request) (view, error) {
 
 // sample counts what is few. What is many is counted when the user asks for it: it takes as
 // long as there is of it.
-func (p bulkPages) sample(ctx context.Context, r *http.Request, page *bulkPage, f failed.Filter) error {
+func (p bulkPages) sample(ctx context.Context, r *http.Request, page *bulkPage, filter *admin.FailedFilter) error {
+	f := filter.Filter()
 	f.Limit = bulkLook
-	pairs, end, err := failed.Search(ctx, p.pool, f, searchLook)
+	campaigns, end, err := failed.Search(ctx, p.pool, f, searchLook)
 	if err != nil {
 		return err
 	}
-	page.Sample = pairs[:min(len(pairs), 10)]
+	page.Sample = campaigns[:min(len(campaigns), 10)]
 	if end != nil && r.FormValue("count") == "" {
-		page.AtLeast, page.Count = int64(len(pairs)), with(r, "count", "1")
+		page.AtLeast, page.Count = int64(len(campaigns)), with(r, "count", "1")
 		return nil
 	}
-	return p.preview(ctx, page, bulkOfPairs(page.Kind, page.Pairs))
+	return p.preview(ctx, page, admin.Bulk{Kind: page.Kind, Failed: filter})
 }
 
 // parked shows what an act on all parked events of a filter would be about.
 func (p bulkPages) parked(ctx context.Context, r *http.Request) (view, error) {
-	f, err := readParkedFilter(r)
+	page, filter, err := newBulkPage[admin.ParkedFilter](ctx, p.pool, r, admin.OpRetryParked, admin.OpResolveParked)
 	if err != nil {
 		return view{}, err
 	}
-	page := newBulkPage(ctx, r, admin.OpRetryParked, admin.OpResolveParked, "topic", f.Topic, "publisher", f.Publisher,
-		"campaign", f.CampaignID, "type", f.EventType, "status", f.Status, "message", f.Message)
-	page.Parked = &f
-	page.Back, _ = link("/parked", "topic", f.Topic, "publisher", f.Publisher, "campaign", f.CampaignID, "type",
-		f.EventType)
+	page.Parked = true
 	if page.Chosen {
-		err = p.preview(ctx, page, admin.Bulk{Kind: page.Kind, Parked: &f})
+		err = p.preview(ctx, page, admin.Bulk{Kind: page.Kind, Parked: filter})
 	}
 	return view{Name: "bulk", Title: "Bulk acts on parked events", Data: page}, err
 }
@@ -129,26 +139,6 @@ func (p bulkPages) preview(ctx context.Context, page *bulkPage, bulk admin.Bulk)
 	return err
 }
 
-func bulkOfPairs(kind admin.OperationKind, f pairFilter) admin.Bulk {
-	older, _ := time.ParseDuration(f.Older) // readPairFilter has checked it
-	pairs := &admin.FailedFilter{
-		Projection: f.Projection, Fingerprint: f.Fingerprint, Class: f.Class, Code: f.Code, EventType: f.EventType,
-		CampaignID: f.Campaign, Message: f.Message, OlderThan: admin.Length(older),
-	}
-	if f.Status != "" {
-		pairs.Status = []string{f.Status}
-	}
-	return admin.Bulk{Kind: kind, Failed: pairs}
-}
-
-func readParkedFilter(r *http.Request) (admin.ParkedFilter, error) {
-	status, err := choice(r, "status", publications.ParkedStatuses())
-	return admin.ParkedFilter{
-		Topic: r.FormValue("topic"), Publisher: r.FormValue("publisher"), CampaignID: r.FormValue("campaign"),
-		EventType: r.FormValue("type"), Status: status, Message: r.FormValue("message"),
-	}, err
-}
-
 type operationPage struct {
 	admin.Operation
 	Request  text
@@ -158,20 +148,6 @@ type operationPage struct {
 	Percent  int64
 	Hidden   bool
 	Again    string // where what failed again is listed
-}
-
-// stateOf answers how it stands with an operation. One that has things tried again is not done for
-// good before they are.
-func stateOf(o admin.Operation) string {
-	switch {
-	case !o.Kind.Retries() || o.State != "done" || o.Done == 0:
-		return o.State
-	case o.Since != nil && o.Since.FailedAgain > 0:
-		return "failed again"
-	case o.Since != nil && o.Since.Passed == o.Done:
-		return o.State
-	}
-	return "queued again"
 }
 
 // again answers the list in which what failed again is found, with the operation's filter as far as the list has it.
@@ -224,18 +200,14 @@ func (p bulkPages) operation(ctx context.Context, r *http.Request) (view, error)
 // startBulk begins what a page has shown and a person confirmed.
 func startBulk(ctx context.Context, a *admin.Acts, req admin.Request, r *http.Request) (*admin.Outcome, string, error) {
 	bulk := admin.Bulk{Kind: admin.OperationKind(r.PostFormValue("kind"))}
+	var err error
 	if strings.HasPrefix(r.URL.Path, "/bulk/parked/") {
-		filter, err := readParkedFilter(r)
-		if err != nil {
-			return nil, "", err
-		}
-		bulk.Parked = &filter
+		bulk.Parked, err = chosen[admin.ParkedFilter](r)
 	} else {
-		shown, _, err := readPairFilter(r)
-		if err != nil {
-			return nil, "", err
-		}
-		bulk = bulkOfPairs(bulk.Kind, shown)
+		bulk.Failed, err = chosen[admin.FailedFilter](r)
+	}
+	if err != nil {
+		return nil, "", err
 	}
 	at, err := time.Parse(time.RFC3339Nano, r.PostFormValue("as_of"))
 	if err != nil {

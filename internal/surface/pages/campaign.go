@@ -112,7 +112,7 @@ func (p campaignPages) standings(ctx context.Context, page *campaignPage) error 
 	for _, pa := range page.Pauses {
 		page.PausedHere = page.PausedHere || pa.CampaignID == page.ID
 	}
-	if page.Projections, err = projectionNames(ctx, p.pool); err != nil {
+	if page.Projections, err = namesOf(ctx, p.pool, "projection"); err != nil {
 		return err
 	}
 	page.Parked, err = publications.ListParked(ctx, p.pool, publications.ParkedFilter{

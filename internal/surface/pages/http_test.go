@@ -119,8 +119,8 @@ func TestListsHaveAllRowsOnTheirPages(t *testing.T) {
 	}
 	next := regexp.MustCompile(`href="([^"]+)" rel="next"`)
 	for path, want := range map[string]int{
-		"/campaigns?q=guild": 120, "/failed?message=door&projection=scores": 120, "/workers?all=1": 120,
-		"/audit?actor=admin": 60,
+		"/campaigns?q=guild": 120, "/failed?message=door&projection=scores": 120, "/workers?of=leases": 120,
+		"/audit?by=admin": 60,
 	} {
 		found, pages := map[string]bool{}, 0
 		for at := path; at != ""; pages++ {
@@ -155,7 +155,8 @@ func everyPage() []string {
 		"/parked", "/parked?all=1", "/parked?publisher=billing&topic=campaign-events",
 		"/parked?topic=campaign-events&publisher=billing&campaign=cave-00&seq=4", "/projections", "/publishers",
 		"/publishers/pair?topic=campaign-events&publisher=billing",
-		"/publishers/pair?topic=campaign-events&publisher=billing&position=3", "/workers", "/workers?group=default&all=1",
+		"/publishers/pair?topic=campaign-events&publisher=billing&position=3", "/workers", "/workers?of=leases&group=default&held=true",
+		"/workers?of=pauses", "/workers?of=groups", "/failed?of=resolutions",
 		"/lag", "/postgres", "/audit", "/audit?of=failures", "/settings", "/bulk", "/bulk?kind=requeue&projection=scores",
 		"/bulk/parked", "/bulk/parked?kind=retry_parked&publisher=billing",
 	}

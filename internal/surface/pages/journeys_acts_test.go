@@ -123,7 +123,7 @@ func resendParked(t *testing.T, b *tab, w *world) {
 	b.sees(`"spell": "hex"`)
 	b.sees("retrying")
 	b.shot("parked")
-	b.open("/audit?actor=admin")
+	b.open("/audit?by=admin")
 	b.sees("they take it now")
 }
 
@@ -226,8 +226,9 @@ func testDrain(t *testing.T, b *tab, w *world) {
 	b.send(`form[action="/act/testSend"] [name=reason]`)
 	b.sees("has taken event")
 	b.await(`[...document.querySelectorAll("main tbody tr")].some((r) => r.innerText.includes("is anybody there"))`)
-	b.open("/workers?all=1")
-	b.await(`[...document.querySelectorAll("#leases tbody tr")].some((r) => r.innerText.includes("oak") && /[1-9]/.test(r.cells[3].innerText))`) // a lease with its generation
+	b.open("/workers?of=leases&group=default")
+	b.await(`[...document.querySelectorAll("#list tbody tr")].some((r) => r.innerText.includes("oak") && /[1-9]/.test(r.cells[4].innerText))`) // a lease with its generation
+	b.open("/workers")
 	b.confirm(`form:has([value="worker-a-1"])[action="/act/drainWorker"] [name=confirm]`, "worker-a-1")
 	b.fill(`form:has([value="worker-a-1"])[action="/act/drainWorker"] [name=reason]`, "a new kernel")
 	b.shot("drain")
@@ -248,7 +249,7 @@ func testDrain(t *testing.T, b *tab, w *world) {
 	if by := drained(); by != "admin" {
 		t.Errorf("the worker is drained by %q, want admin", by)
 	}
-	b.await(`[...document.querySelectorAll("#list tbody tr")].some((r) => r.innerText.includes("worker-a-1") && r.innerText.includes("draining"))`)
+	b.await(`[...document.querySelectorAll("#list tbody tr")].some((r) => r.innerText.includes("worker-a-1") && r.innerText.includes("by admin"))`)
 	b.fill(`form[action="/act/undrainWorker"] [name=reason]`, "it is back")
 	b.send(`form[action="/act/undrainWorker"] [name=reason]`)
 	b.sees("claims campaigns again")

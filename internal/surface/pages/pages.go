@@ -144,7 +144,7 @@ func (p *Pages) frame(w http.ResponseWriter, r *http.Request, v view) frame {
 	return frame{
 		Title: v.Title, Place: p.cfg.Pool.Config().ConnConfig.Database, Theme: themeOf(r), Back: r.URL.RequestURI(),
 		Menu: p.menu(r), User: id.Name, Role: id.Role.String(), Flash: p.said(w, r), Now: p.cfg.Now(), Data: v.Data,
-		Key: rand.Text(), id: id, LogOut: id.Via == "session",
+		Key: rand.Text(), id: id, bare: !p.cfg.Payloads.Sees(id), LogOut: id.Via == "session",
 	}
 }
 
@@ -162,14 +162,16 @@ func (p *Pages) routes() {
 	for path, read := range map[string]reading{
 		"/{$}": state.overview, "/lag": state.lag, "/postgres": state.postgres,
 		"/campaigns": campaigns.list, "/campaign": campaigns.campaign, "/event": p.events.show,
-		"/failed": failed.list, "/failed/campaign": failed.pair, "/parked": parkedPages{cfg.Pool, cfg.Payloads}.list,
+		"/failed/campaign": failed.pair, "/parked": parkedPages{cfg.Pool, cfg.Payloads}.list,
 		"/bulk": bulk.failed, "/bulk/parked": bulk.parked, "/bulk/operation": bulk.operation,
-		"/projections": projectionPages{cfg.Pool}.list, "/publishers": publishers.list, "/publishers/pair": publishers.pair,
-		"/workers": workerPages{cfg.Pool, cfg.Now}.list, "/audit": auditPages{cfg.Pool, cfg.Payloads}.audit,
+		"/projections": projectionPages{cfg.Pool}.list, "/publishers/pair": publishers.pair,
 		"/settings": p.readSettings, "/": p.readNothing,
 	} {
 		template := strings.NewReplacer("{$}", "overview", "/", "_").Replace(path[1:])
 		p.mux.Handle("GET "+path, p.show(template, read))
+	}
+	for path, all := range listPages(failed) {
+		p.mux.Handle("GET "+path, p.show("list", p.list(all)))
 	}
 	for path, do := range map[string]acting{
 		"/act/{act}": listed, "/bulk/start": startBulk, "/bulk/parked/start": startBulk,

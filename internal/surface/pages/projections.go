@@ -95,12 +95,3 @@ func (p projectionPages) list(ctx context.Context, _ *http.Request) (view, error
 	}
 	return view{Title: "Projections", Data: page}, nil
 }
-
-// projectionNames answers the names of those in the registry.
-func projectionNames(ctx context.Context, pool *pgxpool.Pool) (names []string, err error) {
-	all, err := rebuild.Projections(ctx, pool)
-	for _, reg := range all {
-		names = append(names, reg.Name)
-	}
-	return names, err
-}

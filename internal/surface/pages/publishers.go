@@ -12,16 +12,10 @@ import (
 	"github.com/tidemark-go/tidemark/internal/surface/problem"
 )
 
-// publisherPages answers /publishers and /publishers/pair.
+// publisherPages answers /publishers/pair.
 type publisherPages struct {
 	pool *pgxpool.Pool
 	acts *admin.Acts
-}
-
-// list shows all pairs of a topic and a publisher.
-func (p publisherPages) list(ctx context.Context, _ *http.Request) (view, error) {
-	all, err := publications.List(ctx, p.pool, publications.Key{})
-	return view{Title: "Publishers", Data: all}, err
 }
 
 type publisherPage struct {

@@ -39,7 +39,7 @@ func TestThePagesSayHowAPublisherFails(t *testing.T) {
 	}{
 		{
 			"/publishers",
-			[]string{"failing 153 errors in a row, since 2026-01-02 03:04", "at least 10,000", "≈ 20,"},
+			[]string{"failing t failing 0 ≈ 20,", "153 0 0 since 2026-01-02T03:04:05Z: refused", "10,000+"},
 			[]string{"active 153"},
 		},
 		{"/publishers/pair?topic=t&publisher=failing", []string{

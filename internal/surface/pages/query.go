@@ -73,18 +73,24 @@ func after(r *http.Request, place any) (bool, error) {
 	return true, nil
 }
 
-// pages answers a pager: next is the keyset's place after the last row, nil at the end. What else
-// the address says stays.
+// pages answers a pager: next is the keyset's place after the last row, nil at the end.
 func pages[P any](r *http.Request, next *P, shown string) pager {
+	cursor := ""
+	if raw, err := json.Marshal(next); next != nil && err == nil {
+		cursor = base64.RawURLEncoding.EncodeToString(raw)
+	}
+	return pagesFrom(r, cursor, shown)
+}
+
+// pagesFrom answers a pager: next is the cursor of the page after this one, "" at the end. What else the address says
+// stays.
+func pagesFrom(r *http.Request, next, shown string) pager {
 	p := pager{Shown: shown}
 	if r.FormValue("after") != "" {
 		p.First = with(r, "after", "")
 	}
-	if next != nil {
-		raw, err := json.Marshal(next)
-		if err == nil {
-			p.Next = with(r, "after", base64.RawURLEncoding.EncodeToString(raw))
-		}
+	if next != "" {
+		p.Next = with(r, "after", next)
 	}
 	return p
 }

@@ -16,7 +16,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/auth"
+	"github.com/tidemark-go/tidemark/internal/operator"
 )
 
 //go:embed templates/*.html
@@ -47,6 +49,7 @@ type frame struct {
 	Now    time.Time
 	Data   any
 	id     auth.Identity
+	bare   bool // the reader sees no payloads
 	LogOut bool // there is a session to end
 }
 
@@ -103,7 +106,7 @@ func loadTemplates(now func() time.Time) (*templates, error) {
 		t.assets["/static/"+f.Name()] = a
 	}
 	base, err := template.New("").Funcs(functions(now, t.names)).ParseFS(templateFiles, "templates/layout.html",
-		"templates/parts.html", "templates/act.html")
+		"templates/parts.html", "templates/act.html", "templates/table.html")
 	if err != nil {
 		return nil, err
 	}
@@ -113,7 +116,7 @@ func loadTemplates(now func() time.Time) (*templates, error) {
 	}
 	for _, file := range pages {
 		name := strings.TrimSuffix(path.Base(file), ".html")
-		if name == "layout" || name == "parts" || name == "act" {
+		if base.Lookup(name+".html") != nil { // a part of all pages
 			continue
 		}
 		page, err := template.Must(base.Clone()).ParseFS(templateFiles, file)
@@ -146,7 +149,7 @@ func functions(now func() time.Time, assets map[string]string) template.FuncMap 
 		"options": options,
 		"field":   field,
 		"plural":  plural,
-		"stateOf": stateOf,
+		"stateOf": func(o admin.Operation) string { return operator.OperationState(o).Text },
 		"int64":   func(n int) int64 { return int64(n) },
 		"until":   func(t time.Time) string { return span(max(0, t.Sub(now()))) },
 		"dict":    dict,
@@ -172,7 +175,7 @@ func link(path string, pairs ...any) (string, error) {
 
 // filterField is a field of a filter's form.
 type filterField struct {
-	Name, Label, Value            string
+	Name, Label, Value, Help      string
 	Size, Placeholder, List, Grow string
 	Options                       []option
 }

@@ -65,7 +65,7 @@ func knownOf(path, name string) string {
 		return "requeue"
 	}
 	return map[string]string{
-		"section": "queue", "class": "transient", "state": "running", "of": "failures",
+		"section": "queue", "held": "true", "class": "transient", "state": "running", "of": "failures",
 		"group": "default", "projection": "notes", "topic": "t", "publisher": "s",
 	}[name]
 }
@@ -119,6 +119,9 @@ func filtersOfPages() map[string][]string {
 		"/audit":                      {"act", "of"},
 		"/audit?of=failures":          {"act"},
 		"/workers":                    {"group"},
+		"/workers?of=leases":          {"group", "held"},
+		"/workers?of=pauses":          {"group"},
+		"/publishers":                 {"topic", "publisher"},
 		"/publishers/pair?topic=t":    {"publisher"},
 		"/failed/campaign?campaign=a": {"projection"},
 	}

@@ -1,0 +1,210 @@
+package pages
+
+import (
+	"cmp"
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/tidemark-go/tidemark/internal/operator"
+	"github.com/tidemark-go/tidemark/internal/status"
+	"github.com/tidemark-go/tidemark/internal/store/failed"
+	"github.com/tidemark-go/tidemark/internal/store/pause"
+	"github.com/tidemark-go/tidemark/internal/surface/table"
+)
+
+// shownTable is a table as the template "table" draws it.
+type shownTable struct {
+	Columns []shownColumn
+	Rows    []shownRow
+	Acts    bool   // an act stands beside some row
+	Name    string // for those who hear the page
+	Empty   string // what is read of a table without rows
+}
+
+type shownColumn struct {
+	Name   string
+	Number bool
+}
+
+type shownRow struct {
+	Cells []shownCell
+	Act   *actForm // nil: there is none, or not for this reader
+}
+
+type shownCell struct {
+	table.Cell
+	Shown text
+	Head  string // the name of its column
+	Path  string // the page of what it names; "": none
+	Names bool   // it says which row this is
+	Tone  string // of a tag
+	Tag   bool   // it stands out
+}
+
+// Table answers things, of the type that the view lists, as the view's table.
+func (f frame) Table(view string, things any) (*shownTable, error) {
+	v := operator.ViewNamed(view)
+	columns, rows := v.Table(things)
+	if c := slices.Index(columns, "DETAIL"); c >= 0 && f.bare { // it has what was asked for, as payloads have
+		for _, row := range rows {
+			row[c] = table.Text("hidden")
+		}
+	}
+	t := newTable(columns, rows)
+	t.Name, t.Empty = v.Short, v.Empty
+	all := reflect.ValueOf(things)
+	for i := range t.Rows {
+		act, err := f.actOn(all.Index(i).Interface())
+		if err != nil {
+			return nil, err
+		}
+		t.Rows[i].Act, t.Acts = act, t.Acts || act != nil
+	}
+	return t, nil
+}
+
+// actOn answers the form of the act that stands beside a thing in a list; nil: none does.
+func (f frame) actOn(thing any) (*actForm, error) {
+	switch t := thing.(type) {
+	case pause.Pause:
+		return f.Resume(t.Target)
+	case failed.Resolution:
+		return f.Form("unresolveFailed", "projection", t.Projection, "campaign", t.CampaignID, "seq", t.Seq)
+	case status.Worker:
+		if t.DrainedBy != "" {
+			return f.Form("undrainWorker", "owner", t.Owner)
+		}
+		return f.Form("drainWorker", "owner", t.Owner)
+	}
+	return nil, nil
+}
+
+// newTable makes a table of cells. Columns that are empty in all rows are left out.
+func newTable(columns []string, rows [][]table.Cell) *shownTable {
+	t := &shownTable{Rows: make([]shownRow, len(rows))}
+	for c, name := range columns {
+		filled := func(row []table.Cell) bool { return row[c].Text != "" && row[c].Text != "-" }
+		if !slices.ContainsFunc(rows, filled) {
+			continue
+		}
+		column := shownColumn{headOf(name), rows[0][c].Right}
+		t.Columns = append(t.Columns, column)
+		for r, row := range rows {
+			t.Rows[r].Cells = append(t.Rows[r].Cells, newCell(columns, row, c))
+		}
+	}
+	for _, row := range t.Rows {
+		i := slices.IndexFunc(row.Cells, func(c shownCell) bool { return c.Path != "" })
+		row.Cells[max(0, i)].Names = true
+	}
+	return t
+}
+
+// headOf writes the name of a column, such as LAST USED, as a heading.
+func headOf(name string) string { return name[:1] + strings.ToLower(name[1:]) }
+
+func newCell(columns []string, row []table.Cell, at int) shownCell {
+	cell := shownCell{Cell: row[at], Head: headOf(columns[at]), Path: pageOf(columns, row, at)}
+	switch columns[at] {
+	case "STATUS", "STATE", "ACT", "CLASS", "OUTCOME":
+		cell.Tag, cell.Tone = cell.Text != "", tone(cell.Text)
+		if cell.Tone == "" {
+			cell.Tone = toneOf(row[at].Tone)
+		}
+		cell.Text = word(cell.Text)
+	default:
+		cell.Tone = toneOf(row[at].Tone)
+		cell.Tag = cell.Tone != "" && len(cell.Text) < shortBytes
+	}
+	if cell.Right && columns[at] != "PID" {
+		cell.Text = digitsApart(cell.Text)
+	}
+	cell.Shown = line(cell.Text)
+	if columns[at] == "DETAIL" {
+		cell.Shown = newText(cell.Text, detailBytes, false)
+	}
+	return cell
+}
+
+// digitsApart writes a number of a cell with its thousands apart: 12000, ~12000 or 12000+.
+func digitsApart(text string) string {
+	digits := strings.TrimSuffix(strings.TrimPrefix(text, "~"), "+")
+	n, err := strconv.ParseInt(digits, 10, 64)
+	if err != nil {
+		return text
+	}
+	return strings.Replace(strings.Replace(text, digits, count(n), 1), "~", "≈ ", 1)
+}
+
+// Long says whether the cell's text takes lines of its own.
+func (c shownCell) Long() bool { return len(c.Text) > shortBytes }
+
+// shortBytes is up to where a text that stands out is a tag: longer ones would be wider than the page.
+const shortBytes = 40
+
+// detailBytes is how much is shown of what an act was asked for and did.
+const detailBytes = 2000
+
+// toneOf answers the tone of a tag that a terminal's stands for.
+func toneOf(t table.Tone) string {
+	return map[table.Tone]string{table.Warning: "warn", table.Alarm: "bad"}[t]
+}
+
+// pageOf answers the address of what a cell names, with what else the row says; "": there is no page of it.
+func pageOf(columns []string, row []table.Cell, at int) string {
+	value := func(column string) string {
+		if i := slices.Index(columns, column); i >= 0 && row[i].Text != "-" {
+			return row[i].Text
+		}
+		return ""
+	}
+	to := func(path string, names ...string) string {
+		var pairs []any
+		for _, name := range names {
+			text := value(strings.ToUpper(name))
+			if text == "" {
+				return ""
+			}
+			pairs = append(pairs, name, text)
+		}
+		address, _ := link(path, pairs...)
+		return address
+	}
+	switch campaign := value("CAMPAIGN"); columns[at] {
+	case "CAMPAIGN":
+		if campaign == "" {
+			return ""
+		}
+		stands := ""
+		if slices.Contains(columns, "STATUS") { // it has failed, or is parked
+			stands = cmp.Or(to("/failed/campaign", "projection", "campaign"),
+				to("/parked", "topic", "publisher", "campaign", "seq"))
+		}
+		address, _ := link("/campaign", "id", campaign)
+		return cmp.Or(stands, address)
+	case "SEQ":
+		return to("/event", "campaign", "seq")
+	case "FINGERPRINT", "ERROR":
+		return cmp.Or(to("/failed", "projection", "fingerprint"), to("/parked", "topic", "publisher", "fingerprint"))
+	case "PROJECTION":
+		if campaign == "" {
+			return to("/failed", "projection")
+		}
+	case "PUBLISHER":
+		if campaign == "" {
+			return to("/publishers/pair", "topic", "publisher")
+		}
+	case "PARKED":
+		if row[at].Text != "0" {
+			return to("/parked", "topic", "publisher")
+		}
+	case "ID":
+		if value("KIND") != "" {
+			return fmt.Sprint(operationPath, row[at].Text)
+		}
+	}
+	return ""
+}
