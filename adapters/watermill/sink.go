@@ -9,6 +9,7 @@ import (
 
 	"github.com/ThreeDotsLabs/watermill/message"
 
+	"github.com/tidemark-go/tidemark/internal/sinks/delivery"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
@@ -29,10 +30,8 @@ type Config struct {
 // Sink hands events to a publisher of Watermill.
 type Sink struct {
 	cfg  Config
+	gate delivery.Gate
 	runs sync.WaitGroup
-
-	mu     sync.RWMutex // read-locked by calls, so that Close waits for them
-	closed bool
 
 	abandonedMu sync.Mutex
 	abandoned   map[string]chan struct{} // by campaign: closed once what a Publish has left behind is done
@@ -59,11 +58,10 @@ func (s *Sink) Name() string { return s.cfg.Name }
 
 // Publish hands the events over.
 func (s *Sink) Publish(ctx context.Context, events []publisher.Event) error {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	if s.closed {
-		return publisher.ErrClosed
+	if err := s.gate.Enter(ctx); err != nil {
+		return err
 	}
+	defer s.gate.Leave()
 	if err := s.await(ctx, events); err != nil {
 		return err
 	}
@@ -84,12 +82,9 @@ func (s *Sink) Publish(ctx context.Context, events []publisher.Event) error {
 
 // Close waits for what is being handed over, and closes the publisher.
 func (s *Sink) Close() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
+	if !s.gate.Close() {
 		return nil
 	}
-	s.closed = true
 	err := s.cfg.Publisher.Close() // which also ends what waits in it
 	s.runs.Wait()
 	return err

@@ -96,28 +96,18 @@ func (s *sink) together(ctx context.Context, client *kgo.Client, b *batch) error
 		}
 	}
 	b.answered(-1, nil)
-	if s.cfg.prompt {
-		defer s.flush(ctx, client)()
+	if s.cfg.prompt { // the client sends what it holds, and does not linger, until all is answered
+		flushing, stop := context.WithCancel(ctx)
+		var ended sync.WaitGroup
+		ended.Go(func() { _ = client.Flush(flushing) })
+		defer ended.Wait()
+		defer stop()
 	}
 	select {
 	case <-b.done:
 		return b.outage
 	case <-ctx.Done():
 		return ctx.Err()
-	}
-}
-
-// flush has the client send what it holds and not linger, until stop is called.
-func (s *sink) flush(ctx context.Context, client *kgo.Client) (stop func()) {
-	ctx, cancel := context.WithCancel(ctx)
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		_ = client.Flush(ctx)
-	}()
-	return func() {
-		cancel()
-		<-ended
 	}
 }
 
