@@ -45,6 +45,17 @@ func AnswerTo(err error) (found Answer, ok bool) {
 	return Answer{}, false
 }
 
+// hinted is an error with the command to type next, in place of its answer's.
+type hinted struct {
+	error
+	next string // without the program's name
+}
+
+func (e *hinted) Unwrap() error { return e.error }
+
+// Next answers the command.
+func (e *hinted) Next() string { return "tidemark " + e.next }
+
 const (
 	pageGone  = "go back to the list: it may have caught up meanwhile, or never have been"
 	lookAgain = "look at it again"

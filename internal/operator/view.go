@@ -21,7 +21,7 @@ import (
 type View struct {
 	Name    string // operation id of the API
 	Command string // noun and verb, as in "failed list"; "": the command is written by hand, or there is none
-	Path    string // below /api/v1, with the arguments in braces
+	Path    string // below /api/v1, with the arguments in braces; "": there is no such call
 
 	Short    string
 	Long     string   // of the help; "": Short says it all
@@ -161,7 +161,7 @@ func view(v View, input reflect.Type) *View {
 		if p.Page == "limit" {
 			asked.Max = 1000
 		}
-		if p.Type != param.Cursor && p.Name != "after" {
+		if p.Type != param.Cursor && (p.Page != "after" || p.Name != "after") {
 			v.Query = append(v.Query, asked)
 		}
 		if p.Page == "after" {
@@ -195,8 +195,8 @@ var allViews struct { //nolint:gochecknoglobals // never written again
 // Views lists all views.
 func Views() []*View {
 	allViews.once.Do(func() {
-		allViews.list = slices.Concat(failedViews(), campaignViews(), groupViews(), publisherViews(), eventViews(),
-			callViews())
+		allViews.list = slices.Concat(failedViews(), campaignViews(), groupViews(), publisherViews(), publisherShows(),
+			eventViews(), callViews())
 	})
 	return allViews.list
 }

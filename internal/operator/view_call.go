@@ -2,18 +2,42 @@ package operator
 
 import (
 	"context"
+	"fmt"
+	"slices"
+	"strings"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
+	"github.com/tidemark-go/tidemark/internal/session"
 	"github.com/tidemark-go/tidemark/internal/status"
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
+	"github.com/tidemark-go/tidemark/internal/surface/table"
 )
 
 type gapList struct {
-	Group string `of:"group" required:"true" help:"the consumer group"`
-	After string `page:"after" help:"only gaps after this campaign"`
+	Group string    `of:"group" help:"only gaps of this consumer group (default all)"`
+	After *gapPlace `page:"after"`
+}
+
+// gapPlace is a campaign of a group: a page begins after it.
+type gapPlace struct{ Group, CampaignID string }
+
+type operationDetail struct {
+	oneOperation
+	After int64 `help:"only things after the one with this number"`
+	Limit int   `page:"limit" min:"1" default:"20" help:"at most so many things"`
+}
+
+// operationState is an operation with some of what it is about.
+type operationState struct {
+	admin.Operation
+	Items []admin.Item
+
+	more bool // there may be more items
 }
 
 type itemList struct {
@@ -28,7 +52,8 @@ type publisherLag struct {
 	Lag              time.Duration
 }
 
-// callViews are of the API alone: commands show what they have among other things.
+// callViews are those of operations, gaps and the lag, and those of the API alone: commands show what they have among
+// other things.
 func callViews() []*View {
 	return []*View{
 		one(View{
@@ -45,10 +70,17 @@ func callViews() []*View {
 			return publisherLag{p.Position, p.Behind, p.Lag}, err
 		}, nil),
 		one(View{
-			Name: "getOperation", Path: "/operations/{id}", Schema: "Operation", Short: "One operation, with its progress",
-		}, func(ctx context.Context, from Reader, in *oneOperation) (*admin.Operation, error) {
-			return from.Acts.Operation(ctx, in.ID)
-		}, nil),
+			Name: "getOperation", Command: "operation show", Path: "/operations/{id}", Schema: "Operation",
+			Short:    "Show an operation: what was asked for, how far it is, and what became of each thing that it is about",
+			Examples: []string{"operation show 7", "operation show 7 --limit 1000 --json"},
+		}, func(ctx context.Context, from Reader, in *operationDetail) (operationState, error) {
+			o, err := from.Acts.Operation(ctx, in.ID)
+			if err != nil {
+				return operationState{}, err
+			}
+			items, err := from.Acts.Items(ctx, in.ID, in.After, in.Limit)
+			return operationState{*o, items, len(items) == in.Limit}, err
+		}, showOperation),
 		list(View{
 			Name: "listOperationItems", Path: "/operations/{id}/items", Schema: "OperationItem",
 			Short: "What an operation is about, and what became of it",
@@ -60,29 +92,110 @@ func callViews() []*View {
 				}
 				return items, nextOf(items, in.Limit, func(i admin.Item) int64 { return i.Ord }), err
 			},
+			Columns: "#|CAMPAIGN|OF|SEQ|OUTCOME|DETAIL",
+			Row: func(i admin.Item) []table.Cell {
+				return []table.Cell{
+					table.Number(i.Ord, table.Plain), table.Text(i.CampaignID), table.Text(i.Subject),
+					table.Number(i.Seq, table.Plain), table.Text(i.Outcome), table.Text(i.Detail),
+				}
+			},
 		}),
 		list(View{
-			Name: "listGaps", Path: "/gaps", Schema: "Gap",
-			Short: "Campaigns that nothing would bring to their heads; a page may be empty and have a next one",
+			Name: "listGaps", Command: "gaps detect", Path: "/gaps", Schema: "Gap",
+			Short:    "List the gaps, of all consumer groups or of one",
+			Long:     "List the gaps, of all consumer groups or of one. A page of the API may be empty and have a next one.",
+			Examples: []string{"gaps detect"},
+			Empty:    "No gap.",
 		}, lists[*gapList, outbox.Gap]{
-			Read: func(ctx context.Context, from Reader, in *gapList) ([]outbox.Gap, any, error) {
-				gaps, next, err := outbox.Gaps(ctx, from.Pool, in.Group, in.After, 0)
-				if next == "" {
-					return gaps, nil, err
+			Read:    readGaps,
+			Columns: "GROUP|CAMPAIGN|CHECKPOINT|HEAD",
+			Row: func(g outbox.Gap) []table.Cell {
+				return []table.Cell{
+					table.Text(g.Group), table.Text(g.CampaignID), table.Number(g.Checkpoint, table.Plain),
+					table.Number(g.Head, table.Plain),
 				}
-				return gaps, next, err
+			},
+			After: func(page *table.Page, _ []outbox.Gap) {
+				page.Note("To have workers come to them: tidemark gaps repair GROUP")
 			},
 		}),
 		sectionOf(View{
 			Name: "listQueue", Path: "/queue", Schema: "QueueReport", Short: "What remains to be done, by consumer group",
 		}, status.SectionQueue, func(s *status.Status) []outbox.GroupReport { return s.Queue }),
-		sectionOf(View{
-			Name: "listLag", Path: "/lag", Schema: "Lag", Short: "How far groups and projections are behind",
-		}, status.SectionLag, func(s *status.Status) []status.Lag { return s.Lag }),
+		list(View{
+			Name: "listLag", Command: "lag", Path: "/lag", Schema: "Lag",
+			Short: "Show how far groups and their projections are behind the journal",
+			Long: `Show how far each consumer group and each of its projections is behind the journal: events that
+are appended and not applied, the campaigns they belong to, and how old the oldest is. Where there are
+more than some thousand, figures are estimates, with a ~ before them. With --watch the command goes on until
+Ctrl-C: in place on a terminal; elsewhere as lines that begin with the time, or as one JSON document a
+line.`,
+			Examples: []string{
+				"lag", "lag --watch --interval 1s", "lag --json | jq '.items[] | select(.age_seconds > 60)'",
+			},
+			Empty: noGroup,
+		}, lists[*everything, status.Lag]{
+			Read: func(ctx context.Context, from Reader, _ *everything) (lags []status.Lag, _ any, err error) {
+				err = session.WithoutJIT(ctx, from.Pool, func(tx pgx.Tx) error {
+					behind, err := outbox.Lag(ctx, tx)
+					for _, b := range behind {
+						lags = append(lags, status.Lag{Behind: b})
+					}
+					return err
+				})
+				return lags, nil, err
+			},
+			Columns: "GROUP|PROJECTION|EVENTS|CAMPAIGNS|AGE",
+			Row: func(l status.Lag) []table.Cell {
+				projection, age := table.Text(l.Projection), table.NumberText("-")
+				if l.Projection == "" {
+					projection = table.Toned("(all)", table.Faint)
+				}
+				if l.Events > 0 {
+					age = table.NumberText(table.Age(l.Age))
+				}
+				return []table.Cell{
+					table.Text(l.Group), projection, table.About(l.Events, l.Estimated, table.Plain),
+					table.About(l.Campaigns, l.Estimated, table.Plain), age,
+				}
+			},
+		}),
 		sectionOf(View{
 			Name: "listRebuilds", Path: "/rebuilds", Schema: "Rebuild", Short: "Rebuilds that have not ended",
 		}, status.SectionRebuilds, func(s *status.Status) []rebuild.Rebuild { return s.Rebuilds }),
 	}
+}
+
+// readGaps answers all gaps or, of the API, those up to the end of a look that does not come to the end of a group.
+func readGaps(ctx context.Context, from Reader, in *gapList) (gaps []outbox.Gap, _ any, err error) {
+	groups, err := outbox.Groups(ctx, from.Pool)
+	if err != nil {
+		return nil, nil, err
+	}
+	slices.SortFunc(groups, func(a, b outbox.Group) int { return strings.Compare(a.Name, b.Name) })
+	var place gapPlace
+	if in.After != nil {
+		place = *in.After
+	}
+	for _, g := range groups {
+		if in.Group != "" && g.Name != in.Group || g.Name < place.Group {
+			continue
+		}
+		if g.Name > place.Group {
+			place = gapPlace{Group: g.Name}
+		}
+		for more := true; more; more = place.CampaignID != "" {
+			var found []outbox.Gap
+			found, place.CampaignID, err = outbox.Gaps(ctx, from.Pool, g.Name, place.CampaignID, 0)
+			if err != nil {
+				return nil, nil, err
+			}
+			if gaps = append(gaps, found...); from.API && place.CampaignID != "" {
+				return gaps, place, nil
+			}
+		}
+	}
+	return gaps, nil, nil
 }
 
 // sectionOf is a view of one section of the status.
@@ -104,4 +217,38 @@ func readSection(ctx context.Context, from Reader, section status.Section) (*sta
 		err = s.Unread[section]
 	}
 	return s, err
+}
+
+func showOperation(page *table.Page, o operationState) {
+	rows := [][]table.Cell{
+		{table.Text("id"), table.Text(fmt.Sprint(o.ID))},
+		{table.Text("kind"), table.Text(string(o.Kind))},
+		{table.Text("state"), OperationState(o.Operation)},
+		{table.Text("asked for"), table.Text(string(o.Request))},
+		{table.Text("by"), table.Text(o.By)},
+		{table.Text("reason"), table.Text(o.Reason)},
+		{
+			table.Text("done"),
+			table.Text(fmt.Sprintf("%d of %d, skipped %d, failed %d", o.Done, o.Total, o.Skipped, o.Failed)),
+		},
+		{table.Text("started"), table.Text(table.Stamp(&o.CreatedAt))},
+		{table.Text("ended"), table.Text(table.Stamp(o.EndedAt))},
+	}
+	for _, more := range [][2]string{{"progress", string(o.Progress)}, {"error", o.Error}, {"aborted by", o.EndedBy}} {
+		if more[1] != "" {
+			rows = append(rows, []table.Cell{table.Text(more[0]), table.Text(more[1])})
+		}
+	}
+	if s := o.Since; s != nil {
+		since := fmt.Sprintf("%d failed again, %d waiting, %d got past it", s.FailedAgain, s.Waiting, s.Passed)
+		if s.LookedAt < o.Done {
+			since += fmt.Sprintf("; of the first %d", s.LookedAt)
+		}
+		rows = append(rows, []table.Cell{table.Text("since then"), table.Text(since)})
+	}
+	page.Table([]string{"OPERATION", ""}, rows)
+	Section(page, "What it is about", "listOperationItems", o.Items)
+	if o.more {
+		page.Note("There may be more: --after %d", o.Items[len(o.Items)-1].Ord)
+	}
 }

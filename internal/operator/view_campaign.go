@@ -121,23 +121,13 @@ func noSuchCampaign(ctx context.Context, from Reader, campaignID string) error {
 		case failure != nil:
 			return errors.Join(err, failure)
 		case len(near) > 0:
-			return &nearError{fmt.Errorf("%w; there are %s", err, strings.Join(near, ", ")), near[0]}
+			err = fmt.Errorf("%w; there are %s", err, strings.Join(near, ", "))
+			return &hinted{err, "campaign show " + table.Quote(near[0])}
 		case len(prefix) == 0:
 			return fmt.Errorf("%w; the journal has no event at all", err)
 		}
 	}
 }
-
-// nearError is an error of a campaign that is not there, where another one is nearly called so.
-type nearError struct {
-	error
-	near string
-}
-
-func (e *nearError) Unwrap() error { return e.error }
-
-// Next answers the command to type next.
-func (e *nearError) Next() string { return "tidemark campaign show " + table.Quote(e.near) }
 
 func showCampaign(page *table.Page, d *Campaign) {
 	page.Facts(

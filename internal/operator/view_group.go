@@ -16,6 +16,8 @@ import (
 	"github.com/tidemark-go/tidemark/internal/surface/table"
 )
 
+const noGroup = "No consumer group yet: the first worker registers one."
+
 type everything struct{}
 
 type campaignList struct {
@@ -57,7 +59,7 @@ func groupViews() []*View {
 			Name: "listGroups", Command: "group list", Path: "/groups", Schema: "ConsumerGroup",
 			Short:    "List consumer groups with their workers, and everything that is paused",
 			Examples: []string{"group list"},
-			Empty:    "No consumer group yet: the first worker registers one.",
+			Empty:    noGroup,
 		}, lists[*everything, groupState]{
 			Read: func(ctx context.Context, from Reader, _ *everything) ([]groupState, any, error) {
 				groups, err := readGroups(ctx, from)

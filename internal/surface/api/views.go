@@ -16,6 +16,9 @@ import (
 // viewRoutes are the calls of all views in [operator.Views].
 func (a *API) viewRoutes() (routes []Route) {
 	for _, view := range operator.Views() {
+		if view.Path == "" {
+			continue
+		}
 		route := a.reads(view.Path, view.Name, func(r *http.Request) (any, error) { return a.view(r, view) })
 		route.Role = view.Role
 		routes = append(routes, route)

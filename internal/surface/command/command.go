@@ -113,13 +113,3 @@ func exitCode(a operator.Answer) int {
 	}
 	return cli.ExitFailed
 }
-
-// oneName wants exactly one argument.
-func oneName(noun string) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		if len(args) != 1 || args[0] == "" {
-			return cli.Usagef("%s which %s? Name one", cmd.Name(), noun)
-		}
-		return nil
-	}
-}

@@ -23,7 +23,8 @@ import (
 
 func newPublisher(env *cli.Env, sinks []publisher.Kind) *cobra.Command {
 	noun := cli.Noun("publisher", "See, stop, move and try what is published to brokers, webhooks, files",
-		newView(env, "listPublishers"), newPublisherShow(env), newView(env, "listGhosts"), newAct(env, "pausePublisher"),
+		newView(env, "listPublishers"), newView(env, "showPublisher"), newView(env, "listGhosts"),
+		newAct(env, "pausePublisher"),
 		newAct(env, "resumePublisher"), newAct(env, "resetPublisher"),
 		newParked(env), newTestSend(env, sinks), newAct(env, "republish"), newView(env, "listPublisherLog"),
 	)
@@ -32,30 +33,6 @@ position in the journal, its own status and its own parked events: events that t
 Commands name the publisher, and mean all of its topics unless --topic says which. What they do is kept
 in the log, with who and why.`
 	return noun
-}
-
-// pairChoice is the pairs of one publisher, or one of them.
-type pairChoice struct{ topic string }
-
-func (c *pairChoice) bind(env *cli.Env, command *cobra.Command) {
-	command.Args = oneName("publisher")
-	command.ValidArgsFunction = env.CompleteOne(publisherNames)
-	command.Flags().StringVar(&c.topic, "topic", "", "only this topic of the publisher")
-	cli.CompleteFlag(command, "topic", env.Complete(topicNames))
-}
-
-// find answers the pairs; there is at least one.
-func (c *pairChoice) find(ctx context.Context, pool *pgxpool.Pool, name string) ([]publications.Publication, error) {
-	list, err := publications.List(ctx, pool, publications.Key{Topic: c.topic, Publisher: name})
-	if err == nil && len(list) == 0 {
-		what := fmt.Sprintf("publisher %q", name)
-		if c.topic != "" {
-			what += fmt.Sprintf(" of topic %q", c.topic)
-		}
-		err = cli.Hint(fmt.Errorf("%s: %w: a pair is known once a worker has begun to publish it", what,
-			publications.ErrNotFound), "tidemark publisher list")
-	}
-	return list, err
 }
 
 func publisherNames(ctx context.Context, pool *pgxpool.Pool, _ string) ([]string, error) {

@@ -42,7 +42,7 @@ func narrowing() map[string]string {
 		"queryEvents type": "noted", "queryEvents tag": "wallet=7", "queryEvents after": "3",
 		"listQueueEntries status": "dead", "listQueueEntries campaign": "elm",
 		"listOperations state": "running", "listOperations kind": "verify", "listOperations before": "2",
-		"listTokens all": "true",
+		"listTokens all": "true", "listGaps group": "search", "getOperation after": "1",
 	}
 	for name, value := range failed {
 		all["listFailed "+name], all["getFailedStats "+name] = value, value
@@ -71,22 +71,24 @@ const moreToChoose = `
 	INSERT INTO tidemark.parked (topic, publisher, campaign_id, seq, holds, position, event_type, status, attempt_count,
 		next_attempt_at) VALUES ('orders', 'shop', 'fir', 1, true, 1, 'noted', 'parked', 1, now());
 	INSERT INTO tidemark.operator_log (actor, act, topic, publisher) VALUES ('eve', 'publisher_reset', 'orders', 'shop');
-	SELECT tidemark.append('fir', '[{"type": "noted", "tags": ["wallet=7"]}]')`
+	SELECT tidemark.append('fir', '[{"type": "noted", "tags": ["wallet=7"]}]');
+	DELETE FROM tidemark.outbox WHERE campaign_id = 'fir' AND consumer_group = 'default'`
 
 // argumentsOf are those of the views that have some, for the command and for the path.
 func argumentsOf() map[string][2]string {
 	return map[string][2]string{
-		"getCampaign": {"oak", "/campaigns/oak"},
-		"getFailed":   {"scores oak", "/failed/scores/oak"},
-		"listGhosts":  {"archive --topic everything", "/publishers/everything/archive/ghosts"},
+		"getCampaign":  {"oak", "/campaigns/oak"},
+		"getFailed":    {"scores oak", "/failed/scores/oak"},
+		"listGhosts":   {"archive --topic everything", "/publishers/everything/archive/ghosts"},
+		"getOperation": {"1", "/operations/1"},
 	}
 }
 
 // ofTheAPIAlone are the views whose things commands show among others.
 func ofTheAPIAlone() []string {
 	return []string{
-		"listEvents", "getEvent", "listLeases", "getPublisher", "getPublisherLag", "getOperation", "listOperationItems",
-		"listGaps", "listQueue", "listLag", "listRebuilds",
+		"listEvents", "getEvent", "listLeases", "getPublisher", "getPublisherLag", "listOperationItems", "listQueue",
+		"listRebuilds",
 	}
 }
 
@@ -121,12 +123,15 @@ func TestAViewIsTheSameOnTheCommandLineAndInTheAPI(t *testing.T) {
 		command.Flags().VisitAll(func(f *pflag.Flag) {
 			if i := slices.Index(flags, f.Name); i >= 0 {
 				flags = slices.Delete(flags, i, i+1)
-			} else if f.Name != "help" {
+			} else if f.Name != "help" && (view.Name != "listLag" || f.Name != "watch" && f.Name != "interval") {
 				t.Errorf("%s has --%s, which is no parameter of its view", view.Command, f.Name)
 			}
 		})
 		if len(flags) > 0 {
 			t.Errorf("%s has no --%s", view.Command, strings.Join(flags, ", no --"))
+		}
+		if view.Path == "" {
+			continue // the command's alone
 		}
 		t.Run(view.Name, func(t *testing.T) {
 			t.Parallel()

@@ -55,15 +55,15 @@ func TestWorkersAndOperationsPrintWhatTheGoldenFilesSay(t *testing.T) {
 		"operation list --state late":  `--state "late": there is no such state: use one of running, done, aborted, failed`,
 		"operation list --kind mend":   `--kind "mend": there is no such kind: use one of requeue, resolve, `,
 		"operation list --before -1":   `--before "-1": it is no number that is taken`,
-		"operation show x":             `"x" is no number of an operation`,
+		"operation show x":             `ID "x": it is no number that is taken: give a whole number, 1 or more`,
 		"operation abort 0":            `ID "0": it is no number that is taken: give a whole number, 1 or more`,
-		"operation show 1 --limit 0":   "--limit 0: at least 1",
+		"operation show 1 --limit 0":   `--limit "0": it is no number that is taken`,
 		"workers drain":                "drain what? Name OWNER",
 		"workers undrain w1 w2":        `unexpected "w2"`,
 		"operation abort":              "abort what? Name ID",
 		"workers":                      "workers what? There are drain, list, undrain",
 		"operation list --limit 0":     `--limit "0": it is no number that is taken: give a whole number, 1 or more`,
-		"operation show 1 2 --limit 7": "show which operation? Name one",
+		"operation show 1 2 --limit 7": `unexpected "2"`,
 	} {
 		requireRun(t, url, args, cli.ExitUsage, message)
 	}

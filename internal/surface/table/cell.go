@@ -106,15 +106,17 @@ func (p *Page) Table(columns []string, rows [][]Cell) {
 		header[i] = Cell{Text: name, Tone: Strong, Right: len(rows) > 0 && rows[0][i].Right}
 	}
 	rows = append([][]Cell{header}, rows...)
-	if p.Terminal {
+	switch {
+	case p.Terminal:
 		p.print(p.aligned(rows))
-	} else {
-		p.Lines(rows)
+	case p.At != "":
+		for _, row := range rows[1:] {
+			p.print(p.At + "\t" + tabbed([][]Cell{row}))
+		}
+	default:
+		p.print(tabbed(rows))
 	}
 }
-
-// Lines writes rows as tab-separated lines without a header: for what goes on, such as a watch.
-func (p *Page) Lines(rows [][]Cell) { p.print(tabbed(rows)) }
 
 func tabbed(rows [][]Cell) string {
 	var table strings.Builder

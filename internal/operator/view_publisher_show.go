@@ -1,0 +1,177 @@
+package operator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/tidemark-go/tidemark/internal/store/feed"
+	"github.com/tidemark-go/tidemark/internal/store/publications"
+	"github.com/tidemark-go/tidemark/internal/surface/table"
+	"github.com/tidemark-go/tidemark/pkg/journal"
+)
+
+// publisherShown is how many parked events and acts a page shows.
+const publisherShown = 10
+
+// publisherState is the pairs of a publisher, or one of them, with what is parked and what operators did.
+type publisherState struct {
+	Publications []publications.Publication
+	Parked       []publications.Parked
+	Log          []publications.Record
+}
+
+type parkedChoice struct {
+	CampaignID string `name:"campaign" of:"parked" required:"true" help:"the event's campaign"`
+	Seq        int64  `min:"1" required:"true" help:"the event's seq"`
+	Topic      string `of:"topic" help:"only as an event of this topic"`
+	Publisher  string `of:"publisher" help:"only as refused by this publisher's sink"`
+}
+
+// parkedState is an event that was refused, by one publisher or several.
+type parkedState struct {
+	Parked []publications.Parked
+	Event  journal.Event
+	Log    []publications.Record
+}
+
+// publisherShows are of the command line alone: they show what several calls of the API answer.
+func publisherShows() []*View {
+	return []*View{
+		one(View{
+			Name: "showPublisher", Command: "publisher show",
+			Short:    "Show all that is known of a publisher: its pairs, their last error, what is parked, what operators did",
+			Examples: []string{"publisher show archive"},
+		}, readPublisher, showPublisher),
+		one(View{
+			Name: "showParked", Command: "publisher parked show",
+			Short:    "Show one event that was refused: by whom, why, the event with its payload, what operators did",
+			Examples: []string{"publisher parked show --campaign oak --seq 2"},
+		}, readParked, showParked),
+	}
+}
+
+func readPublisher(ctx context.Context, from Reader, in *publication) (s publisherState, err error) {
+	if s.Publications, err = in.find(ctx, from); err != nil {
+		return s, err
+	}
+	s.Parked, err = publications.ListParked(ctx, from.Pool,
+		publications.ParkedFilter{Topic: in.Topic, Publisher: in.Publisher, Limit: publisherShown})
+	if err != nil {
+		return s, err
+	}
+	s.Log, err = publications.Log(ctx, from.Pool,
+		publications.LogFilter{Topic: in.Topic, Publisher: in.Publisher, Limit: publisherShown})
+	return s, err
+}
+
+func showPublisher(page *table.Page, s publisherState) {
+	for _, p := range s.Publications {
+		page.Heading(p.String())
+		page.Facts(publicationFacts(p)...)
+	}
+	Section(page, "Parked", "listParked", s.Parked)
+	Section(page, "Log", "listLog", s.Log)
+}
+
+func publicationFacts(p publications.Publication) []table.Fact {
+	lag := "nothing"
+	if p.Behind > 0 {
+		lag = fmt.Sprintf("%s, the oldest from %s ago",
+			strings.Replace(counted(p.Behind, "event"), fmt.Sprint(p.Behind),
+				table.About(p.Behind, p.Estimated(), table.Plain).Text, 1), table.Age(p.Lag))
+	}
+	holder := p.Holder
+	if holder == "" {
+		holder = "none"
+	}
+	facts := []table.Fact{
+		{Name: "status", Value: PublisherState(p).Text, Tone: PublisherState(p).Tone},
+		{Name: "why", Value: PublisherProblem(p)},
+		{Name: "position", Value: fmt.Sprint(p.Position)},
+		{Name: "behind", Value: lag},
+		{
+			Name:  "published",
+			Value: fmt.Sprintf("%s, last at %s", counted(p.Published, "event"), table.Stamp(p.LastPublishedAt)),
+		},
+		{
+			Name:  "parked",
+			Value: fmt.Sprintf("%s, and %d on their way", ParkedCount(p, table.Plain).Text, p.Retrying),
+		},
+		{Name: "held by", Value: holder},
+	}
+	if p.Errors > 0 {
+		facts = append(facts,
+			table.Fact{Name: "errors", Value: fmt.Sprintf("%d in a row since %s, last at %s, next attempt at %s", p.Errors,
+				table.Stamp(p.FailingSince), table.Stamp(p.LastErrorAt), table.Stamp(p.NextAttemptAt))},
+			table.Fact{Name: "last error", Value: p.LastError})
+	}
+	if p.Ghosts > 0 {
+		facts = append(facts, table.Fact{
+			Name: "ghosts", Tone: table.Warning,
+			Value: fmt.Sprintf("%s sent that the journal has no more, found at %s: tidemark publisher ghosts %s",
+				counted(p.Ghosts, "event"), table.Stamp(p.GhostsAt), p.Publisher),
+		})
+	}
+	return facts
+}
+
+func readParked(ctx context.Context, from Reader, in *parkedChoice) (s parkedState, err error) {
+	s.Parked, err = publications.ListParked(ctx, from.Pool, publications.ParkedFilter{
+		Topic: in.Topic, Publisher: in.Publisher, CampaignID: in.CampaignID, Seq: in.Seq,
+	})
+	if err == nil && len(s.Parked) == 0 {
+		err = &hinted{
+			fmt.Errorf("event %d of campaign %q is not parked: %w", in.Seq, in.CampaignID, publications.ErrNotFound),
+			"publisher parked list --campaign " + table.Quote(in.CampaignID),
+		}
+	}
+	if err != nil {
+		return s, err
+	}
+	e, err := journal.Get(ctx, from.Pool, in.CampaignID, in.Seq)
+	if err != nil && !errors.Is(err, feed.ErrUnreadable) {
+		return s, err
+	}
+	s.Event = from.event(e)
+	s.Log, err = publications.Log(ctx, from.Pool, publications.LogFilter{CampaignID: in.CampaignID, Limit: publisherShown})
+	return s, err
+}
+
+func showParked(page *table.Page, d parkedState) {
+	for _, p := range d.Parked {
+		page.Heading(publications.Key{Topic: p.Topic, Publisher: p.Publisher}.String())
+		next, waits := p.NextAttemptAt.UTC().Format(time.RFC3339), "it is left out, and goes on"
+		if p.Status == "parked" {
+			next = "when an operator says so: retry or resolve"
+		}
+		if p.Holds {
+			waits = "waits behind it"
+		}
+		page.Facts(
+			table.Fact{Name: "status", Value: p.Status, Tone: ParkedTone(p.Status)},
+			table.Fact{Name: "its campaign", Value: waits},
+			table.Fact{Name: "attempts", Value: fmt.Sprint(p.Attempts)},
+			table.Fact{Name: "next attempt", Value: next},
+			table.Fact{Name: "first, last", Value: table.Stamp(p.FirstFailedAt) + ", " + table.Stamp(p.LastFailedAt)},
+			table.Fact{Name: "message", Value: p.Message},
+		)
+	}
+	e := d.Event
+	page.Heading(fmt.Sprintf("Event %d of campaign %s", e.Seq, e.CampaignID))
+	page.Facts(
+		table.Fact{Name: "type", Value: fmt.Sprintf("%s, version %d, %s", e.Type, e.Version, e.Intent)},
+		table.Fact{Name: "id", Value: e.ID.String()},
+		table.Fact{Name: "position", Value: fmt.Sprint(e.Position)},
+		table.Fact{Name: "recorded", Value: e.RecordedAt.UTC().Format(time.RFC3339)},
+		table.Fact{Name: "actor", Value: e.Actor},
+	)
+	if unreadable := e.Unreadable(); unreadable != nil {
+		page.Text(unreadable.Error())
+	} else {
+		page.JSON(e.Payload)
+	}
+	Section(page, "Log", "listLog", d.Log)
+}
