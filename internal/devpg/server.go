@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"sync"
 	"syscall"
@@ -128,6 +129,17 @@ func (s *Server) Restart(ctx context.Context, mode Mode) error {
 		return err
 	}
 	return s.Start(ctx)
+}
+
+func (s *Server) logPath() string { return filepath.Join(s.dir, "postgres.log") }
+
+// Log answers what the server has said since it was last started.
+func (s *Server) Log() (string, error) {
+	text, err := os.ReadFile(s.logPath())
+	if err != nil {
+		return "", fmt.Errorf("read the server's log: %w", err)
+	}
+	return string(text), nil
 }
 
 // locked runs do while no other process makes, starts or stops this cluster.
