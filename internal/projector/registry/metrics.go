@@ -2,7 +2,6 @@ package registry
 
 import (
 	"errors"
-	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -75,7 +74,8 @@ type VerifyMetrics struct {
 
 // Values of labels, and what histograms have in common.
 const (
-	nativeFactor = 1.1 // between the buckets of a native histogram
+	nativeFactor = 1.1    // between the buckets of a native histogram
+	shortest     = 0.0005 // seconds that are told apart
 
 	LostTakenOver = "taken_over"
 	LostExpired   = "expired"
@@ -86,51 +86,77 @@ const (
 
 // NewMetrics registers the metrics. Counters of the projections are there, at 0, before anything has happened.
 func NewMetrics(reg prometheus.Registerer, projections []*Projection) (*Metrics, error) {
+	r := &registration{with: reg}
+	names := make([]string, len(projections))
+	for i, k := range projections {
+		names[i] = k.Name
+	}
+	byProjection := func(name, help string) *prometheus.CounterVec {
+		return r.counters(name, help, "projection", names...)
+	}
 	m := &Metrics{
-		Groups: newGroupMetrics(), Projections: newProjectionMetrics(), Leases: newLeaseMetrics(),
-		Worker: newWorkerMetrics(), Inline: newInlineMetrics(), Shadow: newShadowMetrics(), Verify: newVerifyMetrics(),
+		Groups: GroupMetrics{
+			applied: r.counter("tidemark_events_applied_total", "Events whose effects have been committed."),
+			groups:  r.counter("tidemark_groups_applied_total", "Transactions that applied events."),
+			events:  r.histogram("tidemark_group_events", "Events applied in a transaction.", 1),
+			Duration: r.histogram("tidemark_apply_duration_seconds",
+				"From the start of a group to its commit, a second try included.", shortest),
+		},
+		Projections: ProjectionMetrics{
+			Through: byProjection("tidemark_projection_applied_total", "Events that a projection has gone through, committed."),
+			Failed:  byProjection("tidemark_projection_failures_total", "Attempts that failed."),
+			Retried: byProjection("tidemark_projection_retries_total", "Attempts at events that had failed before."),
+			Dead:    byProjection("tidemark_projection_dead_total", "Attempts that failed and left the campaign dead."),
+			Skipped: byProjection("tidemark_projection_skipped_total", "Events that failed and were skipped, by policy."),
+			Abandoned: byProjection("tidemark_projections_abandoned_total",
+				"Calls of projections that did not return within their timeout, nor when they were told."),
+			Stuck: r.gauge("tidemark_projections_stuck",
+				"Abandoned calls that have not returned since: each keeps a goroutine."),
+		},
+		Leases: LeaseMetrics{
+			Count: r.gauge("tidemark_leases_held", "Campaigns leased by this worker."),
+			Lost: r.counters("tidemark_leases_lost_total",
+				"Leases lost with work under way: taken over by another owner, or not renewed in time.",
+				"reason", LostTakenOver, LostExpired),
+			Rejected: r.counter("tidemark_fence_rejections_total", "Transactions refused because a generation was stale."),
+		},
+		Worker: WorkerMetrics{
+			Claim: r.histogram("tidemark_claim_duration_seconds", "Time of a claim.", shortest),
+			Wakeups: r.counters("tidemark_wakeups_total",
+				"Ends of a sleep: notified by an append or an operator, released by a campaign that was in the way, "+
+					"polled by the clock.", "cause", Elapsed.String(), Notified.String(), Finished.String()),
+			Listening: r.gauge("tidemark_listening", "Whether notifications arrive."),
+			Breaker: r.gauge("tidemark_breaker_state",
+				"Whether the worker keeps away from a database that fails: 0 no (closed), 1 trying one campaign "+
+					"(half-open), 2 yes (open)."),
+			Gaps: r.counters("tidemark_gaps_total",
+				"Campaigns with events but without a work item, by whether they could be repaired.",
+				"outcome", GapRepaired, GapFailed),
+		},
+		Inline: InlineMetrics{
+			Applied: r.counter("tidemark_inline_events_total",
+				"Events applied by the transactions that appended them, if those have committed."),
+			Left: r.counter("tidemark_inline_left_total", "Inline applies that failed and were left to the workers."),
+		},
+		Shadow: ShadowMetrics{
+			Applied: byProjection("tidemark_shadow_events_total", "Events that a shadow worker applied and rolled back."),
+			Failed: register(r, prometheus.NewCounterVec(prometheus.CounterOpts{
+				Name: "tidemark_shadow_failures_total",
+				Help: "Events on which a projection failed in a shadow worker, each time it came to them.",
+			}, []string{"projection", "class"})),
+		},
+		Verify: VerifyMetrics{
+			Campaigns: byProjection("tidemark_verify_campaigns_total", "Campaigns verified in the background."),
+			Mismatches: byProjection("tidemark_verify_mismatches_total",
+				"Rows that were found not to be as the journal says, each time a campaign was verified in the background."),
+		},
 	}
-	for _, k := range projections {
-		for _, vec := range slices.Concat(m.Projections.vecs(), m.Verify.vecs(), []*prometheus.CounterVec{m.Shadow.Applied}) {
-			vec.WithLabelValues(k.Name)
-		}
+	for _, name := range names {
 		for _, class := range failure.Classes() {
-			m.Shadow.Failed.WithLabelValues(k.Name, string(class))
+			m.Shadow.Failed.WithLabelValues(name, string(class))
 		}
 	}
-	var errs []error
-	for _, c := range []prometheus.Collector{
-		m.Groups.applied, m.Groups.groups, m.Groups.events, m.Groups.Duration,
-		m.Projections.Through, m.Projections.Failed, m.Projections.Retried, m.Projections.Dead, m.Projections.Skipped,
-		m.Projections.Abandoned, m.Projections.Stuck,
-		m.Leases.Count, m.Leases.Lost, m.Leases.Rejected,
-		m.Worker.Claim, m.Worker.Wakeups, m.Worker.Listening, m.Worker.Breaker, m.Worker.Gaps,
-		m.Inline.Applied, m.Inline.Left, m.Shadow.Applied, m.Shadow.Failed, m.Verify.Campaigns, m.Verify.Mismatches,
-	} {
-		errs = append(errs, reg.Register(c))
-	}
-	return m, errors.Join(errs...)
-}
-
-func newGroupMetrics() GroupMetrics {
-	return GroupMetrics{
-		applied: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "tidemark_events_applied_total",
-			Help: "Events whose effects have been committed.",
-		}),
-		groups: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "tidemark_groups_applied_total",
-			Help: "Transactions that applied events.",
-		}),
-		events: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "tidemark_group_events", Help: "Events applied in a transaction.",
-			Buckets: prometheus.ExponentialBuckets(1, 2, 16), NativeHistogramBucketFactor: nativeFactor,
-		}),
-		Duration: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "tidemark_apply_duration_seconds", Help: "From the start of a group to its commit, a second try included.",
-			Buckets: durations(), NativeHistogramBucketFactor: nativeFactor,
-		}),
-	}
+	return m, errors.Join(r.errs...)
 }
 
 // Count counts a transaction that has applied n events.
@@ -140,118 +166,38 @@ func (m *GroupMetrics) Count(n int) {
 	m.events.Observe(float64(n))
 }
 
-func newProjectionMetrics() ProjectionMetrics {
-	return ProjectionMetrics{
-		Through: byProjection("tidemark_projection_applied_total", "Events that a projection has gone through, committed."),
-		Failed:  byProjection("tidemark_projection_failures_total", "Attempts that failed."),
-		Retried: byProjection("tidemark_projection_retries_total", "Attempts at events that had failed before."),
-		Dead:    byProjection("tidemark_projection_dead_total", "Attempts that failed and left the campaign dead."),
-		Skipped: byProjection("tidemark_projection_skipped_total", "Events that failed and were skipped, by policy."),
-		Abandoned: byProjection("tidemark_projections_abandoned_total",
-			"Calls of projections that did not return within their timeout, nor when they were told."),
-		Stuck: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "tidemark_projections_stuck",
-			Help: "Abandoned calls that have not returned since: each keeps a goroutine.",
-		}),
-	}
+// registration makes metrics and registers them.
+type registration struct {
+	with prometheus.Registerer
+	errs []error
 }
 
-func (m *ProjectionMetrics) vecs() []*prometheus.CounterVec {
-	return []*prometheus.CounterVec{m.Through, m.Failed, m.Retried, m.Dead, m.Skipped, m.Abandoned}
+func register[C prometheus.Collector](r *registration, c C) C {
+	r.errs = append(r.errs, r.with.Register(c))
+	return c
 }
 
-func newLeaseMetrics() LeaseMetrics {
-	m := LeaseMetrics{
-		Count: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "tidemark_leases_held",
-			Help: "Campaigns leased by this worker.",
-		}),
-		Lost: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "tidemark_leases_lost_total",
-			Help: "Leases lost with work under way: taken over by another owner, or not renewed in time.",
-		}, []string{"reason"}),
-		Rejected: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "tidemark_fence_rejections_total",
-			Help: "Transactions refused because a generation was stale.",
-		}),
-	}
-	for _, reason := range []string{LostTakenOver, LostExpired} {
-		m.Lost.WithLabelValues(reason)
-	}
-	return m
+func (r *registration) counter(name, help string) prometheus.Counter {
+	return register(r, prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help}))
 }
 
-func newWorkerMetrics() WorkerMetrics {
-	m := WorkerMetrics{
-		Claim: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "tidemark_claim_duration_seconds",
-			Help: "Time of a claim.", Buckets: durations(), NativeHistogramBucketFactor: nativeFactor,
-		}),
-		Wakeups: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "tidemark_wakeups_total",
-			Help: "Ends of a sleep: notified by an append or an operator, released by a campaign that was in the way, " +
-				"polled by the clock.",
-		}, []string{"cause"}),
-		Listening: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "tidemark_listening",
-			Help: "Whether notifications arrive.",
-		}),
-		Breaker: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "tidemark_breaker_state",
-			Help: "Whether the worker keeps away from a database that fails: 0 no (closed), 1 trying one campaign " +
-				"(half-open), 2 yes (open).",
-		}),
-		Gaps: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "tidemark_gaps_total",
-			Help: "Campaigns with events but without a work item, by whether they could be repaired.",
-		}, []string{"outcome"}),
-	}
-	for _, cause := range []Awoken{Elapsed, Notified, Finished} {
-		m.Wakeups.WithLabelValues(cause.String())
-	}
-	for _, outcome := range []string{GapRepaired, GapFailed} {
-		m.Gaps.WithLabelValues(outcome)
-	}
-	return m
+func (r *registration) gauge(name, help string) prometheus.Gauge {
+	return register(r, prometheus.NewGauge(prometheus.GaugeOpts{Name: name, Help: help}))
 }
 
-func newInlineMetrics() InlineMetrics {
-	return InlineMetrics{
-		Applied: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "tidemark_inline_events_total",
-			Help: "Events applied by the transactions that appended them, if those have committed.",
-		}),
-		Left: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "tidemark_inline_left_total",
-			Help: "Inline applies that failed and were left to the workers.",
-		}),
+// counters are by a label, whose values are there from the beginning.
+func (r *registration) counters(name, help, label string, values ...string) *prometheus.CounterVec {
+	vec := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, []string{label})
+	for _, value := range values {
+		vec.WithLabelValues(value)
 	}
+	return register(r, vec)
 }
 
-func newShadowMetrics() ShadowMetrics {
-	return ShadowMetrics{
-		Applied: byProjection("tidemark_shadow_events_total", "Events that a shadow worker applied and rolled back."),
-		Failed: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "tidemark_shadow_failures_total",
-			Help: "Events on which a projection failed in a shadow worker, each time it came to them.",
-		}, []string{"projection", "class"}),
-	}
-}
-
-func newVerifyMetrics() VerifyMetrics {
-	return VerifyMetrics{
-		Campaigns: byProjection("tidemark_verify_campaigns_total", "Campaigns verified in the background."),
-		Mismatches: byProjection("tidemark_verify_mismatches_total",
-			"Rows that were found not to be as the journal says, each time a campaign was verified in the background."),
-	}
-}
-
-func (m *VerifyMetrics) vecs() []*prometheus.CounterVec {
-	return []*prometheus.CounterVec{m.Campaigns, m.Mismatches}
-}
-
-func durations() []float64 { return prometheus.ExponentialBuckets(0.0005, 2, 16) }
-
-func byProjection(name, help string) *prometheus.CounterVec {
-	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, []string{"projection"})
+// histogram has 16 buckets, from first on, each twice as wide as the one before.
+func (r *registration) histogram(name, help string, first float64) prometheus.Histogram {
+	return register(r, prometheus.NewHistogram(prometheus.HistogramOpts{
+		Name: name, Help: help,
+		Buckets: prometheus.ExponentialBuckets(first, 2, 16), NativeHistogramBucketFactor: nativeFactor,
+	}))
 }
