@@ -1,19 +1,17 @@
 package rebuild
 
+import "github.com/tidemark-go/tidemark/internal/projector/registry"
+
 // The statements of rebuilds. They touch tables of one row a projection, under the registry's lock
 // where they change them.
 const (
 	// queryRebuildRows reads what workers have to know of rebuilds.
-	queryRebuildRows = `SELECT p.name, p.version, p.state, p.consumer_group, p.schema_name, p.table_names, EXISTS (
-			SELECT FROM tidemark.pauses x WHERE x.scope = 'projection' AND x.consumer_group = p.consumer_group
-				AND x.name = p.name AND x.expires_at > clock_timestamp()), p.registered_at, p.resolved_ahead,
+	queryRebuildRows = `SELECT ` + registry.Columns + `,
 			p.declined, coalesce(p.kept_until <= clock_timestamp(), false), r.max_share
 		FROM tidemark.projections p LEFT JOIN tidemark.rebuilds r ON p.name = r.projection || '~next'
 		WHERE p.consumer_group = $1 ORDER BY p.name`
 
-	querySets = `SELECT p.name, p.version, p.state, p.consumer_group, p.schema_name, p.table_names, EXISTS (
-			SELECT FROM tidemark.pauses x WHERE x.scope = 'projection' AND x.consumer_group = p.consumer_group
-				AND x.name = p.name AND x.expires_at > clock_timestamp()), p.registered_at, p.resolved_ahead,
+	querySets = `SELECT ` + registry.Columns + `,
 			p.own_objects, p.declined
 		FROM tidemark.projections p WHERE p.name = ANY ($1) ORDER BY p.name`
 	queryLockSets = querySets + ` FOR UPDATE OF p`

@@ -91,16 +91,17 @@ func (o Options) validate() error {
 func StartRebuild(
 	ctx context.Context, db registry.Beginner, name string, o Options, act failed.Act,
 ) (begun bool, err error) {
+	defer rows.Explain(&err, "rebuild projection %q", name)
 	if err := o.validate(); err != nil {
-		return false, fmt.Errorf("rebuild projection %q: %w", name, err)
+		return false, err
 	}
 	err = pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error {
 		// No lock of the registry: nothing of what is asked for concerns a group under way.
-		rows, err := lockSets(ctx, tx, name)
+		sets, err := lockSets(ctx, tx, name)
 		if err != nil {
 			return err
 		}
-		live, building := rows[name], rows[registry.NextTables.Of(name)]
+		live, building := sets[name], sets[registry.NextTables.Of(name)]
 		switch {
 		case live == nil:
 			return ErrUnknownProjection
@@ -127,10 +128,7 @@ func StartRebuild(
 		}
 		return failed.Write(ctx, tx, "rebuild_began", live.ConsumerGroup, name, act)
 	})
-	if err != nil {
-		return false, fmt.Errorf("rebuild projection %q: %w", name, err)
-	}
-	return begun, nil
+	return begun, err
 }
 
 // haveCode answers [ErrNoCode] for a version that is asked for and that no worker of those that say

@@ -102,18 +102,19 @@ func (o RollbackOptions) behindError(ctx context.Context, db journal.Querier, ke
 //
 // Errors are [ErrUnknownProjection], [ErrRebuilding], [ErrNoPrevious], [ErrBehind],
 // [ErrOtherTables] and those of the database.
-func Rollback(ctx context.Context, db registry.Beginner, name string, o RollbackOptions, act failed.Act) error {
+func Rollback(ctx context.Context, db registry.Beginner, name string, o RollbackOptions, act failed.Act) (err error) {
+	defer rows.Explain(&err, "roll projection %q back", name)
 	if o.Keep == 0 {
 		o.Keep = defaultKeep
 	}
 	var behind *lockedSet
-	err := registry.Exclusively(ctx, db, name, func(tx pgx.Tx) error {
+	err = registry.Exclusively(ctx, db, name, func(tx pgx.Tx) error {
 		behind = nil
-		rows, err := lockSets(ctx, tx, name)
+		sets, err := lockSets(ctx, tx, name)
 		if err != nil {
 			return err
 		}
-		kept, err := returning(rows, name)
+		kept, err := returning(sets, name)
 		if err != nil {
 			return err
 		}
@@ -128,13 +129,10 @@ func Rollback(ctx context.Context, db registry.Beginner, name string, o Rollback
 			behind = kept
 			return ErrBehind
 		}
-		return swap(ctx, tx, name, registry.PreviousTables, o.Keep, rows[name].Version, act, "rolled_back")
+		return swap(ctx, tx, name, registry.PreviousTables, o.Keep, sets[name].Version, act, "rolled_back")
 	})
 	if behind != nil { // they are not counted under the lock
 		err = o.behindError(ctx, db, behind)
 	}
-	if err != nil {
-		return fmt.Errorf("roll projection %q back: %w", name, err)
-	}
-	return nil
+	return err
 }

@@ -130,7 +130,7 @@ func (b *Rebuilder) stepOne(ctx context.Context, name string, rows map[string]*r
 	case building != nil && building.State == registry.StateRequested && building.Version == 0 &&
 		newest.Described.Version >= live.Version:
 	case building != nil && building.Version == Withdrawn: // the worker that aborts it may have died
-		return true, withdraw(ctx, b.Cfg.Pool, name, registry.NextTables, func(pgx.Tx, *lockedSet) error { return nil })
+		return true, withdraw(ctx, b.Cfg.Pool, name, registry.NextTables, nil)
 	case !b.Cfg.ManualRebuilds && newest.Described.Version > max(live.Version, live.Declined) &&
 		(building == nil || building.Version < newest.Described.Version):
 	default:
@@ -153,7 +153,7 @@ func (b *Rebuilder) stepOne(ctx context.Context, name string, rows map[string]*r
 
 // expire removes tables that were kept for long enough, or keeps them a while longer for those who still use them.
 func (b *Rebuilder) expire(ctx context.Context, name string) error {
-	err := withdraw(ctx, b.Cfg.Pool, name, registry.PreviousTables, func(pgx.Tx, *lockedSet) error { return nil })
+	err := withdraw(ctx, b.Cfg.Pool, name, registry.PreviousTables, nil)
 	var guests *exchange.GuestsError
 	if !errors.As(err, &guests) {
 		return err
@@ -208,9 +208,7 @@ func (b *Rebuilder) BeginRebuild(ctx context.Context, name string, version int) 
 		if err != nil || !inTheWay {
 			return err
 		}
-		if err := withdraw(ctx, b.Cfg.Pool, name, registry.NextTables, func(pgx.Tx, *lockedSet) error {
-			return nil
-		}); err != nil {
+		if err := withdraw(ctx, b.Cfg.Pool, name, registry.NextTables, nil); err != nil {
 			return err
 		}
 	}

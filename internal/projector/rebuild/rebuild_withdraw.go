@@ -3,7 +3,6 @@ package rebuild
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/jackc/pgx/v5"
 
@@ -11,6 +10,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
 	pauses "github.com/tidemark-go/tidemark/internal/store/pause"
+	"github.com/tidemark-go/tidemark/internal/store/rows"
 )
 
 // Withdrawn is the version of a set of tables that is being removed: no worker has it.
@@ -24,8 +24,9 @@ var errNothing = errors.New("nothing to withdraw")
 // [StartRebuild] does. It waits for the groups under way. Errors are [ErrNoRebuild], one that names
 // the views and the like that others have made on the new tables, and those of the database; after
 // an error call it again.
-func AbortRebuild(ctx context.Context, db registry.Beginner, name string, act failed.Act) error {
-	err := withdraw(ctx, db, name, registry.NextTables, func(tx pgx.Tx, set *lockedSet) error {
+func AbortRebuild(ctx context.Context, db registry.Beginner, name string, act failed.Act) (err error) {
+	defer rows.Explain(&err, "abort the rebuild of projection %q", name)
+	return withdraw(ctx, db, name, registry.NextTables, func(tx pgx.Tx, set *lockedSet) error {
 		if set == nil {
 			return ErrNoRebuild
 		}
@@ -37,15 +38,11 @@ func AbortRebuild(ctx context.Context, db registry.Beginner, name string, act fa
 		}
 		return failed.Write(ctx, tx, "rebuild_aborted", set.ConsumerGroup, name, act)
 	})
-	if err != nil {
-		return fmt.Errorf("abort the rebuild of projection %q: %w", name, err)
-	}
-	return nil
 }
 
 // withdraw removes one of a projection's sets of tables that is not the live one, with its pairs.
 // First it takes it from the workers, in a transaction together with what first does, which gets
-// the row or nil. From then on no worker follows it, and the rest can be done bit by bit, and again.
+// the row or nil; first may be nil. From then on no worker follows it, and the rest can be done bit by bit, and again.
 func withdraw(
 	ctx context.Context, db registry.Beginner, name string, s registry.TableSet, first func(pgx.Tx, *lockedSet) error,
 ) error {
@@ -61,8 +58,10 @@ func withdraw(
 				return err
 			}
 		}
-		if err := first(tx, set); err != nil {
-			return err
+		if first != nil {
+			if err := first(tx, set); err != nil {
+				return err
+			}
 		}
 		if set == nil {
 			return errNothing // and no commit

@@ -11,6 +11,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
 	pauses "github.com/tidemark-go/tidemark/internal/store/pause"
+	"github.com/tidemark-go/tidemark/internal/store/rows"
 )
 
 // ErrUnknownProjection is returned by [Remove] for a projection that the registry does not know.
@@ -28,18 +29,19 @@ var ErrUnknownProjection = errors.New("no such projection is registered")
 // Workers wait for it only while it deletes the row and the tables. Pairs and snapshots, which
 // no worker follows any more, are deleted afterwards; one that fails in the middle leaves the rest to
 // the registration of a projection of that name.
-func Remove(ctx context.Context, db registry.Beginner, name string, tables bool, act failed.Act) error {
+func Remove(ctx context.Context, db registry.Beginner, name string, tables bool, act failed.Act) (err error) {
+	defer rows.Explain(&err, "remove projection %q", name)
 	var group string
-	err := registry.Exclusively(ctx, db, name, func(tx pgx.Tx) error {
+	err = registry.Exclusively(ctx, db, name, func(tx pgx.Tx) error {
 		if _, s := registry.Split(name); s != registry.LiveTables {
 			return ErrUnknownProjection
 		}
-		rows, err := lockSets(ctx, tx, name)
+		sets, err := lockSets(ctx, tx, name)
 		if err != nil {
 			return err
 		}
 		for _, s := range []registry.TableSet{registry.NextTables, registry.PreviousTables} {
-			if set := rows[s.Of(name)]; set != nil {
+			if set := sets[s.Of(name)]; set != nil {
 				if err := dropTables(ctx, tx, set); err != nil {
 					return err
 				}
@@ -74,11 +76,8 @@ func Remove(ctx context.Context, db registry.Beginner, name string, tables bool,
 		}
 		return nil
 	})
-	if err == nil {
-		err = registry.ClearLeft(ctx, db, group, name)
-	}
 	if err != nil {
-		return fmt.Errorf("remove projection %q: %w", name, err)
+		return err
 	}
-	return nil
+	return registry.ClearLeft(ctx, db, group, name)
 }

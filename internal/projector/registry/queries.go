@@ -28,10 +28,12 @@ const (
 		set_config('lock_timeout', least(extract(epoch FROM current_setting('lock_timeout')::interval) * 1000,
 			500)::integer::text, true)`
 
-	// QueryRegistry reads a table of one row a projection, and probes the pauses for each.
-	QueryRegistry = `SELECT p.name, p.version, p.state, p.consumer_group, p.schema_name, p.table_names, EXISTS (
+	// Columns of tidemark.projections p make a [Registered]: a row, and a probe of the pauses.
+	Columns = `p.name, p.version, p.state, p.consumer_group, p.schema_name, p.table_names, EXISTS (
 			SELECT FROM tidemark.pauses x WHERE x.scope = 'projection' AND x.consumer_group = p.consumer_group
-				AND x.name = p.name AND x.expires_at > clock_timestamp()), p.registered_at, p.resolved_ahead
+				AND x.name = p.name AND x.expires_at > clock_timestamp()), p.registered_at, p.resolved_ahead`
+	// QueryRegistry reads a table of one row a projection, and probes the pauses for each.
+	QueryRegistry = `SELECT ` + Columns + `
 		FROM tidemark.projections p WHERE p.consumer_group = $1 OR p.name = ANY ($2) ORDER BY p.name`
 
 	// queryFiling keeps the row until the transaction ends: what it says stays true.

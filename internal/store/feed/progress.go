@@ -68,20 +68,8 @@ func PositionAt(ctx context.Context, db Querier, t time.Time) (int64, error) {
 }
 
 func scanOne(ctx context.Context, db Querier, query string, into []any, args ...any) error {
-	rows, err := db.Query(ctx, query, args...)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	if !rows.Next() {
-		if err := rows.Err(); err != nil {
-			return err
-		}
-		return pgx.ErrNoRows
-	}
-	if err := rows.Scan(into...); err != nil {
-		return err
-	}
-	rows.Close()
-	return rows.Err()
+	_, err := rows.One(ctx, db, func(row pgx.CollectableRow) (struct{}, error) {
+		return struct{}{}, row.Scan(into...)
+	}, "", query, args...)
+	return err
 }

@@ -25,32 +25,23 @@ type Suspect struct {
 // Suspects adds what is known of the crashes of campaigns to the leases of a [Keeper.ClaimAhead].
 // The other claims have done so.
 func (k Keeper) Suspects(ctx context.Context, db DB, claimed Claimed) error {
-	return k.suspect(ctx, db, claimed.Leases, claimed.crashed)
-}
-
-// suspect adds what is known of the crashes of campaigns to their leases.
-func (k Keeper) suspect(ctx context.Context, db DB, leases []Lease, crashed []string) error {
-	if len(crashed) == 0 {
+	if len(claimed.crashed) == 0 {
 		return nil
 	}
-	byID := make(map[string]*Lease, len(leases))
-	for i := range leases {
-		byID[leases[i].CampaignID] = &leases[i]
+	byID := make(map[string]*Lease, len(claimed.Leases))
+	for i := range claimed.Leases {
+		byID[claimed.Leases[i].CampaignID] = &claimed.Leases[i]
 	}
 	var id string
 	var s Suspect
-	err := rows.Each(ctx, db, []any{&id, &s.Crashes, &s.Marked, &s.Projection, &s.Seq, &s.Deaths, &s.Unexplained},
+	return rows.Each(ctx, db, []any{&id, &s.Crashes, &s.Marked, &s.Projection, &s.Seq, &s.Deaths, &s.Unexplained},
 		func() error {
 			if l := byID[id]; l != nil && s.Crashes > 0 {
 				one := s
 				l.Suspect = &one
 			}
 			return nil
-		}, "look for suspects", querySuspects, k.Group, crashed, k.TTL, k.Owner)
-	if err != nil {
-		return err
-	}
-	return nil
+		}, "look for suspects", querySuspects, k.Group, claimed.crashed, k.TTL, k.Owner)
 }
 
 // Mark names, before it is tried, the event seq of a suspect that projection is about to apply;

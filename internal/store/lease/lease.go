@@ -114,22 +114,12 @@ func (c *Claimed) scan(row pgx.Row, more ...any) error {
 
 // ClaimBehind leases up to limit campaigns that have a deferred pair whose retry is due, for one of projections.
 func (k Keeper) ClaimBehind(ctx context.Context, db DB, projections []string, limit int) (Claimed, error) {
-	var ids, crashed []string
-	var generations, checkpoints []int64
-	var due *time.Time
-	err := db.QueryRow(ctx, queryClaimBehind, k.Group, k.Owner, projections, limit, k.TTL).Scan(&ids, &generations,
-		&checkpoints, &due, &crashed)
-	if err != nil {
-		return Claimed{}, fmt.Errorf("claim deferred: %w", err)
+	var claimed Claimed
+	row := db.QueryRow(ctx, queryClaimBehind, k.Group, k.Owner, projections, limit, k.TTL)
+	if err := claimed.scan(row); err != nil {
+		return Claimed{}, fmt.Errorf("claim what is behind: %w", err)
 	}
-	claimed := Claimed{Leases: collect(ids, generations, checkpoints)}
-	if err := k.suspect(ctx, db, claimed.Leases, crashed); err != nil {
-		return Claimed{}, err
-	}
-	if due != nil {
-		claimed.Retry = *due
-	}
-	return claimed, nil
+	return claimed, k.Suspects(ctx, db, claimed)
 }
 
 // Step is what a transaction does to one lease: move its checkpoint, or leave it (To equal to

@@ -17,7 +17,7 @@ const (
 		FROM tidemark.claim($1, $2, $3, $4, $5)`
 
 	// queryClaimBehind walks the partial index on due retries and stops at the limit.
-	queryClaimBehind = `SELECT campaign_ids, generations, checkpoints, next_due, crashed_ids
+	queryClaimBehind = `SELECT campaign_ids, generations, checkpoints, '', next_due, crashed_ids
 		FROM tidemark.claim_deferred($1, $2, $3, $4, $5)`
 
 	// queryTakeOver locks and writes one row a campaign, by the primary key.

@@ -105,11 +105,7 @@ func Resume(ctx context.Context, tx pgx.Tx, t Target, by, reason string) (err er
 // List answers the pauses of a consumer group, or of all groups if group is empty: the group's own
 // first, then those of projections, then those of campaigns.
 func List(ctx context.Context, db journal.Querier, group string) ([]Pause, error) {
-	rows, err := db.Query(ctx, queryList, group)
-	if err != nil {
-		return nil, fmt.Errorf("list pauses: %w", err)
-	}
-	return collect(rows)
+	return rows.All(ctx, db, scan, "list pauses", queryList, group)
 }
 
 // Page answers up to limit pauses of a consumer group, or of all groups if group is empty, after
@@ -126,27 +122,16 @@ func Page(ctx context.Context, db journal.Querier, group string, after *Target, 
 			scope, name = "campaign", after.CampaignID
 		}
 	}
-	rows, err := db.Query(ctx, queryPage, group, scope, at, name, limit)
-	if err != nil {
-		return nil, fmt.Errorf("list pauses: %w", err)
-	}
-	return collect(rows)
+	return rows.All(ctx, db, scan, "list pauses", queryPage, group, scope, at, name, limit)
 }
 
-func collect(rows pgx.Rows) ([]Pause, error) {
-	pauses, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (Pause, error) {
-		var p Pause
-		var expires *time.Time
-		err := row.Scan(&p.Group, &p.Projection, &p.CampaignID, &p.Reason, &p.By, &p.PausedAt, &expires)
-		if expires != nil {
-			p.ExpiresAt = *expires
-		}
-		return p, err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("list pauses: %w", err)
+func scan(row pgx.CollectableRow) (p Pause, err error) {
+	var expires *time.Time
+	err = row.Scan(&p.Group, &p.Projection, &p.CampaignID, &p.Reason, &p.By, &p.PausedAt, &expires)
+	if expires != nil {
+		p.ExpiresAt = *expires
 	}
-	return pauses, nil
+	return p, err
 }
 
 // String says what the target is, for a person.

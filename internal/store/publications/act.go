@@ -157,7 +157,7 @@ func change(
 			err = do(ctx, tx, status)
 		}
 		if err == nil {
-			err = record(ctx, tx, act, name, key, "", 0, detail)
+			err = WriteLog(ctx, tx, act, name, key, "", 0, detail)
 		}
 		if err == nil {
 			err = Nudge(ctx, tx)

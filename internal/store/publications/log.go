@@ -79,16 +79,6 @@ func PruneLog(ctx context.Context, db journal.Querier, olderThan time.Duration, 
 	return rows.One(ctx, db, pgx.RowTo[int64], "prune the log of operators", queryPruneLog, olderThan, limit)
 }
 
-// record writes an act to the log.
-func record(
-	ctx context.Context, tx pgx.Tx, act Act, name string, key Key, campaign string, seq int64, detail map[string]any,
-) error {
-	if detail == nil {
-		return WriteLog(ctx, tx, act, name, key, campaign, seq, nil)
-	}
-	return WriteLog(ctx, tx, act, name, key, campaign, seq, detail)
-}
-
 // WriteLog writes to tidemark.operator_log, in the transaction in which it happens, an act that is
 // none of this package's own. What it was not about is empty; detail, if there is one, becomes an
 // object.
@@ -98,15 +88,11 @@ func WriteLog(
 	if act.By == "" {
 		return ErrNobody
 	}
-	var doc any
-	if detail != nil {
-		written, err := json.Marshal(detail)
-		if err != nil {
-			return err
-		}
-		doc = string(written)
+	doc, err := json.Marshal(detail)
+	if err != nil {
+		return err
 	}
-	_, err := tx.Exec(ctx, queryRecord, act.logged(name, key, campaignID, seq, doc)...)
+	_, err = tx.Exec(ctx, queryRecord, act.logged(name, key, campaignID, seq, string(doc))...)
 	return err
 }
 
@@ -117,7 +103,7 @@ func Note(
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteTimeout)
 	defer cancel()
 	err := pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error {
-		return record(ctx, tx, act, name, key, campaign, seq,
+		return WriteLog(ctx, tx, act, name, key, campaign, seq,
 			detail)
 	})
 	if err != nil {

@@ -28,8 +28,9 @@ const (
 				expires_at = '-infinity'
 		WHERE topic = $1 AND publisher = $2`
 
-	// queryRecord takes the detail as text, which each of pgx's exec modes sends as such.
-	queryRecord = `SELECT tidemark.log_act($1, $2, $3, $4, $5, $6, $7::bigint, $8::text::jsonb, $9, $10::bigint, $11)`
+	// queryRecord takes the detail as text, which each of pgx's exec modes sends as such; 'null' is none.
+	queryRecord = `SELECT tidemark.log_act($1, $2, $3, $4, $5, $6, $7::bigint,
+		nullif($8::text, 'null')::jsonb, $9, $10::bigint, $11)`
 
 	// queryList reads one row a pair, and for each a range of the index on position that $3 bounds, its rows of parked,
 	// and its ghosts, of which there are few.
