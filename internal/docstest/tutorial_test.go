@@ -3,7 +3,6 @@ package docstest
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -88,6 +87,7 @@ func freeAddress(t *testing.T) string {
 type reader struct {
 	*testing.T
 	dir, url string
+	checkout string // what the page clones
 	env      []string
 	programs map[string]*started
 	line     int // of the snippet
@@ -118,13 +118,13 @@ func (o *output) String() string {
 }
 
 func newReader(t *testing.T) *reader {
-	home := t.TempDir()
-	r := &reader{T: t, dir: filepath.Join(home, "shop"), url: pgtest.URL(t), programs: map[string]*started{}}
+	r := &reader{T: t, dir: filepath.Join(t.TempDir(), "shop"), url: pgtest.URL(t), programs: map[string]*started{}}
 	checkout, err := filepath.Abs(root)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(os.Mkdir(r.dir, 0o755), os.Symlink(checkout, filepath.Join(home, "tidemark"))); err != nil {
+	r.checkout = checkout
+	if err := os.Mkdir(r.dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	bin := t.TempDir()
@@ -147,11 +147,12 @@ func newReader(t *testing.T) *reader {
 	return r
 }
 
-// setUp runs the lines that are about the module. The clone beside the folder is this checkout.
+// setUp runs the lines that are about the module. This checkout is the clone, under its own path: under another one
+// Go would compile all of it again.
 func (r *reader) setUp(commands string) {
 	for line := range strings.Lines(commands) {
 		if strings.HasPrefix(line, "go mod ") {
-			r.run(line, "")
+			r.run(strings.ReplaceAll(line, "../tidemark", r.checkout), "")
 		}
 	}
 }
