@@ -15,12 +15,17 @@ func programs() []string {
 	return []string{"cmd/tidemark", "cmd/worker", "cmd/migrate", "cmd/maintenance"}
 }
 
-func output(t *testing.T, folder string, args ...string) (text string, code int) {
+func build(t *testing.T, folder string) (path string) {
 	t.Helper()
 	path, err := program.Build(t.Context(), folder)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return path
+}
+
+func output(t *testing.T, path string, args ...string) (text string, code int) {
+	t.Helper()
 	command := exec.CommandContext(t.Context(), path, args...)
 	out, err := command.CombinedOutput()
 	if command.ProcessState == nil {
@@ -33,7 +38,7 @@ func TestEachProgramSaysItsVersion(t *testing.T) {
 	t.Parallel()
 	for _, folder := range programs() {
 		name := strings.TrimPrefix(folder, "cmd/")
-		if out, code := output(t, folder, "--version"); code != 0 ||
+		if out, code := output(t, build(t, folder), "--version"); code != 0 ||
 			!regexp.MustCompile(`^`+name+` version \S+.*, go1\.`).MatchString(out) {
 			t.Errorf("%s --version ends with %d: %s", name, code, out)
 		}
@@ -42,6 +47,7 @@ func TestEachProgramSaysItsVersion(t *testing.T) {
 
 func TestEachLevelOfCommandsNamesTheNearestOne(t *testing.T) {
 	t.Parallel()
+	tidemark := build(t, "cmd/tidemark")
 	for args, want := range map[string]string{
 		"outbx":              "did you mean outbox?",
 		"wrker":              "did you mean workers or worker?",
@@ -53,7 +59,7 @@ func TestEachLevelOfCommandsNamesTheNearestOne(t *testing.T) {
 		"worker vrify":       "did you mean verify?",
 		"workers drian":      "did you mean drain?",
 	} {
-		if out, code := output(t, "cmd/tidemark", strings.Fields(args)...); code != 2 || !strings.Contains(out, want) {
+		if out, code := output(t, tidemark, strings.Fields(args)...); code != 2 || !strings.Contains(out, want) {
 			t.Errorf("tidemark %s ends with %d, want 2 and %q: %s", args, code, want, out)
 		}
 	}
@@ -62,10 +68,7 @@ func TestEachLevelOfCommandsNamesTheNearestOne(t *testing.T) {
 // TestTheOperatorsCommandsAloneAreSmall holds cmd/maintenance, as it is shipped, below 20 MB.
 func TestTheOperatorsCommandsAloneAreSmall(t *testing.T) {
 	t.Parallel()
-	path, err := program.Build(t.Context(), "cmd/maintenance")
-	if err != nil {
-		t.Fatal(err)
-	}
+	path := build(t, "cmd/maintenance")
 	const limit = 20_000_000
 	if info, err := os.Stat(path); err != nil || info.Size() >= limit {
 		t.Errorf("%s has %d bytes (%v), want fewer than %d", path, info.Size(), err, limit)

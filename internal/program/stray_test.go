@@ -4,8 +4,6 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
-
-	"github.com/tidemark-go/tidemark/internal/program"
 )
 
 func TestEachProgramNamesAMisspeltVariable(t *testing.T) {
@@ -18,11 +16,7 @@ func TestEachProgramNamesAMisspeltVariable(t *testing.T) {
 	} {
 		t.Run(folder, func(t *testing.T) {
 			t.Parallel()
-			path, err := program.Build(t.Context(), folder)
-			if err != nil {
-				t.Fatal(err)
-			}
-			command := exec.CommandContext(t.Context(), path, args...)
+			command := exec.CommandContext(t.Context(), build(t, folder), args...)
 			command.Env = []string{"TIDEMARK_DATABSE_URL=x", "TIDEMARK_DATABASE_URL=postgres://nobody@127.0.0.1:1/none"}
 			out, err := command.CombinedOutput()
 			if err == nil {
