@@ -92,44 +92,43 @@ func Resolve(ctx context.Context, db DB, f ParkedFilter, act Act) (int64, error)
 func actOnParked(
 	ctx context.Context, db DB, f ParkedFilter, act Act, name string, queries ...string,
 ) (n int64, err error) {
-	if act.By == "" {
-		return 0, ErrNobody
-	}
 	err = pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error {
-		rows, err := tx.Query(ctx, queryLockParked, f.arguments(1<<31-1)...)
-		if err != nil {
-			return err
+		done, err := actOnLocked(ctx, tx, act, name, queries, queryLockParked, f.arguments(1<<31-1)...)
+		if err == nil && len(done) == 0 {
+			err = fmt.Errorf("no parked event is meant: %w", ErrNotFound)
 		}
-		type place struct {
-			Key
-			campaign string
-			seq      int64
-			holds    bool
-		}
-		places, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (p place, err error) {
-			return p, row.Scan(&p.Topic, &p.Publisher, &p.campaign, &p.seq, &p.holds)
-		})
-		if err != nil {
-			return err
-		}
-		if len(places) == 0 {
-			return fmt.Errorf("no parked event is meant: %w", ErrNotFound)
-		}
-		n = int64(len(places))
-		batch := &pgx.Batch{}
-		for _, p := range places {
-			for _, q := range queries {
-				batch.Queue(q, p.Topic, p.Publisher, p.campaign, p.seq, p.holds)
-			}
-			batch.Queue(queryRecord, act.logged(name, Key{p.Topic, p.Publisher}, p.campaign, p.seq, nil)...)
-		}
-		QueueNudge(batch)
-		return tx.SendBatch(ctx, batch).Close()
+		n = int64(len(done))
+		return err
 	})
 	if err != nil {
 		return 0, err
 	}
 	return n, nil
+}
+
+// actOnLocked runs queries for each row that lock locks, writes the act to the log, and answers the rows.
+func actOnLocked(
+	ctx context.Context, tx pgx.Tx, act Act, name string, queries []string, lock string, args ...any,
+) (done []ParkedKey, err error) {
+	if act.By == "" {
+		return nil, ErrNobody
+	}
+	batch := &pgx.Batch{}
+	var e ParkedKey
+	var holds bool
+	err = rows.Each(ctx, tx, []any{&e.Topic, &e.Publisher, &e.CampaignID, &e.Seq, &holds}, func() error {
+		done = append(done, e)
+		for _, q := range queries {
+			batch.Queue(q, e.Topic, e.Publisher, e.CampaignID, e.Seq, holds)
+		}
+		batch.Queue(queryRecord, act.logged(name, e.Key, e.CampaignID, e.Seq, nil)...)
+		return nil
+	}, "lock parked events", lock, args...)
+	if err != nil || len(done) == 0 {
+		return nil, err
+	}
+	QueueNudge(batch)
+	return done, tx.SendBatch(ctx, batch).Close()
 }
 
 // ParkedPlace is a place in the order of [WalkParked].
@@ -210,45 +209,27 @@ func ResolveKeys(ctx context.Context, tx pgx.Tx, events []ParkedKey, act Act) (m
 func actOnKeys(
 	ctx context.Context, tx pgx.Tx, events []ParkedKey, act Act, name string, queries ...string,
 ) (map[ParkedKey]bool, error) {
-	if act.By == "" {
-		return nil, ErrNobody
-	}
-	var topics, publishers, campaigns []string
-	var seqs []int64
-	for _, e := range events {
-		topics, publishers, campaigns, seqs = append(topics, e.Topic), append(publishers, e.Publisher),
-			append(campaigns, e.CampaignID), append(seqs, e.Seq)
-	}
+	topics, publishers, campaigns, seqs := columns(events)
+	locked, err := actOnLocked(ctx, tx, act, name, queries, queryLockKeys, topics, publishers, campaigns, seqs)
 	done := map[ParkedKey]bool{}
-	batch := &pgx.Batch{}
-	var e ParkedKey
-	var holds bool
-	if err := rows.Each(ctx, tx, []any{&e.Topic, &e.Publisher, &e.CampaignID, &e.Seq, &holds}, func() error {
+	for _, e := range locked {
 		done[e] = true
-		for _, q := range queries {
-			batch.Queue(q, e.Topic, e.Publisher, e.CampaignID, e.Seq, holds)
-		}
-		batch.Queue(queryRecord, act.logged(name, Key{e.Topic, e.Publisher}, e.CampaignID, e.Seq, nil)...)
-		return nil
-	}, "lock parked events", queryLockKeys, topics, publishers, campaigns, seqs); err != nil {
-		return nil, err
 	}
-	if len(done) == 0 {
-		return done, nil
+	return done, err
+}
+
+func columns(events []ParkedKey) (topics, publishers, campaigns []string, seqs []int64) {
+	for _, e := range events {
+		topics, publishers = append(topics, e.Topic), append(publishers, e.Publisher)
+		campaigns, seqs = append(campaigns, e.CampaignID), append(seqs, e.Seq)
 	}
-	QueueNudge(batch)
-	return done, tx.SendBatch(ctx, batch).Close()
+	return topics, publishers, campaigns, seqs
 }
 
 // CountOutcomes counts what became of parked events that were tried again: those that were sent,
 // and those that were refused again. The others are still on their way.
 func CountOutcomes(ctx context.Context, db journal.Querier, events []ParkedKey) (sent, refused int64, err error) {
-	var topics, publishers, campaigns []string
-	var seqs []int64
-	for _, e := range events {
-		topics, publishers = append(topics, e.Topic), append(publishers, e.Publisher)
-		campaigns, seqs = append(campaigns, e.CampaignID), append(seqs, e.Seq)
-	}
+	topics, publishers, campaigns, seqs := columns(events)
 	n, err := rows.One(ctx, db, pgx.RowToStructByPos[struct{ Sent, Refused int64 }],
 		"count what became of parked events", queryOutcomes, topics, publishers, campaigns, seqs)
 	if err != nil {
