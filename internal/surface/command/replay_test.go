@@ -171,7 +171,7 @@ func TestAReplayIsWaitedFor(t *testing.T) {
 		url, pool := withCounts(t)
 		worker(t, pool, counter(accept))
 		operate(t, url)
-		got := requireRun(t, url, "group replay default --wait --json", cli.ExitOK, "2 pairs replayed")
+		got := requireRun(t, url, "group replay default --wait --json", cli.ExitOK, "2 campaigns replayed")
 		if o := decoded[admin.Operation](t, got.out); o.Done != 2 || o.State != "done" {
 			t.Errorf("got %q", got.out)
 		}
@@ -188,7 +188,7 @@ func TestAReplayIsWaitedFor(t *testing.T) {
 			}
 			return nil
 		}))
-		got := requireRun(t, url, "campaign replay oak elm --wait --json", cli.ExitPartial, "1 pair died on the way")
+		got := requireRun(t, url, "campaign replay oak elm --wait --json", cli.ExitPartial, "1 campaign died on the way")
 		if !strings.Contains(got.err, "try: tidemark failed list --status dead --group default\n") {
 			t.Errorf("got %q, %q", got.out, got.err)
 		}
@@ -259,7 +259,7 @@ func TestAReplayOfMuchIsConfirmedFirst(t *testing.T) {
 	url, pool := withCounts(t)
 	change(t, url, `SELECT tidemark.append('c' || i, '[{"type": "grew"}]') FROM generate_series(1, 120) AS i`)
 	work(t, pool, counter(accept))
-	requireRun(t, url, "group replay default", cli.ExitDeclined, "this would replay 122 pairs and wants a confirmation")
+	requireRun(t, url, "group replay default", cli.ExitDeclined, "this would replay 122 campaigns and wants a confirmation")
 	if filed := lines(t, url, "SELECT campaign_id FROM tidemark.deferred"); len(filed) > 0 {
 		t.Errorf("filed %q", filed)
 	}
