@@ -128,13 +128,13 @@ func On(pool *pgxpool.Pool) *Acts {
 }
 
 // Failures does acts on failed campaigns.
-type Failures struct{ *Acts }
+type Failures struct{ acts *Acts }
 
 // Projections does acts on projections and their rebuilds.
-type Projections struct{ *Acts }
+type Projections struct{ acts *Acts }
 
 // Publishers does acts on publishers and what is parked.
-type Publishers struct{ *Acts }
+type Publishers struct{ acts *Acts }
 
 // Failures answers the acts on failed campaigns.
 func (a *Acts) Failures() Failures { return Failures{a} }

@@ -273,8 +273,8 @@ func (a *Acts) StartBulk(ctx context.Context, r Request, b Bulk, typed string) (
 		})
 }
 
-// freezeFailed writes the failed campaigns that a filter chooses into the items of the operation, if they had failed by a
-// time.
+// freezeFailed writes the failed campaigns that a filter chooses into the items of the operation, if they had failed
+// by a time.
 func freezeFailed(
 	ctx context.Context, tx pgx.Tx, id int64, of FailedFilter, asOf *time.Time, most int64,
 ) (n int64, err error) {

@@ -59,7 +59,7 @@ func (a Failures) onPair(
 		Request: r, kind: kind, about: subject{CampaignID: key.CampaignID, Seq: seq}, request: asked,
 		reason: kind == ActResolve || kind == ActUnresolve,
 	}
-	return a.do(ctx, t, func(ctx context.Context, tx pgx.Tx) (any, error) { return asked, do(ctx, tx, r.act()) })
+	return a.acts.do(ctx, t, func(ctx context.Context, tx pgx.Tx) (any, error) { return asked, do(ctx, tx, r.act()) })
 }
 
 // act is who and why, for internal/store/failed.
@@ -86,7 +86,7 @@ func (a Failures) RequeueEvent(ctx context.Context, r Request, group, campaignID
 		Request: r, kind: ActRequeue, request: eventRequest{group, campaignID, seq},
 		about: subject{CampaignID: campaignID, Seq: seq},
 	}
-	return a.do(ctx, t, func(ctx context.Context, tx pgx.Tx) (any, error) {
+	return a.acts.do(ctx, t, func(ctx context.Context, tx pgx.Tx) (any, error) {
 		keys, err := failed.RequeueSeq(ctx, tx, group, campaignID, seq, r.act())
 		done := Requeued{CampaignID: campaignID, Seq: seq, Projections: []string{}}
 		for _, k := range keys {

@@ -14,11 +14,18 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
+// Requests have the tags of parameters besides JSON's, as [FailedFilter] has.
+
 // GroupReplay replays all campaigns of a group.
 type GroupReplay struct {
-	Group      string `json:"group"`
-	Projection string `json:"projection,omitempty"` // "": all of the group
-	From       int64  `json:"from,omitempty"`       // the first event to apply again; 0: from scratch
+	Group      string `json:"group" arg:"GROUP" of:"group" help:"the consumer group"`
+	Projection string `json:"projection,omitempty" of:"projection" help:"only this projection (default all of the group)"`
+	From       int64  `json:"from,omitempty" min:"1" help:"the first event, on rows as they are (default from scratch)"`
+}
+
+// request is the same for internal/store/failed.
+func (g GroupReplay) request() failed.ReplayRequest {
+	return failed.ReplayRequest{Group: g.Group, Projection: g.Projection, From: g.From}
 }
 
 // GapRepair repairs all gaps of a group.
@@ -28,20 +35,20 @@ type GapRepair struct {
 
 // Verification compares rows of a projection with the journal.
 type Verification struct {
-	Projection string   `json:"projection"`
-	Campaigns  []string `json:"campaigns,omitempty"` // these
-	Sample     int      `json:"sample,omitempty"`    // or so many at random; neither: all
-	Ignore     []string `json:"ignore,omitempty"`    // columns that may differ
-	Proof      bool     `json:"proof,omitempty"`     // apply nothing: see [Prove]; of all campaigns
+	Projection string   `json:"projection" arg:"PROJECTION" of:"projection" help:"the projection"`
+	Campaigns  []string `json:"campaigns,omitempty" form:"-" of:"campaign" help:"only these campaigns"`
+	Sample     int      `json:"sample,omitempty" max:"1000000" help:"so many campaigns, at random (default all)"`
+	Ignore     []string `json:"ignore,omitempty" form:"-" help:"columns that may differ: column or table.column"`
+	Proof      bool     `json:"proof,omitempty" form:"-" help:"show that every event was applied in its turn; apply none"`
 }
 
 // Republication sends a slice of a campaign to a publisher again.
 type Republication struct {
-	Topic      string `json:"topic"`
-	Publisher  string `json:"publisher"`
-	CampaignID string `json:"campaign_id"`
-	From       int64  `json:"from"`            // the first seq
-	Until      int64  `json:"until,omitempty"` // the last one; 0: what is there when it starts
+	Topic      string `json:"topic" of:"topic" required:"true" help:"the topic whose events are sent, and under which"`
+	Publisher  string `json:"publisher" arg:"PUBLISHER" of:"publisher" help:"the publisher"`
+	CampaignID string `json:"campaign_id" arg:"CAMPAIGN" name:"campaign" of:"campaign" help:"the campaign"`
+	From       int64  `json:"from" min:"1" required:"true" help:"the first event"`
+	Until      int64  `json:"until,omitempty" min:"1" help:"the last event (default the last that there is)"`
 }
 
 // StartReplay has workers replay all campaigns of a group. Errors are those of
@@ -51,7 +58,7 @@ func (a *Acts) StartReplay(ctx context.Context, r Request, g GroupReplay) (*Outc
 		return nil, fmt.Errorf("%w: name the group, and a seq of 1 or more, or 0 for from scratch", ErrInvalid)
 	}
 	return a.start(ctx, r, OpReplay, g, func(ctx context.Context, tx pgx.Tx) (int64, error) {
-		return failed.CountReplay(ctx, tx, failed.ReplayRequest{Group: g.Group, Projection: g.Projection, From: g.From})
+		return failed.CountReplay(ctx, tx, g.request())
 	})
 }
 
@@ -64,11 +71,11 @@ type ProjectionBackfill struct {
 // Backfill has workers look for the campaigns that a projection has nothing of, and file them.
 // The outcome's detail is the [Operation]. Errors are those of [failed.CountBackfill].
 func (a Projections) Backfill(ctx context.Context, r Request, projection string) (*Outcome, error) {
-	p, err := registered(ctx, a.cfg.Pool, projection)
+	p, err := registered(ctx, a.acts.cfg.Pool, projection)
 	if err != nil {
 		return nil, fmt.Errorf("backfill: %w", err)
 	}
-	return a.start(ctx, r, OpBackfill, ProjectionBackfill{p.Group, projection},
+	return a.acts.start(ctx, r, OpBackfill, ProjectionBackfill{p.Group, projection},
 		func(ctx context.Context, tx pgx.Tx) (int64, error) {
 			return failed.CountBackfill(ctx, tx, p.Group, projection)
 		})
@@ -97,7 +104,7 @@ func (a Projections) Verify(ctx context.Context, r Request, v Verification) (*Ou
 		return nil, fmt.Errorf("%w: a proof is of all campaigns and of no columns: leave out campaigns, sample and ignore",
 			ErrInvalid)
 	}
-	return a.start(ctx, r, OpVerify, v, func(ctx context.Context, tx pgx.Tx) (int64, error) {
+	return a.acts.start(ctx, r, OpVerify, v, func(ctx context.Context, tx pgx.Tx) (int64, error) {
 		_, err := registered(ctx, tx, v.Projection)
 		return 0, err
 	})
@@ -110,7 +117,7 @@ func (a Publishers) Republish(ctx context.Context, r Request, p Republication) (
 	if err := p.check(); err != nil {
 		return nil, err
 	}
-	return a.startConfirmed(ctx, r, p.Publisher, OpRepublish, p, func(ctx context.Context, tx pgx.Tx) (int64, error) {
+	return a.acts.startConfirmed(ctx, r, p.Publisher, OpRepublish, p, func(ctx context.Context, tx pgx.Tx) (int64, error) {
 		if err := published(ctx, tx, publications.Key{Topic: p.Topic, Publisher: p.Publisher}); err != nil {
 			return 0, err
 		}
@@ -175,11 +182,11 @@ func (a *Acts) PreviewReplay(ctx context.Context, replay failed.ReplayRequest) (
 // PreviewBackfill answers what [Projections.Backfill] would file. Errors:
 // [rebuild.ErrUnknownProjection], and those of [failed.CountBackfill].
 func (a Projections) PreviewBackfill(ctx context.Context, projection string) (Filing, error) {
-	p, err := registered(ctx, a.cfg.Pool, projection)
+	p, err := registered(ctx, a.acts.cfg.Pool, projection)
 	if err != nil {
 		return Filing{}, err
 	}
-	n, err := failed.CountBackfill(ctx, a.cfg.Pool, p.Group, projection)
+	n, err := failed.CountBackfill(ctx, a.acts.cfg.Pool, p.Group, projection)
 	return Filing{n}, err
 }
 
@@ -196,10 +203,10 @@ func (a Publishers) PreviewRepublication(ctx context.Context, r Request, p Repub
 	if err := p.check(); err != nil {
 		return Slice{}, err
 	}
-	if err := published(ctx, a.cfg.Pool, publications.Key{Topic: p.Topic, Publisher: p.Publisher}); err != nil {
+	if err := published(ctx, a.acts.cfg.Pool, publications.Key{Topic: p.Topic, Publisher: p.Publisher}); err != nil {
 		return Slice{}, err
 	}
-	last, err := journal.Last(ctx, a.cfg.Pool, p.CampaignID)
+	last, err := journal.Last(ctx, a.acts.cfg.Pool, p.CampaignID)
 	if err == nil && last.Seq < p.From {
 		err = fmt.Errorf("campaign %q from seq %d on: %w", p.CampaignID, p.From, journal.ErrNotFound)
 	}
@@ -207,14 +214,15 @@ func (a Publishers) PreviewRepublication(ctx context.Context, r Request, p Repub
 	if p.Until != 0 {
 		found.Through = min(p.Until, last.Seq)
 	}
-	topic := slices.IndexFunc(a.cfg.Topics, func(t publisher.Topic) bool { return t.Name == p.Topic })
-	to := slices.IndexFunc(a.cfg.Publishers, func(q publisher.Publisher) bool { return q.Name == p.Publisher })
+	topic := slices.IndexFunc(a.acts.cfg.Topics, func(t publisher.Topic) bool { return t.Name == p.Topic })
+	to := slices.IndexFunc(a.acts.cfg.Publishers, func(q publisher.Publisher) bool { return q.Name == p.Publisher })
 	if err != nil || topic < 0 || to < 0 {
 		return found, err
 	}
-	counted, err := publisher.Replay(ctx, a.cfg.Pool, publisher.ReplayRequest{
-		Topic: a.cfg.Topics[topic], To: a.cfg.Publishers[to], CampaignID: p.CampaignID, From: p.From, Until: p.Until,
-		Catalogue: a.cfg.Catalogue, DryRun: true,
+	counted, err := publisher.Replay(ctx, a.acts.cfg.Pool, publisher.ReplayRequest{
+		Topic: a.acts.cfg.Topics[topic], To: a.acts.cfg.Publishers[to],
+		CampaignID: p.CampaignID, From: p.From, Until: p.Until,
+		Catalogue: a.acts.cfg.Catalogue, DryRun: true,
 	}, r.publisher())
 	found.Events, found.Through = &counted.Sent, counted.Through
 	return found, err

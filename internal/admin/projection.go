@@ -59,7 +59,7 @@ func (a Projections) SwapRebuild(ctx context.Context, r Request, name string, o 
 func (a Projections) rebuild(
 	ctx context.Context, r Request, kind Kind, name string, o rebuild.Options,
 ) (*Outcome, error) {
-	return a.do(ctx, act{Request: r, kind: kind, request: asked(name, o)},
+	return a.acts.do(ctx, act{Request: r, kind: kind, request: asked(name, o)},
 		func(ctx context.Context, tx pgx.Tx) (any, error) {
 			begun, err := rebuild.StartRebuild(ctx, tx, name, o, r.act())
 			if err == nil && begun && kind == ActSwapRebuild {
@@ -83,11 +83,11 @@ func (a Projections) ResumeRebuild(ctx context.Context, r Request, name string) 
 func (a Projections) onRebuild(
 	ctx context.Context, r Request, kind Kind, name string, d time.Duration,
 ) (*Outcome, error) {
-	group, err := a.GroupOf(ctx, name)
+	group, err := a.acts.GroupOf(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	o, err := a.pause(ctx, r, kind, pause.Target{Group: group, Projection: rebuild.NameOf(name)}, d)
+	o, err := a.acts.pause(ctx, r, kind, pause.Target{Group: group, Projection: rebuild.NameOf(name)}, d)
 	if errors.Is(err, pause.ErrUnknown) {
 		err = fmt.Errorf("projection %q: %w", name, rebuild.ErrNoRebuild)
 	}
@@ -98,7 +98,7 @@ func (a Projections) onRebuild(
 // name. Errors: [ErrDeclined], and those of [rebuild.AbortRebuild].
 func (a Projections) AbortRebuild(ctx context.Context, r Request, name string) (*Outcome, error) {
 	t := act{Request: r, kind: ActAbortRebuild, request: rebuildRequest{Projection: name}, confirm: name}
-	return a.doWith(ctx, t, func(ctx context.Context, db *recorder) (any, error) {
+	return a.acts.doWith(ctx, t, func(ctx context.Context, db *recorder) (any, error) {
 		return nil, rebuild.AbortRebuild(ctx, db, name, r.act())
 	})
 }
@@ -126,7 +126,7 @@ func (a Projections) Rollback(
 	if o.Keep != 0 {
 		request.Keep = o.Keep.String()
 	}
-	return a.do(ctx, act{Request: r, kind: ActRollback, request: request, confirm: name},
+	return a.acts.do(ctx, act{Request: r, kind: ActRollback, request: request, confirm: name},
 		func(ctx context.Context, tx pgx.Tx) (any, error) {
 			kept, err := rebuild.CheckRollback(ctx, tx, name, o)
 			if err != nil {
@@ -168,7 +168,7 @@ type removalRequest struct {
 // confirms with its name. Errors: [ErrDeclined], [ErrNeeded], and those of [rebuild.Remove].
 func (a Projections) Remove(ctx context.Context, r Request, name string, tables bool) (*Outcome, error) {
 	asked := removalRequest{Projection: name, Tables: tables}
-	return a.doWith(ctx, act{Request: r, kind: ActRemove, request: asked, confirm: name},
+	return a.acts.doWith(ctx, act{Request: r, kind: ActRemove, request: asked, confirm: name},
 		func(ctx context.Context, db *recorder) (any, error) {
 			err := rebuild.Remove(ctx, db, name, tables, r.act())
 			const dependentObjects = "2BP01"
@@ -199,7 +199,7 @@ type Removal struct {
 
 // PreviewRemoval answers what [Projections.Remove] would remove. Errors: [rebuild.ErrUnknownProjection].
 func (a Projections) PreviewRemoval(ctx context.Context, name string, tables bool) (Removal, error) {
-	p, err := registered(ctx, a.cfg.Pool, name)
+	p, err := registered(ctx, a.acts.cfg.Pool, name)
 	if err != nil {
 		return Removal{}, err
 	}
@@ -209,7 +209,7 @@ func (a Projections) PreviewRemoval(ctx context.Context, name string, tables boo
 			out.Tables = append(out.Tables, p.Schema+"."+table)
 		}
 	}
-	out.Campaigns, err = failed.Count(ctx, a.cfg.Pool, failed.Filter{Group: p.Group, Projection: name})
+	out.Campaigns, err = failed.Count(ctx, a.acts.cfg.Pool, failed.Filter{Group: p.Group, Projection: name})
 	return out, err
 }
 

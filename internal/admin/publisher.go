@@ -58,7 +58,7 @@ func (a Publishers) Pause(ctx context.Context, r Request, key publications.Key, 
 	} else if d > 0 {
 		asked.For = d.String()
 	}
-	return a.do(ctx, act{Request: r, kind: ActPausePublisher, request: asked, logs: true},
+	return a.acts.do(ctx, act{Request: r, kind: ActPausePublisher, request: asked, logs: true},
 		func(ctx context.Context, tx pgx.Tx) (any, error) {
 			keys, err := publicationsOf(ctx, tx, key, func(p publications.Publication) bool { return p.Status != "FAILED" })
 			for _, key := range keys {
@@ -74,7 +74,7 @@ func (a Publishers) Pause(ctx context.Context, r Request, key publications.Key, 
 // [publications.ErrNotFound], and those of [publications.Resume].
 func (a Publishers) Resume(ctx context.Context, r Request, key publications.Key) (*Outcome, error) {
 	asked := publicationRequest{Topic: key.Topic, Publisher: key.Publisher}
-	return a.do(ctx, act{Request: r, kind: ActResumePublisher, request: asked, logs: true},
+	return a.acts.do(ctx, act{Request: r, kind: ActResumePublisher, request: asked, logs: true},
 		func(ctx context.Context, tx pgx.Tx) (any, error) {
 			keys, err := publicationsOf(ctx, tx, key, func(p publications.Publication) bool { return p.Status == "PAUSED" })
 			for _, key := range keys {
@@ -101,7 +101,7 @@ func (a Publishers) Reset(
 	if to.Position != nil || !to.Time.IsZero() || end {
 		t.confirm = key.Publisher
 	}
-	return a.do(ctx, t, func(ctx context.Context, tx pgx.Tx) (any, error) { return reset(ctx, tx, r, key, to, end) })
+	return a.acts.do(ctx, t, func(ctx context.Context, tx pgx.Tx) (any, error) { return reset(ctx, tx, r, key, to, end) })
 }
 
 // PreviewReset answers what [Publishers.Reset] would do, and does nothing. Errors are those of it.
@@ -109,7 +109,7 @@ func (a Publishers) PreviewReset(
 	ctx context.Context, r Request, key publications.Key, to publications.ResetTo, end bool,
 ) (Resets, error) {
 	to.DryRun = true
-	return reset(ctx, a.cfg.Pool, r, key, to, end)
+	return reset(ctx, a.acts.cfg.Pool, r, key, to, end)
 }
 
 func reset(
@@ -193,9 +193,9 @@ func (a Publishers) sending(
 		event, err = publisher.TestEvent(key.Topic, time.Now().UTC())
 	} else {
 		event.Topic = key.Topic
-		event.Event, err = journal.Get(ctx, a.cfg.Pool, campaignID, seq)
-		if err == nil && a.cfg.Catalogue != nil {
-			event.Event, err = a.cfg.Catalogue.Current(event.Event)
+		event.Event, err = journal.Get(ctx, a.acts.cfg.Pool, campaignID, seq)
+		if err == nil && a.acts.cfg.Catalogue != nil {
+			event.Event, err = a.acts.cfg.Catalogue.Current(event.Event)
 		}
 	}
 	return to, event, Sent{
@@ -227,7 +227,7 @@ func (a Publishers) TestSend(
 	ctx context.Context, r Request, key publications.Key, campaignID string, seq int64,
 ) (*Outcome, error) {
 	asked := sendRequest{publicationRequest{Topic: key.Topic, Publisher: key.Publisher}, campaignID, seq}
-	return a.doWith(ctx, act{Request: r, kind: ActTestSend, request: asked, logs: true},
+	return a.acts.doWith(ctx, act{Request: r, kind: ActTestSend, request: asked, logs: true},
 		func(ctx context.Context, db *recorder) (detail any, err error) {
 			to, event, sent, err := a.sending(ctx, key, campaignID, seq)
 			if err != nil {
@@ -270,7 +270,7 @@ func (t *taking) Publish(ctx context.Context, batch []publisher.Event) error {
 
 // sink answers a publisher, and names its first topic where none is named.
 func (a Publishers) sink(key *publications.Key) (publisher.Publisher, error) {
-	for _, p := range a.cfg.Publishers {
+	for _, p := range a.acts.cfg.Publishers {
 		if p.Name != key.Publisher {
 			continue
 		}
@@ -324,7 +324,7 @@ func (a Publishers) onParked(ctx context.Context, r Request, kind Kind, asked pa
 	if kind == ActResolveParked {
 		t.reason, t.confirm = true, fmt.Sprint(asked.Seq)
 	}
-	return a.do(ctx, t, func(ctx context.Context, tx pgx.Tx) (any, error) {
+	return a.acts.do(ctx, t, func(ctx context.Context, tx pgx.Tx) (any, error) {
 		n, err := do(ctx, tx, f, r.publisher())
 		return countResult{n}, err
 	})

@@ -6,6 +6,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
+	"github.com/tidemark-go/tidemark/internal/surface/table"
 )
 
 type campaignReplay struct {
@@ -74,7 +75,7 @@ func campaignActs() []*Act {
 			Told: func(in *oneEvent, done *admin.Outcome) Told {
 				n := len(detail[admin.Requeued](done).Projections)
 				return Told{
-					fmt.Sprintf("Requeued event %d of %s in %s.", in.Seq, in.CampaignID, counted(int64(n), "projection")),
+					fmt.Sprintf("Requeued event %d of %s in %s.", in.Seq, in.CampaignID, table.Count(int64(n), "projection")),
 					[]string{"campaign", "show", in.CampaignID},
 				}
 			},
@@ -105,12 +106,4 @@ func campaignActs() []*Act {
 func countFiled(found any) (int64, []admin.Item) { return found.(admin.Filing).Campaigns, nil }
 
 // filed writes how many campaigns would be filed.
-func filed(found any) string { return counted(found.(admin.Filing).Campaigns, "campaign") }
-
-// counted writes a number of things whose plural ends in s.
-func counted(n int64, thing string) string {
-	if n == 1 {
-		return "1 " + thing
-	}
-	return fmt.Sprintf("%d %ss", n, thing)
-}
+func filed(found any) string { return table.Count(found.(admin.Filing).Campaigns, "campaign") }

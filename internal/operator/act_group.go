@@ -8,13 +8,8 @@ import (
 	"github.com/tidemark-go/tidemark/internal/auth"
 	"github.com/tidemark-go/tidemark/internal/operator/param"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
+	"github.com/tidemark-go/tidemark/internal/surface/table"
 )
-
-type groupReplay struct {
-	oneGroup
-	Projection string `of:"projection" help:"only this projection (default all of the group)"`
-	From       int64  `min:"1" help:"the first event to apply again, on the rows as they are (default from scratch)"`
-}
 
 func groupActs() []*Act {
 	return []*Act{
@@ -30,18 +25,18 @@ func groupActs() []*Act {
 				"group replay default --projection scores --from 1000 --wait",
 			},
 			Button: "Replay",
-		}, does[*groupReplay]{
-			Preview: func(ctx context.Context, acts *admin.Acts, _ admin.Request, in *groupReplay) (any, error) {
+		}, does[*admin.GroupReplay]{
+			Preview: func(ctx context.Context, acts *admin.Acts, _ admin.Request, in *admin.GroupReplay) (any, error) {
 				return acts.PreviewReplay(ctx, failed.ReplayRequest{
 					Group: in.Group, Projection: in.Projection, From: in.From,
 				})
 			},
 			Counted: countFiled,
-			Would:   func(_ *groupReplay, found any) string { return "replay " + filed(found) },
-			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in *groupReplay) (*admin.Outcome, error) {
-				return acts.StartReplay(ctx, by, admin.GroupReplay{Group: in.Group, Projection: in.Projection, From: in.From})
+			Would:   func(_ *admin.GroupReplay, found any) string { return "replay " + filed(found) },
+			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in *admin.GroupReplay) (*admin.Outcome, error) {
+				return acts.StartReplay(ctx, by, *in)
 			},
-			Told: func(in *groupReplay, done *admin.Outcome) Told { return begun(done, "replays group "+in.Group) },
+			Told: func(in *admin.GroupReplay, done *admin.Outcome) Told { return begun(done, "replays group "+in.Group) },
 		}),
 		act(Act{
 			Kind: admin.ActStartOperation, Name: "repairGaps", Command: "gaps repair", Path: "/groups/{group}/repair-gaps",
@@ -60,7 +55,7 @@ func groupActs() []*Act {
 				return found.(admin.Gaps).Count, found.(admin.Gaps).Sample
 			},
 			Would: func(in *oneGroup, found any) string {
-				return fmt.Sprintf("repair %s of group %s", counted(found.(admin.Gaps).Count, "gap"), in.Group)
+				return fmt.Sprintf("repair %s of group %s", table.Count(found.(admin.Gaps).Count, "gap"), in.Group)
 			},
 			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in *oneGroup) (*admin.Outcome, error) {
 				return acts.StartRepair(ctx, by, admin.GapRepair{Group: in.Group})

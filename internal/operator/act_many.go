@@ -9,6 +9,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/operator/param"
+	"github.com/tidemark-go/tidemark/internal/surface/table"
 )
 
 // many is what all acts on much are told besides a filter.
@@ -82,7 +83,7 @@ func onMany[In choice[In]](a Act, kind admin.OperationKind, thing string) *Act {
 		Counted: func(found any) (int64, []admin.Item) {
 			return found.(*admin.Preview).Count, found.(*admin.Preview).Sample
 		},
-		Would: func(_ *In, found any) string { return verb + " " + counted(found.(*admin.Preview).Count, thing) },
+		Would: func(_ *In, found any) string { return verb + " " + table.Count(found.(*admin.Preview).Count, thing) },
 		Fix: func(in *In, found any) *In {
 			if !a.Danger {
 				return in
@@ -94,7 +95,7 @@ func onMany[In choice[In]](a Act, kind admin.OperationKind, thing string) *Act {
 			return acts.StartBulk(ctx, by, (*in).bulk(kind), by.Confirm)
 		},
 		Told: func(_ *In, done *admin.Outcome) Told {
-			return begun(done, fmt.Sprintf("is to %s %s", verb, counted(detail[admin.Operation](done).Total, thing)))
+			return begun(done, fmt.Sprintf("is to %s %s", verb, table.Count(detail[admin.Operation](done).Total, thing)))
 		},
 	})
 }

@@ -6,15 +6,8 @@ import (
 	"strings"
 
 	"github.com/tidemark-go/tidemark/internal/admin"
+	"github.com/tidemark-go/tidemark/internal/surface/table"
 )
-
-type projectionVerify struct {
-	oneProjection
-	Campaigns []string `form:"-" of:"campaign" help:"only these campaigns"`
-	Sample    int      `max:"1000000" help:"so many campaigns, at random (default all)"`
-	Ignore    []string `form:"-" help:"columns that may differ: column or table.column"`
-	Proof     bool     `form:"-" help:"apply nothing: show that every event was applied in its turn"`
-}
 
 type projectionRemoval struct {
 	oneProjection
@@ -28,13 +21,11 @@ func projectionActs() []*Act {
 			Path:   "/projections/{projection}/verify",
 			Short:  "Compare the rows of a projection with the journal",
 			Button: "Verify", Hint: "A worker with the projection's code applies the events beside its tables, and compares.",
-		}, does[*projectionVerify]{
-			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in *projectionVerify) (*admin.Outcome, error) {
-				return acts.Projections().Verify(ctx, by, admin.Verification{
-					Projection: in.Projection, Campaigns: in.Campaigns, Sample: in.Sample, Ignore: in.Ignore, Proof: in.Proof,
-				})
+		}, does[*admin.Verification]{
+			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in *admin.Verification) (*admin.Outcome, error) {
+				return acts.Projections().Verify(ctx, by, *in)
 			},
-			Told: func(in *projectionVerify, done *admin.Outcome) Told { return begun(done, "verifies "+in.Projection) },
+			Told: func(in *admin.Verification, done *admin.Outcome) Told { return begun(done, "verifies "+in.Projection) },
 		}),
 		act(Act{
 			Kind: admin.ActStartOperation, Name: "backfillProjection", Command: "projection backfill",
@@ -81,7 +72,7 @@ func projectionActs() []*Act {
 			},
 			Would: func(in *projectionRemoval, found any) string {
 				removal := found.(admin.Removal)
-				failed := counted(removal.Campaigns, "failed campaign")
+				failed := table.Count(removal.Campaigns, "failed campaign")
 				switch {
 				case !in.Tables:
 					return fmt.Sprintf("remove projection %s with %s and without its tables", in.Projection, failed)

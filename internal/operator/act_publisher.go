@@ -9,6 +9,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/operator/param"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
+	"github.com/tidemark-go/tidemark/internal/surface/table"
 )
 
 // publication names a topic and a publisher. On the command line no topic means all of the publisher's.
@@ -54,20 +55,6 @@ type testSend struct {
 	publication
 	CampaignID string `name:"campaign" form:"-" of:"campaign" help:"with seq: an event of the journal (default made up)"`
 	Seq        int64  `form:"-" min:"1" help:"with campaign: the event's place in it"`
-}
-
-type republication struct {
-	Publisher  string `arg:"PUBLISHER" of:"publisher" help:"the publisher"`
-	Topic      string `of:"topic" required:"true" help:"the topic whose events are sent, and under which"`
-	CampaignID string `arg:"CAMPAIGN" name:"campaign" of:"campaign" help:"the campaign"`
-	From       int64  `min:"1" required:"true" help:"the first event"`
-	Until      int64  `min:"1" help:"the last event (default the last that there is)"`
-}
-
-func (in *republication) slice() admin.Republication {
-	return admin.Republication{
-		Topic: in.Topic, Publisher: in.Publisher, CampaignID: in.CampaignID, From: in.From, Until: in.Until,
-	}
 }
 
 func publisherActs() []*Act {
@@ -143,8 +130,8 @@ func publisherActs() []*Act {
 				for _, r := range found.(admin.Resets).Publications {
 					sent, skipped = sent+r.Sent, skipped+r.Skipped
 				}
-				return fmt.Sprintf("reset publisher %s: %s sent again, %s never sent", in.said(), counted(sent, "event"),
-					counted(skipped, "event"))
+				return fmt.Sprintf("reset publisher %s: %s sent again, %s never sent", in.said(), table.Count(sent, "event"),
+					table.Count(skipped, "event"))
 			},
 			Fix: func(in *publicationReset, found any) *publicationReset {
 				same := *in
@@ -160,7 +147,7 @@ func publisherActs() []*Act {
 				var parts []string
 				for _, r := range detail[admin.Resets](done).Publications {
 					parts = append(parts, fmt.Sprintf("%s/%s stands at position %d now, %s sent again, %s never sent", r.Topic,
-						r.Publisher, r.To, counted(r.Sent, "event"), counted(r.Skipped, "event")))
+						r.Publisher, r.To, table.Count(r.Sent, "event"), table.Count(r.Skipped, "event")))
 				}
 				return Told{strings.Join(parts, "; ") + ".", in.next()}
 			},
@@ -219,33 +206,33 @@ func publisherActs() []*Act {
 				"publisher replay archive oak --topic orders --from 40 --until 60 --reason lost --wait",
 			},
 			Button: "Send again", Danger: true,
-		}, does[*republication]{
-			Confirm: func(in *republication) string { return in.Publisher },
-			Preview: func(ctx context.Context, acts *admin.Acts, by admin.Request, in *republication) (any, error) {
-				return acts.Publishers().PreviewRepublication(ctx, by, in.slice())
+		}, does[*admin.Republication]{
+			Confirm: func(in *admin.Republication) string { return in.Publisher },
+			Preview: func(ctx context.Context, acts *admin.Acts, by admin.Request, in *admin.Republication) (any, error) {
+				return acts.Publishers().PreviewRepublication(ctx, by, *in)
 			},
 			Counted: func(found any) (int64, []admin.Item) {
 				slice := found.(admin.Slice)
 				return slice.Through - slice.From + 1, nil
 			},
-			Would: func(in *republication, found any) string {
+			Would: func(in *admin.Republication, found any) string {
 				slice := found.(admin.Slice)
 				if slice.Events == nil {
 					return fmt.Sprintf("send those of events %d to %d of %s to %s again that are of the topic", slice.From,
 						slice.Through, in.CampaignID, in.Publisher)
 				}
-				return fmt.Sprintf("send %s of %s to %s again, up to %d", counted(*slice.Events, "event"), in.CampaignID,
+				return fmt.Sprintf("send %s of %s to %s again, up to %d", table.Count(*slice.Events, "event"), in.CampaignID,
 					in.Publisher, slice.Through)
 			},
-			Fix: func(in *republication, found any) *republication {
+			Fix: func(in *admin.Republication, found any) *admin.Republication {
 				bounded := *in
 				bounded.Until = found.(admin.Slice).Through // no more than was counted
 				return &bounded
 			},
-			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in *republication) (*admin.Outcome, error) {
-				return acts.Publishers().Republish(ctx, by, in.slice())
+			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in *admin.Republication) (*admin.Outcome, error) {
+				return acts.Publishers().Republish(ctx, by, *in)
 			},
-			Told: func(in *republication, done *admin.Outcome) Told {
+			Told: func(in *admin.Republication, done *admin.Outcome) Told {
 				return begun(done, "that has "+in.Publisher+" sends the events of "+in.CampaignID+" again")
 			},
 		}),

@@ -80,7 +80,7 @@ func publicationFacts(p publications.Publication) []table.Fact {
 	lag := "nothing"
 	if p.Behind > 0 {
 		lag = fmt.Sprintf("%s, the oldest from %s ago",
-			strings.Replace(counted(p.Behind, "event"), fmt.Sprint(p.Behind),
+			strings.Replace(table.Count(p.Behind, "event"), fmt.Sprint(p.Behind),
 				table.About(p.Behind, p.Estimated(), table.Plain).Text, 1), table.Age(p.Lag))
 	}
 	holder := p.Holder
@@ -94,7 +94,7 @@ func publicationFacts(p publications.Publication) []table.Fact {
 		{Name: "behind", Value: lag},
 		{
 			Name:  "published",
-			Value: fmt.Sprintf("%s, last at %s", counted(p.Published, "event"), table.Stamp(p.LastPublishedAt)),
+			Value: fmt.Sprintf("%s, last at %s", table.Count(p.Published, "event"), table.Stamp(p.LastPublishedAt)),
 		},
 		{
 			Name:  "parked",
@@ -112,7 +112,7 @@ func publicationFacts(p publications.Publication) []table.Fact {
 		facts = append(facts, table.Fact{
 			Name: "ghosts", Tone: table.Warning,
 			Value: fmt.Sprintf("%s sent that the journal has no more, found at %s: tidemark publisher ghosts %s",
-				counted(p.Ghosts, "event"), table.Stamp(p.GhostsAt), p.Publisher),
+				table.Count(p.Ghosts, "event"), table.Stamp(p.GhostsAt), p.Publisher),
 		})
 	}
 	return facts

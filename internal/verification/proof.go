@@ -44,7 +44,7 @@ func (v *verify) prove(ctx context.Context, env *cli.Env, pool *pgxpool.Pool, na
 		return err
 	}
 	return cli.Exitf(cli.ExitDifferences, "%s of which not exactly the journal's events were applied",
-		plural(found.Differing, "campaign"))
+		table.Count(found.Differing, "campaign"))
 }
 
 func (d proof) print(env *cli.Env) error {
@@ -65,25 +65,26 @@ func (d proof) print(env *cli.Env) error {
 		}
 	}
 	if more := d.Differing - int64(len(d.Unproved)); more > 0 {
-		env.Note("%s not shown: --limit shows more.", plural(more, "more campaign"))
+		env.Note("%s not shown: --limit shows more.", table.Count(more, "more campaign"))
 	}
 	if d.Unhashed > 0 {
 		env.Note("Of %s only the number of the events is known: a worker applied them that has SQL files alone, without "+
-			"TIDEMARK_PROOF.", plural(d.Unhashed, "campaign"))
+			"TIDEMARK_PROOF.", table.Count(d.Unhashed, "campaign"))
 	}
 	if d.Behind > 0 {
-		env.Note("The projection is behind its group in %s: nothing is proved of it there.", plural(d.Behind, "campaign"))
+		env.Note("The projection is behind its group in %s: nothing is proved of it there.",
+			table.Count(d.Behind, "campaign"))
 	}
 	if d.Resolved > 0 {
 		env.Note("It leaves out %s that operators have resolved: tidemark failed resolutions --projection %s",
-			plural(d.Resolved, "event"), table.Quote(registry.ProjectionOf(d.Projection)))
+			table.Count(d.Resolved, "event"), table.Quote(registry.ProjectionOf(d.Projection)))
 	}
 	if d.Skipped > 0 {
 		env.Note("Its policy has skipped %s: tidemark failed log --projection %s --act skipped",
-			plural(d.Skipped, "event"), table.Quote(d.Projection))
+			table.Count(d.Skipped, "event"), table.Quote(d.Projection))
 	}
-	env.Note("Consumer group %s has applied %s of %s; %s.", d.Group, plural(d.Events, "event"),
-		plural(d.Campaigns, "campaign"), d.verdict())
+	env.Note("Consumer group %s has applied %s of %s; %s.", d.Group, table.Count(d.Events, "event"),
+		table.Count(d.Campaigns, "campaign"), d.verdict())
 	return nil
 }
 
@@ -91,5 +92,5 @@ func (d proof) verdict() string {
 	if d.Differing == 0 {
 		return "each campaign's are those of the journal up to its checkpoint, each once"
 	}
-	return plural(d.Differing, "campaign") + " not exactly those of the journal"
+	return table.Count(d.Differing, "campaign") + " not exactly those of the journal"
 }

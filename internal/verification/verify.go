@@ -189,7 +189,7 @@ func (v *verify) run(
 	if err != nil || report.Differences() == 0 {
 		return err
 	}
-	err = cli.Exitf(cli.ExitDifferences, "%s of projection %s", plural(report.Differences(), "difference"), r.Name)
+	err = cli.Exitf(cli.ExitDifferences, "%s of projection %s", table.Count(report.Differences(), "difference"), r.Name)
 	if v.repair || len(report.Tables) == 0 || report.Differing == 0 {
 		return err
 	}

@@ -47,22 +47,23 @@ func (v *verify) print(env *cli.Env) error {
 		return err
 	}
 	if d.NotShown > 0 {
-		env.Note("%s not shown: --limit shows more.", plural(d.NotShown, "more difference"))
+		env.Note("%s not shown: --limit shows more.", table.Count(d.NotShown, "more difference"))
 	}
 	if more := d.Resolved - int64(len(d.Resolutions)); more > 0 {
-		env.Note("%s left out are not shown: --limit shows more.", plural(more, "more event"))
+		env.Note("%s left out are not shown: --limit shows more.", table.Count(more, "more event"))
 	}
 	for _, table := range d.Unchecked {
 		env.Note("Table %s has no column campaign_id of type text: its rows were not looked at.", table)
 	}
 	if d.Skipped > 0 {
-		env.Note("%s passed by: the projection is being rebuilt there.", plural(d.Skipped, "campaign"))
+		env.Note("%s passed by: the projection is being rebuilt there.", table.Count(d.Skipped, "campaign"))
 	}
 	if d.Strays > 0 {
 		env.Note("%s of campaigns that the journal does not have: no replay comes to them, delete them by hand.",
-			plural(d.Strays, "row"))
+			table.Count(d.Strays, "row"))
 	}
-	env.Note("%s verified, %s applied: %s.", plural(d.Campaigns, "campaign"), plural(d.Events, "event"), v.verdict())
+	env.Note("%s verified, %s applied: %s.", table.Count(d.Campaigns, "campaign"), table.Count(d.Events, "event"),
+		v.verdict())
 	return nil
 }
 
@@ -72,11 +73,11 @@ func (v *verify) verdict() string {
 	case d.Differing+d.Strays == 0:
 		return "nothing differs"
 	case d.Repaired != nil && d.DryRun:
-		return fmt.Sprintf("%s would be replayed from scratch; nothing was changed", plural(*d.Repaired, "campaign"))
+		return fmt.Sprintf("%s would be replayed from scratch; nothing was changed", table.Count(*d.Repaired, "campaign"))
 	case d.Repaired != nil:
-		return fmt.Sprintf("%s filed; workers replay them from scratch", plural(*d.Repaired, "campaign"))
+		return fmt.Sprintf("%s filed; workers replay them from scratch", table.Count(*d.Repaired, "campaign"))
 	default:
-		return plural(d.Differing, "campaign") + " with differences"
+		return table.Count(d.Differing, "campaign") + " with differences"
 	}
 }
 
@@ -111,11 +112,4 @@ func compact(value json.RawMessage) string {
 		return ""
 	}
 	return b.String()
-}
-
-func plural(n int64, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }

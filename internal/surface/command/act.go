@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -167,14 +166,6 @@ func (c *actCommand) run(command *cobra.Command, args []string) error {
 
 // by is who acts, and why.
 func by(act cli.Act) admin.Request { return admin.By(act.By, act.Reason) }
-
-// counted writes a number of things whose plural ends in s.
-func counted(n int64, thing string) string {
-	if n == 1 {
-		return "1 " + thing
-	}
-	return fmt.Sprintf("%d %ss", n, thing)
-}
 
 // asksBeyond is how many things are changed without asking, where they are only tried again.
 const asksBeyond = 100

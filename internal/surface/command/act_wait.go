@@ -110,7 +110,7 @@ func endOf(o admin.Operation) (err error) {
 	case o.State == "failed":
 		err = errors.New(o.Error)
 	case o.Failed > 0 && o.Kind == admin.OpVerify:
-		err = cli.Exitf(cli.ExitDifferences, "%s", counted(o.Failed, "campaign")+" differ from what the journal says")
+		err = cli.Exitf(cli.ExitDifferences, "%s", table.Count(o.Failed, "campaign")+" differ from what the journal says")
 	case o.Skipped > 0 && o.Done == 0 && o.Kind != admin.OpVerify:
 		err = cli.Exitf(cli.ExitConflict, "none of %d was done: they have changed meanwhile, look at them again", o.Skipped)
 	case o.Skipped > 0 && o.Kind != admin.OpVerify:
@@ -157,7 +157,7 @@ func caughtUp(ctx context.Context, env *cli.Env, pool *pgxpool.Pool, of failed.R
 			if of.Projection != "" {
 				projection = " --projection " + table.Quote(of.Projection)
 			}
-			return cli.Hint(cli.Exitf(cli.ExitPartial, "%s died on the way", counted(left.Dead, "campaign")),
+			return cli.Hint(cli.Exitf(cli.ExitPartial, "%s died on the way", table.Count(left.Dead, "campaign")),
 				"tidemark failed list --status dead --group %s%s", table.Quote(of.Group), projection)
 		}
 		meter.Set(max(0, n-left.Rebuilding-left.Failed-left.Dead), progress.Unknown)

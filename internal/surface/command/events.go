@@ -14,6 +14,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/progress"
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
+	"github.com/tidemark-go/tidemark/internal/surface/table"
 )
 
 func newEvents(env *cli.Env) *cobra.Command {
@@ -64,7 +65,7 @@ func export(ctx context.Context, env *cli.Env, pool *pgxpool.Pool, cfg ndjson.Ex
 		return err
 	}
 	meter.Done()
-	env.Note("%s up to position %d; what comes later: --after %d", counted(done.Events, "event"), done.Position,
+	env.Note("%s up to position %d; what comes later: --after %d", table.Count(done.Events, "event"), done.Position,
 		done.Position)
 	return nil
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
+	"github.com/tidemark-go/tidemark/internal/surface/table"
 )
 
 // ticks are n lines of events, numbered from first, without ids.
@@ -77,7 +78,7 @@ func TestEventsImportedAndExported(t *testing.T) {
 		for args, want := range map[string]int{
 			"--campaign clock": 4, "--type rung --type wound": 2, "--campaign clock --type ticked": 3, "--after 4": 1,
 		} {
-			got := requireRun(t, url, "events export "+args, cli.ExitOK, counted(int64(want), "event"))
+			got := requireRun(t, url, "events export "+args, cli.ExitOK, table.Count(int64(want), "event"))
 			if n := strings.Count(got.out, "\n"); n != want {
 				t.Errorf("%s writes %d lines, want %d", args, n, want)
 			}

@@ -91,9 +91,9 @@ func verdict(s *status.Status) error {
 	}
 	switch {
 	case critical > 0:
-		return cli.Exitf(cli.ExitCritical, "%d critical, %s", critical, counted(int64(warnings), "warning"))
+		return cli.Exitf(cli.ExitCritical, "%d critical, %s", critical, table.Count(int64(warnings), "warning"))
 	case warnings > 0:
-		return cli.Exitf(cli.ExitWarnings, "%s", counted(int64(warnings), "warning"))
+		return cli.Exitf(cli.ExitWarnings, "%s", table.Count(int64(warnings), "warning"))
 	}
 	return nil
 }

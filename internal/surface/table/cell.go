@@ -85,6 +85,14 @@ func IfKnown(at *time.Time) Cell {
 	return cell
 }
 
+// Count writes a number of things whose plural ends in s.
+func Count(n int64, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return strconv.FormatInt(n, 10) + " " + thing + "s"
+}
+
 // Stamp writes a time, or a dash for none.
 func Stamp(at *time.Time) string {
 	if at == nil || at.IsZero() {
