@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -13,6 +14,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/internal/surface/payload"
+	"github.com/tidemark-go/tidemark/internal/surface/table"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
@@ -36,7 +38,7 @@ type parkedPage struct {
 	All          bool   // event by event, not grouped
 	Act          string // the address of an act on all that match; "": by the filter's other parts
 	Publications []publications.Key
-	Causes       []refusal
+	Causes       *shownTable // of refusals; nil: event by event
 	Rows         []publications.Parked
 	Pager        pager
 	One          *parkedOne // the filter names one
@@ -61,16 +63,6 @@ type refusal struct {
 	Since       *time.Time // when the first was refused
 }
 
-// Address answers the list of events refused so; Act what acts on all of them.
-func (c refusal) Address() (string, error) {
-	return link("/parked", "topic", c.Topic, "publisher", c.Publisher, "cause", c.Fingerprint)
-}
-
-func (c refusal) Act() (string, error) {
-	return link("/bulk/parked", "kind", "retry_parked", "topic", c.Topic, "publisher", c.Publisher, "message",
-		failed.Pattern(c.Message))
-}
-
 // list shows events that publishers' sinks have refused: by cause or, with a filter, one by one.
 func (p parkedPages) list(ctx context.Context, r *http.Request) (view, error) {
 	seq, err := number(r, "seq", 0)
@@ -81,7 +73,7 @@ func (p parkedPages) list(ctx context.Context, r *http.Request) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	page := parkedPage{Cause: r.FormValue("cause"), Filter: publications.ParkedFilter{
+	page := parkedPage{Cause: r.FormValue("fingerprint"), Filter: publications.ParkedFilter{
 		Topic: r.FormValue("topic"), Publisher: r.FormValue("publisher"), CampaignID: r.FormValue("campaign"),
 		EventType: r.FormValue("type"), Status: status, Seq: seq, Limit: perPage,
 	}}
@@ -180,24 +172,35 @@ func (p parkedPages) refusals(ctx context.Context, r *http.Request, page *parked
 	if err != nil {
 		return err
 	}
+	var causes []refusal
 	for _, row := range rows {
 		cause := refusal{
 			Key:         publications.Key{Topic: row.Topic, Publisher: row.Publisher},
 			Fingerprint: failed.Fingerprint("", row.Message), Message: row.Message,
 		}
-		i := slices.IndexFunc(page.Causes, func(c refusal) bool {
+		i := slices.IndexFunc(causes, func(c refusal) bool {
 			return c.Key == cause.Key && c.Fingerprint == cause.Fingerprint
 		})
 		if i < 0 {
-			i = len(page.Causes)
-			page.Causes = append(page.Causes, cause)
+			i = len(causes)
+			causes = append(causes, cause)
 		}
-		page.Causes[i] = page.Causes[i].and(row)
+		causes[i] = causes[i].and(row)
 	}
-	slices.SortStableFunc(page.Causes, func(a, b refusal) int { return int(b.Parked - a.Parked) })
-	shown := plural(len(page.Causes), "cause") + " among " + plural(len(rows), "event")
+	slices.SortStableFunc(causes, func(a, b refusal) int { return int(b.Parked - a.Parked) })
+	var cells [][]table.Cell
+	for _, c := range causes {
+		cells = append(cells, []table.Cell{
+			table.Text(c.Message), table.Text(c.Fingerprint), table.Text(c.Topic), table.Text(c.Publisher),
+			table.Number(c.Parked, table.Plain), table.Number(c.Others, table.Plain), table.Text(strings.Join(c.Types, " ")),
+			table.IfKnown(c.Since),
+		})
+	}
+	page.Causes = newTable(strings.Split("ERROR|FINGERPRINT|TOPIC|PUBLISHER|REFUSED|ON THEIR WAY|TYPES|FIRST", "|"), cells)
+	page.Causes.Name, page.Causes.Empty = "Causes of refusals", "Nothing is parked."
+	shown := plural(len(causes), "cause") + " among " + plural(len(rows), "event")
 	if end != nil {
-		shown = fmt.Sprintf("%s among the %s looked at; the next page looks at more", plural(len(page.Causes), "cause"),
+		shown = fmt.Sprintf("%s among the %s looked at; the next page looks at more", plural(len(causes), "cause"),
 			plural(len(rows), "event"))
 	}
 	page.Pager = pages(r, end, shown)

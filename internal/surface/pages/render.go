@@ -137,12 +137,10 @@ func functions(now func() time.Time, assets map[string]string) template.FuncMap 
 		"size":    func(n int64) string { return bytesText(int(n)) },
 		"ago":     func(t time.Time) string { return ago(now(), t) },
 		"count":   count,
-		"bounded": bounded,
 		"span":    span,
 		"bytes":   bytesText,
 		"boxed":   block,
 		"line":    line,
-		"json":    blockJSON,
 		"tone":    tone,
 		"word":    word,
 		"link":    link,
@@ -150,9 +148,6 @@ func functions(now func() time.Time, assets map[string]string) template.FuncMap 
 		"field":   field,
 		"plural":  plural,
 		"stateOf": func(o admin.Operation) string { return operator.OperationState(o).Text },
-		"int64":   func(n int) int64 { return int64(n) },
-		"until":   func(t time.Time) string { return span(max(0, t.Sub(now()))) },
-		"dict":    dict,
 	}
 }
 
@@ -217,18 +212,6 @@ func options(texts ...string) []option {
 		out[i] = option{Value: value, Name: name}
 	}
 	return out
-}
-
-// dict gives a part more than one value.
-func dict(pairs ...any) (map[string]any, error) {
-	if len(pairs)%2 != 0 {
-		return nil, fmt.Errorf("dict: a key has no value")
-	}
-	out := map[string]any{}
-	for i := 0; i < len(pairs); i += 2 {
-		out[fmt.Sprint(pairs[i])] = pairs[i+1]
-	}
-	return out, nil
 }
 
 // write renders the view as a whole before the first byte goes out: a page is there or is an error, never half.
