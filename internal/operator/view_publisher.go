@@ -57,7 +57,7 @@ func publisherViews() []*View {
 of the journal behind the pair's position, before the topic's filter; from 10,000 on it is the distance
 in positions, and marked with ~. STATUS is FAILING while attempts fail in a row: ERRORS says how many,
 WHY since when. AGE is that of the first of them. A pair for which there is nothing to publish writes its
-position every few seconds only.`,
+position every few seconds only. PUBLISHED is when an event was published last.`,
 			Examples: []string{
 				"publisher list",
 				`publisher list --json | jq '.items[] | select(.lag_seconds > 60 or .status != "ACTIVE")'`,
@@ -68,12 +68,12 @@ position every few seconds only.`,
 				pairs, err := publications.List(ctx, from.Pool, publications.Key(*in))
 				return pairs, nil, err
 			},
-			Columns: "STATUS|TOPIC|PUBLISHER|POSITION|EVENTS|AGE|ERRORS|PARKED|RETRYING|HOLDER|WHY",
+			Columns: "STATUS|TOPIC|PUBLISHER|POSITION|EVENTS|AGE|PUBLISHED|ERRORS|PARKED|RETRYING|HOLDER|WHY",
 			Row: func(p publications.Publication) []table.Cell {
 				return []table.Cell{
 					PublisherState(p), table.Text(p.Topic), table.Text(p.Publisher), table.Number(p.Position, table.Plain),
-					table.About(p.Behind, p.Estimated(), table.Plain), PublisherAge(p), table.Number(int64(p.Errors), table.Warning),
-					ParkedCount(p, table.Alarm), table.Number(p.Retrying, table.Warning), table.OrDash(p.Holder),
+					table.About(p.Behind, p.Estimated(), table.Plain), PublisherAge(p),
+					table.IfKnown(p.LastPublishedAt), table.Number(int64(p.Errors), table.Warning), ParkedCount(p, table.Alarm), table.Number(p.Retrying, table.Warning), table.OrDash(p.Holder),
 					table.Text(PublisherProblem(p)),
 				}
 			},
@@ -127,7 +127,7 @@ pair at most.`,
 					return p
 				}), err
 			},
-			Columns: "STATUS|TOPIC|PUBLISHER|CAMPAIGN|SEQ|TYPE|HOLDS|ATTEMPTS|NEXT|ERROR",
+			Columns: "STATUS|TOPIC|PUBLISHER|CAMPAIGN|SEQ|TYPE|HOLDS|ATTEMPTS|SINCE|NEXT|ERROR",
 			Row: func(p publications.Parked) []table.Cell {
 				holds, next := "no", table.When(p.NextAttemptAt)
 				if p.Holds {
@@ -140,7 +140,7 @@ pair at most.`,
 					table.Toned(p.Status, ParkedTone(p.Status)), table.Text(p.Topic), table.Text(p.Publisher),
 					table.Text(p.CampaignID),
 					table.Number(p.Seq, table.Plain), table.Text(p.EventType), table.Text(holds),
-					table.Number(int64(p.Attempts), table.Plain), next, table.Text(p.Message),
+					table.Number(int64(p.Attempts), table.Plain), table.IfKnown(p.FirstFailedAt), next, table.Text(p.Message),
 				}
 			},
 		}),
