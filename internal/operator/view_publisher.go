@@ -73,7 +73,8 @@ position every few seconds only. PUBLISHED is when an event was published last.`
 				return []table.Cell{
 					PublisherState(p), table.Text(p.Topic), table.Text(p.Publisher), table.Number(p.Position, table.Plain),
 					table.About(p.Behind, p.Estimated(), table.Plain), PublisherAge(p),
-					table.IfKnown(p.LastPublishedAt), table.Number(int64(p.Errors), table.Warning), ParkedCount(p, table.Alarm), table.Number(p.Retrying, table.Warning), table.OrDash(p.Holder),
+					table.IfKnown(p.LastPublishedAt), table.Number(int64(p.Errors), table.Warning),
+					ParkedCount(p, table.Alarm), table.Number(p.Retrying, table.Warning), table.OrDash(p.Holder),
 					table.Text(PublisherProblem(p)),
 				}
 			},
