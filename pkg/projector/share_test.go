@@ -112,3 +112,50 @@ func TestAWorkerChargesToTheShareWhatRebuildsCost(t *testing.T) {
 		t.Error("catching up is not charged")
 	}
 }
+
+// TestDrainLeavesNoRebuildUndoneForItsShare has a rebuild that has used up its share for an hour, and no other work.
+func TestDrainLeavesNoRebuildUndoneForItsShare(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	worker := func(version int) *Projector {
+		p, err := New(Config{Pool: pool, ManualRebuilds: true, Projections: []Projection{onceEach(version)}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	one, two := worker(1), worker(2)
+	drain := func(p *Projector) {
+		t.Helper()
+		if _, err := p.Drain(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	noteIn(t, pool, "a", 3)
+	drain(one)
+	most, version := 0.25, 2
+	if _, err := rebuild.StartRebuild(t.Context(), pool, "seen", rebuild.Options{Version: &version, MaxShare: &most},
+		failed.Act{By: "ada"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := two.Register(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := two.rebuilder.Step(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := two.rebuilder.CopyRanges(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	noteIn(t, pool, "a", 1)
+	drain(one) // files a as behind
+	two.rebuilder.Share.Charge(time.Hour)
+	drain(two)
+	var behind int
+	if err := pool.QueryRow(t.Context(), `SELECT count(*) FROM tidemark.deferred`).Scan(&behind); err != nil {
+		t.Fatal(err)
+	}
+	if behind > 0 {
+		t.Errorf("%d campaigns of the rebuild are behind", behind)
+	}
+}

@@ -231,7 +231,8 @@ func (c *Claimer) claim(
 	next.retry = registry.Earliest(next.retry, due)
 	// What is being rebuilt comes last, and within its share.
 	if v := c.Seen.Load(); err == nil && behind < most && len(v.Rebuilding) > 0 {
-		if wait := c.Share.Wait(time.Now()); wait > 0 {
+		alone := c.Draining && n+behind == 0 && c.Crew.working.Load() == 0 // Drain leaves nothing undone
+		if wait := c.Share.Wait(time.Now()); wait > 0 && !alone {
 			next.retry = registry.Earliest(next.retry, time.Now().Add(wait))
 			return n + behind, next, nil
 		}
