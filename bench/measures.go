@@ -115,7 +115,7 @@ func Measures() []harness.Measure {
 		},
 		{
 			Name:  "isolation",
-			About: "the healthy part while a projection fails in some campaigns, against none failing",
+			About: "the healthy part while a projection fails in some campaigns, against nothing to do there",
 			Run:   applies.MeasureIsolation,
 		},
 		{
