@@ -14,7 +14,7 @@ func denseGroups() Grouping  { return Grouping{Connections: 4, Campaigns: 64, Ev
 func sparseGroups() Grouping { return Grouping{Connections: 4, Campaigns: 256, Events: 2000} }
 
 func dense(b *harness.Bench) harness.Workload {
-	return harness.Workload{Campaigns: b.Scaled(1000), Events: 100}
+	return harness.Workload{Campaigns: b.Scaled(3000), Events: 100}
 }
 
 func sparse(b *harness.Bench) harness.Workload {

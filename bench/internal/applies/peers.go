@@ -7,8 +7,13 @@ import (
 	"github.com/tidemark-go/tidemark/bench/internal/harness"
 )
 
+// peerWork is a third of the dense queue: peers are slow.
+func peerWork(b *harness.Bench) harness.Workload {
+	return harness.Workload{Campaigns: b.Scaled(1000), Events: 100}
+}
+
 func MeasureRiver(ctx context.Context, b *harness.Bench) ([]harness.Figure, error) {
-	template, err := b.Filled(ctx, dense(b))
+	template, err := b.Filled(ctx, peerWork(b))
 	if err != nil {
 		return nil, err
 	}
@@ -19,12 +24,12 @@ func MeasureRiver(ctx context.Context, b *harness.Bench) ([]harness.Figure, erro
 	}
 	defer empty.Drop(context.WithoutCancel(ctx))
 
-	nothingJobs, upsertJobs := dense(b).Total(), b.Scaled(10_000)
+	nothingJobs, upsertJobs := peerWork(b).Total(), b.Scaled(10_000)
 	samples, err := b.Interleave(ctx, "events/s",
-		b.On(template, "Tidemark, no-op", backlog{kind: harness.NoOp(), workload: dense(b), grouping: denseGroups()}.run),
+		b.On(template, "Tidemark, no-op", backlog{kind: harness.NoOp(), workload: peerWork(b), grouping: denseGroups()}.run),
 		b.On(empty, "River, no-op", riverNothing(nothingJobs).run),
 		b.On(template, "Tidemark, the UPSERT",
-			backlog{kind: harness.GoHandler(), workload: dense(b), grouping: denseGroups()}.run),
+			backlog{kind: harness.GoHandler(), workload: peerWork(b), grouping: denseGroups()}.run),
 		b.On(empty, "River, the UPSERT", riverUpsert(upsertJobs).run),
 	)
 	if err != nil {
@@ -43,7 +48,7 @@ func MeasureRiver(ctx context.Context, b *harness.Bench) ([]harness.Figure, erro
 }
 
 func MeasureWatermill(ctx context.Context, b *harness.Bench) ([]harness.Figure, error) {
-	template, err := b.Filled(ctx, dense(b))
+	template, err := b.Filled(ctx, peerWork(b))
 	if err != nil {
 		return nil, err
 	}
@@ -54,9 +59,9 @@ func MeasureWatermill(ctx context.Context, b *harness.Bench) ([]harness.Figure, 
 	}
 	defer empty.Drop(context.WithoutCancel(ctx))
 
-	messages := dense(b).Total()
+	messages := peerWork(b).Total()
 	samples, err := b.Interleave(ctx, "events/s",
-		b.On(template, "Tidemark, no-op", backlog{kind: harness.NoOp(), workload: dense(b), grouping: denseGroups()}.run),
+		b.On(template, "Tidemark, no-op", backlog{kind: harness.NoOp(), workload: peerWork(b), grouping: denseGroups()}.run),
 		b.On(empty, "watermill-sql, no-op", harness.WatermillDrain{Messages: messages}.Run),
 	)
 	if err != nil {

@@ -60,7 +60,7 @@ func stream(events int) func(context.Context, *harness.Database) (float64, error
 }
 
 func MeasurePublish(ctx context.Context, b *harness.Bench) ([]harness.Figure, error) {
-	w := harness.Workload{Campaigns: b.Scaled(1250), Events: 200}
+	w := harness.Workload{Campaigns: b.Scaled(5000), Events: 200}
 	template, err := b.Filled(ctx, w)
 	if err != nil {
 		return nil, err
