@@ -94,7 +94,7 @@ COMMENT ON COLUMN tidemark.rebuild_ranges.events IS 'events that were copied';
 
 -- One row for each pair of a campaign and a projection that is behind its group; next_seq is the
 -- event it stands before. 'failed' is retried at next_attempt_at, 'dead' waits for an operator
--- ('infinity') or a second chance, 'rebuilding' is on its way. With reset the rows that the
+-- ('infinity'), 'rebuilding' is on its way. With reset the rows that the
 -- campaign has in the projection's tables are deleted before the next event is applied. What names
 -- an error is about the event next_seq.
 CREATE TABLE tidemark.deferred (
@@ -106,7 +106,6 @@ CREATE TABLE tidemark.deferred (
     attempt_count      integer          NOT NULL DEFAULT 0,
     next_attempt_at    timestamptz      NOT NULL DEFAULT clock_timestamp(),
     reset              boolean          NOT NULL DEFAULT false,
-    second_chances     integer          NOT NULL DEFAULT 0,
     projection_version integer,
     event_id           uuid,
     event_type         text COLLATE "C",
@@ -132,7 +131,6 @@ COMMENT ON COLUMN tidemark.deferred.status IS
 COMMENT ON COLUMN tidemark.deferred.attempt_count IS 'failed attempts at next_seq';
 COMMENT ON COLUMN tidemark.deferred.next_attempt_at IS 'time of the next attempt, infinity if an operator decides';
 COMMENT ON COLUMN tidemark.deferred.reset IS 'true if the campaign''s rows are deleted before the next event is applied';
-COMMENT ON COLUMN tidemark.deferred.second_chances IS 'attempts since it is dead';
 COMMENT ON COLUMN tidemark.deferred.projection_version IS 'version that failed';
 COMMENT ON COLUMN tidemark.deferred.event_id IS 'id of the failing event';
 COMMENT ON COLUMN tidemark.deferred.event_type IS 'type of the failing event';

@@ -8,7 +8,6 @@ CREATE TABLE tidemark.failure_log (
     id                 bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     at                 timestamptz NOT NULL DEFAULT clock_timestamp(),
     act                text COLLATE "C" NOT NULL CHECK (act IN ('failed', 'dead', 'skipped', 'crashed', 'recovered',
-        'second_chance',
         'requeued', 'retried', 'resolved', 'unresolved', 'replayed', 'backfilled', 'repaired', 'paused', 'resumed',
             'removed',
         'rebuild_began', 'rebuilt', 'rebuild_aborted', 'rolled_back')),

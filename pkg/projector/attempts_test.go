@@ -102,38 +102,6 @@ func TestTheNextAttemptIsAsLateAsThePolicySays(t *testing.T) {
 	}
 }
 
-func TestADeadPairGetsItsSecondChances(t *testing.T) {
-	t.Parallel()
-	pool := pgtest.New(t)
-	h := newPicky(func(s *projector.Spec) { s.SecondChances = projector.SecondChances{Count: 3, Max: 90 * time.Minute} }).
-		failWith(func(*projector.Group, journal.Event, moved) error { return projector.Permanent(errPassing) })
-	p := workerOf(t, pool, nil, h)
-	appendMoves(t, pool, "a", 1)
-	appendMoves(t, pool, "b", 1)
-	drain(t, p)
-	// which would not have been the end of a pair that lives
-	h.failWith(func(*projector.Group, journal.Event, moved) error { return errPassing })
-	for i, minutes := range []float64{60, 90, 90} {
-		drain(t, p) // none is due
-		got := query[float64](t, pool, `SELECT extract(epoch FROM next_attempt_at - last_failed_at) / 60
-			FROM tidemark.deferred WHERE campaign_id = 'a'`)
-		if got < minutes || got > minutes+0.5 {
-			t.Errorf("chance %d comes after %.2f minutes, want %v", i+1, got, minutes)
-		}
-		retry(t, pool, p)
-	}
-	retry(t, pool, p)
-	expectPairs(t, pool, "a picky 1 dead 4 transient error never, b picky 1 dead 4 transient error never")
-	expectText(t, pool, "log", "dead, second_chance, second_chance, second_chance", `SELECT string_agg(act, ', '
-		ORDER BY id) FROM tidemark.failure_log WHERE campaign_id = 'a'`)
-
-	h.heal()
-	exec(t, pool, `UPDATE tidemark.deferred SET next_attempt_at = now() WHERE campaign_id = 'b'`)
-	drain(t, p)
-	expectPairs(t, pool, "a picky 1 dead 4 transient error never")
-	expectApplied(t, pool, "b", "1")
-}
-
 func TestACrashBeforeTheCommitCountsNothing(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)

@@ -26,7 +26,6 @@ func invitations() projector.Projection {
 		OnFailureOf: map[string]projector.Policy{
 			"invitation_seen": {Action: projector.ActionSkip}, // rows are complete without it
 		},
-		SecondChances: projector.SecondChances{Count: 5},
 	})
 	projector.On(h, "player_invited", func(_ context.Context, g *projector.Group, e journal.Event, i Invitation) error {
 		g.Queue(`INSERT INTO invitations (campaign_id, player) VALUES ($1, $2)`, e.CampaignID, i.Player)
@@ -48,6 +47,4 @@ func TestThePolicyOnThePageSkipsOneTypeAndKeepsTheOther(t *testing.T) {
 	)
 	drain(t, newProjector(t, pool, invitations()))
 	expectLog(t, pool, "skipped 2 1, dead 3 1")
-	expectText(t, pool, "its second chance", "1h", `SELECT to_char(next_attempt_at - last_failed_at, 'FMHH24"h"')
-		FROM tidemark.deferred`)
 }

@@ -80,10 +80,6 @@ const (
 // [Config].OnFailure, that from the defaults.
 type Policy = kind.Policy
 
-// SecondChances lets pairs that are dead be tried again, slowly: Base after they died, then twice
-// as long after each further failure. The zero value leaves them to operators.
-type SecondChances = kind.SecondChances
-
 // Spec is what the registry knows of a projection.
 type Spec = kind.Spec
 

@@ -61,8 +61,7 @@ func New(cfg Config) (*Projector, error) {
 	if err != nil {
 		host = "unknown"
 	}
-	pool := cfg.Pool.Config()
-	connect := pool.ConnConfig
+	connect := cfg.Pool.Config().ConnConfig
 	b := &registry.Base{
 		Cfg: registry.Settings(cfg), Projections: list, Sets: sets, Metrics: metrics, Host: host,
 		Keeper: lease.Keeper{
@@ -88,8 +87,7 @@ func New(cfg Config) (*Projector, error) {
 	p.crew = &claim.Crew{Base: b, Holder: p.holder, Applier: p.applier, Breaker: breaker, Free: make(chan struct{}, 1)}
 	p.claimer = &claim.Claimer{
 		Base: b, Holder: p.holder, Applier: p.applier, Crew: p.crew, Listener: p.listener, Pace: pace, Breaker: breaker,
-		Share:  share,
-		Claims: claim.Claims{Spare: int(pool.MaxConns) - cfg.Concurrency},
+		Share: share,
 	}
 	p.inliner = &apply.Inliner{Base: b, Applier: p.applier, Inline: tracing.New(
 		cfg.TracerProvider, "apply inline "+cfg.ConsumerGroup, trace.SpanKindInternal,

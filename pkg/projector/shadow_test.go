@@ -101,17 +101,10 @@ func TestAShadowWorkerLeavesEverythingAsItWas(t *testing.T) {
 	before := footprint(t, pool)
 	s := apply.NewShadow(shadowing.applier)
 	// More rounds than it takes attempts to kill a pair, twice over. Each does the same, so an hour of them does.
-	rounds := 0
-	for steps := 0; rounds < 20; steps++ {
-		if steps > 1000 {
-			t.Fatalf("%d rounds in %d steps", rounds, steps)
-		}
-		again, err := s.Step(t.Context())
-		if err != nil {
+	const rounds = 20
+	for range rounds {
+		if _, err := s.Round(t.Context()); err != nil {
 			t.Fatal(err)
-		}
-		if !again {
-			rounds++
 		}
 	}
 	after := footprint(t, pool)

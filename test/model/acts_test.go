@@ -95,7 +95,7 @@ func (m *machine) act(key failed.Key, act string) {
 	now.when = due
 	switch act {
 	case "requeued":
-		now.status, now.attempts, now.chances = failed.Failed, 0, 0
+		now.status, now.attempts = failed.Failed, 0
 	case "retried":
 		now.status = failed.Failed
 	case "resolved":

@@ -37,10 +37,8 @@ const (
 	vital    = "vital"
 )
 
-const (
-	attempts = 3 // the failure that makes a pair dead
-	chances  = 1 // that dead pairs of pages get
-)
+// attempts is the failure that makes a pair dead.
+const attempts = 3
 
 // fault is what happens when a projection comes to an event.
 type fault string
@@ -152,7 +150,7 @@ func projections(t *testing.T, f *faults) []projector.Projection {
 		t.Fatal(err)
 	}
 	documents := projector.NewDocument(projector.Document[page]{
-		Name: pages, Version: 1, Types: []string{moved}, SecondChances: projector.SecondChances{Count: chances},
+		Name: pages, Version: 1, Types: []string{moved},
 		Fold: func(p *page, e journal.Event) error {
 			p.Trail = append(p.Trail, e.Seq)
 			return f.at(pages, e)

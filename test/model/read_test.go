@@ -23,7 +23,7 @@ const (
 		SELECT o.campaign_id, 0, array_agg(o.seq ORDER BY o.seq), false, false FROM tidemark.outbox o
 		WHERE NOT EXISTS (SELECT FROM tidemark.leases l WHERE l.campaign_id = o.campaign_id) GROUP BY 1`
 
-	readRows = `SELECT d.projection, d.campaign_id, d.next_seq, d.status, d.attempt_count, d.second_chances,
+	readRows = `SELECT d.projection, d.campaign_id, d.next_seq, d.status, d.attempt_count,
 			CASE WHEN d.next_attempt_at = 'infinity' THEN 'never'
 				WHEN d.next_attempt_at > clock_timestamp() + interval '1 minute' THEN 'later' ELSE 'due' END,
 			d.reset, d.last_failed_at IS NOT NULL, coalesce(d.event_id::text, ''), coalesce(d.error_class, ''),
@@ -36,7 +36,7 @@ const (
 			FROM jsonb_array_elements_text(doc -> 'trail') WITH ORDINALITY AS t (s, n)) FROM pages`
 
 	readLog = `SELECT act, coalesce(projection, ''), coalesce(campaign_id, ''), coalesce(seq, 0), CASE
-		WHEN act IN ('failed', 'dead', 'second_chance') THEN attempt ELSE 0 END
+		WHEN act IN ('failed', 'dead') THEN attempt ELSE 0 END
 		FROM tidemark.failure_log`
 
 	readJournal = `SELECT campaign_id, string_agg(event_id::text, ' ' ORDER BY seq), count(*) = max(seq)
@@ -64,7 +64,7 @@ func (w *world) read(ctx context.Context, pool *pgxpool.Pool) (*world, []string,
 		var r row
 		var event, class, message, stack string
 		_, err := pgx.ForEachRow(rows, []any{
-			&key.Projection, &key.CampaignID, &r.next, &r.status, &r.attempts, &r.chances,
+			&key.Projection, &key.CampaignID, &r.next, &r.status, &r.attempts,
 			&r.when, &r.reset, &r.failed, &event, &class, &message, &stack,
 		}, func() error {
 			found.rows[key] = r

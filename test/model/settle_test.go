@@ -83,17 +83,10 @@ func (w *world) apply(key failed.Key, r row, upTo int64) outcome {
 
 // fail defers the pair at an event.
 func (o *outcome) fail(key failed.Key, r row, seq int64, kind fault) {
-	now := row{next: seq, status: failed.Failed, attempts: r.attempts + 1, chances: r.chances, when: later, failed: true}
+	now := row{next: seq, status: failed.Failed, attempts: r.attempts + 1, when: later, failed: true}
 	act := "failed"
-	switch {
-	case r.status == failed.Dead:
-		act, now.status = "second_chance", failed.Dead
-		now.chances++
-	case kind.dies() || now.attempts >= attempts:
-		act, now.status = "dead", failed.Dead
-	}
-	if now.status == failed.Dead && (key.Projection != pages || now.chances >= chances) {
-		now.when = never
+	if kind.dies() || now.attempts >= attempts {
+		act, now.status, now.when = "dead", failed.Dead, never
 	}
 	o.row = &now
 	o.log = append(o.log, line(act, key.Projection, key.CampaignID, seq, now.attempts))

@@ -40,7 +40,6 @@ type row struct {
 	next     int64
 	status   failed.Status
 	attempts int
-	chances  int
 	when     string
 	reset    bool
 	failed   bool // at next

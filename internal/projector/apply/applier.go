@@ -21,9 +21,9 @@ type Applier struct {
 	Pace    *Pace
 	Breaker *Breaker
 	Share   *Share // of what is being rebuilt
-	slabs   slabs
 
 	small       atomic.Bool  // so were the events of the group read last
+	before      atomic.Int64 // events of the group read last
 	Unreadable  atomic.Int64 // how many more groups are read so that an event that cannot be read is found
 	Savepoints  atomic.Int64 // groups that are still to be applied savepointed
 	uncommitted atomic.Int64 // savepointed groups that are still to look ahead to COMMIT, because one has failed
@@ -97,7 +97,7 @@ func (a *Applier) Group(ctx context.Context, units []*Unit, opened *Transaction)
 		var late *failure.DeadlineError
 		if errors.As(err, &late) {
 			a.Pace.Limit.shrink()
-			if size = a.Pace.Limit.Events(); failure.AttemptOf(late).Lost {
+			if size = a.Pace.Limit.Events(); late.Tried.Lost {
 				size = 1 // code that did not return would hardly do so for half as many
 			}
 		}
@@ -151,9 +151,7 @@ func (a *Applier) applyUnlessLost(
 			return units, 0, nil, err // it is not known whose it was: one by one
 		}
 		for _, u := range Without(units, leased) {
-			a.Metrics.Leases.Lost.WithLabelValues(registry.LostTakenOver).Inc()
-			a.Cfg.Logger.WarnContext(ctx, "lease lost, work dropped", "campaign", u.Lease.CampaignID,
-				"generation", u.Lease.Generation)
+			a.leaseLost(ctx, u)
 		}
 		units = leased
 	}
@@ -189,7 +187,7 @@ func (a *Applier) applyBatched(ctx context.Context, units []*Unit, t *Transactio
 		n += u.Count()
 		u.groups++
 	}
-	if err := t.finish(ctx, yields); err != nil {
+	if err := t.finish(ctx); err != nil {
 		for _, u := range t.Units {
 			u.groups--
 		}

@@ -4,34 +4,24 @@ import (
 	"context"
 	"errors"
 
-	"github.com/jackc/pgx/v5/pgconn"
-
 	"github.com/tidemark-go/tidemark/internal/projector/failure"
 	"github.com/tidemark-go/tidemark/internal/projector/pipeline"
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
 	"github.com/tidemark-go/tidemark/internal/store/lease"
 )
 
-// looksAhead says whether what COMMIT checks is to be checked at once, so that its failure has
-// a culprit: of projections that have violated a deferred constraint, of all after a COMMIT that
-// failed, and where there will be no COMMIT.
-func (t *Transaction) looksAhead(k *registry.Projection) bool {
-	return t.trying || k.Violates.Load() || t.Applier.uncommitted.Load() > 0
-}
+// looksAhead says whether what COMMIT checks is to be checked at once, so that its failure has a
+// culprit: after a COMMIT that failed, and where there will be no COMMIT.
+func (t *Transaction) looksAhead() bool { return t.trying || t.Applier.uncommitted.Load() > 0 }
 
 // lookAhead has the server check what a projection leaves to COMMIT.
 func (t *Transaction) lookAhead(ctx context.Context, k *registry.Projection) error {
-	if !t.looksAhead(k) {
+	if !t.looksAhead() {
 		return nil
 	}
 	t.At = pipeline.Origin{Projection: k.Name}
 	t.QueueLookAhead()
-	err := t.Flush(ctx)
-	var refused *pgconn.PgError
-	if errors.As(err, &refused) && !t.trying && !t.broken(ctx, k, err) {
-		k.Violates.Store(true)
-	}
-	return err
+	return t.Flush(ctx)
 }
 
 // notCommitted notes that a transaction whose statements all went through has failed, for a reason

@@ -63,25 +63,25 @@ func late(
 	if errors.Is(bounded.Err(), context.DeadlineExceeded) && time.Since(start) >= timeout {
 		closed := kind.LineOf(g).Conn != nil && kind.LineOf(g).Conn.IsClosed()
 		if closed || errors.Is(err, context.DeadlineExceeded) {
-			return wrapAs(err, k, failure.NewDeadline(k.Name, timeout, "", failure.Attempt{Lost: closed}))
+			return wrapAs(err, k, timeout, failure.Attempt{Lost: closed})
 		}
 	}
 	if bounded.Err() == nil && pgconn.Timeout(err) && errors.Is(err, context.DeadlineExceeded) &&
 		kind.LineOf(g).Conn != nil && kind.LineOf(g).Conn.IsClosed() {
 		// pgx closes a connection whose request is given up. It was not the network that ended this one.
-		return wrapAs(err, k, failure.NewDeadline(k.Name, timeout, "", failure.Attempt{Lost: true, Own: true}))
+		return wrapAs(err, k, timeout, failure.Attempt{Lost: true, Own: true})
 	}
 	return failure.Cancelled(err, k.Name, timeout, start)
 }
 
-// wrapAs puts a cause in the place of err's, under the event that err names.
-func wrapAs(err error, k *registry.Projection, cause *failure.DeadlineError) error {
+// wrapAs puts a deadline in the place of err's cause, under the event that err names.
+func wrapAs(err error, k *registry.Projection, timeout time.Duration, tried failure.Attempt) error {
 	at := failure.ApplyError{Projection: k.Name}
 	var named *failure.ApplyError
 	if errors.As(err, &named) {
 		at = *named
 	}
-	at.Err = cause
+	at.Err = &failure.DeadlineError{Projection: k.Name, Timeout: timeout, Tried: tried}
 	return &at
 }
 
@@ -133,7 +133,9 @@ func (a *Applier) abandon(
 	first := g.Events[0]
 	return &failure.ApplyError{
 		Projection: k.Name, CampaignID: first.CampaignID,
-		Err: failure.NewDeadline(k.Name, timeout, stack, failure.Attempt{Lost: true}),
+		Err: &failure.DeadlineError{
+			Projection: k.Name, Timeout: timeout, Stack: stack, Tried: failure.Attempt{Lost: true},
+		},
 	}
 }
 
@@ -164,10 +166,8 @@ func (h *handling) stack() string {
 func noteLate(err error, events []journal.Event) {
 	var late *failure.DeadlineError
 	if errors.As(err, &late) {
-		tried := failure.AttemptOf(late)
-		tried.Events, tried.At = len(events), failure.Verdict{
-			Projection: late.Projection, CampaignID: events[0].CampaignID,
-			Seq: events[0].Seq,
+		late.Tried.Events, late.Tried.At = len(events), failure.Verdict{
+			Projection: late.Projection, CampaignID: events[0].CampaignID, Seq: events[0].Seq,
 		}
 	}
 }
@@ -182,12 +182,12 @@ func (a *Applier) applyCampaignInTime(
 		n, err := a.applyCampaign(ctx, units, events, verdicts, marked)
 		var late *failure.DeadlineError
 		switch {
-		case !errors.As(err, &late) || failure.AttemptOf(late).Events == 0 || ctx.Err() != nil:
+		case !errors.As(err, &late) || late.Tried.Events == 0 || ctx.Err() != nil:
 			return n, err
-		case failure.AttemptOf(late).Events > 1:
+		case late.Tried.Events > 1:
 			events = 1
 		default:
-			verdicts[failure.AttemptOf(late).At] = late
+			verdicts[late.Tried.At] = late
 		}
 		a.Pace.Limit.shrink()
 	}

@@ -41,7 +41,7 @@ func (h *groupState) task(k *registry.Projection, u *Unit) *task {
 		}
 	}
 	for i := 0; i < len(one.events); {
-		if cause := h.verdict(k, u, &one.events[i]); cause == nil || !one.dropFailed(i, cause) {
+		if cause := h.verdict(k, u, &one.events[i]); cause == nil || !one.dropFailed(one.events[i].Seq, cause) {
 			i++
 		}
 	}

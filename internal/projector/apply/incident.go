@@ -92,8 +92,7 @@ func (t *Transaction) writeFailures() {
 			failed.Skip(t.Batch, f.Failure, "policy of projection "+f.Projection)
 			continue
 		}
-		k := t.view.Projection(f.Projection)
-		failed.Defer(t.Batch, f.Failure, kind.Schedule(f.policy, f.Failure, k.Chances, rand.Float64()),
+		failed.Defer(t.Batch, f.Failure, kind.Schedule(f.policy, f.Failure, rand.Float64()),
 			func(o failed.Outcome) { f.outcome = o })
 		if f.policy.Action == kind.ActionPause {
 			reason := fmt.Sprintf("event %d (%s) of campaign %q failed: %s", f.Seq, f.EventType, f.CampaignID, f.Message)
@@ -119,13 +118,8 @@ func (t *Transaction) report(ctx context.Context) {
 			continue
 		case f.outcome.Status == failed.Dead:
 			t.Applier.Metrics.Projections.Dead.WithLabelValues(f.Projection).Inc()
-			log = log.With("attempt", f.outcome.Attempt)
-			if f.outcome.NextAttempt.IsZero() {
-				log.ErrorContext(ctx, "projection failed, campaign is dead: it waits for an operator")
-			} else {
-				log.ErrorContext(ctx, "projection failed, campaign is dead: it gets a second chance",
-					"next_attempt", f.outcome.NextAttempt)
-			}
+			log.ErrorContext(ctx, "projection failed, campaign is dead: it waits for an operator",
+				"attempt", f.outcome.Attempt)
 			continue
 		}
 		log = log.With("attempt", f.outcome.Attempt, "next_attempt", f.outcome.NextAttempt)

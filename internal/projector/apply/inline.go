@@ -149,9 +149,9 @@ func (in *Inliner) takeOver(
 func (in *Inliner) applySlice(
 	ctx context.Context, conn *pgx.Conn, units []*Unit, end func(*Transaction),
 ) (n int, rest []*Unit, err error) {
-	t := in.Applier.Within(conn, units, in.Cfg.GroupEvents)
+	t := in.Applier.Within(conn, units)
 	t.Streams = false // the connection is the application's
-	defer t.recycle()
+	t.yield = func(*Unit) bool { return false }
 	if err := t.Read(ctx, in.Cfg.GroupEvents); err != nil {
 		return 0, nil, err
 	}
@@ -174,7 +174,7 @@ func (in *Inliner) applySlice(
 	if err := t.applyAll(ctx); err != nil {
 		return 0, nil, err
 	}
-	return n, rest, t.finish(ctx, func(*Unit) bool { return false })
+	return n, rest, t.finish(ctx)
 }
 
 // queueEnd puts the settings back, leaves work items for campaigns that are left to the workers,

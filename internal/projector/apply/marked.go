@@ -7,7 +7,6 @@ import (
 	"github.com/tidemark-go/tidemark/internal/projector/failure"
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
 	"github.com/tidemark-go/tidemark/internal/store/lease"
-	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
 const (
@@ -68,8 +67,7 @@ func (a *Applier) ApplySuspect(ctx context.Context, units []*Unit) error {
 	n, err := a.applyCampaignInTime(ctx, units, a.Pace.Limit.Events(), verdicts, true)
 	span.End(n, err)
 	if errors.Is(err, lease.ErrLost) {
-		a.Metrics.Leases.Lost.WithLabelValues(registry.LostTakenOver).Inc()
-		log.WarnContext(ctx, "lease lost, work dropped", "generation", owned.Generation)
+		a.leaseLost(ctx, units[0])
 		return nil
 	}
 	if err != nil {
@@ -83,7 +81,7 @@ func (a *Applier) ApplySuspect(ctx context.Context, units []*Unit) error {
 	return nil
 }
 
-// applyWatched applies the units of one campaign as a group of its own under a mark that names the campaign.
+// applyMarked applies the units of one campaign as a group of its own under a mark that names the campaign.
 func (a *Applier) applyMarked(ctx context.Context, units []*Unit) error {
 	err := a.Keeper.Mark(ctx, a.Cfg.Pool, units[0].Lease, "", 0)
 	if errors.Is(err, lease.ErrLost) {
@@ -97,30 +95,6 @@ func (a *Applier) applyMarked(ctx context.Context, units []*Unit) error {
 		a.Holder.GiveBack(ctx, rest)
 	}
 	return err
-}
-
-// applyMarked applies events one by one, each named by a mark that is committed before it is tried.
-// Otherwise it is like applyUpTo.
-func (t *Transaction) applyMarked(
-	ctx context.Context, k *registry.Projection, u *Unit, events []journal.Event,
-) (n int, cause, err error) {
-	for i := range events {
-		if cause := t.verdict(k, u, &events[i]); cause != nil {
-			return i, cause, nil
-		}
-		if err := t.mark(ctx, u, k.Name, events[i].Seq); err != nil {
-			return 0, nil, err
-		}
-		cause := t.attempt(ctx, k, events[i:i+1])
-		if cause == nil {
-			continue
-		}
-		if t.broken(ctx, k, cause) {
-			return 0, nil, t.Blame(cause)
-		}
-		return i, cause, nil
-	}
-	return len(events), nil, nil
 }
 
 // survived queues that the campaigns that get further with the transaction are not suspects.

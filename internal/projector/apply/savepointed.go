@@ -11,6 +11,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/projector/kind"
 	"github.com/tidemark-go/tidemark/internal/projector/pipeline"
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
+	"github.com/tidemark-go/tidemark/internal/store/lease"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
@@ -36,7 +37,7 @@ func (t *Transaction) splittable() bool {
 	}
 	return !slices.ContainsFunc(t.view.Projections, func(k *registry.Projection) bool {
 		return t.view.Rows[k.Name].State == registry.StateActive &&
-			(kind.Eventwise(k.Projection) == nil || k.Intricate.Load() || t.looksAhead(k))
+			(kind.Eventwise(k.Projection) == nil || k.Intricate.Load() || t.looksAhead())
 	})
 }
 
@@ -75,6 +76,9 @@ func (a *Applier) savepointed(ctx context.Context, t *Transaction, fenceFirst bo
 	if err == nil {
 		err = t.applyInParts(ctx)
 	}
+	if err == nil && t.marks { // no projection has caused it
+		err = a.Keeper.Unmark(ctx, a.Cfg.Pool, t.Units[0].Lease)
+	}
 	if err != nil {
 		return 0, nil, err
 	}
@@ -82,12 +86,14 @@ func (a *Applier) savepointed(ctx context.Context, t *Transaction, fenceFirst bo
 	if len(t.failures) > 0 {
 		a.Cfg.OnStep(kind.StepDeferring)
 	}
-	if err := t.finish(ctx, yields); err != nil {
+	if err := t.finish(ctx); err != nil {
 		return 0, nil, err
 	}
 	a.Cfg.OnStep(kind.StepCommitted)
 	t.report(ctx)
-	a.noteFailures(t)
+	if !t.apart {
+		a.noteFailures(t)
+	}
 	return n, t.Units, nil
 }
 
@@ -122,14 +128,15 @@ type failedEvent struct {
 	cause error
 }
 
-// dropFailed takes the i-th event, which has failed, out of a task, and all that follow unless the projection skips it.
-func (one *task) dropFailed(i int, cause error) (skipped bool) {
+// dropFailed takes an event, which has failed, out of a task, and all that follow unless the projection skips it.
+func (one *task) dropFailed(seq int64, cause error) (skipped bool) {
+	i := slices.IndexFunc(one.events, func(e journal.Event) bool { return e.Seq == seq })
 	failed := failedEvent{one.events[i], cause}
 	if skipped = one.k.Skips(failed.event.Type, cause); skipped {
 		one.events = slices.Concat(one.events[:i], one.events[i+1:])
 	} else {
 		one.events = one.events[:i]
-		one.failed = slices.DeleteFunc(one.failed, func(s failedEvent) bool { return s.event.Seq > failed.event.Seq })
+		one.failed = slices.DeleteFunc(one.failed, func(s failedEvent) bool { return s.event.Seq > seq })
 	}
 	one.failed = append(one.failed, failed)
 	return skipped
@@ -155,7 +162,7 @@ func (t *Transaction) applyInParts(ctx context.Context) error {
 		case errors.Is(err, kind.ErrIntricate):
 			if err = t.fenceOnce(ctx); err == nil {
 				t.Use(k)
-				err = t.bisect(ctx, tasks, false)
+				err = t.applyTasks(ctx, k, tasks)
 			}
 		case err == nil:
 			collected = append(collected, c)
@@ -180,49 +187,70 @@ func (t *Transaction) applyInParts(ctx context.Context) error {
 	return nil
 }
 
-// fenceOnce is fenceFirst, unless the fence stands.
+// fenceOnce runs the fence before anything is written, unless it stands or is to come last. Afterwards
+// no worker can take over what the transaction holds until it ends.
 func (t *Transaction) fenceOnce(ctx context.Context) error {
-	if t.fenced {
+	if t.fenced || t.marks {
 		return nil
 	}
-	return t.fenceFirst(ctx, yields)
+	t.At = pipeline.Origin{}
+	t.fence(t.Batch)
+	t.fenced = true
+	t.Sync()
+	return t.Blame(t.refused(lease.Error(t.Flush(ctx))))
 }
 
 // tasks answers what there is to apply to a projection, and begins anew those of its pairs that are to.
-func (t *Transaction) tasks(ctx context.Context, k *registry.Projection) ([]*task, error) {
-	reset, err := t.resetPairs(ctx, k)
+func (t *Transaction) tasks(ctx context.Context, k *registry.Projection) (tasks []*task, err error) {
+	var reset []*Unit
+	for _, u := range t.Units {
+		if u.Pair != nil && u.Pair.Reset && t.applies(k, u) {
+			reset = append(reset, u)
+		}
+	}
+	failed, err := t.resetPairs(ctx, k, reset)
 	if err != nil {
 		return nil, err
 	}
-	var tasks []*task
 	for _, u := range t.Units {
-		switch {
-		case !t.applies(k, u):
-		case !reset && u.Pair != nil && u.Pair.Reset:
-			if err := t.applyUnit(ctx, k, u); err != nil {
-				return nil, err
-			}
-		default:
-			if one := t.task(k, u); len(one.events)+len(one.failed) > 0 {
-				tasks = append(tasks, one)
-			}
+		if !t.applies(k, u) || slices.Contains(failed, u) {
+			continue
+		}
+		if one := t.task(k, u); len(one.events)+len(one.failed) > 0 {
+			tasks = append(tasks, one)
 		}
 	}
 	return tasks, nil
 }
 
-// resetPairs deletes the rows of all pairs that begin anew, and says whether that went well; if not it
-// concerns one of them.
-func (t *Transaction) resetPairs(ctx context.Context, k *registry.Projection) (ok bool, err error) {
-	if !slices.ContainsFunc(t.Units, func(u *Unit) bool { return u.Pair != nil && u.Pair.Reset && t.applies(k, u) }) {
-		return true, nil
+// resetPairs deletes the rows of pairs that begin anew, and answers those of which that failed: if it
+// does of all of them, they are tried one by one.
+func (t *Transaction) resetPairs(
+	ctx context.Context, k *registry.Projection, units []*Unit,
+) (failed []*Unit, err error) {
+	if len(units) == 0 {
+		return nil, nil
 	}
 	t.Use(k) // outside the savepoint: going back to it would put it back too
-	cause := t.savepoint(ctx, k, func() error { return t.resetRows(ctx, k, t.Units) })
-	if cause != nil && t.over(ctx, k, cause) {
-		return false, t.Blame(cause)
+	cause := t.savepoint(ctx, k, func() error { return t.resetRows(ctx, k, units) })
+	alone := len(units) == 1
+	switch {
+	case cause == nil:
+		return nil, nil
+	case t.broken(ctx, k, cause), !alone && t.over(ctx, k, cause), alone && len(units[0].Events) == 0:
+		return nil, t.Blame(cause)
+	case alone:
+		t.failReset(k, &units[0].Events[0], cause)
+		return units, nil
 	}
-	return cause == nil, nil
+	for i := range units {
+		one, err := t.resetPairs(ctx, k, units[i:i+1])
+		if err != nil {
+			return nil, err
+		}
+		failed = append(failed, one...)
+	}
+	return failed, nil
 }
 
 // over says whether a failure ends the transaction: it is broken, or the failure has no culprit, or
@@ -232,62 +260,32 @@ func (t *Transaction) over(ctx context.Context, k *registry.Projection, err erro
 	return errors.As(err, &late) || t.broken(ctx, k, err)
 }
 
-// bisect applies what a projection has to do, in one savepoint. If that fails it looks for the
-// campaign that did, by what the error says or by halves. hinted: what the last error said has been
-// followed, and may have misled.
-func (t *Transaction) bisect(ctx context.Context, tasks []*task, hinted bool) error {
-	if len(tasks) == 1 {
-		return t.applyTask(ctx, tasks[0])
-	}
+// applyTasks applies what a projection has to do, and finds all that fails.
+func (t *Transaction) applyTasks(ctx context.Context, k *registry.Projection, tasks []*task) error {
 	var events []journal.Event
 	for _, one := range tasks {
 		events = append(events, one.events...)
 	}
-	if len(events) == 0 {
-		return nil
-	}
-	k := tasks[0].k
-	cause := t.attempt(ctx, k, events)
-	switch {
-	case cause == nil:
-		return nil
-	case t.over(ctx, k, cause):
-		return t.Blame(cause)
-	}
-	from, to := 0, len(tasks)/2
-	var named *failure.ApplyError
-	if hinted = !hinted && errors.As(cause, &named); hinted {
-		if i := slices.IndexFunc(tasks, func(one *task) bool {
-			return one.unit.Lease.CampaignID == named.CampaignID
-		}); i >= 0 {
-			from, to = i, i+1
+	for len(events) > 0 {
+		n, cause, err := t.find(ctx, k, events)
+		if err != nil || cause == nil {
+			return err
 		}
-	}
-	for _, some := range [][]*task{tasks[:from], tasks[from:to], tasks[to:]} {
-		if len(some) == 0 {
+		culprit := events[n]
+		events = events[n+1:]
+		if taskOf(tasks, culprit.CampaignID).dropFailed(culprit.Seq, cause) {
 			continue
 		}
-		if err := t.bisect(ctx, some, hinted); err != nil {
-			return err
+		for len(events) > 0 && events[0].CampaignID == culprit.CampaignID {
+			events = events[1:]
 		}
 	}
 	return nil
 }
 
-// applyTask applies what one campaign has for a projection, up to the event that fails, if one does.
-func (t *Transaction) applyTask(ctx context.Context, one *task) error {
-	for events := one.events; len(events) > 0; {
-		n, cause, err := t.ApplyUpTo(ctx, one.k, one.unit, events)
-		if err != nil || cause == nil {
-			return err
-		}
-		at := len(one.events) - len(events) + n
-		if !one.dropFailed(at, cause) {
-			return nil
-		}
-		events = one.events[at:]
-	}
-	return nil
+// taskOf is what there is to do in a campaign.
+func taskOf(tasks []*task, campaignID string) *task {
+	return tasks[slices.IndexFunc(tasks, func(one *task) bool { return one.unit.Lease.CampaignID == campaignID })]
 }
 
 // runParts runs parts, and what is left of those that fail without their culprits.

@@ -42,7 +42,7 @@ type collection struct {
 // [errIntricate], or one about the transaction.
 func (t *Transaction) collect(ctx context.Context, k *registry.Projection, tasks []*task) (*collection, error) {
 	each := kind.Eventwise(k.Projection)
-	if each == nil || !t.Streams || k.Intricate.Load() || t.looksAhead(k) {
+	if each == nil || !t.Streams || t.apart || k.Intricate.Load() || t.looksAhead() {
 		return nil, kind.ErrIntricate
 	}
 	c := &collection{Pipeline: pipeline.NewPipeline(t.Conn), k: k, tasks: tasks, failed: make([][]failedEvent, len(tasks))}
@@ -72,7 +72,7 @@ func (t *Transaction) collect(ctx context.Context, k *registry.Projection, tasks
 	}
 	for i, one := range tasks {
 		for _, f := range c.failed[i] {
-			one.dropFailed(slices.IndexFunc(one.events, func(e journal.Event) bool { return e.Seq == f.event.Seq }), f.cause)
+			one.dropFailed(f.event.Seq, f.cause)
 		}
 	}
 	return c, nil
@@ -188,10 +188,7 @@ func (p *part) cut(most int) []*part {
 // goes on after the culprit, all that is left is rest.
 func (p *part) without(cause error) (before *part, rest []*part) {
 	culprit := p.origins[p.Failed]
-	i := slices.IndexFunc(p.tasks, func(one *task) bool { return one.unit.Lease.CampaignID == culprit.CampaignID })
-	one := p.tasks[i]
-	at := slices.IndexFunc(one.events, func(e journal.Event) bool { return e.Seq == culprit.Seq })
-	skipped := one.dropFailed(at, cause)
+	skipped := taskOf(p.tasks, culprit.CampaignID).dropFailed(culprit.Seq, cause)
 	from, to := p.Failed, p.Failed+1
 	for from > 0 && p.origins[from-1] == culprit {
 		from--

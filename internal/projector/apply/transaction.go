@@ -26,8 +26,10 @@ type Transaction struct {
 	Applier *Applier
 	last    func() // queues what ends it; nil: COMMIT
 	fenced  bool   // the fence stands
-	// names each event before it is tried; nil: they are tried without
-	mark func(ctx context.Context, u *Unit, projection string, seq int64) error
+	apart   bool   // one campaign, of which projections are applied one after the other
+	marks   bool   // each event is named by a mark before it is tried
+	// whether a unit with more to do gives its lease back
+	yield func(*Unit) bool
 	// of the projections that the database applies
 	calls map[*registry.Projection]string
 	// its units are those that a claim queued before its read answers
@@ -49,7 +51,7 @@ func (a *Applier) open(
 	if err != nil {
 		return nil, fmt.Errorf("acquire a connection: %w", err)
 	}
-	t := a.On(conn, units, events, calls)
+	t := a.On(conn, units, calls)
 	t.Queue(QueryBegin)
 	t.QueueSettings()
 	if err := t.Read(ctx, events); err != nil {
@@ -70,22 +72,21 @@ func (a *Applier) SuspectUnreadable(err error) error {
 
 // On returns a transaction that will be open on a connection of the pool, which it gives back.
 func (a *Applier) On(
-	conn *pgxpool.Conn, units []*Unit, events int, calls map[*registry.Projection]string,
+	conn *pgxpool.Conn, units []*Unit, calls map[*registry.Projection]string,
 ) *Transaction {
-	t := a.Within(conn.Conn(), units, events)
+	t := a.Within(conn.Conn(), units)
 	t.Pool, t.calls, t.Timeout, t.InForce, t.Disconnect = conn, calls, a.Longest, a.Longest, Disconnect(conn)
 	return t
 }
 
 // Within returns a transaction that is open on a connection, or will be by what is queued first.
-func (a *Applier) Within(conn *pgx.Conn, units []*Unit, events int) *Transaction {
+func (a *Applier) Within(conn *pgx.Conn, units []*Unit) *Transaction {
 	t := &Transaction{
 		session: session{Pipeline: pipeline.NewPipeline(conn), base: a.Base, path: a.SearchPath},
-		Applier: a, groupState: groupState{
-			Units: units, pairs: map[string]map[string]*failed.Standing{}, Events: a.slabs.get(events),
+		Applier: a, yield: yields, groupState: groupState{
+			Units: units, pairs: map[string]map[string]*failed.Standing{},
 		},
 	}
-	t.Origins = a.slabs.getOrigins()
 	t.Streams, t.Mode, t.Notice = a.Streams, a.Mode, a.Notice
 	return t
 }
@@ -126,6 +127,9 @@ func (t *Transaction) Read(ctx context.Context, events int) error {
 	retraces := slices.ContainsFunc(t.Units, func(u *Unit) bool { return u.Pair != nil })
 	if retraces {
 		t.queueLeftOut(read.CampaignIDs)
+	}
+	if t.Events == nil {
+		t.Events = make([]journal.Event, 0, p.before.Load())
 	}
 	n, size, reached, first := 0, int64(0), 0, 0
 	counted := t.counts()
@@ -194,6 +198,7 @@ func (t *Transaction) Read(ctx context.Context, events int) error {
 	for _, u := range t.Units {
 		u.More = u.More || u.probes()
 	}
+	p.before.Store(int64(len(t.Events)))
 	if len(t.Events) > 0 {
 		// A full group of events four times as large would still fit.
 		p.small.Store(4*size*int64(events) <= p.Cfg.GroupBytes*int64(n))
@@ -238,8 +243,8 @@ func (t *Transaction) dropOutdated() {
 	}
 }
 
-// Abort rolls back what has not been committed and gives the connection and the memory back. A
-// connection in doubt is closed by the pool.
+// Abort rolls back what has not been committed and gives the connection back. A connection in doubt is
+// closed by the pool.
 func (t *Transaction) Abort(ctx context.Context) {
 	if t.Pool == nil {
 		return
@@ -256,11 +261,4 @@ func (t *Transaction) Abort(ctx context.Context) {
 	}
 	t.Pool.Release()
 	t.Pool = nil
-	t.recycle()
-}
-
-// recycle gives the memory back. Nothing of the transaction may be used after it.
-func (t *Transaction) recycle() {
-	t.Applier.slabs.put(t.Events)
-	t.Applier.slabs.putOrigins(t.Origins)
 }

@@ -16,13 +16,13 @@ import (
 )
 
 // fence queues the fenced update of the units' leases: their new checkpoints, and whether they are
-// given back. Units without more to do give their lease back; those with more give it back if yield
-// says so.
-func (t *Transaction) fence(batch *pgx.Batch, yield func(*Unit) bool) {
+// given back. Units without more to do give their lease back; those with more give it back if the
+// transaction has them yield.
+func (t *Transaction) fence(batch *pgx.Batch) {
 	// One step a lease: several pairs of one campaign share it.
 	steps := make([]lease.Step, 0, len(t.Units))
 	for i, u := range t.Units {
-		release := !u.More || yield(u)
+		release := !u.More || t.yield(u)
 		if i > 0 && t.Units[i-1].Lease.CampaignID == u.Lease.CampaignID {
 			steps[len(steps)-1].Release = steps[len(steps)-1].Release && release
 			continue
@@ -30,16 +30,6 @@ func (t *Transaction) fence(batch *pgx.Batch, yield func(*Unit) bool) {
 		steps = append(steps, u.step(release))
 	}
 	t.Applier.Keeper.Advance(batch, steps)
-}
-
-// fenceFirst runs the fence before anything is written. Afterwards no worker can take over what the
-// transaction holds until it ends.
-func (t *Transaction) fenceFirst(ctx context.Context, yield func(*Unit) bool) error {
-	t.At = pipeline.Origin{}
-	t.fence(t.Batch, yield)
-	t.fenced = true
-	t.Sync()
-	return t.Blame(t.refused(lease.Error(t.Flush(ctx))))
 }
 
 // refused counts what the fence has refused.
@@ -55,7 +45,7 @@ func (t *Transaction) refused(err error) error {
 // ahead of what is queued: who takes campaigns over (ApplyInline) locks their leases and then
 // writes the projections' rows too, and the two must wait for each other in one order. Only what
 // [Group.Tx] has sent before comes before it.
-func (t *Transaction) finish(ctx context.Context, yield func(*Unit) bool) error {
+func (t *Transaction) finish(ctx context.Context) error {
 	t.At = pipeline.Origin{}
 	t.LimitStatements(t.Applier.Longest) // what follows is no projection's
 	if t.patient {
@@ -80,7 +70,7 @@ func (t *Transaction) finish(ctx context.Context, yield func(*Unit) bool) error 
 	t.Sync()
 	if !t.fenced {
 		ahead := &pgx.Batch{}
-		t.fence(ahead, yield)
+		t.fence(ahead)
 		t.Batch.QueuedQueries = slices.Insert(t.Batch.QueuedQueries, 0, ahead.QueuedQueries...)
 		t.Origins = slices.Insert(t.Origins, 0, make([]pipeline.Origin, len(ahead.QueuedQueries))...)
 	}

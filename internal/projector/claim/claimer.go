@@ -26,14 +26,12 @@ type Claimer struct {
 	Breaker  *apply.Breaker
 	Share    *apply.Share // of what is being rebuilt
 
-	Claims       Claims
 	cursor       string
 	lookedBehind time.Time
 }
 
 // Dispatch claims campaigns and hands them to the workers, one claim ahead of them.
 func (c *Claimer) Dispatch(ctx context.Context, work chan<- apply.Assignment) {
-	defer c.Claims.letGo()
 	loop := pulse.Of(ctx)
 	defer loop.Rest()
 	idle, woken := 0, false
@@ -42,7 +40,6 @@ func (c *Claimer) Dispatch(ctx context.Context, work chan<- apply.Assignment) {
 	var named time.Time            // when a notification first named what they were asked last
 	for ctx.Err() == nil {
 		if c.Holder.Drained.Load() {
-			c.Claims.letGo()
 			loop.Rest()
 			registry.Sleep(ctx, drainedWait)
 			continue
@@ -94,7 +91,6 @@ func (c *Claimer) Dispatch(ctx context.Context, work chan<- apply.Assignment) {
 		case time.Now().Before(quiet):
 			idle = max(idle, announcedIdle)
 		}
-		c.Claims.letGo()
 		awoken := c.sleep(ctx, c.wait(idle), next.retry)
 		c.Metrics.Worker.Wakeups.WithLabelValues(awoken.String()).Inc()
 		switch awoken {
@@ -184,7 +180,7 @@ func (c *Claimer) claim(
 	if how.ahead {
 		claimed, first, err = c.claimAhead(bounded, min(size, most), how.ask)
 	} else {
-		claimed, err = c.claimOnly(bounded, most, how.ask)
+		claimed, err = c.Keeper.Claim(bounded, c.Cfg.Pool, c.cursor, most, how.ask)
 	}
 	cancel()
 	c.Metrics.Worker.Claim.Observe(time.Since(start).Seconds())
@@ -245,19 +241,6 @@ func (c *Claimer) claim(
 	return n + behind, next, err
 }
 
-// claimOnly leaves the reading to the workers.
-func (c *Claimer) claimOnly(ctx context.Context, most int, ask time.Duration) (lease.Claimed, error) {
-	db, err := c.Claims.on(ctx, c.Base)
-	if err != nil {
-		return lease.Claimed{}, err
-	}
-	claimed, err := c.Keeper.Claim(ctx, db, c.cursor, most, ask)
-	if err != nil {
-		c.Claims.letGo()
-	}
-	return claimed, err
-}
-
 // claimBehind leases campaigns with pairs of projections that are due. The database's clock decides which are.
 func (c *Claimer) claimBehind(
 	ctx context.Context, work chan<- apply.Assignment, projections []string, most int,
@@ -265,13 +248,8 @@ func (c *Claimer) claimBehind(
 	start := time.Now()
 	bounded, cancel := c.Whole(ctx)
 	defer cancel()
-	db, err := c.Claims.on(bounded, c.Base)
+	claimed, err := c.Keeper.ClaimBehind(bounded, c.Cfg.Pool, projections, most)
 	if err != nil {
-		return 0, time.Time{}, err
-	}
-	claimed, err := c.Keeper.ClaimBehind(bounded, db, projections, most)
-	if err != nil {
-		c.Claims.letGo()
 		return 0, time.Time{}, err
 	}
 	leases := c.Holder.Hold(claimed.Leases, start)
@@ -306,7 +284,6 @@ func (c *Claimer) assign(ctx context.Context, work chan<- apply.Assignment, a ap
 
 // Drain claims until two claims in a row, with no work under way between them, have found nothing.
 func (c *Claimer) Drain(ctx context.Context, work chan<- apply.Assignment) error {
-	defer c.Claims.letGo()
 	for quiet := 0; quiet < 2; {
 		idle := c.Crew.working.Load() == 0
 		n, _, err := c.claim(ctx, work, claiming{})
@@ -368,7 +345,7 @@ func (c *Claimer) claimAhead(
 	if err != nil {
 		return lease.Claimed{}, apply.Assignment{}, fmt.Errorf("acquire a connection: %w", err)
 	}
-	t := c.Applier.On(conn, nil, c.Pace.Limit.Events(), c.Calls())
+	t := c.Applier.On(conn, nil, c.Calls())
 	t.Claimed = true
 	t.Queue(apply.QueryBegin)
 	c.Keeper.ClaimAhead(t.Batch, c.cursor, most, ask, func(got lease.Claimed) {

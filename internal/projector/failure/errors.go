@@ -51,8 +51,7 @@ type DeadlineError struct {
 	Projection string
 	Timeout    time.Duration
 	Stack      string // of the handler that did not return even then; empty if it returned
-
-	tried Attempt
+	Tried      Attempt
 }
 
 // Attempt is what was tried when a deadline was over.
@@ -63,19 +62,11 @@ type Attempt struct {
 	At     Verdict
 }
 
-// NewDeadline makes the error of an attempt.
-func NewDeadline(projection string, timeout time.Duration, stack string, tried Attempt) *DeadlineError {
-	return &DeadlineError{Projection: projection, Timeout: timeout, Stack: stack, tried: tried}
-}
-
-// AttemptOf answers what was tried.
-func AttemptOf(e *DeadlineError) *Attempt { return &e.tried }
-
 func (e *DeadlineError) Error() string {
 	if e.Stack != "" {
 		return fmt.Sprintf("did not return within its timeout of %v, and was abandoned", e.Timeout)
 	}
-	if e.tried.Own {
+	if e.Tried.Own {
 		return "gave up one of its statements at a deadline of its own"
 	}
 	return fmt.Sprintf("was not done within its timeout of %v", e.Timeout)

@@ -37,10 +37,9 @@ type Document[T any] struct {
 	Fold func(doc *T, e journal.Event) error
 
 	// As in [Spec].
-	OnFailure     Policy
-	OnFailureOf   map[string]Policy
-	Classify      failure.Classifier
-	SecondChances SecondChances
+	OnFailure   Policy
+	OnFailureOf map[string]Policy
+	Classify    failure.Classifier
 }
 
 // NewDocument is projector.NewDocument.
@@ -124,7 +123,7 @@ func (d *document[T]) Spec() Spec {
 			`CREATE TABLE %s (campaign_id text COLLATE "C" NOT NULL, key text COLLATE "C" NOT NULL, doc jsonb NOT NULL,
 				%sPRIMARY KEY (campaign_id, key)); ALTER TABLE %[1]s ALTER COLUMN doc SET STATISTICS 0; %[3]s`,
 			table, more, d.Indexes),
-		OnFailure: d.OnFailure, OnFailureOf: d.OnFailureOf, Classify: d.Classify, SecondChances: d.SecondChances,
+		OnFailure: d.OnFailure, OnFailureOf: d.OnFailureOf, Classify: d.Classify,
 	}
 }
 
@@ -184,15 +183,21 @@ func (d *document[T]) Apply(_ context.Context, g *Group) error {
 			continue
 		}
 		g.at(&g.Events[i])
-		err := d.Fold(&changed.doc, g.Events[i])
-		if changed.deleted = errors.Is(err, Delete); changed.deleted {
-			var none T
-			changed.doc = none
-		} else if err != nil {
+		var err error
+		if changed.deleted, err = d.fold(&changed.doc, g.Events[i]); err != nil {
 			return err
 		}
 	}
 	return d.write(g, w)
+}
+
+// fold changes a document by an event, and says whether that deletes it.
+func (d *document[T]) fold(doc *T, e journal.Event) (deleted bool, err error) {
+	if err = d.Fold(doc, e); errors.Is(err, Delete) {
+		*doc = *new(T)
+		return true, nil
+	}
+	return false, err
 }
 
 func (d *document[T]) write(g *Group, w *working[T]) error {

@@ -5,13 +5,11 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/json"
-	"errors"
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/internal/projector/pipeline"
-	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
 // Foldable is a projection that can be folded in memory where its tables have nothing of the campaigns yet.
@@ -64,11 +62,7 @@ func (f *documentFold[T]) Add(g *Group) error {
 		}
 		changed := f.find(e.CampaignID, key)
 		changed.seq, changed.eventType = e.Seq, e.Type
-		err = f.of.Fold(&changed.doc, *e)
-		if changed.deleted = errors.Is(err, Delete); changed.deleted {
-			var none T
-			changed.doc = none
-		} else if err != nil {
+		if changed.deleted, err = f.of.fold(&changed.doc, *e); err != nil {
 			return err
 		}
 	}
@@ -144,29 +138,4 @@ func (b *copyBuffer) document(campaignID, key string, doc []byte) {
 func (b *copyBuffer) end() *bytes.Reader {
 	b.bytes = append(b.bytes, 0xff, 0xff)
 	return bytes.NewReader(b.bytes)
-}
-
-// ApplyEach implements stepper: a document is written after each event that changes it. What was loaded is kept up.
-func (d *document[T]) ApplyEach(_ context.Context, g *Group, before func(journal.Event)) error {
-	w, _ := g.loaded.(*working[T])
-	for i, e := range g.Events {
-		changed := w.byEvent[i]
-		if changed == nil {
-			continue
-		}
-		before(e)
-		g.At(e)
-		err := d.Fold(&changed.doc, e)
-		if changed.deleted = errors.Is(err, Delete); changed.deleted {
-			var none T
-			changed.doc = none
-		} else if err != nil {
-			return err
-		}
-		if err := d.write(g, &working[T]{entries: []*entry[T]{changed}}); err != nil {
-			return err
-		}
-		changed.stored = !changed.deleted
-	}
-	return nil
 }

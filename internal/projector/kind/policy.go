@@ -36,13 +36,6 @@ type Policy struct {
 	Timeout  time.Duration // how long applying one group may take; default [Config].ApplyTimeout
 }
 
-// SecondChances is projector.SecondChances.
-type SecondChances struct {
-	Count int           // how many; default none, at most 1000
-	Base  time.Duration // default 1h, at least 1ms
-	Max   time.Duration // default 24h, at least Base
-}
-
 // DefaultPolicy is what is left open in all wider ones.
 var DefaultPolicy = Policy{ //nolint:gochecknoglobals // a constant
 	Action: ActionRetry, Attempts: 8, Base: time.Second, Max: 5 * time.Minute, Factor: 2,
@@ -112,55 +105,20 @@ func (p Policy) waits(random float64) []time.Duration {
 }
 
 // Schedule is what becomes of a pair that failed.
-// One that has ended its process again and again gets no second chances: it would do so again.
-func Schedule(p Policy, f failed.Failure, chances SecondChances, random float64) failed.Schedule {
+func Schedule(p Policy, f failed.Failure, random float64) failed.Schedule {
 	if failure.Class(f.Class) == failure.ClassLock {
 		return failed.Schedule{Attempts: math.MaxInt32, Waits: []time.Duration{lockWait}, Free: true}
 	}
-	s := failed.Schedule{Attempts: p.Attempts, Waits: p.waits(random), Chances: chances.waits()}
+	s := failed.Schedule{Attempts: p.Attempts, Waits: p.waits(random)}
 	switch p.Action {
 	case ActionDead:
 		s.Dead = true
 	case ActionPause:
-		s.Attempts, s.Chances = math.MaxInt32, nil
+		s.Attempts = math.MaxInt32
 	default:
 		s.Dead = failure.Class(f.Class) == failure.ClassPermanent
 	}
-	if f.Code == failure.CodeCrash {
-		s.Chances = nil
-	}
 	return s
-}
-
-// CompleteChances fills in what c leaves open.
-func CompleteChances(c SecondChances) SecondChances {
-	c.Base = cmp.Or(c.Base, time.Hour)
-	c.Max = cmp.Or(c.Max, max(24*time.Hour, c.Base))
-	return c
-}
-
-// CheckChances finds the mistakes of second chances without zero fields.
-func CheckChances(c SecondChances) error {
-	var errs []error
-	if c.Count < 0 || c.Count > 1000 {
-		errs = append(errs, fmt.Errorf("second chances: count is %d: use 0 … 1000", c.Count))
-	}
-	if c.Base < time.Millisecond {
-		errs = append(errs, fmt.Errorf("second chances: base is %v: use at least 1ms", c.Base))
-	}
-	if c.Max < c.Base {
-		errs = append(errs, fmt.Errorf("second chances: max is %v: use at least base, which is %v", c.Max, c.Base))
-	}
-	return errors.Join(errs...)
-}
-
-// waits are those before each chance.
-func (c SecondChances) waits() []time.Duration {
-	waits := make([]time.Duration, c.Count)
-	for i := range waits {
-		waits[i] = time.Duration(math.Min(float64(c.Base)*math.Pow(2, float64(i)), float64(c.Max)))
-	}
-	return waits
 }
 
 // lockWait is how long a pair waits that needs what another session has locked. A lock that stays

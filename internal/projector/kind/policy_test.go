@@ -7,9 +7,6 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
-
-	"github.com/tidemark-go/tidemark/internal/projector/failure"
-	"github.com/tidemark-go/tidemark/internal/store/failed"
 )
 
 func drawPolicy(t *rapid.T) Policy {
@@ -69,30 +66,5 @@ func TestTheDefaultWaitsDoubleFromASecondToFiveMinutes(t *testing.T) {
 	if low, high := DefaultPolicy.waits(0)[9], DefaultPolicy.waits(1)[9]; low != 270*time.Second ||
 		high != 330*time.Second {
 		t.Errorf("the longest wait is %v … %v, want five minutes give or take a tenth", low, high)
-	}
-}
-
-func TestSecondChancesDoubleFromAnHourToADay(t *testing.T) {
-	t.Parallel()
-	var got []string
-	for _, wait := range CompleteChances(SecondChances{Count: 7}).waits() {
-		got = append(got, wait.String())
-	}
-	if want := "1h0m0s 2h0m0s 4h0m0s 8h0m0s 16h0m0s 24h0m0s 24h0m0s"; strings.Join(got, " ") != want {
-		t.Errorf("they come after %s, want %s", strings.Join(got, " "), want)
-	}
-	if n := len(CompleteChances(SecondChances{}).waits()); n != 0 {
-		t.Errorf("there are %d by default", n)
-	}
-}
-
-func TestOneThatEndsItsProcessGetsNoSecondChance(t *testing.T) {
-	t.Parallel()
-	p, chances := Policy{Action: ActionRetry, Attempts: 8}, CompleteChances(SecondChances{Count: 3})
-	for code, want := range map[string]int{failure.CodeCrash: 0, "panic": 3} {
-		s := Schedule(p, failed.Failure{Class: string(failure.ClassPermanent), Code: code}, chances, 0.5)
-		if !s.Dead || len(s.Chances) != want {
-			t.Errorf("code %s: dead %t with %d chances, want %d", code, s.Dead, len(s.Chances), want)
-		}
 	}
 }

@@ -21,10 +21,9 @@ type Spec struct {
 	Tables  string   // DDL that creates its tables and indexes, named without a schema
 
 	// what becomes of events that it cannot apply; zero fields: as [Config].OnFailure says
-	OnFailure     Policy
-	OnFailureOf   map[string]Policy  // the same for events of a type; zero fields: as OnFailure says
-	Classify      failure.Classifier // where it knows better than [Classify]; nil: nowhere
-	SecondChances SecondChances      // default: none
+	OnFailure   Policy
+	OnFailureOf map[string]Policy  // the same for events of a type; zero fields: as OnFailure says
+	Classify    failure.Classifier // where it knows better than [Classify]; nil: nowhere
 }
 
 // Projection is projector.Projection.
@@ -89,9 +88,3 @@ func Eventwise(p Projection) EachEvent {
 // queues for several events at once, or too many different statements, or what becomes of them is
 // known at the end.
 var ErrIntricate = errors.New("the projection's statements cannot be cut into parts")
-
-// Stepper is implemented by projections that read before they apply, and can still be told which event a write is for.
-type Stepper interface {
-	// applyEach is Apply, with before called ahead of what is queued for each event.
-	ApplyEach(ctx context.Context, g *Group, before func(journal.Event)) error
-}

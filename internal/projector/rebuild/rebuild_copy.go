@@ -163,7 +163,7 @@ func (b *Rebuilder) CopyRange(ctx context.Context, k *registry.Projection, r cam
 	if err != nil {
 		return fmt.Errorf("acquire a connection: %w", err)
 	}
-	t := b.Applier.Within(conn.Conn(), nil, rangeEvents)
+	t := b.Applier.Within(conn.Conn(), nil)
 	t.Pool, t.Timeout, t.InForce, t.Disconnect = conn, b.Longest, b.Longest, apply.Disconnect(conn)
 	defer t.Abort(ctx)
 	t.Queue(apply.QueryBegin)

@@ -29,11 +29,9 @@ type Projection struct {
 
 	Intricate  atomic.Bool  // its statements cannot be cut into parts
 	Savepoints atomic.Int64 // groups that are still to be cut into small parts for its sake
-	Violates   atomic.Bool  // it has violated a constraint that is checked by COMMIT
 
 	onFailure   kind.Policy            // complete
 	onFailureOf map[string]kind.Policy // complete, by event type, with their aliases
-	Chances     kind.SecondChances
 }
 
 // Identity is what a row of the registry must say for the code to be its own.
@@ -108,8 +106,6 @@ func (k *Projection) settle(catalogue *journal.Catalogue, standard kind.Policy) 
 			k.onFailureOf[name] = policy
 		}
 	}
-	k.Chances = kind.CompleteChances(k.Described.SecondChances)
-	wrong("SecondChances", kind.CheckChances(k.Chances))
 	return errors.Join(errs...)
 }
 
@@ -266,9 +262,6 @@ func (k *Projection) LongestWait() time.Duration {
 	longest := kind.LongestWait(k.onFailure)
 	for _, policy := range k.onFailureOf {
 		longest = max(longest, kind.LongestWait(policy))
-	}
-	if k.Chances.Count > 0 {
-		longest = max(longest, 2*k.Chances.Max) // jitter
 	}
 	return longest
 }

@@ -77,7 +77,7 @@ func (k *Projection) among(s TableSet, liveSchema string) *Projection {
 	set := &Projection{
 		Projection: k.Projection, Described: k.Described, Name: s.Of(k.Described.Name),
 		Schema: s.Schema(k.Described.Name, liveSchema), Path: s.SearchPath(k.Described.Name, liveSchema),
-		types: k.types, onFailure: k.onFailure, onFailureOf: k.onFailureOf, Chances: k.Chances,
+		types: k.types, onFailure: k.onFailure, onFailureOf: k.onFailureOf,
 	}
 	if s != LiveTables {
 		set.Comment = "\n-- " + string(s)

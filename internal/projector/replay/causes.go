@@ -223,32 +223,13 @@ func (w *Why) explain(ctx context.Context, db journal.Querier) (err error) {
 	return nil
 }
 
-// applyTraced is applyGroup with each event named before what is written for it.
+// applyTraced is applyGroup for events one by one, each named before what is written for it.
 func (s *scratch) applyTraced(ctx context.Context, events []journal.Event) error {
-	name := func(e journal.Event) {
-		s.At = s.k.Origin(e)
-		s.Queue(queryTracing, strconv.FormatInt(e.Seq, 10))
-	}
-	each, steps := s.k.Projection.(kind.Stepper)
-	if steps && len(events) > 0 {
-		g := kind.NewGroup(events, s.k.Name, "", s.Pipeline)
-		if err := s.Applier.Load(ctx, s.k, g); err != nil {
-			return err
-		}
-		if err := s.Flush(ctx); err != nil {
-			return err
-		}
-		if err := s.Applier.Supervise(ctx, s.k, g, func(ctx context.Context) error {
-			return each.ApplyEach(ctx, g, name)
-		}); err != nil {
-			return err
-		}
-		return s.Flush(ctx)
-	}
 	_, loads := s.k.Projection.(kind.Loader)
 	for i := range events {
 		g := kind.NewGroup(events[i:i+1], s.k.Name, "", s.Pipeline)
-		name(events[i])
+		s.At = s.k.Origin(events[i])
+		s.Queue(queryTracing, strconv.FormatInt(events[i].Seq, 10))
 		if loads {
 			if err := s.Applier.Load(ctx, s.k, g); err != nil {
 				return err

@@ -78,7 +78,7 @@ func (y *Replayer) openScratch(ctx context.Context, k *registry.Projection) (*sc
 	if err != nil {
 		return nil, fmt.Errorf("acquire a connection: %w", err)
 	}
-	s := &scratch{k: k, Transaction: y.Applier.Within(conn.Conn(), nil, 0)}
+	s := &scratch{k: k, Transaction: y.Applier.Within(conn.Conn(), nil)}
 	s.Pool, s.Timeout, s.InForce, s.Disconnect = conn, y.Longest, y.Longest, apply.Disconnect(conn)
 	if err := s.begin(ctx); err != nil {
 		s.close(ctx)

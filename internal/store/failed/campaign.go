@@ -28,7 +28,7 @@ type Status string
 // The statuses.
 const (
 	Failed     Status = "failed"     // the projection could not apply the event; a retry is due at NextAttemptAt
-	Dead       Status = "dead"       // as Failed, but it waits for an operator or a second chance
+	Dead       Status = "dead"       // as Failed, but it waits for an operator
 	Rebuilding Status = "rebuilding" // the projection is catching up with the campaign
 )
 
@@ -50,8 +50,8 @@ func (k Key) validate() error {
 }
 
 // Campaign is a projection that is behind its consumer group in a campaign: the row of
-// tidemark.deferred. From EventID on, but for Reset and SecondChances, the fields are about the
-// failure at event NextSeq, and zero where that event has not failed.
+// tidemark.deferred. From EventID on, but for Reset, the fields are about the failure at
+// event NextSeq, and zero where that event has not failed.
 type Campaign struct {
 	Key
 	Group         string     // consumer group
@@ -70,7 +70,6 @@ type Campaign struct {
 	LastFailedAt  *time.Time // nil: never
 	Worker        string     // that failed last
 	Reset         bool       // its rows are deleted before the next event is applied
-	SecondChances int        // that it has had since it died
 }
 
 // Place answers where the pair stands in the order of [List].

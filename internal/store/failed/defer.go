@@ -31,14 +31,11 @@ type Failure struct {
 
 // Schedule says when a pair is tried again.
 type Schedule struct {
-	Dead     bool            // never: it is dead at once, but for its second chances
+	Dead     bool            // never: it is dead at once
 	Attempts int             // the failure that makes it dead
 	Waits    []time.Duration // after the first failure, the second …; the last one also after all further ones
-	// the failure counts no attempt, and no second chance: it was no fault of the event's, nor of the projection's
+	// the failure counts no attempt: it was no fault of the event's, nor of the projection's
 	Free bool
-	// how long after it died a pair is tried by itself, and how long after that once more …; none: it
-	// waits for an operator
-	Chances []time.Duration
 }
 
 // Outcome is what became of a pair.
@@ -53,8 +50,7 @@ type Outcome struct {
 // happened at the events before it; a pair that had failed at one of those leaves a row
 // 'recovered'. done is called when the statement has run. The caller holds the campaign's lease.
 func Defer(batch *pgx.Batch, f Failure, s Schedule, done func(Outcome)) {
-	batch.Queue(queryDefer, append(f.args(), s.Dead, s.Attempts, seconds(s.Waits), seconds(s.Chances), f.Reset,
-		s.Free)...).QueryRow(func(row pgx.Row) error {
+	batch.Queue(queryDefer, append(f.args(), s.Dead, s.Attempts, seconds(s.Waits), f.Reset, s.Free)...).QueryRow(func(row pgx.Row) error {
 		var o Outcome
 		var next *time.Time
 		if err := row.Scan(&o.Status, &o.Attempt, &next); err != nil {

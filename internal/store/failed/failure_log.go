@@ -41,7 +41,7 @@ type Record struct {
 // Acts answers the kinds of records: those of workers, then those of operators.
 func Acts() []string {
 	return []string{
-		"failed", "dead", "skipped", "crashed", "recovered", "second_chance",
+		"failed", "dead", "skipped", "crashed", "recovered",
 		"requeued", "retried", "resolved", "unresolved", "replayed", "backfilled", "repaired", "paused", "resumed",
 		"removed", "rebuild_began", "rebuilt", "rebuild_aborted", "rolled_back",
 	}

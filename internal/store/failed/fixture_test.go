@@ -57,11 +57,11 @@ func fail(
 ) failed.Key {
 	t.Helper()
 	exec(t, pool, `INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status,
-		attempt_count, next_attempt_at, second_chances, projection_version,
+		attempt_count, next_attempt_at, projection_version,
 			event_id, event_type, error_class, error_code, error_message, error_stack, fingerprint, worker, first_failed_at,
 				last_failed_at)
 		VALUES ($1, $2, 'g', $3, $4, 8, CASE WHEN $4 = 'dead' THEN 'infinity'
-			ELSE now() + interval '1 hour' END, 2, 3, gen_random_uuid(), 'moved', 'permanent', '22012',
+			ELSE now() + interval '1 hour' END, 3, gen_random_uuid(), 'moved', 'permanent', '22012',
 			'division by zero at ' || $1, 'main.go:7', 'f00f00f00f00', 'w', now() - interval '2 hours',
 				now() - interval '1 hour')`, campaign, projection, seq, status)
 	return failed.Key{Projection: projection, CampaignID: campaign}
@@ -78,8 +78,7 @@ func rebuild(t *testing.T, pool *pgxpool.Pool, projection, campaign string, seq 
 // standing answers what a pair's row says, in one line.
 func standing(t *testing.T, pool *pgxpool.Pool, key failed.Key) string {
 	t.Helper()
-	return query[string](t, pool, `SELECT concat_ws(' ', next_seq, status, 'attempts', attempt_count, 'chances',
-		second_chances,
+	return query[string](t, pool, `SELECT concat_ws(' ', next_seq, status, 'attempts', attempt_count,
 			CASE WHEN next_attempt_at = 'infinity' THEN 'never' WHEN next_attempt_at <= now() THEN 'due'
 				ELSE 'later' END, coalesce(error_code, 'no error'))
 		FROM tidemark.deferred WHERE campaign_id = $1 AND projection = $2`, key.CampaignID, key.Projection)

@@ -40,7 +40,7 @@ func scanCampaignAfter(row pgx.CollectableRow, before ...any) (p Campaign, err e
 	var due pgtype.Timestamptz // 'infinity' where it waits for an operator
 	err = row.Scan(append(before, &p.Projection, &p.CampaignID, &p.Group, &p.Version, &p.NextSeq, &p.Status, &p.Attempts,
 		&due, &p.EventID, &p.EventType, &p.Class, &p.Code,
-		&p.Message, &p.Fingerprint, &p.FirstFailedAt, &p.LastFailedAt, &p.Worker, &p.Reset, &p.SecondChances)...)
+		&p.Message, &p.Fingerprint, &p.FirstFailedAt, &p.LastFailedAt, &p.Worker, &p.Reset)...)
 	p.NextAttemptAt = due.Time
 	return p, err
 }

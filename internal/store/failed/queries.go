@@ -71,7 +71,6 @@ const (
 			WHERE d.next_seq < u.next_seq
 		), moved AS (
 			UPDATE tidemark.deferred d SET next_seq = o.reached, reset = false, status = 'rebuilding', attempt_count = 0,
-				second_chances = 0,
 				next_attempt_at = least(d.next_attempt_at, now()), projection_version = NULL, event_id = NULL, event_type = NULL,
 					error_class = NULL, error_code = NULL,
 				error_message = NULL, error_stack = NULL, fingerprint = NULL, worker = NULL, first_failed_at = NULL,
@@ -102,40 +101,38 @@ const (
 
 	// queryDefer counts on from what the row says now, so that an operator's act of a moment ago is
 	// respected: one who has set the count to zero finds it at one. $14 says dead at once, $15 is the
-	// attempt that is the last, $16 are the waits after each, $17 those of the second chances. With
-	// $19 the failure counts neither, the pair waits as long as after a first failure or, where that
-	// goes on, for a tenth of the time that it has gone on, up to 10 s; and the log hears of it once.
-	// A reset has been done in the same transaction, but if it is what failed.
+	// attempt that is the last, $16 are the waits after each. With $18 the failure does not count, the
+	// pair waits as long as after a first failure or, where that goes on, for a tenth of the time that it
+	// has gone on, up to 10 s; and the log hears of it once. A reset has been done in the same
+	// transaction, but if it is what failed.
 	queryDefer = `WITH old AS MATERIALIZED (
 			SELECT * FROM tidemark.deferred d WHERE d.campaign_id = $4 AND d.projection = $2 FOR UPDATE
 		), tried AS (
-			SELECT coalesce(o.attempt_count, 0) + (NOT $19::boolean)::integer AS attempt,
-				coalesce(o.status = 'dead', false) AS chance,
-				coalesce(o.second_chances, 0) + coalesce(o.status = 'dead' AND NOT $19, false)::integer AS chances,
-					coalesce(o.first_failed_at, now()) AS first_failed_at,
-				coalesce($19 AND o.error_class = $8, false) AS again
+			SELECT coalesce(o.attempt_count, 0) + (NOT $18::boolean)::integer AS attempt,
+				coalesce(o.first_failed_at, now()) AS first_failed_at,
+				coalesce($18 AND o.error_class = $8, false) AS again
 			FROM (SELECT) AS one LEFT JOIN old o ON o.next_seq = $5
 		), verdict AS (
-			SELECT t.*, CASE WHEN t.chance OR $14::boolean OR t.attempt >= $15::integer THEN 'dead' ELSE 'failed' END AS status
+			SELECT t.*, CASE WHEN $14::boolean OR t.attempt >= $15::integer THEN 'dead' ELSE 'failed' END AS status
 			FROM tried t
 		), decision AS (
 			SELECT v.*, coalesce(clock_timestamp() + make_interval(secs => CASE
-				WHEN $19 THEN greatest(($16::float8[])[1], least(10, extract(epoch FROM now() - v.first_failed_at) / 10))
-					WHEN v.status = 'dead' THEN ($17::float8[])[v.chances + 1]
+				WHEN v.status = 'dead' THEN NULL
+				WHEN $18 THEN greatest(($16::float8[])[1], least(10, extract(epoch FROM now() - v.first_failed_at) / 10))
 				ELSE ($16::float8[])[least(v.attempt, cardinality($16::float8[]))] END), 'infinity') AS next_attempt_at
 			FROM verdict v
 		), pair AS (
 			INSERT INTO tidemark.deferred AS d (campaign_id, projection, consumer_group, next_seq, status, attempt_count,
-				next_attempt_at, second_chances, projection_version,
+				next_attempt_at, projection_version,
 				event_id, event_type, error_class, error_code, error_message, error_stack, fingerprint, worker, first_failed_at,
 					last_failed_at)
-			SELECT $4, $2, $1, $5, c.status, c.attempt, c.next_attempt_at, c.chances, $3, $6, $7, $8, $9, $10, $11, $12, $13,
+			SELECT $4, $2, $1, $5, c.status, c.attempt, c.next_attempt_at, $3, $6, $7, $8, $9, $10, $11, $12, $13,
 				c.first_failed_at, now()
 			FROM decision c
 			ON CONFLICT (campaign_id, projection) DO UPDATE SET
-				next_seq = excluded.next_seq, reset = d.reset AND $18, status = excluded.status,
+				next_seq = excluded.next_seq, reset = d.reset AND $17, status = excluded.status,
 					attempt_count = excluded.attempt_count, next_attempt_at = excluded.next_attempt_at,
-				second_chances = excluded.second_chances, projection_version = excluded.projection_version,
+				projection_version = excluded.projection_version,
 					event_id = excluded.event_id, event_type = excluded.event_type,
 				error_class = excluded.error_class, error_code = excluded.error_code, error_message = excluded.error_message,
 					error_stack = excluded.error_stack,
@@ -152,8 +149,7 @@ const (
 					NULL, NULL, NULL
 				FROM old o WHERE o.next_seq < $5 AND o.last_failed_at IS NOT NULL
 				UNION ALL
-				SELECT CASE WHEN c.chance AND NOT $19 THEN 'second_chance' WHEN $9 = 'crash' AND c.status = 'dead' THEN 'crashed'
-					ELSE c.status END, $3, $5, $6, $7, c.attempt, $8, $9, $10, $11, $12, $13
+				SELECT CASE WHEN $9 = 'crash' AND c.status = 'dead' THEN 'crashed' ELSE c.status END, $3, $5, $6, $7, c.attempt, $8, $9, $10, $11, $12, $13
 				FROM decision c WHERE NOT c.again
 			) AS l (act, version, seq, event_id, event_type, attempt, class, code, message, stack, fingerprint, worker)
 			ORDER BY l.seq

@@ -10,7 +10,7 @@ const (
 		d.status, d.attempt_count, d.next_attempt_at, d.event_id,
 		coalesce(d.event_type, ''), coalesce(d.error_class, ''), coalesce(d.error_code, ''), coalesce(d.error_message, ''),
 			coalesce(d.fingerprint, ''),
-		d.first_failed_at, d.last_failed_at, coalesce(d.worker, ''), d.reset, d.second_chances`
+		d.first_failed_at, d.last_failed_at, coalesce(d.worker, ''), d.reset`
 
 	campaignOrder = ` ORDER BY next_attempt_at, next_seq, campaign_id, projection`
 
@@ -82,13 +82,13 @@ const (
 	// The acts. They write pairs that the transaction has locked, by their primary key, and the log.
 	// What becomes due does so in the order in which it is named.
 	queryRequeue = `WITH ` + named + `UPDATE tidemark.deferred d SET status = 'failed', attempt_count = 0,
-		second_chances = 0, next_attempt_at = o.due` + logged + `NULL, 'requeued'` + inOrder
+		next_attempt_at = o.due` + logged + `NULL, 'requeued'` + inOrder
 	queryRetry = `WITH ` + named + `UPDATE tidemark.deferred d SET status = 'failed',
 		next_attempt_at = o.due` + logged + `NULL, 'retried'` + inOrder
 
 	// queryResolve moves pairs on by one event. What a row says of the error was about the event that is skipped.
 	queryResolve = `WITH ` + named + `UPDATE tidemark.deferred d SET status = 'rebuilding', next_seq = o.next_seq + 1,
-		attempt_count = 0, second_chances = 0, next_attempt_at = o.due,
+		attempt_count = 0, next_attempt_at = o.due,
 			projection_version = NULL, event_id = NULL, event_type = NULL, error_class = NULL, error_code = NULL,
 				error_message = NULL, error_stack = NULL,
 			fingerprint = NULL, worker = NULL, first_failed_at = NULL,
@@ -165,7 +165,7 @@ const (
 				AND l.at <= now() - interval '1 day' LIMIT $9) n)`
 
 	failures = ` FROM tidemark.failure_log l
-		WHERE l.act IN ('failed', 'dead', 'second_chance', 'skipped') AND ($1 = '' OR l.consumer_group = $1)
+		WHERE l.act IN ('failed', 'dead', 'skipped') AND ($1 = '' OR l.consumer_group = $1)
 			AND ($2 = '' OR l.projection = $2) AND ($3 = '' OR l.campaign_id = $3)
 			AND ($4 = '' OR l.event_type = $4) AND ($5 = '' OR l.error_class = $5) AND ($6 = '' OR l.error_code = $6)
 				AND ($7 = '' OR l.fingerprint = $7)

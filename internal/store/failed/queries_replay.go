@@ -44,7 +44,7 @@ const (
 			SELECT w.campaign_id, w.projection, $1, w.first, 'rebuilding', now(), w.reset
 			FROM wanted w ORDER BY w.campaign_id, w.projection
 			ON CONFLICT (campaign_id, projection) DO UPDATE SET
-				next_seq = least(d.next_seq, excluded.next_seq), status = 'rebuilding', attempt_count = 0, second_chances = 0,
+				next_seq = least(d.next_seq, excluded.next_seq), status = 'rebuilding', attempt_count = 0,
 					next_attempt_at = now(),
 				reset = d.reset OR excluded.reset, projection_version = NULL, event_id = NULL, event_type = NULL,
 					error_class = NULL, error_code = NULL,

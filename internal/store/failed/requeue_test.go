@@ -42,41 +42,41 @@ func TestAnActOnOnePair(t *testing.T) {
 		err         error
 	}{
 		{
-			act: "requeue", before: "dead", want: "5 failed attempts 0 chances 0 due 22012",
+			act: "requeue", before: "dead", want: "5 failed attempts 0 due 22012",
 			logged: "requeued g p c 5 by ada: the handler is fixed",
 		},
 		{
-			act: "requeue", before: "failed", want: "5 failed attempts 0 chances 0 due 22012",
+			act: "requeue", before: "failed", want: "5 failed attempts 0 due 22012",
 			logged: "requeued g p c 5 by ada: the handler is fixed",
 		},
 		{
-			act: "requeue", before: "rebuilding", want: "5 rebuilding attempts 0 chances 0 due no error",
+			act: "requeue", before: "rebuilding", want: "5 rebuilding attempts 0 due no error",
 			err: failed.ErrConflict,
 		},
 		{act: "requeue", before: "none", err: failed.ErrNotFound},
 		{
-			act: "retry", before: "dead", want: "5 failed attempts 8 chances 2 due 22012",
+			act: "retry", before: "dead", want: "5 failed attempts 8 due 22012",
 			logged: "retried g p c 5 by ada: the handler is fixed",
 		},
 		{
-			act: "retry", before: "failed", want: "5 failed attempts 8 chances 2 due 22012",
+			act: "retry", before: "failed", want: "5 failed attempts 8 due 22012",
 			logged: "retried g p c 5 by ada: the handler is fixed",
 		},
 		{
-			act: "retry", before: "rebuilding", want: "5 rebuilding attempts 0 chances 0 due no error",
+			act: "retry", before: "rebuilding", want: "5 rebuilding attempts 0 due no error",
 			err: failed.ErrConflict,
 		},
 		{act: "retry", before: "none", err: failed.ErrNotFound},
 		{
-			act: "resolve", before: "dead", want: "6 rebuilding attempts 0 chances 0 due no error",
+			act: "resolve", before: "dead", want: "6 rebuilding attempts 0 due no error",
 			logged: "resolved g p c 5 by ada: the handler is fixed",
 		},
 		{
-			act: "resolve", before: "failed", want: "6 rebuilding attempts 0 chances 0 due no error",
+			act: "resolve", before: "failed", want: "6 rebuilding attempts 0 due no error",
 			logged: "resolved g p c 5 by ada: the handler is fixed",
 		},
 		{
-			act: "resolve", before: "rebuilding", want: "5 rebuilding attempts 0 chances 0 due no error",
+			act: "resolve", before: "rebuilding", want: "5 rebuilding attempts 0 due no error",
 			err: failed.ErrConflict,
 		},
 		{act: "resolve", before: "none", err: failed.ErrNotFound},
@@ -135,7 +135,7 @@ func TestAnActSaysWhoAndLeavesNothingHalfDone(t *testing.T) {
 	if !errors.Is(err, broken) {
 		t.Fatal(err)
 	}
-	if got, want := standing(t, pool, key), "5 dead attempts 8 chances 2 never 22012"; got != want {
+	if got, want := standing(t, pool, key), "5 dead attempts 8 never 22012"; got != want {
 		t.Errorf("the pair stands at %q, want %q", got, want)
 	}
 	if got := logged(t, pool); len(got) > 0 {

@@ -276,7 +276,6 @@ func TestClaimBehindTakesWhatIsDueForProjectionsItKnows(t *testing.T) {
 			('oldest', 'p', 'g', 'failed', -9), ('due', 'p', 'g', 'rebuilding', -5), ('twice', 'p', 'g', 'failed', -4),
 				('twice', 'q', 'g', 'failed', -4),
 			('later', 'p', 'g', 'failed', 30), ('last', 'p', 'g', 'failed', 60), ('dead', 'p', 'g', 'dead', NULL),
-				('second chance', 'p', 'g', 'dead', -3),
 			('unknown', 'x', 'g', 'failed', -20), ('joining', 'new', 'g', 'rebuilding', -20),
 				('other group', 'p', 'h', 'failed', -20)
 		) AS v (c, p, g, s, due)`)
@@ -290,7 +289,7 @@ func TestClaimBehindTakesWhatIsDueForProjectionsItKnows(t *testing.T) {
 		return claimed
 	}
 	expect(t, "the oldest", deferred(one, 1).Leases, "oldest:1:0")
-	expect(t, "the others that are due", deferred(two, 9).Leases, "due:1:0 second chance:1:0 twice:1:0")
+	expect(t, "the others that are due", deferred(two, 9).Leases, "due:1:0 twice:1:0")
 	none := deferred(two, 9)
 	expect(t, "nothing due", none.Leases, "")
 	if in := time.Until(none.Retry); in < 25*time.Minute || in > 35*time.Minute {

@@ -127,15 +127,14 @@ func TestEventsThatProveNothingAreRefused(t *testing.T) {
 
 func TestDifferencesShowTheRows(t *testing.T) {
 	t.Parallel()
-	a := snapshot{"t": {`{"n": 1}`, `{"n": 2}`, `{"n": 2}`}, "u": {}}
-	b := snapshot{"t": {`{"n": 2}`, `{"n": 3}`}, "v": {}}
+	a := snapshot{"table t", `t {"n": 1}`, `t {"n": 2}`, `t {"n": 2}`, "table u"}
+	b := snapshot{"table t", `t {"n": 2}`, `t {"n": 3}`, "table v"}
 	const want = `the tables differ (- one, + two)
-table t
-  - {"n": 1}
-  - {"n": 2}
-  + {"n": 3}
-table u: only one
-table v: only two`
+  - t {"n": 1}
+  - t {"n": 2}
+  - table u
+  + t {"n": 3}
+  + table v`
 	if err := differences("one", a, "two", b); err == nil || err.Error() != want {
 		t.Errorf("got\n%v\nwant\n%s", err, want)
 	}
@@ -182,7 +181,7 @@ type preparation struct {
 
 func prepared(t *testing.T, pool *pgxpool.Pool, p projector.Projection, events []journal.Event) preparation {
 	t.Helper()
-	k := newKit(pool, p, nil)
+	k := &kit{admin: pool, projection: p}
 	t.Cleanup(func() {
 		if err := k.close(context.WithoutCancel(t.Context())); err != nil {
 			t.Error(err)

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
@@ -61,30 +60,14 @@ func (k *kit) open(ctx context.Context, name string) (*database, error) {
 	return &database{kit: k, pool: pool}, nil
 }
 
-// close drops the databases.
+// close drops the databases, whose sessions have ended.
 func (k *kit) close(ctx context.Context) error {
 	var errs []error
 	for _, name := range k.databases {
-		errs = append(errs, k.drop(ctx, name))
+		_, err := k.admin.Exec(ctx, "DROP DATABASE "+pgx.Identifier{name}.Sanitize())
+		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
-}
-
-// drop drops a database and ends its sessions. An autovacuum worker may be among them, which only a
-// superuser may force out. Without FORCE Postgres ends it by itself.
-func (k *kit) drop(ctx context.Context, name string) (err error) {
-	const attempts = 5
-	drop := "DROP DATABASE IF EXISTS " + pgx.Identifier{name}.Sanitize()
-	for range attempts {
-		var denied *pgconn.PgError
-		if _, err = k.admin.Exec(ctx, drop+" WITH (FORCE)"); !errors.As(err, &denied) || denied.Code != "42501" {
-			return err
-		}
-		if _, err = k.admin.Exec(ctx, drop); err == nil {
-			return nil
-		}
-	}
-	return err
 }
 
 // arrive appends events to the database's journal.

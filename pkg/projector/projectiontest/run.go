@@ -25,7 +25,7 @@ func Run(
 	configure ...func(*projector.Config),
 ) {
 	t.Helper()
-	k := newKit(pool, projection, configure)
+	k := &kit{admin: pool, projection: projection, configure: configure}
 	// With defer, not t.Cleanup: the caller's own defer may close the pool as soon as Run returns.
 	defer func() {
 		if err := k.close(context.WithoutCancel(t.Context())); err != nil {
@@ -63,10 +63,6 @@ type place struct {
 	seq        int64
 }
 
-func newKit(pool *pgxpool.Pool, projection projector.Projection, configure []func(*projector.Config)) *kit {
-	return &kit{admin: pool, projection: projection, configure: configure}
-}
-
 // prepare makes the source database, and finds out what is expected.
 func (k *kit) prepare(ctx context.Context, events []journal.Event) error {
 	if err := k.createSource(ctx, events); err != nil {
@@ -76,7 +72,7 @@ func (k *kit) prepare(ctx context.Context, events []journal.Event) error {
 	if err != nil {
 		return err
 	}
-	if expected.empty() {
+	if len(expected) == len(k.tables) {
 		return fmt.Errorf("the events leave all tables of %s empty: there is nothing to compare", k.projection.Spec().Name)
 	}
 	k.expected = expected

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -12,6 +13,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/projector/failure"
 	"github.com/tidemark-go/tidemark/internal/projector/scratch"
+	"github.com/tidemark-go/tidemark/internal/store/rows"
 )
 
 // Check implements [projector.Checker]: it creates the tables in a schema of their own, has Postgres
@@ -40,8 +42,8 @@ func (f *sqlFile) checkIn(ctx context.Context, tx pgx.Tx) (*mistakes, error) {
 			return nil, err
 		}
 	}
-	reported, err := readTouched(ctx, tx, nil)
-	if err != nil {
+	known := map[string]bool{}
+	if _, err := news(ctx, tx, known, queryTouched); err != nil {
 		return nil, err
 	}
 	for _, statement := range f.tables {
@@ -49,7 +51,7 @@ func (f *sqlFile) checkIn(ctx context.Context, tx pgx.Tx) (*mistakes, error) {
 			// Without this table, what follows would be blamed for its absence.
 			return errs, errs.addPostgres(statement, err)
 		}
-		touched, err := readTouched(ctx, tx, reported)
+		touched, err := news(ctx, tx, known, queryTouched)
 		if err != nil {
 			return nil, err
 		}
@@ -58,7 +60,6 @@ func (f *sqlFile) checkIn(ctx context.Context, tx pgx.Tx) (*mistakes, error) {
 				"it creates or changes %s: a file makes tables, indexes, types and functions of its own schema alone, named "+
 					"without one", what)
 		}
-		reported = append(reported, touched...)
 	}
 	for _, handler := range f.handlers {
 		for _, statement := range handler.statements {
@@ -69,9 +70,26 @@ func (f *sqlFile) checkIn(ctx context.Context, tx pgx.Tx) (*mistakes, error) {
 			if err := errs.addPostgres(statement, err); err != nil {
 				return nil, err
 			}
+			reached, err := news(ctx, tx, known, queryReached)
+			if err != nil {
+				return nil, err
+			}
+			for _, name := range reached {
+				errs.add(statement.line, "%s: name the projection's own tables without a schema", name)
+			}
 		}
 	}
 	return errs, nil
+}
+
+// news answers what a query finds that is not known yet. It is known from then on.
+func news(ctx context.Context, tx pgx.Tx, known map[string]bool, query string) ([]string, error) {
+	found, err := rows.All(ctx, tx, pgx.RowTo[string], "", query)
+	found = slices.DeleteFunc(found, func(name string) bool { return known[name] })
+	for _, name := range found {
+		known[name] = true
+	}
+	return found, err
 }
 
 // addPostgres files what Postgres said about the statement. It answers errors that say nothing about it.

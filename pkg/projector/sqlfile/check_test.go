@@ -120,6 +120,26 @@ func TestCheckIgnoresTablesThatAreThereAlready(t *testing.T) {
 	assertMistakes(t, err, []string{`s.sql:11: column "of_an_older_version" does not exist`})
 }
 
+func TestCheckRefusesOwnTablesNamedWithASchema(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	if _, err := pool.Exec(t.Context(), `CREATE SCHEMA app; CREATE TABLE app.sessions (campaign_id text);
+		CREATE SCHEMA live; CREATE TABLE live.sessions (campaign_id text); CREATE TABLE live.other (sessions text)`,
+		pgx.QueryExecModeSimpleProtocol); err != nil {
+		t.Fatal(err)
+	}
+	projection, err := loadText(sessionsHead + "-- on: x\nINSERT INTO sessions SELECT a.sessions FROM live.other a\n" +
+		"WHERE sessions IS DISTINCT FROM a.sessions;\n" +
+		"INSERT INTO live.sessions SELECT 1 FROM Live.\"sessions\"\nJOIN app.sessions ON true;\n" +
+		"SELECT 1 FROM sessions;")
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error { return projection.Check(t.Context(), tx) })
+	const want = ": name the projection's own tables without a schema"
+	assertMistakes(t, err, []string{"s.sql:11: app.sessions" + want, "s.sql:11: live.sessions" + want})
+}
+
 func TestCheckTellsAnInterruptionFromAMistake(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)

@@ -1,18 +1,33 @@
 package sqlfile
 
-import "strings"
+import (
+	"regexp"
+	"slices"
+	"strings"
+)
 
 // tokenKind tells apart what the compiler of SQL files treats differently. Everything else is symbol.
 type tokenKind int
 
 const (
 	symbol           tokenKind = iota // one character: an operator's part, a bracket, a comma …
-	word                              // a keyword or an unquoted identifier
-	quotedIdentifier                  // "Sessions"
-	literal                           // a string of any kind, or a number
-	placeholder                       // $1
+	space                             // no token
 	lineComment                       // -- to the end of the line
 	blockComment                      // /* … */, which Postgres lets nest
+	placeholder                       // $1
+	literal                           // a string of any kind, or a number
+	quotedIdentifier                  // "Sessions"
+	word                              // a keyword or an unquoted identifier
+)
+
+// lexemes has a group for each kind of token from space on, by the rules of Postgres' own scanner with
+// standard_conforming_strings on; every byte beyond ASCII counts as a letter. Of a block comment and of
+// a string in dollar quotes it matches the beginning.
+const (
+	letter  = `(?:[A-Za-z_]|[^\x00-\x7F])`
+	lexemes = `(?s)^(?:([ \t-\r]+)|(--[^\r\n]*)|(/\*)|(\$[0-9]+)|` +
+		`([eE]'(?:\\.|''|[^'\\])*'|'(?:''|[^'])*'|[0-9](?:[0-9.]|` + letter + `)*|\$(?:` + letter +
+		`(?:[0-9]|` + letter + `)*)?\$)|("(?:""|[^"])*")|(` + letter + `(?:[0-9$]|` + letter + `)*))`
 )
 
 // token is a stretch of the source. White space belongs to no token.
@@ -29,182 +44,59 @@ func (t token) is(keyword string) bool {
 }
 
 // isAny reports whether t is one of the keywords, which are given in lower case.
-func (t token) isAny(keywords ...string) bool {
-	for _, k := range keywords {
-		if t.is(k) {
-			return true
-		}
-	}
-	return false
-}
-
-// identifier answers the name that t stands for, as Postgres folds it.
-func (t token) identifier() (name string, ok bool) {
-	switch t.kind {
-	case word:
-		return strings.ToLower(t.text), true
-	case quotedIdentifier:
-		inside := strings.TrimSuffix(strings.TrimPrefix(t.text, `"`), `"`)
-		return strings.ReplaceAll(inside, `""`, `"`), true
-	default:
-		return "", false
-	}
-}
-
-// lexer cuts SQL into tokens by the rules of Postgres' own scanner with standard_conforming_strings on.
-type lexer struct {
-	src    string
-	pos    int
-	line   int
-	tokens []token
-	report func(line int, format string, args ...any)
-}
+func (t token) isAny(keywords ...string) bool { return slices.ContainsFunc(keywords, t.is) }
 
 // lex cuts src into tokens. A string, quoted name or comment that never ends is reported where it begins.
-func lex(src string, report func(line int, format string, args ...any)) []token {
-	l := &lexer{src: src, line: 1, report: report}
-	for l.pos < len(src) {
-		l.next()
-	}
-	return l.tokens
-}
-
-func (l *lexer) next() {
-	c := l.src[l.pos]
-	rest := l.src[l.pos:]
-	switch {
-	case isSpace(c):
-		if c == '\n' {
-			l.line++
-		}
-		l.pos++
-	case strings.HasPrefix(rest, "--"):
-		l.emit(lineComment, lineEnd(rest))
-	case strings.HasPrefix(rest, "/*"):
-		n, ok := blockCommentEnd(rest)
-		l.emitClosed(blockComment, n, ok, "comment")
-	case c == '\'':
-		n, ok := quotedEnd(rest, '\'', false)
-		l.emitClosed(literal, n, ok, "string")
-	case c == '"':
-		n, ok := quotedEnd(rest, '"', false)
-		l.emitClosed(quotedIdentifier, n, ok, "quoted name")
-	case c == '$':
-		l.dollar(rest)
-	case isDigit(c):
-		l.emit(literal, spanWhile(rest, func(c byte) bool { return isDigit(c) || isLetter(c) || c == '.' }))
-	case isLetter(c):
-		l.word(rest)
-	default:
-		l.emit(symbol, 1)
-	}
-}
-
-// word reads an identifier or keyword, or the prefix of a string: E'…' escapes with backslashes, the
-// other prefixes do not.
-func (l *lexer) word(rest string) {
-	n := spanWhile(rest, isIdentifierPart)
-	if n == 1 && (rest[0] == 'e' || rest[0] == 'E') && strings.HasPrefix(rest[1:], "'") {
-		end, ok := quotedEnd(rest[1:], '\'', true)
-		l.emitClosed(literal, end+1, ok, "string")
-		return
-	}
-	l.emit(word, n)
-}
-
-// dollar reads $1, $$…$$, $tag$…$tag$, or a lone dollar sign.
-func (l *lexer) dollar(rest string) {
-	if n := spanWhile(rest[1:], isDigit); n > 0 {
-		l.emit(placeholder, 1+n)
-		return
-	}
-	tag := 1 + spanWhile(rest[1:], func(c byte) bool { return isLetter(c) || isDigit(c) })
-	if tag >= len(rest) || rest[tag] != '$' {
-		l.emit(symbol, 1)
-		return
-	}
-	quote := rest[:tag+1]
-	end := strings.Index(rest[len(quote):], quote)
-	if end < 0 {
-		l.emitClosed(literal, len(rest), false, "string "+quote)
-		return
-	}
-	l.emit(literal, 2*len(quote)+end)
-}
-
-func (l *lexer) emitClosed(kind tokenKind, n int, closed bool, what string) {
-	if !closed {
-		l.report(l.line, "%s never ends", what)
-	}
-	l.emit(kind, n)
-}
-
-func (l *lexer) emit(kind tokenKind, n int) {
-	text := l.src[l.pos : l.pos+n]
-	l.tokens = append(l.tokens, token{kind: kind, text: text, pos: l.pos, line: l.line})
-	l.line += strings.Count(text, "\n")
-	l.pos += n
-}
-
-// quotedEnd answers the length of the quoted text that s begins with, and whether it ends at all. A
-// doubled quote stands for one.
-func quotedEnd(s string, quote byte, backslash bool) (n int, closed bool) {
-	for i := 1; i < len(s); i++ {
-		switch {
-		case backslash && s[i] == '\\':
-			i++
-		case s[i] == quote && i+1 < len(s) && s[i+1] == quote:
-			i++
-		case s[i] == quote:
-			return i + 1, true
-		}
-	}
-	return len(s), false
-}
-
-// blockCommentEnd answers the length of the comment that s begins with, and whether it ends at all.
-func blockCommentEnd(s string) (n int, closed bool) {
-	depth := 0
-	for i := 0; i < len(s); {
-		switch {
-		case strings.HasPrefix(s[i:], "/*"):
-			depth++
-			i += 2
-		case strings.HasPrefix(s[i:], "*/"):
-			depth--
-			i += 2
-			if depth == 0 {
-				return i, true
+func lex(src string, report func(line int, format string, args ...any)) (tokens []token) {
+	lexeme := regexp.MustCompile(lexemes)
+	line := 1
+	for pos := 0; pos < len(src); {
+		rest := src[pos:]
+		kind, n := symbol, 1
+		if found := lexeme.FindStringSubmatchIndex(rest); found != nil {
+			n = found[1]
+			for kind = space; found[2*int(kind)] < 0; {
+				kind++
 			}
-		default:
-			i++
+		}
+		endless := ""
+		switch text := rest[:n]; {
+		case kind == blockComment:
+			if n = blockCommentEnd(rest); n < 0 {
+				endless = "comment"
+			}
+		case kind == literal && text[0] == '$':
+			end := strings.Index(rest[n:], text)
+			if n = 2*n + end; end < 0 {
+				endless = "string " + text
+			}
+		case kind == symbol && text == "'":
+			kind, endless = literal, "string"
+		case kind == symbol && text == `"`:
+			kind, endless = quotedIdentifier, "quoted name"
+		}
+		if endless != "" {
+			report(line, "%s never ends", endless)
+			n = len(rest)
+		}
+		if kind != space {
+			tokens = append(tokens, token{kind: kind, text: rest[:n], pos: pos, line: line})
+		}
+		line += strings.Count(rest[:n], "\n")
+		pos += n
+	}
+	return tokens
+}
+
+// blockCommentEnd answers the length of the comment that s begins with; -1: it does not end.
+func blockCommentEnd(s string) int {
+	depth := 0
+	for _, at := range regexp.MustCompile(`/\*|\*/`).FindAllStringIndex(s, -1) {
+		if s[at[0]] == '/' {
+			depth++
+		} else if depth--; depth == 0 {
+			return at[1]
 		}
 	}
-	return len(s), false
+	return -1
 }
-
-func lineEnd(s string) int {
-	if i := strings.IndexAny(s, "\r\n"); i >= 0 {
-		return i
-	}
-	return len(s)
-}
-
-func spanWhile(s string, in func(byte) bool) int {
-	for i := range len(s) {
-		if !in(s[i]) {
-			return i
-		}
-	}
-	return len(s)
-}
-
-func isSpace(c byte) bool { return c == ' ' || ('\t' <= c && c <= '\r') }
-func isDigit(c byte) bool { return '0' <= c && c <= '9' }
-
-// isLetter counts every byte beyond ASCII as a letter, as Postgres does.
-func isLetter(c byte) bool {
-	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || c == '_' || c >= 0x80
-}
-
-func isIdentifierPart(c byte) bool { return isLetter(c) || isDigit(c) || c == '$' }

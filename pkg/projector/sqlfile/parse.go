@@ -2,6 +2,7 @@ package sqlfile
 
 import (
 	"bytes"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -27,7 +28,6 @@ func parseSQLFile(file string, raw []byte) (*sqlFile, error) {
 	if !cutShort {
 		p.reportMissing()
 	}
-	p.reportForeignNames()
 	if len(errs.list) > 0 {
 		return nil, errs.join()
 	}
@@ -57,9 +57,7 @@ type sqlParser struct {
 	pending     []token        // of the section being read, without comments
 	onLine      map[string]int // event type → line of its handler
 	versionLine int
-	failureLine int      // of the projection's policy
-	own         []string // tables and views it creates
-	qualified   []qualifiedName
+	failureLine int // of the projection's policy
 }
 
 func (p *sqlParser) parse(tokens []token) {
@@ -85,7 +83,7 @@ func (p *sqlParser) directive(t token) (key, value string, ok bool) {
 	}
 	key, value, ok = strings.Cut(strings.TrimPrefix(t.text, "--"), ":")
 	key = strings.ToLower(strings.TrimSpace(key))
-	if !ok || !slices.Contains([]string{"projection", "version", "on", "on failure", "second chances"}, key) {
+	if !ok || !slices.Contains([]string{"projection", "version", "on", "on failure"}, key) {
 		return "", "", false
 	}
 	return key, strings.TrimSpace(value), true
@@ -99,8 +97,6 @@ func (p *sqlParser) header(line int, key, value string) {
 		p.version(line, value)
 	case "on failure":
 		p.onFailure(line, value)
-	case "second chances":
-		p.secondChances(line, value)
 	case "on":
 		p.endSection()
 		if p.handler == nil && len(p.file.tables) == 0 {
@@ -116,18 +112,11 @@ func (p *sqlParser) name(line int, value string) {
 	case p.file.nameLine > 0:
 		p.errs.add(line, "a second projection: one file holds one (the first is in line %d)", p.file.nameLine)
 		return
-	case !isProjectionName(value):
+	case !regexp.MustCompile(`^[a-z][a-z0-9_]{0,62}$`).MatchString(value):
 		p.errs.add(line, "projection name %q: lower-case letters, digits and underscores, a letter first, at most 63", value)
 	}
 	p.file.nameLine = line
 	p.file.spec.Name = value
-}
-
-func isProjectionName(s string) bool {
-	if s == "" || len(s) > 63 || s[0] < 'a' || s[0] > 'z' {
-		return false
-	}
-	return spanWhile(s, func(c byte) bool { return 'a' <= c && c <= 'z' || isDigit(c) || c == '_' }) == len(s)
 }
 
 func (p *sqlParser) version(line int, value string) {

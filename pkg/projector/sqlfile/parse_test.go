@@ -117,11 +117,6 @@ func TestLoadReportsMistakesWithTheirLine(t *testing.T) {
 		{"COPY", sessionsHead + "-- on: x\nCOPY sessions FROM STDIN;", []string{"s.sql:9: COPY: a handler is made of INSERT"}},
 		{"COPY among the tables", sessionsHead + "COPY sessions FROM '/x';\n-- on: x\nSELECT 1;", []string{"s.sql:8: COPY has no place"}},
 		{"definitions in a handler", sessionsHead + "-- on: x\nCREATE TABLE b ();", []string{"s.sql:9: CREATE: a handler is made of INSERT"}},
-		{"own tables with a schema", sessionsHead + "-- on: x\nINSERT INTO public.sessions SELECT 1 FROM Public.\"sessions\"\nJOIN app.sessions ON true;", []string{
-			"s.sql:9: public.sessions: name the projection's own tables without a schema", "s.sql:9: public.sessions", "s.sql:10: app.sessions",
-		}},
-		{"a table created with a schema", sessionsHead + "CREATE TABLE IF NOT EXISTS app.b ();\n-- on: x\nSELECT 1", []string{"s.sql:8: app.b: name the projection's own tables"}},
-		{"a temporary table", sessionsHead + "CREATE TEMP TABLE b ();\n-- on: x\nSELECT 1", []string{"s.sql:8: a temporary table is gone"}},
 		{"a string that never ends", sessionsHead + "-- on: x\nSELECT 'a;\n-- on: y\n", []string{"s.sql:9: string never ends"}},
 		{"a dollar quote that never ends", sessionsHead + "-- on: x\nSELECT $a$ x;", []string{"s.sql:9: string $a$ never ends"}},
 		{"a quoted name that never ends", sessionsHead + "-- on: x\nSELECT \"a;", []string{"s.sql:9: quoted name never ends"}},
@@ -138,18 +133,6 @@ func TestLoadReportsMistakesWithTheirLine(t *testing.T) {
 			_, err := loadText(tt.text)
 			assertMistakes(t, err, tt.want)
 		})
-	}
-}
-
-func TestLoadTakesColumnsOfOwnTablesForWhatTheyAre(t *testing.T) {
-	t.Parallel()
-	_, err := loadText(sessionsHead + `
--- on: x
-UPDATE sessions SET note = 'x' WHERE sessions.note IS DISTINCT FROM a.sessions AND extract(day FROM a.sessions) > 1;
-INSERT INTO sessions SELECT a.sessions FROM other.a JOIN b ON a.sessions = b.sessions ON CONFLICT DO NOTHING;
-`)
-	if err != nil {
-		t.Error(err)
 	}
 }
 

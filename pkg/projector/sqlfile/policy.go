@@ -63,29 +63,6 @@ func (p *sqlParser) onFailure(line int, value string) {
 	}
 }
 
-// secondChances reads a header such as "-- second chances: 5, base 1h, max 24h".
-func (p *sqlParser) secondChances(line int, value string) {
-	count, settings := p.settings(line, "second chances", value)
-	chances := projector.SecondChances{Count: p.whole(line, setting{"second chances", count})}
-	for _, s := range settings {
-		switch s.name {
-		case "base":
-			chances.Base = p.duration(line, s)
-		case "max":
-			chances.Max = p.duration(line, s)
-		default:
-			p.errs.add(line, "second chances: unknown setting %q: there are base and max", s.name)
-		}
-	}
-	if p.handler != nil {
-		p.errs.add(line, "second chances below a handler: they are the projection's, write them above the first -- on: line")
-	}
-	if p.file.spec.SecondChances != (projector.SecondChances{}) {
-		p.errs.add(line, "a second header for second chances")
-	}
-	p.file.spec.SecondChances = chances
-}
-
 // setting is a name and a value of a header: "base 2s".
 type setting struct{ name, value string }
 

@@ -12,7 +12,7 @@ import (
 func TestLoadReadsPolicies(t *testing.T) {
 	t.Parallel()
 	projection, err := loadText("-- on failure: retry, attempts 5, base 2s, max 1m, factor 3, jitter 0.2, timeout " +
-		"10s\n-- second chances: 4, base 30m, max 12h\n" + sessionsHead + `
+		"10s\n" + sessionsHead + `
 -- on: session_started
 INSERT INTO sessions (campaign_id) VALUES (event.campaign_id);
 -- on: session_ended, session_aborted
@@ -40,12 +40,6 @@ DELETE FROM sessions;
 	if !maps.Equal(spec.OnFailureOf, of) {
 		t.Errorf("got %+v, want %+v", spec.OnFailureOf, of)
 	}
-	if want := (projector.SecondChances{
-		Count: 4, Base: 30 * time.Minute,
-		Max: 12 * time.Hour,
-	}); spec.SecondChances != want {
-		t.Errorf("got %+v, want %+v", spec.SecondChances, want)
-	}
 	if _, err := projector.New(projector.Config{Projections: []projector.Projection{projection}}); err == nil ||
 		strings.Contains(err.Error(), "OnFailure") {
 		t.Errorf("New does not take them: %v", err)
@@ -70,8 +64,6 @@ func TestLoadReportsMistakesInPolicies(t *testing.T) {
 		{"-- on failure: retry, factor many", `s.sql:1: factor "many": a number such as 1.5`},
 		{"-- on failure: retry, base 1h, max 1m", `s.sql:1: on failure: max is 1m0s: use at least base, which is 1h0m0s`},
 		{"-- on failure: retry\n-- on failure: dead", `s.sql:2: a second policy (the first is in line 1)`},
-		{"-- second chances: some", `s.sql:1: second chances "some": a whole number from 1`},
-		{"-- second chances: 3, factor 2", `s.sql:1: second chances: unknown setting "factor": there are base and max`},
 	}
 	for _, test := range tests {
 		_, err := loadText(test.header + "\n" + sessionsHead + "-- on: noted\nDELETE FROM sessions;")
@@ -79,11 +71,8 @@ func TestLoadReportsMistakesInPolicies(t *testing.T) {
 			t.Errorf("%s\ngot  %v\nwant %s", test.header, err, test.want)
 		}
 	}
-	_, err := loadText(sessionsHead + "-- on: noted\n-- second chances: 3\n-- on failure: skip\n-- on failure: " +
-		"dead\nDELETE FROM sessions;")
-	for _, want := range []string{"second chances below a handler", "s.sql:11: a second policy for noted"} {
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("got %v, want %s", err, want)
-		}
+	_, err := loadText(sessionsHead + "-- on: noted\n-- on failure: skip\n-- on failure: dead\nDELETE FROM sessions;")
+	if want := "s.sql:10: a second policy for noted"; err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("got %v, want %s", err, want)
 	}
 }

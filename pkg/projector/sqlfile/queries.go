@@ -32,3 +32,13 @@ const queryTouched = `WITH top AS MATERIALIZED (SELECT pg_current_xact_id()::tex
 	SELECT t.kind || ' ' || CASE t.kind WHEN 'schema' THEN quote_ident(t.name) ELSE format('%I.%I', n.nspname, t.name) END
 	FROM touched t JOIN pg_catalog.pg_namespace n ON n.oid = t.place
 	WHERE n.nspname <> 'tidemark_check_' || pg_backend_pid() AND n.nspname !~ '^pg_toast' ORDER BY 1`
+
+// queryReached answers the tables and views that this transaction has locked in other schemas under
+// names that the scratch schema, which is the current one, has too.
+const queryReached = `SELECT DISTINCT format('%I.%I', n.nspname, c.relname)
+	FROM pg_catalog.pg_locks l JOIN pg_catalog.pg_class c ON c.oid = l.relation
+	JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+	JOIN pg_catalog.pg_class own ON own.relname = c.relname AND own.relnamespace = current_schema()::regnamespace
+	WHERE l.pid = pg_backend_pid() AND l.locktype = 'relation' AND c.relkind IN ('r', 'p', 'v', 'm') AND c.oid <> own.oid
+		AND l.database = (SELECT d.oid FROM pg_catalog.pg_database d WHERE d.datname = current_database())
+	ORDER BY 1`

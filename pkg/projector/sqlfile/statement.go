@@ -24,8 +24,6 @@ func (p *sqlParser) compileTable(tokens []token) sqlStatement {
 	case first.isAny("copy", "set", "reset", "discard", "vacuum"):
 		p.errs.add(first.line, "%s has no place among a projection's tables", strings.ToUpper(first.text))
 	}
-	p.declare(tokens)
-	p.collectQualified(tokens)
 	return p.compile(tokens, func(t token, name string) {
 		p.errs.add(t.line, "event.%s among the tables: there is an event only below an -- on: line", name)
 	})
@@ -41,7 +39,6 @@ func (p *sqlParser) compileHandler(tokens []token) sqlStatement {
 		p.errs.add(first.line, "%s: a handler is made of INSERT, UPDATE, DELETE, MERGE, WITH and SELECT",
 			strings.ToUpper(first.text))
 	}
-	p.collectQualified(tokens)
 	return p.compile(tokens, nil)
 }
 
@@ -66,10 +63,7 @@ func (p *sqlParser) compile(tokens []token, refuse func(t token, name string)) s
 			continue
 		}
 		i += 2
-		name, isName := tokens[i].identifier()
-		if !isName {
-			name = tokens[i].text
-		}
+		name := strings.ToLower(strings.Trim(tokens[i].text, `"`))
 		if refuse != nil {
 			refuse(t, name)
 			continue

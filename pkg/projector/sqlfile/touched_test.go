@@ -6,6 +6,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/tidemark-go/tidemark/internal/store/rows"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
@@ -77,7 +78,7 @@ func TestWhatOthersMakeMeanwhileIsNotTheFiles(t *testing.T) {
 		if _, err := pool.Exec(t.Context(), "CREATE FUNCTION public.meanwhile() RETURNS integer LANGUAGE sql RETURN 1"); err != nil {
 			return err
 		}
-		found, err := readTouched(t.Context(), tx, nil)
+		found, err := rows.All(t.Context(), tx, pgx.RowTo[string], "", queryTouched)
 		if err == nil && len(found) > 0 {
 			t.Errorf("found %q", found)
 		}

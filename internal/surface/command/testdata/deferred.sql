@@ -1,4 +1,4 @@
--- Group default has projections invites, scores and sessions. In oak, scores is dead at its second event, with a second chance to come, and sessions failed there, due; in elm, scores is dead at
+-- Group default has projections invites, scores and sessions. In oak, scores is dead at its second event, and sessions failed there, due; in elm, scores is dead at
 -- its first event, and sessions is rebuilding; in "ash <tab>", invites failed, not due, with a stack. Of oak, event 3 is left out of scores. Group search has nothing.
 -- It may be run again, which puts everything back.
 TRUNCATE tidemark.consumer_groups, tidemark.projections, tidemark.workers, tidemark.leases, tidemark.outbox, tidemark.deferred, tidemark.failure_log, tidemark.resolutions, tidemark.pauses,
