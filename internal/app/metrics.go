@@ -78,8 +78,4 @@ func (p poolStats) Collect(out chan<- prometheus.Metric) {
 		float64(s.AcquireCount()))
 	send("tidemark_pool_acquire_wait_seconds_total", "Time spent in taking connections from the pool.",
 		prometheus.CounterValue, s.AcquireDuration().Seconds())
-	send("tidemark_pool_empty_acquires_total", "Connections taken from the pool that had to be waited for.",
-		prometheus.CounterValue, float64(s.EmptyAcquireCount()))
-	send("tidemark_pool_canceled_acquires_total", "Waits for a connection that were given up.", prometheus.CounterValue,
-		float64(s.CanceledAcquireCount()))
 }

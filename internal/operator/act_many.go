@@ -68,7 +68,7 @@ type choice[In any] interface {
 // onMany completes the act of an operation on all that In chooses.
 func onMany[In choice[In]](a Act, kind admin.OperationKind, thing string) *Act {
 	verb := strings.ReplaceAll(string(kind), "_parked", "")
-	a.Kind, a.NoForm = admin.ActStartOperation, true
+	a.Kind = admin.ActStartOperation
 	return act(a, does[*In]{
 		Check: func(in *In) error {
 			if (*in).open() {

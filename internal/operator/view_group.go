@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tidemark-go/tidemark/internal/operator/param"
 	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
 	"github.com/tidemark-go/tidemark/internal/status"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
@@ -21,7 +20,7 @@ const noGroup = "No consumer group yet: the first worker registers one."
 type everything struct{}
 
 type campaignList struct {
-	Prefix string `help:"only ids that begin so; such a list has no pages"`
+	Prefix string `help:"only ids that begin so"`
 	limited
 	After string `page:"after" help:"only ids after this one"`
 }
@@ -134,18 +133,16 @@ func groupViews() []*View {
 			Examples: []string{"campaign list --prefix order-2026", "campaign list --after oak --limit 1000"},
 			Empty:    "No matching campaigns.",
 		}, lists[*campaignList, string]{
-			Check: func(in *campaignList) error {
-				if in.Prefix != "" && in.After != "" {
-					return param.Refuse("after", in.After, "", "prefix has no pages", "lengthen the prefix")
+			Read: func(ctx context.Context, from Reader, in *campaignList) (ids []string, _ any, err error) {
+				if in.After == "" {
+					ids, err = feed.Campaigns(ctx, from.Pool, in.Prefix, in.Limit)
+				} else {
+					ids, err = feed.CampaignsAfter(ctx, from.Pool, in.After, in.Limit)
 				}
-				return nil
-			},
-			Read: func(ctx context.Context, from Reader, in *campaignList) ([]string, any, error) {
-				if in.Prefix != "" {
-					ids, err := feed.Campaigns(ctx, from.Pool, in.Prefix, in.Limit)
-					return ids, nil, err
+				end := slices.IndexFunc(ids, func(id string) bool { return !strings.HasPrefix(id, in.Prefix) })
+				if end >= 0 {
+					ids = ids[:end]
 				}
-				ids, err := feed.CampaignsAfter(ctx, from.Pool, in.After, in.Limit)
 				return ids, nextOf(ids, in.Limit, func(id string) string { return id }), err
 			},
 			Columns: "CAMPAIGN",

@@ -122,6 +122,14 @@ pair at most.`,
 			Read: func(ctx context.Context, from Reader, in *parkedList) ([]publications.Parked, any, error) {
 				f := in.Filter()
 				f.Seq, f.Status, f.After, f.Limit = in.Seq, in.Status, in.After, in.Limit
+				if from.Look > 0 && f.Seq == 0 && f.MessagePattern == "" {
+					var after *publications.ParkedPlace
+					if in.After != nil {
+						after = new(in.After.Place())
+					}
+					parked, end, err := publications.WalkParked(ctx, from.Pool, f, after, from.Look)
+					return parked, placed(end), err
+				}
 				parked, err := publications.ListParked(ctx, from.Pool, f)
 				return parked, nextOf(parked, in.Limit, func(p publications.Parked) publications.Parked {
 					p.Message = "" // the place needs it not, and it may be long

@@ -35,11 +35,10 @@ type CollectorConfig struct {
 // one which has the duty. A scrape gets what was read last, and never waits for the database. What
 // is older than three intervals is not exported.
 type Collector struct {
-	cfg     CollectorConfig
-	reader  *Reader
-	metrics *metrics
-	latest  atomic.Pointer[reading]
-	before  *Status // the reading before, to compare with
+	cfg    CollectorConfig
+	reader *Reader
+	errors *prometheus.CounterVec
+	latest atomic.Pointer[reading]
 }
 
 // reading is a status and when it was asked for, by the process's clock.
@@ -59,12 +58,8 @@ func NewCollector(cfg CollectorConfig) (*Collector, error) {
 	if cfg.Interval == 0 {
 		cfg.Interval = defaultInterval
 	}
-	m, err := newMetrics(cfg.Registerer)
-	if err != nil {
-		return nil, err
-	}
-	c := &Collector{cfg: cfg, reader: &Reader{Pool: cfg.Pool, Timeout: cfg.Timeout}, metrics: m}
-	return c, cfg.Registerer.Register(c)
+	c := &Collector{cfg: cfg, reader: &Reader{Pool: cfg.Pool, Timeout: cfg.Timeout}, errors: newErrors()}
+	return c, errors.Join(cfg.Registerer.Register(c.errors), cfg.Registerer.Register(c))
 }
 
 // Run takes its part in the election and collects when it is its turn, until ctx ends; then it
@@ -95,20 +90,16 @@ func (c *Collector) step(ctx context.Context) error {
 	}
 	if !mine {
 		c.latest.Store(nil)
-		c.before = nil
 		return nil
 	}
 	s, err := c.reader.Read(ctx)
 	if err != nil {
 		return err
 	}
-	c.metrics.duration.Observe(time.Since(asked).Seconds())
 	for section, err := range s.Unread {
-		c.metrics.errors.WithLabelValues(string(section)).Inc()
+		c.errors.WithLabelValues(string(section)).Inc()
 		c.cfg.Logger.WarnContext(ctx, "part of the database's figures not read", "section", section, "error", err)
 	}
-	s.Compare(c.before)
-	c.before = s
 	c.latest.Store(&reading{status: s, at: asked})
 	return nil
 }

@@ -9,7 +9,6 @@ import (
 
 func (e export) queue(s *Status) {
 	for _, g := range s.Queue {
-		group := []string{"consumer_group", g.Group}
 		counts := map[outbox.Status]int64{
 			outbox.Pending: g.Pending, outbox.Processing: g.Processing, outbox.Paused: g.Paused, outbox.Failed: g.Failed,
 			outbox.Dead: g.Dead, outbox.Rebuilding: g.Rebuilding,
@@ -19,10 +18,10 @@ func (e export) queue(s *Status) {
 				"What remains to be done: events of work items, and campaigns that failed or are catching up.", float64(n),
 				"consumer_group", g.Group, "status", string(status))
 		}
-		e.gauge("tidemark_queue_estimated", "Whether any of the queue's figures is an estimate.", flag(g.Estimated), group...)
 		if g.Oldest != nil {
 			e.time("tidemark_queue_oldest_timestamp_seconds",
-				"When what has waited longest, of what a worker could take now, was appended.", &g.Oldest.Since, group...)
+				"When what has waited longest, of what a worker could take now, was appended.", &g.Oldest.Since,
+				"consumer_group", g.Group)
 		}
 	}
 }
@@ -39,26 +38,17 @@ func (e export) lag(s *Status) {
 			subject+" has not applied was appended; 0: there is none.", l.Age.Seconds(), labels...)
 		e.gauge("tidemark_"+subject+"_lag_campaigns", "Campaigns with events that the "+subject+" has not applied.",
 			float64(l.Campaigns), labels...)
-		e.gauge("tidemark_"+subject+"_lag_estimated", "Whether the lag of the "+subject+" is an estimate.",
-			flag(l.Estimated), labels...)
-		if l.Projection == "" && l.Drain != nil {
-			e.gauge("tidemark_group_drain_events_per_second", "How fast the lag of the group fell since the figures before.",
-				l.Drain.PerSecond, labels...)
-		}
 	}
 }
 
 func (e export) deferred(s *Status) {
-	type projection struct{ group, name string }
 	type state struct {
-		projection
-		status failed.Status
+		group, projection string
+		status            failed.Status
 	}
-	estimated, since := map[projection]bool{}, map[state]*time.Time{}
+	since := map[state]*time.Time{}
 	for _, d := range s.Deferred {
-		p := projection{d.Group, d.Projection}
-		estimated[p] = estimated[p] || d.Estimated
-		at := state{p, d.Status}
+		at := state{d.Group, d.Projection, d.Status}
 		if d.Since != nil && (since[at] == nil || d.Since.Before(*since[at])) {
 			since[at] = d.Since
 		}
@@ -69,13 +59,9 @@ func (e export) deferred(s *Status) {
 		e.gauge("tidemark_failed_campaigns", "Campaigns in which a projection is behind its group.", float64(d.Campaigns),
 			"consumer_group", d.Group, "projection", d.Projection, "status", string(d.Status), "class", class)
 	}
-	for p, is := range estimated {
-		e.gauge("tidemark_failed_estimated", "Whether any of the projection's failed campaigns is an estimate.", flag(is),
-			"consumer_group", p.group, "projection", p.name)
-	}
 	for at, first := range since {
 		e.time("tidemark_failed_oldest_timestamp_seconds", "When the campaign that has failed longest first failed.", first,
-			"consumer_group", at.group, "projection", at.name, "status", string(at.status))
+			"consumer_group", at.group, "projection", at.projection, "status", string(at.status))
 	}
 }
 
@@ -147,14 +133,10 @@ func (e export) workers(s *Status) {
 func (e export) rebuilds(s *Status) {
 	for _, r := range s.Rebuilds {
 		labels := []string{"consumer_group", r.Group, "projection", r.Projection}
-		left := r.Left + r.Failed + r.Dead
-		e.gauge("tidemark_rebuild_campaigns", "Campaigns that the rebuild had to catch up with when its tables were there.",
-			float64(r.Campaigns), labels...)
-		e.gauge("tidemark_rebuild_campaigns_left", "Campaigns that the rebuild has not caught up with.", float64(left),
-			labels...)
+		e.gauge("tidemark_rebuild_campaigns_left", "Campaigns that the rebuild has not caught up with.",
+			float64(r.Left+r.Failed+r.Dead), labels...)
 		e.gauge("tidemark_rebuild_progress_ratio", "Share of the campaigns that the rebuild has caught up with.",
 			r.Progress(), labels...)
-		e.time("tidemark_rebuild_start_timestamp_seconds", "When the rebuild was asked for.", &r.StartedAt, labels...)
 		e.gauge("tidemark_rebuild_refused", "Whether the tables could not be exchanged when that was tried last.",
 			flag(r.Refusal != ""), labels...)
 	}
@@ -169,8 +151,6 @@ func (e export) publishers(s *Status) {
 			"Events of the journal after the publisher's position, before the topic's filter.", float64(p.Behind), labels...)
 		e.gauge("tidemark_publisher_lag_seconds",
 			"Since the first event after the publisher's position was recorded; 0: there is none.", p.Lag.Seconds(), labels...)
-		e.gauge("tidemark_publisher_lag_estimated", "Whether the lag is the distance in positions.", flag(p.Estimated()),
-			labels...)
 		for _, status := range []string{"ACTIVE", "PAUSED", "FAILED"} {
 			e.gauge("tidemark_publisher_status", "1 for the status that the publisher has.", flag(p.Status == status), "topic",
 				p.Topic, "publisher", p.Publisher, "status", status)

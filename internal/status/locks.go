@@ -51,20 +51,17 @@ func Holders(ctx context.Context, tx pgx.Tx, longer time.Duration) ([]Holder, er
 }
 
 // locked is about those who hold locks of ours, but for the append that is named as the journal's.
-func (s *Status) locked() (problems []Problem) {
+func (s *Status) locked(found *problems) {
 	if s.Postgres == nil {
-		return nil
+		return
 	}
 	for _, h := range s.Postgres.Holders {
 		if j := s.Journal; j != nil && j.FloorAge > longAppend && j.FloorRemedy == h.Remedy {
 			continue
 		}
-		problems = append(problems, Problem{
-			Severity: Warning, Where: "Postgres", Since: &h.Since,
-			What: fmt.Sprintf("%s holds advisory locks of Tidemark's: appends and workers may wait for it", h),
-			Do: h.Remedy + "; deploy/sql/advisory-locks.sql revokes such locks from other roles " +
+		found.add(Warning, "Postgres", &h.Since,
+			h.Remedy+"; deploy/sql/advisory-locks.sql revokes such locks from other roles "+
 				"(docs/guides/operations/security.md)",
-		})
+			"%s holds advisory locks of Tidemark's: appends and workers may wait for it", h)
 	}
-	return problems
 }

@@ -1,33 +1,21 @@
 package status
 
 import (
-	"errors"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// metrics is what a collector says of itself.
-type metrics struct {
-	duration prometheus.Histogram
-	errors   *prometheus.CounterVec
-}
-
-func newMetrics(reg prometheus.Registerer) (*metrics, error) {
-	m := &metrics{
-		duration: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "tidemark_status_collect_duration_seconds", Help: "Time to collect the database's figures.",
-			Buckets: prometheus.ExponentialBuckets(0.001, 2, 15), NativeHistogramBucketFactor: 1.1,
-		}),
-		errors: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "tidemark_status_errors_total",
-			Help: "Sections of the database's figures that could not be read.",
-		}, []string{"section"}),
-	}
+// newErrors counts what a collector could not read.
+func newErrors() *prometheus.CounterVec {
+	unread := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "tidemark_status_errors_total",
+		Help: "Sections of the database's figures that could not be read.",
+	}, []string{"section"})
 	for _, section := range Sections() {
-		m.errors.WithLabelValues(string(section))
+		unread.WithLabelValues(string(section))
 	}
-	return m, errors.Join(reg.Register(m.duration), reg.Register(m.errors))
+	return unread
 }
 
 // Describe sends nothing: which figures there are changes with what there is to say.

@@ -6,7 +6,7 @@ import (
 
 // mixed is about groups whose workers do not have the same projections. While that may be a rolling
 // upgrade it is a note.
-func (s *Status) mixed() (problems []Problem) {
+func (s *Status) mixed(found *problems) {
 	var live []lease.Worker
 	for _, w := range s.Workers {
 		if w.Live() {
@@ -14,11 +14,10 @@ func (s *Status) mixed() (problems []Problem) {
 		}
 	}
 	for _, m := range lease.Mixtures(live) {
-		p := Problem{Severity: Warning, What: m.String(), Where: "group " + m.Group, Since: &m.Since, Do: m.Remedy()}
+		severity := Warning
 		if m.Upgrade(s.At) {
-			p.Severity = Note
+			severity = Note
 		}
-		problems = append(problems, p)
+		found.add(severity, "group "+m.Group, &m.Since, m.Remedy(), "%s", m)
 	}
-	return problems
 }

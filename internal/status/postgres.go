@@ -66,63 +66,46 @@ func readPostgres(ctx context.Context, tx pgx.Tx, s *Status) error {
 }
 
 // storage is about Postgres, the journal and the inbox.
-func (s *Status) storage() (problems []Problem) {
-	ago := func(d time.Duration) *time.Time {
-		at := s.At.Add(-d)
-		return &at
-	}
+func (s *Status) storage(found *problems) {
+	ago := func(d time.Duration) *time.Time { return new(s.At.Add(-d)) }
 	if j := s.Journal; j != nil && j.FloorAge > longAppend {
-		problems = append(problems, Problem{
-			Severity: Critical, What: "a transaction that has appended stays open (" +
-				j.FloorHolder + "): publishers and ReadAll cannot read past it", Where: "journal", Since: ago(j.FloorAge),
-			Do: "end it: " + j.FloorRemedy + "; and set idle_in_transaction_session_timeout for the application's role",
-		})
+		found.add(Critical, "journal", ago(j.FloorAge),
+			"end it: "+j.FloorRemedy+"; and set idle_in_transaction_session_timeout for the application's role",
+			"a transaction that has appended stays open (%s): publishers and ReadAll cannot read past it", j.FloorHolder)
 	}
 	if i := s.Inbox; i != nil && i.OldestExpiry != nil && i.At.Sub(*i.OldestExpiry) > longUnpruned {
-		problems = append(problems, Problem{
-			Severity: Warning, What: "no program prunes the marks that have expired",
-			Where: "inbox", Since: i.OldestExpiry, Do: "run inbox.Pruner in a consumer; docs/guides/inbox.md",
-		})
+		found.add(Warning, "inbox", i.OldestExpiry, "run inbox.Pruner in a consumer; docs/guides/inbox.md",
+			"no program prunes the marks that have expired")
 	}
 	p := s.Postgres
 	if p == nil {
-		return problems
+		return
 	}
 	if p.OldestTransaction > longTransaction {
 		name, remedy := p.Oldest()
-		problems = append(problems, Problem{
-			Severity: Warning, Where: "Postgres", Since: ago(p.OldestTransaction),
-			What: fmt.Sprintf("the oldest transaction (%s) keeps dead rows of the hot tables from being removed", name),
-			Do:   "end it: " + remedy + "; or set idle_in_transaction_session_timeout",
-		})
+		found.add(Warning, "Postgres", ago(p.OldestTransaction),
+			"end it: "+remedy+"; or set idle_in_transaction_session_timeout",
+			"the oldest transaction (%s) keeps dead rows of the hot tables from being removed", name)
 	}
 	if share := float64(p.Connections) / float64(max(1, p.MaxConnections)); share > busyConnections {
-		problems = append(problems, Problem{
-			Severity: Warning,
-			What:     fmt.Sprintf("%d of %d connections are in use", p.Connections, p.MaxConnections), Where: "Postgres",
-			Do: "put PgBouncer in front, or raise max_connections",
-		})
+		found.add(Warning, "Postgres", nil, "put PgBouncer in front, or raise max_connections",
+			"%d of %d connections are in use", p.Connections, p.MaxConnections)
 	}
 	if p.WraparoundLeft < fewTransactions {
 		severity := Warning
 		if p.WraparoundLeft < noTransactions {
 			severity = Critical
 		}
-		problems = append(problems, Problem{
-			Severity: severity, What: fmt.Sprintf("%d transactions are left until the database refuses to write",
-				p.WraparoundLeft), Where: "Postgres",
-			Do: "end old transactions, drop unused replication slots, then VACUUM (FREEZE) the oldest tables",
-		})
+		found.add(severity, "Postgres", nil,
+			"end old transactions, drop unused replication slots, then VACUUM (FREEZE) the oldest tables",
+			"%d transactions are left until the database refuses to write", p.WraparoundLeft)
 	}
 	for _, t := range p.Tables {
 		if t.DeadTuples > manyDead && t.DeadTuples > t.LiveTuples {
-			problems = append(problems, Problem{
-				Severity: Warning, What: fmt.Sprintf("%d dead rows beside %d live ones", t.DeadTuples, t.LiveTuples),
-				Where: "table " + t.Name, Since: t.VacuumedAt,
-				Do: "look for what keeps autovacuum away: an old transaction, or autovacuum switched off; VACUUM tidemark." +
-					t.Name + " by hand",
-			})
+			found.add(Warning, "table "+t.Name, t.VacuumedAt,
+				"look for what keeps autovacuum away: an old transaction, or autovacuum switched off; VACUUM tidemark."+t.Name+
+					" by hand",
+				"%d dead rows beside %d live ones", t.DeadTuples, t.LiveTuples)
 		}
 	}
-	return problems
 }

@@ -46,16 +46,28 @@ const (
 	busyConnections = 0.9 // of max_connections
 )
 
+// problems are found one after the other.
+type problems []Problem
+
+// add adds a problem: what is a format.
+func (p *problems) add(severity Severity, where string, since *time.Time, do, what string, args ...any) {
+	*p = append(*p, Problem{severity, fmt.Sprintf(what, args...), where, since, do})
+}
+
 // Problems says what is wrong, the worst first, those of one severity by how long they have been
 // there. It knows only of sections that have been read.
 func (s *Status) Problems() []Problem {
-	problems := slices.Concat(s.unread(), s.work(), s.failures(), s.mixed(), s.paused(), s.kept(), s.rebuilding(),
-		s.publishing(), s.storage(), s.locked())
+	var found problems
+	for _, look := range []func(*problems){
+		s.unread, s.work, s.silent, s.failures, s.mixed, s.paused, s.kept, s.rebuilding, s.publishing, s.storage, s.locked,
+	} {
+		look(&found)
+	}
 	rank := map[Severity]int{Critical: 0, Warning: 1, Note: 2}
-	slices.SortStableFunc(problems, func(a, b Problem) int {
+	slices.SortStableFunc(found, func(a, b Problem) int {
 		return cmp.Or(cmp.Compare(rank[a.Severity], rank[b.Severity]), a.since().Compare(b.since()))
 	})
-	return problems
+	return found
 }
 
 // since puts problems of unknown age last.
@@ -66,72 +78,48 @@ func (p Problem) since() time.Time {
 	return *p.Since
 }
 
-func (s *Status) unread() (problems []Problem) {
+func (s *Status) unread(found *problems) {
 	for _, section := range Sections() {
 		if err := s.Unread[section]; err != nil {
-			problems = append(problems, Problem{
-				Severity: Warning, What: fmt.Sprintf("could not be read: %v", err), Where: string(section),
-				Do: "look again when the server is less busy, or as a role that may read the schema tidemark; tidemark " +
+			found.add(Warning, string(section), nil,
+				"look again when the server is less busy, or as a role that may read the schema tidemark; tidemark "+
 					"doctor says more",
-			})
+				"could not be read: %v", err)
 		}
 	}
-	return problems
 }
 
 // work is about groups and who works for them.
-func (s *Status) work() (problems []Problem) {
-	live, missing := map[string]int{}, map[string][]Worker{}
+func (s *Status) work(found *problems) {
+	live := map[string]int{}
 	for _, w := range s.Workers {
 		if w.Live() {
 			live[w.ConsumerGroup]++
-		} else if w.Missing() {
-			missing[w.ConsumerGroup] = append(missing[w.ConsumerGroup], w)
-		} else if w.Ahead() {
-			problems = append(problems, Problem{
-				Severity: Warning, Where: "group " + w.ConsumerGroup,
-				What: fmt.Sprintf("worker %s (process %d) was last seen %s from now: the database server's clock has gone back",
-					w.Host, w.PID, (-w.Silent).Round(time.Second)),
-				Do: "check the server's time synchronisation; campaigns that the worker held are taken over within two lives " +
-					"of a lease, and retries wait no longer than their policy says",
-			})
 		}
 	}
 	for _, g := range s.Queue {
-		waiting := g.Oldest != nil && g.At.Sub(g.Oldest.Since) > longQueue
+		var since *time.Time
+		if g.Oldest != nil {
+			since = &g.Oldest.Since
+		}
 		switch {
 		case s.groupPaused(g.Group):
 		case s.Workers != nil && live[g.Group] == 0 && g.Pending+g.Failed+g.Rebuilding > 0:
-			p := Problem{
-				Severity: Critical, What: fmt.Sprintf("%s wait and no worker lives",
-					count(g.Pending, g.Estimated, "work item")), Where: "group " + g.Group,
-				Do: "start a worker for the group; docs/guides/operations",
-			}
-			if g.Oldest != nil {
-				p.Since = &g.Oldest.Since
-			}
-			problems = append(problems, p)
-		case waiting && !s.drains(g.Group):
-			problems = append(problems, Problem{
-				Severity: Warning, What: fmt.Sprintf("the oldest entry, of campaign %q, has waited for more than %s",
-					g.Oldest.CampaignID, longQueue), Where: "group " + g.Group, Since: &g.Oldest.Since,
-				Do: "tidemark lag --watch says whether it drains; if not, add workers, or look for what holds the campaign: " +
+			found.add(Critical, "group "+g.Group, since, "start a worker for the group; docs/guides/operations",
+				"%s wait and no worker lives", count(g.Pending, g.Estimated, "work item"))
+		case since != nil && g.At.Sub(*since) > longQueue && !s.drains(g.Group):
+			found.add(Warning, "group "+g.Group, since,
+				"tidemark lag --watch says whether it drains; if not, add workers, or look for what holds the campaign: "+
 					"tidemark campaign show",
-			})
+				"the oldest entry, of campaign %q, has waited for more than %s", g.Oldest.CampaignID, longQueue)
 		}
 	}
-	for _, group := range sorted(missing) {
-		problems = append(problems, silent(group, missing[group]))
-	}
 	for _, group := range sorted(s.Suspects) {
-		problems = append(problems, Problem{
-			Severity: Warning, What: fmt.Sprintf("a process has died while it held %s",
-				count(s.Suspects[group], false, "campaign")), Where: "group " + group,
-			Do: "look for the last log lines of workers that were killed or ran out of memory; the third death under one " +
+		found.add(Warning, "group "+group, nil,
+			"look for the last log lines of workers that were killed or ran out of memory; the third death under one "+
 				"event defers it as dead",
-		})
+			"a process has died while it held %s", count(s.Suspects[group], false, "campaign"))
 	}
-	return problems
 }
 
 // groupPaused says whether the group as a whole waits because an operator wants it to.
@@ -141,26 +129,41 @@ func (s *Status) groupPaused(group string) bool {
 	})
 }
 
-// silent sums up the workers of a group that have fallen silent, with the last of them.
-func silent(group string, missing []Worker) Problem {
-	last := slices.MaxFunc(missing, func(a, b Worker) int { return a.SeenAt.Compare(b.SeenAt) })
-	first := slices.MinFunc(missing, func(a, b Worker) int { return a.SeenAt.Compare(b.SeenAt) })
-	p := Problem{
-		Severity: Warning, What: fmt.Sprintf("worker %s (process %d) has fallen silent without saying that it stops",
-			last.Host, last.PID), Where: "group " + group, Since: &first.SeenAt,
-		Do: "nothing if it has been replaced: its campaigns are taken over when their leases run out; else look at its log",
+// silent is about workers that have fallen silent, summed up by group with the last of them, and those that were seen
+// at a time that has not come yet.
+func (s *Status) silent(found *problems) {
+	missing := map[string][]Worker{}
+	for _, w := range s.Workers {
+		switch {
+		case w.Missing():
+			missing[w.ConsumerGroup] = append(missing[w.ConsumerGroup], w)
+		case w.Ahead():
+			found.add(Warning, "group "+w.ConsumerGroup, nil,
+				"check the server's time synchronisation; campaigns that the worker held are taken over within two lives "+
+					"of a lease, and retries wait no longer than their policy says",
+				"worker %s (process %d) was last seen %s from now: the database server's clock has gone back", w.Host, w.PID,
+				(-w.Silent).Round(time.Second))
+		}
 	}
-	if len(missing) > 1 {
-		p.What = fmt.Sprintf("%d workers have fallen silent without saying that they stop, the last of them %s (process %d)",
-			len(missing), last.Host, last.PID)
+	for _, group := range sorted(missing) {
+		all := missing[group]
+		seen := func(a, b Worker) int { return a.SeenAt.Compare(b.SeenAt) }
+		first, last := slices.MinFunc(all, seen), slices.MaxFunc(all, seen)
+		what := fmt.Sprintf("worker %s (process %d) has fallen silent without saying that it stops", last.Host, last.PID)
+		if len(all) > 1 {
+			what = fmt.Sprintf("%d workers have fallen silent without saying that they stop, the last of them %s (process %d)",
+				len(all), last.Host, last.PID)
+		}
+		found.add(Warning, "group "+group, &first.SeenAt,
+			"nothing if it has been replaced: its campaigns are taken over when their leases run out; else look at its log",
+			"%s", what)
 	}
-	return p
 }
 
 // kept is about tables that a rebuild has replaced and that no worker keeps up to date: nothing that is read.
-func (s *Status) kept() (problems []Problem) {
+func (s *Status) kept(found *problems) {
 	if s.Workers == nil {
-		return nil
+		return
 	}
 	for _, k := range s.Kept {
 		name := strings.TrimSuffix(k.Name, previous)
@@ -175,15 +178,12 @@ func (s *Status) kept() (problems []Problem) {
 				behind = ": they are " + count(l.Events, l.Estimated, "event") + " behind"
 			}
 		}
-		problems = append(problems, Problem{
-			Severity: Note, Where: "projection " + k.Name,
-			What: fmt.Sprintf("no worker has the code of version %d, which keeps up the tables that a rebuild replaced%s. "+
-				"Nothing reads them", k.Version, behind),
-			Do: fmt.Sprintf("nothing; a rollback needs a worker with that code first, or tidemark projection rollback "+
-				"%s --allow-behind -1", name),
-		})
+		found.add(Note, "projection "+k.Name, nil,
+			"nothing; a rollback needs a worker with that code first, or tidemark projection rollback "+name+
+				" --allow-behind -1",
+			"no worker has the code of version %d, which keeps up the tables that a rebuild replaced%s. Nothing reads them",
+			k.Version, behind)
 	}
-	return problems
 }
 
 // previous ends the name of the tables that a rebuild has replaced.
@@ -196,38 +196,30 @@ func (s *Status) drains(group string) bool {
 	})
 }
 
-func (s *Status) failures() (problems []Problem) {
+func (s *Status) failures(found *problems) {
 	for _, d := range s.Deferred {
-		class := d.Class
-		if class == "" {
-			class = "unknown"
-		}
-		p := Problem{Where: "projection " + d.Projection, Since: d.Since}
+		severity, do := Warning, "tidemark failed stats --projection "+d.Projection
+		what := "%s failing, of class %s: they are tried again"
 		switch d.Status {
 		case failed.Dead:
-			p.Severity, p.What = Critical, fmt.Sprintf("%s dead, of class %s: an operator has to act",
-				are(d.Campaigns, d.Estimated, "campaign"), class)
-			p.Do = fmt.Sprintf("tidemark failed stats --projection %s --status dead; deploy what mends it, then "+
-				"tidemark failed requeue", d.Projection)
+			severity, what = Critical, "%s dead, of class %s: an operator has to act"
+			do += " --status dead; deploy what mends it, then tidemark failed requeue"
 		case failed.Failed:
-			p.Severity, p.What = Warning, fmt.Sprintf("%s failing, of class %s: they are tried again",
-				are(d.Campaigns, d.Estimated, "campaign"), class)
-			p.Do = fmt.Sprintf("tidemark failed stats --projection %s", d.Projection)
 		default:
 			continue
 		}
 		if strings.HasSuffix(d.Projection, previous) {
-			p.Severity = Note
+			severity = Note
 		}
-		problems = append(problems, p)
+		found.add(severity, "projection "+d.Projection, d.Since, do, what, are(d.Campaigns, d.Estimated, "campaign"),
+			cmp.Or(d.Class, "unknown"))
 	}
-	return problems
 }
 
 // shownPauses is how many campaigns that are paused are named.
 const shownPauses = 100
 
-func (s *Status) paused() (problems []Problem) {
+func (s *Status) paused(found *problems) {
 	campaigns := 0
 	for _, p := range s.Pauses {
 		if p.CampaignID != "" {
@@ -245,87 +237,56 @@ func (s *Status) paused() (problems []Problem) {
 		if p.Reason != "" {
 			what += ": " + p.Reason
 		}
-		problems = append(problems, Problem{
-			Severity: Note, What: what, Where: p.String(), Since: &p.PausedAt,
-			Do: do + " when it may go on",
-		})
+		found.add(Note, p.String(), &p.PausedAt, do+" when it may go on", "%s", what)
 	}
 	if more := campaigns - shownPauses; more > 0 {
-		problems = append(problems, Problem{
-			Severity: Note, What: "paused besides: " + count(int64(more), false, "campaign"),
-			Do: "tidemark group list",
-		})
+		found.add(Note, "", nil, "tidemark group list", "paused besides: %s", count(int64(more), false, "campaign"))
 	}
-	return problems
 }
 
-func (s *Status) rebuilding() (problems []Problem) {
+func (s *Status) rebuilding(found *problems) {
 	for _, r := range s.Rebuilds {
 		if r.Refusal != "" {
-			problems = append(problems, Problem{
-				Severity: Warning, What: "the rebuilt tables could not be exchanged: " + r.Refusal, Where: "projection " +
-					r.Projection, Since: &r.StartedAt,
-				Do: "mend that, it is tried again by itself; or tidemark projection abort-rebuild",
-			})
+			found.add(Warning, "projection "+r.Projection, &r.StartedAt,
+				"mend that, it is tried again by itself; or tidemark projection abort-rebuild",
+				"the rebuilt tables could not be exchanged: %s", r.Refusal)
 		}
 	}
-	return problems
 }
 
-func (s *Status) publishing() (problems []Problem) {
+func (s *Status) publishing(found *problems) {
 	for _, p := range s.Publishers {
 		where := fmt.Sprintf("publisher %s of topic %s", p.Publisher, p.Topic)
 		show := fmt.Sprintf("tidemark publisher show %s --topic %s", p.Publisher, p.Topic)
 		behind := s.At.Add(-p.Lag)
 		switch {
 		case p.Status == "FAILED":
-			problems = append(problems, Problem{
-				Severity: Critical, What: "has failed and waits for an operator: " + p.Reason,
-				Where: where, Since: p.FailingSince, Do: show + "; mend it, then tidemark publisher reset",
-			})
+			found.add(Critical, where, p.FailingSince, show+"; mend it, then tidemark publisher reset",
+				"has failed and waits for an operator: %s", p.Reason)
 		case p.Status == "PAUSED":
-			problems = append(problems, Problem{
-				Severity: Note, What: "paused by " + p.Actor + ": " + p.Reason, Where: where,
-				Do: "tidemark publisher resume when it may go on",
-			})
+			found.add(Note, where, nil, "tidemark publisher resume when it may go on", "paused by %s: %s", p.Actor, p.Reason)
 		case p.Errors > 0:
-			problems = append(problems, Problem{
-				Severity: Warning,
-				What:     fmt.Sprintf("fails, %d times in a row: %s", p.Errors, p.LastError), Where: where,
-				Since: p.FailingSince, Do: show,
-			})
+			found.add(Warning, where, p.FailingSince, show, "fails, %d times in a row: %s", p.Errors, p.LastError)
 		case p.Holder == "" && p.Lag > longSilence:
-			problems = append(problems, Problem{
-				Severity: Critical, What: "is behind and no process holds it", Where: where,
-				Since: &behind, Do: "start a worker that knows it: TIDEMARK_PUBLISHERS",
-			})
+			found.add(Critical, where, &behind, "start a worker that knows it: TIDEMARK_PUBLISHERS",
+				"is behind and no process holds it")
 		case p.Lag > longSilence:
-			problems = append(problems, Problem{
-				Severity: Warning,
-				What:     fmt.Sprintf("is %s behind", count(p.Behind, p.Estimated(), "event")), Where: where,
-				Since: &behind, Do: show,
-			})
+			found.add(Warning, where, &behind, show, "is %s behind", count(p.Behind, p.Estimated(), "event"))
 		}
 		if p.GhostsAt != nil && s.At.Sub(*p.GhostsAt) < recentGhosts {
-			problems = append(problems, Problem{
-				Severity: Warning, Where: where, Since: p.GhostsAt,
-				What: atLeast(p.ManyGhosts()) + count(p.Ghosts, false,
-					"event") + " sent that the journal has no more: a failover or a backup has lost their commits",
-				Do: fmt.Sprintf("tidemark publisher ghosts %s --topic %s names them, for 30 days; "+
-					"docs/guides/operations/failover.md says what consumers do",
-					p.Publisher, p.Topic),
-			})
+			found.add(Warning, where, p.GhostsAt,
+				fmt.Sprintf("tidemark publisher ghosts %s --topic %s names them, for 30 days; "+
+					"docs/guides/operations/failover.md says what consumers do", p.Publisher, p.Topic),
+				"%s%s sent that the journal has no more: a failover or a backup has lost their commits",
+				atLeast(p.ManyGhosts()), count(p.Ghosts, false, "event"))
 		}
 		if p.Parked > 0 {
-			problems = append(problems, Problem{
-				Severity: Warning, What: atLeast(p.ManyParked()) + count(p.Parked, false,
-					"event") + " parked: the sink refused them by themselves", Where: where,
-				Do: fmt.Sprintf("tidemark publisher parked list --publisher %s --topic %s; then parked retry or parked resolve",
+			found.add(Warning, where, nil,
+				fmt.Sprintf("tidemark publisher parked list --publisher %s --topic %s; then parked retry or parked resolve",
 					p.Publisher, p.Topic),
-			})
+				"%s%s parked: the sink refused them by themselves", atLeast(p.ManyParked()), count(p.Parked, false, "event"))
 		}
 	}
-	return problems
 }
 
 func atLeast(bounded bool) string {

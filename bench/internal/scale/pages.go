@@ -53,13 +53,12 @@ const (
 func Pages() []string {
 	campaign := url.QueryEscape("campaign-0000007")
 	return []string{
-		"/", "/campaigns", "/campaigns?q=campaign-00", "/campaign?id=" + campaign, "/event?seq=1&campaign=" + campaign,
-		"/failed", "/failed?all=1", "/failed?status=dead", "/failed?projection=scores",
+		"/", "/campaigns", "/campaigns?prefix=campaign-00", "/campaign?id=" + campaign, "/event?seq=1&campaign=" + campaign,
+		"/failed", "/failed?of=all", "/failed?status=dead", "/failed?projection=scores",
 		"/failed?projection=scores&fingerprint=cause-6", "/failed?message=cause+7", "/failed?class=transient",
-		"/failed?campaign=" + campaign, "/failed/campaign?projection=scores&campaign=" + campaign, "/bulk",
-		"/bulk?kind=requeue&status=dead", "/bulk?kind=requeue&projection=scores&fingerprint=cause-6",
-		"/parked", "/projections", "/publishers", "/workers", "/lag", "/postgres", "/audit", "/audit?of=failures",
-		"/settings",
+		"/failed?campaign=" + campaign, "/failed/campaign?projection=scores&campaign=" + campaign,
+		"/act/requeueManyFailed", "/operations", "/parked", "/projections", "/publishers", "/workers", "/audit",
+		"/audit?of=failures", "/settings",
 	}
 }
 

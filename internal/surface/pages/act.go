@@ -1,6 +1,7 @@
 package pages
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,44 +26,58 @@ import (
 // actBytes bounds the form of an act.
 const actBytes = 64 << 10
 
-// acting does one act with what its form says, and answers what to tell the person.
-type acting func(ctx context.Context, a *admin.Acts, req admin.Request, r *http.Request) (*admin.Outcome, string, error)
+// act answers the form of an act of [operator.Acts] that the path names: it is done, or it says why not, and the page
+// that it came from is shown again, with its filter.
+func (p *Pages) act(w http.ResponseWriter, r *http.Request) {
+	r.Body = http.MaxBytesReader(w, r.Body, actBytes)
+	if err := r.ParseForm(); err != nil {
+		p.write(r.Context(), w, r, p.failed(r.Context(),
+			problem.New(http.StatusBadRequest, "that was no form of at most 64 KiB", "shorten the reason")))
+		return
+	}
+	req := admin.Request{
+		Who: auth.From(r.Context()), Reason: strings.TrimSpace(r.PostFormValue("reason")),
+		Key: r.PostFormValue("key"), Confirm: r.PostFormValue("confirm"),
+	}
+	outcome, text, err := p.do(r, req)
+	switch {
+	case errors.Is(err, admin.ErrForbidden):
+		p.write(r.Context(), w, r, p.failed(r.Context(), err))
+		return
+	case err != nil:
+		p.say(w, r, flash{
+			Tone: "bad", Text: "Not done.", More: p.explain(r.Context(), err), Field: r.PostFormValue("field"),
+			Typed: req.Reason,
+		})
+	case outcome != nil && outcome.Repeated:
+		p.say(w, r, flash{
+			Tone: "warn", Text: "This form was sent before; it has been done once.", More: text,
+			Path: operationOf(outcome),
+		})
+	default:
+		p.say(w, r, flash{Tone: "ok", Text: text, Path: operationOf(outcome)})
+	}
+	http.Redirect(w, r, backTo(r, "/"), http.StatusSeeOther)
+}
 
-// act answers the form of an act: it is done, or it says why not, and the page that it came from is
-// shown again, with its filter.
-func (p *Pages) act(do acting) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		r.Body = http.MaxBytesReader(w, r.Body, actBytes)
-		if err := r.ParseForm(); err != nil {
-			p.write(r.Context(), w, r, p.failed(r.Context(),
-				problem.New(http.StatusBadRequest, "that was no form of at most 64 KiB", "shorten the reason")))
-			return
-		}
-		req := admin.Request{
-			Who: auth.From(r.Context()), Reason: strings.TrimSpace(r.PostFormValue("reason")),
-			Key: r.PostFormValue("key"), Confirm: r.PostFormValue("confirm"),
-		}
-		outcome, text, err := do(r.Context(), p.cfg.Acts, req, r)
-		switch {
-		case errors.Is(err, admin.ErrForbidden):
-			p.write(r.Context(), w, r, p.failed(r.Context(), err))
-			return
-		case err != nil:
-			field := r.PostFormValue("field")
-			p.say(w, r, flash{
-				Tone: "bad", Text: "Not done.", More: p.explain(r.Context(), err), Field: field,
-				Typed: req.Reason,
-			})
-		case outcome != nil && outcome.Repeated:
-			p.say(w, r, flash{
-				Tone: "warn", Text: "This form was sent before; it has been done once.", More: text,
-				Path: operationOf(outcome),
-			})
-		default:
-			p.say(w, r, flash{Tone: "ok", Text: text, Path: operationOf(outcome)})
-		}
-		http.Redirect(w, r, backTo(r, "/"), http.StatusSeeOther)
+// do does the act with what its form says, and answers what to tell the person.
+func (p *Pages) do(r *http.Request, req admin.Request) (*admin.Outcome, string, error) {
+	act, ok := operator.ActNamed(r.PathValue("act"))
+	if !ok || act.NoForm {
+		return nil, "", problem.New(http.StatusNotFound, "there is no such act on pages", "load the page anew")
+	}
+	in, err := act.Input(func(name string) ([]string, bool) {
+		values, given := r.PostForm[name]
+		return values, given
 	})
+	if err != nil {
+		return nil, "", err
+	}
+	o, err := act.Do(r.Context(), p.cfg.Acts, req, in)
+	if err != nil {
+		return nil, "", err
+	}
+	return o, act.Told(in, o).Text, nil
 }
 
 // explain says why an act was not done. Details of the inside are in the log alone.
@@ -79,28 +94,6 @@ func (p *Pages) explain(ctx context.Context, err error) string {
 		return "The database refused; the worker's log says why."
 	}
 	return redact.Error(err)
-}
-
-// listed does the act of [operator.Acts] that the path names.
-func listed(
-	ctx context.Context, a *admin.Acts, req admin.Request, r *http.Request,
-) (*admin.Outcome, string, error) {
-	act, ok := operator.ActNamed(r.PathValue("act"))
-	if !ok || act.NoForm {
-		return nil, "", problem.New(http.StatusNotFound, "there is no such act on pages", "load the page anew")
-	}
-	in, err := act.Input(func(name string) ([]string, bool) {
-		values, given := r.PostForm[name]
-		return values, given
-	})
-	if err != nil {
-		return nil, "", err
-	}
-	o, err := act.Do(ctx, a, req, in)
-	if err != nil {
-		return nil, "", err
-	}
-	return o, act.Told(in, o).Text, nil
 }
 
 // actForm is the form of an act: parameters that the page knows are hidden, the person gives the others.
@@ -127,9 +120,10 @@ type formField struct {
 	Options               []option
 }
 
-// Form answers the form of an act with some of its parameters, as pairs of a name and a value. Pairs about the form
-// itself begin with a dot: .title, .open, .back, .value NAME and .options NAME for what stands in a field and what may,
-// .without for a field that is left out. It is nil for those who may not do the act.
+// Form answers the form of an act with some of its parameters, as pairs of a name and a value; nil for those who may
+// not do the act. Pairs about the form itself begin with a dot: .title, .open, .back, .typed, .value NAME and .options
+// NAME for what stands in a field and what may, .hidden NAME for a field that differs from one reading to the next,
+// .without for one that is left out.
 func (f frame) Form(name string, pairs ...any) (*actForm, error) {
 	act, ok := operator.ActNamed(name)
 	if !ok || len(pairs)%2 != 0 {
@@ -150,6 +144,11 @@ func (f frame) Form(name string, pairs ...any) (*actForm, error) {
 			form.Open = value == "true"
 		case ".back":
 			form.Back = value
+		case ".typed":
+			form.Typed = value
+		case ".hidden":
+			given[field] = "-"
+			form.Hidden = append(form.Hidden, hiddenField{field, value})
 		case ".value":
 			given[field] = value
 		case ".without":
@@ -177,7 +176,7 @@ func (f frame) Form(name string, pairs ...any) (*actForm, error) {
 		}
 		form.Fields = append(form.Fields, fieldOf(form.ID, p, given[p.Name]))
 	}
-	form.Typed = act.TypedFor(texts)
+	form.Typed = cmp.Or(form.Typed, act.TypedFor(texts))
 	return form, nil
 }
 

@@ -31,10 +31,8 @@ type campaignPage struct {
 	From   int64 // the first and last seq of Events
 	Until  int64
 
-	Seq    int64  // the slider's
-	AsOf   *asOf  // nil: not asked for
-	Row    rowKey // the row that is explained; empty: none
-	Close  string
+	Seq    int64 // the slider's
+	AsOf   *asOf // nil: not asked for
 	Ticks  []tick
 	Prev   string
 	Next   string
@@ -62,14 +60,14 @@ type tick struct {
 }
 
 // campaign shows how it stands with a campaign, its events and, at a seq, its read models as they were.
-func (p campaignPages) campaign(ctx context.Context, r *http.Request) (view, error) {
+func (p *Pages) campaign(ctx context.Context, r *http.Request) (view, error) {
 	id, err := required(r, "id")
 	if err != nil {
 		return view{}, err
 	}
 	settleSlide(r)
-	page := &campaignPage{ID: id, Row: readRowKey(r), Close: without(r, "why", "table", "key")}
-	if page.Head, err = journal.Last(ctx, p.pool, id); err != nil {
+	page := &campaignPage{ID: id}
+	if page.Head, err = journal.Last(ctx, p.cfg.Pool, id); err != nil {
 		return view{}, fmt.Errorf("campaign %q: %w", short(id), err)
 	}
 	head := page.Head.Seq
@@ -85,7 +83,7 @@ func (p campaignPages) campaign(ctx context.Context, r *http.Request) (view, err
 	g.Go(func() error { return p.standings(ctx, page) })
 	g.Go(func() error { return p.timeline(ctx, r, page) })
 	if r.FormValue("seq") != "" {
-		g.Go(func() (err error) { page.AsOf, err = p.replayer.readAsOf(ctx, id, page.Seq, page.Row); return err })
+		g.Go(func() (err error) { page.AsOf, err = p.readAsOf(ctx, id, page.Seq); return err })
 	}
 	if err := g.Wait(); err != nil {
 		return view{}, err
@@ -104,18 +102,18 @@ func (p campaignPages) campaign(ctx context.Context, r *http.Request) (view, err
 	return view{Title: short(id), Data: page}, nil
 }
 
-func (p campaignPages) standings(ctx context.Context, page *campaignPage) error {
+func (p *Pages) standings(ctx context.Context, page *campaignPage) error {
 	var err error
-	if page.Campaign, err = operator.ReadCampaign(ctx, p.pool, page.Head); err != nil {
+	if page.Campaign, err = operator.ReadCampaign(ctx, p.cfg.Pool, page.Head); err != nil {
 		return err
 	}
 	for _, pa := range page.Pauses {
 		page.PausedHere = page.PausedHere || pa.CampaignID == page.ID
 	}
-	if page.Projections, err = namesOf(ctx, p.pool, "projection"); err != nil {
+	if page.Projections, err = namesOf(ctx, p.cfg.Pool, "projection"); err != nil {
 		return err
 	}
-	page.Parked, err = publications.ListParked(ctx, p.pool, publications.ParkedFilter{
+	page.Parked, err = publications.ListParked(ctx, p.cfg.Pool, publications.ParkedFilter{
 		CampaignID: page.ID,
 		Limit:      perPage,
 	})
@@ -123,7 +121,7 @@ func (p campaignPages) standings(ctx context.Context, page *campaignPage) error 
 }
 
 // timeline reads a page of events that ends at the seq that the address asks for, the newest first.
-func (p campaignPages) timeline(ctx context.Context, r *http.Request, page *campaignPage) error {
+func (p *Pages) timeline(ctx context.Context, r *http.Request, page *campaignPage) error {
 	head := page.Head.Seq
 	until, err := number(r, "until", min(head, page.Seq+perPage/2))
 	if err != nil {
@@ -131,7 +129,7 @@ func (p campaignPages) timeline(ctx context.Context, r *http.Request, page *camp
 	}
 	until = min(max(until, min(perPage, head)), head)
 	from := max(1, until-perPage+1)
-	events, _, err := feed.ListCampaign(ctx, p.pool, page.ID, max(1, from-1),
+	events, _, err := feed.ListCampaign(ctx, p.cfg.Pool, page.ID, max(1, from-1),
 		feed.List{Events: perPage + 1, Bare: true})
 	if err != nil {
 		return err

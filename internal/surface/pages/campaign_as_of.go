@@ -5,20 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
-	"net/http"
-	"net/url"
 	"slices"
-	"strconv"
-	"strings"
-
-	"github.com/tidemark-go/tidemark/internal/projector/registry"
 
 	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/auth"
 	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
+	"github.com/tidemark-go/tidemark/internal/projector/registry"
 	"github.com/tidemark-go/tidemark/internal/projector/replay"
 	"github.com/tidemark-go/tidemark/internal/redact"
 	"github.com/tidemark-go/tidemark/internal/store/feed"
@@ -34,26 +28,15 @@ const (
 	asOfRows = 100
 )
 
-// replayer applies the events of a campaign again beside the live tables.
-type replayer struct {
-	pool        *pgxpool.Pool
-	projections []projector.Projection // whose code this process has
-	catalogue   *journal.Catalogue
-	payloads    payload.Rule
-	log         *slog.Logger
-	turn        chan struct{} // has room for one: this is the dearest thing that a page does
-}
-
 // asOf is a campaign after one of its events.
 type asOf struct {
 	Event   *journal.Event // nil: before the first
 	Payload shownPayload
 	Models  []model
-	TooFar  bool    // there are more events than asOfEvents
-	Most    int64   // asOfEvents
-	NoCode  bool    // this worker has the code of no projection
-	Hidden  bool    // rows are hidden from this role, as payloads are
-	Causes  *causes // nil: not asked for
+	TooFar  bool  // there are more events than asOfEvents
+	Most    int64 // asOfEvents
+	NoCode  bool  // this worker has the code of no projection
+	Hidden  bool  // rows are hidden from this role, as payloads are
 }
 
 // model is a projection's part of it.
@@ -74,9 +57,8 @@ type modelTable struct {
 }
 
 type modelRow struct {
-	Kind   string // "added", "changed", or ""
-	Cells  []cell
-	Causes string // the address that explains it; "": nothing does
+	Kind  string // "added", "changed", or ""
+	Cells []cell
 }
 
 type cell struct {
@@ -88,80 +70,45 @@ type cell struct {
 type change struct {
 	Table  string
 	Before text
-	Causes string
 }
 
 // readAsOf applies the campaign's events up to seq beside the live tables, one campaign at a time in this process.
-func (p *replayer) readAsOf(ctx context.Context, campaign string, seq int64, of rowKey) (*asOf, error) {
-	out := &asOf{
-		Most: asOfEvents, TooFar: seq > asOfEvents, NoCode: len(p.projections) == 0,
-		Hidden: !p.payloads.Sees(auth.From(ctx)),
-	}
+func (p *Pages) readAsOf(ctx context.Context, campaign string, seq int64) (*asOf, error) {
+	out := &asOf{Most: asOfEvents, TooFar: seq > asOfEvents, Hidden: !p.cfg.Payloads.Sees(auth.From(ctx))}
 	if seq > 0 {
-		e, err := journal.Get(ctx, p.pool, campaign, seq)
+		e, err := journal.Get(ctx, p.cfg.Pool, campaign, seq)
 		if err != nil && !errors.Is(err, feed.ErrUnreadable) {
 			return nil, err
 		}
-		out.Event, out.Payload = &e, showPayload(ctx, p.payloads, e)
+		out.Event, out.Payload = &e, showPayload(ctx, p.cfg.Payloads, e)
 	}
-	if out.TooFar || out.NoCode || out.Hidden {
+	if out.TooFar || out.Hidden {
 		return out, nil
 	}
-	select {
-	case p.turn <- struct{}{}:
-		defer func() { <-p.turn }()
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-	registered, err := rebuild.Projections(ctx, p.pool)
+	registered, err := rebuild.Projections(ctx, p.cfg.Pool)
 	if err != nil {
 		return nil, err
 	}
 	for _, reg := range registered {
-		if !p.has(reg.Name) {
-			continue
-		}
 		m, err := p.readModel(ctx, reg, campaign, seq)
-		if err != nil {
+		switch {
+		case err == nil:
+			out.Models = append(out.Models, m)
+		case !errors.Is(err, admin.ErrNotHere):
 			return nil, err
 		}
-		out.Models = append(out.Models, m)
 	}
 	out.NoCode = len(out.Models) == 0
-	if of.Projection != "" && seq > 0 && !out.NoCode {
-		if out.Causes, err = p.readCauses(ctx, registered, of, campaign, seq); err != nil {
-			return nil, err
-		}
-	}
 	return out, nil
 }
 
-// has says whether this process has a projection's code.
-func (p *replayer) has(projection string) bool {
-	return slices.ContainsFunc(p.projections, func(c projector.Projection) bool { return c.Spec().Name == projection })
-}
-
-// projector answers what applies events for one projection, which the process must have the code of.
-func (p *replayer) projector(reg rebuild.Registered) (*projector.Projector, error) {
-	versions := slices.DeleteFunc(slices.Clone(p.projections), func(c projector.Projection) bool {
-		return c.Spec().Name != reg.Name
-	})
-	return projector.New(projector.Config{
-		Pool: p.pool, Projections: versions, ConsumerGroup: reg.Group, Schema: reg.Schema, Catalogue: p.catalogue,
-		Logger: p.log,
-	})
-}
-
-func (p *replayer) readModel(ctx context.Context, reg rebuild.Registered, campaign string, seq int64) (model, error) {
+// readModel answers a projection's part. [admin.ErrNotHere] says that this process does not have its code.
+func (p *Pages) readModel(ctx context.Context, reg rebuild.Registered, campaign string, seq int64) (model, error) {
 	m := model{Projection: reg.Name, Version: reg.Version}
-	one, err := p.projector(reg)
-	if err != nil {
-		return m, err
-	}
-	state, err := one.AsOf(ctx, reg.Name, campaign, seq)
+	state, err := p.cfg.Acts.AsOf(ctx, reg.Name, campaign, seq)
 	var changes []replay.Change
 	if err == nil && seq > 0 {
-		changes, err = one.Diff(ctx, reg.Name, campaign, seq-1, seq)
+		changes, err = p.cfg.Acts.Diff(ctx, reg.Name, campaign, seq-1, seq)
 	}
 	if err != nil {
 		if m.Failed, err = unreached(err); err != nil {
@@ -188,15 +135,11 @@ func unreached(err error) (string, error) {
 }
 
 // lay puts what the event changed beside what there was after it.
-func (p *replayer) lay(m model, state replay.State, changes []replay.Change) model {
+func (p *Pages) lay(m model, state replay.State, changes []replay.Change) model {
 	m.Changed = len(changes)
 	for _, c := range changes {
 		if c.Kind == replay.ChangeRemoved {
-			gone := change{Table: c.Table, Before: line(string(redacted(p.payloads, c.Before)))}
-			if i := slices.IndexFunc(state.Tables, func(t replay.StateTable) bool { return t.Table == c.Table }); i >= 0 {
-				gone.Causes = p.causesAddress(state, state.Tables[i], c.Before)
-			}
-			m.Gone = append(m.Gone, gone)
+			m.Gone = append(m.Gone, change{Table: c.Table, Before: line(string(redacted(p.cfg.Payloads, c.Before)))})
 		}
 	}
 	for _, t := range state.Tables {
@@ -206,7 +149,6 @@ func (p *replayer) lay(m model, state replay.State, changes []replay.Change) mod
 		var same []modelRow
 		for _, raw := range t.Rows {
 			row := p.layRow(t, raw, changes)
-			row.Causes = p.causesAddress(state, t, raw)
 			if row.Kind != "" {
 				rows = append(rows, row)
 			} else if len(same) < asOfRows {
@@ -221,15 +163,15 @@ func (p *replayer) lay(m model, state replay.State, changes []replay.Change) mod
 	return m
 }
 
-func (p *replayer) layRow(t replay.StateTable, raw json.RawMessage, changes []replay.Change) modelRow {
+func (p *Pages) layRow(t replay.StateTable, raw json.RawMessage, changes []replay.Change) modelRow {
 	var values, before map[string]json.RawMessage
-	_ = json.Unmarshal(redacted(p.payloads, raw), &values)
+	_ = json.Unmarshal(redacted(p.cfg.Payloads, raw), &values)
 	row := modelRow{}
 	var columns []string
 	for _, c := range changes {
 		if c.Table == t.Table && c.Kind != replay.ChangeRemoved && string(c.After) == string(raw) {
 			row.Kind, columns = string(c.Kind), c.Columns
-			_ = json.Unmarshal(redacted(p.payloads, c.Before), &before)
+			_ = json.Unmarshal(redacted(p.cfg.Payloads, c.Before), &before)
 			break
 		}
 	}
@@ -265,94 +207,4 @@ func plain(value json.RawMessage) string {
 		return s
 	}
 	return string(value)
-}
-
-// rowKey is the row that a campaign's page explains: parameters of its address.
-type rowKey struct {
-	Projection, Table string
-	Key               []string // as [projector.WhyRequest] has it
-}
-
-func readRowKey(r *http.Request) rowKey {
-	return rowKey{Projection: r.FormValue("why"), Table: r.FormValue("table"), Key: r.Form["key"]}
-}
-
-// Address answers the campaign's page that explains the row as it was after event seq.
-func (o rowKey) Address(campaign string, seq int64) string {
-	path, _ := link("/campaign", "id", campaign, "why", o.Projection, "table", o.Table)
-	return path + "&" + url.Values{"seq": {strconv.FormatInt(seq, 10)}, "key": o.Key}.Encode() + "#causes-title"
-}
-
-// causes is a row with the events that wrote it.
-type causes struct {
-	Of     rowKey
-	Rows   []cause
-	Gone   *journal.Event // that deleted it
-	Failed string         // why it cannot be told
-}
-
-type cause struct {
-	Column string
-	Value  text
-	Event  journal.Event
-}
-
-// readCauses answers which events wrote a row's values; the campaign's events are applied beside the live tables.
-func (p *replayer) readCauses(
-	ctx context.Context, registered []rebuild.Registered, of rowKey, campaign string, seq int64,
-) (*causes, error) {
-	out := &causes{Of: of}
-	i := slices.IndexFunc(registered, func(reg rebuild.Registered) bool { return reg.Name == of.Projection })
-	if i < 0 || !p.has(of.Projection) {
-		out.Failed = "This worker has no code of projection " + of.Projection + "."
-		return out, nil
-	}
-	one, err := p.projector(registered[i])
-	if err != nil {
-		return nil, err
-	}
-	found, err := one.Why(ctx, projector.WhyRequest{
-		Projection: of.Projection, CampaignID: campaign, Table: of.Table,
-		Key: of.Key, Seq: seq,
-	})
-	if err != nil {
-		out.Failed, err = unreached(err)
-		return out, err
-	}
-	out.Gone = found.Gone
-	var values map[string]json.RawMessage
-	_ = json.Unmarshal(redacted(p.payloads, found.Row), &values)
-	for _, c := range found.Causes {
-		out.Rows = append(out.Rows, cause{Column: c.Column, Value: line(plain(values[c.Column])), Event: c.Event})
-	}
-	return out, nil
-}
-
-// causesAddress answers where a row of a table is explained; "": nowhere, for it has no key, or its
-// key is not for everybody's eyes.
-func (p *replayer) causesAddress(s replay.State, t replay.StateTable, raw json.RawMessage) string {
-	of := rowKey{Projection: s.Projection, Table: t.Table}
-	var values, shown map[string]json.RawMessage
-	if len(t.Key) == 0 || s.Seq == 0 || json.Unmarshal(raw, &values) != nil ||
-		json.Unmarshal(redacted(p.payloads, raw), &shown) != nil {
-		return ""
-	}
-	for _, column := range t.Key {
-		if plain(values[column]) != plain(shown[column]) {
-			return ""
-		}
-		if column != "campaign_id" {
-			of.Key = append(of.Key, plain(values[column]))
-		}
-	}
-	return of.Address(s.CampaignID, s.Seq)
-}
-
-// Name answers what row it is, for a heading.
-func (o rowKey) Name() text {
-	name := o.Table
-	if len(o.Key) > 0 {
-		name += " " + strings.Join(o.Key, ", ")
-	}
-	return line(name)
 }

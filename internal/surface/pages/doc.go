@@ -6,6 +6,5 @@
 // script everything works but liveness. Every page costs the same however much is in the tables.
 // Texts of others are shown as text: what cannot be seen stands there by its name.
 //
-// The package owns no table. It keeps an hour of figures in memory, for lines and the heat map. All
-// of it is safe for concurrent use.
+// The package owns no table. All of it is safe for concurrent use.
 package pages

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/tidemark-go/tidemark/internal/auth"
 	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
@@ -19,16 +18,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/surface/payload"
 	"github.com/tidemark-go/tidemark/internal/surface/problem"
 	"github.com/tidemark-go/tidemark/pkg/journal"
-	"github.com/tidemark-go/tidemark/pkg/projector"
 )
-
-// eventPages answers /event and /event/payload.
-type eventPages struct {
-	pool        *pgxpool.Pool
-	payloads    payload.Rule
-	projections []projector.Projection // whose code this process has
-	catalogue   *journal.Catalogue
-}
 
 type eventPage struct {
 	journal.Event
@@ -45,7 +35,7 @@ type reached struct {
 	Deferred   bool
 }
 
-func (p eventPages) read(ctx context.Context, r *http.Request) (journal.Event, error) {
+func (p *Pages) readEvent(ctx context.Context, r *http.Request) (journal.Event, error) {
 	campaign, err := required(r, "campaign")
 	if err != nil {
 		return journal.Event{}, err
@@ -54,20 +44,20 @@ func (p eventPages) read(ctx context.Context, r *http.Request) (journal.Event, e
 	if err != nil {
 		return journal.Event{}, err
 	}
-	e, err := journal.Get(ctx, p.pool, campaign, seq)
+	e, err := journal.Get(ctx, p.cfg.Pool, campaign, seq)
 	if err != nil {
 		return e, fmt.Errorf("event %s of campaign %q: %w", count(seq), short(campaign), err)
 	}
 	return e, nil
 }
 
-// show shows an event, and how far it has got.
-func (p eventPages) show(ctx context.Context, r *http.Request) (view, error) {
-	e, err := p.read(ctx, r)
+// event shows an event, and how far it has got.
+func (p *Pages) event(ctx context.Context, r *http.Request) (view, error) {
+	e, err := p.readEvent(ctx, r)
 	if err != nil && !errors.Is(err, feed.ErrUnreadable) {
 		return view{}, err
 	}
-	page := &eventPage{Event: e, Payload: showPayload(ctx, p.payloads, e)}
+	page := &eventPage{Event: e, Payload: showPayload(ctx, p.cfg.Payloads, e)}
 	if page.Payload.Hidden {
 		page.Tags = nil
 	}
@@ -75,7 +65,7 @@ func (p eventPages) show(ctx context.Context, r *http.Request) (view, error) {
 	if e.Seq > 1 {
 		page.Prev = at(e.Seq - 1)
 	}
-	_, err = journal.Get(ctx, p.pool, e.CampaignID, e.Seq+1)
+	_, err = journal.Get(ctx, p.cfg.Pool, e.CampaignID, e.Seq+1)
 	switch {
 	case err == nil, errors.Is(err, feed.ErrUnreadable):
 		page.Next = at(e.Seq + 1)
@@ -85,22 +75,22 @@ func (p eventPages) show(ctx context.Context, r *http.Request) (view, error) {
 	if page.Reached, err = p.reached(ctx, e); err != nil {
 		return view{}, err
 	}
-	page.Parked, err = publications.ListParked(ctx, p.pool,
+	page.Parked, err = publications.ListParked(ctx, p.cfg.Pool,
 		publications.ParkedFilter{CampaignID: e.CampaignID, Seq: e.Seq, Limit: perPage})
 	return view{Title: fmt.Sprintf("Event %s of %s", count(e.Seq), short(e.CampaignID)), Data: page}, err
 }
 
-// takes says whether a projection applies events of this kind, as far as this process has its code.
-func (p eventPages) takes(pr rebuild.Registered, e journal.Event) bool {
+// applies says whether a projection takes events of this kind, as far as this process has its code.
+func (p *Pages) applies(pr rebuild.Registered, e journal.Event) bool {
 	if e.Intent == journal.AuditOnly {
 		return false
 	}
-	if p.catalogue != nil {
-		if current, err := p.catalogue.Current(e); err == nil {
+	if p.cfg.Catalogue != nil {
+		if current, err := p.cfg.Catalogue.Current(e); err == nil {
 			e = current
 		}
 	}
-	for _, code := range p.projections {
+	for _, code := range p.cfg.Projections {
 		if s := code.Spec(); s.Name == registry.ProjectionOf(pr.Name) && s.Version == pr.Version && len(s.Types) > 0 {
 			return slices.Contains(s.Types, e.Type)
 		}
@@ -108,16 +98,16 @@ func (p eventPages) takes(pr rebuild.Registered, e journal.Event) bool {
 	return true
 }
 
-func (p eventPages) reached(ctx context.Context, e journal.Event) ([]reached, error) {
-	projections, err := rebuild.Projections(ctx, p.pool)
+func (p *Pages) reached(ctx context.Context, e journal.Event) ([]reached, error) {
+	projections, err := rebuild.Projections(ctx, p.cfg.Pool)
 	if err != nil {
 		return nil, err
 	}
-	places, err := lease.Places(ctx, p.pool, e.CampaignID)
+	places, err := lease.Places(ctx, p.cfg.Pool, e.CampaignID)
 	if err != nil {
 		return nil, err
 	}
-	pairs, err := failed.List(ctx, p.pool, failed.Filter{CampaignID: e.CampaignID, Limit: 1000})
+	pairs, err := failed.List(ctx, p.cfg.Pool, failed.Filter{CampaignID: e.CampaignID, Limit: 1000})
 	if err != nil {
 		return nil, err
 	}
@@ -137,7 +127,7 @@ func (p eventPages) reached(ctx context.Context, e journal.Event) ([]reached, er
 			s.Status, s.Deferred = string(pair.Status), true
 		case deferredHere && pair.NextSeq < e.Seq:
 			s.Status, s.Deferred = "behind", true
-		case !p.takes(pr, e):
+		case !p.applies(pr, e):
 			s.Status = "not for it"
 		case checkpoints[pr.Group] >= e.Seq:
 			s.Status = "done"
@@ -177,7 +167,7 @@ func showPayload(ctx context.Context, rule payload.Rule, e journal.Event) shownP
 
 // servePayload answers a whole payload as plain text, which no browser takes for anything else.
 func (p *Pages) servePayload(w http.ResponseWriter, r *http.Request) {
-	e, err := p.events.read(r.Context(), r)
+	e, err := p.readEvent(r.Context(), r)
 	if err == nil {
 		if id := auth.From(r.Context()); p.cfg.Payloads.Sees(id) {
 			h := w.Header()

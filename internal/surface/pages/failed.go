@@ -6,9 +6,7 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
-	"github.com/tidemark-go/tidemark/internal/surface/payload"
 	"github.com/tidemark-go/tidemark/internal/surface/table"
 )
 
@@ -19,24 +17,14 @@ const (
 	searchLook = 5000
 )
 
-// failedPages answers /failed and /failed/campaign.
-type failedPages struct {
-	pool     *pgxpool.Pool
-	payloads payload.Rule
-}
-
 // causes sums up what has failed by projection and fingerprint.
-func (p failedPages) causes(ctx context.Context, r *http.Request) (*shownTable, pager, error) {
-	var place failed.CauseKey
-	there, err := after(r, &place)
-	if err != nil {
-		return nil, pager{}, err
-	}
+func (p *Pages) causes(ctx context.Context, r *http.Request) (*shownTable, pager, error) {
 	f := failed.CauseFilter{Limit: perPage, Bound: causeBound}
-	if there {
-		f.After = &place
+	if after := r.FormValue("after"); after != "" {
+		projection, fingerprint, _ := strings.Cut(after, " ")
+		f.After = &failed.CauseKey{Projection: projection, Fingerprint: fingerprint}
 	}
-	causes, err := failed.Causes(ctx, p.pool, f)
+	causes, err := failed.Causes(ctx, p.cfg.Pool, f)
 	if err != nil {
 		return nil, pager{}, err
 	}
@@ -57,9 +45,10 @@ func (p failedPages) causes(ctx context.Context, r *http.Request) (*shownTable, 
 	}
 	t := newTable(strings.Split("ERROR|FINGERPRINT|PROJECTION|CLASS|DEAD|FAILED|IN ALL|TYPE|LATEST", "|"), rows)
 	t.Name, t.Empty = "Causes of failures", "Nothing has failed."
-	next := afterLast(causes, func(c failed.Cause) failed.CauseKey {
-		return failed.CauseKey{Projection: c.Projection, Fingerprint: c.Fingerprint}
-	})
+	next := ""
+	if n := len(causes); n == perPage {
+		next = causes[n-1].Projection + " " + causes[n-1].Fingerprint
+	}
 	return t, pages(r, next, plural(len(causes), "cause")+" on this page"), nil
 }
 
@@ -68,8 +57,8 @@ type pairPage struct {
 	Payload shownPayload
 }
 
-// pair shows all that is known of a pair.
-func (p failedPages) pair(ctx context.Context, r *http.Request) (view, error) {
+// failedCampaign shows all that is known of a campaign that failed in a projection.
+func (p *Pages) failedCampaign(ctx context.Context, r *http.Request) (view, error) {
 	projection, err := required(r, "projection")
 	if err != nil {
 		return view{}, err
@@ -78,13 +67,13 @@ func (p failedPages) pair(ctx context.Context, r *http.Request) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	detail, err := failed.Show(ctx, p.pool, failed.Key{Projection: projection, CampaignID: campaign})
+	detail, err := failed.Show(ctx, p.cfg.Pool, failed.Key{Projection: projection, CampaignID: campaign})
 	if err != nil {
 		return view{}, err
 	}
 	page := pairPage{Detail: detail}
 	if detail.Event != nil {
-		page.Payload = showPayload(ctx, p.payloads, *detail.Event)
+		page.Payload = showPayload(ctx, p.cfg.Payloads, *detail.Event)
 	}
 	return view{Title: fmt.Sprintf("%s in %s", projection, short(campaign)), Data: page}, nil
 }

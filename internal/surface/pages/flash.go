@@ -10,8 +10,6 @@ import (
 
 const (
 	flashCookie = "tidemark_flash"
-	themeCookie = "tidemark_theme"
-	yearSeconds = 365 * 24 * 60 * 60
 	flashBytes  = 1500 // of a text: cookies are small
 	cookieBytes = 4000 // of all of it: browsers keep no more
 )
@@ -76,27 +74,6 @@ func (p *Pages) said(w http.ResponseWriter, r *http.Request) *flash {
 		f.Path = ""
 	}
 	return &f
-}
-
-// themeOf answers what a browser has chosen: "", "light" or "dark".
-func themeOf(r *http.Request) string {
-	if c, err := r.Cookie(themeCookie); err == nil && (c.Value == "light" || c.Value == "dark") {
-		return c.Value
-	}
-	return ""
-}
-
-// setTheme keeps a browser's choice of colours.
-func (p *Pages) setTheme(w http.ResponseWriter, r *http.Request) {
-	c := &http.Cookie{
-		Name: themeCookie, Value: r.PostFormValue("theme"), Path: "/", MaxAge: yearSeconds, HttpOnly: true,
-		Secure: p.cfg.Secure(r), SameSite: http.SameSiteStrictMode,
-	}
-	if c.Value != "light" && c.Value != "dark" {
-		c.MaxAge = -1
-	}
-	http.SetCookie(w, c)
-	http.Redirect(w, r, backTo(r, "/"), http.StatusSeeOther)
 }
 
 // backTo answers where an act's form wants to go afterwards: a page of this listener, or else standard.

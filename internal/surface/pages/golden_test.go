@@ -27,20 +27,19 @@ func TestPagesAreAsTheyWereReviewed(t *testing.T) {
 		{"overview", "/"},
 		{"campaigns", "/campaigns"},
 		{"campaign", "/campaign?id=oak&seq=5"},
-		{"campaign_row", "/campaign?id=oak&seq=9&why=scores&table=scores&key=alina"},
 		{"event", "/event?campaign=oak&seq=3"},
 		{"failed", "/failed"},
-		{"failed_all", "/failed?all=1"},
+		{"failed_all", "/failed?of=all"},
 		{"failed_campaign", "/failed/campaign?projection=scores&campaign=tomb-0"},
 		{"failed_campaign_panic", "/failed/campaign?projection=scores&campaign=cave-00"},
-		{"parked_causes", "/parked"},
 		{"parked_list", "/parked?topic=campaign-events&publisher=billing"},
-		{"parked", "/parked?topic=campaign-events&publisher=billing&campaign=cave-00&seq=4"},
-		{"bulk", "/bulk?kind=requeue&projection=scores&message=door"},
-		{"bulk_parked", "/bulk/parked?kind=retry_parked&publisher=billing&type=cursed"},
+		{"event_parked", "/event?campaign=cave-00&seq=4"},
+		{"requeue_many", "/act/requeueManyFailed?projection=scores&message=door"},
+		{"resolve_many_parked", "/act/resolveManyParked?publisher=billing&type=cursed"},
 		{"projections", "/projections"},
 		{"publishers", "/publishers"},
-		{"publishers_pair", "/publishers/pair?topic=campaign-events&publisher=billing&position=3"},
+		{"publishers_pair", "/publishers/pair?topic=campaign-events&publisher=billing"},
+		{"reset_publisher", "/act/resetPublisher?topic=campaign-events&publisher=billing&position=3"},
 		{"publishers_pair_paused", "/publishers/pair?topic=campaign-events&publisher=audit-trail"},
 		{"workers", "/workers"},
 		{"workers_leases", "/workers?of=leases&group=default"},
@@ -123,7 +122,7 @@ func (w *world) settled(t *testing.T, path string) string {
 		if status != http.StatusOK {
 			t.Fatalf("%s answers %d", path, status)
 		}
-		if path != "/" || strings.Contains(body, "Lines show") && !strings.Contains(body, "not known yet") {
+		if path != "/" || !strings.Contains(body, "not known yet") {
 			return body
 		}
 		if time.Now().After(deadline) {
@@ -149,9 +148,7 @@ func lasting(t *testing.T, page string) string {
 		{`(?s)(<pre[^>]*>)goroutine .*?</pre>`, `${1}STACK</pre>`},
 		{`(?s)<li>(?:[^<]|<[^/l]|</[^l])*?class="what"><bdi class="break">(?:Postgres|journal|table)\b.*?</li>`, ``}, // others use the server too
 		{`[0-9]+ problems?`, `PROBLEMS`},
-		{`<polygon[^>]*/><polyline[^>]*/>`, `LINE`},
-		{`(aria-label="[^"]* over the last )[^"]*`, `${1}TIME`},
-		{`alive, (of [0-9]+ known|[0-9]+ events a second)|Events applied a second[^"]*`, `RATE`},
+		{`alive, (of [0-9]+ known|[0-9]+ events a second)`, `RATE`},
 		{`[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9:.]+(Z|[+-][0-9:]+)?`, `INSTANT`},
 		{`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`, `UUID`},
 		{`>[^<>/]+/UUID<`, `>WORKER<`},

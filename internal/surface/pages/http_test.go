@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
@@ -58,44 +57,6 @@ func TestEveryPageIsThere(t *testing.T) {
 	}
 }
 
-func TestBucketsOfTheHeatMapShareTheCampaignsOut(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	for i := range 40 {
-		w.append(t, fmt.Sprintf("guild-%02d", i), heroEvents(1)...)
-	}
-	id := regexp.MustCompile(`<a class="id"\s+href="([^"]+)"`)
-	rows := func(path string) (found []string) {
-		t.Helper()
-		status, body := w.get(t, auth.Viewer, path)
-		if status != http.StatusOK {
-			t.Fatalf("%s answers %d", path, status)
-		}
-		for _, m := range id.FindAllStringSubmatch(body, -1) {
-			found = append(found, m[1])
-		}
-		slices.Sort(found)
-		return found
-	}
-	var all []string
-	for bucket := 1; bucket <= 16; bucket++ {
-		some := rows(fmt.Sprint("/campaigns?bucket=", bucket))
-		if len(some) > 20 {
-			t.Errorf("bucket %d has %d campaigns of 42", bucket, len(some))
-		}
-		all = append(all, some...)
-	}
-	slices.Sort(all)
-	if want := rows("/campaigns"); len(want) < 42 || !slices.Equal(all, want) {
-		t.Errorf("the buckets have %q, of %q", all, want)
-	}
-	for _, path := range []string{"/campaigns?bucket=17", "/campaigns?bucket=x"} {
-		if status, _ := w.get(t, auth.Viewer, path); status != http.StatusBadRequest {
-			t.Errorf("%s answers %d", path, status)
-		}
-	}
-}
-
 // TestListsHaveAllRowsOnTheirPages follows the links to next pages, where there are some.
 func TestListsHaveAllRowsOnTheirPages(t *testing.T) {
 	t.Parallel()
@@ -119,7 +80,7 @@ func TestListsHaveAllRowsOnTheirPages(t *testing.T) {
 	}
 	next := regexp.MustCompile(`href="([^"]+)" rel="next"`)
 	for path, want := range map[string]int{
-		"/campaigns?q=guild": 120, "/failed?message=door&projection=scores": 120, "/workers?of=leases": 120,
+		"/campaigns?prefix=guild": 120, "/failed?message=door&projection=scores": 120, "/workers?of=leases": 120,
 		"/audit?by=admin": 60,
 	} {
 		found, pages := map[string]bool{}, 0
@@ -143,21 +104,36 @@ func TestListsHaveAllRowsOnTheirPages(t *testing.T) {
 	}
 }
 
+func TestAParameterThatAPageDoesNotHaveIsRefused(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for _, path := range everyPage() {
+		more := "?"
+		if strings.Contains(path, "?") {
+			more = "&"
+		}
+		status, body := w.get(t, auth.Admin, path+more+"nosuch=1")
+		if status != http.StatusBadRequest || !strings.Contains(body, "nosuch") {
+			t.Errorf("%s answers %d to a parameter that it does not have", path, status)
+		}
+	}
+}
+
 // everyPage answers an address of each page.
 func everyPage() []string {
 	q := url.QueryEscape
 	return []string{
-		"/", "/campaigns", "/campaigns?bucket=3", "/campaigns?q=cave", "/campaign?id=oak", "/campaign?id=oak&seq=5",
-		"/campaign?id=oak&seq=5&why=scores&table=scores&key=alina", "/campaign?id=" + q(hostileID),
+		"/", "/campaigns", "/campaigns?of=all", "/campaigns?prefix=cave", "/campaign?id=oak", "/campaign?id=oak&seq=5",
+		"/campaign?id=" + q(hostileID),
 		"/event?campaign=oak&seq=3", "/event?campaign=" + q(hostileID) + "&seq=1",
-		"/failed", "/failed?all=1", "/failed?projection=scores&status=dead&message=curse",
+		"/failed", "/failed?of=all", "/failed?projection=scores&status=dead&message=curse",
 		"/failed/campaign?projection=scores&campaign=cave-00", "/failed/campaign?projection=scores&campaign=" + q(hostileID),
-		"/parked", "/parked?all=1", "/parked?publisher=billing&topic=campaign-events",
+		"/parked", "/parked?publisher=billing&topic=campaign-events",
 		"/parked?topic=campaign-events&publisher=billing&campaign=cave-00&seq=4", "/projections", "/publishers",
 		"/publishers/pair?topic=campaign-events&publisher=billing",
-		"/publishers/pair?topic=campaign-events&publisher=billing&position=3", "/workers", "/workers?of=leases&group=default&held=true",
+		"/act/resetPublisher?topic=campaign-events&publisher=billing&position=3", "/workers", "/workers?of=leases&group=default&held=true",
 		"/workers?of=pauses", "/workers?of=groups", "/failed?of=resolutions",
-		"/lag", "/postgres", "/audit", "/audit?of=failures", "/settings", "/bulk", "/bulk?kind=requeue&projection=scores",
-		"/bulk/parked", "/bulk/parked?kind=retry_parked&publisher=billing",
+		"/audit", "/audit?of=failures", "/settings", "/operations", "/act/requeueManyFailed",
+		"/act/requeueManyFailed?projection=scores", "/act/resolveManyParked?publisher=billing",
 	}
 }

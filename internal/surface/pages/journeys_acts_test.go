@@ -46,65 +46,24 @@ func (b *tab) send(field string) {
 // follow goes to the operation that an act has begun, and waits until it is as it should become.
 func (b *tab) follow(state string) {
 	b.Helper()
-	b.press(`.flash a[href^="/bulk/operation"]`)
+	b.press(`.flash a[href^="/operation"]`)
 	b.await(fmt.Sprintf(`document.querySelector("#progress .tag")?.innerText === %q`, state))
-}
-
-func testCauses(t *testing.T, b *tab, w *world) {
-	t.Helper()
-	b.logIn(w, auth.Operator)
-	b.open("/campaign?id=oak")
-	b.press(`#as-of-title + span a`)
-	b.sees("after event 15 of 15")
-	b.press(`a[href*="why=scores"]`)
-	b.sees("Why scores alina is as it is")
-	const rows = `[...document.querySelectorAll("#causes tbody tr")].map((r) => [...r.cells].slice(0, 4).map((c) => c.innerText.trim()).join(" ")).join(", ")`
-	expect := func(want string) {
-		t.Helper()
-		if got := eval[string](b, rows); got != want {
-			t.Errorf("the row is explained by %q, want %q", got, want)
-		}
-	}
-	expect("campaign_id oak event 2 hero_wounded, hero alina event 2 hero_wounded, points 39 event 15 hero_wounded")
-	b.shot("why")
-	b.slide(9)
-	// the row stays, the event is another
-	expect("campaign_id oak event 2 hero_wounded, hero alina event 2 hero_wounded, points 24 event 9 hero_wounded")
-	b.press(`#causes tbody tr:first-child td:last-child a`)
-	b.sees("after event 2 of 15")
-	expect("campaign_id oak event 2 hero_wounded, hero alina event 2 hero_wounded, points 3 event 2 hero_wounded")
-	b.press(`.changed ~ td a[href*="why=heroes"]`) // from what the event has changed
-	b.sees("Why heroes alina is as it is")
-	expect(`campaign_id oak event 1 hero_joined, key alina event 1 hero_joined, doc {"hp": 57, "name": "Alina"} event 2 hero_wounded`)
-	b.press(`#causes .head a`)
-	b.await(`!document.querySelector("#causes")`)
-	b.sees("after event 2 of 15")
-	b.open("/campaign?id=oak&seq=9&why=scores&table=scores&key=nobody")
-	b.sees("There is no such row after event 9, and never was one.")
-	b.open("/campaign?id=oak&seq=9&why=nothing&table=scores")
-	b.sees("This worker has no code of projection nothing")
-	b.do(chromedp.EmulateViewport(375, 720))
-	b.open("/campaign?id=oak&seq=9&why=heroes&table=heroes&key=alina")
-	b.sees("Why heroes alina is as it is")
-	b.shot("phone-why")
 }
 
 // resendParked acts on all events that were refused with the same message.
 func resendParked(t *testing.T, b *tab, w *world) {
 	t.Helper()
-	b.open("/parked")
-	b.sees("422")
-	b.shot("parked-causes")
-	b.press(`#list tbody th a`)
+	b.open("/parked?publisher=billing&message=422")
 	b.await(`document.querySelectorAll("#list tbody tr").length === 10`)
-	b.press(`.head a[href^="/bulk/parked"]`)
+	b.press(`.head a[href^="/act/retryManyParked"]`)
 	b.await("location.search.includes('message=')")
-	b.sees("10 events")
-	b.confirm("#confirm", "retry parked 10")
-	b.fill("#bulk-reason", "they take it now")
+	b.sees("retry 10 events")
+	const form = `form[method=post][action="/act/retryManyParked"] `
+	b.confirm(form+"[name=confirm]", "retry parked 10")
+	b.fill(form+"[name=reason]", "they take it now")
 	b.shot("bulk-parked")
-	b.send("#confirm")
-	b.sees("has begun: 10 items frozen")
+	b.send(form + "[name=confirm]")
+	b.sees("is to retry 10 events")
 	if !eval[bool](b, `location.search.includes("message=") && location.search.includes("publisher=billing")`) {
 		t.Error("the filter has not survived the act")
 	}
@@ -118,7 +77,7 @@ func resendParked(t *testing.T, b *tab, w *world) {
 	if err != nil || n != 10 {
 		t.Errorf("%d events are on their way again, %v; want 10", n, err)
 	}
-	b.open("/parked?topic=campaign-events&publisher=billing&campaign=cave-00&seq=4")
+	b.open("/event?campaign=cave-00&seq=4")
 	b.sees("422")
 	b.sees(`"spell": "hex"`)
 	b.sees("retrying")
@@ -180,8 +139,8 @@ func testRepublish(t *testing.T, b *tab, w *world) {
 	b.send(`form[action="/act/abortOperation"] [name=reason]`)
 	b.sees("were done, and stay so")
 	b.await(`document.querySelector("#progress .tag").innerText === "aborted"`)
-	b.open("/bulk")
-	b.await(`[...document.querySelectorAll("#operations tbody tr")].some((r) => r.innerText.includes("aborted") && r.innerText.includes("they lost them"))`) // the history
+	b.open("/operations")
+	b.await(`[...document.querySelectorAll("#list tbody tr")].some((r) => r.innerText.includes("aborted") && r.innerText.includes("they lost them"))`) // the history
 }
 
 func testCampaignActs(t *testing.T, b *tab, w *world) {
@@ -282,26 +241,6 @@ func testRebuild(t *testing.T, b *tab, w *world) {
 	if err != nil || len(rebuilds) > 0 {
 		t.Errorf("rebuilds after the abort: %+v, %v", rebuilds, err)
 	}
-}
-
-func testHeat(t *testing.T, b *tab, w *world) {
-	t.Helper()
-	b.logIn(w, auth.Viewer)
-	b.open("/lag")
-	b.await(`[...document.querySelectorAll("#heat td")].some((c) => !c.matches(".h0") && /^(<1s|[0-9]+[smh])\s+in bucket [0-9]+ of 16$/.test(c.innerText.trim()))`) // campaigns wait, and a cell says how long
-	if n := eval[int](b, `document.querySelectorAll("#heat tbody tr").length`); n != 16 {
-		t.Errorf("the map has %d buckets of campaigns, want 16", n)
-	}
-	if !eval[bool](b,
-		`document.querySelectorAll("#heat thead time").length > 0 && [...document.querySelectorAll("#heat td")].every((c) => c.innerText.trim() !== "")`) {
-		t.Error("a column has no time, or a cell says what it says by its colour alone")
-	}
-	b.shot("heat")
-	b.press("#heat td a")
-	b.await("location.pathname === '/campaigns' && /^.bucket=[0-9]+$/.test(location.search)")
-	b.sees("of the lag heat map")
-	b.await(`document.querySelectorAll("#list tbody tr").length > 0`)
-	b.shot("bucket")
 }
 
 func testResolve(t *testing.T, b *tab, w *world) {

@@ -3,8 +3,6 @@ package pages_test
 import (
 	"testing"
 
-	"github.com/chromedp/chromedp"
-
 	"github.com/tidemark-go/tidemark/internal/auth"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/pkg/projector"
@@ -15,23 +13,19 @@ func testBulk(t *testing.T, b *tab, w *world) {
 	b.logIn(w, auth.Admin)
 	b.open("/failed?projection=scores&type=entombed")
 	b.sees("the door is shut")
-	b.press(`.head a[href^="/bulk"]`)
+	b.press(`.head a[href^="/act/requeueManyFailed"]`)
 	b.await("location.search.includes('type=entombed')")
 	b.sees("6 failed campaigns")
-	b.fill("#confirm", "requeue 5")
-	if !eval[bool](b, `document.querySelector('form[action="/bulk/start"] button').disabled`) {
-		t.Error("the button may be pressed though another number was typed")
-	}
-	b.do(chromedp.Evaluate[chromedp.Void](`document.querySelector("#confirm").select()`))
-	b.fill("#confirm", "requeue 6")
-	b.fill("#bulk-reason", "the door is open again")
+	const form = `form[method=post][action="/act/requeueManyFailed"] `
+	b.confirm(form+"[name=confirm]", "requeue 6")
+	b.fill(form+"[name=reason]", "the door is open again")
 	b.shot("bulk")
-	b.press(`form[action="/bulk/start"] button`)
-	b.sees("has begun: 6 items frozen")
+	b.send(form + "[name=confirm]")
+	b.sees("is to requeue 6 failed campaigns")
 	if !eval[bool](b, `location.search.includes("type=entombed")`) {
 		t.Error("the filter has not survived the act")
 	}
-	b.press(`#operations tbody a`)
+	b.press(`.flash a[href^="/operation"]`)
 	b.await(`document.querySelector("#progress")?.innerText.includes("6 of 6")`)
 	b.await(`document.querySelector("#progress .tag")?.innerText === "queued again"`)
 	b.await(`document.querySelectorAll("#items .tag.info").length === 6`)
@@ -57,6 +51,6 @@ func testBulk(t *testing.T, b *tab, w *world) {
 	b.await(`document.querySelector("#progress .tag.bad")?.innerText === "failed again"`)
 	b.press("#since a")
 	b.await("location.pathname === '/failed' && location.search.includes('type=entombed')")
-	b.open("/bulk")
-	b.await(`document.querySelector("#operations .tag").innerText === "queued again"`)
+	b.open("/operations")
+	b.await(`document.querySelector("#list .tag").innerText === "queued again"`)
 }

@@ -28,7 +28,6 @@ func TestJourneys(t *testing.T) {
 		{"finds_what_is_wrong_and_requeues_a_dead_pair_with_a_reason", testRequeue},
 		{"shows_hostile_text_as_text", testHostile},
 		{"slides_a_campaign_over_seq", testSlide},
-		{"names_the_events_that_wrote_a_row", testCauses},
 		{"pauses_and_resumes_a_publisher", testPause},
 		{"sends_all_parked_events_again_and_rewinds_a_publisher_after_a_preview", testRewind},
 		{"resolves_a_dead_pair_after_a_typed_confirmation", testResolve},
@@ -37,7 +36,6 @@ func TestJourneys(t *testing.T) {
 		{"replays_verifies_and_pauses_a_campaign", testCampaignActs},
 		{"sends_a_test_event_and_drains_a_worker", testDrain},
 		{"pauses_and_aborts_a_rebuild", testRebuild},
-		{"shows_the_lag_of_buckets_by_minute", testHeat},
 		{"acts_on_all_that_match_after_a_typed_confirmation", testBulk},
 		{"moves_by_keys", testKeys},
 		{"shows_what_happens_without_being_asked_until_paused", testLive},
@@ -98,8 +96,7 @@ func testHostile(t *testing.T, b *tab, w *world) {
 	for _, path := range []string{
 		"/event?seq=1&campaign=", "/campaign?id=", "/campaign?seq=1&id=", "/failed/campaign?projection=scores&campaign=",
 		"/failed?projection=scores&campaign=", "/audit?of=failures&campaign=",
-		"/parked?topic=campaign-events&publisher=billing&seq=1&campaign=", "/campaigns?q=", "/campaigns?q=" +
-			url.QueryEscape(hostileText) + "&x=",
+		"/parked?topic=campaign-events&publisher=billing&seq=1&campaign=", "/campaigns?prefix=",
 	} {
 		b.open(path + url.QueryEscape(hostileID))
 		b.await("document.title.endsWith('Tidemark')")
@@ -197,8 +194,11 @@ func testRewind(t *testing.T, b *tab, w *world) {
 	t.Helper()
 	b.logIn(w, auth.Admin)
 	resendParked(t, b, w) // before the rewind forgets what is parked
-	b.open("/publishers/pair?topic=campaign-events&publisher=billing&position=3")
-	b.sees("Sent again")
+	b.open("/publishers/pair?topic=campaign-events&publisher=billing")
+	b.press(`a[href^="/act/resetPublisher"]`)
+	b.fill("#position", "3")
+	b.press(`form[action="/act/resetPublisher"]:not([method=post]) button`)
+	b.sees("sent again")
 	if !eval[bool](b, `document.querySelector('form[action="/act/resetPublisher"] button').disabled`) {
 		t.Error("the button may be pressed before anything was typed")
 	}
@@ -207,13 +207,14 @@ func testRewind(t *testing.T, b *tab, w *world) {
 	b.fill(`form[action="/act/resetPublisher"] [name=reason]`, "they lost a day")
 	b.press(`form[action="/act/resetPublisher"] button`)
 	b.sees("stands at position 3 now")
+	b.open("/publishers/pair?topic=campaign-events&publisher=billing")
 	b.sees("they lost a day")
 }
 
 func testKeys(t *testing.T, b *tab, w *world) {
 	t.Helper()
 	b.logIn(w, auth.Viewer)
-	b.open("/failed?all=1")
+	b.open("/failed?of=all")
 	b.click("#live") // a look that comes late is not to move the rows
 	b.await("document.querySelector('#live').getAttribute('aria-pressed') === 'true'")
 	b.key("/")
@@ -225,7 +226,7 @@ func testKeys(t *testing.T, b *tab, w *world) {
 	b.do(chromedp.Evaluate[chromedp.Void]("window.before = true"), chromedp.KeyEvent("\r"))
 	b.loaded()
 	b.await(`location.pathname === "/campaigns" && document.querySelector("#list tbody a").innerText === "oak"`) // the search
-	b.open("/failed?all=1")
+	b.open("/failed?of=all")
 	row := func() int {
 		return eval[int](b,
 			`[...document.querySelectorAll("#list tbody tr")].findIndex((r) => r.contains(document.activeElement))`)
@@ -305,11 +306,6 @@ func testColours(t *testing.T, b *tab, w *world) {
 	if dark != "rgb(14, 17, 22)" || light != "rgb(244, 246, 248)" {
 		t.Errorf("the ground is %s in the dark and %s in the light", dark, light)
 	}
-	b.do(chromedp.Evaluate[chromedp.Void](`window.before = true; document.querySelector("#theme").value = "dark"; document.querySelector("#theme").dispatchEvent(new Event("change"))`))
-	b.loaded()
-	if got := ground(); got != dark {
-		t.Errorf("the ground is %s after dark was chosen", got)
-	}
 }
 
 func testPhone(t *testing.T, b *tab, w *world) {
@@ -336,11 +332,6 @@ func testViewer(t *testing.T, b *tab, w *world) {
 	}
 	b.open("/campaign?id=oak&seq=5")
 	b.sees("Rows are hidden from your role")
-	b.open("/campaign?id=oak&seq=9&why=scores&table=scores&key=alina")
-	b.sees("Rows are hidden from your role")
-	if eval[bool](b, `document.querySelector("#causes") !== null`) {
-		t.Error("a viewer is shown the values of a row")
-	}
 	form := url.Values{
 		"projection": {"scores"}, "campaign": {"cave-00"}, "seq": {"4"}, "confirm": {"4"},
 		"reason": {"no"}, "position": {"1"}, "topic": {"campaign-events"}, "publisher": {"billing"}, "id": {"oak"},

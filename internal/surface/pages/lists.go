@@ -3,6 +3,7 @@ package pages
 import (
 	"context"
 	"net/http"
+	"net/url"
 	"reflect"
 	"slices"
 	"strconv"
@@ -17,6 +18,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
+	"github.com/tidemark-go/tidemark/internal/surface/table"
 )
 
 // lists is a page of lists, of which it shows one. Each is a view of [operator.Views], with its filter and its pages.
@@ -30,7 +32,7 @@ type listedView struct {
 	Of   string // in the address; "": the page's first
 	Name string
 	View string
-	Bulk string // the page of acts on all that the filter chooses; "": there is none
+	Many []string // acts on all that the filter chooses
 
 	// read makes the table of a list that is no view. A filter is that of the list after it.
 	read func(ctx context.Context, r *http.Request) (*shownTable, pager, error)
@@ -42,23 +44,45 @@ type listPage struct {
 	listedView
 	Path   string
 	Fields []filterField
-	Clear  bool   // the filter chooses something
-	Bulk   string // an address
+	Clear  bool // the filter chooses something
+	Acts   []actLink
 	Things any
 	Ready  *shownTable // in place of Things
 	Pager  pager
 }
 
+// actLink leads to an act with a list's filter.
+type actLink struct{ Name, Path string }
+
 // listPages are the pages of lists, by their addresses.
-func listPages(failed failedPages) map[string]lists {
+func (p *Pages) listPages() map[string]lists {
 	return map[string]lists{
+		"/campaigns": {
+			"Campaigns", "Those with work, the longest waiting first, or all by their ids.",
+			[]listedView{
+				{Name: "Waiting longest", read: p.waiting},
+				{Of: "all", Name: "By id", View: "listCampaigns"},
+			},
+		},
 		"/failed": {
 			"Failed", "Campaigns that failed in a projection. Other projections of the campaign go on.",
 			[]listedView{
-				{Name: "By cause", read: failed.causes},
-				{Of: "all", Name: "One by one", View: "listFailed", Bulk: "/bulk"},
+				{Name: "By cause", read: p.causes},
+				{
+					Of: "all", Name: "One by one", View: "listFailed",
+					Many: []string{"requeueManyFailed", "resolveManyFailed"},
+				},
 				{Of: "resolutions", Name: "Resolved events", View: "listResolutions"},
 			},
+		},
+		"/parked": {
+			"Parked", "Events that a publisher's sink refused. Where one holds its campaign, later events of it wait for " +
+				"that publisher only.",
+			[]listedView{{View: "listParked", Many: []string{"retryManyParked", "resolveManyParked"}}},
+		},
+		"/operations": {
+			"Operations", "Acts on much, which workers do bit by bit.",
+			[]listedView{{View: "listOperations"}},
 		},
 		"/publishers": {
 			"Publishers", "Each pair of a topic and a publisher has a place of its own in the journal.",
@@ -95,16 +119,22 @@ func (p *Pages) list(all lists) reading {
 			return v, err
 		}
 		i := slices.Index(names, of)
-		if all.Lists[i].read != nil && without(r, "of", "after") != r.URL.Path {
-			i++
+		filtered := i // the list whose filter is shown
+		if all.Lists[i].read != nil {
+			if filtered++; with(r, "after", "") != r.URL.Path {
+				i++
+			}
 		}
 		page := &listPage{lists: all, listedView: all.Lists[i], Path: r.URL.Path}
+		query := operator.ViewNamed(all.Lists[filtered].View).Query
+		if err := takes(r, append(namesIn(query), "of", "after")); err != nil {
+			return v, err
+		}
+		if page.Fields, page.Clear, err = fieldsOf(ctx, p.cfg.Pool, r, query); err != nil {
+			return v, err
+		}
 		if page.read != nil {
 			page.Ready, page.Pager, err = page.read(ctx, r)
-			if err == nil {
-				filter := operator.ViewNamed(all.Lists[i+1].View).Query
-				page.Fields, _, err = fieldsOf(ctx, p.cfg.Pool, r, filter)
-			}
 		} else {
 			err = p.readView(ctx, r, page)
 		}
@@ -114,42 +144,106 @@ func (p *Pages) list(all lists) reading {
 
 // readView reads a list that is a view.
 func (p *Pages) readView(ctx context.Context, r *http.Request, page *listPage) error {
-	of := operator.ViewNamed(page.View)
-	if auth.From(ctx).Role < of.Role {
-		return admin.ErrForbidden
-	}
-	fields, chosen, err := fieldsOf(ctx, p.cfg.Pool, r, of.Query)
-	if err != nil {
-		return err
-	}
-	page.Fields, page.Clear = fields, chosen
-	asked := map[string]string{"limit": strconv.Itoa(perPage), "after": r.FormValue("after")}
-	for _, f := range page.Fields {
-		asked[f.Name] = f.Value
-	}
-	in, err := of.Input(of.Query, func(name string) ([]string, bool) {
-		if asked[name] == "" {
-			return nil, false
-		}
-		return []string{asked[name]}, true
-	})
-	if err != nil {
-		return err
-	}
-	found, err := of.Read(ctx, operator.Reader{Pool: p.cfg.Pool, Acts: p.cfg.Acts, API: true, Look: searchLook}, in)
+	found, err := p.find(ctx, r, page.View, page.Fields)
 	if err != nil {
 		return err
 	}
 	page.Things = found.Things
-	shown := plural(reflect.ValueOf(found.Things).Len(), "row") + " on this page"
-	if found.Next != "" && reflect.ValueOf(found.Things).Len() < perPage {
+	n := reflect.ValueOf(found.Things).Len()
+	shown := plural(n, "row") + " on this page"
+	if found.Next != "" && n < perPage {
 		shown += ", of the " + count(searchLook) + " that were looked at; the next page looks at more"
 	}
-	page.Pager = pagesFrom(r, found.Next, shown)
-	if page.listedView.Bulk != "" {
-		page.Bulk = page.listedView.Bulk + strings.TrimPrefix(without(r, "of", "after", "all"), r.URL.Path)
+	page.Pager = pages(r, found.Next, shown)
+	for _, name := range page.Many {
+		if act, ok := operator.ActNamed(name); ok && auth.From(ctx).Role >= act.Role() {
+			page.Acts = page.actOn(act)
+		}
 	}
 	return nil
+}
+
+// actOn adds the address of an act on all that the filter chooses, unless the act cannot be told all of the filter.
+func (page *listPage) actOn(act *operator.Act) []actLink {
+	q := url.Values{}
+	for _, f := range page.Fields {
+		switch {
+		case f.Value == "":
+		case !slices.Contains(namesIn(act.Params), f.Name):
+			return page.Acts
+		default:
+			q.Set(f.Name, f.Value)
+		}
+	}
+	if len(q) == 0 {
+		q.Set("all", "true")
+	}
+	return append(page.Acts, actLink{act.Button + " all that match", "/act/" + act.Name + "?" + q.Encode()})
+}
+
+// find reads a page of a view with what is asked for.
+func (p *Pages) find(ctx context.Context, r *http.Request, name string, fields []filterField) (*operator.Found, error) {
+	of := operator.ViewNamed(name)
+	if auth.From(ctx).Role < of.Role {
+		return nil, admin.ErrForbidden
+	}
+	in, err := of.Input(of.Query, asked(append(fields[:len(fields):len(fields)],
+		filterField{Name: "limit", Value: strconv.Itoa(perPage)}, filterField{Name: "after", Value: r.FormValue("after")})))
+	if err != nil {
+		return nil, err
+	}
+	return of.Read(ctx, operator.Reader{Pool: p.cfg.Pool, Acts: p.cfg.Acts, API: true, Look: searchLook}, in)
+}
+
+// asked answers what fields say.
+func asked(fields []filterField) param.Texts {
+	return func(name string) ([]string, bool) {
+		for _, f := range fields {
+			if f.Name == name && f.Value != "" {
+				return []string{f.Value}, true
+			}
+		}
+		return nil, false
+	}
+}
+
+// namesIn answers the names of parameters.
+func namesIn(params []param.Param) (names []string) {
+	for _, of := range params {
+		names = append(names, of.Name)
+	}
+	return names
+}
+
+// waitingLook is how many campaigns with work are looked at for those that have waited longest.
+const waitingLook = 500
+
+// waiting shows the campaigns that have waited longest.
+func (p *Pages) waiting(ctx context.Context, _ *http.Request) (*shownTable, pager, error) {
+	all, err := outbox.WalkWaiting(ctx, p.cfg.Pool, "", "", waitingLook)
+	if err != nil {
+		return nil, pager{}, err
+	}
+	shown := ""
+	if len(all) == waitingLook {
+		shown = "of the first " + count(waitingLook) + " that have work"
+	}
+	slices.SortStableFunc(all, func(a, b outbox.Waiting) int { return a.Since.Compare(b.Since) })
+	var rows [][]table.Cell
+	for _, w := range all[:min(perPage, len(all))] {
+		state := "pending"
+		if w.Held {
+			state = "processing"
+		}
+		rows = append(rows, []table.Cell{
+			table.Text(w.CampaignID), table.Text(w.Group), table.When(w.Since), table.Number(w.Behind(), table.Plain),
+			table.Number(w.Checkpoint, table.Plain), table.Number(w.Head, table.Plain), table.Text(state),
+		})
+	}
+	t := newTable(strings.Split("CAMPAIGN|GROUP|WAITING SINCE|EVENTS BEHIND|CHECKPOINT|HEAD|STATE", "|"), rows)
+	t.Name = "Campaigns that wait"
+	t.Empty = "No campaign waits: every group is at the head of the journal. Search to look at one."
+	return t, pager{Shown: shown}, nil
 }
 
 // fieldsOf makes the fields of a filter, with what the address says. chosen: it chooses something.
@@ -161,7 +255,7 @@ func fieldsOf(
 			continue
 		}
 		f := filterField{
-			Name: asks.Name, Label: labelOf(asks.Name), Help: asks.Help, Value: r.FormValue(asks.Name), Size: "14",
+			Name: asks.Name, Label: labelOf(asks.Name), Help: asks.Help, Value: r.FormValue(asks.Name),
 		}
 		chosen = chosen || f.Value != ""
 		words := slices.Clone(asks.Choices)

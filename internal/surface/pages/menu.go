@@ -23,12 +23,10 @@ func (p *Pages) menu(r *http.Request) []menuItem {
 		{Path: "/campaigns", Name: "Campaigns"},
 		{Path: "/failed", Name: "Failed"},
 		{Path: "/parked", Name: "Parked"},
-		{Path: "/bulk", Name: "Bulk acts"},
+		{Path: "/operations", Name: "Operations"},
 		{Path: "/projections", Name: "Projections"},
 		{Path: "/publishers", Name: "Publishers"},
 		{Path: "/workers", Name: "Workers"},
-		{Path: "/lag", Name: "Lag heat map"},
-		{Path: "/postgres", Name: "Postgres"},
 		{Path: "/audit", Name: "Audit"},
 		{Path: "/settings", Name: "Settings"},
 	}
@@ -36,9 +34,10 @@ func (p *Pages) menu(r *http.Request) []menuItem {
 	switch section {
 	case "/campaign", "/event":
 		section = "/campaigns"
+	case "/operation", "/act":
+		section = "/operations"
 	}
-	_, last, _ := p.history.look()
-	badges := badgesOf(last)
+	badges := badgesOf(p.history.last.Load())
 	for i := range items {
 		items[i].Here = items[i].Path == section
 		if b := badges[items[i].Path]; b.n > 0 {

@@ -1,6 +1,8 @@
 package pages_test
 
 import (
+	"encoding/json"
+	"html"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -11,6 +13,8 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/tidemark-go/tidemark/internal/auth"
+	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
 // post sends the form of an act, and answers where it leads.
@@ -114,36 +118,97 @@ func TestTheMenuCountsWhatThereIsToLookAt(t *testing.T) {
 func TestAllParkedEventsThatAFilterChoosesAreSentAgain(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	const page = "/bulk/parked?kind=retry_parked&publisher=billing&type=cursed"
+	const filter = "?publisher=billing&type=cursed"
+	const page, resolve = "/act/retryManyParked" + filter, "/act/resolveManyParked" + filter
 	if status, body := w.get(t, auth.Operator, page); status != http.StatusOK ||
-		!strings.Contains(body, "<code>retry parked 10</code>") || strings.Contains(body, "resolve_parked") {
-		t.Errorf("the page answers %d, without what is to be typed, or with what is an admin's", status)
+		!strings.Contains(body, "<code>retry parked 10</code>") || !strings.Contains(body, "retry 10 events") {
+		t.Errorf("the page answers %d, without what is to be typed", status)
 	}
-	if _, body := w.get(t, auth.Admin, page); !strings.Contains(body, "resolve_parked") {
-		t.Error("an admin cannot resolve")
+	if status, _ := w.get(t, auth.Operator, resolve); status != http.StatusForbidden {
+		t.Errorf("an operator who looks at resolving is answered %d", status)
+	}
+	for role, resolves := range map[auth.Role]bool{auth.Viewer: false, auth.Operator: false, auth.Admin: true} {
+		_, body := w.get(t, role, "/parked"+filter)
+		if strings.Contains(body, html.EscapeString(resolve)) != resolves ||
+			strings.Contains(body, html.EscapeString(page)) != (role > auth.Viewer) {
+			t.Errorf("the list leads a person of role %s to acts that are not for it, or not to those that are", role)
+		}
 	}
 	form := url.Values{
-		"kind": {"retry_parked"}, "publisher": {"billing"}, "type": {"cursed"}, "back": {page},
-		"key": {uuid.NewString()}, "reason": {"the test"}, "confirm": {"retry 10"},
-		"as_of": {time.Now().UTC().Format(time.RFC3339Nano)},
+		"publisher": {"billing"}, "type": {"cursed"}, "back": {page}, "key": {uuid.NewString()}, "reason": {"the test"},
+		"confirm": {"retry 10"}, "as_of": {time.Now().UTC().Format(time.RFC3339Nano)},
 	}
-	if status, to := w.post(t, auth.Operator, "/bulk/parked/start", form); status != http.StatusSeeOther || to != page ||
+	if status, to := w.post(t, auth.Operator, "/act/retryManyParked", form); status != http.StatusSeeOther || to != page ||
 		w.operations(t, "retry_parked") != 0 {
 		t.Errorf("what was not confirmed answers %d, leads to %q, and begins %d operations", status, to,
 			w.operations(t, "retry_parked"))
 	}
 	form.Set("confirm", "retry parked 10")
-	if status, to := w.post(t, auth.Operator, "/bulk/parked/start", form); status != http.StatusSeeOther || to != page ||
+	if status, to := w.post(t, auth.Operator, "/act/retryManyParked", form); status != http.StatusSeeOther || to != page ||
 		w.operations(t, "retry_parked") != 1 {
 		t.Errorf("what was confirmed answers %d, leads to %q, and begins %d operations", status, to,
 			w.operations(t, "retry_parked"))
 	}
-	form.Set("kind", "resolve_parked")
 	form.Set("confirm", "resolve parked 10")
 	form.Set("key", uuid.NewString())
-	if status, _ := w.post(t, auth.Operator, "/bulk/parked/start", form); status != http.StatusForbidden ||
+	if status, _ := w.post(t, auth.Operator, "/act/resolveManyParked", form); status != http.StatusForbidden ||
 		w.operations(t, "resolve_parked") != 0 {
 		t.Errorf("an operator who resolves is answered %d", status)
+	}
+}
+
+// TestAnActOnManyIsConfirmedWhileFailuresArrive is about what is more than was counted, and about a reason that was
+// typed before the act was refused.
+func TestAnActOnManyIsConfirmedWhileFailuresArrive(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	const act = "/act/resolveManyFailed"
+	const page = act + "?projection=scores&type=entombed"
+	hidden := func(body string) url.Values {
+		form := url.Values{"back": {page}, "key": {uuid.NewString()}, "reason": {"the door stays shut"}}
+		_, sent, _ := strings.Cut(body, `method="post" action="`+act+`"`)
+		sent, _, _ = strings.Cut(sent, "</form>")
+		input := regexp.MustCompile(`<input type="hidden" name="(\w+)" value="([^"]*)">`)
+		for _, m := range input.FindAllStringSubmatch(sent, -1) {
+			if m[1] != "key" {
+				form.Set(m[1], html.UnescapeString(m[2]))
+			}
+		}
+		return form
+	}
+	_, body := w.get(t, auth.Admin, page)
+	form := hidden(body)
+	if form.Get("as_of") == "" || form.Get("type") != "entombed" || !strings.Contains(body, "<code>resolve 6</code>") {
+		t.Fatalf("the form is %v", form)
+	}
+	w.append(t, "tomb-new", journal.Event{Type: "entombed", AggregateID: "imp", Payload: json.RawMessage(`{}`)})
+	p, err := projector.New(projector.Config{Pool: w.pool, Projections: worldCode()})
+	if err == nil {
+		_, err = p.Drain(t.Context())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	form.Set("confirm", "resolve")
+	_, header := w.send(t, auth.Admin, act, form)
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, w.base+page, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Authorization", "Bearer "+w.token[auth.Admin])
+	for _, c := range (&http.Response{Header: header}).Cookies() {
+		request.AddCookie(c)
+	}
+	if _, body = do(t, request); !strings.Contains(body, `value="the door stays shut"`) ||
+		!strings.Contains(body, "<code>resolve 7</code>") {
+		t.Error("after the act was refused the reason is lost, or the page does not count anew")
+	}
+	form.Set("confirm", "resolve 6")
+	if status, _ := w.post(t, auth.Admin, act, form); status != http.StatusSeeOther || w.operations(t, "resolve") != 1 {
+		t.Errorf("what was counted before answers %d, and begins %d operations", status, w.operations(t, "resolve"))
+	}
+	if n := w.scan(t, `SELECT total::text FROM tidemark.operations WHERE kind = 'resolve'`); n != "6" {
+		t.Errorf("the act is about %s failed campaigns, 6 were confirmed", n)
 	}
 }
 

@@ -1,9 +1,9 @@
 package pages
 
 import (
+	"cmp"
 	"context"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"strings"
 	"time"
@@ -12,23 +12,15 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
 )
 
-// statusPages answers /, /lag and /postgres: what internal/status reads, and what was seen of it.
-type statusPages struct {
-	reader  *status.Reader
-	history *history
-	log     *slog.Logger
-}
-
 type overviewPage struct {
 	*status.Status
 	Problems []shownProblem
-	Now      sample
 	Groups   []groupRow
 	Oldest   *outbox.Entry
 	Waited   time.Duration
 	Alive    int
-	Since    time.Time // since when there are lines
-	Empty    string    // how long until the queue is empty, in words
+	Speed    string // at which events are applied; "": not known yet
+	Empty    string // how long until the queue is empty, in words
 	Tiles    []tile
 	Unread   []string
 }
@@ -40,7 +32,6 @@ type tile struct {
 	Note  string
 	Tone  string // "", ok, warn, bad
 	Path  string
-	Spark *spark
 }
 
 // groupRow is a group, or below it one of its projections, with how far it is behind.
@@ -51,17 +42,18 @@ type groupRow struct {
 }
 
 // overview shows how it stands, what is wrong, and what to do about it.
-func (p statusPages) overview(ctx context.Context, _ *http.Request) (view, error) {
-	s, err := p.reader.Read(ctx, sections()...)
+func (p *Pages) overview(ctx context.Context, _ *http.Request) (view, error) {
+	s, err := p.history.reader.Read(ctx, sections()...)
 	if err != nil {
 		return view{}, err
 	}
-	samples, last, since := p.history.look()
+	last := p.history.last.Load()
 	s.Compare(last)
-	page := &overviewPage{Status: s, Now: digest(s), Problems: shownProblems(s), Since: since}
+	page := &overviewPage{Status: s, Problems: shownProblems(s), Speed: speed(last, s)}
 	for section, err := range s.Unread {
 		page.Unread = append(page.Unread, string(section))
-		p.log.WarnContext(ctx, "a section of the overview could not be read", "section", string(section), "error", err)
+		p.cfg.Logger.WarnContext(ctx, "a section of the overview could not be read", "section", string(section), "error",
+			err)
 	}
 	for _, w := range s.Workers {
 		if w.Live() {
@@ -83,7 +75,7 @@ func (p statusPages) overview(ctx context.Context, _ *http.Request) (view, error
 		page.Groups = append(page.Groups, row)
 	}
 	page.Empty = slowest(s.Lag)
-	page.Tiles = tiles(page, append(samples, page.Now))
+	page.Tiles = tiles(page)
 	return view{Title: "Overview", Data: page}, nil
 }
 
@@ -119,64 +111,66 @@ func slowest(lags []status.Lag) string {
 	return text
 }
 
-func tiles(page *overviewPage, samples []sample) []tile {
-	line := func(what string, value func(sample) float64) *spark {
-		values := make([]float64, len(samples))
-		for i, s := range samples {
-			values[i] = value(s)
+// tiles are the figures that a person looks at first.
+func tiles(page *overviewPage) []tile {
+	var lag time.Duration
+	var behind, waits, dead int64
+	for _, q := range page.Queue {
+		waits += q.Pending + q.Processing + q.Paused
+		dead += q.Dead
+	}
+	for _, l := range page.Lag {
+		if l.Projection == "" {
+			lag = max(lag, l.Age)
+			behind += l.Events
 		}
-		s := newSpark(fmt.Sprintf("%s over the last %s", what, span(page.Now.At.Sub(samples[0].At))), values)
-		return &s
 	}
-	now := page.Now
-	lag := tile{
-		Label: "Lag", Value: span(now.Lag), Note: count(now.Behind) + " events behind",
-		Tone: above(now.Lag, 10*time.Second, 2*time.Minute), Path: "/campaigns",
-		Spark: line("Lag", func(s sample) float64 { return s.Lag.Seconds() }),
+	tiles := []tile{
+		{Label: "Lag", Value: span(lag), Note: count(behind) + " events behind", Tone: above(lag), Path: "/campaigns"},
+		{Label: "Time to empty", Value: page.Empty, Note: count(waits) + " events wait"},
+		{Label: "Oldest item", Value: "none", Note: "nothing waits for a worker", Tone: "ok"},
+		{Label: "Dead", Value: count(dead), Note: "campaigns that wait for an operator", Tone: "ok", Path: "/failed"},
+		{
+			Label: "Workers", Value: count(int64(page.Alive)), Tone: "ok", Path: "/workers",
+			Note: cmp.Or(page.Speed, fmt.Sprintf("alive, of %d known", len(page.Workers))),
+		},
 	}
-	if now.Behind == 0 {
-		lag.Value, lag.Note = "none", "every group is at the head"
+	if behind == 0 {
+		tiles[0].Value, tiles[0].Note = "none", "every group is at the head"
 	}
-	if worst, who := page.furthest(); worst > now.Lag {
-		lag.Value, lag.Tone, lag.Note = span(worst), above(worst, 10*time.Second, 2*time.Minute), who
-	}
-	empty := tile{
-		Label: "Time to empty", Value: page.Empty, Note: count(now.Pending) + " events wait",
-		Spark: line("Events that wait", func(s sample) float64 { return float64(s.Pending) }),
+	if worst, who := page.furthest(); worst > lag {
+		tiles[0].Value, tiles[0].Tone, tiles[0].Note = span(worst), above(worst), who
 	}
 	if page.Empty == "not draining" {
-		empty.Tone = "warn"
+		tiles[1].Tone = "warn"
 	}
-	oldest := tile{
-		Label: "Oldest item", Value: "none", Note: "nothing waits for a worker", Tone: "ok",
-		Spark: line("The oldest item's wait", func(s sample) float64 { return s.Oldest.Seconds() }),
+	if o := page.Oldest; o != nil {
+		tiles[2].Value, tiles[2].Tone = span(page.Waited), above(page.Waited)
+		tiles[2].Note = fmt.Sprintf("event %s of %s", count(o.Seq), short(o.CampaignID))
+		tiles[2].Path, _ = link("/campaign", "id", o.CampaignID)
 	}
-	if page.Oldest != nil {
-		oldest.Value, oldest.Tone = span(page.Waited), above(page.Waited, 10*time.Second, 2*time.Minute)
-		oldest.Note = fmt.Sprintf("event %s of %s", count(page.Oldest.Seq), short(page.Oldest.CampaignID))
-		oldest.Path, _ = link("/campaign", "id", page.Oldest.CampaignID)
+	if dead > 0 {
+		tiles[3].Tone = "bad"
 	}
-	dead := tile{
-		Label: "Dead", Value: count(now.Dead), Note: "campaigns that wait for an operator", Path: "/failed",
-		Tone: "ok", Spark: line("Dead campaigns", func(s sample) float64 { return float64(s.Dead) }),
-	}
-	if now.Dead > 0 {
-		dead.Tone = "bad"
-	}
-	workers := tile{
-		Label: "Workers", Value: count(int64(page.Alive)),
-		Note: fmt.Sprintf("alive, of %d known", len(page.Workers)), Path: "/workers", Tone: "ok", Spark: &spark{},
-	}
-	applied := rates(samples, func(s sample) float64 { return float64(s.Applied) })
-	drawn := newSpark("Events applied a second", applied)
-	workers.Spark = &drawn
 	if page.Alive == 0 {
-		workers.Tone = "bad"
+		tiles[4].Tone = "bad"
 	}
-	if n := len(applied); n > 0 {
-		workers.Note = fmt.Sprintf("alive, %.0f events a second", applied[n-1])
+	return tiles
+}
+
+// speed says how fast workers have applied events since an earlier look; "": there is none.
+func speed(earlier, now *status.Status) string {
+	if earlier == nil || now.At.Sub(earlier.At) < time.Second {
+		return ""
 	}
-	return []tile{lag, empty, oldest, dead, workers}
+	var events int64
+	for _, w := range now.Workers {
+		events += w.EventsApplied
+	}
+	for _, w := range earlier.Workers {
+		events -= w.EventsApplied
+	}
+	return fmt.Sprintf("alive, %.0f events a second", max(0, float64(events)/now.At.Sub(earlier.At).Seconds()))
 }
 
 // furthest answers the greatest lag of a projection or a publisher, and whose it is. Tables that a
@@ -204,23 +198,12 @@ func about(estimated bool) string {
 	return ""
 }
 
-// rates answers how fast a count grew between samples, a second.
-func rates(samples []sample, value func(sample) float64) []float64 {
-	var out []float64
-	for i := 1; i < len(samples); i++ {
-		if seconds := samples[i].At.Sub(samples[i-1].At).Seconds(); seconds >= 1 {
-			out = append(out, max(0, (value(samples[i])-value(samples[i-1]))/seconds))
-		}
-	}
-	return out
-}
-
 // above answers the tone of a wait.
-func above(d, warn, bad time.Duration) string {
+func above(wait time.Duration) string {
 	switch {
-	case d >= bad:
+	case wait >= 2*time.Minute:
 		return "bad"
-	case d >= warn:
+	case wait >= 10*time.Second:
 		return "warn"
 	}
 	return "ok"

@@ -50,7 +50,6 @@ type Pages struct {
 	cfg       Config
 	templates *templates
 	mux       *http.ServeMux
-	events    eventPages
 	history   *history
 }
 
@@ -71,8 +70,7 @@ func New(cfg Config) (*Pages, error) {
 	}
 	p := &Pages{
 		cfg: cfg, templates: t, mux: http.NewServeMux(),
-		events:  eventPages{cfg.Pool, cfg.Payloads, cfg.Projections, cfg.Catalogue},
-		history: &history{pool: cfg.Pool, reader: &status.Reader{Pool: cfg.Pool}, log: cfg.Logger},
+		history: &history{reader: &status.Reader{Pool: cfg.Pool}, log: cfg.Logger},
 	}
 	p.routes()
 	return p, nil
@@ -81,7 +79,7 @@ func New(cfg Config) (*Pages, error) {
 // ServeHTTP answers a request, whose context says who sends it ([auth.From]).
 func (p *Pages) ServeHTTP(w http.ResponseWriter, r *http.Request) { p.mux.ServeHTTP(w, r) }
 
-// Run keeps looking at what pages draw as lines until ctx ends, and returns nil.
+// Run keeps looking at what the menu counts until ctx ends, and returns nil.
 func (p *Pages) Run(ctx context.Context) error { return p.history.run(ctx) }
 
 // reading reads what a page shows.
@@ -126,7 +124,7 @@ func (p *Pages) failed(ctx context.Context, err error) view {
 			p.cfg.Logger.WarnContext(ctx, "a page took too long to read", "error", err)
 		}
 		refused = problem.New(http.StatusServiceUnavailable, "the database took too long to answer",
-			"narrow the filter, or look at Postgres health")
+			"narrow the filter, or have tidemark doctor look at the server")
 	case ok:
 		refused = problem.New(answer.Status, redact.Error(err), answer.Page)
 	default:
@@ -142,7 +140,7 @@ func (p *Pages) failed(ctx context.Context, err error) view {
 func (p *Pages) frame(w http.ResponseWriter, r *http.Request, v view) frame {
 	id := auth.From(r.Context())
 	return frame{
-		Title: v.Title, Place: p.cfg.Pool.Config().ConnConfig.Database, Theme: themeOf(r), Back: r.URL.RequestURI(),
+		Title: v.Title, Place: p.cfg.Pool.Config().ConnConfig.Database, Back: r.URL.RequestURI(),
 		Menu: p.menu(r), User: id.Name, Role: id.Role.String(), Flash: p.said(w, r), Now: p.cfg.Now(), Data: v.Data,
 		Key: rand.Text(), id: id, bare: !p.cfg.Payloads.Sees(id), LogOut: id.Via == "session",
 	}
@@ -151,34 +149,33 @@ func (p *Pages) frame(w http.ResponseWriter, r *http.Request, v view) frame {
 // routes is every address that there is. A page's template has its path as name, with _ for /.
 // What changes something is a POST, whose sender's role the act checks.
 func (p *Pages) routes() {
-	cfg := p.cfg
-	campaigns := campaignPages{cfg.Pool, &replayer{
-		pool: cfg.Pool, projections: cfg.Projections, catalogue: cfg.Catalogue, payloads: cfg.Payloads, log: cfg.Logger,
-		turn: make(chan struct{}, 1),
-	}}
-	failed, publishers := failedPages{cfg.Pool, cfg.Payloads}, publisherPages{cfg.Pool, cfg.Acts}
-	state := statusPages{p.history.reader, p.history, cfg.Logger}
-	bulk := bulkPages{cfg.Pool, cfg.Acts, cfg.Payloads}
-	for path, read := range map[string]reading{
-		"/{$}": state.overview, "/lag": state.lag, "/postgres": state.postgres,
-		"/campaigns": campaigns.list, "/campaign": campaigns.campaign, "/event": p.events.show,
-		"/failed/campaign": failed.pair, "/parked": parkedPages{cfg.Pool, cfg.Payloads}.list,
-		"/bulk": bulk.failed, "/bulk/parked": bulk.parked, "/bulk/operation": bulk.operation,
-		"/projections": projectionPages{cfg.Pool}.list, "/publishers/pair": publishers.pair,
-		"/settings": p.readSettings, "/": p.readNothing,
+	for path, page := range map[string]struct {
+		takes string // the parameters of its address
+		read  reading
+	}{
+		"/{$}":             {"", p.overview},
+		"/campaign":        {"id seq slide was until", p.campaign},
+		"/event":           {"campaign seq", p.event},
+		"/failed/campaign": {"projection campaign", p.failedCampaign},
+		"/operation":       {"id after", p.operation},
+		"/projections":     {"", p.projections},
+		"/publishers/pair": {"topic publisher", p.publisher},
+		"/settings":        {"", p.readSettings},
 	} {
 		template := strings.NewReplacer("{$}", "overview", "/", "_").Replace(path[1:])
-		p.mux.Handle("GET "+path, p.show(template, read))
+		p.mux.Handle("GET "+path, p.show(template, func(ctx context.Context, r *http.Request) (view, error) {
+			if err := takes(r, strings.Fields(page.takes)); err != nil {
+				return view{}, err
+			}
+			return page.read(ctx, r)
+		}))
 	}
-	for path, all := range listPages(failed) {
+	for path, all := range p.listPages() {
 		p.mux.Handle("GET "+path, p.show("list", p.list(all)))
 	}
-	for path, do := range map[string]acting{
-		"/act/{act}": listed, "/bulk/start": startBulk, "/bulk/parked/start": startBulk,
-	} {
-		p.mux.Handle("POST "+path, p.act(do))
-	}
-	p.mux.HandleFunc("POST /theme", p.setTheme)
+	p.mux.Handle("GET /act/{act}", p.show("plan", p.plan))
+	p.mux.Handle("GET /", p.show("problem", p.readNothing))
+	p.mux.HandleFunc("POST /act/{act}", p.act)
 	p.mux.HandleFunc("GET /event/payload", p.servePayload)
 	p.mux.HandleFunc("GET /static/", p.serveAsset)
 }

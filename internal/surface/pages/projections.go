@@ -5,14 +5,10 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
 	"github.com/tidemark-go/tidemark/internal/store/pause"
 )
-
-// projectionPages answers /projections.
-type projectionPages struct{ pool *pgxpool.Pool }
 
 type projectionsPage struct {
 	Rows     []projectionRow
@@ -30,25 +26,24 @@ type projectionRow struct {
 
 type rebuildRow struct {
 	rebuild.Rebuild
-	Done    int64 // per cent
-	Pausing bool
+	Done int64 // per cent
 }
 
-// list shows the registry: what is read, what is being built, what was replaced.
-func (p projectionPages) list(ctx context.Context, _ *http.Request) (view, error) {
-	all, err := rebuild.Projections(ctx, p.pool)
+// projections shows the registry: what is read, what is being built, what was replaced.
+func (p *Pages) projections(ctx context.Context, _ *http.Request) (view, error) {
+	all, err := rebuild.Projections(ctx, p.cfg.Pool)
 	if err != nil {
 		return view{}, err
 	}
-	lags, err := outbox.Lag(ctx, p.pool)
+	lags, err := outbox.Lag(ctx, p.cfg.Pool)
 	if err != nil {
 		return view{}, err
 	}
-	pauses, err := pause.List(ctx, p.pool, "")
+	pauses, err := pause.List(ctx, p.cfg.Pool, "")
 	if err != nil {
 		return view{}, err
 	}
-	rebuilds, err := rebuild.Rebuilds(ctx, p.pool, "")
+	rebuilds, err := rebuild.Rebuilds(ctx, p.cfg.Pool, "")
 	if err != nil {
 		return view{}, err
 	}
@@ -80,13 +75,7 @@ func (p projectionPages) list(ctx context.Context, _ *http.Request) (view, error
 		page.Rows = append(page.Rows, row)
 	}
 	for _, re := range rebuilds {
-		row := rebuildRow{Rebuild: re}
-		if re.Events > 0 {
-			row.Done = max(0, min(100, 100-100*re.LeftEvents/re.Events))
-		} else if re.Campaigns > 0 {
-			row.Done = max(0, min(100, 100-100*re.Left/re.Campaigns))
-		}
-		page.Rebuilds = append(page.Rebuilds, row)
+		page.Rebuilds = append(page.Rebuilds, rebuildRow{re, int64(100 * re.Progress())})
 	}
 	for _, l := range lags {
 		if l.Projection == "" {

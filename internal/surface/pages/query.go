@@ -1,11 +1,8 @@
 package pages
 
 import (
-	"encoding/base64"
-	"encoding/json"
 	"fmt"
 	"net/http"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -56,35 +53,9 @@ type pager struct {
 	Shown       string // what is on this page, in words
 }
 
-// after reads the place of a list's keyset from the address into place, and says whether there is one.
-func after(r *http.Request, place any) (bool, error) {
-	value := r.FormValue("after")
-	if value == "" {
-		return false, nil
-	}
-	raw, err := base64.RawURLEncoding.DecodeString(value)
-	if err == nil {
-		err = json.Unmarshal(raw, place)
-	}
-	if err != nil {
-		return false, problem.New(http.StatusBadRequest, "after is no place in this list",
-			"begin at the first page").Of("after", value, "what a page's link has")
-	}
-	return true, nil
-}
-
-// pages answers a pager: next is the keyset's place after the last row, nil at the end.
-func pages[P any](r *http.Request, next *P, shown string) pager {
-	cursor := ""
-	if raw, err := json.Marshal(next); next != nil && err == nil {
-		cursor = base64.RawURLEncoding.EncodeToString(raw)
-	}
-	return pagesFrom(r, cursor, shown)
-}
-
-// pagesFrom answers a pager: next is the cursor of the page after this one, "" at the end. What else the address says
+// pages answers a pager: next is the cursor of the page after this one, "" at the end. What else the address says
 // stays.
-func pagesFrom(r *http.Request, next, shown string) pager {
+func pages(r *http.Request, next, shown string) pager {
 	p := pager{Shown: shown}
 	if r.FormValue("after") != "" {
 		p.First = with(r, "after", "")
@@ -95,13 +66,16 @@ func pagesFrom(r *http.Request, next, shown string) pager {
 	return p
 }
 
-// afterLast answers the place of the last row of a full page; nil: the list ends here.
-func afterLast[R, P any](rows []R, place func(R) P) *P {
-	if len(rows) < perPage {
-		return nil
+// takes refuses an address with other parameters than these.
+func takes(r *http.Request, names []string) error {
+	q := r.URL.Query()
+	for name := range q {
+		if !slices.Contains(names, name) {
+			return problem.New(http.StatusBadRequest, "this page has no parameter "+name, "leave it out").Of(name,
+				q.Get(name), strings.Join(names, ", "))
+		}
 	}
-	p := place(rows[len(rows)-1])
-	return &p
+	return nil
 }
 
 // with answers this page's address with another value of a parameter; "" leaves it out.
@@ -111,19 +85,6 @@ func with(r *http.Request, name, value string) string {
 	if value != "" {
 		q.Set(name, value)
 	}
-	return address(r, q)
-}
-
-// without answers this page's address without some of its parameters.
-func without(r *http.Request, names ...string) string {
-	q := r.URL.Query()
-	for _, name := range names {
-		q.Del(name)
-	}
-	return address(r, q)
-}
-
-func address(r *http.Request, q url.Values) string {
 	if len(q) == 0 {
 		return r.URL.Path
 	}

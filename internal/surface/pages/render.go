@@ -39,7 +39,6 @@ type view struct {
 type frame struct {
 	Title  string
 	Place  string // the database's name
-	Theme  string // "", "light" or "dark"
 	Back   string // this page, for acts to come back to
 	Key    string // for this rendering's acts: a form that is sent twice acts once
 	Menu   []menuItem
@@ -133,8 +132,6 @@ func functions(now func() time.Time, assets map[string]string) template.FuncMap 
 		"asset":   func(name string) string { return assets[name] },
 		"iso":     iso,
 		"utc":     utc,
-		"clock":   func(t time.Time) string { return t.UTC().Format("15:04") },
-		"size":    func(n int64) string { return bytesText(int(n)) },
 		"ago":     func(t time.Time) string { return ago(now(), t) },
 		"count":   count,
 		"span":    span,
@@ -145,7 +142,6 @@ func functions(now func() time.Time, assets map[string]string) template.FuncMap 
 		"word":    word,
 		"link":    link,
 		"options": options,
-		"field":   field,
 		"plural":  plural,
 		"stateOf": func(o admin.Operation) string { return operator.OperationState(o).Text },
 	}
@@ -168,37 +164,10 @@ func link(path string, pairs ...any) (string, error) {
 	return path + "?" + q.Encode(), nil
 }
 
-// filterField is a field of a filter's form.
+// filterField is a field of a filter's form. Options make it a select.
 type filterField struct {
-	Name, Label, Value, Help      string
-	Size, Placeholder, List, Grow string
-	Options                       []option
-}
-
-// field makes a field of a filter's form. Options make it a select; of the others there may be size, placeholder,
-// list and grow, as "size=14".
-func field(name, label string, value any, about ...any) (filterField, error) {
-	f := filterField{Name: name, Label: label, Value: fmt.Sprint(value)}
-	for _, a := range about {
-		if choices, ok := a.([]option); ok {
-			f.Options = choices
-			continue
-		}
-		key, text, _ := strings.Cut(fmt.Sprint(a), "=")
-		switch key {
-		case "size":
-			f.Size = text
-		case "placeholder":
-			f.Placeholder = text
-		case "list":
-			f.List = text
-		case "grow":
-			f.Grow = key
-		default:
-			return f, fmt.Errorf("field %s: there is no %q", name, key)
-		}
-	}
-	return f, nil
+	Name, Label, Value, Help string
+	Options                  []option
 }
 
 // option is a choice of a select.

@@ -2,6 +2,7 @@ package pages
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/status"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/pause"
+	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/internal/surface/table"
 )
 
@@ -31,7 +33,7 @@ type shownColumn struct {
 
 type shownRow struct {
 	Cells []shownCell
-	Act   *actForm // nil: there is none, or not for this reader
+	Acts  []*actForm // that this reader may do
 }
 
 type shownCell struct {
@@ -57,29 +59,40 @@ func (f frame) Table(view string, things any) (*shownTable, error) {
 	t.Name, t.Empty = v.Short, v.Empty
 	all := reflect.ValueOf(things)
 	for i := range t.Rows {
-		act, err := f.actOn(all.Index(i).Interface())
+		acts, err := f.actsOn(all.Index(i).Interface())
 		if err != nil {
 			return nil, err
 		}
-		t.Rows[i].Act, t.Acts = act, t.Acts || act != nil
+		t.Rows[i].Acts = slices.DeleteFunc(acts, func(act *actForm) bool { return act == nil })
+		t.Acts = t.Acts || len(t.Rows[i].Acts) > 0
 	}
 	return t, nil
 }
 
-// actOn answers the form of the act that stands beside a thing in a list; nil: none does.
-func (f frame) actOn(thing any) (*actForm, error) {
+// actsOn answers the forms of the acts that stand beside a thing in a list; nil for those that the reader may not do.
+func (f frame) actsOn(thing any) ([]*actForm, error) {
+	var act, other *actForm
+	var err, otherErr error
 	switch t := thing.(type) {
 	case pause.Pause:
-		return f.Resume(t.Target)
+		act, err = f.Resume(t.Target)
 	case failed.Resolution:
-		return f.Form("unresolveFailed", "projection", t.Projection, "campaign", t.CampaignID, "seq", t.Seq)
-	case status.Worker:
-		if t.DrainedBy != "" {
-			return f.Form("undrainWorker", "owner", t.Owner)
+		act, err = f.Form("unresolveFailed", "projection", t.Projection, "campaign", t.CampaignID, "seq", t.Seq)
+	case publications.Parked:
+		if t.Status == "draining" {
+			break
 		}
-		return f.Form("drainWorker", "owner", t.Owner)
+		event := []any{"topic", t.Topic, "publisher", t.Publisher, "campaign", t.CampaignID, "seq", t.Seq}
+		act, err = f.Form("retryParked", event...)
+		other, otherErr = f.Form("resolveParked", event...)
+	case status.Worker:
+		name := "drainWorker"
+		if t.DrainedBy != "" {
+			name = "undrainWorker"
+		}
+		act, err = f.Form(name, "owner", t.Owner)
 	}
-	return nil, nil
+	return []*actForm{act, other}, errors.Join(err, otherErr)
 }
 
 // newTable makes a table of cells. Columns that are empty in all rows are left out.
@@ -179,16 +192,15 @@ func pageOf(columns []string, row []table.Cell, at int) string {
 			return ""
 		}
 		stands := ""
-		if slices.Contains(columns, "STATUS") { // it has failed, or is parked
-			stands = cmp.Or(to("/failed/campaign", "projection", "campaign"),
-				to("/parked", "topic", "publisher", "campaign", "seq"))
+		if slices.Contains(columns, "STATUS") { // it has failed
+			stands = to("/failed/campaign", "projection", "campaign")
 		}
 		address, _ := link("/campaign", "id", campaign)
 		return cmp.Or(stands, address)
 	case "SEQ":
 		return to("/event", "campaign", "seq")
 	case "FINGERPRINT", "ERROR":
-		return cmp.Or(to("/failed", "projection", "fingerprint"), to("/parked", "topic", "publisher", "fingerprint"))
+		return to("/failed", "projection", "fingerprint")
 	case "PROJECTION":
 		if campaign == "" {
 			return to("/failed", "projection")

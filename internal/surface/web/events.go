@@ -3,6 +3,7 @@ package web
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -12,12 +13,6 @@ import (
 	"github.com/tidemark-go/tidemark/internal/auth"
 	"github.com/tidemark-go/tidemark/internal/surface/problem"
 )
-
-// event is something that streams are told: a name and a line of JSON. Of events of one name only the last one counts.
-type event struct {
-	name string
-	data []byte
-}
 
 const (
 	streamBeat  = 15 * time.Second // between signs of life on a quiet stream
@@ -33,13 +28,13 @@ type hub struct {
 	each     int // of one identity
 	holding  func(ctx context.Context, ids []auth.Identity) ([]bool, error)
 	patience time.Duration // that a client may take for a write
-	poll     func(ctx context.Context) ([]event, error)
+	poll     func(ctx context.Context) (marks, error)
 	logger   *slog.Logger
 
 	mu      sync.Mutex
 	streams map[*stream]struct{}
-	latest  []told
-	version int64
+	latest  marks
+	version int64         // of latest; 0: there is none yet
 	changed chan struct{} // closed when there is more
 	wanted  chan struct{} // has room for one: the first client has come
 	done    chan struct{} // closed when the hub has ended
@@ -51,15 +46,9 @@ type stream struct {
 	over chan struct{} // closed when its token holds no more
 }
 
-// told is an event and when it came.
-type told struct {
-	event
-	version int64
-}
-
 func newHub(
 	cfg Config, holding func(ctx context.Context, ids []auth.Identity) ([]bool, error),
-	poll func(ctx context.Context) ([]event, error),
+	poll func(ctx context.Context) (marks, error),
 ) *hub {
 	return &hub{
 		interval: cfg.StreamInterval, most: cfg.MaxStreams, each: cfg.MaxStreamsEach, holding: holding,
@@ -91,9 +80,9 @@ func (h *hub) step(ctx context.Context) {
 	bounded, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	err := h.end(bounded)
-	var events []event
+	var latest marks
 	if err == nil {
-		events, err = h.poll(bounded)
+		latest, err = h.poll(bounded)
 	}
 	if err != nil {
 		if ctx.Err() == nil {
@@ -101,7 +90,7 @@ func (h *hub) step(ctx context.Context) {
 		}
 		return
 	}
-	h.tell(events)
+	h.tell(latest)
 }
 
 // end ends the streams of tokens, sessions and JWTs that were revoked or have expired.
@@ -126,32 +115,16 @@ func (h *hub) end(ctx context.Context) error {
 	return nil
 }
 
-func (h *hub) tell(events []event) {
+func (h *hub) tell(latest marks) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	news := false
-	for _, e := range events {
-		at := -1
-		for i, old := range h.latest {
-			if old.name == e.name {
-				at = i
-			}
-		}
-		if at >= 0 && bytes.Equal(h.latest[at].data, e.data) {
-			continue
-		}
-		h.version++
-		news = true
-		if at < 0 {
-			h.latest = append(h.latest, told{e, h.version})
-		} else {
-			h.latest[at] = told{e, h.version}
-		}
+	if h.version > 0 && h.latest == latest {
+		return
 	}
-	if news {
-		close(h.changed)
-		h.changed = make(chan struct{})
-	}
+	h.latest = latest
+	h.version++
+	close(h.changed)
+	h.changed = make(chan struct{})
 }
 
 func (h *hub) watched() bool {
@@ -160,14 +133,13 @@ func (h *hub) watched() bool {
 	return len(h.streams) > 0
 }
 
-// since writes to b what has come after version seen, and answers what to wait for.
+// since writes to b what there is, if it is newer than version seen, and answers what to wait for.
 func (h *hub) since(b *bytes.Buffer, seen int64) (int64, <-chan struct{}) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for _, e := range h.latest {
-		if e.version > seen {
-			fmt.Fprintf(b, "id: %d\nevent: %s\ndata: %s\n\n", e.version, e.name, e.data)
-		}
+	if h.version > seen {
+		data, _ := json.Marshal(h.latest)
+		fmt.Fprintf(b, "id: %d\nevent: marks\ndata: %s\n\n", h.version, data)
 	}
 	return h.version, h.changed
 }

@@ -214,7 +214,7 @@ func TestEveryCookieIsSecureOverTLS(t *testing.T) {
 	})
 	for proto, want := range map[string]bool{"https": true, "http": false} {
 		for path, form := range map[string]string{
-			"/login": "token=" + s.tokens[auth.Viewer], "/theme": "theme=dark",
+			"/login":              "token=" + s.tokens[auth.Viewer],
 			"/act/pausePublisher": "topic=t&publisher=s&reason=r",
 		} {
 			header := map[string]string{"Content-Type": "application/x-www-form-urlencoded", "X-Forwarded-Proto": proto}

@@ -1,9 +1,6 @@
 package web
 
-import (
-	"context"
-	"encoding/json"
-)
+import "context"
 
 // marks change when something has happened that pages may show.
 type marks struct {
@@ -15,13 +12,9 @@ type marks struct {
 	Published  int64 `json:"published"`  // events
 }
 
-// poll reads what event streams tell: one event, "marks".
-func (s *Server) poll(ctx context.Context) ([]event, error) {
-	var m marks
-	if err := s.cfg.Pool.QueryRow(ctx, queryMarks).Scan(&m.Failures, &m.Acts, &m.Operations, &m.Position, &m.Applied,
-		&m.Published); err != nil {
-		return nil, err
-	}
-	data, err := json.Marshal(m)
-	return []event{{"marks", data}}, err
+// poll reads what event streams tell.
+func (s *Server) poll(ctx context.Context) (m marks, err error) {
+	err = s.cfg.Pool.QueryRow(ctx, queryMarks).Scan(&m.Failures, &m.Acts, &m.Operations, &m.Position, &m.Applied,
+		&m.Published)
+	return m, err
 }

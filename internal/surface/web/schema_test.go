@@ -24,7 +24,7 @@ func TestWithoutASchemaPagesAndCallsSaySoOnce(t *testing.T) {
 	paths := []string{
 		"/", "/campaigns", "/campaign?id=a", "/event?campaign=a&seq=1", "/failed", "/parked", "/projections",
 		"/publishers", "/workers",
-		"/postgres", "/audit", "/bulk?kind=requeue", "/bulk/parked?kind=retry_parked", "/failed?projection=p",
+		"/audit", "/operations", "/act/requeueManyFailed?all=true", "/act/retryManyParked?all=true", "/failed?projection=p",
 	}
 	for _, route := range routes(t, s) {
 		switch id := route.OperationID; {

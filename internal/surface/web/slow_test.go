@@ -64,9 +64,7 @@ func streaming(t *testing.T, patience time.Duration) (*hub, *pipes, <-chan struc
 	h := newHub(Config{
 		StreamInterval: time.Millisecond, MaxStreams: 10, MaxStreamsEach: 10,
 		Logger: slog.New(slog.DiscardHandler),
-	}, holds, func(context.Context) ([]event, error) {
-		return []event{{"news", fmt.Appendf(nil, `{"n": %d}`, polls.Add(1))}}, nil
-	})
+	}, holds, func(context.Context) (marks, error) { return marks{Position: polls.Add(1)}, nil })
 	h.patience = patience
 	listener := &pipes{make(chan net.Conn), make(chan struct{})}
 	gone := make(chan struct{}, 10)
@@ -117,7 +115,7 @@ func TestAClientThatReadsNothingHoldsNothingUp(t *testing.T) {
 	lines := bufio.NewScanner(listener.open(t))
 	news := 0
 	for news < 50 && lines.Scan() {
-		if strings.HasPrefix(lines.Text(), "event: news") {
+		if strings.HasPrefix(lines.Text(), "event: marks") {
 			news++
 		}
 	}

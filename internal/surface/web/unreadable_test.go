@@ -42,7 +42,6 @@ func TestAnEventThatCannotBeReadIsShownByItsPlace(t *testing.T) {
 		{"/campaign?id=a&seq=3", auth.Operator, http.StatusOK, []string{reason}},
 		{"/event?campaign=a&seq=2", auth.Operator, http.StatusOK, []string{"seq=3"}},
 		{"/event?campaign=a&seq=3", auth.Operator, http.StatusOK, []string{reason, "seq=4"}},
-		{"/parked?topic=only&publisher=s&campaign=a&seq=3", auth.Operator, http.StatusOK, []string{reason}},
 		{"/event/payload?campaign=a&seq=3", auth.Operator, http.StatusUnprocessableEntity, []string{reason}},
 	} {
 		response, body := s.call(t, tt.role, http.MethodGet, tt.path, "", nil)

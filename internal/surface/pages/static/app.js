@@ -129,10 +129,6 @@
 	addEventListener("pagehide", disconnect);
 	showLive();
 
-	// A choice of colours needs no button.
-	const theme = document.getElementById("theme");
-	theme?.addEventListener("change", () => theme.form.requestSubmit());
-
 	// The slider's number follows the hand. Letting go reads the page as it was then, and puts the parts marked data-as-of
 	// in place of the old ones: the slider stays, and so does the focus on it. If that fails, the page is loaded anew.
 	const slide = document.querySelector("input[type=range][data-slide]");
