@@ -18,8 +18,7 @@ type Config struct {
 	// host:port, such as europe-west1-pubsub.googleapis.com:443; ordering is kept within a region. Default the global one
 	Endpoint string `yaml:"endpoint"`
 	// host:port of an emulator, which is spoken to without TLS and credentials
-	Emulator        string `yaml:"emulator"`
-	CredentialsFile string `yaml:"credentials_file"` // default: those of the environment
+	Emulator string `yaml:"emulator"`
 	// how long the client goes on with a request, from 1s; default 20s. Keep it below the publisher's timeout
 	SendTimeout time.Duration `yaml:"send_timeout"`
 	Encoder     publisher.Encoder

@@ -37,9 +37,6 @@ func (s *Sink) client(ctx context.Context) (*pubsub.Client, *pubsub.Publisher, e
 	case s.cfg.Endpoint != "":
 		options = append(options, option.WithEndpoint(s.cfg.Endpoint))
 	}
-	if s.cfg.CredentialsFile != "" {
-		options = append(options, option.WithAuthCredentialsFile(option.ServiceAccount, s.cfg.CredentialsFile))
-	}
 	client, err := pubsub.NewClient(context.WithoutCancel(ctx), s.cfg.Project, options...)
 	if err != nil {
 		return nil, nil, fmt.Errorf("open Pub/Sub: %w", err)

@@ -7,8 +7,7 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
-// Kind is the kind "pubsub": pubsub://project/topic, or settings. Credentials are those of the
-// environment, unless credentials_file names others.
+// Kind is the kind "pubsub": pubsub://project/topic, or settings. Credentials are those of the environment.
 func Kind() publisher.Kind {
 	return publisher.Kind{Name: "pubsub", Open: func(s publisher.Settings) (publisher.Sink, error) {
 		var own Config

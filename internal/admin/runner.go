@@ -37,7 +37,7 @@ type RunnerConfig struct {
 	Topics     []publisher.Topic
 	Catalogue  *journal.Catalogue
 
-	LogRetention time.Duration // for which rows of tidemark.operator_log are kept; 0: a relay beside it prunes them
+	LogRetention time.Duration // for which rows of tidemark.operator_log are kept; 0: for ever
 }
 
 // Runner does what operations are about. Any number of them may run.

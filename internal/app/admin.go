@@ -90,10 +90,9 @@ func startOperations(
 		host = "unknown"
 	}
 	cfg.Owner = fmt.Sprintf("%s/%d/%s", host, os.Getpid(), uuid.NewString())
+	cfg.LogRetention = settings.ActsRetention
 	if routes != nil {
 		cfg.Publishers, cfg.Topics = routes.Publishers, routes.Topics
-	} else {
-		cfg.LogRetention = settings.ActsRetention
 	}
 	runner, err := admin.NewRunner(cfg)
 	if err != nil {

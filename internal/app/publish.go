@@ -30,7 +30,6 @@ func startRelay(ctx context.Context, g *errgroup.Group, pool *pgxpool.Pool, sett
 		Pool: pool, Topics: routes.Topics, Publishers: routes.Publishers, Catalogue: catalogue, Logger: logger,
 		Registerer: registry, LeaseTTL: settings.LeaseTTL,
 		PollInterval: settings.PublishPollInterval, NoListen: !settings.Listen, ShutdownTimeout: settings.ShutdownTimeout,
-		LogRetention:   settings.ActsRetention,
 		TracerProvider: traces,
 	})
 	if err != nil {

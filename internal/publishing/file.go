@@ -6,12 +6,11 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
-	"time"
 
-	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
+
+	"github.com/tidemark-go/tidemark/internal/sinks/setting"
 )
 
 // file walks over a parsed file and gathers the mistakes it meets, so that all of them are reported together.
@@ -41,38 +40,18 @@ func (f *file) wrong(at ast.Node, format string, args ...any) {
 	f.mistakes = append(f.mistakes, mistake{line, fmt.Errorf(format, args...)})
 }
 
-// wrongYAML notes a mistake that the YAML package has found; at is where, if it does not say.
-func (f *file) wrongYAML(at ast.Node, err error, format string, args ...any) {
-	text, _, _ := strings.Cut(err.Error(), "\n")
-	line := 1
-	if at != nil {
-		line = at.GetToken().Position.Line
-	}
-	var syntax yaml.Error
-	if errors.As(err, &syntax) {
-		text = syntax.GetMessage()
-		if token := syntax.GetToken(); token != nil {
-			line = token.Position.Line
-		}
-	}
-	f.mistakes = append(f.mistakes, mistake{line, fmt.Errorf(format+": %s", append(args, text)...)})
-}
-
 // err is the mistakes in the order of their lines, or nil.
 func (f *file) err() error {
-	if len(f.mistakes) == 0 {
-		return nil
-	}
 	slices.SortStableFunc(f.mistakes, func(a, b mistake) int { return cmp.Compare(a.line, b.line) })
-	errs := make([]error, len(f.mistakes))
-	for i, m := range f.mistakes {
-		errs[i] = fmt.Errorf("%s:%d: %w", f.name, m.line, m.err)
+	var errs []error
+	for _, m := range f.mistakes {
+		errs = append(errs, fmt.Errorf("%s:%d: %w", f.name, m.line, m.err))
 	}
 	return errors.Join(errs...)
 }
 
-// fields answers the entries of a mapping in the order they are written. With known given, other names are mistakes.
-func (f *file) fields(node ast.Node, what string, known ...string) []field {
+// fields answers the entries of a mapping in the order they are written.
+func (f *file) fields(node ast.Node, what string) []field {
 	if isEmpty(node) {
 		return nil
 	}
@@ -84,20 +63,59 @@ func (f *file) fields(node ast.Node, what string, known ...string) []field {
 	var fields []field
 	seen := map[string]int{} // names: the lines they stand in
 	for entry := mapping.MapRange(); entry.Next(); {
-		name := field{name: entry.Key().GetToken().Value, key: entry.Key(), value: entry.Value()}
-		if len(known) > 0 && !slices.Contains(known, name.name) {
-			f.wrong(name.key, "%s has no field %q: it may have %s", what, name.name, strings.Join(known, ", "))
+		at := field{name: entry.Key().GetToken().Value, key: entry.Key(), value: entry.Value()}
+		if first, twice := seen[at.name]; twice {
+			f.wrong(at.key, "%s has %q twice, first in line %d: leave one of them out", what, at.name, first)
 			continue
 		}
-		line := name.key.GetToken().Position.Line
-		if first, twice := seen[name.name]; twice {
-			f.wrong(name.key, "%s has %q twice, first in line %d: leave one of them out", what, name.name, first)
-			continue
-		}
-		seen[name.name] = line
-		fields = append(fields, name)
+		seen[at.name] = at.key.GetToken().Position.Line
+		fields = append(fields, at)
 	}
 	return fields
+}
+
+// decode puts fields into a pointer to a struct, by its [setting.Fields], and notes all that is wrong
+// with them. what is what they are fields of, prefix comes before their names.
+func (f *file) decode(fields []field, what, prefix string, into any) {
+	known := setting.Fields(into)
+	for _, at := range fields {
+		place, ok := known.Find(at.name)
+		switch {
+		case !ok:
+			f.wrong(at.key, "%s has no field %q: it may have %s", what, at.name, known)
+		case !isEmpty(at.value):
+			at.name = prefix + at.name
+			f.put(at, place)
+		}
+	}
+}
+
+// put puts one field into its place.
+func (f *file) put(at field, place setting.Field) {
+	switch into := place.Into.(type) {
+	case *field:
+		*into = at
+	case *[]string:
+		*into = f.texts(at)
+		for _, text := range *into {
+			if len(place.OneOf) > 0 && !slices.Contains(place.OneOf, text) {
+				f.wrong(at.key, "%s holds %q, it may hold %s", at.name, text, strings.Join(place.OneOf, ", "))
+			}
+		}
+	case *map[string]string:
+		*into = map[string]string{}
+		for _, entry := range f.fields(at.value, at.name) {
+			(*into)[entry.name] = f.text(entry)
+		}
+	case *cloudEvents:
+		f.decode(f.fields(at.value, at.name), at.name, "", into)
+	default:
+		before := len(f.mistakes)
+		text := f.text(at)
+		if want := place.Parse(text); want != "" && len(f.mistakes) == before {
+			f.wrong(at.key, "%s is %q, it must be %s", at.name, text, want)
+		}
+	}
 }
 
 // text answers the scalar that a field holds.
@@ -120,18 +138,14 @@ func (f *file) text(at field) string {
 
 // texts answers a list of texts, of which there is at least one; one text is a list of one.
 func (f *file) texts(at field) (texts []string) {
-	if none(at.value) {
+	items := []ast.Node{at.value}
+	if list, ok := at.value.(*ast.SequenceNode); ok {
+		items = list.Values
+	}
+	if len(items) == 0 {
 		f.wrong(at.key, "%s is empty: name at least one, or leave it out", at.name)
-		return nil
 	}
-	list, ok := at.value.(*ast.SequenceNode)
-	if !ok {
-		if text := f.text(at); text != "" {
-			texts = append(texts, text)
-		}
-		return texts
-	}
-	for _, item := range list.Values {
+	for _, item := range items {
 		text := f.text(field{"each item of " + at.name, item, item})
 		if text == "" {
 			f.wrong(item, "%s holds an empty item: leave it out", at.name)
@@ -140,40 +154,6 @@ func (f *file) texts(at field) (texts []string) {
 		texts = append(texts, text)
 	}
 	return texts
-}
-
-// number answers a whole number from least to most.
-func (f *file) number(at field, least, most int64) int64 {
-	text := f.text(at)
-	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || n < least || n > most {
-		f.wrong(at.key, "%s is %q, it must be a whole number from %d to %d", at.name, text, least, most)
-		return 0
-	}
-	return n
-}
-
-// duration answers a length of time of at least a millisecond.
-func (f *file) duration(at field) time.Duration {
-	text := f.text(at)
-	d, err := time.ParseDuration(text)
-	if err != nil || d < time.Millisecond {
-		f.wrong(at.key, "%s is %q, it must be a length of time such as 500ms, 30s or 5m, and at least 1ms", at.name, text)
-		return 0
-	}
-	return d
-}
-
-// choice answers one of the choices.
-func choice[T ~string](f *file, at field, choices ...T) T {
-	text := f.text(at)
-	for _, c := range choices {
-		if T(text) == c {
-			return c
-		}
-	}
-	f.wrong(at.key, "%s is %q, it may be one of %v", at.name, text, choices)
-	return ""
 }
 
 // expand puts environment variables, written ${NAME}, into all texts below the node, so that no
@@ -208,10 +188,4 @@ func (v visitor) Visit(n ast.Node) ast.Visitor {
 func isEmpty(node ast.Node) bool {
 	_, null := node.(*ast.NullNode)
 	return node == nil || null
-}
-
-// none tells whether there is nothing, or a list of nothing.
-func none(node ast.Node) bool {
-	list, ok := node.(*ast.SequenceNode)
-	return isEmpty(node) || ok && len(list.Values) == 0
 }

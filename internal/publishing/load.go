@@ -6,13 +6,13 @@ import (
 	"io"
 	"log/slog"
 	"maps"
-	"net/url"
 	"os"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
 
@@ -45,30 +45,25 @@ func Load(path string, kinds []publisher.Kind, logger *slog.Logger) (*Routes, er
 	if err != nil {
 		return nil, fmt.Errorf("publishers: %w: name a YAML file that says what is published where", err)
 	}
-	f := &file{name: path}
-	routes := &Routes{}
+	l := &loader{file: &file{name: path}, kinds: kinds, logger: logger, routes: &Routes{}, topics: map[string]bool{}}
 	// what is written twice is reported with all else
 	parsed, err := parser.ParseBytes(content, 0, parser.AllowDuplicateMapKey())
-	if err != nil {
-		f.wrongYAML(nil, err, "it is not YAML (a text that ends in a colon, or holds one before a space, stands in quotes)")
-	} else if len(parsed.Docs) == 0 || isEmpty(parsed.Docs[0].Body) {
-		f.wrong(nil, "it is empty: it needs topics and publishers")
-	} else {
-		l := &loader{file: f, kinds: kinds, logger: logger, routes: routes, topics: map[string]bool{}}
+	switch syntax := yaml.Error(nil); {
+	case errors.As(err, &syntax) && syntax.GetToken() != nil:
+		l.mistakes = append(l.mistakes, mistake{syntax.GetToken().Position.Line, fmt.Errorf("it is not YAML (a text that "+
+			"ends in a colon, or holds one before a space, stands in quotes): %s", syntax.GetMessage())})
+	case err != nil:
+		l.wrong(nil, "it is not YAML: %w", err)
+	case len(parsed.Docs) == 0 || isEmpty(parsed.Docs[0].Body):
+		l.wrong(nil, "it is empty: it needs topics and publishers")
+	default:
 		l.root(parsed.Docs[0].Body)
 	}
-	if err := f.err(); err != nil {
-		return nil, errors.Join(fmt.Errorf("publishers: %w", err), routes.Close())
+	if err := l.err(); err != nil {
+		return nil, errors.Join(fmt.Errorf("publishers: %w", err), l.routes.Close())
 	}
-	return routes, nil
+	return l.routes, nil
 }
-
-// What a file may ask for: a round has up to four times as many events as its batches together, all of them in memory.
-const (
-	mostBatch       = 10_000
-	mostConcurrency = 1_000
-	mostAttempts    = 1_000_000
-)
 
 type loader struct {
 	*file
@@ -79,27 +74,25 @@ type loader struct {
 }
 
 func (l *loader) root(node ast.Node) {
-	var publishers []field
-	for _, at := range l.fields(node, "the file", "topics", "publishers") {
-		if at.name == "publishers" {
-			publishers = l.fields(at.value, "publishers")
-			continue
-		}
-		for _, topic := range l.fields(at.value, "topics") {
-			l.named(topic, "topic")
-			l.topics[topic.name] = true
-			l.routes.Topics = append(l.routes.Topics, l.topic(topic))
-		}
+	var root struct {
+		Topics     field `yaml:"topics"`
+		Publishers field `yaml:"publishers"`
 	}
-	if len(l.topics) == 0 {
-		l.wrong(node, "there are no topics: name at least one")
+	l.decode(l.fields(node, "the file"), "the file", "", &root)
+	for _, at := range l.fields(root.Topics.value, "topics") {
+		l.named(at, "topic")
+		l.topics[at.name] = true
+		l.routes.Topics = append(l.routes.Topics, l.topic(at))
 	}
-	if len(publishers) == 0 {
-		l.wrong(node, "there are no publishers: name at least one")
-	}
-	for _, at := range publishers {
+	for _, at := range l.fields(root.Publishers.value, "publishers") {
 		l.named(at, "publisher")
 		l.routes.Publishers = append(l.routes.Publishers, l.publisher(at))
+	}
+	if len(l.routes.Topics) == 0 {
+		l.wrong(node, "there are no topics: name at least one")
+	}
+	if len(l.routes.Publishers) == 0 {
+		l.wrong(node, "there are no publishers: name at least one")
 	}
 }
 
@@ -111,98 +104,77 @@ func (l *loader) named(at field, what string) {
 }
 
 func (l *loader) topic(at field) publisher.Topic {
-	t := publisher.Topic{Name: at.name}
-	for _, at := range l.fields(at.value, "topic "+strconv.Quote(at.name), "event_types", "required_tags", "any_of_tags",
-		"exact_tags", "campaign_prefix", "intents") {
-		switch at.name {
-		case "event_types":
-			t.EventTypes = l.texts(at)
-		case "required_tags":
-			t.RequiredTags = l.texts(at)
-		case "any_of_tags":
-			t.AnyOfTags = l.texts(at)
-		case "exact_tags":
-			t.ExactTags = l.texts(at)
-		case "campaign_prefix":
-			t.CampaignPrefix = l.text(at)
-		case "intents":
-			for _, text := range l.texts(at) {
-				if !slices.Contains([]journal.Intent{journal.ProjectionAndReplay, journal.ReplayOnly, journal.AuditOnly},
-					journal.Intent(text)) {
-					l.wrong(at.key, "intents holds %q, known are projection_and_replay, replay_only, audit_only", text)
-				}
-				t.Intents = append(t.Intents, journal.Intent(text))
-			}
-		}
+	var s struct {
+		EventTypes     []string `yaml:"event_types"`
+		RequiredTags   []string `yaml:"required_tags"`
+		AnyOfTags      []string `yaml:"any_of_tags"`
+		CampaignPrefix string   `yaml:"campaign_prefix"`
+		Intents        []string `yaml:"intents" one:"projection_and_replay replay_only audit_only"`
+	}
+	what := "topic " + strconv.Quote(at.name)
+	l.decode(l.fields(at.value, what), what, "", &s)
+	t := publisher.Topic{Name: at.name, Filter: publisher.Filter{
+		EventTypes: s.EventTypes, RequiredTags: s.RequiredTags, AnyOfTags: s.AnyOfTags, CampaignPrefix: s.CampaignPrefix,
+	}}
+	for _, text := range s.Intents {
+		t.Intents = append(t.Intents, journal.Intent(text))
 	}
 	return t
 }
 
+// cloudEvents is what the format cloudevents needs to know.
+type cloudEvents struct {
+	Source     string `yaml:"source"`
+	TypePrefix string `yaml:"type_prefix"`
+}
+
+// publisherSettings is what a file says of a publisher. A round has up to four times as many events
+// as its batches together, all of them in memory: hence the limits.
+type publisherSettings struct {
+	Topics      field         `yaml:"topics"`
+	Sink        field         `yaml:"sink"`
+	Format      string        `yaml:"format" one:"envelope cloudevents raw"`
+	CloudEvents cloudEvents   `yaml:"cloudevents"`
+	Start       field         `yaml:"start"`
+	BatchSize   int           `yaml:"batch_size" most:"10000"`
+	Concurrency int           `yaml:"concurrency" most:"1000"`
+	Order       string        `yaml:"order" one:"campaign global"`
+	Timeout     time.Duration `yaml:"timeout"`
+	OnRefusal   string        `yaml:"on_refusal" one:"park_campaign park_event block"`
+	Attempts    int           `yaml:"attempts" most:"1000000"`
+	RetryBase   time.Duration `yaml:"retry_base"`
+	RetryMax    time.Duration `yaml:"retry_max"`
+	BackoffMax  time.Duration `yaml:"backoff_max"`
+}
+
 func (l *loader) publisher(at field) publisher.Publisher {
-	p := publisher.Publisher{Name: at.name}
-	var encoder publisher.Encoder
-	var sink field
-	subscribes := false
+	var s publisherSettings
 	what := "publisher " + strconv.Quote(at.name)
-	for _, at := range l.fields(at.value, what, "topics", "sink", "format", "cloudevents", "start", "batch_size",
-		"concurrency", "order", "timeout", "on_refusal", "attempts",
-		"retry_base", "retry_max", "backoff_max") {
-		switch at.name {
-		case "topics":
-			if subscribes = !none(at.value); subscribes {
-				p.Topics = l.known(at)
-			}
-		case "sink":
-			sink = at
-		case "format":
-			encoder.Format = choice(l.file, at, publisher.FormatEnvelope, publisher.FormatCloudEvents,
-				publisher.FormatCloudEventsStructured, publisher.FormatRaw)
-		case "cloudevents":
-			for _, at := range l.fields(at.value, "cloudevents", "source", "type_prefix") {
-				if at.name == "source" {
-					encoder.Source = l.text(at)
-				} else {
-					encoder.TypePrefix = l.text(at)
-				}
-			}
-		case "start":
-			p.Start = l.start(at)
-		case "batch_size":
-			p.BatchSize = int(l.number(at, 1, mostBatch))
-		case "concurrency":
-			p.Concurrency = int(l.number(at, 1, mostConcurrency))
-		case "attempts":
-			p.Attempts = int(l.number(at, 1, mostAttempts))
-		case "order":
-			p.Order = choice(l.file, at, publisher.OrderCampaign, publisher.OrderGlobal)
-		case "on_refusal":
-			p.OnRefusal = choice(l.file, at, publisher.ParkCampaign, publisher.ParkEvent, publisher.Block)
-		case "timeout":
-			p.Timeout = l.duration(at)
-		case "retry_base":
-			p.RetryBase = l.duration(at)
-		case "retry_max":
-			p.RetryMax = l.duration(at)
-		case "backoff_max":
-			p.BackoffMax = l.duration(at)
-		}
+	l.decode(l.fields(at.value, what), what, "", &s)
+	p := publisher.Publisher{
+		Name: at.name, Topics: l.known(s.Topics), Start: l.start(s.Start),
+		BatchSize: s.BatchSize, Concurrency: s.Concurrency, Order: publisher.Order(s.Order), Timeout: s.Timeout,
+		OnRefusal: publisher.Policy(s.OnRefusal), Attempts: s.Attempts,
+		RetryBase: s.RetryBase, RetryMax: s.RetryMax, BackoffMax: s.BackoffMax,
 	}
-	if p.RetryBase > p.RetryMax && p.RetryMax > 0 {
-		l.wrong(at.key, "%s has retry_base %s, which must not be longer than retry_max, %s", what, p.RetryBase, p.RetryMax)
-	}
-	if !subscribes {
+	if s.Topics.value == nil {
 		l.wrong(at.key, "%s has no topics: name those that it publishes", what)
 	}
-	if sink.value == nil {
+	if s.Sink.value == nil {
 		l.wrong(at.key, "%s has no sink: give a URL, or a kind with its settings", what)
 		return p
 	}
-	p.Sink = l.sink(p.Name, sink, encoder)
+	p.Sink = l.sink(p.Name, s.Sink, publisher.Encoder{
+		Format: publisher.Format(s.Format), Source: s.CloudEvents.Source, TypePrefix: s.CloudEvents.TypePrefix,
+	})
 	return p
 }
 
 // known answers the names of topics.
 func (l *loader) known(at field) []string {
+	if at.value == nil {
+		return nil
+	}
 	names := l.texts(at)
 	for i, name := range names {
 		switch {
@@ -218,6 +190,9 @@ func (l *loader) known(at field) []string {
 
 // start reads where a new pair starts.
 func (l *loader) start(at field) publisher.Start {
+	if at.value == nil {
+		return publisher.Start{}
+	}
 	text := l.text(at)
 	if n, ok := strings.CutPrefix(text, "position "); ok {
 		if position, err := strconv.ParseInt(strings.TrimSpace(n), 10, 64); err == nil && position >= 0 {
@@ -237,94 +212,4 @@ func (l *loader) start(at field) publisher.Start {
 		`start is %q, it may be "beginning", "end", "position 42" (what comes after it) `+
 			`or a time such as 2026-01-31T08:00:00Z`, text)
 	return publisher.Start{}
-}
-
-// sink opens a sink, which is written as a URL, or as a kind, or a URL, with settings.
-func (l *loader) sink(name string, at field, encoder publisher.Encoder) publisher.Sink {
-	before := len(l.mistakes)
-	l.expand(at.value)
-	settings := publisher.Settings{Publisher: name, Encoder: encoder, Logger: l.logger.With("publisher", name)}
-	var kind, address string
-	var rest []field // the sink's own
-	if _, ok := at.value.(ast.MapNode); ok {
-		for _, at := range l.fields(at.value, "sink") {
-			switch at.name {
-			case "kind":
-				kind = l.text(at)
-			case "url":
-				address = l.text(at)
-			default:
-				rest = append(rest, at)
-			}
-		}
-	} else {
-		address = l.text(at)
-	}
-	settings.Decode = func(into any) error { return l.decode(rest, "publisher "+strconv.Quote(name), into) }
-	if len(l.mistakes) > before {
-		return nil
-	}
-	sink, err := open(l.kinds, kind, address, settings)
-	for _, err := range each(err) {
-		if !errors.Is(err, errNoted) {
-			l.wrong(at.key, "publisher %q: %w", name, err)
-		}
-	}
-	return sink
-}
-
-// open finds the kind and opens the sink.
-func open(kinds []publisher.Kind, name, address string, settings publisher.Settings) (publisher.Sink, error) {
-	if address != "" {
-		u, err := url.Parse(address)
-		if err != nil || u.Scheme == "" { // the parser's error shows the URL, and with it a password
-			return nil, errors.New("the sink's URL cannot be read: it is written like kind://host/path")
-		}
-		settings.URL = u
-		if name == "" {
-			name = u.Scheme
-		}
-	}
-	var known []string
-	for _, kind := range kinds {
-		if kind.Name == name || slices.Contains(kind.Schemes, name) {
-			sink, err := kind.Open(settings)
-			if err != nil { // what stands beside it may be a nil pointer of the kind's, which is a sink that is not nil
-				return nil, err
-			}
-			return sink, nil
-		}
-		known = append(known, kind.Name)
-	}
-	if name == "" {
-		return nil, errors.New("the sink has neither a kind nor a URL")
-	}
-	if len(known) == 0 {
-		return nil, fmt.Errorf("there is no kind of sink %q: this program has none, add kinds of pkg/sink to its "+
-			"worker.Options.Sinks", name)
-	}
-	return nil, fmt.Errorf("there is no kind of sink %q: known are %s", name, strings.Join(known, ", "))
-}
-
-// FromURL is the simple case: all events, or those of some types, go to one sink, as publisher
-// "default" of topic "events".
-func FromURL(
-	address string, types []string, format string, kinds []publisher.Kind, logger *slog.Logger,
-) (*Routes, error) {
-	settings := publisher.Settings{
-		Publisher: "default", Encoder: publisher.Encoder{Format: publisher.Format(format)},
-		Logger: logger.With("publisher", "default"),
-		Decode: func(any) error { return nil },
-	}
-	if err := settings.Encoder.Check(); err != nil {
-		return nil, err
-	}
-	sink, err := open(kinds, "", address, settings)
-	if err != nil {
-		return nil, err
-	}
-	return &Routes{
-		Topics:     []publisher.Topic{{Name: "events", Filter: publisher.Filter{EventTypes: types}}},
-		Publishers: []publisher.Publisher{{Name: "default", Sink: sink, Topics: []string{"events"}}},
-	}, nil
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tidemark-go/tidemark/internal/config"
 	"github.com/tidemark-go/tidemark/internal/publishing"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
@@ -69,7 +70,6 @@ topics:
     event_types: [order_placed, order_paid]
     required_tags: [customer]
     any_of_tags: [a, b=1]
-    exact_tags: c=2
     campaign_prefix: shop-
     intents: [audit_only]
 publishers:
@@ -101,8 +101,7 @@ publishers:
 	}
 	wantTopics := []publisher.Topic{{Name: "all"}, {Name: "orders", Filter: publisher.Filter{
 		EventTypes: []string{"order_placed", "order_paid"}, RequiredTags: []string{"customer"},
-		AnyOfTags: []string{"a", "b=1"}, ExactTags: []string{"c=2"},
-		CampaignPrefix: "shop-", Intents: []journal.Intent{journal.AuditOnly},
+		AnyOfTags: []string{"a", "b=1"}, CampaignPrefix: "shop-", Intents: []journal.Intent{journal.AuditOnly},
 	}}}
 	if !reflect.DeepEqual(routes.Topics, wantTopics) {
 		t.Errorf("the topics are %+v", routes.Topics)
@@ -171,7 +170,7 @@ more: 1
 		`:8: publisher "one": there is no kind of sink "nowhere": known are test`,
 		`:9: batch_size is "0"`, `:10: start is "yesterday"`, `:11: publisher "two" has no topics`,
 		`:12: publisher "two": password "wrong" is wrong`, `:13: order is "random"`, `:14: timeout is "5"`,
-		`:19: publisher "three": unknown field "lingr"`, `:22: the environment has no variable NO_SUCH_VARIABLE`,
+		`:19: the sink of publisher "three" has no field "lingr"`, `:22: the environment has no variable NO_SUCH_VARIABLE`,
 		`:23: publisher "five" has no sink`, `:25: the file has no field "more"`,
 	} {
 		if !strings.Contains(err.Error(), want) {
@@ -192,18 +191,19 @@ func TestLoadRefusesWhatIsNoConfiguration(t *testing.T) {
 	}
 }
 
-func TestFromURLIsTheSimpleCase(t *testing.T) {
+func TestAURLIsTheSimpleCase(t *testing.T) {
 	t.Parallel()
-	routes, err := publishing.FromURL("test://host", []string{"a"}, "raw", kinds(), slog.New(slog.DiscardHandler))
+	routes, err := publishing.Configured(config.Publishing{PublishURL: "test://host"}, kinds(),
+		slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s := routes.Publishers[0].Sink.(*opened); s.url != "test://host" || s.encoder.Format != "raw" ||
-		fmt.Sprint(routes.Topics[0].EventTypes) != "[a]" {
+	if s := routes.Publishers[0].Sink.(*opened); s.url != "test://host" || s.encoder != (publisher.Encoder{}) ||
+		!reflect.DeepEqual(routes.Topics, []publisher.Topic{{Name: "events"}}) {
 		t.Errorf("got %+v", routes)
 	}
 	for _, bad := range []string{"x", "nowhere://a", "test://us er:secret@%zz"} {
-		if _, err := publishing.FromURL(bad, nil, "", kinds(), slog.New(slog.DiscardHandler)); err == nil ||
+		if _, err := publishing.Configured(config.Publishing{PublishURL: bad}, kinds(), slog.New(slog.DiscardHandler)); err == nil ||
 			strings.Contains(err.Error(), "secret") {
 			t.Errorf("%s: got %v", bad, err)
 		}

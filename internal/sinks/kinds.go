@@ -2,29 +2,14 @@
 package sinks
 
 import (
+	"github.com/tidemark-go/tidemark/internal/sinks/clientless"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
-	"github.com/tidemark-go/tidemark/pkg/sink/file"
 	"github.com/tidemark-go/tidemark/pkg/sink/kafka"
-	"github.com/tidemark-go/tidemark/pkg/sink/log"
 	"github.com/tidemark-go/tidemark/pkg/sink/nats"
-	"github.com/tidemark-go/tidemark/pkg/sink/postgres"
 	"github.com/tidemark-go/tidemark/pkg/sink/rabbitmq"
-	"github.com/tidemark-go/tidemark/pkg/sink/redis"
-	"github.com/tidemark-go/tidemark/pkg/sink/statistics"
-	"github.com/tidemark-go/tidemark/pkg/sink/webhook"
 )
 
 // Kinds lists them. A new kind is one folder, and one line here.
 func Kinds() []publisher.Kind {
-	return []publisher.Kind{
-		file.Kind(),
-		kafka.Kind(),
-		log.Kind(),
-		nats.Kind(),
-		postgres.Kind(),
-		rabbitmq.Kind(),
-		redis.Kind(),
-		statistics.Kind(),
-		webhook.Kind(),
-	}
+	return append(clientless.Kinds(), kafka.Kind(), nats.Kind(), rabbitmq.Kind())
 }

@@ -3,8 +3,6 @@ package publisher
 import (
 	"context"
 	"fmt"
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -24,23 +22,21 @@ type claimer struct {
 	drainer   *drainer
 
 	ticking     bool
-	nudged      bool                                 // since the tick under way began
-	generations map[publications.Key]int64           // of pairs, the last that was seen
-	members     map[string]map[publications.Key]bool // relays and what they know
+	nudged      bool                       // since the tick under way began
+	generations map[publications.Key]int64 // of pairs, the last that was seen
 }
 
 // tick is a look at everything that is not the journal: who else publishes, what operators have
 // done to pairs, which pairs are free, what is to be tried again.
 type tick struct {
 	*ledger.Seen
-	started time.Time
-	holding map[publications.Key]bool
-	head    int64                      // where the journal ended before
-	saved   map[publications.Key]int64 // up to where pairs were known to be written before
-	mine    []publications.Key         // active pairs that are held
-	known   map[string]bool            // relays whose knowledge is known
-	members map[string]map[publications.Key]bool
-	claimed []ledger.Claimed
+	started  time.Time
+	holding  map[publications.Key]bool
+	head     int64                       // where the journal ended before
+	saved    map[publications.Key]int64  // up to where pairs were known to be written before
+	mine     []publications.Key          // active pairs that are held
+	assigned map[publications.Key]string // which relay is to have which pair
+	claimed  []ledger.Claimed
 }
 
 // dueEach is how many campaigns of a pair are brought back in one tick, at most.
@@ -51,10 +47,6 @@ func (c *claimer) tick(now time.Time) {
 	c.ticking, c.nudged = true, false
 	t := &tick{
 		started: now, holding: map[publications.Key]bool{}, head: c.reader.head, saved: map[publications.Key]int64{},
-		known: map[string]bool{}, members: map[string]map[publications.Key]bool{},
-	}
-	for owner := range c.members {
-		t.known[owner] = true
 	}
 	for key, p := range c.pairs {
 		t.holding[key], t.saved[key] = true, p.saved
@@ -80,26 +72,19 @@ func (c *claimer) observe(ctx context.Context, conn *pgxpool.Conn, t *tick) erro
 	}
 	look := ledger.Look{
 		Host: c.registrar.host, Knows: c.registrar.knows, Lives: 4 * c.tickEvery, Holding: len(t.holding),
-		Known: slices.AppendSeq(make([]string, 0, len(t.known)), maps.Keys(t.known)), Mine: t.mine, Due: dueEach,
+		Mine: t.mine, Due: dueEach,
 	}
 	seen, err := c.db.Look(ctx, conn, look)
 	if err != nil {
 		return err
 	}
-	t.Seen = seen
-	for owner, knows := range seen.Relays {
-		t.members[owner] = map[publications.Key]bool{}
-		for _, pair := range knows {
-			t.members[owner][pair] = true
-		}
-	}
+	t.Seen, t.assigned = seen, ledger.Assign(seen.Relays, seen.Pairs)
 	return c.claim(ctx, conn, t)
 }
 
 // claim leases the pairs that are ours and free.
 func (c *claimer) claim(ctx context.Context, conn *pgxpool.Conn, t *tick) error {
 	var free []publications.Key
-	assigned := c.assigned(t)
 	for _, row := range t.Pairs {
 		key := row.Key
 		switch {
@@ -109,7 +94,7 @@ func (c *claimer) claim(ctx context.Context, conn *pgxpool.Conn, t *tick) error 
 			if err := c.refuseAhead(ctx, conn, row); err != nil {
 				return err
 			}
-		case assigned[row.Key] == c.owner:
+		case t.assigned[key] == c.owner:
 			free = append(free, row.Key)
 		}
 	}
@@ -119,27 +104,6 @@ func (c *claimer) claim(ctx context.Context, conn *pgxpool.Conn, t *tick) error 
 	claimed, err := c.db.Claim(ctx, conn, free)
 	t.claimed = claimed
 	return err
-}
-
-// assigned answers which relay is to have which pair.
-func (c *claimer) assigned(t *tick) map[publications.Key]string {
-	relays, seats := map[string]map[publications.Key]bool{}, make([]ledger.Seat, 0, len(t.Pairs))
-	for owner, knows := range t.members {
-		if t.known[owner] {
-			knows = c.members[owner] // not written while a tick is under way
-		}
-		relays[owner] = knows
-	}
-	for _, row := range t.Pairs {
-		if row.Active {
-			s := ledger.Seat{Key: row.Key}
-			if row.Leased {
-				s.Holder = row.Owner
-			}
-			seats = append(seats, s)
-		}
-	}
-	return ledger.Assign(relays, seats)
 }
 
 // refuseAhead stops a pair whose position is one that the journal has never handed out: the journal
@@ -209,15 +173,6 @@ func (c *claimer) ticked(t *tick, err error) {
 		return
 	}
 	c.registrar.registry = true
-	for owner, knows := range t.members {
-		if t.known[owner] {
-			t.members[owner] = c.members[owner]
-		} else {
-			t.members[owner] = knows
-		}
-	}
-	assigned := c.assigned(t)
-	c.members = t.members
 	if c.stopping {
 		c.giveBack(t)
 		return
@@ -234,7 +189,7 @@ func (c *claimer) ticked(t *tick, err error) {
 		if p == nil || !p.claimed.Before(t.started) {
 			continue
 		}
-		switch to := assigned[row.Key]; {
+		switch to := t.assigned[key]; {
 		case row.Owner != c.owner || row.Generation != p.generation:
 			c.metrics.Lost.Inc()
 			c.drop(p)

@@ -43,10 +43,6 @@ type Config struct {
 	IdleMax      time.Duration // up to this; default 60s
 	NoListen     bool          // rely on polling alone
 
-	// how long rows of tidemark.operator_log are kept; default a year, at least 1s; the database keeps
-	// a day of them at least
-	LogRetention time.Duration
-
 	PageEvents int   // events read at once; default 1000
 	CacheBytes int64 // of what was read and some pair may still want, about; default 16 MiB
 
@@ -112,7 +108,6 @@ func (c Config) withDefaults() (Config, error) {
 		positive("PollInterval", &c.PollInterval, 500*time.Millisecond, time.Millisecond),
 		positive("IdleAfter", &c.IdleAfter, 3, 1),
 		positive("IdleMax", &c.IdleMax, time.Minute, time.Millisecond),
-		positive("LogRetention", &c.LogRetention, 365*24*time.Hour, time.Second),
 		positive("PageEvents", &c.PageEvents, 1000, 1),
 		positive("CacheBytes", &c.CacheBytes, 16<<20, 1),
 		positive("ShutdownTimeout", &c.ShutdownTimeout, 10*time.Second, time.Millisecond),

@@ -3,14 +3,11 @@ package publisher
 import (
 	"cmp"
 	"encoding/hex"
-	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/tidemark-go/tidemark/internal/store/feed"
-
 	"github.com/tidemark-go/tidemark/internal/tracing"
 )
 
@@ -25,25 +22,17 @@ const (
 	FormatEnvelope Format = "envelope"
 	// FormatCloudEvents is CloudEvents 1.0 in binary mode: the payload is the body, all else are attributes.
 	FormatCloudEvents Format = "cloudevents"
-	// FormatCloudEventsStructured is CloudEvents 1.0 in structured mode: all is in a JSON body.
-	FormatCloudEventsStructured Format = "cloudevents_structured"
 	// FormatRaw has the payload as the body and the attributes of the envelope.
 	FormatRaw Format = "raw"
 )
-
-// formats lists the formats by name.
-func formats() []Format {
-	return []Format{FormatEnvelope, FormatCloudEvents, FormatCloudEventsStructured, FormatRaw}
-}
 
 // Encoder writes events in a format. Its zero value writes envelopes. It is safe for concurrent use.
 type Encoder struct {
 	Format     Format // default FormatEnvelope
 	Source     string // of CloudEvents, a URI reference; default "/tidemark"
 	TypePrefix string // put before the event's type in CloudEvents, e.g. "com.example."; default none
-	// AttributePrefix comes before the names of attributes of CloudEvents in binary mode, as the
-	// protocol's binding says: "ce-" for HTTP and NATS (the default), "ce_" for Kafka, "cloudEvents_"
-	// for AMQP.
+	// AttributePrefix comes before the names of attributes of CloudEvents, as the protocol's binding
+	// says: "ce-" for HTTP and NATS (the default), "ce_" for Kafka, "cloudEvents_" for AMQP.
 	AttributePrefix string
 }
 
@@ -60,10 +49,7 @@ type Attribute struct{ Name, Value string }
 
 // Check reports a format that does not exist.
 func (n Encoder) Check() error {
-	if n.Format != "" && !slices.Contains(formats(), n.Format) {
-		return fmt.Errorf("format %q is none of %v", n.Format, formats())
-	}
-	return nil
+	return oneOf("format", &n.Format, FormatEnvelope, FormatCloudEvents, FormatRaw)
 }
 
 // Encode returns the event as a message that shares no memory with it.
@@ -81,19 +67,11 @@ const (
 )
 
 // ContentType is the media type of the bodies.
-func (n Encoder) ContentType() string {
-	if n.Format == FormatCloudEventsStructured {
-		return "application/cloudevents+json; charset=utf-8"
-	}
-	return "application/json"
-}
+func (n Encoder) ContentType() string { return "application/json" }
 
 // AppendBody appends the event's body to b.
 func (n Encoder) AppendBody(b []byte, e *Event) []byte {
-	switch n.Format {
-	case FormatCloudEventsStructured:
-		return n.appendCloudEvent(b, e)
-	case FormatCloudEvents, FormatRaw:
+	if n.Format == FormatCloudEvents || n.Format == FormatRaw {
 		return appendPayload(b, e)
 	}
 	b = append(b, `{"event_id":"`...)
@@ -117,13 +95,8 @@ func (n Encoder) AppendBody(b []byte, e *Event) []byte {
 
 // AppendAttributes appends the event's attributes to a. Those without a value are left out.
 func (n Encoder) AppendAttributes(a []Attribute, e *Event) []Attribute {
-	switch n.Format {
-	case FormatCloudEventsStructured:
-		return appendTrace(a, e)
-	case FormatCloudEvents:
-		prefix := cmp.Or(n.AttributePrefix, "ce-")
-		n.eachCloudAttribute(e, func(name, value string) { a = append(a, Attribute{prefix + name, value}) })
-		return appendTrace(a, e)
+	if n.Format == FormatCloudEvents {
+		return appendTrace(n.appendCloudAttributes(a, e), e)
 	}
 	// What must be formatted is so into one piece of memory.
 	var scratch [128]byte
@@ -134,15 +107,14 @@ func (n Encoder) AppendAttributes(a []Attribute, e *Event) []Attribute {
 	seq := len(b)
 	text := string(strconv.AppendInt(b, e.Position, 10))
 	a = append(a, Attribute{"event_id", text[:uuidBytes]}, Attribute{"event_type", e.Type})
-	if e.AggregateType != "" {
-		a = append(a, Attribute{"aggregate_type", e.AggregateType})
-	}
-	if e.AggregateID != "" {
-		a = append(a, Attribute{"aggregate_id", e.AggregateID})
-	}
-	for _, cause := range causes(e) {
-		if cause.text != "" {
-			a = append(a, Attribute{cause.name, cause.text})
+	for _, optional := range [...]Attribute{
+		{"aggregate_type", e.AggregateType},
+		{"aggregate_id", e.AggregateID},
+		{"correlation_id", header(e.CorrelationID())},
+		{"causation_id", header(e.CausationID())},
+	} {
+		if optional.Value != "" {
+			a = append(a, optional)
 		}
 	}
 	a = append(a,
@@ -173,15 +145,12 @@ func appendUUID(b []byte, e *Event) []byte {
 	return b
 }
 
-// causes answers what led to the event, as far as a header can hold it.
-func causes(e *Event) [2]struct{ name, text string } {
-	all := [...]struct{ name, text string }{{"correlation_id", e.CorrelationID()}, {"causation_id", e.CausationID()}}
-	for i := range all {
-		if strings.ContainsFunc(all[i].text, func(r rune) bool { return r < ' ' || r > '~' }) {
-			all[i].text = ""
-		}
+// header answers what led to an event, or nothing where a header cannot hold it.
+func header(cause string) string {
+	if strings.ContainsFunc(cause, func(r rune) bool { return r < ' ' || r > '~' }) {
+		return ""
 	}
-	return all
+	return cause
 }
 
 // appendTrace passes on the trace context that the event's metadata carries, see https://www.w3.org/TR/trace-context/.
@@ -196,58 +165,33 @@ func appendTrace(a []Attribute, e *Event) []Attribute {
 	return a
 }
 
-// eachCloudAttribute calls visit for the event's attributes under CloudEvents 1.0 except
-// datacontenttype. Those after time are extensions; sequence and partitionkey are documented ones,
-// and positions are text because integers of CloudEvents have 32 bits.
-func (n Encoder) eachCloudAttribute(e *Event, visit func(name, value string)) {
-	visit("specversion", "1.0")
-	visit("id", e.Identity()) // source and id together must be unique, and an id is so within its campaign alone
-	visit("source", cmp.Or(n.Source, "/tidemark"))
-	visit("type", n.TypePrefix+e.Type)
-	visit("subject", e.CampaignID)
-	visit("time", e.OccurredAt.UTC().Format(time.RFC3339Nano))
-	visit("partitionkey", e.CampaignID)
-	visit("sequence", strconv.FormatInt(e.Seq, 10))
-	visit("position", strconv.FormatInt(e.Position, 10))
-	visit("recordedtime", e.RecordedAt.UTC().Format(time.RFC3339Nano))
-	visit("eventversion", strconv.Itoa(e.Version))
-	for _, optional := range [...]struct{ name, value string }{
+// appendCloudAttributes appends the event's attributes under CloudEvents 1.0 except datacontenttype.
+// Those after time are extensions; sequence, partitionkey and the causes are documented ones, and
+// positions are text because integers of CloudEvents have 32 bits.
+func (n Encoder) appendCloudAttributes(a []Attribute, e *Event) []Attribute {
+	prefix := cmp.Or(n.AttributePrefix, "ce-")
+	all := [...]struct{ name, value string }{
+		{"specversion", "1.0"},
+		{"id", e.Identity()}, // source and id together must be unique, and an id is so within its campaign alone
+		{"source", cmp.Or(n.Source, "/tidemark")},
+		{"type", n.TypePrefix + e.Type},
+		{"subject", e.CampaignID},
+		{"time", e.OccurredAt.UTC().Format(time.RFC3339Nano)},
+		{"partitionkey", e.CampaignID},
+		{"sequence", strconv.FormatInt(e.Seq, 10)},
+		{"position", strconv.FormatInt(e.Position, 10)},
+		{"recordedtime", e.RecordedAt.UTC().Format(time.RFC3339Nano)},
+		{"eventversion", strconv.Itoa(e.Version)},
 		{"aggregatetype", e.AggregateType},
 		{"aggregateid", e.AggregateID},
 		{"actor", e.Actor},
-	} {
-		if optional.value != "" {
-			visit(optional.name, optional.value)
+		{"correlationid", header(e.CorrelationID())},
+		{"causationid", header(e.CausationID())},
+	}
+	for _, one := range all {
+		if one.value != "" {
+			a = append(a, Attribute{prefix + one.name, one.value})
 		}
 	}
-	for _, cause := range causes(e) { // extensions that CloudEvents documents
-		if cause.text != "" {
-			visit(strings.ReplaceAll(cause.name, "_", ""), cause.text)
-		}
-	}
-}
-
-// appendCloudEvent appends the event in structured mode. Trace context is an extension of the same
-// names, see the Distributed Tracing extension.
-func (n Encoder) appendCloudEvent(b []byte, e *Event) []byte {
-	b = append(b, '{')
-	n.eachCloudAttribute(e, func(name, value string) {
-		b = append(b, '"')
-		b = append(b, name...)
-		b = append(b, `":`...)
-		b = feed.AppendString(b, value)
-		b = append(b, ',')
-	})
-	traceparent, tracestate := tracing.Stored(e.Metadata)
-	if traceparent != "" {
-		b = append(b, `"traceparent":`...)
-		b = append(feed.AppendString(b, traceparent), ',')
-	}
-	if tracestate != "" {
-		b = append(b, `"tracestate":`...)
-		b = append(feed.AppendString(b, tracestate), ',')
-	}
-	b = append(b, `"datacontenttype":"application/json","data":`...)
-	b = appendPayload(b, e)
-	return append(b, '}')
+	return a
 }

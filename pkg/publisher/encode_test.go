@@ -54,13 +54,6 @@ func TestEncodeWritesEachFormat(t *testing.T) {
 				"ce_recordedtime=2026-02-03T04:05:07Z ce_eventversion=3 " +
 				`ce_aggregatetype=order ce_aggregateid=77 ce_actor=anna "q" <é>` + traced, "application/json",
 		},
-		{
-			publisher.Encoder{Format: publisher.FormatCloudEventsStructured},
-			`{"specversion":"1.0","id":"018c5f3e-0000-7000-8000-000000000001/camp%2F1","source":"/tidemark","type":"order_placed","subject":"camp/1","time":"2026-02-03T04:05:06.12Z",` +
-				`"partitionkey":"camp/1","sequence":"9007199254740993","position":"42","recordedtime":"2026-02-03T04:05:07Z","eventversion":"3","aggregatetype":"order","aggregateid":"77",` +
-				`"actor":"anna \"q\" \u003cé\u003e","traceparent":"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01","tracestate":"a=b","datacontenttype":"application/json","data":{"total": 12.50}}`,
-			strings.TrimPrefix(traced, " "), "application/cloudevents+json; charset=utf-8",
-		},
 	} {
 		m := test.encoder.Encode(placed())
 		if string(m.Body) != test.body || !json.Valid(m.Body) {
@@ -96,10 +89,6 @@ func TestEncodeSendsWhatLedToTheEvent(t *testing.T) {
 			t.Errorf("%s: the attributes are %s", format, got)
 		}
 	}
-	body := string(publisher.Encoder{Format: publisher.FormatCloudEventsStructured}.Encode(e).Body)
-	if !strings.Contains(body, `"correlationid":"first/c","causationid":"last/c",`) {
-		t.Errorf("the body is %s", body)
-	}
 	e.Metadata = []byte(`{"correlation_id": "a\nb: c", "causation_id": 7}`)
 	if got := written(publisher.Encoder{}.Encode(e).Attributes); strings.Contains(got, "ation_id") {
 		t.Errorf("the attributes are %s", got)
@@ -128,7 +117,7 @@ func TestEncodeLeavesOutWhatIsNotThere(t *testing.T) {
 func TestEncoderRefusesAFormatThatDoesNotExist(t *testing.T) {
 	t.Parallel()
 	if err := (publisher.Encoder{Format: "xml"}).Check(); err == nil ||
-		!strings.Contains(err.Error(), `"xml" is none of [envelope`) {
+		!strings.Contains(err.Error(), `format is "xml", it may be one of [envelope`) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -3,7 +3,6 @@ package publisher
 import (
 	"context"
 	"slices"
-	"time"
 
 	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/pkg/publisher/internal/ledger"
@@ -13,7 +12,6 @@ const (
 	rememberAll  = 32_000 // events that were sent, of all pairs together; up to twice as many
 	rememberEach = 500    // of a pair, at least
 	ghostsBatch  = 1000   // events that are looked up in one statement
-	ghostsFor    = 30 * 24 * time.Hour
 )
 
 // recent is the events that a sink has taken last.

@@ -22,7 +22,7 @@ func TestALoopThatDoesNotComeBackIsStuck(t *testing.T) {
 	}
 	r := newRelay(Config{
 		Pool: pgtest.New(t), LeaseTTL: time.Second, ShutdownTimeout: time.Second,
-		PollInterval: time.Second, LogRetention: time.Hour, NoListen: true, Logger: slog.New(slog.DiscardHandler),
+		PollInterval: time.Second, NoListen: true, Logger: slog.New(slog.DiscardHandler),
 	}, nil, m,
 		"it", "")
 	r.around = 2 * time.Second // ten ticks

@@ -1,7 +1,6 @@
 package publisher
 
 import (
-	"cmp"
 	"context"
 	"math/rand/v2"
 	"slices"
@@ -244,7 +243,7 @@ func (r *reader) arrived(rd *reading, w *pages.Window, err error, started time.T
 }
 
 func later(a, b time.Time) time.Time {
-	if cmp.Compare(a.UnixNano(), b.UnixNano()) < 0 || a.IsZero() {
+	if a.Before(b) {
 		return b
 	}
 	return a

@@ -29,7 +29,6 @@ type Relay struct {
 	pulse  pulse.Pulse
 
 	listener   *listener.Listener
-	pruner     *pruner
 	registrar  *registrar
 	saver      *saver
 	history    *history
@@ -75,7 +74,7 @@ func newRelay(cfg Config, routes map[publications.Key]*route, m *metrics.Metrics
 	a := &agenda{base: b, pairs: map[publications.Key]*pair{}}
 	r := &Relay{
 		agenda: a, around: 3 * time.Minute,
-		listener: listener.New(cfg.Pool, cfg.Logger), pruner: &pruner{b}, registrar: newRegistrar(b, host),
+		listener: listener.New(cfg.Pool, cfg.Logger), registrar: newRegistrar(b, host),
 		saver: &saver{agenda: a}, history: &history{agenda: a, sent: map[publications.Key]recent{}}, parker: &parker{a},
 	}
 	r.reader = newReader(a, r.listener)
@@ -83,7 +82,7 @@ func newRelay(cfg Config, routes map[publications.Key]*route, m *metrics.Metrics
 	r.dispatcher = &dispatcher{agenda: a, reader: r.reader, parker: r.parker, saver: r.saver, history: r.history}
 	r.claimer = &claimer{
 		agenda: a, registrar: r.registrar, reader: r.reader, saver: r.saver, history: r.history, drainer: r.drainer,
-		generations: map[publications.Key]int64{}, members: map[string]map[publications.Key]bool{},
+		generations: map[publications.Key]int64{},
 	}
 	return r
 }
@@ -99,7 +98,6 @@ func (r *Relay) Run(ctx context.Context) error {
 	if !r.cfg.NoListen {
 		others.Go(func() { r.listener.Run(ctx) })
 	}
-	others.Go(func() { r.pruner.pruneLog(ctx) })
 	r.loop(ctx, cut)
 	cut()
 	others.Wait()

@@ -60,20 +60,6 @@ func TestOneLookAtTheEndOfTheJournalIsForAllThatWouldLookSoon(t *testing.T) {
 	}
 }
 
-func TestARelayPrunesTheLogOfOperatorsToItsEnd(t *testing.T) {
-	t.Parallel()
-	pool := pgtest.New(t)
-	if _, err := pool.Exec(t.Context(), `INSERT INTO tidemark.operator_log (at, actor, act)
-		SELECT now() - n * interval '1 minute' - interval '23:59', 'anna', 'x'
-		FROM generate_series(2500, -10, -1) n`); err != nil {
-		t.Fatal(err)
-	}
-	r := newRelay(Config{Pool: pool, LeaseTTL: time.Minute, LogRetention: time.Minute}, nil, nil, "", "")
-	if n, err := r.pruner.prune(t.Context()); n != 2500 || err != nil {
-		t.Errorf("%d records are gone, %v", n, err)
-	}
-}
-
 // However many pairs wait, those that stand near each other are served by one read.
 func TestOneReadIsForAllPairsThatAreNear(t *testing.T) {
 	t.Parallel()

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -170,55 +169,31 @@ func (r *ReplayRequest) each(
 // send sends a batch until all of it has arrived, or the sink will not have it. What has arrived of
 // a batch that does not is added to done.
 func (r *ReplayRequest) send(ctx context.Context, done *Replayed, batch []Event) error {
+	s := &sender{to: &r.To, trusted: func() bool { return true }}
 	rest := batch
-	arrived := func(n int) {
-		rest = rest[n:]
-	}
-	fail := func(err error) error {
+	for failures := 1; ; failures++ {
+		sent := make([]bool, len(rest))
+		refused, err := s.batch(ctx, rest, sent)
+		first := slices.Index(sent, false)
+		if first < 0 {
+			return nil
+		}
+		if rest = rest[first:]; first > 0 {
+			failures = 1
+		}
+		final := isPause(err)
+		if len(refused) > 0 {
+			err, final = refused[0].err, refused[0].permanent
+		}
+		if !final && failures < r.Attempts {
+			if pace.Wait(ctx, r.To.backoff(failures, err)) {
+				continue
+			}
+			err = ctx.Err()
+		}
 		done.Sent += int64(len(batch) - len(rest))
 		done.Through = rest[0].Seq - 1
 		return fmt.Errorf("event %d of campaign %s (%s, %s) was not sent to %s: %w", rest[0].Seq, rest[0].CampaignID,
 			rest[0].Type, rest[0].ID, r.To.Name, err)
 	}
-	for failures := 0; len(rest) > 0; {
-		sound := rest
-		if i := slices.IndexFunc(rest, func(e Event) bool { return e.fault != nil }); i >= 0 {
-			sound = rest[:i]
-		}
-		if len(sound) == 0 {
-			return fail(rest[0].fault)
-		}
-		sending, cancel := context.WithTimeout(ctx, r.To.Timeout)
-		err := callSink(sending, r.To.Sink, sound)
-		cancel()
-		if err == nil {
-			arrived(len(sound))
-			failures = 0
-			continue
-		}
-		wait, final := pace.Backoff(failures+1, r.To.BackoffMax, rand.Float64()), false
-		var refused *BatchError
-		var paused *pauseError
-		var after *retryAfterError
-		switch {
-		case errors.As(err, &refused) && len(refused.Failures) > 0:
-			first := slices.MinFunc(refused.Failures, func(a, b Failure) int { return a.Index - b.Index })
-			if first.Index > 0 {
-				failures = 0
-			}
-			arrived(min(max(first.Index, 0), len(sound)-1))
-			err, final = first.Err, first.Permanent
-		case errors.As(err, &paused):
-			final = true
-		case errors.As(err, &after):
-			wait = max(wait, min(after.after, retryAfterMax))
-		}
-		if failures++; final || failures >= r.Attempts {
-			return fail(err)
-		}
-		if !pace.Wait(ctx, wait) {
-			return fail(ctx.Err())
-		}
-	}
-	return nil
 }

@@ -161,11 +161,7 @@ func (s *saver) release(back []written) {
 // fail lets a pair wait, and says so in its row. It costs no event an attempt.
 func (s *saver) fail(p *pair, err error, now time.Time) {
 	p.failures++
-	wait := pace.Backoff(p.failures, p.to.BackoffMax, rand.Float64())
-	var after *retryAfterError
-	if errors.As(err, &after) && after.after > wait {
-		wait = min(after.after, retryAfterMax)
-	}
+	wait := p.to.backoff(p.failures, err)
 	p.notBefore = now.Add(wait)
 	s.metrics.Failures.WithLabelValues(p.Topic, p.Publisher).Inc()
 	var blocked *blockedError
@@ -181,6 +177,19 @@ func (s *saver) fail(p *pair, err error, now time.Time) {
 		"error", redact.Error(err), "failures", p.failures, "wait", wait)
 	p.failing = &failing{failures: p.failures, why: redact.Error(err), wait: wait}
 	s.writeFailing(p)
+}
+
+// retryAfterMax bounds what a sink may ask for.
+const retryAfterMax = 5 * time.Minute
+
+// backoff is the wait after so many failures in a row, or what the sink asks for where that is longer.
+func (p *Publisher) backoff(failures int, err error) time.Duration {
+	wait := pace.Backoff(failures, p.BackoffMax, rand.Float64())
+	var after *retryAfterError
+	if errors.As(err, &after) {
+		wait = max(wait, min(after.after, retryAfterMax))
+	}
+	return wait
 }
 
 // failing is how a pair fails, for its row.
@@ -211,9 +220,6 @@ func (s *saver) writeFailing(p *pair) {
 		}
 	})
 }
-
-// retryAfterMax bounds what a sink may ask for.
-const retryAfterMax = 5 * time.Minute
 
 // halting is how a pair stops.
 type halting struct {

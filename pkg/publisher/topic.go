@@ -19,7 +19,6 @@ type Filter struct {
 	EventTypes     []string         // one of these types
 	RequiredTags   []string         // all of these tags; "key" also stands for "key=" with any value
 	AnyOfTags      []string         // one of these tags, in the same way
-	ExactTags      []string         // all of these tags to the letter: "key" does not stand for "key=value"
 	CampaignPrefix string           // the campaign's id begins so
 	Intents        []journal.Intent // one of these intents
 }
@@ -30,8 +29,7 @@ func (f *Filter) Match(e *journal.Event) bool {
 		strings.HasPrefix(e.CampaignID, f.CampaignPrefix) &&
 		(len(f.Intents) == 0 || slices.Contains(f.Intents, e.Intent)) &&
 		!slices.ContainsFunc(f.RequiredTags, func(tag string) bool { return !tagged(e, tag) }) &&
-		(len(f.AnyOfTags) == 0 || slices.ContainsFunc(f.AnyOfTags, func(tag string) bool { return tagged(e, tag) })) &&
-		!slices.ContainsFunc(f.ExactTags, func(tag string) bool { return !slices.Contains(e.Tags, tag) })
+		(len(f.AnyOfTags) == 0 || slices.ContainsFunc(f.AnyOfTags, func(tag string) bool { return tagged(e, tag) }))
 }
 
 // tagged tells whether the event has the tag, or the key with any value.

@@ -32,8 +32,6 @@ func TestATopicHasTheEventsThatMeetAllItsConditions(t *testing.T) {
 		{"required, a part of a key", publisher.Filter{RequiredTags: []string{"custom"}}, false},
 		{"any of", publisher.Filter{AnyOfTags: []string{"us", "customer"}}, true},
 		{"any of, none there", publisher.Filter{AnyOfTags: []string{"us", "customer=8"}}, false},
-		{"exact", publisher.Filter{ExactTags: []string{"eu", "customer=7"}}, true},
-		{"exact, a key of a pair", publisher.Filter{ExactTags: []string{"customer"}}, false},
 		{"one of two conditions", publisher.Filter{EventTypes: []string{"paid"}, AnyOfTags: []string{"us"}}, false},
 	} {
 		if got := test.filter.Match(e); got != test.want {

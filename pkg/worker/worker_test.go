@@ -6,8 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -18,7 +16,7 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
-	"github.com/tidemark-go/tidemark/pkg/sink/file"
+	logsink "github.com/tidemark-go/tidemark/pkg/sink/log"
 	"github.com/tidemark-go/tidemark/pkg/worker"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -67,12 +65,12 @@ func sessions() projector.Projection {
 func TestAProgramOfOnesOwnHasAllThatTheStockWorkerHas(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
-	out, log := filepath.Join(t.TempDir(), "events.ndjson"), &lines{}
+	log := &lines{}
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	w := worker.New(worker.Options{
 		Projections: []projector.Projection{sessions()},
-		Sinks:       []publisher.Kind{file.Kind()},
+		Sinks:       []publisher.Kind{logsink.Kind()},
 		Logger:      slog.New(slog.NewJSONHandler(log, nil)),
 		Settings: map[string]string{
 			"TIDEMARK_DATABASE_URL":    pool.Config().ConnString(),
@@ -80,7 +78,7 @@ func TestAProgramOfOnesOwnHasAllThatTheStockWorkerHas(t *testing.T) {
 			"TIDEMARK_HTTP_ADDR":       "127.0.0.1:0",
 			"TIDEMARK_ADMIN_ADDR":      "127.0.0.1:0",
 			"TIDEMARK_ADMIN_ANONYMOUS": "viewer",
-			"TIDEMARK_PUBLISH_URL":     "file://" + out,
+			"TIDEMARK_PUBLISH_URL":     "log:",
 		},
 	})
 	go func() { done <- w.Run(ctx) }()
@@ -94,9 +92,8 @@ func TestAProgramOfOnesOwnHasAllThatTheStockWorkerHas(t *testing.T) {
 	}
 	await(t, done, func() bool {
 		var name string
-		published, _ := os.ReadFile(out)
 		err := pool.QueryRow(ctx, "SELECT name FROM tidemark_views.sessions WHERE campaign_id = 'table-7'").Scan(&name)
-		return err == nil && name == "Ann" && bytes.Contains(published, []byte("table-7"))
+		return err == nil && name == "Ann" && log.line("event")["campaign_id"] == "table-7"
 	})
 	started := log.line("worker starts")
 	if started["consumer_group"] != "games" || started["mode"] != "outbox_apply_only" {

@@ -3,7 +3,6 @@ package clientless
 
 import (
 	"github.com/tidemark-go/tidemark/pkg/publisher"
-	"github.com/tidemark-go/tidemark/pkg/sink/file"
 	"github.com/tidemark-go/tidemark/pkg/sink/log"
 	"github.com/tidemark-go/tidemark/pkg/sink/postgres"
 	"github.com/tidemark-go/tidemark/pkg/sink/statistics"
@@ -12,5 +11,5 @@ import (
 
 // Kinds lists them.
 func Kinds() []publisher.Kind {
-	return []publisher.Kind{file.Kind(), log.Kind(), postgres.Kind(), statistics.Kind(), webhook.Kind()}
+	return []publisher.Kind{log.Kind(), postgres.Kind(), statistics.Kind(), webhook.Kind()}
 }

@@ -25,72 +25,104 @@ func Read(s publisher.Settings, into any) error {
 	if err != nil { // the parser's error may show a password
 		return errors.New("the URL's parameters cannot be read: write them as ?name=value&name=value, with % as %25")
 	}
-	known, fields := Fields(into)
+	fields := Fields(into)
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(query)) {
-		field, ok := fields[name]
+		field, ok := fields.Find(name)
 		if !ok {
-			errs = append(errs, fmt.Errorf("the URL has a parameter %q: it may have %s", name, strings.Join(known, ", ")))
+			errs = append(errs, fmt.Errorf("the URL has a parameter %q: it may have %s", name, fields))
 			continue
 		}
 		texts := query[name]
-		if list, ok := field.(*[]string); ok {
+		if list, ok := field.Into.(*[]string); ok {
 			*list = strings.Split(strings.Join(texts, ","), ",")
 			continue
 		}
-		text := texts[len(texts)-1]
-		switch want, ok := Parse(field, text); {
-		case !ok:
-			errs = append(errs, fmt.Errorf("%s cannot be set in the URL: set it in the file", name))
-		case want != "":
-			errs = append(errs, fmt.Errorf("%s is %q in the URL: it must be %s", name, text, want))
+		if want := field.Parse(texts[len(texts)-1]); want != "" {
+			errs = append(errs, fmt.Errorf("%s is %q in the URL: it must be %s", name, texts[len(texts)-1], want))
 		}
 	}
 	return errors.Join(append(errs, s.Decode(into))...)
 }
 
-// Fields answers pointers to a struct's fields that have a yaml tag, which is their name, and the
-// names in order. Fields of embedded structs are the struct's own, as ",inline" says.
-func Fields(into any) (names []string, fields map[string]any) {
-	fields = map[string]any{}
-	var add func(reflect.Value)
-	add = func(of reflect.Value) {
-		for i := range of.NumField() {
-			field := of.Type().Field(i)
-			name, _, _ := strings.Cut(field.Tag.Get("yaml"), ",")
-			switch {
-			case field.Anonymous:
-				add(of.Field(i))
-			case name != "" && name != "-":
-				names, fields[name] = append(names, name), of.Field(i).Addr().Interface()
-			}
-		}
-	}
-	add(reflect.ValueOf(into).Elem())
-	return names, fields
+// Field is a field of a struct that has a yaml tag, which is its name.
+type Field struct {
+	Name  string
+	Into  any      // pointer to it
+	OneOf []string // what a text may be, by the tag "one"; empty: anything
+	Most  int      // of a number, by the tag "most", which makes 1 the least; 0: any
 }
 
-// Parse reads a text into a pointer to a string, a bool, an int or a time.Duration. Where the text
-// is none, it answers what it must be. It is not ok for pointers to anything else.
-func Parse(into any, text string) (want string, ok bool) {
+// List is the fields of a struct, in order.
+type List []Field
+
+// String is the fields' names.
+func (l List) String() string {
+	var names []string
+	for _, field := range l {
+		names = append(names, field.Name)
+	}
+	return strings.Join(names, ", ")
+}
+
+// Find finds a field by its name.
+func (l List) Find(name string) (found Field, ok bool) {
+	i := slices.IndexFunc(l, func(field Field) bool { return field.Name == name })
+	if i < 0 {
+		return found, false
+	}
+	return l[i], true
+}
+
+// Fields answers the fields of a struct, given a pointer to it. Those of embedded structs are the struct's own.
+func Fields(into any) List { return fieldsOf(reflect.ValueOf(into).Elem()) }
+
+func fieldsOf(of reflect.Value) (list List) {
+	for i := range of.NumField() {
+		field := of.Type().Field(i)
+		name, _, _ := strings.Cut(field.Tag.Get("yaml"), ",")
+		switch {
+		case field.Anonymous:
+			list = append(list, fieldsOf(of.Field(i))...)
+		case name != "" && name != "-":
+			most, _ := strconv.Atoi(field.Tag.Get("most"))
+			list = append(list, Field{name, of.Field(i).Addr().Interface(), strings.Fields(field.Tag.Get("one")), most})
+		}
+	}
+	return list
+}
+
+// Parse reads a text into a string, a bool, an int or a time.Duration. Where the text is none, it
+// answers what it must be.
+func (f Field) Parse(text string) (want string) {
 	var err error
-	switch into := into.(type) {
+	switch into := f.Into.(type) {
 	case *string:
-		*into = text
+		if *into = text; len(f.OneOf) > 0 && !slices.Contains(f.OneOf, text) {
+			return "one of " + strings.Join(f.OneOf, ", ")
+		}
 	case *bool:
 		*into, err = strconv.ParseBool(text)
 		want = "true or false"
 	case *int:
 		*into, err = strconv.Atoi(text)
 		want = "a whole number"
+		if f.Most > 0 {
+			want = fmt.Sprintf("a whole number from 1 to %d", f.Most)
+			if *into < 1 || *into > f.Most {
+				return want
+			}
+		}
 	case *time.Duration:
-		*into, err = time.ParseDuration(text)
-		want = "a length of time such as 500ms, 30s or 5m"
+		if *into, err = time.ParseDuration(text); err == nil && *into < time.Millisecond {
+			err = strconv.ErrRange
+		}
+		want = "a length of time such as 500ms, 30s or 5m, and at least 1ms"
 	default:
-		return "", false
+		return "set in the file"
 	}
 	if err == nil {
-		want = ""
+		return ""
 	}
-	return want, true
+	return want
 }

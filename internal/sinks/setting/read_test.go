@@ -66,7 +66,7 @@ func TestMistakesInTheURLAreReportedTogether(t *testing.T) {
 	}
 	for _, want := range []string{
 		`tls is "maybe" in the URL: it must be true or false`, `limit is "many" in the URL: it must be a whole number`,
-		`linger is "5" in the URL: it must be a length of time`,
+		`linger is "5" in the URL: it must be a length of time such as 500ms`,
 		`the URL has a parameter "lingr": it may have topic, brokers, tls, limit, linger`,
 	} {
 		if !strings.Contains(err.Error(), want) {

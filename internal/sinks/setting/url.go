@@ -36,19 +36,3 @@ func WithPorts(name string, servers []string, port string) ([]string, error) {
 	}
 	return whole, errors.Join(errs...)
 }
-
-// Divide answers a URL with the parameters that own selects, and the URL with the others: those are
-// the client's.
-func Divide(u *url.URL, own func(name string) bool) (ours, rest *url.URL) {
-	ownQuery, otherQuery := url.Values{}, url.Values{}
-	for name, values := range u.Query() {
-		if own(name) {
-			ownQuery[name] = values
-		} else {
-			otherQuery[name] = values
-		}
-	}
-	first, second := *u, *u
-	first.RawQuery, second.RawQuery = ownQuery.Encode(), otherQuery.Encode()
-	return &first, &second
-}

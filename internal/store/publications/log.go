@@ -69,8 +69,8 @@ func Log(ctx context.Context, db journal.Querier, f LogFilter) ([]Record, error)
 }
 
 // PruneLog deletes up to limit records of operators' acts that are older than olderThan, and than the
-// day that the database keeps at least, the oldest first, in one statement. It answers how many: fewer
-// than limit once there are no more. Relays do so by themselves, see Config.LogRetention.
+// day that the database keeps at least, the oldest first, in one statement, and ghosts of more than 30
+// days ago. It answers how many records: fewer than limit once there are no more.
 func PruneLog(ctx context.Context, db journal.Querier, olderThan time.Duration, limit int) (n int64, err error) {
 	if olderThan <= 0 || limit < 1 {
 		return 0, fmt.Errorf("prune the log of operators: %d records older than %s: use a positive age and limit", limit,

@@ -171,11 +171,12 @@ func isInTheLog(t *testing.T, k known, c *cobra.Command) {
 	for _, session := range pgtest.Sessions() {
 		t.Run(session.Name, func(t *testing.T) {
 			t.Parallel()
-			url := share(t, session.Open(t, pgtest.CopyURL(t, filled)))
+			plain := pgtest.CopyURL(t, filled)
+			url := share(t, session.Open(t, plain))
 			if k.worker {
 				operate(t, url)
 			}
-			line := strings.Replace(k.command+" "+k.args+" --by eve --reason because", "FILE", routesFile(t, t.TempDir()), 1)
+			line := strings.Replace(k.command+" "+k.args+" --by eve --reason because", "FILE", routesFile(t, plain), 1)
 			if c.Flags().Lookup("dry-run") != nil {
 				got := execute(t, url, false, line+" --dry-run")
 				refused := got.code == cli.ExitUsage && strings.Contains(got.err, "--dry-run goes without")

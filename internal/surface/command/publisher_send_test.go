@@ -5,62 +5,66 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
-// routesFile writes a file with publisher archive, which writes to dir, and one whose folder is not there.
-func routesFile(t *testing.T, dir string) string {
+// routesFile writes a file with publisher archive, which writes to a table, and one whose schema is not there.
+func routesFile(t *testing.T, url string) string {
 	t.Helper()
-	path := filepath.Join(dir, "publishers.yaml")
+	path := filepath.Join(t.TempDir(), "publishers.yaml")
 	text := fmt.Sprintf(`
 topics:
   orders: {event_types: [order_placed]}
   none: {event_types: [order_shipped]}
 publishers:
-  archive: {topics: [orders], sink: "file://%[1]s/events.ndjson"}
-  broken: {topics: [orders], sink: "file://%[1]s/nowhere/events.ndjson"}
-`, dir)
+  archive: {topics: [orders], sink: {url: %[1]q, table: sent}}
+  broken: {topics: [orders], sink: {url: %[1]q, table: nowhere.sent}}
+`, url)
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return path
 }
 
-// sent answers the ids of the events that have arrived in the folder, in order.
-func sent(t *testing.T, dir string) (ids []string) {
+// sent answers the ids of the events that have arrived in the table, in order.
+func sent(t *testing.T, url string) (ids []string) {
 	t.Helper()
-	content, err := os.ReadFile(filepath.Join(dir, "events.ndjson"))
+	pool, err := pgxpool.New(t.Context(), url)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, m := range regexp.MustCompile(`"event_id":"([^"]+)"[^\n]*`).FindAllStringSubmatch(string(content), -1) {
-		ids = append(ids, m[1])
+	defer pool.Close()
+	rows, err := pool.Query(t.Context(), "SELECT event_id::text FROM sent ORDER BY arrival")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ids, err = pgx.CollectRows(rows, pgx.RowTo[string]); err != nil {
+		t.Fatal(err)
 	}
 	return ids
 }
 
 func TestTestSendSendsOneEventThatSaysWhatItIs(t *testing.T) {
 	t.Parallel()
-	url, dir := database(t, "published.sql"), t.TempDir()
-	with := " --by bob --reason trying --publishers " + routesFile(t, dir)
+	url := database(t, "published.sql")
+	with := " --by bob --reason trying --publishers " + routesFile(t, url)
 	requireRun(t, url, "publisher test-send archive --dry-run"+with, cli.ExitOK, "nothing was changed")
-	if _, err := os.Stat(filepath.Join(dir, "events.ndjson")); err == nil {
-		t.Error("a dry run has sent something")
-	}
 	got := requireRun(t, url, "publisher test-send archive --json"+with, cli.ExitOK, "")
 	document := decoded[admin.Sent](t, got.out)
 	if !document.MadeUp || document.Type != "tidemark.test" {
 		t.Errorf("got %s", got.out)
 	}
 	requireRun(t, url, "publisher test-send archive --campaign oak --seq 2"+with, cli.ExitOK, "The sink of archive has taken")
-	if ids := sent(t, dir); !slices.Equal(ids, []string{document.EventID, "00000000-0000-7000-8000-000000000002"}) {
+	if ids := sent(t, url); !slices.Equal(ids, []string{document.EventID, "00000000-0000-7000-8000-000000000002"}) {
 		t.Errorf("%q have arrived", ids)
 	}
 	failed := execute(t, url, false, "publisher test-send broken"+with)

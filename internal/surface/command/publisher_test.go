@@ -206,7 +206,7 @@ func TestAResetLeavesThePairsWhereItSays(t *testing.T) {
 func TestAnActOnAPublisherThatDoesNotFitSaysWhatToTypeNext(t *testing.T) {
 	t.Parallel()
 	url := database(t, "published.sql")
-	file := routesFile(t, t.TempDir())
+	file := routesFile(t, url)
 	const nowhere = "postgres://nobody@127.0.0.1:1/none"
 	for _, tt := range []struct {
 		name, url, args string

@@ -122,7 +122,7 @@ func tellsCampaignsApart(k *kit) {
 // atMostTwice checks what was sent twice.
 func (k *kit) atMostTwice(received []Received) {
 	k.Helper()
-	times := map[identity]int{}
+	times := map[string]int{}
 	for _, r := range received {
 		if times[r.identity()]++; times[r.identity()] > 2 {
 			k.Errorf("event %s of campaign %q was sent twice and has arrived more often", r.EventID, r.CampaignID)

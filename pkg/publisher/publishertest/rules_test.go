@@ -137,6 +137,7 @@ func targetOf(s *bad) Target {
 
 // verdict notes what a rule says.
 type verdict struct {
+	testing.TB
 	ctx  context.Context
 	mu   sync.Mutex
 	said []string
@@ -167,8 +168,8 @@ func broken(
 		go func() {
 			defer close(done)
 			r.check(&kit{
-				tester: v, Target: targetOf(&bad{publish: publish, over: ctx.Done()}), patience: patience,
-				promptly: patience, sent: map[identity]publisher.Event{},
+				TB: v, Target: targetOf(&bad{publish: publish, over: ctx.Done()}), patience: patience,
+				promptly: patience, sent: map[string]publisher.Event{},
 			})
 		}()
 		<-done

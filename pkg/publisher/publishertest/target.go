@@ -38,14 +38,10 @@ type Received struct {
 }
 
 // identity is what tells events apart.
-type identity struct {
-	campaign string
-	id       uuid.UUID
+func (r Received) identity() string {
+	e := journal.Event{ID: r.EventID, CampaignID: r.CampaignID}
+	return e.Identity()
 }
-
-func (r Received) identity() identity { return identity{r.CampaignID, r.EventID} }
-
-func identityOf(e publisher.Event) identity { return identity{e.CampaignID, e.ID} }
 
 // Run runs the rules, each against a target of its own that open returns with nothing received yet.
 // A target's Sink is closed by Run. encoder is what the sink was told to encode with; bodies are
@@ -62,30 +58,20 @@ func Run(t *testing.T, encoder publisher.Encoder, open func(t *testing.T) Target
 				t.Error("the sink has no name")
 			}
 			r.check(&kit{
-				tester: t, Target: target, encoder: encoder, patience: patience, promptly: promptly,
-				sent: map[identity]publisher.Event{},
+				TB: t, Target: target, encoder: encoder, patience: patience, promptly: promptly,
+				sent: map[string]publisher.Event{},
 			})
 		})
 	}
 }
 
-// tester is what of a *testing.T the rules use.
-type tester interface {
-	Context() context.Context
-	Helper()
-	Error(args ...any)
-	Errorf(format string, args ...any)
-	Fatal(args ...any)
-	Fatalf(format string, args ...any)
-}
-
 // kit is one target under test.
 type kit struct {
-	tester
+	testing.TB
 	Target
 	encoder            publisher.Encoder
 	patience, promptly time.Duration
-	sent               map[identity]publisher.Event
+	sent               map[string]publisher.Event // by identity
 }
 
 const (
@@ -118,7 +104,7 @@ func (k *kit) events(each, from int, campaigns ...string) (events []publisher.Ev
 }
 
 // remember takes down that an event is sent.
-func (k *kit) remember(e publisher.Event) { k.sent[identityOf(e)] = e }
+func (k *kit) remember(e publisher.Event) { k.sent[e.Identity()] = e }
 
 // publish must succeed.
 func (k *kit) publish(events []publisher.Event) {
@@ -142,13 +128,13 @@ func (k *kit) await(events []publisher.Event) []Received {
 		if err != nil {
 			k.Fatalf("what has arrived: %v", err)
 		}
-		arrived := map[identity]bool{}
+		arrived := map[string]bool{}
 		for _, r := range received {
 			arrived[r.identity()] = true
 		}
 		missing := 0
 		for _, e := range events {
-			if !arrived[identityOf(e)] {
+			if !arrived[e.Identity()] {
 				missing++
 			}
 		}
@@ -167,7 +153,7 @@ func (k *kit) await(events []publisher.Event) []Received {
 // campaign's events came for the first time in their order.
 func (k *kit) inOrder(received []Received) {
 	k.Helper()
-	last, seen := map[string]int64{}, map[identity]bool{}
+	last, seen := map[string]int64{}, map[string]bool{}
 	for _, r := range received {
 		e, ok := k.sent[r.identity()]
 		switch {

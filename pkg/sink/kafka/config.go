@@ -29,28 +29,21 @@ type Config struct {
 	TLS      *tls.Config // nil: none
 	// of a batch and thus of an event; larger events are refused. Default 1,000,012 as brokers have it
 	MaxMessageBytes int `yaml:"max_message_bytes"`
-	// how long a partition's batch waits to be filled by other batches of events; default: it does not
-	Linger      time.Duration `yaml:"linger"`
-	Compression string        `yaml:"compression"`  // "snappy" (the default), "none", "gzip", "lz4", "zstd"
-	CreateTopic bool          `yaml:"create_topic"` // let the broker create the topic if it does so
-	ClientID    string        `yaml:"client_id"`    // in the broker's logs and quotas; default "tidemark"
-	Encoder     publisher.Encoder
-
-	prompt bool // what one Publish brings is sent at once
+	Encoder         publisher.Encoder
 }
 
 const (
 	defaultMaxMessageBytes = 1_000_012
 	minMaxMessageBytes     = 1 << 10
 	maxMaxMessageBytes     = math.MaxInt32 / 2
-	maxLinger              = time.Minute
 )
 
 func topicNames() *regexp.Regexp { return regexp.MustCompile(`^[a-zA-Z0-9._-]{1,249}$`) }
 
 // options checks the configuration, fills in what it leaves open, and answers what the client is to be started with.
 func (cfg *Config) options() ([]kgo.Opt, error) {
-	cfg.fill()
+	cfg.Name = cmp.Or(cfg.Name, "kafka")
+	cfg.MaxMessageBytes = cmp.Or(cfg.MaxMessageBytes, defaultMaxMessageBytes)
 	brokers, err := setting.WithPorts("brokers", cfg.Brokers, "9092")
 	mechanism, mechanismErr := cfg.mechanism()
 	errs := []error{cfg.Encoder.Check(), err, mechanismErr}
@@ -65,24 +58,14 @@ func (cfg *Config) options() ([]kgo.Opt, error) {
 		wrong("max_message_bytes is %d: it must be from %d to %d", cfg.MaxMessageBytes, minMaxMessageBytes,
 			maxMaxMessageBytes)
 	}
-	if cfg.Linger < 0 || cfg.Linger > maxLinger {
-		wrong("linger is %s: it must be from 0 to %s", cfg.Linger, maxLinger)
-	}
-	codec, ok := map[string]kgo.CompressionCodec{
-		"none": kgo.NoCompression(), "snappy": kgo.SnappyCompression(), "gzip": kgo.GzipCompression(),
-		"lz4": kgo.Lz4Compression(), "zstd": kgo.ZstdCompression(),
-	}[cfg.Compression]
-	if !ok {
-		wrong("compression is %q: it must be none, snappy, gzip, lz4 or zstd", cfg.Compression)
-	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
 	options := []kgo.Opt{
-		kgo.SeedBrokers(brokers...), kgo.ClientID(cfg.ClientID), kgo.DefaultProduceTopic(cfg.Topic),
+		kgo.SeedBrokers(brokers...), kgo.ClientID("tidemark"), kgo.DefaultProduceTopic(cfg.Topic),
 		kgo.ProducerBatchMaxBytes(int32(cfg.MaxMessageBytes)),
 		kgo.BrokerMaxWriteBytes(max(100<<20, int32(cfg.MaxMessageBytes)+1<<20)),
-		kgo.ProducerLinger(cfg.Linger), kgo.ProducerBatchCompression(codec, kgo.NoCompression()),
+		kgo.ProducerLinger(time.Millisecond), // so that the events of one Publish go together
 		kgo.MetadataMinAge(metadataMinAge),
 		// What a Publish whose time is up leaves behind must not be sent later: the relay sends it again.
 		kgo.AllowIdempotentProduceCancellation(),
@@ -93,24 +76,11 @@ func (cfg *Config) options() ([]kgo.Opt, error) {
 	if mechanism != nil {
 		options = append(options, kgo.SASL(mechanism))
 	}
-	if cfg.CreateTopic {
-		options = append(options, kgo.AllowAutoTopicCreation())
-	}
 	return options, kgo.ValidateOpts(options...)
 }
 
 // metadataMinAge is how soon the client looks again where a partition's leader is.
 const metadataMinAge = 250 * time.Millisecond
-
-func (cfg *Config) fill() {
-	cfg.Name = cmp.Or(cfg.Name, "kafka")
-	cfg.MaxMessageBytes = cmp.Or(cfg.MaxMessageBytes, defaultMaxMessageBytes)
-	cfg.Compression = cmp.Or(cfg.Compression, "snappy")
-	cfg.ClientID = cmp.Or(cfg.ClientID, "tidemark")
-	if cfg.Linger == 0 {
-		cfg.Linger, cfg.prompt = time.Millisecond, true // so that the events of one Publish go together
-	}
-}
 
 func (cfg *Config) mechanism() (sasl.Mechanism, error) {
 	if cfg.User == "" && cfg.Password == "" {

@@ -2,7 +2,6 @@ package kafka
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -24,9 +23,8 @@ type sink struct {
 	room    *semaphore.Weighted // of which a Publish takes one, and one that must be alone all
 	gate    delivery.Gate
 
-	mu      sync.Mutex
-	client  *kgo.Client // nil until needed
-	trouble error       // which stands since the last batch
+	mu     sync.Mutex
+	client *kgo.Client // nil until needed
 }
 
 const (
@@ -56,28 +54,23 @@ func (s *sink) Publish(ctx context.Context, events []publisher.Event) error {
 		return err
 	}
 	defer s.gate.Leave()
-	client, _, err := s.open()
+	client, err := s.open()
 	if err != nil {
 		return err
 	}
-	err = s.publish(ctx, client, s.newBatch(events))
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.trouble = nil; standing(err) {
-		s.trouble = err
-	}
-	return err
-}
-
-func (s *sink) publish(ctx context.Context, client *kgo.Client, b *batch) error {
-	err := s.together(ctx, client, b)
+	b := s.newBatch(events)
+	err = s.together(ctx, client, b)
 	if err == nil && b.outcome.Err() != nil {
 		b.outcome, err = s.oneByOne(ctx, client, b)
 	}
-	if err != nil {
-		return whole(s.links.explain(fmt.Errorf("produce to topic %s: %w", s.cfg.Topic, err)))
+	if err == nil {
+		return b.outcome.Err()
 	}
-	return b.outcome.Err()
+	err = s.links.explain(fmt.Errorf("produce to topic %s: %w", s.cfg.Topic, err))
+	if standing(err) {
+		return publisher.Outage(err)
+	}
+	return err
 }
 
 // together sends all events at once. When it answers nil, all have been answered, and those that failed were refused.
@@ -96,13 +89,12 @@ func (s *sink) together(ctx context.Context, client *kgo.Client, b *batch) error
 		}
 	}
 	b.answered(-1, nil)
-	if s.cfg.prompt { // the client sends what it holds, and does not linger, until all is answered
-		flushing, stop := context.WithCancel(ctx)
-		var ended sync.WaitGroup
-		ended.Go(func() { _ = client.Flush(flushing) })
-		defer ended.Wait()
-		defer stop()
-	}
+	// The client sends what it holds, and does not linger, until all is answered.
+	flushing, stop := context.WithCancel(ctx)
+	var ended sync.WaitGroup
+	ended.Go(func() { _ = client.Flush(flushing) })
+	defer ended.Wait()
+	defer stop()
 	select {
 	case <-b.done:
 		return b.outage
@@ -140,19 +132,17 @@ func (s *sink) oneByOne(ctx context.Context, client *kgo.Client, b *batch) (*del
 	return again, nil
 }
 
-// Healthy asks the brokers for the topic. It is not healthy either while the last batch has failed for
-// a right that is missing.
+// Healthy asks the brokers for the topic.
 func (s *sink) Healthy(ctx context.Context) error {
 	if err := s.gate.Enter(ctx); err != nil {
 		return err
 	}
 	defer s.gate.Leave()
-	client, trouble, err := s.open()
-	if err := errors.Join(err, trouble); err != nil {
+	client, err := s.open()
+	if err != nil {
 		return err
 	}
 	request := kmsg.NewPtrMetadataRequest()
-	request.AllowAutoTopicCreation = s.cfg.CreateTopic
 	topic := kmsg.NewMetadataRequestTopic()
 	topic.Topic = kmsg.StringPtr(s.cfg.Topic)
 	request.Topics = append(request.Topics, topic)
@@ -188,14 +178,14 @@ func (s *sink) Close() error {
 	return nil
 }
 
-// open answers the client, started when it is first needed, and the trouble that stands.
-func (s *sink) open() (client *kgo.Client, trouble, err error) {
+// open answers the client, started when it is first needed.
+func (s *sink) open() (client *kgo.Client, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.client == nil {
 		if s.client, err = kgo.NewClient(s.options...); err != nil {
-			return nil, nil, fmt.Errorf("start the client: %w", err)
+			return nil, fmt.Errorf("start the client: %w", err)
 		}
 	}
-	return s.client, s.trouble, nil
+	return s.client, nil
 }

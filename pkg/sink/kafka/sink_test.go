@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"reflect"
 	"runtime"
 	"slices"
 	"strings"
@@ -51,8 +52,8 @@ func TestKafkaKeepsTheRulesOfSinks(t *testing.T) {
 	for name, cfg := range map[string]kafka.Config{
 		"what is too large is refused here": {},
 		"what is too large is refused by the broker": {
-			MaxMessageBytes: 10 << 20, Compression: "zstd",
-			Encoder: publisher.Encoder{Format: publisher.FormatCloudEvents, AttributePrefix: "ce_"},
+			MaxMessageBytes: 10 << 20,
+			Encoder:         publisher.Encoder{Format: publisher.FormatCloudEvents, AttributePrefix: "ce_"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -136,21 +137,26 @@ func TestAnOutageBlamesNoEvent(t *testing.T) {
 			Operation: kmsg.ACLOperationIdempotentWrite, Allow: true,
 		}), kfake.User("PLAIN", "stranger", "pw", acl(kmsg.ACLOperationDescribe)))
 	for name, test := range map[string]struct {
-		cfg  kafka.Config
-		want error
+		cfg     kafka.Config
+		want    error
+		healthy bool // the broker shows the topic to whom it takes nothing from
 	}{
 		"a topic that does not exist": {kafka.Config{
 			Topic: "nowhere", User: "root", Password: "pw",
 			SASL: "scram-sha-512",
-		}, kerr.UnknownTopicOrPartition},
+		}, kerr.UnknownTopicOrPartition, false},
 		"a topic that may not be read": {
 			kafka.Config{Topic: "secret", User: "reader", Password: "pw"},
-			kerr.TopicAuthorizationFailed,
+			kerr.TopicAuthorizationFailed, false,
 		},
-		"a topic that may only be read":  {kafka.Config{User: "reader", Password: "pw"}, kerr.TopicAuthorizationFailed},
-		"a producer that is not allowed": {kafka.Config{User: "stranger", Password: "pw"}, kerr.ClusterAuthorizationFailed},
+		"a topic that may only be read": {
+			kafka.Config{User: "reader", Password: "pw"}, kerr.TopicAuthorizationFailed, true,
+		},
+		"a producer that is not allowed": {
+			kafka.Config{User: "stranger", Password: "pw"}, kerr.ClusterAuthorizationFailed, true,
+		},
 		// Others say SASL_AUTHENTICATION_FAILED; this broker hangs up, or leaves the client to its time-out.
-		"a password that is wrong": {kafka.Config{User: "root", Password: "guess", SASL: "scram-sha-512"}, nil},
+		"a password that is wrong": {kafka.Config{User: "root", Password: "guess", SASL: "scram-sha-512"}, nil, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -167,9 +173,12 @@ func TestAnOutageBlamesNoEvent(t *testing.T) {
 			if err == nil || test.want != nil && !errors.Is(err, test.want) || errors.As(err, &refused) {
 				t.Errorf("publish: got %v, want %v", err, test.want)
 			}
+			if test.want != nil && reflect.TypeOf(err) != reflect.TypeOf(publisher.Outage(err)) {
+				t.Errorf("publish: %v is not taken as an outage", err)
+			}
 			ctx, cancel = context.WithTimeout(t.Context(), patience)
 			defer cancel()
-			if err := s.Healthy(ctx); err == nil || test.want != nil && !errors.Is(err, test.want) {
+			if err := s.Healthy(ctx); (err == nil) != test.healthy || err != nil && test.want != nil && !errors.Is(err, test.want) {
 				t.Errorf("healthy: got %v, want %v", err, test.want)
 			}
 		})
@@ -239,9 +248,8 @@ func TestSettingsThatAreWrongAreNamedWithTheRemedy(t *testing.T) {
 	t.Parallel()
 	for address, wants := range map[string][]string{
 		"kafka:": {"brokers are missing: name at least one as host:port", "topic is missing"},
-		"kafka://h:0/a%20b?linger=2h&compression=rar&max_message_bytes=7": {
-			`brokers holds "h:0": write host:port`, `topic is "a b"`, "linger is 2h0m0s: it must be from 0 to 1m0s",
-			`compression is "rar": it must be none, snappy`, "max_message_bytes is 7: it must be from 1024",
+		"kafka://h:0/a%20b?max_message_bytes=7": {
+			`brokers holds "h:0": write host:port`, `topic is "a b"`, "max_message_bytes is 7: it must be from 1024",
 		},
 		"kafka://u:p@h/t?sasl=md5":  {`sasl is "md5": it must be plain, scram-sha-256`},
 		"kafka://u@h/t":             {`user is "u" and user or password is missing`},
@@ -263,25 +271,5 @@ func TestSettingsThatAreWrongAreNamedWithTheRemedy(t *testing.T) {
 	if _, err := kafka.Kind().Open(settings(t, "kafka://h/t?ca="+file)); err == nil ||
 		!strings.Contains(err.Error(), "holds no certificate") {
 		t.Errorf("got %v", err)
-	}
-}
-
-func TestKafkaLingersOnlyIfItIsToldTo(t *testing.T) {
-	t.Parallel()
-	b := start(t)
-	for linger, sent := range map[time.Duration]bool{0: true, time.Minute: false} {
-		s := open(t, kafka.Config{Brokers: []string{b.address()}, Linger: linger})
-		if err := s.Healthy(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		limit := time.Minute
-		if !sent {
-			limit = 100 * time.Millisecond
-		}
-		ctx, cancel := context.WithTimeout(t.Context(), limit)
-		defer cancel()
-		if err := s.Publish(ctx, []publisher.Event{event("a", 1)}); (err == nil) != sent {
-			t.Errorf("linger %s: %v", linger, err)
-		}
 	}
 }

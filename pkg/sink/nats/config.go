@@ -16,33 +16,28 @@ import (
 
 // Config configures a sink.
 type Config struct {
-	Name           string        // default "nats"
-	Servers        []string      `yaml:"servers"` // host:port, at least one; without a port 4222
-	Subject        string        `yaml:"subject"` // required; {topic}, {type} and {campaign} stand for the event's
-	Stream         string        `yaml:"stream"`  // the stream that must store it; default any
-	Strict         bool          `yaml:"strict"`  // send an event when the one before it in its campaign is stored
-	User           string        `yaml:"user"`    // both user and password, or neither
-	Password       string        `yaml:"password"`
-	Token          string        `yaml:"token"` // instead of them
-	Creds          string        `yaml:"creds"` // instead of them, a file with a JWT and its seed
-	TLS            *tls.Config   // nil: as the server wants it
-	ConnectTimeout time.Duration `yaml:"connect_timeout"`
-	Encoder        publisher.Encoder
+	Name     string      // default "nats"
+	Servers  []string    `yaml:"servers"` // host:port, at least one; without a port 4222
+	Subject  string      `yaml:"subject"` // required; {topic}, {type} and {campaign} stand for the event's
+	Strict   bool        `yaml:"strict"`  // send an event when the one before it in its campaign is stored
+	User     string      `yaml:"user"`    // both user and password, or neither
+	Password string      `yaml:"password"`
+	Token    string      `yaml:"token"` // instead of them
+	Creds    string      `yaml:"creds"` // instead of them, a file with a JWT and its seed
+	TLS      *tls.Config // nil: as the server wants it
+	Encoder  publisher.Encoder
 }
 
-const defaultConnectTimeout = 2 * time.Second
+// connectTimeout is how long a server may take to accept a connection, and to answer for a stream.
+const connectTimeout = 2 * time.Second
 
 // options checks the configuration, fills in what it leaves open, and answers what to connect with.
 func (cfg *Config) options() ([]nats.Option, error) {
 	cfg.Name = cmp.Or(cfg.Name, "nats")
-	cfg.ConnectTimeout = cmp.Or(cfg.ConnectTimeout, defaultConnectTimeout)
 	var err error
 	cfg.Servers, err = setting.WithPorts("servers", cfg.Servers, "4222")
 	errs := []error{err, cfg.Encoder.Check(), checkSubject(cfg.Subject)}
 	wrong := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
-	if cfg.ConnectTimeout < 0 || cfg.ConnectTimeout > time.Minute {
-		wrong("connect_timeout is %s: it must be from 0 to 1m0s", cfg.ConnectTimeout)
-	}
 	if (cfg.User == "") != (cfg.Password == "") {
 		wrong("user is %q and user or password is missing: name both, or neither", cfg.User)
 	}

@@ -13,8 +13,7 @@ func refuses(err error) bool {
 		errors.Is(err, errTooLarge)
 }
 
-// standing tells whether nothing gets through until an operator changes the server: it answers, and yet
-// the sink is not healthy.
+// standing tells whether nothing gets through until an operator changes the server.
 func standing(err error) bool {
 	return errors.Is(err, nats.ErrPermissionViolation) || errors.Is(err, nats.ErrAuthorization) ||
 		errors.Is(err, nats.ErrAuthExpired) || errors.Is(err, nats.ErrAuthRevoked)

@@ -26,7 +26,7 @@ type link struct {
 // connect makes a connection, and finds out what the stream takes.
 func (s *sink) connect(ctx context.Context) (*link, error) {
 	l := &link{broken: make(chan struct{})}
-	timeout := s.cfg.ConnectTimeout
+	timeout := connectTimeout
 	if deadline, ok := ctx.Deadline(); ok {
 		timeout = max(time.Millisecond, min(timeout, time.Until(deadline)))
 	}
@@ -54,14 +54,11 @@ func (s *sink) connect(ctx context.Context) (*link, error) {
 
 // stream asks for the stream that stores the subjects.
 func (s *sink) stream(ctx context.Context, l *link) (jetstream.Stream, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.cfg.ConnectTimeout)
+	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
-	name := s.cfg.Stream
-	if name == "" {
-		var err error
-		if name, err = l.js.StreamNameBySubject(ctx, s.subjects()); err != nil {
-			return nil, fmt.Errorf("the stream of subject %s: %w", s.subjects(), err)
-		}
+	name, err := l.js.StreamNameBySubject(ctx, s.subjects())
+	if err != nil {
+		return nil, fmt.Errorf("the stream of subject %s: %w", s.subjects(), err)
 	}
 	stream, err := l.js.Stream(ctx, name)
 	if err != nil {

@@ -23,9 +23,8 @@ type sink struct {
 
 	gate delivery.Gate
 
-	mu      sync.Mutex
-	link    *link // nil until needed, and when it was broken
-	trouble error // which stands since the last batch
+	mu   sync.Mutex
+	link *link // nil until needed, and when it was broken
 }
 
 // New checks the configuration. It connects with the first Publish or Healthy.
@@ -53,26 +52,22 @@ func (s *sink) Publish(ctx context.Context, events []publisher.Event) error {
 		return err
 	}
 	outcome := delivery.Of(events)
-	err = s.send(ctx, l, events, outcome)
-	if err != nil {
-		s.drop(l) // with what it may still hold
-		if err = fmt.Errorf("publish to %s: %w", s.cfg.Subject, err); errors.Is(err, jetstream.ErrNoStreamResponse) {
-			err = fmt.Errorf("%w: JetStream must be on, with a stream that stores the subject", err)
-		}
-	} else {
-		err = outcome.Err()
+	if err = s.send(ctx, l, events, outcome); err == nil {
+		return outcome.Err()
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.trouble = nil; standing(err) {
-		s.trouble = err
+	s.drop(l) // with what it may still hold
+	if err = fmt.Errorf("publish to %s: %w", s.cfg.Subject, err); errors.Is(err, jetstream.ErrNoStreamResponse) {
+		err = fmt.Errorf("%w: JetStream must be on, with a stream that stores the subject", err)
+	}
+	if standing(err) {
+		return publisher.Outage(err)
 	}
 	return err
 }
 
 // send sends the events, at once or, if it is to be strict, in waves with one event of each campaign.
 func (s *sink) send(ctx context.Context, l *link, events []publisher.Event, outcome *delivery.Outcome) error {
-	m := s.newMessage()
+	m := &message{Msg: nats.Msg{Header: nats.Header{}}}
 	rest := make([]int, len(events))
 	for i := range rest {
 		rest[i] = i
@@ -121,10 +116,6 @@ type message struct {
 	values []string // of headers, each a slice of one
 }
 
-func (s *sink) newMessage() *message {
-	return &message{Msg: nats.Msg{Header: nats.Header{}}}
-}
-
 func (m *message) set(name, value string) {
 	m.values = append(m.values, value)
 	n := len(m.values)
@@ -142,9 +133,6 @@ func (s *sink) start(l *link, m *message, e *publisher.Event) (jetstream.PubAckF
 	m.values = m.values[:0]
 	m.set("Content-Type", s.cfg.Encoder.ContentType())
 	m.set(jetstream.MsgIDHeader, e.Identity())
-	if s.cfg.Stream != "" {
-		m.set(jetstream.ExpectedStreamHeader, s.cfg.Stream)
-	}
 	cloud := s.cfg.Encoder.Format == publisher.FormatCloudEvents
 	for _, a := range m.attrs {
 		if cloud {
@@ -192,8 +180,7 @@ func (l *link) await(ctx context.Context, future jetstream.PubAckFuture) error {
 	}
 }
 
-// Healthy asks the server for the stream. It is not healthy either while the last batch has failed for
-// a right that is missing.
+// Healthy asks the server for the stream.
 func (s *sink) Healthy(ctx context.Context) error {
 	if err := s.gate.Enter(ctx); err != nil {
 		return err
@@ -202,12 +189,6 @@ func (s *sink) Healthy(ctx context.Context) error {
 	l, err := s.open(ctx)
 	if err != nil {
 		return err
-	}
-	s.mu.Lock()
-	trouble := s.trouble
-	s.mu.Unlock()
-	if trouble != nil {
-		return trouble
 	}
 	if err := l.err(); err != nil {
 		return err

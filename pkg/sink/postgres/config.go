@@ -17,24 +17,19 @@ type Config struct {
 	Name string // default "postgres"
 	URL  string // required, postgres://user:password@host:5432/database
 	// default "published_events"; "schema.table" where it is not in the search path
-	Table       string `yaml:"table"`
-	NoCreate    bool   `yaml:"no_create"`   // the table is not created if it is missing
-	Connections int    `yaml:"connections"` // open at once, at most; default 4, up to 100
-	Encoder     publisher.Encoder
+	Table   string `yaml:"table"`
+	Encoder publisher.Encoder
 }
 
 const (
-	defaultTable       = "published_events"
-	defaultConnections = 4
-	maxConnections     = 100
-	maxName            = 63 // bytes that Postgres keeps of a name
+	defaultTable = "published_events"
+	maxName      = 63 // bytes that Postgres keeps of a name
 )
 
 // fill fills in what is left open, and checks the rest.
 func (cfg *Config) fill() (pool *pgxpool.Config, table string, err error) {
 	cfg.Name = cmp.Or(cfg.Name, "postgres")
 	cfg.Table = cmp.Or(cfg.Table, defaultTable)
-	cfg.Connections = cmp.Or(cfg.Connections, defaultConnections)
 	errs := []error{cfg.Encoder.Check()}
 	wrong := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	name := pgx.Identifier(strings.Split(cfg.Table, "."))
@@ -44,18 +39,12 @@ func (cfg *Config) fill() (pool *pgxpool.Config, table string, err error) {
 			break
 		}
 	}
-	if cfg.Connections < 1 || cfg.Connections > maxConnections {
-		wrong("connections is %d: it must be from 1 to %d", cfg.Connections, maxConnections)
-	}
 	if cfg.URL == "" {
 		wrong("url is missing: write postgres://user:password@host:5432/database")
 	} else if pool, err = pgxpool.ParseConfig(cfg.URL); err != nil { // its errors hide the password
 		wrong("url: %w: write postgres://user:password@host:5432/database", err)
-	} else {
-		pool.MaxConns, pool.MinConns, pool.MinIdleConns = int32(cfg.Connections), 0, 0
-		if pool.ConnConfig.RuntimeParams["application_name"] == "" {
-			pool.ConnConfig.RuntimeParams["application_name"] = "tidemark " + cfg.Name
-		}
+	} else if pool.ConnConfig.RuntimeParams["application_name"] == "" {
+		pool.ConnConfig.RuntimeParams["application_name"] = "tidemark " + cfg.Name
 	}
 	return pool, name.Sanitize(), errors.Join(errs...)
 }

@@ -55,7 +55,7 @@ func explain(err error, table string) error {
 	case err == nil || errors.As(err, &batch):
 		return err
 	case is(err, undefinedTable):
-		remedy = "create the table, or let the sink do so"
+		remedy = "create the table"
 	case is(err, invalidSchema):
 		remedy = "create its schema"
 	case is(err, undefinedColumn):

@@ -1,27 +1,22 @@
 package postgres
 
-import (
-	"net/url"
-	"slices"
-
-	"github.com/tidemark-go/tidemark/internal/sinks/setting"
-	"github.com/tidemark-go/tidemark/pkg/publisher"
-)
+import "github.com/tidemark-go/tidemark/pkg/publisher"
 
 // Kind is the kind "postgres": postgres://user:password@host:5432/database?table=events, or settings.
-// Parameters of the URL that are no settings are for the connection.
+// All parameters of the URL but the table are for the connection and its pool.
 func Kind() publisher.Kind {
 	return publisher.Kind{
 		Name: "postgres", Schemes: []string{"postgresql"},
 		Open: func(s publisher.Settings) (publisher.Sink, error) {
 			var own Config
 			if s.URL != nil {
-				known, _ := setting.Fields(&own)
-				var address *url.URL
-				s.URL, address = setting.Divide(s.URL, func(name string) bool { return slices.Contains(known, name) })
+				address, query := *s.URL, s.URL.Query()
+				own.Table = query.Get("table")
+				query.Del("table")
+				address.RawQuery = query.Encode()
 				own.URL = address.String()
 			}
-			if err := setting.Read(s, &own); err != nil {
+			if err := s.Decode(&own); err != nil {
 				return nil, err
 			}
 			own.Name, own.Encoder = s.Publisher, s.Encoder

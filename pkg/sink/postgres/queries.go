@@ -2,9 +2,6 @@ package postgres
 
 // The %s of each statement is the table's quoted name.
 
-// queryExists takes no lock.
-const queryExists = `SELECT to_regclass($1) IS NOT NULL`
-
 // queryCreate lets readers wait for nothing: it locks a table that no session has seen yet. json, not
 // jsonb, keeps a body as it was sent. Another sink may create the table at the same moment: an error
 // that a block catches is not in the server's log.

@@ -11,30 +11,16 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
-// send inserts the events. It creates the table first if it is missing, which it finds out once and
-// again when an insert says so.
+// send inserts the events. It creates the table if it is missing.
 func (s *sink) send(ctx context.Context, events []publisher.Event) error {
 	args := s.columns(events)
-	for again := !s.cfg.NoCreate; ; again = false {
-		if !s.cfg.NoCreate && !s.created.Load() {
-			if err := s.createTable(ctx); err != nil {
-				return err
-			}
-		}
-		_, err := s.pool.Exec(ctx, s.insert, args...)
-		s.created.Store(!is(err, undefinedTable))
-		if !is(err, undefinedTable) || !again {
-			return err
-		}
-	}
-}
-
-func (s *sink) createTable(ctx context.Context) error {
-	var there bool
-	if err := s.pool.QueryRow(ctx, queryExists, s.table).Scan(&there); err != nil || there {
+	_, err := s.pool.Exec(ctx, s.insert, args...)
+	if !is(err, undefinedTable) {
 		return err
 	}
-	_, err := s.pool.Exec(ctx, s.create)
+	if _, err = s.pool.Exec(ctx, s.create); err == nil {
+		_, err = s.pool.Exec(ctx, s.insert, args...)
+	}
 	return err
 }
 

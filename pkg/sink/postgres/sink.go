@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync/atomic"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -17,7 +16,6 @@ type sink struct {
 	cfg            Config
 	table          string // quoted
 	insert, create string
-	created        atomic.Bool   // the table was there when it was looked for
 	pool           *pgxpool.Pool // opens connections when it needs them
 	gate           delivery.Gate
 }

@@ -47,8 +47,7 @@ func events(campaign string, n int) (events []publisher.Event) {
 func TestPostgresKeepsTheRulesOfSinks(t *testing.T) {
 	t.Parallel()
 	for _, format := range []publisher.Format{
-		publisher.FormatEnvelope, publisher.FormatRaw,
-		publisher.FormatCloudEventsStructured,
+		publisher.FormatEnvelope, publisher.FormatRaw, publisher.FormatCloudEvents,
 	} {
 		t.Run(string(format), func(t *testing.T) {
 			t.Parallel()
@@ -179,11 +178,6 @@ func TestATableThatCannotBeUsedIsAnErrorOfTheSink(t *testing.T) {
 		setUp, want string
 		cfg         postgres.Config
 	}{
-		"missing": {
-			"",
-			`table "published_events": ERROR: relation "published_events" does not exist (SQLSTATE 42P01): create the table, or let the sink do so`,
-			postgres.Config{NoCreate: true},
-		},
 		"no schema": {"", `create its schema`, postgres.Config{Table: "nowhere.events"}},
 		"other columns": {
 			"CREATE TABLE published_events (event_id uuid PRIMARY KEY)", `docs/guides/publishing.md`,
@@ -251,7 +245,7 @@ func openURL(t *testing.T, address string) error {
 func TestTheURLNamesTableAndConnection(t *testing.T) {
 	t.Parallel()
 	db := newDatabase(t)
-	u, err := url.Parse(pgtest.With(pgtest.With(pgtest.With(db.url, "table", "copy"), "connections", "2"),
+	u, err := url.Parse(pgtest.With(pgtest.With(pgtest.With(db.url, "table", "copy"), "pool_max_conns", "2"),
 		"application_name", "somebody"))
 	if err != nil {
 		t.Fatal(err)
@@ -279,9 +273,7 @@ func TestBadSettingsSayWhatToDo(t *testing.T) {
 	t.Parallel()
 	for address, want := range map[string]string{
 		"postgres://u@h/d?table=a.b.c":                      `table is "a.b.c": write table or schema.table`,
-		"postgres://u@h/d?connections=101":                  "connections is 101: it must be from 1 to 100",
-		"postgres://u@h/d?connections=-1":                   "connections is -1: it must be from 1 to 100",
-		"postgres://u@h/d?connections=many":                 `connections is "many" in the URL`,
+		"postgres://u@h/d?pool_max_conns=many":              "pool_max_conns",
 		"postgres://u:secret@h:5432/d?sslmode=encouraged":   "sslmode is invalid",
 		"postgres://u@h/d?table=" + strings.Repeat("x", 64): "each of 1 to 63 bytes",
 	} {

@@ -21,7 +21,7 @@ func Kind() publisher.Kind {
 			}
 			address := &url.URL{}
 			if s.URL != nil {
-				s.URL, address = setting.Divide(s.URL, func(name string) bool {
+				s.URL, address = divide(s.URL, func(name string) bool {
 					return !slices.Contains([]string{"heartbeat", "connection_timeout", "channel_max", "auth_mechanism"}, name)
 				})
 			}
@@ -43,4 +43,20 @@ func Kind() publisher.Kind {
 			return New(own.Config)
 		},
 	}
+}
+
+// divide answers a URL with the parameters that own selects, and the URL with the others: those are
+// the client's.
+func divide(u *url.URL, own func(name string) bool) (ours, rest *url.URL) {
+	ownQuery, otherQuery := url.Values{}, url.Values{}
+	for name, values := range u.Query() {
+		if own(name) {
+			ownQuery[name] = values
+		} else {
+			otherQuery[name] = values
+		}
+	}
+	first, second := *u, *u
+	first.RawQuery, second.RawQuery = ownQuery.Encode(), otherQuery.Encode()
+	return &first, &second
 }

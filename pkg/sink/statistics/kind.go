@@ -8,12 +8,11 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
-// Kind is the kind "statistics": "statistics:", "statistics:?every=1m&separator=/", or settings.
+// Kind is the kind "statistics": "statistics:", "statistics:?every=1m", or settings.
 func Kind() publisher.Kind {
 	return publisher.Kind{Name: "statistics", Open: func(s publisher.Settings) (publisher.Sink, error) {
 		var settings struct {
-			Every     time.Duration `yaml:"every"`
-			Separator string        `yaml:"separator"`
+			Every time.Duration `yaml:"every"`
 		}
 		if s.URL != nil && s.URL.Host+s.URL.Path+s.URL.Opaque != "" {
 			return nil, fmt.Errorf(`the URL names %q, and statistics have no address: write "statistics:"`,
@@ -22,6 +21,6 @@ func Kind() publisher.Kind {
 		if err := setting.Read(s, &settings); err != nil {
 			return nil, err
 		}
-		return New(Config{Name: s.Publisher, Logger: s.Logger, Every: settings.Every, Separator: settings.Separator})
+		return New(Config{Name: s.Publisher, Logger: s.Logger, Every: settings.Every})
 	}}
 }

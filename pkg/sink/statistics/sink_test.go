@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/url"
 	"slices"
@@ -21,9 +22,10 @@ import (
 
 func TestMain(m *testing.M) { leaktest.Main(m) }
 
-// watched notes what the sink says that it has counted; only how many is in the counts themselves.
+// watched notes what the sink has taken.
 type watched struct {
-	*statistics.Sink
+	publisher.Sink
+	io.Closer
 	mu       sync.Mutex
 	received []publishertest.Received
 }
@@ -43,24 +45,29 @@ func (w *watched) Publish(ctx context.Context, events []publisher.Event) error {
 func TestStatisticsKeepTheRulesOfSinks(t *testing.T) {
 	t.Parallel()
 	publishertest.Run(t, publisher.Encoder{}, func(t *testing.T) publishertest.Target {
-		s, err := statistics.New(statistics.Config{Logger: slog.New(slog.DiscardHandler)})
-		if err != nil {
-			t.Fatal(err)
-		}
-		w := &watched{Sink: s}
+		s := open(t, slog.DiscardHandler, 0)
+		w := &watched{Sink: s, Closer: s}
 		return publishertest.Target{Sink: w, Received: func(context.Context) ([]publishertest.Received, error) {
 			w.mu.Lock()
 			defer w.mu.Unlock()
-			counted := 0
-			for _, c := range s.Counts() {
-				counted += int(c.Events)
-			}
-			if counted != len(w.received) {
-				return nil, fmt.Errorf("%d events were sent, %d counted", len(w.received), counted)
-			}
 			return slices.Clone(w.received), nil
 		}}
 	})
+}
+
+// closer is a sink that can be closed.
+type closer interface {
+	publisher.Sink
+	io.Closer
+}
+
+func open(t *testing.T, log slog.Handler, every time.Duration) closer {
+	t.Helper()
+	s, err := statistics.New(statistics.Config{Logger: slog.New(log), Every: every})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s.(closer)
 }
 
 func events(eventType string, campaigns ...string) (events []publisher.Event) {
@@ -70,45 +77,51 @@ func events(eventType string, campaigns ...string) (events []publisher.Event) {
 	return events
 }
 
-func publish(t *testing.T, s *statistics.Sink, events []publisher.Event) {
+func publish(t *testing.T, s publisher.Sink, events []publisher.Event) {
 	t.Helper()
 	if err := s.Publish(t.Context(), events); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func TestCountsAreByTypeAndPrefix(t *testing.T) {
-	t.Parallel()
-	s, err := statistics.New(statistics.Config{Logger: slog.New(slog.DiscardHandler), Separator: "/"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	publish(t, s, events("placed", "shop/1", "shop/2", "club/1", "alone"))
-	publish(t, s, events("paid", "shop/1"))
-	want := "[{placed shop/ 2} {paid shop/ 1} {placed * 1} {placed club/ 1}]"
-	if got := fmt.Sprint(s.Counts()); got != want {
-		t.Errorf("got %s, want %s", got, want)
-	}
+// counted closes the sink, and answers what it has logged of its counts.
+func counted(t *testing.T, s closer, out *bytes.Buffer) (lines []string) {
+	t.Helper()
 	if err := s.Close(); err != nil {
 		t.Error(err)
+	}
+	for line := range strings.Lines(out.String()) {
+		_, count, _ := strings.Cut(strings.TrimSpace(line), "event_type=")
+		lines = append(lines, count)
+	}
+	return lines
+}
+
+func TestCountsAreByTypeAndPrefix(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	s := open(t, slog.NewTextHandler(&out, nil), time.Hour)
+	publish(t, s, events("placed", "shop-1", "shop-2", "club-1", "alone"))
+	publish(t, s, events("paid", "shop-1"))
+	want := []string{
+		"placed campaign_prefix=shop- events=2", "paid campaign_prefix=shop- events=1",
+		"placed campaign_prefix=* events=1", "placed campaign_prefix=club- events=1",
+	}
+	if got := counted(t, s, &out); !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
 
 func TestTooManyPrefixesCountAsOther(t *testing.T) {
 	t.Parallel()
-	s, err := statistics.New(statistics.Config{Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	var out bytes.Buffer
+	s := open(t, slog.NewTextHandler(&out, nil), time.Hour)
 	for i := range 3000 {
 		publish(t, s, events("noted", fmt.Sprintf("c%d-1", i)))
 	}
-	counts := s.Counts()
-	if len(counts) != 1001 || counts[0] != (statistics.Count{EventType: "other", Prefix: "other", Events: 2000}) {
-		t.Errorf("there are %d counts, the first is %v", len(counts), counts[0])
-	}
-	if err := s.Close(); err != nil {
-		t.Error(err)
+	got := counted(t, s, &out)
+	if len(got) != 1001 || got[0] != "other campaign_prefix=other events=2000" {
+		t.Errorf("there are %d counts, the first is %s", len(got), got[0])
 	}
 }
 
@@ -123,13 +136,7 @@ func (l lines) Write(line []byte) (int, error) {
 func TestWhatWasCountedSinceIsLogged(t *testing.T) {
 	t.Parallel()
 	logged := make(lines, 10)
-	s, err := statistics.New(statistics.Config{
-		Logger: slog.New(slog.NewTextHandler(logged, nil)),
-		Every:  100 * time.Millisecond,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := open(t, slog.NewTextHandler(logged, nil), 100*time.Millisecond)
 	for i := range 2 {
 		publish(t, s, events("noted", "a-1", "a-2"))
 		select {
@@ -149,10 +156,7 @@ func TestWhatWasCountedSinceIsLogged(t *testing.T) {
 func TestCloseLogsTheRest(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
-	s, err := statistics.New(statistics.Config{Logger: slog.New(slog.NewTextHandler(&out, nil)), Every: time.Hour})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := open(t, slog.NewTextHandler(&out, nil), time.Hour)
 	publish(t, s, events("noted", "a-1"))
 	for range 2 {
 		if err := s.Close(); err != nil {
@@ -169,7 +173,7 @@ func TestBadSettingsSayWhatToDo(t *testing.T) {
 	for address, want := range map[string]string{
 		"statistics:?every=5ms": "every is 5ms: it must be at least 100ms",
 		"statistics://host":     `the URL names "host", and statistics have no address: write "statistics:"`,
-		"statistics:?evry=5s":   `the URL has a parameter "evry": it may have every, separator`,
+		"statistics:?evry=5s":   `the URL has a parameter "evry": it may have every`,
 	} {
 		u, err := url.Parse(address)
 		if err != nil {

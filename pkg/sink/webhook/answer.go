@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -16,16 +17,11 @@ import (
 type refusal struct {
 	err       error
 	permanent bool
+	suspect   bool // or the endpoint's doing
 }
 
 func (r *refusal) Error() string { return r.err.Error() }
 func (r *refusal) Unwrap() error { return r.err }
-
-// suspect is a failure that may be the event's doing or the endpoint's.
-type suspect struct{ err error }
-
-func (s *suspect) Error() string { return s.err.Error() }
-func (s *suspect) Unwrap() error { return s.err }
 
 // judge says what an answer means for the event, as post does.
 func (s *sink) judge(answer *http.Response, said []byte) error {
@@ -34,7 +30,7 @@ func (s *sink) judge(answer *http.Response, said []byte) error {
 		return nil
 	}
 	err := fmt.Errorf("%s answers %s%s", s.to.Host, name(status), quoted(said))
-	after, asked := retryAfter(answer.Header.Get("Retry-After"), time.Now(), s.cfg.RetryAfterMax)
+	after := retryAfter(answer.Header.Get("Retry-After"), time.Now())
 	switch {
 	case status < 200:
 		return err
@@ -44,30 +40,25 @@ func (s *sink) judge(answer *http.Response, said []byte) error {
 	}
 	switch status {
 	case http.StatusBadRequest, http.StatusUnprocessableEntity:
-		return &refusal{err, true}
+		return &refusal{err: err, permanent: true}
 	case http.StatusRequestEntityTooLarge:
-		return &refusal{err, !asked} // with Retry-After it is too large for now
+		return &refusal{err: err, permanent: after == 0} // with Retry-After it is too large for now
 	case http.StatusGone:
 		return publisher.Pause(err)
 	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
-		if asked {
+		if after > 0 {
 			return publisher.RetryAfter(err, after)
 		}
 		if status == http.StatusTooManyRequests {
 			return err
 		}
-		return &suspect{err}
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed,
 		http.StatusNotAcceptable, http.StatusProxyAuthRequired,
 		http.StatusLengthRequired, http.StatusUnsupportedMediaType, http.StatusMisdirectedRequest, http.StatusUpgradeRequired:
 		return err // endpoint, secret or format have to be mended: the same would happen to every event
-	case http.StatusRequestTimeout, http.StatusTooEarly:
-		return &suspect{err}
 	}
-	if status < 500 {
-		return &refusal{err, false}
-	}
-	return &suspect{err}
+	suspect := status >= 500 || status == http.StatusRequestTimeout || status == http.StatusTooEarly
+	return &refusal{err: err, suspect: suspect}
 }
 
 // name writes a status: 404 Not Found. What the server calls it does not matter.
@@ -98,24 +89,14 @@ func target(location string) string {
 	return fmt.Sprintf(" to %.100q", u.Scheme+"://"+u.Host)
 }
 
-// retryAfter reads the header Retry-After, seconds or a date, bounded by most. It tells whether there
-// is a wait to be kept.
-func retryAfter(text string, now time.Time, most time.Duration) (wait time.Duration, asked bool) {
+// retryAfter reads the header Retry-After, seconds or a date; 0: there is no wait. The relay bounds it.
+func retryAfter(text string, now time.Time) time.Duration {
 	text = strings.TrimSpace(text)
-	if text == "" {
-		return 0, false
+	if seconds, err := strconv.ParseUint(text, 10, 31); err == nil || errors.Is(err, strconv.ErrRange) {
+		return time.Duration(seconds) * time.Second
 	}
-	if strings.Trim(text, "0123456789") == "" {
-		seconds, err := strconv.ParseInt(text, 10, 32)
-		if err != nil { // more than there is time for
-			return most, true
-		}
-		return min(time.Duration(seconds)*time.Second, most), seconds > 0
+	if date, err := http.ParseTime(text); err == nil {
+		return max(date.Sub(now), 0)
 	}
-	date, err := http.ParseTime(text)
-	if err != nil {
-		return 0, false
-	}
-	wait = date.Sub(now)
-	return min(wait, most), wait > 0
+	return 0
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sync"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/tidemark-go/tidemark/internal/sinks/delivery"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
@@ -16,62 +18,44 @@ const suspectsInARow = 4
 
 // batch is a call of Publish.
 type batch struct {
-	sink      *sink
-	events    []publisher.Event
-	outcome   *delivery.Outcome
-	campaigns [][]int // places of a campaign's events, in order
+	sink    *sink
+	events  []publisher.Event
+	outcome *delivery.Outcome
 
-	mu       sync.Mutex
-	next     int    // campaign
-	begun    int    // requests so far
-	good     int    // the latest of them that got through, by when it was begun; 0: none
-	row      int    // suspects since one got through
-	sent     []bool // by event
-	refused  map[int]*refusal
-	suspects map[int]suspicion
-	broken   error // why the endpoint as a whole does not work
+	mu     sync.Mutex
+	begun  int    // requests so far
+	good   int    // the latest of them that got through, by when it was begun; 0: none
+	row    int    // suspects since one got through
+	sent   []bool // by event
+	failed map[int]failure
+	broken error // why the endpoint as a whole does not work
 }
 
-// suspicion is an event that failed, with the number of requests that were begun until then: it is at
-// fault if one begun later gets through.
-type suspicion struct {
-	err   error
+// failure is an event that was not taken, with the number of requests that were begun until then: a
+// suspect is at fault if one begun later gets through.
+type failure struct {
+	*refusal
 	begun int
 }
 
-func newBatch(s *sink, events []publisher.Event) *batch {
-	outcome := delivery.Of(events)
-	return &batch{
-		sink: s, events: events, outcome: outcome, campaigns: outcome.ByCampaign(), sent: make([]bool, len(events)),
-		refused: map[int]*refusal{}, suspects: map[int]suspicion{},
-	}
-}
-
 // send sends all campaigns, several at once, and says what became of the events.
-func (b *batch) send(ctx context.Context) error {
-	var lanes sync.WaitGroup
-	for range min(b.sink.cfg.Concurrency, len(b.campaigns)) {
-		lanes.Go(func() {
-			for campaign := b.take(); campaign != nil; campaign = b.take() {
-				b.sendCampaign(ctx, campaign)
-			}
+func (s *sink) send(ctx context.Context, events []publisher.Event) error {
+	b := &batch{
+		sink: s, events: events, outcome: delivery.Of(events), sent: make([]bool, len(events)), failed: map[int]failure{},
+	}
+	var lanes errgroup.Group
+	lanes.SetLimit(s.cfg.Concurrency)
+	for _, campaign := range b.outcome.ByCampaign() {
+		lanes.Go(func() error {
+			b.sendCampaign(ctx, campaign)
+			return nil
 		})
 	}
-	lanes.Wait()
+	_ = lanes.Wait()
 	return b.result()
 }
 
-// take answers the next campaign, or nil.
-func (b *batch) take() []int {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.broken != nil || b.next == len(b.campaigns) {
-		return nil
-	}
-	b.next++
-	return b.campaigns[b.next-1]
-}
-
+// sendCampaign sends a campaign's events, of which it is given the places.
 func (b *batch) sendCampaign(ctx context.Context, campaign []int) {
 	for _, i := range campaign {
 		release, err := b.sink.slot(ctx)
@@ -109,55 +93,48 @@ func (b *batch) fails(err error) {
 // done takes note of what became of an event, and tells whether its campaign goes on.
 func (b *batch) done(i, number int, err error) bool {
 	var refused *refusal
-	var suspected *suspect
-	switch {
-	case err == nil:
-	case errors.As(err, &refused), errors.As(err, &suspected):
-	default:
+	if err != nil && !errors.As(err, &refused) {
 		b.fails(err)
 		return false
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	switch {
-	case refused != nil:
-		b.refused[i] = refused
-	case suspected != nil:
-		b.suspects[i] = suspicion{suspected.err, b.begun}
-		if b.row++; b.row >= suspectsInARow && b.broken == nil {
-			b.broken = suspected.err
-		}
-	default:
+	if refused == nil {
 		b.sent[i], b.good, b.row = true, max(b.good, number), 0
+		return true
 	}
-	return err == nil
+	b.failed[i] = failure{refused, b.begun}
+	if refused.suspect {
+		if b.row++; b.row >= suspectsInARow && b.broken == nil {
+			b.broken = refused.err
+		}
+	}
+	return false
 }
 
 // result is what Publish returns.
 func (b *batch) result() error {
-	outcome, cause := b.outcome, b.broken
+	cause, known := b.broken, slices.Contains(b.sent, true) // known: of some event it is known what became of it
 	for i := range b.events {
-		if b.sent[i] || outcome.Behind(i) {
+		if b.sent[i] || b.outcome.Behind(i) {
 			continue
 		}
-		suspected, isSuspect := b.suspects[i]
-		switch refused := b.refused[i]; {
-		case refused != nil:
-			outcome.Fail(i, refused.err, refused.permanent)
-		case isSuspect && suspected.begun < b.good:
-			outcome.Fail(i, suspected.err, false)
-		default:
-			if isSuspect && cause == nil {
-				cause = suspected.err
-			}
-			outcome.Fail(i, publisher.ErrNotTried, false)
+		f, failed := b.failed[i]
+		if failed && (!f.suspect || f.begun < b.good) {
+			known = true
+			b.outcome.Fail(i, f.err, f.permanent)
+			continue
 		}
+		if failed && cause == nil {
+			cause = f.err
+		}
+		b.outcome.Fail(i, publisher.ErrNotTried, false)
 	}
-	err := outcome.Err()
+	err := b.outcome.Err()
 	switch {
 	case err == nil || cause == nil:
 		return err
-	case len(b.refused) == 0 && !slices.Contains(b.sent, true):
+	case !known:
 		return cause
 	}
 	return &partly{err, cause}

@@ -24,12 +24,8 @@ type Config struct {
 	Headers     map[string]string `yaml:"headers"`     // sent with each request
 	Concurrency int               `yaml:"concurrency"` // requests at once; default 8
 	Timeout     time.Duration     `yaml:"timeout"`     // of a request as a whole; default 15 s
-	// of a connection, and then of its TLS handshake; default 5 s each
-	DialTimeout time.Duration `yaml:"dial_timeout"`
-	// from the request's end to the answer's headers; default 10 s
-	HeaderTimeout time.Duration  `yaml:"header_timeout"`
-	RetryAfterMax time.Duration  `yaml:"retry_after_max"` // bounds what Retry-After may ask for; default 5 minutes
-	AllowNetworks []netip.Prefix `yaml:"-"`               // that may be dialled although they are not public
+	// that may be dialled although they are not public
+	AllowNetworks []netip.Prefix `yaml:"-"`
 	// a proxy's URL, or "environment" for what HTTPS_PROXY and the like say; default none. Its address
 	// is checked as others are
 	Proxy   string `yaml:"proxy"`
@@ -37,11 +33,8 @@ type Config struct {
 }
 
 const (
-	defaultConcurrency   = 8
-	defaultTimeout       = 15 * time.Second
-	defaultDialTimeout   = 5 * time.Second
-	defaultHeaderTimeout = 10 * time.Second
-	defaultRetryAfterMax = 5 * time.Minute
+	defaultConcurrency = 8
+	defaultTimeout     = 15 * time.Second
 
 	proxyFromEnvironment = "environment"
 )
@@ -51,9 +44,6 @@ func (c Config) withDefaults() Config {
 	c.Name = cmp.Or(c.Name, "webhook")
 	c.Concurrency = cmp.Or(c.Concurrency, defaultConcurrency)
 	c.Timeout = cmp.Or(c.Timeout, defaultTimeout)
-	c.DialTimeout = cmp.Or(c.DialTimeout, defaultDialTimeout)
-	c.HeaderTimeout = cmp.Or(c.HeaderTimeout, defaultHeaderTimeout)
-	c.RetryAfterMax = cmp.Or(c.RetryAfterMax, defaultRetryAfterMax)
 	return c
 }
 
@@ -88,18 +78,8 @@ func (c Config) check() (to, proxy *url.URL, err error) {
 	if c.Concurrency < 1 || c.Concurrency > maxConcurrency {
 		errs = append(errs, fmt.Errorf("concurrency is %d, it must be 1 to %d", c.Concurrency, maxConcurrency))
 	}
-	for _, d := range []struct {
-		name  string
-		value time.Duration
-	}{
-		{"timeout", c.Timeout},
-		{"dial_timeout", c.DialTimeout},
-		{"header_timeout", c.HeaderTimeout},
-		{"retry_after_max", c.RetryAfterMax},
-	} {
-		if d.value < time.Millisecond {
-			errs = append(errs, fmt.Errorf("%s is %s, it must be at least 1ms", d.name, d.value))
-		}
+	if c.Timeout < time.Millisecond {
+		errs = append(errs, fmt.Errorf("timeout is %s, it must be at least 1ms", c.Timeout))
 	}
 	for name, value := range c.Headers {
 		if why := unfit(name, value); why != "" {

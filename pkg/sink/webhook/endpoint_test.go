@@ -134,7 +134,7 @@ func open(t *testing.T, cfg Config) *sink {
 func TestWebhookKeepsTheRulesOfSinks(t *testing.T) {
 	t.Parallel()
 	for _, format := range []publisher.Format{
-		publisher.FormatEnvelope, publisher.FormatCloudEvents, publisher.FormatCloudEventsStructured, publisher.FormatRaw,
+		publisher.FormatEnvelope, publisher.FormatCloudEvents, publisher.FormatRaw,
 	} {
 		t.Run(string(format), func(t *testing.T) {
 			t.Parallel()

@@ -44,9 +44,9 @@ func TestAKindIsOpenedByURLOrBySettings(t *testing.T) {
 		t.Errorf("unsigned: %v", err)
 	}
 	s, err = openKind("", "url: https://10.0.0.7/\nsecrets: ["+
-		a+"]\nallow_networks: [10.0.0.0/8]\ntimeout: 3s\nheaders: {X-A: b}\nconcurrency: 2\nretry_after_max: 1m\nproxy: "+
+		a+"]\nallow_networks: [10.0.0.0/8]\ntimeout: 3s\nheaders: {X-A: b}\nconcurrency: 2\nproxy: "+
 		"http://10.0.0.1:3128")
-	if err != nil || s.cfg.Timeout.String() != "3s" || s.cfg.Concurrency != 2 || s.cfg.RetryAfterMax.String() != "1m0s" ||
+	if err != nil || s.cfg.Timeout.String() != "3s" || s.cfg.Concurrency != 2 ||
 		s.cfg.Headers["X-A"] != "b" {
 		t.Errorf("settings: %v", err)
 	}

@@ -18,7 +18,7 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/webhook"
 )
 
-// post sends an event once. It answers nil, a *refusal, a *suspect, or why the endpoint as a whole does not work.
+// post sends an event once. It answers nil, a *refusal, or why the endpoint as a whole does not work.
 func (s *sink) post(outer context.Context, e *publisher.Event) error {
 	ctx, cancel := context.WithTimeout(outer, s.cfg.Timeout)
 	defer cancel()
@@ -28,7 +28,7 @@ func (s *sink) post(outer context.Context, e *publisher.Event) error {
 	}})
 	request, err := s.request(ctx, e)
 	if err != nil {
-		return &refusal{err, true}
+		return &refusal{err: err, permanent: true}
 	}
 	answer, err := s.transport.RoundTrip(request) // and not a Client, which follows redirects and keeps cookies
 	if err != nil {
@@ -41,7 +41,7 @@ func (s *sink) post(outer context.Context, e *publisher.Event) error {
 			err = fmt.Errorf("%s: %w", s.to.Host, err)
 		}
 		if connected.Load() {
-			return &suspect{err}
+			return &refusal{err: err, suspect: true}
 		}
 		return err
 	}

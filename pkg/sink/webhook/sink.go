@@ -24,8 +24,9 @@ type sink struct {
 }
 
 const (
-	headerBytes = 64 << 10 // of an answer's headers
-	answerBytes = 64 << 10 // of an answer's body, which are read so that the connection can be used again
+	dialTimeout = 5 * time.Second // of a connection, and then of its TLS handshake
+	headerBytes = 64 << 10        // of an answer's headers
+	answerBytes = 64 << 10        // of an answer's body, which are read so that the connection can be used again
 	answerTime  = time.Second
 	idleTime    = time.Minute
 )
@@ -37,11 +38,10 @@ func New(cfg Config) (publisher.Sink, error) {
 	if err != nil {
 		return nil, err
 	}
-	dialer := &net.Dialer{Timeout: cfg.DialTimeout, KeepAlive: 30 * time.Second, Control: guard{cfg.AllowNetworks}.control}
+	dialer := &net.Dialer{Timeout: dialTimeout, KeepAlive: 30 * time.Second, Control: guard{cfg.AllowNetworks}.control}
 	transport := &http.Transport{
 		DialContext:            dialer.DialContext,
-		TLSHandshakeTimeout:    cfg.DialTimeout,
-		ResponseHeaderTimeout:  cfg.HeaderTimeout,
+		TLSHandshakeTimeout:    dialTimeout,
 		MaxResponseHeaderBytes: headerBytes,
 		MaxConnsPerHost:        cfg.Concurrency,
 		MaxIdleConnsPerHost:    cfg.Concurrency,
@@ -74,7 +74,7 @@ func (s *sink) Publish(ctx context.Context, events []publisher.Event) error {
 	defer cancel(nil)
 	stop := context.AfterFunc(s.ctx, func() { cancel(publisher.ErrClosed) })
 	defer stop()
-	return newBatch(s, events).send(ctx)
+	return s.send(ctx, events)
 }
 
 // Close ends the requests under way and waits for them.

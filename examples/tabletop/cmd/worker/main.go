@@ -8,7 +8,6 @@ import (
 
 	"github.com/tidemark-go/tidemark/examples/tabletop"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
-	"github.com/tidemark-go/tidemark/pkg/sink/file"
 	"github.com/tidemark-go/tidemark/pkg/sink/log"
 	"github.com/tidemark-go/tidemark/pkg/sink/webhook"
 	"github.com/tidemark-go/tidemark/pkg/worker"
@@ -29,6 +28,6 @@ func main() {
 		Short:       "Keep the tabletop read models up to date",
 		Projections: projections,
 		Catalogue:   catalogue,
-		Sinks:       []publisher.Kind{webhook.Kind(), file.Kind(), log.Kind()},
+		Sinks:       []publisher.Kind{webhook.Kind(), log.Kind()},
 	}))
 }

@@ -8,27 +8,21 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/publications"
 )
 
-// Seat is a pair as all relays see it.
-type Seat struct {
-	publications.Key
-	Holder string // "" if no relay does
-}
-
-// Assign answers which relay is to have which pair. All relays come to the same answer from the
+// Assign answers which relay is to have which active pair. All relays come to the same answer from the
 // same rows, so none has to decide for the others: each gives back what is another's, and claims
 // what is its own and free. A pair stays where it is unless moving it evens out numbers, and goes
 // only to a relay that knows it.
-func Assign(relays map[string]map[publications.Key]bool, seats []Seat) map[publications.Key]string {
-	seats = slices.Clone(seats)
-	slices.SortFunc(seats, func(a, b Seat) int {
+func Assign(relays map[string]map[publications.Key]bool, pairs []Row) map[publications.Key]string {
+	seats := slices.DeleteFunc(slices.Clone(pairs), func(r Row) bool { return !r.Active })
+	slices.SortFunc(seats, func(a, b Row) int {
 		return cmp.Or(cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Publisher, b.Publisher))
 	})
 	owners := slices.Sorted(maps.Keys(relays))
 	load, assigned := map[string]int{}, map[publications.Key]string{}
 	for _, s := range seats {
-		if s.Holder != "" {
-			assigned[s.Key] = s.Holder
-			load[s.Holder]++
+		if s.Leased {
+			assigned[s.Key] = s.Owner
+			load[s.Owner]++
 		}
 	}
 	// least answers the relay that knows the pair and has the fewest.
@@ -41,7 +35,7 @@ func Assign(relays map[string]map[publications.Key]bool, seats []Seat) map[publi
 		return owner, found
 	}
 	for _, s := range seats {
-		if owner, ok := least(s.Key); s.Holder == "" && ok {
+		if owner, ok := least(s.Key); !s.Leased && ok {
 			assigned[s.Key] = owner
 			load[owner]++
 		}

@@ -9,10 +9,10 @@ import (
 )
 
 // settled lets all relays act on what is assigned until nothing changes: pairs move to who they are assigned to.
-func settled(t *rapid.T, relays map[string]map[publications.Key]bool, seats []Seat) map[publications.Key]string {
+func settled(t *rapid.T, relays map[string]map[publications.Key]bool, seats []Row) map[publications.Key]string {
 	assigned := Assign(relays, seats)
 	for i := range seats {
-		seats[i].Holder = assigned[seats[i].Key]
+		seats[i].Owner, seats[i].Leased = assigned[seats[i].Key], assigned[seats[i].Key] != ""
 	}
 	for key, owner := range Assign(relays, seats) {
 		if assigned[key] != owner {
@@ -26,10 +26,10 @@ func TestPairsAreSharedOutEvenlyAndStayWhereTheyCan(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(0, 60).Draw(t, "pairs")
-		seats := make([]Seat, n)
+		seats := make([]Row, n)
 		all := map[publications.Key]bool{}
 		for i := range seats {
-			seats[i].Key = publications.Key{Topic: fmt.Sprint(i), Publisher: "p"}
+			seats[i] = Row{Key: publications.Key{Topic: fmt.Sprint(i), Publisher: "p"}, Active: true}
 			all[seats[i].Key] = true
 		}
 		relays := map[string]map[publications.Key]bool{}
@@ -49,8 +49,8 @@ func TestPairsAreSharedOutEvenlyAndStayWhereTheyCan(t *testing.T) {
 		}
 		delete(relays, "r0")
 		for i := range seats {
-			if seats[i].Holder == "r0" {
-				seats[i].Holder = ""
+			if seats[i].Owner == "r0" {
+				seats[i].Leased = false
 			}
 		}
 		left := settled(t, relays, seats)
@@ -82,15 +82,15 @@ func TestAPairGoesOnlyToARelayThatKnowsIt(t *testing.T) {
 	t.Parallel()
 	a, b := publications.Key{Topic: "a", Publisher: "p"}, publications.Key{Topic: "b", Publisher: "p"}
 	relays := map[string]map[publications.Key]bool{"old": {a: true}, "new": {a: true, b: true}}
-	assigned := Assign(relays, []Seat{{Key: a}, {Key: b}})
+	assigned := Assign(relays, []Row{{Key: a, Active: true}, {Key: b, Active: true}})
 	if assigned[b] != "new" || assigned[a] != "old" {
 		t.Errorf("got %v", assigned)
 	}
-	if assigned := Assign(map[string]map[publications.Key]bool{"old": {a: true}}, []Seat{{Key: a}, {Key: b}}); assigned[b] != "" {
+	if assigned := Assign(map[string]map[publications.Key]bool{"old": {a: true}}, []Row{{Key: a, Active: true}, {Key: b, Active: true}}); assigned[b] != "" {
 		t.Errorf("got %v", assigned)
 	}
 	// One that died keeps what it has leased until that expires, and gets no more.
-	assigned = Assign(map[string]map[publications.Key]bool{"old": {a: true, b: true}}, []Seat{{a, "dead"}, {Key: b}})
+	assigned = Assign(map[string]map[publications.Key]bool{"old": {a: true, b: true}}, []Row{{Key: a, Owner: "dead", Active: true, Leased: true}, {Key: b, Active: true}})
 	if assigned[a] != "dead" || assigned[b] != "old" {
 		t.Errorf("got %v", assigned)
 	}

@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"context"
-	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -36,10 +35,4 @@ func (l *Ledger) Absent(
 		return err
 	})
 	return absent, err
-}
-
-// PruneGhosts deletes ghosts that were found longer ago than age.
-func (l *Ledger) PruneGhosts(ctx context.Context, age time.Duration) error {
-	_, err := l.exec(ctx, queryPruneGhosts, age)
-	return err
 }

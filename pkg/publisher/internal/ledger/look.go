@@ -18,18 +18,16 @@ type Look struct {
 	Lives   time.Duration // it is counted as dead if nothing is heard of it for so long
 	Holding int           // pairs
 
-	Known []string           // relays whose pairs are known
-	Mine  []publications.Key // whose campaigns are brought back when they are due
-	Due   int                // so many of each, at most
+	Mine []publications.Key // whose campaigns are brought back when they are due
+	Due  int                // so many of each, at most
 }
 
 // Seen is what a relay sees when it looks.
 type Seen struct {
-	Instance string // of the database
-	// that live, and the pairs they know; nil if the caller said that these are known
-	Relays map[string][]publications.Key
-	Pairs  []Row
-	Due    []Parked
+	Instance string                               // of the database
+	Relays   map[string]map[publications.Key]bool // that live, and the pairs they know
+	Pairs    []Row
+	Due      []Parked
 }
 
 // Row is the row of a pair, as far as all relays look at it.
@@ -45,16 +43,16 @@ type Row struct {
 
 // Look says that the relay lives, and reads everything in one round trip.
 func (l *Ledger) Look(ctx context.Context, conn *pgxpool.Conn, q Look) (*Seen, error) {
-	seen := &Seen{Relays: map[string][]publications.Key{}}
+	seen := &Seen{Relays: map[string]map[publications.Key]bool{}}
 	batch := &pgx.Batch{}
 	batch.Queue(queryBeat, l.owner, q.Host, os.Getpid(), q.Knows, q.Lives, q.Holding)
-	batch.Queue(queryRelays, q.Known).Query(func(rows pgx.Rows) error {
+	batch.Queue(queryRelays).Query(func(rows pgx.Rows) error {
 		var owner string
 		var knows []string
 		_, err := pgx.ForEachRow(rows, []any{&owner, &knows}, func() error {
-			var pairs []publications.Key
+			pairs := map[publications.Key]bool{}
 			for i := 0; i+1 < len(knows); i += 2 {
-				pairs = append(pairs, publications.Key{Topic: knows[i], Publisher: knows[i+1]})
+				pairs[publications.Key{Topic: knows[i], Publisher: knows[i+1]}] = true
 			}
 			seen.Relays[owner] = pairs
 			return nil

@@ -19,9 +19,9 @@ const (
 	// queryForget deletes the row of a relay that stops, and those of relays not seen for a day.
 	queryForget = `DELETE FROM tidemark.relays WHERE owner = $1 OR seen_at < now() - interval '1 day'`
 
-	// queryRelays reads one row a process; what each knows is asked for once. One that was seen in the
-	// future died before the server's clock went back, or says so within a second.
-	queryRelays = `SELECT owner, CASE WHEN owner = ANY ($1::text[]) THEN NULL ELSE knows END FROM tidemark.relays
+	// queryRelays reads one row a process. One that was seen in the future died before the server's
+	// clock went back, or says so within a second.
+	queryRelays = `SELECT owner, knows FROM tidemark.relays
 		WHERE expires_at > clock_timestamp() AND seen_at <= clock_timestamp() + interval '1 s' ORDER BY owner`
 
 	// queryPairs reads one row a pair, and the last position handed out, which is read after the rows'
@@ -143,9 +143,6 @@ const (
 			ON CONFLICT DO NOTHING
 		)
 		SELECT campaign_id, event_id, seq, position FROM gone`
-
-	// queryPruneGhosts reads the whole table, which is small.
-	queryPruneGhosts = `DELETE FROM tidemark.ghosts WHERE seen_at < clock_timestamp() - $1::interval`
 )
 
 // instance tells this database from one that has taken its place: a backup is restored into another

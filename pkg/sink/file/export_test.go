@@ -1,4 +1,0 @@
-package file
-
-// Sink is the sink, for tests.
-type Sink = sink

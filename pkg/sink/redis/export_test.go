@@ -1,4 +1,0 @@
-package redis
-
-// Sink is the sink, for tests.
-type Sink = sink
