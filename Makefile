@@ -90,4 +90,4 @@ postgres:
 	@[ -n "$$TIDEMARK_DATABASE_URL" ] || scripts/need.sh postgres
 
 testtools:
-	@scripts/need.sh $(if $(race),cc) postgres pgbouncer rabbitmq redis chromium promtool drivers
+	@scripts/need.sh $(if $(race),cc) postgres pgbouncer redis chromium promtool drivers

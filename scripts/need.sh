@@ -3,7 +3,6 @@
 #
 #   postgres   a Postgres server's binaries, where internal/devpg looks for them
 #   pgbouncer  for the test that runs a worker behind it
-#   rabbitmq   a RabbitMQ server's programs, for the test of its sink
 #   redis      a Redis server's program, for the tests of the inbox on Redis
 #   promtool   Prometheus and its tool, for the tests of its rules
 #   chromium   a browser, for the tests of the pages
@@ -103,17 +102,6 @@ need_pgbouncer() {
 	fi
 }
 
-need_rabbitmq() {
-	if have rabbitmq-server || [ -x /usr/lib/rabbitmq/bin/rabbitmq-server ]; then
-		return
-	fi
-	if try_install rabbitmq-server; then
-		as_root update-rc.d rabbitmq-server disable >/dev/null 2>&1 || true
-	else
-		say "need: rabbitmq-server is missing; the test that uses it will fail. Install it with your package manager."
-	fi
-}
-
 need_redis() {
 	if have redis-server; then
 		return
@@ -170,7 +158,7 @@ need_drivers() {
 
 for thing in "$@"; do
 	case $thing in
-	postgres | pgbouncer | rabbitmq | redis | chromium | promtool | cc | drivers) "need_$thing" ;;
+	postgres | pgbouncer | redis | chromium | promtool | cc | drivers) "need_$thing" ;;
 	*)
 		say "need: unknown thing $thing"
 		exit 2

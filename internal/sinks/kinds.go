@@ -6,10 +6,9 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 	"github.com/tidemark-go/tidemark/pkg/sink/kafka"
 	"github.com/tidemark-go/tidemark/pkg/sink/nats"
-	"github.com/tidemark-go/tidemark/pkg/sink/rabbitmq"
 )
 
 // Kinds lists them. A new kind is one folder, and one line here.
 func Kinds() []publisher.Kind {
-	return append(clientless.Kinds(), kafka.Kind(), nats.Kind(), rabbitmq.Kind())
+	return append(clientless.Kinds(), kafka.Kind(), nats.Kind())
 }

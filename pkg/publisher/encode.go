@@ -32,7 +32,7 @@ type Encoder struct {
 	Source     string // of CloudEvents, a URI reference; default "/tidemark"
 	TypePrefix string // put before the event's type in CloudEvents, e.g. "com.example."; default none
 	// AttributePrefix comes before the names of attributes of CloudEvents, as the protocol's binding
-	// says: "ce-" for HTTP and NATS (the default), "ce_" for Kafka, "cloudEvents_" for AMQP.
+	// says: "ce-" for HTTP and NATS (the default), "ce_" for Kafka.
 	AttributePrefix string
 }
 

@@ -1,4 +1,0 @@
-package rabbitmq
-
-// Sink is the sink, for tests.
-type Sink = sink
