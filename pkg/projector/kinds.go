@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/tidemark-go/tidemark/internal/projector/kind"
+	"github.com/tidemark-go/tidemark/internal/projector/replay"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
@@ -106,3 +107,12 @@ type Checker = kind.Checker
 // Tx is the group's transaction in the hands of a projection. It cannot be ended: return an error
 // to roll it back, nil to let it commit.
 type Tx = kind.Tx
+
+// VerifyRequest says what [Projector.Verify] looks at: the campaigns named, or a sample, or all.
+type VerifyRequest = replay.VerifyRequest
+
+// VerifyReport counts what [Projector.Verify] has looked at and found.
+type VerifyReport = replay.VerifyReport
+
+// WhyRequest names a row of a campaign.
+type WhyRequest = replay.WhyRequest

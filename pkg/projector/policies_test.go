@@ -33,7 +33,7 @@ func TestAPolicyTakesWhatItLeavesOpenFromTheNextWiderOne(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	wide := Policy{Action: ActionRetry, Attempts: 3, Base: 2 * time.Second, Max: time.Minute, Factor: 2, Jitter: 0.1}
+	wide := Policy{Action: ActionRetry, Attempts: 3, Base: 2 * time.Second, Max: time.Minute, Factor: 2}
 	narrow := wide
 	narrow.Action, narrow.Attempts = ActionSkip, 4
 	for eventType, want := range map[string]Policy{"noted": wide, "moved": narrow, "walked": narrow} {
@@ -49,7 +49,7 @@ func TestNewRefusesPoliciesThatCannotBe(t *testing.T) {
 		OnFailure: Policy{Attempts: -1},
 		Projections: []Projection{specOnly{spec: Spec{
 			Name: "p", Version: 1, Types: []string{"moved"},
-			OnFailure:   Policy{Action: "explode", Base: time.Hour, Jitter: 1},
+			OnFailure:   Policy{Action: "explode", Base: time.Hour},
 			OnFailureOf: map[string]Policy{"noted": {Factor: 0.5}},
 		}}},
 	})
@@ -57,7 +57,6 @@ func TestNewRefusesPoliciesThatCannotBe(t *testing.T) {
 		"OnFailure: attempts is -1: use 1 … 2147483647",
 		`projection p: OnFailure: action "explode": use retry, dead, skip or pause`,
 		"max is 5m0s: use at least base, which is 1h0m0s",
-		"jitter is 1: use a part below 1",
 		"OnFailureOf noted: it does not want events of this type",
 		"factor is 0.5: use 1 … 100",
 	} {

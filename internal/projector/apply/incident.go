@@ -123,13 +123,12 @@ func (t *Transaction) report(ctx context.Context) {
 			continue
 		}
 		log = log.With("attempt", f.outcome.Attempt, "next_attempt", f.outcome.NextAttempt)
-		if f.Class == string(failure.ClassLock) {
+		switch {
+		case f.Class == string(failure.ClassLock):
 			log.WarnContext(ctx, "projection waits for a lock, it will be tried again")
-			continue
-		}
-		if f.policy.Action == kind.ActionPause {
+		case f.policy.Action == kind.ActionPause:
 			log.ErrorContext(ctx, "projection failed, paused until it is resumed")
-		} else {
+		default:
 			log.WarnContext(ctx, "projection failed, it will be tried again", "attempts", f.policy.Attempts)
 		}
 	}

@@ -90,23 +90,14 @@ func (t *Transaction) finish(ctx context.Context) error {
 // countThrough counts, for each projection, the events that it has gone through in what has just
 // been committed: without those that were skipped, and up to the one that stopped it.
 func (t *Transaction) countThrough() {
-	all := 0
-	for _, u := range t.Units {
-		all += u.Count()
-	}
 	for _, k := range t.view.Projections {
 		n := 0
-		if len(t.pairs) == 0 && t.view.Rows[k.Name].Moves() {
-			n = all
-		} else {
-			for _, u := range t.Units {
-				if t.applies(k, u) {
-					n += u.Count()
-				}
+		for _, u := range t.Units {
+			if t.applies(k, u) {
+				n += u.Count()
 			}
 		}
-		n -= t.stopped(k)
-		if n > 0 {
+		if n -= t.stopped(k); n > 0 {
 			t.Applier.Metrics.Projections.Through.WithLabelValues(k.Name).Add(float64(n))
 		}
 	}

@@ -32,14 +32,12 @@ type Policy struct {
 	Base     time.Duration // wait after the first failure; default 1s, at least 1ms
 	Max      time.Duration // longest wait; default 5m, at least Base
 	Factor   float64       // each wait is so many times the one before; default 2, from 1 to 100
-	Jitter   float64       // part of a wait by which it may be longer or shorter; default 0.1, below 1; negative: none
 	Timeout  time.Duration // how long applying one group may take; default [Config].ApplyTimeout
 }
 
 // DefaultPolicy is what is left open in all wider ones.
 var DefaultPolicy = Policy{ //nolint:gochecknoglobals // a constant
 	Action: ActionRetry, Attempts: 8, Base: time.Second, Max: 5 * time.Minute, Factor: 2,
-	Jitter: 0.1,
 }
 
 // CompletePolicy fills in what p leaves open.
@@ -47,8 +45,7 @@ func CompletePolicy(p, wider Policy) Policy {
 	return Policy{
 		Action: cmp.Or(p.Action, wider.Action), Attempts: cmp.Or(p.Attempts, wider.Attempts),
 		Base: cmp.Or(p.Base, wider.Base), Max: cmp.Or(p.Max, wider.Max),
-		Factor: cmp.Or(p.Factor, wider.Factor), Jitter: cmp.Or(p.Jitter, wider.Jitter),
-		Timeout: cmp.Or(p.Timeout, wider.Timeout),
+		Factor: cmp.Or(p.Factor, wider.Factor), Timeout: cmp.Or(p.Timeout, wider.Timeout),
 	}
 }
 
@@ -76,23 +73,23 @@ func CheckPolicy(p Policy) error {
 	if !(p.Factor >= 1 && p.Factor <= 100) { // NaN too
 		errs = append(errs, fmt.Errorf("factor is %v: use 1 … 100", p.Factor))
 	}
-	if !(p.Jitter < 1) {
-		errs = append(errs, fmt.Errorf("jitter is %v: use a part below 1, or a negative number for none", p.Jitter))
-	}
 	if p.Timeout < 0 {
 		errs = append(errs, fmt.Errorf("timeout is %v: use a time above zero", p.Timeout))
 	}
 	return errors.Join(errs...)
 }
 
+// jitter is the part of a wait by which it may be longer or shorter.
+const jitter = 0.1
+
 // mostWaits bounds what is handed to the database for one failure; a factor so small that waits
 // still grow after so many has hardly any effect.
 const mostWaits = 64
 
 // waits are those after the first failure, the second …, up to the one that all further ones have:
-// min(base × factor^(n-1), max), times 1 ± jitter. random is from 0 to 1.
+// min(base × factor^(n-1), max), times 1 ± a tenth. random is from 0 to 1.
 func (p Policy) waits(random float64) []time.Duration {
-	spread := 1 + max(p.Jitter, 0)*(2*random-1)
+	spread := 1 + jitter*(2*random-1)
 	var waits []time.Duration
 	for n := range mostWaits {
 		wait := math.Min(float64(p.Base)*math.Pow(p.Factor, float64(n)), float64(p.Max))
@@ -127,5 +124,5 @@ const lockWait = time.Second
 
 // LongestWait is the longest time for which a pair waits under a policy.
 func LongestWait(p Policy) time.Duration {
-	return time.Duration(float64(p.Max) * (1 + max(0, p.Jitter)))
+	return time.Duration(float64(p.Max) * (1 + jitter))
 }

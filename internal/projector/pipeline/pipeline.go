@@ -19,8 +19,7 @@ type Origin struct {
 	EventType  string
 }
 
-// Pipeline collects statements for one connection and runs them in one round trip, or in three
-// where there are very many.
+// Pipeline collects statements for one connection and runs them in one round trip.
 type Pipeline struct {
 	Conn    *pgx.Conn
 	Batch   *pgx.Batch
@@ -34,7 +33,7 @@ type Pipeline struct {
 	Collects bool // statements are to be queued and not yet run
 	Refused  bool // a handler wanted to run some
 
-	Streams bool                 // it may run very many statements as a stream
+	Streams bool                 // it may run statements of projections as a stream
 	Mode    pgx.QueryExecMode    // in which the connection sends statements
 	Checks  bool                 // arguments are tried before anything is sent
 	Notice  pgconn.NoticeHandler // of the connection; nil: none
@@ -56,35 +55,13 @@ func (p *Pipeline) Sync() {
 	}
 }
 
-// Flush runs what is queued. It returns the first error, as an [*ApplyError] if the statement belongs to a projection.
+// Flush runs what is queued, in one round trip. It returns the first error, as an [*ApplyError] if the statement belongs to a projection.
 func (p *Pipeline) Flush(ctx context.Context) error {
 	batch, origins := p.Batch, p.Origins
 	if batch.Len() == 0 {
 		return nil
 	}
 	p.Batch, p.Origins = &pgx.Batch{}, origins[:0]
-	if !p.Streams {
-		return p.send(ctx, batch, origins)
-	}
-	for _, r := range runs(batch.QueuedQueries, origins) {
-		part := origins[min(r.from, len(origins)):min(r.to, len(origins))]
-		if !r.stream {
-			if err := p.send(ctx, &pgx.Batch{QueuedQueries: batch.QueuedQueries[r.from:r.to]}, part); err != nil {
-				return err
-			}
-			continue
-		}
-		start := time.Now()
-		if failed, err := p.stream(ctx, batch.QueuedQueries[r.from:r.to]); err != nil {
-			at := part[min(failed, len(part)-1)]
-			return at.Wrap(failure.Cancelled(err, at.Projection, p.Timeout, start))
-		}
-	}
-	return nil
-}
-
-// send runs a batch in one round trip.
-func (p *Pipeline) send(ctx context.Context, batch *pgx.Batch, origins []Origin) error {
 	if p.Checks {
 		if i, err := p.encode(ctx, batch.QueuedQueries, origins); err != nil {
 			return origins[i].Wrap(err)

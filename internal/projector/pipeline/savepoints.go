@@ -27,7 +27,9 @@ type Savepoint struct {
 // fail notes the statement that failed.
 func (s *Savepoint) fail(i int, cause error) { s.Failed, s.Cause = i, cause }
 
-// StreamParts runs parts in one round trip, and notes in each whether it failed. Ahead of each it goes
+// StreamParts runs parts in one round trip, and notes in each whether it failed. Unlike a batch it asks
+// for no description of each result, and does not wait to read while it writes: a batch of one UPSERT an
+// event spends a fifth of its time on that. Ahead of each it goes
 // back to the savepoint that the last one to succeed has left: after a success that changes nothing,
 // after a failure it undoes it, so it need not wait to see which of them it was. An error concerns
 // all of them.

@@ -13,83 +13,12 @@ import (
 )
 
 const (
-	// streamFrom is how many statements of projections in a row are worth a round trip of their own.
-	streamFrom = 256
-
-	// StreamStatements is how many different ones there may be among them: each is prepared, once a connection.
+	// StreamStatements is how many different ones there may be in a stream: each is prepared, once a connection.
 	StreamStatements = 16
 
 	// streamFlush is how many are written at once.
 	streamFlush = 256
 )
-
-// run is a part of a batch.
-type run struct {
-	from, to int
-	stream   bool // many statements of projections whose results are not read
-}
-
-// runs cuts a batch where it pays to stream.
-func runs(queries []*pgx.QueuedQuery, origins []Origin) []run {
-	var all []run
-	done := 0
-	for from := 0; from < len(queries); {
-		to, last, texts := from, "", map[string]bool{}
-		for to < len(queries) && to < len(origins) && queries[to].Fn == nil && origins[to].Projection != "" {
-			if sql := queries[to].SQL; sql != last { // quick where it is the same constant
-				texts[sql], last = true, sql
-			}
-			to++
-		}
-		if to-from >= streamFrom && len(texts) <= StreamStatements {
-			if from > done {
-				all = append(all, run{from: done, to: from})
-			}
-			all, done = append(all, run{from, to, true}), to
-		}
-		from = max(to, from+1)
-	}
-	if done < len(queries) {
-		all = append(all, run{from: done, to: len(queries)})
-	}
-	return all
-}
-
-// stream runs statements whose results are not read, in one round trip. It does what a batch would
-// do, without asking for and looking at a description of each result, and without waiting to read
-// while it writes; a batch of one UPSERT an event spends a fifth of its time on that. It returns
-// the index of the statement that failed.
-func (p *Pipeline) stream(ctx context.Context, queries []*pgx.QueuedQuery) (failed int, err error) {
-	statements := map[string]*pgconn.StatementDescription{}
-	for i, q := range queries {
-		if statements[q.SQL] == nil {
-			if statements[q.SQL], err = p.Conn.Prepare(ctx, q.SQL, q.SQL); err != nil {
-				return i, err
-			}
-		}
-	}
-	var done int
-	var failure *pgconn.PgError
-	var refused *refusal
-	err = p.duplex(ctx, func(w *writer) (err error) {
-		if refused, err = w.run(queries, statements); err == nil {
-			err = w.sync()
-		}
-		return errors.Join(err, w.frontend.Flush())
-	}, func(frontend *pgproto3.Frontend) (err error) {
-		done, failure, err = p.receive(frontend)
-		return err
-	})
-	switch {
-	case err != nil:
-		return done, err
-	case failure != nil:
-		return done, failure
-	case refused != nil: // the server had no fault to find with those before it
-		return refused.index, refused.err
-	}
-	return 0, nil
-}
 
 // duplex writes and reads at the same time, so that neither side waits for the other to take what
 // it has written. If that fails, or ctx ends, it is unknown what is on its way: the connection is

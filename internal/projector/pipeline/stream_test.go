@@ -7,9 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
-	"pgregory.net/rapid"
 
-	"github.com/tidemark-go/tidemark/internal/projector/failure"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
@@ -29,7 +27,7 @@ func streaming(t *testing.T) (*Pipeline, *[]string) {
 	t.Cleanup(func() { _ = conn.Close(context.WithoutCancel(t.Context())) })
 	p := NewPipeline(conn)
 	p.Streams, p.Notice = true, config.OnNotice
-	for _, sql := range []string{"CREATE TABLE t (n int PRIMARY KEY, note text)", "BEGIN"} {
+	for _, sql := range []string{"CREATE TABLE t (n int PRIMARY KEY, note text)", "BEGIN", QueryPatienceBegins} {
 		if err := p.Exec(t.Context(), sql); err != nil {
 			t.Fatal(err)
 		}
@@ -37,119 +35,67 @@ func streaming(t *testing.T) (*Pipeline, *[]string) {
 	return p, &notices
 }
 
-// queueMany queues n statements of a projection, of event i the i-th.
-func queueMany(p *Pipeline, n int, sql string, args func(i int) []any) {
+// part is n statements, for each of which args answers the arguments.
+func part(n int, sql string, args func(i int) []any) *Savepoint {
+	s := &Savepoint{}
 	for i := range n {
-		p.At = Origin{Projection: "p", CampaignID: "c", Seq: int64(i) + 1, EventType: "e"}
-		p.Queue(sql, args(i)...)
+		s.Queries = append(s.Queries, &pgx.QueuedQuery{SQL: sql, Arguments: args(i)})
 	}
-	p.At = Origin{}
+	return s
 }
 
-const insertT = "INSERT INTO t VALUES ($1, $2)"
+// many is how many statements are written in several turns.
+const many = 2 * streamFlush
 
 func TestAStream(t *testing.T) {
 	t.Parallel()
 
-	t.Run("does what a batch does, in order, among what is read", func(t *testing.T) {
+	t.Run("keeps the parts that go through, and names the statement that fails of each other", func(t *testing.T) {
 		t.Parallel()
 		p, _ := streaming(t)
-		before, after := -1, -1
-		count := "SELECT count(*) FROM t"
-		p.Queue(count).QueryRow(func(row pgx.Row) error { return row.Scan(&before) })
-		queueMany(p, 2*streamFrom, insertT, func(i int) []any { return []any{i, "x"} })
-		p.Queue(count).QueryRow(func(row pgx.Row) error { return row.Scan(&after) })
-		queueMany(p, streamFrom, "UPDATE t SET note = $2 WHERE n = $1 RETURNING note", func(i int) []any {
-			return []any{i, nil}
-		})
-		p.Queue("COMMIT")
-		if err := p.Flush(t.Context()); err != nil {
+		inserts := func(base int, change func(i int, args []any)) *Savepoint {
+			return part(many, "INSERT INTO t VALUES ($1, $2)", func(i int) []any {
+				args := []any{base + i, "x"}
+				if change != nil {
+					change(i, args)
+				}
+				return args
+			})
+		}
+		parts := []*Savepoint{
+			inserts(0, nil),
+			inserts(many, func(i int, args []any) {
+				if i == 300 {
+					args[0] = 7 // which is there
+				}
+			}),
+			inserts(2*many, func(i int, args []any) {
+				if i == 41 {
+					args[0] = struct{}{} // which cannot be sent
+				}
+			}),
+			inserts(3*many, func(i int, args []any) {
+				switch i {
+				case 100:
+					args[0] = 7
+				case 300:
+					args[0] = struct{}{}
+				}
+			}),
+			part(1, "INSERT INTO nowhere VALUES ($1)", func(int) []any { return []any{1} }),
+			inserts(4*many, nil),
+		}
+		if err := p.StreamParts(t.Context(), parts); err != nil {
 			t.Fatal(err)
 		}
-		var noted int
-		if err := p.Conn.QueryRow(t.Context(), "SELECT count(note) FROM t").Scan(&noted); err != nil {
-			t.Fatal(err)
-		}
-		if before != 0 || after != 2*streamFrom || noted != streamFrom || p.Conn.PgConn().TxStatus() != 'I' {
-			t.Errorf("before %d, after %d rows, %d with a note, transaction status %c: want 0, %d, %d, I", before, after, noted,
-				p.Conn.PgConn().TxStatus(), 2*streamFrom, streamFrom)
-		}
-	})
-
-	t.Run("names the event whose statement fails, and leaves the connection usable", func(t *testing.T) {
-		t.Parallel()
-		p, _ := streaming(t)
-		if err := p.Exec(t.Context(), "SAVEPOINT s"); err != nil {
-			t.Fatal(err)
-		}
-		culprit := streamFrom + 41
-		queueMany(p, 2*streamFrom, insertT, func(i int) []any {
-			if i == culprit {
-				return []any{7, "again"}
+		for i, want := range []int{-1, 300, 41, 100, 0, -1} {
+			if one := parts[i]; (one.Cause != nil) != (want >= 0) || want > 0 && one.Failed != want {
+				t.Errorf("part %d failed at %d: %v, want %d", i, one.Failed, one.Cause, want)
 			}
-			return []any{i, "x"}
-		})
-		err := p.Flush(t.Context())
-		var apply *failure.ApplyError
-		var pgErr *pgconn.PgError
-		if !errors.As(err, &apply) || apply.Seq != int64(culprit)+1 || !errors.As(err, &pgErr) || pgErr.Code != "23505" {
-			t.Fatalf("error %v: want 23505 at event %d", err, culprit+1)
 		}
-		if err := p.Exec(t.Context(), "ROLLBACK TO SAVEPOINT s"); err != nil {
-			t.Fatal(err)
-		}
-		if err := p.Exec(t.Context(), "COMMIT"); err != nil {
-			t.Fatal(err)
-		}
-	})
-
-	t.Run("names the event whose argument cannot be sent", func(t *testing.T) {
-		t.Parallel()
-		p, _ := streaming(t)
-		queueMany(p, 2*streamFrom, insertT, func(i int) []any {
-			if i == 300 {
-				return []any{struct{}{}, "x"}
-			}
-			return []any{i, "x"}
-		})
-		err := p.Flush(t.Context())
-		var apply *failure.ApplyError
-		if !errors.As(err, &apply) || apply.Seq != 301 {
-			t.Fatalf("error %v: want one at event 301", err)
-		}
-		if err := p.Exec(t.Context(), "ROLLBACK"); err != nil {
-			t.Fatal(err)
-		}
-	})
-
-	t.Run("names the earlier of two that fail, one here and one at the server", func(t *testing.T) {
-		t.Parallel()
-		p, _ := streaming(t)
-		queueMany(p, 2*streamFrom, insertT, func(i int) []any {
-			switch i {
-			case 100:
-				return []any{7, "again"}
-			case 300:
-				return []any{struct{}{}, "x"}
-			}
-			return []any{i, "x"}
-		})
-		err := p.Flush(t.Context())
-		var apply *failure.ApplyError
-		if !errors.As(err, &apply) || apply.Seq != 101 {
-			t.Fatalf("error %v: want one at event 101", err)
-		}
-	})
-
-	t.Run("names the event whose statement cannot be prepared", func(t *testing.T) {
-		t.Parallel()
-		p, _ := streaming(t)
-		queueMany(p, streamFrom, insertT, func(i int) []any { return []any{i, "x"} })
-		queueMany(p, 1, "INSERT INTO nowhere VALUES ($1)", func(int) []any { return []any{1} })
-		err := p.Flush(t.Context())
-		var apply *failure.ApplyError
-		if !errors.As(err, &apply) || apply.Projection != "p" {
-			t.Fatalf("error %v: want the projection's", err)
+		var rows int
+		if err := p.Conn.QueryRow(t.Context(), "SELECT count(*) FROM t").Scan(&rows); err != nil || rows != 2*many {
+			t.Errorf("%d rows (%v), want %d", rows, err, 2*many)
 		}
 	})
 
@@ -157,7 +103,6 @@ func TestAStream(t *testing.T) {
 		t.Parallel()
 		p, _ := streaming(t)
 		ctx, cancel := context.WithCancel(t.Context())
-		queueMany(p, streamFrom, "SELECT pg_sleep(60)", func(int) []any { return nil })
 		watcher, err := pgx.ConnectConfig(t.Context(), p.Conn.Config())
 		if err != nil {
 			t.Fatal(err)
@@ -172,7 +117,8 @@ func TestAStream(t *testing.T) {
 				}
 			}
 		}()
-		if err := p.Flush(ctx); !errors.Is(err, context.Canceled) || !p.Conn.IsClosed() {
+		sleeping := part(1, "SELECT pg_sleep(60)", func(int) []any { return nil })
+		if err := p.StreamParts(ctx, []*Savepoint{sleeping}); !errors.Is(err, context.Canceled) || !p.Conn.IsClosed() {
 			t.Fatalf("error %v, closed %t: want the context's, and a closed connection", err, p.Conn.IsClosed())
 		}
 	})
@@ -180,49 +126,12 @@ func TestAStream(t *testing.T) {
 	t.Run("hands notices on", func(t *testing.T) {
 		t.Parallel()
 		p, notices := streaming(t)
-		queueMany(p, streamFrom, "DROP TABLE IF EXISTS nowhere", func(int) []any { return nil })
-		if err := p.Flush(t.Context()); err != nil {
+		noisy := part(many, "DROP TABLE IF EXISTS nowhere", func(int) []any { return nil })
+		if err := p.StreamParts(t.Context(), []*Savepoint{noisy}); err != nil {
 			t.Fatal(err)
 		}
-		if len(*notices) != streamFrom {
-			t.Errorf("%d notices, want %d", len(*notices), streamFrom)
-		}
-	})
-}
-
-func TestRunsCoverABatchInOrder(t *testing.T) {
-	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
-		var queries []*pgx.QueuedQuery
-		var origins []Origin
-		for range rapid.IntRange(0, 5).Draw(t, "parts") {
-			n := rapid.SampledFrom([]int{1, 2, streamFrom - 1, streamFrom, streamFrom + 1}).Draw(t, "length")
-			ours, read := rapid.Bool().Draw(t, "ours"), rapid.Bool().Draw(t, "read")
-			for range n {
-				q, o := &pgx.QueuedQuery{SQL: "SELECT 1"}, Origin{Projection: "p"}
-				if ours {
-					o = Origin{}
-				}
-				if read {
-					q.Fn = func(pgx.BatchResults) error { return nil }
-				}
-				queries, origins = append(queries, q), append(origins, o)
-			}
-		}
-		at := 0
-		for _, r := range runs(queries, origins) {
-			if r.from != at || r.to <= r.from {
-				t.Fatalf("run %+v after %d", r, at)
-			}
-			at = r.to
-			for i := r.from; r.stream && i < r.to; i++ {
-				if queries[i].Fn != nil || origins[i].Projection == "" {
-					t.Fatalf("statement %d is streamed: its result is read, or it is not a projection's", i)
-				}
-			}
-		}
-		if at != len(queries) {
-			t.Fatalf("the runs end at %d of %d", at, len(queries))
+		if len(*notices) != many {
+			t.Errorf("%d notices, want %d", len(*notices), many)
 		}
 	})
 }

@@ -50,7 +50,8 @@ type Outcome struct {
 // happened at the events before it; a pair that had failed at one of those leaves a row
 // 'recovered'. done is called when the statement has run. The caller holds the campaign's lease.
 func Defer(batch *pgx.Batch, f Failure, s Schedule, done func(Outcome)) {
-	batch.Queue(queryDefer, append(f.args(), s.Dead, s.Attempts, seconds(s.Waits), f.Reset, s.Free)...).QueryRow(func(row pgx.Row) error {
+	args := append(f.args(), s.Dead, s.Attempts, seconds(s.Waits), f.Reset, s.Free)
+	batch.Queue(queryDefer, args...).QueryRow(func(row pgx.Row) error {
 		var o Outcome
 		var next *time.Time
 		if err := row.Scan(&o.Status, &o.Attempt, &next); err != nil {

@@ -149,7 +149,8 @@ const (
 					NULL, NULL, NULL
 				FROM old o WHERE o.next_seq < $5 AND o.last_failed_at IS NOT NULL
 				UNION ALL
-				SELECT CASE WHEN $9 = 'crash' AND c.status = 'dead' THEN 'crashed' ELSE c.status END, $3, $5, $6, $7, c.attempt, $8, $9, $10, $11, $12, $13
+				SELECT CASE WHEN $9 = 'crash' AND c.status = 'dead' THEN 'crashed' ELSE c.status END, $3, $5, $6, $7,
+					c.attempt, $8, $9, $10, $11, $12, $13
 				FROM decision c WHERE NOT c.again
 			) AS l (act, version, seq, event_id, event_type, attempt, class, code, message, stack, fingerprint, worker)
 			ORDER BY l.seq

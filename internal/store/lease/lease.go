@@ -207,3 +207,30 @@ func split(leases []Lease) (ids []string, generations []int64) {
 	}
 	return ids, generations
 }
+
+// TakeOver queues on batch the acquisition of campaigns by a transaction that does their work
+// itself and ends with [Keeper.Advance], releasing them. Its holder meets the fence. A
+// campaign that is paused is left out, and without wait so is one that is held or that another is
+// writing. Each campaign must be named once. taken gets what was acquired.
+func (k Keeper) TakeOver(batch *pgx.Batch, campaignIDs []string, wait bool, taken func([]Lease)) {
+	batch.Queue(queryTakeOver, k.Group, k.Owner, campaignIDs, wait, k.TTL).Query(func(rows pgx.Rows) error {
+		leases, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Lease])
+		if err == nil {
+			taken(leases)
+		}
+		return err
+	})
+}
+
+// StillHeld answers the campaigns whose leases are as the caller knows them, by owner, generation
+// and checkpoint: those that [Keeper.Advance] would not have called lost. It leaves out those that
+// is being written at the moment. It is no more than a hint; the fence decides.
+func (k Keeper) StillHeld(ctx context.Context, db DB, leases []Lease) ([]string, error) {
+	ids, generations := split(leases)
+	checkpoints := make([]int64, len(leases))
+	for i, l := range leases {
+		checkpoints[i] = l.Checkpoint
+	}
+	return rows.All(ctx, db, pgx.RowTo[string], "look which leases are held",
+		queryStillHeld, k.Group, k.Owner, ids, generations, checkpoints)
+}

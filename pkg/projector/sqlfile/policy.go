@@ -33,12 +33,8 @@ func (p *sqlParser) onFailure(line int, value string) {
 			policy.Timeout = p.duration(line, s)
 		case "factor":
 			policy.Factor = p.number(line, s)
-		case "jitter":
-			if policy.Jitter = p.number(line, s); policy.Jitter == 0 {
-				policy.Jitter = -1 // none
-			}
 		default:
-			p.errs.add(line, "on failure: unknown setting %q: there are attempts, base, max, factor, jitter, timeout", s.name)
+			p.errs.add(line, "on failure: unknown setting %q: there are attempts, base, max, factor, timeout", s.name)
 		}
 	}
 	if err := policy.Validate(); policy.Max > 0 && policy.Base > 0 && err != nil {

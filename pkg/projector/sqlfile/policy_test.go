@@ -11,7 +11,7 @@ import (
 
 func TestLoadReadsPolicies(t *testing.T) {
 	t.Parallel()
-	projection, err := loadText("-- on failure: retry, attempts 5, base 2s, max 1m, factor 3, jitter 0.2, timeout " +
+	projection, err := loadText("-- on failure: retry, attempts 5, base 2s, max 1m, factor 3, timeout " +
 		"10s\n" + sessionsHead + `
 -- on: session_started
 INSERT INTO sessions (campaign_id) VALUES (event.campaign_id);
@@ -19,7 +19,7 @@ INSERT INTO sessions (campaign_id) VALUES (event.campaign_id);
 -- On failure : skip
 DELETE FROM sessions;
 -- on: noted
--- on failure: pause, jitter 0
+-- on failure: pause
 DELETE FROM sessions;
 `)
 	if err != nil {
@@ -28,14 +28,14 @@ DELETE FROM sessions;
 	spec := projection.Spec()
 	want := projector.Policy{
 		Action: projector.ActionRetry, Attempts: 5, Base: 2 * time.Second, Max: time.Minute,
-		Factor: 3, Jitter: 0.2, Timeout: 10 * time.Second,
+		Factor: 3, Timeout: 10 * time.Second,
 	}
 	if spec.OnFailure != want {
 		t.Errorf("got %+v, want %+v", spec.OnFailure, want)
 	}
 	of := map[string]projector.Policy{
 		"session_ended":   {Action: projector.ActionSkip},
-		"session_aborted": {Action: projector.ActionSkip}, "noted": {Action: projector.ActionPause, Jitter: -1},
+		"session_aborted": {Action: projector.ActionSkip}, "noted": {Action: projector.ActionPause},
 	}
 	if !maps.Equal(spec.OnFailureOf, of) {
 		t.Errorf("got %+v, want %+v", spec.OnFailureOf, of)
@@ -57,7 +57,7 @@ func TestLoadReportsMistakesInPolicies(t *testing.T) {
 		{"-- on failure: retry, attempts", `s.sql:1: on failure: "attempts": write a name and a value, as in base 2s`},
 		{
 			"-- on failure: retry, patience 3",
-			`s.sql:1: on failure: unknown setting "patience": there are attempts, base, max, factor, jitter, timeout`,
+			`s.sql:1: on failure: unknown setting "patience": there are attempts, base, max, factor, timeout`,
 		},
 		{"-- on failure: retry, attempts 0", `s.sql:1: attempts "0": a whole number from 1`},
 		{"-- on failure: retry, base 5", `s.sql:1: base "5": a time such as 500ms, 2s, 5m or 1h`},
