@@ -139,11 +139,6 @@ func Measures() []harness.Measure {
 			Run:   applies.MeasureProof,
 		},
 		{
-			Name:  "travel",
-			About: "a late event of a long campaign with snapshots, against an early one",
-			Run:   scale.MeasureTravel,
-		},
-		{
 			Name:  "latency",
 			About: "from append to visible, against two bare commits",
 			Run:   latency.MeasureLatency,

@@ -67,7 +67,6 @@ try_install() {
 # postgres_bin prints the folder of a Postgres server's binaries; it looks where internal/devpg does.
 postgres_bin() {
 	for dir in \
-		"$(pg_config --bindir 2>/dev/null || true)" \
 		"$(command -v initdb 2>/dev/null | sed 's|/[^/]*$||')" \
 		/usr/lib/postgresql/*/bin \
 		/opt/homebrew/opt/postgresql*/bin \
@@ -86,8 +85,8 @@ need_postgres() {
 		return
 	fi
 	if ! try_install postgresql || ! postgres_bin >/dev/null; then
-		say "need: no Postgres here, and Debian's package cannot be installed; a server will be downloaded on first use."
-		say "need: to use your own, set TIDEMARK_POSTGRES_BIN to its bin folder, or TIDEMARK_DATABASE_URL."
+		say "need: no Postgres here, and Debian's package cannot be installed."
+		say "need: install one, set TIDEMARK_POSTGRES_BIN to its bin folder, or TIDEMARK_DATABASE_URL."
 	fi
 }
 

@@ -49,11 +49,14 @@ func NewCommand(opts Options) *cobra.Command {
 		PersistentPreRun: func(*cobra.Command, []string) {}, // the log has the variables that nothing reads
 	}
 	cmd.AddCommand(newHealthcheck())
-	// The operators' commands run SQL files alone beside the live projections; these run the worker's own.
-	env := cli.Standard(devpg.URL)
-	compiled := verification.Compiled{Projections: opts.Projections, Catalogue: opts.Catalogue}
-	cmd.AddCommand(verification.NewVerify(env, compiled), verification.NewAsOf(env, compiled),
-		verification.NewDiff(env, compiled), verification.NewWhy(env, compiled))
+	if len(opts.Projections) > 0 {
+		// tidemark's commands of these names know SQL files alone; these have the worker's own projections too.
+		env := cli.Standard(devpg.URL)
+		compiled := verification.Compiled{Projections: opts.Projections, Catalogue: opts.Catalogue}
+		cmd.AddCommand(
+			cli.Noun("projection", "Verify projections", verification.NewVerify(env, compiled)),
+			cli.Noun("campaign", "Travel in the time of campaigns", verification.NewTravel(env, compiled)...))
+	}
 	settings, set := config.NewWorker(cmd.Flags())
 	set.Override(opts.Settings)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {

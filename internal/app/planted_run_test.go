@@ -177,7 +177,7 @@ func (w *plantedRun) everywhere(t *testing.T) {
 	t.Helper()
 	rows, err := w.pool.Query(t.Context(), `SELECT c.relname::text FROM pg_catalog.pg_class c
 		WHERE c.relnamespace = 'tidemark'::regnamespace AND c.relkind IN ('r', 'p')
-		AND c.relname NOT IN ('journal', 'event_tags', 'snapshots')`)
+		AND c.relname NOT IN ('journal', 'event_tags')`)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -308,7 +308,7 @@ func TestAPlantedValueIsInNoTableNoLogAndNoAnswer(t *testing.T) {
 		Name: "worker", Projections: plantedHandlers(), Sinks: append(sinks.Kinds(), mean),
 	},
 		"--projections-dir", filepath.Join(dir, "projections"), "--publishers", write("publishers.yaml", text),
-		"--retry-base", "1ms", "--retry-max", "5ms", "--retry-attempts", "2", "--snapshot-every", "1")
+		"--retry-base", "1ms", "--retry-max", "5ms", "--retry-attempts", "2")
 
 	// All fails that is to fail.
 	w.until(t, `SELECT count(DISTINCT campaign_id) >= $1 FROM tidemark.failure_log`, len(ways)-2)

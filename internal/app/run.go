@@ -144,8 +144,7 @@ func projectorConfig(s config.Worker) projector.Config {
 		GroupEvents: s.GroupEvents, LeaseTTL: s.LeaseTTL,
 		Concurrency: s.Concurrency, ApplyTimeout: s.ApplyTimeout, NoListen: !s.Listen, ShutdownTimeout: s.ShutdownTimeout,
 		OnFailure:           projector.Policy{Attempts: s.RetryAttempts, Base: s.RetryBase, Max: s.RetryMax},
-		FailureLogRetention: s.LogRetention, GapRate: rate, VerifyRate: s.VerifyRate, SnapshotEvery: int64(s.SnapshotEvery),
-		SnapshotKeep: s.SnapshotKeep, Proof: s.Proof,
+		FailureLogRetention: s.LogRetention, GapRate: rate, Proof: s.Proof,
 	}
 }
 
@@ -205,12 +204,6 @@ func connect(ctx context.Context, settings config.Worker) (*pgxpool.Pool, error)
 	cfg.MaxConns = max(cfg.MaxConns, int32(min(settings.Concurrency, 1000))+5) // claim, renew, beat, operations
 	if settings.HTTPAddr != "off" {
 		cfg.MaxConns++ // the database's figures
-	}
-	if settings.VerifyRate > 0 {
-		cfg.MaxConns++
-	}
-	if settings.SnapshotEvery > 0 {
-		cfg.MaxConns += 2
 	}
 	if publishes(settings) {
 		cfg.MaxConns += publisher.Connections

@@ -27,9 +27,6 @@ type Worker struct {
 	LogRetention    time.Duration // of tidemark.failure_log
 	ActsRetention   time.Duration // of tidemark.operator_log
 	GapRate         int           // campaigns a second; 0: none
-	VerifyRate      int           // campaigns a minute; 0: none
-	SnapshotEvery   int           // events; 0: no snapshots
-	SnapshotKeep    int           // of a campaign and projection
 	Proof           bool          // hash ids where events are not read otherwise
 	Listen          bool
 	ShutdownTimeout time.Duration
@@ -79,12 +76,6 @@ func NewWorker(flags *pflag.FlagSet) (*Worker, *Set) {
 		time.Second, "time for which the record of all that operators did is kept")
 	s.Int(&w.GapRate, "gap-rate", "TIDEMARK_GAP_RATE", 5000, 0,
 		"campaigns a second in which gaps are looked for, in the background; 0: none")
-	s.Int(&w.VerifyRate, "verify-rate", "TIDEMARK_VERIFY_RATE", 0, 0,
-		"campaigns a minute whose rows are compared with the journal, in the background; 0: none")
-	s.Int(&w.SnapshotEvery, "snapshot-every", "TIDEMARK_SNAPSHOT_EVERY", 0, 0,
-		"events of a campaign after which its rows are kept, so that looking back on long campaigns is quick; 0: never")
-	s.Int(&w.SnapshotKeep, "snapshot-keep", "TIDEMARK_SNAPSHOT_KEEP", 100, 1,
-		"snapshots of a campaign that are kept for each projection, at most")
 	s.Bool(&w.Proof, "proof", "TIDEMARK_PROOF", false,
 		"keep the proof of what was applied also where all projections are SQL files; it costs a look at each event")
 	s.Bool(&w.Listen, "listen", "TIDEMARK_LISTEN", true,

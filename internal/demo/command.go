@@ -45,9 +45,6 @@ database of TIDEMARK_DATABASE_URL, else on the checkout's private server. Tables
 			if err := config.validate(); err != nil {
 				return &cli.UsageError{Err: err}
 			}
-			if config.Seed == 0 {
-				config.Seed = uint64(time.Now().UnixMilli())
-			}
 			var err error
 			if config.Program, err = os.Executable(); err != nil {
 				return fmt.Errorf("find the program of the workers: %w", err)
@@ -55,14 +52,8 @@ database of TIDEMARK_DATABASE_URL, else on the checkout's private server. Tables
 			return show(cmd, config)
 		},
 	}
-	flags := command.Flags()
-	flags.Float64Var(&seconds, "seconds", 30, "how long to append; also DEMO_SECONDS")
-	flags.Float64Var(&config.Rate, "rate", 2000, "events a second; 0: as fast as it goes")
-	flags.IntVar(&config.Campaigns, "campaigns", 1000, "campaigns that are played at once")
-	flags.Uint64Var(&config.Seed, "seed", 0,
-		"of the load; one that was played on this database appends nothing (default 0: a new one)")
-	flags.IntVar(&config.Workers, "workers", 3, "worker processes; one is killed halfway")
-	flags.DurationVar(&config.LeaseTTL, "lease-ttl", 3*time.Second, "after which others take over from a killed worker")
+	command.Flags().Float64Var(&seconds, "seconds", 30, "how long to append; also DEMO_SECONDS")
+	command.Flags().Float64Var(&config.Rate, "rate", 2000, "events a second; 0: as fast as it goes")
 	command.AddCommand(newWorker())
 	return command
 }

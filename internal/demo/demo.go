@@ -17,35 +17,24 @@ import (
 	"github.com/tidemark-go/tidemark/migrations"
 )
 
-// Config says where and what is shown. All other fields than DatabaseURL are required.
+// Config says where and what is shown. All fields but DatabaseURL are required.
 type Config struct {
 	Program     string // path of tidemark, whose "demo worker" the workers are
 	DatabaseURL string // empty: TIDEMARK_DATABASE_URL, or the private server of the checkout
 
-	Length    time.Duration // of the load
-	Rate      float64       // events a second; 0: as fast as it goes
-	Campaigns int           // tables that play at once
-	Seed      uint64        // of the generator; a seed that was played on this database appends nothing
-	Workers   int           // processes, at least 2: one is killed
-	LeaseTTL  time.Duration // after which another worker takes over from a killed one
+	Length time.Duration // of the load
+	Rate   float64       // events a second; 0: as fast as it goes
 
 	Out    io.Writer // for the view
 	Logger *slog.Logger
 }
 
 func (c Config) validate() error {
-	var mistakes []error
-	check := func(ok bool, format string, args ...any) {
-		if !ok {
-			mistakes = append(mistakes, fmt.Errorf(format, args...))
-		}
+	if c.Length <= 0 || c.Rate < 0 {
+		return fmt.Errorf("the length is %s and the rate is %g events a second: the length must be positive, and the rate "+
+			"must not be negative", c.Length, c.Rate)
 	}
-	check(c.Length > 0, "the length is %s, it must be positive", c.Length)
-	check(c.Rate >= 0, "the rate is %g events a second, it must not be negative", c.Rate)
-	check(c.Campaigns > 0, "%d campaigns: it takes at least one", c.Campaigns)
-	check(c.Workers >= 2, "%d workers: it takes at least two, since one is killed", c.Workers)
-	check(c.LeaseTTL >= time.Second, "the lease TTL is %s, it must be at least a second", c.LeaseTTL)
-	return errors.Join(mistakes...)
+	return nil
 }
 
 // Result is what came of a run. Its figures are this run's; verification covers the whole journal.
@@ -59,7 +48,7 @@ type Result struct {
 
 // Good says whether everything appended was applied, once, and rightly.
 func (r Result) Good() bool {
-	return r.Appended > 0 && r.Applied == r.Appended && r.Lag == 0 && r.Duplicates == 0 && r.Mismatches == 0
+	return r.Appended > 0 && r == Result{Appended: r.Appended, Applied: r.Appended}
 }
 
 // String is the demo's last line.
@@ -70,7 +59,11 @@ func (r Result) String() string {
 
 const (
 	group        = "default" // the consumer group
-	lanes        = 16        // appends at the same time: one alone would wait for the disk most of the time
+	workers      = 3         // processes
+	campaigns    = 1000      // that are played at once
+	leaseTTL     = 3 * time.Second
+	lanes        = 16          // appends at the same time: one alone would wait for the disk most of the time
+	interval     = time.Second // of the view; workers report about as often
 	startWithin  = 60 * time.Second
 	settleWithin = 2 * time.Minute // for the lag to reach 0 once nothing is appended any more
 )
@@ -90,42 +83,45 @@ func Run(ctx context.Context, config Config) (result Result, err error) {
 	if err := migrations.Up(ctx, config.DatabaseURL); err != nil {
 		return Result{}, err
 	}
-	pool, err := openPool(ctx, config.DatabaseURL)
+	settings, err := pgxpool.ParseConfig(config.DatabaseURL)
+	if err != nil {
+		return Result{}, err
+	}
+	settings.MaxConns = lanes + 2 // and the view's
+	pool, err := pgxpool.NewWithConfig(ctx, settings)
 	if err != nil {
 		return Result{}, err
 	}
 	defer pool.Close()
 
-	d := &demo{Config: config, pool: pool, screen: screen{config.Out}}
-	logs, err := os.MkdirTemp("", "tidemark-demo-")
-	if err != nil {
+	d := &demo{Config: config, pool: pool, begun: time.Now()}
+	d.previous.at = d.begun
+	if d.load, err = tabletop.NewLoad(tabletop.LoadConfig{
+		Pool: pool, Rate: config.Rate, Lanes: lanes,
+		Generator: tabletop.NewGenerator(tabletop.GeneratorConfig{
+			Seed: uint64(time.Now().UnixMilli()), Campaigns: campaigns, // a seed that was played appends nothing
+		}),
+	}); err != nil {
 		return Result{}, err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(logs)) }()
-	d.fleet = newFleet(config.Program, logs, config.DatabaseURL, config.LeaseTTL)
+	if d.fleet.folder, err = os.MkdirTemp("", "tidemark-demo-"); err != nil {
+		return Result{}, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(d.fleet.folder)) }()
 	defer func() { err = errors.Join(err, d.fleet.stop()) }()
 	return d.run(ctx)
-}
-
-func openPool(ctx context.Context, url string) (*pgxpool.Pool, error) {
-	config, err := pgxpool.ParseConfig(url)
-	if err != nil {
-		return nil, err
-	}
-	config.MaxConns = lanes + 2 // and the view's
-	return pgxpool.NewWithConfig(ctx, config)
 }
 
 // demo is a run under way.
 type demo struct {
 	Config
-	pool   *pgxpool.Pool
-	screen screen
-	fleet  *fleet
-	meter  *meter
-	load   *tabletop.Load
+	pool  *pgxpool.Pool
+	fleet fleet
+	load  *tabletop.Load
 
-	casualty *casualty // nil: no worker is to be replaced
+	begun    time.Time // the load, or what comes before it
+	before   int64     // events applied by then
+	previous sample
 }
 
 func (d *demo) run(ctx context.Context) (Result, error) {
@@ -139,21 +135,22 @@ func (d *demo) run(ctx context.Context) (Result, error) {
 	if err := d.show(ctx); err != nil {
 		return Result{}, err
 	}
-	d.screen.say("the load has ended; waiting until all of it is applied")
+	d.say("the load has ended; waiting until all of it is applied")
 	last, err := d.settle(ctx)
 	if err != nil && !errors.Is(err, errTooLong) { // the result says how much is left
 		return Result{}, err
 	}
-	d.screen.show(last)
-	d.screen.say("comparing every row with a fold of the whole journal")
+	d.say("comparing every row with a fold of the whole journal")
 	report, err := tabletop.Verify(ctx, d.pool, before)
 	if err != nil {
 		return Result{}, err
 	}
-	d.tell(report)
+	for _, t := range report.Tables {
+		d.say("  %-16s %8d rows, %d differ %s", t.Table, t.Rows, t.Mismatches(), t.Example)
+	}
 	appended, mismatches := d.load.Appended(), report.Mismatches()
 	if report.Since != appended {
-		d.screen.say("the load generator committed %d events, the journal holds %d of this run", appended, report.Since)
+		d.say("the load generator committed %d events, the journal holds %d of this run", appended, report.Since)
 		mismatches += max(appended-report.Since, report.Since-appended)
 	}
 	return Result{
@@ -163,61 +160,94 @@ func (d *demo) run(ctx context.Context) (Result, error) {
 
 // start brings the workers up and lets them finish what a former run left.
 func (d *demo) start(ctx context.Context) error {
-	var err error
-	if d.meter, err = newMeter(ctx, d.pool, d.fleet); err != nil {
-		return err
-	}
-	for range d.Workers {
-		if err := d.fleet.add(); err != nil {
+	for range workers {
+		if err := d.fleet.add(d.Program, d.DatabaseURL); err != nil {
 			return err
 		}
 	}
-	err = await(ctx, startWithin, func() (bool, error) {
-		sample, err := d.sample(ctx)
-		return err == nil && sample.up() == d.Workers, err
+	err := await(ctx, startWithin, func() (bool, error) {
+		reports, err := d.reports(ctx)
+		return len(reports) == workers, err
 	})
 	if err != nil {
-		return fmt.Errorf("start %d workers: %w%s", d.Workers, err, d.fleet.logs())
+		return fmt.Errorf("start %d workers: %w%s", workers, err, d.fleet.logs())
 	}
-	if _, err = d.settle(ctx); err != nil {
+	left, err := d.settle(ctx)
+	if err != nil {
 		return fmt.Errorf("apply what was in the journal before: %w", err)
 	}
-	d.meter.begin()
-	d.screen.say("%d workers are up; appending for %s (seed %d)", d.Workers, d.Length, d.Seed)
+	d.begun, d.before = time.Now(), left.applied
+	d.previous = sample{at: d.begun}
+	d.say("%d workers are up; appending for %s", workers, d.Length)
 	return nil
+}
+
+// show runs the load with a line every second, and kills a worker halfway.
+func (d *demo) show(ctx context.Context) error {
+	loading, end := context.WithTimeout(ctx, d.Length)
+	defer end()
+	loaded := make(chan error, 1)
+	go func() { loaded <- d.load.Run(loading) }()
+
+	err := d.watch(loading)
+	end()
+	return errors.Join(err, <-loaded, ctx.Err())
+}
+
+func (d *demo) watch(loading context.Context) error {
+	ticks := time.NewTicker(interval)
+	defer ticks.Stop()
+	halfway := time.NewTimer(d.Length / 2)
+	defer halfway.Stop()
+	for {
+		var err error
+		select {
+		case <-loading.Done():
+			return nil
+		case <-halfway.C:
+			victim := d.fleet.workers[workers/2]
+			if err = victim.kill(); err == nil {
+				d.say("killed worker %d (pid %d, SIGKILL): the others take over after the lease's %s", victim.number,
+					victim.pid, leaseTTL)
+			}
+		case <-ticks.C:
+			_, err = d.look(loading)
+		}
+		if err != nil && loading.Err() == nil {
+			return err
+		}
+	}
 }
 
 // settle waits until nothing is left to apply.
 func (d *demo) settle(ctx context.Context) (last sample, err error) {
 	err = await(ctx, settleWithin, func() (bool, error) {
-		last, err = d.sample(ctx)
-		if err != nil || last.lag == 0 {
-			return true, err
-		}
-		d.screen.show(last)
-		return false, nil
+		last, err = d.look(ctx)
+		return err == nil && last.lag == 0, err
 	})
 	return last, err
 }
 
-// sample measures how it stands. It fails when a worker has ended by itself.
-func (d *demo) sample(ctx context.Context) (sample, error) {
-	if err := d.fleet.check(); err != nil {
-		return sample{}, err
-	}
-	s, err := d.meter.read(ctx)
-	if err != nil {
-		return sample{}, err
-	}
-	return s, d.relief(ctx)
-}
+// say writes a line. It does not look at errors: a view that is gone is no reason to end the demo.
+func (d *demo) say(format string, args ...any) { _, _ = fmt.Fprintf(d.Out, format+"\n", args...) }
 
-// tell says what was compared, and what differs.
-func (d *demo) tell(report tabletop.Report) {
-	for _, t := range report.Tables {
-		d.screen.say("  %-16s %8d rows, %d differ", t.Table, t.Rows, t.Mismatches())
-		if t.Example != "" {
-			d.screen.say("    for example: %s", t.Example)
+// errTooLong is in the error of an await whose condition has not come true in time.
+var errTooLong = errors.New("it takes too long")
+
+// await asks every [interval] until the answer is yes, an error, or time is up.
+func await(ctx context.Context, within time.Duration, ask func() (bool, error)) error {
+	late, cancel := context.WithTimeoutCause(ctx, within, fmt.Errorf("%w: not done after %s", errTooLong, within))
+	defer cancel()
+	ticks := time.NewTicker(interval)
+	defer ticks.Stop()
+	for {
+		if yes, err := ask(); yes || err != nil {
+			return err
+		}
+		select {
+		case <-ticks.C:
+		case <-late.Done():
+			return context.Cause(late)
 		}
 	}
 }

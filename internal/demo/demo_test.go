@@ -20,9 +20,9 @@ import (
 func TestRunAppliesEverythingOnceThoughAWorkerIsKilled(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)
-	for seed, when := range []string{"on a new database", "again, on the data of the first run"} {
+	for _, when := range []string{"on a new database", "again, on the data of the first run"} {
 		var out bytes.Buffer
-		result, err := Run(t.Context(), config(t, url, uint64(seed), &out))
+		result, err := Run(t.Context(), config(t, url, &out))
 		if err != nil {
 			t.Fatalf("%s: %v\n%s", when, err, &out)
 		}
@@ -45,7 +45,7 @@ func TestRunStopsItsWorkersWhenItIsCancelled(t *testing.T) {
 	url := pgtest.URL(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	c := config(t, url, 1, &cancelAt{text: "applied", cancel: cancel})
+	c := config(t, url, &cancelAt{text: "appending", cancel: cancel})
 	c.Length = time.Minute
 	if _, err := Run(ctx, c); !errors.Is(err, context.Canceled) {
 		t.Fatalf("a cancelled run ended with %v", err)
@@ -66,8 +66,8 @@ func TestRunStopsItsWorkersWhenItIsCancelled(t *testing.T) {
 
 func TestRunRefusesAConfigurationAndNamesEveryMistake(t *testing.T) {
 	t.Parallel()
-	_, err := Run(t.Context(), Config{Rate: -1, Workers: 1, Out: io.Discard})
-	for _, mistake := range []string{"length", "rate", "campaigns", "workers", "lease TTL"} {
+	_, err := Run(t.Context(), Config{Rate: -1, Out: io.Discard})
+	for _, mistake := range []string{"length", "rate"} {
 		if err == nil || !strings.Contains(err.Error(), mistake) {
 			t.Errorf("the error does not speak of the %s: %v", mistake, err)
 		}
@@ -94,7 +94,7 @@ func TestResultIsGoodOnlyIfAllWasAppliedOnceAndRightly(t *testing.T) {
 	}
 }
 
-func config(t *testing.T, url string, seed uint64, out io.Writer) Config {
+func config(t *testing.T, url string, out io.Writer) Config {
 	t.Helper()
 	path, err := program.Build(t.Context(), "cmd/tidemark")
 	if err != nil {
@@ -102,8 +102,7 @@ func config(t *testing.T, url string, seed uint64, out io.Writer) Config {
 	}
 	return Config{
 		Program:     path,
-		DatabaseURL: url, Length: 3 * time.Second, Rate: 300, Campaigns: 50, Seed: seed, Workers: 3, LeaseTTL: time.Second,
-		Out: out, Logger: slog.New(slog.DiscardHandler),
+		DatabaseURL: url, Length: 3 * time.Second, Rate: 300, Out: out, Logger: slog.New(slog.DiscardHandler),
 	}
 }
 

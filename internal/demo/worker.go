@@ -3,9 +3,11 @@ package demo
 import (
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
-	"sync/atomic"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -13,32 +15,21 @@ import (
 // stopWithin is how long workers may take to finish after SIGTERM.
 const stopWithin = 15 * time.Second
 
-// state says how it is with a worker.
-type state string
-
-const (
-	running state = "running"
-	killed  state = "killed" // by us
-	stopped state = "stopped"
-	ended   state = "ended" // by itself
-)
-
 // worker is a worker process.
 type worker struct {
 	number int // from 1
 	pid    int
-	log    string // path
-
-	asked atomic.Pointer[state] // what we did to it: killed or stopped; nil: nothing
-	done  chan struct{}         // closed when it has ended
-	err   error                 // how; to be read after done
+	log    string        // path
+	state  string        // "running", until it was "killed" or "stopped" by us
+	done   chan struct{} // closed when it has ended
+	err    error         // how; to be read after done
 }
 
 // startWorker starts the process. It dies with this one: on Linux the kernel sees to it, as long as
 // the thread that started it lives; so that thread waits for it and does nothing else.
 func startWorker(number int, command *exec.Cmd, log string) (*worker, error) {
 	command.SysProcAttr = processAttributes()
-	w := &worker{number: number, log: log, done: make(chan struct{})}
+	w := &worker{number: number, log: log, state: "running", done: make(chan struct{})}
 	started := make(chan error, 1)
 	go func() {
 		runtime.LockOSThread()
@@ -57,31 +48,22 @@ func startWorker(number int, command *exec.Cmd, log string) (*worker, error) {
 	return w, nil
 }
 
-func (w *worker) state() state {
-	if asked := w.asked.Load(); asked != nil {
-		return *asked
-	}
+func (w *worker) ended() bool {
 	select {
 	case <-w.done:
-		return ended
+		return true
 	default:
-		return running
-	}
-}
-
-func (w *worker) signal(signal syscall.Signal) error {
-	select {
-	case <-w.done:
-		return fmt.Errorf("worker %d has ended: %w", w.number, w.err)
-	default:
-		return syscall.Kill(w.pid, signal)
+		return false
 	}
 }
 
 // kill ends it at once and waits until it is gone.
 func (w *worker) kill() error {
-	w.mark(killed)
-	if err := w.signal(syscall.SIGKILL); err != nil {
+	if w.ended() {
+		return fmt.Errorf("worker %d has ended: %w", w.number, w.err)
+	}
+	w.state = "killed"
+	if err := syscall.Kill(w.pid, syscall.SIGKILL); err != nil {
 		return err
 	}
 	<-w.done
@@ -90,9 +72,9 @@ func (w *worker) kill() error {
 
 // terminate asks it to finish what it is doing and end.
 func (w *worker) terminate() {
-	if w.state() == running {
-		w.mark(stopped)
-		_ = w.signal(syscall.SIGTERM) // gone already: wait tells how
+	if w.state == "running" && !w.ended() {
+		w.state = "stopped"
+		_ = syscall.Kill(w.pid, syscall.SIGTERM) // gone already: wait tells how
 	}
 }
 
@@ -103,10 +85,73 @@ func (w *worker) wait(late <-chan time.Time) error {
 	case <-late:
 		return errors.Join(fmt.Errorf("worker %d has not ended %s after SIGTERM", w.number, stopWithin), w.kill())
 	}
-	if w.state() == stopped && w.err != nil {
+	if w.state == "stopped" && w.err != nil {
 		return fmt.Errorf("worker %d ended badly: %w", w.number, w.err)
 	}
 	return nil
 }
 
-func (w *worker) mark(s state) { w.asked.Store(&s) }
+// fleet is the worker processes.
+type fleet struct {
+	folder  string // of their logs
+	workers []*worker
+}
+
+// add starts one more worker, with a log of its own.
+func (f *fleet) add(program, databaseURL string) error {
+	number := len(f.workers) + 1
+	log, err := os.Create(filepath.Join(f.folder, fmt.Sprintf("worker-%d.log", number)))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = log.Close() }() // the worker has its own descriptor
+	command := exec.Command(program, "demo", "worker", "--lease-ttl", leaseTTL.String(), "--http-addr", "off")
+	command.Env = append(os.Environ(), "TIDEMARK_DATABASE_URL="+databaseURL)
+	command.Stdout, command.Stderr = log, log
+	w, err := startWorker(number, command, log.Name())
+	if err != nil {
+		return fmt.Errorf("start worker %d: %w", number, err)
+	}
+	f.workers = append(f.workers, w)
+	return nil
+}
+
+// check fails if a worker has ended by itself.
+func (f *fleet) check() error {
+	for _, w := range f.workers {
+		if w.state == "running" && w.ended() {
+			return fmt.Errorf("worker %d has ended by itself: %w%s", w.number, w.err, f.logs())
+		}
+	}
+	return nil
+}
+
+// stop ends all workers, first kindly, and waits until they are gone. An error says which ones did not end well.
+func (f *fleet) stop() error {
+	for _, w := range f.workers {
+		w.terminate()
+	}
+	deadline := time.NewTimer(stopWithin)
+	defer deadline.Stop()
+	var errs []error
+	for _, w := range f.workers {
+		errs = append(errs, w.wait(deadline.C))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("%w%s", err, f.logs())
+	}
+	return nil
+}
+
+// logs is the end of each worker's log, to put after an error.
+func (f *fleet) logs() string {
+	const bytes = 2000
+	var all strings.Builder
+	for _, w := range f.workers {
+		log, err := os.ReadFile(w.log)
+		if err == nil && len(log) > 0 {
+			fmt.Fprintf(&all, "\nworker %d: …%s", w.number, log[max(0, len(log)-bytes):])
+		}
+	}
+	return all.String()
+}

@@ -37,7 +37,7 @@ func TestWorkerDiesWithTheDemo(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = parent.Wait() // killed, as it must be
-	err = awaitEvery(t.Context(), 10*time.Millisecond, 2*time.Minute, func() (bool, error) { return !lives(pid), nil })
+	err = await(t.Context(), 2*time.Minute, func() (bool, error) { return !lives(pid), nil })
 	if err != nil {
 		t.Errorf("the worker %d outlives its parent: %v", pid, err)
 	}

@@ -2,11 +2,9 @@ package devpg
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -32,20 +30,6 @@ func (b binaries) complete() bool {
 	return true
 }
 
-// major answers the version in the form of a cluster's PG_VERSION file: "15".
-func (b binaries) major(ctx context.Context) (string, error) {
-	out, err := exec.CommandContext(ctx, b.postgres(), "-V").Output() // postgres (PostgreSQL) 15.8 (Debian …)
-	if err != nil {
-		return "", fmt.Errorf("ask %s for its version: %w", b.postgres(), err)
-	}
-	_, version, _ := strings.Cut(string(out), "(PostgreSQL) ")
-	digits := strings.IndexFunc(version, func(r rune) bool { return r < '0' || r > '9' })
-	if digits <= 0 {
-		return "", fmt.Errorf("ask %s for its version: it says %q", b.postgres(), strings.TrimSpace(string(out)))
-	}
-	return version[:digits], nil
-}
-
 // errNoBinaries is what a search that found nothing answers, with the places it looked at.
 var errNoBinaries = errors.New("no PostgreSQL server binaries (postgres and initdb) found")
 
@@ -55,21 +39,16 @@ type search struct {
 	root   string // in front of absolute folders; empty outside of tests
 }
 
-// all answers the folders that hold the binaries, the best first. With the environment variable set
-// it is that folder or an error.
-func (s search) all(ctx context.Context) ([]binaries, error) {
+// best answers the first folder that holds the binaries. With the environment variable set it is
+// that folder or an error.
+func (s search) best() (binaries, error) {
 	if dir := s.getenv(binEnv); dir != "" {
 		if b := binaries(dir); b.complete() {
-			return []binaries{b}, nil
+			return b, nil
 		}
-		return nil, fmt.Errorf("%w: %s is %q, which does not hold both", errNoBinaries, binEnv, dir)
+		return "", fmt.Errorf("%w: %s is %q, which does not hold both", errNoBinaries, binEnv, dir)
 	}
-	path := s.getenv("PATH")
-	var dirs []string
-	if dir := s.pgConfig(ctx, path); dir != "" {
-		dirs = append(dirs, dir)
-	}
-	dirs = append(dirs, filepath.SplitList(path)...)
+	dirs := filepath.SplitList(s.getenv("PATH"))
 	patterns := []string{
 		"/usr/lib/postgresql/*/bin",
 		"/opt/homebrew/opt/postgresql@*/bin", "/opt/homebrew/opt/postgresql/bin",
@@ -79,29 +58,14 @@ func (s search) all(ctx context.Context) ([]binaries, error) {
 	for _, pattern := range patterns {
 		dirs = append(dirs, newestFirst(filepath.Join(s.root, pattern))...)
 	}
-	var found []binaries
 	for _, dir := range dirs {
-		if b := binaries(dir); dir != "" && b.complete() && !slices.Contains(found, b) {
-			found = append(found, b)
+		if b := binaries(dir); dir != "" && b.complete() {
+			return b, nil
 		}
 	}
-	if len(found) == 0 {
-		return nil, fmt.Errorf("%w: looked at %s, `pg_config --bindir`, PATH, %s; install them (Debian: apt-get install "+
-			"postgresql; macOS: brew install postgresql), "+
-			"name their folder in %s, or name a running server in %s", errNoBinaries, binEnv, strings.Join(patterns, ", "),
-			binEnv, urlEnv)
-	}
-	return found, nil
-}
-
-func (s search) pgConfig(ctx context.Context, path string) string {
-	for _, dir := range filepath.SplitList(path) {
-		out, err := exec.CommandContext(ctx, filepath.Join(dir, "pg_config"), "--bindir").Output()
-		if err == nil {
-			return strings.TrimSpace(string(out))
-		}
-	}
-	return ""
+	return "", fmt.Errorf("%w: looked at %s, PATH, %s; install them (Debian: apt-get install postgresql; macOS: brew "+
+		"install postgresql), name their folder in %s, or name a running server in %s", errNoBinaries, binEnv,
+		strings.Join(patterns, ", "), binEnv, urlEnv)
 }
 
 // newestFirst expands the pattern and sorts by the number in the one folder name that differs: 16 before 9.6.

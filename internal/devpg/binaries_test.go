@@ -4,7 +4,6 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 )
@@ -27,36 +26,32 @@ func TestBinariesAreSearchedInTheDocumentedOrder(t *testing.T) {
 	root := t.TempDir()
 	at := func(parts ...string) string { return filepath.Join(append([]string{root}, parts...)...) }
 	server := []string{"postgres", "initdb"}
-	install(t, at("configured"), "", server...)
 	install(t, at("path"), "", server...)
-	install(t, at("tools"), at("configured"), "pg_config")
 	install(t, at("clientonly"), "", "psql", "postgres")
 	install(t, at("usr/lib/postgresql/9.6/bin"), "", server...)
 	install(t, at("usr/lib/postgresql/16/bin"), "", server...)
 	install(t, at("usr/lib/postgresql/17/bin"), "", "psql")
 	install(t, at("opt/homebrew/opt/postgresql@14/bin"), "", server...)
-	path := strings.Join([]string{at("clientonly"), at("path"), at("tools")}, string(filepath.ListSeparator))
+	path := strings.Join([]string{at("clientonly"), at("path")}, string(filepath.ListSeparator))
 
 	env := map[string]string{"PATH": path}
-	found, err := search{getenv: func(name string) string { return env[name] }, root: root}.all(t.Context())
-	if err != nil {
-		t.Fatal(err)
+	search := search{getenv: func(name string) string { return env[name] }, root: root}
+	want := []string{
+		at("path"), at("usr/lib/postgresql/16/bin"), at("usr/lib/postgresql/9.6/bin"),
+		at("opt/homebrew/opt/postgresql@14/bin"),
 	}
-	want := []binaries{
-		binaries(at("configured")),
-		binaries(at("path")),
-		binaries(at("usr/lib/postgresql/16/bin")),
-		binaries(at("usr/lib/postgresql/9.6/bin")),
-		binaries(at("opt/homebrew/opt/postgresql@14/bin")),
-	}
-	if !slices.Equal(found, want) {
-		t.Errorf("found\n%v, want\n%v", found, want)
-	}
-
-	env[binEnv] = at("usr/lib/postgresql/9.6/bin")
-	found, err = search{getenv: func(name string) string { return env[name] }, root: root}.all(t.Context())
-	if err != nil || !slices.Equal(found, []binaries{binaries(env[binEnv])}) {
+	env[binEnv] = want[2]
+	if found, err := search.best(); err != nil || found != binaries(want[2]) {
 		t.Errorf("with %s set, found %v, %v", binEnv, found, err)
+	}
+	delete(env, binEnv)
+	for _, dir := range want {
+		if found, err := search.best(); err != nil || found != binaries(dir) {
+			t.Errorf("found %v, %v, want %v", found, err, dir)
+		}
+		if err := os.RemoveAll(dir); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
@@ -70,7 +65,7 @@ func TestASearchWithoutResultSaysWhereItLookedAndWhatToDo(t *testing.T) {
 		"nothing installed": {
 			env: map[string]string{"PATH": root},
 			says: []string{
-				binEnv, "pg_config", "PATH", "/usr/lib/postgresql/*/bin", "homebrew", "apt-get install postgresql",
+				binEnv, "PATH", "/usr/lib/postgresql/*/bin", "homebrew", "apt-get install postgresql",
 				urlEnv,
 			},
 		},
@@ -81,7 +76,7 @@ func TestASearchWithoutResultSaysWhereItLookedAndWhatToDo(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, err := search{getenv: func(name string) string { return c.env[name] }, root: root}.all(t.Context())
+			_, err := search{getenv: func(name string) string { return c.env[name] }, root: root}.best()
 			if !errors.Is(err, errNoBinaries) {
 				t.Fatalf("got %v", err)
 			}

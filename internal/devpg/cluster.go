@@ -22,62 +22,24 @@ type cluster struct {
 	as   *syscall.Credential // nil: the current user
 }
 
+const clusterName = "pg"
+
 // openCluster answers the cluster under dir, made now if there is none. The caller holds the lock.
 func openCluster(ctx context.Context, dir string, cfg Config, log *slog.Logger) (cluster, error) {
-	data, err := filepath.EvalSymlinks(filepath.Join(dir, clusterName))
-	if err == nil {
-		var version []byte
-		if version, err = os.ReadFile(filepath.Join(data, "PG_VERSION")); err == nil {
-			return existing(ctx, dir, data, strings.TrimSpace(string(version)), log)
-		}
+	bin, err := search{getenv: os.Getenv}.best()
+	if err != nil {
+		return cluster{}, err
+	}
+	c := cluster{bin: bin, as: unprivileged()}
+	if c.data, err = filepath.EvalSymlinks(filepath.Join(dir, clusterName)); err == nil {
+		return c, nil
 	}
 	if !errors.Is(err, fs.ErrNotExist) {
 		return cluster{}, fmt.Errorf("look at the cluster: %w", err)
 	}
-	return create(ctx, dir, cfg, log)
-}
-
-const clusterName = "pg"
-
-func existing(ctx context.Context, dir, data, version string, log *slog.Logger) (cluster, error) {
-	as, err := ownerOf(data)
+	home, err := place(dir, c.as)
 	if err != nil {
 		return cluster{}, err
-	}
-	found, err := findBinaries(ctx, dir, log)
-	if err != nil {
-		return cluster{}, err
-	}
-	var seen []string
-	for _, bin := range found {
-		major, err := bin.major(ctx)
-		if err != nil {
-			return cluster{}, err
-		}
-		if major == version {
-			return cluster{data: data, bin: bin, as: as}, nil
-		}
-		seen = append(seen, fmt.Sprintf("%s in %s", major, bin))
-	}
-	return cluster{},
-		fmt.Errorf("the cluster %s was made by PostgreSQL %s, but found are %s: install version %s, or remove %s to "+
-			"begin anew",
-			data, version, strings.Join(seen, ", "), version, filepath.Join(dir, clusterName))
-}
-
-// create makes a cluster where the server's user can reach it.
-func create(ctx context.Context, dir string, cfg Config, log *slog.Logger) (cluster, error) {
-	found, err := findBinaries(ctx, dir, log)
-	if err != nil {
-		return cluster{}, err
-	}
-	c := cluster{bin: found[0], as: unprivileged()}
-	home, err := place(dir, clusterName, c.as)
-	if err != nil {
-		return cluster{}, err
-	}
-	if home, err = filepath.EvalSymlinks(home); err != nil {
-		return cluster{}, fmt.Errorf("find the cluster's folder: %w", err)
 	}
 	c.data = filepath.Join(home, clusterName)
 	log.InfoContext(ctx, "make a Postgres cluster", "data", c.data, "binaries", string(c.bin))

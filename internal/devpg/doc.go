@@ -5,7 +5,7 @@
 //
 // All state lives in one folder, by default .tidemark in the checkout (see [DefaultDir]):
 //
-//	pg            the cluster; a symbolic link when the server's user cannot reach this folder
+//	pg            the cluster; a symbolic link where root has started it, whose folders others may not reach
 //	postgres.log  what the server has said since its last start
 //	port          the port of the last start, taken again when it is free
 //	lock          held exclusively by the process that makes, starts or stops the cluster
@@ -21,8 +21,7 @@
 // process may be killed at any point: a half-made cluster is thrown away, a stale postmaster.pid is
 // recognised, an orphaned server is found again.
 //
-// Postgres refuses to run as root. Started by root, it runs as postgres or an unprivileged user,
-// whichever exists, or as the owner of the cluster when there is one already.
+// Postgres refuses to run as root. Started by root, it runs as postgres or as nobody, whichever exists.
 //
 // A [Server] is safe for concurrent use. It runs no goroutine.
 package devpg

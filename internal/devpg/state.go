@@ -84,11 +84,9 @@ func (s *Server) removeUnused(ctx context.Context) (err error) {
 
 // removeState removes a state folder whose server has stopped, with what place put elsewhere.
 func removeState(dir string) error {
-	var failures []error
-	for _, name := range []string{clusterName, downloadName} {
-		if target, err := os.Readlink(filepath.Join(dir, name)); err == nil {
-			failures = append(failures, os.RemoveAll(filepath.Dir(target)))
-		}
+	var elsewhere error
+	if target, err := os.Readlink(filepath.Join(dir, clusterName)); err == nil {
+		elsewhere = os.RemoveAll(filepath.Dir(target))
 	}
-	return errors.Join(append(failures, os.RemoveAll(dir))...)
+	return errors.Join(elsewhere, os.RemoveAll(dir))
 }

@@ -1,7 +1,6 @@
 package devpg
 
 import (
-	"fmt"
 	"os"
 	"os/user"
 	"strconv"
@@ -29,27 +28,4 @@ func unprivileged() *syscall.Credential {
 		}
 	}
 	return &syscall.Credential{Uid: plainID, Gid: plainID}
-}
-
-// ownerOf answers whom an existing cluster must be run as: its owner.
-func ownerOf(data string) (*syscall.Credential, error) {
-	info, err := os.Stat(data)
-	if err != nil {
-		return nil, fmt.Errorf("look at the cluster: %w", err)
-	}
-	owner, ok := info.Sys().(*syscall.Stat_t)
-	switch {
-	case !ok:
-		return nil, fmt.Errorf("look at the cluster: the owner of %s is unknown", data)
-	case int(owner.Uid) == os.Geteuid() && owner.Uid != 0:
-		return nil, nil
-	case os.Geteuid() != 0:
-		return nil, fmt.Errorf("the cluster %s belongs to user id %d and this is user id %d: run as that user or as root, "+
-			"or remove the folder",
-			data, owner.Uid, os.Geteuid())
-	case owner.Uid == 0:
-		return nil, fmt.Errorf("the cluster %s belongs to root, and Postgres refuses to run as root: chown it to another "+
-			"user or remove it", data)
-	}
-	return &syscall.Credential{Uid: owner.Uid, Gid: owner.Gid}, nil
 }

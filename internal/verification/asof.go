@@ -57,8 +57,13 @@ func (m *moment) chosen(r rebuild.Registered) bool {
 	return r.Name == registry.ProjectionOf(r.Name) && (m.projection == "" || m.projection == r.Name)
 }
 
-// NewAsOf returns the command that shows a campaign's rows as they were after an event.
-func NewAsOf(env *cli.Env, compiled Compiled) *cobra.Command {
+// NewTravel returns the commands that look at a campaign's rows after any of its events.
+func NewTravel(env *cli.Env, compiled Compiled) []*cobra.Command {
+	return []*cobra.Command{newAsOf(env, compiled), newDiff(env, compiled), newWhy(env, compiled)}
+}
+
+// newAsOf makes the command that shows a campaign's rows as they were after an event.
+func newAsOf(env *cli.Env, compiled Compiled) *cobra.Command {
 	m, seq := moment{code: code{compiled: compiled}}, int64(0)
 	command := &cobra.Command{
 		Use:   "as-of",

@@ -74,7 +74,8 @@ func (c *code) load() (projections []projector.Projection, catalogue *journal.Ca
 	if len(projections) == 0 {
 		return nil, nil,
 			cli.Usagef("where is the code? Name the folder of SQL files that workers read with --projections-dir or " +
-				"TIDEMARK_PROJECTIONS_DIR; for projections in Go, run this command of their own worker")
+				"TIDEMARK_PROJECTIONS_DIR. Projections in Go are in their worker's program, which has this command too: " +
+				"PROGRAM projection verify NAME, PROGRAM campaign as-of|diff|why")
 	}
 	return projections, catalogue, nil
 }
@@ -126,7 +127,8 @@ func (c *code) with(
 		}
 	}
 	if !found {
-		return cli.Hint(fmt.Errorf("%w: registered are %s; the code here is of %s", errNotHere, list(registered),
+		return cli.Hint(fmt.Errorf("%w: registered are %s; the code here is of %s; the code of projections in Go is in "+
+			"their worker's program, which has this command too", errNotHere, list(registered),
 			list(here)), "tidemark projection list")
 	}
 	return nil

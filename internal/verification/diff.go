@@ -19,8 +19,8 @@ type change struct {
 	replay.Change
 }
 
-// NewDiff returns the command that shows what events changed in a campaign's rows.
-func NewDiff(env *cli.Env, compiled Compiled) *cobra.Command {
+// newDiff makes the command that shows what events changed in a campaign's rows.
+func newDiff(env *cli.Env, compiled Compiled) *cobra.Command {
 	var from, to int64
 	m := moment{code: code{compiled: compiled}}
 	command := &cobra.Command{

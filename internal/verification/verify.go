@@ -72,10 +72,10 @@ With --proof no event is applied, and no code is needed: the number of events th
 of each campaign, and a hash of their ids, are kept with each checkpoint, and are compared with the
 journal.
 
-The code is that of the SQL files which workers read; projections in Go are verified by their own worker:
-worker verify NAME. It takes the version that is registered. The tables that a rebuild has replaced, as
-long as they are kept, and those that it builds are verified as NAME~previous and NAME~next, with the
-code of theirs.`,
+The code is that of the SQL files which workers read; the program of a worker with projections in Go has
+this command too: PROGRAM projection verify NAME. It takes the version that is registered. The tables that a
+rebuild has replaced, as long as they are kept, and those that it builds are verified as NAME~previous and
+NAME~next, with the code of theirs.`,
 		Example: `  tidemark projection verify sessions --sample 1000
   tidemark projection verify sessions --campaign oak --json
   tidemark projection verify sessions --proof

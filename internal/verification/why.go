@@ -17,8 +17,8 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
-// NewWhy returns the command that names the events that wrote a row.
-func NewWhy(env *cli.Env, compiled Compiled) *cobra.Command {
+// newWhy makes the command that names the events that wrote a row.
+func newWhy(env *cli.Env, compiled Compiled) *cobra.Command {
 	var (
 		request projector.WhyRequest
 		column  string

@@ -23,8 +23,7 @@ const applyTimeout = 5 * time.Second
 
 // Config configures a [Projector]. Only Pool and Projections are required.
 type Config struct {
-	// at least Concurrency + 2 connections, two more for rebuilds, one more with VerifyRate, two more
-	// with SnapshotEvery; stays open when the projector stops
+	// at least Concurrency + 2 connections, two more for rebuilds; stays open when the projector stops
 	Pool        *pgxpool.Pool
 	Projections []Projection
 
@@ -69,19 +68,6 @@ type Config struct {
 	// when Run begins, and every hour. Those found are repaired. Default 5000, which keeps a twentieth
 	// of a core of the server busy; -1: never.
 	GapRate int
-
-	// SnapshotEvery is after how many events of a campaign its rows are kept as a snapshot, by
-	// [Projector.Run] in the background and by those who look back ([Projector.AsOf]), which begins at
-	// the latest one. Default 0: none are made; those that are there are used.
-	SnapshotEvery int64
-
-	// SnapshotKeep is how many snapshots of a campaign are kept for each projection, at most. Where
-	// there would be more, those left stay spread over the campaign, ever further apart. Default 100.
-	SnapshotKeep int
-
-	// VerifyRate is how many campaigns a minute are verified ([Projector.Verify]) in the background,
-	// for all projections, round and round. Default 0: none.
-	VerifyRate int
 
 	// Proof keeps a hash of the ids of the events that were applied ([lease.Prove]) also in a group
 	// all of whose projections are functions of the database: there the events are not read otherwise.
@@ -128,7 +114,6 @@ func complete(c Config) (Config, error) {
 		positive("LeaseTTL", &c.LeaseTTL, 30*time.Second, time.Second),
 		positive("Concurrency", &c.Concurrency, 4, 1),
 		positive("GapRate", &c.GapRate, 5000, -1),
-		positive("SnapshotKeep", &c.SnapshotKeep, 100, 1),
 		positive("ShutdownTimeout", &c.ShutdownTimeout, 10*time.Second, time.Millisecond),
 		positive("FailureLogRetention", &c.FailureLogRetention, 30*24*time.Hour, time.Second),
 	)
@@ -148,13 +133,6 @@ func complete(c Config) (Config, error) {
 		errs = append(errs,
 			fmt.Errorf("InlineBestEffort leaves to workers what fails, and with Mode %s there are none: take another mode, "+
 				"or let failures fail the append", c.Mode))
-	}
-	if c.SnapshotEvery < 0 {
-		errs = append(errs, fmt.Errorf("SnapshotEvery is %d events: use 0 for no snapshots, or 1 and more", c.SnapshotEvery))
-	}
-	if c.VerifyRate < 0 || time.Duration(c.VerifyRate) > time.Minute/time.Millisecond {
-		errs = append(errs, fmt.Errorf("VerifyRate is %d campaigns a minute: use 0 for none, up to %d", c.VerifyRate,
-			time.Minute/time.Millisecond))
 	}
 	if c.OnStep == nil {
 		c.OnStep = func(kind.Step) {}

@@ -136,7 +136,6 @@ func (p *Projector) Run(ctx context.Context) error {
 	}
 	others.Go(func() { p.holder.KeepLeases(pulse.With(patient, p.base.Pulse.Loop("renew leases"))) })
 	others.Go(func() { p.maintainer.PruneLog(ctx) })
-	others.Go(func() { p.maintainer.MendClock(ctx) })
 	others.Go(func() { p.rebuilder.Run(ctx) })
 	if !p.base.Cfg.NoListen {
 		others.Go(func() { p.listener.Listen(ctx) })
@@ -144,12 +143,6 @@ func (p *Projector) Run(ctx context.Context) error {
 	}
 	if p.base.Cfg.GapRate > 0 {
 		others.Go(func() { p.maintainer.RepairGaps(ctx) })
-	}
-	if p.base.Cfg.VerifyRate > 0 {
-		others.Go(func() { p.replayer.Watch(ctx) })
-	}
-	if p.base.Cfg.SnapshotEvery > 0 {
-		others.Go(func() { p.replayer.KeepSnapshots(ctx) })
 	}
 	p.claimer.Dispatch(pulse.With(ctx, p.base.Pulse.Loop("claim")), work)
 	close(work)

@@ -1,5 +1,5 @@
 // Package worker runs a program's own projections with everything that the stock worker has: settings, log, health,
-// metrics, pages, API, publishers and the commands verify, as-of, diff and why.
+// metrics, pages, API, publishers and the commands projection verify and campaign as-of, diff and why.
 //
 //	func main() {
 //		os.Exit(worker.Main(worker.Options{

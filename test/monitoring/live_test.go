@@ -78,7 +78,7 @@ func TestWorkersExportWhatIsAskedFor(t *testing.T) {
 		t.Fatal(err)
 	}
 	urls := []string{
-		worker(t, pool, "default", "sessions", "--publish-url", "memory://memory", "--verify-rate", "60000"),
+		worker(t, pool, "default", "sessions", "--publish-url", "memory://memory"),
 		worker(t, pool, "search", "words"),
 	}
 	for i := range 5 {

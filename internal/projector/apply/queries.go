@@ -19,9 +19,6 @@ const (
 // could be in a deadlock with it.
 const queryShadowPatience = `SELECT set_config('lock_timeout', '200ms', true)`
 
-// queryForgetSnapshotOf goes by the primary key.
-const queryForgetSnapshotOf = `DELETE FROM tidemark.snapshots WHERE campaign_id = ANY ($1::text[]) AND projection = $2`
-
 // queryReset deletes a campaign's rows from one table. It goes by an index on campaign_id, if there is one.
 const queryReset = `DELETE FROM %s WHERE campaign_id = ANY ($1::text[])`
 

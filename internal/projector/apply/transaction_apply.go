@@ -87,10 +87,6 @@ func (t *Transaction) resetRows(ctx context.Context, k *registry.Projection, uni
 	if len(ids) == 0 {
 		return nil
 	}
-	if k.Name == k.Described.Name { // what is replayed has been mended, or its events are other ones
-		t.At = pipeline.Origin{}
-		t.Queue(queryForgetSnapshotOf, ids, k.Name)
-	}
 	g := t.Group(k, nil)
 	t.Use(k)
 	return t.Applier.Supervise(ctx, k, g, func(ctx context.Context) error {

@@ -3,6 +3,7 @@ package exchange
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -57,14 +58,19 @@ func under(ctx context.Context, tx DB, schema string, do func() error) error {
 
 // Addition is what one table has been given and the other has not: an index, a constraint, a default, a setting.
 type Addition struct {
-	SQL  string // that makes it
+	SQL  string // that makes it; "": it cannot be brought along
 	Name string // as [Objects] says it
 }
 
-// Added answers what old has been given since it was made and replacement has not: what old.Own
-// does not name. The statements are for a search_path of both schemas, the replacement's first, and
-// tx for one of the old one.
+// Added answers what old has been given since it was made and replacement has not, and what can be
+// brought along: what old.Own does not name. The statements are for a search_path of both schemas,
+// the replacement's first, and tx for one of the old one.
 func Added(ctx context.Context, tx DB, old, replacement Tables) ([]Addition, error) {
+	all, err := added(ctx, tx, old, replacement)
+	return slices.DeleteFunc(all, func(a Addition) bool { return a.SQL == "" }), err
+}
+
+func added(ctx context.Context, tx DB, old, replacement Tables) ([]Addition, error) {
 	has, err := objects(ctx, tx, replacement)
 	if err != nil {
 		return nil, err
@@ -113,10 +119,6 @@ func Swap(ctx context.Context, tx pgx.Tx, old, replacement Tables, attic, prefix
 	if err != nil {
 		return err
 	}
-	after, err := texts(ctx, tx, queryAfter, old.Schema, replacement.Schema, old.Names, old.Own)
-	if err != nil {
-		return err
-	}
 	for _, v := range views { // as they are: it is the lock that counts
 		if err := run(ctx, tx, v.SQL); err != nil {
 			return fmt.Errorf("%s: %w", v.Name, err)
@@ -130,7 +132,7 @@ func Swap(ctx context.Context, tx pgx.Tx, old, replacement Tables, attic, prefix
 			return fmt.Errorf("%s cannot be made on the new tables, drop it or change it first: %w", v.Name, err)
 		}
 	}
-	return runAll(ctx, tx, after)
+	return nil
 }
 
 // Blocked returns the [*BlockedError] that [Swap] would.
@@ -139,17 +141,14 @@ func Blocked(ctx context.Context, tx DB, old, replacement Tables) error {
 	if err != nil {
 		return err
 	}
-	has, err := objects(ctx, tx, replacement)
+	given, err := added(ctx, tx, old, replacement)
 	if err != nil {
 		return err
 	}
-	columns, err := texts(ctx, tx, queryForeign, old.Schema, replacement.Schema, old.Names, old.Own, has)
-	if err != nil {
-		return err
-	}
-	for _, column := range columns {
-		by = append(by, fmt.Sprintf("column %s, which is not as the projection made it, so that what it holds would be lost",
-			column))
+	for _, a := range given {
+		if a.SQL == "" {
+			by = append(by, a.Name+", which is not as the projection made it, and would be lost")
+		}
 	}
 	if len(by) > 0 {
 		return &BlockedError{By: by}

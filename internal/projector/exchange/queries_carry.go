@@ -55,29 +55,6 @@ const (
 			WHERE p.kind <> 'SEQUENCE' AND pg_catalog.col_description(p.old, c.attnum) IS NOT NULL
 				AND pg_catalog.col_description(p.new, n.attnum) IS NULL
 			UNION ALL
-			SELECT 2, pg_catalog.format('COMMENT ON INDEX %I.%I IS %L', $2::text, j.relname,
-				pg_catalog.obj_description(i.oid, 'pg_class'))
-			FROM pairs p JOIN pg_catalog.pg_index x ON x.indrelid = p.old JOIN pg_catalog.pg_class i ON i.oid = x.indexrelid
-			JOIN pg_catalog.pg_index y ON y.indrelid = p.new JOIN pg_catalog.pg_class j ON j.oid = y.indexrelid
-				AND j.relname = i.relname
-			WHERE pg_catalog.obj_description(i.oid, 'pg_class') IS NOT NULL
-				AND pg_catalog.obj_description(j.oid, 'pg_class') IS NULL
-			UNION ALL
-			SELECT 2, pg_catalog.format('COMMENT ON CONSTRAINT %I ON %s IS %L', d.conname, p.target,
-				pg_catalog.obj_description(c.oid, 'pg_constraint'))
-			FROM pairs p JOIN pg_catalog.pg_constraint c ON c.conrelid = p.old
-				JOIN pg_catalog.pg_constraint d ON d.conrelid = p.new AND d.conname = c.conname
-			WHERE pg_catalog.obj_description(c.oid, 'pg_constraint') IS NOT NULL
-				AND pg_catalog.obj_description(d.oid, 'pg_constraint') IS NULL
-			UNION ALL
-			SELECT 2, pg_catalog.format('COMMENT ON STATISTICS %I.%I IS %L',
-				(SELECT s.nspname FROM pg_catalog.pg_namespace s WHERE s.oid = z.stxnamespace), z.stxname,
-				pg_catalog.obj_description(x.oid, 'pg_statistic_ext'))
-			FROM pairs p JOIN pg_catalog.pg_statistic_ext x ON x.stxrelid = p.old
-				JOIN pg_catalog.pg_statistic_ext z ON z.stxrelid = p.new AND z.stxname = x.stxname
-			WHERE pg_catalog.obj_description(x.oid, 'pg_statistic_ext') IS NOT NULL
-				AND pg_catalog.obj_description(z.oid, 'pg_statistic_ext') IS NULL
-			UNION ALL
 			SELECT 2, pg_catalog.format('ALTER VIEW %s SET (%s)', p.target, o.option) FROM pairs p CROSS
 				JOIN LATERAL unnest(p.reloptions) o (option)
 			WHERE p.kind = 'VIEW' AND split_part(o.option, '=', 1) <> ALL (SELECT split_part(x.option, '=', 1)
@@ -96,14 +73,6 @@ const (
 			WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_policy z WHERE z.polrelid = p.new AND z.polname = y.polname)
 				AND pg_catalog.format('policy %s.%s', p.relname, y.polname) <> ALL ($3::text[])
 			UNION ALL
-			SELECT 4, pg_catalog.format('COMMENT ON POLICY %I ON %s IS %L', y.polname, p.target,
-				pg_catalog.obj_description(y.oid, 'pg_policy'))
-			FROM pairs p JOIN pg_catalog.pg_policy y ON y.polrelid = p.old LEFT
-				JOIN pg_catalog.pg_policy z ON z.polrelid = p.new AND z.polname = y.polname
-			WHERE pg_catalog.obj_description(y.oid, 'pg_policy') IS NOT NULL
-				AND (z.oid IS NOT NULL OR pg_catalog.format('policy %s.%s', p.relname, y.polname) <> ALL ($3::text[]))
-				AND pg_catalog.obj_description(z.oid, 'pg_policy') IS NULL
-			UNION ALL
 			SELECT 4, pg_catalog.format('ALTER TABLE %s %s ROW LEVEL SECURITY', p.target, x.verb)
 			FROM pairs p CROSS JOIN LATERAL (VALUES ('ENABLE', p.relrowsecurity), ('FORCE', p.relforcerowsecurity)) x (verb,
 				wanted) WHERE x.wanted AND p.kind = 'TABLE'
@@ -113,21 +82,6 @@ const (
 			FROM pairs p JOIN pg_catalog.pg_trigger g ON g.tgrelid = p.old AND NOT g.tgisinternal AND g.tgparentid = 0
 			WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_trigger h WHERE h.tgrelid = p.new AND h.tgname = g.tgname)
 				AND pg_catalog.format('trigger %s.%s', p.relname, g.tgname) <> ALL ($3::text[])
-			UNION ALL
-			SELECT 6, pg_catalog.format('COMMENT ON TRIGGER %I ON %s IS %L', g.tgname, p.target,
-				pg_catalog.obj_description(g.oid, 'pg_trigger'))
-			FROM pairs p JOIN pg_catalog.pg_trigger g ON g.tgrelid = p.old LEFT
-				JOIN pg_catalog.pg_trigger h ON h.tgrelid = p.new AND h.tgname = g.tgname
-			WHERE pg_catalog.obj_description(g.oid, 'pg_trigger') IS NOT NULL
-				AND (h.oid IS NOT NULL OR pg_catalog.format('trigger %s.%s', p.relname, g.tgname) <> ALL ($3::text[]))
-				AND pg_catalog.obj_description(h.oid, 'pg_trigger') IS NULL
-			UNION ALL
-			SELECT 6, pg_catalog.format('ALTER TABLE %s %s TRIGGER %I', p.target, CASE g.tgenabled WHEN 'D' THEN 'DISABLE'
-				WHEN 'R' THEN 'ENABLE REPLICA' WHEN 'A' THEN 'ENABLE ALWAYS' ELSE 'ENABLE' END, g.tgname)
-			FROM pairs p JOIN pg_catalog.pg_trigger g ON g.tgrelid = p.old AND NOT g.tgisinternal AND g.tgparentid = 0 LEFT
-				JOIN pg_catalog.pg_trigger h ON h.tgrelid = p.new AND h.tgname = g.tgname
-			WHERE g.tgenabled <> coalesce(h.tgenabled, 'O') AND p.kind = 'TABLE'
-				AND (h.oid IS NOT NULL OR pg_catalog.format('trigger %s.%s', p.relname, g.tgname) <> ALL ($3::text[]))
 			UNION ALL
 			SELECT 7, pg_catalog.format('ALTER %s %s OWNER TO %I', p.kind, p.target,
 				(SELECT r.rolname FROM pg_catalog.pg_roles r WHERE r.oid = p.relowner)) FROM pairs p

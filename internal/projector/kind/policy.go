@@ -121,8 +121,3 @@ func Schedule(p Policy, f failed.Failure, random float64) failed.Schedule {
 // lockWait is how long a pair waits that needs what another session has locked. A lock that stays
 // is looked for less often: see queryDefer.
 const lockWait = time.Second
-
-// LongestWait is the longest time for which a pair waits under a policy.
-func LongestWait(p Policy) time.Duration {
-	return time.Duration(float64(p.Max) * (1 + jitter))
-}

@@ -152,23 +152,6 @@ const (
 const queryProjections = `SELECT name, consumer_group, version, schema_name, table_names, state, registered_at
 	FROM tidemark.projections ORDER BY name`
 
-const (
-	// queryCountRows reads a whole table, in one statement with what may be next to it.
-	queryCountRows = `SELECT (SELECT count(*) FROM %s), (SELECT count(*) FROM %s)`
-
-	// queryCountStrays probes the leases for each campaign of a table.
-	queryCountStrays = `SELECT count(*) FROM (SELECT DISTINCT t.campaign_id FROM %s t) t
-		WHERE NOT EXISTS (SELECT FROM tidemark.leases l WHERE l.consumer_group = $1 AND l.campaign_id = t.campaign_id
-			AND l.checkpoint > 0)`
-
-	// queryCampaignTables answers which of a schema's tables tell rows apart by campaign.
-	queryCampaignTables = `SELECT c.relname FROM pg_catalog.pg_class c
-		JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
-		JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND NOT a.attisdropped AND a.attname = 'campaign_id'
-			JOIN pg_catalog.pg_type y ON y.oid = a.atttypid AND y.typcategory = 'S'
-		WHERE n.nspname = $1 AND c.relkind IN ('r', 'p')`
-)
-
 // queryRemove deletes one row by its primary key, under the registry's lock.
 const queryRemove = `DELETE FROM tidemark.projections WHERE name = $1
 	RETURNING consumer_group, schema_name, table_names`

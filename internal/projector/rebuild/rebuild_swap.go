@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"time"
 
@@ -125,13 +124,10 @@ func ready(ctx context.Context, db querier, group, name string) (o readiness, er
 	return o, nil
 }
 
-// prepareSwap does ahead of the exchange what takes time: it counts rows, verifies a sample, and
-// gathers statistics, without which the first plans of the new tables would be bad ones.
+// prepareSwap does ahead of the exchange what takes time: it verifies a sample, and gathers
+// statistics, without which the first plans of the new tables would be bad ones.
 func (b *Rebuilder) prepareSwap(ctx context.Context, k *registry.Projection, o readiness) error {
 	if o.verify > 0 {
-		if err := b.countRows(ctx, k); err != nil {
-			return err
-		}
 		passing, err := rows.All(ctx, b.Cfg.Pool, pgx.RowTo[string], "", queryPassing, k.Schema)
 		if err != nil {
 			return err
@@ -152,15 +148,6 @@ func (b *Rebuilder) prepareSwap(ctx context.Context, k *registry.Projection, o r
 				report.Differences(), report.Differing, report.Campaigns)
 		}
 	}
-	if err := b.addLate(ctx, k); err != nil {
-		return err
-	}
-	// they can be made again; the exchange has few left to forget
-	if live := b.Seen.Load().Rows[k.Described.Name]; live != nil && live.Version == k.Described.Version {
-		if _, err := b.Maintainer.forgetSnapshots(ctx, live.Name, live.Version); err != nil {
-			return err
-		}
-	}
 	r := b.Seen.Load().Rows[k.Name]
 	if r == nil {
 		return ErrNotYet
@@ -171,56 +158,6 @@ func (b *Rebuilder) prepareSwap(ctx context.Context, k *registry.Projection, o r
 		}
 	}
 	return nil
-}
-
-// addLate gives the new tables what was added to the live ones since they were made: indexes
-// without keeping writers from them.
-func (b *Rebuilder) addLate(ctx context.Context, k *registry.Projection) error {
-	var added []exchange.Addition
-	err := pgx.BeginFunc(ctx, b.Cfg.Pool, func(tx pgx.Tx) error {
-		rows, err := lockSets(ctx, tx, k.Described.Name)
-		if err != nil {
-			return err
-		}
-		live, set := rows[k.Described.Name], rows[k.Name]
-		if live == nil || set == nil {
-			return ErrNotYet
-		}
-		added, err = addedTo(ctx, tx, live, set)
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	for _, a := range added {
-		sql := a.SQL
-		for _, create := range []string{"CREATE INDEX ", "CREATE UNIQUE INDEX "} {
-			if strings.HasPrefix(sql, create) {
-				sql = create + "CONCURRENTLY " + strings.TrimPrefix(sql, create)
-			}
-		}
-		if err := b.runIn(ctx, k, sql); err != nil {
-			return fmt.Errorf("give the new tables %s, which was added to those that are read: %w", a.Name, err)
-		}
-	}
-	return nil
-}
-
-// runIn runs a statement outside of any transaction, with the search_path of a set of tables.
-func (b *Rebuilder) runIn(ctx context.Context, k *registry.Projection, sql string) error {
-	conn, err := b.Cfg.Pool.Acquire(ctx)
-	if err != nil {
-		return err
-	}
-	defer conn.Release()
-	if _, err := conn.Exec(ctx, "SET search_path TO "+k.Path); err != nil {
-		return err
-	}
-	_, err = conn.Exec(ctx, sql, pgx.QueryExecModeSimpleProtocol)
-	if _, back := conn.Exec(context.WithoutCancel(ctx), "RESET search_path"); back != nil {
-		_ = conn.Conn().Close(context.WithoutCancel(ctx))
-	}
-	return err
 }
 
 // swap puts one of a projection's sets of tables in the place of the live one, which becomes the
@@ -258,8 +195,13 @@ func swap(
 		return err
 	}
 	if from == registry.NextTables {
-		if added, err := addedTo(ctx, tx, live, replacement); err != nil || len(added) > 0 {
-			return errors.Join(err, ErrNotYet) // the next attempt adds it
+		added, err := addedTo(ctx, tx, live, replacement)
+		if err != nil {
+			return err
+		}
+		if len(added) > 0 {
+			return fmt.Errorf("the tables that are read have been given %s since the rebuild began: give the new ones in "+
+				"schema %s the same, or drop it", added[0].Name, replacement.SchemaName)
 		}
 	}
 	if err := exchange.Swap(ctx, tx, live.tables(), replacement.tables(), attic,
@@ -288,11 +230,6 @@ func swap(
 	} {
 		if err := rename(ctx, tx, live.ConsumerGroup, r.from.Of(name), r.to.Of(name), r.schema, r.kept,
 			r.declined); err != nil {
-			return err
-		}
-	}
-	if live.Version == replacement.Version { // others have snapshots of their own
-		if _, err := tx.Exec(ctx, replay.QueryForgetSnapshots, name); err != nil {
 			return err
 		}
 	}

@@ -26,8 +26,8 @@ var ErrUnknownProjection = errors.New("no such projection is registered")
 // A rebuild of it, and the tables that one has replaced, go with it, with all that is in them. A
 // name that only stands for these (NAME~next, NAME~previous) is unknown here.
 //
-// Workers wait for it only while it deletes the row and the tables. Pairs and snapshots, which
-// no worker follows any more, are deleted afterwards; one that fails in the middle leaves the rest to
+// Workers wait for it only while it deletes the row and the tables. Pairs, which no
+// worker follows any more, are deleted afterwards; one that fails in the middle leaves the rest to
 // the registration of a projection of that name.
 func Remove(ctx context.Context, db registry.Beginner, name string, tables bool, act failed.Act) (err error) {
 	defer rows.Explain(&err, "remove projection %q", name)

@@ -16,7 +16,6 @@ type Metrics struct {
 	Worker      WorkerMetrics
 	Inline      InlineMetrics
 	Shadow      ShadowMetrics
-	Verify      VerifyMetrics
 }
 
 // GroupMetrics are about transactions that apply events.
@@ -64,12 +63,6 @@ type InlineMetrics struct {
 type ShadowMetrics struct {
 	Applied *prometheus.CounterVec
 	Failed  *prometheus.CounterVec
-}
-
-// VerifyMetrics are about verification in the background.
-type VerifyMetrics struct {
-	Campaigns  *prometheus.CounterVec
-	Mismatches *prometheus.CounterVec
 }
 
 // Values of labels, and what histograms have in common.
@@ -144,11 +137,6 @@ func NewMetrics(reg prometheus.Registerer, projections []*Projection) (*Metrics,
 				Name: "tidemark_shadow_failures_total",
 				Help: "Events on which a projection failed in a shadow worker, each time it came to them.",
 			}, []string{"projection", "class"})),
-		},
-		Verify: VerifyMetrics{
-			Campaigns: byProjection("tidemark_verify_campaigns_total", "Campaigns verified in the background."),
-			Mismatches: byProjection("tidemark_verify_mismatches_total",
-				"Rows that were found not to be as the journal says, each time a campaign was verified in the background."),
 		},
 	}
 	for _, name := range names {

@@ -257,15 +257,6 @@ func LongestTimeout(projections []*Projection) time.Duration {
 	return longest
 }
 
-// LongestWait is the longest time for which a pair of the projection ever waits.
-func (k *Projection) LongestWait() time.Duration {
-	longest := kind.LongestWait(k.onFailure)
-	for _, policy := range k.onFailureOf {
-		longest = max(longest, kind.LongestWait(policy))
-	}
-	return longest
-}
-
 // Foreign says whether the live tables of a projection are registered whose code this worker has in no
 // version. Another program serves the same consumer group, or another release of this one.
 func (b *Base) Foreign(r *Registered) bool {

@@ -91,10 +91,6 @@ const (
 		JOIN pg_stat_activity a ON a.pid = h.pid`
 )
 
-// queryForgetSnapshotsOf deletes up to $2 of them.
-const queryForgetSnapshotsOf = `DELETE FROM tidemark.snapshots s WHERE s.ctid = ANY (ARRAY (SELECT o.ctid
-	FROM tidemark.snapshots o WHERE o.projection = $1 LIMIT $2))`
-
 // queryLeft probes the indexes of a projection's pairs, those of all sets of its tables.
 const queryLeft = `SELECT EXISTS (SELECT FROM unnest(ARRAY[$2, $2 || '~next', $2 || '~previous']) AS s (name) WHERE
 	EXISTS (SELECT FROM tidemark.deferred d WHERE d.consumer_group = $1 AND d.projection = s.name

@@ -38,9 +38,6 @@ type Settings struct {
 	ApplyTimeout        time.Duration
 	ShutdownTimeout     time.Duration
 	GapRate             int
-	SnapshotEvery       int64
-	SnapshotKeep        int
-	VerifyRate          int
 	Proof               bool
 	Mode                kind.Mode
 	InlineBestEffort    bool

@@ -157,7 +157,7 @@ func (y *Replayer) travel(
 	if err != nil {
 		return err
 	}
-	way := &travel{s: s, campaignID: campaignID, leftOut: skipped[campaignID], every: y.Cfg.SnapshotEvery}
+	way := &travel{s: s, campaignID: campaignID, leftOut: skipped[campaignID]}
 	for _, r := range resolved {
 		way.leftOut = append(way.leftOut, r.Seq)
 	}
@@ -174,43 +174,16 @@ type travel struct {
 	s          *scratch
 	campaignID string
 	leftOut    []int64
-	every      int64 // a snapshot is kept after so many events; 0: none
 	place      int64
-	begun      bool
 }
 
-// to brings the scratch to an event, from the latest snapshot before it if there is one.
-func (w *travel) to(ctx context.Context, seq int64) (err error) {
-	able := !w.s.tracing // who traces wants to see each event
-	if able && (!w.begun || w.every > 0) {
-		if able, err = w.s.snapshotable(ctx); err != nil {
-			return err
-		}
-	}
-	if able && !w.begun && seq > 0 {
-		if w.place, err = w.s.resume(ctx, w.campaignID, seq, w.leftOut); err != nil {
-			return err
-		}
-	}
-	w.begun = true
-	for w.place < seq {
-		next := seq
-		if able && w.every > 0 {
-			next = min(seq, (w.place/w.every+1)*w.every)
-		}
-		u := w.s.from(w.campaignID, w.place, next)
-		if err := w.s.advance(ctx, []*apply.Unit{u}, func(_ string, seq int64) bool {
-			return slices.Contains(w.leftOut, seq)
-		}); err != nil {
-			return err
-		}
-		if w.place = next; able && w.every > 0 && next%w.every == 0 {
-			if err := w.s.keep(ctx, w.campaignID, next, w.leftOut); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
+// to brings the scratch to an event.
+func (w *travel) to(ctx context.Context, seq int64) error {
+	u := w.s.from(w.campaignID, w.place, seq)
+	w.place = seq
+	return w.s.advance(ctx, []*apply.Unit{u}, func(_ string, seq int64) bool {
+		return slices.Contains(w.leftOut, seq)
+	})
 }
 
 // rows reads all rows of all tables.

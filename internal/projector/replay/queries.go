@@ -41,72 +41,6 @@ const (
 			AND n.nspname <> $1 AND n.nspname NOT IN ('pg_catalog', 'pg_toast') ORDER BY 1 LIMIT 1`
 )
 
-const (
-	// The statements of snapshots go by their primary key.
-	queryFindSnapshot = `SELECT s.seq FROM tidemark.snapshots s
-		WHERE s.campaign_id = $1 AND s.projection = $2 AND s.version = $3 AND s.seq <= $4 AND s.shape = $5
-			AND s.left_out = ARRAY(SELECT k.seq FROM unnest($6::bigint[]) k (seq) WHERE k.seq <= s.seq ORDER BY k.seq)
-		ORDER BY s.seq DESC LIMIT 1`
-
-	queryKeepSnapshot = `INSERT INTO tidemark.snapshots (campaign_id, projection, version, seq, shape, left_out,
-		table_names, rows)
-		SELECT $1, $2, $3, $4, $5, ARRAY(SELECT k.seq FROM unnest($6::bigint[]) k (seq) WHERE k.seq <= $4 ORDER BY k.seq),
-			$7, $8
-		ON CONFLICT (campaign_id, projection, version, seq) DO UPDATE
-			SET shape = EXCLUDED.shape, left_out = EXCLUDED.left_out, table_names = EXCLUDED.table_names, rows = EXCLUDED.rows,
-			made_at = DEFAULT
-		WHERE (snapshots.shape, snapshots.left_out) <> (EXCLUDED.shape, EXCLUDED.left_out)`
-
-	// queryThinSnapshots deletes one of a campaign's snapshots if there are more than $4: the one
-	// whose neighbours are nearest to each other, and never the latest, so that those left are spread
-	// over the campaign. It reads the campaign's part of the primary key.
-	queryThinSnapshots = `DELETE FROM tidemark.snapshots s WHERE (s.campaign_id, s.projection, s.version) = ($1, $2, $3)
-		AND s.seq = (
-			SELECT x.seq FROM (
-				SELECT o.seq, lead(o.seq) OVER w - coalesce(lag(o.seq) OVER w, 0) AS gap, count(*) OVER () AS n
-				FROM tidemark.snapshots o WHERE (o.campaign_id, o.projection, o.version) = ($1, $2, $3) WINDOW w AS (ORDER BY o.seq)
-			) x WHERE x.n > $4 AND x.gap IS NOT NULL ORDER BY x.gap, x.seq LIMIT 1)`
-
-	// QueryForgetSnapshots deletes all of a projection's.
-	QueryForgetSnapshots = `DELETE FROM tidemark.snapshots WHERE projection = $1`
-
-	// QueryForgetSomeSnapshots deletes up to $3 of a version's.
-	QueryForgetSomeSnapshots = `DELETE FROM tidemark.snapshots s WHERE s.ctid = ANY (ARRAY (SELECT o.ctid
-		FROM tidemark.snapshots o WHERE (o.projection, o.version) = ($1, $2) LIMIT $3))`
-
-	// QueryOutlivedSnapshots steps from one version to the next along the index, and answers those
-	// that are of no use any more: lower ones than the projection's that none of its tables are of,
-	// and higher ones, which may be about to be registered, whose latest is older than a week; and
-	// those of projections that are not registered.
-	QueryOutlivedSnapshots = `WITH RECURSIVE versions AS (
-			(SELECT s.projection, s.version FROM tidemark.snapshots s ORDER BY s.projection, s.version LIMIT 1)
-			UNION ALL
-			SELECT n.projection, n.version FROM versions v CROSS JOIN LATERAL (
-				SELECT s.projection, s.version FROM tidemark.snapshots s
-					WHERE (s.projection, s.version) > (v.projection, v.version) ORDER BY s.projection, s.version LIMIT 1) n
-		)
-		SELECT v.projection, v.version FROM versions v LEFT JOIN tidemark.projections l ON l.name = v.projection
-		WHERE NOT EXISTS (SELECT FROM tidemark.projections r
-			WHERE r.name IN (v.projection, v.projection || '~next', v.projection || '~previous') AND r.version = v.version)
-			AND (l.name IS NULL OR v.version < l.version OR NOT EXISTS (
-				SELECT FROM tidemark.snapshots s WHERE (s.projection, s.version) = (v.projection, v.version)
-					AND s.made_at > clock_timestamp() - interval '7 days'))`
-
-	// queryLongCampaigns walks the leases' primary key: campaigns with at least $3 events, and of
-	// which $4 they have none up to their last multiple of $3.
-	queryLongCampaigns = `SELECT l.campaign_id, coalesce(l.long, 0) FROM (
-			SELECT l.campaign_id, CASE WHEN l.checkpoint >= $3 AND NOT EXISTS (
-				SELECT FROM tidemark.snapshots s WHERE s.campaign_id = l.campaign_id AND s.projection = $4 AND s.version = $5
-					AND s.seq = l.checkpoint / $3 * $3) THEN l.checkpoint / $3 * $3 END AS long
-			FROM tidemark.leases l WHERE l.consumer_group = $1 AND l.campaign_id > $2 ORDER BY l.consumer_group, l.campaign_id
-				LIMIT $6
-		) l`
-
-	// queryHasSequences says whether rows are numbered by something that a snapshot has not.
-	queryHasSequences = `SELECT EXISTS (SELECT FROM pg_catalog.pg_class c
-		JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1 AND c.relkind = 'S')`
-)
-
 // queryUnbounded lets what follows take its time: it is no projection's.
 const queryUnbounded = `SELECT set_config('statement_timeout', '0', true)`
 
@@ -142,18 +76,6 @@ BEGIN
 END
 $tidemark$;
 CREATE TRIGGER tidemark_trace AFTER INSERT OR UPDATE OR DELETE ON %[4]s FOR EACH ROW EXECUTE FUNCTION %[1]s()`
-
-// formatPutBack reads one snapshot by its primary key.
-const formatPutBack = `ALTER TABLE %[1]s DISABLE TRIGGER USER;
-		INSERT INTO %[1]s (%[2]s) OVERRIDING SYSTEM VALUE SELECT %[2]s FROM (
-			SELECT (x.r).* FROM (SELECT jsonb_array_elements_text(s.rows -> %[3]d)::%[1]s AS r FROM tidemark.snapshots s
-				WHERE s.campaign_id = %[4]s AND s.projection = %[5]s AND s.version = %[6]d AND s.seq = %[7]d OFFSET 0) x
-		) x;
-		ALTER TABLE %[1]s ENABLE TRIGGER
-			USER`
-
-// formatTableAsText reads a scratch table whole.
-const formatTableAsText = "SELECT coalesce(jsonb_agg(t::text), '[]')::text FROM %s t"
 
 // formatCountRows counts the rows of some campaigns in a table.
 const formatCountRows = `SELECT count(*) FROM %s

@@ -66,7 +66,7 @@ func (t scratchTable) written() string {
 	return strings.Join(names, ", ")
 }
 
-// Replayer applies events again, beside the live tables: to verify them, to look back, and to keep snapshots.
+// Replayer applies events again, beside the live tables: to verify them and to look back.
 type Replayer struct {
 	*registry.Base
 	Applier *apply.Applier

@@ -315,19 +315,6 @@ const (
 		SELECT count(*) FROM chosen`
 )
 
-// queryMendClock reads the end of deferred_due_idx, which has nothing so far ahead but where the
-// server's clock has gone back.
-const queryMendClock = `WITH ahead AS MATERIALIZED (
-		SELECT d.ctid AS place
-		FROM unnest($2::text[], $3::float8[]) AS k (projection, longest) CROSS JOIN LATERAL (
-			SELECT d.ctid FROM tidemark.deferred d
-			WHERE d.consumer_group = $1 AND d.projection = k.projection AND d.next_attempt_at < 'infinity'
-				AND d.next_attempt_at > clock_timestamp() + make_interval(secs => k.longest)
-			LIMIT $4 FOR UPDATE SKIP LOCKED
-		) d
-	)
-	UPDATE tidemark.deferred d SET next_attempt_at = now() WHERE d.ctid = ANY (ARRAY(SELECT a.place FROM ahead a))`
-
 const (
 	// queryReport counts up to $1 rows, and beyond that reads $2 pages (migrations/00009_status.sql).
 	queryReport = `SELECT consumer_group, projection, status, class, pairs, estimated, since

@@ -88,21 +88,3 @@ func columns(standings []Standing) (campaigns, projections []string, seqs []int6
 	}
 	return campaigns, projections, seqs
 }
-
-// MendClock makes pairs due that wait for longer than their projection ever has one wait, up to limit
-// of each projection, and answers how many. Such times come from a server's clock that has gone back
-// since. It skips rows that are locked.
-func MendClock(
-	ctx context.Context, tx pgx.Tx, group string, longest map[string]time.Duration, limit int,
-) (int64, error) {
-	var projections []string
-	var waits []time.Duration
-	for name, wait := range longest {
-		projections, waits = append(projections, name), append(waits, wait)
-	}
-	tag, err := tx.Exec(ctx, queryMendClock, group, projections, seconds(waits), limit)
-	if err != nil {
-		return 0, fmt.Errorf("make pairs due that wait too long: %w", err)
-	}
-	return tag.RowsAffected(), nil
-}

@@ -2,7 +2,6 @@ package lease
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -44,16 +43,6 @@ func Applied(ctx context.Context, db DB, group string) (int64, error) {
 func (k Keeper) Held(ctx context.Context, db DB) ([]string, error) {
 	return rows.All(ctx, db, pgx.RowTo[string], fmt.Sprintf("list the leases of %s", k.Owner),
 		queryHeld, k.Group, k.Owner)
-}
-
-// Some answers a campaign of a consumer group at random, or "": small groups have hardly a chance.
-func Some(ctx context.Context, db DB, group string) (string, error) {
-	var id string
-	err := db.QueryRow(ctx, querySome, group).Scan(&id)
-	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
-		return "", fmt.Errorf("choose a campaign of group %s: %w", group, err)
-	}
-	return id, nil
 }
 
 // Checkpoints answers the last seq that a consumer group has applied, by campaign. Campaigns that

@@ -159,10 +159,6 @@ const (
 	queryHeld = `SELECT campaign_id FROM tidemark.leases WHERE consumer_group = $1 AND owner = $2
 		AND expires_at > '-infinity' ORDER BY campaign_id`
 
-	// querySome reads one page in a thousand.
-	querySome = `SELECT campaign_id FROM tidemark.leases TABLESAMPLE SYSTEM (0.1) WHERE consumer_group = $1
-		ORDER BY random() LIMIT 1`
-
 	// querySuspectCounts reads an index that nearly always has no entries.
 	querySuspectCounts = `SELECT c.consumer_group, count(*) FROM tidemark.crashes c WHERE cardinality(c.owners) > 0
 		GROUP BY c.consumer_group`

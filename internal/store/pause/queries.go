@@ -44,11 +44,6 @@ const (
 		ORDER BY consumer_group, array_position('{group,projection,campaign}', scope), name`
 )
 
-// queryMendClock writes the rows of a small table that are of a time that has not come yet.
-const queryMendClock = `UPDATE tidemark.pauses SET paused_at = now(), expires_at = now() + (expires_at - paused_at)
-	WHERE consumer_group = $1 AND expires_at < 'infinity' AND paused_at > clock_timestamp() + interval '1 minute'
-	RETURNING scope, name, extract(epoch FROM expires_at - paused_at)::float8`
-
 // queryFailed writes one row by its primary key, and one of the failure log if the projection was
 // not paused already. What an operator has paused stays as it is.
 const queryFailed = `WITH paused AS (

@@ -8,10 +8,9 @@ import (
 )
 
 func newCampaign(env *cli.Env) *cobra.Command {
-	sqlFiles := verification.Compiled{Operators: true}
-	return cli.Noun("campaign", "See, replay, stop and resume campaigns; travel in their time",
+	campaign := cli.Noun("campaign", "See, replay, stop and resume campaigns; travel in their time",
 		newView(env, "listCampaigns"), newView(env, "getCampaign"), newAct(env, "replayCampaign"), newAct(env, "repairGap"),
-		newAct(env, "pauseCampaign"), newAct(env, "resumeCampaign"),
-		verification.NewAsOf(env, sqlFiles), verification.NewDiff(env, sqlFiles), verification.NewWhy(env, sqlFiles),
-	)
+		newAct(env, "pauseCampaign"), newAct(env, "resumeCampaign"))
+	campaign.AddCommand(verification.NewTravel(env, verification.Compiled{Operators: true})...)
+	return campaign
 }

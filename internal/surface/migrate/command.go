@@ -25,7 +25,6 @@ The migrations are those of the goose command line tool, and so is the table wit
 // options are the flags that all commands share.
 type options struct {
 	databaseURL string
-	verbose     bool
 }
 
 // NewCommand makes the command migrate, with its commands.
@@ -34,26 +33,18 @@ func NewCommand() *cobra.Command {
 	root := cli.Noun("migrate", `Migrate the schema "tidemark"`,
 		newUp(&opts), newDown(&opts), newStatus(&opts), newWait(&opts), newSQL())
 	root.Long = description
-	flags := root.PersistentFlags()
-	flags.StringVar(&opts.databaseURL, "database-url", "",
+	root.PersistentFlags().StringVar(&opts.databaseURL, "database-url", "",
 		"the database (default TIDEMARK_DATABASE_URL, else the private Postgres)")
-	flags.BoolVarP(&opts.verbose, "verbose", "v", false, "say what the private Postgres does (default false)")
 	return root
 }
 
 func newUp(opts *options) *cobra.Command {
 	var to int64
-	var dryRun bool
 	cmd := &cobra.Command{
 		Use:   "up",
 		Short: "Apply the migrations that are pending",
 		Args:  cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if dryRun {
-				return opts.database(cmd, func(ctx context.Context, url string) error {
-					return planUp(ctx, cmd.OutOrStdout(), url, to)
-				})
-			}
 			return opts.change(cmd, func(ctx context.Context, url string) error {
 				if to == 0 {
 					return migrations.Up(ctx, url)
@@ -63,13 +54,11 @@ func newUp(opts *options) *cobra.Command {
 		},
 	}
 	cmd.Flags().Int64Var(&to, "to", 0, "the version to stop at (default 0: the newest)")
-	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "print the SQL that would be run, and change nothing (default false)")
 	return cmd
 }
 
 func newDown(opts *options) *cobra.Command {
 	var to int64
-	var dryRun bool
 	cmd := &cobra.Command{
 		Use:   "down --to VERSION",
 		Short: "Undo the migrations above a version; 0 undoes all and destroys the journal",
@@ -78,16 +67,10 @@ func newDown(opts *options) *cobra.Command {
 			if to < 0 {
 				return fmt.Errorf("--to is %d, want a version or 0", to)
 			}
-			if dryRun {
-				return opts.database(cmd, func(ctx context.Context, url string) error {
-					return planDown(ctx, cmd.OutOrStdout(), url, to)
-				})
-			}
 			return opts.change(cmd, func(ctx context.Context, url string) error { return migrations.Down(ctx, url, to) })
 		},
 	}
 	cmd.Flags().Int64Var(&to, "to", 0, "the version to go back to (required)")
-	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "print what would be undone, and change nothing (default false)")
 	if err := cmd.MarkFlagRequired("to"); err != nil {
 		panic(err) // the flag is defined in the line above
 	}
@@ -98,11 +81,7 @@ func newDown(opts *options) *cobra.Command {
 func (o *options) database(cmd *cobra.Command, work func(ctx context.Context, url string) error) (err error) {
 	url := o.databaseURL
 	if url == "" {
-		level := slog.LevelWarn
-		if o.verbose {
-			level = slog.LevelInfo
-		}
-		logger := slog.New(tint.NewTextHandler(cmd.ErrOrStderr(), &tint.Options{Level: level}))
+		logger := slog.New(tint.NewTextHandler(cmd.ErrOrStderr(), &tint.Options{Level: slog.LevelWarn}))
 		var done func() error
 		if url, done, err = devpg.URL(cmd.Context(), logger); err != nil {
 			return err
