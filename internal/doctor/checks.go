@@ -17,9 +17,8 @@ import (
 const (
 	checkSchema = "schema"
 
-	oldestVersion   = 150000          // of Postgres
-	longTransaction = 5 * time.Minute // keeps autovacuum from the hot tables
-	longAppend      = time.Minute     // keeps readers of the whole journal waiting
+	oldestVersion = 150000      // of Postgres
+	longAppend    = time.Minute // keeps readers of the whole journal waiting
 )
 
 // checks are all checks but those that need no query, in their order. The first says whether there is a connection.
@@ -30,19 +29,12 @@ func checks() []check {
 		{checkSchema, schema},
 		{"extensions", extensions},
 		{"groups", groups},
-		{"projections", projections},
-		{"programs", programs},
-		{"transactions", transactions},
 		{"durability", durability},
 		{"idle-transactions", idleTransactions},
-		{"vacuum", vacuum},
 		{"autovacuum", autovacuum},
-		{"wraparound", wraparound},
 		{"privileges", privileges},
 		{"writer-floor", writerFloor},
-		{"locks", locks},
 		{"sequence", sequence},
-		{"leases", leases},
 		{"gaps", gaps},
 		{"listen", listen},
 		{"connections", connections},
@@ -131,23 +123,6 @@ func groups(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
 		"a group that stays 'filing' was interrupted: start its worker, it goes on where it was"), nil
 }
 
-func projections(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
-	var registered, paused, failed, dead int
-	if err := tx.QueryRow(ctx, queryProjections).Scan(&registered, &paused, &failed, &dead); err != nil {
-		return Finding{}, err
-	}
-	detail := fmt.Sprintf("%d registered, %d paused; campaigns: %d failed, %d dead", registered, paused, failed, dead)
-	return verdict(paused == 0 && dead == 0, Warn, detail,
-		"see `tidemark failed stats` and `tidemark projection list`; mend the cause, then requeue or resume"), nil
-}
-
-func transactions(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
-	age, pid, err := oldest(ctx, tx, queryOldest)
-	return verdict(age < longTransaction, Warn, fmt.Sprintf("the oldest is open for %s%s", age, of(pid)),
-		"end it (pg_terminate_backend) or set idle_in_transaction_session_timeout: while it is open, dead rows of the hot "+
-			"tables stay"), err
-}
-
 func durability(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
 	var fsync, pages bool
 	var commit string
@@ -163,23 +138,6 @@ func durability(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
 	}
 	return verdict(commit != "off", Warn, detail,
 		"with synchronous_commit off a crash loses the last commits: turn it on, or accept that"), nil
-}
-
-func vacuum(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
-	var dead int64
-	var table string
-	var bloated, on bool
-	if err := tx.QueryRow(ctx, queryVacuum).Scan(&dead, &table, &bloated, &on); err != nil {
-		return Finding{}, err
-	}
-	if !on {
-		return Finding{
-			Status: Fail, Detail: "autovacuum is off",
-			Remedy: "turn autovacuum on: the outbox and the leases live by it",
-		}, nil
-	}
-	return verdict(!bloated, Warn, fmt.Sprintf("at most %d dead rows (%s)", dead, table),
-		"look for a long transaction or a replication slot that keeps them, or VACUUM tidemark."+table), nil
 }
 
 func writerFloor(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
@@ -216,16 +174,6 @@ func sequence(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
 	}
 	return verdict(cache == 1, Fail, fmt.Sprintf("tidemark.journal_position has CACHE %d", cache),
 		"ALTER SEQUENCE tidemark.journal_position CACHE 1: with more, readers of the whole journal miss events"), nil
-}
-
-func leases(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
-	var n int
-	var seconds float64
-	if err := tx.QueryRow(ctx, queryExpired).Scan(&n, &seconds); err != nil {
-		return Finding{}, err
-	}
-	return verdict(n == 0, Warn, fmt.Sprintf("%d have expired and were not taken over, the oldest %s ago", n,
-		duration(seconds)), "start a worker of their group; a worker died holding them"), nil
 }
 
 func gaps(ctx context.Context, tx pgx.Tx, opts Options) (Finding, error) {
@@ -279,21 +227,4 @@ func connections(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
 	detail := fmt.Sprintf("%d of %d are open to others; %d workers may open %d", others, limit, workers, workers*perWorker)
 	return verdict(wanted*10 < limit*9, Warn, detail,
 		"raise max_connections, lower the pools, or put PgBouncer between: see docs/guides/operations/sizing.md"), nil
-}
-
-func oldest(ctx context.Context, tx pgx.Tx, query string) (age time.Duration, pid int, err error) {
-	var seconds float64
-	err = tx.QueryRow(ctx, query).Scan(&seconds, &pid)
-	return duration(seconds), pid, err
-}
-
-func duration(seconds float64) time.Duration {
-	return time.Duration(seconds * float64(time.Second)).Round(time.Millisecond)
-}
-
-func of(pid int) string {
-	if pid == 0 {
-		return ""
-	}
-	return fmt.Sprintf(" (process %d)", pid)
 }

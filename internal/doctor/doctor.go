@@ -5,10 +5,14 @@ package doctor
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/tidemark-go/tidemark/internal/status"
 )
 
 // Status is how a check went.
@@ -90,6 +94,13 @@ func Run(ctx context.Context, pool *pgxpool.Pool, opts Options) ([]Finding, erro
 			return findings, nil // the rest reads its tables
 		}
 	}
+	for _, c := range standings() {
+		s, err := (&status.Reader{Pool: pool, Timeout: opts.Timeout}).Read(ctx, c.sections...)
+		if err != nil {
+			return findings, fmt.Errorf("doctor: %w", err)
+		}
+		findings = append(findings, c.found(s.Problems()))
+	}
 	return append(findings, poolSize(pool)), nil
 }
 
@@ -105,6 +116,44 @@ func run(ctx context.Context, pool *pgxpool.Pool, c check, opts Options) (f Find
 		return err
 	})
 	return f, err
+}
+
+// standing is a check that says what is wrong by sections of the status.
+type standing struct {
+	name     string
+	critical Status // what a critical problem is
+	sections []status.Section
+}
+
+func standings() []standing {
+	return []standing{
+		{"projections", Warn, []status.Section{status.SectionDeferred, status.SectionPauses, status.SectionRebuilds}},
+		{"programs", Warn, []status.Section{status.SectionWorkers}},
+		{"publishers", Warn, []status.Section{status.SectionPublishers}},
+		{"postgres", Fail, []status.Section{status.SectionPostgres}},
+	}
+}
+
+// found sums problems up. Notes are well.
+func (c standing) found(problems []status.Problem) Finding {
+	f := Finding{Check: c.name, Status: OK, Detail: "no problem"}
+	var details, remedies []string
+	for _, p := range problems {
+		details = append(details, p.Where+": "+p.What)
+		switch {
+		case p.Severity == status.Note:
+			continue
+		case p.Severity == status.Critical && c.critical == Fail:
+			f.Status = Fail
+		case f.Status == OK:
+			f.Status = Warn
+		}
+		remedies = append(remedies, p.Do)
+	}
+	if len(details) > 0 {
+		f.Detail, f.Remedy = strings.Join(details, ". "), strings.Join(slices.Compact(remedies), ". ")
+	}
+	return f
 }
 
 func mode(opts Options) Finding {

@@ -50,14 +50,14 @@ func TestAHealthyDatabaseIsFoundSo(t *testing.T) {
 	// What depends on the server that tests run on, and on workers that they have not, is left out.
 	for name, f := range byCheck(t, findings) {
 		switch name {
-		case "durability", "idle-transactions", "vacuum", "wraparound", "transactions", "connections", "listen":
+		case "durability", "idle-transactions", "postgres", "connections", "listen":
 		default:
 			if f.Status != doctor.OK {
 				t.Errorf("%+v", f)
 			}
 		}
 	}
-	if len(findings) != 25 {
+	if len(findings) != 22 {
 		t.Errorf("%d findings", len(findings))
 	}
 }
@@ -94,8 +94,7 @@ func TestEachTroubleIsFound(t *testing.T) {
 	}{
 		"mode":        {doctor.Warn, "nonsense"},
 		"groups":      {doctor.Warn, "g filing"},
-		"projections": {doctor.Warn, "1 dead"},
-		"leases":      {doctor.Warn, "1 have expired"},
+		"projections": {doctor.Warn, "projection p: 1 campaign is dead"},
 		"sequence":    {doctor.Fail, "CACHE 20"},
 		"gaps":        {doctor.Warn, "1 among"},
 		"listen":      {doctor.Warn, "no worker"},
@@ -171,7 +170,7 @@ func TestWhoHoldsLocksOfOursIsNamed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := byCheck(t, findings)["locks"]
+	f := byCheck(t, findings)["postgres"]
 	if f.Status != doctor.Warn || !strings.Contains(f.Detail, fmt.Sprintf("process %d", conn.Conn().PgConn().PID())) ||
 		!strings.Contains(f.Detail, "culprit") {
 		t.Errorf("%+v", f)

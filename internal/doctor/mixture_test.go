@@ -19,7 +19,7 @@ func TestWorkersOfAGroupWithDifferentProjectionsAreNamed(t *testing.T) {
 			seen_at, campaigns_held, events_applied, knows)
 			VALUES ('1', 'shared', 'one', 1, now() - $1::interval, now(), 0, 0, '{"orders": [1]}'),
 				('2', 'shared', 'two', 2, now() - interval '1 hour', now(), 0, 0, '{"orders": [1], "stock": [2]}'),
-				('3', 'shared', 'gone', 3, now() - interval '1 hour', now() - interval '1 minute', 0, 0, '{"older": [1]}'),
+				('3', 'shared', 'gone', 3, now() - interval '9 hours', now() - interval '2 hours', 0, 0, '{"older": [1]}'),
 				('4', 'other', 'four', 4, now() - interval '1 hour', now(), 0, 0, '{"users": [1]}')`, tt.started); err != nil {
 			t.Fatal(err)
 		}

@@ -10,22 +10,8 @@ const (
 		current_setting('transaction_isolation')`
 	queryGroups = `SELECT name, state FROM tidemark.consumer_groups ORDER BY name`
 
-	queryProjections = `SELECT (SELECT count(*) FROM tidemark.projections),
-		(SELECT count(*) FROM tidemark.pauses WHERE scope = 'projection' AND expires_at > clock_timestamp()),
-		(SELECT count(*) FROM tidemark.deferred WHERE status = 'failed'),
-			(SELECT count(*) FROM tidemark.deferred WHERE status = 'dead')`
-
-	queryOldest = `SELECT coalesce(extract(epoch FROM max(clock_timestamp() - xact_start)), 0)::float8,
-		coalesce((array_agg(pid ORDER BY xact_start))[1], 0)
-		FROM pg_stat_activity WHERE xact_start IS NOT NULL AND pid <> pg_backend_pid() AND backend_type = 'client backend'`
-
 	queryDurability = `SELECT current_setting('fsync')::boolean, current_setting('full_page_writes')::boolean,
 		current_setting('synchronous_commit')`
-
-	queryVacuum = `SELECT coalesce(max(n_dead_tup), 0)::bigint,
-		coalesce((array_agg(relname::text ORDER BY n_dead_tup DESC))[1], ''),
-		bool_or(n_dead_tup > 100000 AND n_dead_tup > n_live_tup), current_setting('autovacuum')::boolean
-		FROM pg_stat_user_tables WHERE schemaname = 'tidemark' AND relname IN ('outbox', 'leases', 'deferred', 'workers')`
 
 	// querySequence reads the journal's highest position first: the sequence cannot be behind it but for good.
 	querySequence = `SELECT s.cache_size, s.min_value, (SELECT p.last_value FROM tidemark.journal_position p
@@ -34,10 +20,6 @@ const (
 			0) AS highest OFFSET 0) j
 		CROSS JOIN pg_sequences s WHERE s.schemaname = 'tidemark' AND s.sequencename = 'journal_position'`
 
-	queryExpired = `SELECT count(*), coalesce(extract(epoch FROM max(clock_timestamp() - expires_at)), 0)::float8 FROM (
-			SELECT expires_at FROM tidemark.leases WHERE expires_at > '-infinity'
-				AND expires_at < clock_timestamp() - interval '10 s' LIMIT 10000) l`
-
 	// queryConnections leaves out what only a superuser may use.
 	queryConnections = `SELECT current_setting('max_connections')::integer -
 		current_setting('superuser_reserved_connections')::integer,
@@ -45,7 +27,8 @@ const (
 			AND application_name <> 'tidemark-worker')::integer,
 		(SELECT count(*) FROM tidemark.workers WHERE seen_at > now() - interval '10 s')::integer`
 
-	queryIdle = `SELECT current_setting('idle_in_transaction_session_timeout')`
+	queryIdle       = `SELECT current_setting('idle_in_transaction_session_timeout')`
+	queryAutovacuum = `SELECT current_setting('autovacuum')::boolean`
 
 	// queryStorage answers the options of hot tables that are not as the migrations set them.
 	queryStorage = `SELECT format('%s has %s, not %s', w.name,
@@ -63,9 +46,6 @@ const (
 		SELECT format('%s has autovacuum_enabled=false', c.relname) FROM pg_class c
 		WHERE c.relnamespace = 'tidemark'::regnamespace AND 'autovacuum_enabled=false' = ANY (c.reloptions)
 		ORDER BY 1`
-
-	queryWraparound = `SELECT max(age(datfrozenxid))::bigint, max(mxid_age(datminmxid))::bigint FROM pg_database
-		WHERE datallowconn`
 
 	// queryPrivileges answers what a worker needs and this role has not. The functions that append are
 	// not for workers; whether they still are what roles.sql made of them is asked of all three.
@@ -104,8 +84,6 @@ const (
 	queryListening = `SELECT (SELECT last_value FROM tidemark.waiting) > 0,
 		(SELECT count(*) FROM tidemark.workers WHERE seen_at > now() - interval '10 s')::integer`
 )
-
-const queryNow = `SELECT clock_timestamp()`
 
 // tablesOfCitus and tablesOfTimescale name the tables of ours that an extension has made its own.
 const tablesOfCitus = `SELECT c.relname::text FROM pg_catalog.pg_dist_partition d

@@ -12,17 +12,22 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-const (
-	wraparoundWarns = 500_000_000   // of 2,147,483,648 transactions
-	wraparoundFails = 1_500_000_000 // Postgres refuses writes at some 2,144,000,000
-
-	// perWorker is the connections that a worker with default settings opens at most: four that apply,
-	// and to claim, renew, record and listen.
-	perWorker = 8
-)
+// perWorker is the connections that a worker with default settings opens at most: four that apply,
+// and to claim, renew, record and listen.
+const perWorker = 8
 
 // autovacuum compares how the hot tables are kept with how the migrations have them.
 func autovacuum(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
+	var on bool
+	if err := tx.QueryRow(ctx, queryAutovacuum).Scan(&on); err != nil {
+		return Finding{}, err
+	}
+	if !on {
+		return Finding{
+			Status: Fail, Detail: "autovacuum is off",
+			Remedy: "turn autovacuum on: the outbox and the leases live by it",
+		}, nil
+	}
 	wrong, err := texts(ctx, tx, queryStorage)
 	if err != nil {
 		return Finding{}, err
@@ -44,22 +49,6 @@ func idleTransactions(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error
 	return verdict(limit != "0", Warn, "idle_in_transaction_session_timeout is "+limit,
 		"ALTER DATABASE … SET idle_in_transaction_session_timeout = '60s': a forgotten transaction keeps dead "+
 			"rows in the hot tables, and readers of the journal behind an append"), nil
-}
-
-// wraparound says how far the server is from refusing writes.
-func wraparound(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
-	var transactions, multixacts int64
-	if err := tx.QueryRow(ctx, queryWraparound).Scan(&transactions, &multixacts); err != nil {
-		return Finding{}, err
-	}
-	age := max(transactions, multixacts)
-	detail := fmt.Sprintf("the oldest row is %d transactions old, the oldest multixact %d", transactions, multixacts)
-	remedy := "end what holds vacuum back (an old transaction, a replication slot, a prepared transaction), then " +
-		"VACUUM (FREEZE) the oldest tables: at 2.1 billion Postgres refuses to write"
-	if age >= wraparoundFails {
-		return Finding{Status: Fail, Detail: detail, Remedy: remedy}, nil
-	}
-	return verdict(age < wraparoundWarns, Warn, detail, remedy), nil
 }
 
 // privileges looks for what a worker needs and the role of this connection has not, and for

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemark-go/tidemark/internal/store/rows"
 )
 
 // Holder is a session, or a prepared transaction, that holds advisory locks of Tidemark's namespaces for longer than
@@ -39,15 +41,7 @@ func (h Holder) quoted() string { return "'" + strings.ReplaceAll(h.GID, "'", "'
 // Holders answers who has held advisory locks of Tidemark's namespaces for longer than that, or outside of a
 // transaction: five of them, the oldest first.
 func Holders(ctx context.Context, tx pgx.Tx, longer time.Duration) ([]Holder, error) {
-	rows, err := tx.Query(ctx, queryHolders, longer)
-	if err != nil {
-		return nil, fmt.Errorf("look who holds advisory locks: %w", err)
-	}
-	holders, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Holder])
-	if err != nil {
-		return nil, fmt.Errorf("look who holds advisory locks: %w", err)
-	}
-	return holders, nil
+	return rows.All(ctx, tx, pgx.RowToStructByPos[Holder], "look who holds advisory locks", queryHolders, longer)
 }
 
 // locked is about those who hold locks of ours, but for the append that is named as the journal's.

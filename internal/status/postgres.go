@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemark-go/tidemark/internal/store/rows"
 )
 
 // Postgres is the health of the server, as far as it matters here.
@@ -54,11 +56,7 @@ func readPostgres(ctx context.Context, tx pgx.Tx, s *Status) error {
 	if p.Holders, err = Holders(ctx, tx, longAppend); err != nil {
 		return err
 	}
-	rows, err := tx.Query(ctx, queryTables)
-	if err != nil {
-		return err
-	}
-	if p.Tables, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Table]); err != nil {
+	if p.Tables, err = rows.All(ctx, tx, pgx.RowToStructByPos[Table], "look at tables", queryTables); err != nil {
 		return err
 	}
 	s.Postgres = p

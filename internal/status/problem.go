@@ -41,8 +41,8 @@ const (
 	longUnpruned    = time.Hour       // marks of the inbox
 	recentGhosts    = 7 * 24 * time.Hour
 	manyDead        = 100_000     // tuples, if they are more than the live ones
-	fewTransactions = 200_000_000 // left before wraparound
-	noTransactions  = 20_000_000
+	fewTransactions = 500_000_000 // left before wraparound
+	noTransactions  = 100_000_000
 	busyConnections = 0.9 // of max_connections
 )
 

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -33,7 +32,6 @@ type campaignPage struct {
 
 	Seq    int64 // the slider's
 	AsOf   *asOf // nil: not asked for
-	Ticks  []tick
 	Prev   string
 	Next   string
 	Latest string
@@ -49,14 +47,7 @@ func (c *campaignPage) GroupNames() (names []string) {
 
 type timelineEvent struct {
 	journal.Event
-	Gap  time.Duration // since the event before
 	Here bool
-}
-
-// tick is an event on the slider's scale.
-type tick struct {
-	X   string
-	Now bool
 }
 
 // campaign shows how it stands with a campaign, its events and, at a seq, its read models as they were.
@@ -98,7 +89,6 @@ func (p *Pages) campaign(ctx context.Context, r *http.Request) (view, error) {
 	if page.Seq < head || page.AsOf == nil {
 		page.Latest = at(head)
 	}
-	page.Ticks = ticks(page.Events, page.Seq, head)
 	return view{Title: short(id), Data: page}, nil
 }
 
@@ -129,20 +119,13 @@ func (p *Pages) timeline(ctx context.Context, r *http.Request, page *campaignPag
 	}
 	until = min(max(until, min(perPage, head)), head)
 	from := max(1, until-perPage+1)
-	events, _, err := feed.ListCampaign(ctx, p.cfg.Pool, page.ID, max(1, from-1),
-		feed.List{Events: perPage + 1, Bare: true})
+	events, _, err := feed.ListCampaign(ctx, p.cfg.Pool, page.ID, from, feed.List{Events: perPage, Bare: true})
 	if err != nil {
 		return err
 	}
-	var before time.Time
 	for _, e := range events {
-		shown := timelineEvent{Event: e, Here: e.Seq == page.Seq && r.FormValue("seq") != ""}
-		if !before.IsZero() {
-			shown.Gap = e.RecordedAt.Sub(before)
-		}
-		before = e.RecordedAt
-		if e.Seq >= from && e.Seq <= until {
-			page.Events = append(page.Events, shown)
+		if e.Seq <= until {
+			page.Events = append(page.Events, timelineEvent{e, e.Seq == page.Seq && r.FormValue("seq") != ""})
 		}
 	}
 	slices.Reverse(page.Events)
@@ -167,13 +150,4 @@ func settleSlide(r *http.Request) {
 	q.Del("slide")
 	q.Del("was")
 	r.URL.RawQuery = q.Encode()
-}
-
-// ticks draws the events of the timeline where the slider has them.
-func ticks(events []timelineEvent, seq, head int64) []tick {
-	var out []tick
-	for _, e := range events {
-		out = append(out, tick{X: fmt.Sprintf("%.2f", 100*float64(e.Seq)/float64(max(1, head))), Now: e.Seq == seq})
-	}
-	return out
 }

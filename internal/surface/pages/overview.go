@@ -15,7 +15,6 @@ import (
 type overviewPage struct {
 	*status.Status
 	Problems []shownProblem
-	Groups   []groupRow
 	Oldest   *outbox.Entry
 	Waited   time.Duration
 	Alive    int
@@ -32,13 +31,6 @@ type tile struct {
 	Note  string
 	Tone  string // "", ok, warn, bad
 	Path  string
-}
-
-// groupRow is a group, or below it one of its projections, with how far it is behind.
-type groupRow struct {
-	status.Lag
-	Report *outbox.GroupReport // of groups alone
-	Empty  string
 }
 
 // overview shows how it stands, what is wrong, and what to do about it.
@@ -65,31 +57,9 @@ func (p *Pages) overview(ctx context.Context, _ *http.Request) (view, error) {
 			page.Oldest, page.Waited = s.Queue[i].Oldest, q.At.Sub(o.Since)
 		}
 	}
-	for _, l := range s.Lag {
-		row := groupRow{Lag: l, Empty: emptyIn(l)}
-		for i, q := range s.Queue {
-			if l.Projection == "" && q.Group == l.Group {
-				row.Report = &s.Queue[i]
-			}
-		}
-		page.Groups = append(page.Groups, row)
-	}
 	page.Empty = slowest(s.Lag)
 	page.Tiles = tiles(page)
 	return view{Title: "Overview", Data: page}, nil
-}
-
-// emptyIn says when a lag is gone, at the speed at which it falls.
-func emptyIn(l status.Lag) string {
-	switch {
-	case l.Events == 0:
-		return "empty"
-	case l.Drain == nil:
-		return "not known yet"
-	case l.Drain.Empty == nil:
-		return "not draining"
-	}
-	return "about " + span(*l.Drain.Empty)
 }
 
 // slowest answers the time to empty of the group that takes longest.

@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"html/template"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -48,7 +49,7 @@ type Setting struct{ Name, Value, Usage string }
 // Pages answers the requests for pages. It is safe for concurrent use.
 type Pages struct {
 	cfg       Config
-	templates *templates
+	templates map[string]*template.Template
 	mux       *http.ServeMux
 	history   *history
 }
@@ -177,5 +178,5 @@ func (p *Pages) routes() {
 	p.mux.Handle("GET /", p.show("problem", p.readNothing))
 	p.mux.HandleFunc("POST /act/{act}", p.act)
 	p.mux.HandleFunc("GET /event/payload", p.servePayload)
-	p.mux.HandleFunc("GET /static/", p.serveAsset)
+	p.mux.HandleFunc("GET /static/{name}", serveAsset)
 }

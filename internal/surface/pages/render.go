@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"html/template"
 	"io/fs"
-	"mime"
 	"net/http"
 	"net/url"
 	"path"
@@ -70,41 +69,11 @@ func (f frame) Typed(id string) string {
 	return f.Flash.Typed
 }
 
-// templates holds each page's template, parsed with the layout and the parts, and the addresses of assets.
-type templates struct {
-	pages  map[string]*template.Template
-	assets map[string]asset // by address
-	names  map[string]string
-}
-
-type asset struct {
-	kind  string
-	body  []byte
-	cache string
-}
-
-// loadTemplates parses what is embedded. now is the clock that relative times count from.
-func loadTemplates(now func() time.Time) (*templates, error) {
-	t := &templates{pages: map[string]*template.Template{}, assets: map[string]asset{}, names: map[string]string{}}
-	files, err := fs.ReadDir(staticFiles, "static")
-	if err != nil {
-		return nil, err
-	}
-	for _, f := range files {
-		body, err := staticFiles.ReadFile("static/" + f.Name())
-		if err != nil {
-			return nil, err
-		}
-		sum := sha256.Sum256(body)
-		ext := path.Ext(f.Name())
-		address := "/static/" + strings.TrimSuffix(f.Name(), ext) + "-" + hex.EncodeToString(sum[:6]) + ext
-		a := asset{kind: mime.TypeByExtension(ext), body: body, cache: "public, max-age=31536000, immutable"}
-		t.assets[address] = a
-		t.names[f.Name()] = address
-		a.cache = "no-cache" // by its plain name, which the form to log in uses
-		t.assets["/static/"+f.Name()] = a
-	}
-	base, err := template.New("").Funcs(functions(now, t.names)).ParseFS(templateFiles, "templates/layout.html",
+// loadTemplates parses each page's template with the layout and the parts. now is the clock that relative times count
+// from.
+func loadTemplates(now func() time.Time) (map[string]*template.Template, error) {
+	all := map[string]*template.Template{}
+	base, err := template.New("").Funcs(functions(now)).ParseFS(templateFiles, "templates/layout.html",
 		"templates/parts.html", "templates/act.html", "templates/table.html")
 	if err != nil {
 		return nil, err
@@ -122,14 +91,13 @@ func loadTemplates(now func() time.Time) (*templates, error) {
 		if err != nil {
 			return nil, err
 		}
-		t.pages[name] = page
+		all[name] = page
 	}
-	return t, nil
+	return all, nil
 }
 
-func functions(now func() time.Time, assets map[string]string) template.FuncMap {
+func functions(now func() time.Time) template.FuncMap {
 	return template.FuncMap{
-		"asset":   func(name string) string { return assets[name] },
 		"iso":     iso,
 		"utc":     utc,
 		"ago":     func(t time.Time) string { return ago(now(), t) },
@@ -185,7 +153,7 @@ func options(texts ...string) []option {
 
 // write renders the view as a whole before the first byte goes out: a page is there or is an error, never half.
 func (p *Pages) write(ctx context.Context, w http.ResponseWriter, r *http.Request, v view) {
-	t, ok := p.templates.pages[v.Name]
+	t, ok := p.templates[v.Name]
 	if !ok {
 		p.crash(ctx, w, fmt.Errorf("no template %q", v.Name))
 		return
@@ -210,16 +178,15 @@ func (p *Pages) crash(ctx context.Context, w http.ResponseWriter, err error) {
 	http.Error(w, "this page cannot be shown; the worker's log says why", http.StatusInternalServerError)
 }
 
-// serveAsset answers the stylesheet, the script and the icon. Their addresses change with their
-// content, so that browsers may keep them.
-func (p *Pages) serveAsset(w http.ResponseWriter, r *http.Request) {
-	a, ok := p.templates.assets[r.URL.Path]
-	if !ok {
+// serveAsset answers the stylesheet, the script or the icon. Browsers keep them, and ask whether they have changed.
+func serveAsset(w http.ResponseWriter, r *http.Request) {
+	body, err := staticFiles.ReadFile("static/" + r.PathValue("name"))
+	if err != nil {
 		http.NotFound(w, r)
 		return
 	}
-	h := w.Header()
-	h.Set("Content-Type", a.kind)
-	h.Set("Cache-Control", a.cache)
-	_, _ = w.Write(a.body)
+	sum := sha256.Sum256(body)
+	w.Header().Set("ETag", `"`+hex.EncodeToString(sum[:6])+`"`)
+	w.Header().Set("Cache-Control", "no-cache")
+	http.ServeContent(w, r, r.URL.Path, time.Time{}, bytes.NewReader(body))
 }

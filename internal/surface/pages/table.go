@@ -202,7 +202,7 @@ func pageOf(columns []string, row []table.Cell, at int) string {
 	case "FINGERPRINT", "ERROR":
 		return to("/failed", "projection", "fingerprint")
 	case "PROJECTION":
-		if campaign == "" {
+		if campaign == "" && row[at].Text != "(all)" {
 			return to("/failed", "projection")
 		}
 	case "PUBLISHER":
