@@ -161,7 +161,6 @@ func (r *reader) read(after int64, now time.Time) {
 		}
 	}
 	r.reads = append(r.reads, rd)
-	r.metrics.Reads.Inc()
 	ctx := r.ctx
 	r.job(func() func() {
 		w, err := r.readWindow(ctx, rd)

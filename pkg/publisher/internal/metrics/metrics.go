@@ -16,7 +16,6 @@ type Metrics struct {
 	Ghosts    *prometheus.CounterVec
 	Lost      prometheus.Counter
 	Held      prometheus.Gauge
-	Reads     prometheus.Counter
 	Send      *prometheus.HistogramVec
 }
 
@@ -47,10 +46,6 @@ func New(reg prometheus.Registerer, pairs []publications.Key) (*Metrics, error) 
 			Name: "tidemark_publications_held",
 			Help: "Pairs of topic and publisher leased by this process.",
 		}),
-		Reads: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "tidemark_publish_reads_total",
-			Help: "Reads of the journal, each for all pairs near it.",
-		}),
 		Send: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "tidemark_publish_duration_seconds", Help: "Time of a round of batches.",
 			Buckets:                     prometheus.ExponentialBuckets(0.0005, 2, 17),
@@ -65,8 +60,7 @@ func New(reg prometheus.Registerer, pairs []publications.Key) (*Metrics, error) 
 	}
 	var errs []error
 	for _, c := range []prometheus.Collector{
-		m.Published, m.Failures, m.Refused, m.Ghosts, m.Lost, m.Held, m.Reads,
-		m.Send,
+		m.Published, m.Failures, m.Refused, m.Ghosts, m.Lost, m.Held, m.Send,
 	} {
 		errs = append(errs, reg.Register(c))
 	}
