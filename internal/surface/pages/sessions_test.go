@@ -222,7 +222,7 @@ func TestPagesAndCallsAnswerTheSameInEverySession(t *testing.T) {
 		for i, session := range sessions {
 			t.Run(session.Name, func(t *testing.T) {
 				t.Parallel()
-				w := &world{pool: session.Open(t, pgtest.URL(t)), token: map[auth.Role]string{}, travels: true}
+				w := &world{pool: session.Open(t, pgtest.URL(t)), token: map[auth.Role]string{}}
 				w.fill(t) // projections and publishers work in each session too
 				w.serve(t, worldCode())
 				answers[i] = w.askAll(t)
@@ -309,7 +309,7 @@ func TestActsOfPagesAreDoneInEverySession(t *testing.T) {
 	for _, session := range pgtest.Sessions() {
 		t.Run(session.Name, func(t *testing.T) {
 			t.Parallel()
-			w := &world{pool: session.Open(t, pgtest.CopyURL(t, filled)), token: map[auth.Role]string{}, travels: true}
+			w := &world{pool: session.Open(t, pgtest.CopyURL(t, filled)), token: map[auth.Role]string{}}
 			w.serve(t, worldCode())
 			asked := map[string]bool{}
 			for _, f := range formsOfPages() {

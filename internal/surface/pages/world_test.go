@@ -40,8 +40,6 @@ type world struct {
 	pool  *pgxpool.Pool
 	base  string
 	token map[auth.Role]string
-
-	travels bool // it has a worker with the code of projections
 }
 
 type hero struct {
@@ -283,8 +281,9 @@ func (w *world) serve(t *testing.T, code []projector.Projection) {
 		Pool: w.pool, Topics: []publisher.Topic{{Name: "campaign-events"}},
 		Publishers: []publisher.Publisher{{Name: "billing", Sink: refuser{}, Topics: []string{"campaign-events"}}},
 	}
-	if w.travels {
-		acting.Projector, acting.Projections = verifier, []string{"heroes", "scores"}
+	acting.Projector = verifier
+	for _, p := range code {
+		acting.Projections = append(acting.Projections, p.Spec().Name)
 	}
 	acts, err := admin.New(acting)
 	if err != nil {
