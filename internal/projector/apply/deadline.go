@@ -1,10 +1,8 @@
 package apply
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"runtime"
 	"runtime/debug"
 	"sync/atomic"
 	"time"
@@ -17,7 +15,6 @@ import (
 	"github.com/tidemark-go/tidemark/internal/projector/pipeline"
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
 	"github.com/tidemark-go/tidemark/internal/pulse"
-	"github.com/tidemark-go/tidemark/internal/redact"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
@@ -53,7 +50,7 @@ func (a *Applier) Supervise(
 	if !h.state.CompareAndSwap(handlingRuns, handlingAbandoned) { // it has returned just now
 		return late(bounded, k, g, <-h.done, timeout, start)
 	}
-	return a.abandon(ctx, k, g, h, timeout)
+	return a.abandon(ctx, k, g, timeout)
 }
 
 // late makes a [DeadlineError] of what the deadline has caused.
@@ -87,9 +84,8 @@ func wrapAs(err error, k *registry.Projection, timeout time.Duration, tried fail
 
 // handling is a call of a projection's code in a goroutine of its own.
 type handling struct {
-	done      chan error // has room for the outcome, whether or not anybody waits
-	goroutine atomic.Pointer[[]byte]
-	state     atomic.Int32
+	done  chan error // has room for the outcome, whether or not anybody waits
+	state atomic.Int32
 }
 
 const (
@@ -101,10 +97,6 @@ const (
 var errExited = errors.New("the projection ended its goroutine (runtime.Goexit)")
 
 func (h *handling) run(call func() error, m *registry.Metrics) {
-	id := make([]byte, 40)
-	id = id[:runtime.Stack(id, false)] // "goroutine 17 [running]…"
-	id, _, _ = bytes.Cut(id, []byte(" ["))
-	h.goroutine.Store(&id)
 	err := errExited
 	defer func() {
 		if !h.state.CompareAndSwap(handlingRuns, handlingDone) {
@@ -116,17 +108,14 @@ func (h *handling) run(call func() error, m *registry.Metrics) {
 }
 
 // abandon goes on without code that does not return.
-func (a *Applier) abandon(
-	ctx context.Context, k *registry.Projection, g *kind.Group, h *handling, timeout time.Duration,
-) error {
+func (a *Applier) abandon(ctx context.Context, k *registry.Projection, g *kind.Group, timeout time.Duration) error {
 	kind.EndGroup(g)
 	kind.LineOf(g).Abandoned = true
 	kind.LineOf(g).Disconnect()
-	stack := h.stack()
 	a.Metrics.Projections.Abandoned.WithLabelValues(k.Name).Inc()
 	a.Metrics.Projections.Stuck.Inc()
 	a.Cfg.Logger.ErrorContext(ctx, "projection does not return, going on without it", "projection", k.Name,
-		"timeout", timeout, "stack", stack)
+		"timeout", timeout)
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -134,32 +123,9 @@ func (a *Applier) abandon(
 	return &failure.ApplyError{
 		Projection: k.Name, CampaignID: first.CampaignID,
 		Err: &failure.DeadlineError{
-			Projection: k.Name, Timeout: timeout, Stack: stack, Tried: failure.Attempt{Lost: true},
+			Projection: k.Name, Timeout: timeout, Tried: failure.Attempt{Lost: true, Abandoned: true},
 		},
 	}
-}
-
-// stack is where the goroutine is.
-func (h *handling) stack() string {
-	id := h.goroutine.Load()
-	if id == nil {
-		return "it has not begun"
-	}
-	all := make([]byte, 1<<20)
-	for {
-		n := runtime.Stack(all, true)
-		if n < len(all) || len(all) >= 64<<20 {
-			all = all[:n]
-			break
-		}
-		all = make([]byte, 2*len(all))
-	}
-	for one := range bytes.SplitSeq(all, []byte("\n\n")) {
-		if bytes.HasPrefix(one, append(*id, ' ')) {
-			return redact.Stack(string(one))
-		}
-	}
-	return "it has ended"
 }
 
 // noteLate notes in a [DeadlineError] what was tried.

@@ -46,10 +46,6 @@ func (a *Applier) describe(k *registry.Projection, e *journal.Event, err error) 
 	if errors.As(err, &panicked) {
 		f.Stack = redact.Stack(panicked.Stack)
 	}
-	var late *failure.DeadlineError
-	if errors.As(err, &late) {
-		f.Stack = late.Stack
-	}
 	f.Message = redact.Error(kept, e)
 	f.Fingerprint = failed.Fingerprint(f.Code, f.Message)
 	return f

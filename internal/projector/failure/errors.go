@@ -50,20 +50,20 @@ func (e *ApplyError) Redacted() string {
 type DeadlineError struct {
 	Projection string
 	Timeout    time.Duration
-	Stack      string // of the handler that did not return even then; empty if it returned
 	Tried      Attempt
 }
 
 // Attempt is what was tried when a deadline was over.
 type Attempt struct {
-	Lost   bool // the connection: what else the transaction did is lost with it
-	Own    bool // the projection's: a shorter one that it has set itself
-	Events int  // of the group that was tried apart; 0: it was not tried apart
-	At     Verdict
+	Lost      bool // the connection: what else the transaction did is lost with it
+	Own       bool // the projection's: a shorter one that it has set itself
+	Abandoned bool // the code has not returned
+	Events    int  // of the group that was tried apart; 0: it was not tried apart
+	At        Verdict
 }
 
 func (e *DeadlineError) Error() string {
-	if e.Stack != "" {
+	if e.Tried.Abandoned {
 		return fmt.Sprintf("did not return within its timeout of %v, and was abandoned", e.Timeout)
 	}
 	if e.Tried.Own {
