@@ -37,20 +37,19 @@ func (a *Applier) Supervise(
 		return late(bounded, k, g, err, timeout, start)
 	case <-bounded.Done():
 	}
-	if kind.LineOf(g).Disconnect == nil {
-		return late(bounded, k, g, <-h.done, timeout, start)
+	if kind.LineOf(g).Disconnect != nil {
+		timer := time.NewTimer(registry.Grace)
+		defer timer.Stop()
+		select {
+		case err := <-h.done:
+			return late(bounded, k, g, err, timeout, start)
+		case <-timer.C:
+		}
+		if h.state.CompareAndSwap(handlingRuns, handlingAbandoned) {
+			return a.abandon(ctx, k, g, timeout)
+		}
 	}
-	timer := time.NewTimer(registry.Grace)
-	defer timer.Stop()
-	select {
-	case err := <-h.done:
-		return late(bounded, k, g, err, timeout, start)
-	case <-timer.C:
-	}
-	if !h.state.CompareAndSwap(handlingRuns, handlingAbandoned) { // it has returned just now
-		return late(bounded, k, g, <-h.done, timeout, start)
-	}
-	return a.abandon(ctx, k, g, timeout)
+	return late(bounded, k, g, <-h.done, timeout, start)
 }
 
 // late makes a [DeadlineError] of what the deadline has caused.
@@ -165,7 +164,7 @@ func Disconnect(conn *pgxpool.Conn) func() {
 	return func() { _ = wire.Close() }
 }
 
-// Load and apply call the projection and make an error of a panic.
+// Load calls the projection, if it reads before it applies, and makes an error of a panic.
 func (a *Applier) Load(ctx context.Context, k *registry.Projection, g *kind.Group) (err error) {
 	l, ok := k.Projection.(kind.Loader)
 	if !ok {

@@ -107,15 +107,9 @@ func Cancelled(err error, projection string, timeout time.Duration, start time.T
 // can catch an exit, a fatal error of the runtime, or the kernel's killing of a process that took too
 // much memory.
 //
-// Processes are killed for other reasons, too, and that costs no event. One death only makes
-// the campaigns that the process held suspects: its successor applies each of them by itself, alone in
-// the process, and says beforehand by a mark which it is at. A second death under that mark makes it
-// apply them event by event, each named beforehand. An event is given up when a third process dies
-// that had named it, unless as many have died within the hour with no mark to explain it: then
-// something else is killing, and it takes more, four at most. Every commit in between, of any event of
-// the campaign, forgets the deaths before it. Processes that are told to stop (SIGTERM) give their
-// leases back and do not count, nor do those that the database lost rather than the machine (see
-// note_crashes in migrations/00003_leases.sql).
+// Processes are killed for other reasons, too, and that costs no event: it is given up when a third
+// process dies that had named it by a mark, unless something else is killing as well
+// (docs/guides/failures.md, note_crashes in migrations/00003_leases.sql).
 type CrashError struct {
 	Crashes int // processes that died
 	Alone   int // of those, how many were applying the event or its campaign, and nothing else

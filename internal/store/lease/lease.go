@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -158,17 +159,9 @@ func (k Keeper) Renew(ctx context.Context, db DB, leases []Lease) ([]Lease, erro
 	if err != nil {
 		return nil, err
 	}
-	set := make(map[string]bool, len(held))
-	for _, id := range held {
-		set[id] = true
-	}
-	kept := make([]Lease, 0, len(held))
-	for _, l := range leases {
-		if set[l.CampaignID] {
-			kept = append(kept, l)
-		}
-	}
-	return kept, nil
+	return slices.DeleteFunc(slices.Clone(leases), func(l Lease) bool {
+		return !slices.Contains(held, l.CampaignID)
+	}), nil
 }
 
 // Release gives leases back without moving their checkpoints. Leases held by others are left alone.

@@ -28,7 +28,7 @@ func LoadDir(fsys fs.FS) ([]projector.Projection, error) {
 		projections []projector.Projection
 		errs        []error
 		files       int
-		fileOf      = map[identity]string{} // projection → file
+		fileOf      = map[string]string{} // by name and version
 	)
 	for _, entry := range entries {
 		if entry.IsDir() || path.Ext(entry.Name()) != ".sql" || strings.HasPrefix(entry.Name(), ".") {
@@ -40,7 +40,7 @@ func LoadDir(fsys fs.FS) ([]projector.Projection, error) {
 			errs = append(errs, err)
 			continue
 		}
-		this := identity{projection.spec.Name, projection.spec.Version}
+		this := fmt.Sprint(projection.spec.Name, " ", projection.spec.Version)
 		if other, taken := fileOf[this]; taken {
 			reason := fmt.Sprintf("version %d of projection %q is already in %s", projection.spec.Version, projection.spec.Name,
 				other)
@@ -76,12 +76,6 @@ func loadFile(fsys fs.FS, name string) (*sqlFile, error) {
 		return nil, &Error{File: name, Reason: err.Error(), Err: err}
 	}
 	return parseSQLFile(name, raw)
-}
-
-// identity tells projections apart.
-type identity struct {
-	name    string
-	version int
 }
 
 // sqlFile is the projection in an SQL file.

@@ -11,31 +11,19 @@ import (
 // onFailure reads a header such as "-- on failure: retry, attempts 5, base 2s". Above the handlers it
 // is the projection's policy, below an "-- on:" line that of its types.
 func (p *sqlParser) onFailure(line int, value string) {
-	var policy projector.Policy
-	action, settings := p.settings(line, "on failure", value)
-	policy.Action = projector.Action(action)
+	action, rest, _ := strings.Cut(value, ",")
+	policy := projector.Policy{Action: projector.Action(strings.TrimSpace(action))}
 	switch policy.Action {
 	case projector.ActionRetry, projector.ActionDead, projector.ActionSkip, projector.ActionPause:
 	default:
 		p.errs.add(line, "on failure: %q: write retry, dead, skip or pause, then settings such as attempts 5, base 2s",
-			action)
+			policy.Action)
 		return
 	}
-	for _, s := range settings {
-		switch s.name {
-		case "attempts":
-			policy.Attempts = p.whole(line, s)
-		case "base":
-			policy.Base = p.duration(line, s)
-		case "max":
-			policy.Max = p.duration(line, s)
-		case "timeout":
-			policy.Timeout = p.duration(line, s)
-		case "factor":
-			policy.Factor = p.number(line, s)
-		default:
-			p.errs.add(line, "on failure: unknown setting %q: there are attempts, base, max, factor, timeout", s.name)
-		}
+	for rest != "" {
+		var setting string
+		setting, rest, _ = strings.Cut(rest, ",")
+		p.policySetting(line, strings.TrimSpace(setting), &policy)
 	}
 	if err := policy.Validate(); policy.Max > 0 && policy.Base > 0 && err != nil {
 		p.errs.add(line, "on failure: %v", err)
@@ -59,44 +47,32 @@ func (p *sqlParser) onFailure(line int, value string) {
 	}
 }
 
-// setting is a name and a value of a header: "base 2s".
-type setting struct{ name, value string }
-
-// settings cuts a header's value at its commas. The first part stands by itself; in the others a name
-// and a value are separated by a blank.
-func (p *sqlParser) settings(line int, header, value string) (first string, settings []setting) {
-	parts := strings.Split(value, ",")
-	for _, part := range parts[1:] {
-		fields := strings.Fields(part)
-		if len(fields) != 2 {
-			p.errs.add(line, "%s: %q: write a name and a value, as in base 2s", header, strings.TrimSpace(part))
-			continue
+// policySetting reads a name and a value, as in "base 2s".
+func (p *sqlParser) policySetting(line int, setting string, policy *projector.Policy) {
+	fields := strings.Fields(setting)
+	if len(fields) != 2 {
+		p.errs.add(line, "on failure: %q: write a name and a value, as in base 2s", setting)
+		return
+	}
+	name, value := fields[0], fields[1]
+	times := map[string]*time.Duration{"base": &policy.Base, "max": &policy.Max, "timeout": &policy.Timeout}
+	switch {
+	case times[name] != nil:
+		d, err := time.ParseDuration(value)
+		if *times[name] = d; err != nil || d <= 0 {
+			p.errs.add(line, "%s %q: a time such as 500ms, 2s, 5m or 1h", name, value)
 		}
-		settings = append(settings, setting{fields[0], fields[1]})
+	case name == "attempts":
+		n, err := strconv.ParseInt(value, 10, 32)
+		if policy.Attempts = int(n); err != nil || n < 1 {
+			p.errs.add(line, "attempts %q: a whole number from 1", value)
+		}
+	case name == "factor":
+		n, err := strconv.ParseFloat(value, 64)
+		if policy.Factor = n; err != nil || !(n >= 0) {
+			p.errs.add(line, "factor %q: a number such as 1.5", value)
+		}
+	default:
+		p.errs.add(line, "on failure: unknown setting %q: there are attempts, base, max, factor, timeout", name)
 	}
-	return strings.TrimSpace(parts[0]), settings
-}
-
-func (p *sqlParser) whole(line int, s setting) int {
-	n, err := strconv.ParseInt(s.value, 10, 32)
-	if err != nil || n < 1 {
-		p.errs.add(line, "%s %q: a whole number from 1", s.name, s.value)
-	}
-	return int(n)
-}
-
-func (p *sqlParser) number(line int, s setting) float64 {
-	n, err := strconv.ParseFloat(s.value, 64)
-	if err != nil || !(n >= 0) {
-		p.errs.add(line, "%s %q: a number such as 1.5", s.name, s.value)
-	}
-	return n
-}
-
-func (p *sqlParser) duration(line int, s setting) time.Duration {
-	d, err := time.ParseDuration(s.value)
-	if err != nil || d <= 0 {
-		p.errs.add(line, "%s %q: a time such as 500ms, 2s, 5m or 1h", s.name, s.value)
-	}
-	return d
 }
