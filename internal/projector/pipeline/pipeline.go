@@ -2,6 +2,8 @@ package pipeline
 
 import (
 	"context"
+	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -55,7 +57,8 @@ func (p *Pipeline) Sync() {
 	}
 }
 
-// Flush runs what is queued, in one round trip. It returns the first error, as an [*ApplyError] if the statement belongs to a projection.
+// Flush runs what is queued, in one round trip. It returns the first error, as an [*ApplyError] if the
+// statement belongs to a projection.
 func (p *Pipeline) Flush(ctx context.Context) error {
 	batch, origins := p.Batch, p.Origins
 	if batch.Len() == 0 {
@@ -78,6 +81,10 @@ func (p *Pipeline) Flush(ctx context.Context) error {
 		}
 		if err != nil {
 			_ = results.Close() // says the same
+			var unsent pgx.ErrPreprocessingBatch
+			if errors.As(err, &unsent) { // the first statement is told
+				i = max(0, slices.IndexFunc(batch.QueuedQueries, func(q *pgx.QueuedQuery) bool { return q.SQL == unsent.SQL() }))
+			}
 			if i < len(origins) {
 				return origins[i].Wrap(failure.Cancelled(err, origins[i].Projection, p.Timeout, start))
 			}
