@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
@@ -37,7 +36,6 @@ type verified struct {
 	Differences []replay.Difference // the first ones
 	NotShown    int64               // differences beyond those
 	Repaired    *int64              // campaigns filed for a replay; nil: not asked for
-	DryRun      bool
 }
 
 // verify is one call of the command.
@@ -109,12 +107,12 @@ NAME~next, with the code of theirs.`,
 	flags.BoolVar(&v.request.All, "all", false,
 		"all campaigns, and rows of campaigns that the journal does not have; the default")
 	flags.StringSliceVar(&v.request.Ignore, "ignore", nil, "columns that may differ: column, or table.column")
-	flags.IntVar(&v.request.Concurrency, "concurrency", 4, "campaigns are verified on so many connections")
 	flags.IntVar(&v.limit, "limit", 100, "show so many differences at most; the others are counted")
 	flags.BoolVar(&v.proof, "proof", false,
 		"apply nothing: compare the number and the ids of the events that were applied with the journal")
 	flags.BoolVar(&v.repair, "repair", false, "have workers replay the campaigns that differ, from scratch")
-	v.act.BindMany(flags)
+	v.act.BindOne(flags)
+	flags.BoolVar(&v.act.Yes, "yes", false, "do not ask, however many campaigns are replayed")
 	flags.BoolVar(&v.asJSON, "json", false, "write JSON")
 	v.code.bind(command)
 	cli.CompleteFlag(command, "campaign", env.Complete(campaignIDs))
@@ -143,16 +141,16 @@ func (v *verify) check(cmd *cobra.Command) error {
 		v.request.Campaigns = []string{v.campaign}
 	}
 	v.request.All = v.campaign == "" && v.request.Sample == 0
-	if !v.repair && (v.act.DryRun || v.act.Yes || v.act.Reason != "") {
-		return cli.Usagef("--dry-run, --yes and --reason go with --repair: without it nothing is changed")
+	if !v.repair && (v.act.Yes || v.act.Reason != "") {
+		return cli.Usagef("--yes and --reason go with --repair: without it nothing is changed")
 	}
-	return cli.AtLeastOne("concurrency", v.request.Concurrency)
+	return nil
 }
 
 func (v *verify) run(
 	ctx context.Context, env *cli.Env, pool *pgxpool.Pool, p *projector.Projector, r rebuild.Registered,
 ) error {
-	v.document = verified{Projection: r.Name, ProjectionVersion: r.Version, DryRun: v.act.DryRun}
+	v.document = verified{Projection: r.Name, ProjectionVersion: r.Version}
 	v.request.Projection = r.Name
 	v.request.OnCampaign = func(id string) {
 		if v.repair {
@@ -193,16 +191,7 @@ func (v *verify) run(
 	if v.repair || len(report.Tables) == 0 || report.Differing == 0 {
 		return err
 	}
-	return cli.Hint(err, "%s --repair --dry-run", strings.Join(v.again(r.Name), " "))
-}
-
-// again is the command line.
-func (v *verify) again(name string) []string {
-	words := []string{"tidemark", "projection", "verify", table.Quote(name)}
-	if v.campaign != "" {
-		words = append(words, "--campaign", table.Quote(v.campaign))
-	}
-	return words
+	return cli.Hint(err, "tidemark projection verify %s --repair", table.Quote(r.Name))
 }
 
 // note keeps a difference to show.
@@ -217,10 +206,6 @@ func (v *verify) note(d replay.Difference) {
 func (v *verify) replay(ctx context.Context, env *cli.Env, pool *pgxpool.Pool, r rebuild.Registered) error {
 	n := int64(0)
 	v.document.Repaired = &n
-	if v.act.DryRun || len(v.differing) == 0 {
-		n = int64(len(v.differing))
-		return nil
-	}
 	if len(v.differing) > repairAsks {
 		confirmation := cli.Confirmation{
 			What: fmt.Sprintf("replay %d campaigns from scratch", len(v.differing)),

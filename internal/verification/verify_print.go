@@ -72,8 +72,6 @@ func (v *verify) verdict() string {
 	switch {
 	case d.Differing+d.Strays == 0:
 		return "nothing differs"
-	case d.Repaired != nil && d.DryRun:
-		return fmt.Sprintf("%s would be replayed from scratch; nothing was changed", table.Count(*d.Repaired, "campaign"))
 	case d.Repaired != nil:
 		return fmt.Sprintf("%s filed; workers replay them from scratch", table.Count(*d.Repaired, "campaign"))
 	default:

@@ -21,7 +21,6 @@ import (
 func newWhy(env *cli.Env, compiled Compiled) *cobra.Command {
 	var (
 		request projector.WhyRequest
-		column  string
 		m       = moment{code: code{compiled: compiled}}
 	)
 	command := &cobra.Command{
@@ -32,7 +31,7 @@ value was another. --key has the values of the table's primary key, in the order
 without campaign_id. The campaign's events are applied one by one beside the live tables; nothing is
 written.`,
 		Example: `  tidemark campaign why --campaign oak --table sessions --key s-1
-  tidemark campaign why --campaign oak --table characters --key c-7 --column doc --seq 40`,
+  tidemark campaign why --campaign oak --table characters --key c-7 --seq 40`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if request.Table == "" {
@@ -60,13 +59,6 @@ written.`,
 			if err != nil {
 				return err
 			}
-			if column != "" {
-				causes := slices.DeleteFunc(slices.Clone(why.Causes), func(c replay.Cause) bool { return c.Column != column })
-				if why.Row != nil && len(causes) == 0 {
-					return cli.Usagef("--column %q: table %s has no such column", column, why.Table)
-				}
-				why.Causes = causes
-			}
 			if m.asJSON {
 				return env.PrintJSON(document.One(why))
 			}
@@ -77,7 +69,6 @@ written.`,
 	flags := command.Flags()
 	flags.StringVar(&request.Table, "table", "", "the table")
 	flags.StringArrayVar(&request.Key, "key", nil, "a value of its primary key, without campaign_id; once for each column")
-	flags.StringVar(&column, "column", "", "only this column")
 	flags.Int64Var(&request.Seq, "seq", 0, "as the row was after this event (default the last one)")
 	m.code.bind(command)
 	return command
