@@ -19,6 +19,7 @@ const (
 
 	oldestVersion = 150000      // of Postgres
 	longAppend    = time.Minute // keeps readers of the whole journal waiting
+	gapsLook      = 1000        // campaigns of each group that are looked at for gaps
 )
 
 // checks are all checks but those that need no query, in their order. The first says whether there is a connection.
@@ -176,7 +177,7 @@ func sequence(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
 		"ALTER SEQUENCE tidemark.journal_position CACHE 1: with more, readers of the whole journal miss events"), nil
 }
 
-func gaps(ctx context.Context, tx pgx.Tx, opts Options) (Finding, error) {
+func gaps(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
 	rows, err := tx.Query(ctx, queryGroups)
 	if err != nil {
 		return Finding{}, err
@@ -188,13 +189,13 @@ func gaps(ctx context.Context, tx pgx.Tx, opts Options) (Finding, error) {
 		return Finding{}, err
 	}
 	for _, g := range all {
-		some, _, err := outbox.Gaps(ctx, tx, g.Name, "", opts.Gaps)
+		some, _, err := outbox.Gaps(ctx, tx, g.Name, "", gapsLook)
 		if err != nil {
 			return Finding{}, err
 		}
 		found += len(some)
 	}
-	return verdict(found == 0, Warn, fmt.Sprintf("%d among the first %d campaigns of each group", found, opts.Gaps),
+	return verdict(found == 0, Warn, fmt.Sprintf("%d among the first %d campaigns of each group", found, gapsLook),
 		"`tidemark gaps repair` files them; so does a worker when it starts"), nil
 }
 

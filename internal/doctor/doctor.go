@@ -39,7 +39,6 @@ type Options struct {
 	Mode     string        // that its settings resolve to; empty: unknown
 	ModeFrom string        // where it came from
 	Timeout  time.Duration // of each query; default 2s
-	Gaps     int           // campaigns of each group that are looked at for gaps; default 1000
 }
 
 // check is one look at the database. It returns what it found, or that it could not look.
@@ -55,9 +54,6 @@ type check struct {
 func Run(ctx context.Context, pool *pgxpool.Pool, opts Options) ([]Finding, error) {
 	if opts.Timeout == 0 {
 		opts.Timeout = 2 * time.Second
-	}
-	if opts.Gaps == 0 {
-		opts.Gaps = 1000
 	}
 	findings := []Finding{mode(opts)}
 	all := checks()

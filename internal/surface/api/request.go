@@ -3,6 +3,7 @@ package api
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"mime"
@@ -57,25 +58,15 @@ func (q *query) projection() string {
 }
 
 // choices answers a parameter that may be there several times, each time one of a few words.
-func choices[T ~string](q *query, name string, words []T) []T {
-	var found []T
+func choices[T ~string](q *query, name string, words []T) (found []T) {
 	for _, value := range q.list(name) {
-		oneOf(q, name, T(value), words)
+		if !slices.Contains(words, T(value)) {
+			known := strings.Trim(strings.ReplaceAll(fmt.Sprint(words), " ", ", "), "[]")
+			q.refuse(name, value, known, "there is no such "+name, "use one of the limit's")
+		}
 		found = append(found, T(value))
 	}
 	return found
-}
-
-func oneOf[T ~string](q *query, name string, value T, words []T) {
-	if slices.Contains(words, value) {
-		return
-	}
-	known := make([]string, len(words))
-	for i, w := range words {
-		known[i] = string(w)
-	}
-	q.refuse(name, string(value), strings.Join(known, ", "), "there is no such "+strings.ReplaceAll(name, "_", " "),
-		"use one of the limit's")
 }
 
 // list answers a parameter that may be there several times.

@@ -73,10 +73,6 @@ func badgesOf(s *status.Status) map[string]badge {
 			failing.n++
 		}
 	}
-	badges := map[string]badge{"/failed": deferred, "/parked": parked, "/publishers": failing}
-	if failing.n == 0 {
-		badges["/publishers"] = paused
-	}
 	campaigns, projections := badge{about: "paused"}, badge{about: "paused"}
 	for _, pa := range s.Pauses {
 		if pa.CampaignID != "" {
@@ -85,6 +81,10 @@ func badgesOf(s *status.Status) map[string]badge {
 			projections.n++
 		}
 	}
-	badges["/campaigns"], badges["/projections"] = campaigns, projections
-	return badges
+	if failing.n == 0 {
+		failing = paused
+	}
+	return map[string]badge{
+		"/failed": deferred, "/parked": parked, "/publishers": failing, "/campaigns": campaigns, "/projections": projections,
+	}
 }

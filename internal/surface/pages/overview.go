@@ -52,9 +52,9 @@ func (p *Pages) overview(ctx context.Context, _ *http.Request) (view, error) {
 			page.Alive++
 		}
 	}
-	for i, q := range s.Queue {
+	for _, q := range s.Queue {
 		if o := q.Oldest; o != nil && (page.Oldest == nil || o.Since.Before(page.Oldest.Since)) {
-			page.Oldest, page.Waited = s.Queue[i].Oldest, q.At.Sub(o.Since)
+			page.Oldest, page.Waited = o, q.At.Sub(o.Since)
 		}
 	}
 	page.Empty = slowest(s.Lag)

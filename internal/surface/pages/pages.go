@@ -40,7 +40,6 @@ type Config struct {
 	Catalogue   *journal.Catalogue
 
 	Secure func(*http.Request) bool // says whether the browser's connection is encrypted; default: by the connection alone
-	Now    func() time.Time         // default time.Now
 }
 
 // Setting is a setting of the worker.
@@ -59,13 +58,10 @@ func New(cfg Config) (*Pages, error) {
 	if cfg.Pool == nil || cfg.Acts == nil || cfg.Logger == nil {
 		return nil, errors.New("pages: Pool, Acts and Logger are needed")
 	}
-	if cfg.Now == nil {
-		cfg.Now = time.Now
-	}
 	if cfg.Secure == nil {
 		cfg.Secure = func(r *http.Request) bool { return r.TLS != nil }
 	}
-	t, err := loadTemplates(cfg.Now)
+	t, err := loadTemplates()
 	if err != nil {
 		return nil, fmt.Errorf("templates of the pages: %w", err)
 	}
@@ -142,7 +138,7 @@ func (p *Pages) frame(w http.ResponseWriter, r *http.Request, v view) frame {
 	id := auth.From(r.Context())
 	return frame{
 		Title: v.Title, Place: p.cfg.Pool.Config().ConnConfig.Database, Back: r.URL.RequestURI(),
-		Menu: p.menu(r), User: id.Name, Role: id.Role.String(), Flash: p.said(w, r), Now: p.cfg.Now(), Data: v.Data,
+		Menu: p.menu(r), User: id.Name, Role: id.Role.String(), Flash: p.said(w, r), Now: time.Now(), Data: v.Data,
 		Key: rand.Text(), id: id, bare: !p.cfg.Payloads.Sees(id), LogOut: id.Via == "session",
 	}
 }

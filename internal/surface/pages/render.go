@@ -69,11 +69,10 @@ func (f frame) Typed(id string) string {
 	return f.Flash.Typed
 }
 
-// loadTemplates parses each page's template with the layout and the parts. now is the clock that relative times count
-// from.
-func loadTemplates(now func() time.Time) (map[string]*template.Template, error) {
+// loadTemplates parses each page's template with the layout and the parts.
+func loadTemplates() (map[string]*template.Template, error) {
 	all := map[string]*template.Template{}
-	base, err := template.New("").Funcs(functions(now)).ParseFS(templateFiles, "templates/layout.html",
+	base, err := template.New("").Funcs(functions()).ParseFS(templateFiles, "templates/layout.html",
 		"templates/parts.html", "templates/act.html", "templates/table.html")
 	if err != nil {
 		return nil, err
@@ -96,11 +95,11 @@ func loadTemplates(now func() time.Time) (map[string]*template.Template, error) 
 	return all, nil
 }
 
-func functions(now func() time.Time) template.FuncMap {
+func functions() template.FuncMap {
 	return template.FuncMap{
 		"iso":     iso,
 		"utc":     utc,
-		"ago":     func(t time.Time) string { return ago(now(), t) },
+		"ago":     func(t time.Time) string { return ago(time.Now(), t) },
 		"count":   count,
 		"span":    span,
 		"bytes":   bytesText,
