@@ -8,7 +8,7 @@ CREATE TABLE tidemark.failure_log (
     id                 bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     at                 timestamptz NOT NULL DEFAULT clock_timestamp(),
     act                text COLLATE "C" NOT NULL CHECK (act IN ('failed', 'dead', 'skipped', 'crashed', 'recovered',
-        'requeued', 'retried', 'resolved', 'unresolved', 'replayed', 'backfilled', 'repaired', 'paused', 'resumed',
+        'requeued', 'resolved', 'unresolved', 'replayed', 'repaired', 'paused', 'resumed',
             'removed',
         'rebuild_began', 'rebuilt', 'rebuild_aborted', 'rolled_back')),
     consumer_group     text COLLATE "C" NOT NULL,

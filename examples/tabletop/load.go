@@ -52,11 +52,7 @@ func NewLoad(config LoadConfig) (*Load, error) {
 	if err != nil {
 		return nil, err
 	}
-	writer, err := journal.New(journal.Config{Catalogue: catalogue})
-	if err != nil {
-		return nil, err
-	}
-	return &Load{config: config, journal: writer}, nil
+	return &Load{config: config, journal: journal.New(catalogue)}, nil
 }
 
 // Appended is how many events have been committed so far. It may be called while Run runs.

@@ -123,10 +123,7 @@ func play(t *testing.T, pool *pgxpool.Pool, generator *tabletop.Generator, decis
 	if err != nil {
 		t.Fatal(err)
 	}
-	writer, err := journal.New(journal.Config{Catalogue: catalogue})
-	if err != nil {
-		t.Fatal(err)
-	}
+	writer := journal.New(catalogue)
 	for range decisions {
 		decision := generator.Next()
 		err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {

@@ -105,9 +105,6 @@ func calls(a *admin.Acts) []struct {
 		{admin.ActRequeue, func(ctx context.Context, r admin.Request) (*admin.Outcome, error) {
 			return a.Failures().Requeue(ctx, r, key)
 		}},
-		{admin.ActRetry, func(ctx context.Context, r admin.Request) (*admin.Outcome, error) {
-			return a.Failures().Retry(ctx, r, key)
-		}},
 		{admin.ActRequeue, func(ctx context.Context, r admin.Request) (*admin.Outcome, error) {
 			return a.Failures().RequeueEvent(ctx, r, "g", "c001", 1)
 		}},

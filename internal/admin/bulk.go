@@ -33,9 +33,6 @@ type FailedFilter struct {
 	Class       string   `json:"class,omitempty" among:"failure classes" help:"only failures of this class"`
 	Code        string   `json:"code,omitempty" help:"only this code: a SQLSTATE, panic, deadline, crash, decode, error"`
 	Fingerprint string   `json:"fingerprint,omitempty" of:"fingerprint" help:"only this fingerprint; stats lists them"`
-	Message     string   `json:"message,omitempty" help:"only messages that match this regular expression (POSIX)"`
-	OlderThan   Length   `json:"older_than,omitzero" help:"only what first failed longer ago, such as 2h or 7d"`
-	NewerThan   Length   `json:"newer_than,omitzero" help:"only what first failed since, such as 2h or 7d"`
 	Status      []string `json:"status,omitempty" choices:"failed,dead" help:"only this status; several may be given"`
 }
 
@@ -43,26 +40,12 @@ type FailedFilter struct {
 func (f FailedFilter) Filter() failed.Filter {
 	out := failed.Filter{
 		Group: f.Group, Projection: f.Projection, CampaignID: f.CampaignID, EventType: f.EventType, Class: f.Class,
-		Code: f.Code, Fingerprint: f.Fingerprint, MessagePattern: f.Message,
-		OlderThan: time.Duration(f.OlderThan), NewerThan: time.Duration(f.NewerThan),
+		Code: f.Code, Fingerprint: f.Fingerprint,
 	}
 	for _, s := range f.Status {
 		out.Status = append(out.Status, failed.Status(s))
 	}
 	return out
-}
-
-// Length is a length of time that JSON has as Go writes it, such as 2h0m0s.
-type Length time.Duration
-
-// MarshalText writes it.
-func (l Length) MarshalText() ([]byte, error) { return []byte(time.Duration(l).String()), nil }
-
-// UnmarshalText reads what MarshalText wrote.
-func (l *Length) UnmarshalText(text []byte) error {
-	d, err := time.ParseDuration(string(text))
-	*l = Length(d)
-	return err
 }
 
 // ParkedFilter chooses parked events; what is empty is left open. Its tags are as those of [FailedFilter].
@@ -154,7 +137,7 @@ func (b Bulk) agreed(typed string) (int64, bool) {
 }
 
 // PreviewBulk counts what a bulk act would be about and shows some of it. It changes nothing.
-// Errors: [ErrInvalid], [failed.ErrPattern].
+// Errors: [ErrInvalid].
 func (a *Acts) PreviewBulk(ctx context.Context, b Bulk) (*Preview, error) {
 	if err := b.check(); err != nil {
 		return nil, err
@@ -280,11 +263,10 @@ func freezeFailed(
 ) (n int64, err error) {
 	f := of.Filter()
 	if asOf != nil {
-		var since time.Duration
-		if err := tx.QueryRow(ctx, querySince, *asOf).Scan(&since); err != nil {
+		if err := tx.QueryRow(ctx, querySince, *asOf).Scan(&f.OlderThan); err != nil {
 			return 0, err
 		}
-		f.OlderThan = max(f.OlderThan, since)
+		f.OlderThan = max(f.OlderThan, 0)
 	}
 	for n < most {
 		f.Limit = int(min(freezePage, most-n))

@@ -17,13 +17,6 @@ func (a Failures) Requeue(ctx context.Context, r Request, key failed.Key) (*Outc
 	})
 }
 
-// Retry has a pair tried again at once; its attempts go on counting. Errors are those of [failed.Retry].
-func (a Failures) Retry(ctx context.Context, r Request, key failed.Key) (*Outcome, error) {
-	return a.onPair(ctx, r, ActRetry, key, 0, func(ctx context.Context, tx pgx.Tx, by failed.Act) error {
-		return failed.Retry(ctx, tx, key, by)
-	})
-}
-
 // Resolve leaves the event out, for good, that the pair stands before; it needs a reason. Errors
 // are those of [failed.Resolve].
 func (a Failures) Resolve(ctx context.Context, r Request, key failed.Key, seq int64) (*Outcome, error) {

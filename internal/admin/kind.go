@@ -8,7 +8,6 @@ type Kind string
 // The acts.
 const (
 	ActRequeue         Kind = "failed_requeued"
-	ActRetry           Kind = "failed_retried"
 	ActResolve         Kind = "failed_resolved"
 	ActUnresolve       Kind = "failed_unresolved"
 	ActPause           Kind = "paused"
@@ -41,7 +40,7 @@ const (
 // Kinds answers all acts.
 func Kinds() []Kind {
 	return []Kind{
-		ActRequeue, ActRetry, ActResolve, ActUnresolve, ActPause, ActResume, ActReplay, ActRepairGaps, ActStartRebuild,
+		ActRequeue, ActResolve, ActUnresolve, ActPause, ActResume, ActReplay, ActRepairGaps, ActStartRebuild,
 		ActPauseRebuild, ActResumeRebuild, ActAbortRebuild, ActSwapRebuild,
 		ActRollback, ActPausePublisher, ActResumePublisher, ActResetPublisher, ActTestSend, ActRetryParked, ActResolveParked,
 		ActDrain, ActUndrain, ActRepublish, ActRemove, ActRemoveGroup,

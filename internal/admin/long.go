@@ -62,25 +62,6 @@ func (a *Acts) StartReplay(ctx context.Context, r Request, g GroupReplay) (*Outc
 	})
 }
 
-// ProjectionBackfill has a projection apply the campaigns that it has nothing of.
-type ProjectionBackfill struct {
-	Group      string `json:"group"`
-	Projection string `json:"projection"`
-}
-
-// Backfill has workers look for the campaigns that a projection has nothing of, and file them.
-// The outcome's detail is the [Operation]. Errors are those of [failed.CountBackfill].
-func (a Projections) Backfill(ctx context.Context, r Request, projection string) (*Outcome, error) {
-	p, err := registered(ctx, a.acts.cfg.Pool, projection)
-	if err != nil {
-		return nil, fmt.Errorf("backfill: %w", err)
-	}
-	return a.acts.start(ctx, r, OpBackfill, ProjectionBackfill{p.Group, projection},
-		func(ctx context.Context, tx pgx.Tx) (int64, error) {
-			return failed.CountBackfill(ctx, tx, p.Group, projection)
-		})
-}
-
 // StartRepair has workers look for gaps of a group in all of the journal, and repair them. The
 // request confirms with the group's name. The outcome's detail is the [Operation]. Errors:
 // [ErrDeclined], [outbox.ErrNotRegistered].
@@ -176,17 +157,6 @@ func (a *Acts) PreviewReplay(ctx context.Context, replay failed.ReplayRequest) (
 		return Filing{}, fmt.Errorf("%w: name the group, and a seq of 1 or more, or 0 for from scratch", ErrInvalid)
 	}
 	n, err := failed.CountReplay(ctx, a.cfg.Pool, replay)
-	return Filing{n}, err
-}
-
-// PreviewBackfill answers what [Projections.Backfill] would file. Errors:
-// [rebuild.ErrUnknownProjection], and those of [failed.CountBackfill].
-func (a Projections) PreviewBackfill(ctx context.Context, projection string) (Filing, error) {
-	p, err := registered(ctx, a.acts.cfg.Pool, projection)
-	if err != nil {
-		return Filing{}, err
-	}
-	n, err := failed.CountBackfill(ctx, a.acts.cfg.Pool, p.Group, projection)
 	return Filing{n}, err
 }
 

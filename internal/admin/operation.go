@@ -25,7 +25,6 @@ const (
 	OpResolveParked OperationKind = "resolve_parked" // parked events
 	OpReplay        OperationKind = "replay"         // all campaigns of a group
 	OpRepairGaps    OperationKind = "repair_gaps"    // of a group
-	OpBackfill      OperationKind = "backfill"       // campaigns that a projection has nothing of
 	OpVerify        OperationKind = "verify"         // a projection
 	OpRepublish     OperationKind = "republish"      // a slice of a campaign to a publisher
 	OpRollback      OperationKind = "rollback"       // a projection to the tables that a rebuild has replaced
@@ -34,7 +33,7 @@ const (
 // OperationKinds answers all kinds.
 func OperationKinds() []OperationKind {
 	return []OperationKind{
-		OpRequeue, OpResolve, OpRetryParked, OpResolveParked, OpReplay, OpRepairGaps, OpBackfill,
+		OpRequeue, OpResolve, OpRetryParked, OpResolveParked, OpReplay, OpRepairGaps,
 		OpVerify, OpRepublish, OpRollback,
 	}
 }

@@ -153,7 +153,7 @@ func (r *Runner) batch(ctx context.Context) (bool, error) {
 		rows, err := tx.Query(ctx, queryTakeOperation,
 			[]string{
 				string(OpRequeue), string(OpResolve), string(OpRetryParked), string(OpResolveParked), string(OpReplay),
-				string(OpRepairGaps), string(OpBackfill),
+				string(OpRepairGaps),
 			})
 		if err != nil {
 			return err
@@ -208,8 +208,6 @@ func (r *Runner) part(ctx context.Context, tx pgx.Tx, o Operation) (bool, error)
 		return r.replaySome(ctx, tx, o)
 	case OpRepairGaps:
 		return r.repairSome(ctx, tx, o)
-	case OpBackfill:
-		return r.backfillSome(ctx, tx, o)
 	}
 	rows, err := tx.Query(ctx, queryLeft, o.ID, r.cfg.Batch)
 	if err != nil {

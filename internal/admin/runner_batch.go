@@ -120,24 +120,6 @@ func (r *Runner) replaySome(ctx context.Context, tx pgx.Tx, o Operation) (bool, 
 	return next == "", r.advance(ctx, tx, o, n, c)
 }
 
-func (r *Runner) backfillSome(ctx context.Context, tx pgx.Tx, o Operation) (bool, error) {
-	b, err := read[ProjectionBackfill](o)
-	if err != nil {
-		return false, err
-	}
-	c, err := o.cursor()
-	if err != nil {
-		return false, err
-	}
-	n, next, err := failed.Backfill(ctx, tx, b.Group, b.Projection, c.After, walked,
-		failed.Act{By: o.By, Reason: o.signed()})
-	if err != nil {
-		return false, err
-	}
-	c.After = next
-	return next == "", r.advance(ctx, tx, o, n, c)
-}
-
 func (r *Runner) repairSome(ctx context.Context, tx pgx.Tx, o Operation) (bool, error) {
 	g, err := read[GapRepair](o)
 	if err != nil {

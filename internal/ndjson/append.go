@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -13,59 +12,44 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
-// appender appends the entries of one transaction.
-type appender struct {
-	stop                 bool // at the first entry that is refused
-	byCampaign           bool // see batches
-	appended, duplicates int64
-}
-
-// append appends entries in their order. Where some are refused, it halves them until it finds
-// which: they are marked bad, the others appended. An append of events of which some are known is
+// append appends entries in their order. Where one is refused, it halves them until it finds the
+// first that is: those before it are appended. An append of events of which some are known is
 // refused too, so this is also how a line finds its way past those that an earlier import with
 // other lines has brought.
-func (a *appender) append(ctx context.Context, tx pgx.Tx, entries []*entry) (stopped bool, err error) {
+func (d *Imported) append(ctx context.Context, tx pgx.Tx, entries []entry) (bad *LineError, err error) {
 	if len(entries) == 0 {
-		return false, nil
+		return nil, nil
 	}
 	var places []journal.Appended
 	err = pgx.BeginFunc(ctx, tx, func(savepoint pgx.Tx) error {
-		places, err = journal.AppendAll(ctx, savepoint, a.batches(entries)...)
+		places, err = journal.AppendAll(ctx, savepoint, batches(entries)...)
 		return err
 	})
 	switch {
 	case err == nil:
 		for _, place := range places {
 			if place.Duplicate {
-				a.duplicates++
+				d.Duplicates++
 			} else {
-				a.appended++
+				d.Appended++
 			}
 		}
-		return false, nil
+		return nil, nil
 	case !refused(err):
-		return false, err
+		return nil, err
 	case len(entries) == 1:
-		entries[0].bad = reason(err)
-		return a.stop, nil
+		return &LineError{entries[0].number, reason(err)}, nil
 	}
 	half := len(entries) / 2
-	if stopped, err := a.append(ctx, tx, entries[:half]); stopped || err != nil {
-		return stopped, err
+	if bad, err := d.append(ctx, tx, entries[:half]); bad != nil || err != nil {
+		return bad, err
 	}
-	return a.append(ctx, tx, entries[half:])
+	return d.append(ctx, tx, entries[half:])
 }
 
 // batches puts neighbours of the same campaign together, which keeps the order of the entries in
-// the whole journal. By campaign, it puts all of a campaign together, which keeps their order in
-// each campaign, and costs less: the price of an append is per batch as much as per event.
-func (a *appender) batches(entries []*entry) []journal.Batch {
-	if a.byCampaign {
-		entries = slices.Clone(entries)
-		slices.SortStableFunc(entries, func(x, y *entry) int {
-			return strings.Compare(x.event.CampaignID, y.event.CampaignID)
-		})
-	}
+// the whole journal.
+func batches(entries []entry) []journal.Batch {
 	var all []journal.Batch
 	for _, e := range entries {
 		if len(all) == 0 || all[len(all)-1].CampaignID != e.event.CampaignID {

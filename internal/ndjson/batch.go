@@ -13,12 +13,10 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
-// A batch holds as many lines as these bounds allow: they bound the memory that an import takes. By
-// campaign, more lines are better: what counts is how many of one campaign come together.
+// A batch holds as many lines as these bounds allow: they bound the memory that an import takes.
 const (
-	batchLines           = 1000
-	batchLinesByCampaign = 5000
-	batchBytes           = 8 << 20
+	batchLines = 1000
+	batchBytes = 8 << 20
 )
 
 // batch is the lines that are appended in one transaction.
@@ -26,34 +24,21 @@ type batch struct {
 	entries []entry
 	last    int64 // the number of the line read last
 	bytes   int64 // of the input, read up to here
-	broken  error // why nothing follows, if that is not the end of the input
+	broken  error // why nothing follows, if that is not the end of the input: a [*LineError], or one of reading
 	final   bool  // nothing comes after it
 }
 
-// entry is a line: an event, or what is wrong with it.
+// entry is the event of a line.
 type entry struct {
 	number int64
-	text   []byte
 	event  journal.Event
-	bad    error
-}
-
-// good are the entries that hold events.
-func (b *batch) good() []*entry {
-	all := make([]*entry, 0, len(b.entries))
-	for k := range b.entries {
-		if b.entries[k].bad == nil {
-			all = append(all, &b.entries[k])
-		}
-	}
-	return all
 }
 
 // readBatches reads in to its end, one batch ahead of the reader, and closes batches. It
 // ends early when ctx does.
 func readBatches(ctx context.Context, in io.Reader, cfg ImportConfig, batches chan<- batch) {
 	defer close(batches)
-	lines := &lineReader{in: bufio.NewReaderSize(in, 1<<16), limit: cfg.MaxLineBytes}
+	lines := &lineReader{in: bufio.NewReaderSize(in, 1<<16)}
 	for {
 		b, more := readBatch(lines, cfg)
 		b.final = !more
@@ -68,15 +53,10 @@ func readBatches(ctx context.Context, in io.Reader, cfg ImportConfig, batches ch
 	}
 }
 
-// readBatch reads lines until the batch is full or the input ends. If a bad line ends the import,
-// it ends the batch as well.
+// readBatch reads lines until the batch is full, a line is bad, or the input ends.
 func readBatch(lines *lineReader, cfg ImportConfig) (b batch, more bool) {
 	defer func() { b.last, b.bytes = lines.number, lines.bytes }()
-	limit := batchLines
-	if cfg.ByCampaign {
-		limit = batchLinesByCampaign
-	}
-	for size := 0; len(b.entries) < limit && size < batchBytes; {
+	for size := 0; len(b.entries) < batchLines && size < batchBytes; {
 		text, tooLong, err := lines.next()
 		switch {
 		case errors.Is(err, io.EOF):
@@ -87,18 +67,19 @@ func readBatch(lines *lineReader, cfg ImportConfig) (b batch, more bool) {
 		case tooLong == nil && len(bytes.TrimSpace(text)) == 0:
 			continue
 		}
-		e := entry{number: lines.number, text: text, bad: tooLong}
-		if e.bad == nil {
-			e.event, e.bad = parse(text)
+		event, bad := journal.Event{}, tooLong
+		if bad == nil {
+			event, bad = parse(text)
 		}
-		if e.bad == nil && e.event.ID == uuid.Nil {
-			e.event.ID = derivedID(cfg.Source, e.number, text)
-		}
-		b.entries = append(b.entries, e)
-		size += len(text)
-		if e.bad != nil && cfg.Reject == nil {
+		if bad != nil {
+			b.broken = &LineError{lines.number, bad}
 			return b, false
 		}
+		if event.ID == uuid.Nil {
+			event.ID = derivedID(cfg.Source, lines.number, text)
+		}
+		b.entries = append(b.entries, entry{lines.number, event})
+		size += len(text)
 	}
 	return b, true
 }

@@ -11,9 +11,8 @@ import (
 
 // LineError is a line that no event was made of.
 type LineError struct {
-	Number int64  // from 1
-	Text   []byte // the line, without its end; nil when it was too long to be held
-	Err    error  // what is wrong with it
+	Number int64 // from 1
+	Err    error // what is wrong with it
 }
 
 // Error names the line and what is wrong with it.
@@ -25,37 +24,24 @@ func (e *LineError) Unwrap() error { return e.Err }
 // ImportConfig configures [Import].
 type ImportConfig struct {
 	Source string // names the input: part of the ids of lines that have none
-	// called for each bad line, in order; an error ends the import; nil: the first bad line does
-	Reject func(*LineError) error
 	// called after each transaction: what was read, and appended or found, so far; may be nil
-	Progress     func(bytes, events int64)
-	MaxLineBytes int // longest line; default 8 MiB
-
-	// ByCampaign keeps the order of the input within each campaign only, not in the whole journal.
-	// Where campaigns alternate from line to line that is several times faster.
-	ByCampaign bool
+	Progress func(bytes, events int64)
 }
 
 // Imported is what an import did.
 type Imported struct {
 	Appended   int64
 	Duplicates int64 // were in the journal already
-	Rejected   int64
 }
 
 // Import appends the events of in. Transactions of up to 1,000 lines follow one another in the
 // order of the input, so an import that was interrupted has appended all up to some line and
-// nothing beyond it; the next one finds that and goes on.
-//
-// Without [ImportConfig.Reject], everything before the first bad line is appended, and a
-// [*LineError] returned.
+// nothing beyond it; the next one finds that and goes on. It ends at the first bad line, a
+// [*LineError], after everything before it.
 //
 // Import returns when ctx ends, even while in blocks. A goroutine then stays with in until its read
 // returns.
-func Import(ctx context.Context, pool *pgxpool.Pool, in io.Reader, cfg ImportConfig) (Imported, error) {
-	if cfg.MaxLineBytes == 0 {
-		cfg.MaxLineBytes = maxLineBytes
-	}
+func Import(ctx context.Context, pool *pgxpool.Pool, in io.Reader, cfg ImportConfig) (done Imported, err error) {
 	if cfg.Progress == nil {
 		cfg.Progress = func(int64, int64) {}
 	}
@@ -64,53 +50,39 @@ func Import(ctx context.Context, pool *pgxpool.Pool, in io.Reader, cfg ImportCon
 	batches := make(chan batch)
 	go readBatches(reading, in, cfg, batches)
 
-	i := &importer{cfg: cfg, pool: pool}
 	for {
 		select {
 		case <-ctx.Done():
-			return i.done, ctx.Err()
+			return done, ctx.Err()
 		case b, more := <-batches:
 			if !more { // before the end of the input: the reader has noticed first
-				return i.done, ctx.Err()
+				return done, ctx.Err()
 			}
-			if err := i.step(ctx, b); err != nil || b.final {
-				return i.done, err
+			if err := done.step(ctx, pool, b); err != nil {
+				return done, err
+			}
+			cfg.Progress(b.bytes, done.Appended+done.Duplicates)
+			if b.broken != nil || b.final {
+				return done, b.broken
 			}
 		}
 	}
-}
-
-// importer is one import.
-type importer struct {
-	cfg  ImportConfig
-	pool *pgxpool.Pool
-	done Imported
 }
 
 // step appends the events of a batch in one transaction.
-func (i *importer) step(ctx context.Context, b batch) error {
-	a := appender{stop: i.cfg.Reject == nil, byCampaign: i.cfg.ByCampaign}
-	if err := pgx.BeginFunc(ctx, i.pool, func(tx pgx.Tx) error {
-		_, err := a.append(ctx, tx, b.good())
+func (d *Imported) step(ctx context.Context, pool *pgxpool.Pool, b batch) error {
+	after := *d
+	var bad *LineError
+	err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) (err error) {
+		bad, err = after.append(ctx, tx, b.entries)
 		return err
-	}); err != nil {
+	})
+	if err != nil {
 		return fmt.Errorf("append the lines up to %d: %w", b.last, err)
 	}
-	i.done.Appended += a.appended
-	i.done.Duplicates += a.duplicates
-	for _, e := range b.entries {
-		if e.bad == nil {
-			continue
-		}
-		bad := &LineError{Number: e.number, Text: e.text, Err: e.bad}
-		if i.cfg.Reject == nil {
-			return bad
-		}
-		if err := i.cfg.Reject(bad); err != nil {
-			return err
-		}
-		i.done.Rejected++
+	*d = after
+	if bad != nil {
+		return bad
 	}
-	i.cfg.Progress(b.bytes, i.done.Appended+i.done.Duplicates)
-	return b.broken
+	return nil
 }

@@ -8,14 +8,13 @@ import (
 	"io"
 )
 
-// maxLineBytes is the longest line that is read, unless [ImportConfig] says otherwise. The journal
+// maxLineBytes is the longest line that is read. The journal
 // takes payloads of 1 MiB; written with an escape for every character, they are six times as long.
 const maxLineBytes = 8 << 20
 
 // lineReader reads numbered lines of bounded length.
 type lineReader struct {
 	in     *bufio.Reader
-	limit  int
 	number int64 // of the line read last, from 1
 	bytes  int64 // read so far
 }
@@ -28,8 +27,8 @@ func (r *lineReader) next() (text []byte, tooLong, err error) {
 	for {
 		part, err := r.in.ReadSlice('\n')
 		r.bytes += int64(len(part))
-		if tooLong == nil && len(text)+len(part) > r.limit+len("\r\n") {
-			text, tooLong = nil, fmt.Errorf("is longer than %d bytes: store the bulk elsewhere and write a reference", r.limit)
+		if tooLong == nil && len(text)+len(part) > maxLineBytes+len("\r\n") {
+			text, tooLong = nil, fmt.Errorf("is longer than %d bytes: store the bulk elsewhere and write a reference", maxLineBytes)
 		}
 		if tooLong == nil {
 			text = append(text, part...)

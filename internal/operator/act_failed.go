@@ -46,23 +46,6 @@ func failedActs() []*Act {
 			},
 		}),
 		act(Act{
-			Kind: admin.ActRetry, Name: "retryFailed", Command: "failed retry",
-			Path:  "/failed/{projection}/{campaign}/retry",
-			Short: "Try a failed campaign of a projection again at once; its attempts go on counting",
-			Long: "Try a failed campaign of a projection again at once, without waiting for its next attempt. Its attempts go " +
-				"on counting, so that a dead one is dead again if it fails: the way to see whether a repair helps before " +
-				"everything is requeued.",
-			Examples: []string{"failed retry scores oak --reason 'does 1.4.2 help?'"},
-			Button:   "Retry",
-		}, does[*failedCampaign]{
-			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in *failedCampaign) (*admin.Outcome, error) {
-				return acts.Failures().Retry(ctx, by, in.key())
-			},
-			Told: func(in *failedCampaign, _ *admin.Outcome) Told {
-				return Told{fmt.Sprintf("A worker tries %s in %s now.", in.Projection, in.CampaignID), in.next()}
-			},
-		}),
-		act(Act{
 			Kind: admin.ActResolve, Name: "resolveFailed", Command: "failed resolve",
 			Path:  "/failed/{projection}/{campaign}/resolve",
 			Short: "Leave the event that a projection failed at out for good",

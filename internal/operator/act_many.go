@@ -110,7 +110,7 @@ func manyActs() []*Act {
 				"100.",
 			Examples: []string{
 				"failed requeue --projection scores --fingerprint 3f2a8c1d90be --dry-run",
-				"failed requeue --status dead --message 'violates not-null' --limit 500 --yes --reason 'fixed in 1.4.2'",
+				"failed requeue --status dead --fingerprint 3f2a8c1d90be --limit 500 --yes --reason 'fixed in 1.4.2'",
 			},
 			Button: "Requeue",
 		}, admin.OpRequeue, "failed campaign"),

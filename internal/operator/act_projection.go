@@ -28,31 +28,6 @@ func projectionActs() []*Act {
 			Told: func(in *admin.Verification, done *admin.Outcome) Told { return begun(done, "verifies "+in.Projection) },
 		}),
 		act(Act{
-			Kind: admin.ActStartOperation, Name: "backfillProjection", Command: "projection backfill",
-			Path:  "/projections/{projection}/backfill",
-			Short: "Apply all events of the campaigns that a projection has nothing of",
-			Long: "Have a projection apply all events of the campaigns that it has nothing of: no row in any of its tables, " +
-				"and nothing that is on its way. Live work goes on, and campaigns that it has rows of are left alone: what to do " +
-				"when rows have been lost. Where rows are wrong it is group replay that writes them anew. A projection that is " +
-				"new needs neither, it catches up by itself. Campaigns that hold nothing for the projection are among them each " +
-				"time, and stay without rows. Beyond 100 campaigns it asks.",
-			Examples: []string{
-				"projection backfill scores --dry-run",
-				"projection backfill scores --wait --yes --reason 'a partition was dropped'",
-			},
-			Button: "Backfill",
-		}, does[*oneProjection]{
-			Preview: func(ctx context.Context, acts *admin.Acts, _ admin.Request, in *oneProjection) (any, error) {
-				return acts.Projections().PreviewBackfill(ctx, in.Projection)
-			},
-			Counted: countFiled,
-			Would:   func(_ *oneProjection, found any) string { return "backfill " + filed(found) },
-			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in *oneProjection) (*admin.Outcome, error) {
-				return acts.Projections().Backfill(ctx, by, in.Projection)
-			},
-			Told: func(in *oneProjection, done *admin.Outcome) Told { return begun(done, "backfills "+in.Projection) },
-		}),
-		act(Act{
 			Kind: admin.ActRemove, Name: "removeProjection", Command: "projection remove",
 			Path:  "/projections/{projection}/remove",
 			Short: "Take a projection out of the registry for good",

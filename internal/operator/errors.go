@@ -83,7 +83,7 @@ func answers() []Answer {
 		{unavailable, "run tidemark migrate up", "", "", "", []error{status.ErrNoSchema}},
 		{refused, "take a new Idempotency-Key", "", "", "", []error{admin.ErrKeyReused}},
 		{refused, "confirm with the text that is asked for", "", "", "", []error{admin.ErrDeclined}},
-		{bad, "see /api/v1/openapi.yaml", "write a simpler pattern", "", "", []error{admin.ErrInvalid, failed.ErrPattern}},
+		{bad, "see /api/v1/openapi.yaml", "write a simpler pattern", "", "", []error{admin.ErrInvalid}},
 		{
 			notFound, "/api/v1/failed lists what is behind", pageGone, "failed list", "campaign",
 			[]error{failed.ErrNotFound},

@@ -116,7 +116,7 @@ func campaignViews() []*View {
 func noSuchCampaign(ctx context.Context, from Reader, campaignID string) error {
 	err := fmt.Errorf("no campaign %q: %w; ids are told apart to the letter", campaignID, journal.ErrNotFound)
 	for prefix := []rune(campaignID); ; prefix = prefix[:len(prefix)/2] {
-		near, failure := feed.Campaigns(ctx, from.Pool, string(prefix), similarCampaigns)
+		near, failure := feed.Campaigns(ctx, from.Pool, string(prefix), "", similarCampaigns)
 		switch {
 		case failure != nil:
 			return errors.Join(err, failure)

@@ -64,10 +64,9 @@ func eventViews() []*View {
 		}),
 		list(View{
 			Name: "listQueueEntries", Command: "outbox list", Path: "/queue/entries", Schema: "QueueEntry",
-			Short: "List entries, those that have waited longest first",
-			Long: `List entries, those that have waited longest first. The API lists work items in the order of their groups,
-campaigns and seqs, then failed campaigns in that of their campaigns and projections; a page may be empty and have
-a next one.`,
+			Short: "List what remains to be done: work items, then failed campaigns",
+			Long: `List work items in the order of their groups, campaigns and seqs, then failed campaigns in that of their
+campaigns and projections. A page of the API may be empty and have a next one.`,
 			Examples: []string{"outbox list --status failed", "outbox list --campaign oak --limit 10 --json"},
 			Empty:    "No matching entries.",
 		}, lists[*entryList, outbox.Entry]{
@@ -75,7 +74,7 @@ a next one.`,
 				f := outbox.Filter{Status: in.Status, CampaignID: in.CampaignID, Limit: in.Limit}
 				if !from.API {
 					entries, err := outbox.List(ctx, from.Pool, f)
-					more := func(outbox.Entry) outbox.Place { return outbox.Place{} } // by their age they have no pages
+					more := func(outbox.Entry) outbox.Place { return outbox.Place{} } // a command has no pages
 					return entries, nextOf(entries, in.Limit, more), err
 				}
 				entries, next, err := outbox.Page(ctx, from.Pool, f, in.After)

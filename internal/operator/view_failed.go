@@ -3,12 +3,10 @@ package operator
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/tidemark-go/tidemark/internal/admin"
-	"github.com/tidemark-go/tidemark/internal/operator/param"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/surface/table"
 	"github.com/tidemark-go/tidemark/pkg/journal"
@@ -31,23 +29,17 @@ func (f failedFilter) filter() failed.Filter {
 	return filter
 }
 
-// refuse says which parameter a pattern is that is none: only the database can tell.
-func (f failedFilter) refuse(err error) error {
-	if errors.Is(err, failed.ErrPattern) {
-		return param.Refuse("message", f.Message, "", err.Error(), "write a simpler one")
-	}
-	return err
-}
-
 type failedList struct {
 	failedFilter
 	limited
 	After *failed.Place `page:"after"`
 }
 
-type failedStats struct {
-	failedFilter
-	Limit int `help:"read so many at most; 0: 100,000"`
+type failureCauses struct {
+	Projection  string `of:"projection" help:"only of this projection"`
+	Fingerprint string `of:"fingerprint" help:"only this fingerprint"`
+	limited
+	After *failed.CauseKey `page:"after"`
 }
 
 type failedLog struct {
@@ -75,7 +67,7 @@ func failedViews() []*View {
 			Short: "List failed campaigns, those that are due first",
 			Examples: []string{
 				"failed list --status dead",
-				"failed list --projection scores --message 'not-null' --older-than 1d --json",
+				"failed list --projection scores --class permanent --json",
 			},
 			Empty: "No matching failed campaigns.",
 		}, lists[*failedList, failed.Campaign]{
@@ -84,10 +76,10 @@ func failedViews() []*View {
 				f.After, f.Limit = in.After, in.Limit
 				if from.Look > 0 && !slices.Contains(in.Status, failed.Rebuilding) {
 					pairs, end, err := failed.Search(ctx, from.Pool, f, from.Look)
-					return pairs, placed(end), in.refuse(err)
+					return pairs, placed(end), err
 				}
 				pairs, err := failed.List(ctx, from.Pool, f)
-				return pairs, nextOf(pairs, in.Limit, failed.Campaign.Place), in.refuse(err)
+				return pairs, nextOf(pairs, in.Limit, failed.Campaign.Place), err
 			},
 			Columns: "STATUS|PROJECTION|CAMPAIGN|SEQ|TYPE|ATTEMPTS|NEXT|CLASS|CODE|ERROR",
 			Row: func(p failed.Campaign) []table.Cell {
@@ -110,19 +102,29 @@ func failedViews() []*View {
 			}
 			return d, err
 		}, showFailed),
-		one(View{
-			Name: "getFailedStats", Command: "failed stats", Path: "/failed-stats", Schema: "FailedStatistics",
-			Short: "Sum up failures by projection, event type, class and message, with the oldest and the growth",
-			Long: `Sum up failed and dead campaigns, or those that the flags choose: by projection, event type, class, and
-by fingerprint, which is the same for messages that differ in numbers and names alone. The growth counts failed
-attempts, of campaigns that have since recovered as well.`,
+		list(View{
+			Name: "listFailureCauses", Command: "failed stats", Path: "/failure-causes", Schema: "FailureCause",
+			Short: "Count failed and dead campaigns by projection and cause, with an example of each",
+			Long: `Count failed and dead campaigns by projection and by fingerprint, which is the same for messages that
+differ in numbers and names alone. What stands beside the counts, up to 1,000 each, is of one of the campaigns.`,
 			Examples: []string{"failed stats", "failed stats --projection scores --json"},
-		}, func(ctx context.Context, from Reader, in *failedStats) (*failed.Statistics, error) {
-			f := in.filter()
-			f.Limit = in.Limit
-			stats, err := failed.Stats(ctx, from.Pool, f)
-			return stats, in.refuse(err)
-		}, showFailedStats),
+			Empty:    "No matching failed campaigns.",
+		}, lists[*failureCauses, failed.Cause]{
+			Read: func(ctx context.Context, from Reader, in *failureCauses) ([]failed.Cause, any, error) {
+				causes, err := failed.Causes(ctx, from.Pool, failed.CauseFilter{
+					Projection: in.Projection, Fingerprint: in.Fingerprint, After: in.After, Limit: in.Limit,
+				})
+				return causes, nextOf(causes, in.Limit, failed.Cause.Key), err
+			},
+			Columns: "PROJECTION|FINGERPRINT|FAILED|DEAD|CLASS|CODE|TYPE|LAST|FOR EXAMPLE|ERROR",
+			Row: func(c failed.Cause) []table.Cell {
+				return []table.Cell{
+					table.Text(c.Projection), table.Text(c.Fingerprint), table.Number(c.Failed, table.Warning),
+					table.Number(c.Dead, table.Alarm), table.Text(c.Class), table.Text(c.Code), table.Text(c.EventType),
+					table.IfKnown(c.LastFailedAt), table.Text(c.CampaignID), table.Text(c.Message),
+				}
+			},
+		}),
 		list(View{
 			Name: "listFailedLog", Command: "failed log", Path: "/failed-log", Schema: "FailureRecord",
 			Short: "Show failures and what operators did, newest first",
@@ -248,57 +250,4 @@ func failedFacts(p failed.Campaign) []table.Fact {
 		table.Fact{Name: "worker", Value: p.Worker},
 		table.Fact{Name: "message", Value: p.Message},
 	)
-}
-
-func showFailedStats(page *table.Page, s *failed.Statistics) {
-	if s.Failed+s.Dead+s.Rebuilding == 0 {
-		page.Note("No matching failed campaigns.")
-		return
-	}
-	totals := fmt.Sprintf("%d failed, %d dead", s.Failed, s.Dead)
-	if s.Rebuilding > 0 {
-		totals += fmt.Sprintf(", %d rebuilding", s.Rebuilding)
-	}
-	if s.More {
-		totals = "more than looked at (--limit): " + totals
-	}
-	facts := []table.Fact{{Name: "failed campaigns", Value: totals}}
-	if o := s.Oldest; o != nil {
-		facts = append(facts, table.Fact{Name: "oldest", Value: fmt.Sprintf("%s of campaign %s at event %d, for %s",
-			o.Projection, o.CampaignID, o.NextSeq, table.Age(s.At.Sub(*o.FirstFailedAt)))})
-	}
-	page.Facts(append(facts, table.Fact{
-		Name: "failures",
-		Value: fmt.Sprintf("%d in the last hour (%d in the one before), %d in the last day (%d in the one before)",
-			s.Growth.LastHour, s.Growth.HourBefore, s.Growth.LastDay, s.Growth.DayBefore),
-	})...)
-	tallies(page, "By projection", "PROJECTION", s.Projections)
-	tallies(page, "By event type", "TYPE", s.EventTypes)
-	tallies(page, "By class", "CLASS", s.Classes)
-	tallies(page, "By message", "FINGERPRINT", s.Fingerprints)
-}
-
-func tallies(page *table.Page, heading, column string, tallies []failed.Tally) {
-	if len(tallies) == 0 {
-		return
-	}
-	columns := []string{"CAMPAIGNS", "FIRST", "LAST", column}
-	sampled := column == "FINGERPRINT"
-	if sampled {
-		columns = append(columns, "FOR EXAMPLE")
-	}
-	var rows [][]table.Cell
-	for _, t := range tallies {
-		row := []table.Cell{
-			table.Number(t.Campaigns, table.Plain), table.IfKnown(t.FirstFailedAt),
-			table.IfKnown(t.LastFailedAt),
-			table.Text(cmp.Or(t.Value, "-")),
-		}
-		if sampled {
-			row = append(row, table.Text(t.Sample))
-		}
-		rows = append(rows, row)
-	}
-	page.Heading(heading)
-	page.Table(columns, rows)
 }

@@ -133,16 +133,8 @@ func groupViews() []*View {
 			Examples: []string{"campaign list --prefix order-2026", "campaign list --after oak --limit 1000"},
 			Empty:    "No matching campaigns.",
 		}, lists[*campaignList, string]{
-			Read: func(ctx context.Context, from Reader, in *campaignList) (ids []string, _ any, err error) {
-				if in.After == "" {
-					ids, err = feed.Campaigns(ctx, from.Pool, in.Prefix, in.Limit)
-				} else {
-					ids, err = feed.CampaignsAfter(ctx, from.Pool, in.After, in.Limit)
-				}
-				end := slices.IndexFunc(ids, func(id string) bool { return !strings.HasPrefix(id, in.Prefix) })
-				if end >= 0 {
-					ids = ids[:end]
-				}
+			Read: func(ctx context.Context, from Reader, in *campaignList) ([]string, any, error) {
+				ids, err := feed.Campaigns(ctx, from.Pool, in.Prefix, in.After, in.Limit)
 				return ids, nextOf(ids, in.Limit, func(id string) string { return id }), err
 			},
 			Columns: "CAMPAIGN",

@@ -164,17 +164,14 @@ func without(message, lower, value string) string {
 	if utf8.RuneCountInString(value) < shortest {
 		return message
 	}
+	if message != before {
+		lower = lowered(message)
+	}
 	ways := forms(value)
 	for i := range ways {
 		ways[i] = lowered(ways[i])
 	}
-	for _, whole := range []bool{true, false} {
-		if message != before {
-			before, lower = message, lowered(message)
-		}
-		message = replaceWords(message, lower, ways, whole)
-	}
-	return message
+	return replaceWords(message, lower, ways)
 }
 
 // forms are the ways to write a value, each once.
@@ -207,19 +204,19 @@ func forms(value string) []string {
 // simple matches values that are written in one way.
 var simple = regexp.MustCompile(`^[A-Za-z0-9._~-]*$`)
 
-// replaceWords replaces words: whole ones, or what there is of one that is cut off. Where a letter
-// or a digit of another word joins it, a word stays, unless it is long and no mere letters.
-func replaceWords(message, lower string, words []string, whole bool) string {
+// replaceWords replaces words, and what there is of one that is cut off. Where a letter or a digit of
+// another word joins it, a word stays, unless it is long and no mere letters.
+func replaceWords(message, lower string, words []string) string {
 	var b strings.Builder
 	from, done := 0, 0
 	for {
-		at, end := next(lower, from, words, whole)
+		at, end := next(lower, from, words)
 		if at < 0 {
 			break
 		}
 		found := message[at:end]
 		from = end
-		mere := !whole || len(found) < beginning || letters.MatchString(found)
+		mere := len(found) < beginning || letters.MatchString(found)
 		if mere && joined(message[:at], found, message[end:]) {
 			continue
 		}
@@ -227,27 +224,17 @@ func replaceWords(message, lower string, words []string, whole bool) string {
 		b.WriteString(gone)
 		done = end
 	}
-	if done == 0 {
-		return message
-	}
 	b.WriteString(message[done:])
 	return b.String()
 }
 
-// next finds the first place from which on there is one of the words, and the end of the one that
-// goes furthest; at is -1 if there is none.
-func next(lower string, from int, words []string, whole bool) (at, end int) {
+// next finds the first place from which on there is one of the words, or the beginning of one, and
+// the end of the one that goes furthest; at is -1 if there is none.
+func next(lower string, from int, words []string) (at, end int) {
 	at = -1
-	least := func(word string) int {
-		n := len(word)
-		if !whole && n > beginning {
-			for n = beginning; n < len(word) && !utf8.RuneStart(word[n]); n++ {
-			}
-		}
-		return n
-	}
 	for _, word := range words {
-		if i := strings.Index(lower[from:], word[:least(word)]); i >= 0 && (at < 0 || from+i < at) {
+		i := strings.Index(lower[from:], word[:min(len(word), beginning)])
+		if i >= 0 && (at < 0 || from+i < at) {
 			at = from + i
 		}
 	}
@@ -259,9 +246,12 @@ func next(lower string, from int, words []string, whole bool) (at, end int) {
 		for n < len(word) && at+n < len(lower) && lower[at+n] == word[n] {
 			n++
 		}
-		if n >= least(word) {
+		if n >= min(len(word), beginning) {
 			end = max(end, at+n)
 		}
+	}
+	for end < len(lower) && !utf8.RuneStart(lower[end]) {
+		end++
 	}
 	return at, end
 }

@@ -203,7 +203,7 @@ func (s *Status) failures(found *problems) {
 		switch d.Status {
 		case failed.Dead:
 			severity, what = Critical, "%s dead, of class %s: an operator has to act"
-			do += " --status dead; deploy what mends it, then tidemark failed requeue"
+			do += "; deploy what mends it, then tidemark failed requeue"
 		case failed.Failed:
 		default:
 			continue

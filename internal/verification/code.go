@@ -160,7 +160,7 @@ func explain(err error) error {
 
 // campaignIDs offers campaigns to the shell.
 func campaignIDs(ctx context.Context, pool *pgxpool.Pool, prefix string) ([]string, error) {
-	return feed.Campaigns(ctx, pool, prefix, 50)
+	return feed.Campaigns(ctx, pool, prefix, "", 50)
 }
 
 // projectionNames offers projections to the shell.

@@ -3,7 +3,6 @@ package journal
 import (
 	"context"
 	"database/sql"
-	"fmt"
 	"strconv"
 	"time"
 
@@ -13,26 +12,13 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 )
 
-// Config configures a [Journal]. Its zero value accepts events of any type within the default limits.
-type Config struct {
-	Catalogue *Catalogue // nil: any type, at version 1, of intent ProjectionAndReplay
-	Limits    Limits
-}
+// Journal appends events under a catalogue. It is immutable and safe for concurrent use. The
+// functions of the package do the same without a catalogue.
+type Journal struct{ catalogue *Catalogue }
 
-// Journal appends events under a catalogue and limits. It is immutable and safe for concurrent use.
-// The functions of the package do the same with the zero [Config].
-type Journal struct {
-	catalogue *Catalogue
-	limits    Limits
-}
-
-// New returns a journal. The error reports limits beyond what Postgres can hold.
-func New(cfg Config) (*Journal, error) {
-	if err := cfg.Limits.check(); err != nil {
-		return nil, fmt.Errorf("journal: %w", err)
-	}
-	return &Journal{catalogue: cfg.Catalogue, limits: cfg.Limits.withDefaults()}, nil
-}
+// New returns a journal of events of the catalogue's types. Without one (nil) it takes any type, at
+// version 1, of intent ProjectionAndReplay.
+func New(catalogue *Catalogue) *Journal { return &Journal{catalogue} }
 
 // Append adds events to a campaign in the caller's transaction: they and their work items commit
 // with it, or not at all.
@@ -55,18 +41,8 @@ func (j *Journal) Append(
 	if err != nil {
 		return nil, appendError(campaignID, err)
 	}
-	places := make([]Appended, 0, len(events))
-	place := Appended{CampaignID: campaignID}
-	var id [16]byte
-	_, err = pgx.ForEachRow(rows, []any{&place.Seq, &place.Position, &id, &place.Duplicate}, func() error {
-		place.ID = id
-		places = append(places, place)
-		return nil
-	})
-	if err != nil {
-		return nil, appendError(campaignID, err)
-	}
-	return places, nil
+	places, err := readPlaces(rows, len(events))
+	return places, appendError(campaignID, err)
 }
 
 // AppendSQL is [Journal.Append] for applications on database/sql.
@@ -82,18 +58,8 @@ func (j *Journal) AppendSQL(
 		return nil, appendError(campaignID, err)
 	}
 	defer func() { _ = rows.Close() }()
-	places := make([]Appended, 0, len(events))
-	for rows.Next() {
-		place := Appended{CampaignID: campaignID}
-		if err := rows.Scan(&place.Seq, &place.Position, &place.ID, &place.Duplicate); err != nil {
-			return nil, fmt.Errorf("append to campaign %q: %w", campaignID, err)
-		}
-		places = append(places, place)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, appendError(campaignID, err)
-	}
-	return places, nil
+	places, err := readPlaces(rows, len(events))
+	return places, appendError(campaignID, err)
 }
 
 // AppendAll adds events to several campaigns in one call and one round trip. The campaigns are
@@ -107,43 +73,59 @@ func (j *Journal) AppendAll(ctx context.Context, tx pgx.Tx, batches ...Batch) ([
 	if err != nil {
 		return nil, appendError("", err)
 	}
+	places, err := readPlaces(rows, n)
+	return places, appendError("", err)
+}
+
+// placeRows are the rows that an append answers, of pgx or of database/sql.
+type placeRows interface {
+	Next() bool
+	Scan(into ...any) error
+	Err() error
+}
+
+// readPlaces reads the places of n events. A row without an id is what a condition stumbled over: an
+// [ErrConditionFailed].
+func readPlaces(rows placeRows, n int) ([]Appended, error) {
 	places := make([]Appended, 0, n)
-	var place Appended
-	var id [16]byte
-	_, err = pgx.ForEachRow(rows, []any{&place.CampaignID, &place.Seq, &place.Position, &id, &place.Duplicate},
-		func() error {
-			place.ID = id
+	for rows.Next() {
+		var place Appended
+		var id uuid.NullUUID
+		var duplicate *bool
+		if err := rows.Scan(&place.CampaignID, &place.Seq, &place.Position, &id, &duplicate); err != nil {
+			return nil, err
+		}
+		if place.ID = id.UUID; id.Valid {
+			place.Duplicate = *duplicate
 			places = append(places, place)
-			return nil
-		})
-	if err != nil {
-		return nil, appendError("", err)
+		}
+	}
+	switch err := rows.Err(); {
+	case err != nil:
+		return nil, err
+	case len(places) < n:
+		return nil, ErrConditionFailed
 	}
 	return places, nil
 }
 
-// Append is [Journal.Append] without a catalogue, within the default limits.
+// Append is [Journal.Append] without a catalogue.
 func Append(ctx context.Context, tx pgx.Tx, campaignID string, expect Expect, events ...Event) ([]Appended, error) {
-	return standard().Append(ctx, tx, campaignID, expect, events...)
+	return New(nil).Append(ctx, tx, campaignID, expect, events...)
 }
 
-// AppendSQL is [Journal.AppendSQL] without a catalogue, within the default limits.
+// AppendSQL is [Journal.AppendSQL] without a catalogue.
 func AppendSQL(ctx context.Context, tx *sql.Tx, campaignID string, expect Expect, events ...Event) ([]Appended, error) {
-	return standard().AppendSQL(ctx, tx, campaignID, expect, events...)
+	return New(nil).AppendSQL(ctx, tx, campaignID, expect, events...)
 }
 
-// AppendAll is [Journal.AppendAll] without a catalogue, within the default limits.
+// AppendAll is [Journal.AppendAll] without a catalogue.
 func AppendAll(ctx context.Context, tx pgx.Tx, batches ...Batch) ([]Appended, error) {
-	return standard().AppendAll(ctx, tx, batches...)
+	return New(nil).AppendAll(ctx, tx, batches...)
 }
-
-func standard() *Journal { return &Journal{limits: Limits{}.withDefaults()} }
 
 // encode checks events and writes them as the JSON document that tidemark.append reads.
 func (j *Journal) encode(ctx context.Context, campaignID string, events []Event) (string, error) {
-	if err := validateCall(j.limits, Batch{CampaignID: campaignID, Events: events}); err != nil {
-		return "", err
-	}
 	size := 2
 	for i := range events {
 		size += 160 + len(events[i].Payload) + len(events[i].Metadata)
@@ -153,9 +135,6 @@ func (j *Journal) encode(ctx context.Context, campaignID string, events []Event)
 }
 
 func (j *Journal) encodeAll(ctx context.Context, batches []Batch) (doc string, n int, err error) {
-	if err := validateCall(j.limits, batches...); err != nil {
-		return "", 0, err
-	}
 	buf := []byte{'['}
 	for _, b := range batches {
 		if len(b.Events) == 0 {
@@ -186,7 +165,7 @@ func (j *Journal) encodeEvents(
 		if fields := feed.CauseFields(ctx, &e); len(fields) > 0 {
 			e.Metadata = withFields(e.Metadata, fields)
 		}
-		if err := j.catalogue.admit(campaignID, i, &e, j.limits); err != nil {
+		if err := j.catalogue.admit(campaignID, i, &e); err != nil {
 			return nil, err
 		}
 		if i > 0 {
@@ -202,7 +181,7 @@ func appendEvent(buf []byte, e *Event) []byte {
 	if e.ID != uuid.Nil {
 		buf = append(append(append(buf, `,"id":"`...), e.ID.String()...), '"')
 	}
-	if e.Version > 1 {
+	if e.Version != 1 {
 		buf = strconv.AppendInt(append(buf, `,"version":`...), int64(e.Version), 10)
 	}
 	intent := string(e.Intent)

@@ -45,17 +45,22 @@ type catalogued struct {
 // NewCatalogue makes a catalogue of types. The error reports every mistake in them. Types it does
 // not know are accepted at append; see [Catalogue.RefuseUnknown].
 func NewCatalogue(types ...EventType) (*Catalogue, error) {
+	c, err := catalogueOf(types)
+	if err != nil {
+		return nil, fmt.Errorf("event catalogue: %w", err)
+	}
+	return c, nil
+}
+
+func catalogueOf(types []EventType) (*Catalogue, error) {
 	c := &Catalogue{types: make(map[string]*catalogued, len(types))}
 	var mistakes []error
 	for i := range types {
 		for _, mistake := range c.add(&types[i]) {
-			mistakes = append(mistakes, fmt.Errorf("event type %s: %w", feed.Shortened(types[i].Name), mistake.err))
+			mistakes = append(mistakes, fmt.Errorf("event type %s: %w", feed.Shortened(types[i].Name), mistake))
 		}
 	}
-	if len(mistakes) > 0 {
-		return nil, fmt.Errorf("event catalogue: %w", errors.Join(mistakes...))
-	}
-	return c, nil
+	return c, errors.Join(mistakes...)
 }
 
 // RefuseUnknown answers a catalogue like c that refuses, at append, events of types it does not
@@ -84,17 +89,9 @@ func (c *Catalogue) find(name string) *catalogued {
 	return c.types[name]
 }
 
-// typeMistake is what is wrong with one field of an [EventType], named as in catalogue.yaml.
-type typeMistake struct {
-	field string
-	err   error
-}
-
 // add takes in a type and answers what is wrong with it.
-func (c *Catalogue) add(t *EventType) (mistakes []typeMistake) {
-	wrong := func(field, format string, args ...any) {
-		mistakes = append(mistakes, typeMistake{field, fmt.Errorf(format, args...)})
-	}
+func (c *Catalogue) add(t *EventType) (mistakes []error) {
+	wrong := func(format string, args ...any) { mistakes = append(mistakes, fmt.Errorf(format, args...)) }
 	known := &catalogued{
 		name:    t.Name,
 		names:   append([]string{t.Name}, t.Aliases...),
@@ -105,34 +102,28 @@ func (c *Catalogue) add(t *EventType) (mistakes []typeMistake) {
 	if known.intent == "" {
 		known.intent = ProjectionAndReplay
 	}
-	for i, name := range known.names {
-		field := "aliases"
-		if i == 0 {
-			field = "name"
-		}
-		if reason := feed.CheckName(name, maxNameBytes, ""); reason != "" {
-			wrong(field, "a name %s", reason)
+	for _, name := range known.names {
+		if reason := feed.CheckName(name, maxNameBytes); reason != "" {
+			wrong("a name %s", reason)
 		} else if other, taken := c.types[name]; taken {
-			wrong(field, "the name %s belongs to %s already: a name leads to one type", feed.Shortened(name),
+			wrong("the name %s belongs to %s already: a name leads to one type", feed.Shortened(name),
 				feed.Shortened(other.name))
 		} else {
 			c.types[name] = known
 		}
 	}
 	if t.Version < 0 {
-		wrong("version", "version is %d: versions count from 1", t.Version)
+		wrong("version is %d: versions count from 1", t.Version)
 	}
-	if !knownIntent(t.Intent) {
-		wrong("intent", "intent is %s: it must be %s, %s or %s", feed.Shortened(string(t.Intent)), ProjectionAndReplay,
+	if !slices.Contains([]Intent{"", ProjectionAndReplay, ReplayOnly, AuditOnly}, t.Intent) {
+		wrong("intent is %s: it must be %s, %s or %s", feed.Shortened(string(t.Intent)), ProjectionAndReplay,
 			ReplayOnly, AuditOnly)
 	}
-	for _, mistake := range known.checkUpcasters() {
-		wrong("upcast", "%w", mistake)
-	}
+	mistakes = append(mistakes, known.checkUpcasters()...)
 	if len(t.Schema) > 0 {
 		var err error
 		if known.schema, err = compileSchema(t.Name, t.Schema); err != nil {
-			wrong("schema", "schema: %w", err)
+			wrong("schema: %w", err)
 		}
 	}
 	return mistakes

@@ -31,7 +31,7 @@ func loadFolder(folder string) (*journal.Journal, error) {
 	if err != nil {
 		return nil, err
 	}
-	return journal.New(journal.Config{Catalogue: catalogue.RefuseUnknown()})
+	return journal.New(catalogue.RefuseUnknown()), nil
 }
 
 func TestCataloguePage(t *testing.T) {

@@ -11,16 +11,14 @@ import (
 // version of its type. The text names the event, the versions and the remedy.
 var ErrUnknownVersion = errors.New("unknown version of an event")
 
-// admit validates an event of a call and fills in what the catalogue knows. It is the whole check
-// before the round trip. l must have its defaults filled in; e must be the journal's own copy.
-func (c *Catalogue) admit(campaignID string, index int, e *Event, l Limits) error {
-	if err := validate(campaignID, index, e, l); err != nil {
-		return err
+// admit validates an event of a call and fills in what the catalogue knows. e must be the journal's own copy.
+func (c *Catalogue) admit(campaignID string, index int, e *Event) error {
+	err := validate(campaignID, e)
+	if err == nil {
+		err = c.prepare(e)
 	}
-	err := c.prepare(e)
-	var invalid *InvalidEventError
-	if errors.As(err, &invalid) {
-		invalid.Campaign, invalid.Index = campaignID, index
+	if refused, ok := errors.AsType[*InvalidEventError](err); ok {
+		refused.Campaign, refused.Index = campaignID, index
 	}
 	return err
 }

@@ -117,7 +117,7 @@ func TestPrepare(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			e := test.event
-			err := test.catalogue.admit("c1", 4, &e, Limits{}.withDefaults())
+			err := test.catalogue.admit("c1", 4, &e)
 			if test.refused != "" {
 				var invalid *InvalidEventError
 				if !errors.As(err, &invalid) || invalid.Field != test.refused || invalid.Campaign != "c1" || invalid.Index != 4 ||
@@ -139,7 +139,7 @@ func TestSchemaErrorsNeverQuoteThePayload(t *testing.T) {
 	e := Event{Type: "character_created", Payload: []byte(`{"secret":"hunter2","email":"hunter2","stats":1}`)}
 	err := characterCatalogue(t).prepare(&e)
 	if err == nil || strings.Contains(err.Error(), "hunter2") ||
-		!strings.Contains(err.Error(), "/email is not a valid email") || !strings.Contains(err.Error(), "/secret") {
+		!strings.Contains(err.Error(), "/email breaks the rule format") || !strings.Contains(err.Error(), "/secret") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -355,9 +355,10 @@ func jsonEqual(a, b any) bool {
 
 func BenchmarkCurrent(b *testing.B) {
 	catalogue := characterCatalogue(b)
+	document := []byte(`{"text":"` + strings.Repeat("x", 1000) + `"}`)
 	for name, e := range map[string]Event{
-		"of an event that is current": {Type: "dice_rolled", Version: 1, Payload: benchmarkDocument()},
-		"of an unknown type":          {Type: "other", Version: 1, Payload: benchmarkDocument()},
+		"of an event that is current": {Type: "dice_rolled", Version: 1, Payload: document},
+		"of an unknown type":          {Type: "other", Version: 1, Payload: document},
 		"two upcasters": {
 			Type: "character_created", Version: 1,
 			Payload: []byte(`{"name":"Åsa","hp":12,"level":4}`),

@@ -1,195 +1,144 @@
 package journal
 
 import (
-	"encoding/json"
+	"bytes"
+	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"maps"
 	"path"
-	"strconv"
+	"slices"
 
 	"github.com/goccy/go-yaml"
-	"github.com/goccy/go-yaml/ast"
-	"github.com/goccy/go-yaml/parser"
 
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 )
 
+// catalogueFile is a catalogue as it is written in YAML.
+type catalogueFile struct {
+	UnknownTypes string                   `yaml:"unknown_types"`
+	Types        map[string]eventTypeYAML `yaml:"types"`
+}
+
+type eventTypeYAML struct {
+	Version int                `yaml:"version"`
+	Intent  Intent             `yaml:"intent"`
+	Aliases []string           `yaml:"aliases"`
+	Upcast  map[int][]stepYAML `yaml:"upcast"`
+	Schema  any                `yaml:"schema"` // in place, or the name of a file
+}
+
+type stepYAML struct {
+	Rename  map[string]string `yaml:"rename"`
+	Move    map[string]string `yaml:"move"`
+	Default map[string]any    `yaml:"default"`
+	Remove  []string          `yaml:"remove"`
+}
+
 // LoadCatalogue reads a catalogue from a YAML file, for instance LoadCatalogue(os.DirFS("config"),
 // "catalogue.yaml"). docs/guides/catalogue.md describes the format. Schemas are written in the file or
-// named by a path beside it in fsys. The error reports all mistakes, each with its line.
+// named by a path beside it in fsys. The error has the line of what is not in the format, or all
+// mistakes in the types.
 func LoadCatalogue(fsys fs.FS, name string) (*Catalogue, error) {
-	content, err := fs.ReadFile(fsys, name)
+	c, err := loadCatalogue(fsys, name)
 	if err != nil {
 		return nil, fmt.Errorf("event catalogue: %w", err)
-	}
-	f := &yamlFile{fsys: fsys, name: name}
-	parsed, err := parser.ParseBytes(content, 0)
-	if err != nil {
-		f.syntaxError(err)
-		return nil, f.err()
-	}
-	c := &Catalogue{types: map[string]*catalogued{}}
-	if len(parsed.Docs) > 1 {
-		f.wrong(parsed.Docs[1].Body, "a second document begins here: a catalogue is one document")
-	}
-	if len(parsed.Docs) > 0 && !isEmpty(parsed.Docs[0].Body) {
-		f.catalogue(parsed.Docs[0].Body, c)
-	}
-	if err := f.err(); err != nil {
-		return nil, err
 	}
 	return c, nil
 }
 
-// catalogue reads the document into c.
-func (f *yamlFile) catalogue(root ast.Node, c *Catalogue) {
-	for _, field := range f.fields(root, "the catalogue", "unknown_types", "types") {
-		switch field.name {
-		case "unknown_types":
-			switch policy, _ := f.text(field); policy {
-			case "accept":
-			case "refuse":
-				c.refuseUnknown = true
-			default:
-				f.wrong(field.value, "unknown_types must be accept or refuse")
-			}
-		case "types":
-			for _, entry := range f.fields(field.value, "types") {
-				f.eventType(entry, c)
-			}
-		}
-	}
-}
-
-// eventType reads one entry of types into c.
-func (f *yamlFile) eventType(entry yamlField, c *Catalogue) {
-	t := EventType{Name: entry.name}
-	lines := map[string]ast.Node{"name": entry.key}
-	before := len(f.mistakes)
-	if !isEmpty(entry.value) {
-		for _, field := range f.fields(entry.value, "type "+feed.Shortened(t.Name), "version", "intent", "aliases", "upcast",
-			"schema") {
-			lines[field.name] = field.key
-			switch field.name {
-			case "version":
-				t.Version = f.version(field)
-			case "intent":
-				intent, _ := f.text(field)
-				t.Intent = Intent(intent)
-			case "aliases":
-				t.Aliases = f.texts(field)
-			case "upcast":
-				t.Upcast = f.upcasters(field.value)
-			case "schema":
-				t.Schema = f.schema(field)
-			}
-		}
-	}
-	misread := len(f.mistakes) > before
-	for _, mistake := range c.add(&t) {
-		// What could not be read is left out of t, which must not be reported a second time as missing.
-		if misread && mistake.field == "upcast" {
-			continue
-		}
-		f.wrong(lines[mistake.field], "event type %s: %w", feed.Shortened(t.Name), mistake.err)
-	}
-}
-
-func (f *yamlFile) version(field yamlField) int {
-	version, err := strconv.Atoi(field.value.GetToken().Value)
-	if _, isInteger := field.value.(*ast.IntegerNode); !isInteger || err != nil || version < 1 {
-		f.wrong(field.value, "version must be a whole number from 1")
-		return 0
-	}
-	return version
-}
-
-// schema reads a schema written in place, or the name of a file beside the catalogue.
-func (f *yamlFile) schema(field yamlField) json.RawMessage {
-	if _, inPlace := field.value.(*ast.MappingNode); inPlace {
-		return f.json(field.value)
-	}
-	name, ok := f.text(field)
-	if !ok {
-		return nil
-	}
-	content, err := fs.ReadFile(f.fsys, path.Join(path.Dir(f.name), name))
+func loadCatalogue(fsys fs.FS, name string) (*Catalogue, error) {
+	content, err := fs.ReadFile(fsys, name)
 	if err != nil {
-		f.wrong(field.value, "schema: %w", err)
-		return nil
+		return nil, err
 	}
-	return content
-}
-
-// json answers the node's value as JSON.
-func (f *yamlFile) json(node ast.Node) json.RawMessage {
-	var value any
-	if err := yaml.NodeToValue(node, &value); err != nil {
-		f.wrong(node, "%s", firstLine(err))
-		return nil
+	var file catalogueFile
+	decoder := yaml.NewDecoder(bytes.NewReader(content), yaml.Strict())
+	if err := decoder.Decode(&file); err != nil && !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("%s:%w", name, located(err))
 	}
-	encoded, err := encodeJSON(value)
-	if err != nil {
-		f.wrong(node, "it cannot be written as JSON: %w", err)
+	if err := decoder.Decode(new(any)); !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("%s has a second document: a catalogue is one document", name)
 	}
-	return encoded
-}
-
-// upcasters reads the steps of each version.
-func (f *yamlFile) upcasters(node ast.Node) map[int]Upcaster {
-	upcasters := map[int]Upcaster{}
-	for _, field := range f.fields(node, "upcast") {
-		from, err := strconv.Atoi(field.name)
+	if !slices.Contains([]string{"", "accept", "refuse"}, file.UnknownTypes) {
+		return nil, fmt.Errorf("%s: unknown_types must be accept or refuse", name)
+	}
+	var types []EventType
+	var mistakes []error
+	for _, t := range slices.Sorted(maps.Keys(file.Types)) {
+		eventType, err := file.Types[t].eventType(t, fsys, path.Dir(name))
 		if err != nil {
-			f.wrong(field.key, "upcast is keyed by the version that a step starts from, not by %s", feed.Shortened(field.name))
-			continue
+			mistakes = append(mistakes, fmt.Errorf("event type %s: %w", feed.Shortened(t), err))
 		}
-		upcasters[from] = inOrder(f.edits(field)).upcast
+		types = append(types, eventType)
 	}
-	return upcasters
+	if len(mistakes) > 0 {
+		return nil, fmt.Errorf("%s: %w", name, errors.Join(mistakes...))
+	}
+	c, err := catalogueOf(types)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	if file.UnknownTypes == "refuse" {
+		c = c.RefuseUnknown()
+	}
+	return c, nil
 }
 
-// edits reads the list of steps from one version to the next.
-func (f *yamlFile) edits(field yamlField) (edits []edit) {
-	for _, step := range f.items(field) {
-		for _, verb := range f.fields(step, "a step", "rename", "move", "default", "remove") {
-			if verb.name == "remove" {
-				e, err := removeEdit(f.texts(verb)...)
-				edits = f.keep(edits, verb.key, e, err)
-				continue
-			}
-			for _, change := range f.fields(verb.value, verb.name) {
-				e, err := f.change(verb.name, change)
-				edits = f.keep(edits, change.key, e, err)
-			}
+// located is an error of the YAML package as its line and its message, without the excerpt of the source.
+func located(err error) error {
+	var known yaml.Error
+	if !errors.As(err, &known) || known.GetToken() == nil {
+		return err
+	}
+	return fmt.Errorf("%d: %s", known.GetToken().Position.Line, known.GetMessage())
+}
+
+func (y eventTypeYAML) eventType(name string, fsys fs.FS, folder string) (EventType, error) {
+	t := EventType{
+		Name: name, Aliases: y.Aliases, Version: y.Version, Intent: y.Intent, Upcast: map[int]Upcaster{},
+	}
+	var errs []error
+	for from, steps := range y.Upcast {
+		edits, err := editsOf(steps)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("upcast from version %d: %w", from, err))
 		}
+		t.Upcast[from] = inOrder(edits).upcast
 	}
-	return edits
+	var err error
+	switch schema := y.Schema.(type) {
+	case nil:
+	case string:
+		t.Schema, err = fs.ReadFile(fsys, path.Join(folder, schema))
+	default:
+		t.Schema, err = encodeJSON(schema)
+	}
+	if err != nil {
+		errs = append(errs, fmt.Errorf("schema: %w", err))
+	}
+	return t, errors.Join(errs...)
 }
 
-func (f *yamlFile) change(verb string, change yamlField) (edit, error) {
-	if verb == "default" {
-		return defaultEdit(change.name, f.json(change.value))
+// editsOf reads the steps of one version. Within a step fields are renamed, then moved, set and removed, each in the
+// order of their names.
+func editsOf(steps []stepYAML) (edits []edit, err error) {
+	var errs []error
+	add := func(e edit, err error) {
+		edits, errs = append(edits, e), append(errs, err)
 	}
-	to, ok := f.text(change)
-	switch {
-	case !ok:
-		return nil, nil // reported already
-	case verb == "rename":
-		return renameEdit(change.name, to)
-	default:
-		return moveEdit(change.name, to)
+	for _, step := range steps {
+		for _, from := range slices.Sorted(maps.Keys(step.Rename)) {
+			add(renameEdit(from, step.Rename[from]))
+		}
+		for _, from := range slices.Sorted(maps.Keys(step.Move)) {
+			add(moveEdit(from, step.Move[from]))
+		}
+		for _, field := range slices.Sorted(maps.Keys(step.Default)) {
+			add(defaultEdit(field, step.Default[field]))
+		}
+		add(removeEdit(step.Remove...))
 	}
-}
-
-func (f *yamlFile) keep(edits []edit, at ast.Node, e edit, err error) []edit {
-	switch {
-	case err != nil:
-		f.wrong(at, "%w", err)
-		return edits
-	case e == nil:
-		return edits
-	default:
-		return append(edits, e)
-	}
+	return edits, errors.Join(errs...)
 }

@@ -3,7 +3,6 @@ package journal
 import (
 	"context"
 	"database/sql"
-	"fmt"
 	"strconv"
 
 	"github.com/jackc/pgx/v5"
@@ -52,9 +51,10 @@ func (j *Journal) appendIf(
 	}
 	rows, err := tx.Query(ctx, query, doc, guard)
 	if err != nil {
-		return nil, conditionError(err)
+		return nil, appendError("", err)
 	}
-	return conditionalPlaces(rows, len(events))
+	places, err := readPlaces(rows, len(events))
+	return places, appendError("", err)
 }
 
 // appendIfAndCommit commits with the append, so that others do not wait for another round trip. A
@@ -68,35 +68,12 @@ func (j *Journal) appendIfAndCommit(
 	}
 	var batch pgx.Batch
 	batch.Queue(queryAppendIf, doc, guard).Query(func(rows pgx.Rows) (err error) {
-		places, err = conditionalPlaces(rows, len(events))
-		return err
+		places, err = readPlaces(rows, len(events))
+		return appendError("", err)
 	})
 	batch.Queue(queryCommit)
 	if err := tx.SendBatch(ctx, &batch).Close(); err != nil {
 		return nil, err
-	}
-	return places, nil
-}
-
-func conditionalPlaces(rows pgx.Rows, expected int) ([]Appended, error) {
-	places := make([]Appended, 0, expected)
-	var place Appended
-	var id *[16]byte
-	var duplicate *bool
-	failed := false
-	_, err := pgx.ForEachRow(rows, []any{&place.CampaignID, &place.Seq, &place.Position, &id, &duplicate}, func() error {
-		if failed = id == nil; failed {
-			return nil
-		}
-		place.ID, place.Duplicate = *id, *duplicate
-		places = append(places, place)
-		return nil
-	})
-	switch {
-	case err != nil:
-		return nil, conditionError(err)
-	case failed:
-		return nil, ErrConditionFailed
 	}
 	return places, nil
 }
@@ -111,31 +88,21 @@ func (j *Journal) AppendIfSQL(
 	}
 	rows, err := tx.QueryContext(ctx, queryAppendIf, doc, guard)
 	if err != nil {
-		return nil, conditionError(err)
+		return nil, appendError("", err)
 	}
 	defer func() { _ = rows.Close() }()
-	places := make([]Appended, 0, len(events))
-	for rows.Next() {
-		var place Appended
-		if err := rows.Scan(&place.CampaignID, &place.Seq, &place.Position, &place.ID, &place.Duplicate); err != nil {
-			return nil, fmt.Errorf("append on a condition: %w", err)
-		}
-		places = append(places, place)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, conditionError(err)
-	}
-	return places, nil
+	places, err := readPlaces(rows, len(events))
+	return places, appendError("", err)
 }
 
-// AppendIf is [Journal.AppendIf] without a catalogue, within the default limits.
+// AppendIf is [Journal.AppendIf] without a catalogue.
 func AppendIf(ctx context.Context, tx pgx.Tx, events []Event, condition Condition) ([]Appended, error) {
-	return standard().AppendIf(ctx, tx, events, condition)
+	return New(nil).AppendIf(ctx, tx, events, condition)
 }
 
-// AppendIfSQL is [Journal.AppendIfSQL] without a catalogue, within the default limits.
+// AppendIfSQL is [Journal.AppendIfSQL] without a catalogue.
 func AppendIfSQL(ctx context.Context, tx *sql.Tx, events []Event, condition Condition) ([]Appended, error) {
-	return standard().AppendIfSQL(ctx, tx, events, condition)
+	return New(nil).AppendIfSQL(ctx, tx, events, condition)
 }
 
 // encodeIf checks the call and writes its two documents.

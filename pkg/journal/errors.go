@@ -29,6 +29,17 @@ var (
 	ErrTooManyCampaigns = errors.New("the transaction appends to too many campaigns")
 )
 
+// ErrConditionFailed is returned by [Journal.AppendIf] when an event stands in the way that the
+// decision did not know. The text names the first such event, its place, and the item of the
+// condition's query that selects it. Decide again; [Retry] does.
+var ErrConditionFailed = errors.New("an event matches the condition")
+
+// ErrInvalidCondition is returned by [Journal.AppendIf] for a condition that knows a position which
+// the journal has not reached. It comes from another journal, or from one that has since been
+// restored or failed over to a standby that was behind; events that get such positions would go
+// unseen. Read and decide again.
+var ErrInvalidCondition = errors.New("invalid condition")
+
 // detailed is a sentinel with a text of its own.
 type detailed struct {
 	text     string
@@ -42,58 +53,96 @@ func detailing(sentinel error, format string, args ...any) error {
 	return &detailed{fmt.Sprintf(format, args...), sentinel}
 }
 
-// The SQLSTATEs that the schema's functions raise.
+// The SQLSTATEs that the schema's functions raise, and those of Postgres that appends tell apart.
 const (
-	stateVersionConflict  = "TM001"
-	stateEventIDReused    = "TM002"
-	statePartlyAppended   = "TM003"
-	stateInvalidEvent     = "TM004"
-	stateTooManyCampaigns = "TM011"
+	stateVersionConflict      = "TM001"
+	stateEventIDReused        = "TM002"
+	statePartlyAppended       = "TM003"
+	stateInvalidEvent         = "TM004"
+	stateTooManyCampaigns     = "TM011"
+	stateConditionFailed      = "TM020"
+	stateSerializationFailure = "40001"
+	stateDeadlock             = "40P01"
+	stateGoingDown            = "57P" // and what went on
+	stateDataException        = "22"  // and what went on
 )
 
 // appendError turns what the database answered into the package's errors. The SQLSTATE is asked for
 // through an interface, so that other drivers than pgx are understood.
 func appendError(campaignID string, err error) error {
+	if err == nil || errors.Is(err, ErrConditionFailed) {
+		return err
+	}
+	what := "append"
+	if campaignID != "" {
+		what = fmt.Sprintf("append to campaign %q", campaignID)
+	}
 	var state interface{ SQLState() string }
 	if !errors.As(err, &state) {
-		return fmt.Errorf("append to campaign %q: %w", campaignID, err)
+		return fmt.Errorf("%s: %w", what, err)
 	}
-	var detail string
-	var pgErr *pgconn.PgError
-	if errors.As(err, &pgErr) {
-		detail = pgErr.Detail
-	}
-	switch state.SQLState() {
+	var known error
+	switch code := state.SQLState(); code {
 	case stateVersionConflict:
-		var d struct {
-			Campaign         string
-			Expected, Actual int64
-		}
-		if json.Unmarshal([]byte(detail), &d) == nil {
-			return detailing(ErrVersionConflict, "campaign %q is at seq %d, the append expects it at %d: read the new events, "+
-				"decide again, append again", d.Campaign, d.Actual, d.Expected)
-		}
-		return fmt.Errorf("append to campaign %q: %w: %w", campaignID, ErrVersionConflict, err)
+		known = ErrVersionConflict
 	case stateEventIDReused:
-		return fmt.Errorf("append to campaign %q: %w: %w", campaignID, ErrEventIDReused, err)
+		known = ErrEventIDReused
 	case statePartlyAppended:
-		return fmt.Errorf("append to campaign %q: %w: %w", campaignID, ErrPartlyAppended, err)
-	case stateInvalidEvent:
-		var d InvalidEventError
-		if json.Unmarshal([]byte(detail), &d) == nil && d.Reason != "" {
-			return &d
-		}
-		return &InvalidEventError{Campaign: campaignID, Index: -1, Field: "events", Reason: "are refused: " + err.Error()}
+		known = ErrPartlyAppended
 	case stateTooManyCampaigns:
-		return fmt.Errorf("append to campaign %q: %w: %w", campaignID, ErrTooManyCampaigns, err)
+		known = ErrTooManyCampaigns
+	case stateConditionFailed:
+		known = ErrConditionFailed
 	case stateSerializationFailure:
-		return fmt.Errorf("append to campaign %q: %w: %w", campaignID, ErrStaleSnapshot, err)
+		known = ErrStaleSnapshot
+	default:
+		if code != stateInvalidEvent && !strings.HasPrefix(code, stateDataException) {
+			return fmt.Errorf("%s: %w", what, err)
+		}
+		known = &InvalidEventError{
+			Campaign: campaignID, Index: -1, Field: "events", Reason: "are refused: " + err.Error(),
+		}
 	}
-	return fmt.Errorf("append to campaign %q: %w", campaignID, err)
+	if pgErr, ok := errors.AsType[*pgconn.PgError](err); ok {
+		if told := explained(known, []byte(pgErr.Detail)); told != nil {
+			return told
+		}
+	}
+	if _, refused := errors.AsType[*InvalidEventError](known); refused {
+		return known
+	}
+	return fmt.Errorf("%s: %w: %w", what, known, err)
 }
 
-// InvalidEventError says which event of a call was refused and why. Nothing is written; what the
-// journal's own limits refuse does not reach the database. It never quotes a payload.
+// explained is a known error with what its detail, a JSON document, says; nil: it says nothing.
+func explained(known error, detail []byte) error {
+	var d struct {
+		InvalidEventError
+		Expected, Actual, Position, Seq, After, Item int64
+		Known, Last                                  *int64
+	}
+	if json.Unmarshal(detail, &d) != nil {
+		return nil
+	}
+	switch {
+	case errors.Is(known, ErrVersionConflict):
+		return detailing(known, "campaign %q is at seq %d, the append expects it at %d: read the new events, "+
+			"decide again, append again", d.Campaign, d.Actual, d.Expected)
+	case errors.Is(known, ErrConditionFailed):
+		return detailing(known, "event %d of campaign %s (%s) at position %d, past %d, matches item %d of the "+
+			"condition: read the new events, decide again, append again", d.Seq, feed.Shortened(d.Campaign),
+			feed.Shortened(d.Type), d.Position, d.After, d.Item)
+	case d.Known != nil && d.Last != nil:
+		return detailing(ErrInvalidCondition, "condition: it knows position %d, the journal goes from 1 to %d: read again "+
+			"and decide again", *d.Known, *d.Last)
+	case d.Reason != "":
+		return &d.InvalidEventError
+	}
+	return nil
+}
+
+// InvalidEventError says which event of a call was refused and why. Nothing is written. It never
+// quotes a payload.
 type InvalidEventError struct {
 	Campaign string // the campaign of the call, as given
 	Index    int    // the event's place in the call, from 0; -1 when the call itself is refused

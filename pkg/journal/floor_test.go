@@ -302,7 +302,9 @@ func follow(ctx context.Context, pool *pgxpool.Pool, reader int, written <-chan 
 			return nil, err
 		}
 		for {
-			page, err := feed.ReadPage(ctx, pool, last, floor, 10*reader)
+			page, _, err := feed.ReadWindow(ctx, pool, feed.Window{
+				After: last, Floor: floor, Events: 10 * reader, Bytes: 1 << 30, Small: true,
+			})
 			if err != nil {
 				return nil, err
 			}

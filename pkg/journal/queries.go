@@ -2,7 +2,7 @@ package journal
 
 // queryAppend takes the campaign's advisory lock, the writer floor's lock, then inserts; everything
 // else it does is a probe of one index. See migrations/00002_work.sql.
-const queryAppend = `SELECT seq, "position", event_id, duplicate FROM tidemark.append($1, $2::jsonb, $3)`
+const queryAppend = `SELECT $1::text, seq, "position", event_id, duplicate FROM tidemark.append($1, $2::jsonb, $3)`
 
 // queryAppendAll takes the advisory locks of all campaigns in one order before it appends to the first.
 const queryAppendAll = `SELECT campaign_id, seq, "position", event_id, duplicate FROM tidemark.append_all($1::jsonb)`

@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,16 +30,7 @@ type Retry struct {
 // serialization failures and deadlocks. The error is the last attempt's. It returns early when ctx
 // ends.
 func (r Retry) Do(ctx context.Context, attempt func(ctx context.Context) error) error {
-	attempts, first, most := r.Attempts, r.First, r.Most
-	if attempts <= 0 {
-		attempts = 10
-	}
-	if first <= 0 {
-		first = 5 * time.Millisecond
-	}
-	if most <= 0 {
-		most = time.Second
-	}
+	attempts, first, most := cmp.Or(r.Attempts, 10), cmp.Or(r.First, 5*time.Millisecond), cmp.Or(r.Most, time.Second)
 	for n := 1; ; n++ {
 		err := attempt(ctx)
 		if err == nil || !worthRetrying(err) {
@@ -47,7 +39,7 @@ func (r Retry) Do(ctx context.Context, attempt func(ctx context.Context) error) 
 		if n >= attempts {
 			return fmt.Errorf("after %d attempts: %w", n, err)
 		}
-		if wait(ctx, rand.N(min(first, most)+1)) != nil {
+		if wait(ctx, rand.N(max(min(first, most), 0)+1)) != nil {
 			return err
 		}
 		first = min(2*first, most)
@@ -75,7 +67,7 @@ func (r Retry) AppendIf(
 	ctx context.Context, db *pgxpool.Pool, j *Journal,
 	decide func(ctx context.Context, db Querier) ([]Event, Condition, error),
 ) ([]Appended, error) {
-	d := decision{journal: j.orStandard(), decide: decide}
+	d := decision{journal: cmp.Or(j, New(nil)), decide: decide}
 	err := r.Do(ctx, func(ctx context.Context) error {
 		d.undecided = false
 		err := pgx.BeginTxFunc(ctx, db, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
@@ -184,13 +176,6 @@ func identified(events []Event) []Event {
 		}
 	}
 	return events
-}
-
-func (j *Journal) orStandard() *Journal {
-	if j == nil {
-		return standard()
-	}
-	return j
 }
 
 // wait returns after d, or with an error when ctx ends.

@@ -5,14 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math/big"
 	"net/url"
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
-	"golang.org/x/text/language"
-	"golang.org/x/text/message"
 
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 )
@@ -124,32 +121,7 @@ func describeKind(k jsonschema.ErrorKind) string {
 			names[i] = feed.Shortened(name)
 		}
 		return "has unknown fields " + strings.Join(names[:min(len(names), 3)], ", ")
-	case *kind.PropertyNames:
-		return "has a field with a name that is not allowed, " + feed.Shortened(k.Property)
-	case *kind.Pattern:
-		return fmt.Sprintf("does not match the pattern %s", k.Want)
-	case *kind.Format:
-		return fmt.Sprintf("is not a valid %s", k.Want)
-	case *kind.Minimum:
-		return "must be at least " + number(k.Want)
-	case *kind.Maximum:
-		return "must be at most " + number(k.Want)
-	case *kind.ExclusiveMinimum:
-		return "must be more than " + number(k.Want)
-	case *kind.ExclusiveMaximum:
-		return "must be less than " + number(k.Want)
-	case *kind.MultipleOf:
-		return "must be a multiple of " + number(k.Want)
-	case *kind.AnyOf:
-		return "fits none of the alternatives"
-	case *kind.OneOf:
-		return "does not fit exactly one of the alternatives"
 	default:
-		return "fails: " + k.LocalizedString(message.NewPrinter(language.English))
+		return "breaks the rule " + strings.Join(k.KeywordPath(), "/")
 	}
-}
-
-func number(r *big.Rat) string {
-	f, _ := r.Float64()
-	return fmt.Sprint(f)
 }

@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -75,11 +76,8 @@ func callUpcaster(upcast Upcaster, payload json.RawMessage) (next json.RawMessag
 	if err != nil {
 		return nil, err
 	}
-	if _, fault := scanObject(next, upcastDepth); fault.problem != jsonFine {
-		return nil, errors.New("the upcaster's result " + fault.reason(upcastDepth))
+	if reason := checkObject(next); reason != "" || len(next) == 0 {
+		return nil, errors.New("the upcaster's result " + cmp.Or(reason, "is not valid JSON"))
 	}
 	return next, nil
 }
-
-// upcastDepth bounds the nesting of what an upcaster returns; it is the highest limit an append can have.
-const upcastDepth = 1000

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -39,37 +40,24 @@ func inOrder(edits []edit) edit {
 }
 
 func renameEdit(path, name string) (edit, error) {
-	from, err := parsePath(path)
-	if err != nil {
-		return nil, fmt.Errorf("rename: %w", err)
-	}
-	field, err := parsePath(name)
-	if err != nil {
-		return nil, fmt.Errorf("rename: %w", err)
-	}
-	if len(field) != 1 {
+	if strings.Contains(name, ".") {
 		return nil, fmt.Errorf("rename: the new name %q has a dot: a renamed field stays where it is; to put it "+
 			"elsewhere, use move", name)
 	}
-	to := append(from[:len(from)-1:len(from)-1], field[0])
-	return transfer("rename", from, to)
+	return moveEdit(path, path[:strings.LastIndex(path, ".")+1]+name)
 }
 
-func moveEdit(from, to string) (edit, error) {
-	source, err := parsePath(from)
+func moveEdit(source, target string) (edit, error) {
+	from, err := parsePath(source)
 	if err != nil {
-		return nil, fmt.Errorf("move: %w", err)
+		return nil, err
 	}
-	target, err := parsePath(to)
+	to, err := parsePath(target)
 	if err != nil {
-		return nil, fmt.Errorf("move: %w", err)
+		return nil, err
 	}
-	return transfer("move", source, target)
-}
-
-func transfer(verb string, from, to fieldPath) (edit, error) {
-	if to.startsWith(from) {
-		return nil, fmt.Errorf("%s: %s cannot go to %s: a field cannot become itself or a part of itself", verb, from, to)
+	if len(to) >= len(from) && slices.Equal(to[:len(from)], from) {
+		return nil, fmt.Errorf("%s cannot go to %s: a field cannot become itself or a part of itself", from, to)
 	}
 	return func(o object) error {
 		var value json.RawMessage
@@ -83,7 +71,7 @@ func transfer(verb string, from, to fieldPath) (edit, error) {
 		}
 		return o.at(to, true, func(parent object, name string) error {
 			if _, there := parent[name]; there {
-				return fmt.Errorf("%s %s to %s: the payload has both: remove one of them first", verb, from, to)
+				return fmt.Errorf("move %s to %s: the payload has both: remove one of them first", from, to)
 			}
 			parent[name] = value
 			return nil
@@ -94,11 +82,11 @@ func transfer(verb string, from, to fieldPath) (edit, error) {
 func defaultEdit(path string, value any) (edit, error) {
 	target, err := parsePath(path)
 	if err != nil {
-		return nil, fmt.Errorf("default: %w", err)
+		return nil, err
 	}
 	encoded, err := encodeJSON(value)
 	if err != nil {
-		return nil, fmt.Errorf("default: the value of %s: %w", target, err)
+		return nil, fmt.Errorf("the value of %s: %w", target, err)
 	}
 	return func(o object) error {
 		return o.at(target, true, func(parent object, name string) error {
@@ -115,7 +103,7 @@ func removeEdit(paths ...string) (edit, error) {
 	for _, path := range paths {
 		target, err := parsePath(path)
 		if err != nil {
-			return nil, fmt.Errorf("remove: %w", err)
+			return nil, err
 		}
 		edits = append(edits, func(o object) error {
 			return o.at(target, false, func(parent object, name string) error {
@@ -159,54 +147,16 @@ func (o object) at(path fieldPath, create bool, change func(parent object, name 
 // fieldPath is the names on the way to a field.
 type fieldPath []string
 
-// parsePath reads "hp" or "stats.hp"; a dot inside a name is written \. and a backslash \\.
+// parsePath reads "hp" or "stats.hp".
 func parsePath(s string) (fieldPath, error) {
-	var path fieldPath
-	var name strings.Builder
-	for i := 0; i < len(s); i++ {
-		switch c := s[i]; {
-		case c == '\\' && i+1 < len(s) && (s[i+1] == '.' || s[i+1] == '\\'):
-			i++
-			name.WriteByte(s[i])
-		case c == '\\':
-			return nil, fmt.Errorf("field %q has a stray backslash: write \\. for a dot in a name and \\\\ for a backslash", s)
-		case c == '.':
-			path = append(path, name.String())
-			name.Reset()
-		default:
-			name.WriteByte(c)
-		}
-	}
-	path = append(path, name.String())
-	for _, name := range path {
-		if name == "" {
-			return nil, fmt.Errorf("field %q has an empty name: write it like \"hp\" or \"stats.hp\"", s)
-		}
+	path := strings.Split(s, ".")
+	if slices.Contains(path, "") {
+		return nil, fmt.Errorf("field %q has an empty name: write it like \"hp\" or \"stats.hp\"", s)
 	}
 	return path, nil
 }
 
-// String is the path as [parsePath] reads it.
-func (p fieldPath) String() string {
-	escape := strings.NewReplacer(`\`, `\\`, `.`, `\.`)
-	names := make([]string, len(p))
-	for i, name := range p {
-		names[i] = escape.Replace(name)
-	}
-	return strings.Join(names, ".")
-}
-
-func (p fieldPath) startsWith(q fieldPath) bool {
-	if len(p) < len(q) {
-		return false
-	}
-	for i := range q {
-		if p[i] != q[i] {
-			return false
-		}
-	}
-	return true
-}
+func (p fieldPath) String() string { return strings.Join(p, ".") }
 
 func decodeObject(data json.RawMessage) (object, error) {
 	var o object

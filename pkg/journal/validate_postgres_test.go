@@ -1,56 +1,16 @@
 package journal
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/pgxpool"
-	"pgregory.net/rapid"
 
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
-
-func TestScanObjectAgreesWithPostgres(t *testing.T) {
-	t.Parallel()
-	pool := pgtest.New(t)
-	documents := rapid.Custom(func(t *rapid.T) string { return string(drawDocument(t)) })
-	rapid.Check(t, func(rt *rapid.T) {
-		for _, document := range rapid.SliceOfN(documents, 20, 20).Draw(rt, "documents") {
-			checkAgainstPostgres(t.Context(), rt, pool, document)
-		}
-	})
-}
-
-// checkAgainstPostgres holds the scanner against jsonb: what it accepts, Postgres takes and prints
-// in no more bytes than foretold; what it refuses for a reason that is not a limit of ours,
-// Postgres refuses too.
-func checkAgainstPostgres(ctx context.Context, t *rapid.T, pool *pgxpool.Pool, document string) {
-	printed, fault := scanObject([]byte(document), 10)
-	var length int
-	err := pool.QueryRow(ctx, "SELECT octet_length($1::text::jsonb::text)", document).Scan(&length)
-	var refused *pgconn.PgError
-	if err != nil && !errors.As(err, &refused) {
-		t.Fatalf("ask Postgres about %.200q: %v", document, err)
-	}
-	switch fault.problem {
-	case jsonFine:
-		if err != nil {
-			t.Fatalf("accepted %.200q, Postgres does not: %v", document, err)
-		}
-		if length > printed {
-			t.Fatalf("%.200q: foretold at most %d bytes, Postgres prints %d", document, printed, length)
-		}
-	case jsonSyntax, jsonNotUTF8, jsonNUL, jsonSurrogate:
-		if err == nil {
-			t.Fatalf("refused %.200q (%s), Postgres accepts it", document, fault.reason(10))
-		}
-	}
-}
 
 // atTheLimit is an event that is as large as the default limits allow.
 func atTheLimit() Event {
@@ -59,10 +19,10 @@ func atTheLimit() Event {
 		tags = append(tags, fmt.Sprintf("%03d%s", i, strings.Repeat("é", 126))+"x")
 	}
 	full := func(size int) []byte {
-		head, tail := `{"numbers": [1e1000, 1.5e-1000], "text": "`, `"}`
-		return []byte(head + strings.Repeat("x", size-printedLength(head+tail)) + tail)
+		const head, tail = `{"text": "`, `"}`
+		return []byte(head + strings.Repeat("x", size-len(head+tail)) + tail)
 	}
-	e := Event{
+	return Event{
 		Type:          strings.Repeat("t", 256),
 		AggregateType: strings.Repeat("a", 256),
 		AggregateID:   strings.Repeat("i", 256),
@@ -71,12 +31,6 @@ func atTheLimit() Event {
 		Payload:       full(1 << 20),
 		Metadata:      full(64 << 10),
 	}
-	return e
-}
-
-func printedLength(document string) int {
-	printed, _ := scanObject([]byte(document), 128)
-	return printed
 }
 
 func TestAppendAtTheLimits(t *testing.T) {
@@ -99,29 +53,88 @@ func TestAppendAtTheLimits(t *testing.T) {
 		}
 	})
 
-	for name, change := range map[string]func(*Event){
-		"type":           func(e *Event) { e.Type += "t" },
-		"aggregate_type": func(e *Event) { e.AggregateType += "a" },
-		"aggregate_id":   func(e *Event) { e.AggregateID += "i" },
-		"actor":          func(e *Event) { e.Actor += "x" },
-		"tags":           func(e *Event) { e.Tags = append(e.Tags, "one more") },
-		"tags[3]":        func(e *Event) { e.Tags[3] += "x" },
-		"payload":        func(e *Event) { e.Payload = append([]byte(`{"more":1,`), e.Payload[1:]...) },
-		"metadata":       func(e *Event) { e.Metadata = nested(129) },
+	const names = "aggregate_type, aggregate_id, actor"
+	for name, test := range map[string]struct {
+		field  string // "events": the database does not say which
+		change func(*Event)
+	}{
+		"a byte of type":             {"type", func(e *Event) { e.Type += "t" }},
+		"a byte of aggregate_type":   {names, func(e *Event) { e.AggregateType += "a" }},
+		"a byte of aggregate_id":     {names, func(e *Event) { e.AggregateID += "i" }},
+		"a byte of actor":            {names, func(e *Event) { e.Actor += "x" }},
+		"a tag":                      {"tags", func(e *Event) { e.Tags = append(e.Tags, "one more") }},
+		"a byte of a tag":            {"tags", func(e *Event) { e.Tags[3] += "x" }},
+		"an empty tag":               {"tags", func(e *Event) { e.Tags[3] = "" }},
+		"no type":                    {"type", func(e *Event) { e.Type = "" }},
+		"a version below 1":          {"version", func(e *Event) { e.Version = -1 }},
+		"a version beyond Postgres'": {"events", func(e *Event) { e.Version = 1 << 31 }},
+		"an unknown intent":          {"intent", func(e *Event) { e.Intent = "maybe" }},
+		"a field of payload":         {"payload", func(e *Event) { e.Payload = append([]byte(`{"more":1,`), e.Payload[1:]...) }},
+		"a level of metadata":        {"metadata", func(e *Event) { e.Metadata = nested(129) }},
+		"what expands when printed": {"payload", func(e *Event) {
+			e.Payload = []byte(`{"a":[` + strings.Repeat("1e100000,", 11) + `1]}`)
+		}},
+		"a number beyond jsonb":     {"events", func(e *Event) { e.Payload = []byte(`{"a":1e400000}`) }},
+		"a NUL escape":              {"events", func(e *Event) { e.Metadata = []byte(`{"a":"\u0000"}`) }},
+		"half of a surrogate pair":  {"events", func(e *Event) { e.Payload = []byte(`{"a":"\ud83d"}`) }},
+		"a payload that is no text": {"events", func(e *Event) { e.Payload = []byte("{\"a\":\"\xff\"}") }},
+		"a year beyond 9999": {"occurred_at", func(e *Event) {
+			e.OccurredAt = time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)
+		}},
 	} {
-		t.Run("refuses, without asking the database, one byte more of "+name, func(t *testing.T) {
-			t.Parallel()
-			e := atTheLimit()
-			change(&e)
-			_, err := Append(t.Context(), nil, campaign, Any, Event{Type: "fine"}, e)
-			var invalid *InvalidEventError
-			if !errors.As(err, &invalid) || invalid.Field != name || invalid.Index != 1 ||
-				invalid.Campaign != campaign {
-				t.Fatalf("got %v", err)
-			}
-			if message := err.Error(); len(message) > 600 {
-				t.Errorf("a message of %d bytes: %s", len(message), message)
-			}
-		})
+		for call, appends := range map[string]func(pgx.Tx, ...Event) error{
+			"Append": func(tx pgx.Tx, events ...Event) error {
+				_, err := Append(t.Context(), tx, campaign, Any, events...)
+				return err
+			},
+			"AppendAll": func(tx pgx.Tx, events ...Event) error {
+				_, err := AppendAll(t.Context(), tx, Batch{CampaignID: campaign, Events: events})
+				return err
+			},
+		} {
+			t.Run(call+" refuses one more: "+name, func(t *testing.T) {
+				t.Parallel()
+				e := atTheLimit()
+				test.change(&e)
+				err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error { return appends(tx, Event{Type: "fine"}, e) })
+				invalid, ok := errors.AsType[*InvalidEventError](err)
+				if !ok || invalid.Field != test.field || invalid.Field != "events" && (invalid.Index != 1 ||
+					invalid.Campaign != campaign) {
+					t.Fatalf("got %v", err)
+				}
+				if message := err.Error(); len(message) > 700 || strings.Contains(message, "xxxx") {
+					t.Errorf("a message of %d bytes: %s", len(message), message)
+				}
+			})
+		}
+	}
+}
+
+func TestALimitOfACallIsTheDatabases(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	if _, err := pool.Exec(t.Context(), `UPDATE tidemark.limits SET events_per_call = 3`); err != nil {
+		t.Fatal(err)
+	}
+	some := make([]Event, 4)
+	for i := range some {
+		some[i].Type = "noted"
+	}
+	for name, appends := range map[string]func(tx pgx.Tx) error{
+		"Append": func(tx pgx.Tx) error { _, err := Append(t.Context(), tx, "a", Any, some...); return err },
+		"AppendAll": func(tx pgx.Tx) error {
+			_, err := AppendAll(t.Context(), tx, Batch{CampaignID: "a", Events: some[:2]}, Batch{CampaignID: "b", Events: some[:2]})
+			return err
+		},
+		"a campaign id": func(tx pgx.Tx) error {
+			_, err := Append(t.Context(), tx, strings.Repeat("c", 257), Any, some[0])
+			return err
+		},
+		"no campaign id": func(tx pgx.Tx) error { _, err := Append(t.Context(), tx, "", Any, some[0]); return err },
+	} {
+		err := pgx.BeginFunc(t.Context(), pool, appends)
+		if invalid, ok := errors.AsType[*InvalidEventError](err); !ok || invalid.Index != -1 {
+			t.Errorf("%s: got %v", name, err)
+		}
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/test/support/bulk"
 )
 
 // cell is a consumer group in a database that cells share, with projections in versions 1 to 3.
@@ -113,7 +114,7 @@ func (c *cell) startRebuild() {
 
 func (c *cell) resolve(string) error {
 	return c.within(func(tx pgx.Tx) error {
-		_, err := failed.ResolveAll(c.Context(), tx, failed.Filter{Group: c.group}, operator())
+		_, err := bulk.Resolve(c.Context(), tx, failed.Filter{Group: c.group}, operator())
 		return err
 	})
 }
@@ -121,7 +122,7 @@ func (c *cell) resolve(string) error {
 func (c *cell) requeue(string) error {
 	c.broken.Store(false)
 	return c.within(func(tx pgx.Tx) error {
-		_, err := failed.RequeueAll(c.Context(), tx, failed.Filter{Group: c.group}, operator())
+		_, err := bulk.Requeue(c.Context(), tx, failed.Filter{Group: c.group}, operator())
 		return err
 	})
 }

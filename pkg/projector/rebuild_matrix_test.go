@@ -202,12 +202,6 @@ func projectionActs() []rebuildAct {
 		{name: "replay of next from scratch", do: func(c *cell, name string) error {
 			return c.replay(failed.ReplayRequest{Group: c.group, Projection: registry.NextTables.Of(name)})
 		}, refused: in("", "", notThere, loose)},
-		{name: "backfill", do: func(c *cell, name string) error {
-			return c.within(func(tx pgx.Tx) error {
-				_, _, err := failed.Backfill(c.Context(), tx, c.group, name, "", 0, operator())
-				return err
-			})
-		}, refused: loose},
 		{name: "verify and repair", do: func(c *cell, name string) error {
 			r := failed.ReplayRequest{Group: c.group, Projection: name}
 			_, err := c.all.replayer.Verify(c.Context(), VerifyRequest{

@@ -6,8 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
@@ -152,53 +150,4 @@ func TestAGroupIsUnregisteredOnceItsProjectionsAreGone(t *testing.T) {
 		t.Errorf("log: %s", s)
 	}
 	drained(t, newProjector(t, pool, ordered("log")), 3)
-}
-
-func TestBackfillAppliesWhatAProjectionHasNothingOf(t *testing.T) {
-	t.Parallel()
-	pool := pgtest.New(t)
-	p := newProjector(t, pool, kinds(t, "one")...)
-	for _, campaign := range []string{"a", "b", "c", "d"} {
-		appendMoves(t, pool, campaign, 1, 2)
-	}
-	drained(t, p, 8)
-	if _, err := pool.Exec(t.Context(), `DELETE FROM a_child_one WHERE campaign_id IN ('b', 'c'); DELETE
-		FROM z_parent_one WHERE campaign_id = 'b';
-		INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status, next_attempt_at)
-			VALUES ('d', 'handlers_one', 'default', 3, 'dead', 'infinity')`); err != nil {
-		t.Fatal(err)
-	}
-	backfill := func() (n int64) {
-		for cursor := ""; ; {
-			err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-				k, next, err := failed.Backfill(t.Context(), tx, "default", "handlers_one", cursor, 3, ada)
-				n, cursor = n+k, next
-				return err
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if cursor == "" {
-				return n
-			}
-		}
-	}
-	if n, err := failed.CountBackfill(t.Context(), pool, "default", "handlers_one"); err != nil || n != 1 {
-		t.Errorf("%d campaigns are counted, %v, want b alone", n, err)
-	}
-	if n := backfill(); n != 1 {
-		t.Errorf("%d campaigns are filed, want b alone", n)
-	}
-	if n := backfill(); n != 0 {
-		t.Errorf("%d campaigns are filed a second time", n)
-	}
-	drained(t, p, 2)
-	if s := query[string](t, pool, `SELECT string_agg(campaign_id || number, ' ' ORDER BY campaign_id, number)
-		FROM a_child_one`); s != "a1 a2 b1 b2 d1 d2" {
-		t.Errorf("rows: %s", s)
-	}
-	if s := query[string](t, pool, `SELECT string_agg(concat_ws(' ', act, projection, campaign_id, actor), ', ')
-		FROM tidemark.failure_log`); s != "backfilled handlers_one b ada" {
-		t.Errorf("log: %s", s)
-	}
 }

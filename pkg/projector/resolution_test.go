@@ -72,19 +72,6 @@ func TestAResolutionHolds(t *testing.T) {
 			}
 			drain(t, w.broken)
 		},
-		"a repair": func(t *testing.T, w world) {
-			exec(t, w.pool, `DELETE FROM trail_document; DELETE FROM trail_handlers; DELETE FROM trail_file`)
-			for _, name := range trailNames() {
-				err := pgx.BeginFunc(t.Context(), w.pool, func(tx pgx.Tx) error {
-					_, _, err := failed.Backfill(t.Context(), tx, "default", name, "", 0, ada)
-					return err
-				})
-				if err != nil {
-					t.Fatal(err)
-				}
-			}
-			drain(t, w.mended)
-		},
 		"a rebuild": func(t *testing.T, w world) {
 			rebuildTrails(t, w.pool, w.mended, rebuild.Options{})
 		},

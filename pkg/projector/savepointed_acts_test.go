@@ -12,6 +12,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/pause"
 	"github.com/tidemark-go/tidemark/pkg/projector"
+	"github.com/tidemark-go/tidemark/test/support/bulk"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
@@ -28,13 +29,12 @@ func TestWhatOperatorsDoWhileAGroupIsAppliedSavepointed(t *testing.T) {
 		waits bool
 	}{
 		"requeue": {do: func(ctx context.Context, tx pgx.Tx) error { return failed.Requeue(ctx, tx, key, act) }},
-		"retry":   {do: func(ctx context.Context, tx pgx.Tx) error { return failed.Retry(ctx, tx, key, act) }},
 		"requeue event": {do: func(ctx context.Context, tx pgx.Tx) error {
 			_, err := failed.RequeueSeq(ctx, tx, "", "a", 1, act)
 			return err
 		}},
 		"requeue all": {do: func(ctx context.Context, tx pgx.Tx) error {
-			_, err := failed.RequeueAll(ctx, tx, failed.Filter{}, act)
+			_, err := bulk.Requeue(ctx, tx, failed.Filter{}, act)
 			return err
 		}},
 		"pause projection": {do: func(ctx context.Context, tx pgx.Tx) error {
@@ -50,7 +50,7 @@ func TestWhatOperatorsDoWhileAGroupIsAppliedSavepointed(t *testing.T) {
 			return failed.Resolve(ctx, tx, key, 1, act)
 		}},
 		"resolve all": {waits: true, do: func(ctx context.Context, tx pgx.Tx) error {
-			_, err := failed.ResolveAll(ctx, tx, failed.Filter{}, act)
+			_, err := bulk.Resolve(ctx, tx, failed.Filter{}, act)
 			return err
 		}},
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
 	"github.com/tidemark-go/tidemark/internal/store/pause"
 	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/test/support/bulk"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
@@ -43,10 +44,9 @@ func TestWhatOperatorsDoWakesWorkers(t *testing.T) {
 	}{
 		"requeue": {moveThenFail, func(ctx context.Context, tx pgx.Tx) error { return failed.Requeue(ctx, tx, key, ada) }},
 		"requeue all": {moveThenFail, func(ctx context.Context, tx pgx.Tx) error {
-			_, err := failed.RequeueAll(ctx, tx, failed.Filter{Projection: "picky"}, ada)
+			_, err := bulk.Requeue(ctx, tx, failed.Filter{Projection: "picky"}, ada)
 			return err
 		}},
-		"retry":   {moveThenFail, func(ctx context.Context, tx pgx.Tx) error { return failed.Retry(ctx, tx, key, ada) }},
 		"resolve": {moveThenFail, func(ctx context.Context, tx pgx.Tx) error { return failed.Resolve(ctx, tx, key, 2, ada) }},
 		"replay": {moveThenFail, func(ctx context.Context, tx pgx.Tx) error {
 			_, err := failed.Replay(ctx, tx, failed.ReplayRequest{

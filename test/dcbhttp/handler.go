@@ -187,7 +187,7 @@ func (s *server) read(ctx context.Context, q journal.Query, o options) ([]stored
 	}
 	found := []storedEvent{}
 	for o.Backwards || most == 0 || len(found) < most {
-		page, err := feed.ReadBelow(ctx, s.pool, q, from, until, pageEvents)
+		page, err := feed.ReadMatches(ctx, s.pool, string(feed.AppendQuery(nil, q)), from-1, until, pageEvents)
 		if err != nil {
 			return nil, err
 		}

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tidemark-go/tidemark/internal/store/failed"
+	"github.com/tidemark-go/tidemark/test/support/bulk"
 )
 
 func ada() failed.Act { return failed.Act{By: "ada", Reason: "the weather is better"} }
@@ -42,8 +43,6 @@ func (m *machine) actOnOne(r *rapid.T, act string) {
 		switch act {
 		case "requeued":
 			return failed.Requeue(ctx, tx, key, ada())
-		case "retried":
-			return failed.Retry(ctx, tx, key, ada())
 		default:
 			return failed.Resolve(ctx, tx, key, max(seq, 1), ada())
 		}
@@ -96,8 +95,6 @@ func (m *machine) act(key failed.Key, act string) {
 	switch act {
 	case "requeued":
 		now.status, now.attempts = failed.Failed, 0
-	case "retried":
-		now.status = failed.Failed
 	case "resolved":
 		m.resolved[key] = append(m.resolved[key], now.next)
 		now = row{next: now.next + 1, status: failed.Rebuilding, when: due, reset: now.reset}
@@ -149,11 +146,11 @@ func (m *machine) actOnMany(r *rapid.T, act string) {
 		m.requeueAll(r, f)
 		return
 	}
-	m.actOnAll(r, f, act, failed.ResolveAll)
+	m.actOnAll(r, f, act, bulk.Resolve)
 }
 
 func (m *machine) requeueAll(r *rapid.T, f failed.Filter) {
-	m.actOnAll(r, f, "requeued", failed.RequeueAll)
+	m.actOnAll(r, f, "requeued", bulk.Requeue)
 }
 
 func (m *machine) actOnAll(

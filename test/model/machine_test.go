@@ -60,7 +60,6 @@ func TestWhateverHappensThePromisesHold(t *testing.T) {
 			"shadow":        m.shadow,
 			"time passes":   m.timePasses,
 			"requeue":       func(r *rapid.T) { m.actOnOne(r, "requeued") },
-			"retry":         func(r *rapid.T) { m.actOnOne(r, "retried") },
 			"resolve":       func(r *rapid.T) { m.actOnOne(r, "resolved") },
 			"unresolve":     m.unresolve,
 			"requeue all":   func(r *rapid.T) { m.actOnMany(r, "requeued") },

@@ -114,7 +114,6 @@ func everyAct(t *testing.T, operator, applies *pgxpool.Pool, done func(what stri
 		do   outcome
 	}{
 		{admin.ActRequeue, func() (*admin.Outcome, error) { return a.Failures().Requeue(ctx, confirmed(""), key) }},
-		{admin.ActRetry, func() (*admin.Outcome, error) { return a.Failures().Retry(ctx, confirmed(""), key) }},
 		{admin.ActRequeue, func() (*admin.Outcome, error) {
 			return a.Failures().RequeueEvent(ctx, confirmed(""), "default", "c", 2)
 		}},

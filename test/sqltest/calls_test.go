@@ -203,10 +203,6 @@ func calls(t *testing.T) map[string]call {
 			}
 			return enough(nil, n, 50)
 		},
-		"read a page of the journal": func(t *testing.T, tx pgx.Tx, all int) error {
-			page, err := feed.ReadPage(t.Context(), tx, int64(all*perCampaign/2), 1<<40, 100)
-			return enough(err, len(page), 100)
-		},
 		"read a window of the journal": func(t *testing.T, tx pgx.Tx, all int) error {
 			page, _, err := feed.ReadWindow(t.Context(), tx,
 				feed.Window{After: int64(all * perCampaign / 2), Floor: 1 << 40, Events: 100, Bytes: 1 << 20})

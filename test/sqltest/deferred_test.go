@@ -10,6 +10,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
 	"github.com/tidemark-go/tidemark/internal/store/pause"
+	"github.com/tidemark-go/tidemark/test/support/bulk"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
@@ -80,11 +81,11 @@ func operators() map[string]func(t *testing.T, tx pgx.Tx) error {
 			return enough(err, len(records), group)
 		},
 		"requeue a page": func(t *testing.T, tx pgx.Tx) error {
-			keys, err := failed.RequeueAll(t.Context(), tx, failed.Filter{Limit: group}, act)
+			keys, err := bulk.Requeue(t.Context(), tx, failed.Filter{Limit: group}, act)
 			return enough(err, len(keys), group)
 		},
 		"resolve a page": func(t *testing.T, tx pgx.Tx) error {
-			keys, err := failed.ResolveAll(t.Context(), tx, failed.Filter{Limit: group}, act)
+			keys, err := bulk.Resolve(t.Context(), tx, failed.Filter{Limit: group}, act)
 			return enough(err, len(keys), group)
 		},
 		"list entries": entries(nil), "list entries further on": entries(&outbox.Place{
@@ -113,13 +114,6 @@ func operators() map[string]func(t *testing.T, tx pgx.Tx) error {
 		"drop a projection's": func(t *testing.T, tx pgx.Tx) error {
 			n, err := failed.Drop(t.Context(), tx, "g", "few", group)
 			return enough(err, int(n), 10)
-		},
-		"sum up": func(t *testing.T, tx pgx.Tx) error {
-			s, err := failed.Stats(t.Context(), tx, failed.Filter{Limit: group, CampaignID: key.CampaignID})
-			if err != nil {
-				return err
-			}
-			return enough(nil, int(s.Dead), 1)
 		},
 	}
 }

@@ -99,7 +99,9 @@ func (w plainly) read(
 		page = int(until - after)
 	}
 	for after < until {
-		events, err := feed.ReadPage(ctx, pool, after, until, page)
+		events, _, err := feed.ReadWindow(ctx, pool, feed.Window{
+			After: after, Floor: until, Events: page, Bytes: math.MaxInt64, Small: true,
+		})
 		if err != nil {
 			return err
 		}

@@ -210,7 +210,7 @@ func typeOf(t reflect.Type) Type {
 		t = t.Elem()
 	}
 	switch t {
-	case reflect.TypeFor[time.Duration](), reflect.TypeFor[admin.Length]():
+	case reflect.TypeFor[time.Duration]():
 		return Duration
 	case reflect.TypeFor[time.Time]():
 		return Time

@@ -10,7 +10,7 @@ import (
 // Act says who does something, and why. It is kept in tidemark.failure_log.
 type Act struct {
 	By     string // required, up to 256 bytes
-	Reason string // required by [Resolve], [ResolveAll] and [Unresolve], up to 4 KiB
+	Reason string // required by [Resolve], [ResolvePlaces] and [Unresolve], up to 4 KiB
 }
 
 const (
@@ -29,6 +29,14 @@ func (a Act) validate(reasoned bool) error {
 	}
 	errs = append(errs, text("By", a.By, actorBytes), text("Reason", a.Reason, reasonBytes))
 	return errors.Join(errs...)
+}
+
+// texts says what keeps fields that something is looked for by from being sent to Postgres.
+func texts(values ...string) (errs []error) {
+	for _, value := range values {
+		errs = append(errs, text("a field", value, 4<<10))
+	}
+	return errs
 }
 
 // text says what keeps a field from being sent to Postgres.

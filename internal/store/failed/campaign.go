@@ -46,7 +46,7 @@ func (k Key) String() string {
 }
 
 func (k Key) validate() error {
-	return errors.Join(text("Projection", k.Projection, fieldBytes), text("CampaignID", k.CampaignID, fieldBytes))
+	return errors.Join(texts(k.Projection, k.CampaignID)...)
 }
 
 // Campaign is a projection that is behind its consumer group in a campaign: the row of

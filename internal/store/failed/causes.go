@@ -1,11 +1,11 @@
 package failed
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"regexp"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -33,6 +33,9 @@ type Cause struct {
 	LastFailedAt  *time.Time
 }
 
+// Key is the cause's place in the order of [Causes].
+func (c Cause) Key() CauseKey { return CauseKey{c.Projection, c.Fingerprint} }
+
 // Pairs is how many pairs were counted.
 func (c Cause) Pairs() int64 { return c.Failed + c.Dead }
 
@@ -52,18 +55,13 @@ type CauseKey struct{ Projection, Fingerprint string }
 // It steps from cause to cause along an index and counts each up to the bound, so that it costs no
 // more when millions have failed than when thousands have.
 func Causes(ctx context.Context, db journal.Querier, f CauseFilter) ([]Cause, error) {
-	if f.Limit == 0 {
-		f.Limit = 100
-	}
-	if f.Bound == 0 {
-		f.Bound = 1000
-	}
 	after := CauseKey{}
 	if f.After != nil {
 		after = *f.After
 	}
 	return rows.All(ctx, db, pgx.RowToStructByPos[Cause], "list causes of failures",
-		queryCauses, f.Projection, f.Fingerprint, f.After != nil, after.Projection, after.Fingerprint, f.Limit, f.Bound)
+		queryCauses, f.Projection, f.Fingerprint, f.After != nil, after.Projection, after.Fingerprint,
+		cmp.Or(f.Limit, listLimit), cmp.Or(f.Bound, 1000))
 }
 
 // varying matches what differs between failures of one cause.
@@ -76,33 +74,4 @@ func Fingerprint(code, message string) string {
 	normal := varying.ReplaceAllString(message, "?")
 	sum := sha256.Sum256([]byte(code + "\x00" + normal))
 	return hex.EncodeToString(sum[:6])
-}
-
-// Pattern answers a regular expression, as a filter's MessagePattern has it, for messages that
-// differ from this one in numbers, UUIDs and quoted texts alone. Of a long message it has the
-// beginning of the first line.
-func Pattern(message string) string {
-	const (
-		most   = 120
-		varies = `(?:"[^"]*"|'[^']*'|[0-9a-fA-F-]{36}|\d+)`
-	)
-	whole := true
-	if i := strings.IndexAny(message, "\r\n"); i >= 0 {
-		message, whole = message[:i], false
-	}
-	if len(message) > most {
-		message, whole = strings.ToValidUTF8(message[:most], ""), false
-	}
-	var b strings.Builder
-	b.WriteString("^")
-	from := 0
-	for _, at := range varying.FindAllStringIndex(message, -1) {
-		b.WriteString(regexp.QuoteMeta(message[from:at[0]]) + varies)
-		from = at[1]
-	}
-	b.WriteString(regexp.QuoteMeta(message[from:]))
-	if whole {
-		b.WriteString("$")
-	}
-	return b.String()
 }

@@ -13,11 +13,11 @@ import (
 func fillFailures(t *testing.T, pool *pgxpool.Pool, n int) {
 	t.Helper()
 	const fill = `INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status,
-		next_attempt_at, error_class, error_message, fingerprint, first_failed_at, last_failed_at)
+		next_attempt_at, error_class, error_code, error_message, fingerprint, first_failed_at, last_failed_at)
 		SELECT 'c' || lpad(i::text, 6, '0'), CASE WHEN i % 2 = 0 THEN 'even' ELSE 'odd' END, 'default', 1, CASE
 			WHEN i % 3 = 0 THEN 'failed' ELSE 'dead' END,
 			CASE WHEN i % 3 = 0 THEN now() + i * interval '1 s'
-				ELSE 'infinity' END, 'permanent', 'message ' || i % 3, 'f' || i % 3, now(), now()
+				ELSE 'infinity' END, 'permanent', (i % 3)::text, 'message ' || i % 3, 'f' || i % 3, now(), now()
 		FROM generate_series(1, $1) AS i`
 	if _, err := pool.Exec(t.Context(), fill, n); err != nil {
 		t.Fatal(err)
@@ -75,11 +75,11 @@ func TestSearchLooksAtNoMoreThanItMay(t *testing.T) {
 	fillFailures(t, pool, 600)
 	for name, f := range map[string]failed.Filter{
 		"by an index":      {Projection: "odd", Fingerprint: "f1"},
-		"by looking":       {MessagePattern: "message 1", Projection: "odd"},
+		"by looking":       {Code: "1", Projection: "odd"},
 		"everything":       {},
 		"what is not":      {EventType: "none"},
 		"of one campaign":  {CampaignID: "c000007"},
-		"of one that died": {Status: []failed.Status{failed.Dead}, MessagePattern: "2"},
+		"of one that died": {Status: []failed.Status{failed.Dead}, Code: "2"},
 	} {
 		status := f.Status
 		if status == nil {

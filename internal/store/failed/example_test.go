@@ -14,7 +14,7 @@ import (
 
 // A handler is fixed and deployed: what died of its mistake is tried again, oldest first, and one
 // event that cannot be mended is skipped.
-func ExampleRequeueAll() {
+func ExampleRequeuePlaces() {
 	repair := func(ctx context.Context, pool *pgxpool.Pool) error {
 		return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
 			lost := failed.Key{Projection: "ledger", CampaignID: "c2"}
@@ -24,9 +24,13 @@ func ExampleRequeueAll() {
 			}); err != nil {
 				return err
 			}
-			keys, err := failed.RequeueAll(ctx, tx, failed.Filter{
-				Projection: "ledger", MessagePattern: "^division by zero", Status: []failed.Status{failed.Dead}, Limit: 1000,
-			}, failed.Act{By: "ada", Reason: "fixed in 1.4.2"})
+			places, err := failed.Choose(ctx, tx, failed.Filter{
+				Projection: "ledger", Code: "22012", Status: []failed.Status{failed.Dead}, Limit: 1000,
+			})
+			if err != nil {
+				return err
+			}
+			keys, err := failed.RequeuePlaces(ctx, tx, places, failed.Act{By: "ada", Reason: "fixed in 1.4.2"})
 			for _, k := range keys {
 				fmt.Println("requeued", k)
 			}
@@ -36,9 +40,8 @@ func ExampleRequeueAll() {
 
 	err := pgtest.Example(func(ctx context.Context, pool *pgxpool.Pool) error {
 		if _, err := pool.Exec(ctx, `INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq,
-			status, error_message)
-			VALUES ('c1', 'ledger', 'default', 3, 'dead', 'division by zero'),
-				('c2', 'ledger', 'default', 7, 'dead', 'no such account')`); err != nil {
+			status, error_code)
+			VALUES ('c1', 'ledger', 'default', 3, 'dead', '22012'), ('c2', 'ledger', 'default', 7, 'dead', 'error')`); err != nil {
 			return err
 		}
 		return repair(ctx, pool)

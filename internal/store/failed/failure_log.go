@@ -1,6 +1,7 @@
 package failed
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -42,7 +43,7 @@ type Record struct {
 func Acts() []string {
 	return []string{
 		"failed", "dead", "skipped", "crashed", "recovered",
-		"requeued", "retried", "resolved", "unresolved", "replayed", "backfilled", "repaired", "paused", "resumed",
+		"requeued", "resolved", "unresolved", "replayed", "repaired", "paused", "resumed",
 		"removed", "rebuild_began", "rebuilt", "rebuild_aborted", "rolled_back",
 	}
 }
@@ -59,8 +60,6 @@ type LogFilter struct {
 	Limit       int      // at most so many; 0: 100
 }
 
-const historyLimit = 100
-
 // History answers what f chooses of the log, newest first. With CampaignID it reads that campaign's
 // records; without, it reads the log backwards until it has enough. For the page that follows, set
 // f.Before to the ID of the last one.
@@ -68,21 +67,13 @@ func History(ctx context.Context, db journal.Querier, f LogFilter) ([]Record, er
 	if err := f.validate(); err != nil {
 		return nil, fmt.Errorf("read the failure log: %w", err)
 	}
-	limit := f.Limit
-	if limit == 0 {
-		limit = historyLimit
-	}
 	return rows.All(ctx, db, pgx.RowToStructByPos[Record], "read the failure log",
 		queryHistory, pgx.QueryExecModeCacheDescribe, f.Group, f.Projection, f.CampaignID, f.Fingerprint, f.Actor,
-		f.Acts, f.Before, limit)
+		f.Acts, f.Before, cmp.Or(f.Limit, listLimit))
 }
 
 func (f LogFilter) validate() error {
-	errs := []error{
-		text("Group", f.Group, fieldBytes), text("Projection", f.Projection, fieldBytes),
-		text("CampaignID", f.CampaignID, fieldBytes),
-		text("Fingerprint", f.Fingerprint, fieldBytes), text("Actor", f.Actor, fieldBytes),
-	}
+	errs := texts(f.Group, f.Projection, f.CampaignID, f.Fingerprint, f.Actor)
 	for _, a := range f.Acts {
 		if !slices.Contains(Acts(), a) {
 			errs = append(errs, fmt.Errorf("Acts holds %q: known are %q", a, Acts()))
@@ -99,7 +90,7 @@ func (f LogFilter) validate() error {
 
 // Write writes to tidemark.failure_log, in the transaction in which it happens, an act on a whole
 // projection or, where projection is "", to its consumer group: what is one of [Acts], such as
-// 'backfilled' or 'removed'. Acts on single pairs write their rows themselves. It blocks no other transaction.
+// 'removed'. Acts on single pairs write their rows themselves. It blocks no other transaction.
 func Write(ctx context.Context, tx pgx.Tx, what, group, projection string, act Act) error {
 	if err := act.validate(false); err != nil {
 		return fmt.Errorf("write the failure log: %w", err)

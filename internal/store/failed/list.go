@@ -18,8 +18,7 @@ func List(ctx context.Context, db journal.Querier, f Filter) ([]Campaign, error)
 	if err := f.validate(); err != nil {
 		return nil, fmt.Errorf("list failed campaigns: %w", err)
 	}
-	pairs, err := rows.All(ctx, db, scanCampaign, "list failed campaigns", queryList, f.args(listLimit)...)
-	return pairs, f.explain(err)
+	return rows.All(ctx, db, scanCampaign, "list failed campaigns", queryList, f.args(listLimit)...)
 }
 
 // Count answers how many pairs f chooses, at most f.Limit if it is set. It reads all of them. An
@@ -29,8 +28,7 @@ func Count(ctx context.Context, db journal.Querier, f Filter) (int64, error) {
 	if err := f.validate(); err != nil {
 		return 0, fmt.Errorf("count failed campaigns: %w", err)
 	}
-	n, err := rows.One(ctx, db, pgx.RowTo[int64], "count failed campaigns", queryCount, f.args(0)...)
-	return n, f.explain(err)
+	return rows.One(ctx, db, pgx.RowTo[int64], "count failed campaigns", queryCount, f.args(0)...)
 }
 
 func scanCampaign(row pgx.CollectableRow) (p Campaign, err error) { return scanCampaignAfter(row) }
@@ -65,7 +63,7 @@ func Search(ctx context.Context, db journal.Querier, f Filter, look int) (pairs 
 	}
 	pairs, end, err = search(ctx, db, f, look)
 	if err != nil {
-		return nil, nil, fmt.Errorf("search failed campaigns: %w", f.explain(err))
+		return nil, nil, fmt.Errorf("search failed campaigns: %w", err)
 	}
 	return pairs, end, nil
 }
@@ -79,8 +77,7 @@ func (f Filter) narrow() bool {
 
 // open says whether none of the conditions is set that no index knows.
 func (f Filter) open() bool {
-	return f.Group == "" && f.EventType == "" && f.Class == "" && f.Code == "" && f.MessagePattern == "" &&
-		f.OlderThan == 0 && f.NewerThan == 0
+	return f.Group == "" && f.EventType == "" && f.Class == "" && f.Code == "" && f.OlderThan == 0
 }
 
 func search(ctx context.Context, db journal.Querier, f Filter, look int) (pairs []Campaign, end *Place, err error) {
@@ -117,13 +114,13 @@ const (
 	nextFailures = `(
 			SELECT d.* FROM (
 				(SELECT d.* FROM tidemark.deferred d WHERE d.status = 'failed'
-					AND 'failed' = ANY ($1::text[])` + afterPlace + campaignOrder + ` LIMIT $18::integer) UNION
+					AND 'failed' = ANY ($1::text[])` + afterPlace + campaignOrder + ` LIMIT $16::integer) UNION
 					ALL
 				(SELECT d.* FROM tidemark.deferred d WHERE d.status = 'dead'
-					AND 'dead' = ANY ($1)` + afterPlace + campaignOrder + ` LIMIT $18)
-			) d` + campaignOrder + ` LIMIT $18
+					AND 'dead' = ANY ($1)` + afterPlace + campaignOrder + ` LIMIT $16)
+			) d` + campaignOrder + ` LIMIT $16
 		)`
 
-	afterPlace = ` AND (NOT $12::boolean OR (d.next_attempt_at, d.next_seq, d.campaign_id,
-		d.projection) > ($13::timestamptz, $14::bigint, $15, $16))`
+	afterPlace = ` AND (NOT $10::boolean OR (d.next_attempt_at, d.next_seq, d.campaign_id,
+		d.projection) > ($11::timestamptz, $12::bigint, $13, $14))`
 )

@@ -21,8 +21,7 @@ type candidate struct {
 
 // candidates answers what f chooses for an act.
 func candidates(ctx context.Context, tx pgx.Tx, f Filter) ([]candidate, error) {
-	found, err := collect(ctx, tx, queryCandidates, f.args(0)...)
-	return found, f.explain(err)
+	return collect(ctx, tx, queryCandidates, f.args(0)...)
 }
 
 // take locks candidates that others are not writing and have not changed, and answers them.

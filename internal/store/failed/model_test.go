@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tidemark-go/tidemark/internal/store/failed"
+	"github.com/tidemark-go/tidemark/test/support/bulk"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 	"github.com/tidemark-go/tidemark/test/support/rapidtest"
 )
@@ -55,7 +56,6 @@ func TestPairsGoThroughTheirStatesAsTheModelDoes(t *testing.T) {
 			"fail":         m.fail,
 			"recover":      m.recover,
 			"requeue":      func(r *rapid.T) { m.act(r, "requeued") },
-			"retry":        func(r *rapid.T) { m.act(r, "retried") },
 			"resolve":      func(r *rapid.T) { m.act(r, "resolved") },
 			"requeue many": m.requeueMany,
 			"":             m.check,
@@ -142,8 +142,6 @@ func (m *machine) act(r *rapid.T, act string) {
 		switch ctx := m.t.Context(); act {
 		case "requeued":
 			return failed.Requeue(ctx, tx, key, operator())
-		case "retried":
-			return failed.Retry(ctx, tx, key, operator())
 		default:
 			return failed.Resolve(ctx, tx, key, seq, operator())
 		}
@@ -158,8 +156,6 @@ func (m *machine) act(r *rapid.T, act string) {
 	switch now.due = true; act {
 	case "requeued":
 		now.status, now.attempts = failed.Failed, 0
-	case "retried":
-		now.status = failed.Failed
 	default:
 		now = row{seq: now.seq + 1, status: failed.Rebuilding, due: true}
 	}
@@ -171,7 +167,7 @@ func (m *machine) requeueMany(r *rapid.T) {
 	status := rapid.SampledFrom([]failed.Status{failed.Failed, failed.Dead}).Draw(r, "status")
 	var keys []failed.Key
 	err := pgx.BeginFunc(m.t.Context(), m.tx, func(tx pgx.Tx) (err error) {
-		keys, err = failed.RequeueAll(m.t.Context(), tx, failed.Filter{Status: []failed.Status{status}}, operator())
+		keys, err = bulk.Requeue(m.t.Context(), tx, failed.Filter{Status: []failed.Status{status}}, operator())
 		return err
 	})
 	if err != nil {

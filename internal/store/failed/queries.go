@@ -60,6 +60,19 @@ const (
 		)
 		SELECT coalesce(max(campaign_id), ''), count(*) FROM moved`
 
+	// forgotten is what was kept of a failure, set to nothing.
+	forgotten = `projection_version = NULL, event_id = NULL, event_type = NULL, error_class = NULL, error_code = NULL,
+				error_message = NULL, error_stack = NULL, fingerprint = NULL, worker = NULL, first_failed_at = NULL,
+				last_failed_at = NULL`
+
+	// recovered logs which of the old pairs had failed.
+	recovered = `)
+		INSERT INTO tidemark.failure_log (act, consumer_group, projection, projection_version, campaign_id, seq,
+			event_id, event_type, attempt)
+		SELECT 'recovered', o.consumer_group, o.projection, o.projection_version, o.campaign_id, o.next_seq, o.event_id,
+			o.event_type, o.attempt_count
+		FROM old o WHERE o.last_failed_at IS NOT NULL`
+
 	// queryMove moves pairs forward: what was kept of the failure belonged to the event they stood at,
 	// and a reset is done.
 	queryMove = `WITH old AS MATERIALIZED (
@@ -71,17 +84,9 @@ const (
 			WHERE d.next_seq < u.next_seq
 		), moved AS (
 			UPDATE tidemark.deferred d SET next_seq = o.reached, reset = false, status = 'rebuilding', attempt_count = 0,
-				next_attempt_at = least(d.next_attempt_at, now()), projection_version = NULL, event_id = NULL, event_type = NULL,
-					error_class = NULL, error_code = NULL,
-				error_message = NULL, error_stack = NULL, fingerprint = NULL, worker = NULL, first_failed_at = NULL,
-					last_failed_at = NULL
+				next_attempt_at = least(d.next_attempt_at, now()), ` + forgotten + `
 			FROM old o WHERE d.ctid = o.place
-		)
-		INSERT INTO tidemark.failure_log (act, consumer_group, projection, projection_version, campaign_id, seq, event_id,
-			event_type, attempt)
-		SELECT 'recovered', o.consumer_group, o.projection, o.projection_version, o.campaign_id, o.next_seq, o.event_id,
-			o.event_type, o.attempt_count
-		FROM old o WHERE o.last_failed_at IS NOT NULL`
+		` + recovered
 
 	// queryFinish removes pairs that have caught up.
 	queryFinish = `WITH old AS MATERIALIZED (
@@ -92,12 +97,7 @@ const (
 			) d
 		), gone AS (
 			DELETE FROM tidemark.deferred d WHERE d.ctid = ANY (ARRAY(SELECT o.place FROM old o))
-		)
-		INSERT INTO tidemark.failure_log (act, consumer_group, projection, projection_version, campaign_id, seq, event_id,
-			event_type, attempt)
-		SELECT 'recovered', o.consumer_group, o.projection, o.projection_version, o.campaign_id, o.next_seq, o.event_id,
-			o.event_type, o.attempt_count
-		FROM old o WHERE o.last_failed_at IS NOT NULL`
+		` + recovered
 
 	// queryDefer counts on from what the row says now, so that an operator's act of a moment ago is
 	// respected: one who has set the count to zero finds it at one. $14 says dead at once, $15 is the
@@ -170,25 +170,6 @@ const (
 			error_class, error_code, error_message, error_stack, fingerprint, worker, reason)
 		VALUES ('skipped', $1, $2, $3, $4, $5, $6, $7, coalesce((SELECT o.attempt_count FROM old o), 0) + 1, $8, $9, $10,
 			$11, $12, $13, $14)`
-)
-
-const (
-	// queryUnfiled walks the leases' primary key, and probes that of deferred.
-	queryUnfiled = `SELECT c.campaign_id, NOT EXISTS (SELECT FROM tidemark.deferred d WHERE d.campaign_id = c.campaign_id
-		AND d.projection = $4 OFFSET 0)
-		FROM (
-			SELECT l.campaign_id FROM tidemark.leases l
-			WHERE l.consumer_group = $1 AND l.campaign_id > $2 AND l.checkpoint > 0 ORDER BY l.consumer_group, l.campaign_id
-				LIMIT $3
-		) c ORDER BY c.campaign_id`
-
-	// queryWithoutRows probes one of a projection's tables once a campaign, by an index on campaign_id if there is one.
-	queryWithoutRows = `SELECT c.campaign_id FROM unnest($1::text[]) AS c (campaign_id)
-		WHERE NOT EXISTS (SELECT FROM %s t WHERE t.campaign_id = c.campaign_id OFFSET 0)`
-
-	// queryTablesOf reads one row of the registry.
-	queryTablesOf = `SELECT format('%I.%I', p.schema_name, t.name) FROM tidemark.projections p CROSS
-		JOIN LATERAL unnest(p.table_names) AS t (name) WHERE p.name = $1`
 )
 
 const (
@@ -270,12 +251,12 @@ const (
 )
 
 const (
-	// querySearch looks at the next $18 failed and dead pairs in the order of queryList, and answers
+	// querySearch looks at the next $16 failed and dead pairs in the order of queryList, and answers
 	// those that match; and, with true, the last that it has looked at, if there are so many.
 	querySearch = `WITH next AS MATERIALIZED ` + nextFailures + `
-		(SELECT false, ` + campaignColumns + ` FROM next d WHERE d.status` + matches + campaignOrder + ` LIMIT $17::bigint)
+		(SELECT false, ` + campaignColumns + ` FROM next d WHERE d.status` + matches + campaignOrder + ` LIMIT $15::bigint)
 		UNION ALL
-		(SELECT true, ` + campaignColumns + ` FROM next d` + campaignOrder + ` LIMIT 1 OFFSET $18 - 1)`
+		(SELECT true, ` + campaignColumns + ` FROM next d` + campaignOrder + ` LIMIT 1 OFFSET $16 - 1)`
 )
 
 // queryCountOutcomes probes the primary key once a pair. It locks nothing.

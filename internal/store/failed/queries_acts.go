@@ -1,10 +1,9 @@
 package failed
 
-// What operators see and do. Statements that choose pairs by a filter take its arguments $1 to $17
+// What operators see and do. Statements that choose pairs by a filter take its arguments $1 to $15
 // (Filter.args) and are planned for them, so that only the conditions that a filter sets are there.
 // Failed and dead pairs come along deferred_failures_idx, which has their order; those being
-// rebuilt are read as a whole: they are many for a while, and on their way. The pattern is tried on
-// nothing first, so that a bad one is refused also where there is no pair.
+// rebuilt are read as a whole: they are many for a while, and on their way.
 const (
 	campaignColumns = `d.projection, d.campaign_id, d.consumer_group, coalesce(d.projection_version, 0), d.next_seq,
 		d.status, d.attempt_count, d.next_attempt_at, d.event_id,
@@ -18,12 +17,8 @@ const (
 		AND ($4 = '' OR d.campaign_id = $4)
 		AND ($5 = '' OR d.event_type = $5) AND ($6 = '' OR d.error_class = $6) AND ($7 = '' OR d.error_code = $7)
 			AND ($8 = '' OR d.fingerprint = $8)
-		AND ($9 = '' OR d.error_message ~ $9) AND ('' ~ $9) IS NOT NULL
-		AND ($10::interval = '0' OR d.first_failed_at <= now() - $10::interval
-			OR d.first_failed_at IS NULL AND d.status <> 'rebuilding')
-			AND ($11::interval = '0' OR d.first_failed_at > now() - $11::interval)
-		AND (NOT $12::boolean OR (d.next_attempt_at, d.next_seq, d.campaign_id, d.projection) > ($13::timestamptz,
-			$14::bigint, $15, $16))`
+		AND ($9::interval = '0' OR d.first_failed_at <= now() - $9::interval
+			OR d.first_failed_at IS NULL AND d.status <> 'rebuilding')` + afterPlace
 
 	matchingFailed     = ` FROM tidemark.deferred d WHERE d.status = 'failed' AND 'failed'` + matches
 	matchingDead       = ` FROM tidemark.deferred d WHERE d.status = 'dead' AND 'dead'` + matches
@@ -31,15 +26,15 @@ const (
 
 	// queryList reads no more of each status than it may answer, if the filter matches them.
 	queryList = `SELECT ` + campaignColumns + ` FROM (
-			(SELECT d.*` + matchingFailed + campaignOrder + ` LIMIT $17::bigint) UNION ALL
-			(SELECT d.*` + matchingDead + campaignOrder + ` LIMIT $17) UNION ALL
-			(SELECT d.*` + matchingRebuilding + campaignOrder + ` LIMIT $17)
-		) d` + campaignOrder + ` LIMIT $17`
+			(SELECT d.*` + matchingFailed + campaignOrder + ` LIMIT $15::bigint) UNION ALL
+			(SELECT d.*` + matchingDead + campaignOrder + ` LIMIT $15) UNION ALL
+			(SELECT d.*` + matchingRebuilding + campaignOrder + ` LIMIT $15)
+		) d` + campaignOrder + ` LIMIT $15`
 
 	// queryCount reads what matches.
 	queryCount = `SELECT count(*) FROM (
 			(SELECT` + matchingFailed + `) UNION ALL (SELECT` + matchingDead + `) UNION ALL (SELECT` +
-		matchingRebuilding + `) LIMIT $17::bigint
+		matchingRebuilding + `) LIMIT $15::bigint
 		) d`
 
 	// queryCampaign and queryStack probe the primary key.
@@ -50,9 +45,9 @@ const (
 
 	// queryCandidates finds what queryList does, for an act. It locks nothing.
 	queryCandidates = `SELECT` + standing + ` FROM (
-			(SELECT` + standing + matchingFailed + campaignOrder + ` LIMIT $17::bigint) UNION ALL
-			(SELECT` + standing + matchingDead + campaignOrder + ` LIMIT $17)
-		) d` + campaignOrder + ` LIMIT $17`
+			(SELECT` + standing + matchingFailed + campaignOrder + ` LIMIT $15::bigint) UNION ALL
+			(SELECT` + standing + matchingDead + campaignOrder + ` LIMIT $15)
+		) d` + campaignOrder + ` LIMIT $15`
 
 	standing = ` d.projection, d.campaign_id, d.consumer_group, d.next_seq, d.status, d.next_attempt_at`
 
@@ -83,16 +78,10 @@ const (
 	// What becomes due does so in the order in which it is named.
 	queryRequeue = `WITH ` + named + `UPDATE tidemark.deferred d SET status = 'failed', attempt_count = 0,
 		next_attempt_at = o.due` + logged + `NULL, 'requeued'` + inOrder
-	queryRetry = `WITH ` + named + `UPDATE tidemark.deferred d SET status = 'failed',
-		next_attempt_at = o.due` + logged + `NULL, 'retried'` + inOrder
 
 	// queryResolve moves pairs on by one event. What a row says of the error was about the event that is skipped.
 	queryResolve = `WITH ` + named + `UPDATE tidemark.deferred d SET status = 'rebuilding', next_seq = o.next_seq + 1,
-		attempt_count = 0, next_attempt_at = o.due,
-			projection_version = NULL, event_id = NULL, event_type = NULL, error_class = NULL, error_code = NULL,
-				error_message = NULL, error_stack = NULL,
-			fingerprint = NULL, worker = NULL, first_failed_at = NULL,
-				last_failed_at = NULL` + logged + `o.error_message, 'resolved'` + inOrder
+		attempt_count = 0, next_attempt_at = o.due, ` + forgotten + logged + `o.error_message, 'resolved'` + inOrder
 
 	named = `old AS MATERIALIZED (
 			SELECT d.*, n.ord, now() - (cardinality($1::text[]) - n.ord) * interval '1 microsecond' AS due
@@ -113,63 +102,6 @@ const (
 			o.error_class, o.error_code, o.fingerprint, $3, nullif($4, ''), `
 
 	inOrder = ` FROM old o ORDER BY o.ord`
-
-	// queryStats reads the first $17 pairs in the order of queryList, and one more, and sums them up
-	// in one pass. Messages are looked at once a fingerprint.
-	queryStats = `WITH found AS MATERIALIZED (
-			SELECT d.*, row_number() OVER (` + campaignOrder + `) AS ord
-			FROM (
-				(SELECT` + statsColumns + matchingFailed + campaignOrder + ` LIMIT $17::bigint + 1) UNION ALL
-				(SELECT` + statsColumns + matchingDead + campaignOrder + ` LIMIT $17 + 1) UNION ALL
-				(SELECT` + statsColumns + matchingRebuilding + campaignOrder + ` LIMIT $17 + 1)
-			) d` + campaignOrder + ` LIMIT $17 + 1
-		), counted AS (
-			SELECT CASE WHEN grouping(status) = 0 THEN status WHEN grouping(projection) = 0 THEN 'projection'
-				WHEN grouping(event_type) = 0 THEN 'event_type'
-					WHEN grouping(error_class) = 0 THEN 'class' ELSE 'fingerprint' END AS kind,
-				coalesce(projection, event_type, error_class, fingerprint, '') AS value, count(*) AS pairs,
-					min(first_failed_at) AS first, max(last_failed_at) AS last, min(place) AS place
-			FROM found WHERE ord <= $17
-			GROUP BY GROUPING SETS ((status), (projection), (event_type), (error_class), (fingerprint))
-		), ranked AS (
-			SELECT *, row_number() OVER (PARTITION BY kind ORDER BY pairs DESC, value) AS rank FROM counted
-		), oldest AS (
-			SELECT projection, campaign_id FROM found WHERE ord <= $17 AND first_failed_at IS NOT NULL
-				ORDER BY first_failed_at, campaign_id, projection LIMIT 1
-		)
-		SELECT now(), kind, value, pairs, first, last, sample
-		FROM (
-			SELECT r.kind, r.value, r.pairs, r.first, r.last, r.rank,
-				CASE WHEN r.kind = 'fingerprint' THEN coalesce((SELECT d.error_message FROM tidemark.deferred d
-					WHERE d.ctid = r.place), '') ELSE '' END AS sample
-			FROM ranked r WHERE r.rank <= 50
-			UNION ALL
-			SELECT 'more', '', count(*), NULL, NULL, 0, '' FROM found WHERE ord > $17
-			UNION ALL
-			SELECT 'oldest', projection, 0, NULL, NULL, 0, campaign_id FROM oldest
-		) s ORDER BY kind, rank`
-
-	statsColumns = ` d.campaign_id, d.projection, d.status, d.next_attempt_at, d.next_seq, d.event_type, d.error_class,
-		d.fingerprint, d.first_failed_at, d.last_failed_at,
-		d.ctid AS place`
-
-	// queryGrowth reads failure_log_at_idx over two days, and stops at $9 records in each span.
-	queryGrowth = `SELECT
-			(SELECT count(*) FROM (SELECT` + failures + ` AND l.at > now() - interval '1 hour' LIMIT $9::bigint) n),
-			(SELECT count(*) FROM
-				(SELECT` + failures + ` AND l.at > now() - interval '2 hours'
-				AND l.at <= now() - interval '1 hour' LIMIT $9) n),
-			(SELECT count(*) FROM (SELECT` + failures + ` AND l.at > now() - interval '1 day' LIMIT $9) n),
-			(SELECT count(*) FROM
-				(SELECT` + failures + ` AND l.at > now() - interval '2 days'
-				AND l.at <= now() - interval '1 day' LIMIT $9) n)`
-
-	failures = ` FROM tidemark.failure_log l
-		WHERE l.act IN ('failed', 'dead', 'skipped') AND ($1 = '' OR l.consumer_group = $1)
-			AND ($2 = '' OR l.projection = $2) AND ($3 = '' OR l.campaign_id = $3)
-			AND ($4 = '' OR l.event_type = $4) AND ($5 = '' OR l.error_class = $5) AND ($6 = '' OR l.error_code = $6)
-				AND ($7 = '' OR l.fingerprint = $7)
-			AND ($8 = '' OR l.error_message ~ $8)`
 
 	// queryHistory walks failure_log_pair_idx for a pair, and the primary key for the whole log,
 	// backwards; both have the order.

@@ -30,13 +30,13 @@ const (
 	// queryReplay files pairs, or puts those that are there back. A pair that stands before the event
 	// where the replay begins stays there, or events between the two would be skipped; a reset that is
 	// still to be done is done. A campaign that has not got to the event needs no replay: it comes to
-	// it. $8 and $9 are where each projection begins, and whether its rows are deleted first.
+	// it. $7 and $8 are where each projection begins, and whether its rows are deleted first.
 	queryReplay = `WITH wanted AS MATERIALIZED (
 			SELECT c.campaign_id, p.projection, p.first, p.reset
 			FROM unnest($2::text[]) AS c (campaign_id) CROSS JOIN LATERAL (
 				SELECT l.checkpoint FROM tidemark.leases l WHERE l.consumer_group = $1 AND l.campaign_id = c.campaign_id OFFSET 0
 			) l
-			CROSS JOIN unnest($3::text[], $8::bigint[], $9::boolean[]) AS p (projection, first, reset)
+			CROSS JOIN unnest($3::text[], $7::bigint[], $8::boolean[]) AS p (projection, first, reset)
 			WHERE l.checkpoint >= greatest($4::bigint, 1)
 		), filed AS (
 			INSERT INTO tidemark.deferred AS d (campaign_id, projection, consumer_group, next_seq, status, next_attempt_at,
@@ -46,14 +46,11 @@ const (
 			ON CONFLICT (campaign_id, projection) DO UPDATE SET
 				next_seq = least(d.next_seq, excluded.next_seq), status = 'rebuilding', attempt_count = 0,
 					next_attempt_at = now(),
-				reset = d.reset OR excluded.reset, projection_version = NULL, event_id = NULL, event_type = NULL,
-					error_class = NULL, error_code = NULL,
-				error_message = NULL, error_stack = NULL, fingerprint = NULL, worker = NULL, first_failed_at = NULL,
-					last_failed_at = NULL
+				reset = d.reset OR excluded.reset, ` + forgotten + `
 			RETURNING d.campaign_id, d.projection, d.next_seq
 		), logged AS (
 			INSERT INTO tidemark.failure_log (act, consumer_group, projection, campaign_id, seq, actor, reason)
-			SELECT $5, $1, f.projection, f.campaign_id, f.next_seq, $6, nullif($7, '') FROM filed f
+			SELECT 'replayed', $1, f.projection, f.campaign_id, f.next_seq, $5, nullif($6, '') FROM filed f
 				ORDER BY f.campaign_id, f.projection
 		)
 		SELECT count(*) FROM filed`
@@ -67,13 +64,4 @@ const (
 	queryCountCampaigns = `SELECT count(*) FROM tidemark.leases l
 		WHERE l.consumer_group = $1 AND l.checkpoint >= greatest($2::bigint, 1)
 			AND ($3::text[] IS NULL OR l.campaign_id = ANY ($3))`
-
-	// queryLeft reads the pairs of a group.
-	queryLeft = `SELECT p.name, count(d.projection) FILTER (WHERE d.status = 'rebuilding'),
-		count(d.projection) FILTER (WHERE d.status = 'failed'),
-			count(d.projection) FILTER (WHERE d.status = 'dead')
-		FROM tidemark.projections p LEFT JOIN tidemark.deferred d ON d.projection = p.name
-			AND d.consumer_group = p.consumer_group
-		WHERE p.consumer_group = $1 AND ($2 = '' OR p.name = $2)
-		GROUP BY p.name ORDER BY p.name`
 )

@@ -16,6 +16,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
+	"github.com/tidemark-go/tidemark/test/support/bulk"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
@@ -85,10 +86,9 @@ func TestARequeueAfterAFixAppliesAllThatWaitedInOrder(t *testing.T) {
 	if got := b.lines(t, "a"); got != "1" {
 		t.Fatalf("before the fix the ledger holds %s", got)
 	}
-	s, err := failed.Stats(t.Context(), b.pool, failed.Filter{})
-	if err != nil || s.Dead != 2 || s.Growth.LastHour != 2 || len(s.Fingerprints) != 1 ||
-		s.Fingerprints[0].Sample != "a move by less than nothing" {
-		t.Fatalf("got %+v, %v", s, err)
+	causes, err := failed.Causes(t.Context(), b.pool, failed.CauseFilter{})
+	if err != nil || len(causes) != 1 || causes[0].Dead != 2 || causes[0].Message != "a move by less than nothing" {
+		t.Fatalf("got %+v, %v", causes, err)
 	}
 	d, err := failed.Show(t.Context(), b.pool, failed.Key{Projection: "ledger", CampaignID: "a"})
 	if err != nil || d.Event == nil || d.Event.Seq != 2 || string(d.Event.Payload) != `{"by": -2}` || len(d.History) != 1 {
@@ -96,7 +96,7 @@ func TestARequeueAfterAFixAppliesAllThatWaitedInOrder(t *testing.T) {
 	}
 
 	b.fixed.Store(true)
-	if got, want := requeue(t, b.pool, failed.Filter{MessagePattern: "less than nothing$"}),
+	if got, want := requeue(t, b.pool, failed.Filter{Fingerprint: causes[0].Fingerprint}),
 		[]string{"ledger/a", "ledger/b"}; !slices.Equal(got, want) {
 		t.Fatalf("requeued %v, want %v", got, want)
 	}
@@ -145,7 +145,7 @@ func TestAResolvedEventIsSkippedAndWhatFollowsIsApplied(t *testing.T) {
 		t.Errorf("the pair has caught up; got error %v", err)
 	}
 	if err := in(t, b.pool, func(ctx context.Context, tx pgx.Tx) error {
-		_, err := failed.ResolveAll(ctx, tx, failed.Filter{CampaignID: "last"}, operator())
+		_, err := bulk.Resolve(ctx, tx, failed.Filter{CampaignID: "last"}, operator())
 		return err
 	}); err != nil {
 		t.Fatal(err)

@@ -70,7 +70,7 @@ func replay(ctx context.Context, tx pgx.Tx, r ReplayRequest, act Act) (int64, er
 	if err != nil {
 		return 0, err
 	}
-	return r.file(ctx, tx, projections, act, "replayed")
+	return r.file(ctx, tx, projections, act)
 }
 
 // ReplayAll replays, as r asks for, up to limit campaigns (0: 5000) of all of its group, those
@@ -109,13 +109,13 @@ func ReplayAll(
 	if len(r.Campaigns) == limit {
 		next = r.Campaigns[limit-1]
 	}
-	n, err = r.file(ctx, tx, projections, act, "replayed")
+	n, err = r.file(ctx, tx, projections, act)
 	return n, next, err
 }
 
 // file files the pairs, of campaigns that exist, and wakes workers that wait.
 func (r ReplayRequest) file(
-	ctx context.Context, tx pgx.Tx, projections []replayable, act Act, name string,
+	ctx context.Context, tx pgx.Tx, projections []replayable, act Act,
 ) (n int64, err error) {
 	campaigns := slices.Compact(slices.Sorted(slices.Values(r.Campaigns)))
 	if err := lease.Fence(ctx, tx, r.Group, campaigns); err != nil {
@@ -127,8 +127,7 @@ func (r ReplayRequest) file(
 		names[i] = p.Name
 		firsts[i], resets[i] = p.place(r.From)
 	}
-	err = tx.QueryRow(ctx, queryReplay, r.Group, campaigns, names, r.From, name, act.By, act.Reason, firsts,
-		resets).Scan(&n)
+	err = tx.QueryRow(ctx, queryReplay, r.Group, campaigns, names, r.From, act.By, act.Reason, firsts, resets).Scan(&n)
 	if err != nil {
 		return 0, err
 	}
@@ -227,18 +226,4 @@ func (p replayable) check() error {
 			ErrNotResettable, p.Name, p.Mixed[0])
 	}
 	return nil
-}
-
-// Left is what is left of the pairs of a projection.
-type Left struct {
-	Projection string
-	Rebuilding int64 // on their way
-	Failed     int64 // waiting for their next attempt
-	Dead       int64 // waiting for an operator
-}
-
-// Remaining answers what is left of the pairs of a group, or of one of its projections, by the
-// projections' names: a replay is over when nothing is rebuilding or failed.
-func Remaining(ctx context.Context, db journal.Querier, group, projection string) ([]Left, error) {
-	return rows.All(ctx, db, pgx.RowToStructByPos[Left], "count what is left", queryLeft, group, projection)
 }

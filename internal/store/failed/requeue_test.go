@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidemark-go/tidemark/internal/store/failed"
+	"github.com/tidemark-go/tidemark/test/support/bulk"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
@@ -18,7 +19,7 @@ func requeue(t *testing.T, pool *pgxpool.Pool, f failed.Filter) []string {
 	t.Helper()
 	var keys []failed.Key
 	if err := in(t, pool, func(ctx context.Context, tx pgx.Tx) (err error) {
-		keys, err = failed.RequeueAll(ctx, tx, f, operator())
+		keys, err = bulk.Requeue(ctx, tx, f, operator())
 		return err
 	}); err != nil {
 		t.Fatal(err)
@@ -30,7 +31,6 @@ func TestAnActOnOnePair(t *testing.T) {
 	t.Parallel()
 	acts := map[string]func(ctx context.Context, tx pgx.Tx, key failed.Key, act failed.Act) error{
 		"requeue": failed.Requeue,
-		"retry":   failed.Retry,
 		"resolve": func(ctx context.Context, tx pgx.Tx, key failed.Key, act failed.Act) error {
 			return failed.Resolve(ctx, tx, key, 5, act)
 		},
@@ -54,19 +54,6 @@ func TestAnActOnOnePair(t *testing.T) {
 			err: failed.ErrConflict,
 		},
 		{act: "requeue", before: "none", err: failed.ErrNotFound},
-		{
-			act: "retry", before: "dead", want: "5 failed attempts 8 due 22012",
-			logged: "retried g p c 5 by ada: the handler is fixed",
-		},
-		{
-			act: "retry", before: "failed", want: "5 failed attempts 8 due 22012",
-			logged: "retried g p c 5 by ada: the handler is fixed",
-		},
-		{
-			act: "retry", before: "rebuilding", want: "5 rebuilding attempts 0 due no error",
-			err: failed.ErrConflict,
-		},
-		{act: "retry", before: "none", err: failed.ErrNotFound},
 		{
 			act: "resolve", before: "dead", want: "6 rebuilding attempts 0 due no error",
 			logged: "resolved g p c 5 by ada: the handler is fixed",
@@ -223,7 +210,7 @@ func TestTwoOperatorsRequeueEachPairOnce(t *testing.T) {
 		return tx
 	}
 	act := func(tx pgx.Tx, limit int) []string {
-		keys, err := failed.RequeueAll(t.Context(), tx, failed.Filter{Limit: limit}, operator())
+		keys, err := bulk.Requeue(t.Context(), tx, failed.Filter{Limit: limit}, operator())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -260,8 +247,8 @@ func TestAPairThatChangesBetweenFindingAndLockingIsPassedBy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	between := &interrupted{Tx: tx, before: 2, do: func() { requeue(t, pool, failed.Filter{CampaignID: "a"}) }}
-	keys, err := failed.RequeueAll(t.Context(), between, failed.Filter{}, operator())
+	between := &interrupted{Tx: tx, before: 3, do: func() { requeue(t, pool, failed.Filter{CampaignID: "a"}) }}
+	keys, err := bulk.Requeue(t.Context(), between, failed.Filter{}, operator())
 	if got, want := names(keys), []string{"p/b"}; err != nil || !slices.Equal(got, want) {
 		t.Errorf("got %v, %v, want %v", got, err, want)
 	}

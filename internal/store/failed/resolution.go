@@ -1,6 +1,7 @@
 package failed
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -34,15 +35,12 @@ type ResolutionFilter struct {
 
 // Resolutions answers what f chooses, in the order of campaign, projection and seq.
 func Resolutions(ctx context.Context, db journal.Querier, f ResolutionFilter) ([]Resolution, error) {
-	if f.Limit == 0 {
-		f.Limit = listLimit
-	}
 	after := Resolution{}
 	if f.After != nil {
 		after = *f.After
 	}
 	return resolutions(ctx, db, queryResolutions, pgx.QueryExecModeCacheDescribe, base(f.Projection), f.CampaignID,
-		after.CampaignID, after.Projection, after.Seq, f.Limit)
+		after.CampaignID, after.Projection, after.Seq, cmp.Or(f.Limit, listLimit))
 }
 
 // ResolutionsOf answers all resolutions of a projection in campaigns, in the order of campaign and seq.

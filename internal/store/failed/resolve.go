@@ -50,29 +50,3 @@ func Resolve(ctx context.Context, tx pgx.Tx, key Key, seq int64, act Act) (err e
 	_, err = settle(ctx, tx, []candidate{pair}, act)
 	return err
 }
-
-// ResolveAll skips, for each pair that f chooses, the event it stands before, and answers the pairs
-// in the order of [List]. Pairs that another operator is writing, or that move meanwhile, are
-// passed by and take their part of f.Limit. It locks the campaigns' leases as [Resolve] does.
-func ResolveAll(ctx context.Context, tx pgx.Tx, f Filter, act Act) (_ []Key, err error) {
-	defer rows.Explain(&err, "resolve failed campaigns")
-	f, err = f.acting()
-	if err := errors.Join(act.validate(true), err); err != nil {
-		return nil, err
-	}
-	if _, err := keepSets(ctx, tx, f.Projection); err != nil {
-		return nil, err
-	}
-	found, err := candidates(ctx, tx, f)
-	if err != nil {
-		return nil, err
-	}
-	if err := fence(ctx, tx, found); err != nil {
-		return nil, err
-	}
-	taken, err := take(ctx, tx, found)
-	if err != nil {
-		return nil, err
-	}
-	return settle(ctx, tx, taken, act)
-}

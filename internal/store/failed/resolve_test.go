@@ -12,6 +12,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/lease"
+	"github.com/tidemark-go/tidemark/test/support/bulk"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
@@ -24,7 +25,7 @@ func TestResolvingWantsAReason(t *testing.T) {
 			return failed.Resolve(ctx, tx, key, 5, failed.Act{By: "ada", Reason: " "})
 		},
 		"all": func(ctx context.Context, tx pgx.Tx) error {
-			_, err := failed.ResolveAll(ctx, tx, failed.Filter{}, failed.Act{By: "ada"})
+			_, err := bulk.Resolve(ctx, tx, failed.Filter{}, failed.Act{By: "ada"})
 			return err
 		},
 	} {
@@ -77,7 +78,7 @@ func TestResolvingTakesTheCampaignFromItsWorker(t *testing.T) {
 		t.Errorf("the worker has lost a campaign that nobody acted on: %v", err)
 	}
 	err := in(t, pool, func(ctx context.Context, tx pgx.Tx) error {
-		keys, err := failed.ResolveAll(ctx, tx, failed.Filter{Status: []failed.Status{failed.Failed}}, operator())
+		keys, err := bulk.Resolve(ctx, tx, failed.Filter{Status: []failed.Status{failed.Failed}}, operator())
 		if got, want := names(keys), []string{"p/d"}; !slices.Equal(got, want) {
 			t.Errorf("resolved %v, want %v", got, want)
 		}

@@ -29,18 +29,22 @@ func TestCampaignsAreListedByPrefix(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, tt := range []struct {
-		prefix string
-		limit  int
-		want   []string
+		prefix, after string
+		limit         int
+		want          []string
 	}{
-		{"", 100, []string{"a", "ab", "ab%", "abc", "b", "Å"}},
-		{"ab", 100, []string{"ab", "ab%", "abc"}},
-		{"ab", 2, []string{"ab", "ab%"}},
-		{"ab%", 100, []string{"ab%"}},
-		{"aa", 100, []string{}},
-		{"Å", 100, []string{"Å"}},
+		{"", "", 100, []string{"a", "ab", "ab%", "abc", "b", "Å"}},
+		{"ab", "", 100, []string{"ab", "ab%", "abc"}},
+		{"ab", "", 2, []string{"ab", "ab%"}},
+		{"ab%", "", 100, []string{"ab%"}},
+		{"aa", "", 100, []string{}},
+		{"Å", "", 100, []string{"Å"}},
+		{"", "ab", 2, []string{"ab%", "abc"}},
+		{"ab", "ab", 100, []string{"ab%", "abc"}},
+		{"ab", "abc", 100, []string{}},
+		{"ab", "a", 1, []string{"ab"}},
 	} {
-		got, err := feed.Campaigns(t.Context(), pool, tt.prefix, tt.limit)
+		got, err := feed.Campaigns(t.Context(), pool, tt.prefix, tt.after, tt.limit)
 		if err != nil || !slices.Equal(got, tt.want) {
 			t.Errorf("up to %d with the prefix %q: got %q, %v, want %q", tt.limit, tt.prefix, got, err, tt.want)
 		}

@@ -19,21 +19,5 @@ func (e *DecodeError) Unwrap() error { return e.Err }
 // ErrNotFound is returned by [Get] and [Find].
 var ErrNotFound = errors.New("no such event")
 
-// ErrInvalidQuery is matched by every [*InvalidQueryError].
+// ErrInvalidQuery says that no event can have a part of a query. The text names the part, the reason and the remedy.
 var ErrInvalidQuery = errors.New("invalid query")
-
-// InvalidQueryError says which part of a query no event can have.
-type InvalidQueryError struct {
-	Item   int    // the item, from 0
-	Field  string // "types" or "tags"
-	Index  int    // the place in it, from 0
-	Reason string // what is wrong with it, and what to do
-}
-
-// Error names the part, the reason and the remedy.
-func (e *InvalidQueryError) Error() string {
-	return fmt.Sprintf("query: items[%d].%s[%d] %s", e.Item, e.Field, e.Index, e.Reason)
-}
-
-// Is reports whether target is [ErrInvalidQuery].
-func (e *InvalidQueryError) Is(target error) bool { return target == ErrInvalidQuery }

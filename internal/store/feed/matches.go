@@ -24,14 +24,6 @@ func Read(ctx context.Context, db Querier, q Query, from int64, limit int) ([]Ev
 	return events, nil
 }
 
-// ReadBelow is [Read] up to a floor that [Floor] answered before. It is for readers that go page by page.
-func ReadBelow(ctx context.Context, db Querier, q Query, from, floor int64, limit int) ([]Event, error) {
-	if err := CheckQuery(q); err != nil {
-		return nil, err
-	}
-	return ReadMatches(ctx, db, string(AppendQuery(nil, q)), from-1, floor, limit)
-}
-
 // ReadMatches reads up to limit events that a query selects, as [AppendQuery] writes it, in order of
 // position, after one and until another.
 func ReadMatches(ctx context.Context, db Querier, query string, after, until int64, limit int) ([]Event, error) {

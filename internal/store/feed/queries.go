@@ -110,46 +110,22 @@ const queryReadCampaignsOf = `SELECT ` + eventColumns + ` FROM tidemark.journal
 
 const (
 	// queryCampaigns steps from campaign to campaign along the primary key, from the first one with
-	// the prefix, $2 of them at most: its cost is what it returns, however many events and campaigns
-	// there are. It takes no lock.
+	// the prefix and after $2, $3 of them at most: its cost is what it returns, however many events and
+	// campaigns there are. It takes no lock.
 	queryCampaigns = `WITH RECURSIVE walk AS (
-			(SELECT j.campaign_id, 1 AS steps FROM tidemark.journal j WHERE j.campaign_id >= $1 ORDER BY j.campaign_id LIMIT 1)
+			(SELECT j.campaign_id, 1 AS steps FROM tidemark.journal j WHERE j.campaign_id >= $1 AND j.campaign_id > $2
+				ORDER BY j.campaign_id LIMIT 1)
 			UNION ALL
 			SELECT n.campaign_id, w.steps + 1
 			FROM walk w CROSS JOIN LATERAL (
 				SELECT j.campaign_id FROM tidemark.journal j WHERE j.campaign_id > w.campaign_id ORDER BY j.campaign_id LIMIT 1
 			) n
-			WHERE w.steps < $2 AND starts_with(w.campaign_id, $1)
+			WHERE w.steps < $3 AND starts_with(w.campaign_id, $1)
 		)
 		SELECT campaign_id FROM walk WHERE starts_with(campaign_id, $1) ORDER BY campaign_id`
 
 	// queryLast reads the end of the campaign's range of the primary key.
 	queryLast = `SELECT ` + eventColumns + ` FROM tidemark.journal WHERE campaign_id = $1 ORDER BY seq DESC LIMIT 1`
-)
-
-const (
-	// queryCampaignsAfter steps as queryCampaigns does, from a campaign on.
-	queryCampaignsAfter = `WITH RECURSIVE walk AS (
-			(SELECT j.campaign_id, 1 AS steps FROM tidemark.journal j WHERE j.campaign_id > $1 ORDER BY j.campaign_id LIMIT 1)
-			UNION ALL
-			SELECT n.campaign_id, w.steps + 1
-			FROM walk w CROSS JOIN LATERAL (
-				SELECT j.campaign_id FROM tidemark.journal j WHERE j.campaign_id > w.campaign_id ORDER BY j.campaign_id LIMIT 1
-			) n
-			WHERE w.steps < $2
-		)
-		SELECT campaign_id FROM walk ORDER BY campaign_id`
-
-	// queryCountCampaigns steps through all of them.
-	queryCountCampaigns = `WITH RECURSIVE walk AS (
-			(SELECT j.campaign_id FROM tidemark.journal j ORDER BY j.campaign_id LIMIT 1)
-			UNION ALL
-			SELECT n.campaign_id
-			FROM walk w CROSS JOIN LATERAL (
-				SELECT j.campaign_id FROM tidemark.journal j WHERE j.campaign_id > w.campaign_id ORDER BY j.campaign_id LIMIT 1
-			) n
-		)
-		SELECT count(*) FROM walk`
 )
 
 const (

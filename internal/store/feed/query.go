@@ -1,6 +1,7 @@
 package feed
 
 import (
+	"fmt"
 	"slices"
 )
 
@@ -66,8 +67,8 @@ func CheckQuery(q Query) error {
 			values []string
 		}{{"types", item.Types}, {"tags", item.Tags}} {
 			for n, value := range list.values {
-				if reason := CheckName(value, maxQueryTextBytes, ""); reason != "" {
-					return &InvalidQueryError{Item: i, Field: list.field, Index: n, Reason: reason}
+				if reason := CheckName(value, maxQueryTextBytes); reason != "" {
+					return fmt.Errorf("%w: items[%d].%s[%d] %s", ErrInvalidQuery, i, list.field, n, reason)
 				}
 			}
 		}

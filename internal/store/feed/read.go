@@ -60,17 +60,6 @@ func ReadAll(ctx context.Context, db Querier, afterPosition int64) iter.Seq2[Eve
 	}
 }
 
-// ReadPage reads up to limit events after a position and up to floor, which [Floor] answered
-// before. It is for readers that keep a position of their own. Events that cannot be read are among
-// them: see [Event.Unreadable].
-func ReadPage(ctx context.Context, db Querier, afterPosition, floor int64, limit int) ([]Event, error) {
-	events, err := collect(ctx, db, queryJournalPage, afterPosition, floor, limit)
-	if err != nil {
-		return nil, fmt.Errorf("read journal after position %d: %w", afterPosition, err)
-	}
-	return events, nil
-}
-
 // Floor returns the highest position up to which the journal is complete: every event that will
 // ever have a position up to it is visible to a statement sent after Floor has returned. Open
 // transactions of others than appends do not hold it back.
@@ -157,31 +146,62 @@ func collectSome(
 // collectBytes reads rows of eventColumns until payload and metadata come to limit bytes, but not
 // before the first event; what comes after is thrown away. expected is how many events are likely.
 func collectBytes(rows pgx.Rows, expected int, limit int64) (events []Event, size int64, err error) {
-	defer rows.Close()
-	if err := rows.Err(); err != nil { // rows of a connection that broke have no description
-		return nil, 0, err
-	}
-	r := newRowReader(rows, 1)
-	campaign := ""
-	for rows.Next() {
-		if size >= limit {
-			continue
-		}
-		raw := rows.RawValues()
-		if string(raw[0]) != campaign { // often several come one after the other
-			campaign = string(raw[0])
-		}
-		e := Event{CampaignID: campaign}
-		if err := r.event(&e, raw[1:]); err != nil {
-			return nil, 0, err
-		}
+	_, size, err = eachEvent(rows, limit, campaignFirst(func(e *Event, _ int) {
 		if events == nil {
 			events = make([]Event, 0, max(expected, 1))
 		}
-		events = append(events, e)
-		size += int64(len(e.Payload) + len(e.Metadata))
+		events = append(events, *e)
+	}))
+	if err != nil {
+		return nil, 0, err
 	}
-	return events, size, rows.Err()
+	return events, size, nil
+}
+
+// columns are those of a row from which one event is made. take makes it, and answers its size.
+type columns struct {
+	before int // in front of seq
+	take   func(r *rowReader, raw [][]byte, e *Event) (size int64, err error)
+}
+
+// campaignFirst takes events of eventColumns.
+func campaignFirst(visit func(e *Event, bytes int)) columns {
+	campaign := ""
+	return columns{1, func(_ *rowReader, raw [][]byte, e *Event) (int64, error) {
+		if string(raw[0]) != campaign { // often several come one after the other
+			campaign = string(raw[0])
+		}
+		e.CampaignID = campaign
+		bytes := len(e.Payload) + len(e.Metadata)
+		visit(e, bytes)
+		return int64(bytes), nil
+	}}
+}
+
+// eachEvent makes events of rows until they come to limit bytes, but not before the first one. n counts all rows.
+func eachEvent(rows pgx.Rows, limit int64, c columns) (n int, size int64, err error) {
+	defer rows.Close()
+	if err := rows.Err(); err != nil { // rows of a connection that broke have no description
+		return 0, 0, err
+	}
+	r := newRowReader(rows, c.before)
+	var e Event
+	for rows.Next() {
+		if n++; size >= limit {
+			continue
+		}
+		raw := rows.RawValues()
+		e = Event{}
+		if err := r.event(&e, raw[c.before:]); err != nil {
+			return n, size, err
+		}
+		bytes, err := c.take(r, raw, &e)
+		if err != nil {
+			return n, size, err
+		}
+		size += bytes
+	}
+	return n, size, rows.Err()
 }
 
 // GroupRead says which events [ReadGroup] reads: of campaign i those with After[i] < seq <= Until[i].
@@ -259,42 +279,30 @@ func ReadGroup(batch *pgx.Batch, read GroupRead, visit func(campaign int, e *Eve
 	if read.Careful {
 		query = careful(query)
 	}
+	previous, id, seq := 0, "", int64(0)
+	take := func(r *rowReader, raw [][]byte, e *Event) (int64, error) {
+		ord, err := r.integer(raw, 0)
+		if err != nil {
+			return 0, err
+		}
+		bytes, err := r.integer(raw, 1)
+		if err != nil {
+			return 0, err
+		}
+		campaign := int(ord) - 1
+		if campaign != previous || id == "" {
+			id, _ = read.campaign(campaign)
+		}
+		if campaign < previous || campaign == previous && seq > 0 && e.Seq != seq+1 {
+			return 0, fmt.Errorf("event %d of campaign %q came after event %d of campaign number %d: the plan has changed the "+
+				"order", e.Seq, id, seq, previous)
+		}
+		e.CampaignID, previous, seq = id, campaign, e.Seq
+		visit(campaign, e, int(bytes))
+		return bytes, nil
+	}
 	batch.Queue(query, args...).Query(func(rows pgx.Rows) error {
-		defer rows.Close()
-		if err := rows.Err(); err != nil { // rows of a connection that broke have no description
-			return err
-		}
-		r := newRowReader(rows, 2)
-		previous, id, seq, size := 0, "", int64(0), int64(0)
-		var e Event
-		for rows.Next() {
-			if size >= read.Bytes {
-				continue
-			}
-			raw := rows.RawValues()
-			ord, err := r.integer(raw, 0)
-			if err != nil {
-				return err
-			}
-			bytes, err := r.integer(raw, 1)
-			if err != nil {
-				return err
-			}
-			campaign := int(ord) - 1
-			if campaign != previous || id == "" {
-				id, _ = read.campaign(campaign)
-			}
-			e = Event{CampaignID: id}
-			if err := r.event(&e, raw[2:]); err != nil {
-				return err
-			}
-			if campaign < previous || campaign == previous && seq > 0 && e.Seq != seq+1 {
-				return fmt.Errorf("event %d of campaign %q came after event %d of campaign number %d: the plan has changed the "+
-					"order", e.Seq, id, seq, previous)
-			}
-			previous, seq, size = campaign, e.Seq, size+bytes
-			visit(campaign, &e, int(bytes))
-		}
-		return rows.Err()
+		_, _, err := eachEvent(rows, read.Bytes, columns{2, take})
+		return err
 	})
 }

@@ -2,8 +2,6 @@ package feed
 
 import (
 	"context"
-
-	"github.com/jackc/pgx/v5"
 )
 
 // CampaignsRead says which events [ReadCampaigns] reads: those after event Seq of CampaignID, of
@@ -37,33 +35,6 @@ func ReadCampaigns(
 	if err != nil {
 		return false, err
 	}
-	defer rows.Close()
-	if err := rows.Err(); err != nil { // rows of a connection that broke have no description
-		return false, err
-	}
-	return visitCampaigns(rows, read, visit)
-}
-
-func visitCampaigns(rows pgx.Rows, read CampaignsRead, visit func(e *Event, bytes int)) (more bool, err error) {
-	r := newRowReader(rows, 1)
-	n, size, campaign := 0, int64(0), ""
-	var e Event
-	for rows.Next() {
-		n++
-		if size >= read.Bytes {
-			continue
-		}
-		raw := rows.RawValues()
-		if string(raw[0]) != campaign {
-			campaign = string(raw[0])
-		}
-		e = Event{CampaignID: campaign}
-		if err := r.event(&e, raw[1:]); err != nil {
-			return false, err
-		}
-		bytes := len(e.Payload) + len(e.Metadata)
-		size += int64(bytes)
-		visit(&e, bytes)
-	}
-	return n >= read.Events || size >= read.Bytes, rows.Err()
+	n, size, err := eachEvent(rows, read.Bytes, campaignFirst(visit))
+	return n >= read.Events || size >= read.Bytes, err
 }

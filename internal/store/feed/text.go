@@ -32,27 +32,24 @@ func Shortened(s string) string {
 	return fmt.Sprintf("%s… (%d bytes)", strconv.Quote(s[:cut]), len(s))
 }
 
-// CheckName checks text that must not be empty.
-func CheckName(s string, limit int, setting string) string {
-	if s == "" {
+// CheckName checks a name of 1 to limit bytes.
+func CheckName(s string, limit int) string {
+	switch {
+	case s == "":
 		return "is empty: it is required"
+	case len(s) > limit:
+		return fmt.Sprintf("%s is longer than %d bytes: use a shorter one", Shortened(s), limit)
 	}
-	return CheckText(s, limit, setting)
+	return CheckText(s)
 }
 
-// CheckText checks a value against a limit, and against what Postgres' text can hold. setting names
-// the limit if it can be set.
-func CheckText(s string, limit int, setting string) string {
+// CheckText checks a value against what Postgres' text can hold.
+func CheckText(s string) string {
 	switch {
-	case len(s) > limit && setting == "":
-		return fmt.Sprintf("%s is longer than %d bytes: use a shorter one", Shortened(s), limit)
-	case len(s) > limit:
-		return fmt.Sprintf("%s is longer than %d bytes (%s): use a shorter one", Shortened(s), limit, setting)
 	case strings.IndexByte(s, 0) >= 0:
 		return Shortened(s) + " holds a NUL character, which Postgres cannot store: remove it"
 	case !utf8.ValidString(s):
 		return Shortened(s) + " is not valid UTF-8: encode it as UTF-8"
-	default:
-		return ""
 	}
+	return ""
 }

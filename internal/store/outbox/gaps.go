@@ -1,6 +1,7 @@
 package outbox
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -35,7 +36,10 @@ const gapCampaigns = 5000
 func Gaps(
 	ctx context.Context, db journal.Querier, group, after string, limit int,
 ) (gaps []Gap, next string, err error) {
-	gaps, next, _, err = lookForGaps(ctx, db, group, after, limit)
+	if limit < 0 {
+		return nil, "", fmt.Errorf("look for gaps of group %s: the limit is %d campaigns, at least 1 is needed", group, limit)
+	}
+	gaps, next, _, err = lookForGaps(ctx, db, group, after, cmp.Or(limit, gapCampaigns))
 	return gaps, next, err
 }
 
@@ -44,13 +48,6 @@ func lookForGaps(
 ) (gaps []Gap, next string, looked int, err error) {
 	if group == "" {
 		return nil, "", 0, errors.New("look for gaps: name the consumer group")
-	}
-	if limit == 0 {
-		limit = gapCampaigns
-	}
-	if limit < 0 {
-		return nil, "", 0, fmt.Errorf("look for gaps of group %s: the limit is %d campaigns, at least 1 is needed", group,
-			limit)
 	}
 	var ids []string
 	var checkpoints, heads []int64
@@ -116,9 +113,7 @@ func (r Repair) Run(ctx context.Context, db Beginner) (Repaired, error) {
 			fmt.Errorf("repair the gaps of group %s: the rate is %d campaigns a second: give one above 0, or 0 for no limit",
 				r.Group, r.Rate)
 	}
-	if r.Chunk == 0 {
-		r.Chunk = gapCampaigns
-	}
+	r.Chunk = cmp.Or(r.Chunk, gapCampaigns)
 	if r.Rate > 0 {
 		r.Chunk = max(1, min(r.Chunk, r.Rate/10)) // ten times a second
 	}

@@ -65,7 +65,7 @@ func TestReportCountsEachStatusAndNamesTheOldestEntry(t *testing.T) {
 	}
 }
 
-func TestListFiltersAndOrdersByWaiting(t *testing.T) {
+func TestListFiltersAndOrders(t *testing.T) {
 	t.Parallel()
 	pool := inspectedDB(t)
 	tests := []struct {
@@ -73,11 +73,11 @@ func TestListFiltersAndOrdersByWaiting(t *testing.T) {
 		filter outbox.Filter
 		want   []string // event types
 	}{
-		{"everything", outbox.Filter{}, []string{"c1", "c1", "c2", "a2", "a3", "b1", "b2", ""}},
+		{"everything", outbox.Filter{}, []string{"a2", "a3", "b1", "b2", "c2", "c1", "c1", ""}},
 		{"by status", outbox.Filter{Status: outbox.Processing}, []string{"a2", "a3"}},
 		{"by campaign", outbox.Filter{CampaignID: "b"}, []string{"b1", "b2"}},
 		{"by both", outbox.Filter{CampaignID: "c", Status: outbox.Dead}, []string{"c1"}},
-		{"up to a limit", outbox.Filter{Limit: 3}, []string{"c1", "c1", "c2"}},
+		{"up to a limit", outbox.Filter{Limit: 3}, []string{"a2", "a3", "b1"}},
 		{"nothing", outbox.Filter{CampaignID: "z"}, nil},
 	}
 	for _, tt := range tests {
@@ -104,7 +104,7 @@ func TestListSaysWhyAPairIsBehind(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dead, failed := entries[0], entries[2]
+	failed, dead := entries[0], entries[1]
 	if failed.Status != outbox.Failed || failed.Attempts != 3 || failed.Error != "bad payload" ||
 		failed.NextAttemptAt.IsZero() {
 		t.Errorf("got %+v", failed)

@@ -1,11 +1,9 @@
 package outbox
 
 import (
+	"cmp"
 	"context"
 
-	"github.com/jackc/pgx/v5"
-
-	"github.com/tidemark-go/tidemark/internal/store/rows"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
@@ -18,12 +16,16 @@ type Filter struct {
 
 const defaultListLimit = 100
 
-// List answers entries, those that have waited longest first. It reads the whole outbox, or the
-// campaign's part of it where the filter names one; [Page] reads some at a time.
-func List(ctx context.Context, db journal.Querier, filter Filter) ([]Entry, error) {
-	if filter.Limit == 0 {
-		filter.Limit = defaultListLimit
+// List answers entries in the order of [Page], from the first up to the filter's limit. Where few
+// entries have the status it looks at many pages.
+func List(ctx context.Context, db journal.Querier, filter Filter) (entries []Entry, err error) {
+	most := cmp.Or(filter.Limit, defaultListLimit)
+	for next := (*Place)(nil); ; {
+		var page []Entry
+		filter.Limit = most - len(entries)
+		page, next, err = Page(ctx, db, filter, next)
+		if entries = append(entries, page...); err != nil || next == nil || len(entries) == most {
+			return entries, err
+		}
 	}
-	return rows.All(ctx, db, pgx.RowToStructByPos[Entry], "list the outbox",
-		queryList, filter.Status, filter.CampaignID, filter.Limit)
 }

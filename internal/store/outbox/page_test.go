@@ -22,6 +22,10 @@ func TestPagesHaveEveryEntryOnce(t *testing.T) {
 			FROM generate_series(0, 4) i, unnest('{p,q}'::text[]) p`); err != nil {
 		t.Fatal(err)
 	}
+	all, err := outbox.List(t.Context(), pool, outbox.Filter{Limit: 1000})
+	if err != nil || len(all) != 50 {
+		t.Fatalf("there are %d entries, %v, want 20 work items of each group and 10 pairs", len(all), err)
+	}
 	for _, f := range []outbox.Filter{
 		{},
 		{CampaignID: "c2"},
@@ -34,11 +38,9 @@ func TestPagesHaveEveryEntryOnce(t *testing.T) {
 		{Status: outbox.Rebuilding},
 		{Status: outbox.Pending, CampaignID: "c0"},
 	} {
-		f.Limit = 1000
-		want, err := outbox.List(t.Context(), pool, f)
-		if err != nil {
-			t.Fatal(err)
-		}
+		want := slices.DeleteFunc(slices.Clone(all), func(e outbox.Entry) bool {
+			return f.CampaignID != "" && e.CampaignID != f.CampaignID || f.Status != "" && e.Status != f.Status
+		})
 		for _, f.Limit = range []int{1, 3, 1000} {
 			var got []outbox.Entry
 			var after *outbox.Place

@@ -44,40 +44,6 @@ const (
 		) oldest ON true
 		ORDER BY q.consumer_group`
 
-	// queryList scans the outbox and keeps the $3 rows that have waited longest, and looks up their
-	// events; with a campaign, it reads that campaign's range of each group. A pair that has caught up
-	// but is still filed has no next event.
-	queryList = `
-		SELECT e.consumer_group, e.campaign_id, e.seq, e.events, coalesce(e.event_type, j.event_type, ''), e.status,
-			e.projection, e.since, e.attempt_count, e.next_attempt_at, e.error
-		FROM (
-		SELECT e.* FROM (
-			SELECT o.consumer_group, o.campaign_id, f.seq, o.seq - f.seq + 1 AS events, NULL AS event_type, CASE
-				WHEN l.expires_at > now() AND l.owner <> 'paused' THEN 'processing' WHEN l.expires_at > now()
-				OR g.paused THEN 'paused' ELSE 'pending' END AS status,
-				'' AS projection, o.enqueued_at AS since, 0 AS attempt_count, timestamptz '0001-01-01 00:00Z' AS next_attempt_at,
-					'' AS error
-			FROM (
-				SELECT g.name, EXISTS (SELECT FROM tidemark.pauses p WHERE p.scope = 'group' AND p.consumer_group = g.name
-					AND p.expires_at > now()) AS paused
-				FROM tidemark.consumer_groups g
-			) g
-			JOIN tidemark.outbox o ON o.consumer_group = g.name
-			LEFT JOIN tidemark.leases l ON l.consumer_group = o.consumer_group AND l.campaign_id = o.campaign_id
-			CROSS JOIN LATERAL (SELECT least(greatest(o.seq - o.events, l.checkpoint) + 1, o.seq) AS seq) f
-			UNION ALL
-			SELECT d.consumer_group, d.campaign_id, d.next_seq, 0, coalesce(j.event_type, ''), d.status, d.projection,
-				coalesce(j.recorded_at, d.first_failed_at, d.next_attempt_at), d.attempt_count,
-				CASE WHEN d.status = 'dead' THEN '0001-01-01 00:00Z' ELSE d.next_attempt_at END, coalesce(d.error_message, '')
-			FROM tidemark.deferred d LEFT JOIN tidemark.journal j ON j.campaign_id = d.campaign_id AND j.seq = d.next_seq
-		) e
-		WHERE ($1 = '' OR e.status = $1) AND ($2 = '' OR e.campaign_id = $2)
-		ORDER BY e.since, e.consumer_group, e.campaign_id, e.seq, e.projection
-		LIMIT $3
-		) e LEFT JOIN LATERAL (SELECT j.event_type FROM tidemark.journal j WHERE e.event_type IS NULL
-			AND j.campaign_id = e.campaign_id AND j.seq = e.seq) j ON true
-		ORDER BY e.since, e.consumer_group, e.campaign_id, e.seq, e.projection`
-
 	// queryLag counts as queryReport does. A projection is behind by what its group is and what its own pairs add.
 	queryLag = `
 		WITH parts AS MATERIALIZED (SELECT * FROM tidemark.lag_report($1, $2)), subjects AS (

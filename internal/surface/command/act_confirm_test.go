@@ -96,12 +96,12 @@ func TestMuchIsConfirmedFirst(t *testing.T) {
 func TestActsAreSignedByWhoeverIsLoggedIn(t *testing.T) {
 	t.Parallel()
 	url := database(t, "deferred.sql")
-	requireRun(t, url, "failed retry scores oak", cli.ExitOK, "tries scores in oak now")
+	requireRun(t, url, "failed requeue scores oak", cli.ExitOK, "Requeued scores in oak")
 	if got := acts(t, url); len(got) != 1 || !strings.Contains(got[0], "@") {
 		t.Errorf("the log has %q, want user@host in it", got)
 	}
-	requireRun(t, fresh(t), "failed retry --help", cli.ExitOK, "")
-	if help := execute(t, url, false, "failed retry --help"); !strings.Contains(help.out, `(default "user@host")`) {
+	requireRun(t, fresh(t), "failed requeue --help", cli.ExitOK, "")
+	if help := execute(t, url, false, "failed requeue --help"); !strings.Contains(help.out, `(default "user@host")`) {
 		t.Errorf("help says\n%s", help.out)
 	}
 }

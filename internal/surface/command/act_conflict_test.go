@@ -97,7 +97,7 @@ func TestAnActDoesNotWaitForLong(t *testing.T) {
 	}
 	for _, args := range []string{
 		"failed requeue scores oak",
-		"failed retry scores oak", "projection pause scores", "group pause default",
+		"projection pause scores", "group pause default",
 	} {
 		requireRun(t, pgtest.With(url, "lock_timeout", "50"), args, cli.ExitOK, "")
 	}

@@ -29,11 +29,6 @@ func TestAnActThatDoesNotFitSaysWhatToTypeNext(t *testing.T) {
 			[]string{"it is being rebuilt", "try: tidemark failed show sessions elm"},
 		},
 		{
-			"a failed campaign that has not failed, to retry", url, "failed retry sessions elm",
-			cli.ExitConflict,
-			[]string{"it is being rebuilt"},
-		},
-		{
 			"a failed campaign that stands elsewhere", url, "failed resolve scores oak --seq 1 --reason r",
 			cli.ExitConflict,
 			[]string{"it stands before event 2", "try: tidemark failed show"},
@@ -92,7 +87,6 @@ func TestAnActThatDoesNotFitSaysWhatToTypeNext(t *testing.T) {
 			[]string{"--dry-run goes without PROJECTION and CAMPAIGN"},
 		},
 		{"an unknown act", nowhere, "failed log --act seen", cli.ExitUsage, []string{`--act "seen": there is no such act: use one of failed`}},
-		{"no time", nowhere, "failed list --older-than soon", cli.ExitUsage, []string{"2h or 7d"}},
 		{
 			"a group that is not there", url, "group pause searhc", cli.ExitFailed,
 			[]string{`consumer group "searhc"`, "try: tidemark group list"},
@@ -124,15 +118,6 @@ func TestAnActThatDoesNotFitSaysWhatToTypeNext(t *testing.T) {
 			[]string{"there are invites, scores, sessions"},
 		},
 		{"nothing to remove", nowhere, "projection remove", cli.ExitUsage, []string{"remove what? Name PROJECTION"}},
-		{
-			"a pattern that is none", url, "failed list --message (", cli.ExitUsage,
-			[]string{`--message "("`, "parentheses () not balanced"},
-		},
-		{
-			"a pattern that is none, to requeue", url, "failed requeue --message (", cli.ExitUsage,
-			[]string{"parentheses () not balanced"},
-		},
-		{"a pattern without a bound", url, `failed stats --message (a)\1`, cli.ExitUsage, []string{"back references"}},
 		{"nothing to pause", nowhere, "campaign pause", cli.ExitUsage, []string{"pause what? Name CAMPAIGN"}},
 		{"two things to pause", nowhere, "group pause a b", cli.ExitUsage, []string{`unexpected "b"`}},
 		{

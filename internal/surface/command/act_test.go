@@ -77,7 +77,7 @@ func TestActsPrintWhatTheGoldenFilesSay(t *testing.T) {
 			[]string{"requeued scores oak 2 by bob since mended"},
 		},
 		{
-			"deferred-requeue-many", "deferred.sql", true, "failed requeue --message integer|null --older-than 1d --wait" + who,
+			"deferred-requeue-many", "deferred.sql", true, "failed requeue --projection scores --wait" + who,
 			[]string{
 				"requeued scores oak 2 by bob since mended (operation N)",
 				"requeued scores elm 1 by bob since mended (operation N)",
@@ -88,14 +88,6 @@ func TestActsPrintWhatTheGoldenFilesSay(t *testing.T) {
 			who, nil},
 		{"deferred-requeue-none", "deferred.sql", true, "failed requeue --type renamed" + who, nil},
 		{"deferred-requeue-none-json", "deferred.sql", false, "failed requeue --type renamed --json" + who, nil},
-		{
-			"deferred-retry", "deferred.sql", true, "failed retry scores oak" + who,
-			[]string{"retried scores oak 2 by bob since mended"},
-		},
-		{
-			"deferred-retry-json", "deferred.sql", false, "failed retry scores oak --json" + who,
-			[]string{"retried scores oak 2 by bob since mended"},
-		},
 		{
 			"deferred-resolve", "deferred.sql", true, "failed resolve scores oak --seq 2" + who,
 			[]string{"resolved scores oak 2 by bob since mended"},

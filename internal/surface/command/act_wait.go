@@ -57,7 +57,7 @@ func (c *actCommand) follow(ctx context.Context, pool *pgxpool.Pool, started *ad
 		}
 	}
 	var dead error
-	if o.State == "done" && (o.Kind == admin.OpReplay || o.Kind == admin.OpBackfill) {
+	if o.State == "done" && o.Kind == admin.OpReplay {
 		var of admin.GroupReplay
 		if err := json.Unmarshal(o.Request, &of); err != nil {
 			return err
@@ -145,22 +145,23 @@ func caughtUp(ctx context.Context, env *cli.Env, pool *pgxpool.Pool, of failed.R
 	meter := progress.New(env.Err, "campaigns replayed", n)
 	for {
 		left, err := leftOf(ctx, pool, of)
+		underWay, dead := left[failed.Rebuilding]+left[failed.Failed], left[failed.Dead]
 		switch {
 		case err != nil && ctx.Err() == nil:
 			return err
-		case err == nil && left.Rebuilding+left.Failed == 0 && left.Dead == 0:
+		case err == nil && underWay+dead == 0:
 			meter.Set(n, progress.Unknown)
 			meter.Done()
 			return nil
-		case err == nil && left.Rebuilding+left.Failed == 0:
+		case err == nil && underWay == 0:
 			projection := ""
 			if of.Projection != "" {
 				projection = " --projection " + table.Quote(of.Projection)
 			}
-			return cli.Hint(cli.Exitf(cli.ExitPartial, "%s died on the way", table.Count(left.Dead, "campaign")),
+			return cli.Hint(cli.Exitf(cli.ExitPartial, "%s died on the way", table.Count(dead, "campaign")),
 				"tidemark failed list --status dead --group %s%s", table.Quote(of.Group), projection)
 		}
-		meter.Set(max(0, n-left.Rebuilding-left.Failed-left.Dead), progress.Unknown)
+		meter.Set(max(0, n-underWay-dead), progress.Unknown)
 		if untilNext(ctx) != nil {
 			err := cli.Exitf(cli.ExitPartial, "interrupted: the wait, not the replay, which goes on by itself")
 			return cli.Hint(err, "tidemark lag --watch")
@@ -169,13 +170,14 @@ func caughtUp(ctx context.Context, env *cli.Env, pool *pgxpool.Pool, of failed.R
 }
 
 // leftOf sums up the pairs of a replay that are not done.
-func leftOf(ctx context.Context, pool *pgxpool.Pool, of failed.ReplayRequest) (sum failed.Left, err error) {
+func leftOf(ctx context.Context, pool *pgxpool.Pool, of failed.ReplayRequest) (sum map[failed.Status]int64, err error) {
+	sum = map[failed.Status]int64{}
 	if n := len(of.Campaigns); n == 0 || n > campaignsLookedAt {
-		all, err := failed.Remaining(ctx, pool, of.Group, of.Projection)
-		for _, left := range all {
-			sum.Rebuilding += left.Rebuilding
-			sum.Failed += left.Failed
-			sum.Dead += left.Dead
+		all, err := failed.Report(ctx, pool)
+		for _, s := range all {
+			if s.Group == of.Group && (of.Projection == "" || s.Projection == of.Projection) {
+				sum[s.Status] += s.Campaigns
+			}
 		}
 		return sum, err
 	}
@@ -187,14 +189,7 @@ func leftOf(ctx context.Context, pool *pgxpool.Pool, of failed.ReplayRequest) (s
 			return sum, err
 		}
 		for _, p := range list {
-			switch p.Status {
-			case failed.Rebuilding:
-				sum.Rebuilding++
-			case failed.Failed:
-				sum.Failed++
-			case failed.Dead:
-				sum.Dead++
-			}
+			sum[p.Status]++
 		}
 	}
 	return sum, nil

@@ -4,7 +4,7 @@
 //	tidemark outbox      what remains to be done, by status
 //	tidemark failed      failed campaigns of projections: see them, requeue, retry, resolve
 //	tidemark campaign    one campaign: show, replay, pause
-//	tidemark projection  projections: list, backfill, pause, remove
+//	tidemark projection  projections: list, pause, remove
 //	tidemark group       consumer groups: list, pause, remove
 //	tidemark gaps        campaigns that nothing would bring to their heads
 //	tidemark lag         how far groups and projections are behind

@@ -93,7 +93,7 @@ func printsGolden(t *testing.T, session pgtest.Session) {
 		{"deferred-stats-json", broken, false, "failed stats --json"},
 		{"deferred-stats-json-empty", fresh, false, "failed stats --json"},
 		{"deferred-log-terminal", broken, true, "failed log"},
-		{"deferred-log-pipe", broken, false, "failed log --campaign oak --act retried"},
+		{"deferred-log-pipe", broken, false, "failed log --campaign oak --act requeued"},
 		{"deferred-log-json", broken, false, "failed log --json"},
 		{"deferred-log-json-empty", fresh, false, "failed log --json"},
 		{"report-paused", paused, true, "outbox report"},

@@ -48,7 +48,6 @@ func commands() []known {
 		shows("failed resolutions"),
 		acted("failed requeue", "deferred.sql", "scores oak", "failed_requeued oak"),
 		acted("failed requeue", "deferred.sql", "--all", started),
-		acted("failed retry", "deferred.sql", "scores oak", "failed_retried oak"),
 		acted("failed resolve", "deferred.sql", "scores oak --seq 2", "failed_resolved oak 2"),
 		acted("failed resolve", "deferred.sql", "--status dead --yes", started),
 		acted("failed unresolve", "deferred.sql", "scores oak --seq 3",
@@ -67,7 +66,6 @@ func commands() []known {
 			command: "projection verify", prepare: edited, args: "scores --repair" + projectionFiles,
 			log: []string{"campaign_replayed oak"},
 		},
-		{command: "projection backfill", prepare: lost, args: "counted", log: []string{started}},
 		acted("projection pause", "deferred.sql", "scores", "paused"),
 		acted("projection resume", "deferred.sql paused.sql", "scores", "resumed"),
 		acted("projection rebuild", "deferred.sql", "scores", "rebuild_started"),
@@ -276,14 +274,6 @@ func operateWith(t *testing.T, url string, cfg admin.RunnerConfig) {
 			t.Errorf("the runner ended with: %v", err)
 		}
 	})
-}
-
-// lost has lost the rows of a campaign.
-func lost(t *testing.T) string {
-	t.Helper()
-	url, pool := withCounts(t)
-	lose(t, pool)
-	return url
 }
 
 // edited has a row that differs from what the journal says.

@@ -33,7 +33,7 @@ func TestAShellIsOfferedWhatTheDatabaseHas(t *testing.T) {
 		"failed requeue --fingerprint |": {"3f2a8c1d90be", "772a8c1d90be", "aa2a8c1d90be", "bb2a8c1d90be"},
 		"failed requeue --status |":      {"failed", "dead"},
 		"failed log --act re|": {
-			"recovered", "requeued", "retried", "resolved", "replayed", "repaired",
+			"recovered", "requeued", "resolved", "replayed", "repaired",
 			"resumed", "removed", "rebuild_began", "rebuilt", "rebuild_aborted",
 		},
 		"campaign show |":          {"elm", "oak"},

@@ -1,7 +1,6 @@
 package command
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -19,21 +18,10 @@ import (
 
 const fromStdin = "-"
 
-// onError is what an import does about a bad line.
-type onError string
-
-const (
-	onErrorStop onError = "stop"
-	onErrorSkip onError = "skip"
-)
-
 // eventsImport is the flags of one import.
 type eventsImport struct {
-	onError    onError
-	rejected   string
-	source     string
-	byCampaign bool
-	asJSON     bool
+	source string
+	asJSON bool
 }
 
 // importVersion changes when a field goes or changes its meaning.
@@ -41,11 +29,9 @@ const importVersion = 1
 
 // importJSON says what became of the lines, also of an import that has failed.
 type importJSON struct {
-	Version      int     `json:"version"`
-	Appended     int64   `json:"appended"`
-	Duplicates   int64   `json:"duplicates"` // they were there already
-	Rejected     int64   `json:"rejected"`
-	RejectedFile *string `json:"rejected_file"` // null: none was rejected
+	Version    int   `json:"version"`
+	Appended   int64 `json:"appended"`
+	Duplicates int64 `json:"duplicates"` // they were there already
 }
 
 func newEventsImport(env *cli.Env) *cobra.Command {
@@ -60,6 +46,7 @@ func newEventsImport(env *cli.Env) *cobra.Command {
 Lines may also have "id", "version", "intent", "aggregate_type", "aggregate_id", "actor", "tags",
 "metadata" and "occurred_at"; "seq", "position" and "recorded_at" are read over. An import that was
 interrupted is run again: what is in the journal already is found by its event id and not appended twice.
+It ends at the first line that is no event, after all before it: mend the line and run it again.
 A line without "id" gets one that follows from --source, the line's number and its text, so a file may
 grow at its end, but not change above it.`,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -69,24 +56,13 @@ grow at its end, but not change above it.`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := cli.OneOf("on-error", o.onError, []onError{onErrorStop, onErrorSkip}); err != nil {
-				return err
-			}
-			if o.rejected != "" && o.onError != onErrorSkip {
-				return cli.Usagef("--rejected %s: lines are rejected only with --on-error skip", o.rejected)
-			}
 			return o.run(cmd.Context(), env, args[0])
 		},
 	}
 	flags := command.Flags()
-	flags.StringVar((*string)(&o.onError), "on-error", string(onErrorStop), "what to do about a bad line: stop, skip")
-	flags.StringVar(&o.rejected, "rejected", "",
-		"file for the lines that were skipped, as they are (default FILE.rejected)")
 	flags.StringVar(&o.source, "source", "",
 		"name of the input, part of the ids of lines without one (default the file's name without its folder)")
-	flags.BoolVar(&o.byCampaign, "by-campaign", false,
-		"keep the order within each campaign only: faster where campaigns alternate")
-	flags.BoolVar(&o.asJSON, "json", false, "write JSON: how many lines were appended, there already, rejected")
+	flags.BoolVar(&o.asJSON, "json", false, "write JSON: how many lines were appended, and there already")
 	return command
 }
 
@@ -99,52 +75,23 @@ func (o eventsImport) run(ctx context.Context, env *cli.Env, path string) error 
 	if o.source == "" {
 		o.source = filepath.Base(path)
 	}
-	if o.rejected == "" && path == fromStdin {
-		o.rejected = "stdin.rejected"
-	} else if o.rejected == "" {
-		o.rejected = path + ".rejected"
-	}
 	return env.WithPool(ctx, func(ctx context.Context, pool *pgxpool.Pool) error {
 		meter := progress.New(env.Err, "KiB", size>>10)
-		cfg := ndjson.ImportConfig{
-			Source:     o.source,
-			ByCampaign: o.byCampaign,
-			Progress:   func(bytes, events int64) { meter.Set(bytes>>10, events) },
-		}
-		rejected := &rejectedLines{path: o.rejected}
-		if o.onError == onErrorSkip {
-			cfg.Reject = func(bad *ndjson.LineError) error {
-				meter.Note(bad.Error())
-				return rejected.add(bad)
-			}
-		}
-		done, err := ndjson.Import(ctx, pool, in, cfg)
-		err = errors.Join(err, rejected.close())
+		done, err := ndjson.Import(ctx, pool, in, ndjson.ImportConfig{
+			Source:   o.source,
+			Progress: func(bytes, events int64) { meter.Set(bytes>>10, events) },
+		})
 		meter.Done()
 		if o.asJSON {
-			document := importJSON{
-				Version: importVersion, Appended: done.Appended, Duplicates: done.Duplicates,
-				Rejected: done.Rejected,
-			}
-			if done.Rejected > 0 {
-				document.RejectedFile = &o.rejected
-			}
-			err = errors.Join(err, env.PrintJSON(document))
+			err = errors.Join(err, env.PrintJSON(importJSON{importVersion, done.Appended, done.Duplicates}))
 		} else {
-			o.tell(env, done)
+			env.Note("%d appended, %d there already", done.Appended, done.Duplicates)
 		}
 		if errors.Is(err, context.Canceled) {
 			return errors.New("interrupted: the same command goes on where this one stopped")
 		}
 		return err
 	})
-}
-
-func (o eventsImport) tell(env *cli.Env, done ndjson.Imported) {
-	env.Note("%d appended, %d there already, %d rejected", done.Appended, done.Duplicates, done.Rejected)
-	if done.Rejected > 0 {
-		env.Note("The rejected lines are in %s.", o.rejected)
-	}
 }
 
 // openInput answers the file, and its size if it has one.
@@ -164,34 +111,4 @@ func openInput(env *cli.Env, path string) (in io.ReadCloser, size int64, err err
 		return nil, 0, errors.Join(fmt.Errorf("%s is a folder", path), file.Close())
 	}
 	return file, about.Size(), nil
-}
-
-// rejectedLines is a file that is made when there is something to put into it.
-type rejectedLines struct {
-	path string
-	file *os.File
-	out  *bufio.Writer
-}
-
-// add writes a line as it was read. One that was too long to be held is only reported.
-func (r *rejectedLines) add(bad *ndjson.LineError) error {
-	if r.file == nil {
-		file, err := os.Create(r.path)
-		if err != nil {
-			return err
-		}
-		r.file, r.out = file, bufio.NewWriter(file)
-	}
-	if bad.Text == nil {
-		return nil
-	}
-	_, err := fmt.Fprintf(r.out, "%s\n", bad.Text)
-	return err
-}
-
-func (r *rejectedLines) close() error {
-	if r.file == nil {
-		return nil
-	}
-	return errors.Join(r.out.Flush(), r.file.Close())
 }

@@ -51,7 +51,7 @@ func TestEventsImportedAndExported(t *testing.T) {
 		t.Parallel()
 		one, other := fresh(t), fresh(t)
 		requireRun(t, one, "events import "+writeFile(t, "ticks", ticks(0, 2500)), cli.ExitOK,
-			"2500 appended, 0 there already, 0 rejected")
+			"2500 appended, 0 there already")
 		first := requireRun(t, one, "events export", cli.ExitOK, "2500 events up to position")
 		requireRun(t, other, "events import "+writeFile(t, "copy", first.out), cli.ExitOK, "2500 appended")
 		if second := requireRun(t, other, "events export", cli.ExitOK, "2500 events"); second.out != first.out {
@@ -106,7 +106,7 @@ func TestABadLine(t *testing.T) {
 		url := fresh(t)
 		got := requireRun(t, url, "events import "+writeFile(t, "bad", text), cli.ExitFailed, "line 6 is refused: payload")
 		if told := execute(t, url, false, "events import --json "+writeFile(t, "bad", text)); told.code != cli.ExitFailed ||
-			squeezed(t, told.out) != `{"version":1,"appended":0,"duplicates":5,"rejected":0,"rejected_file":null}` {
+			squeezed(t, told.out) != `{"version":1,"appended":0,"duplicates":5}` {
 			t.Errorf("as JSON it is %s, exit code %d", told.out, told.code)
 		}
 		if !strings.Contains(got.err, "5 appended") {
@@ -114,54 +114,22 @@ func TestABadLine(t *testing.T) {
 		}
 	})
 
-	t.Run("goes to a file of its own, from where it can be imported once mended", func(t *testing.T) {
-		t.Parallel()
-		url := fresh(t)
-		path := writeFile(t, "bad", text)
-		got := requireRun(t, url, "events import --on-error skip "+path, cli.ExitOK,
-			"10 appended, 0 there already, 2 rejected")
-		if !strings.Contains(got.err, "line 6 is refused: payload") ||
-			!strings.Contains(got.err, "line 7 is JSON that breaks off") {
-			t.Errorf("stderr is %q, want it to name lines 6 and 7", got.err)
-		}
-		rejected, err := os.ReadFile(path + ".rejected")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if want := bad + "\n{\n"; string(rejected) != want {
-			t.Errorf("the rejected lines are %q, want %q", rejected, want)
-		}
-		told := requireRun(t, url, "events import --on-error skip --json "+path, cli.ExitOK, "line 7")
-		if want := fmt.Sprintf(`{"version":1,"appended":0,"duplicates":10,"rejected":2,"rejected_file":%q}`,
-			path+".rejected"); squeezed(t, told.out) != want {
-			t.Errorf("as JSON it is %s, want %s", told.out, want)
-		}
-		elsewhere := filepath.Join(t.TempDir(), "elsewhere")
-		requireRun(t, url, "events import --on-error skip --rejected "+elsewhere+" "+path, cli.ExitOK,
-			"0 appended, 10 there already, 2 rejected")
-		if again, err := os.ReadFile(elsewhere); err != nil || !bytes.Equal(again, rejected) {
-			t.Errorf("the second import rejects %q, %v", again, err)
-		}
-	})
-
 	t.Run("may be of any length", func(t *testing.T) {
 		t.Parallel()
 		long := `{"campaign_id":"clock","type":"ticked","payload":{"p":"` + strings.Repeat("x", 9<<20) + `"}}`
 		path := writeFile(t, "long", ticks(0, 2)+long+"\n"+ticks(2, 2))
-		requireRun(t, fresh(t), "events import --on-error skip "+path, cli.ExitOK, "line 3 is longer than 8388608 bytes")
+		requireRun(t, fresh(t), "events import "+path, cli.ExitFailed, "line 3 is longer than 8388608 bytes")
 	})
 
 	t.Run("of the command is told before the database is asked", func(t *testing.T) {
 		t.Parallel()
 		const nowhere = "postgres://nobody@127.0.0.1:1/none"
 		for args, message := range map[string]string{
-			"events import":                        "import what?",
-			"events import a b":                    "import what?",
-			"events import --on-error guess x":     `--on-error "guess": use one of stop, skip`,
-			"events import --rejected r x":         "--on-error skip",
-			"events export --after -1":             "--after -1",
-			"events export everything":             `unexpected "everything"`,
-			"events import --on-error skip -f now": "unknown shorthand flag",
+			"events import":            "import what?",
+			"events import a b":        "import what?",
+			"events export --after -1": "--after -1",
+			"events export everything": `unexpected "everything"`,
+			"events import -f now":     "unknown shorthand flag",
 		} {
 			requireRun(t, nowhere, args, cli.ExitUsage, message)
 		}
@@ -220,7 +188,7 @@ func TestAnImportThatWasKilledGoesOnWithoutDuplicates(t *testing.T) {
 	if n := count(); n >= events {
 		t.Fatalf("%d events were appended before the kill: it came too late to show anything", n)
 	}
-	requireRun(t, url, "events import "+path, cli.ExitOK, "there already, 0 rejected")
+	requireRun(t, url, "events import "+path, cli.ExitOK, "there already")
 	got := requireRun(t, url, "events export", cli.ExitOK, fmt.Sprintf("%d events", events))
 	for i, line := range strings.Split(strings.TrimSuffix(got.out, "\n"), "\n") {
 		if !strings.Contains(line, fmt.Sprintf(`"payload":{"n":%d}`, i)) {

@@ -60,7 +60,7 @@ func checkNames(env *cli.Env, command *cobra.Command) {
 const completions = 50
 
 func campaignIDs(ctx context.Context, pool *pgxpool.Pool, prefix string) ([]string, error) {
-	return feed.Campaigns(ctx, pool, prefix, completions)
+	return feed.Campaigns(ctx, pool, prefix, "", completions)
 }
 
 func groupNames(ctx context.Context, pool *pgxpool.Pool, _ string) ([]string, error) {
@@ -97,13 +97,11 @@ func projectionNames(ctx context.Context, pool *pgxpool.Pool, _ string) ([]strin
 }
 
 func fingerprints(ctx context.Context, pool *pgxpool.Pool, _ string) ([]string, error) {
-	stats, err := failed.Stats(ctx, pool, failed.Filter{})
-	if err != nil {
-		return nil, err
-	}
+	causes, err := failed.Causes(ctx, pool, failed.CauseFilter{Limit: completions})
 	var values []string
-	for _, t := range stats.Fingerprints {
-		values = append(values, t.Value)
+	for _, c := range causes {
+		values = append(values, c.Fingerprint)
 	}
-	return values, nil
+	slices.Sort(values)
+	return slices.Compact(values), err
 }

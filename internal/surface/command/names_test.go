@@ -33,7 +33,6 @@ func besides() map[string]string {
 		"publisher parked resolve": "--reason r --yes",
 		"publisher parked show":    "--campaign oak --seq 2",
 		"failed show":              "scores oak",
-		"failed retry":             "scores oak",
 		"failed unresolve":         "scores oak --seq 3 --reason r",
 		"campaign replay":          "oak",
 		"campaign pause":           "oak",

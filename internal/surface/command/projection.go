@@ -14,9 +14,9 @@ import (
 )
 
 func newProjection(env *cli.Env) *cobra.Command {
-	return cli.Noun("projection", "See, verify, backfill, rebuild, stop, resume and remove projections",
+	return cli.Noun("projection", "See, verify, rebuild, stop, resume and remove projections",
 		newView(env, "listProjections"), verification.NewVerify(env, verification.Compiled{Operators: true}),
-		newAct(env, "backfillProjection"), newProjectionRebuild(env), newAct(env, "swapRebuild"), newAct(env, "pauseRebuild"),
+		newProjectionRebuild(env), newAct(env, "swapRebuild"), newAct(env, "pauseRebuild"),
 		newAct(env, "resumeRebuild"), newAct(env, "abortRebuild"), newAct(env, "rollbackProjection"),
 		newAct(env, "pauseProjection"), newAct(env, "resumeProjection"), newAct(env, "removeProjection"))
 }

@@ -118,19 +118,9 @@ func TestAReplayIsFiledAndLeftToTheWorkers(t *testing.T) {
 			[]string{"elm counted 1 true", "oak counted 1 true"},
 			[]string{"elm 2", "oak 3"},
 		},
-		{"backfill-nothing", "projection backfill counted", true, nil, []string{"elm 2", "oak 3"}},
-		{"backfill-dry", "projection backfill counted --dry-run", true, nil, []string{"elm 99"}},
-		{
-			"backfill-json", "projection backfill counted --json --by bob", false,
-			[]string{"oak counted 1 true"},
-			[]string{"elm 99", "oak 3"},
-		},
 	}
 	for _, tt := range tests { // one after the other
 		t.Run(tt.golden, func(t *testing.T) {
-			if tt.golden == "backfill-dry" {
-				lose(t, pool)
-			}
 			got := execute(t, url, tt.terminal, tt.args)
 			if got.code != cli.ExitOK {
 				t.Fatalf("exit code %d: %s", got.code, got.err)
@@ -147,10 +137,6 @@ func TestAReplayIsFiledAndLeftToTheWorkers(t *testing.T) {
 				t.Errorf("the rows are %q, want %q", got, tt.counts)
 			}
 		})
-	}
-	if did := lines(t, url, `SELECT projection || ' ' || campaign_id FROM tidemark.failure_log WHERE act = 'backfilled'
-		AND actor = 'bob'`); !slices.Equal(did, []string{"counted oak"}) {
-		t.Errorf("backfills of %q are logged", did)
 	}
 }
 
@@ -245,7 +231,6 @@ func TestAReplayThatMakesNoSenseIsRefused(t *testing.T) {
 		{nowhere, "campaign replay oak", cli.ExitUnavailable, "database unavailable"},
 		{url, "campaign replay yew", cli.ExitFailed, "yew"},
 		{url, "campaign replay oak --projection count", cli.ExitFailed, "try: tidemark projection list"},
-		{url, "projection backfill count", cli.ExitFailed, "there are counted"},
 	} {
 		requireRun(t, tt.url, tt.args, tt.code, tt.says)
 	}

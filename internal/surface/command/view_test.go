@@ -25,7 +25,7 @@ import (
 func narrowing() map[string]string {
 	failed := map[string]string{
 		"group": "search", "projection": "scores", "campaign": "oak", "type": "scored", "class": "permanent", "code": "panic",
-		"fingerprint": "3f2a8c1d90be", "message": "not-null", "older_than": "1d", "newer_than": "1d", "status": "dead",
+		"fingerprint": "3f2a8c1d90be", "status": "dead",
 	}
 	acts := map[string]string{
 		"topic": "orders", "publisher": "shop", "campaign": "oak", "by": "bob@box", "before": "3", "act": "parked_retried",
@@ -33,7 +33,8 @@ func narrowing() map[string]string {
 	all := map[string]string{
 		"listFailedLog group": "search", "listFailedLog projection": "scores", "listFailedLog campaign": "fir",
 		"listFailedLog fingerprint": "3f2a8c1d90be", "listFailedLog by": "ada@box", "listFailedLog act": "dead",
-		"listFailedLog before":       "3",
+		"listFailedLog before":         "3",
+		"listFailureCauses projection": "scores", "listFailureCauses fingerprint": "3f2a8c1d90be",
 		"listResolutions projection": "scores", "listResolutions campaign": "elm",
 		"listPublishers topic": "orders", "listPublishers publisher": "shop",
 		"listParked topic": "orders", "listParked publisher": "shop", "listParked campaign": "oak", "listParked seq": "2",
@@ -45,7 +46,7 @@ func narrowing() map[string]string {
 		"listTokens all": "true", "listGaps group": "search", "getOperation after": "1",
 	}
 	for name, value := range failed {
-		all["listFailed "+name], all["getFailedStats "+name] = value, value
+		all["listFailed "+name] = value
 	}
 	for name, value := range acts {
 		all["listLog "+name], all["listPublisherLog "+name] = value, value

@@ -106,7 +106,7 @@ func plural(n any, thing string) string {
 func tone(status any) string {
 	switch strings.ToLower(fmt.Sprint(status)) {
 	case "ok", "active", "live", "in step", "ready", "done", "held", "recovered", "alive", "sent", "requeued",
-		"retried", "resumed":
+		"resumed":
 		return "ok"
 	case "warn", "warning", "failed", "failing", "retrying", "behind", "stale", "pending", "draining", "skipped",
 		"refused", "infrastructure", "transient", "lock", "expired":

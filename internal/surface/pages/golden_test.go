@@ -34,7 +34,7 @@ func TestPagesAreAsTheyWereReviewed(t *testing.T) {
 		{"failed_campaign_panic", "/failed/campaign?projection=scores&campaign=cave-00"},
 		{"parked_list", "/parked?topic=campaign-events&publisher=billing"},
 		{"event_parked", "/event?campaign=cave-00&seq=4"},
-		{"requeue_many", "/act/requeueManyFailed?projection=scores&message=door"},
+		{"requeue_many", "/act/requeueManyFailed?projection=scores"},
 		{"resolve_many_parked", "/act/resolveManyParked?publisher=billing&type=cursed"},
 		{"projections", "/projections"},
 		{"publishers", "/publishers"},

@@ -52,7 +52,6 @@ func actsOfAPI() [][2]string {
 	const scores = `"limit": 5, "projection": "scores", "status": ["dead", "failed"]`
 	return [][2]string{
 		{"requeueFailed", ""},
-		{"retryFailed", ""},
 		{"resolveFailed", `"seq": 4`},
 		{"unresolveFailed", `"seq": 4`},
 		{"requeueEvent", `"group": "default"`},
@@ -72,8 +71,6 @@ func actsOfAPI() [][2]string {
 		{"verifyProjection", `"campaigns": ["oak"]`},
 		{"verifyProjection", ""},
 		{"verifyProjection", `"proof": true`},
-		{"backfillProjection", `"dry_run": true`},
-		{"backfillProjection", ""},
 		{"requeueManyFailed", scores + `, "dry_run": true`},
 		{"requeueManyFailed", scores + `, "confirm": "requeue 5"`},
 		{"resolveManyFailed", `"type": "entombed", "dry_run": true`},
@@ -114,7 +111,7 @@ func queriesOfAPI() map[string]string {
 		"getWhy":         "?projection=scores&table=scores&key=alina",
 		"verifyCampaign": "?projection=scores", "listGaps": "?group=default", "queryEvents": "?type=cursed",
 		"listLeases": "?group=default&limit=3",
-		"listFailed": "?projection=scores&message=curse&older_than=1s&limit=3", "listFailedLog": "?campaign=cave-00",
+		"listFailed": "?projection=scores&limit=3", "listFailedLog": "?campaign=cave-00",
 		"listParked": "?campaign=cave-00",
 	}
 }
@@ -264,7 +261,6 @@ func formsOfPages() [][2]string {
 		{"/act/pauseProjection", "projection=heroes&for=1h"},
 		{"/act/resumeProjection", "projection=heroes"},
 		{"/act/verifyProjection", "projection=scores&sample=3"},
-		{"/act/backfillProjection", "projection=scores"},
 		{"/act/removeProjection", "!projection=nothing&confirm=nothing"},
 		{"/act/replayGroup", "group=default&from=99"},
 		{"/act/repairGaps", "group=default&confirm=default"},
@@ -274,7 +270,6 @@ func formsOfPages() [][2]string {
 		{"/act/pausePublisher", billed + "&for=1h"},
 		{"/act/resumePublisher", billed},
 		{"/act/testSend", billed},
-		{"/act/retryFailed", "!projection=scores&campaign=nowhere"},
 		{"/act/retryParked", billed + "&campaign=cave-00&seq=4"},
 		{"/act/resolveParked", billed + "&campaign=cave-00&seq=4&confirm=4"},
 		{"/act/retryManyParked", "publisher=billing&as_of=NOW&confirm=retry+parked+9"},

@@ -19,7 +19,7 @@ import (
 func free() map[string]bool {
 	free := map[string]bool{}
 	for _, name := range strings.Fields(`campaign prefix event_type type tag message fingerprint code by actor key table column ignore
-		after limit seq from to until before older older_than newer_than position time
+		after limit seq from to until before position time
 		id all slide was key table column sample as_of confirm reason field back for host owner allow behind`) {
 		free[name] = true
 	}

@@ -92,7 +92,7 @@ func TestOperationsThroughTheAPIAreDone(t *testing.T) {
 	// What no worker could ever do is not started.
 	started := scan[int](t, pool, `SELECT count(*) FROM tidemark.operations`)
 	for call, body := range map[string]string{
-		"/projections/nothing/verify": "", "/projections/nothing/backfill": "", "/groups/nowhere/replay": "",
+		"/projections/nothing/verify": "", "/groups/nowhere/replay": "",
 		"/groups/nowhere/repair-gaps":  `{"with": {"confirm": "nowhere"}}`,
 		"/campaigns/a/repair-gap":      `{"with": {"group": "nowhere"}}`,
 		"/campaigns/nobody/repair-gap": `{"with": {"group": "default"}}`,
@@ -117,20 +117,6 @@ func TestOperationsThroughTheAPIAreDone(t *testing.T) {
 	if got := scan[string](t, pool, `SELECT string_agg(act, ' ' ORDER BY id) FROM tidemark.operator_log
 		WHERE act LIKE 'replay%'`); got != "replay_started replay_ended" {
 		t.Errorf("the log has %q", got)
-	}
-
-	exec(t, pool, `DELETE FROM tidemark.pauses; DELETE FROM notes WHERE campaign_id = 'a'`)
-	s.act(t, "/api/v1/projections/nothing/backfill", "", http.StatusNotFound)
-	s.act(t, "/api/v1/projections/notes/backfill", `{"reason": "rows were lost"}`, http.StatusOK)
-	operations(t, pool, acting)
-	if got := scan[string](t, pool, newest); got != "backfill done done 1 failed 0" {
-		t.Errorf("a backfill is %q", got)
-	}
-	if _, err := acting.Projector.Drain(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if got := scan[string](t, pool, `SELECT doc ->> 'count' FROM notes WHERE campaign_id = 'a'`); got != "2" {
-		t.Errorf("the row that was lost is %s", got)
 	}
 }
 

@@ -53,7 +53,6 @@ func TestDryRunsSayWhatWouldBeAndChangeNothing(t *testing.T) {
 		},
 		{"/campaigns/a/replay", `{"dry_run": true, "group": "default"}`, `{"campaigns":1}`},
 		{"/groups/default/replay", `{"dry_run": true, "projection": "notes"}`, `{"campaigns":2}`},
-		{"/projections/notes/backfill", `{"dry_run": true}`, `{"campaigns":0}`},
 		{"/groups/default/repair-gaps", `{"dry_run": true}`, `{"count":0,"sample":[]}`},
 		{
 			"/publishers/t/s/test-send", `{"dry_run": true, "campaign": "a", "seq": 2}`,
@@ -70,7 +69,6 @@ func TestDryRunsSayWhatWouldBeAndChangeNothing(t *testing.T) {
 		`/groups/default/remove`:         http.StatusConflict,
 		`/groups/nobody/remove`:          http.StatusNotFound,
 		`/projections/nobody/remove`:     http.StatusNotFound,
-		`/projections/nobody/backfill`:   http.StatusNotFound,
 		`/groups/nobody/replay`:          http.StatusNotFound,
 		`/publishers/t/s/replay`:         http.StatusBadRequest,
 		`/publishers/nothing/s/replay`:   http.StatusBadRequest,

@@ -157,13 +157,11 @@ func TestARefusalNamesTheValueTheLimitAndTheRemedy(t *testing.T) {
 		"/operations?state=late":                         `"field":"state","value":"late","limit":"running, done, aborted, failed"`,
 		"/operations?kind=mend":                          `"field":"kind","value":"mend","limit":"requeue, resolve, `,
 		"/failed?status=dead&status=gone":                `"field":"status","value":"gone","limit":"failed, dead, rebuilding"`,
-		"/failed-stats?status=gone":                      `"field":"status","value":"gone"`,
 		"/failed-log?act=seen":                           `"field":"act","value":"seen","limit":"`,
 		"/log?act=seen":                                  `"field":"act","value":"seen","limit":"`,
 		"/parked?status=lost":                            `"field":"status","value":"lost","limit":"retrying, parked, draining"`,
 		"/queue/entries?status=late":                     `"field":"status","value":"late","limit":"pending, processing, paused, failed, dead, rebuilding"`,
 		"/status?section=weather":                        `"field":"section","value":"weather","limit":"`,
-		"/failed?older_than=soon":                        `"field":"older_than","value":"soon"`,
 		"/campaigns?limit=1001":                          `"field":"limit","value":"1001","limit":"1 to 1000"`,
 		"/campaigns/a/as-of?seq=1":                       `"field":"projection"`,
 		"/campaigns/a/as-of?projection=notes":            `"field":"seq","limit":"0 or more"`,
@@ -173,7 +171,6 @@ func TestARefusalNamesTheValueTheLimitAndTheRemedy(t *testing.T) {
 		"/campaigns/a/events/0":                          `"field":"seq","value":"0","limit":"1 or more"`,
 		"/campaigns?prefix=%00":                          `mend the regular expression, or write text as UTF-8 without NUL`,
 		"/parked?message=(":                              `mend the regular expression, or write text as UTF-8 without NUL`,
-		"/failed?message=(":                              `regular expression`,
 		"/leases":                                        `"field":"group"`,
 	} {
 		response, body := s.call(t, auth.Admin, http.MethodGet, "/api/v1"+call, "", nil)

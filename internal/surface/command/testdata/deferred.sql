@@ -50,7 +50,7 @@ INSERT INTO tidemark.failure_log (at, act, consumer_group, projection, projectio
 VALUES
     (now() - interval '26 hours 30 minutes', 'dead', 'default', 'scores', 3, 'oak', 2, '00000000-0000-7000-8000-000000000002', 'scored', 1, 'permanent', '22P02',
         'invalid input syntax for type integer: "many"', '3f2a8c1d90be', 'w1', NULL, NULL),
-    (now() - interval '90 minutes', 'retried', 'default', 'scores', 3, 'oak', 2, '00000000-0000-7000-8000-000000000002', 'scored', 1, 'permanent', '22P02', NULL, '3f2a8c1d90be', NULL,
+    (now() - interval '90 minutes', 'requeued', 'default', 'scores', 3, 'oak', 2, '00000000-0000-7000-8000-000000000002', 'scored', 1, 'permanent', '22P02', NULL, '3f2a8c1d90be', NULL,
         'ada@box', 'does 1.4.2 help?'),
     (now() - interval '5 minutes', 'failed', 'default', 'sessions', 1, 'oak', 2, '00000000-0000-7000-8000-000000000002', 'scored', 3, 'transient', 'error',
         E'two\nlines, and \x1b[31mred', 'aa2a8c1d90be', 'w1', NULL, NULL);
