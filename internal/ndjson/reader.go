@@ -28,7 +28,8 @@ func (r *lineReader) next() (text []byte, tooLong, err error) {
 		part, err := r.in.ReadSlice('\n')
 		r.bytes += int64(len(part))
 		if tooLong == nil && len(text)+len(part) > maxLineBytes+len("\r\n") {
-			text, tooLong = nil, fmt.Errorf("is longer than %d bytes: store the bulk elsewhere and write a reference", maxLineBytes)
+			text, tooLong = nil,
+				fmt.Errorf("is longer than %d bytes: store the bulk elsewhere and write a reference", maxLineBytes)
 		}
 		if tooLong == nil {
 			text = append(text, part...)

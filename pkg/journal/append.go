@@ -41,6 +41,7 @@ func (j *Journal) Append(
 	if err != nil {
 		return nil, appendError(campaignID, err)
 	}
+	defer rows.Close()
 	places, err := readPlaces(rows, len(events))
 	return places, appendError(campaignID, err)
 }
@@ -53,7 +54,7 @@ func (j *Journal) AppendSQL(
 	if err != nil || len(events) == 0 {
 		return nil, err
 	}
-	rows, err := tx.QueryContext(ctx, queryAppend, campaignID, doc, expect.argument())
+	rows, err := tx.QueryContext(ctx, queryAppend, campaignID, doc, expect.argument()) //nolint:rowserrcheck // readPlaces does
 	if err != nil {
 		return nil, appendError(campaignID, err)
 	}
@@ -73,6 +74,7 @@ func (j *Journal) AppendAll(ctx context.Context, tx pgx.Tx, batches ...Batch) ([
 	if err != nil {
 		return nil, appendError("", err)
 	}
+	defer rows.Close()
 	places, err := readPlaces(rows, n)
 	return places, appendError("", err)
 }

@@ -53,6 +53,7 @@ func (j *Journal) appendIf(
 	if err != nil {
 		return nil, appendError("", err)
 	}
+	defer rows.Close()
 	places, err := readPlaces(rows, len(events))
 	return places, appendError("", err)
 }
@@ -86,7 +87,7 @@ func (j *Journal) AppendIfSQL(
 	if err != nil {
 		return nil, err
 	}
-	rows, err := tx.QueryContext(ctx, queryAppendIf, doc, guard)
+	rows, err := tx.QueryContext(ctx, queryAppendIf, doc, guard) //nolint:rowserrcheck // readPlaces does
 	if err != nil {
 		return nil, appendError("", err)
 	}
