@@ -54,7 +54,7 @@ func (j *Journal) AppendSQL(
 	if err != nil || len(events) == 0 {
 		return nil, err
 	}
-	rows, err := tx.QueryContext(ctx, queryAppend, campaignID, doc, expect.argument()) //nolint:rowserrcheck // readPlaces does
+	rows, err := tx.QueryContext(ctx, queryAppend, campaignID, doc, expect.argument()) //nolint:rowserrcheck // below
 	if err != nil {
 		return nil, appendError(campaignID, err)
 	}

@@ -87,7 +87,7 @@ func (j *Journal) AppendIfSQL(
 	if err != nil {
 		return nil, err
 	}
-	rows, err := tx.QueryContext(ctx, queryAppendIf, doc, guard) //nolint:rowserrcheck // readPlaces does
+	rows, err := tx.QueryContext(ctx, queryAppendIf, doc, guard) //nolint:rowserrcheck // below
 	if err != nil {
 		return nil, appendError("", err)
 	}
