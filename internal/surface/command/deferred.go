@@ -8,7 +8,8 @@ import (
 
 func newDeferred(env *cli.Env) *cobra.Command {
 	noun := cli.Noun("failed", "See failed campaigns of projections, retry them, or leave an event out",
-		newView(env, "listFailed"), newView(env, "getFailed"), newView(env, "listFailureCauses"), newView(env, "listFailedLog"),
+		newView(env, "listFailed"), newView(env, "getFailed"), newView(env, "listFailureCauses"),
+		newView(env, "listFailedLog"),
 		newAct(env, "requeueFailed", "requeueManyFailed"),
 		newAct(env, "resolveFailed", "resolveManyFailed"), newAct(env, "unresolveFailed"),
 		newView(env, "listResolutions"),

@@ -140,16 +140,6 @@ func TestAReplayIsFiledAndLeftToTheWorkers(t *testing.T) {
 	}
 }
 
-// lose deletes the rows of a campaign, and spoils those of the other.
-func lose(t *testing.T, pool *pgxpool.Pool) {
-	t.Helper()
-	for _, sql := range []string{`DELETE FROM counted WHERE campaign_id = 'oak'`, `UPDATE counted SET doc = '99'`} {
-		if _, err := pool.Exec(t.Context(), sql); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
 func TestAReplayIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	t.Run("until all is done", func(t *testing.T) {
