@@ -1,15 +1,17 @@
 -- +goose Up
 SELECT pg_catalog.set_config('tidemark.path', pg_catalog.current_setting('search_path'), true),
     pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
--- Every migration looks names up in pg_catalog alone, then restores the path by which goose finds its table.
+-- Each migration resolves names in pg_catalog alone, then restores the path that goose needs to
+-- find its table.
 
 CREATE SCHEMA tidemark;
 
 CREATE TYPE tidemark.intent AS ENUM ('projection_and_replay', 'replay_only', 'audit_only');
 
--- Positions start at 1 and the sequence has always been called, so that "the last value, then nextval"
--- is a true lower bound of what comes (the writer floor). CACHE must stay 1: a cached value is handed out
--- long after a reader has passed it. Beyond 48 bits a position would change the namespace of the lock that names it.
+-- Positions start at 1. nextval is called here once, so that last_value is always a true lower
+-- bound of later positions (the writer floor). CACHE must stay 1: a session hands out cached values
+-- long after readers have passed them. A position above 48 bits would change the namespace of the
+-- advisory lock that names it.
 CREATE SEQUENCE tidemark.journal_position AS bigint MINVALUE 0 START 0 CACHE 1 MAXVALUE 281474976710655;
 SELECT nextval('tidemark.journal_position');
 COMMENT ON SEQUENCE tidemark.journal_position IS 'Positions of events.';
@@ -36,25 +38,26 @@ CREATE TABLE tidemark.journal (
 );
 COMMENT ON TABLE tidemark.journal IS 'Events. Append-only, written by tidemark.append and its variants alone.';
 COMMENT ON COLUMN tidemark.journal.campaign_id IS 'campaign of the event';
-COMMENT ON COLUMN tidemark.journal.seq IS 'number in the campaign: 1, 2, 3 … without gaps';
+COMMENT ON COLUMN tidemark.journal.seq IS 'number in the campaign: 1, 2, 3, …, without gaps';
 COMMENT ON COLUMN tidemark.journal.position IS 'place in the whole journal, ascending with gaps';
-COMMENT ON COLUMN tidemark.journal.event_id IS 'unique in the campaign, makes a repeated append harmless';
+COMMENT ON COLUMN tidemark.journal.event_id IS 'id, unique in the campaign. A repeated append with it changes nothing';
 COMMENT ON COLUMN tidemark.journal.event_type IS 'name at the time of the append';
 COMMENT ON COLUMN tidemark.journal.event_version IS 'version of the payload''s shape';
 COMMENT ON COLUMN tidemark.journal.intent IS 'projection_and_replay, replay_only or audit_only';
 COMMENT ON COLUMN tidemark.journal.aggregate_type IS 'kind of the thing that the event changes';
-COMMENT ON COLUMN tidemark.journal.aggregate_id IS 'id of that thing';
+COMMENT ON COLUMN tidemark.journal.aggregate_id IS 'id of the thing that the event changes';
 COMMENT ON COLUMN tidemark.journal.actor IS 'person or program that caused the event';
 COMMENT ON COLUMN tidemark.journal.tags IS 'keys that conditions select by, NULL without tags';
 COMMENT ON COLUMN tidemark.journal.payload IS 'content, a JSON object';
 COMMENT ON COLUMN tidemark.journal.metadata IS 'JSON object beside the content, such as a traceparent';
-COMMENT ON COLUMN tidemark.journal.payload_bytes IS 'memory of the event when it is read, bounds a read';
+COMMENT ON COLUMN tidemark.journal.payload_bytes IS 'approximate size in memory in bytes, bounds a read';
 COMMENT ON COLUMN tidemark.journal.occurred_at IS 'time of the fact';
 COMMENT ON COLUMN tidemark.journal.recorded_at IS 'time of the append';
 
 CREATE INDEX journal_position_idx ON tidemark.journal (position);
 
--- Where conditions look for tags. tidemark.append writes it, for events that have any (docs/adr/0008).
+-- Index of tags for conditions. tidemark.append writes it for events that have tags
+-- (docs/adr/0008).
 CREATE TABLE tidemark.event_tags (
     tag        text COLLATE "C" NOT NULL,
     event_type text COLLATE "C" NOT NULL,
@@ -88,10 +91,10 @@ CREATE TRIGGER event_tags_no_update BEFORE UPDATE OR DELETE ON tidemark.event_ta
 CREATE TRIGGER event_tags_no_truncate BEFORE TRUNCATE ON tidemark.event_tags
     FOR EACH STATEMENT EXECUTE FUNCTION tidemark.refuse_change();
 
--- Advisory lock keys share one space with the application's own. Ours carry a namespace in the high
--- 16 bits: 0x7D01 writer floor, 0x7D02 campaign, 0x7D03 registry, 0x7D04 bucket of campaigns,
--- 0x7D05 pruner, 0x7D06 bucket of event types, 0x7D07 tag, 0x7D08 bucket of tags. The low 48 bits
--- are the floor's position, zero, or a hash: whole, or its low bits for a bucket.
+-- Advisory lock keys share one space with the application's own. Tidemark's keys carry a namespace
+-- in the high 16 bits: 0x7D01 writer floor, 0x7D02 campaign, 0x7D03 registry, 0x7D04 bucket of
+-- campaigns, 0x7D05 pruner, 0x7D06 bucket of event types, 0x7D07 tag, 0x7D08 bucket of tags. The
+-- low 48 bits are the floor's position, zero, or a hash (its low bits for a bucket).
 
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.lock_key(namespace integer, value bigint) RETURNS bigint
@@ -99,10 +102,10 @@ CREATE FUNCTION tidemark.lock_key(namespace integer, value bigint) RETURNS bigin
     RETURN (namespace::bigint << 48) | (value & 281474976710655);
 -- +goose StatementEnd
 
--- read_floor answers the highest position below which no append is still in flight. What a reader selects in a *later*
--- statement, up to that position, is complete. Writers take a shared lock on the sequence's last value before they call
--- nextval; so the lowest such key held is below every position not yet visible. Order matters: the last value first,
--- then the locks, each with a snapshot of its own.
+-- read_floor returns the highest position below which no append is in flight. Rows up to it that a
+-- *later* statement selects are complete. Writers take a shared lock on the sequence's last value
+-- before they call nextval, so the lowest such key is below every position that is not yet visible.
+-- The order matters: read the last value first, then the locks, each with its own snapshot.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.read_floor() RETURNS bigint
     LANGUAGE plpgsql VOLATILE

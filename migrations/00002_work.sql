@@ -2,8 +2,8 @@
 SELECT pg_catalog.set_config('tidemark.path', pg_catalog.current_setting('search_path'), true),
     pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
 
--- A group is 'filing' until every campaign that is behind has a work item. Appends do not enqueue
--- for one that is 'inline': they apply.
+-- State 'filing' lasts until every campaign that is behind has a work item. Appends write no work
+-- items for a group in state 'inline': they apply the events themselves.
 CREATE TABLE tidemark.consumer_groups (
     name          text COLLATE "C" PRIMARY KEY,
     state         text NOT NULL DEFAULT 'filing' CHECK (state IN ('filing', 'ready', 'inline')),
@@ -16,9 +16,9 @@ COMMENT ON COLUMN tidemark.consumer_groups.state IS
     'filing until every campaign that is behind has a work item, then ready, or inline if appends apply';
 COMMENT ON COLUMN tidemark.consumer_groups.registered_at IS 'time of the registration';
 
--- A row stands for the events of a campaign that one append has added (docs/adr/0011). Rows are
--- inserted and deleted, never updated: whether one is being processed follows from its campaign's
--- lease (docs/adr/0001).
+-- One row stands for the events that one append added to a campaign (docs/adr/0011). Rows are
+-- inserted and deleted, never updated. The lease of the campaign tells whether they are being
+-- processed (docs/adr/0001).
 CREATE TABLE tidemark.outbox (
     consumer_group text COLLATE "C" NOT NULL,
     campaign_id    text COLLATE "C" NOT NULL,
@@ -38,9 +38,9 @@ COMMENT ON COLUMN tidemark.outbox.consumer_group IS 'group that has to apply the
 COMMENT ON COLUMN tidemark.outbox.campaign_id IS 'campaign of the events';
 COMMENT ON COLUMN tidemark.outbox.seq IS 'the last of the events';
 COMMENT ON COLUMN tidemark.outbox.enqueued_at IS 'time of the append';
-COMMENT ON COLUMN tidemark.outbox.events IS 'number of the events. Those up to the checkpoint are applied already';
+COMMENT ON COLUMN tidemark.outbox.events IS 'number of events. Those up to the checkpoint are already applied';
 
--- Room on every page keeps the updates of a lease on its page (HOT), without index writes.
+-- Half of each page stays free, so an updated lease stays on its page (HOT) without index writes.
 CREATE TABLE tidemark.leases (
     consumer_group text COLLATE "C" NOT NULL,
     campaign_id    text COLLATE "C" NOT NULL,
@@ -60,7 +60,7 @@ COMMENT ON TABLE tidemark.leases IS
     'Ownership of campaigns in a group, and the checkpoint that it guards. Kept after release.';
 COMMENT ON COLUMN tidemark.leases.consumer_group IS 'group';
 COMMENT ON COLUMN tidemark.leases.campaign_id IS 'campaign';
-COMMENT ON COLUMN tidemark.leases.owner IS 'worker that holds or last held it, or paused';
+COMMENT ON COLUMN tidemark.leases.owner IS 'worker that holds the lease or held it last, or paused';
 COMMENT ON COLUMN tidemark.leases.generation IS 'fencing token, grows with each acquisition';
 COMMENT ON COLUMN tidemark.leases.expires_at IS 'end of the lease, -infinity once it is released';
 COMMENT ON COLUMN tidemark.leases.checkpoint IS 'last seq that the group has applied';
@@ -89,16 +89,17 @@ COMMENT ON COLUMN tidemark.workers.started_at IS 'start of the process';
 COMMENT ON COLUMN tidemark.workers.seen_at IS 'last update of the row';
 COMMENT ON COLUMN tidemark.workers.campaigns_held IS 'leases that it holds';
 COMMENT ON COLUMN tidemark.workers.events_applied IS 'events since its start';
-COMMENT ON COLUMN tidemark.workers.knows IS 'projections and versions that it has the code of';
-COMMENT ON COLUMN tidemark.workers.lease_ttl IS 'time for which it leases campaigns';
+COMMENT ON COLUMN tidemark.workers.knows IS 'projections that it has code for, with their versions';
+COMMENT ON COLUMN tidemark.workers.lease_ttl IS 'duration of its leases';
 
--- The time, in milliseconds since 1970, until which some worker waits to be woken. A sequence, since it must be
--- visible at once and must not be a row that every idle worker and every append fight for (docs/adr/0002).
+-- The time, in milliseconds since 1970, until which a worker waits for a wake-up. A sequence is
+-- visible at once, and idle workers and appends do not contend for it as they would for a row
+-- (docs/adr/0002).
 CREATE SEQUENCE tidemark.waiting AS bigint MINVALUE 0 START 0 CACHE 1;
 COMMENT ON SEQUENCE tidemark.waiting IS 'Time, in milliseconds since 1970, until which a worker waits (docs/adr/0002).';
 
--- limits bounds what an event, a call and a transaction may hold: one row, which only the owner changes.
--- The upper ends keep clear of what Postgres can hold.
+-- limits bounds an event, a call and a transaction. It has one row, which only the schema's owner
+-- changes. The CHECKs stay below the limits of Postgres itself.
 CREATE TABLE tidemark.limits (
     only_row                  boolean PRIMARY KEY DEFAULT true CHECK (only_row),
     payload_bytes             integer NOT NULL DEFAULT 1048576 CHECK (payload_bytes BETWEEN 2 AND 67108864),
@@ -113,17 +114,17 @@ CREATE TABLE tidemark.limits (
 COMMENT ON TABLE tidemark.limits IS
     'Limits of events, calls and transactions: one row, which only the owner of the schema changes.';
 COMMENT ON COLUMN tidemark.limits.only_row IS 'always true, so that there is one row';
-COMMENT ON COLUMN tidemark.limits.payload_bytes IS 'bytes of a payload';
-COMMENT ON COLUMN tidemark.limits.payload_depth IS 'nested objects and arrays of a payload or metadata';
-COMMENT ON COLUMN tidemark.limits.metadata_bytes IS 'bytes of metadata';
-COMMENT ON COLUMN tidemark.limits.tags IS 'tags of an event';
-COMMENT ON COLUMN tidemark.limits.tag_bytes IS 'bytes of a tag';
-COMMENT ON COLUMN tidemark.limits.campaign_id_bytes IS 'bytes of a campaign id';
-COMMENT ON COLUMN tidemark.limits.events_per_call IS 'events of one call';
-COMMENT ON COLUMN tidemark.limits.campaigns_per_transaction IS 'campaigns that a transaction may append to';
+COMMENT ON COLUMN tidemark.limits.payload_bytes IS 'maximum bytes in a payload';
+COMMENT ON COLUMN tidemark.limits.payload_depth IS 'maximum depth of objects and arrays in a payload or metadata';
+COMMENT ON COLUMN tidemark.limits.metadata_bytes IS 'maximum bytes in metadata';
+COMMENT ON COLUMN tidemark.limits.tags IS 'maximum tags of an event';
+COMMENT ON COLUMN tidemark.limits.tag_bytes IS 'maximum bytes in a tag';
+COMMENT ON COLUMN tidemark.limits.campaign_id_bytes IS 'maximum bytes in a campaign id';
+COMMENT ON COLUMN tidemark.limits.events_per_call IS 'maximum events in one call';
+COMMENT ON COLUMN tidemark.limits.campaigns_per_transaction IS 'maximum campaigns in a transaction';
 
--- Reading the row would make an append dearer by 10 µs. So each change of it replaces append_limits, a constant that
--- plans contain and that only its owner can replace.
+-- Reading the row would cost each append 10 µs. So every change replaces append_limits, a constant
+-- that is inlined into plans. Only its owner can replace it.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.apply_limits() RETURNS trigger
     LANGUAGE plpgsql
@@ -147,17 +148,19 @@ $$;
 
 CREATE TRIGGER limits_apply AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON tidemark.limits
     FOR EACH STATEMENT EXECUTE FUNCTION tidemark.apply_limits();
-INSERT INTO tidemark.limits DEFAULT VALUES; -- makes append_limits
+INSERT INTO tidemark.limits DEFAULT VALUES; -- creates append_limits
 
--- nesting answers the jsonpath that finds what is nested deeper than a limit, empty objects and arrays included.
+-- nesting returns the jsonpath that finds objects and arrays nested deeper than p_depth, empty ones
+-- included.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.nesting(p_depth integer) RETURNS jsonpath
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN ('strict $.**{' || p_depth || '} ? (@.type() == "object" || @.type() == "array")')::jsonpath;
 -- +goose StatementEnd
 
--- printed_bytes answers the length of a document as Postgres prints it, or NULL if it cannot: 1e131071 takes 12 bytes
--- in jsonb and 131,072 on the way to a reader. Small documents can be printed in any case.
+-- printed_bytes returns the length of a document as Postgres prints it, or NULL if it cannot be
+-- printed: 1e131071 takes 12 bytes in jsonb and 131,072 as text. Small documents can always be
+-- printed.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.printed_bytes(p_document jsonb) RETURNS integer
     LANGUAGE plpgsql IMMUTABLE
@@ -171,7 +174,7 @@ END
 $$;
 -- +goose StatementEnd
 
--- readable says whether readers can be given an event's documents.
+-- readable reports whether Postgres can print an event's payload and metadata for a reader.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.readable(p_payload jsonb, p_metadata jsonb) RETURNS boolean
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -179,8 +182,9 @@ CREATE FUNCTION tidemark.readable(p_payload jsonb, p_metadata jsonb) RETURNS boo
         AND (p_metadata IS NULL OR tidemark.printed_bytes(p_metadata) IS NOT NULL);
 -- +goose StatementEnd
 
--- event_fits says that an event is within all limits, by one look at its length: what is short is neither deep nor has
--- long fields, and numbers that expand are long. false means that check_event has to look. It stands in expressions.
+-- event_fits reports whether an event is certainly within all limits. It judges mostly by length: a
+-- short event is neither deep nor has long fields, and a number that expands is long. false means
+-- that check_event must look. Callers use it in expressions, which are cheaper than queries.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.event_fits(p_event jsonb) RETURNS boolean
     LANGUAGE sql STABLE
@@ -203,7 +207,8 @@ CREATE FUNCTION tidemark.event_fits(p_event jsonb) RETURNS boolean
                     false);
 -- +goose StatementEnd
 
--- check_event looks at an event that event_fits does not vouch for, and raises what is wrong with it, or answers true.
+-- check_event checks an event that event_fits did not accept. It raises the first violation, or
+-- returns true.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.check_event(p_campaign_id text, p_ord bigint, p_event jsonb) RETURNS boolean
     LANGUAGE plpgsql
@@ -287,17 +292,18 @@ END
 $$;
 -- +goose StatementEnd
 
--- lock_campaign makes the numbering of one campaign exclusive to this transaction until it ends. It stands in
--- expressions, which are cheaper than queries. What the lock returns is void, which is not NULL: so it is true.
+-- lock_campaign locks the numbering of one campaign until the transaction ends. Callers use it in
+-- expressions, which are cheaper than queries. The lock function returns void, which is not NULL,
+-- so the result is true.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.lock_campaign(p_campaign_id text) RETURNS boolean
     LANGUAGE sql
     RETURN pg_advisory_xact_lock(tidemark.lock_key(32002, hashtextextended(p_campaign_id, 0))) IS NOT NULL;
 -- +goose StatementEnd
 
--- count_campaigns answers how many campaigns this transaction has locked, and refuses it if they
--- are too many with those that it asks for. It reads the whole lock table: only what may have too
--- many asks. The setting then holds the true count.
+-- count_campaigns returns how many campaigns this transaction has locked. It raises TM011 if these
+-- and p_campaign_ids together exceed the limit. It reads the whole lock table, so callers use it
+-- only near the limit. It then stores the true count in the setting tidemark.floor.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.count_campaigns(p_campaign_ids text[]) RETURNS integer
     LANGUAGE plpgsql
@@ -328,8 +334,8 @@ END
 $$;
 -- +goose StatementEnd
 
--- lock_campaigns makes the numbering of campaigns exclusive to this transaction until it ends. Locks are taken in one
--- order, each campaign its own: nothing here waits for campaigns that are not asked for.
+-- lock_campaigns locks the numbering of campaigns until the transaction ends. Each campaign has its
+-- own lock, taken in the order of the keys, so it waits for no other campaign.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.lock_campaigns(p_campaign_ids text[]) RETURNS void
     LANGUAGE plpgsql
@@ -348,9 +354,9 @@ END
 $$;
 -- +goose StatementEnd
 
--- What an append locks for the sake of conditions (docs/adr/0008), until its transaction ends:
--- shared, the buckets of its events' types, and each tag, alone and with the type. A condition
--- takes the same keys exclusively. That of a tag alone has no type.
+-- Lock keys for conditions (docs/adr/0008), held until the transaction ends. An append takes shared
+-- locks on the buckets of its event types and on each tag, alone and combined with the type. A
+-- condition takes the same keys exclusively. The key of a tag alone has a NULL type.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.type_key(p_type text) RETURNS bigint
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -363,9 +369,9 @@ CREATE FUNCTION tidemark.tag_key(p_tag text, p_type text) RETURNS bigint
     RETURN tidemark.lock_key(32007, hashtextextended(p_tag, coalesce(hashtextextended(p_type, 0), 0)));
 -- +goose StatementEnd
 
--- touched_types and touched_tags answer the keys that events touch. Of many events the types are
--- not looked at: all buckets are locked. One event, which most calls have, is looked at by
--- expressions alone, which cost a tenth of a query.
+-- touched_types and touched_tags return the keys that events touch. For more than 256 events
+-- touched_types returns all 64 buckets without reading the types. A single event, the usual case,
+-- is handled by expressions alone, which cost a tenth of a query.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.touched_types(p_events jsonb) RETURNS bigint[]
     LANGUAGE plpgsql IMMUTABLE
@@ -409,10 +415,10 @@ END
 $$;
 -- +goose StatementEnd
 
--- lock_exclusively takes keys in one order, of one key the stronger first (it must not be asked for by
--- one who has it shared), and then campaigns. Appends of others queue behind a lock that is asked for
--- exclusively: so each is waited for for 300 ms. Then all locks of this call are given back, which
--- lets the others go on, and asked for again: for 10 s, or the caller's lock_timeout.
+-- lock_exclusively locks keys, then campaigns. Keys are locked in ascending order, and of equal
+-- keys the exclusive lock comes first: upgrading a shared lock can deadlock. Other appends queue
+-- behind a waiting exclusive request, so each wait ends after 300 ms. Then the call gives back all
+-- its locks, lets the others go on, and retries for 10 s or for the caller's lock_timeout.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.lock_exclusively(p_shared bigint[], p_exclusive bigint[], p_campaigns text[],
     p_patience text) RETURNS boolean
@@ -445,11 +451,11 @@ END
 $$;
 -- +goose StatementEnd
 
--- lock_keys takes keys, as strongly as anyone asks, and then campaigns: keys of types and tags shared,
--- those of conditions exclusively. A transaction holds 64 locks on tags at most, so that no import can
--- exhaust the lock table. From then on events lock whole buckets of tags, exclusively, and conditions
--- all types, that is, every append. A transaction that locks a tag exclusively holds its bucket with
--- it, shared, and so meets the import; appends with few tags do not.
+-- lock_keys locks keys, then campaigns: keys of types and tags shared, keys of conditions
+-- exclusively. A transaction takes at most 64 locks on tags, so an import cannot exhaust the lock
+-- table. Beyond that, events lock whole buckets of tags exclusively, and conditions on tags lock
+-- all buckets of types, and so every append. A transaction that locks a tag exclusively also locks
+-- the tag's bucket, shared, and so conflicts with an import. Appends with few tags do not.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.lock_keys(p_types bigint[], p_tags bigint[], p_exclusive bigint[],
     p_campaigns text[]) RETURNS boolean
@@ -493,8 +499,8 @@ END
 $$;
 -- +goose StatementEnd
 
--- refuse_version says that a campaign does not stand where an append expects it. It never answers;
--- its type lets it stand where a seq is wanted.
+-- refuse_version raises TM001: the campaign is not at the expected seq. It never returns. Its
+-- return type lets it be used where a seq is expected.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.refuse_version(p_campaign_id text, p_expected bigint, p_actual bigint) RETURNS bigint
     LANGUAGE plpgsql
@@ -509,8 +515,9 @@ END
 $$;
 -- +goose StatementEnd
 
--- lock_untagged takes what conditions on untagged events of one type wait for, and then the
--- campaign. It, hold_floor and made_id stand in expressions too.
+-- lock_untagged locks the key of a type, shared, which conditions on untagged events take
+-- exclusively. Then it locks the campaign. Like lock_campaign it is used in expressions, as are
+-- hold_floor and made_id.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.lock_untagged(p_campaign_id text, p_type text) RETURNS boolean
     LANGUAGE sql
@@ -518,7 +525,7 @@ CREATE FUNCTION tidemark.lock_untagged(p_campaign_id text, p_type text) RETURNS 
         AND tidemark.lock_campaign(p_campaign_id);
 -- +goose StatementEnd
 
--- next_floor answers the setting tidemark.floor after one more call.
+-- next_floor returns the setting tidemark.floor after one more call.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.next_floor(p_last bigint, p_held bigint) RETURNS bigint
     LANGUAGE sql IMMUTABLE
@@ -526,13 +533,13 @@ CREATE FUNCTION tidemark.next_floor(p_last bigint, p_held bigint) RETURNS bigint
         ((least(greatest(coalesce(p_held >> 48, 0), 0), 32766) + 1) << 48);
 -- +goose StatementEnd
 
--- hold_floor takes the writer floor and answers the time. The last value first, then the lock that
--- names it, and only in a later statement nextval: see tidemark.read_floor. A transaction's first
--- floor is below all its positions, so it takes no other: the setting says which it is, and goes
--- when the lock goes, with the transaction or the savepoint. Anybody may set it, so the lock is
--- taken in any case, and never above the last value. The setting's bits from 48 on count the calls
--- that came here, each for one campaign. If they are more than campaigns may be, the campaigns are
--- counted.
+-- hold_floor takes the writer floor and returns the time. It reads the last value first, then takes
+-- the lock that names it. nextval follows only in a later statement: see tidemark.read_floor.
+-- A transaction's first floor is below all its positions, so later calls reuse it. The setting
+-- tidemark.floor keeps it, and is rolled back together with the lock, at the end of the transaction
+-- or savepoint. Any caller can set it, so the lock is always taken, and never above the last value.
+-- From bit 48 on the setting counts calls, one campaign each. Above the limit of campaigns it calls
+-- count_campaigns.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.hold_floor() RETURNS timestamptz
     LANGUAGE sql
@@ -544,16 +551,16 @@ CREATE FUNCTION tidemark.hold_floor() RETURNS timestamptz
             OR tidemark.count_campaigns('{}') IS NOT NULL) THEN clock_timestamp() END;
 -- +goose StatementEnd
 
--- made_id answers a UUIDv7 (RFC 9562): milliseconds, a counter of 12 bits that carries into them,
--- 62 random bits, of which the text begins with the variant.
+-- made_id returns a UUIDv7 (RFC 9562): milliseconds, then a 12-bit counter that carries into them,
+-- then p_random, which is the variant and 62 random bits as text.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.made_id(p_ms bigint, p_ord bigint, p_random text) RETURNS uuid
     LANGUAGE sql IMMUTABLE
     RETURN (lpad(to_hex((p_ms + (p_ord >> 12) << 16) | 28672 | (p_ord & 4095)), 16, '0') || p_random)::uuid;
 -- +goose StatementEnd
 
--- append_rows numbers events and writes them. Its callers hold the locks, and append and append_all
--- alone are for others.
+-- append_rows numbers events and writes them. The caller holds the locks. Users call append or
+-- append_all instead.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.append_rows(p_campaign_id text, p_events jsonb, p_expect bigint)
     RETURNS TABLE (seq bigint, "position" bigint, event_id uuid, duplicate boolean)
@@ -571,10 +578,10 @@ DECLARE
     known integer;
     different bigint;
 BEGIN
-    -- An event that is there already is answered with its seq: repeating an append whose outcome is
-    -- unknown is safe, whatever it expected at first. Each id is probed for, in a form that leaves
-    -- the planner no other index, also while it believes the table to be empty: a join, or the
-    -- primary key, would read the whole campaign.
+    -- An event that is in the journal already is returned with its seq. So an append whose outcome
+    -- is unknown can be repeated, whatever it expected at first. Each id is probed in a form that
+    -- forces the index on ids, even while the planner believes the table to be empty. A join, or
+    -- the primary key, would read the whole campaign.
     IF jsonb_path_exists(p_events, '$[*].id') THEN
         SELECT count(*), min(e.ord) FILTER (WHERE j.event_type IS DISTINCT FROM e.type OR j.payload IS DISTINCT
             FROM coalesce(e.payload, '{}')
@@ -666,9 +673,9 @@ END
 $$;
 -- +goose StatementEnd
 
--- append_rows_of_snapshot is append_rows under REPEATABLE READ and SERIALIZABLE, where the snapshot
--- may be older than the campaign's lock. Then the seq is taken, and the error the one that such
--- transactions are retried for.
+-- append_rows_of_snapshot is append_rows for REPEATABLE READ and SERIALIZABLE, whose snapshot may
+-- be older than the lock on the campaign. A seq that is then already taken raises 40001, the error
+-- on which clients retry such transactions.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.append_rows_of_snapshot(p_campaign_id text, p_events jsonb, p_expect bigint)
     RETURNS TABLE (seq bigint, "position" bigint, event_id uuid, duplicate boolean)
@@ -690,7 +697,7 @@ END
 $$;
 -- +goose StatementEnd
 
--- refuse_call says what is wrong with a call for one campaign.
+-- refuse_call raises TM004 for an invalid call for one campaign.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.refuse_call(p_campaign_id text, p_events jsonb) RETURNS void
     LANGUAGE plpgsql IMMUTABLE
@@ -715,10 +722,10 @@ END
 $$;
 -- +goose StatementEnd
 
--- append adds events to a campaign, in the caller's transaction. p_events is an array of objects
--- with "type" and, all optional, "id", "version", "intent", "aggregate_type", "aggregate_id",
--- "actor", "tags", "payload", "metadata", "occurred_at". p_expect is the seq the campaign must
--- stand at: NULL for any, 0 for a campaign without events.
+-- append adds events to a campaign in the caller's transaction. p_events is an array of objects
+-- with "type" and the optional fields "id", "version", "intent", "aggregate_type", "aggregate_id",
+-- "actor", "tags", "payload", "metadata" and "occurred_at". p_expect is the seq at which the
+-- campaign must be: NULL for any, 0 for a campaign without events.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.append(p_campaign_id text, p_events jsonb, p_expect bigint DEFAULT NULL)
     RETURNS TABLE (seq bigint, "position" bigint, event_id uuid, duplicate boolean)
@@ -729,12 +736,12 @@ AS $$
 #variable_conflict use_column
 DECLARE
     one CONSTANT jsonb := p_events -> 0;
-    taken boolean; -- of locks; an assignment is cheaper than a query
+    taken boolean; -- unused result of lock functions; an assignment is cheaper than a query
     at timestamptz;
 BEGIN
-    -- What most calls have: one event without tags and without an id. Each expression and query is
-    -- made ready anew in each transaction, which is most of what one event costs: here are as few
-    -- as can be.
+    -- The usual call: one event without tags and id. plpgsql prepares each expression and query
+    -- anew in each transaction, which is most of the cost of one event. So this path uses as few as
+    -- possible.
     IF octet_length(p_campaign_id) BETWEEN 1 AND (tidemark.append_limits())[1] AND jsonb_typeof(p_events) = 'array'
         AND p_events -> 1 IS NULL
         AND NOT one ?| '{tags,id}' AND tidemark.event_fits(one)
@@ -771,7 +778,7 @@ BEGIN
     ELSIF one IS NULL THEN
         RETURN;
     END IF;
-    -- What conditions wait for; then the campaign.
+    -- First the keys that conditions wait for, then the campaign.
     IF jsonb_path_exists(p_events, '$[*].tags[*]') THEN
         taken := tidemark.lock_keys(tidemark.touched_types(p_events), tidemark.touched_tags(p_events), '{}',
             ARRAY[p_campaign_id]);
@@ -791,7 +798,8 @@ END
 $$;
 -- +goose StatementEnd
 
--- parsed_json is a cast that fails with TM004 where the document is too deep for Postgres' own parser (54001).
+-- parsed_json casts text to jsonb. A document too deep for Postgres' own parser (54001) raises
+-- TM004 instead.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.parsed_json(p_document text) RETURNS jsonb
     LANGUAGE plpgsql STABLE
@@ -806,8 +814,8 @@ END
 $$;
 -- +goose StatementEnd
 
--- append of a text is what calls with a literal or an untyped parameter find. One that casts to jsonb
--- itself costs less.
+-- append with text serves calls with a literal or an untyped parameter. A caller that casts to
+-- jsonb itself pays less.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.append(p_campaign_id text, p_events text, p_expect bigint DEFAULT NULL)
     RETURNS TABLE (seq bigint, "position" bigint, event_id uuid, duplicate boolean)
@@ -817,10 +825,9 @@ BEGIN ATOMIC
 END;
 -- +goose StatementEnd
 
--- wake gives workers word of something to do: a worker that waits is woken when the transaction
--- commits. It says which wait it ends, so that one NOTIFY does. A transaction that is to be
--- prepared must not notify: SET tidemark.notify = off, and workers find what there is when they
--- poll.
+-- wake notifies waiting workers when the transaction commits. The payload is the wait that it ends,
+-- so one NOTIFY is enough. A transaction that will be prepared (two-phase commit) must not notify:
+-- SET tidemark.notify = off, and workers find the work when they poll.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.wake() RETURNS void
     LANGUAGE plpgsql
@@ -863,7 +870,7 @@ END
 $$;
 -- +goose StatementEnd
 
--- check_batches refuses what is wrong with a call for several campaigns.
+-- check_batches raises TM004 for an invalid call for several campaigns. Otherwise it returns true.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.check_batches(p_batches jsonb) RETURNS boolean
     LANGUAGE plpgsql IMMUTABLE
@@ -905,7 +912,8 @@ END
 $$;
 -- +goose StatementEnd
 
--- append_all is append for several campaigns in one call. p_batches is an array of {"campaign_id", "events", "expect"}.
+-- append_all is append for several campaigns in one call. p_batches is an array of {"campaign_id",
+-- "events", "expect"}.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.append_all(p_batches jsonb)
     RETURNS TABLE (campaign_id text, seq bigint, "position" bigint, event_id uuid, duplicate boolean)

@@ -2,17 +2,16 @@
 SELECT pg_catalog.set_config('tidemark.path', pg_catalog.current_setting('search_path'), true),
     pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
 
--- The tables below swing between empty and millions of rows within one cached plan. So their
--- functions run under settings and in a form that leave the planner one choice: a probe of the
--- primary key for each campaign named (a lateral subquery that cannot be pulled up), then the row
--- by its place (ctid), which is locked and cannot move meanwhile. A worker that is woken has
--- one campaign, mostly. For one there are statements beside those for many: they do the same, and
--- are begun sooner.
+-- The tables below swing between empty and millions of rows while one plan stays cached. So these
+-- functions run under settings and in a form that leave the planner one choice. Each probes the
+-- primary key for every named campaign (a lateral subquery that cannot be pulled up), then locks
+-- the row, which cannot move meanwhile, and updates it by its place (ctid).
+-- A woken worker usually has one campaign. Separate statements for one campaign do the same as
+-- those for many and start sooner.
 
--- stranded says whether a lease runs for longer than its owner asked for, or than the caller would
--- and its owner does not live. The server's clock has gone back then: the time of the expiry is
--- that of the old clock, and waiting for it could take hours. Callers ask only about leases that
--- run for longer than their own would, so for hardly any.
+-- stranded reports whether a lease expires later than any live owner could have set it, which means
+-- that the server's clock has gone back. The old clock set the expiry, so waiting for it could take
+-- hours. Callers ask only about leases that run longer than their own would, so almost never.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.stranded(p_owner text, p_expires_at timestamptz) RETURNS boolean
     LANGUAGE plpgsql STABLE
@@ -29,10 +28,11 @@ END
 $$;
 -- +goose StatementEnd
 
--- fallen answers the owners of a group that had said by a mark that they were at a campaign under
--- which a process had died, and have not been seen since for a sixth of their leases' life, and for 3
--- s at least: they have died of it, too, or hang. Their leases are not waited for. One that lives
--- after all meets the fence, and takes itself off the list of the dead with its next beat.
+-- fallen returns the owners of a group that have probably died at a suspect campaign, or hang.
+-- These owners had marked that they worked on a campaign under which a process had died, and were
+-- last seen longer ago than a sixth of their lease TTL, at least 3 s. Their leases are not waited
+-- for. An owner that is alive after all fails at the fence, and removes itself from the list of the
+-- dead with its next beat.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.fallen(p_group text) RETURNS text[]
     LANGUAGE plpgsql STABLE
@@ -41,7 +41,7 @@ CREATE FUNCTION tidemark.fallen(p_group text) RETURNS text[]
     SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-    -- Nearly always an index without entries.
+    -- Almost always an index without entries.
     IF NOT EXISTS (SELECT FROM tidemark.crashes c WHERE c.consumer_group = p_group AND cardinality(c.owners) > 0) THEN
         RETURN '{}';
     END IF;
@@ -54,14 +54,14 @@ END
 $$;
 -- +goose StatementEnd
 
--- acquire_leases leases those of the campaigns that are free: p_idle have a lease row, p_new had
--- none a moment ago. Each array names a campaign once. Rows are locked in the order of campaign_id; a
--- row that is being written is skipped, never waited for. Callers read "held" from the lease alone:
--- owner and expiry are set here and nowhere else. A lease of one that has fallen is taken over as if
--- it had run out. A stranded lease is taken over like one that ran out, and says nothing of a crash. A
--- lease that ran out, rather than being given back, was left behind by a process that died, or lost
--- the database for longer: that is looked at only where it is found. crashed_ids are campaigns that a
--- row of tidemark.crashes concerns: those, and all suspects.
+-- acquire_leases leases the campaigns that are free: p_idle have a lease row, p_new had none a
+-- moment ago. Each array names a campaign once. Rows are locked in the order of campaign_id. A row
+-- that another transaction is writing is skipped, never waited for.
+-- The lease of a fallen owner is taken over as if it had expired. So is a stranded lease, but it
+-- does not count as a crash. A lease that expired without being released was left by a process that
+-- died, or that lost the database for longer than its TTL: crashes are detected only here.
+-- crashed_ids lists the leased campaigns with a row in tidemark.crashes: those just recorded, and
+-- suspects whose checkpoint has not moved.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.acquire_leases(p_group text, p_owner text, p_idle text[], p_new text[], p_ttl interval,
         OUT campaign_ids text[], OUT generations bigint[], OUT checkpoints bigint[], OUT crashed_ids text[])
@@ -108,7 +108,7 @@ BEGIN
         IF left_ids IS NOT NULL THEN
             crashed_ids := tidemark.note_crashes(p_group, left_ids, left_checkpoints, left_by, left_at, p_ttl);
         END IF;
-        -- Nearly always an index without entries.
+        -- Almost always an index without entries.
         IF EXISTS (SELECT FROM tidemark.crashes c WHERE c.consumer_group = p_group AND cardinality(c.owners) > 0) THEN
             SELECT coalesce(array_agg(DISTINCT k.campaign_id), '{}') INTO crashed_ids
             FROM (
@@ -142,15 +142,16 @@ END
 $$;
 -- +goose StatementEnd
 
--- note_crashes writes down who left campaigns behind, and answers which of them it thinks were left
--- by the dead. The caller has locked the leases. Not counted are
---   - an owner that was seen when half of the lease's last life was over: it renews three times in a life and is recorded four times, so one that is seen and did
---     not renew lives, and has lost or dropped the lease;
+-- note_crashes records the owners that left campaigns behind, and returns the campaigns whose owner
+-- it considers dead. The caller has locked the leases. It does not count
+--   - an owner that was seen after half of the lease's last life: an owner renews three times in a
+--     life and is recorded four times, so one that is seen without renewing is alive and has lost
+--     or dropped the lease;
 --   - an owner without a record: it stopped in good order, or is no worker at all ('paused');
---   - leases from before the server started: whatever happened to them then happened to all.
--- The list begins again where the campaign has got further, and where the last death is an hour
--- ago: what kills does so again as soon as it is tried again, that is within a lease's life and the
--- time of a restart. Owners that turn out to live take themselves off it (see Keeper.Beat).
+--   - leases from before the server started: a restart of the server affects all of them.
+-- The list starts over when the campaign has moved on, or when the last death is an hour old. A
+-- deadly event kills again as soon as it is retried, which is within a lease's life and the time of
+-- a restart. Owners that are alive remove themselves from the list (see Keeper.Beat).
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.note_crashes(p_group text, p_campaign_ids text[], p_checkpoints bigint[], p_owners text[],
     p_expired timestamptz[], p_ttl interval) RETURNS text[]
@@ -179,7 +180,7 @@ BEGIN
         RETURNING c.campaign_id
     )
     SELECT coalesce(array_agg(w.campaign_id), '{}') INTO noted FROM written w;
-    -- Of campaigns that got further and crashed no more.
+    -- Prunes campaigns that moved on and crashed no more.
     DELETE FROM tidemark.crashes c WHERE c.ctid = ANY (ARRAY(
         SELECT o.ctid FROM tidemark.crashes o WHERE o.consumer_group = p_group
             AND o.at < clock_timestamp() - interval '1 day' LIMIT 1000 FOR UPDATE SKIP LOCKED));
@@ -188,12 +189,12 @@ END
 $$;
 -- +goose StatementEnd
 
--- claim_around finds campaigns with work and without a live lease, from just after p_cursor around
--- the whole outbox, and leases up to p_limit of them. It looks at the next few rows, then steps
--- from campaign to campaign along the outbox's primary key, and stops at the limit, so its cost
--- follows what it returns plus what others hold (at most p_steps), not the backlog. next_expiry is
--- the earliest expiry among the leases it passed; next_cursor is where the next claim goes on, ''
--- once it has been all around. A group that is paused has none.
+-- claim_around finds campaigns that have work and no live lease, from just after p_cursor around
+-- the whole outbox, and leases up to p_limit of them. It reads the next few rows, then steps from
+-- campaign to campaign along the outbox's primary key and stops at the limit. So its cost follows
+-- the campaigns that it returns plus those that others hold (at most p_steps), not the backlog.
+-- next_expiry is the earliest expiry among the leases it passed. next_cursor is where the next
+-- claim continues, '' once it has been all around. A paused group has no work.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.claim_around(p_group text, p_owner text, p_cursor text, p_limit integer, p_ttl interval,
     p_steps integer,
@@ -231,7 +232,7 @@ BEGIN
         RETURN;
     END IF;
     FOR pass IN 1..2 LOOP
-        -- The next few rows: where campaigns have one or two each, this finds them all.
+        -- The next few rows. Where campaigns have one or two rows each, this finds them all.
         SELECT coalesce(array_agg(c.campaign_id) FILTER (WHERE l.expires_at <= at), '{}'),
             coalesce(array_agg(c.campaign_id) FILTER (WHERE l.expires_at IS NULL), '{}'),
             min(l.expires_at) FILTER (WHERE l.expires_at > at), sum(c.rows), max(c.campaign_id)
@@ -299,9 +300,9 @@ BEGIN
         start := '';
     END LOOP;
     IF missing > 0 AND steps_left > 0 THEN
-        next_cursor := ''; -- all around: from the beginning it is one walk instead of two
+        next_cursor := ''; -- all around: starting at the beginning takes one walk instead of two
     END IF;
-    next_expiry := nullif(next_expiry, 'infinity'); -- of campaigns that are paused
+    next_expiry := nullif(next_expiry, 'infinity'); -- of paused campaigns
 
     IF missing < p_limit THEN
         SELECT a.campaign_ids, a.generations, a.checkpoints, a.crashed_ids
@@ -312,12 +313,12 @@ END
 $$;
 -- +goose StatementEnd
 
--- claim is what workers call: claim_around, but for two cases that have to be quick, because a
--- worker looks in vain or is woken by one append. Where the outbox is empty there is nothing to
--- walk. Where it has one campaign, whose lease was given back in good order, and no other has
--- crashed, that lease is taken. It evaluates no more expressions than it must: plpgsql makes each
--- ready anew in each transaction. A claim that a crash of the server forgets is harmless, so it
--- does not wait for the disk.
+-- claim is the function that workers call. It is claim_around with two shortcuts, because a worker
+-- often finds nothing or is woken by one append. An empty outbox needs no walk. If the outbox has
+-- one campaign, its lease was released in good order and the group has no suspects, claim takes
+-- that lease directly. It evaluates as few expressions as possible: plpgsql prepares each one anew
+-- in each transaction. It does not wait for the disk, because losing a claim in a server crash is
+-- harmless.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.claim(p_group text, p_owner text, p_cursor text, p_limit integer, p_ttl interval,
     p_steps integer DEFAULT 4096,
@@ -372,9 +373,9 @@ END
 $$;
 -- +goose StatementEnd
 
--- claimed_campaigns and claimed_checkpoints are what the last claim of this session has answered,
--- if it was to be kept: by them the statements that come behind a claim find its campaigns before
--- anybody has seen its answer.
+-- claimed_campaigns and claimed_checkpoints return the result of this session's last claim, if it
+-- was kept in the settings. Statements pipelined behind a claim use them to find its campaigns
+-- before the client has read the claim's result.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.claimed_campaigns() RETURNS text[]
     LANGUAGE sql STABLE
@@ -387,11 +388,11 @@ CREATE FUNCTION tidemark.claimed_checkpoints() RETURNS bigint[]
     RETURN nullif(current_setting('tidemark.claimed_checkpoints', true), '')::bigint[];
 -- +goose StatementEnd
 
--- advance is the fence. It moves the checkpoints of leases that are still the caller's, releases
--- those with p_release, and prolongs the others; if any lease is no longer the caller's, or its
--- checkpoint has moved, it fails the transaction. p_events and p_hashes are the number of events
--- applied and the hash of their ids, which are kept with the checkpoint. Where a hash is NULL that
--- of the campaign is not known any more.
+-- advance is the fence. It moves the checkpoints of leases that the caller still holds, releases
+-- those with p_release and renews the others. If the caller no longer holds a lease, or its
+-- checkpoint has moved, it fails the transaction with TM010. p_events and p_hashes are the number
+-- of events applied and the hash of their ids, stored with the checkpoint. A NULL hash makes the
+-- campaign's hash unknown for good.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.advance(p_group text, p_owner text, p_campaign_ids text[], p_generations bigint[],
     p_from bigint[], p_to bigint[],
@@ -409,7 +410,7 @@ DECLARE
     events bigint[];
     hashes bigint[];
 BEGIN
-    -- No lock is taken first: hardly ever does anybody else write the rows.
+    -- No lock is taken first: other sessions almost never write these rows.
     IF cardinality(p_campaign_ids) = 1 THEN
         UPDATE tidemark.leases l
         SET checkpoint = p_to[1], applied = l.applied + p_events[1], applied_hash = l.applied_hash # p_hashes[1],
@@ -442,8 +443,8 @@ BEGIN
     )
     SELECT coalesce(array_agg(campaign_id), '{}') INTO done FROM moved;
     IF cardinality(done) < cardinality(p_campaign_ids) THEN
-        -- A renewal may have moved rows to another place meanwhile. What is left is locked, then
-        -- written in a statement whose snapshot has them.
+        -- A renewal may have moved rows to another place meanwhile. Lock the remaining rows, then
+        -- write them in a statement whose snapshot has them.
         SELECT array_agg(h.place), array_agg(u.new), array_agg(u.release), array_agg(u.events), array_agg(u.hash)
             INTO places, checkpoints, releases, events, hashes
         FROM (
@@ -473,9 +474,9 @@ END
 $$;
 -- +goose StatementEnd
 
--- renew prolongs leases that are still the caller's and answers which they are. A row that is being
--- written is left alone and answered as held: only its owner's own transaction, or a claim that
--- will then own it, writes it, and the fence tells them apart.
+-- renew extends the leases that the caller still holds, and returns their campaigns. A row that is
+-- being written is skipped and returned as held: its writer is either the owner's own transaction
+-- or a claim that will own the lease. The fence tells these apart.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.renew(p_group text, p_owner text, p_campaign_ids text[], p_generations bigint[],
     p_ttl interval)
@@ -517,9 +518,9 @@ END
 $$;
 -- +goose StatementEnd
 
--- release gives back leases without moving their checkpoints. A lease that another transaction is
--- writing is waited for after all others, and not for long: if that transaction comes to nothing
--- the lease runs out.
+-- release gives back leases without moving their checkpoints. Leases that another transaction is
+-- writing come last, with a wait of at most 300 ms. If that transaction rolls back, the lease
+-- expires by itself.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.release(p_group text, p_owner text, p_campaign_ids text[], p_generations bigint[]) RETURNS void
     LANGUAGE plpgsql
@@ -562,7 +563,7 @@ END
 $$;
 -- +goose StatementEnd
 
--- complete deletes the work items of campaigns up to a seq each.
+-- complete deletes the work items of each campaign up to its seq.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.complete(p_group text, p_campaign_ids text[], p_to bigint[]) RETURNS bigint
     LANGUAGE plpgsql
@@ -579,8 +580,8 @@ BEGIN
         GET DIAGNOSTICS n = ROW_COUNT;
         RETURN n;
     END IF;
-    -- Rows up to a checkpoint are deleted under its campaign's lease and by no other session, so their
-    -- places stay theirs without a lock.
+    -- Only the session with the campaign's lease deletes rows up to a checkpoint, so the places
+    -- stay valid without a lock.
     DELETE FROM tidemark.outbox o
     WHERE o.ctid = ANY (ARRAY(
         SELECT i.place
@@ -596,11 +597,11 @@ END
 $$;
 -- +goose StatementEnd
 
--- fence takes campaigns from their holders, for a transaction that changes what their holder
--- went by: each generation is raised and the lease released, so that work under way fails in
--- advance and is done again on what is true then. It comes before the rows of deferred are written
--- or locked: workers lock in that order, and by campaign_id. A campaign without a lease gets one,
--- or else a claim that is just making it would not notice. A campaign that is paused stays so.
+-- fence takes campaigns away from their holders, for a transaction that changes data the holders
+-- relied on. It raises each generation and releases the lease, so work in progress fails in advance
+-- and runs again on the new data. Call it before writing or locking rows of deferred: workers lock
+-- in that order, and by campaign_id. A campaign without a lease row gets one, because a claim that
+-- is just inserting one would not notice otherwise. A paused campaign stays paused.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.fence(p_group text, p_campaign_ids text[]) RETURNS void
     LANGUAGE plpgsql
@@ -609,7 +610,7 @@ CREATE FUNCTION tidemark.fence(p_group text, p_campaign_ids text[]) RETURNS void
     SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-    -- The row that stands in the way is found by the primary key, whatever the planner knows.
+    -- ON CONFLICT finds the existing row by the primary key, whatever the planner's statistics say.
     INSERT INTO tidemark.leases AS l (consumer_group, campaign_id, owner, generation, expires_at, checkpoint)
     SELECT p_group, c.campaign_id, '', 1, '-infinity', 0
     FROM (SELECT DISTINCT u.campaign_id FROM unnest(p_campaign_ids) AS u (campaign_id) ORDER BY 1) c
@@ -619,13 +620,12 @@ END
 $$;
 -- +goose StatementEnd
 
--- gaps looks at up to p_limit campaigns below p_below ('': from the greatest on) and answers those
--- whose journal goes on beyond the group's checkpoint with something to project, while the outbox
--- has nothing that would bring a worker there. (That a projection is behind its group explains
--- nothing of the group.) It steps down the journal's primary key: one probe of it answers the next
--- campaign and its last event, one more the checkpoint. What is appended or applied at the same
--- time is seen as a whole or not at all: all is one statement. next is where to go on, '' at the
--- end.
+-- gaps examines up to p_limit campaigns below p_below ('': from the greatest on). It returns those
+-- whose journal has events to project beyond the group's checkpoint although the outbox has no row
+-- for them. (Failed campaigns of a projection say nothing about its group.) It steps down the
+-- journal's primary key: one probe finds the next campaign and its last event, one more the
+-- checkpoint. It is one statement, so a concurrent append or apply is seen as a whole or not at
+-- all. next is where to continue, '' at the end.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.gaps(p_group text, p_below text, p_limit integer,
         OUT campaign_ids text[], OUT checkpoints bigint[], OUT heads bigint[], OUT next text, OUT walked integer)
@@ -671,10 +671,11 @@ END
 $$;
 -- +goose StatementEnd
 
--- take_over leases campaigns for a transaction that applies their events itself, even if others hold
--- them: work under way on them fails at its fence. Campaigns that an operator has paused, and all
--- of a group that is, are left alone. Without p_wait so are those that are held, or that another
--- is writing. Rows are locked in the order of campaign_id. Each campaign is named once.
+-- take_over leases campaigns for a transaction that applies their events itself, even if other
+-- owners hold them: their work in progress fails at its fence. It skips campaigns that an operator
+-- has paused, and all campaigns of a paused group. Without p_wait it also skips campaigns that are
+-- held, or whose row another transaction is writing. Rows are locked in the order of campaign_id.
+-- Name each campaign once.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.take_over(p_group text, p_owner text, p_campaign_ids text[], p_wait boolean, p_ttl interval)
     RETURNS TABLE (campaign_id text, generation bigint, checkpoint bigint)

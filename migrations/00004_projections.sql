@@ -2,12 +2,13 @@
 SELECT pg_catalog.set_config('tidemark.path', pg_catalog.current_setting('search_path'), true),
     pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
 
--- A projection that is 'joining' is in step nowhere yet: every campaign that moves is filed in
--- deferred for it. Once the campaigns that do not move are filed too it is 'active', and in step
--- wherever deferred says nothing of it. While it is rebuilt, NAME~next stands for the tables that
--- are to replace those of NAME; 'requested' until a worker that has the code has made them, then
--- 'copying' and 'copied' before the campaigns that were not copied are filed. Afterwards
--- NAME~previous stands for the tables that were replaced (docs/guides/rebuild.md).
+-- A 'joining' projection is not yet in step with its group: every campaign that moves gets a row in
+-- deferred for it. Once the campaigns that do not move have rows too it becomes 'active'. From then
+-- on it is in step wherever deferred has no row.
+-- During a rebuild NAME~next stands for the tables that will replace those of NAME. It is
+-- 'requested' until a worker that has the code creates the tables, then 'copying', and 'copied'
+-- until the campaigns that were not copied have rows. Afterwards NAME~previous stands for the
+-- replaced tables (docs/guides/rebuild.md).
 CREATE TABLE tidemark.projections (
     name           text COLLATE "C" PRIMARY KEY,
     consumer_group text COLLATE "C" NOT NULL,
@@ -24,23 +25,23 @@ CREATE TABLE tidemark.projections (
 );
 COMMENT ON TABLE tidemark.projections IS
     'Registry of projections. During a rebuild NAME~next and NAME~previous are rows of their own (docs/guides/rebuild.md).';
-COMMENT ON COLUMN tidemark.projections.name IS 'name, with ~next or ~previous for other sets of tables';
+COMMENT ON COLUMN tidemark.projections.name IS 'name. NAME~next and NAME~previous are the other sets of tables';
 COMMENT ON COLUMN tidemark.projections.consumer_group IS 'group that applies it';
 COMMENT ON COLUMN tidemark.projections.version IS 'version of the code that writes the tables';
 COMMENT ON COLUMN tidemark.projections.schema_name IS 'schema of the tables';
-COMMENT ON COLUMN tidemark.projections.table_names IS 'tables in the order of their creation';
+COMMENT ON COLUMN tidemark.projections.table_names IS 'tables in order of creation';
 COMMENT ON COLUMN tidemark.projections.state IS
-    'requested, copying, copied and joining until it is in step where deferred has no row, then active';
+    'requested, copying, copied, joining, then active: in step wherever deferred has no row';
 COMMENT ON COLUMN tidemark.projections.own_reset IS 'true if its code deletes a campaign''s rows';
 COMMENT ON COLUMN tidemark.projections.own_objects IS
-    'indexes, constraints and the like of its own DDL. Others belong to users';
-COMMENT ON COLUMN tidemark.projections.declined IS 'no rebuild of this version or a lower one begins by itself';
-COMMENT ON COLUMN tidemark.projections.kept_until IS 'end of the tables of NAME~previous';
+    'indexes, constraints and other objects of its own DDL. Others belong to users';
+COMMENT ON COLUMN tidemark.projections.declined IS 'no rebuild to this version or a lower one begins by itself';
+COMMENT ON COLUMN tidemark.projections.kept_until IS 'time at which the tables of NAME~previous may be dropped';
 COMMENT ON COLUMN tidemark.projections.resolved_ahead IS
-    'true if a resolved event lay ahead of its group at the registration';
+    'true if a resolved event was ahead of its group at the registration';
 COMMENT ON COLUMN tidemark.projections.registered_at IS 'time of the registration';
 
--- What was asked for when a rebuild began. The row goes with NAME~next.
+-- Options of a rebuild, as given when it began. The row is deleted together with NAME~next.
 CREATE TABLE tidemark.rebuilds (
     projection    text COLLATE "C" PRIMARY KEY,
     max_share     float8           NOT NULL,
@@ -58,25 +59,25 @@ CREATE TABLE tidemark.rebuilds (
     refused_at    timestamptz,
     started_at    timestamptz      NOT NULL DEFAULT clock_timestamp()
 );
-COMMENT ON TABLE tidemark.rebuilds IS 'Running rebuilds with their options. The row goes with NAME~next.';
+COMMENT ON TABLE tidemark.rebuilds IS 'Running rebuilds with their options. The row is deleted with NAME~next.';
 COMMENT ON COLUMN tidemark.rebuilds.projection IS 'name of the projection';
-COMMENT ON COLUMN tidemark.rebuilds.max_share IS 'part of the time of a worker''s goroutines';
-COMMENT ON COLUMN tidemark.rebuilds.allow_failed IS 'campaigns that may be failed or dead at the swap';
+COMMENT ON COLUMN tidemark.rebuilds.max_share IS 'maximum share of the time of a worker''s goroutines';
+COMMENT ON COLUMN tidemark.rebuilds.allow_failed IS 'number of campaigns that may be failed or dead at the swap';
 COMMENT ON COLUMN tidemark.rebuilds.keep IS 'time to keep the replaced tables';
-COMMENT ON COLUMN tidemark.rebuilds.verify_sample IS 'campaigns that are compared with their events before the swap';
-COMMENT ON COLUMN tidemark.rebuilds.verify_ignore IS 'columns that may differ then';
+COMMENT ON COLUMN tidemark.rebuilds.verify_sample IS 'number of campaigns to compare with their events before the swap';
+COMMENT ON COLUMN tidemark.rebuilds.verify_ignore IS 'columns that the comparison ignores';
 COMMENT ON COLUMN tidemark.rebuilds.actor IS 'operator who asked for it';
 COMMENT ON COLUMN tidemark.rebuilds.reason IS 'reason of the operator';
 COMMENT ON COLUMN tidemark.rebuilds.campaigns IS 'campaigns to catch up with when its tables were made';
 COMMENT ON COLUMN tidemark.rebuilds.events IS 'events of these campaigns';
 COMMENT ON COLUMN tidemark.rebuilds.active_at IS 'time at which copying and filing ended';
-COMMENT ON COLUMN tidemark.rebuilds.copied_to IS 'last campaign of the ranges that workers have taken';
-COMMENT ON COLUMN tidemark.rebuilds.refusal IS 'obstacle of the last attempt to swap';
-COMMENT ON COLUMN tidemark.rebuilds.refused_at IS 'time of that attempt';
+COMMENT ON COLUMN tidemark.rebuilds.copied_to IS 'last campaign of the ranges taken by workers';
+COMMENT ON COLUMN tidemark.rebuilds.refusal IS 'reason why the last swap was refused';
+COMMENT ON COLUMN tidemark.rebuilds.refused_at IS 'time of that refusal';
 COMMENT ON COLUMN tidemark.rebuilds.started_at IS 'time of the request';
 
--- Campaigns after first, up to last, whose events a rebuild has copied up to their checkpoints.
--- What was not copied, or has moved since, catches up on its own.
+-- Ranges of campaigns, from after first up to last, whose events a rebuild has copied up to their
+-- checkpoints. Campaigns that were not copied, or have moved since, catch up on their own.
 CREATE TABLE tidemark.rebuild_ranges (
     projection text COLLATE "C" NOT NULL,
     first      text COLLATE "C" NOT NULL,
@@ -92,11 +93,10 @@ COMMENT ON COLUMN tidemark.rebuild_ranges.last IS 'last campaign of the range';
 COMMENT ON COLUMN tidemark.rebuild_ranges.campaigns IS 'campaigns in the range';
 COMMENT ON COLUMN tidemark.rebuild_ranges.events IS 'events that were copied';
 
--- One row for each pair of a campaign and a projection that is behind its group; next_seq is the
--- event it stands before. 'failed' is retried at next_attempt_at, 'dead' waits for an operator
--- ('infinity'), 'rebuilding' is on its way. With reset the rows that the
--- campaign has in the projection's tables are deleted before the next event is applied. What names
--- an error is about the event next_seq.
+-- One row for each campaign in which a projection is behind its group. next_seq is the next event
+-- to apply. A 'failed' row is retried at next_attempt_at, a 'dead' row waits for an operator
+-- ('infinity'), a 'rebuilding' row catches up. With reset the campaign's rows in the projection's
+-- tables are deleted before the next event is applied. The error columns describe event next_seq.
 CREATE TABLE tidemark.deferred (
     campaign_id        text COLLATE "C" NOT NULL,
     projection         text COLLATE "C" NOT NULL,
@@ -125,20 +125,20 @@ COMMENT ON TABLE tidemark.deferred IS
 COMMENT ON COLUMN tidemark.deferred.campaign_id IS 'campaign';
 COMMENT ON COLUMN tidemark.deferred.projection IS 'projection that is behind';
 COMMENT ON COLUMN tidemark.deferred.consumer_group IS 'its group';
-COMMENT ON COLUMN tidemark.deferred.next_seq IS 'the event that it stands before';
+COMMENT ON COLUMN tidemark.deferred.next_seq IS 'next event to apply';
 COMMENT ON COLUMN tidemark.deferred.status IS
     'failed (retried at next_attempt_at), dead (waits for an operator) or rebuilding (catches up)';
 COMMENT ON COLUMN tidemark.deferred.attempt_count IS 'failed attempts at next_seq';
-COMMENT ON COLUMN tidemark.deferred.next_attempt_at IS 'time of the next attempt, infinity if an operator decides';
+COMMENT ON COLUMN tidemark.deferred.next_attempt_at IS 'time of the next attempt, infinity if it waits for an operator';
 COMMENT ON COLUMN tidemark.deferred.reset IS 'true if the campaign''s rows are deleted before the next event is applied';
 COMMENT ON COLUMN tidemark.deferred.projection_version IS 'version that failed';
 COMMENT ON COLUMN tidemark.deferred.event_id IS 'id of the failing event';
 COMMENT ON COLUMN tidemark.deferred.event_type IS 'type of the failing event';
 COMMENT ON COLUMN tidemark.deferred.error_class IS 'transient, permanent, lock or infrastructure';
-COMMENT ON COLUMN tidemark.deferred.error_code IS 'SQLSTATE or a code such as panic, decode, deadline, crash';
-COMMENT ON COLUMN tidemark.deferred.error_message IS 'message without values of events';
+COMMENT ON COLUMN tidemark.deferred.error_code IS 'SQLSTATE, or a code like panic, decode, deadline or crash';
+COMMENT ON COLUMN tidemark.deferred.error_message IS 'message without event data';
 COMMENT ON COLUMN tidemark.deferred.error_stack IS 'stack of a panic';
-COMMENT ON COLUMN tidemark.deferred.fingerprint IS 'the same for failures that differ in numbers, ids and names alone';
+COMMENT ON COLUMN tidemark.deferred.fingerprint IS 'equal for failures that differ only in numbers, ids and names';
 COMMENT ON COLUMN tidemark.deferred.worker IS 'worker that failed';
 COMMENT ON COLUMN tidemark.deferred.first_failed_at IS 'first failure at next_seq';
 COMMENT ON COLUMN tidemark.deferred.last_failed_at IS 'last failure at next_seq';
@@ -146,14 +146,14 @@ COMMENT ON COLUMN tidemark.deferred.last_failed_at IS 'last failure at next_seq'
 CREATE INDEX deferred_due_idx ON tidemark.deferred (consumer_group, projection, next_attempt_at)
     WHERE next_attempt_at < 'infinity';
 
--- The order in which operators see and requeue what failed. Pairs that are being rebuilt are not in
--- it: filing and moving them costs nothing here.
+-- The order in which operators list and requeue failed campaigns. Rows that are being rebuilt are
+-- not in it, so inserting and updating them costs nothing here.
 CREATE INDEX deferred_failures_idx ON tidemark.deferred (status, next_attempt_at, next_seq, campaign_id, projection)
     WHERE status IN ('failed', 'dead');
 
--- claim_deferred leases campaigns that have a pair whose retry is due, for projections the caller
--- knows: of each projection the oldest p_limit are looked at, so that none keeps the others
--- waiting. What is paused is passed by. next_due is when the earliest of those not held is due.
+-- claim_deferred leases failed campaigns whose retry is due, for the projections that the caller
+-- knows. It looks at the oldest p_limit of each projection, so none starves the others. It skips
+-- paused projections. next_due is the earliest retry among the campaigns that are not leased.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.claim_deferred(p_group text, p_owner text, p_projections text[], p_limit integer,
     p_ttl interval,

@@ -2,8 +2,8 @@
 SELECT pg_catalog.set_config('tidemark.path', pg_catalog.current_setting('search_path'), true),
     pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
 
--- What happened to deferred pairs, and what operators did: every attempt that failed, every
--- decision. Rows are only inserted, and pruned by age.
+-- History of failed campaigns: every failed attempt and every decision of an operator. Rows are
+-- only inserted, and pruned by age.
 CREATE TABLE tidemark.failure_log (
     id                 bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     at                 timestamptz NOT NULL DEFAULT clock_timestamp(),
@@ -28,7 +28,7 @@ CREATE TABLE tidemark.failure_log (
     actor              text COLLATE "C",
     reason             text
 );
-COMMENT ON TABLE tidemark.failure_log IS 'History of failures and of acts on projections. Pruned by age.';
+COMMENT ON TABLE tidemark.failure_log IS 'History of failures and of operators'' acts on projections. Pruned by age.';
 COMMENT ON COLUMN tidemark.failure_log.id IS 'number of the row';
 COMMENT ON COLUMN tidemark.failure_log.at IS 'time';
 COMMENT ON COLUMN tidemark.failure_log.act IS 'the attempt or act';
@@ -53,10 +53,9 @@ CREATE INDEX failure_log_pair_idx ON tidemark.failure_log (campaign_id, projecti
 CREATE INDEX failure_log_at_idx ON tidemark.failure_log (at);
 CREATE INDEX failure_log_passed_idx ON tidemark.failure_log (projection) WHERE act IN ('skipped', 'replayed');
 
--- Events that operators have left out of a projection, for good. A row is part of the truth about
--- the pair: whatever applies the campaign's events to any of the projection's sets of tables leaves
--- the event out. So the name is never NAME~next or NAME~previous, and rows are kept as long as the
--- journal.
+-- Events that operators have left out of a projection for good. Every apply of the campaign, to any
+-- of the projection's sets of tables, leaves the event out. So the name is never NAME~next or
+-- NAME~previous, and rows are kept as long as the journal.
 CREATE TABLE tidemark.resolutions (
     campaign_id text COLLATE "C" NOT NULL,
     projection  text COLLATE "C" NOT NULL,
@@ -77,11 +76,12 @@ COMMENT ON COLUMN tidemark.resolutions.resolved_at IS 'time of the act';
 
 CREATE INDEX resolutions_projection_idx ON tidemark.resolutions (projection, campaign_id, seq);
 
--- What operators have stopped, until it is resumed or expires.
+-- Groups, projections and campaigns that operators have paused, until they are resumed or the pause
+-- expires.
 CREATE TABLE tidemark.pauses (
     scope          text COLLATE "C" NOT NULL CHECK (scope IN ('group', 'projection', 'campaign')),
     consumer_group text COLLATE "C" NOT NULL,
-    name           text COLLATE "C" NOT NULL, -- of the projection or the campaign; '' for the group
+    name           text COLLATE "C" NOT NULL, -- projection or campaign; '' for the group
     reason         text             NOT NULL,
     actor          text COLLATE "C" NOT NULL,
     paused_at      timestamptz      NOT NULL DEFAULT clock_timestamp(),
@@ -94,11 +94,11 @@ COMMENT ON COLUMN tidemark.pauses.consumer_group IS 'group';
 COMMENT ON COLUMN tidemark.pauses.name IS 'projection or campaign, empty for the group';
 COMMENT ON COLUMN tidemark.pauses.reason IS 'reason of the operator';
 COMMENT ON COLUMN tidemark.pauses.actor IS 'operator, or the policy';
-COMMENT ON COLUMN tidemark.pauses.paused_at IS 'begin';
-COMMENT ON COLUMN tidemark.pauses.expires_at IS 'end, infinity until it is resumed';
+COMMENT ON COLUMN tidemark.pauses.paused_at IS 'start of the pause';
+COMMENT ON COLUMN tidemark.pauses.expires_at IS 'end of the pause, infinity until it is resumed';
 
--- Campaigns whose lease was left behind by a process that died, and what those who took over were
--- at. A row goes when the campaign has got further.
+-- Campaigns whose lease a dead process left behind, with the work that later owners marked. The row
+-- is deleted when the campaign moves on.
 CREATE TABLE tidemark.crashes (
     consumer_group text COLLATE "C" NOT NULL,
     campaign_id    text COLLATE "C" NOT NULL,
@@ -109,16 +109,16 @@ CREATE TABLE tidemark.crashes (
     PRIMARY KEY (consumer_group, campaign_id)
 );
 COMMENT ON TABLE tidemark.crashes IS
-    'Campaigns whose lease a dead process left behind. The row goes when the campaign gets further.';
+    'Campaigns whose lease a dead process left behind. The row is deleted when the campaign moves on.';
 COMMENT ON COLUMN tidemark.crashes.consumer_group IS 'group';
 COMMENT ON COLUMN tidemark.crashes.campaign_id IS 'campaign';
-COMMENT ON COLUMN tidemark.crashes.checkpoint IS 'checkpoint at the time';
-COMMENT ON COLUMN tidemark.crashes.owners IS 'processes that died there, none more than an hour after the one before';
+COMMENT ON COLUMN tidemark.crashes.checkpoint IS 'checkpoint at the time of the deaths';
+COMMENT ON COLUMN tidemark.crashes.owners IS 'processes that died there, each within an hour of the one before';
 COMMENT ON COLUMN tidemark.crashes.marks IS
-    'by owner: the work it tried alone. {} for the campaign, or projection and seq of an event';
+    'owner to the work it tried alone: {} for the campaign, or projection and seq of an event';
 COMMENT ON COLUMN tidemark.crashes.at IS 'time of the last death';
 
--- Suspects. Every claim looks whether there are any.
+-- Suspects. Every claim checks whether there are any.
 CREATE INDEX crashes_suspect_idx ON tidemark.crashes (consumer_group) WHERE cardinality(owners) > 0;
 
 SELECT set_config('search_path', current_setting('tidemark.path'), true);

@@ -2,10 +2,11 @@
 SELECT pg_catalog.set_config('tidemark.path', pg_catalog.current_setting('search_path'), true),
     pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
 
--- One row for each pair of a topic and a publisher. All events of the topic up to position are
--- published, or stand in parked. A pair is leased as campaigns are: owner and generation are in the
--- WHERE of every write of its holder; any other session that moves position raises the generation. Rows are
--- few and written all the time, so pages have room to keep a row's versions together (HOT).
+-- One row for each pair of topic and publisher. Every event of the topic up to position is
+-- published, or has a row in parked. A pair is leased like a campaign: owner and generation are in
+-- the WHERE of every write by its holder, and any other session that moves position raises the
+-- generation. The table has few rows and constant updates, so pages keep room for the versions of a
+-- row (HOT).
 CREATE TABLE tidemark.publications (
     topic             text COLLATE "C" NOT NULL,
     publisher         text COLLATE "C" NOT NULL,
@@ -36,22 +37,23 @@ COMMENT ON COLUMN tidemark.publications.topic IS 'topic';
 COMMENT ON COLUMN tidemark.publications.publisher IS 'publisher';
 COMMENT ON COLUMN tidemark.publications.position IS 'every event of the topic up to here is published or parked';
 COMMENT ON COLUMN tidemark.publications.status IS 'ACTIVE, PAUSED or FAILED';
-COMMENT ON COLUMN tidemark.publications.reason IS 'reason of a pause or a failure';
-COMMENT ON COLUMN tidemark.publications.actor IS 'operator who paused it';
+COMMENT ON COLUMN tidemark.publications.reason IS 'reason of the pause or failure';
+COMMENT ON COLUMN tidemark.publications.actor IS 'operator who paused the pair';
 COMMENT ON COLUMN tidemark.publications.paused_until IS 'time at which a pause ends by itself';
-COMMENT ON COLUMN tidemark.publications.error_count IS 'failures in a row';
-COMMENT ON COLUMN tidemark.publications.last_error IS 'last of them';
-COMMENT ON COLUMN tidemark.publications.last_error_at IS 'time of the last one';
-COMMENT ON COLUMN tidemark.publications.failing_since IS 'time of the first one';
+COMMENT ON COLUMN tidemark.publications.error_count IS 'consecutive failures';
+COMMENT ON COLUMN tidemark.publications.last_error IS 'last failure';
+COMMENT ON COLUMN tidemark.publications.last_error_at IS 'time of the last failure';
+COMMENT ON COLUMN tidemark.publications.failing_since IS 'time of the first of these failures';
 COMMENT ON COLUMN tidemark.publications.next_attempt_at IS 'end of the back-off';
-COMMENT ON COLUMN tidemark.publications.published_count IS 'events that the sink has taken';
-COMMENT ON COLUMN tidemark.publications.last_published_at IS 'time of the last one';
-COMMENT ON COLUMN tidemark.publications.owner IS 'relay that holds or last held it';
+COMMENT ON COLUMN tidemark.publications.published_count IS 'events that the sink has accepted';
+COMMENT ON COLUMN tidemark.publications.last_published_at IS 'time at which the sink last accepted events';
+COMMENT ON COLUMN tidemark.publications.owner IS 'relay that holds the lease or held it last';
 COMMENT ON COLUMN tidemark.publications.generation IS 'fencing token, grows with each acquisition';
 COMMENT ON COLUMN tidemark.publications.expires_at IS 'end of the lease';
 COMMENT ON COLUMN tidemark.publications.created_at IS 'time of the first start';
 
--- The processes that publish, and which pairs their configuration knows, as topic and publisher in turn.
+-- Processes that publish. knows lists the pairs in their configuration: topic and publisher
+-- alternate.
 CREATE TABLE tidemark.relays (
     owner      text COLLATE "C" PRIMARY KEY,
     host       text             NOT NULL,
@@ -66,16 +68,16 @@ COMMENT ON TABLE tidemark.relays IS 'Processes that publish.';
 COMMENT ON COLUMN tidemark.relays.owner IS 'random name of the process';
 COMMENT ON COLUMN tidemark.relays.host IS 'host name';
 COMMENT ON COLUMN tidemark.relays.pid IS 'process id';
-COMMENT ON COLUMN tidemark.relays.knows IS 'pairs of its configuration, topic and publisher in turn';
+COMMENT ON COLUMN tidemark.relays.knows IS 'pairs in its configuration: topic and publisher alternate';
 COMMENT ON COLUMN tidemark.relays.started_at IS 'start of the process';
 COMMENT ON COLUMN tidemark.relays.seen_at IS 'last update of the row';
-COMMENT ON COLUMN tidemark.relays.expires_at IS 'end of its life without an update';
+COMMENT ON COLUMN tidemark.relays.expires_at IS 'time at which it counts as dead unless the row is updated';
 COMMENT ON COLUMN tidemark.relays.pairs_held IS 'leases that it holds';
 
--- What was refused. A row that holds keeps back its campaign from event seq on (docs/adr/0004).
--- 'retrying' is tried again at next_attempt_at, 'parked' waits for an operator, 'draining' has
--- nothing against it and is on its way. Names of an error are about event seq; position is its, or
--- where the campaign was left.
+-- Events that a sink refused. A row with holds = true keeps its campaign back from event seq on
+-- (docs/adr/0004). A 'retrying' row is due at next_attempt_at, a 'parked' row waits for an
+-- operator, a 'draining' row catches up. The error columns describe event seq. position is that of
+-- the event, or the place at which the campaign was left.
 CREATE TABLE tidemark.parked (
     topic           text COLLATE "C" NOT NULL,
     publisher       text COLLATE "C" NOT NULL,
@@ -94,7 +96,7 @@ CREATE TABLE tidemark.parked (
     PRIMARY KEY (topic, publisher, campaign_id, seq, holds)
 );
 COMMENT ON TABLE tidemark.parked IS
-    'Events that a sink refused, and the place from which their campaign waits (docs/adr/0004).';
+    'Events that a sink refused, and where their campaign waits (docs/adr/0004).';
 COMMENT ON COLUMN tidemark.parked.topic IS 'topic';
 COMMENT ON COLUMN tidemark.parked.publisher IS 'publisher';
 COMMENT ON COLUMN tidemark.parked.campaign_id IS 'campaign';
@@ -105,9 +107,9 @@ COMMENT ON COLUMN tidemark.parked.event_id IS 'id of the event';
 COMMENT ON COLUMN tidemark.parked.event_type IS 'type of the event';
 COMMENT ON COLUMN tidemark.parked.status IS
     'retrying (tried again), parked (waits for an operator) or draining (catches up)';
-COMMENT ON COLUMN tidemark.parked.attempt_count IS 'refusals';
+COMMENT ON COLUMN tidemark.parked.attempt_count IS 'number of refusals';
 COMMENT ON COLUMN tidemark.parked.next_attempt_at IS 'time of the next attempt';
-COMMENT ON COLUMN tidemark.parked.error_message IS 'message without values of events';
+COMMENT ON COLUMN tidemark.parked.error_message IS 'message without event data';
 COMMENT ON COLUMN tidemark.parked.first_failed_at IS 'first refusal';
 COMMENT ON COLUMN tidemark.parked.last_failed_at IS 'last refusal';
 
@@ -115,9 +117,9 @@ CREATE UNIQUE INDEX parked_holds_key ON tidemark.parked (topic, publisher, campa
 CREATE INDEX parked_due_idx ON tidemark.parked (topic, publisher, next_attempt_at)
     WHERE status IN ('retrying', 'draining');
 
--- Events that a sink has taken and the journal has no more: a failover, or a backup, has lost the
--- commits that appended them. A relay finds them among the events it remembers having sent. position
--- and seq are those that the lost event had.
+-- Events that a sink has accepted but that the journal no longer has: a failover or a restore lost
+-- the commits that appended them. A relay finds them among the events that it remembers sending.
+-- position and seq are those of the lost event.
 CREATE TABLE tidemark.ghosts (
     topic       text COLLATE "C" NOT NULL,
     publisher   text COLLATE "C" NOT NULL,
@@ -128,7 +130,7 @@ CREATE TABLE tidemark.ghosts (
     seen_at     timestamptz      NOT NULL DEFAULT clock_timestamp(),
     PRIMARY KEY (topic, publisher, position, campaign_id, event_id)
 );
-COMMENT ON TABLE tidemark.ghosts IS 'Published events that the database has lost since, by a failover or a restore.';
+COMMENT ON TABLE tidemark.ghosts IS 'Published events that the database lost in a failover or a restore.';
 COMMENT ON COLUMN tidemark.ghosts.topic IS 'topic';
 COMMENT ON COLUMN tidemark.ghosts.publisher IS 'publisher';
 COMMENT ON COLUMN tidemark.ghosts.position IS 'position of the lost event';
@@ -137,8 +139,9 @@ COMMENT ON COLUMN tidemark.ghosts.event_id IS 'its id';
 COMMENT ON COLUMN tidemark.ghosts.seq IS 'its seq';
 COMMENT ON COLUMN tidemark.ghosts.seen_at IS 'time at which a relay missed it';
 
--- What operators did, written by log_act in the transaction that did it. The trigger operator_log_link numbers rows
--- without gaps (link) and chains their hashes when they commit, so that a missing or changed row shows.
+-- Acts of operators, written by log_act in the transaction of the act. At commit the trigger
+-- operator_log_link numbers rows without gaps (link) and chains their hashes, so that a missing or
+-- changed row shows.
 CREATE TABLE tidemark.operator_log (
     id            bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     at            timestamptz NOT NULL DEFAULT clock_timestamp(),
@@ -172,13 +175,13 @@ COMMENT ON COLUMN tidemark.operator_log.detail IS 'parameters and outcome';
 COMMENT ON COLUMN tidemark.operator_log.way IS 'cli, api or page, NULL for a program';
 COMMENT ON COLUMN tidemark.operator_log.token_id IS 'token of the API or the pages';
 COMMENT ON COLUMN tidemark.operator_log.address IS 'address of the client';
-COMMENT ON COLUMN tidemark.operator_log.database_user IS 'login of the database, which a caller cannot choose';
+COMMENT ON COLUMN tidemark.operator_log.database_user IS 'database login, which the caller cannot choose';
 COMMENT ON COLUMN tidemark.operator_log.link IS 'number in the chain, without gaps';
 COMMENT ON COLUMN tidemark.operator_log.hash IS 'SHA-256 of the previous hash and this row';
 
 CREATE INDEX operator_log_at_idx ON tidemark.operator_log (at);
 
--- One row: the newest link, and the last one that was pruned. Rows younger than keep are not pruned.
+-- One row: the newest link and the last pruned link. Rows younger than keep are not pruned.
 CREATE TABLE tidemark.operator_log_head (
     one         boolean  PRIMARY KEY DEFAULT true CHECK (one),
     link        bigint   NOT NULL DEFAULT 0,
@@ -187,17 +190,17 @@ CREATE TABLE tidemark.operator_log_head (
     pruned_hash bytea    NOT NULL DEFAULT '',
     keep        interval NOT NULL DEFAULT '1 day'
 );
-COMMENT ON TABLE tidemark.operator_log_head IS 'End and pruned begin of the chain of operator_log: one row.';
+COMMENT ON TABLE tidemark.operator_log_head IS 'Newest and last pruned link of the chain of operator_log: one row.';
 COMMENT ON COLUMN tidemark.operator_log_head.one IS 'always true, so that there is one row';
 COMMENT ON COLUMN tidemark.operator_log_head.link IS 'newest link';
 COMMENT ON COLUMN tidemark.operator_log_head.hash IS 'its hash';
 COMMENT ON COLUMN tidemark.operator_log_head.pruned IS 'last link that was pruned';
 COMMENT ON COLUMN tidemark.operator_log_head.pruned_hash IS 'its hash';
-COMMENT ON COLUMN tidemark.operator_log_head.keep IS 'younger rows are never pruned';
+COMMENT ON COLUMN tidemark.operator_log_head.keep IS 'rows younger than this are never pruned';
 
 INSERT INTO tidemark.operator_log_head DEFAULT VALUES;
 
--- hash_log answers the hash of a row that follows one with the hash p_previous.
+-- hash_log returns the hash of a row whose predecessor has the hash p_previous.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.hash_log(p_previous bytea, p_row tidemark.operator_log) RETURNS bytea
     LANGUAGE sql STABLE
@@ -208,7 +211,7 @@ CREATE FUNCTION tidemark.hash_log(p_previous bytea, p_row tidemark.operator_log)
 -- +goose StatementEnd
 
 -- walk_log checks up to p_limit rows after the link p_link, whose hash is p_hash. It stops at the
--- first that does not fit.
+-- first row that breaks the chain.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.walk_log(p_link bigint, p_hash bytea, p_limit integer, OUT link bigint, OUT hash bytea,
     OUT fault text)
@@ -235,7 +238,8 @@ END
 $$;
 -- +goose StatementEnd
 
--- log_act records an act. It is the only way in which roles write to the log. Empty texts and 0 become NULL.
+-- log_act records an act. Roles can write to the log only through it. Empty texts and 0 become
+-- NULL.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.log_act(p_actor text, p_act text, p_reason text, p_topic text, p_publisher text,
     p_campaign_id text,
@@ -253,8 +257,9 @@ END
 $$;
 -- +goose StatementEnd
 
--- link_log runs once for each row at COMMIT; the first time links all rows of the transaction. The
--- lock of the head is the last one that the transaction takes, and only the end of its commit follows.
+-- link_log runs once for each row at COMMIT. The first run links all rows of the transaction. The
+-- lock on the head is the last one that the transaction takes, so it is held only for the rest of
+-- the commit.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.link_log() RETURNS trigger
     LANGUAGE plpgsql SECURITY DEFINER
@@ -287,7 +292,8 @@ $$;
 CREATE CONSTRAINT TRIGGER operator_log_link AFTER INSERT ON tidemark.operator_log
     DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION tidemark.link_log();
 
--- guard_log lets link_log link a row, and prune_log delete what lies before its anchor. It refuses everything else.
+-- guard_log lets link_log link a row and prune_log delete rows before its anchor. It refuses
+-- everything else.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.guard_log() RETURNS trigger
     LANGUAGE plpgsql
@@ -315,9 +321,9 @@ CREATE TRIGGER operator_log_no_update BEFORE UPDATE OR DELETE ON tidemark.operat
 CREATE TRIGGER operator_log_no_truncate BEFORE TRUNCATE ON tidemark.operator_log
     FOR EACH STATEMENT EXECUTE FUNCTION tidemark.guard_log();
 
--- prune_log deletes up to p_limit rows that are older than p_age and the head's keep, the oldest
--- first, and answers how many. It stops at the first row that is younger, and refuses rows that do not
--- fit: they are evidence.
+-- prune_log deletes up to p_limit rows that are older than p_age and the head's keep, oldest first,
+-- and returns their number. It stops at the first younger row. It refuses rows that break the
+-- chain: they are evidence.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.prune_log(p_age interval, p_limit integer) RETURNS bigint
     LANGUAGE plpgsql SECURITY DEFINER
@@ -346,10 +352,10 @@ $$;
 
 REVOKE EXECUTE ON FUNCTION tidemark.log_act, tidemark.prune_log, tidemark.link_log FROM PUBLIC;
 
--- claim_publications leases those of the pairs that are free and active, or whose pause is over.
--- Where the server's clock has gone back, a lease of the old time is free as soon as its owner does
--- not live: no lease is so long. Rows are locked in the order of the key; one that another
--- is writing is passed by.
+-- claim_publications leases the pairs that are free and active, or whose pause is over. If the
+-- server's clock has gone back, a lease from the old time is free as soon as its owner is dead: no
+-- lease runs that long. Rows are locked in the order of the key. A row that another transaction is
+-- writing is skipped.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.claim_publications(p_owner text, p_topics text[], p_publishers text[], p_ttl interval)
     RETURNS TABLE (topic text, publisher text, generation bigint, "position" bigint, error_count integer, wait interval)
@@ -385,10 +391,10 @@ END
 $$;
 -- +goose StatementEnd
 
--- move_publications moves the positions of pairs that are still the caller's, prolongs their leases
--- or gives them back, and answers which they are. Positions never go back. Locks come first, in the
--- order of the key, and the writing in a statement of its own whose snapshot has what was locked
--- (as in advance). p_published counts events sent; a pair that sent any has no error any more.
+-- move_publications moves the positions of pairs that the caller still holds, extends or releases
+-- their leases, and returns those pairs. Positions never go back. It first locks rows in the order
+-- of the key, then writes in a statement of its own whose snapshot has the locked rows (as in
+-- advance). p_published counts the events sent. Sending any clears the pair's error.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.move_publications(p_owner text, p_topics text[], p_publishers text[], p_generations bigint[],
     p_positions bigint[], p_published bigint[],
@@ -405,7 +411,7 @@ DECLARE
     sent bigint[];
     releases boolean[];
 BEGIN
-    PERFORM set_config('synchronous_commit', 'off', true); -- what a crash of the server forgets is sent again
+    PERFORM set_config('synchronous_commit', 'off', true); -- events of a position lost in a server crash are sent again
     SELECT array_agg(h.place), array_agg(u.position), array_agg(u.published), array_agg(u.release)
         INTO places, positions, sent, releases
     FROM (

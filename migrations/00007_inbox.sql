@@ -2,23 +2,23 @@
 SELECT pg_catalog.set_config('tidemark.path', pg_catalog.current_setting('search_path'), true),
     pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
 
--- What consumers have processed: pkg/inbox writes a row in the transaction that has the effects of
--- an event. A row that has expired counts as absent, and is pruned. Rows are never updated while
--- they count, so nothing but inserts and the deletes of pruning touches the table.
+-- Events that consumers have processed. pkg/inbox writes a row in the transaction that has the
+-- effects of an event. An expired row counts as absent and is pruned. Rows are never updated while
+-- they are valid, so the table sees only inserts and the deletes of pruning.
 CREATE TABLE tidemark.inbox (
     consumer    text COLLATE "C" NOT NULL,
-    campaign_id text COLLATE "C" NOT NULL, -- '': of a sender that has no campaigns
+    campaign_id text COLLATE "C" NOT NULL, -- '' for a sender without campaigns
     event_id    uuid             NOT NULL,
     expires_at  timestamptz      NOT NULL,
     PRIMARY KEY (consumer, event_id, campaign_id)
 ) WITH (
     autovacuum_vacuum_cost_delay = 0
 );
-COMMENT ON TABLE tidemark.inbox IS 'Marks of consumers: events that they have handled (pkg/inbox).';
+COMMENT ON TABLE tidemark.inbox IS 'Events that consumers have handled (pkg/inbox).';
 COMMENT ON COLUMN tidemark.inbox.consumer IS 'name of the consumer';
 COMMENT ON COLUMN tidemark.inbox.campaign_id IS 'campaign, or the name of a sender without campaigns';
 COMMENT ON COLUMN tidemark.inbox.event_id IS 'event';
-COMMENT ON COLUMN tidemark.inbox.expires_at IS 'end of the mark. The event counts as new afterwards';
+COMMENT ON COLUMN tidemark.inbox.expires_at IS 'expiry of the row. The event counts as new afterwards';
 
 CREATE INDEX inbox_expires_idx ON tidemark.inbox (expires_at);
 

@@ -2,10 +2,11 @@
 SELECT pg_catalog.set_config('tidemark.path', pg_catalog.current_setting('search_path'), true),
     pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
 
--- Conditions on what events of any campaign say: docs/guides/conditions.md, and docs/adr/0008 for the locks.
+-- Conditions on the events of any campaign: docs/guides/conditions.md. For the locks see
+-- docs/adr/0008.
 
--- query_terms takes a query {"items": [{"types": […], "tags": […]}]} apart: a term for each item
--- and type, whose type is NULL where the item names none. A query without items selects everything.
+-- query_terms splits a query {"items": [{"types": […], "tags": […]}]} into terms, one for each item
+-- and type. The type is NULL where the item names none. A query without items selects everything.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.query_terms(p_query jsonb) RETURNS TABLE (item integer, event_type text, tags text[])
     LANGUAGE plpgsql IMMUTABLE ROWS 4
@@ -40,7 +41,7 @@ END
 $$;
 -- +goose StatementEnd
 
--- rarest_tag answers the tag that the fewest events have, of those that more than a hundred have any.
+-- rarest_tag returns the tag with the fewest events. Counting stops at 100 events a tag.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.rarest_tag(p_tags text[]) RETURNS text
     LANGUAGE plpgsql STABLE
@@ -59,10 +60,10 @@ END
 $$;
 -- +goose StatementEnd
 
--- query_matches answers the first p_limit positions after p_after, up to p_until and not among
--- p_seen, whose events a query selects, and the first item that does. Each term reads ranges of one
--- index, in order: its rarest tag with its type, or with one type of that tag after the other; its
--- type; or the journal. Other tags are looked up.
+-- query_matches returns the first p_limit positions that a query selects, after p_after, up to
+-- p_until and not in p_seen, each with the first item that selects it. Each term reads ranges of
+-- one index in order: its rarest tag with its type (or with each type of that tag in turn), its
+-- type, or the journal. Other tags are probed.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.query_matches(p_query jsonb, p_after bigint, p_until bigint, p_limit integer,
     p_seen bigint[] DEFAULT '{}')
@@ -73,7 +74,7 @@ CREATE FUNCTION tidemark.query_matches(p_query jsonb, p_after bigint, p_until bi
 AS $$
 #variable_conflict use_column
 BEGIN
-    -- The same for what most queries are, types and one tag: half the time.
+    -- A shortcut for most queries, which have types and one tag: half the time.
     IF jsonb_path_exists(p_query, '$.items[*]') AND NOT jsonb_path_exists(p_query,
         '$.items[*] ? (!(@.tags.size() == 1 && @.types.size() > 0))') THEN
         RETURN QUERY
@@ -146,8 +147,8 @@ END
 $$;
 -- +goose StatementEnd
 
--- read answers the first p_limit events that a query selects, from position p_from on, in order and
--- up to the writer floor: none that is left out can appear among them later.
+-- read returns the first p_limit events that a query selects, from position p_from on, in order and
+-- up to the writer floor. No event can later appear between them.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.read(p_query jsonb, p_from bigint DEFAULT 0,
     p_limit integer DEFAULT 100) RETURNS SETOF tidemark.journal
@@ -158,7 +159,7 @@ AS $$
 DECLARE
     floor CONSTANT bigint := tidemark.read_floor();
 BEGIN
-    -- A statement of its own, whose snapshot is younger than the floor.
+    -- A separate statement, whose snapshot is younger than the floor.
     RETURN QUERY
     SELECT j.* FROM tidemark.query_matches(p_query, p_from - 1, floor, p_limit) AS m
     CROSS JOIN LATERAL (SELECT * FROM tidemark.journal j WHERE j.position BETWEEN m.position AND m.position
@@ -168,9 +169,9 @@ END
 $$;
 -- +goose StatementEnd
 
--- tag_terms answers what most queries are, a few items of one tag with types, as tag, type, tag,
--- type …, by expressions alone; of any other query, and of one that is wrong, NULL. One tag with
--- one type is recognized by what such a query looks like.
+-- tag_terms returns a simple query (up to 16 items, each of one tag with types) as an array tag,
+-- type, tag, type, … It uses expressions alone. It returns NULL for any other query and for an
+-- invalid one. A query with one tag and one type is recognised by comparing it with a rebuilt one.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.tag_terms(p_query jsonb) RETURNS text[]
     LANGUAGE plpgsql IMMUTABLE
@@ -212,8 +213,8 @@ END
 $$;
 -- +goose StatementEnd
 
--- query_keys answers the keys that a condition on a query locks exclusively: for each term one that
--- every event it selects touches. p_terms is what tag_terms answers.
+-- query_keys returns the keys that a condition on a query locks exclusively. For each term it is a
+-- key that every selected event touches. p_terms is the result of tag_terms.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.query_keys(p_query jsonb, p_terms text[]) RETURNS bigint[]
     LANGUAGE plpgsql STABLE
@@ -242,11 +243,10 @@ END
 $$;
 -- +goose StatementEnd
 
--- require_fresh_snapshot fails unless the transaction's snapshot shows all events after p_after
--- that have committed. It is for REPEATABLE READ and SERIALIZABLE, where what committed since the
--- transaction's first statement stays out of sight. That holds if the snapshot shows every position
--- handed out since p_after; or else if no transaction that the snapshot takes for running, or does
--- not know, has committed.
+-- require_fresh_snapshot fails unless the transaction's snapshot shows all committed events after
+-- p_after. It serves REPEATABLE READ and SERIALIZABLE, which do not see commits after the
+-- transaction's first statement. The snapshot is fresh if it shows every position handed out since
+-- p_after, or if no transaction has committed that the snapshot considers running or does not know.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.require_fresh_snapshot(p_after bigint) RETURNS void
     LANGUAGE plpgsql
@@ -271,7 +271,7 @@ BEGIN
         BEGIN
             fresh := coalesce(pg_xact_status(xid::text::xid8), 'committed') <> 'committed';
             xid := xid + 1;
-        EXCEPTION WHEN invalid_parameter_value THEN -- no event has it yet
+        EXCEPTION WHEN invalid_parameter_value THEN -- no transaction has this xid yet
             RETURN;
         END;
     END LOOP;
@@ -282,9 +282,9 @@ END
 $$;
 -- +goose StatementEnd
 
--- lock_one is lock_keys for one event and a condition of few terms, p_terms as tag_terms answers them,
--- by expressions and one query. It answers false, and locks nothing, if that were too many locks on
--- tags, or if one of them is not to be had in 300 ms.
+-- lock_one is lock_keys for one event and a condition of few terms (p_terms from tag_terms), with
+-- expressions and one query. It returns false and locks nothing if there were too many locks on
+-- tags, or if a lock is not available within 300 ms.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.lock_one(p_event jsonb, p_terms text[], p_campaign_id text) RETURNS boolean
     LANGUAGE plpgsql
@@ -311,7 +311,7 @@ BEGIN
         exclusive := exclusive || tidemark.tag_key(p_terms[n], p_terms[n + 1]);
         shared := shared || tidemark.lock_key(32008, exclusive[(n + 1) / 2] & 63);
     END LOOP;
-    -- Of one key the stronger first: a session that has it shared must not ask for more.
+    -- Take the exclusive lock on a key first: upgrading a shared lock can deadlock.
     PERFORM CASE WHEN k.n > cardinality(shared) THEN pg_advisory_xact_lock(k.key)::text
         ELSE pg_advisory_xact_lock_shared(k.key)::text END
     FROM (SELECT u.key, u.n FROM unnest(shared || exclusive) WITH ORDINALITY AS u (key, n)
@@ -324,15 +324,17 @@ END
 $$;
 -- +goose StatementEnd
 
--- append_if is append_all, if no event after a position matches a query: p_condition is
--- {"failIfEventsMatch": query, "after": position}, and may have "seen": positions after that which
--- do not count. Positions that no event has yet are refused: a caller that knows them has them from
--- another journal, or from one that lost what it had, and would not see what gets them here. Events
--- that are in the journal already are answered with their places, whatever the condition says.
--- Locks come first: appends of what the query selects have committed by then, and can be seen,
--- or waits. The check is a later statement, with a snapshot of its own under READ COMMITTED. With
--- p_keep an event that stands in the way is no error but the one row that is answered, without an
--- event_id; the locks stay, so that the decision can be made again with no other getting ahead.
+-- append_if is append_all on the condition that no event after a position matches a query.
+-- p_condition is {"failIfEventsMatch": query, "after": position} with an optional "seen": later
+-- positions that do not count.
+-- It refuses positions beyond the end of the journal: such a caller read them from another journal,
+-- or from one that lost data since, and would miss the events that get those positions here. Events
+-- that are in the journal already are returned with their places, whatever the condition.
+-- Locks come first: a concurrent append of an event that the query selects has either committed,
+-- and is visible, or waits. The check is a later statement, which has a snapshot of its own under
+-- READ COMMITTED. With p_keep a conflicting event is not an error: it is returned as the only row,
+-- with a NULL event_id. The locks stay, so the caller can decide again without another append in
+-- between.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.append_if(p_batches jsonb, p_condition jsonb, p_keep boolean DEFAULT false)
     RETURNS TABLE (campaign_id text, seq bigint, "position" bigint, event_id uuid, duplicate boolean)
@@ -347,7 +349,7 @@ DECLARE
     terms CONSTANT text[] := tidemark.tag_terms(query);
     single CONSTANT boolean := jsonb_typeof(p_batches) = 'array' AND jsonb_array_length(p_batches) = 1;
     campaign CONSTANT text := p_batches -> 0 ->> 'campaign_id'; -- if single
-    expect CONSTANT bigint := (p_batches -> 0 ->> 'expect')::bigint; -- the same
+    expect CONSTANT bigint := (p_batches -> 0 ->> 'expect')::bigint; -- if single
     events CONSTANT jsonb := CASE WHEN single
         AND jsonb_typeof(p_batches -> 0 -> 'events') = 'array' THEN p_batches -> 0 -> 'events'
         ELSE jsonb_path_query_array(p_batches, '$[*].events[*]') END;
@@ -408,7 +410,7 @@ BEGIN
         END IF;
     END IF;
     IF known = 0 THEN
-        -- That nothing matches, which is what mostly comes out, is found without the rest of query_matches.
+        -- Usually nothing matches, which this finds without the rest of query_matches.
         IF cardinality(terms) = 2 THEN
             PERFORM FROM tidemark.event_tags g WHERE g.tag = terms[1] AND g.event_type = terms[2]
                 AND g.position > after AND g.position <> ALL (seen)
@@ -424,7 +426,7 @@ BEGIN
         IF terms IS NULL OR FOUND THEN
             SELECT m.position, m.item, j.campaign_id, j.seq, j.event_type INTO conflict
             FROM tidemark.query_matches(query, after, 9223372036854775807, 1, seen) AS m
-            -- an equality would leave the order out, and the planner the choice
+            -- With an equality the planner would drop the ORDER BY and could choose another index.
             CROSS JOIN LATERAL (SELECT * FROM tidemark.journal j WHERE j.position BETWEEN m.position AND m.position
                 ORDER BY j.position LIMIT 1) AS j;
             IF FOUND AND p_keep THEN
@@ -443,8 +445,8 @@ BEGIN
             PERFORM tidemark.require_fresh_snapshot(after);
         END IF;
     END IF;
-    IF single AND current_setting('transaction_isolation') = 'read committed' THEN -- the shortest way
-        -- By variables alone: with expressions of them the plan was made again for each call.
+    IF single AND current_setting('transaction_isolation') = 'read committed' THEN -- the shortest path
+        -- Pass variables only: with expressions of them the plan was made again for each call.
         RETURN QUERY SELECT campaign, a.* FROM tidemark.append_rows(campaign, events, expect) AS a;
     ELSE
         RETURN QUERY SELECT * FROM tidemark.append_all_rows(p_batches);

@@ -2,33 +2,33 @@
 SELECT pg_catalog.set_config('tidemark.path', pg_catalog.current_setting('search_path'), true),
     pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
 
--- What those who look at the database need (docs/adr/0009): figures that cost as much with ten
--- million rows as with ten thousand. Each function is one statement to its caller, so that its
--- figures are of one moment, and takes no locks. Up to p_exact rows are counted; where there are
--- more, p_pages pages of the table are read, evenly spread over it, and what is found on them
--- stands for the rest.
+-- Figures for operators and monitoring (docs/adr/0009). They cost as much with ten million rows as
+-- with ten thousand. Each function is one statement to its caller, so its figures are of one
+-- moment, and takes no locks. Up to p_exact rows are counted. Beyond that, p_pages pages spread
+-- evenly over the table are read and extrapolated.
 
--- What has failed, by what it is counted by, the pair that has failed longest first. Pairs that are
--- being rebuilt are not in it, so it is made in a moment.
+-- Failed campaigns in the groups by which they are counted, the longest failing first. Rows that
+-- are being rebuilt are not in it, so the index is built quickly.
 CREATE INDEX deferred_classes_idx ON tidemark.deferred (consumer_group, projection, status,
     (coalesce(error_class, '')), first_failed_at)
     WHERE status IN ('failed', 'dead');
 
--- What one process at a time does for all of them, by name. The holder of a duty renews it; nothing
--- is fenced, so two may think they have it for a moment after a pause.
+-- Jobs that one process at a time does for all processes, by name. The holder of a duty renews it.
+-- Nothing is fenced, so after a pause two processes may both believe that they hold it for a
+-- moment.
 CREATE TABLE tidemark.duties (
     name       text COLLATE "C" PRIMARY KEY,
     owner      text COLLATE "C" NOT NULL,
     expires_at timestamptz      NOT NULL
 ) WITH (fillfactor = 50);
 COMMENT ON TABLE tidemark.duties IS
-    'Duties of one process for all, such as collecting figures. A lease without a fence.';
+    'Jobs that one process does for all, such as collecting figures. A lease without a fence.';
 COMMENT ON COLUMN tidemark.duties.name IS 'duty';
 COMMENT ON COLUMN tidemark.duties.owner IS 'process that has it';
 COMMENT ON COLUMN tidemark.duties.expires_at IS 'end of the lease';
 
--- sample_pages answers the first and the last place (ctid) of up to p_pages pages of a table,
--- spread evenly, and for how many pages each of them stands.
+-- sample_pages returns the first and last place (ctid) of up to p_pages pages of a table, spread
+-- evenly, and the number of pages that each of them represents.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.sample_pages(p_table regclass, p_pages integer) RETURNS TABLE (first tid, last tid,
     weight float8)
@@ -46,9 +46,9 @@ END
 $$;
 -- +goose StatementEnd
 
--- queue_report counts the events of each group's work items by what they wait for, and says which
--- of those that a worker could take has waited longest. A group with more than p_exact items is
--- estimated.
+-- queue_report counts the events of each group's work items by state: pending, processing or
+-- paused. It also returns the oldest item that a worker could take. Groups with more than p_exact
+-- items are estimated.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.queue_report(p_exact integer, p_pages integer)
     RETURNS TABLE (consumer_group text, pending bigint, processing bigint, paused bigint, estimated boolean,
@@ -105,7 +105,7 @@ BEGIN
                 (SELECT o.events FROM oldest o), (SELECT o.since FROM oldest o)
         INTO free, processing, paused, campaign_id, events, since
         FROM looked k;
-        free := greatest(free, many - processing - paused); -- rows that the pages have missed
+        free := greatest(free, many - processing - paused); -- adds rows that the sampled pages missed
         pending := CASE WHEN stopped THEN 0 ELSE free END;
         paused := paused + CASE WHEN stopped THEN free ELSE 0 END;
         IF stopped THEN
@@ -127,10 +127,10 @@ END
 $$;
 -- +goose StatementEnd
 
--- deferred_report counts pairs by group, projection, status and class of error ('' where there is
--- none). What has failed is counted by the index, each count up to its part of p_exact; so are the
--- pairs of each projection that are due, for those that are being rebuilt. Counts that go beyond
--- are estimated. since is when the first of them failed.
+-- deferred_report counts rows of deferred by group, projection, status and class of error ('' if
+-- none). It counts failed and dead rows by the index, each up to its share of p_exact (at least
+-- 100). It counts rebuilding rows among the rows of a projection that have a retry time, up to a
+-- share of p_exact too. Larger counts are estimated. since is the time of the first failure.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.deferred_report(p_exact integer, p_pages integer)
     RETURNS TABLE (consumer_group text, projection text, status text, class text, pairs bigint, estimated boolean,
@@ -207,11 +207,11 @@ END
 $$;
 -- +goose StatementEnd
 
--- lag_report measures how far each group is behind and, of each projection, the pairs that are
--- behind their group. A pair adds the events between its place and its group's checkpoint, and its
--- campaign where the group is through with it: so a projection is behind by what its group is and
--- what its pairs add. since is when the oldest of the events was recorded. projection is '' for the
--- group itself.
+-- lag_report measures how far each group is behind (projection is ''), and how much further each
+-- projection is. A row of deferred adds the events from next_seq to its group's checkpoint. If the
+-- group has no work left in the campaign it adds the events to the campaign's end, and the
+-- campaign. So a projection's lag is its group's lag plus its own. since is when the oldest of
+-- these events was recorded.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.lag_report(p_exact integer, p_pages integer)
     RETURNS TABLE (consumer_group text, projection text, events bigint, campaigns bigint, since timestamptz,
@@ -229,9 +229,9 @@ BEGIN
     FOR consumer_group IN SELECT g.name FROM tidemark.consumer_groups g ORDER BY g.name LOOP
         SELECT count(*) > p_exact INTO estimated FROM (SELECT FROM tidemark.outbox o
             WHERE o.consumer_group = lag_report.consumer_group LIMIT p_exact + 1) o;
-        -- A row of the sample stands for weight rows, and its campaign for that over the rows it
-        -- has. One with a hundred of them has as many as its events make, with those a row that the
-        -- sample shows.
+        -- A sampled row represents weight rows, so a campaign has the weight of its sampled rows
+        -- divided by its number of rows. The count stops at 100 rows. Beyond that the number is
+        -- estimated from the campaign's events and the average events of its sampled rows.
         WITH items AS MATERIALIZED (
             SELECT o.campaign_id, 0::float8 AS weight, 1 AS each
             FROM tidemark.outbox o
@@ -291,8 +291,8 @@ BEGIN
                 WHERE i.ctid >= p.first AND i.ctid <= p.last OFFSET 0
         ) d
         WHERE NOT all_pairs
-        -- what the pages may have missed: of each projection, the pair that is tried next, and the
-        -- one that waits for an operator longest
+        -- Rows that the pages may have missed: for each projection, status and class of error, the
+        -- row that has failed longest.
         UNION ALL
         SELECT d.campaign_id, d.projection, d.consumer_group, d.next_seq, 0
         FROM tidemark.projections p CROSS JOIN unnest('{failed,dead}'::text[]) AS s (status) CROSS

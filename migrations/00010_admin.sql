@@ -2,8 +2,9 @@
 SELECT pg_catalog.set_config('tidemark.path', pg_catalog.current_setting('search_path'), true),
     pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
 
--- Who may use the admin listener: a random token each. Only its SHA-256 is kept. A name is free again once its token is
--- revoked. Roles write here, and look for hashes, by the functions below alone (deploy/sql/roles.sql).
+-- Tokens for the admin listener. A token is random, and only its SHA-256 is stored. A name is free
+-- again once its token is revoked. Roles write here and look up hashes only through the functions
+-- below (deploy/sql/roles.sql).
 CREATE TABLE tidemark.tokens (
     id           bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     name         text COLLATE "C" NOT NULL,
@@ -16,38 +17,40 @@ CREATE TABLE tidemark.tokens (
     revoked_at   timestamptz,
     revoked_by   text COLLATE "C"
 );
-COMMENT ON TABLE tidemark.tokens IS 'Tokens of the admin listener. Roles write here by functions alone.';
+COMMENT ON TABLE tidemark.tokens IS 'Tokens for the admin listener. Roles write here only through functions.';
 COMMENT ON COLUMN tidemark.tokens.id IS 'number of the token';
 COMMENT ON COLUMN tidemark.tokens.name IS 'name, free again after the revocation';
 COMMENT ON COLUMN tidemark.tokens.role IS 'viewer, operator or admin';
 COMMENT ON COLUMN tidemark.tokens.hash IS 'SHA-256 of the token';
 COMMENT ON COLUMN tidemark.tokens.created_at IS 'time of its creation';
 COMMENT ON COLUMN tidemark.tokens.created_by IS 'operator who created it';
-COMMENT ON COLUMN tidemark.tokens.expires_at IS 'end';
+COMMENT ON COLUMN tidemark.tokens.expires_at IS 'expiry';
 COMMENT ON COLUMN tidemark.tokens.last_used_at IS 'last use, to within a minute';
 COMMENT ON COLUMN tidemark.tokens.revoked_at IS 'time of the revocation';
 COMMENT ON COLUMN tidemark.tokens.revoked_by IS 'operator who revoked it';
 
 CREATE UNIQUE INDEX tokens_name_key ON tidemark.tokens (name) WHERE revoked_at IS NULL;
 
--- Browsers that have logged in with a token: the SHA-256 of their cookie. A session ends with its token.
+-- Browser sessions that began with a token. The hash is the SHA-256 of the cookie. A session ends
+-- with its token.
 CREATE TABLE tidemark.sessions (
     hash       bytea       PRIMARY KEY,
     token_id   bigint      NOT NULL REFERENCES tidemark.tokens ON DELETE CASCADE,
     created_at timestamptz NOT NULL DEFAULT clock_timestamp(),
     expires_at timestamptz NOT NULL
 );
-COMMENT ON TABLE tidemark.sessions IS 'Browsers that have logged in with a token.';
+COMMENT ON TABLE tidemark.sessions IS 'Browser sessions that began with a token.';
 COMMENT ON COLUMN tidemark.sessions.hash IS 'SHA-256 of the cookie';
 COMMENT ON COLUMN tidemark.sessions.token_id IS 'token. The session ends with it';
 COMMENT ON COLUMN tidemark.sessions.created_at IS 'time of the login';
-COMMENT ON COLUMN tidemark.sessions.expires_at IS 'end';
+COMMENT ON COLUMN tidemark.sessions.expires_at IS 'expiry';
 
 CREATE INDEX sessions_token_idx ON tidemark.sessions (token_id);
 CREATE INDEX sessions_expires_idx ON tidemark.sessions (expires_at);
 
--- create_token makes a token that expires after p_lifetime (NULL: never), and answers its id; NULL: the name is taken.
--- p_actor and the arguments after it are who does it, for the log of operators.
+-- create_token creates a token that expires after p_lifetime (NULL: never) and returns its id, or
+-- NULL if the name is taken. p_actor and the arguments after it identify the caller for the
+-- operators' log.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.create_token(p_name text, p_role text, p_hash bytea, p_lifetime interval, p_actor text,
         p_reason text, p_way text, p_token_id bigint, p_address text) RETURNS bigint
@@ -87,8 +90,8 @@ END
 $$;
 -- +goose StatementEnd
 
--- revoke_token ends the token of that name, and says whether there was one. The other arguments are as for
--- create_token.
+-- revoke_token revokes the token with that name, and reports whether there was one. The other
+-- arguments are as for create_token.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.revoke_token(p_name text, p_actor text, p_reason text, p_way text, p_token_id bigint,
         p_address text) RETURNS boolean
@@ -112,7 +115,7 @@ END
 $$;
 -- +goose StatementEnd
 
--- use_token finds the token that holds, by its hash, and writes down that it was used, once a minute.
+-- use_token returns the valid token with that hash. It records the use at most once a minute.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.use_token(p_hash bytea) RETURNS TABLE (id bigint, name text, role text)
     LANGUAGE plpgsql SECURITY DEFINER
@@ -136,7 +139,7 @@ END
 $$;
 -- +goose StatementEnd
 
--- find_session finds whose session it is, by its hash.
+-- find_session returns the token of the valid session with that hash.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.find_session(p_hash bytea) RETURNS TABLE (id bigint, name text, role text)
     LANGUAGE plpgsql STABLE SECURITY DEFINER
@@ -152,8 +155,8 @@ END
 $$;
 -- +goose StatementEnd
 
--- begin_session begins a session of p_lifetime with the token of that hash, and says whether the token holds. It also
--- deletes some sessions that are over.
+-- begin_session creates a session of p_lifetime for the token with that hash, and reports whether
+-- the token is valid. It also deletes up to 100 expired sessions.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.begin_session(p_token bytea, p_hash bytea, p_lifetime interval) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER
@@ -186,8 +189,8 @@ END
 $$;
 -- +goose StatementEnd
 
--- valid_secrets answers the SHA-256 of each hash of a token that holds, or of a session: enough to recognise a secret,
--- and too little to begin a session.
+-- valid_secrets returns the SHA-256 of the hash of each valid token and of each session: enough to
+-- recognise a secret, too little to begin a session.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.valid_secrets() RETURNS SETOF bytea
     LANGUAGE plpgsql STABLE SECURITY DEFINER
@@ -201,7 +204,7 @@ END
 $$;
 -- +goose StatementEnd
 
--- holding_secrets answers those of the hashes that are of a token that holds, or of a session of one.
+-- holding_secrets returns the hashes in p_hashes that belong to a valid token or to its session.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.holding_secrets(p_hashes bytea[]) RETURNS SETOF bytea
     LANGUAGE plpgsql STABLE SECURITY DEFINER
@@ -220,8 +223,8 @@ $$;
 REVOKE EXECUTE ON FUNCTION tidemark.create_token, tidemark.revoke_token, tidemark.use_token, tidemark.find_session,
     tidemark.begin_session, tidemark.end_session, tidemark.valid_secrets, tidemark.holding_secrets FROM PUBLIC;
 
--- Acts that came with an idempotency key, and what was answered: the same request again is answered the same, and
--- does nothing. Written in the transaction of the act, pruned by age.
+-- Acts with an idempotency key, and their results: a repeated request gets the same result and does
+-- nothing. Rows are written in the transaction of the act and pruned by age.
 CREATE TABLE tidemark.act_keys (
     actor   text COLLATE "C" NOT NULL,
     key     text COLLATE "C" NOT NULL,
@@ -232,19 +235,19 @@ CREATE TABLE tidemark.act_keys (
     held    timestamptz,
     PRIMARY KEY (actor, key)
 );
-COMMENT ON TABLE tidemark.act_keys IS 'Idempotency keys of acts, with the answer to repeat. Pruned by age.';
-COMMENT ON COLUMN tidemark.act_keys.actor IS 'token by its id, or a name and its way';
+COMMENT ON TABLE tidemark.act_keys IS 'Idempotency keys of acts, with the result to repeat. Pruned by age.';
+COMMENT ON COLUMN tidemark.act_keys.actor IS 'id of the token, or a name and its way';
 COMMENT ON COLUMN tidemark.act_keys.key IS 'idempotency key';
 COMMENT ON COLUMN tidemark.act_keys.act IS 'the act';
 COMMENT ON COLUMN tidemark.act_keys.request IS 'SHA-256 of the request';
-COMMENT ON COLUMN tidemark.act_keys.result IS 'answer';
+COMMENT ON COLUMN tidemark.act_keys.result IS 'result';
 COMMENT ON COLUMN tidemark.act_keys.at IS 'time';
-COMMENT ON COLUMN tidemark.act_keys.held IS 'until then a process works on it outside the database, NULL if it is done';
+COMMENT ON COLUMN tidemark.act_keys.held IS 'end of a process''s hold to act outside the database, NULL when done';
 
 CREATE INDEX act_keys_at_idx ON tidemark.act_keys (at);
 
--- Acts that take longer than a request: workers do them in batches, each under a lease that is renewed with every
--- batch. Counters are written with the batch that they count.
+-- Acts that take longer than a request. Workers do them in batches under a lease that each batch
+-- renews. Counters are written with the batch that they count.
 CREATE TABLE tidemark.operations (
     id         bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     kind       text COLLATE "C" NOT NULL,
@@ -272,22 +275,22 @@ COMMENT ON COLUMN tidemark.operations.request IS 'parameters';
 COMMENT ON COLUMN tidemark.operations.actor IS 'operator';
 COMMENT ON COLUMN tidemark.operations.reason IS 'reason of the operator';
 COMMENT ON COLUMN tidemark.operations.state IS 'running, done, aborted or failed';
-COMMENT ON COLUMN tidemark.operations.total IS 'items';
+COMMENT ON COLUMN tidemark.operations.total IS 'number of items';
 COMMENT ON COLUMN tidemark.operations.done IS 'items that are done';
 COMMENT ON COLUMN tidemark.operations.skipped IS 'items that had changed';
 COMMENT ON COLUMN tidemark.operations.failed IS 'items that failed';
-COMMENT ON COLUMN tidemark.operations.progress IS 'place at which the next batch begins';
+COMMENT ON COLUMN tidemark.operations.progress IS 'where the next batch begins';
 COMMENT ON COLUMN tidemark.operations.error IS 'error that ended it';
 COMMENT ON COLUMN tidemark.operations.created_at IS 'time of the act';
 COMMENT ON COLUMN tidemark.operations.updated_at IS 'last batch';
-COMMENT ON COLUMN tidemark.operations.ended_at IS 'end';
+COMMENT ON COLUMN tidemark.operations.ended_at IS 'time of its end';
 COMMENT ON COLUMN tidemark.operations.ended_by IS 'operator who aborted it';
-COMMENT ON COLUMN tidemark.operations.owner IS 'worker that does it';
+COMMENT ON COLUMN tidemark.operations.owner IS 'worker that runs it';
 COMMENT ON COLUMN tidemark.operations.expires_at IS 'end of that worker''s lease';
 
 CREATE INDEX operations_running_idx ON tidemark.operations (id) WHERE state = 'running';
 
--- What an operation is about, frozen when it was confirmed.
+-- Items of an operation, fixed when the operation was confirmed.
 CREATE TABLE tidemark.operation_items (
     operation_id bigint           NOT NULL REFERENCES tidemark.operations ON DELETE CASCADE,
     ord          bigint           NOT NULL,
@@ -298,9 +301,9 @@ CREATE TABLE tidemark.operation_items (
     detail       text,
     PRIMARY KEY (operation_id, ord)
 ) WITH (fillfactor = 80);
-COMMENT ON TABLE tidemark.operation_items IS 'Items of operations, frozen at the confirmation.';
+COMMENT ON TABLE tidemark.operation_items IS 'Items of operations, fixed at the confirmation.';
 COMMENT ON COLUMN tidemark.operation_items.operation_id IS 'operation';
-COMMENT ON COLUMN tidemark.operation_items.ord IS 'order of the item';
+COMMENT ON COLUMN tidemark.operation_items.ord IS 'place of the item in the operation';
 COMMENT ON COLUMN tidemark.operation_items.campaign_id IS 'campaign';
 COMMENT ON COLUMN tidemark.operation_items.subject IS 'projection, or topic/publisher';
 COMMENT ON COLUMN tidemark.operation_items.seq IS 'event';

@@ -12,11 +12,12 @@ import (
 	"github.com/tidemark-go/tidemark/migrations"
 )
 
-// shipped is the last migration of the last release: what comes later runs while the programs of
-// that release work. There is none yet; the first release makes all tables.
+// shipped is the last migration of the last release. Later migrations run while programs of that
+// release are working. There is no release yet: the first one creates all tables.
 const shipped = 12
 
-// What docs/guides/operations/upgrades.md asks of a migration that runs beside programs of the release before.
+// The rules for a migration that runs beside programs of the previous release
+// (docs/guides/operations/upgrades.md).
 var (
 	waits    = regexp.MustCompile(`(?i)\b(ALTER TABLE|DROP INDEX|CREATE( UNIQUE)? INDEX|CREATE( CONSTRAINT)? TRIGGER|DROP TRIGGER|LOCK TABLE|REFRESH MATERIALIZED|TRUNCATE|CLUSTER|VACUUM FULL|REINDEX)\b`)
 	timeouts = regexp.MustCompile(`(?i)\bSET (LOCAL )?lock_timeout\b`)
@@ -27,7 +28,7 @@ var (
 	appends  = regexp.MustCompile(`(?i)CREATE (OR REPLACE )?FUNCTION tidemark\.(append|append_all|append_if)\(`)
 )
 
-// beside answers what is wrong with a migration's way up as one that runs beside programs that work.
+// beside returns the faults of a migration's Up section that runs beside working programs.
 func beside(up string) (faults []string) {
 	bounded, contracts := false, contract.MatchString(up)
 	made := map[string]bool{}
@@ -43,7 +44,7 @@ func beside(up string) (faults []string) {
 	var statement strings.Builder
 	for line := range strings.Lines(up) {
 		if strings.HasPrefix(line, "-- +goose StatementBegin") || strings.HasPrefix(line, "-- +goose StatementEnd") {
-			body = strings.Contains(line, "Begin") // of a function: what it does, it does when it is called
+			body = strings.Contains(line, "Begin") // of a function: it runs only when it is called
 			continue
 		}
 		if body || strings.HasPrefix(strings.TrimSpace(line), "--") {

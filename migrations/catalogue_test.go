@@ -7,7 +7,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// selectCatalogue describes everything that a migration can make, a line each, without object ids and places.
+// selectCatalogue describes everything that a migration can create, one line each, without object
+// ids and places.
 const selectCatalogue = `
 SELECT format('schema %I', nspname) AS line FROM pg_namespace WHERE nspname !~ '^pg_'
 	AND nspname <> 'information_schema'
@@ -74,7 +75,7 @@ func catalogue(t *testing.T, url string) []string {
 	return lines
 }
 
-// sameCatalogue reports the lines that only one of the two has.
+// sameCatalogue reports the lines that only one of got and want has.
 func sameCatalogue(t *testing.T, when string, got, want []string) {
 	t.Helper()
 	count := map[string]int{}

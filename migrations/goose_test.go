@@ -12,7 +12,7 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
-// gooseTool builds goose's own command, at the version of go.mod, with the driver for Postgres alone.
+// gooseTool builds the goose command at the version in go.mod, with the Postgres driver only.
 func gooseTool(t *testing.T) string {
 	t.Helper()
 	module, err := os.ReadFile("../go.mod")
@@ -60,5 +60,5 @@ func TestTheGooseToolAppliesTheFilesAsTheyAre(t *testing.T) {
 	}
 	run("up")
 	sameCatalogue(t, "after up, down, up", catalogue(t, byTool), want)
-	must(t, migrations.Up(t.Context(), byTool)) // each continues what the other began
+	must(t, migrations.Up(t.Context(), byTool)) // each continues where the other stopped
 }

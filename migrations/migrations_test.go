@@ -40,7 +40,7 @@ func newest(t *testing.T, url string) int64 {
 func TestEachWayDownUndoesItsWayUp(t *testing.T) {
 	t.Parallel()
 	database := pgtest.Empty(t)
-	must(t, migrations.Down(t.Context(), database, 0)) // makes goose's table
+	must(t, migrations.Down(t.Context(), database, 0)) // creates goose's table
 	below := catalogue(t, database)
 	previous := int64(0)
 	for _, step := range status(t, database) {

@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// selectOpenFunctions names functions whose bodies are looked up through the caller's search_path.
-	// A parsed SQL body holds what it found when it was created.
+	// selectOpenFunctions lists functions whose bodies are resolved through the caller's
+	// search_path. A parsed SQL body is resolved when it is created.
 	selectOpenFunctions = `SELECT p.oid::regprocedure::text FROM pg_proc p
 		WHERE p.pronamespace = 'tidemark'::regnamespace AND p.prosqlbody IS NULL
 		AND NOT coalesce(p.proconfig, '{}') && '{"search_path=pg_catalog, pg_temp"}'`

@@ -12,11 +12,12 @@ import (
 	"github.com/pressly/goose/v3/lock"
 )
 
-// lockSeconds is how long a migration waits for another one: the goose locker asks once a second, this many times.
+// lockSeconds is how long a migration waits for another one. The goose locker tries once a second,
+// this many times.
 const lockSeconds = 300
 
-// Up brings the database to the newest version this program knows. Several may run it at once: one
-// works, the others wait for it.
+// Up migrates the database to the newest version that this program knows. It is safe to call
+// concurrently: one call works, the others wait for it.
 func Up(ctx context.Context, databaseURL string) error {
 	return migrate(ctx, databaseURL, func(p *goose.Provider) error {
 		_, err := p.Up(ctx)
@@ -24,7 +25,7 @@ func Up(ctx context.Context, databaseURL string) error {
 	})
 }
 
-// UpTo applies the pending migrations up to and including that version.
+// UpTo applies the pending migrations up to and including version.
 func UpTo(ctx context.Context, databaseURL string, version int64) error {
 	return migrate(ctx, databaseURL, func(p *goose.Provider) error {
 		_, err := p.UpTo(ctx, version)
@@ -32,7 +33,7 @@ func UpTo(ctx context.Context, databaseURL string, version int64) error {
 	})
 }
 
-// Down undoes all migrations above toVersion, the newest first; 0 undoes everything, journal
+// Down reverts all migrations above toVersion, newest first. 0 reverts everything, the journal
 // included. It is for development: in production the schema only moves forward.
 func Down(ctx context.Context, databaseURL string, toVersion int64) error {
 	return migrate(ctx, databaseURL, func(p *goose.Provider) error {
@@ -41,7 +42,7 @@ func Down(ctx context.Context, databaseURL string, toVersion int64) error {
 	})
 }
 
-// migrate opens the database for the length of one piece of work with goose.
+// migrate opens the database, calls work and closes the database.
 func migrate(ctx context.Context, databaseURL string, work func(*goose.Provider) error) (err error) {
 	cfg, err := pgx.ParseConfig(databaseURL)
 	if err != nil {
@@ -70,12 +71,13 @@ func migrate(ctx context.Context, databaseURL string, work func(*goose.Provider)
 	return nil
 }
 
-// versions is goose's version table. The name has a schema: goose must not find a table of that name elsewhere.
+// versions is goose's version table. The schema is part of the name so that goose does not find a
+// table of that name elsewhere.
 const versions = "public.goose_db_version"
 
-// ensureVersions makes the table before goose does: goose looks whether it is there before it locks,
-// and programs that start together would leave errors in the server's log. An error that a block
-// catches is not logged.
+// ensureVersions creates the table before goose does. goose checks for the table before it takes
+// its lock, so programs that start together would leave errors in the server's log. An error that a
+// block catches is not logged.
 const ensureVersions = `DO $$ BEGIN
 	IF to_regclass('` + versions + `') IS NULL THEN
 		` + createVersions + `
@@ -84,13 +86,14 @@ EXCEPTION WHEN unique_violation OR duplicate_table OR duplicate_object THEN -- b
 	NULL; -- another program was quicker
 END $$`
 
-// setPath keeps what others create in the database's schemas from being run by the migrations.
+// setPath keeps migrations from running objects that others have created in the database's schemas.
 func setPath(ctx context.Context, conn *pgx.Conn) error {
 	_, err := conn.Exec(ctx, "SET search_path = pg_catalog, pg_temp")
 	return err
 }
 
-// requireUTF8 refuses a database in which an event's text could not be stored or would be changed.
+// requireUTF8 refuses a database with an encoding that cannot store an event's text, or would
+// change it.
 func requireUTF8(ctx context.Context, db *sql.DB) error {
 	var database, encoding string
 	const query = `SELECT current_database(), pg_encoding_to_char(encoding) FROM pg_database

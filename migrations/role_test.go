@@ -9,8 +9,8 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
-// ownedByTidemark answers the address of an empty database for a role that is named like the
-// schema, which is therefore first in its search path.
+// ownedByTidemark returns the address of an empty database for a role named like the schema. So the
+// schema comes first in the role's search path.
 func ownedByTidemark(t *testing.T) string {
 	t.Helper()
 	server := pgtest.Server(t)
@@ -60,7 +60,7 @@ func TestTheGooseToolAndARoleNamedLikeTheSchema(t *testing.T) {
 			t.Fatalf("goose up with %q: %v\n%s", flags, err, out)
 		}
 	}
-	run() // makes its table where the schema is not
+	run() // creates its table in another schema
 	must(t, migrations.Up(t.Context(), address))
 	run("-table", "public.goose_db_version")
 	must(t, migrations.Check(t.Context(), connect(t, address)))

@@ -12,7 +12,7 @@ import (
 	"github.com/pressly/goose/v3"
 )
 
-// Querier is what reading the schema's version needs: a pool, a connection or a transaction of pgx.
+// Querier reads the schema's version. A pool, a connection and a transaction of pgx implement it.
 type Querier interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 }
@@ -20,13 +20,15 @@ type Querier interface {
 // Migration is one step of the schema.
 type Migration struct {
 	Version int64 `json:"version"`
-	// Name is the file's name; empty for a version that the database has and this program does not know.
+	// Name is the file's name. It is empty for a version that the database has and this program
+	// does not know.
 	Name string `json:"name"`
-	// AppliedAt is when the database took the step; nil when it has not.
+	// AppliedAt is when the migration was applied, nil if it was not.
 	AppliedAt *time.Time `json:"applied_at"`
 }
 
-// Status answers all migrations that this program or the database knows, in order. It changes nothing.
+// Status returns all migrations that this program or the database knows, in order. It changes
+// nothing.
 func Status(ctx context.Context, databaseURL string) (status []Migration, err error) {
 	conn, err := pgx.Connect(ctx, databaseURL)
 	if err != nil {
@@ -51,9 +53,9 @@ func Status(ctx context.Context, databaseURL string) (status []Migration, err er
 	return all, nil
 }
 
-// VersionError says that the database's schema is not the one that this program was built for.
+// VersionError reports that the database's schema is not the version that this program needs.
 type VersionError struct {
-	// Database is the version of the schema, 0 when there is none.
+	// Database is the version of the schema, 0 if there is none.
 	Database int64
 	// Program is the version that the program needs.
 	Program int64
@@ -73,11 +75,13 @@ func (e *VersionError) Error() string {
 	}
 }
 
-// Newer says that the schema is ahead of the program. A worker goes on with it: migrations leave
-// what the release before uses as it is (docs/guides/operations/upgrades.md).
+// Newer reports whether the schema is ahead of the program. A worker keeps running with a newer
+// schema: migrations leave everything that the previous release uses as it is
+// (docs/guides/operations/upgrades.md).
 func (e *VersionError) Newer() bool { return e.Database > e.Program }
 
-// Check compares the schema's version with the program's; when they differ the error is a [*VersionError].
+// Check compares the schema's version with the program's. If they differ it returns a
+// [*VersionError].
 func Check(ctx context.Context, db Querier) error {
 	all, err := known()
 	if err != nil {
@@ -97,7 +101,7 @@ func Check(ctx context.Context, db Querier) error {
 	return nil
 }
 
-// known answers the migrations of this program in order.
+// known returns this program's migrations in order.
 func known() ([]Migration, error) {
 	names, err := fs.Glob(FS, "*.sql")
 	if err != nil {
@@ -118,10 +122,10 @@ func known() ([]Migration, error) {
 func byVersion(m Migration, version int64) int { return int(m.Version - version) }
 
 const (
-	// Takes no lock that others notice.
+	// Takes no lock that conflicts with other sessions.
 	hasVersions = `SELECT pg_catalog.to_regclass('` + versions + `') IS NOT NULL`
-	// The table has a row a migration, and one for version 0, which is none. Its time is local to the
-	// session that wrote it.
+	// The table has a row for each migration, and one for version 0, which is none. Its time is
+	// local to the session that wrote it.
 	selectVersions = `
 		SELECT version_id AS version, max(tstamp AT TIME ZONE current_setting('TimeZone')) AS applied_at
 		FROM ` + versions + ` WHERE is_applied AND version_id > 0
@@ -133,7 +137,8 @@ type appliedStep struct {
 	AppliedAt time.Time
 }
 
-// applied answers what the database has taken, in order; nothing when goose was never there.
+// applied returns the migrations that the database has, in order. It returns nothing if goose has
+// never run there.
 func applied(ctx context.Context, db Querier) ([]appliedStep, error) {
 	rows, err := db.Query(ctx, hasVersions)
 	if err != nil {
