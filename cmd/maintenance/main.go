@@ -1,5 +1,5 @@
-// Command maintenance has the operators' commands of tidemark alone, without the clients of brokers. It also takes the
-// flags of runbooks, such as -outbox-report -json.
+// Command maintenance offers only the operators' commands of tidemark, without the clients of
+// brokers. It also accepts the flags that runbooks use, such as -outbox-report -json.
 package main
 
 import (

@@ -1,4 +1,4 @@
-// Command migrate brings the schema "tidemark" up, down, and tells where it stands.
+// Command migrate migrates the schema "tidemark" up or down, and prints its version.
 package main
 
 import (

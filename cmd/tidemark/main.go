@@ -1,5 +1,5 @@
-// Command tidemark is all of Tidemark in one program: the worker, the schema's migrations, the operators' commands, and
-// a demo.
+// Command tidemark is all of Tidemark in one program: the worker, the migrations, the operators'
+// commands and a demo.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Command worker keeps the read models of a folder of SQL files up to date, and publishes events to
-// sinks. Run as many of it as you like.
+// Command worker keeps the read models of a folder of SQL files up to date and publishes events to
+// sinks. Run as many replicas as you like.
 package main
 
 import (

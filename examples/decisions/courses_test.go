@@ -24,7 +24,7 @@ var (
 	errSubscribed = errors.New("the student is subscribed already")
 )
 
-// course is a model of one course: its capacity and who takes part.
+// course models one course: its capacity and its number of students.
 type course struct {
 	capacity, students int
 }
@@ -41,7 +41,7 @@ func courseModel(id string) *journal.Model[course] {
 	})
 }
 
-// subscriptions counts the events that a query selects.
+// subscriptions returns a model that counts the events that a query selects.
 func subscriptions(q journal.Query) *journal.Model[int] {
 	return journal.NewModel(q, func(n *int, _ journal.Event) error {
 		*n++
@@ -49,7 +49,7 @@ func subscriptions(q journal.Query) *journal.Model[int] {
 	})
 }
 
-// subscribe is one decision on a course, a student, and the two of them.
+// subscribe makes one decision about a course, a student and the two together.
 func subscribe(ctx context.Context, pool *pgxpool.Pool, id, student string) error {
 	c := courseModel(id)
 	own := subscriptions(journal.Tagged([]string{"student=" + student}, "student_subscribed"))

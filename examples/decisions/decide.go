@@ -9,7 +9,8 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
-// Decide brings the models up to date and appends what rule makes of them, again if others got ahead.
+// Decide updates the models and appends the events that rule decides. It retries when another
+// append got ahead.
 func Decide(
 	ctx context.Context, pool *pgxpool.Pool, rule func() ([]journal.Event, error), models ...journal.Folder,
 ) error {
@@ -25,16 +26,16 @@ func Decide(
 	return err
 }
 
-// Event makes an event of a campaign with a payload.
+// Event returns an event of a campaign with a payload.
 func Event(campaign, eventType string, payload map[string]any, tags ...string) journal.Event {
 	if payload == nil {
 		payload = map[string]any{}
 	}
-	encoded, _ := json.Marshal(payload) // of text, numbers and times: cannot fail
+	encoded, _ := json.Marshal(payload) // text, numbers and times: cannot fail
 	return journal.Event{CampaignID: campaign, Type: eventType, Tags: tags, Payload: encoded}
 }
 
-// Number answers a number of an event's payload, 0 if it has none.
+// Number returns a number in an event's payload, 0 if the field is missing.
 func Number(e journal.Event, field string) (int, error) {
 	payload, err := journal.Decode[map[string]any](e)
 	number, _ := payload[field].(float64)

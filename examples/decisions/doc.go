@@ -1,5 +1,5 @@
-// Package decisions holds the examples by which dynamic consistency boundaries are usually
-// explained, as specifications that run: courses with limits on both sides, names that are unique,
-// invoice numbers without gaps, tokens that expire, prices that change while one shops, and
-// requests that are sent twice. Each is a decision model or two, a rule, and one append.
+// Package decisions holds the usual examples of dynamic consistency boundaries as specifications
+// that run: courses with limits on both sides, unique names, invoice numbers without gaps, tokens
+// that expire, prices that change during a purchase, and requests that are sent twice. Each is one
+// or two decision models, a rule and one append.
 package decisions

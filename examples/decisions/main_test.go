@@ -13,7 +13,7 @@ import (
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
-// given appends what has happened before.
+// given appends earlier events.
 func given(t *testing.T, pool *pgxpool.Pool, events ...journal.Event) {
 	t.Helper()
 	err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
@@ -25,7 +25,7 @@ func given(t *testing.T, pool *pgxpool.Pool, events ...journal.Event) {
 	}
 }
 
-// expect checks how a decision ended.
+// expect checks the error of a decision.
 func expect(t *testing.T, what string, got, want error) {
 	t.Helper()
 	if !errors.Is(got, want) {

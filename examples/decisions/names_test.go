@@ -17,7 +17,7 @@ const retention = 3 * 24 * time.Hour
 
 var errTaken = errors.New("the name is taken")
 
-// name is a model of one name: whether it is in use, and until when it is reserved.
+// name models one name: whether it is in use, and until when it is reserved.
 type name struct {
 	taken bool
 	until time.Time

@@ -15,7 +15,7 @@ import (
 
 const (
 	tokenLife = time.Hour
-	oldPrices = 10 * time.Minute // for which a price that was shown is still good
+	oldPrices = 10 * time.Minute // a price that was shown stays valid this long
 )
 
 var (
@@ -26,7 +26,7 @@ var (
 	errRepeated = errors.New("the order was placed already")
 )
 
-// token is a model of one sign-up that waits to be confirmed.
+// token models one sign-up that waits for confirmation.
 type token struct {
 	issued time.Time
 	used   bool
@@ -69,14 +69,14 @@ func TestOptInTokensExpire(t *testing.T) {
 	expect(t, "made up", confirm(t.Context(), pool, "3", now), errNoToken)
 }
 
-// price is a price and the time from which it was the product's.
+// price is a price of a product and when it took effect.
 type price struct {
 	amount int
 	since  time.Time
 }
 
-// order buys a product at the price that the customer was shown. The product's prices are one
-// model; the orders of the customer's request, so that none is placed twice, another.
+// order buys a product at the price that the customer was shown. One model holds the product's
+// prices. Another holds the orders of the customer's request, so that none is placed twice.
 func order(ctx context.Context, pool *pgxpool.Pool, request, product string, shown int, now time.Time) error {
 	prices := journal.NewModel(journal.Tagged([]string{"product=" + product}, "price_set"),
 		func(prices *[]price, e journal.Event) error {

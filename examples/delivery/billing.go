@@ -17,9 +17,9 @@ import (
 
 const (
 	consumerName = "billing"
-	// messages, acknowledged together: a kill in between has them all delivered again
+	// messages acknowledged together: after a kill in between, all of them are delivered again
 	fetchMost = 20
-	ackWait   = time.Second            // after which the broker delivers again what was not acknowledged
+	ackWait   = time.Second            // after which the broker redelivers unacknowledged messages
 	fetchWait = 500 * time.Millisecond // for the first message
 )
 
@@ -55,7 +55,7 @@ func billing(ctx context.Context, s settings) error {
 		var done []jetstream.Msg
 		for m := range messages.Messages() {
 			if err := bill(ctx, pool, m); err != nil {
-				return err // nothing is acknowledged: all of it comes again
+				return err // nothing is acknowledged, so all of it is redelivered
 			}
 			done = append(done, m)
 		}
@@ -68,7 +68,7 @@ func billing(ctx context.Context, s settings) error {
 	return nil
 }
 
-// bill has the effects of one message, once however often it is delivered.
+// bill applies the effects of one message once, however often it is delivered.
 func bill(ctx context.Context, pool *pgxpool.Pool, m jetstream.Msg) error {
 	eventID, err := uuid.Parse(m.Headers().Get("event_id"))
 	if err != nil {
@@ -81,7 +81,7 @@ func bill(ctx context.Context, pool *pgxpool.Pool, m jetstream.Msg) error {
 	if err := json.Unmarshal(m.Data(), &envelope); err != nil {
 		return fmt.Errorf("event %s: %w", eventID, err)
 	}
-	// for the count at the end alone
+	// only for the count at the end
 	if _, err := pool.Exec(ctx, "INSERT INTO delivery.deliveries (event_id) VALUES ($1)", eventID); err != nil {
 		return err
 	}
@@ -94,7 +94,7 @@ func bill(ctx context.Context, pool *pgxpool.Pool, m jetstream.Msg) error {
 	})
 }
 
-// invoice writes an invoice, and adds to what the customer owes. Doing it twice would show.
+// invoice writes an invoice and adds it to the customer's debt. Running twice would show.
 func invoice(ctx context.Context, tx pgx.Tx, o order) error {
 	if _, err := tx.Exec(ctx, "INSERT INTO delivery.invoices (order_id, amount) VALUES ($1, $2)", o.ID,
 		o.Amount); err != nil {

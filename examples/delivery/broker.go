@@ -15,8 +15,8 @@ import (
 const (
 	streamName = "ORDERS"
 	subject    = "orders"
-	// duplicates is how long the broker would drop what it has stored by itself. It is short, so that
-	// what the worker sends again arrives again.
+	// duplicates is the window in which the broker drops duplicates by itself. It is short, so that
+	// events that the worker sends again also arrive again.
 	duplicates = 100 * time.Millisecond
 	brokerWait = 30 * time.Second
 )

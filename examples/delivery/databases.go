@@ -18,20 +18,21 @@ const shopTables = `
 CREATE SCHEMA delivery;
 CREATE TABLE delivery.orders (id bigint PRIMARY KEY, customer text NOT NULL, amount bigint NOT NULL)`
 
-// billingTables have no key over an order's invoices: doing it twice would show.
+// billingTables have no key on an order's invoices, so a second invoice would show.
 const billingTables = `
 CREATE SCHEMA delivery;
 CREATE TABLE delivery.invoices (order_id bigint NOT NULL, amount bigint NOT NULL);
 CREATE TABLE delivery.accounts (customer text PRIMARY KEY, owes bigint NOT NULL);
 CREATE TABLE delivery.deliveries (event_id uuid NOT NULL)`
 
-// service is what one service alone has: a database.
+// service is one service with a database of its own.
 type service struct {
 	name, url string
 	pool      *pgxpool.Pool
 }
 
-// createServices makes a database for each of the two services on a server: nothing but the broker is between them.
+// createServices creates a database for each of the two services on one server. Only the broker
+// connects them.
 func createServices(ctx context.Context, server string) (shop, billing *service, err error) {
 	run := "_" + uuid.NewString()[:8] + "_"
 	if shop, err = createService(ctx, server, run+shopRole, shopTables); err != nil {
@@ -43,7 +44,7 @@ func createServices(ctx context.Context, server string) (shop, billing *service,
 	return shop, billing, nil
 }
 
-// createService creates a database, named after the one that the server's address has, and migrates it.
+// createService creates and migrates a database, named after the one in the server's address.
 func createService(ctx context.Context, server, suffix, tables string) (s *service, err error) {
 	cfg, err := pgx.ParseConfig(server)
 	if err != nil {
@@ -78,7 +79,7 @@ func (s *service) drop(ctx context.Context, server string) error {
 	return administer(context.WithoutCancel(ctx), server, "DROP DATABASE %s WITH (FORCE)", s.name)
 }
 
-// administer runs a statement on a database from another one.
+// administer runs a statement on a database over a connection to another one.
 func administer(ctx context.Context, server, statement, database string) (err error) {
 	conn, err := pgx.Connect(ctx, server)
 	if err != nil {
@@ -89,14 +90,14 @@ func administer(ctx context.Context, server, statement, database string) (err er
 	return err
 }
 
-// withDatabase answers a server's address with another database.
+// withDatabase returns a server's address with another database name.
 func withDatabase(server, name string) (string, error) {
-	if !strings.Contains(server, "://") { // keywords and values, where the last one counts
+	if !strings.Contains(server, "://") { // keywords and values, where the last one wins
 		return server + " dbname=" + name, nil
 	}
 	u, err := url.Parse(server)
 	if err != nil {
-		return "", errors.New("the server's address is no URL") // what is wrong may be the password
+		return "", errors.New("the server's address is no URL") // without the cause, which may contain the password
 	}
 	u.Path = "/" + name
 	return u.String(), nil

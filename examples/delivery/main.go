@@ -34,7 +34,7 @@ func main() {
 	}
 }
 
-// start finds a server and runs everything on it.
+// start finds or starts a server and runs everything on it.
 func start(ctx context.Context, cfg config) (right bool, err error) {
 	if cfg.server = os.Getenv(databaseEnv); cfg.server != "" {
 		return run(ctx, cfg)

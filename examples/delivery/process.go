@@ -16,32 +16,32 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/worker"
 )
 
-// The environment of the processes.
+// The environment variables of the processes.
 const (
 	roleEnv     = "DELIVERY_ROLE"
 	ordersEnv   = "DELIVERY_ORDERS"
 	paceEnv     = "DELIVERY_PACE"
 	brokerEnv   = "DELIVERY_BROKER"
-	databaseEnv = "TIDEMARK_DATABASE_URL" // of the service that the process belongs to
+	databaseEnv = "TIDEMARK_DATABASE_URL" // of the process's service
 )
 
-// The processes, by what they play.
+// The roles of the processes.
 const (
 	shopRole    = "shop"
 	workerRole  = "worker"
 	billingRole = "billing"
 )
 
-// settings is what a process is told.
+// settings are the settings of a process.
 type settings struct {
 	url, broker string
 	orders      int
-	pace        time.Duration // between orders, about
+	pace        time.Duration // approximate pause between orders
 }
 
-// play is one process's part.
+// play runs the process of one role.
 func play(ctx context.Context, role string) (code int) {
-	go func() { // ends with the process that started it, however that ends
+	go func() { // exits when the parent process is gone, however it ended
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		os.Exit(3)
 	}()
@@ -66,7 +66,7 @@ func play(ctx context.Context, role string) (code int) {
 	return 0
 }
 
-// process is one that runs, and is started again when it was killed.
+// process is a child process that is restarted after each kill.
 type process struct {
 	role  string
 	env   []string
@@ -74,7 +74,7 @@ type process struct {
 	stdin io.Closer
 	log   bytes.Buffer // complete once ended is closed
 	ended chan struct{}
-	err   error // how it ended, once ended is closed
+	err   error // of the process, once ended is closed
 }
 
 func (p *process) start() error {
@@ -99,7 +99,7 @@ func (p *process) start() error {
 	return nil
 }
 
-// running tells whether it has not ended by itself.
+// running reports whether the process has not ended by itself.
 func (p *process) running() bool {
 	select {
 	case <-p.ended:
@@ -109,14 +109,14 @@ func (p *process) running() bool {
 	}
 }
 
-// kill is kill -9.
+// kill sends SIGKILL.
 func (p *process) kill() {
-	_ = p.cmd.Process.Kill() // it may have ended
+	_ = p.cmd.Process.Kill() // it may have ended already
 	<-p.ended
 	_ = p.stdin.Close()
 }
 
-// stop asks it to end, and kills it if it does not.
+// stop asks the process to end, and kills it after 20 s.
 func (p *process) stop() {
 	_ = p.cmd.Process.Signal(os.Interrupt)
 	select {

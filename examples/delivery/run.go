@@ -12,22 +12,22 @@ import (
 	"time"
 )
 
-// config is what is to be done.
+// config configures a run.
 type config struct {
-	server string        // where the databases are made: the address of one that is there
-	orders int           // to place
-	kills  int           // of processes, at random
-	every  time.Duration // between kills, about
-	keep   bool          // the databases
+	server string        // address of the server on which the databases are created
+	orders int           // number to place
+	kills  int           // number of kills of random processes
+	every  time.Duration // approximate time between kills
+	keep   bool          // keep the databases
 	out    io.Writer
 }
 
 const (
 	tick     = 50 * time.Millisecond
-	patience = 2 * time.Minute // without anything new, after which it has failed
+	patience = 2 * time.Minute // without progress, after which the run has failed
 )
 
-// publishers is what the worker publishes.
+// publishers is the worker's configuration of publishers.
 const publishers = `
 topics:
   orders: {event_types: [order_placed]}
@@ -38,7 +38,7 @@ publishers:
     batch_size: 20
 `
 
-// run starts everything, kills what it may, and compares.
+// run starts everything, kills processes and compares the databases.
 func run(ctx context.Context, cfg config) (right bool, err error) {
 	if cfg.orders < 1 || cfg.kills < 0 || cfg.every < tick {
 		return false,
@@ -87,8 +87,8 @@ func run(ctx context.Context, cfg config) (right bool, err error) {
 	return verify(ctx, shop, billing, cfg.orders, cfg.out, killed)
 }
 
-// disturb kills processes at random moments, starts them again, and returns when every order has an
-// invoice, or nothing happens any more.
+// disturb kills processes at random moments and restarts them. It returns when every order has an
+// invoice and all kills are done, or when nothing has happened for as long as patience.
 func disturb(ctx context.Context, shop, billing *service, cfg config, processes []*process) (killed int, err error) {
 	next, last, progress := time.Now().Add(cfg.every), time.Now(), int64(-1)
 	ticker := time.NewTicker(tick)
@@ -117,7 +117,7 @@ func disturb(ctx context.Context, shop, billing *service, cfg config, processes 
 			return killed, nil
 		case killed < cfg.kills && time.Now().After(next):
 			p := processes[rand.IntN(len(processes))]
-			if p.role == shopRole && orders == int64(cfg.orders) { // it has nothing to do any more
+			if p.role == shopRole && orders == int64(cfg.orders) { // it has nothing left to do
 				p = processes[1+rand.IntN(2)]
 			}
 			p.kill()

@@ -21,10 +21,11 @@ type order struct {
 	Amount   int64  `json:"amount"`
 }
 
-// errChangedMind rolls an order back, and its event with it.
+// errChangedMind rolls back an order together with its event.
 var errChangedMind = errors.New("the customer has changed their mind")
 
-// shop places orders until there are enough. After a kill it goes on behind the last that was committed.
+// shop places orders until there are enough. After a kill it continues behind the last committed
+// order.
 func shop(ctx context.Context, s settings) error {
 	pool, err := pgxpool.New(ctx, s.url)
 	if err != nil {
@@ -56,7 +57,7 @@ func shop(ctx context.Context, s settings) error {
 	}
 }
 
-// place writes an order, and emits the event that says so, in one transaction: both are committed, or neither.
+// place writes an order and appends its event in one transaction: both commit, or neither.
 func place(ctx context.Context, tx pgx.Tx, o order) error {
 	if _, err := tx.Exec(ctx, "INSERT INTO delivery.orders (id, customer, amount) VALUES ($1, $2, $3)", o.ID, o.Customer,
 		o.Amount); err != nil {

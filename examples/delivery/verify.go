@@ -9,9 +9,9 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// verify compares what was ordered in the one database with what was invoiced in the other, and
-// what customers owe with both. It prints the counts, and tells whether they are right: as many
-// orders as were to be placed, one invoice for each, and accounts that say the same.
+// verify compares the orders in one database with the invoices in the other, and the customers'
+// debts with both. It prints the counts and reports whether they are right: the expected number of
+// orders, one invoice for each, and accounts that agree.
 func verify(
 	ctx context.Context, shop, billing *service, orders int, out io.Writer, killed int,
 ) (right bool, err error) {
@@ -65,7 +65,7 @@ func verify(
 	return len(placed) == orders && len(invoices) == orders && missing == 0 && twice == 0 && wrong == 0, err
 }
 
-// list reads all rows of a query, column by column.
+// list returns all rows of a query, by column position.
 func list[T any](ctx context.Context, of *service, sql string) ([]T, error) {
 	rows, err := of.pool.Query(ctx, sql)
 	if err != nil {

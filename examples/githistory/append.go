@@ -15,20 +15,20 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
-// batchEvents is how many events go to the journal in one call, and how many a transaction holds at
-// least unless the history ends.
+// batchEvents is how many events go to the journal in one call. It is also the minimum of a
+// transaction, except at the end of the history.
 const batchEvents = 4000
 
-// batchCampaigns is how many campaigns end a transaction after the commit that reached them: the
-// journal takes 1,000 in one, and the last commit may bring some hundred more.
+// batchCampaigns ends a transaction after the commit that reaches this many campaigns. The journal
+// accepts 1,000 in one, and the last commit may add some hundred more.
 const batchCampaigns = 500
 
 // historyProgress is the payload of history_read. The event is appended in the same transaction as
-// the events of the commits it covers: either the journal holds all of them and says so, or it
+// the events of the commits it covers: either the journal holds all of them and records it, or it
 // holds none.
 type historyProgress struct {
 	Commit  string `json:"commit"`  // the last commit read
-	Commits int64  `json:"commits"` // how many were read up to it
+	Commits int64  `json:"commits"` // number of commits read up to it
 }
 
 // appender appends the history of one repository to the journal.
@@ -36,13 +36,13 @@ type appender struct {
 	pool       *pgxpool.Pool
 	repository *repository
 	translator translator
-	report     func(commits, events int64) // called after each transaction, with totals of this run
+	report     func(commits, events int64) // called after each transaction with the totals of this run
 
 	seq  int64           // of the last history_read event
-	read historyProgress // what that event says
+	read historyProgress // content of that event
 }
 
-// resume finds out how far an earlier run came.
+// resume reads how far an earlier run came.
 func (a *appender) resume(ctx context.Context) error {
 	log := a.translator.campaigns.log()
 	for event, err := range journal.ReadCampaign(ctx, a.pool, log, 0) {
@@ -70,7 +70,8 @@ func (a *appender) resume(ctx context.Context) error {
 	return nil
 }
 
-// run appends every commit from where the last run stopped to HEAD. A transaction holds whole commits and many of them.
+// run appends every commit from where the last run stopped to HEAD. A transaction holds many
+// commits, always whole ones.
 func (a *appender) run(ctx context.Context) error {
 	next, stop := iter.Pull2(a.repository.history(ctx, a.read.Commit))
 	defer stop()
@@ -103,18 +104,19 @@ func (a *appender) run(ctx context.Context) error {
 	return nil
 }
 
-// transaction is the commits appended in one transaction.
+// transaction holds the commits appended in one transaction.
 type transaction struct {
 	*appender
 	read    historyProgress
 	events  int64                      // appended so far
 	pending map[string][]journal.Event // by campaign, in commit order
-	waiting int                        // how many are pending
+	waiting int                        // number of pending events
 
-	campaigns map[string]bool // that have events in it
+	campaigns map[string]bool // campaigns with events in it
 }
 
-// fill appends commits until it holds enough events or next has no more of them; more says which.
+// fill appends commits until the transaction holds enough events or next has no more commits. more
+// reports whether there may be more.
 func (t *transaction) fill(ctx context.Context, tx pgx.Tx, next func() (commit, error, bool)) (more bool, err error) {
 	for t.events+int64(t.waiting) < batchEvents && len(t.campaigns) < batchCampaigns {
 		c, err, ok := next()
@@ -156,7 +158,7 @@ func (t *transaction) add(ctx context.Context, tx pgx.Tx, c commit, ch change) e
 	return t.flush(ctx, tx)
 }
 
-// flush appends what is pending. A commit of any size passes through in pieces.
+// flush appends the pending events. A commit of any size is appended in pieces.
 func (t *transaction) flush(ctx context.Context, tx pgx.Tx, more ...journal.Batch) error {
 	batches := more
 	for _, campaign := range slices.Sorted(maps.Keys(t.pending)) {
@@ -173,9 +175,9 @@ func (t *transaction) flush(ctx context.Context, tx pgx.Tx, more ...journal.Batc
 	return nil
 }
 
-// finish appends the rest, and how far the history is read now, provided that it was read as far as
-// this run knows. A second run on the same repository appends the same events, which adds nothing,
-// or is refused; it never adds events of its own.
+// finish appends the rest and records how far the history is read, provided that no other run has
+// read further. A second run on the same repository appends the same events, which adds nothing, or
+// is refused. It never adds other events.
 func (t *transaction) finish(ctx context.Context, tx pgx.Tx) error {
 	if t.read == t.appender.read {
 		return nil

@@ -12,7 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// comparison is what the table and git's tree have, and where they differ.
+// comparison counts the files in the table and in git's tree, and their differences.
 type comparison struct {
 	InTable     int64
 	InGit       int64
@@ -20,7 +20,8 @@ type comparison struct {
 	listed      []difference // the first maxListed of them
 }
 
-// difference is a file that the table and git do not agree about. On the side that lacks the file, its fields are nil.
+// difference is a file on which the table and git disagree. On the side that lacks the file the
+// fields are nil.
 type difference struct {
 	CampaignID                  string
 	Path                        string
@@ -28,11 +29,11 @@ type difference struct {
 	GitMode, GitObject, GitKind *string
 }
 
-// maxListed bounds the differences that are printed.
+// maxListed limits the differences that are printed.
 const maxListed = 1000
 
 // compare copies git's listing of HEAD into a temporary table and lets the database find the
-// differences: neither side is held in memory, whatever the size of the tree.
+// differences. Neither side is held in memory, whatever the size of the tree.
 func compare(ctx context.Context, pool *pgxpool.Pool, repo *repository, names campaigns) (comparison, error) {
 	var result comparison
 	err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
@@ -98,7 +99,7 @@ func copyListing(ctx context.Context, tx pgx.Tx, repo *repository, names campaig
 	return list.explain(list.Wait())
 }
 
-// print lists the differences and ends with the line that sums up.
+// print prints the differences, then a summary line.
 func (c comparison) print(w io.Writer) error {
 	var out []byte
 	for _, d := range c.listed {

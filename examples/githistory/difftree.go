@@ -14,9 +14,9 @@ import (
 // commit is one step of the history.
 type commit struct {
 	hash    string
-	time    time.Time // of the commit, not of its authorship: it grows along the history
+	time    time.Time // of the commit, not of its authorship: it usually grows along the history
 	author  string
-	changes iter.Seq2[change, error] // of the tree; to be read before the next commit is asked for
+	changes iter.Seq2[change, error] // of the tree; read them before asking for the next commit
 }
 
 // change is one path that differs between two trees.
@@ -28,18 +28,19 @@ type change struct {
 	from                 string // the old path of a rename (R) or copy (C)
 }
 
-// headerFormat is what diff-tree prints before the changes of a commit: hash, time, author.
+// headerFormat is the header that diff-tree prints before the changes of a commit: hash, time,
+// author.
 const headerFormat = "%H %ct %an"
 
-// diffReader takes apart what `diff-tree --stdin -z --raw --format=…` prints: fields that end in
-// NUL. The header of a commit is a field, and so is each path; what describes a change starts with
-// a colon, the first of a commit with a newline and a colon.
+// diffReader parses the output of `diff-tree --stdin -z --raw --format=…`: fields that end in NUL.
+// A commit's header is a field, and so is each path. The description of a change starts with a
+// colon, the first one of a commit with a newline and a colon.
 type diffReader struct {
 	in   *bufio.Reader
-	next string // a field that was read too far; "" if none
+	next string // a field read ahead; "" if none
 }
 
-// readDiffTree yields the commits until there are no more, or yield returns false.
+// readDiffTree yields the commits until there are no more or yield returns false.
 func readDiffTree(in *bufio.Reader, yield func(commit) bool) error {
 	d := &diffReader{in: in}
 	for {
@@ -59,7 +60,7 @@ func readDiffTree(in *bufio.Reader, yield func(commit) bool) error {
 		if !yield(c) {
 			return nil
 		}
-		for _, err := range c.changes { // what yield left unread
+		for _, err := range c.changes { // changes that yield did not read
 			if err != nil {
 				return err
 			}
@@ -70,7 +71,8 @@ func readDiffTree(in *bufio.Reader, yield func(commit) bool) error {
 	}
 }
 
-// changes reads the changes of one commit. A failure goes to the reader and is kept in failed for the loop above.
+// changes reads the changes of one commit. It yields an error and also stores it in failed for the
+// loop above.
 func (d *diffReader) changes(failed *error) iter.Seq2[change, error] {
 	return func(yield func(change, error) bool) {
 		for *failed == nil {
@@ -95,7 +97,7 @@ func (d *diffReader) changes(failed *error) iter.Seq2[change, error] {
 	}
 }
 
-// change reads the paths that belong to a description.
+// change reads the paths that follow a description.
 func (d *diffReader) change(description string) (change, error) {
 	fields := strings.Fields(strings.TrimPrefix(description, ":"))
 	if len(fields) != 5 || len(fields[4]) == 0 {
@@ -119,7 +121,8 @@ func (d *diffReader) change(description string) (change, error) {
 	return ch, nil
 }
 
-// field reads up to the next NUL. Fields are never empty; the empty ones git prints between commits mean nothing.
+// field reads up to the next NUL. It skips empty fields: git prints them between commits, and they
+// mean nothing.
 func (d *diffReader) field() (string, error) {
 	if d.next != "" {
 		field := d.next
@@ -146,7 +149,7 @@ func parseHeader(header string) (commit, error) {
 	if err != nil {
 		return commit{}, fmt.Errorf("diff-tree printed %q where a commit was due", header)
 	}
-	// A commit may claim any time. RFC 3339, which events travel in, ends with the year 9999.
+	// A commit may claim any time. Events carry RFC 3339 times, which end with the year 9999.
 	unix = min(max(unix, 0), time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC).Unix())
 	return commit{hash: hash, time: time.Unix(unix, 0).UTC(), author: author}, nil
 }

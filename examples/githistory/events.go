@@ -10,29 +10,29 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
-// The types of events. projections/tree.sql subscribes to the file_… ones.
+// The types of events. projections/tree.sql subscribes to the file_… types.
 const (
 	fileAdded       = "file_added"
-	fileModified    = "file_modified"     // other content, perhaps another mode as well
-	fileModeChanged = "file_mode_changed" // the executable bit alone
+	fileModified    = "file_modified"     // new content, perhaps also a new mode
+	fileModeChanged = "file_mode_changed" // only the executable bit
 	fileTypeChanged = "file_type_changed" // a file became a symlink, a submodule, …
 	fileRenamed     = "file_renamed"      // within its campaign
 	fileDeleted     = "file_deleted"
-	historyRead     = "history_read" // how far the journal holds the history; see [historyProgress]
+	historyRead     = "history_read" // records how far the journal holds the history; see [historyProgress]
 )
 
-// file is the payload of every file_… event. Of a deleted file, mode, object and kind are what they were last.
+// file is the payload of every file_… event. A deleted file has its last mode, object and kind.
 type file struct {
 	Path   string `json:"path"`   // see encodePath
 	Mode   string `json:"mode"`   // as git writes it: 100644, 100755, 120000, 160000
 	Object string `json:"object"` // the id of the blob, or of a submodule's commit
 	Kind   string `json:"kind"`   // see kindOf
 	Commit string `json:"commit"`
-	From   string `json:"from,omitempty"` // where a renamed file was; of file_added: a campaign of its own
-	To     string `json:"to,omitempty"`   // of file_deleted: where the file is now, in another campaign
+	From   string `json:"from,omitempty"` // old path of a renamed file; of file_added: its previous campaign
+	To     string `json:"to,omitempty"`   // of file_deleted: the file's new place in another campaign
 }
 
-// kindOf says what a mode stands for.
+// kindOf returns the kind of file that a mode stands for.
 func kindOf(mode string) string {
 	switch mode {
 	case "120000":
@@ -51,15 +51,16 @@ type translator struct {
 	campaigns campaigns
 }
 
-// placed is an event and the campaign it goes to.
+// placed is an event and its campaign.
 type placed struct {
 	campaign string
 	event    journal.Event
 }
 
-// events are what a change of a commit means: one event, or two for a file that moved to another
-// campaign. Order and identity are per campaign, so such a move is a deletion here and an addition
-// there. number is the commit's place in the sequence that was read.
+// events returns the events of one change in a commit: one event, or two for a file that moved to
+// another campaign. Order and identity are per campaign, so this move is a deletion in the old
+// campaign and an addition in the new one. number is the commit's place in the sequence that was
+// read.
 func (t translator) events(c commit, number int64, ch change) ([]placed, error) {
 	after := file{
 		Path: encodePath(ch.path), Mode: ch.newMode, Object: ch.newObject, Kind: kindOf(ch.newMode),
@@ -101,8 +102,8 @@ func (t translator) events(c commit, number int64, ch change) ([]placed, error) 
 	}
 }
 
-// place makes the event. Its id follows from what it says, so that appending it again, after a lost
-// answer to COMMIT, adds nothing.
+// place returns the event. Its id is derived from its content, so appending it again after a lost
+// answer to COMMIT adds nothing.
 func (t translator) place(c commit, number int64, campaign, eventType string, f file) ([]placed, error) {
 	payload, err := json.Marshal(f)
 	if err != nil {
@@ -117,15 +118,15 @@ func (t translator) place(c commit, number int64, campaign, eventType string, f 
 	}}}, nil
 }
 
-// eventID is a UUIDv5 of an event's campaign, commit, type and path. The commit's number is part of
-// it because a commit can be read twice: when a branch is left and returned to, its files change
-// again.
+// eventID returns a UUIDv5 of an event's campaign, commit, type and path. The commit's number is
+// part of it because a commit can be read twice: when a branch is left and returned to, its files
+// change again.
 func eventID(campaign string, number int64, commit, eventType, path string) uuid.UUID {
 	return uuid.NewSHA1(uuid.NameSpaceURL, fmt.Appendf(nil, "%s\x00%d\x00%s\x00%s\x00%s", campaign, number, commit,
 		eventType, path))
 }
 
-// actor is an author's name as the journal takes it: text of moderate length.
+// actor shortens an author's name to valid text of at most 128 bytes, which the journal accepts.
 func actor(author string) string {
 	const enough = 128
 	return strings.ToValidUTF8(author[:min(len(author), enough)], "")

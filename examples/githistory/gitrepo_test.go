@@ -12,13 +12,13 @@ import (
 	"pgregory.net/rapid"
 )
 
-// failer is what *testing.T and *rapid.T have in common.
+// failer is the common part of *testing.T and *rapid.T.
 type failer interface {
 	rapid.TB
 	Context() context.Context
 }
 
-// testRepository is a git repository made for one test.
+// testRepository is a git repository for one test.
 type testRepository struct {
 	t   testing.TB
 	dir string
@@ -27,17 +27,17 @@ type testRepository struct {
 func newTestRepository(t testing.TB) *testRepository {
 	t.Helper()
 	r := &testRepository{t: t, dir: t.TempDir()}
-	r.git("init", "-q", "--template=", "-b", "main") // without a dozen examples of hooks
+	r.git("init", "-q", "--template=", "-b", "main") // without the dozen example hooks
 	return r
 }
 
-// git runs git, without the user's configuration, and returns what it prints.
+// git runs git without the user's configuration and returns its output.
 func (r *testRepository) git(args ...string) string {
 	r.t.Helper()
 	return r.gitWith("", args...)
 }
 
-// gitWith is git with something on its standard input.
+// gitWith is git with input on its standard input.
 func (r *testRepository) gitWith(input string, args ...string) string {
 	r.t.Helper()
 	cmd := exec.Command("git", args...)
@@ -56,7 +56,7 @@ func (r *testRepository) gitWith(input string, args ...string) string {
 	return strings.TrimSuffix(string(out), "\n")
 }
 
-// write writes a file, and the folders it needs.
+// write writes a file and creates the folders it needs.
 func (r *testRepository) write(path, content string) {
 	r.t.Helper()
 	full := filepath.Join(r.dir, path)
@@ -68,7 +68,7 @@ func (r *testRepository) write(path, content string) {
 	}
 }
 
-// symlink puts a symbolic link where path says, instead of what is there.
+// symlink replaces the file at path by a symbolic link.
 func (r *testRepository) symlink(target, path string) {
 	r.t.Helper()
 	r.remove(path)
@@ -91,7 +91,7 @@ func (r *testRepository) chmod(path string, mode os.FileMode) {
 	}
 }
 
-// commit commits all that changed in the working tree and returns the commit.
+// commit commits all changes in the working tree and returns the commit's id.
 func (r *testRepository) commit(message string) string {
 	r.t.Helper()
 	r.git("add", "-A")
@@ -99,13 +99,13 @@ func (r *testRepository) commit(message string) string {
 	return r.git("rev-parse", "HEAD")
 }
 
-// commitIndex commits the index as it is.
+// commitIndex commits only the index.
 func (r *testRepository) commitIndex(message string) {
 	r.t.Helper()
 	r.git("commit", "-q", "--allow-empty", "-m", message)
 }
 
-// tree is what `git ls-tree -r -z HEAD` lists: mode and object by path.
+// tree returns the listing of `git ls-tree -r -z HEAD`: mode and object by path.
 func (r *testRepository) tree() map[string]string {
 	r.t.Helper()
 	entries := make(map[string]string)

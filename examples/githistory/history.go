@@ -9,21 +9,23 @@ import (
 	"strings"
 )
 
-// commitsPerDiff is how many commits one run of git diff-tree compares. It keeps some memory for
-// each until it ends (7 KB with git 2.39, measured over 100,000 commits), so that a single run
+// commitsPerDiff is how many commits one run of git diff-tree compares. diff-tree keeps memory for
+// each commit until it ends (7 KB with git 2.39, measured over 100,000 commits), so a single run
 // would grow with the history.
 const commitsPerDiff = 5000
 
-// renameLimit bounds git's search for renames in one commit. It is given explicitly because what is
-// a rename must not depend on the user's configuration.
+// renameLimit limits git's search for renames in one commit. It is set explicitly, so that renames
+// do not depend on the user's configuration.
 const renameLimit = "-l1000"
 
-// history reads the commits from base, exclusive, to HEAD along first parents, oldest first, a commit at a time.
+// history reads the commits from base, exclusive, to HEAD along first parents, oldest first, one at
+// a time.
 //
-// Each commit is compared with the one before it *in this sequence*, the first with base. That is its first parent,
-// except where base is not among HEAD's first parents (another branch was checked out, history was rewritten): then the
-// first difference leads from the old tree to the new one. The sum of all differences is HEAD's tree in any case. With
-// an empty base the first commit is compared with nothing.
+// It compares each commit with the one before it *in this sequence*, the first with base. That is
+// the commit's first parent, except when base is not among HEAD's first parents (another branch was
+// checked out, history was rewritten). Then the first difference leads from the old tree to the new
+// one. In either case all differences add up to HEAD's tree. With an empty base the first commit is
+// compared with an empty tree.
 func (r *repository) history(ctx context.Context, base string) iter.Seq2[commit, error] {
 	return func(yield func(commit, error) bool) {
 		var pairs []string
@@ -45,8 +47,8 @@ func (r *repository) history(ctx context.Context, base string) iter.Seq2[commit,
 	}
 }
 
-// pairs yields each commit with the one to compare it with, as a line "commit parent". The last
-// line is HEAD's even if rev-list names nothing, because HEAD is an ancestor of base.
+// pairs yields each commit with its predecessor as a line "commit parent". The last line is HEAD's,
+// even if rev-list lists no commit because HEAD is an ancestor of base.
 func (r *repository) pairs(ctx context.Context, base string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		if base == r.head {
@@ -85,11 +87,11 @@ func (r *repository) pairs(ctx context.Context, base string) iter.Seq2[string, e
 
 func pair(commit, parent string) string { return strings.TrimSpace(commit+" "+parent) + "\n" }
 
-// diff yields the commits of some pairs with what changed in them. It reports whether there may be more.
+// diff yields the commits of some pairs with their changes. It reports whether there may be more.
 func (r *repository) diff(ctx context.Context, pairs []string, yield func(commit, error) bool) (more bool) {
 	running, cancel := context.WithCancel(ctx)
 	defer cancel()
-	// Submodules are compared whatever the configuration says, since ls-tree lists them whatever it says.
+	// Always compare submodules: ls-tree lists them whatever the configuration says.
 	diff := r.command(running, "diff-tree", "--stdin", "--root", "--always", "-r", "-z", "--raw", "--no-abbrev", "-M",
 		renameLimit,
 		"--ignore-submodules=none", "--encoding=UTF-8", "--format="+headerFormat)
@@ -109,7 +111,7 @@ func (r *repository) diff(ctx context.Context, pairs []string, yield func(commit
 		return more
 	})
 	if err != nil || !more {
-		cancel() // its output is not read any more
+		cancel() // stop the process: its output is no longer read
 	}
 	waited := diff.explain(diff.Wait())
 	switch {
@@ -117,7 +119,7 @@ func (r *repository) diff(ctx context.Context, pairs []string, yield func(commit
 		return false
 	case ctx.Err() != nil:
 		err = ctx.Err()
-	case err == nil || diff.ProcessState.ExitCode() > 0: // its own complaint says more than a broken stream
+	case err == nil || diff.ProcessState.ExitCode() > 0: // git's own message is more helpful than a broken stream
 		err = waited
 	}
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// fold reads the history after base and does to tree what each event says, campaign by campaign, as
-// the projection does. It returns the events in their order, one line each.
+// fold reads the history after base and applies each event to tree, campaign by campaign, like the
+// projection. It returns the events in order, one line each.
 func fold(t failer, r *testRepository, base string, depth int, tree map[string]string) []string {
 	t.Helper()
 	repo, err := openRepository(t.Context(), r.dir)
@@ -71,7 +71,7 @@ func fold(t failer, r *testRepository, base string, depth int, tree map[string]s
 	return lines
 }
 
-// requireFoldEqualsTree folds the whole history and compares the outcome with git's own listing.
+// requireFoldEqualsTree folds the whole history and compares the result with git's own listing.
 func requireFoldEqualsTree(t testing.TB, r *testRepository, depth int) []string {
 	t.Helper()
 	tree := make(map[string]string)
@@ -98,7 +98,7 @@ func requireTree(t failer, r *testRepository, got map[string]string) {
 	}
 }
 
-// decodePath undoes encodePath.
+// decodePath reverses encodePath.
 func decodePath(t failer, path string) string {
 	t.Helper()
 	var out strings.Builder

@@ -3,14 +3,14 @@
 //
 // Every commit along first parents becomes events: file_added, file_modified, file_mode_changed,
 // file_type_changed, file_renamed, file_deleted. A folder is a campaign. The projection in
-// projections/tree.sql applies them; at the end its table is compared with `git ls-tree -r HEAD`.
-// Run it again after new commits, or after it was killed, and it goes on where it stopped.
+// projections/tree.sql applies them. At the end its table is compared with `git ls-tree -r HEAD`.
+// Run it again after new commits, or after a kill, and it continues where it stopped.
 //
 //	go run ./examples/githistory -repo PATH [-depth N] [-name NAME]
 //	go run ./examples/githistory -remove
 //
-// With -remove it takes away what it has made besides the events: the projection, its table and the
-// consumer group.
+// -remove removes everything that it has created except the events: the projection, its table and
+// the consumer group.
 package main
 
 import (
@@ -30,7 +30,7 @@ func main() {
 	switch {
 	case errors.Is(err, flag.ErrHelp):
 	case errors.Is(err, errDifferences):
-		os.Exit(1) // they are printed, and the count after them is to be the last line
+		os.Exit(1) // run has printed them, and the summary must be the last line
 	case err != nil:
 		fmt.Fprintln(os.Stderr, "githistory:", err)
 		os.Exit(1)

@@ -8,9 +8,9 @@ import (
 	"unicode/utf8"
 )
 
-// encodePath writes a path, which is any bytes but NUL, as text. Text stays as it is, with its
-// quotes, tabs and newlines; a byte that is no UTF-8 becomes \xHH and a backslash is doubled, so
-// that two paths never share an encoding and each can be had back.
+// encodePath encodes a path, any bytes except NUL, as text. Text stays as it is, with its quotes,
+// tabs and newlines. A byte that is not UTF-8 becomes \xHH, and a backslash is doubled. So no two
+// paths share an encoding, and each can be decoded.
 func encodePath(path string) string {
 	if utf8.ValidString(path) && !strings.Contains(path, `\`) {
 		return path
@@ -31,23 +31,24 @@ func encodePath(path string) string {
 	return out.String()
 }
 
-// campaigns names the campaigns of one repository.
+// campaigns builds the ids of one repository's campaigns.
 type campaigns struct {
 	repository string
-	depth      int // how many folders, counted from the root, make a campaign
+	depth      int // number of folders, counted from the root, that make a campaign
 }
 
 // maxCampaignBytes is the journal's limit on a campaign id.
 const maxCampaignBytes = 256
 
-// prefix starts the ids of all campaigns of files. The depth is part of it: read at another depth, the
-// same repository has other campaigns.
+// prefix returns the prefix of the ids of all campaigns with files. The depth is part of it: at
+// another depth the same repository has other campaigns.
 func (c campaigns) prefix() string { return fmt.Sprintf("git:%s@%d:", c.repository, c.depth) }
 
-// log is the campaign that records how far the history was read. It does not start with the prefix.
+// log returns the campaign that records how far the history was read. It does not start with the
+// prefix.
 func (c campaigns) log() string { return fmt.Sprintf("git:%s@%d", c.repository, c.depth) }
 
-// of is the campaign of a file: its folder, down to the depth; "." for a file that is in none.
+// of returns the campaign of a file: its folder, down to the depth, or "." for a file at the root.
 func (c campaigns) of(path string) string {
 	folder := "."
 	for end, depth := 0, 0; depth < c.depth; depth++ {

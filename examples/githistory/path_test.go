@@ -8,8 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// oddPaths are names that git allows and people regret.
-
+// oddPaths returns names that git allows and people regret.
 func oddPaths() []string {
 	return []string{
 		`"quoted"`, `it's`, `back\slash`, `\x41`, `\\x41`, "new\nline", "tab\tbed", "carriage\rreturn", " leading",

@@ -10,10 +10,10 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/rapidtest"
 )
 
-// randomHistory draws a stream for git fast-import that adds commits to what the repository holds:
-// files set, deleted, moved by deleting here and adding there, of any kind, at odd paths, with
-// branches and merges. Marks number the commits, from first on; a commit may have any earlier one
-// as its parent, so HEAD, which is the last of them, may leave what was HEAD before.
+// randomHistory draws a stream for git fast-import that adds commits to the repository. They set,
+// delete and move files (by deleting here and adding there) of any kind, at odd paths, with
+// branches and merges. Marks number the commits from first on. A commit may have any earlier one as
+// its parent, so the last commit, which becomes HEAD, may not descend from the old HEAD.
 func randomHistory(t *rapid.T, first, commits int) string {
 	paths := append([]string{"a", "b", "dir/a", "dir/b", "dir/sub/a", "other/a", "other/b/c", "a/b", "dir"}, oddPaths()...)
 	var stream strings.Builder
@@ -45,7 +45,8 @@ func randomHistory(t *rapid.T, first, commits int) string {
 			case "160000":
 				fmt.Fprintf(&stream, "M 160000 %040x %s\n", rapid.IntRange(1, 3).Draw(t, "submodule"), path)
 			default:
-				// Few contents and long: what disappears here and appears there is often alike, and so a rename.
+				// Few different contents, and long: a deleted and an added file are often alike,
+				// and so a rename.
 				line := rapid.SampledFrom([]string{"one", "two", "three"}).Draw(t, "content")
 				content := strings.Repeat(line+"\n", 20) + strings.Repeat("more\n", rapid.IntRange(0, 2).Draw(t, "more"))
 				fmt.Fprintf(&stream, "M %s inline %s\ndata %d\n%s\n", kind, path, len(content), content)
@@ -55,7 +56,7 @@ func randomHistory(t *rapid.T, first, commits int) string {
 	return stream.String()
 }
 
-// quote writes a path the way fast-import reads it.
+// quote writes a path in the syntax of fast-import.
 func quote(path string) string {
 	var out strings.Builder
 	out.WriteByte('"')
@@ -68,7 +69,7 @@ func quote(path string) string {
 
 func TestHistoryOfAnyRepositoryAddsUpToItsTree(t *testing.T) {
 	t.Parallel()
-	rapidtest.Check(t, 30, func(rt *rapid.T) { // each turn runs git some twenty times
+	rapidtest.Check(t, 30, func(rt *rapid.T) { // each run calls git about twenty times
 		r := newTestRepository(t)
 		depth := rapid.IntRange(0, 3).Draw(rt, "depth")
 		commits := rapid.IntRange(1, 12).Draw(rt, "commits")

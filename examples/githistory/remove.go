@@ -13,9 +13,9 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/outbox"
 )
 
-// remove takes the projections with their tables and the consumer group away, so that events make
-// no more work for them. What is gone already is no mistake: a removal that was interrupted goes
-// on. The events stay in the journal, which keeps everything.
+// remove removes the projections with their tables, then the consumer group, so that events create
+// no more work for them. Missing parts are no error, so an interrupted removal can be repeated. The
+// events stay in the journal, which keeps everything.
 func remove(ctx context.Context, pool *pgxpool.Pool, stderr io.Writer) error {
 	loaded, err := loadProjections()
 	if err != nil {

@@ -18,7 +18,7 @@ func TestRemoveLeavesNothingButTheEvents(t *testing.T) {
 		'[{"type": "grew"}]')`); err != nil { // work for the group
 		t.Fatal(err)
 	}
-	for range 2 { // the second time there is nothing left to remove
+	for range 2 { // the second time finds nothing to remove
 		if err := remove(t.Context(), pool, &bytes.Buffer{}); err != nil {
 			t.Fatal(err)
 		}

@@ -17,20 +17,20 @@ import (
 
 // repository is a git repository on disk, read through the git command.
 type repository struct {
-	dir  string // where git is run
-	head string // the commit HEAD named when the repository was opened; "" when it has none yet
-	name string // tells this repository from every other one in the journal
+	dir  string // directory in which git runs
+	head string // HEAD's commit when the repository was opened; "" if it has none yet
+	name string // identifies this repository in the journal
 }
 
-// openRepository looks at the repository that holds dir. Its HEAD is read once, so that everything
-// that follows speaks of the same commit even while commits arrive.
+// openRepository opens the repository that contains dir. It reads HEAD once, so everything that
+// follows uses the same commit even while new ones arrive.
 func openRepository(ctx context.Context, dir string) (*repository, error) {
 	r := &repository{dir: dir}
 	gitDir, err := r.output(ctx, "rev-parse", "--absolute-git-dir")
 	if err != nil {
 		return nil, fmt.Errorf("open repository %q: %w", dir, err)
 	}
-	// Quiet: a repository without commits is no error.
+	// --quiet: a repository without commits is no error.
 	head, err := r.output(ctx, "rev-parse", "--verify", "--quiet", "HEAD^{commit}")
 	if exit := new(exec.ExitError); errors.As(err, &exit) {
 		head = ""
@@ -50,8 +50,9 @@ func openRepository(ctx context.Context, dir string) (*repository, error) {
 	return r, nil
 }
 
-// repositoryName is a readable name with a hash of where the repository lies and of its first commit: two
-// repositories of the same folder name, or a new one where an old one was, do not share campaigns.
+// repositoryName returns a readable name with a hash of the repository's path and its first commit.
+// Two repositories with the same folder name do not share campaigns, nor does a new one in an old
+// one's place.
 func repositoryName(gitDir, root string) string {
 	base := filepath.Base(gitDir)
 	if base == ".git" {
@@ -68,7 +69,7 @@ func repositoryName(gitDir, root string) string {
 	return base[:min(len(base), 64)] + "-" + hex.EncodeToString(sum[:6])
 }
 
-// has says whether the repository holds the commit.
+// has reports whether the repository holds the commit.
 func (r *repository) has(ctx context.Context, commit string) (bool, error) {
 	_, err := r.output(ctx, "cat-file", "-e", commit+"^{commit}")
 	if exit := new(exec.ExitError); errors.As(err, &exit) {
@@ -77,7 +78,7 @@ func (r *repository) has(ctx context.Context, commit string) (bool, error) {
 	return err == nil, err
 }
 
-// count is how many commits [repository.history] will read from base to HEAD.
+// count returns how many commits [repository.history] reads from base to HEAD.
 func (r *repository) count(ctx context.Context, base string) (int64, error) {
 	if base == r.head {
 		return 0, nil
@@ -93,7 +94,8 @@ func (r *repository) count(ctx context.Context, base string) (int64, error) {
 	return max(n, 1), nil
 }
 
-// firstParents are the arguments that make rev-list walk from base, exclusive, to HEAD along first parents.
+// firstParents returns the arguments that make rev-list walk from base, exclusive, to HEAD along
+// first parents.
 func (r *repository) firstParents(base string) []string {
 	args := []string{"--first-parent", r.head}
 	if base != "" {
@@ -102,7 +104,7 @@ func (r *repository) firstParents(base string) []string {
 	return args
 }
 
-// output runs git and returns what it printed, without the line's end.
+// output runs git and returns its output without the final newline.
 func (r *repository) output(ctx context.Context, args ...string) (string, error) {
 	run := r.command(ctx, args...)
 	out, err := run.Output()
@@ -112,14 +114,15 @@ func (r *repository) output(ctx context.Context, args ...string) (string, error)
 	return strings.TrimSuffix(string(out), "\n"), nil
 }
 
-// gitCommand is one run of git, and what it complained about.
+// gitCommand is one run of git with its standard error.
 type gitCommand struct {
 	*exec.Cmd
 	complaints bytes.Buffer
 }
 
-// command prepares git so that what it prints depends on the repository alone: no replaced objects, no translation,
-// and none of the variables by which a surrounding git (a hook, say) points at a repository of its own.
+// command prepares git so that its output depends on the repository alone: no replaced objects, no
+// translation, and no variables by which a surrounding git (for example a hook) points at its own
+// repository.
 func (r *repository) command(ctx context.Context, args ...string) *gitCommand {
 	run := &gitCommand{Cmd: exec.CommandContext(ctx, "git",
 		append([]string{"--no-replace-objects", "-C", r.dir}, args...)...)}
@@ -137,7 +140,7 @@ func (r *repository) command(ctx context.Context, args ...string) *gitCommand {
 	return run
 }
 
-// explain adds what git said on its standard error to the error of a run.
+// explain adds git's standard error to the error of a run.
 func (g *gitCommand) explain(err error) error {
 	if err == nil {
 		return nil

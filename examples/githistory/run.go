@@ -21,20 +21,21 @@ import (
 //go:embed projections/*.sql
 var projections embed.FS
 
-// consumerGroup applies the events. It is a group of its own, so that the projections of other
-// groups on the same database, and the workers that run them, are not concerned.
+// consumerGroup applies the events. A group of its own does not affect the projections and workers
+// of other groups on the same database.
 const consumerGroup = "githistory"
 
-// errDifferences says that the table is not what git lists. The differences have been printed.
+// errDifferences reports that the table differs from git's listing. The differences have been
+// printed.
 var errDifferences = errors.New("the table differs from git's tree")
 
-// options are what the command line says.
+// options are the options of the command line.
 type options struct {
 	dir   string
 	depth int
 	name  string // "": derived from the repository
 
-	remove bool // instead: leave nothing but the events
+	remove bool // remove everything except the events instead
 }
 
 // runOnDatabase finds or starts a database and runs on it.
@@ -70,7 +71,7 @@ func run(ctx context.Context, pool *pgxpool.Pool, o options, stdout io.Writer, s
 	}
 	names := campaigns{repository: repo.name, depth: o.depth}
 
-	// Registered before anything is appended: events are queued for the groups that are known.
+	// Register before appending: appends write work items only for known groups.
 	tree, err := newProjector(pool)
 	if err != nil {
 		return err

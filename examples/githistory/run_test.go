@@ -58,7 +58,7 @@ func query[T any](t failer, pool *pgxpool.Pool, sql string, args ...any) T {
 	return value
 }
 
-// furnish makes a repository with one of everything.
+// furnish commits one of everything to a repository.
 func furnish(r *testRepository) {
 	for i, path := range oddPaths() {
 		r.write(path, fmt.Sprintf("odd file %d\n", i))
@@ -336,7 +336,7 @@ func TestTwoRunsAtOnceAppendWhatOneWould(t *testing.T) {
 		}()
 	}
 	for range 2 {
-		// The one that comes second may be refused, or see the table before the first has filled it.
+		// The second run may be refused, or may see the table before the first has filled it.
 		if err := <-ended; err != nil && !errors.Is(err, journal.ErrVersionConflict) &&
 			!errors.Is(err, journal.ErrPartlyAppended) && !errors.Is(err, errDifferences) {
 			t.Error(err)

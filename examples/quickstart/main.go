@@ -1,10 +1,9 @@
 // Command quickstart appends events to a campaign, lets a projector apply them, and prints the
-// document it made of them:
+// resulting document:
 //
 //	go run ./examples/quickstart
 //
-// It uses the database that TIDEMARK_DATABASE_URL names, or a Postgres that it starts for itself
-// and throws away.
+// It uses the database that TIDEMARK_DATABASE_URL names, or starts a temporary Postgres.
 package main
 
 import (

@@ -52,8 +52,8 @@ func play(ctx context.Context, pool *pgxpool.Pool) error {
 	})
 }
 
-// catchUp applies what there is and returns. Its consumer group is its own: workers of other groups
-// need not know its projection.
+// catchUp applies all pending events and returns. It has its own consumer group, so workers of
+// other groups need not know its projection.
 func catchUp(ctx context.Context, pool *pgxpool.Pool) error {
 	p, err := projector.New(projector.Config{
 		Pool: pool, ConsumerGroup: "quickstart",

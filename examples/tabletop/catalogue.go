@@ -2,8 +2,9 @@ package tabletop
 
 import "github.com/tidemark-go/tidemark/pkg/journal"
 
-// Catalogue says what each type of event is for: all are projected but dice rolls, which are there
-// to be replayed, and notes, which are there for the record. It refuses events of any other type.
+// Catalogue returns the catalogue of event types with their intents. All types are projected,
+// except dice rolls, which are only replayed, and notes, which are only recorded. It refuses events
+// of any other type.
 func Catalogue() (*journal.Catalogue, error) {
 	types := []journal.EventType{
 		{Name: DiceRolledType, Intent: journal.ReplayOnly},
@@ -19,7 +20,7 @@ func Catalogue() (*journal.Catalogue, error) {
 	return catalogue.RefuseUnknown(), nil
 }
 
-// projectedTypes are the events that read models are made of.
+// projectedTypes returns the event types that the read models use.
 func projectedTypes() []string {
 	return []string{
 		CampaignCreatedType, CampaignUpdatedType, CampaignForkedType, CampaignStatusChangedType,

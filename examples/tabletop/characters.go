@@ -15,7 +15,8 @@ type Character struct {
 	MaxHitPoints  int    `json:"max_hit_points"`
 }
 
-// Characters is a document projection with several documents a campaign, which go when the character goes.
+// Characters is a document projection with several documents for each campaign. A document is
+// deleted with its character.
 func Characters() projector.Projection {
 	return projector.NewDocument(projector.Document[Character]{
 		Name:    "characters",

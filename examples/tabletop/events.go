@@ -1,6 +1,6 @@
 package tabletop
 
-// The events of a campaign. What each is for stands in [Catalogue].
+// The types of events. [Catalogue] sets their intents.
 const (
 	CampaignCreatedType       = "campaign_created"
 	CampaignUpdatedType       = "campaign_updated"
@@ -31,10 +31,10 @@ const (
 	NoteAddedType  = "note_added"
 )
 
-// Status says where a campaign stands in its life: draft → active ⇄ paused, active → completed → archived.
+// Status is the state of a campaign: draft → active ⇄ paused, active → completed → archived.
 type Status string
 
-// The statuses. Nothing happens in an archived campaign any more.
+// The statuses. An archived campaign gets no more events.
 const (
 	Draft     Status = "draft"
 	Active    Status = "active"
@@ -43,7 +43,7 @@ const (
 	Archived  Status = "archived"
 )
 
-// Role is what a participant does at the table.
+// Role is a participant's role at the table.
 type Role string
 
 // The roles. Each campaign has one game master, who takes seat 1 and never leaves.
@@ -52,13 +52,13 @@ const (
 	Player     Role = "player"
 )
 
-// CampaignCreated is the first event of every campaign, which is a draft from then on.
+// CampaignCreated is the first event of every campaign. The campaign starts as a draft.
 type CampaignCreated struct {
 	Name   string `json:"name"`
-	System string `json:"system"` // the rules it is played by
+	System string `json:"system"` // the rules of the game
 }
 
-// CampaignUpdated renames a campaign or changes its theme. A nil field is left as it was.
+// CampaignUpdated renames a campaign or changes its theme. A nil field stays unchanged.
 type CampaignUpdated struct {
 	Name  *string `json:"name,omitempty"`
 	Theme *string `json:"theme,omitempty"`
@@ -70,7 +70,7 @@ type CampaignForked struct {
 	SourceSeq        int64  `json:"source_seq"`
 }
 
-// CampaignStatusChanged moves a campaign through its life.
+// CampaignStatusChanged changes the status of a campaign.
 type CampaignStatusChanged struct {
 	From Status `json:"from"`
 	To   Status `json:"to"`
@@ -81,7 +81,7 @@ type ParticipantJoined struct {
 	ParticipantID string `json:"participant_id"`
 	Name          string `json:"name"`
 	Role          Role   `json:"role"`
-	Seat          int    `json:"seat"` // from 1; one player sits there
+	Seat          int    `json:"seat"` // from 1; one person to a seat
 }
 
 // ParticipantLeft frees a seat. The participant's characters are deleted in the same decision.
@@ -105,7 +105,8 @@ type CharacterCreated struct {
 	MaxHitPoints  int    `json:"max_hit_points"`
 }
 
-// CharacterUpdated raises a character's level; each level adds to the hit points it may have, none to those it has.
+// CharacterUpdated raises a character's level. Each level raises its maximum hit points, but not
+// its current ones.
 type CharacterUpdated struct {
 	CharacterID  string `json:"character_id"`
 	Level        int    `json:"level"`
@@ -119,7 +120,7 @@ type CharacterDamaged struct {
 	Source      string `json:"source"`
 }
 
-// CharacterHealed gives hit points back, never beyond the most the character may have.
+// CharacterHealed gives hit points back, up to the character's maximum.
 type CharacterHealed struct {
 	CharacterID string `json:"character_id"`
 	Amount      int    `json:"amount"`

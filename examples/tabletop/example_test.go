@@ -6,7 +6,7 @@ import (
 	"github.com/tidemark-go/tidemark/examples/tabletop"
 )
 
-// The same seed plays the same game: this is how a campaign of seed 1 begins.
+// The same seed plays the same game. This is how a campaign with seed 1 begins.
 func ExampleGenerator() {
 	generator := tabletop.NewGenerator(tabletop.GeneratorConfig{Seed: 1, Campaigns: 1})
 	for range 4 {

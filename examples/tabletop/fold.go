@@ -8,12 +8,12 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
-// readModel is what the tables must hold, worked out from the journal by plain code that shares
-// nothing with the projections but the payload types. It is as large as the read model, not as the
+// readModel is the expected content of the tables, computed from the journal by plain code that
+// shares only the payload types with the projections. It grows with the read model, not with the
 // journal.
 type readModel struct {
-	events         int64 // of this domain in the journal, whatever they are for
-	since          int64 // of them, those after the position asked for
+	events         int64 // of this domain in the journal, of any intent
+	since          int64 // those of them after the requested position
 	campaigns      map[rowKey]campaignRow
 	participants   map[rowKey]participantRow
 	characters     map[rowKey]characterRow
@@ -22,7 +22,7 @@ type readModel struct {
 	invites        map[rowKey]inviteRow
 }
 
-// fold reads the whole journal, in order of position. Events of other domains are passed over.
+// fold reads the whole journal in the order of positions. It skips events of other domains.
 func fold(ctx context.Context, db journal.Querier, since int64) (*readModel, error) {
 	m := &readModel{
 		campaigns:      map[rowKey]campaignRow{},
@@ -47,7 +47,8 @@ func fold(ctx context.Context, db journal.Querier, since int64) (*readModel, err
 	return m, nil
 }
 
-// add takes in one event of this domain. Each case reads its payload by itself: this is the second opinion.
+// add applies one event of this domain. Each case decodes its payload by itself, because this is
+// the independent check.
 func (m *readModel) add(e journal.Event) (known bool, err error) {
 	switch e.Type {
 	case CampaignCreatedType, CampaignUpdatedType, CampaignForkedType, CampaignStatusChangedType:
@@ -60,7 +61,7 @@ func (m *readModel) add(e journal.Event) (known bool, err error) {
 		err = m.addSession(e)
 	case InviteCreatedType, InviteClaimedType, InviteDeclinedType, InviteRevokedType:
 		err = m.addInvite(e)
-	case DiceRolledType, NoteAddedType: // shown nowhere
+	case DiceRolledType, NoteAddedType: // not in any read model
 	default:
 		return false, nil
 	}
@@ -102,7 +103,7 @@ func (m *readModel) addCampaign(e journal.Event) error {
 }
 
 func (m *readModel) addParticipant(e journal.Event) error {
-	var p ParticipantJoined // the other two have some of its fields
+	var p ParticipantJoined // the other two types have a subset of its fields
 	if err := json.Unmarshal(e.Payload, &p); err != nil {
 		return err
 	}
@@ -204,7 +205,7 @@ func (m *readModel) addInvite(e journal.Event) error {
 
 func campaignKey(e journal.Event) rowKey { return rowKey{e.CampaignID, e.CampaignID} }
 
-// update changes a row where it is, or a new one.
+// update changes a row in place, or adds a new one.
 func update[R any](rows map[rowKey]R, key rowKey, change func(*R)) {
 	row := rows[key]
 	change(&row)

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// What a table holds at most: keeps the generator's memory in bounds, whatever is played.
+// The limits of a table. They bound the generator's memory, whatever is played.
 const (
 	seats         = 8
 	openInvites   = 4
@@ -13,7 +13,7 @@ const (
 	maxLevel      = 20
 )
 
-// game is a campaign as the generator remembers it: enough to know which moves the rules allow.
+// game is the generator's state of a campaign: enough to know which moves the rules allow.
 type game struct {
 	id         string
 	seq        int64
@@ -40,14 +40,14 @@ type character struct {
 	hitPoints, most        int
 }
 
-// newID names something new in the campaign.
+// newID returns an id for something new in the campaign.
 func (g *game) newID(kind string) string {
 	id := g.nextID(kind)
 	g.named++
 	return id
 }
 
-// nextID is what newID will answer.
+// nextID returns the id that newID will return next.
 func (g *game) nextID(kind string) string { return fmt.Sprintf("%s-%d", kind, g.named+1) }
 
 func (g *game) seatTaken(seat int) bool {
@@ -65,7 +65,7 @@ func (g *game) freeSeat() int {
 
 func (g *game) inSession() bool { return g.session != "" }
 
-// living are the indexes of the characters that can still be hit.
+// living returns the indexes of the characters with hit points left.
 func (g *game) living() []int {
 	return g.charactersThat(func(c character) bool { return c.hitPoints > 0 })
 }

@@ -13,25 +13,26 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
-// Decision is what a person at one table decided: one or several events of one campaign that belong in one transaction.
+// Decision is the decision of a person at one table: one or more events of one campaign that belong
+// in one transaction.
 type Decision struct {
 	CampaignID string
-	Expect     journal.Expect // the campaign as it stood when it was decided
+	Expect     journal.Expect // the campaign's version at the time of the decision
 	Events     []journal.Event
 }
 
-// GeneratorConfig says what is played. The zero value plays 1,000 tables with seed 0.
+// GeneratorConfig configures a [Generator]. The zero value plays 1,000 tables with seed 0.
 type GeneratorConfig struct {
 	Seed      uint64    // the same seed gives the same decisions, to the last event id
 	Campaigns int       // tables that play at once; zero: 1,000
 	Start     time.Time // when the first event occurred; zero: 5 January 2024, 19:00 UTC
 }
 
-// Generator plays many campaigns at once and hands out what was decided, one decision after another.
+// Generator plays many campaigns at once and returns one decision after another.
 //
-// Which table is next follows Zipf's law: a few are busy all the time, most only now and then. A table whose campaign
-// is archived begins another one. What a Generator needs to remember does not grow with the number of decisions.
-// It is for one goroutine.
+// The choice of the next table follows Zipf's law: a few are busy all the time, most only now and
+// then. A table whose campaign is archived begins another one. The memory of a Generator does not
+// grow with the number of decisions. It is not safe for concurrent use.
 type Generator struct {
 	rng    *rand.Rand
 	busy   *rand.Zipf
@@ -40,7 +41,7 @@ type Generator struct {
 	prefix string
 	now    time.Time
 	begun  int     // campaigns begun so far
-	tables []*game // by how busy they are; nil: nothing played yet
+	tables []*game // busiest first; nil: nothing played yet
 }
 
 // The shape of Zipf's law: with 1,000 tables the busiest one takes about a tenth of the decisions.
@@ -49,7 +50,7 @@ const (
 	zipfOffset   = 2
 )
 
-// NewGenerator sets the tables up.
+// NewGenerator returns a generator with its tables set up.
 func NewGenerator(config GeneratorConfig) *Generator {
 	if config.Campaigns <= 0 {
 		config.Campaigns = 1000
@@ -69,7 +70,7 @@ func NewGenerator(config GeneratorConfig) *Generator {
 	}
 }
 
-// Next returns the next decision. There always is one.
+// Next returns the next decision. There is always one.
 func (g *Generator) Next() Decision {
 	g.now = g.now.Add(time.Duration(1+g.rng.IntN(2000)) * time.Millisecond)
 	table := g.busy.Uint64()
@@ -84,7 +85,7 @@ func (g *Generator) Next() Decision {
 	return t.decision()
 }
 
-// begin creates a campaign: one of twelve as a fork of source, where source is being played.
+// begin creates a campaign. One in twelve is a fork of source, if source is in play.
 func (g *Generator) begin(source *game) *turn {
 	g.begun++
 	t := &turn{Generator: g, game: &game{id: fmt.Sprintf("%s-%06d", g.prefix, g.begun)}}
@@ -96,7 +97,7 @@ func (g *Generator) begin(source *game) *turn {
 	return t
 }
 
-// choose draws one of the moves that the rules allow now. Taking a note always is one.
+// choose draws one of the moves that the rules allow. Taking a note is always allowed.
 func (g *Generator) choose(playing *game) move {
 	total := 0
 	for _, m := range g.moves {
@@ -116,7 +117,7 @@ func (g *Generator) choose(playing *game) move {
 	panic("tabletop: the weights of the allowed moves changed while one was drawn")
 }
 
-// turn is a decision in the making.
+// turn is a decision in progress.
 type turn struct {
 	*Generator
 	*game

@@ -93,7 +93,7 @@ func TestGeneratorTellsEveryTypeOfEventAndMostAtFewTables(t *testing.T) {
 	for _, n := range counts[:len(counts)/2] {
 		tail += n
 	}
-	// An even generator would give half of the campaigns half of the decisions.
+	// An even generator would give this half of the campaigns half of the decisions.
 	if share := float64(tail) / decisions; share > 0.2 {
 		t.Errorf("the quiet half of the campaigns has %.0f %% of the decisions: that is no long tail", 100*share)
 	}

@@ -15,17 +15,17 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
-// LoadConfig says how a [Load] appends.
+// LoadConfig configures a [Load].
 type LoadConfig struct {
 	Pool      *pgxpool.Pool
 	Generator *Generator
-	Rate      float64 // events a second; zero: as fast as it goes
-	Lanes     int     // appends at the same time; zero: 4
+	Rate      float64 // events a second; zero: no limit
+	Lanes     int     // concurrent appends; zero: 4
 }
 
-// Load appends what a [Generator] decides: each decision in a transaction of its own, several at
-// the same time, those of one campaign one after another. Event ids repeat with the seed, so a load
-// that ran before appends nothing the second time.
+// Load appends the decisions of a [Generator], each in a transaction of its own. Several run at the
+// same time, but the decisions of one campaign run in order. Event ids repeat with the seed, so a
+// load that ran before appends nothing the second time.
 type Load struct {
 	config   LoadConfig
 	journal  *journal.Journal
@@ -33,11 +33,11 @@ type Load struct {
 }
 
 const (
-	laneDecisions = 64               // decided ahead of the appends, for each lane
-	finishWithin  = 20 * time.Second // for what is decided already when the load is to end
+	laneDecisions = 64               // decisions made ahead of the appends, for each lane
+	finishWithin  = 20 * time.Second // time for outstanding decisions when the load ends
 )
 
-// NewLoad makes a load that has not begun.
+// NewLoad returns a load that has not started.
 func NewLoad(config LoadConfig) (*Load, error) {
 	if config.Pool == nil || config.Generator == nil {
 		return nil, errors.New("tabletop load: it needs a pool and a generator")
@@ -55,10 +55,11 @@ func NewLoad(config LoadConfig) (*Load, error) {
 	return &Load{config: config, journal: journal.New(catalogue)}, nil
 }
 
-// Appended is how many events have been committed so far. It may be called while Run runs.
+// Appended returns how many events have been committed so far. It is safe to call while Run runs.
 func (l *Load) Appended() int64 { return l.appended.Load() }
 
-// Run appends until ctx is cancelled, finishes what is decided by then, and returns nil; or returns the first error.
+// Run appends until ctx is cancelled, finishes the outstanding decisions and returns nil. It
+// returns the first error.
 func (l *Load) Run(ctx context.Context) error {
 	finishing, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
@@ -82,7 +83,8 @@ func (l *Load) Run(ctx context.Context) error {
 	return group.Wait()
 }
 
-// decide fills the lanes at the rate asked for, until ctx is cancelled or a lane has failed, and closes them.
+// decide fills the lanes at the configured rate until ctx is cancelled or a lane has failed, then
+// closes them.
 func (l *Load) decide(ctx, appending context.Context, lanes []chan Decision) {
 	defer func() {
 		for _, lane := range lanes {

@@ -49,7 +49,7 @@ func TestLoadThatRanBeforeAppendsNothingTheSecondTime(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
 	first := runLoad(t, pool, 9, 0, 300)
-	second := runLoad(t, pool, 9, 0, 1) // goes over what is there already, until it finds something new
+	second := runLoad(t, pool, 9, 0, 1) // repeats the existing events until it reaches a new one
 
 	var events int64
 	ids := map[uuid.UUID]bool{}
@@ -75,7 +75,7 @@ func TestLoadKeepsToItsRate(t *testing.T) {
 	}
 }
 
-// runLoad runs a load of 50 tables until it has appended so many events.
+// runLoad runs a load of 50 tables until it has appended the given number of events.
 func runLoad(t *testing.T, pool *pgxpool.Pool, seed uint64, rate float64, events int64) *tabletop.Load {
 	t.Helper()
 	load, err := tabletop.NewLoad(tabletop.LoadConfig{

@@ -1,6 +1,7 @@
 package tabletop
 
-// move is something that may happen at a table: how often, when the rules allow it, and which events it makes.
+// move is something that can happen at a table: its frequency, when the rules allow it, and the
+// events it emits.
 type move struct {
 	weight  int
 	allowed func(*game) bool

@@ -2,13 +2,14 @@ package tabletop
 
 import "slices"
 
-// found begins a campaign with its game master alone.
+// found begins a campaign with only its game master.
 func (t *turn) found() {
 	t.create(pick(t.rng, t.words.systems))
 	t.seat(pick(t.rng, t.words.people), GameMaster)
 }
 
-// fork begins a campaign with the people and the characters of source; the characters start anew.
+// fork begins a campaign with the people and the characters of source. The characters start at
+// level 1.
 func (t *turn) fork(source *game) {
 	t.create(pick(t.rng, t.words.systems))
 	t.emit(CampaignForkedType, "campaign", t.id, CampaignForked{SourceCampaignID: source.id, SourceSeq: source.seq})
@@ -51,7 +52,7 @@ func (t *turn) seat(name string, role Role) string {
 	return p.id
 }
 
-// player draws a person other than the game master.
+// player draws the index of a person other than the game master.
 func (t *turn) player() int { return 1 + t.rng.IntN(len(t.people)-1) }
 
 func (t *turn) changeSeat() {
@@ -82,7 +83,7 @@ func (t *turn) invite() {
 	t.emit(InviteCreatedType, "invite", id, InviteCreated{InviteID: id, Recipient: pick(t.rng, t.words.people)})
 }
 
-// settle takes an open invite off the list.
+// settle removes an open invite from the list and returns its id.
 func (t *turn) settle() string {
 	i := t.rng.IntN(len(t.invites))
 	id := t.invites[i]
@@ -92,7 +93,7 @@ func (t *turn) settle() string {
 
 func (t *turn) claimInvite() {
 	id := t.settle()
-	// The id the participant is about to get: both events belong to one decision.
+	// The id that the participant is about to get: both events belong to one decision.
 	t.emit(InviteClaimedType, "invite", id, InviteClaimed{InviteID: id, ParticipantID: t.nextID("participant")})
 	t.seat(pick(t.rng, t.words.people), Player)
 }

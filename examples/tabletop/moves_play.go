@@ -41,7 +41,7 @@ func (t *turn) bury() {
 	t.emit(CharacterDeletedType, "character", c.id, CharacterDeleted{CharacterID: c.id})
 }
 
-// roll throws the dice for a character and returns the sum.
+// roll rolls dice for a character and returns the sum.
 func (t *turn) roll(c *character, dice int) int {
 	rolled := DiceRolled{CharacterID: c.id, Dice: fmt.Sprintf("%dd6", dice), Rolls: make([]int, dice)}
 	for i := range rolled.Rolls {

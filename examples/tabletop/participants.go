@@ -20,7 +20,7 @@ CREATE TABLE participants (
     UNIQUE (campaign_id, seat)
 )`
 
-// Participants is a projection of typed handlers: who sits where, and who did before.
+// Participants is a projection with typed handlers: the seats, with present and past participants.
 func Participants() projector.Projection {
 	h := projector.NewHandlers(projector.Spec{Name: "participants", Version: 1, Tables: participantsTable})
 	projector.On(h, ParticipantJoinedType, func(_ context.Context, g *projector.Group, e journal.Event,

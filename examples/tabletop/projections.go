@@ -11,7 +11,7 @@ import (
 //go:embed projections/*.sql
 var sqlFiles embed.FS
 
-// Projections are all read models of the example.
+// Projections returns all read models of the example.
 func Projections() ([]projector.Projection, error) {
 	folder, err := fs.Sub(sqlFiles, "projections")
 	if err != nil {

@@ -28,7 +28,7 @@ func TestProjectionsKeepTheirPromises(t *testing.T) {
 	}
 }
 
-// someEvents are the first so many of the given types at three tables.
+// someEvents returns the first count events of the given types at three tables.
 func someEvents(types []string, count int) []journal.Event {
 	generator := tabletop.NewGenerator(tabletop.GeneratorConfig{Seed: 11, Campaigns: 3})
 	var events []journal.Event

@@ -1,7 +1,7 @@
 package tabletop
 
-// The tables as [Verify] reads them: the key first, then the columns of the row. Each walks its
-// table once and locks nothing.
+// The tables as [Verify] reads them: the key first, then the columns of the row. Each query scans
+// its table once and takes no row locks.
 const (
 	queryCampaigns = `SELECT campaign_id, campaign_id, coalesce(name, ''), coalesce(doc->>'system', ''),
 		coalesce(doc->>'theme', ''), coalesce(status, ''),

@@ -10,7 +10,7 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
-// referee knows the rules of the game and nothing of the generator. It watches one campaign.
+// referee knows the rules of the game and nothing about the generator. It watches one campaign.
 type referee struct {
 	seq        int64
 	status     tabletop.Status
@@ -37,7 +37,7 @@ func newReferee() *referee {
 	}
 }
 
-// statuses are the moves between statuses that the rules know.
+// statuses returns the transitions between statuses that the rules allow.
 func statuses() map[tabletop.Status][]tabletop.Status {
 	return map[tabletop.Status][]tabletop.Status{
 		tabletop.Draft:     {tabletop.Active},
@@ -210,7 +210,7 @@ func (r *referee) judgeInvite(e journal.Event) error {
 	return err
 }
 
-// endOfDecision finds what a decision should not leave half done.
+// endOfDecision returns an error if a decision left something half done.
 func (r *referee) endOfDecision() error {
 	if r.joining != "" {
 		return fmt.Errorf("%s claimed an invite and did not join", r.joining)
@@ -226,7 +226,7 @@ func (r *referee) endOfDecision() error {
 	return nil
 }
 
-// claim takes an id that must be new in the campaign.
+// claim records an id, which must be new in the campaign.
 func (r *referee) claim(id string) error {
 	if id == "" || r.used[id] {
 		return fmt.Errorf("id %q is not new", id)

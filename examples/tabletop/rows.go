@@ -6,11 +6,11 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
-// rowKey is the primary key of a table: the campaign, and what is unique in it (the campaign again
-// where a campaign has one row).
+// rowKey is the primary key of a table: the campaign and an id that is unique in it. Where a
+// campaign has one row, the id is the campaign again.
 type rowKey struct{ campaign, id string }
 
-// The rows of the tables, comparable with ==. The columns stand in the order of the queries'.
+// The rows of the tables, comparable with ==. The columns are in the order of the queries.
 type (
 	campaignRow struct {
 		Name, System, Theme, Status, ForkedFrom    string
@@ -67,7 +67,7 @@ func (r *inviteRow) columns() []any {
 	return []any{&r.Recipient, &r.Status, &r.ParticipantID, &r.CreatedAt, &r.SettledAt}
 }
 
-// instant is a time in microseconds since 1970, as exact as Postgres keeps it; 0: none.
+// instant is a time in microseconds since 1970, the precision of Postgres; 0: none.
 type instant int64
 
 func instantOf(t time.Time) instant { return instant(t.UnixMicro()) }

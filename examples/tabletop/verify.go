@@ -10,11 +10,11 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
-// Report is what [Verify] found.
+// Report is the result of [Verify].
 type Report struct {
 	Events     int64 // of this domain in the journal
-	Since      int64 // of them, those after the position that Verify was given
-	Duplicates int64 // events that the campaigns' counts have beyond the journal's
+	Since      int64 // those of them after the position given to Verify
+	Duplicates int64 // events by which the campaigns' counts exceed the journal's
 	Tables     []TableReport
 }
 
@@ -25,13 +25,13 @@ type TableReport struct {
 	Missing   int64 // only in the fold
 	Extra     int64 // only in the table
 	Different int64
-	Example   string // one row that differs; "": none does
+	Example   string // one row that differs; "": none
 }
 
-// Mismatches counts the rows that are not as they should be.
+// Mismatches counts the rows that are missing, extra or different.
 func (t TableReport) Mismatches() int64 { return t.Missing + t.Extra + t.Different }
 
-// Mismatches counts the rows of all tables that are not as they should be.
+// Mismatches counts the mismatches of all tables.
 func (r Report) Mismatches() int64 {
 	var n int64
 	for _, t := range r.Tables {
@@ -40,10 +40,10 @@ func (r Report) Mismatches() int64 {
 	return n
 }
 
-// Verify folds the whole journal and compares the tables with the outcome, row by row. Both are
-// streamed. It is meant for a moment at which nothing is appended and nothing is left to apply; at
-// any other, it reports what is still to be applied. Events after the position since are also
-// counted by themselves.
+// Verify folds the whole journal and compares the tables with the result, row by row. It streams
+// both. Call it when nothing is being appended and nothing is left to apply. At any other time it
+// also reports the events that are still to be applied. It counts events after the position since
+// separately.
 func Verify(ctx context.Context, db journal.Querier, since int64) (Report, error) {
 	want, err := fold(ctx, db, since)
 	if err != nil {
@@ -68,8 +68,8 @@ func Verify(ctx context.Context, db journal.Querier, since int64) (Report, error
 	return report, errors.Join(errs...)
 }
 
-// compare streams a table and takes each of its rows out of want; what is left in the end is
-// missing. inspect, if there is one, sees every pair of rows with the same key.
+// compare streams a table and removes each of its rows from want. Rows left at the end are missing.
+// inspect, if not nil, is called with every two rows of the same key.
 func compare[R comparable](ctx context.Context, db journal.Querier, table, query string, want map[rowKey]R,
 	columns func(*R) []any,
 	inspect func(want, got R),
@@ -109,7 +109,7 @@ func compare[R comparable](ctx context.Context, db journal.Querier, table, query
 	return report, nil
 }
 
-// example keeps the first difference found, to show.
+// example keeps the first difference as an example.
 func (t *TableReport) example(format string, args ...any) {
 	if t.Example == "" {
 		t.Example = fmt.Sprintf(format, args...)

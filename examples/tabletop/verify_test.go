@@ -116,7 +116,7 @@ func TestVerifyFindsWhatIsWrong(t *testing.T) {
 	}
 }
 
-// play appends the generator's next decisions and returns how many events they were.
+// play appends the generator's next decisions and returns their number of events.
 func play(t *testing.T, pool *pgxpool.Pool, generator *tabletop.Generator, decisions int) (events int64) {
 	t.Helper()
 	catalogue, err := tabletop.Catalogue()

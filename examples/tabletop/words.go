@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// words is what names, titles and remarks are made of.
+// words are the parts of names, titles and remarks.
 type words struct {
 	adjectives, places, systems, people, heroes, classes, foes, remarks []string
 }
@@ -32,7 +32,7 @@ func newWords() words {
 
 func pick(rng *rand.Rand, from []string) string { return from[rng.IntN(len(from))] }
 
-// place is a name for a campaign, a session or a scene.
+// place returns a name for a campaign, a session or a scene.
 func (w *words) place(rng *rand.Rand) string {
 	return "The " + pick(rng, w.adjectives) + " " + pick(rng, w.places)
 }

@@ -12,7 +12,7 @@ type balance struct {
 	Movement int    `json:"movements"`
 }
 
-// balances keeps a document for each wallet.
+// balances keeps one document for each wallet.
 func balances() projector.Document[balance] {
 	return projector.Document[balance]{
 		Name: "wallet_balances", Version: 1, Types: []string{opened, deposited, withdrawn, sent, received},

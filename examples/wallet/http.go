@@ -9,7 +9,7 @@ import (
 
 const maxBodyBytes = 1 << 16
 
-// command is the body of a request that changes something.
+// command is the body of a POST request.
 type command struct {
 	Owner  string `json:"owner"`
 	Amount int64  `json:"amount"` // in cents
@@ -22,7 +22,7 @@ type command struct {
 //	POST /wallets/{id}/deposits     {"amount": 500}
 //	POST /wallets/{id}/withdrawals  {"amount": 200}
 //	POST /wallets/{id}/transfers    {"to": "2", "amount": 100}
-//	GET  /wallets/{id}              the read model, which follows within moments
+//	GET  /wallets/{id}              the read model, a moment behind
 func handler(w wallets) http.Handler {
 	mux := http.NewServeMux()
 	on := func(pattern string, do func(ctx context.Context, id string, c command) error) {
@@ -59,7 +59,7 @@ func handler(w wallets) http.Handler {
 			return
 		}
 		out.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(out).Encode(b) // the client may be gone
+		_ = json.NewEncoder(out).Encode(b) // the client may have gone
 	})
 	return mux
 }

@@ -1,10 +1,10 @@
-// Command wallet serves wallets over HTTP: opening, deposits, withdrawals, and transfers that are
+// Command wallet serves wallets over HTTP: opening, deposits, withdrawals, and transfers, which are
 // one decision about two wallets.
 //
 //	go run ./examples/wallet -addr 127.0.0.1:8080
 //
-// It uses the database that TIDEMARK_DATABASE_URL names, or a Postgres that it starts for itself
-// and throws away. Then, elsewhere:
+// It uses the database that TIDEMARK_DATABASE_URL names, or starts a temporary Postgres. Then, in
+// another terminal:
 //
 //	curl -i 127.0.0.1:8080/wallets/1 -d '{"owner": "mira"}'
 //	curl -i 127.0.0.1:8080/wallets/2 -d '{"owner": "oskar"}'
@@ -61,7 +61,7 @@ func start(ctx context.Context, databaseURL, addr string, out io.Writer) error {
 	return errors.Join(serve(ctx, server.URL(), addr, out), server.Close())
 }
 
-// serve answers requests and keeps the read model up to date until ctx ends.
+// serve serves requests and keeps the read model up to date until ctx ends.
 func serve(ctx context.Context, databaseURL, addr string, out io.Writer) error {
 	if err := migrations.Up(ctx, databaseURL); err != nil {
 		return err
@@ -100,7 +100,8 @@ func serve(ctx context.Context, databaseURL, addr string, out io.Writer) error {
 	return group.Wait()
 }
 
-// newWorker has a consumer group of its own: workers of other groups need not know its projection.
+// newWorker returns a worker with its own consumer group, so workers of other groups need not know
+// its projection.
 func newWorker(pool *pgxpool.Pool) (*projector.Projector, error) {
 	return projector.New(projector.Config{
 		Pool: pool, ConsumerGroup: "wallets",

@@ -22,10 +22,11 @@ var (
 		int64(mostFunds))
 )
 
-// mostFunds is what a wallet may hold, in cents. The balances of 9,000 full wallets can still be added up.
+// mostFunds is the maximum balance of a wallet, in cents. The balances of 9,000 full wallets still
+// add up without overflow.
 const mostFunds = 1_000_000_000_000_000
 
-// The types of events. A transfer is one of each of the last two, both tagged with both wallets.
+// The types of events. A transfer is one sent and one received, both tagged with both wallets.
 const (
 	opened    = "wallet_opened"
 	deposited = "funds_deposited"
@@ -34,21 +35,22 @@ const (
 	received  = "funds_received"
 )
 
-// moved is the payload of all of them.
+// moved is the payload of all types.
 type moved struct {
-	Wallet string `json:"wallet"`           // whose funds change
+	Wallet string `json:"wallet"`           // the wallet whose funds change
 	Amount int64  `json:"amount,omitempty"` // in cents
 	With   string `json:"with,omitempty"`   // the other wallet of a transfer
 	Owner  string `json:"owner,omitempty"`
 }
 
-// funds is what decisions need to know of a wallet.
+// funds is the state of a wallet that decisions need.
 type funds struct {
 	open    bool
 	balance int64
 }
 
-// fundsOf is the decision model of a wallet. It sees nothing of the others, but for transfers, which have its tag too.
+// fundsOf returns the decision model of a wallet. It sees no events of other wallets, except
+// transfers, which carry its tag too.
 func fundsOf(wallet string) *journal.Model[funds] {
 	query := journal.Tagged([]string{tag(wallet)}, opened, deposited, withdrawn, sent, received)
 	return journal.NewModel(query, func(f *funds, e journal.Event) error {
@@ -62,7 +64,7 @@ func fundsOf(wallet string) *journal.Model[funds] {
 	})
 }
 
-// change is what an event does to the balance of its wallet.
+// change returns the effect of an event on the balance of its wallet.
 func change(eventType string, amount int64) int64 {
 	switch eventType {
 	case deposited, received:
@@ -75,7 +77,7 @@ func change(eventType string, amount int64) int64 {
 
 func tag(wallet string) string { return "wallet=" + wallet }
 
-// wallets decides about wallets.
+// wallets makes decisions about wallets.
 type wallets struct {
 	pool  *pgxpool.Pool
 	retry journal.Retry
@@ -108,7 +110,7 @@ func (w wallets) withdraw(ctx context.Context, wallet string, amount int64) erro
 	})
 }
 
-// transfer is one decision about two wallets: two models, one read, one condition, one append.
+// transfer makes one decision about two wallets: two models, one read, one condition, one append.
 func (w wallets) transfer(ctx context.Context, from, to string, amount int64) error {
 	if from == to {
 		return errSameWallet
@@ -127,7 +129,7 @@ func (w wallets) transfer(ctx context.Context, from, to string, amount int64) er
 	})
 }
 
-// permit says whether the wallet can give away so much.
+// permit returns an error unless the wallet can give the amount away.
 func (f funds) permit(amount int64) error {
 	switch {
 	case amount <= 0:
@@ -140,7 +142,7 @@ func (f funds) permit(amount int64) error {
 	return nil
 }
 
-// admit says whether the wallet can take so much in.
+// admit returns an error unless the wallet can take the amount in.
 func (f funds) admit(amount int64) error {
 	switch {
 	case amount <= 0:
@@ -153,7 +155,8 @@ func (f funds) admit(amount int64) error {
 	return nil
 }
 
-// decide brings the models of the wallets up to date, and appends what rule makes of them, again if others got ahead.
+// decide updates the models of the wallets and appends the events that rule decides. It retries
+// when another append got ahead.
 func (w wallets) decide(ctx context.Context, ids []string, rule func([]funds) ([]journal.Event, error)) error {
 	_, err := w.retry.AppendIf(ctx, w.pool, nil, func(ctx context.Context, db journal.Querier) ([]journal.Event,
 		journal.Condition, error,
@@ -180,9 +183,9 @@ func (w wallets) decide(ctx context.Context, ids []string, rule func([]funds) ([
 	return nil
 }
 
-// event is of the campaign of its wallet.
+// event returns an event in the campaign of its wallet.
 func event(eventType string, m moved) journal.Event {
-	payload, _ := json.Marshal(m) // of strings and a number: cannot fail
+	payload, _ := json.Marshal(m) // strings and a number: cannot fail
 	e := journal.Event{
 		CampaignID: "wallet-" + m.Wallet, Type: eventType, AggregateType: "wallet", AggregateID: m.Wallet,
 		Tags: []string{tag(m.Wallet)}, Payload: payload,

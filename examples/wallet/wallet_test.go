@@ -83,7 +83,7 @@ func TestWalletsOverHTTP(t *testing.T) {
 	}
 }
 
-// Money is neither made nor lost, and no wallet is overdrawn, however many transfer at once.
+// No money appears or disappears, and no wallet is overdrawn, however many transfers run at once.
 func TestTransfersInAllDirectionsKeepTheSum(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)

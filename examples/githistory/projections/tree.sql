@@ -1,10 +1,10 @@
 -- projection: git_tree
 -- version: 1
--- The files of each repository at the commit its history was read to, as `git ls-tree -r` lists them.
+-- The files of each repository at the last commit read, as `git ls-tree -r` lists them.
 
 CREATE TABLE git_tree (
     campaign_id text COLLATE "C" NOT NULL,
-    path        text COLLATE "C" NOT NULL, -- bytes that are no UTF-8 as \xHH, a backslash doubled
+    path        text COLLATE "C" NOT NULL, -- bytes that are not UTF-8 as \xHH, a backslash doubled
     mode        text             NOT NULL, -- 100644, 100755, 120000, 160000
     object      text             NOT NULL,
     kind        text             NOT NULL  -- file, executable, symlink, submodule

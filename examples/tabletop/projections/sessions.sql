@@ -13,7 +13,7 @@ CREATE TABLE sessions (
     PRIMARY KEY (campaign_id, session_id)
 );
 
--- At most one row a campaign: what is being played right now.
+-- At most one row for each campaign: the session and scene now in play.
 CREATE TABLE active_sessions (
     campaign_id text COLLATE "C" PRIMARY KEY,
     session_id  text COLLATE "C" NOT NULL,

@@ -1,5 +1,5 @@
-// Command loadgen appends what happens at the tables of many campaigns, at a steady rate, to the
-// database that TIDEMARK_DATABASE_URL names or to the private one of the checkout.
+// Command loadgen appends events of many campaigns at a steady rate to the database that
+// TIDEMARK_DATABASE_URL names, or to the private one of the checkout.
 //
 //	go run ./examples/tabletop/cmd/loadgen -rate 2000 -seconds 30 -campaigns 1000 -seed 42
 package main

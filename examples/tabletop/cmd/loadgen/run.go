@@ -15,7 +15,7 @@ import (
 	"github.com/tidemark-go/tidemark/migrations"
 )
 
-// run appends for so long (0: until ctx is cancelled) and says how much it was.
+// run appends for the given time (0: until ctx is cancelled) and prints the number of events.
 func run(ctx context.Context, config tabletop.LoadConfig, length time.Duration) (err error) {
 	url, closeServer, err := devpg.URL(ctx, slog.New(slog.NewTextHandler(os.Stderr, nil)))
 	if err != nil {

@@ -1,5 +1,5 @@
-// Command worker keeps the tabletop read models up to date. It is the stock worker with projections
-// compiled in: the same settings, flags and signals.
+// Command worker keeps the tabletop read models up to date. It is the stock worker with compiled-in
+// projections: the same settings, flags and signals.
 package main
 
 import (
