@@ -53,6 +53,17 @@ func (b *base) job(work func() (then func())) {
 	}()
 }
 
+// timed is a job of at most limit. The loop does then with work's error.
+func (b *base) timed(limit time.Duration, work func(ctx context.Context) error, then func(error)) {
+	parent := b.ctx
+	b.job(func() func() {
+		ctx, cancel := context.WithTimeout(parent, limit)
+		defer cancel()
+		err := work(ctx)
+		return func() { then(err) }
+	})
+}
+
 // fenced runs write in a transaction in which the pair is certainly ours.
 func (b *base) fenced(ctx context.Context, p *pair, write func(tx pgx.Tx) error) error {
 	return b.db.Fenced(ctx, p.Key, p.generation, p.instance, write)

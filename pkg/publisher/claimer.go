@@ -54,13 +54,9 @@ func (c *claimer) tick(now time.Time) {
 			t.mine = append(t.mine, key)
 		}
 	}
-	ctx := c.ctx
-	c.job(func() func() {
-		ctx, cancel := context.WithTimeout(ctx, c.cfg.LeaseTTL/2)
-		defer cancel()
-		err := c.db.Use(ctx, func(conn *pgxpool.Conn) error { return c.observe(ctx, conn, t) })
-		return func() { c.ticked(t, err) }
-	})
+	c.timed(c.cfg.LeaseTTL/2, func(ctx context.Context) error {
+		return c.db.Use(ctx, func(conn *pgxpool.Conn) error { return c.observe(ctx, conn, t) })
+	}, func(err error) { c.ticked(t, err) })
 }
 
 // observe reads all, then claims what is ours and free.

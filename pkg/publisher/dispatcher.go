@@ -104,7 +104,7 @@ func (d *dispatcher) sendRound(p *pair) {
 // finished takes the outcome of a round.
 func (d *dispatcher) finished(p *pair, o *outcome) {
 	p.busy = false
-	d.history.remember(p, o.sent)
+	d.history.remember(p, o.taken(p.pending))
 	if d.pairs[p.Key] != p {
 		return // lost meanwhile: its holder sends all of it again
 	}
@@ -151,7 +151,7 @@ func (d *dispatcher) refuse(p *pair, o *outcome) error {
 		if p.to.OnRefusal == Block {
 			return p.block(&e, f)
 		}
-		p.parks = append(p.parks, park{event: e, attempts: 1, err: f.err, final: f.permanent || p.to.Attempts <= 1})
+		p.parks = append(p.parks, p.refused(&e, 1, f.err, f.permanent))
 	}
 	return o.broken
 }

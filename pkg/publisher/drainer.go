@@ -14,7 +14,6 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/publisher/internal/ledger"
-	"github.com/tidemark-go/tidemark/pkg/publisher/internal/pages"
 )
 
 // drainer brings campaigns back that were held.
@@ -111,13 +110,7 @@ func (d *drainer) publishRest(ctx context.Context, p *pair, s *sender, c *return
 			c.err = err
 			return
 		}
-		faults := pages.Upcast(d.cfg.Catalogue, events)
-		var batch []Event
-		for i := range events {
-			if p.filter.Match(&events[i]) && (c.row.Holds || events[i].Seq == c.row.Seq) {
-				batch = append(batch, Event{Event: events[i], Topic: p.Topic, fault: faults[events[i].Position]})
-			}
-		}
+		batch := batchOf(d.cfg.Catalogue, p.Topic, p.filter, events)
 		if len(batch) > 0 && !d.sendRest(ctx, s, c, batch) {
 			return
 		}
@@ -143,7 +136,7 @@ func (d *drainer) sendRest(ctx context.Context, s *sender, c *returning, batch [
 		}
 		c.from, c.last = batch[i].Seq+1, batch[i].Position
 		c.sent++
-		c.took.add(&batch[i], rememberEach)
+		c.took.add(sentOf(&batch[i]), rememberEach)
 	}
 	if broken == nil && len(refused) == 0 && !sent[len(sent)-1] {
 		broken = errors.New("the sink has published nothing and named no event at fault")
@@ -179,7 +172,7 @@ func (c *returning) advance(ctx context.Context, tx pgx.Tx) error {
 // returned decides what becomes of the campaign.
 func (d *drainer) returned(p *pair, c *returning) {
 	now := time.Now()
-	d.history.recall(p, c.took)
+	d.history.remember(p, slices.Values(c.took))
 	if d.pairs[p.Key] != p {
 		d.drains--
 		return
@@ -221,8 +214,7 @@ func (d *drainer) refuseAgain(p *pair, c *returning) {
 	if c.event.Seq == c.row.Seq && c.row.Status == "retrying" {
 		attempts = c.row.Attempts + 1
 	}
-	k := park{event: c.event, attempts: attempts, err: c.err, final: c.permanent || attempts >= p.to.Attempts}
-	delay := p.retryDelay(attempts)
+	k := p.refused(&c.event, attempts, c.err, c.permanent)
 	d.conclude(p, c, func(ctx context.Context, tx pgx.Tx) error {
 		if c.from != c.row.Seq {
 			if err := c.advance(ctx, tx); err != nil {
@@ -236,25 +228,21 @@ func (d *drainer) refuseAgain(p *pair, c *returning) {
 			c.from, c.last = c.event.Seq+1, c.event.Position
 			return c.advance(ctx, tx)
 		}
-		return c.row.Postpone(ctx, tx, p.refused(k))
+		return c.row.Postpone(ctx, tx, k)
 	})
-	d.tickAt(time.Now().Add(delay))
+	d.tickAt(time.Now().Add(k.Delay))
 }
 
 // conclude writes what became of a campaign, and ends its bringing back.
 func (d *drainer) conclude(p *pair, c *returning, write func(ctx context.Context, tx pgx.Tx) error) {
-	ctx := d.ctx
-	d.job(func() func() {
-		ctx, cancel := context.WithTimeout(ctx, d.cfg.LeaseTTL/2)
-		defer cancel()
-		err := d.fenced(ctx, p, func(tx pgx.Tx) error { return write(ctx, tx) })
-		return func() {
-			if err != nil && !errors.Is(err, ledger.ErrActed) && !errors.Is(err, ledger.ErrLost) {
-				d.unwritten(err, "what became of a parked campaign")
-			}
-			d.ended(p, c)
-			d.look(p)
+	d.timed(d.cfg.LeaseTTL/2, func(ctx context.Context) error {
+		return d.fenced(ctx, p, func(tx pgx.Tx) error { return write(ctx, tx) })
+	}, func(err error) {
+		if !errors.Is(err, ledger.ErrActed) && !errors.Is(err, ledger.ErrLost) {
+			d.unwritten(err, "what became of a parked campaign")
 		}
+		d.ended(p, c)
+		d.look(p)
 	})
 }
 

@@ -21,9 +21,8 @@ var (
 
 // BatchError says which events of a batch were not published. All others were.
 //
-// Where the other side fails half-way, as one that limits the rate, name the rest with
-// [ErrNotTried], alone or wrapped: of a campaign whose first failure is that no event is at fault,
-// and the pair waits. The batch error itself may be wrapped as well, to say why, and with [Pause]
+// Where the other side fails half-way, name the rest with [ErrNotTried], alone or wrapped: no event
+// of theirs is at fault, and the pair waits. The batch error may itself be wrapped, also with [Pause]
 // and [RetryAfter].
 type BatchError struct {
 	Failures []Failure // by Index, each at most once
@@ -56,41 +55,45 @@ func (e *BatchError) Unwrap() []error {
 
 // Pause marks an error after which the pair is paused until an operator resumes it: the other side
 // wants no more events, as a webhook that answers 410 Gone.
-func Pause(err error) error { return &pauseError{err} }
+func Pause(err error) error { return &marked{err, errPause} }
 
-type pauseError struct{ err error }
+// RetryAfter marks an error after which the other side is left alone for d, as an HTTP response with
+// Retry-After asks. It replaces the pair's own back-off where it is longer, up to 5 minutes.
+func RetryAfter(err error, d time.Duration) error { return &marked{err, retryAfter(d)} }
 
-func (e *pauseError) Error() string { return e.err.Error() }
-func (e *pauseError) Unwrap() error { return e.err }
-
-// RetryAfter marks an error after which the other side is to be left alone for d, as an HTTP
-// response with Retry-After says. It replaces the pair's own back-off where it is longer, up to 5
-// minutes.
-func RetryAfter(err error, d time.Duration) error { return &retryAfterError{err, d} }
-
-type retryAfterError struct {
-	err   error
-	after time.Duration
-}
-
-func (e *retryAfterError) Error() string { return e.err.Error() }
-func (e *retryAfterError) Unwrap() error { return e.err }
-
-// Outage marks an error that is certainly no single event's fault, as a right that is missing, or a
-// disk or a memory that is full: the pair waits, no event loses an attempt, and the events are not
-// tried one by one to find one that is at fault, even where [HealthChecker] finds the other side
-// well. It answers nil for nil.
+// Outage marks an error that is certainly no single event's fault, such as a missing right or a full
+// disk. The pair waits, no event loses an attempt, and the events are not tried one by one, even
+// where [HealthChecker] finds the other side well. It answers nil for nil.
 func Outage(err error) error {
 	if err == nil {
 		return nil
 	}
-	return &outageError{err}
+	return &marked{err, errOutage}
 }
 
-type outageError struct{ err error }
+// marked is an error of a sink with a mark that says what becomes of the pair.
+type marked struct{ error, mark error }
 
-func (e *outageError) Error() string { return e.err.Error() }
-func (e *outageError) Unwrap() error { return e.err }
+func (m *marked) Error() string   { return m.error.Error() }
+func (m *marked) Unwrap() []error { return []error{m.error, m.mark} }
+
+// The marks. Their texts are never shown.
+var (
+	errPause  = errors.New("pause")
+	errOutage = errors.New("outage")
+)
+
+type retryAfter time.Duration
+
+func (retryAfter) Error() string { return "retry after" }
+
+func isPause(err error) bool { return errors.Is(err, errPause) }
+
+// blamesNobody tells whether the other side wants to be left alone, or cannot take any event: it is not to be probed.
+func blamesNobody(err error) bool {
+	var after retryAfter
+	return errors.Is(err, errOutage) || errors.As(err, &after)
+}
 
 // sinkError is what a sink says, without values of the events that it was given: the other side may repeat them.
 type sinkError struct {

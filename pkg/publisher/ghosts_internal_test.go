@@ -4,13 +4,14 @@ import (
 	"testing"
 
 	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/publisher/internal/ledger"
 )
 
 func TestARelayRemembersTheLastEventsItHasSent(t *testing.T) {
 	t.Parallel()
 	var m recent
 	for i := range int64(10_000) {
-		if m.add(&Event{Event: journal.Event{Position: i}}, rememberEach); len(m) >= 2*rememberEach {
+		if m.add(ledger.Sent{Position: i}, rememberEach); len(m) >= 2*rememberEach {
 			t.Fatalf("%d events are remembered, where %d must be", len(m), rememberEach)
 		}
 		if n := int64(len(m)); m[n-1].Position != i || n < min(i+1, rememberEach) || m[0].Position != i+1-n {

@@ -2,6 +2,7 @@ package publisher
 
 import (
 	"context"
+	"iter"
 	"slices"
 
 	"github.com/tidemark-go/tidemark/internal/store/publications"
@@ -18,14 +19,14 @@ const (
 type recent []ledger.Sent
 
 // add forgets the oldest where there are twice as many as must be kept.
-func (m *recent) add(e *Event, most int) {
-	m.keep(ledger.Sent{Campaign: e.CampaignID, ID: e.ID, Seq: e.Seq, Position: e.Position}, most)
-}
-
-func (m *recent) keep(s ledger.Sent, most int) {
+func (m *recent) add(s ledger.Sent, most int) {
 	if *m = append(*m, s); len(*m) >= 2*most {
 		*m = slices.Delete(*m, 0, len(*m)-most)
 	}
+}
+
+func sentOf(e *Event) ledger.Sent {
+	return ledger.Sent{Campaign: e.CampaignID, ID: e.ID, Seq: e.Seq, Position: e.Position}
 }
 
 // history is what this process has sent last, to find what a journal that has taken the place of another does not have.
@@ -36,35 +37,14 @@ type history struct {
 	comparing bool // what was sent is being looked up
 }
 
-// remember notes which events of a pair's round its sink has taken. A pair may be another's by now:
-// this process has sent them.
-func (h *history) remember(p *pair, sent []bool) {
-	m, most := h.sent[p.Key], h.remembered()
-	for i := range sent {
-		if sent[i] {
-			m.add(&p.pending[i], most)
-		}
+// remember notes events of a pair that its sink has taken. The pair may be another's by now: this process has sent them.
+func (h *history) remember(p *pair, took iter.Seq[ledger.Sent]) {
+	m, most := h.sent[p.Key], max(rememberEach, rememberAll/max(1, len(h.sent), len(h.pairs)))
+	for s := range took {
+		m.add(s, most)
 	}
-	h.sentBy(p, m)
-}
-
-// recall is remember for a campaign that was brought back.
-func (h *history) recall(p *pair, took recent) {
-	m, most := h.sent[p.Key], h.remembered()
-	for _, s := range took {
-		m.keep(s, most)
-	}
-	h.sentBy(p, m)
-}
-
-// remembered is how many events of each pair are kept.
-func (h *history) remembered() int {
-	return max(rememberEach, rememberAll/max(1, len(h.sent), len(h.pairs)))
-}
-
-// sentBy keeps what was remembered. A round of a pair that was dropped may have ended after others were looked up.
-func (h *history) sentBy(p *pair, m recent) {
 	h.sent[p.Key] = m
+	// A round of a pair that was dropped may have ended after others were looked up.
 	h.doubtful = h.doubtful || h.journals > 0 && p.instance != h.instance
 }
 
@@ -90,20 +70,15 @@ func (h *history) absent(ctx context.Context, sent map[publications.Key]recent) 
 	ghosts := map[publications.Key]recent{}
 	for key, m := range sent {
 		for batch := range slices.Chunk(m, ghostsBatch) {
-			absent, err := h.absentOf(ctx, key, batch)
-			if err != nil {
+			bounded, cancel := context.WithTimeout(ctx, h.cfg.LeaseTTL)
+			absent, err := h.db.Absent(bounded, key, batch, publications.GhostsKept)
+			if cancel(); err != nil {
 				return ghosts, err
 			}
 			ghosts[key] = append(ghosts[key], absent...)
 		}
 	}
 	return ghosts, nil
-}
-
-func (h *history) absentOf(ctx context.Context, key publications.Key, batch recent) (recent, error) {
-	ctx, cancel := context.WithTimeout(ctx, h.cfg.LeaseTTL)
-	defer cancel()
-	return h.db.Absent(ctx, key, batch, publications.GhostsKept)
 }
 
 // foundGhosts counts what the journal does not have, once, and says so.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/internal/tracing"
+	"github.com/tidemark-go/tidemark/pkg/publisher/internal/ledger"
 	"github.com/tidemark-go/tidemark/pkg/publisher/internal/pages"
 )
 
@@ -26,10 +27,10 @@ type pair struct {
 	condition
 	wait
 
-	pending []Event // of the round
-	parks   []park  // to be written before the round goes on
-	busy    bool    // a goroutine works on the round
-	leaving bool    // to be given back once it is not busy
+	pending []Event           // of the round
+	parks   []*ledger.Refused // to be written before the round goes on
+	busy    bool              // a goroutine works on the round
+	leaving bool              // to be given back once it is not busy
 }
 
 // tenure is the lease of a pair, as this process knows it.

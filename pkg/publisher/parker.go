@@ -11,14 +11,6 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/publisher/internal/ledger"
 )
 
-// park is an event that was refused, and is to be written so.
-type park struct {
-	event    Event
-	attempts int
-	err      error
-	final    bool // no further attempt
-}
-
 // parker writes down what was refused.
 type parker struct{ *agenda }
 
@@ -26,11 +18,9 @@ type parker struct{ *agenda }
 // may not pass by what is nowhere.
 func (pk *parker) writeParks(p *pair) {
 	p.busy = true
-	parks, ctx := p.parks, pk.ctx
-	pk.job(func() func() {
-		ctx, cancel := context.WithTimeout(ctx, pk.cfg.LeaseTTL/2)
-		defer cancel()
-		err := pk.fenced(ctx, p, func(tx pgx.Tx) error {
+	parks := p.parks
+	pk.timed(pk.cfg.LeaseTTL/2, func(ctx context.Context) error {
+		return pk.fenced(ctx, p, func(tx pgx.Tx) error {
 			for _, k := range parks {
 				if err := p.write(ctx, tx, k); err != nil {
 					return err
@@ -38,31 +28,29 @@ func (pk *parker) writeParks(p *pair) {
 			}
 			return nil
 		})
-		return func() { pk.parked(p, parks, err) }
-	})
+	}, func(err error) { pk.parked(p, parks, err) })
+}
+
+// refused is an event as it is written down, after so many attempts.
+func (p *pair) refused(e *Event, attempts int, err error, permanent bool) *ledger.Refused {
+	return &ledger.Refused{
+		Campaign: e.CampaignID, Seq: e.Seq, Position: e.Position, ID: e.ID.String(), Type: e.Type, Attempts: attempts,
+		Final: permanent || attempts >= p.to.Attempts, Delay: p.retryDelay(attempts), Why: redact.Error(err),
+	}
 }
 
 // leavesOut tells whether the event is given up and its campaign goes on without it.
-func (p *pair) leavesOut(k park) bool { return k.final && p.to.OnRefusal == ParkEvent }
+func (p *pair) leavesOut(k *ledger.Refused) bool { return k.Final && p.to.OnRefusal == ParkEvent }
 
-// refused is the event as it is written down.
-func (p *pair) refused(k park) *ledger.Refused {
-	e := &k.event
-	return &ledger.Refused{
-		Campaign: e.CampaignID, Seq: e.Seq, Position: e.Position, ID: e.ID.String(), Type: e.Type,
-		Attempts: k.attempts, Final: k.final, Delay: p.retryDelay(k.attempts), Why: redact.Error(k.err),
-	}
-}
-
-func (p *pair) write(ctx context.Context, tx pgx.Tx, k park) error {
+func (p *pair) write(ctx context.Context, tx pgx.Tx, k *ledger.Refused) error {
 	if p.leavesOut(k) {
-		return ledger.LeaveOut(ctx, tx, p.Key, p.refused(k))
+		return ledger.LeaveOut(ctx, tx, p.Key, k)
 	}
-	return ledger.Park(ctx, tx, p.Key, p.refused(k))
+	return ledger.Park(ctx, tx, p.Key, k)
 }
 
 // parked lets the round go on without what was written.
-func (pk *parker) parked(p *pair, parks []park, err error) {
+func (pk *parker) parked(p *pair, parks []*ledger.Refused, err error) {
 	p.busy = false
 	if pk.pairs[p.Key] != p {
 		return
@@ -81,18 +69,17 @@ func (pk *parker) parked(p *pair, parks []park, err error) {
 	p.parks = nil
 	gone := map[int64]bool{} // positions
 	for _, k := range parks {
-		gone[k.event.Position] = true
-		log := pk.cfg.Logger.With("topic", p.Topic, "publisher", p.Publisher, "campaign", k.event.CampaignID, "seq",
-			k.event.Seq, "event_id", k.event.ID,
-			"event_type", k.event.Type, "error", redact.Error(k.err))
-		if k.final {
+		gone[k.Position] = true
+		log := pk.cfg.Logger.With("topic", p.Topic, "publisher", p.Publisher, "campaign", k.Campaign, "seq", k.Seq,
+			"event_id", k.ID, "event_type", k.Type, "error", k.Why)
+		if k.Final {
 			log.ErrorContext(pk.ctx, "an event is parked")
 		} else {
 			log.WarnContext(pk.ctx, "an event was refused, its campaign waits")
 		}
 		if !p.leavesOut(k) {
-			p.held[k.event.CampaignID] = k.event.Position
-			pk.tickAt(now.Add(p.retryDelay(k.attempts)))
+			p.held[k.Campaign] = k.Position
+			pk.tickAt(now.Add(k.Delay))
 		}
 	}
 	p.keep(func(i int) bool {

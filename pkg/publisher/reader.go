@@ -161,11 +161,11 @@ func (r *reader) read(after int64, now time.Time) {
 		}
 	}
 	r.reads = append(r.reads, rd)
-	ctx := r.ctx
-	r.job(func() func() {
-		w, err := r.readWindow(ctx, rd)
-		return func() { r.arrived(rd, w, err, now) }
-	})
+	var w *pages.Window
+	r.timed(max(r.cfg.LeaseTTL, readTimeout), func(ctx context.Context) (err error) {
+		w, err = r.readWindow(ctx, rd)
+		return err
+	}, func(err error) { r.arrived(rd, w, err, now) })
 }
 
 // longestPoll is the longest that a pair will wait before it polls again.
@@ -179,8 +179,6 @@ func (r *reader) longestPoll() (longest time.Duration) {
 
 // readWindow reads what there is below the writer floor.
 func (r *reader) readWindow(ctx context.Context, rd *reading) (w *pages.Window, err error) {
-	ctx, cancel := context.WithTimeout(ctx, max(r.cfg.LeaseTTL, readTimeout))
-	defer cancel()
 	err = r.db.Use(ctx, func(conn *pgxpool.Conn) error {
 		w, err = pages.Read(ctx, conn, rd.Query)
 		return err

@@ -14,7 +14,6 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/publisher/internal/pace"
-	"github.com/tidemark-go/tidemark/pkg/publisher/internal/pages"
 )
 
 // Of events that are made up to try a sink.
@@ -147,14 +146,7 @@ func (r *ReplayRequest) each(
 		if len(events) == 0 {
 			return nil
 		}
-		faults := pages.Upcast(r.Catalogue, events)
-		var batch []Event
-		for i := range events {
-			if e := &events[i]; r.Topic.Match(e) {
-				batch = append(batch, Event{Event: *e, Topic: r.Topic.Name, fault: faults[e.Position]})
-			}
-		}
-		if len(batch) > 0 {
+		if batch := batchOf(r.Catalogue, r.Topic.Name, &r.Topic.Filter, events); len(batch) > 0 {
 			if err := do(batch); err != nil {
 				return err
 			}

@@ -84,11 +84,7 @@ func (s *saver) save(now time.Time) {
 		return
 	}
 	s.saving, s.lastSave, s.lastMoved = true, now, len(moves)
-	ctx, instance := s.ctx, s.instance
-	s.job(func() func() {
-		kept, err := s.write(ctx, instance, moves)
-		return func() { s.saved(moves, kept, err, now) }
-	})
+	s.write(moves, func(kept map[publications.Key]bool, err error) { s.saved(moves, kept, err, now) })
 }
 
 // savePause is the time from a write of so many positions to the next.
@@ -96,15 +92,18 @@ func savePause(moved int) time.Duration {
 	return min(saveEvery+time.Duration(moved)*savePair, saveMost)
 }
 
-// write answers the pairs that are still ours.
-func (s *saver) write(ctx context.Context, instance string, moves []written) (map[publications.Key]bool, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.cfg.LeaseTTL/2)
-	defer cancel()
+// write writes moves. then gets the pairs that are still ours.
+func (s *saver) write(moves []written, then func(kept map[publications.Key]bool, err error)) {
 	rows := make([]ledger.Move, len(moves))
 	for i, m := range moves {
 		rows[i] = m.Move
 	}
-	return s.db.Move(ctx, instance, rows)
+	var kept map[publications.Key]bool
+	instance := s.instance
+	s.timed(s.cfg.LeaseTTL/2, func(ctx context.Context) (err error) {
+		kept, err = s.db.Move(ctx, instance, rows)
+		return err
+	}, func(err error) { then(kept, err) })
 }
 
 // saved notes what was written. started is when it was asked for: leases live from then on, by our clock.
@@ -148,14 +147,9 @@ func (s *saver) saved(moves []written, kept map[publications.Key]bool, err error
 
 // release gives pairs back that have been dropped.
 func (s *saver) release(back []written) {
-	if len(back) == 0 {
-		return
+	if len(back) > 0 {
+		s.write(back, func(_ map[publications.Key]bool, err error) { s.unwritten(err, "that pairs are given back") })
 	}
-	ctx, instance := s.ctx, s.instance
-	s.job(func() func() {
-		_, err := s.write(ctx, instance, back)
-		return func() { s.unwritten(err, "that pairs are given back") }
-	})
 }
 
 // fail lets a pair wait, and says so in its row. It costs no event an attempt.
@@ -185,9 +179,9 @@ const retryAfterMax = 5 * time.Minute
 // backoff is the wait after so many failures in a row, or what the sink asks for where that is longer.
 func (p *Publisher) backoff(failures int, err error) time.Duration {
 	wait := pace.Backoff(failures, p.BackoffMax, rand.Float64())
-	var after *retryAfterError
+	var after retryAfter
 	if errors.As(err, &after) {
-		wait = max(wait, min(after.after, retryAfterMax))
+		wait = max(wait, min(time.Duration(after), retryAfterMax))
 	}
 	return wait
 }
@@ -207,17 +201,13 @@ func (s *saver) writeFailing(p *pair) {
 		return
 	}
 	p.failing, p.reporting = nil, true
-	ctx := s.ctx
-	s.job(func() func() {
-		ctx, cancel := context.WithTimeout(ctx, s.cfg.LeaseTTL/4)
-		defer cancel()
-		err := s.db.Fail(ctx, p.Key, p.generation, f.failures, f.why, f.wait)
-		return func() {
-			p.reporting = false
-			s.unwritten(err, "how a pair fails")
-			s.writeHalt(p)
-			s.writeFailing(p)
-		}
+	s.timed(s.cfg.LeaseTTL/4, func(ctx context.Context) error {
+		return s.db.Fail(ctx, p.Key, p.generation, f.failures, f.why, f.wait)
+	}, func(err error) {
+		p.reporting = false
+		s.unwritten(err, "how a pair fails")
+		s.writeHalt(p)
+		s.writeFailing(p)
 	})
 }
 
@@ -248,19 +238,16 @@ func (s *saver) writeHalt(p *pair) {
 		return
 	}
 	h.writing = true
-	ctx, instance, move := s.ctx, s.instance, p.move(false)
-	s.job(func() func() {
-		ctx, cancel := context.WithTimeout(ctx, s.cfg.LeaseTTL)
-		defer cancel()
-		err := s.db.Halt(ctx, instance, move.Move, h.status, redact.Error(h.why))
-		return func() {
-			p.busy, p.halting = false, nil
-			if err != nil {
-				s.unwritten(err, "that a pair stops")
-				s.look(p) // it will fail and be halted again
-				return
-			}
-			s.drop(p)
+	instance, move := s.instance, p.move(false)
+	s.timed(s.cfg.LeaseTTL, func(ctx context.Context) error {
+		return s.db.Halt(ctx, instance, move.Move, h.status, redact.Error(h.why))
+	}, func(err error) {
+		p.busy, p.halting = false, nil
+		if err != nil {
+			s.unwritten(err, "that a pair stops")
+			s.look(p) // it will fail and be halted again
+			return
 		}
+		s.drop(p)
 	})
 }

@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"github.com/tidemark-go/tidemark/internal/tracing"
+	"github.com/tidemark-go/tidemark/pkg/publisher/internal/ledger"
 )
 
 // outcome is what became of events that were to be sent.
@@ -31,6 +34,17 @@ func (o *outcome) count() (n int) {
 		}
 	}
 	return n
+}
+
+// taken answers those of the events that got through.
+func (o *outcome) taken(events []Event) iter.Seq[ledger.Sent] {
+	return func(yield func(ledger.Sent) bool) {
+		for i, sent := range o.sent {
+			if sent && !yield(sentOf(&events[i])) {
+				return
+			}
+		}
+	}
 }
 
 // sender sends the events of one pair. It is used by one goroutine at a time, and by the lanes that it starts.
@@ -92,29 +106,23 @@ func (s *sender) batch(ctx context.Context, events []Event, sent []bool) (refuse
 	if !errors.As(err, &partly) || !plausible(partly, len(rest)) {
 		return refused, err
 	}
-	bad, stuck := map[int]bool{}, false // some campaign waits, and no event of it is at fault
-	named := map[string]bool{}
-	for _, f := range partly.Failures {
-		bad[f.Index] = true
-		campaign := rest[f.Index].CampaignID
-		switch {
-		case named[campaign]:
+	stuck := false // some campaign waits, and no event of it is at fault
+	behind, failures := map[string]bool{}, partly.Failures
+	for i := range rest {
+		campaign := rest[i].CampaignID
+		if len(failures) == 0 || failures[0].Index > i {
+			// What a sink has sent of a campaign after one that failed is sent again, in order.
+			sent[place(i)] = !behind[campaign]
+			continue
+		}
+		switch f := failures[0]; {
+		case behind[campaign]:
 		case errors.Is(f.Err, ErrNotTried) || isPause(f.Err):
 			stuck = true
 		default:
-			refused = append(refused, refusal{place(f.Index), f.Err, f.Permanent})
+			refused = append(refused, refusal{place(i), f.Err, f.Permanent})
 		}
-		named[campaign] = true
-	}
-	// What a sink has sent of a campaign after one that failed is sent again, in order.
-	behind := map[string]bool{}
-	for i := range rest {
-		switch {
-		case bad[i]:
-			behind[rest[i].CampaignID] = true
-		case !behind[rest[i].CampaignID]:
-			sent[place(i)] = true
-		}
+		behind[campaign], failures = true, failures[1:]
 	}
 	if stuck || isPause(err) {
 		return refused, err
@@ -144,18 +152,6 @@ func plausible(e *BatchError, n int) bool {
 	return len(e.Failures) > 0
 }
 
-func isPause(err error) bool {
-	var pause *pauseError
-	return errors.As(err, &pause)
-}
-
-// blamesNobody tells whether the other side wants to be left alone, or cannot take any event: it is not to be probed.
-func blamesNobody(err error) bool {
-	var after *retryAfterError
-	var outage *outageError
-	return errors.As(err, &after) || errors.As(err, &outage)
-}
-
 // publish calls the sink, within the publisher's timeout. A sink that panics has failed.
 func (s *sender) publish(ctx context.Context, batch []Event) (err error) {
 	if !s.trusted() {
@@ -169,11 +165,9 @@ func (s *sender) publish(ctx context.Context, batch []Event) (err error) {
 	return callSink(ctx, s.to.Sink, batch)
 }
 
-const (
-	// probesInARow is how many events of different campaigns, sent alone, must fail one after the
-	// other for the sink to be taken as down.
-	probesInARow = 4
-)
+// probesInARow is how many events of different campaigns, sent alone, must fail one after the other
+// for the sink to be taken as down.
+const probesInARow = 4
 
 // isolate sends what is left one by one, to find out whether single events are at fault. Those that
 // failed are, if another gets through after them: before and after is the sink there.
@@ -181,15 +175,13 @@ func (s *sender) isolate(ctx context.Context, events []Event, o *outcome) {
 	if s.healthy(ctx) == unhealthy {
 		return
 	}
-	settled := map[int]bool{}
 	failed := map[string]bool{}
 	for _, r := range o.refused {
-		settled[r.index], failed[events[r.index].CampaignID] = true, true
+		failed[events[r.index].CampaignID] = true
 	}
-	alive := false // one got through before
 	var suspects []refusal
 	for i := range events {
-		if o.sent[i] || settled[i] || failed[events[i].CampaignID] {
+		if o.sent[i] || failed[events[i].CampaignID] {
 			continue
 		}
 		if ctx.Err() != nil || !s.trusted() {
@@ -203,11 +195,7 @@ func (s *sender) isolate(ctx context.Context, events []Event, o *outcome) {
 		err := s.publish(ctx, events[i:i+1])
 		if err == nil {
 			o.sent[i] = true
-			if alive || len(suspects) > 0 {
-				o.refused = append(o.refused, suspects...)
-				suspects = nil
-			}
-			alive = true
+			o.refused, suspects = append(o.refused, suspects...), nil
 			continue
 		}
 		if isPause(err) {
@@ -255,25 +243,15 @@ func (s *sender) failsAgain(ctx context.Context, o *outcome, events []Event, sus
 // judge drops refusals that say nothing of the event: where nothing got through and the sink cannot
 // say that it is well, it may be down. What is refused for good is believed.
 func (s *sender) judge(ctx context.Context, o *outcome) {
-	if len(o.refused) == 0 || o.count() > 0 {
+	passing := func(r refusal) bool { return !r.permanent }
+	first := slices.IndexFunc(o.refused, passing)
+	if first < 0 || o.count() > 0 || s.healthy(ctx) == healthy {
 		return
 	}
-	permanent := true
-	for _, r := range o.refused {
-		permanent = permanent && r.permanent
+	if o.broken == nil {
+		o.broken = o.refused[first].err
 	}
-	if permanent || s.healthy(ctx) == healthy {
-		return
-	}
-	var kept []refusal
-	for _, r := range o.refused {
-		if r.permanent {
-			kept = append(kept, r)
-		} else if o.broken == nil {
-			o.broken = r.err
-		}
-	}
-	o.refused = kept
+	o.refused = slices.DeleteFunc(o.refused, passing)
 }
 
 type health int
@@ -292,7 +270,11 @@ func (s *sender) healthy(ctx context.Context) health {
 	}
 	ctx, cancel := context.WithTimeout(ctx, min(s.to.Timeout, healthTimeout))
 	defer cancel()
-	if callHealthy(ctx, checker) != nil {
+	ask := func() (err error) {
+		defer recovered(&err, s.to.Sink)
+		return checker.Healthy(ctx)
+	}
+	if ask() != nil {
 		return unhealthy
 	}
 	return healthy
@@ -300,23 +282,16 @@ func (s *sender) healthy(ctx context.Context) health {
 
 const healthTimeout = 5 * time.Second
 
-// callSink turns a panic into an error, and takes values of the batch out of what the sink says.
+// callSink takes values of the batch out of what the sink says.
 func callSink(ctx context.Context, sink Sink, batch []Event) (err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			err = fmt.Errorf("sink %s panicked: %v\n%s", sink.Name(), r, debug.Stack())
-		}
-		err = withoutValues(err, batch)
-	}()
+	defer func() { err = withoutValues(err, batch) }()
+	defer recovered(&err, sink)
 	return sink.Publish(ctx, batch)
 }
 
-// callHealthy turns a panic into an error.
-func callHealthy(ctx context.Context, checker HealthChecker) (err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			err = fmt.Errorf("health check panicked: %v", r)
-		}
-	}()
-	return checker.Healthy(ctx)
+// recovered turns a panic of the sink into an error. Defer it.
+func recovered(err *error, sink Sink) {
+	if r := recover(); r != nil {
+		*err = fmt.Errorf("sink %s panicked: %v\n%s", sink.Name(), r, debug.Stack())
+	}
 }

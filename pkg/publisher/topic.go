@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/publisher/internal/pages"
 )
 
 // Topic is a named part of the journal.
@@ -40,4 +41,15 @@ func tagged(e *journal.Event, tag string) bool {
 		}
 	}
 	return false
+}
+
+// batchOf answers the events that a topic has, brought to their current version.
+func batchOf(catalogue *journal.Catalogue, topic string, f *Filter, events []journal.Event) (batch []Event) {
+	faults := pages.Upcast(catalogue, events)
+	for i := range events {
+		if e := &events[i]; f.Match(e) {
+			batch = append(batch, Event{Event: *e, Topic: topic, fault: faults[e.Position]})
+		}
+	}
+	return batch
 }

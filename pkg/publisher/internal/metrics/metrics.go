@@ -22,34 +22,24 @@ type Metrics struct {
 // New registers the metrics. Those of the pairs are there, at 0, before anything has happened.
 func New(reg prometheus.Registerer, pairs []publications.Key) (*Metrics, error) {
 	pair := []string{"topic", "publisher"}
+	counter := func(name, help string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, pair)
+	}
 	m := &Metrics{
-		Published: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "tidemark_events_published_total",
-			Help: "Events that a sink has taken.",
-		}, pair),
-		Failures: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "tidemark_publish_failures_total", Help: "Batches that failed as a whole; no event is blamed.",
-		}, pair),
-		Refused: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "tidemark_events_refused_total",
-			Help: "Attempts at events that a sink refused by themselves.",
-		}, pair),
-		Ghosts: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "tidemark_publish_ghosts_total",
-			Help: "Events that were sent and that the journal has no more, found after a failover or a restore.",
-		}, pair),
+		Published: counter("tidemark_events_published_total", "Events that a sink has taken."),
+		Failures:  counter("tidemark_publish_failures_total", "Batches that failed as a whole; no event is blamed."),
+		Refused:   counter("tidemark_events_refused_total", "Attempts at events that a sink refused by themselves."),
+		Ghosts: counter("tidemark_publish_ghosts_total",
+			"Events that were sent and that the journal has no more, found after a failover or a restore."),
 		Lost: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "tidemark_publications_lost_total",
-			Help: "Pairs that were found taken over.",
+			Name: "tidemark_publications_lost_total", Help: "Pairs that were found taken over.",
 		}),
 		Held: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "tidemark_publications_held",
-			Help: "Pairs of topic and publisher leased by this process.",
+			Name: "tidemark_publications_held", Help: "Pairs of topic and publisher leased by this process.",
 		}),
 		Send: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "tidemark_publish_duration_seconds", Help: "Time of a round of batches.",
-			Buckets:                     prometheus.ExponentialBuckets(0.0005, 2, 17),
-			NativeHistogramBucketFactor: 1.1,
+			Buckets: prometheus.ExponentialBuckets(0.0005, 2, 17), NativeHistogramBucketFactor: 1.1,
 		}, pair),
 	}
 	for _, p := range pairs {
