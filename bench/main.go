@@ -1,8 +1,7 @@
-// Command bench measures Tidemark against what one would use without it, on one Postgres and in one
-// run.
+// Command bench compares Tidemark with its alternatives, on one Postgres and in one run.
 //
 // It starts a private Postgres, or uses the server that TIDEMARK_BENCH_DATABASE_URL names, and
-// makes databases of its own there. docs/contributing/benchmarks.md says what each figure means.
+// creates its own databases there. docs/contributing/benchmarks.md explains each figure.
 package main
 
 import (
@@ -16,7 +15,7 @@ import (
 	"syscall"
 )
 
-// gcPercent is what the worker begins with (internal/app), for every side.
+// gcPercent is the worker's initial value (internal/app), for every side.
 const gcPercent = 400
 
 func main() {

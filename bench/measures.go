@@ -10,7 +10,7 @@ import (
 	"github.com/tidemark-go/tidemark/bench/internal/scale"
 )
 
-// Measures lists all of them, in the order in which they run.
+// Measures returns all measures in the order in which they run.
 func Measures() []harness.Measure {
 	return []harness.Measure{
 		{

@@ -15,7 +15,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/devpg"
 )
 
-// errFallsShort is what a strict run ends with when a figure falls short.
+// errFallsShort is the error of a strict run in which a figure falls short.
 var errFallsShort = errors.New("a figure falls short")
 
 type options struct {
@@ -26,7 +26,7 @@ type options struct {
 
 const (
 	latest  = "out/latest.json"
-	partial = "out/partial.json" // what a run that left something out writes instead
+	partial = "out/partial.json" // written instead by a run that left measures out
 
 	standardRounds = 3
 	quickShrink    = 10
@@ -40,7 +40,7 @@ func names() string {
 	return strings.Join(all, ", ")
 }
 
-// chosen are the measures that -only names, or all.
+// chosen returns the measures that -only names, or all.
 func (o options) chosen() ([]harness.Measure, error) {
 	if o.only == "" {
 		return Measures(), nil
@@ -112,7 +112,7 @@ func run(ctx context.Context, o options, out io.Writer) (err error) {
 	return nil
 }
 
-// openServer uses the server at databaseURL, or starts a private one whose data stays under out/.
+// openServer uses the server at databaseURL, or starts a private one with its data under out/.
 func openServer(ctx context.Context, databaseURL string) (*harness.Server, error) {
 	if databaseURL != "" {
 		return harness.NewServer(ctx, databaseURL, func() error { return nil })

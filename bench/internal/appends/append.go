@@ -1,4 +1,4 @@
-// Package appends measures what an append costs: bare, on conditions, and without tags.
+// Package appends measures the cost of an append: bare, on conditions, and without tags.
 package appends
 
 import (
@@ -22,7 +22,7 @@ const (
 	appendFor     = 3 * time.Second
 	appendWarmUp  = 500 * time.Millisecond
 
-	// The columns that tidemark.append fills, numbered and identified by the caller.
+	// The columns that tidemark.append fills, with numbers and ids from the caller.
 	insertEvents = `
 		INSERT INTO tidemark.journal (campaign_id, seq, position, event_id, event_type, event_version, intent, payload,
 			payload_bytes, occurred_at, recorded_at)
@@ -35,10 +35,10 @@ const (
 		VALUES ($1, $2, nextval('tidemark.journal_position'), $3, $4, 1, 'projection_and_replay', $5, $6, now(), now())`
 )
 
-// writer adds events to a campaign that stands at seq, in tx.
+// writer appends events in tx to a campaign whose last event is seq.
 type writer func(ctx context.Context, tx pgx.Tx, campaign string, seq int64, payloads []json.RawMessage) error
 
-// appendEvents is what an application does.
+// appendEvents appends as an application does.
 func appendEvents(ctx context.Context, tx pgx.Tx, campaign string, _ int64, payloads []json.RawMessage) error {
 	events := make([]journal.Event, len(payloads))
 	for i, payload := range payloads {
@@ -48,7 +48,7 @@ func appendEvents(ctx context.Context, tx pgx.Tx, campaign string, _ int64, payl
 	return err
 }
 
-// insertRows is the least that puts the same rows into the journal: the caller knows the seq,
+// insertRows is the minimum that writes the same rows to the journal: the caller knows the seq,
 // nothing is checked, and no work is queued.
 func insertRows(ctx context.Context, tx pgx.Tx, campaign string, seq int64, payloads []json.RawMessage) error {
 	if len(payloads) == 1 {
@@ -64,15 +64,15 @@ func insertRows(ctx context.Context, tx pgx.Tx, campaign string, seq int64, payl
 	return err
 }
 
-// appendRun is clients that each write, transaction by transaction, for some time.
+// appendRun runs clients that each write, transaction by transaction, for length.
 type appendRun struct {
 	perCall int
 	length  time.Duration
 	write   writer
-	queued  bool // whether each event must be in the outbox afterwards
+	queued  bool // each event must be in the outbox afterwards
 }
 
-// Run answers the events committed in a second.
+// run returns the events committed in a second.
 func (r appendRun) run(ctx context.Context, db *harness.Database) (float64, error) {
 	pool, err := db.Pool(ctx, appendClients)
 	if err != nil {

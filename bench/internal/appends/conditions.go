@@ -21,15 +21,15 @@ const (
 	conditionClients = 8
 	conditionFor     = 3 * time.Second
 	conditionWarmUp  = 500 * time.Millisecond
-	conditionChecks  = 500 // timed, of each size
+	conditionChecks  = 500 // timed checks of each size
 	fewConditioned   = 10_000
 	manyConditioned  = 10_000_000
 
-	// The check that a condition makes, as a SERIALIZABLE transaction makes it for itself.
+	// The check of a condition, as a SERIALIZABLE transaction does it by itself.
 	countMatches = `SELECT count(*) FROM tidemark.event_tags WHERE tag = $1 AND event_type = $2 AND position > $3`
 
-	// A condition reads nothing but tags unless it fails, so the journal itself stays empty. The key
-	// is made once the rows are there, which is quicker.
+	// A condition reads only tags unless it fails, so the journal stays empty. The key is created
+	// after the rows, which is faster.
 	dropTagsKey = `ALTER TABLE tidemark.event_tags DROP CONSTRAINT event_tags_pkey`
 	fillTags    = `
 		INSERT INTO tidemark.event_tags (tag, event_type, position)
@@ -40,7 +40,7 @@ const (
 	checkCondition = `SELECT "position" FROM tidemark.query_matches($1::jsonb, $2, $3, 1)`
 )
 
-// account is a tag that a client decides by: it knows its events up to after.
+// account is a tag on which a client decides. The client knows its events up to after.
 type account struct {
 	client int
 	tag    string
@@ -57,7 +57,7 @@ func (a *account) event(call int) (journal.Event, error) {
 	}, err
 }
 
-// decision appends the next event of an account; false: others got ahead.
+// decision appends the next event of an account. It returns false if another append got ahead.
 type decision func(ctx context.Context, pool *pgxpool.Pool, a *account, call int) (bool, error)
 
 func decideNothing(ctx context.Context, pool *pgxpool.Pool, a *account, call int) (bool, error) {
@@ -94,7 +94,7 @@ func decideByCondition(ctx context.Context, pool *pgxpool.Pool, a *account, call
 	return true, err
 }
 
-// decideInTurn is decideByCondition as applications have it made again that others got ahead of.
+// decideInTurn is decideByCondition with the retry that applications use after a conflict.
 func decideInTurn(ctx context.Context, pool *pgxpool.Pool, a *account, call int) (bool, error) {
 	e, err := a.event(call)
 	if err != nil {
@@ -147,7 +147,7 @@ func decideSerializable(ctx context.Context, pool *pgxpool.Pool, a *account, cal
 	return true, err
 }
 
-// catchUp reads what others appended.
+// catchUp reads events that others have appended.
 func (a *account) catchUp(ctx context.Context, db journal.Querier) error {
 	events, err := journal.Read(ctx, db, a.query(), a.after+1, pageOfAccount)
 	if len(events) > 0 {
@@ -158,14 +158,14 @@ func (a *account) catchUp(ctx context.Context, db journal.Querier) error {
 
 const pageOfAccount = 1000
 
-// conditionRun is clients that decide and append, each on a tag of its own or all on one.
+// conditionRun runs clients that decide and append, each on a tag of its own or all on one.
 type conditionRun struct {
 	hot    bool
 	length time.Duration
 	decide decision
 }
 
-// Run answers the events committed in a second.
+// run returns the events committed in a second.
 func (r conditionRun) run(ctx context.Context, db *harness.Database) (float64, error) {
 	pool, err := db.Pool(ctx, conditionClients)
 	if err != nil {
@@ -202,8 +202,8 @@ func (r conditionRun) run(ctx context.Context, db *harness.Database) (float64, e
 	return float64(counted.Load()) / r.length.Seconds(), nil
 }
 
-// tagged makes a side that checks conditions over so many events that have tags, and answers what a
-// check takes, in milliseconds.
+// tagged returns a side that checks conditions over the given number of tagged events. Its value is
+// the time of a check in milliseconds.
 func tagged(
 	ctx context.Context, b *harness.Bench, template *harness.Database, events int,
 ) (harness.Side, func(), error) {
@@ -239,8 +239,8 @@ func tagged(
 	run := func(ctx context.Context) (float64, error) {
 		var times harness.Samples
 		for n := range 2 * conditionChecks {
-			// One item that the whole of a large tag speaks for and one of a small tag; both from the first
-			// event on, both without a match.
+			// One item reads all of a large tag, the other a small tag. Both start at the first
+			// event, and neither matches.
 			query := fmt.Sprintf(`{"items": [{"types": ["closed"], "tags": ["tenant=1"]}, {"types": ["opened", "closed"], "tags": ["account=%d"]}]}`, rand.IntN(100003))
 			begin := time.Now()
 			tag, err := conn.Exec(ctx, checkCondition, query, 0, int64(1)<<62)
@@ -250,7 +250,7 @@ func tagged(
 			if tag.RowsAffected() != 0 {
 				return 0, fmt.Errorf("check a condition: %s fails", query)
 			}
-			if n >= conditionChecks { // the first warm up
+			if n >= conditionChecks { // the first half warms up
 				times = append(times, float64(time.Since(begin).Microseconds())/1000)
 			}
 		}
@@ -298,7 +298,7 @@ func MeasureConditions(ctx context.Context, b *harness.Bench) ([]harness.Figure,
 	return figures, nil
 }
 
-// MeasureConditionSize is what a look-up costs where it finds nothing among many events.
+// MeasureConditionSize measures a look-up that finds nothing among many events.
 func MeasureConditionSize(ctx context.Context, b *harness.Bench) ([]harness.Figure, error) {
 	template, err := b.Migrated(ctx)
 	if err != nil {

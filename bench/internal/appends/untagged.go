@@ -15,8 +15,8 @@ import (
 
 const (
 	untaggedCalls = 4000 // timed, on each side
-	untaggedTurn  = 10   // calls in a row on one side
-	untaggedWarm  = 200  // turns of both sides before the clock runs
+	untaggedTurn  = 10   // consecutive calls on one side
+	untaggedWarm  = 200  // turns of both sides before timing starts
 
 	appendSource = `SELECT pg_get_functiondef('tidemark.append(text, jsonb, bigint)'::regprocedure) || ';' ||
 		pg_get_functiondef('tidemark.append_rows'::regproc)`
@@ -26,11 +26,12 @@ const (
 	lockUntagged = `tidemark.lock_untagged(p_campaign_id, one ->> 'type')`
 	lockCampaign = `tidemark.lock_campaign(p_campaign_id)`
 
-	// The clock is to see the function and the round trips, not the disk.
+	// Time the function and the round trips, not the disk.
 	noFlush = `SET synchronous_commit = off`
 )
 
-// conditionParts are what tidemark.append does for the sake of conditions, and what is left without it.
+// conditionParts are the parts of tidemark.append that serve conditions, and their replacements
+// without them.
 var conditionParts = []struct {
 	part *regexp.Regexp
 	left string
@@ -45,7 +46,7 @@ var conditionParts = []struct {
 	{regexp.MustCompile(`(?s)    IF jsonb_path_exists\(p_events, '\$\[\*\]\.tags\[\*\]'\) THEN\n        INSERT INTO tidemark\.event_tags .*?    END IF;\n`), ``},
 }
 
-// bareAppend answers the source of tidemark.append without its parts for conditions.
+// bareAppend returns the source of tidemark.append without its parts for conditions.
 func bareAppend(source string) (string, error) {
 	for _, p := range conditionParts {
 		if len(p.part.FindAllString(source, 2)) != 1 {
@@ -58,8 +59,8 @@ func bareAppend(source string) (string, error) {
 	return strings.ReplaceAll(source, lockUntagged, lockCampaign), nil
 }
 
-// untagged times calls of both functions on one connection, a few of one and then a few of the
-// other, and answers the median of each, in milliseconds.
+// untagged times calls of both functions on one connection, in alternating short series. It returns
+// the median of each in milliseconds.
 func untagged(ctx context.Context, db *harness.Database, perCall, calls int) (with, without float64, err error) {
 	conn, err := db.Connect(ctx)
 	if err != nil {
@@ -100,7 +101,7 @@ func untagged(ctx context.Context, db *harness.Database, perCall, calls int) (wi
 	for turn := range untaggedWarm + 2*calls/untaggedTurn {
 		side := turn % 2
 		if turn/2%2 == 1 {
-			side = 1 - side // A B B A: neither is always first
+			side = 1 - side // A B B A: neither always comes first
 		}
 		for n := range untaggedTurn {
 			campaign := harness.CampaignID((turn*untaggedTurn + n) % harness.AppendCampaigns)
@@ -120,7 +121,8 @@ func untagged(ctx context.Context, db *harness.Database, perCall, calls int) (wi
 	return times[0].Median(), times[1].Median(), nil
 }
 
-// MeasureUntagged is what appends without tags pay for conditions although none is in use.
+// MeasureUntagged measures the cost of conditions for appends without tags while no condition is in
+// use.
 func MeasureUntagged(ctx context.Context, b *harness.Bench) ([]harness.Figure, error) {
 	template, err := b.Migrated(ctx)
 	if err != nil {

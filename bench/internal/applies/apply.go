@@ -1,5 +1,5 @@
-// Package applies measures how fast a worker applies what waits: against a bare loop and peers,
-// beside failures and rebuilds.
+// Package applies measures how fast a worker applies a backlog: against a bare loop and other
+// systems, and beside failures and rebuilds.
 package applies
 
 import (
@@ -9,7 +9,7 @@ import (
 	"github.com/tidemark-go/tidemark/bench/internal/harness"
 )
 
-// denseGroups and sparseGroups are how both sides group their work.
+// denseGroups and sparseGroups are the grouping of work on both sides.
 func denseGroups() Grouping  { return Grouping{Connections: 4, Campaigns: 64, Events: 5000} }
 func sparseGroups() Grouping { return Grouping{Connections: 4, Campaigns: 256, Events: 2000} }
 
@@ -28,8 +28,8 @@ func MeasureDense(ctx context.Context, b *harness.Bench) ([]harness.Figure, erro
 		map[string]float64{harness.SQLFile().Name: 0.85, harness.GoHandler().Name: 0.85, harness.DocumentFold().Name: 2.5})
 }
 
-// MeasureDenseSingly has the most work items that there can be. The documents' limit is what is
-// left of theirs when each event has one to be deleted.
+// MeasureDenseSingly applies a backlog with the maximum number of work items. The limit for
+// documents is lower because each event has a work item to delete.
 func MeasureDenseSingly(ctx context.Context, b *harness.Bench) ([]harness.Figure, error) {
 	return measureApply(ctx, b, "dense_singly", dense(b), denseGroups(),
 		map[string]float64{harness.SQLFile().Name: 0.85, harness.GoHandler().Name: 0.85, harness.DocumentFold().Name: 1.75})
@@ -40,7 +40,8 @@ func MeasureSparse(ctx context.Context, b *harness.Bench) ([]harness.Figure, err
 		map[string]float64{harness.SQLFile().Name: 0.6, harness.GoHandler().Name: 0.6, harness.DocumentFold().Name: 0.6})
 }
 
-// measureApply compares the kinds of projection with the bare loop, each on a copy of the same journal.
+// measureApply compares the kinds of projection with the bare loop, each on a copy of the same
+// journal.
 func measureApply(
 	ctx context.Context, b *harness.Bench, name string, w harness.Workload, g Grouping, limits map[string]float64,
 ) ([]harness.Figure, error) {

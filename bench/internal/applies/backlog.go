@@ -9,17 +9,17 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
-// backlog is events that wait, and the projection that is to apply them.
+// backlog is a workload of pending events, and the projection that applies it.
 type backlog struct {
 	kind     harness.Kind
 	workload harness.Workload
 	grouping Grouping
-	proof    bool // the hash of ids is kept where no worker reads the events
+	proof    bool // keep the hash of ids even where no worker reads the events
 }
 
-// Run lets a worker empty the queue and answers the events applied in a second.
+// run lets a worker empty the queue and returns the events applied in a second.
 func (w backlog) run(ctx context.Context, db *harness.Database) (float64, error) {
-	// The loop takes connections of its own besides those that apply.
+	// The worker's loop needs connections besides those that apply.
 	pool, err := db.Pool(ctx, w.grouping.Connections+2)
 	if err != nil {
 		return 0, err

@@ -30,25 +30,25 @@ const (
 		ON CONFLICT (campaign_id) DO UPDATE SET seq = EXCLUDED.seq`
 )
 
-// Grouping is how many connections work at once, and how much goes into one transaction.
+// Grouping is the number of connections, and the maximum size of a transaction.
 type Grouping struct {
 	Connections int
 	Campaigns   int // at most, in a transaction
 	Events      int // at most, in a transaction
 }
 
-// campaignsOf is the number of whole campaigns of w that fit a transaction.
+// campaignsOf returns the number of whole campaigns of w that fit in a transaction.
 func (g Grouping) campaignsOf(w harness.Workload) int {
 	return max(1, min(g.Campaigns, g.Events/w.Events))
 }
 
-// bareLoop is what one would write by hand if there were only one process, no failures and no new events: each
-// connection takes the next range of campaigns, reads their events, pipelines the UPSERTs and a checkpoint for each
-// campaign, and commits. There is no queue, no lease and no fence.
+// bareLoop is the loop that one would write by hand for one process, without failures and new
+// events. Each connection takes the next range of campaigns, reads their events, pipelines the
+// UPSERTs and a checkpoint for each campaign, and commits. It has no queue, no lease and no fence.
 type bareLoop struct {
 	workload harness.Workload
 	grouping Grouping
-	payload  bool // the UPSERT takes the payload as it is, as the one in the SQL file does
+	payload  bool // the UPSERT takes the payload unchanged, like the one in the SQL file
 }
 
 func (l bareLoop) run(ctx context.Context, db *harness.Database) (float64, error) {
@@ -136,12 +136,13 @@ const (
 	readWhole = `SELECT campaign_id, payload FROM tidemark.journal
 		WHERE campaign_id BETWEEN $1 AND $2 AND event_type = $3 ORDER BY campaign_id, seq`
 
-	bareFoldEvents = 20_000 // in a transaction, as a rebuild takes them
+	bareFoldEvents = 20_000 // in a transaction, as in a rebuild
 )
 
-// bareFold is a rebuild as one would write it by hand, with the world at rest: each connection takes the next range of
-// campaigns, reads what the fold needs of their events, folds it in memory, copies the documents into an empty table,
-// and commits. It keeps no registry, no notes and no checkpoints, handles no failure, and exchanges no tables.
+// bareFold is a rebuild written by hand for a journal at rest. Each connection takes the next range
+// of campaigns, reads the columns that the fold needs, folds events in memory, copies the documents
+// into an empty table, and commits. It keeps no registry, no notes and no checkpoints, handles no
+// failure, and swaps no tables.
 func (l bareLoop) fold(ctx context.Context, db *harness.Database) (float64, error) {
 	pool, err := db.Pool(ctx, l.grouping.Connections)
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
-// poisonedAt is the event at which the fragile projection fails in a poisoned campaign: there is
-// something before it, and much behind it.
+// poisonedAt is the event at which the fragile projection fails in a poisoned campaign. Some events
+// come before it, and many after it.
 const poisonedAt = 10
 
 const (
@@ -37,24 +37,25 @@ const (
 	countEvents = `SELECT max(seq) FROM tidemark.journal WHERE campaign_id = (SELECT min(campaign_id)
 		FROM tidemark.journal)`
 
-	// spreadRetries lets as many retries fall due at each moment as there will be once they have gone on for long.
+	// spreadRetries spreads retries over time, as they are after a long run.
 	spreadRetries = `UPDATE tidemark.deferred SET next_attempt_at = now() + random() * make_interval(secs => $1)
 		WHERE status = 'failed'`
 )
 
-// poison is how many of a hundred campaigns hold an event that one of the two projections cannot apply, ever.
+// poison configures how many percent of the campaigns hold an event that one of two projections can
+// never apply.
 type poison struct {
 	percent  int
 	workload harness.Workload
 	grouping Grouping
-	retried  time.Duration // the wait between two attempts, of which there is no end; 0: the pairs are dead at once
-	calm     bool          // in poisoned campaigns the projection has nothing to do from that event on, in place of failing
+	retried  time.Duration // delay between attempts, which never end; 0: campaigns are dead at once
+	calm     bool          // in poisoned campaigns the projection ignores events from there on instead of failing
 }
 
-// poisoned spreads them evenly: no group has many more than the next.
+// poisoned reports whether a campaign is poisoned. It spreads them evenly over the groups.
 func (p poison) poisoned(campaign int) bool { return campaign*37%100 < p.percent }
 
-// campaigns is how many campaigns are poisoned.
+// campaigns returns the number of poisoned campaigns.
 func (p poison) campaigns() int {
 	n := 0
 	for i := range p.workload.Campaigns {
@@ -96,8 +97,8 @@ func (p poison) fragile() projector.Projection {
 	return h
 }
 
-// Run lets a worker empty the queue and answers how many events of the healthy part it applied in a
-// second: those of the healthy projection, and the fragile one's in campaigns that are not
+// run lets a worker empty the queue and returns how many healthy events it applied in a second: all
+// events of the healthy projection, and those of the fragile one in campaigns that are not
 // poisoned.
 func (p poison) run(ctx context.Context, db *harness.Database) (float64, error) {
 	took, err := p.drain(ctx, db)
@@ -107,10 +108,10 @@ func (p poison) run(ctx context.Context, db *harness.Database) (float64, error) 
 	return float64(p.healthy()) / took.Seconds(), nil
 }
 
-// healthy is how many events the healthy part has.
+// healthy returns the number of healthy events.
 func (p poison) healthy() int { return 2*p.workload.Total() - p.campaigns()*p.workload.Events }
 
-// drain lets a worker empty the queue, and answers how long it took.
+// drain lets a worker empty the queue and returns how long it took.
 func (p poison) drain(ctx context.Context, db *harness.Database) (time.Duration, error) {
 	pool, err := db.Pool(ctx, p.grouping.Connections+2)
 	if err != nil {
@@ -166,8 +167,8 @@ func (p poison) drain(ctx context.Context, db *harness.Database) (time.Duration,
 	return took, nil
 }
 
-// MeasureIsolation compares a projection that fails in some campaigns with one that has nothing to do there, so that
-// both sides read, apply and complete the same events.
+// MeasureIsolation compares a projection that fails in some campaigns with one that ignores the
+// same events. So both sides read, apply and complete the same number of events.
 func MeasureIsolation(ctx context.Context, b *harness.Bench) ([]harness.Figure, error) {
 	w, g := harness.Workload{Campaigns: b.Scaled(3000), Events: 100}, denseGroups()
 	template, err := b.Filled(ctx, w)
@@ -200,16 +201,16 @@ func MeasureIsolation(ctx context.Context, b *harness.Bench) ([]harness.Figure, 
 }
 
 const (
-	// steadyWait is how long a pair that has failed again waits: as long as after the fourth failure
-	// by default, so that there are many retries.
+	// steadyWait is the delay between attempts: the default after the fourth failure, so that there
+	// are many retries.
 	steadyWait = 10 * time.Second
 
-	// steadyBefore is how many events each campaign has from when its pair failed.
+	// steadyBefore is the number of events of each campaign before its failure.
 	steadyBefore = 20
 )
 
-// MeasureSteady is about failures that are known: the pairs have failed long ago, and again and
-// again, while new events come in for all campaigns.
+// MeasureSteady measures the cost of known failures: the failed campaigns have failed many times,
+// and new events arrive for all campaigns.
 func MeasureSteady(ctx context.Context, b *harness.Bench) ([]harness.Figure, error) {
 	w, percents := harness.Workload{Campaigns: b.Scaled(3000), Events: 100}, []int{0, 20}
 	sides := make([]harness.Side, len(percents))
@@ -233,7 +234,7 @@ func MeasureSteady(ctx context.Context, b *harness.Bench) ([]harness.Figure, err
 	})}, nil
 }
 
-// failed makes a database in which the poisoned campaigns have failed and new events wait.
+// failed creates a database with failed campaigns and a backlog of new events.
 func (p poison) failed(ctx context.Context, b *harness.Bench) (*harness.Database, error) {
 	db, err := b.Filled(ctx, harness.Workload{Campaigns: p.workload.Campaigns, Events: steadyBefore})
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/tidemark-go/tidemark/bench/internal/harness"
 )
 
-// peerWork is a third of the dense queue: peers are slow.
+// peerWork is a third of the dense queue, because the other systems are slow.
 func peerWork(b *harness.Bench) harness.Workload {
 	return harness.Workload{Campaigns: b.Scaled(1000), Events: 100}
 }

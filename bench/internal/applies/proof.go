@@ -11,10 +11,10 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/lease"
 )
 
-// proofCost is what may be lost of live work's speed.
+// proofCost is the maximum share of live speed that the proof may cost.
 const proofCost = 0.05
 
-// MeasureProof applies with and without the hash of the ids where no worker reads the events, and
+// MeasureProof applies with and without the hash of ids where no worker reads the events, and
 // compares the checkpoints with the journal.
 func MeasureProof(ctx context.Context, b *harness.Bench) ([]harness.Figure, error) {
 	w := backlog{
@@ -50,7 +50,7 @@ func MeasureProof(ctx context.Context, b *harness.Bench) ([]harness.Figure, erro
 	}, nil
 }
 
-// prove applies all, and answers how many events a second are compared with the journal.
+// prove applies all events, then returns how many events a second it compares with the journal.
 func (w backlog) prove(ctx context.Context, db *harness.Database) (float64, error) {
 	if _, err := w.run(ctx, db); err != nil {
 		return 0, err

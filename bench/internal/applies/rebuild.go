@@ -15,11 +15,11 @@ import (
 )
 
 const (
-	// rebuildShare is what is given away to a rebuild beside live work.
+	// rebuildShare is the max_share of a rebuild beside live work.
 	rebuildShare = 0.5
-	// rebuildFasterSparse is how much faster than live work a rebuild of few events a campaign is to be: it has no queue
-	// and no leases to serve. Of many events a campaign live work has next to none of these either, and a rebuild is held
-	// against a fold without anything around it.
+	// rebuildFasterSparse is how much faster than live work a rebuild must be with few events a
+	// campaign: it has no queue and no leases. With many events a campaign these cost live work
+	// almost nothing either, so a rebuild is compared with a bare fold instead.
 	rebuildFasterSparse = 3
 	rebuildFasterDense  = 1
 	rebuildToBareFold   = 0.6
@@ -27,7 +27,7 @@ const (
 	countRebuilt = `SELECT count(*) FROM tidemark.failure_log WHERE act = 'rebuilt'`
 )
 
-// rebuilding is a journal that has been applied, and the projection that is built anew from it.
+// rebuilding is a journal that has been applied, and the projection to rebuild from it.
 type rebuilding struct{ backlog }
 
 func (w rebuilding) projector(ctx context.Context, db *harness.Database) (*pgxpool.Pool, *projector.Projector, error) {
@@ -53,7 +53,7 @@ func (w rebuilding) ask(ctx context.Context, pool *pgxpool.Pool, share float64) 
 	return err
 }
 
-// Run rebuilds, the exchange included, and answers the events applied in a second.
+// run rebuilds, including the swap, and returns the events applied in a second.
 func (w rebuilding) run(ctx context.Context, db *harness.Database) (float64, error) {
 	pool, p, err := w.projector(ctx, db)
 	if pool != nil {
@@ -78,8 +78,8 @@ func (w rebuilding) run(ctx context.Context, db *harness.Database) (float64, err
 		harness.ExpectCount(ctx, pool, w.kind.Count, w.workload.Total()))
 }
 
-// beside applies as many events as there are already, and answers how many in a second; meanwhile,
-// if asked for, the projection is rebuilt.
+// beside appends and applies as many events as there are already and returns how many it applied in
+// a second. With rebuild the projection is rebuilt meanwhile.
 func (w rebuilding) beside(rebuild bool) func(context.Context, *harness.Database) (float64, error) {
 	return func(ctx context.Context, db *harness.Database) (float64, error) {
 		pool, p, err := w.projector(ctx, db)
@@ -140,7 +140,7 @@ func MeasureRebuildDense(ctx context.Context, b *harness.Bench) ([]harness.Figur
 	})), nil
 }
 
-// measureRebuildOf measures a rebuild against live work, and whatever else is to be run with them.
+// measureRebuildOf compares a rebuild with live work and with the given other sides.
 func measureRebuildOf(
 	ctx context.Context, b *harness.Bench, name string, faster float64, w backlog,
 	more ...func(applied *harness.Database) harness.Side,

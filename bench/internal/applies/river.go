@@ -15,7 +15,7 @@ import (
 	"github.com/tidemark-go/tidemark/bench/internal/harness"
 )
 
-// The settings of River's own benchmark: it burns down with 2,000 workers and fetches as often as this.
+// The settings of River's own benchmark: 2,000 workers, and these intervals.
 const (
 	riverWorkers      = 2000
 	riverFetchPause   = 2 * time.Millisecond
@@ -42,7 +42,8 @@ type damageArgs struct {
 
 func (damageArgs) Kind() string { return harness.EventType }
 
-// damageWorker does the UPSERT and completes its job in one transaction, which is River's way to exactly once.
+// damageWorker runs the UPSERT and completes its job in one transaction, River's way to exactly
+// once.
 type damageWorker struct {
 	river.WorkerDefaults[damageArgs]
 	pool *pgxpool.Pool
@@ -59,14 +60,15 @@ func (w *damageWorker) Work(ctx context.Context, job *river.Job[damageArgs]) err
 	})
 }
 
-// riverBurnDown inserts the jobs, starts a client and answers how many it completes in a second until none is left.
+// riverBurnDown inserts the jobs, starts a client and returns how many jobs it completes in a
+// second until none is left.
 type riverBurnDown struct {
 	workers     int
 	connections int
 	jobs        int
 	add         func(workers *river.Workers, pool *pgxpool.Pool)
 	args        func(i int) river.JobArgs
-	check       string // a query that answers the number of jobs done; "": none
+	check       string // a query for the number of jobs done; "": none
 }
 
 func (r riverBurnDown) run(ctx context.Context, db *harness.Database) (rate float64, err error) {
@@ -106,7 +108,7 @@ func (r riverBurnDown) run(ctx context.Context, db *harness.Database) (rate floa
 		return 0, err
 	}
 
-	// Completions come through the subscription because it counts a job when the completer has written it.
+	// Use the subscription, because it counts a job only once the completer has written it.
 	completed, unsubscribe := client.SubscribeConfig(&river.SubscribeConfig{
 		ChanSize: r.jobs + 1,
 		Kinds:    []river.EventKind{river.EventKindJobCompleted, river.EventKindJobFailed},
@@ -151,7 +153,7 @@ func (r riverBurnDown) insert(ctx context.Context, client *river.Client[pgx.Tx])
 	return nil
 }
 
-// riverNothing is River's own benchmark: jobs that do nothing.
+// riverNothing is River's own benchmark, with jobs that do nothing.
 func riverNothing(jobs int) riverBurnDown {
 	return riverBurnDown{
 		workers: riverWorkers, connections: 10, jobs: jobs,
@@ -160,7 +162,7 @@ func riverNothing(jobs int) riverBurnDown {
 	}
 }
 
-// riverUpsert is jobs that do the UPSERT and complete in its transaction.
+// riverUpsert has jobs that run the UPSERT and complete in its transaction.
 func riverUpsert(jobs int) riverBurnDown {
 	return riverBurnDown{
 		workers: 100, connections: 20, jobs: jobs,

@@ -7,13 +7,13 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// What a side counts after it has run.
+// The queries that check the result of a side.
 const (
 	CountJournal = `SELECT count(*) FROM tidemark.journal`
 	CountOutbox  = `SELECT coalesce(sum(events), 0) FROM tidemark.outbox`
 )
 
-// ExpectCount fails unless the query answers want.
+// ExpectCount fails unless the query returns want.
 func ExpectCount(ctx context.Context, pool *pgxpool.Pool, query string, want int) error {
 	var got int
 	if err := pool.QueryRow(ctx, query).Scan(&got); err != nil {

@@ -14,30 +14,30 @@ type Figure struct {
 	Name     string   `json:"name"`
 	Value    float64  `json:"value"`
 	Unit     string   `json:"unit"`
-	Ratio    float64  `json:"ratio"`               // Value to what To says
-	To       string   `json:"to"`                  // what the ratio is to
-	MinRatio *float64 `json:"min_ratio,omitempty"` // the least ratio that will do; nil: there is a MaxRatio
-	MaxRatio *float64 `json:"max_ratio,omitempty"` // the greatest ratio that will do; nil: there is a MinRatio
+	Ratio    float64  `json:"ratio"`               // Value divided by the figure of To
+	To       string   `json:"to"`                  // what Value is compared with
+	MinRatio *float64 `json:"min_ratio,omitempty"` // lowest acceptable ratio; nil: there is a MaxRatio
+	MaxRatio *float64 `json:"max_ratio,omitempty"` // highest acceptable ratio; nil: there is a MinRatio
 }
 
-// AtLeast is a figure that should be limit times what it is compared to, or more.
+// AtLeast returns f with a minimum ratio.
 func AtLeast(limit float64, f Figure) Figure {
 	f.MinRatio = &limit
 	return f
 }
 
-// AtMost is a figure that should be limit times what it is compared to, or less.
+// AtMost returns f with a maximum ratio.
 func AtMost(limit float64, f Figure) Figure {
 	f.MaxRatio = &limit
 	return f
 }
 
-// Met says whether the figure keeps its limit.
+// Met reports whether the figure is within its limit.
 func (f Figure) Met() bool {
 	return (f.MinRatio == nil || f.Ratio >= *f.MinRatio) && (f.MaxRatio == nil || f.Ratio <= *f.MaxRatio)
 }
 
-// Limit is the limit for a person to read.
+// Limit returns the limit as text.
 func (f Figure) Limit() string {
 	if f.MinRatio != nil {
 		return fmt.Sprintf("≥ %g", *f.MinRatio)
@@ -45,7 +45,7 @@ func (f Figure) Limit() string {
 	return fmt.Sprintf("≤ %g", *f.MaxRatio)
 }
 
-// WriteTable prints the figures and, below them, which fall short.
+// WriteTable prints the figures, then the names of those that fall short.
 func WriteTable(w io.Writer, figures []Figure) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "FIGURE\tVALUE\tUNIT\tRATIO\tTO\tLIMIT\t")
@@ -69,7 +69,7 @@ func WriteTable(w io.Writer, figures []Figure) error {
 	return err
 }
 
-// WriteJSON writes the figures to path, a list of objects.
+// WriteJSON writes the figures to path as a JSON array.
 func WriteJSON(path string, figures []Figure) error {
 	text, err := json.MarshalIndent(figures, "", "  ")
 	if err != nil {

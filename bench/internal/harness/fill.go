@@ -14,9 +14,10 @@ import (
 const (
 	FillConnections  = 4
 	eventsPerFill    = 5000 // in one transaction
-	campaignsPerFill = 250  // the same; more would lock buckets of campaigns and keep the connections apart
+	campaignsPerFill = 250  // in one transaction; more would lock buckets of campaigns and serialise the connections
 
-	// The work items as if each event had been appended by itself, which is the most that there can be.
+	// One work item for each event, as if it had been appended by itself: the maximum number of
+	// items.
 	splitOutbox = `
 		WITH gone AS (DELETE FROM tidemark.outbox RETURNING *)
 		INSERT INTO tidemark.outbox (consumer_group, campaign_id, seq, enqueued_at, events)
@@ -24,7 +25,7 @@ const (
 		FROM gone g CROSS JOIN LATERAL generate_series(g.seq - g.events + 1, g.seq) AS s`
 )
 
-// Fill appends the workload's events as an application would, if in larger portions.
+// Fill appends the workload's events as an application would, in larger batches.
 func (w Workload) Fill(ctx context.Context, pool *pgxpool.Pool) error {
 	events := make([]journal.Event, w.Events)
 	for i := range events {
@@ -61,7 +62,7 @@ func (w Workload) Fill(ctx context.Context, pool *pgxpool.Pool) error {
 	return nil
 }
 
-// Filled makes a database in which the workload's events wait.
+// Filled creates a database with the workload as its backlog.
 func (b *Bench) Filled(ctx context.Context, w Workload) (*Database, error) {
 	db, err := b.Migrated(ctx)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package harness is what all measures stand on: the server and its databases, the workload,
-// sides that take turns, figures.
+// Package harness is the common part of all measures: the server and its databases, the workload,
+// sides that take turns, and figures.
 package harness
 
 import (
@@ -10,14 +10,14 @@ import (
 	"time"
 )
 
-// Measure is a comparison that can be run on its own.
+// Measure is a comparison that can run on its own.
 type Measure struct {
 	Name  string
 	About string
 	Run   func(ctx context.Context, b *Bench) ([]Figure, error)
 }
 
-// Bench is the ground a measure stands on.
+// Bench is the environment of a measure.
 type Bench struct {
 	Server   *Server
 	Rounds   int       // how often the sides of a comparison take turns
@@ -25,10 +25,10 @@ type Bench struct {
 	Progress io.Writer // one line a step
 }
 
-// Scaled is n divided by Shrink, and at least 1.
+// Scaled returns n divided by Shrink, at least 1.
 func (b *Bench) Scaled(n int) int { return max(1, n/b.Shrink) }
 
-// ScaledTime is d divided by Shrink.
+// ScaledTime returns d divided by Shrink.
 func (b *Bench) ScaledTime(d time.Duration) time.Duration { return d / time.Duration(b.Shrink) }
 
 // Logf reports progress.
@@ -51,14 +51,14 @@ func (b *Bench) Take(ctx context.Context, measures []Measure) ([]Figure, error) 
 	return figures, nil
 }
 
-// Side is one of the things compared. Run does it once, on data that is fresh, and answers its value.
+// Side is one side of a comparison. Run runs it once on fresh data and returns its value.
 type Side struct {
 	Name string
 	Run  func(ctx context.Context) (float64, error)
 }
 
-// Interleave lets the sides take turns, A B A B …, so that a noisy neighbour disturbs all of them alike.
-// It answers the values of each side, one a round.
+// Interleave lets the sides take turns, A B A B …, so that a noisy neighbour disturbs all of them
+// alike. It returns the values of each side, one for each round.
 func (b *Bench) Interleave(ctx context.Context, unit string, sides ...Side) ([]Samples, error) {
 	samples := make([]Samples, len(sides))
 	for round := range b.Rounds {
@@ -77,11 +77,11 @@ func (b *Bench) Interleave(ctx context.Context, unit string, sides ...Side) ([]S
 // Samples are the values of one side, by round.
 type Samples []float64
 
-// Median is the middle value, or the mean of the two in the middle.
+// Median returns the middle value, or the mean of the two middle values.
 func (s Samples) Median() float64 { return s.Quantile(0.5) }
 
-// Quantile is the value below which the share q of the samples lies, interpolated between
-// neighbours. Of no samples it is 0.
+// Quantile returns the value below which the share q of the samples lies, interpolated between
+// neighbours. Without samples it returns 0.
 func (s Samples) Quantile(q float64) float64 {
 	if len(s) == 0 {
 		return 0
@@ -93,7 +93,7 @@ func (s Samples) Quantile(q float64) float64 {
 	return sorted[below] + (place-float64(below))*(sorted[above]-sorted[below])
 }
 
-// Best is the highest value of each round.
+// Best returns the highest value of each round.
 func Best(sides ...Samples) Samples {
 	best := slices.Clone(sides[0])
 	for _, side := range sides[1:] {
@@ -104,7 +104,8 @@ func Best(sides ...Samples) Samples {
 	return best
 }
 
-// Over is the median of the ratios of s to other, round by round: what disturbs a whole round cancels out.
+// Over returns the median of the ratios of s to other, round by round, so disturbances of a whole
+// round cancel out.
 func (s Samples) Over(other Samples) float64 {
 	ratios := make(Samples, len(s))
 	for i := range s {

@@ -14,11 +14,11 @@ import (
 //go:embed projections/*.sql
 var sqlFiles embed.FS
 
-// Kind is a way to write the projection.
+// Kind is a way of writing the projection.
 type Kind struct {
 	Name  string
 	Make  func() (projector.Projection, error)
-	Count string // a query that answers the number of events in the read model; "": it has none
+	Count string // a query for the number of events in the read model; "": none
 }
 
 // SQLFile is the UPSERT in a file, as the stock worker runs it.
@@ -44,13 +44,13 @@ func GoHandler() Kind {
 	}}
 }
 
-// Character is the document of one character: what a row of the table characters holds.
+// Character is the document of one character, like a row of the table characters.
 type Character struct {
 	Damage int64 `json:"damage"`
 	Events int64 `json:"events"`
 }
 
-// DocumentFold folds the same sums in memory and writes each character once a group.
+// DocumentFold folds the same sums in memory and writes each character once for each group.
 func DocumentFold() Kind {
 	const count = `SELECT coalesce(sum((doc ->> 'events')::bigint), 0)::bigint FROM characters`
 	return Kind{Name: "document", Count: count, Make: func() (projector.Projection, error) {
@@ -70,7 +70,8 @@ func DocumentFold() Kind {
 	}}
 }
 
-// NoOp is a handler that does nothing: what remains is reading, the checkpoints and the queue.
+// NoOp is a handler that does nothing. It leaves the cost of reading, the checkpoints and the
+// queue.
 func NoOp() Kind {
 	return Kind{Name: "no-op", Make: func() (projector.Projection, error) {
 		h := projector.NewHandlers(projector.Spec{Name: "nothing", Version: 1})

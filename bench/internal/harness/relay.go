@@ -9,10 +9,10 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
-// PublishPairs is how many pairs one replica has where there are many.
+// PublishPairs is the number of pairs of one replica in measures with many pairs.
 const PublishPairs = 100
 
-// OpenRelayPool opens a pool that gives a relay as many connections as it wants.
+// OpenRelayPool opens a pool with more connections than a relay needs.
 func OpenRelayPool(ctx context.Context, db *Database) (*pgxpool.Pool, error) {
 	config, err := pgxpool.ParseConfig(db.URL)
 	if err != nil {
@@ -22,7 +22,8 @@ func OpenRelayPool(ctx context.Context, db *Database) (*pgxpool.Pool, error) {
 	return pgxpool.NewWithConfig(ctx, config)
 }
 
-// RelayConfig is one topic with everything, and so many publishers to one sink.
+// RelayConfig returns a configuration with one topic of all events and the given number of
+// publishers to one sink.
 func RelayConfig(pool *pgxpool.Pool, sink publisher.Sink, pairs int) publisher.Config {
 	cfg := publisher.Config{Pool: pool, Topics: []publisher.Topic{{Name: "all"}}}
 	for i := range pairs {
@@ -34,7 +35,7 @@ func RelayConfig(pool *pgxpool.Pool, sink publisher.Sink, pairs int) publisher.C
 	return cfg
 }
 
-// StartRelay runs a relay until stop is called, which answers how it ended.
+// StartRelay runs a relay until stop is called. stop returns the relay's error.
 func StartRelay(ctx context.Context, relay *publisher.Relay) (stop func() error) {
 	running, cancel := context.WithCancel(ctx)
 	ended := make(chan error, 1)

@@ -12,7 +12,7 @@ import (
 
 const databasePrefix = "tidemark_bench_"
 
-// Server is the Postgres that everything is measured on.
+// Server is the Postgres server under test.
 type Server struct {
 	url   string
 	admin *pgx.Conn
@@ -20,7 +20,7 @@ type Server struct {
 	made  int
 }
 
-// Database is a database of one run of one side.
+// Database is a database for one run of one side.
 type Database struct {
 	Name string
 	URL  string
@@ -28,7 +28,7 @@ type Database struct {
 	server *Server
 }
 
-// NewServer uses the server at databaseURL and calls stop when it is closed.
+// NewServer uses the server at databaseURL. Close calls stop.
 func NewServer(ctx context.Context, databaseURL string, stop func() error) (*Server, error) {
 	admin, err := pgx.Connect(ctx, databaseURL)
 	if err != nil {
@@ -37,7 +37,7 @@ func NewServer(ctx context.Context, databaseURL string, stop func() error) (*Ser
 	return &Server{url: databaseURL, admin: admin, stop: stop}, nil
 }
 
-// Close ends the connection, and the server if it was started for this run.
+// Close closes the connection, and stops the server if it was started for this run.
 func (s *Server) Close(ctx context.Context) error {
 	if err := s.admin.Close(ctx); err != nil {
 		return fmt.Errorf("close the connection to the server: %w", err)
@@ -45,7 +45,7 @@ func (s *Server) Close(ctx context.Context) error {
 	return s.stop()
 }
 
-// Durable complains if commits do not reach the disk: figures taken so would mean nothing.
+// Durable returns an error unless commits reach the disk. Figures would mean nothing otherwise.
 func (s *Server) Durable(ctx context.Context) error {
 	for _, setting := range []string{"fsync", "synchronous_commit", "full_page_writes"} {
 		var value string
@@ -59,7 +59,7 @@ func (s *Server) Durable(ctx context.Context) error {
 	return nil
 }
 
-// Version is what the server calls itself.
+// Version returns the server's version.
 func (s *Server) Version(ctx context.Context) (string, error) {
 	var version string
 	if err := s.admin.QueryRow(ctx, "SELECT current_setting('server_version')").Scan(&version); err != nil {
@@ -68,7 +68,7 @@ func (s *Server) Version(ctx context.Context) (string, error) {
 	return version, nil
 }
 
-// DropLeftovers drops what an interrupted run left behind.
+// DropLeftovers drops databases that an interrupted run left behind.
 func (s *Server) DropLeftovers(ctx context.Context) error {
 	rows, err := s.admin.Query(ctx, "SELECT datname FROM pg_database WHERE starts_with(datname, $1)", databasePrefix)
 	if err != nil {
@@ -86,10 +86,10 @@ func (s *Server) DropLeftovers(ctx context.Context) error {
 	return nil
 }
 
-// Create makes an empty database.
+// Create creates an empty database.
 func (s *Server) Create(ctx context.Context) (*Database, error) { return s.Clone(ctx, "template0") }
 
-// Clone makes a copy of the database named template, which must have no connections, and flushes it to disk.
+// Clone copies the database template, which must have no connections, and flushes the copy to disk.
 func (s *Server) Clone(ctx context.Context, template string) (*Database, error) {
 	s.made++
 	name := fmt.Sprintf("%s%d", databasePrefix, s.made)
@@ -119,10 +119,10 @@ func (s *Server) drop(ctx context.Context, name string) error {
 // Drop drops the database and ends its connections.
 func (d *Database) Drop(ctx context.Context) error { return d.server.drop(ctx, d.Name) }
 
-// searchPath finds the read models, and the tables of what is compared.
+// searchPath finds the read models, and the tables of the compared systems.
 const searchPath = "tidemark_views, public"
 
-// Connect opens a connection, which the caller closes.
+// Connect opens a connection. The caller closes it.
 func (d *Database) Connect(ctx context.Context) (*pgx.Conn, error) {
 	config, err := pgx.ParseConfig(d.URL)
 	if err != nil {
@@ -132,7 +132,7 @@ func (d *Database) Connect(ctx context.Context) (*pgx.Conn, error) {
 	return pgx.ConnectConfig(ctx, config)
 }
 
-// Pool opens a pool that holds connections connections, all of them open when it returns.
+// Pool opens a pool of the given number of connections, all of them open when it returns.
 func (d *Database) Pool(ctx context.Context, connections int) (*pgxpool.Pool, error) {
 	config, err := pgxpool.ParseConfig(d.URL)
 	if err != nil {
@@ -144,7 +144,7 @@ func (d *Database) Pool(ctx context.Context, connections int) (*pgxpool.Pool, er
 	if err != nil {
 		return nil, fmt.Errorf("open database %s: %w", d.Name, err)
 	}
-	// All connections, before any clock runs.
+	// Open all connections before any timing starts.
 	var held []*pgxpool.Conn
 	for range connections {
 		conn, acquireErr := pool.Acquire(ctx)
@@ -164,7 +164,7 @@ func (d *Database) Pool(ctx context.Context, connections int) (*pgxpool.Pool, er
 	return pool, nil
 }
 
-// Exec runs statements on a connection of their own.
+// Exec runs statements on a new connection.
 func (d *Database) Exec(ctx context.Context, statements ...string) error {
 	conn, err := pgx.Connect(ctx, d.URL)
 	if err != nil {
@@ -180,7 +180,7 @@ func (d *Database) Exec(ctx context.Context, statements ...string) error {
 	return nil
 }
 
-// Settle leaves nothing for autovacuum or a checkpoint to do in the timed part that follows.
+// Settle runs VACUUM and CHECKPOINT, so that neither disturbs the timed part that follows.
 func (d *Database) Settle(ctx context.Context) error {
 	return d.Exec(ctx, "VACUUM ANALYZE", "CHECKPOINT")
 }

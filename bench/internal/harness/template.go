@@ -10,7 +10,8 @@ import (
 
 const ConsumerGroup = "default"
 
-// Migrated makes a database with Tidemark's schema and one consumer group, to clone others from.
+// Migrated creates a database with Tidemark's schema and one consumer group. Others are cloned from
+// it.
 func (b *Bench) Migrated(ctx context.Context) (*Database, error) {
 	db, err := b.Server.Create(ctx)
 	if err != nil {
@@ -31,7 +32,7 @@ func (b *Bench) Migrated(ctx context.Context) (*Database, error) {
 	return db, db.Settle(ctx)
 }
 
-// On is a side that runs on a clone of template, dropped afterwards.
+// On returns a side that runs on a clone of template and drops it afterwards.
 func (b *Bench) On(template *Database, name string, run func(context.Context, *Database) (float64, error)) Side {
 	return Side{Name: name, Run: func(ctx context.Context) (float64, error) {
 		db, err := b.Server.Clone(ctx, template.Name)

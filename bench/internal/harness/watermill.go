@@ -12,16 +12,17 @@ import (
 
 const (
 	WatermillTopic = "damage"
-	watermillPoll  = 10 * time.Millisecond // its default of 1 s would only lengthen the wait for the first message
+	watermillPoll  = 10 * time.Millisecond // the default of 1 s would only delay the first message
 )
 
-// WatermillDrain publishes messages, subscribes, and answers how many it acknowledges in a second until none is left.
+// WatermillDrain publishes messages, subscribes and counts how many it acknowledges in a second
+// until none is left.
 type WatermillDrain struct {
 	Messages  int
 	batchSize int
 }
 
-// Run answers the messages that a subscriber takes in a second.
+// Run returns the messages that a subscriber takes in a second.
 func (w WatermillDrain) Run(ctx context.Context, db *Database) (rate float64, err error) {
 	pool, err := db.Pool(ctx, 4)
 	if err != nil {
@@ -66,7 +67,7 @@ func (w WatermillDrain) Run(ctx context.Context, db *Database) (rate float64, er
 	return float64(w.Messages) / time.Since(start).Seconds(), nil
 }
 
-// NewWatermillSubscriber makes a subscriber with its schema.
+// NewWatermillSubscriber returns a subscriber and initialises its schema.
 func NewWatermillSubscriber(
 	db watermillsql.Beginner, schema watermillsql.SchemaAdapter,
 ) (*watermillsql.Subscriber, error) {
@@ -83,8 +84,8 @@ func NewWatermillSubscriber(
 	return subscriber, nil
 }
 
-// Publish sends a campaign's events a transaction, as the other sides get them, through what
-// decorate makes of the publisher.
+// Publish sends one campaign's events in each transaction, like the other sides. It wraps the
+// publisher with decorate.
 func (w WatermillDrain) Publish(
 	db watermillsql.Beginner, schema watermillsql.SchemaAdapter, decorate func(message.Publisher) message.Publisher,
 ) error {

@@ -35,7 +35,8 @@ func StartWorker(ctx context.Context, db *Database) (*Worker, error) {
 		"TIDEMARK_LOG_FORMAT=json")
 }
 
-// StartProgram builds a worker of this repository and runs it with settings besides the environment's.
+// StartProgram builds a worker of this repository and runs it with settings in addition to the
+// environment.
 func StartProgram(ctx context.Context, pkg string, settings ...string) (*Worker, error) {
 	program, err := filepath.Abs(workerProgram)
 	if err != nil {
@@ -59,7 +60,7 @@ func StartProgram(ctx context.Context, pkg string, settings ...string) (*Worker,
 	return w, nil
 }
 
-// Stop asks the worker to end and waits for it.
+// Stop asks the worker to exit and waits for it.
 func (w *Worker) Stop() error {
 	err := w.process.Process.Signal(syscall.SIGTERM)
 	if errors.Is(err, os.ErrProcessDone) {
@@ -71,10 +72,10 @@ func (w *Worker) Stop() error {
 	return nil
 }
 
-// PeakMemory is the most memory the worker has had resident so far, in bytes.
+// PeakMemory returns the worker's peak resident memory in bytes.
 func (w *Worker) PeakMemory() (int64, error) { return w.memory("VmHWM:") }
 
-// Memory is what the worker has resident now, in bytes.
+// Memory returns the worker's resident memory in bytes.
 func (w *Worker) Memory() (int64, error) { return w.memory("VmRSS:") }
 
 func (w *Worker) memory(name string) (int64, error) {
@@ -93,7 +94,8 @@ func (w *Worker) memory(name string) (int64, error) {
 	return 0, fmt.Errorf("read the worker's memory: no %s %w", name, lines.Err())
 }
 
-// Until waits until the query, which answers one truth value, answers true. It fails when the worker ends before.
+// Until waits until the query, which returns one boolean, returns true. It fails if the worker ends
+// first.
 func (w *Worker) Until(ctx context.Context, conn *pgx.Conn, query string, args ...any) error {
 	look := time.NewTicker(lookEvery)
 	defer look.Stop()

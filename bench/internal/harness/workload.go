@@ -23,7 +23,7 @@ const (
 		ON CONFLICT (campaign_id, character_id) DO UPDATE
 		SET damage = characters.damage + EXCLUDED.damage, events = characters.events + 1`
 
-	// UpsertPayload is the UPSERT of projections/characters.sql, with its fields as parameters.
+	// UpsertPayload is the UPSERT of projections/characters.sql with its fields as parameters.
 	UpsertPayload = `
 		INSERT INTO characters (campaign_id, character_id, damage, events)
 		VALUES ($1, $2::jsonb ->> 'character_id', ($2::jsonb ->> 'damage')::bigint, 1)
@@ -36,7 +36,7 @@ const (
 const (
 	EventType             = "damage_taken"
 	charactersPerCampaign = 10
-	AppendCampaigns       = 100 // that each client appends to, in turn
+	AppendCampaigns       = 100 // for each client, in turn
 )
 
 // DamageTaken is the payload of the one event type.
@@ -46,21 +46,22 @@ type DamageTaken struct {
 	Source      string `json:"source"`
 }
 
-// Workload is how many events wait, and in how many campaigns.
+// Workload is the size of a backlog.
 type Workload struct {
 	Campaigns int
 	Events    int // in each campaign
-	// a campaign's events wait as the one work item that their append wrote; else as if each had been appended by itself
+	// Whole keeps the one work item that each campaign's append wrote. Otherwise there is one for
+	// each event.
 	Whole bool
 }
 
-// Total is the number of events in all campaigns.
+// Total returns the number of events in all campaigns.
 func (w Workload) Total() int { return w.Campaigns * w.Events }
 
-// CampaignID names campaign i; the names sort as the numbers do.
+// CampaignID returns the id of campaign i. Ids sort like their numbers.
 func CampaignID(i int) string { return fmt.Sprintf("campaign-%07d", i) }
 
-// DamageAt is what happens at place seq of a campaign.
+// DamageAt returns the event at place seq of a campaign.
 func DamageAt(seq int) DamageTaken {
 	return DamageTaken{
 		CharacterID: fmt.Sprintf("character-%d", seq%charactersPerCampaign),
@@ -69,7 +70,7 @@ func DamageAt(seq int) DamageTaken {
 	}
 }
 
-// DamagePayload is DamageAt as JSON.
+// DamagePayload returns DamageAt as JSON.
 func DamagePayload(seq int) (json.RawMessage, error) {
 	payload, err := json.Marshal(DamageAt(seq))
 	if err != nil {

@@ -1,4 +1,5 @@
-// Package latency measures how long an append takes to be seen: in a read model, and at a sink.
+// Package latency measures the time from an append until its effect is visible: in a read model,
+// and at a sink.
 package latency
 
 import (
@@ -18,8 +19,8 @@ const (
 	latencyEvery = 5 * time.Millisecond // 200 appends a second
 	latencyFor   = 5 * time.Second      // a round
 	bareFor      = 2 * time.Second      // a round
-	latencyWarm  = 50                   // appends that are not counted, each round
-	// between looks; oftener, and who looks takes one of two cores from those looked at
+	latencyWarm  = 50                   // uncounted appends, each round
+	// Pause between polls. Shorter pauses would take one of two cores from the programs under test.
 	betweenLooks  = 200 * time.Microsecond
 	visibleWithin = 10 * time.Second
 
@@ -29,7 +30,8 @@ const (
 	tableExists   = `SELECT to_regclass('characters') IS NOT NULL`
 )
 
-// MeasureLatency takes turns between two bare commits and appends, at the same rate, while a stock worker runs.
+// MeasureLatency alternates between two bare commits and appends at the same rate, while a stock
+// worker runs.
 func MeasureLatency(ctx context.Context, b *harness.Bench) ([]harness.Figure, error) {
 	db, err := b.Migrated(ctx)
 	if err != nil {
@@ -52,12 +54,12 @@ func MeasureLatency(ctx context.Context, b *harness.Bench) ([]harness.Figure, er
 	return figures, errors.Join(err, worker.Stop())
 }
 
-// latency has a connection for appending and bare commits, and one for looking.
+// latency has one connection for appends and bare commits, and one for polling.
 type latency struct {
 	write, look *pgx.Conn
 	payload     []byte
 	damage      harness.DamageTaken
-	commits     int64 // bare ones so far
+	commits     int64 // bare commits so far
 	appended    int64 // events so far
 }
 
@@ -109,7 +111,8 @@ func (l *latency) take(ctx context.Context, b *harness.Bench, worker *harness.Wo
 	}, nil
 }
 
-// bareCommits answers the times of two one-row INSERTs one after the other, each committed, in milliseconds.
+// bareCommits returns the times of two consecutive one-row INSERTs, each committed, in
+// milliseconds.
 func (l *latency) bareCommits(ctx context.Context, every, length time.Duration) (harness.Samples, error) {
 	var times harness.Samples
 	err := atRate(ctx, every, length, func() error {
@@ -126,8 +129,8 @@ func (l *latency) bareCommits(ctx context.Context, every, length time.Duration) 
 	return times, err
 }
 
-// appendToVisible answers the times from the beginning of an append's transaction until another
-// connection sees its effect in the read model.
+// appendToVisible returns the times from the start of an append's transaction until another
+// connection sees its effect in the read model, in milliseconds.
 func (l *latency) appendToVisible(ctx context.Context, length time.Duration) (harness.Samples, error) {
 	begun := make(chan time.Time, int(length/latencyEvery)+1)
 	var times harness.Samples
@@ -161,7 +164,7 @@ func (l *latency) appendToVisible(ctx context.Context, length time.Duration) (ha
 	return times[min(latencyWarm, len(times)-1):], nil
 }
 
-// awaitVisible looks until the read model holds n events.
+// awaitVisible polls until the read model holds n events.
 func (l *latency) awaitVisible(ctx context.Context, n int64, start time.Time) error {
 	for {
 		var events int64
@@ -178,8 +181,8 @@ func (l *latency) awaitVisible(ctx context.Context, n int64, start time.Time) er
 	}
 }
 
-// atRate calls do every so often, for as long as length. A call that takes longer makes those that
-// follow late; none is left out.
+// atRate calls do at a fixed interval for the given length of time. A slow call delays the
+// following ones; none is skipped.
 func atRate(ctx context.Context, every, length time.Duration, do func() error) error {
 	tick := time.NewTicker(every)
 	defer tick.Stop()

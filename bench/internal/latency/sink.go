@@ -13,19 +13,19 @@ import (
 )
 
 const (
-	seenEvery  = 20 * time.Millisecond // so that the relay is idle again each time
+	seenEvery  = 20 * time.Millisecond // lets the relay become idle each time
 	seenFor    = 4 * time.Second       // a round
-	seenWarm   = 5                     // that are not counted, each round
+	seenWarm   = 5                     // uncounted appends, each round
 	seenWithin = 10 * time.Second
 )
 
-// seeing is a sink that says when events came.
+// seeing is a sink that reports when events arrive.
 type seeing chan time.Time
 
-// Name names it.
+// Name returns the sink's name.
 func (seeing) Name() string { return "seeing" }
 
-// Publish notes the time.
+// Publish sends the current time for each event.
 func (s seeing) Publish(_ context.Context, events []publisher.Event) error {
 	now := time.Now()
 	for range events {
@@ -34,7 +34,7 @@ func (s seeing) Publish(_ context.Context, events []publisher.Event) error {
 	return nil
 }
 
-// MeasureSeen takes turns between two bare commits and appends to a journal that a relay publishes,
+// MeasureSeen alternates between two bare commits and appends to a journal that a relay publishes,
 // all at the same rate.
 func MeasureSeen(ctx context.Context, b *harness.Bench) ([]harness.Figure, error) {
 	db, err := b.Migrated(ctx)
@@ -89,8 +89,8 @@ func (l *latency) takeSeen(ctx context.Context, b *harness.Bench, sink seeing) (
 	})}, nil
 }
 
-// appendToSeen answers the times from the beginning of an append's transaction until the sink is
-// given the event, in milliseconds.
+// appendToSeen returns the times from the start of an append's transaction until the sink gets the
+// event, in milliseconds.
 func (l *latency) appendToSeen(
 	ctx context.Context, length time.Duration, sink seeing,
 ) (times harness.Samples, err error) {

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// sleep waits for less than a millisecond, which Go's timers do not: a process that has nothing
-// else to do sleeps for whole ones (netpoll in its runtime). It may end early, for a signal.
+// sleep sleeps for less than a millisecond. Go's timers cannot: an idle process sleeps for whole
+// milliseconds (netpoll in its runtime). A signal may end the sleep early.
 func sleep(d time.Duration) {
 	ts := syscall.NsecToTimespec(d.Nanoseconds())
 	_ = syscall.Nanosleep(&ts, nil)

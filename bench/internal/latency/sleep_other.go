@@ -4,5 +4,5 @@ package latency
 
 import "time"
 
-// sleep waits for about so long; see sleep_linux.go.
+// sleep sleeps for about d. See sleep_linux.go.
 func sleep(d time.Duration) { time.Sleep(d) }

@@ -1,4 +1,4 @@
-// Package memory measures what the worker has resident.
+// Package memory measures the resident memory of the worker.
 package memory
 
 import (
@@ -14,7 +14,7 @@ const (
 	outboxEmpty = `SELECT NOT EXISTS (SELECT FROM tidemark.outbox)`
 )
 
-// MeasureMemory lets the stock worker empty a long queue and asks the system how much memory it had at most.
+// MeasureMemory lets the stock worker empty a long queue and reads its peak memory from the system.
 func MeasureMemory(ctx context.Context, b *harness.Bench) ([]harness.Figure, error) {
 	w := harness.Workload{Campaigns: b.Scaled(10_000), Events: 100}
 	db, err := b.Filled(ctx, w)

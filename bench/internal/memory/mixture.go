@@ -30,25 +30,26 @@ import (
 
 const (
 	mixtureLasts  = 10 * time.Minute
-	mixtureWarms  = 2 * time.Minute // then memory is to stay as it is
+	mixtureWarms  = 2 * time.Minute // memory must stay constant afterwards
 	mixtureRate   = 200             // events a second
-	mixtureLong   = 1400            // events of a campaign that people look back at
-	mixtureLongs  = 5               // such campaigns
+	mixtureLong   = 1400            // events of a campaign that users look back at
+	mixtureLongs  = 5               // number of these campaigns
 	mixtureLimit  = 150 << 20
 	mixtureSteady = 1.10
 )
 
-// mixture is a worker of the tabletop example with everything on that a busy afternoon has: documents, a
-// projection that fails ever more often, three publishers of which one always fails and one parks, people
-// who read pages and look back in time, acts on many pairs, and a rebuild.
+// mixture runs a worker of the tabletop example with everything that a busy afternoon has:
+// documents, a projection that fails ever more often, three publishers (one always fails, one parks
+// events), users who read pages and look back in time, acts on many failed campaigns, and a
+// rebuild.
 type mixture struct {
 	db     *harness.Database
 	admin  string // address of the admin listener
 	worker *harness.Worker
 }
 
-// MeasureMixture asks the system what the worker has resident, once a second, and answers the most after two
-// minutes, and how much that is beside the median of the third minute.
+// MeasureMixture reads the worker's resident memory from the system once a second. It returns the
+// maximum after two minutes, and that maximum relative to the median of the third minute.
 func MeasureMixture(ctx context.Context, b *harness.Bench) ([]harness.Figure, error) {
 	db, err := b.Migrated(ctx)
 	if err != nil {
@@ -69,7 +70,8 @@ func MeasureMixture(ctx context.Context, b *harness.Bench) ([]harness.Figure, er
 	return mixtureFigures(samples, warms), nil
 }
 
-// answerHook always fails under /down, and refuses the events of some campaigns for good under /picky.
+// answerHook always fails under /down, and permanently refuses the events of some campaigns under
+// /picky.
 func answerHook(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.Copy(io.Discard, r.Body)
 	switch campaign := r.Header.Get("Tidemark-Campaign-Id"); {
@@ -106,7 +108,7 @@ func (m *mixture) start(ctx context.Context, hooks string) (err error) {
 	return err
 }
 
-// Run does it all at once for so long, and answers the memory each second.
+// run runs everything at once for the given time and returns the memory of each second.
 func (m *mixture) run(ctx context.Context, b *harness.Bench, lasts time.Duration) ([]int64, error) {
 	pool, err := m.db.Pool(ctx, 4)
 	if err != nil {
@@ -169,7 +171,7 @@ func (m *mixture) run(ctx context.Context, b *harness.Bench, lasts time.Duration
 	return samples, nil
 }
 
-// every does something again and again until ctx ends.
+// every calls do at an interval until ctx ends.
 func (m *mixture) every(ctx context.Context, interval time.Duration, do func(turn int) error) error {
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
@@ -187,7 +189,7 @@ func (m *mixture) every(ctx context.Context, interval time.Duration, do func(tur
 
 func longTale(i int) string { return fmt.Sprintf("long-%d", i) }
 
-// fillLong appends the campaigns that people look back at.
+// fillLong appends the campaigns that users look back at.
 func fillLong(ctx context.Context, pool *pgxpool.Pool) error {
 	for i := range mixtureLongs {
 		id := longTale(i)
@@ -205,7 +207,7 @@ func fillLong(ctx context.Context, pool *pgxpool.Pool) error {
 	return nil
 }
 
-// longEvents are a few characters who are hit, and healed, and written about.
+// longEvents returns events of a few characters who are hit and healed, with notes about them.
 func longEvents(id string) ([]journal.Event, error) {
 	var events []journal.Event
 	var failed error
@@ -238,7 +240,7 @@ func longEvents(id string) ([]journal.Event, error) {
 	return events, failed
 }
 
-// mixtureFigures leaves out the time in which the worker warms up.
+// mixtureFigures ignores the time in which the worker warms up.
 func mixtureFigures(samples []int64, warms time.Duration) []harness.Figure {
 	seconds := int(warms / time.Second)
 	most, early := slices.Max(samples[seconds:]), slices.Clone(samples[seconds:min(len(samples), seconds*3/2)])
@@ -264,7 +266,7 @@ func (m *mixture) get(ctx context.Context, path string) error {
 	return m.send(request, nil)
 }
 
-// requeueAll acts on all dead pairs, as an operator does who believes that the fault is mended.
+// requeueAll requeues all dead campaigns, like an operator who believes that the fault is fixed.
 func (m *mixture) requeueAll(ctx context.Context) error {
 	const path = "/api/v1/failed/requeue"
 	bulk := map[string]any{"projection": "debts", "status": []string{"dead"}, "dry_run": true}

@@ -16,22 +16,23 @@ import (
 )
 
 const (
-	besideFor    = time.Second / 2 // a slice
-	besideSlices = 6               // of each number of pairs, a round
+	besideFor    = time.Second / 2 // of a slice
+	besideSlices = 6               // of each number of pairs, in a round
 	besideWarmUp = 200 * time.Millisecond
 
 	deletePairs = `DELETE FROM tidemark.publications`
 	countHeld   = `SELECT count(*) = $1 FROM tidemark.publications WHERE expires_at > clock_timestamp()`
 )
 
-// beside is clients that append events one by one while a relay in this process publishes them to so many pairs.
+// beside runs clients that append events one by one while a relay in this process publishes them to
+// the given number of pairs.
 type beside struct {
 	clients, pairs int
 	length         time.Duration
 }
 
-// Run answers the median time that one append takes, in milliseconds. The pairs are new, and start
-// with what the clients append.
+// run returns the median time of one append in milliseconds. The pairs are new and start at the end
+// of the journal.
 func (a beside) run(ctx context.Context, pool *pgxpool.Pool) (took float64, err error) {
 	if _, err := pool.Exec(ctx, deletePairs); err != nil {
 		return 0, fmt.Errorf("delete the pairs: %w", err)
@@ -84,7 +85,7 @@ func (a beside) append(ctx context.Context, pool *pgxpool.Pool) (float64, error)
 				if begin.After(from) {
 					took[client] = append(took[client], float64(now.Sub(begin).Nanoseconds())/1e6)
 				}
-				if now.After(until) && len(took[client]) > 0 { // one that outlasts the slice is the slice's
+				if now.After(until) && len(took[client]) > 0 { // an append that outlasts the slice still counts for it
 					return nil
 				}
 			}
@@ -96,8 +97,9 @@ func (a beside) append(ctx context.Context, pool *pgxpool.Pool) (float64, error)
 	return harness.Samples(slices.Concat(took...)).Median(), nil
 }
 
-// MeasureBeside takes turns in short slices, and looks at the median append of each: what one
-// commit costs changes from second to second, and a few that wait for the disk are most of a slice.
+// MeasureBeside alternates in short slices and compares the median append of each. The cost of a
+// commit changes from second to second, and a few commits that wait for the disk take up most of a
+// slice.
 func MeasureBeside(ctx context.Context, b *harness.Bench) ([]harness.Figure, error) {
 	db, err := b.Migrated(ctx)
 	if err != nil {

@@ -14,31 +14,32 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
-// The settings of a publisher that says nothing else, for both sides.
+// The default settings of a publisher, for both sides.
 const (
 	brokerBatch       = 100
 	brokerConcurrency = 4
 )
 
-// client publishes messages as a program would that has nothing else to do: body and headers are
-// there, and it makes what the broker's client wants of them.
+// client publishes messages like a program that does nothing else: bodies and headers are ready,
+// and it only converts them for the broker's client.
 type client interface {
 	// prepare writes the events' bodies and headers, with the same bytes as the sink.
 	prepare(events []publisher.Event)
-	// Publish sends messages from up to below to and waits until the broker has acknowledged all of them.
+	// publish sends messages from up to below to and waits until the broker has acknowledged all of
+	// them.
 	publish(ctx context.Context, from, to int) error
 	close()
 }
 
-// broker is one that runs in this process, empty for each run.
+// broker runs in this process and is empty for each run.
 type broker interface {
 	sink() (publisher.Sink, error)
 	client(ctx context.Context) (client, error)
 	stop()
 }
 
-// alone answers the messages that the client publishes in a second: batches from so many
-// goroutines, each waiting for its own to be acknowledged.
+// alone returns the messages that the client publishes in a second. Several goroutines send
+// batches, and each waits for its own to be acknowledged.
 func alone(start func(ctx context.Context) (broker, error)) func(context.Context, *harness.Database) (float64, error) {
 	return func(ctx context.Context, db *harness.Database) (rate float64, err error) {
 		to, err := start(ctx)
@@ -121,8 +122,9 @@ func MeasureBrokers(ctx context.Context, b *harness.Bench) ([]harness.Figure, er
 	}
 	defer template.Drop(context.WithoutCancel(ctx))
 	var figures []harness.Figure
-	// A broker that costs next to nothing, as kfake does, leaves the client alone with nothing to wait for, where all that
-	// publishes a journal has to read it first: the relay is held against plain loops that do.
+	// A broker that costs almost nothing, such as kfake, leaves the client alone with nothing to
+	// wait for, while every publisher of a journal has to read it first. So the relay is compared
+	// with plain loops that read the journal.
 	for _, broker := range []struct {
 		name, about string
 		start       func(ctx context.Context) (broker, error)

@@ -1,5 +1,4 @@
-// Package publishes measures how fast the relay publishes, and what it costs those who append
-// beside it.
+// Package publishes measures how fast the relay publishes, and its cost for concurrent appends.
 package publishes
 
 import (
@@ -15,15 +14,15 @@ import (
 )
 
 const (
-	publishConnections = publisher.Connections + 1 // one listens
+	publishConnections = publisher.Connections + 1 // one of them listens
 
 	streamJournal = `SELECT campaign_id, seq, position, event_id, event_type, event_version, intent, aggregate_type,
 		aggregate_id, actor, tags, payload, metadata, occurred_at, recorded_at
 		FROM tidemark.journal ORDER BY position`
 )
 
-// stream reads the journal by one statement, and decodes the same rows. It answers the events in a
-// second, from the first on.
+// stream reads the journal with one statement and decodes the same rows. It returns the events in a
+// second, from the first event on.
 func stream(events int) func(context.Context, *harness.Database) (float64, error) {
 	return func(ctx context.Context, db *harness.Database) (float64, error) {
 		conn, err := db.Connect(ctx)
@@ -44,7 +43,7 @@ func stream(events int) func(context.Context, *harness.Database) (float64, error
 			}
 			var e journal.Event
 			var id uuid.UUID
-			// As bytes: pgx would decode a json.RawMessage as JSON.
+			// Scan into bytes: pgx would decode a json.RawMessage as JSON.
 			if err := rows.Scan(&e.CampaignID, &e.Seq, &e.Position, (*[16]byte)(&id), &e.Type, &e.Version, &e.Intent,
 				&aggregateType, &aggregateID, &actor, &e.Tags,
 				(*[]byte)(&e.Payload), (*[]byte)(&e.Metadata), &e.OccurredAt, &e.RecordedAt); err != nil {

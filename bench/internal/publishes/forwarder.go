@@ -14,10 +14,11 @@ import (
 	"github.com/tidemark-go/tidemark/bench/internal/harness"
 )
 
-// forwarderBatch is where the forwarder was quickest, of 100 (its default), 1000 and 5000.
+// forwarderBatch is the fastest of 100 (the forwarder's default), 1000 and 5000.
 const forwarderBatch = 1000
 
-// forwarded is watermill's publisher that forgets, and tells when it has got all.
+// forwarded is a watermill publisher that discards messages and signals when it has got all of
+// them.
 type forwarded struct {
 	begun time.Time
 	left  atomic.Int64
@@ -27,7 +28,7 @@ type forwarded struct {
 
 // Publish counts the messages.
 func (f *forwarded) Publish(_ string, messages ...*message.Message) error {
-	if f.begun.IsZero() { // one at a time
+	if f.begun.IsZero() { // Publish is never called concurrently
 		f.begun = time.Now()
 	}
 	if f.left.Add(-int64(len(messages))) == 0 {
@@ -40,12 +41,13 @@ func (f *forwarded) Publish(_ string, messages ...*message.Message) error {
 // Close does nothing.
 func (f *forwarded) Close() error { return nil }
 
-// forwarding is watermill's forwarder from its outbox in Postgres to a publisher that forgets.
+// forwarding is watermill's forwarder from its outbox in Postgres to a publisher that discards
+// messages.
 type forwarding struct {
 	messages, batchSize int
 }
 
-// Run answers the messages forwarded in a second, from when the first came.
+// run returns the messages forwarded in a second, from the first message on.
 func (f forwarding) run(ctx context.Context, db *harness.Database) (rate float64, err error) {
 	pool, err := db.Pool(ctx, 4)
 	if err != nil {

@@ -17,7 +17,7 @@ const (
 	kafkaPartitions = 4
 )
 
-// kafkaBroker is a cluster of one, in memory.
+// kafkaBroker is an in-memory cluster with one broker.
 type kafkaBroker struct{ cluster *kfake.Cluster }
 
 func startKafka(context.Context) (broker, error) {
@@ -34,7 +34,8 @@ func (b *kafkaBroker) sink() (publisher.Sink, error) {
 	return kafkasink.New(kafkasink.Config{Brokers: b.cluster.ListenAddrs(), Topic: kafkaTopic})
 }
 
-// client has the settings of the sink: idempotent, all acknowledgements, snappy, up to 1 ms for a batch to be filled.
+// client has the settings of the sink: idempotent, all acknowledgements, snappy, up to 1 ms to fill
+// a batch.
 func (b *kafkaBroker) client(context.Context) (client, error) {
 	c, err := kgo.NewClient(kgo.SeedBrokers(b.cluster.ListenAddrs()...), kgo.DefaultProduceTopic(kafkaTopic),
 		kgo.ProducerLinger(time.Millisecond),

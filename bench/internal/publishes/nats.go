@@ -17,7 +17,7 @@ import (
 
 const natsSubject = "events"
 
-// natsBroker is an embedded server with JetStream, which keeps a stream in files.
+// natsBroker is an embedded server with JetStream, whose stream is stored in files.
 type natsBroker struct {
 	*server.Server
 	dir string
@@ -52,7 +52,7 @@ func startNATS(ctx context.Context) (broker, error) {
 	return b, nil
 }
 
-// connected runs do on a connection of its own.
+// connected calls do on a new connection.
 func (b *natsBroker) connected(do func(jetstream.JetStream) error) error {
 	conn, err := nats.Connect(b.ClientURL())
 	if err != nil {

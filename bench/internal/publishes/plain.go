@@ -14,13 +14,13 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
-// plainPage is what the plain loops read at once, as many as the relay.
+// plainPage is the page size of the plain loops, the same as the relay's.
 const plainPage = 1000
 
-// plainly is what anybody could write who wants the journal at a broker and nothing else: readers
-// share out the journal, whose end is known, and read it by pages, or all at once; senders make
-// messages of what they read and send them. There is no position, no lease, no order and no second
-// attempt. It answers the events sent in a second: a relay can hardly send more.
+// plainly is the simplest program that copies a journal to a broker. Readers share the journal,
+// whose end is known, and read it by pages or all at once. Senders convert the events to messages
+// and send them. There is no position, no lease, no order and no retry. It returns the events sent
+// in a second, which a relay can hardly exceed.
 type plainly struct {
 	readers int
 	whole   bool // by one SELECT each
@@ -91,7 +91,7 @@ func (w plainly) run(ctx context.Context, db *harness.Database) (rate float64, e
 	return float64(events) / took, nil
 }
 
-// read hands on the events after one position, up to another.
+// read sends the events after one position, up to another, to batches.
 func (w plainly) read(
 	ctx context.Context, pool *pgxpool.Pool, after, until int64, batches chan<- []publisher.Event,
 ) error {

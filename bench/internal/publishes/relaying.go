@@ -14,22 +14,23 @@ import (
 
 const publishWithin = time.Minute
 
-// discarding is a sink that takes everything.
+// discarding is a sink that accepts and discards all events.
 type discarding struct{}
 
-// Name names it.
+// Name returns the sink's name.
 func (discarding) Name() string { return "discarding" }
 
 // Publish does nothing.
 func (discarding) Publish(context.Context, []publisher.Event) error { return nil }
 
-// counting is a sink that counts what another has taken, and tells when it was all.
+// counting is a sink that counts the events that another sink accepts, and signals when all have
+// arrived.
 type counting struct {
 	publisher.Sink
 	first sync.Once
-	begun time.Time // when the first events came
+	begun time.Time // when the first events arrived
 	left  atomic.Int64
-	ended time.Time // when the last were taken
+	ended time.Time // when the last events were accepted
 	all   chan struct{}
 }
 
@@ -52,14 +53,14 @@ func (c *counting) Publish(ctx context.Context, events []publisher.Event) error 
 	return nil
 }
 
-// relaying is a journal that is published to so many publishers, by one relay.
+// relaying is a journal that one relay publishes to the given number of publishers.
 type relaying struct {
 	events, pairs int
-	sink          func() (publisher.Sink, error) // one for all; closed if it can be. nil: discarding
-	used          *int32                         // where to write how many connections were open at most
+	sink          func() (publisher.Sink, error) // one sink for all, closed if it is an io.Closer; nil: discarding
+	used          *int32                         // receives the peak number of open connections
 }
 
-// Run answers the events that all publishers together take in a second, from when the first came.
+// run returns the events that all publishers together accept in a second, from the first event on.
 func (r relaying) run(ctx context.Context, db *harness.Database) (rate float64, err error) {
 	var to publisher.Sink = discarding{}
 	if r.sink != nil {
@@ -103,7 +104,7 @@ func (r relaying) run(ctx context.Context, db *harness.Database) (rate float64, 
 		return 0, fmt.Errorf("relay: %d events have not arrived after %s", left, publishWithin)
 	}
 	if r.used != nil {
-		*r.used = max(*r.used, most+1) // the one that listens is of its own
+		*r.used = max(*r.used, most+1) // one more for the connection that listens
 	}
 	return float64(r.events*r.pairs) / sink.ended.Sub(sink.begun).Seconds(), nil
 }

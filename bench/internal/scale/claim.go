@@ -1,5 +1,5 @@
-// Package scale measures what must not become slower as tables grow: claims, figures, gaps,
-// pages, looking back.
+// Package scale measures operations that must not slow down as tables grow: claims, figures, gaps,
+// pages, and looking back.
 package scale
 
 import (
@@ -21,27 +21,27 @@ const (
 	shortOutbox       = 10_000
 	longOutbox        = 10_000_000
 
-	// Written past the journal: what is measured is finding work, and a journal of ten million events
-	// would only take long to make.
+	// Written without a journal: the measure is about finding work, and a journal of ten million
+	// events would take long to create.
 	fillOutbox = `
 		INSERT INTO tidemark.outbox (consumer_group, campaign_id, seq, enqueued_at, events)
 		SELECT $1, 'campaign-' || lpad(c::text, 7, '0'), s, now(), 1
 		FROM generate_series(0, $2 - 1) AS c, generate_series(1, $3) AS s`
-	// Campaigns that have been worked on before, as nearly all have that a long-lived system claims.
+	// Leases of earlier work: in a long-lived system almost every claimed campaign has one.
 	fillLeases = `
 		INSERT INTO tidemark.leases (consumer_group, campaign_id, owner, generation, expires_at, checkpoint)
 		SELECT $1, 'campaign-' || lpad(c::text, 7, '0'), 'earlier', 1, '-infinity', 0
 		FROM generate_series(0, $2 - 1) AS c`
 )
 
-// claimer claims and releases in turn, and moves its cursor on as a worker does.
+// claimer alternates between claim and release, and moves its cursor like a worker.
 type claimer struct {
 	keeper lease.Keeper
 	conn   *pgx.Conn
 	cursor string
 }
 
-// claims answers the median time of a claim in milliseconds.
+// claims returns the median time of a claim in milliseconds.
 func (c *claimer) claims(ctx context.Context, n int) (float64, error) {
 	var times harness.Samples
 	for range n {

@@ -15,9 +15,10 @@ const (
 	fewGapCampaigns  = 10_000
 	manyGapCampaigns = 1_000_000
 	gapChunk         = 5000
-	gapPasses        = 20 // over the few, so that what is timed is not over at once
+	gapPasses        = 20 // over the few campaigns, so that the timed part is long enough
 
-	// One event a campaign: what is measured goes by campaigns, and steps over their events however many they are.
+	// One event for each campaign: the search steps over the events of a campaign, however many
+	// there are.
 	fillGapJournal = `
 		INSERT INTO tidemark.journal (campaign_id, seq, position, event_id, event_type, event_version, intent, payload,
 			payload_bytes, occurred_at, recorded_at)
@@ -30,7 +31,7 @@ const (
 		FROM generate_series(0, $2 - 1) AS c`
 )
 
-// lookForGaps answers the time that a look at one campaign takes, in microseconds.
+// lookForGaps returns the time to check one campaign, in microseconds.
 func lookForGaps(ctx context.Context, conn *pgx.Conn, campaigns, passes int) (float64, error) {
 	start := time.Now()
 	for range passes {

@@ -24,8 +24,8 @@ const (
 	pageReadings = 9 // of each page in a round
 	pagesTimeout = 10 * time.Second
 
-	// Of ten pairs six are dead, three have failed and one is being rebuilt, of two projections and of
-	// twenty causes each. Indexes are made afterwards, as a restore does.
+	// Of ten rows six are dead, three failed and one is rebuilding, in two projections with twenty
+	// causes each. Indexes are created afterwards, as in a restore.
 	fillPairs = `
 		INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status, attempt_count,
 			next_attempt_at, error_class, error_code, error_message, fingerprint, first_failed_at, last_failed_at)
@@ -40,8 +40,8 @@ const (
 	fillPairsRegistry = `
 		INSERT INTO tidemark.projections (name, consumer_group, version, schema_name, table_names, state)
 		SELECT p, $1, 1, 'public', ARRAY[p], 'active' FROM unnest('{scores,heroes}'::text[]) AS p`
-	// What else the campaigns have stands for the first ones alone: a page shows a few of them, and
-	// these are the same ones on both sides.
+	// Only the first campaigns have events: a page shows a few of them, and they are the same on
+	// both sides.
 	fillPairsJournal = `
 		INSERT INTO tidemark.journal (campaign_id, seq, position, event_id, event_type, event_version, intent, payload,
 			payload_bytes, occurred_at, recorded_at)
@@ -49,7 +49,7 @@ const (
 			now(), now() FROM generate_series(0, $1 - 1) AS c`
 )
 
-// Pages answers the address of each page that has something to do with deferred pairs, or could have.
+// Pages returns the path of each page that reads failed campaigns, or could.
 func Pages() []string {
 	campaign := url.QueryEscape("campaign-0000007")
 	return []string{
@@ -62,7 +62,7 @@ func Pages() []string {
 	}
 }
 
-// pageSide is the pages over one database.
+// pageSide serves the pages of one database.
 type pageSide struct {
 	handler http.Handler
 	close   func()
@@ -106,7 +106,7 @@ func newPageSide(
 	return s, err
 }
 
-// fillPages fills the table without its indexes, which are then made as they were.
+// fillPages fills the table without its indexes, then recreates them.
 func fillPages(ctx context.Context, db *harness.Database, pairs int) error {
 	pool, err := db.Pool(ctx, 1)
 	if err != nil {
@@ -139,7 +139,7 @@ func fillPages(ctx context.Context, db *harness.Database, pairs int) error {
 			return err
 		}
 	}
-	if _, err := conn.Exec(ctx, "ALTER TABLE tidemark.deferred SET UNLOGGED"); err != nil { // it is only read after this
+	if _, err := conn.Exec(ctx, "ALTER TABLE tidemark.deferred SET UNLOGGED"); err != nil { // read-only from here on
 		return err
 	}
 	for _, fill := range []struct {
@@ -165,7 +165,7 @@ func fillPages(ctx context.Context, db *harness.Database, pairs int) error {
 	return db.Settle(ctx)
 }
 
-// read answers how long a page takes, in milliseconds.
+// read returns the time to serve a page, in milliseconds.
 func (s *pageSide) read(ctx context.Context, path string) (float64, error) {
 	request := httptest.NewRequestWithContext(auth.With(ctx,
 		auth.Identity{Name: "bench", Role: auth.Admin, Via: "token"}), http.MethodGet, path, nil)

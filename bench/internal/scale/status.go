@@ -22,12 +22,13 @@ const (
 		INSERT INTO tidemark.projections (name, consumer_group, version, schema_name, table_names, state)
 		SELECT 'p' || p, $1, 1, 'public', '{}', 'active' FROM generate_series(1, $2) AS p`
 	fillStatusGroup = `INSERT INTO tidemark.consumer_groups (name, state) VALUES ($1, 'ready') ON CONFLICT DO NOTHING`
-	// The order in which events of many campaigns come: neighbours on a page belong to different ones.
+	// In the order in which events of many campaigns arrive: neighbours on a page belong to
+	// different campaigns.
 	fillStatusOutbox = `
 		INSERT INTO tidemark.outbox (consumer_group, campaign_id, seq, enqueued_at, events)
 		SELECT $1, 'campaign-' || lpad(c::text, 7, '0'), s, now(), 1
 		FROM generate_series(1, $3) AS s, generate_series(0, $2 - 1) AS c`
-	// The first and the last event of each campaign: nothing else is looked at.
+	// The first and the last event of each campaign: the others are never read.
 	fillStatusJournal = `
 		INSERT INTO tidemark.journal (campaign_id, seq, position, event_id, event_type, event_version, intent, payload,
 			payload_bytes, occurred_at, recorded_at)
@@ -45,7 +46,8 @@ const (
 			LATERAL (SELECT CASE WHEN c % 10 < 2 THEN 'dead' WHEN c % 10 < 5 THEN 'failed' ELSE 'rebuilding' END AS status) AS s`
 )
 
-// readStatus answers the median time in milliseconds to read what grows with the work that waits.
+// readStatus returns the median time to read the sections that grow with the backlog, in
+// milliseconds.
 func readStatus(ctx context.Context, reader *status.Reader, n int) (float64, error) {
 	var times harness.Samples
 	for range n {

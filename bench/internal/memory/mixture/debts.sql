@@ -1,6 +1,6 @@
 -- projection: debts
 -- version: 1
--- Fails at one wound of five, so more and more campaigns are dead.
+-- Fails at one wound in five, so more and more campaigns are dead.
 
 CREATE TABLE debts (
     campaign_id text COLLATE "C" PRIMARY KEY,
