@@ -56,7 +56,7 @@ func TestEachLevelOfCommandsNamesTheNearestOne(t *testing.T) {
 		"publisher pakred":   "did you mean parked?",
 		"publisher parked x": "there are list, resolve, retry, show",
 		"migrate upp":        "did you mean up?",
-		"worker vrify":       "did you mean verify?",
+		"worker healthchek":  "did you mean healthcheck?",
 		"workers drian":      "did you mean drain?",
 	} {
 		if out, code := output(t, tidemark, strings.Fields(args)...); code != 2 || !strings.Contains(out, want) {

@@ -174,6 +174,9 @@ func answer(w http.ResponseWriter, document any, err error) {
 
 // read answers events up to the writer floor, which add has waited for.
 func (s *server) read(ctx context.Context, q journal.Query, o options) ([]storedEvent, error) {
+	if err := feed.CheckQuery(q); err != nil {
+		return nil, err
+	}
 	floor, err := s.settled(ctx)
 	if err != nil {
 		return nil, err

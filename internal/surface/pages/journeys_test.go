@@ -199,13 +199,14 @@ func testRewind(t *testing.T, b *tab, w *world) {
 	b.fill("#position", "3")
 	b.press(`form[action="/act/resetPublisher"]:not([method=post]) button`)
 	b.sees("sent again")
-	if !eval[bool](b, `document.querySelector('form[action="/act/resetPublisher"] button').disabled`) {
+	const confirm = `form[method=post][action="/act/resetPublisher"]`
+	if !eval[bool](b, fmt.Sprintf("document.querySelector(%q).disabled", confirm+" button")) {
 		t.Error("the button may be pressed before anything was typed")
 	}
 	b.shot("rewind")
-	b.fill(`form[action="/act/resetPublisher"] [name=confirm]`, "billing")
-	b.fill(`form[action="/act/resetPublisher"] [name=reason]`, "they lost a day")
-	b.press(`form[action="/act/resetPublisher"] button`)
+	b.fill(confirm+" [name=confirm]", "billing")
+	b.fill(confirm+" [name=reason]", "they lost a day")
+	b.press(confirm + " button")
 	b.sees("stands at position 3 now")
 	b.open("/publishers/pair?topic=campaign-events&publisher=billing")
 	b.sees("they lost a day")
