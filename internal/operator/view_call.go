@@ -119,9 +119,11 @@ func callViews() []*View {
 				page.Note("To have workers come to them: tidemark gaps repair GROUP")
 			},
 		}),
-		sectionOf(View{
+		list(View{
 			Name: "listQueue", Path: "/queue", Schema: "QueueReport", Short: "What remains to be done, by consumer group",
-		}, status.SectionQueue, func(s *status.Status) []outbox.GroupReport { return s.Queue }),
+		}, lists[*everything, outbox.GroupReport]{
+			Read: section(status.SectionQueue, func(s *status.Status) []outbox.GroupReport { return s.Queue }),
+		}),
 		list(View{
 			Name: "listLag", Command: "lag", Path: "/lag", Schema: "Lag",
 			Short: "Show how far groups and their projections are behind the journal",
@@ -160,9 +162,26 @@ line.`,
 				}
 			},
 		}),
-		sectionOf(View{
+		list(View{
 			Name: "listRebuilds", Path: "/rebuilds", Schema: "Rebuild", Short: "Rebuilds that have not ended",
-		}, status.SectionRebuilds, func(s *status.Status) []rebuild.Rebuild { return s.Rebuilds }),
+			Empty: "No rebuild is under way.",
+		}, lists[*everything, rebuild.Rebuild]{
+			Read:    section(status.SectionRebuilds, func(s *status.Status) []rebuild.Rebuild { return s.Rebuilds }),
+			Columns: "PROJECTION|FROM|TO|STATE|DONE|LEFT|FAILED|DEAD|STARTED|BY|NOT SWAPPED",
+			Row: func(r rebuild.Rebuild) []table.Cell {
+				state := table.Text(r.State)
+				if r.Paused {
+					state = table.Toned("paused", table.Warning)
+				}
+				return []table.Cell{
+					table.Text(r.Projection), table.Number(int64(r.FromVersion), table.Plain),
+					table.NumberOrDash(int64(r.Version)), state, table.NumberText(fmt.Sprintf("%.0f%%", 100*r.Progress())),
+					table.About(r.Left, r.Estimated, table.Plain), table.About(r.Failed, r.Estimated, table.Warning),
+					table.About(r.Dead, r.Estimated, table.Alarm), table.When(r.StartedAt), table.Text(r.By),
+					table.Toned(r.Refusal, table.Warning),
+				}
+			},
+		}),
 	}
 }
 
@@ -198,17 +217,16 @@ func readGaps(ctx context.Context, from Reader, in *gapList) (gaps []outbox.Gap,
 	return gaps, nil, nil
 }
 
-// sectionOf is a view of one section of the status.
-func sectionOf[T any](v View, section status.Section, pick func(s *status.Status) []T) *View {
-	return list(v, lists[*everything, T]{
-		Read: func(ctx context.Context, from Reader, _ *everything) ([]T, any, error) {
-			s, err := readSection(ctx, from, section)
-			if err != nil {
-				return nil, nil, err
-			}
-			return pick(s), nil, nil
-		},
-	})
+// section reads one section of the status, all of it.
+func section[T any](of status.Section, pick func(s *status.Status) []T) func(
+	ctx context.Context, from Reader, _ *everything) ([]T, any, error) {
+	return func(ctx context.Context, from Reader, _ *everything) ([]T, any, error) {
+		s, err := readSection(ctx, from, of)
+		if err != nil {
+			return nil, nil, err
+		}
+		return pick(s), nil, nil
+	}
 }
 
 func readSection(ctx context.Context, from Reader, section status.Section) (*status.Status, error) {

@@ -35,15 +35,15 @@ type workerList struct {
 	Group string `of:"group" help:"only workers of this consumer group"`
 }
 
-// groupState is a consumer group with its workers and pauses: its own, those of its projections and campaigns.
-type groupState struct {
+// GroupState is a consumer group with its workers and pauses: its own, those of its projections and campaigns.
+type GroupState struct {
 	outbox.Group
 	Workers int
 	Pauses  []pause.Pause
 }
 
-// projectionState is a projection with what it is behind by.
-type projectionState struct {
+// ProjectionState is a projection with what it is behind by.
+type ProjectionState struct {
 	rebuild.Registered
 	Failed     int64 // campaigns, as the next two
 	Dead       int64
@@ -59,13 +59,13 @@ func groupViews() []*View {
 			Short:    "List consumer groups with their workers, and everything that is paused",
 			Examples: []string{"group list"},
 			Empty:    noGroup,
-		}, lists[*everything, groupState]{
-			Read: func(ctx context.Context, from Reader, _ *everything) ([]groupState, any, error) {
+		}, lists[*everything, GroupState]{
+			Read: func(ctx context.Context, from Reader, _ *everything) ([]GroupState, any, error) {
 				groups, err := readGroups(ctx, from)
 				return groups, nil, err
 			},
 			Columns: "GROUP|STATE|WORKERS|REGISTERED|PAUSED",
-			Row: func(g groupState) []table.Cell {
+			Row: func(g GroupState) []table.Cell {
 				i := slices.IndexFunc(g.Pauses, func(p pause.Pause) bool { return p.Target == pause.Target{Group: g.Name} })
 				paused := table.Text("")
 				if i >= 0 {
@@ -76,7 +76,7 @@ func groupViews() []*View {
 					paused,
 				}
 			},
-			After: func(page *table.Page, groups []groupState) {
+			After: func(page *table.Page, groups []GroupState) {
 				var pauses []pause.Pause
 				for _, g := range groups {
 					pauses = append(pauses, g.Pauses...)
@@ -109,13 +109,13 @@ func groupViews() []*View {
 				"many events",
 			Examples: []string{"projection list"},
 			Empty:    "No projection yet: the first worker registers its own.",
-		}, lists[*everything, projectionState]{
-			Read: func(ctx context.Context, from Reader, _ *everything) ([]projectionState, any, error) {
+		}, lists[*everything, ProjectionState]{
+			Read: func(ctx context.Context, from Reader, _ *everything) ([]ProjectionState, any, error) {
 				projections, err := readProjections(ctx, from)
 				return projections, nil, err
 			},
 			Columns: "PROJECTION|GROUP|VERSION|STATE|FAILED|DEAD|REBUILDING|LAG|TABLES|PAUSED",
-			Row: func(p projectionState) []table.Cell {
+			Row: func(p ProjectionState) []table.Cell {
 				var tables []string
 				for _, name := range p.Tables {
 					tables = append(tables, p.Schema+"."+name)
@@ -174,7 +174,7 @@ func groupViews() []*View {
 	}
 }
 
-func readGroups(ctx context.Context, from Reader) (states []groupState, err error) {
+func readGroups(ctx context.Context, from Reader) (states []GroupState, err error) {
 	groups, err := outbox.Groups(ctx, from.Pool)
 	if err != nil {
 		return nil, err
@@ -188,7 +188,7 @@ func readGroups(ctx context.Context, from Reader) (states []groupState, err erro
 		return nil, err
 	}
 	for _, g := range groups {
-		state := groupState{Group: g}
+		state := GroupState{Group: g}
 		for _, w := range workers {
 			if w.ConsumerGroup == g.Name {
 				state.Workers++
@@ -204,7 +204,7 @@ func readGroups(ctx context.Context, from Reader) (states []groupState, err erro
 	return states, nil
 }
 
-func readProjections(ctx context.Context, from Reader) (states []projectionState, err error) {
+func readProjections(ctx context.Context, from Reader) (states []ProjectionState, err error) {
 	all, err := rebuild.Projections(ctx, from.Pool)
 	if err != nil {
 		return nil, err
@@ -218,7 +218,7 @@ func readProjections(ctx context.Context, from Reader) (states []projectionState
 		return nil, err
 	}
 	for _, p := range all {
-		state := projectionState{Registered: p}
+		state := ProjectionState{Registered: p}
 		for status, n := range map[failed.Status]*int64{
 			failed.Failed: &state.Failed, failed.Dead: &state.Dead, failed.Rebuilding: &state.Rebuilding,
 		} {

@@ -17,9 +17,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/auth"
 	"github.com/tidemark-go/tidemark/internal/operator"
 	"github.com/tidemark-go/tidemark/internal/operator/param"
-	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
 	"github.com/tidemark-go/tidemark/internal/redact"
-	"github.com/tidemark-go/tidemark/internal/store/pause"
 	"github.com/tidemark-go/tidemark/internal/surface/problem"
 )
 
@@ -178,19 +176,6 @@ func (f frame) Form(name string, pairs ...any) (*actForm, error) {
 	}
 	form.Typed = cmp.Or(form.Typed, act.TypedFor(texts))
 	return form, nil
-}
-
-// Resume answers the form that ends a pause.
-func (f frame) Resume(t pause.Target) (*actForm, error) {
-	switch projection, rebuild := strings.CutSuffix(t.Projection, rebuild.NameOf("")); {
-	case rebuild:
-		return f.Form("resumeRebuild", "projection", projection)
-	case t.Projection != "":
-		return f.Form("resumeProjection", "projection", t.Projection)
-	case t.CampaignID != "":
-		return f.Form("resumeCampaign", "campaign", t.CampaignID, "group", t.Group)
-	}
-	return f.Form("resumeGroup", "group", t.Group)
 }
 
 // fieldOf makes the field of a parameter.

@@ -80,7 +80,7 @@ func TestListsHaveAllRowsOnTheirPages(t *testing.T) {
 	}
 	next := regexp.MustCompile(`href="([^"]+)" rel="next"`)
 	for path, want := range map[string]int{
-		"/campaigns?prefix=guild": 120, "/failed?projection=scores": 120, "/workers?of=leases": 120,
+		"/campaigns?prefix=guild": 120, "/failed?of=all&projection=scores": 120, "/campaigns?of=work": 120, "/workers?of=leases": 120,
 		"/audit?by=admin": 60,
 	} {
 		found, pages := map[string]bool{}, 0
@@ -123,13 +123,13 @@ func TestAParameterThatAPageDoesNotHaveIsRefused(t *testing.T) {
 func everyPage() []string {
 	q := url.QueryEscape
 	return []string{
-		"/", "/campaigns", "/campaigns?of=all", "/campaigns?prefix=cave", "/campaign?id=oak", "/campaign?id=oak&seq=5",
+		"/", "/campaigns", "/campaigns?of=work", "/campaigns?prefix=cave", "/campaign?id=oak", "/campaign?id=oak&seq=5",
 		"/campaign?id=" + q(hostileID),
 		"/event?campaign=oak&seq=3", "/event?campaign=" + q(hostileID) + "&seq=1",
-		"/failed", "/failed?of=all", "/failed?projection=scores&status=dead",
+		"/failed", "/failed?of=all", "/failed?of=all&projection=scores&status=dead",
 		"/failed/campaign?projection=scores&campaign=cave-00", "/failed/campaign?projection=scores&campaign=" + q(hostileID),
 		"/parked", "/parked?publisher=billing&topic=campaign-events",
-		"/parked?topic=campaign-events&publisher=billing&campaign=cave-00&seq=4", "/projections", "/publishers",
+		"/parked?topic=campaign-events&publisher=billing&campaign=cave-00&seq=4", "/projections", "/projections?of=rebuilds", "/publishers",
 		"/publishers/pair?topic=campaign-events&publisher=billing",
 		"/act/resetPublisher?topic=campaign-events&publisher=billing&position=3", "/workers", "/workers?of=leases&group=default&held=true",
 		"/workers?of=pauses", "/workers?of=groups", "/failed?of=resolutions",

@@ -11,7 +11,7 @@ import (
 func testBulk(t *testing.T, b *tab, w *world) {
 	t.Helper()
 	b.logIn(w, auth.Admin)
-	b.open("/failed?projection=scores&type=entombed")
+	b.open("/failed?of=all&projection=scores&type=entombed")
 	b.sees("the door is shut")
 	b.press(`.head a[href^="/act/requeueManyFailed"]`)
 	b.await("location.search.includes('type=entombed')")

@@ -95,7 +95,7 @@ func testHostile(t *testing.T, b *tab, w *world) {
 	b.logIn(w, auth.Admin)
 	for _, path := range []string{
 		"/event?seq=1&campaign=", "/campaign?id=", "/campaign?seq=1&id=", "/failed/campaign?projection=scores&campaign=",
-		"/failed?projection=scores&campaign=", "/audit?of=failures&campaign=",
+		"/failed?of=all&projection=scores&campaign=", "/audit?of=failures&campaign=",
 		"/parked?topic=campaign-events&publisher=billing&seq=1&campaign=", "/campaigns?prefix=",
 	} {
 		b.open(path + url.QueryEscape(hostileID))

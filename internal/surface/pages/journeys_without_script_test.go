@@ -28,7 +28,7 @@ func testNoScript(t *testing.T, b *tab, w *world) {
 	b.sees("after event 9 of 15")
 	b.press(`.slider a[rel=next]`)
 	b.sees("after event 10 of 15")
-	b.open("/projections")
+	b.open("/workers?of=groups")
 	b.do(chromedp.Evaluate[chromedp.Void](`document.querySelector("form[action='/act/repairGaps'] [name=reason]").closest("details").open = true`))
 	b.fill(`form[action="/act/repairGaps"] [name=confirm]`, "something else")
 	b.fill(`form[action="/act/repairGaps"] [name=reason]`, `it says "why" & more`)
@@ -39,9 +39,9 @@ func testNoScript(t *testing.T, b *tab, w *world) {
 		`[...document.querySelectorAll("input[name=reason]")].filter((box) => box.value !== "").length`); n != 1 {
 		t.Errorf("the reason is in %d forms", n)
 	}
-	b.open("/projections")
+	b.open("/workers?of=groups")
 	b.await(`document.querySelector("form[action='/act/repairGaps'] [name=reason]").value === "" && !document.querySelector("form[action='/act/repairGaps'] [name=reason]").checkVisibility()`)
-	b.open("/failed")
+	b.open("/failed?of=all")
 	b.do(chromedp.Evaluate[chromedp.Void](`window.before = true; document.querySelector("#status").value = "dead"; document.querySelector("#status").form.querySelector("button").click()`))
 	b.loaded()
 	b.await("location.search.includes('status=dead')")

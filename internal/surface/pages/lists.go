@@ -18,7 +18,6 @@ import (
 	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
-	"github.com/tidemark-go/tidemark/internal/surface/table"
 )
 
 // lists is a page of lists, of which it shows one. Each is a view of [operator.Views], with its filter and its pages.
@@ -33,9 +32,6 @@ type listedView struct {
 	Name string
 	View string
 	Many []string // acts on all that the filter chooses
-
-	// read makes the table of a list that is no view. A filter is that of the list after it.
-	read func(ctx context.Context, r *http.Request) (*shownTable, pager, error)
 }
 
 // listPage is what its template gets.
@@ -47,7 +43,6 @@ type listPage struct {
 	Clear  bool // the filter chooses something
 	Acts   []actLink
 	Things any
-	Ready  *shownTable // in place of Things
 	Pager  pager
 }
 
@@ -55,19 +50,19 @@ type listPage struct {
 type actLink struct{ Name, Path string }
 
 // listPages are the pages of lists, by their addresses.
-func (p *Pages) listPages() map[string]lists {
+func listPages() map[string]lists {
 	return map[string]lists{
 		"/campaigns": {
-			"Campaigns", "Those with work, the longest waiting first, or all by their ids.",
+			"Campaigns", "All by their ids, or what is left to do in them.",
 			[]listedView{
-				{Name: "Waiting longest", read: p.waiting},
-				{Of: "all", Name: "By id", View: "listCampaigns"},
+				{Name: "By id", View: "listCampaigns"},
+				{Of: "work", Name: "With work", View: "listQueueEntries"},
 			},
 		},
 		"/failed": {
 			"Failed", "Campaigns that failed in a projection. Other projections of the campaign go on.",
 			[]listedView{
-				{Name: "By cause", read: p.causes},
+				{Name: "By cause", View: "listFailureCauses"},
 				{
 					Of: "all", Name: "One by one", View: "listFailed",
 					Many: []string{"requeueManyFailed", "resolveManyFailed"},
@@ -83,6 +78,13 @@ func (p *Pages) listPages() map[string]lists {
 		"/operations": {
 			"Operations", "Acts on much, which workers do bit by bit.",
 			[]listedView{{View: "listOperations"}},
+		},
+		"/projections": {
+			"Projections", "What is read, what is being built, and what was replaced.",
+			[]listedView{
+				{Name: "Projections", View: "listProjections"},
+				{Of: "rebuilds", Name: "Rebuilds under way", View: "listRebuilds"},
+			},
 		},
 		"/publishers": {
 			"Publishers", "Each pair of a topic and a publisher has a place of its own in the journal.",
@@ -118,31 +120,19 @@ func (p *Pages) list(all lists) reading {
 		if err != nil {
 			return v, err
 		}
-		i := slices.Index(names, of)
-		filtered := i // the list whose filter is shown
-		if all.Lists[i].read != nil {
-			if filtered++; with(r, "after", "") != r.URL.Path {
-				i++
-			}
-		}
-		page := &listPage{lists: all, listedView: all.Lists[i], Path: r.URL.Path}
-		query := operator.ViewNamed(all.Lists[filtered].View).Query
+		page := &listPage{lists: all, listedView: all.Lists[slices.Index(names, of)], Path: r.URL.Path}
+		query := operator.ViewNamed(page.View).Query
 		if err := takes(r, append(namesIn(query), "of", "after")); err != nil {
 			return v, err
 		}
 		if page.Fields, page.Clear, err = fieldsOf(ctx, p.cfg.Pool, r, query); err != nil {
 			return v, err
 		}
-		if page.read != nil {
-			page.Ready, page.Pager, err = page.read(ctx, r)
-		} else {
-			err = p.readView(ctx, r, page)
-		}
-		return view{Name: "list", Title: all.Title, Data: page}, err
+		return view{Name: "list", Title: all.Title, Data: page}, p.readView(ctx, r, page)
 	}
 }
 
-// readView reads a list that is a view.
+// readView reads the things of the list.
 func (p *Pages) readView(ctx context.Context, r *http.Request, page *listPage) error {
 	found, err := p.find(ctx, r, page.View, page.Fields)
 	if err != nil {
@@ -181,6 +171,9 @@ func (page *listPage) actOn(act *operator.Act) []actLink {
 	return append(page.Acts, actLink{act.Button + " all that match", "/act/" + act.Name + "?" + q.Encode()})
 }
 
+// searchLook is how many things one page looks at, at most, where no index leads to those that a filter chooses.
+const searchLook = 5000
+
 // find reads a page of a view with what is asked for.
 func (p *Pages) find(ctx context.Context, r *http.Request, name string, fields []filterField) (*operator.Found, error) {
 	of := operator.ViewNamed(name)
@@ -213,37 +206,6 @@ func namesIn(params []param.Param) (names []string) {
 		names = append(names, of.Name)
 	}
 	return names
-}
-
-// waitingLook is how many campaigns with work are looked at for those that have waited longest.
-const waitingLook = 500
-
-// waiting shows the campaigns that have waited longest.
-func (p *Pages) waiting(ctx context.Context, _ *http.Request) (*shownTable, pager, error) {
-	all, err := outbox.WalkWaiting(ctx, p.cfg.Pool, "", "", waitingLook)
-	if err != nil {
-		return nil, pager{}, err
-	}
-	shown := ""
-	if len(all) == waitingLook {
-		shown = "of the first " + count(waitingLook) + " that have work"
-	}
-	slices.SortStableFunc(all, func(a, b outbox.Waiting) int { return a.Since.Compare(b.Since) })
-	var rows [][]table.Cell
-	for _, w := range all[:min(perPage, len(all))] {
-		state := "pending"
-		if w.Held {
-			state = "processing"
-		}
-		rows = append(rows, []table.Cell{
-			table.Text(w.CampaignID), table.Text(w.Group), table.When(w.Since), table.Number(w.Behind(), table.Plain),
-			table.Number(w.Checkpoint, table.Plain), table.Number(w.Head, table.Plain), table.Text(state),
-		})
-	}
-	t := newTable(strings.Split("CAMPAIGN|GROUP|WAITING SINCE|EVENTS BEHIND|CHECKPOINT|HEAD|STATE", "|"), rows)
-	t.Name = "Campaigns that wait"
-	t.Empty = "No campaign waits: every group is at the head of the journal. Search to look at one."
-	return t, pager{Shown: shown}, nil
 }
 
 // fieldsOf makes the fields of a filter, with what the address says. chosen: it chooses something.

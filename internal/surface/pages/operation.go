@@ -32,7 +32,7 @@ func again(o admin.Operation) (string, error) {
 		return link("/parked", "topic", f.Topic, "publisher", f.Publisher, "campaign", f.CampaignID, "type", f.EventType)
 	}
 	f := bulk.Failed
-	return link("/failed", "projection", f.Projection, "campaign", f.CampaignID, "type", f.EventType)
+	return link("/failed", "of", "all", "projection", f.Projection, "campaign", f.CampaignID, "type", f.EventType)
 }
 
 // operation shows how far an act has come.

@@ -155,7 +155,6 @@ func (p *Pages) routes() {
 		"/event":           {"campaign seq", p.event},
 		"/failed/campaign": {"projection campaign", p.failedCampaign},
 		"/operation":       {"id after", p.operation},
-		"/projections":     {"", p.projections},
 		"/publishers/pair": {"topic publisher", p.publisher},
 		"/settings":        {"", p.readSettings},
 	} {
@@ -167,7 +166,7 @@ func (p *Pages) routes() {
 			return page.read(ctx, r)
 		}))
 	}
-	for path, all := range p.listPages() {
+	for path, all := range listPages() {
 		p.mux.Handle("GET "+path, p.show("list", p.list(all)))
 	}
 	p.mux.Handle("GET /act/{act}", p.show("plan", p.plan))

@@ -72,9 +72,9 @@ func TestARebuildIsFollowedSwappedAndRolledBackOnItsPage(t *testing.T) {
 			t.Fatalf("%s answers %d", path, status)
 		}
 	}
-	says := func(when string, wants ...string) {
+	says := func(when, path string, wants ...string) {
 		t.Helper()
-		status, body := w.get(t, auth.Admin, "/projections")
+		status, body := w.get(t, auth.Admin, path)
 		for _, want := range wants {
 			if status != http.StatusOK || !strings.Contains(body, want) {
 				t.Errorf("%s the page answers %d and does not say %q", when, status, want)
@@ -82,13 +82,14 @@ func TestARebuildIsFollowedSwappedAndRolledBackOnItsPage(t *testing.T) {
 		}
 	}
 	drain(2)
-	says("while one campaign has failed", "Rebuilds under way", "tallies: version 1 to 2", "<progress ", " events left",
-		"1 dead", "It was not swapped.", `action="/act/swapRebuild"`)
+	says("while one campaign has failed", "/projections?of=rebuilds", "Rebuilds under way", `data-head="From" class="num">1<`,
+		`data-head="To" class="num">2<`, `data-head="Done" class="num">50%<`, `<span class="tag bad"><bdi class="break">1</bdi>`,
+		`data-head="Not swapped"`, `action="/act/swapRebuild"`)
 	act("/act/swapRebuild", url.Values{"allow_failed": {"1"}})
 	drain(2)
-	says("after the swap", "Roll back to version 1")
+	says("after the swap", "/projections", "Roll back to version 1")
 	act("/act/rollbackProjection", url.Values{"confirm": {"something else"}})
-	says("after a rollback that was not confirmed", "Roll back to version 1")
+	says("after a rollback that was not confirmed", "/projections", "Roll back to version 1")
 	act("/act/rollbackProjection", url.Values{"confirm": {"tallies"}, "allow_behind": {"0"}})
 	deadline, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
@@ -99,5 +100,5 @@ func TestARebuildIsFollowedSwappedAndRolledBackOnItsPage(t *testing.T) {
 		case <-time.After(10 * time.Millisecond):
 		}
 	}
-	says("after the rollback", "Roll back to version 2")
+	says("after the rollback", "/projections", "Roll back to version 2")
 }

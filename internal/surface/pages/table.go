@@ -2,7 +2,6 @@ package pages
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -10,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/tidemark-go/tidemark/internal/operator"
+	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
+	"github.com/tidemark-go/tidemark/internal/projector/registry"
 	"github.com/tidemark-go/tidemark/internal/status"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/pause"
@@ -59,40 +60,89 @@ func (f frame) Table(view string, things any) (*shownTable, error) {
 	t.Name, t.Empty = v.Short, v.Empty
 	all := reflect.ValueOf(things)
 	for i := range t.Rows {
-		acts, err := f.actsOn(all.Index(i).Interface())
-		if err != nil {
-			return nil, err
+		for _, beside := range actsOn(all.Index(i).Interface()) {
+			form, err := f.Form(beside.name, beside.pairs...)
+			if err != nil {
+				return nil, err
+			}
+			if form != nil { // the reader may do it
+				t.Rows[i].Acts = append(t.Rows[i].Acts, form)
+				t.Acts = true
+			}
 		}
-		t.Rows[i].Acts = slices.DeleteFunc(acts, func(act *actForm) bool { return act == nil })
-		t.Acts = t.Acts || len(t.Rows[i].Acts) > 0
 	}
 	return t, nil
 }
 
-// actsOn answers the forms of the acts that stand beside a thing in a list; nil for those that the reader may not do.
-func (f frame) actsOn(thing any) ([]*actForm, error) {
-	var act, other *actForm
-	var err, otherErr error
+// rowAct is an act that stands beside a thing in a list, with what [frame.Form] is told of it.
+type rowAct struct {
+	name  string
+	pairs []any
+}
+
+// actsOn answers the acts that stand beside a thing.
+func actsOn(thing any) []rowAct {
 	switch t := thing.(type) {
 	case pause.Pause:
-		act, err = f.Resume(t.Target)
+		return []rowAct{resume(t.Target)}
 	case failed.Resolution:
-		act, err = f.Form("unresolveFailed", "projection", t.Projection, "campaign", t.CampaignID, "seq", t.Seq)
+		event := []any{"projection", t.Projection, "campaign", t.CampaignID, "seq", t.Seq}
+		return []rowAct{{"unresolveFailed", event}}
 	case publications.Parked:
 		if t.Status == "draining" {
 			break
 		}
 		event := []any{"topic", t.Topic, "publisher", t.Publisher, "campaign", t.CampaignID, "seq", t.Seq}
-		act, err = f.Form("retryParked", event...)
-		other, otherErr = f.Form("resolveParked", event...)
+		return []rowAct{{"retryParked", event}, {"resolveParked", event}}
 	case status.Worker:
-		name := "drainWorker"
 		if t.DrainedBy != "" {
-			name = "undrainWorker"
+			return []rowAct{{"undrainWorker", []any{"owner", t.Owner}}}
 		}
-		act, err = f.Form(name, "owner", t.Owner)
+		return []rowAct{{"drainWorker", []any{"owner", t.Owner}}}
+	case operator.GroupState:
+		return []rowAct{{"repairGaps", []any{"group", t.Name}}}
+	case operator.ProjectionState:
+		return actsOnProjection(t)
+	case rebuild.Rebuild:
+		name := []any{"projection", t.Projection}
+		state := rowAct{"pauseRebuild", name}
+		if t.Paused {
+			state.name = "resumeRebuild"
+		}
+		swap := append(name[:2:2], ".value allow_failed", t.AllowFailed)
+		return []rowAct{state, {"swapRebuild", swap}, {"abortRebuild", name}}
 	}
-	return []*actForm{act, other}, errors.Join(err, otherErr)
+	return nil
+}
+
+// actsOnProjection are those on the tables that are read, and on those that a rebuild has replaced.
+func actsOnProjection(t operator.ProjectionState) []rowAct {
+	switch live, tables := registry.Split(t.Name); tables {
+	case registry.NextTables:
+		return nil
+	case registry.PreviousTables:
+		title := fmt.Sprintf("Roll back to version %d", t.Version)
+		return []rowAct{{"rollbackProjection", []any{"projection", live, ".title", title}}}
+	}
+	name := []any{"projection", t.Name}
+	state := rowAct{"pauseProjection", name}
+	if t.Pause != nil {
+		state.name = "resumeProjection"
+	}
+	return []rowAct{state, {"startRebuild", name}, {"verifyProjection", append(name[:2:2], ".value sample", 1000)}}
+}
+
+// resume is the act that ends a pause.
+func resume(t pause.Target) rowAct {
+	switch live, tables := registry.Split(t.Projection); {
+	case tables == registry.NextTables:
+		return rowAct{"resumeRebuild", []any{"projection", live}}
+	case t.Projection != "":
+		return rowAct{"resumeProjection", []any{"projection", t.Projection}}
+	case t.CampaignID != "":
+		return rowAct{"resumeCampaign", []any{"campaign", t.CampaignID, "group", t.Group}}
+	}
+	return rowAct{"resumeGroup", []any{"group", t.Group}}
 }
 
 // newTable makes a table of cells. Columns that are empty in all rows are left out.
@@ -200,7 +250,9 @@ func pageOf(columns []string, row []table.Cell, at int) string {
 	case "SEQ":
 		return to("/event", "campaign", "seq")
 	case "FINGERPRINT", "ERROR":
-		return to("/failed", "projection", "fingerprint")
+		if cause := to("/failed", "projection", "fingerprint"); cause != "" {
+			return cause + "&of=all"
+		}
 	case "PROJECTION":
 		if campaign == "" && row[at].Text != "(all)" {
 			return to("/failed", "projection")

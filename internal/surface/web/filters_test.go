@@ -110,7 +110,8 @@ func TestEveryFilterOfACallRefusesAnUnknownValue(t *testing.T) {
 // filtersOfPages are the parameters of pages that take one of a few values.
 func filtersOfPages() map[string][]string {
 	return map[string][]string{
-		"/failed":                     {"projection", "status", "class"},
+		"/failed":                     {"projection"},
+		"/failed?of=all":              {"projection", "status", "class"},
 		"/parked":                     {"topic", "publisher", "status"},
 		"/operations":                 {"state", "kind"},
 		"/act/requeueManyFailed":      {"projection", "status", "class"},

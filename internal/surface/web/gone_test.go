@@ -34,7 +34,7 @@ func TestARequestThatNobodyWaitsForIsNoFault(t *testing.T) {
 	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 	defer stop()
 	for path, table := range map[string]string{
-		"/campaigns": "tidemark.outbox", "/api/v1/workers": "tidemark.workers",
+		"/audit": "tidemark.operator_log", "/api/v1/workers": "tidemark.workers",
 		"/api/v1/me": "tidemark.tokens",
 	} {
 		err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
