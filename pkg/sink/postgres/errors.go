@@ -59,7 +59,7 @@ func explain(err error, table string) error {
 	case is(err, invalidSchema):
 		remedy = "create its schema"
 	case is(err, undefinedColumn):
-		remedy = "the table has not all columns that docs/guides/publishing.md lists; name another table, or add them"
+		remedy = "the table has not all columns that docs/reference/sinks.md lists; name another table, or add them"
 	case is(err, noUniqueColumn):
 		remedy = "campaign_id and event_id together must be the primary key or unique"
 	case is(err, insufficientPrivilege):

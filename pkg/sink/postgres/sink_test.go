@@ -180,7 +180,7 @@ func TestATableThatCannotBeUsedIsAnErrorOfTheSink(t *testing.T) {
 	}{
 		"no schema": {"", `create its schema`, postgres.Config{Table: "nowhere.events"}},
 		"other columns": {
-			"CREATE TABLE published_events (event_id uuid PRIMARY KEY)", `docs/guides/publishing.md`,
+			"CREATE TABLE published_events (event_id uuid PRIMARY KEY)", `docs/reference/sinks.md`,
 			postgres.Config{},
 		},
 		"only the id is unique": {
