@@ -17,8 +17,8 @@ const (
 	list    = library + "/api.txt"
 )
 
-// TestEveryExportedNameOfTheLibraryIsListed compares the exported names of pkg/ with pkg/api.txt: a name is in it by decision.
-// UPDATE_GOLDEN=1 writes it.
+// TestEveryExportedNameOfTheLibraryIsListed compares the exported names of pkg/ with pkg/api.txt,
+// so that each new name is a decision. UPDATE_GOLDEN=1 writes the list.
 func TestEveryExportedNameOfTheLibraryIsListed(t *testing.T) {
 	t.Parallel()
 	names := exported(t)
@@ -59,8 +59,8 @@ func TestEveryExportedNameOfTheLibraryIsListed(t *testing.T) {
 	}
 }
 
-// exported answers the exported names of the packages that users can import, as path.Name or
-// path.Type.Method, sorted. Of a type that is an alias the methods are not among them.
+// exported returns the exported names of the packages that users can import, as path.Name or
+// path.Type.Method, sorted. It omits the methods of a type alias.
 func exported(t *testing.T) []string {
 	t.Helper()
 	var names []string
@@ -95,7 +95,7 @@ func exported(t *testing.T) []string {
 	return names
 }
 
-// declared answers the exported names of a declaration.
+// declared returns the exported names of a declaration.
 func declared(decl ast.Decl) (names []string) {
 	add := func(id *ast.Ident) {
 		if id.IsExported() {
@@ -124,7 +124,7 @@ func declared(decl ast.Decl) (names []string) {
 	return names
 }
 
-// receiver answers the name of a method's type.
+// receiver returns the name of a method's type.
 func receiver(of ast.Expr) string {
 	switch of := of.(type) {
 	case *ast.StarExpr:

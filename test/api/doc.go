@@ -1,3 +1,3 @@
-// Package api holds the exported names of pkg/ to a list, pkg/api.txt, so that each new name is a
-// decision.
+// Package api compares the exported names of pkg/ with a list, pkg/api.txt, so that each new name
+// is a decision.
 package api

@@ -13,10 +13,10 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/tally"
 )
 
-// TestAClaimThatACrashForgotIsNotWorkedOnTwice has the server forget a claim, which does not wait
-// for the disk, while the worker holds it. The worker claims the campaign once more, under the same
-// generation, which is all that the fence could tell the two by. It catches up, where no checkpoint
-// moves either.
+// TestAClaimThatACrashForgotIsNotWorkedOnTwice makes the server forget a claim, which does not wait
+// for the disk, while the worker holds it. The worker then claims the campaign again under the same
+// generation, so the fence cannot tell the two claims apart. The worker is catching up, so no
+// checkpoint moves either.
 func TestAClaimThatACrashForgotIsNotWorkedOnTwice(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
@@ -45,7 +45,7 @@ func TestAClaimThatACrashForgotIsNotWorkedOnTwice(t *testing.T) {
 		expires_at = '-infinity' RETURNING generation + 1`)
 	tally.Eventually(t, "the campaign is claimed once more", tally.Holds(pool, `SELECT generation = $1
 		FROM tidemark.leases WHERE campaign_id = 'a'`, generation))
-	// The other goroutine does this after whatever it was given of the campaign.
+	// The other goroutine applies this after everything it was given of campaign a.
 	tally.Append(t, pool, "b", 1)
 	tally.Eventually(t, "another campaign is applied", tally.Holds(pool, `SELECT EXISTS (SELECT FROM entries
 		WHERE campaign_id = 'b')`))
@@ -56,8 +56,8 @@ func TestAClaimThatACrashForgotIsNotWorkedOnTwice(t *testing.T) {
 	tally.Verify(t, pool, "")
 }
 
-// A lease is renewed in time or not, depending on the machine and what it does besides: the test is
-// tried again, from the beginning, with leases that live four times as long.
+// Whether a lease is renewed in time depends on the load of the machine. So the test retries from
+// the beginning with a lease TTL four times as long.
 func TestAnApplyThatTakesLongerThanALeaseLivesIsNotTakenOver(t *testing.T) {
 	t.Parallel()
 	for ttl := time.Second; ; ttl *= 4 {
@@ -71,8 +71,8 @@ func TestAnApplyThatTakesLongerThanALeaseLivesIsNotTakenOver(t *testing.T) {
 	}
 }
 
-// leasedWhileApplied answers how often a campaign was leased until it was applied, which takes
-// longer than a lease lives.
+// leasedWhileApplied returns how often a campaign was leased until it was applied, which takes
+// longer than the lease TTL.
 func leasedWhileApplied(t *testing.T, ttl time.Duration) (n int) {
 	t.Helper()
 	pool := pgtest.New(t)

@@ -1,3 +1,3 @@
-// Package chaos takes the server and its connections away from workers under load, and compares
-// what is left with the journal.
+// Package chaos cuts workers off from the server and their connections under load, then compares
+// the read models with the journal.
 package chaos

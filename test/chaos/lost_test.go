@@ -12,7 +12,7 @@ import (
 )
 
 // TestAWorkerWhoseLeaseIsTakenChangesNothing takes a lease from a worker that has no reason to
-// doubt it: only the fence at the end of the group is left.
+// doubt it. Only the fence at the end of the group can stop it.
 func TestAWorkerWhoseLeaseIsTakenChangesNothing(t *testing.T) {
 	t.Parallel()
 	for _, at := range []kind.Step{kind.StepClaimed, kind.StepRead, kind.StepApplied} {
@@ -35,7 +35,8 @@ func TestAWorkerWhoseLeaseIsTakenChangesNothing(t *testing.T) {
 			tally.Exec(t, pool, `UPDATE tidemark.leases SET owner = 'another', generation = generation + 1,
 				expires_at = now() + interval '50 seconds'`)
 			close(proceed)
-			// It applies one group at a time: when it has applied this, the one it was in is behind it.
+			// The worker applies one group at a time, so the old group has ended once this is
+			// applied.
 			tally.Append(t, pool, "b", 1)
 			tally.Eventually(t, "another campaign is applied", tally.Holds(pool, `SELECT EXISTS (SELECT FROM entries
 				WHERE campaign_id = 'b')`))

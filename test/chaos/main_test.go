@@ -14,7 +14,7 @@ func TestMain(m *testing.M) { pgtest.Main(m) }
 
 const group = "default"
 
-// startWorkers starts workers with pools of their own.
+// startWorkers starts workers, each with its own pool.
 func startWorkers(t *testing.T, url string, n int) {
 	t.Helper()
 	for i := range n {

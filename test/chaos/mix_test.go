@@ -11,8 +11,8 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/tally"
 )
 
-// TestAThousandCampaignsEqualTheFoldOfTheJournal has each campaign begin with one event, half of
-// them before there is a worker, and go on as hot or cold as the load has it.
+// TestAThousandCampaignsEqualTheFoldOfTheJournal starts each campaign with one event, half of them
+// before there is a worker. The load then adds events to hot and cold campaigns.
 func TestAThousandCampaignsEqualTheFoldOfTheJournal(t *testing.T) {
 	t.Parallel()
 	const campaigns = 1000

@@ -37,7 +37,7 @@ func TestWorkersRecoverByThemselvesWhenPostgresCrashesUnderLoad(t *testing.T) {
 	}
 }
 
-// grows waits until the load has appended some more.
+// grows waits until the load has appended 200 more events.
 func grows(t *testing.T, load *tally.Running) {
 	t.Helper()
 	before := load.Appended()

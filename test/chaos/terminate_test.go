@@ -10,10 +10,10 @@ import (
 )
 
 const (
-	// durationEnv is for a longer look: a duration such as "1m".
+	// durationEnv sets a longer duration, such as "1m".
 	durationEnv = "TIDEMARK_TEST_CHAOS"
 	standard    = 4 * time.Second
-	// between two terminations.
+	// pause is the time between two terminations.
 	pause = 40 * time.Millisecond
 )
 

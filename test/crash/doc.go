@@ -1,3 +1,3 @@
-// Package crash kills, stops and continues worker processes at every step of the loop, and compares
-// what is left with the journal.
+// Package crash kills, stops and continues worker processes at every step of the loop, then
+// compares the read models with the journal.
 package crash

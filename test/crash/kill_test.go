@@ -25,7 +25,7 @@ func TestAWorkerThatIsKilled(t *testing.T) {
 			cfg := standard(url, "victim")
 			cfg.HaltAt, cfg.Concurrency = at, 1
 			if at == kind.StepCommitted {
-				cfg.GroupEvents = 4 // of five: the lease is kept for the rest
+				cfg.GroupEvents = 4 // of five, so the lease is kept for the rest
 			}
 			victim := worker.Start(t, cfg)
 			victim.Halts(t)
@@ -52,7 +52,8 @@ func TestAWorkerThatIsKilled(t *testing.T) {
 			AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))`))
 		victim.Kill(t)
 		worker.Start(t, standard(url, "successor"))
-		// The server goes on committing for a client that is gone; no worker takes its campaigns before that is decided.
+		// The server keeps committing for a client that is gone. No worker takes over the campaigns
+		// before the commit is decided.
 		tally.Eventually(t, "the leases have expired", tally.Holds(pool, `SELECT bool_and(expires_at < clock_timestamp())
 			FROM tidemark.leases`))
 		if n := tally.Value[int](t, pool, `SELECT count(*) FROM entries`); n != 0 {
@@ -65,7 +66,7 @@ func TestAWorkerThatIsKilled(t *testing.T) {
 	})
 }
 
-// holdCommits makes commits of applied events wait until the function it returns is called.
+// holdCommits makes commits of applied events wait until the returned function is called.
 func holdCommits(t *testing.T, pool *pgxpool.Pool) (let func()) {
 	t.Helper()
 	tally.Exec(t, pool, `

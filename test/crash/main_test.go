@@ -16,7 +16,7 @@ func TestMain(m *testing.M) { worker.Main(m) }
 
 const group = "default"
 
-// prepared is a database with both projections registered and five events in each of the campaigns.
+// prepared returns a database with both projections registered and five events in each campaign.
 func prepared(t *testing.T, campaigns ...string) (pool *pgxpool.Pool, url string) {
 	t.Helper()
 	pool = pgtest.New(t)
@@ -33,7 +33,7 @@ func prepared(t *testing.T, campaigns ...string) (pool *pgxpool.Pool, url string
 	return pool, pool.Config().ConnString()
 }
 
-// standard is a worker whose leases are short and which does nothing by polling alone for longer than any test waits.
+// standard configures a worker with short leases and a poll interval longer than any test.
 func standard(url, name string) worker.Config {
 	return worker.Config{URL: url, Name: name, LeaseTTL: time.Second, PollInterval: time.Hour, GroupEvents: 1000}
 }

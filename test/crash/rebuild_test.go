@@ -17,8 +17,8 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/worker"
 )
 
-// rebuildKills is how many workers are killed while projections are rebuilt: go test ./test/crash
-// -run Rebuild -args -rebuild-kills=100
+// rebuildKills returns the number of workers to kill during rebuilds: go test ./test/crash -run
+// Rebuild -args -rebuild-kills=100
 func rebuildKills() int {
 	n, err := strconv.Atoi(flag.Lookup("rebuild-kills").Value.String())
 	if err != nil {
@@ -29,9 +29,9 @@ func rebuildKills() int {
 
 var _ = flag.Int("rebuild-kills", 8, "how many workers are killed while projections are rebuilt")
 
-// TestARebuildSurvivesTheDeathOfItsWorkers kills one worker after the other, at random moments of
-// rebuilds of both projections, while events arrive. A rebuild that has survived a few is done;
-// then the next begins.
+// TestARebuildSurvivesTheDeathOfItsWorkers kills one worker after another at random moments of
+// rebuilds of both projections, while events arrive. Each rebuild survives a few kills before it
+// finishes. Then the next one begins.
 func TestARebuildSurvivesTheDeathOfItsWorkers(t *testing.T) {
 	t.Parallel()
 	const campaigns = 60
@@ -76,11 +76,11 @@ func TestARebuildSurvivesTheDeathOfItsWorkers(t *testing.T) {
 	}
 }
 
-// rebuildComes waits until the rebuilds under way have got further, by a random step, and says
-// whether there still are some.
+// rebuildComes waits until the running rebuilds have progressed by a random step, and reports
+// whether any are left.
 func rebuildComes(t *testing.T, pool *pgxpool.Pool) bool {
 	t.Helper()
-	const stage = 20 // weighs as much as so many campaigns
+	const stage = 20 // counts as much as this many campaigns
 	stages := map[string]int64{"requested": 6, "copying": 2, "copied": 1, "joining": 1}
 	left := func(ctx context.Context) (int64, error) {
 		all, err := rebuild.Rebuilds(ctx, pool, "")

@@ -11,7 +11,8 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/worker"
 )
 
-// TestAWorkerToldToStop has leases that outlive the test: what the next worker gets it was given.
+// TestAWorkerToldToStop uses leases that outlive the test, so the next worker only gets leases that
+// were released.
 func TestAWorkerToldToStop(t *testing.T) {
 	t.Parallel()
 	for at, applied := range map[kind.Step]bool{

@@ -12,8 +12,8 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/tally"
 )
 
-// TestProcessesAndServersKilledAtRandomCostNoEventAnything is what a bad night looks like: deaths
-// that no event is to blame for.
+// TestProcessesAndServersKilledAtRandomCostNoEventAnything kills processes and the server at
+// random. No event is to blame for these deaths.
 func TestProcessesAndServersKilledAtRandomCostNoEventAnything(t *testing.T) {
 	t.Parallel()
 	server := pgtest.Server(t)

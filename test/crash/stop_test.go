@@ -11,8 +11,8 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/worker"
 )
 
-// TestAWorkerStoppedBeyondItsLease stops a worker with SIGSTOP and continues it when another has
-// applied its events and more.
+// TestAWorkerStoppedBeyondItsLease stops a worker with SIGSTOP and continues it after another
+// worker has applied its events and later ones.
 func TestAWorkerStoppedBeyondItsLease(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -22,7 +22,7 @@ func TestAWorkerStoppedBeyondItsLease(t *testing.T) {
 		"after_it_claimed":  {at: kind.StepClaimed},
 		"after_it_read":     {at: kind.StepRead},
 		"before_it_commits": {at: kind.StepApplied},
-		// only the fence is left to refuse it
+		// Only the fence can refuse this one.
 		"before_it_commits_in_a_live_session": {at: kind.StepApplied, patient: true},
 	} {
 		t.Run("changes_nothing_when_it_was_stopped_"+name, func(t *testing.T) {
@@ -43,7 +43,8 @@ func TestAWorkerStoppedBeyondItsLease(t *testing.T) {
 			other.Terminate(t)
 
 			stopped.Signal(t, syscall.SIGCONT)
-			// It applies one group at a time: when it has applied these, its stale group is behind it.
+			// The worker applies one group at a time, so its stale group has ended once these are
+			// applied.
 			tally.Append(t, pool, "c", 6, 7, 8)
 			tally.Settle(t, pool, group)
 			tally.Verify(t, pool, "")
@@ -52,8 +53,8 @@ func TestAWorkerStoppedBeyondItsLease(t *testing.T) {
 	}
 }
 
-// TestAWorkerThatTakesItsOwnCampaignBack has one process hold two leases on a campaign, one of them
-// stale: the owner's name is no token.
+// TestAWorkerThatTakesItsOwnCampaignBack lets one process hold two leases on a campaign, one of
+// them stale. The owner's name is not a token.
 func TestAWorkerThatTakesItsOwnCampaignBack(t *testing.T) {
 	t.Parallel()
 	for _, at := range []kind.Step{kind.StepClaimed, kind.StepRead, kind.StepApplied} {

@@ -13,7 +13,7 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/worker"
 )
 
-// replicas are workers that are started again when they end.
+// replicas are workers that are restarted when they end.
 type replicas struct {
 	cfg     worker.Config
 	running []*worker.Process
@@ -36,7 +36,7 @@ func (r *replicas) another(t *testing.T) *worker.Process {
 	return worker.Start(t, cfg)
 }
 
-// restart replaces those that have ended.
+// restart replaces the replicas that have ended.
 func (r *replicas) restart(t *testing.T) {
 	t.Helper()
 	for i, p := range r.running {
@@ -47,7 +47,7 @@ func (r *replicas) restart(t *testing.T) {
 	}
 }
 
-// until restarts replicas until a condition holds.
+// until restarts replicas until the condition holds.
 func (r *replicas) until(t *testing.T, what string, holds func(context.Context) (bool, error)) {
 	t.Helper()
 	tally.Eventually(t, what, func(ctx context.Context) (bool, error) {
@@ -56,8 +56,8 @@ func (r *replicas) until(t *testing.T, what string, holds func(context.Context) 
 	})
 }
 
-// longer is a worker whose leases live so long that half of a life, after which an owner that is seen and
-// does not renew is taken for alive, suffices on a machine with much else to do to come from a
+// longer gives a worker longer leases. An owner that was seen after half of its lease's life counts
+// as alive if it does not renew. Half of this TTL is enough, even on a busy machine, to get from a
 // claim to the event that ends the process.
 func longer(cfg worker.Config) worker.Config {
 	cfg.LeaseTTL = 8 * time.Second
@@ -115,9 +115,10 @@ func TestAnEventThatEndsTheProcess(t *testing.T) {
 	})
 }
 
-// TestAStackOverflowHoldsTheOthersForOneLease has three processes die of one event. The first death is
-// found out when its leases end; the others had said what they were at, and are not waited for longer
-// than a sixth of a lease's life. A slow machine has the rest of it.
+// TestAStackOverflowHoldsTheOthersForOneLease kills three processes with one event. The first death
+// is detected when its leases expire. The others have marked the campaign they work on, so they are
+// waited for no longer than a sixth of a lease's life. The test allows a slow machine the rest of
+// it.
 func TestAStackOverflowHoldsTheOthersForOneLease(t *testing.T) {
 	t.Parallel()
 	pool, url := prepared(t, "a", "b", "d", "e", "f")
@@ -125,7 +126,7 @@ func TestAStackOverflowHoldsTheOthersForOneLease(t *testing.T) {
 	r.cfg.LeaseTTL, r.cfg.PollInterval = 30*time.Second, 200*time.Millisecond
 	r.cfg.Bomb = worker.Bomb{Kind: worker.Stack, Campaign: "c", Seq: 3}
 	r.start(t, 2)
-	// The death of one that was never recorded is not counted: those that die here have said that they live.
+	// Only deaths of recorded workers count.
 	tally.Eventually(t, "both are recorded", tally.Holds(pool, `SELECT count(*) = 2 FROM tidemark.workers`))
 	tally.Append(t, pool, "c", 1, 2, 3, 4, 5)
 	r.until(t, "the first has died", func(context.Context) (bool, error) { return r.crashes > 0, nil })
@@ -154,8 +155,8 @@ func TestAStackOverflowHoldsTheOthersForOneLease(t *testing.T) {
 	}
 }
 
-// TestKillsFromOutsideCostNoEventAnything kills workers that claimed and did nothing yet, then such
-// as apply the campaign alone. Each is one that an event could have ended.
+// TestKillsFromOutsideCostNoEventAnything kills workers that have claimed and done nothing yet,
+// then workers that apply the campaign alone. An event could have caused each of these deaths.
 func TestKillsFromOutsideCostNoEventAnything(t *testing.T) {
 	t.Parallel()
 	for name, at := range map[string][]kind.Step{
@@ -186,8 +187,8 @@ func TestKillsFromOutsideCostNoEventAnything(t *testing.T) {
 	}
 }
 
-// expectCrashed expects that the projection "entries" stands before the third event of campaign c,
-// and that all else is applied, each event once.
+// expectCrashed expects that the projection "entries" has stopped before the third event of
+// campaign c, and that everything else is applied, each event once.
 func expectCrashed(t *testing.T, pool *pgxpool.Pool) {
 	t.Helper()
 	for what, c := range map[string]struct{ sql, want string }{

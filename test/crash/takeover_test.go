@@ -10,8 +10,8 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/worker"
 )
 
-// How soon after its time a worker comes depends on the machine and what it does besides: the test
-// is tried again, from the beginning, with leases that live four times as long.
+// How soon a worker takes over depends on the load of the machine. So the test retries from the
+// beginning with a lease TTL four times as long.
 func TestTakeover(t *testing.T) {
 	t.Parallel()
 	for name, noListen := range map[string]bool{"listening": false, "polling_alone": true} {
@@ -31,7 +31,7 @@ func TestTakeover(t *testing.T) {
 	}
 }
 
-// takeover says what is wrong with when a worker takes over from one that was killed.
+// takeover returns an error if a worker takes over from a killed one too early or too late.
 func takeover(t *testing.T, ttl time.Duration, noListen bool) error {
 	t.Helper()
 	pool, url := prepared(t, "a")

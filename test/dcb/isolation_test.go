@@ -24,7 +24,7 @@ func snapshot(t *testing.T, tx pgx.Tx) {
 	}
 }
 
-// What a snapshot cannot show is an error, never an empty look.
+// A condition on events that the snapshot cannot show is an error, never an empty result.
 func TestASnapshotThatMissesACommitDecidesNothing(t *testing.T) {
 	t.Parallel()
 	pool := open(t, 6)
@@ -33,9 +33,9 @@ func TestASnapshotThatMissesACommitDecidesNothing(t *testing.T) {
 			"tag": journal.Tagged([]string{"x"}), "tag and type": journal.Tagged([]string{"x"}, "opened"),
 			"type": journal.Types("opened"), "everything": {},
 		} {
-			for _, known := range []bool{true, false} { // whether the condition knows all that came before
+			for _, known := range []bool{true, false} { // the condition knows all earlier events
 				mark := fmt.Sprintf("%s, %s, %v", level, name, known)
-				if !known { // or what earlier rounds wrote is a conflict that is seen
+				if !known { // otherwise events of earlier rounds are a visible conflict
 					query = journal.Tagged([]string{mark})
 				}
 				floor, err := feed.Floor(t.Context(), pool)
@@ -59,7 +59,8 @@ func TestASnapshotThatMissesACommitDecidesNothing(t *testing.T) {
 	}
 }
 
-// A snapshot that misses nothing decides, whatever else goes on in the server and whatever was rolled back before.
+// A snapshot that misses nothing decides, despite other transactions on the server and earlier
+// rollbacks.
 func TestASnapshotThatMissesNothingDecides(t *testing.T) {
 	t.Parallel()
 	pool := open(t, 6)
@@ -76,7 +77,7 @@ func TestASnapshotThatMissesNothingDecides(t *testing.T) {
 		}
 		tx := begin(t, pool, level)
 		snapshot(t, tx)
-		// a commit of another session's
+		// A commit of another session.
 		if _, err := pool.Exec(t.Context(), "CREATE TABLE foreign_"+string(level[:6])+" (n int)"); err != nil {
 			t.Fatal(err)
 		}
@@ -84,8 +85,8 @@ func TestASnapshotThatMissesNothingDecides(t *testing.T) {
 			t.Errorf("%s: %v", level, err)
 		}
 		commit(t, tx)
-		// Without a position it is the transactions that tell; others of this server may commit
-		// meanwhile, so it may take a few.
+		// Without a position the check goes by transactions. Other transactions on this server may
+		// commit meanwhile, so it may take several attempts.
 		err = journal.Retry{Attempts: 200, Most: 50 * time.Millisecond}.Do(t.Context(), func(ctx context.Context) error {
 			return pgx.BeginTxFunc(ctx, pool, pgx.TxOptions{IsoLevel: level}, func(tx pgx.Tx) error {
 				_, err := journal.AppendIf(ctx, tx, []journal.Event{event("b", "decided", "z")},
@@ -99,7 +100,7 @@ func TestASnapshotThatMissesNothingDecides(t *testing.T) {
 	}
 }
 
-// Of many who take the same name at once, under whatever isolation, one gets it.
+// When many take the same name at once, under any isolation level, one gets it.
 func TestOneOfManyGetsTheName(t *testing.T) {
 	t.Parallel()
 	pool := open(t, 12)

@@ -19,13 +19,15 @@ import (
 )
 
 const (
-	// clientEnv turns the test binary into a client that counts up. It holds the database's address.
+	// clientEnv turns the test binary into a client that counts up. Its value is the database's
+	// address.
 	clientEnv = "TIDEMARK_TEST_COUNTER"
-	// halfwayEnv has the client append, say so, and never commit.
+	// halfwayEnv makes the client append, report it and never commit.
 	halfwayEnv = "TIDEMARK_TEST_HALFWAY"
 )
 
-// client appends pairs of events for ever and prints the number of each that it knows to be committed.
+// client appends pairs of events until it is killed. It prints each number that it knows to be
+// committed.
 func client(url string, out io.Writer) error {
 	ctx := context.Background()
 	pool, err := pgxpool.New(ctx, url)
@@ -62,7 +64,8 @@ func client(url string, out io.Writer) error {
 	}
 }
 
-// killed starts a client, kills it with SIGKILL as soon as it has printed so many numbers, and answers these.
+// killed starts a client, kills it with SIGKILL once it has printed the given number of lines, and
+// returns the numbers.
 func killed(t *testing.T, url string, lines int, env ...string) (printed []int64) {
 	t.Helper()
 	self, err := os.Executable()
@@ -95,7 +98,7 @@ func killed(t *testing.T, url string, lines int, env ...string) (printed []int64
 	if err := cmd.Process.Kill(); err != nil {
 		t.Error(err)
 	}
-	for scanner.Scan() { // what it said meanwhile counts as well
+	for scanner.Scan() { // numbers printed meanwhile count as well
 		if n, err := strconv.ParseInt(scanner.Text(), 10, 64); err == nil {
 			printed = append(printed, n)
 		}
@@ -104,7 +107,7 @@ func killed(t *testing.T, url string, lines int, env ...string) (printed []int64
 	return printed
 }
 
-// A client that dies in the middle leaves neither a part of its append nor a lock.
+// A client killed before its commit leaves neither a part of its append nor a lock.
 func TestAClientKilledBeforeItsCommitLeavesNothing(t *testing.T) {
 	t.Parallel()
 	pool := open(t, 2)
@@ -115,9 +118,8 @@ func TestAClientKilledBeforeItsCommitLeavesNothing(t *testing.T) {
 	}
 }
 
-// Processes that are killed while they append one after the other on one condition: the count has
-// no gap and nothing twice, each append is there with both of its events, and what was answered is
-// there.
+// Processes are killed while they append on one condition. The count has no gap and no duplicate,
+// each append has both of its events, and every acknowledged number is in the journal.
 func TestClientsKilledInMidAppendKeepTheCount(t *testing.T) {
 	t.Parallel()
 	pool := open(t, 2)

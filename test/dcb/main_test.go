@@ -15,7 +15,7 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
-// TestMain runs the tests, or a client in a process that one of them made.
+// TestMain runs the tests, or the client in a child process of a test.
 func TestMain(m *testing.M) {
 	url := os.Getenv(clientEnv)
 	if url == "" {
@@ -28,13 +28,13 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// patience is how long a condition that must come true may take.
+// patience limits how long to wait for a condition.
 const patience = 3 * time.Minute
 
-// errTaken is what an attempt to take a name ends with when another has it.
+// errTaken is the result of taking a name that is taken.
 var errTaken = errors.New("the name is taken")
 
-// open answers a pool of so many connections on a database of the test's own.
+// open returns a pool with the given number of connections on the test's own database.
 func open(t *testing.T, connections int32) *pgxpool.Pool {
 	t.Helper()
 	cfg, err := pgxpool.ParseConfig(pgtest.URL(t))
@@ -42,7 +42,7 @@ func open(t *testing.T, connections int32) *pgxpool.Pool {
 		t.Fatal(err)
 	}
 	cfg.MaxConns = connections
-	cfg.ConnConfig.RuntimeParams["deadlock_timeout"] = "20ms" // deadlocks are sought here, and waiting for them is not
+	cfg.ConnConfig.RuntimeParams["deadlock_timeout"] = "20ms" // the tests provoke deadlocks
 	pool, err := pgxpool.NewWithConfig(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -55,7 +55,7 @@ func event(campaign, eventType string, tags ...string) journal.Event {
 	return journal.Event{CampaignID: campaign, Type: eventType, Tags: tags}
 }
 
-// begin opens a transaction that is rolled back when the test ends, if it is still open.
+// begin opens a transaction, which is rolled back at the end of the test if it is still open.
 func begin(t *testing.T, pool *pgxpool.Pool, level pgx.TxIsoLevel) pgx.Tx {
 	t.Helper()
 	tx, err := pool.BeginTx(t.Context(), pgx.TxOptions{IsoLevel: level})
@@ -104,7 +104,8 @@ func appendIf(ctx context.Context, pool *pgxpool.Pool, condition journal.Conditi
 	})
 }
 
-// blocked starts an append on a condition, returns once it waits for a lock, and answers how to get what became of it.
+// blocked starts an append on a condition and returns once the append waits for a lock. result
+// returns its outcome.
 func blocked(
 	t *testing.T, pool *pgxpool.Pool, condition journal.Condition, events ...journal.Event,
 ) (result func() error) {
@@ -132,7 +133,7 @@ func blocked(
 	}
 }
 
-// positions folds events into the positions they have.
+// positions folds events into a list of their positions.
 func positions(seen *[]int64, e journal.Event) error {
 	*seen = append(*seen, e.Position)
 	return nil

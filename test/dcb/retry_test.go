@@ -21,8 +21,8 @@ func valueOf(value *int, e journal.Event) error {
 	return err
 }
 
-// Clients that disappear in the middle of an append, and backends that are ended, leave either all
-// of it or nothing, and retries put it there once.
+// Clients that disappear during an append, and terminated backends, leave all of it or nothing.
+// Retries append it once.
 func TestRetriesAppendOnceHoweverOftenBackendsAreKilled(t *testing.T) {
 	t.Parallel()
 	pool := open(t, 8)
@@ -43,7 +43,7 @@ func TestRetriesAppendOnceHoweverOftenBackendsAreKilled(t *testing.T) {
 	for n := range counters {
 		g.Go(func() error {
 			for range each {
-				// A read that is killed is not the append's affair: the decision is made again from the start.
+				// A killed read is outside the append's retry: start the decision again.
 				for {
 					if _, err := countUp(t.Context(), pool, fmt.Sprint("c", n)); err == nil {
 						break
@@ -63,7 +63,7 @@ func TestRetriesAppendOnceHoweverOftenBackendsAreKilled(t *testing.T) {
 	}
 	var count, highest int
 	var state interface{ SQLState() string }
-	for { // the last to be killed may be this one
+	for { // this query may be the last to be killed
 		err := pool.QueryRow(t.Context(),
 			"SELECT count(*), max((payload ->> 'Value')::int) FROM tidemark.journal").Scan(&count, &highest)
 		if err == nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/boundary"
 )
 
-// writers is how many of the oracle's have a connection at once: all.
+// writers is the number of the oracle's writers. Each has a connection.
 const writers = 20
 
 func TestOracleAllowsWhatWasAllowed(t *testing.T) {
@@ -25,7 +25,7 @@ func TestOracleASingleWriterIsRefusedWhatItShouldBeAndNothingElse(t *testing.T) 
 func TestARegisterOfConditionsIsLinearizable(t *testing.T) {
 	t.Parallel()
 	pool := open(t, 8)
-	slow := begin(t, pool, pgx.ReadCommitted) // somebody else appends to the same tag meanwhile, slowly
+	slow := begin(t, pool, pgx.ReadCommitted) // another, slow append to the same tag
 	write(t, slow, event("slow", "noted", "all"))
 	boundary.Register(t, boundary.Journal{Pool: pool}, nil)
 	commit(t, slow)

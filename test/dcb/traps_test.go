@@ -12,7 +12,7 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
-// conflict checks that err names the event at a place.
+// conflict checks that err names the event at the given place.
 func conflict(t *testing.T, err error, at journal.Appended) {
 	t.Helper()
 	if !errors.Is(err, journal.ErrConditionFailed) ||
@@ -22,9 +22,8 @@ func conflict(t *testing.T, err error, at journal.Appended) {
 	}
 }
 
-// What is in flight when the condition comes is waited for, and then seen. It finds a check before
-// the lock, a check in the statement of the lock (its snapshot is older), and writers that take no
-// lock.
+// A condition waits for appends in flight, then sees them. This detects a check before the lock, a
+// check in the same statement as the lock (its snapshot is older), and writers that take no lock.
 func TestAConditionWaitsForWhatItCannotSeeYet(t *testing.T) {
 	t.Parallel()
 	pool := open(t, 6)
@@ -65,7 +64,7 @@ func TestAConditionWaitsForWhatItCannotSeeYet(t *testing.T) {
 	}
 }
 
-// What follows a condition's check waits until the decision is in the journal.
+// Appends that start after a condition's check wait until the decision is in the journal.
 func TestWritersWaitForADecisionInFlight(t *testing.T) {
 	t.Parallel()
 	pool := open(t, 6)
@@ -75,7 +74,7 @@ func TestWritersWaitForADecisionInFlight(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// nothing that the condition names
+	// Events that the condition does not select.
 	written(t, pool, event("b", "opened", "x"), event("b", "closed", "y"), event("b", "closed"))
 	result := blocked(t, pool, journal.Condition{FailIfMatch: journal.Types("never")}, event("c", "closed", "x"))
 	commit(t, deciding)
@@ -88,8 +87,8 @@ func TestWritersWaitForADecisionInFlight(t *testing.T) {
 	}
 }
 
-// Two queries that overlap in one event meet, however little they look alike. It finds a lock on a
-// hash of the query as a whole.
+// Two queries that overlap in one event conflict, however different they look. This detects a lock
+// on a hash of the whole query.
 func TestOverlappingQueriesMeet(t *testing.T) {
 	t.Parallel()
 	pool := open(t, 6)
@@ -117,7 +116,7 @@ func TestOverlappingQueriesMeet(t *testing.T) {
 	}
 }
 
-// A position that was handed out earlier and commits later is not behind the decision.
+// An earlier position that commits later is not missed by the decision.
 func TestADecisionDoesNotPassALowerPositionInFlight(t *testing.T) {
 	t.Parallel()
 	pool := open(t, 6)
@@ -151,7 +150,7 @@ func TestADecisionDoesNotPassALowerPositionInFlight(t *testing.T) {
 	}
 }
 
-// While an append is open that has nothing to do with it, what was just written can be decided by at once.
+// An unrelated open append does not delay decisions on events that were just written.
 func TestAnUnrelatedAppendInFlightHoldsNoDecisionUp(t *testing.T) {
 	t.Parallel()
 	pool := open(t, 6)
@@ -167,8 +166,8 @@ func TestAnUnrelatedAppendInFlightHoldsNoDecisionUp(t *testing.T) {
 	}
 }
 
-// A foreign transaction that is open, older than all else, hides nothing and holds nothing up. It
-// finds a horizon taken from the oldest transaction.
+// An open foreign transaction, older than everything else, hides nothing and delays nothing. This
+// detects a horizon taken from the oldest transaction.
 func TestAForeignOpenTransactionChangesNothing(t *testing.T) {
 	t.Parallel()
 	pool := open(t, 6)
@@ -193,8 +192,8 @@ func TestAForeignOpenTransactionChangesNothing(t *testing.T) {
 	}
 }
 
-// An import with more tags than locks takes few locks, meets conditions all the same, and does not
-// hold up those who write without.
+// An import with more tags than locks takes few locks, conflicts with conditions all the same, and
+// does not delay writers without a condition.
 func TestAnImportTakesFewLocksAndMeetsConditions(t *testing.T) {
 	t.Parallel()
 	pool := open(t, 6)
@@ -229,8 +228,8 @@ func TestAnImportTakesFewLocksAndMeetsConditions(t *testing.T) {
 	}
 }
 
-// fewLocks checks that the transaction holds no more advisory locks than it has campaigns and there
-// are buckets, and a few.
+// fewLocks checks that the transaction holds few advisory locks: at most one for each campaign and
+// bucket, and some more.
 func fewLocks(t *testing.T, tx pgx.Tx, campaigns int) {
 	t.Helper()
 	var locks int
@@ -241,7 +240,7 @@ func fewLocks(t *testing.T, tx pgx.Tx, campaigns int) {
 	}
 }
 
-// So do many conditions in one transaction.
+// Many conditions in one transaction take few locks too.
 func TestManyConditionsInOneTransactionTakeFewLocks(t *testing.T) {
 	t.Parallel()
 	pool := open(t, 6)
@@ -257,7 +256,7 @@ func TestManyConditionsInOneTransactionTakeFewLocks(t *testing.T) {
 	commit(t, deciding)
 }
 
-// Imports hold up no writer without a condition.
+// An import delays no writer without a condition.
 func TestAnImportHoldsUpNoOtherWriter(t *testing.T) {
 	t.Parallel()
 	pool := open(t, 6)
@@ -273,8 +272,8 @@ func TestAnImportHoldsUpNoOtherWriter(t *testing.T) {
 	commit(t, importing)
 }
 
-// A condition of more terms than locks takes few, and meets what each of them selects: an append in
-// flight, and one that comes after the check.
+// A condition with more terms than locks takes few locks. It conflicts with appends that its terms
+// select, in flight or after the check.
 func TestALongConditionTakesFewLocksAndMeetsAppends(t *testing.T) {
 	t.Parallel()
 	pool := open(t, 6)

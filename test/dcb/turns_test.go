@@ -13,8 +13,9 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
-// Of many who decide by the same events each needs one attempt: what it did not know it reads while
-// it has the locks. Two connections do, since decisions read by the one that they append by.
+// When many decide by the same events, each needs one attempt: it reads the events that it did not
+// know while it holds the locks. Two connections are enough, because a decision reads on the
+// connection that it appends on.
 func TestEachOfManyGetsItsTurn(t *testing.T) {
 	t.Parallel()
 	pool := open(t, 2)
@@ -44,7 +45,7 @@ func TestEachOfManyGetsItsTurn(t *testing.T) {
 	}
 }
 
-// A call is met by conditions on each of its types, whatever the others are.
+// A call conflicts with conditions on each of its types, whatever the other types are.
 func TestACallOfSeveralTypesMeetsConditionsOnEach(t *testing.T) {
 	t.Parallel()
 	pool := open(t, 4)

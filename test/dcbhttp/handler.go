@@ -22,7 +22,7 @@ import (
 const (
 	pageEvents   = 1000
 	maxBodyBytes = 64 << 20
-	campaigns    = 64 // that appends are spread over: to whom events belong is no matter here
+	campaigns    = 64 // that appends are spread over; the campaign does not matter here
 )
 
 type query struct {
@@ -43,7 +43,7 @@ func (q query) journal() journal.Query {
 }
 
 type options struct {
-	From      int64 `json:"from"`  // inclusive; 0: from the first, or from the last if backwards
+	From      int64 `json:"from"`  // inclusive; 0: from the first event, or from the last if backwards
 	Limit     int   `json:"limit"` // 0: no limit
 	Backwards bool  `json:"backwards"`
 }
@@ -84,17 +84,17 @@ type appendAnswer struct {
 	AppendConditionFailed  bool  `json:"appendConditionFailed"`
 }
 
-// stored is an event's payload: data may be any text.
+// stored is an event's payload. data may be any text.
 type stored struct {
 	Data string `json:"data"`
 }
 
-// server answers requests.
+// server serves requests.
 type server struct {
 	pool *pgxpool.Pool
 
-	// floor is the highest writer floor seen. All up to it has ended for good, while what the database
-	// answers may fall back for a moment: behind an append that has been acknowledged.
+	// floor is the highest writer floor seen. Appends up to it have ended for good. A new reading
+	// may be lower for a moment, even below an acknowledged append.
 	floor atomic.Int64
 }
 
@@ -129,7 +129,7 @@ func handler(pool *pgxpool.Pool) http.Handler {
 	return mux
 }
 
-// settled answers the highest writer floor seen.
+// settled returns the highest writer floor seen.
 func (s *server) settled(ctx context.Context) (int64, error) {
 	floor, err := feed.Floor(ctx, s.pool)
 	if err != nil {
@@ -146,7 +146,7 @@ func (s *server) settled(ctx context.Context) (int64, error) {
 	}
 }
 
-// parameter reads a parameter that is JSON; where there is none, into stays as it is.
+// parameter reads a JSON parameter. Without the parameter it leaves into unchanged.
 func parameter(r *http.Request, name string, into any) error {
 	text := r.URL.Query().Get(name)
 	if text == "" {
@@ -169,10 +169,10 @@ func answer(w http.ResponseWriter, document any, err error) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(document) // whoever asked may be gone
+	_ = json.NewEncoder(w).Encode(document) // the client may have gone
 }
 
-// read answers events up to the writer floor, which add has waited for.
+// read returns events up to the writer floor, which add has waited for.
 func (s *server) read(ctx context.Context, q journal.Query, o options) ([]storedEvent, error) {
 	if err := feed.CheckQuery(q); err != nil {
 		return nil, err
@@ -221,7 +221,7 @@ func (s *server) read(ctx context.Context, q journal.Query, o options) ([]stored
 	return found, nil
 }
 
-// add appends, and returns once reads can see what it appended.
+// add appends, and returns once reads can see the events.
 func (s *server) add(ctx context.Context, request appendRequest) error {
 	if len(request.Events) == 0 {
 		return &journal.InvalidEventError{Index: -1, Field: "events", Reason: "are none: append one at least"}
@@ -231,7 +231,7 @@ func (s *server) add(ctx context.Context, request appendRequest) error {
 			journal.ErrInvalidQuery)
 	}
 	hash := fnv.New32a()
-	_, _ = hash.Write([]byte(strings.Join(request.Events[0].Tags, "\n"))) // a hash takes all
+	_, _ = hash.Write([]byte(strings.Join(request.Events[0].Tags, "\n"))) // never fails
 	campaign := fmt.Sprintf("dcb-%d", hash.Sum32()%campaigns)
 	events := make([]journal.Event, 0, len(request.Events))
 	for _, e := range request.Events {
@@ -264,7 +264,8 @@ func (s *server) add(ctx context.Context, request appendRequest) error {
 	return s.settle(ctx, places[len(places)-1].Position)
 }
 
-// settle returns once the writer floor has reached position: appends with lower positions have ended.
+// settle waits until the writer floor has reached position, so that appends with lower positions
+// have ended.
 func (s *server) settle(ctx context.Context, position int64) error {
 	for {
 		floor, err := s.settled(ctx)

@@ -22,7 +22,7 @@ import (
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
-// served answers a server on a database of the test's own, and how to ask it.
+// served starts a server on the test's own database. post and get send requests to it.
 func served(t *testing.T) (post, get func(string) string) {
 	t.Helper()
 	server := httptest.NewServer(handler(pgtest.New(t)))
@@ -141,8 +141,8 @@ func TestBadRequestsAreToldWhatIsWrong(t *testing.T) {
 	}
 }
 
-// The writer floor falls back for a moment when an append takes it late. What has been acknowledged
-// is read all the same.
+// The writer floor falls back for a moment when an append takes it late. Acknowledged events can be
+// read all the same.
 func TestReadsDoNotFallBackWithTheFloor(t *testing.T) {
 	t.Parallel()
 	s, pool := startServer(t)
@@ -203,7 +203,7 @@ func TestBackwardsReadsPageByPage(t *testing.T) {
 		`{"limit":1,"backwards":true,"from":7}`:                  {7},
 		fmt.Sprintf(`{"limit":1,"from":%d}`, last):               {last},
 		fmt.Sprintf(`{"from":%d,"backwards":false}`, last-1):     {last - 1, last},
-		fmt.Sprintf(`{"from":%d,"backwards":true}`, last+1000):   nil, // all
+		fmt.Sprintf(`{"from":%d,"backwards":true}`, last+1000):   nil, // all events
 		fmt.Sprintf(`{"from":%d,"backwards":false}`, last+1_000): {},
 	} {
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.url+"/read?options="+
@@ -246,7 +246,7 @@ func TestOneOfManyRequestsGetsTheName(t *testing.T) {
 			return nil
 		})
 	}
-	_ = g.Wait() // none fails
+	_ = g.Wait() // never fails
 	if got.Load() != 1 {
 		t.Errorf("%d got the name", got.Load())
 	}

@@ -1,10 +1,10 @@
-// Command dcbhttp serves the journal in the shape that public checkers of dynamic consistency
+// Command dcbhttp serves the journal over the HTTP API that public checkers of dynamic consistency
 // boundaries expect:
 //
 //	go run ./test/dcbhttp -addr 127.0.0.1:3000
 //
 // It uses the database that TIDEMARK_DATABASE_URL names, or the private Postgres of this checkout.
-// With -reset it begins with no events.
+// -reset starts without events.
 package main
 
 import (
@@ -26,7 +26,7 @@ import (
 	"github.com/tidemark-go/tidemark/migrations"
 )
 
-// connections is how many requests are served at once.
+// connections is the number of concurrent requests.
 const connections = 32
 
 func main() {

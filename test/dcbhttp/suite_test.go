@@ -22,13 +22,13 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
-// httpStore is the journal by the HTTP of a server that runs.
+// httpStore is the journal behind the HTTP API of a running server.
 type httpStore struct {
 	url    string
 	client *http.Client
 }
 
-// startServer runs the program on a database of the test's own, until the test ends.
+// startServer runs the program on the test's own database until the test ends.
 func startServer(t *testing.T) (httpStore, *pgxpool.Pool) {
 	t.Helper()
 	databaseURL := pgtest.URL(t)
@@ -42,7 +42,7 @@ func startServer(t *testing.T) (httpStore, *pgxpool.Pool) {
 	return s, pool
 }
 
-// startServerOn runs the program on a database, as main does, until stop.
+// startServerOn runs the program on a database, as main does, until stop is called.
 func startServerOn(t *testing.T, databaseURL string, reset bool) (s httpStore, stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -167,7 +167,7 @@ func TestARegisterIsLinearizableOverHTTPWhileBackendsAreKilled(t *testing.T) {
 	boundary.Register(t, s, func(ctx context.Context) { boundary.Kill(ctx, pool) })
 }
 
-// impatient is a store whose clients sometimes hang up before they are answered.
+// impatient is a store whose clients sometimes hang up before the response.
 type impatient struct{ httpStore }
 
 func (s impatient) Append(ctx context.Context, events []journal.Event, condition *journal.Condition) error {
@@ -193,5 +193,5 @@ func (h hangingUp) RoundTrip(r *http.Request) (*http.Response, error) {
 func TestARegisterIsLinearizableOverHTTPWhileClientsHangUp(t *testing.T) {
 	t.Parallel()
 	s, _ := startServer(t)
-	boundary.Register(t, impatient{s}, func(context.Context) {}) // they do it themselves
+	boundary.Register(t, impatient{s}, func(context.Context) {}) // the clients hang up by themselves
 }

@@ -14,17 +14,17 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/lease"
 )
 
-// client calls at random, with leases that it holds and with those that it held once, and records
-// what it called and what it got.
+// client makes random calls, with leases that it holds and leases that it held before. It records
+// the calls and their results.
 type client struct {
 	id      int
 	pool    *pgxpool.Pool
 	keeper  lease.Keeper
 	random  *rand.Rand
-	began   time.Time // of the whole history
-	careful bool      // it gives back what it does not hold on to: nothing expires
+	began   time.Time // start of the whole history
+	careful bool      // releases everything it stops using, so nothing expires
 	history []porcupine.Operation
-	known   []lease.Lease // of late, held or not
+	known   []lease.Lease // recent leases, held or not
 }
 
 func newClient(id int, pool *pgxpool.Pool, ttl time.Duration, began time.Time, careful bool) *client {
@@ -60,7 +60,7 @@ func (c *client) run(ctx context.Context, rounds int) error {
 	return nil
 }
 
-// misbehave uses leases of earlier, as a worker does that was stopped for longer than they lived.
+// misbehave uses old leases, like a worker that was stopped for longer than its leases lived.
 func (c *client) misbehave(ctx context.Context) error {
 	if len(c.known) == 0 {
 		return nil
@@ -73,7 +73,7 @@ func (c *client) misbehave(ctx context.Context) error {
 		wrong := *old
 		wrong.Checkpoint--
 		return c.advance(ctx, &wrong, true)
-	case 2: // as one whose claim a crash of the server forgot, and another made it anew
+	case 2: // as if a server crash forgot the claim and another worker claimed again
 		others := *old
 		others.Generation += 1 + c.random.Int64N(3)
 		return c.advance(ctx, &others, true)
@@ -82,7 +82,7 @@ func (c *client) misbehave(ctx context.Context) error {
 	}
 }
 
-// record notes a call that began at a time and has just returned.
+// record records a call that began at the given time and has just returned.
 func (c *client) record(began time.Duration, op operation, out answer) {
 	op.owner = c.keeper.Owner
 	c.history = append(c.history, porcupine.Operation{

@@ -18,11 +18,11 @@ const (
 	group   = "default"
 	clients = 6
 	rounds  = 60
-	// checkTimeout bounds the search for an order; it takes milliseconds.
+	// checkTimeout limits the search for an order, which takes milliseconds.
 	checkTimeout = 30 * time.Second
 )
 
-// campaigns are few, so that all clients want the same.
+// campaigns are few, so that all clients compete for them.
 const campaigns = "abc"
 
 func TestLeasesAreLinearizable(t *testing.T) {
@@ -41,7 +41,7 @@ func TestLeasesAreLinearizable(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, campaign := range campaigns {
-				tally.Append(t, pool, string(campaign), 1) // work that is never done
+				tally.Append(t, pool, string(campaign), 1) // work that is never completed
 			}
 			began := time.Now()
 			all := make([]*client, clients)
@@ -69,7 +69,7 @@ func TestLeasesAreLinearizable(t *testing.T) {
 	}
 }
 
-// tried counts the calls of each kind, those that were refused apart.
+// tried counts the calls of each kind, refused calls separately.
 func tried(history []porcupine.Operation) map[string]int {
 	count := map[string]int{}
 	for _, op := range history {

@@ -35,8 +35,8 @@ func (r register) owned(op operation) bool {
 	return r.generation > 0 && r.generation == op.generation && r.owner == op.owner
 }
 
-// model is the lease as its documentation has it. Where leases expire, the holder may lose it at
-// any time; that changes nothing before the next claim.
+// model is the documented behaviour of a lease. If leases expire, the holder may lose it at any
+// time. That changes nothing before the next claim.
 func model(expires bool) porcupine.Model {
 	return porcupine.Model{
 		Init: func() any { return register{} },
@@ -55,7 +55,7 @@ func model(expires bool) porcupine.Model {
 		Step: func(state, input, output any) (bool, any) {
 			r, op, out := state.(register), input.(operation), output.(answer)
 			switch op.kind {
-			case "claim": // recorded only where it got the lease
+			case "claim": // recorded only if it got the lease
 				legal := out.generation == r.generation+1 && out.checkpoint == r.checkpoint && (expires || !r.held)
 				return legal, register{owner: op.owner, generation: out.generation, checkpoint: out.checkpoint, held: true}
 			case "advance":

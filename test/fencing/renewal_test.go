@@ -12,8 +12,8 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/tally"
 )
 
-// TestARenewalUnderWayDoesNotCostALease has the end of a group wait for the renewal of one of its
-// leases, as it comes to when a group takes long.
+// TestARenewalUnderWayDoesNotCostALease makes the end of a group wait for the renewal of one of its
+// leases, as happens when a group takes long.
 func TestARenewalUnderWayDoesNotCostALease(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)

@@ -12,9 +12,9 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/tally"
 )
 
-// TestAConsumerGroupRegisteredWhileWritersAppendMissesNothing has transactions that are open for a
-// while, so that some began to append before each group was known and commit after. No campaign is
-// appended to twice, so that no later work item makes up for one that is missing.
+// TestAConsumerGroupRegisteredWhileWritersAppendMissesNothing keeps transactions open for a while,
+// so that some append before a group is registered and commit afterwards. No campaign gets a second
+// append, so no later work item hides a missing one.
 func TestAConsumerGroupRegisteredWhileWritersAppendMissesNothing(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)

@@ -13,7 +13,7 @@ func TestMain(m *testing.M) { worker.Main(m) }
 
 const group = "default"
 
-// start starts a worker of a consumer group, with a pool of its own, and returns how to stop it.
+// start starts a worker of a consumer group with its own pool. stop stops it.
 func start(t *testing.T, url, consumerGroup string, projections ...projector.Projection) (stop func()) {
 	t.Helper()
 	return tally.Run(t, projector.Config{

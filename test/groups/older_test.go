@@ -13,8 +13,8 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/worker"
 )
 
-// TestAWorkerThatDoesNotKnowAProjectionFilesIt is a rolling upgrade that stands still halfway: the
-// newer binary has registered the projection "entries", and the older one does the work.
+// TestAWorkerThatDoesNotKnowAProjectionFilesIt is a rolling upgrade that stops halfway: the newer
+// binary has registered the projection "entries", and the older one does the work.
 func TestAWorkerThatDoesNotKnowAProjectionFilesIt(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
@@ -41,7 +41,7 @@ func TestAWorkerThatDoesNotKnowAProjectionFilesIt(t *testing.T) {
 		t.Errorf("the older worker has applied %d events to a projection it does not know", n-2)
 	}
 
-	// Both go on side by side.
+	// Both continue side by side.
 	worker.Start(t, worker.Config{URL: pool.Config().ConnString(), Name: "newer"})
 	tally.Append(t, pool, "a", 5)
 	tally.Append(t, pool, "c", 1, 2, 3)
@@ -51,7 +51,8 @@ func TestAWorkerThatDoesNotKnowAProjectionFilesIt(t *testing.T) {
 }
 
 // TestARegistrationWaitsForGroupsUnderWay registers a projection while a worker that does not know
-// it is about to commit: a campaign that moved unseen would never be brought forward.
+// it is about to commit. Otherwise a campaign could move without a row in deferred and never catch
+// up.
 func TestARegistrationWaitsForGroupsUnderWay(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
@@ -72,7 +73,7 @@ func TestARegistrationWaitsForGroupsUnderWay(t *testing.T) {
 	go func() { registered <- newer.Register(t.Context()) }()
 	tally.Eventually(t, "the registration waits", func(ctx context.Context) (waits bool, err error) {
 		if len(registered) > 0 {
-			return true, nil // it did not
+			return true, nil // it did not wait
 		}
 		err = pool.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted
 			AND database = (

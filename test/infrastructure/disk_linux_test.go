@@ -9,9 +9,9 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/tally"
 )
 
-// smallDisk moves an empty table to a tablespace on a file system of its own with room for the
-// first page of an index and no other, until the function it returns is called. It answers nil
-// where file systems cannot be mounted: by others than root, and in most containers.
+// smallDisk moves an empty table to a tablespace on its own file system, with room for only the
+// first page of an index. room ends this. It returns nil where file systems cannot be mounted:
+// without root, and in most containers.
 func (w *world) smallDisk(t *testing.T, table string) (room func()) {
 	t.Helper()
 	data := tally.Value[string](t, w.pool, `SHOW data_directory`)
@@ -27,7 +27,7 @@ func (w *world) smallDisk(t *testing.T, table string) (room func()) {
 		t.Logf("no file system of its own: mount: %v", err)
 		return nil
 	}
-	t.Cleanup(func() { // the server still has it open
+	t.Cleanup(func() { // lazily: the server still has it open
 		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
 			t.Error(err)
 		}

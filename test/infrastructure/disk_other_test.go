@@ -4,5 +4,5 @@ package infrastructure_test
 
 import "testing"
 
-// smallDisk answers nil: only on Linux is there a file system to mount for it.
+// smallDisk returns nil: only the Linux version can mount a file system.
 func (w *world) smallDisk(*testing.T, string) (room func()) { return nil }

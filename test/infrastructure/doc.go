@@ -1,8 +1,8 @@
-// Package infrastructure takes from workers, one by one, what they need of their server:
-// connections, room on its disk, leave to write, locks, backends, the server itself. None of that
-// may cost an event an attempt, and everything is applied once it is back.
+// Package infrastructure takes from workers, one by one, the things that they need from their
+// server: connections, disk space, permission to write, locks, backends, and the server itself.
+// None of that may cost an event an attempt, and everything is applied once it is back.
 //
-// The disk is full in that the file of a table is a link to /dev/full, which answers every write
-// with "no space left on device": the kernel's own error, from which Postgres makes its 53100 as it
-// does for a file system without room. It needs no file system to be mounted, and no privileges.
+// A full disk is simulated by replacing a table's file with a link to /dev/full, which answers
+// every write with "no space left on device". That is the kernel's own error, which Postgres
+// reports as 53100, as for a full file system. It needs no mount and no privileges.
 package infrastructure

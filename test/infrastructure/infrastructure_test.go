@@ -23,7 +23,7 @@ func TestMain(m *testing.M) { pgtest.Main(m) }
 
 const group = "default"
 
-// world is a server with a worker, and work that it has done.
+// world is a server with a worker, and work that the worker has done.
 type world struct {
 	server   *devpg.Server
 	pool     *pgxpool.Pool // the test's own
@@ -56,7 +56,7 @@ func (w *world) run(t *testing.T, change func(*projector.Config)) {
 	tally.Run(t, cfg)
 }
 
-// work appends to several campaigns, as far as the server lets it.
+// work appends to several campaigns.
 func (w *world) work(t *testing.T) {
 	t.Helper()
 	for _, campaign := range []string{"a", "b", "c", "d", "before"} {
@@ -64,7 +64,7 @@ func (w *world) work(t *testing.T) {
 	}
 }
 
-// state is the value of tidemark_breaker_state.
+// state returns the value of tidemark_breaker_state.
 func (w *world) state(t *testing.T) float64 {
 	t.Helper()
 	families, err := w.registry.Gather()
@@ -80,13 +80,14 @@ func (w *world) state(t *testing.T) float64 {
 	return 0
 }
 
-// opens waits until the breaker keeps the worker away.
+// opens waits until the breaker is open.
 func (w *world) opens(t *testing.T) {
 	t.Helper()
 	tally.Eventually(t, "the breaker opens", func(context.Context) (bool, error) { return w.state(t) == 2, nil })
 }
 
-// recovers expects that all is applied, that nothing was put down to an event, and that the breaker is closed.
+// recovers expects that everything is applied, that no failure was recorded for an event, and that
+// the breaker is closed.
 func (w *world) recovers(t *testing.T) {
 	t.Helper()
 	tally.Settle(t, w.pool, group)
@@ -98,7 +99,7 @@ func (w *world) recovers(t *testing.T) {
 	tally.Eventually(t, "the breaker closes", func(context.Context) (bool, error) { return w.state(t) == 0, nil })
 }
 
-// exec runs statements, as one text.
+// exec runs statements given as one text.
 func (w *world) exec(t *testing.T, sql string) {
 	t.Helper()
 	if _, err := w.pool.Exec(t.Context(), sql, pgx.QueryExecModeSimpleProtocol); err != nil {
@@ -118,7 +119,7 @@ func TestAWorkerGetsOver(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.opens(t)
-		late := &world{server: w.server, pool: w.pool, registry: prometheus.NewRegistry()} // its worker is started meanwhile
+		late := &world{server: w.server, pool: w.pool, registry: prometheus.NewRegistry()} // started now
 		late.run(t, nil)
 		late.opens(t)
 		if err := w.server.Start(t.Context()); err != nil {
@@ -220,7 +221,7 @@ func TestAWorkerGetsOver(t *testing.T) {
 	})
 }
 
-// fill leaves no room for an empty table to grow, until the function it returns is called.
+// fill leaves no room for an empty table to grow until the returned function is called.
 func (w *world) fill(t *testing.T, table string) (room func()) {
 	t.Helper()
 	file := filepath.Join(tally.Value[string](t, w.pool, `SHOW data_directory`),
@@ -228,7 +229,7 @@ func (w *world) fill(t *testing.T, table string) (room func()) {
 	if err := errors.Join(os.Rename(file, file+".kept"), os.Symlink("/dev/full", file)); err != nil {
 		t.Fatal(err)
 	}
-	w.exec(t, endWorker) // those that have the file open
+	w.exec(t, endWorker) // closes the worker's open files
 	return func() {
 		t.Helper()
 		if err := os.Rename(file+".kept", file); err != nil {

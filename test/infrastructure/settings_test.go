@@ -13,7 +13,8 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/tally"
 )
 
-// Databases have settings that their owner wants for other reasons: programs set what they need for themselves.
+// Owners of databases change settings for their own reasons. Programs set everything that they need
+// themselves.
 func TestProgramsWorkWhateverADatabasesSettingsAre(t *testing.T) {
 	t.Parallel()
 	migrate, err := program.Build(t.Context(), "cmd/migrate")

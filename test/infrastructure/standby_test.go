@@ -30,14 +30,14 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/tally"
 )
 
-// standbySocket names the standby's port: it listens on a socket in a folder of its own, so that no
-// port has to be found.
+// standbySocket is the standby's port number. The standby listens on a socket in its own folder, so
+// no free port is needed.
 const standbySocket = 5432
 
-// pair is a primary with a standby that has all that the primary has acknowledged.
+// pair is a primary with a standby that has everything the primary has acknowledged.
 type pair struct {
 	primary *devpg.Server
-	dir     string // the standby's socket is there
+	dir     string // folder of the standby's socket
 }
 
 func newPair(t *testing.T) *pair {
@@ -52,7 +52,8 @@ func newPair(t *testing.T) *pair {
 	port := tally.Value[string](t, pool, `SHOW port`)
 	user := ownerOf(t, data)
 
-	// Beside the primary's folder, which the server's user reaches wherever the test's own folders are.
+	// Beside the primary's folder, which the server's user can reach even where it cannot reach the
+	// test's folders.
 	p.dir = filepath.Join(filepath.Dir(data), "standby")
 	if err := os.Mkdir(p.dir, 0o700); err != nil {
 		t.Fatal(err)
@@ -73,7 +74,7 @@ func newPair(t *testing.T) *pair {
 		fmt.Sprint(standbySocket),
 		"-c", "listen_addresses=", "-c", "unix_socket_directories="+p.dir), user)
 
-	// From here on the primary acknowledges nothing that the standby does not have.
+	// From here on the primary acknowledges only commits that the standby has.
 	set(t, pool, "synchronous_standby_names", "*")
 	tally.Eventually(t, "the standby has what the primary acknowledges", tally.Holds(pool, `SELECT count(*) = 1 FROM
 		pg_stat_replication WHERE state = 'streaming' AND sync_state = 'sync'`))
@@ -93,7 +94,7 @@ func (p *pair) start(t *testing.T, server *exec.Cmd, user *syscall.Credential) {
 		if err := server.Process.Signal(syscall.SIGQUIT); err != nil {
 			t.Errorf("stop the standby: %v", err)
 		}
-		_ = server.Wait() // it was told to end at once
+		_ = server.Wait() // the signal makes it exit with an error
 		if t.Failed() {
 			t.Logf("the standby's log:\n%s", log.String())
 		}
@@ -106,7 +107,7 @@ func (p *pair) standbyURL() string {
 	return fmt.Sprintf("postgres://postgres@/%s?host=%s&port=%d&sslmode=disable", devpg.Database, p.dir, standbySocket)
 }
 
-// bothURL names both servers and asks for the one that can be written to.
+// bothURL returns a connection string for both servers that selects the writable one.
 func (p *pair) bothURL(t *testing.T) string {
 	t.Helper()
 	cfg := tally.Pool(t, p.primary.URL(), "test", 1).Config().ConnConfig
@@ -121,7 +122,7 @@ func set(t *testing.T, pool *pgxpool.Pool, name, value string) {
 	tally.Exec(t, pool, `SELECT pg_reload_conf()`)
 }
 
-// forsake has the primary acknowledge what the standby does not have and never gets.
+// forsake makes the primary acknowledge commits that the standby does not have and never gets.
 func (p *pair) forsake(t *testing.T) {
 	t.Helper()
 	primary := tally.Pool(t, p.primary.URL(), "test", 1)
@@ -140,7 +141,7 @@ func (p *pair) promote(t *testing.T) {
 	tally.Eventually(t, "the standby is the primary", tally.Holds(pool, `SELECT NOT pg_is_in_recovery()`))
 }
 
-// ownerOf is whom a server with that folder runs as; nil: the test's own user.
+// ownerOf returns the user that a server with that folder runs as; nil: the test's own user.
 func ownerOf(t *testing.T, data string) *syscall.Credential {
 	t.Helper()
 	info, err := os.Stat(data)
@@ -170,7 +171,7 @@ func TestAWorkerThatIsPointedAtAStandbyDoesNotStart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// it does not wait for the standby to become something else
+	// The worker does not wait for the standby's promotion.
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	out, err := exec.CommandContext(ctx, binary, "--database-url", p.standbyURL(), "--projections-dir", dir,
@@ -184,8 +185,8 @@ func TestAWorkerThatIsPointedAtAStandbyDoesNotStart(t *testing.T) {
 	}
 }
 
-// TestAWorkerSurvivesAPromotion has writers append and a worker apply while the primary dies and
-// its standby takes over.
+// TestAWorkerSurvivesAPromotion keeps writers appending and a worker applying while the primary
+// dies and its standby takes over.
 func TestAWorkerSurvivesAPromotion(t *testing.T) {
 	t.Parallel()
 	p := newPair(t)
@@ -217,7 +218,8 @@ func TestAWorkerSurvivesAPromotion(t *testing.T) {
 	}
 }
 
-// A standby has the sequence ahead of the rows: a reader that believed it would pass events that come later.
+// A standby has the sequence ahead of the rows. A reader that trusted it would skip events that
+// arrive later.
 func TestAStandbyDoesNotSayHowFarTheJournalCanBeRead(t *testing.T) {
 	t.Parallel()
 	p := newPair(t)
@@ -257,8 +259,8 @@ func TestAStandbyDoesNotSayHowFarTheJournalCanBeRead(t *testing.T) {
 	}
 }
 
-// TestEventsThatAFailoverLostAreGhosts has a standby take over that lacks the primary's last commits,
-// after they were published.
+// TestEventsThatAFailoverLostAreGhosts promotes a standby that lacks the primary's last commits
+// after their events were published.
 func TestEventsThatAFailoverLostAreGhosts(t *testing.T) {
 	t.Parallel()
 	p := newPair(t)

@@ -18,7 +18,7 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/tally"
 )
 
-// process is a program whose output the test sees when it fails.
+// process is a program whose output the test prints if the program fails.
 type process struct {
 	*exec.Cmd
 	out bytes.Buffer // complete once it has ended
@@ -36,7 +36,7 @@ func start(t *testing.T, binary, url string, env ...string) *process {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if p.ProcessState == nil { // the test was over before it had waited
+		if p.ProcessState == nil { // the test ended before it waited
 			_ = p.Process.Kill()
 			_ = p.Wait()
 			t.Logf("%s: %s", filepath.Base(p.Path), &p.out)
@@ -45,7 +45,7 @@ func start(t *testing.T, binary, url string, env ...string) *process {
 	return p
 }
 
-// ends waits for programs that have done what they had to.
+// ends waits for programs that exit by themselves.
 func ends(t *testing.T, processes []*process) {
 	t.Helper()
 	for _, p := range processes {
@@ -55,7 +55,7 @@ func ends(t *testing.T, processes []*process) {
 	}
 }
 
-// A server's log is what its owner watches: programs that start together are to leave no error there.
+// Owners watch their server's log: programs that start together must leave no error in it.
 func TestProgramsThatStartTogetherLeaveNoErrorInTheServersLog(t *testing.T) {
 	t.Parallel()
 	const rounds, together = 3, 3
@@ -110,7 +110,7 @@ func TestProgramsThatStartTogetherLeaveNoErrorInTheServersLog(t *testing.T) {
 		}
 		said := serverLog(t, server)[len(before):]
 		for _, fault := range faults.FindAllString(said, -1) {
-			if !strings.Contains(fault, "due to lock timeout") { // so they wait for the registry: 300 ms at a time
+			if !strings.Contains(fault, "due to lock timeout") { // their waits for the registry, 300 ms each
 				t.Errorf("in round %d the server's log has\n%s", round, fault)
 			}
 		}
@@ -132,7 +132,7 @@ func serverLog(t *testing.T, server *devpg.Server) string {
 	return log
 }
 
-// database answers the same server's address with another database.
+// database returns the server's address with another database.
 func database(t *testing.T, address, name string) string {
 	t.Helper()
 	u, err := url.Parse(address)

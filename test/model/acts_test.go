@@ -16,14 +16,14 @@ import (
 
 func ada() failed.Act { return failed.Act{By: "ada", Reason: "the weather is better"} }
 
-// behind are the pairs that are behind, in order.
+// behind returns the keys of all rows of deferred, in order.
 func (w *world) behind() []failed.Key {
 	return slices.SortedFunc(maps.Keys(w.rows), func(a, b failed.Key) int {
 		return cmp.Or(cmp.Compare(a.Projection, b.Projection), cmp.Compare(a.CampaignID, b.CampaignID))
 	})
 }
 
-// actOnOne acts on a pair, which may be one that the act is refused for.
+// actOnOne acts on one key, possibly one for which the act is refused.
 func (m *machine) actOnOne(r *rapid.T, act string) {
 	keys := append(m.behind(), failed.Key{Projection: ledger, CampaignID: "a"})
 	key := rapid.SampledFrom(keys).Draw(r, "pair")
@@ -55,7 +55,7 @@ func (m *machine) actOnOne(r *rapid.T, act string) {
 	}
 }
 
-// requeueSeq requeues what stands before an event.
+// requeueSeq requeues all rows of a campaign that wait at one event.
 func (m *machine) requeueSeq(r *rapid.T) {
 	id, seq := rapid.SampledFrom(campaigns()).Draw(r, "campaign"), int64(1)
 	var there []int64
@@ -87,7 +87,7 @@ func (m *machine) requeueSeq(r *rapid.T) {
 	}
 }
 
-// act is what an act does to a pair.
+// act applies an act to a row of the model.
 func (m *machine) act(key failed.Key, act string) {
 	now := m.rows[key]
 	m.note(act, key.Projection, key.CampaignID, now.next)
@@ -103,7 +103,7 @@ func (m *machine) act(key failed.Key, act string) {
 	m.rows[key] = now
 }
 
-// unresolve takes back a resolution, or what is none.
+// unresolve takes back a resolution, or tries to take back one that does not exist.
 func (m *machine) unresolve(r *rapid.T) {
 	key := failed.Key{Projection: ledger, CampaignID: "a"}
 	keys := slices.DeleteFunc(slices.SortedFunc(maps.Keys(m.resolved), func(a, b failed.Key) int {
@@ -133,7 +133,7 @@ func (m *machine) unresolve(r *rapid.T) {
 	}
 }
 
-// actOnMany acts on all pairs of a projection or a status, or on all.
+// actOnMany acts on all rows of a projection, of a status, or on all.
 func (m *machine) actOnMany(r *rapid.T, act string) {
 	f := failed.Filter{Group: group}
 	switch rapid.IntRange(0, 2).Draw(r, "filter") {
@@ -180,7 +180,7 @@ func (m *machine) actOnAll(
 	}
 }
 
-// replay replays campaigns, for one projection or all, from scratch or from an event on.
+// replay replays campaigns, for one projection or all, from scratch or from a given event.
 func (m *machine) replay(r *rapid.T) {
 	if len(m.events) == 0 {
 		return
@@ -201,7 +201,7 @@ func (m *machine) replay(r *rapid.T) {
 	m.replayed(q, q.Campaigns)
 }
 
-// replayAll replays all campaigns, a few at a time.
+// replayAll replays all campaigns in small batches.
 func (m *machine) replayAll(r *rapid.T) {
 	q := failed.ReplayRequest{Group: group, Projection: rapid.SampledFrom(append(projectionNames(), "")).Draw(r,
 		"projection")}
@@ -220,7 +220,7 @@ func (m *machine) replayAll(r *rapid.T) {
 	m.replayed(q, slices.DeleteFunc(m.ids(), func(id string) bool { return m.campaigns[id].checkpoint == 0 }))
 }
 
-// replayed is what a replay does to campaigns.
+// replayed applies a replay to the model.
 func (m *machine) replayed(q failed.ReplayRequest, campaigns []string) {
 	for _, id := range campaigns {
 		m.release(id)

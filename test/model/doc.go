@@ -1,4 +1,4 @@
-// Package model drives Tidemark in random order (appends, failures, repairs, operators' acts,
-// pauses, workers that die or are overtaken) and holds the database against a model in Go after
-// every step: what DESIGN.md promises, campaign by campaign and pair by pair.
+// Package model drives Tidemark with random steps (appends, failures, repairs, acts of operators,
+// pauses, workers that die or are overtaken). After every step it compares the database with a
+// model in Go, for each campaign and each projection.
 package model

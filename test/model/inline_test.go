@@ -13,8 +13,8 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
-// inline appends to a campaign and applies in the same transaction, also while a worker holds it. A projection
-// that fails on anything up to the head fails the append.
+// inline appends to a campaign and applies in the same transaction, even while a worker holds the
+// campaign. A projection that fails on any event up to the head fails the append.
 func (m *machine) inline(r *rapid.T) {
 	id := rapid.SampledFrom(campaigns()).Draw(r, "campaign")
 	e := journal.Event{ID: uuid.New(), Type: rapid.SampledFrom([]string{moved, optional}).Draw(r, "event")}

@@ -18,7 +18,7 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
-// machine is the database, the model of it, and the workers.
+// machine is the database, its model, and the workers.
 type machine struct {
 	*world
 	t       *testing.T
@@ -26,11 +26,12 @@ type machine struct {
 	faults  *faults
 	all     []projector.Projection
 	steady  *projector.Projector // a worker that lives all the time
-	ghost   *projector.Projector // a shadow that does
-	mortals int                  // so far
+	ghost   *projector.Projector // a shadow worker that lives all the time
+	mortals int                  // number of mortal workers so far
 }
 
-// TestWhateverHappensThePromisesHold is the state machine. TIDEMARK_MODEL_CHECKS=1000 has it run for long.
+// TestWhateverHappensThePromisesHold is the state machine. TIDEMARK_MODEL_CHECKS=1000 makes a long
+// run.
 func TestWhateverHappensThePromisesHold(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
@@ -88,7 +89,7 @@ func TestWhateverHappensThePromisesHold(t *testing.T) {
 	})
 }
 
-// empty begins anew. The projections stay registered.
+// empty resets database and model. The projections stay registered.
 func (m *machine) empty(r *rapid.T) {
 	m.faults.mu.Lock()
 	m.faults.spots, m.faults.outage = m.spots, 0
@@ -114,7 +115,7 @@ func (m *machine) tx(do func(ctx context.Context, tx pgx.Tx) error) error {
 	return pgx.BeginFunc(ctx, m.pool, func(tx pgx.Tx) error { return do(ctx, tx) })
 }
 
-// check holds the database against the model.
+// check compares the database with the model.
 func (m *machine) check(r *rapid.T) {
 	found, wrong, err := m.read(m.t.Context(), m.pool)
 	m.must(r, err)
@@ -144,15 +145,16 @@ func (m *machine) complain(r *rapid.T, wrong []string) {
 	}
 }
 
-// checkTrails says it once more and without the model's steps: a pair has applied exactly the
-// events up to its place, once and in order, but for those skipped. Those resolved are not wanted.
+// checkTrails checks the same without the model's steps: every projection has applied exactly the
+// events of a campaign up to its place, once and in order, except skipped ones. Resolved events are
+// not expected.
 func (m *machine) checkTrails(r *rapid.T, found *world) {
 	var wrong []string
 	for _, key := range m.keys() {
 		place := found.campaigns[key.CampaignID].checkpoint
 		if behind, is := found.rows[key]; is {
 			if place = behind.next - 1; behind.reset {
-				continue // its rows are still those of before
+				continue // its rows have not been deleted yet
 			}
 		}
 		if m.again[key] {
@@ -189,8 +191,8 @@ func (m *machine) checkGaps(r *rapid.T) {
 	}
 }
 
-// end mends everything, resumes everything, requeues everything and drains: nothing is left, and
-// everything equals the fold.
+// end repairs all faults, resumes all pauses, requeues everything and drains. Nothing may be left,
+// and every trail must equal the fold.
 func (m *machine) end(r *rapid.T) {
 	clear(m.spots)
 	m.must(r, m.faults.set(m.t.Context(), m.pool))

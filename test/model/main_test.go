@@ -9,7 +9,7 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
-// checksEnv says how many random runs there are; standardChecks take a few seconds.
+// checksEnv sets the number of random runs. standardChecks take a few seconds.
 const (
 	checksEnv      = "TIDEMARK_MODEL_CHECKS"
 	standardChecks = "10"

@@ -15,14 +15,14 @@ import (
 
 var errDead = errors.New("this worker is dead")
 
-// mortal is the network of a worker that can be cut off for good, so that nothing it does
-// afterwards, giving back leases included, gets through.
+// mortal is the network of a worker that can be cut off for good, so that none of its later calls
+// gets through, not even the release of leases.
 type mortal struct {
 	name string
 	pool *pgxpool.Pool
 	mu   sync.Mutex
 	dead bool
-	last bool // what is written next still gets through, and nobody reads the answer
+	last bool // the next write still gets through, but its answer is never read
 	all  []net.Conn
 }
 
@@ -81,7 +81,7 @@ func (m *mortal) die() {
 	}
 }
 
-// dieAfterNext lets what is written next through.
+// dieAfterNext lets the next write through, then cuts the network.
 func (m *mortal) dieAfterNext() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -96,7 +96,7 @@ func (m *mortal) bury(t *testing.T, pool *pgxpool.Pool) {
 		FROM pg_stat_activity WHERE datname = current_database() AND application_name = $1)`, m.name))
 }
 
-// answerless is a step of its own: the COMMIT is sent, and the answer never read.
+// answerless is an extra step: the COMMIT is sent, and its answer never read.
 const answerless kind.Step = "answerless"
 
 func deaths() []kind.Step {
@@ -106,7 +106,7 @@ func deaths() []kind.Step {
 	}
 }
 
-// at calls do, once, when a worker comes to a step for the n-th time.
+// at calls do once, when a worker reaches a step for the n-th time.
 func at(step kind.Step, n int, do func()) func(kind.Step) {
 	var mu sync.Mutex
 	return func(s kind.Step) {

@@ -13,7 +13,7 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
-// pause stops the group, a projection or a campaign.
+// pause pauses the group, a projection or a campaign.
 func (m *machine) pause(r *rapid.T) {
 	target := pause.Target{Group: group}
 	switch rapid.IntRange(0, 4).Draw(r, "what") {
@@ -49,7 +49,7 @@ func (m *machine) set(r *rapid.T, target pause.Target) {
 	m.note("paused", target.Projection, target.CampaignID, 0)
 }
 
-// paused is what is paused.
+// paused returns all pauses of the model.
 func (m *machine) paused() (all []pause.Target) {
 	if m.closed {
 		all = append(all, pause.Target{Group: group})
@@ -83,7 +83,7 @@ func (m *machine) resumeOne(r *rapid.T, target pause.Target) {
 	m.over(target)
 }
 
-// pausesEnd lets the hour pass that some pauses last.
+// pausesEnd ends the pauses that last an hour.
 func (m *machine) pausesEnd(r *rapid.T) {
 	for _, sql := range []string{
 		`UPDATE tidemark.pauses SET expires_at = clock_timestamp() - interval '1 second' WHERE expires_at < 'infinity'`,
@@ -100,8 +100,8 @@ func (m *machine) pausesEnd(r *rapid.T) {
 	}
 }
 
-// pauseItself has the ledger fail at an event that it pauses for, when there is nothing else that
-// it could come to, and mends that. Others go on.
+// pauseItself makes the ledger fail at an event on which it pauses itself, when nothing else is
+// left to apply. Then it repairs the fault. Other projections go on.
 func (m *machine) pauseItself(r *rapid.T) {
 	m.drain(r)
 	id := rapid.SampledFrom(campaigns()).Draw(r, "campaign")
@@ -128,7 +128,7 @@ func (m *machine) pauseItself(r *rapid.T) {
 	m.faults.mu.Unlock()
 }
 
-// over is the end of a pause.
+// over ends a pause in the model.
 func (m *machine) over(target pause.Target) {
 	switch {
 	case target.Projection != "":

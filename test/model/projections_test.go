@@ -19,8 +19,8 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/projector/sqlfile"
 )
 
-// The three kinds of projection. Each keeps the trail of a campaign: which events it applied, in
-// which order and how often.
+// The three kinds of projection. Each keeps the trail of a campaign: the events it applied, in
+// order, with repetitions.
 const (
 	ledger = "ledger" // handlers in Go
 	sums   = "sums"   // an SQL file
@@ -29,18 +29,18 @@ const (
 
 func projectionNames() []string { return []string{ledger, pages, sums} }
 
-// The types of events. A projection that cannot apply one of type optional skips it, and the ledger
-// pauses if it cannot apply one of type vital; pages wants neither.
+// The types of events. A projection that cannot apply an optional event skips it. The ledger pauses
+// if it cannot apply a vital one. pages subscribes to neither.
 const (
 	moved    = "moved"
 	optional = "optional"
 	vital    = "vital"
 )
 
-// attempts is the failure that makes a pair dead.
+// attempts is the number of failures after which a campaign is dead.
 const attempts = 3
 
-// fault is what happens when a projection comes to an event.
+// fault is the way in which a projection fails at an event.
 type fault string
 
 const (
@@ -57,11 +57,11 @@ type spot struct {
 	seq int64
 }
 
-// faults are the spots of all projections, for code in Go and in the database.
+// faults are the spots of all projections, for Go code and for the database.
 type faults struct {
 	mu     sync.Mutex
 	spots  map[spot]fault
-	outage int // the call of ledger, from 1, that meets a failure of the infrastructure; 0: none
+	outage int // the ledger call, from 1, that fails with an infrastructure error; 0: none
 }
 
 var errWeather = errors.New("the weather is bad")
@@ -80,7 +80,7 @@ func (f *faults) at(projection string, e journal.Event) error {
 	return nil
 }
 
-// strike answers the outage, once.
+// strike returns the infrastructure error once.
 func (f *faults) strike() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -93,7 +93,7 @@ func (f *faults) strike() error {
 	return &pgconn.PgError{Code: "40001", Message: "could not serialize access"}
 }
 
-// schema is what the projections need besides their tables.
+// schema has what the projections need besides their tables.
 const schema = `
 	CREATE TABLE faults (campaign_id text, seq bigint, kind text, PRIMARY KEY (campaign_id, seq));
 	CREATE FUNCTION seq_unless_faulty(p_campaign text, p_seq bigint) RETURNS text LANGUAGE plpgsql AS $$
@@ -159,7 +159,7 @@ func projections(t *testing.T, f *faults) []projector.Projection {
 	return []projector.Projection{handlers, file, documents}
 }
 
-// set makes the database's faults those of f.
+// set writes the faults of f to the database.
 func (f *faults) set(ctx context.Context, pool *pgxpool.Pool) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -179,7 +179,7 @@ func (f *faults) set(ctx context.Context, pool *pgxpool.Pool) error {
 	})
 }
 
-// config is that of all workers. Waits and leases outlast the test: time passes when a step says so.
+// config configures all workers. Delays and leases outlast the test: time passes only in steps.
 func config(pool *pgxpool.Pool, all []projector.Projection, events int) projector.Config {
 	return projector.Config{
 		Pool: pool, Projections: all, ConsumerGroup: group, GroupEvents: events, ClaimCampaigns: 3, Concurrency: 2,

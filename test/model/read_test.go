@@ -43,7 +43,7 @@ const (
 		FROM tidemark.journal GROUP BY 1`
 )
 
-// read reads the database's state, and says what is wrong with it in itself.
+// read reads the database's state and returns its internal contradictions.
 func (w *world) read(ctx context.Context, pool *pgxpool.Pool) (*world, []string, error) {
 	found, wrong := newWorld(), []string{}
 	batch := &pgx.Batch{}
@@ -118,7 +118,7 @@ func (w *world) read(ctx context.Context, pool *pgxpool.Pool) (*world, []string,
 	return found, wrong, err
 }
 
-// journal is the ids of a campaign's events.
+// journal returns the ids of a campaign's events.
 func (w *world) journal(id string) string {
 	ids := make([]string, 0, len(w.events[id]))
 	for _, e := range w.events[id] {
@@ -127,7 +127,7 @@ func (w *world) journal(id string) string {
 	return strings.Join(ids, " ")
 }
 
-// visible says what is missing of why a pair is behind.
+// visible returns what a row fails to say about why it is behind.
 func (w *world) visible(key failed.Key, r row, event, class, message, stack string) (wrong []string) {
 	if !r.failed {
 		if r.status != failed.Rebuilding || event+class+message+stack != "" {

@@ -6,7 +6,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/failed"
 )
 
-// outcome is what becomes of a pair.
+// outcome is the predicted state of a projection in a campaign.
 type outcome struct {
 	row     *row // nil: in step
 	trail   []int64
@@ -15,7 +15,7 @@ type outcome struct {
 	again   bool
 }
 
-// unchanged is that of an untouched pair.
+// unchanged returns the outcome if nothing happens.
 func (w *world) unchanged(key failed.Key) outcome {
 	o := outcome{trail: w.trails[key], omitted: w.omitted[key], again: w.again[key]}
 	if r, behind := w.rows[key]; behind {
@@ -24,8 +24,8 @@ func (w *world) unchanged(key failed.Key) outcome {
 	return o
 }
 
-// bring is what becomes of a pair once workers have done all they can of its campaign up to an
-// event, where the checkpoint then stands.
+// bring returns the outcome once workers have done all they can in the campaign up to an event, the
+// group's new checkpoint.
 func (w *world) bring(key failed.Key, upTo int64) outcome {
 	checkpoint := w.campaigns[key.CampaignID].checkpoint
 	r, behind := w.rows[key]
@@ -42,7 +42,7 @@ func (w *world) bring(key failed.Key, upTo int64) outcome {
 	return w.apply(key, r, upTo)
 }
 
-// apply applies events from where r stands up to one, or to the first that fails.
+// apply applies events from r.next up to upTo, or to the first that fails.
 func (w *world) apply(key failed.Key, r row, upTo int64) outcome {
 	o := outcome{trail: slices.Clone(w.trails[key]), omitted: slices.Clone(w.omitted[key]), again: w.again[key]}
 	if r.reset {
@@ -68,7 +68,7 @@ func (w *world) apply(key failed.Key, r row, upTo int64) outcome {
 			o.log = append(o.log, line("skipped", key.Projection, key.CampaignID, seq, 0))
 			continue
 		case key.Projection == ledger && w.events[key.CampaignID][seq-1].of == vital:
-			kind = transient // whatever it is, nothing dies of it
+			kind = transient // any fault counts as transient here
 		}
 		if seq > r.next {
 			recovered()
@@ -81,7 +81,7 @@ func (w *world) apply(key failed.Key, r row, upTo int64) outcome {
 	return o
 }
 
-// fail defers the pair at an event.
+// fail adds a row of deferred at the event.
 func (o *outcome) fail(key failed.Key, r row, seq int64, kind fault) {
 	now := row{next: seq, status: failed.Failed, attempts: r.attempts + 1, when: later, failed: true}
 	act := "failed"
@@ -92,7 +92,7 @@ func (o *outcome) fail(key failed.Key, r row, seq int64, kind fault) {
 	o.log = append(o.log, line(act, key.Projection, key.CampaignID, seq, now.attempts))
 }
 
-// halfway is what a pair that is behind may look like after some of the groups that bring it forward.
+// halfway returns a possible outcome of a row after some of the transactions that bring it forward.
 func (w *world) halfway(key failed.Key, next int64) (outcome, bool) {
 	r, behind := w.rows[key]
 	if !behind || r.when != due || w.stopped[key.Projection] || next <= r.next {
@@ -106,7 +106,7 @@ func (w *world) halfway(key failed.Key, next int64) (outcome, bool) {
 	return o, true
 }
 
-// goal is where the group will stand in a campaign once workers have done all they can.
+// goal returns the group's checkpoint in a campaign once workers have done all they can.
 func (w *world) goal(id string) int64 {
 	c := w.campaigns[id]
 	if !w.reachable(id) || len(c.outbox) == 0 {
@@ -115,7 +115,7 @@ func (w *world) goal(id string) int64 {
 	return w.head(id)
 }
 
-// settle is what the world becomes once workers have done all they can.
+// settle changes the model to the state in which workers have done all they can.
 func (w *world) settle() {
 	for _, id := range w.ids() {
 		if !w.reachable(id) {

@@ -16,7 +16,7 @@ import (
 
 func campaigns() []string { return []string{"a", "b", "c", "d"} }
 
-// append adds events to one campaign or several, in one transaction.
+// append appends events to one or several campaigns in one transaction.
 func (m *machine) append(r *rapid.T) {
 	var batches []journal.Batch
 	for _, id := range rapid.SliceOfNDistinct(rapid.SampledFrom(campaigns()), 1, 3, rapid.ID).Draw(r, "campaigns") {
@@ -56,7 +56,7 @@ func (m *machine) enter(r *rapid.T, batches ...journal.Batch) {
 	}
 }
 
-// breakSome makes a projection fail at an event, which may be still to come.
+// breakSome makes a projection fail at an event, which may not exist yet.
 func (m *machine) breakSome(r *rapid.T) {
 	id := rapid.SampledFrom(campaigns()).Draw(r, "campaign")
 	projection := rapid.SampledFrom(projectionNames()).Draw(r, "projection")
@@ -66,7 +66,7 @@ func (m *machine) breakSome(r *rapid.T) {
 		kind = permanent
 	}
 	if projection == ledger && seq <= m.head(id) && m.events[id][seq-1].of == vital {
-		return // how far the others get before it pauses is not foretold
+		return // the model does not predict how far the others get before it pauses
 	}
 	m.faults.mu.Lock()
 	m.spots[spot{failed.Key{Projection: projection, CampaignID: id}, seq}] = kind
@@ -74,7 +74,7 @@ func (m *machine) breakSome(r *rapid.T) {
 	m.must(r, m.faults.set(m.t.Context(), m.pool))
 }
 
-// mend repairs one fault, or all of a projection.
+// mend repairs one fault, or all faults of a projection.
 func (m *machine) mend(r *rapid.T) {
 	var all []spot
 	for s := range m.spots {
@@ -112,8 +112,7 @@ func (m *machine) timePasses(r *rapid.T) {
 	}
 }
 
-// expire lets the leases of the dead run out, and those of workers that are too slow. One that is
-// being written by its holder is not.
+// expire expires the leases of dead and of slow workers, except those that their holder is writing.
 func (m *machine) expire(r *rapid.T) {
 	_, err := m.pool.Exec(m.t.Context(), `UPDATE tidemark.leases SET expires_at = clock_timestamp() - interval '1 second'
 		WHERE ctid = ANY (ARRAY(
@@ -143,7 +142,7 @@ func (m *machine) lose(r *rapid.T, id string) {
 	m.campaigns[id] = c
 }
 
-// repairGaps files what was lost, and finds nothing more to file.
+// repairGaps files the lost work, then finds nothing more to file.
 func (m *machine) repairGaps(r *rapid.T) {
 	repair := outbox.Repair{Group: group, By: "ada", Chunk: 2}
 	_, err := repair.Run(m.t.Context(), m.pool)
@@ -156,7 +155,7 @@ func (m *machine) repairGaps(r *rapid.T) {
 	}
 }
 
-// repaired is what a repair does to campaigns.
+// repaired applies a repair to the model.
 func (m *machine) repaired() {
 	for _, id := range m.ids() {
 		if !m.gap(id) {
@@ -169,8 +168,8 @@ func (m *machine) repaired() {
 	}
 }
 
-// recover has a projection fail on the next event of a campaign, and recover once it is mended: to
-// the head, to a later event that fails, or in several groups.
+// recover makes a projection fail on the next event of a campaign, and recover after the repair: to
+// the head, to a later event that fails, or in several transactions.
 func (m *machine) recover(r *rapid.T) {
 	id := rapid.SampledFrom(campaigns()).Draw(r, "campaign")
 	at := spot{
@@ -200,7 +199,7 @@ func (m *machine) recover(r *rapid.T) {
 	m.drain(r)
 }
 
-// repairTwice has two operators find the same gap, and one of them come late.
+// repairTwice makes two operators find the same gap, and one of them act late.
 func (m *machine) repairTwice(r *rapid.T) {
 	m.append(r)
 	for _, id := range campaigns() {

@@ -17,26 +17,27 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
-// drain has the steady worker do all it can.
+// drain lets the steady worker do all it can.
 func (m *machine) drain(r *rapid.T) {
 	_, err := m.steady.Drain(m.t.Context())
 	m.must(r, err)
 	m.settle()
 }
 
-// shadow goes round the queue with a shadow, which changes nothing that is here.
+// shadow lets a shadow worker go through the queue. It changes nothing here.
 func (m *machine) shadow(r *rapid.T) {
 	_, err := m.ghost.Drain(m.t.Context())
 	m.must(r, err)
 }
 
-// outage has a worker meet a failure of the infrastructure. Nothing is counted and nothing deferred for it.
+// outage makes a worker meet an infrastructure error. Nothing is counted or deferred for it.
 func (m *machine) outage(r *rapid.T) {
 	call := rapid.IntRange(1, 6).Draw(r, "call") // not under the lock: drawing may end the run
 	m.faults.mu.Lock()
 	m.faults.outage = call
 	m.faults.mu.Unlock()
-	// A worker of its own: one that gives up leaves COMMITs behind that the server may still do.
+	// Use a separate worker: one that gives up may leave COMMITs behind that the server still
+	// executes.
 	struggling := m.mortal()
 	_, err := worker(m.t, config(struggling.pool, m.all, rapid.IntRange(1, 6).Draw(r, "events"))).Drain(m.t.Context())
 	struggling.bury(m.t, m.pool)
@@ -59,7 +60,7 @@ func (m *machine) mortal() *mortal {
 	return newMortal(m.t, m.pool.Config().ConnString(), fmt.Sprintf("mortal-%d", m.mortals))
 }
 
-// crash lets a worker die in the middle. Its leases stay behind.
+// crash lets a worker die in the middle of its work. Its leases stay behind.
 func (m *machine) crash(r *rapid.T) {
 	step := rapid.SampledFrom(deaths()).Draw(r, "step")
 	n := rapid.IntRange(1, 3).Draw(r, "time")
@@ -80,7 +81,7 @@ func (m *machine) crash(r *rapid.T) {
 	m.settle()
 }
 
-// twoAtOnce has two workers compete while events are appended.
+// twoAtOnce lets two workers compete while events are appended.
 func (m *machine) twoAtOnce(r *rapid.T) {
 	other := worker(m.t, config(m.pool, m.all, rapid.IntRange(1, 6).Draw(r, "events")))
 	done := make(chan error, 2)
@@ -98,8 +99,8 @@ func (m *machine) twoAtOnce(r *rapid.T) {
 	m.drain(r)
 }
 
-// interrupt stops a worker for a while: its leases expire or not, another worker comes by or not,
-// an operator acts or not. Then it goes on, and what it had in hand has no effect where it was
+// interrupt halts a worker for a while. Its leases expire or not, another worker runs or not, an
+// operator acts or not. Then the worker continues, and its work has no effect where it was
 // overtaken.
 func (m *machine) interrupt(r *rapid.T) {
 	step := rapid.SampledFrom([]kind.Step{
@@ -131,10 +132,10 @@ func (m *machine) interrupt(r *rapid.T) {
 		network.bury(m.t, m.pool)
 		m.must(r, err)
 	case <-reached:
-		defer func() { _ = release() }() // whatever is found to be wrong
+		defer func() { _ = release() }() // whatever fails
 		m.meanwhile(r, step)
 		err := release()
-		if errors.Is(err, context.Canceled) { // it has claimed again what it stood still on, and so dropped it
+		if errors.Is(err, context.Canceled) { // it reclaimed the campaigns it halted on, and so dropped its work
 			m.halfDone(r)
 			m.expire(r)
 			m.drain(r)
@@ -145,10 +146,10 @@ func (m *machine) interrupt(r *rapid.T) {
 	m.settle()
 }
 
-// meanwhile is what happens while a worker stands still.
+// meanwhile runs the steps that happen while a worker is halted.
 func (m *machine) meanwhile(r *rapid.T, step kind.Step) {
 	deleting := step == kind.StepApplied && m.beginsAnew()
-	held := map[string]bool{} // by the dead, not by the one that stands still
+	held := map[string]bool{} // by dead workers, not by the halted one
 	for id, c := range m.campaigns {
 		held[id] = c.held
 	}
@@ -165,8 +166,8 @@ func (m *machine) meanwhile(r *rapid.T, step kind.Step) {
 		m.expire(r)
 		clear(held)
 	}
-	// A worker that took over what is being deleted would wait until the server ends the transaction of
-	// the one that stands still, which here it never does.
+	// A worker that took over rows being deleted would wait until the server ends the transaction
+	// of the halted worker, which never happens here.
 	if rapid.Bool().Draw(r, "another comes") && (!deleting || !expired) {
 		_, err := m.steady.Drain(m.t.Context())
 		m.must(r, err)
@@ -174,7 +175,7 @@ func (m *machine) meanwhile(r *rapid.T, step kind.Step) {
 		leave()
 	}
 	if step == kind.StepDeferring {
-		return // it has locked its leases, and who acts on their campaigns waits for it
+		return // it has locked its leases, so acts on their campaigns would wait for it
 	}
 	switch rapid.IntRange(0, 6).Draw(r, "act") {
 	case 0:
@@ -192,7 +193,7 @@ func (m *machine) meanwhile(r *rapid.T, step kind.Step) {
 	}
 }
 
-// beginsAnew says whether there are pairs whose rows are deleted when they are applied.
+// beginsAnew reports whether any rows must be reset before they are applied.
 func (m *machine) beginsAnew() bool {
 	for _, row := range m.rows {
 		if row.reset {
@@ -202,8 +203,7 @@ func (m *machine) beginsAnew() bool {
 	return false
 }
 
-// halfDone holds what workers have done that did not come to their end against what they may have
-// done, and takes it over.
+// halfDone checks the results of unfinished workers against the possible outcomes, and adopts them.
 func (m *machine) halfDone(r *rapid.T) {
 	found, wrong, err := m.read(m.t.Context(), m.pool)
 	m.must(r, err)
@@ -234,7 +234,7 @@ func (m *machine) halfDone(r *rapid.T) {
 	m.adopt(found, outcomes)
 }
 
-// possible answers the outcome that the database shows, if it is one of those that may be.
+// possible returns the outcome that the database shows, if it is one of the possible ones.
 func (m *machine) possible(key failed.Key, found *world, log []string) (outcome, bool) {
 	now, checkpoint := m.unchanged(key), found.campaigns[key.CampaignID].checkpoint
 	var may []outcome
@@ -258,7 +258,7 @@ func (m *machine) possible(key failed.Key, found *world, log []string) (outcome,
 	return outcome{}, false
 }
 
-// news is what the log says more than it did, by pair, sorted.
+// news returns the new lines of the log by key, sorted.
 func (m *machine) news(found *world) map[failed.Key][]string {
 	more := map[failed.Key][]string{}
 	for _, text := range slices.Sorted(maps.Keys(found.log)) {

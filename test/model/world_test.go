@@ -13,29 +13,29 @@ import (
 
 const group = "default"
 
-// event is what the model knows of one.
+// event is an event in the model.
 type event struct {
 	id    uuid.UUID
 	of    string
 	audit bool
 }
 
-// campaign is where the group stands in one.
+// campaign is the group's state in one campaign.
 type campaign struct {
 	checkpoint int64
 	outbox     []int64
-	held       bool // by a worker, or by one that died
+	held       bool // by a worker, possibly a dead one
 	paused     bool
 }
 
-// When a pair is tried next.
+// When a row is retried.
 const (
 	due   = "due"
 	later = "later"
 	never = "never"
 )
 
-// row is a pair that is behind.
+// row is a row of deferred.
 type row struct {
 	next     int64
 	status   failed.Status
@@ -45,21 +45,21 @@ type row struct {
 	failed   bool // at next
 }
 
-// world is a state of the database, as the model has it or as it was read.
+// world is a state of the database, modelled or read.
 type world struct {
 	campaigns map[string]campaign
 	rows      map[failed.Key]row
 	trails    map[failed.Key][]int64
-	log       map[string]int // what happened, and how often
+	log       map[string]int // lines of the failure log, with their number
 
-	// These are the model's alone; the database is checked for them apart.
+	// Only the model has these. The database is checked for them separately.
 	events   map[string][]event
 	stopped  map[string]bool        // projections that are paused
 	closed   bool                   // the group is paused
 	timed    map[pause.Target]bool  // pauses that end by themselves
-	omitted  map[failed.Key][]int64 // events skipped since the pair began
+	omitted  map[failed.Key][]int64 // events skipped since the campaign last started over
 	resolved map[failed.Key][]int64
-	again    map[failed.Key]bool // replayed on the rows as they were
+	again    map[failed.Key]bool // replayed without deleting the old rows
 	spots    map[spot]fault
 }
 
@@ -72,7 +72,7 @@ func newWorld() *world {
 	}
 }
 
-// adopt takes over what a worker that was stopped in the middle has left.
+// adopt takes over the state that an unfinished worker has left.
 func (w *world) adopt(found *world, outcomes map[failed.Key]outcome) {
 	for id, c := range found.campaigns {
 		c.paused = w.campaigns[id].paused
@@ -94,7 +94,7 @@ func (w *world) put(key failed.Key, o outcome) {
 	}
 }
 
-// note is one line of the failure log.
+// note adds one line to the failure log.
 func (w *world) note(act, projection, campaignID string, seq int64) {
 	w.log[line(act, projection, campaignID, seq, 0)]++
 }
@@ -109,19 +109,19 @@ func line(act, projection, campaignID string, seq int64, attempt int) string {
 
 func (w *world) head(id string) int64 { return int64(len(w.events[id])) }
 
-// wanted says whether the projection is to apply the event.
+// wanted reports whether the projection has to apply the event.
 func (w *world) wanted(key failed.Key, seq int64) bool {
 	e := w.events[key.CampaignID][seq-1]
 	return !e.audit && (e.of == moved || key.Projection != pages) && !slices.Contains(w.resolved[key], seq)
 }
 
-// reachable says whether workers come to the campaign.
+// reachable reports whether workers can claim the campaign.
 func (w *world) reachable(id string) bool {
 	c := w.campaigns[id]
 	return !w.closed && !c.held && !c.paused
 }
 
-// gap says whether nothing would bring a worker to what the campaign has to project.
+// gap reports whether the campaign has events to project and no work item.
 func (w *world) gap(id string) bool {
 	c := w.campaigns[id]
 	if len(c.outbox) > 0 {
@@ -135,7 +135,7 @@ func (w *world) gap(id string) bool {
 	return false
 }
 
-// ids are the campaigns that have events.
+// ids returns the campaigns that have events.
 func (w *world) ids() []string { return slices.Sorted(maps.Keys(w.events)) }
 
 func (w *world) keys() []failed.Key {
@@ -148,7 +148,7 @@ func (w *world) keys() []failed.Key {
 	return keys
 }
 
-// describe is the state as text, by what it is about.
+// describe returns the state as text, by subject.
 func (w *world) describe() map[string]string {
 	all := map[string]string{}
 	for id, c := range w.campaigns {

@@ -1,2 +1,2 @@
-// Package modes runs the stock worker's own process in every mode.
+// Package modes runs the stock worker as a process in every mode.
 package modes

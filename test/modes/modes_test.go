@@ -33,7 +33,7 @@ CREATE TABLE notes (campaign_id text, seq bigint, PRIMARY KEY (campaign_id, seq)
 INSERT INTO notes VALUES (event.campaign_id, event.seq);
 `
 
-// process is a worker's process and what it has said.
+// process is a worker process with its output.
 type process struct {
 	cmd  *exec.Cmd
 	done chan struct{}
@@ -49,7 +49,7 @@ func (p *process) output() string {
 	return p.said.String()
 }
 
-// await waits until the process has said something that matches, and answers the first group of it.
+// await waits until the process's output matches the pattern, and returns the first submatch.
 func (p *process) await(t *testing.T, pattern string) string {
 	t.Helper()
 	re := regexp.MustCompile(pattern)
@@ -140,8 +140,8 @@ func eventually(t *testing.T, pool *pgxpool.Pool, sql string) {
 	}
 }
 
-// TestTheWorkerRunsInTheModeOfItsSwitches starts the worker with each combination, appends an
-// event, and looks at what becomes of it.
+// TestTheWorkerRunsInTheModeOfItsSwitches starts the worker with each combination of switches,
+// appends an event, and checks how it is applied.
 func TestTheWorkerRunsInTheModeOfItsSwitches(t *testing.T) {
 	t.Parallel()
 	binary, dir := build(t), t.TempDir()
@@ -150,7 +150,7 @@ func TestTheWorkerRunsInTheModeOfItsSwitches(t *testing.T) {
 	}
 	for _, row := range []struct {
 		outbox, worker, shadow bool
-		mode                   string // empty: it does not start
+		mode                   string // empty: the worker does not start
 	}{
 		{false, false, false, "inline_apply_only"},
 		{true, true, false, "outbox_apply_only"},
@@ -194,7 +194,8 @@ func TestTheWorkerRunsInTheModeOfItsSwitches(t *testing.T) {
 				if _, err := journal.Append(t.Context(), tx, "c", journal.Any, journal.Event{Type: "noted"}); err != nil {
 					return err
 				}
-				// Before others see it: a worker that has just started files campaigns that were not applied inline.
+				// Check before others see the event: a worker that has just started files campaigns
+				// that were not applied inline.
 				workItems(t, tx, enqueued)
 				return nil
 			}); err != nil {

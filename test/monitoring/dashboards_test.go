@@ -12,7 +12,7 @@ import (
 
 const dashboardsDir = root + "/deploy/grafana/dashboards"
 
-// dashboard is what these tests read of one.
+// dashboard holds the fields that these tests read.
 type dashboard struct {
 	UID         string
 	Title       string
@@ -35,7 +35,7 @@ type link struct{ Title, URL, Type string }
 type variable struct {
 	Name  string
 	Type  string
-	Query any // the text, or an object that has it
+	Query any // the text, or an object with it
 }
 
 type panel struct {
@@ -73,11 +73,11 @@ func dashboards(t *testing.T) []dashboard {
 	return all
 }
 
-// chosen is what every variable is set to.
+// chosen is the value of every variable.
 const chosen = "chosen"
 
-// substitute puts values for the dashboard's variables into a query, as Grafana does, and fails the
-// test where one is none of its own.
+// substitute replaces the dashboard's variables in a query, as Grafana does. It fails the test for
+// a variable that the dashboard does not define.
 func (d dashboard) substitute(t *testing.T, query string) string {
 	t.Helper()
 	return regexp.MustCompile(`\$\{?(\w+)\}?`).ReplaceAllStringFunc(query, func(v string) string {
@@ -173,7 +173,7 @@ func TestDashboards(t *testing.T) {
 	}
 }
 
-// checkUnit wants a unit for each panel that has an axis, and the one that goes with what it shows.
+// checkUnit requires a unit for each panel with an axis, one that fits its content.
 func checkUnit(t *testing.T, d dashboard, p panel) {
 	t.Helper()
 	unit := p.FieldConfig.Defaults.Unit

@@ -1,4 +1,4 @@
-// Package monitoring checks what watches Tidemark: the alert rules of deploy/prometheus, the
-// dashboards of deploy/grafana, and docs/reference/metrics.md against a worker that runs. It is a module of
-// its own, since Prometheus' parser brings much that the library has no use for.
+// Package monitoring checks the alert rules of deploy/prometheus, the dashboards of deploy/grafana
+// and docs/reference/metrics.md against a running worker. It is a separate module because
+// Prometheus' parser has many dependencies that the library does not need.
 package monitoring

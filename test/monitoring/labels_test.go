@@ -10,10 +10,10 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 )
 
-// catalogue says what series there are, by name, and with which labels.
+// catalogue maps the name of each series to its labels.
 type catalogue map[string]labelSet
 
-// newCatalogue is what Prometheus has of the documented metrics.
+// newCatalogue returns the series that Prometheus has for the documented metrics.
 func newCatalogue(metrics map[string]metric) catalogue {
 	all := catalogue{
 		"up":                            newLabelSet("job", "instance"),
@@ -35,8 +35,8 @@ func newCatalogue(metrics map[string]metric) catalogue {
 	return all
 }
 
-// labelsOf answers which labels the result of an expression has. It fails where a series or a label
-// is none that there is, and where two sides can never match. A scalar has no set.
+// labelsOf returns the labels of an expression's result. It returns an error if a series or a label
+// does not exist, or if two sides can never match. A scalar has a nil set.
 func (c catalogue) labelsOf(expr parser.Expr) (labelSet, error) {
 	switch e := expr.(type) {
 	case *parser.NumberLiteral, *parser.StringLiteral:

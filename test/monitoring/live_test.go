@@ -17,11 +17,11 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
-// series is what was scraped: for each metric its series, each by its labels.
+// series holds the scraped series: for each metric its series, each as a map of labels.
 type series map[string][]map[string]string
 
-// add adds what one process says of itself. It fails the test where a series has other labels, or
-// is of another kind, than the metric's documentation says.
+// add adds the metrics of one process. It fails the test if a series has other labels, or another
+// type, than the metric's documentation says.
 func (s series) add(t *testing.T, metrics map[string]metric, families map[string]*dto.MetricFamily) {
 	t.Helper()
 	for name, family := range families {
@@ -44,8 +44,8 @@ func (s series) add(t *testing.T, metrics map[string]metric, families map[string
 	}
 }
 
-// has tells whether a selector would find something: there is a series whose labels are what the
-// selector wants of them, as far as Grafana's variables do not decide.
+// has reports whether a selector would find something: a series whose labels match it, ignoring
+// Grafana's variables.
 func (s series) has(v *parser.VectorSelector) bool {
 	name := v.Name
 	for _, suffix := range []string{"_bucket", "_sum", "_count"} {
@@ -68,8 +68,8 @@ func (s series) has(v *parser.VectorSelector) bool {
 	return false
 }
 
-// TestWorkersExportWhatIsAskedFor runs workers of two groups, one with a publisher, has them fail
-// at some events, and looks whether everything that rules and dashboards select is there.
+// TestWorkersExportWhatIsAskedFor runs workers of two groups, one with a publisher, makes them fail
+// at some events, and checks that everything that rules and dashboards select is there.
 func TestWorkersExportWhatIsAskedFor(t *testing.T) {
 	t.Parallel()
 	metrics := documented(t)
@@ -134,7 +134,7 @@ func TestWorkersExportWhatIsAskedFor(t *testing.T) {
 	}
 }
 
-// traced is a database, and what an application that appends to it says of itself.
+// traced returns a database and the metrics of an application that appends to it.
 func traced(t *testing.T) (*pgxpool.Pool, *prometheus.Registry) {
 	t.Helper()
 	registry := prometheus.NewRegistry()
@@ -152,7 +152,8 @@ func traced(t *testing.T) (*pgxpool.Pool, *prometheus.Registry) {
 	return pool, registry
 }
 
-// selectors answers what rules and dashboards ask workers for, each by where it is asked.
+// selectors returns the selectors of rules and dashboards for worker metrics, by where they are
+// used.
 func selectors(t *testing.T) map[string]*parser.VectorSelector {
 	t.Helper()
 	all := map[string]*parser.VectorSelector{}

@@ -10,10 +10,10 @@ import (
 	"testing"
 )
 
-// root is the repository's folder, seen from this package.
+// root is the repository's root, relative to this package.
 const root = "../.."
 
-// labelSet is the names of a series' labels.
+// labelSet is the set of a series' label names.
 type labelSet map[string]bool
 
 func newLabelSet(names ...string) labelSet {
@@ -24,7 +24,7 @@ func newLabelSet(names ...string) labelSet {
 	return s
 }
 
-// with answers the union.
+// with returns the union.
 func (s labelSet) with(names ...string) labelSet {
 	all := maps.Clone(s)
 	for _, n := range names {
@@ -33,7 +33,7 @@ func (s labelSet) with(names ...string) labelSet {
 	return all
 }
 
-// without answers what is left.
+// without returns the difference.
 func (s labelSet) without(names ...string) labelSet {
 	left := maps.Clone(s)
 	for _, n := range names {
@@ -44,7 +44,7 @@ func (s labelSet) without(names ...string) labelSet {
 
 func (s labelSet) String() string { return strings.Join(slices.Sorted(maps.Keys(s)), ", ") }
 
-// metric is one that docs/reference/metrics.md lists.
+// metric is a metric listed in docs/reference/metrics.md.
 type metric struct {
 	kind   string
 	labels labelSet

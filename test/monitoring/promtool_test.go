@@ -8,7 +8,7 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// promtool runs Prometheus' tool and fails the test where it finds fault.
+// promtool runs promtool and fails the test if it reports an error.
 func promtool(t *testing.T, args ...string) {
 	t.Helper()
 	path, err := exec.LookPath("promtool")

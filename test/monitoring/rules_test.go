@@ -26,7 +26,7 @@ type rule struct {
 
 func (r rule) name() string { return r.Record + r.Alert }
 
-// files answers the files of a folder, with what is in them.
+// files returns the contents of the files that match a pattern.
 func files(t *testing.T, pattern string) map[string][]byte {
 	t.Helper()
 	paths, err := filepath.Glob(pattern)
@@ -42,7 +42,7 @@ func files(t *testing.T, pattern string) map[string][]byte {
 	return all
 }
 
-// rules answers all rules; those that record come first.
+// rules returns all rules, recording rules first.
 func rules(t *testing.T) []rule {
 	t.Helper()
 	var recorded, alerts []rule
@@ -74,8 +74,8 @@ func parse(t *testing.T, where, expr string) parser.Expr {
 	return parsed
 }
 
-// withRules is what there is in a Prometheus that has the rules, too. It fails the test where a
-// rule is made of what there is not.
+// withRules adds the recorded series to the catalogue. It fails the test if a rule uses something
+// that does not exist.
 func withRules(t *testing.T, c catalogue) catalogue {
 	t.Helper()
 	for _, r := range rules(t) {

@@ -10,10 +10,10 @@ import (
 
 const runbooksURL = "https://github.com/tidemark-go/tidemark/blob/main/docs/guides/operations/runbooks.md"
 
-// runbook is the address of an alert's section.
+// runbook returns the address of an alert's section.
 func runbook(alert string) string { return runbooksURL + "#" + strings.ToLower(alert) }
 
-// runbooks reads the sections of docs/guides/operations/runbooks.md, by their headings.
+// runbooks returns the sections of docs/guides/operations/runbooks.md by heading.
 func runbooks(t *testing.T) map[string]string {
 	t.Helper()
 	page, err := os.ReadFile(filepath.Join(root, "docs/guides/operations/runbooks.md"))

@@ -19,8 +19,8 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
-// server starts a Prometheus with our rules that scrapes a worker every second, and answers its
-// address. It ends with the test.
+// server starts a Prometheus with our rules that scrapes a worker every second, and returns its
+// address. It stops at the end of the test.
 func server(t *testing.T, worker string) string {
 	t.Helper()
 	path, err := exec.LookPath("prometheus")
@@ -60,7 +60,7 @@ func server(t *testing.T, worker string) string {
 	return "http://" + addr
 }
 
-// ask answers the data of a call to a Prometheus' API.
+// ask calls the API of a Prometheus and returns the data.
 func ask[T any](ctx context.Context, base, path string) (data T, err error) {
 	var answer struct{ Data T }
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, base+path, nil)
@@ -80,13 +80,13 @@ func ask[T any](ctx context.Context, base, path string) (data T, err error) {
 	return answer.Data, err
 }
 
-// evaluated is a rule as a Prometheus tells of it.
+// evaluated is a rule as Prometheus reports it.
 type evaluated struct {
 	Name, Health, LastError, State string
 	LastEvaluation                 time.Time
 }
 
-// value answers the value of an expression, "" where it has none.
+// value returns the value of an expression, "" if it has none.
 func value(ctx context.Context, base, expr string) (string, error) {
 	found, err := ask[struct{ Result []struct{ Value [2]any } }](ctx, base, "/api/v1/query?query="+url.QueryEscape(expr))
 	if err != nil || len(found.Result) == 0 {
@@ -102,7 +102,7 @@ func TestAPrometheusScrapesAWorkerAndEvaluatesEveryRule(t *testing.T) {
 	appendEvents(t, pool, "oak", "noted", "poison", "noted")
 	ctx, stop := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer stop()
-	// A pair that Prometheus sees die is one more, which is what TidemarkDeadGrowing is for.
+	// A campaign dies while Prometheus watches, which TidemarkDeadGrowing must detect.
 	for dead := func() bool { return len(scrape(t, metrics)["tidemark_failed_campaigns"].GetMetric()) > 0 }; !dead(); {
 		select {
 		case <-ctx.Done():
@@ -111,7 +111,8 @@ func TestAPrometheusScrapesAWorkerAndEvaluatesEveryRule(t *testing.T) {
 		}
 	}
 	base := server(t, metrics)
-	// Three evaluations after what the worker says has come in: the first may have seen nothing.
+	// Wait for three evaluations after the worker's metrics have arrived: the first may have seen
+	// nothing.
 	scraped := time.Time{}
 	look := func() error {
 		targets, err := ask[struct {

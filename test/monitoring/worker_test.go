@@ -25,8 +25,8 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/memory"
 )
 
-// besides is what a workload of a second does not come to: a rebuild under way, which no worker works
-// for, a mark of a consumer, and an event that a failover lost.
+// besides adds what a workload of a second does not produce: a running rebuild, for which no worker
+// works, an inbox row of a consumer, and a ghost event.
 const besides = `
 	INSERT INTO tidemark.consumer_groups (name, state) VALUES ('elsewhere', 'ready');
 	INSERT INTO tidemark.projections (name, consumer_group, version, schema_name, table_names, state)
@@ -43,7 +43,8 @@ const besides = `
 		VALUES ('elsewhere', 'elsewhere', 1, 'oak', gen_random_uuid(), 1);
 `
 
-// notes is a projection that applies "noted", fails for now at "flaky" and for good at "poison".
+// notes is a projection that applies "noted", and fails transiently at "flaky" and permanently at
+// "poison".
 func notes(name string) projector.Projection {
 	h := projector.NewHandlers(projector.Spec{
 		Name: name, Version: 1, Tables: "CREATE TABLE " +
@@ -63,7 +64,7 @@ func notes(name string) projector.Projection {
 	return h
 }
 
-// kind is a sink that refuses "flaky" for good.
+// kind is a sink that permanently refuses "flaky".
 func kind() publisher.Kind {
 	sink := &memory.Sink{Refuse: func(e publisher.Event) (error, bool) {
 		if e.Type == "flaky" {
@@ -74,7 +75,7 @@ func kind() publisher.Kind {
 	return publisher.Kind{Name: "memory", Open: func(publisher.Settings) (publisher.Sink, error) { return sink, nil }}
 }
 
-// worker runs a worker of a group until the test ends, and answers where its metrics are.
+// worker runs a worker of a group until the test ends, and returns the address of its metrics.
 func worker(t *testing.T, pool *pgxpool.Pool, group, projection string, args ...string) (url string) {
 	t.Helper()
 	flags := pflag.NewFlagSet("worker", pflag.ContinueOnError)
@@ -108,7 +109,7 @@ func worker(t *testing.T, pool *pgxpool.Pool, group, projection string, args ...
 	}
 }
 
-// address looks for the address of the metrics in a log.
+// address finds the address of the metrics in a log.
 type address struct {
 	once  sync.Once
 	found chan string

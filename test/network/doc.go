@@ -1,3 +1,3 @@
-// Package network spoils the connections between workers and Postgres: slow, cut at any byte,
-// closed late, silent, and cut just when a commit is answered.
+// Package network disturbs the connections between workers and Postgres: slow, cut at any byte,
+// closed late, silent, and cut exactly when a commit is acknowledged.
 package network

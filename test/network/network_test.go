@@ -33,7 +33,7 @@ func startWorker(t *testing.T, url, name string) (stop func()) {
 	})
 }
 
-// appended waits until a load has appended so many more events.
+// appended waits until a load has appended the given number of further events.
 func appended(t *testing.T, load *tally.Running, more int64) {
 	t.Helper()
 	before := load.Appended()
@@ -96,8 +96,8 @@ func TestWorkersBehindABadNetworkApplyExactlyOnce(t *testing.T) {
 	})
 }
 
-// underLoad has two workers behind the proxy apply what writers with a good connection append,
-// until during is over, and verifies it.
+// underLoad makes two workers behind the proxy apply the events of writers with a good connection
+// until during returns, then verifies the result.
 func underLoad(t *testing.T, pool *pgxpool.Pool, url string, during func(*tally.Running)) {
 	t.Helper()
 	failures := tally.WatchFailures(t, pool)
@@ -115,8 +115,8 @@ func underLoad(t *testing.T, pool *pgxpool.Pool, url string, during func(*tally.
 	}
 }
 
-// TestAWorkerWhoseConnectionsFallSilentIsReplacedAndComesBack silences a worker that applies one
-// group at a time in the middle of one.
+// TestAWorkerWhoseConnectionsFallSilentIsReplacedAndComesBack silences a worker in the middle of
+// its only group.
 func TestAWorkerWhoseConnectionsFallSilentIsReplacedAndComesBack(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
@@ -149,5 +149,5 @@ func TestAWorkerWhoseConnectionsFallSilentIsReplacedAndComesBack(t *testing.T) {
 	tally.Verify(t, pool, "")
 	stopSilenced()
 	p.Heal(t)
-	p.Stop() // or the silent connections would take 15 seconds to close
+	p.Stop() // otherwise the silent connections would take 15 seconds to close
 }

@@ -7,15 +7,15 @@ import (
 	"github.com/Shopify/toxiproxy/v2/toxics"
 )
 
-// loseCommit cuts a connection instead of passing on the server's answer that it has committed,
-// every other time, so often in all.
+// loseCommit cuts a connection instead of passing on the server's acknowledgement of a commit. It
+// does so every other time, Times times in all.
 type loseCommit struct {
 	Times int64 `json:"times"`
 
 	seen, lost atomic.Int64
 }
 
-// committed is what the server says: CommandComplete, 11 bytes, its tag.
+// committed is the server's message: CommandComplete, 11 bytes, its tag.
 const committed = "C\x00\x00\x00\x0bCOMMIT\x00"
 
 // Pipe implements [toxics.Toxic].
@@ -39,7 +39,7 @@ func (l *loseCommit) Pipe(stub *toxics.ToxicStub) {
 	}
 }
 
-// cut ends a connection after so many bytes.
+// cut closes a connection after Bytes bytes.
 type cut struct {
 	Bytes int `json:"bytes"`
 }
@@ -65,7 +65,7 @@ func (l *cut) Pipe(stub *toxics.ToxicStub) {
 	}
 }
 
-// end closes a connection and takes what still comes from it, so that the sender does not wait for ever.
+// end closes a connection and drains it, so that the sender does not wait for ever.
 func end(stub *toxics.ToxicStub) {
 	stub.Close()
 	for {
@@ -80,8 +80,8 @@ func end(stub *toxics.ToxicStub) {
 	}
 }
 
-// silence drops all that is sent, even the end of the connection, as a firewall does that has
-// forgotten it. Once it is healed, new connections work; those it has met stay silent until it is
+// silence drops all data, even the end of the connection, like a firewall that has forgotten the
+// connection. Once it is healed, new connections work. Old ones stay silent until the toxic is
 // removed.
 type silence struct{ healed atomic.Bool }
 

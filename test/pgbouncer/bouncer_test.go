@@ -22,7 +22,7 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/tally"
 )
 
-// serverConnections is fewer than the clients have: they must share them.
+// serverConnections is less than the clients' connections, so they must share.
 const serverConnections = 6
 
 const configFile = `[databases]
@@ -38,12 +38,13 @@ default_pool_size = %d
 max_client_conn = 200
 `
 
-// startBouncer starts a PgBouncer in front of the pool's database and returns its address. It ends with the test.
+// startBouncer starts a PgBouncer in front of the pool's database and returns its address. It stops
+// at the end of the test.
 func startBouncer(t *testing.T, pool *pgxpool.Pool, execMode string) string {
 	t.Helper()
 	program, err := exec.LookPath("pgbouncer")
 	if err != nil {
-		program = "/usr/sbin/pgbouncer" // Debian's place, which is not in everybody's PATH
+		program = "/usr/sbin/pgbouncer" // Debian's path, which is often not in PATH
 	}
 	if _, err := os.Stat(program); err != nil {
 		t.Fatalf("this test needs PgBouncer: run `make testtools`, or install Debian's package pgbouncer (%v)", err)
@@ -87,7 +88,7 @@ func startBouncer(t *testing.T, pool *pgxpool.Pool, execMode string) string {
 	return address.String()
 }
 
-// readable is a temporary folder that PgBouncer's user can read.
+// readable returns a temporary folder that PgBouncer's user can read.
 func readable(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -99,7 +100,7 @@ func readable(t *testing.T) string {
 	return dir
 }
 
-// connection is how PgBouncer reaches the server.
+// connection returns PgBouncer's connection string for the server.
 func connection(server *pgx.ConnConfig) string {
 	quote := func(value string) string { return "'" + strings.ReplaceAll(value, "'", "''") + "'" }
 	text := fmt.Sprintf("host=%s port=%d dbname=%s user=%s", quote(server.Host), server.Port, quote(server.Database),
@@ -110,7 +111,7 @@ func connection(server *pgx.ConnConfig) string {
 	return text
 }
 
-// unprivileged is whom PgBouncer runs as, which refuses to run as root; nil: the current user.
+// unprivileged returns the user for PgBouncer, which refuses to run as root; nil: the current user.
 func unprivileged(t *testing.T) *syscall.Credential {
 	t.Helper()
 	if os.Geteuid() != 0 {

@@ -13,15 +13,15 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/tally"
 )
 
-// lastNumber folds events into the number of the last.
+// lastNumber folds events into the number of the last one.
 func lastNumber(n *int, e journal.Event) error {
 	payload, err := journal.Decode[struct{ N int }](e)
 	*n = payload.N
 	return err
 }
 
-// Locks, settings and the transaction that goes on after COMMIT AND CHAIN are the transaction's,
-// not the session's: conditions hold, and decisions take turns, over connections that change hands.
+// Locks, settings and the transaction that follows COMMIT AND CHAIN belong to the transaction, not
+// to the session. So conditions hold, and decisions take turns, over pooled connections.
 func TestConditionsBehindPgBouncerInTransactionMode(t *testing.T) {
 	t.Parallel()
 	for _, execMode := range []string{"cache_describe", "exec", "simple_protocol"} {

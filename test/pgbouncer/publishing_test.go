@@ -23,9 +23,9 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/tally"
 )
 
-// TestWhatIsRefusedIsParkedRetriedAndResolvedInEveryExecMode has all that a relay writes, and all
-// that operators do to it, go through PgBouncer in transaction mode, and, in the modes that
-// PgBouncer does not let through, past it.
+// TestWhatIsRefusedIsParkedRetriedAndResolvedInEveryExecMode sends every write of a relay and of
+// operators through PgBouncer in transaction mode. Exec modes that PgBouncer does not support
+// connect directly.
 func TestWhatIsRefusedIsParkedRetriedAndResolvedInEveryExecMode(t *testing.T) {
 	t.Parallel()
 	for execMode, bounced := range map[string]bool{
@@ -55,7 +55,7 @@ func TestWhatIsRefusedIsParkedRetriedAndResolvedInEveryExecMode(t *testing.T) {
 	}
 }
 
-// inMode is the address of a pool's server with an exec mode.
+// inMode returns the address of a pool's server with an exec mode.
 func inMode(t *testing.T, pool *pgxpool.Pool, execMode string) string {
 	t.Helper()
 	address, err := url.Parse(pool.Config().ConnString())
@@ -68,7 +68,7 @@ func inMode(t *testing.T, pool *pgxpool.Pool, execMode string) string {
 	return address.String()
 }
 
-// publishing is a relay with one pair, whose sink refuses what it is told to.
+// publishing is a relay with one pair and a sink that refuses events on demand.
 type publishing struct {
 	*testing.T
 	pool, direct *pgxpool.Pool
@@ -121,13 +121,13 @@ func (p *publishing) run() {
 	p.Cleanup(p.stop)
 }
 
-// eventually waits until a query answers true.
+// eventually waits until a query returns true.
 func (p *publishing) eventually(what, sql string) {
 	p.Helper()
 	tally.Eventually(p.T, what, tally.Holds(p.direct, sql))
 }
 
-// arrived answers the seqs of a campaign.
+// arrived returns the seqs of a campaign's events at the sink.
 func (p *publishing) arrived(campaign string) string {
 	var seqs []int64
 	for _, r := range p.sink.Received() {
@@ -147,7 +147,8 @@ func (p *publishing) eventuallyArrived(want map[string]string) {
 	}
 }
 
-// parks has one event refused for good and another until its attempts are used up, and looks at what is parked.
+// parks has one event refused for good and another refused until its attempts are used up, then
+// checks the parked rows.
 func (p *publishing) parks() {
 	p.Helper()
 	for _, campaign := range []string{"again", "never", "well"} {
@@ -183,7 +184,7 @@ func (p *publishing) parks() {
 	}
 }
 
-// bringsBack resolves one and retries the other, once one by one and once by their names.
+// bringsBack resolves one parked event and retries the other, one by one and by filter.
 func (p *publishing) bringsBack() {
 	p.Helper()
 	if n, err := publications.Resolve(p.Context(), p.pool, publications.ParkedFilter{CampaignID: "never"},
@@ -223,7 +224,7 @@ func (p *publishing) bringsBack() {
 	p.eventually("it has forgotten it", "SELECT error_count = 0 AND position = 10 FROM tidemark.publications")
 }
 
-// moves pauses, resumes, takes back and sends again.
+// moves pauses, resumes, resets and replays the pair.
 func (p *publishing) moves() {
 	p.Helper()
 	p.gone.Store(true)
@@ -268,7 +269,7 @@ func (p *publishing) moves() {
 	}
 }
 
-// stopsAhead has the relay meet a position that the journal has never handed out.
+// stopsAhead sets the pair to a position that the journal has never handed out.
 func (p *publishing) stopsAhead() {
 	p.Helper()
 	tally.Exec(p.T, p.direct,
@@ -277,7 +278,7 @@ func (p *publishing) stopsAhead() {
 		"SELECT status = 'FAILED' AND reason LIKE 'position 1000 is ahead of the journal%' FROM tidemark.publications")
 }
 
-// keepsALog reads the acts, and prunes them.
+// keepsALog reads the log of acts and prunes it.
 func (p *publishing) keepsALog() {
 	p.Helper()
 	want := []string{

@@ -13,23 +13,24 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/tally"
 )
 
-// trouble is what becomes of the broker, or of the way to it.
+// trouble is a disturbance of the broker or of the connection to it.
 type trouble struct {
 	begin func(t *testing.T, p *proxy.Proxy, b *broker.Server)
 	end   func(t *testing.T, p *proxy.Proxy, b *broker.Server)
-	// passable: events get through all the same, if slowly. Else the trouble ends when the pair has failed several times.
+	// passable: events still get through, if slowly. Otherwise the trouble ends once the pair has
+	// failed several times.
 	passable bool
-	// flaky: of what is sent one after the other some gets through, so that the rest may be taken for
+	// flaky: some of the events sent one after another get through, so the others may count as
 	// refused, but not for long enough to be parked.
 	flaky bool
-	// silent: nothing is answered in time, for which the time must be short; a machine under load may
-	// then take longer at any moment.
+	// silent: nothing is answered in time. The timeout must be short for this, and a busy machine
+	// may exceed it at any moment.
 	silent bool
 }
 
 func healed(t *testing.T, p *proxy.Proxy, _ *broker.Server) { p.Heal(t) }
 
-// through spoils a direction.
+// through adds a toxic to one direction.
 func through(kind, direction string, attributes map[string]int) func(*testing.T, *proxy.Proxy, *broker.Server) {
 	return func(t *testing.T, p *proxy.Proxy, _ *broker.Server) { p.Toxic(t, kind, direction, attributes) }
 }
@@ -114,14 +115,14 @@ func TestABrokerInTroubleGetsEveryEventInTheEnd(t *testing.T) {
 	}
 }
 
-// arrive waits for so many more events.
+// arrive waits for the given number of further events.
 func arrive(t *testing.T, b *broker.Server, more int) {
 	t.Helper()
 	until := b.Taken() + more
 	eventually(t, "events arrive", func() bool { return b.Taken() >= until })
 }
 
-// fails waits until the pair has failed so many times in a row, and says why.
+// fails waits until the pair has that many consecutive failures and shows the last error.
 func fails(t *testing.T, pool *pgxpool.Pool, times int) {
 	t.Helper()
 	tally.Eventually(t, "the pair says that it fails", tally.Holds(pool, `SELECT error_count >= $1 AND last_error <> ''

@@ -13,7 +13,7 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/tally"
 )
 
-// behind gives a relay's connections to the database another way.
+// behind sends a relay's connections to the database through another address.
 func behind(t *testing.T, address string) func(*publisher.Config, *publisher.Publisher) {
 	return func(c *publisher.Config, p *publisher.Publisher) {
 		c.Pool = tally.HastyPool(t, address, "cut", publisher.Connections+1, time.Second)
@@ -21,8 +21,8 @@ func behind(t *testing.T, address string) func(*publisher.Config, *publisher.Pub
 	}
 }
 
-// TestARelayThatIsCutOffFromTheDatabaseIsReplaced has a relay that reaches the broker, and not the
-// database: it cannot know whose its pairs are.
+// TestARelayThatIsCutOffFromTheDatabaseIsReplaced cuts a relay off from the database, while it
+// still reaches the broker. It cannot know whether it still holds its pairs.
 func TestARelayThatIsCutOffFromTheDatabaseIsReplaced(t *testing.T) {
 	t.Parallel()
 	for name, cut := range map[string]struct {
@@ -69,7 +69,7 @@ func TestARelayThatIsCutOffFromTheDatabaseIsReplaced(t *testing.T) {
 	}
 }
 
-// TestARelayAloneGoesOnWhenTheDatabaseIsBack cuts it off for longer than its lease lives, again and again.
+// TestARelayAloneGoesOnWhenTheDatabaseIsBack cuts it off repeatedly, for longer than its lease TTL.
 func TestARelayAloneGoesOnWhenTheDatabaseIsBack(t *testing.T) {
 	t.Parallel()
 	pool, b := pgtest.New(t), broker.Start(t)
@@ -90,7 +90,7 @@ func TestARelayAloneGoesOnWhenTheDatabaseIsBack(t *testing.T) {
 	nothingParked(t, pool)
 }
 
-// count is how many events one relay has sent.
+// count returns the number of events that one relay has sent.
 func count(b *broker.Server, relay string) (n int) {
 	for _, a := range b.Arrivals("everything", "out") {
 		if a.From == relay {
@@ -100,14 +100,14 @@ func count(b *broker.Server, relay string) (n int) {
 	return n
 }
 
-// from waits for so many more events of one relay.
+// from waits for the given number of further events of one relay.
 func from(t *testing.T, b *broker.Server, relay string, more int) {
 	t.Helper()
 	until := count(b, relay) + more
 	eventually(t, "events of "+relay+" arrive", func() bool { return count(b, relay) >= until })
 }
 
-// backAgain waits until two relays are there.
+// backAgain waits until two relays are alive.
 func backAgain(t *testing.T, pool *pgxpool.Pool) {
 	t.Helper()
 	tally.Eventually(t, "both relays are there", tally.Holds(pool, `SELECT count(*) = 2 FROM tidemark.relays

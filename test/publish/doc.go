@@ -1,4 +1,4 @@
-// Package publish kills and stops workers that publish, spoils their connections to the broker and
-// to Postgres, has events refused and pairs change hands, and compares what has arrived with the
-// journal.
+// Package publish kills and stops workers that publish, disturbs their connections to the broker
+// and to Postgres, makes the broker refuse events, and makes pairs change hands. Then it compares
+// the arrived events with the journal.
 package publish

@@ -12,7 +12,7 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
-// pairs are those of [file].
+// pairs returns the pairs of [file].
 func pairs() []publications.Key {
 	return []publications.Key{
 		{Topic: "everything", Publisher: "out"},
@@ -23,15 +23,15 @@ func pairs() []publications.Key {
 	}
 }
 
-// TestWorkersKilledAndStoppedAtRandomLoseNothing does to workers what happens to processes, at
-// random moments.
+// TestWorkersKilledAndStoppedAtRandomLoseNothing kills, stops and terminates workers at random
+// moments.
 func TestWorkersKilledAndStoppedAtRandomLoseNothing(t *testing.T) {
 	t.Parallel()
 	pool, b := pgtest.New(t), broker.Start(t)
 	publishers := file(slow(t, b))
 	watchOwners(t, pool)
 	watchParked(t, pool)
-	appendTo(t, pool, 30, campaigns(30)...) // a backlog: there are batches under way when the first is killed
+	appendTo(t, pool, 30, campaigns(30)...) // a backlog, so that batches are in progress at the first kill
 	var workers []*worker
 	for i := range 3 {
 		workers = append(workers, spawn(t, pool, fmt.Sprint("worker-", i), publishers))

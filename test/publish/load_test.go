@@ -18,16 +18,16 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/tally"
 )
 
-// writing is writers at work.
+// writing is a set of running writers.
 type writing struct {
-	stop                  func() // ends it, with an event of each type that topics ask for
+	stop                  func() // stops the writers, with a last event of each type that topics select
 	committed, rolledBack atomic.Int64
 }
 
 var errUndone = errors.New("undone")
 
-// write lets writers append until they are stopped. Some transactions roll back, some take their
-// time, some append to two campaigns, of which one is of all writers.
+// write starts writers that append until they are stopped. Some transactions roll back, some are
+// slow, and some append to two campaigns, one of them shared by all writers.
 func write(t *testing.T, pool *pgxpool.Pool, writers int, pause time.Duration) *writing {
 	t.Helper()
 	own := tally.Pool(t, pool.Config().ConnString(), "writer", int32(writers))
@@ -63,7 +63,7 @@ func write(t *testing.T, pool *pgxpool.Pool, writers int, pause time.Duration) *
 func (w *writing) transaction(ctx context.Context, pool *pgxpool.Pool, writer int, random *rand.Rand) error {
 	campaigns := []string{fmt.Sprintf("w%d-%d", writer, random.IntN(3))}
 	if random.IntN(8) == 0 {
-		campaigns = append([]string{"of all"}, campaigns...) // in the order of their names
+		campaigns = append([]string{"of all"}, campaigns...) // sorted by name
 	}
 	appended := 0
 	err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
@@ -98,7 +98,7 @@ func (w *writing) transaction(ctx context.Context, pool *pgxpool.Pool, writer in
 	return err
 }
 
-// waitFor waits a while; it ends early with ctx.
+// waitFor waits for d or until ctx ends.
 func waitFor(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -108,7 +108,7 @@ func waitFor(ctx context.Context, d time.Duration) {
 	}
 }
 
-// appendTo appends n events to each of the campaigns, in one transaction.
+// appendTo appends n events to each of the campaigns in one transaction.
 func appendTo(t *testing.T, pool *pgxpool.Pool, n int, campaigns ...string) {
 	t.Helper()
 	batches := make([]journal.Batch, len(campaigns))
@@ -121,7 +121,7 @@ func appendTo(t *testing.T, pool *pgxpool.Pool, n int, campaigns ...string) {
 	tally.AppendAll(t, pool, batches...)
 }
 
-// campaigns answers n names.
+// campaigns returns n names.
 func campaigns(n int) (names []string) {
 	for i := range n {
 		names = append(names, fmt.Sprintf("c%04d", i))

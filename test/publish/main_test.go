@@ -25,12 +25,13 @@ import (
 // workerEnv turns the test binary into a worker that knows the tests' broker.
 const workerEnv = "TIDEMARK_TEST_PUBLISHING_WORKER"
 
-// parallel is how many tests run at the same time, at most: they wait for leases to expire more than for a processor.
+// parallel limits the number of concurrent tests, which wait for leases to expire more than for a
+// processor.
 const parallel = 4
 
 func TestMain(m *testing.M) {
 	if os.Getenv(workerEnv) != "" {
-		go func() { // ends with the test that started it, however that ends
+		go func() { // exits when the test process is gone, however it ended
 			_, _ = io.Copy(io.Discard, os.Stdin)
 			os.Exit(3)
 		}()
@@ -43,19 +44,19 @@ func TestMain(m *testing.M) {
 	pgtest.Main(m, proxy.MayStay()...)
 }
 
-// topics are everything, and a part of it.
+// topics returns a topic with all events, and one with a part of them.
 func topics() []publisher.Topic {
 	return []publisher.Topic{{Name: "everything"}, {Name: "told", Filter: publisher.Filter{EventTypes: []string{"told"}}}}
 }
 
-// everything is the pair of [quick].
+// everything returns the key of [quick]'s pair.
 func everything() publications.Key { return publications.Key{Topic: "everything", Publisher: "out"} }
 
 func anna() publications.Act { return publications.Act{By: "anna", Reason: "she said so"} }
 
-// quick is a relay of one pair, everything to the broker at addr, whose waits suit tests. Its
-// timeout does not end on a machine with much else to do: an event that is not answered in time
-// when it is sent alone is blamed.
+// quick configures a relay with one pair, all events to the broker at addr, and delays suited to
+// tests. Its timeout is long enough for a busy machine, because an event that gets no answer in
+// time when it is sent alone is blamed.
 func quick(
 	t *testing.T, pool *pgxpool.Pool, addr string, change ...func(*publisher.Config, *publisher.Publisher),
 ) publisher.Config {
@@ -108,7 +109,8 @@ func eventually(t *testing.T, what string, holds func() bool) {
 	tally.Eventually(t, what, func(context.Context) (bool, error) { return holds(), nil })
 }
 
-// beats waits until all relays have looked at the database twice, the second time all of it after the call.
+// beats waits until all relays have polled the database twice, so that the second poll starts after
+// the call.
 func beats(t *testing.T, pool *pgxpool.Pool) {
 	t.Helper()
 	at := tally.Value[time.Time](t, pool, `SELECT clock_timestamp()`)
@@ -119,7 +121,8 @@ func beats(t *testing.T, pool *pgxpool.Pool) {
 	}
 }
 
-// slow answers the address of a broker that takes some time to answer: at any moment, batches are under way.
+// slow returns the address of a broker with delayed answers, so that batches are always in
+// progress.
 func slow(t *testing.T, b *broker.Server) string {
 	t.Helper()
 	p := proxy.Start(t, b.Addr())

@@ -12,7 +12,7 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/tally"
 )
 
-// TestFiveHundredPairsOnThreeReplicas has three workers publish 500 pairs, one of which is killed.
+// TestFiveHundredPairsOnThreeReplicas publishes 500 pairs with three workers and kills one of them.
 func TestFiveHundredPairsOnThreeReplicas(t *testing.T) {
 	t.Parallel()
 	const topics = 500
@@ -26,8 +26,8 @@ func TestFiveHundredPairsOnThreeReplicas(t *testing.T) {
 		"broker://%s?from=${WORKER}\n", strings.Join(names, ":\n  "), strings.Join(names, ", "), b.Addr())
 	var workers []*worker
 	for i := range 3 {
-		// So many pairs are shared out once all workers live at the same time, which a busy machine may
-		// not grant them for a second.
+		// The pairs are evenly distributed only while all workers are alive, which a busy machine
+		// may not manage with a lease of a second.
 		workers = append(workers, spawn(t, pool, fmt.Sprint("worker-", i), publishers, "TIDEMARK_LEASE_TTL=5s"))
 	}
 	shared := func(among ...int) {

@@ -13,9 +13,8 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/tally"
 )
 
-// TestAnOutageOfMinutesParksNothing has a pair fail as often as it would in five minutes, over a
-// restart. The waits between the failures are cut short: what is counted is what an outage could
-// use up.
+// TestAnOutageOfMinutesParksNothing makes a pair fail as often as in five minutes, across a
+// restart. The delays between the failures are cut short: only the number of attempts matters.
 func TestAnOutageOfMinutesParksNothing(t *testing.T) {
 	t.Parallel()
 	failures := failuresIn(5 * time.Minute)
@@ -59,7 +58,8 @@ func TestAnOutageOfMinutesParksNothing(t *testing.T) {
 	}
 }
 
-// failuresIn is how often a pair fails in an outage under the standard back-off: doubling from 100 ms to 10 s.
+// failuresIn returns how often a pair fails in an outage with the default backoff, which doubles
+// from 100 ms to 10 s.
 func failuresIn(outage time.Duration) (n int) {
 	for wait := 100 * time.Millisecond; outage > 0; wait = min(2*wait, 10*time.Second) {
 		outage -= wait
@@ -68,8 +68,8 @@ func failuresIn(outage time.Duration) (n int) {
 	return n
 }
 
-// TestAnEventThatIsBeingRetriedLosesNoAttemptInAnOutage has the broker go down when one event has
-// been refused already, and its turn comes again and again.
+// TestAnEventThatIsBeingRetriedLosesNoAttemptInAnOutage takes the broker down after one event has
+// been refused, while its retries become due again and again.
 func TestAnEventThatIsBeingRetriedLosesNoAttemptInAnOutage(t *testing.T) {
 	t.Parallel()
 	pool, b := pgtest.New(t), broker.Start(t)
@@ -95,7 +95,7 @@ func TestAnEventThatIsBeingRetriedLosesNoAttemptInAnOutage(t *testing.T) {
 	eventually(t, "the relay has asked the broker again and again", func() bool {
 		return b.Asked() >= asked+20 || attempts() >= 7
 	})
-	if now := attempts(); now > before+1 { // one may have been under way
+	if now := attempts(); now > before+1 { // one may have been in progress
 		t.Errorf("the event had %d attempts when the broker went down and %d a while later", before, now)
 	}
 	accept.Store(true)

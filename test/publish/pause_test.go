@@ -10,7 +10,7 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/tally"
 )
 
-// TestAPauseHoldsOverRestarts pauses one pair of a worker that is then killed, and of one that is then told to stop.
+// TestAPauseHoldsOverRestarts pauses a pair, then kills its worker and terminates the next one.
 func TestAPauseHoldsOverRestarts(t *testing.T) {
 	t.Parallel()
 	pool, b := pgtest.New(t), broker.Start(t)
@@ -32,7 +32,7 @@ func TestAPauseHoldsOverRestarts(t *testing.T) {
 		w = spawn(t, pool, "next", file(b.Addr()))
 		w.holds(t, pool)
 		beats(t, pool)
-		arrive(t, b, 200) // of other pairs
+		arrive(t, b, 200) // events of other pairs
 	}
 	if n := len(b.Arrivals(key.Topic, key.Publisher)); n != paused {
 		t.Errorf("%d events arrived while the pair was paused", n-paused)

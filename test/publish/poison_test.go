@@ -13,17 +13,17 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/tally"
 )
 
-// TestAPoisonEventInOneOfAThousandCampaigns has the broker refuse the second of a campaign's
-// events, until an operator has seen to it. More is appended to the campaign meanwhile.
+// TestAPoisonEventInOneOfAThousandCampaigns makes the broker refuse the second event of a campaign
+// until an operator acts. Further events are appended to the campaign meanwhile.
 func TestAPoisonEventInOneOfAThousandCampaigns(t *testing.T) {
 	t.Parallel()
 	const first, all = 1000 * 3, 1000*3 + 2
 	for _, c := range []struct {
 		policy  publisher.Policy
 		forGood bool
-		before  []int64 // what of its campaign has arrived when the policy has done its work, and more was appended
-		after   []int64 // and when the broker takes it, and the operator has let it be tried again
-		others  bool    // all others arrive meanwhile
+		before  []int64 // arrived seqs of the campaign once the policy has acted and more was appended
+		after   []int64 // arrived seqs once the broker accepts the event and the operator has retried it
+		others  bool    // all other events arrive meanwhile
 	}{
 		{policy: publisher.ParkCampaign, before: []int64{1}, after: []int64{1, 2, 3, 4}, others: true},
 		{policy: publisher.ParkCampaign, forGood: true, before: []int64{1}, after: []int64{1, 2, 3, 4}, others: true},
@@ -42,7 +42,7 @@ func TestAPoisonEventInOneOfAThousandCampaigns(t *testing.T) {
 			})
 			appendTo(t, pool, 3, campaigns(1000)...)
 			run(t, quick(t, pool, b.Addr(), func(cfg *publisher.Config, p *publisher.Publisher) {
-				cfg.LeaseTTL = time.Minute // nothing is sent twice for want of a lease
+				cfg.LeaseTTL = time.Minute // no lease expires, so nothing is sent twice
 				p.OnRefusal, p.Attempts, p.BackoffMax = c.policy, 3, 10*time.Millisecond
 			}))
 			if c.others {
@@ -87,7 +87,7 @@ func TestAPoisonEventInOneOfAThousandCampaigns(t *testing.T) {
 			if got := of(b, "everything", "c0500"); got != fmt.Sprint(c.after) {
 				t.Errorf("of its campaign %s has arrived", got)
 			}
-			if c.policy != publisher.ParkEvent { // which gives up the order
+			if c.policy != publisher.ParkEvent { // ParkEvent gives up the order
 				compare(t, pool, b, everything())
 			}
 			if n := distinct(b); n != all {
@@ -97,7 +97,7 @@ func TestAPoisonEventInOneOfAThousandCampaigns(t *testing.T) {
 	}
 }
 
-// of answers what has arrived of a campaign under a topic for the first time, as seqs.
+// of returns the seqs of a campaign that have arrived under a topic, without repeats.
 func of(b *broker.Server, topic, campaign string) string {
 	seqs, seen := []int64{}, map[int64]bool{}
 	for _, a := range b.Arrivals(topic, "out") {
@@ -108,7 +108,7 @@ func of(b *broker.Server, topic, campaign string) string {
 	return fmt.Sprint(seqs)
 }
 
-// distinct is how many events have arrived.
+// distinct returns how many different events have arrived.
 func distinct(b *broker.Server) int {
 	seen := map[int64]bool{}
 	for _, a := range b.Arrivals("everything", "out") {

@@ -14,14 +14,14 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/tally"
 )
 
-// exclusive notes which relay sends for a topic, and that no other does at the same time.
+// exclusive records which relay sends for a topic, and checks that no other sends at the same time.
 type exclusive struct {
 	t  *testing.T
 	mu sync.Mutex
 	by map[string]map[string]int // topic: relay: batches under way
 }
 
-// watched is a relay's sink.
+// watched is the sink of one relay.
 type watched struct {
 	publisher.Sink
 	who string
@@ -49,8 +49,8 @@ func (w watched) Publish(ctx context.Context, events []publisher.Event) error {
 	return w.Sink.Publish(ctx, events)
 }
 
-// TestReplicasThatJoinAndLeaveArePassedPairsWithoutAPause lets leases live longer than the test
-// waits: a pair that is not handed over is not published any more.
+// TestReplicasThatJoinAndLeaveArePassedPairsWithoutAPause uses leases that outlive the test, so a
+// pair that is not handed over is never published again.
 func TestReplicasThatJoinAndLeaveArePassedPairsWithoutAPause(t *testing.T) {
 	t.Parallel()
 	const topics = 12
@@ -77,7 +77,7 @@ func TestReplicasThatJoinAndLeaveArePassedPairsWithoutAPause(t *testing.T) {
 			FROM (SELECT count(*)::int AS n FROM tidemark.publications WHERE expires_at > clock_timestamp()
 				GROUP BY owner) AS c`, among))
 	}
-	flows := func() { // of every pair
+	flows := func() { // events of every pair
 		t.Helper()
 		at := tally.Value[int64](t, pool, `SELECT max(position) FROM tidemark.journal`)
 		tally.Eventually(t, "all pairs go on", tally.Holds(pool, `SELECT bool_and(position > $1)

@@ -13,7 +13,7 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/tally"
 )
 
-// settle waits until a pair has got to the journal's end and nothing of it is held back.
+// settle waits until a pair has reached the journal's end and holds no campaign back.
 func settle(t *testing.T, pool *pgxpool.Pool, key publications.Key) {
 	t.Helper()
 	tally.Eventually(t, fmt.Sprintf("%s has got to the journal's end", key), tally.Holds(pool, `SELECT position >= (SELECT
@@ -22,15 +22,15 @@ func settle(t *testing.T, pool *pgxpool.Pool, key publications.Key) {
 		FROM tidemark.publications p WHERE topic = $1 AND publisher = $2`, key.Topic, key.Publisher))
 }
 
-// verify waits until a pair has settled and compares what has arrived with the journal: the same
-// events, and those of a campaign for the first time in their order.
+// verify waits until a pair has settled, then compares the arrived events with the journal: the
+// same events, and those of a campaign in order, apart from repeats.
 func verify(t *testing.T, pool *pgxpool.Pool, b *broker.Server, key publications.Key) {
 	t.Helper()
 	settle(t, pool, key)
 	compare(t, pool, b, key)
 }
 
-// compare is verify for what has settled.
+// compare is verify without the wait.
 func compare(t *testing.T, pool *pgxpool.Pool, b *broker.Server, key publications.Key) {
 	t.Helper()
 	rows, err := pool.Query(t.Context(), `SELECT event_id, position FROM tidemark.journal WHERE $1 = 'everything'
@@ -80,8 +80,8 @@ func compare(t *testing.T, pool *pgxpool.Pool, b *broker.Server, key publication
 	t.Logf("%s: %d events arrived, %d of them for the first time", key, len(arrivals), len(seen))
 }
 
-// nothingParked checks that no event was ever held against the pair: not parked, and without an
-// attempt that was counted.
+// nothingParked checks that no event of the pair was ever blamed: none was parked, and no attempt
+// was counted.
 func nothingParked(t *testing.T, pool *pgxpool.Pool) {
 	t.Helper()
 	if n := tally.Value[int](t, pool, `SELECT count(*) FROM parked_ever`); n > 0 {
@@ -89,7 +89,7 @@ func nothingParked(t *testing.T, pool *pgxpool.Pool) {
 	}
 }
 
-// watchParked notes each row of parked that is ever written, for [nothingParked].
+// watchParked records every row ever written to parked, for [nothingParked].
 func watchParked(t *testing.T, pool *pgxpool.Pool) {
 	t.Helper()
 	tally.Exec(t, pool, `
@@ -102,7 +102,7 @@ func watchParked(t *testing.T, pool *pgxpool.Pool) {
 		CREATE TRIGGER note_parked AFTER INSERT OR UPDATE ON tidemark.parked FOR EACH ROW EXECUTE FUNCTION note_parked()`)
 }
 
-// watchOwners notes each time that a pair changes hands, and whether it was still held then.
+// watchOwners records every change of a pair's owner, and whether the old lease was still valid.
 func watchOwners(t *testing.T, pool *pgxpool.Pool) {
 	t.Helper()
 	tally.Exec(t, pool, `
@@ -116,7 +116,7 @@ func watchOwners(t *testing.T, pool *pgxpool.Pool) {
 			WHEN (NEW.owner <> OLD.owner) EXECUTE FUNCTION note_owner()`)
 }
 
-// heldOnce checks that no pair was ever taken from an owner that still had it.
+// heldOnce checks that no pair was ever taken from an owner with a valid lease.
 func heldOnce(t *testing.T, pool *pgxpool.Pool) {
 	t.Helper()
 	if n := tally.Value[int](t, pool, `SELECT count(*) FROM taken WHERE held`); n > 0 {

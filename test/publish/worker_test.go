@@ -15,15 +15,15 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/tally"
 )
 
-// worker is a worker in a process of its own: the service, with the tests' broker as one more kind of sink.
+// worker is a worker process: the service, with the tests' broker as an additional kind of sink.
 type worker struct {
 	name string
 	cmd  *exec.Cmd
-	end  func() error // waits for it
+	end  func() error // waits for it to end
 }
 
-// spawn starts a worker on what a YAML file says, in which ${WORKER} is its name, with more of an
-// environment if needed. The test's end kills it.
+// spawn starts a worker with the given YAML, in which ${WORKER} is its name, and additional
+// environment variables. It is killed at the end of the test.
 func spawn(t *testing.T, pool *pgxpool.Pool, name, publishers string, env ...string) *worker {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "publishers.yaml")
@@ -35,7 +35,7 @@ func spawn(t *testing.T, pool *pgxpool.Pool, name, publishers string, env ...str
 		pool.Config().ConnString(), "TIDEMARK_PUBLISHERS="+file,
 		"TIDEMARK_LEASE_TTL=1s", "TIDEMARK_PUBLISH_POLL_INTERVAL=50ms", "TIDEMARK_HTTP_ADDR=off", "TIDEMARK_LOG_FORMAT=json",
 		"TIDEMARK_LOG_LEVEL=warn")
-	w.cmd.Env = append(w.cmd.Env, env...) // of two, the last one counts
+	w.cmd.Env = append(w.cmd.Env, env...) // of duplicates the last one counts
 	var log bytes.Buffer                  // complete once the process has ended
 	w.cmd.Stderr = &log
 	stdin, err := w.cmd.StdinPipe()
@@ -57,14 +57,14 @@ func spawn(t *testing.T, pool *pgxpool.Pool, name, publishers string, env ...str
 	return w
 }
 
-// kill ends a worker as kill -9 does.
+// kill sends SIGKILL to a worker.
 func (w *worker) kill(t *testing.T) {
 	t.Helper()
 	w.signal(t, syscall.SIGKILL)
-	_ = w.end() // its state says how it ended
+	_ = w.end() // the process state tells how it ended
 }
 
-// terminate asks a worker to stop, and fails the test if it does not end well.
+// terminate asks a worker to stop, and fails the test if it ends with an error.
 func (w *worker) terminate(t *testing.T) {
 	t.Helper()
 	w.signal(t, syscall.SIGTERM)
@@ -80,7 +80,7 @@ func (w *worker) signal(t *testing.T, s syscall.Signal) {
 	}
 }
 
-// holds waits until a worker publishes a pair.
+// holds waits until the worker holds a pair.
 func (w *worker) holds(t *testing.T, pool *pgxpool.Pool) {
 	t.Helper()
 	tally.Eventually(t, w.name+" holds a pair", tally.Holds(pool, `SELECT EXISTS (SELECT FROM tidemark.publications p
@@ -88,7 +88,7 @@ func (w *worker) holds(t *testing.T, pool *pgxpool.Pool) {
 		WHERE r.pid = $1 AND p.expires_at > clock_timestamp())`, w.cmd.Process.Pid))
 }
 
-// replaced waits until all pairs are held by others.
+// replaced waits until other workers hold all pairs.
 func (w *worker) replaced(t *testing.T, pool *pgxpool.Pool) {
 	t.Helper()
 	tally.Eventually(t, "others hold what "+w.name+" had", tally.Holds(pool, `SELECT bool_and(p.expires_at >
@@ -96,7 +96,8 @@ func (w *worker) replaced(t *testing.T, pool *pgxpool.Pool) {
 		FROM tidemark.publications p JOIN tidemark.relays r USING (owner)`, w.cmd.Process.Pid))
 }
 
-// file is three publishers at a broker: two topics in the order of campaigns, and one in that of positions.
+// file configures three publishers to a broker: two topics in campaign order, and one in global
+// order.
 func file(addr string) string {
 	return fmt.Sprintf(`
 topics:

@@ -9,8 +9,8 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
-// TestEveryPublisherSeesEveryEventOf48Writers has positions handed out in another order than that
-// in which they are committed, some never, while a stranger's transaction is open.
+// TestEveryPublisherSeesEveryEventOf48Writers hands out positions in another order than that of
+// their commits, some never committed, while an unrelated transaction is open.
 func TestEveryPublisherSeesEveryEventOf48Writers(t *testing.T) {
 	t.Parallel()
 	pool, b := pgtest.New(t), broker.Start(t)

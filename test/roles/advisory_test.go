@@ -8,7 +8,8 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
-// With deploy/sql/advisory-locks.sql, who may log in cannot stop appends and workers, and all of Tidemark works.
+// With deploy/sql/advisory-locks.sql, other logins cannot block appends and workers, and all of
+// Tidemark still works.
 func TestAdvisoryLocksAreForTidemarkAlone(t *testing.T) {
 	t.Parallel()
 	in := install(t, false)

@@ -12,7 +12,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/publications"
 )
 
-// Roles write to the log of operators by a function alone, and no role rewrites it.
+// Roles write to the operators' log through a function only, and no role can rewrite it.
 func TestTheLogOfOperatorsCannotBeRewritten(t *testing.T) {
 	t.Parallel()
 	in := install(t, true)
@@ -39,7 +39,7 @@ func TestTheLogOfOperatorsCannotBeRewritten(t *testing.T) {
 		pools[role] = in.as(t, role)
 		refuses(t, pools[role], forge...)
 	}
-	// The publisher prunes what is old, and writes nothing.
+	// The publisher prunes old rows and writes nothing.
 	publishers := pools["publisher"]
 	if n, err := publications.PruneLog(t.Context(), publishers, time.Microsecond, 10); n != 1 || err != nil {
 		t.Errorf("the publisher pruned %d, %v; want 1", n, err)
@@ -59,8 +59,8 @@ func TestTheLogOfOperatorsCannotBeRewritten(t *testing.T) {
 	}
 }
 
-// A commit of an act waits for another at most 5 s, and under a strict isolation fails if another has
-// committed meanwhile.
+// The commit of an act waits for another act at most 5 s. Under a stricter isolation it fails if
+// another act has committed meanwhile.
 func TestActsThatMeetAreToldToTryAgain(t *testing.T) {
 	t.Parallel()
 	in := install(t, true)

@@ -1,2 +1,3 @@
-// Package roles connects as each of the roles of deploy/sql/roles.sql, and shows what each may do, and what it may not.
+// Package roles connects as each role of deploy/sql/roles.sql and shows what the role may and may
+// not do.
 package roles

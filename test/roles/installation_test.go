@@ -27,19 +27,19 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// installation is a migrated database with roles of its own.
+// installation is a migrated database with its own roles.
 type installation struct {
 	prefix string
 	url    string
-	admin  *pgxpool.Pool // a superuser's
+	admin  *pgxpool.Pool // of a superuser
 }
 
-// install migrates as the owner, where asOwner says so, and else as a superuser, and sets the roles up.
+// install migrates as the owner if asOwner is set, otherwise as a superuser, and creates the roles.
 func install(t *testing.T, asOwner bool) installation {
 	t.Helper()
 	in := installation{prefix: "tm_" + strings.ToLower(rand.Text()[:10])}
 	var server string
-	t.Cleanup(func() { // after the database has gone, and with it all that the roles may do there
+	t.Cleanup(func() { // after the database is dropped, and with it the roles' privileges there
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
 		defer cancel()
 		conn, err := pgx.Connect(ctx, server)
@@ -100,7 +100,8 @@ func (in installation) script(t *testing.T, name string) {
 	must(t, err)
 }
 
-// login makes a login of a role, as docs/guides/operations/security.md says, and answers its address.
+// login creates a login for a role, as docs/guides/operations/security.md describes, and returns
+// its address.
 func (in installation) login(t *testing.T, role string) string {
 	t.Helper()
 	name := in.prefix + "_" + role
@@ -127,7 +128,7 @@ func (in installation) as(t *testing.T, role string) *pgxpool.Pool {
 	return in.connect(t, in.login(t, role))
 }
 
-// refuses wants each statement to be refused for want of a privilege.
+// refuses expects each statement to fail for lack of a privilege.
 func refuses(t *testing.T, pool *pgxpool.Pool, statements ...string) {
 	t.Helper()
 	for _, sql := range statements {
@@ -143,7 +144,7 @@ func event(name string) journal.Event {
 	return journal.Event{Type: "hero_joined", AggregateID: name, Payload: []byte(`{"name": "` + name + `"}`)}
 }
 
-// appendAsAppender appends two events as the appender does.
+// fill appends two events as the superuser.
 func (in installation) fill(t *testing.T) {
 	t.Helper()
 	must(t, pgx.BeginFunc(t.Context(), in.admin, func(tx pgx.Tx) error {

@@ -17,14 +17,14 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/memory"
 )
 
-// confirmed is a request of an operator who has typed a word.
+// confirmed is the request of an operator who has typed a word to confirm.
 func confirmed(word string) admin.Request {
 	r := admin.By("anna", "a test")
 	r.Confirm = word
 	return r
 }
 
-// rollBack has an operator ask for a rollback, and a worker do it.
+// rollBack lets an operator request a rollback, and a worker perform it.
 func rollBack(t *testing.T, operator, worker *pgxpool.Pool, projection string) {
 	t.Helper()
 	_, err := admin.On(operator).Projections().Rollback(t.Context(), confirmed(projection), projection, rebuild.RollbackOptions{})
@@ -32,7 +32,7 @@ func rollBack(t *testing.T, operator, worker *pgxpool.Pool, projection string) {
 	operations(t, operator, worker)
 }
 
-// operations has a worker do what operators have started.
+// operations lets a worker perform the operations that operators have started.
 func operations(t *testing.T, operator, worker *pgxpool.Pool) {
 	t.Helper()
 	runner, err := admin.NewRunner(admin.RunnerConfig{Pool: worker, Owner: "the test's worker"})
@@ -50,7 +50,8 @@ func operations(t *testing.T, operator, worker *pgxpool.Pool) {
 	}
 }
 
-// behind gives operators something to act on, beside the projection counted, which is rolled back.
+// behind creates data for operators to act on, besides the projection counted, which is rolled
+// back.
 const behind = `
 	INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status, attempt_count,
 		next_attempt_at, error_message, fingerprint, first_failed_at, last_failed_at)
@@ -63,7 +64,7 @@ const behind = `
 		VALUES ('w', 'default', 'h', 1, now(), now(), 0, 0);
 	INSERT INTO tidemark.consumer_groups (name, state) VALUES ('spare', 'ready')`
 
-// everyAct does all that operators can do, and tells of each once it is done.
+// everyAct performs every act of operators and calls done after each.
 func everyAct(t *testing.T, operator, applies *pgxpool.Pool, done func(what string)) {
 	t.Helper()
 	to := publisher.Publisher{Name: "it", Sink: &memory.Sink{}, Topics: []string{"all"}}
@@ -184,7 +185,7 @@ func everyAct(t *testing.T, operator, applies *pgxpool.Pool, done func(what stri
 		}
 		seen[act.kind] = true
 		done(string(act.kind) + " by the operator")
-		if act.kind == admin.ActPauseRebuild { // what is aborted later is what a worker has made
+		if act.kind == admin.ActPauseRebuild { // the abort later needs tables that a worker has created
 			_, err := worker(t, applies, 1).Drain(ctx)
 			must(t, err)
 			var made bool

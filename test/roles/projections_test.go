@@ -20,7 +20,8 @@ func heroes(version int) projector.Projection {
 	})
 }
 
-// hashed calls a function of Postgres by another type than its own: another role's may fit better.
+// hashed calls a function of Postgres with an argument of another type, so a function of another
+// role might fit better.
 const hashed = `-- projection: hashed
 -- version: 1
 CREATE TABLE hashed (campaign_id text COLLATE "C" NOT NULL, seq bigint NOT NULL, hash bigint NOT NULL,

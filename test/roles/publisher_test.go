@@ -31,7 +31,7 @@ func TestWorkerPublishesToo(t *testing.T) {
 	publish(t, in, in.as(t, "worker"))
 }
 
-// publish has a relay publish what in.fill has appended.
+// publish lets a relay publish the events of in.fill.
 func publish(t *testing.T, in installation, pool *pgxpool.Pool) {
 	t.Helper()
 	sink := &memory.Sink{}

@@ -83,7 +83,7 @@ func TestAppender(t *testing.T) {
 		"CREATE OR REPLACE FUNCTION tidemark.append_limits() RETURNS integer[] LANGUAGE sql RETURN ARRAY[1]")
 }
 
-// Whatever an appender passes, sets or creates, what no limit allows stays out of the journal.
+// Whatever an appender passes, sets or creates, events beyond the limits stay out of the journal.
 func TestAppenderCannotSwitchChecksOff(t *testing.T) {
 	t.Parallel()
 	in := install(t, true)
@@ -138,7 +138,8 @@ func TestAppenderCannotSwitchChecksOff(t *testing.T) {
 	}
 }
 
-// Readers wait for what is being appended, whatever the appender says of the lock that makes them.
+// Readers wait for appends in flight, whatever the appender claims about the lock that makes them
+// wait.
 func TestAppenderCannotAppendBehindReaders(t *testing.T) {
 	t.Parallel()
 	in := install(t, true)
@@ -164,7 +165,7 @@ func TestAppenderCannotAppendBehindReaders(t *testing.T) {
 		}
 		var mine int64
 		must(t, tx.QueryRow(t.Context(), `SELECT "position" FROM tidemark.append('open', '[{"type": "noted"}]')`).Scan(&mine))
-		must(t, pgx.BeginFunc(t.Context(), pool, func(other pgx.Tx) error { // somebody else's, later and committed
+		must(t, pgx.BeginFunc(t.Context(), pool, func(other pgx.Tx) error { // by another session, later and committed
 			_, err := other.Exec(t.Context(), `SELECT * FROM tidemark.append('after', '[{"type": "noted"}]')`)
 			return err
 		}))
@@ -180,7 +181,7 @@ func TestAppenderCannotAppendBehindReaders(t *testing.T) {
 	}
 }
 
-// forgeFromSavepoint appends in a savepoint, looks at what the settings say, goes back, and says it again.
+// forgeFromSavepoint appends in a savepoint, reads the settings, rolls back, and sets them again.
 func forgeFromSavepoint(t *testing.T, tx pgx.Tx) error {
 	t.Helper()
 	savepoint, err := tx.Begin(t.Context())
@@ -203,7 +204,8 @@ func forgeFromSavepoint(t *testing.T, tx pgx.Tx) error {
 	return err
 }
 
-// What docs/guides/operations/security.md says to grant to an application that does more than append is enough, and needed.
+// The grants that docs/guides/operations/security.md lists for an application that does more than
+// append are sufficient and necessary.
 func TestApplicationsThatReadAndConsume(t *testing.T) {
 	t.Parallel()
 	in := install(t, true)
@@ -242,7 +244,7 @@ func TestApplicationsThatReadAndConsume(t *testing.T) {
 	}))
 }
 
-// What stands in the caller's search path is not what a function of the owner's finds.
+// Objects in the caller's search path are never found by the owner's functions.
 func TestAppenderCannotPutFunctionsInTheWay(t *testing.T) {
 	t.Parallel()
 	in := install(t, true)
@@ -264,7 +266,7 @@ func TestAppenderCannotPutFunctionsInTheWay(t *testing.T) {
 
 func TestWorkerAndReader(t *testing.T) {
 	t.Parallel()
-	in := install(t, false) // by a superuser: what he made is the owner's then
+	in := install(t, false) // migrated by a superuser; roles.sql makes the owner its owner
 	in.fill(t)
 	pool := in.as(t, "worker")
 	n, err := worker(t, pool, 1).Drain(t.Context())
@@ -304,7 +306,7 @@ func TestWorkerAndReader(t *testing.T) {
 		"DELETE FROM tidemark_views.counted", "CREATE TABLE mine (n integer)",
 		`SELECT * FROM tidemark.append('c', '[{"type": "noted"}]')`)
 
-	// A rebuild puts tables in the place of others: the worker may, and the reader still sees them.
+	// A rebuild replaces tables: the worker may do it, and the reader still sees them.
 	_, err = worker(t, pool, 2).Drain(t.Context())
 	must(t, err)
 	var version int
@@ -349,7 +351,7 @@ func TestOperatorActsThroughMaintenance(t *testing.T) {
 	} {
 		run(args)
 	}
-	out := run("doctor --all", 1) // which may find fault with the server
+	out := run("doctor --all", 1) // may report problems of the server
 	if strings.Contains(out, "could not look") {
 		t.Errorf("the doctor lacks a privilege:\n%s", out)
 	}
@@ -361,11 +363,11 @@ func TestOperatorActsThroughMaintenance(t *testing.T) {
 func TestOwnerMigratesDownAndUpAgain(t *testing.T) {
 	t.Parallel()
 	in := install(t, false)
-	in.apply(t) // once more: nothing is there to be done
+	in.apply(t) // once more, with nothing left to do
 	owner := in.login(t, "owner")
 	must(t, migrations.Down(t.Context(), owner, 0))
 	must(t, migrations.Up(t.Context(), owner))
-	// What it made anew, workers may use at once; appenders once roles.sql has run again.
+	// Workers may use the new objects at once, appenders once roles.sql has run again.
 	if _, err := worker(t, in.as(t, "worker"), 1).Drain(t.Context()); err != nil {
 		t.Errorf("a worker between the migration and roles.sql: %v", err)
 	}

@@ -34,7 +34,7 @@ type shadowed struct {
 	Returns  string
 	Set      bool
 	Variadic bool
-	Outs     []string // names, quoted, of arguments that it answers
+	Outs     []string // quoted names of output arguments
 	OutTypes []string
 }
 
@@ -55,7 +55,8 @@ const (
 			AND ARRAY[oprleft, oprright]::regtype[] <@
 				'{text,name,bigint,integer,boolean,jsonb,uuid,oid,interval,timestamptz,numeric,float8,anyarray,anycompatiblearray,anycompatible,"char"}'::regtype[]`
 
-	// makeAll leaves out what cannot be made, such as functions with arguments of internal types.
+	// makeAll skips objects that cannot be created, such as functions with arguments of internal
+	// types.
 	makeAll = `
 		CREATE SEQUENCE public.ran;
 		GRANT ALL ON SEQUENCE public.ran TO PUBLIC;
@@ -75,8 +76,8 @@ const (
 		END $$`
 )
 
-// better are arguments that a call may have where Postgres' own function wants others: a function
-// that takes them as they are is preferred, wherever it stands.
+// better returns replacements of argument types. Postgres prefers a function that takes the types
+// of a call exactly, in whatever schema it is.
 func better() []map[string]string {
 	return []map[string]string{
 		{},
@@ -89,8 +90,8 @@ func better() []map[string]string {
 	}
 }
 
-// shadows answers statements that make functions and operators in a schema which note that another
-// role has run them, and then do what Postgres' own do.
+// shadows returns statements that create functions and operators in a schema. They record that
+// another role has run them, then do the same as Postgres' own.
 func shadows(schema, creator string, all []shadowed) (statements, names []string) {
 	seen := map[string]bool{}
 	for _, s := range all {
@@ -162,7 +163,7 @@ func shadows(schema, creator string, all []shadowed) (statements, names []string
 	return statements, names
 }
 
-// words answers every word that stands in our SQL, wherever it is written.
+// words returns every word in our SQL, wherever it is written.
 func words(t *testing.T) map[string]bool {
 	t.Helper()
 	found := map[string]bool{}
@@ -193,7 +194,7 @@ func TestNoFunctionOrOperatorOfAnotherRoleIsRun(t *testing.T) {
 	all, err := pgx.CollectRows(rows, pgx.RowToStructByPos[shadowed])
 	must(t, err)
 	ours := words(t)
-	ours["pg_get_object_address"] = true // it answers by arguments, and shows below that such functions are shadowed
+	ours["pg_get_object_address"] = true // returns output arguments, and below shows that such functions are shadowed
 	all = slices.DeleteFunc(all, func(s shadowed) bool { return !s.Operator && !ours[s.Name] })
 
 	logins, pools, names := map[string]string{}, map[string]*pgxpool.Pool{}, map[string][]string{}
@@ -210,7 +211,7 @@ func TestNoFunctionOrOperatorOfAnotherRoleIsRun(t *testing.T) {
 	for _, role := range []string{"appender", "worker", "publisher", "reader", "operator"} {
 		pool := in.connect(t, logins[role])
 		of := all
-		if role == "worker" { // what it makes among the read models runs as itself, and must not spoil what it applies
+		if role == "worker" { // a worker runs its own objects among the read models, and must not break what it applies
 			of = slices.DeleteFunc(slices.Clone(all), func(s shadowed) bool {
 				return s.Kind == "a" || s.Variadic || slices.ContainsFunc(append(s.Args, s.Returns), func(t string) bool {
 					return strings.HasPrefix(t, "any")
@@ -218,7 +219,7 @@ func TestNoFunctionOrOperatorOfAnotherRoleIsRun(t *testing.T) {
 			})
 		}
 		for _, schema := range []string{"of_" + role, "tidemark_views"} {
-			if schema == "tidemark_views" && role == "operator" { // who is a worker too
+			if schema == "tidemark_views" && role == "operator" { // the operator is a worker too
 				continue
 			} else if schema == "tidemark_views" && role != "worker" {
 				refuses(t, pool, "CREATE FUNCTION tidemark_views.f() RETURNS integer LANGUAGE sql RETURN 1")
@@ -271,7 +272,7 @@ func TestNoFunctionOrOperatorOfAnotherRoleIsRun(t *testing.T) {
 	}
 	super := open(in.url)
 
-	// The shadows are found where the path allows it.
+	// Where the path allows it, the shadows are found.
 	naive, err := pgx.Connect(t.Context(), in.url)
 	must(t, err)
 	for _, sql := range []string{
@@ -293,7 +294,7 @@ func TestNoFunctionOrOperatorOfAnotherRoleIsRun(t *testing.T) {
 	must(t, migrations.Down(t.Context(), in.url, 0))
 	must(t, migrations.Up(t.Context(), in.url))
 	ran("migrate down and up")
-	db, err := sql.Open("pgx", in.url) // as the goose tool does
+	db, err := sql.Open("pgx", in.url) // like the goose tool
 	must(t, err)
 	defer func() { must(t, db.Close()) }()
 	tool, err := goose.NewProvider(goose.DialectPostgres, db, migrations.FS, goose.WithDisableGlobalRegistry(true),

@@ -16,7 +16,8 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/publications"
 )
 
-// The operator and the worker make tokens and sessions by functions alone, which leave a record.
+// The operator and the worker create tokens and sessions through functions only, which leave a
+// record.
 func TestRolesCannotForgeTokensAndSessions(t *testing.T) {
 	t.Parallel()
 	in := install(t, true)
@@ -57,7 +58,7 @@ func TestRolesCannotForgeTokensAndSessions(t *testing.T) {
 	}
 }
 
-// useTokens makes a token, logs in and out with it, and revokes it. Both acts are in the log.
+// useTokens creates a token, logs in and out with it, and revokes it. Both acts are in the log.
 func useTokens(t *testing.T, pool *pgxpool.Pool, login string) {
 	t.Helper()
 	by := admin.By("ada", "a test")

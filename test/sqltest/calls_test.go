@@ -18,7 +18,7 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
-// campaigns answers the ids of n campaigns, spread over all of them.
+// campaigns returns the ids of n of all campaigns, spread evenly.
 func campaigns(n, all int) []string {
 	ids := make([]string, n)
 	for i := range ids {
@@ -27,10 +27,10 @@ func campaigns(n, all int) []string {
 	return ids
 }
 
-// A call is a hot statement as its package makes it, among so many campaigns.
+// call is a hot statement as its package runs it, among the given number of campaigns.
 type call func(t *testing.T, tx pgx.Tx, all int) error
 
-// calls answers the hot statements of all packages.
+// calls returns the hot statements of all packages.
 func calls(t *testing.T) map[string]call {
 	t.Helper()
 	free := lease.Keeper{Group: "g", Owner: "w", TTL: time.Minute}
@@ -274,7 +274,7 @@ func calls(t *testing.T) map[string]call {
 	}
 }
 
-// standings are the pairs of campaigns, each after its first event.
+// standings returns a standing of each campaign after its first event.
 func standings(ids []string) []failed.Standing {
 	pairs := make([]failed.Standing, len(ids))
 	for i, id := range ids {
@@ -283,7 +283,7 @@ func standings(ids []string) []failed.Standing {
 	return pairs
 }
 
-// enough makes sure that a call did the work whose cost is measured.
+// enough checks that a call did the work whose cost is measured.
 func enough(err error, got, want int) error {
 	if err == nil && got != want {
 		err = fmt.Errorf("it came to %d, not %d", got, want)

@@ -14,8 +14,8 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
-// fillFailures makes so many pairs, of which six in ten are dead, three failed, and one is being
-// rebuilt, and a record of the log for each.
+// fillFailures creates the given number of rows, six in ten dead, three failed and one rebuilding,
+// and a row of the log for each.
 const fillFailures = `
 	INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status, next_attempt_at,
 		event_type, error_class, error_message, fingerprint, first_failed_at)
@@ -38,7 +38,7 @@ const fillFailures = `
 	SELECT 'failed', 'g', 'p' || i %% 3, 'c' || lpad(i::text, 7, '0'), 1 + i %% 7, 'division by zero'
 		FROM generate_series(1, %[1]d) AS i;`
 
-// operators answers what operators look at and do with one pair or with a page of them.
+// operators returns the reads and acts of operators on one failed campaign or on a page of them.
 func operators() map[string]func(t *testing.T, tx pgx.Tx) error {
 	act := failed.Act{By: "ada", Reason: "the handler is fixed"}
 	key := failed.Key{Projection: "p2", CampaignID: "c0000500"} // dead
@@ -96,7 +96,7 @@ func operators() map[string]func(t *testing.T, tx pgx.Tx) error {
 			list, _, err := outbox.Page(t.Context(), tx, outbox.Filter{CampaignID: key.CampaignID, Limit: group}, nil)
 			return enough(err, len(list), 2)
 		},
-		// none is processing: it looks at so many and no more
+		// None is processing, so it reads a bounded number of rows.
 		"list entries of a rare status": func(t *testing.T, tx pgx.Tx) error {
 			_, next, err := outbox.Page(t.Context(), tx, outbox.Filter{Status: outbox.Processing, Limit: group}, nil)
 			if err == nil && next == nil {
@@ -138,7 +138,7 @@ func TestOperatorsWaitNoLongerWhenMoreHasFailed(t *testing.T) {
 				}
 				return nil
 			}
-			s.explain(t, run) // fills the caches of the session
+			s.explain(t, run) // fills the session's caches
 			c := s.explain(t, run)
 			t.Logf("%-24s %6d pairs: %5d blocks, %5.0f rows", name, all, c.Blocks, c.Rows)
 			base, known := measured[name]

@@ -1,3 +1,3 @@
-// Package sqltest holds the SQL of the other packages against the migrated schema: that all of it
-// prepares, and, in its own tests, that what is hot stays cheap however much there is.
+// Package sqltest checks the SQL of the other packages against the migrated schema: all statements
+// prepare, and, in its own tests, hot statements stay cheap however many rows there are.
 package sqltest

@@ -12,7 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// node is the part of a plan that the tests look at.
+// node is the part of a plan that the tests read.
 type node struct {
 	Type     string  `json:"Node Type"`
 	Relation string  `json:"Relation Name"`
@@ -24,7 +24,7 @@ type node struct {
 	Plans    []node  `json:"Plans"`
 }
 
-// all answers the node and those below it.
+// all returns the node and its descendants.
 func (n node) all() []node {
 	nodes := []node{n}
 	for _, child := range n.Plans {
@@ -33,14 +33,14 @@ func (n node) all() []node {
 	return nodes
 }
 
-// cost is what a call touched, with all statements inside of the functions that it called.
+// cost is the cost of a call, including all statements in the functions that it called.
 type cost struct {
 	Blocks int     // pages of tables and indexes
-	Rows   float64 // rows that scans of tables answered
+	Rows   float64 // rows that table scans returned
 	plans  []node
 }
 
-// faults names what a hot statement must not do: it scans a table as a whole, or joins it by hashing.
+// faults returns what a hot statement must not do: scan a whole table, or use a hash join.
 func (c cost) faults() (faults []string) {
 	for _, plan := range c.plans {
 		for _, n := range plan.all() {
@@ -58,7 +58,7 @@ func (c cost) faults() (faults []string) {
 	return faults
 }
 
-// session is a connection that tells the plan of everything it runs, also within functions.
+// session is a connection that logs the plan of every statement, also within functions.
 type session struct {
 	*pgx.Conn
 	told []string
@@ -96,7 +96,7 @@ func open(t *testing.T, url string) *session {
 	return s
 }
 
-// explain answers what a call costs. Nothing that it wrote is kept.
+// explain returns the cost of a call and rolls it back.
 func (s *session) explain(t *testing.T, call func(tx pgx.Tx) error) cost {
 	t.Helper()
 	tx, err := s.Begin(t.Context())
@@ -110,7 +110,7 @@ func (s *session) explain(t *testing.T, call func(tx pgx.Tx) error) cost {
 	if err := call(tx); err != nil {
 		t.Fatal(err)
 	}
-	// the last plan is told when the next statement comes
+	// The last plan is logged when the next statement arrives.
 	if _, err := tx.Exec(t.Context(), "SET LOCAL auto_explain.log_min_duration = -1"); err != nil {
 		t.Fatal(err)
 	}
@@ -129,7 +129,7 @@ func (s *session) explain(t *testing.T, call func(tx pgx.Tx) error) cost {
 			t.Fatalf("%v in %s", err, plan)
 		}
 		c.plans = append(c.plans, explained.Plan)
-		c.Blocks = max(c.Blocks, explained.Plan.Hit+explained.Plan.Read) // the statement that the others ran in
+		c.Blocks = max(c.Blocks, explained.Plan.Hit+explained.Plan.Read) // of the statement that ran the others
 		for _, n := range explained.Plan.all() {
 			if n.Relation != "" && strings.Contains(n.Type, "Scan") {
 				c.Rows += n.Rows * n.Loops

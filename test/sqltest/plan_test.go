@@ -18,15 +18,15 @@ import (
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
 const (
-	perCampaign = 10 // events of a campaign
+	perCampaign = 10 // events of each campaign
 	small       = 100
 	large       = 20_000    // campaigns
-	group       = 64        // campaigns that a call names
-	long        = "c000000" // a campaign that has as many events as there are campaigns
+	group       = 64        // campaigns of one call
+	long        = "c000000" // a campaign with as many events as there are campaigns
 )
 
-// fill makes campaigns of ten events each. Group g has all its work before it, and held leases that
-// no worker claims from; each campaign has a pair whose retry is due.
+// fill creates campaigns of ten events each. Group g has a backlog of all events, group held has
+// leases that no worker claims. In each campaign a failed row is due for retry.
 const fill = `
 	INSERT INTO tidemark.projections (name, consumer_group, version, schema_name, table_names, state)
 		VALUES ('p', 'g', 1, 'public', '{p}', 'active');
@@ -59,7 +59,7 @@ INSERT INTO notes AS n (campaign_id, n) VALUES (event.campaign_id, (event.payloa
 	ON CONFLICT (campaign_id) DO UPDATE SET n = n.n + excluded.n;
 `
 
-// register makes the function of the projection, in a database without events.
+// register creates the projection's function in a database without events.
 func register(t *testing.T, url string) string {
 	t.Helper()
 	pool, err := pgxpool.New(t.Context(), url)
@@ -81,7 +81,7 @@ func register(t *testing.T, url string) string {
 	return url
 }
 
-// filled answers a session on a database with so many campaigns, vacuumed and analyzed.
+// filled returns a session on a database with the given number of campaigns, vacuumed and analyzed.
 func filled(t *testing.T, all int) *session {
 	t.Helper()
 	s := open(t, register(t, pgtest.URL(t)))
@@ -93,7 +93,7 @@ func filled(t *testing.T, all int) *session {
 	return s
 }
 
-// grown answers a session whose plans are of a time when its database was empty, and that knows no statistics.
+// grown returns a session whose plans date from an empty database, without statistics.
 func grown(t *testing.T, hot map[string]call, all int) *session {
 	t.Helper()
 	s := open(t, register(t, pgtest.URL(t)))
@@ -102,7 +102,7 @@ func grown(t *testing.T, hot map[string]call, all int) *session {
 			t.Fatal(err)
 		}
 	}
-	for range 7 { // after five runs Postgres may keep a plan for all parameters
+	for range 7 { // after five runs Postgres may keep a generic plan
 		for _, call := range hot {
 			tx, err := s.Begin(t.Context())
 			if err != nil {
@@ -132,7 +132,7 @@ func TestHotStatementsCostTheSameHoweverMuchThereIs(t *testing.T) {
 				}
 				return nil
 			}
-			s.explain(t, run) // fills the caches of the session
+			s.explain(t, run) // fills the session's caches
 			return s.explain(t, run)
 		}
 		base := measure(few, small)
@@ -141,10 +141,11 @@ func TestHotStatementsCostTheSameHoweverMuchThereIs(t *testing.T) {
 			"grown since it was planned": measure(old, large),
 		} {
 			t.Logf("%-28s %-28s %5d blocks, %5.0f rows", name, state, c.Blocks, c.Rows)
-			if faults := c.faults(); len(faults) > 0 && state != "small" { // where a scan of one page is right
+			if faults := c.faults(); len(faults) > 0 && state != "small" { // a scan of one page is right there
 				t.Errorf("%s, %s: %v", name, state, faults)
 			}
-			// An index that has grown by a level costs each probe a block more, and there is at most a probe for each row.
+			// An index that has grown by a level costs each probe one more block, with at most one
+			// probe for each row.
 			if c.Blocks > 2*base.Blocks+int(base.Rows) {
 				t.Errorf("%s, %s: %d blocks, where there is little %d", name, state, c.Blocks, base.Blocks)
 			}
@@ -155,10 +156,9 @@ func TestHotStatementsCostTheSameHoweverMuchThereIs(t *testing.T) {
 	}
 }
 
-// TestClaimsGoOnBeyondWhatIsDone is the outbox after a burst and before any vacuum: what was
-// completed still stands in the index, before all that waits. A claim that starts there pays for it
-// once, or as long as some old transaction keeps the rows from being forgotten; those that go on
-// from the cursor do not.
+// TestClaimsGoOnBeyondWhatIsDone claims after a burst, before any vacuum: completed rows are still
+// in the index, before the pending ones. A claim from the beginning pays for them once, or as long
+// as an old transaction keeps them visible. Claims that continue from the cursor do not.
 func TestClaimsGoOnBeyondWhatIsDone(t *testing.T) {
 	t.Parallel()
 	s := open(t, pgtest.URL(t))

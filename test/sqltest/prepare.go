@@ -16,15 +16,14 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// statement matches constants that are SQL by how they begin.
+// statement matches constants that begin like SQL.
 var statement = regexp.MustCompile(`^\s*(SELECT|INSERT|UPDATE|DELETE|WITH|BEGIN|COMMIT|ROLLBACK|SAVEPOINT|LOCK|` +
 	`CREATE|DROP|ALTER|TRUNCATE|NOTIFY|LISTEN|SET)\b`)
 
-// Prepare prepares every constant of the package in the test's directory that is an SQL statement,
-// and fails the test for those that the schema behind pool does not know how to run. It reads the
-// source, so that a new constant is covered without being listed. In those that are a format, table
-// stands for %s. Left out are formats of more than a table, whose names begin with format, and the
-// constants named.
+// Prepare prepares every constant of the package in the test's directory that is an SQL statement.
+// It fails the test for statements that do not run on the schema behind pool. It reads the source,
+// so new constants are covered without a list. In format strings it replaces %s by table. It skips
+// the named constants, and formats with more than a table, whose names begin with format.
 func Prepare(t *testing.T, pool *pgxpool.Pool, table string, except ...string) {
 	t.Helper()
 	statements := constants(t, ".")
@@ -47,7 +46,7 @@ func Prepare(t *testing.T, pool *pgxpool.Pool, table string, except ...string) {
 	}
 }
 
-// constants answers the package's constants that are SQL statements, by name.
+// constants returns the package's constants that are SQL statements, by name.
 func constants(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	paths, err := filepath.Glob(filepath.Join(dir, "*.go"))
@@ -66,7 +65,7 @@ func constants(t *testing.T, dir string) map[string]string {
 		}
 		sources = append(sources, source)
 	}
-	// Imports are not resolved: a constant that is text needs none.
+	// Imports are not resolved: string constants need none.
 	info := types.Info{Defs: map[*ast.Ident]types.Object{}}
 	config := types.Config{Error: func(error) {}, Importer: nowhere{}}
 	_, _ = config.Check(dir, files, sources, &info)

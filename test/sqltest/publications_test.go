@@ -11,8 +11,8 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
-// fillPublications makes so many events, fifty pairs of which the first is one event behind, the
-// second two, and so on, and as many parked events of another pair.
+// fillPublications creates the given number of events and as many parked events of one pair. It
+// also creates fifty pairs: the first is one event behind, the second two, and so on.
 const fillPublications = `
 	INSERT INTO tidemark.journal (campaign_id, seq, position, event_id, event_type, event_version, intent, payload,
 		payload_bytes, occurred_at, recorded_at)
@@ -43,7 +43,7 @@ func TestPublishersAreListedAtTheSameCostHoweverMuchThereIs(t *testing.T) {
 			}
 			return enough(err, len(pairs), 50)
 		}
-		s.explain(t, list) // fills the caches of the session
+		s.explain(t, list) // fills the session's caches
 		measured[all] = s.explain(t, list)
 		t.Logf("%6d events: %d blocks, %.0f rows", all, measured[all].Blocks, measured[all].Rows)
 	}

@@ -12,17 +12,18 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
-// Journal is the Store that the Go API is.
+// Journal is the Store over the Go API.
 type Journal struct {
 	Pool *pgxpool.Pool
 
-	// Wild: under whatever isolation, and sometimes rolled back. Otherwise under READ COMMITTED.
+	// Wild uses any isolation level and sometimes rolls back. Otherwise transactions are READ
+	// COMMITTED.
 	Wild bool
 }
 
 var errGaveUp = errors.New("the writer changed its mind")
 
-// Read decides by the events themselves.
+// Read returns the events themselves as the decision.
 func (s Journal) Read(ctx context.Context, q journal.Query) ([]journal.Event, journal.Condition, error) {
 	return journal.Decide(ctx, s.Pool, q, func(events *[]journal.Event, e journal.Event) error {
 		*events = append(*events, e)

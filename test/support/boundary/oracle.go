@@ -29,18 +29,18 @@ const (
 	singleAppends = 120
 )
 
-// testimony is what a writer puts into its event: what it asked, and what it knew of that.
+// testimony is the payload of a writer's event: its query, and what it knew of the query's events.
 type testimony struct {
 	Append uuid.UUID      `json:"append"`
-	Query  *journal.Query `json:"query,omitempty"` // nil: it asked nothing
+	Query  *journal.Query `json:"query,omitempty"` // nil: no condition
 	Known  knowledge      `json:"known"`
 }
 
-// knowledge says which events a writer knew, in little: it is the same only of the same events.
+// knowledge is a digest of the events that a writer knew: equal only for equal events.
 type knowledge struct {
 	Events int    `json:"events"`
 	Last   int64  `json:"last"`
-	Sum    uint64 `json:"sum"` // of the squares of their positions, as far as it fits
+	Sum    uint64 `json:"sum"` // of the squares of their positions, modulo 2^64
 }
 
 func (k *knowledge) add(e journal.Event) {
@@ -67,9 +67,9 @@ func randomQuery() journal.Query {
 	return q
 }
 
-// randomEvents are one or two events with a testimony.
+// randomEvents returns one or two events with a testimony.
 func randomEvents(writer int, said testimony) []journal.Event {
-	payload, _ := json.Marshal(said) // of text and numbers: cannot fail
+	payload, _ := json.Marshal(said) // text and numbers: cannot fail
 	var events []journal.Event
 	for range 1 + rand.IntN(2) {
 		e := journal.Event{
@@ -86,7 +86,7 @@ func randomEvents(writer int, said testimony) []journal.Event {
 	return events
 }
 
-// writeOnce decides and appends, or appends without asking.
+// writeOnce decides and appends, or appends without a condition.
 func writeOnce(ctx context.Context, s Store, writer int) error {
 	said := testimony{Append: uuid.New()}
 	if rand.IntN(4) == 0 {
@@ -104,15 +104,16 @@ func writeOnce(ctx context.Context, s Store, writer int) error {
 	return s.Append(ctx, randomEvents(writer, said), &condition)
 }
 
-// checkTestimonies recomputes each append against the order of the journal: before the first event
-// of an append stands all that its writer knew, and nothing else that its query selects.
+// checkTestimonies checks each append against the order of the journal: before the append's first
+// event there are exactly the events that its writer knew, among those that its query selects. It
+// returns the number of appends with a condition.
 func checkTestimonies(t *testing.T, s Store) (asked int) {
 	t.Helper()
 	before, _, err := s.Read(t.Context(), journal.Query{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	of := make([]uuid.UUID, len(before)) // the appends that events are of
+	of := make([]uuid.UUID, len(before)) // the append of each event
 	for n, e := range before {
 		said, err := journal.Decode[testimony](e)
 		if err != nil {
@@ -127,7 +128,7 @@ func checkTestimonies(t *testing.T, s Store) (asked int) {
 		}
 		asked++
 		var there knowledge
-		for i, b := range before[:n] { // others may have come between the events of one append
+		for i, b := range before[:n] { // other events may lie between those of one append
 			if of[i] != said.Append && said.Query.Matches(b) {
 				there.add(b)
 			}
@@ -140,8 +141,8 @@ func checkTestimonies(t *testing.T, s Store) (asked int) {
 	return asked
 }
 
-// Oracle has many writers ask overlapping queries and append on what they saw, or append without
-// asking, and checks that none was allowed what it should have been refused.
+// Oracle makes many writers append with overlapping conditions on the events they read, or without
+// a condition. It checks that no append was allowed that should have been refused.
 func Oracle(t *testing.T, s Store) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), oracleFor())
@@ -174,8 +175,8 @@ func Oracle(t *testing.T, s Store) {
 	}
 }
 
-// SingleWriter has one writer append on what it knows, which is sometimes less than there is, and
-// checks that it is refused exactly then when something stands in its way.
+// SingleWriter makes one writer append on what it knows, which is sometimes incomplete. It checks
+// that an append is refused exactly when a matching event is in the journal.
 func SingleWriter(t *testing.T, s Store) {
 	t.Helper()
 	verdicts := map[bool]int{}
@@ -190,7 +191,7 @@ func SingleWriter(t *testing.T, s Store) {
 			t.Fatal(err)
 		}
 		want := false
-		if len(all) > 0 && n%2 == 0 { // it knows the journal up to some event, and no further
+		if len(all) > 0 && n%2 == 0 { // it knows the journal only up to some event
 			last := all[max(0, len(all)-1-rand.IntN(4))].Position
 			condition = journal.Condition{FailIfMatch: query, After: last}
 			for _, e := range all {

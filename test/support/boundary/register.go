@@ -21,7 +21,7 @@ const (
 	registerOperations = 15 // of each client
 	registerAttempts   = 10 * registerOperations
 
-	patience = time.Minute // what porcupine may take
+	patience = time.Minute // limits porcupine
 )
 
 // operation is a call on the register: read, or compare and set.
@@ -30,7 +30,8 @@ type operation struct {
 	from, to int
 }
 
-// answer is what it returned. A set that was refused changed nothing; one whose outcome is unknown may have.
+// answer is the result of a call. A refused set changed nothing; a set with an unknown outcome may
+// have.
 type answer struct {
 	value   int
 	done    bool
@@ -61,7 +62,7 @@ func registerModel() porcupine.Model {
 	return model.ToModel()
 }
 
-// register is a value in the journal: the last event of a tag says what it is. It may be written to any campaign.
+// register is a value in the journal: the last event of a tag has it. It may be in any campaign.
 type register struct {
 	store Store
 }
@@ -75,13 +76,13 @@ func (r register) read(ctx context.Context) (value int, condition journal.Condit
 	return stored.Value, condition, err
 }
 
-// set decides by what it reads, and appends. It is no operation if it could not read.
+// set decides on the value that it reads, and appends. If the read fails, there was no operation.
 func (r register) set(ctx context.Context, to int) (op operation, out answer, err error) {
 	from, condition, err := r.read(ctx)
 	if err != nil {
 		return op, out, err
 	}
-	payload, _ := json.Marshal(map[string]int{"Value": to}) // of a map of numbers: cannot fail
+	payload, _ := json.Marshal(map[string]int{"Value": to}) // a map of numbers: cannot fail
 	e := journal.Event{
 		CampaignID: fmt.Sprint("c", to%3), Type: "set", Tags: []string{"register=a", "all"},
 		Payload: payload,
@@ -91,8 +92,8 @@ func (r register) set(ctx context.Context, to int) (op operation, out answer, er
 	return operation{set: true, from: from, to: to}, answer{done: err == nil, unknown: err != nil && !refused}, nil
 }
 
-// play lets clients read and set until each has done so many operations, and answers what each saw.
-// Before one in four a client disturbs the others.
+// play lets clients read and set until each has done registerOperations, and returns the history.
+// Before one in four operations a client calls disturb.
 func (r register) play(ctx context.Context, disturb func(ctx context.Context)) []porcupine.Operation {
 	var mu sync.Mutex
 	var history []porcupine.Operation
@@ -115,12 +116,12 @@ func (r register) play(ctx context.Context, disturb func(ctx context.Context)) [
 					op, out, err = r.set(ctx, 1+client*registerAttempts+attempt)
 				}
 				if err != nil {
-					continue // a read that failed says nothing
+					continue // a failed read is not part of the history
 				}
 				done++
 				end := time.Since(start).Nanoseconds()
 				if out.unknown {
-					end = time.Hour.Nanoseconds() // it may happen at any time from now on
+					end = time.Hour.Nanoseconds() // it may take effect at any time from now on
 				}
 				mu.Lock()
 				history = append(history, porcupine.Operation{ClientId: client, Input: op, Output: out, Call: call, Return: end})
@@ -129,13 +130,13 @@ func (r register) play(ctx context.Context, disturb func(ctx context.Context)) [
 			return nil
 		})
 	}
-	_ = g.Wait() // none fails
+	_ = g.Wait() // never fails
 	return history
 }
 
-// Register has clients read and set a register at once, and checks that there is an order of all
-// they did that explains what each was answered. What disturb does now and then, unless it is nil,
-// may make operations fail.
+// Register lets clients read and set a register concurrently, and checks that one order of all
+// operations explains every result. disturb, if not nil, is called now and then and may make
+// operations fail.
 func Register(t *testing.T, s Store, disturb func(ctx context.Context)) {
 	t.Helper()
 	history := register{s}.play(t.Context(), disturb)

@@ -1,4 +1,3 @@
-// Package broker is a broker for tests: a server that remembers what arrives, in the order in which
-// it arrives, and can be told to refuse, and a sink that publishes to it over a connection that a
-// proxy can spoil.
+// Package broker is a broker for tests: a server that records events in the order of their arrival
+// and can refuse them, and a sink that publishes to it over a connection that a proxy can disturb.
 package broker

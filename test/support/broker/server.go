@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// Server is a broker. It listens on a port of its own of the loopback interface.
+// Server is a broker. It listens on its own port of the loopback interface.
 type Server struct {
 	listener net.Listener
 	serving  sync.WaitGroup
@@ -22,7 +22,7 @@ type Server struct {
 	asked    int
 }
 
-// Start starts a broker, which the test's end stops.
+// Start starts a broker, which stops at the end of the test.
 func Start(t testing.TB) *Server {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -44,24 +44,25 @@ func Start(t testing.TB) *Server {
 	return s
 }
 
-// Addr is where it listens.
+// Addr returns the broker's address.
 func (s *Server) Addr() string { return s.listener.Addr().String() }
 
-// Down has the broker take nothing and say why; with an empty reason it takes events again.
+// Down makes the broker refuse everything with the reason. An empty reason ends this.
 func (s *Server) Down(reason string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.down = reason
 }
 
-// Refuse has the broker ask about each event; one for which there is a reason it does not take.
+// Refuse sets a function that is called for each event. The broker refuses events for which it
+// returns a reason.
 func (s *Server) Refuse(refuse func(Arrival) (reason string, forGood bool)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.refuse = refuse
 }
 
-// Arrivals returns what was taken for a publisher under a topic, in order.
+// Arrivals returns the accepted events of a publisher under a topic, in order.
 func (s *Server) Arrivals(topic, publisher string) (arrivals []Arrival) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -73,14 +74,14 @@ func (s *Server) Arrivals(topic, publisher string) (arrivals []Arrival) {
 	return arrivals
 }
 
-// Taken is how many events were taken in all.
+// Taken returns the number of accepted events.
 func (s *Server) Taken() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.arrivals)
 }
 
-// Asked is how many batches and questions were answered, in whatever way.
+// Asked returns the number of batches and health checks that were answered, with any result.
 func (s *Server) Asked() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -104,7 +105,7 @@ func (s *Server) accept() {
 	}
 }
 
-// serve takes events as they come: of a batch that is cut off, those that came stay.
+// serve accepts events as they arrive, so the events of a batch that is cut off stay accepted.
 func (s *Server) serve(conn net.Conn) {
 	defer func() {
 		_ = conn.Close()
@@ -124,7 +125,7 @@ func (s *Server) serve(conn net.Conn) {
 			if denied := s.take(*l.Event, &refused); denied != nil {
 				denied.Index = index
 				reply.Refused = append(reply.Refused, *denied)
-				if denied.outage { // also if it ends before the batch has come
+				if denied.outage { // even if the outage ends before the batch does
 					reply.Down = denied.Reason
 				}
 			}
@@ -146,7 +147,7 @@ func (s *Server) serve(conn net.Conn) {
 	}
 }
 
-// take takes an event, or says why not.
+// take accepts an event, or returns why not.
 func (s *Server) take(a Arrival, refused *[]string) *denial {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -154,7 +155,7 @@ func (s *Server) take(a Arrival, refused *[]string) *denial {
 		return &denial{NotTried: true}
 	}
 	if s.down != "" {
-		*refused = append(*refused, a.Campaign) // it may be there again before the batch has come
+		*refused = append(*refused, a.Campaign) // the outage may end before the batch does
 		return &denial{Reason: s.down, outage: true}
 	}
 	if s.refuse != nil {

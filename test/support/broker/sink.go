@@ -13,7 +13,7 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
-// Kind is the kind "broker": broker://127.0.0.1:1234?from=one.
+// Kind is the sink kind "broker": broker://127.0.0.1:1234?from=one.
 func Kind() publisher.Kind {
 	return publisher.Kind{Name: "broker", Open: func(s publisher.Settings) (publisher.Sink, error) {
 		if s.URL == nil {
@@ -23,11 +23,11 @@ func Kind() publisher.Kind {
 	}}
 }
 
-// Sink publishes to a [Server]. Its fields are set before it is used.
+// Sink publishes to a [Server]. Set its fields before use.
 type Sink struct {
 	Addr      string
 	Publisher string
-	From      string // who publishes, for [Arrival]
+	From      string // name of the sending process, for [Arrival]
 	Encoder   publisher.Encoder
 
 	mu     sync.Mutex
@@ -35,17 +35,17 @@ type Sink struct {
 	idle   []*client
 }
 
-// client is a connection on which nothing is under way.
+// client is an idle connection.
 type client struct {
 	conn net.Conn
 	in   *json.Decoder
 	out  *bufio.Writer
 }
 
-// Name is the publisher's.
+// Name returns the publisher's name.
 func (s *Sink) Name() string { return s.Publisher }
 
-// Publish writes the batch and waits for its answer.
+// Publish writes the batch and waits for the answer.
 func (s *Sink) Publish(ctx context.Context, events []publisher.Event) error {
 	reply, err := s.ask(ctx, func(out *bufio.Writer) error {
 		encoder := json.NewEncoder(out)
@@ -74,13 +74,13 @@ func (s *Sink) Publish(ctx context.Context, events []publisher.Event) error {
 	return failed
 }
 
-// Healthy asks whether the broker is there.
+// Healthy asks whether the broker is up.
 func (s *Sink) Healthy(ctx context.Context) error {
 	_, err := s.ask(ctx, func(out *bufio.Writer) error { return json.NewEncoder(out).Encode(line{Last: true}) })
 	return err
 }
 
-// Close closes what is idle, and what is under way once it has ended.
+// Close closes idle connections. Connections in use are closed when they become idle.
 func (s *Sink) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -92,8 +92,8 @@ func (s *Sink) Close() error {
 	return nil
 }
 
-// ask writes and reads an answer. A connection on which that has failed is not used again: it is unknown
-// what will still come on it.
+// ask writes and reads an answer. After a failure the connection is closed, because a late answer
+// could still arrive on it.
 func (s *Sink) ask(ctx context.Context, write func(*bufio.Writer) error) (answer, error) {
 	var reply answer
 	c, err := s.client(ctx)
@@ -126,7 +126,7 @@ func (s *Sink) ask(ctx context.Context, write func(*bufio.Writer) error) (answer
 	return reply, nil
 }
 
-// client answers a connection that is idle, or a new one.
+// client returns an idle connection, or a new one.
 func (s *Sink) client(ctx context.Context) (*client, error) {
 	s.mu.Lock()
 	if s.closed {
@@ -144,6 +144,6 @@ func (s *Sink) client(ctx context.Context) (*client, error) {
 	if err != nil {
 		return nil, err
 	}
-	// small: a batch goes out in parts
+	// A small buffer, so that a batch is sent in parts.
 	return &client{conn: conn, in: json.NewDecoder(bufio.NewReader(conn)), out: bufio.NewWriterSize(conn, 1024)}, nil
 }

@@ -2,15 +2,15 @@ package broker
 
 import "github.com/google/uuid"
 
-// line is what a sink writes: an event of a batch, or a question whether the broker is there. Each is a line of JSON.
+// line is a JSON line from a sink: an event of a batch, or a health check.
 type line struct {
 	Event *Arrival `json:"event,omitempty"`
-	Last  bool     `json:"last,omitempty"` // of its batch: an answer is due. Without an event it is the question
+	Last  bool     `json:"last,omitempty"` // end of the batch, expects an answer; without an event it is a health check
 }
 
-// Arrival is an event as it arrives.
+// Arrival is an event as it arrived.
 type Arrival struct {
-	From      string    `json:"from"` // the sink's own name for its process
+	From      string    `json:"from"` // the sender's name of its process
 	Publisher string    `json:"publisher"`
 	Topic     string    `json:"topic"`
 	ID        uuid.UUID `json:"id"`
@@ -21,18 +21,18 @@ type Arrival struct {
 	Body      []byte    `json:"body"`
 }
 
-// answer is what the server writes for a batch.
+// answer is the server's answer to a batch.
 type answer struct {
-	Down    string   `json:"down,omitempty"` // none of the batch is taken
+	Down    string   `json:"down,omitempty"` // the broker refuses the whole batch
 	Refused []denial `json:"refused,omitempty"`
 }
 
-// denial is an event that was not taken.
+// denial is an event that was not accepted.
 type denial struct {
 	Index    int    `json:"index"`
 	Reason   string `json:"reason,omitempty"`
 	ForGood  bool   `json:"for_good,omitempty"`
-	NotTried bool   `json:"not_tried,omitempty"` // one before it in its campaign was not taken
+	NotTried bool   `json:"not_tried,omitempty"` // an earlier event of its campaign was refused
 
-	outage bool // the broker takes nothing; the event is not at fault
+	outage bool // the broker is down, the event is not at fault
 }

@@ -1,4 +1,5 @@
-// Package bulk acts on all failed campaigns that a filter chooses, as operations do, but in one transaction.
+// Package bulk acts on all failed campaigns that match a filter, like operations do, but in one
+// transaction.
 package bulk
 
 import (
@@ -10,12 +11,12 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/failed"
 )
 
-// Requeue requeues them, up to the filter's limit, and answers which.
+// Requeue requeues the campaigns, up to the filter's limit, and returns them.
 func Requeue(ctx context.Context, tx pgx.Tx, f failed.Filter, act failed.Act) ([]failed.Key, error) {
 	return each(ctx, tx, f, act, failed.RequeuePlaces)
 }
 
-// Resolve resolves the events that they stand before.
+// Resolve resolves the failing event of each campaign.
 func Resolve(ctx context.Context, tx pgx.Tx, f failed.Filter, act failed.Act) ([]failed.Key, error) {
 	return each(ctx, tx, f, act, failed.ResolvePlaces)
 }
@@ -25,7 +26,7 @@ func each(
 	do func(context.Context, pgx.Tx, []failed.Place, failed.Act) ([]failed.Key, error),
 ) ([]failed.Key, error) {
 	keys := []failed.Key{}
-	for limit := f.Limit; ; f.Limit = limit - len(keys) { // those that others are writing take no room
+	for limit := f.Limit; ; f.Limit = limit - len(keys) { // rows that others are writing do not count
 		places, err := failed.Choose(ctx, tx, f)
 		if err != nil {
 			return nil, err

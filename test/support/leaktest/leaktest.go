@@ -1,8 +1,8 @@
 // Package leaktest fails a package's tests when a goroutine outlives them.
 //
-// It looks with goleak, and with patience: what winds down after a Close, as connections of other
-// libraries do, ends on a busy machine later than goleak by itself waits for. A goroutine that
-// stays is found all the same.
+// It uses goleak, with patience: goroutines that end after a Close, such as those of connections in
+// other libraries, may take longer on a busy machine than goleak waits. A goroutine that stays is
+// still found.
 package leaktest
 
 import (
@@ -21,10 +21,10 @@ const patience = time.Minute
 //
 //	func TestMain(m *testing.M) { leaktest.Main(m) }
 //
-// The options say which goroutines of others may stay.
+// The options list goroutines of other packages that may stay.
 func Main(m *testing.M, options ...goleak.Option) { os.Exit(Run(m, options...)) }
 
-// Run does the same for a TestMain that has more to do, and answers the code to exit with.
+// Run is Main for a TestMain that has more to do. It returns the exit code.
 func Run(m *testing.M, options ...goleak.Option) (code int) {
 	if code := m.Run(); code != 0 {
 		return code
@@ -36,7 +36,8 @@ func Run(m *testing.M, options ...goleak.Option) (code int) {
 	return 0
 }
 
-// None fails a test when a goroutine is left that no option allows. No other test may run at the same time.
+// None fails a test if a goroutine is left that no option allows. No other test may run at the same
+// time.
 func None(t testing.TB, options ...goleak.Option) {
 	t.Helper()
 	if err := find(patience, options...); err != nil {
@@ -44,9 +45,9 @@ func None(t testing.TB, options ...goleak.Option) {
 	}
 }
 
-// find answers which goroutines are left once there are none, or once the time is over.
+// find returns an error that lists the remaining goroutines, or nil once there are none.
 func find(patience time.Duration, options ...goleak.Option) error {
-	for deadline := time.Now().Add(patience); ; { // goleak waits a moment by itself
+	for deadline := time.Now().Add(patience); ; { // goleak itself waits for a moment
 		if err := goleak.Find(options...); err == nil || time.Now().After(deadline) {
 			return err
 		}

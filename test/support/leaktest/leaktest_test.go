@@ -10,7 +10,7 @@ import (
 
 func TestMain(m *testing.M) { Main(m) }
 
-// Not parallel: it looks at all goroutines of the process.
+// Not parallel: it checks all goroutines of the process.
 func TestAGoroutineThatStaysIsFoundAndOneThatEndsIsNot(t *testing.T) { //nolint:paralleltest // see above
 	others, proceed, ended := goleak.IgnoreCurrent(), make(chan struct{}), make(chan struct{})
 	go func() { defer close(ended); <-proceed }()

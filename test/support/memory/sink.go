@@ -1,4 +1,4 @@
-// Package memory is a sink that keeps what it gets, for tests: it can be told to refuse, to fail and to dawdle.
+// Package memory is a sink for tests that keeps its events. It can refuse, fail and delay.
 package memory
 
 import (
@@ -12,16 +12,18 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
-// Sink keeps the events it gets. Its zero value is ready and accepts everything. It is safe for concurrent use.
+// Sink keeps the events that it gets. Its zero value is ready to use and accepts everything. It is
+// safe for concurrent use.
 type Sink struct {
-	// Label is its name; default "memory".
+	// Label is the sink's name; default "memory".
 	Label string
-	// OnPublish, where set, is called with each batch before anything is taken; its error is that of
-	// the batch. It may block.
+	// OnPublish, if set, is called with each batch before any event is accepted. Its error becomes
+	// the error of the batch. It may block.
 	OnPublish func(ctx context.Context, events []publisher.Event) error
-	// Refuse, where set, is asked for each event, in order; an error refuses it, for good if permanent.
+	// Refuse, if set, is called for each event in order. An error refuses the event, for good if
+	// permanent.
 	Refuse func(e publisher.Event) (err error, permanent bool)
-	// Down, where set, is the error of every batch and of Healthy.
+	// Down, if set, returns the error of every batch and of Healthy.
 	Down func() error
 
 	mu       sync.Mutex
@@ -40,7 +42,7 @@ type Received struct {
 	Payload    []byte
 }
 
-// Name is the Label.
+// Name returns the Label.
 func (s *Sink) Name() string {
 	if s.Label == "" {
 		return "memory"
@@ -89,7 +91,7 @@ func (s *Sink) Publish(ctx context.Context, events []publisher.Event) error {
 	return nil
 }
 
-// Healthy answers what Down says.
+// Healthy returns the error of Down.
 func (s *Sink) Healthy(context.Context) error {
 	if s.Down != nil {
 		return s.Down()
@@ -97,21 +99,21 @@ func (s *Sink) Healthy(context.Context) error {
 	return nil
 }
 
-// Received returns all that has arrived, in order.
+// Received returns all accepted events in order.
 func (s *Sink) Received() []Received {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.received)
 }
 
-// Batches returns how many batches have been taken, in whole or in part.
+// Batches returns the number of batches accepted in whole or in part.
 func (s *Sink) Batches() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.batches
 }
 
-// Close lets further batches fail.
+// Close makes later batches fail.
 func (s *Sink) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -119,5 +121,5 @@ func (s *Sink) Close() error {
 	return nil
 }
 
-// ErrDown is an error for Down.
+// ErrDown is an error to return from Down.
 var ErrDown = errors.New("the other side is down")

@@ -8,18 +8,19 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// admins is what this process makes and drops databases with.
+// admins is the connection with which this process creates and drops databases.
 var admins connection //nolint:gochecknoglobals // Go has no other place for what all tests of a process share
 
-// connection is kept, since a test's database takes less work than the connections to make and to
-// drop it would. It has no goroutine.
+// connection is kept open, because connecting for each creation and drop would cost more than a
+// test's database itself. It has no goroutine.
 type connection struct {
 	mu     sync.Mutex
 	server string
 	conn   *pgx.Conn
 }
 
-// use lends the connection, a new one where there is none, it is broken, or it is to another server.
+// use calls work with the connection. It connects if there is none, if it is broken, or if it is to
+// another server.
 func (a *connection) use(ctx context.Context, server string, work func(*pgx.Conn) error) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -36,7 +37,7 @@ func (a *connection) use(ctx context.Context, server string, work func(*pgx.Conn
 	return work(a.conn)
 }
 
-// close gives the connection back.
+// close closes the connection.
 func (a *connection) close(ctx context.Context) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

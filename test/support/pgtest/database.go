@@ -15,24 +15,25 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// maxConns bounds a test's pool: many tests share one server.
+// maxConns limits a test's pool, because many tests share one server.
 const maxConns = 8
 
-// New answers a pool on a migrated database of the test's own. Pool and database go when the test ends.
+// New returns a pool on the test's own migrated database. Both are closed and dropped at the end of
+// the test.
 func New(t testing.TB) *pgxpool.Pool {
 	t.Helper()
 	return open(t, URL(t))
 }
 
-// Copy answers a pool on a copy of another test database, for tests that begin with the same data
-// and each change it. The other one must have no connections. Pool and copy go when the test
-// ends.
+// Copy returns a pool on a copy of another test database, for tests that each change the same
+// initial data. The other database must have no connections. Pool and copy are closed and dropped
+// at the end of the test.
 func Copy(t testing.TB, url string) *pgxpool.Pool {
 	t.Helper()
 	return open(t, CopyURL(t, url))
 }
 
-// CopyURL answers the address of such a copy, for tests that open their own pool.
+// CopyURL returns the address of a copy, for tests that open their own pool.
 func CopyURL(t testing.TB, url string) string {
 	t.Helper()
 	return database(t, func(context.Context, *pgx.Conn) (string, error) {
@@ -62,19 +63,20 @@ func open(t testing.TB, url string, change ...func(*pgxpool.Config)) *pgxpool.Po
 	return pool
 }
 
-// URL answers the address of a migrated database of the test's own, which goes when the test ends.
+// URL returns the address of the test's own migrated database, which is dropped at the end of the
+// test.
 func URL(t testing.TB) string {
 	t.Helper()
 	return database(t, migrated)
 }
 
-// Empty answers the address of a database of the test's own with nothing in it.
+// Empty returns the address of the test's own empty database.
 func Empty(t testing.TB) string {
 	t.Helper()
 	return database(t, func(context.Context, *pgx.Conn) (string, error) { return "template0", nil })
 }
 
-// database clones what template names and drops the clone when the test ends.
+// database clones the template and drops the clone at the end of the test.
 func database(t testing.TB, template func(context.Context, *pgx.Conn) (string, error)) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), setupTimeout)
@@ -108,15 +110,15 @@ func create(
 		if err := clone(ctx, admin, name, source); err != nil || source == "template0" {
 			return err
 		}
-		// Tests read and write tables of projections by their names alone.
+		// Tests read and write the tables of projections without naming their schema.
 		_, err = admin.Exec(ctx, "ALTER DATABASE "+pgx.Identifier{name}.Sanitize()+" SET search_path = "+
 			readModels+", public")
 		return err
 	})
 }
 
-// clone copies a database file by file: a third of the work of copying through the log, which is
-// what Postgres does by itself since version 15.
+// clone copies a database file by file. That is a third of the work of copying through the log, the
+// default since Postgres 15.
 func clone(ctx context.Context, admin *pgx.Conn, name, source string) error {
 	var strategy string
 	digits, _, _ := strings.Cut(admin.PgConn().ParameterStatus("server_version"), ".")
@@ -137,17 +139,17 @@ func dropWith(ctx context.Context, admin *pgx.Conn, name string) error {
 	return err
 }
 
-// withDatabase answers the same server's URL with another database.
+// withDatabase returns the server's URL with another database.
 func withDatabase(server, name string) string {
 	u, err := url.Parse(server)
-	if err != nil || u.Scheme == "" { // a keyword/value string, where the last one of a keyword counts
+	if err != nil || u.Scheme == "" { // keywords and values, where the last one wins
 		return server + " dbname=" + name
 	}
 	u.Path = "/" + name
 	return u.String()
 }
 
-// With answers the address with one more parameter: a setting of its sessions, or one of pgx's.
+// With returns the address with one more parameter: a setting of its sessions, or one of pgx.
 func With(address, name, value string) string {
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme == "" {
@@ -159,15 +161,15 @@ func With(address, name, value string) string {
 	return u.String()
 }
 
-// testName answers a unique name, with the time from which prune counts.
+// testName returns a unique name that includes the time, for prune.
 func testName(now time.Time) string {
 	return fmt.Sprintf("%s%d_%s", testPrefix, now.Unix(), strings.ToLower(rand.Text()[:12]))
 }
 
-// closeTimeout is how long a pool may take to close once the test is over.
+// closeTimeout is how long a pool may take to close after the test.
 const closeTimeout = time.Minute
 
-// closePool fails the test when a connection is still held, instead of hanging on it.
+// closePool fails the test if a connection is still in use, instead of waiting for it.
 func closePool(t testing.TB, pool *pgxpool.Pool) {
 	t.Helper()
 	closed := make(chan struct{})

@@ -26,7 +26,8 @@ func connect(t *testing.T, url string) *pgx.Conn {
 	return conn
 }
 
-// has tells whether the connection's database has a table, or its server a database, of that name.
+// has reports whether the connection's database has a table, or its server a database, with that
+// name.
 func has(t *testing.T, conn *pgx.Conn, catalogue, name string) (there bool) {
 	t.Helper()
 	statements := map[string]string{

@@ -8,8 +8,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// Example runs the body of an Example, which has no testing.TB, on a migrated database of its own.
-// Its package calls [Main].
+// Example runs the body of an Example, which has no testing.TB, on its own migrated database. The
+// package must call [Main].
 func Example(run func(ctx context.Context, pool *pgxpool.Pool) error) (err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), setupTimeout)
 	defer cancel()

@@ -11,11 +11,12 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/leaktest"
 )
 
-// Main runs a package's tests, keeps the server for all of them, and fails the run when a goroutine outlives it:
+// Main runs a package's tests, keeps the server running for all of them, and fails the run if a
+// goroutine outlives them:
 //
 //	func TestMain(m *testing.M) { pgtest.Main(m) }
 //
-// The options say which goroutines of others may stay.
+// The options list goroutines of other packages that may stay.
 func Main(m *testing.M, options ...goleak.Option) {
 	ctx, cancel := context.WithTimeout(context.Background(), setupTimeout)
 	_, closeServer, err := shared(ctx)

@@ -13,13 +13,13 @@ import (
 
 const (
 	urlEnv = "TIDEMARK_TEST_DATABASE_URL"
-	// setupTimeout bounds what comes before a test: making a cluster, starting it, migrating, cloning.
+	// setupTimeout limits the setup of a test: creating a cluster, starting it, migrating, cloning.
 	setupTimeout = 3 * time.Minute
 )
 
-// Server starts a server for this test alone, in a temporary folder, for tests that stop or kill
-// it. What it committed survives every end of its processes: without fsync only a crash of the
-// machine loses data. It ends with the test.
+// Server starts a server for this test alone in a temporary folder, for tests that stop or kill it.
+// Committed data survives any end of its processes: without fsync only a crash of the machine loses
+// data. The server stops at the end of the test.
 func Server(t testing.TB) *devpg.Server {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), setupTimeout)
@@ -41,7 +41,7 @@ func Server(t testing.TB) *devpg.Server {
 	return server
 }
 
-// shared opens the server of all tests and answers the URL of its maintenance database.
+// shared opens the server of all tests and returns the URL of its maintenance database.
 func shared(ctx context.Context) (url string, closeServer func() error, err error) {
 	if url := os.Getenv(urlEnv); url != "" {
 		return url, func() error { return nil }, nil
@@ -55,10 +55,10 @@ func shared(ctx context.Context) (url string, closeServer func() error, err erro
 		Settings: map[string]string{
 			"fsync":                 "off",
 			"full_page_writes":      "off",
-			"jit":                   "off", // a statement runs a few times on a few rows: to compile it takes longer
+			"jit":                   "off", // statements run a few times on a few rows, where compiling costs more
 			"max_connections":       "300",
 			"max_wal_size":          "512MB",
-			"bgwriter_lru_maxpages": "0", // of databases that are gone in a moment
+			"bgwriter_lru_maxpages": "0", // the databases are gone in a moment
 			"update_process_title":  "off",
 		},
 	})

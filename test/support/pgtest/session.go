@@ -9,16 +9,16 @@ import (
 	"github.com/tidemark-go/tidemark/internal/session"
 )
 
-// Session is a way in which the sessions of our programs may differ from those of most tests.
+// Session is a way in which sessions of our programs may differ from those of most tests.
 type Session struct {
 	Name     string
 	mode     string   // pgx's default_query_exec_mode
 	defaults []string // settings of the database
 }
 
-// Sessions are those that programs must work in: pgx's modes, of which a pooler needs some, two of them with a stricter
-// isolation as the database's default. Our sessions set their own isolation, so it needs no modes of its own: a test of
-// all acts is dear.
+// Sessions returns the sessions in which programs must work: pgx's exec modes, some of which a
+// pooler needs. Two of them have a stricter isolation as the database's default. Our sessions set
+// their own isolation, so it needs no further combinations: a test of all acts is expensive.
 func Sessions() []Session {
 	stricter := func(level string) []string {
 		return []string{"default_transaction_isolation = '" + level + "'", "default_transaction_deferrable = on"}
@@ -32,7 +32,7 @@ func Sessions() []Session {
 	}
 }
 
-// Open answers a pool as our programs open it, on the database at url, which is the test's own.
+// Open returns a pool on the test's own database at url, opened as our programs do.
 func (s Session) Open(t testing.TB, url string) *pgxpool.Pool {
 	t.Helper()
 	if len(s.defaults) > 0 {

@@ -19,15 +19,17 @@ import (
 const (
 	testPrefix     = "tidemark_test_"
 	templatePrefix = "tidemark_template_"
-	// templateLock lets one process at a time make templates and prune.
+	// templateLock lets one process at a time create templates and prune.
 	templateLock = 0x7D70
-	// keepDatabases is the age at which a test's database is a leftover of a killed run: go test gives a run ten minutes.
+	// keepDatabases is the age at which a test database counts as left over from a killed run. go
+	// test limits a run to ten minutes.
 	keepDatabases = time.Hour
-	// keepTemplates is the age at which the template of another schema goes: a server may serve several branches.
+	// keepTemplates is the age at which the template of another schema is dropped. A server may
+	// serve several branches.
 	keepTemplates = 24 * time.Hour
 )
 
-// migrated answers the name of the template with this schema, made now when it is missing.
+// migrated returns the name of the template with this schema, and creates it if it is missing.
 func migrated(ctx context.Context, admin *pgx.Conn) (name string, err error) {
 	hash, err := schemaHash(migrations.FS)
 	if err != nil {
@@ -53,7 +55,8 @@ func migrated(ctx context.Context, admin *pgx.Conn) (name string, err error) {
 	return name, makeTemplate(ctx, admin, name)
 }
 
-// makeTemplate migrates under another name and renames, so that a template that exists is complete.
+// makeTemplate migrates under another name, then renames. So an existing template is always
+// complete.
 func makeTemplate(ctx context.Context, admin *pgx.Conn, name string) error {
 	making := name + "_making"
 	if err := dropWith(ctx, admin, making); err != nil {
@@ -77,10 +80,11 @@ func makeTemplate(ctx context.Context, admin *pgx.Conn, name string) error {
 	return err
 }
 
-// readModels is where projections have their tables by default.
+// readModels is the default schema of the projections' tables.
 const readModels = "tidemark_views"
 
-// makeReadModels makes the schema that the first worker would make, so that tests can be there before it.
+// makeReadModels creates the schema that the first worker would create, so that tests can use it
+// earlier.
 func makeReadModels(ctx context.Context, url string) (err error) {
 	conn, err := pgx.Connect(ctx, url)
 	if err != nil {
@@ -91,7 +95,7 @@ func makeReadModels(ctx context.Context, url string) (err error) {
 	return err
 }
 
-// prune drops the databases of killed test runs and the templates of schemas that were not used lately.
+// prune drops the databases of killed test runs, and templates that were not used recently.
 func prune(ctx context.Context, admin *pgx.Conn, now time.Time) error {
 	rows, err := admin.Query(ctx, `
 		SELECT datname, coalesce(shobj_description(oid, 'pg_database'), '') FROM pg_database
@@ -110,7 +114,7 @@ func prune(ctx context.Context, admin *pgx.Conn, now time.Time) error {
 			made, _, _ = strings.Cut(rest, "_")
 			keep = keepDatabases
 		}
-		seconds, _ := strconv.ParseInt(made, 10, 64) // not a time: half-made, as old as can be
+		seconds, _ := strconv.ParseInt(made, 10, 64) // no time, so half-made: treat it as very old
 		if now.Sub(time.Unix(seconds, 0)) < keep {
 			continue
 		}
@@ -126,7 +130,7 @@ func databaseExists(ctx context.Context, admin *pgx.Conn, name string) (there bo
 	return there, err
 }
 
-// schemaHash names a schema by its migrations' names and contents.
+// schemaHash returns a hash of the migrations' names and contents.
 func schemaHash(fsys fs.FS) (string, error) {
 	names, err := fs.Glob(fsys, "*.sql")
 	if err != nil {

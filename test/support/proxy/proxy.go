@@ -1,4 +1,4 @@
-// Package proxy stands between two sides of a connection and spoils it, with toxiproxy's toxics and some of its own.
+// Package proxy disturbs a connection from in between, with toxiproxy's toxics and some of its own.
 package proxy
 
 import (
@@ -19,13 +19,13 @@ import (
 	"github.com/tidemark-go/tidemark/internal/freeport"
 )
 
-// Proxy is a proxy on a port of its own of the loopback interface. Stop closes it and all its connections.
+// Proxy listens on its own port of the loopback interface. Stop closes it and all its connections.
 type Proxy struct{ *toxiproxy.Proxy }
 
-// Start starts a proxy for a server, which the test's end stops.
+// Start starts a proxy for a server. It stops at the end of the test.
 func Start(t testing.TB, upstream string) *Proxy {
 	t.Helper()
-	port, err := freeport.TCP(t.Context()) // for it to be there still when it opens again
+	port, err := freeport.TCP(t.Context()) // fixed, so that it can reopen
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,7 +36,8 @@ func Start(t testing.TB, upstream string) *Proxy {
 	return p
 }
 
-// ForPostgres starts a proxy for a pool's server, and answers the address of the pool's database behind it.
+// ForPostgres starts a proxy for a pool's server, and returns the address of the pool's database
+// behind it.
 func ForPostgres(t testing.TB, pool *pgxpool.Pool) (p *Proxy, address string) {
 	t.Helper()
 	server := pool.Config().ConnConfig
@@ -46,8 +47,8 @@ func ForPostgres(t testing.TB, pool *pgxpool.Pool) (p *Proxy, address string) {
 	return p, u.String()
 }
 
-// MayStay are goroutines of toxiproxy's that can outlive a proxy: a link that is closed while its
-// toxics are taken away leaves some with a piece of data that is not read any more.
+// MayStay returns goroutines of toxiproxy that can outlive a proxy. A link that is closed while its
+// toxics are removed can leave goroutines that still hold unread data.
 func MayStay() []goleak.Option {
 	const module = "github.com/Shopify/toxiproxy/v2"
 	return []goleak.Option{
@@ -56,7 +57,7 @@ func MayStay() []goleak.Option {
 	}
 }
 
-// Open listens, again after a Stop.
+// Open listens again after a Stop.
 func (p *Proxy) Open(t testing.TB) {
 	t.Helper()
 	if err := p.Start(); err != nil {
@@ -64,8 +65,8 @@ func (p *Proxy) Open(t testing.TB) {
 	}
 }
 
-// Toxic spoils a direction, "upstream" to the server or "downstream" from it, of all connections.
-// attributes are the toxic's.
+// Toxic adds a toxic to one direction of all connections: "upstream" to the server or "downstream"
+// from it. attributes are the toxic's.
 func (p *Proxy) Toxic(t testing.TB, kind, direction string, attributes any) toxics.Toxic {
 	t.Helper()
 	text, err := json.Marshal(map[string]any{

@@ -1,4 +1,4 @@
-// Package rapidtest bounds what random tests take.
+// Package rapidtest limits the duration of random tests.
 package rapidtest
 
 import (
@@ -9,12 +9,12 @@ import (
 	"pgregory.net/rapid"
 )
 
-// usualChecks is how many turns rapid takes unless -rapid.checks says otherwise.
+// usualChecks is rapid's default number of checks.
 const usualChecks = 100
 
-// Check is [rapid.Check] for a property whose every turn takes many round trips: it takes that many
-// turns, and as many times more as -rapid.checks is above its usual hundred. Once a turn has failed
-// all turns are taken, so that rapid finds the simplest case.
+// Check is [rapid.Check] for a property that takes many round trips. It runs the given number of
+// turns, scaled by -rapid.checks relative to its default of 100. After a failure it runs all turns,
+// so that rapid can find the simplest case.
 func Check(t *testing.T, turns int, property func(*rapid.T)) {
 	t.Helper()
 	if set, err := strconv.Atoi(flag.Lookup("rapid.checks").Value.String()); err == nil {

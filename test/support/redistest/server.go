@@ -13,8 +13,8 @@ import (
 // patience is how long a server may take to start or stop.
 const patience = time.Minute
 
-// Start starts a server for the test, with further arguments if there are any, and answers its
-// address. It ends with the test.
+// Start starts a server with optional arguments and returns its address. It stops at the end of the
+// test.
 func Start(t testing.TB, args ...string) (address string) {
 	t.Helper()
 	path, err := exec.LookPath("redis-server")
@@ -32,7 +32,7 @@ func Start(t testing.TB, args ...string) (address string) {
 	}
 }
 
-// start starts a server on a port that was free a moment ago, and tells whether it has got it.
+// start starts a server on a port that was free a moment ago, and reports whether it got the port.
 func start(t testing.TB, path string, args []string) (address string, ok bool) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -69,7 +69,7 @@ func start(t testing.TB, path string, args []string) (address string, ok bool) {
 			return address, true
 		}
 		select {
-		case <-ended: // as when another process has taken the port
+		case <-ended: // for example because another process took the port
 			return address, false
 		case <-tick.C:
 		}
@@ -77,7 +77,7 @@ func start(t testing.TB, path string, args []string) (address string, ok bool) {
 	return address, false
 }
 
-// pid asks the server at address for its process, and answers 0 if there is none.
+// pid returns the process id of the server at address, 0 if there is none.
 func pid(address string) (pid int) {
 	conn, err := net.DialTimeout("tcp", address, patience)
 	if err != nil {

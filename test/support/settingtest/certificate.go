@@ -1,4 +1,4 @@
-// Package settingtest has what tests of secured connections need.
+// Package settingtest creates certificates for tests of encrypted connections.
 package settingtest
 
 import (
@@ -16,10 +16,10 @@ import (
 	"time"
 )
 
-// Files are PEM files of a certificate for 127.0.0.1 that is its own authority, and of its key.
+// Files are PEM files of a self-signed certificate for 127.0.0.1 and of its key.
 type Files struct{ Cert, Key string }
 
-// Certificate makes a certificate for 127.0.0.1. The files are gone when the test has ended.
+// Certificate creates a certificate for 127.0.0.1. The files are deleted at the end of the test.
 func Certificate(t *testing.T) (*tls.Config, Files) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

@@ -1,5 +1,5 @@
-// Package spoiled writes events past tidemark.append that it refuses, as a superuser or a damaged
-// disk may. Nothing but tests imports it.
+// Package spoiled writes events that tidemark.append would refuse, as a superuser or a damaged disk
+// can. Only tests import it.
 package spoiled
 
 import (
@@ -10,18 +10,19 @@ import (
 )
 
 const (
-	// Unprintable is the kind whose payload Postgres holds and cannot print. Each attempt takes
-	// seconds: it fills a gigabyte.
+	// Unprintable is a payload that Postgres can store but not print. Each attempt takes seconds,
+	// because it fills a gigabyte.
 	Unprintable = "a payload that cannot be printed"
-	// Damaged is the kind whose payload Postgres refuses to print at once. It stands for Unprintable where the time that
-	// takes is not the point.
+	// Damaged is a payload that Postgres refuses to print at once. It replaces Unprintable where
+	// the duration does not matter.
 	Damaged = "a damaged payload"
 )
 
-// damaged is {"by": 1, "n": []}, but the list does not say that it is one.
+// damaged is {"by": 1, "n": []} with a list that is not marked as one.
 const damaged = `'\x020000200100008002000000080000500a0000106e6279000000000000000000200000000080010000'::bytea::jsonb`
 
-// Kinds are the kinds of events: a type ("" takes the caller's), a payload and metadata, in SQL.
+// Kinds returns the kinds of events: a type ("" takes the caller's), a payload and metadata, in
+// SQL.
 func Kinds() map[string][3]string {
 	return map[string][3]string{
 		"no type":             {"''", `'{}'`, `NULL`},
@@ -38,7 +39,7 @@ func Kinds() map[string][3]string {
 	}
 }
 
-// Write puts an event of a kind at the end of a campaign, with a work item for each group.
+// Write appends an event of a kind to a campaign, with a work item for each group.
 func Write(t testing.TB, pool *pgxpool.Pool, campaign, eventType, kind string) {
 	t.Helper()
 	k := Kinds()[kind]
@@ -60,7 +61,8 @@ func Write(t testing.TB, pool *pgxpool.Pool, campaign, eventType, kind string) {
 			_, err := tx.Exec(t.Context(), insert, campaign)
 			return err
 		}
-		// A superuser's cast takes any bytes for JSON. It is gone before another session sees it.
+		// A superuser's cast takes any bytes as JSON. It is dropped before another session can see
+		// it.
 		if _, err := tx.Exec(t.Context(), `CREATE CAST (bytea AS jsonb) WITHOUT FUNCTION`); err != nil {
 			return err
 		}

@@ -1,4 +1,4 @@
-// Package tally is the domain of the tests that break things: campaigns to which amounts are added,
-// two projections that show every event lost, repeated or out of order, and the comparison of both
-// with a fold of the journal.
+// Package tally is the domain of the tests that break things: campaigns of amounts, two projections
+// that show every lost, repeated or reordered event, and a comparison of both with a fold of the
+// journal.
 package tally

@@ -30,7 +30,7 @@ func Append(t testing.TB, pool *pgxpool.Pool, campaign string, amounts ...int64)
 	}
 }
 
-// AppendAll begins or continues several campaigns in one transaction.
+// AppendAll appends to several campaigns in one transaction.
 func AppendAll(t testing.TB, pool *pgxpool.Pool, batches ...journal.Batch) {
 	t.Helper()
 	if err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
@@ -52,19 +52,19 @@ func write(
 	})
 }
 
-// actor is whom the journal names for a load's events.
+// actor is the actor of a load's events.
 const actor = "load"
 
-// Load is writers that append at the same time.
+// Load is a number of concurrent writers.
 type Load struct {
 	Pool      *pgxpool.Pool
 	Writers   int
-	Campaigns int           // few are hot and many are cold; 0: each append begins one
-	Pause     time.Duration // of a writer between two appends
-	Linger    time.Duration // between an append and its commit, at most
+	Campaigns int           // a few hot and many cold ones; 0: a new one for each append
+	Pause     time.Duration // between two appends of a writer
+	Linger    time.Duration // maximum time between an append and its commit
 }
 
-// Running is a load that goes on until it is stopped.
+// Running is a load that runs until it is stopped.
 type Running struct {
 	stop     context.CancelFunc
 	done     sync.WaitGroup
@@ -73,8 +73,8 @@ type Running struct {
 	errs     []error
 }
 
-// Start lets the writers go. An append whose outcome is unknown, because the server went away, is
-// repeated under the same event ids until it is known.
+// Start starts the writers. An append whose outcome is unknown, because the server went away, is
+// repeated with the same event ids until it is known.
 func (l Load) Start(t testing.TB) *Running {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
@@ -92,11 +92,11 @@ func (l Load) Start(t testing.TB) *Running {
 	return r
 }
 
-// Appended is how many events have been acknowledged so far.
+// Appended returns how many events have been acknowledged so far.
 func (r *Running) Appended() int64 { return r.appended.Load() }
 
-// Stop ends the load, checks that the journal holds the events that were acknowledged, each once,
-// and returns how many they are.
+// Stop ends the load, checks that the journal holds every acknowledged event exactly once, and
+// returns their number.
 func (r *Running) Stop(t testing.TB, pool *pgxpool.Pool) int64 {
 	t.Helper()
 	r.stop()
@@ -133,7 +133,7 @@ func (l Load) write(ctx context.Context, seed uint64, appended *atomic.Int64) er
 	return nil
 }
 
-// insist appends until it is known that the events are there.
+// insist appends until it knows that the events are committed.
 func (l Load) insist(ctx context.Context, campaign string, events []journal.Event, linger time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer cancel()

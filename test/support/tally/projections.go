@@ -10,10 +10,10 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
-// added is the one type of event.
+// added is the only type of event.
 const added = "added"
 
-// amount is its payload.
+// amount is the payload.
 type amount struct {
 	N int64 `json:"n"`
 }
@@ -24,7 +24,7 @@ func Event(n int64) journal.Event {
 	return journal.Event{Type: added, Payload: payload}
 }
 
-// Tally is the document kept of a campaign. Its digest depends on every amount and on their order.
+// Tally is the document of a campaign. Its digest depends on every amount and on their order.
 type Tally struct {
 	Count  int64 `json:"count"`
 	Last   int64 `json:"last"`
@@ -39,7 +39,7 @@ func (t *Tally) fold(e journal.Event) error {
 	return err
 }
 
-// Tallies is the projection "<prefix>tallies": a [Tally] for each campaign.
+// Tallies returns the projection "<prefix>tallies": a [Tally] for each campaign.
 func Tallies(prefix string) projector.Projection {
 	return projector.NewDocument(projector.Document[Tally]{
 		Name: prefix + "tallies", Version: 1, Types: []string{added},
@@ -50,9 +50,9 @@ func Tallies(prefix string) projector.Projection {
 // Hook is called by [Entries] before it writes the effect of an event.
 type Hook func(context.Context, *projector.Group, journal.Event) error
 
-// Entries is the projection "<prefix>entries": a row for each time an event is applied. Its table
-// has no unique key, so that an event applied twice stands there twice, and numbers its rows, so
-// that events out of order show. before may be nil.
+// Entries returns the projection "<prefix>entries": a row for each time an event is applied. Its
+// table has no unique key, so an event that is applied twice has two rows. Rows are numbered, so
+// events out of order show. before may be nil.
 func Entries(prefix string, before Hook) projector.Projection {
 	table := pgx.Identifier{prefix + "entries"}.Sanitize()
 	h := projector.NewHandlers(projector.Spec{Name: prefix + "entries", Version: 1, Tables: `
@@ -77,5 +77,5 @@ func Entries(prefix string, before Hook) projector.Projection {
 	return h
 }
 
-// Both are the two projections without a prefix or a hook.
+// Both returns the two projections without a prefix or a hook.
 func Both() []projector.Projection { return []projector.Projection{Entries("", nil), Tallies("")} }

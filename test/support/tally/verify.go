@@ -12,15 +12,17 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
-// patience bounds every wait of these tests. It is no measure of anything: what is measured has a bound of its own.
+// patience limits every wait of these tests. It measures nothing: measured times have limits of
+// their own.
 const patience = 3 * time.Minute
 
-// Eventually waits until the condition holds. The condition may fail for a while, as it does when the server is down.
+// Eventually waits until the condition holds. The condition may return errors for a while, for
+// example while the server is down.
 func Eventually(t testing.TB, what string, holds func(context.Context) (bool, error)) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	// The longer it takes, the fewer questions: on a busy machine they are what others wait for.
+	// Poll less often as time goes on: on a busy machine polls slow down the work itself.
 	for pause := 5 * time.Millisecond; ; pause = min(2*pause, 40*time.Millisecond) {
 		ok, err := holds(ctx)
 		if ok && err == nil {
@@ -34,7 +36,7 @@ func Eventually(t testing.TB, what string, holds func(context.Context) (bool, er
 	}
 }
 
-// Value returns the one value that a statement yields.
+// Value returns the single value of a statement.
 func Value[T any](t testing.TB, pool *pgxpool.Pool, sql string, args ...any) T {
 	t.Helper()
 	var v T
@@ -52,7 +54,7 @@ func Exec(t testing.TB, pool *pgxpool.Pool, sql string, args ...any) {
 	}
 }
 
-// Holds returns a condition for [Eventually]: that the statement yields true.
+// Holds returns a condition for [Eventually]: the statement returns true.
 func Holds(pool *pgxpool.Pool, sql string, args ...any) func(context.Context) (bool, error) {
 	return func(ctx context.Context) (ok bool, err error) {
 		err = pool.QueryRow(ctx, sql, args...).Scan(&ok)
@@ -60,15 +62,15 @@ func Holds(pool *pgxpool.Pool, sql string, args ...any) func(context.Context) (b
 	}
 }
 
-// Settle waits until no work item and no deferred pair of the consumer group is left.
+// Settle waits until the consumer group has no work items and no rows of deferred.
 func Settle(t testing.TB, pool *pgxpool.Pool, group string) {
 	t.Helper()
 	Eventually(t, "all is applied", Holds(pool, `SELECT NOT EXISTS (SELECT FROM tidemark.outbox WHERE consumer_group = $1)
 		AND NOT EXISTS (SELECT FROM tidemark.deferred WHERE consumer_group = $1)`, group))
 }
 
-// WatchFailures makes the database remember every failure that is put down to a projection. The
-// function it returns counts them.
+// WatchFailures makes the database record every failure of a projection. count returns their
+// number.
 func WatchFailures(t testing.TB, pool *pgxpool.Pool) (count func() int) {
 	t.Helper()
 	Exec(t, pool, `
@@ -86,8 +88,8 @@ func WatchFailures(t testing.TB, pool *pgxpool.Pool) (count func() int) {
 	}
 }
 
-// Verify compares both projections of the prefix with a fold of the whole journal, which it
-// returns, and checks that nothing is left to do.
+// Verify compares both projections of the prefix with a fold of the whole journal, and checks that
+// no work is left. It returns the fold.
 func Verify(t testing.TB, pool *pgxpool.Pool, prefix string) map[string]Tally {
 	t.Helper()
 	folded, entries := map[string]Tally{}, map[string][]int64{}
@@ -169,7 +171,7 @@ func compareTallies(t testing.TB, pool *pgxpool.Pool, prefix string, folded map[
 	return differences
 }
 
-// counts says whether seqs are 1, 2, 3 … up to last.
+// counts reports whether seqs are 1, 2, 3, …, last.
 func counts(seqs []int64, last int64) bool {
 	for i, seq := range seqs {
 		if seq != int64(i)+1 {

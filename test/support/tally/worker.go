@@ -11,14 +11,15 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
-// Pool opens a pool of its own on a database, as a process has one. name is its connections' application_name.
+// Pool opens a separate pool on a database, like a process of its own. name is the application_name
+// of its connections.
 func Pool(t testing.TB, url, name string, conns int32) *pgxpool.Pool {
 	t.Helper()
 	return HastyPool(t, url, name, conns, time.Minute)
 }
 
-// HastyPool is a [Pool] for a database that may fall silent: an attempt to connect that hangs takes
-// a place of the pool's for no longer than patience.
+// HastyPool is a [Pool] for a database that may fall silent. A hanging connection attempt occupies
+// a place in the pool for at most patience.
 func HastyPool(t testing.TB, url, name string, conns int32, patience time.Duration) *pgxpool.Pool {
 	t.Helper()
 	cfg, err := pgxpool.ParseConfig(url)
@@ -36,8 +37,8 @@ func HastyPool(t testing.TB, url, name string, conns int32, patience time.Durati
 	return pool
 }
 
-// Run starts a worker in this process. The function it returns stops the worker, waits for it and
-// fails the test if it ended with an error; the test's end calls it too.
+// Run starts a worker in this process. stop stops the worker, waits for it and fails the test if it
+// ended with an error. The end of the test calls it too.
 func Run(t testing.TB, cfg projector.Config) (stop func()) {
 	t.Helper()
 	if cfg.Logger == nil {

@@ -11,28 +11,28 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/tally"
 )
 
-// Bomb is an event whose application ends the process.
+// Bomb is an event that ends the process when it is applied.
 type Bomb struct {
 	Kind     Kind // "": none
 	Campaign string
 	Seq      int64
 }
 
-// Kind is how a process ends.
+// Kind is the way in which a process ends.
 type Kind string
 
 // The kinds.
 const (
 	Exit   Kind = "exit"   // os.Exit
-	Kill   Kind = "kill"   // SIGKILL, as the kernel sends it when memory runs out
-	Memory Kind = "memory" // the process allocates until it gets no more
-	Stack  Kind = "stack"  // a recursion without end, which Go cannot recover from
+	Kill   Kind = "kill"   // SIGKILL, as sent by the kernel when memory runs out
+	Memory Kind = "memory" // allocates until no memory is left
+	Stack  Kind = "stack"  // endless recursion, from which Go cannot recover
 )
 
 // bombExit is the exit code of a bomb of kind Exit.
 const bombExit = 17
 
-// before is a hook that goes off at the bomb's event, and does what next does at all others.
+// before returns a hook that ends the process at the bomb's event and calls next for all others.
 func (b Bomb) before(next tally.Hook) tally.Hook {
 	return func(ctx context.Context, g *projector.Group, e journal.Event) error {
 		if b.Kind == "" || e.CampaignID != b.Campaign || e.Seq != b.Seq {
@@ -47,7 +47,7 @@ func (b Bomb) before(next tally.Hook) tally.Hook {
 			}
 			select {}
 		case Memory:
-			// The machine is not to suffer: from here on the process gets no more memory than it has.
+			// Protect the machine: from here on the process gets no more memory.
 			if err := syscall.Setrlimit(syscall.RLIMIT_AS, &syscall.Rlimit{Cur: 1 << 20, Max: 1 << 20}); err != nil {
 				return err
 			}
@@ -55,7 +55,7 @@ func (b Bomb) before(next tally.Hook) tally.Hook {
 				hoard = append(hoard, make([]byte, 1<<20))
 			}
 		case Stack:
-			debug.SetMaxStack(1 << 20) // a gigabyte takes longer, and does the same
+			debug.SetMaxStack(1 << 20) // a gigabyte takes longer with the same result
 			os.Exit(descend(0))
 		}
 		return nil

@@ -26,41 +26,42 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/tally"
 )
 
-// configEnv turns the test binary into a worker. It holds the worker's [Config].
+// configEnv turns the test binary into a worker. Its value is the worker's [Config].
 const configEnv = "TIDEMARK_TEST_WORKER"
 
-// Applying is the step between [kind.StepRead] and [kind.StepApplied]: in the middle of a
-// group, with some of its effects written.
+// Applying is the step between [kind.StepRead] and [kind.StepApplied]: in the middle of a group,
+// with some of its effects written.
 const Applying kind.Step = "applying"
 
-// What a worker says on its standard output.
+// The lines that a worker prints on its standard output.
 const (
-	begun    = "begun" // it hears SIGTERM
+	begun    = "begun" // it handles SIGTERM now
 	halting  = "halting"
 	stopping = "stopping"
 )
 
-// parallel is how many tests run at the same time, at least: they wait for leases to expire more than for a processor.
+// parallel is the minimum number of concurrent tests, which wait for leases to expire more than for
+// a processor.
 const parallel = 8
 
-// Config is what a worker process is told.
+// Config configures a worker process.
 type Config struct {
 	URL          string
 	Name         string // of its connections: application_name
 	LeaseTTL     time.Duration
 	GroupEvents  int
-	Claim        int // campaigns a claim
+	Claim        int // campaigns in one claim
 	Concurrency  int
 	PollInterval time.Duration
 	NoListen     bool
 	TalliesOnly  bool // it does not know the projection "entries"
 	Bomb         Bomb
 
-	HaltAt  kind.Step // the step at which it halts when it first comes there
-	Patient bool      // while it halts in a transaction, the server does not end that
+	HaltAt  kind.Step // halt when this step is first reached
+	Patient bool      // while it halts, the server does not end its transaction
 }
 
-// Main runs a package's tests as [pgtest.Main] does, or a worker in a process that [Start] made.
+// Main runs a package's tests like [pgtest.Main], or the worker in a process that [Start] created.
 func Main(m *testing.M) {
 	config := os.Getenv(configEnv)
 	if config == "" {
@@ -120,7 +121,7 @@ func run(config string) error {
 	return p.Run(ctx)
 }
 
-// halt stops the goroutine that first comes to a step until the test lets it proceed.
+// halt blocks the first goroutine that reaches a step until the test lets it proceed.
 type halt struct {
 	at      kind.Step
 	halted  atomic.Bool
@@ -135,8 +136,8 @@ func (h *halt) step(step kind.Step) {
 	<-h.proceed
 }
 
-// applying is for the middle of a group: it halts before the third event of a campaign, with the
-// effects of the first two written.
+// applying halts in the middle of a group: before the third event of a campaign, with the effects
+// of the first two written.
 func (h *halt) applying(patient bool) tally.Hook {
 	return func(ctx context.Context, g *projector.Group, e journal.Event) error {
 		if patient && e.Seq == 1 {
@@ -160,11 +161,11 @@ func (h *halt) applying(patient bool) tally.Hook {
 	}
 }
 
-// obey ends the halt when the test says so, and the process when the test is gone.
+// obey ends the halt on the test's command, and the process when the test is gone.
 func (h *halt) obey() {
 	lines := bufio.NewScanner(os.Stdin)
 	for lines.Scan() {
-		close(h.proceed) // the test says it once
+		close(h.proceed) // sent once
 	}
 	os.Exit(3)
 }

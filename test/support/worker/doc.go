@@ -1,7 +1,7 @@
-// Package worker runs a worker in a process of its own, so that a test can kill, stop and continue
-// it with real signals at a step it chooses.
+// Package worker runs a worker as a separate process, so that a test can kill, stop and continue it
+// with real signals at a chosen step.
 //
-// The process is the test binary itself: a package that starts workers has
+// The process is the test binary itself. A package that starts workers has
 //
 //	func TestMain(m *testing.M) { worker.Main(m) }
 package worker

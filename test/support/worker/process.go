@@ -15,20 +15,20 @@ import (
 	"time"
 )
 
-// patience bounds the waits for a process.
+// patience limits the waits for a process.
 const patience = 3 * time.Minute
 
 // Process is a running worker.
 type Process struct {
 	cmd   *exec.Cmd
 	stdin io.WriteCloser
-	begun chan struct{} // closed when it hears SIGTERM
-	said  chan string   // its further lines on stdout, closed when it ends
+	begun chan struct{} // closed when it handles SIGTERM
+	said  chan string   // its further lines on stdout; closed when it ends
 	ended chan struct{}
 	log   *log
 }
 
-// Start starts a worker. The test's end kills it.
+// Start starts a worker, which is killed at the end of the test.
 func Start(t testing.TB, cfg Config) *Process {
 	t.Helper()
 	config, err := json.Marshal(cfg)
@@ -63,7 +63,7 @@ func Start(t testing.TB, cfg Config) *Process {
 			}
 			p.said <- lines.Text()
 		}
-		_ = p.cmd.Wait() // its state says how it ended
+		_ = p.cmd.Wait() // the process state tells how it ended
 	}()
 	t.Cleanup(func() {
 		cancel()
@@ -75,13 +75,13 @@ func Start(t testing.TB, cfg Config) *Process {
 	return p
 }
 
-// Halts waits until the worker halts at the step it was told.
+// Halts waits until the worker halts at its step.
 func (p *Process) Halts(t testing.TB) {
 	t.Helper()
 	p.says(t, halting)
 }
 
-// Stops waits until the worker knows that it was told to end.
+// Stops waits until the worker has received the request to stop.
 func (p *Process) Stops(t testing.TB) {
 	t.Helper()
 	p.says(t, stopping)
@@ -102,7 +102,7 @@ func (p *Process) says(t testing.TB, want string) {
 	}
 }
 
-// Proceed ends the halt. A worker that is stopped proceeds when it is continued.
+// Proceed ends the halt. A stopped worker proceeds when it is continued.
 func (p *Process) Proceed(t testing.TB) {
 	t.Helper()
 	if _, err := io.WriteString(p.stdin, "proceed\n"); err != nil {
@@ -118,7 +118,7 @@ func (p *Process) Signal(t testing.TB, signal syscall.Signal) {
 	}
 }
 
-// Ended says whether the process is gone.
+// Ended reports whether the process has ended.
 func (p *Process) Ended() bool {
 	select {
 	case <-p.ended:
@@ -128,7 +128,7 @@ func (p *Process) Ended() bool {
 	}
 }
 
-// Ends waits until the process is gone and returns its exit code, -1 if a signal killed it.
+// Ends waits until the process has ended and returns its exit code, -1 if a signal killed it.
 func (p *Process) Ends(t testing.TB) (code int) {
 	t.Helper()
 	select {
@@ -140,14 +140,15 @@ func (p *Process) Ends(t testing.TB) (code int) {
 	}
 }
 
-// Kill ends the worker as kill -9 does.
+// Kill sends SIGKILL and waits.
 func (p *Process) Kill(t testing.TB) {
 	t.Helper()
 	p.Signal(t, syscall.SIGKILL)
 	p.Ends(t)
 }
 
-// Terminate asks the worker to stop, as soon as it hears that, and fails the test if it does not end well.
+// Terminate asks the worker to stop once it handles SIGTERM, and fails the test if it ends with an
+// error.
 func (p *Process) Terminate(t testing.TB) {
 	t.Helper()
 	select {
@@ -162,10 +163,10 @@ func (p *Process) Terminate(t testing.TB) {
 	}
 }
 
-// Said says whether the worker's log has a line with the text.
+// Said reports whether the worker's log contains the text.
 func (p *Process) Said(text string) bool { return strings.Contains(p.log.String(), text) }
 
-// log is what a process writes to stderr.
+// log collects a process's stderr.
 type log struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
