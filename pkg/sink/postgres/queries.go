@@ -1,13 +1,15 @@
 package postgres
 
-// The %s of each statement is the table's quoted name.
+// The %s of each statement is the table's quoted name; %[2]s is that name as a string constant.
 
-// queryCreate lets readers wait for nothing: it locks a table that no session has seen yet. json, not
-// jsonb, keeps a body as it was sent. Another sink may create the table at the same moment: an error
-// that a block catches is not in the server's log.
+// queryCreate creates the table if it is missing. The look comes first because CREATE TABLE IF NOT
+// EXISTS needs the right to create even where the table exists. It blocks no reader: it locks a
+// table that no session has seen yet. json, not jsonb, keeps a body as it was sent. Another sink may
+// create the table at the same moment: an error that a block catches is not in the server's log.
 const queryCreate = `
 DO $create$ BEGIN
-CREATE TABLE IF NOT EXISTS %s (
+IF to_regclass(%[2]s) IS NOT NULL THEN RETURN; END IF;
+CREATE TABLE IF NOT EXISTS %[1]s (
   event_id    uuid NOT NULL,
   arrival     bigint GENERATED ALWAYS AS IDENTITY UNIQUE,
   arrived_at  timestamptz NOT NULL DEFAULT now(),

@@ -11,17 +11,22 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
-// send inserts the events. It creates the table if it is missing.
+// send inserts the events. Before its first insert, and when the table has gone, it creates the table.
 func (s *sink) send(ctx context.Context, events []publisher.Event) error {
 	args := s.columns(events)
-	_, err := s.pool.Exec(ctx, s.insert, args...)
-	if !is(err, undefinedTable) {
-		return err
+	for {
+		known := s.created.Load()
+		if !known {
+			if _, err := s.pool.Exec(ctx, s.create); err != nil {
+				return err
+			}
+		}
+		_, err := s.pool.Exec(ctx, s.insert, args...)
+		s.created.Store(!is(err, undefinedTable))
+		if !known || !is(err, undefinedTable) {
+			return err
+		}
 	}
-	if _, err = s.pool.Exec(ctx, s.create); err == nil {
-		_, err = s.pool.Exec(ctx, s.insert, args...)
-	}
-	return err
 }
 
 // columns answers the events as the insert's parameters.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
+	"sync/atomic"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -16,6 +18,7 @@ type sink struct {
 	cfg            Config
 	table          string // quoted
 	insert, create string
+	created        atomic.Bool   // the table existed when it was last used
 	pool           *pgxpool.Pool // opens connections when it needs them
 	gate           delivery.Gate
 }
@@ -31,10 +34,13 @@ func New(cfg Config) (publisher.Sink, error) {
 		return nil, err
 	}
 	return &sink{
-		cfg: cfg, table: table, insert: fmt.Sprintf(queryInsert, table), create: fmt.Sprintf(queryCreate, table),
+		cfg: cfg, table: table, insert: fmt.Sprintf(queryInsert, table), create: fmt.Sprintf(queryCreate, table, literal(table)),
 		pool: pool,
 	}, nil
 }
+
+// literal returns text as a string constant of SQL.
+func literal(text string) string { return "'" + strings.ReplaceAll(text, "'", "''") + "'" }
 
 // Name is the configured name.
 func (s *sink) Name() string { return s.cfg.Name }
