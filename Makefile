@@ -1,22 +1,24 @@
-# Tidemark. `make` lists what there is; nothing but Go, git and make is assumed.
+# Tidemark. `make` lists the targets. It needs only Go, git and make.
 
 GO ?= go
 RACE ?= $(if $(filter true,$(CI)),1,0)
 TESTFLAGS ?=
 
-# Pinned, and kept by Go in its build cache: the first run builds it, later ones start at once.
+# Pinned, and kept in Go's build cache: only the first run builds them.
 VULN := $(GO) run golang.org/x/vuln/cmd/govulncheck@v1.9.0
 LINT := $(GO) run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 
 race := $(if $(filter 1,$(RACE)),-race)
 
-# Only the race detector needs cgo. Without it all is built as it is shipped, and linked with a third less work.
+# Only the race detector needs cgo. Without cgo everything is built as it is shipped, and linking
+# takes a third less.
 export CGO_ENABLED := $(if $(race),1,0)
 
-# `make lint` vets everything, tests included: to do so again for each test binary takes longer than many of the tests.
+# `make lint` vets everything, tests included. Vetting again for each test binary takes longer than
+# many of the tests.
 TEST := $(GO) test $(race) -vet=off $(TESTFLAGS)
 
-# How many packages are tested at the same time: one more than processors, since there is always one that waits.
+# Number of packages tested at the same time: one more than processors, since one is always waiting.
 packages := $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
 
 .DEFAULT_GOAL := help
@@ -51,7 +53,7 @@ lint: ## check style, import directions and go.mod
 	cd adapters/pubsub && $(GO) mod tidy -diff && $(LINT) run ./...
 	cd test/monitoring && $(GO) mod tidy -diff && $(LINT) run ./...
 
-# Exit code 3 says that the database of vulnerabilities cannot be reached: nothing was looked at.
+# Exit code 3: the database of vulnerabilities cannot be reached, so nothing was checked.
 vuln: ## look for known vulnerabilities in what is called; needs https://vuln.go.dev
 	@curl -sSf -m 10 -o /dev/null https://vuln.go.dev/index/modules.json || { \
 		echo "vuln: https://vuln.go.dev cannot be reached from here; nothing was looked at" >&2; exit 3; }

@@ -1,13 +1,17 @@
 #!/usr/bin/env bash
-# containers.sh runs the set in real containers: migrate, three workers, load; then it looks whether every replica is healthy, everything appended is applied, and
-# everybody stops in time when told to. With compose it also looks whether Prometheus finds every replica and can evaluate every rule, and whether workers say so
-# while Postgres is away and go on by themselves when it is back.
+# containers.sh runs the compose set in real containers: migrate, three workers, load. It checks
+# that every replica is healthy, that everything appended is applied, and that everything stops in
+# time. With compose it also checks that Prometheus finds every replica and can evaluate every rule,
+# and that workers report an outage of Postgres and recover by themselves.
 #
-#   scripts/containers.sh compose   docker-compose.yml as it is: needs an engine with the compose plugin, and a registry to fetch images from
-#   scripts/containers.sh local     the same image's last stage around programs built here, on the host's network and the Postgres of TIDEMARK_DATABASE_URL:
-#                                   needs an engine and nothing else. The database is migrated and filled: take an empty one
+#   scripts/containers.sh compose   runs docker-compose.yml unchanged. It needs an engine with the
+#                                   compose plugin, and a registry to fetch images from
+#   scripts/containers.sh local     runs programs built here in the last stage of the same image, on the
+#                                   host's network and the Postgres of TIDEMARK_DATABASE_URL. It needs
+#                                   only an engine. It migrates and fills the database: use an empty one
 #
-# Variables: ENGINE (docker; podman speaks the same commands), SECONDS_OF_LOAD (10), RATE (1000), WORKERS (3).
+# Variables: ENGINE (docker; podman has the same commands), SECONDS_OF_LOAD (10), RATE (1000),
+# WORKERS (3).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -20,7 +24,7 @@ grace=50 # stop_grace_period of docker-compose.yml
 say() { printf 'containers: %s\n' "$*" >&2; }
 die() { say "$*"; exit 1; }
 
-# eventually COMMAND... tries once a second, for a minute.
+# eventually COMMAND... runs the command once a second until it succeeds, for a minute.
 eventually() {
 	for _ in $(seq 60); do
 		if "$@"; then return; fi
@@ -33,7 +37,8 @@ $engine version >/dev/null 2>&1 || die "no engine answers to \"$engine version\"
 
 healthy() { [ "$($engine inspect --format '{{.State.Health.Status}}' "$1")" = healthy ]; }
 
-# stops CONTAINER... stops each with SIGTERM and wants it to end by itself, with 0, within the grace.
+# stops CONTAINER... stops each container with SIGTERM and fails unless it exits with 0 within the
+# grace.
 stops() {
 	for c in "$@"; do
 		local began=$SECONDS
@@ -73,7 +78,7 @@ compose() {
 	say "workers waited for Postgres and went on"
 
 	$engine compose run --rm load -rate "$rate" -seconds "$seconds" &
-	stops $replicas # while there is work
+	stops $replicas # while they have work
 	wait
 }
 
@@ -111,7 +116,7 @@ local_set() {
 	$engine run --rm "${confined[@]}" --no-healthcheck tidemark:local doctor || say "the doctor is not content with this server: see above"
 	$engine run --detach --name "load-$$" "${confined[@]}" --no-healthcheck --entrypoint /loadgen tidemark:local -rate "$rate" -seconds 0 >/dev/null
 	names+=("load-$$")
-	stops "${names[@]:0:workers}" # while there is work
+	stops "${names[@]:0:workers}" # while they have work
 }
 
 case ${1:-} in

@@ -1,16 +1,16 @@
 #!/bin/sh
-# need.sh THING... makes sure that what the demo and the tests use is on this machine.
+# need.sh THING... makes sure that this machine has what the demo and the tests use.
 #
 #   postgres   a Postgres server's binaries, where internal/devpg looks for them
 #   pgbouncer  for the test that runs a worker behind it
-#   redis      a Redis server's program, for the tests of the inbox on Redis
-#   promtool   Prometheus and its tool, for the tests of its rules
+#   redis      a Redis server, for the tests of the inbox on Redis
+#   promtool   Prometheus and promtool, for the tests of the rules
 #   chromium   a browser, for the tests of the pages
-#   cc         a C compiler, which Go's race detector links with
-#   drivers    psycopg and node-postgres, for the docs' snippets, where their interpreters are
+#   cc         a C compiler, for linking with Go's race detector
+#   drivers    psycopg and node-postgres, for the snippets in the docs, if their interpreters are installed
 #
-# What is missing is installed with apt-get, as root or with a sudo that asks no password; no service is
-# started or left enabled by it. Where that is impossible it says what is missing and what follows.
+# It installs missing things with apt-get, as root or with sudo without a password. It starts and
+# enables no services. If it cannot install something, it says what is missing and what will fail.
 set -eu
 
 node_drivers=.tidemark/node
@@ -19,7 +19,7 @@ say() { printf '%s\n' "$*" >&2; }
 
 have() { command -v "$1" >/dev/null 2>&1; }
 
-# as_root COMMAND... runs it as root, and fails where this user cannot.
+# as_root COMMAND... runs the command as root, and fails if this user cannot.
 as_root() {
 	if [ "$(id -u)" -eq 0 ]; then
 		"$@"
@@ -30,10 +30,10 @@ as_root() {
 	fi
 }
 
-lists=old # until apt-get has brought them up to date, which once is enough for
+lists=old # set to new after the first apt-get update
 
-# try_install PACKAGE... keeps apt-get from starting the packages' services, and Postgres' package from creating a cluster:
-# a server of ours under .tidemark/ is all that is wanted. Both settings are taken back at the end.
+# try_install PACKAGE... installs packages without starting their services, and without creating a
+# Postgres cluster: only the server under .tidemark/ is needed. It reverts both settings at the end.
 try_install() {
 	have apt-get && as_root true || return 1
 	no_cluster=/etc/postgresql-common/createcluster.d/tidemark.conf
@@ -64,7 +64,8 @@ try_install() {
 	' need "$no_cluster" "$no_start" "$lists" "$@" && lists=new
 }
 
-# postgres_bin prints the folder of a Postgres server's binaries; it looks where internal/devpg does.
+# postgres_bin prints the folder of a Postgres server's binaries. It searches the same places as
+# internal/devpg.
 postgres_bin() {
 	for dir in \
 		"$(command -v initdb 2>/dev/null | sed 's|/[^/]*$||')" \
@@ -123,7 +124,8 @@ need_promtool() {
 	fi
 }
 
-# Chromium without windows takes less than half of the work that the whole one does; older releases have only that.
+# The headless shell needs less than half of the work of the whole browser. Older releases have only
+# the browser.
 need_chromium() {
 	if have chromium-headless-shell || have chromium; then
 		return

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Builds a release into dist/: archives of the program for Linux, an SBOM for each, the changelog's section, checksums.
-# The commit must have the version's tag, so that the program reports it. DRY=1 builds the current commit instead, with
-# the changelog's Unreleased section. Nothing is uploaded: .github/workflows/release.yml does that.
+# Builds a release into dist/: archives of the program for Linux, an SBOM for each, the changelog's
+# section, and checksums. The commit must have the version's tag, so that the program reports the
+# version. DRY=1 builds the current commit with the changelog's Unreleased section instead. Nothing
+# is uploaded: .github/workflows/release.yml does that.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -31,7 +32,7 @@ awk -v section="$section" '
 grep -q '[^[:space:]]' dist/notes.md || fail "CHANGELOG.md has no section [$section], or it is empty"
 
 epoch=$(git log -1 --format=%ct)
-vcs=$([ -n "$dry" ] && echo auto || echo true) # true: the build fails where it finds no repository to take the version from
+vcs=$([ -n "$dry" ] && echo auto || echo true) # true: the build fails without a repository to take the version from
 for arch in amd64 arm64; do
 	name=tidemark_${version#v}_linux_$arch
 	mkdir "dist/$name"
@@ -43,7 +44,7 @@ for arch in amd64 arm64; do
 	cp LICENSE README.md CHANGELOG.md "dist/$name/"
 	go -C scripts/sbom tool cyclonedx-gomod bin -json -std -noserial -output "$PWD/dist/$name.cdx.json" \
 		"$PWD/dist/$name/tidemark"
-	# The same commit gives the same bytes: names in order, no owner, the time of the commit.
+	# Reproducible: names in order, no owner, the time of the commit.
 	tar --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$epoch" -C dist -cf - "$name" |
 		gzip -n >"dist/$name.tar.gz"
 	rm -r "dist/$name"

@@ -1,11 +1,11 @@
--- Keeps roles other than Tidemark's from taking advisory locks with keys of 64 bits, which could stop all appends and
--- all workers. Run it as a superuser, after roles.sql:
+-- Keeps other roles from taking advisory locks with 64-bit keys, which could block all appends and
+-- all workers. Run it as a superuser after roles.sql:
 --
 --   psql "$URL" -v ON_ERROR_STOP=1 -f deploy/sql/advisory-locks.sql
 --
--- It is for one database. Applications that take such locks themselves (tools for migrations and job queues do) need
--- a GRANT; locks with two keys of 32 bits are no concern of it. tidemark.role_prefix is as for roles.sql. GRANT
--- EXECUTE … TO PUBLIC takes it back.
+-- It applies to one database. Applications that take such locks themselves (migration tools and job
+-- queues do) need a GRANT. Locks with two 32-bit keys are not affected. tidemark.role_prefix is as
+-- in roles.sql. GRANT EXECUTE … TO PUBLIC reverts it.
 DO $locks$
 DECLARE
     prefix CONSTANT text := coalesce(nullif(pg_catalog.current_setting('tidemark.role_prefix', true), ''), 'tidemark');

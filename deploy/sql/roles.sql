@@ -1,33 +1,37 @@
--- Roles for Tidemark: who may do what in one database. Run it as a superuser, or as the owner of the database if
--- that role may create roles, before the first migration and again after each:
+-- Roles for Tidemark in one database. Run it as a superuser, or as the owner of the database if
+-- that role may create roles, before the first migration and again after each one:
 --
 --   psql "$URL" -v ON_ERROR_STOP=1 -f deploy/sql/roles.sql
 --
--- It may be run any number of times: it makes what is missing and sets what it names to what is written here. The
--- roles cannot log in; make logins that are members of them:
+-- It can run any number of times: it creates missing objects and sets the privileges below. The
+-- roles cannot log in. Create logins that are members of them:
 --
 --   CREATE ROLE app_worker LOGIN PASSWORD '…' IN ROLE tidemark_worker;
 --   ALTER ROLE app_worker SET role = 'tidemark_worker';      -- so that all workers own their tables together
 --
 --   tidemark_owner      owns the schema tidemark; migrations run as it
---   tidemark_appender   appends events, by the functions alone; reads nothing
---   tidemark_worker     applies: reads the journal, keeps queue, leases and read models; owns the read models; appends nothing
---   tidemark_publisher  publishes: reads the journal, keeps positions and what is parked
---   tidemark_reader     reads the read models, and nothing of the schema tidemark: neither payloads nor errors, which may quote them
---   tidemark_operator   acts through `tidemark`: what a worker and a publisher may, and the statistics of others' sessions
+--   tidemark_appender   appends events, only through functions; reads nothing
+--   tidemark_worker     applies: reads the journal, writes queue and leases, owns the read models; appends
+--                       nothing
+--   tidemark_publisher  publishes: reads the journal, writes positions and parked events
+--   tidemark_reader     reads the read models, and nothing of the schema tidemark: neither payloads nor
+--                       errors, which may quote them
+--   tidemark_operator   acts through `tidemark`: may do what a worker and a publisher may, and reads the
+--                       statistics of others' sessions
 --
--- Two settings of the session change names, for several installations on one server: tidemark.role_prefix (default
--- tidemark), and tidemark.read_models, the schema of the read models (default tidemark_views). Only the worker
--- creates in it, so it cannot be public.
+-- Two settings of the session change names, for several installations on one server:
+-- tidemark.role_prefix (default tidemark), and tidemark.read_models, the schema of the read models
+-- (default tidemark_views). Only the worker may create objects in that schema, so it cannot be
+-- public.
 --
--- append, append_all and append_if become SECURITY DEFINER functions here: they run as the owner, so that callers
--- need no right to tables. A migration that replaces them keeps that
+-- append, append_all and append_if become SECURITY DEFINER functions here. They run as the owner,
+-- so callers need no privileges on tables. A migration that replaces them must keep that
 -- (docs/guides/operations/upgrades.md).
 
 BEGIN;
 SET LOCAL search_path = pg_catalog, pg_temp;
 SET LOCAL lock_timeout = '5s';
--- One at a time: roles belong to the whole server.
+-- Runs one at a time, because roles belong to the whole server.
 SELECT pg_advisory_xact_lock(hashtextextended('tidemark roles.sql', 0));
 
 DO $roles$
@@ -55,10 +59,10 @@ BEGIN
     END LOOP;
     EXECUTE format('GRANT %I, %I TO %I', worker, publisher, operator);
 
-    -- Only the owner makes and changes the schema tidemark and public.goose_db_version. Workers make the schemas in
-    -- which they check projections, rebuild and verify.
+    -- Only the owner creates and changes the schema tidemark and public.goose_db_version. Workers
+    -- create the schemas in which they check projections, rebuild and verify.
     EXECUTE format('GRANT CREATE ON DATABASE %I TO %I, %I', current_database(), owner, worker);
-    REVOKE CREATE ON SCHEMA public FROM PUBLIC; -- as Postgres does since version 15
+    REVOKE CREATE ON SCHEMA public FROM PUBLIC; -- the default since Postgres 15
     EXECUTE format('REVOKE CREATE ON SCHEMA public FROM %I, %I, %I, %I, %I',
         appender, worker, publisher, reader, operator);
     EXECUTE format('GRANT USAGE, CREATE ON SCHEMA public TO %I', owner);
@@ -77,7 +81,7 @@ BEGIN
         EXECUTE format('GRANT SELECT ON %s TO %I', object.name, reader);
     END LOOP;
 
-    -- What migrations make from now on.
+    -- Default privileges for the objects of later migrations.
     EXECUTE format('ALTER DEFAULT PRIVILEGES FOR ROLE %I REVOKE EXECUTE ON FUNCTIONS FROM PUBLIC', owner);
     EXECUTE format('ALTER DEFAULT PRIVILEGES FOR ROLE %I GRANT USAGE ON SCHEMAS TO %I, %I, %I', owner, appender,
         worker, publisher);
@@ -93,7 +97,7 @@ BEGIN
         RETURN;
     END IF;
 
-    -- The schema and all that is in it belong to the owner.
+    -- The schema and everything in it belong to the owner.
     IF (SELECT pg_get_userbyid(nspowner) FROM pg_namespace WHERE nspname = 'tidemark') <> owner THEN
         EXECUTE format('ALTER SCHEMA tidemark OWNER TO %I', owner);
     END IF;
@@ -103,7 +107,7 @@ BEGIN
         FROM pg_class c
         WHERE (c.relnamespace = 'tidemark'::regnamespace OR c.oid = to_regclass('public.goose_db_version'))
             AND c.relkind IN ('r', 'p', 'S', 'v', 'm') AND pg_get_userbyid(c.relowner) <> owner
-            -- goes with its table
+            -- A sequence of a column follows its table.
             AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_class'::regclass AND d.objid = c.oid
                 AND d.deptype IN ('a', 'i'))
         UNION ALL
@@ -122,9 +126,9 @@ BEGIN
     EXECUTE format('REVOKE ALL ON public.goose_db_version FROM %I', worker);
     EXECUTE format('GRANT SELECT ON public.goose_db_version TO %I, %I', worker, publisher);
 
-    -- Worker: everything but to append, and to change what was appended.
+    -- Worker: everything except appending and changing appended events.
     EXECUTE format('GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA tidemark TO %I', worker);
-    -- a new consumer group takes a position of the journal as a mark
+    -- A new consumer group takes a position of the journal as a mark.
     EXECUTE format('GRANT SELECT, USAGE ON ALL SEQUENCES IN SCHEMA tidemark TO %I', worker);
     EXECUTE format('REVOKE UPDATE ON SEQUENCE tidemark.journal_position FROM %I', worker);
     EXECUTE format('GRANT EXECUTE ON ALL ROUTINES IN SCHEMA tidemark TO %I', worker);
@@ -132,26 +136,26 @@ BEGIN
         ON tidemark.journal, tidemark.event_tags, tidemark.limits FROM %I', worker);
     EXECUTE format('REVOKE INSERT, UPDATE, DELETE, TRUNCATE
         ON tidemark.operator_log, tidemark.operator_log_head FROM %I', worker); -- log_act and prune_log write
-    -- Tokens and sessions are written by functions alone, and their hashes are not read.
+    -- Tokens and sessions are written only through functions, and their hashes cannot be read.
     EXECUTE format('REVOKE ALL ON tidemark.tokens, tidemark.sessions FROM %I', worker);
     EXECUTE format('GRANT SELECT
         (id, name, role, created_at, created_by, expires_at, last_used_at, revoked_at, revoked_by) ON tidemark.tokens TO %I', worker);
     EXECUTE format('GRANT UPDATE ON SEQUENCE tidemark.waiting TO %I', worker);
 
-    -- Publisher: the journal, its own tables, and the log of what operators did to them, which it prunes.
+    -- Publisher: the journal, its own tables, and the log of operators, which it prunes.
     EXECUTE format('GRANT SELECT ON tidemark.journal, tidemark.event_tags, tidemark.journal_position, tidemark.waiting TO %I', publisher);
     EXECUTE format('GRANT SELECT, INSERT, UPDATE, DELETE ON tidemark.publications, tidemark.relays, tidemark.parked, tidemark.ghosts TO %I', publisher);
     EXECUTE format('REVOKE ALL ON tidemark.operator_log FROM %I', publisher);
     EXECUTE format('GRANT SELECT ON tidemark.operator_log TO %I', publisher);
     EXECUTE format('GRANT UPDATE ON SEQUENCE tidemark.waiting TO %I', publisher);
     EXECUTE format('GRANT EXECUTE ON ALL ROUTINES IN SCHEMA tidemark TO %I', publisher);
-    -- It prunes the log, and writes nothing there.
+    -- It prunes the log and writes nothing there.
     EXECUTE format('REVOKE EXECUTE ON FUNCTION tidemark.log_act FROM %I', publisher);
     EXECUTE format('REVOKE EXECUTE ON FUNCTION tidemark.create_token, tidemark.revoke_token, tidemark.use_token,
         tidemark.find_session, tidemark.begin_session, tidemark.end_session, tidemark.valid_secrets,
         tidemark.holding_secrets FROM %I', publisher);
 
-    -- Appender: the three functions, which run as the owner, for this role alone.
+    -- Appender: the three functions, which run as the owner, for this role only.
     FOR object IN
         SELECT p.oid::regprocedure::text AS name FROM pg_proc p WHERE p.pronamespace = 'tidemark'::regnamespace
             AND p.proname IN ('append', 'append_all', 'append_if')
@@ -161,7 +165,7 @@ BEGIN
         EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO %I', object.name, appender);
     END LOOP;
 
-    -- Operator: whose transaction is long, what autovacuum does. Only some may grant that.
+    -- Operator: long transactions and the state of autovacuum. Only some roles may grant that.
     BEGIN
         EXECUTE format('GRANT pg_read_all_stats TO %I', operator);
     EXCEPTION WHEN insufficient_privilege THEN

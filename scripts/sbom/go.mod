@@ -1,4 +1,4 @@
-// The tool that `make sbom` runs, with its sums, apart from what the programs are made of.
+// The tool of `make sbom` with its checksums, separate from the programs' dependencies.
 module github.com/tidemark-go/tidemark/scripts/sbom
 
 go 1.26.0

@@ -67,5 +67,5 @@ require (
 	google.golang.org/protobuf v1.36.12 // indirect
 )
 
-// goose asks for it and needs nothing of it.
+// goose requires it but uses nothing of it.
 exclude golang.org/x/exp v0.0.0-20261011100332-faecfb24eb49
