@@ -4,22 +4,17 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"log/slog"
-	"net/netip"
 	"os"
-	"strings"
 
 	"github.com/google/uuid"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tidemark-go/tidemark/internal/admin"
-	"github.com/tidemark-go/tidemark/internal/auth"
 	"github.com/tidemark-go/tidemark/internal/config"
 	"github.com/tidemark-go/tidemark/internal/publishing"
 	"github.com/tidemark-go/tidemark/internal/surface/pages"
-	"github.com/tidemark-go/tidemark/internal/surface/payload"
 	"github.com/tidemark-go/tidemark/internal/surface/web"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
@@ -35,12 +30,13 @@ func startAdmin(
 	if s.Addr == "off" {
 		return "off", nil
 	}
-	cfg, err := adminConfig(s)
-	if err != nil {
+	cfg := web.Config{
+		Addr: s.Addr, Auth: s.Auth, Payloads: s.Payloads, Logger: logger, Projections: projections, Catalogue: catalogue,
+	}
+	if cfg.TLS, err = certificate(s); err != nil {
 		return "", err
 	}
 	url := cmp.Or(s.DatabaseURL, settings.DatabaseURL)
-	cfg.Logger, cfg.Projections, cfg.Catalogue = logger, projections, catalogue
 	for _, s := range settings.Shown {
 		cfg.Settings = append(cfg.Settings, pages.Setting(s))
 	}
@@ -102,59 +98,16 @@ func startOperations(
 	return nil
 }
 
-// adminConfig is what the settings say of the admin listener, or all that is wrong with them.
-func adminConfig(s config.Admin) (web.Config, error) {
-	var errs []error
-	cfg := web.Config{Addr: s.Addr, Auth: auth.Config{
-		UserHeader: s.UserHeader, RoleHeader: s.RoleHeader,
-		Secret: s.ProxySecret,
-	}}
-	if s.JWTIssuer != "" {
-		cfg.Auth.JWT = auth.JWT{
-			Issuer: s.JWTIssuer, Audience: s.JWTAudience, KeysURL: s.JWTKeysURL, Header: s.JWTHeader, UserClaim: s.JWTUserClaim,
-			RoleClaim: s.JWTRoleClaim,
-		}
+// certificate reads that of the admin listener; nil: it has none.
+func certificate(s config.Admin) (*tls.Config, error) {
+	if s.TLSCert == "" && s.TLSKey == "" {
+		return nil, nil
 	}
-	if s.Anonymous != "none" {
-		role, err := auth.ParseRole(s.Anonymous)
-		cfg.Auth.Anonymous, errs = role, append(errs, err)
+	pair, err := tls.LoadX509KeyPair(s.TLSCert, s.TLSKey)
+	if err != nil {
+		return nil, fmt.Errorf("TIDEMARK_ADMIN_TLS_CERT %q and TIDEMARK_ADMIN_TLS_KEY %q: %w", s.TLSCert, s.TLSKey, err)
 	}
-	for name, list := range map[string]struct {
-		text string
-		into *[]netip.Prefix
-	}{
-		"TIDEMARK_ADMIN_FORWARDERS": {s.Forwarders, &cfg.Auth.Forwarders},
-		"TIDEMARK_ADMIN_PROXIES":    {s.Proxies, &cfg.Auth.Proxies},
-	} {
-		for text := range strings.SplitSeq(list.text, ",") {
-			if text = strings.TrimSpace(text); text == "" {
-				continue
-			}
-			network, err := netip.ParsePrefix(text)
-			if err != nil {
-				errs = append(errs, fmt.Errorf("%s: %q is no network: write it as 10.0.0.0/8, or 10.0.0.7/32 for one address",
-					name, text))
-			}
-			*list.into = append(*list.into, network)
-		}
-	}
-	var err error
-	if cfg.Payloads.Least, err = auth.ParseRole(s.Payloads); err != nil {
-		errs = append(errs, fmt.Errorf("TIDEMARK_ADMIN_PAYLOADS: %w", err))
-	}
-	if cfg.Payloads.Redact, err = payload.ParsePaths(s.Redact); err != nil {
-		errs = append(errs, fmt.Errorf("TIDEMARK_ADMIN_REDACT: %w", err))
-	}
-	if s.TLSCert != "" || s.TLSKey != "" {
-		pair, err := tls.LoadX509KeyPair(s.TLSCert, s.TLSKey)
-		if err != nil {
-			errs = append(errs, fmt.Errorf("TIDEMARK_ADMIN_TLS_CERT %q and TIDEMARK_ADMIN_TLS_KEY %q: %w", s.TLSCert, s.TLSKey,
-				err))
-		}
-		cfg.TLS = &tls.Config{
-			Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12,
-			NextProtos: []string{"http/1.1"},
-		}
-	}
-	return cfg, errors.Join(errs...)
+	return &tls.Config{
+		Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"},
+	}, nil
 }

@@ -28,7 +28,7 @@ func collect(
 	}
 	info := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "tidemark_worker_info", Help: "1.", ConstLabels: prometheus.Labels{
-			"consumer_group": settings.ConsumerGroup,
+			"consumer_group": settings.Projector.ConsumerGroup,
 			"mode":           string(mode), "version": version(),
 		},
 	})

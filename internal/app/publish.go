@@ -28,9 +28,9 @@ func startRelay(ctx context.Context, g *errgroup.Group, pool *pgxpool.Pool, sett
 ) (*publisher.Relay, error) {
 	relay, err := publisher.New(publisher.Config{
 		Pool: pool, Topics: routes.Topics, Publishers: routes.Publishers, Catalogue: catalogue, Logger: logger,
-		Registerer: registry, LeaseTTL: settings.LeaseTTL,
-		PollInterval: settings.PublishPollInterval, NoListen: !settings.Listen, ShutdownTimeout: settings.ShutdownTimeout,
-		TracerProvider: traces,
+		Registerer: registry, LeaseTTL: settings.Projector.LeaseTTL,
+		PollInterval: settings.PublishPollInterval, NoListen: !settings.Listen,
+		ShutdownTimeout: settings.Projector.ShutdownTimeout, TracerProvider: traces,
 	})
 	if err != nil {
 		return nil, errors.Join(err, routes.Close())

@@ -98,7 +98,7 @@ func Run(ctx context.Context, settings config.Worker, opts Options, logger *slog
 		}
 	}
 	logger.InfoContext(ctx, "worker starts", "mode", mode.Mode, "settings", mode.From,
-		"consumer_group", settings.ConsumerGroup,
+		"consumer_group", settings.Projector.ConsumerGroup,
 		"projections", names, "publishers", published, "pages", pagesURL, "pid", os.Getpid())
 	if routes != nil {
 		relay, err := startRelay(ctx, g, pool, settings, routes, catalogue, registry, traces, logger)
@@ -135,17 +135,12 @@ func Run(ctx context.Context, settings config.Worker, opts Options, logger *slog
 
 // projectorConfig is what the settings say of the projector.
 func projectorConfig(s config.Worker) projector.Config {
-	rate := s.GapRate
-	if rate == 0 {
-		rate = -1 // there, 0 is the default
+	cfg := s.Projector
+	cfg.NoListen, cfg.GapRate = !s.Listen, s.GapRate
+	if cfg.GapRate == 0 {
+		cfg.GapRate = -1 // there, 0 is the default
 	}
-	return projector.Config{
-		ConsumerGroup: s.ConsumerGroup, Schema: s.Schema, PollInterval: s.PollInterval, ClaimCampaigns: s.ClaimCampaigns,
-		GroupEvents: s.GroupEvents, LeaseTTL: s.LeaseTTL,
-		Concurrency: s.Concurrency, ApplyTimeout: s.ApplyTimeout, NoListen: !s.Listen, ShutdownTimeout: s.ShutdownTimeout,
-		OnFailure:           projector.Policy{Attempts: s.RetryAttempts, Base: s.RetryBase, Max: s.RetryMax},
-		FailureLogRetention: s.LogRetention, GapRate: rate, Proof: s.Proof,
-	}
+	return cfg
 }
 
 // checkStart looks for the projections' faults where something else keeps the worker from starting,
@@ -158,8 +153,8 @@ func checkStart(
 		return nil
 	}
 	p, err := projector.New(projector.Config{
-		Pool: pool, Projections: projections, ConsumerGroup: settings.ConsumerGroup,
-		Schema: settings.Schema, Catalogue: catalogue,
+		Pool: pool, Projections: projections, ConsumerGroup: settings.Projector.ConsumerGroup,
+		Schema: settings.Projector.Schema, Catalogue: catalogue,
 	})
 	if err != nil {
 		return err
@@ -201,7 +196,7 @@ func connect(ctx context.Context, settings config.Worker) (*pgxpool.Pool, error)
 	if err != nil {
 		return nil, fmt.Errorf("database URL: %w", err)
 	}
-	cfg.MaxConns = max(cfg.MaxConns, int32(min(settings.Concurrency, 1000))+5) // claim, renew, beat, operations
+	cfg.MaxConns = max(cfg.MaxConns, int32(min(settings.Projector.Concurrency, 1000))+5) // claim, renew, beat, operations
 	if settings.HTTPAddr != "off" {
 		cfg.MaxConns++ // the database's figures
 	}

@@ -67,7 +67,7 @@ func New(cfg Config) (*Authenticator, error) {
 	}
 	a := &Authenticator{cfg: cfg, limits: newLimiter(cfg.Now)}
 	var err error
-	if cfg.JWT != (JWT{}) {
+	if cfg.JWT.Issuer != "" || cfg.JWT.Audience != "" {
 		a.jwts, err = newJWTs(cfg.JWT)
 	}
 	return a, err

@@ -1,25 +1,21 @@
 package config
 
-import "time"
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/tidemark-go/tidemark/internal/auth"
+	"github.com/tidemark-go/tidemark/internal/surface/payload"
+)
 
 // Admin is the settings of the admin listener.
 type Admin struct {
 	Addr             string
 	DatabaseURL      string
-	Anonymous        string
-	Forwarders       string
-	Proxies          string
-	UserHeader       string
-	RoleHeader       string
-	ProxySecret      string
-	JWTIssuer        string
-	JWTAudience      string
-	JWTKeysURL       string
-	JWTHeader        string
-	JWTUserClaim     string
-	JWTRoleClaim     string
-	Payloads         string
-	Redact           string
+	Auth             auth.Config // without its Pool
+	Payloads         payload.Rule
 	TLSCert, TLSKey  string
 	Connections      int
 	StatementTimeout time.Duration
@@ -27,43 +23,76 @@ type Admin struct {
 
 // AdminSettings binds them.
 func AdminSettings(s *Set, a *Admin) {
-	s.String(&a.Addr, "admin-addr", "TIDEMARK_ADMIN_ADDR", "off",
-		"address of the pages and the API for operators; \"off\" for none")
-	s.String(&a.DatabaseURL, "admin-database-url", "TIDEMARK_ADMIN_DATABASE_URL", "",
-		"database for these; empty: the worker's")
-	s.Choice(&a.Anonymous, "admin-anonymous", "TIDEMARK_ADMIN_ANONYMOUS",
-		"role of requests without credentials, on loopback only", "none", "viewer", "operator",
-		"admin")
-	s.String(&a.Forwarders, "admin-forwarders", "TIDEMARK_ADMIN_FORWARDERS", "",
+	s.String(&a.Addr, "TIDEMARK_ADMIN_ADDR", "off", "address of the pages and the API for operators; \"off\" for none")
+	s.String(&a.DatabaseURL, "TIDEMARK_ADMIN_DATABASE_URL", "", "database for these; empty: the worker's")
+	s.role(&a.Auth.Anonymous, "TIDEMARK_ADMIN_ANONYMOUS", "role of requests without credentials, on loopback only",
+		"none", "viewer", "operator", "admin")
+	s.networks(&a.Auth.Forwarders, "TIDEMARK_ADMIN_FORWARDERS",
 		"networks of proxies whose X-Forwarded-For and X-Forwarded-Proto are believed, separated by commas")
-	s.String(&a.Proxies, "admin-proxies", "TIDEMARK_ADMIN_PROXIES", "",
+	s.networks(&a.Auth.Proxies, "TIDEMARK_ADMIN_PROXIES",
 		"networks of proxies that say who sends a request, separated by commas")
-	s.String(&a.UserHeader, "admin-proxy-user-header", "TIDEMARK_ADMIN_PROXY_USER_HEADER", "X-Forwarded-User",
-		"header in which they say who")
-	s.String(&a.RoleHeader, "admin-proxy-role-header", "TIDEMARK_ADMIN_PROXY_ROLE_HEADER", "",
+	s.String(&a.Auth.UserHeader, "TIDEMARK_ADMIN_PROXY_USER_HEADER", "X-Forwarded-User", "header in which they say who")
+	s.String(&a.Auth.RoleHeader, "TIDEMARK_ADMIN_PROXY_ROLE_HEADER", "",
 		"header in which they say the role, which needs the secret; empty: all are viewers")
-	s.String(&a.ProxySecret, "admin-proxy-secret", "TIDEMARK_ADMIN_PROXY_SECRET", "",
+	s.String(&a.Auth.Secret, "TIDEMARK_ADMIN_PROXY_SECRET", "",
 		"secret that they send in X-Tidemark-Proxy-Secret, at least 16 characters")
-	s.String(&a.JWTIssuer, "admin-jwt-issuer", "TIDEMARK_ADMIN_JWT_ISSUER", "",
-		"issuer of JWTs that say who sends a request; empty: none")
-	s.String(&a.JWTAudience, "admin-jwt-audience", "TIDEMARK_ADMIN_JWT_AUDIENCE", "", "audience that they must be for")
-	s.String(&a.JWTKeysURL, "admin-jwt-keys-url", "TIDEMARK_ADMIN_JWT_KEYS_URL", "",
+	jwt := &a.Auth.JWT
+	s.String(&jwt.Issuer, "TIDEMARK_ADMIN_JWT_ISSUER", "", "issuer of JWTs that say who sends a request; empty: none")
+	s.String(&jwt.Audience, "TIDEMARK_ADMIN_JWT_AUDIENCE", "", "audience that they must be for")
+	s.String(&jwt.KeysURL, "TIDEMARK_ADMIN_JWT_KEYS_URL", "",
 		"its keys (JWKS); empty: where OpenID Connect discovery says")
-	s.String(&a.JWTHeader, "admin-jwt-header", "TIDEMARK_ADMIN_JWT_HEADER", "Authorization", "header that has the JWT")
-	s.String(&a.JWTUserClaim, "admin-jwt-user-claim", "TIDEMARK_ADMIN_JWT_USER_CLAIM", "sub", "claim that says who")
-	s.String(&a.JWTRoleClaim, "admin-jwt-role-claim", "TIDEMARK_ADMIN_JWT_ROLE_CLAIM", "",
-		"claim that says the role; empty: all are viewers")
-	s.Choice(&a.Payloads, "admin-payloads", "TIDEMARK_ADMIN_PAYLOADS", "least role that sees payloads of events",
-		"operator", "viewer",
-		"admin")
-	s.String(&a.Redact, "admin-redact", "TIDEMARK_ADMIN_REDACT", "",
-		"JSON paths of values in payloads that are hidden from all roles, separated by commas, e.g. $.card.number,$..email")
-	s.String(&a.TLSCert, "admin-tls-cert", "TIDEMARK_ADMIN_TLS_CERT", "",
-		"certificate of the listener, a PEM file; empty: plain HTTP")
-	s.String(&a.TLSKey, "admin-tls-key", "TIDEMARK_ADMIN_TLS_KEY", "", "its key, a PEM file")
-	s.Int(&a.Connections, "admin-connections", "TIDEMARK_ADMIN_CONNECTIONS", 4, 1,
-		"connections of the listener to the database, at most")
-	s.Duration(&a.StatementTimeout, "admin-statement-timeout", "TIDEMARK_ADMIN_STATEMENT_TIMEOUT", 5*time.Second,
-		100*time.Millisecond,
+	s.String(&jwt.Header, "TIDEMARK_ADMIN_JWT_HEADER", "Authorization", "header that has the JWT")
+	s.String(&jwt.UserClaim, "TIDEMARK_ADMIN_JWT_USER_CLAIM", "sub", "claim that says who")
+	s.String(&jwt.RoleClaim, "TIDEMARK_ADMIN_JWT_ROLE_CLAIM", "", "claim that says the role; empty: all are viewers")
+	s.role(&a.Payloads.Least, "TIDEMARK_ADMIN_PAYLOADS", "least role that sees payloads of events",
+		"operator", "viewer", "admin")
+	add(s, &a.Payloads.Redact, "TIDEMARK_ADMIN_REDACT", nil,
+		"JSON paths of values in payloads that are hidden from all roles, separated by commas, e.g. $.card.number,$..email",
+		list[payload.Path], payload.ParsePaths)
+	s.String(&a.TLSCert, "TIDEMARK_ADMIN_TLS_CERT", "", "certificate of the listener, a PEM file; empty: plain HTTP")
+	s.String(&a.TLSKey, "TIDEMARK_ADMIN_TLS_KEY", "", "its key, a PEM file")
+	s.Int(&a.Connections, "TIDEMARK_ADMIN_CONNECTIONS", 4, 1, "connections of the listener to the database, at most")
+	s.Duration(&a.StatementTimeout, "TIDEMARK_ADMIN_STATEMENT_TIMEOUT", 5*time.Second, 100*time.Millisecond,
 		"time that one of its statements may take")
+}
+
+// role adds a setting of one of some roles; the first is the default.
+func (s *Set) role(target *auth.Role, env, usage string, names ...string) {
+	format := func(r auth.Role) string {
+		if r == auth.Nobody {
+			return "none"
+		}
+		return r.String()
+	}
+	choice(s, target, env, usage, names, format, func(text string) auth.Role {
+		r, _ := auth.ParseRole(text) // "none" is no role
+		return r
+	})
+}
+
+// networks adds a list of networks.
+func (s *Set) networks(target *[]netip.Prefix, env, usage string) {
+	add(s, target, env, nil, usage, list[netip.Prefix], func(text string) (all []netip.Prefix, err error) {
+		for one := range strings.SplitSeq(text, ",") {
+			if one = strings.TrimSpace(one); one == "" {
+				continue
+			}
+			network, err := netip.ParsePrefix(one)
+			if err != nil {
+				return nil, fmt.Errorf("has %q, which is no network: write it as 10.0.0.0/8, or 10.0.0.7/32 for one address",
+					one)
+			}
+			all = append(all, network)
+		}
+		return all, nil
+	})
+}
+
+// list writes things as a setting has them.
+func list[T fmt.Stringer](things []T) string {
+	texts := make([]string, len(things))
+	for i, thing := range things {
+		texts[i] = thing.String()
+	}
+	return strings.Join(texts, ",")
 }

@@ -40,24 +40,47 @@ func NewSet(flags *pflag.FlagSet) *Set {
 	return &Set{flags: flags, env: map[string]string{}, from: map[string]string{}}
 }
 
+// flagOf answers the flag of a variable: its name without the prefix, but for the long ones of the switches.
+func flagOf(env string) string {
+	switch env {
+	case envOutbox:
+		return "outbox"
+	case envShadow:
+		return "outbox-shadow-worker"
+	case envWorker:
+		return "outbox-worker"
+	}
+	return strings.ReplaceAll(strings.ToLower(strings.TrimPrefix(env, prefix)), "_", "-")
+}
+
 // String adds a text setting. An empty environment variable counts as not set.
-func (s *Set) String(target *string, flag, env, standard, usage string) {
-	s.add(target, flag, env, standard, usage, func(text string) (string, error) { return text, nil })
+func (s *Set) String(target *string, env, standard, usage string) {
+	same := func(text string) string { return text }
+	add(s, target, env, standard, usage, same, func(text string) (string, error) { return text, nil })
 }
 
 // Choice adds a setting that must be one of choices; the first is the default.
-func (s *Set) Choice(target *string, flag, env, usage string, choices ...string) {
-	s.add(target, flag, env, choices[0], usage+": "+strings.Join(choices, ", "), func(text string) (string, error) {
+func (s *Set) Choice(target *string, env, usage string, choices ...string) {
+	same := func(text string) string { return text }
+	choice(s, target, env, usage, choices, same, same)
+}
+
+// choice adds a setting of another type that is written as one of choices.
+func choice[T any](
+	s *Set, target *T, env, usage string, choices []string, format func(T) string, parse func(string) T,
+) {
+	list := strings.Join(choices, ", ")
+	add(s, target, env, parse(choices[0]), usage+": "+list, format, func(text string) (value T, err error) {
 		if !slices.Contains(choices, text) {
-			return "", fmt.Errorf("is none of %s", strings.Join(choices, ", "))
+			return value, fmt.Errorf("is none of %s", list)
 		}
-		return text, nil
+		return parse(text), nil
 	})
 }
 
 // Int adds a whole number of at least least.
-func (s *Set) Int(target *int, flag, env string, standard, least int, usage string) {
-	add(s, target, flag, env, standard, usage, strconv.Itoa, func(text string) (int, error) {
+func (s *Set) Int(target *int, env string, standard, least int, usage string) {
+	add(s, target, env, standard, usage, strconv.Itoa, func(text string) (int, error) {
 		n, err := strconv.Atoi(text)
 		if err != nil {
 			return 0, errors.New("is not a whole number")
@@ -70,8 +93,8 @@ func (s *Set) Int(target *int, flag, env string, standard, least int, usage stri
 }
 
 // Duration adds a length of time of at least least, written like 300ms, 2s or 5m.
-func (s *Set) Duration(target *time.Duration, flag, env string, standard, least time.Duration, usage string) {
-	add(s, target, flag, env, standard, usage, time.Duration.String, func(text string) (time.Duration, error) {
+func (s *Set) Duration(target *time.Duration, env string, standard, least time.Duration, usage string) {
+	add(s, target, env, standard, usage, time.Duration.String, func(text string) (time.Duration, error) {
 		d, err := time.ParseDuration(text)
 		if err != nil {
 			return 0, errors.New("is not a length of time such as 300ms, 2s or 5m")
@@ -84,25 +107,22 @@ func (s *Set) Duration(target *time.Duration, flag, env string, standard, least 
 }
 
 // Bool adds a switch.
-func (s *Set) Bool(target *bool, flag, env string, standard bool, usage string) {
-	add(s, target, flag, env, standard, usage, strconv.FormatBool, func(text string) (bool, error) {
+func (s *Set) Bool(target *bool, env string, standard bool, usage string) {
+	add(s, target, env, standard, usage, strconv.FormatBool, func(text string) (bool, error) {
 		b, err := strconv.ParseBool(text)
 		if err != nil {
 			return false, errors.New("is neither true nor false")
 		}
 		return b, nil
 	})
-	s.flags.Lookup(flag).NoOptDefVal = "true"
-}
-
-func (s *Set) add(target *string, flag, env, standard, usage string, parse func(string) (string, error)) {
-	add(s, target, flag, env, standard, usage, func(text string) string { return text }, parse)
+	s.flags.Lookup(flagOf(env)).NoOptDefVal = "true"
 }
 
 func add[T any](
-	s *Set, target *T, flag, env string, standard T, usage string, format func(T) string, parse func(string) (T, error),
+	s *Set, target *T, env string, standard T, usage string, format func(T) string, parse func(string) (T, error),
 ) {
 	*target = standard
+	flag := flagOf(env)
 	s.env[flag] = env
 	s.flags.Var(&value[T]{set: s, target: target, name: "--" + flag, format: format, parse: parse}, flag, usage+" ["+
 		env+"]")

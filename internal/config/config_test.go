@@ -30,8 +30,8 @@ func TestWorkerTakesAFlagBeforeTheEnvironmentAndThatBeforeTheDefault(t *testing.
 	if err != nil {
 		t.Fatal(err)
 	}
-	if worker.PollInterval != 5*time.Second || worker.ClaimCampaigns != 7 || worker.Listen ||
-		worker.LeaseTTL != 30*time.Second {
+	if worker.Projector.PollInterval != 5*time.Second || worker.Projector.ClaimCampaigns != 7 || worker.Listen ||
+		worker.Projector.LeaseTTL != 30*time.Second {
 		t.Errorf("got %+v", worker)
 	}
 }

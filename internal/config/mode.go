@@ -35,11 +35,12 @@ type Mode struct {
 
 // OutboxSwitches binds the switches.
 func OutboxSwitches(s *Set, o *Outbox) {
-	s.Bool(&o.Enabled, "outbox", envOutbox, true,
+	s.Bool(&o.Enabled, envOutbox, true,
 		"appends enqueue work for the consumer group; off: they apply its projections inline")
-	s.Bool(&o.Shadow, "outbox-shadow-worker", envShadow, false, "apply and roll back, to see what would happen")
-	s.add(&o.Worker, "outbox-worker", envWorker, "auto",
-		"apply what is enqueued, true or false; auto: unless the outbox is off or the shadow worker is on",
+	s.Bool(&o.Shadow, envShadow, false, "apply and roll back, to see what would happen")
+	same := func(text string) string { return text }
+	add(s, &o.Worker, envWorker, "auto",
+		"apply what is enqueued, true or false; auto: unless the outbox is off or the shadow worker is on", same,
 		func(text string) (string, error) {
 			if text == "auto" {
 				return text, nil
@@ -50,7 +51,7 @@ func OutboxSwitches(s *Set, o *Outbox) {
 			}
 			return strconv.FormatBool(b), nil
 		})
-	s.flags.Lookup("outbox-worker").NoOptDefVal = "true"
+	s.flags.Lookup(flagOf(envWorker)).NoOptDefVal = "true"
 	o.from = s.from
 }
 

@@ -33,7 +33,7 @@ func composeServices(t *testing.T) types.Services {
 
 // timeouts of the worker and of publishers, as their packages have them.
 const (
-	applyTimeout   = 20 * time.Second // config.Worker.ApplyTimeout
+	applyTimeout   = 20 * time.Second // config.Worker.Projector.ApplyTimeout
 	publishTimeout = 30 * time.Second // publisher.Publisher.Timeout
 	cutOff         = 10 * time.Second // what is cut off and given back after the shutdown timeout, at most
 )

@@ -48,8 +48,8 @@ func (c *code) bind(command *cobra.Command) {
 			"find tables and functions of the read models' schema by their bare names too: runs what the workers' role has "+
 				"made there, with your rights")
 	}
-	c.set.String(&c.directory, "projections-dir", "TIDEMARK_PROJECTIONS_DIR", "", "folder of SQL-file projections")
-	c.set.String(&c.catalogue, "catalogue", "TIDEMARK_CATALOGUE", "", "event catalogue, a YAML file")
+	c.set.String(&c.directory, "TIDEMARK_PROJECTIONS_DIR", "", "folder of SQL-file projections")
+	c.set.String(&c.catalogue, "TIDEMARK_CATALOGUE", "", "event catalogue, a YAML file")
 }
 
 // load answers the projections that the program knows, and its catalogue.

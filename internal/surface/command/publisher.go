@@ -76,7 +76,7 @@ func (d *destinations) bind(flags *pflag.FlagSet, sinks []publisher.Kind) {
 	d.sinks = sinks
 	d.set = config.NewSet(flags)
 	config.PublishingSettings(d.set, &d.publishing)
-	d.set.String(&d.catalogue, "catalogue", "TIDEMARK_CATALOGUE", "", "event catalogue, a YAML file")
+	d.set.String(&d.catalogue, "TIDEMARK_CATALOGUE", "", "event catalogue, a YAML file")
 }
 
 // open reads the settings and calls work with what they say. No sink has connected by then.

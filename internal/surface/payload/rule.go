@@ -63,10 +63,13 @@ func ParsePath(text string) (Path, error) {
 		p.steps = append(p.steps, s)
 	}
 	if !ok || len(p.steps) == 0 {
-		return Path{}, fmt.Errorf("path %q: write it as $.card.number, $.items[*].price or $..email", text)
+		return Path{}, fmt.Errorf("has %q, which is no path: write it as $.card.number, $.items[*].price or $..email", text)
 	}
 	return p, nil
 }
+
+// String answers the path as it was read.
+func (p Path) String() string { return p.text }
 
 // ParsePaths reads paths with commas between them.
 func ParsePaths(list string) ([]Path, error) {
