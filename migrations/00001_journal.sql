@@ -36,7 +36,7 @@ CREATE TABLE tidemark.journal (
     PRIMARY KEY (campaign_id, seq),
     CONSTRAINT journal_event_id_key UNIQUE (campaign_id, event_id)
 );
-COMMENT ON TABLE tidemark.journal IS 'Events. Append-only, written by tidemark.append and its variants alone.';
+COMMENT ON TABLE tidemark.journal IS 'Events. Append-only, written only by tidemark.append and its variants.';
 COMMENT ON COLUMN tidemark.journal.campaign_id IS 'campaign of the event';
 COMMENT ON COLUMN tidemark.journal.seq IS 'number in the campaign: 1, 2, 3, …, without gaps';
 COMMENT ON COLUMN tidemark.journal.position IS 'place in the whole journal, ascending with gaps';

@@ -9,9 +9,10 @@ SELECT pg_catalog.set_config('tidemark.path', pg_catalog.current_setting('search
 -- A woken worker usually has one campaign. Separate statements for one campaign do the same as
 -- those for many and start sooner.
 
--- stranded reports whether a lease expires later than any live owner could have set it, which means
--- that the server's clock has gone back. The old clock set the expiry, so waiting for it could take
--- hours. Callers ask only about leases that run longer than their own would, so almost never.
+-- stranded reports whether a lease outlives its owner's TTL, or its owner is dead. Callers ask only
+-- about leases that run longer than their own would, so almost never. A stranded lease means that
+-- the server's clock has gone back. The old clock set the expiry, so waiting for it could take
+-- hours.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.stranded(p_owner text, p_expires_at timestamptz) RETURNS boolean
     LANGUAGE plpgsql STABLE

@@ -66,9 +66,9 @@ COMMENT ON COLUMN tidemark.rebuilds.allow_failed IS 'number of campaigns that ma
 COMMENT ON COLUMN tidemark.rebuilds.keep IS 'time to keep the replaced tables';
 COMMENT ON COLUMN tidemark.rebuilds.verify_sample IS 'number of campaigns to compare with their events before the swap';
 COMMENT ON COLUMN tidemark.rebuilds.verify_ignore IS 'columns that the comparison ignores';
-COMMENT ON COLUMN tidemark.rebuilds.actor IS 'operator who asked for it';
+COMMENT ON COLUMN tidemark.rebuilds.actor IS 'operator who requested it';
 COMMENT ON COLUMN tidemark.rebuilds.reason IS 'reason of the operator';
-COMMENT ON COLUMN tidemark.rebuilds.campaigns IS 'campaigns to catch up with when its tables were made';
+COMMENT ON COLUMN tidemark.rebuilds.campaigns IS 'campaigns to catch up with when its tables were created';
 COMMENT ON COLUMN tidemark.rebuilds.events IS 'events of these campaigns';
 COMMENT ON COLUMN tidemark.rebuilds.active_at IS 'time at which copying and filing ended';
 COMMENT ON COLUMN tidemark.rebuilds.copied_to IS 'last campaign of the ranges taken by workers';

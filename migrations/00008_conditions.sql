@@ -446,7 +446,7 @@ BEGIN
         END IF;
     END IF;
     IF single AND current_setting('transaction_isolation') = 'read committed' THEN -- the shortest path
-        -- Pass variables only: with expressions of them the plan was made again for each call.
+        -- Pass only variables: with expressions Postgres planned each call again.
         RETURN QUERY SELECT campaign, a.* FROM tidemark.append_rows(campaign, events, expect) AS a;
     ELSE
         RETURN QUERY SELECT * FROM tidemark.append_all_rows(p_batches);

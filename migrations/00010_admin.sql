@@ -189,8 +189,8 @@ END
 $$;
 -- +goose StatementEnd
 
--- valid_secrets returns the SHA-256 of the hash of each valid token and of each session: enough to
--- recognise a secret, too little to begin a session.
+-- valid_secrets returns the SHA-256 of the hash of each valid token and of up to 100,000 unexpired
+-- sessions: enough to recognise a secret, too little to begin a session.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.valid_secrets() RETURNS SETOF bytea
     LANGUAGE plpgsql STABLE SECURITY DEFINER
@@ -204,7 +204,8 @@ END
 $$;
 -- +goose StatementEnd
 
--- holding_secrets returns the hashes in p_hashes that belong to a valid token or to its session.
+-- holding_secrets returns the hashes in p_hashes that belong to a valid token or to a session of
+-- one.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.holding_secrets(p_hashes bytea[]) RETURNS SETOF bytea
     LANGUAGE plpgsql STABLE SECURITY DEFINER

@@ -31,7 +31,8 @@ func TestTakeover(t *testing.T) {
 	}
 }
 
-// takeover returns an error if a worker takes over from a killed one too early or too late.
+// takeover returns an error if a worker takes over too late from a killed one. A takeover before
+// the lease expires fails the test.
 func takeover(t *testing.T, ttl time.Duration, noListen bool) error {
 	t.Helper()
 	pool, url := prepared(t, "a")

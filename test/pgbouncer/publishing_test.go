@@ -184,7 +184,8 @@ func (p *publishing) parks() {
 	}
 }
 
-// bringsBack resolves one parked event and retries the other, one by one and by filter.
+// bringsBack resolves one parked event and retries the other, first by a filter, then by its key.
+// Then the sink goes down and recovers.
 func (p *publishing) bringsBack() {
 	p.Helper()
 	if n, err := publications.Resolve(p.Context(), p.pool, publications.ParkedFilter{CampaignID: "never"},

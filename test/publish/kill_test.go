@@ -23,8 +23,8 @@ func pairs() []publications.Key {
 	}
 }
 
-// TestWorkersKilledAndStoppedAtRandomLoseNothing kills, stops and terminates workers at random
-// moments.
+// TestWorkersKilledAndStoppedAtRandomLoseNothing kills workers at random moments, or stops them
+// until others have taken over.
 func TestWorkersKilledAndStoppedAtRandomLoseNothing(t *testing.T) {
 	t.Parallel()
 	pool, b := pgtest.New(t), broker.Start(t)

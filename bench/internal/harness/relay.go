@@ -18,7 +18,7 @@ func OpenRelayPool(ctx context.Context, db *Database) (*pgxpool.Pool, error) {
 	if err != nil {
 		return nil, fmt.Errorf("parse the address of database %s: %w", db.Name, err)
 	}
-	config.MaxConns = PublishPairs // more than it should want
+	config.MaxConns = PublishPairs // more than it needs
 	return pgxpool.NewWithConfig(ctx, config)
 }
 
