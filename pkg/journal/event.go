@@ -2,6 +2,8 @@ package journal
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 
 	"github.com/google/uuid"
 
@@ -57,3 +59,44 @@ func Decode[T any](e Event) (T, error) { return feed.Decode[T](e) }
 // DecodeError is returned by [Decode] for a payload that does not fit the type asked for: Type is
 // the event's, Err what encoding/json says; it may quote the payload.
 type DecodeError = feed.DecodeError
+
+// Query selects events of any campaign: those that at least one of its Items selects. A query
+// without items selects every event. Or joins queries; Matches reports whether one selects an event.
+type Query = feed.Query
+
+// Item selects the events that have one of its Types and all of its Tags. Without types, events of
+// any type; without tags, with any tags. Empty, it selects every event.
+type Item = feed.Item
+
+// Types selects the events of these types, whatever their tags.
+func Types(types ...string) Query { return feed.Types(types...) }
+
+// Tagged selects the events that have all of these tags, of one of the types if any are given.
+func Tagged(tags []string, types ...string) Query { return feed.Tagged(tags, types...) }
+
+// Type is the name of an event type, with the Go type T of its payload. Declared once, it makes events, decodes them,
+// and gives projector.On the payload's type:
+//
+//	const Wounded journal.Type[Wound] = "hero_wounded"
+//
+// string(Wounded) is the name where one is asked for, as in a catalogue.
+type Type[T any] string
+
+// New makes an event of the type. The caller sets what else it needs, such as tags. A payload that encoding/json cannot
+// encode is refused when the event is appended, as an [InvalidEventError].
+func (t Type[T]) New(payload T) Event {
+	e := Event{Type: string(t)}
+	var err error
+	if e.Payload, err = json.Marshal(payload); err != nil {
+		feed.Refuse(&e, err)
+	}
+	return e
+}
+
+// Decode decodes the payload of an event of the type, as [Decode] does. Of another type it answers a [DecodeError].
+func (t Type[T]) Decode(e Event) (payload T, err error) {
+	if e.Type != string(t) {
+		return payload, &DecodeError{Type: e.Type, Err: fmt.Errorf("it is no event of type %s", t)}
+	}
+	return Decode[T](e)
+}

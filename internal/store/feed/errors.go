@@ -3,6 +3,7 @@ package feed
 import (
 	"errors"
 	"fmt"
+	"strings"
 )
 
 // DecodeError is returned by [Decode] for a payload that does not fit the type asked for.
@@ -21,3 +22,63 @@ var ErrNotFound = errors.New("no such event")
 
 // ErrInvalidQuery says that no event can have a part of a query. The text names the part, the reason and the remedy.
 var ErrInvalidQuery = errors.New("invalid query")
+
+// ErrUnreadable is matched by every [*UnreadableError].
+var ErrUnreadable = errors.New("the event cannot be read")
+
+// UnreadableError says that the journal holds an event whose payload or metadata Postgres cannot
+// hand over: numbers that are longer than a gigabyte when they are printed, or a damaged page. The
+// event keeps its place; all others can be read. Append refuses such events, so it was written past
+// it.
+//
+// [ReadAll] and [ReadCampaign] end with it, after all events before. To go on, read after its
+// Position or Seq.
+type UnreadableError struct {
+	Campaign string
+	Seq      int64
+	Position int64
+}
+
+// Error names the event and the way on.
+func (e *UnreadableError) Error() string {
+	return fmt.Sprintf("event %d of campaign %s at position %d cannot be read: Postgres cannot print its payload or "+
+		"metadata; reading goes on after it",
+		e.Seq, Shortened(e.Campaign), e.Position)
+}
+
+// Is reports whether target is [ErrUnreadable].
+func (e *UnreadableError) Is(target error) bool { return target == ErrUnreadable }
+
+// Unreadable returns an [*UnreadableError] if the journal could not hand over the event's payload
+// and metadata, which are nil then; all else of the event is as appended. [Decode] and
+// a Catalogue return it too.
+func (e *Event) Unreadable() error {
+	if !e.unreadable {
+		return nil
+	}
+	return &UnreadableError{Campaign: e.CampaignID, Seq: e.Seq, Position: e.Position}
+}
+
+// CannotRead says whether a read has failed for what an event is, so that a careful one finds out which.
+func CannotRead(err error) bool {
+	const limitExceeded, internal, corrupted = "54000", "XX000", "XX001"
+	var state interface{ SQLState() string }
+	if !errors.As(err, &state) {
+		return false
+	}
+	code := state.SQLState()
+	return code == limitExceeded || code == internal || code == corrupted
+}
+
+// documents is the part of a list of columns that careful replaces.
+const documents = "tags, payload, metadata, nullif("
+
+// careful makes a read leave out what cannot be read. Each document is printed twice, so it is for
+// reads that have failed.
+func careful(query string) string {
+	query = strings.Replace(query, documents, `tags, CASE WHEN tidemark.readable(payload, metadata) THEN payload END,
+		CASE WHEN metadata IS NOT NULL AND tidemark.readable(payload, metadata) THEN metadata END, nullif(`, 1)
+	return strings.Replace(query, listDocuments,
+		`CASE WHEN NOT $5 AND tidemark.readable(payload, metadata) THEN payload END,
+		CASE WHEN NOT $5 AND metadata IS NOT NULL AND tidemark.readable(payload, metadata) THEN metadata END`, 1)
+}

@@ -4,6 +4,10 @@ import (
 	"context"
 	"fmt"
 	"math"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemark-go/tidemark/internal/store/rows"
 )
 
 const (
@@ -62,3 +66,14 @@ func (l List) collect(ctx context.Context, db Querier, query string, of, from an
 // cutShort says whether a bound of bytes may have ended a read. A value of jsonb takes up to six times as
 // much as its text, and what else an event has is little.
 func cutShort(size, limit int64) bool { return size > limit/16 }
+
+// Campaigns lists the ids of up to limit campaigns that begin with prefix ("": of all) and come after
+// a campaign ("": from the first), in the order of their bytes.
+func Campaigns(ctx context.Context, db Querier, prefix, after string, limit int) ([]string, error) {
+	return rows.All(ctx, db, pgx.RowTo[string], "list campaigns", queryCampaigns, prefix, after, limit)
+}
+
+// Last returns the last event of a campaign, its head, or [ErrNotFound] if it has none.
+func Last(ctx context.Context, db Querier, campaignID string) (Event, error) {
+	return one(ctx, db, fmt.Sprintf("the last event of campaign %q", campaignID), queryLast, campaignID)
+}

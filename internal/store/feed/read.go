@@ -204,105 +204,31 @@ func eachEvent(rows pgx.Rows, limit int64, c columns) (n int, size int64, err er
 	return n, size, rows.Err()
 }
 
-// GroupRead says which events [ReadGroup] reads: of campaign i those with After[i] < seq <= Until[i].
-type GroupRead struct {
-	CampaignIDs  []string
-	After, Until []int64
-
-	// Claimed reads instead, without a bound, what lies past the checkpoints of the campaigns that a
-	// lease.ClaimAhead before it on the connection has claimed. It is asked about them when answers
-	// come in.
-	Claimed func(i int) (campaignID string, after int64)
-
-	Events  int   // stop after so many events
-	Bytes   int64 // stop after about so many bytes, but not before the first event
-	Careful bool  // leave out documents that cannot be read: [Event.Unreadable]
-	Small   bool  // what is beyond Bytes is sent as well, and thrown away here: quicker, if there is hardly ever anything
+// Window says which events [ReadWindow] reads: those with After < position <= Floor.
+type Window struct {
+	After, Floor int64 // Floor is what [Progress] or [Floor] answered before
+	Events       int   // stop after so many events
+	Bytes        int64 // stop once payload and metadata come to about so many bytes, but not before the first event
+	// what is beyond Bytes is sent as well, and thrown away here: quicker by a third, if there is hardly ever anything
+	Small bool
 }
 
-// ranges are the arguments that say which events are read.
-func (r GroupRead) ranges(more ...any) []any {
-	if r.Claimed != nil {
-		return append([]any{nil, nil, nil}, more...)
+// ReadWindow reads events in order of position, and answers up to which position there are no
+// others: Floor, unless a limit has ended it before.
+func ReadWindow(ctx context.Context, db Querier, w Window) (events []Event, until int64, err error) {
+	query, args := queryWindow, []any{w.After, w.Floor, w.Events, w.Bytes}
+	if w.Small {
+		query, args = queryJournalPage, args[:3]
 	}
-	return append([]any{r.CampaignIDs, r.After, r.Until}, more...)
-}
-
-func (r GroupRead) campaign(i int) (id string, after int64) {
-	if r.Claimed != nil {
-		return r.Claimed(i)
+	expected := min(int64(w.Events), w.Floor-w.After)
+	events, size, err := collectSome(ctx, db, int(expected), w.Bytes, query, args...)
+	if err != nil {
+		return nil, 0, fmt.Errorf("read journal after position %d: %w", w.After, err)
 	}
-	return r.CampaignIDs[i], r.After[i]
-}
-
-// CountGroup queues, on batch, a look at which events [ReadGroup] would read, without reading them:
-// visit gets the number of events of each campaign that has any, in order, until there are as many
-// as the limit allows. The limit on bytes does not count.
-func CountGroup(batch *pgx.Batch, read GroupRead, visit func(campaign, events int)) {
-	batch.Queue(queryReadHeads, read.ranges()...).Query(func(rows pgx.Rows) error {
-		left := int64(read.Events)
-		var ord, head int64
-		_, err := pgx.ForEachRow(rows, []any{&ord, &head}, func() error {
-			// A campaign's events are numbered without gaps, and who sees one sees those before it.
-			_, after := read.campaign(int(ord) - 1)
-			if n := min(head-after, left); n > 0 {
-				left -= n
-				visit(int(ord)-1, int(n))
-			}
-			return nil
-		})
-		return err
-	})
-}
-
-// HashGroup is [CountGroup] with the hash of the events' ids ([IDHash], all XORed). It has to visit
-// each event in the database, which CountGroup has not.
-func HashGroup(batch *pgx.Batch, read GroupRead, visit func(campaign, events int, hash int64)) {
-	batch.Queue(queryReadHashes, read.ranges(read.Events)...).Query(func(rows pgx.Rows) error {
-		var ord, n, hash int64
-		_, err := pgx.ForEachRow(rows, []any{&ord, &n, &hash}, func() error {
-			visit(int(ord)-1, int(n), hash)
-			return nil
-		})
-		return err
-	})
-}
-
-// ReadGroup queues the read on batch. visit gets each event with the index of its campaign,
-// campaign after campaign, in order of seq, and the memory its payload and metadata take in the
-// database. The event is the next one's after the call: visit copies what it keeps.
-func ReadGroup(batch *pgx.Batch, read GroupRead, visit func(campaign int, e *Event, bytes int)) {
-	query, args := queryReadGroup, read.ranges(read.Events, read.Bytes)
-	if read.Small {
-		query, args = queryReadSmall, args[:4]
+	// A value of jsonb takes up to six times as much as its text, and what else an event has is little.
+	cut := w.Small && size >= w.Bytes || !w.Small && size > w.Bytes/16
+	if n := len(events); n > 0 && (n >= w.Events || cut) {
+		return events, events[n-1].Position, nil
 	}
-	if read.Careful {
-		query = careful(query)
-	}
-	previous, id, seq := 0, "", int64(0)
-	take := func(r *rowReader, raw [][]byte, e *Event) (int64, error) {
-		ord, err := r.integer(raw, 0)
-		if err != nil {
-			return 0, err
-		}
-		bytes, err := r.integer(raw, 1)
-		if err != nil {
-			return 0, err
-		}
-		campaign := int(ord) - 1
-		if campaign != previous || id == "" {
-			id, _ = read.campaign(campaign)
-		}
-		if campaign < previous || campaign == previous && seq > 0 && e.Seq != seq+1 {
-			return 0, fmt.Errorf("event %d of campaign %q came after event %d of campaign number %d: the plan has changed the "+
-				"order", e.Seq, id, seq, previous)
-		}
-		e.CampaignID, previous, seq = id, campaign, e.Seq
-		visit(campaign, e, int(bytes))
-		return bytes, nil
-	}
-	batch.Queue(query, args...).Query(func(rows pgx.Rows) error {
-		_, _, err := eachEvent(rows, read.Bytes, columns{2, take})
-		return err
-	})
+	return events, w.Floor, nil
 }

@@ -1,12 +1,17 @@
+// Package log is a sink that writes events to the worker's log, for trying out: one record each, with
+// its body if wanted. A log is not a place to keep events in: its readers may lose some, and a
+// record counts as published once the log's handler has been called.
 package log
 
 import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync/atomic"
 
+	"github.com/tidemark-go/tidemark/internal/sinks/setting"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
@@ -70,4 +75,28 @@ func (s *sink) Publish(ctx context.Context, events []publisher.Event) error {
 func (s *sink) Close() error {
 	s.closed.Store(true)
 	return nil
+}
+
+// Kind is the kind "log": "log:", "log:?level=debug&body=true", or settings.
+func Kind() publisher.Kind {
+	return publisher.Kind{Name: "log", Open: func(s publisher.Settings) (publisher.Sink, error) {
+		var settings struct {
+			Level string `yaml:"level"`
+			Body  bool   `yaml:"body"`
+		}
+		if s.URL != nil && s.URL.Host+s.URL.Path+s.URL.Opaque != "" {
+			return nil, fmt.Errorf(`the URL names %q, and a log has no address: write "log:"`,
+				s.URL.Host+s.URL.Path+s.URL.Opaque)
+		}
+		if err := setting.Read(s, &settings); err != nil {
+			return nil, err
+		}
+		var level slog.Level
+		if settings.Level != "" {
+			if err := level.UnmarshalText([]byte(settings.Level)); err != nil {
+				return nil, fmt.Errorf("level is %q: it must be debug, info, warn or error", settings.Level)
+			}
+		}
+		return New(Config{Name: s.Publisher, Logger: s.Logger, Level: level, Body: settings.Body, Encoder: s.Encoder})
+	}}
 }

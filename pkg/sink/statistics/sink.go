@@ -1,3 +1,9 @@
+// Package statistics is a sink that counts events by type and by the prefix of their campaign, for
+// trying out: how much would a topic publish, and what?
+//
+// What was counted since is logged every so often while there is something, and when the sink is
+// closed. Deliveries are counted: an event that is sent again counts again. What there is beyond 1,000
+// pairs of type and prefix is counted as "other", so that it never takes much memory or many lines.
 package statistics
 
 import (
@@ -12,6 +18,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tidemark-go/tidemark/internal/sinks/setting"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
@@ -121,4 +128,21 @@ func (s *sink) log() {
 		s.cfg.Logger.Info("events counted", "event_type", k.eventType, "campaign_prefix", k.prefix, "events", s.counts[k])
 	}
 	clear(s.counts)
+}
+
+// Kind is the kind "statistics": "statistics:", "statistics:?every=1m", or settings.
+func Kind() publisher.Kind {
+	return publisher.Kind{Name: "statistics", Open: func(s publisher.Settings) (publisher.Sink, error) {
+		var settings struct {
+			Every time.Duration `yaml:"every"`
+		}
+		if s.URL != nil && s.URL.Host+s.URL.Path+s.URL.Opaque != "" {
+			return nil, fmt.Errorf(`the URL names %q, and statistics have no address: write "statistics:"`,
+				s.URL.Host+s.URL.Path+s.URL.Opaque)
+		}
+		if err := setting.Read(s, &settings); err != nil {
+			return nil, err
+		}
+		return New(Config{Name: s.Publisher, Logger: s.Logger, Every: settings.Every})
+	}}
 }

@@ -1,3 +1,0 @@
-// Package delivery is what sinks share in Publish: a [Gate] between calls and Close, and the
-// [Outcome] of a batch.
-package delivery

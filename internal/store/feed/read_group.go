@@ -1,0 +1,174 @@
+package feed
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"math/bits"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+)
+
+// CampaignsRead says which events [ReadCampaigns] reads: those after event Seq of CampaignID, of
+// that campaign and of those that sort after it, up to and with Last.
+type CampaignsRead struct {
+	CampaignID string
+	Seq        int64
+	Last       string
+	Types      []string // nil: all
+	Events     int      // stop after so many
+	Bytes      int64    // stop after about so many bytes of payload and metadata, but not before the first event
+	Careful    bool     // leave out documents that cannot be read: [Event.Unreadable]
+}
+
+// ReadCampaigns reads events that are projected (of intent [ProjectionAndReplay]), campaign after
+// campaign, as one walk along the journal's primary key: quicker than [ReadGroup], which looks for
+// each campaign by itself, where all campaigns are wanted. visit gets the memory that each event's
+// payload and metadata take; the event is the next one's after the call. more says whether a limit
+// ended it: then the next read begins after the last event.
+func ReadCampaigns(
+	ctx context.Context, db Querier, read CampaignsRead, visit func(e *Event, bytes int),
+) (more bool, err error) {
+	query, args := queryReadCampaigns, []any{read.CampaignID, read.Seq, read.Last, read.Events}
+	if read.Types != nil {
+		query, args = queryReadCampaignsOf, append(args, read.Types)
+	}
+	if read.Careful {
+		query = careful(query)
+	}
+	rows, err := db.Query(ctx, query, args...)
+	if err != nil {
+		return false, err
+	}
+	n, size, err := eachEvent(rows, read.Bytes, campaignFirst(visit))
+	return n >= read.Events || size >= read.Bytes, err
+}
+
+// IDHash answers Postgres' uuid_hash_extended(id, 0), as servers on little-endian machines compute
+// it: the hash of 16 bytes by lookup3, Bob Jenkins' function in the public domain. XORed over any
+// events it tells whether two sets of them are the same, in whatever order.
+func IDHash(id uuid.UUID) int64 {
+	const start = 0x9e3779b9 + 16 + 3923095
+	a := start + binary.LittleEndian.Uint32(id[0:])
+	b := start + binary.LittleEndian.Uint32(id[4:])
+	c := start + binary.LittleEndian.Uint32(id[8:])
+	a, c = (a-c)^bits.RotateLeft32(c, 4), c+b
+	b, a = (b-a)^bits.RotateLeft32(a, 6), a+c
+	c, b = (c-b)^bits.RotateLeft32(b, 8), b+a
+	a, c = (a-c)^bits.RotateLeft32(c, 16), c+b
+	b, a = (b-a)^bits.RotateLeft32(a, 19), a+c
+	c, b = (c-b)^bits.RotateLeft32(b, 4), b+a
+	a += binary.LittleEndian.Uint32(id[12:])
+	c = (c ^ b) - bits.RotateLeft32(b, 14)
+	a = (a ^ c) - bits.RotateLeft32(c, 11)
+	b = (b ^ a) - bits.RotateLeft32(a, 25)
+	c = (c ^ b) - bits.RotateLeft32(b, 16)
+	a = (a ^ c) - bits.RotateLeft32(c, 4)
+	b = (b ^ a) - bits.RotateLeft32(a, 14)
+	c = (c ^ b) - bits.RotateLeft32(b, 24)
+	return int64(uint64(b)<<32 | uint64(c))
+}
+
+// GroupRead says which events [ReadGroup] reads: of campaign i those with After[i] < seq <= Until[i].
+type GroupRead struct {
+	CampaignIDs  []string
+	After, Until []int64
+
+	// Claimed reads instead, without a bound, what lies past the checkpoints of the campaigns that a
+	// lease.ClaimAhead before it on the connection has claimed. It is asked about them when answers
+	// come in.
+	Claimed func(i int) (campaignID string, after int64)
+
+	Events  int   // stop after so many events
+	Bytes   int64 // stop after about so many bytes, but not before the first event
+	Careful bool  // leave out documents that cannot be read: [Event.Unreadable]
+	Small   bool  // what is beyond Bytes is sent as well, and thrown away here: quicker, if there is hardly ever anything
+}
+
+// ranges are the arguments that say which events are read.
+func (r GroupRead) ranges(more ...any) []any {
+	if r.Claimed != nil {
+		return append([]any{nil, nil, nil}, more...)
+	}
+	return append([]any{r.CampaignIDs, r.After, r.Until}, more...)
+}
+
+func (r GroupRead) campaign(i int) (id string, after int64) {
+	if r.Claimed != nil {
+		return r.Claimed(i)
+	}
+	return r.CampaignIDs[i], r.After[i]
+}
+
+// CountGroup queues, on batch, a look at which events [ReadGroup] would read, without reading them:
+// visit gets the number of events of each campaign that has any, in order, until there are as many
+// as the limit allows. The limit on bytes does not count.
+func CountGroup(batch *pgx.Batch, read GroupRead, visit func(campaign, events int)) {
+	batch.Queue(queryReadHeads, read.ranges()...).Query(func(rows pgx.Rows) error {
+		left := int64(read.Events)
+		var ord, head int64
+		_, err := pgx.ForEachRow(rows, []any{&ord, &head}, func() error {
+			// A campaign's events are numbered without gaps, and who sees one sees those before it.
+			_, after := read.campaign(int(ord) - 1)
+			if n := min(head-after, left); n > 0 {
+				left -= n
+				visit(int(ord)-1, int(n))
+			}
+			return nil
+		})
+		return err
+	})
+}
+
+// HashGroup is [CountGroup] with the hash of the events' ids ([IDHash], all XORed). It has to visit
+// each event in the database, which CountGroup has not.
+func HashGroup(batch *pgx.Batch, read GroupRead, visit func(campaign, events int, hash int64)) {
+	batch.Queue(queryReadHashes, read.ranges(read.Events)...).Query(func(rows pgx.Rows) error {
+		var ord, n, hash int64
+		_, err := pgx.ForEachRow(rows, []any{&ord, &n, &hash}, func() error {
+			visit(int(ord)-1, int(n), hash)
+			return nil
+		})
+		return err
+	})
+}
+
+// ReadGroup queues the read on batch. visit gets each event with the index of its campaign,
+// campaign after campaign, in order of seq, and the memory its payload and metadata take in the
+// database. The event is the next one's after the call: visit copies what it keeps.
+func ReadGroup(batch *pgx.Batch, read GroupRead, visit func(campaign int, e *Event, bytes int)) {
+	query, args := queryReadGroup, read.ranges(read.Events, read.Bytes)
+	if read.Small {
+		query, args = queryReadSmall, args[:4]
+	}
+	if read.Careful {
+		query = careful(query)
+	}
+	previous, id, seq := 0, "", int64(0)
+	take := func(r *rowReader, raw [][]byte, e *Event) (int64, error) {
+		ord, err := r.integer(raw, 0)
+		if err != nil {
+			return 0, err
+		}
+		bytes, err := r.integer(raw, 1)
+		if err != nil {
+			return 0, err
+		}
+		campaign := int(ord) - 1
+		if campaign != previous || id == "" {
+			id, _ = read.campaign(campaign)
+		}
+		if campaign < previous || campaign == previous && seq > 0 && e.Seq != seq+1 {
+			return 0, fmt.Errorf("event %d of campaign %q came after event %d of campaign number %d: the plan has changed the "+
+				"order", e.Seq, id, seq, previous)
+		}
+		e.CampaignID, previous, seq = id, campaign, e.Seq
+		visit(campaign, e, int(bytes))
+		return bytes, nil
+	}
+	batch.Queue(query, args...).Query(func(rows pgx.Rows) error {
+		_, _, err := eachEvent(rows, read.Bytes, columns{2, take})
+		return err
+	})
+}
