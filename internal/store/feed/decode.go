@@ -6,9 +6,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/fastjson"
 )
 
-// Decode decodes an event's payload. Copies of an event that was read from the journal share the
-// result for the last T asked for: several projections that decode the same type pay once, and must
-// not change what they get. A payload that does not fit is a [DecodeError].
+// Decode is that of package journal.
 func Decode[T any](e Event) (T, error) {
 	if err := e.Unreadable(); err != nil {
 		return *new(T), err

@@ -26,13 +26,7 @@ var ErrInvalidQuery = errors.New("invalid query")
 // ErrUnreadable is matched by every [*UnreadableError].
 var ErrUnreadable = errors.New("the event cannot be read")
 
-// UnreadableError says that the journal holds an event whose payload or metadata Postgres cannot
-// hand over: numbers that are longer than a gigabyte when they are printed, or a damaged page. The
-// event keeps its place; all others can be read. Append refuses such events, so it was written past
-// it.
-//
-// [ReadAll] and [ReadCampaign] end with it, after all events before. To go on, read after its
-// Position or Seq.
+// UnreadableError is that of package journal.
 type UnreadableError struct {
 	Campaign string
 	Seq      int64
@@ -50,8 +44,7 @@ func (e *UnreadableError) Error() string {
 func (e *UnreadableError) Is(target error) bool { return target == ErrUnreadable }
 
 // Unreadable returns an [*UnreadableError] if the journal could not hand over the event's payload
-// and metadata, which are nil then; all else of the event is as appended. [Decode] and
-// a Catalogue return it too.
+// and metadata, which are nil then.
 func (e *Event) Unreadable() error {
 	if !e.unreadable {
 		return nil
@@ -59,7 +52,7 @@ func (e *Event) Unreadable() error {
 	return &UnreadableError{Campaign: e.CampaignID, Seq: e.Seq, Position: e.Position}
 }
 
-// CannotRead says whether a read has failed for what an event is, so that a careful one finds out which.
+// CannotRead says whether a read has failed for what an event is: a careful one finds out which.
 func CannotRead(err error) bool {
 	const limitExceeded, internal, corrupted = "54000", "XX000", "XX001"
 	var state interface{ SQLState() string }

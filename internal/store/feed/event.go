@@ -10,22 +10,17 @@ import (
 	"github.com/google/uuid"
 )
 
-// Intent says what an event is for. The zero value means: as the catalogue
-// says, and [ProjectionAndReplay] where it says nothing.
+// Intent is that of package journal.
 type Intent string
 
-// The intents. Projections see only events of intent ProjectionAndReplay;
-// events of any intent move the checkpoint.
+// The intents.
 const (
 	ProjectionAndReplay Intent = "projection_and_replay" // applied to read models and replayed
 	ReplayOnly          Intent = "replay_only"           // folded by the application, never projected
 	AuditOnly           Intent = "audit_only"            // kept for the record
 )
 
-// Event is a fact about a campaign.
-//
-// Append reads the first group of fields; the journal fills in the second when
-// it answers a read, and Append ignores it.
+// Event is that of package journal. Append reads the first group of fields; reads fill in the second.
 type Event struct {
 	ID            uuid.UUID       // unique in its campaign; zero: a new UUIDv7
 	Type          string          // e.g. "character_created"; required
@@ -59,9 +54,8 @@ func Refused(e *Event) error { return e.refused }
 // uuidBytes is how long the text of a UUID is.
 const uuidBytes = 36
 
-// Identity is what tells an event from all others, as one piece of text: its id, a slash, and its
-// campaign's id, percent-encoded, as "018c5f3e-0000-7000-8000-000000000001/camp%2F1". An id alone is
-// unique within its campaign only. The text is ASCII without spaces and dots.
+// Identity tells an event from all others: its id, a slash, and its campaign's id, percent-encoded,
+// as "018c5f3e-0000-7000-8000-000000000001/camp%2F1". It is ASCII without spaces and dots.
 func (e *Event) Identity() string {
 	if e.CampaignID == "" {
 		return e.ID.String()
@@ -74,8 +68,7 @@ func (e *Event) Identity() string {
 // namespace of the event's.
 func (e *Event) IdentityUUID() uuid.UUID { return uuid.NewSHA1(e.ID, []byte(e.CampaignID)) }
 
-// ParseIdentity takes apart what [Event.Identity] has put together, and refuses all else. A UUID
-// alone is an event without a campaign, as other senders have them.
+// ParseIdentity is that of package journal.
 func ParseIdentity(identity string) (campaignID string, eventID uuid.UUID, err error) {
 	id, campaign, found := strings.Cut(identity, "/")
 	if len(id) != uuidBytes {

@@ -17,8 +17,8 @@ const (
 	listDocuments = `CASE WHEN NOT $5 THEN payload END, CASE WHEN NOT $5 THEN metadata END`
 )
 
-// List bounds a list of events that is held in memory at once, such as a page that people look at. Events that
-// cannot be read are in it, and say so unless it is bare: see [Event.Unreadable].
+// List bounds a list of events that is held in memory at once. Events that cannot be read are in
+// it, and say so unless it is bare: see [Event.Unreadable].
 type List struct {
 	Events int   // at most so many
 	Bytes  int64 // about so many bytes of payload and metadata, and at least one event

@@ -2,7 +2,6 @@ package feed
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -32,46 +31,15 @@ func ReadRange(
 	return events, nil
 }
 
-// PositionAt returns the position before the first event that was recorded at t or later: reading
-// after it, one gets those events and none that is older by more than the few milliseconds in which
-// appends overtake each other. Without such an event it is the writer floor.
+// PositionAt returns the position before the first event that was recorded at t or later. Events
+// after it are older by at most the few milliseconds in which appends overtake each other. Without
+// such an event it is the writer floor.
 func PositionAt(ctx context.Context, db Querier, t time.Time) (int64, error) {
 	floor, err := Floor(ctx, db)
 	if err != nil {
 		return 0, err
 	}
-	// Positions and times grow together, but for appends that overtook each other. So the bisection
-	// looks for a time well before.
-	low, high := int64(1), floor+1
-	for low < high {
-		middle := low + (high-low)/2
-		var position int64
-		var recorded time.Time
-		err := scanOne(ctx, db, queryRecordedAt, []any{&position, &recorded}, middle)
-		switch {
-		case errors.Is(err, pgx.ErrNoRows) || err == nil && (position > floor || !recorded.Before(t.Add(-10*time.Second))):
-			high = middle
-		case err != nil:
-			return 0, fmt.Errorf("find the position of %s: %w", t, err)
-		default:
-			low = position + 1
-		}
-	}
-	var position int64
-	switch err := scanOne(ctx, db, queryRecordedSince, []any{&position}, low, t); {
-	case errors.Is(err, pgx.ErrNoRows):
-		return floor, nil
-	case err != nil:
-		return 0, fmt.Errorf("find the position of %s: %w", t, err)
-	}
-	return min(position-1, floor), nil
-}
-
-func scanOne(ctx context.Context, db Querier, query string, into []any, args ...any) error {
-	_, err := rows.One(ctx, db, func(row pgx.CollectableRow) (struct{}, error) {
-		return struct{}{}, row.Scan(into...)
-	}, "", query, args...)
-	return err
+	return rows.One(ctx, db, pgx.RowTo[int64], fmt.Sprintf("find the position of %s", t), queryPositionAt, floor, t)
 }
 
 // OpenAppend is a transaction that has appended and has neither committed nor rolled back. Its zero value is none.
@@ -84,11 +52,5 @@ type OpenAppend struct {
 
 // OldestAppend answers the oldest append that is open: readers of the whole journal wait for it.
 func OldestAppend(ctx context.Context, db Querier) (OpenAppend, error) {
-	var open OpenAppend
-	var seconds float64
-	if err := scanOne(ctx, db, queryOldestAppend, []any{&seconds, &open.PID, &open.Holder, &open.Remedy}); err != nil {
-		return OpenAppend{}, fmt.Errorf("look for open appends: %w", err)
-	}
-	open.Age = time.Duration(seconds * float64(time.Second))
-	return open, nil
+	return rows.One(ctx, db, pgx.RowToStructByPos[OpenAppend], "look for open appends", queryOldestAppend)
 }

@@ -174,7 +174,7 @@ const queryOldestAppend = `WITH held AS MATERIALIZED (
 		JOIN pg_prepared_xacts x ON x.transaction = t.transactionid
 		ORDER BY 1 LIMIT 1
 	)
-	SELECT coalesce(extract(epoch FROM clock_timestamp() - max(since)), 0)::float8, coalesce(max(pid), 0),
+	SELECT coalesce(clock_timestamp() - max(since), interval '0'), coalesce(max(pid), 0),
 		coalesce(max(holder), ''), coalesce(max(remedy), '')
 	FROM holders`
 
@@ -183,14 +183,23 @@ const (
 	queryProgress = `SELECT f.floor, p.last_value FROM (SELECT tidemark.read_floor() AS floor OFFSET 0) f CROSS
 		JOIN LATERAL (SELECT last_value FROM tidemark.journal_position WHERE f.floor IS NOT NULL) p`
 
-	// queryRecordedAt probes the index on position once.
-	queryRecordedAt = `SELECT "position", recorded_at FROM tidemark.journal WHERE "position" >= $1 ORDER BY "position"
-		LIMIT 1`
-
-	// queryRecordedSince walks the index on position from where a bisection has brought it, seconds of
-	// events away from what it looks for.
-	queryRecordedSince = `SELECT "position" FROM tidemark.journal WHERE "position" >= $1 AND recorded_at >= $2
-		ORDER BY "position" LIMIT 1`
+	// queryPositionAt bisects the index on position for a time well before, as appends overtake each
+	// other, and walks it from there. It takes no lock.
+	queryPositionAt = `WITH RECURSIVE bisection AS (
+			SELECT 1::bigint AS low, $1::bigint + 1 AS high
+			UNION ALL
+			SELECT CASE WHEN e.early THEN e."position" + 1 ELSE b.low END, CASE WHEN e.early THEN b.high ELSE m.middle END
+			FROM bisection b CROSS JOIN LATERAL (SELECT b.low + (b.high - b.low) / 2 AS middle) m
+			LEFT JOIN LATERAL (
+				SELECT j."position", j."position" <= $1 AND j.recorded_at < $2::timestamptz - interval '10 s' AS early
+				FROM tidemark.journal j WHERE j."position" >= m.middle ORDER BY j."position" LIMIT 1
+			) e ON true
+			WHERE b.low < b.high
+		)
+		SELECT coalesce((
+			SELECT least(j."position" - 1, $1) FROM tidemark.journal j
+			WHERE j."position" >= (SELECT max(low) FROM bisection) AND j.recorded_at >= $2 ORDER BY j."position" LIMIT 1
+		), $1)`
 
 	// queryCampaignRange reads a range of the primary key.
 	queryCampaignRange = `SELECT ` + eventColumns + ` FROM tidemark.journal WHERE campaign_id = $1 AND seq >= $2

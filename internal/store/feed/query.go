@@ -9,23 +9,21 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Query selects events of any campaign: those that at least one of its items selects. A query
-// without items selects every event.
+// Query is that of package journal.
 type Query struct {
 	Items []Item
 }
 
-// Item selects the events that have one of the types and all of the tags. Without types, events of
-// any type; without tags, with any tags. Empty, it selects every event.
+// Item is that of package journal.
 type Item struct {
 	Types []string
 	Tags  []string
 }
 
-// Types selects the events of these types, whatever their tags.
+// Types is that of package journal.
 func Types(types ...string) Query { return Query{Items: []Item{{Types: types}}} }
 
-// Tagged selects the events that have all of these tags, of one of the types if any are given.
+// Tagged is that of package journal.
 func Tagged(tags []string, types ...string) Query {
 	return Query{Items: []Item{{Types: types, Tags: tags}}}
 }
@@ -112,11 +110,7 @@ func appendStrings(buf []byte, values []string) []byte {
 // maxQueryTextBytes bounds a type and a tag in a query: no event has a longer one.
 const maxQueryTextBytes = 4096
 
-// Read returns the first limit events that a query selects, from position from on (inclusive; 0:
-// from the first), in order of position and up to the writer floor: no event that is left out can
-// appear among them later. An event that has just been appended may be left out for as long as an
-// append with a lower position is in flight; a decision takes it in. It must not run inside a
-// REPEATABLE READ or SERIALIZABLE transaction.
+// Read is that of package journal.
 func Read(ctx context.Context, db Querier, q Query, from int64, limit int) ([]Event, error) {
 	if err := CheckQuery(q); err != nil {
 		return nil, err

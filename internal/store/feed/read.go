@@ -23,9 +23,7 @@ type Querier interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 }
 
-// ReadCampaign streams a campaign's events after a seq (0: from the first), in order, page by page.
-// It ends at the last event there is when it gets there. An error ends it and is its last value;
-// one that is an [*UnreadableError] comes with the event that it is about.
+// ReadCampaign is that of package journal.
 func ReadCampaign(ctx context.Context, db Querier, campaignID string, afterSeq int64) iter.Seq2[Event, error] {
 	return pages(func() ([]Event, error) {
 		events, err := collect(ctx, db, queryCampaignPage, campaignID, afterSeq, PageEvents, pageBytes)
@@ -39,9 +37,7 @@ func ReadCampaign(ctx context.Context, db Querier, campaignID string, afterSeq i
 	})
 }
 
-// ReadAll streams the journal after a position (0: from the first event), in order of position, up
-// to the writer floor as it was when the read started: no event below it can appear later. It must
-// not run inside a REPEATABLE READ or SERIALIZABLE transaction. It ends as [ReadCampaign] does.
+// ReadAll is that of package journal.
 func ReadAll(ctx context.Context, db Querier, afterPosition int64) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		floor, err := Floor(ctx, db)
@@ -225,8 +221,7 @@ func ReadWindow(ctx context.Context, db Querier, w Window) (events []Event, unti
 	if err != nil {
 		return nil, 0, fmt.Errorf("read journal after position %d: %w", w.After, err)
 	}
-	// A value of jsonb takes up to six times as much as its text, and what else an event has is little.
-	cut := w.Small && size >= w.Bytes || !w.Small && size > w.Bytes/16
+	cut := w.Small && size >= w.Bytes || !w.Small && cutShort(size, w.Bytes)
 	if n := len(events); n > 0 && (n >= w.Events || cut) {
 		return events, events[n-1].Position, nil
 	}

@@ -22,11 +22,10 @@ type CampaignsRead struct {
 	Careful    bool     // leave out documents that cannot be read: [Event.Unreadable]
 }
 
-// ReadCampaigns reads events that are projected (of intent [ProjectionAndReplay]), campaign after
-// campaign, as one walk along the journal's primary key: quicker than [ReadGroup], which looks for
-// each campaign by itself, where all campaigns are wanted. visit gets the memory that each event's
-// payload and metadata take; the event is the next one's after the call. more says whether a limit
-// ended it: then the next read begins after the last event.
+// ReadCampaigns reads events of intent [ProjectionAndReplay], campaign after campaign, in one walk
+// along the primary key: where all campaigns are wanted it is quicker than [ReadGroup]. visit gets
+// the bytes of payload and metadata; the event is the next one's after the call. more says that a
+// limit has ended it.
 func ReadCampaigns(
 	ctx context.Context, db Querier, read CampaignsRead, visit func(e *Event, bytes int),
 ) (more bool, err error) {
@@ -45,9 +44,8 @@ func ReadCampaigns(
 	return n >= read.Events || size >= read.Bytes, err
 }
 
-// IDHash answers Postgres' uuid_hash_extended(id, 0), as servers on little-endian machines compute
-// it: the hash of 16 bytes by lookup3, Bob Jenkins' function in the public domain. XORed over any
-// events it tells whether two sets of them are the same, in whatever order.
+// IDHash is Postgres' uuid_hash_extended(id, 0) on little-endian machines: lookup3, Bob Jenkins'
+// function in the public domain. XORed over events it tells whether two sets of them are the same.
 func IDHash(id uuid.UUID) int64 {
 	const start = 0x9e3779b9 + 16 + 3923095
 	a := start + binary.LittleEndian.Uint32(id[0:])
@@ -75,9 +73,8 @@ type GroupRead struct {
 	CampaignIDs  []string
 	After, Until []int64
 
-	// Claimed reads instead, without a bound, what lies past the checkpoints of the campaigns that a
-	// lease.ClaimAhead before it on the connection has claimed. It is asked about them when answers
-	// come in.
+	// Claimed reads instead what lies past the checkpoints of the campaigns that a lease.ClaimAhead
+	// before it on the connection has claimed. It is asked about them when answers come in.
 	Claimed func(i int) (campaignID string, after int64)
 
 	Events  int   // stop after so many events
@@ -101,9 +98,9 @@ func (r GroupRead) campaign(i int) (id string, after int64) {
 	return r.CampaignIDs[i], r.After[i]
 }
 
-// CountGroup queues, on batch, a look at which events [ReadGroup] would read, without reading them:
-// visit gets the number of events of each campaign that has any, in order, until there are as many
-// as the limit allows. The limit on bytes does not count.
+// CountGroup queues a count of the events that [ReadGroup] would read: visit gets the number of
+// events of each campaign that has any, in order, until there are as many as the limit allows. The
+// limit on bytes does not count.
 func CountGroup(batch *pgx.Batch, read GroupRead, visit func(campaign, events int)) {
 	batch.Queue(queryReadHeads, read.ranges()...).Query(func(rows pgx.Rows) error {
 		left := int64(read.Events)
@@ -121,8 +118,8 @@ func CountGroup(batch *pgx.Batch, read GroupRead, visit func(campaign, events in
 	})
 }
 
-// HashGroup is [CountGroup] with the hash of the events' ids ([IDHash], all XORed). It has to visit
-// each event in the database, which CountGroup has not.
+// HashGroup is [CountGroup] with the hash of the events' ids ([IDHash], all XORed). It visits each
+// event in the database.
 func HashGroup(batch *pgx.Batch, read GroupRead, visit func(campaign, events int, hash int64)) {
 	batch.Queue(queryReadHashes, read.ranges(read.Events)...).Query(func(rows pgx.Rows) error {
 		var ord, n, hash int64
@@ -134,9 +131,9 @@ func HashGroup(batch *pgx.Batch, read GroupRead, visit func(campaign, events int
 	})
 }
 
-// ReadGroup queues the read on batch. visit gets each event with the index of its campaign,
-// campaign after campaign, in order of seq, and the memory its payload and metadata take in the
-// database. The event is the next one's after the call: visit copies what it keeps.
+// ReadGroup queues the read. visit gets each event with the index of its campaign, campaign after
+// campaign, in order of seq, and its bytes in the database. The event is the next one's after the
+// call: visit copies what it keeps.
 func ReadGroup(batch *pgx.Batch, read GroupRead, visit func(campaign int, e *Event, bytes int)) {
 	query, args := queryReadGroup, read.ranges(read.Events, read.Bytes)
 	if read.Small {
