@@ -80,11 +80,10 @@ const defaultBodyBytes = 2 << 20
 // effects that handle has in tx happen exactly once. handle must not end tx. What it appends with its
 // context has the event as its cause ([journal.WithCause]), and the sender's correlation_id.
 //
-// An error of handle takes back all of it and is answered with 500, so that the sender tries again,
-// or, marked with [Refuse], with 422. What does not verify is answered with 401, what is no POST
-// with 405, what has no identity of an event ([journal.Event.Identity], or a UUID alone) as its id
-// with 400, what is too large with 413, a database that fails with 503. Answers say no more than
-// the status.
+// An error of handle takes back all of it and is answered with 500, or, marked with [Refuse], with
+// 422. What does not verify is answered with 401, what is no POST with 405, an id that is neither a
+// [journal.Event.Identity] nor a UUID with 400, what is too large with 413, a database that fails
+// with 503. Answers say no more than the status.
 //
 // Give the http.Server timeouts: the handler reads the whole body before it verifies.
 func Webhook(cfg WebhookConfig, handle func(ctx context.Context, tx pgx.Tx, d Delivery) error) (http.Handler, error) {

@@ -29,14 +29,12 @@ type options struct{ ttl time.Duration }
 func TTL(d time.Duration) Option { return func(o *options) { o.ttl = d } }
 
 // CheckAndMark tells whether the event comes to the consumer for the first time, and marks it in
-// tx: the mark counts once tx is committed, and never was if it is rolled back. Have the effects in
-// the same transaction, and none if first is false. It waits for another transaction that is
-// marking the same event. In a transaction that is repeatable read or serializable it may fail with
-// SQLSTATE 40001, as any write there: begin again.
+// tx. Have the effects in the same transaction, and none if first is false. It waits for another
+// transaction that is marking the same event. Under REPEATABLE READ and SERIALIZABLE it may fail
+// with SQLSTATE 40001: begin again.
 //
-// consumer is a name of up to 200 bytes; each consumer has its own marks. An event id is unique
-// within its campaign alone, so both are needed. For events of another sender, which have no
-// campaign, give the sender's name in its place.
+// consumer is a name of up to 200 bytes. An event id is unique within its campaign alone, so both
+// are needed; for events of another sender, give the sender's name in the campaign's place.
 func CheckAndMark(
 	ctx context.Context, tx pgx.Tx, consumer, campaignID string, eventID uuid.UUID, opts ...Option,
 ) (first bool, err error) {

@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"strconv"
@@ -38,12 +39,7 @@ func (j *Journal) Append(
 		return nil, err
 	}
 	rows, err := tx.Query(ctx, queryAppend, campaignID, doc, expect.argument())
-	if err != nil {
-		return nil, appendError(campaignID, err)
-	}
-	defer rows.Close()
-	places, err := readPlaces(rows, len(events))
-	return places, appendError(campaignID, err)
+	return placesIn(pgxRows{rows}, err, campaignID, len(events))
 }
 
 // AppendSQL is [Journal.Append] for applications on database/sql.
@@ -54,13 +50,8 @@ func (j *Journal) AppendSQL(
 	if err != nil || len(events) == 0 {
 		return nil, err
 	}
-	rows, err := tx.QueryContext(ctx, queryAppend, campaignID, doc, expect.argument()) //nolint:rowserrcheck // below
-	if err != nil {
-		return nil, appendError(campaignID, err)
-	}
-	defer func() { _ = rows.Close() }()
-	places, err := readPlaces(rows, len(events))
-	return places, appendError(campaignID, err)
+	rows, err := tx.QueryContext(ctx, queryAppend, campaignID, doc, expect.argument()) //nolint:rowserrcheck // placesIn
+	return placesIn(rows, err, campaignID, len(events))
 }
 
 // AppendAll adds events to several campaigns in one call and one round trip. The campaigns are
@@ -71,12 +62,7 @@ func (j *Journal) AppendAll(ctx context.Context, tx pgx.Tx, batches ...Batch) ([
 		return nil, err
 	}
 	rows, err := tx.Query(ctx, queryAppendAll, doc)
-	if err != nil {
-		return nil, appendError("", err)
-	}
-	defer rows.Close()
-	places, err := readPlaces(rows, n)
-	return places, appendError("", err)
+	return placesIn(pgxRows{rows}, err, "", n)
 }
 
 // placeRows are the rows that an append answers, of pgx or of database/sql.
@@ -84,6 +70,23 @@ type placeRows interface {
 	Next() bool
 	Scan(into ...any) error
 	Err() error
+	Close() error
+}
+
+type pgxRows struct{ pgx.Rows }
+
+func (r pgxRows) Close() error {
+	r.Rows.Close()
+	return r.Err()
+}
+
+// placesIn reads the places of n events from the answer to an append, and closes it.
+func placesIn(rows placeRows, err error, campaignID string, n int) ([]Appended, error) {
+	if err != nil {
+		return nil, appendError(campaignID, err)
+	}
+	places, err := readPlaces(rows, n)
+	return places, appendError(campaignID, cmp.Or(err, rows.Close()))
 }
 
 // readPlaces reads the places of n events. A row without an id is what a condition stumbled over: an

@@ -1,11 +1,14 @@
 package journal
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 )
@@ -20,36 +23,34 @@ type EventType struct {
 	Schema  json.RawMessage  // a JSON Schema that payloads of the current version must meet; nil: none
 }
 
-// Catalogue knows the types of events: their current names, versions and shapes. Append uses it to
-// fill in what an event leaves open and to refuse what does not fit; readers use it to see old
-// events in their current shape.
-//
-// It never changes and is safe for concurrent use. A nil Catalogue works: it knows no type and
-// accepts all.
+// Catalogue knows the types of events: their current names, versions and shapes. Append fills in
+// and refuses by it; readers see old events in their current shape. It never changes and is safe
+// for concurrent use. A nil Catalogue knows no type and accepts all.
 type Catalogue struct {
 	types         map[string]*catalogued // by current name and by alias
 	refuseUnknown bool
 }
 
-// catalogued is an [EventType] made ready for use.
+// catalogued is an [EventType] with its defaults, made ready for use.
 type catalogued struct {
-	name    string
-	names   []string // the current name, then the aliases
-	version int
-	oldest  int // the lowest version that the upcasters lead on from
-	intent  Intent
-	upcast  map[int]Upcaster
-	schema  *payloadSchema // nil: none
+	EventType
+	names  []string           // the current name, then the aliases
+	oldest int                // the lowest version that the upcasters lead on from
+	schema *jsonschema.Schema // nil: none
 }
 
 // NewCatalogue makes a catalogue of types. The error reports every mistake in them. Types it does
 // not know are accepted at append; see [Catalogue.RefuseUnknown].
 func NewCatalogue(types ...EventType) (*Catalogue, error) {
 	c, err := catalogueOf(types)
-	if err != nil {
-		return nil, fmt.Errorf("event catalogue: %w", err)
+	return c, inCatalogue(err)
+}
+
+func inCatalogue(err error) error {
+	if err == nil {
+		return nil
 	}
-	return c, nil
+	return fmt.Errorf("event catalogue: %w", err)
 }
 
 func catalogueOf(types []EventType) (*Catalogue, error) {
@@ -60,7 +61,10 @@ func catalogueOf(types []EventType) (*Catalogue, error) {
 			mistakes = append(mistakes, fmt.Errorf("event type %s: %w", feed.Shortened(types[i].Name), mistake))
 		}
 	}
-	return c, errors.Join(mistakes...)
+	if len(mistakes) > 0 {
+		return nil, errors.Join(mistakes...)
+	}
+	return c, nil
 }
 
 // RefuseUnknown answers a catalogue like c that refuses, at append, events of types it does not
@@ -92,22 +96,15 @@ func (c *Catalogue) find(name string) *catalogued {
 // add takes in a type and answers what is wrong with it.
 func (c *Catalogue) add(t *EventType) (mistakes []error) {
 	wrong := func(format string, args ...any) { mistakes = append(mistakes, fmt.Errorf(format, args...)) }
-	known := &catalogued{
-		name:    t.Name,
-		names:   append([]string{t.Name}, t.Aliases...),
-		version: max(t.Version, 1),
-		intent:  t.Intent,
-		upcast:  maps.Clone(t.Upcast),
-	}
-	if known.intent == "" {
-		known.intent = ProjectionAndReplay
-	}
+	known := &catalogued{EventType: *t, names: append([]string{t.Name}, t.Aliases...)}
+	known.Version, known.Intent = max(t.Version, 1), cmp.Or(t.Intent, ProjectionAndReplay)
+	known.Upcast = maps.Clone(t.Upcast)
 	for _, name := range known.names {
 		if reason := feed.CheckName(name, maxNameBytes); reason != "" {
 			wrong("a name %s", reason)
 		} else if other, taken := c.types[name]; taken {
 			wrong("the name %s belongs to %s already: a name leads to one type", feed.Shortened(name),
-				feed.Shortened(other.name))
+				feed.Shortened(other.Name))
 		} else {
 			c.types[name] = known
 		}
@@ -115,7 +112,7 @@ func (c *Catalogue) add(t *EventType) (mistakes []error) {
 	if t.Version < 0 {
 		wrong("version is %d: versions count from 1", t.Version)
 	}
-	if !slices.Contains([]Intent{"", ProjectionAndReplay, ReplayOnly, AuditOnly}, t.Intent) {
+	if !slices.Contains([]Intent{ProjectionAndReplay, ReplayOnly, AuditOnly}, known.Intent) {
 		wrong("intent is %s: it must be %s, %s or %s", feed.Shortened(string(t.Intent)), ProjectionAndReplay,
 			ReplayOnly, AuditOnly)
 	}
@@ -131,17 +128,17 @@ func (c *Catalogue) add(t *EventType) (mistakes []error) {
 
 // checkUpcasters finds the oldest version that can be read, and upcasters that lead nowhere.
 func (t *catalogued) checkUpcasters() (mistakes []error) {
-	t.oldest = t.version
-	for t.upcast[t.oldest-1] != nil {
+	t.oldest = t.Version
+	for t.Upcast[t.oldest-1] != nil {
 		t.oldest--
 	}
-	for _, from := range slices.Sorted(maps.Keys(t.upcast)) {
+	for _, from := range slices.Sorted(maps.Keys(t.Upcast)) {
 		switch {
-		case from < 1 || from >= t.version:
+		case from < 1 || from >= t.Version:
 			mistakes = append(mistakes,
 				fmt.Errorf("upcaster from version %d: upcasters start from versions below the current one, which is %d", from,
-					t.version))
-		case t.upcast[from] == nil:
+					t.Version))
+		case t.Upcast[from] == nil:
 			mistakes = append(mistakes, fmt.Errorf("upcaster from version %d is nil", from))
 		case from < t.oldest:
 			mistakes = append(mistakes, fmt.Errorf("upcaster from version %d leads nowhere: the one from version %d is missing",
@@ -155,22 +152,21 @@ func (t *catalogued) checkUpcasters() (mistakes []error) {
 // the catalogue does not know.
 func (c *Catalogue) Intent(t string) Intent {
 	if known := c.find(t); known != nil {
-		return known.intent
+		return known.Intent
 	}
 	return ""
 }
 
-// AsStored says whether events read as type t are just those that the journal holds under that
-// name, unchanged: t has no alias and is none, and no upcaster leads to its current version. They
-// must then have the version only; 0 means any, which is so for types the catalogue does not know.
-// [Catalogue.Current] answers those of another version with an error.
+// AsStored says whether events read as type t are those that the journal holds under that name,
+// unchanged: t has no alias and is none, and has no upcaster. They must then have the version only,
+// or [Catalogue.Current] answers an error; 0 means any, for types that the catalogue does not know.
 func (c *Catalogue) AsStored(t string) (only int, ok bool) {
 	known := c.find(t)
 	switch {
 	case known == nil:
 		return 0, true
-	case known.name != t || len(known.names) > 1 || known.oldest < known.version:
+	case known.Name != t || len(known.names) > 1 || known.oldest < known.Version:
 		return 0, false
 	}
-	return known.version, true
+	return known.Version, true
 }

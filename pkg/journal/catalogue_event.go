@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 
@@ -23,10 +24,8 @@ func (c *Catalogue) admit(campaignID string, index int, e *Event) error {
 	return err
 }
 
-// prepare fills in the event's version and intent, replaces an alias by the current name, and
-// checks the payload against the schema. An event of an older version is stored as it is; it is its
-// current shape that must meet the schema. The error is an [InvalidEventError] without campaign and
-// index.
+// prepare fills in the event's version and intent, replaces an alias, and checks the payload's
+// current shape against the schema. The error is an [InvalidEventError] without campaign and index.
 func (c *Catalogue) prepare(e *Event) error {
 	t := c.find(e.Type)
 	if t == nil {
@@ -40,13 +39,13 @@ func (c *Catalogue) prepare(e *Event) error {
 		return nil
 	}
 	given := e.Type
-	e.Type = t.name
-	fillIn(e, t.version, t.intent)
-	if e.Version > t.version || e.Version < t.oldest {
+	e.Type = t.Name
+	fillIn(e, t.Version, t.Intent)
+	if e.Version > t.Version || e.Version < t.oldest {
 		return &InvalidEventError{
 			Type: given, Field: "version",
 			Reason: fmt.Sprintf("is %d, the catalogue knows %d … %d: write version %d, or extend the catalogue",
-				e.Version, t.oldest, t.version, t.version),
+				e.Version, t.oldest, t.Version, t.Version),
 		}
 	}
 	payload, err := t.upcastPayload(e.Payload, e.Version)
@@ -56,10 +55,7 @@ func (c *Catalogue) prepare(e *Event) error {
 			Reason: fmt.Sprintf("is not what version %d should be: %v", e.Version, err),
 		}
 	}
-	if t.schema == nil {
-		return nil
-	}
-	if reason := t.schema.check(payload); reason != "" {
+	if reason := t.checkSchema(payload); reason != "" {
 		return &InvalidEventError{Type: given, Field: "payload", Reason: reason}
 	}
 	return nil
@@ -67,19 +63,13 @@ func (c *Catalogue) prepare(e *Event) error {
 
 // fillIn sets the version and the intent where the event leaves them open.
 func fillIn(e *Event, version int, intent Intent) {
-	if e.Version == 0 {
-		e.Version = version
-	}
-	if e.Intent == "" {
-		e.Intent = intent
-	}
+	e.Version, e.Intent = cmp.Or(e.Version, version), cmp.Or(e.Intent, intent)
 }
 
-// Current answers the event as its type is today: under its current name, its payload brought to
-// the current version. e's own payload is left alone. Events of types that are not in the catalogue
-// come back as they are, and so do, at the cost of one look-up, those that are current already. A
-// version that the catalogue cannot read is an [ErrUnknownVersion]; an upcaster's error comes
-// back wrapped.
+// Current answers the event under its type's current name, its payload brought to the current
+// version. e's own payload is left alone. Events of types that are not in the catalogue come back
+// as they are. A version that the catalogue cannot read is an [ErrUnknownVersion]; an upcaster's
+// error comes back wrapped.
 func (c *Catalogue) Current(e Event) (Event, error) {
 	if err := e.Unreadable(); err != nil {
 		return e, err
@@ -89,22 +79,22 @@ func (c *Catalogue) Current(e Event) (Event, error) {
 		return e, nil
 	}
 	switch {
-	case e.Version == t.version:
-		e.Type = t.name
+	case e.Version == t.Version:
+		e.Type = t.Name
 		return e, nil
-	case e.Version > t.version || e.Version < t.oldest:
+	case e.Version > t.Version || e.Version < t.oldest:
 		remedy := "add the missing upcasters to the catalogue"
-		if e.Version > t.version {
+		if e.Version > t.Version {
 			remedy = "deploy the catalogue of the program that wrote it"
 		}
 		return e, detailing(ErrUnknownVersion, "event %d of campaign %s is %s version %d, the catalogue reads %d … %d: %s",
-			e.Seq, feed.Shortened(e.CampaignID), feed.Shortened(e.Type), e.Version, t.oldest, t.version, remedy)
+			e.Seq, feed.Shortened(e.CampaignID), feed.Shortened(e.Type), e.Version, t.oldest, t.Version, remedy)
 	}
 	payload, err := t.upcastPayload(e.Payload, e.Version)
 	if err != nil {
 		return e, fmt.Errorf("event %d of campaign %s: %w", e.Seq, feed.Shortened(e.CampaignID), err)
 	}
-	e.Type, e.Version, e.Payload = t.name, t.version, payload
+	e.Type, e.Version, e.Payload = t.Name, t.Version, payload
 	feed.ForgetDecoded(&e)
 	return e, nil
 }

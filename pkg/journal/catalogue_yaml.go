@@ -36,16 +36,12 @@ type stepYAML struct {
 	Remove  []string          `yaml:"remove"`
 }
 
-// LoadCatalogue reads a catalogue from a YAML file, for instance LoadCatalogue(os.DirFS("config"),
-// "catalogue.yaml"). docs/guides/catalogue.md describes the format. Schemas are written in the file or
-// named by a path beside it in fsys. The error has the line of what is not in the format, or all
-// mistakes in the types.
+// LoadCatalogue reads a catalogue from a YAML file, as docs/guides/catalogue.md describes it.
+// Schemas are written in the file or named by a path beside it in fsys. The error has the line of
+// what is not in the format, or all mistakes in the types.
 func LoadCatalogue(fsys fs.FS, name string) (*Catalogue, error) {
 	c, err := loadCatalogue(fsys, name)
-	if err != nil {
-		return nil, fmt.Errorf("event catalogue: %w", err)
-	}
-	return c, nil
+	return c, inCatalogue(err)
 }
 
 func loadCatalogue(fsys fs.FS, name string) (*Catalogue, error) {

@@ -31,12 +31,11 @@ type Condition struct {
 // Repeating it with the same event ids is safe: events that are in the journal are answered with
 // their places, whatever the condition says.
 //
-// Under REPEATABLE READ and SERIALIZABLE it fails with [ErrStaleSnapshot] when events may have been
-// committed that the transaction's snapshot cannot show; make it the transaction's first statement
-// there. Two calls in one transaction may deadlock with another's two (SQLSTATE 40P01). For
-// transactions of others that stay open it waits for 10 s, or the session's lock_timeout (SQLSTATE
-// 55P03). Other errors are those of [Journal.Append], [ErrInvalidQuery], and
-// [ErrInvalidCondition]; no events at all are an [InvalidEventError].
+// Under REPEATABLE READ and SERIALIZABLE make it the transaction's first statement, or it may fail
+// with [ErrStaleSnapshot]. Two calls in one transaction may deadlock with another's two (SQLSTATE
+// 40P01). It waits for open transactions for 10 s, or the session's lock_timeout (SQLSTATE 55P03).
+// Other errors are those of [Journal.Append], [ErrInvalidQuery], and [ErrInvalidCondition]; no
+// events at all are an [InvalidEventError].
 func (j *Journal) AppendIf(ctx context.Context, tx pgx.Tx, events []Event, condition Condition) ([]Appended, error) {
 	return j.appendIf(ctx, tx, queryAppendIf, events, condition)
 }
@@ -50,12 +49,7 @@ func (j *Journal) appendIf(
 		return nil, err
 	}
 	rows, err := tx.Query(ctx, query, doc, guard)
-	if err != nil {
-		return nil, appendError("", err)
-	}
-	defer rows.Close()
-	places, err := readPlaces(rows, len(events))
-	return places, appendError("", err)
+	return placesIn(pgxRows{rows}, err, "", len(events))
 }
 
 // appendIfAndCommit commits with the append, so that others do not wait for another round trip. A
@@ -69,8 +63,8 @@ func (j *Journal) appendIfAndCommit(
 	}
 	var batch pgx.Batch
 	batch.Queue(queryAppendIf, doc, guard).Query(func(rows pgx.Rows) (err error) {
-		places, err = readPlaces(rows, len(events))
-		return appendError("", err)
+		places, err = placesIn(pgxRows{rows}, nil, "", len(events))
+		return err
 	})
 	batch.Queue(queryCommit)
 	if err := tx.SendBatch(ctx, &batch).Close(); err != nil {
@@ -87,13 +81,8 @@ func (j *Journal) AppendIfSQL(
 	if err != nil {
 		return nil, err
 	}
-	rows, err := tx.QueryContext(ctx, queryAppendIf, doc, guard) //nolint:rowserrcheck // below
-	if err != nil {
-		return nil, appendError("", err)
-	}
-	defer func() { _ = rows.Close() }()
-	places, err := readPlaces(rows, len(events))
-	return places, appendError("", err)
+	rows, err := tx.QueryContext(ctx, queryAppendIf, doc, guard) //nolint:rowserrcheck // placesIn
+	return placesIn(rows, err, "", len(events))
 }
 
 // AppendIf is [Journal.AppendIf] without a catalogue.

@@ -7,11 +7,9 @@
 // changed or deleted. Other languages call the SQL function tidemark.append, which is all that
 // Append does after checking its arguments.
 //
-// Reads go by campaign ([ReadCampaign]) or by position ([ReadAll], [ReadPage]). Positions are
-// handed out before transactions commit, so a reader by position must not go beyond the writer
-// floor ([Floor]), below which the journal is complete; ReadAll keeps to it. Open transactions of
-// others, in this or other databases, do not hold the floor back. It works on a primary, under READ
-// COMMITTED.
+// Reads go by campaign ([ReadCampaign]) or by position ([ReadAll]). Positions are handed out before
+// transactions commit, so ReadAll keeps to the writer floor, below which the journal is complete.
+// It works on a primary, under READ COMMITTED.
 //
 // A decision may rest on events of any campaigns: [AppendIf] appends under a [Condition] that no
 // event has been added which a [Query] selects, and [Decide] folds what the query selects into a
@@ -20,9 +18,9 @@
 // A [Catalogue] says which types of events there are, what they are for, and how payloads of older
 // versions become current.
 //
-// What it does not do: an append waits for other appends to the same campaign whose transactions
-// are open. Append to several campaigns in one call ([AppendAll]) rather than one after the other,
-// or two transactions may wait for each other and one of them fail with SQLSTATE 40P01.
+// An append waits for other appends to the same campaign whose transactions are open. Append to
+// several campaigns in one call ([Journal.AppendAll]), or two transactions may deadlock (SQLSTATE
+// 40P01).
 //
 // The package owns tidemark.journal and tidemark.event_tags. All functions, a [Journal] and a
 // Catalogue are safe for concurrent use.

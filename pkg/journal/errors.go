@@ -35,9 +35,8 @@ var (
 var ErrConditionFailed = errors.New("an event matches the condition")
 
 // ErrInvalidCondition is returned by [Journal.AppendIf] for a condition that knows a position which
-// the journal has not reached. It comes from another journal, or from one that has since been
-// restored or failed over to a standby that was behind; events that get such positions would go
-// unseen. Read and decide again.
+// the journal has not reached, as after a restore: events that get it would go unseen. Read and
+// decide again.
 var ErrInvalidCondition = errors.New("invalid condition")
 
 // detailed is a sentinel with a text of its own.
@@ -81,24 +80,17 @@ func appendError(campaignID string, err error) error {
 	if !errors.As(err, &state) {
 		return fmt.Errorf("%s: %w", what, err)
 	}
-	var known error
-	switch code := state.SQLState(); code {
-	case stateVersionConflict:
-		known = ErrVersionConflict
-	case stateEventIDReused:
-		known = ErrEventIDReused
-	case statePartlyAppended:
-		known = ErrPartlyAppended
-	case stateTooManyCampaigns:
-		known = ErrTooManyCampaigns
-	case stateConditionFailed:
-		known = ErrConditionFailed
-	case stateSerializationFailure:
-		known = ErrStaleSnapshot
+	code := state.SQLState()
+	known := map[string]error{
+		stateVersionConflict: ErrVersionConflict, stateEventIDReused: ErrEventIDReused,
+		statePartlyAppended: ErrPartlyAppended, stateTooManyCampaigns: ErrTooManyCampaigns,
+		stateConditionFailed: ErrConditionFailed, stateSerializationFailure: ErrStaleSnapshot,
+	}[code]
+	switch {
+	case known != nil:
+	case code != stateInvalidEvent && !strings.HasPrefix(code, stateDataException):
+		return fmt.Errorf("%s: %w", what, err)
 	default:
-		if code != stateInvalidEvent && !strings.HasPrefix(code, stateDataException) {
-			return fmt.Errorf("%s: %w", what, err)
-		}
 		known = &InvalidEventError{
 			Campaign: campaignID, Index: -1, Field: "events", Reason: "are refused: " + err.Error(),
 		}
@@ -153,14 +145,9 @@ type InvalidEventError struct {
 
 // Error names the event, the field, the reason and the remedy. Long values are shortened.
 func (e *InvalidEventError) Error() string {
-	var b strings.Builder
-	if e.Index < 0 {
-		fmt.Fprintf(&b, "append to campaign %s: ", feed.Shortened(e.Campaign))
-	} else {
-		fmt.Fprintf(&b, "events[%d] (%s) of campaign %s: ", e.Index, feed.Shortened(e.Type), feed.Shortened(e.Campaign))
+	what := "append to"
+	if e.Index >= 0 {
+		what = fmt.Sprintf("events[%d] (%s) of", e.Index, feed.Shortened(e.Type))
 	}
-	b.WriteString(e.Field)
-	b.WriteByte(' ')
-	b.WriteString(e.Reason)
-	return b.String()
+	return fmt.Sprintf("%s campaign %s: %s %s", what, feed.Shortened(e.Campaign), e.Field, e.Reason)
 }

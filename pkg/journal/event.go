@@ -43,12 +43,11 @@ func ParseIdentity(identity string) (campaignID string, eventID uuid.UUID, err e
 	return feed.ParseIdentity(identity)
 }
 
-// WithCause returns a context in which e, which was read from the journal or appended, is the cause of
-// what is appended with it: the metadata of those events gets causation_id, the [Event.Identity] of e,
-// and correlation_id, that of e or, if e has none, its identity. Fields that an event has stay as they
-// are. Handlers of a projection ([projector.On]) get such a context. An append that is repeated with the
-// same event ids needs the same cause. [Event.CorrelationID] and [Event.CausationID] read the fields;
-// publishers send them along.
+// WithCause returns a context in which e is the cause of what is appended with it: the metadata of
+// those events gets causation_id, the [Event.Identity] of e, and correlation_id, that of e or else
+// its identity. Fields that an event has stay. Handlers of a projection ([projector.On]) get such a
+// context. An append that is repeated with the same event ids needs the same cause.
+// [Event.CorrelationID] and [Event.CausationID] read the fields; publishers send them.
 func WithCause(ctx context.Context, e Event) context.Context { return feed.WithCause(ctx, &e) }
 
 // Decode decodes an event's payload. Copies of an event that was read from the journal share the

@@ -20,10 +20,9 @@ var (
 	ErrInvalidQuery = feed.ErrInvalidQuery
 )
 
-// UnreadableError says that the journal holds an event, of a Campaign with a Seq and a Position,
-// whose payload or metadata Postgres cannot hand over: numbers that are longer than a gigabyte when
-// they are printed, or a damaged page. The event keeps its place; all others can be read. Append
-// refuses such events, so it was written past it.
+// UnreadableError names an event by Campaign, Seq and Position whose payload or metadata Postgres
+// cannot hand over: numbers that are longer than a gigabyte when they are printed, or a damaged
+// page. All others can be read. Append refuses such events, so it was written past it.
 //
 // [ReadAll] and [ReadCampaign] end with it, after all events before. To go on, read after its
 // Position or Seq.
@@ -43,11 +42,10 @@ func ReadAll(ctx context.Context, db Querier, afterPosition int64) iter.Seq2[Eve
 	return feed.ReadAll(ctx, db, afterPosition)
 }
 
-// Read returns the first limit events that a query selects, from position from on (inclusive; 0:
-// from the first), in order of position and up to the writer floor: no event that is left out can
-// appear among them later. An event that has just been appended may be left out for as long as an
-// append with a lower position is in flight; [Decide] takes it in. It must not run inside a
-// REPEATABLE READ or SERIALIZABLE transaction.
+// Read returns the first limit events that a query selects, from a position on (inclusive; 0: from
+// the first), in order of position and up to the writer floor. An event that has just been appended
+// may be left out while an append with a lower position is in flight; [Decide] takes it in. It must
+// not run inside a REPEATABLE READ or SERIALIZABLE transaction.
 func Read(ctx context.Context, db Querier, q Query, from int64, limit int) ([]Event, error) {
 	return feed.Read(ctx, db, q, from, limit)
 }

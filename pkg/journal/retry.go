@@ -15,20 +15,17 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Retry says how often, and after which waits, something is attempted again that others got ahead
-// of. Its zero value makes ten attempts. Before each but the first it waits a random time, evenly
-// between nothing and a bound that doubles (full jitter), so that those who met once do not meet
-// again.
+// Retry says how often something is attempted that others got ahead of. Before each attempt but the
+// first it waits a random time up to a bound that doubles (full jitter).
 type Retry struct {
 	Attempts int           // default 10
 	First    time.Duration // the bound of the first wait; default 5 ms
 	Most     time.Duration // what bounds do not exceed; default 1 s
 }
 
-// Do calls attempt until it succeeds, fails for good, or has failed so often. Worth another attempt
-// are [ErrConditionFailed], [ErrVersionConflict], [ErrStaleSnapshot], and Postgres' own
-// serialization failures and deadlocks. The error is the last attempt's. It returns early when ctx
-// ends.
+// Do calls attempt until it succeeds, fails for good, or has failed so often; the error is the last
+// one. Worth another attempt are [ErrConditionFailed], [ErrVersionConflict], [ErrStaleSnapshot],
+// and Postgres' serialization failures and deadlocks. It returns early when ctx ends.
 func (r Retry) Do(ctx context.Context, attempt func(ctx context.Context) error) error {
 	attempts, first, most := cmp.Or(r.Attempts, 10), cmp.Or(r.First, 5*time.Millisecond), cmp.Or(r.Most, time.Second)
 	for n := 1; ; n++ {
@@ -48,21 +45,16 @@ func (r Retry) Do(ctx context.Context, attempt func(ctx context.Context) error) 
 
 // AppendIf decides and appends in a READ COMMITTED transaction of its own.
 //
-// decide reads what it needs, with [Decide] or otherwise, and answers the events to append and the
-// condition to append them with; no events end it without an append. It must read by db, the append's
-// own transaction: another connection of the same pool may not be had while all of them wait for each
-// other.
+// decide answers the events to append and their condition; no events end it without an append. It
+// must read by db, the append's own transaction: the pool may have no other connection to give.
 //
 // Both are done again when others got ahead: once at once, with the locks of the first append held,
-// so that no other append gets ahead of it that appends what the condition's query selects;
-// and in a new transaction, after a wait, if the second decision asks for something else and fails as well.
-// So of many who decide by
-// the same events each waits for its turn and then decides, and a decision that takes long holds up
-// the others.
+// and then in a new transaction after a wait. So those who decide by the same events take turns,
+// and a decision that takes long holds up the others.
 //
 // Events get ids before they are appended. When a connection breaks and it is unknown whether the
-// COMMIT happened, the same events are appended again under the same condition, so that they are in
-// the journal once. Errors are those of decide, of [Journal.AppendIf], and of the connection.
+// COMMIT happened, the same events are appended again, so that they are in the journal once. Errors
+// are those of decide, of [Journal.AppendIf], and of the connection.
 func (r Retry) AppendIf(
 	ctx context.Context, db *pgxpool.Pool, j *Journal,
 	decide func(ctx context.Context, db Querier) ([]Event, Condition, error),

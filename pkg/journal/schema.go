@@ -14,16 +14,10 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 )
 
-// payloadSchema checks payloads of one event type. It is safe for concurrent use.
-type payloadSchema struct {
-	eventType string
-	compiled  *jsonschema.Schema
-}
-
 // compileSchema reads a JSON Schema, draft 2020-12 unless its $schema names another. The keyword
 // "format" is asserted. References lead nowhere but into the schema itself and to the drafts' own
 // metaschemas: no file is read and no network used.
-func compileSchema(eventType string, source json.RawMessage) (*payloadSchema, error) {
+func compileSchema(eventType string, source json.RawMessage) (*jsonschema.Schema, error) {
 	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(source))
 	if err != nil {
 		return nil, fmt.Errorf("not valid JSON: %w", err)
@@ -44,7 +38,7 @@ func compileSchema(eventType string, source json.RawMessage) (*payloadSchema, er
 	case err != nil:
 		return nil, err
 	}
-	return &payloadSchema{eventType: eventType, compiled: compiled}, nil
+	return compiled, nil
 }
 
 // noLoader refuses what a schema refers to outside itself.
@@ -55,22 +49,24 @@ func (noLoader) Load(string) (any, error) {
 		"#/$defs/name")
 }
 
-// check answers what is wrong with a payload, or nothing.
-func (s *payloadSchema) check(payload json.RawMessage) (reason string) {
+// checkSchema answers what is wrong with a payload, or nothing.
+func (t *catalogued) checkSchema(payload json.RawMessage) (reason string) {
+	if t.schema == nil {
+		return ""
+	}
 	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(payload))
 	if err != nil {
 		return "is not valid JSON"
 	}
-	err = s.compiled.Validate(document)
+	err = t.schema.Validate(document)
 	var breach *jsonschema.ValidationError
 	switch {
 	case errors.As(err, &breach):
-		return fmt.Sprintf("breaks the schema of %s: %s", s.eventType, describeBreach(breach))
+		return fmt.Sprintf("breaks the schema of %s: %s", t.Name, describeBreach(breach))
 	case err != nil:
-		return fmt.Sprintf("breaks the schema of %s: %v", s.eventType, err)
-	default:
-		return ""
+		return fmt.Sprintf("breaks the schema of %s: %v", t.Name, err)
 	}
+	return ""
 }
 
 // describeBreach names the first few places at fault, and never a value found there.

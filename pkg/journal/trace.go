@@ -17,11 +17,10 @@ import (
 // tracer is what [NewTracer] returns.
 type tracer struct{ duration *prometheus.HistogramVec }
 
-// NewTracer returns a tracer that measures appends: tidemark_append_duration_seconds, by outcome, "ok"
-// or "error". Set it as the Tracer of the connections that append; statements that are no appends
-// cost a comparison. The time is that of the statement: the COMMIT is the application's. Appends
-// that are queued on a [pgx.Batch] of one's own are not seen. It is safe for concurrent use. It
-// registers its metric, and returns an error if there is one already.
+// NewTracer returns a tracer of connections that measures appends:
+// tidemark_append_duration_seconds, by outcome, "ok" or "error". The time is that of the statement,
+// not of the COMMIT; appends on a [pgx.Batch] of one's own are not seen. It registers its metric,
+// and returns an error if there is one already. It is safe for concurrent use.
 func NewTracer(reg prometheus.Registerer) (pgx.QueryTracer, error) {
 	t := &tracer{prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "tidemark_append_duration_seconds", Help: "Time of an append's statement, not of the COMMIT.",
@@ -65,11 +64,10 @@ func (t *tracer) TraceQueryEnd(ctx context.Context, _ *pgx.Conn, data pgx.TraceQ
 	t.duration.WithLabelValues(outcome).Observe(time.Since(start).Seconds())
 }
 
-// WithTrace returns the events with the trace context of ctx's span in their metadata, under
-// traceparent and tracestate (https://www.w3.org/TR/trace-context/), for [Append]. A worker that applies
-// and publishes them can then link to the trace that appended them. Events that carry a context
-// already keep it; where ctx has no span, and where metadata is no object, nothing changes. The
-// events that were given are not touched.
+// WithTrace returns copies of the events with the trace context of ctx's span in their metadata,
+// under traceparent and tracestate (https://www.w3.org/TR/trace-context/), so that workers link to
+// the trace that appended them. Events that carry a context keep it; without a span nothing
+// changes.
 func WithTrace(ctx context.Context, events ...Event) []Event {
 	carrier := propagation.MapCarrier{}
 	propagation.TraceContext{}.Inject(ctx, carrier)

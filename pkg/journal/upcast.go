@@ -55,10 +55,10 @@ func (t *catalogued) upcastPayload(payload json.RawMessage, version int) (json.R
 	if len(payload) == 0 {
 		payload = json.RawMessage("{}")
 	}
-	for ; version < t.version; version++ {
-		next, err := callUpcaster(t.upcast[version], payload)
+	for ; version < t.Version; version++ {
+		next, err := callUpcaster(t.Upcast[version], payload)
 		if err != nil {
-			return nil, fmt.Errorf("upcast %s from version %d to %d: %w", t.name, version, version+1, err)
+			return nil, fmt.Errorf("upcast %s from version %d to %d: %w", t.Name, version, version+1, err)
 		}
 		payload = next
 	}

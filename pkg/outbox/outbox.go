@@ -3,9 +3,7 @@
 //
 // tidemark.outbox has one row for each consumer group and campaign of an append, written in the
 // transaction that appends the events and deleted in the transaction that applies the last of them.
-// The SQL function tidemark.append writes these rows, for any language, and a projector registers
-// its group and deletes them: neither needs a call of this package. All functions are safe for
-// concurrent use.
+// Appends and projectors need no call of this package. All functions are safe for concurrent use.
 package outbox
 
 import (
@@ -38,12 +36,10 @@ var (
 	ErrNotRegistered = outbox.ErrNotRegistered
 )
 
-// Unregister ends a consumer group: appends give it no more work items, and those that it has, its
-// leases with its checkpoints, and its pauses are deleted. A group of the same name begins anew,
-// with the first event of every campaign. The failure log keeps that by, who must be named, removed
-// it, and the reason, if there is one. [ErrInUse] says that it has projections: remove those first
-// (rebuild.Remove). Workers that still run for it lose what they are applying and find no more;
-// stop them, or they register it again at their next start.
+// Unregister ends a consumer group: its work items, its leases with their checkpoints, and its
+// pauses are deleted. A group of the same name begins anew. The failure log keeps by, which must
+// not be empty, and the reason. [ErrInUse] says that it has projections: remove those first. Stop
+// its workers, or they register it again at their next start.
 //
 // Unregister must not run inside a transaction. It waits until appends that began while the group
 // was known have ended. Interrupted, it goes on when it is called again.

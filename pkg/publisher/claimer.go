@@ -102,9 +102,8 @@ func (c *claimer) claim(ctx context.Context, conn *pgxpool.Conn, t *tick) error 
 	return err
 }
 
-// refuseAhead stops a pair whose position is one that the journal has never handed out: the journal
-// was restored from a backup older than the position. To go on would be to leave out, silently, all
-// that is appended until the journal gets there again.
+// refuseAhead stops a pair whose position the journal has never handed out, as after a restore from
+// an older backup: it would silently leave out what is appended until the journal gets there again.
 func (c *claimer) refuseAhead(ctx context.Context, conn *pgxpool.Conn, row ledger.Row) error {
 	reason := fmt.Sprintf("position %d is ahead of the journal, which ends at %d: the database was restored from an "+
 		"older backup, or the position was set by hand. Reset the pair to a position up to %d",
@@ -120,10 +119,9 @@ func (c *claimer) refuseAhead(ctx context.Context, conn *pgxpool.Conn, row ledge
 	return nil
 }
 
-// restored tells whether a backup has taken the journal's place, or may have: the database is
-// another, it ends before a position that it had reached before, or the row of a pair is older than
-// it was, even if its position alone was put back. What was read of it then is not what
-// stands at the same positions now.
+// restored tells whether a backup may have taken the journal's place: the database is another, it
+// ends before a position that it had reached, or the row of a pair is older than it was. What was
+// read then may not be what stands at the same positions now.
 func (c *claimer) restored(t *tick) bool {
 	why := ""
 	if c.instance != "" && c.instance != t.Instance {

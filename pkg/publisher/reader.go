@@ -117,9 +117,8 @@ func tailPause(pairs int) time.Duration {
 	return min(time.Duration(max(pairs-1, 0))*tailPair, tailMost)
 }
 
-// prefetch reads pages behind the one that a pair is in, while the pair sends, each once: where
-// memory is short, pairs that send for long would otherwise drop each other's pages, and read them
-// again, until they are done.
+// prefetch reads pages behind the one that a pair is in, while the pair sends. Each is read once,
+// or pairs that send for long would drop each other's pages where memory is short.
 func (r *reader) prefetch(p *pair, now time.Time) {
 	ahead := 1
 	if r.cache.Roomy() {

@@ -83,11 +83,9 @@ type Replayed struct {
 const replayAttempts = 10
 
 // Replay sends a slice of a campaign again, in order and with the ids it had, to any publisher's
-// sink, whether or not it publishes the topic: to hand over to another consumer, or to give one
-// back what it has lost. What is sent has no part in positions, and goes beside what relays send.
-// An event may arrive more than once. An event that the sink refuses ends it, since nothing after
-// it may be sent. A replay is written to tidemark.operator_log before its first event, and when it
-// ends, however it ends.
+// sink. It has no part in positions, and goes beside what relays send. An event may arrive more
+// than once; an event that the sink refuses ends it. It is written to tidemark.operator_log before
+// its first event, and when it ends, however it ends.
 func Replay(ctx context.Context, db publications.DB, r ReplayRequest, act publications.Act) (Replayed, error) {
 	done := Replayed{Through: r.From - 1}
 	to, err := r.To.withDefaults()

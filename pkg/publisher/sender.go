@@ -224,8 +224,7 @@ func (s *sender) isolate(ctx context.Context, events []Event, o *outcome) {
 }
 
 // failsAgain tries a suspect once more at a sink that has just said it is well, and asks it again:
-// the sink may have been down when the suspect failed and have come back before it was asked. Who
-// fails between two good answers is at fault.
+// an event that fails between two good answers is at fault.
 func (s *sender) failsAgain(ctx context.Context, o *outcome, events []Event, suspect refusal) bool {
 	if suspect.permanent {
 		return true

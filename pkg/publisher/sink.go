@@ -24,10 +24,9 @@ type Event struct {
 //
 //   - nil: all events are published
 //   - a [*BatchError]: those it names are not published, all others are
-//   - any other error: nothing is known of any of them. The pair waits and sends all of them again;
-//     no event loses an attempt, unless, sent alone,
-//     it fails where others get through, or at a sink that finds itself healthy before and after. What is
-//     certainly no event's fault is an [Outage]
+//   - any other error: nothing is known of any of them. The pair waits and sends all of them again; an
+//     event loses an attempt only if, sent alone, it fails where others get through, or at a sink that
+//     is healthy before and after. What is certainly no event's fault is an [Outage]
 //
 // Events of a campaign come in the order of Seq, and must arrive so: once one of them has failed,
 // those after it in the batch must not be sent, and are named with [ErrNotTried]. Events of other
@@ -56,9 +55,8 @@ type HealthChecker interface {
 type Kind struct {
 	Name    string   // e.g. "kafka"; also the scheme of its URLs
 	Schemes []string // further schemes, e.g. "amqps"
-	// Open checks the settings and returns a sink. It does not wait for the other side: a broker that
-	// is down is the relay's to wait for. Its errors name the setting, the value and the remedy, and
-	// are reported with the line where the sink is configured.
+	// Open checks the settings and returns a sink, without waiting for the other side. Its errors
+	// name the setting, the value and the remedy.
 	Open func(Settings) (Sink, error)
 }
 
@@ -70,7 +68,6 @@ type Settings struct {
 	Logger    *slog.Logger // never nil
 
 	// Decode reads the settings under the sink's own key into a pointer to a struct, by its yaml tags.
-	// What the struct does not know is an error, with its line; without such settings the struct stays
-	// as it is. It is never nil.
+	// What the struct does not know is an error, with its line. It is never nil.
 	Decode func(into any) error
 }

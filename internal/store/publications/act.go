@@ -83,10 +83,10 @@ type ResetResult struct {
 	Forgotten int64 // parked events that are met again and are forgotten
 }
 
-// Reset makes a pair active and forgets its errors; it may also take it back, so that events are
-// published again, or ahead, so that events are left out. What is under way is not written down any
-// more, and is published again. Campaigns that are parked at an event up to the new position stay
-// so. Errors: [ErrNotFound]; an error for a position that the journal has not handed out.
+// Reset makes a pair active and forgets its errors. It may take it back, so that events are
+// published again, or ahead, so that events are left out. Campaigns parked at an event up to the
+// new position stay so. Errors: [ErrNotFound]; an error for a position that the journal has not
+// handed out.
 func Reset(ctx context.Context, db DB, key Key, to ResetTo, act Act) (ResetResult, error) {
 	var result ResetResult
 	target := to.Position

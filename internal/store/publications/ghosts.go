@@ -43,10 +43,9 @@ type GhostFilter struct {
 // ListGhosts lists ghosts, by topic, publisher, position, campaign and id. They are kept for 30 days,
 // 10,000 of a pair at most.
 //
-// A relay knows the events that it sent last, while its process lives: about 32,000, shared among its
-// pairs, 500 of each at least. When the database is another one, or was started anew, it looks them
-// up. What it did not see acknowledged, what an operator sent by hand, and what a process had sent
-// that has ended meanwhile is not found.
+// A relay remembers about 32,000 events that it sent last, 500 of each pair at least, and looks
+// them up when the database is another one or was started anew. What it did not see acknowledged,
+// what an operator sent by hand, and what ended processes have sent is not found.
 func ListGhosts(ctx context.Context, db journal.Querier, f GhostFilter) ([]Ghost, error) {
 	if f.Limit == 0 {
 		f.Limit = 100

@@ -68,9 +68,8 @@ func Log(ctx context.Context, db journal.Querier, f LogFilter) ([]Record, error)
 		queryLog, f.Topic, f.Publisher, f.CampaignID, f.Actor, f.Acts, f.Before, f.Limit)
 }
 
-// PruneLog deletes up to limit records of operators' acts that are older than olderThan, and than the
-// day that the database keeps at least, the oldest first, in one statement, and ghosts of more than 30
-// days ago. It answers how many records: fewer than limit once there are no more.
+// PruneLog deletes up to limit records older than olderThan, and than the day that the database
+// keeps at least, and ghosts of more than 30 days ago. It answers how many records.
 func PruneLog(ctx context.Context, db journal.Querier, olderThan time.Duration, limit int) (n int64, err error) {
 	if olderThan <= 0 || limit < 1 {
 		return 0, fmt.Errorf("prune the log of operators: %d records older than %s: use a positive age and limit", limit,
@@ -79,9 +78,8 @@ func PruneLog(ctx context.Context, db journal.Querier, olderThan time.Duration, 
 	return rows.One(ctx, db, pgx.RowTo[int64], "prune the log of operators", queryPruneLog, olderThan, limit)
 }
 
-// WriteLog writes to tidemark.operator_log, in the transaction in which it happens, an act that is
-// none of this package's own. What it was not about is empty; detail, if there is one, becomes an
-// object.
+// WriteLog writes an act to tidemark.operator_log in the transaction in which it happens. What it
+// was not about is empty; detail, if there is one, becomes an object.
 func WriteLog(
 	ctx context.Context, tx pgx.Tx, act Act, name string, key Key, campaignID string, seq int64, detail any,
 ) error {

@@ -73,15 +73,13 @@ func CountParked(ctx context.Context, db journal.Querier, f ParkedFilter) (n int
 }
 
 // Retry has parked events tried again at once, with all their attempts before them, and answers how
-// many. Those that others are changing at that moment are left alone. [ErrNotFound] if there
-// is none.
+// many. Those that others are changing are left alone. [ErrNotFound] if there is none.
 func Retry(ctx context.Context, db DB, f ParkedFilter, act Act) (int64, error) {
 	return actOnParked(ctx, db, f, act, ActRetried, queryRetry)
 }
 
 // Resolve leaves parked events out for good: a campaign that one holds goes on behind it. It
-// answers how many; those that others are changing at that moment are left alone.
-// [ErrNotFound] if there is none.
+// answers how many, as [Retry] does.
 func Resolve(ctx context.Context, db DB, f ParkedFilter, act Act) (int64, error) {
 	if act.Reason == "" {
 		return 0, errors.New("a reason is missing: what is resolved is never published, the log should say why")
@@ -144,9 +142,8 @@ func (p Parked) Place() ParkedPlace {
 }
 
 // WalkParked answers up to f.Limit rows (0: 100) after a place (nil: from the first), in the order
-// of topic, publisher, campaign and seq. Of the next look rows it answers those that match, so that
-// it costs no more when millions are parked. end is the place to go on from; nil: there are no more
-// rows.
+// of topic, publisher, campaign and seq, of the next look rows those that match. end is the place
+// to go on from; nil: there are no more rows.
 func WalkParked(
 	ctx context.Context, db journal.Querier, f ParkedFilter, after *ParkedPlace, look int,
 ) (parked []Parked, end *ParkedPlace, err error) {
@@ -192,13 +189,12 @@ type ParkedKey struct {
 	Seq        int64
 }
 
-// RetryKeys has those of the events that are parked tried again at once, as [Retry] does, and
-// answers which they are. Those that others are changing at that moment are left alone.
+// RetryKeys is [Retry] of those of the events that are parked, and answers which they are.
 func RetryKeys(ctx context.Context, tx pgx.Tx, events []ParkedKey, act Act) (map[ParkedKey]bool, error) {
 	return actOnKeys(ctx, tx, events, act, ActRetried, queryRetry)
 }
 
-// ResolveKeys leaves those of the events that are parked out for good, as [Resolve] does, and answers which they are.
+// ResolveKeys is [Resolve] of those of the events that are parked, and answers which they are.
 func ResolveKeys(ctx context.Context, tx pgx.Tx, events []ParkedKey, act Act) (map[ParkedKey]bool, error) {
 	if act.Reason == "" {
 		return nil, errors.New("a reason is missing: what is resolved is never published, the log should say why")
@@ -226,8 +222,7 @@ func columns(events []ParkedKey) (topics, publishers, campaigns []string, seqs [
 	return topics, publishers, campaigns, seqs
 }
 
-// CountOutcomes counts what became of parked events that were tried again: those that were sent,
-// and those that were refused again. The others are still on their way.
+// CountOutcomes counts the events tried again that were sent, and those that were refused again.
 func CountOutcomes(ctx context.Context, db journal.Querier, events []ParkedKey) (sent, refused int64, err error) {
 	topics, publishers, campaigns, seqs := columns(events)
 	n, err := rows.One(ctx, db, pgx.RowToStructByPos[struct{ Sent, Refused int64 }],

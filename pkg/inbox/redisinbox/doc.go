@@ -2,9 +2,7 @@
 // of Redis, evt:processed:CONSUMER:EVENT_ID/CAMPAIGN, marks it.
 //
 // It promises less than pkg/inbox, since Redis is not in the consumer's transaction. With
-// [Inbox.Do] a mark holds a handler's turn while it works and is made to last when it is done: a
-// consumer that dies leaves a mark that expires soon, and the event is processed again. Effects
-// thus happen at least once, and once unless a consumer dies between its effect and the mark, takes
-// longer than its turn, or Redis loses what it has. [Inbox.CheckAndMark] marks at once, for the
-// whole TTL: a consumer that dies after it, before its effect, loses the event.
+// [Inbox.Do] effects happen at least once, and once unless a consumer dies between its effect and
+// the mark, takes longer than its turn, or Redis loses what it has. [Inbox.CheckAndMark] marks at
+// once, for the whole TTL: a consumer that dies after it, before its effect, loses the event.
 package redisinbox

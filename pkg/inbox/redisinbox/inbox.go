@@ -82,9 +82,8 @@ func (i *Inbox) Unmark(ctx context.Context, consumer, campaignID string, eventID
 }
 
 // Do calls handle if the event has not come to the consumer before, and marks it once that has
-// succeeded. If handle fails or panics, the mark is taken away. It answers whether handle was
-// called, handle's error, or [ErrInProgress]. An error after handle was called means that the event
-// will be handled again.
+// succeeded. It answers whether handle was called, and its error, or [ErrInProgress]. An error
+// after handle was called means that the event will be handled again.
 func (i *Inbox) Do(
 	ctx context.Context, consumer, campaignID string, eventID uuid.UUID, handle func(context.Context) error,
 ) (handled bool, err error) {

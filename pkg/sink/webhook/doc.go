@@ -7,12 +7,11 @@
 // work, no event is at fault. 5xx, 408, silence and a connection that breaks may be the event's doing:
 // it is at fault if one sent after it gets through. Redirects are never followed.
 //
-// Events of a campaign are sent one after the other, those of different campaigns at the same time, up
-// to a limit. When an attempt is given up after its timeout, the endpoint may still be at work on it:
-// it may see the next attempt, with the same id, before it is done.
+// Events of a campaign are sent one after the other, those of different campaigns at the same time.
+// When an attempt is given up after its timeout, the endpoint may see the next one, with the same
+// id, before it is done.
 //
-// A URL may be anybody's, and lead anywhere. Each address is looked at when it is dialled, after its
-// name was resolved, and refused unless it is public or explicitly allowed, so neither a name that
-// points inwards nor one that changes its mind gets past. What is read of an answer is bounded in size
-// and time.
+// A URL may lead anywhere. Each address is checked when it is dialled, after its name was resolved,
+// and refused unless it is public or explicitly allowed. What is read of an answer is bounded in
+// size and time.
 package webhook

@@ -8,10 +8,9 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/publications"
 )
 
-// Assign answers which relay is to have which active pair. All relays come to the same answer from the
-// same rows, so none has to decide for the others: each gives back what is another's, and claims
-// what is its own and free. A pair stays where it is unless moving it evens out numbers, and goes
-// only to a relay that knows it.
+// Assign answers which relay is to have which active pair. All relays come to the same answer from
+// the same rows. A pair stays where it is unless moving it evens out numbers, and goes only to a
+// relay that knows it.
 func Assign(relays map[string]map[publications.Key]bool, pairs []Row) map[publications.Key]string {
 	seats := slices.DeleteFunc(slices.Clone(pairs), func(r Row) bool { return !r.Active })
 	slices.SortFunc(seats, func(a, b Row) int {

@@ -1,9 +1,7 @@
-// Package ledger is the tables of relays, as one of them reads and writes them: which pairs there are, who holds them
-// and how far they have got (tidemark.publications, tidemark.relays), what was refused (tidemark.parked), and what was
-// sent and lost (tidemark.ghosts).
-//
-// Each write of a pair names its owner and its generation: a relay that has lost the pair changes nothing. What
-// operators do to the same tables stands in pkg/publisher.
+// Package ledger is the tables of relays, as one of them reads and writes them: pairs
+// (tidemark.publications), relays, what was refused (tidemark.parked), and what was sent and lost
+// (tidemark.ghosts). Each write of a pair names its owner and its generation: a relay that has lost
+// the pair changes nothing.
 package ledger
 
 import (
