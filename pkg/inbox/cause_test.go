@@ -18,7 +18,8 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
-// TestAnAppendOfAWebhookHandlerNamesItsCause sends events by the webhook sink to a handler that appends one of its own.
+// TestAnAppendOfAWebhookHandlerNamesItsCause sends events through the webhook sink to a handler
+// that appends an event of its own.
 func TestAnAppendOfAWebhookHandlerNamesItsCause(t *testing.T) {
 	t.Parallel()
 	first := journal.Event{CampaignID: "order 7%", ID: uuid.MustParse("0190b1f4-0000-7000-8000-000000000001")}

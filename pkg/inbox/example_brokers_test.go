@@ -19,7 +19,7 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
-// payment is an event as the envelope brings it.
+// payment is an event as the envelope carries it.
 type payment struct {
 	CampaignID string    `json:"campaign_id"`
 	EventID    uuid.UUID `json:"event_id"`
@@ -28,8 +28,8 @@ type payment struct {
 	} `json:"data"`
 }
 
-// consumeKafka handles records until ctx ends. Offsets are committed behind what they brought:
-// after a crash it comes again, and is recognised.
+// consumeKafka handles records until ctx ends. It commits offsets after the effects, so a crash
+// redelivers the last records and the inbox recognises them.
 func consumeKafka(ctx context.Context, client *kgo.Client, pool *pgxpool.Pool) error {
 	for {
 		fetches := client.PollFetches(ctx)
@@ -45,7 +45,7 @@ func consumeKafka(ctx context.Context, client *kgo.Client, pool *pgxpool.Pool) e
 				return fmt.Errorf("offset %d of partition %d: %w", record.Offset, record.Partition, err)
 			}
 			if err := consume(ctx, pool, p.CampaignID, p.EventID, p.Data.Amount); err != nil {
-				return err // nothing of this poll is committed: begin again where the last one ended
+				return err // no offset of this poll is committed, so the next run reads the poll again
 			}
 		}
 		if err := client.CommitUncommittedOffsets(ctx); err != nil {
@@ -54,7 +54,8 @@ func consumeKafka(ctx context.Context, client *kgo.Client, pool *pgxpool.Pool) e
 	}
 }
 
-// consumeNATS handles messages until ctx ends. What cannot be handled is not acknowledged, and delivered again.
+// consumeNATS handles messages until ctx ends. It does not acknowledge a message whose handling
+// failed, so the server delivers it again.
 func consumeNATS(ctx context.Context, consumer jetstream.Consumer, pool *pgxpool.Pool) error {
 	messages, err := consumer.Messages()
 	if err != nil {
@@ -72,18 +73,18 @@ func consumeNATS(ctx context.Context, consumer jetstream.Consumer, pool *pgxpool
 		}
 		var p payment
 		if err := json.Unmarshal(m.Data(), &p); err != nil {
-			_ = m.TermWithReason(err.Error()) // it will never be any better
+			_ = m.TermWithReason(err.Error()) // a retry cannot succeed
 			continue
 		}
 		if err := consume(ctx, pool, p.CampaignID, p.EventID, p.Data.Amount); err != nil {
 			_ = m.NakWithDelay(time.Second)
 			continue
 		}
-		_ = m.Ack() // one that is lost is a message that comes again
+		_ = m.Ack() // if the ack is lost, the server delivers the message again
 	}
 }
 
-// Records of a topic of Kafka, one of which is there twice.
+// Two of the Kafka records are the same event.
 func ExampleCheckAndMark_kafka() {
 	err := pgtest.Example(func(ctx context.Context, pool *pgxpool.Pool) error {
 		cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "payments"))
@@ -111,7 +112,7 @@ func ExampleCheckAndMark_kafka() {
 	// Output: total: 42
 }
 
-// Messages of a stream of NATS JetStream, one of which is there twice.
+// Two of the JetStream messages are the same event.
 func ExampleCheckAndMark_nats() {
 	err := pgtest.Example(func(ctx context.Context, pool *pgxpool.Pool) (err error) {
 		dir, err := os.MkdirTemp("", "tidemark-example-*")
@@ -165,7 +166,7 @@ func ExampleCheckAndMark_nats() {
 	// Output: total: 42
 }
 
-// deliveries are two events, of which the first is there again; the second is the last.
+// deliveries returns two events, the first of them twice.
 func deliveries() []string {
 	first := fmt.Sprintf(`{"event_id": %q, "campaign_id": "oak", "version": 1, "data": {"amount": 40}}`, uuid.New())
 	return []string{
@@ -174,7 +175,7 @@ func deliveries() []string {
 	}
 }
 
-// until42 consumes until the last event has had its effect, and prints what all of them have come to.
+// until42 consumes until the last event has had its effect, and prints the total.
 func until42(ctx context.Context, pool *pgxpool.Pool, run func(context.Context) error) error {
 	if _, err := pool.Exec(ctx, "CREATE TABLE totals AS SELECT 0 AS amount"); err != nil {
 		return err
@@ -196,7 +197,7 @@ func until42(ctx context.Context, pool *pgxpool.Pool, run func(context.Context) 
 	if _, err := fmt.Fprintln(os.Stdout, "total:", total); err != nil {
 		return err
 	}
-	// the end may come while the consumer is still writing down how far it has come
+	// The context can end while the consumer still commits its offset.
 	if err := <-done; !errors.Is(err, context.Canceled) {
 		return err
 	}

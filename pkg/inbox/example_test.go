@@ -16,7 +16,7 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
-// consume has the effects of an event once, however often it comes.
+// consume applies the effects of an event once, however often a broker delivers it.
 func consume(ctx context.Context, pool *pgxpool.Pool, campaignID string, eventID uuid.UUID, amount int) error {
 	return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
 		first, err := inbox.CheckAndMark(ctx, tx, "invoices", campaignID, eventID)
@@ -34,7 +34,7 @@ func ExampleCheckAndMark() {
 			return err
 		}
 		id := uuid.New()
-		for range 3 { // a broker delivers it again and again
+		for range 3 { // the broker redelivers it
 			if err := consume(ctx, pool, "oak", id, 40); err != nil {
 				return err
 			}
@@ -50,14 +50,14 @@ func ExampleCheckAndMark() {
 	// Output: total: 40
 }
 
-// receiver is a server for the webhooks of one sink.
+// receiver returns a server for the webhooks of one sink.
 func receiver(pool *pgxpool.Pool, secret webhook.Secret) (*http.Server, error) {
 	handler, err := inbox.Webhook(inbox.WebhookConfig{
 		DB: pool, Consumer: "invoices", Secrets: []webhook.Secret{secret},
 	}, func(ctx context.Context, tx pgx.Tx, d inbox.Delivery) error {
 		var envelope struct{ Data struct{ Amount int } }
 		if err := json.Unmarshal(d.Body, &envelope); err != nil {
-			return inbox.Refuse(err) // it will never be any better
+			return inbox.Refuse(err) // a retry cannot succeed
 		}
 		_, err := tx.Exec(ctx, "UPDATE totals SET amount = amount + $1", envelope.Data.Amount)
 		return err
@@ -73,13 +73,13 @@ func ExampleWebhook() {
 		if _, err := pool.Exec(ctx, "CREATE TABLE totals AS SELECT 0 AS amount"); err != nil {
 			return err
 		}
-		secret := webhook.NewSecret() // in earnest: webhook.ParseSecret(os.Getenv("WEBHOOK_SECRET"))
+		secret := webhook.NewSecret() // in production: webhook.ParseSecret(os.Getenv("WEBHOOK_SECRET"))
 		server, err := receiver(pool, secret)
 		if err != nil {
 			return err
 		}
 		id := uuid.NewString()
-		for range 3 { // the answer was lost
+		for range 3 { // the sender lost the response and retries
 			fmt.Println(status(server.Handler, request(secret, id, `{"data": {"amount": 40}}`)))
 		}
 		var total int

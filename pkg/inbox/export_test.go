@@ -1,4 +1,4 @@
 package inbox
 
-// Prune is prune, for tests.
+// Prune exports prune for tests.
 var Prune = prune //nolint:gochecknoglobals // for tests

@@ -33,7 +33,7 @@ func receive(
 	return h
 }
 
-// request makes a signed request.
+// request returns a signed request.
 func request(secret webhook.Secret, id, body string) *http.Request {
 	return requestAt(time.Now(), secret, id, body)
 }
@@ -72,7 +72,7 @@ func TestAWebhookHasEffectsOnce(t *testing.T) {
 		{inbox.Refuse(errNo), http.StatusUnprocessableEntity, 0},
 		{nil, http.StatusNoContent, 1},
 		{nil, http.StatusNoContent, 1},
-		{errNo, http.StatusNoContent, 1}, // it is not called any more
+		{errNo, http.StatusNoContent, 1}, // the handler does not run again
 	} {
 		fails = c.fails
 		if got := status(h, request(secret, id, `{}`)); got != c.want {

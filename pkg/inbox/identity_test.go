@@ -19,10 +19,10 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/redistest"
 )
 
-// delivers hands an event to an inbox, and answers whether it was handled.
+// delivers hands an event to an inbox and reports whether the inbox handled it.
 type delivers func(t *testing.T, campaign string, id uuid.UUID) (handled bool)
 
-// inboxes are all ways to have an event handled once.
+// inboxes returns every way to handle an event once.
 func inboxes(t *testing.T, pool *pgxpool.Pool) map[string]delivers {
 	t.Helper()
 	db := stdlib.OpenDBFromPool(pool)

@@ -36,7 +36,7 @@ func count(t *testing.T, pool *pgxpool.Pool, table string) (n int) {
 	return n
 }
 
-// mark marks in a transaction of its own, which ends with the given error.
+// mark marks an event in a transaction of its own. The transaction ends with the given error.
 func mark(t *testing.T, pool *pgxpool.Pool, consumer string, id uuid.UUID, end error) (first bool) {
 	t.Helper()
 	err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) (err error) {
@@ -108,7 +108,7 @@ func TestOfDeliveriesAtOnceOneHasEffects(t *testing.T) {
 				if _, err := tx.Exec(t.Context(), "INSERT INTO effects VALUES (1)"); err != nil {
 					return err
 				}
-				if attempts.Add(1) <= 2 { // the first two fail, and leave it to the others
+				if attempts.Add(1) <= 2 { // the first two fail, so another caller must succeed
 					return errNo
 				}
 				return nil
@@ -181,7 +181,7 @@ func TestAMarkLastsAsLongAsItIsTold(t *testing.T) {
 	}
 }
 
-// A consumer that is marking an event anew does not keep the others' marks from being pruned.
+// A consumer that renews an expired mark does not block the pruning of other marks.
 func TestPruningPassesByWhatSomebodyIsMarking(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)

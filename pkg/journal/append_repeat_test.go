@@ -100,19 +100,19 @@ func TestAnIDIsRefusedForAnotherEvent(t *testing.T) {
 		t.Errorf("the refused calls wrote %d events", n-1)
 	}
 	same := was
-	same.Payload, same.Metadata = json.RawMessage("{\"a\":\t1.0}"), json.RawMessage(`{"b":3,"b":2}`) // the same to jsonb
+	same.Payload, same.Metadata = json.RawMessage("{\"a\":\t1.0}"), json.RawMessage(`{"b":3,"b":2}`) // equal as jsonb
 	if places, err := appendTo(t.Context(), pool, "c", journal.Any, same); err != nil || !places[0].Duplicate {
 		t.Errorf("written in another way: got %v, %v", places, err)
 	}
 }
 
-// campaignModel is what a campaign should hold.
+// campaignModel models the content of a campaign.
 type campaignModel struct {
 	ids      []uuid.UUID
 	payloads map[uuid.UUID]string
 }
 
-// answer foretells an append: the seqs it is answered with, or the error.
+// answer returns what Append must return: the seqs, or the error.
 func (m *campaignModel) answer(expect int64, events []journal.Event) (seqs []int64, err error) {
 	var old, changed, unsaid int
 	given := map[uuid.UUID]bool{}
@@ -206,7 +206,8 @@ func TestAppendDoesWhatAModelForetells(t *testing.T) {
 	})
 }
 
-// drawEvents draws up to four events, new ones and old ones, some with a payload that may differ from the first.
+// drawEvents draws up to four new and old events. Some old ones have a payload that may differ from
+// the stored one.
 func drawEvents(t *rapid.T, old []uuid.UUID) []journal.Event {
 	events := make([]journal.Event, rapid.IntRange(1, 4).Draw(t, "events"))
 	for i := range events {

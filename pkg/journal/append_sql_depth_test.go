@@ -11,7 +11,7 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
-// However deep it is and whichever function it is passed to, Postgres' own error (54001) is not what callers get.
+// At any depth and through any function, callers get TM004 and never Postgres' own error (54001).
 func TestWhatIsTooDeepIsRefusedInOneWay(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
@@ -63,7 +63,7 @@ func TestWhatIsTooDeepIsRefusedInOneWay(t *testing.T) {
 	}
 }
 
-// calls calls a function of the database with parameters whose types the server chooses.
+// calls calls a database function. The server chooses the types of the parameters.
 func calls(t *testing.T, pool *pgxpool.Pool, call string, arguments ...any) error {
 	t.Helper()
 	_, err := pool.Exec(t.Context(), "SELECT FROM "+call, arguments...)

@@ -12,7 +12,8 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
-// invalidEvent is the SQLSTATE of events that are refused. Others are Postgres' own, for what it cannot even parse.
+// invalidEvent is the SQLSTATE of refused events. Postgres refuses what it cannot parse with
+// SQLSTATEs of its own.
 const invalidEvent = "TM004"
 
 func event(fields string) string { return `[{"type": "fine"}, {` + fields + `}]` }
@@ -148,7 +149,7 @@ func TestTheDatabaseRefusesWhatTheLibraryRefuses(t *testing.T) {
 func TestTheDatabaseTakesLimitsThatWereChanged(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
-	session, err := pool.Acquire(t.Context()) // sees limits as they are, also those that changed after it began
+	session, err := pool.Acquire(t.Context()) // one session: it must see limits that change after it began
 	if err != nil {
 		t.Fatal(err)
 	}

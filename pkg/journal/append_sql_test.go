@@ -72,7 +72,8 @@ func TestAppendSQLDoesWhatAppendDoes(t *testing.T) {
 	}
 }
 
-// stale reports whether err says that a transaction's snapshot was too old, in our words or in Postgres'.
+// stale reports whether err means that a transaction's snapshot was too old, as our error or as
+// Postgres' 40001.
 func stale(err error) bool {
 	var pgErr *pgconn.PgError
 	return errors.Is(err, journal.ErrStaleSnapshot) || errors.As(err, &pgErr) && pgErr.Code == "40001"
@@ -108,7 +109,8 @@ func TestAnOldSnapshotIsToldToRetry(t *testing.T) {
 	}
 }
 
-// What goes by the SQLSTATE alone, as retry loops of any language do, gets the one that is for retrying.
+// Retry loops in other languages match the SQLSTATE only, so they must get the one for retries,
+// 40001.
 func TestAnOldSnapshotIsASerializationFailureInSQL(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
@@ -146,7 +148,8 @@ func TestAnOldSnapshotIsASerializationFailureInSQL(t *testing.T) {
 	}
 }
 
-// NOTIFY and PREPARE TRANSACTION exclude each other. A session that says so prepares whatever waits.
+// NOTIFY and PREPARE TRANSACTION exclude each other. A session that sets tidemark.notify to off can
+// prepare its appends at any time.
 func TestAnAppendCanBePreparedWhileAWorkerWaits(t *testing.T) {
 	t.Parallel()
 	url := pgtest.Server(t).URL()
@@ -216,8 +219,8 @@ func TestSerializableWritersThatRetryAllGetThrough(t *testing.T) {
 	checkGapless(t, pool, writers*each)
 }
 
-// checkGapless checks that the journal holds so many events, numbered 1, 2, 3 … in each campaign,
-// in the order of their positions, and that the work items of each group stand for each event once.
+// checkGapless checks that the journal holds the given number of events, that each campaign counts
+// 1, 2, 3 … in the order of positions, and that each group's work items cover each event once.
 func checkGapless(t *testing.T, pool *pgxpool.Pool, events int) {
 	t.Helper()
 	if n := query[int](t, pool, "SELECT count(*) FROM tidemark.journal"); n != events {

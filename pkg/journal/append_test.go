@@ -31,7 +31,7 @@ func appendTo(
 	return places, err
 }
 
-// mustAppend is appendTo for what must succeed.
+// mustAppend appends like appendTo and fails the test on an error.
 func mustAppend(t *testing.T, pool *pgxpool.Pool, campaign string, events ...journal.Event) []journal.Appended {
 	t.Helper()
 	places, err := appendTo(t.Context(), pool, campaign, journal.Any, events...)
@@ -41,7 +41,7 @@ func mustAppend(t *testing.T, pool *pgxpool.Pool, campaign string, events ...jou
 	return places
 }
 
-// query answers the one row of a query that has one column.
+// query returns the value of a query with one row and one column.
 func query[T any](t *testing.T, db journal.Querier, sql string, args ...any) T {
 	t.Helper()
 	rows, err := db.Query(t.Context(), sql, args...)
@@ -55,7 +55,7 @@ func query[T any](t *testing.T, db journal.Querier, sql string, args ...any) T {
 	return value
 }
 
-// exec runs statements that must succeed.
+// exec runs a statement that must succeed.
 func exec(t *testing.T, pool *pgxpool.Pool, sql string, args ...any) {
 	t.Helper()
 	if _, err := pool.Exec(t.Context(), sql, args...); err != nil {
@@ -63,12 +63,12 @@ func exec(t *testing.T, pool *pgxpool.Pool, sql string, args ...any) {
 	}
 }
 
-// noted answers n events without ids.
+// noted returns n events without ids.
 func noted(n int) []journal.Event {
 	return slices.Repeat([]journal.Event{{Type: "noted"}}, n)
 }
 
-// invalid tells whether the error is about an event that was refused.
+// invalid reports whether err is an InvalidEventError.
 func invalid(err error) bool {
 	_, ok := errors.AsType[*journal.InvalidEventError](err)
 	return ok
@@ -162,7 +162,7 @@ func TestAppendMakesIdsThatAreSortableAndUnique(t *testing.T) {
 	for range 3 {
 		places = append(places, mustAppend(t, pool, "c", noted(10_000)...)...)
 	}
-	// 10,000 ids carry into two milliseconds
+	// 10,000 ids span more than two milliseconds.
 	after := query[time.Time](t, pool, "SELECT clock_timestamp()").Add(10 * time.Millisecond)
 	seen := make(map[uuid.UUID]bool, len(places))
 	for i, p := range places {

@@ -9,7 +9,7 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
-// snippets answers the fenced blocks of docs/guides/catalogue.md by language, in the order of the page.
+// snippets returns the fenced blocks of docs/guides/catalogue.md by language, in page order.
 func snippets(t *testing.T) map[string][]string {
 	t.Helper()
 	page, err := os.ReadFile("../../docs/guides/catalogue.md")

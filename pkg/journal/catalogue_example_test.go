@@ -43,7 +43,7 @@ func ExampleNewCatalogue() {
 		return
 	}
 
-	// An event from the days when the type was called char_created and hit points were hp.
+	// This event was stored when the type was called char_created and hit points were called hp.
 	old := journal.Event{Type: "char_created", Version: 1, Payload: json.RawMessage(`{"name":"Åsa","hp":12}`)}
 	today, err := catalogue.Current(old)
 	fmt.Println(today.Type, today.Version, string(today.Payload), err)

@@ -13,7 +13,8 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 )
 
-// characterCatalogue has a type with an alias, three versions and a schema, and one with an intent.
+// characterCatalogue has one type with aliases, three versions and a schema, and one type with an
+// intent.
 func characterCatalogue(t testing.TB) *Catalogue {
 	t.Helper()
 	c, err := NewCatalogue(
@@ -37,7 +38,7 @@ func TestPrepare(t *testing.T) {
 	for name, test := range map[string]struct {
 		catalogue   *Catalogue
 		event, want Event
-		refused     string // the field at fault; "": none
+		refused     string // the field at fault; "": the event is good
 	}{
 		"fills in the version and the intent": {
 			catalogue,
@@ -318,7 +319,7 @@ func TestNewCatalogueReportsAllMistakesTogether(t *testing.T) {
 	}
 }
 
-// An event keeps its meaning whichever of its versions and names it was stored under.
+// An event has the same meaning under each version and name it was stored with.
 func TestCurrentGivesOneShapeForAllVersions(t *testing.T) {
 	t.Parallel()
 	catalogue := characterCatalogue(t)

@@ -29,7 +29,7 @@ func appendAll(ctx context.Context, pool *pgxpool.Pool, batches ...journal.Batch
 	})
 }
 
-// oneEach answers a batch of one event for each campaign.
+// oneEach returns a batch of one event for each campaign.
 func oneEach(campaigns ...string) []journal.Batch {
 	batches := make([]journal.Batch, len(campaigns))
 	for i, c := range campaigns {
@@ -38,7 +38,7 @@ func oneEach(campaigns ...string) []journal.Batch {
 	return batches
 }
 
-// eventually polls until done answers true.
+// eventually polls until done returns true.
 func eventually(t *testing.T, what string, done func() bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
@@ -52,7 +52,7 @@ func eventually(t *testing.T, what string, done func() bool) {
 	}
 }
 
-// waitingForLock counts the backends of the database that wait for an advisory lock.
+// waitingForLock returns how many backends of the database wait for an advisory lock.
 func waitingForLock(t *testing.T, db journal.Querier) int {
 	t.Helper()
 	return query[int](t, db,
@@ -92,8 +92,8 @@ func TestCallsForTheSameCampaignsInAnyOrderNeverDeadlock(t *testing.T) {
 	checkGapless(t, pool, int(events.Load()))
 }
 
-// One application that is idle after an append, and one that appends to many campaigns, hold up
-// no append to others.
+// An import waits for an idle transaction that holds one of its campaigns. Appends to other
+// campaigns still go through.
 func TestAnImportThatWaitsHoldsUpOnlyItsOwnCampaigns(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
@@ -127,7 +127,7 @@ func TestAnImportThatWaitsHoldsUpOnlyItsOwnCampaigns(t *testing.T) {
 	checkGapless(t, pool, 701)
 }
 
-// However the campaigns come, a transaction is refused before it takes the lock table from everyone.
+// A transaction is refused before it exhausts the lock table, in one call or in many.
 func TestATransactionAppendsToAThousandCampaignsAtMost(t *testing.T) {
 	t.Parallel()
 	names := func(from, to int) (all []string) {
@@ -234,7 +234,7 @@ func TestAppendsToDifferentCampaignsDoNotWaitForEachOther(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	for i := range 100 { // more than there are buckets
+	for i := range 100 { // more than there are lock buckets
 		if err := appendAll(ctx, pool, oneEach(fmt.Sprint("a", i), fmt.Sprint("b", i))...); err != nil {
 			t.Fatal(err)
 		}
@@ -245,7 +245,8 @@ func TestAppendsToDifferentCampaignsDoNotWaitForEachOther(t *testing.T) {
 	checkGapless(t, pool, 200)
 }
 
-// TestWorkGoesWithItsEvents also shows that numbers are gapless: writers of all kinds give up halfway.
+// TestWorkGoesWithItsEvents also shows that seqs have no gaps: writers of all kinds roll back
+// halfway.
 func TestWorkGoesWithItsEvents(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
@@ -267,7 +268,7 @@ func TestWorkGoesWithItsEvents(t *testing.T) {
 					switch random.IntN(5) {
 					case 0:
 						return rolledBack
-					case 1: // part of the transaction is undone
+					case 1: // undoes a part of the transaction
 						savepoint, err := tx.Begin(t.Context())
 						if err != nil {
 							return err

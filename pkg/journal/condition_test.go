@@ -20,12 +20,12 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
-// tagged answers an event of a campaign.
+// tagged returns an event of a campaign.
 func tagged(campaign, eventType string, tags ...string) journal.Event {
 	return journal.Event{CampaignID: campaign, Type: eventType, Tags: tags}
 }
 
-// appendIf appends in a transaction of its own.
+// appendIf appends under a condition in a transaction of its own.
 func appendIf(
 	ctx context.Context, pool *pgxpool.Pool, condition journal.Condition, events ...journal.Event,
 ) (places []journal.Appended, err error) {
@@ -36,10 +36,10 @@ func appendIf(
 	return places, err
 }
 
-// always is a condition that no event of these tests meets.
+// always returns a condition that holds: no event of these tests matches its query.
 func always() journal.Condition { return journal.Condition{FailIfMatch: journal.Types("never")} }
 
-// mustAppendIf appends under a condition that holds.
+// mustAppendIf appends under a condition that must hold.
 func mustAppendIf(
 	t *testing.T, pool *pgxpool.Pool, condition journal.Condition, events ...journal.Event,
 ) []journal.Appended {
@@ -51,7 +51,7 @@ func mustAppendIf(
 	return places
 }
 
-// sqlState answers the SQLSTATE of an error, or "".
+// sqlState returns the SQLSTATE of an error, or "".
 func sqlState(err error) string {
 	var pgErr *pgconn.PgError
 	if errors.As(err, &pgErr) {
@@ -71,8 +71,8 @@ func TestAConditionFailsWhenAnEventPastItMatches(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		query    journal.Query
-		after    int // the place that the condition knows; -1: none
-		conflict int // the place that it fails for; -1: it holds
+		after    int // index of the event whose position is After; -1: none
+		conflict int // index of the conflicting event; -1: the condition holds
 		item     int
 	}{
 		"everything":                       {journal.Query{}, -1, 0, 0},
@@ -238,7 +238,7 @@ func TestWhatCannotBeMeantIsRefused(t *testing.T) {
 	}
 }
 
-// A position beyond the last is not known yet: an event that gets it later would go unseen.
+// A position above the last one is refused: an event that gets it later would escape the condition.
 func TestAConditionThatKnowsWhatHasNotHappenedIsRefused(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
@@ -252,7 +252,7 @@ func TestAConditionThatKnowsWhatHasNotHappenedIsRefused(t *testing.T) {
 		t.Errorf("nothing has happened: %v", err)
 	}
 	last := mustAppendIf(t, pool, journal.Condition{FailIfMatch: query}, tagged("a", "opened", "x"))[0].Position
-	for _, q := range []journal.Query{query, journal.Types("opened"), {}} { // whatever way the query is looked up
+	for _, q := range []journal.Query{query, journal.Types("opened"), {}} { // each kind of lookup
 		for _, after := range []int64{last + 1, last + 1_000_000, math.MaxInt64, -1} {
 			_, err := appendIf(t.Context(), pool, journal.Condition{FailIfMatch: q, After: after}, tagged("a", "opened", "x"))
 			if !known(err, after, last) {
@@ -283,7 +283,8 @@ func TestAConditionThatKnowsWhatHasNotHappenedIsRefused(t *testing.T) {
 	}
 }
 
-// For other languages: the SQLSTATE and the detail of tidemark.append_if, as docs/guides/conditions.md has them.
+// Other languages read the SQLSTATE and the detail of tidemark.append_if, as
+// docs/guides/conditions.md shows.
 func TestTheSQLFunctionNamesWhatStandsInTheWay(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)

@@ -15,7 +15,7 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
-// many answers that many tags, which are of nearly all buckets.
+// many returns n tags. Together they fall into nearly all lock buckets.
 func many(n int) (tags []string) {
 	for i := range n {
 		tags = append(tags, fmt.Sprint("tag ", i))
@@ -23,7 +23,7 @@ func many(n int) (tags []string) {
 	return tags
 }
 
-// imported is an event of each of many tags: more than a transaction locks one by one.
+// imported returns events with 200 different tags, more than a transaction locks one by one.
 func imported(campaign string) (events []journal.Event) {
 	for _, tag := range many(200) {
 		events = append(events, tagged(campaign, "opened", tag))
@@ -31,7 +31,7 @@ func imported(campaign string) (events []journal.Event) {
 	return events
 }
 
-// contention is a transaction that stays open, and one that cannot go on because of it.
+// contention is a pair of transactions: holds stays open, and wants waits for it.
 type contention struct {
 	holds, wants func(context.Context, pgx.Tx) error
 }
@@ -88,7 +88,8 @@ func contentions() map[string]contention {
 	}
 }
 
-// What waits for an exclusive lock because of an open transaction gets out of the others' way, and goes on when it may.
+// A transaction that waits for an exclusive lock waits outside the queue, so others pass it. It
+// goes on when the open transaction ends.
 func TestWhatWaitsForAnOpenTransactionHoldsUpNobodyElse(t *testing.T) {
 	t.Parallel()
 	for name, c := range contentions() {
@@ -115,7 +116,7 @@ func TestWhatWaitsForAnOpenTransactionHoldsUpNobodyElse(t *testing.T) {
 	}
 }
 
-// What waits does not do so for ever: the error says that it can be tried again, and what to look at.
+// The wait is bounded. The error says that the append can be retried, and what to look at.
 func TestAnExclusiveLockIsWaitedForOnlySoLong(t *testing.T) {
 	t.Parallel()
 	for name, c := range contentions() {
@@ -124,7 +125,7 @@ func TestAnExclusiveLockIsWaitedForOnlySoLong(t *testing.T) {
 			pool := pgtest.New(t)
 			setting, bound := "SET LOCAL lock_timeout = '1s'", "for more than 00:00:01"
 			if name == "an import" {
-				setting, bound = "SELECT 1", "for more than 00:00:10" // by default
+				setting, bound = "SELECT 1", "for more than 00:00:10" // the default
 			}
 			open, waiting := contend(t, pool, c, setting)
 			if err := <-waiting; sqlState(err) != "55P03" || !strings.Contains(err.Error(), bound) {
@@ -137,7 +138,8 @@ func TestAnExclusiveLockIsWaitedForOnlySoLong(t *testing.T) {
 	}
 }
 
-// contend begins both transactions, and answers the one that holds and what becomes of the other, which waits by then.
+// contend begins both transactions. It returns the open one and the result of the other, which
+// waits by then.
 func contend(t *testing.T, pool *pgxpool.Pool, c contention, settings ...string) (open pgx.Tx, waiting <-chan error) {
 	t.Helper()
 	open, err := pool.Begin(t.Context())

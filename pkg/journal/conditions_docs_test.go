@@ -14,7 +14,7 @@ import (
 
 var errOverdrawn = errors.New("the wallet holds less")
 
-// foldFunds adds up what a wallet holds.
+// foldFunds adds up the balance of a wallet.
 func foldFunds(funds *int, e journal.Event) error {
 	moved, err := journal.Decode[struct{ Amount int }](e)
 	if e.Type == "funds_deposited" {
@@ -25,7 +25,7 @@ func foldFunds(funds *int, e journal.Event) error {
 	return err
 }
 
-// withdraw is what docs/guides/conditions.md shows.
+// withdraw is a snippet of docs/guides/conditions.md.
 func withdraw(ctx context.Context, pool *pgxpool.Pool, amount int, payload json.RawMessage) error {
 	balance := journal.Tagged([]string{"wallet=7"}, "wallet_opened", "funds_deposited", "funds_withdrawn",
 		"funds_transferred")

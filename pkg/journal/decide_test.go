@@ -27,7 +27,7 @@ func TestModelsComposeIntoOneReadAndOneCondition(t *testing.T) {
 	x, closed, none := journal.NewModel(journal.Tagged([]string{"x"}), count),
 		journal.NewModel(journal.Types("closed"), count), journal.NewModel(journal.Types("lost"), count)
 	var condition journal.Condition
-	for range 2 { // a model starts afresh
+	for range 2 { // the second round starts from an empty state
 		var err error
 		if condition, err = journal.DecideAll(t.Context(), pool, x, closed, none); err != nil {
 			t.Fatal(err)
@@ -36,7 +36,7 @@ func TestModelsComposeIntoOneReadAndOneCondition(t *testing.T) {
 			t.Errorf("states %d, %d, %d", x.State, closed.State, none.State)
 		}
 	}
-	mustAppendIf(t, pool, condition, tagged("d", "opened", "z")) // concerns none of them
+	mustAppendIf(t, pool, condition, tagged("d", "opened", "z")) // matches none of the models
 	for _, e := range []journal.Event{tagged("d", "opened", "x"), tagged("d", "closed"), tagged("d", "lost")} {
 		tx := begin(t, pool)
 		if _, err := journal.Append(t.Context(), tx, "e", journal.Any, e); err != nil {
@@ -68,7 +68,7 @@ func TestADecisionReadsPageByPage(t *testing.T) {
 			t.Errorf("%s: %d events, after %d, %v", query, n, condition.After, err)
 		}
 	}
-	// Past the floor a decision takes in so many; the rest stand against it.
+	// Above the floor, Decide reads at most 256 events. The rest make the condition fail.
 	open := begin(t, pool)
 	if _, err := journal.Append(t.Context(), open, "slow", journal.Any, noted(1)...); err != nil {
 		t.Fatal(err)
@@ -96,12 +96,12 @@ func TestADecisionReadsPageByPage(t *testing.T) {
 func TestRetriesDecideAgain(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
-	attempts, ahead := 0, 1 // how often somebody gets ahead
+	attempts, ahead := 0, 1 // attempts that lose to another append
 	decide := func(ctx context.Context, db journal.Querier) ([]journal.Event, journal.Condition, error) {
 		attempts++
 		tag := "x"
 		if attempts <= ahead {
-			tag = fmt.Sprint("x", attempts) // another query each time, whose locks nobody holds
+			tag = fmt.Sprint("x", attempts) // another query each time, so its locks are free
 		}
 		n, condition, err := journal.Decide(ctx, db, journal.Tagged([]string{tag}), count)
 		if attempts <= ahead {

@@ -28,7 +28,7 @@ func ExampleAppend() {
 	_ = heal
 }
 
-// What follows from an event names it as its cause.
+// The invoice event names the order event as its cause.
 func ExampleWithCause() {
 	invoice := func(ctx context.Context, tx pgx.Tx, placed journal.Event) error {
 		ctx = journal.WithCause(ctx, placed)
@@ -38,10 +38,11 @@ func ExampleWithCause() {
 	_ = invoice
 }
 
-// An append that depends on what was read says where the campaign must stand, and decides again when it has moved.
+// An append that depends on a read expects the seq it read up to. If the campaign has moved on, it
+// decides again.
 func ExampleExactly() {
 	end := func(ctx context.Context, pool *pgxpool.Pool, campaign string) error {
-		id := uuid.Must(uuid.NewV7()) // the same for every attempt, also after a COMMIT whose reply was lost
+		id := uuid.Must(uuid.NewV7()) // one id for all attempts, also after a COMMIT whose reply was lost
 		for {
 			running, seq, err := journal.Load(ctx, pool, campaign, func(running *bool, e journal.Event) error {
 				if e.Type == "session_started" || e.Type == "session_ended" {
@@ -64,7 +65,7 @@ func ExampleExactly() {
 	_ = end
 }
 
-// A reader of the whole journal keeps the last position that it has seen.
+// A reader of the whole journal keeps the last position it has seen.
 func ExampleReadAll() {
 	follow := func(ctx context.Context, pool *pgxpool.Pool, after int64) (int64, error) {
 		for e, err := range journal.ReadAll(ctx, pool, after) {

@@ -18,7 +18,7 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
-// floorIs checks the floor seen from outside of all transactions.
+// floorIs checks the floor as seen from outside all transactions.
 func floorIs(t *testing.T, pool *pgxpool.Pool, want int64, when string) {
 	t.Helper()
 	if floor, err := feed.Floor(t.Context(), pool); err != nil || floor != want {
@@ -102,7 +102,7 @@ func TestStrangersDoNotHoldTheFloorBack(t *testing.T) {
 		"CREATE TABLE strangers (a integer)",
 		"INSERT INTO strangers VALUES (1)",
 		"SELECT pg_advisory_xact_lock(k), pg_advisory_xact_lock_shared(-k) FROM generate_series(0, 9) AS s (k)",
-		// two keys of 32 bits are another kind of lock
+		// Locks with two 32-bit keys are of another kind.
 		"SELECT pg_advisory_xact_lock(32001, 0), pg_advisory_xact_lock(32001 << 16, 0)",
 	} {
 		if _, err := stranger.Exec(t.Context(), statement); err != nil {
@@ -112,7 +112,7 @@ func TestStrangersDoNotHoldTheFloorBack(t *testing.T) {
 	mustAppend(t, pool, "a", noted(2)...)
 	floorIs(t, pool, 3, "strangers hold locks and write")
 
-	other := pgtest.New(t) // a database of the same server
+	other := pgtest.New(t) // a database on the same server
 	elsewhere := begin(t, other)
 	if _, err := journal.Append(t.Context(), elsewhere, "a", journal.Any, noted(1)...); err != nil {
 		t.Fatal(err)
@@ -129,9 +129,9 @@ const (
 	floorReaders = 3
 )
 
-// TestPositionReadersMissNothingAndRepeatNothing lets writers append while some of them roll back,
-// backends are terminated in the middle, a stranger keeps a transaction open and others hold
-// advisory locks. Readers that follow the floor must see exactly what was committed.
+// TestPositionReadersMissNothingAndRepeatNothing runs readers that follow the floor while writers
+// append and roll back. Meanwhile backends are terminated, one stranger keeps a transaction open,
+// and others hold advisory locks. The readers must see exactly the committed events.
 func TestPositionReadersMissNothingAndRepeatNothing(t *testing.T) {
 	t.Parallel()
 	cfg, err := pgxpool.ParseConfig(pgtest.URL(t))
@@ -207,7 +207,7 @@ func TestPositionReadersMissNothingAndRepeatNothing(t *testing.T) {
 		query[int64](t, readers, "SELECT last_value FROM tidemark.journal_position"))
 }
 
-// writeUntil appends and rolls back now and then. Its backend may be terminated at any time.
+// writeUntil appends, and rolls back now and then. Its backend can be terminated at any time.
 func writeUntil(ctx context.Context, pool *pgxpool.Pool, writer int) error {
 	random := rand.New(rand.NewPCG(uint64(writer), 7))
 	rolledBack := errors.New("rolled back on purpose")
@@ -221,7 +221,7 @@ func writeUntil(ctx context.Context, pool *pgxpool.Pool, writer int) error {
 				}
 				events := noted(1 + random.IntN(3))
 				if random.IntN(20) == 0 {
-					events = noted(200) // long enough for readers to look in the middle
+					events = noted(200) // long enough that readers look in the middle of it
 				}
 				if _, err := journal.Append(ctx, tx, campaign, journal.Any, events...); err != nil {
 					return err
@@ -230,7 +230,7 @@ func writeUntil(ctx context.Context, pool *pgxpool.Pool, writer int) error {
 			switch random.IntN(20) {
 			case 0, 1:
 				return rolledBack
-			case 2: // a slow one: others overtake it
+			case 2: // a slow one that others overtake
 				_, err := tx.Exec(ctx, "SELECT pg_sleep($1)", random.Float64()/50)
 				return err
 			}
@@ -239,7 +239,8 @@ func writeUntil(ctx context.Context, pool *pgxpool.Pool, writer int) error {
 		if err == nil {
 			done++
 		}
-		// so that often few write: the more there are, the likelier is that one's floor covers for another's
+		// Often only a few write at once. With many writers, another writer's floor can hide a
+		// missing one.
 		if random.IntN(4) > 0 {
 			select {
 			case <-ctx.Done():
@@ -250,14 +251,14 @@ func writeUntil(ctx context.Context, pool *pgxpool.Pool, writer int) error {
 	if done > 0 {
 		return nil
 	}
-	// Whatever has been in its way, a busy machine or its backends' ends, is over.
+	// This append runs after the disturbances: a busy machine, terminated backends.
 	return pgx.BeginFunc(context.WithoutCancel(ctx), pool, func(tx pgx.Tx) error {
 		_, err := journal.Append(context.WithoutCancel(ctx), tx, fmt.Sprintf("w%d", writer), journal.Any, noted(1)...)
 		return err
 	})
 }
 
-// terminateUntil ends the backend of some writer that is in the middle of a transaction, again and again.
+// terminateUntil keeps terminating the backend of a random writer that is inside a transaction.
 func terminateUntil(ctx context.Context, pool *pgxpool.Pool) error {
 	for ctx.Err() == nil {
 		_, err := pool.Exec(ctx, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
@@ -274,8 +275,8 @@ func terminateUntil(ctx context.Context, pool *pgxpool.Pool) error {
 	return nil
 }
 
-// follow collects positions until nothing is written any more and the end is reached. Reader 0
-// reads with ReadAll, the others with pages.
+// follow collects positions until writing has ended and it has read everything. Reader 0 reads with
+// ReadAll, the others read pages.
 func follow(ctx context.Context, pool *pgxpool.Pool, reader int, written <-chan struct{}) (seen []int64, err error) {
 	var last int64
 	take := func(e journal.Event) {
@@ -285,7 +286,7 @@ func follow(ctx context.Context, pool *pgxpool.Pool, reader int, written <-chan 
 	for over := false; !over; {
 		select {
 		case <-written:
-			over = true // after this round
+			over = true // this round is the last
 		default:
 		}
 		if reader == 0 {

@@ -45,8 +45,8 @@ func TestQueriesSelectTheSameInGoAndInSQL(t *testing.T) {
 	rapidtest.Check(t, 50, func(t *rapid.T) { checkSelection(ctx, t, pool) })
 }
 
-// checkSelection appends events and compares, for a query over them, what Go selects, what is read,
-// and what a condition finds first.
+// checkSelection appends events and draws a query over them. It compares what the query selects in
+// Go, what a read returns, and the first conflict of a condition.
 func checkSelection(ctx context.Context, t *rapid.T, pool *pgxpool.Pool) {
 	events := drawTagged(t)
 	places, err := appendIf(ctx, pool, always(), events...)

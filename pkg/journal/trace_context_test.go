@@ -54,5 +54,5 @@ func ExampleWithTrace() {
 			journal.WithTrace(ctx, journal.Event{Type: "order_placed"})...)
 		return err
 	}
-	_ = place // runs in the application's transaction, within the span of its request
+	_ = place // place runs in the application's transaction, in the span of its request
 }

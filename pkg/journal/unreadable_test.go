@@ -12,7 +12,7 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/spoiled"
 )
 
-// Whatever stands in the journal, readers get past it: they name what they cannot read, and where to go on.
+// Readers get past every unreadable row: their error names it and where to go on.
 func TestReadersGetPastWhatAppendWouldHaveRefused(t *testing.T) {
 	t.Parallel()
 	for kind := range spoiled.Kinds() {
@@ -36,7 +36,7 @@ func TestReadersGetPastWhatAppendWouldHaveRefused(t *testing.T) {
 					t.Errorf("%s: it stopped at %v", reader, stops)
 				}
 			}
-			// stream reads on after what cannot be read.
+			// stream reads on after each unreadable event.
 			stream := func(reader string, want int, from func(after int64) func(func(journal.Event, error) bool),
 				at func(journal.Event) int64,
 			) {

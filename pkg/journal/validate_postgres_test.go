@@ -12,7 +12,7 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
-// atTheLimit is an event that is as large as the default limits allow.
+// atTheLimit returns an event as large as the default limits allow.
 func atTheLimit() Event {
 	var tags []string
 	for i := range 64 {
@@ -55,7 +55,7 @@ func TestAppendAtTheLimits(t *testing.T) {
 
 	const names = "aggregate_type, aggregate_id, actor"
 	for name, test := range map[string]struct {
-		field  string // "events": the database does not say which
+		field  string // "events": the database does not name the field
 		change func(*Event)
 	}{
 		"a byte of type":             {"type", func(e *Event) { e.Type += "t" }},

@@ -9,7 +9,7 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/lease"
 )
 
-// Drain the workers of a host before it is taken down.
+// Drain the workers of a host before it goes down.
 func ExampleDrain() {
 	drain := func(ctx context.Context, pool *pgxpool.Pool, host string) error {
 		workers, err := lease.Workers(ctx, pool)

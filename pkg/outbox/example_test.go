@@ -9,7 +9,7 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/outbox"
 )
 
-// A group without a projection stands for all of its projections that are in step.
+// A line without a projection covers all projections of the group that are in step.
 func ExampleLag() {
 	show := func(ctx context.Context, pool *pgxpool.Pool) error {
 		lag, err := outbox.Lag(ctx, pool)

@@ -12,7 +12,7 @@ import (
 )
 
 func ExampleVerify() {
-	secret := webhook.NewSecret() // in earnest: webhook.ParseSecret(os.Getenv("WEBHOOK_SECRET"))
+	secret := webhook.NewSecret() // in production: webhook.ParseSecret(os.Getenv("WEBHOOK_SECRET"))
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, 1<<20))
 		if err != nil {

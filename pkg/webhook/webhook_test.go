@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// The worked example of the standard, whose signature openssl dgst -sha256 -mac HMAC makes as well.
+// The worked example of the standard. Its signature equals that of openssl dgst -sha256 -mac HMAC.
 const (
 	exampleSecret    = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 	exampleID        = "msg_p5jXN8AQM9LWM0D4loKWxJek"
@@ -117,7 +117,7 @@ func TestVerify(t *testing.T) {
 	})
 	t.Run("does not take a part of the body for the timestamp", func(t *testing.T) {
 		t.Parallel()
-		// also reads as id a.1800000000, with the same timestamp and the body rest
+		// The signed content is the same for id a.1800000000, this timestamp and the body rest.
 		h := signed("a", now, "1800000000.rest", current)
 		h.Set(headerID, "a.1800000000")
 		if _, err := verify(h, []byte("rest"), 0, now, []Secret{current}); !errors.Is(err, ErrUnsigned) {

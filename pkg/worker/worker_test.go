@@ -23,7 +23,7 @@ import (
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
-// lines is a log that can be read while it is written.
+// lines is a log that tests can read while it is written.
 type lines struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -35,7 +35,7 @@ func (l *lines) Write(p []byte) (int, error) {
 	return l.text.Write(p)
 }
 
-// line finds the record with a message, as a map.
+// line returns the log record with the given message.
 func (l *lines) line(message string) (record map[string]any) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -48,7 +48,7 @@ func (l *lines) line(message string) (record map[string]any) {
 	return nil
 }
 
-// sessions is a projection of the program's own.
+// sessions returns a projection of the program's own.
 func sessions() projector.Projection {
 	type opened struct{ Name string }
 	handlers := projector.NewHandlers(projector.Spec{

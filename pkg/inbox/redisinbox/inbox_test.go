@@ -110,7 +110,7 @@ func TestOfDeliveriesAtOnceOneIsHandled(t *testing.T) {
 		deliveries.Go(func() {
 			handled, err := in.Do(t.Context(), "a", "oak", id, func(context.Context) error {
 				calls.Add(1)
-				<-others // until all others have been turned away
+				<-others // until all others have been refused
 				return nil
 			})
 			if handled != (err == nil) || err != nil && !errors.Is(err, redisinbox.ErrInProgress) {
@@ -134,7 +134,7 @@ func TestATurnThatHasExpiredIsNotTakenFromTheNext(t *testing.T) {
 	key := "evt:processed:a:" + id.String() + "/oak"
 	for _, fails := range []error{nil, errors.New("no")} {
 		_, _ = in.Do(t.Context(), "a", "oak", id, func(context.Context) error {
-			client.Set(t.Context(), key, "another's", time.Minute) // as when this turn expired, and another delivery came
+			client.Set(t.Context(), key, "another's", time.Minute) // as if this lease had expired
 			return fails
 		})
 		if got := client.Get(t.Context(), key).Val(); got != "another's" {

@@ -20,12 +20,12 @@ import (
 
 const topic = "events"
 
-// broker is a Kafka on a loopback port, which keeps what it has when it is taken away.
+// broker is a Kafka broker on a loopback port. It keeps its data when it is stopped.
 type broker struct {
 	t       *testing.T
 	options []kfake.Opt
 	*kfake.Cluster
-	stalled chan struct{} // receives when a produce request waits
+	stalled chan struct{} // receives a value when a produce request waits
 
 	reader   *kgo.Client
 	mu       sync.Mutex
@@ -38,7 +38,7 @@ func start(t *testing.T, options ...kfake.Opt) *broker {
 		t: t, stalled: make(chan struct{}, 100),
 		options: append([]kfake.Opt{kfake.NumBrokers(1), kfake.DataDir(t.TempDir()), kfake.SeedTopics(3, topic)}, options...),
 	}
-	port, err := freeport.TCP(t.Context()) // for it to be there still when the broker comes back
+	port, err := freeport.TCP(t.Context()) // a fixed port, so the broker can come back on it
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +58,7 @@ func (b *broker) up(port int) {
 
 func (b *broker) address() string { return b.ListenAddrs()[0] }
 
-// stop takes the broker away, and answers what brings it back.
+// stop stops the broker and returns a function that starts it again.
 func (b *broker) stop() (start func()) {
 	_, text, _ := net.SplitHostPort(b.address())
 	port, _ := strconv.Atoi(text)
@@ -66,7 +66,7 @@ func (b *broker) stop() (start func()) {
 	return func() { b.up(port) }
 }
 
-// stall lets the broker answer no produce request.
+// stall makes the broker hold back all produce responses.
 func (b *broker) stall() (resume func()) {
 	resumed := make(chan struct{})
 	b.ControlKey(int16(kmsg.Produce), func(kmsg.Request) (kmsg.Response, error, bool) {
@@ -80,7 +80,7 @@ func (b *broker) stall() (resume func()) {
 
 func (b *broker) awaitStalled() { <-b.stalled }
 
-// read answers what the topic holds.
+// read returns the records of the topic.
 func (b *broker) read(ctx context.Context) ([]publishertest.Received, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -33,7 +33,7 @@ import (
 
 func TestMain(m *testing.M) { leaktest.Main(m) }
 
-// large makes an event larger than brokers take, also compressed.
+// large makes an event larger than brokers accept, even compressed.
 func large(e *publisher.Event) {
 	noise := make([]byte, 1_500_000)
 	_, _ = rand.Read(noise)
@@ -139,7 +139,7 @@ func TestAnOutageBlamesNoEvent(t *testing.T) {
 	for name, test := range map[string]struct {
 		cfg     kafka.Config
 		want    error
-		healthy bool // the broker shows the topic to whom it takes nothing from
+		healthy bool // the broker shows the topic even to a client that may not produce
 	}{
 		"a topic that does not exist": {kafka.Config{
 			Topic: "nowhere", User: "root", Password: "pw",
@@ -155,7 +155,8 @@ func TestAnOutageBlamesNoEvent(t *testing.T) {
 		"a producer that is not allowed": {
 			kafka.Config{User: "stranger", Password: "pw"}, kerr.ClusterAuthorizationFailed, true,
 		},
-		// Others say SASL_AUTHENTICATION_FAILED; this broker hangs up, or leaves the client to its time-out.
+		// Other brokers report SASL_AUTHENTICATION_FAILED. This one hangs up, or leaves the client
+		// to its timeout.
 		"a password that is wrong": {kafka.Config{User: "root", Password: "guess", SASL: "scram-sha-512"}, nil, false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -164,7 +165,7 @@ func TestAnOutageBlamesNoEvent(t *testing.T) {
 			s := open(t, test.cfg)
 			patience := time.Minute
 			if test.want == nil {
-				patience = 2 * time.Second // it is that time-out
+				patience = 2 * time.Second // stands in for the client's timeout
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()

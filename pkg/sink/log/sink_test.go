@@ -20,7 +20,7 @@ import (
 
 func TestMain(m *testing.M) { leaktest.Main(m) }
 
-// open opens a sink by its URL, and answers what it has logged.
+// open opens a sink by its URL. The sink logs to out.
 func open(t *testing.T, address string, out *bytes.Buffer) (publisher.Sink, error) {
 	t.Helper()
 	u, err := url.Parse(address)
@@ -36,7 +36,7 @@ func open(t *testing.T, address string, out *bytes.Buffer) (publisher.Sink, erro
 func TestLogKeepsTheRulesOfSinks(t *testing.T) {
 	t.Parallel()
 	publishertest.Run(t, publisher.Encoder{}, func(t *testing.T) publishertest.Target {
-		var out bytes.Buffer // a handler of slog locks; it is read when nothing is published
+		var out bytes.Buffer // needs no lock: slog's handler locks, and out is read only between calls of Publish
 		s, err := open(t, "log:?body=true", &out)
 		if err != nil {
 			t.Fatal(err)

@@ -1,4 +1,4 @@
 package nats
 
-// Sink is the sink, for tests.
+// Sink exports sink for tests.
 type Sink = sink

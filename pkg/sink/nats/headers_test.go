@@ -11,7 +11,7 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/sink/nats"
 )
 
-// The binding:
+// The encoding is specified in
 // https://github.com/cloudevents/spec/blob/main/cloudevents/bindings/nats-protocol-binding.md#3132-nats-header-values
 func TestHeadersOfCloudEventsAreEncodedAsTheBindingSays(t *testing.T) {
 	t.Parallel()

@@ -19,7 +19,7 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/publisher/publishertest"
 )
 
-// broker is a server of the test's own, with a stream.
+// broker is a NATS server of one test. It can be stopped and started again.
 type broker struct {
 	*server.Server
 	options server.Options
@@ -27,7 +27,7 @@ type broker struct {
 
 func start(t *testing.T, change func(*server.Options)) *broker {
 	t.Helper()
-	port, err := freeport.TCP(t.Context()) // for it to be there still when the server comes back
+	port, err := freeport.TCP(t.Context()) // a fixed port, so the server can come back on it
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +64,7 @@ func (b *broker) stopped() {
 
 func (b *broker) address() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(b.options.Port)) }
 
-// stream makes a stream for a subject, and answers what reads it.
+// stream creates a stream for a subject and returns a function that reads it.
 func stream(
 	t *testing.T, address string, config jetstream.StreamConfig, options ...nats.Option,
 ) func(context.Context) ([]publishertest.Received, error) {
@@ -97,7 +97,7 @@ func stream(
 		defer cancel()
 		info, err := s.Info(ctx)
 		if err != nil {
-			return received, nil // not there at the moment
+			return received, nil // the stream is away for the moment
 		}
 		for ; next <= info.State.LastSeq; next++ {
 			m, err := s.GetMsg(ctx, next)
@@ -120,5 +120,5 @@ func stream(
 	}
 }
 
-// unique answers a name that no other test uses, on a server that others may use as well.
+// unique returns a name that no other test uses, even on a shared server.
 func unique() string { return "tidemark-test-" + strings.ReplaceAll(uuid.NewString(), "-", "") }

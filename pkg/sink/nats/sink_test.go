@@ -150,7 +150,7 @@ func TestNothingIsSentBehindAnEventThatIsTooLarge(t *testing.T) {
 	}
 }
 
-// A server that accepts, and says nothing.
+// The server accepts connections and never answers.
 func TestAServerThatIsSilentEndsPublishWithItsContext(t *testing.T) {
 	t.Parallel()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -335,8 +335,8 @@ func TestNATSHeadersAreTheEventsOwn(t *testing.T) {
 	}
 }
 
-// TestWhoeverLeavesAtOnceLeavesNothingBehind has sinks closed before what the client has started for
-// them can have begun. That all ends is looked for at the end of the package's tests.
+// TestWhoeverLeavesAtOnceLeavesNothingBehind closes sinks before the goroutines of their client can
+// have begun. The leak check at the end of the package's tests looks for survivors.
 func TestWhoeverLeavesAtOnceLeavesNothingBehind(t *testing.T) {
 	t.Parallel()
 	b := start(t, nil)

@@ -12,10 +12,10 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/proxy"
 )
 
-// database is an empty database, behind a proxy that can be taken away.
+// database is an empty database behind a proxy. The proxy can cut the connection.
 type database struct {
 	t     *testing.T
-	pool  *pgxpool.Pool // past the proxy
+	pool  *pgxpool.Pool // not through the proxy
 	proxy *proxy.Proxy
 	url   string // through the proxy
 }
@@ -41,7 +41,7 @@ func (d *database) stop() (start func()) {
 	return d.start
 }
 
-// stall lets nothing that the server says come through.
+// stall holds back everything the server sends.
 func (d *database) stall() (resume func()) {
 	d.t.Helper()
 	d.proxy.Toxic(d.t, "timeout", "downstream", map[string]int{"timeout": 0})
@@ -55,7 +55,7 @@ func (d *database) exec(sql string) {
 	}
 }
 
-// read answers what the table holds, in the order of arrival.
+// read returns the rows of the table in the order of arrival.
 func (d *database) read(ctx context.Context, table string) (received []publishertest.Received, err error) {
 	rows, err := d.pool.Query(ctx, "SELECT event_id, campaign_id, body::text FROM "+table+" ORDER BY arrival")
 	if err != nil {

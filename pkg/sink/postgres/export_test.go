@@ -1,4 +1,4 @@
 package postgres
 
-// Sink is the sink, for tests.
+// Sink exports sink for tests.
 type Sink = sink

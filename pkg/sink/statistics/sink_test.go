@@ -22,7 +22,7 @@ import (
 
 func TestMain(m *testing.M) { leaktest.Main(m) }
 
-// watched notes what the sink has taken.
+// watched records the events that the sink has accepted.
 type watched struct {
 	publisher.Sink
 	io.Closer
@@ -55,7 +55,7 @@ func TestStatisticsKeepTheRulesOfSinks(t *testing.T) {
 	})
 }
 
-// closer is a sink that can be closed.
+// closer is a sink with a Close method.
 type closer interface {
 	publisher.Sink
 	io.Closer
@@ -84,7 +84,7 @@ func publish(t *testing.T, s publisher.Sink, events []publisher.Event) {
 	}
 }
 
-// counted closes the sink, and answers what it has logged of its counts.
+// counted closes the sink and returns the counts it has logged.
 func counted(t *testing.T, s closer, out *bytes.Buffer) (lines []string) {
 	t.Helper()
 	if err := s.Close(); err != nil {
@@ -125,7 +125,7 @@ func TestTooManyPrefixesCountAsOther(t *testing.T) {
 	}
 }
 
-// lines hands on each line that is logged.
+// lines sends each logged line to a channel.
 type lines chan string
 
 func (l lines) Write(line []byte) (int, error) {

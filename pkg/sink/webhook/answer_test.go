@@ -25,7 +25,7 @@ func serve(t *testing.T, handle http.HandlerFunc) string {
 	return server.URL
 }
 
-// campaignOf is the campaign of a request's event.
+// campaignOf returns the campaign of a request's event.
 func campaignOf(r *http.Request) string { return r.Header.Get("Tidemark-Campaign-Id") }
 
 func TestEachStatusMeansOneThing(t *testing.T) {
@@ -43,7 +43,7 @@ func TestEachStatusMeansOneThing(t *testing.T) {
 		401: endpoint, 403: endpoint, 404: endpoint, 405: endpoint, 407: endpoint, 410: endpoint, 415: endpoint,
 		429: endpoint,
 		402: refused, 409: refused, 418: refused, 431: refused, 451: refused, 499: refused,
-		// by itself, as others get through
+		// only this event: others get through
 		408: refused, 425: refused, 500: refused, 502: refused, 503: refused, 504: refused, 599: refused,
 		600: refused, 999: refused,
 	}
@@ -159,7 +159,7 @@ func TestGonePausesAndKeepsWhatWasTaken(t *testing.T) {
 	}
 }
 
-// errorOf is the cause of an error of Publish.
+// errorOf returns the cause of an error of Publish.
 func errorOf(err error) error {
 	var p *partly
 	if errors.As(err, &p) {
@@ -181,7 +181,7 @@ func TestSeveralRequestsAtOnceButNotTooMany(t *testing.T) {
 		}
 		mu.Unlock()
 		select {
-		case <-full: // that this is reached shows that there are as many as there may be
+		case <-full: // closed when as many requests as allowed run at once
 		case <-r.Context().Done():
 		}
 		mu.Lock()
@@ -190,7 +190,7 @@ func TestSeveralRequestsAtOnceButNotTooMany(t *testing.T) {
 	})
 	s := open(t, Config{URL: url, AllowNetworks: loopback(), Concurrency: 3})
 	var calls sync.WaitGroup
-	for call := range 3 { // all calls together have one limit
+	for call := range 3 { // all calls share one limit
 		calls.Go(func() {
 			var events []publisher.Event
 			for i := range 20 {
@@ -269,7 +269,7 @@ func TestBadSettingsAreNamedTogether(t *testing.T) {
 	}
 }
 
-// endless is a body far longer than what is read of one, and counts it.
+// endless is a response body far longer than the sink reads. It counts the bytes that were read.
 type endless struct{ read, closed int }
 
 func (e *endless) Read(b []byte) (int, error) {
@@ -293,7 +293,8 @@ func TestOfABodyNoMoreIsReadThanIsBounded(t *testing.T) {
 	}
 }
 
-// Once the status is there the event was taken: an endpoint that does not end its answer is not waited for.
+// The event counts as delivered once the status is there. The sink does not wait for the end of the
+// response.
 func TestWhatComesAfterTheStatusIsNotAwaited(t *testing.T) {
 	t.Parallel()
 	url := serve(t, func(w http.ResponseWriter, r *http.Request) {

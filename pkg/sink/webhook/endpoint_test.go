@@ -27,7 +27,7 @@ func TestMain(m *testing.M) { leaktest.Main(m) }
 
 const poison = `{"poison": true}`
 
-// other is the other side: an endpoint that verifies, and that can be stalled and stopped.
+// other is a webhook endpoint that verifies signatures. It can be stalled and stopped.
 type other struct {
 	t       *testing.T
 	address string
@@ -36,14 +36,14 @@ type other struct {
 	served  chan struct{}
 
 	mu       sync.Mutex
-	stalled  chan struct{} // nil: it answers
+	stalled  chan struct{} // nil: it responds
 	received []publishertest.Received
 	headers  []http.Header
 }
 
 func newOther(t *testing.T) *other {
 	t.Helper()
-	port, err := freeport.TCP(t.Context()) // for it to be there still when it is started again
+	port, err := freeport.TCP(t.Context()) // a fixed port, so the endpoint can come back on it
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,7 +112,7 @@ func (o *other) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	o.headers = append(o.headers, r.Header)
 }
 
-// loopback may be dialled in tests.
+// loopback returns the networks that tests may dial.
 func loopback() []netip.Prefix {
 	return []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}
 }
@@ -174,7 +174,7 @@ func TestWebhookKeepsTheRulesOfSinks(t *testing.T) {
 	}
 }
 
-// of makes an event of a campaign.
+// of returns an event of a campaign.
 func of(campaign string, seq int64) publisher.Event {
 	return publisher.Event{Topic: "t", Event: journal.Event{
 		ID: uuid.Must(uuid.NewV7()), Type: "noted",

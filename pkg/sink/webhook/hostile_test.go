@@ -17,7 +17,7 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
-// hostile listens and treats each connection as the test says. It counts those that it accepts.
+// hostile listens and passes each connection to treat. It counts the accepted connections.
 func hostile(t *testing.T, treat func(ctx context.Context, conn *net.TCPConn)) (url string, accepted *atomic.Int64) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -50,7 +50,7 @@ func hostile(t *testing.T, treat func(ctx context.Context, conn *net.TCPConn)) (
 	return "http://" + listener.Addr().String(), accepted
 }
 
-// readRequest reads a whole request, so that what is written is its answer.
+// readRequest reads a whole request, so that the client takes the next bytes as the response.
 func readRequest(conn net.Conn) bool {
 	r, err := http.ReadRequest(bufio.NewReader(conn))
 	if err != nil {
@@ -60,7 +60,7 @@ func readRequest(conn net.Conn) bool {
 	return err == nil
 }
 
-// forever writes a text again and again, with a pause between, until the client has gone.
+// forever writes a text again and again until the client is gone, with a pause between writes.
 func forever(ctx context.Context, conn net.Conn, text string, pause time.Duration) {
 	for {
 		if _, err := io.WriteString(conn, text); err != nil {
@@ -77,7 +77,7 @@ func forever(ctx context.Context, conn net.Conn, text string, pause time.Duratio
 	}
 }
 
-// answering treats connections by reading requests and writing an answer to each.
+// answering returns a treatment that reads requests and writes the same response to each.
 func answering(answer string) func(context.Context, *net.TCPConn) {
 	return func(_ context.Context, conn *net.TCPConn) {
 		for readRequest(conn) {
@@ -88,7 +88,7 @@ func answering(answer string) func(context.Context, *net.TCPConn) {
 	}
 }
 
-// promptly is far more than the timeouts of these tests, and far less than forever.
+// promptly is far longer than the timeouts of these tests and far shorter than forever.
 const promptly = 2 * time.Minute
 
 func TestAHostileEndpoint(t *testing.T) {
@@ -96,7 +96,7 @@ func TestAHostileEndpoint(t *testing.T) {
 	const ok = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
 	for name, c := range map[string]struct {
 		treat func(context.Context, *net.TCPConn)
-		want  string // part of the error; empty: the event was taken
+		want  string // part of the error; empty: the event is delivered
 	}{
 		"that never answers": {
 			func(ctx context.Context, _ *net.TCPConn) { <-ctx.Done() },
@@ -163,7 +163,7 @@ func TestAHostileEndpoint(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			url, _ := hostile(t, c.treat)
-			cfg := Config{URL: url, AllowNetworks: loopback()} // an answer has time to come, be the machine ever so busy
+			cfg := Config{URL: url, AllowNetworks: loopback()} // the default timeout is long enough on a busy machine
 			switch {
 			case strings.Contains(c.want, "within"):
 				cfg.Timeout = 300 * time.Millisecond
@@ -215,7 +215,7 @@ func TestAnEndpointThatIsNotPublicIsNotDialled(t *testing.T) {
 	t.Parallel()
 	url, accepted := hostile(t, answering("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"))
 	port := url[strings.LastIndex(url, ":"):]
-	s := open(t, Config{URL: "http://localhost" + port}) // a name says nothing until it is resolved
+	s := open(t, Config{URL: "http://localhost" + port}) // a name is checked only once it is resolved
 	if err := s.Publish(t.Context(), []publisher.Event{of("a", 1)}); !errors.Is(err, errAddress) ||
 		!strings.Contains(err.Error(), "allow_networks") {
 		t.Errorf("got %v", err)
@@ -229,8 +229,8 @@ func TestAnEndpointThatIsNotPublicIsNotDialled(t *testing.T) {
 	}
 }
 
-// The environment is the process's: this test changes it, so it is not parallel.
-// http.ProxyFromEnvironment reads it once, and only this test lets it.
+// This test sets environment variables of the process, so it is not parallel.
+// http.ProxyFromEnvironment reads them once, and no other test calls it.
 func TestTheEnvironmentsProxyIsUsedOnlyIfSet(t *testing.T) {
 	proxy, accepted := hostile(t, answering("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"))
 	t.Setenv("HTTP_PROXY", proxy)
