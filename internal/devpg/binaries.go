@@ -14,15 +14,14 @@ import (
 // binEnv names the folder with the Postgres binaries and ends the search.
 const binEnv = "TIDEMARK_POSTGRES_BIN"
 
-// binaries is a folder with postgres and initdb in it.
+// binaries is a folder with postgres, initdb and pg_ctl in it.
 type binaries string
 
-func (b binaries) postgres() string { return filepath.Join(string(b), "postgres") }
-func (b binaries) initdb() string   { return filepath.Join(string(b), "initdb") }
+func (b binaries) program(name string) string { return filepath.Join(string(b), name) }
 
 func (b binaries) complete() bool {
-	for _, program := range []string{b.postgres(), b.initdb()} {
-		info, err := os.Stat(program)
+	for _, name := range []string{"postgres", "initdb", "pg_ctl"} {
+		info, err := os.Stat(b.program(name))
 		if err != nil || info.IsDir() || info.Mode()&0o111 == 0 {
 			return false
 		}
@@ -31,7 +30,7 @@ func (b binaries) complete() bool {
 }
 
 // errNoBinaries is what a search that found nothing answers, with the places it looked at.
-var errNoBinaries = errors.New("no PostgreSQL server binaries (postgres and initdb) found")
+var errNoBinaries = errors.New("no PostgreSQL server binaries (postgres, initdb and pg_ctl) found")
 
 // search holds what the search for binaries depends on.
 type search struct {
@@ -46,7 +45,7 @@ func (s search) best() (binaries, error) {
 		if b := binaries(dir); b.complete() {
 			return b, nil
 		}
-		return "", fmt.Errorf("%w: %s is %q, which does not hold both", errNoBinaries, binEnv, dir)
+		return "", fmt.Errorf("%w: %s is %q, which does not hold all of them", errNoBinaries, binEnv, dir)
 	}
 	dirs := filepath.SplitList(s.getenv("PATH"))
 	patterns := []string{

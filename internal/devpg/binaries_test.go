@@ -25,9 +25,9 @@ func TestBinariesAreSearchedInTheDocumentedOrder(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
 	at := func(parts ...string) string { return filepath.Join(append([]string{root}, parts...)...) }
-	server := []string{"postgres", "initdb"}
+	server := []string{"postgres", "initdb", "pg_ctl"}
 	install(t, at("path"), "", server...)
-	install(t, at("clientonly"), "", "psql", "postgres")
+	install(t, at("clientonly"), "", "psql", "postgres", "initdb")
 	install(t, at("usr/lib/postgresql/9.6/bin"), "", server...)
 	install(t, at("usr/lib/postgresql/16/bin"), "", server...)
 	install(t, at("usr/lib/postgresql/17/bin"), "", "psql")

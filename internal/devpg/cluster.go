@@ -1,6 +1,7 @@
 package devpg
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,10 +10,13 @@ import (
 	"maps"
 	"os"
 	"os/exec"
+	"os/user"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // cluster is a data folder with what is needed to run it.
@@ -44,9 +48,63 @@ func openCluster(ctx context.Context, dir string, cfg Config, log *slog.Logger) 
 	c.data = filepath.Join(home, clusterName)
 	log.InfoContext(ctx, "make a Postgres cluster", "data", c.data, "binaries", string(c.bin))
 	if err := c.initdb(ctx, cfg); err != nil {
-		return cluster{}, fmt.Errorf("make a cluster with %s: %w", c.bin.initdb(), err)
+		return cluster{}, fmt.Errorf("make a cluster with %s: %w", c.bin.program("initdb"), err)
 	}
 	return c, nil
+}
+
+// place answers the folder in which to make the cluster: the state folder itself, or for root, whose
+// folders others may not reach, a new one elsewhere, which a symbolic link in the state folder points
+// at from then on.
+func place(dir string, as *syscall.Credential) (home string, err error) {
+	if as == nil {
+		return filepath.EvalSymlinks(dir)
+	}
+	link := filepath.Join(dir, clusterName)
+	if target, err := os.Readlink(link); err == nil {
+		if _, err := os.Stat(filepath.Dir(target)); err == nil {
+			return filepath.Dir(target), nil
+		}
+	}
+	if err := os.Remove(link); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("make room for %s: %w", link, err)
+	}
+	// /var/tmp comes first because it outlives a reboot.
+	if home, err = os.MkdirTemp("/var/tmp", temporaryPattern); err != nil {
+		if home, err = os.MkdirTemp("", temporaryPattern); err != nil {
+			return "", fmt.Errorf("make a folder for the cluster: %w", err)
+		}
+	}
+	if home, err = filepath.EvalSymlinks(home); err != nil {
+		return "", err
+	}
+	if err := errors.Join(os.Chmod(home, 0o755), os.Symlink(filepath.Join(home, clusterName), link)); err != nil {
+		return "", errors.Join(fmt.Errorf("note where the cluster is: %w", err), os.Remove(home))
+	}
+	return home, nil
+}
+
+// plainID is the user and group where the machine has none of the names that unprivileged looks for.
+// Most systems give this number to their unprivileged user.
+const plainID = 65534
+
+// unprivileged answers whom the server runs as: nil means the current user, which is right for everyone but root.
+func unprivileged() *syscall.Credential {
+	if os.Geteuid() != 0 {
+		return nil
+	}
+	for _, name := range []string{"postgres", "nobody"} {
+		found, err := user.Lookup(name)
+		if err != nil {
+			continue
+		}
+		uid, uidErr := strconv.ParseUint(found.Uid, 10, 32)
+		gid, gidErr := strconv.ParseUint(found.Gid, 10, 32)
+		if uidErr == nil && gidErr == nil && uid != 0 {
+			return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
+		}
+	}
+	return &syscall.Credential{Uid: plainID, Gid: plainID}
 }
 
 // initdb makes the cluster under another name, so that what it leaves when this process is killed
@@ -69,36 +127,60 @@ func (c cluster) initdb(ctx context.Context, cfg Config) error {
 			return err
 		}
 	}
-	if err := c.runInitdb(ctx, making, cfg); err != nil {
+	args := []string{"-U", superuser, "-A", "trust", "-E", "UTF8", "--locale=C"}
+	if cfg.Settings["fsync"] == "off" {
+		args = append(args, "--no-sync")
+	}
+	err = c.run(ctx, nil, "initdb", making, args...)
+	if err == nil {
+		err = includeSettings(making)
+	}
+	if err != nil {
 		return errors.Join(err, os.RemoveAll(making))
 	}
 	return os.Rename(making, c.data)
 }
 
-// runInitdb runs initdb in an empty folder.
-func (c cluster) runInitdb(ctx context.Context, making string, cfg Config) error {
-	args := []string{"-D", making, "-U", superuser, "-A", "trust", "-E", "UTF8", "--locale=C"}
-	if cfg.Settings["fsync"] == "off" {
-		args = append(args, "--no-sync")
+// run runs a program of Postgres on a data folder. The error has what it said, unless that went to log.
+func (c cluster) run(ctx context.Context, log *os.File, program, data string, args ...string) error {
+	var said strings.Builder
+	cmd := exec.CommandContext(ctx, c.bin.program(program), append(args, "-D", data)...)
+	cmd.Dir = data
+	cmd.Stdout, cmd.Stderr = &said, &said
+	if log != nil { // the server goes on with it, so that it may be no pipe to this process
+		cmd.Stdout, cmd.Stderr = log, log
 	}
-	cmd := exec.CommandContext(ctx, c.bin.initdb(), args...)
-	cmd.Dir = making
-	cmd.Env = environment()
+	for _, entry := range os.Environ() { // all but what would steer the server or its messages
+		if !strings.HasPrefix(entry, "PG") && !strings.HasPrefix(entry, "LC_") && !strings.HasPrefix(entry, "LANG") {
+			cmd.Env = append(cmd.Env, entry)
+		}
+	}
+	cmd.Env = append(cmd.Env, "LC_ALL=C")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: c.as, Setpgid: true} // the terminal's Ctrl-C reaches it through ctx
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("%w: %s", err, strings.TrimSpace(string(out)))
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("%s: %w: %s", program, err, cmp.Or(strings.TrimSpace(said.String()), "see the server's log"))
 	}
-	conf, err := os.OpenFile(filepath.Join(making, "postgresql.conf"), os.O_WRONLY|os.O_APPEND, 0)
+	return nil
+}
+
+// control has pg_ctl start or stop the server, and wait.
+func (c cluster) control(ctx context.Context, log *os.File, act string, within time.Duration, args ...string) error {
+	args = append([]string{act, "-s", "-w", "-t", strconv.Itoa(int(within.Seconds()))}, args...)
+	return c.run(ctx, log, "pg_ctl", c.data, args...)
+}
+
+// confName is the file that every start writes anew; the rest of postgresql.conf stays as initdb,
+// or a person, wrote it.
+const confName = "tidemark.conf"
+
+func includeSettings(data string) error {
+	conf, err := os.OpenFile(filepath.Join(data, "postgresql.conf"), os.O_WRONLY|os.O_APPEND, 0)
 	if err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(conf, "\ninclude '%s'\n", confName)
 	return errors.Join(err, conf.Close())
 }
-
-// confName is the file that every start writes anew; the rest of postgresql.conf stays as initdb,
-// or a person, wrote it.
-const confName = "tidemark.conf"
 
 func (c cluster) writeSettings(settings map[string]string) error {
 	var text strings.Builder

@@ -12,45 +12,40 @@ import (
 // pollInterval is how often a condition of the file system or of another process is looked at again.
 const pollInterval = 20 * time.Millisecond
 
-// fileLock is a flock(2) lock. It belongs to the open file, so two of them in one process exclude
-// each other as two processes do, and the kernel gives it back when the process dies.
-type fileLock struct{ file *os.File }
-
-func openLock(path string) (*fileLock, error) {
+// openLock opens a file for flock(2). The lock belongs to the open file, so two of them in one process
+// exclude each other as two processes do, and it goes when the file is closed or the process dies.
+func openLock(path string) (*os.File, error) {
 	// Read-only is enough for flock, and lets a second user of the machine take part.
 	file, err := os.OpenFile(path, os.O_RDONLY|os.O_CREATE, 0o644)
 	if err != nil {
 		return nil, fmt.Errorf("open lock file: %w", err)
 	}
-	return &fileLock{file: file}, nil
+	return file, nil
 }
 
-// try answers false when another holder is in the way. Taken again, it changes the kind of lock held.
-func (l *fileLock) try(how int) (bool, error) {
+// tryLock answers false when another holder is in the way. Taken again, it changes the kind of lock held.
+func tryLock(file *os.File, how int) (bool, error) {
 	for {
-		err := syscall.Flock(int(l.file.Fd()), how|syscall.LOCK_NB)
+		err := syscall.Flock(int(file.Fd()), how|syscall.LOCK_NB)
 		switch {
 		case err == nil:
 			return true, nil
 		case errors.Is(err, syscall.EWOULDBLOCK):
 			return false, nil
 		case !errors.Is(err, syscall.EINTR):
-			return false, fmt.Errorf("lock %s: %w", l.file.Name(), err)
+			return false, fmt.Errorf("lock %s: %w", file.Name(), err)
 		}
 	}
 }
 
-// take waits for the lock until ctx ends.
-func (l *fileLock) take(ctx context.Context, how int) error {
-	err := poll(ctx, func() (bool, error) { return l.try(how) })
+// takeLock waits for the lock until ctx ends.
+func takeLock(ctx context.Context, file *os.File, how int) error {
+	err := poll(ctx, func() (bool, error) { return tryLock(file, how) })
 	if err != nil && ctx.Err() != nil {
-		return fmt.Errorf("wait for another process that holds %s: %w", l.file.Name(), err)
+		return fmt.Errorf("wait for another process that holds %s: %w", file.Name(), err)
 	}
 	return err
 }
-
-// release gives the lock back by closing its file.
-func (l *fileLock) release() error { return l.file.Close() }
 
 // poll calls done until it answers true or an error, or ctx ends.
 func poll(ctx context.Context, done func() (bool, error)) error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/url"
 	"os"
@@ -26,6 +27,9 @@ const (
 	superuser = "postgres"
 	// dialTimeout bounds one attempt to connect; a loopback server that is up answers at once.
 	dialTimeout = 2 * time.Second
+	// writingTime is how long a pid file without a number may be one that is just being written; after a
+	// crash it stays so.
+	writingTime = time.Second
 )
 
 func databaseURL(port int, database string) string {
@@ -36,28 +40,64 @@ func databaseURL(port int, database string) string {
 	return u.String()
 }
 
-// postmaster is the server process of one cluster.
+// postmaster is the server process of one cluster, as its pid file has it; what is not there yet is zero.
 type postmaster struct {
-	pid      int
-	port     int
-	data     string
-	launched bool // by this process
+	pid  int
+	port int
+	data string
+}
+
+// findPostmaster answers the process that runs the cluster, or nil. The pid file alone proves
+// nothing: after a crash its number may belong to another program. Such a file is removed, because
+// Postgres would take that program for itself and refuse to start; so is one without a number,
+// which it refuses too.
+func findPostmaster(ctx context.Context, data string) (*postmaster, error) {
+	path := filepath.Join(data, "postmaster.pid")
+	info, err := os.Stat(path)
+	var content []byte
+	if err == nil {
+		content, err = os.ReadFile(path)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the server's pid file: %w", err)
+	}
+	p := &postmaster{data: data}
+	lines := strings.Split(string(content), "\n") // pid, data folder, start time, port, …
+	p.pid, _ = strconv.Atoi(strings.TrimSpace(lines[0]))
+	p.pid = max(p.pid, -p.pid) // a single-user backend writes its pid negated
+	if len(lines) > 3 {
+		p.port, _ = strconv.Atoi(strings.TrimSpace(lines[3]))
+	}
+	switch {
+	case p.pid == 0 && time.Since(info.ModTime()) < writingTime:
+		return p, nil
+	case p.pid != 0 && !exists(p.pid):
+		// Left for Postgres to judge: through it, it also sees backends that outlived their postmaster.
+		return nil, nil
+	case p.pid != 0 && (p.alive(ctx) || p.answers(ctx) == nil):
+		return p, nil
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("remove a stale pid file, whose process %d is not the server: %w", p.pid, err)
+	}
+	return nil, nil
+}
+
+func exists(pid int) bool {
+	err := syscall.Kill(pid, 0)
+	return err == nil || errors.Is(err, syscall.EPERM)
 }
 
 // alive tells whether the process is still that server and not a zombie or another program with the same number.
 func (p *postmaster) alive(ctx context.Context) bool {
-	reap(p.pid)
-	if !exists(p.pid) {
-		return false
-	}
 	if runtime.GOOS != "linux" {
 		command, _ := exec.CommandContext(ctx, "ps", "-ww", "-o", "command=", "-p", strconv.Itoa(p.pid)).Output()
 		return strings.HasSuffix(strings.TrimSpace(string(command)), "postgres -D "+p.data)
 	}
-	command, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.pid))
-	if len(command) == 0 { // another's zombie, or a process of ours in the moment when it begins
-		return p.launched
-	}
+	command, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.pid)) // empty for a zombie
 	program, args, _ := strings.Cut(string(command), "\x00")
 	return filepath.Base(program) == "postgres" && slices.Contains(strings.Split(args, "\x00"), p.data)
 }
@@ -79,55 +119,4 @@ func (p *postmaster) answers(ctx context.Context) error {
 		return fmt.Errorf("port %d belongs to the server of %s", p.port, data)
 	}
 	return nil
-}
-
-// ready waits until the server answers: it may still be starting or recovering. It ends early when the process does.
-func (p *postmaster) ready(ctx context.Context) error {
-	var last error
-	err := poll(ctx, func() (bool, error) {
-		if !p.alive(ctx) {
-			return false, errDied
-		}
-		last = p.answers(ctx)
-		return last == nil, nil
-	})
-	if err != nil && !errors.Is(err, errDied) {
-		return errors.Join(err, last)
-	}
-	return err
-}
-
-// errDied says that the server ended by itself.
-var errDied = errors.New("the server ended while starting")
-
-const (
-	fastWithin      = 30 * time.Second
-	immediateWithin = 10 * time.Second
-)
-
-// stop ends the server and waits until it is gone. A fast stop that takes too long becomes an immediate one.
-func (p *postmaster) stop(ctx context.Context, mode Mode) error {
-	type step struct {
-		signal syscall.Signal
-		within time.Duration
-	}
-	steps := []step{{syscall.SIGINT, fastWithin}, {syscall.SIGQUIT, immediateWithin}}
-	if mode == Immediate {
-		steps = steps[1:]
-	}
-	for _, step := range steps {
-		if err := syscall.Kill(p.pid, step.signal); err != nil && !errors.Is(err, syscall.ESRCH) {
-			return fmt.Errorf("stop the server, process %d: %w", p.pid, err)
-		}
-		waiting, cancel := context.WithTimeout(ctx, step.within)
-		err := poll(waiting, func() (bool, error) { return !p.alive(waiting), nil })
-		cancel()
-		if err == nil {
-			return nil
-		}
-		if ctx.Err() != nil {
-			break
-		}
-	}
-	return fmt.Errorf("stop the server: process %d is still there", p.pid)
 }

@@ -12,7 +12,6 @@ import (
 	"syscall"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 )
 
 // Mode is how a server stops.
@@ -33,7 +32,7 @@ type Server struct {
 	cfg   Config
 	log   *slog.Logger
 	dir   string
-	users *fileLock // shared while open
+	users *os.File // locked, shared, while open
 
 	mu     sync.Mutex
 	port   int
@@ -55,11 +54,12 @@ func Open(ctx context.Context, cfg Config) (*Server, error) {
 			return err
 		}
 		// Only a Close asks for this lock exclusively, and it would hold the other lock.
-		if err := users.take(ctx, syscall.LOCK_SH); err != nil {
-			return errors.Join(err, users.release())
+		err = takeLock(ctx, users, syscall.LOCK_SH)
+		if err == nil {
+			err = s.use(ctx)
 		}
-		if err := s.use(ctx); err != nil {
-			return errors.Join(err, users.release())
+		if err != nil {
+			return errors.Join(err, users.Close())
 		}
 		s.users = users
 		return nil
@@ -91,11 +91,11 @@ func (s *Server) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
 	err := s.locked(ctx, func() error {
-		alone, err := s.users.try(syscall.LOCK_EX)
+		alone, err := tryLock(s.users, syscall.LOCK_EX)
 		if err == nil && (alone || s.cfg.Private) {
 			err = s.stop(ctx, Fast)
 		}
-		return errors.Join(err, s.users.release())
+		return errors.Join(err, s.users.Close())
 	})
 	if err != nil {
 		return fmt.Errorf("close the private Postgres in %s: %w", s.dir, err)
@@ -110,9 +110,6 @@ func (s *Server) Close() error {
 func (s *Server) Stop(ctx context.Context, mode Mode) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if mode != Fast && mode != Immediate {
-		return fmt.Errorf("stop the private Postgres: the mode is %q, want %q or %q", mode, Fast, Immediate)
-	}
 	return s.locked(ctx, func() error { return s.stop(ctx, mode) })
 }
 
@@ -131,11 +128,9 @@ func (s *Server) Restart(ctx context.Context, mode Mode) error {
 	return s.Start(ctx)
 }
 
-func (s *Server) logPath() string { return filepath.Join(s.dir, "postgres.log") }
-
 // Log answers what the server has said since it was last started.
 func (s *Server) Log() (string, error) {
-	text, err := os.ReadFile(s.logPath())
+	text, err := os.ReadFile(filepath.Join(s.dir, logName))
 	if err != nil {
 		return "", fmt.Errorf("read the server's log: %w", err)
 	}
@@ -148,10 +143,11 @@ func (s *Server) locked(ctx context.Context, do func() error) error {
 	if err != nil {
 		return err
 	}
-	if err := lock.take(ctx, syscall.LOCK_EX); err != nil {
-		return errors.Join(err, lock.release())
+	err = takeLock(ctx, lock, syscall.LOCK_EX)
+	if err == nil {
+		err = do()
 	}
-	return errors.Join(do(), lock.release())
+	return errors.Join(err, lock.Close())
 }
 
 // use makes sure that the server runs and has the database, and notes its port.
@@ -164,18 +160,6 @@ func (s *Server) use(ctx context.Context) error {
 	return s.createDatabase(ctx)
 }
 
-func (s *Server) stop(ctx context.Context, mode Mode) error {
-	running, err := s.running(ctx)
-	if err != nil || running == nil {
-		return err
-	}
-	if err := running.stop(ctx, mode); err != nil {
-		return err
-	}
-	s.log.InfoContext(ctx, "Postgres stopped", "data", running.data, "mode", mode)
-	return nil
-}
-
 func (s *Server) createDatabase(ctx context.Context) error {
 	conn, err := pgx.Connect(ctx, databaseURL(s.port, superuser))
 	if err != nil {
@@ -183,17 +167,27 @@ func (s *Server) createDatabase(ctx context.Context) error {
 	}
 	defer func() { _ = conn.Close(ctx) }()
 	var there bool
-	if err := conn.QueryRow(ctx, queryThere,
-		Database).Scan(&there); err != nil || there {
+	if err := conn.QueryRow(ctx, queryThere, Database).Scan(&there); err != nil || there {
 		return err
 	}
 	_, err = conn.Exec(ctx, "CREATE DATABASE "+pgx.Identifier{Database}.Sanitize())
-	var refused *pgconn.PgError
-	if errors.As(err, &refused) && refused.Code == duplicateDatabase {
-		return nil
-	}
 	return err
 }
 
-// duplicateDatabase is the SQLSTATE of CREATE DATABASE for one that is there.
-const duplicateDatabase = "42P04"
+// urlEnv names the server to use instead of a private one.
+const urlEnv = "TIDEMARK_DATABASE_URL"
+
+// URL answers the database that a command works on: TIDEMARK_DATABASE_URL when it is set, else the
+// checkout's private server, which is started for as long as the command needs it. The caller calls
+// closeServer when it is done; it is never nil when err is nil. Only commands call URL: it reads
+// the environment.
+func URL(ctx context.Context, logger *slog.Logger) (url string, closeServer func() error, err error) {
+	if url := os.Getenv(urlEnv); url != "" {
+		return url, func() error { return nil }, nil
+	}
+	server, err := Open(ctx, Config{Logger: logger})
+	if err != nil {
+		return "", nil, err
+	}
+	return server.URL(), server.Close, nil
+}

@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/tidemark-go/tidemark/internal/freeport"
@@ -19,54 +18,47 @@ import (
 const (
 	// startTimeout leaves room for crash recovery of max_wal_size.
 	startTimeout = 2 * time.Minute
-	// startAttempts and startPause leave about five seconds for what ends by itself; see connectOrStart.
+	// startPatience and startAttempts, both used up, are for what ends by itself; see connectOrStart.
+	startPatience = 5 * time.Second
 	startAttempts = 10
-	startPause    = 100 * time.Millisecond
+
+	fastWithin      = 30 * time.Second
+	immediateWithin = 10 * time.Second
 )
 
 // connectOrStart answers a server that takes connections. The caller holds the lock.
-func (s *Server) connectOrStart(ctx context.Context) (*postmaster, error) {
+//
+// A server that does not start may have lost its port to a stranger, have met one that an earlier,
+// killed process had just launched, or backends that outlived their postmaster and are about to notice.
+// So it is started again a few times.
+func (s *Server) connectOrStart(ctx context.Context) (found *postmaster, err error) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
-	for attempt := 1; ; attempt++ {
-		p, err := s.connectOrStartOnce(ctx)
-		if err == nil {
-			return p, nil
+	begun, attempts := time.Now(), 0
+	var unready error
+	err = poll(ctx, func() (bool, error) {
+		if found, err = s.running(ctx); err != nil {
+			return false, err
 		}
-		if attempt == startAttempts || !errors.Is(err, errDied) || ctx.Err() != nil {
-			return nil, err
+		if found != nil { // perhaps it is still starting or recovering
+			unready = found.answers(ctx)
+			return unready == nil, nil
 		}
-		// A server that ended may have been on its way out when we found it, have lost its port to a
-		// stranger, have met one that an earlier, killed process had just launched, or have met backends
-		// that outlived their postmaster and are about to notice.
-		s.log.WarnContext(ctx, "the server did not start, trying again", "attempt", attempt, "error", err)
-		pause, done := context.WithTimeout(ctx, time.Duration(attempt)*startPause)
-		<-pause.Done()
-		done()
-	}
-}
-
-func (s *Server) connectOrStartOnce(ctx context.Context) (*postmaster, error) {
-	running, err := s.running(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if running != nil {
-		if err := running.ready(ctx); err != nil {
-			return nil, fmt.Errorf("wait for the running server, process %d: %w", running.pid, err)
+		c, err := openCluster(ctx, s.dir, s.cfg, s.log)
+		if err != nil {
+			return false, err
 		}
-		return running, nil
+		attempts++
+		unready = s.start(ctx, c)
+		if unready != nil && attempts >= startAttempts && time.Since(begun) > startPatience {
+			return false, fmt.Errorf("start the server: %w", unready)
+		}
+		return false, nil
+	})
+	if err != nil && ctx.Err() != nil {
+		err = errors.Join(err, unready)
 	}
-	c, err := openCluster(ctx, s.dir, s.cfg, s.log)
-	if err != nil {
-		return nil, err
-	}
-	started, err := s.start(ctx, c)
-	if err != nil {
-		return nil, fmt.Errorf("start the server: %w", err)
-	}
-	s.log.InfoContext(ctx, "Postgres started", "data", started.data, "port", started.port, "pid", started.pid)
-	return started, nil
+	return found, err
 }
 
 // running answers the cluster's server, or nil when there is none.
@@ -81,83 +73,66 @@ func (s *Server) running(ctx context.Context) (*postmaster, error) {
 	return findPostmaster(ctx, data)
 }
 
-// start launches the server, on the port of the last time if it is free, and waits until it answers.
-func (s *Server) start(ctx context.Context, c cluster) (*postmaster, error) {
-	port, err := freePort(ctx, s.lastPort())
+// start launches the server, on the port of the last time if it is free, and waits until it is ready.
+func (s *Server) start(ctx context.Context, c cluster) error {
+	port, err := s.freePort(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if err := c.writeSettings(s.cfg.settings(port)); err != nil {
-		return nil, err
+		return err
 	}
-	out, err := os.Create(s.logPath())
+	log, err := os.Create(filepath.Join(s.dir, logName))
 	if err != nil {
-		return nil, fmt.Errorf("begin the server's log: %w", err)
+		return fmt.Errorf("begin the server's log: %w", err)
 	}
-	defer func() { _ = out.Close() }()
-	null, err := os.Open(os.DevNull)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = null.Close() }()
-
-	// A session of its own: a Ctrl-C in the terminal ends the commands, and they end the server.
-	process, err := os.StartProcess(c.bin.postgres(), []string{c.bin.postgres(), "-D", c.data}, &os.ProcAttr{
-		Dir:   c.data,
-		Env:   environment(),
-		Files: []*os.File{null, out, out},
-		Sys:   &syscall.SysProcAttr{Credential: c.as, Setsid: true},
-	})
-	if err != nil {
-		return nil, err
-	}
-	p := &postmaster{pid: process.Pid, port: port, data: c.data, launched: true}
-	err = p.ready(ctx)
-	if errors.Is(err, errDied) {
+	defer func() { _ = log.Close() }()
+	if err := c.control(ctx, log, "start", startTimeout); err != nil {
 		said, _ := s.Log() // without it there is less to say
-		return nil, fmt.Errorf("%w: %s", err, strings.TrimSpace(said))
+		err = fmt.Errorf("%w: %s", err, strings.TrimSpace(said))
+		if ctx.Err() != nil { // it may be starting yet
+			err = errors.Join(err, s.stop(context.WithoutCancel(ctx), Immediate))
+		}
+		return err
 	}
-	// The process may outlive this one, so this one does not wait for it. Its end is seen by its pid, for which a
-	// zombie counts as gone.
-	_ = process.Release()
+	s.log.InfoContext(ctx, "Postgres started", "data", c.data, "port", port)
+	return os.WriteFile(filepath.Join(s.dir, portName), []byte(strconv.Itoa(port)+"\n"), 0o644)
+}
+
+// stop ends the server and waits until it is gone. A fast stop that takes too long becomes an immediate one.
+func (s *Server) stop(ctx context.Context, mode Mode) error {
+	running, err := s.running(ctx)
+	if err != nil || running == nil {
+		return err
+	}
+	c, err := openCluster(ctx, s.dir, s.cfg, s.log)
 	if err != nil {
-		return nil, errors.Join(err, p.stop(context.WithoutCancel(ctx), Immediate))
+		return err
 	}
-	if err := os.WriteFile(filepath.Join(s.dir, portName), []byte(strconv.Itoa(port)+"\n"), 0o644); err != nil {
-		return nil, errors.Join(err, p.stop(context.WithoutCancel(ctx), Immediate))
+	if mode == Fast {
+		err = c.control(ctx, nil, "stop", fastWithin, "-m", string(Fast))
 	}
-	return p, nil
+	if mode == Immediate || err != nil && ctx.Err() == nil {
+		err = c.control(ctx, nil, "stop", immediateWithin, "-m", string(Immediate))
+	}
+	if err != nil {
+		return fmt.Errorf("stop the server, process %d: %w", running.pid, err)
+	}
+	s.log.InfoContext(ctx, "Postgres stopped", "data", c.data, "mode", mode)
+	return nil
 }
 
-const portName = "port"
-
-// lastPort answers the port of the last start, or 0.
-func (s *Server) lastPort() int {
+// freePort answers the port of the last start when it has no listener, or another one.
+func (s *Server) freePort(ctx context.Context) (int, error) {
 	text, _ := os.ReadFile(filepath.Join(s.dir, portName)) // no file: no earlier start
-	port, _ := strconv.Atoi(strings.TrimSpace(string(text)))
-	return port
-}
-
-// freePort answers the port asked for when it has no listener, or another one.
-func freePort(ctx context.Context, wanted int) (int, error) {
-	if wanted == 0 {
+	last, _ := strconv.Atoi(strings.TrimSpace(string(text)))
+	if last == 0 {
 		return freeport.TCP(ctx)
 	}
 	var listen net.ListenConfig
-	listener, err := listen.Listen(ctx, "tcp4", net.JoinHostPort(host, strconv.Itoa(wanted)))
+	listener, err := listen.Listen(ctx, "tcp4", net.JoinHostPort(host, strconv.Itoa(last)))
 	if err != nil {
 		return freeport.TCP(ctx)
 	}
-	return wanted, listener.Close()
-}
-
-// environment is this process's without what would steer the server or its messages.
-func environment() []string {
-	var env []string
-	for _, entry := range os.Environ() {
-		if !strings.HasPrefix(entry, "PG") && !strings.HasPrefix(entry, "LC_") && !strings.HasPrefix(entry, "LANG") {
-			env = append(env, entry)
-		}
-	}
-	return append(env, "LC_ALL=C")
+	return last, listener.Close()
 }

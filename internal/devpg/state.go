@@ -12,6 +12,8 @@ import (
 const (
 	lockName  = "lock"
 	usersName = "users"
+	portName  = "port"
+	logName   = "postgres.log"
 	// temporaryPattern names the folders of private servers, and those of clusters that cannot live in their state folder.
 	temporaryPattern = "tidemark-pg-*"
 )
@@ -70,8 +72,8 @@ func (s *Server) removeUnused(ctx context.Context) (err error) {
 		if err != nil {
 			return err
 		}
-		defer func() { _ = lock.release() }()
-		if free, err := lock.try(syscall.LOCK_EX); err != nil || !free {
+		defer func() { _ = lock.Close() }()
+		if free, err := tryLock(lock, syscall.LOCK_EX); err != nil || !free {
 			return err
 		}
 	}
