@@ -1,10 +1,17 @@
 package failed
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/tidemark-go/tidemark/internal/store/lease"
+	"github.com/tidemark-go/tidemark/internal/store/rows"
 )
 
 // Act says who does something, and why. It is kept in tidemark.failure_log.
@@ -48,4 +55,67 @@ func text(field, value string, limit int) error {
 		return fmt.Errorf("%s is %q: use UTF-8 without NUL", field, value)
 	}
 	return nil
+}
+
+// candidate is a pair that an act may be about, as it was found.
+type candidate struct {
+	Place
+	Group  string
+	Status Status
+}
+
+func collect(ctx context.Context, tx pgx.Tx, query string, args ...any) ([]candidate, error) {
+	return rows.All(ctx, tx, pgx.RowToStructByPos[candidate], "", query, args...)
+}
+
+// take locks candidates that others are not writing and have not changed, and answers them.
+func take(ctx context.Context, tx pgx.Tx, found []candidate) ([]candidate, error) {
+	if len(found) == 0 {
+		return nil, nil
+	}
+	campaigns, projections, seqs := columns(found)
+	due := make([]pgtype.Timestamptz, len(found))
+	for i, c := range found {
+		due[i] = timestamp(c.NextAttemptAt)
+	}
+	places, err := rows.All(ctx, tx, pgx.RowTo[int], "", queryTake, campaigns, projections, seqs, due)
+	if err != nil {
+		return nil, err
+	}
+	taken := make([]candidate, len(places))
+	for i, place := range places {
+		taken[i] = found[place]
+	}
+	return taken, nil
+}
+
+// lockOne locks one pair that has failed, and waits for its writer.
+func lockOne(ctx context.Context, tx pgx.Tx, key Key) (candidate, error) {
+	found, err := collect(ctx, tx, queryLockOne, key.CampaignID, key.Projection)
+	switch {
+	case err != nil:
+		return candidate{}, err
+	case len(found) == 0:
+		return candidate{}, ErrNotFound
+	case found[0].Status == Rebuilding:
+		return candidate{}, fmt.Errorf("%w: it is being rebuilt and has not failed at event %d", ErrConflict,
+			found[0].NextSeq)
+	}
+	return found[0], nil
+}
+
+// write does something to pairs that are locked, writes who did it and why to the log, and wakes workers that wait.
+func write(ctx context.Context, tx pgx.Tx, query string, pairs []candidate, act Act) ([]Key, error) {
+	keys := make([]Key, len(pairs))
+	for i, c := range pairs {
+		keys[i] = c.Key
+	}
+	if len(pairs) == 0 {
+		return keys, nil
+	}
+	campaigns, projections, _ := columns(pairs)
+	if _, err := tx.Exec(ctx, query, campaigns, projections, act.By, act.Reason); err != nil {
+		return nil, err
+	}
+	return keys, lease.Wake(ctx, tx)
 }

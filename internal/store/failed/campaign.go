@@ -84,6 +84,19 @@ type Place struct {
 	Key
 }
 
+func (p Place) place() Place { return p }
+
+// columns answers the campaigns, projections and seqs of pairs, as statements take them.
+func columns[Of interface{ place() Place }](pairs []Of) (campaigns, projections []string, seqs []int64) {
+	campaigns, projections = make([]string, len(pairs)), make([]string, len(pairs))
+	seqs = make([]int64, len(pairs))
+	for i, pair := range pairs {
+		p := pair.place()
+		campaigns[i], projections[i], seqs[i] = p.CampaignID, p.Projection, p.NextSeq
+	}
+	return campaigns, projections, seqs
+}
+
 // Detail is all that is known of a pair.
 type Detail struct {
 	Campaign
@@ -102,12 +115,8 @@ func Show(ctx context.Context, db journal.Querier, key Key) (_ *Detail, err erro
 		return nil, err
 	}
 	d := &Detail{Campaign: pair}
-	rows, err := db.Query(ctx, queryStack, key.CampaignID, key.Projection)
-	if err != nil {
-		return nil, err
-	}
-	// it has caught up this very moment
-	if d.Stack, err = pgx.CollectOneRow(rows, pgx.RowTo[string]); err != nil && !errors.Is(err, pgx.ErrNoRows) {
+	d.Stack, err = rows.One(ctx, db, pgx.RowTo[string], "", queryStack, key.CampaignID, key.Projection)
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) { // it has caught up this very moment
 		return nil, err
 	}
 	event, err := journal.Get(ctx, db, key.CampaignID, pair.NextSeq)
@@ -135,7 +144,7 @@ func get(ctx context.Context, db journal.Querier, key Key) (Campaign, error) {
 	if err := key.validate(); err != nil {
 		return Campaign{}, err
 	}
-	pair, err := rows.One(ctx, db, scanCampaign, "", queryCampaign, key.CampaignID, key.Projection)
+	pair, err := rows.One(ctx, db, pgx.RowToStructByPos[Campaign], "", queryCampaign, key.CampaignID, key.Projection)
 	if errors.Is(err, pgx.ErrNoRows) {
 		err = ErrNotFound
 	}

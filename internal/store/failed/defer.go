@@ -1,14 +1,10 @@
 package failed
 
 import (
-	"context"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
-
-	"github.com/tidemark-go/tidemark/internal/store/rows"
-	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
 // Failure is what is kept of an event that a projection could not apply. Its texts have no values of the event in them.
@@ -92,27 +88,4 @@ func seconds(waits []time.Duration) []float64 {
 		s[i] = w.Seconds()
 	}
 	return s
-}
-
-// Skipped answers, by campaign, the events that a projection has gone past without applying them,
-// because its policy said so, as far back as the log of failures is kept. What operators have left
-// out is for [ResolutionsOf] to say.
-func Skipped(
-	ctx context.Context, db journal.Querier, projection string, campaignIDs []string,
-) (map[string][]int64, error) {
-	skipped := map[string][]int64{}
-	var id string
-	var seq int64
-	err := rows.Each(ctx, db, []any{&id, &seq}, func() error {
-		skipped[id] = append(skipped[id], seq)
-		return nil
-	}, "read which events were skipped", querySkipped, projection, campaignIDs)
-	return skipped, err
-}
-
-// CountSkipped counts the events that a projection has gone past without applying them, by its
-// policy, in all campaigns, as far back as the log of failures is kept. Those that were replayed
-// since are among them.
-func CountSkipped(ctx context.Context, db journal.Querier, projection string) (int64, error) {
-	return count(ctx, db, queryCountSkipped, projection)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/tidemark-go/tidemark/internal/store/lease"
 	"github.com/tidemark-go/tidemark/internal/store/rows"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
@@ -91,45 +92,54 @@ func (f LogFilter) validate() error {
 // Write writes to tidemark.failure_log, in the transaction in which it happens, an act on a whole
 // projection or, where projection is "", to its consumer group: what is one of [Acts], such as
 // 'removed'. Acts on single pairs write their rows themselves. It blocks no other transaction.
-func Write(ctx context.Context, tx pgx.Tx, what, group, projection string, act Act) error {
+func Write(ctx context.Context, tx pgx.Tx, what, group, projection string, act Act) (err error) {
+	defer rows.Explain(&err, "write the failure log")
 	if err := act.validate(false); err != nil {
-		return fmt.Errorf("write the failure log: %w", err)
+		return err
 	}
 	switch {
 	case !slices.Contains(Acts(), what):
-		return fmt.Errorf("write the failure log: what is %q: known are %q", what, Acts())
+		return fmt.Errorf("what is %q: known are %q", what, Acts())
 	case group == "":
-		return fmt.Errorf("write the failure log: name the consumer group that was %s", what)
+		return fmt.Errorf("name the consumer group that was %s", what)
 	}
-	if _, err := tx.Exec(ctx, queryWrite, what, group, projection, act.By, act.Reason); err != nil {
-		return fmt.Errorf("write the failure log: %w", err)
-	}
-	return nil
-}
-
-// Beginner begins a transaction: a *pgxpool.Pool or a *pgx.Conn.
-type Beginner interface {
-	Begin(ctx context.Context) (pgx.Tx, error)
+	_, err = tx.Exec(ctx, queryWrite, what, group, projection, act.By, act.Reason)
+	return err
 }
 
 // Prune deletes up to limit rows of the failure log that are older than olderThan, the oldest
-// first, in a transaction of its own. It answers how many: 0 also while another replica prunes. What
-// became of pairs that are still deferred stands in their own rows and stays.
-func Prune(ctx context.Context, db Beginner, olderThan time.Duration, limit int) (n int64, err error) {
+// first. It answers how many: 0 also while another replica prunes. What became of pairs that are
+// still deferred stands in their own rows and stays.
+func Prune(ctx context.Context, db lease.DB, olderThan time.Duration, limit int) (int64, error) {
 	if olderThan <= 0 || limit < 1 {
 		return 0, fmt.Errorf("prune the failure log: %d rows older than %v: use a positive age and limit", limit, olderThan)
 	}
-	err = pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error {
-		var mine bool
-		if err := tx.QueryRow(ctx, queryPruner).Scan(&mine); err != nil || !mine {
-			return err
-		}
-		tag, err := tx.Exec(ctx, queryPrune, olderThan, limit)
-		n = tag.RowsAffected()
-		return err
-	})
+	tag, err := db.Exec(ctx, queryPrune, olderThan, limit)
 	if err != nil {
 		return 0, fmt.Errorf("prune the failure log: %w", err)
 	}
-	return n, nil
+	return tag.RowsAffected(), nil
+}
+
+// Skipped answers, by campaign, the events that a projection has gone past without applying them,
+// because its policy said so, as far back as the log of failures is kept. What operators have left
+// out is for [ResolutionsOf] to say.
+func Skipped(
+	ctx context.Context, db journal.Querier, projection string, campaignIDs []string,
+) (map[string][]int64, error) {
+	skipped := map[string][]int64{}
+	var id string
+	var seq int64
+	err := rows.Each(ctx, db, []any{&id, &seq}, func() error {
+		skipped[id] = append(skipped[id], seq)
+		return nil
+	}, "read which events were skipped", querySkipped, projection, campaignIDs)
+	return skipped, err
+}
+
+// CountSkipped counts the events that a projection has gone past without applying them, by its
+// policy, in all campaigns, as far back as the log of failures is kept. Those that were replayed
+// since are among them.
+func CountSkipped(ctx context.Context, db journal.Querier, projection string) (int64, error) {
+	return rows.One(ctx, db, pgx.RowTo[int64], "count which events were skipped", queryCountSkipped, projection)
 }

@@ -1,8 +1,12 @@
 package failed
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"slices"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
@@ -11,116 +15,147 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
+// Filter chooses pairs. The zero value of a field leaves it open.
+type Filter struct {
+	Group       string // consumer group
+	Projection  string
+	CampaignID  string
+	EventType   string // of the event that failed
+	Class       string // infrastructure, transient, permanent or lock
+	Code        string // a SQLSTATE, panic, deadline, crash, decode or error
+	Fingerprint string
+
+	Status    []Status      // any of them; nil: all for [List] and [Count], Failed and Dead for acts
+	OlderThan time.Duration // since the pair first failed at its event, or nothing says when; whole microseconds
+	After     *Place        // only pairs after it, in the order of [List]: the Place of the last pair of the page before
+	Limit     int           // at most so many; 0: 100 for [List], all for [Count] and acts
+}
+
+const listLimit = 100
+
+// acting answers the filter for an act: pairs that have failed.
+func (f Filter) acting() (Filter, error) {
+	if slices.Contains(f.Status, Rebuilding) {
+		return f, fmt.Errorf("Status holds %q: such a pair is on its way; take %q and %q", Rebuilding, Failed, Dead)
+	}
+	if len(f.Status) == 0 {
+		f.Status = []Status{Failed, Dead}
+	}
+	return f, f.validate()
+}
+
+// validate says what is wrong with a filter, all of it.
+func (f Filter) validate() error {
+	errs := texts(f.Group, f.Projection, f.CampaignID, f.EventType, f.Class, f.Code, f.Fingerprint)
+	for _, s := range f.Status {
+		if !slices.Contains(Statuses(), s) {
+			errs = append(errs, fmt.Errorf("Status holds %q: known are %q", s, Statuses()))
+		}
+	}
+	if f.OlderThan < 0 {
+		errs = append(errs, fmt.Errorf("OlderThan is %v: it must not be negative", f.OlderThan))
+	}
+	if f.Limit < 0 {
+		errs = append(errs, fmt.Errorf("Limit is %d: it must not be negative", f.Limit))
+	}
+	return errors.Join(errs...)
+}
+
+// args answers the arguments $1 to $15 of the statements that choose pairs, with limit where the
+// filter has none (0: all). Statements are planned for their arguments each time (CacheDescribe keeps
+// no plan): one statement does for all filters, and what a filter leaves open costs nothing.
+func (f Filter) args(limit int, more ...any) []any {
+	var most *int
+	if limit = cmp.Or(f.Limit, limit); limit > 0 {
+		most = &limit
+	}
+	status := f.Status
+	if len(status) == 0 {
+		status = Statuses()
+	}
+	after := Place{}
+	if f.After != nil {
+		after = *f.After
+	}
+	args := []any{
+		pgx.QueryExecModeCacheDescribe, status, f.Group, f.Projection, f.CampaignID, f.EventType, f.Class, f.Code,
+		f.Fingerprint, f.OlderThan, f.After != nil, timestamp(after.NextAttemptAt), after.NextSeq, after.CampaignID,
+		after.Projection, most,
+	}
+	return append(args, more...)
+}
+
+// timestamp is a time of tidemark.deferred, where pairs that wait for an operator are due at 'infinity'.
+func timestamp(t time.Time) pgtype.Timestamptz {
+	if t.IsZero() {
+		return pgtype.Timestamptz{InfinityModifier: pgtype.Infinity, Valid: true}
+	}
+	return pgtype.Timestamptz{Time: t, Valid: true}
+}
+
 // List answers the pairs that f chooses, in the order in which they are due: by NextAttemptAt,
 // NextSeq, campaign and projection. For the page that follows, set f.After to the Place of the last
 // one.
-func List(ctx context.Context, db journal.Querier, f Filter) ([]Campaign, error) {
+func List(ctx context.Context, db journal.Querier, f Filter) (_ []Campaign, err error) {
+	defer rows.Explain(&err, "list failed campaigns")
 	if err := f.validate(); err != nil {
-		return nil, fmt.Errorf("list failed campaigns: %w", err)
+		return nil, err
 	}
-	return rows.All(ctx, db, scanCampaign, "list failed campaigns", queryList, f.args(listLimit)...)
+	return rows.All(ctx, db, pgx.RowToStructByPos[Campaign], "", queryList, f.args(listLimit)...)
 }
 
 // Count answers how many pairs f chooses, at most f.Limit if it is set. It reads all of them. An
 // act with the same filter leaves out pairs that are being rebuilt: set f.Status for what an act
 // would change.
-func Count(ctx context.Context, db journal.Querier, f Filter) (int64, error) {
+func Count(ctx context.Context, db journal.Querier, f Filter) (_ int64, err error) {
+	defer rows.Explain(&err, "count failed campaigns")
 	if err := f.validate(); err != nil {
-		return 0, fmt.Errorf("count failed campaigns: %w", err)
+		return 0, err
 	}
-	return rows.One(ctx, db, pgx.RowTo[int64], "count failed campaigns", queryCount, f.args(0)...)
-}
-
-func scanCampaign(row pgx.CollectableRow) (p Campaign, err error) { return scanCampaignAfter(row) }
-
-// scanCampaignAfter scans what comes before the pair, too.
-func scanCampaignAfter(row pgx.CollectableRow, before ...any) (p Campaign, err error) {
-	var due pgtype.Timestamptz // 'infinity' where it waits for an operator
-	err = row.Scan(append(before, &p.Projection, &p.CampaignID, &p.Group, &p.Version, &p.NextSeq, &p.Status, &p.Attempts,
-		&due, &p.EventID, &p.EventType, &p.Class, &p.Code,
-		&p.Message, &p.Fingerprint, &p.FirstFailedAt, &p.LastFailedAt, &p.Worker, &p.Reset)...)
-	p.NextAttemptAt = due.Time
-	return p, err
+	return rows.One(ctx, db, pgx.RowTo[int64], "", queryCount, f.args(0)...)
 }
 
 // Search is [List] for failed and dead pairs with a bound on its cost: it looks at no more than the
 // next look pairs, whether or not they match. end is the place to go on from as f.After; nil: there
 // are no more pairs.
 func Search(ctx context.Context, db journal.Querier, f Filter, look int) (pairs []Campaign, end *Place, err error) {
+	defer rows.Explain(&err, "search failed campaigns")
 	if f, err = f.acting(); err != nil {
-		return nil, nil, fmt.Errorf("search failed campaigns: %w", err)
-	}
-	if f.Limit == 0 {
-		f.Limit = listLimit
-	}
-	if f.narrow() {
-		pairs, err = List(ctx, db, f)
-		if err == nil && len(pairs) == f.Limit {
-			place := pairs[len(pairs)-1].Place()
-			end = &place
-		}
-		return pairs, end, err
-	}
-	pairs, end, err = search(ctx, db, f, look)
-	if err != nil {
-		return nil, nil, fmt.Errorf("search failed campaigns: %w", err)
-	}
-	return pairs, end, nil
-}
-
-// narrow says whether an index leads to what the filter chooses.
-func (f Filter) narrow() bool {
-	rest := f
-	rest.Status, rest.After, rest.Limit, rest.CampaignID, rest.Projection, rest.Fingerprint = nil, nil, 0, "", "", ""
-	return f.CampaignID != "" || rest.open() && (f.Projection == "") == (f.Fingerprint == "")
-}
-
-// open says whether none of the conditions is set that no index knows.
-func (f Filter) open() bool {
-	return f.Group == "" && f.EventType == "" && f.Class == "" && f.Code == "" && f.OlderThan == 0
-}
-
-func search(ctx context.Context, db journal.Querier, f Filter, look int) (pairs []Campaign, end *Place, err error) {
-	found, err := rows.All(ctx, db, scanSearched, "", querySearch, f.args(listLimit, look)...)
-	if err != nil {
 		return nil, nil, err
 	}
-	for _, s := range found {
-		if place := s.pair.Place(); s.last {
-			end = &place
-		} else {
-			pairs = append(pairs, s.pair)
-		}
+	f.Limit = cmp.Or(f.Limit, listLimit)
+	if f.narrow() {
+		pairs, err = List(ctx, db, f)
+	} else {
+		pairs, end, err = search(ctx, db, f, look)
 	}
 	if len(pairs) == f.Limit {
 		place := pairs[len(pairs)-1].Place()
 		end = &place
 	}
-	return pairs, end, nil
+	return pairs, end, err
 }
 
-// searched is a pair that matches or, where last, the last that was looked at.
-type searched struct {
-	last bool
-	pair Campaign
+// narrow says whether an index leads to what the filter chooses: that of a campaign, or one that knows
+// no other condition than a projection with a fingerprint, or neither.
+func (f Filter) narrow() bool {
+	open := f.Group == "" && f.EventType == "" && f.Class == "" && f.Code == "" && f.OlderThan == 0
+	return f.CampaignID != "" || open && (f.Projection == "") == (f.Fingerprint == "")
 }
 
-func scanSearched(row pgx.CollectableRow) (s searched, err error) {
-	s.pair, err = scanCampaignAfter(row, &s.last)
-	return s, err
+// search answers those of the next look pairs that match, and the place of the last that was looked at.
+func search(ctx context.Context, db journal.Querier, f Filter, look int) (pairs []Campaign, end *Place, err error) {
+	type searched struct {
+		Last bool // it is the last that was looked at
+		Campaign
+	}
+	found, err := rows.All(ctx, db, pgx.RowToStructByPos[searched], "", querySearch, f.args(0, look)...)
+	for _, s := range found {
+		if place := s.Place(); s.Last {
+			end = &place
+		} else {
+			pairs = append(pairs, s.Campaign)
+		}
+	}
+	return pairs, end, err
 }
-
-const (
-	nextFailures = `(
-			SELECT d.* FROM (
-				(SELECT d.* FROM tidemark.deferred d WHERE d.status = 'failed'
-					AND 'failed' = ANY ($1::text[])` + afterPlace + campaignOrder + ` LIMIT $16::integer) UNION
-					ALL
-				(SELECT d.* FROM tidemark.deferred d WHERE d.status = 'dead'
-					AND 'dead' = ANY ($1)` + afterPlace + campaignOrder + ` LIMIT $16)
-			) d` + campaignOrder + ` LIMIT $16
-		)`
-
-	afterPlace = ` AND (NOT $10::boolean OR (d.next_attempt_at, d.next_seq, d.campaign_id,
-		d.projection) > ($11::timestamptz, $12::bigint, $13, $14))`
-)

@@ -242,12 +242,11 @@ const queryWrite = `INSERT INTO tidemark.failure_log (act, consumer_group, proje
 	VALUES ($1, $2, nullif($3, ''), $4, nullif($5, ''))`
 
 const (
-	// queryPruner takes a lock without waiting: one replica prunes at a time.
-	queryPruner = `SELECT pg_try_advisory_xact_lock(tidemark.lock_key(32005, 0))`
-
-	// queryPrune walks the index on at from its old end and stops at the limit.
-	queryPrune = `DELETE FROM tidemark.failure_log WHERE id = ANY (ARRAY(SELECT l.id FROM tidemark.failure_log l
-		WHERE l.at < now() - $1::interval ORDER BY l.at LIMIT $2))`
+	// queryPrune walks the index on at from its old end and stops at the limit. It takes a lock without
+	// waiting: one replica prunes at a time.
+	queryPrune = `DELETE FROM tidemark.failure_log WHERE (SELECT pg_try_advisory_xact_lock(tidemark.lock_key(32005, 0)))
+		AND id = ANY (ARRAY(SELECT l.id FROM tidemark.failure_log l
+			WHERE l.at < now() - $1::interval ORDER BY l.at LIMIT $2))`
 )
 
 const (
@@ -269,17 +268,18 @@ const queryCountOutcomes = `SELECT count(*) FILTER (WHERE d.next_seq IS NULL OR 
 	) d ON true`
 
 const (
-	// queryRenameLog reads an index of such rows. They say which events the projection has gone past
-	// by its policy, of the rows that go by the new name from now on.
-	queryRenameLog = `UPDATE tidemark.failure_log SET projection = $3 WHERE consumer_group = $1 AND projection = $2
-		AND act IN ('skipped', 'replayed')`
-
-	// A pair that is not dead is due at some time, and one that is dead stands among what failed:
-	// each has an index by its projection, so other projections' pairs cost nothing here.
-	queryRenameDead = `UPDATE tidemark.deferred SET projection = $3
-		WHERE consumer_group = $1 AND projection = $2 AND status = 'dead'`
-	queryRenameDue = `UPDATE tidemark.deferred SET projection = $3
-		WHERE consumer_group = $1 AND projection = $2 AND next_attempt_at < 'infinity'`
+	// queryRename takes with the pairs what the log has of events that the projection has gone past by
+	// its policy. A pair that is not dead is due at some time, and one that is dead stands among what
+	// failed: each has an index by its projection, so other projections' pairs cost nothing here.
+	queryRename = `WITH dead AS (
+			UPDATE tidemark.deferred SET projection = $3
+			WHERE consumer_group = $1 AND projection = $2 AND status = 'dead'
+		), due AS (
+			UPDATE tidemark.deferred SET projection = $3
+			WHERE consumer_group = $1 AND projection = $2 AND next_attempt_at < 'infinity'
+		)
+		UPDATE tidemark.failure_log SET projection = $3 WHERE consumer_group = $1 AND projection = $2
+			AND act IN ('skipped', 'replayed')`
 
 	// queryDrop waits for an act that is writing a pair, and may leave that pair to the next call.
 	queryDrop = `WITH dead AS MATERIALIZED (

@@ -6,10 +6,13 @@ package failed
 // rebuilt are read as a whole: they are many for a while, and on their way.
 const (
 	campaignColumns = `d.projection, d.campaign_id, d.consumer_group, coalesce(d.projection_version, 0), d.next_seq,
-		d.status, d.attempt_count, d.next_attempt_at, d.event_id,
+		d.status, d.attempt_count, ` + due + `, d.event_id,
 		coalesce(d.event_type, ''), coalesce(d.error_class, ''), coalesce(d.error_code, ''), coalesce(d.error_message, ''),
 			coalesce(d.fingerprint, ''),
 		d.first_failed_at, d.last_failed_at, coalesce(d.worker, ''), d.reset`
+
+	// due is zero for what waits for an operator.
+	due = `coalesce(nullif(d.next_attempt_at, 'infinity'), '0001-01-01 00:00Z')`
 
 	campaignOrder = ` ORDER BY next_attempt_at, next_seq, campaign_id, projection`
 
@@ -20,16 +23,34 @@ const (
 		AND ($9::interval = '0' OR d.first_failed_at <= now() - $9::interval
 			OR d.first_failed_at IS NULL AND d.status <> 'rebuilding')` + afterPlace
 
+	nextFailures = `(
+			SELECT d.* FROM (
+				(SELECT d.* FROM tidemark.deferred d WHERE d.status = 'failed'
+					AND 'failed' = ANY ($1::text[])` + afterPlace + campaignOrder + ` LIMIT $16::integer) UNION
+					ALL
+				(SELECT d.* FROM tidemark.deferred d WHERE d.status = 'dead'
+					AND 'dead' = ANY ($1)` + afterPlace + campaignOrder + ` LIMIT $16)
+			) d` + campaignOrder + ` LIMIT $16
+		)`
+
+	afterPlace = ` AND (NOT $10::boolean OR (d.next_attempt_at, d.next_seq, d.campaign_id,
+		d.projection) > ($11::timestamptz, $12::bigint, $13, $14))`
+
 	matchingFailed     = ` FROM tidemark.deferred d WHERE d.status = 'failed' AND 'failed'` + matches
 	matchingDead       = ` FROM tidemark.deferred d WHERE d.status = 'dead' AND 'dead'` + matches
 	matchingRebuilding = ` FROM tidemark.deferred d WHERE d.status = 'rebuilding' AND 'rebuilding'` + matches
 
-	// queryList reads no more of each status than it may answer, if the filter matches them.
-	queryList = `SELECT ` + campaignColumns + ` FROM (
+	// chosen reads no more of each status than it may answer, if the filter matches them.
+	chosen = ` FROM (
 			(SELECT d.*` + matchingFailed + campaignOrder + ` LIMIT $15::bigint) UNION ALL
 			(SELECT d.*` + matchingDead + campaignOrder + ` LIMIT $15) UNION ALL
 			(SELECT d.*` + matchingRebuilding + campaignOrder + ` LIMIT $15)
 		) d` + campaignOrder + ` LIMIT $15`
+
+	queryList = `SELECT ` + campaignColumns + chosen
+
+	// queryCandidates finds what queryList does, for an act. It locks nothing.
+	queryCandidates = `SELECT` + standing + chosen
 
 	// queryCount reads what matches.
 	queryCount = `SELECT count(*) FROM (
@@ -43,13 +64,17 @@ const (
 	queryStack = `SELECT coalesce(d.error_stack, '') FROM tidemark.deferred d WHERE d.campaign_id = $1
 		AND d.projection = $2`
 
-	// queryCandidates finds what queryList does, for an act. It locks nothing.
-	queryCandidates = `SELECT` + standing + ` FROM (
-			(SELECT` + standing + matchingFailed + campaignOrder + ` LIMIT $15::bigint) UNION ALL
-			(SELECT` + standing + matchingDead + campaignOrder + ` LIMIT $15)
-		) d` + campaignOrder + ` LIMIT $15`
+	standing = ` ` + due + `, d.next_seq, d.projection, d.campaign_id, d.consumer_group, d.status`
 
-	standing = ` d.projection, d.campaign_id, d.consumer_group, d.next_seq, d.status, d.next_attempt_at`
+	// queryPlaces probes the primary key once a pair. It locks nothing.
+	queryPlaces = `SELECT` + standing + `
+		FROM unnest($1::text[], $2::text[], $3::bigint[]) WITH ORDINALITY AS n (campaign_id, projection, next_seq, ord)
+		CROSS JOIN LATERAL (
+			SELECT d.* FROM tidemark.deferred d
+			WHERE d.campaign_id = n.campaign_id AND d.projection = n.projection AND d.next_seq = n.next_seq
+				AND d.status IN ('failed', 'dead') OFFSET 0
+		) d
+		ORDER BY n.ord`
 
 	// queryTake locks those of the candidates that are as they were found, one after the other, by the
 	// primary key. It passes by those that are being written: no act waits for another, and of two
@@ -116,4 +141,147 @@ const (
 			AND ($4 = '' OR l.fingerprint = $4)
 			AND ($5 = '' OR l.actor = $5) AND ($6::text[] IS NULL OR l.act = ANY ($6)) AND ($7::bigint = 0 OR l.id < $7)
 		ORDER BY l.id DESC LIMIT $8`
+)
+
+// Replays. Pairs are found by primary key, one probe a campaign, after the leases have been locked;
+// what a replay is about is chosen before.
+const (
+	// queryReplayable reads the registry: the projections that have tables, and of each the tables
+	// whose rows cannot be told apart by campaign. What is only requested, or withdrawn, has
+	// nothing to replay.
+	queryReplayable = `SELECT p.name, p.state, p.own_reset, cardinality(p.table_names), ARRAY(
+			SELECT format('%I.%I', p.schema_name, t.name) FROM unnest(p.table_names) AS t (name)
+			WHERE NOT EXISTS (
+				SELECT FROM pg_catalog.pg_class c
+				JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+				JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND NOT a.attisdropped
+				JOIN pg_catalog.pg_type y ON y.oid = a.atttypid
+				WHERE n.nspname = p.schema_name AND c.relname = t.name AND a.attname = 'campaign_id' AND y.typcategory = 'S'
+			))
+		FROM tidemark.projections p WHERE p.consumer_group = $1 AND ($2 = '' OR p.name = $2) AND p.state <> 'requested'
+			ORDER BY p.name`
+
+	// queryReplayableNow locks the rows as well, so that what is filed is about the tables that
+	// were found: what copies, exchanges or withdraws them waits for the transaction. Replays do
+	// not wait for each other.
+	queryReplayableNow = queryReplayable + ` FOR SHARE OF p`
+
+	// queryNoCampaign probes the journal's primary key once a campaign.
+	queryNoCampaign = `SELECT c.campaign_id FROM unnest($1::text[]) AS c (campaign_id)
+		WHERE NOT EXISTS (SELECT FROM tidemark.journal j WHERE j.campaign_id = c.campaign_id OFFSET 0) LIMIT 1`
+
+	// queryReplay files pairs, or puts those that are there back. A pair that stands before the event
+	// where the replay begins stays there, or events between the two would be skipped; a reset that is
+	// still to be done is done. A campaign that has not got to the event needs no replay: it comes to
+	// it. $7 and $8 are where each projection begins, and whether its rows are deleted first.
+	queryReplay = `WITH wanted AS MATERIALIZED (
+			SELECT c.campaign_id, p.projection, p.first, p.reset
+			FROM unnest($2::text[]) AS c (campaign_id) CROSS JOIN LATERAL (
+				SELECT l.checkpoint FROM tidemark.leases l WHERE l.consumer_group = $1 AND l.campaign_id = c.campaign_id OFFSET 0
+			) l
+			CROSS JOIN unnest($3::text[], $7::bigint[], $8::boolean[]) AS p (projection, first, reset)
+			WHERE l.checkpoint >= greatest($4::bigint, 1)
+		), filed AS (
+			INSERT INTO tidemark.deferred AS d (campaign_id, projection, consumer_group, next_seq, status, next_attempt_at,
+				reset)
+			SELECT w.campaign_id, w.projection, $1, w.first, 'rebuilding', now(), w.reset
+			FROM wanted w ORDER BY w.campaign_id, w.projection
+			ON CONFLICT (campaign_id, projection) DO UPDATE SET
+				next_seq = least(d.next_seq, excluded.next_seq), status = 'rebuilding', attempt_count = 0,
+					next_attempt_at = now(),
+				reset = d.reset OR excluded.reset, ` + forgotten + `
+			RETURNING d.campaign_id, d.projection, d.next_seq
+		), logged AS (
+			INSERT INTO tidemark.failure_log (act, consumer_group, projection, campaign_id, seq, actor, reason)
+			SELECT 'replayed', $1, f.projection, f.campaign_id, f.next_seq, $5, nullif($6, '') FROM filed f
+				ORDER BY f.campaign_id, f.projection
+		)
+		SELECT count(*) FROM filed`
+
+	// queryMovedCampaigns walks the leases' primary key.
+	queryMovedCampaigns = `SELECT l.campaign_id FROM tidemark.leases l
+		WHERE l.consumer_group = $1 AND l.campaign_id > $2 AND l.checkpoint > 0 ORDER BY l.consumer_group, l.campaign_id
+			LIMIT $3`
+
+	// queryCountCampaigns reads the leases of the group, or probes those named.
+	queryCountCampaigns = `SELECT count(*) FROM tidemark.leases l
+		WHERE l.consumer_group = $1 AND l.checkpoint >= greatest($2::bigint, 1)
+			AND ($3::text[] IS NULL OR l.campaign_id = ANY ($3))`
+)
+
+// Resolutions. Acts lock rows of the registry, then the campaigns' leases, then pairs. Reads walk the primary key.
+const (
+	// queryKeepSets locks a projection's rows of the registry, or all: what begins a rebuild, or
+	// exchanges or withdraws its tables, waits for the transaction. Acts do not wait for each other.
+	queryKeepSets = `SELECT p.consumer_group FROM tidemark.projections p
+		WHERE $1 = '' OR p.name IN ($1, $1 || '~next', $1 || '~previous') ORDER BY p.name FOR SHARE`
+
+	// queryBeyond answers which sets of tables have gone past events: rows of theirs may hold what the
+	// event did, or lack it. A set that is joining has no rows yet.
+	queryBeyond = `SELECT DISTINCT p.consumer_group, p.name, e.campaign_id
+		FROM unnest($1::text[], $2::text[], $3::bigint[]) AS e (campaign_id, projection, seq)
+		CROSS JOIN LATERAL unnest(ARRAY[e.projection, e.projection || '~next', e.projection || '~previous']) AS s (name)
+		CROSS JOIN LATERAL (
+			SELECT p.name, p.consumer_group, p.state FROM tidemark.projections p WHERE p.name = s.name
+				AND p.state <> 'requested' OFFSET 0
+		) p
+		LEFT JOIN LATERAL (
+			SELECT d.next_seq FROM tidemark.deferred d WHERE d.campaign_id = e.campaign_id AND d.projection = p.name OFFSET 0
+		) d ON true
+		WHERE CASE WHEN d.next_seq IS NOT NULL THEN d.next_seq > e.seq
+			ELSE p.state <> 'joining' AND EXISTS (
+				SELECT FROM tidemark.leases l WHERE l.consumer_group = p.consumer_group AND l.campaign_id = e.campaign_id
+					AND l.checkpoint >= e.seq) END
+		ORDER BY p.consumer_group, p.name, e.campaign_id`
+
+	// querySiblings locks the pairs of the projections' other sets that have failed at the same events.
+	querySiblings = `SELECT` + standing + `
+		FROM unnest($1::text[], $2::text[], $3::bigint[]) AS e (campaign_id, projection, seq)
+		CROSS JOIN LATERAL unnest(ARRAY[e.projection, e.projection || '~next', e.projection || '~previous']) AS s (name)
+		CROSS JOIN LATERAL (
+			SELECT * FROM tidemark.deferred d
+			WHERE d.campaign_id = e.campaign_id AND d.projection = s.name AND d.next_seq = e.seq
+				AND d.status IN ('failed', 'dead')
+			FOR UPDATE
+		) d`
+
+	queryInsertResolutions = `INSERT INTO tidemark.resolutions (campaign_id, projection, seq, actor, reason)
+		SELECT e.campaign_id, e.projection, e.seq, $4, $5
+		FROM unnest($1::text[], $2::text[], $3::bigint[]) AS e (campaign_id, projection, seq)
+			ORDER BY e.campaign_id, e.projection, e.seq
+		ON CONFLICT DO NOTHING`
+
+	queryUnresolve = `WITH gone AS (
+			DELETE FROM tidemark.resolutions r WHERE r.campaign_id = $1 AND r.projection = $2 AND r.seq = $3 RETURNING r.reason
+		)
+		INSERT INTO tidemark.failure_log (act, consumer_group, projection, campaign_id, seq, actor, reason)
+		SELECT 'unresolved', $4, $2, $1, $3, $5, $6 FROM gone`
+
+	resolutionColumns = `r.campaign_id, r.projection, r.seq, r.actor, r.reason, r.resolved_at`
+
+	// queryResolutions walks the primary key, or resolutions_projection_idx, to the end of a page.
+	queryResolutions = `SELECT ` + resolutionColumns + ` FROM tidemark.resolutions r
+		WHERE ($1 = '' OR r.projection = $1) AND ($2 = '' OR r.campaign_id = $2)
+			AND (r.campaign_id, r.projection, r.seq) > ($3, $4, $5)
+		ORDER BY r.campaign_id, r.projection, r.seq LIMIT $6`
+
+	queryResolutionsOf = `SELECT ` + resolutionColumns + `
+		FROM unnest($2::text[]) AS c (campaign_id) CROSS JOIN LATERAL (
+			SELECT * FROM tidemark.resolutions r WHERE r.campaign_id = c.campaign_id AND r.projection = $1 OFFSET 0
+		) r
+		ORDER BY r.campaign_id, r.seq`
+
+	queryCountResolutions = `SELECT count(*) FROM tidemark.resolutions r WHERE r.projection = $1`
+
+	// queryLeftOut probes the primary key once a campaign, queryLeftOutBetween walks it through a range of them.
+	queryLeftOut = `SELECT r.projection, r.campaign_id, r.seq
+		FROM unnest($1::text[]) AS c (campaign_id) CROSS JOIN LATERAL (
+			SELECT r.projection, r.campaign_id, r.seq FROM tidemark.resolutions r WHERE r.campaign_id = c.campaign_id OFFSET 0
+		) r`
+	queryLeftOutBetween = `SELECT r.projection, r.campaign_id, r.seq FROM tidemark.resolutions r
+		WHERE r.projection = $1 AND r.campaign_id > $2 AND r.campaign_id <= $3`
+
+	queryResolvedAhead = `SELECT EXISTS (SELECT FROM tidemark.resolutions r WHERE r.projection = $2 AND NOT EXISTS (
+		SELECT FROM tidemark.leases l WHERE l.consumer_group = $1 AND l.campaign_id = r.campaign_id
+			AND l.checkpoint >= r.seq OFFSET 0))`
 )

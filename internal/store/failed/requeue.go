@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/internal/store/rows"
+	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
 // Requeue has a pair that failed or is dead tried again at once, as if it had not failed before.
@@ -42,4 +43,56 @@ func RequeueSeq(
 		return nil, err
 	}
 	return write(ctx, tx, queryRequeue, found, act)
+}
+
+// Choose answers the places of the pairs that f chooses for an act, in the order of [List]. For the
+// page that follows, set f.After to the last one.
+func Choose(ctx context.Context, tx pgx.Tx, f Filter) (_ []Place, err error) {
+	defer rows.Explain(&err, "choose failed campaigns")
+	if f, err = f.acting(); err != nil {
+		return nil, err
+	}
+	found, err := collect(ctx, tx, queryCandidates, f.args(0)...)
+	places := make([]Place, len(found))
+	for i, c := range found {
+		places[i] = c.Place
+	}
+	return places, err
+}
+
+// RequeuePlaces requeues those of the pairs that have failed and stand before the event of their
+// place, whenever they are due, and answers them. Pairs that another operator or a worker is
+// writing are passed by.
+func RequeuePlaces(ctx context.Context, tx pgx.Tx, places []Place, act Act) (_ []Key, err error) {
+	defer rows.Explain(&err, "requeue failed campaigns")
+	found, err := at(ctx, tx, places, act.validate(false))
+	if err != nil {
+		return nil, err
+	}
+	taken, err := take(ctx, tx, found)
+	if err != nil {
+		return nil, err
+	}
+	return write(ctx, tx, queryRequeue, taken, act)
+}
+
+// at answers those of the pairs that have failed and stand before the event of their place. It locks nothing.
+func at(ctx context.Context, tx pgx.Tx, places []Place, bad error) ([]candidate, error) {
+	for _, p := range places {
+		bad = errors.Join(bad, p.validate())
+	}
+	if bad != nil {
+		return nil, bad
+	}
+	campaigns, projections, seqs := columns(places)
+	return collect(ctx, tx, queryPlaces, campaigns, projections, seqs)
+}
+
+// CountOutcomes counts what became of pairs that were requeued at these places: those that got past
+// the event, and those that failed at it again. The others still wait for a worker.
+func CountOutcomes(ctx context.Context, db journal.Querier, places []Place) (passed, failed int64, err error) {
+	campaigns, projections, seqs := columns(places)
+	n, err := rows.One(ctx, db, pgx.RowToStructByPos[struct{ Passed, Failed int64 }],
+		"count what became of requeued pairs", queryCountOutcomes, campaigns, projections, seqs)
+	return n.Passed, n.Failed, err
 }

@@ -56,7 +56,8 @@ func resolutions(ctx context.Context, db journal.Querier, query string, args ...
 
 // CountResolutions counts the resolutions of a projection.
 func CountResolutions(ctx context.Context, db journal.Querier, projection string) (int64, error) {
-	return count(ctx, db, queryCountResolutions, base(projection))
+	return rows.One(ctx, db, pgx.RowTo[int64], "count which events are resolved",
+		queryCountResolutions, base(projection))
 }
 
 // LeftOut queues on batch a read of the events that are resolved in campaigns, for any projection.
@@ -97,8 +98,4 @@ func ResolvedAhead(ctx context.Context, tx pgx.Tx, group, projection string) (ah
 func base(name string) string {
 	name, _, _ = strings.Cut(name, "~")
 	return name
-}
-
-func count(ctx context.Context, db journal.Querier, query string, args ...any) (int64, error) {
-	return rows.One(ctx, db, pgx.RowTo[int64], "count which events were left out", query, args...)
 }

@@ -22,6 +22,10 @@ type Standing struct {
 	Wait time.Duration `db:"-"` // before it is due once it has been filed
 }
 
+func (s Standing) place() Place {
+	return Place{NextSeq: s.NextSeq, Key: Key{Projection: s.Projection, CampaignID: s.CampaignID}}
+}
+
 // Standings queues a read of the pairs of campaigns on batch; nil: of those that a lease.ClaimAhead
 // before it on the connection has claimed. visit gets them in no particular order.
 func Standings(batch *pgx.Batch, group string, campaignIDs []string, visit func(*Standing)) {
@@ -81,10 +85,21 @@ func Finish(batch *pgx.Batch, standings []Standing) {
 	batch.Queue(queryFinish, campaigns, projections)
 }
 
-func columns(standings []Standing) (campaigns, projections []string, seqs []int64) {
-	for _, p := range standings {
-		campaigns, projections, seqs = append(campaigns, p.CampaignID), append(projections, p.Projection),
-			append(seqs, p.NextSeq)
+// Rename gives all pairs of a projection, and the log's records of what its policy skipped, to the
+// projection of another name, which must have no pairs. Its cost grows with the number of these pairs.
+// The caller holds the registry's lock. Work that is under way on a pair comes to nothing.
+func Rename(ctx context.Context, tx pgx.Tx, group, from, to string) error {
+	if _, err := tx.Exec(ctx, queryRename, group, from, to); err != nil {
+		return fmt.Errorf("rename the pairs of projection %s: %w", from, err)
 	}
-	return campaigns, projections, seqs
+	return nil
+}
+
+// Drop deletes pairs of a projection that workers no longer follow: up to limit dead ones, and as many
+// others. It returns how many it found. Call it until it finds none.
+func Drop(ctx context.Context, tx pgx.Tx, group, projection string, limit int) (n int64, err error) {
+	if err := tx.QueryRow(ctx, queryDrop, group, projection, limit).Scan(&n); err != nil {
+		return 0, fmt.Errorf("delete the pairs of projection %s: %w", projection, err)
+	}
+	return n, nil
 }
