@@ -66,7 +66,7 @@ func ReadCampaign(ctx context.Context, pool *pgxpool.Pool, head journal.Event) (
 	if c.Deferred, err = failed.List(ctx, pool, failed.Filter{CampaignID: id, Limit: campaignPairs}); err != nil {
 		return nil, err
 	}
-	pauses, err := pause.List(ctx, pool, "")
+	pauses, err := pause.List(ctx, pool, "", nil, 0)
 	if err != nil {
 		return nil, err
 	}

@@ -92,7 +92,7 @@ func groupViews() []*View {
 			Empty:    "Nothing is paused, or nothing that this chooses.",
 		}, lists[*pauseList, pause.Pause]{
 			Read: func(ctx context.Context, from Reader, in *pauseList) ([]pause.Pause, any, error) {
-				pauses, err := pause.Page(ctx, from.Pool, in.Group, in.After, in.Limit)
+				pauses, err := pause.List(ctx, from.Pool, in.Group, in.After, in.Limit)
 				return pauses, nextOf(pauses, in.Limit, func(p pause.Pause) pause.Target { return p.Target }), err
 			},
 			Columns: "GROUP|PROJECTION|CAMPAIGN|SINCE|UNTIL|BY|REASON",
@@ -183,7 +183,7 @@ func readGroups(ctx context.Context, from Reader) (states []GroupState, err erro
 	if err != nil {
 		return nil, err
 	}
-	pauses, err := pause.List(ctx, from.Pool, "")
+	pauses, err := pause.List(ctx, from.Pool, "", nil, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -209,7 +209,7 @@ func readProjections(ctx context.Context, from Reader) (states []ProjectionState
 	if err != nil {
 		return nil, err
 	}
-	pauses, err := pause.List(ctx, from.Pool, "")
+	pauses, err := pause.List(ctx, from.Pool, "", nil, 0)
 	if err != nil {
 		return nil, err
 	}

@@ -97,8 +97,8 @@ func readers() map[Section]func(context.Context, pgx.Tx, *Status) error {
 			return err
 		},
 		SectionPauses: func(ctx context.Context, tx pgx.Tx, s *Status) (err error) {
-			s.Pauses, err = list(pause.Page(ctx, tx, "", nil, MostPauses))
-			slices.SortFunc(s.Pauses, func(a, b pause.Pause) int { // as pause.List answers them
+			s.Pauses, err = list(pause.List(ctx, tx, "", nil, MostPauses))
+			slices.SortFunc(s.Pauses, func(a, b pause.Pause) int { // each group's own first
 				return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.CampaignID, b.CampaignID),
 					cmp.Compare(a.Projection, b.Projection))
 			})

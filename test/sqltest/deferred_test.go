@@ -105,7 +105,7 @@ func operators() map[string]func(t *testing.T, tx pgx.Tx) error {
 			return err
 		},
 		"list pauses": func(t *testing.T, tx pgx.Tx) error {
-			list, err := pause.Page(t.Context(), tx, "", &pause.Target{Group: "g", CampaignID: "c0000500"}, group)
+			list, err := pause.List(t.Context(), tx, "", &pause.Target{Group: "g", CampaignID: "c0000500"}, group)
 			return enough(err, len(list), group)
 		},
 		"rename a projection's": func(t *testing.T, tx pgx.Tx) error {

@@ -11,7 +11,6 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
-	"github.com/tidemark-go/tidemark/internal/store/lease"
 	"github.com/tidemark-go/tidemark/internal/store/rows"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
@@ -110,15 +109,11 @@ func Write(ctx context.Context, tx pgx.Tx, what, group, projection string, act A
 // Prune deletes up to limit rows of the failure log that are older than olderThan, the oldest
 // first. It answers how many: 0 also while another replica prunes. What became of pairs that are
 // still deferred stands in their own rows and stays.
-func Prune(ctx context.Context, db lease.DB, olderThan time.Duration, limit int) (int64, error) {
+func Prune(ctx context.Context, db rows.Execer, olderThan time.Duration, limit int) (int64, error) {
 	if olderThan <= 0 || limit < 1 {
 		return 0, fmt.Errorf("prune the failure log: %d rows older than %v: use a positive age and limit", limit, olderThan)
 	}
-	tag, err := db.Exec(ctx, queryPrune, olderThan, limit)
-	if err != nil {
-		return 0, fmt.Errorf("prune the failure log: %w", err)
-	}
-	return tag.RowsAffected(), nil
+	return rows.Exec(ctx, db, "prune the failure log", queryPrune, olderThan, limit)
 }
 
 // Skipped answers, by campaign, the events that a projection has gone past without applying them,

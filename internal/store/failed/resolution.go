@@ -88,10 +88,8 @@ func eachLeftOut(visit func(projection, campaignID string, seq int64)) func(pgx.
 // ResolvedAhead says whether an event is resolved for a projection that its group has not come to:
 // the projection, or the group, was removed and registered again.
 func ResolvedAhead(ctx context.Context, tx pgx.Tx, group, projection string) (ahead bool, err error) {
-	if err := tx.QueryRow(ctx, queryResolvedAhead, group, base(projection)).Scan(&ahead); err != nil {
-		return false, fmt.Errorf("look for resolutions of projection %s: %w", projection, err)
-	}
-	return ahead, nil
+	return rows.One(ctx, tx, pgx.RowTo[bool], fmt.Sprintf("look for resolutions of projection %s", projection),
+		queryResolvedAhead, group, base(projection))
 }
 
 // base answers the projection that a registered name is of: that of NAME~next and NAME~previous is NAME.

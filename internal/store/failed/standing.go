@@ -89,17 +89,13 @@ func Finish(batch *pgx.Batch, standings []Standing) {
 // projection of another name, which must have no pairs. Its cost grows with the number of these pairs.
 // The caller holds the registry's lock. Work that is under way on a pair comes to nothing.
 func Rename(ctx context.Context, tx pgx.Tx, group, from, to string) error {
-	if _, err := tx.Exec(ctx, queryRename, group, from, to); err != nil {
-		return fmt.Errorf("rename the pairs of projection %s: %w", from, err)
-	}
-	return nil
+	_, err := rows.Exec(ctx, tx, fmt.Sprintf("rename the pairs of projection %s", from), queryRename, group, from, to)
+	return err
 }
 
 // Drop deletes pairs of a projection that workers no longer follow: up to limit dead ones, and as many
 // others. It returns how many it found. Call it until it finds none.
 func Drop(ctx context.Context, tx pgx.Tx, group, projection string, limit int) (n int64, err error) {
-	if err := tx.QueryRow(ctx, queryDrop, group, projection, limit).Scan(&n); err != nil {
-		return 0, fmt.Errorf("delete the pairs of projection %s: %w", projection, err)
-	}
-	return n, nil
+	return rows.One(ctx, tx, pgx.RowTo[int64], fmt.Sprintf("delete the pairs of projection %s", projection),
+		queryDrop, group, projection, limit)
 }

@@ -49,8 +49,8 @@ func (k Keeper) Suspects(ctx context.Context, db DB, claimed Claimed) error {
 // next owner reads it in [Lease.Suspect]. It returns [ErrLost] if the lease is no longer held.
 func (k Keeper) Mark(ctx context.Context, db DB, l Lease, projection string, seq int64) (err error) {
 	defer rows.Explain(&err, "mark event %d of campaign %q", seq, l.CampaignID)
-	tag, err := db.Exec(ctx, queryMark, k.Group, k.Owner, l.CampaignID, l.Generation, projection, seq)
-	if err == nil && tag.RowsAffected() == 0 {
+	n, err := rows.Exec(ctx, db, "", queryMark, k.Group, k.Owner, l.CampaignID, l.Generation, projection, seq)
+	if err == nil && n == 0 {
 		err = ErrLost
 	}
 	return err
@@ -58,10 +58,9 @@ func (k Keeper) Mark(ctx context.Context, db DB, l Lease, projection string, seq
 
 // Unmark removes the owner's mark: it has survived what the mark named.
 func (k Keeper) Unmark(ctx context.Context, db DB, l Lease) error {
-	if _, err := db.Exec(ctx, queryUnmark, k.Group, k.Owner, l.CampaignID); err != nil {
-		return fmt.Errorf("remove the mark of campaign %q: %w", l.CampaignID, err)
-	}
-	return nil
+	_, err := rows.Exec(ctx, db, fmt.Sprintf("remove the mark of campaign %q", l.CampaignID),
+		queryUnmark, k.Group, k.Owner, l.CampaignID)
+	return err
 }
 
 // Survived queues, for a transaction that gets campaigns further, that what they cost before is no

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemark-go/tidemark/internal/store/rows"
 )
 
 // Fence takes campaigns from their holders, for a transaction that changes what their holder
@@ -20,10 +22,9 @@ func Fence(ctx context.Context, tx pgx.Tx, group string, campaignIDs []string) e
 	if len(campaignIDs) == 0 {
 		return nil
 	}
-	if _, err := tx.Exec(ctx, queryFence, group, campaignIDs); err != nil {
-		return fmt.Errorf("fence %d campaigns of group %s: %w", len(campaignIDs), group, err)
-	}
-	return nil
+	_, err := rows.Exec(ctx, tx, fmt.Sprintf("fence %d campaigns of group %s", len(campaignIDs), group),
+		queryFence, group, campaignIDs)
+	return err
 }
 
 // ownerPaused owns the leases of campaigns that operators have paused.
@@ -37,16 +38,14 @@ func Pause(ctx context.Context, tx pgx.Tx, group, campaignID string, d time.Dura
 	if d > 0 {
 		lasts = &d
 	}
-	if _, err := tx.Exec(ctx, queryPause, group, campaignID, ownerPaused, lasts); err != nil {
-		return fmt.Errorf("pause campaign %q of group %s: %w", campaignID, group, err)
-	}
-	return nil
+	_, err := rows.Exec(ctx, tx, fmt.Sprintf("pause campaign %q of group %s", campaignID, group),
+		queryPause, group, campaignID, ownerPaused, lasts)
+	return err
 }
 
 // Resume gives back a campaign that was paused. It leaves alone a lease that is a worker's.
 func Resume(ctx context.Context, tx pgx.Tx, group, campaignID string) error {
-	if _, err := tx.Exec(ctx, queryUnpause, group, campaignID, ownerPaused); err != nil {
-		return fmt.Errorf("resume campaign %q of group %s: %w", campaignID, group, err)
-	}
-	return nil
+	_, err := rows.Exec(ctx, tx, fmt.Sprintf("resume campaign %q of group %s", campaignID, group),
+		queryUnpause, group, campaignID, ownerPaused)
+	return err
 }

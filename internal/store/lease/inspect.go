@@ -31,18 +31,7 @@ func List(ctx context.Context, db DB, group, after string, limit int) ([]Row, er
 // Applied sums the checkpoints of a consumer group: how many events it has gone through, of all
 // campaigns, since its first one.
 func Applied(ctx context.Context, db DB, group string) (int64, error) {
-	var n int64
-	if err := db.QueryRow(ctx, queryApplied, group).Scan(&n); err != nil {
-		return 0, fmt.Errorf("sum the checkpoints of group %s: %w", group, err)
-	}
-	return n, nil
-}
-
-// Held lists the campaigns that the owner has leased and neither given back nor lost to another
-// owner. A lease that has expired is among them until a worker takes it over.
-func (k Keeper) Held(ctx context.Context, db DB) ([]string, error) {
-	return rows.All(ctx, db, pgx.RowTo[string], fmt.Sprintf("list the leases of %s", k.Owner),
-		queryHeld, k.Group, k.Owner)
+	return rows.One(ctx, db, pgx.RowTo[int64], fmt.Sprintf("sum the checkpoints of group %s", group), queryApplied, group)
 }
 
 // Checkpoints answers the last seq that a consumer group has applied, by campaign. Campaigns that
@@ -87,4 +76,37 @@ type Place struct {
 func Places(ctx context.Context, db DB, campaignID string) ([]Place, error) {
 	return rows.All(ctx, db, pgx.RowToStructByPos[Place], fmt.Sprintf("look at the leases of campaign %q", campaignID),
 		queryPlaces, campaignID)
+}
+
+// Proved is how much [Prove] has compared.
+type Proved struct {
+	Campaigns int64 // that the group has applied events of
+	Events    int64
+	Unhashed  int64 // campaigns of whose events only the number is known
+}
+
+// Unproved is a campaign of which a group has not applied what the journal says: exactly the events
+// up to its checkpoint, once each.
+type Unproved struct {
+	CampaignID string
+	Checkpoint int64
+	Applied    int64 // events that workers have gone through on the way to the checkpoint
+	Journal    int64 // events up to the checkpoint
+	SameIDs    bool  // false: those applied have other ids than those of the journal
+}
+
+// Prove compares the number of events that a group has applied and the hash of their ids, which are
+// kept with each checkpoint, with the journal: one aggregate of the journal, and no event is
+// applied. visit gets the campaigns that differ, in their order. tx should be REPEATABLE READ.
+func Prove(ctx context.Context, tx pgx.Tx, group string, visit func(Unproved)) (Proved, error) {
+	proved, err := rows.One(ctx, tx, pgx.RowToStructByPos[Proved],
+		fmt.Sprintf("sum up what group %s has applied", group), queryProved, group)
+	if err != nil {
+		return proved, err
+	}
+	var u Unproved
+	return proved, rows.Each(ctx, tx, []any{&u.CampaignID, &u.Checkpoint, &u.Applied, &u.Journal, &u.SameIDs}, func() error {
+		visit(u)
+		return nil
+	}, fmt.Sprintf("compare group %s with the journal", group), queryUnproved, group)
 }

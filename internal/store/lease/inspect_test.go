@@ -84,7 +84,12 @@ func acquire(t *testing.T, pool *pgxpool.Pool, keeper lease.Keeper, campaigns ..
 
 func expectHeld(t *testing.T, pool *pgxpool.Pool, keeper lease.Keeper, want ...string) {
 	t.Helper()
-	got, err := keeper.Held(t.Context(), pool)
+	found, err := pool.Query(t.Context(), `SELECT campaign_id FROM tidemark.leases WHERE consumer_group = $1
+		AND owner = $2 AND expires_at > '-infinity' ORDER BY campaign_id`, keeper.Group, keeper.Owner)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := pgx.CollectRows(found, pgx.RowTo[string])
 	if err != nil {
 		t.Fatal(err)
 	}

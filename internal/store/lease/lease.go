@@ -170,10 +170,8 @@ func (k Keeper) Release(ctx context.Context, db DB, leases []Lease) error {
 		return nil
 	}
 	ids, generations := split(leases)
-	if _, err := db.Exec(ctx, queryRelease, k.Group, k.Owner, ids, generations); err != nil {
-		return fmt.Errorf("release leases: %w", err)
-	}
-	return nil
+	_, err := rows.Exec(ctx, db, "release leases", queryRelease, k.Group, k.Owner, ids, generations)
+	return err
 }
 
 // Error makes an error of a transaction that ended with [Keeper.Advance] match [ErrLost] where that is what it says.

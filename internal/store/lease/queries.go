@@ -129,18 +129,18 @@ const (
 )
 
 const (
-	// queryDuty probes the primary key. A duty that runs for longer than its owner could have asked
-	// for is of a time before the server's clock went back.
-	queryDuty = `SELECT d.owner = $2, d.expires_at <= clock_timestamp()
-		OR d.expires_at > clock_timestamp() + $3::interval + interval '1 s' FROM tidemark.duties d WHERE d.name = $1`
+	// theirs is a duty that another has. One that runs for longer than its owner could have asked for is
+	// of a time before the server's clock went back.
+	theirs = `d.owner <> $2 AND d.expires_at > clock_timestamp()
+			AND d.expires_at <= clock_timestamp() + $3::interval + interval '1 s'`
 
-	// queryTakeDuty writes one row by its primary key, once a few seconds. What a crash of the server
-	// forgets is harmless, so it does not wait for the disk.
+	// queryTakeDuty probes the primary key, and writes one row by it unless another has the duty, once a
+	// few seconds. What a crash of the server forgets is harmless, so it does not wait for the disk.
 	queryTakeDuty = `INSERT INTO tidemark.duties AS d (name, owner, expires_at)
 		SELECT $1, $2, clock_timestamp() + $3::interval FROM set_config('synchronous_commit', 'off', true)
+		WHERE NOT EXISTS (SELECT FROM tidemark.duties d WHERE d.name = $1 AND ` + theirs + `)
 		ON CONFLICT (name) DO UPDATE SET owner = excluded.owner, expires_at = excluded.expires_at
-			WHERE d.owner = excluded.owner OR d.expires_at <= clock_timestamp()
-			OR d.expires_at > clock_timestamp() + $3::interval + interval '1 s'`
+			WHERE NOT (` + theirs + `)`
 
 	// queryDropDuty deletes one row by its primary key.
 	queryDropDuty = `DELETE FROM tidemark.duties WHERE name = $1 AND owner = $2`
@@ -154,10 +154,6 @@ const queryFence = `SELECT tidemark.fence($1, $2)`
 const (
 	// queryApplied reads all leases of a group.
 	queryApplied = `SELECT coalesce(sum(checkpoint), 0)::bigint FROM tidemark.leases WHERE consumer_group = $1`
-
-	// queryHeld reads all leases of a group.
-	queryHeld = `SELECT campaign_id FROM tidemark.leases WHERE consumer_group = $1 AND owner = $2
-		AND expires_at > '-infinity' ORDER BY campaign_id`
 
 	// querySuspectCounts reads an index that nearly always has no entries.
 	querySuspectCounts = `SELECT c.consumer_group, count(*) FROM tidemark.crashes c WHERE cardinality(c.owners) > 0

@@ -2,11 +2,12 @@ package lease
 
 import (
 	"context"
-	"fmt"
 	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemark-go/tidemark/internal/store/rows"
 )
 
 // Channel is where tidemark.append and [Wake] notify while a worker waits. The payload names the wait.
@@ -15,10 +16,8 @@ const Channel = "tidemark_work"
 // Wait asks appends to notify for so long. Without it they do not: under load no worker waits, and a
 // NOTIFY costs a lock that all commits of the server share.
 func Wait(ctx context.Context, db DB, d time.Duration) error {
-	if _, err := db.Exec(ctx, queryWait, d.Milliseconds()); err != nil {
-		return fmt.Errorf("ask to be notified: %w", err)
-	}
-	return nil
+	_, err := rows.Exec(ctx, db, "ask to be notified", queryWait, d.Milliseconds())
+	return err
 }
 
 // Awake ends the wait that a notification's payload names, so that appends stop notifying. A wait begun since goes on.
@@ -27,16 +26,12 @@ func Awake(ctx context.Context, db DB, payload string) error {
 	if err != nil {
 		return nil // not a notification of ours; the wait ends by itself
 	}
-	if _, err := db.Exec(ctx, queryAwake, wait); err != nil {
-		return fmt.Errorf("end the wait: %w", err)
-	}
-	return nil
+	_, err = rows.Exec(ctx, db, "end the wait", queryAwake, wait)
+	return err
 }
 
 // Wake wakes workers that wait, when tx commits: for acts that give them something to do which no append brings.
 func Wake(ctx context.Context, tx pgx.Tx) error {
-	if _, err := tx.Exec(ctx, queryWake); err != nil {
-		return fmt.Errorf("wake workers: %w", err)
-	}
-	return nil
+	_, err := rows.Exec(ctx, tx, "wake workers", queryWake)
+	return err
 }

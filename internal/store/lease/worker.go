@@ -2,6 +2,7 @@ package lease
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -26,44 +27,32 @@ type Worker struct {
 
 // Beat records that the owner lives, with the campaigns it holds and the events it has applied
 // since it started, and answers whether it is to take nothing more (see [Drain]).
-func (k Keeper) Beat(ctx context.Context, db DB, host string, pid, held int, applied int64) (drained bool,
-	err error,
-) {
-	if err := db.QueryRow(ctx, queryBeat, k.Owner, k.Group, host, pid, held, applied, k.Knows,
-		k.TTL).Scan(&drained); err != nil {
-		return false, fmt.Errorf("record worker: %w", err)
-	}
-	return drained, nil
+func (k Keeper) Beat(ctx context.Context, db DB, host string, pid, held int, applied int64) (drained bool, err error) {
+	return rows.One(ctx, db, pgx.RowTo[bool], "record worker",
+		queryBeat, k.Owner, k.Group, host, pid, held, applied, k.Knows, k.TTL)
 }
 
 // Drain tells a worker to finish what it has and claim nothing more, until [Undrain] or its end; it
 // notices within about a second. It answers false if there is no such worker.
 func Drain(ctx context.Context, db DB, owner, by string) (bool, error) {
+	what := fmt.Sprintf("drain worker %q", owner)
 	if by == "" {
-		return false, fmt.Errorf("drain worker %q: name who does it", owner)
+		return false, errors.New(what + ": name who does it")
 	}
-	tag, err := db.Exec(ctx, queryDrain, owner, by)
-	if err != nil {
-		return false, fmt.Errorf("drain worker %q: %w", owner, err)
-	}
-	return tag.RowsAffected() > 0, nil
+	n, err := rows.Exec(ctx, db, what, queryDrain, owner, by)
+	return n > 0, err
 }
 
 // Undrain has a worker that was drained claim again. It answers false if there is no such worker.
 func Undrain(ctx context.Context, db DB, owner string) (bool, error) {
-	tag, err := db.Exec(ctx, queryDrain, owner, "")
-	if err != nil {
-		return false, fmt.Errorf("undrain worker %q: %w", owner, err)
-	}
-	return tag.RowsAffected() > 0, nil
+	n, err := rows.Exec(ctx, db, fmt.Sprintf("undrain worker %q", owner), queryDrain, owner, "")
+	return n > 0, err
 }
 
 // Forget removes the owner's record.
 func (k Keeper) Forget(ctx context.Context, db DB) error {
-	if _, err := db.Exec(ctx, queryForget, k.Owner); err != nil {
-		return fmt.Errorf("forget worker: %w", err)
-	}
-	return nil
+	_, err := rows.Exec(ctx, db, "forget worker", queryForget, k.Owner)
+	return err
 }
 
 // Workers lists the workers of all groups that have a record, oldest first.
@@ -82,4 +71,19 @@ func Versions(ctx context.Context, db DB, group string) (map[string][]int, error
 		return nil
 	}, "list versions", queryVersions, group)
 	return found, err
+}
+
+// TakeDuty takes or renews, for ttl from now on, the duty that one process at a time has under a
+// name, and says whether the owner has it. While another has it nothing is written. It fences
+// nothing: it is for work that does no harm done twice, once in a while.
+func TakeDuty(ctx context.Context, db DB, name, owner string, ttl time.Duration) (bool, error) {
+	n, err := rows.Exec(ctx, db, fmt.Sprintf("take the duty %q", name), queryTakeDuty, name, owner, ttl)
+	return n == 1, err
+}
+
+// DropDuty gives the duty up, so that another need not wait until it runs out. It does nothing if
+// the owner does not have it.
+func DropDuty(ctx context.Context, db DB, name, owner string) error {
+	_, err := rows.Exec(ctx, db, fmt.Sprintf("drop the duty %q", name), queryDropDuty, name, owner)
+	return err
 }

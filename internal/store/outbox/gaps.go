@@ -65,14 +65,13 @@ func lookForGaps(
 
 // RepairGap gives the campaign one work item, which brings it to its head, and writes to
 // tidemark.failure_log that by did so. It does nothing if there is no gap by now.
-func RepairGap(ctx context.Context, tx pgx.Tx, gap Gap, by, reason string) error {
+func RepairGap(ctx context.Context, tx pgx.Tx, gap Gap, by, reason string) (err error) {
+	defer rows.Explain(&err, "repair the gap of campaign %q in group %s", gap.CampaignID, gap.Group)
 	if by == "" {
-		return fmt.Errorf("repair the gap of campaign %q in group %s: name who does it", gap.CampaignID, gap.Group)
+		return errors.New("name who does it")
 	}
-	if _, err := tx.Exec(ctx, queryRepairGap, gap.Group, gap.CampaignID, gap.Checkpoint, by, reason); err != nil {
-		return fmt.Errorf("repair the gap of campaign %q in group %s: %w", gap.CampaignID, gap.Group, err)
-	}
-	return nil
+	_, err = tx.Exec(ctx, queryRepairGap, gap.Group, gap.CampaignID, gap.Checkpoint, by, reason)
+	return err
 }
 
 // Beginner begins transactions: a *pgxpool.Pool or a *pgx.Conn.

@@ -2,6 +2,7 @@ package outbox
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/rows"
+	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
 // DB runs statements: a *pgxpool.Pool, a *pgx.Conn or a pgx.Tx.
@@ -19,11 +21,23 @@ type DB interface {
 	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
 }
 
+// Group is a consumer group that has been registered.
+type Group struct {
+	Name string
+	// "ready"; "filing" while the campaigns that were there before it are being filed; "inline" if
+	// appends apply, and no worker
+	State        string
+	RegisteredAt time.Time
+}
+
+// Groups lists the consumer groups, in the order of their names.
+func Groups(ctx context.Context, db journal.Querier) ([]Group, error) {
+	return rows.All(ctx, db, pgx.RowToStructByPos[Group], "list consumer groups", queryGroups)
+}
+
 const (
-	fileCampaigns  = 5000                 // campaigns filed in one transaction
-	barrierPoll    = 5 * time.Millisecond // between looks at the writer floor
-	stateReady     = "ready"
-	beforeAnything = ""
+	fileCampaigns = 5000                 // campaigns filed in one transaction
+	barrierPoll   = 5 * time.Millisecond // between looks at the writer floor
 )
 
 // Register makes a consumer group known: from now on each append gives it a work item for each
@@ -41,29 +55,21 @@ func Register(ctx context.Context, db DB, group string) (err error) {
 	if _, err := db.Exec(ctx, queryLeaveInline, group); err != nil {
 		return err
 	}
-	var state string
-	if err := db.QueryRow(ctx, queryState, group).Scan(&state); err != nil {
+	state, err := rows.One(ctx, db, pgx.RowTo[string], "", queryState, group)
+	if err != nil || state == "ready" {
 		return err
-	}
-	if state == stateReady {
-		return nil
 	}
 	if err := barrier(ctx, db); err != nil {
 		return err
 	}
-	for cursor := beforeAnything; ; {
-		var n int64
+	cursor := ""
+	for n := fileCampaigns; n == fileCampaigns; {
 		if err := db.QueryRow(ctx, queryFile, group, cursor, fileCampaigns).Scan(&cursor, &n); err != nil {
 			return fmt.Errorf("file campaigns: %w", err)
 		}
-		if n < fileCampaigns {
-			break
-		}
 	}
-	if _, err := db.Exec(ctx, queryReady, group); err != nil {
-		return err
-	}
-	return nil
+	_, err = db.Exec(ctx, queryReady, group)
+	return err
 }
 
 // RegisterInline makes a consumer group known whose events are applied by the appends themselves:
@@ -83,8 +89,8 @@ func RegisterInline(ctx context.Context, db DB, group string) (err error) {
 // writer floor below a position taken now. An append in a REPEATABLE READ transaction sees the
 // groups of its snapshot, however old; such a transaction is not waited for.
 func barrier(ctx context.Context, db DB) error {
-	var now int64
-	if err := db.QueryRow(ctx, queryNextPosition).Scan(&now); err != nil {
+	now, err := rows.One(ctx, db, pgx.RowTo[int64], "", queryNextPosition)
+	if err != nil {
 		return err
 	}
 	for {
@@ -113,4 +119,57 @@ func Complete(batch *pgx.Batch, group string, campaignIDs []string, upTo []int64
 // bring the campaign to its head.
 func Enqueue(batch *pgx.Batch, group string, campaignIDs []string) {
 	batch.Queue(queryEnqueue, group, campaignIDs)
+}
+
+// ErrInUse is returned by [Unregister] for a group that has projections.
+var ErrInUse = errors.New("consumer group is in use")
+
+// ErrNotRegistered is returned by [Unregister] for a group that nothing is known of.
+var ErrNotRegistered = errors.New("consumer group is not registered")
+
+// unregisterRows is how many rows are deleted in one statement.
+const unregisterRows = 10_000
+
+// Unregister ends a consumer group: appends give it no more work items, and those that it has, its
+// leases with its checkpoints, and its pauses are deleted. A group of the same name begins anew,
+// with the first event of every campaign. The failure log keeps that by, who must be named, removed
+// it, and the reason, if there is one. [ErrInUse] says that it has projections: remove those first
+// (rebuild.Remove). Workers that still run for it lose what they are applying and find no more;
+// stop them, or they register it again at their next start.
+//
+// Unregister must not run inside a transaction. It waits until appends that began while the group
+// was known have ended. Interrupted, it goes on when it is called again.
+func Unregister(ctx context.Context, db DB, group, by, reason string) (err error) {
+	defer rows.Explain(&err, "unregister consumer group %q", group)
+	if by == "" {
+		return errors.New("name who does it")
+	}
+	var projections int
+	var example string
+	if err := db.QueryRow(ctx, queryGroupProjections, group).Scan(&projections, &example); err != nil {
+		return err
+	}
+	if projections > 0 {
+		return fmt.Errorf("%w: it has %d projections, %s among them: remove them first", ErrInUse, projections, example)
+	}
+	deleted, err := rows.Exec(ctx, db, "", queryUnregister, group, by, reason)
+	if err != nil {
+		return err
+	}
+	if err := barrier(ctx, db); err != nil {
+		return err
+	}
+	// Work items first: a claim that finds none makes no lease.
+	for _, query := range []string{queryDropItems, queryDropLeases, queryDropCrashes, queryDropPauses} {
+		for n := int64(unregisterRows); n == unregisterRows; {
+			if n, err = rows.Exec(ctx, db, "", query, group, unregisterRows); err != nil {
+				return err
+			}
+			deleted += n
+		}
+	}
+	if deleted == 0 {
+		return ErrNotRegistered
+	}
+	return nil
 }

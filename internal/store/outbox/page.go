@@ -1,14 +1,59 @@
 package outbox
 
 import (
+	"cmp"
 	"context"
-	"fmt"
 	"slices"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/tidemark-go/tidemark/internal/store/rows"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
+
+// Status says how it stands with an entry.
+type Status string
+
+// The statuses. The first three are work items, which belong to a consumer group; the others are
+// (campaign, projection) pairs that are behind their group.
+const (
+	Pending    Status = "pending"    // no worker holds the campaign
+	Processing Status = "processing" // a worker holds the campaign's lease
+	// the campaign or the whole group is paused; pairs of what is paused keep their statuses
+	Paused     Status = "paused"
+	Failed     Status = "failed"     // the projection could not apply the event; a retry is due at NextAttemptAt
+	Dead       Status = "dead"       // as Failed, but it waits for an operator
+	Rebuilding Status = "rebuilding" // the projection is catching up with the campaign
+)
+
+// Statuses answers all statuses, in the order in which work goes through them.
+func Statuses() []Status { return []Status{Pending, Processing, Paused, Failed, Dead, Rebuilding} }
+
+// Entry is something that remains to be done: a work item, or a (campaign, projection) pair that is behind.
+type Entry struct {
+	Group      string // consumer group
+	CampaignID string //
+	Seq        int64  // of the work item's first event that is not applied; of the pair's next event
+	// how many events the work item, or in a report the campaign, still waits with, from Seq on; 0 of a pair
+	Events        int64
+	EventType     string    // of that event
+	Status        Status    //
+	Projection    string    // of the pair; empty for a work item
+	Since         time.Time // when the event was appended
+	Attempts      int       // how often the pair has failed at the event
+	NextAttemptAt time.Time // when the pair is tried again; zero unless Failed or Rebuilding
+	Error         string    // what the pair failed with last
+}
+
+// Filter chooses the entries of [List] and [Page].
+type Filter struct {
+	Status     Status // zero: any
+	CampaignID string // zero: any
+	Limit      int    // zero: 100
+}
+
+const defaultListLimit = 100
 
 // Place is where an entry stands in the order of [Page].
 type Place struct {
@@ -46,7 +91,7 @@ func Page(
 		}
 		read, err := pagePart(ctx, db, ofPairs, filter.CampaignID, at, some)
 		if err != nil {
-			return nil, nil, fmt.Errorf("list the outbox: %w", err)
+			return nil, nil, err
 		}
 		for _, e := range read {
 			looked++
@@ -78,20 +123,28 @@ func Page(
 func pagePart(
 	ctx context.Context, db journal.Querier, ofPairs bool, campaignID string, at Place, limit int,
 ) ([]Entry, error) {
-	var rows pgx.Rows
-	var err error
+	query, args := queryPageItems, []any{at.Group, at.CampaignID, at.Seq, limit}
 	switch {
 	case ofPairs && campaignID != "":
-		rows, err = db.Query(ctx, queryPagePairsOf, campaignID, at.Projection, limit)
+		query, args = queryPagePairsOf, []any{campaignID, at.Projection, limit}
 	case ofPairs:
-		rows, err = db.Query(ctx, queryPagePairs, at.CampaignID, at.Projection, limit)
+		query, args = queryPagePairs, []any{at.CampaignID, at.Projection, limit}
 	case campaignID != "":
-		rows, err = db.Query(ctx, queryPageItemsOf, campaignID, at.Group, at.Seq, limit)
-	default:
-		rows, err = db.Query(ctx, queryPageItems, at.Group, at.CampaignID, at.Seq, limit)
+		query, args = queryPageItemsOf, []any{campaignID, at.Group, at.Seq, limit}
 	}
-	if err != nil {
-		return nil, err
+	return rows.All(ctx, db, pgx.RowToStructByPos[Entry], "list the outbox", query, args...)
+}
+
+// List answers entries in the order of [Page], from the first up to the filter's limit. Where few
+// entries have the status it looks at many pages.
+func List(ctx context.Context, db journal.Querier, filter Filter) (entries []Entry, err error) {
+	most := cmp.Or(filter.Limit, defaultListLimit)
+	for next := (*Place)(nil); ; {
+		var page []Entry
+		filter.Limit = most - len(entries)
+		page, next, err = Page(ctx, db, filter, next)
+		if entries = append(entries, page...); err != nil || next == nil || len(entries) == most {
+			return entries, err
+		}
 	}
-	return pgx.CollectRows(rows, pgx.RowToStructByPos[Entry])
 }

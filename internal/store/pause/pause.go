@@ -52,8 +52,8 @@ func Set(ctx context.Context, tx pgx.Tx, t Target, by, reason string, d time.Dur
 	if d < 0 {
 		return fmt.Errorf("for %s: give a time that lies ahead, or none for a pause that lasts until it is resumed", d)
 	}
-	var registered bool
-	if err := tx.QueryRow(ctx, queryRegistered, scope, t.Group, name).Scan(&registered); err != nil {
+	registered, err := rows.One(ctx, tx, pgx.RowTo[bool], "", queryRegistered, scope, t.Group, name)
+	if err != nil {
 		return err
 	}
 	if !registered {
@@ -83,8 +83,7 @@ func Resume(ctx context.Context, tx pgx.Tx, t Target, by, reason string) (err er
 	if err != nil {
 		return err
 	}
-	var live bool
-	err = tx.QueryRow(ctx, queryResume, scope, t.Group, name).Scan(&live)
+	live, err := rows.One(ctx, tx, pgx.RowTo[bool], "", queryResume, scope, t.Group, name)
 	if errors.Is(err, pgx.ErrNoRows) || err == nil && !live {
 		return ErrNotPaused
 	}
@@ -102,16 +101,10 @@ func Resume(ctx context.Context, tx pgx.Tx, t Target, by, reason string) (err er
 	return lease.Wake(ctx, tx)
 }
 
-// List answers the pauses of a consumer group, or of all groups if group is empty: the group's own
-// first, then those of projections, then those of campaigns.
-func List(ctx context.Context, db journal.Querier, group string) ([]Pause, error) {
-	return rows.All(ctx, db, scan, "list pauses", queryList, group)
-}
-
-// Page answers up to limit pauses of a consumer group, or of all groups if group is empty, after
-// that of a target (nil: from the first): those of projections, then of groups, then of campaigns,
-// each from the last name to the first. A page costs the same wherever it is.
-func Page(ctx context.Context, db journal.Querier, group string, after *Target, limit int) ([]Pause, error) {
+// List answers up to limit pauses (0: all) of a consumer group, or of all groups if group is empty,
+// after that of a target (nil: from the first): those of projections, then of groups, then of
+// campaigns, each from the last name to the first. A page costs the same wherever it is.
+func List(ctx context.Context, db journal.Querier, group string, after *Target, limit int) ([]Pause, error) {
 	scope, at, name := "z", "", "" // after all scopes
 	if after != nil {
 		scope, at, name = "group", after.Group, ""
@@ -122,16 +115,7 @@ func Page(ctx context.Context, db journal.Querier, group string, after *Target, 
 			scope, name = "campaign", after.CampaignID
 		}
 	}
-	return rows.All(ctx, db, scan, "list pauses", queryPage, group, scope, at, name, limit)
-}
-
-func scan(row pgx.CollectableRow) (p Pause, err error) {
-	var expires *time.Time
-	err = row.Scan(&p.Group, &p.Projection, &p.CampaignID, &p.Reason, &p.By, &p.PausedAt, &expires)
-	if expires != nil {
-		p.ExpiresAt = *expires
-	}
-	return p, err
+	return rows.All(ctx, db, pgx.RowToStructByPos[Pause], "list pauses", queryList, group, scope, at, name, limit)
 }
 
 // String says what the target is, for a person.
@@ -163,18 +147,14 @@ func (t Target) check(by string) (scope, name string, err error) {
 
 // Forget deletes the pause of a projection that is being removed, if it has one.
 func Forget(ctx context.Context, tx pgx.Tx, t Target) error {
-	if _, err := tx.Exec(ctx, queryResume, "projection", t.Group, t.Projection); err != nil {
-		return fmt.Errorf("forget the pause of %s: %w", t, err)
-	}
-	return nil
+	_, err := rows.Exec(ctx, tx, fmt.Sprintf("forget the pause of %s", t), queryResume, "projection", t.Group, t.Projection)
+	return err
 }
 
 // Rename gives the pause of a projection, if it has one, to the one of another name, which must have none.
 func Rename(ctx context.Context, tx pgx.Tx, group, from, to string) error {
-	if _, err := tx.Exec(ctx, queryRename, group, from, to); err != nil {
-		return fmt.Errorf("rename the pause of projection %s: %w", from, err)
-	}
-	return nil
+	_, err := rows.Exec(ctx, tx, "rename the pause of projection "+from, queryRename, group, from, to)
+	return err
 }
 
 // Failed queues on batch the pause of a projection that has failed, until it is resumed. It is for

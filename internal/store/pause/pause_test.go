@@ -141,7 +141,7 @@ func TestAPauseEndsByItself(t *testing.T) {
 	if got := claimable(t, pool, "g"); got != "a b a!" {
 		t.Errorf("an hour later %q can be claimed", got)
 	}
-	if pauses, err := pause.List(t.Context(), pool, ""); err != nil || len(pauses) > 0 {
+	if pauses, err := pause.List(t.Context(), pool, "", nil, 0); err != nil || len(pauses) > 0 {
 		t.Errorf("an hour later the pauses are %v, %v", pauses, err)
 	}
 	for _, target := range targets {
@@ -182,7 +182,7 @@ func TestListAnswersPausesAndTheLogWhoMadeThem(t *testing.T) {
 	if err := set(t, pool, pause.Target{Group: "g"}, 0); err != nil {
 		t.Fatal(err)
 	}
-	pauses, err := pause.List(t.Context(), pool, "g")
+	pauses, err := pause.List(t.Context(), pool, "g", nil, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -198,13 +198,13 @@ func TestListAnswersPausesAndTheLogWhoMadeThem(t *testing.T) {
 		}
 	}
 	if want := []pause.Target{
-		{Group: "g"},
 		{Group: "g", Projection: "p"},
+		{Group: "g"},
 		{Group: "g", CampaignID: "a"},
 	}; !reflect.DeepEqual(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
-	if all, err := pause.List(t.Context(), pool, ""); err != nil || len(all) != 4 {
+	if all, err := pause.List(t.Context(), pool, "", nil, 0); err != nil || len(all) != 4 {
 		t.Errorf("all groups have pauses %v, %v", all, err)
 	}
 	if err := resume(t, pool, pause.Target{Group: "g", CampaignID: "a"}); err != nil {
@@ -267,7 +267,7 @@ func ExampleSet() {
 		})
 	}
 	list := func(ctx context.Context, pool *pgxpool.Pool) error {
-		pauses, err := pause.List(ctx, pool, "default")
+		pauses, err := pause.List(ctx, pool, "default", nil, 0)
 		for _, p := range pauses {
 			fmt.Println(p.Target, "by", p.By, "until", p.ExpiresAt)
 		}

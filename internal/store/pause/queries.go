@@ -26,22 +26,14 @@ const (
 	queryLog = `INSERT INTO tidemark.failure_log (act, consumer_group, projection, campaign_id, actor, reason)
 		VALUES ($1, $2, nullif($3, ''), nullif($4, ''), $5, nullif($6, ''))`
 
-	// queryPage walks the primary key backwards from a place and stops at the limit: projections, groups, campaigns.
-	queryPage = `SELECT consumer_group, CASE scope WHEN 'projection' THEN name ELSE '' END, CASE scope
-		WHEN 'campaign' THEN name ELSE '' END, reason, actor, paused_at,
-			nullif(expires_at, 'infinity')
+	// queryList walks the primary key backwards from a place and stops at the limit: projections, groups, campaigns.
+	queryList = `SELECT consumer_group, CASE scope WHEN 'projection' THEN name ELSE '' END,
+			CASE scope WHEN 'campaign' THEN name ELSE '' END, reason, actor, paused_at,
+			coalesce(nullif(expires_at, 'infinity'), '0001-01-01 00:00Z')
 		FROM tidemark.pauses
 		WHERE ($1 = '' OR consumer_group = $1) AND expires_at > clock_timestamp()
 			AND (scope, consumer_group, name) < ($2, $3, $4)
-		ORDER BY scope DESC, consumer_group DESC, name DESC LIMIT $5`
-
-	// queryList reads all of the table.
-	queryList = `SELECT consumer_group, CASE scope WHEN 'projection' THEN name ELSE '' END, CASE scope
-		WHEN 'campaign' THEN name ELSE '' END, reason, actor, paused_at,
-			nullif(expires_at, 'infinity')
-		FROM tidemark.pauses
-		WHERE ($1 = '' OR consumer_group = $1) AND expires_at > clock_timestamp()
-		ORDER BY consumer_group, array_position('{group,projection,campaign}', scope), name`
+		ORDER BY scope DESC, consumer_group DESC, name DESC LIMIT nullif($5, 0)`
 )
 
 // queryFailed writes one row by its primary key, and one of the failure log if the projection was

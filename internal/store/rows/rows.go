@@ -1,4 +1,4 @@
-// Package rows runs a statement and collects the rows that it answers. Errors say what was tried.
+// Package rows runs a statement and collects the rows that it answers, if any. Errors say what was tried.
 package rows
 
 import (
@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 )
 
 // Querier reads from the database: a pool, a connection or a transaction.
@@ -46,6 +47,17 @@ func Each(
 		_, err = pgx.ForEachRow(found, into, visit)
 	}
 	return explained(what, err)
+}
+
+// Execer runs statements: a pool, a connection or a transaction.
+type Execer interface {
+	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
+}
+
+// Exec runs a statement that answers no rows, and says how many it has affected.
+func Exec(ctx context.Context, db Execer, what, sql string, args ...any) (affected int64, err error) {
+	tag, err := db.Exec(ctx, sql, args...)
+	return tag.RowsAffected(), explained(what, err)
 }
 
 // Explain puts what was tried before an error that a function is about to return. Defer it.

@@ -97,7 +97,7 @@ func readReport(ctx context.Context, pool *pgxpool.Pool, filter outbox.Filter, w
 	if err != nil {
 		return r, err
 	}
-	pauses, err := pause.List(ctx, pool, "")
+	pauses, err := pause.List(ctx, pool, "", nil, 0)
 	for _, p := range pauses {
 		r.pauses[p.Group]++
 	}

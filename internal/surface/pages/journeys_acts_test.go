@@ -156,7 +156,7 @@ func testCampaignActs(t *testing.T, b *tab, w *world) {
 	b.send(`form[action="/act/pauseCampaign"] [name=reason]`)
 	b.sees("for 1h")
 	b.sees("hands off")
-	pauses, err := pause.List(t.Context(), w.pool, "")
+	pauses, err := pause.List(t.Context(), w.pool, "", nil, 0)
 	if err != nil || !slices.ContainsFunc(pauses, func(p pause.Pause) bool {
 		return p.CampaignID == "cave-08" && !p.ExpiresAt.IsZero() && p.By == "operator"
 	}) {
