@@ -31,7 +31,8 @@ func List(ctx context.Context, db DB, group, after string, limit int) ([]Row, er
 // Applied sums the checkpoints of a consumer group: how many events it has gone through, of all
 // campaigns, since its first one.
 func Applied(ctx context.Context, db DB, group string) (int64, error) {
-	return rows.One(ctx, db, pgx.RowTo[int64], fmt.Sprintf("sum the checkpoints of group %s", group), queryApplied, group)
+	return rows.One(ctx, db, pgx.RowTo[int64], fmt.Sprintf("sum the checkpoints of group %s", group),
+		queryApplied, group)
 }
 
 // Checkpoints answers the last seq that a consumer group has applied, by campaign. Campaigns that

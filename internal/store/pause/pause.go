@@ -147,7 +147,8 @@ func (t Target) check(by string) (scope, name string, err error) {
 
 // Forget deletes the pause of a projection that is being removed, if it has one.
 func Forget(ctx context.Context, tx pgx.Tx, t Target) error {
-	_, err := rows.Exec(ctx, tx, fmt.Sprintf("forget the pause of %s", t), queryResume, "projection", t.Group, t.Projection)
+	_, err := rows.Exec(ctx, tx, fmt.Sprintf("forget the pause of %s", t),
+		queryResume, "projection", t.Group, t.Projection)
 	return err
 }
 
