@@ -193,7 +193,7 @@ func TestANewPairStartsWhereItIsTold(t *testing.T) {
 	}
 }
 
-// A relay that has lost a pair writes nothing more, whatever it has sent.
+// A relay that has lost a pair no longer writes to it, whatever it has sent.
 func TestAPairThatWasTakenOverIsNotMoved(t *testing.T) {
 	t.Parallel()
 	for _, refuse := range []bool{false, true} {
@@ -265,7 +265,8 @@ func TestEventsArriveAsTheCatalogueSaysTheyAreToday(t *testing.T) {
 	})
 }
 
-// A reset forgets what is parked behind the new position, which will be met again, and nothing else.
+// A reset deletes the parked events after the new position, because the pair meets them again. It
+// keeps all others.
 func TestAResetForgetsWhatIsParkedBehindIt(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)

@@ -16,7 +16,7 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/publisher/internal/pages"
 )
 
-// alone is a relay of one pair, to the sink, that has no database.
+// alone returns a relay without a database and with one pair, which publishes to sink.
 func alone(t *testing.T, sink Sink) (*Relay, publications.Key) {
 	t.Helper()
 	to, err := Publisher{Name: "out", Sink: sink}.withDefaults()
@@ -37,13 +37,13 @@ func alone(t *testing.T, sink Sink) (*Relay, publications.Key) {
 	return r, key
 }
 
-// claimed is the pair as it was just claimed.
+// claimed returns the pair as it is right after a claim.
 func claimed(r *Relay, key publications.Key, wait time.Duration) *pair {
 	now := time.Now()
 	r.claimer.hold(ledger.Claimed{Key: key, Generation: 1, Errors: 3, Wait: wait},
 		&tick{Seen: &ledger.Seen{}, started: now}, now)
 	p := r.pairs[key]
-	p.reporting = true // there is no database to write to
+	p.reporting = true // a save in progress, so nothing writes to the missing database
 	return p
 }
 

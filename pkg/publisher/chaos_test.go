@@ -20,7 +20,7 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
-// sized answers a pool of so many connections on the database of another.
+// sized returns a pool of n connections to the database of pool.
 func sized(t *testing.T, pool *pgxpool.Pool, n int32) *pgxpool.Pool {
 	t.Helper()
 	cfg := pool.Config().Copy()
@@ -33,7 +33,7 @@ func sized(t *testing.T, pool *pgxpool.Pool, n int32) *pgxpool.Pool {
 	return other
 }
 
-// write lets writers append until ctx ends. Some transactions roll back, some take their time, some
+// write runs writers until ctx ends. Some of their transactions roll back, some are slow, some
 // append to several campaigns.
 func write(ctx context.Context, pool *pgxpool.Pool, writers int) *errgroup.Group {
 	g := &errgroup.Group{}
@@ -73,7 +73,7 @@ func write(ctx context.Context, pool *pgxpool.Pool, writers int) *errgroup.Group
 	return g
 }
 
-// flaky is a sink that fails as a whole, in half of a batch, by not answering, and by being slow.
+// flaky returns a sink that fails whole batches, fails half of a batch, hangs, or is slow.
 func flaky() *memory.Sink {
 	s := &memory.Sink{}
 	s.OnPublish = func(ctx context.Context, _ []publisher.Event) error {
@@ -103,8 +103,8 @@ func flaky() *memory.Sink {
 	return s
 }
 
-// TestEveryPublisherSeesEveryCommittedEvent lets many write, some of whom roll back, while a
-// stranger keeps a transaction open, sinks fail in all ways, and relays come and go.
+// TestEveryPublisherSeesEveryCommittedEvent runs 16 writers, some of which roll back. Meanwhile a
+// stranger keeps a transaction open, sinks fail in every way, and relays join and leave.
 func TestEveryPublisherSeesEveryCommittedEvent(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
@@ -187,14 +187,15 @@ func split(received []memory.Received) map[string][]memory.Received {
 	return byTopic
 }
 
-// covered tells whether no event was committed between two positions.
+// covered reports whether no event has a position between after and before.
 func covered(pool *pgxpool.Pool, t *testing.T, after, before int64) bool {
 	t.Helper()
 	return query[int](t, pool, "SELECT count(*) FROM tidemark.journal WHERE position > $1 AND position < $2", after,
 		before) == 0
 }
 
-// TestFiveHundredPairsAreSharedByThreeRelays shows that pairs cost neither connections nor reads of their own.
+// TestFiveHundredPairsAreSharedByThreeRelays shows that a pair costs no connection and no read of
+// its own.
 func TestFiveHundredPairsAreSharedByThreeRelays(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
@@ -231,7 +232,7 @@ func TestFiveHundredPairsAreSharedByThreeRelays(t *testing.T) {
 	}
 }
 
-// different counts what has arrived, leaving out what came again.
+// different returns the number of received events, each counted once per topic.
 func different(received []memory.Received) int {
 	type once struct {
 		topic string
@@ -263,11 +264,12 @@ func TestASlowSinkSlowsNobodyElse(t *testing.T) {
 	}
 }
 
-// A process that is cut off from the database cannot know whose its pairs are: it sends no more than it has to.
+// A relay that is cut off from the database cannot know whether its leases hold, so it stops
+// sending.
 func TestNothingIsSentUnderALeaseThatCannotBeRenewed(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
-	const all = 900 // take far longer than a lease, one by one
+	const all = 900 // one by one they take far longer than a lease
 	var brisk atomic.Bool
 	sink := &memory.Sink{OnPublish: func(ctx context.Context, _ []publisher.Event) error {
 		if brisk.Load() {

@@ -12,8 +12,8 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
-// TestPairsThatAllWriteAtOnceTakeNoMoreConnectionsThanPromised has every pair meet an event that is
-// refused, and it is not written down for a while.
+// TestPairsThatAllWriteAtOnceTakeNoMoreConnectionsThanPromised makes every pair meet a refused
+// event while a lock delays the writes about it.
 func TestPairsThatAllWriteAtOnceTakeNoMoreConnectionsThanPromised(t *testing.T) {
 	t.Parallel()
 	const pairs = 3 * publisher.Connections

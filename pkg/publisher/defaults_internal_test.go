@@ -8,7 +8,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// What the documentation says of a relay and of a publisher of which nothing else is said.
+// The documentation states these defaults of a relay and a publisher.
 func TestDefaultsAreThoseThatAreDocumented(t *testing.T) {
 	t.Parallel()
 	cfg, err := Config{Pool: &pgxpool.Pool{}}.withDefaults()
@@ -35,8 +35,8 @@ func TestDefaultsAreThoseThatAreDocumented(t *testing.T) {
 	}
 }
 
-// Many that wait for the same thing must not come back in step: the waits between two looks, and
-// after a failure, are spread.
+// Pairs that wait for the same thing must not wake in step, so poll waits and waits after a failure
+// have jitter.
 func TestWaitsAreSpread(t *testing.T) {
 	t.Parallel()
 	r, key := alone(t, sinkFunc(accepts))
@@ -83,8 +83,7 @@ func TestAnEventsAttemptsAreFurtherAndFurtherApart(t *testing.T) {
 	}
 }
 
-// A look that finds nothing counts once for each pair that looked; only after three of them is the
-// next one further away.
+// An empty poll counts once for each pair that polled. The wait grows only after three of them.
 func TestEmptyPollsAreCounted(t *testing.T) {
 	t.Parallel()
 	r, key := alone(t, sinkFunc(accepts))

@@ -7,7 +7,7 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
-// What a campaign that is brought back meets with is put down to the event only if it is the event's.
+// An error met while a campaign drains counts against the event only if the event caused it.
 func TestACampaignThatIsBroughtBackMeetsAnOutage(t *testing.T) {
 	t.Parallel()
 	down := errors.New("down")

@@ -12,8 +12,7 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
-// What is appended to a campaign while it is being brought back is left out by the pair's rounds,
-// and must not be forgotten.
+// The pair's rounds skip events appended to a campaign that drains. The drain must send them.
 func TestWhatIsAppendedWhileACampaignIsBroughtBackIsNotLost(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
@@ -48,7 +47,7 @@ func TestWhatIsAppendedWhileACampaignIsBroughtBackIsNotLost(t *testing.T) {
 	eventually(t, "all of the campaign has arrived", func() bool { return fmt.Sprint(of(sink, "c0500")) == "[1 2 3 4 5]" })
 }
 
-// An event behind one that was tried again has all its attempts before it.
+// An event after a retried one still has all its attempts.
 func TestAttemptsAreThoseOfTheEvent(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)

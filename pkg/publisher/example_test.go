@@ -14,7 +14,7 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
-// printer is a sink that prints, and refuses what is too large.
+// printer is a sink that prints events and refuses large ones.
 type printer struct {
 	to      io.Writer
 	encoder publisher.Encoder
@@ -45,7 +45,7 @@ func (s printer) Publish(_ context.Context, events []publisher.Event) error {
 	return nil
 }
 
-// A sink of your own has two methods.
+// A sink of your own needs two methods.
 func ExampleSink() {
 	var sink publisher.Sink = printer{os.Stdout, publisher.Encoder{Format: publisher.FormatRaw}}
 	err := sink.Publish(context.Background(), []publisher.Event{
@@ -64,7 +64,8 @@ func ExampleSink() {
 	// 1 events were not published, first event 1 of the batch: too large
 }
 
-// A relay publishes until it is told to stop. Run as many as you like: they share the pairs of topics and publishers.
+// A relay publishes until its context ends. Run any number of relays: they share the pairs of
+// topics and publishers.
 func ExampleRelay() {
 	run := func(ctx context.Context, pool *pgxpool.Pool, sink publisher.Sink) error {
 		relay, err := publisher.New(publisher.Config{

@@ -13,7 +13,7 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
-// campaigns answers n names.
+// campaigns returns n names.
 func campaigns(n int) (names []string) {
 	for i := range n {
 		names = append(names, fmt.Sprintf("c%04d", i))
@@ -21,7 +21,7 @@ func campaigns(n int) (names []string) {
 	return names
 }
 
-// of answers what has arrived of a campaign, as seqs.
+// of returns the received seqs of a campaign.
 func of(sink *memory.Sink, campaign string) (seqs []int64) {
 	for _, r := range sink.Received() {
 		if r.CampaignID == campaign {
@@ -31,7 +31,7 @@ func of(sink *memory.Sink, campaign string) (seqs []int64) {
 	return seqs
 }
 
-// poison refuses one event of campaign c0500 until it is lifted.
+// poison returns a sink that refuses one event of campaign c0500 until lift is called.
 func poison(permanent bool) (sink *memory.Sink, lift func()) {
 	var lifted atomic.Bool
 	return &memory.Sink{Refuse: func(e publisher.Event) (error, bool) {
@@ -88,13 +88,13 @@ func TestAResolvedEventIsLeftOutAndItsCampaignGoesOn(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
 	sink, _ := poison(true)
-	appendTo(t, pool, 250, "c0500", "a") // more than a batch is behind it
+	appendTo(t, pool, 250, "c0500", "a") // more than a batch comes after it
 	stop := start(t, quick(pool, sink))
 	eventually(t, "it is parked", func() bool {
 		return query[int](t, pool, "SELECT count(*) FROM tidemark.parked WHERE status = 'parked'") == 1
 	})
 	eventually(t, "the position is at the end", func() bool { return position(t, pool) == 500 })
-	stop() // it is also known to a relay that starts
+	stop() // a relay that starts later knows of it too
 	start(t, quick(pool, sink))
 	appendTo(t, pool, 1, "c0500", "a")
 	eventually(t, "others go on", func() bool { return len(of(sink, "a")) == 251 })
@@ -246,8 +246,8 @@ func TestAnOutageParksNothingAndCostsNoAttempt(t *testing.T) {
 	}
 }
 
-// The other side goes down when nothing but the event that is tried again is left to be sent: its
-// attempts are not used up by that.
+// The sink goes down while only the retried event is left to send. The outage uses up none of its
+// attempts.
 func TestAnEventThatIsTriedAgainLosesNoAttemptInAnOutage(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
@@ -268,7 +268,7 @@ func TestAnEventThatIsTriedAgainLosesNoAttemptInAnOutage(t *testing.T) {
 	down.Store(true)
 	before := attempts()
 	eventually(t, "the relay asks the other side", func() bool { return asked.Load() >= 20 || attempts() >= 10 })
-	if now := attempts(); now > before+1 { // one may have been under way
+	if now := attempts(); now > before+1 { // one attempt may have been under way
 		t.Errorf("it had %d attempts when the other side went down and %d a while later", before, now)
 	}
 	lift()
@@ -276,7 +276,7 @@ func TestAnEventThatIsTriedAgainLosesNoAttemptInAnOutage(t *testing.T) {
 	eventually(t, "all has arrived", func() bool { return hasAll(sink.Received(), committed(t, pool)) })
 }
 
-// unhealthyless hides that a sink can tell whether it is healthy.
+// unhealthyless hides the Healthy method of a sink.
 type unhealthyless struct{ publisher.Sink }
 
 func receivedOf(sink publisher.Sink) []memory.Received {

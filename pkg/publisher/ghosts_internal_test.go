@@ -20,7 +20,7 @@ func TestARelayRemembersTheLastEventsItHasSent(t *testing.T) {
 	}
 }
 
-// A campaign that is brought back, and a round of a pair that was dropped meanwhile, are sent as well.
+// What a draining campaign or a round of a dropped pair has sent counts as sent too.
 func TestWhatWasSentIsRememberedWhateverBecameOfThePair(t *testing.T) {
 	t.Parallel()
 	r, key := alone(t, sinkFunc(accepts))

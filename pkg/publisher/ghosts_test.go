@@ -19,8 +19,8 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
-// TestWhatWasSentAndLostIsListed restores a backup under a relay that has sent more: rounds, and a
-// campaign that was brought back.
+// TestWhatWasSentAndLostIsListed restores a backup under a relay that has sent more since, in
+// rounds and in a drain.
 func TestWhatWasSentAndLostIsListed(t *testing.T) {
 	t.Parallel()
 	pool, sink, registry := pgtest.New(t), &memory.Sink{}, prometheus.NewRegistry()
@@ -35,7 +35,7 @@ func TestWhatWasSentAndLostIsListed(t *testing.T) {
 	eventually(t, "the next have arrived", func() bool { return hasAll(sink.Received(), lost) })
 	b.restore(func(restored *pgxpool.Pool) {
 		appendTo(t, restored, 2, "a")
-		appendWith(t, restored, "gone", lost[4]) // the application repeats one
+		appendWith(t, restored, "gone", lost[4]) // the application repeats one event
 	})
 	ghosts := func() []publications.Ghost {
 		list, err := publications.ListGhosts(t.Context(), pool, publications.GhostFilter{Topic: "all", Publisher: "out"})
@@ -51,7 +51,7 @@ func TestWhatWasSentAndLostIsListed(t *testing.T) {
 		ids, found = append(ids, g.EventID), append(found,
 			fmt.Sprintf("%s %d at %d: %s", g.CampaignID, g.Seq, g.Position, g.Now))
 	}
-	want := slices.Delete(slices.Clone(lost), 4, 5) // it is in the journal when the relay looks
+	want := slices.Delete(slices.Clone(lost), 4, 5) // the repeated event is in the journal when the relay looks
 	if !slices.Equal(ids, want) {
 		t.Fatalf("ghosts are %v, want %v", ids, want)
 	}
@@ -61,7 +61,7 @@ func TestWhatWasSentAndLostIsListed(t *testing.T) {
 		t.Errorf("ghosts are %s\nwant %s", got, want)
 	}
 	appendWith(t, pool, "later", uuid.New())
-	appendWith(t, pool, "a", lost[2]) // repeated after it was found
+	appendWith(t, pool, "a", lost[2]) // repeated after the relay found the ghosts
 	if got := ghosts()[2].Now; got != publications.GhostAgain {
 		t.Errorf("%s stands at the place of an event that was appended again", got)
 	}
@@ -90,7 +90,7 @@ func appendWith(t *testing.T, pool *pgxpool.Pool, campaign string, id uuid.UUID)
 	}
 }
 
-// counted is the sum of a counter.
+// counted returns the sum of a counter.
 func counted(t *testing.T, registry *prometheus.Registry, name string) (sum float64) {
 	t.Helper()
 	families, err := registry.Gather()

@@ -12,7 +12,7 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
-// await waits until a query answers true.
+// await waits until a query returns true.
 func await(t *testing.T, pool *pgxpool.Pool, what, query string, args ...any) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
@@ -31,7 +31,8 @@ func await(t *testing.T, pool *pgxpool.Pool, what, query string, args ...any) {
 	}
 }
 
-// seldom is a relay of two pairs that looks around once an hour, unless it is told to, and runs until the test ends.
+// seldom runs a relay of two pairs until the test ends. Unless nudged, the relay looks at the
+// tables once an hour.
 func seldom(t *testing.T, pool *pgxpool.Pool) *Relay {
 	t.Helper()
 	r, err := New(Config{
@@ -54,7 +55,8 @@ func seldom(t *testing.T, pool *pgxpool.Pool) *Relay {
 	return r
 }
 
-// A relay that gives a pair back says so, and the next one need not be about to look.
+// A relay that releases a pair notifies the others, so the next owner does not wait for its own
+// tick.
 func TestAPairThatIsGivenBackIsTakenAtOnce(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
@@ -65,12 +67,12 @@ func TestAPairThatIsGivenBackIsTakenAtOnce(t *testing.T) {
 	await(t, pool, "the second is there", "SELECT count(*) = 2 FROM tidemark.relays")
 	await(t, pool, "both listen", `SELECT count(*) = 2 FROM pg_stat_activity WHERE datname = current_database()
 		AND state = 'idle' AND query = 'LISTEN `+ledger.Channel+`'`)
-	pace.Signal(first.listener.Nudge) // it sees the second, and that one of the pairs is the other's
+	pace.Signal(first.listener.Nudge) // makes first see second, and release one pair to it
 	await(t, pool, "each has one",
 		"SELECT count(*) = 1 AND bool_and(expires_at > now()) FROM tidemark.publications WHERE owner = $1", second.owner)
 }
 
-// The rows say what they say after the server's clock has gone back an hour.
+// The rows are as if the server's clock had gone back an hour after they were written.
 func TestAPairOfATimeThatHasNotComeYetIsTakenOver(t *testing.T) {
 	t.Parallel()
 	pool := prepare(t, `INSERT INTO tidemark.publications (topic, publisher, position, owner, generation, expires_at)
@@ -94,7 +96,8 @@ func TestAPairOfATimeThatHasNotComeYetIsTakenOver(t *testing.T) {
 	}
 }
 
-// A pair is given back once its batch is over, and not while another could send what comes next beside it.
+// A pair is released only once its batches are over. Otherwise the next owner could send later
+// events beside them.
 func TestAPairIsNotGivenBackWhileABatchIsUnderWay(t *testing.T) {
 	t.Parallel()
 	r, key := alone(t, sinkFunc(accepts))
@@ -113,7 +116,7 @@ func TestAPairIsNotGivenBackWhileABatchIsUnderWay(t *testing.T) {
 	if r.saver.save(time.Now()); !r.saver.saving {
 		t.Error("nothing is under way, and it is not given back")
 	}
-	for r.working > 0 { // it is over before the database goes
+	for r.working > 0 { // wait for the jobs under way before the database is dropped
 		(<-r.inbox)()
 	}
 }

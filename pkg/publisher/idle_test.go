@@ -18,7 +18,7 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
-// labelled counts the goroutines that have a label.
+// labelled returns the number of goroutines with a label.
 func labelled(t *testing.T, label string) (n int) {
 	t.Helper()
 	var profile bytes.Buffer
@@ -43,7 +43,7 @@ func labelled(t *testing.T, label string) (n int) {
 	return n
 }
 
-// However many pairs a relay holds, while nothing happens it has the goroutines of one.
+// Idle pairs start no goroutines: a relay with 500 has as many as a relay with one.
 func TestPairsThatWaitHaveNoGoroutines(t *testing.T) {
 	t.Parallel()
 	pool, sink := pgtest.New(t), &memory.Sink{}
@@ -55,7 +55,7 @@ func TestPairsThatWaitHaveNoGoroutines(t *testing.T) {
 	}
 	cfg.Publishers = []publisher.Publisher{p}
 	const label = "of the relay whose goroutines are counted"
-	// what it starts inherits the label
+	// Goroutines that the relay starts inherit the label.
 	pprof.Do(t.Context(), pprof.Labels("goroutine", label), func(context.Context) { start(t, cfg) })
 	appendTo(t, pool, 1, "a")
 	eventually(t, "all pairs have published", func() bool { return len(sink.Received()) == 500 })
@@ -65,7 +65,8 @@ func TestPairsThatWaitHaveNoGoroutines(t *testing.T) {
 	eventually(t, "it has few goroutines", func() bool { return labelled(t, label) < 20 })
 }
 
-// A transaction that stays open while a broker takes its time would hold back vacuum, and with it everybody.
+// A transaction that stays open while a broker responds slowly would hold back vacuum for the whole
+// database.
 func TestNoTransactionIsOpenWhileASinkIsAsked(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
@@ -82,7 +83,7 @@ func TestNoTransactionIsOpenWhileASinkIsAsked(t *testing.T) {
 		asked := query[time.Time](t, pool, "SELECT clock_timestamp()")
 		const open = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'a " +
 			"relay' AND xact_start < $1"
-		for query[int](t, pool, open, asked) > 0 { // one of another job of the relay's, which ends without the sink
+		for query[int](t, pool, open, asked) > 0 { // another job of the relay may have one open, which ends without the sink
 			select {
 			case <-ctx.Done():
 				t.Error("a transaction that was open when the sink was asked stayed open until it was asked no more")

@@ -28,7 +28,8 @@ func TestMain(m *testing.M) {
 	pgtest.Main(m)
 }
 
-// quick is a configuration whose waits suit tests: one topic with everything, one publisher to sink.
+// quick returns a configuration with short waits for tests: one topic with all events, and one
+// publisher to sink.
 func quick(
 	pool *pgxpool.Pool, sink publisher.Sink, change ...func(*publisher.Config, *publisher.Publisher),
 ) publisher.Config {
@@ -92,7 +93,7 @@ func appendTo(t *testing.T, pool *pgxpool.Pool, n int, campaigns ...string) {
 	}
 }
 
-// eventually waits for a condition.
+// eventually waits until condition returns true.
 func eventually(t *testing.T, what string, condition func() bool) {
 	t.Helper()
 	deadline := time.Now().Add(2 * time.Minute)
@@ -105,7 +106,7 @@ func eventually(t *testing.T, what string, condition func() bool) {
 	}
 }
 
-// query answers one value.
+// query returns one value.
 func query[T any](t *testing.T, pool *pgxpool.Pool, sql string, args ...any) T {
 	t.Helper()
 	rows, err := pool.Query(t.Context(), sql, args...)
@@ -126,7 +127,7 @@ func mustExec(t *testing.T, pool *pgxpool.Pool, sql string, args ...any) {
 	}
 }
 
-// committed answers the ids of all events, or those of some types, in order of position.
+// committed returns the ids of all events, or of those with the given types, in order of position.
 func committed(t *testing.T, pool *pgxpool.Pool, types ...string) []uuid.UUID {
 	t.Helper()
 	rows, err := pool.Query(t.Context(),
@@ -141,7 +142,7 @@ func committed(t *testing.T, pool *pgxpool.Pool, types ...string) []uuid.UUID {
 	return ids
 }
 
-// hasAll tells whether all ids have arrived.
+// hasAll reports whether all ids have arrived.
 func hasAll(received []memory.Received, ids []uuid.UUID) bool {
 	arrived := map[uuid.UUID]bool{}
 	for _, r := range received {
@@ -150,8 +151,8 @@ func hasAll(received []memory.Received, ids []uuid.UUID) bool {
 	return !slices.ContainsFunc(ids, func(id uuid.UUID) bool { return !arrived[id] })
 }
 
-// inOrder checks that each campaign's events came for the first time in their order, without a gap
-// except for those in left.
+// inOrder checks that the events of each campaign first arrived in order and without a gap. Given
+// left, it accepts gaps.
 func inOrder(t *testing.T, received []memory.Received, left ...uuid.UUID) {
 	t.Helper()
 	last := map[string]int64{}
@@ -163,7 +164,7 @@ func inOrder(t *testing.T, received []memory.Received, left ...uuid.UUID) {
 	}
 }
 
-// position is how far the pair has got.
+// position returns the position of the pair.
 func position(t *testing.T, pool *pgxpool.Pool) int64 {
 	t.Helper()
 	return query[int64](t, pool, "SELECT coalesce(max(position), -1) FROM tidemark.publications WHERE publisher = 'out'")

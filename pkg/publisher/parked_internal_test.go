@@ -13,7 +13,7 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
-// prepare runs a script on a database of its own.
+// prepare runs a script on a new database.
 func prepare(t *testing.T, script string) *pgxpool.Pool {
 	t.Helper()
 	pool := pgtest.New(t)
@@ -23,7 +23,7 @@ func prepare(t *testing.T, script string) *pgxpool.Pool {
 	return pool
 }
 
-// parkedRows are events of two topics, publishers, campaigns, types and kinds of errors.
+// parkedRows cover two topics, publishers, campaigns, event types and kinds of errors.
 const parkedRows = `INSERT INTO tidemark.parked (topic, publisher, campaign_id, seq, holds, position, event_type,
 	status, attempt_count, error_message, first_failed_at) VALUES
 	('t1', 'p1', 'a', 1, true, 1, 'paid', 'parked', 25, 'too large', '2026-01-01'),
@@ -32,7 +32,8 @@ const parkedRows = `INSERT INTO tidemark.parked (topic, publisher, campaign_id, 
 	('t2', 'p1', 'b', 7, true, 9, 'told', 'parked', 25, 'too slow', '2026-01-04'),
 	('t2', 'p1', 'c', 3, true, 8, NULL, 'draining', 0, NULL, NULL)`
 
-// What a filter lists is what it counts, retries and resolves, but for campaigns that are on their way already.
+// A filter counts, retries and resolves the rows that it lists, except campaigns that already
+// drain.
 func TestAFilterChoosesTheSameForAllActs(t *testing.T) {
 	t.Parallel()
 	pool := prepare(t, parkedRows)
@@ -92,7 +93,7 @@ func TestAFilterChoosesTheSameForAllActs(t *testing.T) {
 	}
 }
 
-// What retry and resolve make of the rows.
+// The relay acts on the rows as retry and resolve leave them.
 func TestRetryAndResolveLeaveRowsForTheRelay(t *testing.T) {
 	t.Parallel()
 	pool := prepare(t, parkedRows)
@@ -120,7 +121,8 @@ func TestRetryAndResolveLeaveRowsForTheRelay(t *testing.T) {
 	}
 }
 
-// A failed pair cannot be paused, a resumed one does not wait out its back-off, and no position is negative.
+// A failed pair cannot be paused, a resumed pair does not wait out its backoff, and a position
+// cannot be negative.
 func TestActsLeaveAPairAsTheyShould(t *testing.T) {
 	t.Parallel()
 	pool := prepare(t, `INSERT INTO tidemark.publications (topic, publisher, position, status, next_attempt_at) VALUES

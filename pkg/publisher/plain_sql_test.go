@@ -13,7 +13,8 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
-// byHand answers the statement of the documentation whose comment begins so.
+// byHand returns the statement of docs/guides/publishing.md whose comment starts with the given
+// text.
 func byHand(t *testing.T, comment string) string {
 	t.Helper()
 	page, err := os.ReadFile("../../docs/guides/publishing.md")
@@ -32,7 +33,7 @@ func byHand(t *testing.T, comment string) string {
 	return ""
 }
 
-// TestWhatIsDocumentedAsPlainSQLDoesWhatItSays runs the statements of the documentation beside a relay.
+// TestWhatIsDocumentedAsPlainSQLDoesWhatItSays runs the documented statements beside a relay.
 func TestWhatIsDocumentedAsPlainSQLDoesWhatItSays(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)

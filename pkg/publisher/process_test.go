@@ -23,8 +23,8 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
-// post is a sink that posts batches to the test, one event in each request, so that a process can
-// die in the middle of a batch.
+// post is a sink that sends each event of a batch to the test in a request of its own, so a process
+// can die in the middle of a batch.
 type post struct{ url, who string }
 
 func (s post) Name() string { return "post" }
@@ -52,7 +52,7 @@ func (s post) Publish(ctx context.Context, events []publisher.Event) error {
 	return nil
 }
 
-// child is a process that publishes.
+// child runs a relay in a process of its own.
 func child() int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
@@ -84,7 +84,7 @@ func child() int {
 	return 0
 }
 
-// destination is the other side of post.
+// destination receives the requests of post.
 type destination struct {
 	*httptest.Server
 	mu       sync.Mutex
@@ -113,7 +113,7 @@ func (d *destination) all() []memory.Received {
 	return append([]memory.Received(nil), d.received...)
 }
 
-// by counts what a process has sent.
+// by returns the number of events that a process has sent.
 func (d *destination) by(pid int) (n int) {
 	for _, r := range d.all() {
 		if r.Topic == fmt.Sprint(pid) {
@@ -123,7 +123,7 @@ func (d *destination) by(pid int) (n int) {
 	return n
 }
 
-// spawn starts a process that publishes, with leases of so long.
+// spawn starts a process that runs a relay with the given lease TTL.
 func spawn(t *testing.T, url string, d *destination, ttl time.Duration) *exec.Cmd {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
@@ -142,7 +142,7 @@ func spawn(t *testing.T, url string, d *destination, ttl time.Duration) *exec.Cm
 	return cmd
 }
 
-// poolFor answers a pool on a database whose address others are told.
+// poolFor returns a pool and the URL of its database, for other processes.
 func poolFor(t *testing.T) (*pgxpool.Pool, string) {
 	t.Helper()
 	url := pgtest.URL(t)
@@ -193,7 +193,7 @@ func TestAStoppedProcessChangesNothingWhenItComesBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	stopped := query[int64](t, pool, "SELECT generation FROM tidemark.publications")
-	other := spawn(t, url, d, time.Minute) // which it will not lose, be the machine ever so busy
+	other := spawn(t, url, d, time.Minute) // a long lease, so a busy machine does not lose it
 	eventually(t, "the pair is the other's", func() bool {
 		return query[int64](t, pool, "SELECT generation FROM tidemark.publications") > stopped
 	})

@@ -16,7 +16,7 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
-// before runs something when a statement is about to be sent.
+// before calls run right before a statement is sent.
 type before struct {
 	statement string
 	run       func()
@@ -31,8 +31,8 @@ func (b before) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.Trace
 
 func (before) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
 
-// What is appended after the journal was found empty, and before it is known that a relay waits,
-// is not notified: it must be seen by a second look.
+// An event appended between the empty read and the announcement that a relay waits sends no
+// notification. A second read must find it.
 func TestWhatIsAppendedBeforeTheWaitIsKnownIsSeen(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
@@ -64,7 +64,7 @@ func TestWhatIsAppendedBeforeTheWaitIsKnownIsSeen(t *testing.T) {
 	}
 }
 
-// No relay was told of what was appended before it listened, or while the connection was gone.
+// A relay is not notified of appends before it listens or while its connection is down.
 func TestARelayThatBeginsToListenLooksOnce(t *testing.T) {
 	t.Parallel()
 	r, _ := alone(t, sinkFunc(accepts))

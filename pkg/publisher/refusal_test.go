@@ -10,7 +10,7 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
-// A pair whose sink is there again has no error, although each event that it sends is refused by itself.
+// A pair whose sink is back has no error, even if the sink refuses each of its events.
 func TestASinkThatIsThereAndRefusesEachEventIsNotDown(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)

@@ -45,7 +45,7 @@ func TestAWakeMakesPairsThatWaitLookAgain(t *testing.T) {
 	}
 }
 
-// However many pairs are idle, those that would look soon need no look of their own.
+// One read at the end of the journal serves all idle pairs whose poll is due soon.
 func TestOneLookAtTheEndOfTheJournalIsForAllThatWouldLookSoon(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
@@ -60,7 +60,7 @@ func TestOneLookAtTheEndOfTheJournalIsForAllThatWouldLookSoon(t *testing.T) {
 	}
 }
 
-// However many pairs wait, those that stand near each other are served by one read.
+// One read serves all waiting pairs with positions close to each other.
 func TestOneReadIsForAllPairsThatAreNear(t *testing.T) {
 	t.Parallel()
 	r, _ := alone(t, sinkFunc(accepts))
@@ -84,13 +84,13 @@ func TestOneReadIsForAllPairsThatAreNear(t *testing.T) {
 	if slices.Sort(from); !slices.Equal(from, []int64{0, 50_000}) {
 		t.Errorf("reads begin after %d, want one for all near the beginning and one for all near 50000", from)
 	}
-	for range from { // both are over before the database goes
+	for range from { // wait for both reads before the database is dropped
 		<-r.inbox
 	}
 }
 
-// A pair that sends for long has the pages behind it read in advance. Where memory is too short for
-// them they are read once all the same, and again when they are wanted.
+// While a pair sends for long, the reader prefetches the pages after it. When the cache is too
+// small for them, it still reads each page once in advance, and again on demand.
 func TestPagesAreReadInAdvanceOnceHoweverShortMemoryIs(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
@@ -110,7 +110,7 @@ func TestPagesAreReadInAdvanceOnceHoweverShortMemoryIs(t *testing.T) {
 	p := claimed(r, key, 0)
 	p.busy = true
 	r.reader.head = count * events
-	for i := range int64(count) { // as others do, that go on
+	for i := range int64(count) { // reads of other pairs that go on
 		r.reader.read(i*events, time.Now())
 		for answers := 0; r.working > 0; answers++ {
 			if answers > 3*count {

@@ -50,8 +50,8 @@ func TestAnIdleRelayIsWokenAtOnce(t *testing.T) {
 	}
 }
 
-// What the configuration says of a publisher may change, and it may be out of it for a time: where
-// its pairs stand does not, nor are they new when they come back.
+// A publisher's configuration may change, and the publisher may be missing from it for a time. Its
+// pairs keep their positions and do not count as new when it returns.
 func TestAPairThatIsKnownGoesOnWhereItWasWhateverTheConfigurationSays(t *testing.T) {
 	t.Parallel()
 	pool, before, after, other := pgtest.New(t), &memory.Sink{}, &memory.Sink{}, &memory.Sink{}

@@ -17,15 +17,15 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
-// backup is a copy of a test's database, to be put in its place.
+// backup is a copy of a test's database, which can replace the original.
 type backup struct {
 	t          *testing.T
 	admin      *pgx.Conn
 	name, copy string
-	pool       *pgxpool.Pool // of whoever comes to the database's name
+	pool       *pgxpool.Pool // of the database that has the name at the time
 }
 
-// takeBackup copies the database. Its sessions are ended, and may come back afterwards.
+// takeBackup copies the database. It terminates all sessions, which may reconnect afterwards.
 func takeBackup(t *testing.T, pool *pgxpool.Pool) *backup {
 	t.Helper()
 	cfg := pool.Config().ConnConfig.Copy()
@@ -48,10 +48,10 @@ func takeBackup(t *testing.T, pool *pgxpool.Pool) *backup {
 	return b
 }
 
-// terminate sends away who is connected to a database.
+// terminate ends all sessions of the given databases.
 const terminate = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = ANY ($1)"
 
-// exec runs a statement on databases, for as long as sessions are still leaving them.
+// exec runs a statement on databases and retries while sessions are still leaving.
 func (b *backup) exec(format string, names ...string) {
 	b.t.Helper()
 	quoted := make([]any, len(names))
@@ -61,7 +61,7 @@ func (b *backup) exec(format string, names ...string) {
 	eventually(b.t, format, func() bool {
 		_, err := b.admin.Exec(b.t.Context(), fmt.Sprintf(format, quoted...))
 		var pgErr *pgconn.PgError
-		// object in use, perhaps by one who was on the way in when all others were sent away
+		// Object in use. A session may have been connecting while the others were terminated.
 		if errors.As(err, &pgErr) && pgErr.Code == "55006" {
 			if _, err := b.admin.Exec(b.t.Context(), terminate, names); err != nil {
 				b.t.Fatal(err)
@@ -75,7 +75,7 @@ func (b *backup) exec(format string, names ...string) {
 	})
 }
 
-// alone does something while a database has no connections.
+// alone calls do while a database accepts no connections.
 func (b *backup) alone(name string, do func()) {
 	b.t.Helper()
 	b.exec("ALTER DATABASE %s ALLOW_CONNECTIONS false", name)
@@ -87,7 +87,7 @@ func (b *backup) alone(name string, do func()) {
 	b.pool.Reset()
 }
 
-// restore puts the backup in the database's place, after something was done to it.
+// restore calls before on the backup and then puts the backup in the database's place.
 func (b *backup) restore(before func(restored *pgxpool.Pool)) {
 	b.t.Helper()
 	cfg := b.pool.Config()
@@ -104,10 +104,9 @@ func (b *backup) restore(before func(restored *pgxpool.Pool)) {
 	})
 }
 
-// TestAnOlderDatabaseInThePlaceOfTheJournalIsPublishedFromWhereItStood has the restored positions
-// go with the restored journal, and more appended to it than was lost before the relay sees it:
-// what it had read of the lost events must not be taken for those that stand at their positions
-// now.
+// TestAnOlderDatabaseInThePlaceOfTheJournalIsPublishedFromWhereItStood restores a journal with its
+// own positions. Before the relay looks, more events are appended than were lost. The relay must
+// not take lost events from its cache for the new events at their positions.
 func TestAnOlderDatabaseInThePlaceOfTheJournalIsPublishedFromWhereItStood(t *testing.T) {
 	t.Parallel()
 	for name, alive := range map[string]bool{
@@ -140,8 +139,8 @@ func TestAnOlderDatabaseInThePlaceOfTheJournalIsPublishedFromWhereItStood(t *tes
 	}
 }
 
-// TestAPairThatKnowsMoreThanTheRestoredJournalStopsAndSaysSo has a backup that was taken while the
-// relay held the pair, so that nothing but the position tells.
+// TestAPairThatKnowsMoreThanTheRestoredJournalStopsAndSaysSo restores a backup that was taken while
+// the relay held the pair, so only the position shows the restore.
 func TestAPairThatKnowsMoreThanTheRestoredJournalStopsAndSaysSo(t *testing.T) {
 	t.Parallel()
 	pool, sink := pgtest.New(t), &memory.Sink{}
@@ -159,7 +158,7 @@ func TestAPairThatKnowsMoreThanTheRestoredJournalStopsAndSaysSo(t *testing.T) {
 	eventually(t, "the pair has failed", failed)
 	stop()
 	appendTo(t, pool, 25, "new")
-	start(t, quick(pool, sink)) // changes nothing
+	start(t, quick(pool, sink)) // a restart changes nothing
 	if _, err := publications.Reset(t.Context(), pool, pairKey(), publications.ResetTo{Position: ptr(int64(10))},
 		anna()); err != nil {
 		t.Fatal(err)
@@ -167,10 +166,10 @@ func TestAPairThatKnowsMoreThanTheRestoredJournalStopsAndSaysSo(t *testing.T) {
 	eventually(t, "what was appended since has arrived", func() bool { return distinct(of(sink, "new")) == 25 })
 }
 
-// TestARestoreThatNothingInTheJournalTellsIsNoticed has the relay hold the pair before the backup
-// and after it, and more appended to the restored journal than was lost, before the relay looks:
-// neither the pair's row nor the journal's end is behind what it knows, and what it has to write
-// down is ahead of events that it has never seen.
+// TestARestoreThatNothingInTheJournalTellsIsNoticed restores a backup under a relay that held the
+// pair before and after it. Before the relay looks, more events are appended than were lost.
+// Neither the pair's row nor the journal's end is behind what the relay knows, and its next write
+// is ahead of events it has never seen.
 func TestARestoreThatNothingInTheJournalTellsIsNoticed(t *testing.T) {
 	t.Parallel()
 	pool, sink := pgtest.New(t), &memory.Sink{}
@@ -203,7 +202,7 @@ func TestAPositionAheadOfTheJournalStopsThePair(t *testing.T) {
 	stop := start(t, quick(pool, sink))
 	eventually(t, "all has arrived", func() bool { return position(t, pool) == 3 })
 	stop()
-	// as a journal restored from an older backup leaves it
+	// a journal restored from an older backup leaves this
 	mustExec(t, pool, "UPDATE tidemark.publications SET position = 1000000")
 	start(t, quick(pool, sink))
 	eventually(t, "the pair has failed", func() bool {
@@ -218,13 +217,13 @@ func TestAPositionAheadOfTheJournalStopsThePair(t *testing.T) {
 	eventually(t, "it goes on", func() bool { return len(sink.Received()) == 4 })
 }
 
-// A relay that lives on when the journal goes back to an older backup remembers what stood at
-// positions that are handed out again.
+// When the journal goes back to an older backup, positions are handed out again. A running relay
+// still has the old events at those positions in its cache.
 func TestWhatWasReadOfAJournalIsForgottenWhenItIsRestored(t *testing.T) {
 	t.Parallel()
 	pool, sink := pgtest.New(t), &memory.Sink{}
 	appendTo(t, pool, 30, "a")
-	// it is not taken for free meanwhile
+	// A long lease, so the pair does not look free meanwhile.
 	start(t, quick(pool, sink, func(c *publisher.Config, _ *publisher.Publisher) { c.LeaseTTL = time.Minute }))
 	eventually(t, "all has arrived", func() bool { return position(t, pool) == 30 })
 	tx, err := pool.Begin(t.Context())
@@ -259,13 +258,13 @@ func TestWhatWasReadOfAJournalIsForgottenWhenItIsRestored(t *testing.T) {
 	}
 }
 
-// A position that is put back in place, in the running database, is no write of a relay: one that
-// holds the pair goes on from it.
+// An operator puts a position back in the running database. The relay that holds the pair continues
+// from there.
 func TestAPositionThatIsPutBackInPlaceIsPublishedFrom(t *testing.T) {
 	t.Parallel()
 	pool, sink := pgtest.New(t), &memory.Sink{}
 	appendTo(t, pool, 30, "a")
-	// nothing is written to prolong it meanwhile
+	// A long lease, so no write renews it meanwhile.
 	start(t, quick(pool, sink, func(c *publisher.Config, _ *publisher.Publisher) { c.LeaseTTL = 10 * time.Minute }))
 	eventually(t, "all has arrived", func() bool { return position(t, pool) == 30 })
 	mustExec(t, pool, "UPDATE tidemark.publications SET position = 10")

@@ -16,7 +16,7 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
-// order is a sink that notes what it gets, and whether a campaign comes twice at once.
+// order is a sink that records the seqs it gets and the campaigns it gets in two batches at once.
 type order struct {
 	mu       sync.Mutex
 	out      map[string]bool
@@ -50,7 +50,7 @@ func (o *order) Publish(_ context.Context, events []Event) error {
 		o.out[c] = true
 	}
 	o.mu.Unlock()
-	for range rand.IntN(3) { // let others in
+	for range rand.IntN(3) { // let other goroutines run
 		runtime.Gosched()
 	}
 	o.mu.Lock()
@@ -64,7 +64,8 @@ func (o *order) Publish(_ context.Context, events []Event) error {
 	return nil
 }
 
-// shuffled are so many events of each campaign, in the order of their campaigns but else in none.
+// shuffled returns the given number of events for each campaign, in order within a campaign and
+// otherwise random.
 func shuffled(campaigns, each int) (events []Event) {
 	next := make([]int64, campaigns)
 	for range campaigns * each {
@@ -125,7 +126,7 @@ func TestARoundWhoseTimeIsUpLeavesTheRest(t *testing.T) {
 func TestARoundGoesOnWithoutACampaignThatHasFailed(t *testing.T) {
 	t.Parallel()
 	sink := newOrder()
-	// and leaves out none of what comes behind
+	// The sink also refuses every later event of the campaign.
 	sink.refuse = func(e Event) bool { return e.CampaignID == "3" && e.Seq >= 30 }
 	events := shuffled(20, 50)
 	o := rounds(t, sink, events, time.Now().Add(time.Hour))

@@ -10,14 +10,14 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
-// sinkFunc is a sink that cannot tell whether it is healthy.
+// sinkFunc is a sink without a Healthy method.
 type sinkFunc func(events []Event) error
 
 func (sinkFunc) Name() string { return "func" }
 
 func (f sinkFunc) Publish(_ context.Context, events []Event) error { return f(events) }
 
-// sent sends an event of each of so many campaigns, to find out which is at fault.
+// sent sends one event for each of the given number of campaigns, and isolates the one at fault.
 func sent(t *testing.T, campaigns int, sink sinkFunc) *outcome {
 	t.Helper()
 	to, err := Publisher{Sink: sink}.withDefaults()
@@ -94,7 +94,7 @@ func TestAnImplausibleAccountOfABatchIsNone(t *testing.T) {
 	}
 }
 
-// checked is a sink that can tell whether it is healthy.
+// checked is a sink with a Healthy method.
 type checked struct {
 	sinkFunc
 	health error
@@ -102,8 +102,8 @@ type checked struct {
 
 func (c checked) Healthy(context.Context) error { return c.health }
 
-// To look for an event at fault must not become a load on a sink that is down: a few are tried, and
-// none where it says itself that it is down.
+// The search for the event at fault must not load a sink that is down. It tries a few events, and
+// none if the sink reports that it is down.
 func TestASinkThatIsDownIsTriedAFewTimesOnly(t *testing.T) {
 	t.Parallel()
 	down, calls := errors.New("down"), 0

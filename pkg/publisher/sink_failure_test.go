@@ -13,7 +13,7 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
-// A sink that does nothing but return an error leaves it to the relay to find out which event it was.
+// If a sink only returns an error, the relay finds the event at fault itself.
 func TestTheEventAtFaultIsFoundWithoutTheSinksHelp(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
@@ -65,7 +65,8 @@ func TestASinkThatPanicsHasFailed(t *testing.T) {
 	eventually(t, "all has arrived", func() bool { return len(sink.Received()) == 3 })
 }
 
-// limited takes five events a call, wants to be left alone for a while after that, and counts who comes sooner.
+// limited accepts five events a call and then asks for a pause. It counts the calls that come too
+// soon.
 type limited struct {
 	*memory.Sink
 	tooSoon atomic.Int64

@@ -10,8 +10,8 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/spoiled"
 )
 
-// An event that cannot be read is parked by its place, and every other campaign goes on, however long it takes to find
-// out which it is: longer than a lease here.
+// An unreadable event is parked by its position, and every other campaign goes on. Here the search
+// for the event takes longer than a lease.
 func TestAnEventThatCannotBeReadIsParked(t *testing.T) {
 	t.Parallel()
 	pool, sink := pgtest.New(t), &memory.Sink{}

@@ -18,15 +18,15 @@ import (
 
 func TestMain(m *testing.M) { leaktest.Main(m) }
 
-// bad is a sink that breaks a promise, and its other side.
+// bad is a sink that breaks a promise, together with the broker it sends to.
 type bad struct {
 	mu       sync.Mutex
 	received []Received
 	closed   bool
 	down     bool
 	stalled  chan struct{}
-	over     <-chan struct{} // the rule has been checked
-	later    []func()        // to be done before anybody looks at what has arrived
+	over     <-chan struct{} // closed when the rule has been checked
+	later    []func()        // run before the next look at what has arrived
 	publish  func(ctx context.Context, s *bad, events []publisher.Event) error
 }
 
@@ -52,7 +52,7 @@ func (s *bad) arrive(e publisher.Event, id uuid.UUID) {
 	})
 }
 
-// state answers whether the sink is closed or down, and what it waits for.
+// state returns whether the sink is closed or down, and the channel it waits for when stalled.
 func (s *bad) state() (closed, down bool, stalled chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -135,7 +135,7 @@ func targetOf(s *bad) Target {
 	}
 }
 
-// verdict notes what a rule says.
+// verdict records the errors that a rule reports.
 type verdict struct {
 	testing.TB
 	ctx  context.Context
@@ -157,7 +157,8 @@ func (v *verdict) Fatalf(format string, args ...any) {
 	runtime.Goexit()
 }
 
-// broken answers the rules that a sink breaks. One that keeps them is given time; one that does not is not waited for.
+// broken returns the rules that a sink breaks. Pass a long patience for a good sink, and a short
+// one for a bad sink.
 func broken(
 	t *testing.T, patience time.Duration, publish func(ctx context.Context, s *bad, events []publisher.Event) error,
 ) (names []string) {
@@ -193,7 +194,7 @@ func TestBrokenSinksAreCaught(t *testing.T) {
 	for _, test := range []struct {
 		name     string
 		publish  func(ctx context.Context, s *bad, events []publisher.Event) error
-		caughtBy string // a rule that must notice
+		caughtBy string // a rule that must catch it
 	}{
 		{"sends backwards", func(ctx context.Context, s *bad, events []publisher.Event) error {
 			reversed := slices.Clone(events)

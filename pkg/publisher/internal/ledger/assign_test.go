@@ -8,7 +8,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// settled lets all relays act on what is assigned until nothing changes: pairs move to who they are assigned to.
+// settled moves every pair to its assigned relay and returns the assignment. It fails the test if a
+// second assignment moves a pair again.
 func settled(t *rapid.T, relays map[string]map[publications.Key]bool, seats []Row) map[publications.Key]string {
 	assigned := Assign(relays, seats)
 	for i := range seats {
@@ -89,7 +90,7 @@ func TestAPairGoesOnlyToARelayThatKnowsIt(t *testing.T) {
 	if assigned := Assign(map[string]map[publications.Key]bool{"old": {a: true}}, []Row{{Key: a, Active: true}, {Key: b, Active: true}}); assigned[b] != "" {
 		t.Errorf("got %v", assigned)
 	}
-	// One that died keeps what it has leased until that expires, and gets no more.
+	// A dead relay keeps its leased pairs until the leases expire, and gets no new ones.
 	assigned = Assign(map[string]map[publications.Key]bool{"old": {a: true, b: true}}, []Row{{Key: a, Owner: "dead", Active: true, Leased: true}, {Key: b, Active: true}})
 	if assigned[a] != "dead" || assigned[b] != "old" {
 		t.Errorf("got %v", assigned)

@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// TestAPairOfATimeThatHasNotComeYet has the rows say what they say after the server's clock has gone back an hour.
+// TestAPairOfATimeThatHasNotComeYet uses rows as if the server's clock had gone back an hour after
+// they were written.
 func TestAPairOfATimeThatHasNotComeYet(t *testing.T) {
 	t.Parallel()
 	const (
@@ -30,7 +31,7 @@ func TestAPairOfATimeThatHasNotComeYet(t *testing.T) {
 	}
 }
 
-// What a crash costs: a lease ends one TTL after it was last prolonged, and then, not before, the pair is free.
+// After a crash, a pair is free one TTL after its lease was last renewed, and not before.
 func TestALeaseLastsOneTTLAndThenThePairIsFree(t *testing.T) {
 	t.Parallel()
 	pool, here := prepare(t, `INSERT INTO tidemark.publications (topic, publisher, position) VALUES ('all', 'out', 10)`)

@@ -8,7 +8,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/publications"
 )
 
-// An event that was refused waits for its next attempt, and for no operator's decision is it tried at all.
+// A refused event waits for its next attempt. A parked event waits for an operator.
 func TestOnlyWhatIsDueIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	pool, _ := prepare(t, `INSERT INTO tidemark.parked (topic, publisher, campaign_id, seq, holds, position, status,

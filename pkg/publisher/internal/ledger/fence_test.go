@@ -11,7 +11,7 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
-// prepare runs a script on a database of its own, and answers which instance it is.
+// prepare runs a script on a new database and returns the id of the database instance.
 func prepare(t *testing.T, script string) (pool *pgxpool.Pool, instance string) {
 	t.Helper()
 	pool = pgtest.New(t)
@@ -24,7 +24,7 @@ func prepare(t *testing.T, script string) (pool *pgxpool.Pool, instance string) 
 	return pool, instance
 }
 
-// affected is how many rows a statement has written, locked or answered.
+// affected returns how many rows a statement wrote, locked or returned.
 func affected(t *testing.T, pool *pgxpool.Pool, query string, args ...any) int64 {
 	t.Helper()
 	tag, err := pool.Exec(t.Context(), query, args...)
@@ -34,8 +34,9 @@ func affected(t *testing.T, pool *pgxpool.Pool, query string, args ...any) int64
 	return tag.RowsAffected()
 }
 
-// Each write of a pair names its owner, its generation and, where it tells how far the journal was
-// read, the journal: one of them alone shuts out who held it before.
+// Each write to a pair checks its owner and its generation. A write that depends on what was read
+// from the journal also checks the instance. A mismatch in any one of them shuts out the earlier
+// holder.
 func TestAPairIsWrittenByItsHolderAlone(t *testing.T) {
 	t.Parallel()
 	pool, here := prepare(t, `INSERT INTO tidemark.publications (topic, publisher, position, owner, generation,
@@ -91,7 +92,8 @@ func TestAPairIsWrittenByItsHolderAlone(t *testing.T) {
 	}
 }
 
-// Each write of a parked row by the relay names the row as it was read, so that an operator's act in between wins.
+// Each write of the relay to a parked row checks the row as it was read, so an operator's act in
+// between wins.
 func TestAnActOnWhatIsParkedWinsOverTheRelay(t *testing.T) {
 	t.Parallel()
 	pool, _ := prepare(t, `INSERT INTO tidemark.parked (topic, publisher, campaign_id, seq, holds, position, status,
