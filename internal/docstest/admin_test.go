@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	adminPage = "docs/guides/admin.md"
+	adminPage = "docs/guides/api.md"
 	adminBase = "http://127.0.0.1:8081"
 
 	// adminWorld is what the page's calls are about.

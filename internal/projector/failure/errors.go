@@ -109,7 +109,7 @@ func Cancelled(err error, projection string, timeout time.Duration, start time.T
 //
 // Processes are killed for other reasons, too, and that costs no event: it is given up when a third
 // process dies that had named it by a mark, unless something else is killing as well
-// (docs/guides/failures.md, note_crashes in migrations/00003_leases.sql).
+// (docs/explanation/isolation.md, note_crashes in migrations/00003_leases.sql).
 type CrashError struct {
 	Crashes int // processes that died
 	Alone   int // of those, how many were applying the event or its campaign, and nothing else
