@@ -108,7 +108,7 @@ func Run(ctx context.Context, config Config) (result Result, err error) {
 		return Result{}, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(d.fleet.folder)) }()
-	defer func() { err = errors.Join(err, d.fleet.stop()) }()
+	defer func() { err = errors.Join(err, d.fleet.stop(stopWithin)) }()
 	return d.run(ctx)
 }
 
@@ -208,7 +208,7 @@ func (d *demo) watch(loading context.Context) error {
 			victim := d.fleet.workers[workers/2]
 			if err = victim.kill(); err == nil {
 				d.say("killed worker %d (pid %d, SIGKILL): the others take over after the lease's %s", victim.number,
-					victim.pid, leaseTTL)
+					victim.process.Pid, leaseTTL)
 			}
 		case <-ticks.C:
 			_, err = d.look(loading)

@@ -42,7 +42,7 @@ func (d *demo) look(ctx context.Context) (now sample, err error) {
 
 	var each strings.Builder
 	for _, w := range d.fleet.workers {
-		r := reports[w.pid]
+		r := reports[w.process.Pid]
 		fmt.Fprintf(&each, " | worker %d: %s, holds %d campaigns, applied %d", w.number, w.state, r.CampaignsHeld,
 			r.EventsApplied)
 	}
@@ -78,7 +78,7 @@ func (d *demo) reports(ctx context.Context) (map[int]lease.Worker, error) {
 	all, err := lease.Workers(ctx, d.pool)
 	reports := map[int]lease.Worker{}
 	for _, r := range all {
-		if r.ConsumerGroup == group && slices.ContainsFunc(d.fleet.workers, func(w *worker) bool { return w.pid == r.PID }) {
+		if r.ConsumerGroup == group && slices.ContainsFunc(d.fleet.workers, func(w *worker) bool { return w.process.Pid == r.PID }) {
 			reports[r.PID] = r
 		}
 	}

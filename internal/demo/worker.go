@@ -1,12 +1,12 @@
 package demo
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"syscall"
 	"time"
@@ -15,36 +15,53 @@ import (
 // stopWithin is how long workers may take to finish after SIGTERM.
 const stopWithin = 15 * time.Second
 
-// worker is a worker process.
-type worker struct {
-	number int // from 1
-	pid    int
-	log    string        // path
-	state  string        // "running", until it was "killed" or "stopped" by us
-	done   chan struct{} // closed when it has ended
-	err    error         // how; to be read after done
+// fleet is the worker processes.
+type fleet struct {
+	folder  string // of their logs
+	workers []*worker
 }
 
-// startWorker starts the process. It dies with this one: on Linux the kernel sees to it, as long as
-// the thread that started it lives; so that thread waits for it and does nothing else.
+// worker is a worker process.
+type worker struct {
+	number  int // from 1
+	process *os.Process
+	log     string        // path
+	state   string        // "running", until it was "killed" or "stopped" by us
+	done    chan struct{} // closed when it has ended
+	err     error         // how; to be read after done
+}
+
+// add starts one more worker, with a log of its own.
+func (f *fleet) add(program, databaseURL string) error {
+	number := len(f.workers) + 1
+	log, err := os.Create(filepath.Join(f.folder, fmt.Sprintf("worker-%d.log", number)))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = log.Close() }() // the worker has its own descriptor
+	command := exec.Command(program, "demo", "worker", "--lease-ttl", leaseTTL.String(), "--http-addr", "off")
+	command.Env = append(os.Environ(), "TIDEMARK_DATABASE_URL="+databaseURL)
+	command.Stdout, command.Stderr = log, log
+	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C reaches it through us and in order
+	w, err := startWorker(number, command, log.Name())
+	if err != nil {
+		return fmt.Errorf("start worker %d: %w", number, err)
+	}
+	f.workers = append(f.workers, w)
+	return nil
+}
+
+// startWorker starts the process and waits for its end in the background.
 func startWorker(number int, command *exec.Cmd, log string) (*worker, error) {
-	command.SysProcAttr = processAttributes()
 	w := &worker{number: number, log: log, state: "running", done: make(chan struct{})}
-	started := make(chan error, 1)
-	go func() {
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		err := command.Start()
-		started <- err
-		if err == nil {
-			w.err = command.Wait()
-			close(w.done)
-		}
-	}()
-	if err := <-started; err != nil {
+	if err := command.Start(); err != nil {
 		return nil, err
 	}
-	w.pid = command.Process.Pid
+	w.process = command.Process
+	go func() {
+		w.err = command.Wait()
+		close(w.done)
+	}()
 	return w, nil
 }
 
@@ -63,56 +80,10 @@ func (w *worker) kill() error {
 		return fmt.Errorf("worker %d has ended: %w", w.number, w.err)
 	}
 	w.state = "killed"
-	if err := syscall.Kill(w.pid, syscall.SIGKILL); err != nil {
+	if err := w.process.Kill(); err != nil {
 		return err
 	}
 	<-w.done
-	return nil
-}
-
-// terminate asks it to finish what it is doing and end.
-func (w *worker) terminate() {
-	if w.state == "running" && !w.ended() {
-		w.state = "stopped"
-		_ = syscall.Kill(w.pid, syscall.SIGTERM) // gone already: wait tells how
-	}
-}
-
-// wait waits until it is gone, and kills it when time is up.
-func (w *worker) wait(late <-chan time.Time) error {
-	select {
-	case <-w.done:
-	case <-late:
-		return errors.Join(fmt.Errorf("worker %d has not ended %s after SIGTERM", w.number, stopWithin), w.kill())
-	}
-	if w.state == "stopped" && w.err != nil {
-		return fmt.Errorf("worker %d ended badly: %w", w.number, w.err)
-	}
-	return nil
-}
-
-// fleet is the worker processes.
-type fleet struct {
-	folder  string // of their logs
-	workers []*worker
-}
-
-// add starts one more worker, with a log of its own.
-func (f *fleet) add(program, databaseURL string) error {
-	number := len(f.workers) + 1
-	log, err := os.Create(filepath.Join(f.folder, fmt.Sprintf("worker-%d.log", number)))
-	if err != nil {
-		return err
-	}
-	defer func() { _ = log.Close() }() // the worker has its own descriptor
-	command := exec.Command(program, "demo", "worker", "--lease-ttl", leaseTTL.String(), "--http-addr", "off")
-	command.Env = append(os.Environ(), "TIDEMARK_DATABASE_URL="+databaseURL)
-	command.Stdout, command.Stderr = log, log
-	w, err := startWorker(number, command, log.Name())
-	if err != nil {
-		return fmt.Errorf("start worker %d: %w", number, err)
-	}
-	f.workers = append(f.workers, w)
 	return nil
 }
 
@@ -127,15 +98,25 @@ func (f *fleet) check() error {
 }
 
 // stop ends all workers, first kindly, and waits until they are gone. An error says which ones did not end well.
-func (f *fleet) stop() error {
+func (f *fleet) stop(within time.Duration) error {
 	for _, w := range f.workers {
-		w.terminate()
+		if w.state == "running" && !w.ended() {
+			w.state = "stopped"
+			_ = w.process.Signal(syscall.SIGTERM) // gone already: its error tells how
+		}
 	}
-	deadline := time.NewTimer(stopWithin)
-	defer deadline.Stop()
+	late, cancel := context.WithTimeout(context.Background(), within)
+	defer cancel()
 	var errs []error
 	for _, w := range f.workers {
-		errs = append(errs, w.wait(deadline.C))
+		select {
+		case <-w.done:
+			if w.state == "stopped" && w.err != nil {
+				errs = append(errs, fmt.Errorf("worker %d ended badly: %w", w.number, w.err))
+			}
+		case <-late.Done():
+			errs = append(errs, fmt.Errorf("worker %d has not ended %s after SIGTERM", w.number, within), w.kill())
+		}
 	}
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("%w%s", err, f.logs())
