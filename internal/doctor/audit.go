@@ -23,10 +23,8 @@ func operatorLog(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
 	}
 	remedy := "find out who has the owner's rights: no other role can change the log; compare it with a backup"
 	if beside != 0 {
-		return Finding{
-			Status: Fail, Detail: fmt.Sprintf("record %d was written without the trigger that chains it", beside),
-			Remedy: remedy,
-		}, nil
+		return fail(fmt.Sprintf("record %d was written without the trigger that chains it", beside),
+			remedy), nil
 	}
 	from := link
 	for link < head {
@@ -39,7 +37,7 @@ func operatorLog(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
 			fault = fmt.Sprintf("links %d to %d, the last, are missing", link+1, head)
 		}
 		if fault != "" {
-			return Finding{Status: Fail, Detail: fault, Remedy: remedy}, nil
+			return fail(fault, remedy), nil
 		}
 	}
 	return verdict(link == head && string(hash) == string(end), Fail,

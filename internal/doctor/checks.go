@@ -50,11 +50,9 @@ func connection(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
 		return Finding{}, err
 	}
 	if !isPostgres(product) {
-		return Finding{
-			Status: Fail, Detail: "the server is " + strings.TrimSpace(product) + ", not Postgres",
-			Remedy: "use Postgres: order and exclusion rest on its sequences, snapshots and advisory locks, which others " +
-				"only resemble",
-		}, nil
+		return fail("the server is "+strings.TrimSpace(product)+", not Postgres",
+			"use Postgres: order and exclusion rest on its sequences, snapshots and advisory locks, which others "+
+				"only resemble"), nil
 	}
 	return verdict(number >= oldestVersion, Warn, "Postgres "+version,
 		"Tidemark is tested with Postgres 15 and newer: upgrade the server"), nil
@@ -75,18 +73,14 @@ func recovery(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
 		return Finding{}, err
 	}
 	if standby {
-		return Finding{
-			Status: Fail, Detail: "the server is a read-only standby",
-			Remedy: "connect to the primary: several hosts in the URL and target_session_attrs=read-write find it",
-		}, nil
+		return fail("the server is a read-only standby",
+			"connect to the primary: several hosts in the URL and target_session_attrs=read-write find it"), nil
 	}
 	if isolation != "read committed" && isolation != "read uncommitted" {
-		return Finding{
-			Status: Fail, Detail: "transactions are " +
-				strings.ToUpper(isolation) + " by default, and a pooler stands between: the setting cannot be the session's alone",
-			Remedy: "ALTER ROLE … IN DATABASE … SET default_transaction_isolation = 'read committed' for the role of the " +
-				"workers",
-		}, nil
+		return fail("transactions are "+
+			strings.ToUpper(isolation)+" by default, and a pooler stands between: the setting cannot be the session's alone",
+			"ALTER ROLE … IN DATABASE … SET default_transaction_isolation = 'read committed' for the role of the "+
+				"workers"), nil
 	}
 	return verdict(!readOnly, Fail, fmt.Sprintf("a primary, default_transaction_read_only is %t", readOnly),
 		"switch default_transaction_read_only off for this role and database"), nil
@@ -100,25 +94,18 @@ func schema(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
 }
 
 func groups(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
-	rows, err := tx.Query(ctx, queryGroups)
+	all, err := outbox.Groups(ctx, tx)
 	if err != nil {
 		return Finding{}, err
 	}
+	if len(all) == 0 {
+		return warn("none is registered: appends enqueue nothing", "start a worker, or call Register"), nil
+	}
 	var list []string
 	filing := false
-	var name, state string
-	if _, err := pgx.ForEachRow(rows, []any{&name, &state}, func() error {
-		list = append(list, name+" "+state)
-		filing = filing || state == "filing"
-		return nil
-	}); err != nil {
-		return Finding{}, err
-	}
-	if len(list) == 0 {
-		return Finding{
-			Status: Warn, Detail: "none is registered: appends enqueue nothing",
-			Remedy: "start a worker, or call Register",
-		}, nil
+	for _, g := range all {
+		list = append(list, g.Name+" "+g.State)
+		filing = filing || g.State == "filing"
 	}
 	return verdict(!filing, Warn, strings.Join(list, ", "),
 		"a group that stays 'filing' was interrupted: start its worker, it goes on where it was"), nil
@@ -132,10 +119,8 @@ func durability(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
 	}
 	detail := fmt.Sprintf("fsync %t, full_page_writes %t, synchronous_commit %s", fsync, pages, commit)
 	if !fsync || !pages {
-		return Finding{
-			Status: Fail, Detail: detail,
-			Remedy: "turn fsync and full_page_writes on: a crash of the machine may ruin the database",
-		}, nil
+		return fail(detail,
+			"turn fsync and full_page_writes on: a crash of the machine may ruin the database"), nil
 	}
 	return verdict(commit != "off", Warn, detail,
 		"with synchronous_commit off a crash loses the last commits: turn it on, or accept that"), nil
@@ -161,33 +146,24 @@ func sequence(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
 	}
 	switch {
 	case least != 0:
-		return Finding{
-			Status: Fail, Detail: fmt.Sprintf("tidemark.journal_position has MINVALUE %d", least),
-			Remedy: "ALTER SEQUENCE tidemark.journal_position MINVALUE 0: the writer floor is not below the first events",
-		}, nil
+		return fail(fmt.Sprintf("tidemark.journal_position has MINVALUE %d", least),
+			"ALTER SEQUENCE tidemark.journal_position MINVALUE 0: the writer floor is not below the first events"), nil
 	case highest > last:
-		return Finding{
-			Status: Fail, Detail: fmt.Sprintf("the journal goes up to position %d, tidemark.journal_position stands at %d",
-				highest, last),
-			Remedy: fmt.Sprintf("stop all that append, SELECT setval('tidemark.journal_position', %d), and start them again: "+
-				"a copy without its sequences hands positions out twice", highest),
-		}, nil
+		return fail(fmt.Sprintf("the journal goes up to position %d, tidemark.journal_position stands at %d",
+			highest, last),
+			fmt.Sprintf("stop all that append, SELECT setval('tidemark.journal_position', %d), and start them again: "+
+				"a copy without its sequences hands positions out twice", highest)), nil
 	}
 	return verdict(cache == 1, Fail, fmt.Sprintf("tidemark.journal_position has CACHE %d", cache),
 		"ALTER SEQUENCE tidemark.journal_position CACHE 1: with more, readers of the whole journal miss events"), nil
 }
 
 func gaps(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
-	rows, err := tx.Query(ctx, queryGroups)
+	all, err := outbox.Groups(ctx, tx)
 	if err != nil {
 		return Finding{}, err
 	}
 	found := 0
-	type group struct{ Name, State string }
-	all, err := pgx.CollectRows(rows, pgx.RowToStructByPos[group])
-	if err != nil {
-		return Finding{}, err
-	}
 	for _, g := range all {
 		some, _, err := outbox.Gaps(ctx, tx, g.Name, "", gapsLook)
 		if err != nil {
@@ -206,10 +182,8 @@ func listen(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
 		return Finding{}, err
 	}
 	if workers == 0 {
-		return Finding{
-			Status: Warn, Detail: "no worker was seen in the last 10 seconds",
-			Remedy: "start one, unless appends apply inline",
-		}, nil
+		return warn("no worker was seen in the last 10 seconds",
+			"start one, unless appends apply inline"), nil
 	}
 	detail := fmt.Sprintf("%d workers; one waits for NOTIFY, or has just done so", workers)
 	if !waiting {

@@ -56,62 +56,43 @@ func Run(ctx context.Context, pool *pgxpool.Pool, opts Options) ([]Finding, erro
 		opts.Timeout = 2 * time.Second
 	}
 	findings := []Finding{mode(opts)}
-	all := checks()
-	for i, c := range all {
-		f, err := run(ctx, pool, c, opts)
-		if ctx.Err() != nil {
+	reader := &status.Reader{Pool: pool, Timeout: opts.Timeout}
+	for i, c := range checks() {
+		var f Finding
+		err := reader.Within(ctx, func(ctx context.Context, tx pgx.Tx) (err error) {
+			f, err = c.look(ctx, tx, opts)
+			return err
+		})
+		switch {
+		case ctx.Err() != nil:
 			return findings, ctx.Err()
-		}
-		if err != nil {
-			if i == 0 {
-				return findings, fmt.Errorf("doctor: %w", err)
-			}
-			f = Finding{
-				Status: Warn, Detail: fmt.Sprintf("could not look: %v", err),
-				Remedy: "look again when the server is less busy, or as a role that may read the schema tidemark and " +
-					"pg_stat_activity",
-			}
-			if c.name == checkSchema {
-				f = Finding{
-					Status: Fail, Detail: err.Error(),
-					Remedy: "run `tidemark migrate up`, or use the program of the schema's version",
-				}
-			}
+		case err != nil && i == 0:
+			return findings, fmt.Errorf("doctor: %w", err)
+		case err != nil && c.name == checkSchema:
+			f = fail(err.Error(), "run `tidemark migrate up`, or use the program of the schema's version")
+		case err != nil:
+			f = warn(fmt.Sprintf("could not look: %v", err), "look again when the server is less busy, or as a role that may "+
+				"read the schema tidemark and pg_stat_activity")
 		}
 		f.Check = c.name
 		findings = append(findings, f)
-		if i == 0 && f.Status == Fail {
-			return findings, nil // the others ask Postgres
+		if (i == 0 || c.name == checkSchema) && f.Status == Fail {
+			return findings, nil // the others ask Postgres, and read the schema's tables
 		}
 		if i == 0 {
-			findings = append(findings, pooler(ctx, pool, opts.Timeout)) // what follows may fail for that
-		}
-		if c.name == checkSchema && f.Status == Fail {
-			return findings, nil // the rest reads its tables
+			f := pooler(ctx, pool, opts.Timeout) // what follows may fail for that
+			f.Check = "pooler"
+			findings = append(findings, f)
 		}
 	}
 	for _, c := range standings() {
-		s, err := (&status.Reader{Pool: pool, Timeout: opts.Timeout}).Read(ctx, c.sections...)
+		s, err := reader.Read(ctx, c.sections...)
 		if err != nil {
 			return findings, fmt.Errorf("doctor: %w", err)
 		}
 		findings = append(findings, c.found(s.Problems()))
 	}
 	return append(findings, poolSize(pool)), nil
-}
-
-func run(ctx context.Context, pool *pgxpool.Pool, c check, opts Options) (f Finding, err error) {
-	ctx, cancel := context.WithTimeout(ctx, 2*opts.Timeout)
-	defer cancel()
-	err = pgx.BeginTxFunc(ctx, pool, pgx.TxOptions{AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, queryTimeout, fmt.Sprintf("%dms", opts.Timeout.Milliseconds())); err != nil {
-			return err
-		}
-		var err error
-		f, err = c.look(ctx, tx, opts)
-		return err
-	})
-	return f, err
 }
 
 // standing is a check that says what is wrong by sections of the status.
@@ -167,6 +148,14 @@ func poolSize(pool *pgxpool.Pool) Finding {
 		f.Status, f.Remedy = Warn, "a worker needs its concurrency and three more: raise pool_max_conns in the URL"
 	}
 	return f
+}
+
+func warn(detail, remedy string) Finding {
+	return Finding{Status: Warn, Detail: detail, Remedy: remedy}
+}
+
+func fail(detail, remedy string) Finding {
+	return Finding{Status: Fail, Detail: detail, Remedy: remedy}
 }
 
 // verdict is ok where good holds, and otherwise bad with the remedy.

@@ -2,13 +2,11 @@ package doctor
 
 // Each takes no lock and is bounded by statement_timeout.
 const (
-	queryTimeout   = `SELECT set_config('statement_timeout', $1, true)`
 	queryServer    = `SELECT current_setting('server_version'), current_setting('server_version_num')::integer, version()`
 	queryCatalogue = `SELECT to_regclass($1) IS NOT NULL`
 
 	queryRecovery = `SELECT pg_is_in_recovery(), current_setting('default_transaction_read_only')::boolean,
-		current_setting('transaction_isolation')`
-	queryGroups = `SELECT name, state FROM tidemark.consumer_groups ORDER BY name`
+		current_setting('default_transaction_isolation')`
 
 	queryDurability = `SELECT current_setting('fsync')::boolean, current_setting('full_page_writes')::boolean,
 		current_setting('synchronous_commit')`

@@ -23,10 +23,8 @@ func autovacuum(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
 		return Finding{}, err
 	}
 	if !on {
-		return Finding{
-			Status: Fail, Detail: "autovacuum is off",
-			Remedy: "turn autovacuum on: the outbox and the leases live by it",
-		}, nil
+		return fail("autovacuum is off",
+			"turn autovacuum on: the outbox and the leases live by it"), nil
 	}
 	wrong, err := texts(ctx, tx, queryStorage)
 	if err != nil {
@@ -59,11 +57,9 @@ func privileges(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
 		return Finding{}, err
 	}
 	if len(missing) > 0 {
-		return Finding{
-			Status: Warn, Detail: "missing: " + strings.Join(missing, ", "),
-			Remedy: "grant it, or run deploy/sql/roles.sql again after a migration; a role that is only to append or to read " +
-				"does without",
-		}, nil
+		return warn("missing: "+strings.Join(missing, ", "),
+			"grant it, or run deploy/sql/roles.sql again after a migration; a role that is only to append or to read "+
+				"does without"), nil
 	}
 	return Finding{Status: OK, Detail: "all that workers need"}, nil
 }
@@ -96,7 +92,7 @@ func extensions(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
 			return Finding{}, err
 		}
 		if len(tables) > 0 {
-			return Finding{Status: Fail, Detail: by.name + " has " + strings.Join(tables, ", "), Remedy: by.remedy}, nil
+			return fail(by.name+" has "+strings.Join(tables, ", "), by.remedy), nil
 		}
 	}
 	return Finding{Status: OK, Detail: "tables are plain tables of this server"}, nil
@@ -119,21 +115,17 @@ func pooler(ctx context.Context, pool *pgxpool.Pool, timeout time.Duration) Find
 	between, works, err := preparedThrough(ctx, pool)
 	switch {
 	case err != nil:
-		return Finding{
-			Check: "pooler", Status: Warn, Detail: fmt.Sprintf("could not look: %v", err),
-			Remedy: "look again when the server is less busy; two connections are needed",
-		}
+		return warn(fmt.Sprintf("could not look: %v", err),
+			"look again when the server is less busy; two connections are needed")
 	case !between:
-		return Finding{Check: "pooler", Status: OK, Detail: "none: connections are to the server itself"}
+		return Finding{Status: OK, Detail: "none: connections are to the server itself"}
 	case !works:
-		return Finding{
-			Check: "pooler", Status: Warn, Detail: "there is one, and prepared statements do not get through it",
-			Remedy: "set max_prepared_statements in PgBouncer 1.21 or newer, or default_query_exec_mode=exec in the URL; and " +
-				"TIDEMARK_LISTEN=false. See docs/guides/operations/pgbouncer.md",
-		}
+		return warn("there is one, and prepared statements do not get through it",
+			"set max_prepared_statements in PgBouncer 1.21 or newer, or default_query_exec_mode=exec in the URL; and "+
+				"TIDEMARK_LISTEN=false. See docs/guides/operations/pgbouncer.md")
 	}
 	return Finding{
-		Check: "pooler", Status: OK,
+		Status: OK,
 		Detail: "there is one; prepared statements get through it, or are not used. NOTIFY does not where it pools " +
 			"transactions: TIDEMARK_LISTEN=false",
 	}

@@ -1,34 +1,26 @@
-// Package progress tells a person at a terminal, or a log, how far a long run has come.
+// Package progress tells a person, or a log, how far a long run has come.
 package progress
 
 import (
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"time"
-
-	"golang.org/x/term"
 )
 
-// How often a line is written: a terminal's is overwritten in place, elsewhere each stays.
-const (
-	terminalInterval = 200 * time.Millisecond
-	plainInterval    = 5 * time.Second
-)
+const interval = 2 * time.Second
 
 // Meter writes lines such as
 //
 //	1,200 of 48,000 commits (2 %), 31,007 events, 15,400/s, 12s left
 //
-// It writes when it is told of progress, at most every 200 ms on a terminal and every 5 s
-// elsewhere; it starts no goroutine. It is for one goroutine at a time.
+// It writes when it is told of progress, at most every two seconds; it starts no goroutine. It is for one goroutine at
+// a time.
 type Meter struct {
-	out      io.Writer
-	terminal bool
-	unit     string
-	total    int64
-	now      func() time.Time
+	out   io.Writer
+	unit  string
+	total int64
+	now   func() time.Time
 
 	started, written time.Time
 	done, events     int64
@@ -36,15 +28,12 @@ type Meter struct {
 }
 
 // New returns a meter of a run of total units, named in the plural ("commits", "bytes"). A total of 0 is unknown: no
-// percentage and no time left are shown. Out is a terminal if it is an *os.File that says so.
-func New(out io.Writer, unit string, total int64) *Meter {
-	file, ok := out.(*os.File)
-	return newMeter(out, unit, total, ok && term.IsTerminal(int(file.Fd())), time.Now)
-}
+// percentage and no time left are shown.
+func New(out io.Writer, unit string, total int64) *Meter { return newMeter(out, unit, total, time.Now) }
 
-func newMeter(out io.Writer, unit string, total int64, terminal bool, now func() time.Time) *Meter {
+func newMeter(out io.Writer, unit string, total int64, now func() time.Time) *Meter {
 	started := now()
-	return &Meter{out: out, terminal: terminal, unit: unit, total: total, now: now, started: started, written: started}
+	return &Meter{out: out, unit: unit, total: total, now: now, started: started, written: started}
 }
 
 // Unknown is for runs that do not count events: then none are shown.
@@ -53,10 +42,6 @@ const Unknown = -1
 // Set says how many units are done and how many events came of them, or [Unknown], counted from the start of the run.
 func (m *Meter) Set(done, events int64) {
 	m.done, m.events = done, events
-	interval := plainInterval
-	if m.terminal {
-		interval = terminalInterval
-	}
 	if now := m.now(); now.Sub(m.written) >= interval {
 		m.written = now
 		m.write()
@@ -64,36 +49,23 @@ func (m *Meter) Set(done, events int64) {
 }
 
 // Note writes a message on a line of its own.
-func (m *Meter) Note(message string) {
-	if m.terminal && m.last != "" {
-		m.print("\r" + strings.Repeat(" ", len(m.last)) + "\r")
-		m.last = ""
-	}
-	m.print(message + "\n")
-}
+func (m *Meter) Note(message string) { m.print(message) }
 
 // Done writes the last line.
 func (m *Meter) Done() {
 	m.total = m.done // whatever was expected, this is all
 	m.write()
-	if m.terminal {
-		m.print("\n")
-	}
 }
 
 func (m *Meter) write() {
-	line := m.line()
-	switch {
-	case m.terminal:
-		m.print("\r" + line + strings.Repeat(" ", max(0, len(m.last)-len(line))))
-	case line != m.last:
-		m.print(line + "\n")
+	if line := m.line(); line != m.last {
+		m.print(line)
+		m.last = line
 	}
-	m.last = line
 }
 
 // print ignores errors: progress that cannot be shown stops nothing.
-func (m *Meter) print(text string) { _, _ = io.WriteString(m.out, text) }
+func (m *Meter) print(line string) { _, _ = io.WriteString(m.out, line+"\n") }
 
 func (m *Meter) line() string {
 	elapsed := m.now().Sub(m.started)

@@ -39,7 +39,7 @@ func (r *Reader) Read(ctx context.Context, sections ...Section) (*Status, error)
 		sections = Sections()
 	}
 	s := &Status{}
-	if err := r.section(ctx, func(ctx context.Context, tx pgx.Tx) error {
+	if err := r.Within(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		return tx.QueryRow(ctx, queryNow).Scan(&s.At)
 	}); err != nil {
 		return nil, fmt.Errorf("read the status: %w", err)
@@ -49,7 +49,7 @@ func (r *Reader) Read(ctx context.Context, sections ...Section) (*Status, error)
 		if read == nil {
 			return nil, fmt.Errorf("read the status: there is no section %q: known are %q", section, Sections())
 		}
-		err := r.section(ctx, func(ctx context.Context, tx pgx.Tx) error { return read(ctx, tx, s) })
+		err := r.Within(ctx, func(ctx context.Context, tx pgx.Tx) error { return read(ctx, tx, s) })
 		if ctx.Err() != nil {
 			return nil, fmt.Errorf("read the status: %w", context.Cause(ctx))
 		}
@@ -66,8 +66,9 @@ func (r *Reader) Read(ctx context.Context, sections ...Section) (*Status, error)
 	return s, nil
 }
 
-// section runs one read. The server ends it at the timeout; a server that does not answer is left alone a little later.
-func (r *Reader) section(ctx context.Context, read func(context.Context, pgx.Tx) error) error {
+// Within runs one read in a read-only transaction. The server ends a statement of it at the timeout; a server that does
+// not answer is left alone a little later.
+func (r *Reader) Within(ctx context.Context, read func(context.Context, pgx.Tx) error) error {
 	timeout := r.Timeout
 	if timeout == 0 {
 		timeout = defaultTimeout

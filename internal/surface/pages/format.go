@@ -29,14 +29,6 @@ func count(n int64) string {
 	return sign + b.String()
 }
 
-// bounded writes a number that was counted up to a bound, and no further.
-func bounded(n, bound int64) string {
-	if bound > 0 && n >= bound {
-		return count(bound) + "+"
-	}
-	return count(n)
-}
-
 // span writes a length of time in its two largest units.
 func span(d time.Duration) string {
 	switch {

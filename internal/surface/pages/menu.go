@@ -1,8 +1,12 @@
 package pages
 
 import (
+	"context"
+	"log/slog"
 	"net/http"
 	"strings"
+	"sync/atomic"
+	"time"
 
 	"github.com/tidemark-go/tidemark/internal/status"
 )
@@ -11,9 +15,8 @@ import (
 type menuItem struct {
 	Path, Name string
 	Here       bool
-	Count      string // beside the name; "": nothing
-	About      string // what Count counts, for those who hear the page
-	Bad        bool
+	Count      int  // of problems; 0: none is shown
+	Bad        bool // one of them is critical
 }
 
 // menu answers the pages in the order in which a person on call needs them.
@@ -37,54 +40,108 @@ func (p *Pages) menu(r *http.Request) []menuItem {
 	case "/operation", "/act":
 		section = "/operations"
 	}
-	badges := badgesOf(p.history.last.Load())
 	for i := range items {
 		items[i].Here = items[i].Path == section
-		if b := badges[items[i].Path]; b.n > 0 {
-			items[i].Count, items[i].About, items[i].Bad = count(b.n), b.about, b.bad
-		}
+	}
+	if last := p.history.last.Load(); last != nil { // a page costs nothing for its menu
+		countProblems(items, last)
 	}
 	return items
 }
 
-// badge is what the menu counts beside a page.
-type badge struct {
-	n     int64
-	about string
-	bad   bool
+// countProblems counts beside each page the problems that it shows more of, but for notes.
+func countProblems(items []menuItem, s *status.Status) {
+	for _, problem := range shownProblems(s) {
+		for i := range items {
+			item := &items[i]
+			at, _, _ := strings.Cut(problem.Path, "?")
+			if at == "" || problem.Severity == status.Note || item.Path == "/" || !strings.HasPrefix(at, item.Path) {
+				continue
+			}
+			item.Count++
+			item.Bad = item.Bad || problem.Severity == status.Critical
+		}
+	}
 }
 
-// badgesOf answers what there is to look at, by page, as it was at the last look: a page costs nothing for its menu.
-func badgesOf(s *status.Status) map[string]badge {
-	if s == nil {
-		return nil
-	}
-	deferred, parked := badge{about: "dead", bad: true}, badge{about: "parked", bad: true}
-	for _, q := range s.Queue {
-		deferred.n += q.Dead
-	}
-	failing, paused := badge{about: "failing", bad: true}, badge{about: "paused"}
-	for _, pub := range s.Publishers {
-		parked.n += pub.Parked
-		switch {
-		case pub.Status == "PAUSED":
-			paused.n++
-		case pub.Status == "FAILED" || pub.Errors > 0:
-			failing.n++
+// shownProblem is a problem with the page that shows more of it.
+type shownProblem struct {
+	status.Problem
+	Tone string // bad, warn or neutral
+	Path string
+}
+
+// shownProblems answers what is wrong, the worst first.
+func shownProblems(s *status.Status) []shownProblem {
+	problems := s.Problems()
+	out := make([]shownProblem, len(problems))
+	for i, p := range problems {
+		out[i] = shownProblem{Problem: p, Tone: "warn", Path: pathOf(p.Where)}
+		switch p.Severity {
+		case status.Critical:
+			out[i].Tone = "bad"
+		case status.Note:
+			out[i].Tone = "neutral"
 		}
 	}
-	campaigns, projections := badge{about: "paused"}, badge{about: "paused"}
-	for _, pa := range s.Pauses {
-		if pa.CampaignID != "" {
-			campaigns.n++
-		} else {
-			projections.n++
+	return out
+}
+
+// pathOf answers the page that is about what a problem names.
+func pathOf(where string) string {
+	kind, name, _ := strings.Cut(where, " ")
+	name, _, _ = strings.Cut(name, " of ")
+	switch kind {
+	case "projection":
+		if strings.Contains(where, " of consumer group ") { // it is paused
+			return "/projections"
 		}
+		path, _ := link("/failed", "projection", strings.Trim(name, `"`))
+		return path
+	case "publisher":
+		_, topic, _ := strings.Cut(where, " of topic ")
+		path, _ := link("/publishers/pair", "topic", topic, "publisher", name)
+		return path
+	case "group", "campaign":
+		return "/workers"
 	}
-	if failing.n == 0 {
-		failing = paused
+	return ""
+}
+
+// sampleEvery lies between two looks of a history.
+const sampleEvery = 10 * time.Second
+
+// history is what this process has seen last: the menu counts by it, and speeds are told from it.
+type history struct {
+	reader *status.Reader
+	log    *slog.Logger
+	last   atomic.Pointer[status.Status] // nil: nothing yet
+}
+
+// sections are what the overview shows.
+func sections() []status.Section {
+	return []status.Section{
+		status.SectionQueue, status.SectionLag, status.SectionDeferred, status.SectionPauses, status.SectionWorkers,
+		status.SectionRebuilds, status.SectionPublishers, status.SectionJournal,
+		status.SectionPostgres,
 	}
-	return map[string]badge{
-		"/failed": deferred, "/parked": parked, "/publishers": failing, "/campaigns": campaigns, "/projections": projections,
+}
+
+// run looks every ten seconds until ctx ends, and returns nil.
+func (h *history) run(ctx context.Context) error {
+	tick := time.NewTicker(sampleEvery)
+	defer tick.Stop()
+	for {
+		if s, err := h.reader.Read(ctx, sections()...); err == nil {
+			s.Compare(h.last.Load())
+			h.last.Store(s)
+		} else if ctx.Err() == nil {
+			h.log.DebugContext(ctx, "look for what the menu counts", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
 	}
 }

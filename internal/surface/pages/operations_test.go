@@ -98,8 +98,8 @@ func TestTheMenuCountsWhatThereIsToLookAt(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	want := []*regexp.Regexp{
-		regexp.MustCompile(`<span class="count bad">16<span\s+class="hidden-text"> dead</span>`),
-		regexp.MustCompile(`<span class="count bad">10<span\s+class="hidden-text"> parked</span>`),
+		regexp.MustCompile(`>Failed\s*<span class="count bad">1<span\s+class="hidden-text"> problem</span>`),
+		regexp.MustCompile(`>Publishers\s*<span class="count">1<span\s+class="hidden-text"> problem</span>`),
 	}
 	deadline := time.Now().Add(2 * time.Minute)
 	for tick := time.NewTicker(50 * time.Millisecond); len(want) > 0; <-tick.C {

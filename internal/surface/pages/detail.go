@@ -1,0 +1,160 @@
+package pages
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+
+	"github.com/tidemark-go/tidemark/internal/admin"
+	"github.com/tidemark-go/tidemark/internal/auth"
+	"github.com/tidemark-go/tidemark/internal/store/failed"
+	"github.com/tidemark-go/tidemark/internal/store/publications"
+	"github.com/tidemark-go/tidemark/internal/surface/problem"
+)
+
+type pairPage struct {
+	*failed.Detail
+	Payload shownPayload
+}
+
+// failedCampaign shows all that is known of a campaign that failed in a projection.
+func (p *Pages) failedCampaign(ctx context.Context, r *http.Request) (view, error) {
+	projection, err := required(r, "projection")
+	if err != nil {
+		return view{}, err
+	}
+	campaign, err := required(r, "campaign")
+	if err != nil {
+		return view{}, err
+	}
+	detail, err := failed.Show(ctx, p.cfg.Pool, failed.Key{Projection: projection, CampaignID: campaign})
+	if err != nil {
+		return view{}, err
+	}
+	page := pairPage{Detail: detail}
+	if detail.Event != nil {
+		page.Payload = showPayload(ctx, p.cfg.Payloads, *detail.Event)
+	}
+	return view{Title: fmt.Sprintf("%s in %s", projection, short(campaign)), Data: page}, nil
+}
+
+type publisherPage struct {
+	publications.Publication
+	History []publications.Record
+}
+
+// publisher shows one pair of a topic and a publisher.
+func (p *Pages) publisher(ctx context.Context, r *http.Request) (view, error) {
+	key := publications.Key{Topic: r.FormValue("topic"), Publisher: r.FormValue("publisher")}
+	if key.Topic == "" || key.Publisher == "" {
+		return view{}, problem.New(http.StatusBadRequest, "topic or publisher is missing", "follow a link of the list")
+	}
+	all, err := publications.List(ctx, p.cfg.Pool, key)
+	if err != nil {
+		return view{}, err
+	}
+	if len(all) == 0 {
+		return view{}, problem.New(http.StatusNotFound, "no publisher "+key.String()+" is known",
+			"it appears once a worker that has it configured has run")
+	}
+	page := &publisherPage{Publication: all[0]}
+	page.History, err = publications.Log(ctx, p.cfg.Pool,
+		publications.LogFilter{Topic: key.Topic, Publisher: key.Publisher, Limit: 20})
+	return view{Title: key.String(), Data: page}, err
+}
+
+type operationPage struct {
+	admin.Operation
+	Request  text
+	Progress text
+	Items    []admin.Item
+	Pager    pager
+	Percent  int64
+	Hidden   bool
+	Again    string // where what failed again is listed
+}
+
+// again answers the list in which what failed again is found, with the operation's filter as far as the list has it.
+func again(o admin.Operation) (string, error) {
+	var bulk admin.Bulk
+	if err := json.Unmarshal(o.Request, &bulk); err != nil {
+		return "", err
+	}
+	if f := bulk.Parked; f != nil {
+		return link("/parked", "topic", f.Topic, "publisher", f.Publisher, "campaign", f.CampaignID, "type", f.EventType)
+	}
+	f := bulk.Failed
+	return link("/failed", "of", "all", "projection", f.Projection, "campaign", f.CampaignID, "type", f.EventType)
+}
+
+// operation shows how far an act has come.
+func (p *Pages) operation(ctx context.Context, r *http.Request) (view, error) {
+	id, err := number(r, "id", 0)
+	if err != nil {
+		return view{}, err
+	}
+	o, err := p.cfg.Acts.Operation(ctx, id)
+	if err != nil {
+		return view{}, err
+	}
+	page := &operationPage{
+		Operation: *o, Request: blockJSON(o.Request), Progress: blockJSON(o.Progress),
+		Hidden: !p.cfg.Payloads.Sees(auth.From(ctx)),
+	}
+	if o.Total > 0 {
+		page.Percent = 100 * (o.Done + o.Skipped + o.Failed) / o.Total
+	}
+	if o.Since != nil {
+		if page.Again, err = again(*o); err != nil {
+			return view{}, err
+		}
+	}
+	found, err := p.find(ctx, r, "listOperationItems", []filterField{{Name: "id", Value: strconv.FormatInt(id, 10)}})
+	if err != nil {
+		return view{}, err
+	}
+	page.Items = found.Things.([]admin.Item)
+	for i, item := range page.Items {
+		if o.Kind.Retries() && item.Outcome == "done" { // not before it is tried
+			page.Items[i].Outcome = "queued again"
+		}
+	}
+	page.Pager = pages(r, found.Next, plural(len(page.Items), "item")+" on this page")
+	return view{Title: fmt.Sprintf("Operation %d", id), Data: page}, nil
+}
+
+const operationPath = "/operation?id="
+
+// operationOf answers the address of the operation that an act has begun; "": it has begun none.
+func operationOf(o *admin.Outcome) string {
+	var op admin.Operation
+	if o == nil || json.Unmarshal(o.Detail, &op) != nil || op.ID == 0 || op.Kind == "" {
+		return ""
+	}
+	return operationPath + strconv.FormatInt(op.ID, 10)
+}
+
+type settingsPage struct {
+	Version  string
+	Settings []Setting
+	Payloads string
+	Max      int32 // connections of the pages
+}
+
+// readSettings shows how this worker was set up. Nothing is changed here.
+func (p *Pages) readSettings(context.Context, *http.Request) (view, error) {
+	return view{
+		Title: "Settings",
+		Data: &settingsPage{
+			Version: p.cfg.Version, Settings: p.cfg.Settings, Payloads: p.cfg.Payloads.String(),
+			Max: p.cfg.Pool.Config().MaxConns,
+		},
+	}, nil
+}
+
+// readNothing answers an address that leads nowhere.
+func (p *Pages) readNothing(_ context.Context, r *http.Request) (view, error) {
+	return view{}, problem.New(http.StatusNotFound, "there is no page "+r.URL.Path, "start from the overview")
+}
