@@ -21,7 +21,7 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
-// stuckHere is where a handler that ignores its context sits.
+// stuckHere is a named frame, in which a handler that ignores its context blocks.
 func stuckHere(release <-chan struct{}) { <-release }
 
 func TestAHandlerThatIgnoresItsContextIsAbandoned(t *testing.T) {
@@ -34,7 +34,7 @@ func abandoned(t *testing.T, timeout time.Duration) error {
 	pool := pgtest.New(t)
 	release := make(chan struct{})
 	var stuck sync.WaitGroup
-	stuck.Add(1) // until they are released, so that none begins while it is waited for
+	stuck.Add(1) // held until the release, so no handler starts during Wait
 	end := sync.OnceFunc(func() {
 		close(release)
 		stuck.Done()
@@ -53,7 +53,7 @@ func abandoned(t *testing.T, timeout time.Duration) error {
 			return err
 		}
 		stuckHere(release)
-		// It does what it would have done, to a group that has long been redone by others.
+		// The handler still tries to write to a group that others have long applied again.
 		g.At(e)
 		g.Queue(`INSERT INTO slow VALUES ('ghost', 1)`)
 		_, errGroup := g.Tx(context.WithoutCancel(ctx))

@@ -14,7 +14,7 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
-// batches counts batches that claim and read.
+// batches counts the batches that claim and read in one round trip.
 type batches struct{ ahead atomic.Int64 }
 
 type batchKey struct{}
@@ -60,7 +60,7 @@ func TestAWorkerThatIsWokenClaimsAndReadsInOneRoundTrip(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- p.Run(ctx) }()
-	// Whether a worker is woken by an append or was about to look anyway is chance, once.
+	// A single wakeup can coincide with a poll, so the test needs three.
 	const campaigns = 3
 	appended := 0
 	for deadline := time.Now().Add(3 * time.Minute); counts.ahead.Load() < 3 && time.Now().Before(deadline); {

@@ -18,8 +18,8 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
-// foldKinds is what the projections of kinds make of moves, written down once more: the rows of
-// each table as text, in the order of their keys.
+// foldKinds computes independently what the projections of kinds write for moves. It returns the
+// rows of each table as text, in the order of their keys.
 func foldKinds(campaign, name string, moves []int) map[string][]string {
 	type document struct{ count, sum int }
 	documents, sum, rows := map[string]*document{}, 0, map[string][]string{}
@@ -36,7 +36,7 @@ func foldKinds(campaign, name string, moves []int) map[string][]string {
 		}
 		sum = (3*sum + by) % 1000003
 		if i == 0 {
-			sum = by // the first is taken as it is
+			sum = by // the first amount starts the sum
 		}
 		rows["a_child_"+name] = append(rows["a_child_"+name],
 			fmt.Sprintf(`{"campaign_id": %q, "number": %d, "seq": %d}`, campaign, i+1, i+1))
@@ -52,7 +52,7 @@ func foldKinds(campaign, name string, moves []int) map[string][]string {
 	return rows
 }
 
-// sameJSON compares lists of JSON values.
+// sameJSON reports whether the JSON values are equal.
 func sameJSON(t *testing.T, got []json.RawMessage, want []string) bool {
 	t.Helper()
 	if len(got) != len(want) {
@@ -70,7 +70,7 @@ func sameJSON(t *testing.T, got []json.RawMessage, want []string) bool {
 	return true
 }
 
-// TestAsOfEqualsAFoldOfTheFirstEvents looks at every event of 60 random campaigns, in any order.
+// TestAsOfEqualsAFoldOfTheFirstEvents checks every event of 60 random campaigns, in random order.
 func TestAsOfEqualsAFoldOfTheFirstEvents(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
@@ -156,7 +156,7 @@ func TestDiffTellsWhatChanged(t *testing.T) {
 	}{
 		{"document_x", 0, 2, `added document_x ["a", "1"] ; added document_x ["a", "2"] `},
 		{"document_x", 2, 3, `removed document_x ["a", "1"] `},
-		{"document_x", 1, 4, `added document_x ["a", "2"] `}, // deleted and made anew, the same
+		{"document_x", 1, 4, `added document_x ["a", "2"] `}, // deleted and created again with the same content
 		{"document_x", 4, 5, `changed document_x ["a", "1"] doc`},
 		{"document_x", 3, 3, ``},
 		{"handlers_x", 3, 5, `changed z_parent_x ["a"] count; added a_child_x ["a", 4] ; added a_child_x ["a", 5] `},
@@ -170,7 +170,7 @@ func TestDiffTellsWhatChanged(t *testing.T) {
 	}
 }
 
-// stamped has a time in its key, whose JSON is another text than its own.
+// stamped has a timestamp in its key. Its JSON text differs from its Postgres text.
 func stamped() projector.Projection {
 	h := projector.NewHandlers(projector.Spec{
 		Name: "stamped", Version: 1, Types: []string{"moved"}, Tables: `CREATE TABLE stamped (campaign_id text NOT NULL,
@@ -206,7 +206,7 @@ func TestWhyTakesAKeyAsTheRowHasIt(t *testing.T) {
 	}
 }
 
-// withColumns is a document with a column of its own for its count, so that columns have different causes.
+// withColumns is a document with a generated column, so its columns have different causes.
 func withColumns() projector.Projection {
 	return projector.NewDocument(projector.Document[counter]{
 		Name: "wide", Version: 1, Types: []string{"moved"},
@@ -258,7 +258,8 @@ func TestWhyNamesTheEventsThatWroteARow(t *testing.T) {
 		request projector.WhyRequest
 		want    string
 	}{
-		// The sum is 6, 8, 17, 9, 17, 20, 23, 23: big since event 7, after it was for one event.
+		// From event 3 on the sum is 6, 8, 17, 9, 17, 20, 23, 23: big is true after event 5, false
+		// again, and true from event 7 on.
 		{projector.WhyRequest{Projection: "wide", Key: []string{"-"}}, "campaign_id 3, key 3, doc 10, big 7"},
 		{projector.WhyRequest{Projection: "wide", Key: []string{"-"}, Seq: 6}, "campaign_id 3, key 3, doc 6, big 6"},
 		{projector.WhyRequest{Projection: "wide", Key: []string{"-"}, Seq: 4}, "campaign_id 3, key 3, doc 4, big 3"},
@@ -294,7 +295,7 @@ func TestWhyNamesTheEventsThatWroteARow(t *testing.T) {
 		!strings.Contains(err.Error(), want) {
 		t.Errorf("a key where none is needed: %v", err)
 	}
-	// Every row of every kind: the events named are those after which the value was another.
+	// Each event named as a cause must have changed the value.
 	for n := int64(1); n <= int64(len(moves)); n++ {
 		state, err := p.AsOf(t.Context(), "document_x", "a", n)
 		if err != nil {

@@ -141,7 +141,7 @@ func TestFailuresOfTheInfrastructureCostNoAttempt(t *testing.T) {
 	if _, err := p.Drain(t.Context()); !failure.IsInfrastructure(err) {
 		t.Fatalf("Drain = %v, want the failure", err)
 	}
-	for range 9 { // some may find the lease that a claim has left behind
+	for range 9 { // some may find a lease left by an interrupted claim
 		if _, err := p.Drain(t.Context()); err != nil && !failure.IsInfrastructure(err) {
 			t.Fatalf("Drain = %v, want the failure", err)
 		}
@@ -153,8 +153,8 @@ func TestFailuresOfTheInfrastructureCostNoAttempt(t *testing.T) {
 	expectApplied(t, pool, "a", "1")
 }
 
-// TestAPairThatFailedIsTriedAgainWithOneEvent expects that what waits behind the event is not
-// touched before that one is done, and then all of it.
+// TestAPairThatFailedIsTriedAgainWithOneEvent expects a retry to apply the failed event alone. The
+// events after it follow once it has succeeded.
 func TestAPairThatFailedIsTriedAgainWithOneEvent(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)

@@ -11,7 +11,8 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
-// unsettled is a projection whose tables refuse at COMMIT what its statements got through with: amounts below zero.
+// unsettled is a projection with a deferred constraint: COMMIT refuses amounts below zero that its
+// statements wrote.
 func unsettled(name string, constraint string, do func(context.Context, *projector.Group) error) projector.Projection {
 	h := projector.NewHandlers(projector.Spec{
 		Name: name, Version: 1, OnFailure: slow(""),
@@ -33,8 +34,8 @@ func unsettled(name string, constraint string, do func(context.Context, *project
 	return h
 }
 
-// TestAConstraintThatIsCheckedByCommit expects that the event which violates it is found, though
-// COMMIT does not say which it was.
+// TestAConstraintThatIsCheckedByCommit expects the worker to find the event that violates a
+// deferred constraint, although COMMIT does not name it.
 func TestAConstraintThatIsCheckedByCommit(t *testing.T) {
 	t.Parallel()
 	const (
@@ -54,7 +55,7 @@ func TestAConstraintThatIsCheckedByCommit(t *testing.T) {
 	for name, kind := range map[string]struct {
 		constraint string
 		do         func(context.Context, *projector.Group) error
-		want       string // of the pair
+		want       string // the rest of the row in tidemark.deferred
 	}{
 		"as_a_foreign_key":                             {foreignKey, nil, "dead 1 permanent 23503 never"},
 		"as_a_trigger":                                 {trigger, nil, "failed 1 transient P0001"},
@@ -83,12 +84,12 @@ func TestAConstraintThatIsCheckedByCommit(t *testing.T) {
 				FROM settled WHERE campaign_id = 'c03') FROM settled`)
 			expectText(t, pool, "others", "36", `SELECT count(*)::text FROM ledger`)
 
-			// A worker that has not seen it yet, with nothing but a pair that is tried again.
+			// A new worker that has only the failed campaign to retry finds it too.
 			exec(t, pool, `UPDATE tidemark.deferred SET status = 'failed', next_attempt_at = now(), attempt_count = 0`)
 			drain(t, worker())
 			expectPairs(t, pool, "c02 unsettled 2 "+kind.want+", c07 unsettled 2 "+kind.want)
 
-			// What has been mended is applied, in order, and the constraint holds as before.
+			// Repaired events are applied in order, and the constraint holds as before.
 			exec(t, pool, `INSERT INTO positive VALUES (-1)`)
 			exec(t, pool, `CREATE OR REPLACE FUNCTION refuse_negative() RETURNS trigger
 				LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'`)
@@ -101,8 +102,8 @@ func TestAConstraintThatIsCheckedByCommit(t *testing.T) {
 	}
 }
 
-// TestAConstraintThatIsCheckedByCommitMayBeViolatedUntilThen has each event violate a constraint
-// and mend it, also where culprits are looked for.
+// TestAConstraintThatIsCheckedByCommitMayBeViolatedUntilThen lets each event violate a constraint
+// and then satisfy it, also during the search for a culprit.
 func TestAConstraintThatIsCheckedByCommitMayBeViolatedUntilThen(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
@@ -126,7 +127,7 @@ func TestAConstraintThatIsCheckedByCommitMayBeViolatedUntilThen(t *testing.T) {
 		ORDER BY seq) FROM checked`)
 }
 
-// TestACommitThatFailsHoldsUpNobodyElse runs a worker as it runs, with its breaker.
+// TestACommitThatFailsHoldsUpNobodyElse uses Run, so the breaker takes part.
 func TestACommitThatFailsHoldsUpNobodyElse(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
@@ -156,7 +157,7 @@ func TestACommitThatFailsHoldsUpNobodyElse(t *testing.T) {
 		AND next_seq = 2`)
 }
 
-// TestBestEffortLeavesToTheWorkersWhatCommitWouldRefuse expects that the append commits, as ever.
+// TestBestEffortLeavesToTheWorkersWhatCommitWouldRefuse expects the append to commit.
 func TestBestEffortLeavesToTheWorkersWhatCommitWouldRefuse(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)

@@ -18,10 +18,9 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
-// given has a test try what it expects under a timeout that events which are not slow stay below.
-// How long that is depends on the machine and what it does besides, so the test is tried again,
-// from the beginning, under a timeout four times as long; what it expects must be true under half a
-// minute at the latest.
+// given runs try with a timeout that only slow events exceed. That time depends on the machine and
+// its load, so after a failure given starts again with a timeout four times as long. The test fails
+// once the timeout reaches half a minute.
 func given(t *testing.T, try func(t *testing.T, timeout time.Duration) error) {
 	t.Helper()
 	for timeout := 500 * time.Millisecond; ; timeout *= 4 {
@@ -36,10 +35,10 @@ func given(t *testing.T, try func(t *testing.T, timeout time.Duration) error) {
 	}
 }
 
-// endless is the amount on which the projection "slow" does what the test says.
+// endless is the amount that makes the projection "slow" call the test's function.
 const endless = -7
 
-// sluggish writes a row for each event, after doing what the test says for those of the amount endless.
+// sluggish writes a row for each event. For the amount endless it calls do first.
 func sluggish(
 	timeout time.Duration, do func(context.Context, *projector.Group, journal.Event) error,
 ) projector.Projection {
@@ -83,8 +82,8 @@ func slowProjector(
 	return p
 }
 
-// expectLate expects that the projection "slow" stands before the second event of campaign b for
-// its deadline, and that nothing else is behind.
+// expectLate expects the projection "slow" to have exceeded its deadline at event 2 of campaign b.
+// Nothing else may be behind.
 func expectLate(t *testing.T, pool *pgxpool.Pool) error {
 	t.Helper()
 	if s := query[string](t, pool, `SELECT coalesce(string_agg(concat_ws(' ', projection, campaign_id, next_seq, status,
@@ -233,9 +232,9 @@ func TestADeadline(t *testing.T) {
 	})
 }
 
-// drainUntilDead drains until a pair is dead. That a statement of the projector itself was
-// cancelled under the projection's short limit, which happens to a process that does not get to
-// run, is the infrastructure's and tried again.
+// drainUntilDead drains until a campaign is dead. On a busy machine the projection's short limit
+// can cancel a statement of the projector itself. That counts as an infrastructure failure, and
+// drainUntilDead retries it.
 func drainUntilDead(t *testing.T, pool *pgxpool.Pool, p *projector.Projector) {
 	t.Helper()
 	within(t, "a pair is dead", func() bool {
@@ -268,15 +267,15 @@ func TestALockIsWaitedForHalfASecond(t *testing.T) {
 	}
 }
 
-// TestADeadlineOfManyEventsBlamesNone has a group isolated for another reason, and meets the
-// handler that does not return there first.
+// TestADeadlineOfManyEventsBlamesNone isolates a group for another reason first. There the worker
+// meets the handler that does not return.
 func TestADeadlineOfManyEventsBlamesNone(t *testing.T) {
 	t.Parallel()
 	given(t, func(t *testing.T, timeout time.Duration) error {
 		pool := pgtest.New(t)
 		release := make(chan struct{})
 		var stuck sync.WaitGroup
-		stuck.Add(1) // until they are released, so that none begins while it is waited for
+		stuck.Add(1) // held until the release, so no handler starts during Wait
 		defer stuck.Wait()
 		defer stuck.Done()
 		defer close(release)
@@ -311,7 +310,7 @@ func TestADeadlineOfManyEventsBlamesNone(t *testing.T) {
 	})
 }
 
-// metric is the sum of a metric's values.
+// metric returns the sum of a metric's values.
 func metric(t *testing.T, registry *prometheus.Registry, name string) (sum float64) {
 	t.Helper()
 	families, err := registry.Gather()

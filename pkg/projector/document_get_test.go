@@ -19,7 +19,7 @@ func TestADocumentIsReadIntoItsType(t *testing.T) {
 		Key:  func(e journal.Event) (string, error) { return e.AggregateID, nil },
 		Fold: func(c *counter, _ journal.Event) error { c.Count++; return nil },
 	}
-	alone := projector.Document[string]{ // a type that pgx would scan as it is stored, in quotes
+	alone := projector.Document[string]{ // pgx would scan this type as stored, with its quotes
 		Name: "alone", Version: 1, Types: []string{"moved"}, Schema: "views of mine",
 		Fold: func(s *string, e journal.Event) error { *s += e.AggregateID; return nil },
 	}

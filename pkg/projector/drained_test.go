@@ -15,7 +15,7 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
-// becomes polls until the query answers true.
+// becomes polls until the query returns true.
 func becomes(t *testing.T, pool *pgxpool.Pool, sql string, args ...any) {
 	t.Helper()
 	tick := time.NewTicker(10 * time.Millisecond)
@@ -64,7 +64,7 @@ func TestAWorkerThatIsDrainedClaimsNothing(t *testing.T) {
 			t.Error(err)
 		}
 		_ = write.Close()
-		for range noticed { // until it is closed
+		for range noticed { // until the pipe is closed
 			continue
 		}
 	}()
@@ -76,7 +76,7 @@ func TestAWorkerThatIsDrainedClaimsNothing(t *testing.T) {
 	}
 	beat := func() { becomes(t, pool, beaten, query[time.Time](t, pool, `SELECT seen_at FROM tidemark.workers`)) }
 	<-noticed
-	beat() // a claim that was under way is over
+	beat() // by then a claim under way has ended
 	appendMoves(t, pool, "a", 1, 2)
 	beat()
 	if n := query[int](t, pool, `SELECT coalesce(sum(events), 0) FROM tidemark.outbox`); n != 2 {

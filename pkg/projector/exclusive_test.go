@@ -24,9 +24,9 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
-// exclusiveActs are what takes the registry's lock exclusively, by the function that does: what
-// comes before, and the act. An act that gives up when the lock is held for long is repeated until
-// it has done what done says.
+// exclusiveActs returns the acts that take the registry's lock exclusively, by the functions that
+// take it. before prepares the database, and act runs. An act that gives up on a held lock is
+// repeated until the query done returns true.
 func exclusiveActs() map[string]struct {
 	before func(t *testing.T, pool *pgxpool.Pool)
 	act    func(t *testing.T, pool *pgxpool.Pool) error
@@ -78,8 +78,8 @@ func exclusiveActs() map[string]struct {
 	}
 }
 
-// TestWhatTakesTheRegistrysLockIsKnown reads the code: each function that takes the lock
-// exclusively is among the acts of which the test below shows that others go on beside them.
+// TestWhatTakesTheRegistrysLockIsKnown reads the code. Each function that takes the lock
+// exclusively must be in exclusiveActs, so that the next test covers it.
 func TestWhatTakesTheRegistrysLockIsKnown(t *testing.T) {
 	t.Parallel()
 	known := map[string]bool{"Exclusively": true, "do": true, "holders": true}
@@ -130,8 +130,8 @@ func TestWhatTakesTheRegistrysLockIsKnown(t *testing.T) {
 	}
 }
 
-// TestOthersGoOnWhileTheRegistryIsInUse has an application idle in a transaction that uses the
-// registry, as one is after ApplyInline, and an act that must wait for it.
+// TestOthersGoOnWhileTheRegistryIsInUse holds the registry's lock in an idle transaction, as an
+// application does after ApplyInline. An act waits for it, and other workers must go on.
 func TestOthersGoOnWhileTheRegistryIsInUse(t *testing.T) {
 	t.Parallel()
 	for name, one := range exclusiveActs() {
@@ -183,7 +183,8 @@ func TestOthersGoOnWhileTheRegistryIsInUse(t *testing.T) {
 	}
 }
 
-// TestAnActSaysForWhomItWaits: a registration goes on waiting, other acts give up after a while.
+// TestAnActSaysForWhomItWaits holds the registry's lock. A registration waits for it to the end,
+// other acts give up.
 func TestAnActSaysForWhomItWaits(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
@@ -211,7 +212,8 @@ func TestAnActSaysForWhomItWaits(t *testing.T) {
 	}
 }
 
-// TestWhatARemovalLeftBehindIsNoConcernOfTheNext has a removal die before it has deleted the pairs.
+// TestWhatARemovalLeftBehindIsNoConcernOfTheNext starts from a removal that died before it deleted
+// its rows in tidemark.deferred.
 func TestWhatARemovalLeftBehindIsNoConcernOfTheNext(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)

@@ -18,7 +18,7 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
-// picky is a projection that lists what it applies, and fails as it is told.
+// picky is a projection that lists what it applies and fails on demand.
 type picky struct {
 	spec projector.Spec
 	fail atomic.Pointer[func(g *projector.Group, e journal.Event, m moved) error]
@@ -63,7 +63,7 @@ func (p *picky) Apply(_ context.Context, g *projector.Group) error {
 	return nil
 }
 
-// slow is a policy whose waits outlast any test: attempts happen when the test makes them due.
+// slow is a policy whose waits outlast any test. A test makes retries due itself.
 func slow(action projector.Action) projector.Policy {
 	return projector.Policy{Action: action, Base: time.Hour, Max: time.Hour}
 }
@@ -83,7 +83,7 @@ func workerOf(
 	return p
 }
 
-// execModes are the ways to send statements; the first is the default, the others are for poolers.
+// execModes returns the ways to send statements. The first is the default, the others suit poolers.
 func execModes() []pgx.QueryExecMode {
 	return []pgx.QueryExecMode{
 		pgx.QueryExecModeCacheStatement, pgx.QueryExecModeCacheDescribe, pgx.QueryExecModeDescribeExec,
@@ -91,7 +91,8 @@ func execModes() []pgx.QueryExecMode {
 	}
 }
 
-// inMode is a pool on the same database that sends statements in a mode; 0: the default.
+// inMode returns a pool on the same database that sends statements in the given mode; 0: the
+// default.
 func inMode(t *testing.T, pool *pgxpool.Pool, mode pgx.QueryExecMode) *pgxpool.Pool {
 	t.Helper()
 	config := pool.Config()
@@ -111,8 +112,8 @@ func drain(t *testing.T, p *projector.Projector) {
 	}
 }
 
-// drainAll drains until the queue is empty: a claim that was cut short may have left a lease
-// behind, which has to expire.
+// drainAll drains until the queue is empty. An interrupted claim may have left a lease, which must
+// expire first.
 func drainAll(t *testing.T, pool *pgxpool.Pool, p *projector.Projector) {
 	t.Helper()
 	deadline := time.Now().Add(2 * time.Minute)
@@ -128,7 +129,7 @@ func exec(t *testing.T, pool *pgxpool.Pool, sql string, args ...any) {
 	}
 }
 
-// retry lets the time pass until all pairs that will be tried again are due, and tries them.
+// retry makes all failed campaigns due that have a retry left, and drains.
 func retry(t *testing.T, pool *pgxpool.Pool, p *projector.Projector) {
 	t.Helper()
 	exec(t, pool, `UPDATE tidemark.deferred SET next_attempt_at = now() WHERE next_attempt_at < 'infinity'`)
@@ -162,7 +163,7 @@ func expectApplied(t *testing.T, pool *pgxpool.Pool, campaign, want string) {
 		WHERE campaign_id = $1`, campaign)
 }
 
-// refuseBy is an upcaster for payloads without a field by.
+// refuseBy is an upcaster that refuses payloads with a field by.
 func refuseBy(payload json.RawMessage) (json.RawMessage, error) {
 	if bytes.Contains(payload, []byte(`"by"`)) {
 		return nil, errors.New("by is not of this version")
@@ -170,7 +171,7 @@ func refuseBy(payload json.RawMessage) (json.RawMessage, error) {
 	return payload, nil
 }
 
-// moves are events of type moved.
+// moves returns events of type moved.
 func moves(by ...int) []journal.Event {
 	events := make([]journal.Event, len(by))
 	for i, b := range by {

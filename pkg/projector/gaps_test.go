@@ -12,8 +12,8 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
-// An append in a transaction whose snapshot is older than the group's registration does not know
-// the group, and registering does not wait for it.
+// An append whose snapshot is older than the group's registration does not know the group.
+// Registration does not wait for it.
 func TestAWorkerFindsWhatAnOlderSnapshotAppended(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)

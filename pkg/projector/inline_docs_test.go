@@ -32,7 +32,7 @@ func appendAndApply(
 	return p.ApplyInline(ctx, tx, appended...)
 }
 
-// TestInlineAsInTheDocs runs what docs/guides/modes.md shows.
+// TestInlineAsInTheDocs runs the code of docs/guides/modes.md.
 func TestInlineAsInTheDocs(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)

@@ -37,7 +37,8 @@ func digestKey(e journal.Event) (string, error) {
 	return strconv.Itoa(m.By % 4), err
 }
 
-// digests keeps several documents a campaign, so that transactions write the same rows in different orders.
+// digests keeps several documents per campaign, so transactions write the same rows in different
+// orders.
 func digests() projector.Projection {
 	return projector.NewDocument(projector.Document[digest]{
 		Name: "digests", Version: 1, Types: []string{"moved"}, Key: digestKey, Fold: func(d *digest, e journal.Event) error {
@@ -46,8 +47,8 @@ func digests() projector.Projection {
 	})
 }
 
-// entries writes a row each time an event is applied, in a table without a unique key, and uses the
-// transaction, so that its rows are locked early.
+// entries writes a row for each applied event, to a table without a unique key. It uses the
+// transaction directly, which locks its rows early.
 func entries() projector.Projection {
 	h := projector.NewHandlers(projector.Spec{Name: "entries", Version: 1, Tables: `
 		CREATE TABLE entries (n bigint GENERATED ALWAYS AS IDENTITY, campaign_id text, seq bigint);
@@ -112,8 +113,8 @@ func verify(t *testing.T, pool *pgxpool.Pool) {
 	})
 }
 
-// TestApplyInlineBesideWorkers has appends that apply inline, appends that do not, appends that
-// roll back and two workers at the same few campaigns.
+// TestApplyInlineBesideWorkers runs on a few campaigns at once: appends with ApplyInline, appends
+// without it, appends that roll back, and two workers.
 func TestApplyInlineBesideWorkers(t *testing.T) {
 	t.Parallel()
 	for name, bestEffort := range map[string]bool{"strictly": false, "with_best_effort": true} {

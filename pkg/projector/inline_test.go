@@ -60,7 +60,7 @@ func mustAppendInline(t *testing.T, pool *pgxpool.Pool, p *projector.Projector, 
 	}
 }
 
-// squeamish fails on negative moves while refuse is true.
+// squeamish fails on moves of -1 while refuse is true.
 func squeamish(refuse *bool) projector.Projection {
 	h := projector.NewHandlers(projector.Spec{Name: "picky", Version: 1, Tables: `CREATE TABLE picky (campaign_id text,
 		seq bigint, by int, PRIMARY KEY (campaign_id, seq))`})

@@ -11,14 +11,14 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/projector/sqlfile"
 )
 
-// kinds answers a projection of each kind, with tables named after what is given. Applying an event
-// twice to the same rows shows in each.
+// kinds returns a projection of each kind, with tables named after name. Their rows show when an
+// event was applied twice.
 func kinds(t *testing.T, name string) []projector.Projection {
 	t.Helper()
 	return kindsOf(t, name, 1)
 }
 
-// kindsOf answers them in a version: what they write depends on it.
+// kindsOf returns the projections of kinds in a version. Their rows depend on the version.
 func kindsOf(t *testing.T, name string, version int) []projector.Projection {
 	t.Helper()
 	document := projector.NewDocument(projector.Document[counter]{
@@ -33,11 +33,11 @@ func kindsOf(t *testing.T, name string, version int) []projector.Projection {
 				return projector.Delete
 			}
 			c.Count++
-			c.Sum = (2+version)*c.Sum + m.By // the order counts
+			c.Sum = (2+version)*c.Sum + m.By // depends on the order of events
 			return err
 		},
 	})
-	// A parent and a child, so that the order of deletion counts.
+	// A parent and a child, so the order of deletion matters.
 	handlers := projector.NewHandlers(projector.Spec{Name: "handlers_" + name, Version: version, Tables: fmt.Sprintf(`
 		CREATE TABLE z_parent_%[1]s (campaign_id text PRIMARY KEY, count bigint NOT NULL);
 		CREATE TABLE a_child_%[1]s (campaign_id text REFERENCES z_parent_%[1]s, number bigint, seq bigint NOT NULL,
@@ -62,12 +62,12 @@ ON CONFLICT (campaign_id) DO UPDATE SET sum = ((2 + %[2]d) * file_%[1]s.sum + ex
 	return []projector.Projection{document, handlers, file}
 }
 
-// kindsTables are what kinds(name) writes.
+// kindsTables returns the tables that kinds(name) writes.
 func kindsTables(name string) []string {
 	return []string{"document_" + name, "z_parent_" + name, "a_child_" + name, "file_" + name}
 }
 
-// totals keeps a campaign's sum in a table that knows no campaigns.
+// totals keeps a campaign's sum in a table without a campaign column.
 type totals struct{}
 
 func (totals) Spec() projector.Spec {

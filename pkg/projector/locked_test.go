@@ -31,7 +31,8 @@ func running(t *testing.T, p *projector.Projector) {
 	})
 }
 
-// elsewhere begins a transaction of another application, which holds what sql locks until it is ended.
+// elsewhere begins a transaction of another application, which holds the locks that sql takes until
+// end is called.
 func elsewhere(t *testing.T, pool *pgxpool.Pool, sql ...string) (tx pgx.Tx, end func()) {
 	t.Helper()
 	config := pool.Config().ConnConfig.Copy()
@@ -57,8 +58,8 @@ func elsewhere(t *testing.T, pool *pgxpool.Pool, sql ...string) (tx pgx.Tx, end 
 	return tx, end
 }
 
-// TestALockedRowHoldsBackOnePairAlone has another application lock the rows that one campaign of a
-// hundred has in the tables of projections of all kinds.
+// TestALockedRowHoldsBackOnePairAlone lets another application lock the rows of one campaign out of
+// a hundred, in the tables of projections of all kinds.
 func TestALockedRowHoldsBackOnePairAlone(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
@@ -75,7 +76,7 @@ func TestALockedRowHoldsBackOnePairAlone(t *testing.T) {
 		return err
 	})
 	p := workerOf(t, pool, func(c *projector.Config) {
-		c.OnFailure, c.LeaseTTL = projector.Policy{Action: projector.ActionSkip}, time.Hour // so that no end of a lease helps
+		c.OnFailure, c.LeaseTTL = projector.Policy{Action: projector.ActionSkip}, time.Hour // no lease expires
 	}, append(kinds(t, "all"), intricate, ledger())...)
 	appendAll := func() {
 		batches := make([]journal.Batch, campaigns)
@@ -92,7 +93,7 @@ func TestALockedRowHoldsBackOnePairAlone(t *testing.T) {
 	appendAll()
 	drain(t, p)
 	running(t, p)
-	// Of the campaigns, those that all projections have brought to their head.
+	// The campaigns that all projections have applied to the head.
 	const done = `SELECT count(*) FROM tidemark.leases l WHERE l.checkpoint = $1
 		AND NOT EXISTS (SELECT FROM tidemark.deferred d WHERE d.campaign_id = l.campaign_id)`
 	_, end := elsewhere(t, pool, `SELECT FROM document_all
@@ -134,7 +135,8 @@ func TestALockedRowHoldsBackOnePairAlone(t *testing.T) {
 	}
 }
 
-// TestALockedTableHoldsBackItsProjectionAlone: an index is made, say, or the table written anew.
+// TestALockedTableHoldsBackItsProjectionAlone locks a table as CREATE INDEX or a table rewrite
+// does.
 func TestALockedTableHoldsBackItsProjectionAlone(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
@@ -165,13 +167,13 @@ func TestALockedTableHoldsBackItsProjectionAlone(t *testing.T) {
 	}
 }
 
-// TestADeadlockHoldsBackItsPairsAlone has another application wait for what a group has written,
-// and hold what it comes to next.
+// TestADeadlockHoldsBackItsPairsAlone lets another application wait for rows that a group has
+// written while it holds rows that the group needs next.
 func TestADeadlockHoldsBackItsPairsAlone(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
 	config := pool.Config()
-	config.ConnConfig.RuntimeParams["deadlock_timeout"] = "250ms" // before the wait ends
+	config.ConnConfig.RuntimeParams["deadlock_timeout"] = "250ms" // shorter than the lock timeout
 	impatient, err := pgxpool.NewWithConfig(t.Context(), config)
 	if err != nil {
 		t.Fatal(err)
@@ -213,14 +215,14 @@ func TestADeadlockHoldsBackItsPairsAlone(t *testing.T) {
 	within(t, "all is applied", func() bool { return query[int](t, pool, `SELECT count(*) FROM tidemark.deferred`) == 0 })
 }
 
-// TestALeaseThatIsBeingWrittenForLongHoldsBackItsCampaignAlone: an application is idle after
-// ApplyInline, and a worker's group has come to the campaign before.
+// TestALeaseThatIsBeingWrittenForLongHoldsBackItsCampaignAlone locks a lease row, as an application
+// that idles after ApplyInline does. A worker's group has claimed that campaign before.
 func TestALeaseThatIsBeingWrittenForLongHoldsBackItsCampaignAlone(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
 	var end func()
 	p := workerOf(t, pool, func(c *projector.Config) {
-		c.Concurrency, c.LeaseTTL = 1, time.Hour // so that no end of a lease helps
+		c.Concurrency, c.LeaseTTL = 1, time.Hour // no lease expires
 		c.OnStep = func(s kind.Step) {
 			if s == kind.StepRead && end == nil {
 				_, end = elsewhere(t, pool, `SELECT FROM tidemark.leases WHERE campaign_id = 'c1' FOR UPDATE`)
@@ -245,12 +247,13 @@ func TestALeaseThatIsBeingWrittenForLongHoldsBackItsCampaignAlone(t *testing.T) 
 	})
 }
 
-// TestAShortWaitLateInAGroupIsTriedAgain has a statement wait for a lock when its group has used up the half second
-// that it may wait in all, as one does for a table that another backend extends. The lock is free once it has failed.
+// TestAShortWaitLateInAGroupIsTriedAgain lets a statement wait for a lock after its group has used
+// up the half second for lock waits. That happens when another backend extends a table. The lock is
+// free once the statement has failed.
 func TestAShortWaitLateInAGroupIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	config := pgtest.New(t).Config()
-	config.MaxConns = 2 // one is the group's
+	config.MaxConns = 2 // one is for the group
 	pool, err := pgxpool.NewWithConfig(t.Context(), config)
 	if err != nil {
 		t.Fatal(err)
@@ -285,7 +288,7 @@ func TestAShortWaitLateInAGroupIsTriedAgain(t *testing.T) {
 	release = sync.OnceFunc(release)
 	appendMoves(t, pool, "a", append(make([]int, 600), 600)...)
 	appendMoves(t, pool, "b", 0)
-	second, err := pool.Acquire(t.Context()) // so that the worker cannot look who holds the lock
+	second, err := pool.Acquire(t.Context()) // so the worker cannot look up who holds the lock
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,13 +13,13 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
-// TestALostLeaseCostsItsCampaignAlone takes two of forty campaigns away while their group is being
-// applied, and counts the transactions that the rows come from.
+// TestALostLeaseCostsItsCampaignAlone takes two of forty campaigns away while their group is
+// applied. It counts the transactions that wrote the rows.
 func TestALostLeaseCostsItsCampaignAlone(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
 	var once sync.Once
-	// A projector's first claim is a quarter of one: it is to take all forty.
+	// A projector's first claim takes a quarter of ClaimCampaigns: all forty.
 	p, err := projector.New(projector.Config{
 		Pool: pool, Projections: []projector.Projection{ordered("log")},
 		Concurrency: 1, ClaimCampaigns: 160, OnStep: func(s kind.Step) {

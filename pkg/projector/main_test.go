@@ -9,8 +9,8 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
-// parallel is how many tests run at the same time, at least: they wait for the database, and for
-// deadlines, more than for a processor.
+// parallel is the least number of tests that run at once. They wait for the database and for
+// deadlines more than for a processor.
 const parallel = 6
 
 func TestMain(m *testing.M) {

@@ -41,7 +41,7 @@ func TestWhatAProjectionMeetsElsewhereIsItsOwnFailure(t *testing.T) {
 				if err != nil {
 					return err
 				}
-				ctx, cancel := context.WithTimeout(ctx, 2*time.Second) // in which the statement begins
+				ctx, cancel := context.WithTimeout(ctx, 2*time.Second) // long enough for the statement to begin
 				defer cancel()
 				_, err = tx.Exec(ctx, `SELECT pg_sleep(60)`)
 				return err

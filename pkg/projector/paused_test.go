@@ -20,7 +20,8 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
-// ordered numbers what it applies: a row whose number is not its seq was applied too early, too late or twice.
+// ordered numbers the events that it applies. A row whose number differs from its seq was applied
+// too early, too late or twice.
 func ordered(name string) projector.Projection {
 	h := projector.NewHandlers(projector.Spec{Name: name, Version: 1, Tables: fmt.Sprintf(`CREATE TABLE %s (campaign_id
 		text, seq bigint, number bigint, PRIMARY KEY (campaign_id, number))`, name)})
@@ -144,8 +145,8 @@ func TestPaused(t *testing.T) {
 	})
 }
 
-// TestPausingAtRandomLosesNothing pauses and resumes all there is to pause while events are
-// appended and two workers apply them.
+// TestPausingAtRandomLosesNothing pauses and resumes everything that can be paused, while two
+// workers apply a stream of appends.
 func TestPausingAtRandomLosesNothing(t *testing.T) {
 	t.Parallel()
 	const campaigns, appends, acts = 12, 300, 120
@@ -191,7 +192,7 @@ func TestPausingAtRandomLosesNothing(t *testing.T) {
 	others.Go(func() error {
 		for range acts {
 			target := targets[rand.IntN(len(targets))]
-			// some end by themselves, some never
+			// some end on their own, some never
 			err := setPause(ctx, pool, target, time.Duration(rand.IntN(3))*20*time.Millisecond)
 			if rand.IntN(2) == 0 {
 				err = endPause(ctx, pool, target)
@@ -233,7 +234,7 @@ func TestPausingAtRandomLosesNothing(t *testing.T) {
 func within(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	limit := time.After(2 * time.Minute)
-	// The longer it takes, the fewer questions: on a busy machine they are what others wait for.
+	// Polls get rarer over time, because on a busy machine they delay what they wait for.
 	for pause := 5 * time.Millisecond; !holds(); pause = min(2*pause, 40*time.Millisecond) {
 		select {
 		case <-limit:

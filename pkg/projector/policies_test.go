@@ -10,7 +10,7 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
-// specOnly is a projection that is never applied.
+// specOnly is a projection that has a Spec and cannot be applied.
 type specOnly struct {
 	Projection
 	spec Spec

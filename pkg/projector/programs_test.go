@@ -14,7 +14,7 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
-// countDeferred counts each row version of tidemark.deferred that is written, and each that is removed.
+// countDeferred counts the row versions written to tidemark.deferred, and the deleted rows.
 func countDeferred(t *testing.T, pool *pgxpool.Pool) (count func() int) {
 	t.Helper()
 	exec(t, pool, `CREATE SEQUENCE public.written MINVALUE 0;
@@ -72,7 +72,7 @@ func TestTwoProgramsInOneGroupHandOverEachCampaignAtMostOnceASecond(t *testing.T
 		return query[int](t, pool,
 			`SELECT count(*) FROM tidemark.deferred`) == 0
 	})
-	most := 2 * 2 * campaigns * seconds // a pair is a row that is written and removed
+	most := 2 * 2 * campaigns * seconds // each failed campaign costs one insert and one delete
 	if written := count(); written > most {
 		t.Errorf("%d events in %d s cost %d row versions of tidemark.deferred, want at most %d", campaigns*rounds, seconds,
 			written, most)

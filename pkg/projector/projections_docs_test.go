@@ -17,7 +17,8 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
-// The projections of docs/guides/projections.md. The page's SQL file is testdata/sqlfile/sessions.sql.
+// The projections of docs/guides/projections.md. The SQL file of that page is
+// testdata/sqlfile/sessions.sql.
 
 type Attendance struct {
 	Started int       `json:"started"`

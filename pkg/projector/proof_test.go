@@ -14,7 +14,8 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
-// TestWhatWasAppliedCanBeProved applies in every way there is, then finds what does not belong together any more.
+// TestWhatWasAppliedCanBeProved applies events in every way, and then finds the leases that do not
+// match the journal.
 func TestWhatWasAppliedCanBeProved(t *testing.T) {
 	t.Parallel()
 	for name, projections := range map[string][]projector.Projection{
@@ -66,14 +67,14 @@ func TestWhatWasAppliedCanBeProved(t *testing.T) {
 			want, found := lease.Proved{Campaigns: 9, Events: 109},
 				[]string{"c1 13 12 13 false", "c3 12 11 11 true", "c4 12 12 12 false", "c7 12 12 11 false"}
 			if name == "by_a_function_unasked" {
-				// the number is all that is known
+				// without the hash, only the number of events can be checked
 				want.Unhashed, found = 9, []string{"c1 13 12 13 true", "c3 12 11 11 true", "c7 12 12 11 true"}
 			}
 			if proved, unproved := prove(); proved != want || len(unproved) > 0 {
 				t.Fatalf("%+v, %q", proved, unproved)
 			}
 			appendMoves(t, pool, "c1", 1)
-			appendMoves(t, pool, "c2", 1) // not applied: nothing is to be proved of it
+			appendMoves(t, pool, "c2", 1) // not applied, so there is nothing to prove
 			exec(t, pool, `UPDATE tidemark.leases SET checkpoint = 13 WHERE campaign_id = 'c1'`)
 			exec(t, pool, `ALTER TABLE tidemark.journal DISABLE TRIGGER USER`)
 			exec(t, pool, `UPDATE tidemark.journal SET event_id = gen_random_uuid() WHERE campaign_id = 'c4' AND seq = 4`)

@@ -32,7 +32,7 @@ func TestAnAbortedRebuildLeavesNothingBehindAndDoesNotBeginByItself(t *testing.T
 		t.Errorf("left: %s", s)
 	}
 	drain(t, two)
-	drain(t, workerOf(t, pool, nil, kindsOf(t, "k", 2)...)) // nor in a worker that starts now
+	drain(t, workerOf(t, pool, nil, kindsOf(t, "k", 2)...)) // a new worker does not start it again either
 	if s := leftovers(t, pool); s != "" {
 		t.Errorf("it has begun again: %s", s)
 	}
@@ -40,7 +40,7 @@ func TestAnAbortedRebuildLeavesNothingBehindAndDoesNotBeginByItself(t *testing.T
 	if got, want := contents(t, pool, "tidemark_views", "k"), folded(t, pool, 1); got != want {
 		t.Errorf("the tables hold\n%swant\n%s", got, want)
 	}
-	// Asked for, it is done.
+	// On request the rebuild runs again.
 	for _, name := range []string{"document_k", "handlers_k", "file_k"} {
 		if begun, err := rebuild.StartRebuild(t.Context(), pool, name, rebuild.Options{}, ada); err != nil ||
 			!begun {
@@ -53,8 +53,8 @@ func TestAnAbortedRebuildLeavesNothingBehindAndDoesNotBeginByItself(t *testing.T
 	}
 }
 
-// TestARebuildOfAnotherVersionDoesNotMakeAnAbortedOneBeginAgain has version 3 aborted, and then
-// lower ones built and taken back, while a worker that has version 3 looks on.
+// TestARebuildOfAnotherVersionDoesNotMakeAnAbortedOneBeginAgain aborts the rebuild of version 3.
+// Then it builds and rolls back lower versions, while a worker with version 3 runs.
 func TestARebuildOfAnotherVersionDoesNotMakeAnAbortedOneBeginAgain(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)

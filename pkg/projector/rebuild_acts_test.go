@@ -15,7 +15,7 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
-// tripled is the projection counters in a version; a move by -1 fails it from version 2 on.
+// tripled returns the projection counters in a version. From version 2 on, a move by -1 fails it.
 func tripled(version int) projector.Projection {
 	return projector.NewDocument(projector.Document[counter]{
 		Name: "counters", Version: version, Types: []string{"moved"},
@@ -45,7 +45,7 @@ func expectSums(t *testing.T, pool *pgxpool.Pool, want string) {
 		ORDER BY campaign_id), '') FROM tidemark_views.counters`)
 }
 
-// leftovers says what a rebuild would leave behind.
+// leftovers lists everything that an aborted rebuild could leave behind.
 func leftovers(t *testing.T, pool *pgxpool.Pool) string {
 	t.Helper()
 	return query[string](t, pool, `SELECT coalesce(string_agg(x, ' ' ORDER BY x), '') FROM (
@@ -84,10 +84,10 @@ func TestARolledBackProjectionIsAsIfItHadNeverBeenRebuilt(t *testing.T) {
 	}
 	expectSums(t, pool, "a7 b1")
 	appendMoves(t, pool, "b", 2)
-	drain(t, two) // it does not begin again
+	drain(t, two) // the rebuild does not start again
 	drain(t, one)
 	expectSums(t, pool, "a7 b3")
-	// And back again, by a worker that has both.
+	// Roll forward again with a worker that has both versions.
 	drain(t, both())
 	if err := rebuild.Rollback(t.Context(), pool, "counters", rebuild.RollbackOptions{Keep: time.Nanosecond},
 		ada); err != nil {
@@ -145,8 +145,8 @@ func TestAPausedRebuildWaits(t *testing.T) {
 	expectSums(t, pool, "a2")
 }
 
-// TestTheExchangeWaitsForThePausedAndForThoseBehind has all but one campaign caught up, and then
-// all of them, while the rebuild is paused.
+// TestTheExchangeWaitsForThePausedAndForThoseBehind tries the swap while one campaign is behind,
+// and then while all have caught up and the rebuild is paused.
 func TestTheExchangeWaitsForThePausedAndForThoseBehind(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
@@ -174,7 +174,7 @@ func TestTheExchangeWaitsForThePausedAndForThoseBehind(t *testing.T) {
 		VALUES ('b', 'counters~next', 'default', 1, 'rebuilding')`)
 	exec(t, pool, `DELETE FROM tidemark.pauses`)
 	drain(t, two)
-	drain(t, two) // the second claims what the first has seen to go on
+	drain(t, two) // the second drain claims what the first has seen to continue
 	expectSums(t, pool, "a2 b4")
 }
 
@@ -193,12 +193,12 @@ func TestANewerVersionTakesThePlaceOfARebuildUnderWay(t *testing.T) {
 	expectText(t, pool, "registry", "counters 1 active, counters~next 3 copying", `SELECT string_agg(format('%s %s %s',
 		name, version, state), ', ' ORDER BY name) FROM tidemark.projections`)
 	appendMoves(t, pool, "a", 2)
-	drain(t, two) // it has nothing to do with it any more
+	drain(t, two) // worker two has no part in the rebuild any more
 	drain(t, one)
 	expectSums(t, pool, "a3")
 	drain(t, three)
 	expectSums(t, pool, "a9")
-	drain(t, workerOf(t, pool, nil, tripled(1))) // an older one starts all the same
+	drain(t, workerOf(t, pool, nil, tripled(1))) // a worker with an older version still starts
 	expectSums(t, pool, "a9")
 }
 
@@ -226,7 +226,7 @@ func TestARebuildIsRefusedWithAReason(t *testing.T) {
 	pool := pgtest.New(t)
 	drain(t, workerOf(t, pool, nil, tripled(1)))
 	nothing, past, one, two := 0.0, -1*time.Second, 1, 2
-	start(t, pool, rebuild.Options{Version: &two}) // nobody has it
+	start(t, pool, rebuild.Options{Version: &two}) // no worker has it
 	for want, o := range map[string]rebuild.Options{
 		"MaxShare is 0: it must be above 0":    {MaxShare: &nothing},
 		"Keep is -1s: it must not be negative": {Keep: &past},
@@ -244,8 +244,8 @@ func TestARebuildIsRefusedWithAReason(t *testing.T) {
 	}
 }
 
-// TestTablesThatOthersStandOnAreNotDropped has a view on the tables that were replaced, and one on
-// those that are being built.
+// TestTablesThatOthersStandOnAreNotDropped puts a view on the previous tables and another on the
+// next tables.
 func TestTablesThatOthersStandOnAreNotDropped(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
@@ -315,7 +315,7 @@ func TestWhatWasAddedToTheTablesIsOnTheNewOnes(t *testing.T) {
 	}
 }
 
-// TestARebuildOfAVersionThatNoWorkerHasIsRefused has a worker say which versions it has.
+// TestARebuildOfAVersionThatNoWorkerHasIsRefused runs a worker that announces its versions.
 func TestARebuildOfAVersionThatNoWorkerHasIsRefused(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)

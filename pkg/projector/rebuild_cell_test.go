@@ -18,21 +18,22 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/bulk"
 )
 
-// cell is a consumer group in a database that cells share, with projections in versions 1 to 3.
-// Event 3 of campaign c0 fails while the cell is broken.
+// cell is a consumer group with projections in versions 1 to 3. Cells share a database. Event 3 of
+// campaign c0 fails while the cell is broken.
 type cell struct {
 	*testing.T
 	pool     *pgxpool.Pool
 	group    string
 	names    []string
-	campaign string // the column that names the campaign; rows can be told apart by campaign_id alone
+	campaign string // column that names the campaign; only with campaign_id can rows be reset by campaign
 	broken   atomic.Bool
 	one      *Projector      // has version 1
-	all      *Projector      // has them all, and begins no rebuild by itself
+	all      *Projector      // has all versions and starts no rebuild itself
 	again    map[string]bool // projections that may have applied events twice
 }
 
-// newCell has the tables of version 1 in step, but for a dead pair of c0 in each.
+// newCell returns a cell whose tables of version 1 are in step, except that c0 is dead in each
+// projection.
 func newCell(t *testing.T, pool *pgxpool.Pool, group, campaign string, projections int) *cell {
 	t.Helper()
 	c := &cell{T: t, pool: pool, group: group, campaign: cmp.Or(campaign, "campaign_id"), again: map[string]bool{}}
@@ -58,7 +59,7 @@ func (c *cell) worker(versions ...int) *Projector {
 	return p
 }
 
-// version is a projection that keeps a row for each event, and counts how often it was applied.
+// version returns a projection that keeps a row for each event and counts how often it was applied.
 func (c *cell) version(name string, version int) Projection {
 	h := NewHandlers(Spec{Name: name, Version: version, OnFailure: Policy{Action: ActionDead}, Tables: fmt.Sprintf(
 		`CREATE TABLE %s (%s text COLLATE "C", seq bigint, made bigint, times integer,
@@ -100,8 +101,8 @@ func (c *cell) within(do func(tx pgx.Tx) error) error {
 	return pgx.BeginFunc(c.Context(), c.pool, do)
 }
 
-// startRebuild asks for version 2 of all projections, to be exchanged unverified: what is lost must
-// be seen.
+// startRebuild requests version 2 of all projections, swapped without verification: a lost row must
+// show in the result.
 func (c *cell) startRebuild() {
 	c.Helper()
 	version, none, allowed := 2, 0, int64(0)
@@ -127,8 +128,8 @@ func (c *cell) requeue(string) error {
 	})
 }
 
-// settle ends what is paused or refused, appends to each campaign, and has workers do all that is
-// left once what failed is mended, or resolved.
+// settle ends pauses and refusals, appends to each campaign and calls mend for the failures. Then
+// workers apply everything that is left.
 func (c *cell) settle(mend func(string) error) {
 	c.Helper()
 	c.exec(`DELETE FROM tidemark.pauses WHERE consumer_group = $1`, c.group)
@@ -154,8 +155,8 @@ func (c *cell) settle(mend func(string) error) {
 	c.Errorf("it does not settle: %s", rest)
 }
 
-// compare compares each set of tables with what its version makes of the journal, without what was
-// resolved.
+// compare compares each set of tables with the rows that its version makes of the journal, without
+// resolved events.
 func (c *cell) compare(resolved bool) {
 	c.Helper()
 	rows, err := c.pool.Query(c.Context(), `SELECT name, version FROM tidemark.projections

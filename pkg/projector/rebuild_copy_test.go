@@ -17,7 +17,7 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
-// onceEach keeps a row for each event, and cannot apply one twice.
+// onceEach keeps a row for each event and fails if it applies an event twice.
 func onceEach(version int) Projection {
 	h := NewHandlers(Spec{Name: "seen", Version: version, Tables: `CREATE TABLE seen (campaign_id text, seq bigint,
 		PRIMARY KEY (campaign_id, seq))`})
@@ -36,8 +36,8 @@ func number(t *testing.T, pool *pgxpool.Pool, sql string) (n int) {
 	return n
 }
 
-// TestWhatIsNotCopiedOrMovesMeanwhileCatchesUpOnItsOwn has one range lost, as when its worker dies,
-// and campaigns moved before, while and after they are copied.
+// TestWhatIsNotCopiedOrMovesMeanwhileCatchesUpOnItsOwn loses one range, as when its worker dies. It
+// moves campaigns before, while and after they are copied.
 func TestWhatIsNotCopiedOrMovesMeanwhileCatchesUpOnItsOwn(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
@@ -62,11 +62,11 @@ func TestWhatIsNotCopiedOrMovesMeanwhileCatchesUpOnItsOwn(t *testing.T) {
 		t.Fatal(err)
 	}
 	noteIn(t, pool, "c5", 1)
-	drain(one) // is not copied
+	drain(one) // c5 is not copied
 	if _, err := pool.Exec(t.Context(), `UPDATE tidemark.rebuilds SET copied_to = 'c2'`); err != nil {
 		t.Fatal(err)
 	}
-	noteIn(t, pool, "c8", 1) // is not applied yet
+	noteIn(t, pool, "c8", 1) // not applied yet
 	if err := two.rebuilder.CopyRanges(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +74,7 @@ func TestWhatIsNotCopiedOrMovesMeanwhileCatchesUpOnItsOwn(t *testing.T) {
 		t.Errorf("%d rows are copied, want those of c3, c4, c6, c7, c8", n)
 	}
 	noteIn(t, pool, "c6", 1)
-	drain(one) // begins again
+	drain(one) // c6 starts over
 	if n := number(t, pool, `SELECT count(*) FROM tidemark.projections WHERE state = 'copied'`); n != 1 {
 		t.Error("the copying has not ended")
 	}
@@ -98,8 +98,8 @@ func TestWhatIsNotCopiedOrMovesMeanwhileCatchesUpOnItsOwn(t *testing.T) {
 	}
 }
 
-// TestARangeIsNotCopiedTooLate has a worker come to its range once the copying has ended: its
-// campaigns may have been filed by then.
+// TestARangeIsNotCopiedTooLate lets a worker reach its range after the copy has ended. By then its
+// campaigns may be deferred.
 func TestARangeIsNotCopiedTooLate(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
@@ -138,8 +138,8 @@ func TestARangeIsNotCopiedTooLate(t *testing.T) {
 	}
 }
 
-// TestFoldedDocumentsAreThoseThatWereAppliedOneByOne rebuilds documents that come, change and go,
-// from pages that end anywhere, with and without a catalogue of events.
+// TestFoldedDocumentsAreThoseThatWereAppliedOneByOne rebuilds documents that appear, change and
+// vanish. Pages end at random events, with and without a catalogue.
 func TestFoldedDocumentsAreThoseThatWereAppliedOneByOne(t *testing.T) {
 	t.Parallel()
 	catalogue, err := journal.NewCatalogue(journal.EventType{Name: "changed", Version: 1, Aliases: []string{"altered"}})

@@ -17,7 +17,7 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
-// rebuildState is a state that a rebuild may be in, and how it gets there from a new cell.
+// rebuildState is a state of a rebuild and the way to reach it from a new cell.
 type rebuildState struct {
 	name     string
 	campaign string
@@ -61,7 +61,7 @@ func rebuildStates() []rebuildState {
 	}
 }
 
-// begun has the tables made.
+// begun creates the next tables.
 func begun(c *cell) {
 	c.Helper()
 	c.must(c.all.Register(c.Context()))
@@ -73,7 +73,7 @@ func begun(c *cell) {
 	c.must(err)
 }
 
-// copied has c2 and c3 copied, and the range with c0 and c1 lost.
+// copied copies c2 and c3, and loses the range with c0 and c1.
 func copied(c *cell) {
 	c.Helper()
 	begun(c)
@@ -81,14 +81,14 @@ func copied(c *cell) {
 	c.must(c.all.rebuilder.CopyRanges(c.Context()))
 }
 
-// joined has c0 and c1 filed.
+// joined defers c0 and c1 to catch up.
 func joined(c *cell) {
 	c.Helper()
 	copied(c)
 	c.must(c.all.rebuilder.Step(c.Context()))
 }
 
-// exchanged has c0 failed in both sets of tables.
+// exchanged swaps the tables, with c0 failed in both sets.
 func exchanged(c *cell) {
 	c.Helper()
 	c.startRebuild()
@@ -96,7 +96,7 @@ func exchanged(c *cell) {
 	c.drain(c.all)
 }
 
-// withdrawnBy has tables withdrawn by a process that died amid it.
+// withdrawnBy leaves tables withdrawn, as a process that died halfway does.
 func withdrawnBy(c *cell, s registry.TableSet) {
 	c.Helper()
 	for _, name := range c.names {
@@ -104,15 +104,15 @@ func withdrawnBy(c *cell, s registry.TableSet) {
 	}
 }
 
-// rebuildAct is something that moves or files places, and the states in which it is refused, by
-// what its error says.
+// rebuildAct is an act that moves a projection's place in a campaign or defers it. refused maps the
+// states that refuse it to the text of the error.
 type rebuildAct struct {
 	name    string
 	do      func(c *cell, name string) error
 	refused map[string]string
 }
 
-// in says that an act is refused in some states, besides those of others.
+// in adds to others that an act is refused in some states with the given error.
 func in(states, says string, others ...map[string]string) map[string]string {
 	all := map[string]string{}
 	for _, other := range others {
@@ -129,7 +129,7 @@ const (
 	notBuilt = "previous previous_withdrawn rolled_back first_joining"
 )
 
-// groupActs are about all projections of a group.
+// groupActs act on all projections of a group.
 func groupActs() []rebuildAct {
 	loose := in("joining", failed.ErrNotResettable.Error())
 	move := func(c *cell) {
@@ -176,7 +176,7 @@ func (c *cell) replay(r failed.ReplayRequest) error {
 	})
 }
 
-// projectionActs are about one projection: those of a state share a group. Those that have workers
+// projectionActs act on one projection, so all acts of a state share a group. Acts that let workers
 // go on come last.
 func projectionActs() []rebuildAct {
 	notThere := in("requested next_withdrawn "+notBuilt, failed.ErrUnknown.Error())
@@ -239,8 +239,9 @@ func projectionActs() []rebuildAct {
 	}
 }
 
-// TestEveryActInEveryStateOfARebuildEndsWithTheFoldOfTheJournal is a matrix: once all has settled
-// each set of tables holds what its version makes of the journal, or the act was refused by name.
+// TestEveryActInEveryStateOfARebuildEndsWithTheFoldOfTheJournal runs every act in every state. In
+// the end each set of tables holds what its version makes of the journal, or the act was refused
+// with its error.
 func TestEveryActInEveryStateOfARebuildEndsWithTheFoldOfTheJournal(t *testing.T) {
 	t.Parallel()
 	for _, state := range rebuildStates() {
@@ -259,7 +260,7 @@ func TestEveryActInEveryStateOfARebuildEndsWithTheFoldOfTheJournal(t *testing.T)
 	}
 }
 
-// inCell does acts, each to a projection of its own.
+// inCell runs acts, each on a projection of its own.
 func (s rebuildState) inCell(t *testing.T, c *cell, acts ...rebuildAct) {
 	t.Helper()
 	s.reach(c)
@@ -273,7 +274,7 @@ func (s rebuildState) inCell(t *testing.T, c *cell, acts ...rebuildAct) {
 		}
 		resolved = resolved || act.name == "resolve"
 	}
-	c.all = c.worker(1, 2, 3) // one that starts registers again what was removed
+	c.all = c.worker(1, 2, 3) // a new worker registers removed projections again
 	if resolved {
 		c.settle(c.resolve)
 	} else {

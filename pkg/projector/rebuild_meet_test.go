@@ -12,8 +12,8 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
-// meets has another do something while an operator's transaction is open, which ends once the other
-// waits for it.
+// meets runs other while act's transaction is open. The transaction commits once other waits for
+// it.
 func meets(
 	t *testing.T, pool *pgxpool.Pool, act func(ctx context.Context, tx pgx.Tx) error,
 	other func(ctx context.Context) error,
@@ -41,8 +41,8 @@ func meets(
 	}
 }
 
-// TestAnAbortLeavesNothingOfAnActThatItMeets has pairs of a rebuild filed, and moved, by
-// transactions that are open when it is aborted.
+// TestAnAbortLeavesNothingOfAnActThatItMeets aborts a rebuild while an open transaction writes its
+// rows in tidemark.deferred.
 func TestAnAbortLeavesNothingOfAnActThatItMeets(t *testing.T) {
 	t.Parallel()
 	key := failed.Key{Projection: "counters~next", CampaignID: "a"}
@@ -74,8 +74,8 @@ func TestAnAbortLeavesNothingOfAnActThatItMeets(t *testing.T) {
 	}
 }
 
-// TestAReplayThatMeetsAnAbortIsOfTheTablesThatAreLeft has one begin while a rebuild is being taken
-// from the workers.
+// TestAReplayThatMeetsAnAbortIsOfTheTablesThatAreLeft begins a replay while a rebuild is being
+// withdrawn from the workers.
 func TestAReplayThatMeetsAnAbortIsOfTheTablesThatAreLeft(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)

@@ -19,11 +19,11 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
-// poll reads how many moves each campaign has, again and again, until done. No count may be lower
-// than it was, and no campaign missing that was there.
+// poll keeps reading how many moves each campaign has, until done. No count may drop, and no
+// campaign may vanish.
 func poll(ctx context.Context, pool *pgxpool.Pool, sql string, done *atomic.Bool, reads *atomic.Int64) error {
 	before := map[string]int64{}
-	tick := time.NewTicker(5 * time.Millisecond) // readers that never pause keep the workers from the processors
+	tick := time.NewTicker(5 * time.Millisecond) // readers without pauses would take the processors from the workers
 	defer tick.Stop()
 	for ; !done.Load(); <-tick.C {
 		rows, err := pool.Query(ctx, sql)
@@ -123,7 +123,7 @@ func TestReadersSeeNothingOfARebuild(t *testing.T) {
 		WHERE (c.doc->>'count')::bigint <> (SELECT max(j.seq) FROM tidemark.journal j WHERE j.campaign_id = c.campaign_id)`)
 }
 
-// rollback rolls back as soon as the tables are caught up and those who are in the way let go of them.
+// rollback retries until the previous tables have caught up and no lock is in the way.
 func rollback(ctx context.Context, pool *pgxpool.Pool, name string) error {
 	for {
 		err := rebuild.Rollback(ctx, pool, name, rebuild.RollbackOptions{}, failed.Act{By: "ada"})

@@ -15,8 +15,7 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
-// rebuilding answers a worker that has versions of the projection seen, and drains when it is asked
-// to.
+// rebuilding returns a worker with the given projections and a function that drains it.
 func rebuilding(t *testing.T, pool *pgxpool.Pool, projections ...Projection) (p *Projector, drain func()) {
 	t.Helper()
 	p, err := New(Config{Pool: pool, Projections: projections})
@@ -31,9 +30,9 @@ func rebuilding(t *testing.T, pool *pgxpool.Pool, projections ...Projection) (p 
 	}
 }
 
-// TestOneWorkerExchangesTablesWithoutATransactionThatWaits looks around while new tables are
-// verified: the server ends transactions that idle (idle_in_transaction_session_timeout), and with
-// them what they guard.
+// TestOneWorkerExchangesTablesWithoutATransactionThatWaits looks for idle transactions while the
+// new tables are verified. The server ends idle transactions (idle_in_transaction_session_timeout),
+// and their locks with them.
 func TestOneWorkerExchangesTablesWithoutATransactionThatWaits(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
@@ -93,7 +92,7 @@ func TestOneWorkerExchangesTablesWithoutATransactionThatWaits(t *testing.T) {
 	}
 }
 
-// TestARefusedActLeavesTheWayBack has an exchange and a removal refused because of what stands on
+// TestARefusedActLeavesTheWayBack has a swap and a removal refused because other objects depend on
 // the live tables.
 func TestARefusedActLeavesTheWayBack(t *testing.T) {
 	t.Parallel()

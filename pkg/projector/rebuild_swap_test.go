@@ -17,8 +17,8 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
-// ready is a worker with a rebuild of the counters that is asked to be verified by none, on a pool
-// of its own: an exchange needs connections that tests hold.
+// ready returns a worker that has begun a rebuild of the counters without verification. It has a
+// pool of its own, because a swap needs connections that tests hold.
 func ready(t *testing.T, pool *pgxpool.Pool) *projector.Projector {
 	t.Helper()
 	own, err := pgxpool.NewWithConfig(t.Context(), pool.Config())
@@ -36,7 +36,7 @@ func ready(t *testing.T, pool *pgxpool.Pool) *projector.Projector {
 	return two
 }
 
-// drainBeside drains beside what the test does, which then waits for it.
+// drainBeside drains in the background. wait returns when the drain has ended.
 func drainBeside(t *testing.T, p *projector.Projector) (wait func()) {
 	t.Helper()
 	done := make(chan error, 1)
@@ -52,8 +52,8 @@ func drainBeside(t *testing.T, p *projector.Projector) (wait func()) {
 	}
 }
 
-// heldBack has a worker come as far as to the exchange, and wait there for a group under way, whose
-// transaction it answers.
+// heldBack lets a worker reach the swap and wait there for a group. It returns the group's
+// transaction.
 func heldBack(t *testing.T, pool *pgxpool.Pool, p *projector.Projector) (group pgx.Tx, wait func()) {
 	t.Helper()
 	exec(t, pool, `INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status,
@@ -84,8 +84,8 @@ func version(t *testing.T, pool *pgxpool.Pool, name string) int {
 	return query[int](t, pool, `SELECT coalesce(max(version), 0) FROM tidemark.projections WHERE name = $1`, name)
 }
 
-// TestReadersDoNotQueueBehindAnExchange has one reader that stays on the table, so that the
-// exchange cannot have it. Those who come after the exchange must not wait for that reader's end.
+// TestReadersDoNotQueueBehindAnExchange keeps one reader on the table, so the swap cannot lock it.
+// Readers that come after the swap must not wait for the first one.
 func TestReadersDoNotQueueBehindAnExchange(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
@@ -120,7 +120,8 @@ func TestReadersDoNotQueueBehindAnExchange(t *testing.T) {
 	expectSums(t, pool, "a2")
 }
 
-// TestTheExchangeLooksOnceMoreUnderItsLock has a campaign fall behind after the worker has found that none is.
+// TestTheExchangeLooksOnceMoreUnderItsLock lets a campaign fall behind after the worker has found
+// none.
 func TestTheExchangeLooksOnceMoreUnderItsLock(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
@@ -141,8 +142,8 @@ func TestTheExchangeLooksOnceMoreUnderItsLock(t *testing.T) {
 	}
 }
 
-// TestWhatIsAddedWhileTheTablesAreBuiltIsAddedToTheNewOnesToo has an index added, which keeps the tables from being
-// exchanged until the new ones have it.
+// TestWhatIsAddedWhileTheTablesAreBuiltIsAddedToTheNewOnesToo adds an index during a rebuild. The
+// swap is refused until the next tables have it too.
 func TestWhatIsAddedWhileTheTablesAreBuiltIsAddedToTheNewOnesToo(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
@@ -156,7 +157,7 @@ func TestWhatIsAddedWhileTheTablesAreBuiltIsAddedToTheNewOnesToo(t *testing.T) {
 		t.Errorf("version %d is read, without the index", v)
 	}
 	exec(t, pool, `CREATE INDEX late ON tidemark_next_counters.counters ((doc->>'sum'))`)
-	start(t, pool, rebuild.Options{}) // tries again at once
+	start(t, pool, rebuild.Options{}) // retries at once
 	drain(t, two)
 	expectText(t, pool, "the new table has", "counters_pkey late", `SELECT string_agg(indexname, ' ' ORDER BY indexname)
 		FROM pg_indexes WHERE schemaname = 'tidemark_views' AND tablename = 'counters'`)
@@ -164,7 +165,8 @@ func TestWhatIsAddedWhileTheTablesAreBuiltIsAddedToTheNewOnesToo(t *testing.T) {
 		WHERE schemaname = 'tidemark_views' AND tablename = 'counters'`)
 }
 
-// TestThatWhichWaitsForItsNextAttemptHasFailed has a pair that is neither dead nor on its way.
+// TestThatWhichWaitsForItsNextAttemptHasFailed covers a campaign that waits for its retry: neither
+// dead nor rebuilding.
 func TestThatWhichWaitsForItsNextAttemptHasFailed(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
@@ -181,7 +183,7 @@ func TestThatWhichWaitsForItsNextAttemptHasFailed(t *testing.T) {
 	}
 }
 
-// TestTablesThatWereReplacedAreKeptForAsLongAsIsSaid looks at the time until which they are.
+// TestTablesThatWereReplacedAreKeptForAsLongAsIsSaid checks kept_until of the previous tables.
 func TestTablesThatWereReplacedAreKeptForAsLongAsIsSaid(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
@@ -191,7 +193,7 @@ func TestTablesThatWereReplacedAreKeptForAsLongAsIsSaid(t *testing.T) {
 	kept := func(least, most string) {
 		t.Helper()
 		drain(t, two)
-		drain(t, two) // looks at what is kept
+		drain(t, two) // the second drain checks the kept tables
 		expectText(t, pool, "kept for that long", "true", `SELECT coalesce(bool_and(kept_until BETWEEN now() + $1::interval
 			AND now() + $2::interval), false)::text FROM tidemark.projections WHERE name = 'counters~previous'`, least, most)
 	}
@@ -200,7 +202,7 @@ func TestTablesThatWereReplacedAreKeptForAsLongAsIsSaid(t *testing.T) {
 	start(t, pool, rebuild.Options{Keep: &week})
 	kept("6 d 23 h", "7 d")
 	start(t, pool, rebuild.Options{})
-	start(t, pool, rebuild.Options{Keep: &week}) // said later
+	start(t, pool, rebuild.Options{Keep: &week}) // requested later
 	kept("6 d 23 h", "7 d")
 	if err := rebuild.Rollback(t.Context(), pool, "counters", rebuild.RollbackOptions{Keep: 2 * week},
 		ada); err != nil {
@@ -209,8 +211,8 @@ func TestTablesThatWereReplacedAreKeptForAsLongAsIsSaid(t *testing.T) {
 	kept("13 d 23 h", "14 d")
 }
 
-// TestTablesComeBackThatAreBehindAsFarAsIsAllowed has two campaigns that are not applied to the
-// tables that were replaced.
+// TestTablesComeBackThatAreBehindAsFarAsIsAllowed rolls back while the previous tables are behind
+// in two campaigns.
 func TestTablesComeBackThatAreBehindAsFarAsIsAllowed(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
@@ -256,7 +258,8 @@ func TestWhatIsBeingRebuiltIsNotRolledBack(t *testing.T) {
 	}
 }
 
-// TestFunctionsLeaveWithTheTablesTheyWriteTo has those of an SQL file: they are dropped with the tables later.
+// TestFunctionsLeaveWithTheTablesTheyWriteTo uses an SQL file. Its functions are dropped later,
+// together with the tables.
 func TestFunctionsLeaveWithTheTablesTheyWriteTo(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
@@ -269,7 +272,8 @@ func TestFunctionsLeaveWithTheTablesTheyWriteTo(t *testing.T) {
 		FROM pg_proc WHERE starts_with(proname::text, 'tidemark_file_k')`)
 }
 
-// TestVerifyNoticesThatTheTablesHaveBeenExchanged has that happen between two batches of campaigns.
+// TestVerifyNoticesThatTheTablesHaveBeenExchanged swaps the tables between two batches of
+// campaigns.
 func TestVerifyNoticesThatTheTablesHaveBeenExchanged(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
@@ -287,8 +291,8 @@ func TestVerifyNoticesThatTheTablesHaveBeenExchanged(t *testing.T) {
 	}
 }
 
-// TestWhatWillKeepTheTablesFromBeingExchangedIsSaidAtOnce has a materialized view on them from the
-// beginning, and then no more.
+// TestWhatWillKeepTheTablesFromBeingExchangedIsSaidAtOnce starts with a materialized view on the
+// tables, and drops it later.
 func TestWhatWillKeepTheTablesFromBeingExchangedIsSaidAtOnce(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
@@ -312,7 +316,7 @@ func TestWhatWillKeepTheTablesFromBeingExchangedIsSaidAtOnce(t *testing.T) {
 	}
 	expectSums(t, pool, "a1")
 	exec(t, pool, `DROP MATERIALIZED VIEW kept`)
-	start(t, pool, rebuild.Options{}) // tries again at once
+	start(t, pool, rebuild.Options{}) // retries at once
 	drain(t, two)
 	expectSums(t, pool, "a2")
 }

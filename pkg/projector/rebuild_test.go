@@ -16,14 +16,14 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
-// registry says what is registered, as name version state.
+// registry returns the registered projections, each as name, version and state.
 func registry(t *testing.T, pool *pgxpool.Pool) string {
 	t.Helper()
 	return query[string](t, pool, `SELECT coalesce(string_agg(format('%s %s %s', name, version, state), ', '
 		ORDER BY name), '') FROM tidemark.projections`)
 }
 
-// contents answers all rows of the tables of kinds(name), wherever they are.
+// contents returns all rows of the tables of kinds(name) in a schema.
 func contents(t *testing.T, pool *pgxpool.Pool, schema, name string) string {
 	t.Helper()
 	var all strings.Builder
@@ -42,7 +42,7 @@ func moveAll(t *testing.T, pool *pgxpool.Pool, by ...int) {
 	}
 }
 
-// folded answers what a version makes of the journal when it is applied from scratch, by projections of another name.
+// folded returns the rows of a version applied from scratch, by projections of another name.
 func folded(t *testing.T, pool *pgxpool.Pool, version int) string {
 	t.Helper()
 	name := fmt.Sprintf("fold%d", query[int](t, pool, `SELECT count(*) FROM tidemark.consumer_groups`))
@@ -67,7 +67,7 @@ func TestAHigherVersionIsBuiltBesideTheOneThatIsReadAndTakesItsPlace(t *testing.
 		t.Fatalf("registered: %s", s)
 	}
 	moveAll(t, pool, 4)
-	drain(t, one) // the worker of before goes on with what it knows
+	drain(t, one) // the old worker continues with what it knows
 	if got, want := contents(t, pool, "tidemark_views", "k"), folded(t, pool, 1); got != want {
 		t.Errorf("while it is rebuilt the tables hold\n%swant\n%s", got, want)
 	}
@@ -82,7 +82,7 @@ func TestAHigherVersionIsBuiltBesideTheOneThatIsReadAndTakesItsPlace(t *testing.
 		t.Fatalf("registered: %s", s)
 	}
 
-	// Both versions go on, each with the tables of its own.
+	// Each version continues with tables of its own.
 	moveAll(t, pool, 5, 7, 1)
 	drain(t, one)
 	drain(t, two)

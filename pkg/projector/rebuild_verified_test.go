@@ -11,8 +11,8 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
-// TestASampleIsVerifiedBeforeTheExchange has rows that are others each time they are written, in
-// columns that the database knows to be so and in one that it does not.
+// TestASampleIsVerifiedBeforeTheExchange writes rows with columns that differ at each write. The
+// database knows this of two columns by their defaults, and not of the third.
 func TestASampleIsVerifiedBeforeTheExchange(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)

@@ -7,8 +7,8 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
-// TestARemovalDeletesPairsOfAllSetsOutsideOfTheRegistrysLock has another session hold a pair of each
-// set of tables in turn.
+// TestARemovalDeletesPairsOfAllSetsOutsideOfTheRegistrysLock lets another session lock a row in
+// tidemark.deferred of each set of tables in turn.
 func TestARemovalDeletesPairsOfAllSetsOutsideOfTheRegistrysLock(t *testing.T) {
 	t.Parallel()
 	for _, set := range []string{"", "~next", "~previous"} {

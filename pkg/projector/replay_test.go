@@ -27,7 +27,7 @@ func replayFrom(ctx context.Context, pool *pgxpool.Pool, r failed.ReplayRequest)
 	return n, err
 }
 
-// sameRows compares what two sets of projections have written.
+// sameRows compares the rows of two sets of projections.
 func sameRows(t *testing.T, pool *pgxpool.Pool, one, other string) {
 	t.Helper()
 	for i, table := range kindsTables(one) {
@@ -41,8 +41,8 @@ func sameRows(t *testing.T, pool *pgxpool.Pool, one, other string) {
 	}
 }
 
-// TestReplayEndsAsIfLiveAllTheTime replays one set of projections at random while events are
-// appended; another set with the same code is left alone.
+// TestReplayEndsAsIfLiveAllTheTime replays one set of projections at random times while events are
+// appended. Another set with the same code is never replayed.
 func TestReplayEndsAsIfLiveAllTheTime(t *testing.T) {
 	t.Parallel()
 	type step struct {
@@ -158,7 +158,7 @@ func TestReplay(t *testing.T) {
 		t.Parallel()
 		pool, p := begin(t, ordered("log"), counters())
 		expect(t, pool, request("counters", 3, "a", "b"), 2)
-		expect(t, pool, request("counters", 4, "a", "b"), 0) // nobody has got there
+		expect(t, pool, request("counters", 4, "a", "b"), 0) // no projection has reached event 4
 		drained(t, p, 2)
 		if s := query[string](t, pool, `SELECT string_agg(doc->>'sum', ' ') FROM counters`); s != "9 9" {
 			t.Errorf("counters: %s", s)
@@ -228,7 +228,7 @@ func TestReplay(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		expect(t, pool, request("log", 2, "a"), 1) // applied twice, were it not for the other replay
+		expect(t, pool, request("log", 2, "a"), 1) // without the other replay, it would be applied twice
 		drained(t, p, 3)
 		if n := query[int](t, pool, `SELECT count(*) FROM log WHERE number = seq`); n != 6 {
 			t.Errorf("log has %d events in order", n)

@@ -14,8 +14,8 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
-// grand has a table whose rows cannot be told apart by campaign, so that it cannot be reset. A broken
-// one fails on a move by 13.
+// grand has a table without a campaign column, so it cannot be reset by campaign. A broken one
+// fails on a move by 13.
 func grand(version int, broken bool) projector.Projection {
 	h := projector.NewHandlers(projector.Spec{
 		Name: "grand", Version: version, OnFailure: projector.Policy{Action: projector.ActionDead},
@@ -76,7 +76,7 @@ func TestAnActOnAResolutionThatNeedsAResetWhereThereIsNoneChangesNothing(t *test
 		exec(t, pool, `INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status,
 			next_attempt_at)
 			VALUES ('z', 'grand~next', 'default', 1, 'rebuilding',
-				now() + interval '1 day')`) // keeps the tables from being exchanged
+				now() + interval '1 day')`) // prevents the swap
 		within(t, "the next tables have applied it", func() bool {
 			drain(t, two)
 			return query[int](t, pool, `SELECT count(*) FROM tidemark.projections WHERE name = 'grand~next'
@@ -98,8 +98,8 @@ func TestAnActOnAResolutionThatNeedsAResetWhereThereIsNoneChangesNothing(t *test
 	})
 }
 
-// TestASkipIsAskedForAgainOnceTheLogIsForgotten has a policy skip an event, prunes the log, and does
-// what applies the campaign again.
+// TestASkipIsAskedForAgainOnceTheLogIsForgotten lets a policy skip an event, prunes the log, and
+// then applies the campaign again.
 func TestASkipIsAskedForAgainOnceTheLogIsForgotten(t *testing.T) {
 	t.Parallel()
 	skipping := func(broken bool) projector.Projection {

@@ -15,7 +15,8 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
-// expectInStep says that no pair is left, and that verify finds nothing with any code.
+// expectInStep expects that no campaign is deferred, and that verify finds no difference with any
+// code.
 func expectInStep(t *testing.T, pool *pgxpool.Pool, when string, left int64, workers ...*projector.Projector) {
 	t.Helper()
 	expectText(t, pool, when+", pairs", "", `SELECT string_agg(projection || ' ' || next_seq || ' ' || status, ', '
@@ -30,9 +31,8 @@ func expectInStep(t *testing.T, pool *pgxpool.Pool, when string, left int64, wor
 	}
 }
 
-// TestAResolutionHolds resolves an event, forgets the log or not, and does what applies the
-// campaign again, with code that fails on the event and with code that does not. Then it takes the
-// resolution back.
+// TestAResolutionHolds resolves an event, with and without pruning the log. It applies the campaign
+// again, with code that fails on the event and code that does not. Then it revokes the resolution.
 func TestAResolutionHolds(t *testing.T) {
 	t.Parallel()
 	const without, with = "1 2 4 5", "1 2 13 4 5"
@@ -158,8 +158,8 @@ func TestAResolutionHolds(t *testing.T) {
 	}
 }
 
-// TestAResolutionIsOfAllSetsOfTables resolves an event that one set has failed at and another has
-// applied, or has still before it, and takes that back.
+// TestAResolutionIsOfAllSetsOfTables resolves an event at which one set of tables has failed. The
+// other set has applied it, or has not reached it. Then it revokes the resolution.
 func TestAResolutionIsOfAllSetsOfTables(t *testing.T) {
 	t.Parallel()
 	never := int64(0)
@@ -269,7 +269,7 @@ func TestAResolutionIsOfAllSetsOfTables(t *testing.T) {
 
 func ptr[T any](v T) *T { return &v }
 
-// blocked has the trails catch up, but not exchanged: another campaign keeps them from it.
+// blocked lets the trails catch up and prevents their swap with another deferred campaign.
 func blocked(t *testing.T, pool *pgxpool.Pool, p *projector.Projector) {
 	t.Helper()
 	appendMoves(t, pool, "z", 1)

@@ -16,9 +16,8 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
-// TestWhatOperatorsDoWhileAGroupIsAppliedSavepointed has a group that is applied savepointed take
-// long, and expects that acts get through which have no need of the campaign's lease, and that the
-// others wait no longer than they are told to.
+// TestWhatOperatorsDoWhileAGroupIsAppliedSavepointed keeps a savepointed group busy. Acts that do
+// not need the campaign's lease must get through. The others must wait no longer than their limit.
 func TestWhatOperatorsDoWhileAGroupIsAppliedSavepointed(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)

@@ -12,8 +12,8 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
-// TestCulpritsAreFoundInFewCalls counts how often handlers are called: once in vain, and once more for
-// all that could be sent.
+// TestCulpritsAreFoundInFewCalls counts the calls of handlers: one failed call, and one more for
+// everything that can be sent.
 func TestCulpritsAreFoundInFewCalls(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
@@ -40,9 +40,9 @@ func TestCulpritsAreFoundInFewCalls(t *testing.T) {
 	}
 }
 
-// TestALargeGroupIsReadAndHandledOnceThoughItIsTheFirstThatFails has several campaigns of the very
-// first group fail at the server. Numbers that were given to rows which were undone are not given
-// again, so they tell how often something was tried.
+// TestALargeGroupIsReadAndHandledOnceThoughItIsTheFirstThatFails makes several campaigns of the
+// very first group fail at the server. A sequence does not reuse the numbers of rows that were
+// rolled back, so it tells how often a row was tried.
 func TestALargeGroupIsReadAndHandledOnceThoughItIsTheFirstThatFails(t *testing.T) {
 	t.Parallel()
 	for _, action := range []projector.Action{projector.ActionRetry, projector.ActionSkip} {

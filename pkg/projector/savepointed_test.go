@@ -19,18 +19,18 @@ import (
 
 // The ways in which an event can fail, as amounts of moves.
 const (
-	byError     = -1 // the handler's
+	byError     = -1 // the handler returns an error
 	byPanic     = -2
-	byDecoding  = -3 // of the payload
-	byServer    = -4 // a constraint
-	byStatement = -5 // that cannot be prepared
-	byArgument  = -6 // that cannot be encoded
+	byDecoding  = -3 // the payload cannot be decoded
+	byServer    = -4 // a constraint is violated
+	byStatement = -5 // a statement cannot be prepared
+	byArgument  = -6 // an argument cannot be encoded
 )
 
 const insertListed = `INSERT INTO listed (campaign_id, seq, by) VALUES ($1, $2, $3)`
 
-// list queues the row of an event, after a statement that goes through whatever becomes of the rest,
-// so that it would be noticed if it stayed. It fails as the amount says.
+// list queues the row of an event and fails as the amount says. It first queues a statement that
+// always succeeds, whose row shows if it was not rolled back.
 func list(g *projector.Group, e journal.Event, m moved) error {
 	g.Queue(`INSERT INTO tried (campaign_id, seq) VALUES ($1, $2)`, e.CampaignID, e.Seq)
 	switch m.By {
@@ -50,7 +50,7 @@ func list(g *projector.Group, e journal.Event, m moved) error {
 	return nil
 }
 
-// listing is a projection that lists what it applies. do is what its handler does.
+// listing is a projection that lists the events it applies. do is its handler.
 func listing(
 	action projector.Action, do func(context.Context, *projector.Group, journal.Event, moved) error,
 ) projector.Projection {
@@ -64,9 +64,9 @@ func listing(
 	return h
 }
 
-// TestManyCulpritsOfOneGroup poisons many campaigns of one group in all the ways there are, some of
-// them more than once, and expects of each kind of projection that each campaign stops at its first
-// culprit, or goes on without culprits, and that nothing else is missing or comes twice.
+// TestManyCulpritsOfOneGroup poisons many campaigns of one group in every way, some of them more
+// than once. With each kind of projection, a campaign stops at its first culprit, or continues
+// without its culprits. Nothing else is missing or applied twice.
 func TestManyCulpritsOfOneGroup(t *testing.T) {
 	t.Parallel()
 	plain := func(_ context.Context, g *projector.Group, e journal.Event, m moved) error { return list(g, e, m) }
@@ -171,10 +171,10 @@ func TestManyCulpritsOfOneGroup(t *testing.T) {
 	}
 }
 
-// TestTheInfrastructureFailsAmongCulprits has the infrastructure fail while culprits are being looked
-// for: none of it is kept, and no event is blamed for it. The handler's error in the first campaign is
-// noticed before anything is sent, so that what the second one does is sent for the first time when
-// culprits are looked for.
+// TestTheInfrastructureFailsAmongCulprits lets the infrastructure fail during the search for
+// culprits. Nothing of the group is kept, and no event is blamed. The handler's error in the first
+// campaign ends the group before anything is sent, so the statements of the second campaign are
+// first sent during the search.
 func TestTheInfrastructureFailsAmongCulprits(t *testing.T) {
 	t.Parallel()
 	for name, statement := range map[string]string{
@@ -223,8 +223,8 @@ func TestTheInfrastructureFailsAmongCulprits(t *testing.T) {
 	}
 }
 
-// TestOneOfManyProjectionsFails has more projections in a group than there are parts to share out
-// among those that did not fail.
+// TestOneOfManyProjectionsFails has more projections in a group than there are parts for those that
+// did not fail.
 func TestOneOfManyProjectionsFails(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
@@ -293,8 +293,8 @@ func TestADeadlineAmongCulprits(t *testing.T) {
 	}
 }
 
-// TestAnEarlierFailureOfTheServerComesBeforeALaterOneOfTheHandler has the later of two failures of a
-// campaign noticed first.
+// TestAnEarlierFailureOfTheServerComesBeforeALaterOneOfTheHandler lets the worker notice the later
+// of two failures of a campaign first.
 func TestAnEarlierFailureOfTheServerComesBeforeALaterOneOfTheHandler(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
@@ -310,9 +310,9 @@ func TestAnEarlierFailureOfTheServerComesBeforeALaterOneOfTheHandler(t *testing.
 		FROM listed`)
 }
 
-// TestAnArgumentThatCannotBeEncodedIsItsEventsFault has few statements, which are not streamed: pgx
-// closes the connection over the argument, as if the infrastructure had failed. It does so in each way
-// to send statements, those for poolers among them.
+// TestAnArgumentThatCannotBeEncodedIsItsEventsFault sends few statements, so they are not streamed.
+// pgx closes the connection because of the argument, which looks like an infrastructure failure. It
+// does so in every mode, those for poolers included.
 func TestAnArgumentThatCannotBeEncodedIsItsEventsFault(t *testing.T) {
 	t.Parallel()
 	for _, mode := range execModes() {
@@ -336,8 +336,8 @@ func TestAnArgumentThatCannotBeEncodedIsItsEventsFault(t *testing.T) {
 					FROM listed`)
 				expectText(t, pool, "others", "5", `SELECT count(*)::text FROM ledger`)
 				for attempt := 2; attempt <= 8; attempt++ {
-					// The backend of the connection that was closed may hold its locks a moment longer, and claims pass
-					// over what is locked.
+					// The backend of the closed connection can hold its locks a moment longer, and
+					// claims skip locked rows.
 					within(t, fmt.Sprint("attempt ", attempt), func() bool {
 						retry(t, pool, p)
 						return query[int](t, pool, `SELECT attempt_count FROM tidemark.deferred`) >= attempt

@@ -14,7 +14,8 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
-// shadowed is a projection that fails on every third event of campaigns whose name ends in 3, and counts otherwise.
+// shadowed is a projection that fails on event 3 of campaigns whose name ends in 3, and otherwise
+// writes a row for each event.
 func shadowed() Projection {
 	h := NewHandlers(Spec{Name: "seen", Version: 1, Tables: `CREATE TABLE seen (campaign_id text, seq bigint,
 		PRIMARY KEY (campaign_id, seq))`})
@@ -28,7 +29,7 @@ func shadowed() Projection {
 	return h
 }
 
-// footprint is everything that a shadow must leave as it was.
+// footprint returns everything that a shadow must not change.
 func footprint(t *testing.T, pool *pgxpool.Pool) (all []string) {
 	t.Helper()
 	for _, table := range []string{
@@ -70,7 +71,8 @@ func TestAShadowWorkerLeavesEverythingAsItWas(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Some work is done, more pairs than a claim finds have failed and are due, and the rest waits.
+	// Some events are applied. More failed campaigns are due than one claim finds. The other events
+	// wait.
 	const pairs = apply.ShadowCampaigns + 4
 	for i := range pairs {
 		noteIn(t, pool, fmt.Sprintf("old%02d3", i), 4)
@@ -100,7 +102,8 @@ func TestAShadowWorkerLeavesEverythingAsItWas(t *testing.T) {
 	}
 	before := footprint(t, pool)
 	s := apply.NewShadow(shadowing.applier)
-	// More rounds than it takes attempts to kill a pair, twice over. Each does the same, so an hour of them does.
+	// More rounds than a campaign has attempts, twice over. Each round does the same, so they stand
+	// for an hour of rounds.
 	const rounds = 20
 	for range rounds {
 		if _, err := s.Round(t.Context()); err != nil {
@@ -116,8 +119,8 @@ func TestAShadowWorkerLeavesEverythingAsItWas(t *testing.T) {
 			t.Errorf("was %s\nis  %s", before[i], after[i])
 		}
 	}
-	// Of 40 campaigns 4 end in 3 and fail on the third of four events; the deferred pairs fail once a
-	// round. A group holds less than a campaign.
+	// Four of 40 campaigns end in 3 and fail at event 3 of 4. The deferred campaigns fail once a
+	// round. A group has fewer events than a campaign.
 	if n := total(t, registry, "tidemark_shadow_events_total"); n != float64(rounds*(36*4+4*2)) {
 		t.Errorf("%v events would have been applied in %d rounds, want %d", n, rounds, rounds*(36*4+4*2))
 	}
@@ -126,7 +129,7 @@ func TestAShadowWorkerLeavesEverythingAsItWas(t *testing.T) {
 	}
 }
 
-// total sums a counter over its labels.
+// total returns the sum of a counter over its labels.
 func total(t *testing.T, registry *prometheus.Registry, name string) (sum float64) {
 	t.Helper()
 	families, err := registry.Gather()
@@ -172,7 +175,7 @@ func TestAShadowWorkerDoesNoHarmBesideAnApplyWorker(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
-	// The server may still be rolling back for a client that has gone, and a drain passes by what is locked.
+	// The server can still be rolling back for a client that is gone, and Drain skips locked rows.
 	for locked := 1; locked > 0; {
 		const locks = `SELECT count(*) FROM pg_locks WHERE database = (SELECT oid FROM pg_database
 			WHERE datname = current_database())

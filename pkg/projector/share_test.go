@@ -11,8 +11,8 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
-// TestARebuildGetsItsShareOfTheTimeAndNoMore drives the budget with a clock of its own, for four
-// goroutines a quarter of whose time is given away: one second each second.
+// TestARebuildGetsItsShareOfTheTimeAndNoMore drives the budget with a clock of its own. Four
+// goroutines give away a quarter of their time: one second each second.
 func TestARebuildGetsItsShareOfTheTimeAndNoMore(t *testing.T) {
 	t.Parallel()
 	rebuilt := &apply.Unit{Pair: &failed.Standing{Projection: registry.NextTables.Of("scores")}}
@@ -20,7 +20,7 @@ func TestARebuildGetsItsShareOfTheTimeAndNoMore(t *testing.T) {
 	behind := &apply.Unit{Pair: &failed.Standing{Projection: "scores"}}
 	for name, c := range map[string]struct {
 		most  float64
-		units []*apply.Unit // of a group, nil: a range is copied
+		units []*apply.Unit // units of a group; nil: a range is copied
 		want  time.Duration
 	}{
 		"copying":                             {0.25, nil, 10 * time.Second},
@@ -43,7 +43,7 @@ func TestARebuildGetsItsShareOfTheTimeAndNoMore(t *testing.T) {
 					now = now.Add(wait)
 					continue
 				}
-				// Six such turns go on at a time.
+				// Six such turns run at a time.
 				if now = now.Add(turn / 6); c.units == nil {
 					s.Charge(turn)
 				} else {
@@ -58,7 +58,8 @@ func TestARebuildGetsItsShareOfTheTimeAndNoMore(t *testing.T) {
 	}
 }
 
-// TestAWorkerChargesToTheShareWhatRebuildsCost has a worker copy, and catch up with what was not copied.
+// TestAWorkerChargesToTheShareWhatRebuildsCost lets a worker copy, and catch up on what was not
+// copied.
 func TestAWorkerChargesToTheShareWhatRebuildsCost(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
@@ -93,7 +94,7 @@ func TestAWorkerChargesToTheShareWhatRebuildsCost(t *testing.T) {
 		}
 	}
 	ask(0.25)
-	ask(1) // then nobody waits, and the budget is what was spent
+	ask(1) // nothing waits then, and the budget is what was spent
 	if err := two.rebuilder.CopyRanges(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +103,7 @@ func TestAWorkerChargesToTheShareWhatRebuildsCost(t *testing.T) {
 		t.Error("copying is not charged")
 	}
 	noteIn(t, pool, "a", 1)
-	if _, err := one.Drain(t.Context()); err != nil { // files a as behind
+	if _, err := one.Drain(t.Context()); err != nil { // defers campaign a
 		t.Fatal(err)
 	}
 	if _, err := two.Drain(t.Context()); err != nil {
@@ -113,7 +114,8 @@ func TestAWorkerChargesToTheShareWhatRebuildsCost(t *testing.T) {
 	}
 }
 
-// TestDrainLeavesNoRebuildUndoneForItsShare has a rebuild that has used up its share for an hour, and no other work.
+// TestDrainLeavesNoRebuildUndoneForItsShare has a rebuild that has overspent its share by an hour,
+// and no other work.
 func TestDrainLeavesNoRebuildUndoneForItsShare(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
@@ -148,7 +150,7 @@ func TestDrainLeavesNoRebuildUndoneForItsShare(t *testing.T) {
 		t.Fatal(err)
 	}
 	noteIn(t, pool, "a", 1)
-	drain(one) // files a as behind
+	drain(one) // defers campaign a
 	two.rebuilder.Share.Charge(time.Hour)
 	drain(two)
 	var behind int

@@ -173,8 +173,8 @@ func TestAnSQLFileRunsAsAFunctionOfTheDatabase(t *testing.T) {
 	})
 }
 
-// TestAnSQLFileDoesTheSameAsAFunction applies random events by random statements in both ways, and
-// compares what they leave.
+// TestAnSQLFileDoesTheSameAsAFunction applies random events with random statements in both ways and
+// compares the results.
 func TestAnSQLFileDoesTheSameAsAFunction(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
@@ -227,7 +227,7 @@ func TestAnSQLFileDoesTheSameAsAFunction(t *testing.T) {
 				file += statements[s] + "\n;\n"
 			}
 		}
-		var ways [2]string // what each leaves
+		var ways [2]string // the result of each way
 		var p [2]*projector.Projector
 		for way := range p {
 			name := fmt.Sprintf("way%d_%d", way, turn)
@@ -268,7 +268,7 @@ func TestAnSQLFileDoesTheSameAsAFunction(t *testing.T) {
 	})
 }
 
-// anEvent draws an event, one in twenty with a payload that fails.
+// anEvent draws an event. One in twenty has a payload that fails.
 func anEvent(t *rapid.T) journal.Event {
 	text := rapid.SampledFrom([]string{"", "x", "é", "Z", "a'b\\"})
 	e := journal.Event{
@@ -291,7 +291,7 @@ func anEvent(t *rapid.T) journal.Event {
 	return e
 }
 
-// left answers what a projection has left behind in its schema, and where it stands.
+// left returns the rows that a projection has written to its schema, and its checkpoints.
 func left(t *testing.T, pool *pgxpool.Pool, name string) string {
 	t.Helper()
 	return query[string](t, pool, fmt.Sprintf(`SELECT concat_ws(E'\n',
@@ -311,7 +311,7 @@ func added(n string) journal.Event {
 	return journal.Event{Type: "added", Payload: json.RawMessage(`{"n": ` + n + `, "old": ` + n + `}`)}
 }
 
-// countingIsolations is a projector, and how many groups have failed in it so far.
+// countingIsolations returns a projector and a function that counts its failed groups.
 func countingIsolations(
 	t *testing.T, pool *pgxpool.Pool, projection projector.Projection,
 ) (p *projector.Projector, isolated func() int) {
@@ -327,7 +327,7 @@ func countingIsolations(
 	return p, func() int { return strings.Count(log.String(), "isolating the cause") }
 }
 
-// lockedBuffer is a log.
+// lockedBuffer is a log that is safe for concurrent use.
 type lockedBuffer struct {
 	mu  sync.Mutex
 	all strings.Builder
@@ -345,7 +345,7 @@ func (b *lockedBuffer) String() string {
 	return b.all.String()
 }
 
-// sums is a projection in an SQL file that does this on events of one type.
+// sums is a projection in an SQL file that runs statements on events of type added.
 func sums(t *testing.T, statements string) projector.Projection {
 	t.Helper()
 	file := "-- projection: sums\n-- version: 1\nCREATE TABLE sums (campaign_id text PRIMARY KEY, n bigint);\n-- on: " +
@@ -357,7 +357,7 @@ func sums(t *testing.T, statements string) projector.Projection {
 	return projection
 }
 
-// function names the one function that a projection has become.
+// function returns the name of the one function that the projection was compiled to.
 func function(t *testing.T, pool *pgxpool.Pool) string {
 	t.Helper()
 	return query[string](t, pool, `SELECT oid::regprocedure::text FROM pg_proc WHERE proname LIKE 'tidemark_sums%'`)

@@ -120,7 +120,7 @@ func TestAnSQLFileThatFailsDefersItsCampaignAtTheEvent(t *testing.T) {
 		return journal.Event{Type: "session_started", Payload: json.RawMessage(`{"session_id": "` + id + `"}`)}
 	}
 	appendEvents(t, pool, "good", started("s1"))
-	appendEvents(t, pool, "bad", started("s1"), started("s2")) // two at once
+	appendEvents(t, pool, "bad", started("s1"), started("s2")) // two sessions started at once
 	if _, err := newProjector(t, pool, projections...).Drain(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
-// TestAWorkerThatIsStoppedInTheMiddleOfAClaimLeavesNoLeaseBehind has the claim wait inside of the
-// database, as one does on a busy server, while the worker is stopped.
+// TestAWorkerThatIsStoppedInTheMiddleOfAClaimLeavesNoLeaseBehind stops a worker while its claim
+// waits inside the database, as on a busy server.
 func TestAWorkerThatIsStoppedInTheMiddleOfAClaimLeavesNoLeaseBehind(t *testing.T) {
 	t.Parallel()
 	for name, behind := range map[string]bool{"live": false, "catch-up": true} {
@@ -51,7 +51,7 @@ func TestAWorkerThatIsStoppedInTheMiddleOfAClaimLeavesNoLeaseBehind(t *testing.T
 			if err := <-ended; err != nil {
 				t.Fatal(err)
 			}
-			// A claim may still be under way although its caller has stopped.
+			// A claim can still run after its caller has returned.
 			becomes(t, pool, `SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database()
 				AND state <> 'idle' AND pid <> pg_backend_pid())`)
 			if n := query[int](t, pool, `SELECT count(*) FROM tidemark.leases WHERE expires_at > clock_timestamp()`); n > 0 {

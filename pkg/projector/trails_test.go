@@ -17,11 +17,11 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/projector/sqlfile"
 )
 
-// trailNames are the projections that trails answers.
+// trailNames returns the names of the projections of trails.
 func trailNames() []string { return []string{"trail_document", "trail_file", "trail_handlers"} }
 
-// trails keep each event that they have applied, multiplied by their version. An event twice is as
-// good as once. A broken one fails on a move by 13.
+// trails returns projections that keep each applied event, multiplied by their version. Applying an
+// event twice changes nothing. A broken one fails on a move by 13.
 func trails(t *testing.T, version int, broken bool) []projector.Projection {
 	t.Helper()
 	dead := projector.Policy{Action: projector.ActionDead}
@@ -68,7 +68,7 @@ ON CONFLICT (campaign_id, seq) DO NOTHING;
 	return []projector.Projection{document, file, handlers}
 }
 
-// expectTrails compares what a set of the trails' tables has of campaign a.
+// expectTrails checks the events of campaign a in a set of the trails' tables.
 func expectTrails(t *testing.T, pool *pgxpool.Pool, when, set, want string) {
 	t.Helper()
 	for _, name := range trailNames() {

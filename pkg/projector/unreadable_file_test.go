@@ -10,15 +10,15 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/spoiled"
 )
 
-// TestASpoiledEventHoldsUpItsCampaignOfAnSQLFileAlone has SQL files apply events past which
-// tidemark.append would not have let them: in the database, which need not print what it reads, and
-// statement by statement.
+// TestASpoiledEventHoldsUpItsCampaignOfAnSQLFileAlone lets SQL files apply events that
+// tidemark.append would have refused. It does so in a function, which need not print what it reads,
+// and statement by statement.
 func TestASpoiledEventHoldsUpItsCampaignOfAnSQLFileAlone(t *testing.T) {
 	t.Parallel()
 	for kind := range spoiled.Kinds() {
 		for how, noFunctions := range map[string]bool{"by a function": false, "by statements": true} {
 			if kind == spoiled.Unprintable && noFunctions {
-				continue // each attempt to print it takes seconds, and the damaged one fails in the same place
+				continue // each attempt to print it takes seconds, and the damaged event fails in the same place
 			}
 			t.Run(kind+" "+how, func(t *testing.T) {
 				t.Parallel()

@@ -7,8 +7,8 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/spoiled"
 )
 
-// An event that the database cannot hand over is dead for each projection of its campaign; all else
-// goes on, and the breaker stays closed.
+// An event that the database cannot read makes its campaign dead in each projection. Everything
+// else goes on, and the breaker stays closed.
 func TestAnEventThatCannotBeReadHoldsUpItsCampaignAlone(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)

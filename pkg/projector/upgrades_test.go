@@ -19,10 +19,10 @@ import (
 const (
 	fleetReplicas  = 2
 	fleetCampaigns = 6
-	fleetVersions  = 21 // of one database: the journal grows, and each version applies all of it
+	fleetVersions  = 21 // per database: the journal grows, and each version applies all of it
 )
 
-// upgradesFor is how long the fleets are upgraded, at least: go test ./pkg/projector -run
+// upgradesFor returns the minimum time for upgrades. To set it: go test ./pkg/projector -run
 // RollingUpgrade -v -timeout 90m -args -upgrades=60m
 func upgradesFor() time.Duration {
 	d, err := time.ParseDuration(flag.Lookup("upgrades").Value.String())
@@ -34,14 +34,14 @@ func upgradesFor() time.Duration {
 
 var _ = flag.Duration("upgrades", 3*time.Second, "how long fleets of workers go through rolling upgrades, at least")
 
-// TestARollingUpgradeAfterTheOther has fleets of workers replaced one by one by those of the next
-// version, for as long as is asked for, while events arrive. Nothing is waited for as it would be
-// in earnest, minutes for each upgrade, so that many go into the time.
+// TestARollingUpgradeAfterTheOther replaces the workers of a fleet one by one with the next version
+// while events arrive, for as long as the flag says. It does not wait minutes between upgrades as
+// an operator would, so more of them fit into the time.
 func TestARollingUpgradeAfterTheOther(t *testing.T) {
 	t.Parallel()
 	tally := &upgradeTally{start: time.Now(), told: time.Now()}
 	for n := 1; n == 1 || time.Since(tally.start) < upgradesFor(); n++ {
-		// A database a fleet: it goes with the subtest.
+		// Each fleet has a database of its own, dropped with the subtest.
 		t.Run(fmt.Sprint("fleet ", n), func(t *testing.T) {
 			(&fleet{pool: pgtest.New(t), tally: tally}).upgrade(t)
 		})
@@ -53,7 +53,7 @@ func TestARollingUpgradeAfterTheOther(t *testing.T) {
 	tally.tell(t)
 }
 
-// upgradeTally counts what has been gone through.
+// upgradeTally counts the upgrades and checks so far.
 type upgradeTally struct {
 	start, told                              time.Time
 	fleets, upgrades, replaced               int
@@ -71,7 +71,7 @@ func (c *upgradeTally) tell(t *testing.T) {
 		c.appended, c.compared, c.verified, c.difference)
 }
 
-// fleet is some replicas of a worker on one database.
+// fleet is a number of worker replicas on one database.
 type fleet struct {
 	pool     *pgxpool.Pool
 	tally    *upgradeTally
@@ -79,17 +79,17 @@ type fleet struct {
 	ended    errgroup.Group
 }
 
-// replica is a worker with the versions that it has.
+// replica is a worker with a set of versions.
 type replica struct{ stop, gone func() }
 
-// start begins a replica that has these versions.
+// start starts a replica with these versions.
 func (f *fleet) start(t *testing.T, versions ...int) *replica {
 	t.Helper()
 	var all []projector.Projection
 	for _, v := range versions {
 		all = append(all, kindsOf(t, "k", v)...)
 	}
-	// A pool of its own, as a process has: an exchange needs several connections at once.
+	// A pool of its own, as in a process: a swap needs several connections at once.
 	config := f.pool.Config()
 	config.MaxConns = 5
 	pool, err := pgxpool.NewWithConfig(t.Context(), config)
@@ -109,8 +109,8 @@ func (f *fleet) start(t *testing.T, versions ...int) *replica {
 	return &replica{stop: stop, gone: func() { <-gone }}
 }
 
-// replace puts replicas of other versions in the place of some, one after the other, as a rolling
-// upgrade does: the new one is there before the old one goes.
+// replace replaces replicas one after the other, as a rolling upgrade does. The new one starts
+// before the old one stops.
 func (f *fleet) replace(t *testing.T, first, last int, versions ...int) {
 	t.Helper()
 	for i := first; i < last; i++ {
@@ -125,7 +125,7 @@ func (f *fleet) replace(t *testing.T, first, last int, versions ...int) {
 	}
 }
 
-// append appends to some campaigns.
+// append appends to random campaigns.
 func (f *fleet) append(t *testing.T, by int) {
 	t.Helper()
 	for range 4 {
@@ -141,7 +141,7 @@ func (f *fleet) progress(t *testing.T) {
 	}
 }
 
-// shows waits until a version is the one that is read.
+// shows waits until the given version is live.
 func (f *fleet) shows(t *testing.T, version int) {
 	t.Helper()
 	within(t, fmt.Sprint("version ", version, " is live"), func() bool {
@@ -151,7 +151,7 @@ func (f *fleet) shows(t *testing.T, version int) {
 	})
 }
 
-// idle waits until all is applied that the fleet can apply.
+// idle waits until the fleet has applied everything it can apply.
 func (f *fleet) idle(t *testing.T, previousToo bool) {
 	t.Helper()
 	within(t, "all is applied", func() bool {
@@ -160,7 +160,7 @@ func (f *fleet) idle(t *testing.T, previousToo bool) {
 	})
 }
 
-// verify compares all rows with what the code of the version makes of the journal.
+// verify compares all rows with the rows that the version's code makes of the journal.
 func (f *fleet) verify(t *testing.T, version int) {
 	t.Helper()
 	p := workerOf(t, f.pool, func(c *projector.Config) { c.Concurrency = 1 }, kindsOf(t, "k", version)...)
@@ -184,7 +184,8 @@ func (f *fleet) verify(t *testing.T, version int) {
 	}
 }
 
-// upgrade takes the fleet from version 1 to the last one, by each of the ways in which that happens.
+// upgrade takes the fleet from version 1 to the last one, in each of the ways in which upgrades
+// happen.
 func (f *fleet) upgrade(t *testing.T) {
 	t.Helper()
 	defer func() {
@@ -213,13 +214,13 @@ func (f *fleet) upgrade(t *testing.T) {
 		switch way % 5 {
 		case 0: // straight on
 			f.replace(t, 0, fleetReplicas, version)
-		case 1: // one replica of the new version is enough of it: back, and on with the one after
+		case 1: // one replica of the new version is reverted, and the version after it follows
 			f.replace(t, 0, 1, version)
 			f.replace(t, 0, 1, before)
 			f.tally.reverted++
 			version++
 			f.replace(t, 0, fleetReplicas, version)
-		case 2: // an old replica stays until the others are done, so that there is a way back; and forth again
+		case 2: // an old replica stays until the others are done, so rollback is possible; back and forth
 			f.replace(t, 0, fleetReplicas-1, version)
 			f.shows(t, version)
 			f.append(t, version)
@@ -233,11 +234,11 @@ func (f *fleet) upgrade(t *testing.T) {
 			}
 			f.tally.rolledBack++
 			f.replace(t, fleetReplicas-1, fleetReplicas, version)
-		case 3: // one is left out
+		case 3: // one version is skipped
 			version++
 			f.tally.jumped++
 			f.replace(t, 0, fleetReplicas, version)
-		case 4: // the new binary has both
+		case 4: // the new binary has both versions
 			f.replace(t, 0, fleetReplicas, version, before)
 			f.shows(t, version)
 			f.idle(t, true)
@@ -256,7 +257,8 @@ func (f *fleet) upgrade(t *testing.T) {
 	if err := f.ended.Wait(); err != nil {
 		t.Fatal(err)
 	}
-	// What verify has found is confirmed by another way: other projections of the same code, that were never rebuilt.
+	// A second check of the same rows: other projections with the same code that were never
+	// rebuilt.
 	want := folded(t, f.pool, version)
 	if got := contents(t, f.pool, "tidemark_views", "k"); got != want {
 		f.tally.difference++

@@ -18,7 +18,7 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
-// verified verifies, and answers the differences as "kind table campaign columns".
+// verified runs Verify and returns the differences as "kind table campaign columns".
 func verified(t *testing.T, p *projector.Projector, r projector.VerifyRequest) (projector.VerifyReport, []string) {
 	t.Helper()
 	var found []string
@@ -45,7 +45,7 @@ func TestVerifyFindsWhatWasChanged(t *testing.T) {
 		appendMoves(t, pool, fmt.Sprintf("c%02d", i), 1, 2, 3, 4, 5, 7, 6, i, 1, 2)
 	}
 	drain(t, p)
-	appendMoves(t, pool, "c03", 1, 2) // not applied yet: that is no difference
+	appendMoves(t, pool, "c03", 1, 2) // not applied yet, so not a difference
 	for _, name := range []string{"document_x", "handlers_x", "file_x"} {
 		report, found := verified(t, p, projector.VerifyRequest{Projection: name, All: true})
 		if len(found) > 0 || report.Campaigns != 20 || report.Total != 20 || report.Events != 200 ||
@@ -82,7 +82,7 @@ func TestVerifyFindsWhatWasChanged(t *testing.T) {
 			t.Errorf("%s: %d differences are counted, %d were told", tt.name, report.Differences(), len(found))
 		}
 	}
-	// What a sample or a name leaves out is not found; what it takes in is.
+	// A sample finds only differences in its own campaigns and columns.
 	if _, found := verified(t, p, projector.VerifyRequest{
 		Projection: "handlers_x",
 		Campaigns:  []string{"c01", "c09"},
@@ -104,7 +104,7 @@ func TestVerifyFindsWhatWasChanged(t *testing.T) {
 	}); len(found) > 0 {
 		t.Errorf("a column to ignore was compared: %q", found)
 	}
-	// A replay from scratch mends it.
+	// A replay from scratch repairs the rows.
 	if _, err := replayFrom(t.Context(), pool, failed.ReplayRequest{
 		Group: "default", Projection: "handlers_x",
 		Campaigns: []string{"c05", "c09", "c11", "c12"},
@@ -174,7 +174,7 @@ func TestVerifyWhileLiveWorkGoesOnFindsNothing(t *testing.T) {
 	}
 }
 
-// fragile cannot apply the events that refuse says.
+// fragile fails on the events for which refuse returns true.
 func fragile(refuse func(journal.Event) bool) projector.Projection {
 	h := projector.NewHandlers(projector.Spec{
 		Name: "fragile", Version: 1, Tables: `CREATE TABLE fragile (campaign_id text, seq bigint,
@@ -201,13 +201,13 @@ func TestVerifyKnowsWhereAPairStands(t *testing.T) {
 	appendMoves(t, pool, "b", 1, 2, 3, 4)
 	drain(t, broken)
 	all := projector.VerifyRequest{Projection: "fragile", All: true}
-	// It stands before event 3: rows of events 1 and 2 are as they should be, with either code.
+	// The campaign stopped before event 3. The rows of events 1 and 2 are correct with either code.
 	for _, p := range []*projector.Projector{broken, mended} {
 		if report, found := verified(t, p, all); len(found) > 0 || report.Campaigns != 2 || report.Events != 6 {
 			t.Errorf("before the event that failed: %+v, %q", report, found)
 		}
 	}
-	// An operator skips it: so does verify, whether or not it can be applied by now.
+	// An operator skips the event. Verify skips it too, whether or not it could be applied by now.
 	err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
 		return failed.Resolve(t.Context(), tx, failed.Key{Projection: "fragile", CampaignID: "a"}, 3,
 			failed.Act{By: "ada", Reason: "known"})
@@ -221,7 +221,7 @@ func TestVerifyKnowsWhereAPairStands(t *testing.T) {
 			t.Errorf("with an event that was skipped: %+v, %q", report, found)
 		}
 	}
-	// Code that could not have made the rows.
+	// This code could not have written the rows.
 	other := newProjector(t, pool, fragile(func(e journal.Event) bool { return e.CampaignID == "b" && e.Seq == 2 }))
 	if report, found := verified(t, other, all); report.Failed != 1 || !slices.Equal(found, []string{"failed  b"}) {
 		t.Errorf("with an event that cannot be applied: %+v, %q", report, found)
@@ -315,7 +315,8 @@ func TestVerifyLeavesLiveWorkAsItWas(t *testing.T) {
 	})
 }
 
-// TestVerifyWritesTheRowsOfALongCampaignAnew has more events than rows are kept under.
+// TestVerifyWritesTheRowsOfALongCampaignAnew uses more than 4,000 events: after so many, Verify
+// writes a campaign's rows anew.
 func TestVerifyWritesTheRowsOfALongCampaignAnew(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)

@@ -18,13 +18,14 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
-// TestWhatOperatorsDoWakesWorkers has a session wait as a worker does, and then an operator give
-// workers something to do.
+// TestWhatOperatorsDoWakesWorkers lets a session wait as a worker does. Then an operator's act
+// gives workers something to do.
 func TestWhatOperatorsDoWakesWorkers(t *testing.T) {
 	t.Parallel()
 	ada := failed.Act{By: "ada", Reason: "mended"}
 	key := failed.Key{Projection: "picky", CampaignID: "a"}
-	// On the way to where an act is of use: a pair that has failed, a pause, or a gap.
+	// These steps lead to a state in which an act makes sense: a failed campaign, a pause, or a
+	// gap.
 	moveThenFail := func(ctx context.Context, tx pgx.Tx) error { return move(ctx, tx, "a", -1) }
 	paused := func(target pause.Target) func(context.Context, pgx.Tx) error {
 		return func(ctx context.Context, tx pgx.Tx) error {
@@ -107,7 +108,7 @@ func does(t *testing.T, pool *pgxpool.Pool, act func(context.Context, pgx.Tx) er
 	}
 }
 
-// move appends an event in a transaction of the caller's.
+// move appends an event in the caller's transaction.
 func move(ctx context.Context, tx pgx.Tx, campaign string, by int) error {
 	_, err := journal.Append(ctx, tx, campaign, journal.Any,
 		journal.Event{Type: "moved", Payload: fmt.Appendf(nil, `{"by": %d}`, by)})

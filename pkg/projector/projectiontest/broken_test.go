@@ -15,14 +15,15 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
-// TestBrokenProjectionsAreCaught lets each projection break a promise, and looks whether the rule for it notices.
+// TestBrokenProjectionsAreCaught runs projections that each break one promise, and expects the rule
+// for it to fail.
 func TestBrokenProjectionsAreCaught(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
 	tests := []struct {
 		name, tables string
 		apply        func(context.Context, *projector.Group) error
-		caughtBy     string // a rule that must notice
+		caughtBy     string // a rule that must catch it
 	}{
 		{
 			"reads the clock", `CREATE TABLE bad (campaign_id text, seq bigint, at timestamptz)`,
@@ -151,7 +152,7 @@ type projection struct {
 func (p projection) Spec() projector.Spec                                { return p.spec }
 func (p projection) Apply(ctx context.Context, g *projector.Group) error { return p.apply(ctx, g) }
 
-// remembering counts the events of a campaign outside of the database.
+// remembering counts the events of a campaign outside the database.
 func remembering() func(context.Context, *projector.Group) error {
 	var mu sync.Mutex
 	totals := map[string]int{}

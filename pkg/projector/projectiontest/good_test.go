@@ -85,7 +85,8 @@ func seatDocuments() projector.Projection {
 	})
 }
 
-// seatEvents are of three campaigns, interleaved: seats are taken, taken over and left.
+// seatEvents returns events of three interleaved campaigns: players take seats, take over seats and
+// leave them.
 func seatEvents() []journal.Event {
 	var events []journal.Event
 	for i := range 24 {

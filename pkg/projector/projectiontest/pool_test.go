@@ -13,7 +13,7 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
-// Callers close their pool where they opened it: with defer, which comes before all that tests clean up.
+// Callers close their pool with defer, which runs before the cleanups of the test.
 func TestTheCallerMayCloseThePoolAsSoonAsRunReturns(t *testing.T) {
 	t.Parallel()
 	admin := pgtest.New(t)
@@ -26,7 +26,7 @@ func TestTheCallerMayCloseThePoolAsSoonAsRunReturns(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	address := pgtest.With(admin.Config().ConnString(), "role", role) // it owns what Run makes
+	address := pgtest.With(admin.Config().ConnString(), "role", role) // the role owns the databases that Run creates
 	for name, run := range map[string]func(*testing.T, *pgxpool.Pool, []journal.Event){
 		"one after another": func(t *testing.T, pool *pgxpool.Pool, events []journal.Event) {
 			projectiontest.Run(t, pool, seatDocuments(), events)

@@ -10,7 +10,7 @@ import (
 	"testing/fstest"
 )
 
-// sessionsHead is the beginning of a file without mistakes: seven lines, tables included.
+// sessionsHead is the start of a valid file: seven lines with a table.
 const sessionsHead = `-- projection: sessions
 -- version: 1
 CREATE TABLE sessions (
@@ -229,7 +229,7 @@ func loadText(text string) (*sqlFile, error) {
 	return loadFile(fstest.MapFS{"s.sql": {Data: []byte(text)}}, "s.sql")
 }
 
-// assertMistakes compares the joined errors, one by one, with the beginnings that are wanted.
+// assertMistakes compares the joined errors, one by one, with the wanted prefixes.
 func assertMistakes(t *testing.T, err error, want []string) {
 	t.Helper()
 	var got []string

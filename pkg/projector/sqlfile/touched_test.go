@@ -38,7 +38,7 @@ func TestAFileMakesNothingOutsideOfItsOwnSchema(t *testing.T) {
 		"CREATE TRIGGER spy AFTER INSERT ON others.kept FOR EACH ROW EXECUTE FUNCTION others.noted()": "trigger others.spy",
 		"CREATE SCHEMA mine": "schema mine",
 		"DO $$ BEGIN EXECUTE 'CREATE FUNCTION others.dynamic() RETURNS integer RETURN 1'; END $$": "function others.dynamic",
-		// A part with EXCEPTION is a subtransaction.
+		// A block with EXCEPTION is a subtransaction.
 		"DO $$ BEGIN CREATE FUNCTION others.caught() RETURNS integer RETURN 1; EXCEPTION WHEN OTHERS THEN NULL; END $$":                                                                   "function others.caught",
 		"DO $$ BEGIN BEGIN CREATE SCHEMA nested; EXCEPTION WHEN OTHERS THEN NULL; END; EXCEPTION WHEN OTHERS THEN NULL; END $$":                                                           "schema nested",
 		"DO $$ BEGIN CREATE TYPE others.kind AS ENUM ('a'); EXCEPTION WHEN OTHERS THEN NULL; END $$":                                                                                      "type others.kind",
@@ -63,7 +63,7 @@ func TestAFileMakesNothingOutsideOfItsOwnSchema(t *testing.T) {
 	}
 }
 
-// What another session commits meanwhile is not the file's.
+// Objects that another session commits meanwhile do not belong to the file.
 func TestWhatOthersMakeMeanwhileIsNotTheFiles(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
