@@ -84,7 +84,7 @@ tidy: ## tidy the modules
 	cd adapters/pubsub && $(GO) mod tidy
 	cd test/monitoring && $(GO) mod tidy
 
-screenshot: ## take the picture of the pages that README shows, of a worker that runs for 90 s
+screenshot: ## take the picture of the pages that README shows, of a busy worker
 	@scripts/need.sh postgres chromium
 	$(GO) test ./internal/surface/pages -run TestTheOverviewOfREADME -count 1 -update
 

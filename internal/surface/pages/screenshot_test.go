@@ -20,10 +20,10 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
-// picture is what README shows; seenFor is how long its lines are.
+// README shows the picture, of a worker that has been busy for busyFor.
 const (
 	picture = "../../../docs/images/overview.png"
-	seenFor = 90 * time.Second
+	busyFor = 20 * time.Second
 )
 
 // partner is a sink that refuses events of one type, and unreachable one whose broker is away.
@@ -110,14 +110,14 @@ func TestTheOverviewOfREADME(t *testing.T) {
 	if !*update {
 		return
 	}
-	for end := time.Now().Add(seenFor); time.Now().Before(end); {
+	for end := time.Now().Add(busyFor); time.Now().Before(end); {
 		for i := range 40 {
 			w.append(t, fmt.Sprintf("keep-%02d", i), heroEvents(2+i%7)...)
 		}
 	}
 	b := openTab(startBrowser(t), t, w, 1280, 800)
 	b.logIn(w, auth.Operator)
-	b.await("document.querySelector('#tiles polyline')")
+	b.await("document.querySelector('#tiles .tile')")
 	// The name of a test's database says nothing.
 	b.do(chromedp.Evaluate[chromedp.Void](`document.querySelector(".place").textContent = "demo"`))
 	image, err := chromedp.Run(b.ctx, chromedp.CaptureScreenshot())
