@@ -9,7 +9,7 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
-// stuck is a sink that takes nothing until it is told to give up.
+// stuck is a sink that blocks until its context ends.
 type stuck struct{ called chan struct{} }
 
 func (s stuck) Name() string { return "stuck" }
@@ -37,7 +37,7 @@ func TestAnOperationUnderALeaseEndsWhenItIsAborted(t *testing.T) {
 		done <- err
 	}()
 	<-sink.called
-	// No other worker has it meanwhile.
+	// Another worker does not get the operation meanwhile.
 	if worked, err := runner(t, pool, func(c *admin.RunnerConfig) {
 		c.Owner, c.Topics, c.Publishers = "other", []publisher.Topic{{Name: "t"}},
 			[]publisher.Publisher{{Name: "s", Sink: sink, Topics: []string{"t"}}}

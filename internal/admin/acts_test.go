@@ -23,8 +23,9 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
-// database has group g with projection p, campaigns c001 to cNNN with an event each at which p is
-// dead, a rebuild of p, a publication t/s and a parked event of c001.
+// database returns a database with group g and its projection p, and campaigns c001 to cNNN with
+// one event each, at which p is dead. It also has a rebuild of p, a publication t/s and a parked
+// event of c001.
 func database(t *testing.T, campaigns int) (*pgxpool.Pool, *admin.Acts) {
 	t.Helper()
 	return databaseOn(t, pgtest.New(t), campaigns)
@@ -32,7 +33,7 @@ func database(t *testing.T, campaigns int) (*pgxpool.Pool, *admin.Acts) {
 
 func databaseOn(t *testing.T, pool *pgxpool.Pool, campaigns int) (*pgxpool.Pool, *admin.Acts) {
 	t.Helper()
-	// The pool's mode may have no statement with several commands.
+	// Some modes of a pool cannot send several commands in one statement.
 	execAll(t, pool, fmt.Sprintf(`INSERT INTO tidemark.consumer_groups (name) VALUES ('g');
 		INSERT INTO tidemark.projections (name, consumer_group, version, schema_name, table_names, state)
 			VALUES ('p', 'g', 1, 'public', '{p}', 'active');
@@ -81,14 +82,15 @@ func as(role auth.Role) admin.Request {
 	return admin.Request{Who: auth.Identity{Name: "ada", Role: role}, Reason: "a test"}
 }
 
-// typing is an operator who has typed a word.
+// typing returns the request of an operator who has typed a word.
 func typing(word string) admin.Request {
 	r := as(auth.Operator)
 	r.Confirm = word
 	return r
 }
 
-// calls are all acts that one call does, on what database makes. They come in an order in which each makes sense.
+// calls returns all acts that a single call completes, on the rows of database. Each act makes
+// sense after the ones before it.
 func calls(a *admin.Acts) []struct {
 	kind admin.Kind
 	do   func(context.Context, admin.Request) (*admin.Outcome, error)
@@ -186,7 +188,7 @@ func calls(a *admin.Acts) []struct {
 	}
 }
 
-// words are what a person types before an act of these kinds, on what database makes.
+// words returns what a person types to confirm acts of these kinds, on the rows of database.
 func words() map[admin.Kind]string {
 	return map[admin.Kind]string{
 		admin.ActAbortRebuild: "p", admin.ActResolveParked: "1", admin.ActResetPublisher: "s", admin.ActDrain: "w", admin.ActStartOperation: "g",
@@ -194,7 +196,7 @@ func words() map[admin.Kind]string {
 	}
 }
 
-// everything is all rows that acts could have written.
+// everything is a hash of all rows that acts could write.
 const everything = `SELECT md5(concat((SELECT string_agg(d::text, ';' ORDER BY campaign_id, projection)
 	FROM tidemark.deferred d), (SELECT string_agg(p::text, ';') FROM tidemark.pauses p),
 	(SELECT string_agg(p::text, ';') FROM tidemark.publications p),
@@ -217,7 +219,7 @@ func TestEveryActIsDoneOnceByWhoeverMayAndWrittenDown(t *testing.T) {
 func everyAct(t *testing.T, pool *pgxpool.Pool) {
 	t.Helper()
 	_, acts := databaseOn(t, pool, 3)
-	// These have tests of their own; the last is what a worker writes.
+	// These have tests of their own. A worker records the last one.
 	seen := map[admin.Kind]bool{admin.ActRollback: true, admin.ActTestSend: true, admin.ActRepublish: true}
 	for i, call := range calls(acts) {
 		seen[call.kind] = true

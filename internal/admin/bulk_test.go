@@ -60,7 +60,8 @@ func TestABulkActIsAboutWhatWasConfirmed(t *testing.T) {
 	if n := scan[int](t, pool, `SELECT count(*) FROM tidemark.operations`); n != 0 {
 		t.Fatalf("%d operations are left of what was declined", n)
 	}
-	// What has failed since the preview neither refuses the act nor is part of it, though it comes before all others.
+	// A failure since the preview neither refuses the act nor joins it, although it sorts before
+	// all others.
 	exec(t, pool, `SELECT tidemark.append('a meanwhile', '[{"type": "noted"}]');
 		INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status, next_attempt_at,
 			fingerprint, first_failed_at) VALUES ('a meanwhile', 'p', 'g', 1, 'dead', 'infinity', 'f', now())`)
@@ -70,7 +71,7 @@ func TestABulkActIsAboutWhatWasConfirmed(t *testing.T) {
 		WHERE campaign_id = 'a meanwhile'`); n != 0 || op.Total != 101 {
 		t.Errorf("it is about %d, what failed meanwhile among them: %d", op.Total, n)
 	}
-	// What fails afterwards is no part of it; what has moved on meanwhile is left alone.
+	// A failure after the start does not join the act. An item that has moved on is left alone.
 	exec(t, pool, `SELECT tidemark.append('late', '[{"type": "noted"}]');
 		INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status, next_attempt_at,
 			fingerprint, first_failed_at) VALUES ('late', 'p', 'g', 1, 'dead', 'infinity', 'f', now());
@@ -107,7 +108,7 @@ func TestABulkActIsAboutWhatWasConfirmed(t *testing.T) {
 	}
 }
 
-// Rows that were restored or written by hand may not say when they first failed.
+// Rows that were restored or written by hand can lack first_failed_at.
 func TestABulkActHasWhatItCountedThoughNothingSaysSinceWhen(t *testing.T) {
 	t.Parallel()
 	pool, acts := database(t, 3)
@@ -148,7 +149,7 @@ func TestABulkActHasALimit(t *testing.T) {
 	}{
 		{admin.Bulk{Kind: admin.OpRequeue, Failed: &admin.FailedFilter{}, Limit: 3}, 3, true, "c001 c002 c003"},
 		{admin.Bulk{Kind: admin.OpRequeue, Failed: &admin.FailedFilter{}, Limit: 5}, 5, false, "c001 c002 c003 c004 c005"},
-		// what drains is no part of it
+		// parked events that drain are not included
 		{admin.Bulk{Kind: admin.OpRetryParked, Parked: &admin.ParkedFilter{}, Limit: 3}, 3, true, "c001 c002 c004"},
 		{admin.Bulk{Kind: admin.OpRetryParked, Parked: &admin.ParkedFilter{}, Limit: 4}, 4, false, "c001 c002 c004 c005"},
 	} {
@@ -253,7 +254,7 @@ func TestAnOperationTellsWhatBecameOfWhatItHadTriedAgain(t *testing.T) {
 	r := runner(t, pool, nil)
 	for _, c := range []struct {
 		bulk admin.Bulk
-		then string // of one each: it works, it fails again and is tried again, it fails for good
+		then string // one each: succeeds, fails again and retries, fails for good
 	}{
 		{admin.Bulk{Kind: admin.OpRequeue, Failed: &admin.FailedFilter{}}, `DELETE FROM tidemark.deferred
 			WHERE campaign_id = 'c001';

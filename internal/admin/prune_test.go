@@ -7,7 +7,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/admin"
 )
 
-// A worker without publishers keeps the record of acts no longer than one that has some.
+// A worker without publishers prunes the operator log like one with publishers.
 func TestEveryWorkerPrunesTheRecordOfActs(t *testing.T) {
 	t.Parallel()
 	pool, _ := database(t, 0)

@@ -76,7 +76,7 @@ func TestARequestThatMakesNoSenseNamesTheValueAndTheLimit(t *testing.T) {
 	}
 }
 
-// Workers do not wait for long behind an act, nor an act behind a worker.
+// Workers do not wait long for an act, nor an act for a worker.
 func TestAnActIsBounded(t *testing.T) {
 	t.Parallel()
 	pool, _ := database(t, 1)

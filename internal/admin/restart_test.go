@@ -7,7 +7,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/admin"
 )
 
-// A process that dies in the middle of a batch leaves nothing of that batch, and another goes on with it.
+// A batch whose process dies leaves nothing behind, and another process continues with it.
 func TestABulkActGoesOnWhereAProcessHasDied(t *testing.T) {
 	t.Parallel()
 	pool, acts := database(t, 101)
@@ -18,7 +18,7 @@ func TestABulkActGoesOnWhereAProcessHasDied(t *testing.T) {
 	if worked, err := dying.Step(t.Context()); !worked || err != nil {
 		t.Fatal(worked, err)
 	}
-	// The second batch has requeued its pairs, and waits before it can say so.
+	// The second batch has requeued its campaigns and waits before it records that.
 	tx, err := pool.Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -57,7 +57,7 @@ func TestABulkActGoesOnWhereAProcessHasDied(t *testing.T) {
 		t.Fatalf("it is %+v, %v", got, err)
 	}
 	other := runner(t, pool, func(c *admin.RunnerConfig) { c.Owner = "other" })
-	// The server may hold the dead one's locks for a moment longer.
+	// The server can hold the dead session's locks a moment longer.
 	for deadline := time.After(2 * time.Minute); scan[string](t, pool,
 		`SELECT state FROM tidemark.operations`) == "running"; {
 		if _, err := other.Step(t.Context()); err != nil {

@@ -12,7 +12,8 @@ import (
 	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
 )
 
-// replaced has tables of version 1 that were replaced by those of version 2: n says which are which.
+// replaced returns a database whose tables of version 1 were replaced by those of version 2. Column
+// n tells them apart.
 func replaced(t *testing.T) (*pgxpool.Pool, *admin.Acts) {
 	t.Helper()
 	pool, acts := database(t, 1)
@@ -34,7 +35,7 @@ func rollBack(t *testing.T, acts *admin.Acts) admin.Operation {
 	return operation(t, o, err)
 }
 
-// shown is which version's tables are read.
+// shown reads which version's tables are live.
 const shown = `SELECT n FROM public.p`
 
 func TestARollbackIsDoneByAWorkerOnce(t *testing.T) {
@@ -71,7 +72,8 @@ func TestARollbackIsDoneByAWorkerOnce(t *testing.T) {
 	}
 }
 
-// An exchange commits with the end of its operation: one that has been taken over, or aborted, exchanges nothing.
+// A swap commits together with the end of its operation. An operation that was taken over or
+// aborted swaps nothing.
 func TestARollbackThatIsAnotherWorkersByNowChangesNothing(t *testing.T) {
 	t.Parallel()
 	for name, meanwhile := range map[string]string{
@@ -132,7 +134,7 @@ func TestARollbackThatIsNotPossibleAnyMoreSaysWhy(t *testing.T) {
 	}
 }
 
-// What can be known at once is told to the one who asks.
+// A refusal that is known at once goes to the caller.
 func TestARollbackIsRefusedAtOnce(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -2,7 +2,8 @@ package app
 
 import "testing"
 
-// TestAProgramWithProjectionsVerifiesThem has the commands that need the code of projections where there is code.
+// TestAProgramWithProjectionsVerifiesThem expects the commands that need projection code in a
+// program that has some.
 func TestAProgramWithProjectionsVerifiesThem(t *testing.T) {
 	t.Parallel()
 	for _, path := range [][]string{

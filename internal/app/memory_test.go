@@ -14,8 +14,8 @@ func TestMemoryIsBoundedByWhatIsInUse(t *testing.T) {
 		{[]uint64{49}, 112},
 		{[]uint64{1024}, 2048},
 		{[]uint64{30, 60, 35}, 96},      // a peak
-		{[]uint64{30, 100, 35}, 160},    // one that would not fit otherwise
-		{[]uint64{60, 55, 70, 58}, 112}, // it stays
+		{[]uint64{30, 100, 35}, 160},    // a peak that would not fit otherwise
+		{[]uint64{60, 55, 70, 58}, 112}, // stays high
 	} {
 		inUse := make([]uint64, len(c.inUse))
 		for i, n := range c.inUse {

@@ -31,8 +31,9 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
-// elsewhere is what makes every figure of the database say something: a group that no worker works
-// for, whose projection is being rebuilt, with a dead campaign; a mark that has expired; an event that was sent and lost.
+// elsewhere gives every metric of the database a value. It adds a group without a worker, whose
+// projection is being rebuilt and has a dead campaign, an expired mark, and an event that was sent
+// and lost.
 const elsewhere = `
 	INSERT INTO tidemark.consumer_groups (name, state) VALUES ('elsewhere', 'ready');
 	INSERT INTO tidemark.projections (name, consumer_group, version, schema_name, table_names, state)
@@ -53,10 +54,11 @@ const elsewhere = `
 
 const (
 	workCampaigns = 10
-	workEvents    = 20 // of type noted in each; one campaign has an event of each other type besides
+	workEvents    = 20 // of type noted in each campaign; one campaign also has an event of each other type
 )
 
-// notes applies events of type noted; the first attempt at "flaky" fails, all at "poison" do, "odd" is skipped.
+// notes applies events of type noted. The first attempt at "flaky" fails, all attempts at "poison"
+// fail, and "odd" is skipped.
 func notes() projector.Projection {
 	h := projector.NewHandlers(projector.Spec{
 		Name: "notes", Version: 1,
@@ -71,7 +73,7 @@ func notes() projector.Projection {
 	var tried atomic.Int64
 	projector.On(h, "noted", apply)
 	projector.On(h, "flaky", func(ctx context.Context, g *projector.Group, e journal.Event, none struct{}) error {
-		if tried.Add(1) <= 2 { // in the group, and when the culprit is looked for
+		if tried.Add(1) <= 2 { // once in the group and once in the search for the culprit
 			return errors.New("not now")
 		}
 		return apply(ctx, g, e, none)
@@ -84,7 +86,7 @@ func notes() projector.Projection {
 	return h
 }
 
-// worker runs a worker until the test ends, and answers where its metrics are.
+// worker runs a worker until the test ends and returns the URL of its metrics.
 func worker(t *testing.T, pool *pgxpool.Pool, opts Options, args ...string) (url string) {
 	t.Helper()
 	flags := pflag.NewFlagSet("worker", pflag.ContinueOnError)
@@ -117,7 +119,7 @@ func worker(t *testing.T, pool *pgxpool.Pool, opts Options, args ...string) (url
 	}
 }
 
-// address looks for the address of the metrics in a log.
+// address finds the address of the metrics in a log.
 type address struct {
 	once  sync.Once
 	found chan string
@@ -149,7 +151,8 @@ func scrape(t *testing.T, url string) map[string]*dto.MetricFamily {
 	return families
 }
 
-// value is that of the series with the labels, names and values in turn; -1: there is none.
+// value returns the value of the series with the labels, or -1 without one. labels alternates names
+// and values.
 func value(families map[string]*dto.MetricFamily, name string, labels ...string) float64 {
 	for _, m := range families[name].GetMetric() {
 		has := map[string]string{}
@@ -173,7 +176,7 @@ func value(families map[string]*dto.MetricFamily, name string, labels ...string)
 	return -1
 }
 
-// eventually scrapes until all is well, and answers the last scrape.
+// eventually scrapes until well returns nil, and returns the last scrape.
 func eventually(t *testing.T, url string, well func(map[string]*dto.MetricFamily) error) map[string]*dto.MetricFamily {
 	t.Helper()
 	deadline := time.Now().Add(2 * time.Minute)
@@ -294,7 +297,8 @@ func TestMetricsSayWhatHappened(t *testing.T) {
 	}
 }
 
-// documented are the metrics of docs/reference/metrics.md but for those that are the application's own.
+// documented returns the metrics of docs/reference/metrics.md, without the section on metrics of
+// applications.
 func documented(t *testing.T) []string {
 	t.Helper()
 	page, err := os.ReadFile("../../docs/reference/metrics.md")
@@ -309,7 +313,7 @@ func documented(t *testing.T) []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
-// missing says which documented metrics are not there.
+// missing returns an error for the first documented metric that is not exported.
 func missing(t *testing.T, families map[string]*dto.MetricFamily) error {
 	t.Helper()
 	for _, name := range documented(t) {

@@ -26,7 +26,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/surface/api"
 )
 
-// plantedRun is a worker with all that it logs, and the answers of its admin listener.
+// plantedRun is a worker with its whole log and the responses of its admin listener.
 type plantedRun struct {
 	pool   *pgxpool.Pool
 	log    *logged
@@ -144,7 +144,7 @@ func (w *plantedRun) send(t *testing.T, role auth.Role, method, path, body strin
 	return string(answer) + fmt.Sprint(response.Header)
 }
 
-// get reads as a role, and looks for the value where the role does not see it.
+// get reads a path as a role. Unless the role is admin, the value must be absent.
 func (w *plantedRun) get(t *testing.T, role auth.Role, path string) string {
 	t.Helper()
 	answer := w.send(t, role, http.MethodGet, path, "")
@@ -154,13 +154,13 @@ func (w *plantedRun) get(t *testing.T, role auth.Role, path string) string {
 	return answer
 }
 
-// post acts as an admin, and looks for the value in the answer.
+// post acts as an admin. The value must be absent from the response.
 func (w *plantedRun) post(t *testing.T, path, with string) {
 	t.Helper()
 	absent(t, "POST "+path, w.send(t, auth.Admin, http.MethodPost, path, `{"reason": "a test", "with": `+with+`}`))
 }
 
-// absent fails the test if a text holds the value, in capitals or not, or its number.
+// absent fails the test if a text contains the value, in any case, or its number.
 func absent(t *testing.T, what, text string) {
 	t.Helper()
 	for _, value := range []string{planted, "48151623"} {
@@ -171,8 +171,8 @@ func absent(t *testing.T, what, text string) {
 	}
 }
 
-// everywhere looks for the value in every table but those that are for it, in the log, in every
-// page and every answer.
+// everywhere checks that the value is absent from every table that is not meant for it, from the
+// log, and from every page and response.
 func (w *plantedRun) everywhere(t *testing.T) {
 	t.Helper()
 	rows, err := w.pool.Query(t.Context(), `SELECT c.relname::text FROM pg_catalog.pg_class c
@@ -207,7 +207,7 @@ func (w *plantedRun) everywhere(t *testing.T) {
 	}
 }
 
-// crawl reads every page that another leads to, up to a number of each.
+// crawl reads every linked page, up to a limit for each kind.
 func (w *plantedRun) crawl(t *testing.T, role auth.Role) {
 	t.Helper()
 	links := regexp.MustCompile(`(?:href|action|src)="(/[^"]*)"`)
@@ -231,7 +231,7 @@ func (w *plantedRun) crawl(t *testing.T, role auth.Role) {
 	}
 }
 
-// calls reads every route of the API, of every campaign and publisher.
+// calls reads every route of the API for every campaign and publisher.
 func (w *plantedRun) calls(t *testing.T, role auth.Role) {
 	t.Helper()
 	acts, err := admin.New(admin.Config{Pool: w.pool})

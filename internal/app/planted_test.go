@@ -27,7 +27,7 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
-// planted begins each value that is planted, and is as much of one as gives it away.
+// planted is the prefix of each planted value, and gives it away.
 const planted = "pl4ntedx"
 
 // plantedFile fails in the ways in which Postgres quotes data.
@@ -72,7 +72,7 @@ type plantedPayload struct {
 	Name string `json:"name"`
 }
 
-// plantedHandlers fail in the ways in which code quotes what it was given.
+// plantedHandlers fail in the ways in which code quotes its input.
 func plantedHandlers() []projector.Projection {
 	h := projector.NewHandlers(projector.Spec{
 		Name: "handled", Version: 1,
@@ -162,7 +162,7 @@ func plantedHandlers() []projector.Projection {
 	return []projector.Projection{h, shaky, folded, skipped}
 }
 
-// meanSink fails in the ways in which sinks do, and repeats what it was given.
+// meanSink fails in the ways in which sinks do, and repeats its input.
 type meanSink struct {
 	way  string
 	last atomic.Pointer[string]
@@ -210,7 +210,7 @@ func (s *meanSink) Healthy(context.Context) error {
 	return nil
 }
 
-// echo answers with what it was sent, in the way that the path names.
+// echo responds with the request's body in the way that the path names.
 func echo(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	ways := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
@@ -310,7 +310,7 @@ func TestAPlantedValueIsInNoTableNoLogAndNoAnswer(t *testing.T) {
 		"--projections-dir", filepath.Join(dir, "projections"), "--publishers", write("publishers.yaml", text),
 		"--retry-base", "1ms", "--retry-max", "5ms", "--retry-attempts", "2")
 
-	// All fails that is to fail.
+	// Everything that must fail has failed.
 	w.until(t, `SELECT count(DISTINCT campaign_id) >= $1 FROM tidemark.failure_log`, len(ways)-2)
 	w.until(t, `SELECT count(*) FILTER (WHERE last_error <> ''
 			OR EXISTS (SELECT FROM tidemark.parked k WHERE k.publisher = p.publisher)) >= $1
@@ -321,7 +321,7 @@ func TestAPlantedValueIsInNoTableNoLogAndNoAnswer(t *testing.T) {
 		t.Error("the breaker has not opened, or no group has failed")
 	}
 
-	// What operators do fails as well, and their answers are looked at too.
+	// Acts of operators fail too, and their responses are checked as well.
 	for _, projection := range []string{"filed", "handled", "folded", "skipped"} {
 		w.post(t, "/api/v1/projections/"+projection+"/verify", `{}`)
 		w.post(t, "/api/v1/projections/"+projection+"/rebuild", `{}`)

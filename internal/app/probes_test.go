@@ -15,7 +15,7 @@ import (
 
 func TestMain(m *testing.M) { pgtest.Main(m, proxy.MayStay()...) }
 
-// probe answers the status and the body of a path.
+// probe returns the status and the body of a path.
 func probe(t *testing.T, p probes, path string) (int, string) {
 	t.Helper()
 	mux := http.NewServeMux()

@@ -19,7 +19,7 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
-// The settings of OpenTelemetry are variables, which a test beside others cannot set.
+// OpenTelemetry reads its settings from environment variables, so this test cannot run in parallel.
 func TestAWorkerSendsItsTracesWhereTheUsualVariablesSay(t *testing.T) {
 	sent := make(chan []byte, 1000)
 	collector := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {

@@ -27,7 +27,7 @@ const (
 	audience = "tidemark"
 )
 
-// issuer signs tokens, and serves its keys.
+// issuer signs tokens and serves its keys.
 type issuer struct {
 	*httptest.Server
 	key, other *rsa.PrivateKey
@@ -60,7 +60,7 @@ func newIssuer(t *testing.T) *issuer {
 	return i
 }
 
-// token is a JWT of a kind, with a role if there is one.
+// token returns a JWT of a kind, with a role unless it is empty.
 func (i *issuer) token(t *testing.T, kind, role string) string {
 	t.Helper()
 	now := time.Now()
@@ -129,7 +129,7 @@ func (i *issuer) token(t *testing.T, kind, role string) string {
 	return text
 }
 
-// who answers what a request is known as: "role name way", or the status that it is refused with.
+// who returns the identity of a request as "role name way", or the status of its refusal.
 func who(a *auth.Authenticator, peer string, header map[string]string) string {
 	r := httptest.NewRequest(http.MethodGet, "/api/v1/me", nil)
 	r.RemoteAddr = net.JoinHostPort(peer, "1")
@@ -156,8 +156,8 @@ func networks(list ...string) (found []netip.Prefix) {
 	return found
 }
 
-// Each address, header, secret and token, in each way to be set up, against what is written here a
-// second time.
+// The test combines each address, header, secret and token with each configuration. The expected
+// results are written out here a second time.
 func TestWhoARequestIsFrom(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
@@ -202,7 +202,7 @@ func TestWhoARequestIsFrom(t *testing.T) {
 			Proxies:    networks("10.0.0.0/8"),
 			RoleHeader: setting.roleHeader,
 			Secret:     setting.secret,
-			Now:        func() time.Time { now = now.Add(time.Hour); return now }, // no address has anything against it for long
+			Now:        func() time.Time { now = now.Add(time.Hour); return now }, // lockouts expire between calls
 		}
 		if setting.jwt {
 			cfg.JWT = auth.JWT{
@@ -223,7 +223,7 @@ func TestWhoARequestIsFrom(t *testing.T) {
 						for _, by := range []string{"", "127.0.0.1"} {
 							for kind, jwt := range jwts {
 								if jwt != "" && (role == "viewer" || role == "operator" || by != "") {
-									continue // they differ in nothing
+									continue // these cases do not differ
 								}
 								header := map[string]string{}
 								for name, value := range map[string]string{

@@ -10,7 +10,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/config"
 )
 
-// parse reads a worker's settings from flags and whatever the test has put into the environment.
+// parse reads a worker's settings from flags and the test's environment.
 func parse(t *testing.T, args ...string) (*config.Worker, error) {
 	t.Helper()
 	flags := pflag.NewFlagSet("worker", pflag.ContinueOnError)

@@ -55,7 +55,7 @@ func TestRunStopsItsWorkersWhenItIsCancelled(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer pool.Close()
-	workers, err := lease.Workers(t.Context(), pool) // a worker that stops in order takes its record away
+	workers, err := lease.Workers(t.Context(), pool) // a worker that shuts down cleanly deletes its row
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +106,7 @@ func config(t *testing.T, url string, out io.Writer) Config {
 	}
 }
 
-// cancelAt cancels when the text is written.
+// cancelAt calls cancel when the text is written.
 type cancelAt struct {
 	text   string
 	cancel context.CancelFunc

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// install makes programs of these names that print text.
+// install creates programs with these names that print text.
 func install(t *testing.T, dir, text string, names ...string) {
 	t.Helper()
 	if err := os.MkdirAll(dir, 0o755); err != nil {

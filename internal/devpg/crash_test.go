@@ -43,7 +43,7 @@ func eventually(t *testing.T, what string, holds func() bool) {
 	}
 }
 
-// pidFile answers the lines of the cluster's postmaster.pid.
+// pidFile returns the path and the lines of the cluster's postmaster.pid.
 func pidFile(t *testing.T, dir string) (path string, lines []string) {
 	t.Helper()
 	path = filepath.Join(dir, "pg", "postmaster.pid")
@@ -112,7 +112,7 @@ func TestAStalePidFileIsRecognised(t *testing.T) {
 	}
 }
 
-// killPostmaster ends the server as kill -9 does and leaves its pid file.
+// killPostmaster kills the server with SIGKILL and leaves its pid file.
 func killPostmaster(t *testing.T, pid, url string) {
 	t.Helper()
 	number, err := strconv.Atoi(pid)
@@ -166,7 +166,7 @@ func TestAHalfMadeClusterIsThrownAway(t *testing.T) {
 	query(t, server.URL(), "SELECT 'runs'")
 }
 
-// clusterHome answers the folder that holds the cluster, which may be elsewhere.
+// clusterHome returns the folder that holds the cluster. It can lie outside the state folder.
 func clusterHome(dir string) string {
 	if target, err := os.Readlink(filepath.Join(dir, "pg")); err == nil {
 		return filepath.Dir(target)

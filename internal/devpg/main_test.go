@@ -17,8 +17,9 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/leaktest"
 )
 
-// holdEnv turns the test binary into a process that opens the server of that folder, says its URL,
-// and closes it when its input ends. With the value "private" the folder is temporary.
+// holdEnv turns the test binary into a process that opens the server of that folder and prints its
+// URL. The process closes the server when its input ends. With the value "private" the folder is
+// temporary.
 const holdEnv = "TIDEMARK_TEST_HOLD"
 
 func TestMain(m *testing.M) {
@@ -50,7 +51,7 @@ func hold(dir string) error {
 	return server.Close()
 }
 
-// quick is a configuration that makes and starts a cluster in little time.
+// quick returns a configuration whose cluster is fast to create and start.
 func quick(dir string) devpg.Config {
 	return devpg.Config{
 		Dir:      dir,
@@ -58,7 +59,7 @@ func quick(dir string) devpg.Config {
 	}
 }
 
-// patience is how long anything may take, also to several processes that make a cluster one after the other.
+// patience bounds every wait, also for several processes that create clusters one after the other.
 const patience = 5 * time.Minute
 
 // holder is another process that uses a server.
@@ -93,7 +94,7 @@ func startHolder(t *testing.T, dir string) *holder {
 	return &holder{cmd: cmd, stdin: stdin, stdout: bufio.NewReader(stdout)}
 }
 
-// url waits until the process has the server open.
+// url waits until the process has opened the server.
 func (h *holder) url(t *testing.T) string {
 	t.Helper()
 	line, err := h.stdout.ReadString('\n')
@@ -103,7 +104,7 @@ func (h *holder) url(t *testing.T) string {
 	return strings.TrimSpace(line)
 }
 
-// kill ends the process as kill -9 does.
+// kill kills the process with SIGKILL.
 func (h *holder) kill(t *testing.T) {
 	t.Helper()
 	if err := h.cmd.Process.Kill(); err != nil {
@@ -112,7 +113,7 @@ func (h *holder) kill(t *testing.T) {
 	_ = h.cmd.Wait()
 }
 
-// leave lets the process close the server and waits for its end.
+// leave lets the process close the server and waits until it exits.
 func (h *holder) leave(t *testing.T) {
 	t.Helper()
 	_ = h.stdin.Close()
@@ -138,7 +139,7 @@ func closeServer(t *testing.T, server *devpg.Server) {
 	}
 }
 
-// query answers the one value that the statement yields.
+// query returns the single value of a query.
 func query(t *testing.T, url, sql string) string {
 	t.Helper()
 	value, err := tryQuery(t, url, sql)
@@ -165,7 +166,7 @@ func gone(t *testing.T, url string) bool {
 	return err != nil
 }
 
-// stateFolder answers a folder for a cluster and removes the cluster when the test ends.
+// stateFolder returns a folder for a cluster and removes the cluster when the test ends.
 func stateFolder(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()

@@ -14,8 +14,8 @@ const (
 	readTable = `SELECT word FROM kept`
 )
 
-// removeCluster removes a cluster, which is elsewhere if the server's user could not have reached
-// it in its state folder. The initdb of a process that was killed may still be writing there.
+// removeCluster removes a cluster. The cluster is elsewhere if the server's user cannot reach the
+// state folder. The initdb of a killed process can still write there, so removeCluster retries.
 func removeCluster(t *testing.T, dir string) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); ; {
@@ -124,7 +124,8 @@ func TestAPrivateServersFolderGoesWithIt(t *testing.T) {
 	}
 }
 
-// A test's temporary folder is mode 700: root's server, which runs as another user, cannot live there.
+// A test's temporary folder has mode 700. The server of root runs as another user and cannot use
+// it.
 func TestAClusterLivesElsewhereWhenItsUserCannotReachTheStateFolder(t *testing.T) {
 	t.Parallel()
 	dir := stateFolder(t)
@@ -143,7 +144,7 @@ func TestAClusterLivesElsewhereWhenItsUserCannotReachTheStateFolder(t *testing.T
 		t.Errorf("the second run made another cluster, in %s instead of %s", got, data)
 	}
 	closeServer(t, again)
-	removeCluster(t, dir) // as a machine may do with its temporary folders
+	removeCluster(t, dir) // as a machine may do with temporary folders
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}

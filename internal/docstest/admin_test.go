@@ -17,7 +17,7 @@ const (
 	adminPage = "docs/guides/api.md"
 	adminBase = "http://127.0.0.1:8081"
 
-	// adminWorld is what the page's calls are about.
+	// adminWorld holds the rows that the page's calls refer to.
 	adminWorld = `INSERT INTO tidemark.consumer_groups (name) VALUES ('default');
 		INSERT INTO tidemark.projections (name, consumer_group, version, schema_name, table_names, state)
 			VALUES ('scores', 'default', 1, 'tidemark_views', '{scores}', 'active');
@@ -30,7 +30,7 @@ const (
 		INSERT INTO tidemark.publications (topic, publisher, position) VALUES ('orders', 'archive', 0)`
 )
 
-// TestAdminCalls makes the calls of the page of the admin listener, in their order.
+// TestAdminCalls makes the calls of the page on the admin listener, in order.
 func TestAdminCalls(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
@@ -80,7 +80,7 @@ func TestAdminCalls(t *testing.T) {
 	}
 }
 
-// curl makes a request as curl would, as far as the page uses it.
+// curl makes a request as curl does. It supports the options that the page uses.
 func curl(t *testing.T, line string) {
 	t.Helper()
 	words := shellWords(line)
@@ -124,7 +124,8 @@ func curl(t *testing.T, line string) {
 	}
 }
 
-// shellWords cuts a line into words as a shell does, with quotes of both kinds and without anything else.
+// shellWords splits a line into words as a shell does. It supports both kinds of quotes and nothing
+// else.
 func shellWords(line string) (words []string) {
 	var word strings.Builder
 	var quote rune

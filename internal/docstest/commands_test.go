@@ -12,12 +12,12 @@ import (
 const (
 	commandsPage = "docs/reference/commands.md"
 
-	// commandsReference begins the part of the page that is what the program says of itself.
+	// commandsReference starts the part of the page that the program generates.
 	commandsReference = "## All commands\n"
 )
 
-// TestCommands compares the page's reference with what the program says of itself: every command
-// with all of its flags, none that is not there. UPDATE_GOLDEN=1 writes it.
+// TestCommands compares the reference on the page with the help of the program: every command with
+// all of its flags, and no others. UPDATE_GOLDEN=1 writes the page.
 func TestCommands(t *testing.T) {
 	t.Parallel()
 	program := build(t, "./cmd/tidemark")
@@ -48,7 +48,7 @@ func TestCommands(t *testing.T) {
 	}
 }
 
-// writeHelp writes the help of a command and of all below it, and answers how many they are.
+// writeHelp writes the help of a command and of its subcommands, and returns their number.
 func writeHelp(t *testing.T, page *strings.Builder, program string, words ...string) (n int) {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), program, append(words, "--help")...).CombinedOutput()
@@ -74,14 +74,14 @@ func writeHelp(t *testing.T, page *strings.Builder, program string, words ...str
 	return n
 }
 
-// between answers what stands between two texts, empty if the first is not there.
+// between returns the text between begin and end, or "" without begin.
 func between(s, begin, end string) string {
 	_, s, _ = strings.Cut(s, begin)
 	s, _, _ = strings.Cut(s, end)
 	return s
 }
 
-// difference answers the first lines that differ.
+// difference returns the first lines that differ.
 func difference(got, want string) string {
 	g, w := strings.Split(got, "\n"), strings.Split(want, "\n")
 	for i := range min(len(g), len(w)) {

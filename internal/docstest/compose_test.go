@@ -13,8 +13,8 @@ import (
 	"github.com/compose-spec/compose-go/v2/types"
 )
 
-// composeServices are those of docker-compose.yml, of all profiles, as compose itself reads the
-// file: against its schema, with variables filled in and references followed.
+// composeServices returns the services of docker-compose.yml in all profiles. compose itself reads
+// the file: it checks the schema, fills in variables and follows references.
 func composeServices(t *testing.T) types.Services {
 	t.Helper()
 	project, err := loader.LoadWithContext(t.Context(), types.ConfigDetails{
@@ -31,11 +31,11 @@ func composeServices(t *testing.T) types.Services {
 	return project.Services
 }
 
-// timeouts of the worker and of publishers, as their packages have them.
+// The timeouts of the worker and of publishers, as in their packages.
 const (
 	applyTimeout   = 20 * time.Second // config.Worker.Projector.ApplyTimeout
 	publishTimeout = 30 * time.Second // publisher.Publisher.Timeout
-	cutOff         = 10 * time.Second // what is cut off and given back after the shutdown timeout, at most
+	cutOff         = 10 * time.Second // the most that cancelling and releasing work takes after the shutdown timeout
 )
 
 func TestCompose(t *testing.T) {
@@ -44,7 +44,7 @@ func TestCompose(t *testing.T) {
 		t.Parallel()
 		images := map[string]string{}
 		for name, s := range composeServices(t) {
-			if s.Image != "tidemark:dev" { // which is built here
+			if s.Image != "tidemark:dev" { // built here
 				images["service "+name] = s.Image
 			}
 		}
@@ -62,7 +62,7 @@ func TestCompose(t *testing.T) {
 		}
 		for name, image := range images {
 			exact := `^[a-z/]+:v?\d+\.\d+\.\d+(-\w+)?(@sha256:[0-9a-f]{64})?$`
-			if strings.HasPrefix(image, "postgres:") { // has two numbers
+			if strings.HasPrefix(image, "postgres:") { // its version has two numbers
 				exact = `^postgres:\d+\.\d+(-\w+)?(@sha256:[0-9a-f]{64})?$`
 			}
 			if !regexp.MustCompile(exact).MatchString(image) {
@@ -216,7 +216,7 @@ func TestDockerfile(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// What the programs are compiled from: all else is kept out.
+		// The programs are compiled from these folders. All else is excluded.
 		for _, folder := range []string{"cmd", "internal", "migrations", "pkg", "examples", "go.mod", "go.sum"} {
 			if !slices.Contains(strings.Fields(string(ignore)), "!"+folder) {
 				t.Errorf(".dockerignore keeps %s out", folder)

@@ -39,8 +39,8 @@ func TestGoSnippets(t *testing.T) {
 	}
 }
 
-// flatten removes white space and the marks of comments: a snippet is indented less than its source,
-// and may be wrapped elsewhere.
+// flatten removes white space and comment marks, because a snippet is indented less than its source
+// and can be wrapped elsewhere.
 func flatten(code string) string {
 	var flat []string
 	for _, line := range strings.Split(code, "\n") {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestIndex holds docs/README.md against the pages that there are: each is listed once.
+// TestIndex checks that docs/README.md lists each page once.
 func TestIndex(t *testing.T) {
 	t.Parallel()
 	const index = "docs/README.md"

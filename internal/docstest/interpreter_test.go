@@ -14,7 +14,7 @@ import (
 // runTimeout bounds one run of a snippet.
 const runTimeout = time.Minute
 
-// interpreter runs programs that it reads from its standard input, with the database in TIDEMARK_DATABASE_URL.
+// interpreter runs programs from standard input, with the database in TIDEMARK_DATABASE_URL.
 type interpreter struct {
 	path string
 	args func(url string) []string
@@ -58,7 +58,7 @@ func python(t *testing.T) *interpreter {
 	args := func(string) []string { return []string{"-"} }
 	return withDriver(t, "psycopg 3", "import psycopg; assert psycopg.__version__ >= '3'",
 		&interpreter{path: "python3", args: args},
-		&interpreter{path: "/usr/bin/python3", args: args}) // where Debian's psycopg is, when another comes first on PATH
+		&interpreter{path: "/usr/bin/python3", args: args}) // has Debian's psycopg, whatever is first in PATH
 }
 
 func node(t *testing.T) *interpreter {
@@ -74,9 +74,9 @@ func node(t *testing.T) *interpreter {
 	})
 }
 
-// withDriver answers the first candidate that runs the probe, which loads a driver. Without an
-// interpreter it answers nil and logs so; an interpreter without the driver is no reason to fail on
-// a contributor's machine, but in CI it is.
+// withDriver returns the first candidate that can run the probe, which loads a driver. Without an
+// interpreter it logs that and returns nil. An interpreter without the driver fails the test in CI
+// only.
 func withDriver(t *testing.T, driver, probe string, candidates ...*interpreter) *interpreter {
 	t.Helper()
 	here := false
@@ -109,7 +109,7 @@ func lastLine(text string) string {
 	return text[strings.LastIndexByte(text, '\n')+1:]
 }
 
-// trimmed removes what differs without a reader seeing it.
+// trimmed removes white space that a reader does not see.
 func trimmed(text string) string {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	for i := range lines {

@@ -14,7 +14,7 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// String says who may be reached, and where.
+// String returns the allowed peers and ports.
 func (r rule) String() string {
 	var b strings.Builder
 	for _, p := range append(r.From, r.To...) {
@@ -26,7 +26,7 @@ func (r rule) String() string {
 	return b.String()
 }
 
-// String answers labels by name; "any" where there is no selector.
+// String returns the labels, or "any" without a selector.
 func (s *selector) String() string {
 	if s == nil {
 		return "any"
@@ -197,7 +197,7 @@ func TestKubernetes(t *testing.T) {
 			if m.Kind != "NetworkPolicy" {
 				continue
 			}
-			policies++ // policies add to each other: each may be the one that lets too much through
+			policies++ // policies add up, so each of them may be the one that allows too much
 			const where = "namespace [kubernetes.io/metadata.name:%s], pod %s, <nil>: %s"
 			for direction, want := range map[string][]string{
 				fmt.Sprint(m.Spec.Ingress): {fmt.Sprintf(where, "monitoring", "any", "TCP 8080-8080")},
@@ -264,7 +264,7 @@ func duration(t *testing.T, text string) time.Duration {
 	return d
 }
 
-// asText writes nested maps as text.
+// asText formats nested maps as text.
 func asText(v any) string {
 	text, err := yaml.Marshal(v)
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
-// TestSnippets runs the pages' SQL, Python and JavaScript, and logs with what. SQL is run always:
-// psql is there wherever a Postgres is.
+// TestSnippets runs the SQL, Python and JavaScript of the pages and logs the interpreter. SQL
+// always runs, because psql comes with Postgres.
 func TestSnippets(t *testing.T) {
 	t.Parallel()
 	for lang, find := range map[string]func(*testing.T) *interpreter{"sql": psql, "python": python, "js": node} {
@@ -17,7 +17,7 @@ func TestSnippets(t *testing.T) {
 			t.Parallel()
 			program := find(t)
 			if program == nil {
-				return // the log says why
+				return // the log has the reason
 			}
 			t.Logf("run by %s", program.path)
 			ran := 0
@@ -31,8 +31,8 @@ func TestSnippets(t *testing.T) {
 	}
 }
 
-// runPage runs the page's snippets in a language on a database of their own, in order, and compares
-// what they print with the "text output" that follows them. It answers how many there were.
+// runPage runs the page's snippets of a language in order, on a database of their own. It compares
+// their output with the "text output" after them and returns the number of snippets.
 func runPage(t *testing.T, program *interpreter, p page, lang string) (ran int) {
 	t.Helper()
 	var url string

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestTheTopLevelIsAsItWasPromised expects what every description of the project names: it stays, however small.
+// TestTheTopLevelIsAsItWasPromised expects the paths that every description of the project names.
+// They stay, however small they are.
 func TestTheTopLevelIsAsItWasPromised(t *testing.T) {
 	t.Parallel()
 	for _, path := range []string{

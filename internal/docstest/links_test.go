@@ -45,7 +45,8 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// anchor answers the fragment that a heading gets: lower case, hyphens for spaces, letters and digits only.
+// anchor returns the fragment of a heading: lower case, hyphens for spaces, and only letters,
+// digits, - and _.
 func anchor(heading string) string {
 	return strings.Map(func(r rune) rune {
 		switch {

@@ -15,12 +15,12 @@ import (
 	"testing"
 )
 
-// TestLogKeys compares the keys under which our programs log with the table of
-// docs/guides/operations/monitoring.md, and sees to it that no event's payload is logged. Sinks that log
-// or count events for their users have keys of their own.
+// TestLogKeys compares the log keys of the programs with the table in
+// docs/guides/operations/monitoring.md. It also checks that no event's payload is logged. Sinks
+// that log or count events for their users have keys of their own and are exempt.
 func TestLogKeys(t *testing.T) {
 	t.Parallel()
-	said := map[string]string{} // where, by key
+	said := map[string]string{} // positions by key
 	fset := token.NewFileSet()
 	for _, dir := range []string{"cmd", "internal", "pkg"} {
 		err := filepath.WalkDir(filepath.Join(root, dir), func(path string, entry fs.DirEntry, err error) error {
@@ -77,7 +77,7 @@ func TestLogKeys(t *testing.T) {
 	}
 }
 
-// logged answers the keys and values of a call of a logger.
+// logged returns the keys and values of a logger's call.
 func logged(call *ast.CallExpr) ([]ast.Expr, bool) {
 	method, ok := call.Fun.(*ast.SelectorExpr)
 	if !ok {
@@ -101,7 +101,7 @@ func logged(call *ast.CallExpr) ([]ast.Expr, bool) {
 	return call.Args[min(n, len(call.Args)):], ok
 }
 
-// noteKeys notes where each key stands.
+// noteKeys records the position of each key.
 func noteKeys(t *testing.T, fset *token.FileSet, args []ast.Expr, said map[string]string) {
 	t.Helper()
 	for i := 0; i < len(args); i++ {

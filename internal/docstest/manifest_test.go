@@ -14,7 +14,7 @@ import (
 
 const manifests = root + "/deploy/kubernetes"
 
-// manifest is what these tests read of an object for Kubernetes.
+// manifest holds the fields of a Kubernetes object that these tests read.
 type manifest struct {
 	file     string
 	Kind     string
@@ -43,7 +43,7 @@ type manifest struct {
 	}
 }
 
-// rule is one of a network policy.
+// rule is a rule of a network policy.
 type rule struct {
 	From, To []peer
 	Ports    []struct {
@@ -110,7 +110,7 @@ type probe struct {
 	HTTPGet struct{ Path, Port string } `yaml:"httpGet"`
 }
 
-// objects reads all manifests but kustomizations, by kind and name.
+// objects reads all manifests except kustomizations, by kind and name.
 func objects(t *testing.T) map[string]manifest {
 	t.Helper()
 	all := map[string]manifest{}

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// root is the repository's folder, seen from this package.
+// root is the repository's folder, relative to this package.
 const root = "../.."
 
 // snippet is a fenced block of a page.
@@ -18,19 +18,19 @@ type snippet struct {
 	text string
 }
 
-// page is a file of documentation.
+// page is a documentation file.
 type page struct {
-	path     string // from the root
+	path     string // relative to the root
 	text     string // without the fenced blocks
 	snippets []snippet
 }
 
-// in answers the page's snippets in a language.
+// in returns the page's snippets in a language.
 func (p page) in(lang string) []snippet {
 	return slices.DeleteFunc(slices.Clone(p.snippets), func(s snippet) bool { return s.lang != lang })
 }
 
-// pages reads the README, the files beside it and all of docs/.
+// pages reads all of docs/, the README and the files beside it.
 func pages(t *testing.T) []page {
 	t.Helper()
 	var paths []string
@@ -94,7 +94,7 @@ func TestPages(t *testing.T) {
 		known := []string{"go", "sql", "python", "js", "sh", "yaml", "json", "text", "text output"}
 		for _, p := range pages(t) {
 			for _, s := range p.snippets {
-				if p.path == "docs/tutorial/first-worker.md" { // TestTutorial
+				if p.path == "docs/tutorial/first-worker.md" { // TestTutorial checks this page
 					continue
 				}
 				if !slices.Contains(known, s.lang) {

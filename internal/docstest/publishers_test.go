@@ -12,8 +12,8 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/webhook"
 )
 
-// TestPublishersFiles loads the files that say what is published where, as a worker would, and
-// sinks as those of a file.
+// TestPublishersFiles loads the documented publisher files as a worker does, and wraps snippets of
+// single sinks into a file.
 func TestPublishersFiles(t *testing.T) {
 	t.Setenv("HOOK_SECRET", webhook.NewSecret().Reveal())
 	loaded := 0

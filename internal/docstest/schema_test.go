@@ -12,7 +12,8 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
-// querySchema lists the columns of tables, and sequences, of the schema tidemark with their comments.
+// querySchema lists the tables with their columns, and the sequences, of the schema tidemark with
+// their comments.
 const querySchema = `SELECT c.relname, c.relkind = 'S' AS sequence,
 		coalesce(obj_description(c.oid, 'pg_class'), '') AS about, coalesce(a.attname, '') AS column,
 		coalesce(replace(format_type(a.atttypid, a.atttypmod), 'timestamp with time zone', 'timestamptz'), '') AS type,
@@ -29,8 +30,8 @@ const querySchema = `SELECT c.relname, c.relkind = 'S' AS sequence,
 
 const schemaPage = "docs/reference/schema.md"
 
-// TestSchema compares the reference of the schema with a migrated database: UPDATE_GOLDEN=1 writes it
-// anew. Each table and column has a comment.
+// TestSchema compares the schema reference with a migrated database. Each table and column needs a
+// comment. UPDATE_GOLDEN=1 writes the page.
 func TestSchema(t *testing.T) {
 	t.Parallel()
 	rows, err := pgtest.New(t).Query(t.Context(), querySchema)

@@ -12,7 +12,7 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
-// serve is what docs/tutorial/getting-started.md shows of a service.
+// serve is a snippet of docs/tutorial/getting-started.md.
 func serve(ctx context.Context, pool *pgxpool.Pool, heroes func() projector.Document[int]) error {
 	p, err := projector.New(projector.Config{
 		Pool: pool, Projections: []projector.Projection{projector.NewDocument(heroes())},
@@ -52,7 +52,7 @@ func counted() projector.Document[int] {
 	}
 }
 
-// await polls until the query answers true.
+// await polls until the query returns true.
 func await(ctx context.Context, t *testing.T, pool *pgxpool.Pool, query string) {
 	t.Helper()
 	tick := time.NewTicker(10 * time.Millisecond)

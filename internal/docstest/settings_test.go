@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestSettings compares the pages' tables of settings with what the worker says of itself. That of
-// docs/reference/configuration.md has all of them.
+// TestSettings compares the tables of settings on the pages with the help of the worker.
+// docs/reference/configuration.md must list every setting.
 func TestSettings(t *testing.T) {
 	t.Parallel()
 	defaults := workerDefaults(t)
@@ -37,7 +37,7 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// TestVariables finds variables in the pages' prose and snippets that nothing reads.
+// TestVariables finds variables in the pages' prose and snippets that no program reads.
 func TestVariables(t *testing.T) {
 	t.Parallel()
 	known := workerDefaults(t)
@@ -58,7 +58,7 @@ func TestVariables(t *testing.T) {
 	}
 }
 
-// workerDefaults answers the defaults of the worker's settings, by variable.
+// workerDefaults returns the defaults of the worker's settings by variable.
 func workerDefaults(t *testing.T) map[string]string {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), build(t, "./cmd/worker"), "--help").CombinedOutput()

@@ -13,9 +13,9 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
-// TestShellSnippets checks each line of the pages' shell: targets of make exist, programs of ours
-// run and end well on a migrated database. What runs for ever, or starts a Postgres of its own, is
-// only checked to exist.
+// TestShellSnippets checks each line of the pages' shell snippets. Make targets must exist, and our
+// programs must succeed on a migrated database. A program that runs forever or starts its own
+// Postgres must only exist.
 func TestShellSnippets(t *testing.T) {
 	t.Parallel()
 	seen, programs := map[string]bool{}, map[string]string{}
@@ -34,13 +34,13 @@ func TestShellSnippets(t *testing.T) {
 	}
 }
 
-// withoutVariables removes the assignments that stand before a command.
+// withoutVariables removes the assignments before a command.
 func withoutVariables(words []string) []string {
 	assignment := regexp.MustCompile(`^[A-Z_]+=`)
 	return words[slices.IndexFunc(words, func(w string) bool { return !assignment.MatchString(w) }):]
 }
 
-// checkLine checks a command. programs are those that earlier lines have compiled.
+// checkLine checks a command. programs holds what earlier lines have compiled.
 func checkLine(t *testing.T, programs map[string]string, words []string) (mistake string) {
 	t.Helper()
 	switch {
@@ -65,7 +65,7 @@ func checkLine(t *testing.T, programs map[string]string, words []string) (mistak
 	return "nothing checks this command; see doc.go"
 }
 
-// checkInstalls says whether TestTutorial, which needs no network, runs the command.
+// checkInstalls returns a mistake unless TestTutorial, which needs no network, runs the command.
 func checkInstalls(t *testing.T, words []string) string {
 	t.Helper()
 	tutorial, err := os.ReadFile(filepath.Join(root, "docs/tutorial/first-worker.md"))
@@ -111,7 +111,7 @@ func checkProgram(t *testing.T, programs map[string]string, pkg string, args []s
 	return ""
 }
 
-// build compiles a program and answers its path.
+// build compiles a program and returns its path.
 func build(t *testing.T, pkg string) string {
 	t.Helper()
 	path, err := program.Build(t.Context(), strings.TrimPrefix(pkg, "./"))

@@ -12,8 +12,9 @@ import (
 	"testing"
 )
 
-// TestStatementsStandInFilesOfTheirOwn expects SQL that reads or writes rows in the queries*.go of a package, where a
-// reader finds all that it asks of the database. What code composes of names (DDL) stands with the code.
+// TestStatementsStandInFilesOfTheirOwn expects SQL that reads or writes rows in the queries*.go of
+// a package, where a reader finds all of its statements. DDL that code composes from names stays
+// with the code.
 func TestStatementsStandInFilesOfTheirOwn(t *testing.T) {
 	t.Parallel()
 	statement := regexp.MustCompile(`^\s*(SELECT|INSERT INTO|UPDATE|DELETE FROM|WITH(?: RECURSIVE)?)\s+[\w"$%(*]`)

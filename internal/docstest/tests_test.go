@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// TestNamedTests checks that the tests that a row of docs/contributing/publishing-tests.md names are in the folder that it names.
+// TestNamedTests checks that each row of docs/contributing/publishing-tests.md names tests that
+// exist in its folder.
 func TestNamedTests(t *testing.T) {
 	t.Parallel()
 	const path = "docs/contributing/publishing-tests.md"
@@ -41,7 +42,7 @@ func TestNamedTests(t *testing.T) {
 	}
 }
 
-// functionsIn answers the tests' source in a folder.
+// functionsIn returns the source of the tests in a folder.
 func functionsIn(t *testing.T, folder string) string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(root, folder, "*_test.go"))
@@ -60,7 +61,8 @@ func functionsIn(t *testing.T, folder string) string {
 	return all.String()
 }
 
-// TestGuaranteesNameTheirTests checks that each promise names tests, and that tests which a page names are there.
+// TestGuaranteesNameTheirTests checks that each promise names tests, and that the named tests
+// exist.
 func TestGuaranteesNameTheirTests(t *testing.T) {
 	t.Parallel()
 	there := map[string]bool{}

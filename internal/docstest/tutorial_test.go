@@ -18,20 +18,20 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
-// eventually bounds the wait for an output that a worker brings about.
+// eventually bounds the wait for a worker's effect on an output.
 const eventually = 3 * time.Minute
 
-// TestTutorial does what docs/tutorial/first-worker.md says, from an empty folder. The word after a snippet's
-// language says what to do:
+// TestTutorial follows docs/tutorial/first-worker.md from an empty folder. The word after a
+// snippet's language says what to do:
 //
-//	sh setup         prepares the module; tidemark is built from this checkout
-//	sh clone         has the module take Tidemark from a clone: here from this checkout
-//	sh run           runs; with "text output" after it, until it prints that
-//	sh worker, sh partner
-//	                 runs until the next of its kind
-//	text partner     what the partner prints in the end
-//	go F, yaml F     is the file F
-//	diff F           replaces lines of the file F
+// sh setup         prepares the module; tidemark is built from this checkout
+// sh clone         makes the module take Tidemark from a clone: here from this checkout
+// sh run           runs; with "text output" after it, until it prints that
+// sh worker, sh partner
+//                  runs until the next of its kind
+// text partner     what the partner prints in the end
+// go F, yaml F     is the file F
+// diff F           replaces lines of the file F
 func TestTutorial(t *testing.T) {
 	t.Parallel()
 	content, err := os.ReadFile(filepath.Join(root, "docs/tutorial/first-worker.md"))
@@ -83,14 +83,14 @@ func freeAddress(t *testing.T) string {
 	return fmt.Sprintf("127.0.0.1:%d", port)
 }
 
-// reader is a reader of the tutorial, with a folder and a second and a third terminal.
+// reader follows the tutorial with a folder and up to three terminals.
 type reader struct {
 	*testing.T
 	dir, url string
-	checkout string // what the page clones
+	checkout string // the folder that the page clones
 	env      []string
 	programs map[string]*started
-	line     int // of the snippet
+	line     int // line of the snippet
 }
 
 // started is a program that runs until it is stopped.
@@ -99,7 +99,7 @@ type started struct {
 	out *output
 }
 
-// output is read while a program writes it.
+// output can be read while a program writes it.
 type output struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -137,7 +137,7 @@ func newReader(t *testing.T) *reader {
 	}
 	r.env = append(os.Environ(),
 		"PATH="+bin+string(filepath.ListSeparator)+os.Getenv("PATH"), "TIDEMARK_DATABASE_URL="+r.url, "PSQLRC=/dev/null",
-		// What this checkout requires is in the module cache: nothing is downloaded.
+		// All requirements of this checkout are in the module cache, so nothing is downloaded.
 		"TIDEMARK_HTTP_ADDR=off", "GOPROXY=off", "GOSUMDB=off", "GOFLAGS="+os.Getenv("GOFLAGS")+" -ldflags=-s")
 	t.Cleanup(func() {
 		for name := range r.programs {
@@ -147,8 +147,8 @@ func newReader(t *testing.T) *reader {
 	return r
 }
 
-// setUp runs the lines that are about the module. This checkout is the clone, under its own path: under another one
-// Go would compile all of it again.
+// setUp runs the lines that concern the module. The clone is this checkout at its own path: at
+// another path Go would compile everything again.
 func (r *reader) setUp(commands string) {
 	for line := range strings.Lines(commands) {
 		if strings.HasPrefix(line, "go mod ") {
@@ -188,7 +188,7 @@ func (r *reader) change(file, diff string) {
 	r.write(file, strings.Replace(string(content), before.String(), after.String(), 1))
 }
 
-// shell answers a command that runs commands of the page in the folder.
+// shell returns a command that runs the page's commands in the folder.
 func (r *reader) shell(ctx context.Context, commands string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, "bash", "-ec", commands)
 	cmd.Dir, cmd.Env = r.dir, r.env
@@ -207,7 +207,7 @@ func (r *reader) run(commands, want string) {
 	})
 }
 
-// sorted puts lines in order: what the partner gets is in the order of its campaigns, not among them.
+// sorted sorts lines. The partner receives each campaign in order, and the campaigns in any order.
 func sorted(text string) string {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	slices.Sort(lines)
@@ -216,7 +216,7 @@ func sorted(text string) string {
 
 func same(a, b string) bool { return trimmed(a) == trimmed(b) }
 
-// await waits until a condition is met, and shows what there is otherwise.
+// await waits until a condition is met. On a timeout it prints what was shown.
 func (r *reader) await(condition func() (shown string, met bool)) {
 	r.Helper()
 	deadline := time.After(eventually)
@@ -236,7 +236,8 @@ func (r *reader) await(condition func() (shown string, met bool)) {
 	}
 }
 
-// start runs the last command of commands until the next call for the same program, and those before it to their end.
+// start runs all commands but the last to their end. The last one runs until start is called again
+// for the same name.
 func (r *reader) start(name, commands string) {
 	r.stop(name)
 	for line := range strings.Lines(commands) {
@@ -247,7 +248,7 @@ func (r *reader) start(name, commands string) {
 	lines := strings.Split(strings.TrimSpace(commands), "\n")
 	last := len(lines) - 1
 	r.run(strings.Join(lines[:last], "\n"), "")
-	// With exec signals reach the program.
+	// With exec, signals reach the program.
 	program := &started{cmd: r.shell(context.WithoutCancel(r.Context()), "exec "+lines[last]), out: &output{}}
 	program.cmd.Stdout, program.cmd.Stderr = program.out, program.out
 	if err := program.cmd.Start(); err != nil {
@@ -259,7 +260,7 @@ func (r *reader) start(name, commands string) {
 	}
 }
 
-// stop is Ctrl-C.
+// stop interrupts the program as Ctrl-C does.
 func (r *reader) stop(name string) {
 	program := r.programs[name]
 	if program == nil {

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestWalks checks that the files and functions of the walks in docs/explanation/architecture.md exist, and that
-// no walk is longer than ten steps.
+// TestWalks checks that the files and functions of the walks in docs/explanation/architecture.md
+// exist. No walk may have more than ten steps.
 func TestWalks(t *testing.T) {
 	t.Parallel()
 	content, err := os.ReadFile(filepath.Join(root, "docs/explanation/architecture.md"))

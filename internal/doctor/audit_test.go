@@ -14,7 +14,7 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
-// The owner can switch the triggers off. The chain still shows what was changed then.
+// An owner can disable the triggers. The chain still shows what was changed then.
 func TestTheDoctorNamesTheFirstRecordOfOperatorsThatDoesNotFit(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ sql, want string }{
@@ -82,7 +82,7 @@ func TestActsThatCommitAtTheSameTimeAreChained(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	write(open, "slow") // has written, and keeps nobody from committing
+	write(open, "slow") // has written, and must not block other commits
 	var all sync.WaitGroup
 	for range 4 {
 		all.Go(func() {
@@ -111,7 +111,7 @@ func TestThePrunedLogStillFits(t *testing.T) {
 		SELECT 'ada', 'x', now() - n * interval '10 hours' FROM generate_series(6, 1, -1) n`); err != nil {
 		t.Fatal(err)
 	}
-	// The fourth is 30 hours old, the fifth 20: the database keeps a day, whatever is asked for.
+	// The fourth is 30 hours old and the fifth is 20. The database keeps at least a day of records.
 	for _, want := range []int64{3, 1, 0} {
 		if n, err := publications.PruneLog(t.Context(), pool, time.Hour, 3); n != want || err != nil {
 			t.Errorf("pruned %d, %v; want %d", n, err, want)

@@ -19,7 +19,7 @@ func TestMain(m *testing.M) { pgtest.Main(m) }
 
 func TestEveryStatementPreparesOnTheMigratedSchema(t *testing.T) {
 	t.Parallel()
-	sqltest.Prepare(t, pgtest.New(t), "", "tablesOfCitus", "tablesOfTimescale") // extensions that are not there
+	sqltest.Prepare(t, pgtest.New(t), "", "tablesOfCitus", "tablesOfTimescale") // extensions that are not installed
 }
 
 func byCheck(t *testing.T, findings []doctor.Finding) map[string]doctor.Finding {
@@ -47,7 +47,7 @@ func TestAHealthyDatabaseIsFoundSo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// What depends on the server that tests run on, and on workers that they have not, is left out.
+	// Checks that depend on the test server or on running workers are skipped.
 	for name, f := range byCheck(t, findings) {
 		switch name {
 		case "durability", "idle-transactions", "postgres", "connections", "listen":

@@ -11,7 +11,8 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
-// The doctor names an open append and the statement that ends it, for idle sessions and prepared transactions.
+// The doctor names an open append and the statement that ends it, for idle sessions and prepared
+// transactions.
 func TestTheAppendThatHoldsTheFloorIsNamed(t *testing.T) {
 	t.Parallel()
 	url := pgtest.Server(t).URL()

@@ -14,7 +14,7 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
-// A pool that nothing has prepared is as one behind a pooler.
+// A pool whose sessions are not prepared looks like one behind a pooler.
 func TestAStricterDefaultIsolationIsNamedWhereSessionsDoNotChangeIt(t *testing.T) {
 	t.Parallel()
 	url := pgtest.With(pgtest.URL(t), "default_transaction_isolation", "serializable")

@@ -16,7 +16,8 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
-// pretend answers the address of a proxy that replaces some of what the pool's server says, by as many bytes.
+// pretend returns the address of a proxy that replaces some text of the server with other text of
+// the same length.
 func pretend(t *testing.T, pool *pgxpool.Pool, says, instead string) string {
 	t.Helper()
 	var listen net.ListenConfig
@@ -30,7 +31,7 @@ func pretend(t *testing.T, pool *pgxpool.Pool, says, instead string) string {
 	t.Cleanup(func() { _ = listener.Close() })
 	copied := func(to, from net.Conn, change func([]byte) []byte) {
 		defer func() { _, _ = to.Close(), from.Close() }()
-		buffer := make([]byte, 1<<16) // more than any answer here
+		buffer := make([]byte, 1<<16) // larger than any response here
 		for {
 			n, err := from.Read(buffer)
 			if _, failed := to.Write(change(buffer[:n])); err != nil || failed != nil {
@@ -59,7 +60,8 @@ func pretend(t *testing.T, pool *pgxpool.Pool, says, instead string) string {
 	return "postgres://" + config.User + "@" + listener.Addr().String() + "/" + config.Database + "?sslmode=disable"
 }
 
-// What speaks Postgres' protocol need not be Postgres: sequences, snapshots and advisory locks are others there.
+// Other databases speak Postgres' protocol too, but their sequences, snapshots and advisory locks
+// differ.
 func TestServersThatAreNotPostgresAreRefused(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
@@ -74,7 +76,7 @@ func TestServersThatAreNotPostgresAreRefused(t *testing.T) {
 		is := says + strings.Repeat(" ", max(0, len(version)-len(says)))
 		other := open(t, pretend(t, pool, version, is))
 		findings, err := doctor.Run(t.Context(), other, doctor.Options{})
-		other.Close() // before the proxy waits for its connections
+		other.Close() // the proxy waits for its connections, so close them first
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -88,7 +90,8 @@ func TestServersThatAreNotPostgresAreRefused(t *testing.T) {
 	}
 }
 
-// Advisory locks are each server's own, so appends to what lies on several do not wait for each other.
+// Each server has its own advisory locks, so appends to distributed tables do not wait for each
+// other.
 func TestTablesThatAnExtensionHasDistributedAreRefused(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ catalogue, entry, want string }{

@@ -68,12 +68,12 @@ type twice struct {
 	B string `json:"A"`
 }
 
-// unicode has a name that a key in ASCII matches when case is folded: the first letter is the Kelvin sign.
+// unicode has a name that starts with the Kelvin sign. An ASCII key matches it when case is folded.
 type unicode struct {
 	K string `json:"\u212aelvin"`
 }
 
-// kelvin has one that such a key matches.
+// kelvin has an ASCII name that a key with the Kelvin sign matches.
 type kelvin struct {
 	K string `json:"kelvin"`
 }
@@ -112,7 +112,7 @@ func seeds() []string {
 	}
 }
 
-// FuzzNew holds New against encoding/json: value and error are the same.
+// FuzzNew compares New with encoding/json: value and error must be equal.
 func FuzzNew(f *testing.F) {
 	for _, s := range seeds() {
 		f.Add([]byte(s))

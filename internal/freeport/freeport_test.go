@@ -29,7 +29,7 @@ func TestAPortIsFreeAndNoneThatSystemsHandOut(t *testing.T) {
 func TestAPortIsAnsweredOnce(t *testing.T) {
 	t.Parallel()
 	seen := map[int]bool{}
-	for range 500 { // by chance alone some would be equal
+	for range 500 { // random ports alone would repeat within so many
 		port, err := TCP(t.Context())
 		if err != nil {
 			t.Fatal(err)

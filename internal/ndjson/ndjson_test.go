@@ -41,7 +41,7 @@ func exportAll(t *testing.T, pool *pgxpool.Pool, cfg ndjson.ExportConfig) string
 	return out.String()
 }
 
-// types are the event types of a campaign, in order of seq.
+// types returns the event types of a campaign in order of seq.
 func types(t *testing.T, pool *pgxpool.Pool, campaign string) []string {
 	t.Helper()
 	var all []string
@@ -61,7 +61,7 @@ func requireImported(t *testing.T, got, want ndjson.Imported) {
 	}
 }
 
-// lines makes n lines without ids that go from campaign to campaign.
+// lines returns n lines without ids that alternate between campaigns.
 func lines(n int) string {
 	var text strings.Builder
 	for i := range n {
@@ -306,7 +306,7 @@ func TestImport(t *testing.T) {
 		t.Parallel()
 		pool := pgtest.New(t)
 		text := lines(3000)
-		// what reads the input and what appends end each by themselves: now one, now the other comes first
+		// The reader and the appender end independently, so either can end first.
 		for turn := range 20 {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()

@@ -8,7 +8,8 @@ import (
 	"github.com/tidemark-go/tidemark/internal/operator/param"
 )
 
-// TestAnEmptyValueDoesNotWidenAnAct has an empty element of a list, and a group that is left out, refused.
+// TestAnEmptyValueDoesNotWidenAnAct expects a refusal of an empty list element and of a missing
+// group.
 func TestAnEmptyValueDoesNotWidenAnAct(t *testing.T) {
 	t.Parallel()
 	for name, given := range map[string]map[string][]string{

@@ -10,7 +10,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/program"
 )
 
-// programs are the stock programs.
+// programs returns the stock programs.
 func programs() []string {
 	return []string{"cmd/tidemark", "cmd/worker", "cmd/migrate", "cmd/maintenance"}
 }
@@ -65,7 +65,7 @@ func TestEachLevelOfCommandsNamesTheNearestOne(t *testing.T) {
 	}
 }
 
-// TestTheOperatorsCommandsAloneAreSmall holds cmd/maintenance, as it is shipped, below 20 MB.
+// TestTheOperatorsCommandsAloneAreSmall keeps the shipped cmd/maintenance below 20 MB.
 func TestTheOperatorsCommandsAloneAreSmall(t *testing.T) {
 	t.Parallel()
 	path := build(t, "cmd/maintenance")

@@ -11,7 +11,7 @@ func TestMeter(t *testing.T) {
 	var out bytes.Buffer
 	now := time.Unix(0, 0)
 	m := newMeter(&out, "commits", 4000, func() time.Time { return now })
-	m.Set(1, 1) // too early to be worth a line
+	m.Set(1, 1) // too early for a line
 	now = now.Add(10 * time.Second)
 	m.Set(1000, 25000)
 	m.Note("beware")

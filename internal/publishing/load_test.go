@@ -18,7 +18,7 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/memory"
 )
 
-// opened is what a kind was told.
+// opened records the arguments of Kind.Open.
 type opened struct {
 	memory.Sink
 	url      string
@@ -44,7 +44,7 @@ func kinds() []publisher.Kind {
 				return nil, err
 			}
 			if o.settings.Password == "wrong" {
-				o = nil // as what New answers beside an error, where a kind returns it as it is
+				o = nil // a typed nil beside an error, as a kind returns that passes on the result of New
 				return o, errors.New(`password "wrong" is wrong`)
 			}
 			return o, nil

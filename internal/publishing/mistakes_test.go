@@ -12,8 +12,8 @@ import (
 	"github.com/tidemark-go/tidemark/internal/sinks"
 )
 
-// A file with many mistakes names each of them, with its line, the value, what it may be and what
-// to do; of one sink's settings too.
+// The error names each mistake of the file with its line, the value, the allowed values and a
+// remedy. That includes the settings of a sink.
 func TestEachMistakeOfAFileIsNamedWithItsRemedy(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "publishers.yaml")

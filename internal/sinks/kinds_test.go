@@ -9,7 +9,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/sinks"
 )
 
-// The rules tell, among other things, that one id in two campaigns is two events.
+// Among other things, the rules expect that one id in two campaigns is two events.
 func TestEachKindOfSinkIsHeldAgainstTheRules(t *testing.T) {
 	t.Parallel()
 	folders, err := filepath.Glob("../../adapters/*")

@@ -30,7 +30,7 @@ func collector(
 	return c, registry
 }
 
-// exported are the names of what a scrape gets.
+// exported returns the names and values that a scrape gets.
 func exported(t *testing.T, registry *prometheus.Registry) map[string]float64 {
 	t.Helper()
 	families, err := registry.Gather()
@@ -71,7 +71,7 @@ func TestOneReplicaExportsTheFiguresAndAnotherTakesOver(t *testing.T) {
 	if !speaks(fromA) || speaks(fromB) {
 		t.Fatal("both replicas export the figures, or none does")
 	}
-	// The duty outlives the figures, so that no other worker exports any while they last.
+	// The duty outlives the figures, so no other worker exports any while they are valid.
 	var left float64
 	if err := pool.QueryRow(t.Context(),
 		"SELECT extract(epoch FROM expires_at - clock_timestamp())::float8 FROM tidemark.duties").Scan(&left); err != nil {
@@ -80,7 +80,7 @@ func TestOneReplicaExportsTheFiguresAndAnotherTakesOver(t *testing.T) {
 	if figures := dutyIntervals*time.Minute - time.Since(a.latest.Load().at); left < figures.Seconds() || left > 180 {
 		t.Errorf("the duty is left for %v s, the figures for %s", left, figures)
 	}
-	// Time goes by, and a is heard of no more: it has neither renewed nor given up.
+	// Replica a goes silent: it has neither renewed nor released the duty.
 	if _, err := pool.Exec(t.Context(), "UPDATE tidemark.duties SET expires_at = clock_timestamp()"); err != nil {
 		t.Fatal(err)
 	}
@@ -89,13 +89,13 @@ func TestOneReplicaExportsTheFiguresAndAnotherTakesOver(t *testing.T) {
 	if speaks(fromA) || !speaks(fromB) {
 		t.Fatal("the other replica has not taken over")
 	}
-	// It comes back, and is not the one any more.
+	// Replica a returns and no longer has the duty.
 	mustStep(t, a)
 	mustStep(t, b)
 	if speaks(fromA) || !speaks(fromB) {
 		t.Error("the replica that came back exports figures, or the other has stopped")
 	}
-	// One that stops in good order need not be waited for.
+	// The other replica takes over at once from one that shuts down cleanly.
 	b.drop(t.Context())
 	mustStep(t, a)
 	if speaks(fromB) || !speaks(fromA) {
@@ -103,7 +103,7 @@ func TestOneReplicaExportsTheFiguresAndAnotherTakesOver(t *testing.T) {
 	}
 }
 
-// outdate lets a collector's figures be as old as they must not be.
+// outdate makes a collector's figures older than the limit.
 func outdate(c *Collector) {
 	c.latest.Store(&reading{
 		status: c.latest.Load().status,

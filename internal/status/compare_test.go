@@ -19,7 +19,7 @@ func TestCompareTellsWhenALagIsGone(t *testing.T) {
 	before, s := reading(0, 1000, 10), reading(10*time.Second, 400, 30)
 	s.Lag = append(s.Lag, Lag{Behind: outbox.Behind{Group: "new", Events: 5}})
 	s.Compare(nil)
-	s.Compare(reading(9500*time.Millisecond, 1, 1)) // too short a time to tell anything
+	s.Compare(reading(9500*time.Millisecond, 1, 1)) // too short an interval to compare
 	if s.Lag[0].Drain != nil {
 		t.Errorf("got %+v from nothing to compare with", s.Lag[0].Drain)
 	}

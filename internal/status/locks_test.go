@@ -14,7 +14,7 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
-// ofLocks are the problems with sessions and prepared transactions that are in the way.
+// ofLocks returns the problems with blocking sessions and prepared transactions.
 func ofLocks(s *status.Status) (found []status.Problem) {
 	for _, p := range s.Problems() {
 		if strings.Contains(p.What, "advisory locks") || p.Where == "journal" ||
@@ -70,7 +70,7 @@ func TestASessionThatHoldsLocksOfOursIsNamed(t *testing.T) {
 	}
 }
 
-// A prepared append has no session: what is known of it is the name that ends it.
+// A prepared append has no session. The problem shows the name that ends it.
 func TestAForgottenPreparedAppendIsNamed(t *testing.T) {
 	t.Parallel()
 	url := pgtest.Server(t).URL()
@@ -110,10 +110,10 @@ func TestAForgottenPreparedAppendIsNamed(t *testing.T) {
 	if found := ofLocks(s); len(found) > 0 {
 		t.Errorf("it has just been prepared, and is named: %+v", found)
 	}
-	// It stays, for an hour.
+	// The append stays prepared for an hour.
 	s.Journal.FloorAge, s.Postgres.OldestTransaction, s.Postgres.Holders = time.Hour, time.Hour, holders
 	found := ofLocks(s)
-	if len(found) != 2 { // the journal's, and what keeps dead rows
+	if len(found) != 2 { // one for the journal, one for dead rows that vacuum must keep
 		t.Errorf("it is named %d times: %+v", len(found), found)
 	}
 	for _, p := range found {
@@ -121,7 +121,7 @@ func TestAForgottenPreparedAppendIsNamed(t *testing.T) {
 			t.Errorf("%q, %q do not say %q and %q", p.What, p.Do, name, remedy)
 		}
 	}
-	// Another lock of ours than the journal's.
+	// Without the journal, the problem is the other advisory lock.
 	s.Journal.FloorAge = 0
 	if found := ofLocks(s); len(found) != 2 || !strings.Contains(found[0].What+found[1].What, name+" (") {
 		t.Errorf("without the journal's: %+v", found)

@@ -14,7 +14,7 @@ import (
 
 var errGone = errors.New("the database is gone")
 
-// testBreaker has waits that the test names, and writes to the log that it returns.
+// testBreaker returns a breaker with the given waits, and its log.
 func testBreaker(wait func(failures int) time.Duration) (*Breaker, *bytes.Buffer) {
 	log := &bytes.Buffer{}
 	return NewBreaker(slog.New(slog.NewTextHandler(log, nil)), prometheus.NewGauge(prometheus.GaugeOpts{Name: "state"}),

@@ -12,7 +12,7 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
-// ddl makes the tables of a projection, with something of each kind that it may bring itself.
+// ddl creates the tables of a projection, with every kind of object that a projection may create.
 const ddl = `CREATE TYPE mood AS ENUM ('good', 'bad');
 	CREATE TABLE totals (campaign_id text PRIMARY KEY, id bigint GENERATED ALWAYS AS IDENTITY, n serial,
 		sum bigint NOT NULL DEFAULT 0, name text, feels mood, note text);
@@ -24,7 +24,7 @@ const ddl = `CREATE TYPE mood AS ENUM ('good', 'bad');
 	CREATE STATISTICS ours ON sum, name FROM totals;
 	CREATE VIEW best AS SELECT campaign_id, sum FROM totals WHERE sum > 10`
 
-// hung is what users hang on the tables.
+// hung holds every kind of object that users add to the tables.
 const hung = `
 	CREATE TABLE campaigns (id text PRIMARY KEY); INSERT INTO campaigns VALUES ('through'), ('replacement');
 	CREATE FUNCTION seen() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';
@@ -76,8 +76,8 @@ const hung = `
 	ALTER TABLE old.totals OWNER TO pg_signal_backend; ALTER TABLE old.parts OWNER TO pg_monitor; ALTER VIEW old.best
 		OWNER TO pg_signal_backend`
 
-// catalogue is all that the catalogues say of the relations in schema old, and of those in schema
-// public, a line each, but for numbers that are others by their nature.
+// catalogue reads one line for each catalogue entry of relations in the schemas old and public. It
+// leaves out numbers that differ by nature.
 const catalogue = `WITH r AS (
 		SELECT oid, oid::regclass AS name, relkind, relowner, relpersistence, relispartition, relreplident, relrowsecurity,
 			relforcerowsecurity, relhasrules, relhastriggers, relacl, reloptions, reltoastrelid FROM pg_class c
@@ -119,7 +119,8 @@ const catalogue = `WITH r AS (
 			AND typnamespace = 'old'::regnamespace
 	) l (line) ORDER BY line COLLATE "C"`
 
-// TestEveryKindOfThingThatUsersHangOnTablesComesAlong compares the catalogue before with the catalogue after.
+// TestEveryKindOfThingThatUsersHangOnTablesComesAlong compares the catalogue before and after a
+// swap.
 func TestEveryKindOfThingThatUsersHangOnTablesComesAlong(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
@@ -167,7 +168,7 @@ func TestEveryKindOfThingThatUsersHangOnTablesComesAlong(t *testing.T) {
 			t.Errorf("new: %s", line)
 		}
 	}
-	// Nothing is left that stands on the tables that were replaced, or in the schema of those that replaced them.
+	// Nothing depends on the old tables any more, or remains in the schema of the new ones.
 	if err := exchange.Droppable(t.Context(), pool, "attic"); err != nil {
 		t.Error(err)
 	}
@@ -182,10 +183,11 @@ func TestEveryKindOfThingThatUsersHangOnTablesComesAlong(t *testing.T) {
 	}
 }
 
-// lost ends the name of what the projection has not made and the exchange does not bring along.
+// lost ends the description of an object that the projection did not create and that a swap cannot
+// keep.
 const lost = ", which is not as the projection made it, and would be lost"
 
-// TestWhateverStandsOnTheTablesIsNamed has one of each kind that cannot be brought along.
+// TestWhateverStandsOnTheTablesIsNamed covers each kind of object that a swap cannot keep.
 func TestWhateverStandsOnTheTablesIsNamed(t *testing.T) {
 	t.Parallel()
 	for sql, want := range map[string]string{

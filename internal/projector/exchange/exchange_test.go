@@ -22,7 +22,7 @@ const made = `CREATE TABLE totals (id bigint GENERATED ALWAYS AS IDENTITY, campa
 	CREATE SEQUENCE numbers;
 	CREATE VIEW best AS SELECT campaign_id FROM totals WHERE sum > 10`
 
-// begin makes tables, gives them what users give tables, and makes others of the same names.
+// begin creates tables with objects that users add, and replacements with the same names.
 func begin(t *testing.T, added string) (pool *pgxpool.Pool, old, replacement exchange.Tables) {
 	t.Helper()
 	pool = pgtest.New(t)
@@ -40,7 +40,7 @@ func begin(t *testing.T, added string) (pool *pgxpool.Pool, old, replacement exc
 	return pool, old, replacement
 }
 
-// own is what tables have been made with.
+// own returns the objects that tables were created with.
 func own(t *testing.T, pool *pgxpool.Pool, tables exchange.Tables) (all []string, err error) {
 	t.Helper()
 	return all, pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
@@ -97,7 +97,7 @@ func swap(t *testing.T, pool *pgxpool.Pool, old, replacement exchange.Tables) er
 	})
 }
 
-// described is what a user sees of the table old.totals, but for its rows.
+// described lists what a user sees of the table old.totals, without its rows.
 const described = `SELECT concat_ws(E'\n',
 	(SELECT string_agg(indexdef, E'\n' ORDER BY indexdef) FROM pg_indexes WHERE schemaname = 'old'
 		AND tablename = 'totals'),
@@ -126,7 +126,7 @@ const described = `SELECT concat_ws(E'\n',
 
 func TestWhatUsersHaveHungOnTheTablesComesAlong(t *testing.T) {
 	t.Parallel()
-	const role = "pg_monitor" // some role that is there
+	const role = "pg_monitor" // any existing role
 	pool, old, replacement := begin(t, `
 		CREATE TABLE campaigns (id text PRIMARY KEY); INSERT INTO campaigns VALUES ('old'), ('replacement');
 		CREATE UNIQUE INDEX "odd Name" ON old.totals (lower(campaign_id)) WHERE sum > 0;
@@ -148,7 +148,7 @@ func TestWhatUsersHaveHungOnTheTablesComesAlong(t *testing.T) {
 		CREATE VIEW tidemark_views.above AS SELECT sum FROM tidemark_views.shown;
 		ALTER TABLE old.totals OWNER TO pg_signal_backend; ALTER VIEW old.best OWNER TO pg_signal_backend`)
 	before := value(t, pool, described)
-	// What a CREATE INDEX CONCURRENTLY that failed has left is not wanted.
+	// A failed CREATE INDEX CONCURRENTLY leaves an invalid index, which a swap does not copy.
 	run(t, pool, `CREATE INDEX spoiled ON old.totals (name); UPDATE pg_index SET indisvalid = false
 		WHERE indexrelid = 'old.spoiled'::regclass`)
 	if err := swap(t, pool, old, replacement); err != nil {
@@ -175,8 +175,8 @@ func TestWhatUsersHaveHungOnTheTablesComesAlong(t *testing.T) {
 	}
 }
 
-// TestWhatTheTablesHangOnEachOtherStaysAmongThem has two tables, a foreign key of their own between
-// them and one that a user has added, and views of views on both.
+// TestWhatTheTablesHangOnEachOtherStaysAmongThem uses two tables. They have one foreign key of
+// their own, one that a user has added, and nested views on both.
 func TestWhatTheTablesHangOnEachOtherStaysAmongThem(t *testing.T) {
 	t.Parallel()
 	pool, old, replacement := begin(t, `
@@ -243,7 +243,8 @@ func TestWhatCannotBeBroughtAlongIsNamed(t *testing.T) {
 	}
 }
 
-// TestWhatTheOldTablesBroughtWithThemStaysWithThem has replacements that were made without an index.
+// TestWhatTheOldTablesBroughtWithThemStaysWithThem uses replacements that were created without an
+// index.
 func TestWhatTheOldTablesBroughtWithThemStaysWithThem(t *testing.T) {
 	t.Parallel()
 	pool, old, replacement := begin(t, `DROP INDEX replacement.totals_sum; CREATE INDEX added ON old.totals (name)`)
@@ -257,8 +258,8 @@ func TestWhatTheOldTablesBroughtWithThemStaysWithThem(t *testing.T) {
 	}
 }
 
-// TestASchemaIsDroppedUnlessOthersStandOnIt has a table in it that another one there refers to, and
-// then tables elsewhere.
+// TestASchemaIsDroppedUnlessOthersStandOnIt first refers to a table from its own schema, and then
+// from others.
 func TestASchemaIsDroppedUnlessOthersStandOnIt(t *testing.T) {
 	t.Parallel()
 	pool, _, _ := begin(t, `CREATE TABLE replacement.parts (campaign_id text REFERENCES replacement.totals,
@@ -278,8 +279,9 @@ func TestASchemaIsDroppedUnlessOthersStandOnIt(t *testing.T) {
 	}
 }
 
-// TestViewsAreLockedBeforeTheTables has a session hold a view, as readers do before they come to its
-// tables: a session that held a table and waited for the view would wait for them, and they for it.
+// TestViewsAreLockedBeforeTheTables holds a lock on a view, as readers do before they lock its
+// tables. A swap that locked the tables first and then waited for the view would deadlock with
+// them.
 func TestViewsAreLockedBeforeTheTables(t *testing.T) {
 	t.Parallel()
 	pool, old, replacement := begin(t, `CREATE VIEW shown AS SELECT sum FROM old.totals`)

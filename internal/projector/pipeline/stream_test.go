@@ -11,7 +11,8 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
-// streaming answers a pipeline that streams, in a transaction with a table t (n int PRIMARY KEY, note text).
+// streaming returns a streaming pipeline in a transaction with a table t (n int PRIMARY KEY, note
+// text).
 func streaming(t *testing.T) (*Pipeline, *[]string) {
 	t.Helper()
 	config, err := pgx.ParseConfig(pgtest.URL(t))
@@ -35,7 +36,7 @@ func streaming(t *testing.T) (*Pipeline, *[]string) {
 	return p, &notices
 }
 
-// part is n statements, for each of which args answers the arguments.
+// part returns a savepoint with n statements. args returns the arguments of each.
 func part(n int, sql string, args func(i int) []any) *Savepoint {
 	s := &Savepoint{}
 	for i := range n {
@@ -44,7 +45,7 @@ func part(n int, sql string, args func(i int) []any) *Savepoint {
 	return s
 }
 
-// many is how many statements are written in several turns.
+// many is a number of statements that takes several flushes.
 const many = 2 * streamFlush
 
 func TestAStream(t *testing.T) {
@@ -66,12 +67,12 @@ func TestAStream(t *testing.T) {
 			inserts(0, nil),
 			inserts(many, func(i int, args []any) {
 				if i == 300 {
-					args[0] = 7 // which is there
+					args[0] = 7 // exists already
 				}
 			}),
 			inserts(2*many, func(i int, args []any) {
 				if i == 41 {
-					args[0] = struct{}{} // which cannot be sent
+					args[0] = struct{}{} // cannot be sent
 				}
 			}),
 			inserts(3*many, func(i int, args []any) {

@@ -51,7 +51,7 @@ func TestAnOutcomeNamesWhatFailedAndWhatIsBehind(t *testing.T) {
 		t.Errorf("at the beginning: %v", err)
 	}
 	bad, worse := errors.New("bad"), errors.New("worse")
-	o.Fail(4, worse, false) // answers need not come in order
+	o.Fail(4, worse, false) // responses can come out of order
 	o.Fail(2, bad, true)
 	want := &publisher.BatchError{Failures: []publisher.Failure{
 		{Index: 2, Err: bad, Permanent: true}, {Index: 4, Err: worse},

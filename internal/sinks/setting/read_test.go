@@ -14,7 +14,7 @@ import (
 )
 
 type config struct {
-	Name    string   // no setting
+	Name    string   // not a setting
 	Topic   string   `yaml:"topic"`
 	Brokers []string `yaml:"brokers"`
 }

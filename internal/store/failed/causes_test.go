@@ -9,7 +9,8 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
-// fillFailures writes n dead pairs of two projections and three causes.
+// fillFailures writes n failed campaigns of two projections, two thirds of them dead, with three
+// causes.
 func fillFailures(t *testing.T, pool *pgxpool.Pool, n int) {
 	t.Helper()
 	const fill = `INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status,

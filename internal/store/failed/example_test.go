@@ -12,8 +12,8 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
-// A handler is fixed and deployed: what died of its mistake is tried again, oldest first, and one
-// event that cannot be mended is skipped.
+// After a fix is deployed, this requeues the campaigns that died of the mistake, oldest first. It
+// skips one event that cannot be repaired.
 func ExampleRequeuePlaces() {
 	repair := func(ctx context.Context, pool *pgxpool.Pool) error {
 		return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {

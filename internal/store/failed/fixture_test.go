@@ -30,7 +30,7 @@ func query[T any](t *testing.T, pool *pgxpool.Pool, sql string, args ...any) T {
 	return v
 }
 
-// lines answers rows of one column.
+// lines returns the rows of a query with one text column.
 func lines(t *testing.T, pool *pgxpool.Pool, sql string, args ...any) []string {
 	t.Helper()
 	rows, err := pool.Query(t.Context(), sql, args...)
@@ -50,8 +50,8 @@ func in(t *testing.T, pool *pgxpool.Pool, act func(context.Context, pgx.Tx) erro
 	return pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error { return act(t.Context(), tx) })
 }
 
-// fail files a pair of group g that has failed at event seq. Dead ones wait for an operator, failed
-// ones are due in an hour.
+// fail inserts a campaign of group g in which a projection has failed at event seq. A dead one
+// waits for an operator, a failed one is due in an hour.
 func fail(
 	t *testing.T, pool *pgxpool.Pool, status failed.Status, projection, campaign string, seq int64,
 ) failed.Key {
@@ -67,7 +67,7 @@ func fail(
 	return failed.Key{Projection: projection, CampaignID: campaign}
 }
 
-// rebuild files a pair of group g that is on its way.
+// rebuild inserts a campaign of group g that catches up.
 func rebuild(t *testing.T, pool *pgxpool.Pool, projection, campaign string, seq int64) failed.Key {
 	t.Helper()
 	exec(t, pool, `INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status)
@@ -75,7 +75,7 @@ func rebuild(t *testing.T, pool *pgxpool.Pool, projection, campaign string, seq 
 	return failed.Key{Projection: projection, CampaignID: campaign}
 }
 
-// standing answers what a pair's row says, in one line.
+// standing returns a row of tidemark.deferred in one line.
 func standing(t *testing.T, pool *pgxpool.Pool, key failed.Key) string {
 	t.Helper()
 	return query[string](t, pool, `SELECT concat_ws(' ', next_seq, status, 'attempts', attempt_count,
@@ -84,7 +84,7 @@ func standing(t *testing.T, pool *pgxpool.Pool, key failed.Key) string {
 		FROM tidemark.deferred WHERE campaign_id = $1 AND projection = $2`, key.CampaignID, key.Projection)
 }
 
-// logged answers the failure log, oldest first.
+// logged returns the failure log, oldest first.
 func logged(t *testing.T, pool *pgxpool.Pool) []string {
 	t.Helper()
 	return lines(t, pool, `SELECT concat_ws(' ', act, consumer_group, projection, campaign_id, seq, 'by', actor || ':',

@@ -78,7 +78,7 @@ func TestABadFilterIsRefusedByName(t *testing.T) {
 		`a field is "a\x00"`:             {Projection: "a\x00"},
 		`a field is "\xff"`:              {CampaignID: "\xff"},
 	} {
-		_, err := failed.List(t.Context(), pool, f) // of nothing
+		_, err := failed.List(t.Context(), pool, f) // the table is empty
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got error %v, want %s", err, want)
 		}

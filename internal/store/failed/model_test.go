@@ -18,7 +18,7 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/rapidtest"
 )
 
-// row is what the model knows of a pair.
+// row is the model's state of a failed campaign.
 type row struct {
 	seq      int64
 	status   failed.Status
@@ -26,7 +26,7 @@ type row struct {
 	due      bool
 }
 
-// machine is the state of a few pairs, as the model has it and as the database does.
+// machine holds the failed campaigns as the model and as the database have them.
 type machine struct {
 	t      *testing.T
 	tx     pgx.Tx
@@ -34,10 +34,10 @@ type machine struct {
 	logged []string
 }
 
-const attempts = 3 // the failure that makes a pair dead
+const attempts = 3 // the failure that makes a campaign dead
 
-// TestPairsGoThroughTheirStatesAsTheModelDoes drives failures, recoveries and acts in random order,
-// all in one transaction that is rolled back each time.
+// TestPairsGoThroughTheirStatesAsTheModelDoes drives failures, recoveries and acts in random order.
+// Each run is one transaction that is rolled back.
 func TestPairsGoThroughTheirStatesAsTheModelDoes(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
@@ -71,7 +71,7 @@ func (m *machine) key(r *rapid.T) failed.Key {
 	}
 }
 
-// fail is a worker's attempt that fails, at the event where the pair stands or at a first one.
+// fail is a worker's failed attempt, at the event where the campaign stands or at a first one.
 func (m *machine) fail(r *rapid.T) {
 	key, permanent := m.key(r), rapid.Bool().Draw(r, "permanent")
 	now, known := m.rows[key]
@@ -79,7 +79,7 @@ func (m *machine) fail(r *rapid.T) {
 		now.seq = 3
 	}
 	if known && !now.due {
-		return // no worker tries it
+		return // not due, so no worker retries it
 	}
 	batch := &pgx.Batch{}
 	failed.Defer(batch, failed.Failure{
@@ -100,7 +100,7 @@ func (m *machine) fail(r *rapid.T) {
 	m.logged = append(m.logged, fmt.Sprint(now.status, key, now.seq))
 }
 
-// recover is a worker's attempt that succeeds: the pair moves on by some events or catches up.
+// recover is a worker's successful attempt: the campaign advances by some events or catches up.
 func (m *machine) recover(r *rapid.T) {
 	key, more := m.key(r), rapid.Int64Range(0, 2).Draw(r, "events")
 	now, known := m.rows[key]
@@ -126,8 +126,8 @@ func (m *machine) recover(r *rapid.T) {
 	}
 }
 
-// act is an operator's act on one pair, which is refused for one that is not there, that is being
-// rebuilt, or that stands elsewhere.
+// act is an operator's act on one campaign. It is refused if the campaign is not deferred, is
+// rebuilding, or stands at another event.
 func (m *machine) act(r *rapid.T, act string) {
 	key, seq := m.key(r), rapid.Int64Range(3, 5).Draw(r, "seq")
 	now, known := m.rows[key]
@@ -162,7 +162,7 @@ func (m *machine) act(r *rapid.T, act string) {
 	m.rows[key] = now
 }
 
-// requeueMany requeues all pairs of one status.
+// requeueMany requeues all campaigns with one status.
 func (m *machine) requeueMany(r *rapid.T) {
 	status := rapid.SampledFrom([]failed.Status{failed.Failed, failed.Dead}).Draw(r, "status")
 	var keys []failed.Key
@@ -190,7 +190,7 @@ func (m *machine) requeueMany(r *rapid.T) {
 	}
 }
 
-// check holds the database against the model.
+// check compares the database with the model.
 func (m *machine) check(r *rapid.T) {
 	pairs, err := failed.List(m.t.Context(), m.tx, failed.Filter{})
 	if err != nil {
@@ -209,7 +209,7 @@ func (m *machine) check(r *rapid.T) {
 	}
 }
 
-// checkLog holds the failure log against what has happened.
+// checkLog compares the failure log with the recorded acts.
 func (m *machine) checkLog(r *rapid.T) {
 	records, err := failed.History(m.t.Context(), m.tx, failed.LogFilter{Limit: 10_000})
 	if err != nil {
@@ -219,7 +219,7 @@ func (m *machine) checkLog(r *rapid.T) {
 	for _, l := range records {
 		logged = append(logged, fmt.Sprint(l.Act, failed.Key{Projection: l.Projection, CampaignID: l.CampaignID}, l.Seq))
 	}
-	want := slices.Sorted(slices.Values(m.logged)) // of acts on many the model does not know the order
+	want := slices.Sorted(slices.Values(m.logged)) // the model does not know the order of acts on several campaigns
 	if slices.Sort(logged); !slices.Equal(logged, want) {
 		r.Fatalf("the log says %q, the model %q", logged, want)
 	}

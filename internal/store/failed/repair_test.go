@@ -24,8 +24,8 @@ type moved struct {
 	By int `json:"by"`
 }
 
-// broken is a worker whose projection "ledger" fails at moves by less than nothing until it is
-// fixed. The ledger numbers its rows in the order in which they come.
+// broken is a worker whose projection "ledger" fails on negative moves until it is fixed. The
+// ledger numbers its rows in the order of insertion.
 type broken struct {
 	*projector.Projector
 	pool  *pgxpool.Pool
@@ -64,7 +64,7 @@ func (b *broken) drain(t *testing.T) {
 	}
 }
 
-// lines answers the seqs that the ledger holds of a campaign, in the order in which they came.
+// lines returns the seqs of a campaign in the ledger, in the order of insertion.
 func (b *broken) lines(t *testing.T, campaign string) string {
 	t.Helper()
 	return strings.Join(lines(t, b.pool, `SELECT seq::text FROM ledger WHERE campaign_id = $1
@@ -79,7 +79,7 @@ func TestARequeueAfterAFixAppliesAllThatWaitedInOrder(t *testing.T) {
 	}
 	appendEvents(t, b.pool, "c", `{"by": 1}`)
 	b.drain(t)
-	for i := range 20 { // what comes meanwhile waits
+	for i := range 20 { // later events wait
 		appendEvents(t, b.pool, "a", fmt.Sprintf(`{"by": %d}`, i))
 		b.drain(t)
 	}

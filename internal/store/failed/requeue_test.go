@@ -37,7 +37,7 @@ func TestAnActOnOnePair(t *testing.T) {
 	}
 	for _, c := range []struct {
 		act, before string
-		want        string // of the row
+		want        string // the row
 		logged      string
 		err         error
 	}{
@@ -201,7 +201,7 @@ func TestTwoOperatorsRequeueEachPairOnce(t *testing.T) {
 	for _, c := range []string{"a", "b", "c", "d", "e", "f"} {
 		fail(t, pool, failed.Failed, "p", c, 1)
 	}
-	exec(t, pool, `UPDATE tidemark.deferred SET next_attempt_at = 'epoch'`) // before anything that is requeued
+	exec(t, pool, `UPDATE tidemark.deferred SET next_attempt_at = 'epoch'`) // due before anything that is requeued
 	begin := func() pgx.Tx {
 		tx, err := pool.Begin(t.Context())
 		if err != nil {
@@ -237,7 +237,8 @@ func TestTwoOperatorsRequeueEachPairOnce(t *testing.T) {
 	}
 }
 
-// An operator who has found a pair before another one's act commits must not take it afterwards.
+// An operator who has found a campaign before another act on it commits must not requeue it
+// afterwards.
 func TestAPairThatChangesBetweenFindingAndLockingIsPassedBy(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
@@ -260,7 +261,7 @@ func TestAPairThatChangesBetweenFindingAndLockingIsPassedBy(t *testing.T) {
 	}
 }
 
-// interrupted is a transaction in which something happens before a query.
+// interrupted is a transaction that calls do before one of its queries.
 type interrupted struct {
 	pgx.Tx
 	before int

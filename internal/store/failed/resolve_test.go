@@ -99,7 +99,8 @@ func TestResolvingTakesTheCampaignFromItsWorker(t *testing.T) {
 	}
 }
 
-// A worker fences first and then writes the pair; so does an act. Neither waits for the other crosswise.
+// A worker locks the lease first and then writes the deferred row. An act takes the same order, so
+// they cannot deadlock.
 func TestResolvingWaitsForAWorkerThatIsCommitting(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)

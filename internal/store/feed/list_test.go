@@ -22,7 +22,8 @@ const (
 	listBytes   = 2 << 20
 )
 
-// large is a campaign of 16 events of half a MiB each, and a connection that counts the bytes it reads.
+// large creates a campaign of 16 events of half a MiB each. It returns a connection and the number
+// of bytes read from it.
 func large(t *testing.T) (conn *pgx.Conn, read *atomic.Int64) {
 	t.Helper()
 	pool := pgtest.New(t)
@@ -107,7 +108,7 @@ func TestListsAreBoundedInBytesAndLeaveOutWhatIsHidden(t *testing.T) {
 				t.Errorf("%s: page %d took %d bytes, the bound is %d", name, pages, n, listBytes)
 			}
 			if len(events) > 0 {
-				from = events[len(events)-1].Seq + 1 // seq and position are the same here
+				from = events[len(events)-1].Seq + 1 // seq and position are equal here
 			}
 		}
 		if from != largeEvents+1 || pages < 4 {

@@ -15,7 +15,7 @@ import (
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
-// mustAppend appends events to a campaign in a transaction of their own.
+// mustAppend appends events to a campaign in a transaction of its own.
 func mustAppend(t *testing.T, pool *pgxpool.Pool, campaign string, events ...feed.Event) (places []journal.Appended) {
 	t.Helper()
 	err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) (err error) {
@@ -28,7 +28,7 @@ func mustAppend(t *testing.T, pool *pgxpool.Pool, campaign string, events ...fee
 	return places
 }
 
-// noted is n events.
+// noted returns n events.
 func noted(n int) []feed.Event { return slices.Repeat([]feed.Event{{Type: "noted"}}, n) }
 
 func marshal(t *testing.T, e feed.Event) string {

@@ -14,12 +14,12 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
-// TestReadCampaignsReadsWhatIsProjected reads all campaigns between two by pages of many sizes:
-// each time the same events come in order, once.
+// TestReadCampaignsReadsWhatIsProjected reads all campaigns in a range with pages of many sizes.
+// Each time it must get the same events once, in order.
 func TestReadCampaignsReadsWhatIsProjected(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
-	var all, some []string // what is to come
+	var all, some []string // the expected events
 	for c := range 7 {
 		id := fmt.Sprint("c", c)
 		var events []feed.Event

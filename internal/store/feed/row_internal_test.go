@@ -6,7 +6,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// TestOneEventIsKeptInLittleMemory is about readers that keep a few events of each of many reads.
+// TestOneEventIsKeptInLittleMemory matters to readers that keep a few events of each of many reads.
 func TestOneEventIsKeptInLittleMemory(t *testing.T) {
 	t.Parallel()
 	value := make([]byte, 100)

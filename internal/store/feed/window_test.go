@@ -44,7 +44,8 @@ func TestReadWindowReadsWithinItsBoundsAndSaysHowFar(t *testing.T) {
 			if !slices.Equal(got, strings.Fields(test.want)) {
 				t.Errorf("%s, small %v: got %v, want %s", name, test.window.Small, got, test.want)
 			}
-			// Where jsonb takes less than its text, the watched window cannot tell that its bytes have not ended it.
+			// If jsonb is smaller than its text, a watched window cannot tell whether the byte
+			// limit ended it.
 			if until != test.until && (test.window.Small || len(events) == 0 || until != events[len(events)-1].Position) {
 				t.Errorf("%s, small %v: complete up to %d, want %d", name, test.window.Small, until, test.until)
 			}

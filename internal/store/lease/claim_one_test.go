@@ -8,8 +8,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// TestAClaimOfOneCampaignIsLikeOneOfMany holds the statements for the one campaign that has work
-// against the walk around the outbox.
+// TestAClaimOfOneCampaignIsLikeOneOfMany compares the claim of a single campaign with work to the
+// scan of the outbox.
 func TestAClaimOfOneCampaignIsLikeOneOfMany(t *testing.T) {
 	t.Parallel()
 	const given = `INSERT INTO tidemark.leases (consumer_group, campaign_id, owner, generation, expires_at, checkpoint)
@@ -60,7 +60,7 @@ func TestAClaimOfOneCampaignIsLikeOneOfMany(t *testing.T) {
 	})
 }
 
-// claimedBy answers what a function claims and the leases afterwards, and undoes it.
+// claimedBy returns what a function claims and the leases afterwards. It rolls the claim back.
 func claimedBy(t *testing.T, pool *pgxpool.Pool, function string, limit int) (claimed string) {
 	t.Helper()
 	tx, err := pool.Begin(t.Context())

@@ -29,7 +29,7 @@ func exec(t *testing.T, pool *pgxpool.Pool, sql string, args ...any) {
 	}
 }
 
-// withWork gives campaigns a work item each in group g.
+// withWork gives each campaign a work item in group g.
 func withWork(t *testing.T, campaigns ...string) *pgxpool.Pool {
 	t.Helper()
 	pool := pgtest.New(t)
@@ -38,13 +38,13 @@ func withWork(t *testing.T, campaigns ...string) *pgxpool.Pool {
 	return pool
 }
 
-// expire lets leases end now, as time would.
+// expire makes leases expire now.
 func expire(t *testing.T, pool *pgxpool.Pool, campaigns ...string) {
 	t.Helper()
 	exec(t, pool, `UPDATE tidemark.leases SET expires_at = now() - interval '1 s' WHERE campaign_id = ANY ($1)`, campaigns)
 }
 
-// claim claims from the start of the outbox, within a time that is too short for a wait for a lock.
+// claim claims from the start of the outbox. Its timeout is too short to wait for a lock.
 func claim(t *testing.T, db lease.DB, k lease.Keeper, limit int) lease.Claimed {
 	t.Helper()
 	return claimAfter(t, db, k, "", limit)
@@ -61,7 +61,7 @@ func claimAfter(t *testing.T, db lease.DB, k lease.Keeper, cursor string, limit 
 	return claimed
 }
 
-// named answers leases as campaign:generation:checkpoint.
+// named formats leases as campaign:generation:checkpoint.
 func named(leases []lease.Lease) string {
 	var names []string
 	for _, l := range leases {
@@ -130,7 +130,7 @@ func TestAnExpiredLeaseIsTakenOverWithItsCheckpoint(t *testing.T) {
 
 func TestTheCursorGivesEveryCampaignATurn(t *testing.T) {
 	t.Parallel()
-	order := []string{"B", "a", "aa", "b", "ä"} // by bytes
+	order := []string{"B", "a", "aa", "b", "ä"} // in byte order
 	pool := withWork(t, order...)
 	k := keeper("one")
 	cursor := ""
@@ -174,8 +174,8 @@ func TestALeaseThatIsBeingWrittenIsSkipped(t *testing.T) {
 	expect(t, "when it is not", claim(t, pool, two, 9).Leases, "b:2:3")
 }
 
-// TestOwnersShareTheWorkWithoutOverlap lets owners claim, advance, renew and give back at once. No
-// campaign may ever have two owners, no generation may be given twice, and no advance may be lost.
+// TestOwnersShareTheWorkWithoutOverlap lets owners claim, advance, renew and release concurrently.
+// No campaign may have two owners, no generation may be given twice, and no advance may be lost.
 func TestOwnersShareTheWorkWithoutOverlap(t *testing.T) {
 	t.Parallel()
 	const owners, rounds, campaigns = 8, 40, 20

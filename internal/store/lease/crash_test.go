@@ -12,12 +12,12 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/lease"
 )
 
-// mortal is a keeper whose leases are so short that none is from before the server's start.
+// mortal returns a keeper whose leases are so short that none predates the server's start.
 func mortal(owner string) lease.Keeper {
 	return lease.Keeper{Group: "g", Owner: owner, TTL: 10 * time.Millisecond}
 }
 
-// dies has an owner claim all there is, say that it lives, and never be seen again.
+// dies lets an owner claim everything, send a heartbeat, and never be seen again.
 func dies(t *testing.T, pool *pgxpool.Pool, owner string) []lease.Lease {
 	t.Helper()
 	k := mortal(owner)
@@ -29,7 +29,7 @@ func dies(t *testing.T, pool *pgxpool.Pool, owner string) []lease.Lease {
 	return leases
 }
 
-// unseen lets the leases end now and the owner's record be older than they are.
+// unseen expires the owner's leases and makes its last heartbeat older than they are.
 func unseen(t *testing.T, pool *pgxpool.Pool, owner string) {
 	t.Helper()
 	exec(t, pool,
@@ -37,8 +37,9 @@ func unseen(t *testing.T, pool *pgxpool.Pool, owner string) {
 	exec(t, pool, "UPDATE tidemark.workers SET seen_at = now() - interval '1 minute' WHERE owner = $1", owner)
 }
 
-// crashes describes what a claim says of its leases: the campaign, its crashes and, where the dead
-// had left marks, how many had, what the last one was at, and how many died of that.
+// crashes describes the leases of a claim: each campaign with its crashes. If dead owners left
+// marks, it adds the number of marks, the place of the last mark, and the number of deaths at that
+// place.
 func crashes(leases []lease.Lease) (s string) {
 	for _, l := range leases {
 		if l.Suspect == nil {
@@ -137,8 +138,8 @@ func TestDeathsAreCountedTogetherOnlyWhereTheyBelongTogether(t *testing.T) {
 	})
 }
 
-// diesAt has an owner die when it had marked the events 6 and then seq of campaign a for projection
-// p; with seq 0, all of the campaign.
+// diesAt lets an owner die after it has marked the events 6 and then seq of campaign a for
+// projection p. With seq 0 it marks the whole campaign.
 func diesAt(t *testing.T, pool *pgxpool.Pool, owner string, seq int64) {
 	t.Helper()
 	l := dies(t, pool, owner)[0]
@@ -170,7 +171,7 @@ func TestAMarkNamesWhatItsAuthorDiedOf(t *testing.T) {
 		return pool, dies(t, pool, "three")[0]
 	}
 	for name, c := range map[string]struct {
-		die  []int64 // what each that dies has named; 0: the campaign
+		die  []int64 // the mark of each dead owner; 0: the campaign
 		want string
 	}{
 		"of_a_campaign":                          {[]int64{0}, " a:3!1,/0,1"},
@@ -245,7 +246,7 @@ func TestDeathsWithoutAMarkAreCountedToo(t *testing.T) {
 		t.Fatal(err)
 	}
 	exec(t, pool, `UPDATE tidemark.leases SET expires_at = '-infinity'`)
-	unexplained("six", 2) // what is left: five, of whose death nothing was known then, and the one elsewhere
+	unexplained("six", 2) // the rest: the death of five, not explained when this began, and the one elsewhere
 }
 
 func TestACampaignThatGotFurtherIsNoSuspect(t *testing.T) {

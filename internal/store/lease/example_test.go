@@ -12,8 +12,8 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/lease"
 )
 
-// What is done under a lease ends with an advance in the same transaction: either both commit, or
-// the lease was lost and nothing does.
+// Work under a lease ends with an advance in the same transaction. Both commit, or the lease was
+// lost and neither does.
 func ExampleKeeper() {
 	work := func(ctx context.Context, pool *pgxpool.Pool, apply func(pgx.Tx, lease.Lease) (to int64, err error)) error {
 		keeper := lease.Keeper{Group: "default", Owner: uuid.NewString(), TTL: 30 * time.Second}

@@ -9,18 +9,18 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/lease"
 )
 
-// lasting is a keeper whose leases live long.
+// lasting returns a keeper with long leases.
 func lasting(owner string) lease.Keeper {
 	return lease.Keeper{Group: "g", Owner: owner, TTL: 30 * time.Second}
 }
 
-// marked has a process die of campaigns a and b, and its successor hold both under a mark that names
-// a. It was seen so long ago.
+// marked lets a process die with campaigns a and b. Its successor holds both, with a mark on a, and
+// has its last heartbeat that long ago.
 func marked(t *testing.T, seen string) *pgxpool.Pool {
 	t.Helper()
 	pool := withWork(t, "a", "b")
 	dies(t, pool, "one")
-	two := mortal("two") // or the first death would be from before the server's start
+	two := mortal("two") // a short lease, or the first death would predate the server's start
 	if _, err := two.Beat(t.Context(), pool, "host", 1, 0, 0); err != nil {
 		t.Fatal(err)
 	}

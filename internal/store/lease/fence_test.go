@@ -13,7 +13,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/lease"
 )
 
-// stored answers all leases as rows of text.
+// stored returns all leases as rows of text.
 func stored(t *testing.T, pool *pgxpool.Pool) (rows []string) {
 	t.Helper()
 	result, err := pool.Query(t.Context(), "SELECT (l.*)::text FROM tidemark.leases l ORDER BY campaign_id")
@@ -93,7 +93,7 @@ func TestAdvanceChangesNothingUnlessAllLeasesAreHeld(t *testing.T) {
 	}
 }
 
-// A worker that was stopped for longer than its lease may find that no worker took over.
+// A worker that was stopped for longer than its lease can advance if no other worker took over.
 func TestAdvanceAllowsAnExpiredLeaseThatNobodyTook(t *testing.T) {
 	t.Parallel()
 	pool := withWork(t, "a")
@@ -108,7 +108,7 @@ func TestAdvanceAllowsAnExpiredLeaseThatNobodyTook(t *testing.T) {
 	}
 }
 
-// An advance that meets a takeover waits for it and then loses.
+// An advance waits for a takeover in flight and then fails.
 func TestAdvanceLosesToATakeoverInFlight(t *testing.T) {
 	t.Parallel()
 	pool := withWork(t, "a")
@@ -199,7 +199,7 @@ func TestFenceLeavesAPausedCampaignPaused(t *testing.T) {
 	expect(t, "a paused campaign", claim(t, pool, keeper("one"), 9).Leases, "")
 }
 
-// waitFor polls a query that answers whether the condition holds.
+// waitFor polls a query until it returns true.
 func waitFor(t *testing.T, pool *pgxpool.Pool, what, query string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)

@@ -17,7 +17,7 @@ func TestMixturesNameWhichWorkersLackWhichProjections(t *testing.T) {
 			Knows: map[string][]int{},
 		}
 		for _, name := range names {
-			w.Knows[name] = []int{len(host)} // versions are of no matter
+			w.Knows[name] = []int{len(host)} // versions do not matter
 		}
 		return w
 	}
@@ -26,7 +26,7 @@ func TestMixturesNameWhichWorkersLackWhichProjections(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		workers []lease.Worker
-		want    string // groups, with what is said of them; ! where it is no upgrade any more
+		want    string // groups with their differences; !: no longer an upgrade
 	}{
 		{"the same", []lease.Worker{worker("g", "h", time.Hour, "a"), worker("g", "hh", time.Hour, "a")}, ""},
 		{"groups of their own", []lease.Worker{worker("g", "h", time.Hour, "a"), worker("f", "h", time.Hour, "b")}, ""},
@@ -41,7 +41,7 @@ func TestMixturesNameWhichWorkersLackWhichProjections(t *testing.T) {
 			[]lease.Worker{worker("g", "new", time.Minute, "a", "b"), worker("g", "old", time.Hour, "a")},
 			"g b is not in old (process 3)",
 		},
-		{ // those that came and went since are of no matter
+		{ // workers that came and went since do not matter
 			"a fleet that scales", []lease.Worker{
 				worker("g", "x", time.Hour, "a"), worker("g", "y", time.Hour, "b"), worker("g", "z", time.Minute, "a", "b"),
 				worker("g", "u", 0, "b"),

@@ -12,8 +12,8 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
-// TestALeaseOfATimeThatHasNotComeYet has the rows say what they say after the server's clock has
-// gone back an hour: a lease that was to end in half a minute ends in an hour.
+// TestALeaseOfATimeThatHasNotComeYet uses rows as if the server's clock had gone back an hour: a
+// lease that had half a minute left now ends in an hour.
 func TestALeaseOfATimeThatHasNotComeYet(t *testing.T) {
 	t.Parallel()
 	const (
@@ -102,7 +102,7 @@ func TestALeaseOfATimeThatHasNotComeYet(t *testing.T) {
 	}
 }
 
-// TestADutyOfATimeThatHasNotComeYetIsTaken is the same for duties.
+// TestADutyOfATimeThatHasNotComeYetIsTaken does the same for duties.
 func TestADutyOfATimeThatHasNotComeYetIsTaken(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)

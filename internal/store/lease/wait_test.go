@@ -13,7 +13,8 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
-// listener hears what is notified between two of its own marks, so that silence can be told without waiting.
+// listener collects the notifications between two of its own marks, so a test can see that none
+// came without waiting.
 type listener struct {
 	conn *pgx.Conn
 	pool *pgxpool.Pool
@@ -36,7 +37,7 @@ func listen(t *testing.T, pool *pgxpool.Pool) listener {
 	return listener{conn, pool}
 }
 
-// afterAppend appends an event and answers the payloads that it notified.
+// afterAppend appends an event and returns the payloads of its notifications.
 func (l listener) afterAppend(t *testing.T) (payloads []string) {
 	t.Helper()
 	err := pgx.BeginFunc(t.Context(), l.pool, func(tx pgx.Tx) error {
@@ -94,7 +95,7 @@ func TestAppendsNotifyOnlyWhileSomebodyWaits(t *testing.T) {
 	}
 
 	wait(t, pool, time.Hour)
-	wait(t, pool, time.Hour) // another, begun before the first was notified
+	wait(t, pool, time.Hour) // another wait, announced before the first is notified
 	awake(t, pool, first[0])
 	awake(t, pool, "not a number")
 	second := l.afterAppend(t)
@@ -109,7 +110,7 @@ func TestAShorterWaitIsNotEndedByAnEarlierOne(t *testing.T) {
 	l := listen(t, pool)
 	wait(t, pool, time.Hour)
 	first := l.afterAppend(t)
-	wait(t, pool, time.Millisecond) // shorter, yet it must not be ended by what the first was told
+	wait(t, pool, time.Millisecond) // shorter, but the first wait's payload must not end it
 	awake(t, pool, first[0])
 	if got := l.afterAppend(t); len(got) != 1 || got[0] == first[0] {
 		t.Errorf("got %q after %q", got, first)

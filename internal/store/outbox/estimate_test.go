@@ -12,9 +12,8 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
-// 30,000 work items of 3,000 campaigns, a tenth of them held and another tenth paused; 20,000 pairs
-// of p that are being rebuilt, one of which each campaign has, two that failed, and three of q that
-// are dead.
+// 30,000 work items of 3,000 campaigns, a tenth of them leased and another tenth paused. 20,000
+// campaigns are deferred for p: two failed, the others rebuilding. Three are dead for q.
 const plenty = `
 	INSERT INTO tidemark.consumer_groups (name, state) VALUES ('g', 'ready'), ('idle', 'ready');
 	INSERT INTO tidemark.projections (name, consumer_group, version, schema_name, table_names, state)
@@ -43,7 +42,7 @@ const plenty = `
 		FROM generate_series(1, 3) AS c;
 `
 
-// near says whether an estimate is within a tenth of what is true.
+// near reports whether an estimate is within a tenth of the true count.
 func near(got, want int64) bool { return math.Abs(float64(got-want)) <= float64(want)/10 }
 
 func TestEstimatesAreNearWhatIsCounted(t *testing.T) {
@@ -89,8 +88,8 @@ func TestEstimatesAreNearWhatIsCounted(t *testing.T) {
 	}
 }
 
-// What is counted when it is little must be what is counted when there is much to read: the same
-// database, looked at with another limit.
+// Counts and estimates of the same database must agree. The limit decides which of them a report
+// returns.
 func TestCountsAndEstimatesAreOfTheSame(t *testing.T) {
 	t.Parallel()
 	for name, outbox := range map[string]string{

@@ -9,7 +9,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
 )
 
-// A group that is new starts with the first event of every campaign.
+// A new group starts with the first event of every campaign.
 func ExampleRegister() {
 	start := func(ctx context.Context, pool *pgxpool.Pool) error {
 		if err := outbox.Register(ctx, pool, "search"); err != nil {

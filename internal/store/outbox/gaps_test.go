@@ -18,7 +18,8 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
-// gapsOf answers a group's gaps as campaign:checkpoint:head, looked for so many campaigns at a time.
+// gapsOf returns a group's gaps as campaign:checkpoint:head, read with a limit of campaigns per
+// call.
 func gapsOf(t *testing.T, pool *pgxpool.Pool, group string, limit int) (found []string) {
 	t.Helper()
 	for after := ""; ; {
@@ -45,9 +46,9 @@ func repair(t *testing.T, pool *pgxpool.Pool, r outbox.Repair) outbox.Repaired {
 	return done
 }
 
-// Group g has applied all of campaign a; b waits in the outbox; of c and of f, whose id is no
-// ASCII, it has applied two events and nothing is filed for the others; it never came to d; e goes
-// on with events that nothing projects.
+// withGaps prepares group g. It has applied all of campaign a, and b has a work item. Of c and ф
+// (an id that is not ASCII) it has applied two events, and the rest have no work item. It has never
+// reached d. The rest of e are events that are not projected.
 func withGaps(t *testing.T) *pgxpool.Pool {
 	t.Helper()
 	pool := pgtest.New(t)
@@ -115,7 +116,7 @@ func TestRepairFilesEachGapOnce(t *testing.T) {
 	}
 	exec(t, pool, "DELETE FROM tidemark.outbox WHERE campaign_id = 'b' AND seq > 2")
 	err = pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-		for _, campaign := range []string{"a", "b", "d", "nobody's"} { // none of them a gap by now
+		for _, campaign := range []string{"a", "b", "d", "nobody's"} { // none of them is a gap by now
 			if err := outbox.RepairGap(t.Context(), tx, outbox.Gap{Group: "g", CampaignID: campaign}, "ada", ""); err != nil {
 				return err
 			}

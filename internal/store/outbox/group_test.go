@@ -46,7 +46,7 @@ func mustAppend(t *testing.T, pool *pgxpool.Pool, campaign string, n int) {
 	}
 }
 
-// items answers the group's work items, as campaign:first-last.
+// items returns the group's work items as campaign:first-last.
 func items(t *testing.T, pool *pgxpool.Pool, group string) []string {
 	t.Helper()
 	rows, err := pool.Query(t.Context(),
@@ -97,7 +97,7 @@ func TestANewGroupGetsWorkForWhatWasThereBefore(t *testing.T) {
 func TestRegisteringGoesOnWhereItWasInterrupted(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
-	const campaigns = 5_100 // more than are filed in one transaction
+	const campaigns = 5_100 // more than one transaction inserts
 	exec(t, pool, `INSERT INTO tidemark.journal (campaign_id, seq, position, event_id, event_type, event_version, intent,
 		payload, payload_bytes, occurred_at, recorded_at)
 		SELECT 'c' || c, s, nextval('tidemark.journal_position'), gen_random_uuid(), 'noted', 1, 'projection_and_replay',
@@ -122,7 +122,7 @@ func TestRegisteringGoesOnWhereItWasInterrupted(t *testing.T) {
 func TestRegisteringWaitsForAppendsThatDoNotKnowTheGroup(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
-	stranger, err := pool.Begin(t.Context()) // is not waited for
+	stranger, err := pool.Begin(t.Context()) // registration does not wait for it
 	if err != nil {
 		t.Fatal(err)
 	}

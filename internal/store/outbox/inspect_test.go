@@ -12,10 +12,11 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
-// Campaign a has three events, of which group g has applied one; its lease is live. Campaign b has
-// two; g has applied none, and h both. Campaign c has two, applied by g, but projection p stopped
-// at the second, and q and r at the first; the retry of p is due, that of r is not, q waits for an
-// operator. Campaign d has one event, which p has caught up with, though it is still filed.
+// Campaign a has three events. Group g has applied one, and its lease is live. Campaign b has two
+// events: g has applied none, h both. Campaign c has two events, applied by g, except that
+// projection p stopped at the second, and q and r at the first. The retry of p is due, that of r is
+// not, and q waits for an operator. Campaign d has one event. p has caught up with it, but its row
+// is still there.
 const inspected = `
 	INSERT INTO tidemark.consumer_groups (name) VALUES ('g'), ('h');
 	INSERT INTO tidemark.projections (name, consumer_group, version, schema_name, table_names, state)
@@ -195,7 +196,7 @@ func TestWhatIsPausedIsNotShownAsBeingProcessed(t *testing.T) {
 		paused string
 		counts [3]int64 // pending, processing, paused
 		oldest string
-		listed []string // the event types of entries that are paused
+		listed []string // event types of the paused entries
 	}{
 		"a campaign":      {campaign, [3]int64{0, 2, 2}, "c2", []string{"b1", "b2"}},
 		"a projection":    {projection, [3]int64{2, 2, 0}, "b1", nil},

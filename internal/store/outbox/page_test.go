@@ -61,7 +61,7 @@ func TestPagesHaveEveryEntryOnce(t *testing.T) {
 	}
 }
 
-// texts are entries in an order of their own.
+// texts returns the entries as sorted text.
 func texts(entries []outbox.Entry) (all []string) {
 	for _, e := range entries {
 		all = append(all, fmt.Sprintf("%+v", e))

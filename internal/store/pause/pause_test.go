@@ -17,7 +17,7 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
-// withWork answers a database where group g has projection p, and work in campaigns a and b.
+// withWork returns a database where group g has projection p and work in campaigns a and b.
 func withWork(t *testing.T) *pgxpool.Pool {
 	t.Helper()
 	pool := pgtest.New(t)
@@ -51,7 +51,8 @@ func resume(t *testing.T, pool *pgxpool.Pool, target pause.Target) error {
 	})
 }
 
-// claimable answers what a worker would get: campaigns with work, and then campaigns with a retry that is due.
+// claimable returns what a worker could claim: campaigns with work, then campaigns whose retry is
+// due.
 func claimable(t *testing.T, pool *pgxpool.Pool, group string) string {
 	t.Helper()
 	tx, err := pool.Begin(t.Context())
@@ -97,7 +98,7 @@ func TestWhatIsPausedIsNotClaimed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			pool := withWork(t)
-			for range 2 { // the second time over the first
+			for range 2 { // the second pause replaces the first
 				if err := set(t, pool, test.target, 0); err != nil {
 					t.Fatal(err)
 				}

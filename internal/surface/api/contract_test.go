@@ -14,7 +14,7 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// described is what openapi.yaml says of a call.
+// described is the description of a call in openapi.yaml.
 type described struct {
 	OperationID string `yaml:"operationId"`
 	Role        string `yaml:"x-role"`
@@ -33,8 +33,8 @@ type objectSchema struct {
 	Properties map[string]objectSchema
 }
 
-// calls answers what openapi.yaml describes, by method and path, with the parameters of the path
-// among those of each call.
+// calls returns the calls in openapi.yaml by method and path. The parameters of each call include
+// those of its path.
 func calls(t *testing.T) map[string]described {
 	t.Helper()
 	var file struct {
@@ -115,7 +115,7 @@ func TestTheDescriptionHasEveryCallAndNoOther(t *testing.T) {
 	}
 }
 
-// sameBody compares what an act is told with what the description says of it.
+// sameBody compares the body that an act takes with its description.
 func sameBody(t *testing.T, key string, route Route, d described) {
 	t.Helper()
 	if made, ok := route.Handler.(doing); ok {
@@ -143,7 +143,7 @@ func sameBody(t *testing.T, key string, route Route, d described) {
 	}
 }
 
-// names answers the fields that a type is decoded from.
+// names returns the fields that a type is decoded from.
 func names(of reflect.Type) (found []string) {
 	for i := range of.NumField() {
 		f := of.Field(i)

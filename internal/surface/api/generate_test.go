@@ -16,11 +16,12 @@ import (
 
 var update = flag.Bool("update", false, "write openapi.yaml anew") //nolint:gochecknoglobals // a flag
 
-// begins is the line of openapi.yaml behind which views and acts stand, up to the components.
+// begins is the line of openapi.yaml before the generated views and acts. They end at the
+// components.
 const begins = "  # The calls below are made from the lists of views and acts: go test ./internal/surface/api -update\n"
 
-// TestTheDescriptionHasTheActs compares the part of openapi.yaml that is made from [operator.Views] and
-// [operator.Acts].
+// TestTheDescriptionHasTheActs compares the generated part of openapi.yaml with [operator.Views]
+// and [operator.Acts].
 func TestTheDescriptionHasTheActs(t *testing.T) {
 	t.Parallel()
 	head, rest, ok := strings.Cut(string(description), begins)
@@ -99,7 +100,7 @@ func describe(b *strings.Builder, act *operator.Act) {
 	line(4, "default: {$ref: '#/components/responses/Problem'}")
 }
 
-// describePath begins the description of a call, and answers how to go on with lines of it.
+// describePath starts the description of a call and returns a function that writes its lines.
 func describePath(
 	b *strings.Builder, path string, params []param.Param,
 ) (line func(depth int, format string, args ...any)) {
@@ -111,7 +112,7 @@ func describePath(
 		line(2, "parameters:")
 		for _, m := range names {
 			p := params[slices.IndexFunc(params, func(p param.Param) bool { return p.Name == m[1] })]
-			if p.Type == param.Several { // one of them
+			if p.Type == param.Several { // the path names a single one
 				p.Type = param.Text
 			}
 			line(3, "- {name: %s, in: path, required: true, schema: %s}", m[1], schemaOf(p))
@@ -166,7 +167,7 @@ func describeView(b *strings.Builder, view *operator.View) {
 	line(4, "default: {$ref: '#/components/responses/Problem'}")
 }
 
-// schemaOf answers the schema of a parameter, in one line.
+// schemaOf returns the schema of a parameter in one line.
 func schemaOf(p param.Param) string {
 	parts := []string{"type: " + map[param.Type]string{
 		param.Text: "string", param.Number: "integer", param.Share: "number", param.Switch: "boolean",
@@ -200,5 +201,5 @@ func schemaOf(p param.Param) string {
 	return "{" + strings.Join(parts, ", ") + "}"
 }
 
-// quoted writes a text as YAML takes it in any place.
+// quoted returns a text as a quoted YAML scalar.
 func quoted(text string) string { return "'" + strings.ReplaceAll(text, "'", "''") + "'" }

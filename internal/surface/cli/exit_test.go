@@ -28,13 +28,13 @@ func TestExitCodeFollowsFromTheError(t *testing.T) {
 		{Hint(Exitf(ExitPartial, "no"), "again"), 6},
 		{Exitf(ExitDifferences, "no"), 7},
 		{&UnavailableError{errors.New("no")}, 8},
-		{fmt.Errorf("report: %w", &pgconn.PgError{Code: "57P01"}), 8}, // the server is being shut down
-		{&pgconn.PgError{Code: "57P03"}, 8},                           // it is starting up
-		{&pgconn.PgError{Code: "53300"}, 8},                           // it has too many connections
+		{fmt.Errorf("report: %w", &pgconn.PgError{Code: "57P01"}), 8}, // the server is shutting down
+		{&pgconn.PgError{Code: "57P03"}, 8},                           // the server is starting up
+		{&pgconn.PgError{Code: "53300"}, 8},                           // the server has too many connections
 		{&pgconn.PgError{Code: "08006"}, 8},
 		{&net.OpError{Op: "read", Err: errors.New("reset")}, 8},
 		{fmt.Errorf("report: %w", io.ErrUnexpectedEOF), 8},
-		{&pgconn.PgError{Code: "57014"}, 1}, // a statement that took too long is a failure
+		{&pgconn.PgError{Code: "57014"}, 1}, // a statement timeout is a failure
 		{&pgconn.PgError{Code: "42P01"}, 1},
 		{&UnavailableError{context.Canceled}, 1},
 	} {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// watch shows a number of frames, the last of which ends the watch.
+// watch shows the frames. The last one ends the watch.
 func watch(t *testing.T, env *Env, frames []error) (out, errs string, err error) {
 	t.Helper()
 	var stdout, stderr bytes.Buffer

@@ -10,7 +10,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
 )
 
-// manyDead files n dead pairs more.
+// manyDead inserts n more dead campaigns.
 func manyDead(t *testing.T, url string, n int) {
 	t.Helper()
 	change(t, url, fmt.Sprintf(`INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status,

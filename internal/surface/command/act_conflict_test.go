@@ -31,7 +31,7 @@ func TestOperatorsAtOnceLeaveNoPairDead(t *testing.T) {
 	}
 	wg.Wait()
 	good := []int{cli.ExitOK, cli.ExitPartial, cli.ExitConflict}
-	for _, r := range got { // who comes when all is done finds nothing
+	for _, r := range got { // an act that comes last finds nothing to do
 		if !slices.Contains(good, r.code) && !strings.Contains(r.err, "there is no such thing that the filter chooses") {
 			t.Fatalf("exit code %d: %s", r.code, r.err)
 		}
@@ -41,7 +41,8 @@ func TestOperatorsAtOnceLeaveNoPairDead(t *testing.T) {
 	}
 }
 
-// TestAnActThatOthersWereQuickerWithIsAConflictOrPartial has pairs written by others when a worker comes to them.
+// TestAnActThatOthersWereQuickerWithIsAConflictOrPartial lets other sessions change the campaigns
+// before the worker reaches them.
 func TestAnActThatOthersWereQuickerWithIsAConflictOrPartial(t *testing.T) {
 	t.Parallel()
 	for where, want := range map[string]struct {
@@ -63,7 +64,8 @@ func TestAnActThatOthersWereQuickerWithIsAConflictOrPartial(t *testing.T) {
 	}
 }
 
-// TestAnActDoesNotWaitForLong holds a campaign's lease as a worker does that applies it carefully.
+// TestAnActDoesNotWaitForLong holds a campaign's lease, as a worker does that applies it event by
+// event.
 func TestAnActDoesNotWaitForLong(t *testing.T) {
 	t.Parallel()
 	url := database(t, "deferred.sql")

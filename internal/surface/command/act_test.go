@@ -12,7 +12,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
 )
 
-// lines answers what a query of one text column answers.
+// lines returns the rows of a query with one text column.
 func lines(t *testing.T, url, sql string, as ...func(string) string) []string {
 	t.Helper()
 	rows, err := poolOf(t, url).Query(t.Context(), sql)
@@ -38,7 +38,7 @@ func change(t *testing.T, url, sql string) {
 	}
 }
 
-// acts answers what the log says of operators since the fixture, oldest first.
+// acts returns the operators' acts in the failure log since the fixture, oldest first.
 func acts(t *testing.T, url string) []string {
 	t.Helper()
 	return lines(t, url, `SELECT concat_ws(' ', act, projection, campaign_id, seq, 'by', actor, 'since', reason)
@@ -49,7 +49,7 @@ func acts(t *testing.T, url string) []string {
 func TestActsPrintWhatTheGoldenFilesSay(t *testing.T) {
 	t.Parallel()
 	const who = " --by bob --reason mended"
-	url := fresh(t) // for all of them: each puts back what it needs
+	url := fresh(t) // shared: each case puts back what it needs
 	repaired := []string{
 		"repaired oak 1 by bob since mended (operation N)", "repaired ash\t 1 by bob since mended (operation N)",
 	}
@@ -222,10 +222,10 @@ func TestActsPrintWhatTheGoldenFilesSay(t *testing.T) {
 	}
 }
 
-// idle is what is said while no worker runs.
+// idle is the message while no worker runs.
 const idle = "No worker is running: it goes on when one is started.\n"
 
-// numberless leaves out the numbers of operations: tests share a database.
+// numberless removes the numbers of operations, because tests share a database.
 func numberless(text string) string {
 	return regexp.MustCompile(`([Oo]peration|operation show|"id":) \d+`).ReplaceAllString(text, "$1 N")
 }

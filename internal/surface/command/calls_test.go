@@ -9,8 +9,8 @@ import (
 	"github.com/tidemark-go/tidemark/internal/surface/api"
 )
 
-// callsOf says by which calls of the API, by their names in openapi.yaml, one sees and does what a
-// command shows and does. "-" and why, where there is none.
+// callsOf returns for each command the API calls, named as in openapi.yaml, that show or do the
+// same. A command without one has "-" and the reason.
 func callsOf() map[string]string {
 	return map[string]string{
 		"status":                    "getStatus",
@@ -85,7 +85,7 @@ func callsOf() map[string]string {
 	}
 }
 
-// onlyCalls are the calls that no command stands for, and why.
+// onlyCalls returns the calls without a command, and why.
 func onlyCalls() map[string]string {
 	return map[string]string{
 		"getDescription": "the API's own",
@@ -94,7 +94,7 @@ func onlyCalls() map[string]string {
 	}
 }
 
-// dryRuns are the calls that take dry_run, by the command that has --dry-run.
+// dryRuns returns the calls that take dry_run, by the command with --dry-run.
 func dryRuns() map[string]string {
 	return map[string]string{
 		"failed requeue":           "requeueManyFailed",
@@ -168,8 +168,8 @@ func TestNeitherTheCommandLineNorTheAPIGrowsAlone(t *testing.T) {
 	}
 }
 
-// TestEveryActIsACommand has each act of the list name a command that there is. Those that are not written by hand take
-// the act's parameters as flags and arguments.
+// TestEveryActIsACommand expects an existing command for each act. A generated command takes the
+// act's parameters as flags and arguments.
 func TestEveryActIsACommand(t *testing.T) {
 	t.Parallel()
 	all := leaves(newRoot(environment("", false, nil, nil), stock()))

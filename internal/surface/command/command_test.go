@@ -25,7 +25,7 @@ import (
 // asProgram makes the test binary behave as tidemark itself, for tests that kill it.
 const asProgram = "TIDEMARK_TEST_AS_PROGRAM"
 
-// stock is the stock program.
+// stock returns the options of the stock program.
 func stock() Options { return Options{Name: "tidemark", Sinks: sinks.Kinds()} }
 
 func TestMain(m *testing.M) {
@@ -119,7 +119,7 @@ func printsGolden(t *testing.T, session pgtest.Session) {
 		t.Run(tt.golden, func(t *testing.T) {
 			t.Parallel()
 			if tt.url == live {
-				fill(t, live, "live.sql") // just before: the worker is to be alive
+				fill(t, live, "live.sql") // right before, so the worker counts as alive
 			}
 			got := execute(t, tt.url, tt.terminal, tt.args)
 			if of, is := strings.CutPrefix(tt.golden, "status-"); is {
@@ -222,7 +222,8 @@ func execute(t *testing.T, url string, terminal bool, args string) result {
 	return result{code, out.String(), errs.String()}
 }
 
-// fields splits a command line at its blanks; a blank inside an argument is written as %20, a tab as %09.
+// fields splits a command line at spaces. Inside an argument %20 stands for a space and %09 for a
+// tab.
 func fields(line string) []string {
 	words := strings.Fields(line)
 	for i, word := range words {
@@ -245,17 +246,17 @@ func environment(url string, terminal bool, out, errs *bytes.Buffer) *cli.Env {
 	}
 }
 
-// pools has those that the commands on a test's database share, by its URL: to connect takes longer
-// than most commands do.
+// pools holds the pools that the commands on a test's database share, by URL. A connect takes
+// longer than most commands.
 var pools sync.Map //nolint:gochecknoglobals // what a command gets is its URL
 
-// fresh answers the URL of a migrated database of the test's own, where commands share a pool.
+// fresh returns the URL of a migrated database for one test, whose commands share a pool.
 func fresh(t *testing.T) string {
 	t.Helper()
 	return share(t, pgtest.New(t))
 }
 
-// share has the commands on a pool's database use the pool, until the test ends. It answers the URL.
+// share makes commands on the pool's database use the pool until the test ends. It returns the URL.
 func share(t *testing.T, pool *pgxpool.Pool) (url string) {
 	t.Helper()
 	url = pool.Config().ConnString()
@@ -273,7 +274,7 @@ func poolOf(t *testing.T, url string) *pgxpool.Pool {
 	return pool.(*pgxpool.Pool)
 }
 
-// database answers a database with what files of testdata put there.
+// database returns the URL of a database filled from files of testdata.
 func database(t *testing.T, files ...string) string {
 	t.Helper()
 	url := fresh(t)
@@ -295,7 +296,7 @@ func fill(t *testing.T, url string, files ...string) {
 	}
 }
 
-// timeless replaces what depends on the time of the run, down to some minutes.
+// timeless replaces text that depends on the time of the run, up to some minutes.
 func timeless(s string) string {
 	s = regexp.MustCompile(`\d{4}-\d\d-\d\dT[\d:.]+Z`).ReplaceAllString(s, "2026-01-02T03:04:05Z")
 	s = regexp.MustCompile(`(\dh) 3\dm`).ReplaceAllString(s, "$1 30m")
@@ -308,7 +309,7 @@ func timeless(s string) string {
 	})
 }
 
-// assertGolden compares got with testdata/name.golden, or writes it there where UPDATE_GOLDEN is set.
+// assertGolden compares got with testdata/name.golden. With UPDATE_GOLDEN it writes the file.
 func assertGolden(t *testing.T, name, got string) {
 	t.Helper()
 	path := filepath.Join("testdata", name+".golden")
@@ -326,7 +327,7 @@ func assertGolden(t *testing.T, name, got string) {
 	}
 }
 
-// decoded reads the thing, the things or what an act did from a document.
+// decoded decodes the item, the items or the detail of a document.
 func decoded[T any](t *testing.T, text string) (what T) {
 	t.Helper()
 	var document struct {

@@ -17,27 +17,27 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
-// known is what the tests know of a command: a new one has to say here what it does.
+// known is what the tests know of a command. Each new command needs an entry.
 type known struct {
 	command string // with its nouns
 
-	// Of a command that acts: what is there before, how it is called, and what tidemark.operator_log
-	// has of it then. Where an act can be tried with --dry-run, that leaves no record.
+	// For a command that acts: the prepared database, the arguments, and the acts that
+	// tidemark.operator_log has afterwards. With --dry-run, an act leaves no record.
 	fixtures string // files of testdata
 	prepare  func(t *testing.T) (url string)
-	worker   bool // one does what operators start
+	worker   bool // a worker runs the operations
 	args     string
 	log      []string
 }
 
-// acted is a command that acts on what files of testdata hold.
+// acted returns an entry for a command that acts on files of testdata.
 func acted(command, fixtures, args string, log ...string) known {
 	return known{command: command, fixtures: fixtures, args: args, log: log}
 }
 
 func shows(command string) known { return known{command: command} }
 
-// commands are all that there are.
+// commands returns an entry for every command.
 func commands() []known {
 	const next, started = "deferred.sql rebuilding.sql", "operation_started"
 	return []known{
@@ -96,7 +96,7 @@ func commands() []known {
 		acted("publisher parked resolve", "published.sql", "--campaign oak --yes", started),
 		acted("publisher test-send", "published.sql", "archive --publishers FILE", "test_sent tidemark-test 1"),
 		acted("publisher replay", "published.sql", "archive oak --topic orders --from 2 --yes", started),
-		// An import appends as an application does, with rights to nothing else: the journal itself is the record of it.
+		// An import appends with an application's rights only, so the journal itself is its record.
 		shows("events import"), shows("events export"), shows("events query"),
 		shows("workers list"),
 		acted("workers drain", "deferred.sql", "w1 --yes", "worker_drained"),
@@ -109,7 +109,7 @@ func commands() []known {
 	}
 }
 
-// leaves answers the commands that do something, by their names.
+// leaves returns the commands without subcommands by name.
 func leaves(of *cobra.Command) map[string]*cobra.Command {
 	found := map[string]*cobra.Command{}
 	for _, c := range of.Commands() {
@@ -126,7 +126,7 @@ func leaves(of *cobra.Command) map[string]*cobra.Command {
 func TestEveryActOfACommandIsInTheOperatorsLog(t *testing.T) {
 	t.Parallel()
 	all := leaves(newRoot(environment("", false, nil, nil), stock()))
-	filled := map[string]string{} // by the files that filled it
+	filled := map[string]string{} // URLs by fixture files
 	for _, k := range commands() {
 		c := all[k.command]
 		if c == nil {
@@ -162,7 +162,7 @@ func TestEveryActOfACommandIsInTheOperatorsLog(t *testing.T) {
 	}
 }
 
-// isInTheLog does an act in each session, on copies of what it is prepared with.
+// isInTheLog runs an act in each kind of session, on copies of the prepared database.
 func isInTheLog(t *testing.T, k known, c *cobra.Command) {
 	t.Helper()
 	filled := k.prepare(t)
@@ -208,7 +208,8 @@ func isInTheLog(t *testing.T, k known, c *cobra.Command) {
 	}
 }
 
-// ready has the log of a database be empty, and lets go of it: what is connected to cannot be copied.
+// ready empties the log of a database and closes its pool, because a database with connections
+// cannot be copied.
 func ready(t *testing.T, url string) string {
 	t.Helper()
 	change(t, url, forgetActs)
@@ -217,16 +218,16 @@ func ready(t *testing.T, url string) string {
 }
 
 const (
-	// forgetActs prunes all of the log, as its owner can.
+	// forgetActs prunes the whole log, which only its owner can do.
 	forgetActs = `UPDATE tidemark.operator_log_head SET pruned = link, pruned_hash = hash; DELETE
 		FROM tidemark.operator_log`
 
-	// refuseRecords keeps acts from being written down.
+	// refuseRecords makes every insert into the log fail.
 	refuseRecords = `CREATE OR REPLACE FUNCTION refuse() RETURNS trigger
 		LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'no record today'; END $$;
 		CREATE TRIGGER refuse BEFORE INSERT ON tidemark.operator_log FOR EACH ROW EXECUTE FUNCTION refuse()`
 
-	// everything is what acts change.
+	// everything returns all rows that acts change.
 	everything = `SELECT 'deferred ' || d::text FROM tidemark.deferred d UNION ALL SELECT 'pause ' || p::text
 		FROM tidemark.pauses p UNION ALL SELECT 'projection ' || p::text FROM tidemark.projections p
 		UNION ALL SELECT 'rebuild ' || r::text FROM tidemark.rebuilds r UNION ALL SELECT 'group ' || g::text
@@ -238,7 +239,7 @@ const (
 		UNION ALL SELECT 'operation ' || o::text FROM tidemark.operations o ORDER BY 1`
 )
 
-// logged answers what the log of operators says, oldest first.
+// logged returns the operator log, oldest first.
 func logged(t *testing.T, url string) []string {
 	t.Helper()
 	return lines(t, url, `SELECT concat_ws(' ', act, campaign_id, seq, 'by', actor, 'since', reason)
@@ -251,13 +252,13 @@ func replayable(t *testing.T) string {
 	return url
 }
 
-// operate does what operators start, as a worker does, until the test ends.
+// operate runs the operations that operators start, as a worker does, until the test ends.
 func operate(t *testing.T, url string) {
 	t.Helper()
 	operateWith(t, url, admin.RunnerConfig{})
 }
 
-// operateWith is operate for a worker that has code, or publishers.
+// operateWith is operate with the runner's configuration, for a worker with code or publishers.
 func operateWith(t *testing.T, url string, cfg admin.RunnerConfig) {
 	t.Helper()
 	cfg.Pool, cfg.Owner, cfg.Interval = poolOf(t, url), "worker "+t.Name(), 20*time.Millisecond
@@ -276,7 +277,7 @@ func operateWith(t *testing.T, url string, cfg admin.RunnerConfig) {
 	})
 }
 
-// edited has a row that differs from what the journal says.
+// edited returns a database with a row that differs from the journal.
 func edited(t *testing.T) string {
 	t.Helper()
 	pool, _ := played(t)
@@ -285,7 +286,7 @@ func edited(t *testing.T) string {
 	return url
 }
 
-// drainedWorker has a worker that claims nothing.
+// drainedWorker returns a database with a drained worker.
 func drainedWorker(t *testing.T) string {
 	t.Helper()
 	url := database(t, "deferred.sql")
@@ -293,7 +294,7 @@ func drainedWorker(t *testing.T) string {
 	return url
 }
 
-// entrusted has a token of eve's.
+// entrusted returns a database with a token of eve.
 func entrusted(t *testing.T) string {
 	t.Helper()
 	url := fresh(t)
@@ -301,7 +302,7 @@ func entrusted(t *testing.T) string {
 	return url
 }
 
-// exchanged has the tables of a projection that a rebuild has replaced.
+// exchanged returns a database with the previous tables of a rebuilt projection.
 func exchanged(t *testing.T) string {
 	t.Helper()
 	url, pool := withCounts(t)
@@ -328,7 +329,7 @@ func exchanged(t *testing.T) string {
 	return url
 }
 
-// await waits until a query answers true.
+// await waits until a query returns true.
 func await(t *testing.T, pool *pgxpool.Pool, sql string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)

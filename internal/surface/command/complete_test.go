@@ -9,7 +9,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
 )
 
-// completed answers what a shell is offered for the last of the words.
+// completed returns the shell's completions for the last word.
 func completed(t *testing.T, url string, words ...string) []string {
 	t.Helper()
 	var out, errs bytes.Buffer
@@ -18,10 +18,10 @@ func completed(t *testing.T, url string, words ...string) []string {
 		t.Fatalf("exit code %d: %s", code, errs.String())
 	}
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
-	return lines[:len(lines)-1] // the last line tells the shell what else to do
+	return lines[:len(lines)-1] // the last line is a directive for the shell
 }
 
-// The campaign "ash<tab>" is not among them: a shell would take the tab for the end of the word.
+// The campaign "ash<tab>" is not offered, because a shell takes the tab for the end of the word.
 func TestAShellIsOfferedWhatTheDatabaseHas(t *testing.T) {
 	t.Parallel()
 	url := database(t, "deferred.sql", "operations.sql")

@@ -17,7 +17,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/surface/table"
 )
 
-// ticks are n lines of events, numbered from first, without ids.
+// ticks returns n lines of events without ids, numbered from first.
 func ticks(first, n int) string {
 	var text strings.Builder
 	for i := first; i < first+n; i++ {
@@ -86,7 +86,7 @@ func TestEventsImportedAndExported(t *testing.T) {
 	})
 }
 
-// squeezed answers JSON without blanks.
+// squeezed returns compact JSON.
 func squeezed(t *testing.T, text string) string {
 	t.Helper()
 	var b bytes.Buffer
@@ -239,7 +239,7 @@ func TestAnImportThatIsInterruptedSaysHowToGoOn(t *testing.T) {
 	if err := reader.Close(); err != nil {
 		t.Fatal(err)
 	}
-	// more than a transaction and a pipe hold: it is being read
+	// More than a transaction and a pipe hold, so the program has begun to read.
 	if _, err := writer.WriteString(ticks(0, 1500)); err != nil {
 		t.Fatal(err)
 	}

@@ -18,7 +18,8 @@ import (
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
 )
 
-// filters are the flags that choose by a name of which there are few, and one of those that the tests' database has.
+// filters returns the flags that choose by a name from a short list, each with a name in the tests'
+// database.
 func filters() map[string]string {
 	return map[string]string{
 		"group": "search", "projection": "scores", "topic": "orders", "publisher": "shop",
@@ -26,7 +27,7 @@ func filters() map[string]string {
 	}
 }
 
-// besides are the arguments that commands with such flags need.
+// besides returns the other arguments that commands with such flags need.
 func besides() map[string]string {
 	return map[string]string{
 		"failed resolve":           "--reason r --yes",
@@ -58,7 +59,7 @@ func TestAFilterRefusesANameThatNothingHas(t *testing.T) {
 				continue
 			}
 			if c.Flags().Lookup("publishers") != nil || c.Flags().Lookup("projections-dir") != nil {
-				continue // what the flag names there is in files of the command's own
+				continue // the names are in files that the command reads
 			}
 			t.Run(command+" --"+flag, func(t *testing.T) {
 				t.Parallel()
@@ -73,8 +74,8 @@ func TestAFilterRefusesANameThatNothingHas(t *testing.T) {
 	}
 }
 
-// TestEveryHintIsACommandThatThereIs reads the sources: what they tell a person to type must be a
-// command, with flags that it has.
+// TestEveryHintIsACommandThatThereIs reads the sources. Each command line that they suggest must
+// exist, with its flags.
 func TestEveryHintIsACommandThatThereIs(t *testing.T) {
 	t.Parallel()
 	found, root := 0, newRoot(environment("", false, nil, nil), stock())
@@ -101,7 +102,7 @@ func TestEveryHintIsACommandThatThereIs(t *testing.T) {
 	}
 }
 
-// texts answers the string literals of a Go file, or the whole of another.
+// texts returns the string literals of a Go file, or the whole of another file.
 func texts(t *testing.T, path string) (all []string) {
 	t.Helper()
 	if filepath.Ext(path) != ".go" {
@@ -126,14 +127,14 @@ func texts(t *testing.T, path string) (all []string) {
 	return all
 }
 
-// hints cuts the command lines out of a text. A noun that is spoken of, as in "tidemark command", is none.
+// hints returns the command lines in a text. A noun in prose, as in "tidemark command", is not one.
 func hints(root *cobra.Command, text string) (all []string) {
 	nouns := map[string]bool{}
 	for _, c := range root.Commands() {
 		nouns[c.Name()] = true
 	}
 	for _, m := range regexp.MustCompile("tidemark ([a-z-]+)([^\n;:`<]*)").FindAllStringSubmatch(text, -1) {
-		if nouns[m[1]] && !strings.HasSuffix(text, m[1]+" ") { // else the rest is put together
+		if nouns[m[1]] && !strings.HasSuffix(text, m[1]+" ") { // otherwise the line is concatenated from parts
 			all = append(all, m[1]+m[2])
 		}
 	}

@@ -9,7 +9,8 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
-// TestTheProofSaysWhichWorkersKeepNone has a worker of SQL files alone in a group that has a projection in Go as well.
+// TestTheProofSaysWhichWorkersKeepNone runs a worker of SQL files alone in a group that also has a
+// projection in Go.
 func TestTheProofSaysWhichWorkersKeepNone(t *testing.T) {
 	t.Parallel()
 	pool, _ := played(t)

@@ -17,7 +17,8 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
-// routesFile writes a file with publisher archive, which writes to a table, and one whose schema is not there.
+// routesFile writes a file with publisher archive, which writes to a table, and a publisher whose
+// schema does not exist.
 func routesFile(t *testing.T, url string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "publishers.yaml")
@@ -35,7 +36,7 @@ publishers:
 	return path
 }
 
-// sent answers the ids of the events that have arrived in the table, in order.
+// sent returns the ids of the events in the table, in order.
 func sent(t *testing.T, url string) (ids []string) {
 	t.Helper()
 	pool, err := pgxpool.New(t.Context(), url)
@@ -80,7 +81,7 @@ func TestTestSendSendsOneEventThatSaysWhatItIs(t *testing.T) {
 	}
 }
 
-// TestReplaySendsASliceAgainInOrderWithTheSameIDs has a worker that has the publisher.
+// TestReplaySendsASliceAgainInOrderWithTheSameIDs runs a worker that has the publisher.
 func TestReplaySendsASliceAgainInOrderWithTheSameIDs(t *testing.T) {
 	t.Parallel()
 	url, sink := database(t, "published.sql"), &kept{}

@@ -11,7 +11,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
 )
 
-// publisherActs answers what the log says of operators since the fixture, oldest first.
+// publisherActs returns the operator log since the fixture, oldest first.
 func publisherActs(t *testing.T, url string) []string {
 	t.Helper()
 	return lines(t, url, `SELECT concat_ws(' ', act, topic || '/' || publisher, campaign_id, seq, 'by', actor, 'since',
@@ -69,7 +69,7 @@ func TestPublisherCommandsPrintWhatTheGoldenFilesSay(t *testing.T) {
 func TestActsOnPublishersPrintWhatTheGoldenFilesSay(t *testing.T) {
 	t.Parallel()
 	const who, started = " --by bob --reason mended", "operation_started by bob since mended"
-	url := fresh(t) // for all of them: each puts back what it needs
+	url := fresh(t) // shared: each case puts back what it needs
 	for _, tt := range []struct {
 		golden   string
 		terminal bool

@@ -18,7 +18,8 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
-// counter is a projection that keeps the number of events of each campaign, and refuses what is to be refused.
+// counter is a projection that counts the events of each campaign. It fails on events for which
+// refuse returns an error.
 func counter(refuse func(journal.Event) error) projector.Projection {
 	return projector.NewDocument(projector.Document[int]{
 		Name: "counted", Version: 1,
@@ -34,13 +35,13 @@ func counter(refuse func(journal.Event) error) projector.Projection {
 
 func accept(journal.Event) error { return nil }
 
-// withCounts answers a database where the projection counted has applied three events of oak and
-// two of elm, and rows that were edited since.
+// withCounts returns a database where the projection counted has applied three events of oak and
+// two of elm, and where its rows were edited since.
 func withCounts(t *testing.T) (url string, pool *pgxpool.Pool) {
 	t.Helper()
 	url = fresh(t)
 	pool = poolOf(t, url)
-	work(t, pool, counter(accept)) // registers
+	work(t, pool, counter(accept)) // registers the projection
 	change(t, url, `SELECT tidemark.append('oak', '[{"type": "grew"}, {"type": "grew"}, {"type": "fell"}]'),
 		tidemark.append('elm', '[{"type": "grew"}, {"type": "grew"}]')`)
 	work(t, pool, counter(accept))
@@ -48,7 +49,7 @@ func withCounts(t *testing.T) (url string, pool *pgxpool.Pool) {
 	return url, pool
 }
 
-// work applies what there is to apply.
+// work applies all events.
 func work(t *testing.T, pool *pgxpool.Pool, projection projector.Projection) {
 	t.Helper()
 	p, err := projector.New(projector.Config{Pool: pool, Projections: []projector.Projection{projection}})
@@ -60,7 +61,7 @@ func work(t *testing.T, pool *pgxpool.Pool, projection projector.Projection) {
 	}
 }
 
-// worker runs until the test ends.
+// worker runs a worker until the test ends.
 func worker(t *testing.T, pool *pgxpool.Pool, projection projector.Projection) {
 	t.Helper()
 	p, err := projector.New(projector.Config{
@@ -119,7 +120,7 @@ func TestAReplayIsFiledAndLeftToTheWorkers(t *testing.T) {
 			[]string{"elm 2", "oak 3"},
 		},
 	}
-	for _, tt := range tests { // one after the other
+	for _, tt := range tests { // not parallel: one after the other
 		t.Run(tt.golden, func(t *testing.T) {
 			got := execute(t, url, tt.terminal, tt.args)
 			if got.code != cli.ExitOK {

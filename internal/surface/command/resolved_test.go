@@ -9,7 +9,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
 )
 
-// TestVerifyKnowsWhatIsResolved has an event left out, and forgets the log of failures or not.
+// TestVerifyKnowsWhatIsResolved resolves an event, with and without the failure log.
 func TestVerifyKnowsWhatIsResolved(t *testing.T) {
 	t.Parallel()
 	for name, log := range map[string]string{"the log": `SELECT 1`, "no log": `TRUNCATE tidemark.failure_log`} {
@@ -24,7 +24,7 @@ func TestVerifyKnowsWhatIsResolved(t *testing.T) {
 					t.Errorf("%s: exit code %d, want %d and %q: %s%s", args, got.code, code, says, got.out, got.err)
 				}
 			}
-			// Event 6 of oak is all that cyd has there.
+			// Event 6 of oak is the only one of cyd.
 			change(t, url, `INSERT INTO tidemark.resolutions (campaign_id, projection, seq, actor, reason)
 				VALUES ('oak', 'scores', 6, 'ada', 'not hers')`)
 			change(t, url, `DELETE FROM scores WHERE campaign_id = 'oak' AND player = 'cyd'`)
@@ -51,7 +51,7 @@ func TestVerifyKnowsWhatIsResolved(t *testing.T) {
 	}
 }
 
-// TestWhatIsResolvedOfARemovedProjectionIsShownAndTakenBack has the log forget the removal.
+// TestWhatIsResolvedOfARemovedProjectionIsShownAndTakenBack prunes the removal from the log.
 func TestWhatIsResolvedOfARemovedProjectionIsShownAndTakenBack(t *testing.T) {
 	t.Parallel()
 	pool, p := played(t)

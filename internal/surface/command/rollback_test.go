@@ -8,11 +8,11 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
-// A rollback waits for the worker that does it, and ends as it ends.
+// A rollback waits for the worker that runs it, and has the same result.
 func TestARollbackWaitsForAWorker(t *testing.T) {
 	t.Parallel()
 	filled := exchanged(t)
-	poolOf(t, filled).Close() // what is connected to cannot be copied
+	poolOf(t, filled).Close() // a database with connections cannot be copied
 	for name, c := range map[string]struct {
 		meanwhile func(t *testing.T, url string)
 		code      int

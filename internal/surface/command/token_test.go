@@ -12,7 +12,7 @@ import (
 func TestTokenCommandsPrintWhatTheGoldenFilesSay(t *testing.T) {
 	t.Parallel()
 	url := fresh(t)
-	for _, tt := range []struct { // one after the other
+	for _, tt := range []struct { // not parallel: one after the other
 		golden, args string
 		terminal     bool
 		code         int

@@ -23,7 +23,8 @@ INSERT INTO doubled (campaign_id, n) VALUES (event.campaign_id, twice(event.seq)
 	SET n = excluded.n;
 `
 
-// What stands among the read models runs with an operator's rights only if he says so.
+// Functions in the schema of read models run with an operator's rights only if the operator allows
+// it.
 func TestVerifyLooksAmongTheReadModelsOnlyIfToldTo(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)

@@ -8,8 +8,8 @@ import (
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
 )
 
-// TestWhatThePagesWantTypedIsAskedForHere has every act that a page does after a word was typed,
-// and nothing is done before it was.
+// TestWhatThePagesWantTypedIsAskedForHere covers every act for which a page asks to type a word.
+// The command must ask too, and do nothing before.
 func TestWhatThePagesWantTypedIsAskedForHere(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ name, fixtures, args, word string }{

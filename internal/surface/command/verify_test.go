@@ -20,8 +20,8 @@ import (
 
 const projectionFiles = " --projections-dir testdata/projections"
 
-// played answers a database in which the projections of testdata have applied three campaigns, and
-// a projector to go on with.
+// played returns a database in which the projections of testdata have applied three campaigns, and
+// a projector to continue with.
 func played(t *testing.T) (*pgxpool.Pool, *projector.Projector) {
 	t.Helper()
 	pool := pgtest.New(t)
@@ -171,8 +171,8 @@ func TestVerifyAndTimeTravelSayWhatIsMissing(t *testing.T) {
 	}
 }
 
-// TestTheTablesThatWereReplacedAreVerifiedByTheirOwnCode has version 2 in the place of version 1,
-// whose tables are kept and followed.
+// TestTheTablesThatWereReplacedAreVerifiedByTheirOwnCode replaces version 1 with version 2. The
+// previous tables are kept and updated.
 func TestTheTablesThatWereReplacedAreVerifiedByTheirOwnCode(t *testing.T) {
 	t.Parallel()
 	pool, one := played(t)
@@ -200,7 +200,7 @@ func TestTheTablesThatWereReplacedAreVerifiedByTheirOwnCode(t *testing.T) {
 		t.Fatal(err)
 	}
 	drained(t, two)
-	drained(t, one) // as a worker that is still there
+	drained(t, one) // as an old worker that still runs
 	url := pool.Config().ConnString()
 	run := func(args, directory string, code int, says string) {
 		t.Helper()

@@ -21,7 +21,8 @@ import (
 	"github.com/tidemark-go/tidemark/internal/surface/problem"
 )
 
-// narrowing has a value of each filter of each view that chooses some of what the fixtures hold, and not all.
+// narrowing returns a value for each filter of each view that matches some of the fixtures' rows,
+// but not all.
 func narrowing() map[string]string {
 	failed := map[string]string{
 		"group": "search", "projection": "scores", "campaign": "oak", "type": "scored", "class": "permanent", "code": "panic",
@@ -54,7 +55,7 @@ func narrowing() map[string]string {
 	return all
 }
 
-// moreToChoose adds to the fixtures what they have only one of.
+// moreToChoose adds a second value where the fixtures have only one.
 const moreToChoose = `
 	INSERT INTO tidemark.projections (name, consumer_group, version, schema_name, table_names, state)
 		VALUES ('finds', 'search', 1, 'public', '{finds}', 'active');
@@ -75,7 +76,7 @@ const moreToChoose = `
 	SELECT tidemark.append('fir', '[{"type": "noted", "tags": ["wallet=7"]}]');
 	DELETE FROM tidemark.outbox WHERE campaign_id = 'fir' AND consumer_group = 'default'`
 
-// argumentsOf are those of the views that have some, for the command and for the path.
+// argumentsOf returns the arguments of views that need some, for the command and for the path.
 func argumentsOf() map[string][2]string {
 	return map[string][2]string{
 		"getCampaign":  {"oak", "/campaigns/oak"},
@@ -85,7 +86,8 @@ func argumentsOf() map[string][2]string {
 	}
 }
 
-// ofTheAPIAlone are the views whose things commands show among others.
+// ofTheAPIAlone returns the views without a command of their own, because other commands show their
+// items.
 func ofTheAPIAlone() []string {
 	return []string{
 		"listEvents", "getEvent", "listLeases", "getPublisher", "getPublisherLag", "listOperationItems", "listQueue",
@@ -132,7 +134,7 @@ func TestAViewIsTheSameOnTheCommandLineAndInTheAPI(t *testing.T) {
 			t.Errorf("%s has no --%s", view.Command, strings.Join(flags, ", no --"))
 		}
 		if view.Path == "" {
-			continue // the command's alone
+			continue // only the command shows it
 		}
 		t.Run(view.Name, func(t *testing.T) {
 			t.Parallel()
@@ -141,7 +143,7 @@ func TestAViewIsTheSameOnTheCommandLineAndInTheAPI(t *testing.T) {
 	}
 }
 
-// filtersNarrow tries each filter of a view, with a value that there is and with one that there is not.
+// filtersNarrow tries each filter of a view with a value that matches and a value that does not.
 func filtersNarrow(t *testing.T, url string, view *operator.View, call func(path string) (status int, body string)) {
 	t.Helper()
 	words, path := view.Command, view.Path
@@ -213,7 +215,7 @@ func filtersNarrow(t *testing.T, url string, view *operator.View, call func(path
 
 func escaped(value string) string { return neturl.QueryEscape(value) }
 
-// spaced writes JSON as the command line does, without what depends on the time.
+// spaced formats JSON as the command line does, without text that depends on the time.
 func spaced(t *testing.T, text string) string {
 	t.Helper()
 	var v any
@@ -227,7 +229,7 @@ func spaced(t *testing.T, text string) string {
 	return timeless(string(out))
 }
 
-// sorted writes items in an order of their own: the API's may be another.
+// sorted sorts items, because the API can return them in another order.
 func sorted(t *testing.T, items []any, item any) string {
 	t.Helper()
 	texts := make([]string, 0, len(items)+1)
@@ -242,7 +244,7 @@ func sorted(t *testing.T, items []any, item any) string {
 	return strings.Join(texts, "\n")
 }
 
-// callAPI answers how to make a call that reads, as an admin.
+// callAPI returns a function that makes a read call as an admin.
 func callAPI(t *testing.T, url string) func(path string) (status int, body string) {
 	t.Helper()
 	pool := poolOf(t, url)

@@ -13,7 +13,8 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
-// views are the commands that show, with what they are asked: of the fixtures, or of a game that was played.
+// views returns the commands that show, with their arguments, for the fixtures or for a played
+// game.
 func views() map[string][]string {
 	return map[string][]string{
 		"status":                 {""},
@@ -62,9 +63,9 @@ func TestEveryViewShowsTheSameInEverySession(t *testing.T) {
 	fixtures := database(t, "deferred.sql", "paused.sql", "published.sql", "operations.sql")
 	requireRun(t, fixtures, "token create eve", cli.ExitOK, "")
 	change(t, fixtures, `UPDATE tidemark.workers
-		SET seen_at = now() - interval '3 hours'`) // who lives is no matter of seconds
+		SET seen_at = now() - interval '3 hours'`) // seconds must not decide which workers are alive
 	for _, url := range []string{game, fixtures} {
-		poolOf(t, url).Close() // what is connected to cannot be copied
+		poolOf(t, url).Close() // a database with connections cannot be copied
 	}
 	sessions := pgtest.Sessions()
 	shown := make([]map[string]string, len(sessions))
@@ -79,7 +80,7 @@ func TestEveryViewShowsTheSameInEverySession(t *testing.T) {
 	})
 	for i, session := range sessions {
 		for line, want := range shown[0] {
-			if got := shown[i][line]; got != want && !strings.HasPrefix(line, "doctor") { // which looks at the session
+			if got := shown[i][line]; got != want && !strings.HasPrefix(line, "doctor") { // doctor reports on the session
 				t.Errorf("in %s %s shows\n%s\nin %s\n%s", session.Name, line, got, sessions[0].Name, want)
 			}
 		}
@@ -91,7 +92,7 @@ func TestEveryViewShowsTheSameInEverySession(t *testing.T) {
 	}
 }
 
-// showAll answers what each view prints, numbers aside.
+// showAll returns the output of each view without numbers.
 func showAll(t *testing.T, fixtures, game string) map[string]string {
 	t.Helper()
 	events := filepath.Join(t.TempDir(), "events.ndjson")
@@ -113,7 +114,7 @@ func showAll(t *testing.T, fixtures, game string) map[string]string {
 			}
 			for _, line := range lines {
 				got := execute(t, url, false, strings.Replace(line, "FILE", events, 1))
-				failing := got.code == cli.ExitFailed && command == "doctor" // it finds something
+				failing := got.code == cli.ExitFailed && command == "doctor" // it has findings
 				if !failing && !slices.Contains(good, got.code) || strings.Contains(got.err, "SQLSTATE") || got.out+got.err == "" {
 					t.Errorf("%s ends with %d: %s", line, got.code, got.err)
 				}

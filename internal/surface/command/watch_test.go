@@ -10,8 +10,8 @@ import (
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
 )
 
-// watched starts the program, waits for some lines of its output, sends it the signal and answers
-// the lines and what it said.
+// watched starts the program, waits for some lines of output, and sends it the signal. It returns
+// the lines and the error output.
 func watched(t *testing.T, url string, lines int, args ...string) (out []string, errs string) {
 	t.Helper()
 	command := program(t, url, args...)
@@ -48,7 +48,7 @@ func TestAWatchGoesOnUntilItIsInterruptedAndEndsWell(t *testing.T) {
 	url := database(t, "behind.sql")
 	t.Run("in lines that begin with the time", func(t *testing.T) {
 		t.Parallel()
-		// three looks at two projections and the groups
+		// Three reads of two projections and the groups.
 		out, errs := watched(t, url, 9, "lag", "--watch", "--interval", "100ms")
 		for _, line := range out {
 			if len(strings.Split(line, "\t")) != 6 || timeless(line) == line {

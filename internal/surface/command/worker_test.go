@@ -11,7 +11,7 @@ import (
 func TestWorkersAndOperationsPrintWhatTheGoldenFilesSay(t *testing.T) {
 	t.Parallel()
 	url, empty := database(t, "deferred.sql", "operations.sql"), database(t)
-	for _, tt := range []struct { // one after the other
+	for _, tt := range []struct { // not parallel: one after the other
 		golden, url, args string
 		terminal          bool
 		code              int
@@ -73,7 +73,7 @@ func TestWorkersAndOperationsPrintWhatTheGoldenFilesSay(t *testing.T) {
 
 func TestEveryCommandWritesJSONWhereItIsAsked(t *testing.T) {
 	t.Parallel()
-	// An export is lines of JSON by itself.
+	// An export is always lines of JSON.
 	for name, command := range leaves(newRoot(environment("", false, nil, nil), stock())) {
 		if has := command.Flags().Lookup("json") != nil; has == (name == "events export") {
 			t.Errorf("%s has --json: %t", name, has)
