@@ -148,7 +148,7 @@ func (h *receiver) receive(w http.ResponseWriter, r *http.Request) (status int, 
 		return http.StatusUnauthorized, err
 	}
 	campaign, id, err := journal.ParseIdentity(sent.ID)
-	if err != nil || campaign != "" && marks.CheckEvent(h.cfg.Consumer, campaign, id) != nil {
+	if err != nil || campaign != "" && marks.Check(h.cfg.Consumer, campaign, id) != nil {
 		return http.StatusBadRequest, nil
 	}
 	var handling error

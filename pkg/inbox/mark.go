@@ -77,10 +77,7 @@ func check(consumer, campaignID string, eventID uuid.UUID, opts []Option) (time.
 	for _, option := range opts {
 		option(&o)
 	}
-	if err := marks.CheckConsumer(consumer); err != nil {
-		return 0, err
-	}
-	if err := marks.CheckEvent(consumer, campaignID, eventID); err != nil {
+	if err := marks.Check(consumer, campaignID, eventID); err != nil {
 		return 0, err
 	}
 	if o.ttl < ttlLeast || o.ttl > ttlMost {

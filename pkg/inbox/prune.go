@@ -10,17 +10,11 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// prune deletes up to limit marks that have expired, the oldest first, in one statement. It answers
-// how many: fewer than limit once there are no more. Several may prune at once.
+// prune deletes up to limit marks that have expired, the oldest first. It answers how many: fewer than
+// limit once there are no more. Several may prune at once.
 func prune(ctx context.Context, db *pgxpool.Pool, limit int) (int64, error) {
-	if limit < 1 {
-		return 0, fmt.Errorf("prune the inbox: the limit is %d, it must be at least 1", limit)
-	}
 	tag, err := db.Exec(ctx, queryPrune, limit)
-	if err != nil {
-		return 0, fmt.Errorf("prune the inbox: %w", err)
-	}
-	return tag.RowsAffected(), nil
+	return tag.RowsAffected(), err
 }
 
 // Pruner prunes again and again. Any number of processes may run one.
@@ -44,11 +38,12 @@ func (p Pruner) Run(ctx context.Context) error {
 	tick := time.NewTicker(p.Interval)
 	defer tick.Stop()
 	for {
-		for n := int64(p.Batch); n == int64(p.Batch) && ctx.Err() == nil; {
-			var err error
-			if n, err = prune(ctx, p.DB, p.Batch); err != nil && ctx.Err() == nil {
+		for full := true; full && ctx.Err() == nil; {
+			n, err := prune(ctx, p.DB, p.Batch)
+			if err != nil && ctx.Err() == nil {
 				p.Logger.WarnContext(ctx, "cannot prune the inbox", "error", err)
 			}
+			full = n == int64(p.Batch)
 		}
 		select {
 		case <-tick.C:

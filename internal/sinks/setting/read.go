@@ -48,6 +48,14 @@ func Read(s publisher.Settings, into any) error {
 	return errors.Join(append(errs, s.Decode(into))...)
 }
 
+// ReadWithoutAddress is [Read] for a kind of sink whose URL names no address; why says so.
+func ReadWithoutAddress(s publisher.Settings, into any, why string) error {
+	if s.URL != nil && s.URL.Host+s.URL.Path+s.URL.Opaque != "" {
+		return fmt.Errorf("the URL names %q, and %s", s.URL.Host+s.URL.Path+s.URL.Opaque, why)
+	}
+	return Read(s, into)
+}
+
 // Field is a field of a struct that has a yaml tag, which is its name.
 type Field struct {
 	Name  string

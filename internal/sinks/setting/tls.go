@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+
+	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
 // TLS says how a connection is secured. Sinks embed it in their settings.
@@ -15,6 +17,16 @@ type TLS struct {
 	Cert       string `yaml:"cert"`        // PEM file of the client's certificate
 	Key        string `yaml:"key"`         // PEM file of its key; both or neither
 	ServerName string `yaml:"server_name"` // which the broker's certificate must name; default the host
+}
+
+// ReadTLS is [Read] into settings that embed t, and the [TLS.Config] that they ask for. A URL of the
+// scheme asks for TLS.
+func ReadTLS(s publisher.Settings, into any, t *TLS, scheme string) (*tls.Config, error) {
+	t.On = s.URL != nil && s.URL.Scheme == scheme
+	if err := Read(s, into); err != nil {
+		return nil, err
+	}
+	return t.Config()
 }
 
 // Config reads the files. It answers nil where nothing asks for TLS.

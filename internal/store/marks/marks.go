@@ -18,33 +18,28 @@ import (
 // mostBytes bounds a consumer's name.
 const mostBytes = 200
 
-// CheckConsumer reports a name that no consumer can have: empty, longer than 200 bytes, not UTF-8, or with a zero byte.
-func CheckConsumer(name string) error {
+// Check reports a mark that cannot be: the consumer's name is empty, longer than 200 bytes, not UTF-8,
+// or has a zero byte; the event has no campaign or no id, or its campaign's id is no such text.
+func Check(consumer, campaignID string, eventID uuid.UUID) error {
 	switch {
-	case name == "":
+	case consumer == "":
 		return fmt.Errorf("the consumer has no name: give one that stays the same, e.g. invoices")
-	case len(name) > mostBytes:
-		return fmt.Errorf("the consumer's name has %d bytes, it may have %d", len(name), mostBytes)
-	case !utf8.ValidString(name) || strings.ContainsRune(name, 0):
-		return fmt.Errorf("the consumer's name %q is not UTF-8, or has a zero byte", name)
-	}
-	return nil
-}
-
-// CheckEvent reports an event that cannot be marked: without a campaign or an id, or with a
-// campaign's id that is not UTF-8 or has a zero byte.
-func CheckEvent(consumer, campaignID string, eventID uuid.UUID) error {
-	switch {
+	case len(consumer) > mostBytes:
+		return fmt.Errorf("the consumer's name has %d bytes, it may have %d", len(consumer), mostBytes)
+	case !isText(consumer):
+		return fmt.Errorf("the consumer's name %q is not UTF-8, or has a zero byte", consumer)
 	case eventID == uuid.Nil:
 		return fmt.Errorf("the event for consumer %q has no id: marks are kept by campaign and id", consumer)
 	case campaignID == "":
 		return fmt.Errorf("event %s for consumer %q has no campaign: an id is unique within its campaign alone; "+
 			"give the campaign's id, or the sender's name where events have none", eventID, consumer)
-	case !utf8.ValidString(campaignID) || strings.ContainsRune(campaignID, 0):
+	case !isText(campaignID):
 		return fmt.Errorf("the campaign of event %s, %q, is not UTF-8, or has a zero byte", eventID, campaignID)
 	}
 	return nil
 }
+
+func isText(s string) bool { return utf8.ValidString(s) && !strings.ContainsRune(s, 0) }
 
 // Statistics is how it stands with the marks of all consumers.
 type Statistics struct {
@@ -55,9 +50,6 @@ type Statistics struct {
 }
 
 // Stats answers how it stands with the inbox, in a moment, however large it is.
-func Stats(ctx context.Context, db interface {
-	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
-},
-) (Statistics, error) {
+func Stats(ctx context.Context, db rows.Querier) (Statistics, error) {
 	return rows.One(ctx, db, pgx.RowToStructByPos[Statistics], "look at the inbox", queryStats)
 }

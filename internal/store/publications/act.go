@@ -144,9 +144,6 @@ func change(
 	ctx context.Context, db DB, key Key, act Act, name string, detail map[string]any,
 	do func(ctx context.Context, tx pgx.Tx, status string) error,
 ) error {
-	if act.By == "" {
-		return ErrNobody
-	}
 	return pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error {
 		var status string
 		err := tx.QueryRow(ctx, queryLock, key.Topic, key.Publisher).Scan(&status)

@@ -1,9 +1,11 @@
 package publications
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/google/uuid"
@@ -90,43 +92,26 @@ func Resolve(ctx context.Context, db DB, f ParkedFilter, act Act) (int64, error)
 func actOnParked(
 	ctx context.Context, db DB, f ParkedFilter, act Act, name string, queries ...string,
 ) (n int64, err error) {
+	f.Limit = cmp.Or(f.Limit, math.MaxInt32)
 	err = pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error {
-		done, err := actOnLocked(ctx, tx, act, name, queries, queryLockParked, f.arguments(1<<31-1)...)
-		if err == nil && len(done) == 0 {
+		parked, err := ListParked(ctx, tx, f)
+		if err != nil {
+			return err
+		}
+		events := make([]ParkedKey, len(parked))
+		for i, p := range parked {
+			events[i] = ParkedKey{Key{p.Topic, p.Publisher}, p.CampaignID, p.Seq}
+		}
+		done, err := actOnKeys(ctx, tx, events, act, name, queries...)
+		if n = int64(len(done)); err == nil && n == 0 {
 			err = fmt.Errorf("no parked event is meant: %w", ErrNotFound)
 		}
-		n = int64(len(done))
 		return err
 	})
 	if err != nil {
 		return 0, err
 	}
 	return n, nil
-}
-
-// actOnLocked runs queries for each row that lock locks, writes the act to the log, and answers the rows.
-func actOnLocked(
-	ctx context.Context, tx pgx.Tx, act Act, name string, queries []string, lock string, args ...any,
-) (done []ParkedKey, err error) {
-	if act.By == "" {
-		return nil, ErrNobody
-	}
-	batch := &pgx.Batch{}
-	var e ParkedKey
-	var holds bool
-	err = rows.Each(ctx, tx, []any{&e.Topic, &e.Publisher, &e.CampaignID, &e.Seq, &holds}, func() error {
-		done = append(done, e)
-		for _, q := range queries {
-			batch.Queue(q, e.Topic, e.Publisher, e.CampaignID, e.Seq, holds)
-		}
-		batch.Queue(queryRecord, act.logged(name, e.Key, e.CampaignID, e.Seq, nil)...)
-		return nil
-	}, "lock parked events", lock, args...)
-	if err != nil || len(done) == 0 {
-		return nil, err
-	}
-	QueueNudge(batch)
-	return done, tx.SendBatch(ctx, batch).Close()
 }
 
 // ParkedPlace is a place in the order of [WalkParked].
@@ -202,16 +187,30 @@ func ResolveKeys(ctx context.Context, tx pgx.Tx, events []ParkedKey, act Act) (m
 	return actOnKeys(ctx, tx, events, act, ActResolved, queryResolve, queryResolveFree)
 }
 
+// actOnKeys locks the rows of events, runs queries for each, writes the act to the log, and answers the events.
 func actOnKeys(
 	ctx context.Context, tx pgx.Tx, events []ParkedKey, act Act, name string, queries ...string,
 ) (map[ParkedKey]bool, error) {
-	topics, publishers, campaigns, seqs := columns(events)
-	locked, err := actOnLocked(ctx, tx, act, name, queries, queryLockKeys, topics, publishers, campaigns, seqs)
-	done := map[ParkedKey]bool{}
-	for _, e := range locked {
-		done[e] = true
+	if act.By == "" {
+		return nil, ErrNobody
 	}
-	return done, err
+	topics, publishers, campaigns, seqs := columns(events)
+	done, batch := map[ParkedKey]bool{}, &pgx.Batch{}
+	var e ParkedKey
+	var holds bool
+	err := rows.Each(ctx, tx, []any{&e.Topic, &e.Publisher, &e.CampaignID, &e.Seq, &holds}, func() error {
+		done[e] = true
+		for _, q := range queries {
+			batch.Queue(q, e.Topic, e.Publisher, e.CampaignID, e.Seq, holds)
+		}
+		batch.Queue(queryRecord, act.logged(name, e.Key, e.CampaignID, e.Seq, nil)...)
+		return nil
+	}, "lock parked events", queryLockKeys, topics, publishers, campaigns, seqs)
+	if err != nil || len(done) == 0 {
+		return done, err
+	}
+	QueueNudge(batch)
+	return done, tx.SendBatch(ctx, batch).Close()
 }
 
 func columns(events []ParkedKey) (topics, publishers, campaigns []string, seqs []int64) {

@@ -84,13 +84,9 @@ const (
 			` + parkedFilter + ` ORDER BY coalesce(first_failed_at, 'infinity'), topic, publisher,
 			campaign_id, seq LIMIT $8`
 
-	// queryCountParked reads what queryLockParked would lock.
+	// queryCountParked counts what acts would lock.
 	queryCountParked = `SELECT count(*) FROM (SELECT FROM tidemark.parked WHERE status <> 'draining'
 		AND ` + parkedFilter + ` LIMIT $8) k`
-
-	queryLockParked = `SELECT topic, publisher, campaign_id, seq, holds FROM tidemark.parked WHERE status <> 'draining'
-		AND ` + parkedFilter + `
-		ORDER BY topic, publisher, campaign_id, seq, holds LIMIT $8 FOR UPDATE SKIP LOCKED`
 
 	queryRetry = `UPDATE tidemark.parked SET status = 'retrying', attempt_count = 0, next_attempt_at = clock_timestamp()
 		WHERE topic = $1 AND publisher = $2 AND campaign_id = $3 AND seq = $4 AND holds = $5`

@@ -155,10 +155,7 @@ func afterwards(ctx context.Context) (context.Context, context.CancelFunc) {
 }
 
 func keyOf(consumer, campaignID string, eventID uuid.UUID) (string, error) {
-	if err := marks.CheckConsumer(consumer); err != nil {
-		return "", err
-	}
-	if err := marks.CheckEvent(consumer, campaignID, eventID); err != nil {
+	if err := marks.Check(consumer, campaignID, eventID); err != nil {
 		return "", err
 	}
 	event := journal.Event{ID: eventID, CampaignID: campaignID}

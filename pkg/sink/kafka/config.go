@@ -117,13 +117,9 @@ func Kind() publisher.Kind {
 				own.Brokers, own.Topic = setting.Servers(s.URL), strings.TrimPrefix(s.URL.Path, "/")
 				own.User = s.URL.User.Username()
 				own.Password, _ = s.URL.User.Password()
-				own.On = s.URL.Scheme == "kafkas"
-			}
-			if err := setting.Read(s, &own); err != nil {
-				return nil, err
 			}
 			var err error
-			if own.Config.TLS, err = own.TLS.Config(); err != nil {
+			if own.Config.TLS, err = setting.ReadTLS(s, &own, &own.TLS, "kafkas"); err != nil {
 				return nil, err
 			}
 			own.Name, own.Encoder = s.Publisher, s.Encoder

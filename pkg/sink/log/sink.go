@@ -84,11 +84,7 @@ func Kind() publisher.Kind {
 			Level string `yaml:"level"`
 			Body  bool   `yaml:"body"`
 		}
-		if s.URL != nil && s.URL.Host+s.URL.Path+s.URL.Opaque != "" {
-			return nil, fmt.Errorf(`the URL names %q, and a log has no address: write "log:"`,
-				s.URL.Host+s.URL.Path+s.URL.Opaque)
-		}
-		if err := setting.Read(s, &settings); err != nil {
+		if err := setting.ReadWithoutAddress(s, &settings, `a log has no address: write "log:"`); err != nil {
 			return nil, err
 		}
 		var level slog.Level

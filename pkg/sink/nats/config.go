@@ -91,13 +91,9 @@ func Kind() publisher.Kind {
 				} else {
 					own.Token = s.URL.User.Username()
 				}
-				own.On = s.URL.Scheme == "natss"
-			}
-			if err := setting.Read(s, &own); err != nil {
-				return nil, err
 			}
 			var err error
-			if own.Config.TLS, err = own.TLS.Config(); err != nil {
+			if own.Config.TLS, err = setting.ReadTLS(s, &own, &own.TLS, "natss"); err != nil {
 				return nil, err
 			}
 			own.Name, own.Encoder = s.Publisher, s.Encoder

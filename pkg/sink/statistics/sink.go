@@ -135,11 +135,8 @@ func Kind() publisher.Kind {
 		var settings struct {
 			Every time.Duration `yaml:"every"`
 		}
-		if s.URL != nil && s.URL.Host+s.URL.Path+s.URL.Opaque != "" {
-			return nil, fmt.Errorf(`the URL names %q, and statistics have no address: write "statistics:"`,
-				s.URL.Host+s.URL.Path+s.URL.Opaque)
-		}
-		if err := setting.Read(s, &settings); err != nil {
+		err := setting.ReadWithoutAddress(s, &settings, `statistics have no address: write "statistics:"`)
+		if err != nil {
 			return nil, err
 		}
 		return New(Config{Name: s.Publisher, Logger: s.Logger, Every: settings.Every})
