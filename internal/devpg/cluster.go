@@ -53,12 +53,12 @@ func openCluster(ctx context.Context, dir string, cfg Config, log *slog.Logger) 
 	return c, nil
 }
 
-// place answers the folder in which to make the cluster: the state folder itself, or for root, whose
-// folders others may not reach, a new one elsewhere, which a symbolic link in the state folder points
-// at from then on.
+// place answers the folder in which to make the cluster: the state folder itself or, if root has one
+// that others may not reach, a new one elsewhere, which a symbolic link in the state folder points at
+// from then on.
 func place(dir string, as *syscall.Credential) (home string, err error) {
-	if as == nil {
-		return filepath.EvalSymlinks(dir)
+	if home, err = filepath.EvalSymlinks(dir); err != nil || as == nil || reachable(home) {
+		return home, err
 	}
 	link := filepath.Join(dir, clusterName)
 	if target, err := os.Readlink(link); err == nil {
@@ -82,6 +82,16 @@ func place(dir string, as *syscall.Credential) (home string, err error) {
 		return "", errors.Join(fmt.Errorf("note where the cluster is: %w", err), os.Remove(home))
 	}
 	return home, nil
+}
+
+// reachable tells whether all users may pass through a folder and those above it.
+func reachable(dir string) bool {
+	info, err := os.Stat(dir)
+	if err != nil || info.Mode()&0o001 == 0 {
+		return false
+	}
+	above := filepath.Dir(dir)
+	return above == dir || reachable(above)
 }
 
 // plainID is the user and group where the machine has none of the names that unprivileged looks for.

@@ -5,7 +5,7 @@
 //
 // All state lives in one folder, by default .tidemark in the checkout (see [DefaultDir]):
 //
-//	pg            the cluster; a symbolic link where root has started it, whose folders others may not reach
+//	pg            the cluster; a symbolic link where root has started it, in a folder that others may not reach
 //	postgres.log  what the server has said since its last start
 //	port          the port of the last start, taken again when it is free
 //	lock          held exclusively by the process that makes, starts or stops the cluster
