@@ -24,14 +24,14 @@ const eventually = 3 * time.Minute
 // TestTutorial follows docs/tutorial/first-worker.md from an empty folder. The word after a
 // snippet's language says what to do:
 //
-// sh setup         prepares the module; tidemark is built from this checkout
-// sh clone         makes the module take Tidemark from a clone: here from this checkout
-// sh run           runs; with "text output" after it, until it prints that
-// sh worker, sh partner
-//                  runs until the next of its kind
-// text partner     what the partner prints in the end
-// go F, yaml F     is the file F
-// diff F           replaces lines of the file F
+//	sh setup         prepares the module; tidemark is built from this checkout
+//	sh clone         has the module take Tidemark from a clone: here from this checkout
+//	sh run           runs; with "text output" after it, until it prints that
+//	sh worker, sh partner
+//	                 runs until the next of its kind
+//	text partner     what the partner prints in the end
+//	go F, yaml F     is the file F
+//	diff F           replaces lines of the file F
 func TestTutorial(t *testing.T) {
 	t.Parallel()
 	content, err := os.ReadFile(filepath.Join(root, "docs/tutorial/first-worker.md"))

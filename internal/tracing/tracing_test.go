@@ -116,7 +116,8 @@ func TestASpanSaysWhatWentWrong(t *testing.T) {
 	}
 }
 
-// The steps of a group without a tracer: with AllocsPerRun no test beside it may allocate.
+// Measures the steps of a group without a tracer. AllocsPerRun counts the whole process, so no test
+// may run in parallel.
 func TestWithoutAProviderNothingIsMade(t *testing.T) { //nolint:paralleltest // measures allocations
 	ctx, events, none := context.Background(), []event{{parent(1)}}, errors.New("x")
 	tracer := tracing.New(nil, "apply default", trace.SpanKindConsumer)

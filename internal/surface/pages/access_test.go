@@ -9,7 +9,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/auth"
 )
 
-// accessRules answers what is wrong with a page for those who do not see it, or use no mouse.
+// accessRules returns the faults of a page for people who use a screen reader or no mouse.
 const accessRules = `(() => {
 	const faults = [];
 	const name = (e) => e.outerHTML.slice(0, 120);
@@ -54,7 +54,7 @@ const accessRules = `(() => {
 	return faults;
 })()`
 
-// focusRules answers which of the first things that the keyboard comes to do not show it.
+// focusRules returns those of the first focusable elements that do not show the focus.
 const focusRules = `(() => {
 	const faults = [];
 	for (const e of [...document.querySelectorAll("a[href], button, input:not([type=hidden]), select, summary")].filter((e) => e.checkVisibility()).slice(0, 40)) {
@@ -65,7 +65,7 @@ const focusRules = `(() => {
 	return faults;
 })()`
 
-// narrowRules answers what does not fit a phone.
+// narrowRules returns the faults of a page on a phone.
 const narrowRules = `(() => {
 	const faults = [];
 	const wide = document.documentElement.scrollWidth - innerWidth;

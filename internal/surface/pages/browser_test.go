@@ -21,7 +21,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/auth"
 )
 
-// startBrowser starts the one browser of a test. Its contexts are apart from each other as private windows are.
+// startBrowser starts the single browser of a test. Its contexts are isolated like private windows.
 func startBrowser(t *testing.T) context.Context {
 	t.Helper()
 	path := browser(t)
@@ -38,8 +38,8 @@ func startBrowser(t *testing.T) context.Context {
 	return ctx
 }
 
-// browser answers the path of a chromium: of the one without windows, where it is installed, since
-// it takes less than half of the other's work.
+// browser returns the path of a chromium. It prefers the headless shell, which takes less than half
+// the work.
 func browser(t *testing.T) string {
 	t.Helper()
 	for _, name := range []string{"chromium-headless-shell", "chromium"} {
@@ -51,8 +51,8 @@ func browser(t *testing.T) string {
 	return ""
 }
 
-// tab is a private window. It fails the test for each error that its console
-// shows, and each violation of the content security policy.
+// tab is a private window. It fails the test for each error on its console and each violation of
+// the content security policy.
 type tab struct {
 	*testing.T
 	ctx  context.Context
@@ -104,7 +104,7 @@ func (b *tab) do(actions ...chromedp.Action[chromedp.Void]) {
 	b.Helper()
 	ctx, stop := context.WithTimeout(b.ctx, tabTimeout)
 	defer stop()
-	if len(actions) > 0 && chromedp.Do(b.ctx) != nil { // opens the tab, with a context that lasts
+	if len(actions) > 0 && chromedp.Do(b.ctx) != nil { // opens the tab with a context that outlasts the timeout
 		b.Fatal("the tab does not open")
 	}
 	if err := chromedp.Do(ctx, actions...); err != nil {
@@ -118,7 +118,7 @@ func (b *tab) open(path string) {
 	b.do(chromedp.Navigate(b.base + path))
 }
 
-// eval answers the value of an expression.
+// eval returns the value of an expression.
 func eval[T any](b *tab, expression string) T {
 	b.Helper()
 	ctx, stop := context.WithTimeout(b.ctx, tabTimeout)
@@ -151,13 +151,13 @@ func (b *tab) await(expression string) {
 	b.Fatalf("it does not become true: %s", expression)
 }
 
-// sees waits until the page's text says something.
+// sees waits until the page contains a text.
 func (b *tab) sees(text string) {
 	b.Helper()
 	b.await(fmt.Sprintf("document.querySelector('main')?.innerText.includes(%q)", text))
 }
 
-// press presses a button, or follows a link, and waits for the page that comes.
+// press clicks a button or a link and waits for the next page.
 func (b *tab) press(selector string) {
 	b.Helper()
 	b.await(fmt.Sprintf("document.querySelector(%q)", selector))
@@ -166,20 +166,20 @@ func (b *tab) press(selector string) {
 	b.loaded()
 }
 
-// click presses what leads to no other page.
+// click clicks an element that leads to no other page.
 func (b *tab) click(selector string) {
 	b.Helper()
 	b.await(fmt.Sprintf("document.querySelector(%q)?.checkVisibility()", selector))
 	b.do(chromedp.Evaluate[chromedp.Void](fmt.Sprintf("document.querySelector(%q).click()", selector)))
 }
 
-// loaded waits for the page that comes after the one that was marked.
+// loaded waits for the page after the one that press has marked.
 func (b *tab) loaded() {
 	b.Helper()
 	b.await("!window.before && document.readyState === 'complete'")
 }
 
-// fill writes into a field that is there to be seen.
+// fill writes into a field that is shown.
 func (b *tab) fill(selector, text string) {
 	b.Helper()
 	b.await(fmt.Sprintf("document.querySelector(%q)", selector))
@@ -199,7 +199,7 @@ func (b *tab) logIn(w *world, role auth.Role) {
 	b.await("location.pathname === '/'")
 }
 
-// key presses a key as a hand does: what the page makes of it keeps it from being written.
+// key presses a key as a hand does. A key that the page handles writes no text.
 func (b *tab) key(key string) {
 	b.Helper()
 	for _, kind := range []input.DispatchKeyEventType{input.DispatchKeyEventTypeKeyDown, input.DispatchKeyEventTypeKeyUp} {
@@ -213,10 +213,10 @@ func (b *tab) key(key string) {
 	}
 }
 
-// expect has the console say something that is no fault.
+// expect allows a message on the console.
 func (b *tab) expect(message string) { b.expected = append(b.expected, message) }
 
-// noScript turns scripts off. What runs through the debugger runs all the same.
+// noScript disables the page's scripts. Scripts through the debugger still run.
 func (b *tab) noScript() {
 	b.Helper()
 	if _, err := chromedp.Call(b.ctx, emulation.SetScriptExecutionDisabled,
@@ -237,8 +237,9 @@ func (b *tab) media(features ...string) {
 	}
 }
 
-// shot keeps a picture of the page where the flag asks for it: go test ./internal/surface/pages -artifacts
-// -outputdir DIR. Elsewhere it would be thrown away, and took a good part of the journeys' time.
+// shot takes a picture of the page if asked for: go test ./internal/surface/pages -artifacts
+// -outputdir DIR. Otherwise it does nothing, because pictures took a good part of the journeys'
+// time.
 func (b *tab) shot(name string) {
 	b.Helper()
 	if wanted, _ := strconv.ParseBool(flag.Lookup("test.artifacts").Value.String()); wanted {
@@ -246,7 +247,7 @@ func (b *tab) shot(name string) {
 	}
 }
 
-// picture keeps a picture of the whole page as output of the test.
+// picture saves a picture of the whole page as a test artifact.
 func (b *tab) picture(name string) {
 	b.Helper()
 	ctx, stop := context.WithTimeout(b.ctx, tabTimeout)

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// palette reads the colours of the stylesheet: of each name the light and the dark one.
+// palette reads the colours of the stylesheet: the light and the dark one by name.
 func palette(t *testing.T) map[string][2]string {
 	t.Helper()
 	css, err := staticFiles.ReadFile("static/tidemark.css")

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestTemplatesCountThingsByPlural finds numbers that are followed by things in the plural, whatever the number is.
+// TestTemplatesCountThingsByPlural finds numbers followed by a fixed plural.
 func TestTemplatesCountThingsByPlural(t *testing.T) {
 	t.Parallel()
 	counted := regexp.MustCompile(`\{\{(count [^{}]+|len [^{}]+|\.|\.[A-Z]\w+|\$d\.[A-Z]\w+)\}\}(</(?:a|b|span|strong)>)? ([a-z]+s)\b`)

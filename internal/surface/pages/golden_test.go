@@ -17,8 +17,8 @@ import (
 	"github.com/tidemark-go/tidemark/internal/auth"
 )
 
-// TestPagesAreAsTheyWereReviewed compares the HTML of the pages with the files of testdata, so that
-// a change is seen. Run with -update to write them anew.
+// TestPagesAreAsTheyWereReviewed compares the pages' HTML with the files of testdata, so that a
+// reviewer sees a change. The flag -update writes the files.
 func TestPagesAreAsTheyWereReviewed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -76,7 +76,7 @@ func TestPagesAreAsTheyWereReviewed(t *testing.T) {
 	}
 }
 
-// grow does what people on call do, and makes the world so old that no limit of time lies between two readings.
+// grow acts as people on call do. It ages all rows, so no time limit passes between two reads.
 func (w *world) grow(t *testing.T) {
 	t.Helper()
 	for _, act := range []struct {
@@ -113,7 +113,8 @@ func (w *world) grow(t *testing.T) {
 	}
 }
 
-// settled reads a page when it says all that it is about to say: some of it comes with the second look of the worker.
+// settled reads a page until it is complete. Some of it appears only with the worker's second
+// round.
 func (w *world) settled(t *testing.T, path string) string {
 	t.Helper()
 	deadline := time.Now().Add(2 * time.Minute)
@@ -134,7 +135,8 @@ func (w *world) settled(t *testing.T, path string) string {
 //nolint:gochecknoglobals // a flag of the tests
 var update = flag.Bool("update", false, "write the pages of testdata anew")
 
-// lasting answers what of a page is the same each time: its content, a tag on a line, without times, ages and ids.
+// lasting returns the stable part of a page: its content with one tag a line, without times, ages
+// and ids.
 func lasting(t *testing.T, page string) string {
 	t.Helper()
 	_, content, found := strings.Cut(page, "<main")

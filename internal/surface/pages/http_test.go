@@ -57,7 +57,7 @@ func TestEveryPageIsThere(t *testing.T) {
 	}
 }
 
-// TestListsHaveAllRowsOnTheirPages follows the links to next pages, where there are some.
+// TestListsHaveAllRowsOnTheirPages follows the links to the next pages.
 func TestListsHaveAllRowsOnTheirPages(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -119,7 +119,7 @@ func TestAParameterThatAPageDoesNotHaveIsRefused(t *testing.T) {
 	}
 }
 
-// everyPage answers an address of each page.
+// everyPage returns an address of each page.
 func everyPage() []string {
 	q := url.QueryEscape
 	return []string{

@@ -17,7 +17,8 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/publications"
 )
 
-// confirm types what a form wants to be typed, and something else before: its button must wait for the right words.
+// confirm types the word that a form asks for, after a wrong one. The button must stay disabled
+// until the right word.
 func (b *tab) confirm(field, words string) {
 	b.Helper()
 	b.fill(field, "no")
@@ -28,14 +29,14 @@ func (b *tab) confirm(field, words string) {
 	b.replace(field, words)
 }
 
-// replace writes into a field in place of what is there.
+// replace replaces the text of a field.
 func (b *tab) replace(field, text string) {
 	b.Helper()
 	b.do(chromedp.Evaluate[chromedp.Void](fmt.Sprintf("document.querySelector(%[1]q).closest('details')?.setAttribute('open', ''); document.querySelector(%[1]q).select()", field)))
 	b.fill(field, text)
 }
 
-// send presses the button of the form that a field is in.
+// send presses the submit button of the field's form.
 func (b *tab) send(field string) {
 	b.Helper()
 	b.do(chromedp.Evaluate[chromedp.Void](fmt.Sprintf("window.before = true; "+
@@ -43,14 +44,14 @@ func (b *tab) send(field string) {
 	b.loaded()
 }
 
-// follow goes to the operation that an act has begun, and waits until it is as it should become.
+// follow opens the operation that an act has started and waits until it reaches the state.
 func (b *tab) follow(state string) {
 	b.Helper()
 	b.press(`.flash a[href^="/operation"]`)
 	b.await(fmt.Sprintf(`document.querySelector("#progress .tag")?.innerText === %q`, state))
 }
 
-// resendParked acts on all events that were refused with the same message.
+// resendParked retries all events that were refused with the same message.
 func resendParked(t *testing.T, b *tab, w *world) {
 	t.Helper()
 	b.open("/parked?publisher=billing&message=422")
@@ -132,7 +133,7 @@ func testRepublish(t *testing.T, b *tab, w *world) {
 	b.follow("done")
 	b.await(`document.querySelector("#progress dd").innerText === "4"`)
 	b.sees("they lost them")
-	ask("billing") // which no worker has
+	ask("billing") // no worker has this publisher
 	b.follow("running")
 	b.fill(`form[action="/act/abortOperation"] [name=reason]`, "it is not needed")
 	b.shot("abort")
@@ -252,7 +253,7 @@ func testResolve(t *testing.T, b *tab, w *world) {
 	b.fill(`form[action="/act/resolveFailed"] [name=reason]`, "it was sent by mistake")
 	b.send(`form[action="/act/resolveFailed"] [name=seq]`)
 	b.sees("Resolved: scores goes on in cave-06 without event 10.")
-	b.await(`location.pathname === "/campaign"`) // the page that it came from may be no more
+	b.await(`location.pathname === "/campaign"`) // the page it came from may no longer exist
 	pair, err := failed.Show(t.Context(), w.pool, failed.Key{Projection: "scores", CampaignID: "cave-06"})
 	if !errors.Is(err, failed.ErrNotFound) && (err != nil || pair.NextSeq != 11) {
 		t.Errorf("the pair that was resolved is %+v, %v", pair, err)

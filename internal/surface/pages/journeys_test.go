@@ -15,8 +15,8 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/publications"
 )
 
-// TestJourneys walks what a person on call does, in a real browser: one for all of them, each in a
-// private window and a world of its own.
+// TestJourneys follows a person on call in a real browser. All journeys share the browser, each in
+// a private window and a world of its own.
 func TestJourneys(t *testing.T) {
 	t.Parallel()
 	filled := fillWorld(t)
@@ -132,7 +132,7 @@ func testSlide(t *testing.T, b *tab, w *world) {
 	b.sees(`{"hp": 39, "name": "Alina"} → {"hp": 36, "name": "Alina"}`)
 	b.await(`document.querySelector("#timeline tr.here th").innerText === "9" && new URLSearchParams(location.search).get("seq") === "9"`)
 	b.shot("campaign")
-	b.do(chromedp.KeyEvent(kb.ArrowLeft)) // the focus is still there
+	b.do(chromedp.KeyEvent(kb.ArrowLeft)) // the slider still has the focus
 	b.sees("after event 8 of 15")
 	b.await(`document.activeElement.id === "slide" && window.before`)
 	b.press(`.slider a[rel=prev]`)
@@ -141,7 +141,7 @@ func testSlide(t *testing.T, b *tab, w *world) {
 	b.sees("Before the first event.")
 }
 
-// slide moves the campaign's slider, and waits until the page is as it was then. It is not loaded anew.
+// slide moves the campaign's slider and waits until the page shows that event, without a reload.
 func (b *tab) slide(seq int) {
 	b.Helper()
 	b.do(chromedp.Evaluate[chromedp.Void](fmt.Sprintf(`window.before = true; {
@@ -193,7 +193,7 @@ func testPause(t *testing.T, b *tab, w *world) {
 func testRewind(t *testing.T, b *tab, w *world) {
 	t.Helper()
 	b.logIn(w, auth.Admin)
-	resendParked(t, b, w) // before the rewind forgets what is parked
+	resendParked(t, b, w) // must come before the rewind, which deletes the parked events
 	b.open("/publishers/pair?topic=campaign-events&publisher=billing")
 	b.press(`a[href^="/act/resetPublisher"]`)
 	b.fill("#position", "3")
@@ -216,7 +216,7 @@ func testKeys(t *testing.T, b *tab, w *world) {
 	t.Helper()
 	b.logIn(w, auth.Viewer)
 	b.open("/failed?of=all")
-	b.click("#live") // a look that comes late is not to move the rows
+	b.click("#live") // turns live updates off: a late one must not move the rows
 	b.await("document.querySelector('#live').getAttribute('aria-pressed') === 'true'")
 	b.key("/")
 	b.await("document.activeElement.id === 'find'")
@@ -290,7 +290,7 @@ func testLive(t *testing.T, b *tab, w *world) {
 	}
 	b.click("#zone")
 	b.await(`document.querySelector(".foot time .at").textContent.endsWith("UTC") && document.querySelector(".foot time").title.endsWith("−03:30")`)
-	b.await(`document.querySelector(".foot time .rel").textContent.match(/^[1-9][0-9]*s ago$/)`) // it goes on by itself
+	b.await(`document.querySelector(".foot time .rel").textContent.match(/^[1-9][0-9]*s ago$/)`) // it updates itself
 }
 
 func testColours(t *testing.T, b *tab, w *world) {

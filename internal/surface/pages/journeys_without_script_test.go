@@ -45,7 +45,7 @@ func testNoScript(t *testing.T, b *tab, w *world) {
 	b.do(chromedp.Evaluate[chromedp.Void](`window.before = true; document.querySelector("#status").value = "dead"; document.querySelector("#status").form.querySelector("button").click()`))
 	b.loaded()
 	b.await("location.search.includes('status=dead')")
-	for _, selector := range []string{"#live", "#zone", "#help"} { // what does nothing without script is not there
+	for _, selector := range []string{"#live", "#zone", "#help"} { // controls that need scripts are hidden
 		b.await(fmt.Sprintf("!document.querySelector(%q).checkVisibility()", selector))
 	}
 	pair, err := failed.Show(t.Context(), w.pool, failed.Key{Projection: "scores", CampaignID: "cave-07"})

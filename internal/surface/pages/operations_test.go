@@ -17,14 +17,14 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
-// post sends the form of an act, and answers where it leads.
+// post sends the form of an act and returns the status and the redirect.
 func (w *world) post(t *testing.T, role auth.Role, path string, form url.Values) (int, string) {
 	t.Helper()
 	status, header := w.send(t, role, path, form)
 	return status, header.Get("Location")
 }
 
-// send sends the form of an act as a role, and answers the status and the headers.
+// send sends the form of an act as a role and returns the status and the headers.
 func (w *world) send(t *testing.T, role auth.Role, path string, form url.Values) (int, http.Header) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, w.base+path, strings.NewReader(form.Encode()))
@@ -83,7 +83,7 @@ func TestLongActsBeginWithAFormThatIsConfirmed(t *testing.T) {
 			w.operations(t, c.kind) != 0 {
 			t.Errorf("a viewer's %s answers %d and begins %d operations", c.path, status, w.operations(t, c.kind))
 		}
-		for range 2 { // the same form twice begins one
+		for range 2 { // the same form twice starts one operation
 			if status, to := w.post(t, auth.Operator, c.path, c.form); status != http.StatusSeeOther || to != back {
 				t.Errorf("%s answers %d and leads to %q", c.path, status, to)
 			}
@@ -157,8 +157,8 @@ func TestAllParkedEventsThatAFilterChoosesAreSentAgain(t *testing.T) {
 	}
 }
 
-// TestAnActOnManyIsConfirmedWhileFailuresArrive is about what is more than was counted, and about a reason that was
-// typed before the act was refused.
+// TestAnActOnManyIsConfirmedWhileFailuresArrive covers failures that arrive after the count. It
+// also covers a reason that was typed before the act was refused.
 func TestAnActOnManyIsConfirmedWhileFailuresArrive(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -10,7 +10,8 @@ import (
 	"github.com/tidemark-go/tidemark/internal/auth"
 )
 
-// TestThePagesSayHowAPublisherFails is about pairs that fail, fail and are paused, and have sent what was lost.
+// TestThePagesSayHowAPublisherFails covers pairs that fail, that fail and are paused, and that have
+// ghosts.
 func TestThePagesSayHowAPublisherFails(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -22,7 +22,7 @@ type tally struct {
 	Sum int `json:"sum"`
 }
 
-// tallies is a document of each campaign; version 2 fails where something is cursed.
+// tallies keeps a document for each campaign. Version 2 fails on cursed events.
 func tallies(version int) projector.Projection {
 	return projector.NewDocument(projector.Document[tally]{
 		Name: "tallies", Version: version, Types: []string{"hero_wounded", "cursed"},

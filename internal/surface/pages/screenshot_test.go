@@ -20,13 +20,13 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
-// README shows the picture, of a worker that has been busy for busyFor.
+// picture is the picture in README. It shows a worker that has been busy for busyFor.
 const (
 	picture = "../../../docs/images/overview.png"
 	busyFor = 20 * time.Second
 )
 
-// partner is a sink that refuses events of one type, and unreachable one whose broker is away.
+// partner is a sink that refuses events of one type. unreachable is a sink whose broker is away.
 type (
 	partner     struct{ refuses string }
 	unreachable struct{}
@@ -55,8 +55,9 @@ func (unreachable) Publish(context.Context, []publisher.Event) error {
 	return errors.New("dial tcp 10.0.3.17:9092: connect: connection refused")
 }
 
-// TestTheOverviewOfREADME has a worker fail at some campaigns, and its publishers at some events, while others are
-// appended and applied. With -update, which `make screenshot` says, it takes the picture of README.
+// TestTheOverviewOfREADME lets a worker fail at some campaigns and its publishers at some events,
+// while others are appended and applied. With -update, as in `make screenshot`, it takes the
+// picture for README.
 func TestTheOverviewOfREADME(t *testing.T) {
 	t.Parallel()
 	w := &world{pool: pgtest.New(t), token: map[auth.Role]string{}}
@@ -118,7 +119,7 @@ func TestTheOverviewOfREADME(t *testing.T) {
 	b := openTab(startBrowser(t), t, w, 1280, 800)
 	b.logIn(w, auth.Operator)
 	b.await("document.querySelector('#tiles .tile')")
-	// The name of a test's database says nothing.
+	// The name of a test database is meaningless.
 	b.do(chromedp.Evaluate[chromedp.Void](`document.querySelector(".place").textContent = "demo"`))
 	image, err := chromedp.Run(b.ctx, chromedp.CaptureScreenshot())
 	if err == nil {

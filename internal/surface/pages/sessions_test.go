@@ -23,7 +23,7 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
-// callsOfAPI answers what openapi.yaml describes: "GET /path" by the name of the call.
+// callsOfAPI returns the calls in openapi.yaml as "GET /path", by name.
 func callsOfAPI(t *testing.T) map[string]string {
 	t.Helper()
 	text, err := os.ReadFile("../api/openapi.yaml")
@@ -47,7 +47,8 @@ func callsOfAPI(t *testing.T) map[string]string {
 	return calls
 }
 
-// actsOfAPI are the calls that act, with what they are told, in an order in which each makes sense.
+// actsOfAPI returns the calls that act with their arguments. Each makes sense after the ones before
+// it.
 func actsOfAPI() [][2]string {
 	const scores = `"limit": 5, "projection": "scores", "status": ["dead", "failed"]`
 	return [][2]string{
@@ -104,7 +105,7 @@ func actsOfAPI() [][2]string {
 	}
 }
 
-// queriesOfAPI are what calls that read must be asked.
+// queriesOfAPI returns the queries that read calls need.
 func queriesOfAPI() map[string]string {
 	return map[string]string{
 		"getAsOf": "?projection=scores&seq=4", "getDiff": "?projection=scores&from=2&to=4",
@@ -116,7 +117,7 @@ func queriesOfAPI() map[string]string {
 	}
 }
 
-// askAll looks at every page and makes every call, and answers the status of each.
+// askAll reads every page and makes every call. It returns the status of each.
 func (w *world) askAll(t *testing.T) (answers []string) {
 	t.Helper()
 	ask := func(name, method, path, body string) {
@@ -186,7 +187,7 @@ func (w *world) askAll(t *testing.T) (answers []string) {
 	return answers
 }
 
-// settle waits until all operations have ended but that for a publisher that no worker has.
+// settle waits until all operations have ended, except the one for a publisher that no worker has.
 func (w *world) settle(t *testing.T) {
 	t.Helper()
 	deadline := time.Now().Add(3 * time.Minute)
@@ -220,7 +221,7 @@ func TestPagesAndCallsAnswerTheSameInEverySession(t *testing.T) {
 			t.Run(session.Name, func(t *testing.T) {
 				t.Parallel()
 				w := &world{pool: session.Open(t, pgtest.URL(t)), token: map[auth.Role]string{}}
-				w.fill(t) // projections and publishers work in each session too
+				w.fill(t) // projections and publishers also run in each kind of session
 				w.serve(t, worldCode())
 				answers[i] = w.askAll(t)
 			})
@@ -231,7 +232,7 @@ func TestPagesAndCallsAnswerTheSameInEverySession(t *testing.T) {
 			t.Fatalf("%s has %d answers, %s has %d", session.Name, len(answers[i]), sessions[0].Name, len(answers[0]))
 		}
 		for j, want := range answers[0] {
-			late := strings.HasPrefix(want, "abortOperation ") // it may wait for a batch that is under way, and in vain
+			late := strings.HasPrefix(want, "abortOperation ") // an abort may wait for a batch under way until its timeout
 			if got := answers[i][j]; got != want && !late {
 				t.Errorf("%s answers %s, %s answers %s", session.Name, got, sessions[0].Name, want)
 			}
@@ -239,8 +240,8 @@ func TestPagesAndCallsAnswerTheSameInEverySession(t *testing.T) {
 	}
 }
 
-// formsOfPages are the acts of pages with their forms, in an order in which each makes sense. A form that begins with !
-// is refused: what it asks for takes a worker that has built tables.
+// formsOfPages returns the acts of pages with their forms. Each makes sense after the ones before
+// it. A form that starts with ! is refused, because it needs a worker that has built tables.
 func formsOfPages() [][2]string {
 	const (
 		pair   = "projection=scores&campaign=cave-00"
@@ -290,7 +291,7 @@ func formsOfPages() [][2]string {
 	}
 }
 
-// postsOf answers what the pages take forms at.
+// postsOf returns the paths of the pages' forms.
 func postsOf() (all []string) {
 	for _, act := range operator.Acts() {
 		all = append(all, "/act/"+act.Name)
@@ -344,7 +345,7 @@ func (w *world) scan(t *testing.T, sql string) (value string) {
 	return value
 }
 
-// flash sends the form of an act, and answers what the next page says of it.
+// flash sends the form of an act and returns the message on the next page.
 func (w *world) flash(t *testing.T, path string, form url.Values) (tone, said string) {
 	t.Helper()
 	status, header := w.send(t, auth.Admin, path, form)

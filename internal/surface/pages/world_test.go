@@ -26,8 +26,8 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
-// What strangers put where texts go: markup, characters that turn the direction of what follows or
-// are not seen, and more of it than fits.
+// Hostile texts contain markup, characters that are invisible or change the text direction, and
+// more text than fits.
 const (
 	hostileID   = "<img src=x onerror=alert(1)>"
 	hostileText = `</pre><script>document.title='owned'</script> "quoted" {{.}} ` +
@@ -35,7 +35,7 @@ const (
 	megabyte = 1 << 20
 )
 
-// world is an installation with all that a person on call may meet.
+// world is an installation with everything that a person on call may meet.
 type world struct {
 	pool  *pgxpool.Pool
 	base  string
@@ -47,7 +47,7 @@ type hero struct {
 	HP   int    `json:"hp"`
 }
 
-// heroes is a document of each hero.
+// heroes keeps a document for each hero.
 func heroes() projector.Projection {
 	return projector.NewDocument(projector.Document[hero]{
 		Name: "heroes", Version: 1, Types: []string{"hero_joined", "hero_wounded"},
@@ -63,7 +63,7 @@ func heroes() projector.Projection {
 	})
 }
 
-// scores panics at each event that is cursed, until it is mended.
+// scores panics on each cursed event until it is mended.
 func scores(mended func() bool) projector.Projection {
 	h := projector.NewHandlers(projector.Spec{
 		Name: "scores", Version: 1, Types: []string{"hero_wounded", "cursed", "entombed"},
@@ -91,7 +91,7 @@ func scores(mended func() bool) projector.Projection {
 	return h
 }
 
-// refuser is a sink that refuses events that are cursed.
+// refuser is a sink that refuses cursed events.
 type refuser struct{}
 
 func (refuser) Name() string { return "refuser" }
@@ -117,7 +117,7 @@ func (refuser) Publish(_ context.Context, events []publisher.Event) error {
 	return nil
 }
 
-// taker is a sink that takes all.
+// taker is a sink that accepts every event.
 type taker struct{}
 
 func (taker) Name() string                                     { return "taker" }
@@ -147,7 +147,7 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// fillWorld fills a database for [copyWorld], and answers its address.
+// fillWorld fills a database for [copyWorld] and returns its URL.
 func fillWorld(t *testing.T) string {
 	t.Helper()
 	url := pgtest.URL(t)
@@ -160,7 +160,7 @@ func fillWorld(t *testing.T) string {
 	return url
 }
 
-// copyWorld serves a copy of a database that has been filled: what is done in it is seen by this test alone.
+// copyWorld serves a copy of a filled database for one test.
 func copyWorld(t *testing.T, filled string) *world {
 	t.Helper()
 	w := &world{pool: pgtest.Copy(t, filled), token: map[auth.Role]string{}}
@@ -186,7 +186,7 @@ func (w *world) fill(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	drain() // registers
+	drain() // registers the projections
 	journey := []journal.Event{{Type: "entombed", AggregateID: "imp", Payload: json.RawMessage(`{"door":"stone"}`)}}
 	w.append(t, "oak", heroEvents(12)...)
 	for i := range 6 {
@@ -232,8 +232,9 @@ func (w *world) append(t *testing.T, campaign string, events ...journal.Event) {
 	}
 }
 
-// relay publishes until what is cursed has been parked, and all else is sent. A pair that has only passed events by
-// writes its position after seconds, or when it stops: so what was parked last is not waited for.
+// relay publishes until all cursed events are parked and all others are sent. A pair that has only
+// skipped events writes its position after some seconds or when it stops, so relay does not wait
+// for the position after the last parked event.
 func (w *world) relay(t *testing.T) {
 	t.Helper()
 	relay, err := publisher.New(publisher.Config{
@@ -306,7 +307,7 @@ func (w *world) serve(t *testing.T, code []projector.Projection) {
 			t.Errorf("the listener ended with: %v", err)
 		}
 	})
-	runner, err := admin.NewRunner(admin.RunnerConfig{ // it has no publisher billing: what is to be sent there waits
+	runner, err := admin.NewRunner(admin.RunnerConfig{ // has no publisher billing, so replays to it wait
 		Pool: w.pool, Owner: "the test's worker", Interval: 20 * time.Millisecond, Batch: 2, Projector: verifier,
 		Projections: []string{"heroes", "scores"},
 		Topics:      []publisher.Topic{{Name: "campaign-events"}},

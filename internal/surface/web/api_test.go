@@ -27,7 +27,7 @@ func routes(t *testing.T, s *served) []api.Route {
 	return a.Routes()
 }
 
-// everything is what no request that is refused changes.
+// everything is a hash of the rows that a refused request must not change.
 const everything = `SELECT md5(concat((SELECT string_agg(d::text, ';' ORDER BY campaign_id, projection)
 	FROM tidemark.deferred d), (SELECT string_agg(p::text, ';') FROM tidemark.pauses p),
 	(SELECT string_agg(p::text, ';') FROM tidemark.publications p),
@@ -85,7 +85,7 @@ func scan[T any](t *testing.T, pool *pgxpool.Pool, sql string) (v T) {
 	return v
 }
 
-// description is openapi.yaml as JSON Schema takes it.
+// description returns openapi.yaml as JSON Schema.
 func description(t *testing.T) (compile func(pointer string) *jsonschema.Schema, document map[string]any) {
 	t.Helper()
 	text, err := os.ReadFile("../api/openapi.yaml")
@@ -173,7 +173,7 @@ func TestAnswersAreAsDescribed(t *testing.T) {
 	}
 }
 
-// sameParameters asks with a parameter that there is not: the refusal names those that there are.
+// sameParameters calls with an unknown parameter. The refusal lists the known ones.
 func sameParameters(t *testing.T, s *served, route api.Route, paths map[string]any) {
 	t.Helper()
 	methods, _ := paths[route.Pattern].(map[string]any)
@@ -266,7 +266,7 @@ func TestListsComeInPages(t *testing.T) {
 		}
 		want := 25
 		if what == "/api/v1/queue/entries" {
-			want = 48 // an event of each of 23 campaigns, and the pairs
+			want = 48 // an event of each of 23 campaigns, and the failed ones
 		}
 		if len(seen) != want || pages != (want-1)/7 {
 			t.Errorf("%s answers %d items on %d pages", what, len(seen), pages+1)
@@ -296,7 +296,7 @@ func TestActsThroughTheAPI(t *testing.T) {
 	}
 	for call, want := range map[string]int{
 		"/api/v1/failed/notes/a/requeue":          http.StatusNotFound,
-		"/api/v1/projections/notes/rebuild/abort": http.StatusUnprocessableEntity, // nothing was typed
+		"/api/v1/projections/notes/rebuild/abort": http.StatusUnprocessableEntity, // no confirmation
 		"/api/v1/projections/notes/rollback":      http.StatusUnprocessableEntity,
 		"/api/v1/groups/default/repair-gaps":      http.StatusUnprocessableEntity,
 		"/api/v1/parked/t/s/a/1/resolve":          http.StatusBadRequest, // no reason

@@ -20,7 +20,7 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
-// act does an act as an admin, and answers what came of it.
+// act does an act as an admin and returns the response body.
 func (s *served) act(t *testing.T, path, body string, want int) string {
 	t.Helper()
 	response, text := s.call(t, auth.Admin, http.MethodPost, path, body,
@@ -31,7 +31,7 @@ func (s *served) act(t *testing.T, path, body string, want int) string {
 	return text
 }
 
-// lastAct is the newest record of the operators' log.
+// lastAct is the newest record of the operator log.
 const lastAct = `SELECT concat_ws(' ', act, actor, reason) FROM tidemark.operator_log ORDER BY id DESC LIMIT 1`
 
 func TestEventsAreQueriedByTypeAndTag(t *testing.T) {
@@ -69,7 +69,7 @@ func TestEventsAreQueriedByTypeAndTag(t *testing.T) {
 	}
 }
 
-// exported answers the lines of an export and what its trailer says.
+// exported returns the lines of an export and its trailer.
 func (s *served) exported(t *testing.T, role auth.Role, query string) (status int, lines []string, next string) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.base+"/api/v1/events/export?"+query, nil)
@@ -198,8 +198,7 @@ func TestRemovalsAreConfirmedByTheName(t *testing.T) {
 	s.act(t, "/api/v1/groups/default/remove", `{"with": {"confirm": "default"}}`, http.StatusNotFound)
 }
 
-// memory is a sink that keeps the ids of what it is given. It calls meanwhile, if there is one,
-// before it takes anything.
+// memory is a sink that keeps the ids of its events. It first calls meanwhile, unless that is nil.
 type memory struct {
 	mu        sync.Mutex
 	ids       []string
@@ -228,7 +227,7 @@ func (m *memory) taken() []string {
 	return slices.Clone(m.ids)
 }
 
-// newest is the operation that was started last.
+// newest reads the operation that was started last.
 const newest = `SELECT concat_ws(' ', kind, state, 'done', done, 'failed', failed, error) FROM tidemark.operations
 	ORDER BY id DESC LIMIT 1`
 
@@ -267,7 +266,8 @@ func TestAnEventOfTheJournalIsSentToASink(t *testing.T) {
 		response, text := s.call(t, auth.Operator, http.MethodPost, path, body, header)
 		return response.StatusCode, text
 	}
-	// A sink that does not take it is no fault of the request, nor of the database; the key may be used again.
+	// A refusal by the sink is an error of neither the request nor the database. The key can be
+	// used again.
 	if status, body := send("/api/v1/publishers/t/s/test-send", asked); status != http.StatusBadGateway ||
 		!strings.Contains(body, "no room") {
 		t.Errorf("a sink that refuses is answered %d %s", status, body)

@@ -16,7 +16,7 @@ import (
 
 const proxySecret = "a secret of the proxy's"
 
-// logIn sends the form, and answers the status and the cookie that it is answered with, if any.
+// logIn sends the login form and returns the response and its cookie, if any.
 func (s *served) logIn(t *testing.T, token string, header map[string]string) (*answered, *http.Cookie) {
 	t.Helper()
 	all := map[string]string{"Content-Type": "application/x-www-form-urlencoded"}
@@ -92,7 +92,7 @@ func TestASessionsCookieIsForThisServerAlone(t *testing.T) {
 			t.Errorf("over %s the cookie is %v", proto, c)
 		}
 	}
-	// A stranger's word for it is not taken.
+	// The header of a client that is not a proxy is ignored.
 	_, c := serve(t, nil).logIn(t, s.tokens[auth.Viewer], map[string]string{"X-Forwarded-Proto": "https"})
 	if c != nil {
 		t.Errorf("a token of elsewhere is answered with %v", c)

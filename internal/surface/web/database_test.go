@@ -17,9 +17,9 @@ type notes struct {
 	Count int `json:"count"`
 }
 
-// database has something of everything: projection notes of group default has applied campaigns a
-// and b/1 but for one event at which it is dead, which holds a secret; a rebuild and pauses, a
-// publication with a parked event, a worker, an operation, logs.
+// database returns a database with rows of every kind. Projection notes of group default has
+// applied campaigns a and b/1, except one event at which it is dead and which holds a secret. There
+// is also a rebuild, pauses, a publication with a parked event, a worker, an operation, and logs.
 func database(t *testing.T) (*pgxpool.Pool, admin.Config) {
 	t.Helper()
 	pool := pgtest.New(t)
@@ -67,7 +67,7 @@ func exec(t *testing.T, pool *pgxpool.Pool, sql string) {
 	}
 }
 
-// path fills in the pattern of a route with what database has.
+// path fills a route's pattern with names from database.
 func path(pattern string) string {
 	pair := "a"
 	if strings.Contains(pattern, "/failed/") {
@@ -77,12 +77,12 @@ func path(pattern string) string {
 		"{publisher}", "s", "{group}", "default", "{owner}", "h%2F1", "{name}", "nobody").Replace(pattern)
 }
 
-// withRows are the calls that are refused to viewers for what they show, not for their role.
+// withRows returns the calls that are refused to viewers because of the rows they show.
 func withRows() []string {
 	return []string{"getAsOf", "getDiff", "getWhy", "verifyCampaign", "exportEvents"}
 }
 
-// query is what a call cannot do without.
+// query returns the parameters that a call needs.
 func query(id string) string {
 	return map[string]string{
 		"getAsOf": "?projection=notes&seq=2", "getDiff": "?projection=notes&from=1&to=2",

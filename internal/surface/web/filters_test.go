@@ -13,9 +13,9 @@ import (
 	"github.com/tidemark-go/tidemark/internal/auth"
 )
 
-// free are the parameters of calls and pages that take any value. What they choose by is the
-// application's, or any text: a campaign or an event type of which there is none yet is no mistake.
-// Numbers and cursors have tests of their own.
+// free returns the parameters of calls and pages that take any value. They choose by names of the
+// application or by free text, so an unknown value is not a mistake. Numbers and cursors have tests
+// of their own.
 func free() map[string]bool {
 	free := map[string]bool{}
 	for _, name := range strings.Fields(`campaign prefix event_type type tag message fingerprint code by actor key table column ignore
@@ -28,7 +28,8 @@ func free() map[string]bool {
 
 const nosuch = "nosuch"
 
-// refusesNosuch asks with an unknown value for a parameter: the answer names it, and those that there are.
+// refusesNosuch calls with an unknown value for a parameter. The response must name the value and
+// the known ones.
 func refusesNosuch(t *testing.T, s *served, path, name, known string) {
 	t.Helper()
 	address, err := url.Parse(path)
@@ -45,7 +46,7 @@ func refusesNosuch(t *testing.T, s *served, path, name, known string) {
 	}
 }
 
-// knownOf is one of the values that there are of a parameter.
+// knownOf returns a known value of a parameter.
 func knownOf(path, name string) string {
 	switch name {
 	case "status":
@@ -107,7 +108,7 @@ func TestEveryFilterOfACallRefusesAnUnknownValue(t *testing.T) {
 	}
 }
 
-// filtersOfPages are the parameters of pages that take one of a few values.
+// filtersOfPages returns the parameters of pages that take one of a few values.
 func filtersOfPages() map[string][]string {
 	return map[string][]string{
 		"/failed":                     {"projection"},

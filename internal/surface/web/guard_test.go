@@ -68,26 +68,27 @@ func TestOtherSitesCanNeitherSendNorFrame(t *testing.T) {
 func TestLargeBodiesAreRefused(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
-	// A server that has answered closes what it does not want to read, and a client that is still
-	// writing may see that before the answer: so it stops writing what is not read.
+	// A server closes a connection once it has responded without reading the body. A client that is
+	// still writing can see the close before the response, so this one does not write the part that
+	// is not read.
 	status := s.refused(t, fmt.Sprintf("Content-Length: %d\r\n", 2<<20), "")
 	if status != http.StatusRequestEntityTooLarge {
 		t.Errorf("2 MiB are answered %d", status)
 	}
-	// Without a length, it is found out while it is read; net/http reads some more before it answers,
-	// and would wait for that.
+	// Without a length, the server finds the limit while it reads. net/http reads some more before
+	// it responds, and would wait for it.
 	const read = 1<<20 + 1 + 256<<10 + 1
 	status = s.refused(t, "Transfer-Encoding: chunked\r\n", fmt.Sprintf("%x\r\n%s", 2<<20, strings.Repeat(" ", read)))
 	if status != http.StatusRequestEntityTooLarge {
 		t.Errorf("2 MiB of unknown length are answered %d", status)
 	}
-	const most = 32<<10 + 4096 // the listener's, and what net/http adds to it
+	const most = 32<<10 + 4096 // the listener's limit and the slack of net/http
 	if status = s.refused(t, "X-Long: "+strings.Repeat("x", most), ""); status != http.StatusRequestHeaderFieldsTooLarge {
 		t.Errorf("36 KiB of headers are answered %d", status)
 	}
 }
 
-// refused sends the beginning of an act, and answers the status.
+// refused sends the start of an act's request and returns the status.
 func (s *served) refused(t *testing.T, header, body string) int {
 	t.Helper()
 	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(s.base, "http://"))
@@ -135,7 +136,7 @@ func TestSlowClientsAreCutOff(t *testing.T) {
 			}
 		})
 	}
-	// Others are served meanwhile.
+	// Other clients are served meanwhile.
 	if response, body := s.call(t, auth.Viewer, http.MethodGet, "/api/v1/me", "",
 		nil); response.StatusCode != http.StatusOK {
 		t.Errorf("beside slow clients: %s %s", response.Status, body)
@@ -183,7 +184,7 @@ func TestWrongTokensAtRate(t *testing.T) {
 	if refused != 10 || limited != 50 {
 		t.Errorf("of 60 wrong tokens %d were looked at", refused)
 	}
-	for _, role := range []auth.Role{auth.Viewer, auth.Operator} { // one that was used before, and one that was not
+	for _, role := range []auth.Role{auth.Viewer, auth.Operator} { // a token that was used before and one that was not
 		if got := from("192.0.2.1", s.tokens[role]); got != http.StatusOK {
 			t.Errorf("a good token from that address is answered %d", got)
 		}
@@ -228,7 +229,7 @@ func TestAddressesThatOthersReach(t *testing.T) {
 	if _, err := auth.Create(t.Context(), pool, "ada", auth.Viewer, 0, auth.Identity{Name: "the test"}, ""); err != nil {
 		t.Fatal(err)
 	}
-	// The listener is closed before anybody could reach it.
+	// The listener is closed before a client can reach it.
 	if err := try("0.0.0.0:0", auth.Viewer); err == nil || !strings.Contains(err.Error(), "TIDEMARK_ADMIN_ANONYMOUS") {
 		t.Errorf("everybody is a viewer on all addresses: %v", err)
 	}
@@ -251,7 +252,7 @@ func TestAddressesThatOthersReach(t *testing.T) {
 	}
 }
 
-// stream opens an event stream and reads until it has told of a first event.
+// stream opens an event stream and reads its first event.
 func (s *served) stream(t *testing.T) (io.ReadCloser, error) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.base+"/events", nil)
@@ -302,8 +303,8 @@ func TestStreamsTellWhatHappens(t *testing.T) {
 	}
 }
 
-// 200 streams cost as much after many polls as after a few, and one query a poll however many they
-// are. Not parallel: the memory that it looks at is the whole process's.
+// 200 streams use as much memory after many polls as after a few, and share one query per poll. Not
+// parallel: the test measures the memory of the whole process.
 func TestIdleStreamsHoldSteadyMemory(t *testing.T) { //nolint:paralleltest // see above
 	s := serve(t, func(c *web.Config) { c.StreamInterval, c.MaxStreamsEach = 10*time.Millisecond, 300 })
 	var streams []io.ReadCloser

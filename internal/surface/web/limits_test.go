@@ -15,7 +15,8 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
-// subscribe opens an event stream, and answers its status and a channel that is closed when it ends.
+// subscribe opens an event stream. It returns the status and a channel that is closed when the
+// stream ends.
 func (s *served) subscribe(t *testing.T, header map[string]string) (status int, ended <-chan struct{}) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.base+"/events", nil)
@@ -61,7 +62,7 @@ func TestAStreamEndsWhenItsTokenDoes(t *testing.T) {
 		"the token has expired": {bearer(s.tokens[auth.Operator]), `UPDATE tidemark.tokens SET expires_at = now()
 			WHERE name = 'operator'`},
 	} {
-		if what == "the session is over" { // before its token expires
+		if what == "the session is over" { // must end before its token does
 			exec(t, s.pool, `UPDATE tidemark.tokens SET expires_at = 'infinity'
 				WHERE name = 'operator'; UPDATE tidemark.sessions SET expires_at = now() + interval '1 hour'`)
 		}
@@ -161,7 +162,7 @@ func TestIdempotencyKeysBelongToTheToken(t *testing.T) {
 		`"repeated":true`) {
 		t.Errorf("its session's: %s", again)
 	}
-	// One of the same name by another way, and the next one who gets the name.
+	// An identity with the same name from another source, and the next owner of the name.
 	if other := pause(map[string]string{
 		"X-Forwarded-User": "operator", "X-Forwarded-Role": "operator",
 		"X-Tidemark-Proxy-Secret": proxySecret,

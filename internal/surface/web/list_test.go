@@ -18,8 +18,8 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
-// TestListsReadNoMoreThanTheyShow lists a campaign of 16 events of half a MiB each, and counts the bytes that
-// come from the database.
+// TestListsReadNoMoreThanTheyShow lists a campaign of 16 events of half a MiB each. It counts the
+// bytes read from the database.
 func TestListsReadNoMoreThanTheyShow(t *testing.T) {
 	t.Parallel()
 	var read atomic.Int64
@@ -58,7 +58,7 @@ func TestListsReadNoMoreThanTheyShow(t *testing.T) {
 		{"/api/v1/campaigns/large/events?limit=1000", auth.Operator, 6 << 20},
 		{"/api/v1/events?type=written&limit=1000", auth.Viewer, 256 << 10},
 		{"/api/v1/events?type=written&limit=1000", auth.Operator, 6 << 20},
-		{"/campaign?id=large", auth.Viewer, 1 << 20}, // the last event is shown, or hidden
+		{"/campaign?id=large", auth.Viewer, 1 << 20}, // the page shows or hides the last event
 		{"/campaign?id=large", auth.Operator, 1 << 20},
 	} {
 		before := read.Load()

@@ -19,7 +19,7 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
-// operations runs the operations that wait, as a worker does.
+// operations runs the waiting operations as a worker does.
 func operations(t *testing.T, pool *pgxpool.Pool, acting admin.Config) {
 	t.Helper()
 	r, err := admin.NewRunner(admin.RunnerConfig{
@@ -62,7 +62,7 @@ func TestOperationsThroughTheAPIAreDone(t *testing.T) {
 		t.Errorf("it found %s", body)
 	}
 
-	// A proof needs no code: a worker that has none does it.
+	// A proof needs no code, so a worker without code can do it.
 	exec(t, pool, `UPDATE tidemark.leases SET applied = applied + 1 WHERE campaign_id = 'a'`)
 	s.act(t, "/api/v1/projections/notes/verify", `{"reason": "all of it, once each?", "with": {"proof": true}}`,
 		http.StatusOK)
@@ -80,7 +80,7 @@ func TestOperationsThroughTheAPIAreDone(t *testing.T) {
 		progress ->> 'behind') FROM tidemark.operations ORDER BY id DESC LIMIT 1`); got != "1 default 1" {
 		t.Errorf("its progress is %q", got)
 	}
-	// It has been removed by the time that a worker comes to it.
+	// The projection is removed before a worker starts the operation.
 	exec(t, pool, `INSERT INTO tidemark.operations (kind, request, actor)
 		VALUES ('verify', '{"projection": "nothing", "proof": true}', 'ada')`)
 	operations(t, pool, admin.Config{})
@@ -89,7 +89,7 @@ func TestOperationsThroughTheAPIAreDone(t *testing.T) {
 		t.Errorf("a proof of nothing is %q", got)
 	}
 
-	// What no worker could ever do is not started.
+	// Operations that no worker could ever do are refused.
 	started := scan[int](t, pool, `SELECT count(*) FROM tidemark.operations`)
 	for call, body := range map[string]string{
 		"/projections/nothing/verify": "", "/groups/nowhere/replay": "",
@@ -153,7 +153,7 @@ func TestARollbackThroughTheAPIPutsTheTablesBack(t *testing.T) {
 		t.Fatalf("the new tables say %s", got)
 	}
 	s := serveOn(t, pool, acting, nil)
-	// What would come back is verified by those who have its code.
+	// The previous tables are verified by workers that have their code.
 	if _, err := acting.Projector.Drain(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -194,7 +194,7 @@ func TestARollbackThroughTheAPIPutsTheTablesBack(t *testing.T) {
 	}
 }
 
-// A worker that ends while it sends a slice again leaves the rest to another.
+// A worker that stops while it replays to a publisher leaves the rest to another.
 func TestSendingAgainGoesOnInAnotherWorker(t *testing.T) {
 	t.Parallel()
 	pool, acting := database(t)

@@ -12,7 +12,7 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
-// try makes a dry run, and answers its detail.
+// try makes a dry run and returns its detail.
 func (s *served) try(t *testing.T, path, with string) string {
 	t.Helper()
 	var outcome struct {
@@ -74,7 +74,7 @@ func TestDryRunsSayWhatWouldBeAndChangeNothing(t *testing.T) {
 		`/publishers/nothing/s/replay`:   http.StatusBadRequest,
 		`/campaigns/a/replay`:            http.StatusBadRequest,
 		`/publishers/nothing/s/reset`:    http.StatusNotFound,
-		`/projections/nobody/rebuild`:    http.StatusBadRequest, // it has no dry run, and says so
+		`/projections/nobody/rebuild`:    http.StatusBadRequest, // has no dry run
 		`/publishers/t/s/pause`:          http.StatusBadRequest,
 		`/failed/notes/b%2F1/requeue`:    http.StatusBadRequest,
 		`/projections/notes/rollback`:    http.StatusBadRequest,
@@ -82,7 +82,7 @@ func TestDryRunsSayWhatWouldBeAndChangeNothing(t *testing.T) {
 		`/campaigns/a/events/1/requeue`:  http.StatusBadRequest,
 		`/publishers/t/nobody/test-send`: http.StatusConflict,
 		`/groups/nobody/repair-gaps`:     http.StatusNotFound,
-		`/failed/requeue`:                http.StatusBadRequest, // it must be told that it is all
+		`/failed/requeue`:                http.StatusBadRequest, // must say that it means all
 	} {
 		s.act(t, "/api/v1"+call, `{"with": {"dry_run": true}}`, want)
 	}
@@ -120,14 +120,14 @@ func TestDryRunsSayWhatWouldBeAndChangeNothing(t *testing.T) {
 	}
 }
 
-// serveOther serves the same database from a worker that has neither code nor sinks.
+// serveOther serves the same database from a worker without code and sinks.
 func serveOther(t *testing.T, s *served) *served {
 	t.Helper()
 	exec(t, s.pool, `UPDATE tidemark.tokens SET name = 'first ' || name`)
 	return serveOn(t, s.pool, admin.Config{}, nil)
 }
 
-// gate is a sink that takes nothing until it is told to go on.
+// gate is a sink that blocks until it may go on.
 type gate struct {
 	sending, goOn chan struct{}
 	taken         atomic.Int64
@@ -166,7 +166,7 @@ func TestTheSameTestSendTwiceAtOnceSendsOnce(t *testing.T) {
 				t.Errorf("%s it is answered %d, want %d", when, status, want)
 			}
 		case <-sink.sending:
-			close(sink.goOn) // all go on
+			close(sink.goOn) // lets all calls go on
 			<-answer
 			t.Fatalf("%s it is sent", when)
 		}
@@ -181,7 +181,7 @@ func TestTheSameTestSendTwiceAtOnceSendsOnce(t *testing.T) {
 		t.Errorf("the first is answered %d", status)
 	}
 	refused("afterwards", "", http.StatusOK)
-	// One that died while it sent leaves the key held, until its time is over.
+	// A server that died while it sent leaves the key held until its time is over.
 	exec(t, pool, `UPDATE tidemark.act_keys SET result = NULL, held = now() + interval '1 hour'`)
 	refused("while the key is held", "", http.StatusConflict)
 	exec(t, pool, `UPDATE tidemark.act_keys SET held = now() - interval '1 second'`)

@@ -30,7 +30,7 @@ func TestTheAPIKeepsToHTTP(t *testing.T) {
 				response.Header.Get("ETag"))
 		}
 	}
-	// What one role must not see must not be kept for another.
+	// A response that one role must not see must not be cached for another.
 	if cache, vary := first.Header.Get("Cache-Control"), first.Header.Get("Vary"); cache != "private, no-cache" ||
 		!strings.Contains(vary, "Authorization") || !strings.Contains(vary, "Cookie") {
 		t.Errorf("it may be kept: %q, %q", cache, vary)
@@ -148,7 +148,7 @@ func TestADatabaseThatCannotBeReachedIsNamedAsTheCause(t *testing.T) {
 	}
 }
 
-// What is asked for must not be answered by an empty list, or by another question's answer, because a word is wrong.
+// A wrong word must not lead to an empty list or to the response of another question.
 func TestARefusalNamesTheValueTheLimitAndTheRemedy(t *testing.T) {
 	t.Parallel()
 	pool, acting := database(t)
@@ -179,7 +179,7 @@ func TestARefusalNamesTheValueTheLimitAndTheRemedy(t *testing.T) {
 			t.Errorf("%s is answered %s %s, want %s", call, response.Status, body, want)
 		}
 	}
-	// Without from it is what the event alone has done, as on the command line.
+	// Without from, the diff shows the effect of the event alone, as on the command line.
 	if response, body := s.call(t, auth.Admin, http.MethodGet, "/api/v1/campaigns/a/diff?projection=notes&to=2", "",
 		nil); response.StatusCode != http.StatusOK || !strings.Contains(body, `"kind":"changed"`) {
 		t.Errorf("event 2 has done %s %s", response.Status, body)

@@ -31,7 +31,8 @@ func TestViewersHaveAQuota(t *testing.T) {
 				answers <- w.Code
 			}()
 		}
-		// Three viewers ask for more than they may at once. Each has two requests at most, all have four.
+		// Three viewers send more requests than can run at once. Each viewer runs at most two, all
+		// viewers together four.
 		const viewers, each = 3, viewerRequests + 1
 		for i := range viewers * each {
 			ask(fmt.Sprint("viewer ", i%viewers), auth.Viewer)
@@ -55,7 +56,7 @@ func TestViewersHaveAQuota(t *testing.T) {
 		if len(entered) != 1 || <-entered != "operator" {
 			t.Error("an operator waits for viewers")
 		}
-		// One viewer can have so many waiting, and no more.
+		// A viewer can have only so many requests waiting.
 		for range viewerWaiting + 5 {
 			ask("viewer 0", auth.Viewer)
 		}
@@ -75,7 +76,7 @@ func TestViewersHaveAQuota(t *testing.T) {
 				t.Errorf("a request that waited is answered %d", code)
 			}
 		}
-		// A viewer who has used up the time pauses, alone, until it has come back.
+		// A viewer who has used up the quota of time must pause until it refills. Others do not.
 		end, _ := q.begin(t.Context(), "greedy", true)
 		<-time.After(2 * viewerWork)
 		end()
@@ -137,7 +138,7 @@ func TestOneOperatorLeavesAConnectionToOthers(t *testing.T) {
 		if n := count(); n != 1 {
 			t.Error("an operator waits for an admin")
 		}
-		// A session belongs to its token: logging in brings no more.
+		// A session belongs to its token, so a login adds no quota.
 		for via, id := range map[string]int64{"token": 3, "session": 3} {
 			ask(auth.Identity{Name: "eve", Role: auth.Viewer, Via: via, TokenID: id})
 			ask(auth.Identity{Name: "eve", Role: auth.Viewer, Via: via, TokenID: id})

@@ -28,7 +28,8 @@ func TestWithoutASchemaPagesAndCallsSaySoOnce(t *testing.T) {
 	}
 	for _, route := range routes(t, s) {
 		switch id := route.OperationID; {
-		case route.Method != http.MethodGet, id == "getDescription", id == "getMe", id == "getDoctor": // which says so among what it finds
+		// getDoctor reports a missing schema as a finding.
+		case route.Method != http.MethodGet, id == "getDescription", id == "getMe", id == "getDoctor":
 		default:
 			paths = append(paths, path(route.Pattern)+query(id))
 		}

@@ -18,7 +18,7 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
-// served is an admin listener with a token of each role.
+// served is an admin listener with a token for each role.
 type served struct {
 	pool   *pgxpool.Pool
 	acts   *admin.Acts
@@ -32,7 +32,7 @@ func serve(t *testing.T, change func(*web.Config)) *served {
 	return serveOn(t, pgtest.New(t), admin.Config{}, change)
 }
 
-// listen serves a database that may have no schema, and so no tokens.
+// listen serves a database that may have no schema, and then has no tokens.
 func listen(t *testing.T, pool *pgxpool.Pool, acting admin.Config, change func(*web.Config)) *served {
 	t.Helper()
 	acting.Pool = pool
@@ -73,7 +73,7 @@ func serveOn(t *testing.T, pool *pgxpool.Pool, acting admin.Config, change func(
 	return s
 }
 
-// answered is an answer whose body has been read.
+// answered is a response whose body has been read.
 type answered struct {
 	Status     string
 	StatusCode int
@@ -83,7 +83,7 @@ type answered struct {
 
 func of(r *http.Response) *answered { return &answered{r.Status, r.StatusCode, r.Header, r.Request} }
 
-// call sends a request. What is put into header replaces what the role brings.
+// call sends a request. header overrides the headers of the role.
 func (s *served) call(
 	t *testing.T, role auth.Role, method, path, body string, header map[string]string,
 ) (*answered, string) {

@@ -16,7 +16,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/auth"
 )
 
-// pipes is a listener whose connections hold nothing that has not been read: a writer waits for the reader.
+// pipes is a listener with unbuffered connections: a writer waits for the reader.
 type pipes struct {
 	connections chan net.Conn
 	closed      chan struct{}
@@ -34,7 +34,7 @@ func (p *pipes) Accept() (net.Conn, error) {
 func (p *pipes) Close() error   { close(p.closed); return nil }
 func (p *pipes) Addr() net.Addr { return &net.IPAddr{} }
 
-// open asks for a stream, and reads nothing of it.
+// open requests a stream and reads nothing.
 func (p *pipes) open(t *testing.T) net.Conn {
 	t.Helper()
 	client, server := net.Pipe()
@@ -50,7 +50,8 @@ func (p *pipes) open(t *testing.T) net.Conn {
 	return client
 }
 
-// streaming serves a hub that has something new to tell at each poll, and says when a stream has ended.
+// streaming serves a hub with news at each poll. The channel receives a value when a stream has
+// ended.
 func streaming(t *testing.T, patience time.Duration) (*hub, *pipes, <-chan struct{}) {
 	t.Helper()
 	var polls atomic.Int64
@@ -94,7 +95,7 @@ func (h *hub) open() int {
 	return len(h.streams)
 }
 
-// until waits for a number of streams.
+// until waits for a number of open streams.
 func (h *hub) until(t *testing.T, streams int) {
 	t.Helper()
 	deadline := time.After(2 * time.Minute)

@@ -16,7 +16,7 @@ import (
 
 func TestTheListenerSpeaksTLS(t *testing.T) {
 	t.Parallel()
-	lender := httptest.NewTLSServer(nil) // of a certificate
+	lender := httptest.NewTLSServer(nil) // lends its certificate
 	lender.Close()
 	s := serve(t, func(c *web.Config) {
 		c.TLS = &tls.Config{

@@ -9,7 +9,7 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/spoiled"
 )
 
-// TestAnEventThatCannotBeReadIsShownByItsPlace is about the API and the pages.
+// TestAnEventThatCannotBeReadIsShownByItsPlace covers the API and the pages.
 func TestAnEventThatCannotBeReadIsShownByItsPlace(t *testing.T) {
 	t.Parallel()
 	pool, acts := database(t)
