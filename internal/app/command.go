@@ -3,12 +3,16 @@ package app
 import (
 	"cmp"
 	"context"
+	"io"
 	"log/slog"
 	"os"
 	"runtime/debug"
+	"time"
 
+	"github.com/lmittmann/tint"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"golang.org/x/term"
 
 	"github.com/tidemark-go/tidemark/internal/config"
 	"github.com/tidemark-go/tidemark/internal/devpg"
@@ -104,4 +108,20 @@ func Main(opts Options) int {
 	cmd := NewCommand(opts)
 	cmd.CompletionOptions.DisableDefaultCmd = true
 	return cli.Run(ctx, cmd, cli.Standard(devpg.URL), os.Args[1:])
+}
+
+// NewLogger returns a logger in the format "tint", "json", or "auto": tint on a terminal, JSON
+// otherwise. level is one of slog's, in lower case.
+func NewLogger(w io.Writer, format, level string) *slog.Logger {
+	var l slog.Level
+	if err := l.UnmarshalText([]byte(level)); err != nil {
+		l = slog.LevelInfo
+	}
+	file, isFile := w.(*os.File)
+	terminal := isFile && term.IsTerminal(int(file.Fd()))
+	if format == "tint" || format == "auto" && terminal {
+		return slog.New(tint.NewTextHandler(w, &tint.Options{Level: l, TimeFormat: time.TimeOnly, NoColor: !terminal ||
+			os.Getenv("NO_COLOR") != ""}))
+	}
+	return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: l}))
 }

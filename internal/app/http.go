@@ -7,11 +7,15 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"strings"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"golang.org/x/sync/errgroup"
+
+	"github.com/tidemark-go/tidemark/migrations"
 )
 
 // serve answers /healthz and /readyz, as the probes say, and /metrics until ctx ends.
@@ -45,4 +49,49 @@ func serve(
 		return nil
 	})
 	return nil
+}
+
+// readyTimeout is how long the database may take to answer a probe.
+const readyTimeout = 2 * time.Second
+
+// probes is what health and readiness are answered from. Health never asks the database: a worker
+// that waits for it is well, and one that is started anew would but wait again.
+type probes struct {
+	pool  *pgxpool.Pool
+	stuck []func() []string // of each component, the loops that are not back in time
+}
+
+func (p probes) register(mux *http.ServeMux) {
+	mux.HandleFunc("GET /healthz", p.health)
+	mux.HandleFunc("GET /readyz", p.ready)
+}
+
+// health says whether the loops go round.
+func (p probes) health(w http.ResponseWriter, _ *http.Request) {
+	var stuck []string
+	for _, of := range p.stuck {
+		stuck = append(stuck, of()...)
+	}
+	if len(stuck) > 0 {
+		http.Error(w, "stuck: "+strings.Join(stuck, ", "), http.StatusServiceUnavailable)
+		return
+	}
+	_, _ = fmt.Fprintln(w, "ok")
+}
+
+// ready says whether the database answers and has the schema.
+func (p probes) ready(w http.ResponseWriter, r *http.Request) {
+	ctx, cancel := context.WithTimeout(r.Context(), readyTimeout)
+	defer cancel()
+	err := migrations.Check(ctx, p.pool)
+	var version *migrations.VersionError
+	switch {
+	case errors.As(err, &version) && !version.Newer():
+		http.Error(w, version.Error(), http.StatusServiceUnavailable)
+	case err != nil && version == nil:
+		// why is in the log; it is private here
+		http.Error(w, "the database does not answer", http.StatusServiceUnavailable)
+	default:
+		_, _ = fmt.Fprintln(w, "ready")
+	}
 }

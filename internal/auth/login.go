@@ -51,7 +51,7 @@ func (a *Authenticator) Login(failed Failed) http.Handler {
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodPost {
-			show(w, http.StatusOK, "", local(r.URL.Query().Get("next")))
+			show(w, http.StatusOK, "", Local(r.URL.Query().Get("next")))
 			return
 		}
 		r.Body = http.MaxBytesReader(w, r.Body, loginBytes)
@@ -59,7 +59,7 @@ func (a *Authenticator) Login(failed Failed) http.Handler {
 			show(w, http.StatusBadRequest, "That was no form of at most 8 KiB.", "/")
 			return
 		}
-		next := local(r.PostForm.Get("next"))
+		next := Local(r.PostForm.Get("next"))
 		token, cookie := strings.TrimSpace(r.PostForm.Get("token")), random()
 		_, err := a.checked(r, token, func() (Identity, error) { return a.begin(r.Context(), token, cookie) })
 		var refused *problem.Problem
@@ -131,8 +131,8 @@ func (a *Authenticator) setCookie(w http.ResponseWriter, r *http.Request, value 
 	})
 }
 
-// local answers a path of this server, or "/": a login leads to no other site.
-func local(next string) string {
+// Local answers a path of this server, or "/": a login and an act lead to no other site.
+func Local(next string) string {
 	u, err := url.Parse(next)
 	if err != nil || u.IsAbs() || u.Host != "" || !strings.HasPrefix(next, "/") || strings.HasPrefix(next, "//") ||
 		strings.ContainsAny(next, "\\\r\n\t") {

@@ -3,12 +3,14 @@ package status
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
@@ -45,11 +47,11 @@ func (r *Reader) Read(ctx context.Context, sections ...Section) (*Status, error)
 		return nil, fmt.Errorf("read the status: %w", err)
 	}
 	for _, section := range sections {
-		read := readers()[section]
-		if read == nil {
+		i := slices.IndexFunc(readers(), func(known reader) bool { return known.section == section })
+		if i < 0 {
 			return nil, fmt.Errorf("read the status: there is no section %q: known are %q", section, Sections())
 		}
-		err := r.Within(ctx, func(ctx context.Context, tx pgx.Tx) error { return read(ctx, tx, s) })
+		err := r.Within(ctx, func(ctx context.Context, tx pgx.Tx) error { return readers()[i].read(ctx, tx, s) })
 		if ctx.Err() != nil {
 			return nil, fmt.Errorf("read the status: %w", context.Cause(ctx))
 		}
@@ -84,42 +86,54 @@ func (r *Reader) Within(ctx context.Context, read func(context.Context, pgx.Tx) 
 		})
 }
 
-// readers answers how each section is read. What is read into s is not nil, so that what is empty
-// can be told from what was not asked for.
-func readers() map[Section]func(context.Context, pgx.Tx, *Status) error {
-	return map[Section]func(context.Context, pgx.Tx, *Status) error{
-		SectionQueue: func(ctx context.Context, tx pgx.Tx, s *Status) (err error) {
+// Sections answers all sections, in the order in which they are read.
+func Sections() (all []Section) {
+	for _, r := range readers() {
+		all = append(all, r.section)
+	}
+	return all
+}
+
+// reader reads a section into s. What is read is not nil, so that what is empty can be told from what was not asked for.
+type reader struct {
+	section Section
+	read    func(ctx context.Context, tx pgx.Tx, s *Status) error
+}
+
+func readers() []reader {
+	return []reader{
+		{SectionQueue, func(ctx context.Context, tx pgx.Tx, s *Status) (err error) {
 			s.Queue, err = list(outbox.Report(ctx, tx))
 			return err
-		},
-		SectionLag: readLag,
-		SectionDeferred: func(ctx context.Context, tx pgx.Tx, s *Status) (err error) {
+		}},
+		{SectionLag, readLag},
+		{SectionDeferred, func(ctx context.Context, tx pgx.Tx, s *Status) (err error) {
 			s.Deferred, err = list(failed.Report(ctx, tx))
 			return err
-		},
-		SectionPauses: func(ctx context.Context, tx pgx.Tx, s *Status) (err error) {
+		}},
+		{SectionPauses, func(ctx context.Context, tx pgx.Tx, s *Status) (err error) {
 			s.Pauses, err = list(pause.List(ctx, tx, "", nil, MostPauses))
 			slices.SortFunc(s.Pauses, func(a, b pause.Pause) int { // each group's own first
 				return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.CampaignID, b.CampaignID),
 					cmp.Compare(a.Projection, b.Projection))
 			})
 			return err
-		},
-		SectionWorkers:  readWorkers,
-		SectionRebuilds: readRebuilds,
-		SectionPublishers: func(ctx context.Context, tx pgx.Tx, s *Status) (err error) {
+		}},
+		{SectionWorkers, readWorkers},
+		{SectionRebuilds, readRebuilds},
+		{SectionPublishers, func(ctx context.Context, tx pgx.Tx, s *Status) (err error) {
 			s.Publishers, err = list(publications.List(ctx, tx, publications.Key{}))
 			return err
-		},
-		SectionInbox: func(ctx context.Context, tx pgx.Tx, s *Status) error {
+		}},
+		{SectionInbox, func(ctx context.Context, tx pgx.Tx, s *Status) error {
 			stats, err := marks.Stats(ctx, tx)
 			if err == nil {
 				s.Inbox = &stats
 			}
 			return err
-		},
-		SectionJournal:  readJournal,
-		SectionPostgres: readPostgres,
+		}},
+		{SectionJournal, readJournal},
+		{SectionPostgres, readPostgres},
 	}
 }
 
@@ -185,4 +199,23 @@ func readJournal(ctx context.Context, tx pgx.Tx, s *Status) error {
 	j.FloorAge, j.FloorPID, j.FloorHolder, j.FloorRemedy = oldest.Age, oldest.PID, oldest.Holder, oldest.Remedy
 	s.Journal = j
 	return nil
+}
+
+// ErrNoSchema is answered by [Reader.Read] where there is nothing to read, instead of a section after the other.
+var ErrNoSchema = errors.New("the schema tidemark is missing or of another version: migrate the database")
+
+// undefined says whether a statement names what the database does not have.
+func undefined(err error) bool {
+	const table, schema, function = "42P01", "3F000", "42883"
+	var server *pgconn.PgError
+	return errors.As(err, &server) && slices.Contains([]string{table, schema, function}, server.Code)
+}
+
+// NoSchema answers [ErrNoSchema] in place of an error that comes of a database that was never migrated, and err else.
+func NoSchema(ctx context.Context, pool *pgxpool.Pool, err error) error {
+	var there bool
+	if !undefined(err) || pool.QueryRow(ctx, queryThere).Scan(&there) != nil || there {
+		return err
+	}
+	return ErrNoSchema
 }

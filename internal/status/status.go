@@ -29,14 +29,6 @@ const (
 	SectionPostgres   Section = "postgres"   // Postgres
 )
 
-// Sections answers all sections, in the order in which they are read.
-func Sections() []Section {
-	return []Section{
-		SectionQueue, SectionLag, SectionDeferred, SectionPauses, SectionWorkers, SectionRebuilds, SectionPublishers,
-		SectionInbox, SectionJournal, SectionPostgres,
-	}
-}
-
 // MostPauses is how many pauses are read; those of campaigns are left out first.
 const MostPauses = 10_000
 

@@ -55,7 +55,7 @@ func (p *Pages) act(w http.ResponseWriter, r *http.Request) {
 	default:
 		p.say(w, r, flash{Tone: "ok", Text: text, Path: operationOf(outcome)})
 	}
-	http.Redirect(w, r, backTo(r, "/"), http.StatusSeeOther)
+	http.Redirect(w, r, auth.Local(r.PostFormValue("back")), http.StatusSeeOther)
 }
 
 // do does the act with what its form says, and answers what to tell the person.

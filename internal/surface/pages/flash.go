@@ -4,7 +4,6 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"net/http"
-	"net/url"
 	"strings"
 )
 
@@ -74,15 +73,4 @@ func (p *Pages) said(w http.ResponseWriter, r *http.Request) *flash {
 		f.Path = ""
 	}
 	return &f
-}
-
-// backTo answers where an act's form wants to go afterwards: a page of this listener, or else standard.
-func backTo(r *http.Request, standard string) string {
-	back := r.PostFormValue("back")
-	u, err := url.Parse(back)
-	if err != nil || u.Scheme != "" || u.Host != "" || u.User != nil || !strings.HasPrefix(back, "/") ||
-		strings.HasPrefix(back, "//") || strings.ContainsAny(back, "\\\r\n\t") {
-		return standard
-	}
-	return back
 }
