@@ -18,7 +18,7 @@ export CGO_ENABLED := $(if $(race),1,0)
 # many of the tests.
 TEST := $(GO) test $(race) -vet=off $(TESTFLAGS)
 
-# Number of packages tested at the same time: one more than processors, since one is always waiting.
+# Number of packages tested at once: one more than processors, since one usually waits.
 packages := $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
 
 .DEFAULT_GOAL := help
@@ -27,10 +27,10 @@ packages := $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: postgres ## see it work: a Postgres, three workers, live load, a worker killed halfway (DEMO_SECONDS=30)
+demo: postgres ## run the demo: Postgres, three workers, live load, one worker killed halfway (DEMO_SECONDS=30)
 	@$(GO) run ./cmd/tidemark demo
 
-test: testtools ## run all tests, on a Postgres of their own or TIDEMARK_TEST_DATABASE_URL (RACE=1: with the race detector)
+test: testtools ## run all tests, on a private Postgres or TIDEMARK_TEST_DATABASE_URL (RACE=1: with the race detector)
 	@$(MAKE) --no-print-directory -j 2 testmain testmodules
 
 testmain:
@@ -42,7 +42,7 @@ testmodules:
 	cd adapters/pubsub && $(TEST) -timeout 5m ./...
 	cd test/monitoring && $(TEST) -timeout 5m ./...
 
-bench: postgres ## measure against a bare loop and against peers, into bench/out/latest.json
+bench: postgres ## compare with a bare loop and with peers; writes bench/out/latest.json
 	cd bench && $(GO) run .
 
 lint: ## check style, import directions and go.mod
@@ -54,18 +54,18 @@ lint: ## check style, import directions and go.mod
 	cd test/monitoring && $(GO) mod tidy -diff && $(LINT) run ./...
 
 # Exit code 3: the database of vulnerabilities cannot be reached, so nothing was checked.
-vuln: ## look for known vulnerabilities in what is called; needs https://vuln.go.dev
+vuln: ## look for known vulnerabilities in called code; needs https://vuln.go.dev
 	@curl -sSf -m 10 -o /dev/null https://vuln.go.dev/index/modules.json || { \
-		echo "vuln: https://vuln.go.dev cannot be reached from here; nothing was looked at" >&2; exit 3; }
+		echo "vuln: https://vuln.go.dev cannot be reached from here; nothing was checked" >&2; exit 3; }
 	$(VULN) ./...
 
-sbom: build ## write what the programs are made of to bin/*.cdx.json (CycloneDX)
+sbom: build ## write an SBOM of each program to bin/*.cdx.json (CycloneDX)
 	@for program in tidemark worker migrate maintenance; do \
 		$(GO) -C scripts/sbom tool cyclonedx-gomod bin -json -std -output $(CURDIR)/bin/$$program.cdx.json \
 			$(CURDIR)/bin/$$program || exit; done
 	@echo "sbom: $$(grep -h '"purl"' bin/*.cdx.json | sort -u | wc -l) modules in bin/*.cdx.json"
 
-release: ## build a release into dist/ (VERSION=v1.2.3 at its tag; DRY=1 tries it at any commit)
+release: ## build a release into dist/ (VERSION=v1.2.3 at its tag; DRY=1 at any commit)
 	@VERSION="$(VERSION)" DRY="$(DRY)" scripts/release.sh
 
 fmt: ## format the code
@@ -74,17 +74,17 @@ fmt: ## format the code
 build: ## build the programs into bin/, statically linked
 	CGO_ENABLED=0 $(GO) build -trimpath -o bin/ ./cmd/...
 
-migrate: postgres ## bring the schema up to date (TIDEMARK_DATABASE_URL, or the private server)
+migrate: postgres ## migrate the schema (TIDEMARK_DATABASE_URL, or the private server)
 	@$(GO) run ./cmd/tidemark migrate up
 
-tidy: ## tidy the modules
+tidy: ## tidy all modules
 	$(GO) mod tidy
 	cd bench && $(GO) mod tidy
 	cd adapters/watermill && $(GO) mod tidy
 	cd adapters/pubsub && $(GO) mod tidy
 	cd test/monitoring && $(GO) mod tidy
 
-screenshot: ## take the picture of the pages that README shows, of a busy worker
+screenshot: ## take README's picture of the pages, with a busy worker
 	@scripts/need.sh postgres chromium
 	$(GO) test ./internal/surface/pages -run TestTheOverviewOfREADME -count 1 -update
 

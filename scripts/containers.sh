@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # containers.sh runs the compose set in real containers: migrate, three workers, load. It checks
-# that every replica is healthy, that everything appended is applied, and that everything stops in
+# that every replica is healthy, that all appended events are applied, and that everything stops in
 # time. With compose it also checks that Prometheus finds every replica and can evaluate every rule,
-# and that workers report an outage of Postgres and recover by themselves.
+# and that workers report an outage of Postgres and recover on their own.
 #
 #   scripts/containers.sh compose   runs docker-compose.yml unchanged. It needs an engine with the
 #                                   compose plugin, and a registry to fetch images from
@@ -30,10 +30,10 @@ eventually() {
 		if "$@"; then return; fi
 		sleep 1
 	done
-	die "not within a minute: $*"
+	die "did not succeed within a minute: $*"
 }
 
-$engine version >/dev/null 2>&1 || die "no engine answers to \"$engine version\": start one, or name another with ENGINE"
+$engine version >/dev/null 2>&1 || die "\"$engine version\" fails: start a container engine, or set ENGINE to another"
 
 healthy() { [ "$($engine inspect --format '{{.State.Health.Status}}' "$1")" = healthy ]; }
 
@@ -44,7 +44,7 @@ stops() {
 		local began=$SECONDS
 		$engine stop --time "$grace" "$c" >/dev/null
 		code=$($engine inspect --format '{{.State.ExitCode}}' "$c")
-		[ "$code" = 0 ] || die "$c ended with $code: its log is
+		[ "$code" = 0 ] || die "$c exited with $code. Its log:
 $($engine logs --tail 20 "$c" 2>&1)"
 		say "$c stopped within $((SECONDS - began)) s, exit code 0"
 	done
@@ -57,7 +57,7 @@ compose() {
 	$engine compose run --rm load -rate "$rate" -seconds "$seconds"
 	applied() { $engine compose run --rm tidemark lag --json | tr -d ' \n' | grep -Eqv '"events":[1-9]'; }
 	eventually applied
-	say "everything appended is applied"
+	say "all events are applied"
 	$engine compose run --rm tidemark doctor
 
 	metric() { $engine compose exec -T prometheus promtool query instant http://127.0.0.1:9090 "$1" | awk '{ print $(NF - 1) }'; }
@@ -66,7 +66,7 @@ compose() {
 	eventually watched
 	eventually recorded
 	[ "$(metric 'sum(prometheus_rule_evaluation_failures_total)')" = 0 ] || die "Prometheus cannot evaluate every rule"
-	say "Prometheus watches $workers workers"
+	say "Prometheus scrapes $workers workers"
 
 	unhealthy() { [ "$($engine inspect --format '{{.State.Health.Status}}' "$1")" = unhealthy ]; }
 	replicas=$($engine compose ps --quiet worker)
@@ -74,8 +74,8 @@ compose() {
 	for c in $replicas; do eventually unhealthy "$c"; done
 	$engine compose start postgres
 	for c in $replicas; do eventually healthy "$c"; done
-	[ "$($engine inspect --format '{{.RestartCount}}' $replicas | sort -u)" = 0 ] || die "a worker had to be restarted because Postgres was away"
-	say "workers waited for Postgres and went on"
+	[ "$($engine inspect --format '{{.RestartCount}}' $replicas | sort -u)" = 0 ] || die "a worker restarted during the outage of Postgres"
+	say "workers recovered from the outage of Postgres"
 
 	$engine compose run --rm load -rate "$rate" -seconds "$seconds" &
 	stops $replicas # while they have work
@@ -83,7 +83,7 @@ compose() {
 }
 
 local_set() {
-	[ -n "${TIDEMARK_DATABASE_URL:-}" ] || die "set TIDEMARK_DATABASE_URL to an empty database that the host's network reaches"
+	[ -n "${TIDEMARK_DATABASE_URL:-}" ] || die "set TIDEMARK_DATABASE_URL to an empty database that the host can reach"
 	work=$(mktemp -d)
 	names=()
 	trap '[ ${#names[@]} = 0 ] || $engine rm --force "${names[@]}" >/dev/null 2>&1; rm -rf "$work"' EXIT
@@ -108,12 +108,12 @@ local_set() {
 	done
 	for name in "${names[@]}"; do eventually healthy "$name"; done
 	say "$workers workers are healthy"
-	$engine exec "${names[0]}" /tidemark worker healthcheck || die "the health check fails by hand"
+	$engine exec "${names[0]}" /tidemark worker healthcheck || die "tidemark worker healthcheck fails in ${names[0]}"
 	$engine run --rm "${confined[@]}" --no-healthcheck --entrypoint /loadgen tidemark:local -rate "$rate" -seconds "$seconds"
 	applied() { $engine run --rm "${confined[@]}" --no-healthcheck tidemark:local lag --json | tr -d ' \n' | grep -Eqv '"events":[1-9]'; }
 	eventually applied
-	say "everything appended is applied"
-	$engine run --rm "${confined[@]}" --no-healthcheck tidemark:local doctor || say "the doctor is not content with this server: see above"
+	say "all events are applied"
+	$engine run --rm "${confined[@]}" --no-healthcheck tidemark:local doctor || say "tidemark doctor reports problems with this server: see above"
 	$engine run --detach --name "load-$$" "${confined[@]}" --no-healthcheck --entrypoint /loadgen tidemark:local -rate "$rate" -seconds 0 >/dev/null
 	names+=("load-$$")
 	stops "${names[@]:0:workers}" # while they have work
@@ -124,4 +124,4 @@ compose) compose ;;
 local) local_set ;;
 *) sed -n '2,/^set/s/^# \{0,1\}//p' "$0"; exit 2 ;;
 esac
-say "all is well"
+say "all checks passed"

@@ -86,8 +86,8 @@ need_postgres() {
 		return
 	fi
 	if ! try_install postgresql || ! postgres_bin >/dev/null; then
-		say "need: no Postgres here, and Debian's package cannot be installed."
-		say "need: install one, set TIDEMARK_POSTGRES_BIN to its bin folder, or TIDEMARK_DATABASE_URL."
+		say "need: no Postgres found, and apt-get cannot install one."
+		say "need: install one, set TIDEMARK_POSTGRES_BIN to its bin folder, or set TIDEMARK_DATABASE_URL."
 	fi
 }
 
@@ -124,8 +124,8 @@ need_promtool() {
 	fi
 }
 
-# The headless shell needs less than half of the work of the whole browser. Older releases have only
-# the browser.
+# The headless shell takes less than half the work of the whole browser. Older releases have
+# only the browser.
 need_chromium() {
 	if have chromium-headless-shell || have chromium; then
 		return
@@ -145,7 +145,7 @@ need_cc() {
 
 need_drivers() {
 	if have python3 && ! python3 -c 'import psycopg' 2>/dev/null && ! /usr/bin/python3 -c 'import psycopg' 2>/dev/null; then
-		try_install python3-psycopg || say "need: python3 has no psycopg; the docs' Python snippets will not be run. Install it with: pip install psycopg"
+		try_install python3-psycopg || say "need: python3 has no psycopg; the docs' Python snippets will not run. Install it with: pip install psycopg"
 	fi
 	if have node && ! NODE_PATH=$node_drivers/node_modules:/usr/share/nodejs node -e 'require("pg")' 2>/dev/null; then
 		if have npm; then
@@ -153,7 +153,7 @@ need_drivers() {
 			npm install --silent --no-save --prefix "$node_drivers" pg@8.23.1 >/dev/null
 		else
 			try_install node-pg
-		fi || say "need: node has no pg; the docs' Node snippets will not be run. Install it with: npm install --prefix $node_drivers pg@8.23.1"
+		fi || say "need: node has no pg; the docs' Node snippets will not run. Install it with: npm install --prefix $node_drivers pg@8.23.1"
 	fi
 }
 

@@ -16,11 +16,11 @@ if [ -n "$dry" ]; then
 	section=Unreleased
 fi
 [[ $version =~ ^v[0-9]+\.[0-9]+\.[0-9]+(-[0-9A-Za-z.-]+)?$ ]] ||
-	fail "VERSION is '$version': use one such as v1.2.3, or DRY=1"
+	fail "VERSION is '$version': set a version such as v1.2.3, or set DRY=1"
 if [ -z "$dry" ]; then
 	[ "$(git describe --exact-match --tags HEAD 2>/dev/null)" = "$version" ] ||
-		fail "the commit has no tag $version: git tag -s $version, or try with DRY=1"
-	[ -z "$(git status --porcelain)" ] || fail "there are changes that are not committed: git status names them"
+		fail "the commit has no tag $version: create it with git tag -s $version, or set DRY=1"
+	[ -z "$(git status --porcelain)" ] || fail "the worktree has uncommitted changes: see git status"
 fi
 
 rm -rf dist

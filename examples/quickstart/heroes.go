@@ -9,18 +9,18 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
-// Hero is the document kept of each hero.
+// Hero is the document kept for each hero.
 type Hero struct {
 	Name string `json:"name"`
 	HP   int    `json:"hp"`
 }
 
-// Wound is what a hero loses.
+// Wound is the number of hit points that a hero loses.
 type Wound struct {
 	Points int `json:"points"`
 }
 
-// The events, each with its payload.
+// Event types and their payloads.
 const (
 	Joined  journal.Type[Hero]  = "hero_joined"
 	Wounded journal.Type[Wound] = "hero_wounded"
