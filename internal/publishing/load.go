@@ -109,21 +109,15 @@ func (l *loader) named(at field, what string) {
 
 func (l *loader) topic(at field) publisher.Topic {
 	var s struct {
-		EventTypes     []string `yaml:"event_types"`
-		RequiredTags   []string `yaml:"required_tags"`
-		AnyOfTags      []string `yaml:"any_of_tags"`
-		CampaignPrefix string   `yaml:"campaign_prefix"`
-		Intents        []string `yaml:"intents" one:"projection_and_replay replay_only audit_only"`
+		publisher.Filter
+		Intents []string `yaml:"intents" one:"projection_and_replay replay_only audit_only"`
 	}
 	what := "topic " + strconv.Quote(at.name)
 	l.decode(l.fields(at.value, what), what, "", &s)
-	t := publisher.Topic{Name: at.name, Filter: publisher.Filter{
-		EventTypes: s.EventTypes, RequiredTags: s.RequiredTags, AnyOfTags: s.AnyOfTags, CampaignPrefix: s.CampaignPrefix,
-	}}
 	for _, text := range s.Intents {
-		t.Intents = append(t.Intents, journal.Intent(text))
+		s.Filter.Intents = append(s.Filter.Intents, journal.Intent(text))
 	}
-	return t
+	return publisher.Topic{Name: at.name, Filter: s.Filter}
 }
 
 // cloudEvents is what the format cloudevents needs to know.

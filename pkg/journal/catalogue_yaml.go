@@ -82,7 +82,7 @@ func loadCatalogue(fsys fs.FS, name string) (*Catalogue, error) {
 	return c, nil
 }
 
-// located is an error of the YAML package as its line and its message, without the excerpt of the source.
+// located is an error of the YAML package without the excerpt of the source.
 func located(err error) error {
 	var known yaml.Error
 	if !errors.As(err, &known) || known.GetToken() == nil {

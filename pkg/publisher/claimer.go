@@ -3,6 +3,8 @@ package publisher
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -15,12 +17,13 @@ import (
 // those that are another's.
 type claimer struct {
 	*agenda
-	registrar *registrar
-	reader    *reader
-	saver     *saver
-	history   *history
-	drainer   *drainer
+	reader  *reader
+	saver   *saver
+	history *history
+	drainer *drainer
 
+	host        string
+	registered  bool // all pairs have their row
 	ticking     bool
 	nudged      bool                       // since the tick under way began
 	generations map[publications.Key]int64 // of pairs, the last that was seen
@@ -61,13 +64,13 @@ func (c *claimer) tick(now time.Time) {
 
 // observe reads all, then claims what is ours and free.
 func (c *claimer) observe(ctx context.Context, conn *pgxpool.Conn, t *tick) error {
-	if !c.registrar.registry {
-		if err := c.registrar.register(ctx, conn); err != nil {
+	if !c.registered {
+		if err := c.register(ctx, conn); err != nil {
 			return err
 		}
 	}
 	look := ledger.Look{
-		Host: c.registrar.host, Knows: c.registrar.knows, Lives: 4 * c.tickEvery, Holding: len(t.holding),
+		Host: c.host, Knows: slices.Collect(maps.Keys(c.routes)), Lives: 4 * c.tickEvery, Holding: len(t.holding),
 		Mine: t.mine, Due: dueEach,
 	}
 	seen, err := c.db.Look(ctx, conn, look)
@@ -166,7 +169,7 @@ func (c *claimer) ticked(t *tick, err error) {
 		// Pairs that were claimed before it failed are not known here: their leases expire.
 		return
 	}
-	c.registrar.registry = true
+	c.registered = true
 	if c.stopping {
 		c.giveBack(t)
 		return

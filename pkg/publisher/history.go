@@ -37,7 +37,7 @@ type history struct {
 	comparing bool // what was sent is being looked up
 }
 
-// remember notes events of a pair that its sink has taken. The pair may be another's by now: this process has sent them.
+// remember notes events of a pair that its sink has taken, also if the pair is another's by now.
 func (h *history) remember(p *pair, took iter.Seq[ledger.Sent]) {
 	m, most := h.sent[p.Key], max(rememberEach, rememberAll/max(1, len(h.sent), len(h.pairs)))
 	for s := range took {

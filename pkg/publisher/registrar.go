@@ -13,24 +13,8 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/publisher/internal/ledger"
 )
 
-// registrar tells the database which pairs there are, and which relays.
-type registrar struct {
-	*base
-	host     string
-	knows    []string // the keys of routes, topic and publisher in turn
-	registry bool     // all pairs have their row
-}
-
-func newRegistrar(b *base, host string) *registrar {
-	r := &registrar{base: b, host: host}
-	for key := range b.routes {
-		r.knows = append(r.knows, key.Topic, key.Publisher)
-	}
-	return r
-}
-
 // register adds rows for pairs that have none, each where its publisher says that it starts.
-func (r *registrar) register(ctx context.Context, conn *pgxpool.Conn) error {
+func (c *claimer) register(ctx context.Context, conn *pgxpool.Conn) error {
 	known, err := ledger.Registered(ctx, conn)
 	if err != nil {
 		return fmt.Errorf("register pairs: %w", err)
@@ -38,7 +22,7 @@ func (r *registrar) register(ctx context.Context, conn *pgxpool.Conn) error {
 	var missing []publications.Key
 	var positions []int64
 	starts := map[Start]int64{}
-	for key, route := range r.routes {
+	for key, route := range c.routes {
 		if known[key] {
 			continue
 		}
@@ -73,10 +57,10 @@ func (s Start) resolve(ctx context.Context, db journal.Querier) (int64, error) {
 }
 
 // forget takes this relay off the list.
-func (r *registrar) forget() {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.ctx), 5*time.Second)
+func (c *claimer) forget() {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.ctx), 5*time.Second)
 	defer cancel()
-	if err := r.db.Forget(ctx); err != nil {
-		r.cfg.Logger.WarnContext(ctx, "cannot write that this process has stopped", "error", err)
+	if err := c.db.Forget(ctx); err != nil {
+		c.cfg.Logger.WarnContext(ctx, "cannot write that this process has stopped", "error", err)
 	}
 }

@@ -29,7 +29,6 @@ type Relay struct {
 	pulse  pulse.Pulse
 
 	listener   *listener.Listener
-	registrar  *registrar
 	saver      *saver
 	history    *history
 	reader     *reader
@@ -74,14 +73,14 @@ func newRelay(cfg Config, routes map[publications.Key]*route, m *metrics.Metrics
 	a := &agenda{base: b, pairs: map[publications.Key]*pair{}}
 	r := &Relay{
 		agenda: a, around: 3 * time.Minute,
-		listener: listener.New(cfg.Pool, cfg.Logger), registrar: newRegistrar(b, host),
-		saver: &saver{agenda: a}, history: &history{agenda: a, sent: map[publications.Key]recent{}}, parker: &parker{a},
+		listener: listener.New(cfg.Pool, cfg.Logger),
+		saver:    &saver{agenda: a}, history: &history{agenda: a, sent: map[publications.Key]recent{}}, parker: &parker{a},
 	}
 	r.reader = newReader(a, r.listener)
 	r.drainer = &drainer{agenda: a, saver: r.saver, history: r.history}
 	r.dispatcher = &dispatcher{agenda: a, reader: r.reader, parker: r.parker, saver: r.saver, history: r.history}
 	r.claimer = &claimer{
-		agenda: a, registrar: r.registrar, reader: r.reader, saver: r.saver, history: r.history, drainer: r.drainer,
+		agenda: a, host: host, reader: r.reader, saver: r.saver, history: r.history, drainer: r.drainer,
 		generations: map[publications.Key]int64{},
 	}
 	return r
@@ -124,7 +123,7 @@ func (r *Relay) loop(ctx context.Context, cut context.CancelFunc) {
 		turn.Within(r.around)
 		next := r.schedule(time.Now())
 		if r.stopping && len(r.pairs) == 0 && r.working == 0 {
-			r.registrar.forget()
+			r.claimer.forget()
 			return
 		}
 		timer.Reset(time.Until(next))

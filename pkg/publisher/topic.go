@@ -17,10 +17,10 @@ type Topic struct {
 // Filter says which events a topic has: those that meet all of its conditions. Its zero value has
 // all events. A tag is "key" or "key=value".
 type Filter struct {
-	EventTypes     []string         // one of these types
-	RequiredTags   []string         // all of these tags; "key" also stands for "key=" with any value
-	AnyOfTags      []string         // one of these tags, in the same way
-	CampaignPrefix string           // the campaign's id begins so
+	EventTypes     []string         `yaml:"event_types"`     // one of these types
+	RequiredTags   []string         `yaml:"required_tags"`   // all of these; "key" also stands for "key=" with any value
+	AnyOfTags      []string         `yaml:"any_of_tags"`     // one of these tags, in the same way
+	CampaignPrefix string           `yaml:"campaign_prefix"` // the campaign's id begins so
 	Intents        []journal.Intent // one of these intents
 }
 

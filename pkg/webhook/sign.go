@@ -19,10 +19,9 @@ const (
 
 const version = "v1,"
 
-// Sign sets the headers of a request whose body is sent under id at a time: webhook-id,
-// webhook-timestamp (at's Unix time) and webhook-signature, with one signature for each secret. While
-// a secret is being replaced, sign with the old one and the new one. Without secrets there is no
-// webhook-signature. The id must not contain a dot.
+// Sign sets the headers of a request: webhook-id, webhook-timestamp (at's Unix time) and
+// webhook-signature, with one signature for each secret. While a secret is being replaced, sign with
+// both. Without secrets there is no webhook-signature. The id must not contain a dot.
 func Sign(header http.Header, id string, at time.Time, body []byte, secrets ...Secret) {
 	timestamp := strconv.FormatInt(at.Unix(), 10)
 	header.Set(headerID, id)

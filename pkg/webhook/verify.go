@@ -38,11 +38,10 @@ type Delivery struct {
 	At time.Time // of this attempt, to the second
 }
 
-// Verify tells whether a request with this header and body, which must be the bytes as they came,
-// was signed with one of the secrets, not longer ago than tolerance ([DefaultTolerance] if it is
-// 0), nor further ahead. While a secret is being replaced give the old one and the new one. It
-// takes the same time for each secret, whatever a signature looks like. Its errors wrap
-// [ErrUnsigned], [ErrSignature] or [ErrTimestamp].
+// Verify tells whether a request with this header and body, as the bytes came, was signed with one of
+// the secrets, not longer ago than tolerance (0: [DefaultTolerance]), nor further ahead. While a secret
+// is being replaced give both. It compares in constant time. Its errors wrap [ErrUnsigned],
+// [ErrSignature] or [ErrTimestamp].
 func Verify(header http.Header, body []byte, tolerance time.Duration, secrets ...Secret) (Delivery, error) {
 	return verify(header, body, tolerance, time.Now(), secrets)
 }

@@ -2,11 +2,9 @@
 //
 // [Run] holds it against these rules:
 //
-//   - what is published arrives, with its id, in the order of each campaign, also from several
-//     goroutines
+//   - what is published arrives, in the order of each campaign, also from several goroutines
 //   - a batch that is sent again arrives under the same ids
-//   - what tells events apart is the campaign and the id: one id in several campaigns is as many
-//     events
+//   - one id in several campaigns is as many events
 //   - what a sink is lent it neither keeps nor changes
 //   - an event that is refused is named, alone and as permanent; nothing after it in its campaign
 //     arrives, and all other campaigns do
@@ -15,7 +13,6 @@
 //   - while the other side is down nothing is refused for good; when it is back, publishing goes on
 //   - Close can be called twice, and Publish returns an error afterwards
 //
-// A rule that needs an ability of the other side, such as being stopped, is run where the [Target]
-// has it. Run sinks against the real other side: a stand-in has no opinion on what it is sent. Let
-// TestMain verify with goleak that a closed sink leaves no goroutine behind.
+// A rule that needs an ability of the other side is run where the [Target] has it. Run sinks against the
+// real other side. Let TestMain verify with goleak that a closed sink leaves no goroutine behind.
 package publishertest

@@ -34,8 +34,8 @@ func New(cfg Config) (publisher.Sink, error) {
 		return nil, err
 	}
 	return &sink{
-		cfg: cfg, table: table, insert: fmt.Sprintf(queryInsert, table), create: fmt.Sprintf(queryCreate, table, literal(table)),
-		pool: pool,
+		cfg: cfg, table: table, pool: pool,
+		insert: fmt.Sprintf(queryInsert, table), create: fmt.Sprintf(queryCreate, table, literal(table)),
 	}, nil
 }
 

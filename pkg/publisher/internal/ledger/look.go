@@ -14,9 +14,9 @@ import (
 // Look is what a relay asks when it looks at everything that is not the journal, and what it says of itself.
 type Look struct {
 	Host    string
-	Knows   []string      // the pairs of its configuration, topic and publisher in turn
-	Lives   time.Duration // it is counted as dead if nothing is heard of it for so long
-	Holding int           // pairs
+	Knows   []publications.Key // the pairs of its configuration
+	Lives   time.Duration      // it is counted as dead if nothing is heard of it for so long
+	Holding int                // pairs
 
 	Mine []publications.Key // whose campaigns are brought back when they are due
 	Due  int                // so many of each, at most
@@ -45,7 +45,11 @@ type Row struct {
 func (l *Ledger) Look(ctx context.Context, conn *pgxpool.Conn, q Look) (*Seen, error) {
 	seen := &Seen{Relays: map[string]map[publications.Key]bool{}}
 	batch := &pgx.Batch{}
-	batch.Queue(queryBeat, l.owner, q.Host, os.Getpid(), q.Knows, q.Lives, q.Holding)
+	var knows []string // topic and publisher in turn
+	for _, key := range q.Knows {
+		knows = append(knows, key.Topic, key.Publisher)
+	}
+	batch.Queue(queryBeat, l.owner, q.Host, os.Getpid(), knows, q.Lives, q.Holding)
 	batch.Queue(queryRelays).Query(func(rows pgx.Rows) error {
 		var owner string
 		var knows []string
