@@ -2,11 +2,16 @@ package ndjson
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
 // LineError is a line that no event was made of.
@@ -83,6 +88,75 @@ func (d *Imported) step(ctx context.Context, pool *pgxpool.Pool, b batch) error 
 	*d = after
 	if bad != nil {
 		return bad
+	}
+	return nil
+}
+
+// append appends entries in their order. Where one is refused, it halves them until it finds the
+// first that is: those before it are appended. An append of events of which some are known is
+// refused too, so this is also how a line finds its way past those that an earlier import with
+// other lines has brought.
+func (d *Imported) append(ctx context.Context, tx pgx.Tx, entries []entry) (bad *LineError, err error) {
+	if len(entries) == 0 {
+		return nil, nil
+	}
+	var places []journal.Appended
+	err = pgx.BeginFunc(ctx, tx, func(savepoint pgx.Tx) error {
+		places, err = journal.AppendAll(ctx, savepoint, batches(entries)...)
+		return err
+	})
+	switch {
+	case err == nil:
+		for _, place := range places {
+			if place.Duplicate {
+				d.Duplicates++
+			} else {
+				d.Appended++
+			}
+		}
+		return nil, nil
+	case refusal(err) == nil:
+		return nil, err
+	case len(entries) == 1:
+		return &LineError{entries[0].number, refusal(err)}, nil
+	}
+	half := len(entries) / 2
+	if bad, err := d.append(ctx, tx, entries[:half]); bad != nil || err != nil {
+		return bad, err
+	}
+	return d.append(ctx, tx, entries[half:])
+}
+
+// batches puts neighbours of the same campaign together, which keeps the order of the entries in
+// the whole journal.
+func batches(entries []entry) []journal.Batch {
+	var all []journal.Batch
+	for _, e := range entries {
+		if len(all) == 0 || all[len(all)-1].CampaignID != e.event.CampaignID {
+			all = append(all, journal.Batch{CampaignID: e.event.CampaignID})
+		}
+		last := &all[len(all)-1]
+		last.Events = append(last.Events, e.event)
+	}
+	return all
+}
+
+// refusal says about a line why an append refuses its event. It is nil where the append failed for the
+// state of the database, not for what its events are.
+func refusal(err error) error {
+	if invalid, ok := errors.AsType[*journal.InvalidEventError](err); ok {
+		return fmt.Errorf("is refused: %s %s", invalid.Field, invalid.Reason)
+	}
+	if errors.Is(err, journal.ErrEventIDReused) {
+		return fmt.Errorf("is refused: %w", journal.ErrEventIDReused)
+	}
+	if errors.Is(err, journal.ErrPartlyAppended) {
+		return err
+	}
+	const dataException, limitExceeded = "22", "54"
+	pgErr, ok := errors.AsType[*pgconn.PgError](err)
+	if ok && (strings.HasPrefix(pgErr.Code, dataException) || strings.HasPrefix(pgErr.Code, limitExceeded)) {
+		return fmt.Errorf("is refused by the database: %s", pgErr.Message)
 	}
 	return nil
 }
