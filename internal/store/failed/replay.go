@@ -1,6 +1,7 @@
 package failed
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -56,10 +57,6 @@ type ReplayRequest struct {
 // dropped.
 func Replay(ctx context.Context, tx pgx.Tx, r ReplayRequest, act Act) (_ int64, err error) {
 	defer rows.Explain(&err, "replay")
-	return replay(ctx, tx, r, act)
-}
-
-func replay(ctx context.Context, tx pgx.Tx, r ReplayRequest, act Act) (int64, error) {
 	if err := act.validate(false); err != nil {
 		return 0, err
 	}
@@ -81,9 +78,7 @@ func ReplayAll(
 	ctx context.Context, tx pgx.Tx, r ReplayRequest, cursor string, limit int, act Act,
 ) (n int64, next string, err error) {
 	defer rows.Explain(&err, "replay")
-	if limit == 0 {
-		limit = replayCampaigns
-	}
+	limit = cmp.Or(limit, replayCampaigns)
 	if err := act.validate(false); err != nil {
 		return 0, "", err
 	}
@@ -99,11 +94,8 @@ func ReplayAll(
 	if err != nil {
 		return 0, "", err
 	}
-	rows, err := tx.Query(ctx, queryMovedCampaigns, r.Group, cursor, limit)
-	if err != nil {
-		return 0, "", err
-	}
-	if r.Campaigns, err = pgx.CollectRows(rows, pgx.RowTo[string]); err != nil || len(r.Campaigns) == 0 {
+	r.Campaigns, err = rows.All(ctx, tx, pgx.RowTo[string], "", queryMovedCampaigns, r.Group, cursor, limit)
+	if err != nil || len(r.Campaigns) == 0 {
 		return 0, "", err
 	}
 	if len(r.Campaigns) == limit {

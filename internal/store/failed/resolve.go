@@ -173,7 +173,7 @@ func beginAnew(ctx context.Context, tx pgx.Tx, sets []applied, act Act) error {
 		for ; i < len(sets) && sets[i].Set == r.Projection && len(r.Campaigns) < replayCampaigns; i++ {
 			r.Campaigns = append(r.Campaigns, sets[i].CampaignID)
 		}
-		if _, err := replay(ctx, tx, r, act); err != nil {
+		if _, err := Replay(ctx, tx, r, act); err != nil {
 			return err
 		}
 	}

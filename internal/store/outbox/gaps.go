@@ -102,15 +102,13 @@ type Repaired struct {
 // Run repairs the gaps, campaign by campaign, each in a transaction of its own: one that fails does
 // not stop the others, and is counted and given to OnGap. It returns an error if it cannot look any
 // further. Run again, it finds what failed and nothing else.
-func (r Repair) Run(ctx context.Context, db Beginner) (Repaired, error) {
-	var done Repaired
+func (r Repair) Run(ctx context.Context, db Beginner) (done Repaired, err error) {
+	defer rows.Explain(&err, "repair the gaps of group %s", r.Group)
 	if r.By == "" {
-		return done, fmt.Errorf("repair the gaps of group %s: name who does it", r.Group)
+		return done, errors.New("name who does it")
 	}
 	if r.Rate < 0 {
-		return done,
-			fmt.Errorf("repair the gaps of group %s: the rate is %d campaigns a second: give one above 0, or 0 for no limit",
-				r.Group, r.Rate)
+		return done, fmt.Errorf("the rate is %d campaigns a second: give one above 0, or 0 for no limit", r.Rate)
 	}
 	r.Chunk = cmp.Or(r.Chunk, gapCampaigns)
 	if r.Rate > 0 {
