@@ -78,7 +78,8 @@ func (d *demo) reports(ctx context.Context) (map[int]lease.Worker, error) {
 	all, err := lease.Workers(ctx, d.pool)
 	reports := map[int]lease.Worker{}
 	for _, r := range all {
-		if r.ConsumerGroup == group && slices.ContainsFunc(d.fleet.workers, func(w *worker) bool { return w.process.Pid == r.PID }) {
+		ours := func(w *worker) bool { return w.process.Pid == r.PID }
+		if r.ConsumerGroup == group && slices.ContainsFunc(d.fleet.workers, ours) {
 			reports[r.PID] = r
 		}
 	}

@@ -94,7 +94,7 @@ func Sections() (all []Section) {
 	return all
 }
 
-// reader reads a section into s. What is read is not nil, so that what is empty can be told from what was not asked for.
+// reader reads a section into s. What is read is not nil: what is empty can be told from what was not asked for.
 type reader struct {
 	section Section
 	read    func(ctx context.Context, tx pgx.Tx, s *Status) error
