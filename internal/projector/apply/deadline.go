@@ -158,8 +158,8 @@ func (a *Applier) applyCampaignInTime(
 	}
 }
 
-// Disconnect returns what ends a connection at once, also one in use.
-func Disconnect(conn *pgxpool.Conn) func() {
+// disconnect returns what ends a connection at once, also one in use.
+func disconnect(conn *pgxpool.Conn) func() {
 	wire := conn.Conn().PgConn().Conn()
 	return func() { _ = wire.Close() }
 }

@@ -149,7 +149,7 @@ func (in *Inliner) takeOver(
 func (in *Inliner) applySlice(
 	ctx context.Context, conn *pgx.Conn, units []*Unit, end func(*Transaction),
 ) (n int, rest []*Unit, err error) {
-	t := in.Applier.Within(conn, units)
+	t := in.Applier.within(conn, units)
 	t.Streams = false // the connection is the application's
 	t.yield = func(*Unit) bool { return false }
 	if err := t.Read(ctx, in.Cfg.GroupEvents); err != nil {

@@ -43,7 +43,7 @@ func (a *Applier) leaseLost(ctx context.Context, u *Unit) {
 func (a *Applier) applyCampaign(
 	ctx context.Context, units []*Unit, events int, verdicts map[failure.Verdict]error, marked bool,
 ) (int, error) {
-	t, err := a.begin(ctx, units, events)
+	t, err := a.open(ctx, units, events, nil)
 	if err != nil {
 		return 0, err
 	}
@@ -121,16 +121,7 @@ func (t *Transaction) find(
 // attempt applies events inside a savepoint, which it rolls back to if they fail.
 func (t *Transaction) attempt(ctx context.Context, k *registry.Projection, events []journal.Event) error {
 	t.LimitStatements(k.Timeout(events))
-	err := t.savepoint(ctx, k, func() error {
-		g := t.Group(k, events)
-		if err := t.Applier.Load(ctx, k, g); err != nil {
-			return err
-		}
-		if err := t.Flush(ctx); err != nil {
-			return err
-		}
-		return t.Applier.Apply(ctx, k, g)
-	})
+	err := t.savepoint(ctx, k, func() error { return t.Apply(ctx, k, events) })
 	noteLate(err, events)
 	return err
 }

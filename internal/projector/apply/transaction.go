@@ -36,13 +36,8 @@ type Transaction struct {
 	Claimed bool
 }
 
-// begin opens a transaction and reads what the units need, in one round trip.
-func (a *Applier) begin(ctx context.Context, units []*Unit, events int) (*Transaction, error) {
-	return a.open(ctx, units, events, nil)
-}
-
-// open is begin, for a transaction in which the database applies the projections that have a call.
-// If all have, it counts the events instead of reading them.
+// open opens a transaction and reads what the units need, in one round trip. The database applies the projections
+// that have a call: if all have, it counts the events instead of reading them.
 func (a *Applier) open(
 	ctx context.Context, units []*Unit, events int, calls map[*registry.Projection]string,
 ) (*Transaction, error) {
@@ -74,13 +69,13 @@ func (a *Applier) SuspectUnreadable(err error) error {
 func (a *Applier) On(
 	conn *pgxpool.Conn, units []*Unit, calls map[*registry.Projection]string,
 ) *Transaction {
-	t := a.Within(conn.Conn(), units)
-	t.Pool, t.calls, t.Timeout, t.InForce, t.Disconnect = conn, calls, a.Longest, a.Longest, Disconnect(conn)
+	t := a.within(conn.Conn(), units)
+	t.Pool, t.calls, t.Timeout, t.InForce, t.Disconnect = conn, calls, a.Longest, a.Longest, disconnect(conn)
 	return t
 }
 
-// Within returns a transaction that is open on a connection, or will be by what is queued first.
-func (a *Applier) Within(conn *pgx.Conn, units []*Unit) *Transaction {
+// within returns a transaction that is open on a connection, or will be by what is queued first.
+func (a *Applier) within(conn *pgx.Conn, units []*Unit) *Transaction {
 	t := &Transaction{
 		session: session{Pipeline: pipeline.NewPipeline(conn), base: a.Base, path: a.SearchPath},
 		Applier: a, yield: yields, groupState: groupState{
@@ -91,23 +86,74 @@ func (a *Applier) Within(conn *pgx.Conn, units []*Unit) *Transaction {
 	return t
 }
 
-// Read reads what the units need, as many events at most, in one round trip with whatever is queued.
-func (t *Transaction) Read(ctx context.Context, events int) error {
-	p := t.Applier
+// GroupRead says what the units need, as many events at most, and forgets those of the group before.
+func (t *Transaction) GroupRead(events int) feed.GroupRead {
 	read := feed.GroupRead{
-		Events: events, Bytes: p.Cfg.GroupBytes, Small: p.small.Load(),
-		Careful: p.Unreadable.Load() > 0,
+		Events: events, Bytes: t.Applier.Cfg.GroupBytes, Careful: t.Applier.Unreadable.Load() > 0,
 	}
 	if t.Claimed {
 		read.Claimed = func(i int) (string, int64) { return t.Units[i].Lease.CampaignID, t.Units[i].Place }
-	} else {
-		read.CampaignIDs, read.After, read.Until = make([]string, len(t.Units)), make([]int64, len(t.Units)),
-			make([]int64, len(t.Units))
+		return read
 	}
+	read.CampaignIDs, read.After, read.Until = make([]string, len(t.Units)), make([]int64, len(t.Units)),
+		make([]int64, len(t.Units))
 	for i, u := range t.Units {
 		read.CampaignIDs[i], read.After[i], read.Until[i] = u.Lease.CampaignID, u.Place, u.Until
 		u.Events, u.counted, u.hashed, u.Unreadable, u.More = nil, 0, nil, nil, false
 	}
+	return read
+}
+
+// Reading takes what a group's read answers, unit by unit.
+type Reading struct {
+	t              *Transaction
+	n              int   // events
+	size           int64 // their bytes
+	reached, first int   // the unit, and the first event of it among the transaction's
+}
+
+// Reading takes the events behind those that the transaction has.
+func (t *Transaction) Reading() *Reading { return &Reading{t: t, first: len(t.Events)} }
+
+// Visit takes an event of unit i, in the current version of its type.
+func (r *Reading) Visit(i int, e *journal.Event, bytes int) {
+	t := r.t
+	if i != r.reached {
+		r.reached, r.first = i, len(t.Events)
+	}
+	t.Events = append(t.Events, *e)
+	if catalogue := t.Applier.Cfg.Catalogue; catalogue != nil || e.Unreadable() != nil {
+		current, err := catalogue.Current(*e)
+		if err != nil {
+			t.Units[i].MarkUnreadable(e.Seq, &failure.Undecodable{Err: err})
+		}
+		t.Events[len(t.Events)-1] = current
+	}
+	t.Units[i].Events = t.Events[r.first:]
+	r.size += int64(bytes)
+	r.n++
+}
+
+// count takes the number of unit i's events.
+func (r *Reading) count(i, events int) {
+	r.t.Units[i].counted, r.reached = events, i
+	r.n += events
+}
+
+// End ends the group where the read has stopped at its limit: the campaign it stopped in may go on, those after it
+// wait for the next group.
+func (r *Reading) End(read feed.GroupRead) {
+	if r.n >= read.Events || r.size >= read.Bytes {
+		r.t.Units = r.t.Units[:r.reached+1]
+		r.t.Units[r.reached].More = true
+	}
+}
+
+// Read reads what the units need, as many events at most, in one round trip with whatever is queued.
+func (t *Transaction) Read(ctx context.Context, events int) error {
+	p := t.Applier
+	read := t.GroupRead(events)
+	read.Small = p.small.Load()
 	t.Queue(registry.QueryRegistryGroup, p.Cfg.ConsumerGroup)
 	t.Queue(registry.QueryRegistry, p.Cfg.ConsumerGroup, []string(nil)).Query(func(rows pgx.Rows) error {
 		registry, err := pgx.CollectRows(rows, pgx.RowToStructByPos[registry.Registered])
@@ -131,40 +177,18 @@ func (t *Transaction) Read(ctx context.Context, events int) error {
 	if t.Events == nil {
 		t.Events = make([]journal.Event, 0, p.before.Load())
 	}
-	n, size, reached, first := 0, int64(0), 0, 0
-	counted := t.counts()
-	visit := func(i int, e *journal.Event, bytes int) {
-		if i != reached {
-			reached, first = i, len(t.Events)
-		}
-		t.Events = append(t.Events, *e)
-		if p.Cfg.Catalogue != nil || e.Unreadable() != nil {
-			current, err := p.Cfg.Catalogue.Current(*e)
-			if err != nil {
-				t.Units[i].MarkUnreadable(e.Seq, &failure.Undecodable{Err: err})
-			}
-			t.Events[len(t.Events)-1] = current
-		}
-		t.Units[i].Events = t.Events[first:]
-		size += int64(bytes)
-		n++
-	}
+	found, counted := t.Reading(), t.counts()
 	t.Sync()
-	if counted {
-		count := func(i, events int) {
-			t.Units[i].counted, reached = events, i
-			n += events
-		}
-		if p.Cfg.Proof {
-			feed.HashGroup(t.Batch, read, func(i, events int, hash int64) {
-				t.Units[i].hashed = &hash
-				count(i, events)
-			})
-		} else {
-			feed.CountGroup(t.Batch, read, count)
-		}
-	} else {
-		feed.ReadGroup(t.Batch, read, visit)
+	switch {
+	case counted && p.Cfg.Proof:
+		feed.HashGroup(t.Batch, read, func(i, events int, hash int64) {
+			t.Units[i].hashed = &hash
+			found.count(i, events)
+		})
+	case counted:
+		feed.CountGroup(t.Batch, read, found.count)
+	default:
+		feed.ReadGroup(t.Batch, read, found.Visit)
 	}
 	if err := t.Flush(ctx); err != nil {
 		p.small.Store(false) // it may have been more than there was time for
@@ -181,27 +205,23 @@ func (t *Transaction) Read(ctx context.Context, events int) error {
 	}
 	if counted && !t.counts() {
 		// The registry has changed, and with it what there is to apply.
-		n, reached = 0, 0
+		found = t.Reading()
 		for _, u := range t.Units {
 			u.counted = 0
 		}
-		feed.ReadGroup(t.Batch, read, visit)
+		feed.ReadGroup(t.Batch, read, found.Visit)
 		if err := t.Flush(ctx); err != nil {
 			return t.Blame(p.SuspectUnreadable(err))
 		}
 	}
-	if n >= events || size >= p.Cfg.GroupBytes {
-		// The read stopped at its limit: the campaign it stopped in may go on, those after it wait for the next group.
-		t.Units = t.Units[:reached+1]
-		t.Units[reached].More = true
-	}
+	found.End(read)
 	for _, u := range t.Units {
 		u.More = u.More || u.probes()
 	}
 	p.before.Store(int64(len(t.Events)))
 	if len(t.Events) > 0 {
 		// A full group of events four times as large would still fit.
-		p.small.Store(4*size*int64(events) <= p.Cfg.GroupBytes*int64(n))
+		p.small.Store(4*found.size*int64(events) <= read.Bytes*int64(found.n))
 	}
 	t.dropOutdated()
 	return nil

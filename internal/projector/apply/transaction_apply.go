@@ -10,6 +10,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/projector/kind"
 	"github.com/tidemark-go/tidemark/internal/projector/pipeline"
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
+	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
 // applyAll hands every projection the events it wants of the units, as one group each.
@@ -57,6 +58,21 @@ func (t *Transaction) applyAll(ctx context.Context) (err error) {
 	}
 	t.useSchema(t.Applier.SearchPath)
 	return nil
+}
+
+// Apply has one projection apply events, and runs what it has queued.
+func (t *Transaction) Apply(ctx context.Context, k *registry.Projection, events []journal.Event) error {
+	g := t.Group(k, events)
+	if err := t.Applier.Load(ctx, k, g); err != nil {
+		return err
+	}
+	if err := t.Flush(ctx); err != nil {
+		return err
+	}
+	if err := t.Applier.Apply(ctx, k, g); err != nil {
+		return err
+	}
+	return t.Flush(ctx)
 }
 
 // callFunction queues the call that applies the units' events.

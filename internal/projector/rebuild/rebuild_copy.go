@@ -163,8 +163,7 @@ func (b *Rebuilder) CopyRange(ctx context.Context, k *registry.Projection, r cam
 	if err != nil {
 		return fmt.Errorf("acquire a connection: %w", err)
 	}
-	t := b.Applier.Within(conn.Conn(), nil)
-	t.Pool, t.Timeout, t.InForce, t.Disconnect = conn, b.Longest, b.Longest, apply.Disconnect(conn)
+	t := b.Applier.On(conn, nil, nil)
 	defer t.Abort(ctx)
 	t.Queue(apply.QueryBegin)
 	t.QueueSettings()
@@ -247,8 +246,8 @@ func copyCampaigns(
 func copyEvents(ctx context.Context, t *apply.Transaction, k *registry.Projection, fold kind.Folder,
 	last bool,
 ) error {
-	g := t.Group(k, t.Events)
 	if fold != nil {
+		g := t.Group(k, t.Events)
 		return t.Applier.Supervise(ctx, k, g, func(ctx context.Context) error {
 			if err := fold.Add(g); err != nil {
 				return err
@@ -259,16 +258,7 @@ func copyEvents(ctx context.Context, t *apply.Transaction, k *registry.Projectio
 	if len(t.Events) == 0 {
 		return nil
 	}
-	if err := t.Applier.Load(ctx, k, g); err != nil {
-		return err
-	}
-	if err := t.Flush(ctx); err != nil {
-		return err
-	}
-	if err := t.Applier.Apply(ctx, k, g); err != nil {
-		return err
-	}
-	return t.Flush(ctx)
+	return t.Apply(ctx, k, t.Events)
 }
 
 // EndCopy ends the copying once all ranges have been taken: those under way are waited for, and

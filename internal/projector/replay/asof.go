@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -13,6 +12,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/projector/apply"
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
+	"github.com/tidemark-go/tidemark/internal/store/lease"
 	"github.com/tidemark-go/tidemark/internal/store/rows"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
@@ -153,37 +153,19 @@ func (y *Replayer) travel(
 	if err != nil {
 		return err
 	}
-	resolved, err := s.leaveOutResolved(ctx, []string{campaignID})
-	if err != nil {
+	if _, err := s.leaveOutResolved(ctx, []string{campaignID}); err != nil {
 		return err
 	}
-	way := &travel{s: s, campaignID: campaignID, leftOut: skipped[campaignID]}
-	for _, r := range resolved {
-		way.leftOut = append(way.leftOut, r.Seq)
-	}
-	slices.Sort(way.leftOut)
+	s.leaveOutSkipped(campaignID, skipped[campaignID])
 	s.skips = k.MaySkip()
-	if err := visit(s, func(seq int64) error { return way.to(ctx, seq) }); err != nil {
+	u := apply.Live(lease.Lease{CampaignID: campaignID})
+	if err := visit(s, func(seq int64) error {
+		u.Until = seq
+		return s.advance(ctx, []*apply.Unit{u})
+	}); err != nil {
 		return err
 	}
 	return s.untouched(ctx)
-}
-
-// travel is the way of a scratch through a campaign.
-type travel struct {
-	s          *scratch
-	campaignID string
-	leftOut    []int64
-	place      int64
-}
-
-// to brings the scratch to an event.
-func (w *travel) to(ctx context.Context, seq int64) error {
-	u := w.s.from(w.campaignID, w.place, seq)
-	w.place = seq
-	return w.s.advance(ctx, []*apply.Unit{u}, func(_ string, seq int64) bool {
-		return slices.Contains(w.leftOut, seq)
-	})
 }
 
 // rows reads all rows of all tables.

@@ -17,11 +17,8 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
-const (
-
-	// gone is the column under which the trigger notes the event that deleted the row.
-	gone = ""
-)
+// gone is the column under which the trigger notes the event that deleted the row.
+const gone = ""
 
 // WhyRequest is projector.WhyRequest.
 type WhyRequest struct {
@@ -73,9 +70,7 @@ func (y *Replayer) Why(ctx context.Context, r WhyRequest) (why Why, err error) {
 			if err != nil {
 				return err
 			}
-			for _, seq := range skipped {
-				s.LeaveOut(s.k.Described.Name, r.CampaignID, seq)
-			}
+			s.leaveOutSkipped(r.CampaignID, skipped)
 			s.skips = false
 		}
 		if err := s.trace(ctx, t, match); err != nil {

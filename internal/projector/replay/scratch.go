@@ -12,22 +12,17 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/projector/apply"
 	"github.com/tidemark-go/tidemark/internal/projector/failure"
-	"github.com/tidemark-go/tidemark/internal/projector/kind"
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
 	scratches "github.com/tidemark-go/tidemark/internal/projector/scratch"
 	"github.com/tidemark-go/tidemark/internal/redact"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/feed"
-	"github.com/tidemark-go/tidemark/internal/store/lease"
 	"github.com/tidemark-go/tidemark/internal/store/rows"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
-const (
-
-	// compactEvents is after how many events rows are written anew, at the least.
-	compactEvents = 4000
-)
+// compactEvents is after how many events rows are written anew, at the least.
+const compactEvents = 4000
 
 // scratch is a projection's tables, empty at first, in a schema of their own within a transaction
 // that is rolled back in the end: no other transaction ever sees them. The transaction sees one
@@ -78,8 +73,7 @@ func (y *Replayer) openScratch(ctx context.Context, k *registry.Projection) (*sc
 	if err != nil {
 		return nil, fmt.Errorf("acquire a connection: %w", err)
 	}
-	s := &scratch{k: k, Transaction: y.Applier.Within(conn.Conn(), nil)}
-	s.Pool, s.Timeout, s.InForce, s.Disconnect = conn, y.Longest, y.Longest, apply.Disconnect(conn)
+	s := &scratch{k: k, Transaction: y.Applier.On(conn, nil, nil)}
 	if err := s.begin(ctx); err != nil {
 		s.close(ctx)
 		return nil, err
@@ -136,17 +130,13 @@ func (s *scratch) close(ctx context.Context) {
 func (s *scratch) table(name string) string { return pgx.Identifier{s.schema, name}.Sanitize() }
 
 // advance applies the units' events, from the place of each to its end, in groups as live work
-// does. The events that skip names are left out. It returns an [*ApplyError] if the projection
-// fails; then there is no going on. Events that operators have resolved are left out where they
-// have been read before.
-func (s *scratch) advance(
-	ctx context.Context, units []*apply.Unit, skip func(campaignID string, seq int64) bool,
-) error {
+// does. It returns an [*ApplyError] if the projection fails; then there is no going on.
+func (s *scratch) advance(ctx context.Context, units []*apply.Unit) error {
 	for len(units) > 0 {
 		if err := s.readUnits(ctx, units); err != nil {
 			return err
 		}
-		events, err := s.selected(skip)
+		events, err := s.selected()
 		if err != nil {
 			return err
 		}
@@ -192,12 +182,12 @@ func (s *scratch) told(err error) error {
 }
 
 // selected are the events of the units that the projection is to apply.
-func (s *scratch) selected(skip func(string, int64) bool) ([]journal.Event, error) {
+func (s *scratch) selected() ([]journal.Event, error) {
 	var events []journal.Event
 	for _, u := range s.Units {
 		for i := range u.Events {
 			e := &u.Events[i]
-			if !s.Wants(s.k, e) || skip != nil && skip(e.CampaignID, e.Seq) {
+			if !s.Wants(s.k, e) {
 				continue
 			}
 			if err := u.Unreadable[e.Seq]; err != nil && !s.skips {
@@ -211,63 +201,27 @@ func (s *scratch) selected(skip func(string, int64) bool) ([]journal.Event, erro
 
 // readUnits reads the next events of the units, as many as a group holds.
 func (s *scratch) readUnits(ctx context.Context, units []*apply.Unit) error {
-	cfg := s.Applier.Cfg
-	s.Units = units
-	ids := make([]string, len(units))
-	read := feed.GroupRead{
-		CampaignIDs: ids, After: make([]int64, len(units)), Until: make([]int64, len(units)),
-		Events: cfg.GroupEvents, Bytes: cfg.GroupBytes, Careful: s.Applier.Unreadable.Load() > 0,
-	}
-	for i, u := range units {
-		ids[i], read.After[i], read.Until[i] = u.Lease.CampaignID, u.Place, u.Until
-		u.Events, u.Unreadable, u.More = nil, nil, false
-	}
-	n, size, reached, first := 0, int64(0), 0, 0
-	all := s.Events[:0]
-	feed.ReadGroup(s.Batch, read, func(i int, e *journal.Event, bytes int) {
-		current, err := cfg.Catalogue.Current(*e)
-		if err != nil {
-			units[i].MarkUnreadable(e.Seq, &failure.Undecodable{Err: err})
-		}
-		if i != reached {
-			reached, first = i, len(all)
-		}
-		all = append(all, current)
-		units[i].Events = all[first:]
-		size += int64(bytes)
-		n++
-	})
+	s.Units, s.Events = units, s.Events[:0]
+	read := s.GroupRead(s.Applier.Cfg.GroupEvents)
+	found := s.Reading()
+	feed.ReadGroup(s.Batch, read, found.Visit)
 	if err := s.Flush(ctx); err != nil {
 		return s.Blame(s.Applier.SuspectUnreadable(err))
 	}
-	s.Events = all
-	if n >= cfg.GroupEvents || size >= cfg.GroupBytes {
-		s.Units = units[:reached+1]
-		units[reached].More = true
-	}
+	found.End(read)
 	return nil
 }
 
 // applyGroup hands events to the projection.
 func (s *scratch) applyGroup(ctx context.Context, events []journal.Event) error {
-	if len(events) == 0 {
+	switch {
+	case len(events) == 0:
 		return nil
-	}
-	if s.tracing {
+	case s.tracing:
 		return s.applyTraced(ctx, events)
 	}
-	g := kind.NewGroup(events, s.k.Name, "", s.Pipeline)
 	s.LimitStatements(s.k.Timeout(events))
-	if err := s.Applier.Load(ctx, s.k, g); err != nil {
-		return err
-	}
-	if err := s.Flush(ctx); err != nil {
-		return err
-	}
-	if err := s.Applier.Apply(ctx, s.k, g); err != nil {
-		return err
-	}
-	return s.Flush(ctx)
+	return s.Apply(ctx, s.k, events)
 }
 
 // applySkipping is applyGroup for events of one campaign that leaves out those that fail if the
@@ -290,11 +244,17 @@ func (s *scratch) applySkipping(ctx context.Context, u *apply.Unit, events []jou
 // leaveOutResolved reads which events of campaigns are resolved for the projection, and has them left out.
 func (s *scratch) leaveOutResolved(ctx context.Context, campaignIDs []string) ([]failed.Resolution, error) {
 	resolutions, err := failed.ResolutionsOf(ctx, s.Conn, s.k.Described.Name, campaignIDs)
-	s.LeftOut = nil
 	for _, r := range resolutions {
 		s.LeaveOut(r.Projection, r.CampaignID, r.Seq)
 	}
 	return resolutions, err
+}
+
+// leaveOutSkipped has events left out that the projection's policy has skipped.
+func (s *scratch) leaveOutSkipped(campaignID string, seqs []int64) {
+	for _, seq := range seqs {
+		s.LeaveOut(s.k.Described.Name, campaignID, seq)
+	}
 }
 
 // compact writes the rows anew once there have been very many changes: versions of a row that one
@@ -340,9 +300,4 @@ func (s *scratch) untouched(ctx context.Context) error {
 			"write to no others", ErrTouched, s.k.Described.Name, tables[0])
 	}
 	return err
-}
-
-// from is a unit that brings the projection from a place in a campaign to another.
-func (s *scratch) from(campaignID string, place, until int64) *apply.Unit {
-	return &apply.Unit{Lease: lease.Lease{CampaignID: campaignID}, Place: place, Until: until}
 }

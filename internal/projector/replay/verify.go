@@ -10,7 +10,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/tidemark-go/tidemark/internal/projector/failure"
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/feed"
@@ -36,68 +35,10 @@ func (y *Replayer) Verify(ctx context.Context, r VerifyRequest) (_ VerifyReport,
 	if err := r.validate(); err != nil {
 		return VerifyReport{}, err
 	}
-	source, err := y.live(ctx, r.Projection)
-	if err != nil {
+	v := &verification{p: y, request: r}
+	if v.k, v.still, err = y.live(ctx, r.Projection); err != nil {
 		return VerifyReport{}, err
 	}
-	return y.verifyAgainst(ctx, source, r)
-}
-
-// compared is what the rows that the journal makes are compared with.
-type compared struct {
-	k      *registry.Projection
-	schema string                                                    // of the tables
-	pair   string                                                    // the projection in tidemark.deferred
-	still  func(ctx context.Context, db journal.Querier) (err error) // fails once that is no longer so
-}
-
-// live is the projection as it is registered, with the set of tables that goes by the name.
-func (y *Replayer) live(ctx context.Context, name string) (compared, error) {
-	base, set := registry.Split(name)
-	if y.Newest(base) == nil {
-		return compared{}, fmt.Errorf("%w: there is no projection %q here, there are %q", registry.ErrRegistered, name,
-			y.Names())
-	}
-	row, err := y.Lookup(ctx, y.Cfg.Pool, name)
-	if err != nil {
-		return compared{}, err
-	}
-	if row == nil {
-		return compared{}, fmt.Errorf("%w: it is not registered, a worker does that when it starts", registry.ErrRegistered)
-	}
-	k := y.Set(base, set, row.Version)
-	if k == nil {
-		return compared{},
-			fmt.Errorf("%w: version %d of %s is registered, there is version %d here: it takes the code of version %[2]d",
-				registry.ErrRegistered, row.Version, name, y.Newest(base).Described.Version)
-	}
-	still := func(ctx context.Context, db journal.Querier) error {
-		now, err := y.Lookup(ctx, db, name)
-		switch {
-		case err != nil:
-			return err
-		case now == nil || now.Version != row.Version || !now.RegisteredAt.Equal(row.RegisteredAt):
-			return fmt.Errorf("%w: its tables have been exchanged, or removed, meanwhile: begin again", registry.ErrRegistered)
-		case now.State != registry.StateActive:
-			return fmt.Errorf("%w: it is joining its consumer group, try again when it is active", registry.ErrRegistered)
-		}
-		return nil
-	}
-	return compared{k: k, schema: k.Schema, pair: name, still: still}, still(ctx, y.Cfg.Pool)
-}
-
-// verification is a call of Verify.
-type verification struct {
-	p       *Replayer
-	source  compared
-	request VerifyRequest
-
-	mu     sync.Mutex
-	report VerifyReport
-}
-
-func (y *Replayer) verifyAgainst(ctx context.Context, source compared, r VerifyRequest) (VerifyReport, error) {
-	v := &verification{p: y, source: source, request: r}
 	if err := v.begin(ctx); err != nil {
 		return v.report, err
 	}
@@ -141,9 +82,56 @@ func (y *Replayer) verifyAgainst(ctx context.Context, source compared, r VerifyR
 	return v.report, nil
 }
 
+// live is the projection as it is registered, with the set of tables that goes by the name. still fails
+// once that is no longer so.
+func (y *Replayer) live(
+	ctx context.Context, name string,
+) (k *registry.Projection, still func(context.Context, journal.Querier) error, err error) {
+	base, set := registry.Split(name)
+	if y.Newest(base) == nil {
+		return nil, nil, fmt.Errorf("%w: there is no projection %q here, there are %q", registry.ErrRegistered, name,
+			y.Names())
+	}
+	row, err := y.Lookup(ctx, y.Cfg.Pool, name)
+	switch {
+	case err != nil:
+		return nil, nil, err
+	case row == nil:
+		return nil, nil, fmt.Errorf("%w: it is not registered, a worker does that when it starts", registry.ErrRegistered)
+	}
+	if k = y.Set(base, set, row.Version); k == nil {
+		return nil, nil, fmt.Errorf("%w: version %d of %s is registered, there is version %d here: it takes the code of "+
+			"version %[2]d", registry.ErrRegistered, row.Version, name, y.Newest(base).Described.Version)
+	}
+	still = func(ctx context.Context, db journal.Querier) error {
+		now, err := y.Lookup(ctx, db, name)
+		switch {
+		case err != nil:
+			return err
+		case now == nil || now.Version != row.Version || !now.RegisteredAt.Equal(row.RegisteredAt):
+			return fmt.Errorf("%w: its tables have been exchanged, or removed, meanwhile: begin again", registry.ErrRegistered)
+		case now.State != registry.StateActive:
+			return fmt.Errorf("%w: it is joining its consumer group, try again when it is active", registry.ErrRegistered)
+		}
+		return nil
+	}
+	return k, still, still(ctx, y.Cfg.Pool)
+}
+
+// verification is a call of Verify.
+type verification struct {
+	p       *Replayer
+	request VerifyRequest
+	k       *registry.Projection
+	still   func(context.Context, journal.Querier) error
+
+	mu     sync.Mutex
+	report VerifyReport
+}
+
 // begin looks at the projection's tables.
 func (v *verification) begin(ctx context.Context) error {
-	s, err := v.p.openScratch(ctx, v.source.k)
+	s, err := v.p.openScratch(ctx, v.k)
 	if err != nil {
 		return err
 	}
@@ -207,54 +195,30 @@ func eachPage(ctx context.Context, db journal.Querier, page func([]string) error
 	}
 }
 
-// verifyTogether verifies campaigns in one transaction, or each in its own if one of them fails.
+// verifyTogether verifies campaigns in one transaction. Where one of them fails, or events may have been skipped in
+// one that differs, it verifies each in its own.
 func (v *verification) verifyTogether(ctx context.Context, ids []string) error {
 	f, err := v.look(ctx, ids, nil)
-	var apply *failure.ApplyError
-	switch {
-	case errors.As(err, &apply) && len(ids) > 1 && !v.p.Infrastructure(ctx, err):
-		for _, id := range ids {
-			if err := v.verifyTogether(ctx, []string{id}); err != nil {
-				return err
-			}
-		}
-		return nil
-	case errors.As(err, &apply) && !v.p.Infrastructure(ctx, err):
-		f.failed = apply
-	case err != nil:
-		return err
-	}
-	if f.differs() {
-		return v.doubt(ctx, ids, f)
-	}
-	v.settle(f, ids)
-	return nil
-}
-
-// doubt looks again at campaigns in which something differs, one by one: events may have been skipped in them.
-func (v *verification) doubt(ctx context.Context, ids []string, f *findings) error {
-	skipped, err := failed.Skipped(ctx, v.p.Cfg.Pool, v.source.pair, ids)
 	if err != nil {
 		return err
 	}
-	if len(ids) > 1 && len(skipped) > 0 {
-		for _, id := range ids {
-			if err := v.verifyTogether(ctx, []string{id}); err != nil {
+	if f.failed != nil || len(f.campaigns) > 0 {
+		skipped, err := failed.Skipped(ctx, v.p.Cfg.Pool, v.request.Projection, ids)
+		switch {
+		case err != nil:
+			return err
+		case len(ids) > 1 && (f.failed != nil || len(skipped) > 0):
+			for _, id := range ids {
+				if err := v.verifyTogether(ctx, []string{id}); err != nil {
+					return err
+				}
+			}
+			return nil
+		case len(skipped) > 0:
+			if f, err = v.look(ctx, ids, skipped[ids[0]]); err != nil {
 				return err
 			}
 		}
-		return nil
-	}
-	if len(skipped) > 0 {
-		again, err := v.look(ctx, ids, func(_ string, seq int64) bool { return slices.Contains(skipped[ids[0]], seq) })
-		var apply *failure.ApplyError
-		switch {
-		case errors.As(err, &apply) && !v.p.Infrastructure(ctx, err):
-			again.failed = apply
-		case err != nil:
-			return err
-		}
-		f = again
 	}
 	v.settle(f, ids)
 	return nil
@@ -320,7 +284,7 @@ func (v *verification) findStrays(ctx context.Context) error {
 			v.report.Strays++
 			v.tell(d)
 			return nil
-		}, "", straysOf(pgx.Identifier{v.source.schema, t.Table}.Sanitize()))
+		}, "", fmt.Sprintf(formatStrays, pgx.Identifier{v.k.Schema, t.Table}.Sanitize()))
 		if err != nil {
 			return fmt.Errorf("look for rows of unknown campaigns in %s: %w", t.Table, err)
 		}

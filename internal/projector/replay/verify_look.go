@@ -3,6 +3,7 @@ package replay
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -33,21 +34,18 @@ type findings struct {
 	resolutions []failed.Resolution
 }
 
-func (f *findings) differs() bool { return f.failed != nil || len(f.campaigns) > 0 }
-
-// look applies the events of campaigns, but those that are resolved or that skip names, and
-// compares. It returns an [*ApplyError] if the projection fails on one; findings then are the
-// resolutions.
-func (v *verification) look(ctx context.Context, ids []string, skip func(string, int64) bool) (*findings, error) {
-	s, err := v.p.openScratch(ctx, v.source.k)
+// look applies the events of campaigns, and compares. Events that are resolved are left out, and those of the only
+// campaign that are skipped. If the projection fails on one, the findings are that and the resolutions.
+func (v *verification) look(ctx context.Context, ids []string, skipped []int64) (*findings, error) {
+	s, err := v.p.openScratch(ctx, v.k)
 	if err != nil {
 		return nil, err
 	}
 	defer s.close(ctx)
-	if err := v.source.still(ctx, s.Conn); err != nil {
+	if err := v.still(ctx, s.Conn); err != nil {
 		return nil, err
 	}
-	units, err := s.places(ctx, v.source.pair, ids)
+	units, err := s.places(ctx, v.request.Projection, ids)
 	if err != nil {
 		return nil, err
 	}
@@ -59,10 +57,16 @@ func (v *verification) look(ctx context.Context, ids []string, skip func(string,
 	if f.resolutions, err = s.leaveOutResolved(ctx, ids); err != nil {
 		return nil, err
 	}
-	s.skips = len(ids) == 1 && s.k.MaySkip()
-	if err := s.advance(ctx, slices.DeleteFunc(slices.Clone(units), func(u *apply.Unit) bool { return u.Until == 0 }),
-		skip); err != nil {
-		return &findings{resolutions: f.resolutions}, err
+	if len(ids) == 1 {
+		s.leaveOutSkipped(ids[0], skipped)
+		s.skips = s.k.MaySkip()
+	}
+	err = s.advance(ctx, slices.DeleteFunc(slices.Clone(units), func(u *apply.Unit) bool { return u.Until == 0 }))
+	if errors.As(err, &f.failed) && !v.p.Infrastructure(ctx, err) {
+		return &findings{failed: f.failed, resolutions: f.resolutions}, nil
+	}
+	if err != nil {
+		return nil, err
 	}
 	if err := s.untouched(ctx); err != nil {
 		return nil, err
@@ -76,7 +80,7 @@ func (v *verification) look(ctx context.Context, ids []string, skip func(string,
 		if !t.Campaign {
 			continue
 		}
-		counts, err := s.compare(ctx, t, pgx.Identifier{v.source.schema, t.Name}.Sanitize(), v.request.ignored(t), ids,
+		counts, err := s.compare(ctx, t, pgx.Identifier{v.k.Schema, t.Name}.Sanitize(), v.request.ignored(t), ids,
 			func(d Difference) {
 				differing[d.CampaignID] = true
 				if len(f.differences) < verifyShown {
@@ -84,7 +88,7 @@ func (v *verification) look(ctx context.Context, ids []string, skip func(string,
 				}
 			})
 		if err != nil {
-			return nil, fmt.Errorf("compare the table %s.%s: %w", v.source.schema, t.Name, err)
+			return nil, fmt.Errorf("compare the table %s.%s: %w", v.k.Schema, t.Name, err)
 		}
 		f.tables = append(f.tables, counts)
 	}
@@ -115,7 +119,7 @@ func (s *scratch) places(ctx context.Context, pair string, ids []string) ([]*app
 	var units []*apply.Unit
 	for _, id := range ids {
 		if !rebuilding[id] {
-			units = append(units, s.from(id, 0, checkpoints[id]))
+			units = append(units, &apply.Unit{Lease: lease.Lease{CampaignID: id}, Until: checkpoints[id]})
 		}
 	}
 	return units, nil
@@ -220,11 +224,6 @@ func (t scratchTable) differing(want, got []byte) ([]string, error) {
 		}
 	}
 	return columns, nil
-}
-
-// straysOf is the statement that finds the rows of a table, which is quoted, whose campaign the journal does not have.
-func straysOf(table string) string {
-	return fmt.Sprintf(formatStrays, table)
 }
 
 // sample chooses so many campaigns of the journal, each as likely as any other.
