@@ -7,7 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/tidemark-go/tidemark/internal/projector/function"
+	"github.com/tidemark-go/tidemark/internal/projector/kind"
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
 	"github.com/tidemark-go/tidemark/internal/projector/replay"
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
@@ -37,7 +37,7 @@ func (p *Projector) Register(ctx context.Context) error {
 	if p.base.Cfg.Mode == ModeEnqueueOnly {
 		return nil // the projections are a worker's
 	}
-	schema := fmt.Sprintf(registry.QueryMakeSchema, function.Literal(p.base.Cfg.Schema),
+	schema := fmt.Sprintf(registry.QueryMakeSchema, kind.Literal(p.base.Cfg.Schema),
 		pgx.Identifier{p.base.Cfg.Schema}.Sanitize())
 	if _, err := p.base.Cfg.Pool.Exec(ctx, schema, pgx.QueryExecModeSimpleProtocol); err != nil {
 		return fmt.Errorf("create schema %q: %w", p.base.Cfg.Schema, err)

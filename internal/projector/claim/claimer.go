@@ -92,7 +92,7 @@ func (c *Claimer) Dispatch(ctx context.Context, work chan<- apply.Assignment) {
 			idle = max(idle, announcedIdle)
 		}
 		awoken := c.sleep(ctx, c.wait(idle), next.retry)
-		c.Metrics.Worker.Wakeups.WithLabelValues(awoken.String()).Inc()
+		c.Metrics.Worker.Wakeups.WithLabelValues(string(awoken)).Inc()
 		switch awoken {
 		case registry.Notified:
 			woken, idle, quiet = true, 0, time.Time{} // the listener ends the wait

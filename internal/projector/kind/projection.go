@@ -9,7 +9,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/internal/projector/failure"
-	"github.com/tidemark-go/tidemark/internal/projector/function"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
@@ -76,7 +75,9 @@ type EachEvent func(ctx context.Context, g *Group, e journal.Event) error
 // Eventwise answers how the projection takes its events one by one; nil: it does not.
 func Eventwise(p Projection) EachEvent {
 	switch p := p.(type) {
-	case function.Eventwise[*Group]: // of another package
+	case interface {
+		ApplyEvent(ctx context.Context, g *Group, e journal.Event) error
+	}:
 		return p.ApplyEvent
 	case *Handlers:
 		return p.applyEvent

@@ -11,7 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/internal/projector/exchange"
-	"github.com/tidemark-go/tidemark/internal/projector/function"
+	"github.com/tidemark-go/tidemark/internal/projector/kind"
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
 	"github.com/tidemark-go/tidemark/internal/projector/replay"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
@@ -205,7 +205,7 @@ func swap(
 		}
 	}
 	if err := exchange.Swap(ctx, tx, live.tables(), replacement.tables(), attic,
-		function.Prefix(name, live.Version)); err != nil {
+		kind.FunctionPrefix(name, live.Version)); err != nil {
 		return err
 	}
 	if _, err := tx.Exec(ctx, "DROP SCHEMA "+pgx.Identifier{replacement.SchemaName}.Sanitize()); err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/tidemark-go/tidemark/internal/projector/failure"
-	"github.com/tidemark-go/tidemark/internal/projector/function"
+	"github.com/tidemark-go/tidemark/internal/projector/kind"
 )
 
 // SQLSTATEs of a function that cannot be called.
@@ -25,7 +25,7 @@ type call struct{ name, SQL string }
 // Install makes k's function in the database unless it is there, and has groups applied by it. A
 // projection without one is applied event by event.
 func (b *Base) Install(ctx context.Context, k *Projection) error {
-	source, ok := k.Projection.(function.Source)
+	source, ok := k.Projection.(kind.Source)
 	if !ok || b.Cfg.NoFunctions || k.Call.Load() != nil || k.uncallable.Load() {
 		return nil
 	}
@@ -34,7 +34,8 @@ func (b *Base) Install(ctx context.Context, k *Projection) error {
 		k.uncallable.Store(true)
 		return nil
 	}
-	there, err := b.hasFunction(ctx, k, fn)
+	var there bool
+	err := b.Cfg.Pool.QueryRow(ctx, queryFunctionExists, k.Schema, fn.Name).Scan(&there)
 	if err == nil && !there {
 		err = b.createFunction(ctx, k, fn)
 		if err != nil && !failure.IsInfrastructure(err) {
@@ -48,23 +49,18 @@ func (b *Base) Install(ctx context.Context, k *Projection) error {
 	if err != nil {
 		return err
 	}
-	k.Call.Store(&call{name: fn.Name(), SQL: fmt.Sprintf(queryCallFunction,
-		pgx.Identifier{k.Schema, fn.Name()}.Sanitize())})
+	k.Call.Store(&call{name: fn.Name, SQL: fmt.Sprintf(queryCallFunction,
+		pgx.Identifier{k.Schema, fn.Name}.Sanitize())})
 	return nil
 }
 
-func (b *Base) hasFunction(ctx context.Context, k *Projection, fn function.Function) (there bool, err error) {
-	err = b.Cfg.Pool.QueryRow(ctx, queryFunctionExists, k.Schema, fn.Name()).Scan(&there)
-	return there, err
-}
-
-func (b *Base) createFunction(ctx context.Context, k *Projection, fn function.Function) error {
+func (b *Base) createFunction(ctx context.Context, k *Projection, fn *kind.Function) error {
 	return pgx.BeginFunc(ctx, b.Cfg.Pool, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, QuerySearchPath, k.Path); err != nil {
 			return err
 		}
 		var answers []bool
-		for _, statement := range fn.Statements() {
+		for _, statement := range fn.Statements {
 			prepared, err := tx.Prepare(ctx, "", statement)
 			if err != nil {
 				return err

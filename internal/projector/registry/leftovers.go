@@ -12,37 +12,25 @@ import (
 const DropPairs = 10_000
 
 // ClearLeft deletes, bit by bit, the pairs of all sets of tables of a projection that is not
-// registered. With the registry's lock, shared, it is not registered in the middle of a
-// bit.
+// registered. With the registry's lock, shared, it is not registered in the middle of a bit.
 func ClearLeft(ctx context.Context, db Beginner, group, name string) error {
 	for _, s := range []TableSet{NextTables, PreviousTables, LiveTables} {
-		if err := clearSet(ctx, db, group, name, s.Of(name)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func clearSet(ctx context.Context, db Beginner, group, projection, name string) error {
-	for more := true; more; {
-		err := pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error {
-			if _, err := tx.Exec(ctx, QueryRegistryShared, group); err != nil {
+		for more := true; more; {
+			if err := pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error {
+				if _, err := tx.Exec(ctx, QueryRegistryShared, group); err != nil {
+					return err
+				}
+				var now string
+				if err := tx.QueryRow(ctx, queryGroupOf, []string{name}).Scan(&now); err != nil || now != "" {
+					more = false
+					return err
+				}
+				pairs, err := failed.Drop(ctx, tx, group, s.Of(name), DropPairs)
+				more = pairs == DropPairs
+				return err
+			}); err != nil {
 				return err
 			}
-			var now string
-			if err := tx.QueryRow(ctx, queryGroupOf, []string{projection}).Scan(&now); err != nil || now != "" {
-				more = false
-				return err
-			}
-			pairs, err := failed.Drop(ctx, tx, group, name, DropPairs)
-			if err != nil {
-				return err
-			}
-			more = pairs == DropPairs
-			return nil
-		})
-		if err != nil {
-			return err
 		}
 	}
 	return nil

@@ -117,7 +117,7 @@ func NewMetrics(reg prometheus.Registerer, projections []*Projection) (*Metrics,
 			Claim: r.histogram("tidemark_claim_duration_seconds", "Time of a claim.", shortest),
 			Wakeups: r.counters("tidemark_wakeups_total",
 				"Ends of a sleep: notified by an append or an operator, released by a campaign that was in the way, "+
-					"polled by the clock.", "cause", Elapsed.String(), Notified.String(), Finished.String()),
+					"polled by the clock.", "cause", string(Elapsed), string(Notified), string(Finished)),
 			Listening: r.gauge("tidemark_listening", "Whether notifications arrive."),
 			Breaker: r.gauge("tidemark_breaker_state",
 				"Whether the worker keeps away from a database that fails: 0 no (closed), 1 trying one campaign "+

@@ -111,6 +111,11 @@ const (
 	// queryOwners reads a table of one row a projection.
 	queryOwners = `SELECT name, version, table_names FROM tidemark.projections WHERE schema_name = $1 ORDER BY name`
 
-	QuerySearchScratch = `SELECT set_config('search_path', 'tidemark_check_' || pg_backend_pid() || ', ' || $1, true),
-		'tidemark_check_' || pg_backend_pid()`
+	// QueryMakeScratch gives a transaction a schema of its own, which is rolled back with it.
+	QueryMakeScratch = `DO $$ BEGIN EXECUTE format('CREATE SCHEMA tidemark_check_%s', pg_backend_pid()); END $$`
+
+	// QuerySearchScratch puts it before the schemas of $1, or those that are searched anyway, where extensions live. It
+	// answers the schema's name in its second column.
+	QuerySearchScratch = `SELECT set_config('search_path', concat_ws(', ', 'tidemark_check_' || pg_backend_pid(),
+			nullif(coalesce($1, current_setting('search_path')), '')), true), 'tidemark_check_' || pg_backend_pid()`
 )

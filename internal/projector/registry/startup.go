@@ -12,7 +12,6 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/projector/failure"
 	"github.com/tidemark-go/tidemark/internal/projector/kind"
-	scratches "github.com/tidemark-go/tidemark/internal/projector/scratch"
 	"github.com/tidemark-go/tidemark/internal/store/rows"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
@@ -20,34 +19,39 @@ import (
 // Check is [Projector.Check].
 func (g *Registrar) Check(ctx context.Context) error {
 	faults := g.checkTypes()
-	var standby, readOnly bool
-	var isolation string
-	if err := g.Cfg.Pool.QueryRow(ctx, queryWritable).Scan(&standby, &readOnly, &isolation); err != nil {
-		return errors.Join(append(faults, fmt.Errorf("check the server: %w", err))...)
+	err := g.checkServer(ctx)
+	var made map[*Projection]tableColumns
+	if err == nil {
+		made, err = g.scratchTables(ctx)
 	}
-	switch {
-	case standby:
-		return errors.Join(append(faults,
-			errors.New("the server is a read-only standby: connect to the primary (several hosts in the URL and "+
-				"target_session_attrs=read-write find it)"))...)
-	case readOnly:
-		return errors.Join(append(faults,
-			errors.New("transactions of this role or database are read-only (default_transaction_read_only): switch that "+
-				"off, or connect as another role"))...)
-	}
-	if isolation != "read committed" && isolation != "read uncommitted" {
-		return errors.Join(append(faults,
-			fmt.Errorf("the connections' transactions are %s by default, they must be READ COMMITTED: each statement has to "+
-				"see what was committed before it. "+
-				"Set it for the role (ALTER ROLE … IN DATABASE … SET default_transaction_isolation = 'read committed'), or for "+
-				"the pool (pgxpool.Config.ConnConfig.RuntimeParams)", strings.ToUpper(isolation)))...)
-	}
-	made, err := g.scratchTables(ctx)
 	if err != nil {
 		return errors.Join(append(faults, err)...)
 	}
 	claims, err := g.checkTables(ctx, made)
 	return errors.Join(append(append(faults, claims...), g.check(ctx), err)...)
+}
+
+// checkServer looks whether the pool's connections can write, and see what others have committed.
+func (g *Registrar) checkServer(ctx context.Context) error {
+	var standby, readOnly bool
+	var isolation string
+	err := g.Cfg.Pool.QueryRow(ctx, queryWritable).Scan(&standby, &readOnly, &isolation)
+	switch {
+	case err != nil:
+		return fmt.Errorf("check the server: %w", err)
+	case standby:
+		return errors.New("the server is a read-only standby: connect to the primary (several hosts in the URL and " +
+			"target_session_attrs=read-write find it)")
+	case readOnly:
+		return errors.New("transactions of this role or database are read-only (default_transaction_read_only): switch that " +
+			"off, or connect as another role")
+	case isolation != "read committed" && isolation != "read uncommitted":
+		return fmt.Errorf("the connections' transactions are %s by default, they must be READ COMMITTED: each statement has "+
+			"to see what was committed before it. "+
+			"Set it for the role (ALTER ROLE … IN DATABASE … SET default_transaction_isolation = 'read committed'), or for "+
+			"the pool (pgxpool.Config.ConnConfig.RuntimeParams)", strings.ToUpper(isolation))
+	}
+	return nil
 }
 
 // checkTypes compares what projections handle with what they declare and with the catalogue.
@@ -99,7 +103,7 @@ func (g *Registrar) scratchTables(ctx context.Context) (made map[*Projection]tab
 			if _, err := tx.Exec(ctx, QueryExclusivePatience); err != nil { // foreign keys lock the tables that they refer to
 				return err
 			}
-			if _, err := tx.Exec(ctx, scratches.Create); err != nil {
+			if _, err := tx.Exec(ctx, QueryMakeScratch); err != nil {
 				return err
 			}
 			if err := tx.QueryRow(ctx, QuerySearchScratch, g.SearchPath).Scan(nil, &schema); err != nil {

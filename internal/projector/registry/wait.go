@@ -33,23 +33,12 @@ func Signal(c chan<- struct{}) {
 	}
 }
 
-// Awoken is what ended a sleep.
-type Awoken int
+// Awoken is what ended a sleep, as metrics say it.
+type Awoken string
 
 // The ends of a sleep.
 const (
-	Elapsed  Awoken = iota
-	Notified        // by an append
-	Finished        // a worker has given back what was in the way
+	Elapsed  Awoken = "polled"
+	Notified Awoken = "notified" // by an append
+	Finished Awoken = "released" // a worker has given back what was in the way
 )
-
-func (a Awoken) String() string {
-	switch a {
-	case Notified:
-		return "notified"
-	case Finished:
-		return "released"
-	default:
-		return "polled"
-	}
-}

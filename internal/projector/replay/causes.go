@@ -11,7 +11,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/tidemark-go/tidemark/internal/projector/function"
 	"github.com/tidemark-go/tidemark/internal/projector/kind"
 	"github.com/tidemark-go/tidemark/internal/store/rows"
 	"github.com/tidemark-go/tidemark/pkg/journal"
@@ -140,7 +139,7 @@ func (s *scratch) find(r WhyRequest) (scratchTable, string, error) {
 
 // escaped is a literal in a format.
 func escaped(s string) string {
-	return strings.ReplaceAll("E"+function.Literal(strings.ReplaceAll(s, `\`, `\\`)), "%", "%%")
+	return strings.ReplaceAll("E"+kind.Literal(strings.ReplaceAll(s, `\`, `\\`)), "%", "%%")
 }
 
 // trace has the database note, from now on, which event changes which column of the row. The notes

@@ -13,7 +13,6 @@ import (
 	"github.com/tidemark-go/tidemark/internal/projector/apply"
 	"github.com/tidemark-go/tidemark/internal/projector/failure"
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
-	scratches "github.com/tidemark-go/tidemark/internal/projector/scratch"
 	"github.com/tidemark-go/tidemark/internal/redact"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/feed"
@@ -89,7 +88,7 @@ func (s *scratch) begin(ctx context.Context) error {
 	s.Queue(queryBeginScratch)
 	s.QueueSettings()
 	s.Queue(registry.QueryExclusivePatience) // foreign keys lock the tables that they refer to
-	s.Queue(scratches.Create)
+	s.Queue(registry.QueryMakeScratch)
 	path := s.Applier.SearchPath
 	if s.Applier.Cfg.OwnTablesOnly {
 		path = "pg_temp"

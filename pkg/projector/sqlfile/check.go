@@ -12,7 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/tidemark-go/tidemark/internal/projector/failure"
-	"github.com/tidemark-go/tidemark/internal/projector/scratch"
+	"github.com/tidemark-go/tidemark/internal/projector/registry"
 	"github.com/tidemark-go/tidemark/internal/store/rows"
 )
 
@@ -37,10 +37,11 @@ func (f *sqlFile) Check(ctx context.Context, tx pgx.Tx) error {
 // checkIn answers the mistakes it found, or an error if it could not look for them.
 func (f *sqlFile) checkIn(ctx context.Context, tx pgx.Tx) (*mistakes, error) {
 	errs := &mistakes{file: f.file}
-	for _, sql := range []string{scratch.Create, scratch.Search} {
-		if _, err := tx.Exec(ctx, sql); err != nil {
-			return nil, err
-		}
+	if _, err := tx.Exec(ctx, registry.QueryMakeScratch); err != nil {
+		return nil, err
+	}
+	if _, err := tx.Exec(ctx, registry.QuerySearchScratch, nil); err != nil {
+		return nil, err
 	}
 	known := map[string]bool{}
 	if _, err := news(ctx, tx, known, queryTouched); err != nil {

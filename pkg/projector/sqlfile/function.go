@@ -7,16 +7,14 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tidemark-go/tidemark/internal/projector/function"
+	"github.com/tidemark-go/tidemark/internal/projector/kind"
 )
 
 // sqlFunction is an SQL file's handlers as one function of the database, which reads a group's events
-// from the journal and runs the statements of each in turn: neither events nor statements travel
-// (docs/adr/0005).
+// from the journal and runs the statements of each in turn.
 type sqlFunction struct {
 	file *sqlFile
 	only map[string]int // by event type: the version that its events must have; none: any
-	name string
 }
 
 const (
@@ -27,8 +25,8 @@ const (
 	functionRevision = "1"
 )
 
-// Function implements [function.Source].
-func (f *sqlFile) Function(only func(eventType string) (version int, asStored bool)) function.Function {
+// Function implements [kind.Source].
+func (f *sqlFile) Function(only func(eventType string) (version int, asStored bool)) *kind.Function {
 	fn := &sqlFunction{file: f, only: map[string]int{}}
 	for eventType := range f.byType {
 		version, asStored := only(eventType)
@@ -39,51 +37,32 @@ func (f *sqlFile) Function(only func(eventType string) (version int, asStored bo
 			fn.only[eventType] = version
 		}
 	}
+	var statements []string
 	for _, handler := range f.handlers {
 		for _, statement := range handler.statements {
 			if strings.Contains(strings.ToLower(statement.text), variablePrefix) {
 				return nil
 			}
+			statements = append(statements, statement.text)
 		}
 	}
-	digest := sha256.Sum256([]byte(functionRevision + fn.body(func(*sqlStatement) bool { return false })))
-	fn.name = function.Prefix(f.spec.Name, f.spec.Version) + hex.EncodeToString(digest[:6])
-	return fn
-}
-
-// Name implements [function.Function].
-func (fn *sqlFunction) Name() string { return fn.name }
-
-// Statements implements [function.Function].
-func (fn *sqlFunction) Statements() (texts []string) {
-	for _, handler := range fn.file.handlers {
-		for _, statement := range handler.statements {
-			texts = append(texts, statement.text)
-		}
+	digest := sha256.Sum256([]byte(functionRevision + fn.body(make([]bool, len(statements)))))
+	name := kind.FunctionPrefix(f.spec.Name, f.spec.Version) + hex.EncodeToString(digest[:6])
+	// The statement makes the function unless it is there: an error that a block catches is not in the
+	// server's log.
+	create := func(schema string, answers []bool) string {
+		return fmt.Sprintf("DO $%[3]s_make$ BEGIN "+
+			"CREATE FUNCTION %[1]s.%[2]s (%[3]s_campaigns text[], %[3]s_after bigint[], %[3]s_until bigint[]) RETURNS void "+
+			"LANGUAGE plpgsql AS $%[3]s$%[4]s$%[3]s$; "+
+			"EXCEPTION WHEN duplicate_function OR unique_violation THEN NULL; END $%[3]s_make$",
+			schema, name, variablePrefix, fn.body(answers))
 	}
-	return texts
-}
-
-// Create implements [function.Function]. The statement makes the function unless it is there: an error
-// that a block catches is not in the server's log.
-func (fn *sqlFunction) Create(schema string, rows []bool) string {
-	answer := map[*sqlStatement]bool{}
-	for _, handler := range fn.file.handlers {
-		for i := range handler.statements {
-			answer[&handler.statements[i]] = rows[len(answer)]
-		}
-	}
-	answers := func(s *sqlStatement) bool { return answer[s] }
-	return fmt.Sprintf("DO $%[3]s_make$ BEGIN "+
-		"CREATE FUNCTION %[1]s.%[2]s (%[3]s_campaigns text[], %[3]s_after bigint[], %[3]s_until bigint[]) RETURNS void "+
-		"LANGUAGE plpgsql AS $%[3]s$%[4]s$%[3]s$; "+
-		"EXCEPTION WHEN duplicate_function OR unique_violation THEN NULL; END $%[3]s_make$",
-		schema, fn.name, variablePrefix, fn.body(answers))
+	return &kind.Function{Name: name, Statements: statements, Create: create}
 }
 
 // body answers the function's text. A name that may be a column's is a column's, and events come in
 // the order that a function with ORDINALITY and the primary key give them anyway.
-func (fn *sqlFunction) body(answers func(*sqlStatement) bool) string {
+func (fn *sqlFunction) body(answers []bool) string {
 	var (
 		b                        strings.Builder
 		declared, targets, reads []string
@@ -97,9 +76,7 @@ func (fn *sqlFunction) body(answers func(*sqlStatement) bool) string {
 		}
 	}
 	for _, handler := range fn.file.handlers {
-		for _, eventType := range handler.types {
-			types = append(types, function.Literal(eventType))
-		}
+		types = append(types, handler.literals())
 	}
 	fmt.Fprintf(&b, `
 #variable_conflict use_column
@@ -129,12 +106,9 @@ BEGIN
 	} else {
 		fmt.Fprintf(&b, "CASE %s_event_type\n", variablePrefix)
 		for _, handler := range fn.file.handlers {
-			types = types[:0]
-			for _, eventType := range handler.types {
-				types = append(types, function.Literal(eventType))
-			}
-			fmt.Fprintf(&b, "WHEN %s THEN\n", strings.Join(types, ", "))
+			fmt.Fprintf(&b, "WHEN %s THEN\n", handler.literals())
 			fn.handle(&b, handler, answers)
+			answers = answers[len(handler.statements):]
 		}
 		b.WriteString("END CASE;\n")
 	}
@@ -142,20 +116,28 @@ BEGIN
 	return b.String()
 }
 
+// literals are the handler's types in SQL.
+func (h *sqlHandler) literals() string {
+	types := make([]string, len(h.types))
+	for i, eventType := range h.types {
+		types[i] = kind.Literal(eventType)
+	}
+	return strings.Join(types, ", ")
+}
+
 // handle writes what is done with an event of the handler's types. A statement that answers rows needs
 // the caller to take them.
-func (fn *sqlFunction) handle(b *strings.Builder, handler *sqlHandler, answers func(*sqlStatement) bool) {
+func (fn *sqlFunction) handle(b *strings.Builder, handler *sqlHandler, answers []bool) {
 	for _, eventType := range handler.types {
 		if only := fn.only[eventType]; only > 0 {
 			fmt.Fprintf(b,
 				"IF %[1]s_event_version <> %[2]d AND %[1]s_event_type = %[3]s THEN RAISE 'an event is of version %%', "+
 					"%[1]s_event_version; END IF;\n",
-				variablePrefix, only, function.Literal(eventType))
+				variablePrefix, only, kind.Literal(eventType))
 		}
 	}
-	for i := range handler.statements {
-		statement := &handler.statements[i]
-		if answers(statement) {
+	for i, statement := range handler.statements {
+		if answers[i] {
 			fmt.Fprintf(b, "FOR %s_row IN %s\nLOOP END LOOP;\n", variablePrefix, statement.inFunction)
 		} else {
 			fmt.Fprintf(b, "%s\n;\n", statement.inFunction)
