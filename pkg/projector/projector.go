@@ -77,27 +77,23 @@ func New(cfg Config) (*Projector, error) {
 			attribute.String("tidemark.consumer_group", cfg.ConsumerGroup)),
 	}
 	b.Promises = b.Bounds()
-	breaker := apply.NewBreaker(cfg.Logger, metrics.Worker.Breaker, b.Backoff)
-	share, pace := &apply.Share{Workers: cfg.Concurrency, Most: 1}, apply.NewPace(registry.Settings(cfg))
 	p := &Projector{
 		base: b, registrar: &registry.Registrar{Base: b}, listener: claim.NewListener(b),
 		holder: apply.NewHolder(b),
 	}
-	p.applier = &apply.Applier{Base: b, Holder: p.holder, Pace: pace, Breaker: breaker, Share: share}
-	p.crew = &claim.Crew{Base: b, Holder: p.holder, Applier: p.applier, Breaker: breaker, Free: make(chan struct{}, 1)}
-	p.claimer = &claim.Claimer{
-		Base: b, Holder: p.holder, Applier: p.applier, Crew: p.crew, Listener: p.listener, Pace: pace, Breaker: breaker,
-		Share: share,
+	p.applier = &apply.Applier{
+		Base: b, Holder: p.holder, Pace: apply.NewPace(b.Cfg), Share: &apply.Share{Workers: cfg.Concurrency, Most: 1},
+		Breaker: apply.NewBreaker(cfg.Logger, metrics.Worker.Breaker, b.Backoff),
 	}
+	p.crew = &claim.Crew{Base: b, Holder: p.holder, Applier: p.applier, Free: make(chan struct{}, 1)}
+	p.claimer = &claim.Claimer{Base: b, Holder: p.holder, Applier: p.applier, Crew: p.crew, Listener: p.listener}
 	p.inliner = &apply.Inliner{Base: b, Applier: p.applier, Inline: tracing.New(
 		cfg.TracerProvider, "apply inline "+cfg.ConsumerGroup, trace.SpanKindInternal,
 		attribute.String("tidemark.consumer_group", cfg.ConsumerGroup),
 	)}
 	p.replayer = &replay.Replayer{Base: b, Applier: p.applier}
 	p.maintainer = &rebuild.Maintainer{Base: b, Listener: p.listener}
-	p.rebuilder = &rebuild.Rebuilder{
-		Base: b, Applier: p.applier, Registrar: p.registrar, Replayer: p.replayer, Maintainer: p.maintainer, Share: share,
-	}
+	p.rebuilder = &rebuild.Rebuilder{Base: b, Applier: p.applier, Registrar: p.registrar, Replayer: p.replayer}
 	return p, nil
 }
 
@@ -120,8 +116,13 @@ func (p *Projector) Run(ctx context.Context) error {
 	if err := p.registerPatiently(ctx); err != nil || ctx.Err() != nil {
 		return err
 	}
-	if p.base.Cfg.Mode == ModeShadowOnly || p.base.Cfg.Mode == ModeEnqueueOnly {
-		return p.runMode(ctx)
+	switch p.base.Cfg.Mode {
+	case ModeShadowOnly:
+		apply.NewShadow(p.applier).Run(ctx)
+		return nil
+	case ModeEnqueueOnly:
+		<-ctx.Done()
+		return nil
 	}
 	// A group under way when ctx ends may still finish, and its leases live, for a while.
 	patient, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -215,27 +216,17 @@ func (p *Projector) registerPatiently(ctx context.Context) error {
 			return nil
 		}
 		if err == nil {
-			p.crew.Breaker.Succeeded(ctx)
+			p.applier.Breaker.Succeeded(ctx)
 			return nil
 		}
 		if !failure.IsInfrastructure(err) {
 			return err
 		}
-		p.crew.Breaker.Failed(ctx, err)
+		p.applier.Breaker.Failed(ctx, err)
 		wait := p.base.Backoff(attempt)
 		p.base.Cfg.Logger.WarnContext(ctx, "cannot register yet", "error", err, "wait", wait)
 		if !registry.Sleep(ctx, wait) {
 			return nil
 		}
 	}
-}
-
-// runMode is what Run does in the modes that apply nothing.
-func (p *Projector) runMode(ctx context.Context) error {
-	if p.base.Cfg.Mode == ModeShadowOnly {
-		apply.NewShadow(p.applier).Run(ctx)
-		return nil
-	}
-	<-ctx.Done()
-	return nil
 }

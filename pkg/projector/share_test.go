@@ -89,8 +89,8 @@ func TestAWorkerChargesToTheShareWhatRebuildsCost(t *testing.T) {
 		if err := two.rebuilder.Step(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if two.rebuilder.Share.Most != most {
-			t.Errorf("the share is %v, want %v", two.rebuilder.Share.Most, most)
+		if two.applier.Share.Most != most {
+			t.Errorf("the share is %v, want %v", two.applier.Share.Most, most)
 		}
 	}
 	ask(0.25)
@@ -98,7 +98,7 @@ func TestAWorkerChargesToTheShareWhatRebuildsCost(t *testing.T) {
 	if err := two.rebuilder.CopyRanges(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	copied := two.rebuilder.Share.Budget
+	copied := two.applier.Share.Budget
 	if copied >= 0 {
 		t.Error("copying is not charged")
 	}
@@ -109,7 +109,7 @@ func TestAWorkerChargesToTheShareWhatRebuildsCost(t *testing.T) {
 	if _, err := two.Drain(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if two.rebuilder.Share.Budget >= copied {
+	if two.applier.Share.Budget >= copied {
 		t.Error("catching up is not charged")
 	}
 }
@@ -151,7 +151,7 @@ func TestDrainLeavesNoRebuildUndoneForItsShare(t *testing.T) {
 	}
 	noteIn(t, pool, "a", 1)
 	drain(one) // defers campaign a
-	two.rebuilder.Share.Charge(time.Hour)
+	two.applier.Share.Charge(time.Hour)
 	drain(two)
 	var behind int
 	if err := pool.QueryRow(t.Context(), `SELECT count(*) FROM tidemark.deferred`).Scan(&behind); err != nil {

@@ -86,33 +86,38 @@ func (a *Applier) Group(ctx context.Context, units []*Unit, opened *Transaction)
 			rest = units[len(done)-1:]
 		}
 	case a.Infrastructure(ctx, err) && !errors.Is(err, lease.ErrLost):
-		a.Pace.Limit.shrink()
+		a.Pace.shrink()
 		return nil, err
 	default:
 		if !errors.Is(err, lease.ErrLost) {
 			a.Cfg.Logger.WarnContext(ctx, "group failed, applying its campaigns one by one", "strategy", isolated,
 				"campaigns", len(units), "error", err)
 		}
-		size := a.Pace.Limit.Events()
+		size := a.Pace.Events()
 		var late *failure.DeadlineError
 		if errors.As(err, &late) {
-			a.Pace.Limit.shrink()
-			if size = a.Pace.Limit.Events(); late.Tried.Lost {
+			a.Pace.shrink()
+			if size = a.Pace.Events(); late.Tried.Lost {
 				size = 1 // code that did not return would hardly do so for half as many
 			}
 		}
 		if n, err = a.applyIsolated(ctx, units, size); err != nil {
-			a.Pace.Limit.shrink()
+			a.Pace.shrink()
 			return nil, err
 		}
 	}
-	a.Breaker.Succeeded(ctx)
-	a.Pace.Limit.grow()
-	a.Applied.Add(int64(n))
-	a.Metrics.Groups.Count(n)
+	a.succeeded(ctx, n)
 	a.Metrics.Groups.Duration.Observe(time.Since(start).Seconds())
 	a.Pace.observe(len(units)-len(rest), n)
 	return rest, nil
+}
+
+// succeeded takes note of n events that a group has applied.
+func (a *Applier) succeeded(ctx context.Context, n int) {
+	a.Breaker.Succeeded(ctx)
+	a.Pace.grow()
+	a.Applied.Add(int64(n))
+	a.Metrics.Groups.Count(n)
 }
 
 // applying applies as many of the units as a group holds, and answers how many events and which units those were.
@@ -167,7 +172,7 @@ func (a *Applier) applyUnlessLost(
 // them through: both write the lease row.
 func (a *Applier) applyBatched(ctx context.Context, units []*Unit, t *Transaction) (n int, done []*Unit, err error) {
 	if t == nil {
-		if t, err = a.open(ctx, units, a.Pace.Limit.Events(), a.Calls()); err != nil {
+		if t, err = a.open(ctx, units, a.Pace.Events(), a.Calls()); err != nil {
 			return 0, nil, err
 		}
 	}

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/tidemark-go/tidemark/internal/projector/registry"
 )
 
 var errGone = errors.New("the database is gone")
@@ -111,7 +113,7 @@ func TestBreaker(t *testing.T) {
 
 func TestTheLimitOfAGroupHalvesWithEachFailureAndGrowsBack(t *testing.T) {
 	t.Parallel()
-	l := newLimit(1000)
+	l := NewPace(registry.Settings{GroupEvents: 1000})
 	for range 20 {
 		l.shrink()
 	}

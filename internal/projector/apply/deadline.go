@@ -154,7 +154,7 @@ func (a *Applier) applyCampaignInTime(
 		default:
 			verdicts[late.Tried.At] = late
 		}
-		a.Pace.Limit.shrink()
+		a.Pace.shrink()
 	}
 }
 

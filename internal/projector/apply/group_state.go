@@ -57,9 +57,9 @@ func (h *groupState) applies(k *registry.Projection, u *Unit) bool {
 }
 
 // wanted returns the events of the units that a projection is to apply, in order.
-func (h *groupState) wanted(k *registry.Projection, units []*Unit) ([]journal.Event, error) {
+func (h *groupState) wanted(k *registry.Projection) ([]journal.Event, error) {
 	n, total := 0, 0
-	for _, u := range units {
+	for _, u := range h.Units {
 		total += len(u.Events)
 		if !h.applies(k, u) {
 			continue
@@ -81,7 +81,7 @@ func (h *groupState) wanted(k *registry.Projection, units []*Unit) ([]journal.Ev
 		return h.Events, nil
 	}
 	wanted := make([]journal.Event, 0, n)
-	for _, u := range units {
+	for _, u := range h.Units {
 		if !h.applies(k, u) {
 			continue
 		}

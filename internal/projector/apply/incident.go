@@ -52,8 +52,8 @@ func (a *Applier) describe(k *registry.Projection, e *journal.Event, err error) 
 }
 
 // fail notes that a projection could not apply e. What follows from it is written when the
-// transaction ends. It says whether the projection goes on after the event.
-func (t *Transaction) fail(k *registry.Projection, e *journal.Event, cause error) (skipped bool) {
+// transaction ends.
+func (t *Transaction) fail(k *registry.Projection, e *journal.Event, cause error) *incident {
 	var inner *failure.ApplyError
 	if errors.As(cause, &inner) {
 		cause = inner.Err
@@ -66,14 +66,13 @@ func (t *Transaction) fail(k *registry.Projection, e *journal.Event, cause error
 		}
 	}
 	t.failures = append(t.failures, f)
-	return f.policy.Action == kind.ActionSkip
+	return f
 }
 
 // failReset notes that the rows of a campaign could not be deleted ahead of e. The projection does
 // not go on without that, whatever its policy on the event.
 func (t *Transaction) failReset(k *registry.Projection, e *journal.Event, cause error) {
-	t.fail(k, e, cause)
-	f := t.failures[len(t.failures)-1]
+	f := t.fail(k, e, cause)
 	f.Reset = true
 	if f.policy.Action == kind.ActionSkip {
 		f.policy.Action = kind.ActionRetry

@@ -64,20 +64,17 @@ func (a *Applier) ApplySuspect(ctx context.Context, units []*Unit) error {
 		}] = &failure.CrashError{Crashes: s.Crashes, Alone: s.Deaths}
 	}
 	ctx, span := a.Tracer.Start(ctx)
-	n, err := a.applyCampaignInTime(ctx, units, a.Pace.Limit.Events(), verdicts, true)
+	n, err := a.applyCampaignInTime(ctx, units, a.Pace.Events(), verdicts, true)
 	span.End(n, err)
 	if errors.Is(err, lease.ErrLost) {
 		a.leaseLost(ctx, units[0])
 		return nil
 	}
 	if err != nil {
-		a.Pace.Limit.shrink()
+		a.Pace.shrink()
 		return err
 	}
-	a.Breaker.Succeeded(ctx)
-	a.Pace.Limit.grow()
-	a.Applied.Add(int64(n))
-	a.Metrics.Groups.Count(n)
+	a.succeeded(ctx, n)
 	return nil
 }
 

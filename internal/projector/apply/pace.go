@@ -10,18 +10,22 @@ import (
 // firstClaim is the part of a claim that is one of before anything is known.
 const firstClaim = 4
 
-// Pace goes by the groups of late: how many campaigns make about one group, and how many events a group may have.
+// Pace goes by the groups of late: how many campaigns make about one group, and how many events a group
+// may have. That is as many as configured, half as many after each failure of the infrastructure and
+// each deadline, down to one, and an eighth more after each success. So a link that breaks often, or a
+// handler too slow for a full group, makes progress all the same.
 type Pace struct {
-	most  int    // campaigns that a claim takes
-	Limit *limit // of the events in a group
+	mostCampaigns int // that a claim takes
+	mostEvents    int // in a group
 
 	mu      sync.Mutex
+	events  int     // that a group may have now
 	average float64 // events a campaign; 0: there were no groups
 }
 
 // NewPace returns a pace before the first group.
 func NewPace(cfg registry.Settings) *Pace {
-	return &Pace{most: cfg.ClaimCampaigns, Limit: newLimit(cfg.GroupEvents)}
+	return &Pace{mostCampaigns: cfg.ClaimCampaigns, mostEvents: cfg.GroupEvents, events: cfg.GroupEvents}
 }
 
 // Assignment is how many campaigns make about one group, going by those of late, and how many to claim
@@ -30,8 +34,8 @@ func NewPace(cfg registry.Settings) *Pace {
 func (s *Pace) Assignment() (size, most int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	most = s.most
-	size = int(math.Ceil(float64(s.Limit.Events()) / max(1, s.average)))
+	most = s.mostCampaigns
+	size = int(math.Ceil(float64(s.events) / max(1, s.average)))
 	if s.average == 0 {
 		return size, max(1, most/firstClaim)
 	}
@@ -51,33 +55,21 @@ func (s *Pace) observe(campaigns, events int) {
 	s.average += 0.2 * (now - s.average)
 }
 
-// limit is how many events a worker puts into one group: as many as configured, half as many after
-// each failure of the infrastructure and each deadline, down to one, and an eighth more after each
-// success. So a link that breaks often, or a handler too slow for a full group, makes progress all the
-// same.
-type limit struct {
-	most int
-
-	mu  sync.Mutex
-	now int
+// Events is how many events a group may have.
+func (s *Pace) Events() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.events
 }
 
-func newLimit(most int) *limit { return &limit{most: most, now: most} }
-
-func (l *limit) Events() int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.now
+func (s *Pace) shrink() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.events = max(1, s.events/2)
 }
 
-func (l *limit) shrink() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.now = max(1, l.now/2)
-}
-
-func (l *limit) grow() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.now = min(l.most, l.now+max(1, l.now/8))
+func (s *Pace) grow() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.events = min(s.mostEvents, s.events+max(1, s.events/8))
 }

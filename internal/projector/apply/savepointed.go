@@ -45,7 +45,7 @@ func (t *Transaction) splittable() bool {
 // a savepoint each: culprits are found and left to their policies, only the part that one was in is
 // done again, and all else goes on. Otherwise it is like applyBatched.
 func (a *Applier) applySavepointed(ctx context.Context, units []*Unit) (n int, done []*Unit, err error) {
-	t, err := a.open(ctx, units, a.Pace.Limit.Events(), nil)
+	t, err := a.open(ctx, units, a.Pace.Events(), nil)
 	if err != nil {
 		return 0, nil, err
 	}

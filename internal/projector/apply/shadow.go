@@ -10,8 +10,6 @@ import (
 	"github.com/tidemark-go/tidemark/internal/projector/failure"
 	"github.com/tidemark-go/tidemark/internal/projector/kind"
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
-	"github.com/tidemark-go/tidemark/internal/store/failed"
-	"github.com/tidemark-go/tidemark/internal/store/lease"
 )
 
 // ShadowCampaigns bounds how many campaigns a shadow claims at once: its transaction keeps them
@@ -85,14 +83,7 @@ func (s *shadow) claimBehind(ctx context.Context, t *Transaction) (units []*Unit
 	if err != nil || len(claimed.Leases) == 0 {
 		return nil, false, err
 	}
-	ids, byID := make([]string, len(claimed.Leases)), map[string]lease.Lease{}
-	for i, l := range claimed.Leases {
-		ids[i], byID[l.CampaignID] = l.CampaignID, l
-	}
-	pairs, err := failed.Due(ctx, t.Conn, s.p.Cfg.ConsumerGroup, ids, s.p.Behind())
-	for _, d := range pairs {
-		units = append(units, CatchUp(byID[d.CampaignID], d))
-	}
+	units, err = s.p.Due(ctx, t.Conn, claimed.Leases, s.p.Behind())
 	return units, true, err
 }
 

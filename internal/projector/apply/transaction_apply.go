@@ -25,7 +25,7 @@ func (t *Transaction) applyAll(ctx context.Context) (err error) {
 		if t.calls[k] != "" {
 			continue
 		}
-		events, err := t.wanted(k, t.Units)
+		events, err := t.wanted(k)
 		if err != nil {
 			return err
 		}

@@ -38,6 +38,23 @@ func CatchUp(l lease.Lease, p *failed.Standing) *Unit {
 	return &Unit{Lease: l, Pair: p, Place: p.NextSeq - 1, Until: l.Checkpoint}
 }
 
+// Due answers the catch-up units of campaigns under their leases whose pairs are due, those of one
+// campaign side by side.
+func (a *Applier) Due(
+	ctx context.Context, db journal.Querier, leases []lease.Lease, projections []string,
+) ([]*Unit, error) {
+	ids, byID := make([]string, len(leases)), make(map[string]lease.Lease, len(leases))
+	for i, l := range leases {
+		ids[i], byID[l.CampaignID] = l.CampaignID, l
+	}
+	pairs, err := failed.Due(ctx, db, a.Cfg.ConsumerGroup, ids, projections)
+	units := make([]*Unit, len(pairs))
+	for i, d := range pairs {
+		units[i] = CatchUp(byID[d.CampaignID], d)
+	}
+	return units, err
+}
+
 // Probe bounds the unit to the event that its pair stands before. A pair that has failed there is
 // likely to fail again, and what waits behind it would have been read for nothing.
 func (u *Unit) Probe() { u.Until = min(u.Until, u.Place+1) }

@@ -3,7 +3,6 @@ package claim
 import (
 	"context"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -11,7 +10,6 @@ import (
 	"github.com/tidemark-go/tidemark/internal/projector/apply"
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
 	"github.com/tidemark-go/tidemark/internal/pulse"
-	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/lease"
 )
 
@@ -22,9 +20,6 @@ type Claimer struct {
 	Applier  *apply.Applier
 	Crew     *Crew
 	Listener *Listener
-	Pace     *apply.Pace
-	Breaker  *apply.Breaker
-	Share    *apply.Share // of what is being rebuilt
 
 	cursor       string
 	lookedBehind time.Time
@@ -45,7 +40,7 @@ func (c *Claimer) Dispatch(ctx context.Context, work chan<- apply.Assignment) {
 			continue
 		}
 		loop.Within(c.Promises.Around)
-		trial := c.Breaker.Pass(ctx)
+		trial := c.Applier.Breaker.Pass(ctx)
 		how := claiming{trial: trial, ahead: woken && !trial && c.Crew.working.Load() == 0 &&
 			c.Applier.Savepoints.Load() <= 0}
 		woken = false
@@ -63,7 +58,7 @@ func (c *Claimer) Dispatch(ctx context.Context, work chan<- apply.Assignment) {
 		}
 		if err != nil {
 			quiet = time.Time{}
-			if c.Breaker.Failed(ctx, err) {
+			if c.Applier.Breaker.Failed(ctx, err) {
 				wait := c.Backoff(0)
 				c.Cfg.Logger.WarnContext(ctx, "claim failed", "error", err, "wait", wait)
 				registry.Sleep(ctx, wait)
@@ -76,11 +71,11 @@ func (c *Claimer) Dispatch(ctx context.Context, work chan<- apply.Assignment) {
 		}
 		if trial && n > 0 {
 			loop.Rest() // the worker that has the campaign promises
-			c.Breaker.Settle(ctx)
+			c.Applier.Breaker.Settle(ctx)
 			continue
 		}
 		if trial {
-			c.Breaker.Succeeded(ctx) // there is nothing to try, and the database said so
+			c.Applier.Breaker.Succeeded(ctx) // there is nothing to try, and the database said so
 		}
 		switch {
 		case n > 0 && (!calm || !how.ahead && time.Now().After(quiet)) || next.again:
@@ -170,7 +165,7 @@ func (c *Claimer) claim(
 	ctx context.Context, work chan<- apply.Assignment, how claiming,
 ) (n int, next following, err error) {
 	start, finishes := time.Now(), c.Crew.finishes.Load()
-	size, most := c.Pace.Assignment()
+	size, most := c.Applier.Pace.Assignment()
 	if how.trial {
 		most = 1
 	}
@@ -228,7 +223,7 @@ func (c *Claimer) claim(
 	// What is being rebuilt comes last, and within its share.
 	if v := c.Seen.Load(); err == nil && behind < most && len(v.Rebuilding) > 0 {
 		alone := c.Draining && n+behind == 0 && c.Crew.working.Load() == 0 // Drain leaves nothing undone
-		if wait := c.Share.Wait(time.Now()); wait > 0 && !alone {
+		if wait := c.Applier.Share.Wait(time.Now()); wait > 0 && !alone {
 			next.retry = registry.Earliest(next.retry, time.Now().Add(wait))
 			return n + behind, next, nil
 		}
@@ -305,30 +300,23 @@ func (c *Claimer) Drain(ctx context.Context, work chan<- apply.Assignment) error
 	return nil
 }
 
-// duePairs returns the catch-up units of campaigns just leased, those of one campaign side by side.
+// duePairs returns the catch-up units of campaigns just leased. Those that failed are tried at one event.
 func (c *Claimer) duePairs(ctx context.Context, leases []lease.Lease, projections []string) ([]*apply.Unit, error) {
-	byID := make(map[string]lease.Lease, len(leases))
-	ids := make([]string, len(leases))
-	for i, l := range leases {
-		ids[i], byID[l.CampaignID] = l.CampaignID, l
-	}
-	pairs, err := failed.Due(ctx, c.Cfg.Pool, c.Cfg.ConsumerGroup, ids, projections)
+	units, err := c.Applier.Due(ctx, c.Cfg.Pool, leases, projections)
 	if err != nil {
 		return nil, err
 	}
-	units := make([]*apply.Unit, len(pairs))
-	for i, d := range pairs {
-		units[i] = apply.CatchUp(byID[d.CampaignID], d)
-		if d.Failed {
-			units[i].Probe()
-			c.Metrics.Projections.Retried.WithLabelValues(d.Projection).Inc()
+	due := make(map[string]bool, len(leases))
+	for _, u := range units {
+		due[u.Lease.CampaignID] = true
+		if u.Pair.Failed {
+			u.Probe()
+			c.Metrics.Projections.Retried.WithLabelValues(u.Pair.Projection).Inc()
 		}
 	}
-	for _, u := range units {
-		delete(byID, u.Lease.CampaignID)
-	}
-	if len(byID) > 0 { // another worker was quicker with their pairs
-		c.Holder.GiveBackLeases(ctx, slices.Collect(maps.Values(byID)))
+	if len(due) < len(leases) { // another worker was quicker with the pairs of the others
+		c.Holder.GiveBackLeases(ctx, slices.DeleteFunc(slices.Clone(leases),
+			func(l lease.Lease) bool { return due[l.CampaignID] }))
 	}
 	return units, nil
 }
@@ -357,7 +345,7 @@ func (c *Claimer) claimAhead(
 	})
 	t.Queue(apply.QueryCommitBegin)
 	t.QueueSettings()
-	err = t.Read(ctx, c.Pace.Limit.Events())
+	err = t.Read(ctx, c.Applier.Pace.Events())
 	if err == nil && len(a.Units) > 0 && !claimed.Suspicious() {
 		a.Opened = t
 		return claimed, a, nil

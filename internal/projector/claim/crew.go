@@ -16,7 +16,6 @@ type Crew struct {
 	*registry.Base
 	Holder   *apply.Holder
 	Applier  *apply.Applier
-	Breaker  *apply.Breaker
 	Free     chan struct{} // one of them has finished an assignment
 	working  atomic.Int64  // assignments not finished
 	finishes atomic.Int64  // assignments finished
@@ -33,7 +32,7 @@ func (c *Crew) Worker(ctx context.Context, stopping <-chan struct{}, work <-chan
 		if err == nil || ctx.Err() != nil {
 			continue
 		}
-		if c.Breaker.Failed(ctx, err) {
+		if c.Applier.Breaker.Failed(ctx, err) {
 			// It may concern this group alone, as a held lock does: the others go on, and this one
 			// is not redone at once.
 			wait := c.Backoff(0)
@@ -70,7 +69,7 @@ func (c *Crew) Process(ctx context.Context, stopping <-chan struct{}, a apply.As
 			return nil
 		default:
 		}
-		if c.Breaker.Open() {
+		if c.Applier.Breaker.Open() {
 			return nil
 		}
 		n := apply.Unsuspected(units)

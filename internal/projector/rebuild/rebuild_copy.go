@@ -63,7 +63,7 @@ func (b *Rebuilder) copySet(ctx context.Context, k *registry.Projection) (done b
 	for range b.Cfg.Concurrency {
 		g.Go(func() error {
 			for {
-				if wait := b.Share.Wait(time.Now()); wait > 0 {
+				if wait := b.Applier.Share.Wait(time.Now()); wait > 0 {
 					if !registry.Sleep(ctx, wait) {
 						return nil
 					}
@@ -76,7 +76,7 @@ func (b *Rebuilder) copySet(ctx context.Context, k *registry.Projection) (done b
 				}
 				start := time.Now()
 				err = b.CopyRange(ctx, k, *r)
-				b.Share.Charge(time.Since(start))
+				b.Applier.Share.Charge(time.Since(start))
 				switch {
 				case errors.Is(err, ErrNotCopying) || ctx.Err() != nil:
 					return ErrNotCopying

@@ -36,12 +36,10 @@ type rebuildRow struct {
 // Rebuilder builds tables anew beside those that are read, and exchanges the two.
 type Rebuilder struct {
 	*registry.Base
-	Applier    *apply.Applier
-	Registrar  *registry.Registrar
-	Replayer   *replay.Replayer
-	Maintainer *Maintainer
-	Share      *apply.Share
-	foreign    foreign
+	Applier   *apply.Applier
+	Registrar *registry.Registrar
+	Replayer  *replay.Replayer
+	foreign   foreign
 }
 
 // Run does what rebuilds need besides catching up, until ctx ends.
@@ -108,7 +106,7 @@ func (b *Rebuilder) ReadRows(ctx context.Context) (map[string]*rebuildRow, error
 			most = min(most, *r.MaxShare)
 		}
 	}
-	b.Share.Set(most)
+	b.Applier.Share.Set(most)
 	b.View(registry)
 	return byName, nil
 }
