@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -19,10 +18,10 @@ import (
 	"github.com/tidemark-go/tidemark/internal/config"
 	"github.com/tidemark-go/tidemark/internal/publishing"
 	"github.com/tidemark-go/tidemark/internal/session"
+	"github.com/tidemark-go/tidemark/internal/verification"
 	"github.com/tidemark-go/tidemark/migrations"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
-	"github.com/tidemark-go/tidemark/pkg/projector/sqlfile"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
@@ -166,28 +165,13 @@ func checkStart(
 func load(
 	settings config.Worker, opts Options, mode projector.Mode,
 ) ([]projector.Projection, *journal.Catalogue, error) {
-	projections, catalogue := opts.Projections, opts.Catalogue
-	var errs []error
-	if settings.ProjectionsDir != "" {
-		files, err := sqlfile.LoadDir(os.DirFS(settings.ProjectionsDir))
-		if err != nil {
-			errs = append(errs, fmt.Errorf("projections of %s: %w", settings.ProjectionsDir, err))
-		}
-		projections = append(projections[:len(projections):len(projections)], files...)
+	code := verification.Compiled{Projections: opts.Projections, Catalogue: opts.Catalogue}
+	projections, catalogue, err := code.Load(settings.ProjectionsDir, settings.Catalogue)
+	if err == nil && len(projections) == 0 && !publishes(settings) && mode != projector.ModeEnqueueOnly {
+		err = errors.New("there is nothing to project or to publish: name a folder of SQL files with --projections-dir or " +
+			"TIDEMARK_PROJECTIONS_DIR, or what to publish with TIDEMARK_PUBLISHERS")
 	}
-	if settings.Catalogue != "" {
-		var err error
-		if catalogue, err = journal.LoadCatalogue(os.DirFS(filepath.Dir(settings.Catalogue)),
-			filepath.Base(settings.Catalogue)); err != nil {
-			errs = append(errs, err)
-		}
-	}
-	if len(projections) == 0 && len(errs) == 0 && !publishes(settings) && mode != projector.ModeEnqueueOnly {
-		errs = append(errs,
-			errors.New("there is nothing to project or to publish: name a folder of SQL files with --projections-dir or "+
-				"TIDEMARK_PROJECTIONS_DIR, or what to publish with TIDEMARK_PUBLISHERS"))
-	}
-	return projections, catalogue, errors.Join(errs...)
+	return projections, catalogue, err
 }
 
 // connect opens a pool large enough for the worker and checks that the database answers.

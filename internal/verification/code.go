@@ -52,26 +52,40 @@ func (c *code) bind(command *cobra.Command) {
 	c.set.String(&c.catalogue, "TIDEMARK_CATALOGUE", "", "event catalogue, a YAML file")
 }
 
-// load answers the projections that the program knows, and its catalogue.
-func (c *code) load() (projections []projector.Projection, catalogue *journal.Catalogue, err error) {
-	if err := c.set.Finish(); err != nil {
-		return nil, nil, &cli.UsageError{Err: err}
-	}
-	projections, catalogue = slices.Clone(c.compiled.Projections), c.compiled.Catalogue
-	if c.directory != "" {
-		files, err := sqlfile.LoadDir(os.DirFS(c.directory))
+// Load adds the projections in a folder of SQL files to those that a program has, and reads a catalogue that is to
+// take the place of its own. Either may be "". All mistakes are reported together.
+func (c Compiled) Load(folder, catalogueFile string) ([]projector.Projection, *journal.Catalogue, error) {
+	projections, catalogue := slices.Clone(c.Projections), c.Catalogue
+	var errs []error
+	if folder != "" {
+		files, err := sqlfile.LoadDir(os.DirFS(folder))
 		if err != nil {
-			return nil, nil, &cli.UsageError{Err: fmt.Errorf("TIDEMARK_PROJECTIONS_DIR: %w", err)}
+			errs = append(errs, fmt.Errorf("TIDEMARK_PROJECTIONS_DIR: %w", err))
 		}
 		projections = append(projections, files...)
 	}
-	if c.catalogue != "" {
-		if catalogue, err = journal.LoadCatalogue(os.DirFS(filepath.Dir(c.catalogue)),
-			filepath.Base(c.catalogue)); err != nil {
-			return nil, nil, &cli.UsageError{Err: fmt.Errorf("TIDEMARK_CATALOGUE: %w", err)}
+	if catalogueFile != "" {
+		var err error
+		if catalogue, err = journal.LoadCatalogue(os.DirFS(filepath.Dir(catalogueFile)),
+			filepath.Base(catalogueFile)); err != nil {
+			errs = append(errs, fmt.Errorf("TIDEMARK_CATALOGUE: %w", err))
 		}
 	}
-	if len(projections) == 0 {
+	return projections, catalogue, errors.Join(errs...)
+}
+
+// load is Load by the command's settings, which must name some code.
+func (c *code) load() ([]projector.Projection, *journal.Catalogue, error) {
+	err := c.set.Finish()
+	var projections []projector.Projection
+	var catalogue *journal.Catalogue
+	if err == nil {
+		projections, catalogue, err = c.compiled.Load(c.directory, c.catalogue)
+	}
+	switch {
+	case err != nil:
+		return nil, nil, &cli.UsageError{Err: err}
+	case len(projections) == 0:
 		return nil, nil,
 			cli.Usagef("where is the code? Name the folder of SQL files that workers read with --projections-dir or " +
 				"TIDEMARK_PROJECTIONS_DIR. Projections in Go are in their worker's program, which has this command too: " +
@@ -139,11 +153,6 @@ func list(names []string) string {
 		return "none"
 	}
 	return strings.Join(names, ", ")
-}
-
-// named chooses a projection by its name.
-func named(name string) func(rebuild.Registered) bool {
-	return func(r rebuild.Registered) bool { return r.Name == name }
 }
 
 // explain says what to type next.

@@ -73,21 +73,12 @@ written.`,
 func printChanges(env *cli.Env, changes []change) error {
 	var rows [][]table.Cell
 	for _, c := range changes {
-		line := func(column string, before, after json.RawMessage) {
+		eachColumn(c.Columns, c.Before, c.After, func(column string, before, after json.RawMessage) {
 			rows = append(rows, []table.Cell{
 				table.Text(string(c.Kind)), table.Text(c.Table), table.Text(compact(c.Key)),
 				table.Text(column), table.Text(plain(before)), table.Text(plain(after)),
 			})
-		}
-		if c.Kind != replay.ChangeChanged {
-			line("", c.Before, c.After)
-			continue
-		}
-		var before, after map[string]json.RawMessage
-		_, _ = json.Unmarshal(c.Before, &before), json.Unmarshal(c.After, &after) // objects that Postgres has made
-		for _, column := range c.Columns {
-			line(column, before[column], after[column])
-		}
+		})
 	}
 	return env.PrintTable([]string{"CHANGE", "TABLE", "KEY", "COLUMN", "BEFORE", "AFTER"}, rows)
 }

@@ -93,7 +93,8 @@ NAME~next, with the code of theirs.`,
 				if v.proof {
 					return v.prove(ctx, env, pool, args[0])
 				}
-				return v.code.with(ctx, pool, named(args[0]), func(p *projector.Projector, r rebuild.Registered) error {
+				named := func(r rebuild.Registered) bool { return r.Name == args[0] }
+				return v.code.with(ctx, pool, named, func(p *projector.Projector, r rebuild.Registered) error {
 					return v.run(ctx, env, pool, p, r)
 				})
 			})
@@ -152,12 +153,14 @@ func (v *verify) run(
 ) error {
 	v.document = verified{Projection: r.Name, ProjectionVersion: r.Version}
 	v.request.Projection = r.Name
-	v.request.OnCampaign = func(id string) {
-		if v.repair {
-			v.differing = append(v.differing, id)
+	if v.repair {
+		v.request.OnCampaign = func(id string) { v.differing = append(v.differing, id) }
+	}
+	v.request.OnDifference = func(d replay.Difference) {
+		if len(v.document.Differences) < v.limit {
+			v.document.Differences = append(v.document.Differences, d)
 		}
 	}
-	v.request.OnDifference = v.note
 	v.request.OnResolution = func(r failed.Resolution) {
 		if len(v.document.Resolutions) < v.limit {
 			v.document.Resolutions = append(v.document.Resolutions, r)
@@ -192,14 +195,6 @@ func (v *verify) run(
 		return err
 	}
 	return cli.Hint(err, "tidemark projection verify %s --repair", table.Quote(r.Name))
-}
-
-// note keeps a difference to show.
-func (v *verify) note(d replay.Difference) {
-	if len(v.document.Differences) >= v.limit {
-		return
-	}
-	v.document.Differences = append(v.document.Differences, d)
 }
 
 // replay files the campaigns that differ for a replay from scratch.

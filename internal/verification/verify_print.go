@@ -88,19 +88,26 @@ func cells(d replay.Difference) [][]table.Cell {
 			table.Text(column), table.Text(want), table.Text(got),
 		}
 	}
-	switch {
-	case d.Err != nil:
+	if d.Err != nil {
 		return [][]table.Cell{line("", redact.Error(d.Err), "")}
-	case d.Kind != replay.DifferenceDifferent:
-		return [][]table.Cell{line("", compact(d.Want), compact(d.Got))}
 	}
-	var want, got map[string]json.RawMessage
-	_, _ = json.Unmarshal(d.Want, &want), json.Unmarshal(d.Got, &got) // objects that Postgres has made
 	var lines [][]table.Cell
-	for _, column := range d.Columns {
-		lines = append(lines, line(column, compact(want[column]), compact(got[column])))
-	}
+	eachColumn(d.Columns, d.Want, d.Got, func(column string, want, got json.RawMessage) {
+		lines = append(lines, line(column, compact(want), compact(got)))
+	})
 	return lines
+}
+
+// eachColumn visits the columns in which two rows differ, or "" with a row that is on one side alone.
+func eachColumn(columns []string, a, b json.RawMessage, visit func(column string, a, b json.RawMessage)) {
+	if len(columns) == 0 {
+		visit("", a, b)
+	}
+	var left, right map[string]json.RawMessage
+	_, _ = json.Unmarshal(a, &left), json.Unmarshal(b, &right) // objects that Postgres has made
+	for _, column := range columns {
+		visit(column, left[column], right[column])
+	}
 }
 
 // compact writes JSON in a cell.

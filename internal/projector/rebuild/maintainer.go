@@ -8,12 +8,15 @@ import (
 	"github.com/tidemark-go/tidemark/internal/projector/claim"
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
+	"github.com/tidemark-go/tidemark/internal/store/outbox"
 )
 
 const (
 	pruneEvery = time.Hour // about
 	pruneRows  = 1000      // in one transaction
 	pruneBatch = 100       // transactions at a time: what is left waits for the next
+
+	gapInterval = time.Hour // between the end of one look for gaps and the next
 )
 
 // Maintainer deletes what is old, and repairs gaps.
@@ -47,4 +50,40 @@ func (m *Maintainer) Prune(ctx context.Context) (total int64, err error) {
 		}
 	}
 	return total, nil
+}
+
+// RepairGaps looks for campaigns that would be left behind and has them filed, now and then. A gap
+// that is not repaired this time is found again.
+func (m *Maintainer) RepairGaps(ctx context.Context) {
+	repair := outbox.Repair{
+		Group: m.Cfg.ConsumerGroup, By: "worker " + m.Keeper.Owner, Reason: "found by the worker",
+		Rate: m.Cfg.GapRate, OnGap: func(g outbox.Gap, err error) {
+			if err != nil {
+				m.Metrics.Worker.Gaps.WithLabelValues(registry.GapFailed).Inc()
+				m.Cfg.Logger.ErrorContext(ctx, "gap not repaired", "campaign", g.CampaignID, "checkpoint", g.Checkpoint,
+					"head", g.Head, "error", err)
+				return
+			}
+			m.Metrics.Worker.Gaps.WithLabelValues(registry.GapRepaired).Inc()
+			m.Cfg.Logger.WarnContext(ctx, "gap repaired", "campaign", g.CampaignID, "checkpoint", g.Checkpoint, "head", g.Head)
+			registry.Signal(m.Listener.Wake)
+		},
+	}
+	for failures := 0; ctx.Err() == nil; {
+		next := gapInterval
+		done, err := repair.Run(ctx, m.Cfg.Pool)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err != nil:
+			next = m.Backoff(failures)
+			failures++
+			m.Cfg.Logger.WarnContext(ctx, "gaps not looked for", "error", err, "wait", next)
+		default:
+			failures = 0
+			m.Cfg.Logger.DebugContext(ctx, "looked for gaps", "campaigns", done.Campaigns, "gaps", done.Gaps,
+				"failures", done.Failed)
+		}
+		registry.Sleep(ctx, next)
+	}
 }

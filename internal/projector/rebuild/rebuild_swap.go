@@ -18,6 +18,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/lease"
 	pauses "github.com/tidemark-go/tidemark/internal/store/pause"
 	"github.com/tidemark-go/tidemark/internal/store/rows"
+	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
 // swapSet is the name that a set has while two change theirs.
@@ -43,7 +44,7 @@ func (b *Rebuilder) SwapIfReady(ctx context.Context, name string, k *registry.Pr
 			if _, err := ready(ctx, tx, b.Cfg.ConsumerGroup, name); err != nil {
 				return err
 			}
-			return swap(ctx, tx, name, registry.NextTables, o.keep, 0, act, "rebuilt")
+			return swap(ctx, tx, name, registry.NextTables, o.Keep, 0, act, "rebuilt")
 		})
 		if err != nil {
 			return err
@@ -83,43 +84,37 @@ func (b *Rebuilder) onDuty(ctx context.Context, duty string, do func(context.Con
 	return err
 }
 
-// readiness is what was asked for of a rebuild that is ready.
+// readiness is what was asked for of a rebuild that is ready, as queryReadRebuild answers it.
 type readiness struct {
-	allowFailed int64
-	keep        time.Duration
-	verify      int      // campaigns
-	ignore      []string // columns
-	refused     bool     // a moment ago
+	AllowFailed int64
+	Keep        time.Duration
+	Verify      int      // campaigns
+	Ignore      []string // columns
+	Refused     bool     // a moment ago
 }
 
-// querier is a pool or a transaction.
-type querier interface {
-	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
-}
-
-// ready says what keeps a rebuild's tables from being exchanged: [errNotYet], or why it will not be.
-func ready(ctx context.Context, db querier, group, name string) (o readiness, err error) {
-	var behind, failed int64
-	err = db.QueryRow(ctx, queryReadRebuild, name).Scan(&o.allowFailed, &o.keep, &o.verify, &o.ignore, &o.refused)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return o, ErrNotYet // another worker was quicker
-	}
-	if err != nil {
-		return o, err
-	}
-	if o.refused {
-		return o, ErrNotYet
-	}
-	if err := db.QueryRow(ctx, queryBehind, group, registry.NextTables.Of(name), o.allowFailed).Scan(&behind,
-		&failed); err != nil {
-		return o, err
-	}
+// ready says what keeps a rebuild's tables from being exchanged: [ErrNotYet], or why it will not be.
+func ready(ctx context.Context, db journal.Querier, group, name string) (readiness, error) {
+	o, err := rows.One(ctx, db, pgx.RowToStructByPos[readiness], "", queryReadRebuild, name)
 	switch {
-	case behind > 0:
+	case errors.Is(err, pgx.ErrNoRows): // another worker was quicker
 		return o, ErrNotYet
-	case failed > o.allowFailed:
+	case err != nil:
+		return o, err
+	case o.Refused:
+		return o, ErrNotYet
+	}
+	type left struct{ Behind, Failed int64 }
+	n, err := rows.One(ctx, db, pgx.RowToStructByPos[left], "", queryBehind, group, registry.NextTables.Of(name),
+		o.AllowFailed)
+	switch {
+	case err != nil:
+		return o, err
+	case n.Behind > 0:
+		return o, ErrNotYet
+	case n.Failed > o.AllowFailed:
 		return o, fmt.Errorf("at least %d of its campaigns are failed or dead, allowed are %d: mend and requeue them, or "+
-			"allow them", failed, o.allowFailed)
+			"allow them", n.Failed, o.AllowFailed)
 	}
 	return o, nil
 }
@@ -127,14 +122,14 @@ func ready(ctx context.Context, db querier, group, name string) (o readiness, er
 // prepareSwap does ahead of the exchange what takes time: it verifies a sample, and gathers
 // statistics, without which the first plans of the new tables would be bad ones.
 func (b *Rebuilder) prepareSwap(ctx context.Context, k *registry.Projection, o readiness) error {
-	if o.verify > 0 {
+	if o.Verify > 0 {
 		passing, err := rows.All(ctx, b.Cfg.Pool, pgx.RowTo[string], "", queryPassing, k.Schema)
 		if err != nil {
 			return err
 		}
 		report, err := b.Replayer.Verify(ctx, replay.VerifyRequest{
-			Projection: k.Name, Sample: o.verify,
-			Ignore: append(passing, o.ignore...), Concurrency: 1,
+			Projection: k.Name, Sample: o.Verify,
+			Ignore: append(passing, o.Ignore...), Concurrency: 1,
 		})
 		switch {
 		case errors.Is(err, replay.ErrNotVerifiable):
@@ -172,10 +167,7 @@ func swap(
 		return err
 	}
 	live, replacement := rows[name], rows[from.Of(name)]
-	switch {
-	case live == nil || replacement == nil || replacement.State != registry.StateActive:
-		return ErrNotYet
-	case replacement.Paused:
+	if live == nil || replacement == nil || !replacement.Moves() {
 		return ErrNotYet
 	}
 	if kept := rows[registry.PreviousTables.Of(name)]; from == registry.NextTables && kept != nil {

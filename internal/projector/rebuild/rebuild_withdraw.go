@@ -48,11 +48,11 @@ func withdraw(
 ) error {
 	var set *lockedSet
 	err := registry.Exclusively(ctx, db, name, func(tx pgx.Tx) error {
-		rows, err := lockSets(ctx, tx, name)
+		sets, err := lockSets(ctx, tx, name)
 		if err != nil {
 			return err
 		}
-		set = rows[s.Of(name)]
+		set = sets[s.Of(name)]
 		if set != nil && set.SchemaName != "" { // before anything is changed
 			if err := exchange.Droppable(ctx, tx, set.SchemaName); err != nil {
 				return err
