@@ -23,11 +23,9 @@ const (
 	breakerOpen                         // nothing is claimed
 )
 
-// Breaker keeps one worker away from a database, or a link to it, that fails: its dispatcher asks
-// before each claim, its workers before each group. It opens after breakerThreshold failures in a
-// row, waits with full jitter (up to 50 ms, doubled with each further failure, up to 5 s), lets one
-// campaign be claimed and tried, and closes when that, or anything else that was still under way,
-// succeeds. It says nothing of events: none of this costs one an attempt.
+// Breaker keeps one worker away from a database that fails: claims and groups ask it first. It opens after
+// breakerThreshold failures in a row, waits ever longer, lets one campaign be tried, and closes when
+// anything succeeds. No event pays for that with an attempt.
 type Breaker struct {
 	log     *slog.Logger
 	gauge   prometheus.Gauge

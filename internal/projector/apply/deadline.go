@@ -19,10 +19,8 @@ import (
 )
 
 // Supervise calls a projection's code with a context that ends at its deadline. Code that does not
-// return even then, or when ctx ends, goes on in its goroutine without anybody: the connection is
-// closed under it and its group is of no more use, so that it can do no harm, and the projector
-// goes on. In a transaction that is not the projector's own there is no going on without it: it is
-// waited for.
+// return even then is abandoned: its connection is closed and its group ended, so it has no effect. In
+// the application's own transaction it is waited for.
 func (a *Applier) Supervise(
 	ctx context.Context, k *registry.Projection, g *kind.Group, run func(context.Context) error,
 ) error {

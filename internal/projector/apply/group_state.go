@@ -176,12 +176,8 @@ func (h *groupState) verdict(k *registry.Projection, u *Unit, e *journal.Event) 
 	return h.verdicts[failure.Verdict{Projection: k.Name, CampaignID: e.CampaignID, Seq: e.Seq}]
 }
 
-// Events that operators have resolved are left out by all that applies a campaign again: pairs,
-// copies of a rebuild, scratch tables. Live work does not look for them: an event is resolved only
-// behind the checkpoint. The exception is a projection that was removed and registered again
-// (registered.ResolvedAhead).
-
-// queueLeftOut queues a read of what is left out in campaigns.
+// queueLeftOut queues a read of what operators have resolved in campaigns: all that applies a campaign
+// again leaves it out. Live work comes to such an event only if View.Ahead says so.
 func (t *Transaction) queueLeftOut(campaignIDs []string) {
 	t.Sync()
 	failed.LeftOut(t.Batch, campaignIDs, t.LeaveOut)

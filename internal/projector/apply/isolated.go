@@ -69,9 +69,8 @@ func (t *Transaction) ApplyUpTo(
 }
 
 // find applies events up to the one that fails: it answers how many it applied, and the cause; nil if
-// none fails. It halves what fails, or goes by what the error says, until a single event is left, so
-// that one among a thousand costs a dozen savepoints. Of a suspect it applies events one by one, each
-// named by a mark that is committed before it is tried.
+// none fails. It halves what fails, or goes by what the error says. Events of a suspect go one by one,
+// each named by a mark that is committed before.
 func (t *Transaction) find(
 	ctx context.Context, k *registry.Projection, events []journal.Event,
 ) (n int, cause, err error) {

@@ -40,11 +40,9 @@ func (t *Transaction) refused(err error) error {
 	return err
 }
 
-// finish writes what follows from the events of the units having been applied, and ends the
-// transaction, in one round trip with whatever is queued. The fence, unless it stands already, goes
-// ahead of what is queued: who takes campaigns over (ApplyInline) locks their leases and then
-// writes the projections' rows too, and the two must wait for each other in one order. Only what
-// [Group.Tx] has sent before comes before it.
+// finish writes what follows from the events, and ends the transaction, in one round trip with whatever
+// is queued. The fence goes ahead of that: ApplyInline locks leases before the projections' rows too.
+// Only what [Group.Tx] has sent comes before it.
 func (t *Transaction) finish(ctx context.Context) error {
 	t.At = pipeline.Origin{}
 	t.LimitStatements(t.Applier.Longest) // what follows is no projection's

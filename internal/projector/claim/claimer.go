@@ -44,9 +44,8 @@ func (c *Claimer) Dispatch(ctx context.Context, work chan<- apply.Assignment) {
 		how := claiming{trial: trial, ahead: woken && !trial && c.Crew.working.Load() == 0 &&
 			c.Applier.Savepoints.Load() <= 0}
 		woken = false
-		// Asked in the same request and before it looks, so that what the claim does not see is notified, but
-		// for what is being appended meanwhile. Who has just been woken does not take the time for it: what
-		// was asked stands until awakeAfter is over, and the next claim comes before that.
+		// The request asks before it looks, so that appends which the claim does not see notify. A worker that
+		// was just woken skips that: what it asked last stands until awakeAfter is over.
 		now := time.Now()
 		stands := how.ahead && now.Sub(named) < awakeAfter/2
 		if calm && !stands && c.Listener.listening.Load() && now.After(quiet) && now.Sub(announced) > announceEvery {
@@ -321,11 +320,9 @@ func (c *Claimer) duePairs(ctx context.Context, leases []lease.Lease, projection
 	return units, nil
 }
 
-// claimAhead is a claim of about one group that opens the group's transaction and reads its events
-// as well, in one round trip: the way from an append to its effect is a third shorter. It is for a
-// worker that has been woken and has nothing else to do; to find nothing costs more this way. The
-// claim is a transaction of its own: should the process die of what it has claimed, the leases say
-// so.
+// claimAhead claims about one group and reads its events in one round trip, for a worker that has just
+// been woken: from an append to its effect takes a third less. The claim is a transaction of its own:
+// should the process die of what it has claimed, the leases say so.
 func (c *Claimer) claimAhead(
 	ctx context.Context, most int, ask time.Duration,
 ) (claimed lease.Claimed, a apply.Assignment, err error) {

@@ -1,9 +1,7 @@
 package exchange
 
-// The statements read the catalogues and answer statements. They run with search_path set to the
-// schema of the old tables: pg_get_viewdef and pg_get_constraintdef then leave names in it
-// unqualified, and so does what they answer mean the new tables once those are in reach by their
-// names.
+// The statements read the catalogues and answer statements. They run with search_path set to the schema of
+// the old tables: names in it stay unqualified, and mean the new tables once those are there.
 const (
 	querySearched     = `SELECT current_setting('search_path')`
 	querySearchBefore = `SELECT set_config('search_path', pg_catalog.quote_ident($1) || ', ' ||

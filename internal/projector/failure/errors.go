@@ -103,13 +103,10 @@ func Cancelled(err error, projection string, timeout time.Duration, start time.T
 	return &DeadlineError{Projection: projection, Timeout: timeout}
 }
 
-// CrashError is the error of an event that ended the process each time it was tried: no code of ours
-// can catch an exit, a fatal error of the runtime, or the kernel's killing of a process that took too
-// much memory.
-//
-// Processes are killed for other reasons, too, and that costs no event: it is given up when a third
-// process dies that had named it by a mark, unless something else is killing as well
-// (docs/explanation/isolation.md, note_crashes in migrations/00003_leases.sql).
+// CrashError is the error of an event that ended the process each time it was tried, by an exit, a
+// fatal error of the runtime, or too much memory. It is given up when a third process dies that had
+// named it by a mark, unless something else is killing as well (docs/explanation/isolation.md,
+// note_crashes in migrations/00003_leases.sql).
 type CrashError struct {
 	Crashes int // processes that died
 	Alone   int // of those, how many were applying the event or its campaign, and nothing else

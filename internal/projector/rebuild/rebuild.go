@@ -77,14 +77,11 @@ func (o Options) validate() error {
 	return errors.Join(errs...)
 }
 
-// StartRebuild asks the workers to build a projection's tables anew beside those that are read,
-// from the first event of each campaign, and to exchange the two when nothing is left behind. All
-// goes on meanwhile: live events reach both. It returns at once; [Rebuilds] says how far it is. For
-// a rebuild that has begun it changes the options instead, and has the exchange tried again; begun
-// says which of the two it was. A version lower than the one it builds, or another one that is
-// asked for, is refused. A version that was aborted or rolled back is built if it is the one that
-// is asked for, or the highest that a worker has where none is; otherwise no worker begins it by
-// itself, as before.
+// StartRebuild asks the workers to build a projection's tables anew beside those that are read, and to
+// exchange the two when nothing is left behind. It returns at once; [Rebuilds] says how far it is. For a
+// rebuild that has begun it changes the options instead, and has the exchange tried again; begun says
+// which of the two it was. Another version than the one being built is refused. A version that was
+// aborted or rolled back is built if it is asked for, or is the highest that a worker has.
 //
 // Errors are [ErrUnknownProjection], [ErrNoCode] for a version that is asked for while none of the
 // workers has it, and those of the database.

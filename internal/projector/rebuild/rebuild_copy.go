@@ -21,12 +21,10 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/rows"
 )
 
-// The tables of a rebuild are empty at first, and have no readers. So campaigns need not be
-// leased one by one to be caught up: workers take ranges of them, apply all events up to the
-// checkpoints in one transaction, and note in that transaction that the range is done. What this
-// cannot do is left to the catch-up that follows: ranges that fail, or whose worker dies, are filed
-// as behind from the first event on; and a campaign that moves meanwhile is filed by the worker that moves
-// it, to begin again with its rows deleted, whether they were there already or not.
+// The tables of a rebuild have no readers, so workers copy ranges of campaigns without leases: all events
+// up to the checkpoints in one transaction, which notes that the range is done. Ranges that fail, or
+// whose worker dies, are filed as behind from the first event on. A campaign that moves meanwhile is
+// filed by the worker that moves it, to begin again with its rows deleted.
 
 const (
 	// rangeCampaigns and rangeEvents are how much is copied in one transaction, about: others wait for

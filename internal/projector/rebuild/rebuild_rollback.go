@@ -91,14 +91,11 @@ func (o RollbackOptions) behindError(ctx context.Context, db journal.Querier, ke
 		ErrBehind, max(n, o.AllowBehind+1), o.AllowBehind, kept.Version)
 }
 
-// Rollback puts the tables that a rebuild has replaced in their place again, with all that they
-// have been given since: workers that have their version went on applying events to them. Those
-// that make way are kept in turn, so that a rollback can be rolled back; workers do not begin to
-// build their version again by themselves.
+// Rollback puts the tables that a rebuild has replaced in their place again. Those that make way are kept
+// in turn, so that a rollback can be rolled back; workers do not build their version again by themselves.
 //
-// It runs statements with the schema of the read models in the search_path, and so whatever their
-// owner has made there: call it as the role of the workers, as they do for operators, and as none
-// with more rights.
+// It runs whatever the owner of the read models has made in their schema: call it as the role of the
+// workers, and as none with more rights.
 //
 // Errors are [ErrUnknownProjection], [ErrRebuilding], [ErrNoPrevious], [ErrBehind],
 // [ErrOtherTables] and those of the database.

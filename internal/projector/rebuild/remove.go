@@ -17,18 +17,13 @@ import (
 // ErrUnknownProjection is returned by [Remove] for a projection that the registry does not know.
 var ErrUnknownProjection = errors.New("no such projection is registered")
 
-// Remove removes a projection from the registry, with its pairs and its pause and, if tables is
-// set, its tables with all that is in them. What its group applies at the moment is waited for;
-// from then on workers that have the projection leave it alone. One that starts with it registers
-// it again: take it out of the program first. A table that others depend on is an error, and
-// nothing is removed. The failure log keeps who removed it, and why, as 'removed'.
+// Remove removes a projection from the registry, with its pairs, its pause, its rebuild, the tables that
+// one has replaced and, if tables is set, its own. It waits for groups under way; from then on workers
+// leave the projection alone, but one that starts with it registers it again. A table that others depend
+// on is an error, and nothing is removed. NAME~next and NAME~previous are unknown here.
 //
-// A rebuild of it, and the tables that one has replaced, go with it, with all that is in them. A
-// name that only stands for these (NAME~next, NAME~previous) is unknown here.
-//
-// Workers wait for it only while it deletes the row and the tables. Pairs, which no
-// worker follows any more, are deleted afterwards; one that fails in the middle leaves the rest to
-// the registration of a projection of that name.
+// Workers wait only while the row and the tables are deleted. Pairs follow; if that fails, the rest is
+// left to the registration of a projection of that name.
 func Remove(ctx context.Context, db registry.Beginner, name string, tables bool, act failed.Act) (err error) {
 	defer rows.Explain(&err, "remove projection %q", name)
 	var group string

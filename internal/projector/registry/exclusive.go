@@ -15,10 +15,8 @@ import (
 )
 
 const (
-	// exclusiveAttempts is how often an act tries to get the registry's lock, about 12 s in all.
-	// Between two attempts it waits outside the queue, exclusiveWait at first and then twice as long
-	// each time: groups of the same consumer group that come meanwhile are kept waiting for a tenth of
-	// the time at most.
+	// exclusiveAttempts is how often an act tries to get the registry's lock, about 12 s in all. Waits
+	// between attempts double from exclusiveWait on, outside the queue: others wait a tenth of the time.
 	exclusiveAttempts = 10
 	exclusiveWait     = 100 * time.Millisecond
 	exclusiveWaitMost = 3 * time.Second

@@ -72,13 +72,10 @@ func Index(
 		}
 		list = append(list, k.among(LiveTables, schema))
 	}
-	for _, which := range []TableSet{LiveTables, NextTables, PreviousTables} {
+	sets = slices.Clone(list)
+	for _, which := range []TableSet{NextTables, PreviousTables} {
 		for _, k := range list {
-			if which == LiveTables {
-				sets = append(sets, k)
-			} else {
-				sets = append(sets, k.among(which, schema))
-			}
+			sets = append(sets, k.among(which, schema))
 		}
 	}
 	return list, sets, errors.Join(errs...)

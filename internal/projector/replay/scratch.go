@@ -23,10 +23,8 @@ import (
 // compactEvents is after how many events rows are written anew, at the least.
 const compactEvents = 4000
 
-// scratch is a projection's tables, empty at first, in a schema of their own within a transaction
-// that is rolled back in the end: no other transaction ever sees them. The transaction sees one
-// moment of the database, so that what it reads of live tables, of places and of the journal
-// belongs together.
+// scratch is a projection's tables, empty at first, in a schema of their own within a transaction that is
+// rolled back. It sees one moment of the database, so live tables, places and journal belong together.
 type scratch struct {
 	*apply.Transaction
 	k       *registry.Projection

@@ -152,33 +152,30 @@ func (v *verification) begin(ctx context.Context) error {
 
 // choose hands out the campaigns to verify, page by page.
 func (v *verification) choose(ctx context.Context, page func([]string) error) error {
-	switch {
-	case len(v.request.Campaigns) > 0:
-		ids := slices.Compact(slices.Sorted(slices.Values(v.request.Campaigns)))
-		v.expect(int64(len(ids)))
-		return page(ids)
-	case v.request.Sample > 0:
-		ids, err := sample(ctx, v.p.Cfg.Pool, v.request.Sample)
-		if err != nil {
-			return err
-		}
-		v.expect(int64(len(ids)))
-		return page(ids)
-	default:
+	if v.request.All {
 		n := 0
 		count := func(ids []string) error { n += len(ids); return nil }
 		if err := eachPage(ctx, v.p.Cfg.Pool, count); err != nil {
 			return err
 		}
-		v.expect(int64(n))
+		v.expect(n)
 		return eachPage(ctx, v.p.Cfg.Pool, page)
 	}
+	ids := slices.Compact(slices.Sorted(slices.Values(v.request.Campaigns)))
+	if v.request.Sample > 0 {
+		var err error
+		if ids, err = sample(ctx, v.p.Cfg.Pool, v.request.Sample); err != nil {
+			return err
+		}
+	}
+	v.expect(len(ids))
+	return page(ids)
 }
 
-func (v *verification) expect(campaigns int64) {
+func (v *verification) expect(campaigns int) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.report.Total = campaigns
+	v.report.Total = int64(campaigns)
 }
 
 // eachPage lists the campaigns of the journal.

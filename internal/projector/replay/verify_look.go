@@ -185,10 +185,9 @@ func (s *scratch) compare(
 	return counts, err
 }
 
-// comparison is the statement that finds the rows in which two tables differ, which are quoted. $1
-// are the campaigns, $2 the columns that are not compared. Values are compared as JSON, so that it
-// does not matter which of two types of one name they have. Rows are found by primary key; where
-// there is none, or the database numbers it, equal ones are counted.
+// comparison is the statement that finds the rows in which two tables differ, which are quoted. $1 are the
+// campaigns, $2 the columns that are not compared. Values are compared as JSON, rows by primary key;
+// where there is none, or the database numbers it, equal rows are counted.
 func (t scratchTable) comparison(want, got string, ignored []string) string {
 	byKey := len(t.Key) > 0
 	quoted := make([]string, len(t.Key))

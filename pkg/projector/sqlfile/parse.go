@@ -156,12 +156,12 @@ func (p *sqlParser) endSection() {
 	section := p.pending
 	p.pending = nil
 	for _, tokens := range p.split(section) {
+		statement := p.compile(tokens)
 		if p.handler == nil {
-			statement := p.compileTable(tokens)
 			p.file.tables = append(p.file.tables, statement)
 			p.file.spec.Tables += statement.text + ";\n"
 		} else {
-			p.handler.statements = append(p.handler.statements, p.compileHandler(tokens))
+			p.handler.statements = append(p.handler.statements, statement)
 		}
 	}
 	if p.handler == nil {

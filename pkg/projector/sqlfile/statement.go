@@ -15,40 +15,18 @@ type sqlStatement struct {
 	fields     []eventField // field i is parameter i+1
 }
 
-// compileTable makes a statement of the tables section.
-func (p *sqlParser) compileTable(tokens []token) sqlStatement {
-	first := tokens[0]
+// compile makes a statement of the section being read. It replaces each event.<field> by a parameter; the
+// same field is the same parameter throughout.
+func (p *sqlParser) compile(tokens []token) sqlStatement {
+	first, name := tokens[0], strings.ToUpper(tokens[0].text)
 	switch {
-	case isTransactionControl(tokens):
-		p.errs.add(first.line, "%s: the projector begins and ends the transaction", strings.ToUpper(first.text))
-	case first.isAny("copy", "set", "reset", "discard", "vacuum"):
-		p.errs.add(first.line, "%s has no place among a projection's tables", strings.ToUpper(first.text))
+	case first.isAny("begin", "start", "commit", "end", "rollback", "abort", "savepoint", "release", "prepare"):
+		p.errs.add(first.line, "%s: the projector begins and ends the transaction", name)
+	case p.handler == nil && first.isAny("copy", "set", "reset", "discard", "vacuum"):
+		p.errs.add(first.line, "%s has no place among a projection's tables", name)
+	case p.handler != nil && !first.isAny("insert", "update", "delete", "merge", "with", "select"):
+		p.errs.add(first.line, "%s: a handler is made of INSERT, UPDATE, DELETE, MERGE, WITH and SELECT", name)
 	}
-	return p.compile(tokens, func(t token, name string) {
-		p.errs.add(t.line, "event.%s among the tables: there is an event only below an -- on: line", name)
-	})
-}
-
-// compileHandler makes a statement of a handler.
-func (p *sqlParser) compileHandler(tokens []token) sqlStatement {
-	first := tokens[0]
-	switch {
-	case isTransactionControl(tokens):
-		p.errs.add(first.line, "%s: the projector begins and ends the transaction", strings.ToUpper(first.text))
-	case !first.isAny("insert", "update", "delete", "merge", "with", "select"):
-		p.errs.add(first.line, "%s: a handler is made of INSERT, UPDATE, DELETE, MERGE, WITH and SELECT",
-			strings.ToUpper(first.text))
-	}
-	return p.compile(tokens, nil)
-}
-
-func isTransactionControl(tokens []token) bool {
-	return tokens[0].isAny("begin", "start", "commit", "end", "rollback", "abort", "savepoint", "release", "prepare")
-}
-
-// compile replaces each event.<field> by a parameter; the same field is the same parameter throughout.
-// Where refuse is not nil, fields are handed to it instead.
-func (p *sqlParser) compile(tokens []token, refuse func(t token, name string)) sqlStatement {
 	var (
 		statement = sqlStatement{line: tokens[0].line}
 		text, in  strings.Builder
@@ -64,8 +42,8 @@ func (p *sqlParser) compile(tokens []token, refuse func(t token, name string)) s
 		}
 		i += 2
 		name := strings.ToLower(strings.Trim(tokens[i].text, `"`))
-		if refuse != nil {
-			refuse(t, name)
+		if p.handler == nil {
+			p.errs.add(t.line, "event.%s among the tables: there is an event only below an -- on: line", name)
 			continue
 		}
 		field, ok := findEventField(name)
