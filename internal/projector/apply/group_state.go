@@ -115,12 +115,9 @@ func (h *groupState) stopped(k *registry.Projection) (n int) {
 
 // hasFailed says whether a catch-up unit's pair has failed and stays where it did.
 func (h *groupState) hasFailed(u *Unit) bool {
-	for _, f := range h.failures {
-		if f.CampaignID == u.Lease.CampaignID && f.Projection == u.Pair.Projection && f.policy.Action != kind.ActionSkip {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(h.failures, func(f *incident) bool {
+		return f.CampaignID == u.Lease.CampaignID && f.Projection == u.Pair.Projection && f.policy.Action != kind.ActionSkip
+	})
 }
 
 // LeaveOut notes that operators have left an event out for a projection.
@@ -134,10 +131,8 @@ func (h *groupState) LeaveOut(projection, campaignID string, seq int64) {
 
 // LeavesOut says whether the event is left out of the projection.
 func (h *groupState) LeavesOut(k *registry.Projection, e *journal.Event) bool {
-	return h.LeftOut != nil && slices.Contains(h.LeftOut[failed.Key{
-		Projection: k.Described.Name,
-		CampaignID: e.CampaignID,
-	}], e.Seq)
+	return h.LeftOut != nil &&
+		slices.Contains(h.LeftOut[failed.Key{Projection: k.Described.Name, CampaignID: e.CampaignID}], e.Seq)
 }
 
 // Wants says whether the projection is to apply the event.
@@ -147,10 +142,8 @@ func (h *groupState) Wants(k *registry.Projection, e *journal.Event) bool {
 
 // Stretch adds a part of a campaign without the events that are left out of the projection.
 func (h *groupState) Stretch(s *Stretches, k *registry.Projection, campaignID string, after, until int64) {
-	for _, seq := range slices.Sorted(slices.Values(h.LeftOut[failed.Key{
-		Projection: k.Described.Name,
-		CampaignID: campaignID,
-	}])) {
+	leftOut := h.LeftOut[failed.Key{Projection: k.Described.Name, CampaignID: campaignID}]
+	for _, seq := range slices.Sorted(slices.Values(leftOut)) {
 		if seq > after && seq <= until {
 			s.add(campaignID, after, seq-1)
 			after = seq

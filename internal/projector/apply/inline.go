@@ -85,7 +85,12 @@ func (in *Inliner) ApplyInline(ctx context.Context, tx pgx.Tx, appended ...journ
 		in.Metrics.Inline.Left.Inc()
 		span.Fail("left to the workers")
 		in.Cfg.Logger.WarnContext(ctx, "not applied inline, left to the workers", "campaigns", campaigns, "error", err)
-		return in.leaveToWorkers(ctx, tx.Conn(), campaigns)
+		line := pipeline.NewPipeline(tx.Conn())
+		outbox.Enqueue(line.Batch, in.Cfg.ConsumerGroup, campaigns)
+		if err := line.Flush(ctx); err != nil {
+			return fmt.Errorf("leave campaigns to the workers: %w", err)
+		}
+		return nil
 	}
 }
 
@@ -100,7 +105,9 @@ func (in *Inliner) applyInline(ctx context.Context, conn *pgx.Conn, campaigns []
 		return slices.ContainsFunc(units, func(u *Unit) bool { return u.Lease.CampaignID == id })
 	})
 	if len(units) == 0 {
-		return 0, in.endInline(ctx, conn, before, left)
+		line := pipeline.NewPipeline(conn)
+		in.queueEnd(line, before, left)
+		return 0, line.Flush(ctx)
 	}
 	for {
 		applied, rest, err := in.applySlice(ctx, conn, units, func(t *Transaction) { in.queueEnd(t.Pipeline, before, left) })
@@ -189,21 +196,6 @@ func (in *Inliner) queueEnd(line *pipeline.Pipeline, before, left []string) {
 		outbox.Enqueue(line.Batch, in.Cfg.ConsumerGroup, left)
 	}
 	line.Queue(queryRelease)
-}
-
-func (in *Inliner) endInline(ctx context.Context, conn *pgx.Conn, before, left []string) error {
-	line := pipeline.NewPipeline(conn)
-	in.queueEnd(line, before, left)
-	return line.Flush(ctx)
-}
-
-func (in *Inliner) leaveToWorkers(ctx context.Context, conn *pgx.Conn, campaigns []string) error {
-	line := pipeline.NewPipeline(conn)
-	outbox.Enqueue(line.Batch, in.Cfg.ConsumerGroup, campaigns)
-	if err := line.Flush(ctx); err != nil {
-		return fmt.Errorf("leave campaigns to the workers: %w", err)
-	}
-	return nil
 }
 
 // undoInline goes back to where the transaction stood: effects, leases, settings. An error says

@@ -58,10 +58,8 @@ func (a *Applier) ApplySuspect(ctx context.Context, units []*Unit) error {
 	log.WarnContext(ctx, "campaign has cost several processes, applying it alone and one by one", "marked", s.Marked)
 	verdicts := map[failure.Verdict]error{}
 	if convicted(s) {
-		verdicts[failure.Verdict{
-			Projection: s.Projection, CampaignID: owned.CampaignID,
-			Seq: s.Seq,
-		}] = &failure.CrashError{Crashes: s.Crashes, Alone: s.Deaths}
+		at := failure.Verdict{Projection: s.Projection, CampaignID: owned.CampaignID, Seq: s.Seq}
+		verdicts[at] = &failure.CrashError{Crashes: s.Crashes, Alone: s.Deaths}
 	}
 	ctx, span := a.Tracer.Start(ctx)
 	n, err := a.applyCampaignInTime(ctx, units, a.Pace.Events(), verdicts, true)

@@ -3,6 +3,7 @@ package apply
 import (
 	"context"
 	"math"
+	"slices"
 
 	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/feed"
@@ -121,10 +122,8 @@ func (u *Unit) settle() {
 
 // Unsuspected is how many of the units come before the first suspect.
 func Unsuspected(units []*Unit) int {
-	for i, u := range units {
-		if u.Lease.Suspect != nil {
-			return i
-		}
+	if i := slices.IndexFunc(units, func(u *Unit) bool { return u.Lease.Suspect != nil }); i >= 0 {
+		return i
 	}
 	return len(units)
 }

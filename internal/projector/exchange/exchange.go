@@ -106,12 +106,8 @@ func Swap(ctx context.Context, tx pgx.Tx, old, replacement Tables, attic, prefix
 	if err := under(ctx, tx, replacement.Schema, func() error { return runAll(ctx, tx, carry) }); err != nil {
 		return err
 	}
-	rows, err := tx.Query(ctx, queryViews, old.Schema, replacement.Schema, old.Names)
-	if err != nil {
-		return err
-	}
 	type view struct{ SQL, Name string }
-	views, err := pgx.CollectRows(rows, pgx.RowToStructByPos[view])
+	views, err := rows.All(ctx, tx, pgx.RowToStructByPos[view], "", queryViews, old.Schema, replacement.Schema, old.Names)
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/fastjson"
 	"github.com/tidemark-go/tidemark/internal/projector/failure"
+	"github.com/tidemark-go/tidemark/internal/store/rows"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
@@ -66,14 +67,7 @@ func (d Document[T]) Get(
 		key = onlyKey
 	}
 	table := pgx.Identifier{cmp.Or(d.Schema, "tidemark_views"), d.Name}.Sanitize()
-	wrap := func(err error) error {
-		return fmt.Errorf("read document %q of campaign %q from %s: %w", key, campaignID, table, err)
-	}
-	rows, err := db.Query(ctx, fmt.Sprintf(queryGetDocument, table), campaignID, key)
-	if err != nil {
-		return doc, false, wrap(err)
-	}
-	stored, err := pgx.CollectExactlyOneRow(rows, pgx.RowTo[json.RawMessage])
+	stored, err := rows.One(ctx, db, pgx.RowTo[json.RawMessage], "", fmt.Sprintf(queryGetDocument, table), campaignID, key)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return doc, false, nil
 	}
@@ -81,7 +75,7 @@ func (d Document[T]) Get(
 		err = json.Unmarshal(stored, &doc)
 	}
 	if err != nil {
-		return doc, false, wrap(err)
+		return doc, false, fmt.Errorf("read document %q of campaign %q from %s: %w", key, campaignID, table, err)
 	}
 	return doc, true, nil
 }

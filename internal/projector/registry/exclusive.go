@@ -87,12 +87,11 @@ func (e exclusive) do(ctx context.Context, what func(pgx.Tx) error) error {
 }
 
 // holders names the sessions that keep the registry's lock. Where that cannot be found out it answers "".
-func (e exclusive) holders(ctx context.Context) (by string) {
-	rows, err := e.db.Query(ctx, queryRegistryHolders, e.group)
+func (e exclusive) holders(ctx context.Context) string {
+	by, err := rows.One(ctx, e.db, pgx.RowTo[string], "", queryRegistryHolders, e.group)
 	if err != nil {
 		return ""
 	}
-	by, _ = pgx.CollectExactlyOneRow(rows, pgx.RowTo[string])
 	return by
 }
 

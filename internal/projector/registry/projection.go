@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -125,15 +126,8 @@ func (k *Projection) Skips(eventType string, cause error) bool {
 
 // MaySkip says whether a policy of the projection is to skip events that fail.
 func (k *Projection) MaySkip() bool {
-	if k.onFailure.Action == kind.ActionSkip {
-		return true
-	}
-	for _, policy := range k.onFailureOf {
-		if policy.Action == kind.ActionSkip {
-			return true
-		}
-	}
-	return false
+	skips := func(p kind.Policy) bool { return p.Action == kind.ActionSkip }
+	return skips(k.onFailure) || slices.ContainsFunc(slices.Collect(maps.Values(k.onFailureOf)), skips)
 }
 
 // Wants says whether the event is for the projection.

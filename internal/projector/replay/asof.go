@@ -182,21 +182,16 @@ func (s *scratch) rows(ctx context.Context) ([]StateTable, error) {
 		if len(t.Key) == 0 {
 			order = append(order, "to_jsonb(t)")
 		}
-		rows, err := s.Conn.Query(ctx, fmt.Sprintf(formatTableInOrder, s.table(t.Name),
-			strings.Join(order, ", ")))
-		if err != nil {
-			return nil, err
-		}
-		tables[i] = StateTable{Table: t.Name, Key: t.Key, Columns: t.Columns}
-		tables[i].Rows, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (json.RawMessage, error) {
+		found, err := rows.All(ctx, s.Conn, func(row pgx.CollectableRow) (json.RawMessage, error) {
 			if size += len(row.RawValues()[0]); size > stateBytes {
 				return nil, ErrStateTooLarge
 			}
 			return pgx.RowTo[json.RawMessage](row)
-		})
+		}, "read the table "+t.Name, fmt.Sprintf(formatTableInOrder, s.table(t.Name), strings.Join(order, ", ")))
 		if err != nil {
-			return nil, fmt.Errorf("read the table %s: %w", t.Name, err)
+			return nil, err
 		}
+		tables[i] = StateTable{Table: t.Name, Key: t.Key, Columns: t.Columns, Rows: found}
 	}
 	return tables, nil
 }
