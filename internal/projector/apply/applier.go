@@ -58,23 +58,21 @@ func (a *Applier) Group(ctx context.Context, units []*Unit, opened *Transaction)
 	defer func() { span.End(n, err) }()
 	strategy, reason := a.choose(units)
 	a.Cfg.Logger.DebugContext(ctx, "group is applied", "strategy", strategy, "reason", reason, "campaigns", len(units))
-	var done []*Unit
+	ahead := Assignment{Opened: opened}
+	apply := a.applySavepointed
 	if strategy == batched {
-		ahead := Assignment{Opened: opened}
-		units, n, done, err = a.applyUnlessLost(ctx, units, func(ctx context.Context, units []*Unit) (int, []*Unit, error) {
+		apply = func(ctx context.Context, units []*Unit) (int, []*Unit, error) {
 			return a.applyBatched(ctx, units, ahead.Take())
-		})
-		// savepointed it is known whose statement waits
-		if err != nil && (a.isolable(ctx, err) || failure.OwnLockTimeout(err)) {
-			a.Cfg.Logger.WarnContext(ctx, "group failed, isolating the cause", "strategy", savepointed, "campaigns", len(units),
-				"error", err)
-			a.Savepoints.Store(savepointsAfter)
-			units, n, done, err = a.applyUnlessLost(ctx, units, a.applySavepointed)
 		}
 	} else {
-		if opened != nil {
-			opened.Abort(ctx)
-		}
+		ahead.Drop(ctx)
+	}
+	units, n, done, err := a.applyUnlessLost(ctx, units, apply)
+	// savepointed it is known whose statement waits
+	if strategy == batched && err != nil && (a.isolable(ctx, err) || failure.OwnLockTimeout(err)) {
+		a.Cfg.Logger.WarnContext(ctx, "group failed, isolating the cause", "strategy", savepointed, "campaigns", len(units),
+			"error", err)
+		a.Savepoints.Store(savepointsAfter)
 		units, n, done, err = a.applyUnlessLost(ctx, units, a.applySavepointed)
 	}
 	switch {

@@ -16,16 +16,12 @@ import (
 // Class is projector.Class.
 type Class string
 
-// The classes.
+// The classes, which package projector explains.
 const (
-	// nothing: it is the database's or the network's. It costs the event no attempt
 	ClassInfrastructure Class = "infrastructure"
-	ClassTransient      Class = "transient" // perhaps nothing: another attempt may succeed
-	// that it cannot be applied, today or tomorrow, by the projection as it is
-	ClassPermanent Class = "permanent"
-	// nothing: a session holds a row or table that it needs. The pair is tried again about once a
-	// second, at the cost of no attempt
-	ClassLock Class = "lock"
+	ClassTransient      Class = "transient"
+	ClassPermanent      Class = "permanent"
+	ClassLock           Class = "lock"
 )
 
 // Classes answers all classes.

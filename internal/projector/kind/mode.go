@@ -3,13 +3,12 @@ package kind
 // Mode is projector.Mode.
 type Mode string
 
-// The modes.
+// The modes, which package projector explains.
 const (
-	ModeOutboxApplyOnly Mode = "outbox_apply_only" // appends enqueue, workers apply; the default
-	// appends apply ([Projector.ApplyInline]) and do not enqueue; Run brings forward what is behind
+	ModeOutboxApplyOnly Mode = "outbox_apply_only"
 	ModeInlineApplyOnly Mode = "inline_apply_only"
-	ModeShadowOnly      Mode = "shadow_only"  // appends enqueue, Run applies and rolls everything back
-	ModeEnqueueOnly     Mode = "enqueue_only" // appends enqueue, Run registers the group and applies nothing
+	ModeShadowOnly      Mode = "shadow_only"
+	ModeEnqueueOnly     Mode = "enqueue_only"
 )
 
 // Modes lists the modes.

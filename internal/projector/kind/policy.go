@@ -14,14 +14,11 @@ import (
 // Action is projector.Action.
 type Action string
 
-// The actions.
+// The actions, which package projector explains.
 const (
-	// the pair waits and is tried again; it is dead after so many attempts, and at once if the failure is permanent
 	ActionRetry Action = "retry"
-	ActionDead  Action = "dead" // the pair is dead at once
-	ActionSkip  Action = "skip" // the projection goes on without the event; the failure log and a counter say so
-	// the pair waits, and the projection pauses for all campaigns until it is resumed, which tries
-	// again; nothing is ever dead
+	ActionDead  Action = "dead"
+	ActionSkip  Action = "skip"
 	ActionPause Action = "pause"
 )
 

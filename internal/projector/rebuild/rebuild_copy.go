@@ -42,13 +42,11 @@ func (b *Rebuilder) CopyRanges(ctx context.Context) error {
 			continue
 		}
 		done, err := b.copySet(ctx, k)
+		if err == nil && done {
+			err = b.EndCopy(ctx, k)
+		}
 		if err != nil {
 			return fmt.Errorf("rebuild projection %s: %w", k.Described.Name, err)
-		}
-		if done {
-			if err := b.EndCopy(ctx, k); err != nil {
-				return fmt.Errorf("rebuild projection %s: %w", k.Described.Name, err)
-			}
 		}
 	}
 	return nil

@@ -71,15 +71,10 @@ func (b *Rebuilder) Step(ctx context.Context) error {
 			return err
 		}
 		b.logForeign(ctx, rows, time.Now())
-		seen := map[string]bool{}
-		for _, k := range b.Projections {
-			if seen[k.Described.Name] {
-				continue
-			}
-			seen[k.Described.Name] = true
-			did, err := b.stepOne(ctx, k.Described.Name, rows)
+		for _, name := range b.Names() {
+			did, err := b.stepOne(ctx, name, rows)
 			if err != nil {
-				return fmt.Errorf("rebuild projection %s: %w", k.Described.Name, err)
+				return fmt.Errorf("rebuild projection %s: %w", name, err)
 			}
 			changed = changed || did
 		}

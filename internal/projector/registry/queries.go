@@ -32,7 +32,8 @@ const (
 	Columns = `p.name, p.version, p.state, p.consumer_group, p.schema_name, p.table_names, EXISTS (
 			SELECT FROM tidemark.pauses x WHERE x.scope = 'projection' AND x.consumer_group = p.consumer_group
 				AND x.name = p.name AND x.expires_at > clock_timestamp()), p.registered_at, p.resolved_ahead`
-	// QueryRegistry reads a table of one row a projection, and probes the pauses for each.
+	// QueryRegistry reads the rows of a group and those of some names: a table of one row a projection. It
+	// probes the pauses for each.
 	QueryRegistry = `SELECT ` + Columns + `
 		FROM tidemark.projections p WHERE p.consumer_group = $1 OR p.name = ANY ($2) ORDER BY p.name`
 

@@ -171,17 +171,13 @@ func (g *Registrar) Insert(ctx context.Context, tx pgx.Tx, k *Projection) (*Regi
 
 // Lookup returns the row of that name, nil if there is none, or what keeps this worker from serving it.
 func (b *Base) Lookup(ctx context.Context, db journal.Querier, name string) (*Registered, error) {
-	all, err := rows.All(ctx, db, pgx.RowToStructByPos[Registered], "",
-		QueryRegistry, b.Cfg.ConsumerGroup, []string{name})
-	if err != nil {
-		return nil, err
-	}
-	i := slices.IndexFunc(all, func(r Registered) bool { return r.Name == name })
-	if i < 0 {
-		return nil, nil
-	}
+	r, err := rows.One(ctx, db, pgx.RowToAddrOfStructByPos[Registered], "", QueryRegistry, "", []string{name})
 	projection, set := Split(name)
-	switch r := all[i]; {
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return nil, nil
+	case err != nil:
+		return nil, err
 	case r.ConsumerGroup != b.Cfg.ConsumerGroup:
 		return nil, fmt.Errorf("%w: it belongs to consumer group %q, this worker serves %q: give it another name",
 			ErrRegistered, r.ConsumerGroup, b.Cfg.ConsumerGroup)
@@ -189,7 +185,7 @@ func (b *Base) Lookup(ctx context.Context, db journal.Querier, name string) (*Re
 		return nil, fmt.Errorf("%w: its tables are in schema %q, this worker is configured for %q", ErrRegistered,
 			r.SchemaName, b.Cfg.Schema)
 	}
-	return &all[i], nil
+	return r, nil
 }
 
 // createTables runs the projection's DDL and returns the tables it has made.

@@ -1,5 +1,6 @@
 package replay
 
+// The statements of a look at what wrote a row.
 const (
 	// queryTracing says which event the statements that follow belong to, for the trigger of trace.
 	queryTracing = `SELECT set_config('tidemark.trace_seq', $1, true)`
@@ -44,14 +45,12 @@ const (
 // queryUnbounded lets what follows take its time: it is no projection's.
 const queryUnbounded = `SELECT set_config('statement_timeout', '0', true)`
 
-// formatCopyTable keeps a scratch table as it is.
-const formatCopyTable = "CREATE TABLE %s AS TABLE %s"
-
-// formatTableInOrder and formatRow read scratch tables, which have the rows of one campaign.
-const formatTableInOrder = "SELECT to_jsonb(t) FROM %s t ORDER BY %s"
-
-// formatRow: see formatTableInOrder.
-const formatRow = "SELECT to_jsonb(t) FROM %s t WHERE %s"
+// These keep a scratch table as it is, and read it.
+const (
+	formatCopyTable    = "CREATE TABLE %s AS TABLE %s"
+	formatTableInOrder = "SELECT to_jsonb(t) FROM %s t ORDER BY %s"
+	formatRow          = "SELECT to_jsonb(t) FROM %s t WHERE %s"
+)
 
 // formatTrace makes a trigger that notes, in a setting, which event changed which column last.
 const formatTrace = `CREATE FUNCTION %[1]s() RETURNS trigger LANGUAGE plpgsql AS $tidemark$
