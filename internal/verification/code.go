@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -110,17 +111,13 @@ func (c *code) with(
 	if err != nil {
 		return err
 	}
-	var registered, here []string
 	byName, schema := map[string][]projector.Projection{}, map[string]string{}
 	for _, p := range projections {
 		name := p.Spec().Name
-		if byName[name] == nil {
-			here = append(here, name)
-		}
 		byName[name] = append(byName[name], p)
 	}
 	for _, r := range all {
-		registered, schema[r.Name] = append(registered, r.Name), r.Schema
+		schema[r.Name] = r.Schema
 	}
 	found := false
 	for _, r := range all {
@@ -142,8 +139,8 @@ func (c *code) with(
 	}
 	if !found {
 		return cli.Hint(fmt.Errorf("%w: registered are %s; the code here is of %s; the code of projections in Go is in "+
-			"their worker's program, which has this command too", errNotHere, list(registered),
-			list(here)), "tidemark projection list")
+			"their worker's program, which has this command too", errNotHere, list(slices.Sorted(maps.Keys(schema))),
+			list(slices.Sorted(maps.Keys(byName)))), "tidemark projection list")
 	}
 	return nil
 }

@@ -139,11 +139,7 @@ func (a *Applier) applyUnlessLost(
 		if !errors.Is(err, lease.ErrLost) && !failure.OwnLockTimeout(err) {
 			return units, n, done, err
 		}
-		leases := make([]lease.Lease, len(units))
-		for i, u := range units {
-			leases[i] = u.Lease
-		}
-		ids, lookErr := a.Keeper.StillHeld(ctx, a.Cfg.Pool, leases)
+		ids, lookErr := a.Keeper.StillHeld(ctx, a.Cfg.Pool, leasesOf(units))
 		if lookErr != nil {
 			return units, 0, nil, lookErr
 		}

@@ -106,15 +106,7 @@ func (o *Holder) LetGo(units []*Unit) {
 }
 
 // GiveBack releases the leases of units that were not applied. Should that fail they expire.
-func (o *Holder) GiveBack(ctx context.Context, units []*Unit) {
-	leases := make([]lease.Lease, 0, len(units))
-	for i, u := range units {
-		if i == 0 || u.Lease.CampaignID != units[i-1].Lease.CampaignID {
-			leases = append(leases, u.Lease)
-		}
-	}
-	o.GiveBackLeases(ctx, leases)
-}
+func (o *Holder) GiveBack(ctx context.Context, units []*Unit) { o.GiveBackLeases(ctx, leasesOf(units)) }
 
 // GiveBackLeases releases leases. Should that fail they expire.
 func (o *Holder) GiveBackLeases(ctx context.Context, leases []lease.Lease) {

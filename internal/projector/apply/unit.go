@@ -138,6 +138,17 @@ func OfOneCampaign(units []*Unit) int {
 	return n
 }
 
+// leasesOf are the leases of units, of which those of one campaign share one.
+func leasesOf(units []*Unit) []lease.Lease {
+	leases := make([]lease.Lease, 0, len(units))
+	for i, u := range units {
+		if i == 0 || u.Lease.CampaignID != units[i-1].Lease.CampaignID {
+			leases = append(leases, u.Lease)
+		}
+	}
+	return leases
+}
+
 // Assignment is what a worker is to bring forward.
 type Assignment struct {
 	Units  []*Unit
