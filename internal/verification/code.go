@@ -53,8 +53,9 @@ func (c *code) bind(command *cobra.Command) {
 	c.set.String(&c.catalogue, "TIDEMARK_CATALOGUE", "", "event catalogue, a YAML file")
 }
 
-// Load adds the projections in a folder of SQL files to those that a program has, and reads a catalogue that is to
-// take the place of its own. Either may be "". All mistakes are reported together.
+// Load adds the projections in a folder of SQL files to those that a program has, and reads a
+// catalogue that is to take the place of its own. Either may be "". All mistakes are reported
+// together.
 func (c Compiled) Load(folder, catalogueFile string) ([]projector.Projection, *journal.Catalogue, error) {
 	projections, catalogue := slices.Clone(c.Projections), c.Catalogue
 	var errs []error

@@ -98,7 +98,8 @@ func cells(d replay.Difference) [][]table.Cell {
 	return lines
 }
 
-// eachColumn visits the columns in which two rows differ, or "" with a row that is on one side alone.
+// eachColumn visits the columns in which two rows differ, or "" with a row that is on one side
+// alone.
 func eachColumn(columns []string, a, b json.RawMessage, visit func(column string, a, b json.RawMessage)) {
 	if len(columns) == 0 {
 		visit("", a, b)

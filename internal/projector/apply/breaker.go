@@ -23,9 +23,9 @@ const (
 	breakerOpen                         // nothing is claimed
 )
 
-// Breaker keeps one worker away from a database that fails: claims and groups ask it first. It opens after
-// breakerThreshold failures in a row, waits ever longer, lets one campaign be tried, and closes when
-// anything succeeds. No event pays for that with an attempt.
+// Breaker keeps one worker away from a database that fails: claims and groups ask it first. It
+// opens after breakerThreshold failures in a row, waits ever longer, lets one campaign be tried,
+// and closes when anything succeeds. No event pays for that with an attempt.
 type Breaker struct {
 	log     *slog.Logger
 	gauge   prometheus.Gauge

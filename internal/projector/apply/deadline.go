@@ -19,8 +19,8 @@ import (
 )
 
 // Supervise calls a projection's code with a context that ends at its deadline. Code that does not
-// return even then is abandoned: its connection is closed and its group ended, so it has no effect. In
-// the application's own transaction it is waited for.
+// return even then is abandoned: its connection is closed and its group ended, so it has no effect.
+// In the application's own transaction it is waited for.
 func (a *Applier) Supervise(
 	ctx context.Context, k *registry.Projection, g *kind.Group, run func(context.Context) error,
 ) error {

@@ -169,8 +169,8 @@ func (h *groupState) verdict(k *registry.Projection, u *Unit, e *journal.Event) 
 	return h.verdicts[failure.Verdict{Projection: k.Name, CampaignID: e.CampaignID, Seq: e.Seq}]
 }
 
-// queueLeftOut queues a read of what operators have resolved in campaigns: all that applies a campaign
-// again leaves it out. Live work comes to such an event only if View.Ahead says so.
+// queueLeftOut queues a read of what operators have resolved in campaigns: all that applies a
+// campaign again leaves it out. Live work comes to such an event only if View.Ahead says so.
 func (t *Transaction) queueLeftOut(campaignIDs []string) {
 	t.Sync()
 	failed.LeftOut(t.Batch, campaignIDs, t.LeaveOut)

@@ -35,9 +35,9 @@ type Holder struct {
 // NewHolder returns a holder of nothing.
 func NewHolder(b *registry.Base) *Holder { return &Holder{Base: b, holdings: map[string]*holding{}} }
 
-// Hold takes charge of leases asked for at a time, and returns those to work on: not campaigns that are
-// worked on under the same generation. Claims do not wait for the disk, so a crash of the server can
-// forget one, and the fence could not tell its work from that of the next claim.
+// Hold takes charge of leases asked for at a time, and returns those to work on: not campaigns that
+// are worked on under the same generation. Claims do not wait for the disk, so a crash of the
+// server can forget one, and the fence could not tell its work from that of the next claim.
 func (o *Holder) Hold(leases []lease.Lease, asked time.Time) []lease.Lease {
 	o.mu.Lock()
 	defer o.mu.Unlock()

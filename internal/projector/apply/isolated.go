@@ -68,9 +68,9 @@ func (t *Transaction) ApplyUpTo(
 	return n, cause, err
 }
 
-// find applies events up to the one that fails: it answers how many it applied, and the cause; nil if
-// none fails. It halves what fails, or goes by what the error says. Events of a suspect go one by one,
-// each named by a mark that is committed before.
+// find applies events up to the one that fails: it answers how many it applied, and the cause; nil
+// if none fails. It halves what fails, or goes by what the error says. Events of a suspect go one
+// by one, each named by a mark that is committed before.
 func (t *Transaction) find(
 	ctx context.Context, k *registry.Projection, events []journal.Event,
 ) (n int, cause, err error) {

@@ -10,10 +10,10 @@ import (
 // firstClaim is the part of a claim that is one of before anything is known.
 const firstClaim = 4
 
-// Pace goes by the groups of late: how many campaigns make about one group, and how many events a group
-// may have. That is as many as configured, half as many after each failure of the infrastructure and
-// each deadline, down to one, and an eighth more after each success. So a link that breaks often, or a
-// handler too slow for a full group, makes progress all the same.
+// Pace goes by the groups of late: how many campaigns make about one group, and how many events a
+// group may have. That is as many as configured, half as many after each failure of the
+// infrastructure and each deadline, down to one, and an eighth more after each success. So a link
+// that breaks often, or a handler too slow for a full group, makes progress all the same.
 type Pace struct {
 	mostCampaigns int // that a claim takes
 	mostEvents    int // in a group

@@ -36,8 +36,8 @@ type Transaction struct {
 	Claimed bool
 }
 
-// open opens a transaction and reads what the units need, in one round trip. The database applies the projections
-// that have a call: if all have, it counts the events instead of reading them.
+// open opens a transaction and reads what the units need, in one round trip. The database applies
+// the projections that have a call: if all have, it counts the events instead of reading them.
 func (a *Applier) open(
 	ctx context.Context, units []*Unit, events int, calls map[*registry.Projection]string,
 ) (*Transaction, error) {
@@ -86,7 +86,7 @@ func (a *Applier) within(conn *pgx.Conn, units []*Unit) *Transaction {
 	return t
 }
 
-// GroupRead says what the units need, as many events at most, and forgets those of the group before.
+// GroupRead says what the units need, as many events at most, and forgets the group before.
 func (t *Transaction) GroupRead(events int) feed.GroupRead {
 	read := feed.GroupRead{
 		Events: events, Bytes: t.Applier.Cfg.GroupBytes, Careful: t.Applier.Unreadable.Load() > 0,
@@ -140,8 +140,8 @@ func (r *Reading) count(i, events int) {
 	r.n += events
 }
 
-// End ends the group where the read has stopped at its limit: the campaign it stopped in may go on, those after it
-// wait for the next group.
+// End ends the group where the read has stopped at its limit: the campaign it stopped in may go on,
+// those after it wait for the next group.
 func (r *Reading) End(read feed.GroupRead) {
 	if r.n >= read.Events || r.size >= read.Bytes {
 		r.t.Units = r.t.Units[:r.reached+1]
@@ -149,7 +149,7 @@ func (r *Reading) End(read feed.GroupRead) {
 	}
 }
 
-// Read reads what the units need, as many events at most, in one round trip with whatever is queued.
+// Read reads what the units need, as many events at most, in one round trip with what is queued.
 func (t *Transaction) Read(ctx context.Context, events int) error {
 	p := t.Applier
 	read := t.GroupRead(events)

@@ -40,9 +40,9 @@ func (t *Transaction) refused(err error) error {
 	return err
 }
 
-// finish writes what follows from the events, and ends the transaction, in one round trip with whatever
-// is queued. The fence goes ahead of that: ApplyInline locks leases before the projections' rows too.
-// Only what [Group.Tx] has sent comes before it.
+// finish writes what follows from the events, and ends the transaction, in one round trip with
+// whatever is queued. The fence goes ahead of that: ApplyInline locks leases before the
+// projections' rows too. Only what [Group.Tx] has sent comes before it.
 func (t *Transaction) finish(ctx context.Context) error {
 	t.At = pipeline.Origin{}
 	t.LimitStatements(t.Applier.Longest) // what follows is no projection's

@@ -44,8 +44,8 @@ func (c *Claimer) Dispatch(ctx context.Context, work chan<- apply.Assignment) {
 		how := claiming{trial: trial, ahead: woken && !trial && c.Crew.working.Load() == 0 &&
 			c.Applier.Savepoints.Load() <= 0}
 		woken = false
-		// The request asks before it looks, so that appends which the claim does not see notify. A worker that
-		// was just woken skips that: what it asked last stands until awakeAfter is over.
+		// The request asks before it looks, so that appends which the claim does not see notify. A
+		// worker that was just woken skips that: what it asked last stands until awakeAfter is over.
 		now := time.Now()
 		stands := how.ahead && now.Sub(named) < awakeAfter/2
 		if calm && !stands && c.Listener.listening.Load() && now.After(quiet) && now.Sub(announced) > announceEvery {
@@ -299,7 +299,7 @@ func (c *Claimer) Drain(ctx context.Context, work chan<- apply.Assignment) error
 	return nil
 }
 
-// duePairs returns the catch-up units of campaigns just leased. Those that failed are tried at one event.
+// duePairs returns the catch-up units of campaigns just leased; failed ones go up to one event.
 func (c *Claimer) duePairs(ctx context.Context, leases []lease.Lease, projections []string) ([]*apply.Unit, error) {
 	units, err := c.Applier.Due(ctx, c.Cfg.Pool, leases, projections)
 	if err != nil {
@@ -320,9 +320,9 @@ func (c *Claimer) duePairs(ctx context.Context, leases []lease.Lease, projection
 	return units, nil
 }
 
-// claimAhead claims about one group and reads its events in one round trip, for a worker that has just
-// been woken: from an append to its effect takes a third less. The claim is a transaction of its own:
-// should the process die of what it has claimed, the leases say so.
+// claimAhead claims about one group and reads its events in one round trip, for a worker that has
+// just been woken: from an append to its effect takes a third less. The claim is a transaction of
+// its own: should the process die of what it has claimed, the leases say so.
 func (c *Claimer) claimAhead(
 	ctx context.Context, most int, ask time.Duration,
 ) (claimed lease.Claimed, a apply.Assignment, err error) {

@@ -1,7 +1,8 @@
 package exchange
 
-// The statements read the catalogues and answer statements. They run with search_path set to the schema of
-// the old tables: names in it stay unqualified, and mean the new tables once those are there.
+// The statements read the catalogues and answer statements. They run with search_path set to the
+// schema of the old tables: names in it stay unqualified, and mean the new tables once those are
+// there.
 const (
 	querySearched     = `SELECT current_setting('search_path')`
 	querySearchBefore = `SELECT set_config('search_path', pg_catalog.quote_ident($1) || ', ' ||

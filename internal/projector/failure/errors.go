@@ -105,6 +105,8 @@ func Cancelled(err error, projection string, timeout time.Duration, start time.T
 
 // CrashError is the error of an event that ended the process each time it was tried, by an exit, a
 // fatal error of the runtime, or too much memory. It is given up when a third process dies that had
+// CrashError is the error of an event that ended the process each time it was tried, by an exit, a
+// fatal error of the runtime, or too much memory. It is given up when a third process dies that had
 // named it by a mark, unless something else is killing as well (docs/explanation/isolation.md,
 // note_crashes in migrations/00003_leases.sql).
 type CrashError struct {

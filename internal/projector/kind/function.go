@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// Source is a projection that the database itself can apply, by a function that reads events from the
-// journal: neither events nor statements travel (docs/adr/0005).
+// Source is a projection that the database itself can apply, by a function that reads events from
+// the journal: neither events nor statements travel (docs/adr/0005).
 type Source interface {
-	// Function answers the function, or nil if there can be none. only says which version the events of a
-	// type must have, 0 for any, or that they are not to be taken as they are in the journal.
+	// Function answers the function, or nil if there can be none. only says which version the events
+	// of a type must have, 0 for any, or that they are not to be taken as they are in the journal.
 	Function(only func(eventType string) (version int, asStored bool)) *Function
 }
 

@@ -27,10 +27,10 @@ type Savepoint struct {
 // fail notes the statement that failed.
 func (s *Savepoint) fail(i int, cause error) { s.Failed, s.Cause = i, cause }
 
-// StreamParts runs parts in one round trip, and notes in each whether it failed; an error concerns all of
-// them. A batch of one UPSERT an event takes a fifth longer: it asks for descriptions, and reads only
-// after it has written. Going back to the last savepoint ahead of each part undoes a failure, and
-// changes nothing after a success, so no outcome is waited for.
+// StreamParts runs parts in one round trip, and notes in each whether it failed; an error concerns
+// all of them. A batch of one UPSERT an event spends a fifth of its time on descriptions and on
+// waiting to read. Going back to the last savepoint ahead of each part undoes a failure, and changes
+// nothing after a success, so no outcome is waited for.
 func (p *Pipeline) StreamParts(ctx context.Context, parts []*Savepoint) error {
 	if err := p.Exec(ctx, QuerySavepointPart); err != nil {
 		return err

@@ -77,11 +77,12 @@ func (o Options) validate() error {
 	return errors.Join(errs...)
 }
 
-// StartRebuild asks the workers to build a projection's tables anew beside those that are read, and to
-// exchange the two when nothing is left behind. It returns at once; [Rebuilds] says how far it is. For a
-// rebuild that has begun it changes the options instead, and has the exchange tried again; begun says
-// which of the two it was. Another version than the one being built is refused. A version that was
-// aborted or rolled back is built if it is asked for, or is the highest that a worker has.
+// StartRebuild asks the workers to build a projection's tables anew beside those that are read, and
+// to exchange the two when nothing is left behind. It returns at once; [Rebuilds] says how far it
+// is. For a rebuild that has begun it changes the options instead, and has the exchange tried
+// again; begun says which of the two it was. Another version than the one being built is refused. A
+// version that was aborted or rolled back is built if it is asked for, or is the highest that a
+// worker has.
 //
 // Errors are [ErrUnknownProjection], [ErrNoCode] for a version that is asked for while none of the
 // workers has it, and those of the database.

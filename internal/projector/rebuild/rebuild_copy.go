@@ -21,10 +21,10 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/rows"
 )
 
-// The tables of a rebuild have no readers, so workers copy ranges of campaigns without leases: all events
-// up to the checkpoints in one transaction, which notes that the range is done. Ranges that fail, or
-// whose worker dies, are filed as behind from the first event on. A campaign that moves meanwhile is
-// filed by the worker that moves it, to begin again with its rows deleted.
+// The tables of a rebuild have no readers, so workers copy ranges of campaigns without leases: all
+// events up to the checkpoints in one transaction, which notes that the range is done. Ranges that
+// fail, or whose worker dies, are filed as behind from the first event on. A campaign that moves
+// meanwhile is filed by the worker that moves it, to begin again with its rows deleted.
 
 const (
 	// rangeCampaigns and rangeEvents are how much is copied in one transaction, about: others wait for

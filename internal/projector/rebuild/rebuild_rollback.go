@@ -91,11 +91,12 @@ func (o RollbackOptions) behindError(ctx context.Context, db journal.Querier, ke
 		ErrBehind, max(n, o.AllowBehind+1), o.AllowBehind, kept.Version)
 }
 
-// Rollback puts the tables that a rebuild has replaced in their place again. Those that make way are kept
-// in turn, so that a rollback can be rolled back; workers do not build their version again by themselves.
+// Rollback puts the tables that a rebuild has replaced in their place again. Those that make way
+// are kept in turn, so that a rollback can be rolled back; workers do not build their version again
+// by themselves.
 //
-// It runs whatever the owner of the read models has made in their schema: call it as the role of the
-// workers, and as none with more rights.
+// It runs whatever the owner of the read models has made in their schema: call it as the role of
+// the workers, and as none with more rights.
 //
 // Errors are [ErrUnknownProjection], [ErrRebuilding], [ErrNoPrevious], [ErrBehind],
 // [ErrOtherTables] and those of the database.

@@ -93,7 +93,8 @@ type readiness struct {
 	Refused     bool     // a moment ago
 }
 
-// ready says what keeps a rebuild's tables from being exchanged: [ErrNotYet], or why it will not be.
+// ready says what keeps a rebuild's tables from being exchanged: [ErrNotYet], or why it will not
+// be.
 func ready(ctx context.Context, db journal.Querier, group, name string) (readiness, error) {
 	o, err := rows.One(ctx, db, pgx.RowToStructByPos[readiness], "", queryReadRebuild, name)
 	switch {

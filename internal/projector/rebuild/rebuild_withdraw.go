@@ -19,9 +19,10 @@ const Withdrawn = -1
 // errNothing: there is no such set of tables.
 var errNothing = errors.New("nothing to withdraw")
 
-// AbortRebuild ends a projection's rebuild and removes its tables, pairs and functions, after the groups
-// under way. Workers begin none of that version or a lower one by themselves again. Errors are
-// [ErrNoRebuild], a [*exchange.GuestsError], and those of the database; after an error call it again.
+// AbortRebuild ends a projection's rebuild and removes its tables, pairs and functions, after the
+// groups under way. Workers begin none of that version or a lower one by themselves again. Errors
+// are [ErrNoRebuild], a [*exchange.GuestsError], and those of the database; after an error call it
+// again.
 func AbortRebuild(ctx context.Context, db registry.Beginner, name string, act failed.Act) (err error) {
 	defer rows.Explain(&err, "abort the rebuild of projection %q", name)
 	return withdraw(ctx, db, name, registry.NextTables, func(tx pgx.Tx, set *lockedSet) error {

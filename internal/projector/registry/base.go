@@ -39,8 +39,9 @@ type Base struct {
 	Entered     atomic.Bool          // the registry knows its projections
 }
 
-// Whole is for claims. One that is cut off may still lease campaigns, which no worker would give back. So a
-// worker that stops waits for the answer as long as for leases to be given back, and a drain as long as it takes.
+// Whole is for claims. One that is cut off may still lease campaigns, which no worker would give
+// back. So a worker that stops waits for the answer as long as for leases to be given back, and a
+// drain as long as it takes.
 func (b *Base) Whole(ctx context.Context) (context.Context, context.CancelFunc) {
 	bounded, cancel := b.Bounded(context.WithoutCancel(ctx))
 	if b.Draining {

@@ -32,8 +32,8 @@ const (
 	Columns = `p.name, p.version, p.state, p.consumer_group, p.schema_name, p.table_names, EXISTS (
 			SELECT FROM tidemark.pauses x WHERE x.scope = 'projection' AND x.consumer_group = p.consumer_group
 				AND x.name = p.name AND x.expires_at > clock_timestamp()), p.registered_at, p.resolved_ahead`
-	// QueryRegistry reads the rows of a group and those of some names: a table of one row a projection. It
-	// probes the pauses for each.
+	// QueryRegistry reads the rows of a group and those of some names: a table of one row a
+	// projection. It probes the pauses for each.
 	QueryRegistry = `SELECT ` + Columns + `
 		FROM tidemark.projections p WHERE p.consumer_group = $1 OR p.name = ANY ($2) ORDER BY p.name`
 
@@ -115,8 +115,8 @@ const (
 	// QueryMakeScratch gives a transaction a schema of its own, which is rolled back with it.
 	QueryMakeScratch = `DO $$ BEGIN EXECUTE format('CREATE SCHEMA tidemark_check_%s', pg_backend_pid()); END $$`
 
-	// QuerySearchScratch puts it before the schemas of $1, or those that are searched anyway, where extensions live. It
-	// answers the schema's name in its second column.
+	// QuerySearchScratch puts it before the schemas of $1, or those that are searched anyway, where
+	// extensions live. It answers the schema's name in its second column.
 	QuerySearchScratch = `SELECT set_config('search_path', concat_ws(', ', 'tidemark_check_' || pg_backend_pid(),
 			nullif(coalesce($1, current_setting('search_path')), '')), true), 'tidemark_check_' || pg_backend_pid()`
 )

@@ -72,9 +72,9 @@ func (g *Registrar) Register(ctx context.Context, k *Projection) error {
 	return g.FileCampaigns(ctx, k)
 }
 
-// FileCampaigns files the campaigns that have moved for a projection that joins, and makes it active. It
-// needs no lock of the registry: groups that did not know of the projection have ended, and all others
-// file what they move. Its row lets one process file at a time.
+// FileCampaigns files the campaigns that have moved for a projection that joins, and makes it
+// active. It needs no lock of the registry: groups that did not know of the projection have ended,
+// and all others file what they move. Its row lets one process file at a time.
 func (g *Registrar) FileCampaigns(ctx context.Context, k *Projection) error {
 	// Until it is active no catch-up of it runs, so that a pair filed twice is not applied twice.
 	for cursor := ""; ; {

@@ -43,8 +43,8 @@ func (g *Registrar) checkServer(ctx context.Context) error {
 		return errors.New("the server is a read-only standby: connect to the primary (several hosts in the URL and " +
 			"target_session_attrs=read-write find it)")
 	case readOnly:
-		return errors.New("transactions of this role or database are read-only (default_transaction_read_only): switch that " +
-			"off, or connect as another role")
+		return errors.New("transactions of this role or database are read-only (default_transaction_read_only): " +
+			"switch that off, or connect as another role")
 	case isolation != "read committed" && isolation != "read uncommitted":
 		return fmt.Errorf("the connections' transactions are %s by default, they must be READ COMMITTED: each statement has "+
 			"to see what was committed before it. "+

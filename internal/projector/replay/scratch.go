@@ -23,8 +23,9 @@ import (
 // compactEvents is after how many events rows are written anew, at the least.
 const compactEvents = 4000
 
-// scratch is a projection's tables, empty at first, in a schema of their own within a transaction that is
-// rolled back. It sees one moment of the database, so live tables, places and journal belong together.
+// scratch is a projection's tables, empty at first, in a schema of their own within a transaction
+// that is rolled back. It sees one moment of the database, so live tables, places and journal
+// belong together.
 type scratch struct {
 	*apply.Transaction
 	k       *registry.Projection

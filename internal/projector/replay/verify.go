@@ -82,8 +82,8 @@ func (y *Replayer) Verify(ctx context.Context, r VerifyRequest) (_ VerifyReport,
 	return v.report, nil
 }
 
-// live is the projection as it is registered, with the set of tables that goes by the name. still fails
-// once that is no longer so.
+// live is the projection as it is registered, with the set of tables that goes by the name. still
+// fails once that is no longer so.
 func (y *Replayer) live(
 	ctx context.Context, name string,
 ) (k *registry.Projection, still func(context.Context, journal.Querier) error, err error) {
@@ -192,8 +192,8 @@ func eachPage(ctx context.Context, db journal.Querier, page func([]string) error
 	}
 }
 
-// verifyTogether verifies campaigns in one transaction. Where one of them fails, or events may have been skipped in
-// one that differs, it verifies each in its own.
+// verifyTogether verifies campaigns in one transaction. Where one of them fails, or events may have
+// been skipped in one that differs, it verifies each in its own.
 func (v *verification) verifyTogether(ctx context.Context, ids []string) error {
 	f, err := v.look(ctx, ids, nil)
 	if err != nil {

@@ -34,8 +34,9 @@ type findings struct {
 	resolutions []failed.Resolution
 }
 
-// look applies the events of campaigns, and compares. Events that are resolved are left out, and those of the only
-// campaign that are skipped. If the projection fails on one, the findings are that and the resolutions.
+// look applies the events of campaigns, and compares. Events that are resolved are left out, and
+// those of the only campaign that are skipped. If the projection fails on one, the findings are
+// that and the resolutions.
 func (v *verification) look(ctx context.Context, ids []string, skipped []int64) (*findings, error) {
 	s, err := v.p.openScratch(ctx, v.k)
 	if err != nil {
@@ -185,9 +186,9 @@ func (s *scratch) compare(
 	return counts, err
 }
 
-// comparison is the statement that finds the rows in which two tables differ, which are quoted. $1 are the
-// campaigns, $2 the columns that are not compared. Values are compared as JSON, rows by primary key;
-// where there is none, or the database numbers it, equal rows are counted.
+// comparison is the statement that finds the rows in which two tables differ, which are quoted. $1
+// are the campaigns, $2 the columns that are not compared. Values are compared as JSON, rows by
+// primary key; where there is none, or the database numbers it, equal rows are counted.
 func (t scratchTable) comparison(want, got string, ignored []string) string {
 	byKey := len(t.Key) > 0
 	quoted := make([]string, len(t.Key))

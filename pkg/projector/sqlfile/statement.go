@@ -15,8 +15,8 @@ type sqlStatement struct {
 	fields     []eventField // field i is parameter i+1
 }
 
-// compile makes a statement of the section being read. It replaces each event.<field> by a parameter; the
-// same field is the same parameter throughout.
+// compile makes a statement of the section being read. It replaces each event.<field> by a
+// parameter; the same field is the same parameter throughout.
 func (p *sqlParser) compile(tokens []token) sqlStatement {
 	first, name := tokens[0], strings.ToUpper(tokens[0].text)
 	switch {
