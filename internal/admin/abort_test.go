@@ -2,11 +2,13 @@ package admin_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 
 	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/auth"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
+	"github.com/tidemark-go/tidemark/test/support/acting"
 )
 
 // stuck is a sink that blocks until its context ends.
@@ -24,8 +26,8 @@ func TestAnOperationUnderALeaseEndsWhenItIsAborted(t *testing.T) {
 	t.Parallel()
 	pool, acts := database(t, 1)
 	sink := stuck{make(chan struct{}, 1)}
-	outcome, err := acts.Publishers().Republish(t.Context(), typing("s"),
-		admin.Republication{Topic: "t", Publisher: "s", CampaignID: "c001", From: 1})
+	outcome, err := acting.Do(t.Context(), acts, typing("s"), "republish", "topic=t", "publisher=s",
+		"campaign=c001", "from=1")
 	op := operation(t, outcome, err)
 	r := runner(t, pool, func(c *admin.RunnerConfig) {
 		c.Topics, c.Publishers = []publisher.Topic{{Name: "t"}},
@@ -44,7 +46,7 @@ func TestAnOperationUnderALeaseEndsWhenItIsAborted(t *testing.T) {
 	}).Step(t.Context()); worked || err != nil {
 		t.Errorf("another worker has it too: %t, %v", worked, err)
 	}
-	if _, err := acts.Abort(t.Context(), as(auth.Operator), op.ID); err != nil {
+	if _, err := acting.Do(t.Context(), acts, as(auth.Operator), "abortOperation", fmt.Sprint("id=", op.ID)); err != nil {
 		t.Fatal(err)
 	}
 	if err := <-done; err != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidemark-go/tidemark/internal/auth"
+	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
@@ -71,12 +72,14 @@ type Request struct {
 	Confirm string
 }
 
-// confirms answers [ErrDeclined] unless the person has typed what is wanted.
-func (r Request) confirms(want string) error {
-	if strings.TrimSpace(r.Confirm) != want {
-		return fmt.Errorf("%w: %q was typed: type %q", ErrDeclined, r.Confirm, want)
+// Failed is who and why, for internal/store/failed.
+func (r Request) Failed() failed.Act { return failed.Act{By: r.Who.Name, Reason: r.Reason} }
+
+// Published is who and why, for internal/store/publications.
+func (r Request) Published() publications.Act {
+	return publications.Act{
+		By: r.Who.Name, Reason: r.Reason, Way: r.Who.Way, TokenID: r.Who.TokenID, Address: r.Who.Address,
 	}
-	return nil
 }
 
 // Outcome is what became of an act.
@@ -127,101 +130,70 @@ func On(pool *pgxpool.Pool) *Acts {
 	return &Acts{cfg: Config{Pool: pool, Timeout: -1}, travels: make(chan struct{}, 1)}
 }
 
-// Failures does acts on failed campaigns.
-type Failures struct{ acts *Acts }
-
-// Projections does acts on projections and their rebuilds.
-type Projections struct{ acts *Acts }
-
-// Publishers does acts on publishers and what is parked.
-type Publishers struct{ acts *Acts }
-
-// Failures answers the acts on failed campaigns.
-func (a *Acts) Failures() Failures { return Failures{a} }
-
-// Projections answers the acts on projections.
-func (a *Acts) Projections() Projections { return Projections{a} }
-
-// Publishers answers the acts on publishers.
-func (a *Acts) Publishers() Publishers { return Publishers{a} }
+// Pool is the database that acts work on.
+func (a *Acts) Pool() *pgxpool.Pool { return a.cfg.Pool }
 
 // By is a request by a user of the database itself, who may do everything.
 func By(name, reason string) Request {
 	return Request{Who: auth.Identity{Name: name, Role: auth.Admin, Via: "database", Way: "cli"}, Reason: reason}
 }
 
-// subject is what an act is about, for the log.
-type subject struct {
-	Key        publications.Key
-	CampaignID string
-	Seq        int64
+// Act is one call of an act of operators.
+type Act struct {
+	Kind    Kind           // the log calls it so
+	Name    string         // tells acts of a kind from each other
+	Role    auth.Role      // the lowest that may do it
+	Asked   map[string]any // what was asked for, besides the reason: part of what a key stands for, and of the log
+	Reason  bool           // one is required
+	Confirm string         // what Request.Confirm must say; "": nothing
+	Logs    bool           // the act itself writes to tidemark.operator_log
 }
 
-// act is one call.
-type act struct {
-	Request
-	kind    Kind
-	about   subject
-	request any    // what was asked for, besides the reason: part of what a key stands for, and of the log
-	reason  bool   // it is required
-	confirm string // what Request.Confirm must say; "": nothing
-	logs    bool   // the caller writes it to tidemark.operator_log
-}
-
-// do does an act in one transaction.
-func (a *Acts) do(
-	ctx context.Context, t act, do func(ctx context.Context, tx pgx.Tx) (detail any, err error),
+// Do does an act in one transaction.
+func (a *Acts) Do(
+	ctx context.Context, r Request, t Act, do func(ctx context.Context, tx pgx.Tx) (detail any, err error),
 ) (*Outcome, error) {
-	r, err := a.begin(t)
-	if err != nil {
-		return nil, err
-	}
-	tx, err := r.Begin(ctx)
-	if err != nil {
-		return r.answer(nil, err)
-	}
-	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }()
-	detail, err := do(ctx, tx)
-	if err != nil {
-		return nil, err
-	}
-	if err := r.note(detail); err != nil {
-		return nil, err
-	}
-	return r.answer(nil, tx.Commit(ctx))
+	return a.DoAlone(ctx, r, t, func(ctx context.Context, db *Recorder) (any, error) {
+		return nil, pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error {
+			detail, err := do(ctx, tx)
+			if err != nil {
+				return err
+			}
+			return db.note(detail)
+		})
+	})
 }
 
-// doWith does an act that begins its transactions itself. What is written about it commits with the first of them.
-func (a *Acts) doWith(
-	ctx context.Context, t act, do func(ctx context.Context, r *recorder) (detail any, err error),
+// DoAlone does an act that begins its transactions itself. What is written about it commits with the first of them.
+func (a *Acts) DoAlone(
+	ctx context.Context, r Request, t Act, do func(ctx context.Context, db *Recorder) (detail any, err error),
 ) (*Outcome, error) {
-	r, err := a.begin(t)
+	db, err := a.begin(r, t)
 	if err != nil {
 		return nil, err
 	}
-	if err := r.look(ctx); err != nil {
-		return r.answer(nil, err)
+	if err := db.look(ctx); err != nil {
+		return db.answer(nil, err)
 	}
-	return r.answer(do(ctx, r))
+	return db.answer(do(ctx, db))
 }
 
 // begin checks that the role allows the act, and that the request makes sense.
-func (a *Acts) begin(t act) (*recorder, error) {
-	if t.Who.Role < t.kind.Role() {
-		return nil, fmt.Errorf("%s is for role %s, and %q is %s: %w", t.kind, t.kind.Role(), t.Who.Name, t.Who.Role,
-			ErrForbidden)
+func (a *Acts) begin(r Request, t Act) (*Recorder, error) {
+	if r.Who.Role < t.Role {
+		return nil, fmt.Errorf("%s is for role %s, and %q is %s: %w", t.Kind, t.Role, r.Who.Name, r.Who.Role, ErrForbidden)
 	}
 	var errs []error
-	if t.Who.Name == "" {
+	if r.Who.Name == "" {
 		errs = append(errs, errors.New("who is missing: it is written to the log"))
 	}
-	if t.reason && strings.TrimSpace(t.Reason) == "" {
-		errs = append(errs, errors.New("reason is missing: readers of the log will ask why"))
+	if t.Reason && strings.TrimSpace(r.Reason) == "" {
+		errs = append(errs, errors.New("reason is missing: the log keeps why"))
 	}
 	for name, field := range map[string]struct {
 		value string
 		limit int
-	}{"reason": {t.Reason, reasonBytes}, "idempotency key": {t.Key, keyBytes}} {
+	}{"reason": {r.Reason, reasonBytes}, "idempotency key": {r.Key, keyBytes}} {
 		if len(field.value) > field.limit {
 			errs = append(errs, fmt.Errorf("%s has %d bytes, the limit is %d: shorten it", name, len(field.value), field.limit))
 		}
@@ -232,16 +204,16 @@ func (a *Acts) begin(t act) (*recorder, error) {
 	if err := errors.Join(errs...); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
-	if t.confirm != "" {
-		if err := t.confirms(t.confirm); err != nil {
-			return nil, err
-		}
+	if t.Confirm != "" && strings.TrimSpace(r.Confirm) != t.Confirm {
+		return nil, fmt.Errorf("%w: %q was typed: type %q", ErrDeclined, r.Confirm, t.Confirm)
 	}
-	asked, err := json.Marshal(t.request)
+	asked, err := json.Marshal(t.Asked)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", t.kind, err)
+		return nil, fmt.Errorf("%s: %w", t.Kind, err)
 	}
 	// The reason is part of it: the log would miss one.
-	sum := sha256.Sum256(bytes.Join([][]byte{[]byte(t.kind), asked, []byte(t.Reason)}, []byte{0}))
-	return &recorder{pool: a.cfg.Pool, timeout: a.cfg.Timeout, act: t, asked: asked, sum: sum[:]}, nil
+	sum := sha256.Sum256(bytes.Join([][]byte{[]byte(t.Kind), []byte(t.Name), asked, []byte(r.Reason)}, []byte{0}))
+	return &Recorder{
+		Request: r, pool: a.cfg.Pool, timeout: a.cfg.Timeout, act: t, asked: asked, detail: asked, sum: sum[:],
+	}, nil
 }

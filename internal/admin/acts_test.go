@@ -1,25 +1,24 @@
 package admin_test
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/auth"
+	"github.com/tidemark-go/tidemark/internal/operator"
 	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
-	"github.com/tidemark-go/tidemark/internal/store/pause"
-	"github.com/tidemark-go/tidemark/internal/store/publications"
+	"github.com/tidemark-go/tidemark/test/support/acting"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
@@ -89,102 +88,58 @@ func typing(word string) admin.Request {
 	return r
 }
 
-// calls returns all acts that a single call completes, on the rows of database. Each act makes
-// sense after the ones before it.
-func calls(a *admin.Acts) []struct {
-	kind admin.Kind
-	do   func(context.Context, admin.Request) (*admin.Outcome, error)
-} {
-	type call = struct {
-		kind admin.Kind
-		do   func(context.Context, admin.Request) (*admin.Outcome, error)
-	}
-	key, pair := failed.Key{Projection: "p", CampaignID: "c001"}, publications.Key{Topic: "t", Publisher: "s"}
-	target := pause.Target{Group: "g", CampaignID: "c003"}
-	var options rebuild.Options
-	back := int64(0)
+// call is an act with its parameters.
+type call struct {
+	kind   admin.Kind
+	name   string
+	params string
+}
+
+func (c call) do(t *testing.T, acts *admin.Acts, by admin.Request) (*admin.Outcome, error) {
+	t.Helper()
+	return acting.Do(t.Context(), acts, by, c.name, strings.Fields(c.params)...)
+}
+
+// calls are all acts that one call does, on what database makes. They come in an order in which each makes sense.
+func calls() []call {
 	return []call{
-		{admin.ActRequeue, func(ctx context.Context, r admin.Request) (*admin.Outcome, error) {
-			return a.Failures().Requeue(ctx, r, key)
-		}},
-		{admin.ActRequeue, func(ctx context.Context, r admin.Request) (*admin.Outcome, error) {
-			return a.Failures().RequeueEvent(ctx, r, "g", "c001", 1)
-		}},
-		{admin.ActResolve, func(ctx context.Context, r admin.Request) (*admin.Outcome, error) {
-			return a.Failures().Resolve(ctx, r, key, 1)
-		}},
-		{admin.ActUnresolve, func(ctx context.Context, r admin.Request) (*admin.Outcome, error) {
-			return a.Failures().Unresolve(ctx, r, key, 1)
-		}},
-		{admin.ActPause, func(ctx context.Context, r admin.Request) (*admin.Outcome, error) {
-			return a.Pause(ctx, r, target, time.Hour)
-		}},
-		{admin.ActResume, func(ctx context.Context, r admin.Request) (*admin.Outcome, error) {
-			return a.Resume(ctx, r, target)
-		}},
-		{admin.ActReplay, func(ctx context.Context, r admin.Request) (*admin.Outcome, error) {
-			return a.ReplayCampaigns(ctx, r, failed.ReplayRequest{
-				Group: "g", Projection: "p", Campaigns: []string{"c002"},
-				From: 1,
-			})
-		}},
-		{admin.ActRepairGaps, func(ctx context.Context, r admin.Request) (*admin.Outcome, error) {
-			return a.RepairGap(ctx, r, "g", "c002")
-		}},
-		{admin.ActStartRebuild, func(ctx context.Context, r admin.Request) (*admin.Outcome, error) {
-			return a.Projections().StartRebuild(ctx, r, "p", options)
-		}},
-		{admin.ActPauseRebuild, func(ctx context.Context, r admin.Request) (*admin.Outcome, error) {
-			return a.Projections().PauseRebuild(ctx, r, "p", 0)
-		}},
-		{admin.ActResumeRebuild, func(ctx context.Context, r admin.Request) (*admin.Outcome, error) {
-			return a.Projections().ResumeRebuild(ctx, r, "p")
-		}},
-		{admin.ActSwapRebuild, func(ctx context.Context, r admin.Request) (*admin.Outcome, error) {
-			return a.Projections().SwapRebuild(ctx, r, "p", options)
-		}},
-		{admin.ActAbortRebuild, func(ctx context.Context, r admin.Request) (*admin.Outcome, error) {
-			return a.Projections().AbortRebuild(ctx, r, "p")
-		}},
-		{admin.ActPausePublisher, func(ctx context.Context, r admin.Request) (*admin.Outcome, error) {
-			return a.Publishers().Pause(ctx, r, pair, time.Hour)
-		}},
-		{admin.ActResumePublisher, func(ctx context.Context, r admin.Request) (*admin.Outcome, error) {
-			return a.Publishers().Resume(ctx, r, pair)
-		}},
-		{admin.ActRetryParked, func(ctx context.Context, r admin.Request) (*admin.Outcome, error) {
-			return a.Publishers().RetryParked(ctx, r, pair, "c001", 1)
-		}},
-		{admin.ActResolveParked, func(ctx context.Context, r admin.Request) (*admin.Outcome, error) {
-			return a.Publishers().ResolveParked(ctx, r, pair, "c001", 1)
-		}},
-		{admin.ActResetPublisher, func(ctx context.Context, r admin.Request) (*admin.Outcome, error) {
-			return a.Publishers().Reset(ctx, r, pair, publications.ResetTo{Position: &back}, false)
-		}},
-		{admin.ActDrain, func(ctx context.Context, r admin.Request) (*admin.Outcome, error) {
-			return a.DrainWorker(ctx, r, "w")
-		}},
-		{admin.ActUndrain, func(ctx context.Context, r admin.Request) (*admin.Outcome, error) {
-			return a.UndrainWorker(ctx, r, "w")
-		}},
-		{admin.ActStartOperation, func(ctx context.Context, r admin.Request) (*admin.Outcome, error) {
-			return a.StartRepair(ctx, r, admin.GapRepair{Group: "g"})
-		}},
-		{admin.ActAbortOperation, func(ctx context.Context, r admin.Request) (*admin.Outcome, error) {
-			return a.Abort(ctx, r, 1)
-		}},
-		{admin.ActRemove, func(ctx context.Context, r admin.Request) (*admin.Outcome, error) {
-			return a.Projections().Remove(ctx, r, "p", true)
-		}},
-		{admin.ActRemoveGroup, func(ctx context.Context, r admin.Request) (*admin.Outcome, error) {
-			return a.RemoveGroup(ctx, r, "g")
-		}},
-		{admin.ActCreateToken, func(ctx context.Context, r admin.Request) (*admin.Outcome, error) {
-			return a.CreateToken(ctx, r, "eve", auth.Viewer, time.Hour)
-		}},
-		{admin.ActRevokeToken, func(ctx context.Context, r admin.Request) (*admin.Outcome, error) {
-			return a.RevokeToken(ctx, r, "eve")
-		}},
+		{admin.ActRequeue, "requeueFailed", "projection=p campaign=c001"},
+		{admin.ActRequeue, "requeueEvent", "group=g campaign=c001 seq=1"},
+		{admin.ActResolve, "resolveFailed", "projection=p campaign=c001 seq=1"},
+		{admin.ActUnresolve, "unresolveFailed", "projection=p campaign=c001 seq=1"},
+		{admin.ActPause, "pauseCampaign", "group=g campaign=c003 for=1h"},
+		{admin.ActResume, "resumeCampaign", "group=g campaign=c003"},
+		{admin.ActPause, "pauseProjection", "projection=p"},
+		{admin.ActResume, "resumeProjection", "projection=p"},
+		{admin.ActReplay, "replayCampaign", "group=g projection=p campaign=c002 from=1"},
+		{admin.ActRepairGaps, "repairGap", "group=g campaign=c002"},
+		{admin.ActStartRebuild, "startRebuild", "projection=p"},
+		{admin.ActPauseRebuild, "pauseRebuild", "projection=p"},
+		{admin.ActResumeRebuild, "resumeRebuild", "projection=p"},
+		{admin.ActSwapRebuild, "swapRebuild", "projection=p"},
+		{admin.ActAbortRebuild, "abortRebuild", "projection=p"},
+		{admin.ActPausePublisher, "pausePublisher", "topic=t publisher=s for=1h"},
+		{admin.ActResumePublisher, "resumePublisher", "topic=t publisher=s"},
+		{admin.ActRetryParked, "retryParked", "topic=t publisher=s campaign=c001 seq=1"},
+		{admin.ActResolveParked, "resolveParked", "topic=t publisher=s campaign=c001 seq=1"},
+		{admin.ActResetPublisher, "resetPublisher", "topic=t publisher=s position=0"},
+		{admin.ActDrain, "drainWorker", "owner=w"},
+		{admin.ActUndrain, "undrainWorker", "owner=w"},
+		{admin.ActStartOperation, "repairGaps", "group=g"},
+		{admin.ActAbortOperation, "abortOperation", "id=1"},
+		{admin.ActRemove, "removeProjection", "projection=p tables=true"},
+		{admin.ActRemoveGroup, "removeGroup", "group=g"},
+		{admin.ActCreateToken, "createToken", "name=eve expires=1h"},
+		{admin.ActRevokeToken, "revokeToken", "name=eve"},
+	}
+}
+
+// admins are the acts that no operator may do.
+func admins() []admin.Kind {
+	return []admin.Kind{
+		admin.ActResolve, admin.ActUnresolve, admin.ActResolveParked, admin.ActResetPublisher, admin.ActAbortRebuild,
+		admin.ActSwapRebuild, admin.ActRollback, admin.ActDrain, admin.ActUndrain, admin.ActRemove, admin.ActRemoveGroup,
+		admin.ActCreateToken, admin.ActRevokeToken,
 	}
 }
 
@@ -221,23 +176,27 @@ func everyAct(t *testing.T, pool *pgxpool.Pool) {
 	_, acts := databaseOn(t, pool, 3)
 	// These have tests of their own. A worker records the last one.
 	seen := map[admin.Kind]bool{admin.ActRollback: true, admin.ActTestSend: true, admin.ActRepublish: true}
-	for i, call := range calls(acts) {
+	for i, call := range calls() {
 		seen[call.kind] = true
+		role := auth.Operator
+		if slices.Contains(admins(), call.kind) {
+			role = auth.Admin
+		}
 		before := scan[string](t, pool, everything)
-		low := as(call.kind.Role() - 1)
+		low := as(role - 1)
 		low.Key = "low"
-		if _, err := call.do(t.Context(), low); !errors.Is(err, admin.ErrForbidden) {
+		if _, err := call.do(t, acts, low); !errors.Is(err, admin.ErrForbidden) {
 			t.Fatalf("%s by %s: %v", call.kind, low.Who.Role, err)
 		}
 		if now := scan[string](t, pool, everything); now != before {
 			t.Fatalf("%s that was forbidden changed something", call.kind)
 		}
-		request := as(call.kind.Role())
+		request := as(role)
 		request.Key = fmt.Sprint("key ", i)
 		if word := words()[call.kind]; word != "" {
 			for _, typed := range []string{"", "yes"} {
 				request.Confirm = typed
-				if _, err := call.do(t.Context(), request); !errors.Is(err, admin.ErrDeclined) ||
+				if _, err := call.do(t, acts, request); !errors.Is(err, admin.ErrDeclined) ||
 					!strings.Contains(err.Error(), word) {
 					t.Errorf("%s after %q was typed: %v, want that it asks for %q", call.kind, typed, err, word)
 				}
@@ -248,7 +207,7 @@ func everyAct(t *testing.T, pool *pgxpool.Pool) {
 			request.Confirm = word
 		}
 		logged := scan[int](t, pool, `SELECT count(*) FROM tidemark.operator_log`)
-		if _, err := call.do(t.Context(), request); err != nil {
+		if _, err := call.do(t, acts, request); err != nil {
 			t.Fatalf("%s: %v", call.kind, err)
 		}
 		now := scan[string](t, pool, everything)
@@ -259,7 +218,7 @@ func everyAct(t *testing.T, pool *pgxpool.Pool) {
 			ORDER BY id DESC LIMIT 1`); got != string(call.kind)+" ada a test" {
 			t.Errorf("%s is in the operators' log as %q", call.kind, got)
 		}
-		again, err := call.do(t.Context(), request)
+		again, err := call.do(t, acts, request)
 		if err != nil || !again.Repeated {
 			t.Errorf("%s again with its key: %+v, %v", call.kind, again, err)
 		}
@@ -267,7 +226,7 @@ func everyAct(t *testing.T, pool *pgxpool.Pool) {
 			t.Errorf("%s again with its key changed something", call.kind)
 		}
 		request.Reason = "another"
-		if _, err := call.do(t.Context(), request); !errors.Is(err, admin.ErrKeyReused) {
+		if _, err := call.do(t, acts, request); !errors.Is(err, admin.ErrKeyReused) {
 			t.Errorf("%s for another reason with its key: %v", call.kind, err)
 		}
 	}
@@ -284,46 +243,40 @@ func TestActsThatFailLeaveNothing(t *testing.T) {
 	before := scan[string](t, pool, everything)
 	r := as(auth.Admin)
 	r.Key, r.Confirm = "k", "p"
-	_, err := acts.Failures().Requeue(t.Context(), r, failed.Key{Projection: "p", CampaignID: "nowhere"})
-	if !errors.Is(err, failed.ErrNotFound) {
-		t.Errorf("a pair that is not there: %v", err)
-	}
-	if _, err := acts.Projections().AbortRebuild(t.Context(), r, "p"); !errors.Is(err, rebuild.ErrNoRebuild) {
-		t.Errorf("a rebuild that is not there: %v", err)
-	}
-	if _, err := acts.Projections().Rollback(t.Context(), r, "p", rebuild.RollbackOptions{}); !errors.Is(err,
-		rebuild.ErrNoPrevious) {
-		t.Errorf("tables that are not there: %v", err)
-	}
-	if _, err := acts.Publishers().TestSend(t.Context(), r, publications.Key{Topic: "t", Publisher: "s"}, "", 0); !errors.Is(err,
-		admin.ErrNotHere) {
-		t.Errorf("a publisher that is not here: %v", err)
-	}
 	named := func(name string) admin.Request {
 		named := r
 		named.Key, named.Confirm = "", name
 		return named
 	}
-	if _, err := acts.Projections().Remove(t.Context(), named("q"), "q", true); !errors.Is(err, rebuild.ErrUnknownProjection) {
-		t.Errorf("a projection that is not there: %v", err)
-	}
-	if _, err := acts.Projections().Remove(t.Context(), named("yes"), "p", true); !errors.Is(err, admin.ErrDeclined) {
-		t.Errorf("a removal that was not confirmed: %v", err)
-	}
-	if _, err := acts.RemoveGroup(t.Context(), named("h"), "h"); !errors.Is(err, outbox.ErrNotRegistered) {
-		t.Errorf("a group that is not there: %v", err)
-	}
-	if _, err := acts.RemoveGroup(t.Context(), named("g"), "g"); !errors.Is(err, outbox.ErrInUse) {
-		t.Errorf("a group that is in use: %v", err)
-	}
-	none := admin.Bulk{Kind: admin.OpRequeue, Failed: &admin.FailedFilter{Class: "infrastructure"}}
-	if _, err := acts.StartBulk(t.Context(), r, none, "requeue 0"); !errors.Is(err, admin.ErrNotFound) {
-		t.Errorf("pairs that are not there: %v", err)
-	}
-	r.Reason = ""
-	if _, err := acts.Failures().Resolve(t.Context(), r, failed.Key{Projection: "p", CampaignID: "c001"}, 1); !errors.Is(err,
-		admin.ErrInvalid) {
-		t.Errorf("without a reason: %v", err)
+	unexplained := r
+	unexplained.Reason = ""
+	for what, c := range map[string]struct {
+		by   admin.Request
+		call call
+		want error
+	}{
+		"a pair that is not there":     {r, call{"", "requeueFailed", "projection=p campaign=nowhere"}, failed.ErrNotFound},
+		"a rebuild that is not there":  {r, call{"", "abortRebuild", "projection=p"}, rebuild.ErrNoRebuild},
+		"tables that are not there":    {r, call{"", "rollbackProjection", "projection=p"}, rebuild.ErrNoPrevious},
+		"a publisher that is not here": {r, call{"", "testSend", "topic=t publisher=s"}, admin.ErrNotHere},
+		"a projection that is not there": {
+			named("q"), call{"", "removeProjection", "projection=q tables=true"}, rebuild.ErrUnknownProjection,
+		},
+		"a removal that was not confirmed": {
+			named("yes"), call{"", "removeProjection", "projection=p tables=true"}, admin.ErrDeclined,
+		},
+		"a group that is not there": {named("h"), call{"", "removeGroup", "group=h"}, outbox.ErrNotRegistered},
+		"a group that is in use":    {named("g"), call{"", "removeGroup", "group=g"}, outbox.ErrInUse},
+		"pairs that are not there": {
+			named("requeue 0"), call{"", "requeueManyFailed", "class=infrastructure"}, admin.ErrNotFound,
+		},
+		"without a reason": {
+			unexplained, call{"", "resolveFailed", "projection=p campaign=c001 seq=1"}, admin.ErrInvalid,
+		},
+	} {
+		if _, err := c.call.do(t, acts, c.by); !errors.Is(err, c.want) {
+			t.Errorf("%s: %v", what, err)
+		}
 	}
 	if now := scan[string](t, pool, everything); now != before ||
 		scan[int](t, pool, `SELECT count(*) FROM tidemark.act_keys`) > 0 {
@@ -340,7 +293,7 @@ func TestOneKeyIsOneActHoweverManyComeAtOnce(t *testing.T) {
 	results := make(chan string, 8)
 	for range cap(results) {
 		wg.Go(func() {
-			o, err := acts.Pause(t.Context(), r, pause.Target{Group: "g"}, time.Hour)
+			o, err := acting.Do(t.Context(), acts, r, "pauseGroup", "group=g", "for=1h")
 			if err != nil {
 				results <- err.Error()
 				return
@@ -366,11 +319,11 @@ func TestATokenIsShownOnceAndNeverKept(t *testing.T) {
 	r.Key = "k"
 	var tokens []string
 	for range 2 {
-		o, err := acts.CreateToken(t.Context(), r, "eve", auth.Operator, 0)
+		o, err := acting.Do(t.Context(), acts, r, "createToken", "name=eve", "role=operator")
 		if err != nil {
 			t.Fatal(err)
 		}
-		var made admin.NewToken
+		var made operator.NewToken
 		if err := json.Unmarshal(o.Detail, &made); err != nil || made.Name != "eve" || made.Role != "operator" {
 			t.Fatalf("%s, %v", o.Detail, err)
 		}

@@ -1,8 +1,8 @@
 package admin
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
@@ -12,7 +12,6 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
-	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
 // MostItems is how many items one operation takes: more are the next one's.
@@ -68,9 +67,9 @@ func (f ParkedFilter) Filter() publications.ParkedFilter {
 
 // Bulk is an act on all that a filter chooses.
 type Bulk struct {
-	Kind   OperationKind `json:"kind"`             // OpRequeue or OpResolve; with Parked OpRetryParked or OpResolveParked
-	Failed *FailedFilter `json:"failed,omitempty"` //
-	Parked *ParkedFilter `json:"parked,omitempty"` //
+	Kind   OperationKind `json:"kind"`
+	Failed *FailedFilter `json:"failed,omitempty"` // for OpRequeue and OpResolve
+	Parked *ParkedFilter `json:"parked,omitempty"` // for OpRetryParked and OpResolveParked
 	Limit  int64         `json:"limit,omitempty"`  // at most so many, those that are due or failed first; 0: all
 
 	// AsOf is when the preview was made, by the database's clock: what has failed since is left out. Acts that
@@ -96,32 +95,7 @@ func (b Bulk) names() Names {
 }
 
 // most is how many items it takes.
-func (b Bulk) most() int64 {
-	if b.Limit == 0 {
-		return MostItems
-	}
-	return b.Limit
-}
-
-func (b Bulk) check() error {
-	if b.Limit < 0 || b.Limit > MostItems {
-		return fmt.Errorf("%w: limit %d: give 1 to %d, or 0 for as many as one operation takes", ErrInvalid, b.Limit,
-			MostItems)
-	}
-	switch b.Kind {
-	case OpRequeue, OpResolve:
-		if b.Failed != nil && b.Parked == nil {
-			return nil
-		}
-		return fmt.Errorf("%w: %s is about failed campaigns: fill in failed, and not parked", ErrInvalid, b.Kind)
-	case OpRetryParked, OpResolveParked:
-		if b.Parked != nil && b.Failed == nil {
-			return nil
-		}
-		return fmt.Errorf("%w: %s is about parked events: fill in parked, and not failed", ErrInvalid, b.Kind)
-	}
-	return fmt.Errorf("%w: kind %q: use requeue, resolve, retry_parked or resolve_parked", ErrInvalid, b.Kind)
-}
+func (b Bulk) most() int64 { return cmp.Or(b.Limit, MostItems) }
 
 // confirm is what is to be typed for so many.
 func (b Bulk) confirm(n int64) string {
@@ -136,25 +110,94 @@ func (b Bulk) agreed(typed string) (int64, bool) {
 	return n, is && err == nil && n >= 0
 }
 
-// PreviewBulk counts what a bulk act would be about and shows some of it. It changes nothing.
-// Errors: [ErrInvalid].
-func (a *Acts) PreviewBulk(ctx context.Context, b Bulk) (*Preview, error) {
-	if err := b.check(); err != nil {
-		return nil, err
+// choice is what a filter chooses, in the order in which an operation does it.
+type choice interface {
+	// count stops at a limit.
+	count(ctx context.Context, tx pgx.Tx, limit int) (int64, error)
+	// page answers the next items, of up to limit things, and whether there may be more.
+	page(ctx context.Context, tx pgx.Tx, limit int) (items []Item, more bool, err error)
+}
+
+func (b Bulk) choice(ctx context.Context, tx pgx.Tx) (choice, error) {
+	if b.Failed == nil {
+		return &parkedChoice{b.Parked.Filter(), b.AsOf}, nil
 	}
+	f := b.Failed.Filter()
+	if len(f.Status) == 0 {
+		f.Status = []failed.Status{failed.Failed, failed.Dead}
+	}
+	if b.AsOf == nil {
+		return &failedChoice{f}, nil
+	}
+	err := tx.QueryRow(ctx, querySince, *b.AsOf).Scan(&f.OlderThan)
+	f.OlderThan = max(f.OlderThan, 0)
+	return &failedChoice{f}, err
+}
+
+type failedChoice struct{ failed.Filter }
+
+func (c *failedChoice) count(ctx context.Context, tx pgx.Tx, limit int) (int64, error) {
+	c.Limit = limit
+	return failed.Count(ctx, tx, c.Filter)
+}
+
+func (c *failedChoice) page(ctx context.Context, tx pgx.Tx, limit int) (items []Item, more bool, err error) {
+	c.Limit = limit
+	places, err := failed.Choose(ctx, tx, c.Filter)
+	for _, p := range places {
+		c.After = &p
+		items = append(items, Item{CampaignID: p.CampaignID, Subject: p.Projection, Seq: p.NextSeq})
+	}
+	return items, len(places) == limit, err
+}
+
+// parkedChoice leaves out what is on its way, and what was refused later than asOf.
+type parkedChoice struct {
+	publications.ParkedFilter
+	asOf *time.Time
+}
+
+func (c *parkedChoice) count(ctx context.Context, tx pgx.Tx, limit int) (int64, error) {
+	c.Limit = limit
+	return publications.CountParked(ctx, tx, c.ParkedFilter)
+}
+
+func (c *parkedChoice) page(ctx context.Context, tx pgx.Tx, limit int) (items []Item, more bool, err error) {
+	c.Limit = limit
+	list, err := publications.ListParked(ctx, tx, c.ParkedFilter)
+	for _, p := range list {
+		c.After = &p
+		late := c.asOf != nil && p.FirstFailedAt != nil && p.FirstFailedAt.After(*c.asOf)
+		if p.Status != "draining" && !late {
+			items = append(items, Item{CampaignID: p.CampaignID, Subject: p.Topic + "/" + p.Publisher, Seq: p.Seq})
+		}
+	}
+	return items, len(list) == limit, err
+}
+
+// PreviewBulk counts what a bulk act would be about and shows some of it. It changes nothing.
+// Errors: [UnknownNameError].
+func (a *Acts) PreviewBulk(ctx context.Context, b Bulk) (*Preview, error) {
 	if err := b.names().Check(ctx, a.cfg.Pool); err != nil {
 		return nil, err
 	}
+	b.AsOf = nil
 	p := &Preview{Bulk: b, Sample: []Item{}}
-	err := a.cfg.Pool.QueryRow(ctx, queryNow).Scan(&p.AsOf)
-	if err != nil {
-		return nil, err
-	}
-	if b.Failed != nil {
-		p.Count, p.Sample, err = previewFailed(ctx, a.cfg.Pool, *b.Failed, b.most())
-	} else {
-		p.Count, p.Sample, err = previewParked(ctx, a.cfg.Pool, *b.Parked, b.most())
-	}
+	err := pgx.BeginFunc(ctx, a.cfg.Pool, func(tx pgx.Tx) error {
+		if err := tx.QueryRow(ctx, queryNow).Scan(&p.AsOf); err != nil {
+			return err
+		}
+		chosen, err := b.choice(ctx, tx)
+		if err != nil {
+			return err
+		}
+		if p.Count, err = chosen.count(ctx, tx, int(b.most())+1); err != nil {
+			return err
+		}
+		items, _, err := chosen.page(ctx, tx, int(min(sampleSize, b.most())))
+		p.Sample = append(p.Sample, items...)
+		return err
+	})
 	if p.More = p.Count > b.most(); p.More {
 		p.Count = b.most()
 	}
@@ -162,177 +205,61 @@ func (a *Acts) PreviewBulk(ctx context.Context, b Bulk) (*Preview, error) {
 	return p, err
 }
 
-func previewFailed(ctx context.Context, db journal.Querier, of FailedFilter, most int64) (int64, []Item, error) {
-	f := of.Filter()
-	if len(f.Status) == 0 {
-		f.Status = []failed.Status{failed.Failed, failed.Dead}
-	}
-	f.Limit = int(min(sampleSize, most))
-	list, err := failed.List(ctx, db, f)
-	if err != nil {
-		return 0, nil, err
-	}
-	sample := []Item{}
-	for _, p := range list {
-		sample = append(sample, Item{CampaignID: p.CampaignID, Subject: p.Projection, Seq: p.NextSeq})
-	}
-	f.Limit = int(most) + 1
-	n, err := failed.Count(ctx, db, f)
-	return n, sample, err
-}
-
-func previewParked(ctx context.Context, db journal.Querier, of ParkedFilter, most int64) (int64, []Item, error) {
-	f := of.Filter()
-	f.Limit = int(min(sampleSize, most))
-	list, err := publications.ListParked(ctx, db, f)
-	if err != nil {
-		return 0, nil, err
-	}
-	sample := []Item{}
-	for _, p := range list {
-		if p.Status != "draining" {
-			sample = append(sample, parkedItem(p))
-		}
-	}
-	f.Limit = int(most) + 1
-	n, err := publications.CountParked(ctx, db, f)
-	return n, sample, err
-}
-
-func parkedItem(p publications.Parked) Item {
-	return Item{CampaignID: p.CampaignID, Subject: p.Topic + "/" + p.Publisher, Seq: p.Seq}
-}
-
-// StartBulk freezes what a bulk act is about and has workers do it. typed is what [Preview].Confirm
+// StartBulk freezes what a bulk act is about and has workers do it. r.Confirm is what [Preview].Confirm
 // asked for: the act is about at most as many as it says, those that come first and had failed by
 // b.AsOf. What has failed meanwhile is left for the next one, and what has gone is not missed.
 // [ErrDeclined] says that something else was typed, [ErrNotFound] that there is nothing left.
-// Resolving needs a reason. The outcome's detail is the [Operation].
-func (a *Acts) StartBulk(ctx context.Context, r Request, b Bulk, typed string) (*Outcome, error) {
-	if err := b.check(); err != nil {
-		return nil, err
-	}
-	resolves := b.Kind == OpResolve || b.Kind == OpResolveParked
-	if resolves && r.Who.Role < ActResolve.Role() {
-		return nil, fmt.Errorf("%s is for role %s, and %q is %s: %w", b.Kind, ActResolve.Role(), r.Who.Name, r.Who.Role,
-			ErrForbidden)
-	}
-	if resolves && b.AsOf == nil {
+func (a *Acts) StartBulk(ctx context.Context, tx pgx.Tx, r Request, b Bulk) (*Operation, error) {
+	if b.AsOf == nil && (b.Kind == OpResolve || b.Kind == OpResolveParked) {
 		return nil, fmt.Errorf("%w: as_of is missing: %s leaves out what was previewed, so send back the preview's as_of",
 			ErrInvalid, b.Kind)
 	}
 	if err := b.names().Check(ctx, a.cfg.Pool); err != nil {
 		return nil, err
 	}
-	return a.do(ctx, act{Request: r, kind: ActStartOperation, request: b, reason: resolves},
-		func(ctx context.Context, tx pgx.Tx) (any, error) {
-			id, err := insertOperation(ctx, tx, b.Kind, b, r)
-			if err != nil {
-				return nil, err
-			}
-			var n int64
-			agreed, said := b.agreed(typed)
-			most := b.most()
-			if said {
-				most = min(most, agreed)
-			}
-			if b.Failed != nil {
-				n, err = freezeFailed(ctx, tx, id, *b.Failed, b.AsOf, most)
-			} else {
-				n, err = freezeParked(ctx, tx, id, *b.Parked, b.AsOf, most)
-			}
-			switch {
-			case err != nil:
-				return nil, err
-			case !said:
-				return nil, fmt.Errorf("%w: %q was typed: type %q", ErrDeclined, typed, b.confirm(n))
-			case n == 0:
-				return nil, fmt.Errorf("%w that the filter chooses", ErrNotFound)
-			}
-			if _, err := tx.Exec(ctx, querySetTotal, id, n); err != nil {
-				return nil, err
-			}
-			return readOperation(ctx, tx, id)
-		})
-}
-
-// freezeFailed writes the failed campaigns that a filter chooses into the items of the operation, if they had failed
-// by a time.
-func freezeFailed(
-	ctx context.Context, tx pgx.Tx, id int64, of FailedFilter, asOf *time.Time, most int64,
-) (n int64, err error) {
-	f := of.Filter()
-	if asOf != nil {
-		if err := tx.QueryRow(ctx, querySince, *asOf).Scan(&f.OlderThan); err != nil {
-			return 0, err
-		}
-		f.OlderThan = max(f.OlderThan, 0)
-	}
-	for n < most {
-		f.Limit = int(min(freezePage, most-n))
-		places, err := failed.Choose(ctx, tx, f)
-		if err != nil {
-			return 0, err
-		}
-		items := make([][]any, len(places))
-		for i, p := range places {
-			n++
-			items[i] = []any{id, n, p.CampaignID, p.Projection, p.NextSeq}
-		}
-		if err := copyItems(ctx, tx, items); err != nil || len(places) < f.Limit {
-			return n, err
-		}
-		f.After = &places[len(places)-1]
-	}
-	return n, nil
-}
-
-// freezeParked does the same with parked events.
-func freezeParked(
-	ctx context.Context, tx pgx.Tx, id int64, of ParkedFilter, asOf *time.Time, most int64,
-) (n int64, err error) {
-	f := of.Filter()
-	f.Limit = freezePage
-	for n < most {
-		list, err := publications.ListParked(ctx, tx, f)
-		if err != nil {
-			return 0, err
-		}
-		var items [][]any
-		for _, p := range list {
-			late := asOf != nil && p.FirstFailedAt != nil && p.FirstFailedAt.After(*asOf)
-			if p.Status != "draining" && !late && n < most {
-				n++
-				items = append(items, []any{id, n, p.CampaignID, p.Topic + "/" + p.Publisher, p.Seq})
-			}
-		}
-		if err := copyItems(ctx, tx, items); err != nil || len(list) < f.Limit {
-			return n, err
-		}
-		f.After = &list[len(list)-1]
-	}
-	return n, nil
-}
-
-func copyItems(ctx context.Context, tx pgx.Tx, items [][]any) error {
-	_, err := tx.CopyFrom(ctx, pgx.Identifier{"tidemark", "operation_items"},
-		[]string{"operation_id", "ord", "campaign_id", "subject", "seq"}, pgx.CopyFromRows(items))
-	return err
-}
-
-// document is JSON as a parameter, NULL where there is none.
-func document(doc []byte) any {
-	if doc == nil {
-		return nil
-	}
-	return string(doc)
-}
-
-func insertOperation(ctx context.Context, tx pgx.Tx, kind OperationKind, request any, r Request) (id int64, err error) {
-	doc, err := json.Marshal(request)
+	o, err := Start(ctx, tx, r, b.Kind, b, 0)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	err = tx.QueryRow(ctx, queryInsertOperation, kind, document(doc), r.Who.Name, r.Reason).Scan(&id)
-	return id, err
+	chosen, err := b.choice(ctx, tx)
+	if err != nil {
+		return nil, err
+	}
+	most := b.most()
+	agreed, said := b.agreed(r.Confirm)
+	if said {
+		most = min(most, agreed)
+	}
+	o.Total, err = freeze(ctx, tx, o.ID, chosen, most)
+	switch {
+	case err != nil:
+		return nil, err
+	case !said:
+		return nil, fmt.Errorf("%w: %q was typed: type %q", ErrDeclined, r.Confirm, b.confirm(o.Total))
+	case o.Total == 0:
+		return nil, fmt.Errorf("%w that the filter chooses", ErrNotFound)
+	}
+	_, err = tx.Exec(ctx, querySetTotal, o.ID, o.Total)
+	return o, err
+}
+
+// freeze writes up to most of what is chosen into the items of an operation, and answers how many there are.
+func freeze(ctx context.Context, tx pgx.Tx, id int64, chosen choice, most int64) (n int64, err error) {
+	for more := true; more && n < most; {
+		var items []Item
+		if items, more, err = chosen.page(ctx, tx, int(min(freezePage, most-n))); err != nil {
+			return n, err
+		}
+		first := n + 1
+		n += int64(len(items))
+		_, err = tx.CopyFrom(ctx, pgx.Identifier{"tidemark", "operation_items"},
+			[]string{"operation_id", "ord", "campaign_id", "subject", "seq"},
+			pgx.CopyFromSlice(len(items), func(i int) ([]any, error) {
+				return []any{id, first + int64(i), items[i].CampaignID, items[i].Subject, items[i].Seq}, nil
+			}))
+		if err != nil {
+			return n, err
+		}
+	}
+	return n, nil
 }

@@ -1,6 +1,7 @@
 package admin_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -8,10 +9,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/auth"
+	"github.com/tidemark-go/tidemark/test/support/acting"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
@@ -39,6 +42,16 @@ func operation(t *testing.T, o *admin.Outcome, err error) (op admin.Operation) {
 	return op
 }
 
+// startBulk is an act on all that a filter chooses, by one who has typed a text.
+func startBulk(
+	t *testing.T, acts *admin.Acts, by admin.Request, bulk admin.Bulk, typed string,
+) (*admin.Outcome, error) {
+	t.Helper()
+	by.Confirm = typed
+	return acts.Do(t.Context(), by, admin.Act{Kind: admin.ActStartOperation},
+		func(ctx context.Context, tx pgx.Tx) (any, error) { return acts.StartBulk(ctx, tx, by, bulk) })
+}
+
 func TestABulkActIsAboutWhatWasConfirmed(t *testing.T) {
 	t.Parallel()
 	pool, acts := database(t, 101)
@@ -47,14 +60,15 @@ func TestABulkActIsAboutWhatWasConfirmed(t *testing.T) {
 	if err != nil || preview.Count != 101 || len(preview.Sample) != 10 || preview.Confirm != "resolve 101" {
 		t.Fatalf("preview %+v, %v", preview, err)
 	}
-	if _, err := acts.StartBulk(t.Context(), as(auth.Admin), bulk, "resolve 101"); !errors.Is(err, admin.ErrInvalid) {
+	if _, err := startBulk(t, acts, as(auth.Admin), bulk, "resolve 101"); !errors.Is(err, admin.ErrInvalid) {
 		t.Errorf("it leaves out events that nobody was shown: %v", err)
 	}
 	bulk = preview.Bulk
-	if _, err := acts.StartBulk(t.Context(), as(auth.Admin), bulk, "yes"); !errors.Is(err, admin.ErrDeclined) {
+	if _, err := startBulk(t, acts, as(auth.Admin), bulk, "yes"); !errors.Is(err, admin.ErrDeclined) {
 		t.Errorf("typed yes: %v", err)
 	}
-	if _, err := acts.StartBulk(t.Context(), as(auth.Operator), bulk, "resolve 101"); !errors.Is(err, admin.ErrForbidden) {
+	if _, err := acting.Do(t.Context(), acts, as(auth.Operator), "resolveManyFailed", "fingerprint=f"); !errors.Is(err,
+		admin.ErrForbidden) {
 		t.Errorf("an operator resolves: %v", err)
 	}
 	if n := scan[int](t, pool, `SELECT count(*) FROM tidemark.operations`); n != 0 {
@@ -65,7 +79,7 @@ func TestABulkActIsAboutWhatWasConfirmed(t *testing.T) {
 	exec(t, pool, `SELECT tidemark.append('a meanwhile', '[{"type": "noted"}]');
 		INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status, next_attempt_at,
 			fingerprint, first_failed_at) VALUES ('a meanwhile', 'p', 'g', 1, 'dead', 'infinity', 'f', now())`)
-	outcome, err := acts.StartBulk(t.Context(), as(auth.Admin), bulk, "resolve 101")
+	outcome, err := startBulk(t, acts, as(auth.Admin), bulk, "resolve 101")
 	op := operation(t, outcome, err)
 	if n := scan[int](t, pool, `SELECT count(*) FROM tidemark.operation_items
 		WHERE campaign_id = 'a meanwhile'`); n != 0 || op.Total != 101 {
@@ -119,7 +133,7 @@ func TestABulkActHasWhatItCountedThoughNothingSaysSinceWhen(t *testing.T) {
 	if err != nil || preview.Count != 3 {
 		t.Fatalf("the preview is %+v, %v, want 3", preview, err)
 	}
-	outcome, err := acts.StartBulk(t.Context(), as(auth.Admin), preview.Bulk, preview.Confirm)
+	outcome, err := startBulk(t, acts, as(auth.Admin), preview.Bulk, preview.Confirm)
 	if op := operation(t, outcome, err); op.Total != 3 {
 		t.Errorf("it is about %d, of 3 that were counted", op.Total)
 	}
@@ -133,14 +147,6 @@ func TestABulkActHasALimit(t *testing.T) {
 		SELECT 't', 's', campaign_id, 1, true, 1, CASE campaign_id WHEN 'c003' THEN 'draining'
 			ELSE 'parked' END, 'no', now() + make_interval(secs => substr(campaign_id, 2)::int)
 		FROM tidemark.journal WHERE campaign_id > 'c001'`)
-	for _, bad := range []int64{-1, admin.MostItems + 1} {
-		if _, err := acts.PreviewBulk(t.Context(), admin.Bulk{
-			Kind: admin.OpRequeue, Failed: &admin.FailedFilter{},
-			Limit: bad,
-		}); !errors.Is(err, admin.ErrInvalid) {
-			t.Errorf("a limit of %d: %v", bad, err)
-		}
-	}
 	for _, c := range []struct {
 		bulk  admin.Bulk
 		count int64
@@ -158,7 +164,7 @@ func TestABulkActHasALimit(t *testing.T) {
 			t.Errorf("preview %+v, %v", preview, err)
 			continue
 		}
-		outcome, err := acts.StartBulk(t.Context(), as(auth.Operator), c.bulk, preview.Confirm)
+		outcome, err := startBulk(t, acts, as(auth.Operator), c.bulk, preview.Confirm)
 		op := operation(t, outcome, err)
 		items, err := acts.Items(t.Context(), op.ID, 0, 0)
 		var about []string
@@ -174,14 +180,14 @@ func TestABulkActHasALimit(t *testing.T) {
 func TestABulkActCanBeAborted(t *testing.T) {
 	t.Parallel()
 	pool, acts := database(t, 50)
-	outcome, err := acts.StartBulk(t.Context(), as(auth.Operator),
+	outcome, err := startBulk(t, acts, as(auth.Operator),
 		admin.Bulk{Kind: admin.OpRequeue, Failed: &admin.FailedFilter{}}, "requeue 50")
 	op := operation(t, outcome, err)
 	r := runner(t, pool, nil)
 	if worked, err := r.Step(t.Context()); !worked || err != nil {
 		t.Fatal(worked, err)
 	}
-	if _, err := acts.Abort(t.Context(), as(auth.Operator), op.ID); err != nil {
+	if _, err := acting.Do(t.Context(), acts, as(auth.Operator), "abortOperation", fmt.Sprint("id=", op.ID)); err != nil {
 		t.Fatal(err)
 	}
 	if worked, err := r.Step(t.Context()); worked || err != nil {
@@ -194,7 +200,7 @@ func TestABulkActCanBeAborted(t *testing.T) {
 	if n := scan[int](t, pool, `SELECT count(*) FROM tidemark.deferred WHERE status = 'failed'`); n != 40 {
 		t.Errorf("%d pairs were requeued", n)
 	}
-	if _, err := acts.Abort(t.Context(), as(auth.Operator), op.ID); !errors.Is(err, admin.ErrChanged) {
+	if _, err := acting.Do(t.Context(), acts, as(auth.Operator), "abortOperation", fmt.Sprint("id=", op.ID)); !errors.Is(err, admin.ErrChanged) {
 		t.Errorf("aborted again: %v", err)
 	}
 }
@@ -216,12 +222,12 @@ func otherKinds(t *testing.T, pool *pgxpool.Pool) {
 		SET checkpoint = 0 WHERE campaign_id = 'c002'`)
 	var ids []int64
 	add := func(o *admin.Outcome, err error) { ids = append(ids, operation(t, o, err).ID) }
-	add(acts.StartRepair(t.Context(), typing("g"), admin.GapRepair{Group: "g"}))
-	add(acts.StartReplay(t.Context(), as(auth.Operator), admin.GroupReplay{Group: "g", Projection: "p"}))
-	add(acts.StartBulk(t.Context(), as(auth.Admin),
+	add(acting.Do(t.Context(), acts, typing("g"), "repairGaps", "group=g"))
+	add(acting.Do(t.Context(), acts, as(auth.Operator), "replayGroup", "group=g", "projection=p"))
+	add(startBulk(t, acts, as(auth.Admin),
 		admin.Bulk{Kind: admin.OpResolveParked, Parked: &admin.ParkedFilter{Publisher: "s"}, AsOf: new(time.Now())},
 		"resolve parked 1"))
-	add(acts.StartReplay(t.Context(), as(auth.Operator), admin.GroupReplay{Group: "g", Projection: "p", From: 1}))
+	add(acting.Do(t.Context(), acts, as(auth.Operator), "replayGroup", "group=g", "projection=p", "from=1"))
 	exec(t, pool, `UPDATE tidemark.operations SET request = '{"group": "nowhere", "projection": "p"}'
 		WHERE id = (SELECT max(id) FROM tidemark.operations)`)
 	r := runner(t, pool, nil)
@@ -269,7 +275,7 @@ func TestAnOperationTellsWhatBecameOfWhatItHadTriedAgain(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		outcome, err := acts.StartBulk(t.Context(), as(auth.Operator), c.bulk, preview.Confirm)
+		outcome, err := startBulk(t, acts, as(auth.Operator), c.bulk, preview.Confirm)
 		op := operation(t, outcome, err)
 		expect := func(want admin.Since) {
 			t.Helper()

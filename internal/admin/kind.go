@@ -1,7 +1,5 @@
 package admin
 
-import "github.com/tidemark-go/tidemark/internal/auth"
-
 // Kind is an act that there is, as tidemark.operator_log names it.
 type Kind string
 
@@ -46,15 +44,4 @@ func Kinds() []Kind {
 		ActDrain, ActUndrain, ActRepublish, ActRemove, ActRemoveGroup,
 		ActCreateToken, ActRevokeToken, ActStartOperation, ActAbortOperation,
 	}
-}
-
-// Role is what the act needs. Operators do what loses nothing and can be undone; what leaves events
-// out for good, moves positions, or changes what is read is the admins'.
-func (k Kind) Role() auth.Role {
-	switch k {
-	case ActResolve, ActUnresolve, ActResolveParked, ActResetPublisher, ActAbortRebuild, ActSwapRebuild, ActRollback,
-		ActDrain, ActUndrain, ActRemove, ActRemoveGroup, ActCreateToken, ActRevokeToken:
-		return auth.Admin
-	}
-	return auth.Operator
 }

@@ -14,19 +14,8 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
-// What an operation is about must be there when it is started: no worker would ever do one that is about nothing.
-
-// knownGroup answers [outbox.ErrNotRegistered] for a consumer group that there is not.
-func knownGroup(ctx context.Context, db journal.Querier, name string) error {
-	groups, err := outbox.Groups(ctx, db)
-	if err == nil && !slices.ContainsFunc(groups, func(g outbox.Group) bool { return g.Name == name }) {
-		err = fmt.Errorf("group %q: %w", name, outbox.ErrNotRegistered)
-	}
-	return err
-}
-
-// registered answers a projection, or [rebuild.ErrUnknownProjection].
-func registered(ctx context.Context, db journal.Querier, name string) (rebuild.Registered, error) {
+// Registered answers a projection, or [rebuild.ErrUnknownProjection].
+func Registered(ctx context.Context, db journal.Querier, name string) (rebuild.Registered, error) {
 	all, err := rebuild.Projections(ctx, db)
 	if err != nil {
 		return rebuild.Registered{}, err
@@ -44,21 +33,6 @@ func registered(ctx context.Context, db journal.Querier, name string) (rebuild.R
 		return rebuild.Registered{}, fmt.Errorf("projection %q: %w: %s", name, rebuild.ErrUnknownProjection, there)
 	}
 	return all[i], nil
-}
-
-// GroupOf answers the consumer group of a projection. Errors: [rebuild.ErrUnknownProjection].
-func (a *Acts) GroupOf(ctx context.Context, projection string) (string, error) {
-	p, err := registered(ctx, a.cfg.Pool, projection)
-	return p.Group, err
-}
-
-// published answers [publications.ErrNotFound] for a pair that there is not.
-func published(ctx context.Context, db journal.Querier, key publications.Key) error {
-	pairs, err := publications.List(ctx, db, key)
-	if err == nil && len(pairs) == 0 {
-		err = fmt.Errorf("%s: %w", key, publications.ErrNotFound)
-	}
-	return err
 }
 
 // Names are the names by which a filter chooses; what is empty is left open.

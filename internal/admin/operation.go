@@ -140,20 +140,16 @@ func (a *Acts) Items(ctx context.Context, id, after int64, limit int) ([]Item, e
 
 // Abort ends an operation after the batch that is under way; what was done stays done. Errors:
 // [ErrNotFound], [ErrChanged] for one that has ended.
-func (a *Acts) Abort(ctx context.Context, r Request, id int64) (*Outcome, error) {
-	asked := map[string]int64{"id": id}
-	return a.do(ctx, act{Request: r, kind: ActAbortOperation, request: asked},
-		func(ctx context.Context, tx pgx.Tx) (any, error) {
-			tag, err := tx.Exec(ctx, queryAbort, id, r.Who.Name)
-			if err != nil {
-				return nil, err
-			}
-			o, err := readOperation(ctx, tx, id)
-			if err == nil && tag.RowsAffected() == 0 {
-				err = fmt.Errorf("operation %d is %s: %w", id, o.State, ErrChanged)
-			}
-			return o, err
-		})
+func Abort(ctx context.Context, tx pgx.Tx, r Request, id int64) (*Operation, error) {
+	tag, err := tx.Exec(ctx, queryAbort, id, r.Who.Name)
+	if err != nil {
+		return nil, err
+	}
+	o, err := readOperation(ctx, tx, id)
+	if err == nil && tag.RowsAffected() == 0 {
+		err = fmt.Errorf("operation %d is %s: %w", id, o.State, ErrChanged)
+	}
+	return o, err
 }
 
 // sinceItems is how many items are looked at to tell what became of them.

@@ -29,7 +29,7 @@ type Proof struct {
 // the journal, and applies none: no code is needed. visit gets the campaigns that differ. It
 // changes nothing. Errors are [rebuild.ErrUnknownProjection] and the database's.
 func Prove(ctx context.Context, pool *pgxpool.Pool, projection string, visit func(lease.Unproved)) (Proof, error) {
-	r, err := registered(ctx, pool, projection)
+	r, err := Registered(ctx, pool, projection)
 	if err != nil {
 		return Proof{}, fmt.Errorf("prove: %w", err)
 	}

@@ -6,22 +6,22 @@ package admin
 // Operations are few; their running ones have an index of their own. A batch locks its operation's
 // row until it commits, so that no two workers do the same; an abort waits for that.
 const (
-	queryInsertOperation = `INSERT INTO tidemark.operations (kind, request, actor, reason)
-		VALUES ($1, $2::text::jsonb, $3, nullif($4, '')) RETURNING id`
+	queryInsertOperation = `INSERT INTO tidemark.operations (kind, request, actor, reason, total)
+		VALUES ($1, $2::text::jsonb, $3, nullif($4, ''), $5) RETURNING ` + operationColumns
 
 	querySetTotal = `UPDATE tidemark.operations SET total = $2 WHERE id = $1`
 
 	queryNow   = `SELECT clock_timestamp()`
 	querySince = `SELECT now() - $1::timestamptz`
 
-	operationColumns = `SELECT id, kind, request, actor, coalesce(reason, ''), state, total, done, skipped, failed,
-		progress, coalesce(error, ''), created_at, updated_at, ended_at,
-		coalesce(ended_by, '') FROM tidemark.operations `
+	operationColumns = `id, kind, request, actor, coalesce(reason, ''), state, total, done, skipped, failed,
+		progress, coalesce(error, ''), created_at, updated_at, ended_at, coalesce(ended_by, '')`
+	readOperations = `SELECT ` + operationColumns + ` FROM tidemark.operations `
 
-	queryOperations = operationColumns + `WHERE ($1 = '' OR state = $1) AND ($2 = '' OR kind = $2)
+	queryOperations = readOperations + `WHERE ($1 = '' OR state = $1) AND ($2 = '' OR kind = $2)
 		AND ($3::bigint = 0 OR id < $3) ORDER BY id DESC LIMIT $4`
 
-	queryOperation = operationColumns + `WHERE id = $1`
+	queryOperation = readOperations + `WHERE id = $1`
 
 	queryItems = `SELECT ord, campaign_id, subject, seq, coalesce(outcome, ''), coalesce(detail, '')
 		FROM tidemark.operation_items WHERE operation_id = $1 AND ord > $2 ORDER BY ord LIMIT $3`
@@ -30,7 +30,7 @@ const (
 		updated_at = clock_timestamp(), ended_by = $2 WHERE id = $1 AND state = 'running'`
 
 	// queryTakeOperation locks the one that has waited longest.
-	queryTakeOperation = operationColumns + `WHERE state = 'running' AND kind = ANY ($1::text[]) ORDER BY updated_at, id
+	queryTakeOperation = readOperations + `WHERE state = 'running' AND kind = ANY ($1::text[]) ORDER BY updated_at, id
 		LIMIT 1 FOR UPDATE SKIP LOCKED`
 
 	// queryLeaseOperation leases one whose work is not done in a transaction: its lease has expired,

@@ -16,17 +16,18 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/publications"
 )
 
-// recorder begins the transactions of an act, and writes who did it into the first one that
+// Recorder begins the transactions of an act, and writes who did it into the first one that
 // commits, with its idempotency key. It does for the functions of other packages that take a pool:
 // registry.Beginner, publications.DB.
-type recorder struct {
+type Recorder struct {
+	Request
 	pool    *pgxpool.Pool
 	timeout time.Duration // of a statement; below 0: the pool's own
-	act     act
+	act     Act
 	asked   json.RawMessage
 	sum     []byte
 
-	detail   json.RawMessage // for the log and the answer
+	detail   json.RawMessage // for the answer, and for the log if there is more to tell than what was asked for
 	recorded bool
 	repeated *Outcome
 	held     *time.Time // the key is taken already, until then
@@ -36,27 +37,27 @@ type recorder struct {
 }
 
 // keyed says whether the act's key is taken.
-func (r *recorder) keyed() bool { return r.act.Key != "" && (r.void == nil || !r.void()) }
+func (r *Recorder) keyed() bool { return r.Key != "" && (r.void == nil || !r.void()) }
 
 var (
 	errRepeated = errors.New("done before")         // the key's act
 	errNothing  = errors.New("nothing was changed") // so that nothing of it is kept
 )
 
-// note keeps what came of it.
-func (r *recorder) note(detail any) error {
+// note keeps what came of it; nil: there is no more to tell than what was asked for.
+func (r *Recorder) note(detail any) error {
 	if detail == nil {
 		return nil
 	}
 	var err error
 	if r.detail, err = json.Marshal(detail); err != nil {
-		return fmt.Errorf("%s: %w", r.act.kind, err)
+		return fmt.Errorf("%s: %w", r.act.Kind, err)
 	}
 	return nil
 }
 
 // answer says what became of the act.
-func (r *recorder) answer(detail any, err error) (*Outcome, error) {
+func (r *Recorder) answer(detail any, err error) (*Outcome, error) {
 	if errors.Is(err, errRepeated) && r.repeated != nil {
 		return r.repeated, nil
 	}
@@ -66,21 +67,21 @@ func (r *recorder) answer(detail any, err error) (*Outcome, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Outcome{Version: 1, Act: string(r.act.kind), Detail: r.detail}, nil
+	return &Outcome{Version: 1, Act: string(r.act.Kind), Detail: r.detail}, nil
 }
 
 // Query and its like read outside the act's transactions.
-func (r *recorder) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
+func (r *Recorder) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
 	return r.pool.Query(ctx, sql, args...)
 }
 
 // QueryRow reads one row.
-func (r *recorder) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
+func (r *Recorder) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
 	return r.pool.QueryRow(ctx, sql, args...)
 }
 
 // Exec runs a statement in a transaction of its own, which is one of the act's if it changes anything.
-func (r *recorder) Exec(ctx context.Context, sql string, args ...any) (tag pgconn.CommandTag, err error) {
+func (r *Recorder) Exec(ctx context.Context, sql string, args ...any) (tag pgconn.CommandTag, err error) {
 	err = pgx.BeginFunc(ctx, r, func(tx pgx.Tx) error {
 		if tag, err = tx.Exec(ctx, sql, args...); err == nil && tag.RowsAffected() == 0 {
 			err = errNothing
@@ -95,7 +96,7 @@ func (r *recorder) Exec(ctx context.Context, sql string, args ...any) (tag pgcon
 
 // Begin begins a transaction. Until one has committed, each takes the key first: a request that comes with
 // it a second time waits for the first.
-func (r *recorder) Begin(ctx context.Context) (pgx.Tx, error) {
+func (r *Recorder) Begin(ctx context.Context) (pgx.Tx, error) {
 	tx, err := r.pool.Begin(ctx)
 	if err != nil {
 		return nil, err
@@ -117,11 +118,11 @@ func (r *recorder) Begin(ctx context.Context) (pgx.Tx, error) {
 }
 
 // take takes the key, or finds what came of it.
-func (r *recorder) take(ctx context.Context, tx pgx.Tx) error {
+func (r *Recorder) take(ctx context.Context, tx pgx.Tx) error {
 	if !r.keyed() || r.held != nil {
 		return nil
 	}
-	tag, err := tx.Exec(ctx, queryTakeKey, r.act.Who.Owner(), r.act.Key, r.act.kind, r.sum)
+	tag, err := tx.Exec(ctx, queryTakeKey, r.Who.Owner(), r.Key, r.act.Kind, r.sum)
 	if err != nil || tag.RowsAffected() == 1 {
 		return err
 	}
@@ -129,8 +130,8 @@ func (r *recorder) take(ctx context.Context, tx pgx.Tx) error {
 }
 
 // look ends an act whose key has been used, before anything is done outside the database.
-func (r *recorder) look(ctx context.Context) error {
-	if r.act.Key == "" {
+func (r *Recorder) look(ctx context.Context) error {
+	if r.Key == "" {
 		return nil
 	}
 	if err := r.find(ctx, r.pool); !errors.Is(err, pgx.ErrNoRows) && !errors.Is(err, ErrUnderWay) {
@@ -142,28 +143,28 @@ func (r *recorder) look(ctx context.Context) error {
 // hold takes the key before something is done outside the database, in a transaction of its own:
 // a request with the same key meanwhile gets [ErrUnderWay] at once. It is kept with
 // what came of it, released, or, if this process dies, free again after d.
-func (r *recorder) hold(ctx context.Context, d time.Duration) error {
-	if r.act.Key == "" {
+func (r *Recorder) hold(ctx context.Context, d time.Duration) error {
+	if r.Key == "" {
 		return nil
 	}
-	err := r.pool.QueryRow(ctx, queryHoldKey, r.act.Who.Owner(), r.act.Key, r.act.kind, r.sum, d.Seconds()).Scan(&r.held)
+	err := r.pool.QueryRow(ctx, queryHoldKey, r.Who.Owner(), r.Key, r.act.Kind, r.sum, d.Seconds()).Scan(&r.held)
 	if !errors.Is(err, pgx.ErrNoRows) {
 		return err
 	}
 	if err = r.find(ctx, r.pool); errors.Is(err, pgx.ErrNoRows) {
-		err = fmt.Errorf("idempotency key %q: %w", r.act.Key, ErrUnderWay) // and has just failed
+		err = fmt.Errorf("idempotency key %q: %w", r.Key, ErrUnderWay) // and has just failed
 	}
 	return err
 }
 
 // release gives up a key that is held, after an error. If that fails too, the key is free again when its time is over.
-func (r *recorder) release(ctx context.Context) {
+func (r *Recorder) release(ctx context.Context) {
 	if r.held == nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lockPatience)
 	defer cancel()
-	_, _ = r.pool.Exec(ctx, queryReleaseKey, r.act.Who.Owner(), r.act.Key, r.held)
+	_, _ = r.pool.Exec(ctx, queryReleaseKey, r.Who.Owner(), r.Key, r.held)
 }
 
 // rower reads one row: a pool or a transaction.
@@ -172,47 +173,58 @@ type rower interface {
 }
 
 // find answers errRepeated, ErrKeyReused, ErrUnderWay, or pgx.ErrNoRows for an unused key.
-func (r *recorder) find(ctx context.Context, db rower) error {
+func (r *Recorder) find(ctx context.Context, db rower) error {
 	var sum []byte
 	var held bool
-	o := &Outcome{Version: 1, Act: string(r.act.kind), Repeated: true}
-	if err := db.QueryRow(ctx, queryKey, r.act.Who.Owner(), r.act.Key).Scan(&sum, &o.Detail, &held); err != nil {
+	o := &Outcome{Version: 1, Act: string(r.act.Kind), Repeated: true}
+	if err := db.QueryRow(ctx, queryKey, r.Who.Owner(), r.Key).Scan(&sum, &o.Detail, &held); err != nil {
 		return err
 	}
 	if !bytes.Equal(sum, r.sum) {
-		return fmt.Errorf("idempotency key %q: %w", r.act.Key, ErrKeyReused)
+		return fmt.Errorf("idempotency key %q: %w", r.Key, ErrKeyReused)
 	}
 	if held {
-		return fmt.Errorf("idempotency key %q: %w", r.act.Key, ErrUnderWay)
+		return fmt.Errorf("idempotency key %q: %w", r.Key, ErrUnderWay)
 	}
 	r.repeated = o
 	return errRepeated
 }
 
 // record writes who did it, and under which key.
-func (r *recorder) record(ctx context.Context, tx pgx.Tx) error {
-	if !r.act.logs {
+func (r *Recorder) record(ctx context.Context, tx pgx.Tx) error {
+	if !r.act.Logs {
 		detail := map[string]json.RawMessage{"request": r.asked}
-		if r.detail != nil {
+		if !bytes.Equal(r.detail, r.asked) {
 			detail["result"] = r.detail
 		}
-		if err := publications.WriteLog(ctx, tx, r.act.publisher(), string(r.act.kind), r.act.about.Key,
-			r.act.about.CampaignID,
-			r.act.about.Seq, detail); err != nil {
+		key := publications.Key{Topic: r.about("topic"), Publisher: r.about("publisher")}
+		campaign := r.about("campaign_id")
+		if several, _ := r.act.Asked["campaigns"].([]string); len(several) == 1 {
+			campaign = several[0]
+		}
+		seq, _ := r.act.Asked["seq"].(int64)
+		if err := publications.WriteLog(ctx, tx, r.Published(), string(r.act.Kind), key, campaign, seq,
+			detail); err != nil {
 			return err
 		}
 	}
 	if !r.keyed() {
 		return nil
 	}
-	_, err := tx.Exec(ctx, queryKeepResult, r.act.Who.Owner(), r.act.Key, document(r.detail))
+	_, err := tx.Exec(ctx, queryKeepResult, r.Who.Owner(), r.Key, document(r.detail))
 	return err
+}
+
+// about answers a name in what was asked for.
+func (r *Recorder) about(what string) string {
+	name, _ := r.act.Asked[what].(string)
+	return name
 }
 
 // recordedTx is a transaction of an act.
 type recordedTx struct {
 	pgx.Tx
-	recorder *recorder
+	recorder *Recorder
 }
 
 // Commit commits what was done together with who did it.

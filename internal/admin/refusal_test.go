@@ -10,13 +10,12 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/auth"
-	"github.com/tidemark-go/tidemark/internal/store/pause"
+	"github.com/tidemark-go/tidemark/test/support/acting"
 )
 
 func TestARequestThatMakesNoSenseNamesTheValueAndTheLimit(t *testing.T) {
 	t.Parallel()
 	pool, acts := database(t, 1)
-	target := pause.Target{Group: "g"}
 	for name, c := range map[string]struct {
 		change func(*admin.Request)
 		want   string
@@ -40,7 +39,7 @@ func TestARequestThatMakesNoSenseNamesTheValueAndTheLimit(t *testing.T) {
 	} {
 		r := as(auth.Operator)
 		c.change(&r)
-		_, err := acts.Pause(t.Context(), r, target, time.Hour)
+		_, err := acting.Do(t.Context(), acts, r, "pauseGroup", "group=g", "for=1h")
 		if c.want == "" && err != nil || c.want != "" &&
 			(!errors.Is(err, admin.ErrInvalid) || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
@@ -49,26 +48,24 @@ func TestARequestThatMakesNoSenseNamesTheValueAndTheLimit(t *testing.T) {
 	if n := scan[int](t, pool, `SELECT count(*) FROM tidemark.operator_log`); n != 2 {
 		t.Errorf("the log has %d acts, want the two that made sense", n)
 	}
-	for name, v := range map[string]admin.Verification{
-		"no projection":          {},
-		"campaigns and a sample": {Projection: "p", Campaigns: []string{"c001"}, Sample: 1},
-		"a sample below none":    {Projection: "p", Sample: -1},
-		"too many campaigns":     {Projection: "p", Campaigns: make([]string, 5001)},
-		"a proof of a sample":    {Projection: "p", Sample: 1, Proof: true},
-		"a proof of a campaign":  {Projection: "p", Campaigns: []string{"c001"}, Proof: true},
-		"a proof of columns":     {Projection: "p", Ignore: []string{"n"}, Proof: true},
+	for name, c := range map[string]struct{ act, params string }{
+		"no projection":          {"verifyProjection", ""},
+		"campaigns and a sample": {"verifyProjection", "projection=p campaigns=c001 sample=1"},
+		"a sample below none":    {"verifyProjection", "projection=p sample=-1"},
+		"too many campaigns":     {"verifyProjection", "projection=p" + strings.Repeat(" campaigns=c", 5001)},
+		"a proof of a sample":    {"verifyProjection", "projection=p sample=1 proof=true"},
+		"a proof of a campaign":  {"verifyProjection", "projection=p campaigns=c001 proof=true"},
+		"a proof of columns":     {"verifyProjection", "projection=p ignore=n proof=true"},
+		"no campaign":            {"republish", "topic=t publisher=s from=1"},
+		"from nowhere":           {"republish", "topic=t publisher=s campaign=c001"},
+		"until before it":        {"republish", "topic=t publisher=s campaign=c001 from=3 until=2"},
+		"two places":             {"resetPublisher", "topic=t publisher=s position=1 end=true"},
+		"a limit of -1":          {"requeueManyFailed", "all=true limit=-1"},
+		"a limit that is large":  {"requeueManyFailed", "all=true limit=1000001"},
 	} {
-		if _, err := acts.Projections().Verify(t.Context(), as(auth.Operator), v); !errors.Is(err, admin.ErrInvalid) {
+		if _, err := acting.Do(t.Context(), acts, as(auth.Admin), c.act, strings.Fields(c.params)...); !errors.Is(err,
+			admin.ErrInvalid) {
 			t.Errorf("%s: %v", name, err)
-		}
-	}
-	for name, p := range map[string]admin.Republication{
-		"no campaign":     {Topic: "t", Publisher: "s", From: 1},
-		"from nowhere":    {Topic: "t", Publisher: "s", CampaignID: "c001"},
-		"until before it": {Topic: "t", Publisher: "s", CampaignID: "c001", From: 3, Until: 2},
-	} {
-		if _, err := acts.Publishers().Republish(t.Context(), as(auth.Operator), p); !errors.Is(err, admin.ErrInvalid) {
-			t.Errorf("sending again %s: %v", name, err)
 		}
 	}
 	if n := scan[int](t, pool, `SELECT count(*) FROM tidemark.operations`); n != 0 {
@@ -87,7 +84,7 @@ func TestAnActIsBounded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = acts.Pause(t.Context(), as(auth.Operator), pause.Target{Group: "g"}, 0)
+	_, err = acting.Do(t.Context(), acts, as(auth.Operator), "pauseGroup", "group=g")
 	var refused *pgconn.PgError
 	if !errors.As(err, &refused) || refused.Code != "57014" {
 		t.Errorf("an act that takes an hour: %v", err)

@@ -5,13 +5,14 @@ import (
 	"time"
 
 	"github.com/tidemark-go/tidemark/internal/admin"
+	"github.com/tidemark-go/tidemark/internal/auth"
 )
 
 // A batch whose process dies leaves nothing behind, and another process continues with it.
 func TestABulkActGoesOnWhereAProcessHasDied(t *testing.T) {
 	t.Parallel()
 	pool, acts := database(t, 101)
-	outcome, err := acts.StartBulk(t.Context(), as(admin.ActRequeue.Role()),
+	outcome, err := startBulk(t, acts, as(auth.Operator),
 		admin.Bulk{Kind: admin.OpRequeue, Failed: &admin.FailedFilter{}}, "requeue 101")
 	op := operation(t, outcome, err)
 	dying := runner(t, pool, nil)

@@ -10,6 +10,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/auth"
 	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
+	"github.com/tidemark-go/tidemark/test/support/acting"
 )
 
 // replaced returns a database whose tables of version 1 were replaced by those of version 2. Column
@@ -31,7 +32,7 @@ func rollBack(t *testing.T, acts *admin.Acts) admin.Operation {
 	t.Helper()
 	r := as(auth.Admin)
 	r.Confirm = "p"
-	o, err := acts.Projections().Rollback(t.Context(), r, "p", rebuild.RollbackOptions{})
+	o, err := acting.Do(t.Context(), acts, r, "rollbackProjection", "projection=p")
 	return operation(t, o, err)
 }
 
@@ -47,7 +48,7 @@ func TestARollbackIsDoneByAWorkerOnce(t *testing.T) {
 	}
 	r := as(auth.Admin)
 	r.Confirm = "p"
-	if _, err := acts.Projections().Rollback(t.Context(), r, "p", rebuild.RollbackOptions{}); !errors.Is(err, admin.ErrRollingBack) {
+	if _, err := acting.Do(t.Context(), acts, r, "rollbackProjection", "projection=p"); !errors.Is(err, admin.ErrRollingBack) {
 		t.Errorf("a second one that is asked for meanwhile: %v", err)
 	}
 	if n := scan[int](t, pool, shown); n != 2 {
@@ -157,7 +158,7 @@ func TestARollbackIsRefusedAtOnce(t *testing.T) {
 			before := scan[string](t, pool, everything)
 			r := as(auth.Admin)
 			r.Confirm = "p"
-			if _, err := acts.Projections().Rollback(t.Context(), r, "p", rebuild.RollbackOptions{}); !errors.Is(err, c.want) {
+			if _, err := acting.Do(t.Context(), acts, r, "rollbackProjection", "projection=p"); !errors.Is(err, c.want) {
 				t.Errorf("got %v, want %v", err, c.want)
 			}
 			if scan[string](t, pool, everything) != before {

@@ -112,7 +112,7 @@ func (r *Runner) replaySome(ctx context.Context, tx pgx.Tx, o Operation) (bool, 
 	if err != nil {
 		return false, err
 	}
-	n, next, err := failed.ReplayAll(ctx, tx, g.request(), c.After, walked, failed.Act{By: o.By, Reason: o.signed()})
+	n, next, err := failed.ReplayAll(ctx, tx, g.Replay(), c.After, walked, failed.Act{By: o.By, Reason: o.signed()})
 	if err != nil {
 		return false, err
 	}

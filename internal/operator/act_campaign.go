@@ -4,9 +4,14 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
+	"github.com/tidemark-go/tidemark/internal/store/lease"
+	"github.com/tidemark-go/tidemark/internal/store/outbox"
 	"github.com/tidemark-go/tidemark/internal/surface/table"
+	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
 type campaignReplay struct {
@@ -41,24 +46,23 @@ func campaignActs() []*Act {
 				"campaign replay oak --projection scores --wait",
 				"campaign replay oak elm --from 7 --reason 'rows were edited by hand'",
 			},
-			Button: "Replay the campaign",
+			Button: "Replay the campaign", Counts: true,
 			Hint: "From scratch its rows are deleted first; from an event on they stay. Readers never see a campaign half " +
 				"done.",
-		}, does[*campaignReplay]{
-			Preview: func(ctx context.Context, acts *admin.Acts, _ admin.Request, in *campaignReplay) (any, error) {
-				return acts.PreviewReplay(ctx, in.request())
-			},
-			Counted: countFiled,
-			Would:   func(_ *campaignReplay, found any) string { return "replay " + filed(found) },
-			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in *campaignReplay) (*admin.Outcome, error) {
-				return acts.ReplayCampaigns(ctx, by, in.request())
-			},
-			Told: func(in *campaignReplay, _ *admin.Outcome) Told {
-				return Told{
-					"Replay begun: its projections catch up now, and are listed as rebuilding until they have.",
-					[]string{"campaign", "show", in.Campaigns[0]},
-				}
-			},
+		}, func(in *campaignReplay) does {
+			return does{
+				Preview: planReplay(in.request()),
+				Do: func(ctx context.Context, _ *admin.Acts, tx pgx.Tx, by admin.Request) (any, error) {
+					n, err := failed.Replay(ctx, tx, in.request(), by.Failed())
+					return Filing{n}, err
+				},
+				Told: func(*admin.Outcome) Told {
+					return Told{
+						"Replay begun: its projections catch up now, and are listed as rebuilding until they have.",
+						[]string{"campaign", "show", in.Campaigns[0]},
+					}
+				},
+			}
 		}),
 		act(Act{
 			Kind: admin.ActRequeue, Name: "requeueEvent", Command: "outbox requeue",
@@ -68,17 +72,24 @@ func campaignActs() []*Act {
 				"failed at it. For one projection, or for many campaigns, there is failed requeue.",
 			Examples: []string{"outbox requeue oak 7"},
 			Button:   "Requeue",
-		}, does[*oneEvent]{
-			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in *oneEvent) (*admin.Outcome, error) {
-				return acts.Failures().RequeueEvent(ctx, by, in.Group, in.CampaignID, in.Seq)
-			},
-			Told: func(in *oneEvent, done *admin.Outcome) Told {
-				n := len(detail[admin.Requeued](done).Projections)
-				return Told{
-					fmt.Sprintf("Requeued event %d of %s in %s.", in.Seq, in.CampaignID, table.Count(int64(n), "projection")),
-					[]string{"campaign", "show", in.CampaignID},
-				}
-			},
+		}, func(in *oneEvent) does {
+			return does{
+				Do: func(ctx context.Context, _ *admin.Acts, tx pgx.Tx, by admin.Request) (any, error) {
+					keys, err := failed.RequeueSeq(ctx, tx, in.Group, in.CampaignID, in.Seq, by.Failed())
+					done := requeued{CampaignID: in.CampaignID, Seq: in.Seq, Projections: []string{}}
+					for _, k := range keys {
+						done.Projections = append(done.Projections, k.Projection)
+					}
+					return done, err
+				},
+				Told: func(done *admin.Outcome) Told {
+					projections := table.Count(int64(len(detail[requeued](done).Projections)), "projection")
+					return Told{
+						fmt.Sprintf("Requeued event %d of %s in %s.", in.Seq, in.CampaignID, projections),
+						[]string{"campaign", "show", in.CampaignID},
+					}
+				},
+			}
 		}),
 		act(Act{
 			Kind: admin.ActRepairGaps, Name: "repairGap", Command: "campaign repair-gap",
@@ -88,22 +99,59 @@ func campaignActs() []*Act {
 				"such gaps every hour; this looks now.",
 			Examples: []string{"campaign repair-gap oak --reason 'its work item was deleted by hand'"},
 			Button:   "Repair",
-		}, does[*campaignInGroup]{
-			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in *campaignInGroup) (*admin.Outcome, error) {
-				return acts.RepairGap(ctx, by, in.Group, in.CampaignID)
-			},
-			Told: func(in *campaignInGroup, _ *admin.Outcome) Told {
-				return Told{
-					fmt.Sprintf("A worker comes to %s in group %s now.", in.CampaignID, in.Group),
-					[]string{"campaign", "show", in.CampaignID},
-				}
-			},
+		}, func(in *campaignInGroup) does {
+			return does{
+				Do: func(ctx context.Context, _ *admin.Acts, tx pgx.Tx, by admin.Request) (any, error) {
+					return nil, repairGap(ctx, tx, by, in.Group, in.CampaignID)
+				},
+				Told: told(fmt.Sprintf("A worker comes to %s in group %s now.", in.CampaignID, in.Group), "campaign", "show",
+					in.CampaignID),
+			}
 		}),
 	}
 }
 
-// countFiled answers how many campaigns a replay would file.
-func countFiled(found any) (int64, []admin.Item) { return found.(admin.Filing).Campaigns, nil }
+// requeued is what came of an event that is tried again: where, in the order of the projections' names.
+type requeued struct {
+	CampaignID  string   `json:"campaign_id"`
+	Seq         int64    `json:"seq"`
+	Projections []string `json:"projections"`
+}
 
-// filed writes how many campaigns would be filed.
-func filed(found any) string { return table.Count(found.(admin.Filing).Campaigns, "campaign") }
+// repairGap files a work item for the gap of a campaign, if there is one.
+func repairGap(ctx context.Context, tx pgx.Tx, by admin.Request, group, campaignID string) error {
+	if err := knownGroup(ctx, tx, group); err != nil {
+		return err
+	}
+	if _, err := journal.Last(ctx, tx, campaignID); err != nil {
+		return err
+	}
+	checkpoints, err := lease.Checkpoints(ctx, tx, group, []string{campaignID})
+	if err != nil {
+		return err
+	}
+	gap := outbox.Gap{Group: group, CampaignID: campaignID, Checkpoint: checkpoints[campaignID]}
+	return outbox.RepairGap(ctx, tx, gap, by.Who.Name, by.Reason)
+}
+
+// ReplayCampaigns has a projection apply the events of up to 5,000 campaigns again, from scratch.
+func ReplayCampaigns(
+	ctx context.Context, acts *admin.Acts, by admin.Request, group, projection string, campaigns []string,
+) error {
+	act, _ := ActNamed("replayCampaign")
+	_, err := act.Do(ctx, acts, by, &campaignReplay{Campaigns: campaigns, Group: group, Projection: projection})
+	return err
+}
+
+// Filing is how many campaigns a replay files, each counted once for each projection.
+type Filing struct {
+	Campaigns int64 `json:"campaigns"`
+}
+
+// planReplay counts what a replay would file; no campaigns are all.
+func planReplay(r failed.ReplayRequest) func(context.Context, *admin.Acts, admin.Request) (*Plan, error) {
+	return func(ctx context.Context, acts *admin.Acts, _ admin.Request) (*Plan, error) {
+		n, err := failed.CountReplay(ctx, acts.Pool(), r)
+		return &Plan{Detail: Filing{n}, Count: n, Words: "replay " + table.Count(n, "campaign")}, err
+	}
+}

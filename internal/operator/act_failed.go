@@ -4,7 +4,10 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/tidemark-go/tidemark/internal/admin"
+	"github.com/tidemark-go/tidemark/internal/auth"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
 )
 
@@ -18,8 +21,10 @@ func (f failedCampaign) key() failed.Key {
 	return failed.Key{Projection: f.Projection, CampaignID: f.CampaignID}
 }
 
-// next is the command that shows what becomes of it.
-func (f failedCampaign) next() []string { return []string{"campaign", "show", f.CampaignID} }
+// told tells what was done, and which command shows what becomes of the campaign.
+func (f failedCampaign) told(format string, args ...any) func(*admin.Outcome) Told {
+	return told(fmt.Sprintf(format, args...), "campaign", "show", f.CampaignID)
+}
 
 // failedEvent names the event that is left out, or is to be, of it.
 type failedEvent struct {
@@ -37,13 +42,13 @@ func failedActs() []*Act {
 				"projection is mended.",
 			Examples: []string{"failed requeue scores oak"},
 			Button:   "Requeue",
-		}, does[*failedCampaign]{
-			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in *failedCampaign) (*admin.Outcome, error) {
-				return acts.Failures().Requeue(ctx, by, in.key())
-			},
-			Told: func(in *failedCampaign, _ *admin.Outcome) Told {
-				return Told{fmt.Sprintf("Requeued %s in %s: a worker tries it now.", in.Projection, in.CampaignID), in.next()}
-			},
+		}, func(in *failedCampaign) does {
+			return does{
+				Do: func(ctx context.Context, _ *admin.Acts, tx pgx.Tx, by admin.Request) (any, error) {
+					return nil, failed.Requeue(ctx, tx, in.key(), by.Failed())
+				},
+				Told: in.told("Requeued %s in %s: a worker tries it now.", in.Projection, in.CampaignID),
+			}
 		}),
 		act(Act{
 			Kind: admin.ActResolve, Name: "resolveFailed", Command: "failed resolve",
@@ -53,17 +58,14 @@ func failedActs() []*Act {
 				"it, and its rows stay as if the event had never been, also after a replay, a rebuild or a repair. Every set " +
 				"of tables of the projection leaves it out; unresolve takes that back. failed show names the event.",
 			Examples: []string{"failed resolve scores oak --seq 7 --reason 'test data, see #812'"},
-			Button:   "Resolve", Reason: true, Danger: true,
-		}, does[*failedEvent]{
-			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in *failedEvent) (*admin.Outcome, error) {
-				return acts.Failures().Resolve(ctx, by, in.key(), in.Seq)
-			},
-			Told: func(in *failedEvent, _ *admin.Outcome) Told {
-				return Told{
-					fmt.Sprintf("Resolved: %s goes on in %s without event %d.", in.Projection, in.CampaignID, in.Seq),
-					in.next(),
-				}
-			},
+			Button:   "Resolve", Role: auth.Admin, Reason: true, Danger: true,
+		}, func(in *failedEvent) does {
+			return does{
+				Do: func(ctx context.Context, _ *admin.Acts, tx pgx.Tx, by admin.Request) (any, error) {
+					return nil, failed.Resolve(ctx, tx, in.key(), in.Seq, by.Failed())
+				},
+				Told: in.told("Resolved: %s goes on in %s without event %d.", in.Projection, in.CampaignID, in.Seq),
+			}
 		}),
 		act(Act{
 			Kind: admin.ActUnresolve, Name: "unresolveFailed", Command: "failed unresolve",
@@ -73,18 +75,15 @@ func failedActs() []*Act {
 				"the campaign and apply all of its events again, this one among them, in each set of tables that has gone " +
 				"past it. If the event still fails, the projection stops there again.",
 			Examples: []string{"failed unresolve scores oak --seq 7 --reason 'it was no test data'"},
-			Button:   "Take back", Reason: true, Danger: true,
+			Button:   "Take back", Role: auth.Admin, Reason: true, Danger: true,
 			Hint: "The projection applies the campaign anew, with this event.",
-		}, does[*failedEvent]{
-			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in *failedEvent) (*admin.Outcome, error) {
-				return acts.Failures().Unresolve(ctx, by, in.key(), in.Seq)
-			},
-			Told: func(in *failedEvent, _ *admin.Outcome) Told {
-				return Told{
-					fmt.Sprintf("Taken back: %s applies %s anew, with event %d.", in.Projection, in.CampaignID, in.Seq),
-					in.next(),
-				}
-			},
+		}, func(in *failedEvent) does {
+			return does{
+				Do: func(ctx context.Context, _ *admin.Acts, tx pgx.Tx, by admin.Request) (any, error) {
+					return nil, failed.Unresolve(ctx, tx, in.key(), in.Seq, by.Failed())
+				},
+				Told: in.told("Taken back: %s applies %s anew, with event %d.", in.Projection, in.CampaignID, in.Seq),
+			}
 		}),
 	}
 }

@@ -7,7 +7,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/tidemark-go/tidemark/internal/admin"
+	"github.com/tidemark-go/tidemark/internal/auth"
 	"github.com/tidemark-go/tidemark/internal/operator/param"
 	"github.com/tidemark-go/tidemark/internal/surface/table"
 )
@@ -68,35 +71,35 @@ type choice[In any] interface {
 // onMany completes the act of an operation on all that In chooses.
 func onMany[In choice[In]](a Act, kind admin.OperationKind, thing string) *Act {
 	verb := strings.ReplaceAll(string(kind), "_parked", "")
-	a.Kind = admin.ActStartOperation
-	return act(a, does[*In]{
-		Check: func(in *In) error {
-			if (*in).open() {
-				return param.Refuse("all", "", "true", "nothing chooses", "choose with other parameters, or say all")
-			}
-			return nil
-		},
-		Preview: func(ctx context.Context, acts *admin.Acts, _ admin.Request, in *In) (any, error) {
-			return acts.PreviewBulk(ctx, (*in).bulk(kind))
-		},
-		Agree: func(found any) string { return found.(*admin.Preview).Confirm },
-		Counted: func(found any) (int64, []admin.Item) {
-			return found.(*admin.Preview).Count, found.(*admin.Preview).Sample
-		},
-		Would: func(_ *In, found any) string { return verb + " " + table.Count(found.(*admin.Preview).Count, thing) },
-		Fix: func(in *In, found any) *In {
-			if !a.Danger {
-				return in
-			}
-			then := (*in).since(*found.(*admin.Preview).AsOf)
-			return &then
-		},
-		Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in *In) (*admin.Outcome, error) {
-			return acts.StartBulk(ctx, by, (*in).bulk(kind), by.Confirm)
-		},
-		Told: func(_ *In, done *admin.Outcome) Told {
-			return begun(done, fmt.Sprintf("is to %s %s", verb, table.Count(detail[admin.Operation](done).Total, thing)))
-		},
+	a.Kind, a.Confirms, a.Counts = admin.ActStartOperation, true, true
+	return act(a, func(in *In) does {
+		var wrong error
+		if (*in).open() {
+			wrong = param.Refuse("all", "", "true", "nothing chooses", "choose with other parameters, or say all")
+		}
+		return does{
+			Wrong: wrong,
+			Preview: func(ctx context.Context, acts *admin.Acts, _ admin.Request) (*Plan, error) {
+				found, err := acts.PreviewBulk(ctx, (*in).bulk(kind))
+				if err != nil {
+					return nil, err
+				}
+				plan := &Plan{
+					Detail: found, Words: verb + " " + table.Count(found.Count, thing), Typed: found.Confirm,
+					Count: found.Count, First: found.Sample,
+				}
+				if a.Danger {
+					plan.In = new((*in).since(*found.AsOf))
+				}
+				return plan, nil
+			},
+			Do: func(ctx context.Context, acts *admin.Acts, tx pgx.Tx, by admin.Request) (any, error) {
+				return acts.StartBulk(ctx, tx, by, (*in).bulk(kind))
+			},
+			Told: func(done *admin.Outcome) Told {
+				return begun(fmt.Sprintf("is to %s %s", verb, table.Count(detail[admin.Operation](done).Total, thing)))(done)
+			},
+		}
 	})
 }
 
@@ -122,7 +125,7 @@ func manyActs() []*Act {
 			Examples: []string{
 				"failed resolve --projection scores --fingerprint 3f2a8c1d90be --dry-run --reason 'test data, see #812'",
 			},
-			Button: "Resolve", Reason: true, Danger: true, NeedsToo: admin.ActResolve,
+			Button: "Resolve", Role: auth.Admin, Reason: true, Danger: true,
 		}, admin.OpResolve, "failed campaign"),
 		onMany[manyParked](Act{
 			Name: "retryManyParked", Command: "publisher parked retry", Path: "/parked/retry",
@@ -143,7 +146,7 @@ func manyActs() []*Act {
 			Examples: []string{
 				"publisher parked resolve --publisher archive --type noted --dry-run --reason 'test data, see #812'",
 			},
-			Button: "Resolve", Reason: true, Danger: true, NeedsToo: admin.ActResolveParked,
+			Button: "Resolve", Role: auth.Admin, Reason: true, Danger: true,
 		}, admin.OpResolveParked, "event"),
 	}
 }

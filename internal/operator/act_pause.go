@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/store/pause"
 )
@@ -48,7 +50,7 @@ type pausable[In any] struct {
 	noun, title, path, example string
 	stops                      string // what stops
 	next                       func(in In) []string
-	target                     func(ctx context.Context, acts *admin.Acts, in In) (pause.Target, error)
+	target                     func(ctx context.Context, tx pgx.Tx, in In) (pause.Target, error)
 }
 
 // pausing is the input of a pause of what In names.
@@ -62,7 +64,7 @@ func pauseActs() []*Act {
 		noun: "group", title: "Group", path: "/groups/{group}", example: "search",
 		stops: "Its workers finish what they have and claim no more campaigns.",
 		next:  func(oneGroup) []string { return []string{"group", "list"} },
-		target: func(_ context.Context, _ *admin.Acts, in oneGroup) (pause.Target, error) {
+		target: func(_ context.Context, _ pgx.Tx, in oneGroup) (pause.Target, error) {
 			return pause.Target{Group: in.Group}, nil
 		},
 	}
@@ -70,16 +72,16 @@ func pauseActs() []*Act {
 		noun: "projection", title: "Projection", path: "/projections/{projection}", example: "scores",
 		stops: "Its events wait; other projections go on.",
 		next:  func(oneProjection) []string { return []string{"projection", "list"} },
-		target: func(ctx context.Context, acts *admin.Acts, in oneProjection) (pause.Target, error) {
-			group, err := acts.GroupOf(ctx, in.Projection)
-			return pause.Target{Group: group, Projection: in.Projection}, err
+		target: func(ctx context.Context, tx pgx.Tx, in oneProjection) (pause.Target, error) {
+			p, err := admin.Registered(ctx, tx, in.Projection)
+			return pause.Target{Group: p.Group, Projection: in.Projection}, err
 		},
 	}
 	campaigns := pausable[campaignInGroup]{
 		noun: "campaign", title: "Campaign", path: "/campaigns/{campaign}", example: "oak",
 		stops: "Its events wait in that group; other campaigns go on.",
 		next:  func(in campaignInGroup) []string { return []string{"campaign", "show", in.CampaignID} },
-		target: func(_ context.Context, _ *admin.Acts, in campaignInGroup) (pause.Target, error) {
+		target: func(_ context.Context, _ pgx.Tx, in campaignInGroup) (pause.Target, error) {
 			return pause.Target{Group: in.Group, CampaignID: in.CampaignID}, nil
 		},
 	}
@@ -99,17 +101,19 @@ func (p pausable[In]) pause() *Act {
 			p.noun + " pause " + p.example + " --for 2h --reason 'deploy of 1.4.2'",
 		},
 		Button: "Pause", Hint: p.stops,
-	}, does[*pausing[In]]{
-		Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in *pausing[In]) (*admin.Outcome, error) {
-			target, err := p.target(ctx, acts, in.What)
-			if err != nil {
-				return nil, err
-			}
-			return acts.Pause(ctx, by, target, in.For)
-		},
-		Told: func(in *pausing[In], done *admin.Outcome) Told {
-			return Told{fmt.Sprintf("Paused %s %s.", targetOf(done), in.until()), p.next(in.What)}
-		},
+	}, func(in *pausing[In]) does {
+		return does{
+			Do: func(ctx context.Context, _ *admin.Acts, tx pgx.Tx, by admin.Request) (any, error) {
+				target, err := p.target(ctx, tx, in.What)
+				if err != nil {
+					return nil, err
+				}
+				return pausedAt(target, in.For), pause.Set(ctx, tx, target, by.Who.Name, by.Reason, in.For)
+			},
+			Told: func(done *admin.Outcome) Told {
+				return Told{fmt.Sprintf("Paused %s %s.", detail[paused](done).target(), in.until()), p.next(in.What)}
+			},
+		}
 	})
 }
 
@@ -119,21 +123,38 @@ func (p pausable[In]) resume() *Act {
 		Short:    "Let a " + p.noun + " that was paused go on",
 		Examples: []string{p.noun + " resume " + p.example + " --reason deployed"},
 		Button:   "Resume",
-	}, does[*In]{
-		Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in *In) (*admin.Outcome, error) {
-			target, err := p.target(ctx, acts, *in)
-			if err != nil {
-				return nil, err
-			}
-			return acts.Resume(ctx, by, target)
-		},
-		Told: func(_ *In, done *admin.Outcome) Told {
-			return Told{fmt.Sprintf("Resumed %s.", targetOf(done)), []string{"lag", "--watch"}}
-		},
+	}, func(in *In) does {
+		return does{
+			Do: func(ctx context.Context, _ *admin.Acts, tx pgx.Tx, by admin.Request) (any, error) {
+				target, err := p.target(ctx, tx, *in)
+				if err != nil {
+					return nil, err
+				}
+				return pausedAt(target, 0), pause.Resume(ctx, tx, target, by.Who.Name, by.Reason)
+			},
+			Told: func(done *admin.Outcome) Told {
+				return Told{fmt.Sprintf("Resumed %s.", detail[paused](done).target()), []string{"lag", "--watch"}}
+			},
+		}
 	})
 }
 
-// targetOf is what an outcome says was paused or resumed.
-func targetOf(done *admin.Outcome) pause.Target {
-	return detail[pause.Target](done)
+// paused is what an outcome says was paused or resumed.
+type paused struct {
+	Group      string `json:"group"`
+	Projection string `json:"projection,omitempty"`
+	CampaignID string `json:"campaign_id,omitempty"`
+	For        string `json:"for,omitempty"` // a Go duration; "": until it is resumed
+}
+
+func pausedAt(t pause.Target, d time.Duration) paused {
+	p := paused{Group: t.Group, Projection: t.Projection, CampaignID: t.CampaignID}
+	if d != 0 {
+		p.For = d.String()
+	}
+	return p
+}
+
+func (p paused) target() pause.Target {
+	return pause.Target{Group: p.Group, Projection: p.Projection, CampaignID: p.CampaignID}
 }

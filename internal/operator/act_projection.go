@@ -2,10 +2,18 @@ package operator
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
 	"github.com/tidemark-go/tidemark/internal/admin"
+	"github.com/tidemark-go/tidemark/internal/auth"
+	"github.com/tidemark-go/tidemark/internal/operator/param"
+	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
+	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/surface/table"
 )
 
@@ -21,11 +29,17 @@ func projectionActs() []*Act {
 			Path:   "/projections/{projection}/verify",
 			Short:  "Compare the rows of a projection with the journal",
 			Button: "Verify", Hint: "A worker with the projection's code applies the events beside its tables, and compares.",
-		}, does[*admin.Verification]{
-			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in *admin.Verification) (*admin.Outcome, error) {
-				return acts.Projections().Verify(ctx, by, *in)
-			},
-			Told: func(in *admin.Verification, done *admin.Outcome) Told { return begun(done, "verifies "+in.Projection) },
+		}, func(in *admin.Verification) does {
+			return does{
+				Wrong: checkVerification(in),
+				Do: func(ctx context.Context, _ *admin.Acts, tx pgx.Tx, by admin.Request) (any, error) {
+					if _, err := admin.Registered(ctx, tx, in.Projection); err != nil {
+						return nil, err
+					}
+					return admin.Start(ctx, tx, by, admin.OpVerify, in, 0)
+				},
+				Told: begun("verifies " + in.Projection),
+			}
 		}),
 		act(Act{
 			Kind: admin.ActRemove, Name: "removeProjection", Command: "projection remove",
@@ -39,40 +53,80 @@ func projectionActs() []*Act {
 				"projection remove scores --dry-run",
 				"projection remove scores --tables --reason 'totals has replaced it'",
 			},
-			Button: "Remove", Danger: true,
-		}, does[*projectionRemoval]{
-			Confirm: func(in *projectionRemoval) string { return in.Projection },
-			Preview: func(ctx context.Context, acts *admin.Acts, _ admin.Request, in *projectionRemoval) (any, error) {
-				return acts.Projections().PreviewRemoval(ctx, in.Projection, in.Tables)
-			},
-			Would: func(in *projectionRemoval, found any) string {
-				removal := found.(admin.Removal)
-				failed := table.Count(removal.Campaigns, "failed campaign")
-				switch {
-				case !in.Tables:
-					return fmt.Sprintf("remove projection %s with %s and without its tables", in.Projection, failed)
-				case len(removal.Tables) == 0:
-					return fmt.Sprintf("remove projection %s, which has no tables, with %s", in.Projection, failed)
-				}
-				return fmt.Sprintf("remove projection %s with %s and what is in %s", in.Projection, failed,
-					strings.Join(removal.Tables, ", "))
-			},
-			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in *projectionRemoval) (*admin.Outcome, error) {
-				return acts.Projections().Remove(ctx, by, in.Projection, in.Tables)
-			},
-			Told: func(in *projectionRemoval, _ *admin.Outcome) Told {
-				kept := "; its tables stay"
-				if in.Tables {
-					kept = " with its tables"
-				}
-				return Told{fmt.Sprintf("Removed projection %s%s.", in.Projection, kept), []string{"projection", "list"}}
-			},
+			Button: "Remove", Role: auth.Admin, Danger: true, Confirms: true,
+		}, func(in *projectionRemoval) does {
+			kept := "; its tables stay"
+			if in.Tables {
+				kept = " with its tables"
+			}
+			return does{
+				Typed:   in.Projection,
+				Preview: in.plan,
+				Alone: func(ctx context.Context, _ *admin.Acts, db *admin.Recorder) (any, error) {
+					err := rebuild.Remove(ctx, db, in.Projection, in.Tables, db.Failed())
+					const dependentObjects = "2BP01"
+					if pgErr := (*pgconn.PgError)(nil); errors.As(err, &pgErr) && pgErr.Code == dependentObjects {
+						err = fmt.Errorf("%w: %w (%s): nothing was removed; its tables stay if they are left out", admin.ErrNeeded,
+							err, pgErr.Detail)
+					}
+					return nil, err
+				},
+				Told: told(fmt.Sprintf("Removed projection %s%s.", in.Projection, kept), "projection", "list"),
+			}
 		}),
 	}
 }
 
+func checkVerification(in *admin.Verification) error {
+	switch {
+	case len(in.Campaigns) > 5000:
+		return param.Refuse("campaigns", fmt.Sprint(len(in.Campaigns)), "5000", "there are too many", "verify all instead")
+	case len(in.Campaigns) > 0 && in.Sample > 0:
+		return param.Refuse("sample", fmt.Sprint(in.Sample), "0", "it goes without campaigns", "leave out one of them")
+	case in.Proof && (len(in.Campaigns) > 0 || in.Sample > 0 || len(in.Ignore) > 0):
+		return param.Refuse("proof", "true", "false", "a proof is of all campaigns and of no columns",
+			"leave out campaigns, sample and ignore")
+	}
+	return nil
+}
+
+// removal is what would be removed.
+type removal struct {
+	Group      string   `json:"group"`
+	Projection *string  `json:"projection"` // null: the whole group
+	Campaigns  int64    `json:"campaigns"`  // in which the projection is behind
+	Tables     []string `json:"tables"`     // that would be dropped
+}
+
+// plan finds what would be removed.
+func (in *projectionRemoval) plan(ctx context.Context, acts *admin.Acts, _ admin.Request) (*Plan, error) {
+	p, err := admin.Registered(ctx, acts.Pool(), in.Projection)
+	if err != nil {
+		return nil, err
+	}
+	found := removal{Group: p.Group, Projection: &in.Projection, Tables: []string{}}
+	found.Campaigns, err = failed.Count(ctx, acts.Pool(), failed.Filter{Group: p.Group, Projection: in.Projection})
+	if err != nil {
+		return nil, err
+	}
+	behind, kept := table.Count(found.Campaigns, "failed campaign"), " and without its tables"
+	if in.Tables {
+		for _, table := range p.Tables {
+			found.Tables = append(found.Tables, p.Schema+"."+table)
+		}
+		kept = " and what is in " + strings.Join(found.Tables, ", ")
+	}
+	words := fmt.Sprintf("remove projection %s with %s%s", in.Projection, behind, kept)
+	if in.Tables && len(found.Tables) == 0 {
+		words = fmt.Sprintf("remove projection %s, which has no tables, with %s", in.Projection, behind)
+	}
+	return &Plan{Detail: found, Words: words}, nil
+}
+
 // begun tells of an operation that workers do bit by bit.
-func begun(done *admin.Outcome, does string) Told {
-	id := fmt.Sprint(detail[admin.Operation](done).ID)
-	return Told{fmt.Sprintf("Operation %s has begun: a worker %s.", id, does), []string{"operation", "show", id}}
+func begun(does string) func(*admin.Outcome) Told {
+	return func(done *admin.Outcome) Told {
+		id := fmt.Sprint(detail[admin.Operation](done).ID)
+		return Told{fmt.Sprintf("Operation %s has begun: a worker %s.", id, does), []string{"operation", "show", id}}
+	}
 }

@@ -3,13 +3,19 @@ package operator
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/tidemark-go/tidemark/internal/admin"
+	"github.com/tidemark-go/tidemark/internal/auth"
 	"github.com/tidemark-go/tidemark/internal/operator/param"
+	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/internal/surface/table"
+	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
 // publication names a topic and a publisher. On the command line no topic means all of the publisher's.
@@ -30,7 +36,33 @@ func (in *publication) said() string {
 	return in.Topic + "/" + in.Publisher
 }
 
-func (in *publication) next() []string { return []string{"publisher", "show", in.Publisher} }
+// told tells what was done, and which command shows what becomes of the publisher.
+func (in *publication) told(text string) func(*admin.Outcome) Told {
+	return told(text, "publisher", "show", in.Publisher)
+}
+
+// each does an act on the publications that are meant, all or none: on those that are able or, if none is, on all, so
+// that the act says what is wrong with them. Errors: [publications.ErrNotFound].
+func (in *publication) each(
+	ctx context.Context, db journal.Querier, able func(publications.Publication) bool, do func(publications.Key) error,
+) error {
+	list, err := publications.List(ctx, db, in.key())
+	switch {
+	case err != nil:
+		return err
+	case len(list) == 0:
+		return fmt.Errorf("%s: %w: a publication is known once a worker has begun it", in.said(), publications.ErrNotFound)
+	}
+	none := !slices.ContainsFunc(list, able)
+	for _, p := range list {
+		if none || able(p) {
+			if err := do(p.Key); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
 
 type publicationPause struct {
 	publication
@@ -44,12 +76,76 @@ type publicationReset struct {
 	End      bool      `form:"-" help:"go on with what is appended from now on"`
 }
 
-func (in *publicationReset) to() publications.ResetTo {
-	return publications.ResetTo{Position: in.Position, Time: in.Time}
+// places counts the places that it is to go to; at none it forgets errors and stays.
+func (in *publicationReset) places() (n int) {
+	for _, given := range []bool{in.Position != nil, !in.Time.IsZero(), in.End} {
+		if given {
+			n++
+		}
+	}
+	return n
 }
 
-// moves says whether it goes elsewhere; else it forgets errors and stays.
-func (in *publicationReset) moves() bool { return in.Position != nil || !in.Time.IsZero() || in.End }
+func (in *publicationReset) check() error {
+	if in.places() > 1 {
+		return param.Refuse("position", "", "1", "a reset goes to one place", "name a position, a time, or the end")
+	}
+	return nil
+}
+
+// resets is what became of each publication that was reset, or would.
+type resets struct {
+	Publications []resetOf `json:"publications"`
+}
+
+// resetOf is where a publication goes, or would go.
+type resetOf struct {
+	Topic     string `json:"topic"`
+	Publisher string `json:"publisher"`
+	From      int64  `json:"from"`
+	To        int64  `json:"to"`
+	Sent      int64  `json:"sent"`      // events of the journal that are published again
+	Skipped   int64  `json:"skipped"`   // events of the journal that are never published
+	Forgotten int64  `json:"forgotten"` // parked events that are met again
+}
+
+func (in *publicationReset) reset(
+	ctx context.Context, db publications.DB, by admin.Request, dryRun bool,
+) (resets, error) {
+	done, to := resets{[]resetOf{}}, publications.ResetTo{Position: in.Position, Time: in.Time, DryRun: dryRun}
+	if in.End {
+		floor, err := feed.Floor(ctx, db)
+		if err != nil {
+			return done, err
+		}
+		to.Position = &floor
+	}
+	all := func(publications.Publication) bool { return true }
+	err := in.each(ctx, db, all, func(key publications.Key) error {
+		r, err := publications.Reset(ctx, db, key, to, by.Published())
+		done.Publications = append(done.Publications,
+			resetOf{key.Topic, key.Publisher, r.From, r.To, r.Sent, r.Skipped, r.Forgotten})
+		return err
+	})
+	return done, err
+}
+
+func (in *publicationReset) plan(ctx context.Context, acts *admin.Acts, by admin.Request) (*Plan, error) {
+	found, err := in.reset(ctx, acts.Pool(), by, true)
+	if err != nil {
+		return nil, err
+	}
+	same := *in
+	if all := found.Publications; in.places() > 0 {
+		same.Position, same.Time, same.End = &all[0].To, time.Time{}, false
+	}
+	var sent, skipped int64
+	for _, r := range found.Publications {
+		sent, skipped = sent+r.Sent, skipped+r.Skipped
+	}
+	return &Plan{Detail: found, In: &same, Words: fmt.Sprintf("reset publisher %s: %s sent again, %s never sent",
+		in.said(), table.Count(sent, "event"), table.Count(skipped, "event"))}, nil
+}
 
 type testSend struct {
 	publication
@@ -70,30 +166,34 @@ func publisherActs() []*Act {
 				"publisher pause archive --reason 'the broker moves'",
 				"publisher pause archive --topic orders --for 2h --reason 'the broker moves'",
 			},
-			Button: "Pause", Hint: "Events wait in the journal and are sent when it is resumed.",
-		}, does[*publicationPause]{
-			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in *publicationPause) (*admin.Outcome, error) {
-				return acts.Publishers().Pause(ctx, by, in.key(), in.For)
-			},
-			Told: func(in *publicationPause, _ *admin.Outcome) Told {
-				return Told{
-					fmt.Sprintf("Paused publisher %s %s.", in.said(), in.until()),
-					[]string{"publisher", "resume", in.Publisher},
-				}
-			},
+			Button: "Pause", Hint: "Events wait in the journal and are sent when it is resumed.", Logs: true,
+		}, func(in *publicationPause) does {
+			return does{
+				Do: func(ctx context.Context, _ *admin.Acts, tx pgx.Tx, by admin.Request) (any, error) {
+					able := func(p publications.Publication) bool { return p.Status != "FAILED" }
+					return nil, in.each(ctx, tx, able, func(key publications.Key) error {
+						return publications.Suspend(ctx, tx, key, in.For, by.Published())
+					})
+				},
+				Told: told(fmt.Sprintf("Paused publisher %s %s.", in.said(), in.until()), "publisher", "resume",
+					in.Publisher),
+			}
 		}),
 		act(Act{
 			Kind: admin.ActResumePublisher, Name: "resumePublisher", Command: "publisher resume", Path: path + "/resume",
 			Short:    "Let a publisher that was paused go on",
 			Examples: []string{"publisher resume archive --reason 'the broker has moved'"},
-			Button:   "Resume", Hint: "It goes on where it was.",
-		}, does[*publication]{
-			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in *publication) (*admin.Outcome, error) {
-				return acts.Publishers().Resume(ctx, by, in.key())
-			},
-			Told: func(in *publication, _ *admin.Outcome) Told {
-				return Told{"Resumed publisher " + in.said() + ".", in.next()}
-			},
+			Button:   "Resume", Hint: "It goes on where it was.", Logs: true,
+		}, func(in *publication) does {
+			return does{
+				Do: func(ctx context.Context, _ *admin.Acts, tx pgx.Tx, by admin.Request) (any, error) {
+					able := func(p publications.Publication) bool { return p.Status == "PAUSED" }
+					return nil, in.each(ctx, tx, able, func(key publications.Key) error {
+						return publications.Resume(ctx, tx, key, by.Published())
+					})
+				},
+				Told: in.told("Resumed publisher " + in.said() + "."),
+			}
 		}),
 		act(Act{
 			Kind: admin.ActResetPublisher, Name: "resetPublisher", Command: "publisher reset", Path: path + "/reset",
@@ -108,49 +208,28 @@ func publisherActs() []*Act {
 				"publisher reset archive --topic orders --time 2026-01-31T08:00:00Z --dry-run",
 				"publisher reset archive --topic orders --position 4711 --reason 'the consumer lost a day'",
 			},
-			Button: "Reset", Danger: true,
-		}, does[*publicationReset]{
-			Check: func(in *publicationReset) error {
-				if in.Position != nil && !in.Time.IsZero() || in.End && (in.Position != nil || !in.Time.IsZero()) {
-					return param.Refuse("position", "", "1", "a reset goes to one place", "name a position, a time, or the end")
-				}
-				return nil
-			},
-			Confirm: func(in *publicationReset) string {
-				if in.moves() {
-					return in.Publisher
-				}
-				return ""
-			},
-			Preview: func(ctx context.Context, acts *admin.Acts, by admin.Request, in *publicationReset) (any, error) {
-				return acts.Publishers().PreviewReset(ctx, by, in.key(), in.to(), in.End)
-			},
-			Would: func(in *publicationReset, found any) string {
-				var sent, skipped int64
-				for _, r := range found.(admin.Resets).Publications {
-					sent, skipped = sent+r.Sent, skipped+r.Skipped
-				}
-				return fmt.Sprintf("reset publisher %s: %s sent again, %s never sent", in.said(), table.Count(sent, "event"),
-					table.Count(skipped, "event"))
-			},
-			Fix: func(in *publicationReset, found any) *publicationReset {
-				same := *in
-				if all := found.(admin.Resets).Publications; in.moves() && len(all) > 0 {
-					same.Position, same.Time, same.End = &all[0].To, time.Time{}, false
-				}
-				return &same
-			},
-			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in *publicationReset) (*admin.Outcome, error) {
-				return acts.Publishers().Reset(ctx, by, in.key(), in.to(), in.End)
-			},
-			Told: func(in *publicationReset, done *admin.Outcome) Told {
-				var parts []string
-				for _, r := range detail[admin.Resets](done).Publications {
-					parts = append(parts, fmt.Sprintf("%s/%s stands at position %d now, %s sent again, %s never sent", r.Topic,
-						r.Publisher, r.To, table.Count(r.Sent, "event"), table.Count(r.Skipped, "event")))
-				}
-				return Told{strings.Join(parts, "; ") + ".", in.next()}
-			},
+			Button: "Reset", Role: auth.Admin, Danger: true, Confirms: true, Logs: true,
+		}, func(in *publicationReset) does {
+			typed := ""
+			if in.places() > 0 {
+				typed = in.Publisher
+			}
+			return does{
+				Wrong:   in.check(),
+				Typed:   typed,
+				Preview: in.plan,
+				Do: func(ctx context.Context, _ *admin.Acts, tx pgx.Tx, by admin.Request) (any, error) {
+					return in.reset(ctx, tx, by, false)
+				},
+				Told: func(done *admin.Outcome) Told {
+					var parts []string
+					for _, r := range detail[resets](done).Publications {
+						parts = append(parts, fmt.Sprintf("%s/%s stands at position %d now, %s sent again, %s never sent", r.Topic,
+							r.Publisher, r.To, table.Count(r.Sent, "event"), table.Count(r.Skipped, "event")))
+					}
+					return in.told(strings.Join(parts, "; ") + ".")(done)
+				},
+			}
 		}),
 		act(Act{
 			Kind: admin.ActTestSend, Name: "testSend", Command: "publisher test-send",
@@ -166,32 +245,30 @@ func publisherActs() []*Act {
 			},
 			Button: "Test send",
 			Hint:   "Sends one event that is made up, of type tidemark.test, and waits until the sink has taken it.",
-		}, does[*testSend]{
-			Check: func(in *testSend) error {
-				if (in.CampaignID == "") != (in.Seq == 0) {
-					return param.Refuse(
-						"seq", fmt.Sprint(in.Seq), "1 or more", "an event of the journal has a campaign and a seq",
-						"name both, or neither for an event that is made up",
-					)
-				}
-				return nil
-			},
-			Preview: func(ctx context.Context, acts *admin.Acts, _ admin.Request, in *testSend) (any, error) {
-				return acts.Publishers().PreviewSend(ctx, in.key(), in.CampaignID, in.Seq)
-			},
-			Would: func(in *testSend, found any) string {
-				event := found.(admin.Sent)
-				return fmt.Sprintf("send event %s, %s, to %s", event.EventID, event.Type, in.Publisher)
-			},
-			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in *testSend) (*admin.Outcome, error) {
-				return acts.Publishers().TestSend(ctx, by, in.key(), in.CampaignID, in.Seq)
-			},
-			Told: func(in *testSend, done *admin.Outcome) Told {
-				event := detail[admin.Sent](done)
-				return Told{
-					fmt.Sprintf("The sink of %s has taken event %s, %s.", in.said(), event.EventID, event.Type), in.next(),
-				}
-			},
+			Logs:   true,
+		}, func(in *testSend) does {
+			var wrong error
+			if (in.CampaignID == "") != (in.Seq == 0) {
+				wrong = param.Refuse("seq", fmt.Sprint(in.Seq), "1 or more", "an event of the journal has a campaign and a seq",
+					"name both, or neither for an event that is made up")
+			}
+			return does{
+				Wrong: wrong,
+				Preview: func(ctx context.Context, acts *admin.Acts, _ admin.Request) (*Plan, error) {
+					event, err := acts.PreviewSend(ctx, in.key(), in.CampaignID, in.Seq)
+					return &Plan{
+						Detail: event, Words: fmt.Sprintf("send event %s, %s, to %s", event.EventID, event.Type, in.Publisher),
+					}, err
+				},
+				Alone: func(ctx context.Context, acts *admin.Acts, db *admin.Recorder) (any, error) {
+					return acts.TestSend(ctx, db, in.key(), in.CampaignID, in.Seq)
+				},
+				Told: func(done *admin.Outcome) Told {
+					event := detail[admin.Sent](done)
+					return in.told(fmt.Sprintf("The sink of %s has taken event %s, %s.", in.said(), event.EventID,
+						event.Type))(done)
+				},
+			}
 		}),
 		act(Act{
 			Kind: admin.ActStartOperation, Name: "republish", Command: "publisher replay", Path: path + "/replay",
@@ -205,36 +282,36 @@ func publisherActs() []*Act {
 				"publisher replay archive oak --topic orders --from 1 --dry-run",
 				"publisher replay archive oak --topic orders --from 40 --until 60 --reason lost --wait",
 			},
-			Button: "Send again", Danger: true,
-		}, does[*admin.Republication]{
-			Confirm: func(in *admin.Republication) string { return in.Publisher },
-			Preview: func(ctx context.Context, acts *admin.Acts, by admin.Request, in *admin.Republication) (any, error) {
-				return acts.Publishers().PreviewRepublication(ctx, by, *in)
-			},
-			Counted: func(found any) (int64, []admin.Item) {
-				slice := found.(admin.Slice)
-				return slice.Through - slice.From + 1, nil
-			},
-			Would: func(in *admin.Republication, found any) string {
-				slice := found.(admin.Slice)
-				if slice.Events == nil {
-					return fmt.Sprintf("send those of events %d to %d of %s to %s again that are of the topic", slice.From,
+			Button: "Send again", Danger: true, Confirms: true, Counts: true,
+		}, func(in *admin.Republication) does {
+			var wrong error
+			if in.Until != 0 && in.Until < in.From {
+				wrong = param.Refuse("until", fmt.Sprint(in.Until), fmt.Sprintf("%d or more", in.From), "it is before from",
+					"turn them round")
+			}
+			return does{
+				Wrong: wrong,
+				Typed: in.Publisher,
+				Preview: func(ctx context.Context, acts *admin.Acts, by admin.Request) (*Plan, error) {
+					slice, err := acts.PreviewRepublication(ctx, by, *in)
+					events := fmt.Sprintf("those of events %d to %d of %s to %s again that are of the topic", slice.From,
 						slice.Through, in.CampaignID, in.Publisher)
-				}
-				return fmt.Sprintf("send %s of %s to %s again, up to %d", table.Count(*slice.Events, "event"), in.CampaignID,
-					in.Publisher, slice.Through)
-			},
-			Fix: func(in *admin.Republication, found any) *admin.Republication {
-				bounded := *in
-				bounded.Until = found.(admin.Slice).Through // no more than was counted
-				return &bounded
-			},
-			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in *admin.Republication) (*admin.Outcome, error) {
-				return acts.Publishers().Republish(ctx, by, *in)
-			},
-			Told: func(in *admin.Republication, done *admin.Outcome) Told {
-				return begun(done, "that has "+in.Publisher+" sends the events of "+in.CampaignID+" again")
-			},
+					if slice.Events != nil {
+						events = fmt.Sprintf("%s of %s to %s again, up to %d", table.Count(*slice.Events, "event"), in.CampaignID,
+							in.Publisher, slice.Through)
+					}
+					counted := *in
+					counted.Until = slice.Through
+					return &Plan{Detail: slice, Words: "send " + events, In: &counted, Count: slice.Through - slice.From + 1}, err
+				},
+				Do: func(ctx context.Context, _ *admin.Acts, tx pgx.Tx, by admin.Request) (any, error) {
+					if _, err := in.Last(ctx, tx); err != nil {
+						return nil, err
+					}
+					return admin.Start(ctx, tx, by, admin.OpRepublish, in, 0)
+				},
+				Told: begun("that has " + in.Publisher + " sends the events of " + in.CampaignID + " again"),
+			}
 		}),
 	}
 }
@@ -245,22 +322,32 @@ type parkedEvent struct {
 	Seq        int64  `arg:"SEQ" min:"1" help:"the event's place in it"`
 }
 
+// on does an act on the event, and answers how many publishers had refused it.
+func (in *parkedEvent) on(
+	do func(context.Context, publications.DB, publications.ParkedFilter, publications.Act) (int64, error),
+) func(context.Context, *admin.Acts, pgx.Tx, admin.Request) (any, error) {
+	return func(ctx context.Context, _ *admin.Acts, tx pgx.Tx, by admin.Request) (any, error) {
+		n, err := do(ctx, tx, publications.ParkedFilter{
+			Topic: in.Topic, Publisher: in.Publisher, CampaignID: in.CampaignID, Seq: in.Seq,
+		}, by.Published())
+		return map[string]int64{"count": n}, err
+	}
+}
+
 func parkedActs() []*Act {
 	const path = "/parked/{topic}/{publisher}/{campaign}/{seq}"
-	next := []string{"publisher", "parked", "list"}
 	return []*Act{
 		act(Act{
 			Kind: admin.ActRetryParked, Name: "retryParked", Command: "publisher parked retry", Path: path + "/retry",
 			Short:    "Send a refused event again at once, with all its attempts before it",
 			Examples: []string{"publisher parked retry archive oak 2"},
-			Button:   "Send again",
-		}, does[*parkedEvent]{
-			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in *parkedEvent) (*admin.Outcome, error) {
-				return acts.Publishers().RetryParked(ctx, by, in.key(), in.CampaignID, in.Seq)
-			},
-			Told: func(in *parkedEvent, _ *admin.Outcome) Told {
-				return Told{fmt.Sprintf("Event %d of %s is sent again now.", in.Seq, in.CampaignID), next}
-			},
+			Button:   "Send again", Logs: true,
+		}, func(in *parkedEvent) does {
+			return does{
+				Do: in.on(publications.Retry),
+				Told: told(fmt.Sprintf("Event %d of %s is sent again now.", in.Seq, in.CampaignID), "publisher", "parked",
+					"list"),
+			}
 		}),
 		act(Act{
 			Kind: admin.ActResolveParked, Name: "resolveParked", Command: "publisher parked resolve", Path: path + "/resolve",
@@ -268,15 +355,14 @@ func parkedActs() []*Act {
 			Long: "Leave a refused event out for good: the publisher never sends it, and its campaign goes on behind it. It " +
 				"asks for the event's seq.",
 			Examples: []string{"publisher parked resolve archive oak 2 --reason 'test data'"},
-			Button:   "Resolve", Reason: true, Danger: true,
-		}, does[*parkedEvent]{
-			Confirm: func(in *parkedEvent) string { return fmt.Sprint(in.Seq) },
-			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in *parkedEvent) (*admin.Outcome, error) {
-				return acts.Publishers().ResolveParked(ctx, by, in.key(), in.CampaignID, in.Seq)
-			},
-			Told: func(in *parkedEvent, _ *admin.Outcome) Told {
-				return Told{fmt.Sprintf("Resolved: %s goes on in %s without event %d.", in.said(), in.CampaignID, in.Seq), next}
-			},
+			Button:   "Resolve", Role: auth.Admin, Reason: true, Danger: true, Confirms: true, Logs: true,
+		}, func(in *parkedEvent) does {
+			return does{
+				Typed: fmt.Sprint(in.Seq),
+				Do:    in.on(publications.Resolve),
+				Told: told(fmt.Sprintf("Resolved: %s goes on in %s without event %d.", in.said(), in.CampaignID, in.Seq),
+					"publisher", "parked", "list"),
+			}
 		}),
 	}
 }

@@ -2,11 +2,16 @@ package operator
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/tidemark-go/tidemark/internal/admin"
+	"github.com/tidemark-go/tidemark/internal/auth"
 	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
+	"github.com/tidemark-go/tidemark/internal/store/pause"
 )
 
 // rebuildOptions are those that a rebuild may be given when it starts, and later.
@@ -64,16 +69,14 @@ func rebuildActs() []*Act {
 				"projection rebuild scores --max-share 0.2",
 			},
 			Button: "Rebuild", Hint: "New tables are built beside these and swapped in when they have caught up.",
-		}, does[*rebuildStart]{
-			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in *rebuildStart) (*admin.Outcome, error) {
-				return acts.Projections().StartRebuild(ctx, by, in.Projection, in.with(in.AllowFailed))
-			},
-			Told: func(in *rebuildStart, _ *admin.Outcome) Told {
-				return Told{
-					"Workers with the code of " + in.Projection + " rebuild it now.",
-					[]string{"projection", "rebuild", in.Projection, "--wait"},
-				}
-			},
+		}, func(in *rebuildStart) does {
+			return does{
+				Do: func(ctx context.Context, _ *admin.Acts, tx pgx.Tx, by admin.Request) (any, error) {
+					began, err := rebuild.StartRebuild(ctx, tx, in.Projection, in.with(in.AllowFailed), by.Failed())
+					return rebuildBegun{began}, err
+				},
+				Told: in.told("Workers with the code of " + in.Projection + " rebuild it now."),
+			}
 		}),
 		act(Act{
 			Kind: admin.ActSwapRebuild, Name: "swapRebuild", Command: "projection swap-rebuild",
@@ -82,17 +85,18 @@ func rebuildActs() []*Act {
 			Long: "Try the swap of a rebuild that is under way again, with other options if some are given: how many " +
 				"campaigns may be failed.",
 			Examples: []string{"projection swap-rebuild scores --allow-failed 3 --reason 'they are test data'"},
-			Button:   "Swap now",
-		}, does[*rebuildSwap]{
-			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in *rebuildSwap) (*admin.Outcome, error) {
-				return acts.Projections().SwapRebuild(ctx, by, in.Projection, in.with(in.AllowFailed))
-			},
-			Told: func(in *rebuildSwap, _ *admin.Outcome) Told {
-				return Told{
-					"A worker tries the swap of " + in.Projection + " again.",
-					[]string{"projection", "rebuild", in.Projection, "--wait"},
-				}
-			},
+			Button:   "Swap now", Role: auth.Admin,
+		}, func(in *rebuildSwap) does {
+			return does{
+				Do: func(ctx context.Context, _ *admin.Acts, tx pgx.Tx, by admin.Request) (any, error) {
+					began, err := rebuild.StartRebuild(ctx, tx, in.Projection, in.with(in.AllowFailed), by.Failed())
+					if err == nil && began {
+						err = fmt.Errorf("swap projection %q: %w", in.Projection, rebuild.ErrNoRebuild)
+					}
+					return rebuildBegun{began}, err
+				},
+				Told: in.told("A worker tries the swap of " + in.Projection + " again."),
+			}
 		}),
 		act(Act{
 			Kind: admin.ActPauseRebuild, Name: "pauseRebuild", Command: "projection pause-rebuild",
@@ -103,16 +107,16 @@ func rebuildActs() []*Act {
 				"projection pause-rebuild scores --for 4h",
 			},
 			Button: "Pause",
-		}, does[*rebuildPause]{
-			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in *rebuildPause) (*admin.Outcome, error) {
-				return acts.Projections().PauseRebuild(ctx, by, in.Projection, in.For)
-			},
-			Told: func(in *rebuildPause, _ *admin.Outcome) Told {
-				return Told{
-					fmt.Sprintf("The rebuild of %s waits %s.", in.Projection, in.until()),
-					[]string{"projection", "resume-rebuild", in.Projection},
-				}
-			},
+		}, func(in *rebuildPause) does {
+			return does{
+				Do: func(ctx context.Context, _ *admin.Acts, tx pgx.Tx, by admin.Request) (any, error) {
+					return in.onTarget(ctx, tx, in.For, func(t pause.Target) error {
+						return pause.Set(ctx, tx, t, by.Who.Name, by.Reason, in.For)
+					})
+				},
+				Told: told(fmt.Sprintf("The rebuild of %s waits %s.", in.Projection, in.until()), "projection",
+					"resume-rebuild", in.Projection),
+			}
 		}),
 		act(Act{
 			Kind: admin.ActResumeRebuild, Name: "resumeRebuild", Command: "projection resume-rebuild",
@@ -120,37 +124,31 @@ func rebuildActs() []*Act {
 			Short:    "Let the rebuild of a projection go on",
 			Examples: []string{"projection resume-rebuild scores"},
 			Button:   "Resume",
-		}, does[*oneProjection]{
-			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in *oneProjection) (*admin.Outcome, error) {
-				return acts.Projections().ResumeRebuild(ctx, by, in.Projection)
-			},
-			Told: func(in *oneProjection, _ *admin.Outcome) Told {
-				return Told{
-					"The rebuild of " + in.Projection + " goes on.",
-					[]string{"projection", "rebuild", in.Projection, "--wait"},
-				}
-			},
+		}, func(in *oneProjection) does {
+			return does{
+				Do: func(ctx context.Context, _ *admin.Acts, tx pgx.Tx, by admin.Request) (any, error) {
+					return in.onTarget(ctx, tx, 0, func(t pause.Target) error {
+						return pause.Resume(ctx, tx, t, by.Who.Name, by.Reason)
+					})
+				},
+				Told: in.told("The rebuild of " + in.Projection + " goes on."),
+			}
 		}),
 		act(Act{
 			Kind: admin.ActAbortRebuild, Name: "abortRebuild", Command: "projection abort-rebuild",
 			Path:     "/projections/{projection}/rebuild/abort",
 			Short:    "End the rebuild of a projection and remove what it has built",
 			Examples: []string{"projection abort-rebuild scores --reason 'version 3 is wrong'"},
-			Button:   "Abort", Danger: true,
-		}, does[*oneProjection]{
-			Confirm: func(in *oneProjection) string { return in.Projection },
-			Would: func(in *oneProjection, _ any) string {
-				return "abort the rebuild of projection " + in.Projection + " and remove what it has built"
-			},
-			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in *oneProjection) (*admin.Outcome, error) {
-				return acts.Projections().AbortRebuild(ctx, by, in.Projection)
-			},
-			Told: func(in *oneProjection, _ *admin.Outcome) Told {
-				return Told{
-					"The rebuild of " + in.Projection + " is aborted; nothing of it is left.",
-					[]string{"projection", "list"},
-				}
-			},
+			Button:   "Abort", Role: auth.Admin, Danger: true, Confirms: true,
+		}, func(in *oneProjection) does {
+			return does{
+				Typed: in.Projection,
+				Would: "abort the rebuild of projection " + in.Projection + " and remove what it has built",
+				Alone: func(ctx context.Context, _ *admin.Acts, db *admin.Recorder) (any, error) {
+					return nil, rebuild.AbortRebuild(ctx, db, in.Projection, db.Failed())
+				},
+				Told: told("The rebuild of "+in.Projection+" is aborted; nothing of it is left.", "projection", "list"),
+			}
 		}),
 		act(Act{
 			Kind: admin.ActRollback, Name: "rollbackProjection", Command: "projection rollback",
@@ -162,19 +160,56 @@ func rebuildActs() []*Act {
 				"kept in turn: a second rollback undoes the first. Any worker does it. If none runs, it is done when one " +
 				"starts, unless operation abort withdraws it before. It asks for the projection's name.",
 			Examples: []string{"projection rollback scores --reason 'version 3 is wrong'"},
-			Button:   "Roll back", Danger: true,
-		}, does[*projectionRollback]{
-			Confirm: func(in *projectionRollback) string { return in.Projection },
-			Would: func(in *projectionRollback, _ any) string {
-				return "have projection " + in.Projection + " show its previous tables"
-			},
-			Do: func(ctx context.Context, acts *admin.Acts, by admin.Request, in *projectionRollback) (*admin.Outcome, error) {
-				return acts.Projections().Rollback(ctx, by, in.Projection,
-					rebuild.RollbackOptions{AllowBehind: in.AllowBehind, Keep: in.Keep})
-			},
-			Told: func(in *projectionRollback, done *admin.Outcome) Told {
-				return begun(done, "puts the tables of "+in.Projection+" that were replaced in their place again")
-			},
+			Button:   "Roll back", Role: auth.Admin, Danger: true, Confirms: true,
+		}, func(in *projectionRollback) does {
+			return does{
+				Typed: in.Projection,
+				Would: "have projection " + in.Projection + " show its previous tables",
+				Do:    in.start,
+				Told:  begun("puts the tables of " + in.Projection + " that were replaced in their place again"),
+			}
 		}),
 	}
+}
+
+// rebuildBegun is what came of the options of a rebuild.
+type rebuildBegun struct {
+	Begun bool `json:"begun"` // false: it had begun, and has new options
+}
+
+// told tells what was done, and which command shows how far the rebuild is.
+func (in oneProjection) told(text string) func(*admin.Outcome) Told {
+	return told(text, "projection", "rebuild", in.Projection, "--wait")
+}
+
+// onTarget pauses or resumes the rebuild.
+func (in oneProjection) onTarget(
+	ctx context.Context, tx pgx.Tx, d time.Duration, do func(pause.Target) error,
+) (any, error) {
+	p, err := admin.Registered(ctx, tx, in.Projection)
+	if err != nil {
+		return nil, err
+	}
+	target := pause.Target{Group: p.Group, Projection: rebuild.NameOf(in.Projection)}
+	if err = do(target); errors.Is(err, pause.ErrUnknown) {
+		err = fmt.Errorf("projection %q: %w", in.Projection, rebuild.ErrNoRebuild)
+	}
+	return pausedAt(target, d), err
+}
+
+// start has a worker roll the projection back, unless that is refused at once.
+func (in *projectionRollback) start(ctx context.Context, _ *admin.Acts, tx pgx.Tx, by admin.Request) (any, error) {
+	kept, err := rebuild.CheckRollback(ctx, tx, in.Projection,
+		rebuild.RollbackOptions{AllowBehind: in.AllowBehind, Keep: in.Keep})
+	if err != nil {
+		return nil, err
+	}
+	live, err := admin.Registered(ctx, tx, in.Projection)
+	if err != nil {
+		return nil, err
+	}
+	return admin.StartRollback(ctx, tx, by, admin.ProjectionRollback{
+		Projection: in.Projection, FromVersion: live.Version, Version: kept.Version, RegisteredAt: kept.RegisteredAt,
+		AllowBehind: in.AllowBehind, Keep: in.Keep,
+	})
 }

@@ -2,6 +2,8 @@ package operator
 
 import (
 	"errors"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/tidemark-go/tidemark/internal/admin"
@@ -25,6 +27,26 @@ func TestAnEmptyValueDoesNotWidenAnAct(t *testing.T) {
 		var refused *param.Error
 		if !errors.As(err, &refused) || !errors.Is(err, admin.ErrInvalid) {
 			t.Errorf("%s takes %v: %v", name, given, err)
+		}
+	}
+}
+
+// TestWhatHasToBeTypedIsAskedFor holds Confirms against the acts: where it is false, nothing asks for what Do wants.
+func TestWhatHasToBeTypedIsAskedFor(t *testing.T) {
+	t.Parallel()
+	for _, act := range Acts() {
+		in, err := param.Read(act.input, act.Params, func(name string) ([]string, bool) {
+			i := slices.IndexFunc(act.Params, func(p param.Param) bool { return p.Name == name })
+			given := act.Params[i].Required || name == "position"
+			return map[bool][]string{true: {"1"}}[given], given
+		})
+		if err != nil {
+			t.Errorf("%s: %v", act.Name, err)
+			continue
+		}
+		typed := act.Typed(in) != "" || strings.Contains(act.Name, "Many")
+		if typed != act.Confirms {
+			t.Errorf("%s asks for %q, Confirms is %t", act.Name, act.Typed(in), act.Confirms)
 		}
 	}
 }

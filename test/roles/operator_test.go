@@ -1,19 +1,16 @@
 package roles_test
 
 import (
+	"fmt"
+	"strings"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidemark-go/tidemark/internal/admin"
-	"github.com/tidemark-go/tidemark/internal/auth"
-	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
-	"github.com/tidemark-go/tidemark/internal/store/failed"
-	"github.com/tidemark-go/tidemark/internal/store/pause"
-	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
+	"github.com/tidemark-go/tidemark/test/support/acting"
 	"github.com/tidemark-go/tidemark/test/support/memory"
 )
 
@@ -27,7 +24,7 @@ func confirmed(word string) admin.Request {
 // rollBack lets an operator request a rollback, and a worker perform it.
 func rollBack(t *testing.T, operator, worker *pgxpool.Pool, projection string) {
 	t.Helper()
-	_, err := admin.On(operator).Projections().Rollback(t.Context(), confirmed(projection), projection, rebuild.RollbackOptions{})
+	_, err := acting.Do(t.Context(), admin.On(operator), confirmed(projection), "rollbackProjection", "projection="+projection)
 	must(t, err)
 	operations(t, operator, worker)
 }
@@ -77,10 +74,7 @@ func everyAct(t *testing.T, operator, applies *pgxpool.Pool, done func(what stri
 		Publishers: []publisher.Publisher{to},
 	})
 	must(t, err)
-	type outcome func() (*admin.Outcome, error)
-	ctx, back := t.Context(), int64(0)
-	key, pair, target := failed.Key{Projection: "counted", CampaignID: "c"},
-		publications.Key{Topic: "all", Publisher: "it"}, pause.Target{Group: "default", CampaignID: "c"}
+	ctx := t.Context()
 	for what, look := range map[string]func() error{
 		"verify": func() error {
 			_, err := code.Verify(ctx, projector.VerifyRequest{Projection: "counted", All: true})
@@ -111,76 +105,44 @@ func everyAct(t *testing.T, operator, applies *pgxpool.Pool, done func(what stri
 	}
 	seen := map[admin.Kind]bool{admin.ActRollback: true}
 	for _, act := range []struct {
-		kind admin.Kind
-		do   outcome
+		kind                  admin.Kind
+		name, confirm, params string
 	}{
-		{admin.ActRequeue, func() (*admin.Outcome, error) { return a.Failures().Requeue(ctx, confirmed(""), key) }},
-		{admin.ActRequeue, func() (*admin.Outcome, error) {
-			return a.Failures().RequeueEvent(ctx, confirmed(""), "default", "c", 2)
-		}},
-		{admin.ActResolve, func() (*admin.Outcome, error) { return a.Failures().Resolve(ctx, confirmed("2"), key, 2) }},
-		{admin.ActUnresolve, func() (*admin.Outcome, error) { return a.Failures().Unresolve(ctx, confirmed(""), key, 2) }},
-		{admin.ActPause, func() (*admin.Outcome, error) { return a.Pause(ctx, confirmed(""), target, time.Hour) }},
-		{admin.ActResume, func() (*admin.Outcome, error) { return a.Resume(ctx, confirmed(""), target) }},
-		{admin.ActReplay, func() (*admin.Outcome, error) {
-			return a.ReplayCampaigns(ctx, confirmed(""), failed.ReplayRequest{
-				Group: "default", Projection: "counted",
-				Campaigns: []string{"c"},
-			})
-		}},
-		{admin.ActRepairGaps, func() (*admin.Outcome, error) { return a.RepairGap(ctx, confirmed(""), "default", "c") }},
-		{admin.ActStartRebuild, func() (*admin.Outcome, error) {
-			return a.Projections().StartRebuild(ctx, confirmed(""), "counted", rebuild.Options{})
-		}},
-		{admin.ActPauseRebuild, func() (*admin.Outcome, error) {
-			return a.Projections().PauseRebuild(ctx, confirmed(""), "counted", 0)
-		}},
-		{admin.ActResumeRebuild, func() (*admin.Outcome, error) {
-			return a.Projections().ResumeRebuild(ctx, confirmed(""), "counted")
-		}},
-		{admin.ActSwapRebuild, func() (*admin.Outcome, error) {
-			return a.Projections().SwapRebuild(ctx, confirmed(""), "counted", rebuild.Options{})
-		}},
-		{admin.ActAbortRebuild, func() (*admin.Outcome, error) {
-			return a.Projections().AbortRebuild(ctx, confirmed("counted"), "counted")
-		}},
-		{admin.ActPausePublisher, func() (*admin.Outcome, error) {
-			return a.Publishers().Pause(ctx, confirmed(""), pair, time.Hour)
-		}},
-		{admin.ActResumePublisher, func() (*admin.Outcome, error) { return a.Publishers().Resume(ctx, confirmed(""), pair) }},
-		{admin.ActRetryParked, func() (*admin.Outcome, error) { return a.Publishers().RetryParked(ctx, confirmed(""), pair, "c", 1) }},
-		{admin.ActResolveParked, func() (*admin.Outcome, error) {
-			return a.Publishers().ResolveParked(ctx, confirmed("1"), pair, "c", 1)
-		}},
-		{admin.ActTestSend, func() (*admin.Outcome, error) { return a.Publishers().TestSend(ctx, confirmed(""), pair, "", 0) }},
-		{admin.ActRepublish, func() (*admin.Outcome, error) {
-			return a.Publishers().Republish(ctx, confirmed("it"), admin.Republication{
-				Topic: "all", Publisher: "it", CampaignID: "c", From: 1,
-			})
-		}},
-		{admin.ActResetPublisher, func() (*admin.Outcome, error) {
-			return a.Publishers().Reset(ctx, confirmed("it"), pair, publications.ResetTo{Position: &back}, false)
-		}},
-		{admin.ActDrain, func() (*admin.Outcome, error) { return a.DrainWorker(ctx, confirmed("w"), "w") }},
-		{admin.ActUndrain, func() (*admin.Outcome, error) { return a.UndrainWorker(ctx, confirmed(""), "w") }},
-		{admin.ActStartOperation, func() (*admin.Outcome, error) {
-			return a.Projections().Verify(ctx, confirmed(""), admin.Verification{Projection: "counted"})
-		}},
-		{admin.ActAbortOperation, func() (*admin.Outcome, error) {
+		{admin.ActRequeue, "requeueFailed", "", "projection=counted campaign=c"},
+		{admin.ActRequeue, "requeueEvent", "", "group=default campaign=c seq=2"},
+		{admin.ActResolve, "resolveFailed", "", "projection=counted campaign=c seq=2"},
+		{admin.ActUnresolve, "unresolveFailed", "", "projection=counted campaign=c seq=2"},
+		{admin.ActPause, "pauseCampaign", "", "group=default campaign=c for=1h"},
+		{admin.ActResume, "resumeCampaign", "", "group=default campaign=c"},
+		{admin.ActReplay, "replayCampaign", "", "group=default projection=counted campaign=c"},
+		{admin.ActRepairGaps, "repairGap", "", "group=default campaign=c"},
+		{admin.ActStartRebuild, "startRebuild", "", "projection=counted"},
+		{admin.ActPauseRebuild, "pauseRebuild", "", "projection=counted"},
+		{admin.ActResumeRebuild, "resumeRebuild", "", "projection=counted"},
+		{admin.ActSwapRebuild, "swapRebuild", "", "projection=counted"},
+		{admin.ActAbortRebuild, "abortRebuild", "counted", "projection=counted"},
+		{admin.ActPausePublisher, "pausePublisher", "", "topic=all publisher=it for=1h"},
+		{admin.ActResumePublisher, "resumePublisher", "", "topic=all publisher=it"},
+		{admin.ActRetryParked, "retryParked", "", "topic=all publisher=it campaign=c seq=1"},
+		{admin.ActResolveParked, "resolveParked", "1", "topic=all publisher=it campaign=c seq=1"},
+		{admin.ActTestSend, "testSend", "", "topic=all publisher=it"},
+		{admin.ActRepublish, "republish", "it", "topic=all publisher=it campaign=c from=1"},
+		{admin.ActResetPublisher, "resetPublisher", "it", "topic=all publisher=it position=0"},
+		{admin.ActDrain, "drainWorker", "w", "owner=w"},
+		{admin.ActUndrain, "undrainWorker", "", "owner=w"},
+		{admin.ActStartOperation, "verifyProjection", "", "projection=counted"},
+		{admin.ActAbortOperation, "abortOperation", "", ""},
+		{admin.ActCreateToken, "createToken", "", "name=eve expires=1h"},
+		{admin.ActRevokeToken, "revokeToken", "", "name=eve"},
+		{admin.ActRemoveGroup, "removeGroup", "spare", "group=spare"},
+		{admin.ActRemove, "removeProjection", "counted", "projection=counted tables=true"},
+	} {
+		if act.kind == admin.ActAbortOperation {
 			all, err := a.Operations(ctx, admin.OperationFilter{State: "running"})
 			must(t, err)
-			return a.Abort(ctx, confirmed(""), all[0].ID)
-		}},
-		{admin.ActCreateToken, func() (*admin.Outcome, error) {
-			return a.CreateToken(ctx, confirmed(""), "eve", auth.Viewer, time.Hour)
-		}},
-		{admin.ActRevokeToken, func() (*admin.Outcome, error) { return a.RevokeToken(ctx, confirmed(""), "eve") }},
-		{admin.ActRemoveGroup, func() (*admin.Outcome, error) { return a.RemoveGroup(ctx, confirmed("spare"), "spare") }},
-		{admin.ActRemove, func() (*admin.Outcome, error) {
-			return a.Projections().Remove(ctx, confirmed("counted"), "counted", true)
-		}},
-	} {
-		if _, err := act.do(); err != nil {
+			act.params = fmt.Sprint("id=", all[0].ID)
+		}
+		if _, err := acting.Do(ctx, a, confirmed(act.confirm), act.name, strings.Fields(act.params)...); err != nil {
 			t.Errorf("%s: %v", act.kind, err)
 		}
 		seen[act.kind] = true

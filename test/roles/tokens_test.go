@@ -7,13 +7,14 @@ import (
 	"net/url"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/auth"
+	"github.com/tidemark-go/tidemark/internal/operator"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
+	"github.com/tidemark-go/tidemark/test/support/acting"
 )
 
 // The operator and the worker create tokens and sessions through functions only, which leave a
@@ -62,9 +63,9 @@ func TestRolesCannotForgeTokensAndSessions(t *testing.T) {
 func useTokens(t *testing.T, pool *pgxpool.Pool, login string) {
 	t.Helper()
 	by := admin.By("ada", "a test")
-	o, err := admin.On(pool).CreateToken(t.Context(), by, "ben", auth.Viewer, time.Hour)
+	o, err := acting.Do(t.Context(), admin.On(pool), by, "createToken", "name=ben", "role=viewer", "expires=1h")
 	must(t, err)
-	var made admin.NewToken
+	var made operator.NewToken
 	must(t, json.Unmarshal(o.Detail, &made))
 	who, err := auth.New(auth.Config{Pool: pool})
 	must(t, err)
@@ -99,7 +100,7 @@ func useTokens(t *testing.T, pool *pgxpool.Pool, login string) {
 	holds("the token", token(), http.StatusOK)
 	ask(who.Logout(failed), session())
 	holds("the session after the logout", session(), http.StatusUnauthorized)
-	_, err = admin.On(pool).RevokeToken(t.Context(), by, "ben")
+	_, err = acting.Do(t.Context(), admin.On(pool), by, "revokeToken", "name=ben")
 	must(t, err)
 	holds("the token after it was revoked", token(), http.StatusUnauthorized)
 

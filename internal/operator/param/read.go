@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/tidemark-go/tidemark/internal/operator/document"
 )
 
 // Read makes a value of type in of texts. It answers a [Error] for the first that it cannot take.
@@ -43,6 +45,22 @@ func Read(in reflect.Type, params []Param, texts Texts) (any, error) {
 		}
 	}
 	return v.Addr().Interface(), nil
+}
+
+// Given answers what an input that [Read] has made holds, named as in documents: nothing of what was left out.
+func Given(in any, params []Param) map[string]any {
+	given, v := map[string]any{}, reflect.Indirect(reflect.ValueOf(in))
+	for _, p := range params {
+		name := document.Snake(v.Type().FieldByIndex(p.index).Name)
+		switch field := v.FieldByIndex(p.index); {
+		case field.IsZero():
+		case p.Type == Duration:
+			given[name] = fmt.Sprint(reflect.Indirect(field))
+		default:
+			given[name] = field.Interface()
+		}
+	}
+	return given
 }
 
 // set parses what was given into a field.

@@ -18,7 +18,7 @@ import (
 func (a *API) actRoutes() (routes []Route) {
 	for _, act := range operator.Acts() {
 		routes = append(routes, Route{
-			http.MethodPost, "/api/v1" + act.Path, act.Role(), act.Name, doing{a, act},
+			http.MethodPost, "/api/v1" + act.Path, act.Role, act.Name, doing{a, act},
 		})
 	}
 	return routes
@@ -102,10 +102,10 @@ func (d doing) fields() (names []string) {
 			names = append(names, p.Name)
 		}
 	}
-	if d.act.Confirms() {
+	if d.act.Confirms {
 		names = append(names, "confirm")
 	}
-	if d.act.Previews() {
+	if d.act.Previews {
 		names = append(names, "dry_run")
 	}
 	slices.Sort(names)

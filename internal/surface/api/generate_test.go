@@ -59,7 +59,7 @@ func describe(b *strings.Builder, act *operator.Act) {
 	if act.Long != "" {
 		line(3, "description: %s", quoted(act.Long))
 	}
-	line(3, "x-role: %s", act.Role())
+	line(3, "x-role: %s", act.Role)
 	line(3, "parameters:")
 	line(4, "- {$ref: '#/components/parameters/IdempotencyKey'}")
 	line(3, "requestBody:")
@@ -84,10 +84,10 @@ func describe(b *strings.Builder, act *operator.Act) {
 			line(10, "%s: %s", p.Name, schemaOf(p))
 		}
 	}
-	if act.Confirms() {
+	if act.Confirms {
 		line(10, "confirm: {type: string, description: %s}", quoted("What a person types on a page: see the act's description."))
 	}
-	if act.Previews() {
+	if act.Previews {
 		line(10, "dry_run: {type: boolean, description: %s}", quoted("Do nothing, and answer what would be done."))
 	}
 	if b.Len() == before {

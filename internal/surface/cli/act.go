@@ -23,13 +23,6 @@ func (a *Act) BindOne(flags *pflag.FlagSet) {
 	flags.Lookup("by").DefValue = "user@host" // help says the same to everybody
 }
 
-// BindMany adds the flags of an act that may change more than one row.
-func (a *Act) BindMany(flags *pflag.FlagSet) {
-	a.BindOne(flags)
-	flags.BoolVar(&a.DryRun, "dry-run", false, "show what would be done, and do nothing")
-	flags.BoolVar(&a.Yes, "yes", false, "do not ask, however much it is")
-}
-
 // NeedReason answers an error unless a reason was given.
 func (a *Act) NeedReason() error {
 	if strings.TrimSpace(a.Reason) == "" {

@@ -52,7 +52,7 @@ func newActAnd(env *cli.Env, more *extra, names ...string) *cobra.Command {
 			panic("no act " + name)
 		}
 		c.acts = append(c.acts, act)
-		confirms, previews = confirms || act.Confirms() || act.Counts(), previews || act.Previews()
+		confirms, previews = confirms || act.Confirms || act.Counts, previews || act.Previews
 		starts = starts || act.Starts() || act.Kind == admin.ActReplay
 	}
 	command := &cobra.Command{
@@ -118,7 +118,7 @@ func (c *actCommand) choose(command *cobra.Command, args []string) error {
 			return cli.Usagef("--%s goes %s %s", flag.Flag(), with, strings.Join(names, " and "))
 		}
 	}
-	if c.by.DryRun && !c.act.Previews() {
+	if c.by.DryRun && !c.act.Previews {
 		return cli.Usagef("--dry-run goes without %s", strings.Join(names, " and "))
 	}
 	return nil
@@ -175,14 +175,14 @@ func (c *actCommand) do(
 	ctx context.Context, command *cobra.Command, acts *admin.Acts, in any,
 ) (*admin.Outcome, error) {
 	request := by(c.by)
-	if c.act.Typed(in) == "" && !c.act.Counts() && !c.by.DryRun {
+	if c.act.Typed(in) == "" && !c.act.Counts && !c.by.DryRun {
 		return c.act.Do(ctx, acts, request, in)
 	}
 	plan, err := c.act.Preview(ctx, acts, request, in)
 	if err != nil {
 		return nil, err
 	}
-	nothing := c.act.Counts() && plan.Count == 0
+	nothing := c.act.Counts && plan.Count == 0
 	switch {
 	case (c.by.DryRun || nothing) && c.asJSON:
 		return nil, c.env.PrintJSON(plan.Found)
@@ -194,13 +194,13 @@ func (c *actCommand) do(
 		return nil, c.list(plan, c.env.PrintTable)
 	}
 	confirmation := cli.Confirmation{What: plan.Words, Type: plan.Typed, Yes: c.by.Yes}
-	if c.act.Counts() && !c.act.Danger && c.act.Typed(in) == "" && plan.Count <= asksBeyond {
+	if c.act.Counts && !c.act.Danger && c.act.Typed(in) == "" && plan.Count <= asksBeyond {
 		confirmation.Yes = true
 	}
-	if confirmation.Type == "" && c.act.Counts() {
+	if confirmation.Type == "" && c.act.Counts {
 		confirmation.Type = strconv.FormatInt(plan.Count, 10)
 	}
-	if !c.act.Previews() {
+	if !c.act.Previews {
 		confirmation.Look = command.Parent().CommandPath() + " list"
 	}
 	if !confirmation.Yes && c.env.InTerminal {

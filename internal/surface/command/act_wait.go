@@ -87,7 +87,7 @@ func (c *actCommand) followReplay(
 ) error {
 	texts := c.given.texts(c.act.Params, args)
 	text := func(name string) string { values, _ := texts(name); return strings.Join(values, "") }
-	var filed admin.Filing
+	var filed operator.Filing
 	if err := json.Unmarshal(done.Detail, &filed); err != nil {
 		return err
 	}

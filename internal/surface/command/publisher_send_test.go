@@ -102,7 +102,7 @@ func TestReplaySendsASliceAgainInOrderWithTheSameIDs(t *testing.T) {
 		t.Errorf("%q have arrived", sink.ids)
 	}
 	did := publisherActs(t, url)
-	if len(did) != 6 || did[0] != "operation_started by bob since trying" ||
+	if len(did) != 6 || did[0] != "operation_started orders/archive oak by bob since trying" ||
 		did[1] != "replay_started orders/archive oak 2 by bob since trying (operation N)" {
 		t.Errorf("the log has %q", did)
 	}

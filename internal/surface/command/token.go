@@ -10,6 +10,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/auth"
+	"github.com/tidemark-go/tidemark/internal/operator"
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
 )
 
@@ -24,7 +25,7 @@ to its pages. Only a hash of a token is kept: it is shown once.`
 
 func newTokenCreate(env *cli.Env) *cobra.Command {
 	after := func(_ context.Context, c *actCommand, _ *pgxpool.Pool, name string, done *admin.Outcome) error {
-		var made admin.NewToken
+		var made operator.NewToken
 		if err := json.Unmarshal(done.Detail, &made); err != nil {
 			return err
 		}

@@ -127,7 +127,7 @@ func (f frame) Form(name string, pairs ...any) (*actForm, error) {
 	if !ok || len(pairs)%2 != 0 {
 		return nil, fmt.Errorf("form %s: there is no such act, or a parameter has no value", name)
 	}
-	if f.id.Role < act.Role() {
+	if f.id.Role < act.Role {
 		return nil, nil
 	}
 	form := &actForm{Act: act, ID: name, Title: act.Button, Frame: f, Back: f.Back, Key: f.Key}

@@ -146,7 +146,7 @@ func (p *Pages) readView(ctx context.Context, r *http.Request, page *listPage) e
 	}
 	page.Pager = pages(r, found.Next, shown)
 	for _, name := range page.Many {
-		if act, ok := operator.ActNamed(name); ok && auth.From(ctx).Role >= act.Role() {
+		if act, ok := operator.ActNamed(name); ok && auth.From(ctx).Role >= act.Role {
 			page.Acts = page.actOn(act)
 		}
 	}

@@ -26,11 +26,11 @@ type planPage struct {
 // plan shows what an act would do. Its form does just that.
 func (p *Pages) plan(ctx context.Context, r *http.Request) (view, error) {
 	act, ok := operator.ActNamed(r.PathValue("act"))
-	if !ok || act.NoForm || !act.Previews() {
+	if !ok || act.NoForm || !act.Previews {
 		return p.readNothing(ctx, r)
 	}
 	who := auth.From(ctx)
-	if who.Role < act.Role() {
+	if who.Role < act.Role {
 		return view{}, admin.ErrForbidden
 	}
 	params := slices.DeleteFunc(slices.Clone(act.Params), func(of param.Param) bool { return of.Name == "as_of" })

@@ -12,9 +12,9 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/auth"
 	"github.com/tidemark-go/tidemark/internal/ndjson"
+	"github.com/tidemark-go/tidemark/internal/operator"
 	"github.com/tidemark-go/tidemark/internal/surface/payload"
 	"github.com/tidemark-go/tidemark/internal/surface/web"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
@@ -140,7 +140,7 @@ func TestTokensAreMadeAndEnded(t *testing.T) {
 	const asked = `{"reason": "a test", "with": {"role": "operator", "expires": "1h"}}`
 	var made [2]struct {
 		Repeated bool
-		Detail   admin.NewToken
+		Detail   operator.NewToken
 	}
 	for i := range made {
 		response, body := s.call(t, auth.Admin, http.MethodPost, "/api/v1/tokens/eve/create", asked, header)

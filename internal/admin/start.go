@@ -1,0 +1,147 @@
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemark-go/tidemark/internal/store/failed"
+	"github.com/tidemark-go/tidemark/internal/store/publications"
+	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/publisher"
+)
+
+// Requests have the tags of parameters besides JSON's, as [FailedFilter] has.
+
+// GroupReplay replays all campaigns of a group.
+type GroupReplay struct {
+	Group      string `json:"group" arg:"GROUP" of:"group" help:"the consumer group"`
+	Projection string `json:"projection,omitempty" of:"projection" help:"only this projection (default all of the group)"`
+	From       int64  `json:"from,omitempty" min:"1" help:"the first event, on rows as they are (default from scratch)"`
+}
+
+// Replay is the same for internal/store/failed.
+func (g GroupReplay) Replay() failed.ReplayRequest {
+	return failed.ReplayRequest{Group: g.Group, Projection: g.Projection, From: g.From}
+}
+
+// GapRepair repairs all gaps of a group.
+type GapRepair struct {
+	Group string `json:"group"`
+}
+
+// Verification compares rows of a projection with the journal.
+type Verification struct {
+	Projection string   `json:"projection" arg:"PROJECTION" of:"projection" help:"the projection"`
+	Campaigns  []string `json:"campaigns,omitempty" form:"-" of:"campaign" help:"only these campaigns"`
+	Sample     int      `json:"sample,omitempty" max:"1000000" help:"so many campaigns, at random (default all)"`
+	Ignore     []string `json:"ignore,omitempty" form:"-" help:"columns that may differ: column or table.column"`
+	Proof      bool     `json:"proof,omitempty" form:"-" help:"show that every event was applied in its turn; apply none"`
+}
+
+// Republication sends a slice of a campaign to a publisher again.
+type Republication struct {
+	Topic      string `json:"topic" of:"topic" required:"true" help:"the topic whose events are sent, and under which"`
+	Publisher  string `json:"publisher" arg:"PUBLISHER" of:"publisher" help:"the publisher"`
+	CampaignID string `json:"campaign_id" arg:"CAMPAIGN" name:"campaign" of:"campaign" help:"the campaign"`
+	From       int64  `json:"from" min:"1" required:"true" help:"the first event"`
+	Until      int64  `json:"until,omitempty" min:"1" help:"the last event (default the last that there is)"`
+}
+
+// Last answers the last event of the campaign. Errors: [publications.ErrNotFound], [journal.ErrNotFound].
+func (p Republication) Last(ctx context.Context, db journal.Querier) (last journal.Event, err error) {
+	key := publications.Key{Topic: p.Topic, Publisher: p.Publisher}
+	pairs, err := publications.List(ctx, db, key)
+	if err == nil && len(pairs) == 0 {
+		err = fmt.Errorf("%s: %w", key, publications.ErrNotFound)
+	}
+	if err != nil {
+		return last, err
+	}
+	return journal.Last(ctx, db, p.CampaignID)
+}
+
+// ProjectionRollback puts the tables that a rebuild has replaced in their place again.
+type ProjectionRollback struct {
+	Projection   string        `json:"projection"`
+	FromVersion  int           `json:"from_version"`  // of the tables that are read
+	Version      int           `json:"version"`       // of those that come back
+	RegisteredAt time.Time     `json:"registered_at"` // tells them from others of the same version
+	AllowBehind  int64         `json:"allow_behind,omitempty"`
+	Keep         time.Duration `json:"keep,omitempty"`
+}
+
+// Start begins an operation about total things, 0 if that is not known, in the transaction of its act.
+func Start(
+	ctx context.Context, tx pgx.Tx, r Request, kind OperationKind, request any, total int64,
+) (*Operation, error) {
+	doc, err := json.Marshal(request)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := tx.Query(ctx, queryInsertOperation, kind, document(doc), r.Who.Name, r.Reason, total)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectExactlyOneRow(rows, pgx.RowToAddrOfStructByPos[Operation])
+}
+
+// StartRollback has a worker put the tables that a rebuild has replaced in their place again: the exchange runs what
+// the workers' role has made among the read models, so it is done as that role, never as the one who asks for it. The
+// operation's error says why an exchange was not possible. Errors: [ErrRollingBack].
+func StartRollback(ctx context.Context, tx pgx.Tx, r Request, back ProjectionRollback) (*Operation, error) {
+	var other int64
+	switch err := tx.QueryRow(ctx, queryRollingBack, back.Projection).Scan(&other); {
+	case err == nil:
+		return nil, fmt.Errorf("roll projection %q back: %w: it is operation %d", back.Projection, ErrRollingBack, other)
+	case !errors.Is(err, pgx.ErrNoRows):
+		return nil, err
+	}
+	return Start(ctx, tx, r, OpRollback, back, 1)
+}
+
+// document is JSON as a parameter, NULL where there is none.
+func document(doc []byte) any {
+	if doc == nil {
+		return nil
+	}
+	return string(doc)
+}
+
+// Slice is what of a campaign would be sent.
+type Slice struct {
+	From    int64  `json:"from"`
+	Through int64  `json:"through"` // the last seq
+	Events  *int64 `json:"events"`  // those of them that are the topic's; null: this process does not have the topic
+}
+
+// PreviewRepublication answers what a [Republication] would send, and reads all of it where this process has the topic
+// and the publisher. Errors: [publications.ErrNotFound], and [journal.ErrNotFound] for a campaign without an event from
+// there on.
+func (a *Acts) PreviewRepublication(ctx context.Context, r Request, p Republication) (Slice, error) {
+	last, err := p.Last(ctx, a.cfg.Pool)
+	if err == nil && last.Seq < p.From {
+		err = fmt.Errorf("campaign %q from seq %d on: %w", p.CampaignID, p.From, journal.ErrNotFound)
+	}
+	found := Slice{From: p.From, Through: last.Seq}
+	if p.Until != 0 {
+		found.Through = min(p.Until, last.Seq)
+	}
+	topic := slices.IndexFunc(a.cfg.Topics, func(t publisher.Topic) bool { return t.Name == p.Topic })
+	to := slices.IndexFunc(a.cfg.Publishers, func(q publisher.Publisher) bool { return q.Name == p.Publisher })
+	if err != nil || topic < 0 || to < 0 {
+		return found, err
+	}
+	counted, err := publisher.Replay(ctx, a.cfg.Pool, publisher.ReplayRequest{
+		Topic: a.cfg.Topics[topic], To: a.cfg.Publishers[to],
+		CampaignID: p.CampaignID, From: p.From, Until: p.Until,
+		Catalogue: a.cfg.Catalogue, DryRun: true,
+	}, r.Published())
+	found.Events, found.Through = &counted.Sent, counted.Through
+	return found, err
+}
