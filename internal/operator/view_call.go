@@ -14,6 +14,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/session"
 	"github.com/tidemark-go/tidemark/internal/status"
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
+	"github.com/tidemark-go/tidemark/internal/store/pause"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/internal/surface/table"
 )
@@ -44,6 +45,12 @@ type itemList struct {
 	oneOperation
 	After int64 `page:"after" help:"only things after the one with this number"`
 	limited
+}
+
+// queueReport is what remains to be done by a group, and how many pauses it has: its own, of projections, of campaigns.
+type queueReport struct {
+	outbox.GroupReport
+	Pauses int64
 }
 
 // publisherLag is how far a publication is behind.
@@ -120,9 +127,37 @@ func callViews() []*View {
 			},
 		}),
 		list(View{
-			Name: "listQueue", Path: "/queue", Schema: "QueueReport", Short: "What remains to be done, by consumer group",
-		}, lists[*everything, outbox.GroupReport]{
-			Read: section(status.SectionQueue, func(s *status.Status) []outbox.GroupReport { return s.Queue }),
+			Name: "listQueue", Command: "outbox report", Path: "/queue", Schema: "QueueReport",
+			Short: "Count what remains to be done, by status, and name the oldest entry a worker could take",
+			Long: `Count what remains to be done, by status, and name the oldest entry a worker could take now, for
+each consumer group. With --status or --limit the entries themselves follow. Where there are more than
+some thousand, counts are estimates, with a ~ before them. Pending, processing and paused count events;
+failed, dead and rebuilding count campaigns of a projection. Pauses are what operators have stopped: the
+group, projections, campaigns; group list names them.`,
+			Examples: []string{"outbox report", "outbox report --status failed --limit 100 --json"},
+			Empty:    noGroup,
+		}, lists[*everything, queueReport]{
+			Read: func(ctx context.Context, from Reader, _ *everything) ([]queueReport, any, error) {
+				reports, err := readQueue(ctx, from)
+				return reports, nil, err
+			},
+			Columns: "GROUP|PENDING|PROCESSING|PAUSED|FAILED|DEAD|REBUILDING|PAUSES|AGE|OLDEST",
+			Row: func(g queueReport) []table.Cell {
+				oldest, age := table.OrDash(""), table.NumberText("-")
+				if e := g.Oldest; e != nil {
+					oldest, age = table.Text(fmt.Sprintf("%s %d %s", e.CampaignID, e.Seq, e.EventType)),
+						table.NumberText(table.Age(g.At.Sub(e.Since)))
+					if e.Projection != "" {
+						oldest.Text += " for " + e.Projection
+					}
+				}
+				return []table.Cell{
+					table.Text(g.Group), table.About(g.Pending, g.Estimated, table.Plain),
+					table.About(g.Processing, g.Estimated, table.Plain), table.About(g.Paused, g.Estimated, table.Warning),
+					table.About(g.Failed, g.Estimated, table.Warning), table.About(g.Dead, g.Estimated, table.Alarm),
+					table.About(g.Rebuilding, g.Estimated, table.Plain), table.Number(g.Pauses, table.Warning), age, oldest,
+				}
+			},
 		}),
 		list(View{
 			Name: "listLag", Command: "lag", Path: "/lag", Schema: "Lag",
@@ -215,6 +250,27 @@ func readGaps(ctx context.Context, from Reader, in *gapList) (gaps []outbox.Gap,
 		}
 	}
 	return gaps, nil, nil
+}
+
+func readQueue(ctx context.Context, from Reader) (reports []queueReport, err error) {
+	err = session.WithoutJIT(ctx, from.Pool, func(tx pgx.Tx) error {
+		groups, err := outbox.Report(ctx, tx)
+		if err != nil {
+			return err
+		}
+		pauses, err := pause.List(ctx, tx, "", nil, 0)
+		for _, g := range groups {
+			report := queueReport{GroupReport: g}
+			for _, p := range pauses {
+				if p.Group == g.Group {
+					report.Pauses++
+				}
+			}
+			reports = append(reports, report)
+		}
+		return err
+	})
+	return reports, err
 }
 
 // section reads one section of the status, all of it.

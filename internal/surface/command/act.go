@@ -22,10 +22,6 @@ import (
 // programName begins the examples of commands.
 const programName = "tidemark"
 
-// newAct makes the command of acts in [operator.Acts] that have the names. Where there are two, the first is done to
-// what the arguments name, and the second, without arguments, to all that flags choose.
-func newAct(env *cli.Env, names ...string) *cobra.Command { return newActAnd(env, nil, names...) }
-
 // extra is what the command of an act does besides.
 type extra struct {
 	flags func(*pflag.FlagSet)                // adds to its flags
@@ -39,19 +35,12 @@ type actsOn func(*pgxpool.Pool) (*admin.Acts, error)
 // afterAct tells what became of an act that was done on the thing that the first argument names.
 type afterAct func(ctx context.Context, c *actCommand, pool *pgxpool.Pool, name string, done *admin.Outcome) error
 
-// newActAnd is newAct for a command that does more.
-func newActAnd(env *cli.Env, more *extra, names ...string) *cobra.Command {
-	c := &actCommand{env: env, given: params{}}
-	if more != nil {
-		c.extra = *more
-	}
+// newAct makes the command of an act, or of two: the first is done to what the arguments name, and the second, without
+// arguments, to all that flags choose.
+func newAct(env *cli.Env, more extra, acts []*operator.Act) *cobra.Command {
+	c := &actCommand{env: env, extra: more, acts: acts, given: params{}}
 	confirms, previews, starts := false, false, false
-	for _, name := range names {
-		act, ok := operator.ActNamed(name)
-		if !ok {
-			panic("no act " + name)
-		}
-		c.acts = append(c.acts, act)
+	for _, act := range acts {
 		confirms, previews = confirms || act.Confirms || act.Counts, previews || act.Previews
 		starts = starts || act.Starts() || act.Kind == admin.ActReplay
 	}
@@ -359,15 +348,13 @@ func completer(env *cli.Env, p param.Param) cobra.CompletionFunc {
 	if len(p.Choices) > 0 {
 		return cli.Choices(p.Choices)
 	}
-	names := map[string]cli.Names{
-		"projection": projectionNames, "campaign": campaignIDs, "failed": failedCampaigns, "group": groupNames,
-		"topic": topicNames, "publisher": publisherNames, "parked": parkedCampaigns, "worker": ownerNames,
-		"token": tokenNames, "operation": operationIDs, "fingerprint": fingerprints,
-	}[p.Of]
-	if names == nil {
-		return nil
+	if p.Of == "projection" {
+		return env.Complete(projectionNames)
 	}
-	return env.Complete(names)
+	if source, ok := sources()[p.Of]; ok {
+		return env.Complete(source.names)
+	}
+	return nil
 }
 
 var _ pflag.Value = (*given)(nil)

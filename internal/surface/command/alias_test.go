@@ -41,7 +41,7 @@ func TestAFlagFormThatMakesNoSenseIsAMistakeInTheCommandLine(t *testing.T) {
 		"-outbox-report -outbox-status":        "flag needs an argument",
 		"-outbox-report -outbox-limt 7":        "flag provided but not defined: -outbox-limt",
 		"-outbox-report now":                   `unexpected "now"`,
-		"-outbox-report -outbox-limit many":    `invalid argument "many"`,
+		"-outbox-report -outbox-limit many":    `--limit "many"`,
 		"-outbox-report -outbox-status late":   `--status "late"`,
 		"-outbox-report -reason x":             "unknown flag: --reason",
 	} {

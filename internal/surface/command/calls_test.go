@@ -145,6 +145,9 @@ func TestNeitherTheCommandLineNorTheAPIGrowsAlone(t *testing.T) {
 		if all[command] == nil {
 			t.Errorf("there is no command %q", command)
 		}
+		if strings.HasPrefix(calls, "- ") {
+			continue
+		}
 		for _, call := range strings.Fields(calls) {
 			if meant[call] = true; !there[call] {
 				t.Errorf("the API has no call %s for command %q", call, command)

@@ -51,7 +51,7 @@ func TestAShellIsOfferedWhatTheDatabaseHas(t *testing.T) {
 			"requeue", "resolve", "retry_parked", "resolve_parked", "replay", "repair_gaps",
 			"republish",
 		},
-		"operation abort |":      {"3", "2", "1"},
+		"operation abort |":      {"1", "2", "3"},
 		"token create --role |":  {"viewer", "operator", "admin"},
 		"gaps repair |":          {"default", "search"},
 		"outbox requeue e|":      {"elm"},

@@ -17,11 +17,6 @@ import (
 	"github.com/tidemark-go/tidemark/internal/surface/table"
 )
 
-func newEvents(env *cli.Env) *cobra.Command {
-	return cli.Noun("events", "Carry events in and out, and look for some", newEventsImport(env), newEventsExport(env),
-		newView(env, "queryEvents"))
-}
-
 func newEventsExport(env *cli.Env) *cobra.Command {
 	var cfg ndjson.ExportConfig
 	command := &cobra.Command{

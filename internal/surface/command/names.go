@@ -10,10 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tidemark-go/tidemark/internal/admin"
+	"github.com/tidemark-go/tidemark/internal/operator"
 	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
-	"github.com/tidemark-go/tidemark/internal/store/failed"
-	"github.com/tidemark-go/tidemark/internal/store/feed"
-	"github.com/tidemark-go/tidemark/internal/store/outbox"
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
 )
 
@@ -57,51 +55,63 @@ func checkNames(env *cli.Env, command *cobra.Command) {
 }
 
 // completions is how many ids a shell is offered at once.
-const completions = 50
+const completions = "50"
 
-func campaignIDs(ctx context.Context, pool *pgxpool.Pool, prefix string) ([]string, error) {
-	return feed.Campaigns(ctx, pool, prefix, "", completions)
+// source is the view that lists what parameters name, and the column that has the names.
+type source struct {
+	view, column string
+	given        map[string][]string
 }
 
-func groupNames(ctx context.Context, pool *pgxpool.Pool, _ string) ([]string, error) {
-	groups, err := outbox.Groups(ctx, pool)
-	var names []string
-	for _, g := range groups {
-		names = append(names, g.Name)
+// sources answers them by the tags of parameters. Few campaigns failed, or have something that was refused: it is those
+// that a user looks for.
+func sources() map[string]source {
+	return map[string]source{
+		"campaign":    {view: "listCampaigns", column: "CAMPAIGN"},
+		"group":       {view: "listGroups", column: "GROUP"},
+		"worker":      {view: "listWorkers", column: "OWNER"},
+		"failed":      {"listFailed", "CAMPAIGN", map[string][]string{"status": {"failed", "dead"}}},
+		"fingerprint": {view: "listFailureCauses", column: "FINGERPRINT"},
+		"topic":       {view: "listPublishers", column: "TOPIC"},
+		"publisher":   {view: "listPublishers", column: "PUBLISHER"},
+		"parked":      {view: "listParked", column: "CAMPAIGN"},
+		"operation":   {view: "listOperations", column: "ID"},
+		"token":       {view: "listTokens", column: "NAME"},
 	}
-	return names, err
 }
 
-// failedCampaigns offers campaigns in which something is behind: there are few of them, and it is
-// those that a user looks for.
-func failedCampaigns(ctx context.Context, pool *pgxpool.Pool, _ string) ([]string, error) {
-	list, err := failed.List(ctx, pool, failed.Filter{
-		Status: []failed.Status{failed.Failed, failed.Dead},
-		Limit:  completions,
+// names reads them, each once.
+func (s source) names(ctx context.Context, pool *pgxpool.Pool, prefix string) (names []string, err error) {
+	view := operator.ViewNamed(s.view)
+	in, err := view.Input(view.Params, func(name string) ([]string, bool) {
+		switch name {
+		case "prefix":
+			return []string{prefix}, true
+		case "limit":
+			return []string{completions}, true
+		}
+		return s.given[name], s.given[name] != nil
 	})
-	var ids []string
-	for _, p := range list {
-		ids = append(ids, p.CampaignID)
+	if err != nil {
+		return nil, err
 	}
-	slices.Sort(ids)
-	return slices.Compact(ids), err
+	found, err := view.Read(ctx, operator.Reader{Pool: pool, Acts: admin.On(pool)}, in)
+	if err != nil {
+		return nil, err
+	}
+	columns, rows := view.Table(found.Things)
+	for _, row := range rows {
+		names = append(names, row[slices.Index(columns, s.column)].Text)
+	}
+	slices.Sort(names)
+	return slices.Compact(names), nil
 }
 
-func projectionNames(ctx context.Context, pool *pgxpool.Pool, _ string) ([]string, error) {
+// projectionNames reads the registry alone: the view counts what each projection is behind by.
+func projectionNames(ctx context.Context, pool *pgxpool.Pool, _ string) (names []string, err error) {
 	all, err := rebuild.Projections(ctx, pool)
-	var names []string
 	for _, p := range all {
 		names = append(names, p.Name)
 	}
 	return names, err
-}
-
-func fingerprints(ctx context.Context, pool *pgxpool.Pool, _ string) ([]string, error) {
-	causes, err := failed.Causes(ctx, pool, failed.CauseFilter{Limit: completions})
-	var values []string
-	for _, c := range causes {
-		values = append(values, c.Fingerprint)
-	}
-	slices.Sort(values)
-	return slices.Compact(values), err
 }

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
-	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/tidemark-go/tidemark/internal/admin"
@@ -45,7 +44,8 @@ type awaited struct {
 	asJSON bool
 }
 
-func newProjectionRebuild(env *cli.Env) *cobra.Command {
+// rebuildCommand waits for the end of the rebuild if it is told to.
+func rebuildCommand(env *cli.Env) extra {
 	var wait bool
 	flags := func(flags *pflag.FlagSet) {
 		flags.BoolVar(&wait, "wait", false, "show progress until the tables are exchanged")
@@ -63,7 +63,7 @@ func newProjectionRebuild(env *cli.Env) *cobra.Command {
 			"%[1]s --wait", table.Quote(name))
 		return nil
 	}
-	return newActAnd(env, &extra{flags: flags, after: after}, "startRebuild")
+	return extra{flags: flags, after: after}
 }
 
 // await shows progress until the rebuild has ended.
@@ -137,7 +137,7 @@ func (r awaited) interrupted() error {
 
 // ended says how a rebuild has ended that was there a moment ago.
 func (r awaited) ended(ctx context.Context, env *cli.Env, pool *pgxpool.Pool, last rebuild.Rebuild) error {
-	found, err := registered(ctx, pool, r.name)
+	found, err := admin.Registered(ctx, pool, r.name)
 	if err != nil {
 		return err
 	}

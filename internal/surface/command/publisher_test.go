@@ -281,7 +281,7 @@ func TestAnActOnAPublisherThatDoesNotFitSaysWhatToTypeNext(t *testing.T) {
 		{
 			"a replay that ends before it begins", url, "publisher replay archive oak --topic orders --from 3 --until 2 --yes",
 			cli.ExitUsage,
-			[]string{"until not less"},
+			[]string{"it is before from"},
 		},
 		{
 			"a replay of a campaign that is not there", url, "publisher replay archive yew --topic orders --from 1 --yes",

@@ -7,27 +7,16 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/config"
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
+	"github.com/tidemark-go/tidemark/internal/verification"
 )
 
-// newRoot makes the command line. Each noun has a file of its own and one line here.
+// newRoot makes the command line: what views and acts do not make is added here.
 func newRoot(env *cli.Env, opts Options) *cobra.Command {
-	root := cli.Noun(opts.Name, "Look after a Tidemark database",
-		newStatus(env),
-		newOutbox(env),
-		newDeferred(env),
-		newCampaign(env),
-		newProjection(env),
-		newGroup(env),
-		newGaps(env),
-		newDoctor(env),
-		newLag(env),
-		newPublisher(env, opts.Sinks),
-		newWorker(env),
-		newOperation(env),
-		newEvents(env),
-		newView(env, "listLog"),
-		newToken(env),
-	)
+	root := cli.Noun(opts.Name, "Look after a Tidemark database", newStatus(env), newDoctor(env))
+	parents := addCommands(root, env, opts.Sinks)
+	parents["events"].AddCommand(newEventsImport(env), newEventsExport(env))
+	parents["campaign"].AddCommand(verification.NewTravel(env, verification.Compiled{Operators: true})...)
+	parents["projection"].AddCommand(verification.NewVerify(env, verification.Compiled{Operators: true}))
 	if len(opts.Commands) > 0 {
 		const operators, programs = "operators", "programs"
 		root.AddGroup(&cobra.Group{ID: programs, Title: "Programs:"},

@@ -18,8 +18,9 @@ import (
 
 func newStatus(env *cli.Env) *cobra.Command {
 	var (
-		asJSON, watch     bool
-		interval, timeout time.Duration
+		asJSON  bool
+		again   watch
+		timeout time.Duration
 	)
 	command := &cobra.Command{
 		Use:   "status",
@@ -34,16 +35,16 @@ will be gone at the speed of the last two looks. It ends with 0 when nothing is 
   tidemark status --json | jq '.item.problems[] | select(.severity == "critical")'`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if interval < minInterval {
-				return cli.Usagef("--interval %s: at least %s", interval, minInterval)
+			if err := again.check(); err != nil {
+				return err
 			}
 			if timeout < time.Millisecond {
 				return cli.Usagef("--timeout %s: at least 1ms", timeout)
 			}
 			return env.WithPool(cmd.Context(), func(ctx context.Context, pool *pgxpool.Pool) error {
 				reader := &status.Reader{Pool: pool, Timeout: timeout}
-				if watch {
-					return watchStatus(ctx, env, reader, interval, asJSON)
+				if again.on {
+					return watchStatus(ctx, env, reader, again.interval, asJSON)
 				}
 				s, err := reader.Read(ctx)
 				if err != nil {
@@ -63,8 +64,7 @@ will be gone at the speed of the last two looks. It ends with 0 when nothing is 
 	}
 	flags := command.Flags()
 	flags.BoolVar(&asJSON, "json", false, "write JSON")
-	flags.BoolVar(&watch, "watch", false, "go on until Ctrl-C")
-	flags.DurationVar(&interval, "interval", 2*time.Second, "how long to wait between looks, with --watch")
+	again.bind(flags)
 	flags.DurationVar(&timeout, "timeout", 2*time.Second,
 		"how long each part may take; what takes longer is missing, and named")
 	return command

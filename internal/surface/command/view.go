@@ -14,9 +14,9 @@ import (
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
 )
 
-// newView makes the command of the view in [operator.Views] that has the name.
-func newView(env *cli.Env, name string) *cobra.Command {
-	view, given, asJSON := operator.ViewNamed(name), params{}, false
+// newView makes the command of a view.
+func newView(env *cli.Env, view *operator.View) *cobra.Command {
+	given, asJSON := params{}, false
 	command := &cobra.Command{
 		Use: use(view.Command, view.Params), Short: view.Short, Long: view.Long, Example: examples(view.Examples),
 		Args: takes(view.Params), ValidArgsFunction: completeArgs(env, view.Params),
