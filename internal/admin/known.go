@@ -58,22 +58,28 @@ func (e *UnknownNameError) Error() string {
 // removed is known for as long as the log of failures speaks of it, and a projection for as long as
 // events are resolved for it.
 func (n Names) Check(ctx context.Context, db journal.Querier) error {
-	groups, projections, topics, publishers, err := n.known(ctx, db)
-	if err != nil {
-		return err
-	}
 	for _, c := range []struct {
 		kind, name string
-		known      []string
+		known      func(ctx context.Context, db journal.Querier) ([]string, error)
 		log        failed.LogFilter
 	}{
-		{"group", n.Group, groups, failed.LogFilter{Group: n.Group, Limit: 1}},
-		{"projection", n.Projection, projections, failed.LogFilter{Projection: n.Projection, Limit: 1}},
-		{"topic", n.Topic, topics, failed.LogFilter{}},
-		{"publisher", n.Publisher, publishers, failed.LogFilter{}},
+		{"group", n.Group, knownGroups, failed.LogFilter{Group: n.Group, Limit: 1}},
+		{"projection", n.Projection, knownProjections, failed.LogFilter{Projection: n.Projection, Limit: 1}},
+		{"topic", n.Topic, knownPublications(func(k publications.Key) string { return k.Topic }), failed.LogFilter{}},
+		{
+			"publisher", n.Publisher, knownPublications(func(k publications.Key) string { return k.Publisher }),
+			failed.LogFilter{},
+		},
 	} {
-		if c.name == "" || slices.Contains(c.known, c.name) || c.kind == "projection" &&
-			slices.Contains(c.known, registry.ProjectionOf(c.name)) {
+		if c.name == "" {
+			continue
+		}
+		known, err := c.known(ctx, db)
+		if err != nil {
+			return err
+		}
+		if slices.Contains(known, c.name) || c.kind == "projection" &&
+			slices.Contains(known, registry.ProjectionOf(c.name)) {
 			continue
 		}
 		if c.log.Limit > 0 {
@@ -94,43 +100,36 @@ func (n Names) Check(ctx context.Context, db journal.Querier) error {
 				continue
 			}
 		}
-		return &UnknownNameError{c.kind, c.name, c.known}
+		return &UnknownNameError{c.kind, c.name, known}
 	}
 	return nil
 }
 
-// known answers the names that there are, of the kinds that are asked for.
-func (n Names) known(
-	ctx context.Context, db journal.Querier,
-) (groups, projections, topics, publishers []string, err error) {
-	if n.Group != "" {
-		all, err := outbox.Groups(ctx, db)
-		if err != nil {
-			return nil, nil, nil, nil, err
-		}
-		for _, g := range all {
-			groups = append(groups, g.Name)
-		}
+func knownGroups(ctx context.Context, db journal.Querier) (names []string, err error) {
+	all, err := outbox.Groups(ctx, db)
+	for _, g := range all {
+		names = append(names, g.Name)
 	}
-	if n.Projection != "" {
-		all, err := rebuild.Projections(ctx, db)
-		if err != nil {
-			return nil, nil, nil, nil, err
-		}
+	return names, err
+}
+
+func knownProjections(ctx context.Context, db journal.Querier) (names []string, err error) {
+	all, err := rebuild.Projections(ctx, db)
+	for _, p := range all {
+		names = append(names, p.Name)
+	}
+	return names, err
+}
+
+func knownPublications(
+	part func(publications.Key) string,
+) func(ctx context.Context, db journal.Querier) ([]string, error) {
+	return func(ctx context.Context, db journal.Querier) (names []string, err error) {
+		all, err := publications.List(ctx, db, publications.Key{})
 		for _, p := range all {
-			projections = append(projections, p.Name)
+			names = append(names, part(p.Key))
 		}
+		slices.Sort(names)
+		return slices.Compact(names), err
 	}
-	if n.Topic != "" || n.Publisher != "" {
-		pairs, err := publications.List(ctx, db, publications.Key{})
-		if err != nil {
-			return nil, nil, nil, nil, err
-		}
-		for _, p := range pairs {
-			topics, publishers = append(topics, p.Topic), append(publishers, p.Publisher)
-		}
-	}
-	slices.Sort(topics)
-	slices.Sort(publishers)
-	return groups, projections, slices.Compact(topics), slices.Compact(publishers), nil
 }

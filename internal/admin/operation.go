@@ -11,6 +11,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
+	"github.com/tidemark-go/tidemark/internal/store/rows"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
@@ -87,15 +88,8 @@ func (a *Acts) Operations(ctx context.Context, f OperationFilter) ([]Operation, 
 	if f.Limit == 0 {
 		f.Limit = 50
 	}
-	rows, err := a.cfg.Pool.Query(ctx, queryOperations, f.State, f.Kind, f.Before, f.Limit)
-	if err != nil {
-		return nil, fmt.Errorf("list operations: %w", err)
-	}
-	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Operation])
-	if err != nil {
-		return nil, fmt.Errorf("list operations: %w", err)
-	}
-	return list, nil
+	return rows.All(ctx, a.cfg.Pool, pgx.RowToStructByPos[Operation], "list operations", queryOperations, f.State, f.Kind,
+		f.Before, f.Limit)
 }
 
 // Operation answers one with what became of its items since, or [ErrNotFound].
@@ -108,18 +102,12 @@ func (a *Acts) Operation(ctx context.Context, id int64) (*Operation, error) {
 }
 
 func readOperation(ctx context.Context, db journal.Querier, id int64) (*Operation, error) {
-	rows, err := db.Query(ctx, queryOperation, id)
-	if err != nil {
-		return nil, fmt.Errorf("operation %d: %w", id, err)
-	}
-	o, err := pgx.CollectExactlyOneRow(rows, pgx.RowToAddrOfStructByPos[Operation])
+	what := fmt.Sprintf("operation %d", id)
+	o, err := rows.One(ctx, db, pgx.RowToAddrOfStructByPos[Operation], what, queryOperation, id)
 	if errors.Is(err, pgx.ErrNoRows) {
-		err = ErrNotFound
+		err = fmt.Errorf("%s: %w", what, ErrNotFound)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("operation %d: %w", id, err)
-	}
-	return o, nil
+	return o, err
 }
 
 // Items lists what an operation is about, in order, after a place (0: from the first), up to limit (0: 100).
@@ -127,15 +115,8 @@ func (a *Acts) Items(ctx context.Context, id, after int64, limit int) ([]Item, e
 	if limit == 0 {
 		limit = 100
 	}
-	rows, err := a.cfg.Pool.Query(ctx, queryItems, id, after, limit)
-	if err != nil {
-		return nil, fmt.Errorf("items of operation %d: %w", id, err)
-	}
-	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Item])
-	if err != nil {
-		return nil, fmt.Errorf("items of operation %d: %w", id, err)
-	}
-	return list, nil
+	return rows.All(ctx, a.cfg.Pool, pgx.RowToStructByPos[Item], fmt.Sprintf("items of operation %d", id), queryItems, id,
+		after, limit)
 }
 
 // Abort ends an operation after the batch that is under way; what was done stays done. Errors:
@@ -168,13 +149,10 @@ type Since struct {
 func (k OperationKind) Retries() bool { return k == OpRequeue || k == OpRetryParked }
 
 func (a *Acts) since(ctx context.Context, o *Operation) (*Since, error) {
-	rows, err := a.cfg.Pool.Query(ctx, queryDone, o.ID, sinceItems)
+	items, err := rows.All(ctx, a.cfg.Pool, pgx.RowToStructByPos[Item], fmt.Sprintf("operation %d", o.ID), queryDone, o.ID,
+		sinceItems)
 	if err != nil {
-		return nil, fmt.Errorf("operation %d: %w", o.ID, err)
-	}
-	items, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Item])
-	if err != nil {
-		return nil, fmt.Errorf("operation %d: %w", o.ID, err)
+		return nil, err
 	}
 	s := &Since{LookedAt: int64(len(items))}
 	if o.Kind == OpRequeue {

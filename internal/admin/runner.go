@@ -17,6 +17,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/projector/failure"
 	"github.com/tidemark-go/tidemark/internal/redact"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
+	"github.com/tidemark-go/tidemark/internal/store/rows"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
@@ -150,15 +151,11 @@ func (e errPermanent) Unwrap() error { return e.error }
 func (r *Runner) batch(ctx context.Context) (bool, error) {
 	var o Operation
 	err := pgx.BeginFunc(ctx, r.cfg.Pool, func(tx pgx.Tx) (err error) {
-		rows, err := tx.Query(ctx, queryTakeOperation,
-			[]string{
-				string(OpRequeue), string(OpResolve), string(OpRetryParked), string(OpResolveParked), string(OpReplay),
-				string(OpRepairGaps),
-			})
+		o, err = rows.One(ctx, tx, pgx.RowToStructByPos[Operation], "", queryTakeOperation, []string{
+			string(OpRequeue), string(OpResolve), string(OpRetryParked), string(OpResolveParked), string(OpReplay),
+			string(OpRepairGaps),
+		})
 		if err != nil {
-			return err
-		}
-		if o, err = pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[Operation]); err != nil {
 			return err
 		}
 		done, err := r.part(ctx, tx, o)
@@ -209,11 +206,7 @@ func (r *Runner) part(ctx context.Context, tx pgx.Tx, o Operation) (bool, error)
 	case OpRepairGaps:
 		return r.repairSome(ctx, tx, o)
 	}
-	rows, err := tx.Query(ctx, queryLeft, o.ID, r.cfg.Batch)
-	if err != nil {
-		return false, err
-	}
-	items, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Item])
+	items, err := rows.All(ctx, tx, pgx.RowToStructByPos[Item], "", queryLeft, o.ID, r.cfg.Batch)
 	if err != nil || len(items) == 0 {
 		return true, err
 	}

@@ -170,9 +170,18 @@ func (r *Runner) verify(ctx context.Context, o Operation, p *progress) error {
 		return err
 	}
 	p.set(report, report.Total, report.Campaigns, report.Skipped, report.Differing)
+	items := make([]Item, len(differ))
 	for i, id := range differ {
-		if _, err := r.cfg.Pool.Exec(ctx, queryAddItem, o.ID, int64(i+1), id, v.Projection, 0,
-			"its rows differ from what the journal says"); err != nil {
+		items[i] = Item{CampaignID: id, Subject: v.Projection, Detail: "its rows differ from what the journal says"}
+	}
+	return r.keepFailed(ctx, o, items)
+}
+
+// keepFailed writes down what an operation has found.
+func (r *Runner) keepFailed(ctx context.Context, o Operation, items []Item) error {
+	for i, item := range items {
+		if _, err := r.cfg.Pool.Exec(ctx, queryAddItem, o.ID, int64(i+1), item.CampaignID, item.Subject, item.Seq,
+			item.Detail); err != nil {
 			return err
 		}
 	}
@@ -180,11 +189,19 @@ func (r *Runner) verify(ctx context.Context, o Operation, p *progress) error {
 }
 
 func (r *Runner) prove(ctx context.Context, o Operation, v Verification, p *progress) error {
-	var differ []lease.Unproved
+	var differ []Item
 	proof, err := Prove(ctx, r.cfg.Pool, v.Projection, func(u lease.Unproved) {
-		if len(differ) < differing {
-			differ = append(differ, u)
+		if len(differ) == differing {
+			return
 		}
+		found := fmt.Sprintf("%d events were applied up to seq %d, and the journal has %d", u.Applied, u.Checkpoint,
+			u.Journal)
+		if u.Applied == u.Journal {
+			found = fmt.Sprintf("the %d events that were applied up to seq %d are others than the journal's", u.Applied,
+				u.Checkpoint)
+		}
+		differ = append(differ,
+			Item{CampaignID: u.CampaignID, Subject: v.Projection, Seq: u.Checkpoint, Detail: found})
 	})
 	if errors.Is(err, rebuild.ErrUnknownProjection) {
 		return errPermanent{err}
@@ -193,19 +210,7 @@ func (r *Runner) prove(ctx context.Context, o Operation, v Verification, p *prog
 		return err
 	}
 	p.set(proof, proof.Campaigns, proof.Campaigns, 0, proof.Differing)
-	for i, u := range differ {
-		found := fmt.Sprintf("%d events were applied up to seq %d, and the journal has %d", u.Applied, u.Checkpoint,
-			u.Journal)
-		if u.Applied == u.Journal {
-			found = fmt.Sprintf("the %d events that were applied up to seq %d are others than the journal's", u.Applied,
-				u.Checkpoint)
-		}
-		if _, err := r.cfg.Pool.Exec(ctx, queryAddItem, o.ID, int64(i+1), u.CampaignID, v.Projection, u.Checkpoint,
-			found); err != nil {
-			return err
-		}
-	}
-	return nil
+	return r.keepFailed(ctx, o, differ)
 }
 
 // sent is how far a slice of a campaign has been sent.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
+	"github.com/tidemark-go/tidemark/internal/store/rows"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
@@ -84,11 +85,8 @@ func Start(
 	if err != nil {
 		return nil, err
 	}
-	rows, err := tx.Query(ctx, queryInsertOperation, kind, document(doc), r.Who.Name, r.Reason, total)
-	if err != nil {
-		return nil, err
-	}
-	return pgx.CollectExactlyOneRow(rows, pgx.RowToAddrOfStructByPos[Operation])
+	return rows.One(ctx, tx, pgx.RowToAddrOfStructByPos[Operation], "start an operation", queryInsertOperation, kind,
+		document(doc), r.Who.Name, r.Reason, total)
 }
 
 // StartRollback has a worker put the tables that a rebuild has replaced in their place again: the exchange runs what

@@ -2,6 +2,7 @@ package operator
 
 import (
 	"context"
+	"encoding/json"
 	"reflect"
 	"slices"
 	"strings"
@@ -30,6 +31,7 @@ type View struct {
 	Schema   string // of an item, as openapi.yaml names it; default: a string
 	Empty    string // what a person reads of a list with nothing in it
 	List     bool   // it answers several things
+	Rows     bool   // it answers rows of read models: they are for those alone who see payloads
 	Params   []param.Param
 	Query    []param.Param // those of the API: the path's first; pages are of 1,000 at most, and after is a cursor
 
@@ -44,6 +46,15 @@ type Reader struct {
 	Look int                               // a page has what is found among so many; 0: it looks until it is full
 	Hide func(journal.Event) journal.Event // takes away what the reader may not see; nil: nothing
 	Bare bool                              // the reader sees no payload, so none is read
+	// Redact takes away what the reader may not see of a row of a read model; nil: nothing.
+	Redact func(json.RawMessage) json.RawMessage
+}
+
+func (r Reader) row(row json.RawMessage) json.RawMessage {
+	if r.Redact == nil {
+		return row
+	}
+	return r.Redact(row)
 }
 
 func (r Reader) event(e journal.Event) journal.Event {
@@ -104,35 +115,23 @@ func list[In, T any](about View, l lists[In, T]) *View {
 		if err != nil {
 			return nil, err
 		}
-		var after func(page *table.Page)
-		if l.After != nil {
-			after = func(page *table.Page) { l.After(page, things) }
+		found := &Found{Document: document.All(things), Next: param.WriteCursor(next), Things: things}
+		found.print = func(page *table.Page) {
+			if len(things) == 0 {
+				page.Note("%s", v.Empty)
+				return
+			}
+			page.Table(columns, rows(things))
+			if l.After != nil {
+				l.After(page, things)
+			}
+			if found.Next != "" {
+				page.Note("%s", v.more(found.Next))
+			}
 		}
-		page := func() [][]table.Cell { return rows(things) }
-		found := v.found(document.All(things), len(things), param.WriteCursor(next), columns, page, after)
-		found.Things = things
 		return found, nil
 	}
 	return v
-}
-
-// found is a list of n things that was read. A person sees them as rows, and what after writes below.
-func (v *View) found(
-	list any, n int, next string, columns []string, rows func() [][]table.Cell, after func(page *table.Page),
-) *Found {
-	return &Found{Document: list, Next: next, print: func(page *table.Page) {
-		if n == 0 {
-			page.Note("%s", v.Empty)
-			return
-		}
-		page.Table(columns, rows())
-		if after != nil {
-			after(page)
-		}
-		if next != "" {
-			page.Note("%s", v.more(next))
-		}
-	}}
 }
 
 // one completes the description of a view of one thing, which show writes for a person.
@@ -196,7 +195,7 @@ var allViews struct { //nolint:gochecknoglobals // never written again
 func Views() []*View {
 	allViews.once.Do(func() {
 		allViews.list = slices.Concat(failedViews(), campaignViews(), groupViews(), publisherViews(), publisherShows(),
-			eventViews(), callViews())
+			eventViews(), callViews(), travelViews())
 	})
 	return allViews.list
 }

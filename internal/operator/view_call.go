@@ -10,6 +10,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/internal/admin"
+	"github.com/tidemark-go/tidemark/internal/doctor"
+	"github.com/tidemark-go/tidemark/internal/operator/document"
 	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
 	"github.com/tidemark-go/tidemark/internal/session"
 	"github.com/tidemark-go/tidemark/internal/status"
@@ -47,6 +49,10 @@ type itemList struct {
 	limited
 }
 
+type statusSections struct {
+	Sections []status.Section `name:"section" among:"sections" help:"only these sections"`
+}
+
 // queueReport is what remains to be done by a group, and how many pauses it has: its own, of projections, of campaigns.
 type queueReport struct {
 	outbox.GroupReport
@@ -77,6 +83,26 @@ func callViews() []*View {
 			return publisherLag{p.Position, p.Behind, p.Lag}, err
 		}, nil),
 		one(View{
+			Name: "getStatus", Path: "/status", Schema: "Status",
+			Short: "How it stands with everything, or with some sections, and what is wrong",
+		}, func(ctx context.Context, from Reader, in *statusSections) (*document.Standing, error) {
+			s, err := (&status.Reader{Pool: from.Pool}).Read(ctx, in.Sections...)
+			if err != nil {
+				return nil, err
+			}
+			return &document.Standing{Status: *s, Problems: s.Problems()}, nil
+		}, nil),
+		one(View{
+			Name: "getDoctor", Path: "/doctor", Schema: "Doctor",
+			Short: "What is wrong with the database and the schema, and what to do about it",
+		}, func(ctx context.Context, from Reader, _ *everything) (document.Found, error) {
+			findings, err := doctor.Run(ctx, from.Pool, doctor.Options{})
+			findings = slices.DeleteFunc(findings, func(f doctor.Finding) bool { // of the process that asks
+				return f.Check == "mode" || f.Check == "pool"
+			})
+			return document.Found{Worst: doctor.Worst(findings), Findings: findings}, err
+		}, nil),
+		one(View{
 			Name: "getOperation", Command: "operation show", Path: "/operations/{id}", Schema: "Operation",
 			Short:    "Show an operation: what was asked for, how far it is, and what became of each thing that it is about",
 			Examples: []string{"operation show 7", "operation show 7 --limit 1000 --json"},
@@ -101,10 +127,7 @@ func callViews() []*View {
 			},
 			Columns: "#|CAMPAIGN|OF|SEQ|OUTCOME|DETAIL",
 			Row: func(i admin.Item) []table.Cell {
-				return []table.Cell{
-					table.Number(i.Ord, table.Plain), table.Text(i.CampaignID), table.Text(i.Subject),
-					table.Number(i.Seq, table.Plain), table.Text(i.Outcome), table.Text(i.Detail),
-				}
+				return table.Row(i.Ord, i.CampaignID, i.Subject, i.Seq, i.Outcome, i.Detail)
 			},
 		}),
 		list(View{
@@ -116,12 +139,7 @@ func callViews() []*View {
 		}, lists[*gapList, outbox.Gap]{
 			Read:    readGaps,
 			Columns: "GROUP|CAMPAIGN|CHECKPOINT|HEAD",
-			Row: func(g outbox.Gap) []table.Cell {
-				return []table.Cell{
-					table.Text(g.Group), table.Text(g.CampaignID), table.Number(g.Checkpoint, table.Plain),
-					table.Number(g.Head, table.Plain),
-				}
-			},
+			Row:     func(g outbox.Gap) []table.Cell { return table.Row(g.Group, g.CampaignID, g.Checkpoint, g.Head) },
 			After: func(page *table.Page, _ []outbox.Gap) {
 				page.Note("To have workers come to them: tidemark gaps repair GROUP")
 			},
@@ -151,12 +169,10 @@ group, projections, campaigns; group list names them.`,
 						oldest.Text += " for " + e.Projection
 					}
 				}
-				return []table.Cell{
-					table.Text(g.Group), table.About(g.Pending, g.Estimated, table.Plain),
+				return table.Row(g.Group, table.About(g.Pending, g.Estimated, table.Plain),
 					table.About(g.Processing, g.Estimated, table.Plain), table.About(g.Paused, g.Estimated, table.Warning),
 					table.About(g.Failed, g.Estimated, table.Warning), table.About(g.Dead, g.Estimated, table.Alarm),
-					table.About(g.Rebuilding, g.Estimated, table.Plain), table.Number(g.Pauses, table.Warning), age, oldest,
-				}
+					table.About(g.Rebuilding, g.Estimated, table.Plain), table.Number(g.Pauses, table.Warning), age, oldest)
 			},
 		}),
 		list(View{
@@ -191,10 +207,8 @@ line.`,
 				if l.Events > 0 {
 					age = table.NumberText(table.Age(l.Age))
 				}
-				return []table.Cell{
-					table.Text(l.Group), projection, table.About(l.Events, l.Estimated, table.Plain),
-					table.About(l.Campaigns, l.Estimated, table.Plain), age,
-				}
+				return table.Row(l.Group, projection, table.About(l.Events, l.Estimated, table.Plain),
+					table.About(l.Campaigns, l.Estimated, table.Plain), age)
 			},
 		}),
 		list(View{
@@ -294,33 +308,29 @@ func readSection(ctx context.Context, from Reader, section status.Section) (*sta
 }
 
 func showOperation(page *table.Page, o operationState) {
-	rows := [][]table.Cell{
-		{table.Text("id"), table.Text(fmt.Sprint(o.ID))},
-		{table.Text("kind"), table.Text(string(o.Kind))},
-		{table.Text("state"), OperationState(o.Operation)},
-		{table.Text("asked for"), table.Text(string(o.Request))},
-		{table.Text("by"), table.Text(o.By)},
-		{table.Text("reason"), table.Text(o.Reason)},
-		{
-			table.Text("done"),
-			table.Text(fmt.Sprintf("%d of %d, skipped %d, failed %d", o.Done, o.Total, o.Skipped, o.Failed)),
-		},
-		{table.Text("started"), table.Text(table.Stamp(&o.CreatedAt))},
-		{table.Text("ended"), table.Text(table.Stamp(o.EndedAt))},
-	}
-	for _, more := range [][2]string{{"progress", string(o.Progress)}, {"error", o.Error}, {"aborted by", o.EndedBy}} {
-		if more[1] != "" {
-			rows = append(rows, []table.Cell{table.Text(more[0]), table.Text(more[1])})
-		}
+	state := OperationState(o.Operation)
+	facts := []table.Fact{
+		{Name: "id", Value: fmt.Sprint(o.ID)},
+		{Name: "kind", Value: string(o.Kind)},
+		{Name: "state", Value: state.Text, Tone: state.Tone},
+		{Name: "asked for", Value: string(o.Request)},
+		{Name: "by", Value: o.By},
+		{Name: "reason", Value: o.Reason},
+		{Name: "done", Value: fmt.Sprintf("%d of %d, skipped %d, failed %d", o.Done, o.Total, o.Skipped, o.Failed)},
+		{Name: "started", Value: table.Stamp(&o.CreatedAt)},
+		{Name: "ended", Value: table.Stamp(o.EndedAt)},
+		{Name: "progress", Value: string(o.Progress)},
+		{Name: "error", Value: o.Error},
+		{Name: "aborted by", Value: o.EndedBy},
 	}
 	if s := o.Since; s != nil {
 		since := fmt.Sprintf("%d failed again, %d waiting, %d got past it", s.FailedAgain, s.Waiting, s.Passed)
 		if s.LookedAt < o.Done {
 			since += fmt.Sprintf("; of the first %d", s.LookedAt)
 		}
-		rows = append(rows, []table.Cell{table.Text("since then"), table.Text(since)})
+		facts = append(facts, table.Fact{Name: "since then", Value: since})
 	}
-	page.Table([]string{"OPERATION", ""}, rows)
+	page.Facts(facts...)
 	Section(page, "What it is about", "listOperationItems", o.Items)
 	if o.more {
 		page.Note("There may be more: --after %d", o.Items[len(o.Items)-1].Ord)

@@ -103,10 +103,7 @@ func campaignViews() []*View {
 				if l.Held {
 					state = "held"
 				}
-				return []table.Cell{
-					table.Text(l.CampaignID), table.Text(l.Group), table.Text(state), table.Text(l.Owner),
-					table.Number(l.Generation, table.Plain), table.Number(l.Checkpoint, table.Plain), table.IfKnown(l.ExpiresAt),
-				}
+				return table.Row(l.CampaignID, l.Group, state, l.Owner, l.Generation, l.Checkpoint, l.ExpiresAt)
 			},
 		}),
 	}
@@ -138,10 +135,7 @@ func showCampaign(page *table.Page, d *Campaign) {
 	if len(d.Groups) > 0 {
 		var rows [][]table.Cell
 		for _, s := range d.Groups {
-			rows = append(rows, []table.Cell{
-				table.Text(s.Group), table.Number(s.Checkpoint, table.Plain),
-				table.Number(s.Behind, table.Warning), leaseCell(s.Place),
-			})
+			rows = append(rows, table.Row(s.Group, s.Checkpoint, table.Number(s.Behind, table.Warning), leaseCell(s.Place)))
 		}
 		page.Heading("Consumer groups")
 		page.Table([]string{"GROUP", "CHECKPOINT", "BEHIND", "LEASE"}, rows)

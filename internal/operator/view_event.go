@@ -2,7 +2,6 @@ package operator
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"strings"
 
@@ -56,10 +55,7 @@ func eventViews() []*View {
 			},
 			Columns: "POSITION|CAMPAIGN|SEQ|TYPE|TAGS|RECORDED",
 			Row: func(e journal.Event) []table.Cell {
-				return []table.Cell{
-					table.NumberText(fmt.Sprint(e.Position)), table.Text(e.CampaignID), table.NumberText(fmt.Sprint(e.Seq)),
-					table.Text(e.Type), table.Text(strings.Join(e.Tags, " ")), table.When(e.RecordedAt),
-				}
+				return table.Row(e.Position, e.CampaignID, e.Seq, e.Type, strings.Join(e.Tags, " "), e.RecordedAt)
 			},
 		}),
 		list(View{
@@ -83,12 +79,8 @@ campaigns and projections. A page of the API may be empty and have a next one.`,
 			Columns: "GROUP|STATUS|CAMPAIGN|SEQ|EVENTS|TYPE|SINCE|PROJECTION|ATTEMPTS|ERROR",
 			Row: func(e outbox.Entry) []table.Cell {
 				tone := map[outbox.Status]table.Tone{outbox.Failed: table.Warning, outbox.Dead: table.Alarm}[e.Status]
-				return []table.Cell{
-					table.Text(e.Group), table.Toned(string(e.Status), tone), table.Text(e.CampaignID),
-					table.Number(e.Seq, table.Plain),
-					table.Number(e.Events, table.Plain), table.Text(e.EventType), table.When(e.Since),
-					table.Text(e.Projection), table.Number(int64(e.Attempts), table.Plain), table.Text(e.Error),
-				}
+				return table.Row(e.Group, table.Toned(string(e.Status), tone), e.CampaignID, e.Seq, e.Events, e.EventType,
+					e.Since, e.Projection, e.Attempts, e.Error)
 			},
 		}),
 		list(View{
@@ -107,11 +99,8 @@ campaigns and projections. A page of the API may be empty and have a next one.`,
 			},
 			Columns: "ID|KIND|STATE|DONE|SKIPPED|FAILED|OF|STARTED|ENDED|BY|REASON",
 			Row: func(o admin.Operation) []table.Cell {
-				return []table.Cell{
-					table.Number(o.ID, table.Plain), table.Text(string(o.Kind)), OperationState(o), table.Number(o.Done, table.Plain),
-					table.Number(o.Skipped, table.Plain), table.Number(o.Failed, table.Warning), table.Number(o.Total, table.Plain),
-					table.When(o.CreatedAt), table.IfKnown(o.EndedAt), table.Text(o.By), table.Text(o.Reason),
-				}
+				return table.Row(o.ID, o.Kind, OperationState(o), o.Done, o.Skipped, table.Number(o.Failed, table.Warning),
+					o.Total, o.CreatedAt, o.EndedAt, o.By, o.Reason)
 			},
 		}),
 		list(View{
@@ -126,10 +115,7 @@ campaigns and projections. A page of the API may be empty and have a next one.`,
 			},
 			Columns: "NAME|ROLE|CREATED|BY|EXPIRES|LAST USED|REVOKED",
 			Row: func(t auth.Token) []table.Cell {
-				return []table.Cell{
-					table.Text(t.Name), table.Text(t.Role), table.When(t.CreatedAt), table.Text(t.CreatedBy),
-					table.IfKnown(t.ExpiresAt), table.IfKnown(t.LastUsedAt), table.IfKnown(t.RevokedAt),
-				}
+				return table.Row(t.Name, t.Role, t.CreatedAt, t.CreatedBy, t.ExpiresAt, t.LastUsedAt, t.RevokedAt)
 			},
 		}),
 	}

@@ -83,11 +83,8 @@ func failedViews() []*View {
 			},
 			Columns: "STATUS|PROJECTION|CAMPAIGN|SEQ|TYPE|ATTEMPTS|NEXT|CLASS|CODE|ERROR",
 			Row: func(p failed.Campaign) []table.Cell {
-				return []table.Cell{
-					table.Toned(string(p.Status), failedTone(p.Status)), table.Text(p.Projection), table.Text(p.CampaignID),
-					table.Number(p.NextSeq, table.Plain), table.Text(p.EventType), table.Number(int64(p.Attempts), table.Plain),
-					table.When(p.NextAttemptAt), table.Text(p.Class), table.Text(p.Code), table.Text(p.Message),
-				}
+				return table.Row(table.Toned(string(p.Status), failedTone(p.Status)), p.Projection, p.CampaignID, p.NextSeq,
+					p.EventType, p.Attempts, p.NextAttemptAt, p.Class, p.Code, p.Message)
 			},
 		}),
 		one(View{
@@ -118,11 +115,8 @@ differ in numbers and names alone. What stands beside the counts, up to 1,000 ea
 			},
 			Columns: "PROJECTION|FINGERPRINT|FAILED|DEAD|CLASS|CODE|TYPE|LAST|FOR EXAMPLE|ERROR",
 			Row: func(c failed.Cause) []table.Cell {
-				return []table.Cell{
-					table.Text(c.Projection), table.Text(c.Fingerprint), table.Number(c.Failed, table.Warning),
-					table.Number(c.Dead, table.Alarm), table.Text(c.Class), table.Text(c.Code), table.Text(c.EventType),
-					table.IfKnown(c.LastFailedAt), table.Text(c.CampaignID), table.Text(c.Message),
-				}
+				return table.Row(c.Projection, c.Fingerprint, table.Number(c.Failed, table.Warning),
+					table.Number(c.Dead, table.Alarm), c.Class, c.Code, c.EventType, c.LastFailedAt, c.CampaignID, c.Message)
 			},
 		}),
 		list(View{
@@ -143,12 +137,9 @@ differ in numbers and names alone. What stands beside the counts, up to 1,000 ea
 			},
 			Columns: "ID|AT|ACT|PROJECTION|CAMPAIGN|SEQ|ATTEMPT|BY|WHY",
 			Row: func(r failed.Record) []table.Cell {
-				return []table.Cell{
-					table.NumberText(fmt.Sprint(r.ID)), table.When(r.At), table.Toned(r.Act, recordTone(r.Act)),
-					table.Text(r.Projection),
-					table.Text(r.CampaignID), table.NumberOrDash(r.Seq), table.NumberOrDash(int64(r.Attempt)),
-					table.Text(cmp.Or(r.Actor, r.Worker)), table.Text(cmp.Or(r.Reason, r.Message)),
-				}
+				return table.Row(r.ID, r.At, table.Toned(r.Act, recordTone(r.Act)), r.Projection, r.CampaignID,
+					table.NumberOrDash(r.Seq), table.NumberOrDash(int64(r.Attempt)), cmp.Or(r.Actor, r.Worker),
+					cmp.Or(r.Reason, r.Message))
 			},
 		}),
 		list(View{
@@ -169,10 +160,7 @@ differ in numbers and names alone. What stands beside the counts, up to 1,000 ea
 			},
 			Columns: "PROJECTION|CAMPAIGN|SEQ|BY|AT|WHY",
 			Row: func(r failed.Resolution) []table.Cell {
-				return []table.Cell{
-					table.Text(r.Projection), table.Text(r.CampaignID), table.NumberText(fmt.Sprint(r.Seq)), table.Text(r.Actor),
-					table.When(r.At), table.Text(r.Reason),
-				}
+				return table.Row(r.Projection, r.CampaignID, r.Seq, r.Actor, r.At, r.Reason)
 			},
 		}),
 	}
@@ -219,6 +207,7 @@ func eventFacts(e journal.Event) []table.Fact {
 	return []table.Fact{
 		{Name: "type", Value: fmt.Sprintf("%s, version %d, %s", e.Type, e.Version, e.Intent)},
 		{Name: "id", Value: e.ID.String()},
+		{Name: "position", Value: fmt.Sprint(e.Position)},
 		{Name: "recorded", Value: table.Stamp(&e.RecordedAt)},
 		{Name: "actor", Value: e.Actor},
 	}

@@ -71,10 +71,7 @@ func groupViews() []*View {
 				if i >= 0 {
 					paused = pauseCell(&g.Pauses[i])
 				}
-				return []table.Cell{
-					table.Text(g.Name), table.Text(g.State), table.Number(int64(g.Workers), table.Plain), table.When(g.RegisteredAt),
-					paused,
-				}
+				return table.Row(g.Name, g.State, g.Workers, g.RegisteredAt, paused)
 			},
 			After: func(page *table.Page, groups []GroupState) {
 				var pauses []pause.Pause
@@ -97,10 +94,7 @@ func groupViews() []*View {
 			},
 			Columns: "GROUP|PROJECTION|CAMPAIGN|SINCE|UNTIL|BY|REASON",
 			Row: func(p pause.Pause) []table.Cell {
-				return []table.Cell{
-					table.Text(p.Group), table.Text(p.Projection), table.Text(p.CampaignID), table.When(p.PausedAt),
-					table.When(p.ExpiresAt), table.Text(p.By), table.Text(p.Reason),
-				}
+				return table.Row(p.Group, p.Projection, p.CampaignID, p.PausedAt, p.ExpiresAt, p.By, p.Reason)
 			},
 		}),
 		list(View{
@@ -120,11 +114,8 @@ func groupViews() []*View {
 				for _, name := range p.Tables {
 					tables = append(tables, p.Schema+"."+name)
 				}
-				return []table.Cell{
-					table.Text(p.Name), table.Text(p.Group), table.Number(int64(p.Version), table.Plain), table.Text(p.State),
-					table.Number(p.Failed, table.Warning), table.Number(p.Dead, table.Alarm), table.Number(p.Rebuilding, table.Plain),
-					table.Number(p.Behind, table.Plain), table.Text(strings.Join(tables, " ")), pauseCell(p.Pause),
-				}
+				return table.Row(p.Name, p.Group, p.Version, p.State, table.Number(p.Failed, table.Warning),
+					table.Number(p.Dead, table.Alarm), p.Rebuilding, p.Behind, strings.Join(tables, " "), pauseCell(p.Pause))
 			},
 		}),
 		list(View{
@@ -138,7 +129,7 @@ func groupViews() []*View {
 				return ids, nextOf(ids, in.Limit, func(id string) string { return id }), err
 			},
 			Columns: "CAMPAIGN",
-			Row:     func(id string) []table.Cell { return []table.Cell{table.Text(id)} },
+			Row:     func(id string) []table.Cell { return table.Row(id) },
 		}),
 		list(View{
 			Name: "listWorkers", Command: "workers list", Path: "/workers", Schema: "Worker",
@@ -164,11 +155,8 @@ func groupViews() []*View {
 				if w.DrainedBy != "" {
 					drained = table.Toned("by "+w.DrainedBy, table.Warning)
 				}
-				return []table.Cell{
-					table.Text(w.Owner), table.Text(w.ConsumerGroup), table.Text(w.Host), table.Number(int64(w.PID), table.Plain),
-					table.When(w.StartedAt), seen, table.Number(int64(w.CampaignsHeld), table.Plain),
-					table.Number(w.EventsApplied, table.Plain), drained,
-				}
+				return table.Row(w.Owner, w.ConsumerGroup, w.Host, w.PID, w.StartedAt, seen, w.CampaignsHeld, w.EventsApplied,
+					drained)
 			},
 		}),
 	}

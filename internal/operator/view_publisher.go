@@ -70,13 +70,10 @@ position every few seconds only. PUBLISHED is when an event was published last.`
 			},
 			Columns: "STATUS|TOPIC|PUBLISHER|POSITION|EVENTS|AGE|PUBLISHED|ERRORS|PARKED|RETRYING|HOLDER|WHY",
 			Row: func(p publications.Publication) []table.Cell {
-				return []table.Cell{
-					PublisherState(p), table.Text(p.Topic), table.Text(p.Publisher), table.Number(p.Position, table.Plain),
-					table.About(p.Behind, p.Estimated(), table.Plain), PublisherAge(p),
-					table.IfKnown(p.LastPublishedAt), table.Number(int64(p.Errors), table.Warning),
-					ParkedCount(p, table.Alarm), table.Number(p.Retrying, table.Warning), table.OrDash(p.Holder),
-					table.Text(PublisherProblem(p)),
-				}
+				return table.Row(PublisherState(p), p.Topic, p.Publisher, p.Position,
+					table.About(p.Behind, p.Estimated(), table.Plain), PublisherAge(p), p.LastPublishedAt,
+					table.Number(int64(p.Errors), table.Warning), ParkedCount(p, table.Alarm),
+					table.Number(p.Retrying, table.Warning), table.OrDash(p.Holder), PublisherProblem(p))
 			},
 		}),
 		list(View{
@@ -104,11 +101,7 @@ pair at most.`,
 			},
 			Columns: "TOPIC|CAMPAIGN|SEQ|POSITION|ID|NOW|FOUND",
 			Row: func(g publications.Ghost) []table.Cell {
-				return []table.Cell{
-					table.Text(g.Topic), table.Text(g.CampaignID), table.Number(g.Seq, table.Plain),
-					table.Number(g.Position, table.Plain),
-					table.Text(g.EventID.String()), table.Text(g.Now), table.When(g.SeenAt),
-				}
+				return table.Row(g.Topic, g.CampaignID, g.Seq, g.Position, g.EventID.String(), g.Now, g.SeenAt)
 			},
 		}),
 		list(View{
@@ -145,12 +138,8 @@ pair at most.`,
 				if p.Status == "parked" {
 					next = table.OrDash("")
 				}
-				return []table.Cell{
-					table.Toned(p.Status, ParkedTone(p.Status)), table.Text(p.Topic), table.Text(p.Publisher),
-					table.Text(p.CampaignID),
-					table.Number(p.Seq, table.Plain), table.Text(p.EventType), table.Text(holds),
-					table.Number(int64(p.Attempts), table.Plain), table.IfKnown(p.FirstFailedAt), next, table.Text(p.Message),
-				}
+				return table.Row(table.Toned(p.Status, ParkedTone(p.Status)), p.Topic, p.Publisher, p.CampaignID, p.Seq,
+					p.EventType, holds, p.Attempts, p.FirstFailedAt, next, p.Message)
 			},
 		}),
 		logOf(View{
@@ -213,13 +202,8 @@ func logOf[In any](v View, choose func(in In) (operatorLog, []string)) *View {
 		},
 		Columns: "ID|AT|ACT|TOPIC|PUBLISHER|CAMPAIGN|SEQ|BY|WAY|TOKEN|ADDRESS|DATABASE USER|WHY|DETAIL",
 		Row: func(r publications.Record) []table.Cell {
-			return []table.Cell{
-				table.NumberText(fmt.Sprint(r.ID)), table.When(r.At), table.Text(r.Act), table.Text(r.Topic),
-				table.Text(r.Publisher),
-				table.Text(r.CampaignID), table.NumberOrDash(r.Seq), table.Text(r.Actor), table.Text(r.Way),
-				table.NumberOrDash(r.TokenID), table.Text(r.Address), table.Text(r.DatabaseUser), table.Text(r.Reason),
-				table.Text(string(r.Detail)),
-			}
+			return table.Row(r.ID, r.At, r.Act, r.Topic, r.Publisher, r.CampaignID, table.NumberOrDash(r.Seq), r.Actor, r.Way,
+				table.NumberOrDash(r.TokenID), r.Address, r.DatabaseUser, r.Reason, string(r.Detail))
 		},
 	})
 }

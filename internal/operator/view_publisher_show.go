@@ -161,13 +161,7 @@ func showParked(page *table.Page, d parkedState) {
 	}
 	e := d.Event
 	page.Heading(fmt.Sprintf("Event %d of campaign %s", e.Seq, e.CampaignID))
-	page.Facts(
-		table.Fact{Name: "type", Value: fmt.Sprintf("%s, version %d, %s", e.Type, e.Version, e.Intent)},
-		table.Fact{Name: "id", Value: e.ID.String()},
-		table.Fact{Name: "position", Value: fmt.Sprint(e.Position)},
-		table.Fact{Name: "recorded", Value: e.RecordedAt.UTC().Format(time.RFC3339)},
-		table.Fact{Name: "actor", Value: e.Actor},
-	)
+	page.Facts(eventFacts(e)...)
 	if unreadable := e.Unreadable(); unreadable != nil {
 		page.Text(unreadable.Error())
 	} else {

@@ -37,20 +37,24 @@ type Single struct {
 // One answers the document of one thing.
 func One(v any) Single { return Single{1, Of(v)} }
 
-// Status answers the document of a status, with its problems.
-func Status(s *status.Status) Single {
-	return One(struct {
-		status.Status
-		Problems []status.Problem
-	}{*s, s.Problems()})
+// Standing is a status with its problems.
+type Standing struct {
+	status.Status
+	Problems []status.Problem
+}
+
+// Status answers the document of a status.
+func Status(s *status.Status) Single { return One(Standing{*s, s.Problems()}) }
+
+// Found is what the doctor found.
+type Found struct {
+	Worst    doctor.Status
+	Findings []doctor.Finding
 }
 
 // Examination answers the document of what the doctor found.
 func Examination(findings []doctor.Finding) Single {
-	return One(struct {
-		Worst    doctor.Status
-		Findings []doctor.Finding
-	}{doctor.Worst(findings), findings})
+	return One(Found{doctor.Worst(findings), findings})
 }
 
 func convert(v reflect.Value) any {

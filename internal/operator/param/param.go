@@ -15,6 +15,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/operator/document"
 	"github.com/tidemark-go/tidemark/internal/projector/failure"
+	"github.com/tidemark-go/tidemark/internal/status"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
@@ -34,6 +35,7 @@ import (
 //	form     "-": pages do not ask for it
 //	offers   "lasting": a form offers some lengths of time, an hour first
 //	required "true": it must be given
+//	empty    "true": the values of a list may be empty texts
 //	among    like choices, for words that are listed elsewhere: see among
 //	page     of a view: "limit" has the size of a page, "after" the place where one begins
 type Param struct {
@@ -48,6 +50,7 @@ type Param struct {
 	Offers   []string
 	NoForm   bool
 	Required bool
+	Empty    bool
 	Type     Type
 
 	Page string // "limit" or "after", of a list
@@ -104,8 +107,9 @@ func Of(in reflect.Type) (found []Param) {
 			Name: cmp.Or(tag.Get("name"), document.Snake(f.Name)), Arg: tag.Get("arg"), Help: tag.Get("help"), Of: tag.Get("of"),
 			Default: tag.Get("default"), Usual: tag.Get("usual"),
 			Choices: words(tag.Get("choices")), Offers: offers(tag.Get("offers")),
-			NoForm: tag.Get("form") == "-", Required: tag.Get("required") != "" || tag.Get("arg") != "",
-			Min: number(tag.Get("min"), 0), Max: number(tag.Get("max"), math.MaxInt64), Type: typeOf(f.Type), index: f.Index,
+			NoForm: tag.Get("form") == "-", Empty: tag.Get("empty") != "",
+			Required: tag.Get("required") != "" || tag.Get("arg") != "",
+			Min:      number(tag.Get("min"), 0), Max: number(tag.Get("max"), math.MaxInt64), Type: typeOf(f.Type), index: f.Index,
 			Page: tag.Get("page"),
 		}
 		if words := among(tag.Get("among")); words != nil {
@@ -174,6 +178,8 @@ func among(what string) []string {
 		return texts(outbox.Statuses())
 	case "operation states":
 		return admin.OperationStates()
+	case "sections":
+		return texts(status.Sections())
 	case "operation kinds":
 		return texts(admin.OperationKinds())
 	}

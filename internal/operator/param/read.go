@@ -21,10 +21,12 @@ func Read(in reflect.Type, params []Param, texts Texts) (any, error) {
 	v := reflect.New(in).Elem()
 	for _, p := range params {
 		values, given := texts(p.Name)
-		if p.Type == Several && slices.Contains(values, "") { // left out, it would widen what is meant
-			return nil, Refuse(p.Name, "", "", "one of its values is empty", "name each")
+		if !p.Empty {
+			if p.Type == Several && slices.Contains(values, "") { // left out, it would widen what is meant
+				return nil, Refuse(p.Name, "", "", "one of its values is empty", "name each")
+			}
+			values = slices.DeleteFunc(slices.Clone(values), func(value string) bool { return value == "" })
 		}
-		values = slices.DeleteFunc(slices.Clone(values), func(value string) bool { return value == "" })
 		if len(values) == 0 && p.Default != "" {
 			values = []string{p.Default}
 		}

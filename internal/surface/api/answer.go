@@ -53,6 +53,3 @@ type page struct {
 	document.List
 	Next *string `json:"next"` // what to ask for as after; null: there is no more
 }
-
-// all answers a list that has no pages.
-func all[T any](things []T) page { return page{List: document.All(things)} }

@@ -15,7 +15,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/auth"
-	"github.com/tidemark-go/tidemark/internal/status"
+	"github.com/tidemark-go/tidemark/internal/operator/document"
 	"github.com/tidemark-go/tidemark/internal/surface/payload"
 	"github.com/tidemark-go/tidemark/internal/surface/problem"
 )
@@ -41,23 +41,33 @@ type Route struct {
 }
 
 // API answers calls.
-type API struct {
-	cfg    Config
-	status *status.Reader
-}
+type API struct{ cfg Config }
 
 // New checks the configuration.
 func New(cfg Config) (*API, error) {
 	if cfg.Pool == nil || cfg.Acts == nil || cfg.Failed == nil {
 		return nil, errors.New("api: Pool, Acts and Failed are needed")
 	}
-	return &API{cfg: cfg, status: &status.Reader{Pool: cfg.Pool}}, nil
+	return &API{cfg}, nil
 }
 
 // Routes answers all calls.
 func (a *API) Routes() []Route {
-	return slices.Concat(a.statusRoutes(), a.viewRoutes(), a.campaignRoutes(), a.eventRoutes(),
-		a.actRoutes())
+	own := []Route{
+		{
+			http.MethodGet, "/api/v1/openapi.yaml", auth.Viewer, "getDescription",
+			http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Type", "application/yaml")
+				_, _ = w.Write(description)
+			}),
+		},
+		a.reads("/me", "getMe", func(r *http.Request) (any, error) {
+			id := auth.From(r.Context())
+			return document.One(map[string]string{"name": id.Name, "role": id.Role.String(), "via": id.Via}), nil
+		}),
+		{http.MethodGet, "/api/v1/events/export", auth.Viewer, "exportEvents", http.HandlerFunc(a.export)},
+	}
+	return slices.Concat(own, a.viewRoutes(), a.actRoutes())
 }
 
 // reads makes the route of a call that reads. Parameters that choose by a name which nothing has are refused.

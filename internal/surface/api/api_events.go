@@ -2,42 +2,46 @@ package api
 
 import (
 	"io"
-	"math"
 	"net/http"
+	"reflect"
 	"strconv"
 
 	"github.com/tidemark-go/tidemark/internal/auth"
 	"github.com/tidemark-go/tidemark/internal/ndjson"
+	"github.com/tidemark-go/tidemark/internal/operator/param"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
 const (
-	exportLines = 10_000  // of an export, unless it is told otherwise
-	exportMost  = 100_000 // lines of one answer, and events looked at for it
-	exportNext  = "Tidemark-Next"
+	exportMost = 100_000 // events looked at for one answer
+	exportNext = "Tidemark-Next"
 )
 
-func (a *API) eventRoutes() []Route {
-	return []Route{
-		{http.MethodGet, "/api/v1/events/export", auth.Viewer, "exportEvents", http.HandlerFunc(a.export)},
-	}
+// exported chooses the events of an export.
+type exported struct {
+	CampaignID string   `name:"campaign"`
+	Types      []string `name:"type"`
+	After      int64
+	Limit      int64 `min:"1" max:"100000" default:"10000"`
 }
 
 // export writes events as lines of JSON, as an import reads them. The trailer says where to go on,
 // if there may be more.
 func (a *API) export(w http.ResponseWriter, r *http.Request) {
-	q := parameters(r)
-	cfg := ndjson.ExportConfig{
-		CampaignID: q.text("campaign"), Types: q.list("type"), After: q.number("after", 0, 0, math.MaxInt64),
-		Limit: q.number("limit", exportLines, 1, exportMost), Look: exportMost,
-	}
-	err := q.done()
+	params := param.Of(reflect.TypeFor[exported]())
+	in, err := input(r, "", params, func(params []param.Param, texts param.Texts) (any, error) {
+		return param.Read(reflect.TypeFor[exported](), params, texts)
+	})
 	if err == nil {
 		err = a.sees(r)
 	}
 	if err != nil {
 		a.fail(w, r, err)
 		return
+	}
+	of := in.(*exported)
+	cfg := ndjson.ExportConfig{
+		CampaignID: of.CampaignID, Types: of.Types, After: of.After, Limit: of.Limit, Look: exportMost,
 	}
 	id := auth.From(r.Context())
 	cfg.Edit = func(e *journal.Event) {

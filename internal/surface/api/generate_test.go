@@ -131,7 +131,7 @@ func describeView(b *strings.Builder, view *operator.View) {
 		line(3, "description: %s", quoted(strings.ReplaceAll(view.Long, "\n", " ")))
 	}
 	line(3, "x-role: %s", view.Role)
-	if params := asked(view); len(params) > 0 {
+	if params := asked(view.Path, view.Query); len(params) > 0 {
 		line(3, "parameters:")
 		for _, p := range params {
 			line(4, "- {name: %s, in: query, %sschema: %s}", p.Name, map[bool]string{true: "required: true, "}[p.Required],

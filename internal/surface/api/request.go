@@ -3,116 +3,45 @@ package api
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
-	"math"
 	"mime"
 	"net/http"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/tidemark-go/tidemark/internal/operator/param"
 	"github.com/tidemark-go/tidemark/internal/surface/problem"
 )
 
-const (
-	pageSize = 100
-	pageMost = 1000
-)
-
-// query reads a call's parameters, and keeps what is wrong with them.
-type query struct {
-	r    *http.Request
-	used []string
-	err  *problem.Problem
-}
-
-func parameters(r *http.Request) *query { return &query{r: r} }
-
-func (q *query) refuse(name, value, limit, detail, remedy string) {
-	if q.err == nil {
-		q.err = problem.New(http.StatusBadRequest, detail, remedy).Of(name, value, limit)
+// input reads what a call is told: of its path and of its query, which has no other parameters.
+func input(
+	r *http.Request, path string, params []param.Param, read func([]param.Param, param.Texts) (any, error),
+) (any, error) {
+	q := r.URL.Query()
+	var names []string
+	for _, p := range asked(path, params) {
+		names = append(names, p.Name)
 	}
-}
-
-// text answers a parameter; "" where it is not there.
-func (q *query) text(name string) string {
-	q.used = append(q.used, name)
-	values := q.r.URL.Query()[name]
-	if len(values) > 1 {
-		q.refuse(name, strings.Join(values, ", "), "1", "the parameter is there more than once", "give it once")
-	}
-	if len(values) == 0 {
-		return ""
-	}
-	return values[0]
-}
-
-// projection answers the parameter of calls that cannot do without.
-func (q *query) projection() string {
-	name := q.text("projection")
-	if name == "" {
-		q.refuse("projection", "", "", "the projection is missing", "name one of /api/v1/projections")
-	}
-	return name
-}
-
-// choices answers a parameter that may be there several times, each time one of a few words.
-func choices[T ~string](q *query, name string, words []T) (found []T) {
-	for _, value := range q.list(name) {
-		if !slices.Contains(words, T(value)) {
-			known := strings.Trim(strings.ReplaceAll(fmt.Sprint(words), " ", ", "), "[]")
-			q.refuse(name, value, known, "there is no such "+name, "use one of the limit's")
-		}
-		found = append(found, T(value))
-	}
-	return found
-}
-
-// list answers a parameter that may be there several times.
-func (q *query) list(name string) []string {
-	q.used = append(q.used, name)
-	return q.r.URL.Query()[name]
-}
-
-func (q *query) number(name string, standard, least, most int64) int64 {
-	text := q.text(name)
-	if text == "" {
-		return standard
-	}
-	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || n < least || n > most {
-		q.refuse(name, text, strconv.FormatInt(least, 10)+" to "+strconv.FormatInt(most, 10),
-			"the parameter is no number that is taken", "give a whole number within the limit")
-	}
-	return n
-}
-
-// neededNumber is number for a parameter that must be there.
-func (q *query) neededNumber(name string, least int64, detail, remedy string) int64 {
-	if q.r.URL.Query().Get(name) == "" {
-		q.used = append(q.used, name)
-		q.refuse(name, "", strconv.FormatInt(least, 10)+" or more", detail, remedy)
-		return least
-	}
-	return q.number(name, least, least, math.MaxInt64)
-}
-
-// limit is the size of a page.
-func (q *query) limit() int { return int(q.number("limit", pageSize, 1, pageMost)) }
-
-// done answers what was wrong, parameters that there are none of among it.
-func (q *query) done() error {
-	for name := range q.r.URL.Query() {
-		if !slices.Contains(q.used, name) {
-			q.refuse(name, q.r.URL.Query().Get(name), strings.Join(q.used, ", "), "there is no such parameter",
-				"use one of the limit's")
+	for name := range q {
+		if !slices.Contains(names, name) {
+			return nil, problem.New(http.StatusBadRequest, "there is no such parameter", "use one of the limit's").Of(name,
+				q.Get(name), strings.Join(names, ", "))
 		}
 	}
-	if q.err == nil {
-		return nil
-	}
-	return q.err
+	return read(params, func(name string) ([]string, bool) {
+		if strings.Contains(path, "{"+name+"}") {
+			return []string{r.PathValue(name)}, true
+		}
+		return q[name], q.Has(name)
+	})
+}
+
+// asked are the parameters of a call that do not stand in its path.
+func asked(path string, params []param.Param) []param.Param {
+	return slices.DeleteFunc(slices.Clone(params), func(p param.Param) bool {
+		return strings.Contains(path, "{"+p.Name+"}")
+	})
 }
 
 // decode reads the body into v. No body is an empty object.

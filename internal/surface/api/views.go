@@ -1,14 +1,12 @@
 package api
 
 import (
+	"encoding/json"
 	"net/http"
-	"slices"
-	"strings"
 
 	"github.com/tidemark-go/tidemark/internal/auth"
 	"github.com/tidemark-go/tidemark/internal/operator"
 	"github.com/tidemark-go/tidemark/internal/operator/document"
-	"github.com/tidemark-go/tidemark/internal/operator/param"
 	"github.com/tidemark-go/tidemark/internal/surface/problem"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
@@ -28,29 +26,19 @@ func (a *API) viewRoutes() (routes []Route) {
 
 // view answers a view. Parameters that it does not have are refused.
 func (a *API) view(r *http.Request, view *operator.View) (any, error) {
-	q := r.URL.Query()
-	var names []string
-	for _, p := range asked(view) {
-		names = append(names, p.Name)
-	}
-	for name := range q {
-		if !slices.Contains(names, name) {
-			return nil, problem.New(http.StatusBadRequest, "there is no such parameter", "use one of the limit's").Of(name,
-				q.Get(name), strings.Join(names, ", "))
-		}
-	}
-	in, err := view.Input(view.Query, func(name string) ([]string, bool) {
-		if strings.Contains(view.Path, "{"+name+"}") {
-			return []string{r.PathValue(name)}, true
-		}
-		return q[name], q.Has(name)
-	})
+	in, err := input(r, view.Path, view.Query, view.Input)
 	if err != nil {
 		return nil, err
 	}
+	if view.Rows {
+		if err := a.sees(r); err != nil {
+			return nil, err
+		}
+	}
 	found, err := view.Read(r.Context(), operator.Reader{
 		Pool: a.cfg.Pool, Acts: a.cfg.Acts, API: true, Bare: !a.cfg.Payloads.Sees(auth.From(r.Context())),
-		Hide: func(e journal.Event) journal.Event { return a.event(r, e) },
+		Hide:   func(e journal.Event) journal.Event { return a.event(r, e) },
+		Redact: func(row json.RawMessage) json.RawMessage { return a.cfg.Payloads.Show(auth.From(r.Context()), row) },
 	}, in)
 	switch {
 	case err != nil:
@@ -65,9 +53,11 @@ func (a *API) view(r *http.Request, view *operator.View) (any, error) {
 	return p, nil
 }
 
-// asked are the parameters of a view that do not stand in the path.
-func asked(view *operator.View) []param.Param {
-	return slices.DeleteFunc(slices.Clone(view.Query), func(p param.Param) bool {
-		return strings.Contains(view.Path, "{"+p.Name+"}")
-	})
+// sees refuses rows of read models to roles that see no payloads: they are made of them.
+func (a *API) sees(r *http.Request) error {
+	if id := auth.From(r.Context()); !a.cfg.Payloads.Sees(id) {
+		return problem.New(http.StatusForbidden, "rows of read models are hidden as payloads are",
+			"ask a person with that role").Of("role", id.Role.String(), a.cfg.Payloads.Least.String())
+	}
+	return nil
 }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -144,6 +145,21 @@ func (e *Env) PrintTable(columns []string, rows [][]table.Cell) error {
 	page := e.Page()
 	page.Table(columns, rows)
 	return page.Err()
+}
+
+// PrintJSON writes document as indented JSON. It should be an object with a "version".
+func (e *Env) PrintJSON(document any) error {
+	encoder := json.NewEncoder(e.Out)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(document)
+}
+
+// PrintJSONLine writes document as one line of JSON: for what goes on, such as a watch.
+func (e *Env) PrintJSONLine(document any) error {
+	encoder := json.NewEncoder(e.Out)
+	encoder.SetEscapeHTML(false)
+	return encoder.Encode(document)
 }
 
 // Note writes a line for the person in front of the terminal.

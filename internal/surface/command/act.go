@@ -216,7 +216,7 @@ func (c *actCommand) list(plan *operator.Plan, write func([]string, [][]table.Ce
 	}
 	var rows [][]table.Cell
 	for _, i := range plan.First {
-		rows = append(rows, []table.Cell{table.Text(i.CampaignID), table.Text(i.Subject), table.Number(i.Seq, table.Plain)})
+		rows = append(rows, table.Row(i.CampaignID, i.Subject, i.Seq))
 	}
 	return write([]string{"CAMPAIGN", "OF", "SEQ"}, rows)
 }

@@ -78,9 +78,10 @@ func addCommands(root *cobra.Command, env *cli.Env, sinks []publisher.Kind) map[
 	for _, view := range operator.Views() {
 		if view.Command != "" {
 			above, command := parents[nounOf(view.Command)], newView(env, view)
-			if view.Name == "listLag" {
+			switch view.Name {
+			case "listLag":
 				watchable(env, command, view)
-			} else if view.Name == "listQueue" {
+			case "listQueue":
 				withEntries(env, command, view)
 			}
 			above.AddCommand(command)

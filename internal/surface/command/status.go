@@ -171,10 +171,7 @@ func problemRows(s *status.Status, problems []status.Problem) (rows [][]table.Ce
 		if p.Since != nil {
 			age = table.Age(s.At.Sub(*p.Since))
 		}
-		rows = append(rows, []table.Cell{
-			table.Text(string(p.Severity)), table.Text(age), table.Text(p.Where), table.Text(p.What),
-			table.Text(p.Do),
-		})
+		rows = append(rows, table.Row(p.Severity, age, p.Where, p.What, p.Do))
 	}
 	return rows
 }
@@ -207,7 +204,7 @@ func groupRows(s *status.Status) (rows [][]table.Cell) {
 		rows = append(rows, row)
 		for _, l := range s.Lag {
 			if l.Group == g.Group && l.Projection != "" && (l.Events > own.Events || l.Age > own.Age+time.Second) {
-				row := []table.Cell{table.Text(""), table.Text(l.Projection), none, none, none, none, none, none}
+				row := table.Row("", l.Projection, none, none, none, none, none, none)
 				rows = append(rows, append(append(row, lagCells(l)...), none))
 			}
 		}
@@ -236,10 +233,8 @@ func publisherRows(s *status.Status) (rows [][]table.Cell) {
 		if p.Failing() && p.FailingSince != nil {
 			state.Text += " for " + table.Age(s.At.Sub(*p.FailingSince))
 		}
-		rows = append(rows, []table.Cell{
-			table.Text(p.Topic), table.Text(p.Publisher), state, table.About(p.Behind, p.Estimated(), table.Plain),
-			operator.PublisherAge(p), table.Number(int64(p.Errors), table.Warning), operator.ParkedCount(p, table.Warning),
-		})
+		rows = append(rows, table.Row(p.Topic, p.Publisher, state, table.About(p.Behind, p.Estimated(), table.Plain),
+			operator.PublisherAge(p), table.Number(int64(p.Errors), table.Warning), operator.ParkedCount(p, table.Warning)))
 	}
 	return rows
 }

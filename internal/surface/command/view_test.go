@@ -92,6 +92,8 @@ func ofTheAPIAlone() []string {
 	return []string{
 		"listEvents", "getEvent", "listLeases", "getPublisher", "getPublisherLag", "listOperationItems", "listQueue",
 		"listRebuilds",
+		// Commands that are written by hand do more.
+		"getStatus", "getDoctor", "getAsOf", "getDiff", "getWhy", "verifyCampaign",
 	}
 }
 

@@ -1,3 +1,4 @@
+// Package migrate has the commands that bring the schema "tidemark" up, down, and tell where it stands.
 package migrate
 
 import (
@@ -5,10 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 
 	"github.com/lmittmann/tint"
 	"github.com/spf13/cobra"
 
+	"github.com/tidemark-go/tidemark/internal/config"
 	"github.com/tidemark-go/tidemark/internal/devpg"
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
 	"github.com/tidemark-go/tidemark/migrations"
@@ -25,6 +28,19 @@ The migrations are those of the goose command line tool, and so is the table wit
 // options are the flags that all commands share.
 type options struct {
 	databaseURL string
+}
+
+// Main runs the command line of the process and returns the exit code for [os.Exit].
+func Main() int {
+	ctx, stop := cli.Context()
+	defer stop()
+	env, root := cli.Standard(devpg.URL), NewCommand()
+	root.PersistentPreRun = func(*cobra.Command, []string) {
+		for _, stray := range config.Stray(os.Environ()) {
+			env.Note("%s: %s", root.Name(), stray)
+		}
+	}
+	return cli.Run(ctx, root, env, os.Args[1:])
 }
 
 // NewCommand makes the command migrate, with its commands.

@@ -105,11 +105,14 @@ func (p *Pages) readAsOf(ctx context.Context, campaign string, seq int64) (*asOf
 // readModel answers a projection's part. [admin.ErrNotHere] says that this process does not have its code.
 func (p *Pages) readModel(ctx context.Context, reg rebuild.Registered, campaign string, seq int64) (model, error) {
 	m := model{Projection: reg.Name, Version: reg.Version}
-	state, err := p.cfg.Acts.AsOf(ctx, reg.Name, campaign, seq)
+	var state replay.State
 	var changes []replay.Change
-	if err == nil && seq > 0 {
-		changes, err = p.cfg.Acts.Diff(ctx, reg.Name, campaign, seq-1, seq)
-	}
+	err := p.cfg.Acts.Travel(ctx, reg.Name, func(code *projector.Projector) (err error) {
+		if state, err = code.AsOf(ctx, reg.Name, campaign, seq); err == nil && seq > 0 {
+			changes, err = code.Diff(ctx, reg.Name, campaign, seq-1, seq)
+		}
+		return err
+	})
 	if err != nil {
 		if m.Failed, err = unreached(err); err != nil {
 			err = fmt.Errorf("projection %s as of event %d: %w", reg.Name, seq, err)

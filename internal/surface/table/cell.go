@@ -2,6 +2,7 @@ package table
 
 import (
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -83,6 +84,28 @@ func IfKnown(at *time.Time) Cell {
 		cell.At = *at
 	}
 	return cell
+}
+
+// Row makes cells of values: numbers, times and cells as what they are, all else of its words.
+func Row(values ...any) []Cell {
+	cells := make([]Cell, len(values))
+	for i, value := range values {
+		switch v := value.(type) {
+		case Cell:
+			cells[i] = v
+		case int:
+			cells[i] = Number(int64(v), Plain)
+		case int64:
+			cells[i] = Number(v, Plain)
+		case time.Time:
+			cells[i] = When(v)
+		case *time.Time:
+			cells[i] = IfKnown(v)
+		default:
+			cells[i] = Text(fmt.Sprint(v))
+		}
+	}
+	return cells
 }
 
 // Count writes a number of things whose plural ends in s.
@@ -176,6 +199,17 @@ func Visible(s string) string {
 		b.WriteString(quoted[1 : len(quoted)-1])
 	}
 	return b.String()
+}
+
+// Quote writes a word as a shell reads it, for command lines that users may copy.
+func Quote(word string) string {
+	if regexp.MustCompile(`^[\w@%+=:,./-]+$`).MatchString(word) {
+		return word
+	}
+	if Visible(word) != word { // as bash, zsh and ksh read it
+		return "$'" + strings.ReplaceAll(Visible(strings.ReplaceAll(word, `\`, `\\`)), "'", `\'`) + "'"
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
 func shortened(s string) string {

@@ -10,7 +10,9 @@ import (
 )
 
 // Do does the act that has a name with parameters, each as name=value; one of them may be there several times.
-func Do(ctx context.Context, acts *admin.Acts, by admin.Request, name string, params ...string) (*admin.Outcome, error) {
+func Do(
+	ctx context.Context, acts *admin.Acts, by admin.Request, name string, params ...string,
+) (*admin.Outcome, error) {
 	given := map[string][]string{}
 	for _, p := range params {
 		param, value, _ := strings.Cut(p, "=")

@@ -1,0 +1,155 @@
+package operator
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/tidemark-go/tidemark/internal/operator/param"
+	"github.com/tidemark-go/tidemark/internal/projector/registry"
+	"github.com/tidemark-go/tidemark/internal/projector/replay"
+	"github.com/tidemark-go/tidemark/pkg/projector"
+)
+
+// travel names a projection's rows of a campaign.
+type travel struct {
+	oneCampaign
+	Projection string `of:"projection" required:"true" help:"the projection"`
+}
+
+type asOf struct {
+	travel
+	Seq int64 `required:"true" help:"after which event; 0 is before the first"`
+}
+
+type diffBetween struct {
+	travel
+	From *int64 `help:"after which event (default the one before to)"`
+	To   int64  `required:"true" help:"up to which event"`
+}
+
+type whyRow struct {
+	travel
+	Table string   `help:"the table; may be left out where the projection has but one"`
+	Key   []string `empty:"true" help:"values of the primary key without campaign_id, in the order of its columns"`
+	Seq   int64    `help:"as of this event; 0: the last one"`
+}
+
+type campaignVerification struct {
+	travel
+	Ignore []string `help:"columns that may differ: column or table.column"`
+	Limit  int      `page:"limit" min:"1" default:"100" help:"at most so many differences; the others are counted"`
+}
+
+// differences is what a verification of one campaign found.
+type differences struct {
+	Projection, CampaignID string
+	Skipped                bool  // the projection is being rebuilt there: nothing was compared
+	Events                 int64 // applied on the way
+	Tables                 []replay.VerifiedTable
+	Unchecked              []string
+	Differences            []replay.Difference
+	NotShown               int64 // differences beyond the limit
+}
+
+// travelViews are of the API alone: commands bring code of projections, and have more to say.
+func travelViews() []*View {
+	return []*View{
+		one(View{
+			Name: "getAsOf", Path: "/campaigns/{campaign}/as-of", Schema: "ReadModel", Rows: true,
+			Short: "The rows that a projection had of it after an event",
+		}, func(ctx context.Context, from Reader, in *asOf) (state replay.State, err error) {
+			err = from.Acts.Travel(ctx, in.Projection, func(code *projector.Projector) error {
+				state, err = code.AsOf(ctx, in.Projection, in.CampaignID, in.Seq)
+				return err
+			})
+			for _, t := range state.Tables {
+				for i, row := range t.Rows {
+					t.Rows[i] = from.row(row)
+				}
+			}
+			return state, err
+		}, nil),
+		list(View{
+			Name: "getDiff", Path: "/campaigns/{campaign}/diff", Schema: "RowChange", Rows: true,
+			Short: "Which rows the events between two places changed",
+		}, lists[*diffBetween, replay.Change]{Check: (*diffBetween).check, Read: readDiff}),
+		one(View{
+			Name: "getWhy", Path: "/campaigns/{campaign}/why", Schema: "Why", Rows: true,
+			Short: "Which events wrote the values of a row",
+		}, readWhy, nil),
+		one(View{
+			Name: "verifyCampaign", Path: "/campaigns/{campaign}/verify", Schema: "Differences", Rows: true,
+			Short: "Compare a projection's rows of the campaign with what the journal says, row by row",
+		}, readDifferences, nil),
+	}
+}
+
+func (in *diffBetween) check() error {
+	if in.From != nil && *in.From > in.To {
+		return param.Refuse("from", fmt.Sprint(*in.From), fmt.Sprintf("0 to %d", in.To), "from is after to",
+			"turn them round")
+	}
+	return nil
+}
+
+func readDiff(ctx context.Context, from Reader, in *diffBetween) (changes []replay.Change, _ any, err error) {
+	begin := max(0, in.To-1)
+	if in.From != nil {
+		begin = *in.From
+	}
+	err = from.Acts.Travel(ctx, in.Projection, func(code *projector.Projector) error {
+		changes, err = code.Diff(ctx, in.Projection, in.CampaignID, begin, in.To)
+		return err
+	})
+	for i, c := range changes {
+		changes[i].Before, changes[i].After = from.row(c.Before), from.row(c.After)
+	}
+	return changes, nil, err
+}
+
+func readWhy(ctx context.Context, from Reader, in *whyRow) (why replay.Why, err error) {
+	err = from.Acts.Travel(ctx, in.Projection, func(code *projector.Projector) error {
+		why, err = code.Why(ctx, projector.WhyRequest{
+			Projection: in.Projection, CampaignID: in.CampaignID, Table: in.Table, Key: in.Key, Seq: in.Seq,
+		})
+		return err
+	})
+	if err != nil {
+		return why, err
+	}
+	var row map[string]json.RawMessage
+	if why.Row = from.row(why.Row); why.Row != nil {
+		if err := json.Unmarshal(why.Row, &row); err != nil {
+			return why, err
+		}
+	}
+	for i, c := range why.Causes { // what is hidden in the row is hidden here
+		why.Causes[i] = replay.Cause{Column: c.Column, Value: row[c.Column], Event: from.event(c.Event)}
+	}
+	if why.Gone != nil {
+		*why.Gone = from.event(*why.Gone)
+	}
+	return why, nil
+}
+
+func readDifferences(ctx context.Context, from Reader, in *campaignVerification) (d differences, err error) {
+	var report projector.VerifyReport
+	request := projector.VerifyRequest{
+		Projection: in.Projection, Campaigns: []string{in.CampaignID}, Ignore: in.Ignore, Concurrency: 1,
+		OnDifference: func(found replay.Difference) {
+			if len(d.Differences) < in.Limit {
+				found.Want, found.Got = from.row(found.Want), from.row(found.Got)
+				d.Differences = append(d.Differences, found)
+			}
+		},
+	}
+	err = from.Acts.Travel(ctx, registry.ProjectionOf(in.Projection), func(code *projector.Projector) error {
+		report, err = code.Verify(ctx, request)
+		return err
+	})
+	d.Projection, d.CampaignID, d.Skipped, d.Events = in.Projection, in.CampaignID, report.Skipped > 0, report.Events
+	d.Tables, d.Unchecked = report.Tables, report.Unchecked
+	d.NotShown = report.Differences() - int64(len(d.Differences))
+	return d, err
+}
