@@ -124,8 +124,8 @@ func TestAPrivateServersFolderGoesWithIt(t *testing.T) {
 	}
 }
 
-// A test's temporary folder has mode 700. The server of root runs as another user and cannot use
-// it.
+// A test's temporary folder has mode 700. A server that root starts runs as another user and cannot
+// use it.
 func TestAClusterLivesElsewhereWhenItsUserCannotReachTheStateFolder(t *testing.T) {
 	t.Parallel()
 	dir := stateFolder(t)

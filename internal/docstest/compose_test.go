@@ -13,8 +13,8 @@ import (
 	"github.com/compose-spec/compose-go/v2/types"
 )
 
-// composeServices returns the services of docker-compose.yml in all profiles. compose itself reads
-// the file: it checks the schema, fills in variables and follows references.
+// composeServices returns the services of docker-compose.yml in all profiles. The loader of compose
+// reads the file: it checks the schema, fills in variables and follows references.
 func composeServices(t *testing.T) types.Services {
 	t.Helper()
 	project, err := loader.LoadWithContext(t.Context(), types.ConfigDetails{

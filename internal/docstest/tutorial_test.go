@@ -25,7 +25,7 @@ const eventually = 3 * time.Minute
 // snippet's language says what to do:
 //
 //	sh setup         prepares the module; tidemark is built from this checkout
-//	sh clone         has the module take Tidemark from a clone: here from this checkout
+//	sh clone         makes the module take Tidemark from a clone: here from this checkout
 //	sh run           runs; with "text output" after it, until it prints that
 //	sh worker, sh partner
 //	                 runs until the next of its kind

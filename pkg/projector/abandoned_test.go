@@ -21,7 +21,7 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
-// stuckHere is a named frame, in which a handler that ignores its context blocks.
+// stuckHere blocks until release is closed, as a handler that ignores its context does.
 func stuckHere(release <-chan struct{}) { <-release }
 
 func TestAHandlerThatIgnoresItsContextIsAbandoned(t *testing.T) {

@@ -20,7 +20,7 @@ import (
 
 // given runs try with a timeout that only slow events exceed. That time depends on the machine and
 // its load, so after a failure given starts again with a timeout four times as long. The test fails
-// once the timeout reaches half a minute.
+// if try still fails with a timeout above half a minute.
 func given(t *testing.T, try func(t *testing.T, timeout time.Duration) error) {
 	t.Helper()
 	for timeout := 500 * time.Millisecond; ; timeout *= 4 {

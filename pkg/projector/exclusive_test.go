@@ -130,8 +130,8 @@ func TestWhatTakesTheRegistrysLockIsKnown(t *testing.T) {
 	}
 }
 
-// TestOthersGoOnWhileTheRegistryIsInUse holds the registry's lock in an idle transaction, as an
-// application does after ApplyInline. An act waits for it, and other workers must go on.
+// TestOthersGoOnWhileTheRegistryIsInUse holds the registry's lock shared in an idle transaction, as
+// an application does after ApplyInline. An act waits for it, and other workers must go on.
 func TestOthersGoOnWhileTheRegistryIsInUse(t *testing.T) {
 	t.Parallel()
 	for name, one := range exclusiveActs() {
@@ -183,8 +183,8 @@ func TestOthersGoOnWhileTheRegistryIsInUse(t *testing.T) {
 	}
 }
 
-// TestAnActSaysForWhomItWaits holds the registry's lock. A registration waits for it to the end,
-// other acts give up.
+// TestAnActSaysForWhomItWaits holds the registry's lock shared. A registration waits until it is
+// free, other acts give up after a while.
 func TestAnActSaysForWhomItWaits(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)

@@ -251,7 +251,7 @@ func TestWhatIsBeingRebuiltIsNotRolledBack(t *testing.T) {
 		VALUES ('projection', 'default', 'counters', '', 'ada')`)
 	drain(t, two)
 	expectText(t, pool, "paused", "counters~previous", `SELECT string_agg(name, ' ')
-		FROM tidemark.pauses`) // the pause is that of the tables
+		FROM tidemark.pauses`) // the pause belongs to the tables
 	if err := rebuild.Rollback(t.Context(), pool, "counters", rebuild.RollbackOptions{}, ada); !errors.Is(err,
 		rebuild.ErrBehind) || !strings.Contains(err.Error(), "paused") {
 		t.Errorf("rolled back to tables that are paused: %v", err)

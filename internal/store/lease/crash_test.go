@@ -246,7 +246,7 @@ func TestDeathsWithoutAMarkAreCountedToo(t *testing.T) {
 		t.Fatal(err)
 	}
 	exec(t, pool, `UPDATE tidemark.leases SET expires_at = '-infinity'`)
-	unexplained("six", 2) // the rest: the death of five, not explained when this began, and the one elsewhere
+	unexplained("six", 2) // the rest: five, whose death was not known then, and the one elsewhere
 }
 
 func TestACampaignThatGotFurtherIsNoSuspect(t *testing.T) {

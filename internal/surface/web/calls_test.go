@@ -20,7 +20,7 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
-// act does an act as an admin and returns the response body.
+// act runs an act as an admin and returns the response body.
 func (s *served) act(t *testing.T, path, body string, want int) string {
 	t.Helper()
 	response, text := s.call(t, auth.Admin, http.MethodPost, path, body,
