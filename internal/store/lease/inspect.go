@@ -106,7 +106,8 @@ func Prove(ctx context.Context, tx pgx.Tx, group string, visit func(Unproved)) (
 		return proved, err
 	}
 	var u Unproved
-	return proved, rows.Each(ctx, tx, []any{&u.CampaignID, &u.Checkpoint, &u.Applied, &u.Journal, &u.SameIDs}, func() error {
+	columns := []any{&u.CampaignID, &u.Checkpoint, &u.Applied, &u.Journal, &u.SameIDs}
+	return proved, rows.Each(ctx, tx, columns, func() error {
 		visit(u)
 		return nil
 	}, fmt.Sprintf("compare group %s with the journal", group), queryUnproved, group)

@@ -102,11 +102,14 @@ func (c *Claimed) scan(row pgx.Row, more ...any) error {
 	var ids []string
 	var generations, checkpoints []int64
 	var retry *time.Time
-	if err := row.Scan(append([]any{&ids, &generations, &checkpoints, &c.Cursor, &retry, &c.crashed},
-		more...)...); err != nil {
+	columns := []any{&ids, &generations, &checkpoints, &c.Cursor, &retry, &c.crashed}
+	if err := row.Scan(append(columns, more...)...); err != nil {
 		return err
 	}
-	c.Leases = collect(ids, generations, checkpoints)
+	c.Leases = make([]Lease, len(ids))
+	for i, id := range ids {
+		c.Leases[i] = Lease{CampaignID: id, Generation: generations[i], Checkpoint: checkpoints[i]}
+	}
 	if retry != nil {
 		c.Retry = *retry
 	}
@@ -183,14 +186,6 @@ func Error(err error) error {
 	return err
 }
 
-func collect(ids []string, generations, checkpoints []int64) []Lease {
-	leases := make([]Lease, len(ids))
-	for i, id := range ids {
-		leases[i] = Lease{CampaignID: id, Generation: generations[i], Checkpoint: checkpoints[i]}
-	}
-	return leases
-}
-
 func split(leases []Lease) (ids []string, generations []int64) {
 	ids, generations = make([]string, len(leases)), make([]int64, len(leases))
 	for i, l := range leases {
@@ -215,7 +210,7 @@ func (k Keeper) TakeOver(batch *pgx.Batch, campaignIDs []string, wait bool, take
 
 // StillHeld answers the campaigns whose leases are as the caller knows them, by owner, generation
 // and checkpoint: those that [Keeper.Advance] would not have called lost. It leaves out those that
-// is being written at the moment. It is no more than a hint; the fence decides.
+// are being written at the moment. It is no more than a hint; the fence decides.
 func (k Keeper) StillHeld(ctx context.Context, db DB, leases []Lease) ([]string, error) {
 	ids, generations := split(leases)
 	checkpoints := make([]int64, len(leases))

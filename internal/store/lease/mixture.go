@@ -95,6 +95,5 @@ func (m Mixture) String() string {
 // Remedy says what ends a mixture.
 func (m Mixture) Remedy() string {
 	return "give each program a consumer group of its own (TIDEMARK_CONSUMER_GROUP), or all of them the same " +
-		"projections; " +
-		"a rolling upgrade ends it by itself"
+		"projections; a rolling upgrade ends it by itself"
 }
