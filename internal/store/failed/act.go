@@ -14,7 +14,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/rows"
 )
 
-// Act says who does something, and why. It is kept in tidemark.failure_log.
+// Act records who acts and why. It is kept in tidemark.failure_log.
 type Act struct {
 	By     string // required, up to 256 bytes
 	Reason string // required by [Resolve], [ResolvePlaces] and [Unresolve], up to 4 KiB
@@ -25,7 +25,6 @@ const (
 	reasonBytes = 4 << 10
 )
 
-// validate says what is wrong with an act.
 func (a Act) validate(reasoned bool) error {
 	var errs []error
 	if strings.TrimSpace(a.By) == "" {
@@ -38,7 +37,7 @@ func (a Act) validate(reasoned bool) error {
 	return errors.Join(errs...)
 }
 
-// texts says what keeps fields that something is looked for by from being sent to Postgres.
+// texts returns an error for each filter value that Postgres would refuse.
 func texts(values ...string) (errs []error) {
 	for _, value := range values {
 		errs = append(errs, text("a field", value, 4<<10))
@@ -46,7 +45,7 @@ func texts(values ...string) (errs []error) {
 	return errs
 }
 
-// text says what keeps a field from being sent to Postgres.
+// text returns an error if Postgres would refuse the value.
 func text(field, value string, limit int) error {
 	switch {
 	case len(value) > limit:
@@ -57,7 +56,7 @@ func text(field, value string, limit int) error {
 	return nil
 }
 
-// candidate is a pair that an act may be about, as it was found.
+// candidate is a failed campaign that an act found, as it was then.
 type candidate struct {
 	Place
 	Group  string
@@ -68,7 +67,7 @@ func collect(ctx context.Context, tx pgx.Tx, query string, args ...any) ([]candi
 	return rows.All(ctx, tx, pgx.RowToStructByPos[candidate], "", query, args...)
 }
 
-// take locks candidates that others are not writing and have not changed, and answers them.
+// take locks and returns the candidates that have not changed. It skips those that others are writing.
 func take(ctx context.Context, tx pgx.Tx, found []candidate) ([]candidate, error) {
 	if len(found) == 0 {
 		return nil, nil
@@ -89,7 +88,7 @@ func take(ctx context.Context, tx pgx.Tx, found []candidate) ([]candidate, error
 	return taken, nil
 }
 
-// lockOne locks one pair that has failed, and waits for its writer.
+// lockOne locks one failed campaign. It waits for its writer.
 func lockOne(ctx context.Context, tx pgx.Tx, key Key) (candidate, error) {
 	found, err := collect(ctx, tx, queryLockOne, key.CampaignID, key.Projection)
 	switch {
@@ -104,7 +103,7 @@ func lockOne(ctx context.Context, tx pgx.Tx, key Key) (candidate, error) {
 	return found[0], nil
 }
 
-// write does something to pairs that are locked, writes who did it and why to the log, and wakes workers that wait.
+// write runs an act on locked failed campaigns, logs it, and wakes waiting workers.
 func write(ctx context.Context, tx pgx.Tx, query string, pairs []candidate, act Act) ([]Key, error) {
 	keys := make([]Key, len(pairs))
 	for i, c := range pairs {

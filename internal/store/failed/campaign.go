@@ -13,29 +13,30 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
-// Errors of acts on one pair.
+// Errors of acts on one failed campaign.
 var (
-	// ErrNotFound: the pair is not deferred; it may have caught up meanwhile. Returned by [Show],
-	// [Requeue], [RequeueSeq], [Retry] and [Resolve].
+	// ErrNotFound: the campaign is not deferred; it may have caught up meanwhile. Returned by [Show],
+	// [Requeue], [RequeueSeq] and [Resolve].
 	ErrNotFound = errors.New("no such failed campaign")
-	// ErrConflict: the pair is deferred, but not as the act has it. Returned by [Requeue], [Retry] and [Resolve].
+	// ErrConflict: the campaign is deferred, but has not failed, or stands at another event. Returned
+	// by [Requeue] and [Resolve].
 	ErrConflict = errors.New("failed campaign has changed")
 )
 
-// Status says how it stands with a pair.
+// Status is the status of a failed campaign.
 type Status string
 
-// The statuses.
+// The statuses of a failed campaign.
 const (
 	Failed     Status = "failed"     // the projection could not apply the event; a retry is due at NextAttemptAt
-	Dead       Status = "dead"       // as Failed, but it waits for an operator
+	Dead       Status = "dead"       // as Failed, but only an operator can retry it
 	Rebuilding Status = "rebuilding" // the projection is catching up with the campaign
 )
 
-// Statuses answers all statuses.
+// Statuses returns all statuses.
 func Statuses() []Status { return []Status{Failed, Dead, Rebuilding} }
 
-// Key names a pair: a projection in a campaign.
+// Key names a failed campaign: a projection and a campaign.
 type Key struct {
 	Projection string
 	CampaignID string
@@ -49,35 +50,35 @@ func (k Key) validate() error {
 	return errors.Join(texts(k.Projection, k.CampaignID)...)
 }
 
-// Campaign is a projection that is behind its consumer group in a campaign: the row of
-// tidemark.deferred. From EventID on, but for Reset, the fields are about the failure at
-// event NextSeq, and zero where that event has not failed.
+// Campaign is a projection that is behind its consumer group in a campaign: a row of
+// tidemark.deferred. The fields from EventID on, except Reset, describe the failure at event
+// NextSeq. They are zero if that event has not failed.
 type Campaign struct {
 	Key
 	Group         string     // consumer group
 	Version       int        // of the projection that failed; 0: unknown
-	NextSeq       int64      // the event it stands before
+	NextSeq       int64      // the next event to apply
 	Status        Status     //
 	Attempts      int        // failures at that event since it was last requeued
-	NextAttemptAt time.Time  // when a worker tries next; zero: when an operator says so
+	NextAttemptAt time.Time  // when a worker retries; zero: when an operator asks for it
 	EventID       *uuid.UUID // nil: unknown
 	EventType     string     //
 	Class         string     // infrastructure, transient, permanent or lock
 	Code          string     // a SQLSTATE, panic, deadline, crash, decode or error
 	Message       string     // at most 4 KiB
-	Fingerprint   string     // the same for messages that differ in numbers and names alone
+	Fingerprint   string     // equal for messages that differ only in numbers and names
 	FirstFailedAt *time.Time // nil: never
 	LastFailedAt  *time.Time // nil: never
 	Worker        string     // that failed last
 	Reset         bool       // its rows are deleted before the next event is applied
 }
 
-// Place answers where the pair stands in the order of [List].
+// Place returns the campaign's place in the order of [List].
 func (p Campaign) Place() Place {
 	return Place{NextAttemptAt: p.NextAttemptAt, NextSeq: p.NextSeq, Key: p.Key}
 }
 
-// Place is a place in the order of [List]: by NextAttemptAt (zero comes last), NextSeq, campaign, projection.
+// Place is a place in the order of [List]: NextAttemptAt (zero last), NextSeq, campaign, projection.
 type Place struct {
 	NextAttemptAt time.Time
 	NextSeq       int64
@@ -86,7 +87,7 @@ type Place struct {
 
 func (p Place) place() Place { return p }
 
-// columns answers the campaigns, projections and seqs of pairs, as statements take them.
+// columns returns campaigns, projections and seqs as arrays for statements.
 func columns[Of interface{ place() Place }](pairs []Of) (campaigns, projections []string, seqs []int64) {
 	campaigns, projections = make([]string, len(pairs)), make([]string, len(pairs))
 	seqs = make([]int64, len(pairs))
@@ -97,17 +98,17 @@ func columns[Of interface{ place() Place }](pairs []Of) (campaigns, projections 
 	return campaigns, projections, seqs
 }
 
-// Detail is all that is known of a pair.
+// Detail is everything known of a failed campaign.
 type Detail struct {
 	Campaign
-	Stack   string         // of the panic it failed with last; at most 16 KiB
-	Event   *journal.Event // number NextSeq, as it was appended; nil if there is none yet
-	History []Record       // of the pair, newest first, at most 100
+	Stack   string         // of its last panic; at most 16 KiB
+	Event   *journal.Event // event NextSeq, as it was appended; nil if there is none yet
+	History []Record       // of the failed campaign, newest first, at most 100
 
-	Resolutions []Resolution // events that are left out of the projection in the campaign, by seq, at most 100
+	Resolutions []Resolution // events left out of the projection in the campaign, by seq, at most 100
 }
 
-// Show answers all that is known of a pair, or [ErrNotFound].
+// Show returns everything known of a failed campaign, or [ErrNotFound].
 func Show(ctx context.Context, db journal.Querier, key Key) (_ *Detail, err error) {
 	defer rows.Explain(&err, "show %s", key)
 	pair, err := get(ctx, db, key)
@@ -116,7 +117,7 @@ func Show(ctx context.Context, db journal.Querier, key Key) (_ *Detail, err erro
 	}
 	d := &Detail{Campaign: pair}
 	d.Stack, err = rows.One(ctx, db, pgx.RowTo[string], "", queryStack, key.CampaignID, key.Projection)
-	if err != nil && !errors.Is(err, pgx.ErrNoRows) { // it has caught up this very moment
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) { // it may have caught up since get
 		return nil, err
 	}
 	event, err := journal.Get(ctx, db, key.CampaignID, pair.NextSeq)
@@ -139,7 +140,7 @@ func Show(ctx context.Context, db journal.Querier, key Key) (_ *Detail, err erro
 	return d, err
 }
 
-// get answers one pair, or ErrNotFound.
+// get returns one failed campaign, or ErrNotFound.
 func get(ctx context.Context, db journal.Querier, key Key) (Campaign, error) {
 	if err := key.validate(); err != nil {
 		return Campaign{}, err

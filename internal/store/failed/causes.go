@@ -14,15 +14,15 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
-// Cause is the pairs of a projection that failed or are dead for one reason, as far as fingerprints tell.
+// Cause groups the failed and dead campaigns of a projection that share a fingerprint.
 type Cause struct {
 	Projection  string
 	Fingerprint string // empty: unknown
-	Failed      int64  // pairs, counted up to the bound
-	Dead        int64  // pairs, counted up to the bound
-	About       int64  // pairs of this fingerprint in all projections, by the table's statistics; 0: they do not say
+	Failed      int64  // campaigns, counted up to the bound
+	Dead        int64  // campaigns, counted up to the bound
+	About       int64  // campaigns with this fingerprint in all projections, from table statistics; 0: unknown
 
-	// Of one of the pairs.
+	// Taken from one of the campaigns.
 	Group         string
 	Class         string
 	Code          string
@@ -33,10 +33,10 @@ type Cause struct {
 	LastFailedAt  *time.Time
 }
 
-// Key is the cause's place in the order of [Causes].
+// Key returns the cause's place in the order of [Causes].
 func (c Cause) Key() CauseKey { return CauseKey{c.Projection, c.Fingerprint} }
 
-// Pairs is how many pairs were counted.
+// Pairs returns the number of campaigns counted.
 func (c Cause) Pairs() int64 { return c.Failed + c.Dead }
 
 // CauseFilter chooses causes.
@@ -45,15 +45,15 @@ type CauseFilter struct {
 	Fingerprint string // "": any
 	After       *CauseKey
 	Limit       int // causes; 0: 100
-	Bound       int // up to which pairs of each status are counted; 0: 1000
+	Bound       int // campaigns of each status counted at most; 0: 1000
 }
 
 // CauseKey is a cause's place in the order of [Causes].
 type CauseKey struct{ Projection, Fingerprint string }
 
-// Causes answers what pairs have failed of, by projection and fingerprint, in the order of these.
-// It steps from cause to cause along an index and counts each up to the bound, so that it costs no
-// more when millions have failed than when thousands have.
+// Causes returns the causes of failures, ordered by projection and fingerprint. It steps from cause
+// to cause along an index and counts each up to the bound. So millions of failures cost no more
+// than thousands.
 func Causes(ctx context.Context, db journal.Querier, f CauseFilter) ([]Cause, error) {
 	after := CauseKey{}
 	if f.After != nil {
@@ -64,12 +64,12 @@ func Causes(ctx context.Context, db journal.Querier, f CauseFilter) ([]Cause, er
 		cmp.Or(f.Limit, listLimit), cmp.Or(f.Bound, 1000))
 }
 
-// varying matches what differs between failures of one cause.
+// varying matches the parts of a message that differ between failures of one cause.
 var varying = regexp.MustCompile(`"[^"]*"|'[^']*'|[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}|\d+`)
 
-// Fingerprint answers twelve hexadecimal digits that failures of one cause have in common, whatever
-// the projection, the campaign and the event: those of the code and of the message without its
-// numbers, UUIDs and quoted texts.
+// Fingerprint returns twelve hexadecimal digits shared by all failures of one cause, across
+// projections, campaigns and events. It hashes the code and the message without numbers, UUIDs and
+// quoted texts.
 func Fingerprint(code, message string) string {
 	normal := varying.ReplaceAllString(message, "?")
 	sum := sha256.Sum256([]byte(code + "\x00" + normal))
@@ -77,24 +77,24 @@ func Fingerprint(code, message string) string {
 }
 
 const (
-	exactRows   = 5000 // counted one by one
-	samplePages = 24   // read where there are more
+	exactRows   = 5000 // counted exactly
+	samplePages = 24   // pages read beyond that
 )
 
-// Sum is how many pairs of a projection have a status and, if they have failed, a class of error.
+// Sum counts the campaigns of a projection by status and, if they failed, by class of error.
 type Sum struct {
 	Group      string // consumer group
 	Projection string
 	Status     Status
 	Class      string // infrastructure, transient, permanent or lock; empty: unknown, or rebuilding
 	Campaigns  int64
-	Estimated  bool       // there are too many to count: Pairs is near
+	Estimated  bool       // too many to count: Campaigns is approximate
 	Since      *time.Time // when the first of them failed; nil: rebuilding
 }
 
-// Report sums up all pairs, in the order of group, projection, status and class, at one moment. It
-// takes no longer for ten million than for ten thousand: about 5,000 that failed and 5,000 that are
-// due are counted, those of other sums are estimated from some pages of the table.
+// Report sums up all failed campaigns as of one moment, ordered by group, projection, status and
+// class. About 5,000 failed and 5,000 due campaigns are counted. Other sums are estimated from some
+// pages of the table, so ten million rows take no longer than ten thousand.
 func Report(ctx context.Context, db journal.Querier) ([]Sum, error) {
 	return rows.All(ctx, db, pgx.RowToStructByPos[Sum], "sum up failed campaigns", queryReport, exactRows, samplePages)
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Failure is what is kept of an event that a projection could not apply. Its texts have no values of the event in them.
+// Failure describes an event that a projection could not apply. Its texts contain no values of the event.
 type Failure struct {
 	Group       string
 	Projection  string
@@ -22,29 +22,28 @@ type Failure struct {
 	Stack       string // of a panic; "" for none
 	Fingerprint string // see [Fingerprint]
 	Worker      string
-	Reset       bool // what failed is the deletion of the campaign's rows, ahead of the event: it is to be done again
+	Reset       bool // deleting the campaign's rows failed, before the event: the deletion must run again
 }
 
-// Schedule says when a pair is tried again.
+// Schedule decides when a failed campaign is retried.
 type Schedule struct {
-	Dead     bool            // never: it is dead at once
-	Attempts int             // the failure that makes it dead
-	Waits    []time.Duration // after the first failure, the second …; the last one also after all further ones
-	// the failure counts no attempt: it was no fault of the event's, nor of the projection's
+	Dead     bool            // dead at once, no retry
+	Attempts int             // the campaign is dead after this many failures
+	Waits    []time.Duration // after the first failure, the second …; the last one repeats
+	// the failure does not count as an attempt: neither event nor projection caused it
 	Free bool
 }
 
-// Outcome is what became of a pair.
+// Outcome is the new state of a failed campaign.
 type Outcome struct {
 	Status      Status    // [Failed] or [Dead]
-	Attempt     int       // how often it has failed at the event
-	NextAttempt time.Time // zero: when an operator says so
+	Attempt     int       // failures at the event so far
+	NextAttempt time.Time // zero: when an operator asks for it
 }
 
-// Defer queues on batch that a pair stands before the event of f, which has failed once more, and
-// the row of the failure log that says so. A first failure at an event counts one, whatever
-// happened at the events before it; a pair that had failed at one of those leaves a row
-// 'recovered'. done is called when the statement has run. The caller holds the campaign's lease.
+// Defer queues on batch the failure f of a campaign and its row in the failure log. Attempts count
+// per event: a first failure at an event counts one, and an earlier failed event leaves a row
+// 'recovered'. done is called after the statement has run. The caller holds the campaign's lease.
 func Defer(batch *pgx.Batch, f Failure, s Schedule, done func(Outcome)) {
 	args := append(f.args(), s.Dead, s.Attempts, seconds(s.Waits), f.Reset, s.Free)
 	batch.Queue(queryDefer, args...).QueryRow(func(row pgx.Row) error {
@@ -61,13 +60,13 @@ func Defer(batch *pgx.Batch, f Failure, s Schedule, done func(Outcome)) {
 	})
 }
 
-// Skip queues on batch that a projection goes on without the event of f, and why. A pair that
-// stands there has not failed any more. The caller holds the campaign's lease.
+// Skip queues on batch that a projection skips the event of f, and why. A campaign that failed at
+// the event no longer counts as failed. The caller holds the campaign's lease.
 func Skip(batch *pgx.Batch, f Failure, reason string) {
 	batch.Queue(querySkip, append(f.args(), reason)...)
 }
 
-// args are the parameters $1 to $13 of the statements about a failure.
+// args returns the parameters $1 to $13 of the statements about a failure.
 func (f Failure) args() []any {
 	return []any{
 		f.Group, f.Projection, f.Version, f.CampaignID, f.Seq, f.EventID.String(), f.EventType, f.Class, f.Code, f.Message,

@@ -15,8 +15,8 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
-// Record is something that happened to a pair, or that an operator did: a row of tidemark.failure_log.
-// Fields that do not apply are zero.
+// Record is a row of tidemark.failure_log: an event in a failed campaign's life, or an operator's
+// act. Fields that do not apply are zero.
 type Record struct {
 	ID          int64     // grows with time
 	At          time.Time // by the database's clock
@@ -35,11 +35,11 @@ type Record struct {
 	Stack       string
 	Fingerprint string
 	Worker      string // that failed
-	Actor       string // who acted; empty: no operator
+	Actor       string // the operator; empty: none
 	Reason      string
 }
 
-// Acts answers the kinds of records: those of workers, then those of operators.
+// Acts returns the kinds of records: those of workers, then those of operators.
 func Acts() []string {
 	return []string{
 		"failed", "dead", "skipped", "crashed", "recovered",
@@ -48,21 +48,21 @@ func Acts() []string {
 	}
 }
 
-// LogFilter chooses records. The zero value of a field leaves it open.
+// LogFilter chooses records. Zero fields match all.
 type LogFilter struct {
 	Group       string
 	Projection  string
 	CampaignID  string
 	Fingerprint string
 	Actor       string
-	Acts        []string // any of them, of [Acts]
-	Before      int64    // only records with a smaller ID: that of the last record of the page before
-	Limit       int      // at most so many; 0: 100
+	Acts        []string // any of these, from [Acts]
+	Before      int64    // only records with a smaller ID: the last ID of the previous page
+	Limit       int      // 0: 100
 }
 
-// History answers what f chooses of the log, newest first. With CampaignID it reads that campaign's
-// records; without, it reads the log backwards until it has enough. For the page that follows, set
-// f.Before to the ID of the last one.
+// History returns the records that f chooses, newest first. With CampaignID it reads only that
+// campaign's records; without, it reads the log backwards until it has enough. For the next page,
+// set f.Before to the last ID.
 func History(ctx context.Context, db journal.Querier, f LogFilter) ([]Record, error) {
 	if err := f.validate(); err != nil {
 		return nil, fmt.Errorf("read the failure log: %w", err)
@@ -88,9 +88,9 @@ func (f LogFilter) validate() error {
 	return errors.Join(errs...)
 }
 
-// Write writes to tidemark.failure_log, in the transaction in which it happens, an act on a whole
-// projection or, where projection is "", to its consumer group: what is one of [Acts], such as
-// 'removed'. Acts on single pairs write their rows themselves. It blocks no other transaction.
+// Write logs an act on a whole projection, or on its consumer group if projection is "". what is
+// one of [Acts], such as 'removed'. Acts on single failed campaigns log themselves. It blocks no
+// other transaction.
 func Write(ctx context.Context, tx pgx.Tx, what, group, projection string, act Act) (err error) {
 	defer rows.Explain(&err, "write the failure log")
 	if err := act.validate(false); err != nil {
@@ -106,9 +106,9 @@ func Write(ctx context.Context, tx pgx.Tx, what, group, projection string, act A
 	return err
 }
 
-// Prune deletes up to limit rows of the failure log that are older than olderThan, the oldest
-// first. It answers how many: 0 also while another replica prunes. What became of pairs that are
-// still deferred stands in their own rows and stays.
+// Prune deletes up to limit rows of the failure log that are older than olderThan, oldest first. It
+// returns how many; 0 also while another replica prunes. Failed campaigns keep their last failure
+// in their own rows.
 func Prune(ctx context.Context, db rows.Execer, olderThan time.Duration, limit int) (int64, error) {
 	if olderThan <= 0 || limit < 1 {
 		return 0, fmt.Errorf("prune the failure log: %d rows older than %v: use a positive age and limit", limit, olderThan)
@@ -116,9 +116,8 @@ func Prune(ctx context.Context, db rows.Execer, olderThan time.Duration, limit i
 	return rows.Exec(ctx, db, "prune the failure log", queryPrune, olderThan, limit)
 }
 
-// Skipped answers, by campaign, the events that a projection has gone past without applying them,
-// because its policy said so, as far back as the log of failures is kept. What operators have left
-// out is for [ResolutionsOf] to say.
+// Skipped returns the events that a projection skipped by its policy, by campaign, as far back as
+// the failure log reaches. [ResolutionsOf] returns what operators left out.
 func Skipped(
 	ctx context.Context, db journal.Querier, projection string, campaignIDs []string,
 ) (map[string][]int64, error) {
@@ -132,9 +131,8 @@ func Skipped(
 	return skipped, err
 }
 
-// CountSkipped counts the events that a projection has gone past without applying them, by its
-// policy, in all campaigns, as far back as the log of failures is kept. Those that were replayed
-// since are among them.
+// CountSkipped counts the events that a projection skipped by its policy, in all campaigns, as far
+// back as the failure log reaches. It includes events that were replayed since.
 func CountSkipped(ctx context.Context, db journal.Querier, projection string) (int64, error) {
 	return rows.One(ctx, db, pgx.RowTo[int64], "count which events were skipped", queryCountSkipped, projection)
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
-// Filter chooses pairs. The zero value of a field leaves it open.
+// Filter chooses failed campaigns. Zero fields match all.
 type Filter struct {
 	Group       string // consumer group
 	Projection  string
@@ -25,15 +25,15 @@ type Filter struct {
 	Code        string // a SQLSTATE, panic, deadline, crash, decode or error
 	Fingerprint string
 
-	Status    []Status      // any of them; nil: all for [List] and [Count], Failed and Dead for acts
-	OlderThan time.Duration // since the pair first failed at its event, or nothing says when; whole microseconds
-	After     *Place        // only pairs after it, in the order of [List]: the Place of the last pair of the page before
-	Limit     int           // at most so many; 0: 100 for [List], all for [Count] and acts
+	Status    []Status      // any of these; nil: all for [List] and [Count], Failed and Dead for acts
+	OlderThan time.Duration // since the first failure at the event; campaigns without that time match; whole microseconds
+	After     *Place        // only campaigns after it in the order of [List]: the last Place of the previous page
+	Limit     int           // 0: 100 for [List], all for [Count] and acts
 }
 
 const listLimit = 100
 
-// acting answers the filter for an act: pairs that have failed.
+// acting returns the filter for an act: failed and dead campaigns only.
 func (f Filter) acting() (Filter, error) {
 	if slices.Contains(f.Status, Rebuilding) {
 		return f, fmt.Errorf("Status holds %q: such a pair is on its way; take %q and %q", Rebuilding, Failed, Dead)
@@ -44,7 +44,6 @@ func (f Filter) acting() (Filter, error) {
 	return f, f.validate()
 }
 
-// validate says what is wrong with a filter, all of it.
 func (f Filter) validate() error {
 	errs := texts(f.Group, f.Projection, f.CampaignID, f.EventType, f.Class, f.Code, f.Fingerprint)
 	for _, s := range f.Status {
@@ -61,9 +60,9 @@ func (f Filter) validate() error {
 	return errors.Join(errs...)
 }
 
-// args answers the arguments $1 to $15 of the statements that choose pairs, with limit where the
-// filter has none (0: all). Statements are planned for their arguments each time (CacheDescribe keeps
-// no plan): one statement does for all filters, and what a filter leaves open costs nothing.
+// args returns the arguments $1 to $15 of the statements that choose failed campaigns. limit
+// applies where the filter has none (0: all). CacheDescribe keeps no plan, so Postgres plans for
+// the arguments each time: one statement serves all filters, and open fields cost nothing.
 func (f Filter) args(limit int, more ...any) []any {
 	var most *int
 	if limit = cmp.Or(f.Limit, limit); limit > 0 {
@@ -85,7 +84,7 @@ func (f Filter) args(limit int, more ...any) []any {
 	return append(args, more...)
 }
 
-// timestamp is a time of tidemark.deferred, where pairs that wait for an operator are due at 'infinity'.
+// timestamp converts a time for tidemark.deferred, where campaigns that wait for an operator are due at 'infinity'.
 func timestamp(t time.Time) pgtype.Timestamptz {
 	if t.IsZero() {
 		return pgtype.Timestamptz{InfinityModifier: pgtype.Infinity, Valid: true}
@@ -93,9 +92,8 @@ func timestamp(t time.Time) pgtype.Timestamptz {
 	return pgtype.Timestamptz{Time: t, Valid: true}
 }
 
-// List answers the pairs that f chooses, in the order in which they are due: by NextAttemptAt,
-// NextSeq, campaign and projection. For the page that follows, set f.After to the Place of the last
-// one.
+// List returns the failed campaigns that f chooses, ordered by NextAttemptAt, NextSeq, campaign and
+// projection. For the next page, set f.After to the last Place.
 func List(ctx context.Context, db journal.Querier, f Filter) (_ []Campaign, err error) {
 	defer rows.Explain(&err, "list failed campaigns")
 	if err := f.validate(); err != nil {
@@ -104,9 +102,9 @@ func List(ctx context.Context, db journal.Querier, f Filter) (_ []Campaign, err 
 	return rows.All(ctx, db, pgx.RowToStructByPos[Campaign], "", queryList, f.args(listLimit)...)
 }
 
-// Count answers how many pairs f chooses, at most f.Limit if it is set. It reads all of them. An
-// act with the same filter leaves out pairs that are being rebuilt: set f.Status for what an act
-// would change.
+// Count counts the failed campaigns that f chooses, at most f.Limit if set. It reads all of them.
+// An act with the same filter leaves out campaigns that are being rebuilt; set f.Status to count
+// like an act.
 func Count(ctx context.Context, db journal.Querier, f Filter) (_ int64, err error) {
 	defer rows.Explain(&err, "count failed campaigns")
 	if err := f.validate(); err != nil {
@@ -115,9 +113,8 @@ func Count(ctx context.Context, db journal.Querier, f Filter) (_ int64, err erro
 	return rows.One(ctx, db, pgx.RowTo[int64], "", queryCount, f.args(0)...)
 }
 
-// Search is [List] for failed and dead pairs with a bound on its cost: it looks at no more than the
-// next look pairs, whether or not they match. end is the place to go on from as f.After; nil: there
-// are no more pairs.
+// Search is [List] for failed and dead campaigns with a bounded cost: it reads no more than the
+// next look campaigns, matching or not. Continue with end as f.After; nil means there are no more.
 func Search(ctx context.Context, db journal.Querier, f Filter, look int) (pairs []Campaign, end *Place, err error) {
 	defer rows.Explain(&err, "search failed campaigns")
 	if f, err = f.acting(); err != nil {
@@ -136,17 +133,17 @@ func Search(ctx context.Context, db journal.Querier, f Filter, look int) (pairs 
 	return pairs, end, err
 }
 
-// narrow says whether an index leads to what the filter chooses: that of a campaign, or one that knows
-// no other condition than a projection with a fingerprint, or neither.
+// narrow reports whether an index fits the filter: by campaign, by projection and fingerprint, or
+// in the order of [List] without further conditions.
 func (f Filter) narrow() bool {
 	open := f.Group == "" && f.EventType == "" && f.Class == "" && f.Code == "" && f.OlderThan == 0
 	return f.CampaignID != "" || open && (f.Projection == "") == (f.Fingerprint == "")
 }
 
-// search answers those of the next look pairs that match, and the place of the last that was looked at.
+// search returns the matches among the next look campaigns, and the place of the last one read.
 func search(ctx context.Context, db journal.Querier, f Filter, look int) (pairs []Campaign, end *Place, err error) {
 	type searched struct {
-		Last bool // it is the last that was looked at
+		Last bool // the last one read
 		Campaign
 	}
 	found, err := rows.All(ctx, db, pgx.RowToStructByPos[searched], "", querySearch, f.args(0, look)...)

@@ -1,20 +1,19 @@
 package failed
 
-// The projector's statements. They write under the lease of their campaigns, so they meet only
-// operators, who change when a pair is tried: for the length of a short transaction. Pairs are
-// found by primary key, one probe each, and written by their place (ctid), which is theirs while
-// they are locked.
+// The projector's statements. They run under the lease of their campaigns, so they meet only
+// operators' short transactions, which change when a campaign is retried. Each row is found by one
+// probe of the primary key. It is written by ctid, which stays valid while the row is locked.
 const (
-	// queryStandings probes the primary key once for each campaign. What else it asks for stands
-	// outside, so that no other index will do.
+	// queryStandings probes the primary key once per campaign. Other conditions stand outside the
+	// lateral, so Postgres chooses no other index.
 	queryStandings = `SELECT d.campaign_id, d.projection, d.next_seq, d.last_failed_at IS NOT NULL, d.reset
 		FROM unnest(coalesce($1::text[], tidemark.claimed_campaigns())) AS c (campaign_id) CROSS JOIN LATERAL (
 			SELECT * FROM tidemark.deferred d WHERE d.campaign_id = c.campaign_id OFFSET 0
 		) d
 		WHERE d.consumer_group = $2`
 
-	// queryDue is queryStandings for those that are due, of projections that are not paused. A dead
-	// pair that is not tried again is due at 'infinity'.
+	// queryDue is queryStandings for due campaigns of projections that are not paused. Dead campaigns
+	// are due at 'infinity'.
 	queryDue = `SELECT d.campaign_id, d.projection, d.next_seq, d.last_failed_at IS NOT NULL, d.reset
 		FROM unnest($1::text[]) AS c (campaign_id) CROSS JOIN LATERAL (
 			SELECT * FROM tidemark.deferred d WHERE d.campaign_id = c.campaign_id OFFSET 0
@@ -25,8 +24,8 @@ const (
 				AND x.name = p.name AND x.expires_at > clock_timestamp() OFFSET 0)))
 		ORDER BY d.campaign_id, d.projection`
 
-	// queryFile files pairs of campaigns that move without the projection. The campaigns' leases are
-	// held, so no other worker files them.
+	// queryFile files campaigns that move without the projection. Their leases are held, so no other
+	// worker files them.
 	queryFile = `INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status, attempt_count,
 		next_attempt_at, reset)
 		SELECT u.campaign_id, u.projection, $1, u.next_seq, 'rebuilding', 0, now() + make_interval(secs => u.wait), u.reset
@@ -36,8 +35,8 @@ const (
 		ON CONFLICT DO NOTHING`
 
 	// queryFileMoved files, for a joining projection, up to $4 campaigns after $3 that have moved
-	// without it, but for those that a rebuild has copied. It walks the leases' primary key through
-	// the gaps between the ranges that were, and answers the last campaign it came to.
+	// without it and that a rebuild has not copied. It walks the leases' primary key through the gaps
+	// between copied ranges, and returns the last campaign it read.
 	queryFileMoved = `WITH gaps AS MATERIALIZED (
 			SELECT greatest(g.after, $3) AS after, g.until FROM (
 				SELECT lag(r.last, 1, '') OVER (ORDER BY r.last) AS after, r.first AS until FROM tidemark.rebuild_ranges r
@@ -60,12 +59,12 @@ const (
 		)
 		SELECT coalesce(max(campaign_id), ''), count(*) FROM moved`
 
-	// forgotten is what was kept of a failure, set to nothing.
+	// forgotten clears the details of a failure.
 	forgotten = `projection_version = NULL, event_id = NULL, event_type = NULL, error_class = NULL, error_code = NULL,
 				error_message = NULL, error_stack = NULL, fingerprint = NULL, worker = NULL, first_failed_at = NULL,
 				last_failed_at = NULL`
 
-	// recovered logs which of the old pairs had failed.
+	// recovered logs the old rows that had failed.
 	recovered = `)
 		INSERT INTO tidemark.failure_log (act, consumer_group, projection, projection_version, campaign_id, seq,
 			event_id, event_type, attempt)
@@ -73,8 +72,7 @@ const (
 			o.event_type, o.attempt_count
 		FROM old o WHERE o.last_failed_at IS NOT NULL`
 
-	// queryMove moves pairs forward: what was kept of the failure belonged to the event they stood at,
-	// and a reset is done.
+	// queryMove moves campaigns forward. The failure's details belonged to the event before, and a reset is done.
 	queryMove = `WITH old AS MATERIALIZED (
 			SELECT d.*, u.next_seq AS reached
 			FROM unnest($1::text[], $2::text[], $3::bigint[]) AS u (campaign_id, projection, next_seq) CROSS JOIN LATERAL (
@@ -88,7 +86,7 @@ const (
 			FROM old o WHERE d.ctid = o.place
 		` + recovered
 
-	// queryFinish removes pairs that have caught up.
+	// queryFinish removes campaigns that have caught up.
 	queryFinish = `WITH old AS MATERIALIZED (
 			SELECT d.*
 			FROM unnest($1::text[], $2::text[]) AS u (campaign_id, projection) CROSS JOIN LATERAL (
@@ -99,12 +97,12 @@ const (
 			DELETE FROM tidemark.deferred d WHERE d.ctid = ANY (ARRAY(SELECT o.place FROM old o))
 		` + recovered
 
-	// queryDefer counts on from what the row says now, so that an operator's act of a moment ago is
-	// respected: one who has set the count to zero finds it at one. $14 says dead at once, $15 is the
-	// attempt that is the last, $16 are the waits after each. With $18 the failure does not count, the
-	// pair waits as long as after a first failure or, where that goes on, for a tenth of the time that it
-	// has gone on, up to 10 s; and the log hears of it once. A reset has been done in the same
-	// transaction, but if it is what failed.
+	// queryDefer counts on from the current row, so it respects a recent act of an operator: a count
+	// reset to zero becomes one. $14 makes the campaign dead at once, $15 is the last attempt, $16 are
+	// the waits after each. With $18 the failure does not count. The campaign then waits as long as
+	// after a first failure or a tenth of the time since that failure, up to 10 s, whichever is
+	// longer, and the log records it once. A reset is done in the same transaction, unless the reset
+	// is what failed.
 	queryDefer = `WITH old AS MATERIALIZED (
 			SELECT * FROM tidemark.deferred d WHERE d.campaign_id = $4 AND d.projection = $2 FOR UPDATE
 		), tried AS (
@@ -157,7 +155,7 @@ const (
 		)
 		SELECT c.status, c.attempt, nullif(c.next_attempt_at, 'infinity') FROM decision c`
 
-	// querySkip touches a pair only if it stands at the event that is skipped.
+	// querySkip updates a campaign only if it stands at the skipped event.
 	querySkip = `WITH old AS MATERIALIZED (
 			SELECT d.ctid AS place, d.attempt_count FROM tidemark.deferred d
 			WHERE d.campaign_id = $4 AND d.projection = $2 AND d.next_seq = $5 FOR UPDATE
@@ -173,8 +171,8 @@ const (
 )
 
 const (
-	// queryCauses steps along deferred_causes_idx, two probes a cause, and counts in the same index up
-	// to $7 entries of each status. It locks nothing.
+	// queryCauses steps along deferred_causes_idx, two probes per cause, and counts up to $7 entries
+	// of each status in the same index. It locks nothing.
 	queryCauses = `WITH RECURSIVE walk AS (
 			SELECT CASE WHEN $3::boolean THEN $4 ELSE $1 END::text COLLATE "C" AS projection, CASE WHEN $3 THEN $5
 				ELSE '' END::text COLLATE "C" AS fingerprint, 0 AS steps
@@ -221,7 +219,8 @@ const (
 		WHERE w.steps > 0 AND ($2 = '' OR w.fingerprint = $2) ORDER BY w.steps`
 )
 
-// querySkipped reads the log of each campaign by its index. What was skipped and then replayed has had another try.
+// querySkipped reads each campaign's log by its index. It leaves out events that were replayed
+// after they were skipped.
 const querySkipped = `SELECT DISTINCT s.campaign_id, s.seq
 	FROM unnest($2::text[]) AS c (campaign_id) CROSS JOIN LATERAL (
 		SELECT f.id, f.campaign_id, f.seq FROM tidemark.failure_log f
@@ -233,32 +232,30 @@ const querySkipped = `SELECT DISTINCT s.campaign_id, s.seq
 	)
 	ORDER BY s.campaign_id, s.seq`
 
-// queryCountSkipped reads the log.
 const queryCountSkipped = `SELECT count(DISTINCT (f.campaign_id, f.seq)) FROM tidemark.failure_log f
 	WHERE f.projection = $1 AND f.act = 'skipped'`
 
-// queryWrite inserts one row.
 const queryWrite = `INSERT INTO tidemark.failure_log (act, consumer_group, projection, actor, reason)
 	VALUES ($1, $2, nullif($3, ''), $4, nullif($5, ''))`
 
 const (
-	// queryPrune walks the index on at from its old end and stops at the limit. It takes a lock without
-	// waiting: one replica prunes at a time.
+	// queryPrune walks the index on at from its old end and stops at the limit. It tries an advisory
+	// lock without waiting, so one replica prunes at a time.
 	queryPrune = `DELETE FROM tidemark.failure_log WHERE (SELECT pg_try_advisory_xact_lock(tidemark.lock_key(32005, 0)))
 		AND id = ANY (ARRAY(SELECT l.id FROM tidemark.failure_log l
 			WHERE l.at < now() - $1::interval ORDER BY l.at LIMIT $2))`
 )
 
 const (
-	// querySearch looks at the next $16 failed and dead pairs in the order of queryList, and answers
-	// those that match; and, with true, the last that it has looked at, if there are so many.
+	// querySearch reads the next $16 failed and dead campaigns in the order of queryList and returns
+	// the matches. If it read that many, it also returns the last one, with true.
 	querySearch = `WITH next AS MATERIALIZED ` + nextFailures + `
 		(SELECT false, ` + campaignColumns + ` FROM next d WHERE d.status` + matches + campaignOrder + ` LIMIT $15::bigint)
 		UNION ALL
 		(SELECT true, ` + campaignColumns + ` FROM next d` + campaignOrder + ` LIMIT 1 OFFSET $16 - 1)`
 )
 
-// queryCountOutcomes probes the primary key once a pair. It locks nothing.
+// queryCountOutcomes probes the primary key once per campaign. It locks nothing.
 const queryCountOutcomes = `SELECT count(*) FILTER (WHERE d.next_seq IS NULL OR d.next_seq > n.next_seq),
 		count(*) FILTER (WHERE d.next_seq <= n.next_seq AND (d.attempt_count > 0 OR d.status = 'dead'))
 	FROM unnest($1::text[], $2::text[], $3::bigint[]) AS n (campaign_id, projection, next_seq)
@@ -268,9 +265,9 @@ const queryCountOutcomes = `SELECT count(*) FILTER (WHERE d.next_seq IS NULL OR 
 	) d ON true`
 
 const (
-	// queryRename takes with the pairs what the log has of events that the projection has gone past by
-	// its policy. A pair that is not dead is due at some time, and one that is dead stands among what
-	// failed: each has an index by its projection, so other projections' pairs cost nothing here.
+	// queryRename also renames the log's records of events that the policy skipped. Two indexes by
+	// projection find the rows, one for dead and one for due campaigns, so other projections' rows
+	// cost nothing.
 	queryRename = `WITH dead AS (
 			UPDATE tidemark.deferred SET projection = $3
 			WHERE consumer_group = $1 AND projection = $2 AND status = 'dead'
@@ -281,7 +278,7 @@ const (
 		UPDATE tidemark.failure_log SET projection = $3 WHERE consumer_group = $1 AND projection = $2
 			AND act IN ('skipped', 'replayed')`
 
-	// queryDrop waits for an act that is writing a pair, and may leave that pair to the next call.
+	// queryDrop waits for an act that is writing a row. It may leave that row to the next call.
 	queryDrop = `WITH dead AS MATERIALIZED (
 			SELECT d.ctid AS place FROM tidemark.deferred d
 			WHERE d.consumer_group = $1 AND d.projection = $2 AND d.status = 'dead' LIMIT $3 FOR UPDATE
@@ -297,7 +294,7 @@ const (
 )
 
 const (
-	// queryReport counts up to $1 rows, and beyond that reads $2 pages (migrations/00009_status.sql).
+	// queryReport counts up to $1 rows, and reads $2 pages beyond that (migrations/00009_status.sql).
 	queryReport = `SELECT consumer_group, projection, status, class, pairs, estimated, since
 		FROM tidemark.deferred_report($1, $2)`
 )

@@ -1,9 +1,9 @@
 package failed
 
-// What operators see and do. Statements that choose pairs by a filter take its arguments $1 to $15
-// (Filter.args) and are planned for them, so that only the conditions that a filter sets are there.
-// Failed and dead pairs come along deferred_failures_idx, which has their order; those being
-// rebuilt are read as a whole: they are many for a while, and on their way.
+// Operators' views and acts. Statements that take a filter use its arguments $1 to $15
+// (Filter.args) and are planned for them, so only the conditions that are set remain. Failed and
+// dead campaigns come in the order of deferred_failures_idx. Those being rebuilt are all read: they
+// are many only for a while.
 const (
 	campaignColumns = `d.projection, d.campaign_id, d.consumer_group, coalesce(d.projection_version, 0), d.next_seq,
 		d.status, d.attempt_count, ` + due + `, d.event_id,
@@ -11,7 +11,7 @@ const (
 			coalesce(d.fingerprint, ''),
 		d.first_failed_at, d.last_failed_at, coalesce(d.worker, ''), d.reset`
 
-	// due is zero for what waits for an operator.
+	// due is zero for campaigns that wait for an operator.
 	due = `coalesce(nullif(d.next_attempt_at, 'infinity'), '0001-01-01 00:00Z')`
 
 	campaignOrder = ` ORDER BY next_attempt_at, next_seq, campaign_id, projection`
@@ -40,7 +40,7 @@ const (
 	matchingDead       = ` FROM tidemark.deferred d WHERE d.status = 'dead' AND 'dead'` + matches
 	matchingRebuilding = ` FROM tidemark.deferred d WHERE d.status = 'rebuilding' AND 'rebuilding'` + matches
 
-	// chosen reads no more of each status than it may answer, if the filter matches them.
+	// chosen reads at most $15 rows of each status.
 	chosen = ` FROM (
 			(SELECT d.*` + matchingFailed + campaignOrder + ` LIMIT $15::bigint) UNION ALL
 			(SELECT d.*` + matchingDead + campaignOrder + ` LIMIT $15) UNION ALL
@@ -49,10 +49,9 @@ const (
 
 	queryList = `SELECT ` + campaignColumns + chosen
 
-	// queryCandidates finds what queryList does, for an act. It locks nothing.
+	// queryCandidates is queryList for an act. It locks nothing.
 	queryCandidates = `SELECT` + standing + chosen
 
-	// queryCount reads what matches.
 	queryCount = `SELECT count(*) FROM (
 			(SELECT` + matchingFailed + `) UNION ALL (SELECT` + matchingDead + `) UNION ALL (SELECT` +
 		matchingRebuilding + `) LIMIT $15::bigint
@@ -66,7 +65,7 @@ const (
 
 	standing = ` ` + due + `, d.next_seq, d.projection, d.campaign_id, d.consumer_group, d.status`
 
-	// queryPlaces probes the primary key once a pair. It locks nothing.
+	// queryPlaces probes the primary key once per campaign. It locks nothing.
 	queryPlaces = `SELECT` + standing + `
 		FROM unnest($1::text[], $2::text[], $3::bigint[]) WITH ORDINALITY AS n (campaign_id, projection, next_seq, ord)
 		CROSS JOIN LATERAL (
@@ -76,9 +75,9 @@ const (
 		) d
 		ORDER BY n.ord`
 
-	// queryTake locks those of the candidates that are as they were found, one after the other, by the
-	// primary key. It passes by those that are being written: no act waits for another, and of two
-	// operators at once only one gets a pair.
+	// queryTake locks the candidates that are unchanged, one after the other, by the primary key. It
+	// skips rows that are being written: no act waits for another, and only one of two concurrent
+	// operators gets a campaign.
 	queryTake = `SELECT n.ord - 1
 		FROM unnest($1::text[], $2::text[], $3::bigint[], $4::timestamptz[]) WITH ORDINALITY AS n (campaign_id, projection,
 			next_seq, next_attempt_at, ord)
@@ -91,20 +90,21 @@ const (
 		) d
 		ORDER BY n.ord`
 
-	// queryLockOne locks one row by its primary key, queryLockSeq those of a campaign that stand
-	// before an event and have failed, in the order of the key. They wait for writers.
+	// queryLockOne locks one row by its primary key. queryLockSeq locks a campaign's rows that failed
+	// at one event, in the order of the key. Both wait for writers.
 	queryLockOne = `SELECT` + standing + ` FROM tidemark.deferred d WHERE d.campaign_id = $1
 		AND d.projection = $2 FOR UPDATE`
 	queryLockSeq = `SELECT` + standing + ` FROM tidemark.deferred d
 		WHERE d.campaign_id = $1 AND d.next_seq = $2 AND ($3 = '' OR d.consumer_group = $3)
 			AND d.status IN ('failed', 'dead') ORDER BY d.projection FOR UPDATE`
 
-	// The acts. They write pairs that the transaction has locked, by their primary key, and the log.
-	// What becomes due does so in the order in which it is named.
+	// The acts. They write locked rows by their primary key, and the log. Campaigns become due in the
+	// order in which they are named.
 	queryRequeue = `WITH ` + named + `UPDATE tidemark.deferred d SET status = 'failed', attempt_count = 0,
 		next_attempt_at = o.due` + logged + `NULL, 'requeued'` + inOrder
 
-	// queryResolve moves pairs on by one event. What a row says of the error was about the event that is skipped.
+	// queryResolve moves campaigns on by one event and clears the failure's details, which were about
+	// the skipped event.
 	queryResolve = `WITH ` + named + `UPDATE tidemark.deferred d SET status = 'rebuilding', next_seq = o.next_seq + 1,
 		attempt_count = 0, next_attempt_at = o.due, ` + forgotten + logged + `o.error_message, 'resolved'` + inOrder
 
@@ -128,8 +128,8 @@ const (
 
 	inOrder = ` FROM old o ORDER BY o.ord`
 
-	// queryHistory walks failure_log_pair_idx for a pair, and the primary key for the whole log,
-	// backwards; both have the order.
+	// queryHistory walks failure_log_pair_idx backwards for one failed campaign, else the primary key.
+	// Both have the order.
 	queryHistory = `SELECT l.id, l.at, l.act, l.consumer_group, coalesce(l.projection, ''),
 		coalesce(l.projection_version, 0), coalesce(l.campaign_id, ''), coalesce(l.seq, 0),
 			l.event_id, coalesce(l.event_type, ''), coalesce(l.attempt, 0), coalesce(l.error_class, ''),
@@ -143,12 +143,11 @@ const (
 		ORDER BY l.id DESC LIMIT $8`
 )
 
-// Replays. Pairs are found by primary key, one probe a campaign, after the leases have been locked;
-// what a replay is about is chosen before.
+// Replays. The leases are locked first; then each row is found by one probe of the primary key per
+// campaign. What to replay is chosen before.
 const (
-	// queryReplayable reads the registry: the projections that have tables, and of each the tables
-	// whose rows cannot be told apart by campaign. What is only requested, or withdrawn, has
-	// nothing to replay.
+	// queryReplayable reads the registry: the projections that have tables, and for each the tables
+	// without a text column campaign_id. Requested or withdrawn projections have nothing to replay.
 	queryReplayable = `SELECT p.name, p.state, p.own_reset, cardinality(p.table_names), ARRAY(
 			SELECT format('%I.%I', p.schema_name, t.name) FROM unnest(p.table_names) AS t (name)
 			WHERE NOT EXISTS (
@@ -161,19 +160,18 @@ const (
 		FROM tidemark.projections p WHERE p.consumer_group = $1 AND ($2 = '' OR p.name = $2) AND p.state <> 'requested'
 			ORDER BY p.name`
 
-	// queryReplayableNow locks the rows as well, so that what is filed is about the tables that
-	// were found: what copies, exchanges or withdraws them waits for the transaction. Replays do
-	// not wait for each other.
+	// queryReplayableNow also locks the rows FOR SHARE, so copying, swapping or withdrawing the tables
+	// waits for the transaction. Replays do not wait for each other.
 	queryReplayableNow = queryReplayable + ` FOR SHARE OF p`
 
-	// queryNoCampaign probes the journal's primary key once a campaign.
+	// queryNoCampaign probes the journal's primary key once per campaign.
 	queryNoCampaign = `SELECT c.campaign_id FROM unnest($1::text[]) AS c (campaign_id)
 		WHERE NOT EXISTS (SELECT FROM tidemark.journal j WHERE j.campaign_id = c.campaign_id OFFSET 0) LIMIT 1`
 
-	// queryReplay files pairs, or puts those that are there back. A pair that stands before the event
-	// where the replay begins stays there, or events between the two would be skipped; a reset that is
-	// still to be done is done. A campaign that has not got to the event needs no replay: it comes to
-	// it. $7 and $8 are where each projection begins, and whether its rows are deleted first.
+	// queryReplay files campaigns, or moves their rows back. A row before the replay's first event
+	// stays where it is, or events in between would be skipped; a pending reset stays pending. A
+	// campaign that has not reached the event needs no replay. $7 and $8 are each projection's first
+	// event and whether its rows are deleted first.
 	queryReplay = `WITH wanted AS MATERIALIZED (
 			SELECT c.campaign_id, p.projection, p.first, p.reset
 			FROM unnest($2::text[]) AS c (campaign_id) CROSS JOIN LATERAL (
@@ -203,21 +201,22 @@ const (
 		WHERE l.consumer_group = $1 AND l.campaign_id > $2 AND l.checkpoint > 0 ORDER BY l.consumer_group, l.campaign_id
 			LIMIT $3`
 
-	// queryCountCampaigns reads the leases of the group, or probes those named.
+	// queryCountCampaigns reads the group's leases, or probes the named ones.
 	queryCountCampaigns = `SELECT count(*) FROM tidemark.leases l
 		WHERE l.consumer_group = $1 AND l.checkpoint >= greatest($2::bigint, 1)
 			AND ($3::text[] IS NULL OR l.campaign_id = ANY ($3))`
 )
 
-// Resolutions. Acts lock rows of the registry, then the campaigns' leases, then pairs. Reads walk the primary key.
+// Resolutions. Acts lock registry rows, then leases, then rows of tidemark.deferred. Reads walk the primary key.
 const (
-	// queryKeepSets locks a projection's rows of the registry, or all: what begins a rebuild, or
-	// exchanges or withdraws its tables, waits for the transaction. Acts do not wait for each other.
+	// queryKeepSets locks the registry rows of one projection, or of all, FOR SHARE: beginning a
+	// rebuild, swapping or withdrawing tables waits for the transaction. Acts do not wait for each
+	// other.
 	queryKeepSets = `SELECT p.consumer_group FROM tidemark.projections p
 		WHERE $1 = '' OR p.name IN ($1, $1 || '~next', $1 || '~previous') ORDER BY p.name FOR SHARE`
 
-	// queryBeyond answers which sets of tables have gone past events: rows of theirs may hold what the
-	// event did, or lack it. A set that is joining has no rows yet.
+	// queryBeyond returns the sets of tables that have passed the events: their rows may hold the
+	// event's effect, or lack it. A joining set has no rows yet.
 	queryBeyond = `SELECT DISTINCT p.consumer_group, p.name, e.campaign_id
 		FROM unnest($1::text[], $2::text[], $3::bigint[]) AS e (campaign_id, projection, seq)
 		CROSS JOIN LATERAL unnest(ARRAY[e.projection, e.projection || '~next', e.projection || '~previous']) AS s (name)
@@ -234,7 +233,7 @@ const (
 					AND l.checkpoint >= e.seq) END
 		ORDER BY p.consumer_group, p.name, e.campaign_id`
 
-	// querySiblings locks the pairs of the projections' other sets that have failed at the same events.
+	// querySiblings locks the rows of the projections' other sets that failed at the same events.
 	querySiblings = `SELECT` + standing + `
 		FROM unnest($1::text[], $2::text[], $3::bigint[]) AS e (campaign_id, projection, seq)
 		CROSS JOIN LATERAL unnest(ARRAY[e.projection, e.projection || '~next', e.projection || '~previous']) AS s (name)
@@ -259,7 +258,7 @@ const (
 
 	resolutionColumns = `r.campaign_id, r.projection, r.seq, r.actor, r.reason, r.resolved_at`
 
-	// queryResolutions walks the primary key, or resolutions_projection_idx, to the end of a page.
+	// queryResolutions walks the primary key, or resolutions_projection_idx, for one page.
 	queryResolutions = `SELECT ` + resolutionColumns + ` FROM tidemark.resolutions r
 		WHERE ($1 = '' OR r.projection = $1) AND ($2 = '' OR r.campaign_id = $2)
 			AND (r.campaign_id, r.projection, r.seq) > ($3, $4, $5)
@@ -273,7 +272,7 @@ const (
 
 	queryCountResolutions = `SELECT count(*) FROM tidemark.resolutions r WHERE r.projection = $1`
 
-	// queryLeftOut probes the primary key once a campaign, queryLeftOutBetween walks it through a range of them.
+	// queryLeftOut probes the primary key once per campaign. queryLeftOutBetween walks a range of it.
 	queryLeftOut = `SELECT r.projection, r.campaign_id, r.seq
 		FROM unnest($1::text[]) AS c (campaign_id) CROSS JOIN LATERAL (
 			SELECT r.projection, r.campaign_id, r.seq FROM tidemark.resolutions r WHERE r.campaign_id = c.campaign_id OFFSET 0

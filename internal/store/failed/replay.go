@@ -14,46 +14,42 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
-// replayCampaigns is how many campaigns one call may name, and how many [ReplayAll] takes unless
-// told: their leases are locked until the transaction ends.
+// replayCampaigns limits the campaigns of one call, and is the default limit of [ReplayAll]: their
+// leases stay locked until the transaction ends.
 const replayCampaigns = 5000
 
-// ErrNotResettable is returned for a replay from scratch of a projection whose rows no code knows
-// how to delete; its message names the table and the remedy.
+// ErrNotResettable is returned for a replay from scratch of a projection whose rows cannot be
+// deleted by campaign. Its message names the table and the remedy.
 var ErrNotResettable = errors.New("projection cannot be reset")
 
-// ErrUnknown is returned for a replay of a projection or a campaign that does not exist; its message says which.
+// ErrUnknown is returned for a replay of a projection or campaign that does not exist. Its message names it.
 var ErrUnknown = errors.New("there is nothing to replay")
 
-// ReplayRequest says what is to be applied again.
+// ReplayRequest names the events to apply again.
 type ReplayRequest struct {
 	Group      string
 	Projection string   // "": all of the group
-	Campaigns  []string // up to 5000; [CountReplay] takes none for all
-	// the first event to apply again, on the rows as they are; 0: from scratch, after the campaign's
-	// rows have been deleted
+	Campaigns  []string // up to 5000; none means all for [CountReplay]
+	// first event to apply again, on the existing rows; 0: from scratch, after deleting the campaign's rows
 	From int64
 }
 
-// Replay has the projection, or all of the group, apply events of campaigns again, from event From
-// on or from scratch, and answers how many pairs that makes. They are brought to the group's
-// checkpoint as any pair that is behind, by all workers and while live work goes on; from scratch
-// they end with the rows that they would have if they had been live all the time. The rows of a
-// campaign are deleted in the transaction that applies the first of its events again, so that
-// readers never see it empty.
+// Replay has the projection, or the whole group, apply events of campaigns again, from event From
+// on or from scratch. It returns the number of failed campaigns filed. All workers bring them to
+// the group's checkpoint while live work goes on. A replay from scratch ends with the same rows as
+// live work would have. A campaign's rows are deleted in the transaction that applies its first
+// event again, so readers never see it empty.
 //
-// A pair that failed or is dead begins anew; one that stands before From begins where it stands. A
-// campaign whose checkpoint has not reached From is left alone. [ErrNotResettable] says that a
-// projection cannot be replayed from scratch, [ErrUnknown] that there is no such projection or
-// campaign.
+// A failed or dead campaign starts over; one that stands before From stays there. A campaign whose
+// checkpoint has not reached From is left alone. Replay returns [ErrNotResettable] if a projection
+// cannot be replayed from scratch, and [ErrUnknown] if the projection or campaign does not exist.
 //
 // The tables that a rebuild builds (NAME~next) or has replaced (NAME~previous) are projections of
-// the group too. Where they are not in step anywhere yet, as those of a projection that is joining,
-// they begin with the campaign's first event in any case. Tables that a rebuild has not made yet,
-// or is giving up, are left out.
+// the group too. Until such a set is in step, as while it joins, it starts with the campaign's
+// first event in any case. Tables that a rebuild has not made yet, or is giving up, are left out.
 //
-// Replay takes the campaigns from the workers that hold them, whose work under way is done again,
-// and locks their leases until tx ends. Until then what it replays is neither exchanged nor
+// Replay takes the campaigns from the workers that hold them; their work under way is done again.
+// The leases stay locked until tx ends. Until then the replayed tables are neither swapped nor
 // dropped.
 func Replay(ctx context.Context, tx pgx.Tx, r ReplayRequest, act Act) (_ int64, err error) {
 	defer rows.Explain(&err, "replay")
@@ -70,10 +66,9 @@ func Replay(ctx context.Context, tx pgx.Tx, r ReplayRequest, act Act) (_ int64, 
 	return r.file(ctx, tx, projections, act)
 }
 
-// ReplayAll replays, as r asks for, up to limit campaigns (0: 5000) of all of its group, those
-// whose ids come after the cursor ("": from the first); r names none. It answers how many pairs
-// that makes, and the cursor of the next call, "" at the end. Each call is best a transaction of
-// its own.
+// ReplayAll replays up to limit campaigns (0: 5000) of r's group, those after the cursor ("": from
+// the first). r names no campaigns. It returns the number of failed campaigns filed and the next
+// cursor, "" at the end. Use one transaction per call.
 func ReplayAll(
 	ctx context.Context, tx pgx.Tx, r ReplayRequest, cursor string, limit int, act Act,
 ) (n int64, next string, err error) {
@@ -105,7 +100,7 @@ func ReplayAll(
 	return n, next, err
 }
 
-// file files the pairs, of campaigns that exist, and wakes workers that wait.
+// file files the campaigns, which must exist, and wakes waiting workers.
 func (r ReplayRequest) file(
 	ctx context.Context, tx pgx.Tx, projections []replayable, act Act,
 ) (n int64, err error) {
@@ -126,8 +121,8 @@ func (r ReplayRequest) file(
 	return n, lease.Wake(ctx, tx)
 }
 
-// CountReplay answers how many pairs a replay would make: of the campaigns named or, if none is, of
-// all. It refuses what [Replay] would.
+// CountReplay counts what [Replay] would file: for the named campaigns or, if none are named, for
+// all. It returns the errors that Replay would.
 func CountReplay(ctx context.Context, db journal.Querier, r ReplayRequest) (int64, error) {
 	projections, err := r.validate(ctx, db, queryReplayable)
 	if err != nil {
@@ -140,13 +135,13 @@ func CountReplay(ctx context.Context, db journal.Querier, r ReplayRequest) (int6
 	return n * int64(len(projections)), nil
 }
 
-// Resettable refuses a projection that cannot be replayed from scratch, as [Replay] would: [ErrNotResettable].
+// Resettable returns [ErrNotResettable] if the projection cannot be replayed from scratch.
 func Resettable(ctx context.Context, db journal.Querier, group, projection string) error {
 	_, err := ReplayRequest{Group: group, Projection: projection}.validate(ctx, db, queryReplayable)
 	return err
 }
 
-// validate refuses what makes no sense, and answers the projections to replay, as query reads them.
+// validate checks the request and returns the projections to replay, as query reads them.
 func (r ReplayRequest) validate(
 	ctx context.Context, db journal.Querier, query string,
 ) (projections []replayable, err error) {
@@ -185,7 +180,6 @@ func (r ReplayRequest) validate(
 	return projections, err
 }
 
-// replayable is a projection that may be replayed.
 type replayable struct {
 	Name     string
 	State    string // copying, copied, joining or active
@@ -194,9 +188,9 @@ type replayable struct {
 	Mixed    []string // tables without a column campaign_id
 }
 
-// place answers where a replay from an event on (0: from scratch) begins, and whether rows are
-// deleted first. Tables that are not in step anywhere yet hold nothing of a campaign, or what a
-// rebuild has copied: they begin with the first event.
+// place returns the first event of a replay from from on (0: from scratch), and whether rows are
+// deleted first. A set that is not in step yet holds nothing of a campaign, or a rebuild's copy: it
+// starts with the first event.
 func (p replayable) place(from int64) (first int64, reset bool) {
 	if p.State != "active" {
 		return 1, from == 0 || p.State != "joining"
@@ -204,7 +198,7 @@ func (p replayable) place(from int64) (first int64, reset bool) {
 	return max(from, 1), from == 0
 }
 
-// check says why the projection cannot be reset.
+// check returns why the projection cannot be reset, or nil.
 func (p replayable) check() error {
 	switch {
 	case p.OwnReset:

@@ -10,8 +10,8 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
-// Requeue has a pair that failed or is dead tried again at once, as if it had not failed before.
-// [ErrConflict] says that it is being rebuilt and has not failed.
+// Requeue retries a failed or dead campaign at once, as if it had not failed before. It returns
+// [ErrConflict] if the campaign is being rebuilt and has not failed.
 func Requeue(ctx context.Context, tx pgx.Tx, key Key, act Act) (err error) {
 	defer rows.Explain(&err, "requeue %s", key)
 	if err := errors.Join(key.validate(), act.validate(false)); err != nil {
@@ -25,8 +25,8 @@ func Requeue(ctx context.Context, tx pgx.Tx, key Key, act Act) (err error) {
 	return err
 }
 
-// RequeueSeq requeues the pairs of a campaign that failed or are dead and stand before event seq,
-// in one group or, if it is empty, in all. It answers them in the order of their projections, or
+// RequeueSeq requeues the failed and dead campaigns of campaignID that stand before event seq, in
+// one group or, if group is empty, in all. It returns them in the order of their projections, or
 // [ErrNotFound].
 func RequeueSeq(
 	ctx context.Context, tx pgx.Tx, group, campaignID string, seq int64, act Act,
@@ -45,8 +45,8 @@ func RequeueSeq(
 	return write(ctx, tx, queryRequeue, found, act)
 }
 
-// Choose answers the places of the pairs that f chooses for an act, in the order of [List]. For the
-// page that follows, set f.After to the last one.
+// Choose returns the places of the failed campaigns that f chooses for an act, in the order of
+// [List]. For the next page, set f.After to the last one.
 func Choose(ctx context.Context, tx pgx.Tx, f Filter) (_ []Place, err error) {
 	defer rows.Explain(&err, "choose failed campaigns")
 	if f, err = f.acting(); err != nil {
@@ -60,9 +60,8 @@ func Choose(ctx context.Context, tx pgx.Tx, f Filter) (_ []Place, err error) {
 	return places, err
 }
 
-// RequeuePlaces requeues those of the pairs that have failed and stand before the event of their
-// place, whenever they are due, and answers them. Pairs that another operator or a worker is
-// writing are passed by.
+// RequeuePlaces requeues and returns the failed campaigns that still stand before the event of
+// their place, whenever they are due. It skips those that another operator or a worker is writing.
 func RequeuePlaces(ctx context.Context, tx pgx.Tx, places []Place, act Act) (_ []Key, err error) {
 	defer rows.Explain(&err, "requeue failed campaigns")
 	found, err := at(ctx, tx, places, act.validate(false))
@@ -76,7 +75,7 @@ func RequeuePlaces(ctx context.Context, tx pgx.Tx, places []Place, act Act) (_ [
 	return write(ctx, tx, queryRequeue, taken, act)
 }
 
-// at answers those of the pairs that have failed and stand before the event of their place. It locks nothing.
+// at returns the failed campaigns that still stand before the event of their place. It locks nothing.
 func at(ctx context.Context, tx pgx.Tx, places []Place, bad error) ([]candidate, error) {
 	for _, p := range places {
 		bad = errors.Join(bad, p.validate())
@@ -88,8 +87,8 @@ func at(ctx context.Context, tx pgx.Tx, places []Place, bad error) ([]candidate,
 	return collect(ctx, tx, queryPlaces, campaigns, projections, seqs)
 }
 
-// CountOutcomes counts what became of pairs that were requeued at these places: those that got past
-// the event, and those that failed at it again. The others still wait for a worker.
+// CountOutcomes counts the results of requeued campaigns: those that passed the event, and those
+// that failed at it again. The others still wait for a worker.
 func CountOutcomes(ctx context.Context, db journal.Querier, places []Place) (passed, failed int64, err error) {
 	campaigns, projections, seqs := columns(places)
 	n, err := rows.One(ctx, db, pgx.RowToStructByPos[struct{ Passed, Failed int64 }],

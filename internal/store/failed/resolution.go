@@ -13,9 +13,8 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
-// Resolution is an event that an operator has left out of a projection: a row of
-// tidemark.resolutions. It is kept as long as the journal, and holds for all sets of tables that
-// the projection has, or will have.
+// Resolution is an event that an operator left out of a projection: a row of tidemark.resolutions.
+// It is kept as long as the journal, and applies to all present and future sets of tables.
 type Resolution struct {
 	CampaignID string
 	Projection string // never NAME~next or NAME~previous
@@ -25,15 +24,15 @@ type Resolution struct {
 	At         time.Time // by the database's clock
 }
 
-// ResolutionFilter chooses resolutions. The zero value of a field leaves it open.
+// ResolutionFilter chooses resolutions. Zero fields match all.
 type ResolutionFilter struct {
-	Projection string // NAME, NAME~next and NAME~previous choose the same
+	Projection string // NAME, NAME~next and NAME~previous match the same
 	CampaignID string
-	After      *Resolution // the last one of the page before; its Campaign, Projection and Seq count
-	Limit      int         // at most so many; 0: 100
+	After      *Resolution // the last one of the previous page; CampaignID, Projection and Seq count
+	Limit      int         // 0: 100
 }
 
-// Resolutions answers what f chooses, in the order of campaign, projection and seq.
+// Resolutions returns the resolutions that f chooses, ordered by campaign, projection and seq.
 func Resolutions(ctx context.Context, db journal.Querier, f ResolutionFilter) ([]Resolution, error) {
 	after := Resolution{}
 	if f.After != nil {
@@ -43,7 +42,7 @@ func Resolutions(ctx context.Context, db journal.Querier, f ResolutionFilter) ([
 		after.CampaignID, after.Projection, after.Seq, cmp.Or(f.Limit, listLimit))
 }
 
-// ResolutionsOf answers all resolutions of a projection in campaigns, in the order of campaign and seq.
+// ResolutionsOf returns all resolutions of a projection in campaigns, ordered by campaign and seq.
 func ResolutionsOf(
 	ctx context.Context, db journal.Querier, projection string, campaignIDs []string,
 ) ([]Resolution, error) {
@@ -60,13 +59,12 @@ func CountResolutions(ctx context.Context, db journal.Querier, projection string
 		queryCountResolutions, base(projection))
 }
 
-// LeftOut queues on batch a read of the events that are resolved in campaigns, for any projection.
+// LeftOut queues on batch a read of the resolved events of campaigns, for all projections.
 func LeftOut(batch *pgx.Batch, campaignIDs []string, visit func(projection, campaignID string, seq int64)) {
 	batch.Queue(queryLeftOut, campaignIDs).Query(eachLeftOut(visit))
 }
 
-// LeftOutBetween queues on batch a read of the events that are resolved for a projection in the
-// campaigns after first, up to last.
+// LeftOutBetween queues on batch a read of a projection's resolved events in campaigns after first, up to last.
 func LeftOutBetween(
 	batch *pgx.Batch, projection, first, last string, visit func(projection, campaignID string, seq int64),
 ) {
@@ -85,14 +83,14 @@ func eachLeftOut(visit func(projection, campaignID string, seq int64)) func(pgx.
 	}
 }
 
-// ResolvedAhead says whether an event is resolved for a projection that its group has not come to:
-// the projection, or the group, was removed and registered again.
+// ResolvedAhead reports whether the projection has a resolved event that its group has not reached:
+// the projection or the group was removed and registered again.
 func ResolvedAhead(ctx context.Context, tx pgx.Tx, group, projection string) (ahead bool, err error) {
 	return rows.One(ctx, tx, pgx.RowTo[bool], fmt.Sprintf("look for resolutions of projection %s", projection),
 		queryResolvedAhead, group, base(projection))
 }
 
-// base answers the projection that a registered name is of: that of NAME~next and NAME~previous is NAME.
+// base returns the projection of a registered name: NAME for NAME~next and NAME~previous.
 func base(name string) string {
 	name, _, _ = strings.Cut(name, "~")
 	return name

@@ -16,20 +16,20 @@ import (
 // ErrNotResolved is returned by [Unresolve] for an event that is not resolved for the projection.
 var ErrNotResolved = errors.New("the event is not resolved")
 
-// Resolve leaves event seq out for good, for a pair that failed at it or is dead: the pair goes on
-// with the event after it, at once. Its rows in the projection's tables stay as if the event had
-// never been, whatever applies the campaign again later, until [Unresolve] takes it back.
-// [ErrConflict] says that the pair stands at another event by now, or has not failed at it.
+// Resolve leaves event seq out for good, for a campaign that failed at it or is dead. The campaign
+// goes on with the next event at once. Its rows stay as if the event did not exist, also after
+// rebuilds and replays, until [Unresolve]. Resolve returns [ErrConflict] if the campaign stands at
+// another event by now, or has not failed at it.
 //
-// The event is left out of all sets of tables that the projection has: one that has applied it,
-// such as the one that a rebuild builds or has replaced, applies the campaign from scratch.
-// [ErrNotResettable] says that it cannot: roll tx back.
+// The event is left out of all sets of tables of the projection. A set that has applied it, such as
+// one that a rebuild builds or has replaced, applies the campaign from scratch. On
+// [ErrNotResettable] a set cannot: roll tx back.
 //
-// Until tx ends the projection's tables are neither exchanged nor dropped. Resolve takes the
-// campaign from the worker that holds it, whose work under way is done again, and locks its lease
-// until tx ends. It comes before other acts in tx. It waits for a worker that is just committing,
-// and for one that applies the campaign savepointed, whose fence comes first, until the group ends; a
-// lock_timeout bounds the wait.
+// Until tx ends the projection's tables are neither swapped nor dropped. Resolve takes the campaign
+// from the worker that holds it, whose work under way is done again, and locks its lease until tx
+// ends. Call it before other acts in tx. It waits for a worker that is committing. It also waits,
+// until the group ends, for one that applies the campaign savepointed, because that one's fence
+// runs first. Set a lock_timeout to bound the wait.
 func Resolve(ctx context.Context, tx pgx.Tx, key Key, seq int64, act Act) (err error) {
 	defer rows.Explain(&err, "resolve event %d for %s", seq, key)
 	if err := errors.Join(key.validate(), act.validate(true)); err != nil {
@@ -56,9 +56,9 @@ func Resolve(ctx context.Context, tx pgx.Tx, key Key, seq int64, act Act) (err e
 	return err
 }
 
-// ResolvePlaces skips, for each of the pairs that have failed and stand before the event of their
-// place, that event, and answers them. Pairs that another operator or a worker is writing are
-// passed by. It locks what [Resolve] does.
+// ResolvePlaces resolves the events that failed campaigns still stand before, by their places, and
+// returns those campaigns. It skips campaigns that another operator or a worker is writing. It
+// takes the locks of [Resolve].
 func ResolvePlaces(ctx context.Context, tx pgx.Tx, places []Place, act Act) (_ []Key, err error) {
 	defer rows.Explain(&err, "resolve failed campaigns")
 	if _, err := keepSets(ctx, tx, ""); err != nil {
@@ -84,13 +84,13 @@ func ResolvePlaces(ctx context.Context, tx pgx.Tx, places []Place, act Act) (_ [
 	return settle(ctx, tx, taken, act)
 }
 
-// Unresolve takes back that event seq is left out. Each set of tables that has gone past the event
-// applies the campaign anew, from scratch, and then holds what the event does; it may fail at the
-// event again. Of a projection that is not registered only the resolution goes. [ErrNotResolved]
-// says that there is none, [ErrNotResettable] that a set's rows cannot be deleted, so that the
-// event cannot come to its place: roll tx back.
+// Unresolve takes back a resolution. Each set of tables that has passed the event applies the
+// campaign again from scratch, and may fail at the event again. If the projection is not
+// registered, only the resolution is deleted. Unresolve returns [ErrNotResolved] if there is no
+// resolution. On [ErrNotResettable] a set's rows cannot be deleted, so the event cannot be applied
+// in its place: roll tx back.
 //
-// It locks what [Resolve] does.
+// It takes the locks of [Resolve].
 func Unresolve(ctx context.Context, tx pgx.Tx, key Key, seq int64, act Act) (err error) {
 	defer rows.Explain(&err, "take back that event %d is resolved for %s", seq, key)
 	if err := errors.Join(key.validate(), act.validate(true)); err != nil {
@@ -121,14 +121,14 @@ func Unresolve(ctx context.Context, tx pgx.Tx, key Key, seq int64, act Act) (err
 	return beginAnew(ctx, tx, sets, act)
 }
 
-// keepSets keeps a projection's sets of tables, or those of all, from becoming others until tx
-// ends, and answers their groups.
+// keepSets locks a projection's sets of tables, or all sets, against swaps and drops until tx ends.
+// It returns their groups.
 func keepSets(ctx context.Context, tx pgx.Tx, projection string) (groups []string, err error) {
 	return rows.All(ctx, tx, pgx.RowTo[string], "", queryKeepSets, pgx.QueryExecModeCacheDescribe, base(projection))
 }
 
-// settle leaves out, for good, the events that pairs stand before. The caller has locked the pairs,
-// and the registry's rows and the campaigns' leases before.
+// settle leaves out for good the events at which campaigns failed. The caller has locked, in this
+// order, the registry rows, the leases and the failed campaigns.
 func settle(ctx context.Context, tx pgx.Tx, pairs []candidate, act Act) ([]Key, error) {
 	if len(pairs) == 0 {
 		return []Key{}, nil
@@ -158,10 +158,10 @@ func settle(ctx context.Context, tx pgx.Tx, pairs []candidate, act Act) ([]Key, 
 	return keys, beginAnew(ctx, tx, sets, act)
 }
 
-// applied is a set of tables that has gone past an event of a campaign.
+// applied is a set of tables that has passed an event of a campaign.
 type applied struct{ Group, Set, CampaignID string }
 
-// beyond answers the sets of tables that have gone past the events.
+// beyond returns the sets of tables that have passed the events.
 func beyond(ctx context.Context, tx pgx.Tx, campaigns, projections []string, seqs []int64) ([]applied, error) {
 	return rows.All(ctx, tx, pgx.RowToStructByPos[applied], "", queryBeyond, campaigns, projections, seqs)
 }

@@ -11,23 +11,24 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
-// Standing is where a pair stands: before the event NextSeq.
+// Standing is the place of a failed campaign: the next event is NextSeq.
 type Standing struct {
 	CampaignID string
 	Projection string
 	NextSeq    int64
 	Failed     bool // it has failed at that event
-	Reset      bool // the campaign's rows in the projection's tables are to be deleted first
+	Reset      bool // delete the campaign's rows in the projection's tables first
 
-	Wait time.Duration `db:"-"` // before it is due once it has been filed
+	Wait time.Duration `db:"-"` // time until it is due, once filed
 }
 
 func (s Standing) place() Place {
 	return Place{NextSeq: s.NextSeq, Key: Key{Projection: s.Projection, CampaignID: s.CampaignID}}
 }
 
-// Standings queues a read of the pairs of campaigns on batch; nil: of those that a lease.ClaimAhead
-// before it on the connection has claimed. visit gets them in no particular order.
+// Standings queues on batch a read of the failed campaigns among campaignIDs. nil means the
+// campaigns claimed by an earlier lease.ClaimAhead on the connection. visit gets them in no
+// particular order.
 func Standings(batch *pgx.Batch, group string, campaignIDs []string, visit func(*Standing)) {
 	batch.Queue(queryStandings, campaignIDs, group).Query(func(rows pgx.Rows) error {
 		standings, err := pgx.CollectRows(rows, pgx.RowToAddrOfStructByPos[Standing])
@@ -38,8 +39,8 @@ func Standings(batch *pgx.Batch, group string, campaignIDs []string, visit func(
 	})
 }
 
-// Due reads those pairs of campaigns that are due to be tried, for the projections named, in the
-// order of campaign and projection.
+// Due returns the failed campaigns whose retry is due, for the named projections, ordered by
+// campaign and projection.
 func Due(
 	ctx context.Context, db journal.Querier, group string, campaignIDs, projections []string,
 ) ([]*Standing, error) {
@@ -47,8 +48,8 @@ func Due(
 		queryDue, campaignIDs, group, projections)
 }
 
-// File queues the filing of pairs as rebuilding, each at its place. Those that are filed already
-// stay as they are. The caller holds the campaigns' leases.
+// File queues the filing of campaigns as rebuilding, each at its place. Existing rows stay as they
+// are. The caller holds the campaigns' leases.
 func File(batch *pgx.Batch, group string, standings []Standing) {
 	campaigns, projections, seqs := columns(standings)
 	resets, waits := make([]bool, len(standings)), make([]float64, len(standings))
@@ -58,10 +59,10 @@ func File(batch *pgx.Batch, group string, standings []Standing) {
 	batch.Queue(queryFile, group, campaigns, projections, seqs, resets, waits)
 }
 
-// FileMoved files a projection that joins for the campaigns of its group that have moved without
-// it, but for those that a rebuild has copied, up to limit of those after the cursor ("": from the
-// first). It answers the last campaign it came to and how many it looked at: fewer than limit when
-// it was the last page. The caller holds the registry's lock.
+// FileMoved files a joining projection for campaigns of its group that have moved without it and
+// that a rebuild has not copied, up to limit after the cursor ("": from the first). It returns the
+// last campaign read and how many it read; fewer than limit means the last page. The caller holds
+// the registry's lock.
 func FileMoved(
 	ctx context.Context, tx pgx.Tx, group, projection, after string, limit int,
 ) (last string, n int64, err error) {
@@ -71,30 +72,29 @@ func FileMoved(
 	return last, n, nil
 }
 
-// Move queues the progress of pairs that have not caught up yet, each to its new place. One that
-// had failed and has got past its event leaves a row 'recovered'. The caller holds the campaigns'
-// leases.
+// Move queues the progress of campaigns that have not caught up yet, each to its new place. A
+// failed campaign that passed its event leaves a row 'recovered'. The caller holds the leases.
 func Move(batch *pgx.Batch, standings []Standing) {
 	campaigns, projections, seqs := columns(standings)
 	batch.Queue(queryMove, campaigns, projections, seqs)
 }
 
-// Finish queues the end of pairs that have caught up, as [Move] does.
+// Finish queues the removal of campaigns that have caught up; otherwise it is like [Move].
 func Finish(batch *pgx.Batch, standings []Standing) {
 	campaigns, projections, _ := columns(standings)
 	batch.Queue(queryFinish, campaigns, projections)
 }
 
-// Rename gives all pairs of a projection, and the log's records of what its policy skipped, to the
-// projection of another name, which must have no pairs. Its cost grows with the number of these pairs.
-// The caller holds the registry's lock. Work that is under way on a pair comes to nothing.
+// Rename gives a projection's failed campaigns, and the log's records of skipped events, to another
+// name, which must have no failed campaigns. Its cost grows with their number. The caller holds the
+// registry's lock. Work under way on these campaigns is lost.
 func Rename(ctx context.Context, tx pgx.Tx, group, from, to string) error {
 	_, err := rows.Exec(ctx, tx, fmt.Sprintf("rename the pairs of projection %s", from), queryRename, group, from, to)
 	return err
 }
 
-// Drop deletes pairs of a projection that workers no longer follow: up to limit dead ones, and as many
-// others. It returns how many it found. Call it until it finds none.
+// Drop deletes failed campaigns of a projection that workers no longer apply: up to limit dead
+// ones, and up to limit others. It returns how many it found. Call it until it finds none.
 func Drop(ctx context.Context, tx pgx.Tx, group, projection string, limit int) (n int64, err error) {
 	return rows.One(ctx, tx, pgx.RowTo[int64], fmt.Sprintf("delete the pairs of projection %s", projection),
 		queryDrop, group, projection, limit)
