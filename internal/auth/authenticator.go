@@ -17,34 +17,34 @@ import (
 	"github.com/tidemark-go/tidemark/internal/surface/problem"
 )
 
-// Config says how requests are known.
+// Config configures [New].
 type Config struct {
 	Pool *pgxpool.Pool // required
 
 	// Anonymous is the role of requests without credentials. Default [Nobody].
 	Anonymous Role
 
-	// Forwarders are the networks of proxies whose X-Forwarded-For and X-Forwarded-Proto are believed.
-	// They say where a request comes from, and never who sends it. Default none.
+	// Forwarders are the networks of proxies whose X-Forwarded-For and X-Forwarded-Proto headers are
+	// trusted. The headers give the client's address, never its identity. Default none.
 	Forwarders []netip.Prefix
 
-	// Proxies are the networks of proxies that say who sends a request. Default none.
+	// Proxies are the networks of proxies whose user and role headers are trusted. Default none.
 	Proxies    []netip.Prefix
-	UserHeader string // who; default "X-Forwarded-User"
-	RoleHeader string // viewer, operator or admin, and viewer without it. It needs Secret. Default none: all are viewers
-	Secret     string // that a proxy sends in the header X-Tidemark-Proxy-Secret. Default none: its address is enough
+	UserHeader string // the user's name; default "X-Forwarded-User"
+	RoleHeader string // viewer, operator or admin; if missing, viewer. Needs Secret. Default none: all are viewers
+	Secret     string // the proxy sends it in X-Tidemark-Proxy-Secret. Default none: its address suffices
 
 	JWT JWT
 
-	SessionTTL time.Duration    // how long a browser stays logged in; default 12h
+	SessionTTL time.Duration    // of a login in a browser; default 12h
 	Now        func() time.Time // for the limit of wrong credentials; default time.Now
 }
 
-// Authenticator finds out who sends a request.
+// Authenticator identifies the sender of a request.
 type Authenticator struct {
 	cfg    Config
 	limits *limiter
-	jwts   *jwts // nil: none are believed
+	jwts   *jwts // nil: no JWTs are accepted
 	valid  valid
 }
 
@@ -73,8 +73,8 @@ func New(cfg Config) (*Authenticator, error) {
 	return a, err
 }
 
-// Configured says whether anybody could be known: there is a token that holds, a proxy that is
-// trusted, or an issuer of JWTs.
+// Configured reports whether any credentials can be valid: there is a valid token, a trusted proxy
+// or an issuer of JWTs.
 func (a *Authenticator) Configured(ctx context.Context) (bool, error) {
 	if len(a.cfg.Proxies) > 0 || a.jwts != nil {
 		return true, nil
@@ -86,11 +86,10 @@ func (a *Authenticator) Configured(ctx context.Context) (bool, error) {
 	return found, nil
 }
 
-// errUnknown is an unknown credential.
 var errUnknown = errors.New("unknown credentials")
 
-// identify answers who sends a request; the zero identity where it does not say. Errors are *problem.Problem
-// and those of the database.
+// identify returns the sender of a request, or the zero Identity if the request has no credentials.
+// Errors are *problem.Problem or come from the database.
 func (a *Authenticator) identify(w http.ResponseWriter, r *http.Request) (Identity, error) {
 	if raw, ok := a.jwts.of(r); ok {
 		return a.checked(r, "", func() (Identity, error) { return a.jwts.identity(r.Context(), raw) })
@@ -108,7 +107,7 @@ func (a *Authenticator) identify(w http.ResponseWriter, r *http.Request) (Identi
 		if !errors.As(err, &refused) || refused.Status != http.StatusUnauthorized {
 			return id, err
 		}
-		a.clearCookie(w, r) // the session is over: as if there were none
+		a.clearCookie(w, r) // the session is over: go on without one
 	}
 	if a.cfg.Anonymous > Nobody && peer(r).IsLoopback() && !forwarded(r) {
 		return Identity{Name: "anonymous", Role: a.cfg.Anonymous, Via: "anonymous"}, nil
@@ -116,8 +115,9 @@ func (a *Authenticator) identify(w http.ResponseWriter, r *http.Request) (Identi
 	return Identity{}, nil
 }
 
-// checked looks at credentials. Where the address has sent too many that were wrong, a secret that
-// no token or session has costs no look any more; "" is one that costs none anyway.
+// checked runs look and counts unknown credentials against the client's address. Once the address
+// has sent too many, a secret that no token or session has is refused without look. Pass "" as the
+// secret if look does not query the database.
 func (a *Authenticator) checked(r *http.Request, secret string, look func() (Identity, error)) (Identity, error) {
 	addr := a.client(r)
 	wait := a.limits.wait(addr)
@@ -139,7 +139,7 @@ func (a *Authenticator) checked(r *http.Request, secret string, look func() (Ide
 	)
 }
 
-// credentials are the user, if any, and the token in the header Authorization.
+// credentials returns the user, "" if there is none, and the token of an Authorization header.
 func credentials(header string) (user, token string) {
 	scheme, rest, _ := strings.Cut(header, " ")
 	switch strings.ToLower(scheme) {
@@ -159,7 +159,7 @@ func (a *Authenticator) authorization(ctx context.Context, header string) (Ident
 	return a.token(ctx, token, user)
 }
 
-// token finds whose token it is. With a name, it must be that one's.
+// token returns the identity of a token. If name is not empty, the token must have that name.
 func (a *Authenticator) token(ctx context.Context, token, name string) (Identity, error) {
 	if !strings.HasPrefix(token, tokenPrefix) {
 		return Identity{}, errUnknown
@@ -178,7 +178,7 @@ func (a *Authenticator) session(ctx context.Context, cookie string) (Identity, e
 	return id, err
 }
 
-// find answers whose token or session a secret is.
+// find returns the identity of the token or session that has the secret.
 func (a *Authenticator) find(ctx context.Context, query, secret string) (Identity, error) {
 	id := Identity{secret: sha256.Sum256([]byte(secret))}
 	var role string

@@ -1,13 +1,12 @@
-// Package auth says who sends a request to the admin listener, and what they may do.
+// Package auth identifies the senders of requests to the admin listener and their roles.
 //
-// A request is known by a token (as a bearer token, or as the password of basic authentication
-// whose user is the token's name), by the cookie of a browser that has logged in with one, or by
-// the headers of a proxy in a network that the configuration trusts. Tokens are random; only their
-// SHA-256 is kept, so the database gives none away.
+// A request identifies itself with a token, the cookie of a session, a JWT, or the headers of a
+// trusted proxy. A token is sent as a bearer token, or as the password of basic authentication with
+// the token's name as user. Tokens are random; the database stores only their SHA-256.
 //
-// An address that sends wrong credentials is answered 429 after a few, without a look at the
-// database, until it has waited. A secret of a token or a session that holds is let in all the same.
+// An address that sends more than a few wrong credentials gets 429 until it has waited, without a
+// query to the database. A valid token or session is accepted even then.
 //
-// The package owns tidemark.tokens and tidemark.sessions, which it reaches by the functions of
-// migration 10. All of it is safe for concurrent use.
+// The package owns tidemark.tokens and tidemark.sessions. It writes them and looks secrets up
+// through the functions of migration 10. All of it is safe for concurrent use.
 package auth

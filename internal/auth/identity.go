@@ -8,18 +8,17 @@ import (
 	"time"
 )
 
-// Role is what a user may do. Each may also do what the ones before may.
+// Role is a set of permissions. Each role includes the ones before it.
 type Role int
 
-// The roles.
 const (
-	Nobody   Role = iota // without credentials
-	Viewer               // looks; sees no payloads unless the configuration allows it
-	Operator             // acts so that nothing is lost: requeue, retry, pause, resume, replay, repair, verify
-	Admin                // also what leaves events out, moves positions, exchanges tables, drains workers
+	Nobody   Role = iota // no credentials
+	Viewer               // reads; sees no payloads unless the configuration allows it
+	Operator             // runs acts that lose nothing: requeue, retry, pause, resume, replay, repair, verify
+	Admin                // also skips events, moves positions, swaps tables, drains workers
 )
 
-// ParseRole reads "viewer", "operator" or "admin".
+// ParseRole parses "viewer", "operator" or "admin".
 func ParseRole(name string) (Role, error) {
 	for _, r := range []Role{Viewer, Operator, Admin} {
 		if r.String() == name {
@@ -29,7 +28,6 @@ func ParseRole(name string) (Role, error) {
 	return Nobody, fmt.Errorf("role %q: use viewer, operator or admin", name)
 }
 
-// String answers the role's name.
 func (r Role) String() string {
 	switch r {
 	case Viewer:
@@ -42,22 +40,22 @@ func (r Role) String() string {
 	return "nobody"
 }
 
-// Identity is who sends a request. The zero value may do nothing.
+// Identity is the sender of a request. The zero value has no permissions.
 type Identity struct {
-	Name string // that goes into logs; up to 256 bytes
+	Name string // as it appears in logs; up to 256 bytes
 	Role Role
 	Via  string // "token", "session", "proxy", "jwt", "anonymous" or "database"
 
-	TokenID int64     // of the token, or of the session's; 0: none
-	Until   time.Time // when a JWT expires; zero: something else says so
+	TokenID int64     // of the token, or the token of the session; 0: none
+	Until   time.Time // when a JWT expires; zero: not a JWT
 	Address string    // of the client; "": from the command line
 	Way     string    // "cli", "api" or "page"
 
 	secret [sha256.Size]byte // of the token or the session
 }
 
-// Owner is what idempotency keys and limits belong to: a token, or else a name and the way it came.
-// Who gets the name of a token that was revoked does not get what was its.
+// Owner returns the key that idempotency keys and limits belong to: the token's ID, or Via and Name
+// if there is no token. A new token with the name of a revoked one is a different owner.
 func (id Identity) Owner() string {
 	if id.TokenID != 0 {
 		return "token " + strconv.FormatInt(id.TokenID, 10)
@@ -67,12 +65,12 @@ func (id Identity) Owner() string {
 
 type contextKey struct{}
 
-// With answers a context that carries the identity.
+// With returns a context that carries the identity.
 func With(ctx context.Context, id Identity) context.Context {
 	return context.WithValue(ctx, contextKey{}, id)
 }
 
-// From answers the identity of a request's context; the zero Identity where there is none.
+// From returns the identity in ctx, or the zero Identity if there is none.
 func From(ctx context.Context) Identity {
 	id, _ := ctx.Value(contextKey{}).(Identity)
 	return id

@@ -18,23 +18,24 @@ import (
 	"github.com/tidemark-go/tidemark/internal/surface/problem"
 )
 
-// JWT says which signed tokens are believed, wherever they come from. Its zero value believes none.
+// JWT configures which signed tokens are accepted. The zero value accepts none.
 type JWT struct {
 	Issuer    string // required
 	Audience  string // required
-	KeysURL   string // of the issuer's keys (JWKS); default: where its OpenID Connect discovery says
+	KeysURL   string // of the issuer's keys (JWKS); default: from OpenID Connect discovery
 	Header    string // default "Authorization", as a bearer token
 	UserClaim string // default "sub"
-	RoleClaim string // viewer, operator or admin, or a list of which the highest counts; default none: all are viewers
+	RoleClaim string // viewer, operator or admin, or a list of them: the highest counts. Default none: all are viewers
 }
 
 const (
-	keysTimeout = 5 * time.Second // for a request to the issuer
-	// at most one for each address in this time: tokens with unknown keys ask for them again and again
+	keysTimeout = 5 * time.Second // of a request to the issuer
+	// Between requests to one URL, because each token with an unknown key asks for the keys again.
 	keysEach = 10 * time.Second
 )
 
-// jwts verifies tokens. It asks the issuer when the first one comes, and when one has a key that is new.
+// jwts verifies tokens. It requests the issuer's keys for the first token and for each token with
+// an unknown key.
 type jwts struct {
 	cfg    JWT
 	client *http.Client
@@ -57,7 +58,7 @@ func newJWTs(cfg JWT) (*jwts, error) {
 	}, nil
 }
 
-// of finds a request's token. A token of ours has no dots in it.
+// of returns a request's JWT. Tidemark's own tokens have no dots.
 func (j *jwts) of(r *http.Request) (raw string, ok bool) {
 	if j == nil {
 		return "", false
@@ -70,8 +71,7 @@ func (j *jwts) of(r *http.Request) (raw string, ok bool) {
 	return raw, raw != "" && (!strings.EqualFold(j.cfg.Header, "Authorization") || strings.Count(raw, ".") == 2)
 }
 
-// identity verifies a token: its signature by a key of the issuer, the issuer, the audience and the
-// time.
+// identity verifies a token's signature, issuer, audience and times.
 func (j *jwts) identity(ctx context.Context, raw string) (Identity, error) {
 	verifier, err := j.ready(ctx)
 	if err != nil {
@@ -110,15 +110,15 @@ func (j *jwts) identity(ctx context.Context, raw string) (Identity, error) {
 	return id, nil
 }
 
-// ready has the issuer's keys read, where they are known by discovery alone.
+// ready returns the verifier. The first call runs the issuer's discovery unless KeysURL is set.
 func (j *jwts) ready(ctx context.Context) (*oidc.IDTokenVerifier, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.verifier != nil {
 		return j.verifier, nil
 	}
-	// Keys are read again in the background of later requests, so their context must not end with
-	// this one.
+	// Later requests refresh the keys in the background, so their context must not end with this
+	// request.
 	client := oidc.ClientContext(context.WithoutCancel(ctx), j.client)
 	config := &oidc.Config{ClientID: j.cfg.Audience, SupportedSigningAlgs: []string{
 		oidc.RS256, oidc.RS384, oidc.RS512, oidc.PS256, oidc.PS384, oidc.PS512,
@@ -144,7 +144,7 @@ func unreachable(err error) error {
 	)
 }
 
-// highest is the highest role that a claim names.
+// highest returns the highest role in a claim.
 func highest(claim any) Role {
 	names, ok := claim.([]any)
 	if !ok {
@@ -160,16 +160,16 @@ func highest(claim any) Role {
 	return most
 }
 
-// named says whether a name that comes from elsewhere can stand in a log.
+// named reports whether a user name from a proxy or a JWT is fit for logs.
 func named(name string) bool {
 	return name != "" && len(name) <= 2*nameBytes && utf8.ValidString(name) &&
 		!strings.ContainsFunc(name, func(c rune) bool { return !unicode.IsPrint(c) })
 }
 
-// errSoon is a request that was made a moment ago, and answered.
+// errSoon is returned for a request that was answered less than keysEach ago.
 var errSoon = errors.New("asked a moment ago")
 
-// patient makes the same request at most once in keysEach.
+// patient sends a request to a URL at most once in keysEach; after a failure, once a second.
 type patient struct {
 	mu   sync.Mutex
 	last map[string]fetch
@@ -180,7 +180,7 @@ type fetch struct {
 	err error
 }
 
-// RoundTrip makes the request, or answers errSoon, or why the last one has failed.
+// RoundTrip sends the request, or returns errSoon or the last error of that URL.
 func (p *patient) RoundTrip(r *http.Request) (*http.Response, error) {
 	key := r.URL.String()
 	p.mu.Lock()

@@ -8,23 +8,23 @@ import (
 
 const (
 	limitBurst   = 10              // wrong credentials that an address may send at once
-	limitEach    = 6 * time.Second // and how long it waits for each further one
+	limitEach    = 6 * time.Second // wait for each further one
 	limitEntries = 4096            // addresses remembered
 )
 
-// limiter counts wrong credentials by address. An IPv6 address stands for its /64.
+// limiter counts wrong credentials by address. An IPv6 address counts as its /64.
 type limiter struct {
 	now func() time.Time
 
 	mu   sync.Mutex
-	full map[netip.Addr]time.Time // when the address would have nothing against it any more
+	full map[netip.Addr]time.Time // when the address may send limitBurst wrong credentials again
 }
 
 func newLimiter(now func() time.Time) *limiter {
 	return &limiter{now: now, full: map[netip.Addr]time.Time{}}
 }
 
-// wait answers how long the address has to wait; 0: it may try.
+// wait returns how long the address has to wait; 0: it may try now.
 func (l *limiter) wait(addr netip.Addr) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -35,7 +35,7 @@ func (l *limiter) wait(addr netip.Addr) time.Duration {
 	return max(0, full.Sub(l.now())-(limitBurst-1)*limitEach)
 }
 
-// wrong counts one.
+// wrong counts one wrong credential of the address.
 func (l *limiter) wrong(addr netip.Addr) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -50,7 +50,7 @@ func (l *limiter) wrong(addr netip.Addr) {
 	l.full[addr] = from.Add(limitEach)
 }
 
-// forget drops addresses that have nothing against them, or else any.
+// forget drops addresses that no longer count, then any others until there is room.
 func (l *limiter) forget(now time.Time) {
 	for addr, at := range l.full {
 		if !at.After(now) {

@@ -11,7 +11,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/surface/problem"
 )
 
-// loginBytes bounds the form.
+// loginBytes is the maximum size of the form.
 const loginBytes = 8 << 10
 
 const loginPage = `<!doctype html>
@@ -38,9 +38,9 @@ const loginPage = `<!doctype html>
 </html>
 `
 
-// Login answers GET with a form that asks for a token, and POST by beginning a session: a cookie
-// that no script sees, that no other site's request carries, and that lives for the configured
-// time. Guard it with http.CrossOriginProtection.
+// Login returns a handler that serves a form for a token and starts a session when it is posted.
+// The cookie is hidden from scripts, is not sent with requests from other sites, and lives for
+// SessionTTL. Guard the handler with http.CrossOriginProtection.
 func (a *Authenticator) Login(failed Failed) http.Handler {
 	page := template.Must(template.New("login").Parse(loginPage))
 	show := func(w http.ResponseWriter, status int, fault, next string) {
@@ -79,7 +79,7 @@ func (a *Authenticator) Login(failed Failed) http.Handler {
 	})
 }
 
-// begin begins a session with a token.
+// begin starts a session of the token and stores its cookie's hash.
 func (a *Authenticator) begin(ctx context.Context, token, cookie string) (Identity, error) {
 	id, err := a.token(ctx, token, "")
 	if err != nil {
@@ -88,12 +88,12 @@ func (a *Authenticator) begin(ctx context.Context, token, cookie string) (Identi
 	var holds bool
 	err = a.cfg.Pool.QueryRow(ctx, queryLogin, id.secret[:], hash(cookie), a.cfg.SessionTTL).Scan(&holds)
 	if err == nil && !holds {
-		err = errUnknown // it was revoked just now
+		err = errUnknown // revoked since
 	}
 	return id, err
 }
 
-// Logout ends the session.
+// Logout returns a handler that ends the session.
 func (a *Authenticator) Logout(failed Failed) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if cookie, err := r.Cookie(a.cookieName(r)); err == nil {
@@ -107,7 +107,8 @@ func (a *Authenticator) Logout(failed Failed) http.Handler {
 	})
 }
 
-// cookieName has the prefix that browsers hold to: only over TLS, for this host alone.
+// cookieName returns the cookie's name. Over TLS it has the prefix __Host-: browsers then send it
+// only over TLS and only to this host.
 func (a *Authenticator) cookieName(r *http.Request) string {
 	if a.Secure(r) {
 		return "__Host-tidemark"
@@ -131,7 +132,7 @@ func (a *Authenticator) setCookie(w http.ResponseWriter, r *http.Request, value 
 	})
 }
 
-// Local answers a path of this server, or "/": a login and an act lead to no other site.
+// Local returns next if it is a path of this server, else "/", so that no redirect leaves the site.
 func Local(next string) string {
 	u, err := url.Parse(next)
 	if err != nil || u.IsAbs() || u.Host != "" || !strings.HasPrefix(next, "/") || strings.HasPrefix(next, "//") ||

@@ -14,12 +14,12 @@ import (
 	"github.com/tidemark-go/tidemark/internal/surface/problem"
 )
 
-// Failed answers a request that could not be looked at because the database did not answer.
+// Failed writes the response to a request whose credentials the database could not check.
 type Failed func(w http.ResponseWriter, r *http.Request, err error)
 
-// Require lets requests through whose sender has at least the role, with their [Identity] in the
-// context. Others are answered 401 with a challenge, 403, or 429 with Retry-After; a browser that
-// wants a page is sent to /login instead of the first.
+// Require passes on requests whose sender has at least the role, with their [Identity] in the
+// context. Others get 401 with a challenge, 403, 429 with Retry-After, or 503 if the issuer of JWTs
+// cannot be reached. A browser that asks for a page without credentials is redirected to /login.
 func (a *Authenticator) Require(role Role, failed Failed, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		id, err := a.identify(w, r)
@@ -52,7 +52,7 @@ func (a *Authenticator) Require(role Role, failed Failed, next http.Handler) htt
 	})
 }
 
-// challenge answers a request that is refused.
+// challenge refuses a request.
 func challenge(w http.ResponseWriter, p *problem.Problem) {
 	if p.Status == http.StatusUnauthorized {
 		w.Header().Set("WWW-Authenticate", `Bearer realm="tidemark"`)
@@ -70,7 +70,7 @@ func tooMany(addr netip.Addr, wait time.Duration) *problem.Problem {
 		Of("address", addr.String(), seconds)
 }
 
-// wantsPage says whether a browser asks for a page.
+// wantsPage reports whether a browser asks for a page.
 func wantsPage(r *http.Request) bool {
 	return (r.Method == http.MethodGet || r.Method == http.MethodHead) &&
 		strings.Contains(r.Header.Get("Accept"), "text/html")

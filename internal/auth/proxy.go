@@ -13,11 +13,11 @@ import (
 
 const (
 	secretHeader = "X-Tidemark-Proxy-Secret"
-	secretLeast  = 16 // characters of a shared secret
+	secretLeast  = 16 // of a shared secret, at least
 )
 
-// proxied reads the headers of a proxy that is trusted. What anybody else writes into them means
-// nothing.
+// proxied returns the identity in the headers of a trusted proxy. It ignores the headers of other
+// senders.
 func (a *Authenticator) proxied(r *http.Request) (Identity, bool, error) {
 	users := r.Header.Values(a.cfg.UserHeader)
 	if len(users) == 0 || !within(a.cfg.Proxies, peer(r)) {
@@ -58,8 +58,8 @@ func (a *Authenticator) proxied(r *http.Request) (Identity, bool, error) {
 	return Identity{Name: name, Role: role, Via: "proxy"}, true, nil
 }
 
-// proved says whether a request has the secret that a proxy proves itself with. A wrong one is
-// counted like a wrong token, one that is missing is no proxy's.
+// proved reports whether a request has the shared secret. A wrong secret counts like a wrong token;
+// a request without one does not come from the proxy.
 func (a *Authenticator) proved(r *http.Request) (bool, error) {
 	secrets := r.Header.Values(secretHeader)
 	switch {
@@ -78,8 +78,8 @@ func (a *Authenticator) proved(r *http.Request) (bool, error) {
 	return err == nil, err
 }
 
-// forwarded says whether a request has come by way of a proxy, whatever its address: it is no
-// longer known who is at the other end.
+// forwarded reports whether a request came through a proxy, trusted or not. Its peer address is then
+// not the client's.
 func forwarded(r *http.Request) bool {
 	for name := range r.Header {
 		switch {
@@ -95,7 +95,7 @@ func within(networks []netip.Prefix, addr netip.Addr) bool {
 	return slices.ContainsFunc(networks, func(n netip.Prefix) bool { return n.Contains(addr) })
 }
 
-// peer is the other end of the connection.
+// peer returns the address of the other end of the connection.
 func peer(r *http.Request) netip.Addr {
 	at, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
@@ -104,7 +104,8 @@ func peer(r *http.Request) netip.Addr {
 	return at.Addr().Unmap().WithZone("")
 }
 
-// client is the address a request comes from: behind forwarders, the last one that none of them has.
+// client returns the client's address: behind forwarders, the last address in X-Forwarded-For that
+// is not a forwarder's.
 func (a *Authenticator) client(r *http.Request) netip.Addr {
 	at := peer(r)
 	if !within(a.cfg.Forwarders, at) {
@@ -123,7 +124,7 @@ func (a *Authenticator) client(r *http.Request) netip.Addr {
 	return at
 }
 
-// Secure says whether the browser's connection is encrypted.
+// Secure reports whether the browser's connection is encrypted.
 func (a *Authenticator) Secure(r *http.Request) bool {
 	return r.TLS != nil || within(a.cfg.Forwarders, peer(r)) && r.Header.Get("X-Forwarded-Proto") == "https"
 }

@@ -17,7 +17,6 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
-// Errors of tokens.
 var (
 	// ErrNameTaken is returned by [Create].
 	ErrNameTaken = errors.New("there is a token of that name: revoke it first, or choose another name")
@@ -26,12 +25,12 @@ var (
 )
 
 const (
-	tokenPrefix = "tmk_" // so that a scanner of secrets knows one when it sees one
+	tokenPrefix = "tmk_" // lets secret scanners recognise a token
 	secretBytes = 32
 	nameBytes   = 128
 )
 
-// Token is what is known of a token. The token itself is not.
+// Token describes a token, without its secret.
 type Token struct {
 	ID         int64
 	Name       string
@@ -39,20 +38,20 @@ type Token struct {
 	CreatedAt  time.Time
 	CreatedBy  string
 	ExpiresAt  *time.Time // nil: never
-	LastUsedAt *time.Time // to within a minute; nil: never
-	RevokedAt  *time.Time // nil: it is not
+	LastUsedAt *time.Time // accurate to a minute; nil: never
+	RevokedAt  *time.Time // nil: not revoked
 	RevokedBy  string
 }
 
-// How long tokens hold.
+// Lifetimes of tokens.
 const (
 	DefaultExpiry = 90 * 24 * time.Hour
-	Never         = time.Duration(-1) // expires
+	Never         = time.Duration(-1) // no expiry
 )
 
-// Create makes a token for name and answers it. It is shown this once and cannot be had again. It
-// expires after d, which may be [Never]; 0: after [DefaultExpiry]. The log of operators gets a
-// record of who did it and why. Errors: [ErrNameTaken].
+// Create creates a token for name and returns its secret, which cannot be read again. It expires
+// after d; 0 means [DefaultExpiry], and [Never] no expiry. The operator log records who created it
+// and the reason. Errors: [ErrNameTaken].
 func Create(
 	ctx context.Context, db journal.Querier, name string, role Role, d time.Duration, who Identity, reason string,
 ) (token string, err error) {
@@ -83,8 +82,7 @@ func Create(
 	return token, nil
 }
 
-// List answers the tokens that hold or, with all, also those that were revoked or have expired,
-// oldest first.
+// List returns the valid tokens, oldest first; with all, also those that were revoked or expired.
 func List(ctx context.Context, db journal.Querier, all bool) ([]Token, error) {
 	rows, err := db.Query(ctx, queryList, all)
 	if err != nil {
@@ -97,8 +95,8 @@ func List(ctx context.Context, db journal.Querier, all bool) ([]Token, error) {
 	return tokens, nil
 }
 
-// Revoke ends the token of that name and the sessions begun with it, at once. The log of operators
-// gets a record of who did it and why. Errors: [ErrNoToken].
+// Revoke ends the token and its sessions at once. The operator log records who revoked it and the
+// reason. Errors: [ErrNoToken].
 func Revoke(ctx context.Context, db journal.Querier, name string, who Identity, reason string) error {
 	found, err := one[bool](ctx, db, queryRevoke, name, who.Name, reason, who.Way, who.TokenID, who.Address)
 	if err == nil && !found {
@@ -110,7 +108,6 @@ func Revoke(ctx context.Context, db journal.Querier, name string, who Identity, 
 	return nil
 }
 
-// one reads one value.
 func one[T any](ctx context.Context, db journal.Querier, sql string, args ...any) (value T, err error) {
 	rows, err := db.Query(ctx, sql, args...)
 	if err != nil {
@@ -119,8 +116,7 @@ func one[T any](ctx context.Context, db journal.Querier, sql string, args ...any
 	return pgx.CollectExactlyOneRow(rows, pgx.RowTo[T])
 }
 
-// checkName keeps what would be unreadable in a log, or cannot be a user of basic authentication,
-// from being a name.
+// checkName rejects names that are unreadable in a log or cannot be the user of basic authentication.
 func checkName(name string) error {
 	bad := name == "" || len(name) > nameBytes || !utf8.ValidString(name) ||
 		strings.ContainsFunc(name, func(r rune) bool { return r == ':' || unicode.IsSpace(r) || !unicode.IsPrint(r) })
@@ -140,7 +136,8 @@ func random() string {
 	return base64.RawURLEncoding.EncodeToString(b)
 }
 
-// hash is what is kept of a token or a session. Both are 256 random bits, so that one round is enough.
+// hash returns the SHA-256 that the database stores of a token or session. One round is enough: each
+// is 256 random bits.
 func hash(secret string) []byte {
 	h := sha256.Sum256([]byte(secret))
 	return h[:]

@@ -11,21 +11,19 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// validFor is how old the hashes may be that tell a valid secret from a wrong one, where an address
-// has sent too many wrong ones.
+// validFor is the maximum age of the cached hashes.
 const validFor = time.Second
 
-// valid recognises the secrets of all tokens and sessions that hold, by the SHA-256 of their
-// hashes. A flood of wrong secrets costs the database one query a second, and locks no valid one
-// out.
+// valid caches the SHA-256 of the hashes of valid tokens and sessions. With it, a flood of wrong
+// secrets costs one query a second and locks no valid secret out.
 type valid struct {
 	mu     sync.Mutex
 	read   time.Time
 	hashes map[[sha256.Size]byte]bool
 }
 
-// has says whether a secret may be valid: it errs only for a token that is younger than validFor,
-// and where the database does not answer.
+// has reports whether a secret may be valid. It misses a secret younger than validFor, a session
+// beyond the 100,000 that queryValid reads, and any if the database fails.
 func (v *valid) has(ctx context.Context, pool *pgxpool.Pool, secret string) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -40,7 +38,7 @@ func (v *valid) has(ctx context.Context, pool *pgxpool.Pool, secret string) bool
 	return v.hashes[sha256.Sum256(hash(secret))]
 }
 
-// hashesOf answers the hashes that a query answers.
+// hashesOf returns the hashes that a query selects.
 func hashesOf(ctx context.Context, pool *pgxpool.Pool, query string, args ...any) (map[[sha256.Size]byte]bool, error) {
 	rows, err := pool.Query(ctx, query, args...)
 	if err != nil {
@@ -54,8 +52,8 @@ func hashesOf(ctx context.Context, pool *pgxpool.Pool, query string, args ...any
 	return hashes, err
 }
 
-// Holding says of each identity whether its token, session or JWT still holds. Others hold as long
-// as their connection.
+// Holding reports for each identity whether its token, session or JWT is still valid. Other
+// identities are valid as long as their connection.
 func (a *Authenticator) Holding(ctx context.Context, ids []Identity) ([]bool, error) {
 	hashes := make([][]byte, 0, len(ids))
 	for i := range ids {
