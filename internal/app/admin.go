@@ -20,8 +20,8 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
-// startAdmin serves the pages and the API for operators until ctx ends, if the settings name an
-// address, and returns where: "off" if they name none.
+// startAdmin serves the pages and the API for operators until ctx ends. It returns their URL, or
+// "off" if the settings name no address.
 func startAdmin(
 	ctx context.Context, g *errgroup.Group, settings config.Worker, acts admin.Config, projections []projector.Projection,
 	catalogue *journal.Catalogue, routes *publishing.Routes, logger *slog.Logger,
@@ -73,11 +73,11 @@ func startAdmin(
 	return scheme + "://" + server.Addr().String() + "/", nil
 }
 
-// authConnections are the connections that look for tokens and sessions: people can log in while
-// pages keep the listener's own busy.
+// authConnections is the size of the pool for tokens and sessions. It is separate so that people can
+// log in while pages use all connections of the other.
 const authConnections = 2
 
-// startOperations has the worker do its part of what operators have started, until ctx ends.
+// startOperations runs the worker's share of the acts that operators start, until ctx ends.
 func startOperations(
 	ctx context.Context, g *errgroup.Group, cfg admin.RunnerConfig, settings config.Worker, routes *publishing.Routes,
 ) error {
@@ -98,7 +98,7 @@ func startOperations(
 	return nil
 }
 
-// certificate reads that of the admin listener; nil: it has none.
+// certificate returns the TLS configuration of the admin listener, or nil if it has none.
 func certificate(s config.Admin) (*tls.Config, error) {
 	if s.TLSCert == "" && s.TLSKey == "" {
 		return nil, nil

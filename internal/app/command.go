@@ -23,7 +23,7 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
-// Options is what a worker has besides its settings. pkg/worker documents them.
+// Options is a worker's configuration besides its settings. pkg/worker documents them.
 type Options struct {
 	Name        string
 	Short       string
@@ -34,7 +34,7 @@ type Options struct {
 	Logger      *slog.Logger
 }
 
-// Settings reads a worker's settings without a command line.
+// Settings returns a worker's settings without a command line.
 func Settings(opts Options) (*config.Worker, error) {
 	settings, set := config.NewWorker(pflag.NewFlagSet(opts.Name, pflag.ContinueOnError))
 	set.Override(opts.Settings)
@@ -45,16 +45,17 @@ func Settings(opts Options) (*config.Worker, error) {
 	return settings, nil
 }
 
-// NewCommand returns the command that runs a worker until it is told to stop.
+// NewCommand returns the command that runs a worker until its context ends.
 func NewCommand(opts Options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: cmp.Or(opts.Name, "worker"), Args: cli.NoArgs, SilenceUsage: true, SilenceErrors: true,
 		Short:            cmp.Or(opts.Short, "Keep read models up to date with the journal, and publish it"),
-		PersistentPreRun: func(*cobra.Command, []string) {}, // the log has the variables that nothing reads
+		PersistentPreRun: func(*cobra.Command, []string) {}, // the worker logs the variables that nothing reads
 	}
 	cmd.AddCommand(newHealthcheck())
 	if len(opts.Projections) > 0 {
-		// tidemark's commands of these names know SQL files alone; these have the worker's own projections too.
+		// tidemark's commands of these names know only SQL files. These also know the worker's own
+		// projections.
 		env := cli.Standard(devpg.URL)
 		compiled := verification.Compiled{Projections: opts.Projections, Catalogue: opts.Catalogue}
 		cmd.AddCommand(
@@ -89,8 +90,8 @@ func NewCommand(opts Options) *cobra.Command {
 	return cmd
 }
 
-// tuneMemory has the process keep as little garbage as pays, unless the environment says how much. It bounds memory
-// until ctx ends.
+// tuneMemory sets GOGC to mostGarbage and bounds memory until ctx ends. It leaves alone whichever of
+// GOGC and GOMEMLIMIT the environment sets.
 func tuneMemory(ctx context.Context) {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(mostGarbage)
@@ -100,8 +101,8 @@ func tuneMemory(ctx context.Context) {
 	}
 }
 
-// Main runs a worker's command until SIGINT or SIGTERM, and returns the exit code. A second signal
-// ends the process at once.
+// Main runs a worker until SIGINT or SIGTERM and returns the exit code. A second signal ends the
+// process at once.
 func Main(opts Options) int {
 	ctx, stop := cli.Context()
 	defer stop()
@@ -110,8 +111,8 @@ func Main(opts Options) int {
 	return cli.Run(ctx, cmd, cli.Standard(devpg.URL), os.Args[1:])
 }
 
-// NewLogger returns a logger in the format "tint", "json", or "auto": tint on a terminal, JSON
-// otherwise. level is one of slog's, in lower case.
+// NewLogger returns a logger. The format is "tint", "json", or "auto": tint on a terminal, else
+// JSON. The level is one of slog's, in lower case.
 func NewLogger(w io.Writer, format, level string) *slog.Logger {
 	var l slog.Level
 	if err := l.UnmarshalText([]byte(level)); err != nil {

@@ -11,10 +11,9 @@ import (
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
 )
 
-// healthcheckTimeout is how long a worker may take to answer.
 const healthcheckTimeout = 3 * time.Second
 
-// newHealthcheck returns the command that asks a worker on this machine whether it is ready: for
+// newHealthcheck returns the command that asks a worker on this machine whether it is ready, for
 // containers without a shell.
 func newHealthcheck() *cobra.Command {
 	cmd := &cobra.Command{
@@ -39,7 +38,7 @@ func newHealthcheck() *cobra.Command {
 		}
 		defer func() { _ = response.Body.Close() }()
 		if response.StatusCode != http.StatusOK {
-			reason, _ := io.ReadAll(io.LimitReader(response.Body, 256)) // only to say more
+			reason, _ := io.ReadAll(io.LimitReader(response.Body, 256)) // only for the message
 			return cli.Exitf(cli.ExitFailed, "the worker is not ready: %s: %s", response.Status, reason)
 		}
 		return nil

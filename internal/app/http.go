@@ -18,7 +18,7 @@ import (
 	"github.com/tidemark-go/tidemark/migrations"
 )
 
-// serve answers /healthz and /readyz, as the probes say, and /metrics until ctx ends.
+// serve serves /healthz, /readyz and /metrics until ctx ends.
 func serve(
 	ctx context.Context, g *errgroup.Group, addr string, registry *prometheus.Registry, probes probes, logger *slog.Logger,
 ) error {
@@ -51,14 +51,14 @@ func serve(
 	return nil
 }
 
-// readyTimeout is how long the database may take to answer a probe.
+// readyTimeout is the database's time to answer a probe.
 const readyTimeout = 2 * time.Second
 
-// probes is what health and readiness are answered from. Health never asks the database: a worker
-// that waits for it is well, and one that is started anew would but wait again.
+// probes serves health and readiness. Health never asks the database: a worker that waits for the
+// database is healthy, and a restarted one would wait again.
 type probes struct {
 	pool  *pgxpool.Pool
-	stuck []func() []string // of each component, the loops that are not back in time
+	stuck []func() []string // of each component: returns the loops that are late
 }
 
 func (p probes) register(mux *http.ServeMux) {
@@ -66,7 +66,7 @@ func (p probes) register(mux *http.ServeMux) {
 	mux.HandleFunc("GET /readyz", p.ready)
 }
 
-// health says whether the loops go round.
+// health reports whether all loops are in time.
 func (p probes) health(w http.ResponseWriter, _ *http.Request) {
 	var stuck []string
 	for _, of := range p.stuck {
@@ -79,7 +79,7 @@ func (p probes) health(w http.ResponseWriter, _ *http.Request) {
 	_, _ = fmt.Fprintln(w, "ok")
 }
 
-// ready says whether the database answers and has the schema.
+// ready reports whether the database answers and its schema is at least as new as this program.
 func (p probes) ready(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), readyTimeout)
 	defer cancel()
@@ -89,7 +89,7 @@ func (p probes) ready(w http.ResponseWriter, r *http.Request) {
 	case errors.As(err, &version) && !version.Newer():
 		http.Error(w, version.Error(), http.StatusServiceUnavailable)
 	case err != nil && version == nil:
-		// why is in the log; it is private here
+		// The error is in the log; it is not for clients.
 		http.Error(w, "the database does not answer", http.StatusServiceUnavailable)
 	default:
 		_, _ = fmt.Fprintln(w, "ready")

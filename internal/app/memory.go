@@ -8,27 +8,28 @@ import (
 	"time"
 )
 
-// A worker lives on little memory, most of it for a moment: at Go's usual GOGC of 100 a third of its
-// own time is collection. So GOGC is 400, under a limit that bounds what the process holds.
+// A worker uses little memory, most of it briefly. At Go's default GOGC of 100, a third of its own
+// time is garbage collection. So GOGC is 400, and the memory limit bounds what the process holds.
 const (
-	mostGarbage = 400 // percent of what is in use, as GOGC has it
+	mostGarbage = 400 // GOGC
 
-	leastMemory = 96 << 20 // below it there is no need to collect earlier
+	leastMemory = 96 << 20 // lowest limit: below it there is no need to collect earlier
 	memoryStep  = 16 << 20 // each change of the limit stops the world
 
 	memoryEvery = time.Second
-	memoryPeak  = 5 // readings: what is in use for less long is a peak
+	memoryPeak  = 5 // readings: a shorter rise is a peak
 	liveHeap    = "/gc/heap/live:bytes"
 )
 
-// memoryLimit is GOMEMLIMIT by what was in use in the last seconds: twice as much, so that what is to be freed stays
-// bounded, and collections stay rare. A peak of one second counts half as much again: what it took is free at once.
+// memoryLimit returns the GOMEMLIMIT for the last readings: twice the smallest, so garbage stays
+// bounded and collections rare, and at least one and a half times the largest. A peak of a second
+// gets less because its memory is free at once.
 func memoryLimit(inUse ...uint64) int64 {
 	limit := max(2*slices.Min(inUse), 3*slices.Max(inUse)/2)
 	return int64(max(leastMemory, (limit+memoryStep-1)/memoryStep*memoryStep))
 }
 
-// boundMemory sets GOMEMLIMIT by what the last collections have left, until ctx ends.
+// boundMemory sets GOMEMLIMIT from the live heap after the last collections, until ctx ends.
 func boundMemory(ctx context.Context) {
 	tick := time.NewTicker(memoryEvery)
 	defer tick.Stop()

@@ -17,7 +17,8 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
-// collect registers what the process says of itself and, while it is its turn, of the database, until ctx ends.
+// collect registers the process's metrics, and the database's while this process has the duty, until
+// ctx ends.
 func collect(
 	ctx context.Context, g *errgroup.Group, pool *pgxpool.Pool, settings config.Worker, mode projector.Mode,
 	registry prometheus.Registerer, logger *slog.Logger,
@@ -44,7 +45,7 @@ func collect(
 	return nil
 }
 
-// version is what the program was built from, as far as the build says.
+// version returns the version in the build information, or "unknown".
 func version() string {
 	if build, ok := debug.ReadBuildInfo(); ok && build.Main.Version != "" {
 		return build.Main.Version
@@ -52,13 +53,13 @@ func version() string {
 	return "unknown"
 }
 
-// poolStats exports how it stands with a pool. It does not touch the database.
+// poolStats exports the statistics of a pool. It does not query the database.
 type poolStats struct{ pool *pgxpool.Pool }
 
-// Describe sends what Collect would.
+// Describe implements [prometheus.Collector].
 func (p poolStats) Describe(out chan<- *prometheus.Desc) { prometheus.DescribeByCollect(p, out) }
 
-// Collect sends the pool's figures of now.
+// Collect implements [prometheus.Collector].
 func (p poolStats) Collect(out chan<- prometheus.Metric) {
 	s := p.pool.Stat()
 	send := func(name, help string, kind prometheus.ValueType, value float64, state ...string) {

@@ -16,12 +16,12 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
-// publishes tells whether the settings name anything to publish.
+// publishes reports whether the settings name anything to publish.
 func publishes(settings config.Worker) bool {
 	return settings.Publishers != "" || settings.PublishURL != ""
 }
 
-// startRelay publishes the routes until ctx is cancelled, and closes their sinks then.
+// startRelay publishes the routes until ctx ends, then closes their sinks.
 func startRelay(ctx context.Context, g *errgroup.Group, pool *pgxpool.Pool, settings config.Worker,
 	routes *publishing.Routes, catalogue *journal.Catalogue,
 	registry prometheus.Registerer, traces trace.TracerProvider, logger *slog.Logger,

@@ -25,7 +25,7 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
-// Run runs a worker until ctx is cancelled.
+// Run runs a worker until ctx ends.
 func Run(ctx context.Context, settings config.Worker, opts Options, logger *slog.Logger) error {
 	mode, modeErr := settings.Outbox.Mode()
 	projections, catalogue, err := load(settings, opts, mode.Mode)
@@ -132,18 +132,18 @@ func Run(ctx context.Context, settings config.Worker, opts Options, logger *slog
 	return nil
 }
 
-// projectorConfig is what the settings say of the projector.
+// projectorConfig returns the projector's configuration from the settings.
 func projectorConfig(s config.Worker) projector.Config {
 	cfg := s.Projector
 	cfg.NoListen, cfg.GapRate = !s.Listen, s.GapRate
 	if cfg.GapRate == 0 {
-		cfg.GapRate = -1 // there, 0 is the default
+		cfg.GapRate = -1 // in projector.Config, 0 means the default
 	}
 	return cfg
 }
 
-// checkStart looks for the projections' faults where something else keeps the worker from starting,
-// so that all are reported together. Without the schema there is nothing to compare them with.
+// checkStart checks the projections when another fault already keeps the worker from starting, so
+// that all faults are reported together. Without the schema it checks nothing.
 func checkStart(
 	ctx context.Context, pool *pgxpool.Pool, settings config.Worker, projections []projector.Projection,
 	catalogue *journal.Catalogue, schema bool,
@@ -161,7 +161,7 @@ func checkStart(
 	return p.Check(ctx)
 }
 
-// load reads the folder of projections and the catalogue.
+// load returns the program's projections and those of the folder, and the catalogue.
 func load(
 	settings config.Worker, opts Options, mode projector.Mode,
 ) ([]projector.Projection, *journal.Catalogue, error) {
@@ -174,13 +174,13 @@ func load(
 	return projections, catalogue, err
 }
 
-// connect opens a pool large enough for the worker and checks that the database answers.
+// connect opens a pool with enough connections for the worker and checks that the database answers.
 func connect(ctx context.Context, settings config.Worker) (*pgxpool.Pool, error) {
 	cfg, err := pgxpool.ParseConfig(settings.DatabaseURL)
 	if err != nil {
 		return nil, fmt.Errorf("database URL: %w", err)
 	}
-	cfg.MaxConns = max(cfg.MaxConns, int32(min(settings.Projector.Concurrency, 1000))+5) // claim, renew, beat, operations
+	cfg.MaxConns = max(cfg.MaxConns, int32(min(settings.Projector.Concurrency, 1000))+5) // the others claim, renew, beat and run operations
 	if settings.HTTPAddr != "off" {
 		cfg.MaxConns++ // the database's figures
 	}

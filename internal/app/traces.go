@@ -14,16 +14,16 @@ import (
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 )
 
-// tracesShutdown is how long the last spans may take to get out.
+// tracesShutdown is the timeout for sending the last spans.
 const tracesShutdown = 5 * time.Second
 
-// serviceName is what the worker is called in traces, unless OTEL_SERVICE_NAME or
-// OTEL_RESOURCE_ATTRIBUTES say otherwise.
+// serviceName is the worker's name in traces unless OTEL_SERVICE_NAME or OTEL_RESOURCE_ATTRIBUTES
+// set another.
 const serviceName = "tidemark-worker"
 
-// startTraces returns a provider whose spans go to where OpenTelemetry's own variables say, over
-// OTLP by HTTP, and the function that sends the last of them. A collector that does not answer
-// costs spans, and a warning, and nothing else.
+// startTraces returns a provider that sends spans by OTLP over HTTP, to the endpoint in
+// OpenTelemetry's own variables, and a function that sends the last spans. If the collector does not
+// answer, spans are lost and a warning is logged; nothing else fails.
 func startTraces(ctx context.Context, logger *slog.Logger) (*trace.TracerProvider, func(), error) {
 	exporter, err := otlptracehttp.New(ctx)
 	if err != nil {

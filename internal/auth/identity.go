@@ -11,6 +11,7 @@ import (
 // Role is a set of permissions. Each role includes the ones before it.
 type Role int
 
+// The roles.
 const (
 	Nobody   Role = iota // no credentials
 	Viewer               // reads; sees no payloads unless the configuration allows it

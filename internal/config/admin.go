@@ -21,7 +21,7 @@ type Admin struct {
 	StatementTimeout time.Duration
 }
 
-// AdminSettings binds them.
+// AdminSettings binds the settings of a.
 func AdminSettings(s *Set, a *Admin) {
 	s.String(&a.Addr, "TIDEMARK_ADMIN_ADDR", "off", "address of the pages and the API for operators; \"off\" for none")
 	s.String(&a.DatabaseURL, "TIDEMARK_ADMIN_DATABASE_URL", "", "database for these; empty: the worker's")
@@ -56,7 +56,7 @@ func AdminSettings(s *Set, a *Admin) {
 		"time that one of its statements may take")
 }
 
-// role adds a setting of one of some roles; the first is the default.
+// role adds a setting that must be one of names; the first is the default.
 func (s *Set) role(target *auth.Role, env, usage string, names ...string) {
 	format := func(r auth.Role) string {
 		if r == auth.Nobody {
@@ -65,12 +65,12 @@ func (s *Set) role(target *auth.Role, env, usage string, names ...string) {
 		return r.String()
 	}
 	choice(s, target, env, usage, names, format, func(text string) auth.Role {
-		r, _ := auth.ParseRole(text) // "none" is no role
+		r, _ := auth.ParseRole(text) // "none" is Nobody
 		return r
 	})
 }
 
-// networks adds a list of networks.
+// networks adds a list of networks in CIDR notation, separated by commas.
 func (s *Set) networks(target *[]netip.Prefix, env, usage string) {
 	add(s, target, env, nil, usage, list[netip.Prefix], func(text string) (all []netip.Prefix, err error) {
 		for one := range strings.SplitSeq(text, ",") {
@@ -88,7 +88,7 @@ func (s *Set) networks(target *[]netip.Prefix, env, usage string) {
 	})
 }
 
-// list writes things as a setting has them.
+// list formats a list as a setting, separated by commas.
 func list[T fmt.Stringer](things []T) string {
 	texts := make([]string, len(things))
 	for i, thing := range things {

@@ -1,5 +1,5 @@
 // Package config reads the settings of commands from flags and the environment. Flags override the
-// environment, and all mistakes are reported together.
+// environment. All mistakes are reported together.
 package config
 
 import (
@@ -20,13 +20,13 @@ import (
 type Set struct {
 	flags *pflag.FlagSet
 	env   map[string]string // variable by flag
-	from  map[string]string // by variable: "flag", "program" or "environment"; what is not there has its default
-	given map[string]string // by variable: what the program sets
+	from  map[string]string // by variable: "flag", "program" or "environment"; missing: the default
+	given map[string]string // by variable: the program's own values
 	errs  []error
 }
 
-// Override has settings take these values, by the names of their variables, where no flag is set.
-// Unknown names and values that do not fit are mistakes, which Finish reports.
+// Override sets values by variable name. They override the environment, and flags override them.
+// Unknown names and invalid values are mistakes that Finish reports.
 func (s *Set) Override(values map[string]string) {
 	s.given = values
 	for name := range values {
@@ -36,12 +36,13 @@ func (s *Set) Override(values map[string]string) {
 	}
 }
 
-// NewSet adds settings to flags.
+// NewSet returns a set that adds its settings to flags.
 func NewSet(flags *pflag.FlagSet) *Set {
 	return &Set{flags: flags, env: map[string]string{}, from: map[string]string{}}
 }
 
-// flagOf answers the flag of a variable: its name without the prefix, but for the long ones of the switches.
+// flagOf returns the flag of a variable: its name without the prefix, or a short name for a switch of
+// the outbox.
 func flagOf(env string) string {
 	switch env {
 	case envOutbox:
@@ -54,7 +55,7 @@ func flagOf(env string) string {
 	return strings.ReplaceAll(strings.ToLower(strings.TrimPrefix(env, prefix)), "_", "-")
 }
 
-// String adds a text setting. An empty environment variable counts as not set.
+// String adds a text setting. An empty environment variable counts as unset.
 func (s *Set) String(target *string, env, standard, usage string) {
 	same := func(text string) string { return text }
 	add(s, target, env, standard, usage, same, func(text string) (string, error) { return text, nil })
@@ -66,7 +67,7 @@ func (s *Set) Choice(target *string, env, usage string, choices ...string) {
 	choice(s, target, env, usage, choices, same, same)
 }
 
-// choice adds a setting of another type that is written as one of choices.
+// choice adds a setting of any type that is written as one of choices.
 func choice[T any](
 	s *Set, target *T, env, usage string, choices []string, format func(T) string, parse func(string) T,
 ) {
@@ -79,7 +80,7 @@ func choice[T any](
 	})
 }
 
-// Int adds a whole number of at least least.
+// Int adds a setting for a whole number of at least least.
 func (s *Set) Int(target *int, env string, standard, least int, usage string) {
 	add(s, target, env, standard, usage, strconv.Itoa, func(text string) (int, error) {
 		n, err := strconv.Atoi(text)
@@ -93,7 +94,7 @@ func (s *Set) Int(target *int, env string, standard, least int, usage string) {
 	})
 }
 
-// Duration adds a length of time of at least least, written like 300ms, 2s or 5m.
+// Duration adds a setting for a duration of at least least, such as 300ms, 2s or 5m.
 func (s *Set) Duration(target *time.Duration, env string, standard, least time.Duration, usage string) {
 	add(s, target, env, standard, usage, time.Duration.String, func(text string) (time.Duration, error) {
 		d, err := time.ParseDuration(text)
@@ -107,7 +108,7 @@ func (s *Set) Duration(target *time.Duration, env string, standard, least time.D
 	})
 }
 
-// Bool adds a switch.
+// Bool adds a setting for true or false. The flag alone means true.
 func (s *Set) Bool(target *bool, env string, standard bool, usage string) {
 	add(s, target, env, standard, usage, strconv.FormatBool, func(text string) (bool, error) {
 		b, err := strconv.ParseBool(text)
@@ -129,7 +130,7 @@ func add[T any](
 		env+"]")
 }
 
-// value is a flag that keeps its mistake for Finish.
+// value is a flag that keeps its mistakes for Finish.
 type value[T any] struct {
 	set    *Set
 	target *T
@@ -138,7 +139,6 @@ type value[T any] struct {
 	parse  func(string) (T, error)
 }
 
-// String returns the setting as text.
 func (v *value[T]) String() string {
 	if v.target == nil {
 		return ""
@@ -146,7 +146,7 @@ func (v *value[T]) String() string {
 	return v.format(*v.target)
 }
 
-// Set sets the setting; a mistake is kept.
+// Set sets the setting. It keeps a mistake and returns nil.
 func (v *value[T]) Set(text string) error {
 	parsed, err := v.parse(text)
 	if err != nil {
@@ -157,7 +157,7 @@ func (v *value[T]) Set(text string) error {
 	return nil
 }
 
-// Type names the value in the help text.
+// Type returns the value's name in help texts.
 func (v *value[T]) Type() string {
 	switch any(v.target).(type) {
 	case *time.Duration:
@@ -170,7 +170,7 @@ func (v *value[T]) Type() string {
 	return "text"
 }
 
-// Finish reads the environment for what no flag has set and reports all mistakes.
+// Finish reads the environment for settings without a flag and returns all mistakes.
 func (s *Set) Finish() error {
 	s.flags.VisitAll(func(f *pflag.Flag) {
 		env, ok := s.env[f.Name]
@@ -186,7 +186,7 @@ func (s *Set) Finish() error {
 		}
 		s.from[env] = from
 		before := len(s.errs)
-		_ = f.Value.Set(text) // keeps its mistake
+		_ = f.Value.Set(text) // keeps a mistake in errs
 		if len(s.errs) > before {
 			s.errs[before] = errors.New(strings.Replace(s.errs[before].Error(), "--"+f.Name, env, 1))
 		}
@@ -194,11 +194,11 @@ func (s *Set) Finish() error {
 	return errors.Join(s.errs...)
 }
 
-// Setting is a setting as it may be shown: without passwords.
+// Setting is a setting for display, without secrets.
 type Setting struct{ Name, Value, Usage string }
 
-// List answers all settings by the names of their variables, in the order in which they were added.
-// Of URLs it shows neither user nor password nor parameters, and a path only of a database. Call it
+// List returns all settings, named by variable, in the order in which they were added. It hides
+// secrets: of a URL it shows no user, password or parameters, and a path only for a database. Call it
 // after Finish.
 func (s *Set) List() (list []Setting) {
 	s.flags.VisitAll(func(f *pflag.Flag) {
@@ -219,14 +219,14 @@ func (s *Set) List() (list []Setting) {
 	return list
 }
 
-// place is where a URL leads, without what must not be seen.
+// place returns the parts of a URL that are safe to show.
 func place(text string) string {
 	u, err := url.Parse(text)
-	if err != nil || u.Host == "" { // also a connection string of the form "host=… password=…"
+	if err != nil || u.Host == "" { // also a connection string such as "host=… password=…"
 		return "(set, and not shown)"
 	}
 	shown := &url.URL{Scheme: u.Scheme, Host: u.Host}
-	if strings.HasPrefix(u.Scheme, "postgres") { // elsewhere the path may be the secret, as with a webhook
+	if strings.HasPrefix(u.Scheme, "postgres") { // other paths may be secret, as with a webhook
 		shown.Path = u.Path
 	}
 	return shown.String()

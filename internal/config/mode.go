@@ -17,23 +17,23 @@ const (
 	envWorker = "TIDEMARK_PROJECTION_APPLY_OUTBOX_WORKER_ENABLED"
 )
 
-// Outbox is the switches that resolve to a mode.
+// Outbox holds the switches that resolve to a mode.
 type Outbox struct {
 	Enabled bool   // appends enqueue
 	Shadow  bool   // a shadow worker runs
-	Worker  string // an apply worker runs: "true", "false", or "auto": unless the outbox is off or the shadow worker is on
+	Worker  string // an apply worker runs: "true", "false" or "auto" (if the outbox is on and the shadow worker off)
 
-	from map[string]string // by variable: where it was set
+	from map[string]string // by variable: its source
 }
 
-// Mode is the outcome of an [Outbox].
+// Mode is the mode that an [Outbox] resolves to.
 type Mode struct {
 	Mode    projector.Mode
-	Warning string // something was asked for that has no effect; empty: nothing
-	From    string // the switches and where each was set, for people
+	Warning string // a switch that has no effect; empty: none
+	From    string // the switches and their sources, for people
 }
 
-// OutboxSwitches binds the switches.
+// OutboxSwitches binds the switches of o.
 func OutboxSwitches(s *Set, o *Outbox) {
 	s.Bool(&o.Enabled, envOutbox, true,
 		"appends enqueue work for the consumer group; off: they apply its projections inline")
@@ -55,8 +55,8 @@ func OutboxSwitches(s *Set, o *Outbox) {
 	o.from = s.from
 }
 
-// Mode resolves the switches. A worker of either kind needs the outbox; an apply worker takes
-// precedence over a shadow worker.
+// Mode resolves the switches. Both kinds of worker need the outbox. An apply worker takes precedence
+// over a shadow worker.
 func (o Outbox) Mode() (Mode, error) {
 	worker := o.Worker == "true" || o.Worker != "false" && o.Enabled && !o.Shadow
 	m := Mode{From: o.origin(worker)}

@@ -11,9 +11,9 @@ import (
 
 const prefix = "TIDEMARK_"
 
-// Stray answers a sentence for each variable of an environment (as [os.Environ] has it) that begins
-// with TIDEMARK_ and that no program reads, with the name that is most like it. Kubernetes sets
-// variables of its own for services named tidemark: those are left alone.
+// Stray returns a sentence for each variable in environ that starts with TIDEMARK_ and that no
+// program reads. It names the most similar variable. It ignores the variables that Kubernetes sets
+// for services named tidemark. environ has the format of [os.Environ].
 func Stray(environ []string) (found []string) {
 	known := variables()
 	for _, pair := range environ {
@@ -33,7 +33,7 @@ func Stray(environ []string) (found []string) {
 	return found
 }
 
-// variables are all that our programs read.
+// variables returns all variables that Tidemark's programs read.
 func variables() []string {
 	_, set := NewWorker(pflag.NewFlagSet("", pflag.ContinueOnError))
 	known := []string{"TIDEMARK_POSTGRES_BIN", "TIDEMARK_MODEL_CHECKS"}
@@ -44,14 +44,14 @@ func variables() []string {
 	return known
 }
 
-// ofOthers says whether a variable is one of tests, of measurements, or of Kubernetes for a service.
+// ofOthers reports whether a variable belongs to tests, benchmarks or a Kubernetes service.
 func ofOthers(name string) bool {
 	return strings.HasPrefix(name, "TIDEMARK_TEST_") || strings.HasPrefix(name, "TIDEMARK_BENCH_") ||
 		regexp.MustCompile(`_SERVICE_HOST$|_SERVICE_PORT(_[A-Z0-9_]+)?$|_PORT(_\d+_(TCP|UDP|SCTP)(_PROTO|_PORT|_ADDR)?)?$`).
 			MatchString(name)
 }
 
-// distance is how many letters are to be put in, taken out or changed to make one word the other.
+// distance returns the number of letters to insert, delete or change to turn one word into the other.
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

@@ -9,11 +9,11 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
-// Worker is the settings of a worker.
+// Worker holds the settings of a worker.
 type Worker struct {
 	DatabaseURL    string
 	Outbox         Outbox
-	Projector      projector.Config // what the settings say of it
+	Projector      projector.Config // without what comes from other settings, such as Pool and GapRate
 	GapRate        int              // campaigns a second; 0: none
 	Listen         bool
 	ProjectionsDir string
@@ -26,11 +26,11 @@ type Worker struct {
 	Publishing
 	PublishPollInterval time.Duration
 
-	Traces    bool // to where OpenTelemetry's own variables say
+	Traces    bool // sent to the endpoint in OpenTelemetry's own variables
 	LogFormat string
 	LogLevel  string
 
-	Shown []Setting // all of these, as operators may see them
+	Shown []Setting // all settings, for display
 }
 
 // NewWorker binds a worker's settings to flags. Call Finish on the set once the flags are parsed.
@@ -83,13 +83,13 @@ func NewWorker(flags *pflag.FlagSet) (*Worker, *Set) {
 	return w, s
 }
 
-// HTTPAddr binds the address of a worker's health, readiness and metrics.
+// HTTPAddr binds the address for a worker's health, readiness and metrics.
 func HTTPAddr(s *Set, target *string) {
 	s.String(target, "TIDEMARK_HTTP_ADDR", "127.0.0.1:8080",
 		"address of health, readiness and metrics; \"off\" for none")
 }
 
-// CheckRetries refuses waits between attempts that do not go together.
+// CheckRetries rejects a longest wait that is shorter than the first one.
 func CheckRetries(w *Worker) error {
 	if p := w.Projector.OnFailure; p.Max < p.Base {
 		return fmt.Errorf("TIDEMARK_RETRY_MAX is %v and TIDEMARK_RETRY_BASE is %v: the longest wait must be at least the "+
@@ -98,13 +98,13 @@ func CheckRetries(w *Worker) error {
 	return nil
 }
 
-// Publishing says what is to be published where.
+// Publishing names what to publish and where.
 type Publishing struct {
 	Publishers string
 	PublishURL string
 }
 
-// PublishingSettings binds them.
+// PublishingSettings binds the settings of p.
 func PublishingSettings(s *Set, p *Publishing) {
 	s.String(&p.Publishers, "TIDEMARK_PUBLISHERS", "", "what to publish where, a YAML file")
 	s.String(&p.PublishURL, "TIDEMARK_PUBLISH_URL", "", "instead of the file: where to publish all events")

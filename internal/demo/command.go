@@ -15,10 +15,10 @@ import (
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
 )
 
-// interrupted is the exit code of a run that SIGINT or SIGTERM has ended.
+// interrupted is the exit code after SIGINT or SIGTERM.
 const interrupted = 130
 
-// NewCommand makes the command demo. Its workers are processes of the program that it is part of.
+// NewCommand returns the demo command. Its workers run the same program.
 func NewCommand() *cobra.Command {
 	config := Config{
 		Out:    os.Stdout,
@@ -75,7 +75,8 @@ func show(cmd *cobra.Command, config Config) error {
 	return nil
 }
 
-// newWorker makes the command that the demo starts as worker processes: the stock worker with the tabletop projections.
+// newWorker returns the command of the worker processes: the stock worker with the tabletop
+// projections.
 func newWorker() *cobra.Command {
 	var opts app.Options
 	projections, err := tabletop.Projections()

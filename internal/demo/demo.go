@@ -17,15 +17,15 @@ import (
 	"github.com/tidemark-go/tidemark/migrations"
 )
 
-// Config says where and what is shown. All fields but DatabaseURL are required.
+// Config configures [Run]. All fields but DatabaseURL and Rate are required.
 type Config struct {
-	Program     string // path of tidemark, whose "demo worker" the workers are
+	Program     string // path of tidemark; workers run its "demo worker"
 	DatabaseURL string // empty: TIDEMARK_DATABASE_URL, or the private server of the checkout
 
 	Length time.Duration // of the load
 	Rate   float64       // events a second; 0: as fast as it goes
 
-	Out    io.Writer // for the view
+	Out    io.Writer // for progress
 	Logger *slog.Logger
 }
 
@@ -37,21 +37,20 @@ func (c Config) validate() error {
 	return nil
 }
 
-// Result is what came of a run. Its figures are this run's; verification covers the whole journal.
+// Result is the outcome of a run. Its figures cover this run; verification covers the whole journal.
 type Result struct {
-	Appended   int64 // events that the load generator has committed
-	Applied    int64 // events that the workers' checkpoints have moved over since it began
+	Appended   int64 // events that the load generator committed
+	Applied    int64 // events that the workers' checkpoints passed since the load began
 	Lag        int64 // events appended and not applied
-	Duplicates int64 // events counted in the read model beyond those in the journal
-	Mismatches int64 // rows that are not what the journal says, and events committed that the journal does not hold
+	Duplicates int64 // events counted in the read model that the journal does not have
+	Mismatches int64 // rows that differ from the journal, plus events that were committed and not found, or the reverse
 }
 
-// Good says whether everything appended was applied, once, and rightly.
+// Good reports whether every event was applied exactly once and correctly.
 func (r Result) Good() bool {
 	return r.Appended > 0 && r == Result{Appended: r.Appended, Applied: r.Appended}
 }
 
-// String is the demo's last line.
 func (r Result) String() string {
 	return fmt.Sprintf("demo: appended=%d applied=%d lag=%d duplicates=%d mismatches=%d", r.Appended, r.Applied, r.Lag,
 		r.Duplicates, r.Mismatches)
@@ -60,15 +59,16 @@ func (r Result) String() string {
 const (
 	group        = "default" // the consumer group
 	workers      = 3         // processes
-	campaigns    = 1000      // that are played at once
+	campaigns    = 1000      // played at once
 	leaseTTL     = 3 * time.Second
-	lanes        = 16          // appends at the same time: one alone would wait for the disk most of the time
-	interval     = time.Second // of the view; workers report about as often
+	lanes        = 16          // concurrent appends; one alone would mostly wait for the disk
+	interval     = time.Second // of the progress lines; workers report about as often
 	startWithin  = 60 * time.Second
-	settleWithin = 2 * time.Minute // for the lag to reach 0 once nothing is appended any more
+	settleWithin = 2 * time.Minute // for the lag to reach 0 after the load
 )
 
-// Run shows the demo and stops everything it started, whatever happens. Cancelling ctx ends it early, with an error.
+// Run runs the demo and stops everything it started, also after an error. If ctx ends first, it
+// returns an error.
 func Run(ctx context.Context, config Config) (result Result, err error) {
 	if err := config.validate(); err != nil {
 		return Result{}, err
@@ -87,7 +87,7 @@ func Run(ctx context.Context, config Config) (result Result, err error) {
 	if err != nil {
 		return Result{}, err
 	}
-	settings.MaxConns = lanes + 2 // and the view's
+	settings.MaxConns = lanes + 2 // and the progress lines
 	pool, err := pgxpool.NewWithConfig(ctx, settings)
 	if err != nil {
 		return Result{}, err
@@ -99,7 +99,7 @@ func Run(ctx context.Context, config Config) (result Result, err error) {
 	if d.load, err = tabletop.NewLoad(tabletop.LoadConfig{
 		Pool: pool, Rate: config.Rate, Lanes: lanes,
 		Generator: tabletop.NewGenerator(tabletop.GeneratorConfig{
-			Seed: uint64(time.Now().UnixMilli()), Campaigns: campaigns, // a seed that was played appends nothing
+			Seed: uint64(time.Now().UnixMilli()), Campaigns: campaigns, // a seed that was used before appends nothing
 		}),
 	}); err != nil {
 		return Result{}, err
@@ -112,15 +112,15 @@ func Run(ctx context.Context, config Config) (result Result, err error) {
 	return d.run(ctx)
 }
 
-// demo is a run under way.
+// demo is a run in progress.
 type demo struct {
 	Config
 	pool  *pgxpool.Pool
 	fleet fleet
 	load  *tabletop.Load
 
-	begun    time.Time // the load, or what comes before it
-	before   int64     // events applied by then
+	begun    time.Time // start of the load; before that, of the run
+	before   int64     // events applied before begun
 	previous sample
 }
 
@@ -137,7 +137,7 @@ func (d *demo) run(ctx context.Context) (Result, error) {
 	}
 	d.say("the load has ended; waiting until all of it is applied")
 	last, err := d.settle(ctx)
-	if err != nil && !errors.Is(err, errTooLong) { // the result says how much is left
+	if err != nil && !errors.Is(err, errTooLong) { // the result shows the rest
 		return Result{}, err
 	}
 	d.say("comparing every row with a fold of the whole journal")
@@ -158,7 +158,7 @@ func (d *demo) run(ctx context.Context) (Result, error) {
 	}, nil
 }
 
-// start brings the workers up and lets them finish what a former run left.
+// start starts the workers and waits until they have applied the events of earlier runs.
 func (d *demo) start(ctx context.Context) error {
 	for range workers {
 		if err := d.fleet.add(d.Program, d.DatabaseURL); err != nil {
@@ -182,7 +182,7 @@ func (d *demo) start(ctx context.Context) error {
 	return nil
 }
 
-// show runs the load with a line every second, and kills a worker halfway.
+// show runs the load, prints a line every second and kills a worker halfway.
 func (d *demo) show(ctx context.Context) error {
 	loading, end := context.WithTimeout(ctx, d.Length)
 	defer end()
@@ -219,7 +219,7 @@ func (d *demo) watch(loading context.Context) error {
 	}
 }
 
-// settle waits until nothing is left to apply.
+// settle waits until the lag is 0.
 func (d *demo) settle(ctx context.Context) (last sample, err error) {
 	err = await(ctx, settleWithin, func() (bool, error) {
 		last, err = d.look(ctx)
@@ -228,13 +228,13 @@ func (d *demo) settle(ctx context.Context) (last sample, err error) {
 	return last, err
 }
 
-// say writes a line. It does not look at errors: a view that is gone is no reason to end the demo.
+// say prints a line. It ignores errors: lost output must not end the demo.
 func (d *demo) say(format string, args ...any) { _, _ = fmt.Fprintf(d.Out, format+"\n", args...) }
 
-// errTooLong is in the error of an await whose condition has not come true in time.
+// errTooLong is wrapped by await when time is up.
 var errTooLong = errors.New("it takes too long")
 
-// await asks every [interval] until the answer is yes, an error, or time is up.
+// await calls ask every [interval] until it returns true or an error, or time is up.
 func await(ctx context.Context, within time.Duration, ask func() (bool, error)) error {
 	late, cancel := context.WithTimeoutCause(ctx, within, fmt.Errorf("%w: not done after %s", errTooLong, within))
 	defer cancel()

@@ -12,21 +12,22 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
 )
 
-// sample is what is known at one moment. Counts are since the load began.
+// sample is one reading of the progress. Counts start with the load.
 type sample struct {
 	at       time.Time
 	appended int64
 	applied  int64
 	lag      int64         // events
-	age      time.Duration // of the oldest event that is not applied
+	age      time.Duration // of the oldest event that is not applied yet
 }
 
-// look takes a sample and writes a line of it. It fails when a worker has ended by itself.
+// look takes a sample and prints it. It fails if a worker has ended by itself.
 func (d *demo) look(ctx context.Context) (now sample, err error) {
 	if err := d.fleet.check(); err != nil {
 		return sample{}, err
 	}
-	// In this order: what no longer lags is counted as applied, and what is applied as appended.
+	// In this order, an event that has left the lag is counted as applied, and an applied event as
+	// appended.
 	if now.lag, now.age, err = d.lag(ctx); err != nil {
 		return sample{}, err
 	}
@@ -54,7 +55,7 @@ func (d *demo) look(ctx context.Context) (now sample, err error) {
 	return now, nil
 }
 
-// lag is that of the slowest: the group, or one of our projections.
+// lag returns the largest lag among the group and the tabletop projections.
 func (d *demo) lag(ctx context.Context) (events int64, age time.Duration, err error) {
 	projections, err := tabletop.Projections()
 	if err != nil {
@@ -73,7 +74,8 @@ func (d *demo) lag(ctx context.Context) (events int64, age time.Duration, err er
 	return events, age, err
 }
 
-// reports are what our workers say of themselves, by process. Of those with one number the last one counts.
+// reports returns the demo's workers as they report themselves, by process ID. Of reports with the
+// same ID the last one counts.
 func (d *demo) reports(ctx context.Context) (map[int]lease.Worker, error) {
 	all, err := lease.Workers(ctx, d.pool)
 	reports := map[int]lease.Worker{}

@@ -12,26 +12,25 @@ import (
 	"time"
 )
 
-// stopWithin is how long workers may take to finish after SIGTERM.
+// stopWithin is the time for workers to finish after SIGTERM.
 const stopWithin = 15 * time.Second
 
-// fleet is the worker processes.
+// fleet holds the worker processes.
 type fleet struct {
 	folder  string // of their logs
 	workers []*worker
 }
 
-// worker is a worker process.
 type worker struct {
 	number  int // from 1
 	process *os.Process
 	log     string        // path
-	state   string        // "running", until it was "killed" or "stopped" by us
-	done    chan struct{} // closed when it has ended
-	err     error         // how; to be read after done
+	state   string        // "running", "killed" or "stopped" (by the demo)
+	done    chan struct{} // closed when the process has ended
+	err     error         // of the process; read it after done
 }
 
-// add starts one more worker, with a log of its own.
+// add starts one more worker with its own log.
 func (f *fleet) add(program, databaseURL string) error {
 	number := len(f.workers) + 1
 	log, err := os.Create(filepath.Join(f.folder, fmt.Sprintf("worker-%d.log", number)))
@@ -42,7 +41,7 @@ func (f *fleet) add(program, databaseURL string) error {
 	command := exec.Command(program, "demo", "worker", "--lease-ttl", leaseTTL.String(), "--http-addr", "off")
 	command.Env = append(os.Environ(), "TIDEMARK_DATABASE_URL="+databaseURL)
 	command.Stdout, command.Stderr = log, log
-	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C reaches it through us and in order
+	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C reaches only the demo, which stops workers in order
 	w, err := startWorker(number, command, log.Name())
 	if err != nil {
 		return fmt.Errorf("start worker %d: %w", number, err)
@@ -51,7 +50,7 @@ func (f *fleet) add(program, databaseURL string) error {
 	return nil
 }
 
-// startWorker starts the process and waits for its end in the background.
+// startWorker starts the process and waits for it in the background.
 func startWorker(number int, command *exec.Cmd, log string) (*worker, error) {
 	w := &worker{number: number, log: log, state: "running", done: make(chan struct{})}
 	if err := command.Start(); err != nil {
@@ -74,7 +73,7 @@ func (w *worker) ended() bool {
 	}
 }
 
-// kill ends it at once and waits until it is gone.
+// kill kills the process and waits until it has ended.
 func (w *worker) kill() error {
 	if w.ended() {
 		return fmt.Errorf("worker %d has ended: %w", w.number, w.err)
@@ -97,12 +96,13 @@ func (f *fleet) check() error {
 	return nil
 }
 
-// stop ends all workers, first kindly, and waits until they are gone. An error says which ones did not end well.
+// stop stops all workers with SIGTERM, kills those that are late, and waits until they have ended.
+// The error names workers that did not end well.
 func (f *fleet) stop(within time.Duration) error {
 	for _, w := range f.workers {
 		if w.state == "running" && !w.ended() {
 			w.state = "stopped"
-			_ = w.process.Signal(syscall.SIGTERM) // gone already: its error tells how
+			_ = w.process.Signal(syscall.SIGTERM) // if it has ended already, w.err tells why
 		}
 	}
 	late, cancel := context.WithTimeout(context.Background(), within)
@@ -124,7 +124,7 @@ func (f *fleet) stop(within time.Duration) error {
 	return nil
 }
 
-// logs is the end of each worker's log, to put after an error.
+// logs returns the end of each worker's log, to append to an error.
 func (f *fleet) logs() string {
 	const bytes = 2000
 	var all strings.Builder

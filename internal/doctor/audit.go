@@ -8,12 +8,12 @@ import (
 )
 
 const (
-	logPage  = 2000 // records in a statement
-	logPages = 50   // of the newest, so that the check is bounded
+	logPage  = 2000 // records a statement
+	logPages = 50   // pages of the newest records: bounds the check
 )
 
-// operatorLog follows the chain of hashes through the newest records of tidemark.operator_log, from
-// the anchor on if they are all.
+// operatorLog verifies the chain of hashes through the newest records of tidemark.operator_log. It
+// starts at the anchor if the log is short enough.
 func operatorLog(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
 	var link, head int64
 	var hash, end []byte

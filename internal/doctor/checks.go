@@ -17,12 +17,13 @@ import (
 const (
 	checkSchema = "schema"
 
-	oldestVersion = 150000      // of Postgres
-	longAppend    = time.Minute // keeps readers of the whole journal waiting
-	gapsLook      = 1000        // campaigns of each group that are looked at for gaps
+	oldestVersion = 150000      // of Postgres that Tidemark is tested with
+	longAppend    = time.Minute // age of an open append, which all readers of the whole journal wait for
+	gapsLook      = 1000        // campaigns of each group that are searched for gaps
 )
 
-// checks are all checks but those that need no query, in their order. The first says whether there is a connection.
+// checks returns the checks that run in a transaction of the Reader, in their order. The first one
+// tests the connection.
 func checks() []check {
 	return []check{
 		{"connection", connection},
@@ -58,7 +59,7 @@ func connection(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
 		"Tidemark is tested with Postgres 15 and newer: upgrade the server"), nil
 }
 
-// isPostgres goes by what version() says. Some that derive from Postgres say its name first.
+// isPostgres reports whether version() is of Postgres itself. Some derivatives say its name first.
 func isPostgres(product string) bool {
 	return strings.HasPrefix(product, "PostgreSQL ") &&
 		!slices.ContainsFunc([]string{"-YB-", "Redshift", "Greenplum", "CockroachDB"}, func(other string) bool {

@@ -1,5 +1,5 @@
-// Package doctor looks at a database and says what is wrong with it as a home for Tidemark, and
-// what to do. It changes nothing, and each query is bounded in time.
+// Package doctor finds what is wrong with a database as a home for Tidemark, and what to do about
+// it. It changes nothing, and each query is bounded in time.
 package doctor
 
 import (
@@ -15,18 +15,18 @@ import (
 	"github.com/tidemark-go/tidemark/internal/status"
 )
 
-// Status is how a check went.
+// Status is the result of a check.
 type Status string
 
 // The statuses.
 const (
 	OK   Status = "ok"
-	Warn Status = "warn" // works, and may not for long
+	Warn Status = "warn" // works, but may not for long
 	Fail Status = "fail" // does not work
 )
 
-// Finding is the outcome of one check. Detail says what was found, Remedy what to do; it is empty
-// where there is nothing to do.
+// Finding is the outcome of one check. Detail tells what was found. Remedy tells what to do; it is
+// empty if there is nothing to do.
 type Finding struct {
 	Check  string `json:"check"`
 	Status Status `json:"status"`
@@ -34,23 +34,23 @@ type Finding struct {
 	Remedy string `json:"remedy"`
 }
 
-// Options says what the caller knows.
+// Options holds what only the caller knows.
 type Options struct {
-	Mode     string        // that its settings resolve to; empty: unknown
-	ModeFrom string        // where it came from
+	Mode     string        // of the caller's settings; empty: unknown
+	ModeFrom string        // the switches behind Mode, or why there is none
 	Timeout  time.Duration // of each query; default 2s
 }
 
-// check is one look at the database. It returns what it found, or that it could not look.
+// check is one look at the database. look returns an error if it could not look.
 type check struct {
 	name string
 	look func(context.Context, pgx.Tx, Options) (Finding, error)
 }
 
-// Run runs all checks, each in a read-only transaction of its own, and answers their findings in a
-// fixed order. A check that cannot look, because it takes too long or lacks a privilege, is a
-// finding. The error says that there is no connection, or that ctx has ended; the findings so far
-// come with it.
+// Run runs all checks, each in its own read-only transaction, and returns the findings in a fixed
+// order. A check that takes too long or lacks a privilege becomes a finding. If the server is not
+// Postgres or the schema does not fit, the later checks do not run. Run returns an error, and the
+// findings so far, if there is no connection or ctx ends.
 func Run(ctx context.Context, pool *pgxpool.Pool, opts Options) ([]Finding, error) {
 	if opts.Timeout == 0 {
 		opts.Timeout = 2 * time.Second
@@ -77,10 +77,10 @@ func Run(ctx context.Context, pool *pgxpool.Pool, opts Options) ([]Finding, erro
 		f.Check = c.name
 		findings = append(findings, f)
 		if (i == 0 || c.name == checkSchema) && f.Status == Fail {
-			return findings, nil // the others ask Postgres, and read the schema's tables
+			return findings, nil // the other checks need Postgres and the schema
 		}
 		if i == 0 {
-			f := pooler(ctx, pool, opts.Timeout) // what follows may fail for that
+			f := pooler(ctx, pool, opts.Timeout) // before the other checks, which may fail because of it
 			f.Check = "pooler"
 			findings = append(findings, f)
 		}
@@ -95,10 +95,10 @@ func Run(ctx context.Context, pool *pgxpool.Pool, opts Options) ([]Finding, erro
 	return append(findings, poolSize(pool)), nil
 }
 
-// standing is a check that says what is wrong by sections of the status.
+// standing is a check of sections of the status.
 type standing struct {
 	name     string
-	critical Status // what a critical problem is
+	critical Status // for critical problems
 	sections []status.Section
 }
 
@@ -111,7 +111,7 @@ func standings() []standing {
 	}
 }
 
-// found sums problems up. Notes are well.
+// found turns problems into one finding. Notes do not change its status.
 func (c standing) found(problems []status.Problem) Finding {
 	f := Finding{Check: c.name, Status: OK, Detail: "no problem"}
 	var details, remedies []string
@@ -158,7 +158,7 @@ func fail(detail, remedy string) Finding {
 	return Finding{Status: Fail, Detail: detail, Remedy: remedy}
 }
 
-// verdict is ok where good holds, and otherwise bad with the remedy.
+// verdict returns OK if good is true, else bad with the remedy.
 func verdict(good bool, bad Status, detail, remedy string) Finding {
 	if good {
 		return Finding{Status: OK, Detail: detail}
@@ -166,7 +166,7 @@ func verdict(good bool, bad Status, detail, remedy string) Finding {
 	return Finding{Status: bad, Detail: detail, Remedy: remedy}
 }
 
-// Worst is the worst status of the findings.
+// Worst returns the worst status of the findings.
 func Worst(findings []Finding) Status {
 	worst := OK
 	for _, f := range findings {

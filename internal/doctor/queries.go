@@ -1,6 +1,6 @@
 package doctor
 
-// Each takes no lock and is bounded by statement_timeout.
+// Each statement takes no lock and is bounded by statement_timeout.
 const (
 	queryServer    = `SELECT current_setting('server_version'), current_setting('server_version_num')::integer, version()`
 	queryCatalogue = `SELECT to_regclass($1) IS NOT NULL`
@@ -11,14 +11,15 @@ const (
 	queryDurability = `SELECT current_setting('fsync')::boolean, current_setting('full_page_writes')::boolean,
 		current_setting('synchronous_commit')`
 
-	// querySequence reads the journal's highest position first: the sequence cannot be behind it but for good.
+	// querySequence reads the journal's highest position before the sequence. Appends in between move
+	// the sequence ahead, so a sequence that is behind is a fault.
 	querySequence = `SELECT s.cache_size, s.min_value, (SELECT p.last_value FROM tidemark.journal_position p
 		WHERE j.highest IS NOT NULL), j.highest
 		FROM (SELECT coalesce((SELECT position FROM tidemark.journal ORDER BY position DESC LIMIT 1),
 			0) AS highest OFFSET 0) j
 		CROSS JOIN pg_sequences s WHERE s.schemaname = 'tidemark' AND s.sequencename = 'journal_position'`
 
-	// queryConnections leaves out what only a superuser may use.
+	// queryConnections subtracts the connections reserved for superusers.
 	queryConnections = `SELECT current_setting('max_connections')::integer -
 		current_setting('superuser_reserved_connections')::integer,
 		(SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'
@@ -28,7 +29,8 @@ const (
 	queryIdle       = `SELECT current_setting('idle_in_transaction_session_timeout')`
 	queryAutovacuum = `SELECT current_setting('autovacuum')::boolean`
 
-	// queryStorage answers the options of hot tables that are not as the migrations set them.
+	// queryStorage returns the options of hot tables that differ from the migrations, and tables without
+	// autovacuum.
 	queryStorage = `SELECT format('%s has %s, not %s', w.name,
 		coalesce((SELECT o FROM unnest(c.reloptions) AS o WHERE starts_with(o, split_part(w.option, '=', 1) || '=')),
 		'no ' || split_part(w.option, '=', 1)), w.option)
@@ -45,8 +47,9 @@ const (
 		WHERE c.relnamespace = 'tidemark'::regnamespace AND 'autovacuum_enabled=false' = ANY (c.reloptions)
 		ORDER BY 1`
 
-	// queryPrivileges answers what a worker needs and this role has not. The functions that append are
-	// not for workers; whether they still are what roles.sql made of them is asked of all three.
+	// queryPrivileges returns the privileges that a worker needs and this role lacks. Workers need none
+	// on the functions that append. Of those it returns the ones that are not SECURITY DEFINER although
+	// another is: roles.sql treats all three alike.
 	queryPrivileges = `SELECT 'CREATE on the database' WHERE NOT has_database_privilege(current_database(), 'CREATE')
 		UNION ALL
 		SELECT format('%s on tidemark.%s', p.privilege, c.relname) FROM pg_class c CROSS
@@ -66,15 +69,15 @@ const (
 				AND o.proname IN ('append', 'append_all', 'append_if') AND o.prosecdef)
 		ORDER BY 1 LIMIT 20`
 
-	// queryLogHead answers where to begin so that at most $1 records follow, where the chain ends, and a
-	// record that is not in it. It reads rows by the index on link.
+	// queryLogHead returns the record after which at most $1 records follow, the end of the chain, and
+	// the ID of a record outside the chain. It reads rows by the index on link.
 	queryLogHead = `SELECT coalesce(l.link, h.pruned), coalesce(l.hash, h.pruned_hash), h.link, h.hash,
 			coalesce((SELECT b.id FROM tidemark.operator_log b WHERE b.link IS NULL LIMIT 1), 0)
 		FROM tidemark.operator_log_head h
 		LEFT JOIN LATERAL (SELECT o.link, o.hash FROM tidemark.operator_log o WHERE o.link <= h.link - $1::bigint
 			ORDER BY o.link DESC LIMIT 1) l ON true`
 
-	// queryWalkLog hashes up to $3 records, which it finds by the index on link.
+	// queryWalkLog hashes up to $3 records. It finds them by the index on link.
 	queryWalkLog = `SELECT link, hash, coalesce(fault, '') FROM tidemark.walk_log($1, $2, $3)`
 
 	queryBackend = `SELECT pg_backend_pid()`
@@ -83,11 +86,11 @@ const (
 		(SELECT count(*) FROM tidemark.workers WHERE seen_at > now() - interval '10 s')::integer`
 )
 
-// tablesOfCitus and tablesOfTimescale name the tables of ours that an extension has made its own.
+// tablesOfCitus returns the tables of Tidemark that Citus manages.
 const tablesOfCitus = `SELECT c.relname::text FROM pg_catalog.pg_dist_partition d
 		JOIN pg_class c ON c.oid = d.logicalrelid
 			WHERE c.relnamespace = 'tidemark'::regnamespace ORDER BY 1`
 
-// tablesOfTimescale: see tablesOfCitus.
+// tablesOfTimescale returns the tables of Tidemark that Timescale manages.
 const tablesOfTimescale = `SELECT table_name::text FROM _timescaledb_catalog.hypertable
 		WHERE schema_name = 'tidemark' ORDER BY 1`

@@ -12,11 +12,11 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// perWorker is the connections that a worker with default settings opens at most: four that apply,
-// and to claim, renew, record and listen.
+// perWorker is the maximum number of connections of a worker with default settings: four to apply,
+// and one each to claim, renew, record and listen.
 const perWorker = 8
 
-// autovacuum compares how the hot tables are kept with how the migrations have them.
+// autovacuum compares the storage options of the hot tables with the migrations.
 func autovacuum(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
 	var on bool
 	if err := tx.QueryRow(ctx, queryAutovacuum).Scan(&on); err != nil {
@@ -38,7 +38,6 @@ func autovacuum(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
 		"ALTER TABLE … SET what is named: see docs/guides/operations/autovacuum.md for why"), nil
 }
 
-// idleTransactions looks for a limit on forgotten transactions.
 func idleTransactions(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
 	var limit string
 	if err := tx.QueryRow(ctx, queryIdle).Scan(&limit); err != nil {
@@ -49,8 +48,8 @@ func idleTransactions(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error
 			"rows in the hot tables, and readers of the journal behind an append"), nil
 }
 
-// privileges looks for what a worker needs and the role of this connection has not, and for
-// functions that roles.sql should see.
+// privileges looks for privileges that workers need and this role lacks, and for functions that need
+// roles.sql again.
 func privileges(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
 	missing, err := texts(ctx, tx, queryPrivileges)
 	if err != nil {
@@ -64,8 +63,8 @@ func privileges(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
 	return Finding{Status: OK, Detail: "all that workers need"}, nil
 }
 
-// extensions looks for tables of Tidemark that are no longer plain tables of this server. The
-// statements are prepared only where the extension's catalogue is.
+// extensions looks for tables of Tidemark that are no longer plain tables of this server. It queries
+// an extension's catalogue only if it exists.
 func extensions(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
 	for _, by := range []struct{ name, catalogue, tables, remedy string }{
 		{
@@ -98,7 +97,6 @@ func extensions(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
 	return Finding{Status: OK, Detail: "tables are plain tables of this server"}, nil
 }
 
-// texts reads rows of one text.
 func texts(ctx context.Context, tx pgx.Tx, query string) ([]string, error) {
 	rows, err := tx.Query(ctx, query)
 	if err != nil {
@@ -107,8 +105,8 @@ func texts(ctx context.Context, tx pgx.Tx, query string) ([]string, error) {
 	return pgx.CollectRows(rows, pgx.RowTo[string])
 }
 
-// pooler looks whether something stands between that gives each transaction another session, and
-// whether prepared statements get through it.
+// pooler looks for a pooler that gives each transaction another session, and tests whether prepared
+// statements work through it.
 func pooler(ctx context.Context, pool *pgxpool.Pool, timeout time.Duration) Finding {
 	ctx, cancel := context.WithTimeout(ctx, 2*timeout)
 	defer cancel()
@@ -131,8 +129,8 @@ func pooler(ctx context.Context, pool *pgxpool.Pool, timeout time.Duration) Find
 	}
 }
 
-// preparedThrough prepares a statement on one connection, has another take that one's session, if
-// they share sessions, and runs the statement.
+// preparedThrough prepares a statement on one connection and then runs it. In between a second
+// connection opens a transaction, which occupies the first one's session if they share sessions.
 func preparedThrough(ctx context.Context, pool *pgxpool.Pool) (between, works bool, err error) {
 	first, err := pool.Acquire(ctx)
 	if err != nil {
@@ -146,7 +144,7 @@ func preparedThrough(ctx context.Context, pool *pgxpool.Pool) (between, works bo
 	if backend == first.Conn().PgConn().PID() {
 		return false, true, nil
 	}
-	if pool.Config().ConnConfig.DefaultQueryExecMode != pgx.QueryExecModeCacheStatement { // the others name no statements
+	if pool.Config().ConnConfig.DefaultQueryExecMode != pgx.QueryExecModeCacheStatement { // other modes name no statements
 		return true, true, nil
 	}
 	const name = "tidemark_doctor"

@@ -10,17 +10,17 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
-// Hidden is an error that may quote values of an event that only its maker knows. Redacted is its
-// text without them.
+// Hidden is an error that may quote values of an event that the caller does not know. Redacted
+// returns its text without them.
 type Hidden interface {
 	error
 	Redacted() string
 }
 
-// Error answers the text of err without values of the events that it is about, valid UTF-8 without
-// NUL, and of at most 4 KiB. With events it keeps what else a projection or a sink says; without
-// events each [Hidden] error in the chain, and each text that a function in the database raised, is
-// replaced by what is safe.
+// Error returns the text of err without the values of the given events, as valid UTF-8 without NUL,
+// up to 4 KiB. With events, it keeps the rest of a projection's or a sink's text. Without events, it
+// replaces each [Hidden] error in the chain, and each message that a function in the database raised,
+// by safe text.
 func Error(err error, about ...*journal.Event) string {
 	message := err.Error()
 	each(err, func(node error) {
@@ -40,7 +40,7 @@ func Error(err error, about ...*journal.Event) string {
 	return Text(message, about...)
 }
 
-// Wrap answers an error with the text of [Error] that unwraps to err; nil for nil.
+// Wrap returns an error that has the text of [Error] and unwraps to err. It returns nil for nil.
 func Wrap(err error, about ...*journal.Event) error {
 	if err == nil {
 		return nil
@@ -56,11 +56,11 @@ type wrapped struct {
 func (w *wrapped) Error() string { return w.text }
 func (w *wrapped) Unwrap() error { return w.err }
 
-// each calls look with an error and with all that it wraps, the outermost first.
+// each calls look with err and all errors that it wraps, the outermost first.
 func each(err error, look func(error)) {
 	look(err)
 	switch e := err.(type) { //nolint:errorlint // this walks the chain
-	case *wrapped: // its text is clean, whatever it wraps
+	case *wrapped: // its text is clean already
 	case interface{ Unwrap() error }:
 		if inner := e.Unwrap(); inner != nil {
 			each(inner, look)
@@ -79,8 +79,8 @@ func swap(message, old, by string) string {
 	return strings.ReplaceAll(message, old, by)
 }
 
-// Safe answers what can be said of an error without knowing its event: what Postgres says without
-// data, what a [Hidden] error shows, or else nothing but that there is one.
+// Safe returns what is safe to show of an error without its event: the message of Postgres without
+// data, the redacted text of a [Hidden] error, or only that there is an error.
 func Safe(err error) string {
 	var hidden Hidden
 	var server *pgconn.PgError
@@ -95,18 +95,18 @@ func Safe(err error) string {
 	return gone + " (an error of its own)"
 }
 
-// raised says whether a function in the database has written the message, which may hold anything.
-// The codes of our own functions begin with TM.
+// raised reports whether a function in the database wrote the message, which may contain anything.
+// Codes of Tidemark's own functions start with TM and are safe.
 func raised(err *pgconn.PgError) bool {
 	return err.Routine == "exec_stmt_raise" && !strings.HasPrefix(err.Code, "TM")
 }
 
-// quoted matches all that lies between the first and the last quote.
+// quoted matches everything from the first to the last quote.
 var quoted = regexp.MustCompile(`(?s)".*"`)
 
-// Postgres is a message of Postgres without what it quotes of the data. Data exceptions (22) and
-// syntax errors in statements that were put together (42601) quote values, with any quotes inside
-// them as they are; others quote names. The details, which quote rows, are no part of it.
+// Postgres returns a message of Postgres without quoted data. Data exceptions (class 22) and syntax
+// errors in generated statements (42601) quote values and do not escape quotes inside them. Other
+// errors quote names. The details, which quote rows, are left out.
 func Postgres(err *pgconn.PgError) string {
 	if strings.HasPrefix(err.Code, "22") || err.Code == "42601" {
 		return quoted.ReplaceAllString(err.Message, `"…"`)
@@ -114,8 +114,8 @@ func Postgres(err *pgconn.PgError) string {
 	return err.Message
 }
 
-// libraries are what encoding/json, strconv, time and pgx quote of the value that they could not
-// read, and what takes its place. A message without the text has none.
+// libraries are the patterns in which encoding/json, strconv, time and pgx quote a value that they
+// could not read, and their replacements. text is a quick test for the pattern.
 var libraries = []struct { //nolint:gochecknoglobals // constants
 	text    string
 	pattern *regexp.Regexp

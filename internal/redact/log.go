@@ -5,7 +5,7 @@ import (
 	"log/slog"
 )
 
-// Logger logs to the same handler as logger, each error as [Error] shows it.
+// Logger returns a logger to the same handler that logs each error as [Error] returns it.
 func Logger(logger *slog.Logger) *slog.Logger {
 	if _, done := logger.Handler().(*handler); done {
 		return logger
@@ -15,12 +15,12 @@ func Logger(logger *slog.Logger) *slog.Logger {
 
 type handler struct{ to slog.Handler }
 
-// Enabled asks the handler below.
+// Enabled implements [slog.Handler].
 func (h *handler) Enabled(ctx context.Context, level slog.Level) bool {
 	return h.to.Enabled(ctx, level)
 }
 
-// Handle gives the record on.
+// Handle implements [slog.Handler].
 func (h *handler) Handle(ctx context.Context, r slog.Record) error {
 	clean := slog.NewRecord(r.Time, r.Level, r.Message, r.PC)
 	r.Attrs(func(a slog.Attr) bool {
@@ -30,7 +30,7 @@ func (h *handler) Handle(ctx context.Context, r slog.Record) error {
 	return h.to.Handle(ctx, clean)
 }
 
-// WithAttrs answers a handler that logs these as well.
+// WithAttrs implements [slog.Handler].
 func (h *handler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	clean := make([]slog.Attr, len(attrs))
 	for i, a := range attrs {
@@ -39,7 +39,7 @@ func (h *handler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	return &handler{h.to.WithAttrs(clean)}
 }
 
-// WithGroup answers a handler that logs in a group.
+// WithGroup implements [slog.Handler].
 func (h *handler) WithGroup(name string) slog.Handler { return &handler{h.to.WithGroup(name)} }
 
 func attribute(a slog.Attr) slog.Attr {

@@ -19,24 +19,24 @@ const (
 	messageBytes = 4 << 10
 	stackBytes   = 16 << 10
 
-	// searched is how much of a message is looked through for values: far more than is kept of it.
+	// searched is how much of a message is searched for values, far more than is kept.
 	searched = 64 << 10
 
-	// shortest is the length from which a value is taken out wherever it stands; shorter ones only
-	// between quotes, for they could be anything.
+	// shortest is the length from which a value is removed anywhere. Shorter values are removed only
+	// between quotes, because outside they could be any text.
 	shortest = 4
 
-	// beginning is how much of a value that is cut off gives it away.
+	// beginning is the length from which the beginning of a value that is cut off is removed.
 	beginning = 8
 
-	// mostValues bounds the work for one message. Of a message about more nothing is kept.
+	// mostValues bounds the work for one message. A message with more values is replaced as a whole.
 	mostValues = 100_000
 
 	gone = "…"
 )
 
-// Text makes a message fit to be kept: without values of the events that it is about, without
-// passwords of addresses and connection strings, valid UTF-8 without NUL, and of at most 4 KiB.
+// Text makes a message safe to keep: without the values of the given events, without passwords in
+// URLs and connection strings, as valid UTF-8 without NUL, up to 4 KiB.
 func Text(message string, about ...*journal.Event) string {
 	message = quotations(valid(message))
 	for _, e := range about {
@@ -56,7 +56,7 @@ func Text(message string, about ...*journal.Event) string {
 	return cut(passwords(message), messageBytes)
 }
 
-// documents takes a whole document out of a message.
+// documents removes a whole document from a message.
 func documents(message string, document json.RawMessage) string {
 	raw := bytes.TrimSpace(document)
 	if len(raw) <= len("{}") {
@@ -70,15 +70,15 @@ func documents(message string, document json.RawMessage) string {
 	return message
 }
 
-// Stack does the same for a stack, which has no values in it: at most 16 KiB.
+// Stack does the same for a stack, which contains no values, up to 16 KiB.
 func Stack(stack string) string { return cut(passwords(valid(stack)), stackBytes) }
 
-// valid makes text that Postgres takes.
+// valid returns text that Postgres accepts.
 func valid(s string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
 }
 
-// cut shortens text to limit bytes, between two characters.
+// cut shortens text to limit bytes without splitting a character.
 func cut(s string, limit int) string {
 	if len(s) <= limit {
 		return s
@@ -89,7 +89,7 @@ func cut(s string, limit int) string {
 	return s[:limit]
 }
 
-// The forms that passwords have in URLs, and in connection strings.
+// Passwords in URLs and in connection strings.
 var (
 	passwordInURL = regexp.MustCompile(`([a-zA-Z][a-zA-Z0-9+.-]*://[^\s/:@"']*):[^\s"']*@`)
 	passwordNamed = regexp.MustCompile(
@@ -97,15 +97,15 @@ var (
 	)
 )
 
-// passwords takes passwords out of URLs and of connection strings in their other form.
+// passwords removes passwords from URLs and connection strings.
 func passwords(s string) string {
 	s = passwordInURL.ReplaceAllString(s, "${1}:"+gone+"@")
 	return passwordNamed.ReplaceAllString(s, "${1}${2}"+gone)
 }
 
-// values answers the values of events, the longest first: strings and numbers in payloads and
-// metadata, names of fields that no column could have, and tags. Other names of fields are none:
-// columns are called like them. It answers false if there are too many.
+// values returns the values of events, the longest first: strings and numbers in payloads and
+// metadata, tags, and field names that cannot be column names. Other field names are kept because
+// columns have the same names. It returns false if there are too many values.
 func values(events []*journal.Event) ([]string, bool) {
 	var found []string
 	var walk func(v any)
@@ -149,10 +149,10 @@ func values(events []*journal.Event) ([]string, bool) {
 	return slices.Compact(found), len(found) <= mostValues
 }
 
-// plain matches names that a column or a Go field may have.
+// plain matches names that a column or a Go field can have.
 var plain = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
-// without replaces a value where it stands by itself. lower is the message in small letters.
+// without replaces a value between quotes or as a word of its own. lower is the message in lower case.
 func without(message, lower, value string) string {
 	if value == "" {
 		return message
@@ -174,7 +174,7 @@ func without(message, lower, value string) string {
 	return replaceWords(message, lower, ways)
 }
 
-// forms are the ways to write a value, each once.
+// forms returns the ways to write a value.
 func forms(value string) []string {
 	list := []string{value}
 	if simple.MatchString(value) {
@@ -193,7 +193,7 @@ func forms(value string) []string {
 		b.Reset()
 		e.SetEscapeHTML(html)
 		if e.Encode(value) == nil {
-			add(b.String()[1 : b.Len()-2]) // within quotes, before the end of the line
+			add(b.String()[1 : b.Len()-2]) // without the quotes and the newline
 		}
 	}
 	add(url.QueryEscape(value))
@@ -201,11 +201,11 @@ func forms(value string) []string {
 	return list
 }
 
-// simple matches values that are written in one way.
+// simple matches values that can be written in only one way.
 var simple = regexp.MustCompile(`^[A-Za-z0-9._~-]*$`)
 
-// replaceWords replaces words, and what there is of one that is cut off. Where a letter or a digit of
-// another word joins it, a word stays, unless it is long and no mere letters.
+// replaceWords replaces words, and beginnings of words that are cut off. A word that is part of a
+// longer word stays, unless it is long and contains more than letters.
 func replaceWords(message, lower string, words []string) string {
 	var b strings.Builder
 	from, done := 0, 0
@@ -228,8 +228,8 @@ func replaceWords(message, lower string, words []string) string {
 	return b.String()
 }
 
-// next finds the first place from which on there is one of the words, or the beginning of one, and
-// the end of the one that goes furthest; at is -1 if there is none.
+// next returns the first place where a word or a beginning of one occurs, and the end of the longest
+// match there. at is -1 if there is none.
 func next(lower string, from int, words []string) (at, end int) {
 	at = -1
 	for _, word := range words {
@@ -256,7 +256,7 @@ func next(lower string, from int, words []string) (at, end int) {
 	return at, end
 }
 
-// lowered has the small letters of ASCII in place of its capitals, and so the same length.
+// lowered returns s with ASCII capitals in lower case. The length stays the same.
 func lowered(s string) string {
 	return strings.Map(func(r rune) rune {
 		if 'A' <= r && r <= 'Z' {
@@ -266,10 +266,10 @@ func lowered(s string) string {
 	}, s)
 }
 
-// letters matches a word of a language.
+// letters matches text of letters only.
 var letters = regexp.MustCompile(`^\pL*$`)
 
-// joined says whether what is found is a part of a longer word.
+// joined reports whether found is part of a longer word.
 func joined(before, found, after string) bool {
 	left, _ := utf8.DecodeLastRuneInString(before)
 	first, _ := utf8.DecodeRuneInString(found)

@@ -17,7 +17,7 @@ import (
 const (
 	dutyName        = "status"
 	defaultInterval = 5 * time.Second
-	dutyIntervals   = 3 // that the duty lives, and that figures are exported
+	dutyIntervals   = 3 // life of the duty and of exported figures, in intervals
 	dropTimeout     = time.Second
 )
 
@@ -25,15 +25,15 @@ const (
 type CollectorConfig struct {
 	Pool       *pgxpool.Pool         // required
 	Registerer prometheus.Registerer // required
-	Owner      string                // required: names this process, among all that share the database
+	Owner      string                // required: unique among the processes that share the database
 	Logger     *slog.Logger          // default none
-	Interval   time.Duration         // between readings; default 5 s. The duty, and the figures, live three of them
+	Interval   time.Duration         // between readings; default 5 s. The duty and the figures live three of them
 	Timeout    time.Duration         // of each section; default 2 s
 }
 
-// Collector exports the database's figures to Prometheus, in the one process among those that run
-// one which has the duty. A scrape gets what was read last, and never waits for the database. What
-// is older than three intervals is not exported.
+// Collector exports the database's figures to Prometheus. Of the processes that run one, only the
+// holder of the duty exports. A scrape returns the last reading and never waits for the database;
+// readings older than three intervals are not exported.
 type Collector struct {
 	cfg    CollectorConfig
 	reader *Reader
@@ -41,13 +41,13 @@ type Collector struct {
 	latest atomic.Pointer[reading]
 }
 
-// reading is a status and when it was asked for, by the process's clock.
+// reading is a status and when the read began, by the process's clock.
 type reading struct {
 	status *Status
 	at     time.Time
 }
 
-// NewCollector returns a collector, registered; [Collector.Run] has it collect.
+// NewCollector returns a registered collector. [Collector.Run] reads the figures.
 func NewCollector(cfg CollectorConfig) (*Collector, error) {
 	if cfg.Pool == nil || cfg.Registerer == nil || cfg.Owner == "" {
 		return nil, errors.New("collect the status: Pool, Registerer and Owner are required")
@@ -62,11 +62,11 @@ func NewCollector(cfg CollectorConfig) (*Collector, error) {
 	return c, errors.Join(cfg.Registerer.Register(c.errors), cfg.Registerer.Register(c))
 }
 
-// Run takes its part in the election and collects when it is its turn, until ctx ends; then it
-// gives the duty up. Failures are logged and waited out.
+// Run competes for the duty and reads the figures while it has it, until ctx ends. Then it gives the
+// duty up. It logs failures and tries again in the next interval.
 func (c *Collector) Run(ctx context.Context) error {
 	defer c.drop(ctx)
-	// Replicas that start together do not ask together.
+	// A random start spreads replicas that start together.
 	for wait := time.Duration(rand.Int64N(int64(c.cfg.Interval)/4 + 1)); ; wait = c.cfg.Interval {
 		timer := time.NewTimer(wait)
 		select {
@@ -81,12 +81,11 @@ func (c *Collector) Run(ctx context.Context) error {
 	}
 }
 
-// step takes or renews the duty, and reads the figures if it has it.
 func (c *Collector) step(ctx context.Context) error {
 	asked := time.Now()
 	mine, err := c.duty(ctx)
 	if err != nil {
-		return err // what is there ages until it is dropped
+		return err // the last reading stays until it is too old
 	}
 	if !mine {
 		c.latest.Store(nil)
@@ -110,7 +109,7 @@ func (c *Collector) duty(ctx context.Context) (mine bool, err error) {
 	return lease.TakeDuty(ctx, c.cfg.Pool, dutyName, c.cfg.Owner, dutyIntervals*c.cfg.Interval)
 }
 
-// drop ends the export before the duty, so that no two export at once.
+// drop ends the export before it gives up the duty, so that no two replicas export at once.
 func (c *Collector) drop(ctx context.Context) {
 	if c.latest.Swap(nil) == nil {
 		return
@@ -123,7 +122,7 @@ func (c *Collector) drop(ctx context.Context) {
 	}
 }
 
-// current is what may be exported; nil: nothing.
+// current returns the status to export, or nil.
 func (c *Collector) current() *Status {
 	r := c.latest.Load()
 	if r == nil || time.Since(r.at) > dutyIntervals*c.cfg.Interval {

@@ -65,8 +65,7 @@ func (e export) deferred(s *Status) {
 	}
 }
 
-// pauses says of each group and projection that Lag knows whether it is paused: without both
-// sections there is nothing to say.
+// pauses exports whether each group and projection of Lag is paused. It needs both sections.
 func (e export) pauses(s *Status) {
 	if s.Pauses == nil {
 		return
@@ -167,7 +166,7 @@ func (e export) publishers(s *Status) {
 	}
 }
 
-// rest is what there is one of.
+// rest exports the sections with one value: the inbox, the journal and Postgres.
 func (e export) rest(s *Status) {
 	if i := s.Inbox; i != nil {
 		e.gauge("tidemark_inbox_rows", "Marks in the inbox, by the planner's estimate.", float64(i.Rows))

@@ -11,19 +11,20 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/rows"
 )
 
-// Holder is a session, or a prepared transaction, that holds advisory locks of Tidemark's namespaces for longer than
-// Tidemark itself does. Any role that may log in can take those, and so stop appends and workers.
+// Holder is a session or a prepared transaction that holds advisory locks of Tidemark's namespaces
+// longer than Tidemark itself does. Any role that may log in can take these locks, and with them stop
+// appends and workers.
 type Holder struct {
-	PID         int    // 0: it is a prepared transaction
-	GID         string // its name
+	PID         int    // 0: a prepared transaction
+	GID         string // name of the prepared transaction
 	Application string
 	User        string
-	// when its transaction began or was prepared; outside of a transaction, when it last did anything
+	// start or prepare time of its transaction; outside a transaction, its last activity
 	Since  time.Time
 	Remedy string // the statement that ends it
 }
 
-// String names it.
+// String describes the holder for an operator.
 func (h Holder) String() string {
 	if h.GID != "" {
 		return fmt.Sprintf("prepared transaction %s (%s)", h.quoted(), h.User)
@@ -35,16 +36,16 @@ func (h Holder) String() string {
 	return fmt.Sprintf("process %d (%s%s)", h.PID, h.User, application)
 }
 
-// quoted is the name of the prepared transaction as a literal.
+// quoted returns GID as an SQL literal.
 func (h Holder) quoted() string { return "'" + strings.ReplaceAll(h.GID, "'", "''") + "'" }
 
-// Holders answers who has held advisory locks of Tidemark's namespaces for longer than that, or outside of a
-// transaction: five of them, the oldest first.
+// Holders returns the holders of advisory locks of Tidemark's namespaces that have held them for
+// longer than the limit or outside a transaction: up to five, the oldest first.
 func Holders(ctx context.Context, tx pgx.Tx, longer time.Duration) ([]Holder, error) {
 	return rows.All(ctx, tx, pgx.RowToStructByPos[Holder], "look who holds advisory locks", queryHolders, longer)
 }
 
-// locked is about those who hold locks of ours, but for the append that is named as the journal's.
+// locked reports the holders of advisory locks, except an append that storage reports already.
 func (s *Status) locked(found *problems) {
 	if s.Postgres == nil {
 		return

@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// newErrors counts what a collector could not read.
+// newErrors returns the counter of sections that could not be read.
 func newErrors() *prometheus.CounterVec {
 	unread := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "tidemark_status_errors_total",
@@ -18,10 +18,10 @@ func newErrors() *prometheus.CounterVec {
 	return unread
 }
 
-// Describe sends nothing: which figures there are changes with what there is to say.
+// Describe sends nothing: the set of metrics changes with the groups, projections and publishers.
 func (c *Collector) Describe(chan<- *prometheus.Desc) {}
 
-// Collect sends the figures that were read last, if this process has the duty.
+// Collect sends the last reading if this process has the duty.
 func (c *Collector) Collect(out chan<- prometheus.Metric) {
 	s := c.current()
 	e := export{out}
@@ -40,7 +40,7 @@ func (c *Collector) Collect(out chan<- prometheus.Metric) {
 	e.rest(s)
 }
 
-// export sends metrics, each with its labels as names and values in turn.
+// export sends metrics. Labels are name and value in turn.
 type export struct{ out chan<- prometheus.Metric }
 
 func (e export) gauge(name, help string, value float64, labels ...string) {
@@ -52,7 +52,7 @@ func (e export) gauge(name, help string, value float64, labels ...string) {
 		values...)
 }
 
-// time sends a moment, if there is one.
+// time sends a time unless it is nil.
 func (e export) time(name, help string, at *time.Time, labels ...string) {
 	if at != nil {
 		e.gauge(name, help, float64(at.UnixMicro())/1e6, labels...)

@@ -4,8 +4,8 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/lease"
 )
 
-// mixed is about groups whose workers do not have the same projections. While that may be a rolling
-// upgrade it is a note.
+// mixed reports groups whose live workers have different projections. It is a note while it may be a
+// rolling upgrade.
 func (s *Status) mixed(found *problems) {
 	var live []lease.Worker
 	for _, w := range s.Workers {

@@ -10,29 +10,30 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/rows"
 )
 
-// Postgres is the health of the server, as far as it matters here.
+// Postgres is the health of the server.
 type Postgres struct {
-	OldestTransaction time.Duration // since the oldest one open in this database began; 0: none is, or not to be seen
+	OldestTransaction time.Duration // age of the oldest transaction in this database; 0: none, or none visible
 	OldestPID         int           // its backend; 0: none, or a prepared transaction
-	OldestGID         string        // the name of the prepared transaction that it is; empty: it is none
-	Connections       int           // of clients, to all databases of the server
+	OldestGID         string        // name of the prepared transaction; empty: not a prepared one
+	Connections       int           // client connections to all databases of the server
 	MaxConnections    int
 	WraparoundLeft    int64 // transactions until the database refuses to write, unless it is vacuumed
 	Tables            []Table
 	Holders           []Holder
 }
 
-// Table is a table that is written all the time.
+// Table is the state of a table with frequent writes.
 type Table struct {
 	Name         string
 	LiveTuples   int64 // by the statistics
-	DeadTuples   int64 // by the statistics: rows that vacuum has yet to remove
+	DeadTuples   int64 // by the statistics: rows that vacuum has not removed yet
 	Bytes        int64 // with indexes and TOAST
 	VacuumedAt   *time.Time
 	AutovacuumAt *time.Time
 }
 
-// Oldest names the oldest open transaction, with the statement that ends it; "": there is none to be seen.
+// Oldest returns the oldest open transaction and the statement that ends it, or "" if none is
+// visible.
 func (p *Postgres) Oldest() (name, remedy string) {
 	switch {
 	case p.OldestGID != "":
@@ -63,7 +64,7 @@ func readPostgres(ctx context.Context, tx pgx.Tx, s *Status) error {
 	return nil
 }
 
-// storage is about Postgres, the journal and the inbox.
+// storage reports problems of Postgres, the journal and the inbox.
 func (s *Status) storage(found *problems) {
 	ago := func(d time.Duration) *time.Time { return new(s.At.Add(-d)) }
 	if j := s.Journal; j != nil && j.FloorAge > longAppend {

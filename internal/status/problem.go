@@ -13,49 +13,48 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/pause"
 )
 
-// Severity says how soon a person should look.
+// Severity tells how soon a person should act.
 type Severity string
 
 // The severities, the worst first.
 const (
-	Critical Severity = "critical" // now: it will not mend itself, or does harm
+	Critical Severity = "critical" // now: it does not recover by itself, or does harm
 	Warning  Severity = "warning"  // today
-	Note     Severity = "note"     // an operator means it so
+	Note     Severity = "note"     // an operator intends it
 )
 
 // Problem is something that is wrong now.
 type Problem struct {
 	Severity Severity
-	What     string     // in a sentence
+	What     string     // one sentence
 	Where    string     // group, projection, topic or table; empty: everywhere
 	Since    *time.Time // nil: not known
 	Do       string     // what to do about it
 }
 
-// Limits of what is no problem yet.
+// Thresholds of problems.
 const (
-	longQueue       = time.Minute     // that the oldest entry has waited
-	longTransaction = 5 * time.Minute // open: it keeps autovacuum from the hot tables
+	longQueue       = time.Minute     // wait of the oldest entry
+	longTransaction = 5 * time.Minute // open: it keeps autovacuum from removing dead rows of the hot tables
 	longAppend      = time.Minute     // holding the writer floor
-	longSilence     = 5 * time.Minute // of a publisher that is behind
-	longUnpruned    = time.Hour       // marks of the inbox
+	longSilence     = 5 * time.Minute // lag of a publisher
+	longUnpruned    = time.Hour       // age of expired marks in the inbox
 	recentGhosts    = 7 * 24 * time.Hour
-	manyDead        = 100_000     // tuples, if they are more than the live ones
-	fewTransactions = 500_000_000 // left before wraparound
+	manyDead        = 100_000     // dead tuples, if they outnumber the live ones
+	fewTransactions = 500_000_000 // transactions left before wraparound
 	noTransactions  = 100_000_000
 	busyConnections = 0.9 // of max_connections
 )
 
-// problems are found one after the other.
 type problems []Problem
 
-// add adds a problem: what is a format.
+// add adds a problem. what is a format for args.
 func (p *problems) add(severity Severity, where string, since *time.Time, do, what string, args ...any) {
 	*p = append(*p, Problem{severity, fmt.Sprintf(what, args...), where, since, do})
 }
 
-// Problems says what is wrong, the worst first, those of one severity by how long they have been
-// there. It knows only of sections that have been read.
+// Problems returns what is wrong, the worst first; within a severity, the longest-standing first. It
+// covers only sections that have been read.
 func (s *Status) Problems() []Problem {
 	var found problems
 	for _, look := range []func(*problems){
@@ -70,7 +69,7 @@ func (s *Status) Problems() []Problem {
 	return found
 }
 
-// since puts problems of unknown age last.
+// since returns Since for sorting. Unknown times sort last.
 func (p Problem) since() time.Time {
 	if p.Since == nil {
 		return time.Unix(math.MaxInt32, 0)
@@ -89,7 +88,7 @@ func (s *Status) unread(found *problems) {
 	}
 }
 
-// work is about groups and who works for them.
+// work reports groups without workers or with old entries, and campaigns under which a process died.
 func (s *Status) work(found *problems) {
 	live := map[string]int{}
 	for _, w := range s.Workers {
@@ -122,15 +121,15 @@ func (s *Status) work(found *problems) {
 	}
 }
 
-// groupPaused says whether the group as a whole waits because an operator wants it to.
+// groupPaused reports whether an operator has paused the whole group.
 func (s *Status) groupPaused(group string) bool {
 	return slices.ContainsFunc(s.Pauses, func(p pause.Pause) bool {
 		return p.Group == group && p.Projection == "" && p.CampaignID == ""
 	})
 }
 
-// silent is about workers that have fallen silent, summed up by group with the last of them, and those that were seen
-// at a time that has not come yet.
+// silent reports workers that have gone silent, one problem a group, and workers that were last seen
+// in the future.
 func (s *Status) silent(found *problems) {
 	missing := map[string][]Worker{}
 	for _, w := range s.Workers {
@@ -160,7 +159,8 @@ func (s *Status) silent(found *problems) {
 	}
 }
 
-// kept is about tables that a rebuild has replaced and that no worker keeps up to date: nothing that is read.
+// kept notes tables that a rebuild replaced and that no live worker keeps up to date. Nothing reads
+// them.
 func (s *Status) kept(found *problems) {
 	if s.Workers == nil {
 		return
@@ -186,10 +186,10 @@ func (s *Status) kept(found *problems) {
 	}
 }
 
-// previous ends the name of the tables that a rebuild has replaced.
+// previous is the suffix of projections whose tables a rebuild has replaced.
 const previous = "~previous"
 
-// drains says whether the group's lag is known to fall.
+// drains reports whether the group's lag is known to fall.
 func (s *Status) drains(group string) bool {
 	return slices.ContainsFunc(s.Lag, func(l Lag) bool {
 		return l.Group == group && l.Projection == "" && l.Drain != nil && l.Drain.PerSecond > 0
@@ -216,7 +216,7 @@ func (s *Status) failures(found *problems) {
 	}
 }
 
-// shownPauses is how many campaigns that are paused are named.
+// shownPauses is the maximum number of paused campaigns that are named.
 const shownPauses = 100
 
 func (s *Status) paused(found *problems) {
@@ -296,7 +296,7 @@ func atLeast(bounded bool) string {
 	return ""
 }
 
-// count names a number of things: "3 campaigns", "about 5,000 events".
+// count formats a number of things: "3 campaigns", "about 5000 events".
 func count(n int64, estimated bool, thing string) string {
 	about := ""
 	if estimated {

@@ -1,15 +1,16 @@
 package status
 
-// Each reads catalogues and statistics, takes no lock and is bounded by statement_timeout.
+// Each statement reads catalogues and statistics, takes no lock and is bounded by statement_timeout.
 const (
-	// queryTimeout has nothing compiled: a few rows are read by plans that are thought to cost much,
-	// and compiling them costs a second.
+	// queryTimeout also switches JIT off: the planner overestimates the cost of reading a few rows, and
+	// compilation takes a second.
 	queryTimeout = `SELECT set_config('statement_timeout', $1, true), set_config('jit', 'off', true)`
 	queryNow     = `SELECT clock_timestamp()`
 	queryThere   = `SELECT to_regclass('tidemark.journal') IS NOT NULL`
 
-	// queryHolders reads pg_locks. Tidemark's own advisory locks end with their transactions, so a session that holds
-	// one of them outside of a transaction took it by itself. 32001 to 32255 are Tidemark's namespaces.
+	// queryHolders reads pg_locks. Tidemark's own advisory locks end with their transactions, so a
+	// session that holds one outside a transaction took it by itself. 32001 to 32255 are Tidemark's
+	// namespaces.
 	queryHolders = `WITH held AS MATERIALIZED (
 			SELECT DISTINCT l.pid, l.virtualtransaction FROM pg_locks l
 			WHERE l.locktype = 'advisory' AND l.objsubid = 1 AND l.granted AND l.classid::bigint >> 16 BETWEEN 32001 AND 32255
@@ -28,7 +29,7 @@ const (
 		WHERE x.prepared < clock_timestamp() - $1::interval
 		ORDER BY since LIMIT 5`
 
-	// queryServer leaves 3,000,000 transactions out, which Postgres keeps for itself.
+	// queryServer subtracts the 3,000,000 transactions that Postgres reserves.
 	queryServer = `SELECT coalesce(extract(epoch FROM clock_timestamp() - o.since), 0)::float8, coalesce(o.pid, 0),
 		coalesce(o.gid, ''), c.n, current_setting('max_connections')::integer, w.n
 		FROM (SELECT count(*)::integer AS n FROM pg_stat_activity WHERE backend_type = 'client backend') c

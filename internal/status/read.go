@@ -23,19 +23,19 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/publications"
 )
 
-// defaultTimeout is how long a section may take unless told.
+// defaultTimeout is the default timeout of a section.
 const defaultTimeout = 2 * time.Second
 
-// Reader reads statuses.
+// Reader reads the status from the database.
 type Reader struct {
 	Pool    *pgxpool.Pool
 	Timeout time.Duration // of each section; default 2 s
 }
 
-// Read reads the sections, all if none is named, each in a short read-only transaction under the
-// timeout. A section that cannot be read is noted in [Status.Unread] and the others are read all the
-// same. An error says that the database does not answer, that ctx has ended, or that there is no
-// schema ([ErrNoSchema]).
+// Read reads the sections, all if none is named. Each is read in a short read-only transaction under
+// the timeout. A section that cannot be read is noted in [Status.Unread] and does not stop the
+// others. Read returns an error if the database does not answer, ctx ends, or the schema is missing
+// ([ErrNoSchema]).
 func (r *Reader) Read(ctx context.Context, sections ...Section) (*Status, error) {
 	if len(sections) == 0 {
 		sections = Sections()
@@ -68,8 +68,8 @@ func (r *Reader) Read(ctx context.Context, sections ...Section) (*Status, error)
 	return s, nil
 }
 
-// Within runs one read in a read-only transaction. The server ends a statement of it at the timeout; a server that does
-// not answer is left alone a little later.
+// Within runs read in a read-only transaction. The server ends a statement after the timeout; if the
+// server does not answer, Within gives up after one and a half times the timeout.
 func (r *Reader) Within(ctx context.Context, read func(context.Context, pgx.Tx) error) error {
 	timeout := r.Timeout
 	if timeout == 0 {
@@ -86,7 +86,7 @@ func (r *Reader) Within(ctx context.Context, read func(context.Context, pgx.Tx) 
 		})
 }
 
-// Sections answers all sections, in the order in which they are read.
+// Sections returns all sections in the order in which they are read.
 func Sections() (all []Section) {
 	for _, r := range readers() {
 		all = append(all, r.section)
@@ -94,7 +94,8 @@ func Sections() (all []Section) {
 	return all
 }
 
-// reader reads a section into s. What is read is not nil: what is empty can be told from what was not asked for.
+// reader reads a section into s. It sets the section's field even if there is nothing, so that an
+// empty section differs from an unread one.
 type reader struct {
 	section Section
 	read    func(ctx context.Context, tx pgx.Tx, s *Status) error
@@ -201,17 +202,17 @@ func readJournal(ctx context.Context, tx pgx.Tx, s *Status) error {
 	return nil
 }
 
-// ErrNoSchema is answered by [Reader.Read] where there is nothing to read, instead of a section after the other.
+// ErrNoSchema is returned by [Reader.Read] when the schema does not exist or does not match.
 var ErrNoSchema = errors.New("the schema tidemark is missing or of another version: migrate the database")
 
-// undefined says whether a statement names what the database does not have.
+// undefined reports whether a statement names a table, schema or function that does not exist.
 func undefined(err error) bool {
 	const table, schema, function = "42P01", "3F000", "42883"
 	var server *pgconn.PgError
 	return errors.As(err, &server) && slices.Contains([]string{table, schema, function}, server.Code)
 }
 
-// NoSchema answers [ErrNoSchema] in place of an error that comes of a database that was never migrated, and err else.
+// NoSchema returns [ErrNoSchema] if err comes from a database that was never migrated, else err.
 func NoSchema(ctx context.Context, pool *pgxpool.Pool, err error) error {
 	var there bool
 	if !undefined(err) || pool.QueryRow(ctx, queryThere).Scan(&there) != nil || there {

@@ -15,12 +15,12 @@ import (
 // Section is a part of a [Status] that is read by itself.
 type Section string
 
-// The sections, and the fields they fill in.
+// The sections, and the fields they fill.
 const (
 	SectionQueue      Section = "queue"      // Queue
 	SectionLag        Section = "lag"        // Lag
 	SectionDeferred   Section = "deferred"   // Deferred
-	SectionPauses     Section = "pauses"     // Pauses, MostPauses at most
+	SectionPauses     Section = "pauses"     // Pauses, up to MostPauses
 	SectionWorkers    Section = "workers"    // Workers, Suspects
 	SectionRebuilds   Section = "rebuilds"   // Rebuilds
 	SectionPublishers Section = "publishers" // Publishers
@@ -29,78 +29,79 @@ const (
 	SectionPostgres   Section = "postgres"   // Postgres
 )
 
-// MostPauses is how many pauses are read; those of campaigns are left out first.
+// MostPauses is the maximum number of pauses that are read. Beyond it, pauses of campaigns are
+// missing first.
 const MostPauses = 10_000
 
-// Status is how it stands, at about one moment: each section is of a moment of its own. What was
-// not asked for, or could not be read, is nil.
+// Status is the state of a Tidemark at about one moment. Each section is read at its own moment. A
+// section that was not requested or could not be read is nil.
 type Status struct {
 	At         time.Time // by the database's clock
 	Queue      []outbox.GroupReport
-	Lag        []Lag // each group, and after it each of its projections
+	Lag        []Lag // each group, followed by its projections
 	Deferred   []failed.Sum
 	Pauses     []pause.Pause
 	Workers    []Worker
-	Suspects   map[string]int64 // campaigns under which a process has died, by consumer group
+	Suspects   map[string]int64 // campaigns under which a process died, by consumer group
 	Rebuilds   []rebuild.Rebuild
 	Publishers []publications.Publication
 	Inbox      *marks.Statistics
 	Journal    *Journal
 	Postgres   *Postgres
 
-	Kept []rebuild.Registered `json:"-"` // tables that rebuilds have replaced, with Rebuilds
+	Kept []rebuild.Registered `json:"-"` // replaced tables that a rollback would use, read with Rebuilds
 
-	// Unread says why sections that were asked for are not there.
+	// Unread has the errors of requested sections that are missing.
 	Unread map[Section]error
 }
 
-// Lag is how far a group, or a projection, is behind the journal.
+// Lag is how far a group or a projection is behind the journal.
 type Lag struct {
 	outbox.Behind
-	Drain *Drain // nil until two readings have been compared
+	Drain *Drain // nil until Compare
 }
 
-// Drain is how fast a lag falls.
+// Drain is the speed at which a lag falls.
 type Drain struct {
-	PerSecond float64        // events; below 0 the lag grows
-	Empty     *time.Duration // until there is no lag, at that speed; nil: it does not fall
+	PerSecond float64        // events; negative: the lag grows
+	Empty     *time.Duration // time to no lag at that speed; nil: the lag does not fall
 }
 
-// Worker is a worker as it says of itself.
+// Worker is a worker's own report.
 type Worker struct {
 	lease.Worker
-	Silent time.Duration // since it was last seen; below 0: at a time that has not come yet
+	Silent time.Duration // time since it was last seen; negative: it was seen in the future
 }
 
-// Live says whether the worker has been seen of late. Workers beat once a second.
+// Live reports whether the worker was seen in the last 5 seconds. Workers beat once a second.
 func (w Worker) Live() bool { return w.Silent < silentAfter && !w.Ahead() }
 
-// Ahead says whether the worker was seen last at a time that has not come yet: the server's clock
-// has gone back, and the worker has not said since that it lives.
+// Ahead reports whether the worker was last seen more than a minute in the future: the server's clock
+// has gone back and the worker has not reported since.
 func (w Worker) Ahead() bool { return w.Silent < -aheadAfter }
 
 const (
 	silentAfter = 5 * time.Second
-	aheadAfter  = time.Minute // a clock that has gone back by less is up to date again soon
-	missingFor  = time.Hour   // a worker silent for longer is no news
+	aheadAfter  = time.Minute // a smaller step back is made up for soon
+	missingFor  = time.Hour   // a worker that is silent for longer is not reported
 )
 
-// Missing says whether the worker has fallen silent within the hour and has not said that it stops.
+// Missing reports whether the worker went silent within the hour without saying that it stops.
 func (w Worker) Missing() bool { return !w.Live() && !w.Ahead() && w.Silent < missingFor }
 
-// Journal is how it stands with the journal as a whole.
+// Journal is the state of the whole journal.
 type Journal struct {
-	Position int64         // the last that was handed out
-	Floor    int64         // up to which readers of the whole journal can read: the writer floor
-	FloorAge time.Duration // of the transaction that holds the floor below Position; 0: none does
-	FloorPID int           // its backend; 0: none, not to be seen, or it is prepared
+	Position int64         // the last one handed out
+	Floor    int64         // the writer floor: readers of the whole journal read up to it
+	FloorAge time.Duration // age of the transaction that holds the floor below Position; 0: none
+	FloorPID int           // its backend; 0: none, not visible, or a prepared transaction
 
-	FloorHolder string // which it is: a process and its application, or the name of a prepared transaction
-	FloorRemedy string // the statement that ends it
+	FloorHolder string // a process and its application, or the name of a prepared transaction
+	FloorRemedy string // the statement that ends the holder's transaction
 }
 
-// Compare notes how fast lags fell since an earlier reading, which must be at least a second older;
-// else it does nothing.
+// Compare sets the drain of each lag since an earlier reading. It does nothing unless earlier is at
+// least a second older.
 func (s *Status) Compare(earlier *Status) {
 	if earlier == nil {
 		return
