@@ -9,21 +9,21 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/rows"
 )
 
-// Suspect is what is known of a campaign that has cost a process its life.
+// Suspect describes the crashes of processes that held a campaign.
 type Suspect struct {
 	Crashes int // distinct processes that died holding it at this checkpoint
-	Marked  int // of those, how many had said by [Keeper.Mark] that they were at it, and so at nothing else
+	Marked  int // of these, how many had marked the campaign ([Keeper.Mark]), and so worked on nothing else
 
-	// What the last of them was trying when it died, if it had said so; else empty, and 0.
+	// The last crashed process's mark; zero values if it left none.
 	Projection string
 	Seq        int64
-	Deaths     int // processes that died when they had named this event, or the whole campaign
+	Deaths     int // processes that died with a mark on this event or on the whole campaign
 
-	Unexplained int // processes of the group that died within the hour with no mark of theirs to say of what
+	Unexplained int // processes of the group that died within the last hour without any mark
 }
 
-// Suspects adds what is known of the crashes of campaigns to the leases of a [Keeper.ClaimAhead].
-// The other claims have done so.
+// Suspects adds the known crashes of campaigns to the leases of a [Keeper.ClaimAhead]. The other
+// claims do so themselves.
 func (k Keeper) Suspects(ctx context.Context, db DB, claimed Claimed) error {
 	if len(claimed.crashed) == 0 {
 		return nil
@@ -44,9 +44,9 @@ func (k Keeper) Suspects(ctx context.Context, db DB, claimed Claimed) error {
 		}, "look for suspects", querySuspects, k.Group, claimed.crashed, k.TTL, k.Owner)
 }
 
-// Mark names, before it is tried, the event seq of a suspect that projection is about to apply;
-// with projection "", all of the campaign. It is committed at once: should the process die, the
-// next owner reads it in [Lease.Suspect]. It returns [ErrLost] if the lease is no longer held.
+// Mark records the event seq of a suspect campaign before projection applies it; projection ""
+// marks the whole campaign. The mark commits at once, so after a crash the next owner reads it in
+// [Lease.Suspect]. Mark returns [ErrLost] if the lease is no longer held.
 func (k Keeper) Mark(ctx context.Context, db DB, l Lease, projection string, seq int64) (err error) {
 	defer rows.Explain(&err, "mark event %d of campaign %q", seq, l.CampaignID)
 	n, err := rows.Exec(ctx, db, "", queryMark, k.Group, k.Owner, l.CampaignID, l.Generation, projection, seq)
@@ -56,22 +56,21 @@ func (k Keeper) Mark(ctx context.Context, db DB, l Lease, projection string, seq
 	return err
 }
 
-// Unmark removes the owner's mark: it has survived what the mark named.
+// Unmark removes the owner's mark, after it survived the marked event.
 func (k Keeper) Unmark(ctx context.Context, db DB, l Lease) error {
 	_, err := rows.Exec(ctx, db, fmt.Sprintf("remove the mark of campaign %q", l.CampaignID),
 		queryUnmark, k.Group, k.Owner, l.CampaignID)
 	return err
 }
 
-// Survived queues, for a transaction that gets campaigns further, that what they cost before is no
-// longer held against them.
+// Survived queues on batch the removal of campaigns' crash records, for a transaction that gets them further.
 func (k Keeper) Survived(batch *pgx.Batch, campaignIDs []string) {
 	batch.Queue(querySurvived, k.Group, campaignIDs)
 }
 
-// Explained queues, for the transaction that gives up the event that they died of, that what the
-// processes died of which a campaign has cost is known: they say nothing of what others die of. It
-// comes before [Keeper.Survived].
+// Explained queues on batch that the deaths on a campaign are explained, so they blame no other
+// campaign. It belongs to the transaction that gives up the deadly event. Queue it before
+// [Keeper.Survived].
 func (k Keeper) Explained(batch *pgx.Batch, campaignID string) {
 	batch.Queue(queryExplained, k.Group, campaignID)
 }

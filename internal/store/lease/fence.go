@@ -10,14 +10,13 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/rows"
 )
 
-// Fence takes campaigns from their holders, for a transaction that changes what their holder
-// went by, such as where a deferred pair stands. Work under way on what was true before fails with
-// [ErrLost] and is done again after tx has committed; campaigns that are paused stay so. Claims
-// pass the campaigns by until then.
+// Fence takes campaigns from their holders, for a transaction that changes data the holders relied
+// on, such as the place of a failed campaign. Work under way fails with [ErrLost] and runs again
+// after tx commits. Until then claims skip the campaigns. Paused campaigns stay paused.
 //
-// Call it in tx before rows of tidemark.deferred are written or locked, once, with all campaigns:
-// workers lock the leases of a group first and in the order of campaign_id, and a transaction that
-// does not may deadlock with them.
+// Call it once in tx, with all campaigns, before writing or locking rows of tidemark.deferred.
+// Workers lock a group's leases first, in the order of campaign_id; any other order may deadlock
+// with them.
 func Fence(ctx context.Context, tx pgx.Tx, group string, campaignIDs []string) error {
 	if len(campaignIDs) == 0 {
 		return nil
@@ -27,12 +26,10 @@ func Fence(ctx context.Context, tx pgx.Tx, group string, campaignIDs []string) e
 	return err
 }
 
-// ownerPaused owns the leases of campaigns that operators have paused.
 const ownerPaused = "paused"
 
-// Pause takes a campaign's lease away from its holder, for d, counted from the beginning of
-// tx, or until [Resume] if d is zero. Until then no worker can claim it. Work under way fails with
-// [ErrLost].
+// Pause takes a campaign's lease from its holder for d from the start of tx, or until [Resume] if d
+// is zero. Until then no worker can claim the campaign. Work under way fails with [ErrLost].
 func Pause(ctx context.Context, tx pgx.Tx, group, campaignID string, d time.Duration) error {
 	var lasts *time.Duration
 	if d > 0 {
@@ -43,7 +40,7 @@ func Pause(ctx context.Context, tx pgx.Tx, group, campaignID string, d time.Dura
 	return err
 }
 
-// Resume gives back a campaign that was paused. It leaves alone a lease that is a worker's.
+// Resume releases a paused campaign. It leaves a worker's lease alone.
 func Resume(ctx context.Context, tx pgx.Tx, group, campaignID string) error {
 	_, err := rows.Exec(ctx, tx, fmt.Sprintf("resume campaign %q of group %s", campaignID, group),
 		queryUnpause, group, campaignID, ownerPaused)

@@ -10,33 +10,31 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/rows"
 )
 
-// Row is a lease as its table has it.
+// Row is a row of tidemark.leases.
 type Row struct {
 	Group      string
 	CampaignID string
 	Owner      string // empty: none
 	Generation int64
-	ExpiresAt  *time.Time // nil: given back, or where it is held without an end
+	ExpiresAt  *time.Time // nil: released, or held without an end
 	Held       bool
 	Checkpoint int64
 }
 
-// List answers up to limit leases of a consumer group, held or not, in the order of their
-// campaigns, from after on ("" to begin).
+// List returns up to limit leases of a consumer group, held or not, ordered by campaign, after after ("" to begin).
 func List(ctx context.Context, db DB, group, after string, limit int) ([]Row, error) {
 	return rows.All(ctx, db, pgx.RowToStructByPos[Row], fmt.Sprintf("list the leases of group %s", group),
 		queryList, group, after, limit)
 }
 
-// Applied sums the checkpoints of a consumer group: how many events it has gone through, of all
-// campaigns, since its first one.
+// Applied returns the sum of a consumer group's checkpoints: the events it has passed in all campaigns.
 func Applied(ctx context.Context, db DB, group string) (int64, error) {
 	return rows.One(ctx, db, pgx.RowTo[int64], fmt.Sprintf("sum the checkpoints of group %s", group),
 		queryApplied, group)
 }
 
-// Checkpoints answers the last seq that a consumer group has applied, by campaign. Campaigns that
-// it has never had are not among them.
+// Checkpoints returns the last seq that a consumer group has applied, by campaign. It omits
+// campaigns that the group has never held.
 func Checkpoints(ctx context.Context, db DB, group string, campaignIDs []string) (map[string]int64, error) {
 	checkpoints := make(map[string]int64, len(campaignIDs))
 	var id string
@@ -48,7 +46,7 @@ func Checkpoints(ctx context.Context, db DB, group string, campaignIDs []string)
 	return checkpoints, err
 }
 
-// Suspects counts, by consumer group, the campaigns under which a process has died at the place where they stand.
+// Suspects counts, by consumer group, the campaigns on which a process died at their current checkpoint.
 func Suspects(ctx context.Context, db DB) (map[string]int64, error) {
 	counts := map[string]int64{}
 	var group string
@@ -60,45 +58,45 @@ func Suspects(ctx context.Context, db DB) (map[string]int64, error) {
 	return counts, err
 }
 
-// Place is where a consumer group stands in a campaign, and who has the campaign, or had it last.
+// Place is the position of a consumer group in a campaign, with the current or last owner.
 type Place struct {
 	Group      string
 	Owner      string
 	Generation int64
-	ExpiresAt  *time.Time // nil: it was given back or, where Held, has no end
+	ExpiresAt  *time.Time // nil: released or, if Held, without an end
 	Held       bool       // by the database's clock
-	Checkpoint int64      // the last seq that was applied
-	Host       string     // of the owner; empty if it has left no record
-	PID        int        // of the owner; 0 if it has left no record
+	Checkpoint int64      // the last seq applied
+	Host       string     // of the owner; empty without a record of it
+	PID        int        // of the owner; 0 without a record of it
 }
 
-// Places answers where each consumer group stands in a campaign, in the order of their names.
-// Groups that have never had the campaign are not among them.
+// Places returns the place of each consumer group in a campaign, ordered by group. It omits groups
+// that have never held the campaign.
 func Places(ctx context.Context, db DB, campaignID string) ([]Place, error) {
 	return rows.All(ctx, db, pgx.RowToStructByPos[Place], fmt.Sprintf("look at the leases of campaign %q", campaignID),
 		queryPlaces, campaignID)
 }
 
-// Proved is how much [Prove] has compared.
+// Proved is the amount of data that [Prove] compared.
 type Proved struct {
-	Campaigns int64 // that the group has applied events of
+	Campaigns int64 // with applied events
 	Events    int64
-	Unhashed  int64 // campaigns of whose events only the number is known
+	Unhashed  int64 // campaigns compared by number of events only
 }
 
-// Unproved is a campaign of which a group has not applied what the journal says: exactly the events
-// up to its checkpoint, once each.
+// Unproved is a campaign in which a group has not applied exactly the journal's events up to its
+// checkpoint, once each.
 type Unproved struct {
 	CampaignID string
 	Checkpoint int64
-	Applied    int64 // events that workers have gone through on the way to the checkpoint
+	Applied    int64 // events that workers have passed on the way to the checkpoint
 	Journal    int64 // events up to the checkpoint
-	SameIDs    bool  // false: those applied have other ids than those of the journal
+	SameIDs    bool  // false: the applied events have other ids than the journal's
 }
 
-// Prove compares the number of events that a group has applied and the hash of their ids, which are
-// kept with each checkpoint, with the journal: one aggregate of the journal, and no event is
-// applied. visit gets the campaigns that differ, in their order. tx should be REPEATABLE READ.
+// Prove compares the number of applied events and the hash of their ids, kept with each checkpoint,
+// with the journal. It costs one aggregate of the journal and applies no event. visit gets the
+// campaigns that differ, in order. tx should be REPEATABLE READ.
 func Prove(ctx context.Context, tx pgx.Tx, group string, visit func(Unproved)) (Proved, error) {
 	proved, err := rows.One(ctx, tx, pgx.RowToStructByPos[Proved],
 		fmt.Sprintf("sum up what group %s has applied", group), queryProved, group)

@@ -13,8 +13,8 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/rows"
 )
 
-// ErrLost is returned by the transaction of an [Advance] when a lease is no longer held: it expired
-// and was taken over, or its checkpoint has moved. Nothing of the transaction may be kept.
+// ErrLost is returned by the transaction of a [Keeper.Advance] if a lease is no longer held: it
+// expired and was taken over, or its checkpoint has moved. Roll the transaction back.
 var ErrLost = errors.New("lease lost")
 
 // stateLost is the SQLSTATE that tidemark.advance raises.
@@ -23,10 +23,10 @@ const stateLost = "TM010"
 // Lease is the ownership of one campaign in one consumer group until it expires.
 type Lease struct {
 	CampaignID string
-	Generation int64 // the fencing token: one more at each acquisition
+	Generation int64 // the fencing token: +1 at each acquisition
 	Checkpoint int64 // the last seq applied
 
-	Suspect *Suspect `db:"-"` // processes died with it at this checkpoint, else nil; see [Keeper.Survived]
+	Suspect *Suspect `db:"-"` // set if processes died with it at this checkpoint; see [Keeper.Survived]
 }
 
 // DB runs statements: a *pgxpool.Pool, a *pgx.Conn or a pgx.Tx.
@@ -37,30 +37,30 @@ type DB interface {
 	SendBatch(ctx context.Context, batch *pgx.Batch) pgx.BatchResults
 }
 
-// Keeper acquires and keeps the leases of one owner in one consumer group. It holds no state but
-// its settings, and is safe for concurrent use.
+// Keeper acquires and keeps the leases of one owner in one consumer group. It holds only its
+// settings, and is safe for concurrent use.
 type Keeper struct {
 	Group string
-	Owner string        // unique to a process and its life: never used again after a restart
-	TTL   time.Duration // a lease not renewed for so long may be taken over
-	Knows string        // JSON: the versions of projections that it has the code of, by name; "": none
+	Owner string        // unique to a run of a process: never reused after a restart
+	TTL   time.Duration // a lease not renewed for this long may be taken over
+	Knows string        // JSON: the versions of projections that the program has, by name; "": none
 }
 
 // Claimed is the outcome of a claim.
 type Claimed struct {
 	Leases []Lease   // in order of campaign id
-	Cursor string    // where the next claim goes on; empty once it has come all around
-	Retry  time.Time // when the earliest lease in the way expires, or the earliest retry is due; zero: nothing known
+	Cursor string    // where the next claim starts; empty after a full round
+	Retry  time.Time // the earliest expiry of a lease in the way, or the earliest due retry; zero: unknown
 
 	crashed []string // campaigns that may be suspects
 }
 
-// Suspicious says whether processes may have died with some of the campaigns: [Keeper.Suspects] finds out.
+// Suspicious reports whether processes may have died on some of the campaigns. See [Keeper.Suspects].
 func (c Claimed) Suspicious() bool { return len(c.crashed) > 0 }
 
 // Claim leases up to limit campaigns that have work in the outbox and no live lease, from just
-// after cursor around the outbox. With a wait above zero it asks appends first, in the same
-// request, to notify for so long ([Wait]).
+// after cursor around the outbox. If wait is above zero, the same request first asks appends to
+// notify for that long ([Wait]).
 func (k Keeper) Claim(ctx context.Context, db DB, cursor string, limit int, wait time.Duration) (Claimed, error) {
 	batch := &pgx.Batch{}
 	if wait > 0 {
@@ -79,10 +79,9 @@ func (k Keeper) Claim(ctx context.Context, db DB, cursor string, limit int, wait
 	return claimed, nil
 }
 
-// ClaimAhead queues a claim on batch, and visit gets what comes of it. Statements queued behind it
-// that are about the campaigns claimed find them where no campaigns are named. To be committed by
-// itself it stands between BEGIN and COMMIT. What came of campaigns that processes died with is for
-// [Keeper.Suspects] to find out.
+// ClaimAhead queues a claim on batch; visit gets the result. Statements queued after it that name
+// no campaigns use the claimed ones. Put it between BEGIN and COMMIT to commit it by itself. Call
+// [Keeper.Suspects] for campaigns on which processes died.
 func (k Keeper) ClaimAhead(batch *pgx.Batch, cursor string, limit int, wait time.Duration, visit func(Claimed)) {
 	if wait > 0 {
 		batch.Queue(queryWait, wait.Milliseconds())
@@ -116,7 +115,7 @@ func (c *Claimed) scan(row pgx.Row, more ...any) error {
 	return nil
 }
 
-// ClaimBehind leases up to limit campaigns that have a deferred pair whose retry is due, for one of projections.
+// ClaimBehind leases up to limit failed campaigns whose retry is due, for one of projections.
 func (k Keeper) ClaimBehind(ctx context.Context, db DB, projections []string, limit int) (Claimed, error) {
 	var claimed Claimed
 	row := db.QueryRow(ctx, queryClaimBehind, k.Group, k.Owner, projections, limit, k.TTL)
@@ -126,21 +125,22 @@ func (k Keeper) ClaimBehind(ctx context.Context, db DB, projections []string, li
 	return claimed, k.Suspects(ctx, db, claimed)
 }
 
-// Step is what a transaction does to one lease: move its checkpoint, or leave it (To equal to
-// From), and give the lease back or keep it.
+// Step is a transaction's change to one lease: it moves the checkpoint or leaves it (To equal to
+// From), and keeps or releases the lease.
 type Step struct {
 	CampaignID string
 	Generation int64
 	From, To   int64
 	Release    bool
 
-	Events int64  // that were applied
-	Hash   *int64 // of their ids: uuid_hash_extended(id, 0), all XORed; nil: not known, and never again in this campaign
+	Events int64  // number of events applied
+	Hash   *int64 // of their ids: uuid_hash_extended(id, 0), XORed; nil: unknown, from then on for the whole campaign
 }
 
 // Advance queues the fence on batch. Each lease that is still held gets its new checkpoint and is
-// released or prolonged. If one is not held any more the statement fails with an error that matches
-// [ErrLost] (see [Error]), and with it the transaction that it must be the end of.
+// released or renewed. If one is lost, the statement fails with an error that matches [ErrLost]
+// (see [Error]), and the transaction fails with it. Advance must be the transaction's last
+// statement.
 func (k Keeper) Advance(batch *pgx.Batch, steps []Step) {
 	ids := make([]string, len(steps))
 	n := len(steps)
@@ -154,7 +154,7 @@ func (k Keeper) Advance(batch *pgx.Batch, steps []Step) {
 	batch.Queue(queryAdvance, k.Group, k.Owner, ids, generations, from, to, release, k.TTL, events, hashes)
 }
 
-// Renew prolongs leases and returns those still held.
+// Renew renews leases and returns those still held.
 func (k Keeper) Renew(ctx context.Context, db DB, leases []Lease) ([]Lease, error) {
 	ids, generations := split(leases)
 	held, err := rows.All(ctx, db, pgx.RowTo[string], "renew leases",
@@ -167,7 +167,7 @@ func (k Keeper) Renew(ctx context.Context, db DB, leases []Lease) ([]Lease, erro
 	}), nil
 }
 
-// Release gives leases back without moving their checkpoints. Leases held by others are left alone.
+// Release releases leases without moving their checkpoints. It leaves leases of other owners alone.
 func (k Keeper) Release(ctx context.Context, db DB, leases []Lease) error {
 	if len(leases) == 0 {
 		return nil
@@ -177,7 +177,7 @@ func (k Keeper) Release(ctx context.Context, db DB, leases []Lease) error {
 	return err
 }
 
-// Error makes an error of a transaction that ended with [Keeper.Advance] match [ErrLost] where that is what it says.
+// Error makes a lost lease's database error match [ErrLost]. It returns other errors unchanged.
 func Error(err error) error {
 	var pgErr *pgconn.PgError
 	if errors.As(err, &pgErr) && pgErr.Code == stateLost {
@@ -194,10 +194,10 @@ func split(leases []Lease) (ids []string, generations []int64) {
 	return ids, generations
 }
 
-// TakeOver queues on batch the acquisition of campaigns by a transaction that does their work
-// itself and ends with [Keeper.Advance], releasing them. Its holder meets the fence. A
-// campaign that is paused is left out, and without wait so is one that is held or that another is
-// writing. Each campaign must be named once. taken gets what was acquired.
+// TakeOver queues on batch the acquisition of campaigns for a transaction that does their work
+// itself and ends with [Keeper.Advance], releasing them. The former holder fails at its fence.
+// Paused campaigns are left out and, unless wait is set, also those that are held or that another
+// transaction is writing. Name each campaign once. taken gets the leases.
 func (k Keeper) TakeOver(batch *pgx.Batch, campaignIDs []string, wait bool, taken func([]Lease)) {
 	batch.Queue(queryTakeOver, k.Group, k.Owner, campaignIDs, wait, k.TTL).Query(func(rows pgx.Rows) error {
 		leases, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Lease])
@@ -208,9 +208,8 @@ func (k Keeper) TakeOver(batch *pgx.Batch, campaignIDs []string, wait bool, take
 	})
 }
 
-// StillHeld answers the campaigns whose leases are as the caller knows them, by owner, generation
-// and checkpoint: those that [Keeper.Advance] would not have called lost. It leaves out those that
-// are being written at the moment. It is no more than a hint; the fence decides.
+// StillHeld returns the campaigns whose owner, generation and checkpoint are as the caller knows
+// them. It omits leases that are being written. It is a hint only; the fence decides.
 func (k Keeper) StillHeld(ctx context.Context, db DB, leases []Lease) ([]string, error) {
 	ids, generations := split(leases)
 	checkpoints := make([]int64, len(leases))

@@ -9,30 +9,29 @@ import (
 )
 
 const (
-	// UpgradeTime is how long the workers of a group may differ before that is no rolling upgrade any more.
+	// UpgradeTime is how long a group's workers may differ during a rolling upgrade.
 	UpgradeTime = 10 * time.Minute
 
 	// namedWorkers is how many workers a text names.
 	namedWorkers = 3
 )
 
-// Mixture is a consumer group whose workers do not all have the same projections. They hand campaigns
-// over to each other, which costs rows of tidemark.deferred and a second of delay.
+// Mixture is a consumer group whose workers have different projections. They hand campaigns over to
+// each other, which costs rows of tidemark.deferred and a delay of a second.
 type Mixture struct {
 	Group   string
 	Lacking []Lacking
-	Since   time.Time // when the first two workers that differ have both been there
+	Since   time.Time // start of the later of the first two workers that differ
 }
 
-// Lacking is a projection with the workers that have it in no version, while others of their group have it.
+// Lacking is a projection and the workers of its group that have it in no version.
 type Lacking struct {
 	Projection string
-	Workers    []Worker // the one that started first comes first
+	Workers    []Worker // ordered by start, oldest first
 }
 
-// Mixtures finds the groups whose workers do not all have the same projections, in the order of their
-// names. It looks at the workers given, but for those that were drained: leave out those that do not
-// live.
+// Mixtures returns the groups whose workers have different projections, ordered by name. It ignores
+// drained workers. Pass live workers only.
 func Mixtures(workers []Worker) (mixtures []Mixture) {
 	groups := map[string][]Worker{}
 	for _, w := range workers {
@@ -73,10 +72,10 @@ func Mixtures(workers []Worker) (mixtures []Mixture) {
 	return mixtures
 }
 
-// Upgrade says whether the mixture may be that of a rolling upgrade: it has lasted for less than ten minutes.
+// Upgrade reports whether the mixture may be a rolling upgrade: it is younger than ten minutes.
 func (m Mixture) Upgrade(now time.Time) bool { return now.Sub(m.Since) < UpgradeTime }
 
-// String says which workers lack which projections.
+// String names the workers that lack projections.
 func (m Mixture) String() string {
 	parts := make([]string, len(m.Lacking))
 	for i, l := range m.Lacking {
@@ -92,7 +91,7 @@ func (m Mixture) String() string {
 	return "its workers do not have the same projections: " + strings.Join(parts, "; ")
 }
 
-// Remedy says what ends a mixture.
+// Remedy returns the ways to end a mixture.
 func (m Mixture) Remedy() string {
 	return "give each program a consumer group of its own (TIDEMARK_CONSUMER_GROUP), or all of them the same " +
 		"projections; a rolling upgrade ends it by itself"

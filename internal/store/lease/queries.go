@@ -1,16 +1,14 @@
 package lease
 
-// The functions stand in migrations/00003_leases.sql and 00004_projections.sql with the locks they
-// take. All lock lease rows in the order of campaign_id; claims skip rows that are being written
-// and do not wait.
+// The functions and their locks stand in migrations/00003_leases.sql and 00004_projections.sql. All
+// lock leases in the order of campaign_id. Claims skip rows that are being written and do not wait.
 const (
 	// queryClaim walks the outbox's primary key from campaign to campaign and stops at the limit.
 	queryClaim = `SELECT campaign_ids, generations, checkpoints, next_cursor, next_expiry, crashed_ids
 		FROM tidemark.claim($1, $2, $3, $4, $5)`
 
-	// queryClaimAhead is queryClaim that leaves the campaigns where statements that follow on the
-	// connection find them, also before its answer has been seen (tidemark.claimed_campaigns and
-	// claimed_checkpoints).
+	// queryClaimAhead is queryClaim that also stores its result for later statements on the
+	// connection, before the client has read it (tidemark.claimed_campaigns and claimed_checkpoints).
 	queryClaimAhead = `SELECT campaign_ids, generations, checkpoints, next_cursor, next_expiry, crashed_ids,
 			set_config('tidemark.claimed_campaigns', campaign_ids::text, false),
 				set_config('tidemark.claimed_checkpoints', checkpoints::text, false)
@@ -20,29 +18,29 @@ const (
 	queryClaimBehind = `SELECT campaign_ids, generations, checkpoints, '', next_due, crashed_ids
 		FROM tidemark.claim_deferred($1, $2, $3, $4, $5)`
 
-	// queryTakeOver locks and writes one row a campaign, by the primary key.
+	// queryTakeOver locks and writes one row per campaign, by the primary key.
 	queryTakeOver = `SELECT campaign_id, generation, checkpoint FROM tidemark.take_over($1, $2, $3, $4, $5)`
 
-	// queryAdvance probes the primary key once a lease and updates it in place (HOT).
+	// queryAdvance probes the primary key once per lease and updates it in place (HOT).
 	queryAdvance = `SELECT tidemark.advance($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`
 
-	// queryRenew probes the primary key twice a lease; it skips rows that are being written.
+	// queryRenew probes the primary key twice per lease and skips rows that are being written.
 	queryRenew = `SELECT campaign_id FROM tidemark.renew($1, $2, $3, $4, $5)`
 
-	// queryStillHeld probes the primary key once a lease, and locks it for a moment: what another is
-	// writing is passed by.
+	// queryStillHeld probes the primary key once per lease and locks the row briefly. It skips rows
+	// that are being written.
 	queryStillHeld = `SELECT l.campaign_id FROM unnest($3::text[], $4::bigint[], $5::bigint[]) AS u (campaign_id,
 		generation, checkpoint) CROSS JOIN LATERAL (
 			SELECT * FROM tidemark.leases l WHERE l.consumer_group = $1 AND l.campaign_id = u.campaign_id FOR UPDATE SKIP LOCKED
 		) l
 		WHERE l.owner = $2 AND l.generation = u.generation AND l.checkpoint = u.checkpoint`
 
-	// queryRelease probes the primary key once a lease.
+	// queryRelease probes the primary key once per lease.
 	queryRelease = `SELECT tidemark.release($1, $2, $3, $4)`
 
-	// queryBeat writes one row by its primary key; others do not write it. An owner that had been given
-	// up for dead takes itself off the list of the crashed, a small table; rows that a claim is
-	// writing wait for the next time.
+	// queryBeat writes one row by its primary key; no other owner writes it. An owner that was
+	// believed dead removes itself from tidemark.crashes, a small table. Rows that a claim is writing
+	// wait for the next beat.
 	queryBeat = `WITH alive AS (
 			UPDATE tidemark.crashes c SET owners = array_remove(c.owners, $1)
 			WHERE c.ctid = ANY (ARRAY(SELECT d.ctid FROM tidemark.crashes d WHERE d.consumer_group = $2 AND $1 = ANY (d.owners)
@@ -55,28 +53,29 @@ const (
 			campaigns_held = excluded.campaigns_held, events_applied = excluded.events_applied
 		RETURNING drained_by IS NOT NULL`
 
-	// queryDrain writes one row by its primary key; the worker's next beat waits for it.
+	// queryDrain writes one row by its primary key. The worker's next beat waits for it.
 	queryDrain = `UPDATE tidemark.workers SET drained_by = nullif($2, '') WHERE owner = $1`
 
-	// queryForget deletes the row of a worker that stops, and those of workers not seen for a day.
+	// queryForget deletes the row of a stopping worker, and rows not seen for a day.
 	queryForget = `DELETE FROM tidemark.workers WHERE owner = $1 OR seen_at < now() - interval '1 day'`
 
-	// queryWorkers reads a table of one row a worker.
+	// queryWorkers reads a table with one row per worker.
 	queryWorkers = `SELECT owner, consumer_group, host, pid, started_at, seen_at, campaigns_held, events_applied,
 		coalesce(drained_by, ''), knows FROM tidemark.workers ORDER BY started_at, owner`
 
-	// queryVersions reads a table of one row a worker.
+	// queryVersions reads a table with one row per worker.
 	queryVersions = `SELECT k.name, v.version::integer FROM tidemark.workers w,
 		jsonb_each(w.knows) AS k (name, versions), jsonb_array_elements_text(k.versions) AS v (version)
 		WHERE w.consumer_group = $1 AND w.seen_at > clock_timestamp() - interval '1 minute' GROUP BY 1, 2 ORDER BY 1, 2`
 
-	// queryWait moves a sequence and nothing else. The value grows with every wait, so that the end of
-	// an earlier one does not end it. It need not survive a crash, so it does not wait for the disk.
+	// queryWait moves a sequence and nothing else. Its value grows with every wait, so ending an
+	// earlier wait does not end a later one. It need not survive a crash, so it does not wait for the
+	// disk.
 	queryWait = `SELECT setval('tidemark.waiting', greatest(last_value + 1,
 		(extract(epoch FROM clock_timestamp()) * 1000)::bigint + $1)),
 		set_config('synchronous_commit', 'off', true) FROM tidemark.waiting`
 
-	// queryWake reads a sequence, and notifies if a worker waits.
+	// queryWake reads a sequence and notifies if a worker waits.
 	queryWake = `SELECT tidemark.wake()`
 
 	// queryAwake ends a wait unless another has begun.
@@ -84,12 +83,12 @@ const (
 		FROM tidemark.waiting WHERE last_value = $1`
 )
 
-// A process that dies gives nothing back: its leases run out. The claim that finds one asks whether
-// its owner is dead, and writes it into tidemark.crashes (note_crashes in
-// migrations/00003_leases.sql). The row goes with the transaction that gets the campaign further.
+// A dead process releases nothing: its leases expire. The claim that finds one checks whether its
+// owner is dead, and records that in tidemark.crashes (note_crashes in
+// migrations/00003_leases.sql). The transaction that gets the campaign further deletes the row.
 const (
-	// querySuspects probes the primary key of crashes once a campaign, and counts in the tables of
-	// crashes and workers, which are small, the deaths that no mark explains.
+	// querySuspects probes the primary key of crashes once per campaign. It counts unexplained deaths
+	// in the small tables crashes and workers.
 	querySuspects = `SELECT c.campaign_id, cardinality(c.owners) AS crashes, tried.n AS marked,
 		coalesce(last.mark ->> 'projection', '') AS projection,
 			coalesce((last.mark ->> 'seq')::bigint, 0) AS seq, hit.n AS deaths, (
@@ -105,10 +104,9 @@ const (
 		LEFT JOIN LATERAL (SELECT c.marks -> c.owners[cardinality(c.owners)] AS mark) last ON true
 		CROSS JOIN LATERAL (SELECT count(*) AS n FROM unnest(c.owners) AS o WHERE c.marks -> o IN ('{}', last.mark)) hit`
 
-	// queryMark writes one row by its primary key, if the campaign's lease is the caller's. A mark
-	// that a crash of the server forgets is harmless, so it does not wait for the disk; it is
-	// committed, so it outlives the process. An owner's earlier mark is replaced; what the dead have
-	// named stays.
+	// queryMark writes one row by its primary key, if the caller holds the lease. It commits, so the
+	// mark outlives the process. It does not wait for the disk, because losing a mark in a server
+	// crash is harmless. It replaces the owner's earlier mark; marks of dead owners stay.
 	queryMark = `UPDATE tidemark.crashes c SET marks = c.marks || jsonb_build_object($2::text,
 			CASE WHEN $5::text = '' THEN '{}' ELSE jsonb_build_object('projection', $5::text, 'seq', $6::bigint) END)
 		WHERE c.consumer_group = $1 AND c.campaign_id = $3
@@ -116,55 +114,53 @@ const (
 				AND l.generation = $4)
 		RETURNING set_config('synchronous_commit', 'off', true)`
 
-	// queryUnmark writes one row by its primary key.
 	queryUnmark = `UPDATE tidemark.crashes c SET marks = c.marks - $2::text WHERE c.consumer_group = $1
 		AND c.campaign_id = $3 AND c.marks ? $2`
 
-	// querySurvived probes the primary key once a campaign. The holder of a campaign's lease is alone with its row.
+	// querySurvived probes the primary key once per campaign. Only the lease's holder writes the row.
 	querySurvived = `DELETE FROM tidemark.crashes c WHERE c.consumer_group = $1 AND c.campaign_id = ANY ($2)`
 
-	// queryExplained deletes the records of the dead that a campaign has cost, by their primary key.
+	// queryExplained deletes the worker records of processes that died on a campaign, by their primary key.
 	queryExplained = `DELETE FROM tidemark.workers w WHERE w.consumer_group = $1 AND w.owner = ANY (ARRAY(
 			SELECT unnest(c.owners) FROM tidemark.crashes c WHERE c.consumer_group = $1 AND c.campaign_id = $2))`
 )
 
 const (
-	// theirs is a duty that another has. One that runs for longer than its owner could have asked for is
-	// of a time before the server's clock went back.
+	// theirs matches another owner's live duty. An expiry beyond what its owner could have asked for
+	// dates from before the server's clock went back, so it does not count.
 	theirs = `d.owner <> $2 AND d.expires_at > clock_timestamp()
 			AND d.expires_at <= clock_timestamp() + $3::interval + interval '1 s'`
 
-	// queryTakeDuty probes the primary key, and writes one row by it unless another has the duty, once a
-	// few seconds. What a crash of the server forgets is harmless, so it does not wait for the disk.
+	// queryTakeDuty runs once every few seconds. It probes the primary key and writes one row unless
+	// another owner has the duty. Losing it in a server crash is harmless, so it does not wait for the
+	// disk.
 	queryTakeDuty = `INSERT INTO tidemark.duties AS d (name, owner, expires_at)
 		SELECT $1, $2, clock_timestamp() + $3::interval FROM set_config('synchronous_commit', 'off', true)
 		WHERE NOT EXISTS (SELECT FROM tidemark.duties d WHERE d.name = $1 AND ` + theirs + `)
 		ON CONFLICT (name) DO UPDATE SET owner = excluded.owner, expires_at = excluded.expires_at
 			WHERE NOT (` + theirs + `)`
 
-	// queryDropDuty deletes one row by its primary key.
 	queryDropDuty = `DELETE FROM tidemark.duties WHERE name = $1 AND owner = $2`
 )
 
-// queryFence probes the primary key once a campaign and locks the lease, in the order of
+// queryFence probes the primary key once per campaign and locks the leases, in the order of
 // campaign_id, until the transaction ends.
 const queryFence = `SELECT tidemark.fence($1, $2)`
 
-// The queries by which others look at leases. They lock nothing.
+// Views of leases. They lock nothing.
 const (
 	// queryApplied reads all leases of a group.
 	queryApplied = `SELECT coalesce(sum(checkpoint), 0)::bigint FROM tidemark.leases WHERE consumer_group = $1`
 
-	// querySuspectCounts reads an index that nearly always has no entries.
+	// querySuspectCounts reads an index that is nearly always empty.
 	querySuspectCounts = `SELECT c.consumer_group, count(*) FROM tidemark.crashes c WHERE cardinality(c.owners) > 0
 		GROUP BY c.consumer_group`
 
-	// queryList walks the primary key, $3 rows of it.
 	queryList = `SELECT l.consumer_group, l.campaign_id, l.owner, l.generation,
 		nullif(nullif(l.expires_at, '-infinity'), 'infinity'), l.expires_at > clock_timestamp(), l.checkpoint
 		FROM tidemark.leases l WHERE l.consumer_group = $1 AND l.campaign_id > $2 ORDER BY l.campaign_id LIMIT $3`
 
-	// queryCheckpoints probes the primary key once a campaign.
+	// queryCheckpoints probes the primary key once per campaign.
 	queryCheckpoints = `SELECT c.campaign_id, l.checkpoint FROM unnest($2::text[]) AS c (campaign_id) CROSS JOIN LATERAL (
 			SELECT l.checkpoint FROM tidemark.leases l WHERE l.consumer_group = $1 AND l.campaign_id = c.campaign_id OFFSET 0
 		) l`
@@ -177,12 +173,12 @@ const (
 		ON CONFLICT (consumer_group, campaign_id) DO UPDATE
 			SET owner = excluded.owner, generation = l.generation + 1, expires_at = excluded.expires_at`
 
-	// queryUnpause writes one lease by its primary key, if it is an operator's.
+	// queryUnpause writes one lease by its primary key, if an operator has it.
 	queryUnpause = `UPDATE tidemark.leases SET owner = '', generation = generation + 1, expires_at = '-infinity'
 		WHERE consumer_group = $1 AND campaign_id = $2 AND owner = $3`
 )
 
-// queryPlaces probes the primary key once for each consumer group, and that of workers for the owner.
+// queryPlaces probes the primary key of leases once per consumer group, and that of workers once per owner.
 const queryPlaces = `SELECT l.consumer_group, l.owner, l.generation, CASE
 	WHEN isfinite(l.expires_at) THEN l.expires_at END, l.expires_at > clock_timestamp(), l.checkpoint,
 	coalesce(w.host, ''), coalesce(w.pid, 0)
@@ -192,11 +188,10 @@ const queryPlaces = `SELECT l.consumer_group, l.owner, l.generation, CASE
 	ORDER BY l.consumer_group`
 
 const (
-	// queryProved sums up what a group says it has applied.
 	queryProved = `SELECT count(*), coalesce(sum(applied), 0)::bigint, count(*) FILTER (WHERE applied_hash IS NULL)
 		FROM tidemark.leases WHERE consumer_group = $1 AND checkpoint > 0`
 
-	// queryUnproved reads the journal up to the checkpoints once, and joins what it says to the leases.
+	// queryUnproved reads the journal up to the checkpoints once, and joins it to the leases.
 	queryUnproved = `SELECT l.campaign_id, l.checkpoint, l.applied, coalesce(j.events, 0),
 		coalesce(l.applied_hash = coalesce(j.hash, 0), true)
 		FROM tidemark.leases l LEFT JOIN (

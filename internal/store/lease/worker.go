@@ -11,29 +11,29 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/rows"
 )
 
-// Worker is what a worker says of itself about once a second.
+// Worker is a worker's own record, renewed about once a second.
 type Worker struct {
 	Owner         string
 	ConsumerGroup string
 	Host          string
 	PID           int
 	StartedAt     time.Time
-	SeenAt        time.Time // a worker not seen for a few seconds is gone or cut off
+	SeenAt        time.Time // a worker not seen for a few seconds has stopped or is cut off
 	CampaignsHeld int
 	EventsApplied int64            // since it started
-	DrainedBy     string           // who has told it to take nothing more; empty: no operator has
-	Knows         map[string][]int // versions of projections that it has the code of, by name
+	DrainedBy     string           // the operator who drained it; empty: not drained
+	Knows         map[string][]int // versions of projections that its program has, by name
 }
 
-// Beat records that the owner lives, with the campaigns it holds and the events it has applied
-// since it started, and answers whether it is to take nothing more (see [Drain]).
+// Beat records that the owner lives, with the campaigns it holds and the events applied since its
+// start. drained reports whether it must claim nothing more (see [Drain]).
 func (k Keeper) Beat(ctx context.Context, db DB, host string, pid, held int, applied int64) (drained bool, err error) {
 	return rows.One(ctx, db, pgx.RowTo[bool], "record worker",
 		queryBeat, k.Owner, k.Group, host, pid, held, applied, k.Knows, k.TTL)
 }
 
-// Drain tells a worker to finish what it has and claim nothing more, until [Undrain] or its end; it
-// notices within about a second. It answers false if there is no such worker.
+// Drain tells a worker to finish its work and claim nothing more, until [Undrain] or its end. The
+// worker notices within about a second. Drain returns false if there is no such worker.
 func Drain(ctx context.Context, db DB, owner, by string) (bool, error) {
 	what := fmt.Sprintf("drain worker %q", owner)
 	if by == "" {
@@ -43,7 +43,7 @@ func Drain(ctx context.Context, db DB, owner, by string) (bool, error) {
 	return n > 0, err
 }
 
-// Undrain has a worker that was drained claim again. It answers false if there is no such worker.
+// Undrain lets a drained worker claim again. It returns false if there is no such worker.
 func Undrain(ctx context.Context, db DB, owner string) (bool, error) {
 	n, err := rows.Exec(ctx, db, fmt.Sprintf("undrain worker %q", owner), queryDrain, owner, "")
 	return n > 0, err
@@ -60,8 +60,8 @@ func Workers(ctx context.Context, db DB) ([]Worker, error) {
 	return rows.All(ctx, db, pgx.RowToStructByPos[Worker], "list workers", queryWorkers)
 }
 
-// Versions answers the versions of projections that workers of a group have the code of, by name:
-// of those seen within a minute.
+// Versions returns the versions of projections that a group's workers have, by name. It reads
+// workers seen within a minute.
 func Versions(ctx context.Context, db DB, group string) (map[string][]int, error) {
 	found := map[string][]int{}
 	var name string
@@ -73,15 +73,15 @@ func Versions(ctx context.Context, db DB, group string) (map[string][]int, error
 	return found, err
 }
 
-// TakeDuty takes or renews, for ttl from now on, the duty that one process at a time has under a
-// name, and says whether the owner has it. While another has it nothing is written. It fences
-// nothing: it is for work that does no harm done twice, once in a while.
+// TakeDuty takes or renews a named duty for ttl and reports whether the owner has it. One process
+// at a time has a duty; while another has it, nothing is written. It does not fence: use it only
+// for work that may rarely run twice.
 func TakeDuty(ctx context.Context, db DB, name, owner string, ttl time.Duration) (bool, error) {
 	n, err := rows.Exec(ctx, db, fmt.Sprintf("take the duty %q", name), queryTakeDuty, name, owner, ttl)
 	return n == 1, err
 }
 
-// DropDuty gives the duty up, so that another need not wait until it runs out. It does nothing if
+// DropDuty gives the duty up, so another process need not wait for its expiry. It does nothing if
 // the owner does not have it.
 func DropDuty(ctx context.Context, db DB, name, owner string) error {
 	_, err := rows.Exec(ctx, db, fmt.Sprintf("drop the duty %q", name), queryDropDuty, name, owner)

@@ -13,10 +13,9 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
-// Gap is a campaign that a consumer group would not come to by itself: its journal goes on beyond
-// the group's checkpoint, and the outbox has nothing for it. There are none unless an append did
-// not know the group (see [Register]) or work items were deleted by hand; the campaign's next
-// append closes one too.
+// Gap is a campaign whose journal goes beyond a group's checkpoint while the outbox has no work
+// item for it. Gaps arise only if an append did not know the group (see [Register]) or work items
+// were deleted by hand. The campaign's next append closes a gap too.
 type Gap struct {
 	Group      string
 	CampaignID string
@@ -24,15 +23,14 @@ type Gap struct {
 	Head       int64 // the campaign's last seq
 }
 
-// gapCampaigns is how many campaigns are looked at in one statement, unless told.
+// gapCampaigns is the default number of campaigns per statement.
 const gapCampaigns = 5000
 
-// Gaps looks at up to limit campaigns (0: 5000), from after on ("" to begin), and answers the gaps
-// of a consumer group among them, and what to pass as after to go on; next is "" at the end.
-// Campaigns come in the reverse order of their ids. What is appended or applied meanwhile is no
-// gap: each call sees one moment. A campaign has none if all it has beyond the checkpoint is
-// audit_only or replay_only, which nothing projects. The cost is two index probes a campaign, about
-// ten microseconds.
+// Gaps looks at up to limit campaigns (0: 5000) after after ("" to begin) and returns the gaps of a
+// consumer group among them. Pass next as after to go on; next is "" at the end. Campaigns come in
+// the reverse order of their ids. Each call sees one moment, so concurrent appends and applies make
+// no gaps. audit_only and replay_only events beyond the checkpoint make none either: nothing
+// projects them. A campaign costs two index probes, about ten microseconds.
 func Gaps(
 	ctx context.Context, db journal.Querier, group, after string, limit int,
 ) (gaps []Gap, next string, err error) {
@@ -63,8 +61,8 @@ func lookForGaps(
 	return gaps, next, looked, nil
 }
 
-// RepairGap gives the campaign one work item, which brings it to its head, and writes to
-// tidemark.failure_log that by did so. It does nothing if there is no gap by now.
+// RepairGap enqueues one work item, which brings the campaign to its head, and logs by and reason
+// to tidemark.failure_log. It does nothing if the gap has closed.
 func RepairGap(ctx context.Context, tx pgx.Tx, gap Gap, by, reason string) (err error) {
 	defer rows.Explain(&err, "repair the gap of campaign %q in group %s", gap.CampaignID, gap.Group)
 	if by == "" {
@@ -80,28 +78,28 @@ type Beginner interface {
 	Begin(ctx context.Context) (pgx.Tx, error)
 }
 
-// Repair looks for the gaps of a consumer group in all of the journal and repairs them.
+// Repair finds and repairs the gaps of a consumer group in the whole journal.
 type Repair struct {
 	Group  string
-	By     string // who does it, for the log
+	By     string // who acts, for the log
 	Reason string // for the log; optional
-	Chunk  int    // campaigns looked at in one statement; default 5000
-	Rate   int    // campaigns looked at in a second, at most; 0: no limit
+	Chunk  int    // campaigns per statement; default 5000
+	Rate   int    // campaigns per second, at most; 0: no limit
 
-	// OnGap, if set, is called for each gap once its repair has been tried, with the error if it failed.
+	// OnGap, if set, is called for each gap after its repair, with the error if it failed.
 	OnGap func(Gap, error)
 }
 
-// Repaired is what came of a [Repair].
+// Repaired is the result of a [Repair].
 type Repaired struct {
 	Campaigns int // looked at
 	Gaps      int // found
-	Failed    int // of them, not repaired
+	Failed    int // of the gaps, not repaired
 }
 
-// Run repairs the gaps, campaign by campaign, each in a transaction of its own: one that fails does
-// not stop the others, and is counted and given to OnGap. It returns an error if it cannot look any
-// further. Run again, it finds what failed and nothing else.
+// Run repairs each gap in a transaction of its own. A failed repair is counted, given to OnGap, and
+// does not stop the others. Run returns an error only if it cannot look further. A second Run finds
+// only what failed.
 func (r Repair) Run(ctx context.Context, db Beginner) (done Repaired, err error) {
 	defer rows.Explain(&err, "repair the gaps of group %s", r.Group)
 	if r.By == "" {
@@ -112,7 +110,7 @@ func (r Repair) Run(ctx context.Context, db Beginner) (done Repaired, err error)
 	}
 	r.Chunk = cmp.Or(r.Chunk, gapCampaigns)
 	if r.Rate > 0 {
-		r.Chunk = max(1, min(r.Chunk, r.Rate/10)) // ten times a second
+		r.Chunk = max(1, min(r.Chunk, r.Rate/10)) // ten statements a second
 	}
 	for after := ""; ; {
 		start := time.Now()
@@ -144,7 +142,7 @@ func (r Repair) Run(ctx context.Context, db Beginner) (done Repaired, err error)
 	}
 }
 
-// wait answers false if ctx ends first.
+// wait returns false if ctx ends first.
 func wait(ctx context.Context, d time.Duration) bool {
 	if d <= 0 {
 		return ctx.Err() == nil

@@ -21,16 +21,15 @@ type DB interface {
 	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
 }
 
-// Group is a consumer group that has been registered.
+// Group is a registered consumer group.
 type Group struct {
 	Name string
-	// "ready"; "filing" while the campaigns that were there before it are being filed; "inline" if
-	// appends apply, and no worker
+	// "ready"; "filing" while older campaigns are being filed; "inline" if appends apply the events, not workers
 	State        string
 	RegisteredAt time.Time
 }
 
-// Groups lists the consumer groups, in the order of their names.
+// Groups lists the consumer groups, ordered by name.
 func Groups(ctx context.Context, db journal.Querier) ([]Group, error) {
 	return rows.All(ctx, db, pgx.RowToStructByPos[Group], "list consumer groups", queryGroups)
 }
@@ -40,10 +39,9 @@ const (
 	barrierPoll   = 5 * time.Millisecond // between looks at the writer floor
 )
 
-// Register makes a consumer group known: from now on each append gives it a work item for each
-// campaign. A group that is new gets one for every campaign that was there before, so that it
-// starts with the first event of each. It is safe to call at every start, from several processes at
-// once, and again after a crash.
+// Register makes a consumer group known: from now on each append enqueues a work item for it. A new
+// group also gets one for every existing campaign, so it starts with the first event of each.
+// Register is safe to call at every start, from several processes at once, and again after a crash.
 //
 // Register must not run inside a transaction. It waits until appends that began before the group
 // was known have ended.
@@ -72,22 +70,21 @@ func Register(ctx context.Context, db DB, group string) (err error) {
 	return err
 }
 
-// RegisterInline makes a consumer group known whose events are applied by the appends themselves:
-// from now on appends give it no work items. Those it has stay until they are applied. It must not
-// run inside a transaction, and is as safe to repeat as [Register]. It waits until appends that may
-// have enqueued for the group have ended, so that after it the work items there are all there will
-// be.
+// RegisterInline makes a consumer group known whose events the appends themselves apply: from now
+// on appends enqueue nothing for it. Existing work items stay until they are applied. It must not
+// run inside a transaction, and is as safe to repeat as [Register]. It waits for appends that may
+// still enqueue for the group, so no work items are added after it returns.
 func RegisterInline(ctx context.Context, db DB, group string) (err error) {
 	defer rows.Explain(&err, "register consumer group %q as inline", group)
 	if _, err := db.Exec(ctx, queryRegisterInline, group); err != nil {
 		return err
 	}
-	return barrier(ctx, db) // also if it is inline already: who made it so may not have waited to the end
+	return barrier(ctx, db) // also if already inline: the earlier caller may not have waited to the end
 }
 
 // barrier waits until every append that may not have seen the group has ended: until none holds the
-// writer floor below a position taken now. An append in a REPEATABLE READ transaction sees the
-// groups of its snapshot, however old; such a transaction is not waited for.
+// writer floor below a position taken now. It does not cover appends in a REPEATABLE READ
+// transaction, which see the groups of their snapshot, however old.
 func barrier(ctx context.Context, db DB) error {
 	now, err := rows.One(ctx, db, pgx.RowTo[int64], "", queryNextPosition)
 	if err != nil {
@@ -109,14 +106,13 @@ func barrier(ctx context.Context, db DB) error {
 	}
 }
 
-// Complete queues the deletion of campaigns' work items up to a seq each, which have been applied
-// in the same transaction.
+// Complete queues the deletion of campaigns' work items up to a seq each, in the transaction that applied them.
 func Complete(batch *pgx.Batch, group string, campaignIDs []string, upTo []int64) {
 	batch.Queue(queryComplete, group, campaignIDs, upTo)
 }
 
-// Enqueue queues a work item for each campaign, unless its last event has one: so much is enough to
-// bring the campaign to its head.
+// Enqueue queues a work item for each campaign, unless its last event has one. One item brings the
+// campaign to its head.
 func Enqueue(batch *pgx.Batch, group string, campaignIDs []string) {
 	batch.Queue(queryEnqueue, group, campaignIDs)
 }
@@ -124,21 +120,20 @@ func Enqueue(batch *pgx.Batch, group string, campaignIDs []string) {
 // ErrInUse is returned by [Unregister] for a group that has projections.
 var ErrInUse = errors.New("consumer group is in use")
 
-// ErrNotRegistered is returned by [Unregister] for a group that nothing is known of.
+// ErrNotRegistered is returned by [Unregister] for an unknown group.
 var ErrNotRegistered = errors.New("consumer group is not registered")
 
-// unregisterRows is how many rows are deleted in one statement.
 const unregisterRows = 10_000
 
-// Unregister ends a consumer group: appends give it no more work items, and those that it has, its
-// leases with its checkpoints, and its pauses are deleted. A group of the same name begins anew,
-// with the first event of every campaign. The failure log keeps that by, who must be named, removed
-// it, and the reason, if there is one. [ErrInUse] says that it has projections: remove those first
-// (rebuild.Remove). Workers that still run for it lose what they are applying and find no more;
-// stop them, or they register it again at their next start.
+// Unregister ends a consumer group. Appends enqueue nothing more for it; its work items, leases
+// with their checkpoints, and pauses are deleted. A later group of the same name starts with the
+// first event of every campaign. by is required and stands in the failure log, with the optional
+// reason. Unregister returns [ErrInUse] if the group has projections: remove them first
+// (rebuild.Remove). Running workers lose what they are applying and find no more work; stop them,
+// or they register the group again at their next start.
 //
 // Unregister must not run inside a transaction. It waits until appends that began while the group
-// was known have ended. Interrupted, it goes on when it is called again.
+// was known have ended. If it is interrupted, call it again.
 func Unregister(ctx context.Context, db DB, group, by, reason string) (err error) {
 	defer rows.Explain(&err, "unregister consumer group %q", group)
 	if by == "" {
@@ -159,7 +154,7 @@ func Unregister(ctx context.Context, db DB, group, by, reason string) (err error
 	if err := barrier(ctx, db); err != nil {
 		return err
 	}
-	// Work items first: a claim that finds none makes no lease.
+	// Work items first: a claim that finds none creates no lease.
 	for _, query := range []string{queryDropItems, queryDropLeases, queryDropCrashes, queryDropPauses} {
 		for n := int64(unregisterRows); n == unregisterRows; {
 			if n, err = rows.Exec(ctx, db, "", query, group, unregisterRows); err != nil {

@@ -12,38 +12,37 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
-// Status says how it stands with an entry.
+// Status is the status of an entry.
 type Status string
 
-// The statuses. The first three are work items, which belong to a consumer group; the others are
-// (campaign, projection) pairs that are behind their group.
+// The statuses. The first three belong to work items of a consumer group, the others to failed campaigns.
 const (
 	Pending    Status = "pending"    // no worker holds the campaign
 	Processing Status = "processing" // a worker holds the campaign's lease
-	// the campaign or the whole group is paused; pairs of what is paused keep their statuses
+	// the campaign or the whole group is paused; its failed campaigns keep their statuses
 	Paused     Status = "paused"
 	Failed     Status = "failed"     // the projection could not apply the event; a retry is due at NextAttemptAt
-	Dead       Status = "dead"       // as Failed, but it waits for an operator
+	Dead       Status = "dead"       // as Failed, but only an operator can retry it
 	Rebuilding Status = "rebuilding" // the projection is catching up with the campaign
 )
 
-// Statuses answers all statuses, in the order in which work goes through them.
+// Statuses returns all statuses, in the order in which work passes through them.
 func Statuses() []Status { return []Status{Pending, Processing, Paused, Failed, Dead, Rebuilding} }
 
-// Entry is something that remains to be done: a work item, or a (campaign, projection) pair that is behind.
+// Entry is outstanding work: a work item, or a failed campaign of a projection.
 type Entry struct {
 	Group      string // consumer group
 	CampaignID string //
-	Seq        int64  // of the work item's first event that is not applied; of the pair's next event
-	// how many events the work item, or in a report the campaign, still waits with, from Seq on; 0 of a pair
+	Seq        int64  // the work item's first event that is not applied, or the failed campaign's next event
+	// events of the work item, or in a report of the campaign, from Seq on; 0 for a failed campaign
 	Events        int64
 	EventType     string    // of that event
 	Status        Status    //
-	Projection    string    // of the pair; empty for a work item
+	Projection    string    // of the failed campaign; empty for a work item
 	Since         time.Time // when the event was appended
-	Attempts      int       // how often the pair has failed at the event
-	NextAttemptAt time.Time // when the pair is tried again; zero unless Failed or Rebuilding
-	Error         string    // what the pair failed with last
+	Attempts      int       // failures at the event
+	NextAttemptAt time.Time // of the retry; zero unless Failed or Rebuilding
+	Error         string    // of the last failure
 }
 
 // Filter chooses the entries of [List] and [Page].
@@ -55,22 +54,21 @@ type Filter struct {
 
 const defaultListLimit = 100
 
-// Place is where an entry stands in the order of [Page].
+// Place is an entry's place in the order of [Page].
 type Place struct {
 	Group      string `json:"group,omitempty"` // of a work item
 	CampaignID string `json:"campaign_id"`
 	Seq        int64  `json:"seq,omitempty"`        // of the work item's last event
-	Projection string `json:"projection,omitempty"` // of a pair
+	Projection string `json:"projection,omitempty"` // of a failed campaign
 }
 
-// mostLooked is how many rows one page looks at for those of a status.
+// mostLooked is how many rows one page reads to find those with a status.
 const mostLooked = 5000
 
-// Page answers some entries after a place (nil: from the first), and the place of the next page,
-// nil at the end: work items in the order of their groups, campaigns and seqs, then pairs in that
-// of their campaigns and projections. A page costs the same wherever it is and however much there
-// is: where few entries have the status, it may have fewer than the limit, or none, and yet a next
-// one.
+// Page returns entries after a place (nil: from the first), and the place of the next page, nil at
+// the end. Work items come first, ordered by group, campaign and seq, then failed campaigns,
+// ordered by campaign and projection. Every page costs the same, wherever it is. Where few entries
+// have the status, a page may be short or empty and still have a next one.
 func Page(
 	ctx context.Context, db journal.Querier, filter Filter, after *Place,
 ) (entries []Entry, next *Place, err error) {
@@ -84,7 +82,7 @@ func Page(
 	}
 	looked := 0
 	for {
-		// Without a status to look for, no more is read than the page takes.
+		// Without a status, read no more than the page takes.
 		some := min(filter.Limit-len(entries), mostLooked-looked)
 		if filter.Status != "" {
 			some = min(mostLooked-looked, max(filter.Limit, 500))
@@ -135,8 +133,8 @@ func pagePart(
 	return rows.All(ctx, db, pgx.RowToStructByPos[Entry], "list the outbox", query, args...)
 }
 
-// List answers entries in the order of [Page], from the first up to the filter's limit. Where few
-// entries have the status it looks at many pages.
+// List returns entries in the order of [Page], from the first up to the filter's limit. Where few
+// entries have the status it reads many pages.
 func List(ctx context.Context, db journal.Querier, filter Filter) (entries []Entry, err error) {
 	most := cmp.Or(filter.Limit, defaultListLimit)
 	for next := (*Place)(nil); ; {

@@ -1,23 +1,23 @@
 package outbox
 
 const (
-	// queryRegister writes one row of a table that appends read; it waits for no lock.
+	// queryRegister writes one row of a table that appends read. It waits for no lock.
 	queryRegister = `INSERT INTO tidemark.consumer_groups (name) VALUES ($1) ON CONFLICT DO NOTHING`
 
-	// queryLeaveInline has appends enqueue from now on, and what is behind filed; queryRegisterInline has them stop.
+	// queryLeaveInline makes appends enqueue and the backlog be filed. queryRegisterInline makes
+	// appends stop enqueueing.
 	queryLeaveInline    = `UPDATE tidemark.consumer_groups SET state = 'filing' WHERE name = $1 AND state = 'inline'`
 	queryRegisterInline = `INSERT INTO tidemark.consumer_groups AS g (name, state) VALUES ($1, 'inline')
 		ON CONFLICT (name) DO UPDATE SET state = 'inline' WHERE g.state <> 'inline'`
 
-	// queryState probes the primary key.
 	queryState = `SELECT state FROM tidemark.consumer_groups WHERE name = $1`
 
-	// queryNextPosition burns a position: appends that began before it hold the writer floor below it.
+	// queryNextPosition burns a position. Appends that began earlier hold the writer floor below it.
 	queryNextPosition = `SELECT nextval('tidemark.journal_position')`
 
-	// queryFile gives those of up to $3 campaigns after $2 that are behind one work item each, for all
-	// that they are behind: a worker reads on from its checkpoint, not from the item. It steps from
-	// campaign to campaign along the journal's primary key. It answers the last campaign it came to.
+	// queryFile reads up to $3 campaigns after $2 along the journal's primary key, and gives each that
+	// is behind one work item. One is enough: a worker reads on from its checkpoint. It returns the
+	// last campaign read.
 	queryFile = `WITH RECURSIVE walk AS (
 			SELECT $2::text COLLATE "C" AS campaign_id, 0 AS steps
 			UNION ALL
@@ -40,7 +40,7 @@ const (
 		)
 		SELECT max(campaign_id), count(*) FILTER (WHERE steps > 0) FROM walk`
 
-	// queryEnqueue probes the primary keys of journal and leases once a campaign.
+	// queryEnqueue probes the primary keys of journal and leases once per campaign.
 	queryEnqueue = `INSERT INTO tidemark.outbox (consumer_group, campaign_id, seq, enqueued_at, events)
 		SELECT $1, c.campaign_id, h.seq, h.recorded_at, greatest(h.seq - coalesce(l.checkpoint, 0), 1)
 		FROM (SELECT * FROM unnest($2::text[]) AS c (campaign_id) ORDER BY 1) c CROSS JOIN LATERAL (
@@ -50,14 +50,13 @@ const (
 		) l ON true
 		ON CONFLICT DO NOTHING`
 
-	// queryReady ends the filing.
 	queryReady = `UPDATE tidemark.consumer_groups SET state = 'ready' WHERE name = $1 AND state = 'filing'`
 
-	// queryGaps probes the journal's primary key once a campaign, and the leases' once. See migrations/00003_leases.sql.
+	// queryGaps probes the primary keys of journal and leases once per campaign. See migrations/00003_leases.sql.
 	queryGaps = `SELECT campaign_ids, checkpoints, heads, next, walked FROM tidemark.gaps($1, $2, $3)`
 
-	// queryRepairGap files one campaign, as queryFile does, unless its checkpoint has got there or it
-	// has work by now; it logs it, and wakes workers that wait.
+	// queryRepairGap files one campaign as queryFile does, unless its checkpoint has moved to the head
+	// or it has work. It logs the repair and wakes waiting workers.
 	queryRepairGap = `WITH head AS MATERIALIZED (
 			SELECT j.campaign_id, j.seq, j.recorded_at FROM tidemark.journal j WHERE j.campaign_id = $2
 				ORDER BY j.campaign_id DESC, j.seq DESC LIMIT 1
@@ -76,8 +75,8 @@ const (
 		SELECT 'repaired', f.consumer_group, f.campaign_id, $3 + 1, $4, nullif($5, '') FROM filed f
 		RETURNING tidemark.wake()`
 
-	// queryGroupProjections reads the registry. queryUnregister, which logs it, and those below delete
-	// by primary key, the last four up to $2 rows at a time: what belongs to a group that is gone.
+	// queryGroupProjections reads the registry. queryUnregister deletes the group and logs it. The
+	// last four delete the group's rows, up to $2 at a time, by the primary key.
 	queryGroupProjections = `SELECT count(*), coalesce(min(p.name), '') FROM tidemark.projections p
 		WHERE p.consumer_group = $1`
 	queryUnregister = `WITH gone AS (
@@ -95,6 +94,6 @@ const (
 	queryDropPauses = `DELETE FROM tidemark.pauses p WHERE p.ctid = ANY (ARRAY(SELECT i.ctid FROM tidemark.pauses i
 		WHERE i.consumer_group = $1 LIMIT $2))`
 
-	// queryComplete deletes by one range of the primary key for each campaign. See migrations/00003_leases.sql.
+	// queryComplete deletes one range of the primary key per campaign. See migrations/00003_leases.sql.
 	queryComplete = `SELECT tidemark.complete($1, $2, $3)`
 )

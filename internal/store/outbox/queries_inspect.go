@@ -1,11 +1,11 @@
 package outbox
 
-// The queries by which operators look at the work. They take no locks, and each is one statement,
-// so that its figures are of one moment. They also read tidemark.deferred, tidemark.projections,
-// tidemark.leases and tidemark.pauses, which other packages write.
+// Operators' views. They take no locks. Each is one statement, so its figures are of one moment.
+// They also read tidemark.deferred, projections, leases and pauses, which other packages write.
 const (
-	// queryReport counts up to $1 work items of each group and $3 pairs, and beyond that reads $2
-	// pages (migrations/00009_status.sql), and looks at the thousand failed pairs that are due first.
+	// queryReport counts up to $1 work items of each group and $3 failed campaigns, and reads $2 pages
+	// beyond that (migrations/00009_status.sql). It also reads the thousand failed campaigns that are
+	// due first.
 	queryReport = `
 		SELECT q.consumer_group, now(), q.pending, q.processing, q.paused, coalesce(pairs.failed, 0),
 			coalesce(pairs.dead, 0), coalesce(pairs.rebuilding, 0),
@@ -44,7 +44,7 @@ const (
 		) oldest ON true
 		ORDER BY q.consumer_group`
 
-	// queryLag counts as queryReport does. A projection is behind by what its group is and what its own pairs add.
+	// queryLag counts like queryReport. A projection's lag is its group's plus that of its own failed campaigns.
 	queryLag = `
 		WITH parts AS MATERIALIZED (SELECT * FROM tidemark.lag_report($1, $2)), subjects AS (
 			SELECT p.consumer_group, p.projection FROM parts p
@@ -57,12 +57,12 @@ const (
 		GROUP BY s.consumer_group, s.projection
 		ORDER BY s.consumer_group, s.projection`
 
-	// queryGroups reads a table of one row a group.
+	// queryGroups reads a table with one row per group.
 	queryGroups = `SELECT name, state, registered_at FROM tidemark.consumer_groups ORDER BY name`
 )
 
-// Pages walk primary keys from a place on and stop at the limit; each row costs a probe of its
-// event and, if it is a work item, one of its campaign's lease. They take no lock.
+// Pages walk primary keys from a place on and stop at the limit. Each row costs a probe of its
+// event, and a work item one of its lease. They take no lock.
 const (
 	pageItems = `) SELECT o.consumer_group, o.campaign_id, f.seq, o.seq - f.seq + 1, coalesce(j.event_type, ''),
 			CASE WHEN l.expires_at > now() AND l.owner <> 'paused' THEN 'processing' WHEN l.expires_at > now()
@@ -84,7 +84,7 @@ const (
 				LIMIT $4
 		` + pageItems
 
-	// queryPageItemsOf reads the campaign's range of each group.
+	// queryPageItemsOf reads the campaign's range in each group.
 	queryPageItemsOf = `WITH part AS MATERIALIZED (
 			SELECT i.* FROM (SELECT g.name FROM tidemark.consumer_groups g WHERE g.name >= $2 ORDER BY g.name) g CROSS
 				JOIN LATERAL (
@@ -116,8 +116,8 @@ const (
 )
 
 const (
-	// queryWaiting steps from campaign to campaign along the outbox's primary key, and probes those of
-	// the leases and the journal once each.
+	// queryWaiting steps from campaign to campaign along the outbox's primary key. It probes the
+	// primary keys of leases and journal once each.
 	queryWaiting = `WITH RECURSIVE walk AS (
 			SELECT $1::text COLLATE "C" AS consumer_group, $2::text COLLATE "C" AS campaign_id,
 				NULL::timestamptz AS enqueued_at, 0 AS steps

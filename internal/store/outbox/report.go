@@ -11,41 +11,38 @@ import (
 )
 
 const (
-	exactRows   = 10_000 // work items looked at one by one
-	exactPairs  = 5000   // deferred pairs
-	samplePages = 12     // read where there are more
+	exactRows   = 10_000 // work items counted exactly
+	exactPairs  = 5000   // failed campaigns counted exactly
+	samplePages = 12     // pages read beyond that
 )
 
-// GroupReport says what remains to be done for one consumer group.
+// GroupReport is the outstanding work of one consumer group.
 type GroupReport struct {
 	Group      string
 	Pending    int64 // events
 	Processing int64 // events
 	Paused     int64 // events
-	Failed     int64 // pairs
-	Dead       int64 // pairs
-	Rebuilding int64 // pairs
+	Failed     int64 // failed campaigns
+	Dead       int64 // failed campaigns
+	Rebuilding int64 // failed campaigns
 
-	// Oldest is the entry that has waited longest among those a worker could take now: pending work
-	// items, and failed pairs whose retry is due, of projections that are not paused. Nil if there is
-	// none.
+	// Oldest is the oldest entry that a worker could take now: a pending work item, or a failed
+	// campaign whose retry is due and whose projection is not paused. Nil if there is none.
 	Oldest *Entry
 
-	// Estimated says that there is too much to count: the counts are near, and Oldest is the oldest
-	// entry of those that were looked at.
+	// Estimated means too much to count: the counts are approximate, and Oldest is the oldest of the entries read.
 	Estimated bool
 
-	// At is the database's time of the report; Oldest has waited At.Sub(Oldest.Since).
+	// At is the database's time of the report. Oldest has waited At.Sub(Oldest.Since).
 	At time.Time
 }
 
-// Report answers how it stands with each consumer group, in the order of their names, at one
-// moment.
+// Report returns the outstanding work of each consumer group as of one moment, ordered by group.
 //
-// Up to 10,000 work items of a group are looked at, and 5,000 pairs, each projection its part of
-// them. Where there are more, some pages of their tables are read, which stand for the rest: so a
-// report on ten million entries takes no longer than one on ten thousand. Of failed pairs, Oldest
-// knows the thousand that are due first.
+// It counts up to 10,000 work items of a group and 5,000 failed campaigns, shared among
+// projections. Beyond that it extrapolates from some pages of the tables, so ten million entries
+// take no longer than ten thousand. Oldest considers the thousand failed campaigns that are due
+// first.
 func Report(ctx context.Context, db journal.Querier) ([]GroupReport, error) {
 	return rows.All(ctx, db, scanGroupReport, "report on the outbox", queryReport, exactRows, samplePages, exactPairs)
 }
@@ -67,23 +64,23 @@ func scanGroupReport(row pgx.CollectableRow) (GroupReport, error) {
 	return group, err
 }
 
-// Behind says how far something is behind the journal.
+// Behind is the lag of a consumer group or a projection.
 type Behind struct {
 	Group      string
-	Projection string        // empty: the group as a whole, that is, its checkpoints
-	Events     int64         // events that are appended and not applied
-	Campaigns  int64         // campaigns they belong to
+	Projection string        // empty: the group as a whole, by its checkpoints
+	Events     int64         // appended and not applied
+	Campaigns  int64         // with such events
 	Age        time.Duration // since the oldest of them was appended, by the database's clock; 0 if there is none
-	// there is too much to count: Events and Campaigns are near, and Age is the oldest of what was looked at
+	// too much to count: Events and Campaigns are approximate, and Age is the oldest of the rows read
 	Estimated bool
 }
 
-// Lag answers how far each consumer group is behind and, after it, each of its projections. A
+// Lag returns the lag of each consumer group and, after it, of each of its projections. A
 // projection is behind its group in campaigns where it failed or is catching up. Events that no
 // projection wants count until a worker has passed them.
 //
-// Up to 10,000 work items of a group are counted, and 10,000 deferred pairs. Where there are more,
-// some pages of their tables are read, which stand for the rest.
+// It counts up to 10,000 work items of a group and 10,000 failed campaigns. Beyond that it
+// extrapolates from some pages of the tables.
 func Lag(ctx context.Context, db journal.Querier) ([]Behind, error) {
 	return rows.All(ctx, db, func(row pgx.CollectableRow) (Behind, error) {
 		var b Behind
@@ -94,22 +91,22 @@ func Lag(ctx context.Context, db journal.Querier) ([]Behind, error) {
 	}, "measure the lag", queryLag, exactRows, samplePages)
 }
 
-// Waiting is a campaign that a consumer group has work in.
+// Waiting is a campaign in which a consumer group has work.
 type Waiting struct {
 	Group      string
 	CampaignID string
-	Since      time.Time // when the first of its work items was enqueued
+	Since      time.Time // when its first work item was enqueued
 	Checkpoint int64     // the last seq applied; 0: none
 	Head       int64     // the campaign's last seq
 	Held       bool      // a worker holds its lease
 }
 
-// Behind is how many events of the campaign the group has before it.
+// Behind returns how many events of the campaign the group has not applied.
 func (w Waiting) Behind() int64 { return w.Head - w.Checkpoint }
 
-// WalkWaiting answers up to limit campaigns with work, in the order of groups and campaigns, from
-// those after the group and the campaign named ("" and "": from the first). It probes indexes a few
-// times for each campaign that it answers, however long the outbox is.
+// WalkWaiting returns up to limit campaigns with work, ordered by group and campaign, after the
+// named group and campaign ("" and "": from the first). It costs a few index probes per campaign,
+// however long the outbox is.
 func WalkWaiting(
 	ctx context.Context, db journal.Querier, afterGroup, afterCampaign string, limit int,
 ) ([]Waiting, error) {

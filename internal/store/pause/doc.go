@@ -1,14 +1,13 @@
-// Package pause stops and resumes work, without losing any of it: that of a consumer group, of one
-// projection, or of one campaign.
+// Package pause stops and resumes a consumer group, a projection or a campaign without losing work.
 //
-// What is paused only waits. A group's campaigns are not claimed; a projection is filed as behind
-// (in tidemark.deferred) for each campaign that moves without it and catches up when it is resumed;
-// a campaign's lease is the operator's. Order and exactly-once hold as ever. What is being applied
-// at the moment of a pause of a group or a projection still finishes; work on a campaign that is
-// paused is dropped and done again later. Appends are not concerned.
+// Paused work waits. A paused group's campaigns are not claimed. A paused projection is filed as
+// behind (in tidemark.deferred) for each campaign that moves without it, and catches up when it is
+// resumed. A paused campaign's lease belongs to the operator. Order and exactly-once still hold.
+// Work under way finishes when a group or projection is paused; on a paused campaign it is dropped
+// and runs again later. Appends go on.
 //
-// Workers notice at their next claim, at the latest after their poll interval. A pause that has
-// expired, by the database's clock, is as if it had never been.
+// Workers notice at their next claim, within their poll interval. A pause expires by the database's
+// clock, and then has no effect.
 //
 // The package owns tidemark.pauses. All functions are safe for concurrent use.
 package pause

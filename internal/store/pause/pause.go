@@ -16,10 +16,10 @@ import (
 // ErrNotPaused is returned by [Resume] for a target that is not paused, or whose pause has expired.
 var ErrNotPaused = errors.New("not paused")
 
-// ErrUnknown is returned by [Set] for a target that does not exist; its message says which.
+// ErrUnknown is returned by [Set] for a target that does not exist. Its message names it.
 var ErrUnknown = errors.New("there is nothing to pause")
 
-// Target is what is paused: a projection or a campaign of a consumer group or, if neither is named, the whole group.
+// Target is a projection or a campaign of a consumer group or, if neither is named, the whole group.
 type Target struct {
 	Group      string
 	Projection string
@@ -32,17 +32,17 @@ type Pause struct {
 	Reason    string
 	By        string
 	PausedAt  time.Time
-	ExpiresAt time.Time // zero: lasts until it is resumed
+	ExpiresAt time.Time // zero: until it is resumed
 }
 
-// Set pauses the target until it is resumed or, if d is not zero, for so long. A target that is
-// paused gets the new reason and the new end. by, who does it, is required; the act is written to
-// tidemark.failure_log in the same transaction. It returns [ErrUnknown] for a target that does not
-// exist.
+// Set pauses the target for d, or until [Resume] if d is zero. A paused target gets the new reason
+// and end. by is required. The act is logged to tidemark.failure_log in tx. Set returns
+// [ErrUnknown] for a target that does not exist.
 //
-// Work under way on a campaign that is paused fails at its fence. tx waits for it if it is just
-// being committed, and for a group that is applied savepointed, whose fence comes first, until that
-// ends; a lock_timeout bounds the wait. Groups and projections are paused without waiting.
+// Work under way on a paused campaign fails at its fence. tx waits for a worker that is committing
+// it. It also waits, until the group ends, for a worker that applies it savepointed, because that
+// one's fence runs first. Set a lock_timeout to bound the wait. Pausing groups and projections does
+// not wait.
 func Set(ctx context.Context, tx pgx.Tx, t Target, by, reason string, d time.Duration) (err error) {
 	defer rows.Explain(&err, "pause %s", t)
 	scope, name, err := t.check(by)
@@ -75,8 +75,8 @@ func Set(ctx context.Context, tx pgx.Tx, t Target, by, reason string, d time.Dur
 	return nil
 }
 
-// Resume ends the target's pause, with its own by and reason in tidemark.failure_log, and wakes
-// workers that wait. It returns [ErrNotPaused] if there is none to end.
+// Resume ends the target's pause, logs by and reason to tidemark.failure_log, and wakes waiting
+// workers. It returns [ErrNotPaused] if there is no pause to end.
 func Resume(ctx context.Context, tx pgx.Tx, t Target, by, reason string) (err error) {
 	defer rows.Explain(&err, "resume %s", t)
 	scope, name, err := t.check(by)
@@ -101,9 +101,9 @@ func Resume(ctx context.Context, tx pgx.Tx, t Target, by, reason string) (err er
 	return lease.Wake(ctx, tx)
 }
 
-// List answers up to limit pauses (0: all) of a consumer group, or of all groups if group is empty,
-// after that of a target (nil: from the first): those of projections, then of groups, then of
-// campaigns, each from the last name to the first. A page costs the same wherever it is.
+// List returns up to limit pauses (0: all) of a consumer group, or of all groups if group is empty,
+// after a target (nil: from the first). Projections come first, then groups, then campaigns, each
+// in descending order of names. Every page costs the same.
 func List(ctx context.Context, db journal.Querier, group string, after *Target, limit int) ([]Pause, error) {
 	scope, at, name := "z", "", "" // after all scopes
 	if after != nil {
@@ -118,7 +118,7 @@ func List(ctx context.Context, db journal.Querier, group string, after *Target, 
 	return rows.All(ctx, db, pgx.RowToStructByPos[Pause], "list pauses", queryList, group, scope, at, name, limit)
 }
 
-// String says what the target is, for a person.
+// String describes the target for a person.
 func (t Target) String() string {
 	switch {
 	case t.Projection != "":
@@ -145,21 +145,21 @@ func (t Target) check(by string) (scope, name string, err error) {
 	return "group", "", nil
 }
 
-// Forget deletes the pause of a projection that is being removed, if it has one.
+// Forget deletes a removed projection's pause, if it has one.
 func Forget(ctx context.Context, tx pgx.Tx, t Target) error {
 	_, err := rows.Exec(ctx, tx, fmt.Sprintf("forget the pause of %s", t),
 		queryResume, "projection", t.Group, t.Projection)
 	return err
 }
 
-// Rename gives the pause of a projection, if it has one, to the one of another name, which must have none.
+// Rename gives a projection's pause, if it has one, to another name, which must have none.
 func Rename(ctx context.Context, tx pgx.Tx, group, from, to string) error {
 	_, err := rows.Exec(ctx, tx, "rename the pause of projection "+from, queryRename, group, from, to)
 	return err
 }
 
-// Failed queues on batch the pause of a projection that has failed, until it is resumed. It is for
-// the projector: worker is who failed, reason at what.
+// Failed queues on batch the pause of a failed projection, until it is resumed. The projector calls
+// it: worker is the process that failed, reason is the error.
 func Failed(batch *pgx.Batch, group, projection, worker, reason string) {
 	batch.Queue(queryFailed, group, projection, reason, worker)
 }

@@ -1,4 +1,4 @@
-// Package rows runs a statement and collects the rows that it answers, if any. Errors say what was tried.
+// Package rows runs statements and collects their rows. Its errors start with what was tried.
 package rows
 
 import (
@@ -14,7 +14,7 @@ type Querier interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 }
 
-// All answers all rows, each as scan makes it. what stands before an error; "" leaves it as it is.
+// All returns all rows, converted by scan. what precedes an error's text; "" leaves the error unchanged.
 func All[T any](
 	ctx context.Context, db Querier, scan pgx.RowToFunc[T], what, sql string, args ...any,
 ) ([]T, error) {
@@ -26,7 +26,7 @@ func All[T any](
 	return all, explained(what, err)
 }
 
-// One answers the only row, or [pgx.ErrNoRows].
+// One returns the only row, or [pgx.ErrNoRows].
 func One[T any](
 	ctx context.Context, db Querier, scan pgx.RowToFunc[T], what, sql string, args ...any,
 ) (one T, err error) {
@@ -38,7 +38,7 @@ func One[T any](
 	return one, explained(what, err)
 }
 
-// Each calls visit for each row, once its columns are in the variables that into points to.
+// Each scans each row into the variables in into, then calls visit.
 func Each(
 	ctx context.Context, db Querier, into []any, visit func() error, what, sql string, args ...any,
 ) error {
@@ -54,13 +54,13 @@ type Execer interface {
 	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
 }
 
-// Exec runs a statement that answers no rows, and says how many it has affected.
+// Exec runs a statement without result rows and returns how many rows it affected.
 func Exec(ctx context.Context, db Execer, what, sql string, args ...any) (affected int64, err error) {
 	tag, err := db.Exec(ctx, sql, args...)
 	return tag.RowsAffected(), explained(what, err)
 }
 
-// Explain puts what was tried before an error that a function is about to return. Defer it.
+// Explain prefixes an error that the calling function is about to return. Defer it.
 func Explain(err *error, format string, args ...any) {
 	if *err != nil {
 		*err = explained(fmt.Sprintf(format, args...), *err)
