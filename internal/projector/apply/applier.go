@@ -14,32 +14,32 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/lease"
 )
 
-// Applier brings units forward, a group of them in one transaction, and finds out what failed.
+// Applier applies groups of units, each group in one transaction, and finds what failed.
 type Applier struct {
 	*registry.Base
 	Holder  *Holder
 	Pace    *Pace
 	Breaker *Breaker
-	Share   *Share // of what is being rebuilt
+	Share   *Share // bounds the time spent on rebuilds
 
-	small       atomic.Bool  // so were the events of the group read last
-	before      atomic.Int64 // events of the group read last
-	Unreadable  atomic.Int64 // how many more groups are read so that an event that cannot be read is found
-	Savepoints  atomic.Int64 // groups that are still to be applied savepointed
-	uncommitted atomic.Int64 // savepointed groups that are still to look ahead to COMMIT, because one has failed
-	alone       sync.RWMutex // read by groups, written by suspects
+	small       atomic.Bool  // the last group read had small events
+	before      atomic.Int64 // events of the last group read
+	Unreadable  atomic.Int64 // groups still to be read carefully, to find an event that cannot be read
+	Savepoints  atomic.Int64 // groups still to be applied savepointed
+	uncommitted atomic.Int64 // savepointed groups that still look ahead to COMMIT, because one has failed
+	alone       sync.RWMutex // read-locked by groups, locked by suspects
 }
 
 // The ways to apply a group.
 const (
-	batched     = "batched"     // all in one pipeline, in the hope that nothing fails
-	savepointed = "savepointed" // in parts with a savepoint each: all that fails is found at once
-	isolated    = "isolated"    // one campaign after the other, each in a transaction of its own
+	batched     = "batched"     // all in one pipeline, for groups that are not expected to fail
+	savepointed = "savepointed" // in parts with a savepoint each: one pass finds every failure
+	isolated    = "isolated"    // one campaign after the other, each in its own transaction
 )
 
-// choose says how a group is applied, and why. What fails batched is applied savepointed, and what
-// fails so is applied isolated. Campaigns that may end the process are applied by
-// [applier.applySuspect].
+// choose returns the strategy for a group, and the reason. A group that fails batched is retried
+// savepointed, and one that fails savepointed is retried isolated. [Applier.ApplySuspect] applies
+// campaigns that may end the process.
 func (a *Applier) choose(units []*Unit) (strategy, reason string) {
 	switch {
 	case retried(units):
@@ -50,7 +50,7 @@ func (a *Applier) choose(units []*Unit) (strategy, reason string) {
 	return batched, "nothing has failed of late"
 }
 
-// Group applies one group, in a transaction that has read it if there is one, and returns the units that are left.
+// Group applies one group, in opened if that has read the group already, and returns the units left.
 func (a *Applier) Group(ctx context.Context, units []*Unit, opened *Transaction) (rest []*Unit, err error) {
 	start, n := time.Now(), 0
 	defer func() { a.Share.Spend(units, time.Since(start)) }()
@@ -68,7 +68,7 @@ func (a *Applier) Group(ctx context.Context, units []*Unit, opened *Transaction)
 		ahead.Drop(ctx)
 	}
 	units, n, done, err := a.applyUnlessLost(ctx, units, apply)
-	// savepointed it is known whose statement waits
+	// Savepoints show whose statement waits, so a lock timeout of our own statements is retried too.
 	if strategy == batched && err != nil && (a.isolable(ctx, err) || failure.OwnLockTimeout(err)) {
 		a.Cfg.Logger.WarnContext(ctx, "group failed, isolating the cause", "strategy", savepointed, "campaigns", len(units),
 			"error", err)
@@ -96,7 +96,7 @@ func (a *Applier) Group(ctx context.Context, units []*Unit, opened *Transaction)
 		if errors.As(err, &late) {
 			a.Pace.shrink()
 			if size = a.Pace.Events(); late.Tried.Lost {
-				size = 1 // code that did not return would hardly do so for half as many
+				size = 1 // code that did not return is unlikely to return for half as many
 			}
 		}
 		if n, err = a.applyIsolated(ctx, units, size); err != nil {
@@ -110,7 +110,7 @@ func (a *Applier) Group(ctx context.Context, units []*Unit, opened *Transaction)
 	return rest, nil
 }
 
-// succeeded takes note of n events that a group has applied.
+// succeeded records that a group has applied n events.
 func (a *Applier) succeeded(ctx context.Context, n int) {
 	a.Breaker.Succeeded(ctx)
 	a.Pace.grow()
@@ -118,19 +118,19 @@ func (a *Applier) succeeded(ctx context.Context, n int) {
 	a.Metrics.Groups.Count(n)
 }
 
-// applying applies as many of the units as a group holds, and answers how many events and which units those were.
+// applying applies as many of the units as fit in a group. It returns the number of events and the units applied.
 type applying func(ctx context.Context, units []*Unit) (n int, done []*Unit, err error)
 
-// isolable says whether a group's failure is some event's that can be found while others go on. A
-// deadline's is not: it takes too long.
+// isolable reports whether one event may have caused a group's failure, and can be found while
+// others go on. A deadline's cause cannot: the search takes too long.
 func (a *Applier) isolable(ctx context.Context, err error) bool {
 	var late *failure.DeadlineError
 	return !errors.Is(err, lease.ErrLost) && !errors.As(err, &late) && !a.Infrastructure(ctx, err)
 }
 
-// applyUnlessLost calls apply. If that fails because leases were lost, or because another transaction
-// has locked them for long, it drops those units and calls apply again with the rest. It answers the
-// units that are still held.
+// applyUnlessLost calls apply. If apply fails because leases were lost, or because another
+// transaction has locked them for long, applyUnlessLost drops those units and calls apply again
+// with the rest. It returns the units that are still held.
 func (a *Applier) applyUnlessLost(
 	ctx context.Context, units []*Unit, apply applying,
 ) (leased []*Unit, n int, done []*Unit, err error) {
@@ -147,7 +147,7 @@ func (a *Applier) applyUnlessLost(
 			return !slices.Contains(ids, u.Lease.CampaignID)
 		})
 		if len(leased) == len(units) {
-			return units, 0, nil, err // it is not known whose it was: one by one
+			return units, 0, nil, err // the lease at fault is unknown: one by one
 		}
 		for _, u := range Without(units, leased) {
 			a.leaseLost(ctx, u)
@@ -157,13 +157,13 @@ func (a *Applier) applyUnlessLost(
 	return nil, 0, nil, nil
 }
 
-// applyBatched applies as many of the units as a group holds, in one transaction: t, if that has read them already.
+// applyBatched applies as many of the units as fit in a group, in one transaction: t, if that has read them.
 //
-// A COMMIT without an answer may have happened. Its error is the infrastructure's, so nothing is
-// redone from what this process remembers: [crew.process] drops the units and gives their leases back.
-// The worker that claims the campaigns next, perhaps this one, reads the checkpoint (and the places of
-// pairs) that the database holds. Should the claim overtake the COMMIT, the fence lets only one of
-// them through: both write the lease row.
+// A COMMIT without an answer may have happened. Its error counts as the infrastructure's, so
+// nothing is redone from this process's memory: the crew drops the units and gives their leases
+// back. The next worker to claim the campaigns, perhaps this one, reads the checkpoint and the
+// places of deferred campaigns from the database. If that claim overtakes the COMMIT, the fence
+// lets only one of them through: both write the lease row.
 func (a *Applier) applyBatched(ctx context.Context, units []*Unit, t *Transaction) (n int, done []*Unit, err error) {
 	if t == nil {
 		if t, err = a.open(ctx, units, a.Pace.Events(), a.Calls()); err != nil {
@@ -197,12 +197,12 @@ func (a *Applier) applyBatched(ctx context.Context, units []*Unit, t *Transactio
 	return n, t.Units, nil
 }
 
-// yields says whether a unit that has more to do makes way for others: one that was merely cut off at
-// the end of a group goes on, once. A pair that has got past the event at which it had failed is
-// claimed anew, as one that is behind.
+// yields reports whether a unit with more to do makes way for others. A unit that was merely cut
+// off at the end of a group goes on, once. A failed campaign that has got past its event is claimed
+// again, as one that is behind.
 func yields(u *Unit) bool { return u.groups > 1 || u.probes() }
 
-// Without answers the units that are not among the others.
+// Without returns the units that are not among others.
 func Without(units, others []*Unit) []*Unit {
 	return slices.DeleteFunc(slices.Clone(units), func(u *Unit) bool { return slices.Contains(others, u) })
 }

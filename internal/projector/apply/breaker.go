@@ -10,8 +10,8 @@ import (
 )
 
 // breakerThreshold is how many failures in a row, of any of the worker's requests, open its
-// breaker. One lost connection is none of the database's business and often comes as two: that of
-// the group and that of the giving back.
+// breaker. One lost connection says nothing about the database, and often counts twice: for the
+// group, and for giving its leases back.
 const breakerThreshold = 3
 
 // breakerState is the value of the metric tidemark_breaker_state.
@@ -19,13 +19,13 @@ type breakerState int
 
 const (
 	breakerClosed   breakerState = iota // claims go on
-	breakerHalfOpen                     // one campaign is being tried
+	breakerHalfOpen                     // one campaign is tried
 	breakerOpen                         // nothing is claimed
 )
 
 // Breaker keeps one worker away from a database that fails: claims and groups ask it first. It
-// opens after breakerThreshold failures in a row, waits ever longer, lets one campaign be tried,
-// and closes when anything succeeds. No event pays for that with an attempt.
+// opens after breakerThreshold failures in a row, waits longer each time, and then lets one
+// campaign be tried. Any success closes it. These failures cost no event an attempt.
 type Breaker struct {
 	log     *slog.Logger
 	gauge   prometheus.Gauge
@@ -34,17 +34,17 @@ type Breaker struct {
 	mu       sync.Mutex
 	state    breakerState
 	failures int           // in a row
-	until    time.Time     // the end of the wait, if it is open
+	until    time.Time     // end of the wait, while it is open
 	changed  chan struct{} // closed at the next change of state
 }
 
-// NewBreaker returns a breaker that is closed.
+// NewBreaker returns a closed breaker.
 func NewBreaker(log *slog.Logger, gauge prometheus.Gauge, backoff func(int) time.Duration) *Breaker {
 	return &Breaker{log: log, gauge: gauge, backoff: backoff, changed: make(chan struct{})}
 }
 
-// Pass waits while the breaker is open. It answers whether what follows is a trial: to be kept
-// small, and to be waited for with settle.
+// Pass waits while the breaker is open. It reports whether the caller's next claim is a trial: the
+// caller then takes one campaign and waits with [Breaker.Settle].
 func (b *Breaker) Pass(ctx context.Context) (trial bool) {
 	for ctx.Err() == nil {
 		b.mu.Lock()
@@ -63,7 +63,7 @@ func (b *Breaker) Pass(ctx context.Context) (trial bool) {
 	return false
 }
 
-// Settle waits until a trial has come to its end.
+// Settle waits until the trial has ended.
 func (b *Breaker) Settle(ctx context.Context) {
 	for ctx.Err() == nil {
 		b.mu.Lock()
@@ -79,7 +79,6 @@ func (b *Breaker) Settle(ctx context.Context) {
 	}
 }
 
-// awaitChange waits for a time, or until the state is another.
 func awaitChange(ctx context.Context, wait time.Duration, changed <-chan struct{}) {
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
@@ -90,14 +89,14 @@ func awaitChange(ctx context.Context, wait time.Duration, changed <-chan struct{
 	}
 }
 
-// Open says whether work is to be given back rather than begun.
+// Open reports whether workers give work back instead of beginning it.
 func (b *Breaker) Open() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.state == breakerOpen
 }
 
-// Failed counts a failure. It answers whether the log should say so: while the breaker is open
+// Failed counts a failure. It reports whether the caller should log it: while the breaker is open,
 // only its changes are news.
 func (b *Breaker) Failed(ctx context.Context, err error) (news bool) {
 	b.mu.Lock()
@@ -127,7 +126,7 @@ func (b *Breaker) Succeeded(ctx context.Context) {
 	b.failures = 0
 }
 
-// change is called under the lock.
+// change sets the state. The caller holds b.mu.
 func (b *Breaker) change(to breakerState) {
 	b.state = to
 	b.gauge.Set(float64(to))

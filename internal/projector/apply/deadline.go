@@ -18,9 +18,9 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
-// Supervise calls a projection's code with a context that ends at its deadline. Code that does not
-// return even then is abandoned: its connection is closed and its group ended, so it has no effect.
-// In the application's own transaction it is waited for.
+// Supervise calls a projection's code with a context that ends at its deadline. Code that has not
+// returned [registry.Grace] later is abandoned: its connection is closed and its group ended, so it
+// has no effect. In the application's own transaction, Supervise waits for it.
 func (a *Applier) Supervise(
 	ctx context.Context, k *registry.Projection, g *kind.Group, run func(context.Context) error,
 ) error {
@@ -50,7 +50,7 @@ func (a *Applier) Supervise(
 	return late(bounded, k, g, <-h.done, timeout, start)
 }
 
-// late makes a [DeadlineError] of what the deadline has caused.
+// late turns an error that a deadline has caused into a [failure.DeadlineError].
 func late(
 	bounded context.Context, k *registry.Projection, g *kind.Group, err error, timeout time.Duration, start time.Time,
 ) error {
@@ -62,13 +62,13 @@ func late(
 	}
 	if bounded.Err() == nil && pgconn.Timeout(err) && errors.Is(err, context.DeadlineExceeded) &&
 		kind.LineOf(g).Conn != nil && kind.LineOf(g).Conn.IsClosed() {
-		// pgx closes a connection whose request is given up. It was not the network that ended this one.
+		// pgx closes a connection when it gives up a request, so the network did not end this one.
 		return wrapAs(err, k, timeout, failure.Attempt{Lost: true, Own: true})
 	}
 	return failure.Cancelled(err, k.Name, timeout, start)
 }
 
-// wrapAs puts a deadline in the place of err's cause, under the event that err names.
+// wrapAs replaces err's cause by a deadline, and keeps the event that err names.
 func wrapAs(err error, k *registry.Projection, timeout time.Duration, tried failure.Attempt) error {
 	at := failure.ApplyError{Projection: k.Name}
 	var named *failure.ApplyError
@@ -79,9 +79,9 @@ func wrapAs(err error, k *registry.Projection, timeout time.Duration, tried fail
 	return &at
 }
 
-// handling is a call of a projection's code in a goroutine of its own.
+// handling is a call of a projection's code in its own goroutine.
 type handling struct {
-	done  chan error // has room for the outcome, whether or not anybody waits
+	done  chan error // buffered: the goroutine ends even if the result is never read
 	state atomic.Int32
 }
 
@@ -104,7 +104,7 @@ func (h *handling) run(call func() error, m *registry.Metrics) {
 	err = call()
 }
 
-// abandon goes on without code that does not return.
+// abandon ends the group and closes the connection of code that does not return.
 func (a *Applier) abandon(ctx context.Context, k *registry.Projection, g *kind.Group, timeout time.Duration) error {
 	kind.EndGroup(g)
 	kind.LineOf(g).Abandoned = true
@@ -125,7 +125,7 @@ func (a *Applier) abandon(ctx context.Context, k *registry.Projection, g *kind.G
 	}
 }
 
-// noteLate notes in a [DeadlineError] what was tried.
+// noteLate records in a [failure.DeadlineError] which events were tried.
 func noteLate(err error, events []journal.Event) {
 	var late *failure.DeadlineError
 	if errors.As(err, &late) {
@@ -135,9 +135,9 @@ func noteLate(err error, events []journal.Event) {
 	}
 }
 
-// applyCampaignInTime is applyCampaign that gets over deadlines which cost the transaction. A deadline
-// of many events says nothing of one: they are tried one by one then. verdicts is what is known
-// beforehand.
+// applyCampaignInTime repeats applyCampaign after deadlines that cost the transaction. A deadline
+// of many events blames none of them, so they are tried one by one next. verdicts holds the events
+// that are known to fail, and gains those that are late.
 func (a *Applier) applyCampaignInTime(
 	ctx context.Context, units []*Unit, events int, verdicts map[failure.Verdict]error, marked bool,
 ) (int, error) {
@@ -156,13 +156,13 @@ func (a *Applier) applyCampaignInTime(
 	}
 }
 
-// disconnect returns what ends a connection at once, also one in use.
+// disconnect returns a function that closes a connection at once, even while it is in use.
 func disconnect(conn *pgxpool.Conn) func() {
 	wire := conn.Conn().PgConn().Conn()
 	return func() { _ = wire.Close() }
 }
 
-// Load calls the projection, if it reads before it applies, and makes an error of a panic.
+// Load calls the projection's Load, if it has one. A panic becomes an error.
 func (a *Applier) Load(ctx context.Context, k *registry.Projection, g *kind.Group) (err error) {
 	l, ok := k.Projection.(kind.Loader)
 	if !ok {
@@ -171,7 +171,7 @@ func (a *Applier) Load(ctx context.Context, k *registry.Projection, g *kind.Grou
 	return a.Supervise(ctx, k, g, func(ctx context.Context) error { return l.Load(ctx, g) })
 }
 
-// Apply calls the projection and makes an error of a panic.
+// Apply calls the projection. A panic becomes an error.
 func (a *Applier) Apply(ctx context.Context, k *registry.Projection, g *kind.Group) error {
 	return a.Supervise(ctx, k, g, func(ctx context.Context) error { return k.Apply(ctx, g) })
 }

@@ -1,4 +1,4 @@
-// Package apply brings campaigns forward: a group of them in one transaction, with their events, the effects of
-// projections, the fence, the checkpoints and what failed. [Applier] chooses the strategy: batched, savepointed,
-// isolated, or marked. The leases under which that happens are the [Holder]'s.
+// Package apply moves campaigns forward. One transaction holds a group of them: their events, the
+// effects of projections, the fence, the checkpoints and the failures. [Applier] chooses the
+// strategy: batched, savepointed, isolated or marked. [Holder] keeps the leases.
 package apply

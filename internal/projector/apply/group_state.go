@@ -10,20 +10,20 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
-// groupState is what a transaction holds of a group: its units, their events, what the registry and the
-// pairs say of them, and what has failed. It sends nothing.
+// groupState is a transaction's group: its units and their events, their rows of the registry and
+// of tidemark.deferred, and the failures. It sends nothing.
 type groupState struct {
 	Units []*Unit
 	view  *registry.View
-	pairs map[string]map[string]*failed.Standing // by campaign and projection
-	// events that operators have left out, by projection without its set and campaign
+	pairs map[string]map[string]*failed.Standing // deferred campaigns, by campaign and projection
+	// events that operators have resolved, by projection (without its table set) and campaign
 	LeftOut  map[failed.Key][]int64
 	Events   []journal.Event // of all units, in order
 	failures []*incident
-	verdicts map[failure.Verdict]error // what is known of events beforehand
+	verdicts map[failure.Verdict]error // known failures of events, before they are tried
 }
 
-// stop leaves the campaign out for the projection as if its pair were deferred.
+// stop leaves the campaign out for the projection, as if it were deferred.
 func (h *groupState) stop(campaignID string, k *registry.Projection) {
 	if h.pairs[campaignID] == nil {
 		h.pairs[campaignID] = map[string]*failed.Standing{}
@@ -31,7 +31,7 @@ func (h *groupState) stop(campaignID string, k *registry.Projection) {
 	h.pairs[campaignID][k.Name] = &failed.Standing{CampaignID: campaignID, Projection: k.Name}
 }
 
-// task answers what a unit has for a projection. An event that is known to fail need not be tried.
+// task returns a unit's events for a projection. An event that is known to fail is not tried.
 func (h *groupState) task(k *registry.Projection, u *Unit) *task {
 	one := &task{k: k, unit: u, events: u.Events}
 	for i := range u.Events {
@@ -48,7 +48,7 @@ func (h *groupState) task(k *registry.Projection, u *Unit) *task {
 	return one
 }
 
-// applies says whether the unit brings the projection forward.
+// applies reports whether the unit moves the projection forward.
 func (h *groupState) applies(k *registry.Projection, u *Unit) bool {
 	if u.Pair != nil {
 		return u.Pair.Projection == k.Name && !u.outdated
@@ -56,7 +56,7 @@ func (h *groupState) applies(k *registry.Projection, u *Unit) bool {
 	return h.view.Rows[k.Name].Moves() && h.pairs[u.Lease.CampaignID][k.Name] == nil
 }
 
-// wanted returns the events of the units that a projection is to apply, in order.
+// wanted returns the events of the units that a projection applies, in order.
 func (h *groupState) wanted(k *registry.Projection) ([]journal.Event, error) {
 	n, total := 0, 0
 	for _, u := range h.Units {
@@ -94,7 +94,7 @@ func (h *groupState) wanted(k *registry.Projection) ([]journal.Event, error) {
 	return wanted, nil
 }
 
-// stopped is how many of the events a projection has not gone through, because it failed.
+// stopped returns how many of the events a projection has not applied, because it failed.
 func (h *groupState) stopped(k *registry.Projection) (n int) {
 	for _, f := range h.failures {
 		if f.Projection != k.Name {
@@ -113,14 +113,14 @@ func (h *groupState) stopped(k *registry.Projection) (n int) {
 	return n
 }
 
-// hasFailed says whether a catch-up unit's pair has failed and stays where it did.
+// hasFailed reports whether a catch-up unit's projection has failed and stays where it did.
 func (h *groupState) hasFailed(u *Unit) bool {
 	return slices.ContainsFunc(h.failures, func(f *incident) bool {
 		return f.CampaignID == u.Lease.CampaignID && f.Projection == u.Pair.Projection && f.policy.Action != kind.ActionSkip
 	})
 }
 
-// LeaveOut notes that operators have left an event out for a projection.
+// LeaveOut records that the projection leaves out an event, because an operator has resolved it.
 func (h *groupState) LeaveOut(projection, campaignID string, seq int64) {
 	if h.LeftOut == nil {
 		h.LeftOut = map[failed.Key][]int64{}
@@ -129,18 +129,18 @@ func (h *groupState) LeaveOut(projection, campaignID string, seq int64) {
 	h.LeftOut[key] = append(h.LeftOut[key], seq)
 }
 
-// LeavesOut says whether the event is left out of the projection.
+// LeavesOut reports whether the projection leaves out the event.
 func (h *groupState) LeavesOut(k *registry.Projection, e *journal.Event) bool {
 	return h.LeftOut != nil &&
 		slices.Contains(h.LeftOut[failed.Key{Projection: k.Described.Name, CampaignID: e.CampaignID}], e.Seq)
 }
 
-// Wants says whether the projection is to apply the event.
+// Wants reports whether the projection applies the event.
 func (h *groupState) Wants(k *registry.Projection, e *journal.Event) bool {
 	return k.Wants(e) && !h.LeavesOut(k, e)
 }
 
-// Stretch adds a part of a campaign without the events that are left out of the projection.
+// Stretch adds a campaign's events after one seq up to another, without those that the projection leaves out.
 func (h *groupState) Stretch(s *Stretches, k *registry.Projection, campaignID string, after, until int64) {
 	leftOut := h.LeftOut[failed.Key{Projection: k.Described.Name, CampaignID: campaignID}]
 	for _, seq := range slices.Sorted(slices.Values(leftOut)) {
@@ -160,8 +160,8 @@ func (h *groupState) campaigns() []string {
 	return ids
 }
 
-// verdict is what is known of an event before it is tried: that it cannot be read, or that the
-// projection has failed on it in a way that took the transaction with it.
+// verdict returns what is known of an event before it is tried: it cannot be read, or the
+// projection failed on it in a way that cost the transaction. It returns nil if nothing is known.
 func (h *groupState) verdict(k *registry.Projection, u *Unit, e *journal.Event) error {
 	if err := u.Unreadable[e.Seq]; err != nil {
 		return err
@@ -169,14 +169,14 @@ func (h *groupState) verdict(k *registry.Projection, u *Unit, e *journal.Event) 
 	return h.verdicts[failure.Verdict{Projection: k.Name, CampaignID: e.CampaignID, Seq: e.Seq}]
 }
 
-// queueLeftOut queues a read of what operators have resolved in campaigns: all that applies a
-// campaign again leaves it out. Live work comes to such an event only if View.Ahead says so.
+// queueLeftOut queues a read of the events that operators have resolved in campaigns. Applying a
+// campaign again leaves them out. Live work meets such an event only if View.Ahead is set.
 func (t *Transaction) queueLeftOut(campaignIDs []string) {
 	t.Sync()
 	failed.LeftOut(t.Batch, campaignIDs, t.LeaveOut)
 }
 
-// Stretches are parts of campaigns, each after one event up to another, in the order in which they are applied.
+// Stretches lists parts of campaigns, each after one seq up to another, in the order of applying.
 type Stretches struct {
 	Campaigns    []string
 	After, Until []int64

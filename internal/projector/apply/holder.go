@@ -12,32 +12,31 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/lease"
 )
 
-// beatInterval is how often a worker records that it lives.
+// beatInterval is how often a worker records that it is alive.
 const beatInterval = time.Second
 
-// holding is a lease in this worker's hands.
 type holding struct {
 	lease   lease.Lease
-	renewed time.Time // from before the last request that prolonged it
-	drop    func()    // ends the work under it; nil: none yet
+	renewed time.Time // read before the last request that prolonged it
+	drop    func()    // cancels the work under it; nil: none yet
 	dropped bool
 }
 
-// Holder keeps the leases of this worker: it renews them, ends the work under those that are lost, and gives them back.
+// Holder keeps this worker's leases: it renews them, cancels the work under lost ones, and gives them back.
 type Holder struct {
 	*registry.Base
-	Drained atomic.Bool // by an operator
+	Drained atomic.Bool // an operator has drained the worker
 
 	mu       sync.Mutex
 	holdings map[string]*holding // by campaign
 }
 
-// NewHolder returns a holder of nothing.
+// NewHolder returns a holder without leases.
 func NewHolder(b *registry.Base) *Holder { return &Holder{Base: b, holdings: map[string]*holding{}} }
 
-// Hold takes charge of leases asked for at a time, and returns those to work on: not campaigns that
-// are worked on under the same generation. Claims do not wait for the disk, so a crash of the
-// server can forget one, and the fence could not tell its work from that of the next claim.
+// Hold takes charge of leases requested at asked. It returns those to work on, without campaigns
+// that are worked on under the same generation: claims do not wait for the disk, so after a server
+// crash a second claim can get the generation of the first, and the fence cannot tell them apart.
 func (o *Holder) Hold(leases []lease.Lease, asked time.Time) []lease.Lease {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -45,9 +44,9 @@ func (o *Holder) Hold(leases []lease.Lease, asked time.Time) []lease.Lease {
 	for _, l := range leases {
 		h := o.holdings[l.CampaignID]
 		if h == nil || h.lease.Generation < l.Generation {
-			// What goes on under a lease that has run out may hang, and this one may wait for it. One that has not
-			// was given back by the group just committed, and the worker goes on with other campaigns; or was
-			// taken, and the fence ends what goes on.
+			// Work under an expired lease may hang, and hold up the new lease: cancel it. A lease
+			// that has not expired was given back by the group just committed, and its worker goes
+			// on with other campaigns; or it was taken, and the fence ends its work.
 			if h != nil {
 				o.dropExpired(h)
 			}
@@ -59,7 +58,7 @@ func (o *Holder) Hold(leases []lease.Lease, asked time.Time) []lease.Lease {
 	return fresh
 }
 
-// Work names the function that ends the work under the units' leases.
+// Work sets the function that cancels the work under the units' leases.
 func (o *Holder) Work(units []*Unit, drop func()) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -70,8 +69,8 @@ func (o *Holder) Work(units []*Unit, drop func()) {
 	}
 }
 
-// renewed notes what a request for renewal at a time has prolonged, and ends the work under leases
-// that have run out: it may hang on a connection that fell silent, and others may have taken over.
+// renewed records the leases that a request at the time asked has prolonged. It cancels the work
+// under expired leases: that may hang on a silent connection, and others may have taken over.
 func (o *Holder) renewed(kept []lease.Lease, asked time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -85,7 +84,6 @@ func (o *Holder) renewed(kept []lease.Lease, asked time.Time) {
 	}
 }
 
-// dropExpired ends the work under a lease that has run out.
 func (o *Holder) dropExpired(h *holding) {
 	if h.drop == nil || h.dropped || time.Since(h.renewed) <= o.Cfg.LeaseTTL {
 		return
@@ -95,7 +93,7 @@ func (o *Holder) dropExpired(h *holding) {
 	o.Metrics.Leases.Lost.WithLabelValues(registry.LostExpired).Inc()
 }
 
-// LetGo forgets units whose leases are given back, or lost.
+// LetGo forgets units whose leases are given back or lost.
 func (o *Holder) LetGo(units []*Unit) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -105,10 +103,10 @@ func (o *Holder) LetGo(units []*Unit) {
 	o.Metrics.Leases.Count.Set(float64(len(o.holdings)))
 }
 
-// GiveBack releases the leases of units that were not applied. Should that fail they expire.
+// GiveBack releases the leases of units that were not applied. If that fails, they expire.
 func (o *Holder) GiveBack(ctx context.Context, units []*Unit) { o.GiveBackLeases(ctx, leasesOf(units)) }
 
-// GiveBackLeases releases leases. Should that fail they expire.
+// GiveBackLeases releases leases. If that fails, they expire.
 func (o *Holder) GiveBackLeases(ctx context.Context, leases []lease.Lease) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), registry.ReleaseTimeout)
 	defer cancel()
@@ -123,7 +121,7 @@ func (o *Holder) GiveBackLeases(ctx context.Context, leases []lease.Lease) {
 	o.Metrics.Leases.Count.Set(float64(len(o.holdings)))
 }
 
-// remove forgets a lease, unless it has been acquired again since. The caller holds the lock.
+// remove forgets a lease, unless it has been acquired again since. The caller holds o.mu.
 func (o *Holder) remove(l lease.Lease) {
 	if h := o.holdings[l.CampaignID]; h != nil && h.lease.Generation == l.Generation {
 		delete(o.holdings, l.CampaignID)
@@ -140,11 +138,11 @@ func (o *Holder) holding() []lease.Lease {
 	return leases
 }
 
-// KeepLeases renews what is held three times in the life of a lease, and records that the worker lives.
+// KeepLeases renews all leases three times in a lease's life, and records that the worker is alive.
 func (o *Holder) KeepLeases(ctx context.Context) {
 	renew := time.NewTicker(o.Cfg.LeaseTTL / 3)
 	defer renew.Stop()
-	beat := time.NewTicker(min(beatInterval, o.Cfg.LeaseTTL/4)) // note_crashes tells the dead by it
+	beat := time.NewTicker(min(beatInterval, o.Cfg.LeaseTTL/4)) // note_crashes finds dead workers by it
 	defer beat.Stop()
 	loop := pulse.Of(ctx)
 	defer loop.Rest()
@@ -162,7 +160,7 @@ func (o *Holder) KeepLeases(ctx context.Context) {
 			}
 			bounded, cancel := context.WithTimeout(ctx, o.Cfg.LeaseTTL/3)
 			asked := time.Now()
-			// One that is lost is noticed by the fence at the end of its group.
+			// The fence at the end of a group notices a lost lease.
 			kept, err := o.Keeper.Renew(bounded, o.Cfg.Pool, leases)
 			if err != nil && ctx.Err() == nil {
 				o.Cfg.Logger.WarnContext(ctx, "leases not renewed", "campaigns", len(leases), "error", err)
@@ -173,8 +171,8 @@ func (o *Holder) KeepLeases(ctx context.Context) {
 	}
 }
 
-// Beat records that the worker lives. It is not cut short when the worker stops: the server might
-// still do what is not waited for any more, after the record has been removed. Renewals wait for it.
+// Beat records that the worker is alive. Stopping the worker does not cancel it: the server might
+// still run the request after Forget has removed the record. Renewals wait for Beat.
 func (o *Holder) Beat(ctx context.Context) {
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), min(o.Cfg.LeaseTTL/3, registry.ReleaseTimeout))
 	defer cancel()

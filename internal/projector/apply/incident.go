@@ -17,14 +17,14 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
-// incident is an event that a projection could not apply, and what was decided about it.
+// incident is an event that a projection could not apply, and the decision about it.
 type incident struct {
 	failed.Failure
 	policy  kind.Policy
-	outcome failed.Outcome // once it is written
+	outcome failed.Outcome // set once it is written
 }
 
-// describe answers what is kept of an error on e. Of a database error that is the message: details quote rows.
+// describe returns what is stored of an error on e. Of a database error it keeps the message: details quote rows.
 func (a *Applier) describe(k *registry.Projection, e *journal.Event, err error) failed.Failure {
 	f := failed.Failure{
 		Group: a.Cfg.ConsumerGroup, Projection: k.Name, Version: k.Described.Version,
@@ -51,8 +51,7 @@ func (a *Applier) describe(k *registry.Projection, e *journal.Event, err error) 
 	return f
 }
 
-// fail notes that a projection could not apply e. What follows from it is written when the
-// transaction ends.
+// fail records that a projection could not apply e. The end of the transaction writes what follows.
 func (t *Transaction) fail(k *registry.Projection, e *journal.Event, cause error) *incident {
 	var inner *failure.ApplyError
 	if errors.As(cause, &inner) {
@@ -60,7 +59,7 @@ func (t *Transaction) fail(k *registry.Projection, e *journal.Event, cause error
 	}
 	f := &incident{Failure: t.Applier.describe(k, e, cause), policy: k.Policy(e.Type)}
 	if f.Class == string(failure.ClassLock) {
-		f.policy.Action = kind.ActionRetry // whatever becomes of events that fail, this one has not
+		f.policy.Action = kind.ActionRetry // the event has not failed, so its policy does not matter
 		if t.blockers != "" {
 			f.Message += "; in the way was " + t.blockers
 		}
@@ -69,8 +68,8 @@ func (t *Transaction) fail(k *registry.Projection, e *journal.Event, cause error
 	return f
 }
 
-// failReset notes that the rows of a campaign could not be deleted ahead of e. The projection does
-// not go on without that, whatever its policy on the event.
+// failReset records that a campaign's rows could not be deleted ahead of e. The projection does not
+// go on without that, even if its policy is to skip e.
 func (t *Transaction) failReset(k *registry.Projection, e *journal.Event, cause error) {
 	f := t.fail(k, e, cause)
 	f.Reset = true
@@ -79,7 +78,7 @@ func (t *Transaction) failReset(k *registry.Projection, e *journal.Event, cause 
 	}
 }
 
-// writeFailures queues what follows from the failures.
+// writeFailures queues what follows from the failures: a skip, a deferral, or a pause.
 func (t *Transaction) writeFailures() {
 	for _, f := range t.failures {
 		t.Sync()
@@ -96,7 +95,7 @@ func (t *Transaction) writeFailures() {
 	}
 }
 
-// report counts and logs what has been committed.
+// report counts and logs the failures that have been committed.
 func (t *Transaction) report(ctx context.Context) {
 	if len(t.failures) > 0 {
 		t.Applier.Tracer.Of(ctx).Fail(fmt.Sprintf("%d projections of campaigns failed", len(t.failures)))

@@ -19,9 +19,9 @@ import (
 )
 
 const (
-	// A worker's group under way may hold rows that an inline apply wants and wait for a lease that it
-	// has taken. So inline applies wait for rows no longer than this, give everything back, let the
-	// other finish, and try again.
+	// A worker's group may hold rows that an inline apply needs, while it waits for a lease that
+	// the inline apply has taken. So an inline apply waits for rows no longer than this. It then
+	// gives everything back, lets the group finish, and retries.
 	inlinePatience = "200ms"
 	inlineAttempts = 25
 
@@ -36,7 +36,7 @@ var (
 	// its message names the level.
 	ErrIsolation = errors.New("inline apply needs a READ COMMITTED transaction")
 
-	// errBacklog leaves a campaign to the queue: there is more to apply than belongs into an append.
+	// errBacklog leaves a campaign to the workers: it has more to apply than belongs in an append.
 	errBacklog = errors.New("there is more to apply than one group holds")
 )
 
@@ -45,7 +45,7 @@ type Inliner struct {
 	*registry.Base
 	Applier *Applier
 	Inline  *tracing.Tracer // nil: no traces
-	PutsOff bool            // it looks ahead to COMMIT, which is not to fail for its sake
+	PutsOff bool            // it looks ahead to COMMIT, which must not fail because of a projection
 }
 
 // ApplyInline is [Projector.ApplyInline].
@@ -94,8 +94,8 @@ func (in *Inliner) ApplyInline(ctx context.Context, tx pgx.Tx, appended ...journ
 	}
 }
 
-// applyInline applies what the campaigns are behind, inside a savepoint that is gone when it
-// succeeds, and returns the number of events.
+// applyInline applies what the campaigns are behind, inside a savepoint that it releases when it
+// succeeds. It returns the number of events.
 func (in *Inliner) applyInline(ctx context.Context, conn *pgx.Conn, campaigns []string) (n int, err error) {
 	units, before, err := in.takeOver(ctx, conn, campaigns)
 	if err != nil {
@@ -122,7 +122,7 @@ func (in *Inliner) applyInline(ctx context.Context, conn *pgx.Conn, campaigns []
 	}
 }
 
-// takeOver opens the savepoint and takes the campaigns' leases. It returns the settings to put back.
+// takeOver sets the savepoint and takes the campaigns' leases. It returns the settings to restore.
 func (in *Inliner) takeOver(
 	ctx context.Context, conn *pgx.Conn, campaigns []string,
 ) (units []*Unit, before []string, err error) {
@@ -152,7 +152,7 @@ func (in *Inliner) takeOver(
 	return units, before, nil
 }
 
-// applySlice applies as much of the units as one group holds. If that is all, end queues what comes last.
+// applySlice applies as many of the units as fit in a group. If none are left, end queues the last statements.
 func (in *Inliner) applySlice(
 	ctx context.Context, conn *pgx.Conn, units []*Unit, end func(*Transaction),
 ) (n int, rest []*Unit, err error) {
@@ -184,8 +184,8 @@ func (in *Inliner) applySlice(
 	return n, rest, t.finish(ctx)
 }
 
-// queueEnd puts the settings back, leaves work items for campaigns that are left to the workers,
-// and keeps what was done.
+// queueEnd restores the settings, queues work items for campaigns that are left to the workers, and
+// releases the savepoint.
 func (in *Inliner) queueEnd(line *pipeline.Pipeline, before, left []string) {
 	if in.PutsOff {
 		line.QueueLookAhead()
@@ -198,10 +198,9 @@ func (in *Inliner) queueEnd(line *pipeline.Pipeline, before, left []string) {
 	line.Queue(queryRelease)
 }
 
-// undoInline goes back to where the transaction stood: effects, leases, settings. An error says
-// that there is no way back.
+// undoInline rolls back to the savepoint: effects, leases and settings. After an error the transaction is lost.
 func undoInline(ctx context.Context, conn *pgx.Conn) error {
-	// One by one: in a transaction that has failed Postgres parses nothing but the first.
+	// One statement a request: in a failed transaction Postgres parses only the first.
 	if _, err := conn.Exec(ctx, queryUndoInline, pgx.QueryExecModeSimpleProtocol); err != nil {
 		return err
 	}

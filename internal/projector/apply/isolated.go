@@ -12,9 +12,9 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
-// applyIsolated redoes a group that failed, one campaign at a time, so that the rest goes on and only
-// the culprit is deferred. It returns an error only for the infrastructure's failures; a unit whose
-// lease is lost is dropped.
+// applyIsolated redoes a failed group one campaign at a time, so only the culprit is deferred and
+// the rest goes on. It drops a unit whose lease is lost, and returns only errors of the
+// infrastructure.
 func (a *Applier) applyIsolated(ctx context.Context, units []*Unit, events int) (applied int, err error) {
 	for len(units) > 0 {
 		n := OfOneCampaign(units)
@@ -30,7 +30,7 @@ func (a *Applier) applyIsolated(ctx context.Context, units []*Unit, events int) 
 	return applied, nil
 }
 
-// leaseLost notes that a unit is dropped, because its lease is another's.
+// leaseLost records that a unit is dropped, because its lease has another owner.
 func (a *Applier) leaseLost(ctx context.Context, u *Unit) {
 	a.Metrics.Leases.Lost.WithLabelValues(registry.LostTakenOver).Inc()
 	a.Cfg.Logger.WarnContext(ctx, "lease lost, work dropped", "campaign", u.Lease.CampaignID,
@@ -38,8 +38,8 @@ func (a *Applier) leaseLost(ctx context.Context, u *Unit) {
 }
 
 // applyCampaign applies the units of one campaign savepointed, one projection after the other, and
-// gives the lease back. What is marked is not fenced first: a suspect's lease must go on being renewed,
-// for by when it was, and when its owner was seen last, the dead are told from the living.
+// gives the lease back. The fence of marked work runs last: earlier it would block renewals, and
+// renewals and beats tell a living owner from a dead one.
 func (a *Applier) applyCampaign(
 	ctx context.Context, units []*Unit, events int, verdicts map[failure.Verdict]error, marked bool,
 ) (int, error) {
@@ -53,8 +53,8 @@ func (a *Applier) applyCampaign(
 	return n, err
 }
 
-// ApplyUpTo applies a unit's events up to the one that fails, or is known to: it answers how many it
-// applied, and the cause; nil if none fails.
+// ApplyUpTo applies a unit's events up to the first that fails or is known to fail. It returns the
+// number applied, and the cause of the failure; nil if none fails.
 func (t *Transaction) ApplyUpTo(
 	ctx context.Context, k *registry.Projection, u *Unit, events []journal.Event,
 ) (n int, cause, err error) {
@@ -68,15 +68,15 @@ func (t *Transaction) ApplyUpTo(
 	return n, cause, err
 }
 
-// find applies events up to the one that fails: it answers how many it applied, and the cause; nil
-// if none fails. It halves what fails, or goes by what the error says. Events of a suspect go one
-// by one, each named by a mark that is committed before.
+// find applies events up to the first that fails. It returns the number applied, and the cause of
+// the failure; nil if none fails. It narrows a failing range to the event that the error names, or
+// halves it. Events of a suspect go one by one, each named by a mark that is committed before.
 func (t *Transaction) find(
 	ctx context.Context, k *registry.Projection, events []journal.Event,
 ) (n int, cause, err error) {
 	end := len(events)
-	from, to := 0, end // one of those between fails, once the range has been narrowed
-	hinted := false    // by the error of the last attempt
+	from, to := 0, end // the culprit is between them, once the range has been narrowed
+	hinted := false    // the last error named the event to try next
 	for size := end; from < end; {
 		if t.marks {
 			size = 1
@@ -117,7 +117,7 @@ func (t *Transaction) find(
 	return end, nil, nil
 }
 
-// attempt applies events inside a savepoint, which it rolls back to if they fail.
+// attempt applies events inside a savepoint, and rolls back to it if they fail.
 func (t *Transaction) attempt(ctx context.Context, k *registry.Projection, events []journal.Event) error {
 	t.LimitStatements(k.Timeout(events))
 	err := t.savepoint(ctx, k, func() error { return t.Apply(ctx, k, events) })
@@ -125,7 +125,7 @@ func (t *Transaction) attempt(ctx context.Context, k *registry.Projection, event
 	return err
 }
 
-// savepoint does something for a projection inside a savepoint, which it rolls back to if that fails.
+// savepoint calls do for a projection inside a savepoint, and rolls back to it if do fails.
 func (t *Transaction) savepoint(ctx context.Context, k *registry.Projection, do func() error) error {
 	t.At = pipeline.Origin{}
 	t.queuePatience()
@@ -146,18 +146,18 @@ func (t *Transaction) savepoint(ctx context.Context, k *registry.Projection, do 
 	if t.broken(ctx, k, err) {
 		return err
 	}
-	t.Reset() // what was queued after the failure
+	t.Reset() // statements queued after the failure
 	if err := t.Exec(ctx, pipeline.QueryRollbackPart); err != nil {
 		return err
 	}
 	return err
 }
 
-// looksAhead says whether what COMMIT checks is to be checked at once, so that its failure has a
-// culprit: after a COMMIT that failed, and where there will be no COMMIT.
+// looksAhead reports whether the checks of COMMIT run at once, so that a failure has a culprit:
+// after a COMMIT that failed, and where no COMMIT follows.
 func (t *Transaction) looksAhead() bool { return t.trying || t.Applier.uncommitted.Load() > 0 }
 
-// lookAhead has the server check what a projection leaves to COMMIT.
+// lookAhead makes the server check now what a projection leaves to COMMIT.
 func (t *Transaction) lookAhead(ctx context.Context, k *registry.Projection) error {
 	if !t.looksAhead() {
 		return nil
@@ -167,8 +167,8 @@ func (t *Transaction) lookAhead(ctx context.Context, k *registry.Projection) err
 	return t.Flush(ctx)
 }
 
-// notCommitted notes that a transaction whose statements all went through has failed, for a reason
-// that is not the infrastructure's: the next ones are applied savepointed, and look ahead.
+// notCommitted records that a transaction failed at its end, though its statements went through and
+// the infrastructure is not at fault. The next savepointed groups look ahead.
 func (a *Applier) notCommitted(ctx context.Context, err error) {
 	var named *failure.ApplyError
 	if err == nil || errors.As(err, &named) || errors.Is(err, lease.ErrLost) || a.Infrastructure(ctx, err) {

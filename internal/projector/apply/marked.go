@@ -10,40 +10,40 @@ import (
 )
 
 const (
-	// deadly is how many processes must have died with a campaign, at one place, before an event is given
-	// up, and deadlyMarked how many of them when they had said, of that event or its campaign, that they
-	// were at it alone. The first one has said nothing.
+	// deadly is how many processes must have died with a campaign, at one place, before an event is
+	// given up. deadlyMarked of them must have died alone with that event or its campaign, as their
+	// mark said. The first one has set no mark.
 	deadly       = 3
 	deadlyMarked = deadly - 1
 
-	// certain is how many deaths under the mark decide whatever else is dying: one event is not hit by chance so often.
+	// certain is how many deaths under the mark decide, whatever else dies: that many are no chance.
 	certain = 4
 )
 
-// Together runs what applies a group. Groups run side by side, but for suspects: should one end the
-// process, it is to be known that it was that one.
+// Together runs apply for a group. Groups run side by side, but never beside a suspect: if the
+// suspect ends the process, nothing else can be to blame.
 func (a *Applier) Together(apply func() error) error {
 	a.alone.RLock()
 	defer a.alone.RUnlock()
 	return apply()
 }
 
-// convicted says whether the event that the last dead process had named has killed it.
+// convicted reports whether the event that the last dead process had marked has killed it.
 func convicted(s *lease.Suspect) bool {
 	return s.Projection != "" && s.Crashes >= deadly && s.Deaths >= deadlyMarked &&
 		(s.Deaths >= s.Unexplained || s.Deaths >= certain)
 }
 
-// ApplySuspect applies the units of one suspect campaign while nothing else is applied in this
-// process: as one group, or event by event and projection by projection if that has cost a process
-// before. What it does not reach it gives back.
+// ApplySuspect applies the units of one suspect campaign while this process applies nothing else.
+// It applies them as one group, or event by event and projection by projection if a process has
+// died under a mark before. It gives back what it does not reach.
 func (a *Applier) ApplySuspect(ctx context.Context, units []*Unit) error {
 	a.alone.Lock()
 	defer a.alone.Unlock()
 	owned, s := units[0].Lease, units[0].Lease.Suspect
 	log := a.Cfg.Logger.With("campaign", owned.CampaignID, "crashes", s.Crashes)
-	// It is survived, whatever comes of it. If the database cannot be told, the worker's next beat takes
-	// its name off the list of the dead, and with it the mark's meaning.
+	// The process has survived, whatever the outcome. If Unmark fails, the worker's next beat takes
+	// its name off the list of the dead, which voids the mark.
 	defer func() {
 		bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), registry.ReleaseTimeout)
 		defer cancel()
@@ -76,7 +76,7 @@ func (a *Applier) ApplySuspect(ctx context.Context, units []*Unit) error {
 	return nil
 }
 
-// applyMarked applies the units of one campaign as a group of its own under a mark that names the campaign.
+// applyMarked applies the units of one campaign as one group, under a mark that names the campaign.
 func (a *Applier) applyMarked(ctx context.Context, units []*Unit) error {
 	err := a.Keeper.Mark(ctx, a.Cfg.Pool, units[0].Lease, "", 0)
 	if errors.Is(err, lease.ErrLost) {
@@ -92,7 +92,7 @@ func (a *Applier) applyMarked(ctx context.Context, units []*Unit) error {
 	return err
 }
 
-// survived queues that the campaigns that get further with the transaction are not suspects.
+// survived queues that the campaigns which the transaction moves are no longer suspects.
 func (t *Transaction) survived() {
 	var ids []string
 	for _, u := range t.Units {

@@ -7,30 +7,29 @@ import (
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
 )
 
-// firstClaim is the part of a claim that is one of before anything is known.
+// firstClaim divides the configured size of a claim while nothing is known of groups.
 const firstClaim = 4
 
-// Pace goes by the groups of late: how many campaigns make about one group, and how many events a
-// group may have. That is as many as configured, half as many after each failure of the
-// infrastructure and each deadline, down to one, and an eighth more after each success. So a link
-// that breaks often, or a handler too slow for a full group, makes progress all the same.
+// Pace follows the latest groups: how many campaigns make about one group, and how many events a
+// group may have. The limit on events starts as configured. Each failure of the infrastructure and
+// each deadline halves it, down to one; each success adds an eighth. So a link that breaks often,
+// or a handler too slow for a full group, still makes progress.
 type Pace struct {
-	mostCampaigns int // that a claim takes
+	mostCampaigns int // in a claim
 	mostEvents    int // in a group
 
 	mu      sync.Mutex
-	events  int     // that a group may have now
-	average float64 // events a campaign; 0: there were no groups
+	events  int     // allowed in a group now
+	average float64 // events per campaign; 0: no group yet
 }
 
-// NewPace returns a pace before the first group.
+// NewPace returns the pace before the first group.
 func NewPace(cfg registry.Settings) *Pace {
 	return &Pace{mostCampaigns: cfg.ClaimCampaigns, mostEvents: cfg.GroupEvents, events: cfg.GroupEvents}
 }
 
-// Assignment is how many campaigns make about one group, going by those of late, and how many to claim
-// at once: whole groups, as far as a claim goes. While nothing is known of groups a claim is a small
-// one, so that it soon is.
+// Assignment returns how many campaigns make about one group, and how many to claim at once: whole
+// groups, up to the limit of a claim. The first claim is a small one, to learn about groups soon.
 func (s *Pace) Assignment() (size, most int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -55,7 +54,7 @@ func (s *Pace) observe(campaigns, events int) {
 	s.average += 0.2 * (now - s.average)
 }
 
-// Events is how many events a group may have.
+// Events returns how many events a group may have.
 func (s *Pace) Events() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

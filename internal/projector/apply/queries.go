@@ -6,7 +6,7 @@ const (
 	queryUndoInline = `ROLLBACK TO SAVEPOINT tidemark_inline`
 	queryRelease    = `RELEASE SAVEPOINT tidemark_inline`
 
-	// querySettingsNow reads what querySetInline changes until the transaction ends or it is put back.
+	// querySettingsNow reads what querySetInline changes until the transaction ends or it is restored.
 	querySettingsNow = `SELECT current_setting('transaction_isolation'), current_setting('search_path'),
 		current_setting('enable_seqscan'), current_setting('jit'),
 		current_setting('enable_memoize'), current_setting('lock_timeout')`
@@ -15,30 +15,30 @@ const (
 		set_config('lock_timeout', $5, true)`
 )
 
-// queryShadowPatience keeps a shadow from waiting for rows: it gives way to workers before they
-// could be in a deadlock with it.
+// queryShadowPatience limits how long a shadow waits for rows, so it gives way to workers before a
+// deadlock with them.
 const queryShadowPatience = `SELECT set_config('lock_timeout', '200ms', true)`
 
-// queryReset deletes a campaign's rows from one table. It goes by an index on campaign_id, if there is one.
+// queryReset deletes a campaign's rows from one table. It uses an index on campaign_id, if there is one.
 const queryReset = `DELETE FROM %s WHERE campaign_id = ANY ($1::text[])`
 
 // The statements of a group's transaction.
 const (
-	// QueryBegin opens the transaction of a group. It is pipelined with the reads that follow.
+	// QueryBegin opens a group's transaction. It is pipelined with the reads that follow.
 	QueryBegin  = `BEGIN ISOLATION LEVEL READ COMMITTED`
 	QueryCommit = `COMMIT`
 
-	// QueryCommitBegin commits, and opens the next transaction with the same isolation.
+	// QueryCommitBegin commits and opens the next transaction, with the same isolation.
 	QueryCommitBegin = `COMMIT AND CHAIN`
 
-	// querySettings applies to the transaction: where projections' tables are, that statements go by
-	// key (the plan of one prepared while its table was empty must not become a scan when it is not; a
-	// scan that cannot be avoided looks so dear then that it would be compiled; campaigns come once
-	// each, so remembering them is work for nothing; planning the short ones anew for each group's
-	// values took longer than running them), and that the server ends it if this process stops in the
-	// middle, and cancels statements that take too long ($3, in milliseconds), or wait too long for a
-	// lock ($4: less, so that it says which of the two it was). Where the role or the database has a
-	// lower limit that stays. It answers the limit on statements, in milliseconds.
+	// querySettings sets up a group's transaction and returns the limit on statements, in
+	// milliseconds. A plan prepared while its table was empty must not become a scan later
+	// (enable_seqscan); a scan that cannot be avoided then looks so costly that it would be
+	// compiled (jit). Each campaign comes once, so memoizing is wasted work. Planning short
+	// statements for each group's values took longer than running them (plan_cache_mode). The
+	// server ends the transaction if this process stops in the middle ($2). It cancels a statement
+	// that takes too long ($3, in milliseconds) or waits too long for a lock ($4, shorter, so the
+	// error tells which of the two it was). A lower limit of the role or the database stays.
 	querySettings = `SELECT set_config('search_path', $1, true), set_config('enable_seqscan', 'off', true),
 		set_config('jit', 'off', true), set_config('enable_memoize', 'off', true),
 		set_config('plan_cache_mode', 'force_generic_plan', true),
@@ -50,6 +50,6 @@ const (
 			WHEN current_setting('statement_timeout')::interval BETWEEN '1 ms' AND make_interval(secs => $3 / 1000.0)
 			THEN current_setting('statement_timeout') ELSE $3::bigint::text END, true)::interval)::float8 * 1000`
 
-	// queryStatementTimeout changes the limit on statements for what follows in the transaction.
+	// queryStatementTimeout changes the limit on statements for the rest of the transaction.
 	queryStatementTimeout = `SELECT set_config('statement_timeout', $1, true)`
 )

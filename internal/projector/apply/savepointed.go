@@ -15,21 +15,21 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
-// savepointsAfter is how many groups are applied savepointed after one in which something has failed.
-// Savepoints cost a few percent of a group, beginning again without them a whole one: they pay where
-// one group in about so many fails.
+// savepointsAfter is how many groups are applied savepointed after one in which something has
+// failed. Savepoints cost a few percent of a group, starting again without them costs a whole one.
+// So they pay where about one group in that many fails.
 const savepointsAfter = 32
 
-// splitFrom is how many events a group has, at least, that is applied savepointed though nothing has failed.
+// splitFrom is the least number of events in a group that is applied savepointed though nothing has failed.
 const splitFrom = 512
 
-// retried says whether pairs that have failed are among the units.
+// retried reports whether there are units of failed campaigns.
 func retried(units []*Unit) bool {
 	return slices.ContainsFunc(units, func(u *Unit) bool { return u.Pair != nil && u.Pair.Failed })
 }
 
-// splittable says whether savepoints cost the group next to nothing: it is large, so a savepoint for
-// each projection does not count, and what projections queue can be cut into parts.
+// splittable reports whether savepoints cost the group next to nothing: it is large, so a savepoint
+// per projection does not count, and its statements can be cut into parts.
 func (t *Transaction) splittable() bool {
 	if !t.Streams || len(t.calls) > 0 || len(t.Events) < splitFrom ||
 		slices.ContainsFunc(t.Units, func(u *Unit) bool { return u.Pair != nil }) {
@@ -41,9 +41,9 @@ func (t *Transaction) splittable() bool {
 	})
 }
 
-// applySavepointed applies as many of the units as a group holds, in one transaction and in parts with
-// a savepoint each: culprits are found and left to their policies, only the part that one was in is
-// done again, and all else goes on. Otherwise it is like applyBatched.
+// applySavepointed applies as many of the units as fit in a group, in one transaction and in parts
+// with a savepoint each. It finds the culprits and leaves them to their policies. Only a culprit's
+// part is redone, and the rest goes on. Otherwise it is like applyBatched.
 func (a *Applier) applySavepointed(ctx context.Context, units []*Unit) (n int, done []*Unit, err error) {
 	t, err := a.open(ctx, units, a.Pace.Events(), nil)
 	if err != nil {
@@ -52,8 +52,9 @@ func (a *Applier) applySavepointed(ctx context.Context, units []*Unit) (n int, d
 	return a.savepointed(ctx, t, true)
 }
 
-// savepointed is applySavepointed in a transaction that has read its units. Unless the fence is to
-// come first it goes ahead of what is sent: who waits for a lease need not wait for handlers too.
+// savepointed is applySavepointed in a transaction that has read its units. Unless fenceFirst is
+// set, the fence runs just before the first statement is sent (with t.marks, last). A worker that
+// waits for the lease then does not also wait for the handlers that queue statements.
 func (a *Applier) savepointed(ctx context.Context, t *Transaction, fenceFirst bool) (n int, done []*Unit, err error) {
 	defer t.Abort(ctx)
 	t.Checks = true
@@ -76,7 +77,7 @@ func (a *Applier) savepointed(ctx context.Context, t *Transaction, fenceFirst bo
 	if err == nil {
 		err = t.applyInParts(ctx)
 	}
-	if err == nil && t.marks { // no projection has caused it
+	if err == nil && t.marks { // a crash from here on is no projection's
 		err = a.Keeper.Unmark(ctx, a.Cfg.Pool, t.Units[0].Lease)
 	}
 	if err != nil {
@@ -97,13 +98,13 @@ func (a *Applier) savepointed(ctx context.Context, t *Transaction, fenceFirst bo
 	return n, t.Units, nil
 }
 
-// noteFailures decides by a group how many of the next are applied savepointed, and for the sake of
-// which projections. Pairs that are tried again say nothing of what is applied for the first time.
+// noteFailures sets how many of the next groups are applied savepointed, and because of which
+// projections. Retries do not count: they say nothing about events applied for the first time.
 func (a *Applier) noteFailures(t *Transaction) {
 	if !slices.ContainsFunc(t.Units, func(u *Unit) bool { return u.Pair == nil }) {
 		return
 	}
-	a.Savepoints.Add(-1) // several at once may go below zero, which is as good as zero
+	a.Savepoints.Add(-1) // concurrent groups may go below zero, which counts as zero
 	a.uncommitted.Add(-1)
 	for _, k := range t.view.Projections {
 		k.Savepoints.Add(-1)
@@ -114,21 +115,20 @@ func (a *Applier) noteFailures(t *Transaction) {
 	}
 }
 
-// task is what a unit has for a projection.
+// task is a unit's events for a projection.
 type task struct {
 	k      *registry.Projection
 	unit   *Unit
-	events []journal.Event // in order; without those that have failed, and those that wait for them
-	failed []failedEvent   // those that have failed, unless an earlier one does
+	events []journal.Event // in order; without those that failed, and those that wait for them
+	failed []failedEvent   // up to the first that is not skipped
 }
 
-// failedEvent is an event that has failed.
 type failedEvent struct {
 	event journal.Event
 	cause error
 }
 
-// dropFailed takes an event, which has failed, out of a task, and all that follow unless the projection skips it.
+// dropFailed takes an event that failed out of a task, and all later ones unless the projection skips it.
 func (one *task) dropFailed(seq int64, cause error) (skipped bool) {
 	i := slices.IndexFunc(one.events, func(e journal.Event) bool { return e.Seq == seq })
 	failed := failedEvent{one.events[i], cause}
@@ -142,9 +142,9 @@ func (one *task) dropFailed(seq int64, cause error) (skipped bool) {
 	return skipped
 }
 
-// applyInParts applies the units' events to all projections. What can be cut into parts is sent when
-// all of it is there; projections that must see what became of one statement before they come to the
-// next are applied before, each by itself.
+// applyInParts applies the units' events to all projections. Statements that can be cut into parts
+// are collected, and sent together at the end. A projection that must see the result of one
+// statement before it issues the next is applied before them, by itself.
 func (t *Transaction) applyInParts(ctx context.Context) error {
 	var all []*task
 	var collected []*collection
@@ -187,8 +187,8 @@ func (t *Transaction) applyInParts(ctx context.Context) error {
 	return nil
 }
 
-// fenceOnce runs the fence before anything is written, unless it stands or is to come last. Afterwards
-// no worker can take over what the transaction holds until it ends.
+// fenceOnce runs the fence before anything is written, unless it has run or must run last.
+// Afterwards no worker can take over the transaction's campaigns until it ends.
 func (t *Transaction) fenceOnce(ctx context.Context) error {
 	if t.fenced || t.marks {
 		return nil
@@ -200,7 +200,7 @@ func (t *Transaction) fenceOnce(ctx context.Context) error {
 	return t.Blame(t.refused(lease.Error(t.Flush(ctx))))
 }
 
-// tasks answers what there is to apply to a projection, and begins anew those of its pairs that are to.
+// tasks returns the events to apply to a projection. It first deletes the rows of campaigns that start over.
 func (t *Transaction) tasks(ctx context.Context, k *registry.Projection) (tasks []*task, err error) {
 	var reset []*Unit
 	for _, u := range t.Units {
@@ -223,15 +223,15 @@ func (t *Transaction) tasks(ctx context.Context, k *registry.Projection) (tasks 
 	return tasks, nil
 }
 
-// resetPairs deletes the rows of pairs that begin anew, and answers those of which that failed: if it
-// does of all of them, they are tried one by one.
+// resetPairs deletes the rows of campaigns that start over. If deleting them together fails, it
+// tries them one by one, and returns those that fail.
 func (t *Transaction) resetPairs(
 	ctx context.Context, k *registry.Projection, units []*Unit,
 ) (failed []*Unit, err error) {
 	if len(units) == 0 {
 		return nil, nil
 	}
-	t.Use(k) // outside the savepoint: going back to it would put it back too
+	t.Use(k) // outside the savepoint: a rollback to it would restore the old search_path
 	cause := t.savepoint(ctx, k, func() error { return t.resetRows(ctx, k, units) })
 	alone := len(units) == 1
 	switch {
@@ -253,14 +253,14 @@ func (t *Transaction) resetPairs(
 	return failed, nil
 }
 
-// over says whether a failure ends the transaction: it is broken, or the failure has no culprit, or
-// a campaign took so long that they are tried one campaign at a time.
+// over reports whether a failure ends the transaction: no event is at fault, or a deadline has
+// passed, and the campaigns are tried one at a time next.
 func (t *Transaction) over(ctx context.Context, k *registry.Projection, err error) bool {
 	var late *failure.DeadlineError
 	return errors.As(err, &late) || t.broken(ctx, k, err)
 }
 
-// applyTasks applies what a projection has to do, and finds all that fails.
+// applyTasks applies a projection's tasks, and finds every event that fails.
 func (t *Transaction) applyTasks(ctx context.Context, k *registry.Projection, tasks []*task) error {
 	var events []journal.Event
 	for _, one := range tasks {
@@ -283,12 +283,11 @@ func (t *Transaction) applyTasks(ctx context.Context, k *registry.Projection, ta
 	return nil
 }
 
-// taskOf is what there is to do in a campaign.
 func taskOf(tasks []*task, campaignID string) *task {
 	return tasks[slices.IndexFunc(tasks, func(one *task) bool { return one.unit.Lease.CampaignID == campaignID })]
 }
 
-// runParts runs parts, and what is left of those that fail without their culprits.
+// runParts runs parts. If some fail, it runs what is left of them without the culprits.
 func (t *Transaction) runParts(ctx context.Context, parts []*part) error {
 	for first := true; len(parts) > 0; first = false {
 		var stream []*part
@@ -318,7 +317,7 @@ func (t *Transaction) runParts(ctx context.Context, parts []*part) error {
 			return t.Blame(err)
 		}
 		parts = nil
-		undone := map[*registry.Projection]*part{} // what went well and was undone with what did not: it will go well again
+		undone := map[*registry.Projection]*part{} // rolled back with a culprit; will succeed again
 		for _, one := range stream {
 			if one.Cause == nil {
 				continue

@@ -16,30 +16,30 @@ import (
 )
 
 const (
-	// mostParts is how many parts a transaction has, about: those that failed of late share it, and leave
-	// an eighth to those that did not. Beyond 64 subtransactions that write, the server no longer keeps
-	// them all in memory, and everybody who meets what the transaction wrote looks them up.
+	// mostParts is about how many parts a transaction has: projections that failed of late share
+	// seven eighths, the others the rest. Beyond 64 subtransactions that write, the server no
+	// longer keeps all in memory, and everyone who meets the transaction's rows must look them up.
 	mostParts = 52
 
-	// partStatements is how many statements make a part, at least, where there are as many: a savepoint
-	// costs about as much as two of them.
+	// partStatements is how many statements make a part, at least, where there are as many: a
+	// savepoint costs about as much as two of them.
 	partStatements = 16
 )
 
-// collection is what a projection has queued, before anything is sent. A projection that runs on after being
-// abandoned has it to himself.
+// collection is what a projection has queued, before anything is sent. A projection that runs on
+// after being abandoned shares it with no other.
 type collection struct {
 	*pipeline.Pipeline
 	k      *registry.Projection
 	tasks  []*task
-	limit  time.Duration     // the projection's
+	limit  time.Duration     // of the projection
 	events [][]journal.Event // by task
 	failed [][]failedEvent   // by task
 }
 
-// collect has a projection queue what it does about the events of tasks. An event that fails ends its
-// own campaign's task, or is skipped: nothing has been sent, so the others do not notice. The error is
-// [errIntricate], or one about the transaction.
+// collect has a projection queue its statements for the events of tasks. Nothing is sent yet, so an
+// event that fails affects only its own campaign: it ends the task, or is skipped. The error is
+// [kind.ErrIntricate], or one about the transaction.
 func (t *Transaction) collect(ctx context.Context, k *registry.Projection, tasks []*task) (*collection, error) {
 	each := kind.Eventwise(k.Projection)
 	if each == nil || !t.Streams || t.apart || k.Intricate.Load() || t.looksAhead() {
@@ -78,7 +78,6 @@ func (t *Transaction) collect(ctx context.Context, k *registry.Projection, tasks
 	return c, nil
 }
 
-// run queues the statements of all events.
 func (c *collection) run(ctx context.Context, each kind.EachEvent, g *kind.Group) error {
 	texts := map[string]bool{}
 	last := "" // the text looked up last
@@ -107,7 +106,7 @@ func (c *collection) run(ctx context.Context, each kind.EachEvent, g *kind.Group
 	return nil
 }
 
-// apply calls the projection for one event and makes an error of a panic.
+// apply calls the projection for one event. A panic becomes an error.
 func (c *collection) apply(ctx context.Context, each kind.EachEvent, g *kind.Group, e journal.Event) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -118,21 +117,21 @@ func (c *collection) apply(ctx context.Context, each kind.EachEvent, g *kind.Gro
 	return each(ctx, g, e)
 }
 
-// plain says whether what has been queued for e is all about e and has no reader, and whether the texts remain few.
+// plain reports whether all statements queued for e belong to e and have no reader, and their texts remain few.
 func (c *collection) plain(from int, e *journal.Event, texts map[string]bool, last *string) bool {
 	for i, q := range c.Batch.QueuedQueries[from:] {
 		if o := c.Origins[from+i]; q.Fn != nil || o.Seq != e.Seq || o.CampaignID != e.CampaignID {
 			return false
 		}
-		if q.SQL != *last { // quick where it is the same constant
+		if q.SQL != *last { // fast for the same constant
 			texts[q.SQL], *last = true, q.SQL
 		}
 	}
 	return len(texts) <= pipeline.StreamStatements
 }
 
-// cutIntoParts cuts what projections have queued into parts of whole tasks, smaller ones for
-// projections that have failed of late; those of which none is expected to fail stay whole if calm.
+// cutIntoParts cuts what projections have queued into parts of whole tasks, smaller for those that
+// failed of late. If none did and calm is set, each projection stays one part.
 func cutIntoParts(all []*collection, calm bool) []*part {
 	failing := 0
 	for _, c := range all {
@@ -160,7 +159,7 @@ func cutIntoParts(all []*collection, calm bool) []*part {
 	return parts
 }
 
-// cut cuts a part into about so many, at most a quarter more. What a campaign has stays together.
+// cut cuts a part into about most parts, at most a quarter more. A campaign's statements stay together.
 func (p *part) cut(most int) []*part {
 	if len(p.Queries) == 0 {
 		return nil
@@ -183,8 +182,8 @@ func (p *part) cut(most int) []*part {
 	return parts
 }
 
-// without answers what is left to do of a part that has failed: what came before the culprit and was
-// undone with it, and what came after it and was not tried. What a campaign has stays together: if it
+// without returns what is left of a part that has failed: before was rolled back with the culprit,
+// and rest came after it and was not tried. A campaign's statements stay together: if its campaign
 // goes on after the culprit, all that is left is rest.
 func (p *part) without(cause error) (before *part, rest []*part) {
 	culprit := p.origins[p.Failed]
@@ -205,7 +204,7 @@ func (p *part) without(cause error) (before *part, rest []*part) {
 	return before, after.cut(max(1, p.finer))
 }
 
-// piece is what lies between two statements of a part.
+// piece returns a part's statements from one index up to another.
 func (p *part) piece(from, to int) *part {
 	return &part{
 		k: p.k, timeout: p.timeout, tasks: p.tasks,
@@ -213,16 +212,16 @@ func (p *part) piece(from, to int) *part {
 	}
 }
 
-// part is what one savepoint holds: all that a projection has queued for some units. If it fails the others stay.
+// part is what one savepoint holds: statements of one projection. If it fails, the other parts stay.
 type part struct {
 	pipeline.Savepoint
-	k       *registry.Projection // nil: the statements are no projection's
+	k       *registry.Projection // nil: the statements belong to no projection
 	timeout time.Duration        // of k
 	tasks   []*task
 	origins []pipeline.Origin
-	finer   int // parts to cut into what is left of it should it fail; 0: none
+	finer   int // parts to cut the rest into if it fails; 0: none
 
-	// It runs a second time, because it timed out on a lock without a known holder. Late in a large group
-	// 20 ms are left to wait, and on a busy server a backend that extends the table takes longer.
+	// It runs a second time, because it timed out on a lock without a known holder. Late in a large
+	// group only 20 ms are left to wait, and a busy server may take longer to extend a table.
 	again bool
 }

@@ -16,21 +16,21 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
-// session is the connection of a transaction and what is in force on it: the search_path, the limits on statements, and
-// how long they wait for locks. It knows nothing of units.
+// session is a transaction's connection and its settings in force: search_path, limits on
+// statements, and lock waits. It knows nothing of units.
 type session struct {
 	*pipeline.Pipeline
 	base     *registry.Base
 	Pool     *pgxpool.Conn
 	path     string        // search_path in force
-	limit    time.Duration // on statements, as the server took it when it began
-	InForce  time.Duration // on statements, as asked for last
-	patient  bool          // what it waits for locks is bounded in all
-	blockers string        // who was in the way of its statements when they were looked for; "": unknown
-	trying   bool          // it is rolled back, and moves no pair
+	limit    time.Duration // on statements, as the server set it at the beginning
+	InForce  time.Duration // on statements, as last requested
+	patient  bool          // the total time it waits for locks is bounded
+	blockers string        // who blocked its statements, when last looked up; "": unknown
+	trying   bool          // it is rolled back, and moves no deferred campaign
 }
 
-// Blame marks an error on a connection that has broken.
+// Blame wraps an error in a [failure.BrokenError] if the connection has broken.
 func (s *session) Blame(err error) error {
 	var late *failure.DeadlineError
 	if err == nil || s.Abandoned || errors.As(err, &late) || !s.Conn.IsClosed() || !s.Checks && pipeline.NeverSent(err) {
@@ -39,7 +39,7 @@ func (s *session) Blame(err error) error {
 	return &failure.BrokenError{Err: err}
 }
 
-// Use queues that the statements that follow are about a projection's set of tables.
+// Use queues the switch to a projection's set of tables.
 func (s *session) Use(k *registry.Projection) {
 	s.useSchema(k.Path)
 }
@@ -52,14 +52,14 @@ func (s *session) useSchema(path string) {
 	}
 }
 
-// Group makes a projection's group.
+// Group returns a projection's group of events.
 func (s *session) Group(k *registry.Projection, events []journal.Event) *kind.Group {
 	return kind.NewGroup(events, k.Name, k.Comment, s.Pipeline)
 }
 
 // QueueSettings queues the settings of a transaction.
 func (s *session) QueueSettings() {
-	// A handler may sit in Go for as long as its timeout, and a while until it is given up.
+	// A handler may spend its timeout in Go, and some time more until it is abandoned.
 	idle := max(s.base.Cfg.LeaseTTL, s.base.Longest+2*registry.Grace)
 	s.Queue(querySettings, s.path, strconv.FormatInt(idle.Milliseconds(), 10), s.base.Longest.Milliseconds(),
 		max(1, s.base.Longest.Milliseconds()/2)).
@@ -71,7 +71,7 @@ func (s *session) QueueSettings() {
 		})
 }
 
-// LimitStatements queues the limit on the statements of one projection, where it differs from the one in force.
+// LimitStatements queues a limit on statements, where it differs from the one in force.
 func (s *session) LimitStatements(timeout time.Duration) {
 	if s.Timeout == 0 || timeout == s.InForce { // the limits of the application's transaction stay as they are
 		return
@@ -83,9 +83,9 @@ func (s *session) LimitStatements(timeout time.Duration) {
 	s.Queue(queryStatementTimeout, strconv.FormatInt(min(timeout, s.limit).Milliseconds(), 10))
 }
 
-// queuePatience queues, ahead of a savepoint, how long what follows may wait for locks.
+// queuePatience queues, ahead of a savepoint, how long the next statements may wait for locks.
 func (s *session) queuePatience() {
-	if s.trying { // it has a patience of its own
+	if s.trying { // it has its own limit
 		return
 	}
 	if !s.patient {
@@ -95,8 +95,8 @@ func (s *session) queuePatience() {
 	s.Queue(pipeline.QueryPatience)
 }
 
-// watchLocks looks who keeps the transaction's connection from going on, until stop is called. It
-// needs another connection of the pool; where none can be had, it is unknown.
+// watchLocks looks for the session that blocks this transaction, until stop is called. It needs
+// another connection of the pool; without one, the blocker stays unknown.
 func (s *session) watchLocks(ctx context.Context) (stop func()) {
 	pid := s.Conn.PgConn().PID()
 	watching, cancel := context.WithCancel(ctx)
@@ -108,7 +108,7 @@ func (s *session) watchLocks(ctx context.Context) (stop func()) {
 			if err != nil {
 				return
 			}
-			// it takes a millisecond: cut short, it would cost a connection
+			// it takes a millisecond; cancelling it would cost the connection
 			bounded, end := context.WithTimeout(context.WithoutCancel(ctx), registry.ReleaseTimeout)
 			err = conn.QueryRow(bounded, registry.QueryBlockers, int32(pid)).Scan(&found)
 			end()
@@ -130,7 +130,7 @@ func (s *session) watchLocks(ctx context.Context) (stop func()) {
 	}
 }
 
-// broken says whether the failure is the infrastructure's: the transaction is beyond repair, and no event's fault.
+// broken reports whether a failure is the infrastructure's: the transaction is lost, and no event is at fault.
 func (s *session) broken(ctx context.Context, k *registry.Projection, err error) bool {
 	if s.Abandoned || s.Conn.IsClosed() || ctx.Err() != nil {
 		return true
@@ -142,5 +142,5 @@ func (s *session) broken(ctx context.Context, k *registry.Projection, err error)
 	return k.Classify(err) == failure.ClassInfrastructure
 }
 
-// lockLook is after how long a statement that has not returned is asked what it waits for, and how often.
+// lockLook is how long a statement runs before its blocker is looked for, and the interval from then on.
 const lockLook = 100 * time.Millisecond

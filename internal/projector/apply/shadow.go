@@ -12,21 +12,21 @@ import (
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
 )
 
-// ShadowCampaigns bounds how many campaigns a shadow claims at once: its transaction keeps them
-// from workers while it is open, which is half a lease's life at most.
+// ShadowCampaigns limits how many campaigns a shadow claims at once: its transaction keeps them
+// from workers while it is open, for half a lease's life at most.
 const ShadowCampaigns = 16
 
-// shadow walks round the queue and does what a worker would do, in transactions that it rolls back,
-// the claim included. It keeps no leases, counts no attempt and changes no row; what would have happened
-// is counted in metrics and logged once a round. A sequence that a projection draws from moves all the same.
+// shadow goes round the queue and does what a worker would do, in transactions that it rolls back,
+// the claim included. It keeps no leases, counts no attempts and changes no rows, but sequences
+// that projections draw from move. It counts outcomes in metrics, and logs them once a round.
 type shadow struct {
 	p       *Applier
 	applied map[string]int    // events, by projection, in this round
 	failed  map[[2]string]int // by projection and class, in this round
-	cut     int               // campaigns that were not tried to their end, in this round
+	cut     int               // campaigns not tried to the end, in this round
 }
 
-// NewShadow returns a shadow that begins a round.
+// NewShadow returns a shadow before its first round.
 func NewShadow(p *Applier) *shadow {
 	return &shadow{p: p, applied: map[string]int{}, failed: map[[2]string]int{}}
 }
@@ -44,8 +44,8 @@ func (s *shadow) Run(ctx context.Context) {
 	}
 }
 
-// Round goes round the queue once, and then through the campaigns whose retry is due. It answers how
-// many events would have been applied.
+// Round goes round the queue once, and then through the campaigns whose retry is due. It returns
+// how many events would have been applied.
 func (s *shadow) Round(ctx context.Context) (n int, err error) {
 	clear(s.applied)
 	clear(s.failed)
@@ -55,18 +55,18 @@ func (s *shadow) Round(ctx context.Context) (n int, err error) {
 		if err := s.try(ctx, func(ctx context.Context, t *Transaction) (units []*Unit, more bool, err error) {
 			claimed, err := s.p.Keeper.Claim(ctx, t.Conn, cursor, ShadowCampaigns, 0)
 			for _, l := range claimed.Leases {
-				if l.CampaignID > cursor { // not again from the beginning
+				if l.CampaignID > cursor { // do not start over
 					units = append(units, Live(l))
 				}
 			}
-			// Nothing changes, so the queue has no end for a claim: the round is over where it would begin again.
+			// Nothing changes, so claims never run out: the round ends where it would start over.
 			again, cursor = claimed.Cursor > cursor, claimed.Cursor
 			return units, false, err
 		}); err != nil {
 			return 0, err
 		}
 	}
-	// What one transaction has claimed it does not find again, so the next claim goes on where this one ends.
+	// A transaction does not find again what it has claimed, so the next claim goes on where this one ends.
 	if err := s.try(ctx, s.claimBehind); err != nil {
 		return 0, err
 	}
@@ -87,8 +87,8 @@ func (s *shadow) claimBehind(ctx context.Context, t *Transaction) (units []*Unit
 	return units, true, err
 }
 
-// try opens a transaction, has campaigns claimed, applies the events of each to the end, and rolls back.
-// After half a lease's life it leaves it at that.
+// try opens a transaction, has campaigns claimed, applies the events of each to the end, and rolls
+// back. It stops after half a lease's life.
 func (s *shadow) try(
 	ctx context.Context, claim func(context.Context, *Transaction) (units []*Unit, more bool, err error),
 ) error {
@@ -130,8 +130,8 @@ func (s *shadow) try(
 	return nil
 }
 
-// tryUnit applies as much of a unit as a group holds, on what the groups before have left, and counts
-// what becomes of it. It says whether there is more to do.
+// tryUnit applies as much of a unit as fits in a group, on top of the groups before, and counts the
+// outcome. It reports whether there is more to do.
 func (s *shadow) tryUnit(ctx context.Context, t *Transaction, u *Unit) (again bool, err error) {
 	t.Units, t.Events, t.failures = []*Unit{u}, t.Events[:0], nil
 	if err := t.Read(ctx, s.p.Cfg.GroupEvents); err != nil {
@@ -149,7 +149,7 @@ func (s *shadow) tryUnit(ctx context.Context, t *Transaction, u *Unit) (again bo
 		if !t.applies(k, u) {
 			continue
 		}
-		end := int64(math.MaxInt64) // the event that stops it
+		end := int64(math.MaxInt64) // the event that stops the projection
 		for _, f := range t.failures {
 			if f.Projection != k.Name {
 				continue
@@ -169,7 +169,7 @@ func (s *shadow) tryUnit(ctx context.Context, t *Transaction, u *Unit) (again bo
 		s.p.Metrics.Shadow.Applied.WithLabelValues(k.Name).Add(float64(n))
 		switch {
 		case end == math.MaxInt64:
-		case u.Pair == nil: // from here on it would be behind
+		case u.Pair == nil: // from here on it would be deferred
 			t.stop(u.Lease.CampaignID, k)
 		default:
 			again = false

@@ -7,18 +7,18 @@ import (
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
 )
 
-// ShareBurst is for how long the time of a rebuild may be saved up, and how far it may be
-// overdrawn: a group costs what it costs.
+// ShareBurst is how much unused time of rebuilds is saved up. There is no limit on overdrawing: a
+// group costs what it costs.
 const ShareBurst = 200 * time.Millisecond
 
-// Share bounds the time that the goroutines of this worker spend on what is being rebuilt. It is a
-// budget of time that grows with the clock.
+// Share limits the time that this worker's goroutines spend on rebuilds. It is a budget that grows
+// with the clock.
 type Share struct {
 	mu      sync.Mutex
 	Workers int
-	Most    float64 // of the time of all of them; 1 and more: all of it
+	Most    float64 // of the time of all of them; 1 or more: no limit
 	Budget  time.Duration
-	at      time.Time // when the budget was what it says
+	at      time.Time // when the budget was last updated
 }
 
 // Set changes the share.
@@ -28,7 +28,7 @@ func (s *Share) Set(most float64) {
 	s.Most = most
 }
 
-// Wait answers how long to wait until there is time for a rebuild; 0: there is.
+// Wait returns how long to wait until there is time for a rebuild; 0: there is.
 func (s *Share) Wait(now time.Time) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -43,10 +43,10 @@ func (s *Share) Wait(now time.Time) time.Duration {
 	if s.Budget >= 0 {
 		return 0
 	}
-	return time.Duration(float64(-s.Budget)/perSecond) + 1 // rounded up, or it might not be enough for ever
+	return time.Duration(float64(-s.Budget)/perSecond) + 1 // rounded up, or the wait might never suffice
 }
 
-// Spend takes what a group of units has cost from the budget, as far as it was about what is being rebuilt.
+// Spend charges the part of a group's cost that went to rebuilds.
 func (s *Share) Spend(units []*Unit, cost time.Duration) {
 	n := 0
 	for _, u := range units {

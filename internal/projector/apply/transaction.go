@@ -24,20 +24,20 @@ type Transaction struct {
 	session
 	groupState
 	Applier *Applier
-	last    func() // queues what ends it; nil: COMMIT
-	fenced  bool   // the fence stands
-	apart   bool   // one campaign, of which projections are applied one after the other
-	marks   bool   // each event is named by a mark before it is tried
-	// whether a unit with more to do gives its lease back
+	last    func() // queues the end; nil: COMMIT
+	fenced  bool   // the fence has run
+	apart   bool   // one campaign, whose projections are applied one after the other
+	marks   bool   // a mark names each event before it is tried
+	// reports whether a unit with more to do gives its lease back
 	yield func(*Unit) bool
-	// of the projections that the database applies
+	// SQL calls of the projections that the database applies
 	calls map[*registry.Projection]string
-	// its units are those that a claim queued before its read answers
+	// a claim queued before the read fills in the units
 	Claimed bool
 }
 
 // open opens a transaction and reads what the units need, in one round trip. The database applies
-// the projections that have a call: if all have, it counts the events instead of reading them.
+// the projections in calls: if that is all of them, open counts the events instead of reading them.
 func (a *Applier) open(
 	ctx context.Context, units []*Unit, events int, calls map[*registry.Projection]string,
 ) (*Transaction, error) {
@@ -56,8 +56,8 @@ func (a *Applier) open(
 	return t, nil
 }
 
-// SuspectUnreadable makes the groups that follow a read which failed for an event find out which.
-// It is unreadable then: each projection fails at it for good, and all else goes on.
+// SuspectUnreadable makes the next groups read carefully, if an event has made a read fail. They
+// find the event: each projection then fails at it permanently, and the rest goes on.
 func (a *Applier) SuspectUnreadable(err error) error {
 	if feed.CannotRead(err) {
 		a.Unreadable.Store(savepointsAfter)
@@ -65,7 +65,7 @@ func (a *Applier) SuspectUnreadable(err error) error {
 	return err
 }
 
-// On returns a transaction that will be open on a connection of the pool, which it gives back.
+// On returns a transaction for a connection of the pool, which Abort gives back.
 func (a *Applier) On(
 	conn *pgxpool.Conn, units []*Unit, calls map[*registry.Projection]string,
 ) *Transaction {
@@ -74,7 +74,7 @@ func (a *Applier) On(
 	return t
 }
 
-// within returns a transaction that is open on a connection, or will be by what is queued first.
+// within returns a transaction that is open on a connection, or that the first queued statement opens.
 func (a *Applier) within(conn *pgx.Conn, units []*Unit) *Transaction {
 	t := &Transaction{
 		session: session{Pipeline: pipeline.NewPipeline(conn), base: a.Base, path: a.SearchPath},
@@ -86,7 +86,7 @@ func (a *Applier) within(conn *pgx.Conn, units []*Unit) *Transaction {
 	return t
 }
 
-// GroupRead says what the units need, as many events at most, and forgets the group before.
+// GroupRead returns the read that the units need, limited to so many events. It forgets the group before.
 func (t *Transaction) GroupRead(events int) feed.GroupRead {
 	read := feed.GroupRead{
 		Events: events, Bytes: t.Applier.Cfg.GroupBytes, Careful: t.Applier.Unreadable.Load() > 0,
@@ -104,18 +104,18 @@ func (t *Transaction) GroupRead(events int) feed.GroupRead {
 	return read
 }
 
-// Reading takes what a group's read answers, unit by unit.
+// Reading collects the result of a group's read, unit by unit.
 type Reading struct {
 	t              *Transaction
 	n              int   // events
 	size           int64 // their bytes
-	reached, first int   // the unit, and the first event of it among the transaction's
+	reached, first int   // the current unit, and its first event in the transaction's
 }
 
-// Reading takes the events behind those that the transaction has.
+// Reading returns a reading that adds to the transaction's events.
 func (t *Transaction) Reading() *Reading { return &Reading{t: t, first: len(t.Events)} }
 
-// Visit takes an event of unit i, in the current version of its type.
+// Visit adds an event of unit i, in the current version of its type.
 func (r *Reading) Visit(i int, e *journal.Event, bytes int) {
 	t := r.t
 	if i != r.reached {
@@ -134,14 +134,13 @@ func (r *Reading) Visit(i int, e *journal.Event, bytes int) {
 	r.n++
 }
 
-// count takes the number of unit i's events.
 func (r *Reading) count(i, events int) {
 	r.t.Units[i].counted, r.reached = events, i
 	r.n += events
 }
 
-// End ends the group where the read has stopped at its limit: the campaign it stopped in may go on,
-// those after it wait for the next group.
+// End cuts the group off where the read reached its limit. The unit it stopped in may have more
+// events; those after it wait for the next group.
 func (r *Reading) End(read feed.GroupRead) {
 	if r.n >= read.Events || r.size >= read.Bytes {
 		r.t.Units = r.t.Units[:r.reached+1]
@@ -149,7 +148,7 @@ func (r *Reading) End(read feed.GroupRead) {
 	}
 }
 
-// Read reads what the units need, as many events at most, in one round trip with what is queued.
+// Read reads what the units need, limited to so many events, in one round trip with what is queued.
 func (t *Transaction) Read(ctx context.Context, events int) error {
 	p := t.Applier
 	read := t.GroupRead(events)
@@ -191,7 +190,7 @@ func (t *Transaction) Read(ctx context.Context, events int) error {
 		feed.ReadGroup(t.Batch, read, found.Visit)
 	}
 	if err := t.Flush(ctx); err != nil {
-		p.small.Store(false) // it may have been more than there was time for
+		p.small.Store(false) // the read may have been too large for its time
 		return t.Blame(p.SuspectUnreadable(err))
 	}
 	if p.Unreadable.Load() > 0 {
@@ -204,7 +203,7 @@ func (t *Transaction) Read(ctx context.Context, events int) error {
 		}
 	}
 	if counted && !t.counts() {
-		// The registry has changed, and with it what there is to apply.
+		// The registry has changed: the events are needed here.
 		found = t.Reading()
 		for _, u := range t.Units {
 			u.counted = 0
@@ -234,7 +233,7 @@ func (t *Transaction) link(ctx context.Context) {
 	}
 }
 
-// counts says whether no event is needed here: the database applies all projections, and traces are off.
+// counts reports whether no events are needed here: the database applies all projections, and traces are off.
 func (t *Transaction) counts() bool {
 	v := t.view
 	if v == nil {
@@ -246,8 +245,8 @@ func (t *Transaction) counts() bool {
 		})
 }
 
-// dropOutdated leaves alone those catch-up units whose pair is not what it was when they were
-// claimed: the tables that it is about have been swapped, or dropped.
+// dropOutdated empties catch-up units whose deferred campaign has changed since it was claimed: its
+// tables have been swapped or dropped.
 func (t *Transaction) dropOutdated() {
 	for _, u := range t.Units {
 		if u.Pair == nil {
@@ -263,20 +262,19 @@ func (t *Transaction) dropOutdated() {
 	}
 }
 
-// Abort rolls back what has not been committed and gives the connection back. A connection in doubt is
-// closed by the pool.
+// Abort rolls back what is not committed, and gives the connection back. The pool closes a connection in doubt.
 func (t *Transaction) Abort(ctx context.Context) {
 	if t.Pool == nil {
 		return
 	}
-	if t.Abandoned { // who has it may go on with all of it
+	if t.Abandoned { // the abandoned code may still use it
 		t.Pool.Hijack()
 		t.Pool = nil
 		return
 	}
 	if conn := t.Conn.PgConn(); !conn.IsClosed() && conn.TxStatus() != 'I' {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
-		_, _ = t.Conn.Exec(ctx, "ROLLBACK") // if it fails the pool closes the connection, which rolls back too
+		_, _ = t.Conn.Exec(ctx, "ROLLBACK") // if it fails, the pool closes the connection, which also rolls back
 		cancel()
 	}
 	t.Pool.Release()

@@ -13,7 +13,7 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
-// applyAll hands every projection the events it wants of the units, as one group each.
+// applyAll hands every projection the units' events that it wants, as one group each.
 func (t *Transaction) applyAll(ctx context.Context) (err error) {
 	defer func() { err = t.Blame(err) }()
 	groups := make([]*kind.Group, 0, len(t.view.Projections))
@@ -60,7 +60,7 @@ func (t *Transaction) applyAll(ctx context.Context) (err error) {
 	return nil
 }
 
-// Apply has one projection apply events, and runs what it has queued.
+// Apply has one projection apply events, and runs the statements that it queues.
 func (t *Transaction) Apply(ctx context.Context, k *registry.Projection, events []journal.Event) error {
 	g := t.Group(k, events)
 	if err := t.Applier.Load(ctx, k, g); err != nil {
@@ -75,7 +75,6 @@ func (t *Transaction) Apply(ctx context.Context, k *registry.Projection, events 
 	return t.Flush(ctx)
 }
 
-// callFunction queues the call that applies the units' events.
 func (t *Transaction) callFunction(k *registry.Projection) {
 	var s Stretches
 	for _, u := range t.Units {
@@ -92,7 +91,7 @@ func (t *Transaction) callFunction(k *registry.Projection) {
 	}
 }
 
-// resetRows queues the deletion of what the projection keeps of those campaigns that it begins again.
+// resetRows queues the deletion of a projection's rows for campaigns that start over.
 func (t *Transaction) resetRows(ctx context.Context, k *registry.Projection, units []*Unit) error {
 	var ids []string
 	for _, u := range units {

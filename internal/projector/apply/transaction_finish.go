@@ -15,11 +15,11 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
 )
 
-// fence queues the fenced update of the units' leases: their new checkpoints, and whether they are
-// given back. Units without more to do give their lease back; those with more give it back if the
-// transaction has them yield.
+// fence queues the fenced update of the units' leases: their new checkpoints, and which are given
+// back. A unit without more to do gives its lease back. One with more to do gives it back if
+// t.yield says so.
 func (t *Transaction) fence(batch *pgx.Batch) {
-	// One step a lease: several pairs of one campaign share it.
+	// One step per lease: units of one campaign share it.
 	steps := make([]lease.Step, 0, len(t.Units))
 	for i, u := range t.Units {
 		release := !u.More || t.yield(u)
@@ -32,7 +32,6 @@ func (t *Transaction) fence(batch *pgx.Batch) {
 	t.Applier.Keeper.Advance(batch, steps)
 }
 
-// refused counts what the fence has refused.
 func (t *Transaction) refused(err error) error {
 	if errors.Is(err, lease.ErrLost) {
 		t.Applier.Metrics.Leases.Rejected.Inc()
@@ -40,12 +39,12 @@ func (t *Transaction) refused(err error) error {
 	return err
 }
 
-// finish writes what follows from the events, and ends the transaction, in one round trip with
-// whatever is queued. The fence goes ahead of that: ApplyInline locks leases before the
-// projections' rows too. Only what [Group.Tx] has sent comes before it.
+// finish writes what follows from the events and ends the transaction, in one round trip with what
+// is queued. The fence goes first: ApplyInline also locks leases before the projections' rows. Only
+// statements that [Group.Tx] has sent come before it.
 func (t *Transaction) finish(ctx context.Context) error {
 	t.At = pipeline.Origin{}
-	t.LimitStatements(t.Applier.Longest) // what follows is no projection's
+	t.LimitStatements(t.Applier.Longest) // the next statements belong to no projection
 	if t.patient {
 		t.Queue(pipeline.QueryPatienceAgain)
 	}
@@ -85,8 +84,8 @@ func (t *Transaction) finish(ctx context.Context) error {
 	return nil
 }
 
-// countThrough counts, for each projection, the events that it has gone through in what has just
-// been committed: without those that were skipped, and up to the one that stopped it.
+// countThrough counts the events that each projection got through in the last commit, without those
+// that were skipped, and up to the one that stopped it.
 func (t *Transaction) countThrough() {
 	for _, k := range t.view.Projections {
 		n := 0
@@ -109,9 +108,8 @@ func (t *Transaction) end() {
 	t.Queue(QueryCommit)
 }
 
-// filePairs files the campaigns that move for every projection of the group that does not move with
-// them: one that is joining or paused, and one that this worker does not know in the version
-// registered.
+// filePairs defers the campaigns that move, for every projection of the group that does not move
+// with them: it is not active yet, it is paused, or this worker lacks its registered version.
 func (t *Transaction) filePairs() {
 	var filed []failed.Standing
 	for i := range t.view.Registry {
@@ -125,7 +123,7 @@ func (t *Transaction) filePairs() {
 			}
 			pair := failed.Standing{CampaignID: u.Lease.CampaignID, Projection: r.Name, NextSeq: u.Place + 1}
 			if r.State != registry.StateActive {
-				pair.NextSeq, pair.Reset = 1, r.State != registry.StateJoining // what has been copied of it is done again
+				pair.NextSeq, pair.Reset = 1, r.State != registry.StateJoining // rows that were copied are made again
 			}
 			if r.Moves() && !t.Applier.Draining && t.Applier.Foreign(r) {
 				pair.Wait = handOver
@@ -139,7 +137,7 @@ func (t *Transaction) filePairs() {
 	}
 }
 
-// movePairs moves the pairs of catch-up units, and removes those that have caught up.
+// movePairs moves the deferred campaigns of catch-up units, and removes those that have caught up.
 func (t *Transaction) movePairs() {
 	var moved, caughtUp []failed.Standing
 	for _, u := range t.Units {
@@ -147,7 +145,7 @@ func (t *Transaction) movePairs() {
 			continue
 		}
 		if t.hasFailed(u) {
-			u.More = u.More && !yields(u) // one that has been given back has nothing to do until it is due
+			u.More = u.More && !yields(u) // one that was given back has nothing to do until it is due
 			continue
 		}
 		now := failed.Standing{CampaignID: u.Lease.CampaignID, Projection: u.Pair.Projection, NextSeq: u.Last() + 1}
@@ -166,7 +164,7 @@ func (t *Transaction) movePairs() {
 	}
 }
 
-// handOver is how long a pair waits that a worker files for a projection of its group that its program
-// does not have. Events that arrive meanwhile share the row: without the wait each event of a campaign
-// would write one and remove it.
+// handOver is how long a campaign waits that a worker has deferred for a projection its program
+// does not have. Events that arrive meanwhile share the row. Without the wait, each event of a
+// campaign would write one and remove it.
 const handOver = time.Second

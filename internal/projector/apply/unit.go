@@ -11,36 +11,35 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
-// Unit is a campaign to bring forward under its lease: all projections that are in step from the
-// checkpoint on, or one deferred projection from the place where it stands up to the checkpoint.
+// Unit is a campaign to move forward under its lease: live work for all projections in step, from
+// the checkpoint on; or one deferred projection, from its place up to the checkpoint.
 type Unit struct {
 	Lease  lease.Lease
 	Pair   *failed.Standing // nil: live work
 	Place  int64            // the last seq done
 	Until  int64            // the last seq to do
-	groups int              // groups it had a part in since it was claimed
+	groups int              // that it took part in since its claim
 
 	// Of the group under way:
 	Events     []journal.Event
-	counted    int             // events that are known by number only: the database applies them
+	counted    int             // events known by number only: the database applies them
 	hashed     *int64          // the hash of their ids; nil: not read yet
-	Unreadable map[int64]error // by seq: events that cannot be brought to their current version
+	Unreadable map[int64]error // by seq: why events cannot be brought to their current version
 	More       bool            // there may be events beyond those read
-	outdated   bool            // the pair is not any more what it was
+	outdated   bool            // the deferred campaign has changed since the claim
 }
 
-// Live is a campaign under its lease, for all projections in step.
+// Live returns the unit of a campaign for all projections in step.
 func Live(l lease.Lease) *Unit {
 	return &Unit{Lease: l, Place: l.Checkpoint, Until: math.MaxInt64}
 }
 
-// CatchUp is a pair under its campaign's lease.
+// CatchUp returns the unit of a projection's deferred campaign.
 func CatchUp(l lease.Lease, p *failed.Standing) *Unit {
 	return &Unit{Lease: l, Pair: p, Place: p.NextSeq - 1, Until: l.Checkpoint}
 }
 
-// Due answers the catch-up units of campaigns under their leases whose pairs are due, those of one
-// campaign side by side.
+// Due returns the catch-up units of leased campaigns that are due. Units of one campaign are side by side.
 func (a *Applier) Due(
 	ctx context.Context, db journal.Querier, leases []lease.Lease, projections []string,
 ) ([]*Unit, error) {
@@ -56,14 +55,14 @@ func (a *Applier) Due(
 	return units, err
 }
 
-// Probe bounds the unit to the event that its pair stands before. A pair that has failed there is
-// likely to fail again, and what waits behind it would have been read for nothing.
+// Probe limits the unit to the next event of its campaign. A projection that failed there is likely
+// to fail again, and later events would have been read for nothing.
 func (u *Unit) Probe() { u.Until = min(u.Until, u.Place+1) }
 
-// probes says whether something waits behind the event to which the unit is bounded.
+// probes reports whether events wait behind the one to which the unit is limited.
 func (u *Unit) probes() bool { return u.Pair != nil && u.Until < u.Lease.Checkpoint }
 
-// MarkUnreadable notes that an event cannot be brought to its current version.
+// MarkUnreadable records that an event cannot be brought to its current version.
 func (u *Unit) MarkUnreadable(seq int64, err error) {
 	if u.Unreadable == nil {
 		u.Unreadable = map[int64]error{}
@@ -71,10 +70,10 @@ func (u *Unit) MarkUnreadable(seq int64, err error) {
 	u.Unreadable[seq] = err
 }
 
-// Count is the number of events that the group brings the unit forward.
+// Count returns how many events the group moves the unit forward.
 func (u *Unit) Count() int { return len(u.Events) + u.counted }
 
-// Last is where the unit stands once its events are applied.
+// Last returns the last seq done once the unit's events are applied.
 func (u *Unit) Last() int64 {
 	if n := len(u.Events); n > 0 {
 		return u.Events[n-1].Seq
@@ -82,7 +81,7 @@ func (u *Unit) Last() int64 {
 	return u.Place + int64(u.counted)
 }
 
-// step is what the group's end does to the unit's lease.
+// step returns what the group's end does to the unit's lease.
 func (u *Unit) step(release bool) lease.Step {
 	s := lease.Step{
 		CampaignID: u.Lease.CampaignID, Generation: u.Lease.Generation, From: u.Lease.Checkpoint,
@@ -96,8 +95,8 @@ func (u *Unit) step(release bool) lease.Step {
 	return s
 }
 
-// hash is that of the ids of the group's events, by which it can be proved later that these were
-// applied, and no others; nil: it is not known.
+// hash returns the hash of the ids of the group's events; nil: unknown. It proves later that
+// exactly these events were applied.
 func (u *Unit) hash() *int64 {
 	if u.counted > 0 {
 		return u.hashed
@@ -109,7 +108,7 @@ func (u *Unit) hash() *int64 {
 	return &hash
 }
 
-// settle takes over what has been committed.
+// settle updates the unit to what has been committed.
 func (u *Unit) settle() {
 	u.Place = u.Last()
 	if u.Pair == nil {
@@ -120,7 +119,7 @@ func (u *Unit) settle() {
 	u.Events, u.counted, u.hashed = nil, 0, nil
 }
 
-// Unsuspected is how many of the units come before the first suspect.
+// Unsuspected returns how many units come before the first suspect.
 func Unsuspected(units []*Unit) int {
 	if i := slices.IndexFunc(units, func(u *Unit) bool { return u.Lease.Suspect != nil }); i >= 0 {
 		return i
@@ -128,8 +127,8 @@ func Unsuspected(units []*Unit) int {
 	return len(units)
 }
 
-// OfOneCampaign is how many of the units are the first one's campaign's: several pairs of one
-// campaign share a lease, and so a transaction.
+// OfOneCampaign returns how many units at the front belong to the first one's campaign: they share
+// a lease, and so a transaction.
 func OfOneCampaign(units []*Unit) int {
 	n := 1
 	for n < len(units) && units[n].Lease.CampaignID == units[0].Lease.CampaignID {
@@ -138,7 +137,7 @@ func OfOneCampaign(units []*Unit) int {
 	return n
 }
 
-// leasesOf are the leases of units, of which those of one campaign share one.
+// leasesOf returns the leases of units. Units of one campaign share one.
 func leasesOf(units []*Unit) []lease.Lease {
 	leases := make([]lease.Lease, 0, len(units))
 	for i, u := range units {
@@ -149,20 +148,20 @@ func leasesOf(units []*Unit) []lease.Lease {
 	return leases
 }
 
-// Assignment is what a worker is to bring forward.
+// Assignment is the work of a worker.
 type Assignment struct {
 	Units  []*Unit
-	Opened *Transaction // has read the first group of them; nil: none has
+	Opened *Transaction // has read its first group; nil: none has
 }
 
-// Take answers the transaction that has read, once.
+// Take returns the opened transaction, once.
 func (a *Assignment) Take() *Transaction {
 	t := a.Opened
 	a.Opened = nil
 	return t
 }
 
-// Drop ends a transaction that was not taken.
+// Drop ends the opened transaction, unless it was taken.
 func (a *Assignment) Drop(ctx context.Context) {
 	if t := a.Take(); t != nil {
 		t.Abort(ctx)
