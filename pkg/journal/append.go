@@ -14,23 +14,23 @@ import (
 )
 
 // Journal appends events under a catalogue. It is immutable and safe for concurrent use. The
-// functions of the package do the same without a catalogue.
+// package's functions do the same without a catalogue.
 type Journal struct{ catalogue *Catalogue }
 
-// New returns a journal of events of the catalogue's types. Without one (nil) it takes any type, at
-// version 1, of intent ProjectionAndReplay.
+// New returns a journal for the catalogue's event types. With a nil catalogue it accepts any type,
+// at version 1 and intent ProjectionAndReplay.
 func New(catalogue *Catalogue) *Journal { return &Journal{catalogue} }
 
-// Append adds events to a campaign in the caller's transaction: they and their work items commit
+// Append adds events to a campaign in the caller's transaction. They and their work items commit
 // with it, or not at all.
 //
-// It is safe to repeat with the same event ids, e.g. after a COMMIT whose reply was lost: the
-// events are then answered with the places they have ([Appended.Duplicate]), whatever expect says.
-// Other transactions that append to the campaign wait until this one ends.
+// Append is idempotent by event id, e.g. after a COMMIT whose reply was lost: it then returns the
+// places the events already have ([Appended.Duplicate]), whatever expect says. Other transactions
+// that append to the campaign wait until this one ends.
 //
 // Errors: [ErrVersionConflict] (expect is not met), [*InvalidEventError], [ErrEventIDReused],
-// [ErrPartlyAppended], [ErrStaleSnapshot], [ErrTooManyCampaigns]. After any error from the database
-// the transaction can only be rolled back.
+// [ErrPartlyAppended], [ErrStaleSnapshot], [ErrTooManyCampaigns]. After any database error the
+// transaction can only be rolled back.
 func (j *Journal) Append(
 	ctx context.Context, tx pgx.Tx, campaignID string, expect Expect, events ...Event,
 ) ([]Appended, error) {
@@ -54,8 +54,8 @@ func (j *Journal) AppendSQL(
 	return placesIn(rows, err, campaignID, len(events))
 }
 
-// AppendAll adds events to several campaigns in one call and one round trip. The campaigns are
-// locked in one order, so that two such calls never deadlock. Errors are those of [Journal.Append].
+// AppendAll adds events to several campaigns in one round trip. It locks the campaigns in one
+// order, so two such calls never deadlock. Its errors are those of [Journal.Append].
 func (j *Journal) AppendAll(ctx context.Context, tx pgx.Tx, batches ...Batch) ([]Appended, error) {
 	doc, n, err := j.encodeAll(ctx, batches)
 	if err != nil || n == 0 {
@@ -65,7 +65,7 @@ func (j *Journal) AppendAll(ctx context.Context, tx pgx.Tx, batches ...Batch) ([
 	return placesIn(pgxRows{rows}, err, "", n)
 }
 
-// placeRows are the rows that an append answers, of pgx or of database/sql.
+// placeRows are the rows that an append returns, from pgx or database/sql.
 type placeRows interface {
 	Next() bool
 	Scan(into ...any) error
@@ -80,7 +80,7 @@ func (r pgxRows) Close() error {
 	return r.Err()
 }
 
-// placesIn reads the places of n events from the answer to an append, and closes it.
+// placesIn reads the places of n events from an append's rows and closes them.
 func placesIn(rows placeRows, err error, campaignID string, n int) ([]Appended, error) {
 	if err != nil {
 		return nil, appendError(campaignID, err)
@@ -89,8 +89,8 @@ func placesIn(rows placeRows, err error, campaignID string, n int) ([]Appended, 
 	return places, appendError(campaignID, cmp.Or(err, rows.Close()))
 }
 
-// readPlaces reads the places of n events. A row without an id is what a condition stumbled over: an
-// [ErrConditionFailed].
+// readPlaces reads the places of n events. A row without an id is an event that matched the
+// condition: it means [ErrConditionFailed].
 func readPlaces(rows placeRows, n int) ([]Appended, error) {
 	places := make([]Appended, 0, n)
 	for rows.Next() {
@@ -129,7 +129,7 @@ func AppendAll(ctx context.Context, tx pgx.Tx, batches ...Batch) ([]Appended, er
 	return New(nil).AppendAll(ctx, tx, batches...)
 }
 
-// encode checks events and writes them as the JSON document that tidemark.append reads.
+// encode validates events and encodes them as the JSON document that tidemark.append reads.
 func (j *Journal) encode(ctx context.Context, campaignID string, events []Event) (string, error) {
 	size := 2
 	for i := range events {
@@ -166,7 +166,7 @@ func (j *Journal) encodeEvents(
 ) ([]byte, error) {
 	buf = append(buf, '[')
 	for i := range events {
-		e := events[i] // a copy: the context and the catalogue fill it in
+		e := events[i] // a copy, which the context and the catalogue fill in
 		if fields := feed.CauseFields(ctx, &e); len(fields) > 0 {
 			e.Metadata = withFields(e.Metadata, fields)
 		}
@@ -191,7 +191,7 @@ func appendEvent(buf []byte, e *Event) []byte {
 	}
 	intent := string(e.Intent)
 	if e.Intent == ProjectionAndReplay {
-		intent = "" // as tidemark.append has it
+		intent = "" // the default of tidemark.append
 	}
 	for _, f := range [...]struct{ name, value string }{
 		{`,"intent":`, intent},
@@ -233,13 +233,13 @@ func (e Expect) argument() *int64 {
 	return &e.seq
 }
 
-// Appended says where an event stands in the journal.
+// Appended is an event's place in the journal.
 type Appended struct {
 	CampaignID string
 	ID         uuid.UUID
 	Seq        int64
 	Position   int64
-	Duplicate  bool // the event was there before; nothing was written for it
+	Duplicate  bool // the event was in the journal before; nothing was written for it
 }
 
 // Batch is the events of one campaign in a call of [Journal.AppendAll].
@@ -249,13 +249,13 @@ type Batch struct {
 	Events     []Event
 }
 
-// Expect is what the caller believes about a campaign when it appends. The zero value is [Any].
+// Expect is where the caller believes a campaign stands when it appends. The zero value is [Any].
 type Expect struct {
 	checked bool
 	seq     int64
 }
 
-// Any appends whatever the campaign holds.
+// Any appends wherever the campaign stands.
 var Any = Expect{}
 
 // None appends only to a campaign without events.

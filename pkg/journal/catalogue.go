@@ -16,31 +16,31 @@ import (
 // EventType describes a type of event to a [Catalogue]. Only Name is required.
 type EventType struct {
 	Name    string           // the current name
-	Aliases []string         // names it had before; events stored under them are read under the current one
+	Aliases []string         // former names; events stored under them are read under the current one
 	Version int              // the current version of the payload's shape, from 1; zero: 1
 	Intent  Intent           // what its events are for; zero: ProjectionAndReplay
-	Upcast  map[int]Upcaster // from the version that is the key to the next one; no gap up to Version
-	Schema  json.RawMessage  // a JSON Schema that payloads of the current version must meet; nil: none
+	Upcast  map[int]Upcaster // from the key's version to the next one; no gap up to Version
+	Schema  json.RawMessage  // a JSON Schema for payloads of the current version; nil: none
 }
 
-// Catalogue knows the types of events: their current names, versions and shapes. Append fills in
-// and refuses by it; readers see old events in their current shape. It never changes and is safe
-// for concurrent use. A nil Catalogue knows no type and accepts all.
+// Catalogue lists the event types: their current names, versions and shapes. Append fills in
+// defaults and refuses events by it; readers get old events in their current shape. It is immutable
+// and safe for concurrent use. A nil Catalogue has no types and accepts all.
 type Catalogue struct {
 	types         map[string]*catalogued // by current name and by alias
 	refuseUnknown bool
 }
 
-// catalogued is an [EventType] with its defaults, made ready for use.
+// catalogued is an [EventType] with its defaults filled in and its schema compiled.
 type catalogued struct {
 	EventType
 	names  []string           // the current name, then the aliases
-	oldest int                // the lowest version that the upcasters lead on from
+	oldest int                // the lowest version with an unbroken chain of upcasters
 	schema *jsonschema.Schema // nil: none
 }
 
-// NewCatalogue makes a catalogue of types. The error reports every mistake in them. Types it does
-// not know are accepted at append; see [Catalogue.RefuseUnknown].
+// NewCatalogue returns a catalogue of types. The error reports every mistake in them. Append
+// accepts types that are not in it; see [Catalogue.RefuseUnknown].
 func NewCatalogue(types ...EventType) (*Catalogue, error) {
 	c, err := catalogueOf(types)
 	return c, inCatalogue(err)
@@ -67,8 +67,8 @@ func catalogueOf(types []EventType) (*Catalogue, error) {
 	return c, nil
 }
 
-// RefuseUnknown answers a catalogue like c that refuses, at append, events of types it does not
-// know. Reads stay as they are: what the journal holds can be read.
+// RefuseUnknown returns a copy of c that refuses appends of types it does not have. Reads are
+// unaffected.
 func (c *Catalogue) RefuseUnknown() *Catalogue {
 	strict := Catalogue{refuseUnknown: true}
 	if c != nil {
@@ -77,8 +77,8 @@ func (c *Catalogue) RefuseUnknown() *Catalogue {
 	return &strict
 }
 
-// Names answers every name under which events of type t may be stored: its current name first, then
-// its aliases. t may be any of them. A type the catalogue does not know has one name.
+// Names returns every name that events of type t may be stored under: the current name, then the
+// aliases. t may be any of them. A type that is not in the catalogue has one name.
 func (c *Catalogue) Names(t string) []string {
 	if known := c.find(t); known != nil {
 		return slices.Clone(known.names)
@@ -93,7 +93,7 @@ func (c *Catalogue) find(name string) *catalogued {
 	return c.types[name]
 }
 
-// add takes in a type and answers what is wrong with it.
+// add adds a type and returns its mistakes.
 func (c *Catalogue) add(t *EventType) (mistakes []error) {
 	wrong := func(format string, args ...any) { mistakes = append(mistakes, fmt.Errorf(format, args...)) }
 	known := &catalogued{EventType: *t, names: append([]string{t.Name}, t.Aliases...)}
@@ -126,7 +126,8 @@ func (c *Catalogue) add(t *EventType) (mistakes []error) {
 	return mistakes
 }
 
-// checkUpcasters finds the oldest version that can be read, and upcasters that lead nowhere.
+// checkUpcasters finds the oldest version that can be read, and upcasters that do not lead to the
+// current version.
 func (t *catalogued) checkUpcasters() (mistakes []error) {
 	t.oldest = t.Version
 	for t.Upcast[t.oldest-1] != nil {
@@ -148,8 +149,8 @@ func (t *catalogued) checkUpcasters() (mistakes []error) {
 	return mistakes
 }
 
-// Intent answers what events of type t are for, by its current name or an alias; "" for a type that
-// the catalogue does not know.
+// Intent returns the intent of event type t, which may be an alias. It is "" for a type that is not
+// in the catalogue.
 func (c *Catalogue) Intent(t string) Intent {
 	if known := c.find(t); known != nil {
 		return known.Intent
@@ -157,9 +158,10 @@ func (c *Catalogue) Intent(t string) Intent {
 	return ""
 }
 
-// AsStored says whether events read as type t are those that the journal holds under that name,
-// unchanged: t has no alias and is none, and has no upcaster. They must then have the version only,
-// or [Catalogue.Current] answers an error; 0 means any, for types that the catalogue does not know.
+// AsStored reports whether reading as type t returns events exactly as stored under that name: t
+// has no alias, is none, and has no upcaster. The events must then have version only, or
+// [Catalogue.Current] returns an error. 0 means any version, for types that are not in the
+// catalogue.
 func (c *Catalogue) AsStored(t string) (only int, ok bool) {
 	known := c.find(t)
 	switch {

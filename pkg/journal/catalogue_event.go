@@ -8,11 +8,12 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 )
 
-// ErrUnknownVersion is returned by [Catalogue.Current] for an event that it cannot bring to the current
+// ErrUnknownVersion is returned by [Catalogue.Current] for an event it cannot bring to the current
 // version of its type. The text names the event, the versions and the remedy.
 var ErrUnknownVersion = errors.New("unknown version of an event")
 
-// admit validates an event of a call and fills in what the catalogue knows. e must be the journal's own copy.
+// admit validates an event and fills in defaults from the catalogue. e must be the journal's own
+// copy.
 func (c *Catalogue) admit(campaignID string, index int, e *Event) error {
 	err := validate(campaignID, e)
 	if err == nil {
@@ -24,8 +25,8 @@ func (c *Catalogue) admit(campaignID string, index int, e *Event) error {
 	return err
 }
 
-// prepare fills in the event's version and intent, replaces an alias, and checks the payload's
-// current shape against the schema. The error is an [InvalidEventError] without campaign and index.
+// prepare fills in the version and the intent, replaces an alias, and checks the payload's current
+// shape against the schema. The error is an [InvalidEventError] without campaign and index.
 func (c *Catalogue) prepare(e *Event) error {
 	t := c.find(e.Type)
 	if t == nil {
@@ -61,15 +62,15 @@ func (c *Catalogue) prepare(e *Event) error {
 	return nil
 }
 
-// fillIn sets the version and the intent where the event leaves them open.
+// fillIn sets the version and the intent if they are zero.
 func fillIn(e *Event, version int, intent Intent) {
 	e.Version, e.Intent = cmp.Or(e.Version, version), cmp.Or(e.Intent, intent)
 }
 
-// Current answers the event under its type's current name, its payload brought to the current
-// version. e's own payload is left alone. Events of types that are not in the catalogue come back
-// as they are. A version that the catalogue cannot read is an [ErrUnknownVersion]; an upcaster's
-// error comes back wrapped.
+// Current returns the event under its type's current name, with its payload upcast to the current
+// version. e's own payload does not change. Events of types that are not in the catalogue are
+// returned unchanged. A version that the catalogue cannot read is an [ErrUnknownVersion]; an
+// upcaster's error is returned wrapped.
 func (c *Catalogue) Current(e Event) (Event, error) {
 	if err := e.Unreadable(); err != nil {
 		return e, err

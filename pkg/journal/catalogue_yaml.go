@@ -15,7 +15,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 )
 
-// catalogueFile is a catalogue as it is written in YAML.
+// catalogueFile is the YAML form of a catalogue.
 type catalogueFile struct {
 	UnknownTypes string                   `yaml:"unknown_types"`
 	Types        map[string]eventTypeYAML `yaml:"types"`
@@ -26,7 +26,7 @@ type eventTypeYAML struct {
 	Intent  Intent             `yaml:"intent"`
 	Aliases []string           `yaml:"aliases"`
 	Upcast  map[int][]stepYAML `yaml:"upcast"`
-	Schema  any                `yaml:"schema"` // in place, or the name of a file
+	Schema  any                `yaml:"schema"` // inline, or the name of a file
 }
 
 type stepYAML struct {
@@ -36,9 +36,9 @@ type stepYAML struct {
 	Remove  []string          `yaml:"remove"`
 }
 
-// LoadCatalogue reads a catalogue from a YAML file, as docs/guides/catalogue.md describes it.
-// Schemas are written in the file or named by a path beside it in fsys. The error has the line of
-// what is not in the format, or all mistakes in the types.
+// LoadCatalogue reads a catalogue from a YAML file; docs/guides/catalogue.md describes the format.
+// Schemas are inline, or files in fsys named relative to this one. The error has the line of a
+// syntax error, or all mistakes in the types.
 func LoadCatalogue(fsys fs.FS, name string) (*Catalogue, error) {
 	c, err := loadCatalogue(fsys, name)
 	return c, inCatalogue(err)
@@ -82,7 +82,7 @@ func loadCatalogue(fsys fs.FS, name string) (*Catalogue, error) {
 	return c, nil
 }
 
-// located is an error of the YAML package without the excerpt of the source.
+// located removes the source excerpt from an error of the YAML package.
 func located(err error) error {
 	var known yaml.Error
 	if !errors.As(err, &known) || known.GetToken() == nil {
@@ -117,8 +117,8 @@ func (y eventTypeYAML) eventType(name string, fsys fs.FS, folder string) (EventT
 	return t, errors.Join(errs...)
 }
 
-// editsOf reads the steps of one version. Within a step fields are renamed, then moved, set and removed, each in the
-// order of their names.
+// editsOf reads the steps of one version. Each step renames, then moves, sets and removes fields,
+// each in the order of their names.
 func editsOf(steps []stepYAML) (edits []edit, err error) {
 	var errs []error
 	add := func(e edit, err error) {

@@ -10,37 +10,37 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 )
 
-// Condition lets an append through only if nothing has happened that the decision behind it did not
-// know. [Decide] makes it along with the state that is decided by.
+// Condition lets an append through only if no event has been added that its decision did not know.
+// [Decide] returns it together with the state.
 type Condition struct {
 	FailIfMatch Query // the append fails if an event that this selects …
-	// … has a position past this one, up to which all was read: that of the last event of [Read], or
-	// [Floor]. 0: if there is any
+	// … has a position past this one, up to which everything was read: the last event's of [Read],
+	// or [Floor]. 0: if there is any
 	After int64
 
-	// seen are positions past After that the decision knows: events that were visible while an append
-	// with a lower position was still in flight. After stays below that one.
+	// seen are positions past After that the decision knows: events visible while an append with a
+	// lower position was in flight. After stays below that append.
 	seen []int64
 }
 
-// AppendIf adds events to the campaigns that they name (Event.CampaignID), in the order given and
-// in the caller's transaction, if the condition holds: all of them, or none with a
-// [ErrConditionFailed]. It holds until the transaction ends: others that append what the condition's
+// AppendIf adds events to the campaigns they name (Event.CampaignID), in the order given and in the
+// caller's transaction, if the condition holds. It appends all of them, or none and returns
+// [ErrConditionFailed]. The condition holds until the transaction ends: others that append what its
 // query selects, with conditions or without, wait until then.
 //
-// Repeating it with the same event ids is safe: events that are in the journal are answered with
-// their places, whatever the condition says.
+// AppendIf is idempotent by event id: for events that are in the journal it returns their places,
+// whatever the condition says.
 //
 // Under REPEATABLE READ and SERIALIZABLE make it the transaction's first statement, or it may fail
-// with [ErrStaleSnapshot]. Two calls in one transaction may deadlock with another's two (SQLSTATE
-// 40P01). It waits for open transactions for 10 s, or the session's lock_timeout (SQLSTATE 55P03).
-// Other errors are those of [Journal.Append], [ErrInvalidQuery], and [ErrInvalidCondition]; no
-// events at all are an [InvalidEventError].
+// with [ErrStaleSnapshot]. Two calls in one transaction may deadlock with two of another (SQLSTATE
+// 40P01). It waits for open transactions for 10 s, or for the session's lock_timeout (SQLSTATE
+// 55P03). Other errors are those of [Journal.Append], [ErrInvalidQuery] and [ErrInvalidCondition].
+// Without events it returns an [InvalidEventError].
 func (j *Journal) AppendIf(ctx context.Context, tx pgx.Tx, events []Event, condition Condition) ([]Appended, error) {
 	return j.appendIf(ctx, tx, queryAppendIf, events, condition)
 }
 
-// appendIf returns [ErrConditionFailed] itself if the query answers what stands in the way.
+// appendIf returns [ErrConditionFailed] itself if the query returns the matching event as a row.
 func (j *Journal) appendIf(
 	ctx context.Context, tx pgx.Tx, query string, events []Event, condition Condition,
 ) ([]Appended, error) {
@@ -52,8 +52,8 @@ func (j *Journal) appendIf(
 	return placesIn(pgxRows{rows}, err, "", len(events))
 }
 
-// appendIfAndCommit commits with the append, so that others do not wait for another round trip. A
-// transaction with nothing in it is left open, for the caller to end.
+// appendIfAndCommit commits in the same round trip, so others wait less. It leaves an empty
+// transaction open for the caller to end.
 func (j *Journal) appendIfAndCommit(
 	ctx context.Context, tx pgx.Tx, events []Event, condition Condition,
 ) (places []Appended, err error) {
@@ -95,7 +95,7 @@ func AppendIfSQL(ctx context.Context, tx *sql.Tx, events []Event, condition Cond
 	return New(nil).AppendIfSQL(ctx, tx, events, condition)
 }
 
-// encodeIf checks the call and writes its two documents.
+// encodeIf validates the arguments and encodes the two documents.
 func (j *Journal) encodeIf(
 	ctx context.Context, events []Event, condition Condition,
 ) (doc, guard string, err error) {
@@ -109,7 +109,7 @@ func (j *Journal) encodeIf(
 		return "", "", err
 	}
 	var batches []Batch
-	for i := range events { // runs of one campaign, so that positions follow the order given
+	for i := range events { // runs of one campaign, so positions follow the order given
 		if last := len(batches) - 1; last >= 0 && batches[last].CampaignID == events[i].CampaignID {
 			batches[last].Events = events[i-len(batches[last].Events) : i+1]
 			continue

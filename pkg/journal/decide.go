@@ -8,25 +8,26 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 )
 
-// mostSeen bounds the events past the writer floor that a decision takes in. Those beyond are left to the next attempt.
+// mostSeen limits the events past the writer floor that a decision reads. The next attempt reads
+// those beyond.
 const mostSeen = 256
 
-// Model is a decision model: the state that the events of a query fold into. Make one with
-// [NewModel], bring it up to date with [DecideAll].
+// Model is a decision model: the state that a query's events fold into. [NewModel] makes one and
+// [DecideAll] brings it up to date.
 type Model[S any] struct {
-	State S // what the events folded into, after DecideAll
+	State S // the folded state, after DecideAll
 
 	query Query
 	fold  func(*S, Event) error
 }
 
-// NewModel returns a model of the events that q selects. Its state starts as the zero value of S;
+// NewModel returns a model of the events that q selects. Its state starts as the zero value of S.
 // fold adds one event to it and may return an error to end the read.
 func NewModel[S any](q Query, fold func(state *S, e Event) error) *Model[S] {
 	return &Model[S]{query: q, fold: fold}
 }
 
-// Folder is a [*Model] of any state.
+// Folder is a [*Model] of any state type.
 type Folder interface {
 	selects() Query
 	begin()
@@ -39,13 +40,13 @@ func (m *Model[S]) begin() { m.State = *new(S) }
 
 func (m *Model[S]) add(e Event) error { return m.fold(&m.State, e) }
 
-// Decide folds the events that q selects, and no others, into a state, in order of position, and
-// returns it with the condition to append with: that no event has been added that q selects and the
-// state does not contain. Errors of fold come back wrapped.
+// Decide folds the events that q selects, in order of position, and returns the state and the
+// condition to append with: no event that q selects was added that the state does not contain.
+// Errors of fold are returned wrapped.
 //
-// It reads outside of the append's transaction, or in it under READ COMMITTED; under REPEATABLE
-// READ and SERIALIZABLE it is refused. An append that is still in flight is not waited for: should
-// it turn out to be one that q selects, the condition fails.
+// It reads outside the append's transaction, or inside it under READ COMMITTED. Under REPEATABLE
+// READ and SERIALIZABLE it is refused. It does not wait for appends in flight: if q selects one of
+// their events, the condition fails.
 func Decide[S any](ctx context.Context, db Querier, q Query, fold func(state *S, e Event) error) (S, Condition, error) {
 	m := NewModel(q, fold)
 	condition, err := DecideAll(ctx, db, m)
@@ -53,8 +54,8 @@ func Decide[S any](ctx context.Context, db Querier, q Query, fold func(state *S,
 }
 
 // DecideAll brings several models up to date in one read, each with the events that its own query
-// selects, and returns the one condition to append with. Their states are of one moment. A model
-// may be used again: it starts afresh.
+// selects, and returns one condition to append with. The states are of the same moment. A model can
+// be reused: its state starts over.
 func DecideAll(ctx context.Context, db Querier, models ...Folder) (Condition, error) {
 	if len(models) == 0 {
 		return Condition{}, fmt.Errorf("decide: there are no models: name one at least")
@@ -91,7 +92,7 @@ func DecideAll(ctx context.Context, db Querier, models ...Folder) (Condition, er
 			}
 			after = e.Position
 		}
-		// Past the floor one page is all: what two reads show there need not be of one moment.
+		// Stop after one page past the floor: two reads there may see different moments.
 		if len(events) < feed.PageEvents || after > floor {
 			return condition, nil
 		}
@@ -103,10 +104,9 @@ func foldError(e *Event, err error) error {
 		feed.Shortened(e.Type), err)
 }
 
-// Load folds all events of a campaign into a state, in order, and returns it with the seq of the last
-// one, 0 if there is none: append at [Exactly] that seq, and nothing that the state does not contain has
-// got ahead. It is [Decide] for one campaign. Errors of fold come back wrapped; an
-// [*UnreadableError] ends it.
+// Load folds all events of a campaign into a state, in order, and returns it with the last seq, 0
+// if there are no events. Append at [Exactly] that seq to be sure that the state is complete. Load
+// is [Decide] for one campaign. Errors of fold are returned wrapped; an [*UnreadableError] ends it.
 func Load[S any](
 	ctx context.Context, db Querier, campaignID string, fold func(state *S, e Event) error,
 ) (state S, seq int64, err error) {
@@ -122,7 +122,7 @@ func Load[S any](
 	return state, seq, nil
 }
 
-// addTo hands the event to the models that select it.
+// addTo folds the event into the models that select it.
 func addTo(models []Folder, e Event) error {
 	for _, m := range models {
 		if len(models) > 1 && !m.selects().Matches(e) {

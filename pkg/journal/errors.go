@@ -13,33 +13,34 @@ import (
 
 // Errors of appends and reads.
 var (
-	// ErrVersionConflict: the append's [Expect] is not met. The text names the campaign and both seqs. Read the new
-	// events, decide again, append again.
+	// ErrVersionConflict: the append's [Expect] is not met. The text names the campaign and both
+	// seqs. Read the new events, decide again, append again.
 	ErrVersionConflict = errors.New("campaign is not at the expected seq")
-	// ErrEventIDReused: an event id of the append belongs to an event with another content, or twice to the same append.
+	// ErrEventIDReused: an event id of the append belongs to an event with other content, or occurs
+	// twice in the append.
 	ErrEventIDReused = errors.New("event id was used for another event")
 	// ErrPartlyAppended: some of the append's event ids are in the journal and some are not. Nothing was appended.
 	ErrPartlyAppended = errors.New("some of the events are in the journal already")
-	// ErrStaleSnapshot: a REPEATABLE READ or SERIALIZABLE transaction appends to a campaign that has
-	// moved since its snapshot. Retry the transaction.
+	// ErrStaleSnapshot: a REPEATABLE READ or SERIALIZABLE transaction appends to a campaign that
+	// has new events since its snapshot. Retry the transaction.
 	ErrStaleSnapshot = errors.New("campaign has moved since the transaction's snapshot")
 	// ErrTooManyCampaigns: the transaction appends to more campaigns than tidemark.limits allows
-	// (campaigns_per_transaction, 1,000 by default). Commit, and append to the others in another
+	// (campaigns_per_transaction, 1,000 by default). Commit, and append to the rest in another
 	// transaction.
 	ErrTooManyCampaigns = errors.New("the transaction appends to too many campaigns")
 )
 
-// ErrConditionFailed is returned by [Journal.AppendIf] when an event stands in the way that the
-// decision did not know. The text names the first such event, its place, and the item of the
-// condition's query that selects it. Decide again; [Retry] does.
+// ErrConditionFailed is returned by [Journal.AppendIf] when an event that the decision did not know
+// matches the condition. The text names the first such event, its place, and the item of the query
+// that selects it. Decide again; [Retry] does.
 var ErrConditionFailed = errors.New("an event matches the condition")
 
-// ErrInvalidCondition is returned by [Journal.AppendIf] for a condition that knows a position which
-// the journal has not reached, as after a restore: events that get it would go unseen. Read and
-// decide again.
+// ErrInvalidCondition is returned by [Journal.AppendIf] for a condition that names a position the
+// journal has not reached, as after a restore. The condition would miss events that get that
+// position. Read and decide again.
 var ErrInvalidCondition = errors.New("invalid condition")
 
-// detailed is a sentinel with a text of its own.
+// detailed is a sentinel with its own text.
 type detailed struct {
 	text     string
 	sentinel error
@@ -52,7 +53,7 @@ func detailing(sentinel error, format string, args ...any) error {
 	return &detailed{fmt.Sprintf(format, args...), sentinel}
 }
 
-// The SQLSTATEs that the schema's functions raise, and those of Postgres that appends tell apart.
+// SQLSTATEs that the schema's functions raise, and those of Postgres that appends tell apart.
 const (
 	stateVersionConflict      = "TM001"
 	stateEventIDReused        = "TM002"
@@ -62,12 +63,12 @@ const (
 	stateConditionFailed      = "TM020"
 	stateSerializationFailure = "40001"
 	stateDeadlock             = "40P01"
-	stateGoingDown            = "57P" // and what went on
-	stateDataException        = "22"  // and what went on
+	stateGoingDown            = "57P" // a prefix
+	stateDataException        = "22"  // a prefix
 )
 
-// appendError turns what the database answered into the package's errors. The SQLSTATE is asked for
-// through an interface, so that other drivers than pgx are understood.
+// appendError converts a database error into the package's errors. It finds the SQLSTATE through an
+// interface, so it works with drivers other than pgx.
 func appendError(campaignID string, err error) error {
 	if err == nil || errors.Is(err, ErrConditionFailed) {
 		return err
@@ -106,7 +107,8 @@ func appendError(campaignID string, err error) error {
 	return fmt.Errorf("%s: %w: %w", what, known, err)
 }
 
-// explained is a known error with what its detail, a JSON document, says; nil: it says nothing.
+// explained returns a known error with the facts of its detail, a JSON document. It returns nil if
+// the detail has none.
 func explained(known error, detail []byte) error {
 	var d struct {
 		InvalidEventError
@@ -133,11 +135,11 @@ func explained(known error, detail []byte) error {
 	return nil
 }
 
-// InvalidEventError says which event of a call was refused and why. Nothing is written. It never
+// InvalidEventError names the refused event of a call and the reason. Nothing is written. It never
 // quotes a payload.
 type InvalidEventError struct {
 	Campaign string // the campaign of the call, as given
-	Index    int    // the event's place in the call, from 0; -1 when the call itself is refused
+	Index    int    // the event's index in the call, from 0; -1 if the call itself is refused
 	Type     string // the event's type, as given
 	Field    string // the field at fault: "payload", "tags[3]", …
 	Reason   string // what is wrong with it, the limit, and what to do

@@ -12,59 +12,60 @@ import (
 
 // Event is a fact about a campaign.
 //
-// Append reads ID (zero: a new UUIDv7), Type (required), Version (zero: the catalogue's current one,
-// or 1), Intent, AggregateType, AggregateID, Actor, Tags ("key" or "key=value"), Payload and
+// Append reads ID (zero: a new UUIDv7), Type (required), Version (zero: the catalogue's current
+// one, or 1), Intent, AggregateType, AggregateID, Actor, Tags ("key" or "key=value"), Payload and
 // Metadata (JSON objects; nil: {}), and OccurredAt (zero: the time of the append, by the database's
 // clock).
 //
-// The journal fills in CampaignID, Seq (the event's place in the campaign: 1, 2, 3 … without gaps),
-// Position (its place in the whole journal; it grows and may have gaps), and RecordedAt when it
-// answers a read; Append ignores these four.
+// Reads also fill in CampaignID, Seq (the place in the campaign: 1, 2, 3 … without gaps), Position
+// (the place in the whole journal; it grows and may have gaps) and RecordedAt. Append ignores these
+// four.
 //
-// Identity and IdentityUUID are what tells an event from all others. Unreadable returns an
-// [*UnreadableError] if the journal could not hand over payload and metadata.
+// Identity and IdentityUUID identify an event globally. Unreadable returns an [*UnreadableError] if
+// Postgres could not return payload and metadata.
 type Event = feed.Event
 
-// Intent says what an event is for. The zero value means: as the catalogue
-// says, and [ProjectionAndReplay] where it says nothing.
+// Intent is what an event is for. The zero value means the catalogue's intent, or
+// [ProjectionAndReplay] if the catalogue has none.
 type Intent = feed.Intent
 
-// The intents. Projections see only events of intent ProjectionAndReplay;
-// events of any intent move the checkpoint.
+// The intents. Projections get only events of intent ProjectionAndReplay; events of any intent move
+// the checkpoint.
 const (
 	ProjectionAndReplay = feed.ProjectionAndReplay // applied to read models and replayed
 	ReplayOnly          = feed.ReplayOnly          // folded by the application, never projected
 	AuditOnly           = feed.AuditOnly           // kept for the record
 )
 
-// ParseIdentity takes apart what an event's Identity has put together, and refuses all else. A UUID
-// alone is an event without a campaign, as other senders have them.
+// ParseIdentity parses an [Event.Identity] and rejects everything else. A UUID alone is an event
+// without a campaign, as other senders have them.
 func ParseIdentity(identity string) (campaignID string, eventID uuid.UUID, err error) {
 	return feed.ParseIdentity(identity)
 }
 
-// WithCause returns a context in which e is the cause of what is appended with it: the metadata of
-// those events gets causation_id, the [Event.Identity] of e, and correlation_id, that of e or else
-// its identity. Fields that an event has stay. Handlers of a projection ([projector.On]) get such a
-// context. An append that is repeated with the same event ids needs the same cause.
-// [Event.CorrelationID] and [Event.CausationID] read the fields; publishers send them.
+// WithCause returns a context that makes e the cause of events appended with it. Their metadata
+// gets causation_id, the [Event.Identity] of e, and correlation_id, e's own or else its identity.
+// Fields that an event already has are kept. Handlers of a projection ([projector.On]) get such a
+// context. A repeated append with the same event ids needs the same cause. [Event.CorrelationID]
+// and [Event.CausationID] read the fields; publishers send them.
 func WithCause(ctx context.Context, e Event) context.Context { return feed.WithCause(ctx, &e) }
 
-// Decode decodes an event's payload. Copies of an event that was read from the journal share the
-// result for the last T asked for: several projections that decode the same type pay once, and must
-// not change what they get. A payload that does not fit is a [DecodeError].
+// Decode decodes an event's payload. Copies of an event read from the journal share the result for
+// the last T requested, so several projections decode a type once. They must not change the value.
+// A payload that does not fit is a [DecodeError].
 func Decode[T any](e Event) (T, error) { return feed.Decode[T](e) }
 
-// DecodeError is returned by [Decode] for a payload that does not fit the type asked for: Type is
-// the event's, Err what encoding/json says; it may quote the payload.
+// DecodeError is returned by [Decode] for a payload that does not fit the requested type. Type is
+// the event's; Err is the error of encoding/json, which may quote the payload.
 type DecodeError = feed.DecodeError
 
 // Query selects events of any campaign: those that at least one of its Items selects. A query
-// without items selects every event. Or joins queries; Matches reports whether one selects an event.
+// without items selects every event. Or joins queries; Matches reports whether the query selects an
+// event.
 type Query = feed.Query
 
-// Item selects the events that have one of its Types and all of its Tags. Without types, events of
-// any type; without tags, with any tags. Empty, it selects every event.
+// Item selects the events that have one of its Types and all of its Tags. An empty list matches any
+// types or any tags.
 type Item = feed.Item
 
 // Types selects the events of these types, whatever their tags.
@@ -73,16 +74,16 @@ func Types(types ...string) Query { return feed.Types(types...) }
 // Tagged selects the events that have all of these tags, of one of the types if any are given.
 func Tagged(tags []string, types ...string) Query { return feed.Tagged(tags, types...) }
 
-// Type is the name of an event type, with the Go type T of its payload. Declared once, it makes events, decodes them,
-// and gives projector.On the payload's type:
+// Type is the name of an event type, with the Go type T of its payload. It makes events, decodes
+// them, and gives projector.On the payload's type:
 //
 //	const Wounded journal.Type[Wound] = "hero_wounded"
 //
-// string(Wounded) is the name where one is asked for, as in a catalogue.
+// string(Wounded) is the name, as for a catalogue.
 type Type[T any] string
 
-// New makes an event of the type. The caller sets what else it needs, such as tags. A payload that encoding/json cannot
-// encode is refused when the event is appended, as an [InvalidEventError].
+// New returns an event of the type. The caller sets its other fields, such as tags. Append refuses
+// a payload that encoding/json cannot encode, with an [InvalidEventError].
 func (t Type[T]) New(payload T) Event {
 	e := Event{Type: string(t)}
 	var err error
@@ -92,7 +93,8 @@ func (t Type[T]) New(payload T) Event {
 	return e
 }
 
-// Decode decodes the payload of an event of the type, as [Decode] does. Of another type it answers a [DecodeError].
+// Decode decodes the payload of an event of the type, as [Decode] does. For an event of another
+// type it returns a [DecodeError].
 func (t Type[T]) Decode(e Event) (payload T, err error) {
 	if e.Type != string(t) {
 		return payload, &DecodeError{Type: e.Type, Err: fmt.Errorf("it is no event of type %s", t)}

@@ -1,7 +1,7 @@
 package journal
 
-// queryAppend takes the campaign's advisory lock, the writer floor's lock, then inserts; everything
-// else it does is a probe of one index. See migrations/00002_work.sql.
+// queryAppend takes the campaign's advisory lock, then the writer floor's lock, then inserts.
+// Everything else is a probe of one index. See migrations/00002_work.sql.
 const queryAppend = `SELECT $1::text, seq, "position", event_id, duplicate FROM tidemark.append($1, $2::jsonb, $3)`
 
 // queryAppendAll takes the advisory locks of all campaigns in one order before it appends to the first.
@@ -9,15 +9,15 @@ const queryAppendAll = `SELECT campaign_id, seq, "position", event_id, duplicate
 
 const (
 	// queryAppendIf takes the advisory locks of the events and of the condition in one order, then
-	// those of the campaigns, then checks and appends. See migrations/00008_conditions.sql.
+	// the campaigns' locks. Then it checks and appends. See migrations/00008_conditions.sql.
 	queryAppendIf = `SELECT campaign_id, seq, "position", event_id, duplicate
 		FROM tidemark.append_if($1::jsonb, $2::jsonb)`
 
-	// queryAppendIfKeeping is queryAppendIf which answers what stands in the way, as a row without an
-	// event id, and so keeps its locks.
+	// queryAppendIfKeeping is queryAppendIf that returns a matching event as a row without an event
+	// id, and so keeps its locks.
 	queryAppendIfKeeping = `SELECT campaign_id, seq, "position", event_id, duplicate
 		FROM tidemark.append_if($1::jsonb, $2::jsonb, true)`
 
-	// queryCommit begins another transaction, so that the caller can end the one it opened.
+	// queryCommit begins another transaction, so the caller can end the one it opened.
 	queryCommit = `COMMIT AND CHAIN`
 )

@@ -16,51 +16,52 @@ type Querier = feed.Querier
 var (
 	// ErrNotFound is returned by [Get], [Find] and [Last].
 	ErrNotFound = feed.ErrNotFound
-	// ErrInvalidQuery: a part of the query is one that no event can have. The text names the part and what is wrong.
+	// ErrInvalidQuery: no event can have a part of the query. The text names the part and the
+	// reason.
 	ErrInvalidQuery = feed.ErrInvalidQuery
 )
 
 // UnreadableError names an event by Campaign, Seq and Position whose payload or metadata Postgres
-// cannot hand over: numbers that are longer than a gigabyte when they are printed, or a damaged
-// page. All others can be read. Append refuses such events, so it was written past it.
+// cannot return: a number longer than a gigabyte when printed, or a damaged page. All other events
+// can be read. Append refuses such numbers, so the event was written past it.
 //
-// [ReadAll] and [ReadCampaign] end with it, after all events before. To go on, read after its
+// [ReadAll] and [ReadCampaign] end with it, after all earlier events. To continue, read after its
 // Position or Seq.
 type UnreadableError = feed.UnreadableError
 
 // ReadCampaign streams a campaign's events after a seq (0: from the first), in order, page by page.
-// It ends at the last event there is when it gets there. An error ends it and is its last value;
-// one that is an [*UnreadableError] comes with the event that it is about.
+// It ends at the last event there is when it gets there. An error ends it and is its last value; an
+// [*UnreadableError] comes with its event.
 func ReadCampaign(ctx context.Context, db Querier, campaignID string, afterSeq int64) iter.Seq2[Event, error] {
 	return feed.ReadCampaign(ctx, db, campaignID, afterSeq)
 }
 
 // ReadAll streams the journal after a position (0: from the first event), in order of position, up
-// to the writer floor as it was when the read started: no event below it can appear later. It must
+// to the writer floor at the start of the read. No event below the floor can appear later. It must
 // not run inside a REPEATABLE READ or SERIALIZABLE transaction. It ends as [ReadCampaign] does.
 func ReadAll(ctx context.Context, db Querier, afterPosition int64) iter.Seq2[Event, error] {
 	return feed.ReadAll(ctx, db, afterPosition)
 }
 
-// Read returns the first limit events that a query selects, from a position on (inclusive; 0: from
-// the first), in order of position and up to the writer floor. An event that has just been appended
-// may be left out while an append with a lower position is in flight; [Decide] takes it in. It must
-// not run inside a REPEATABLE READ or SERIALIZABLE transaction.
+// Read returns the first limit events that a query selects, from a position (inclusive; 0: from the
+// first), in order of position and up to the writer floor. It may miss an event just appended while
+// an append with a lower position is in flight; [Decide] includes it. It must not run inside a
+// REPEATABLE READ or SERIALIZABLE transaction.
 func Read(ctx context.Context, db Querier, q Query, from int64, limit int) ([]Event, error) {
 	return feed.Read(ctx, db, q, from, limit)
 }
 
-// Get returns the event number seq of a campaign, or [ErrNotFound].
+// Get returns the event with a seq of a campaign, or [ErrNotFound].
 func Get(ctx context.Context, db Querier, campaignID string, seq int64) (Event, error) {
 	return feed.Get(ctx, db, campaignID, seq)
 }
 
-// Find returns the event of a campaign that has the id, or [ErrNotFound].
+// Find returns the event with an id of a campaign, or [ErrNotFound].
 func Find(ctx context.Context, db Querier, campaignID string, id uuid.UUID) (Event, error) {
 	return feed.Find(ctx, db, campaignID, id)
 }
 
-// Last returns the last event of a campaign, its head, or [ErrNotFound] if it has none.
+// Last returns the last event of a campaign, or [ErrNotFound] if it has none.
 func Last(ctx context.Context, db Querier, campaignID string) (Event, error) {
 	return feed.Last(ctx, db, campaignID)
 }

@@ -15,17 +15,18 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Retry says how often something is attempted that others got ahead of. Before each attempt but the
-// first it waits a random time up to a bound that doubles (full jitter).
+// Retry retries attempts that lose a race. Before each retry it waits a random time up to a bound
+// that doubles (full jitter).
 type Retry struct {
 	Attempts int           // default 10
 	First    time.Duration // the bound of the first wait; default 5 ms
-	Most     time.Duration // what bounds do not exceed; default 1 s
+	Most     time.Duration // the largest bound; default 1 s
 }
 
-// Do calls attempt until it succeeds, fails for good, or has failed so often; the error is the last
-// one. Worth another attempt are [ErrConditionFailed], [ErrVersionConflict], [ErrStaleSnapshot],
-// and Postgres' serialization failures and deadlocks. It returns early when ctx ends.
+// Do calls attempt until it succeeds, returns another error, or has been called Attempts times. It
+// returns the last error. It retries [ErrConditionFailed], [ErrVersionConflict],
+// [ErrStaleSnapshot], and Postgres' serialization failures and deadlocks. It returns early when ctx
+// ends.
 func (r Retry) Do(ctx context.Context, attempt func(ctx context.Context) error) error {
 	attempts, first, most := cmp.Or(r.Attempts, 10), cmp.Or(r.First, 5*time.Millisecond), cmp.Or(r.Most, time.Second)
 	for n := 1; ; n++ {
@@ -45,16 +46,16 @@ func (r Retry) Do(ctx context.Context, attempt func(ctx context.Context) error) 
 
 // AppendIf decides and appends in a READ COMMITTED transaction of its own.
 //
-// decide answers the events to append and their condition; no events end it without an append. It
-// must read by db, the append's own transaction: the pool may have no other connection to give.
+// decide returns the events to append and their condition; without events nothing is appended. It
+// must read with db, the append's own transaction: the pool may have no other connection.
 //
-// Both are done again when others got ahead: once at once, with the locks of the first append held,
-// and then in a new transaction after a wait. So those who decide by the same events take turns,
-// and a decision that takes long holds up the others.
+// If other appends came first it decides and appends again: once at once, holding the locks of the
+// first append, then in a new transaction after a wait. So deciders on the same events take turns,
+// and a slow decision delays the others.
 //
-// Events get ids before they are appended. When a connection breaks and it is unknown whether the
-// COMMIT happened, the same events are appended again, so that they are in the journal once. Errors
-// are those of decide, of [Journal.AppendIf], and of the connection.
+// Events get ids before they are appended. If a connection breaks and the outcome of the COMMIT is
+// unknown, the same events are appended again, so they are in the journal once. Errors are those of
+// decide, of [Journal.AppendIf], and of the connection.
 func (r Retry) AppendIf(
 	ctx context.Context, db *pgxpool.Pool, j *Journal,
 	decide func(ctx context.Context, db Querier) ([]Event, Condition, error),
@@ -81,20 +82,20 @@ func (r Retry) AppendIf(
 	return d.places, nil
 }
 
-// decision is what is to be appended, and what became of it.
+// decision is the events to append and the outcome.
 type decision struct {
 	journal *Journal
 	decide  func(ctx context.Context, db Querier) ([]Event, Condition, error)
 
 	events    []Event
 	condition Condition
-	undecided bool // whether decide failed
-	sent      bool // whether the last attempt came to append
-	doubtful  bool // whether the events may be in the journal already
+	undecided bool // decide failed
+	sent      bool // the last attempt got as far as the append
+	doubtful  bool // the events may already be in the journal
 	places    []Appended
 }
 
-// make reads and decides; false: there is nothing to append.
+// make reads and decides. It returns false if there is nothing to append.
 func (d *decision) make(ctx context.Context, tx pgx.Tx) (bool, error) {
 	d.sent = false
 	events, condition, err := d.decide(ctx, tx)
@@ -125,13 +126,14 @@ func (d *decision) attempt(ctx context.Context, tx pgx.Tx) (err error) {
 	return err
 }
 
-// doubtError is of an append that may have happened, or of a connection that broke before it.
+// doubtError wraps the error of an append that may have happened, or of a connection that broke
+// before it.
 type doubtError struct{ error }
 
 func (e *doubtError) Unwrap() error { return e.error }
 
-// answered reports whether err says that nothing was appended: it is the database's answer, or none
-// was asked for. A server that goes down answers too, but may have committed.
+// answered reports whether err means that nothing was appended: the database refused, or the call
+// never reached it. A server that is shutting down also returns an error but may have committed.
 func answered(err error) bool {
 	var state interface{ SQLState() string }
 	if errors.As(err, &state) {
@@ -148,7 +150,7 @@ func answered(err error) bool {
 	return false
 }
 
-// worthRetrying reports whether the same call may succeed when it is made again.
+// worthRetrying reports whether the same call may succeed on another attempt.
 func worthRetrying(err error) bool {
 	var state interface{ SQLState() string }
 	if errors.As(err, &state) && (state.SQLState() == stateSerializationFailure || state.SQLState() == stateDeadlock) {
@@ -159,7 +161,7 @@ func worthRetrying(err error) bool {
 		errors.Is(err, ErrStaleSnapshot)
 }
 
-// identified answers copies of the events that have ids.
+// identified returns copies of the events, with ids.
 func identified(events []Event) []Event {
 	events = append([]Event(nil), events...)
 	for i := range events {

@@ -14,9 +14,9 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 )
 
-// compileSchema reads a JSON Schema, draft 2020-12 unless its $schema names another. The keyword
-// "format" is asserted. References lead nowhere but into the schema itself and to the drafts' own
-// metaschemas: no file is read and no network used.
+// compileSchema compiles a JSON Schema, draft 2020-12 unless its $schema names another. It asserts
+// the keyword "format". References resolve only within the schema and to the drafts' metaschemas:
+// it reads no file and uses no network.
 func compileSchema(eventType string, source json.RawMessage) (*jsonschema.Schema, error) {
 	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(source))
 	if err != nil {
@@ -41,7 +41,7 @@ func compileSchema(eventType string, source json.RawMessage) (*jsonschema.Schema
 	return compiled, nil
 }
 
-// noLoader refuses what a schema refers to outside itself.
+// noLoader refuses references out of a schema.
 type noLoader struct{}
 
 func (noLoader) Load(string) (any, error) {
@@ -49,7 +49,7 @@ func (noLoader) Load(string) (any, error) {
 		"#/$defs/name")
 }
 
-// checkSchema answers what is wrong with a payload, or nothing.
+// checkSchema returns what is wrong with a payload, or "".
 func (t *catalogued) checkSchema(payload json.RawMessage) (reason string) {
 	if t.schema == nil {
 		return ""
@@ -69,7 +69,7 @@ func (t *catalogued) checkSchema(payload json.RawMessage) (reason string) {
 	return ""
 }
 
-// describeBreach names the first few places at fault, and never a value found there.
+// describeBreach names the first three places at fault, and never a value found there.
 func describeBreach(breach *jsonschema.ValidationError) string {
 	const most = 3
 	leaves := breachLeaves(breach, nil)
@@ -87,8 +87,8 @@ func describeBreach(breach *jsonschema.ValidationError) string {
 	return strings.Join(said, "; ")
 }
 
-// breachLeaves collects the errors that have no cause of their own. Of a choice it says only that
-// nothing matched: why each branch did not would bury the rest.
+// breachLeaves collects the errors that have no causes. For anyOf and oneOf it reports only that
+// nothing matched: the errors of every branch would bury the rest.
 func breachLeaves(
 	breach *jsonschema.ValidationError, leaves []*jsonschema.ValidationError,
 ) []*jsonschema.ValidationError {

@@ -14,13 +14,12 @@ import (
 	"go.opentelemetry.io/otel/propagation"
 )
 
-// tracer is what [NewTracer] returns.
 type tracer struct{ duration *prometheus.HistogramVec }
 
-// NewTracer returns a tracer of connections that measures appends:
-// tidemark_append_duration_seconds, by outcome, "ok" or "error". The time is that of the statement,
-// not of the COMMIT; appends on a [pgx.Batch] of one's own are not seen. It registers its metric,
-// and returns an error if there is one already. It is safe for concurrent use.
+// NewTracer returns a connection tracer that measures appends: tidemark_append_duration_seconds, by
+// outcome, "ok" or "error". It times the statement, not the COMMIT, and does not see appends queued
+// on a caller's [pgx.Batch]. It registers its metric, and returns an error if the metric is already
+// registered. It is safe for concurrent use.
 func NewTracer(reg prometheus.Registerer) (pgx.QueryTracer, error) {
 	t := &tracer{prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "tidemark_append_duration_seconds", Help: "Time of an append's statement, not of the COMMIT.",
@@ -40,10 +39,9 @@ const (
 	outcomeError = "error"
 )
 
-// appending is since when an append is under way.
+// appending is the context key of an append's start.
 type appending struct{}
 
-// TraceQueryStart notes when an append begins.
 func (t *tracer) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryStartData) context.Context {
 	if !strings.Contains(data.SQL, "tidemark.append") {
 		return ctx
@@ -51,7 +49,6 @@ func (t *tracer) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.Trac
 	return context.WithValue(ctx, appending{}, time.Now())
 }
 
-// TraceQueryEnd measures an append that ends.
 func (t *tracer) TraceQueryEnd(ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryEndData) {
 	start, ok := ctx.Value(appending{}).(time.Time)
 	if !ok {
@@ -66,8 +63,8 @@ func (t *tracer) TraceQueryEnd(ctx context.Context, _ *pgx.Conn, data pgx.TraceQ
 
 // WithTrace returns copies of the events with the trace context of ctx's span in their metadata,
 // under traceparent and tracestate (https://www.w3.org/TR/trace-context/), so that workers link to
-// the trace that appended them. Events that carry a context keep it; without a span nothing
-// changes.
+// the appending trace. Events that already have a context keep it. Without a span it returns the
+// events unchanged.
 func WithTrace(ctx context.Context, events ...Event) []Event {
 	carrier := propagation.MapCarrier{}
 	propagation.TraceContext{}.Inject(ctx, carrier)
@@ -83,7 +80,8 @@ func WithTrace(ctx context.Context, events ...Event) []Event {
 	return traced
 }
 
-// withFields adds fields of text to an object; what is none stays as it is, for [Append] to refuse.
+// withFields adds text fields to a JSON object. It returns anything else unchanged, for [Append] to
+// refuse.
 func withFields(metadata json.RawMessage, fields map[string]string) json.RawMessage {
 	object := map[string]json.RawMessage{}
 	if len(metadata) > 0 && (json.Unmarshal(metadata, &object) != nil || object == nil) {

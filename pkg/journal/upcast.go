@@ -8,29 +8,29 @@ import (
 	"runtime/debug"
 )
 
-// Upcaster turns a payload of one version into the next version's. It must be a pure function: the
-// same answer each time, no change to the bytes it is given, safe for concurrent use. It may be
-// written by hand or built from [Rename], [Move], [Default], [Remove] and [Chain].
+// Upcaster converts a payload of one version to the next. It must be a pure function: the same
+// result each time, no change to its input, safe for concurrent use. Write it by hand or build it
+// from [Rename], [Move], [Default], [Remove] and [Chain].
 type Upcaster func(payload json.RawMessage) (json.RawMessage, error)
 
-// Rename renames a field where it stands: Rename("stats.hp", "hit_points") gives stats.hit_points.
-// A payload without the field stays as it is; one that has both is an error. It panics if path or
+// Rename renames a field in place: Rename("stats.hp", "hit_points") gives stats.hit_points. A
+// payload without the field does not change; one that has both is an error. It panics if path or
 // name is malformed.
 func Rename(path, name string) Upcaster { return must(renameEdit(path, name)).upcast }
 
-// Move moves a field to another place, and creates the objects on the way there. A payload without
-// the field stays as it is; one that has both is an error. It panics if a path is malformed.
+// Move moves a field to another place and creates the objects on the way. A payload without the
+// field does not change; one that has both is an error. It panics if a path is malformed.
 func Move(from, to string) Upcaster { return must(moveEdit(from, to)).upcast }
 
-// Default sets a field that is absent, and creates the objects on the way there. A field that is
-// null counts as present. value is anything that encoding/json can write. It panics if the path is
-// malformed or the value cannot be written.
+// Default sets a field that is absent and creates the objects on the way. A null field counts as
+// present. value is anything that encoding/json can encode. It panics if the path is malformed or
+// the value cannot be encoded.
 func Default(path string, value any) Upcaster { return must(defaultEdit(path, value)).upcast }
 
-// Remove removes fields. Those that are absent are no error. It panics if a path is malformed.
+// Remove removes fields; absent ones are no error. It panics if a path is malformed.
 func Remove(paths ...string) Upcaster { return must(removeEdit(paths...)).upcast }
 
-// Chain runs upcasters one after another, as one step from a version to the next.
+// Chain runs upcasters one after another, as one step between versions.
 func Chain(upcasters ...Upcaster) Upcaster {
 	return func(payload json.RawMessage) (json.RawMessage, error) {
 		var err error
@@ -50,7 +50,8 @@ func must(e edit, err error) edit {
 	return e
 }
 
-// upcastPayload runs the upcasters of t from version up to the current one. What each returns must be a JSON object.
+// upcastPayload runs the upcasters of t from version to the current one. Each must return a JSON
+// object.
 func (t *catalogued) upcastPayload(payload json.RawMessage, version int) (json.RawMessage, error) {
 	if len(payload) == 0 {
 		payload = json.RawMessage("{}")
@@ -65,7 +66,7 @@ func (t *catalogued) upcastPayload(payload json.RawMessage, version int) (json.R
 	return payload, nil
 }
 
-// callUpcaster turns a panic of the user's code into an error: it must cost one event, not the process.
+// callUpcaster turns a panic into an error, so that it costs one event and not the process.
 func callUpcaster(upcast Upcaster, payload json.RawMessage) (next json.RawMessage, err error) {
 	defer func() {
 		if r := recover(); r != nil {

@@ -9,13 +9,13 @@ import (
 	"strings"
 )
 
-// object is a JSON object of which only the fields on the way to an edit are decoded.
+// object is a JSON object. Only the fields on the way to an edit are decoded.
 type object map[string]json.RawMessage
 
 // edit changes the fields of a payload. Several edits share one decoding and one encoding.
 type edit func(object) error
 
-// upcast is the edit as an [Upcaster].
+// upcast runs the edit as an [Upcaster].
 func (e edit) upcast(payload json.RawMessage) (json.RawMessage, error) {
 	o, err := decodeObject(payload)
 	if err != nil {
@@ -27,7 +27,7 @@ func (e edit) upcast(payload json.RawMessage) (json.RawMessage, error) {
 	return encodeJSON(o)
 }
 
-// inOrder is one edit that does them all.
+// inOrder combines edits into one.
 func inOrder(edits []edit) edit {
 	return func(o object) error {
 		for _, e := range edits {
@@ -115,9 +115,9 @@ func removeEdit(paths ...string) (edit, error) {
 	return inOrder(edits), nil
 }
 
-// at calls change with the object that holds path's last field, and that field's name. Where the
-// way there ends early it creates the missing objects if told to, and otherwise calls nothing. It
-// never replaces what stands in the way.
+// at calls change with the object that holds path's last field, and that field's name. If an object
+// on the way is missing, it creates it if create is set and otherwise calls nothing. It never
+// replaces another value on the way.
 func (o object) at(path fieldPath, create bool, change func(parent object, name string) error) error {
 	name := path[0]
 	if len(path) == 1 {
@@ -144,10 +144,9 @@ func (o object) at(path fieldPath, create bool, change func(parent object, name 
 	return err
 }
 
-// fieldPath is the names on the way to a field.
 type fieldPath []string
 
-// parsePath reads "hp" or "stats.hp".
+// parsePath parses "hp" or "stats.hp".
 func parsePath(s string) (fieldPath, error) {
 	path := strings.Split(s, ".")
 	if slices.Contains(path, "") {
@@ -169,7 +168,7 @@ func decodeObject(data json.RawMessage) (object, error) {
 	return o, nil
 }
 
-// encodeJSON is json.Marshal without the escapes that are meant for HTML.
+// encodeJSON is json.Marshal without HTML escapes.
 func encodeJSON(value any) (json.RawMessage, error) {
 	var b bytes.Buffer
 	encoder := json.NewEncoder(&b)

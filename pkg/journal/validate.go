@@ -9,12 +9,12 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 )
 
-// maxNameBytes bounds an event's type.
+// maxNameBytes is the longest event type.
 const maxNameBytes = 256
 
-// validate checks what would change an event, or the events around it, on its way into the JSON document of the
-// call. All else is for the database to check, which knows the limits. The error is an [InvalidEventError] without
-// campaign and index.
+// validate rejects values that would alter the event, or its neighbours, in the call's JSON
+// document. The database checks everything else and knows the limits. The error is an
+// [InvalidEventError] without campaign and index.
 func validate(campaignID string, e *Event) error {
 	if err := feed.Refused(e); err != nil {
 		return invalid(e, "payload", fmt.Sprintf("cannot be encoded: %v", err))
@@ -49,7 +49,7 @@ func invalid(e *Event, field, reason string) error {
 	return &InvalidEventError{Type: e.Type, Field: field, Reason: reason}
 }
 
-// checkObject checks a payload or metadata; none at all stands for the empty object. The reason never quotes it.
+// checkObject checks a payload or metadata; an empty one stands for {}. The reason never quotes it.
 func checkObject(document json.RawMessage) string {
 	switch {
 	case len(document) == 0:

@@ -1,5 +1,6 @@
-// Package worker runs a program's own projections with everything that the stock worker has: settings, log, health,
-// metrics, pages, API, publishers and the commands projection verify and campaign as-of, diff and why.
+// Package worker runs a program's own projections with everything the stock worker has: settings,
+// log, health, metrics, pages, API, publishers and the commands projection verify and campaign
+// as-of, diff and why.
 //
 //	func main() {
 //		os.Exit(worker.Main(worker.Options{
@@ -10,7 +11,7 @@
 //
 // [Main] is a whole command. [New] and [Worker.Run] run the same worker inside another program.
 //
-// Sinks are imported one by one from pkg/sink, so that a program links no broker's client that it does not use.
+// Each sink is a package in pkg/sink, so a program links only the broker clients it uses.
 package worker
 
 import (
@@ -30,10 +31,10 @@ type Options struct {
 	// Name is the command's name in help and errors. Default "worker".
 	Name string
 
-	// Short says in one line what the command does.
+	// Short describes the command in one line.
 	Short string
 
-	// Projections are applied besides the SQL files of TIDEMARK_PROJECTIONS_DIR.
+	// Projections are applied in addition to the SQL files of TIDEMARK_PROJECTIONS_DIR.
 	Projections []projector.Projection
 
 	// Catalogue describes the events. Default: the file of TIDEMARK_CATALOGUE, if it is set.
@@ -43,16 +44,17 @@ type Options struct {
 	// webhook.Kind(). Only their clients are linked. Default: none.
 	Sinks []publisher.Kind
 
-	// Settings holds settings by the names of their variables, such as "TIDEMARK_DATABASE_URL". Flags of the command
-	// override them, and they override the environment.
+	// Settings are keyed by the names of their variables, such as "TIDEMARK_DATABASE_URL". The
+	// command's flags override them, and they override the environment.
 	Settings map[string]string
 
-	// Logger takes the log. Default: standard error, as TIDEMARK_LOG_FORMAT and TIDEMARK_LOG_LEVEL say.
+	// Logger receives the log. Default: standard error, formatted by TIDEMARK_LOG_FORMAT and
+	// TIDEMARK_LOG_LEVEL.
 	Logger *slog.Logger
 }
 
 // Main runs the worker's command and returns the exit code for [os.Exit]. It reads flags from
-// [os.Args] and settings from the environment. SIGINT and SIGTERM stop the worker, and a second signal
+// [os.Args] and settings from the environment. SIGINT and SIGTERM stop the worker; a second signal
 // ends the process at once.
 func Main(opts Options) int { return app.Main(opts.wiring()) }
 
@@ -62,11 +64,12 @@ type Worker struct{ opts app.Options }
 // New returns a worker for opts.
 func New(opts Options) *Worker { return &Worker{opts: opts.wiring()} }
 
-// Run applies and publishes events until ctx is cancelled. Then it finishes or rolls back what it is
-// applying and returns nil. It returns an error if settings or projections are wrong, all of them
-// together, or if the worker cannot go on.
+// Run applies and publishes events until ctx is cancelled. Then it finishes or rolls back its
+// current batch and returns nil. It returns an error if settings or projections are wrong,
+// reporting all of them together, or if the worker cannot go on.
 //
-// Without TIDEMARK_DATABASE_URL the error says so: only the command falls back to a private Postgres.
+// Without TIDEMARK_DATABASE_URL it returns an error: only the command falls back to a private
+// Postgres.
 func (w *Worker) Run(ctx context.Context) error {
 	settings, err := app.Settings(w.opts)
 	if err != nil {
