@@ -1,5 +1,5 @@
-// Package fastjson decodes JSON as encoding/json does, only quicker: a worker decodes every event it applies, and
-// encoding/json takes most of the time that it spends on one. A fuzz test holds the two against each other.
+// Package fastjson decodes JSON exactly as encoding/json does, but faster: decoding with
+// encoding/json takes most of the time a worker spends on an event. A fuzz test compares the two.
 package fastjson
 
 import (
@@ -10,7 +10,7 @@ import (
 	v1 "github.com/go-json-experiment/json/v1"
 )
 
-// options are those of encoding/json, whose numbers the package does not know by itself.
+// options are those of encoding/json, plus json.Number, which the package lacks.
 var options = quick.JoinOptions( //nolint:gochecknoglobals // a constant
 	v1.DefaultOptionsV1(),
 	quick.WithUnmarshalers(quick.UnmarshalFromFunc(func(d *jsontext.Decoder, n *json.Number) error {
@@ -22,8 +22,8 @@ var options = quick.JoinOptions( //nolint:gochecknoglobals // a constant
 	})),
 )
 
-// New decodes data into a new T. Value and error are those of json.Unmarshal; with an error the
-// value is what it leaves. It may be called from many goroutines at once.
+// New decodes data into a new T. Value and error are those of json.Unmarshal; on an error the value
+// is what json.Unmarshal leaves. It is safe for concurrent use.
 func New[T any](data []byte) (*T, error) {
 	v := new(T)
 	if quick.Unmarshal(data, v, options) == nil {

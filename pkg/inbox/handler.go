@@ -27,28 +27,28 @@ import (
 // WebhookConfig configures [Webhook].
 type WebhookConfig struct {
 	DB        *pgxpool.Pool    // required
-	Consumer  string           // required: whose marks they are
+	Consumer  string           // required: the owner of the marks
 	Secrets   []webhook.Secret // required: any of them may have signed
 	Tolerance time.Duration    // for the timestamp; default webhook.DefaultTolerance
 	TTL       time.Duration    // of marks; default DefaultTTL
-	BodyBytes int64            // larger bodies are refused with 413; default 2 MiB, more than an event has by default
-	Logger    *slog.Logger     // told of what is answered with 5xx; default none
+	BodyBytes int64            // larger bodies get 413; default 2 MiB, more than an event has by default
+	Logger    *slog.Logger     // logs 5xx responses; default none
 }
 
-// Delivery is an event that has arrived for the first time.
+// Delivery is an event that arrives for the first time.
 type Delivery struct {
-	CampaignID string // with EventID it tells the event from all others; empty: the sender's webhook-id is a UUID alone
+	CampaignID string // with EventID it identifies the event; empty: the sender's webhook-id is a UUID alone
 	EventID    uuid.UUID
 	At         time.Time // of the attempt
 	Header     http.Header
 	Body       []byte
 }
 
-// correlationBytes bounds the correlation_id that is taken from a header.
+// correlationBytes limits a correlation_id from a header.
 const correlationBytes = 300
 
-// cause is the event as far as it can be the cause of others. Headers are not signed, so nothing but the correlation_id
-// comes from them.
+// cause returns the event as a cause of others. Headers are not signed, so it takes only the
+// correlation_id from them.
 func (d Delivery) cause() journal.Event {
 	cause := journal.Event{CampaignID: d.CampaignID, ID: d.EventID}
 	for _, name := range []string{"Tidemark-Correlation-Id", "Ce-Correlationid"} {
@@ -61,11 +61,11 @@ func (d Delivery) cause() journal.Event {
 	return cause
 }
 
-// notPrinted says that a correlation_id with r is none: publishers send printable ASCII.
+// notPrinted reports whether r is outside printable ASCII, which publishers send.
 func notPrinted(r rune) bool { return r < ' ' || r > '~' }
 
-// Refuse marks an error of a handler as the event's own: it is answered with 422, and the sender
-// does not try it again, but parks it. Nothing of it is kept.
+// Refuse marks a handler's error as permanent. The response is 422, so the sender parks the event
+// and does not retry it. Nothing is kept.
 func Refuse(err error) error { return &refusedError{err} }
 
 type refusedError struct{ err error }
@@ -75,15 +75,15 @@ func (e *refusedError) Unwrap() error { return e.err }
 
 const defaultBodyBytes = 2 << 20
 
-// Webhook receives signed webhooks. For each it verifies the signature, begins a transaction, marks
-// the event in it, calls handle if it has not come before, commits, and only then answers with 204:
-// effects that handle has in tx happen exactly once. handle must not end tx. What it appends with its
-// context has the event as its cause ([journal.WithCause]), and the sender's correlation_id.
+// Webhook receives signed webhooks. It verifies the signature, begins a transaction, marks the
+// event, calls handle if it is new, commits, and then responds with 204. So effects of handle in tx
+// happen exactly once. handle must not end tx. Events appended with its context have the event as
+// their cause ([journal.WithCause]) and the sender's correlation_id.
 //
-// An error of handle takes back all of it and is answered with 500, or, marked with [Refuse], with
-// 422. What does not verify is answered with 401, what is no POST with 405, an id that is neither a
-// [journal.Event.Identity] nor a UUID with 400, what is too large with 413, a database that fails
-// with 503. Answers say no more than the status.
+// An error of handle rolls back and responds with 500, or 422 if marked with [Refuse]. Other
+// responses: 401 if verification fails, 405 unless POST, 400 for an id that is neither a
+// [journal.Event.Identity] nor a UUID, 413 if too large, 408 if the body cannot be read, 503 if the
+// database fails. Responses have no body.
 //
 // Give the http.Server timeouts: the handler reads the whole body before it verifies.
 func Webhook(cfg WebhookConfig, handle func(ctx context.Context, tx pgx.Tx, d Delivery) error) (http.Handler, error) {
@@ -118,7 +118,6 @@ type receiver struct {
 	handle func(context.Context, pgx.Tx, Delivery) error
 }
 
-// ServeHTTP receives one webhook.
 func (h *receiver) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	status, err := h.receive(w, r)
 	if status >= 500 {

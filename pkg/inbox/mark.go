@@ -25,16 +25,16 @@ type Option func(*options)
 
 type options struct{ ttl time.Duration }
 
-// TTL lets the mark last so long, from one second on, instead of [DefaultTTL].
+// TTL sets how long the mark lasts, at least one second, instead of [DefaultTTL].
 func TTL(d time.Duration) Option { return func(o *options) { o.ttl = d } }
 
-// CheckAndMark tells whether the event comes to the consumer for the first time, and marks it in
-// tx. Have the effects in the same transaction, and none if first is false. It waits for another
-// transaction that is marking the same event. Under REPEATABLE READ and SERIALIZABLE it may fail
-// with SQLSTATE 40001: begin again.
+// CheckAndMark reports whether the event is new to the consumer, and marks it in tx. Write the
+// effects in the same transaction, and none if first is false. It waits for another transaction
+// that is marking the same event. Under REPEATABLE READ and SERIALIZABLE it may fail with SQLSTATE
+// 40001: retry the transaction.
 //
-// consumer is a name of up to 200 bytes. An event id is unique within its campaign alone, so both
-// are needed; for events of another sender, give the sender's name in the campaign's place.
+// consumer is a name of up to 200 bytes. An event id is unique only within its campaign, so both
+// are needed. For events of another sender, pass the sender's name as the campaign.
 func CheckAndMark(
 	ctx context.Context, tx pgx.Tx, consumer, campaignID string, eventID uuid.UUID, opts ...Option,
 ) (first bool, err error) {
@@ -45,7 +45,7 @@ func CheckAndMark(
 	return mark(ctx, tx, consumer, campaignID, eventID, ttl)
 }
 
-// mark is CheckAndMark for parameters that have been checked. The campaign may be empty.
+// mark is CheckAndMark without checks. The campaign may be empty.
 func mark(
 	ctx context.Context, tx pgx.Tx, consumer, campaignID string, eventID uuid.UUID, ttl time.Duration,
 ) (first bool, err error) {

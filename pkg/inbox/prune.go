@@ -10,23 +10,23 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// prune deletes up to limit marks that have expired, the oldest first. It answers how many: fewer than
-// limit once there are no more. Several may prune at once.
+// prune deletes up to limit expired marks, oldest first, and returns their number: fewer than limit
+// if no more are left. Concurrent calls are safe.
 func prune(ctx context.Context, db *pgxpool.Pool, limit int) (int64, error) {
 	tag, err := db.Exec(ctx, queryPrune, limit)
 	return tag.RowsAffected(), err
 }
 
-// Pruner prunes again and again. Any number of processes may run one.
+// Pruner deletes expired marks periodically. Any number of processes may run one.
 type Pruner struct {
 	DB       *pgxpool.Pool // required
-	Interval time.Duration // between looks; default a minute
+	Interval time.Duration // between runs; default a minute
 	Batch    int           // marks deleted by one statement; default 1000
-	Logger   *slog.Logger  // told of failures; default none
+	Logger   *slog.Logger  // logs failures; default none
 }
 
-// Run prunes until ctx ends, and returns nil then. A statement that fails is logged and tried again
-// at the next look. It returns an error only for settings that cannot work.
+// Run prunes until ctx ends, and then returns nil. It logs a failed statement and retries it at the
+// next run. It returns an error only for invalid settings.
 func (p Pruner) Run(ctx context.Context) error {
 	p.Interval = cmp.Or(p.Interval, time.Minute)
 	p.Batch = cmp.Or(p.Batch, 1000)

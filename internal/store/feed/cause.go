@@ -7,7 +7,7 @@ import (
 	"encoding/json"
 )
 
-// The fields of an event's metadata that lead back to what caused it.
+// Metadata fields that lead back to the cause of an event.
 const (
 	correlationKey = "correlation_id"
 	causationKey   = "causation_id"
@@ -15,13 +15,13 @@ const (
 
 type causeKey struct{}
 
-// WithCause returns a context in which e is the cause of what is appended. It keeps e, and looks at it only when there
-// is an append: handlers get such a context for each event.
+// WithCause returns a context that makes e the cause of what is appended. It only keeps e, which an
+// append reads, because handlers get such a context for each event.
 func WithCause(ctx context.Context, e *Event) context.Context {
 	return context.WithValue(ctx, causeKey{}, e)
 }
 
-// CauseFields answers the fields that ctx adds to the metadata of an event that lacks them; nil: none.
+// CauseFields returns the metadata fields that ctx adds to an event that lacks them; nil: none.
 func CauseFields(ctx context.Context, e *Event) map[string]string {
 	cause, ok := ctx.Value(causeKey{}).(*Event)
 	if !ok {
@@ -39,11 +39,12 @@ func CauseFields(ctx context.Context, e *Event) map[string]string {
 	return fields
 }
 
-// CorrelationID is the correlation_id of the metadata, which all events that follow from one have in
-// common: the identity of the first. "" if there is none.
+// CorrelationID returns the correlation_id of the metadata, the identity of the first event in a
+// chain of causes. "" if there is none.
 func (e *Event) CorrelationID() string { return e.metadataText(correlationKey) }
 
-// CausationID is the causation_id of the metadata: the identity of the event that caused this one. "" if there is none.
+// CausationID returns the causation_id of the metadata, the identity of the event that caused this
+// one. "" if there is none.
 func (e *Event) CausationID() string { return e.metadataText(causationKey) }
 
 func (e *Event) metadataText(name string) (text string) {

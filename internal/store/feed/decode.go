@@ -6,7 +6,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/fastjson"
 )
 
-// Decode is that of package journal.
+// Decode is [journal.Decode].
 func Decode[T any](e Event) (T, error) {
 	if err := e.Unreadable(); err != nil {
 		return *new(T), err
@@ -25,7 +25,7 @@ func Decode[T any](e Event) (T, error) {
 	return *v, nil
 }
 
-// decoded holds a pointer to a decoded payload. A nil one holds nothing.
+// decoded holds a pointer to a decoded payload. A nil *decoded holds nothing.
 type decoded struct {
 	mu    sync.Mutex
 	value any
@@ -49,5 +49,5 @@ func (d *decoded) set(value any) {
 	d.value = value
 }
 
-// ForgetDecoded drops what was decoded of an event whose payload has changed.
+// ForgetDecoded drops the decoded payload of an event whose payload has changed.
 func ForgetDecoded(e *Event) { e.decoded = new(decoded) }

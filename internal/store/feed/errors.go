@@ -6,34 +6,34 @@ import (
 	"strings"
 )
 
-// DecodeError is returned by [Decode] for a payload that does not fit the type asked for.
+// DecodeError is returned by [Decode] for a payload that does not fit the requested type.
 type DecodeError struct {
 	Type string // the event's
-	Err  error  // what encoding/json says; it may quote the payload
+	Err  error  // from encoding/json; it may quote the payload
 }
 
 func (e *DecodeError) Error() string { return fmt.Sprintf("decode payload of %s: %v", e.Type, e.Err) }
 
-// Unwrap answers Err.
 func (e *DecodeError) Unwrap() error { return e.Err }
 
 // ErrNotFound is returned by [Get] and [Find].
 var ErrNotFound = errors.New("no such event")
 
-// ErrInvalidQuery says that no event can have a part of a query. The text names the part, the reason and the remedy.
+// ErrInvalidQuery means that no event can have a part of a query. The text names the part, the
+// reason and the remedy.
 var ErrInvalidQuery = errors.New("invalid query")
 
-// ErrUnreadable is matched by every [*UnreadableError].
+// ErrUnreadable matches every [*UnreadableError].
 var ErrUnreadable = errors.New("the event cannot be read")
 
-// UnreadableError is that of package journal.
+// UnreadableError is [journal.UnreadableError].
 type UnreadableError struct {
 	Campaign string
 	Seq      int64
 	Position int64
 }
 
-// Error names the event and the way on.
+// Error names the event and how to continue.
 func (e *UnreadableError) Error() string {
 	return fmt.Sprintf("event %d of campaign %s at position %d cannot be read: Postgres cannot print its payload or "+
 		"metadata; reading goes on after it",
@@ -43,8 +43,8 @@ func (e *UnreadableError) Error() string {
 // Is reports whether target is [ErrUnreadable].
 func (e *UnreadableError) Is(target error) bool { return target == ErrUnreadable }
 
-// Unreadable returns an [*UnreadableError] if the journal could not hand over the event's payload
-// and metadata, which are nil then.
+// Unreadable returns an [*UnreadableError] if Postgres could not return payload and metadata. Both
+// are nil then.
 func (e *Event) Unreadable() error {
 	if !e.unreadable {
 		return nil
@@ -52,7 +52,8 @@ func (e *Event) Unreadable() error {
 	return &UnreadableError{Campaign: e.CampaignID, Seq: e.Seq, Position: e.Position}
 }
 
-// CannotRead says whether a read has failed for what an event is: a careful one finds out which.
+// CannotRead reports whether a read failed because of an event's content. A careful read finds out
+// which event.
 func CannotRead(err error) bool {
 	const limitExceeded, internal, corrupted = "54000", "XX000", "XX001"
 	var state interface{ SQLState() string }
@@ -63,11 +64,11 @@ func CannotRead(err error) bool {
 	return code == limitExceeded || code == internal || code == corrupted
 }
 
-// documents is the part of a list of columns that careful replaces.
+// documents is the part of a column list that careful replaces.
 const documents = "tags, payload, metadata, nullif("
 
-// careful makes a read leave out what cannot be read. Each document is printed twice, so it is for
-// reads that have failed.
+// careful makes a read leave out documents that cannot be read. It prints each document twice, so
+// use it only after a read has failed.
 func careful(query string) string {
 	query = strings.Replace(query, documents, `tags, CASE WHEN tidemark.readable(payload, metadata) THEN payload END,
 		CASE WHEN metadata IS NOT NULL AND tidemark.readable(payload, metadata) THEN metadata END, nullif(`, 1)

@@ -10,17 +10,16 @@ import (
 	"github.com/google/uuid"
 )
 
-// Intent is that of package journal.
+// Intent is [journal.Intent].
 type Intent string
 
-// The intents.
 const (
 	ProjectionAndReplay Intent = "projection_and_replay" // applied to read models and replayed
 	ReplayOnly          Intent = "replay_only"           // folded by the application, never projected
 	AuditOnly           Intent = "audit_only"            // kept for the record
 )
 
-// Event is that of package journal. Append reads the first group of fields; reads fill in the second.
+// Event is [journal.Event]. Append reads the first group of fields; reads fill in the second.
 type Event struct {
 	ID            uuid.UUID       // unique in its campaign; zero: a new UUIDv7
 	Type          string          // e.g. "character_created"; required
@@ -34,7 +33,7 @@ type Event struct {
 	Metadata      json.RawMessage // a JSON object; nil: {}
 	OccurredAt    time.Time       // zero: the time of the append, by the database's clock
 
-	CampaignID string    // the campaign it belongs to
+	CampaignID string    // the campaign of the event
 	Seq        int64     // its place in the campaign: 1, 2, 3 … without gaps
 	Position   int64     // its place in the whole journal; grows, may have gaps
 	RecordedAt time.Time // when it was appended, by the database's clock
@@ -42,33 +41,33 @@ type Event struct {
 	unreadable bool  // see Unreadable
 	refused    error // see Refuse
 
-	decoded *decoded // the payload decoded once, shared by all copies of the event
+	decoded *decoded // the payload, decoded once for all copies of the event
 }
 
-// Refuse has an append refuse the event, whose payload could not be made.
+// Refuse makes an append refuse the event, whose payload could not be encoded.
 func Refuse(e *Event, err error) { e.refused = err }
 
-// Refused answers what [Refuse] was told.
+// Refused returns the error passed to [Refuse].
 func Refused(e *Event) error { return e.refused }
 
-// uuidBytes is how long the text of a UUID is.
+// uuidBytes is the length of a UUID's text.
 const uuidBytes = 36
 
-// Identity tells an event from all others: its id, a slash, and its campaign's id, percent-encoded,
+// Identity identifies an event globally: its id, a slash, and its campaign's id, percent-encoded,
 // as "018c5f3e-0000-7000-8000-000000000001/camp%2F1". It is ASCII without spaces and dots.
 func (e *Event) Identity() string {
 	if e.CampaignID == "" {
 		return e.ID.String()
 	}
-	// A webhook-id has no dots: they part what is signed.
+	// A webhook-id must not have dots: they separate the parts of the signed content.
 	return e.ID.String() + "/" + strings.ReplaceAll(url.PathEscape(e.CampaignID), ".", "%2E")
 }
 
-// IdentityUUID is the identity where only a UUID fits: version 5, of the campaign's id in the
-// namespace of the event's.
+// IdentityUUID is the identity where only a UUID fits: version 5, the campaign's id in the
+// namespace of the event's id.
 func (e *Event) IdentityUUID() uuid.UUID { return uuid.NewSHA1(e.ID, []byte(e.CampaignID)) }
 
-// ParseIdentity is that of package journal.
+// ParseIdentity is [journal.ParseIdentity].
 func ParseIdentity(identity string) (campaignID string, eventID uuid.UUID, err error) {
 	id, campaign, found := strings.Cut(identity, "/")
 	if len(id) != uuidBytes {

@@ -11,22 +11,22 @@ import (
 )
 
 const (
-	// listColumns is eventColumns, with payload and metadata only if $5 is false: then Postgres does not
-	// read what it has stored elsewhere.
+	// listColumns is eventColumns, with payload and metadata only if $5 is false. If true, Postgres
+	// does not read values it stores out of line.
 	listColumns   = eventHead + listDocuments + eventTail
 	listDocuments = `CASE WHEN NOT $5 THEN payload END, CASE WHEN NOT $5 THEN metadata END`
 )
 
-// List bounds a list of events that is held in memory at once. Events that cannot be read are in
-// it, and say so unless it is bare: see [Event.Unreadable].
+// List limits a list of events held in memory. It includes events that cannot be read; unless Bare
+// is set, [Event.Unreadable] returns their error.
 type List struct {
-	Events int   // at most so many
-	Bytes  int64 // about so many bytes of payload and metadata, and at least one event
-	Bare   bool  // leave out payload and metadata, which are then nil and not read; Bytes does not count
+	Events int   // at most this many
+	Bytes  int64 // about this many bytes of payload and metadata, and at least one event
+	Bare   bool  // leave payload and metadata nil and do not read them; Bytes does not count
 }
 
-// ListCampaign answers events of a campaign from a seq on. more says that a bound has ended the list: go on
-// after its last event, and there may be none.
+// ListCampaign returns events of a campaign from a seq on. more means that a limit ended the list:
+// continue after its last event. There may be no further events.
 func ListCampaign(
 	ctx context.Context, db Querier, campaignID string, fromSeq int64, l List,
 ) (events []Event, more bool, err error) {
@@ -37,8 +37,8 @@ func ListCampaign(
 	return events, more, nil
 }
 
-// ListMatches answers the events that a query selects, from a position on and up to the writer floor. more
-// is that of [ListCampaign].
+// ListMatches returns the events that a query selects, from a position on and up to the writer
+// floor. more is as in [ListCampaign].
 func ListMatches(ctx context.Context, db Querier, q Query, from int64, l List) (events []Event, more bool, err error) {
 	if err := CheckQuery(q); err != nil {
 		return nil, false, err
@@ -57,23 +57,23 @@ func (l List) collect(ctx context.Context, db Querier, query string, of, from an
 	events, size, err := collectSome(ctx, db, 0, l.Bytes, query, of, from, l.Events, l.Bytes, l.Bare)
 	if l.Bare {
 		for i := range events {
-			events[i].unreadable = false // not known
+			events[i].unreadable = false // unknown
 		}
 	}
 	return events, len(events) == l.Events || cutShort(size, l.Bytes), err
 }
 
-// cutShort says whether a bound of bytes may have ended a read. A value of jsonb takes up to six times as
-// much as its text, and what else an event has is little.
+// cutShort reports whether a byte limit may have ended a read. A jsonb value takes up to six times
+// the bytes of its text; the rest of an event is small.
 func cutShort(size, limit int64) bool { return size > limit/16 }
 
-// Campaigns lists the ids of up to limit campaigns that begin with prefix ("": of all) and come after
-// a campaign ("": from the first), in the order of their bytes.
+// Campaigns lists the ids of up to limit campaigns with a prefix ("": all), after a campaign ("":
+// from the first), in byte order.
 func Campaigns(ctx context.Context, db Querier, prefix, after string, limit int) ([]string, error) {
 	return rows.All(ctx, db, pgx.RowTo[string], "list campaigns", queryCampaigns, prefix, after, limit)
 }
 
-// Last returns the last event of a campaign, its head, or [ErrNotFound] if it has none.
+// Last returns the last event of a campaign, or [ErrNotFound] if it has none.
 func Last(ctx context.Context, db Querier, campaignID string) (Event, error) {
 	return one(ctx, db, fmt.Sprintf("the last event of campaign %q", campaignID), queryLast, campaignID)
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/rows"
 )
 
-// Progress returns the writer floor, as [Floor], and the last position that was handed out. While
-// the two differ, appends are in flight.
+// Progress returns the writer floor, as [Floor], and the last assigned position. While they differ,
+// appends are in flight.
 func Progress(ctx context.Context, db Querier) (floor, last int64, err error) {
 	if err = rows.Each(ctx, db, []any{&floor, &last}, func() error { return nil }, "read the writer floor",
 		queryProgress); err != nil {
@@ -20,7 +20,7 @@ func Progress(ctx context.Context, db Querier) (floor, last int64, err error) {
 	return floor, last, nil
 }
 
-// ReadRange reads up to limit events of a campaign from a seq on, up to a position.
+// ReadRange reads up to limit events of a campaign, from a seq and up to a position.
 func ReadRange(
 	ctx context.Context, db Querier, campaignID string, fromSeq, untilPosition int64, limit int,
 ) ([]Event, error) {
@@ -31,9 +31,9 @@ func ReadRange(
 	return events, nil
 }
 
-// PositionAt returns the position before the first event that was recorded at t or later. Events
-// after it are older by at most the few milliseconds in which appends overtake each other. Without
-// such an event it is the writer floor.
+// PositionAt returns the position before the first event recorded at t or later. Later positions
+// may be a few milliseconds older than t, because appends overtake each other. Without such an
+// event it returns the writer floor.
 func PositionAt(ctx context.Context, db Querier, t time.Time) (int64, error) {
 	floor, err := Floor(ctx, db)
 	if err != nil {
@@ -42,15 +42,15 @@ func PositionAt(ctx context.Context, db Querier, t time.Time) (int64, error) {
 	return rows.One(ctx, db, pgx.RowTo[int64], fmt.Sprintf("find the position of %s", t), queryPositionAt, floor, t)
 }
 
-// OpenAppend is a transaction that has appended and has neither committed nor rolled back. Its zero value is none.
+// OpenAppend is a transaction that has appended and is still open. The zero value means none.
 type OpenAppend struct {
 	Age    time.Duration // of the transaction
-	PID    int           // its backend; 0: none, not to be seen, or it is prepared
-	Holder string        // which it is: a process and its application, or the name of a prepared transaction
+	PID    int           // its backend; 0: none, not visible, or prepared
+	Holder string        // a process and its application, or the name of a prepared transaction
 	Remedy string        // the statement that ends it
 }
 
-// OldestAppend answers the oldest append that is open: readers of the whole journal wait for it.
+// OldestAppend returns the oldest open append. Readers of the whole journal wait for it.
 func OldestAppend(ctx context.Context, db Querier) (OpenAppend, error) {
 	return rows.One(ctx, db, pgx.RowToStructByPos[OpenAppend], "look for open appends", queryOldestAppend)
 }

@@ -1,6 +1,7 @@
 package feed
 
-// eventColumns leaves out what most events have in common: each value is converted, sent and read.
+// eventColumns sends NULL for the values that most events share: every value sent costs a
+// conversion.
 const eventColumns = eventHead + `payload, metadata` + eventTail
 
 const (
@@ -9,7 +10,8 @@ const (
 	eventTail = `, nullif(occurred_at, recorded_at), recorded_at`
 )
 
-// queryCampaignPage reads a page of the primary key, until payloads come to $4 bytes. It takes no lock.
+// queryCampaignPage reads a page of the primary key, until payloads reach $4 bytes. It takes no
+// lock.
 const queryCampaignPage = `SELECT ` + eventColumns + ` FROM (
 		SELECT j.*, sum(j.payload_bytes) OVER (ORDER BY j.seq ROWS UNBOUNDED PRECEDING) - j.payload_bytes AS before
 		FROM (SELECT * FROM tidemark.journal WHERE campaign_id = $1 AND seq > $2 ORDER BY seq LIMIT $3) j
@@ -18,21 +20,21 @@ const queryCampaignPage = `SELECT ` + eventColumns + ` FROM (
 // queryFloor reads one sequence and the lock table; both are in memory.
 const queryFloor = `SELECT tidemark.read_floor()`
 
-// queryJournalPage reads a page of the index on position. It must be sent after queryFloor has answered $2.
+// queryJournalPage reads a page of the index on position. Send it after queryFloor has returned $2.
 const queryJournalPage = `SELECT ` + eventColumns + ` FROM tidemark.journal WHERE "position" > $1 AND "position" <= $2
 	ORDER BY "position" LIMIT $3`
 
-// queryGet probes the primary key. Its order leaves the planner no other index, also while it
-// believes the table to be empty.
+// queryGet probes the primary key. The ORDER BY rules out other indexes, even while the planner
+// believes the table is empty.
 const queryGet = `SELECT ` + eventColumns + ` FROM tidemark.journal WHERE campaign_id = $1 AND seq BETWEEN $2 AND $2
 	ORDER BY seq LIMIT 1`
 
 // queryFind probes the unique index on (campaign_id, event_id).
 const queryFind = `SELECT ` + eventColumns + ` FROM tidemark.journal WHERE campaign_id = $1 AND event_id = $2`
 
-// groupCampaigns is the campaigns named ($1), past the seqs named ($2) up to those named ($3); or,
-// where $1 and $2 are NULL, those that a claim before it on the connection has leased, past their
-// checkpoints. Without $3 there is no bound.
+// groupCampaigns is the campaigns in $1, past the seqs in $2 and up to those in $3. If $1 and $2
+// are NULL, it is the campaigns that the preceding claim on the connection leased, past their
+// checkpoints. Without $3 there is no upper bound.
 const groupCampaigns = `unnest(coalesce($1::text[], tidemark.claimed_campaigns()),
 	coalesce($2::bigint[], tidemark.claimed_checkpoints()), $3::bigint[])`
 
@@ -47,9 +49,9 @@ const queryReadHeads = `SELECT c.ord, j.seq
 	) j
 	ORDER BY c.ord`
 
-// queryReadHashes reads one range of the primary key for each campaign, until the limit on events
-// ($4) is reached, and answers no event: how many there are of each, and the hash of their ids. It
-// takes no lock.
+// queryReadHashes reads one range of the primary key for each campaign, up to $4 events in all. It
+// returns the number of events of each campaign and the hash of their ids, but no event. It takes
+// no lock.
 const queryReadHashes = `SELECT e.ord, count(*), bit_xor(e.hash)
 	FROM (
 		SELECT c.ord, uuid_hash_extended(j.event_id, 0) AS hash
@@ -69,8 +71,8 @@ const groupColumns = `ord, payload_bytes, seq, "position", event_id, event_type,
 	nullif(intent, 'projection_and_replay')::text, aggregate_type, aggregate_id, actor, ` + documents + `occurred_at,
 	recorded_at), recorded_at`
 
-// groupRanges reads one range of the primary key for each campaign, one after the other, so that
-// the rows come in order, and only until the limit on events ($4) is reached.
+// groupRanges reads one range of the primary key for each campaign, one after the other, so rows
+// come in order. It stops at $4 events.
 const groupRanges = groupCampaigns + ` WITH ORDINALITY AS c (campaign_id, after, until, ord)
 		CROSS JOIN LATERAL (
 			SELECT j.seq, j."position", j.event_id, j.event_type, j.event_version, j.intent, j.aggregate_type, j.aggregate_id,
@@ -83,8 +85,8 @@ const groupRanges = groupCampaigns + ` WITH ORDINALITY AS c (campaign_id, after,
 		) j
 		LIMIT $4`
 
-// queryReadGroup reads what a worker applies next, up to the limit on bytes ($5). payload_bytes
-// keeps it from looking at payloads that are not sent. It takes no lock.
+// queryReadGroup reads what a worker applies next, up to $5 bytes. payload_bytes lets it skip
+// payloads that are not sent. It takes no lock.
 const queryReadGroup = `SELECT ` + groupColumns + `
 	FROM (
 		SELECT c.ord, j.*, sum(j.payload_bytes) OVER (ROWS UNBOUNDED PRECEDING) - j.payload_bytes AS before
@@ -92,12 +94,12 @@ const queryReadGroup = `SELECT ` + groupColumns + `
 	) e
 	WHERE before < $5`
 
-// queryReadSmall is queryReadGroup without the limit on bytes, which costs a quarter of the read:
-// every row is copied aside for the running sum.
+// queryReadSmall is queryReadGroup without the byte limit, which costs a quarter of the read: the
+// running sum copies every row.
 const queryReadSmall = `SELECT ` + groupColumns + ` FROM ` + groupRanges
 
-// queryReadCampaigns walks the primary key from one place to the end of a campaign, through all
-// campaigns between. What is not for projections is left out. It takes no lock.
+// queryReadCampaigns walks the primary key from a place to the end of a campaign, through all
+// campaigns between. It leaves out events that are not for projections. It takes no lock.
 const queryReadCampaigns = `SELECT ` + eventColumns + ` FROM tidemark.journal
 	WHERE (campaign_id, seq) > ($1::text, $2::bigint) AND campaign_id <= $3 AND intent = 'projection_and_replay'
 	ORDER BY campaign_id, seq LIMIT $4`
@@ -110,8 +112,8 @@ const queryReadCampaignsOf = `SELECT ` + eventColumns + ` FROM tidemark.journal
 
 const (
 	// queryCampaigns steps from campaign to campaign along the primary key, from the first one with
-	// the prefix and after $2, $3 of them at most: its cost is what it returns, however many events and
-	// campaigns there are. It takes no lock.
+	// the prefix and after $2, up to $3 of them. Its cost depends only on what it returns. It takes
+	// no lock.
 	queryCampaigns = `WITH RECURSIVE walk AS (
 			(SELECT j.campaign_id, 1 AS steps FROM tidemark.journal j WHERE j.campaign_id >= $1 AND j.campaign_id > $2
 				ORDER BY j.campaign_id LIMIT 1)
@@ -129,13 +131,14 @@ const (
 )
 
 const (
-	// queryListCampaign reads a range of the primary key, until payloads come to $4 bytes. It takes no lock.
+	// queryListCampaign reads a range of the primary key, until payloads reach $4 bytes. It takes
+	// no lock.
 	queryListCampaign = `SELECT ` + listColumns + ` FROM (
 			SELECT j.*, sum(j.payload_bytes) OVER (ORDER BY j.seq ROWS UNBOUNDED PRECEDING) - j.payload_bytes AS before
 			FROM (SELECT * FROM tidemark.journal WHERE campaign_id = $1 AND seq >= $2 ORDER BY seq LIMIT $3) j
 		) e WHERE before < $4 OR $5 ORDER BY seq`
 
-	// queryListMatches is queryRead, until payloads come to $4 bytes.
+	// queryListMatches is queryRead, until payloads reach $4 bytes.
 	queryListMatches = `SELECT ` + listColumns + ` FROM (
 			SELECT j.*, sum(j.payload_bytes) OVER (ORDER BY j."position" ROWS UNBOUNDED PRECEDING) - j.payload_bytes AS before
 			FROM tidemark.read($1::jsonb, $2, $3) j
@@ -143,11 +146,12 @@ const (
 )
 
 const (
-	// queryRead is queryMatches up to the writer floor, which it reads in a statement before.
+	// queryRead is queryMatches up to the writer floor, which an earlier statement of the function
+	// reads.
 	queryRead = `SELECT ` + eventColumns + ` FROM tidemark.read($1::jsonb, $2, $3)`
 
-	// queryMatches reads ranges of the index on tags, then one event by position for each row, whose
-	// order leaves the planner no other index. It takes no lock.
+	// queryMatches reads ranges of the index on tags, then probes one event by position for each
+	// row. The ORDER BY rules out other indexes. It takes no lock.
 	queryMatches = `SELECT ` + eventColumns + ` FROM (
 			SELECT j.* FROM tidemark.query_matches($1::jsonb, $2, $3, $4) m
 			CROSS JOIN LATERAL (SELECT * FROM tidemark.journal j WHERE j."position" BETWEEN m."position" AND m."position"
@@ -155,7 +159,7 @@ const (
 		) e ORDER BY "position"`
 )
 
-// queryOldestAppend answers the transaction that has held the writer floor (0x7D01 in
+// queryOldestAppend returns the transaction that has held the writer floor (0x7D01 in
 // migrations/00001_journal.sql) longest. It reads the lock table and statistics, and takes no lock.
 const queryOldestAppend = `WITH held AS MATERIALIZED (
 		SELECT l.pid, l.virtualtransaction FROM pg_locks l
@@ -179,12 +183,13 @@ const queryOldestAppend = `WITH held AS MATERIALIZED (
 	FROM holders`
 
 const (
-	// queryProgress reads one sequence and the lock table, the sequence last: it is never behind the floor.
+	// queryProgress reads the lock table and one sequence. The sequence comes last, so it is never
+	// behind the floor.
 	queryProgress = `SELECT f.floor, p.last_value FROM (SELECT tidemark.read_floor() AS floor OFFSET 0) f CROSS
 		JOIN LATERAL (SELECT last_value FROM tidemark.journal_position WHERE f.floor IS NOT NULL) p`
 
-	// queryPositionAt bisects the index on position for a time well before, as appends overtake each
-	// other, and walks it from there. It takes no lock.
+	// queryPositionAt bisects the index on position for a time 10 s earlier, because appends
+	// overtake each other, and walks the index from there. It takes no lock.
 	queryPositionAt = `WITH RECURSIVE bisection AS (
 			SELECT 1::bigint AS low, $1::bigint + 1 AS high
 			UNION ALL
@@ -206,8 +211,8 @@ const (
 		AND "position" <= $3 ORDER BY seq LIMIT $4`
 )
 
-// queryWindow is queryJournalPage that stops, after the first event, once payloads come to $4
-// bytes; payload_bytes keeps it from looking at those it does not send.
+// queryWindow is queryJournalPage that stops, after the first event, once payloads reach $4 bytes.
+// payload_bytes lets it skip payloads that are not sent.
 const queryWindow = `SELECT ` + eventColumns + ` FROM (
 		SELECT j.*, sum(j.payload_bytes) OVER (ORDER BY j."position" ROWS UNBOUNDED PRECEDING) - j.payload_bytes AS before
 		FROM (SELECT * FROM tidemark.journal WHERE "position" > $1 AND "position" <= $2 ORDER BY "position" LIMIT $3) j

@@ -9,26 +9,26 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Query is that of package journal.
+// Query is [journal.Query].
 type Query struct {
 	Items []Item
 }
 
-// Item is that of package journal.
+// Item is [journal.Item].
 type Item struct {
 	Types []string
 	Tags  []string
 }
 
-// Types is that of package journal.
+// Types is [journal.Types].
 func Types(types ...string) Query { return Query{Items: []Item{{Types: types}}} }
 
-// Tagged is that of package journal.
+// Tagged is [journal.Tagged].
 func Tagged(tags []string, types ...string) Query {
 	return Query{Items: []Item{{Types: types, Tags: tags}}}
 }
 
-// Or selects what q or one of the others selects.
+// Or returns a query that selects what q or one of the others selects.
 func (q Query) Or(others ...Query) Query {
 	queries := append([]Query{q}, others...)
 	union := Query{}
@@ -48,12 +48,10 @@ func (q Query) Or(others ...Query) Query {
 	return union
 }
 
-// Matches reports whether the query selects the event.
 func (q Query) Matches(e Event) bool {
 	return len(q.Items) == 0 || slices.ContainsFunc(q.Items, func(i Item) bool { return i.Matches(e) })
 }
 
-// Matches reports whether the item selects the event.
 func (i Item) Matches(e Event) bool {
 	if len(i.Types) > 0 && !slices.Contains(i.Types, e.Type) {
 		return false
@@ -61,7 +59,7 @@ func (i Item) Matches(e Event) bool {
 	return !slices.ContainsFunc(i.Tags, func(tag string) bool { return !slices.Contains(e.Tags, tag) })
 }
 
-// CheckQuery reports a query that could not be what its author meant.
+// CheckQuery rejects a query with a type or tag that no event can have.
 func CheckQuery(q Query) error {
 	for i, item := range q.Items {
 		for _, list := range []struct {
@@ -107,10 +105,10 @@ func appendStrings(buf []byte, values []string) []byte {
 	return append(buf, ']')
 }
 
-// maxQueryTextBytes bounds a type and a tag in a query: no event has a longer one.
+// maxQueryTextBytes is the longest type or tag in a query. No event has a longer one.
 const maxQueryTextBytes = 4096
 
-// Read is that of package journal.
+// Read is [journal.Read].
 func Read(ctx context.Context, db Querier, q Query, from int64, limit int) ([]Event, error) {
 	if err := CheckQuery(q); err != nil {
 		return nil, err
@@ -122,8 +120,8 @@ func Read(ctx context.Context, db Querier, q Query, from int64, limit int) ([]Ev
 	return events, nil
 }
 
-// ReadMatches reads up to limit events that a query selects, as [AppendQuery] writes it, in order of
-// position, after one and until another.
+// ReadMatches reads up to limit events that a query, encoded by [AppendQuery], selects, in order of
+// position: those with after < position <= until.
 func ReadMatches(ctx context.Context, db Querier, query string, after, until int64, limit int) ([]Event, error) {
 	events, err := collect(ctx, db, queryMatches, query, after, until, limit)
 	if err != nil {
@@ -132,13 +130,13 @@ func ReadMatches(ctx context.Context, db Querier, query string, after, until int
 	return events, nil
 }
 
-// batcher is a Querier that sends several statements at once, as those of pgx do.
+// batcher is a Querier that sends several statements in one round trip, as pgx does.
 type batcher interface {
 	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
 }
 
-// ReadFirst reads the writer floor and then, in a later statement but the same round trip if db
-// can, the first page of what a query selects.
+// ReadFirst reads the writer floor and then, in a later statement, the first page that a query
+// selects. Both take one round trip if db can batch.
 func ReadFirst(ctx context.Context, db Querier, query string) (floor int64, events []Event, err error) {
 	sender, ok := db.(batcher)
 	if !ok {

@@ -12,7 +12,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/rows"
 )
 
-// A read holds so many events in memory at once, and about so many bytes of payload and metadata.
+// Limits of one page in memory: events, and about as many bytes of payload and metadata.
 const (
 	PageEvents = 500
 	pageBytes  = 4 << 20
@@ -23,7 +23,7 @@ type Querier interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 }
 
-// ReadCampaign is that of package journal.
+// ReadCampaign is [journal.ReadCampaign].
 func ReadCampaign(ctx context.Context, db Querier, campaignID string, afterSeq int64) iter.Seq2[Event, error] {
 	return pages(func() ([]Event, error) {
 		events, err := collect(ctx, db, queryCampaignPage, campaignID, afterSeq, PageEvents, pageBytes)
@@ -37,7 +37,7 @@ func ReadCampaign(ctx context.Context, db Querier, campaignID string, afterSeq i
 	})
 }
 
-// ReadAll is that of package journal.
+// ReadAll is [journal.ReadAll].
 func ReadAll(ctx context.Context, db Querier, afterPosition int64) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		floor, err := Floor(ctx, db)
@@ -56,19 +56,19 @@ func ReadAll(ctx context.Context, db Querier, afterPosition int64) iter.Seq2[Eve
 	}
 }
 
-// Floor returns the highest position up to which the journal is complete: every event that will
-// ever have a position up to it is visible to a statement sent after Floor has returned. Open
-// transactions of others than appends do not hold it back.
+// Floor returns the highest position up to which the journal is complete: a statement sent after
+// Floor has returned sees every event that will ever have a position up to it. Only open
+// transactions that append hold it back.
 func Floor(ctx context.Context, db Querier) (int64, error) {
 	return rows.One(ctx, db, pgx.RowTo[int64], "read the writer floor", queryFloor)
 }
 
-// Get returns the event number seq of a campaign, or [ErrNotFound].
+// Get is [journal.Get].
 func Get(ctx context.Context, db Querier, campaignID string, seq int64) (Event, error) {
 	return one(ctx, db, fmt.Sprintf("event %d of campaign %q", seq, campaignID), queryGet, campaignID, seq)
 }
 
-// Find returns the event of a campaign that has the id, or [ErrNotFound].
+// Find is [journal.Find].
 func Find(ctx context.Context, db Querier, campaignID string, id uuid.UUID) (Event, error) {
 	return one(ctx, db, fmt.Sprintf("event %s of campaign %q", id, campaignID), queryFind, campaignID, id.String())
 }
@@ -87,7 +87,7 @@ func one(ctx context.Context, db Querier, what, query string, args ...any) (Even
 	return events[0], nil
 }
 
-// pages flattens pages; a page without events is the end.
+// pages flattens pages. A page without events is the end.
 func pages(next func() ([]Event, error)) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		for {
@@ -117,8 +117,8 @@ func collect(ctx context.Context, db Querier, query string, args ...any) ([]Even
 	return events, err
 }
 
-// collectSome is collectBytes of a query. If that fails for what an event is, it reads again and
-// leaves that event's documents out.
+// collectSome runs a query and reads its rows with collectBytes. If an event's content makes that
+// fail, it reads again without the documents of that event.
 func collectSome(
 	ctx context.Context, db Querier, expected int, limit int64, query string, args ...any,
 ) (events []Event, size int64, err error) {
@@ -133,14 +133,14 @@ func collectSome(
 	if againErr == nil {
 		events, size, againErr = collectBytes(again, expected, limit)
 	}
-	if againErr != nil { // as in a transaction, which the first error has ended
+	if againErr != nil { // e.g. in a transaction, which the first error has ended
 		return nil, 0, err
 	}
 	return events, size, nil
 }
 
-// collectBytes reads rows of eventColumns until payload and metadata come to limit bytes, but not
-// before the first event; what comes after is thrown away. expected is how many events are likely.
+// collectBytes reads rows of eventColumns until payload and metadata reach limit bytes, and at
+// least one event. It discards the remaining rows. expected is the likely number of events.
 func collectBytes(rows pgx.Rows, expected int, limit int64) (events []Event, size int64, err error) {
 	_, size, err = eachEvent(rows, limit, campaignFirst(func(e *Event, _ int) {
 		if events == nil {
@@ -154,17 +154,18 @@ func collectBytes(rows pgx.Rows, expected int, limit int64) (events []Event, siz
 	return events, size, nil
 }
 
-// columns are those of a row from which one event is made. take makes it, and answers its size.
+// columns describes the columns of a row that are not in every read. take completes the event and
+// returns its size.
 type columns struct {
-	before int // in front of seq
+	before int // how many columns come before seq
 	take   func(r *rowReader, raw [][]byte, e *Event) (size int64, err error)
 }
 
-// campaignFirst takes events of eventColumns.
+// campaignFirst reads rows of eventColumns.
 func campaignFirst(visit func(e *Event, bytes int)) columns {
 	campaign := ""
 	return columns{1, func(_ *rowReader, raw [][]byte, e *Event) (int64, error) {
-		if string(raw[0]) != campaign { // often several come one after the other
+		if string(raw[0]) != campaign { // consecutive rows often have the same campaign
 			campaign = string(raw[0])
 		}
 		e.CampaignID = campaign
@@ -174,10 +175,10 @@ func campaignFirst(visit func(e *Event, bytes int)) columns {
 	}}
 }
 
-// eachEvent makes events of rows until they come to limit bytes, but not before the first one. n counts all rows.
+// eachEvent reads events until they reach limit bytes, and at least one. n counts all rows.
 func eachEvent(rows pgx.Rows, limit int64, c columns) (n int, size int64, err error) {
 	defer rows.Close()
-	if err := rows.Err(); err != nil { // rows of a connection that broke have no description
+	if err := rows.Err(); err != nil { // a broken connection leaves no description
 		return 0, 0, err
 	}
 	r := newRowReader(rows, c.before)
@@ -200,17 +201,17 @@ func eachEvent(rows pgx.Rows, limit int64, c columns) (n int, size int64, err er
 	return n, size, rows.Err()
 }
 
-// Window says which events [ReadWindow] reads: those with After < position <= Floor.
+// Window selects the events that [ReadWindow] reads: those with After < position <= Floor.
 type Window struct {
-	After, Floor int64 // Floor is what [Progress] or [Floor] answered before
-	Events       int   // stop after so many events
-	Bytes        int64 // stop once payload and metadata come to about so many bytes, but not before the first event
-	// what is beyond Bytes is sent as well, and thrown away here: quicker by a third, if there is hardly ever anything
+	After, Floor int64 // Floor was returned by [Progress] or [Floor] before
+	Events       int   // stop after this many events
+	Bytes        int64 // stop once payload and metadata reach about this many bytes, but after at least one event
+	// fetch events beyond Bytes too and discard them: a third faster if there are hardly ever any
 	Small bool
 }
 
-// ReadWindow reads events in order of position, and answers up to which position there are no
-// others: Floor, unless a limit has ended it before.
+// ReadWindow reads events in order of position. until is the position it read up to: Floor, unless
+// a limit ended it earlier.
 func ReadWindow(ctx context.Context, db Querier, w Window) (events []Event, until int64, err error) {
 	query, args := queryWindow, []any{w.After, w.Floor, w.Events, w.Bytes}
 	if w.Small {

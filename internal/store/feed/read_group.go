@@ -10,22 +10,22 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// CampaignsRead says which events [ReadCampaigns] reads: those after event Seq of CampaignID, of
-// that campaign and of those that sort after it, up to and with Last.
+// CampaignsRead selects the events that [ReadCampaigns] reads: those after event Seq of CampaignID,
+// and those of the campaigns that sort after it, up to and including Last.
 type CampaignsRead struct {
 	CampaignID string
 	Seq        int64
 	Last       string
 	Types      []string // nil: all
-	Events     int      // stop after so many
-	Bytes      int64    // stop after about so many bytes of payload and metadata, but not before the first event
-	Careful    bool     // leave out documents that cannot be read: [Event.Unreadable]
+	Events     int      // stop after this many
+	Bytes      int64    // stop after about this many bytes of payload and metadata, but after at least one event
+	Careful    bool     // leave out documents that cannot be read; see [Event.Unreadable]
 }
 
 // ReadCampaigns reads events of intent [ProjectionAndReplay], campaign after campaign, in one walk
-// along the primary key: where all campaigns are wanted it is quicker than [ReadGroup]. visit gets
-// the bytes of payload and metadata; the event is the next one's after the call. more says that a
-// limit has ended it.
+// along the primary key. It is faster than [ReadGroup] when all campaigns are wanted. bytes is the
+// size of payload and metadata. The event is reused after the call. more means that a limit ended
+// the read.
 func ReadCampaigns(
 	ctx context.Context, db Querier, read CampaignsRead, visit func(e *Event, bytes int),
 ) (more bool, err error) {
@@ -45,7 +45,7 @@ func ReadCampaigns(
 }
 
 // IDHash is Postgres' uuid_hash_extended(id, 0) on little-endian machines: lookup3, Bob Jenkins'
-// function in the public domain. XORed over events it tells whether two sets of them are the same.
+// public-domain function. XORed over events it shows whether two sets are equal.
 func IDHash(id uuid.UUID) int64 {
 	const start = 0x9e3779b9 + 16 + 3923095
 	a := start + binary.LittleEndian.Uint32(id[0:])
@@ -68,22 +68,24 @@ func IDHash(id uuid.UUID) int64 {
 	return int64(uint64(b)<<32 | uint64(c))
 }
 
-// GroupRead says which events [ReadGroup] reads: of campaign i those with After[i] < seq <= Until[i].
+// GroupRead selects the events that [ReadGroup] reads: of campaign i those with After[i] < seq <=
+// Until[i].
 type GroupRead struct {
 	CampaignIDs  []string
 	After, Until []int64
 
-	// Claimed reads instead what lies past the checkpoints of the campaigns that a lease.ClaimAhead
-	// before it on the connection has claimed. It is asked about them when answers come in.
+	// Claimed reads the events past the checkpoints of the campaigns that the preceding
+	// lease.ClaimAhead on the connection claimed, instead of the fields above. It is called when
+	// results arrive.
 	Claimed func(i int) (campaignID string, after int64)
 
-	Events  int   // stop after so many events
-	Bytes   int64 // stop after about so many bytes, but not before the first event
-	Careful bool  // leave out documents that cannot be read: [Event.Unreadable]
-	Small   bool  // what is beyond Bytes is sent as well, and thrown away here: quicker, if there is hardly ever anything
+	Events  int   // stop after this many events
+	Bytes   int64 // stop after about this many bytes, but after at least one event
+	Careful bool  // leave out documents that cannot be read; see [Event.Unreadable]
+	Small   bool  // fetch events beyond Bytes too and discard them: faster if there are hardly ever any
 }
 
-// ranges are the arguments that say which events are read.
+// ranges returns the arguments that select the events.
 func (r GroupRead) ranges(more ...any) []any {
 	if r.Claimed != nil {
 		return append([]any{nil, nil, nil}, more...)
@@ -98,15 +100,15 @@ func (r GroupRead) campaign(i int) (id string, after int64) {
 	return r.CampaignIDs[i], r.After[i]
 }
 
-// CountGroup queues a count of the events that [ReadGroup] would read: visit gets the number of
-// events of each campaign that has any, in order, until there are as many as the limit allows. The
-// limit on bytes does not count.
+// CountGroup queues a count of the events that [ReadGroup] would read. visit gets the number of
+// events of each campaign that has any, in order, up to the limit on events. The limit on bytes
+// does not apply.
 func CountGroup(batch *pgx.Batch, read GroupRead, visit func(campaign, events int)) {
 	batch.Queue(queryReadHeads, read.ranges()...).Query(func(rows pgx.Rows) error {
 		left := int64(read.Events)
 		var ord, head int64
 		_, err := pgx.ForEachRow(rows, []any{&ord, &head}, func() error {
-			// A campaign's events are numbered without gaps, and who sees one sees those before it.
+			// A campaign's events have no gaps, and a snapshot that sees one sees all before it.
 			_, after := read.campaign(int(ord) - 1)
 			if n := min(head-after, left); n > 0 {
 				left -= n
@@ -118,8 +120,8 @@ func CountGroup(batch *pgx.Batch, read GroupRead, visit func(campaign, events in
 	})
 }
 
-// HashGroup is [CountGroup] with the hash of the events' ids ([IDHash], all XORed). It visits each
-// event in the database.
+// HashGroup is [CountGroup] with the XOR of the [IDHash] of the events' ids. It visits each event
+// in the database.
 func HashGroup(batch *pgx.Batch, read GroupRead, visit func(campaign, events int, hash int64)) {
 	batch.Queue(queryReadHashes, read.ranges(read.Events)...).Query(func(rows pgx.Rows) error {
 		var ord, n, hash int64
@@ -132,8 +134,8 @@ func HashGroup(batch *pgx.Batch, read GroupRead, visit func(campaign, events int
 }
 
 // ReadGroup queues the read. visit gets each event with the index of its campaign, campaign after
-// campaign, in order of seq, and its bytes in the database. The event is the next one's after the
-// call: visit copies what it keeps.
+// campaign, in order of seq, and its bytes in the database. The event is reused after the call:
+// visit must copy what it keeps.
 func ReadGroup(batch *pgx.Batch, read GroupRead, visit func(campaign int, e *Event, bytes int)) {
 	query, args := queryReadGroup, read.ranges(read.Events, read.Bytes)
 	if read.Small {

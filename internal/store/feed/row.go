@@ -11,10 +11,9 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
-// rowReader makes events of rows. It takes the values as they came over the wire: a worker reads
-// every event it applies, and this is half the time of scanning column by column. Strings that
-// repeat are shared, payloads are cut from larger pieces of memory; nothing is shared with the
-// rows.
+// rowReader makes events of rows. It reads values in their wire format: a worker reads every event
+// it applies, and this takes half the time of scanning column by column. Repeated strings are
+// shared and payloads are cut from larger allocations. Nothing is shared with the rows.
 type rowReader struct {
 	types  *pgtype.Map
 	fields []pgconn.FieldDescription
@@ -22,20 +21,19 @@ type rowReader struct {
 	shared map[string]string
 	arena  []byte
 	boxes  []decoded
-	boxed  int // how many boxes were made last
+	boxed  int // size of the last allocation of boxes
 }
 
-// Pieces of memory begin small and double up to these sizes. What is kept of a read of one event then
-// takes about what the event takes, and a read of many still allocates seldom.
+// Allocations start small and double up to these sizes. A read of one event then keeps about the
+// event's own size, and a read of many still allocates seldom.
 const (
 	arenaBytes, firstArena = 32 << 10, 512
 	boxCount, firstBoxes   = 128, 2
 
-	// epoch is 2000-01-01, from which Postgres counts microseconds.
+	// epoch is 2000-01-01, where Postgres' microseconds start.
 	epoch = 946684800
 )
 
-// newRowReader reads rows that have skip columns in front of seq.
 func newRowReader(rows pgx.Rows, skip int) *rowReader {
 	r := &rowReader{fields: rows.FieldDescriptions(), skip: skip, shared: map[string]string{}}
 	if conn := rows.Conn(); conn != nil {
@@ -46,13 +44,13 @@ func newRowReader(rows pgx.Rows, skip int) *rowReader {
 	return r
 }
 
-// event reads the columns from seq to recorded_at into e, a zero event. NULL is a version of 1, the
-// first of the intents, and a time that is the other.
+// event reads the columns from seq to recorded_at into e, a zero event. NULL stands for version 1,
+// for the first intent, and for occurred_at equal to recorded_at.
 func (r *rowReader) event(e *Event, raw [][]byte) (err error) {
 	e.Type, e.Intent = r.share(raw[3]), Intent(r.share(raw[5]))
 	e.AggregateType, e.AggregateID, e.Actor = r.share(raw[6]), string(raw[7]), string(raw[8])
 	e.Payload, e.Metadata = r.keep(raw[10], r.skip+10), r.keep(raw[11], r.skip+11)
-	e.unreadable = raw[10] == nil // only a careful read leaves it out
+	e.unreadable = raw[10] == nil // only a careful read sends NULL
 	var version int64
 	for _, column := range [...]struct {
 		at     int
@@ -97,7 +95,7 @@ func (r *rowReader) event(e *Event, raw [][]byte) (err error) {
 	return nil
 }
 
-// share returns the text of b, the same string each time.
+// share returns the text of b, one string for all equal texts.
 func (r *rowReader) share(b []byte) string {
 	if len(b) == 0 {
 		return ""
@@ -110,7 +108,7 @@ func (r *rowReader) share(b []byte) string {
 	return s
 }
 
-// keep copies a jsonb value. In binary it has its version in front.
+// keep copies a jsonb value. The binary format has a version byte in front.
 func (r *rowReader) keep(b []byte, column int) []byte {
 	if len(b) > 0 && r.fields[column].Format == pgtype.BinaryFormatCode &&
 		r.fields[column].DataTypeOID == pgtype.JSONBOID {
@@ -127,7 +125,7 @@ func (r *rowReader) keep(b []byte, column int) []byte {
 	return r.arena[start:len(r.arena):len(r.arena)]
 }
 
-// integer reads a column of raw, which are the row's last columns or all of them.
+// integer reads a column of raw, which is all of the row's columns or its last ones.
 func (r *rowReader) integer(raw [][]byte, column int) (n int64, err error) {
 	b, f := raw[column], r.fields[len(r.fields)-len(raw)+column]
 	switch {

@@ -12,14 +12,14 @@ import (
 func AppendString(buf []byte, s string) []byte {
 	for i := range len(s) {
 		if c := s[i]; c < ' ' || c == '"' || c == '\\' || c >= utf8.RuneSelf {
-			quoted, _ := json.Marshal(s) // of a string: cannot fail
+			quoted, _ := json.Marshal(s) // a string cannot fail
 			return append(buf, quoted...)
 		}
 	}
 	return append(append(append(buf, '"'), s...), '"')
 }
 
-// Shortened quotes s for a message and cuts it to a readable length. Bytes that are no text come out escaped.
+// Shortened quotes s for a message and cuts it to 48 bytes. Invalid UTF-8 is escaped.
 func Shortened(s string) string {
 	const most = 48
 	if len(s) <= most {
@@ -32,7 +32,7 @@ func Shortened(s string) string {
 	return fmt.Sprintf("%s… (%d bytes)", strconv.Quote(s[:cut]), len(s))
 }
 
-// CheckName checks a name of 1 to limit bytes.
+// CheckName checks a name of 1 to limit bytes. It returns the reason it is refused, or "".
 func CheckName(s string, limit int) string {
 	switch {
 	case s == "":
@@ -43,7 +43,7 @@ func CheckName(s string, limit int) string {
 	return CheckText(s)
 }
 
-// CheckText checks a value against what Postgres' text can hold.
+// CheckText checks whether Postgres' text can hold s. It returns the reason it is refused, or "".
 func CheckText(s string) string {
 	switch {
 	case strings.IndexByte(s, 0) >= 0:

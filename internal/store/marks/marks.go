@@ -1,5 +1,5 @@
-// Package marks answers for the marks of consumers in tidemark.inbox, which package inbox writes: what can be marked,
-// and how many marks there are. All functions are safe for concurrent use.
+// Package marks checks and counts consumers' marks in tidemark.inbox, which package inbox writes.
+// All functions are safe for concurrent use.
 package marks
 
 import (
@@ -15,11 +15,12 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/rows"
 )
 
-// mostBytes bounds a consumer's name.
+// mostBytes is the longest name of a consumer.
 const mostBytes = 200
 
-// Check reports a mark that cannot be: the consumer's name is empty, longer than 200 bytes, not UTF-8,
-// or has a zero byte; the event has no campaign or no id, or its campaign's id is no such text.
+// Check returns an error for an invalid mark. The consumer's name must have 1 to 200 bytes of UTF-8
+// without a zero byte. The event must have an id and a campaign, whose id is UTF-8 without a zero
+// byte.
 func Check(consumer, campaignID string, eventID uuid.UUID) error {
 	switch {
 	case consumer == "":
@@ -41,15 +42,15 @@ func Check(consumer, campaignID string, eventID uuid.UUID) error {
 
 func isText(s string) bool { return utf8.ValidString(s) && !strings.ContainsRune(s, 0) }
 
-// Statistics is how it stands with the marks of all consumers.
+// Statistics summarizes the marks of all consumers.
 type Statistics struct {
 	Rows int64 // the planner's estimate, as of the last vacuum or analyze
-	// when the next mark expires or, in the past, since when it could have been pruned; nil: there is none
+	// when the next mark expires or, in the past, since when it can be pruned; nil: no marks
 	OldestExpiry *time.Time
 	At           time.Time // the database's time
 }
 
-// Stats answers how it stands with the inbox, in a moment, however large it is.
+// Stats reads the inbox's statistics. It is fast however large the inbox is.
 func Stats(ctx context.Context, db rows.Querier) (Statistics, error) {
 	return rows.One(ctx, db, pgx.RowToStructByPos[Statistics], "look at the inbox", queryStats)
 }

@@ -12,40 +12,41 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
-// Act is who does something, and why. It is written to tidemark.operator_log in the transaction that does it.
+// Act names the operator and the reason. It is written to tidemark.operator_log in the transaction
+// of the act.
 type Act struct {
 	By     string // required
 	Reason string
 
-	Way     string // "cli", "api" or "page"; default "": by a program
-	TokenID int64  // default 0: without a token
-	Address string // of the client; default "": there is none
+	Way     string // "cli", "api" or "page"; default "": a program
+	TokenID int64  // default 0: no token
+	Address string // of the client; default "": none
 }
 
-// logged are the arguments of queryRecord.
+// logged returns the arguments of queryRecord.
 func (a Act) logged(name string, key Key, campaignID string, seq int64, doc any) []any {
 	return []any{a.By, name, a.Reason, key.Topic, key.Publisher, campaignID, seq, doc, a.Way, a.TokenID, a.Address}
 }
 
 // Errors of acts.
 var (
-	// ErrNotFound: there is no such pair, or nothing parked that the filter names.
+	// ErrNotFound: there is no such pair, or the filter matches nothing parked.
 	ErrNotFound = errors.New("not found")
-	// ErrConflict: the pair is not in a state in which the act makes sense.
+	// ErrConflict: the pair's status does not allow the act.
 	ErrConflict = errors.New("conflict")
 	// ErrNobody: By is empty.
 	ErrNobody = errors.New("who does it is missing: it is written to the log")
 )
 
-// DB begins transactions: a *pgxpool.Pool, a *pgx.Conn, or a pgx.Tx whose own part the act is to be.
+// DB begins transactions: a *pgxpool.Pool, a *pgx.Conn, or a pgx.Tx in which the act gets a
+// savepoint.
 type DB interface {
 	Begin(ctx context.Context) (pgx.Tx, error)
 	journal.Querier
 }
 
-// Suspend pauses a pair for a time, or until it is resumed if d is 0. A batch under way is
-// finished. It may be paused already: the new pause takes its place. Errors: [ErrNotFound];
-// [ErrConflict] for a pair that has failed.
+// Suspend pauses a pair for d, or until it is resumed if d is 0. The current batch finishes. A new
+// pause replaces an earlier one. Errors: [ErrNotFound]; [ErrConflict] for a failed pair.
 func Suspend(ctx context.Context, db DB, key Key, d time.Duration, act Act) error {
 	return change(ctx, db, key, act, ActPaused, map[string]any{"for": d.String()},
 		func(ctx context.Context, tx pgx.Tx, status string) error {
@@ -68,25 +69,25 @@ func Resume(ctx context.Context, db DB, key Key, act Act) error {
 	})
 }
 
-// ResetTo says where a pair is to stand after a [Reset]. Its zero value is where it stands.
+// ResetTo is the new place of a pair for [Reset]. The zero value keeps its position.
 type ResetTo struct {
 	Position *int64    // after this position
 	Time     time.Time // before the first event recorded at this time or later
 	DryRun   bool      // change nothing
 }
 
-// ResetResult is what a [Reset] did, or would do.
+// ResetResult is what a [Reset] did, or would do in a dry run.
 type ResetResult struct {
 	From, To  int64
 	Sent      int64 // events of the journal between the two that are published again, before the topic's filter
 	Skipped   int64 // events of the journal between the two that are never published, before the topic's filter
-	Forgotten int64 // parked events that are met again and are forgotten
+	Forgotten int64 // parked events that are deleted because they are read again
 }
 
-// Reset makes a pair active and forgets its errors. It may take it back, so that events are
-// published again, or ahead, so that events are left out. Campaigns parked at an event up to the
-// new position stay so. Errors: [ErrNotFound]; an error for a position that the journal has not
-// handed out.
+// Reset makes a pair active and clears its errors. It may move the pair back, so events are
+// published again, or ahead, so events are skipped. Campaigns parked at an event up to the new
+// position stay parked. Errors: [ErrNotFound]; an error for a position that the journal has not
+// assigned.
 func Reset(ctx context.Context, db DB, key Key, to ResetTo, act Act) (ResetResult, error) {
 	var result ResetResult
 	target := to.Position
@@ -139,7 +140,7 @@ func Reset(ctx context.Context, db DB, key Key, to ResetTo, act Act) (ResetResul
 	return result, err
 }
 
-// change does something to a pair's row, which it locks, and writes it to the log.
+// change locks a pair's row, runs do, and writes the act to the log.
 func change(
 	ctx context.Context, db DB, key Key, act Act, name string, detail map[string]any,
 	do func(ctx context.Context, tx pgx.Tx, status string) error,
@@ -163,11 +164,11 @@ func change(
 	})
 }
 
-// Nudge has relays look at the tables once tx commits.
+// Nudge wakes the relays once tx commits.
 func Nudge(ctx context.Context, tx pgx.Tx) error {
 	_, err := tx.Exec(ctx, queryNotify)
 	return err
 }
 
-// QueueNudge is Nudge as a statement of a batch.
+// QueueNudge queues a Nudge on a batch.
 func QueueNudge(batch *pgx.Batch) { batch.Queue(queryNotify) }

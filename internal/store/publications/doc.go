@@ -1,9 +1,9 @@
-// Package publications is the operator's half of publishing: how pairs of topic and publisher stand,
-// what is parked, which events the journal has lost, and the acts on all of these. pkg/publisher is
-// the other half: its relay publishes.
+// Package publications is the operator's side of publishing: the state of pairs of topic and
+// publisher, parked events, events the journal has lost, and the acts on them. The relay in
+// pkg/publisher does the publishing.
 //
-// Each act is one transaction on tidemark.publications, tidemark.parked and tidemark.operator_log
-// that locks the rows it changes, writes its row of the log, and wakes the relays. An act that
-// moves a pair raises its generation, so a relay that was publishing it writes nothing more. All
-// functions are safe for concurrent use.
+// Each act is one transaction on tidemark.publications, tidemark.parked and tidemark.operator_log.
+// It locks the rows it changes, writes a row of the log, and wakes the relays. An act that moves a
+// pair raises its generation, so a relay that was publishing it writes nothing more. All functions
+// are safe for concurrent use.
 package publications

@@ -11,41 +11,41 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
-// Ghost is an event that a sink has taken and that the journal has no more: the commit that appended
-// it was lost in a failover, or with a restored backup.
+// Ghost is an event that a sink received but the journal no longer has: the commit that appended it
+// was lost in a failover, or in a restore from backup.
 type Ghost struct {
 	Key
 	CampaignID string
 	EventID    uuid.UUID
-	Seq        int64 // that it had
+	Seq        int64 // the seq it had
 	Position   int64
 	SeenAt     time.Time
 
-	// Now is what stands at its seq in its campaign: GhostNothing, GhostAnother, or GhostAgain if the same
-	// event was appended again, wherever it stands.
+	// Now is what the journal has now: GhostAgain if the same event was appended again, at any seq;
+	// else GhostAnother if another event has its seq in its campaign, or GhostNothing.
 	Now string
 }
 
-// What stands in the place of a ghost.
+// Values of [Ghost.Now].
 const (
 	GhostNothing = "nothing"
 	GhostAnother = "another event"
 	GhostAgain   = "appended again"
 )
 
-// GhostFilter says which ghosts are meant. Empty fields mean any.
+// GhostFilter selects ghosts. Empty fields match any.
 type GhostFilter struct {
 	Topic, Publisher string
-	After            *Ghost // only those after it, in the order of [ListGhosts]
+	After            *Ghost // only ghosts after it, in the order of [ListGhosts]
 	Limit            int    // default 100
 }
 
-// ListGhosts lists ghosts, by topic, publisher, position, campaign and id. They are kept for 30 days,
-// 10,000 of a pair at most.
+// ListGhosts lists ghosts, by topic, publisher, position, campaign and id. They are kept for 30
+// days, up to 10,000 of a pair.
 //
-// A relay remembers about 32,000 events that it sent last, 500 of each pair at least, and looks
-// them up when the database is another one or was started anew. What it did not see acknowledged,
-// what an operator sent by hand, and what ended processes have sent is not found.
+// A relay remembers about the last 32,000 events it sent, at least 500 of each pair, and looks them
+// up when the database is another one or was restarted. It does not find events that were not
+// acknowledged, that an operator sent by hand, or that ended processes sent.
 func ListGhosts(ctx context.Context, db journal.Querier, f GhostFilter) ([]Ghost, error) {
 	if f.Limit == 0 {
 		f.Limit = 100
@@ -59,5 +59,5 @@ func ListGhosts(ctx context.Context, db journal.Querier, f GhostFilter) ([]Ghost
 		after.EventID.String())
 }
 
-// GhostsKept is how many ghosts of a pair are kept.
+// GhostsKept is the limit of ghosts kept for a pair.
 const GhostsKept = 10_000

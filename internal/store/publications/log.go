@@ -12,7 +12,7 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
-// What operators do, as tidemark.operator_log names it.
+// Names of acts in tidemark.operator_log.
 const (
 	ActPaused    = "publisher_paused"
 	ActResumed   = "publisher_resumed"
@@ -26,21 +26,22 @@ const (
 
 const defaultRecords = 100
 
-// Acts lists them.
+// Acts lists all acts.
 func Acts() []string {
 	return []string{ActPaused, ActResumed, ActReset, ActRetried, ActResolved, ActTestSent, ActReplaying, ActReplayed}
 }
 
-// LogFilter says which acts are meant. Empty fields mean any.
+// LogFilter selects records. Empty fields match any.
 type LogFilter struct {
 	Topic, Publisher, CampaignID string
 	Actor                        string
 	Acts                         []string
-	Before                       int64 // the id of a record: only those before it; 0: from the newest on
+	Before                       int64 // only records before this id; 0: from the newest on
 	Limit                        int   // default 100
 }
 
-// Record is an act of an operator: a row of tidemark.operator_log. What an act was not about is empty.
+// Record is an act of an operator: a row of tidemark.operator_log. Fields that do not apply are
+// empty.
 type Record struct {
 	ID         int64
 	At         time.Time
@@ -53,13 +54,13 @@ type Record struct {
 	Seq        int64
 	Detail     json.RawMessage // an object, or nil
 
-	Way          string // "cli", "api" or "page"; "" by a program
-	TokenID      int64  // 0: without a token
+	Way          string // "cli", "api" or "page"; "": a program
+	TokenID      int64  // 0: no token
 	Address      string // of the client of the API or a page
-	DatabaseUser string // that was logged in to the database
+	DatabaseUser string // the login user of the database
 }
 
-// Log lists what operators did, newest first.
+// Log lists records, newest first.
 func Log(ctx context.Context, db journal.Querier, f LogFilter) ([]Record, error) {
 	if f.Limit == 0 {
 		f.Limit = defaultRecords
@@ -68,8 +69,9 @@ func Log(ctx context.Context, db journal.Querier, f LogFilter) ([]Record, error)
 		queryLog, f.Topic, f.Publisher, f.CampaignID, f.Actor, f.Acts, f.Before, f.Limit)
 }
 
-// PruneLog deletes up to limit records older than olderThan, and than the day that the database
-// keeps at least, and ghosts of more than 30 days ago. It answers how many records.
+// PruneLog deletes up to limit records older than olderThan and older than the minimum age of one
+// day that the database enforces. It also deletes ghosts older than 30 days. It returns the number
+// of records.
 func PruneLog(ctx context.Context, db journal.Querier, olderThan time.Duration, limit int) (n int64, err error) {
 	if olderThan <= 0 || limit < 1 {
 		return 0, fmt.Errorf("prune the log of operators: %d records older than %s: use a positive age and limit", limit,
@@ -78,8 +80,8 @@ func PruneLog(ctx context.Context, db journal.Querier, olderThan time.Duration, 
 	return rows.One(ctx, db, pgx.RowTo[int64], "prune the log of operators", queryPruneLog, olderThan, limit)
 }
 
-// WriteLog writes an act to tidemark.operator_log in the transaction in which it happens. What it
-// was not about is empty; detail, if there is one, becomes an object.
+// WriteLog writes an act to tidemark.operator_log in the transaction of the act. Parameters that do
+// not apply are empty; detail, if not nil, must encode as an object.
 func WriteLog(
 	ctx context.Context, tx pgx.Tx, act Act, name string, key Key, campaignID string, seq int64, detail any,
 ) error {
@@ -94,7 +96,7 @@ func WriteLog(
 	return err
 }
 
-// Note writes an act that is not done in the database to the log, also once ctx has ended.
+// Note logs an act that happens outside the database, even after ctx has ended.
 func Note(
 	ctx context.Context, db DB, act Act, name string, key Key, campaign string, seq int64, detail map[string]any,
 ) error {
@@ -110,5 +112,5 @@ func Note(
 	return nil
 }
 
-// noteTimeout is how long an act that was interrupted may still take to be written down.
+// noteTimeout limits the write of an interrupted act's record.
 const noteTimeout = 5 * time.Second

@@ -16,26 +16,26 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
-// ParkedFilter says which parked events are meant. Empty fields mean any.
+// ParkedFilter selects parked events. Empty fields match any.
 type ParkedFilter struct {
 	Topic, Publisher, CampaignID string
 	Seq                          int64
 	EventType                    string
 	Status                       string // "parked", "retrying" or "draining"
 	MessagePattern               string // of the error, a POSIX regular expression
-	// only those after it, in the order of [ListParked]: the last one of the page before
+	// only those after it, in the order of [ListParked]: the last one of the previous page
 	After *Parked
-	Limit int // default 100 for Parked, all for acts
+	Limit int // default 100 for lists, all for acts
 }
 
-// Parked is an event that was refused, or the place of a campaign behind one.
+// Parked is a refused event, or the place of a campaign behind one.
 type Parked struct {
 	Topic         string
 	Publisher     string
 	CampaignID    string
 	Seq           int64
-	Holds         bool   // its campaign waits
-	Position      int64  // the event's; for a campaign that is draining that of the event before
+	Holds         bool   // its campaign waits for it
+	Position      int64  // the event's; for a draining campaign, that of the previous event
 	Status        string // "retrying", "parked", "draining"
 	Attempts      int
 	NextAttemptAt time.Time
@@ -46,7 +46,6 @@ type Parked struct {
 	LastFailedAt  *time.Time
 }
 
-// ParkedStatuses answers all statuses of parked events.
 func ParkedStatuses() []string { return []string{"retrying", "parked", "draining"} }
 
 func (f ParkedFilter) arguments(limit int) []any {
@@ -69,19 +68,20 @@ func ListParked(ctx context.Context, db journal.Querier, f ParkedFilter) ([]Park
 	return rows.All(ctx, db, pgx.RowToStructByPos[Parked], "list parked events", queryListParked, f.arguments(100)...)
 }
 
-// CountParked counts what Retry or Resolve would act on: refused events, and no campaign that is on its way already.
+// CountParked counts what Retry or Resolve would change: refused events, but not draining
+// campaigns.
 func CountParked(ctx context.Context, db journal.Querier, f ParkedFilter) (n int64, err error) {
 	return rows.One(ctx, db, pgx.RowTo[int64], "count parked events", queryCountParked, f.arguments(1<<31-1)...)
 }
 
-// Retry has parked events tried again at once, with all their attempts before them, and answers how
-// many. Those that others are changing are left alone. [ErrNotFound] if there is none.
+// Retry retries parked events at once, with all their attempts again, and returns their number. It
+// skips rows that others are changing. It returns [ErrNotFound] if there are none.
 func Retry(ctx context.Context, db DB, f ParkedFilter, act Act) (int64, error) {
 	return actOnParked(ctx, db, f, act, ActRetried, queryRetry)
 }
 
-// Resolve leaves parked events out for good: a campaign that one holds goes on behind it. It
-// answers how many, as [Retry] does.
+// Resolve skips parked events for good: a campaign that one holds continues after it. It returns
+// their number, as [Retry] does.
 func Resolve(ctx context.Context, db DB, f ParkedFilter, act Act) (int64, error) {
 	if act.Reason == "" {
 		return 0, errors.New("a reason is missing: what is resolved is never published, the log should say why")
@@ -114,21 +114,20 @@ func actOnParked(
 	return n, nil
 }
 
-// ParkedPlace is a place in the order of [WalkParked].
 type ParkedPlace struct {
 	Topic, Publisher, CampaignID string
 	Seq                          int64
 	Holds                        bool
 }
 
-// Place answers where the row stands in the order of [WalkParked].
+// Place returns the row's place in the order of [WalkParked].
 func (p Parked) Place() ParkedPlace {
 	return ParkedPlace{Topic: p.Topic, Publisher: p.Publisher, CampaignID: p.CampaignID, Seq: p.Seq, Holds: p.Holds}
 }
 
-// WalkParked answers up to f.Limit rows (0: 100) after a place (nil: from the first), in the order
-// of topic, publisher, campaign and seq, of the next look rows those that match. end is the place
-// to go on from; nil: there are no more rows.
+// WalkParked reads the next look rows after a place (nil: from the first), in the order of topic,
+// publisher, campaign and seq. It returns those that match, up to f.Limit (0: 100). Continue at
+// end; nil: there are no more rows.
 func WalkParked(
 	ctx context.Context, db journal.Querier, f ParkedFilter, after *ParkedPlace, look int,
 ) (parked []Parked, end *ParkedPlace, err error) {
@@ -167,19 +166,18 @@ func WalkParked(
 	return parked, end, nil
 }
 
-// ParkedKey names a parked event.
 type ParkedKey struct {
 	Key
 	CampaignID string
 	Seq        int64
 }
 
-// RetryKeys is [Retry] of those of the events that are parked, and answers which they are.
+// RetryKeys is [Retry] for the given events. It returns those that were parked.
 func RetryKeys(ctx context.Context, tx pgx.Tx, events []ParkedKey, act Act) (map[ParkedKey]bool, error) {
 	return actOnKeys(ctx, tx, events, act, ActRetried, queryRetry)
 }
 
-// ResolveKeys is [Resolve] of those of the events that are parked, and answers which they are.
+// ResolveKeys is [Resolve] for the given events. It returns those that were parked.
 func ResolveKeys(ctx context.Context, tx pgx.Tx, events []ParkedKey, act Act) (map[ParkedKey]bool, error) {
 	if act.Reason == "" {
 		return nil, errors.New("a reason is missing: what is resolved is never published, the log should say why")
@@ -187,7 +185,8 @@ func ResolveKeys(ctx context.Context, tx pgx.Tx, events []ParkedKey, act Act) (m
 	return actOnKeys(ctx, tx, events, act, ActResolved, queryResolve, queryResolveFree)
 }
 
-// actOnKeys locks the rows of events, runs queries for each, writes the act to the log, and answers the events.
+// actOnKeys locks the parked rows of events, runs queries for each, logs the act, and returns the
+// events it locked.
 func actOnKeys(
 	ctx context.Context, tx pgx.Tx, events []ParkedKey, act Act, name string, queries ...string,
 ) (map[ParkedKey]bool, error) {
@@ -221,7 +220,7 @@ func columns(events []ParkedKey) (topics, publishers, campaigns []string, seqs [
 	return topics, publishers, campaigns, seqs
 }
 
-// CountOutcomes counts the events tried again that were sent, and those that were refused again.
+// CountOutcomes counts how many retried events were sent and how many were refused again.
 func CountOutcomes(ctx context.Context, db journal.Querier, events []ParkedKey) (sent, refused int64, err error) {
 	topics, publishers, campaigns, seqs := columns(events)
 	n, err := rows.One(ctx, db, pgx.RowToStructByPos[struct{ Sent, Refused int64 }],

@@ -10,63 +10,63 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
-// Publication is how it stands with a pair.
+// Publication is the state of a pair.
 type Publication struct {
 	Key
-	Status   string // "ACTIVE", "PAUSED" or "FAILED"; a pause that is over by now is none
-	Position int64  // up to which all is published or parked; written every few seconds while nothing is the topic's
+	Status   string // "ACTIVE", "PAUSED" or "FAILED"; an expired pause counts as "ACTIVE"
+	Position int64  // all up to it is published or parked; written every few seconds without events of the topic
 
-	// Behind is how many events of the journal come after Position, before the topic's filter. It is
-	// counted up to CountedBehind; beyond that it is the distance in positions, which is a little more
-	// where transactions were rolled back.
+	// Behind is the number of journal events after Position, before the topic's filter. Above
+	// CountedBehind it is the distance in positions, which is larger by the gaps of rolled-back
+	// transactions.
 	Behind int64
-	Lag    time.Duration // since the first of them was recorded; 0: there is none
+	Lag    time.Duration // age of the first of them; 0: none
 
-	Errors        int // failures in a row
+	Errors        int // consecutive failures
 	LastError     string
 	LastErrorAt   *time.Time
-	FailingSince  *time.Time // when the first of them happened; nil: there is none
-	NextAttemptAt *time.Time // nil: nothing is waited for
-	// events that wait for an operator; this and the next are counted up to CountedBehind together
+	FailingSince  *time.Time // when the first of them happened; nil: none
+	NextAttemptAt *time.Time // nil: no wait
+	// events that wait for an operator; Parked and Retrying together are counted up to
+	// CountedBehind
 	Parked   int64
-	Retrying int64 // events that are tried again, and campaigns that are brought back
+	Retrying int64 // events being retried, and campaigns catching up
 
 	Stop
 
-	Published       int64 // events, since the pair was made
+	Published       int64 // events, since the pair was created
 	LastPublishedAt *time.Time
-	Holder          string // host and process of the relay that holds it; empty: none does
+	Holder          string // host and process of the relay that holds it; empty: none
 	Generation      int64
 	CreatedAt       time.Time
 
-	Ghosts   int64      // events that were sent and that the journal has no more, 10,000 at most: see [ListGhosts]
-	GhostsAt *time.Time // when the last of them was found
+	Ghosts   int64      // events sent but no longer in the journal, 10,000 at most: see [ListGhosts]
+	GhostsAt *time.Time // when the last ghost was found
 }
 
-// Stop is why a pair does not go on.
+// Stop is why a pair is stopped.
 type Stop struct {
 	Reason      string // why it is paused or has failed
 	Actor       string // who paused it
 	PausedUntil *time.Time
 }
 
-// Failing says that the pair is to go on, and that its sink fails.
+// Failing reports whether the pair is active but its sink fails.
 func (p Publication) Failing() bool { return p.Status == "ACTIVE" && p.Errors > 0 }
 
-// Estimated says that Behind is a distance in positions.
+// Estimated reports whether Behind is a distance in positions.
 func (p Publication) Estimated() bool { return p.Behind > CountedBehind }
 
-// ManyParked says that Parked and Retrying are the first that were counted, and that there may be more.
+// ManyParked reports whether Parked and Retrying reached the limit, so there may be more.
 func (p Publication) ManyParked() bool { return p.Parked+p.Retrying >= CountedBehind }
 
-// ManyGhosts says that there may have been more ghosts than are kept.
+// ManyGhosts reports whether Ghosts reached the limit, so there may have been more.
 func (p Publication) ManyGhosts() bool { return p.Ghosts >= GhostsKept }
 
-// CountedBehind is up to how many events are counted behind a pair's position.
+// CountedBehind limits how many events are counted behind a pair's position.
 const CountedBehind = 10_000
 
-// List lists the pairs of a topic, a publisher, or both; empty names stand for all. They come in
-// the order of their keys.
+// List lists the pairs of a topic, a publisher, or both, ordered by key. Empty names match all.
 func List(ctx context.Context, db journal.Querier, of Key) ([]Publication, error) {
 	return rows.All(ctx, db, pgx.RowToStructByPos[Publication], "list publications",
 		queryList, of.Topic, of.Publisher, CountedBehind)

@@ -1,8 +1,8 @@
 package publications
 
-// What operators do and look at. All of it takes the lock of a pair's row, or of parked rows in the
-// order of their key, for a moment; what moves a position raises the generation, so that a relay that
-// publishes the pair writes nothing more.
+// Acts and views of operators. Each takes the lock of a pair's row, or of parked rows in key order,
+// for a moment. Queries that move a position raise the generation, so a relay that is publishing
+// the pair writes nothing more.
 const (
 	queryLock = `SELECT status FROM tidemark.publications WHERE topic = $1 AND publisher = $2 FOR UPDATE`
 
@@ -28,12 +28,13 @@ const (
 				expires_at = '-infinity'
 		WHERE topic = $1 AND publisher = $2`
 
-	// queryRecord takes the detail as text, which each of pgx's exec modes sends as such; 'null' is none.
+	// queryRecord takes the detail as text, which every exec mode of pgx sends unchanged; 'null'
+	// means none.
 	queryRecord = `SELECT tidemark.log_act($1, $2, $3, $4, $5, $6, $7::bigint,
 		nullif($8::text, 'null')::jsonb, $9, $10::bigint, $11)`
 
-	// queryList reads one row a pair, and for each a range of the index on position that $3 bounds, its rows of parked,
-	// and its ghosts, of which there are few.
+	// queryList reads one row a pair. For each it reads a range of the index on position limited by
+	// $3, its parked rows up to $3, and its ghosts, which are few.
 	queryList = `SELECT p.topic, p.publisher, CASE WHEN p.status = 'PAUSED'
 		AND p.paused_until <= clock_timestamp() THEN 'ACTIVE' ELSE p.status END, p.position,
 			CASE WHEN j.last_value - p.position > $3::bigint THEN j.last_value - p.position
@@ -66,7 +67,7 @@ const (
 			AND (coalesce(cardinality($5::text[]), 0) = 0 OR act = ANY ($5)) AND ($6::bigint = 0 OR id < $6)
 		ORDER BY id DESC LIMIT $7`
 
-	// queryPruneLog locks the head of the log, for which commits of acts wait while it deletes $2 rows. It
+	// queryPruneLog locks the head of the log, so commits of acts wait while it deletes $2 rows. It
 	// reads all ghosts, which are few.
 	queryPruneLog = `WITH ghosts AS (DELETE FROM tidemark.ghosts WHERE seen_at < clock_timestamp() - interval '30 days')
 		SELECT tidemark.prune_log($1::interval, $2)`
@@ -91,18 +92,18 @@ const (
 	queryRetry = `UPDATE tidemark.parked SET status = 'retrying', attempt_count = 0, next_attempt_at = clock_timestamp()
 		WHERE topic = $1 AND publisher = $2 AND campaign_id = $3 AND seq = $4 AND holds = $5`
 
-	// queryResolve has the campaign go on behind the event.
+	// queryResolve moves the campaign past the event.
 	queryResolve = `UPDATE tidemark.parked SET seq = seq + 1, status = 'draining', attempt_count = 0,
 		next_attempt_at = clock_timestamp(), event_id = NULL, event_type = NULL,
 			error_message = NULL, first_failed_at = NULL, last_failed_at = NULL
 		WHERE topic = $1 AND publisher = $2 AND campaign_id = $3 AND seq = $4 AND holds AND $5`
 
-	// queryResolveFree deletes what holds no others back.
+	// queryResolveFree deletes events that hold back no others.
 	queryResolveFree = `DELETE FROM tidemark.parked WHERE topic = $1 AND publisher = $2 AND campaign_id = $3 AND seq = $4
 		AND NOT holds AND NOT $5`
 )
 
-// queryLockKeys locks rows by the primary key, in its order; those that others are writing are passed by.
+// queryLockKeys locks rows by the primary key, in its order. It skips rows that others are writing.
 const queryLockKeys = `SELECT k.topic, k.publisher, k.campaign_id, k.seq, k.holds
 	FROM (SELECT DISTINCT u.topic, u.publisher, u.campaign_id, u.seq
 		FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[]) AS u (topic, publisher, campaign_id, seq)
@@ -114,7 +115,7 @@ const queryLockKeys = `SELECT k.topic, k.publisher, k.campaign_id, k.seq, k.hold
 		FOR UPDATE SKIP LOCKED
 	) k`
 
-// queryOutcomes probes the primary key once an event. It locks nothing.
+// queryOutcomes probes the primary key once an event. It takes no lock.
 const queryOutcomes = `SELECT count(*) FILTER (WHERE p.status IS NULL),
 		count(*) FILTER (WHERE p.attempt_count > 0 OR p.status = 'parked')
 	FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[]) AS n (topic, publisher, campaign_id, seq)
@@ -124,7 +125,8 @@ const queryOutcomes = `SELECT count(*) FILTER (WHERE p.status IS NULL),
 	) p ON true`
 
 const (
-	// queryWalkParked reads a range of the primary key, up to $11 rows. A row's texts come only where it matches.
+	// queryWalkParked reads a range of the primary key, up to $11 rows. It leaves out the error
+	// texts of rows that do not match.
 	queryWalkParked = `SELECT k.matches, k.topic, k.publisher, k.campaign_id, k.seq, k.holds, k.position, k.status,
 		k.attempt_count, k.next_attempt_at, k.event_id,
 			coalesce(k.event_type, ''), CASE WHEN k.matches THEN coalesce(k.error_message, '')
@@ -140,7 +142,7 @@ const (
 )
 
 const (
-	// queryListGhosts walks the primary key, and probes two unique keys of the journal for each row.
+	// queryListGhosts walks the primary key and probes two unique keys of the journal for each row.
 	queryListGhosts = `SELECT g.topic, g.publisher, g.campaign_id, g.event_id, g.seq, g.position, g.seen_at,
 			CASE WHEN EXISTS (SELECT FROM tidemark.journal j WHERE j.campaign_id = g.campaign_id
 				AND j.event_id = g.event_id OFFSET 0)
@@ -155,6 +157,6 @@ const (
 )
 
 const (
-	// queryNotify wakes relays: pairs have become free, or an operator has acted. It is rare.
+	// queryNotify wakes relays after pairs became free or an operator acted. It is rare.
 	queryNotify = `SELECT pg_notify('tidemark_relay', '')`
 )

@@ -18,15 +18,16 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
-// ErrInProgress is returned by [Inbox.Do] while another delivery of the event is being handled: do
-// not acknowledge it, and let it come again.
+// ErrInProgress is returned by [Inbox.Do] while another delivery of the event is being handled. Do
+// not acknowledge the event, so that it is delivered again.
 var ErrInProgress = errors.New("another delivery of the event is being handled")
 
 // Config configures an [Inbox].
 type Config struct {
-	Client redis.UniversalClient // required; who makes it closes it
+	Client redis.UniversalClient // required; the caller closes it
 	TTL    time.Duration         // how long a mark lasts; default inbox.DefaultTTL
-	// how long a handler may take in Do before another delivery is handled beside it; default 5 minutes
+	// how long a handler may take in Do before another delivery is handled concurrently; default 5
+	// minutes
 	Turn time.Duration
 }
 
@@ -35,9 +36,9 @@ type Inbox struct{ cfg Config }
 
 const (
 	defaultTurn = 5 * time.Minute
-	done        = "done" // the value of a mark that lasts; while a handler works it is a random one
+	done        = "done" // the value of a lasting mark; while a handler runs it is random
 
-	// scriptFinish and scriptRelease touch a mark only while it is the caller's own.
+	// scriptFinish and scriptRelease change a mark only if it is the caller's own.
 	scriptFinish = `if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
 		redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3]) return 1`
 	scriptRelease = `if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0`
@@ -57,8 +58,8 @@ func New(cfg Config) (*Inbox, error) {
 	return &Inbox{cfg}, nil
 }
 
-// CheckAndMark tells whether the event comes to the consumer for the first time, and marks it at
-// once. Call [Inbox.Unmark] if it cannot be handled.
+// CheckAndMark reports whether the event is new to the consumer, and marks it at once. Call
+// [Inbox.Unmark] if it cannot be handled.
 func (i *Inbox) CheckAndMark(
 	ctx context.Context, consumer, campaignID string, eventID uuid.UUID,
 ) (first bool, err error) {
@@ -69,7 +70,7 @@ func (i *Inbox) CheckAndMark(
 	return i.mark(ctx, key, done, i.cfg.TTL)
 }
 
-// Unmark takes a mark away, so that the event counts as new.
+// Unmark deletes a mark, so the event counts as new.
 func (i *Inbox) Unmark(ctx context.Context, consumer, campaignID string, eventID uuid.UUID) error {
 	key, err := keyOf(consumer, campaignID, eventID)
 	if err != nil {
@@ -81,9 +82,9 @@ func (i *Inbox) Unmark(ctx context.Context, consumer, campaignID string, eventID
 	return nil
 }
 
-// Do calls handle if the event has not come to the consumer before, and marks it once that has
-// succeeded. It answers whether handle was called, and its error, or [ErrInProgress]. An error
-// after handle was called means that the event will be handled again.
+// Do calls handle if the event is new to the consumer, and marks it after handle succeeds. It
+// reports whether it called handle, and returns handle's error or [ErrInProgress]. After an error
+// with handled set, the event will be handled again.
 func (i *Inbox) Do(
 	ctx context.Context, consumer, campaignID string, eventID uuid.UUID, handle func(context.Context) error,
 ) (handled bool, err error) {
@@ -128,7 +129,7 @@ func (i *Inbox) mark(ctx context.Context, key, value string, ttl time.Duration) 
 	return true, nil
 }
 
-// standing answers nil for an event that is done, else ErrInProgress: also if its mark has just gone.
+// standing returns nil for a finished event, else ErrInProgress, even if its mark has just gone.
 func (i *Inbox) standing(ctx context.Context, key string) error {
 	value, err := i.cfg.Client.Get(ctx, key).Result()
 	switch {
@@ -149,7 +150,7 @@ func (i *Inbox) release(ctx context.Context, key, turn string) error {
 	return nil
 }
 
-// afterwards is a context for what has to be written although the caller's may have ended.
+// afterwards returns a context for writes that must happen even if the caller's has ended.
 func afterwards(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 }
@@ -159,6 +160,6 @@ func keyOf(consumer, campaignID string, eventID uuid.UUID) (string, error) {
 		return "", err
 	}
 	event := journal.Event{ID: eventID, CampaignID: campaignID}
-	// Without colons of its own the consumer's name ends at the next one.
+	// Escape colons, so the consumer's name ends at the next one.
 	return "evt:processed:" + strings.NewReplacer("%", "%25", ":", "%3A").Replace(consumer) + ":" + event.Identity(), nil
 }
