@@ -133,7 +133,7 @@ func (p pausable[In]) resume() *Act {
 				return pausedAt(target, 0), pause.Resume(ctx, tx, target, by.Who.Name, by.Reason)
 			},
 			Told: func(done *admin.Outcome) Told {
-				return Told{fmt.Sprintf("Resumed %s.", detail[paused](done).target()), []string{"lag", "--watch"}}
+				return Told{fmt.Sprintf("Resumed %s.", detail[paused](done).target()), []string{"lag"}}
 			},
 		}
 	})

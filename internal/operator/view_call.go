@@ -180,11 +180,9 @@ group, projections, campaigns; group list names them.`,
 			Short: "Show how far groups and their projections are behind the journal",
 			Long: `Show how far each consumer group and each of its projections is behind the journal: events that
 are appended and not applied, the campaigns they belong to, and how old the oldest is. Where there are
-more than some thousand, figures are estimates, with a ~ before them. With --watch the command goes on until
-Ctrl-C: in place on a terminal; elsewhere as lines that begin with the time, or as one JSON document a
-line.`,
+more than some thousand, figures are estimates, with a ~ before them.`,
 			Examples: []string{
-				"lag", "lag --watch --interval 1s", "lag --json | jq '.items[] | select(.age_seconds > 60)'",
+				"lag", "lag --json | jq '.items[] | select(.age_seconds > 60)'",
 			},
 			Empty: noGroup,
 		}, lists[*everything, status.Lag]{

@@ -108,7 +108,7 @@ func (s *Status) work(found *problems) {
 				"%s wait and no worker lives", count(g.Pending, g.Estimated, "work item"))
 		case since != nil && g.At.Sub(*since) > longQueue && !s.drains(g.Group):
 			found.add(Warning, "group "+g.Group, since,
-				"tidemark lag --watch says whether it drains; if not, add workers, or look for what holds the campaign: "+
+				"tidemark lag says whether it drains; if not, add workers, or look for what holds the campaign: "+
 					"tidemark campaign show",
 				"the oldest entry, of campaign %q, has waited for more than %s", g.Oldest.CampaignID, longQueue)
 		}

@@ -155,7 +155,7 @@ func (e *Env) PrintJSON(document any) error {
 	return encoder.Encode(document)
 }
 
-// PrintJSONLine writes document as one line of JSON: for what goes on, such as a watch.
+// PrintJSONLine writes document as one line of JSON: for a command that reports more than once.
 func (e *Env) PrintJSONLine(document any) error {
 	encoder := json.NewEncoder(e.Out)
 	encoder.SetEscapeHTML(false)

@@ -164,7 +164,7 @@ func caughtUp(ctx context.Context, env *cli.Env, pool *pgxpool.Pool, of failed.R
 		meter.Set(max(0, n-underWay-dead), progress.Unknown)
 		if untilNext(ctx) != nil {
 			err := cli.Exitf(cli.ExitPartial, "interrupted: the wait, not the replay, which goes on by itself")
-			return cli.Hint(err, "tidemark lag --watch")
+			return cli.Hint(err, "tidemark lag")
 		}
 	}
 }

@@ -78,10 +78,7 @@ func addCommands(root *cobra.Command, env *cli.Env, sinks []publisher.Kind) map[
 	for _, view := range operator.Views() {
 		if view.Command != "" {
 			above, command := parents[nounOf(view.Command)], newView(env, view)
-			switch view.Name {
-			case "listLag":
-				watchable(env, command, view)
-			case "listQueue":
+			if view.Name == "listQueue" {
 				withEntries(env, command, view)
 			}
 			above.AddCommand(command)

@@ -196,7 +196,7 @@ func TestAReplayIsWaitedFor(t *testing.T) {
 		_ = command.Wait()
 		want := []string{
 			"tidemark: interrupted: the wait, not the replay, which goes on by itself",
-			"try: tidemark lag --watch",
+			"try: tidemark lag",
 		}
 		if code := command.ProcessState.ExitCode(); code != cli.ExitPartial || !slices.Equal(said, want) {
 			t.Errorf("exit code %d, said %q", code, said)

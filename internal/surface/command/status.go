@@ -19,7 +19,6 @@ import (
 func newStatus(env *cli.Env) *cobra.Command {
 	var (
 		asJSON  bool
-		again   watch
 		timeout time.Duration
 	)
 	command := &cobra.Command{
@@ -27,25 +26,17 @@ func newStatus(env *cli.Env) *cobra.Command {
 		Short: "Say on one screen what is wrong now, where, since when and what to do, and how far everything is",
 		Long: `Say what is wrong now, where, since when and what to do about it; then how far groups,
 projections, publishers and rebuilds are. It is quick however much waits: beyond some thousand rows
-figures are estimates, with a ~ before them. With --watch it goes on until Ctrl-C, and says when a lag
-will be gone at the speed of the last two looks. It ends with 0 when nothing is wrong, 9 with warnings,
-10 when something is critical, 1 without a schema.`,
+figures are estimates, with a ~ before them. It ends with 0 when nothing is wrong, 9
+with warnings, 10 when something is critical, 1 without a schema.`,
 		Example: `  tidemark status
-  tidemark status --watch --interval 5s
   tidemark status --json | jq '.item.problems[] | select(.severity == "critical")'`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := again.check(); err != nil {
-				return err
-			}
 			if timeout < time.Millisecond {
 				return cli.Usagef("--timeout %s: at least 1ms", timeout)
 			}
 			return env.WithPool(cmd.Context(), func(ctx context.Context, pool *pgxpool.Pool) error {
 				reader := &status.Reader{Pool: pool, Timeout: timeout}
-				if again.on {
-					return watchStatus(ctx, env, reader, again.interval, asJSON)
-				}
 				s, err := reader.Read(ctx)
 				if err != nil {
 					return explainStatus(err)
@@ -64,7 +55,6 @@ will be gone at the speed of the last two looks. It ends with 0 when nothing is 
 	}
 	flags := command.Flags()
 	flags.BoolVar(&asJSON, "json", false, "write JSON")
-	again.bind(flags)
 	flags.DurationVar(&timeout, "timeout", 2*time.Second,
 		"how long each part may take; what takes longer is missing, and named")
 	return command
@@ -96,22 +86,6 @@ func verdict(s *status.Status) error {
 		return cli.Exitf(cli.ExitWarnings, "%s", table.Count(int64(warnings), "warning"))
 	}
 	return nil
-}
-
-func watchStatus(ctx context.Context, env *cli.Env, reader *status.Reader, interval time.Duration, asJSON bool) error {
-	var before *status.Status
-	return env.Watch(ctx, interval, func(ctx context.Context, frame *cli.Env) error {
-		s, err := reader.Read(ctx)
-		if err != nil {
-			return explainStatus(err)
-		}
-		s.Compare(before)
-		before = s
-		if asJSON {
-			return frame.PrintJSONLine(document.Status(s))
-		}
-		return printStatus(frame, s)
-	})
 }
 
 // printStatus writes what is wrong, and the tables that have anything to say.

@@ -38,10 +38,6 @@ func TestEachExitCodeOfStatus(t *testing.T) {
 			func(t *testing.T) string { return pgtest.Empty(t) }, "status --json", cli.ExitFailed,
 			"tidemark migrate up",
 		},
-		"no schema to watch": {
-			func(t *testing.T) string { return pgtest.Empty(t) }, "status --watch", cli.ExitFailed,
-			"tidemark migrate up",
-		},
 		"no database": {
 			func(*testing.T) string { return "postgres://nobody@127.0.0.1:1/none" }, "status",
 			cli.ExitUnavailable, "unavailable",

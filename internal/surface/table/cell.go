@@ -137,14 +137,9 @@ func (p *Page) Table(columns []string, rows [][]Cell) {
 		header[i] = Cell{Text: name, Tone: Strong, Right: len(rows) > 0 && rows[0][i].Right}
 	}
 	rows = append([][]Cell{header}, rows...)
-	switch {
-	case p.Terminal:
+	if p.Terminal {
 		p.print(p.aligned(rows))
-	case p.At != "":
-		for _, row := range rows[1:] {
-			p.print(p.At + "\t" + tabbed([][]Cell{row}))
-		}
-	default:
+	} else {
 		p.print(tabbed(rows))
 	}
 }

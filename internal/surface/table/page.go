@@ -16,7 +16,6 @@ type Page struct {
 	Out, Notes io.Writer // Notes takes what is about the page, and not of it
 	Terminal   bool      // Out is one: tables are aligned
 	Color      bool      // Out may be coloured
-	At         string    // of a watch elsewhere than on a terminal: lines of tables begin with it; "": columns have names
 
 	begun bool
 	err   error
