@@ -11,10 +11,10 @@ import (
 	"strings"
 )
 
-// binEnv names the folder with the Postgres binaries and ends the search.
+// binEnv names the folder of the Postgres binaries; no other folder is then searched.
 const binEnv = "TIDEMARK_POSTGRES_BIN"
 
-// binaries is a folder with postgres, initdb and pg_ctl in it.
+// binaries is the path of a folder that contains postgres, initdb and pg_ctl.
 type binaries string
 
 func (b binaries) program(name string) string { return filepath.Join(string(b), name) }
@@ -29,16 +29,16 @@ func (b binaries) complete() bool {
 	return true
 }
 
-// errNoBinaries is what a search that found nothing answers, with the places it looked at.
+// errNoBinaries is wrapped with the places that were searched.
 var errNoBinaries = errors.New("no PostgreSQL server binaries (postgres, initdb and pg_ctl) found")
 
-// search holds what the search for binaries depends on.
+// search holds the inputs of the search for binaries.
 type search struct {
 	getenv func(string) string
-	root   string // in front of absolute folders; empty outside of tests
+	root   string // prefix of absolute folders; empty outside of tests
 }
 
-// best answers the first folder that holds the binaries. With the environment variable set it is
+// best returns the first folder that has all binaries. If the environment variable is set, it returns
 // that folder or an error.
 func (s search) best() (binaries, error) {
 	if dir := s.getenv(binEnv); dir != "" {
@@ -67,9 +67,9 @@ func (s search) best() (binaries, error) {
 		strings.Join(patterns, ", "), binEnv, urlEnv)
 }
 
-// newestFirst expands the pattern and sorts by the number in the one folder name that differs: 16 before 9.6.
+// newestFirst expands the pattern and sorts the folders by version, the newest first: 16 before 9.6.
 func newestFirst(pattern string) []string {
-	matches, _ := filepath.Glob(pattern) // the only error is a malformed pattern, and ours are constants
+	matches, _ := filepath.Glob(pattern) // the only error is a malformed pattern
 	version := func(dir string) float64 {
 		name := filepath.Base(filepath.Dir(dir))
 		if _, after, ok := strings.Cut(name, "@"); ok {

@@ -19,7 +19,7 @@ import (
 	"time"
 )
 
-// cluster is a data folder with what is needed to run it.
+// cluster is a data folder and what is needed to run it.
 type cluster struct {
 	data string
 	bin  binaries
@@ -28,7 +28,7 @@ type cluster struct {
 
 const clusterName = "pg"
 
-// openCluster answers the cluster under dir, made now if there is none. The caller holds the lock.
+// openCluster returns the cluster under dir and creates it if it is missing. The caller holds the lock.
 func openCluster(ctx context.Context, dir string, cfg Config, log *slog.Logger) (cluster, error) {
 	bin, err := search{getenv: os.Getenv}.best()
 	if err != nil {
@@ -53,9 +53,9 @@ func openCluster(ctx context.Context, dir string, cfg Config, log *slog.Logger) 
 	return c, nil
 }
 
-// place answers the folder in which to make the cluster: the state folder itself or, if root has one
-// that others may not reach, a new one elsewhere, which a symbolic link in the state folder points at
-// from then on.
+// place returns the folder to create the cluster in. It is the state folder, except if root's state
+// folder is not accessible to other users: then it is a new folder elsewhere, and a symbolic link in
+// the state folder points to the cluster.
 func place(dir string, as *syscall.Credential) (home string, err error) {
 	if home, err = filepath.EvalSymlinks(dir); err != nil || as == nil || reachable(home) {
 		return home, err
@@ -69,7 +69,7 @@ func place(dir string, as *syscall.Credential) (home string, err error) {
 	if err := os.Remove(link); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return "", fmt.Errorf("make room for %s: %w", link, err)
 	}
-	// /var/tmp comes first because it outlives a reboot.
+	// /var/tmp comes first because it survives a reboot.
 	if home, err = os.MkdirTemp("/var/tmp", temporaryPattern); err != nil {
 		if home, err = os.MkdirTemp("", temporaryPattern); err != nil {
 			return "", fmt.Errorf("make a folder for the cluster: %w", err)
@@ -84,7 +84,7 @@ func place(dir string, as *syscall.Credential) (home string, err error) {
 	return home, nil
 }
 
-// reachable tells whether all users may pass through a folder and those above it.
+// reachable reports whether all users may pass through a folder and its parents.
 func reachable(dir string) bool {
 	info, err := os.Stat(dir)
 	if err != nil || info.Mode()&0o001 == 0 {
@@ -94,11 +94,11 @@ func reachable(dir string) bool {
 	return above == dir || reachable(above)
 }
 
-// plainID is the user and group where the machine has none of the names that unprivileged looks for.
-// Most systems give this number to their unprivileged user.
+// plainID is the user and group if the machine has no user postgres or nobody. Most systems use this
+// number for their unprivileged user.
 const plainID = 65534
 
-// unprivileged answers whom the server runs as: nil means the current user, which is right for everyone but root.
+// unprivileged returns the user to run the server as, or nil for the current user unless that is root.
 func unprivileged() *syscall.Credential {
 	if os.Geteuid() != 0 {
 		return nil
@@ -117,16 +117,15 @@ func unprivileged() *syscall.Credential {
 	return &syscall.Credential{Uid: plainID, Gid: plainID}
 }
 
-// initdb makes the cluster under another name, so that what it leaves when this process is killed
-// is never taken for a cluster. The name is new each time: the initdb of a killed process may still
-// be at work.
+// initdb creates the cluster under a temporary name, so that a partial cluster of a killed process is
+// never used. The name is new each time because the killed process's initdb may still be running.
 func (c cluster) initdb(ctx context.Context, cfg Config) error {
 	leftovers, err := filepath.Glob(c.data + ".making-*")
 	if err != nil {
 		return err
 	}
 	for _, leftover := range leftovers {
-		_ = os.RemoveAll(leftover) // one that is still being written to goes the next time
+		_ = os.RemoveAll(leftover) // a folder that is still being written to is removed next time
 	}
 	making, err := os.MkdirTemp(filepath.Dir(c.data), clusterName+".making-*")
 	if err != nil {
@@ -151,36 +150,36 @@ func (c cluster) initdb(ctx context.Context, cfg Config) error {
 	return os.Rename(making, c.data)
 }
 
-// run runs a program of Postgres on a data folder. The error has what it said, unless that went to log.
+// run runs a Postgres program on a data folder. The error contains its output unless that went to log.
 func (c cluster) run(ctx context.Context, log *os.File, program, data string, args ...string) error {
 	var said strings.Builder
 	cmd := exec.CommandContext(ctx, c.bin.program(program), append(args, "-D", data)...)
 	cmd.Dir = data
 	cmd.Stdout, cmd.Stderr = &said, &said
-	if log != nil { // the server goes on with it, so that it may be no pipe to this process
+	if log != nil { // the server keeps it open, so it must not be a pipe to this process
 		cmd.Stdout, cmd.Stderr = log, log
 	}
-	for _, entry := range os.Environ() { // all but what would steer the server or its messages
+	for _, entry := range os.Environ() { // without variables that would affect the server or its messages
 		if !strings.HasPrefix(entry, "PG") && !strings.HasPrefix(entry, "LC_") && !strings.HasPrefix(entry, "LANG") {
 			cmd.Env = append(cmd.Env, entry)
 		}
 	}
 	cmd.Env = append(cmd.Env, "LC_ALL=C")
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: c.as, Setpgid: true} // the terminal's Ctrl-C reaches it through ctx
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: c.as, Setpgid: true} // Ctrl-C reaches it only through ctx
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("%s: %w: %s", program, err, cmp.Or(strings.TrimSpace(said.String()), "see the server's log"))
 	}
 	return nil
 }
 
-// control has pg_ctl start or stop the server, and wait.
+// control starts or stops the server with pg_ctl and waits.
 func (c cluster) control(ctx context.Context, log *os.File, act string, within time.Duration, args ...string) error {
 	args = append([]string{act, "-s", "-w", "-t", strconv.Itoa(int(within.Seconds()))}, args...)
 	return c.run(ctx, log, "pg_ctl", c.data, args...)
 }
 
-// confName is the file that every start writes anew; the rest of postgresql.conf stays as initdb,
-// or a person, wrote it.
+// confName is the file that every start writes anew. The rest of postgresql.conf is left to initdb
+// and to people.
 const confName = "tidemark.conf"
 
 func includeSettings(data string) error {

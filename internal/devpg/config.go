@@ -10,22 +10,23 @@ import (
 	"path/filepath"
 )
 
-// Config says where the cluster is and how it runs. The zero value is the checkout's shared development server.
+// Config configures [Open]. The zero value is the checkout's shared development server.
 type Config struct {
-	// Dir is the state folder. Empty means [DefaultDir], or for a private server a temporary folder that Close removes.
+	// Dir is the state folder. Default [DefaultDir], or for a private server a temporary folder that
+	// Close removes.
 	Dir string
-	// Logger hears about starts, stops and repairs. Nil means silence.
+	// Logger logs starts, stops and repairs. Default none.
 	Logger *slog.Logger
-	// Settings are lines of postgresql.conf that go on top of the defaults. They take effect when this
-	// call starts the server, not when it finds one running.
+	// Settings are added to the defaults in postgresql.conf. They take effect only if this call starts
+	// the server.
 	Settings map[string]string
 	// Private servers are not shared: Close always stops them.
 	Private bool
 }
 
-// DefaultDir answers the state folder for the working directory: .tidemark in the nearest folder
-// upwards that has a .tidemark or a .git; without one, in the highest folder upwards that has a
-// go.mod; without that, in the working directory itself.
+// DefaultDir returns the state folder for the working directory: .tidemark in the nearest parent
+// with a .tidemark or a .git; else in the topmost parent with a go.mod; else in the working directory
+// itself.
 func DefaultDir() (string, error) {
 	wd, err := os.Getwd()
 	if err != nil {
@@ -58,8 +59,8 @@ func stateDir(wd string) (string, error) {
 
 const stateName = ".tidemark"
 
-// settings are the defaults under Config.Settings: durable, with room for a few hundred connections
-// and for bulk appends.
+// settings returns the server's settings. The defaults are durable, with room for a few hundred
+// connections and for bulk appends.
 func (c Config) settings(port int) map[string]string {
 	all := map[string]string{
 		"shared_buffers":     "256MB",
@@ -72,6 +73,6 @@ func (c Config) settings(port int) map[string]string {
 	maps.Copy(all, c.Settings)
 	all["port"] = fmt.Sprint(port)
 	all["listen_addresses"] = host
-	all["unix_socket_directories"] = "" // a socket's path may not exceed 107 bytes; a checkout's may
+	all["unix_socket_directories"] = "" // paths of sockets are limited to 107 bytes; a checkout's may be longer
 	return all
 }

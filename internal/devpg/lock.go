@@ -9,13 +9,13 @@ import (
 	"time"
 )
 
-// pollInterval is how often a condition of the file system or of another process is looked at again.
+// pollInterval is the interval for checking a file or another process again.
 const pollInterval = 20 * time.Millisecond
 
-// openLock opens a file for flock(2). The lock belongs to the open file, so two of them in one process
-// exclude each other as two processes do, and it goes when the file is closed or the process dies.
+// openLock opens a file for flock(2). The lock belongs to the open file: two files in one process
+// exclude each other as two processes do. Closing the file or the death of the process releases it.
 func openLock(path string) (*os.File, error) {
-	// Read-only is enough for flock, and lets a second user of the machine take part.
+	// flock works on read-only files, which lets other users of the machine take part.
 	file, err := os.OpenFile(path, os.O_RDONLY|os.O_CREATE, 0o644)
 	if err != nil {
 		return nil, fmt.Errorf("open lock file: %w", err)
@@ -23,7 +23,8 @@ func openLock(path string) (*os.File, error) {
 	return file, nil
 }
 
-// tryLock answers false when another holder is in the way. Taken again, it changes the kind of lock held.
+// tryLock takes a lock without waiting. It returns false if another holder is in the way. On a file
+// that holds a lock, it changes the kind of lock.
 func tryLock(file *os.File, how int) (bool, error) {
 	for {
 		err := syscall.Flock(int(file.Fd()), how|syscall.LOCK_NB)
@@ -47,7 +48,7 @@ func takeLock(ctx context.Context, file *os.File, how int) error {
 	return err
 }
 
-// poll calls done until it answers true or an error, or ctx ends.
+// poll calls done until it returns true or an error, or ctx ends.
 func poll(ctx context.Context, done func() (bool, error)) error {
 	ticker := time.NewTicker(pollInterval)
 	defer ticker.Stop()

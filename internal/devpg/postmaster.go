@@ -25,10 +25,10 @@ const (
 	// Database is the name of the database that [Open] creates.
 	Database  = "tidemark"
 	superuser = "postgres"
-	// dialTimeout bounds one attempt to connect; a loopback server that is up answers at once.
+	// dialTimeout is the timeout of one attempt to connect; a loopback server answers at once.
 	dialTimeout = 2 * time.Second
-	// writingTime is how long a pid file without a number may be one that is just being written; after a
-	// crash it stays so.
+	// writingTime is how long a pid file without a number counts as being written. After a crash it
+	// stays without a number.
 	writingTime = time.Second
 )
 
@@ -40,17 +40,17 @@ func databaseURL(port int, database string) string {
 	return u.String()
 }
 
-// postmaster is the server process of one cluster, as its pid file has it; what is not there yet is zero.
+// postmaster is the server process of a cluster, read from its pid file. Missing values are zero.
 type postmaster struct {
 	pid  int
 	port int
 	data string
 }
 
-// findPostmaster answers the process that runs the cluster, or nil. The pid file alone proves
-// nothing: after a crash its number may belong to another program. Such a file is removed, because
-// Postgres would take that program for itself and refuse to start; so is one without a number,
-// which it refuses too.
+// findPostmaster returns the process that runs the cluster, or nil. The pid file alone proves
+// nothing: after a crash its pid may belong to another program. Postgres would take that program for
+// itself and refuse to start, so the file is removed. Postgres also refuses a file without a number,
+// which is removed too.
 func findPostmaster(ctx context.Context, data string) (*postmaster, error) {
 	path := filepath.Join(data, "postmaster.pid")
 	info, err := os.Stat(path)
@@ -75,7 +75,7 @@ func findPostmaster(ctx context.Context, data string) (*postmaster, error) {
 	case p.pid == 0 && time.Since(info.ModTime()) < writingTime:
 		return p, nil
 	case p.pid != 0 && !exists(p.pid):
-		// Left for Postgres to judge: through it, it also sees backends that outlived their postmaster.
+		// The file is kept because Postgres uses it to find backends that outlived their postmaster.
 		return nil, nil
 	case p.pid != 0 && (p.alive(ctx) || p.answers(ctx) == nil):
 		return p, nil
@@ -91,7 +91,7 @@ func exists(pid int) bool {
 	return err == nil || errors.Is(err, syscall.EPERM)
 }
 
-// alive tells whether the process is still that server and not a zombie or another program with the same number.
+// alive reports whether the process is still that server, not a zombie or another program.
 func (p *postmaster) alive(ctx context.Context) bool {
 	if runtime.GOOS != "linux" {
 		command, _ := exec.CommandContext(ctx, "ps", "-ww", "-o", "command=", "-p", strconv.Itoa(p.pid)).Output()
@@ -102,7 +102,7 @@ func (p *postmaster) alive(ctx context.Context) bool {
 	return filepath.Base(program) == "postgres" && slices.Contains(strings.Split(args, "\x00"), p.data)
 }
 
-// answers connects and checks that this very cluster answers; another server may have taken the port.
+// answers connects and checks that this cluster answers. Another server may have taken the port.
 func (p *postmaster) answers(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()

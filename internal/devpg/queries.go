@@ -1,4 +1,4 @@
 package devpg
 
-// queryThere says whether there is a database of a name.
+// queryThere reports whether a database exists.
 const queryThere = "SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)"

@@ -14,20 +14,20 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Mode is how a server stops.
+// Mode is a way to stop a server.
 type Mode string
 
 const (
 	// Fast ends all connections and writes a checkpoint.
 	Fast Mode = "fast"
-	// Immediate ends all processes at once; the next start recovers, as after a crash.
+	// Immediate ends all processes at once; the next start runs crash recovery.
 	Immediate Mode = "immediate"
 )
 
-// closeTimeout bounds Close: a stop and the wait for another process that is starting or stopping.
+// closeTimeout is the limit of Close: a stop, and the wait for another process's start or stop.
 const closeTimeout = fastWithin + immediateWithin + startTimeout
 
-// Server is one process's use of a running server.
+// Server is this process's use of a running server.
 type Server struct {
 	cfg   Config
 	log   *slog.Logger
@@ -39,9 +39,9 @@ type Server struct {
 	closed bool
 }
 
-// Open connects to the state folder's server, starting it, and before that making it, when need be.
-// It answers when the server takes connections and the database exists. Processes that race are put
-// in a row. The caller closes the server.
+// Open connects to the server of the state folder. It creates the cluster and starts the server if
+// necessary, and returns when the server accepts connections and the database exists. Concurrent
+// calls take turns. The caller closes the server.
 func Open(ctx context.Context, cfg Config) (*Server, error) {
 	s := &Server{cfg: cfg, log: cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))}
 	var err error
@@ -53,7 +53,7 @@ func Open(ctx context.Context, cfg Config) (*Server, error) {
 		if err != nil {
 			return err
 		}
-		// Only a Close asks for this lock exclusively, and it would hold the other lock.
+		// Only Close takes this lock exclusively, and it then also holds the other lock.
 		err = takeLock(ctx, users, syscall.LOCK_SH)
 		if err == nil {
 			err = s.use(ctx)
@@ -73,14 +73,14 @@ func Open(ctx context.Context, cfg Config) (*Server, error) {
 	return s, nil
 }
 
-// URL answers the address of the database, for pgx, psql and goose alike.
+// URL returns the database's URL for pgx, psql and goose.
 func (s *Server) URL() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return databaseURL(s.port, Database)
 }
 
-// Close ends this use of the server; the last one to close stops it. Closing again does nothing.
+// Close ends this use of the server. The last user's Close stops it. Closing again does nothing.
 func (s *Server) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -106,21 +106,21 @@ func (s *Server) Close() error {
 	return nil
 }
 
-// Stop ends the server for everybody who uses it and waits until it is gone. The use stays open: Start continues it.
+// Stop stops the server for all its users and waits until it has ended. Start starts it again.
 func (s *Server) Stop(ctx context.Context, mode Mode) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.locked(ctx, func() error { return s.stop(ctx, mode) })
 }
 
-// Start runs the server again after Stop or a crash, on the same port unless a stranger took it.
+// Start starts the server after Stop or a crash, on the same port unless another program took it.
 func (s *Server) Start(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.locked(ctx, func() error { return s.use(ctx) })
 }
 
-// Restart is Stop followed by Start.
+// Restart calls Stop and Start.
 func (s *Server) Restart(ctx context.Context, mode Mode) error {
 	if err := s.Stop(ctx, mode); err != nil {
 		return err
@@ -128,7 +128,7 @@ func (s *Server) Restart(ctx context.Context, mode Mode) error {
 	return s.Start(ctx)
 }
 
-// Log answers what the server has said since it was last started.
+// Log returns the server's output since its last start.
 func (s *Server) Log() (string, error) {
 	text, err := os.ReadFile(filepath.Join(s.dir, logName))
 	if err != nil {
@@ -137,7 +137,7 @@ func (s *Server) Log() (string, error) {
 	return string(text), nil
 }
 
-// locked runs do while no other process makes, starts or stops this cluster.
+// locked runs do while no other process creates, starts or stops the cluster.
 func (s *Server) locked(ctx context.Context, do func() error) error {
 	lock, err := openLock(filepath.Join(s.dir, lockName))
 	if err != nil {
@@ -150,7 +150,7 @@ func (s *Server) locked(ctx context.Context, do func() error) error {
 	return errors.Join(err, lock.Close())
 }
 
-// use makes sure that the server runs and has the database, and notes its port.
+// use ensures that the server runs and has the database, and stores its port.
 func (s *Server) use(ctx context.Context) error {
 	running, err := s.connectOrStart(ctx)
 	if err != nil {
@@ -177,10 +177,9 @@ func (s *Server) createDatabase(ctx context.Context) error {
 // urlEnv names the server to use instead of a private one.
 const urlEnv = "TIDEMARK_DATABASE_URL"
 
-// URL answers the database that a command works on: TIDEMARK_DATABASE_URL when it is set, else the
-// checkout's private server, which is started for as long as the command needs it. The caller calls
-// closeServer when it is done; it is never nil when err is nil. Only commands call URL: it reads
-// the environment.
+// URL returns the database for a command: TIDEMARK_DATABASE_URL if it is set, else the checkout's
+// private server, which runs until closeServer is called. The caller calls closeServer, which is
+// never nil when err is nil. Only commands call URL, because it reads the environment.
 func URL(ctx context.Context, logger *slog.Logger) (url string, closeServer func() error, err error) {
 	if url := os.Getenv(urlEnv); url != "" {
 		return url, func() error { return nil }, nil

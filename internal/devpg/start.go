@@ -18,7 +18,7 @@ import (
 const (
 	// startTimeout leaves room for crash recovery of max_wal_size.
 	startTimeout = 2 * time.Minute
-	// startPatience and startAttempts, both used up, are for what ends by itself; see connectOrStart.
+	// connectOrStart gives up only after both startPatience and startAttempts.
 	startPatience = 5 * time.Second
 	startAttempts = 10
 
@@ -26,11 +26,11 @@ const (
 	immediateWithin = 10 * time.Second
 )
 
-// connectOrStart answers a server that takes connections. The caller holds the lock.
+// connectOrStart returns a server that accepts connections. The caller holds the lock.
 //
-// A server that does not start may have lost its port to a stranger, have met one that an earlier,
-// killed process had just launched, or backends that outlived their postmaster and are about to notice.
-// So it is started again a few times.
+// A start may fail because another program took the port, because a killed process had just started
+// the same server, or because backends outlived their postmaster and have not noticed yet. So it
+// tries several times.
 func (s *Server) connectOrStart(ctx context.Context) (found *postmaster, err error) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
@@ -40,7 +40,7 @@ func (s *Server) connectOrStart(ctx context.Context) (found *postmaster, err err
 		if found, err = s.running(ctx); err != nil {
 			return false, err
 		}
-		if found != nil { // perhaps it is still starting or recovering
+		if found != nil { // it may still be starting or recovering
 			unready = found.answers(ctx)
 			return unready == nil, nil
 		}
@@ -61,7 +61,7 @@ func (s *Server) connectOrStart(ctx context.Context) (found *postmaster, err err
 	return found, err
 }
 
-// running answers the cluster's server, or nil when there is none.
+// running returns the cluster's server, or nil if there is none.
 func (s *Server) running(ctx context.Context) (*postmaster, error) {
 	data, err := filepath.EvalSymlinks(filepath.Join(s.dir, clusterName))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -73,7 +73,7 @@ func (s *Server) running(ctx context.Context) (*postmaster, error) {
 	return findPostmaster(ctx, data)
 }
 
-// start launches the server, on the port of the last time if it is free, and waits until it is ready.
+// start starts the server, on its last port if that is free, and waits until it is ready.
 func (s *Server) start(ctx context.Context, c cluster) error {
 	port, err := s.freePort(ctx)
 	if err != nil {
@@ -88,9 +88,9 @@ func (s *Server) start(ctx context.Context, c cluster) error {
 	}
 	defer func() { _ = log.Close() }()
 	if err := c.control(ctx, log, "start", startTimeout); err != nil {
-		said, _ := s.Log() // without it there is less to say
+		said, _ := s.Log() // only for the message
 		err = fmt.Errorf("%w: %s", err, strings.TrimSpace(said))
-		if ctx.Err() != nil { // it may be starting yet
+		if ctx.Err() != nil { // it may still be starting
 			err = errors.Join(err, s.stop(context.WithoutCancel(ctx), Immediate))
 		}
 		return err
@@ -99,7 +99,8 @@ func (s *Server) start(ctx context.Context, c cluster) error {
 	return os.WriteFile(filepath.Join(s.dir, portName), []byte(strconv.Itoa(port)+"\n"), 0o644)
 }
 
-// stop ends the server and waits until it is gone. A fast stop that takes too long becomes an immediate one.
+// stop stops the server and waits until it has ended. A fast stop that takes too long becomes an
+// immediate one.
 func (s *Server) stop(ctx context.Context, mode Mode) error {
 	running, err := s.running(ctx)
 	if err != nil || running == nil {
@@ -122,7 +123,7 @@ func (s *Server) stop(ctx context.Context, mode Mode) error {
 	return nil
 }
 
-// freePort answers the port of the last start when it has no listener, or another one.
+// freePort returns the port of the last start if it has no listener, else another one.
 func (s *Server) freePort(ctx context.Context) (int, error) {
 	text, _ := os.ReadFile(filepath.Join(s.dir, portName)) // no file: no earlier start
 	last, _ := strconv.Atoi(strings.TrimSpace(string(text)))

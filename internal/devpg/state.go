@@ -14,11 +14,11 @@ const (
 	usersName = "users"
 	portName  = "port"
 	logName   = "postgres.log"
-	// temporaryPattern names the folders of private servers, and those of clusters that cannot live in their state folder.
+	// temporaryPattern names the folders of private servers, and of clusters outside their state folder.
 	temporaryPattern = "tidemark-pg-*"
 )
 
-// prepareState answers the state folder, made when it is not there.
+// prepareState returns the state folder and creates it if it is missing.
 func (s *Server) prepareState(ctx context.Context) (dir string, err error) {
 	dir = s.cfg.Dir
 	switch {
@@ -29,7 +29,7 @@ func (s *Server) prepareState(ctx context.Context) (dir string, err error) {
 		if dir, err = os.MkdirTemp("", temporaryPattern); err != nil {
 			return "", err
 		}
-		return dir, os.Chmod(dir, 0o755) // the server's user passes through it
+		return dir, os.Chmod(dir, 0o755) // the server's user must pass through it
 	case dir == "":
 		if dir, err = DefaultDir(); err != nil {
 			return "", err
@@ -41,11 +41,10 @@ func (s *Server) prepareState(ctx context.Context) (dir string, err error) {
 	return dir, os.MkdirAll(dir, 0o755)
 }
 
-// temporary tells whether the state folder lives no longer than the server.
+// temporary reports whether the state folder is removed with the server.
 func (s *Server) temporary() bool { return s.cfg.Private && s.cfg.Dir == "" }
 
-// removeAbandoned ends the private servers of processes that were killed: their
-// folders are used once.
+// removeAbandoned removes the private servers of killed processes, whose folders are never reused.
 func (s *Server) removeAbandoned(ctx context.Context) error {
 	dirs, err := filepath.Glob(filepath.Join(os.TempDir(), temporaryPattern))
 	if err != nil {
@@ -61,7 +60,7 @@ func (s *Server) removeAbandoned(ctx context.Context) error {
 }
 
 // removeUnused stops the server and removes the folder if neither of its locks is held. A folder
-// without both is a stranger's, or one whose owner is about to take them.
+// without both lock files belongs to another program, or its owner is about to take them.
 func (s *Server) removeUnused(ctx context.Context) (err error) {
 	for _, name := range []string{lockName, usersName} {
 		path := filepath.Join(s.dir, name)
@@ -84,7 +83,7 @@ func (s *Server) removeUnused(ctx context.Context) (err error) {
 	return removeState(s.dir)
 }
 
-// removeState removes a state folder whose server has stopped, with what place put elsewhere.
+// removeState removes the state folder of a stopped server, and the cluster's folder elsewhere.
 func removeState(dir string) error {
 	var elsewhere error
 	if target, err := os.Readlink(filepath.Join(dir, clusterName)); err == nil {

@@ -1,4 +1,4 @@
-// Package freeport finds ports for servers that must be told theirs before they start.
+// Package freeport finds free ports for servers that need one before they start.
 package freeport
 
 import (
@@ -10,22 +10,22 @@ import (
 	"sync"
 )
 
-// The ports lie below those that systems hand out by themselves (from 32768 on Linux, from 49152
-// elsewhere): no program gets one of them by chance while the server starts or is down.
+// The ports are below the ephemeral ranges (from 32768 on Linux, from 49152 elsewhere), so no other
+// program gets one by chance while the server starts or is down.
 const (
 	first, last = 20000, 31999
 	attempts    = 100
 )
 
-// host is the loopback interface's address.
+// host is the address of the loopback interface.
 const host = "127.0.0.1"
 
-// reserved holds a UDP socket for each port that TCP answered. It keeps other processes, whose servers
-// may start at the same time, from picking the port.
+// reserved holds a UDP socket for each port that TCP returned. The socket keeps other processes, whose
+// servers may start at the same time, from picking the port.
 var reserved sync.Map //nolint:gochecknoglobals // ports belong to a process, and for as long as it lives
 
-// TCP answers a port of 127.0.0.1 that has no listener. Until this process ends no other call of TCP
-// on this machine answers the same one.
+// TCP returns a port of 127.0.0.1 that has no listener. No other call of TCP on this machine returns
+// the same port until this process ends.
 func TCP(ctx context.Context) (port int, err error) {
 	var config net.ListenConfig
 	for range attempts {

@@ -13,29 +13,27 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
-// A batch holds as many lines as these bounds allow: they bound the memory that an import takes.
+// The size of a batch, which bounds the memory of an import.
 const (
 	batchLines = 1000
 	batchBytes = 8 << 20
 )
 
-// batch is the lines that are appended in one transaction.
+// batch holds the lines that are appended in one transaction.
 type batch struct {
 	entries []entry
-	last    int64 // the number of the line read last
-	bytes   int64 // of the input, read up to here
-	broken  error // why nothing follows, if that is not the end of the input: a [*LineError], or one of reading
-	final   bool  // nothing comes after it
+	last    int64 // number of the last line read
+	bytes   int64 // of the input, read so far
+	broken  error // why reading stopped before the end: a [*LineError] or a read error
+	final   bool  // the last batch
 }
 
-// entry is the event of a line.
 type entry struct {
 	number int64
 	event  journal.Event
 }
 
-// readBatches reads in to its end, one batch ahead of the reader, and closes batches. It
-// ends early when ctx does.
+// readBatches reads in to its end, one batch ahead, and closes batches. It stops early when ctx ends.
 func readBatches(ctx context.Context, in io.Reader, cfg ImportConfig, batches chan<- batch) {
 	defer close(batches)
 	lines := &lineReader{in: bufio.NewReaderSize(in, 1<<16)}
@@ -84,20 +82,19 @@ func readBatch(lines *lineReader, cfg ImportConfig) (b batch, more bool) {
 	return b, true
 }
 
-// maxLineBytes is the longest line that is read. The journal
-// takes payloads of 1 MiB; written with an escape for every character, they are six times as long.
+// maxLineBytes is the maximum length of a line. The journal takes payloads of 1 MiB; with every
+// character escaped, they are six times as long.
 const maxLineBytes = 8 << 20
 
 // lineReader reads numbered lines of bounded length.
 type lineReader struct {
 	in     *bufio.Reader
-	number int64 // of the line read last, from 1
+	number int64 // of the last line read, from 1
 	bytes  int64 // read so far
 }
 
-// next returns the next line without its end, which stays valid after further calls. A line that is
-// too long is read over: it comes back empty, with an error that is not the end. At the end there
-// is io.EOF.
+// next returns the next line without its newline; it stays valid after further calls. A line that is
+// too long is skipped: next returns an empty text and tooLong. At the end err is io.EOF.
 func (r *lineReader) next() (text []byte, tooLong, err error) {
 	r.number++
 	for {
@@ -113,7 +110,7 @@ func (r *lineReader) next() (text []byte, tooLong, err error) {
 		switch {
 		case errors.Is(err, bufio.ErrBufferFull):
 			continue
-		case errors.Is(err, io.EOF) && (len(text) > 0 || tooLong != nil): // a last line without an end
+		case errors.Is(err, io.EOF) && (len(text) > 0 || tooLong != nil): // the last line has no newline
 		case err != nil:
 			return nil, nil, err
 		}

@@ -1,19 +1,19 @@
-// Package ndjson carries events between the journal and text: one JSON object a line.
+// Package ndjson exports events from the journal as text and imports them: one JSON object a line.
 //
-// A line holds what an append takes, and nothing that the journal adds:
+// A line has the fields of an append, without what the journal adds:
 //
 //	{"campaign_id":"c1","id":"0190…","type":"order_placed","version":1,"intent":"projection_and_replay","payload":{"total":7},"occurred_at":"2024-05-01T10:00:00Z"}
 //
-// Required are campaign_id and type. What is left out gets the journal's default, as in an append;
-// "aggregate_type", "aggregate_id", "actor", "tags" and "metadata" may stand there as well. "seq",
-// "position" and "recorded_at", which the journal gives anew, are read over; any other name is a
-// mistake. Blank lines mean nothing.
+// campaign_id and type are required. Other fields have the journal's defaults, as in an append.
+// "aggregate_type", "aggregate_id", "actor", "tags" and "metadata" are allowed too. "seq",
+// "position" and "recorded_at" are ignored because the journal assigns them anew. Any other name is
+// an error. Blank lines are ignored.
 //
-// [Export] writes the lines in order of position and [Import] appends them in order of the file:
-// exporting, importing into an empty database and exporting again gives the same bytes.
+// [Export] writes lines in order of position and [Import] appends them in order of the file.
+// Exporting, importing into an empty database and exporting again gives the same bytes.
 //
-// Importing a file twice, or again after an interruption, appends nothing twice: the journal knows
-// an event by its id. A line without an id is given one that follows from the name of the source,
-// the line's number and its text. So a source that grows at its end may be imported again and
-// again, under the same name; one that is changed above its end may not, unless its lines have ids.
+// Importing a file twice, or again after an interruption, appends nothing twice: the journal
+// recognises an event by its id. A line without an id gets one derived from the source's name, the
+// line's number and its text. So a source that grows at its end may be imported repeatedly under one
+// name. A source that changes elsewhere may not, unless its lines have ids.
 package ndjson

@@ -14,30 +14,30 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
-// ExportConfig configures [Export]. Its zero value exports everything.
+// ExportConfig configures [Export]. The zero value exports everything.
 type ExportConfig struct {
 	CampaignID string               // only this campaign's events
-	Types      []string             // only events of these types, by the names they were appended under
-	After      int64                // only events past this position
-	Limit      int64                // at most so many lines; 0: all
-	Look       int64                // at most so many events looked at; 0: all
+	Types      []string             // only events of these types, as named when appended
+	After      int64                // only events after this position
+	Limit      int64                // maximum number of lines; 0: all
+	Look       int64                // maximum number of events examined; 0: all
 	Edit       func(*journal.Event) // called before an event is written; may be nil
-	// called now and then with the position reached and the lines written; may be nil
+	// called after every 1,000 events with the position reached and the lines written; may be nil
 	Progress func(position int64, events int64)
 }
 
-// Exported is what an export did.
+// Exported is the result of an export.
 type Exported struct {
 	Events   int64
-	Position int64 // where the next export may start from, see [ExportConfig.After]
-	More     bool  // Limit or Look has ended it, or an event that cannot be read comes next
+	Position int64 // where the next export may start, see [ExportConfig.After]
+	More     bool  // stopped by Limit or Look, or before an event that cannot be read
 }
 
-// progressEvents is how often an export tells its progress.
+// progressEvents is the number of events between calls of Progress.
 const progressEvents = 1000
 
-// Export writes events to out, a line each, in order of position, up to the writer floor as it is
-// at the start. An error may leave a line unfinished.
+// Export writes events to out, one a line, in order of position, up to the writer floor at the
+// start. After an error the last line may be incomplete.
 func Export(ctx context.Context, db journal.Querier, out io.Writer, cfg ExportConfig) (Exported, error) {
 	if cfg.Progress == nil {
 		cfg.Progress = func(int64, int64) {}
@@ -53,7 +53,7 @@ func Export(ctx context.Context, db journal.Querier, out io.Writer, cfg ExportCo
 	seen, looked := 0, int64(0)
 	for e, err := range events(ctx, db, cfg) {
 		if cfg.Limit > 0 && done.Events > 0 && errors.Is(err, feed.ErrUnreadable) {
-			done.More = true // the next page begins with it, and names it
+			done.More = true // the next page starts with it and returns the error
 			break
 		}
 		if err != nil {
@@ -91,7 +91,7 @@ func Export(ctx context.Context, db journal.Querier, out io.Writer, cfg ExportCo
 	return done, nil
 }
 
-// events are those to choose from, in order of position, which within a campaign is the order of seq.
+// events returns the candidates in order of position, which within a campaign is the order of seq.
 func events(ctx context.Context, db journal.Querier, cfg ExportConfig) iter.Seq2[journal.Event, error] {
 	if cfg.CampaignID != "" {
 		return journal.ReadCampaign(ctx, db, cfg.CampaignID, 0)

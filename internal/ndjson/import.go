@@ -14,13 +14,13 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
-// LineError is a line that no event was made of.
+// LineError reports a line that has no valid event.
 type LineError struct {
 	Number int64 // from 1
-	Err    error // what is wrong with it
+	Err    error // why
 }
 
-// Error names the line and what is wrong with it.
+// Error returns the line's number and what is wrong with it.
 func (e *LineError) Error() string { return fmt.Sprintf("line %d %v", e.Number, e.Err) }
 
 // Unwrap returns Err.
@@ -28,24 +28,24 @@ func (e *LineError) Unwrap() error { return e.Err }
 
 // ImportConfig configures [Import].
 type ImportConfig struct {
-	Source string // names the input: part of the ids of lines that have none
-	// called after each transaction: what was read, and appended or found, so far; may be nil
+	Source string // name of the input: part of the derived ids
+	// called after each transaction with the bytes read and the events appended or found; may be nil
 	Progress func(bytes, events int64)
 }
 
-// Imported is what an import did.
+// Imported is the result of an import.
 type Imported struct {
 	Appended   int64
-	Duplicates int64 // were in the journal already
+	Duplicates int64 // already in the journal
 }
 
-// Import appends the events of in. Transactions of up to 1,000 lines follow one another in the
-// order of the input, so an import that was interrupted has appended all up to some line and
-// nothing beyond it; the next one finds that and goes on. It ends at the first bad line, a
-// [*LineError], after everything before it.
+// Import appends the events of in, in transactions of up to 1,000 lines in the order of the input.
+// An interrupted import has therefore appended all lines up to some line and none after it; the next
+// import continues from there. Import stops at the first bad line with a [*LineError], after
+// appending everything before it.
 //
-// Import returns when ctx ends, even while in blocks. A goroutine then stays with in until its read
-// returns.
+// Import returns when ctx ends, even while in blocks. A goroutine then keeps reading in until the
+// blocked read returns.
 func Import(ctx context.Context, pool *pgxpool.Pool, in io.Reader, cfg ImportConfig) (done Imported, err error) {
 	if cfg.Progress == nil {
 		cfg.Progress = func(int64, int64) {}
@@ -60,7 +60,7 @@ func Import(ctx context.Context, pool *pgxpool.Pool, in io.Reader, cfg ImportCon
 		case <-ctx.Done():
 			return done, ctx.Err()
 		case b, more := <-batches:
-			if !more { // before the end of the input: the reader has noticed first
+			if !more { // the reader saw ctx end first
 				return done, ctx.Err()
 			}
 			if err := done.step(ctx, pool, b); err != nil {
@@ -92,10 +92,9 @@ func (d *Imported) step(ctx context.Context, pool *pgxpool.Pool, b batch) error 
 	return nil
 }
 
-// append appends entries in their order. Where one is refused, it halves them until it finds the
-// first that is: those before it are appended. An append of events of which some are known is
-// refused too, so this is also how a line finds its way past those that an earlier import with
-// other lines has brought.
+// append appends entries in order. If the journal refuses them, it halves them until it finds the
+// first bad entry, and appends those before it. The journal also refuses a batch of known and new
+// events, so halving also skips events of an earlier import with other lines.
 func (d *Imported) append(ctx context.Context, tx pgx.Tx, entries []entry) (bad *LineError, err error) {
 	if len(entries) == 0 {
 		return nil, nil
@@ -127,8 +126,7 @@ func (d *Imported) append(ctx context.Context, tx pgx.Tx, entries []entry) (bad 
 	return d.append(ctx, tx, entries[half:])
 }
 
-// batches puts neighbours of the same campaign together, which keeps the order of the entries in
-// the whole journal.
+// batches groups adjacent entries of a campaign, which keeps the entries' order in the whole journal.
 func batches(entries []entry) []journal.Batch {
 	var all []journal.Batch
 	for _, e := range entries {
@@ -141,8 +139,8 @@ func batches(entries []entry) []journal.Batch {
 	return all
 }
 
-// refusal says about a line why an append refuses its event. It is nil where the append failed for the
-// state of the database, not for what its events are.
+// refusal returns why the journal refuses an event, as text about its line. It returns nil if the
+// append failed because of the state of the database.
 func refusal(err error) error {
 	if invalid, ok := errors.AsType[*journal.InvalidEventError](err); ok {
 		return fmt.Errorf("is refused: %s %s", invalid.Field, invalid.Reason)

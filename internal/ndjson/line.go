@@ -16,7 +16,7 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
-// line is an event as it is written.
+// line is the text form of an event.
 type line struct {
 	CampaignID    string          `json:"campaign_id"`
 	ID            *uuid.UUID      `json:"id,omitempty"`
@@ -31,13 +31,13 @@ type line struct {
 	Metadata      json.RawMessage `json:"metadata,omitempty"`
 	OccurredAt    *time.Time      `json:"occurred_at,omitempty"`
 
-	// What the journal gives anew: read over, never written.
+	// Assigned by the journal: ignored on reading, never written.
 	Seq        json.RawMessage `json:"seq,omitempty"`
 	Position   json.RawMessage `json:"position,omitempty"`
 	RecordedAt json.RawMessage `json:"recorded_at,omitempty"`
 }
 
-// parse reads the event of a line. What the journal itself refuses is left to it.
+// parse parses the event of a line. It leaves validation of the event to the journal.
 func parse(text []byte) (journal.Event, error) {
 	if !utf8.Valid(text) {
 		return journal.Event{}, errors.New("is not valid UTF-8")
@@ -71,8 +71,8 @@ func parse(text []byte) (journal.Event, error) {
 	return e, checkReplaced(text, e)
 }
 
-// checkTwice refuses objects with a key twice, which decoders and jsonb take the last of: the event's
-// own, in whatever case it is written, as its decoder reads it, and those in payload and metadata.
+// checkTwice rejects duplicate keys in objects, of which decoders and jsonb take the last one. It
+// ignores case in the event's own keys, as the decoder does, but not inside payload and metadata.
 func checkTwice(text []byte) error {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.UseNumber()
@@ -86,8 +86,8 @@ func checkTwice(text []byte) error {
 	return nil
 }
 
-// findTwice reads a value, and answers the path of a key in it that an object has twice, or "". same
-// answers what is the same of names that are.
+// findTwice reads a value and returns the path of a duplicate key in it, or "". Keys are equal if
+// same returns the same string; nested objects compare keys exactly.
 func findTwice(decoder *json.Decoder, same func(string) string) (twice string, err error) {
 	token, err := decoder.Token()
 	opening, ok := token.(json.Delim)
@@ -116,13 +116,13 @@ func findTwice(decoder *json.Decoder, same func(string) string) (twice string, e
 			return fmt.Sprintf("[%d]%s", i, twice), nil
 		}
 	}
-	_, err = decoder.Token() // the end
+	_, err = decoder.Token() // the closing delimiter
 	return "", err
 }
 
 func asItIs(name string) string { return name }
 
-// explain says about a line what encoding/json says about a stream.
+// explain rewrites an error of encoding/json as text about a line.
 func explain(err error) error {
 	var (
 		mistyped *json.UnmarshalTypeError
@@ -141,7 +141,7 @@ func explain(err error) error {
 	return errors.New(strings.TrimPrefix(err.Error(), "json: "))
 }
 
-// present is nil for what is not there or null.
+// present returns nil for null.
 func present(value json.RawMessage) json.RawMessage {
 	if string(value) == "null" {
 		return nil
@@ -149,9 +149,9 @@ func present(value json.RawMessage) json.RawMessage {
 	return value
 }
 
-// checkReplaced refuses halves of surrogate pairs. The decoder reads them as the replacement
-// character; one that was not written is such a half. In payload and metadata, which are not
-// decoded here, the journal finds them.
+// checkReplaced rejects half surrogate pairs in names. The decoder turns them into the replacement
+// character; if the text does not contain that character, it came from half a pair. The journal
+// checks payload and metadata, which are not decoded here.
 func checkReplaced(text []byte, e journal.Event) error {
 	const replacement = string(utf8.RuneError)
 	names := append([]string{e.CampaignID, e.Type, e.AggregateType, e.AggregateID, e.Actor}, e.Tags...)
@@ -164,7 +164,6 @@ func checkReplaced(text []byte, e journal.Event) error {
 	return errors.New(`has half of a surrogate pair (\ud800 to \udfff) in a name`)
 }
 
-// format writes an event as a line.
 func format(encoder *json.Encoder, e journal.Event) error {
 	l := line{
 		CampaignID: e.CampaignID, ID: &e.ID, Type: e.Type, Version: e.Version, Intent: e.Intent,
@@ -176,7 +175,7 @@ func format(encoder *json.Encoder, e journal.Event) error {
 	return encoder.Encode(l)
 }
 
-// derivedID is the id of an event on a line that has none: a UUIDv5.
+// derivedID returns the id for a line without one: a UUIDv5.
 func derivedID(source string, number int64, text []byte) uuid.UUID {
 	return uuid.NewSHA1(uuid.NameSpaceURL, fmt.Appendf(nil, "tidemark:events/%s\x00%d\x00%s", source, number, text))
 }

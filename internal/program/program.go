@@ -1,4 +1,4 @@
-// Package program builds commands of this module for the tests and the demo that run them as processes.
+// Package program builds commands of this module for tests and for the demo.
 package program
 
 import (
@@ -16,10 +16,9 @@ import (
 
 const module = "github.com/tidemark-go/tidemark/"
 
-// Build compiles the command in a folder of this module, such as "cmd/worker", and answers the path
-// of the program: it is kept under .tidemark/bin, and linked anew only when its sources have
-// changed. Processes that build at the same time wait for each other. The working directory must be
-// in this module.
+// Build compiles the command in a folder of this module, such as "cmd/worker", and returns the path
+// of the program under .tidemark/bin. It links only if the sources have changed. Concurrent builds
+// of a command wait for each other. The working directory must be in this module.
 func Build(ctx context.Context, folder string) (path string, err error) {
 	state, err := devpg.DefaultDir()
 	if err != nil {
@@ -45,7 +44,7 @@ func Build(ctx context.Context, folder string) (path string, err error) {
 	return path, nil
 }
 
-// wait takes the lock, which goes with its file. Its holder is building.
+// wait takes the lock, which closing the file releases.
 func wait(lock *os.File) error {
 	for {
 		if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); !errors.Is(err, syscall.EINTR) {

@@ -1,4 +1,4 @@
-// Package progress tells a person, or a log, how far a long run has come.
+// Package progress reports the progress of a long run to a person or a log.
 package progress
 
 import (
@@ -14,8 +14,8 @@ const interval = 2 * time.Second
 //
 //	1,200 of 48,000 commits (2 %), 31,007 events, 15,400/s, 12s left
 //
-// It writes when it is told of progress, at most every two seconds; it starts no goroutine. It is for one goroutine at
-// a time.
+// It writes only when progress is reported, at most every two seconds, and starts no goroutine. It is
+// not safe for concurrent use.
 type Meter struct {
 	out   io.Writer
 	unit  string
@@ -24,11 +24,11 @@ type Meter struct {
 
 	started, written time.Time
 	done, events     int64
-	last             string // the line written last
+	last             string // last line written
 }
 
-// New returns a meter of a run of total units, named in the plural ("commits", "bytes"). A total of 0 is unknown: no
-// percentage and no time left are shown.
+// New returns a meter for a run of total units, named in the plural ("commits", "bytes"). With an
+// unknown total of 0, it shows no percentage and no time left.
 func New(out io.Writer, unit string, total int64) *Meter { return newMeter(out, unit, total, time.Now) }
 
 func newMeter(out io.Writer, unit string, total int64, now func() time.Time) *Meter {
@@ -36,10 +36,10 @@ func newMeter(out io.Writer, unit string, total int64, now func() time.Time) *Me
 	return &Meter{out: out, unit: unit, total: total, now: now, started: started, written: started}
 }
 
-// Unknown is for runs that do not count events: then none are shown.
+// Unknown is passed to [Meter.Set] by runs that do not count events. None are shown then.
 const Unknown = -1
 
-// Set says how many units are done and how many events came of them, or [Unknown], counted from the start of the run.
+// Set reports the units done and the events made of them, or [Unknown], since the start of the run.
 func (m *Meter) Set(done, events int64) {
 	m.done, m.events = done, events
 	if now := m.now(); now.Sub(m.written) >= interval {
@@ -48,12 +48,12 @@ func (m *Meter) Set(done, events int64) {
 	}
 }
 
-// Note writes a message on a line of its own.
+// Note writes a message as a line.
 func (m *Meter) Note(message string) { m.print(message) }
 
 // Done writes the last line.
 func (m *Meter) Done() {
-	m.total = m.done // whatever was expected, this is all
+	m.total = m.done // the final count is the total
 	m.write()
 }
 
@@ -64,7 +64,7 @@ func (m *Meter) write() {
 	}
 }
 
-// print ignores errors: progress that cannot be shown stops nothing.
+// print ignores errors: lost output must not stop the run.
 func (m *Meter) print(line string) { _, _ = io.WriteString(m.out, line+"\n") }
 
 func (m *Meter) line() string {
@@ -92,7 +92,7 @@ func (m *Meter) line() string {
 	return out.String()
 }
 
-// thousands writes 1234567 as 1,234,567.
+// thousands formats 1234567 as 1,234,567.
 func thousands(n int64) string {
 	digits := fmt.Sprint(n)
 	for i := len(digits) - 3; i > 0; i -= 3 {

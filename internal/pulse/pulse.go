@@ -1,6 +1,6 @@
-// Package pulse tells loops that go round from loops that are stuck, without a query: liveness probes
-// ask it. A loop says by when it will be back, or that it waits for
-// a user's code and may do so for ever. One that is not back in time is stuck.
+// Package pulse finds loops that are stuck, without a query, for liveness probes. A loop promises
+// when it will be back, or rests while it waits for user code, which may take any time. A loop that
+// breaks its promise is stuck.
 package pulse
 
 import (
@@ -11,20 +11,20 @@ import (
 	"time"
 )
 
-// Pulse is the loops of one component. The zero value has none. It is safe for concurrent use.
+// Pulse holds the loops of one component. The zero value has none. It is safe for concurrent use.
 type Pulse struct {
 	mu    sync.Mutex
 	loops []*Loop
 }
 
-// Loop is one of them. All its methods do nothing where it is nil.
+// Loop is one loop of a component. Methods of a nil Loop do nothing.
 type Loop struct {
 	name  string
-	began time.Time    // durations are measured from here, by a clock that a suspended machine stops
-	due   atomic.Int64 // nanoseconds after began; 0: nothing is expected
+	began time.Time    // base of due; its monotonic clock stops while the machine is suspended
+	due   atomic.Int64 // nanoseconds after began; 0: no promise
 }
 
-// Loop adds a loop, of which nothing is expected yet.
+// Loop adds a loop without a promise.
 func (p *Pulse) Loop(name string) *Loop {
 	l := &Loop{name: name, began: time.Now()}
 	p.mu.Lock()
@@ -33,21 +33,21 @@ func (p *Pulse) Loop(name string) *Loop {
 	return l
 }
 
-// Within promises that the loop is back within d.
+// Within promises that the loop will be back within d.
 func (l *Loop) Within(d time.Duration) {
 	if l != nil {
 		l.due.Store(max(1, int64(time.Since(l.began)+d)))
 	}
 }
 
-// Rest says that nothing is expected of the loop until it promises again: it waits for others, or has ended.
+// Rest withdraws the promise until the next one: the loop waits for others or has ended.
 func (l *Loop) Rest() {
 	if l != nil {
 		l.due.Store(0)
 	}
 }
 
-// Stuck answers the loops that have not come back by at, in order of their names.
+// Stuck returns the names of the loops that are overdue at a time, sorted.
 func (p *Pulse) Stuck(at time.Time) []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -66,7 +66,7 @@ type key struct{}
 // With returns a context that carries a loop.
 func With(ctx context.Context, l *Loop) context.Context { return context.WithValue(ctx, key{}, l) }
 
-// Of returns the loop that a context carries; nil if none.
+// Of returns the loop in ctx, or nil.
 func Of(ctx context.Context) *Loop {
 	l, _ := ctx.Value(key{}).(*Loop)
 	return l

@@ -1,10 +1,10 @@
 package session
 
-// queryReadCommitted changes the session it runs in, and only where it is that of the connection with
-// the process id %d. Behind a pooler it is another's, and would keep the setting for other programs.
+// queryReadCommitted changes its session only if the session belongs to the connection with process
+// ID %d. Behind a pooler it belongs to others too and would keep the setting for other programs.
 const queryReadCommitted = `SELECT set_config('default_transaction_isolation', 'read committed', false)
 	WHERE pg_backend_pid() = %d AND current_setting('default_transaction_isolation') <> 'read committed'`
 
-// queryNoJIT has the transaction's statements run as they are. What counts and samples is estimated to cost much more
-// than it does, and compiling it takes longer than running it.
+// queryNoJIT switches JIT off for the transaction. The planner overestimates statements that count
+// and sample, and compiling them takes longer than running them.
 const queryNoJIT = `SELECT set_config('jit', 'off', true)`

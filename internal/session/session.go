@@ -1,4 +1,4 @@
-// Package session opens the sessions of the programs that come with Tidemark.
+// Package session opens database sessions for the programs of Tidemark.
 package session
 
 import (
@@ -11,12 +11,12 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// SearchPath leaves out every schema that others may create functions and operators in. Statements
-// name all else with its schema.
+// SearchPath leaves out every schema in which other roles may create functions and operators.
+// Statements qualify all other names with a schema.
 const SearchPath = "pg_catalog, pg_temp"
 
-// Open opens a pool whose sessions have [SearchPath], whatever the address says, and checks that
-// the database answers. PgBouncer refuses settings of a session: through it sessions have the
+// Open opens a pool whose sessions have [SearchPath], whatever the URL sets, and checks that the
+// database answers. PgBouncer refuses settings of a session; through it, sessions have the
 // search_path of their role. The caller closes the pool.
 func Open(ctx context.Context, cfg *pgxpool.Config) (*pgxpool.Pool, error) {
 	Prepare(cfg)
@@ -42,9 +42,9 @@ func open(ctx context.Context, cfg *pgxpool.Config) (*pgxpool.Pool, error) {
 	return pool, nil
 }
 
-// Prepare lets the pool's connections work at READ COMMITTED where the default is stricter: each
-// statement must see what was committed before it. It costs a round trip a connection. Behind a
-// pooler the role's default has to be changed, which doctor and workers say.
+// Prepare sets the pool's connections to READ COMMITTED if the default is stricter: each statement
+// must see what was committed before it. This costs a round trip a connection. Behind a pooler the
+// default of the role must be changed instead; doctor and workers report it.
 func Prepare(cfg *pgxpool.Config) {
 	before := cfg.AfterConnect
 	cfg.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
@@ -60,7 +60,8 @@ func Prepare(cfg *pgxpool.Config) {
 	}
 }
 
-// WithoutJIT reads in a transaction without JIT, which unlike a parameter of the connection goes through any pooler.
+// WithoutJIT runs read in a read-only transaction with JIT off. Unlike a connection parameter, this
+// works through any pooler.
 func WithoutJIT(ctx context.Context, pool *pgxpool.Pool, read func(pgx.Tx) error) error {
 	return pgx.BeginTxFunc(ctx, pool, pgx.TxOptions{AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, queryNoJIT); err != nil {

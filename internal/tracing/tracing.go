@@ -1,8 +1,7 @@
-// Package tracing makes OpenTelemetry spans of what is done with many events at once. A group of
-// events has no parent, for each of its events may come from another trace: the span is a root, and
-// links to the traces whose context the events carry in their metadata. What is applied in the
-// transaction that appends is a child of the span that appends. It makes nothing, and costs a look
-// at a nil pointer, where there is no provider.
+// Package tracing creates OpenTelemetry spans for work on batches of events. The events of a batch
+// may come from different traces, so its span is a root that links to the traces in the events'
+// metadata. Work in the transaction of an append gets a child of the append's span. Without a
+// provider, no spans are created and each call costs a nil check.
 package tracing
 
 import (
@@ -19,8 +18,8 @@ import (
 	"github.com/tidemark-go/tidemark/internal/redact"
 )
 
-// MaxLinks is how many traces a span links to, as many as OpenTelemetry's SDKs keep by default.
-// Those of further events are left out.
+// MaxLinks is the maximum number of traces that a span links to, the default limit of
+// OpenTelemetry's SDKs. Further traces are left out.
 const MaxLinks = 128
 
 // scope names the instrumentation.
@@ -34,7 +33,7 @@ type Tracer struct {
 	within []trace.SpanStartOption // of a child
 }
 
-// New returns a tracer of spans with a name, a kind and attributes; nil if there is no provider.
+// New returns a tracer for spans with a name, a kind and attributes, or nil if there is no provider.
 func New(provider trace.TracerProvider, name string, kind trace.SpanKind, attributes ...attribute.KeyValue) *Tracer {
 	if provider == nil {
 		return nil
@@ -46,7 +45,7 @@ func New(provider trace.TracerProvider, name string, kind trace.SpanKind, attrib
 	}
 }
 
-// Span is what a tracer has started. A nil Span is none. It is for one goroutine.
+// Span is a span that a tracer started. Methods of a nil Span do nothing. It is for one goroutine.
 type Span struct {
 	span   trace.Span
 	linked map[origin]struct{}
@@ -57,10 +56,10 @@ type origin struct {
 	span  trace.SpanID
 }
 
-// inContext is the key of the span in a context.
+// inContext is the context key of a span.
 type inContext struct{}
 
-// Start starts a span that is a root, and returns a context that carries it.
+// Start starts a root span and returns a context that carries it.
 func (t *Tracer) Start(ctx context.Context) (context.Context, *Span) {
 	if t == nil {
 		return ctx, nil
@@ -68,7 +67,7 @@ func (t *Tracer) Start(ctx context.Context) (context.Context, *Span) {
 	return t.begin(ctx, t.start)
 }
 
-// StartWithin starts a span that is a child of the one in ctx: for what is done in the course of a request.
+// StartWithin starts a child of the span in ctx and returns a context that carries it.
 func (t *Tracer) StartWithin(ctx context.Context) (context.Context, *Span) {
 	if t == nil {
 		return ctx, nil
@@ -82,7 +81,7 @@ func (t *Tracer) begin(ctx context.Context, options []trace.SpanStartOption) (co
 	return context.WithValue(ctx, inContext{}, s), s
 }
 
-// Of answers the span that ctx carries, if this tracer has started any.
+// Of returns the span in ctx. It returns nil for a nil Tracer.
 func (t *Tracer) Of(ctx context.Context) *Span {
 	if t == nil {
 		return nil
@@ -91,7 +90,7 @@ func (t *Tracer) Of(ctx context.Context) *Span {
 	return s
 }
 
-// Link links the span to the traces that events carry in their metadata, each once, and no more than [MaxLinks].
+// Link links the span to the traces in the events' metadata, each once, up to [MaxLinks].
 func Link[E any](s *Span, events []E, metadata func(*E) []byte) {
 	if s == nil || !s.span.IsRecording() {
 		return
@@ -112,14 +111,14 @@ func Link[E any](s *Span, events []E, metadata func(*E) []byte) {
 	}
 }
 
-// Fail marks the span as one of something that has gone wrong. The reason is no payload.
+// Fail sets the span's status to error. The reason must contain no payload.
 func (s *Span) Fail(reason string) {
 	if s != nil {
 		s.span.SetStatus(codes.Error, reason)
 	}
 }
 
-// End ends the span with how many events were done, and why not all were.
+// End ends the span. It records the number of events done and the error, if any.
 func (s *Span) End(events int, err error) {
 	if s == nil {
 		return
@@ -131,7 +130,7 @@ func (s *Span) End(events int, err error) {
 	s.span.End()
 }
 
-// Context answers the trace context that metadata carries; an invalid one if it carries none.
+// Context returns the trace context in metadata, or an invalid one if there is none.
 func Context(metadata []byte) trace.SpanContext {
 	parent, state := Stored(metadata)
 	if parent == "" {
@@ -144,13 +143,14 @@ func Context(metadata []byte) trace.SpanContext {
 	return trace.SpanContextFromContext(propagation.TraceContext{}.Extract(context.Background(), carrier))
 }
 
-// The keys of metadata that carry a trace context, see https://www.w3.org/TR/trace-context/.
+// Metadata keys of a trace context, see https://www.w3.org/TR/trace-context/.
 const (
 	parentKey = "traceparent"
 	stateKey  = "tracestate"
 )
 
-// Stored answers what metadata says under traceparent and tracestate, unless a header could not carry it.
+// Stored returns traceparent and tracestate from metadata. A value that does not fit into a header is
+// returned as "".
 func Stored(metadata []byte) (traceparent, tracestate string) {
 	if !bytes.Contains(metadata, []byte(`"`+parentKey+`"`)) {
 		return "", ""
