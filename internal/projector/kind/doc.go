@@ -1,3 +1,3 @@
-// Package kind is what users write and are given: projections of every kind, their policies, and the groups of events
-// that they apply. Package projector shows it to them by aliases.
+// Package kind holds what users write and receive: projections of every kind, their policies, and
+// the groups of events that they apply. Package projector exposes it through aliases.
 package kind

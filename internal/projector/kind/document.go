@@ -16,8 +16,8 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
-// Delete is what the Fold of a [Document] returns to delete the document. A later event may make it
-// anew, from the zero T.
+// Delete is returned by the Fold of a [Document] to delete the document. A later event may create
+// it again, from the zero T.
 var Delete = errors.New("delete the document")
 
 // Document is projector.Document.
@@ -26,15 +26,15 @@ type Document[T any] struct {
 	Version int      // from 1
 	Types   []string // event types it wants; nil: all
 	Columns string   // more columns, generated from doc: "name text GENERATED ALWAYS AS (doc->>'name') STORED"; optional
-	Indexes string   // DDL to run once the table is there; optional
-	Schema  string   // of the table, for [Document.Get]; default "tidemark_views", as the worker's
+	Indexes string   // DDL to run after the table is created; optional
+	Schema  string   // of the table, for [Document.Get]; default "tidemark_views", like the worker's
 
-	// Key returns the key of the document that an event changes, within the event's campaign; "" for
-	// none. nil: one document for each campaign, under the key "-".
+	// Key returns the key of the document that an event changes, within the event's campaign; "" means
+	// none. nil: one document per campaign, with the key "-".
 	Key func(e journal.Event) (string, error)
 
-	// Fold changes the document by the event. It sees the zero T if there is none yet. It must depend
-	// on nothing but its arguments.
+	// Fold changes the document by the event. It gets the zero T for a new document. It must depend
+	// only on its arguments.
 	Fold func(doc *T, e journal.Event) error
 
 	// As in [Spec].
@@ -58,8 +58,8 @@ func NewDocument[T any](d Document[T]) Projection {
 	}
 }
 
-// Get reads a document as it is in db now, which may be behind the journal; found is false if there is none. Without a
-// Key of the projection, key is "".
+// Get reads a document from db, which may be behind the journal. found is false if there is none.
+// If the projection has no Key, key is "".
 func (d Document[T]) Get(
 	ctx context.Context, db journal.Querier, campaignID, key string,
 ) (doc T, found bool, err error) {
@@ -80,7 +80,7 @@ func (d Document[T]) Get(
 	return doc, true, nil
 }
 
-// onlyKey is the key of a campaign's document where a projection has no Key.
+// onlyKey is the key of a campaign's document if the projection has no Key.
 const onlyKey = "-"
 
 type document[T any] struct {
@@ -92,19 +92,19 @@ type document[T any] struct {
 type entry[T any] struct {
 	campaignID, key string
 	doc             T
-	stored          bool // it was in the table
+	stored          bool // in the table
 	deleted         bool
-	lastIndex       int // in the group, of the last event that concerns it
+	lastIndex       int // index in the group of the last event that changes it
 }
 
-// working is what Load leaves for Apply.
+// working is the state that Load passes to Apply.
 type working[T any] struct {
 	entries []*entry[T]
 	byEvent []*entry[T] // nil: the event concerns no document
 }
 
-// Spec implements [Projection]. No query is planned by what is known of whole documents, and
-// gathering it takes most of an ANALYZE's time.
+// Spec implements [Projection]. It turns statistics on doc off: no query plan uses them, and
+// gathering them takes most of an ANALYZE's time.
 func (d *document[T]) Spec() Spec {
 	table := pgx.Identifier{d.Name}.Sanitize()
 	more := ""
@@ -185,7 +185,7 @@ func (d *document[T]) Apply(_ context.Context, g *Group) error {
 	return d.write(g, w)
 }
 
-// fold changes a document by an event, and says whether that deletes it.
+// fold changes a document by an event and reports whether that deletes it.
 func (d *document[T]) fold(doc *T, e journal.Event) (deleted bool, err error) {
 	if err = d.Fold(doc, e); errors.Is(err, Delete) {
 		*doc = *new(T)

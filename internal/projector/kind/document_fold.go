@@ -12,27 +12,27 @@ import (
 	"github.com/tidemark-go/tidemark/internal/projector/pipeline"
 )
 
-// Foldable is a projection that can be folded in memory where its tables have nothing of the campaigns yet.
+// Foldable is a projection that can be folded in memory while its tables hold nothing of the campaigns.
 type Foldable interface{ NewFold() Folder }
 
-// Folder folds groups in memory, campaign after campaign, and writes what comes of each once.
+// Folder folds groups in memory, campaign by campaign, and writes each result once.
 type Folder interface {
 	Add(g *Group) error
-	Write(ctx context.Context, g *Group, last bool) error // what cannot change any more; with last all there is
+	Write(ctx context.Context, g *Group, last bool) error // writes the results that are final; with last, all
 }
 
-// documentFold is the documents of campaigns of which the table has none.
+// documentFold holds the documents of campaigns that are not in the table yet.
 type documentFold[T any] struct {
 	of       *document[T]
-	campaign string // of the event before
+	campaign string // of the previous event
 	index    map[string]*folded[T]
-	latest   *folded[T] // the one that the event before was for, often the next one's too
+	latest   *folded[T] // the document of the previous event, often the next one's too
 	done     []*folded[T]
-	current  []*folded[T] // of the campaign, in the order in which they came
+	current  []*folded[T] // of the campaign, in order of creation
 	copy     copyBuffer
 }
 
-// folded is a document with the event that changed it last.
+// folded is a document and the last event that changed it.
 type folded[T any] struct {
 	campaignID, key string
 	doc             T
@@ -41,8 +41,7 @@ type folded[T any] struct {
 	eventType       string
 }
 
-// fewDocuments is how many a map of documents may have had if it is to be used again: emptying it
-// costs what it once held.
+// fewDocuments is the largest map of documents to reuse: clearing a map costs its largest size.
 const fewDocuments = 64
 
 func (d *document[T]) NewFold() Folder {
@@ -119,8 +118,7 @@ func (f *documentFold[T]) Write(ctx context.Context, g *Group, last bool) error 
 	return err
 }
 
-// copyBuffer is the rows of one COPY, in its binary format. Made by hand they take a quarter of the
-// time that going by values does.
+// copyBuffer holds the rows of one COPY in its binary format. Writing it by hand takes a quarter of pgx's time.
 type copyBuffer struct{ bytes []byte }
 
 func (b *copyBuffer) begin() {

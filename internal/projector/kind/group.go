@@ -17,32 +17,32 @@ type Group struct {
 	Events []journal.Event
 
 	projection string
-	comment    string // ends its statements
+	comment    string // appended to its statements
 	pipeline   *pipeline.Pipeline
-	loaded     any         // what a Loader keeps from Load to Apply
-	ended      atomic.Bool // the projector has gone on without its projection
+	loaded     any         // the state that a Loader keeps from Load to Apply
+	ended      atomic.Bool // the projector no longer waits for the projection
 }
 
-// ErrAbandoned is returned by [Group.Tx] to a projection that did not return within its timeout.
-// Whatever it still does has no effect.
+// ErrAbandoned is returned by [Group.Tx] to a projection that exceeded its timeout. Its further
+// statements have no effect.
 var ErrAbandoned = errors.New("the projection took too long, its transaction has ended")
 
-// NewGroup makes a group whose statements go through line.
+// NewGroup returns a group whose statements go through line.
 func NewGroup(events []journal.Event, projection, comment string, line *pipeline.Pipeline) *Group {
 	return &Group{Events: events, projection: projection, comment: comment, pipeline: line}
 }
 
-// LineOf answers the pipeline that a group's statements go through.
+// LineOf returns the pipeline of a group's statements.
 func LineOf(g *Group) *pipeline.Pipeline { return g.pipeline }
 
-// EndGroup lets a group have no more effects, whatever its projection still does.
+// EndGroup stops all further effects of a group, even if its projection still runs.
 func EndGroup(g *Group) { g.ended.Store(true) }
 
-// GroupEnded says whether it was ended.
+// GroupEnded reports whether the group was ended.
 func GroupEnded(g *Group) bool { return g.ended.Load() }
 
-// At says that the statements queued from now on belong to e, so that an error names the event that
-// caused it. [Handlers] and SQL files do it by themselves.
+// At assigns the statements queued from now on to e, so an error names the event that caused it.
+// [Handlers] and SQL files call it themselves.
 func (g *Group) At(e journal.Event) { g.at(&e) }
 
 func (g *Group) at(e *journal.Event) {
@@ -52,9 +52,8 @@ func (g *Group) at(e *journal.Event) {
 	g.pipeline.At = pipeline.Origin{Projection: g.projection, CampaignID: e.CampaignID, Seq: e.Seq, EventType: e.Type}
 }
 
-// Queue adds a statement to the group's pipeline. All that is queued runs in order in one round
-// trip; an error fails the group. The result can be looked at with the returned query's Exec, Query
-// or QueryRow.
+// Queue adds a statement to the group's pipeline. Queued statements run in order in one round trip;
+// an error fails the group. Read the result through the returned query's Exec, Query or QueryRow.
 func (g *Group) Queue(sql string, args ...any) *pgx.QueuedQuery {
 	if g.ended.Load() {
 		return &pgx.QueuedQuery{SQL: sql}
@@ -62,8 +61,8 @@ func (g *Group) Queue(sql string, args ...any) *pgx.QueuedQuery {
 	return g.pipeline.Queue(sql+g.comment, args...)
 }
 
-// Tx runs what is queued and returns the transaction, for statements whose results decide what
-// comes next. Each costs a round trip.
+// Tx runs the queued statements and returns the transaction, for statements whose results decide
+// the next step. Each costs a round trip.
 func (g *Group) Tx(ctx context.Context) (Tx, error) {
 	if g.ended.Load() {
 		return Tx{}, ErrAbandoned
@@ -81,7 +80,7 @@ func (g *Group) Tx(ctx context.Context) (Tx, error) {
 // Tx is projector.Tx.
 type Tx struct {
 	conn    *pgx.Conn
-	comment string // ends its statements
+	comment string // appended to its statements
 }
 
 // Exec runs a statement.

@@ -59,13 +59,13 @@ func (h *Handlers) applyEvent(ctx context.Context, g *Group, e journal.Event) er
 	return h.handle(ctx, g, &e)
 }
 
-// handle calls the handler of an event, which is the cause of what it appends.
+// handle calls the handler of an event, with the event as the cause of anything it appends.
 func (h *Handlers) handle(ctx context.Context, g *Group, e *journal.Event) error {
 	return h.calls[e.Type](feed.WithCause(ctx, e), g, *e)
 }
 
-// Handled answers the event types that a projection of handlers declares, and whether it has a
-// handler for each of those asked for.
+// Handled returns the event types that a projection of handlers declares, and a function that
+// reports whether it has a handler for a type.
 func Handled(p Projection) (declared []string, has func(eventType string) bool, ok bool) {
 	h, ok := p.(*Handlers)
 	if !ok {

@@ -3,7 +3,7 @@ package kind
 // Mode is projector.Mode.
 type Mode string
 
-// The modes, which package projector explains.
+// The modes. Package projector documents them.
 const (
 	ModeOutboxApplyOnly Mode = "outbox_apply_only"
 	ModeInlineApplyOnly Mode = "inline_apply_only"
@@ -16,15 +16,15 @@ func Modes() []Mode {
 	return []Mode{ModeOutboxApplyOnly, ModeInlineApplyOnly, ModeShadowOnly, ModeEnqueueOnly}
 }
 
-// Step is a place in the loop.
+// Step is a step of the worker's loop.
 type Step string
 
 // The steps, in order.
 const (
 	StepClaimed Step = "claimed" // leases are held
-	StepRead    Step = "read"    // the transaction is open, events are read
+	StepRead    Step = "read"    // the transaction is open, events have been read
 	StepApplied Step = "applied" // projections have queued their effects
-	// instead: the culprits are found, what follows from them is about to be committed with the rest
+	// instead of applied: the culprits are known, and the outcome is about to be committed
 	StepDeferring Step = "deferring"
 	StepCommitted Step = "committed" // checkpoint and effects are committed
 )

@@ -14,7 +14,7 @@ import (
 // Action is projector.Action.
 type Action string
 
-// The actions, which package projector explains.
+// The actions. Package projector documents them.
 const (
 	ActionRetry Action = "retry"
 	ActionDead  Action = "dead"
@@ -25,19 +25,19 @@ const (
 // Policy is projector.Policy.
 type Policy struct {
 	Action   Action        // default [ActionRetry]
-	Attempts int           // failures at one event that make a pair dead; default 8
+	Attempts int           // failures at one event after which a campaign is dead; default 8
 	Base     time.Duration // wait after the first failure; default 1s, at least 1ms
 	Max      time.Duration // longest wait; default 5m, at least Base
-	Factor   float64       // each wait is so many times the one before; default 2, from 1 to 100
-	Timeout  time.Duration // how long applying one group may take; default [Config].ApplyTimeout
+	Factor   float64       // ratio of each wait to the one before; default 2, from 1 to 100
+	Timeout  time.Duration // for applying one group; default [Config].ApplyTimeout
 }
 
-// DefaultPolicy is what is left open in all wider ones.
+// DefaultPolicy holds the defaults for fields that no wider policy sets.
 var DefaultPolicy = Policy{ //nolint:gochecknoglobals // a constant
 	Action: ActionRetry, Attempts: 8, Base: time.Second, Max: 5 * time.Minute, Factor: 2,
 }
 
-// CompletePolicy fills in what p leaves open.
+// CompletePolicy fills the zero fields of p from wider.
 func CompletePolicy(p, wider Policy) Policy {
 	return Policy{
 		Action: cmp.Or(p.Action, wider.Action), Attempts: cmp.Or(p.Attempts, wider.Attempts),
@@ -46,10 +46,10 @@ func CompletePolicy(p, wider Policy) Policy {
 	}
 }
 
-// Validate finds the mistakes of a policy, whose zero fields are taken from the defaults.
+// Validate returns the mistakes of a policy. Zero fields take the defaults.
 func (p Policy) Validate() error { return CheckPolicy(CompletePolicy(p, DefaultPolicy)) }
 
-// CheckPolicy finds the mistakes of a policy without zero fields.
+// CheckPolicy returns the mistakes of a policy without zero fields.
 func CheckPolicy(p Policy) error {
 	var errs []error
 	switch p.Action {
@@ -76,14 +76,14 @@ func CheckPolicy(p Policy) error {
 	return errors.Join(errs...)
 }
 
-// jitter is the part of a wait by which it may be longer or shorter.
+// jitter is the fraction by which a wait may be longer or shorter.
 const jitter = 0.1
 
-// mostWaits bounds what is handed to the database for one failure; a factor so small that waits
-// still grow after so many has hardly any effect.
+// mostWaits bounds the waits sent to the database per failure. If waits still grow after that many,
+// the factor is too small to matter.
 const mostWaits = 64
 
-// waits are those after the first failure, the second …, up to the one that all further ones have:
+// waits returns the waits after the first failure, the second …; the last one repeats. Each is
 // min(base × factor^(n-1), max), times 1 ± a tenth. random is from 0 to 1.
 func (p Policy) waits(random float64) []time.Duration {
 	spread := 1 + jitter*(2*random-1)
@@ -98,7 +98,7 @@ func (p Policy) waits(random float64) []time.Duration {
 	return waits
 }
 
-// Schedule is what becomes of a pair that failed.
+// Schedule returns the retry schedule of a failed campaign.
 func Schedule(p Policy, f failed.Failure, random float64) failed.Schedule {
 	if failure.Class(f.Class) == failure.ClassLock {
 		return failed.Schedule{Attempts: math.MaxInt32, Waits: []time.Duration{lockWait}, Free: true}
@@ -115,6 +115,6 @@ func Schedule(p Policy, f failed.Failure, random float64) failed.Schedule {
 	return s
 }
 
-// lockWait is how long a pair waits that needs what another session has locked. A lock that stays
-// is looked for less often: see queryDefer.
+// lockWait is the wait of a campaign that needs a lock of another session. Waits grow while the
+// lock stays: see queryDefer.
 const lockWait = time.Second

@@ -19,10 +19,10 @@ type Spec struct {
 	Types   []string // event types it wants, by their current names; nil: all
 	Tables  string   // DDL that creates its tables and indexes, named without a schema
 
-	// what becomes of events that it cannot apply; zero fields: as [Config].OnFailure says
+	// what to do with events that it cannot apply; zero fields: as [Config].OnFailure
 	OnFailure   Policy
-	OnFailureOf map[string]Policy  // the same for events of a type; zero fields: as OnFailure says
-	Classify    failure.Classifier // where it knows better than [Classify]; nil: nowhere
+	OnFailureOf map[string]Policy  // the same by event type; zero fields: as OnFailure
+	Classify    failure.Classifier // overrides [Classify] where it knows better; nil: never
 }
 
 // Projection is projector.Projection.
@@ -31,9 +31,9 @@ type Projection interface {
 	Spec() Spec
 
 	// Apply writes the effects of group's events through group. Events of a campaign come in the order
-	// of their seq; those of several campaigns may be in one group. An error, or the failure of a
-	// queued statement, fails the group; the projector then finds the culprit and defers only its
-	// campaign for this projection.
+	// of their seq; a group may hold several campaigns. An error, or the failure of a queued
+	// statement, fails the group. The projector then finds the culprit and defers only its campaign
+	// for this projection.
 	Apply(ctx context.Context, group *Group) error
 }
 
@@ -43,7 +43,7 @@ type Loader interface {
 	Load(ctx context.Context, group *Group) error
 }
 
-// CheckSpec finds the mistakes of a name and a version.
+// CheckSpec returns the mistakes of a name and a version.
 func CheckSpec(s Spec) error {
 	if !regexp.MustCompile(`^[a-z][a-z0-9_]{0,62}$`).MatchString(s.Name) {
 		return fmt.Errorf("projection name %q: use 1 to 63 lower-case letters, digits and underscores, a letter first",
@@ -57,8 +57,8 @@ func CheckSpec(s Spec) error {
 
 // Resetter is projector.Resetter.
 type Resetter interface {
-	// Reset deletes, through group, all that the projection keeps of the campaigns. Their events
-	// follow from the first one on, in the same transaction. group has no events.
+	// Reset deletes, through group, all rows of the campaigns. Their events follow from the first one
+	// on, in the same transaction. group has no events.
 	Reset(ctx context.Context, group *Group, campaignIDs []string) error
 }
 
@@ -68,11 +68,10 @@ type Checker interface {
 	Check(ctx context.Context, tx pgx.Tx) error
 }
 
-// EachEvent applies one event of a projection that takes its events one by one. What it does about
-// one follows from that one.
+// EachEvent applies one event of a projection that takes events one by one, each independent of the others.
 type EachEvent func(ctx context.Context, g *Group, e journal.Event) error
 
-// Eventwise answers how the projection takes its events one by one; nil: it does not.
+// Eventwise returns how the projection takes events one by one, or nil if it does not.
 func Eventwise(p Projection) EachEvent {
 	switch p := p.(type) {
 	case interface {
@@ -85,7 +84,7 @@ func Eventwise(p Projection) EachEvent {
 	return nil
 }
 
-// ErrIntricate says that a projection's statements cannot be cut into parts: it looks at results, or
-// queues for several events at once, or too many different statements, or what becomes of them is
-// known at the end.
+// ErrIntricate means that a projection's statements cannot be cut into parts: it reads results,
+// queues for several events at once, uses too many different statements, or learns their outcome
+// only at the end.
 var ErrIntricate = errors.New("the projection's statements cannot be cut into parts")

@@ -1,7 +1,7 @@
 package kind
 
-// The statements go by primary key, once a document. Rows of a campaign are written only under its
-// lease, so an insert meets no other.
+// The statements use the primary key, once per document. A campaign's rows are written only under
+// its lease, so inserts do not conflict.
 const (
 	queryLoadDocuments = `SELECT k.n, d.doc FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS k (campaign_id, key, n)
 		CROSS JOIN LATERAL (SELECT doc FROM %s d WHERE d.campaign_id = k.campaign_id AND d.key = k.key OFFSET 0) d`

@@ -16,12 +16,12 @@ import (
 	"github.com/tidemark-go/tidemark/internal/tracing"
 )
 
-// Base is what all parts of a projector share: its configuration, the projections it has code of, and what the registry
-// said of them when it was read last.
+// Base is shared by all parts of a projector: the configuration, the projections that it has, and
+// the last reading of the registry.
 type Base struct {
 	Cfg         Settings
-	Projections []*Projection // with the tables that are read
-	Sets        []*Projection // with each set of tables that they may have
+	Projections []*Projection // with the live tables
+	Sets        []*Projection // with every set of tables that they may have
 	Seen        atomic.Pointer[View]
 	Metrics     *Metrics
 	Keeper      lease.Keeper
@@ -32,16 +32,16 @@ type Base struct {
 	Pulse       pulse.Pulse
 	Tracer      *tracing.Tracer      // nil: no traces
 	Mode        pgx.QueryExecMode    // of the pool's connections
-	Streams     bool                 // statements are prepared and stay so: not through PgBouncer
+	Streams     bool                 // statements stay prepared: not through PgBouncer
 	Notice      pgconn.NoticeHandler // of the pool's connections
 	Applied     atomic.Int64         // events
 	Draining    bool                 // Drain, not Run
-	Entered     atomic.Bool          // the registry knows its projections
+	Entered     atomic.Bool          // its projections are in the registry
 }
 
-// Whole is for claims. One that is cut off may still lease campaigns, which no worker would give
-// back. So a worker that stops waits for the answer as long as for leases to be given back, and a
-// drain as long as it takes.
+// Whole returns a context for claims. A canceled claim may still lease campaigns that no worker
+// would release. So a stopping worker waits for the answer up to ReleaseTimeout, and a drain up to
+// LeaseTTL.
 func (b *Base) Whole(ctx context.Context) (context.Context, context.CancelFunc) {
 	bounded, cancel := b.Bounded(context.WithoutCancel(ctx))
 	if b.Draining {
@@ -51,19 +51,19 @@ func (b *Base) Whole(ctx context.Context) (context.Context, context.CancelFunc) 
 	return bounded, func() { keep(); cancel() }
 }
 
-// Bounded is for short requests: no answer to them is worth more time than a lease lives, and a
-// connection that fell silent gives none.
+// Bounded returns a context for short requests. It ends after one LeaseTTL, since a silent
+// connection never answers.
 func (b *Base) Bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, b.Cfg.LeaseTTL)
 }
 
-// Backoff is the wait before going on after a failure of the infrastructure: full jitter, up to 5 seconds.
+// Backoff returns the wait after a failure of the infrastructure: full jitter, up to 5 seconds.
 func (b *Base) Backoff(failures int) time.Duration {
 	limit := min(50*time.Millisecond<<min(failures, 10), 5*time.Second)
 	return time.Millisecond + time.Duration(rand.Int64N(int64(limit)))
 }
 
-// Traced makes a span of a part of a rebuild.
+// Traced starts a span for a part of a rebuild.
 func (b *Base) Traced(ctx context.Context, what string, k *Projection) (context.Context, *tracing.Span) {
 	if b.Cfg.TracerProvider == nil {
 		return ctx, nil
@@ -74,22 +74,22 @@ func (b *Base) Traced(ctx context.Context, what string, k *Projection) (context.
 		attribute.Int("tidemark.projection_version", k.Described.Version)).Start(ctx)
 }
 
-// ReleaseTimeout bounds the giving back of leases when work is dropped or the projector stops.
+// ReleaseTimeout bounds the release of leases when work is dropped or the projector stops.
 const ReleaseTimeout = 5 * time.Second
 
-// Grace is how long a handler that has been told that its time is up may take to return, before it is abandoned.
+// Grace is the time that a handler may take to return after its timeout, before it is abandoned.
 const Grace = time.Second
 
-// promises is by when loops are back.
+// promises holds the longest time that each loop may take for one round.
 type promises struct {
-	Around time.Duration // of the dispatcher: three requests, each bounded by the life of a lease, and a wait
-	// of a worker, from one transaction or call of a projection to the next: what all projections have
-	// queued, and the request that ends the transaction
+	Around time.Duration // the dispatcher: three requests, each bounded by LeaseTTL, and a wait
+	// a worker, from one transaction or projection call to the next: the queued statements of all
+	// projections, and the request that ends the transaction
 	Step time.Duration
-	Kept time.Duration // of what renews leases
+	Kept time.Duration // lease renewal
 }
 
-// Bounds makes the promises from the settings, with as much again to spare.
+// Bounds computes the promises from the settings, doubled for safety.
 func (b *Base) Bounds() promises {
 	return promises{
 		Around: 6*b.Cfg.LeaseTTL + 4*b.Cfg.PollInterval,

@@ -1,4 +1,4 @@
-// Package registry knows the projections of a worker and what the database says of them: their versions, sets of
-// tables, states and functions. It registers them, and takes the lock under which that changes. What all parts of a
-// projector share is its Base.
+// Package registry holds a worker's projections and their state in the database: versions, sets of
+// tables, states and functions. It registers them, and takes the lock under which they change. Base
+// holds what all parts of a projector share.
 package registry

@@ -15,20 +15,20 @@ import (
 )
 
 const (
-	// exclusiveAttempts is how often an act tries to get the registry's lock, about 12 s in all.
-	// Waits between attempts double from exclusiveWait on, outside the queue: others wait a tenth of
-	// the time.
+	// exclusiveAttempts is how often an act tries to get the registry's lock, about 12 s in all. Waits
+	// between attempts double from exclusiveWait, outside the queue, so others wait a tenth of the
+	// time.
 	exclusiveAttempts = 10
 	exclusiveWait     = 100 * time.Millisecond
 	exclusiveWaitMost = 3 * time.Second
 
-	// patiently is for registrations: they wait until there is time for them.
+	// patiently means unlimited attempts, for registrations.
 	patiently = 0
 )
 
 const (
 
-	// holders names sessions h by their row a of pg_stat_activity. A prepared transaction has none.
+	// holders names sessions h by their row a of pg_stat_activity. A prepared transaction has no row.
 	holders = `coalesce(string_agg(DISTINCT CASE WHEN coalesce(h.pid, 0) = 0 THEN 'a prepared transaction'
 			ELSE format('pid %s (%s)', h.pid, concat_ws(', ',
 			'application "' || coalesce(a.application_name, '') || '"', a.state,
@@ -36,19 +36,19 @@ const (
 			' and '), '')`
 )
 
-// errMoved says that a projection has gone to another consumer group in the middle of an act.
+// errMoved means that a projection moved to another consumer group during an act.
 var errMoved = errors.New("the projection has just been registered with another consumer group: try again")
 
-// exclusive does something to the registry of a consumer group that no group of events under way may miss.
+// exclusive changes the registry of a consumer group while no group of events is being applied.
 type exclusive struct {
 	db       Beginner
 	group    string
-	attempts int          // before it gives up; [patiently]: it does not
-	log      *slog.Logger // hears whom it waits for; nil: the error of the last attempt says so
+	attempts int          // before it gives up; [patiently]: never
+	log      *slog.Logger // logs the sessions it waits for; nil: only the last attempt's error names them
 }
 
-// do runs what is to be done in a transaction that holds the registry's lock of the group and waits
-// for no lock longer than 300 ms. Then it waits outside the queue and tries again.
+// do runs what in a transaction that holds the group's registry lock. It waits up to 300 ms for the
+// lock, then waits outside the queue and retries.
 func (e exclusive) do(ctx context.Context, what func(pgx.Tx) error) error {
 	wait := exclusiveWait
 	for attempt := 1; ; attempt++ {
@@ -87,7 +87,7 @@ func (e exclusive) do(ctx context.Context, what func(pgx.Tx) error) error {
 	}
 }
 
-// holders names the sessions that keep the registry's lock. Where that cannot be found out it answers "".
+// holders names the sessions that hold the registry's lock, or returns "" if it cannot read them.
 func (e exclusive) holders(ctx context.Context) string {
 	by, err := rows.One(ctx, e.db, pgx.RowTo[string], "", queryRegistryHolders, e.group)
 	if err != nil {
@@ -96,8 +96,8 @@ func (e exclusive) holders(ctx context.Context) string {
 	return by
 }
 
-// Exclusively is [exclusive] for acts on a projection by its name. One that is not registered has
-// no group, and nothing to wait for.
+// Exclusively runs an act on a projection, by name, under the registry's lock. An unregistered
+// projection has no group and nothing to wait for.
 func Exclusively(ctx context.Context, db Beginner, name string, what func(pgx.Tx) error) error {
 	sets := []string{name, NextTables.Of(name), PreviousTables.Of(name)}
 	group, err := rows.One(ctx, db, pgx.RowTo[string], "", queryGroupOf, sets)

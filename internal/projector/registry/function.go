@@ -19,10 +19,10 @@ const (
 	insufficientPrivilege = "42501"
 )
 
-// call is how the database applies a group to a projection.
+// call is the function by which the database applies a group to a projection.
 type call struct{ name, SQL string }
 
-// Install makes k's function in the database unless it is there, and has groups applied by it. A
+// Install creates k's function in the database if it is missing, and has groups applied by it. A
 // projection without one is applied event by event.
 func (b *Base) Install(ctx context.Context, k *Projection) error {
 	source, ok := k.Projection.(kind.Source)
@@ -39,7 +39,7 @@ func (b *Base) Install(ctx context.Context, k *Projection) error {
 	if err == nil && !there {
 		err = b.createFunction(ctx, k, fn)
 		if err != nil && !failure.IsInfrastructure(err) {
-			// Its statements are none for a function, or this role may not make any.
+			// Its statements do not suit a function, or this role may not create one.
 			k.uncallable.Store(true)
 			b.Cfg.Logger.InfoContext(ctx, "SQL file is run statement by statement: the database takes no function of it",
 				"projection", k.Name, "reason", err)
@@ -72,7 +72,7 @@ func (b *Base) createFunction(ctx context.Context, k *Projection, fn *kind.Funct
 	})
 }
 
-// Calls answers the statements by which the database applies projections. A group keeps to what it began with.
+// Calls returns the statements by which the database applies projections. A group keeps those it started with.
 func (b *Base) Calls() map[*Projection]string {
 	calls := map[*Projection]string{}
 	for _, k := range b.Sets {
@@ -83,9 +83,9 @@ func (b *Base) Calls() map[*Projection]string {
 	return calls
 }
 
-// Uninstall has a projection applied event by event from now on if its function could not even be
-// called: it is gone, or this role may not call it. Whose it was the error does not say, for it
-// came before anything ran; but it names the function.
+// Uninstall switches a projection to event by event if its function could not be called: it is
+// gone, or this role may not call it. The error names the function, not the projection, because it
+// came before anything ran.
 func (b *Base) Uninstall(ctx context.Context, err error) {
 	var pgErr *pgconn.PgError
 	if !errors.As(err, &pgErr) || pgErr.Where != "" ||

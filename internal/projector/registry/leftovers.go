@@ -8,11 +8,12 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/failed"
 )
 
-// DropPairs is how many pairs are deleted in one transaction.
+// DropPairs is how many failed campaigns are deleted per transaction.
 const DropPairs = 10_000
 
-// ClearLeft deletes, bit by bit, the pairs of all sets of tables of a projection that is not
-// registered. With the registry's lock, shared, it is not registered in the middle of a bit.
+// ClearLeft deletes, in batches, the failed campaigns of all sets of tables of an unregistered
+// projection. Each batch holds the registry's lock shared, so the projection cannot be registered
+// during it.
 func ClearLeft(ctx context.Context, db Beginner, group, name string) error {
 	for _, s := range []TableSet{NextTables, PreviousTables, LiveTables} {
 		for more := true; more; {

@@ -8,7 +8,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/projector/failure"
 )
 
-// Metrics are counted where things happen.
+// Metrics are the projector's metrics.
 type Metrics struct {
 	Groups      GroupMetrics
 	Projections ProjectionMetrics
@@ -18,7 +18,7 @@ type Metrics struct {
 	Shadow      ShadowMetrics
 }
 
-// GroupMetrics are about transactions that apply events.
+// GroupMetrics count transactions that apply events.
 type GroupMetrics struct {
 	applied  prometheus.Counter   // events
 	groups   prometheus.Counter   //
@@ -26,7 +26,7 @@ type GroupMetrics struct {
 	Duration prometheus.Histogram
 }
 
-// ProjectionMetrics are about what projections do with their events.
+// ProjectionMetrics count the results of projections.
 type ProjectionMetrics struct {
 	Through   *prometheus.CounterVec
 	Failed    *prometheus.CounterVec
@@ -37,14 +37,14 @@ type ProjectionMetrics struct {
 	Stuck     prometheus.Gauge
 }
 
-// LeaseMetrics are about the campaigns that this worker has leased.
+// LeaseMetrics count the campaigns that this worker has leased.
 type LeaseMetrics struct {
 	Count    prometheus.Gauge
 	Lost     *prometheus.CounterVec
 	Rejected prometheus.Counter
 }
 
-// WorkerMetrics are about how the worker finds work, and keeps away from a database that fails.
+// WorkerMetrics cover how the worker finds work, and its circuit breaker.
 type WorkerMetrics struct {
 	Claim     prometheus.Histogram
 	Wakeups   *prometheus.CounterVec
@@ -53,22 +53,22 @@ type WorkerMetrics struct {
 	Gaps      *prometheus.CounterVec
 }
 
-// InlineMetrics are about applies in the transactions that append.
+// InlineMetrics count applies in appending transactions.
 type InlineMetrics struct {
 	Applied prometheus.Counter
 	Left    prometheus.Counter
 }
 
-// ShadowMetrics are about what a shadow worker applies and rolls back.
+// ShadowMetrics count what a shadow worker applies and rolls back.
 type ShadowMetrics struct {
 	Applied *prometheus.CounterVec
 	Failed  *prometheus.CounterVec
 }
 
-// Values of labels, and what histograms have in common.
+// Label values, and common settings of histograms.
 const (
 	nativeFactor = 1.1    // between the buckets of a native histogram
-	shortest     = 0.0005 // seconds that are told apart
+	shortest     = 0.0005 // smallest bucket, in seconds
 
 	LostTakenOver = "taken_over"
 	LostExpired   = "expired"
@@ -77,7 +77,7 @@ const (
 	GapFailed   = "failed"
 )
 
-// NewMetrics registers the metrics. Counters of the projections are there, at 0, before anything has happened.
+// NewMetrics registers the metrics. Counters by projection start at 0 for each projection.
 func NewMetrics(reg prometheus.Registerer, projections []*Projection) (*Metrics, error) {
 	r := &registration{with: reg}
 	names := make([]string, len(projections))
@@ -154,7 +154,7 @@ func (m *GroupMetrics) Count(n int) {
 	m.events.Observe(float64(n))
 }
 
-// registration makes metrics and registers them.
+// registration creates and registers metrics.
 type registration struct {
 	with prometheus.Registerer
 	errs []error
@@ -173,7 +173,7 @@ func (r *registration) gauge(name, help string) prometheus.Gauge {
 	return register(r, prometheus.NewGauge(prometheus.GaugeOpts{Name: name, Help: help}))
 }
 
-// counters are by a label, whose values are there from the beginning.
+// counters returns a counter vector by a label. All values exist from the start.
 func (r *registration) counters(name, help, label string, values ...string) *prometheus.CounterVec {
 	vec := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, []string{label})
 	for _, value := range values {
@@ -182,7 +182,7 @@ func (r *registration) counters(name, help, label string, values ...string) *pro
 	return register(r, vec)
 }
 
-// histogram has 16 buckets, from first on, each twice as wide as the one before.
+// histogram has 16 buckets from first on, each twice as wide as the one before.
 func (r *registration) histogram(name, help string, first float64) prometheus.Histogram {
 	return register(r, prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name: name, Help: help,

@@ -15,34 +15,33 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
-// Projection is a projection that this worker has, with one of the sets of tables that it may have.
+// Projection is one of this worker's projections with one of its sets of tables.
 type Projection struct {
 	kind.Projection
 	Described kind.Spec
 	Name      string // under which the set is registered
 	Schema    string // of its tables
 	Path      string // search_path of its statements
-	// ends its statements, so that those of two sets are prepared apart; "" for the live one
+	// appended to its statements, so two sets are prepared separately; "" for the live set
 	Comment    string
 	types      map[string]bool      // with their aliases; nil: all
-	Call       atomic.Pointer[call] // lets the database apply a group; nil: events are applied from here
-	uncallable atomic.Bool          // it has no such call, and is not to be given one
+	Call       atomic.Pointer[call] // lets the database apply a group; nil: the worker applies event by event
+	uncallable atomic.Bool          // it cannot have a call
 
 	Intricate  atomic.Bool  // its statements cannot be cut into parts
-	Savepoints atomic.Int64 // groups that are still to be cut into small parts for its sake
+	Savepoints atomic.Int64 // groups still to be cut into small parts because of it
 
 	onFailure   kind.Policy            // complete
 	onFailureOf map[string]kind.Policy // complete, by event type, with their aliases
 }
 
-// Identity is what a row of the registry must say for the code to be its own.
+// Identity must match between a row of the registry and the code.
 type Identity struct {
 	Name    string
 	Version int
 }
 
-// Index answers the projections as they were given, with the tables that are read, and all sets of
-// tables that they may have.
+// Index returns the projections as given, with their live tables, and all sets of tables that they may have.
 func Index(
 	projections []kind.Projection, catalogue *journal.Catalogue, onFailure kind.Policy, schema string,
 ) (list, sets []*Projection, err error) {
@@ -82,7 +81,7 @@ func Index(
 	return list, sets, errors.Join(errs...)
 }
 
-// settle works out the projection's policies.
+// settle computes the projection's policies.
 func (k *Projection) settle(catalogue *journal.Catalogue, standard kind.Policy) error {
 	var errs []error
 	wrong := func(what string, err error) {
@@ -107,7 +106,7 @@ func (k *Projection) settle(catalogue *journal.Catalogue, standard kind.Policy) 
 	return errors.Join(errs...)
 }
 
-// Policy is that for failures on events of a type.
+// Policy returns the policy for failures on events of a type.
 func (k *Projection) Policy(eventType string) kind.Policy {
 	if policy, ok := k.onFailureOf[eventType]; ok {
 		return policy
@@ -115,7 +114,7 @@ func (k *Projection) Policy(eventType string) kind.Policy {
 	return k.onFailure
 }
 
-// Skips says whether the projection goes on without an event of a type that it cannot apply for that reason.
+// Skips reports whether the projection skips events of this type that fail for this cause.
 func (k *Projection) Skips(eventType string, cause error) bool {
 	var apply *failure.ApplyError
 	if errors.As(cause, &apply) {
@@ -124,24 +123,23 @@ func (k *Projection) Skips(eventType string, cause error) bool {
 	return k.Policy(eventType).Action == kind.ActionSkip && k.Classify(cause) != failure.ClassLock
 }
 
-// MaySkip says whether a policy of the projection is to skip events that fail.
+// MaySkip reports whether any policy of the projection skips failed events.
 func (k *Projection) MaySkip() bool {
 	skips := func(p kind.Policy) bool { return p.Action == kind.ActionSkip }
 	return skips(k.onFailure) || slices.ContainsFunc(slices.Collect(maps.Values(k.onFailureOf)), skips)
 }
 
-// Wants says whether the event is for the projection.
+// Wants reports whether the event is for the projection.
 func (k *Projection) Wants(e *journal.Event) bool {
 	return e.Intent == journal.ProjectionAndReplay && (k.types == nil || k.types[e.Type])
 }
 
-// Origin is what statements about an event are for.
+// Origin returns the origin of statements about an event.
 func (k *Projection) Origin(e journal.Event) pipeline.Origin {
 	return pipeline.Origin{Projection: k.Name, CampaignID: e.CampaignID, Seq: e.Seq, EventType: e.Type}
 }
 
-// named answers a projection of this worker's by the name of one of its sets of tables, in any
-// version; nil if it has none.
+// named returns this worker's projection whose set of tables has this name, in any version, or nil.
 func (b *Base) named(name string) *Projection {
 	i := slices.IndexFunc(b.Sets, func(k *Projection) bool { return k.Name == name })
 	if i < 0 {
@@ -150,7 +148,7 @@ func (b *Base) named(name string) *Projection {
 	return b.Sets[i]
 }
 
-// Names answers the names of the projections that this worker has.
+// Names returns the names of this worker's projections.
 func (b *Base) Names() (names []string) {
 	for _, k := range b.Projections {
 		if !slices.Contains(names, k.Described.Name) {
@@ -160,7 +158,7 @@ func (b *Base) Names() (names []string) {
 	return names
 }
 
-// Newest answers the projection of that name in its highest version that this worker has.
+// Newest returns this worker's highest version of a projection.
 func (b *Base) Newest(name string) (newest *Projection) {
 	for _, k := range b.Projections {
 		if k.Described.Name == name && (newest == nil || k.Described.Version > newest.Described.Version) {
@@ -170,7 +168,7 @@ func (b *Base) Newest(name string) (newest *Projection) {
 	return newest
 }
 
-// Set answers one of the sets of tables of a projection in a version that this worker has; nil if it does not.
+// Set returns a projection's set of tables in a version, or nil if this worker lacks it.
 func (b *Base) Set(name string, s TableSet, version int) *Projection {
 	i := slices.IndexFunc(b.Sets, func(k *Projection) bool {
 		return k.Name == s.Of(name) && k.Described.Version == version
@@ -181,7 +179,7 @@ func (b *Base) Set(name string, s TableSet, version int) *Projection {
 	return b.Sets[i]
 }
 
-// Behind answers the names of those whose pairs this worker brings forward.
+// Behind returns the names of the sets whose failed campaigns this worker retries.
 func (b *Base) Behind() []string {
 	if v := b.Seen.Load(); v != nil {
 		return slices.Concat(v.Names, v.Rebuilding)
@@ -189,8 +187,8 @@ func (b *Base) Behind() []string {
 	return nil
 }
 
-// Infrastructure says whether a group's failure is the infrastructure's. A projection's own, on a
-// connection that holds and under a context that has not ended, is what its classifier calls it.
+// Infrastructure reports whether the infrastructure made a group fail. If the projection itself
+// failed, on a working connection under a live context, its classifier decides.
 func (b *Base) Infrastructure(ctx context.Context, err error) bool {
 	if ctx.Err() != nil {
 		return true
@@ -205,7 +203,7 @@ func (b *Base) Infrastructure(ctx context.Context, err error) bool {
 	return failure.IsInfrastructure(err)
 }
 
-// Classify asks the projection's own classifier first.
+// Classify returns the class of an error. It asks the projection's own classifier first.
 func (k *Projection) Classify(err error) (class failure.Class) {
 	if k.Described.Classify == nil {
 		return failure.Classify(err)
@@ -222,7 +220,7 @@ func (k *Projection) Classify(err error) (class failure.Class) {
 	return failure.Classify(err)
 }
 
-// Timeout is how long the projection may take for the events: the longest that any of them is allowed.
+// Timeout returns the projection's timeout for the events: the longest of any of them.
 func (k *Projection) Timeout(events []journal.Event) time.Duration {
 	longest := k.onFailure.Timeout
 	if len(k.onFailureOf) == 0 || len(events) == 0 {
@@ -235,8 +233,8 @@ func (k *Projection) Timeout(events []journal.Event) time.Duration {
 	return longest
 }
 
-// LongestTimeout is that of all projections and event types. The server ends a transaction that is
-// idle for longer, and cancels statements that run longer.
+// LongestTimeout returns the longest timeout of all projections and event types. The server ends
+// transactions that idle longer, and cancels statements that run longer.
 func LongestTimeout(projections []*Projection) time.Duration {
 	longest := time.Duration(0)
 	for _, k := range projections {
@@ -248,8 +246,8 @@ func LongestTimeout(projections []*Projection) time.Duration {
 	return longest
 }
 
-// Foreign says whether the live tables of a projection are registered whose code this worker has in no
-// version. Another program serves the same consumer group, or another release of this one.
+// Foreign reports whether r is the live set of a projection that this worker has in no version.
+// Another program, or another release, serves the same consumer group.
 func (b *Base) Foreign(r *Registered) bool {
 	name, set := Split(r.Name)
 	return set == LiveTables && b.Newest(name) == nil

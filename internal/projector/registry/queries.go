@@ -2,8 +2,8 @@ package registry
 
 // The statements of the registry.
 const (
-	// QueryMakeSchema is for workers of several groups that start together: an error that a block catches
-	// is not in the server's log.
+	// QueryMakeSchema serves workers of several groups that start together: the block catches the
+	// error, so it is not in the server's log.
 	QueryMakeSchema = `DO $schema$ BEGIN
 			IF NOT EXISTS (SELECT FROM pg_catalog.pg_namespace WHERE nspname = %s) THEN
 				CREATE SCHEMA %s;
@@ -12,36 +12,35 @@ const (
 			NULL; -- another group was quicker
 		END $schema$`
 
-	// QuerySearchPath changes where what follows in the transaction finds its tables.
+	// QuerySearchPath sets the search_path for the rest of the transaction.
 	QuerySearchPath = `SELECT set_config('search_path', $1, true)`
 
-	// QueryRegistryShared takes the lock of the consumer group's registry in shared mode: that part of
-	// the registry does not change while the transaction is open. Applies never wait for each other.
-	// They wait for an act that changes it, for 300 ms while that waits in turn, and for as long as it
-	// takes.
+	// QueryRegistryShared takes the consumer group's registry lock, shared: the registry does not
+	// change while the transaction is open. Applies never wait for each other. They wait for an act
+	// that changes the registry: up to 300 ms while it waits for the lock, then until it ends.
 	QueryRegistryShared = `SELECT pg_advisory_xact_lock_shared(tidemark.lock_key(32003, hashtextextended($1, 0)))`
 
-	// QueryRegistryGroup is queryRegistryShared, and bounds how long the statements that follow wait
-	// for locks: what other groups hold is free sooner, and what another session holds is not to keep
-	// the group's other campaigns waiting.
+	// QueryRegistryGroup is QueryRegistryShared with a lock_timeout of at most 500 ms for later
+	// statements. Locks of other groups are free sooner, and another session's lock must not hold up
+	// the group's other campaigns.
 	QueryRegistryGroup = `SELECT pg_advisory_xact_lock_shared(tidemark.lock_key(32003, hashtextextended($1, 0))),
 		set_config('lock_timeout', least(extract(epoch FROM current_setting('lock_timeout')::interval) * 1000,
 			500)::integer::text, true)`
 
-	// Columns of tidemark.projections p make a [Registered]: a row, and a probe of the pauses.
+	// Columns of tidemark.projections p fill a [Registered]: a row, and a probe of the pauses.
 	Columns = `p.name, p.version, p.state, p.consumer_group, p.schema_name, p.table_names, EXISTS (
 			SELECT FROM tidemark.pauses x WHERE x.scope = 'projection' AND x.consumer_group = p.consumer_group
 				AND x.name = p.name AND x.expires_at > clock_timestamp()), p.registered_at, p.resolved_ahead`
-	// QueryRegistry reads the rows of a group and those of some names: a table of one row a
+	// QueryRegistry reads the rows of a group and of some names, from a table with one row per
 	// projection. It probes the pauses for each.
 	QueryRegistry = `SELECT ` + Columns + `
 		FROM tidemark.projections p WHERE p.consumer_group = $1 OR p.name = ANY ($2) ORDER BY p.name`
 
-	// queryFiling keeps the row until the transaction ends: what it says stays true.
+	// queryFiling locks the row, so its state stays true until the transaction ends.
 	queryFiling = `SELECT p.state IN ('joining', 'copied') AND p.version = $2 FROM tidemark.projections p
 		WHERE p.name = $1 FOR UPDATE`
 
-	// queryInsertProjection and those below are registration's, under the registry's lock. Tables come
+	// queryInsertProjection and those below serve registration, under the registry's lock. Tables come
 	// in the order of their creation.
 	queryInsertProjection = `INSERT INTO tidemark.projections (name, consumer_group, version, schema_name, table_names,
 		own_reset, own_objects, resolved_ahead, state)
@@ -50,15 +49,15 @@ const (
 	queryTables   = `SELECT c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 		WHERE n.nspname = $1 AND c.relkind IN ('r', 'p') ORDER BY c.oid`
 
-	// queryFunctionExists reads the catalogue, by name. queryCallFunction lets the database apply a
-	// group; see sqlfile_function.go.
+	// queryFunctionExists reads the catalogue by name. queryCallFunction lets the database apply a
+	// group; see pkg/projector/sqlfile/function.go.
 	queryFunctionExists = `SELECT EXISTS (SELECT FROM pg_catalog.pg_proc p
 		JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace WHERE n.nspname = $1 AND p.proname = $2)`
 	queryCallFunction = `SELECT %s($1::text[], $2::bigint[], $3::bigint[])`
 
 	queryActivate = `UPDATE tidemark.projections SET state = 'active' WHERE name = $1`
 
-	// QueryPutsOff reads the catalogue: whether tables of the group's projections have constraints that may be deferred.
+	// QueryPutsOff reads the catalogue: whether tables of the group's projections have deferrable constraints.
 	QueryPutsOff = `SELECT EXISTS (
 		SELECT FROM tidemark.projections p JOIN pg_catalog.pg_namespace n ON n.nspname = p.schema_name
 			JOIN pg_catalog.pg_class r ON r.relnamespace = n.oid AND r.relname = ANY (p.table_names)
@@ -67,18 +66,18 @@ const (
 )
 
 const (
-	// queryRegistryExclusive waits until the groups of events that began under the registry as it was
-	// have ended. Groups that come later queue behind it, so lock_timeout is 300 ms.
+	// queryRegistryExclusive waits until groups of events that began under the old registry have
+	// ended. Later groups queue behind it, so lock_timeout is 300 ms.
 	queryRegistryExclusive = `SELECT pg_advisory_xact_lock(tidemark.lock_key(32003, hashtextextended($1, 0)))`
 
-	// QueryExclusivePatience bounds how long an exclusive lock is waited for, and so for how long others wait behind it.
+	// QueryExclusivePatience bounds the wait for an exclusive lock, and so the wait of others behind it.
 	QueryExclusivePatience = `SELECT set_config('lock_timeout', '300ms', true)`
 
-	// queryGroupOf probes the primary key of a table of one row a projection.
+	// queryGroupOf probes the primary key of a table with one row per projection.
 	queryGroupOf = `SELECT coalesce((SELECT p.consumer_group FROM tidemark.projections p WHERE p.name = ANY ($1)
 		ORDER BY p.name LIMIT 1), '')`
 
-	// queryRegistryHolders looks at the server's lock table.
+	// queryRegistryHolders reads the server's lock table.
 	queryRegistryHolders = `SELECT ` + holders + ` FROM (
 			SELECT l.pid FROM pg_locks l WHERE l.locktype = 'advisory' AND l.objsubid = 1 AND l.granted
 				AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
@@ -87,36 +86,36 @@ const (
 )
 
 const (
-	// QueryBlockers looks at the server's lock table, for a moment. It answers '' if the backend does not wait.
+	// QueryBlockers reads the server's lock table. It returns '' if the backend does not wait.
 	QueryBlockers = `SELECT ` + holders + ` FROM (SELECT unnest(pg_blocking_pids($1)) AS pid) h LEFT
 		JOIN pg_stat_activity a ON a.pid = h.pid`
 )
 
-// queryLeft probes the indexes of a projection's pairs, those of all sets of its tables.
+// queryLeft probes the indexes of failed campaigns for all sets of a projection's tables.
 const queryLeft = `SELECT EXISTS (SELECT FROM unnest(ARRAY[$2, $2 || '~next', $2 || '~previous']) AS s (name) WHERE
 	EXISTS (SELECT FROM tidemark.deferred d WHERE d.consumer_group = $1 AND d.projection = s.name
 		AND d.next_attempt_at < 'infinity')
 	OR EXISTS (SELECT FROM tidemark.deferred d WHERE d.consumer_group = $1 AND d.projection = s.name
 		AND d.status IN ('failed', 'dead')))`
 
-// The statements of the checks at start. They lock nothing that others use, and what they create is rolled back.
+// The checks at start. They lock nothing that others use, and their objects are rolled back.
 const (
 	queryWritable = `SELECT pg_is_in_recovery(), current_setting('transaction_read_only')::boolean,
 		current_setting('transaction_isolation')`
 
-	// queryColumns lists the columns of a schema's tables, those without columns too.
+	// queryColumns lists the columns of a schema's tables, and tables without columns.
 	queryColumns = `SELECT c.relname, coalesce(a.attname, '') FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 			LEFT JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
 		WHERE n.nspname = $1 AND c.relkind IN ('r', 'p') ORDER BY c.relname, a.attnum`
 
-	// queryOwners reads a table of one row a projection.
+	// queryOwners reads a table with one row per projection.
 	queryOwners = `SELECT name, version, table_names FROM tidemark.projections WHERE schema_name = $1 ORDER BY name`
 
-	// QueryMakeScratch gives a transaction a schema of its own, which is rolled back with it.
+	// QueryMakeScratch creates a schema for the transaction, which is rolled back with it.
 	QueryMakeScratch = `DO $$ BEGIN EXECUTE format('CREATE SCHEMA tidemark_check_%s', pg_backend_pid()); END $$`
 
-	// QuerySearchScratch puts it before the schemas of $1, or those that are searched anyway, where
-	// extensions live. It answers the schema's name in its second column.
+	// QuerySearchScratch puts that schema before the schemas of $1, or else before the current
+	// search_path, where extensions live. Its second column is the schema's name.
 	QuerySearchScratch = `SELECT set_config('search_path', concat_ws(', ', 'tidemark_check_' || pg_backend_pid(),
 			nullif(coalesce($1, current_setting('search_path')), '')), true), 'tidemark_check_' || pg_backend_pid()`
 )

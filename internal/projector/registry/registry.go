@@ -24,17 +24,18 @@ const (
 	StateJoining   = "joining"
 	StateActive    = "active"
 
-	// fileCampaigns is how many campaigns are filed for a joining projection in one transaction.
+	// fileCampaigns is how many campaigns one transaction files for a joining projection.
 	fileCampaigns = 5000
 )
 
-// ErrRegistered is returned for a projection that is registered with another group or schema; its message says which.
+// ErrRegistered is returned for a projection that is registered with another group or schema. Its
+// message says which.
 var ErrRegistered = errors.New("projection is registered differently")
 
-// Registrar makes projections and their tables known, and finds mistakes before it does.
+// Registrar registers projections and their tables, and checks them first.
 type Registrar struct{ *Base }
 
-// check gathers the mistakes of all projections.
+// check runs the projections' own checks and joins the mistakes.
 func (g *Registrar) check(ctx context.Context) error {
 	var errs []error
 	for _, k := range g.Projections {
@@ -72,11 +73,11 @@ func (g *Registrar) Register(ctx context.Context, k *Projection) error {
 	return g.FileCampaigns(ctx, k)
 }
 
-// FileCampaigns files the campaigns that have moved for a projection that joins, and makes it
-// active. It needs no lock of the registry: groups that did not know of the projection have ended,
-// and all others file what they move. Its row lets one process file at a time.
+// FileCampaigns files the moved campaigns for a joining projection and activates it. It needs no
+// registry lock: groups that did not know of the projection have ended, and all others file what
+// they move. The projection's row lets one process file at a time.
 func (g *Registrar) FileCampaigns(ctx context.Context, k *Projection) error {
-	// Until it is active no catch-up of it runs, so that a pair filed twice is not applied twice.
+	// Catch-up starts only when it is active, so a campaign filed twice is not applied twice.
 	for cursor := ""; ; {
 		var n int64
 		err := pgx.BeginFunc(ctx, g.Cfg.Pool, func(tx pgx.Tx) error {
@@ -102,7 +103,7 @@ func (g *Registrar) FileCampaigns(ctx context.Context, k *Projection) error {
 	}
 }
 
-// Enter creates the projection's tables and its row in the registry, unless they are there. It answers the row.
+// Enter creates the projection's tables and its row in the registry if they are missing. It returns the row.
 func (g *Registrar) Enter(ctx context.Context, k *Projection) (now *Registered, err error) {
 	// Most starts change nothing, and take no lock.
 	now, err = g.Lookup(ctx, g.Cfg.Pool, k.Name)
@@ -120,7 +121,7 @@ func (g *Registrar) Enter(ctx context.Context, k *Projection) (now *Registered, 
 		log: g.Cfg.Logger.With("registering", k.Name),
 	}
 	for left := true; left; {
-		// What a projection of the same name has left behind that was removed says nothing of this one.
+		// A removed projection of the same name may have left failed campaigns behind.
 		if err := ClearLeft(ctx, g.Cfg.Pool, g.Cfg.ConsumerGroup, k.Name); err != nil {
 			return nil, err
 		}
@@ -169,7 +170,7 @@ func (g *Registrar) Insert(ctx context.Context, tx pgx.Tx, k *Projection) (*Regi
 	return r, err
 }
 
-// Lookup returns the row of that name, nil if there is none, or what keeps this worker from serving it.
+// Lookup returns the row of that name, nil if there is none, or an error if this worker cannot serve it.
 func (b *Base) Lookup(ctx context.Context, db journal.Querier, name string) (*Registered, error) {
 	r, err := rows.One(ctx, db, pgx.RowToAddrOfStructByPos[Registered], "", QueryRegistry, "", []string{name})
 	projection, set := Split(name)
@@ -188,7 +189,7 @@ func (b *Base) Lookup(ctx context.Context, db journal.Querier, name string) (*Re
 	return r, nil
 }
 
-// createTables runs the projection's DDL and returns the tables it has made.
+// createTables runs the projection's DDL and returns the new tables.
 func (g *Registrar) createTables(ctx context.Context, tx pgx.Tx, k *Projection) ([]string, error) {
 	if _, err := tx.Exec(ctx, "CREATE SCHEMA IF NOT EXISTS "+pgx.Identifier{k.Schema}.Sanitize()); err != nil {
 		return nil, err

@@ -12,8 +12,7 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
-// Settings are a Config that is complete. They are plain data: New converts the one into the other,
-// so their fields are the same.
+// Settings is a complete Config. New converts one into the other, so the fields are the same.
 type Settings struct {
 	Pool                *pgxpool.Pool
 	Projections         []kind.Projection

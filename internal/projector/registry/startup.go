@@ -31,7 +31,7 @@ func (g *Registrar) Check(ctx context.Context) error {
 	return errors.Join(append(append(faults, claims...), g.check(ctx), err)...)
 }
 
-// checkServer looks whether the pool's connections can write, and see what others have committed.
+// checkServer checks that the pool's connections can write, and see what others have committed.
 func (g *Registrar) checkServer(ctx context.Context) error {
 	var standby, readOnly bool
 	var isolation string
@@ -86,12 +86,10 @@ func (g *Registrar) checkTypes() (faults []error) {
 	return faults
 }
 
-// tableColumns is the columns of tables.
 type tableColumns map[string][]string
 
-// scratchTables creates each projection's tables in a schema of their own, which is rolled back,
-// and answers them. Those whose DDL fails are left to registration and to their own check, which
-// say why.
+// scratchTables creates each projection's tables in a schema that is rolled back, and returns them.
+// It skips tables whose DDL fails: registration and the projection's own check report those.
 func (g *Registrar) scratchTables(ctx context.Context) (made map[*Projection]tableColumns, err error) {
 	made = map[*Projection]tableColumns{}
 	for _, k := range g.Projections {
@@ -127,7 +125,7 @@ func (g *Registrar) scratchTables(ctx context.Context) (made map[*Projection]tab
 	return made, nil
 }
 
-// checkTables finds tables claimed twice, and tables and columns of registered projections that are gone.
+// checkTables finds tables claimed twice, and missing tables and columns of registered projections.
 func (g *Registrar) checkTables(ctx context.Context, made map[*Projection]tableColumns) (faults []error, err error) {
 	owner := map[string]string{} // by table
 	registered := map[Identity]bool{}

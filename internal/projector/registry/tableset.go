@@ -8,9 +8,9 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// TableSet is one of the sets of tables that a projection may have: those that are read, those that
-// are to replace them, and those that were replaced. Each is registered under a name of its own,
-// and followed like a projection of its own.
+// TableSet is one of a projection's sets of tables: the live one, the next one that is to replace
+// it, and the previous one. Each is registered under its own name and applied like a projection of
+// its own.
 type TableSet string
 
 // The sets.
@@ -20,10 +20,10 @@ const (
 	PreviousTables TableSet = "previous"
 )
 
-// setMark stands between a projection's name and its set's, where it is not the live one. No name has it.
+// setMark separates a projection's name from a set that is not live. No projection name contains it.
 const setMark = "~"
 
-// Of answers the name under which the projection's set is registered.
+// Of returns the name under which the projection's set is registered.
 func (s TableSet) Of(projection string) string {
 	if s == LiveTables {
 		return projection
@@ -31,24 +31,24 @@ func (s TableSet) Of(projection string) string {
 	return projection + setMark + string(s)
 }
 
-// Split answers the projection and the set that a registered name is of.
+// Split returns the projection and the set of a registered name.
 func Split(name string) (projection string, set TableSet) {
 	projection, which, _ := strings.Cut(name, setMark)
 	return projection, TableSet(which)
 }
 
-// ProjectionOf answers the projection that a registered name is of: scores of scores~next and
-// scores~previous too, which are the tables that are being built and those that were replaced.
+// ProjectionOf returns the projection of a registered name: scores also for scores~next and
+// scores~previous, the tables being built and those that were replaced.
 func ProjectionOf(name string) string {
 	projection, _ := Split(name)
 	return projection
 }
 
-// schemaBytes is the length of the longest name that Postgres does not cut off.
+// schemaBytes is the longest name that Postgres does not truncate.
 const schemaBytes = 63
 
-// Schema answers where the projection's set is; liveSchema is where those are that are read. A name
-// that would be too long ends in a digest of the projection's.
+// Schema returns the schema of the projection's set; liveSchema holds the live sets. A name that is
+// too long ends in a digest of the projection's name.
 func (s TableSet) Schema(projection, liveSchema string) string {
 	if s == LiveTables {
 		return liveSchema
@@ -61,9 +61,9 @@ func (s TableSet) Schema(projection, liveSchema string) string {
 	return name
 }
 
-// SearchPath is that of a set's statements. pg_catalog is not named and therefore comes before all
-// of it, while tables are still made in the first schema. What is not in a schema of its own, such
-// as an extension's functions, is found where the tables are that are read.
+// SearchPath returns the search_path of a set's statements. pg_catalog is not named, so it comes
+// first while tables are still created in the first named schema. liveSchema follows, for objects
+// such as an extension's functions.
 func (s TableSet) SearchPath(projection, liveSchema string) string {
 	path := pgx.Identifier{liveSchema}.Sanitize() + ", pg_temp"
 	if s == LiveTables {
@@ -72,7 +72,7 @@ func (s TableSet) SearchPath(projection, liveSchema string) string {
 	return pgx.Identifier{s.Schema(projection, liveSchema)}.Sanitize() + ", " + path
 }
 
-// among answers the projection with one of its sets of tables.
+// among returns the projection with one of its sets of tables.
 func (k *Projection) among(s TableSet, liveSchema string) *Projection {
 	set := &Projection{
 		Projection: k.Projection, Described: k.Described, Name: s.Of(k.Described.Name),

@@ -5,17 +5,17 @@ import (
 	"time"
 )
 
-// View is what the registry means to this worker: which sets of tables of its projections it has to keep.
+// View is the registry as this worker uses it: the sets of tables that it must apply.
 type View struct {
 	Registry    []Registered
 	Rows        map[string]*Registered
 	Projections []*Projection // in the order in which they are applied
-	Names       []string      // of those whose pairs this worker brings forward, but for
-	Rebuilding  []string      // those that are being rebuilt
-	Ahead       bool          // events may be left out that live work comes to
+	Names       []string      // sets whose failed campaigns this worker retries, except
+	Rebuilding  []string      // those being rebuilt
+	Ahead       bool          // live work may reach events that are left out
 }
 
-// View makes the view of a registry; it is the one before as long as nothing has changed.
+// View returns the view of a registry, or the previous view if nothing has changed.
 func (b *Base) View(registry []Registered) *View {
 	if old := b.Seen.Load(); old != nil && slices.EqualFunc(old.Registry, registry, Registered.same) {
 		return old
@@ -29,7 +29,7 @@ func (b *Base) View(registry []Registered) *View {
 		r := v.Rows[k.Name]
 		if r == nil || r.Version != k.Described.Version || r.ConsumerGroup != b.Cfg.ConsumerGroup ||
 			r.State == StateRequested {
-			k.Call.Store(nil) // its function is gone, or not in its place
+			k.Call.Store(nil) // its function is gone or has moved
 			k.uncallable.Store(false)
 			continue
 		}
@@ -47,8 +47,8 @@ func (b *Base) View(registry []Registered) *View {
 	return v
 }
 
-// Projection answers the projection that is registered under a name, in the version registered; nil if
-// this worker has none.
+// Projection returns the projection registered under a name, in the registered version, or nil if
+// this worker lacks it.
 func (v *View) Projection(name string) *Projection {
 	for _, k := range v.Projections {
 		if k.Name == name {
@@ -68,10 +68,10 @@ type Registered struct {
 	TableNames    []string
 	Paused        bool
 	RegisteredAt  time.Time
-	ResolvedAhead bool // events may be left out that live work comes to
+	ResolvedAhead bool // live work may reach events that are left out
 }
 
-// Moves says whether the projection moves along with its group where a worker has it in this version.
+// Moves reports whether the projection moves with its group, if a worker has this version.
 func (r *Registered) Moves() bool {
 	return r.State == StateActive && !r.Paused
 }

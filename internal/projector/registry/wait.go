@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Sleep waits; it returns false if ctx ends first.
+// Sleep waits for d. It returns false if ctx ends first.
 func Sleep(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -17,7 +17,7 @@ func Sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// Earliest answers the earlier of two times; the zero time is none.
+// Earliest returns the earlier of two times. A zero time means none.
 func Earliest(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b
@@ -25,7 +25,7 @@ func Earliest(a, b time.Time) time.Time {
 	return a
 }
 
-// Signal leaves a token for the next wait; one is enough.
+// Signal leaves a token for the next wait unless one is there.
 func Signal(c chan<- struct{}) {
 	select {
 	case c <- struct{}{}:
@@ -33,12 +33,12 @@ func Signal(c chan<- struct{}) {
 	}
 }
 
-// Awoken is what ended a sleep, as metrics say it.
+// Awoken is the cause of the end of a sleep, for metrics.
 type Awoken string
 
-// The ends of a sleep.
+// The causes.
 const (
 	Elapsed  Awoken = "polled"
 	Notified Awoken = "notified" // by an append
-	Finished Awoken = "released" // a worker has given back what was in the way
+	Finished Awoken = "released" // a worker released a campaign that was in the way
 )
