@@ -22,17 +22,17 @@ type DB interface {
 type Tables struct {
 	Schema string
 	Names  []string
-	Own    []string // what came with them and was not added by users, as [Objects] answers it
+	Own    []string // what users have not added, from [Objects]
 }
 
-// Objects answers what tables have, a line each: indexes and constraints as table.name, columns,
-// defaults, settings, triggers and the like with their kind before them. search_path must begin
-// with the tables' schema.
+// Objects returns what tables have, one line each: indexes and constraints as table.name; columns,
+// defaults, settings, triggers and so on with their kind first. search_path must begin with the
+// tables' schema.
 func Objects(ctx context.Context, db DB, t Tables) ([]string, error) {
 	return texts(ctx, db, queryObjects, t.Schema, t.Schema, t.Names)
 }
 
-// objects is [Objects] under a search_path of another schema.
+// objects is [Objects] for another search_path.
 func objects(ctx context.Context, tx DB, t Tables) (all []string, err error) {
 	return all, under(ctx, tx, t.Schema, func() error {
 		all, err = Objects(ctx, tx, t)
@@ -40,7 +40,7 @@ func objects(ctx context.Context, tx DB, t Tables) (all []string, err error) {
 	})
 }
 
-// under does something with a schema before those of the search_path, which then is as it was.
+// under runs do with a schema in front of the search_path, and restores the search_path.
 func under(ctx context.Context, tx DB, schema string, do func() error) error {
 	paths, err := texts(ctx, tx, querySearched)
 	if err != nil {
@@ -56,15 +56,15 @@ func under(ctx context.Context, tx DB, schema string, do func() error) error {
 	return err
 }
 
-// Addition is what one table has been given and the other has not: an index, a constraint, a default, a setting.
+// Addition is something that the old table has and the new one lacks: an index, a constraint, a default, a setting.
 type Addition struct {
-	SQL  string // that makes it; "": it cannot be brought along
-	Name string // as [Objects] says it
+	SQL  string // that creates it; "": it cannot be carried over
+	Name string // as in [Objects]
 }
 
-// Added answers what old has been given since it was made and replacement has not, and what can be
-// brought along: what old.Own does not name. The statements are for a search_path of both schemas,
-// the replacement's first, and tx for one of the old one.
+// Added returns what users added to old, that replacement lacks and that can be carried over: all
+// that old.Own does not name. The statements need a search_path of both schemas, the replacement's
+// first. tx needs the old schema as search_path.
 func Added(ctx context.Context, tx DB, old, replacement Tables) ([]Addition, error) {
 	all, err := added(ctx, tx, old, replacement)
 	return slices.DeleteFunc(all, func(a Addition) bool { return a.SQL == "" }), err
@@ -79,7 +79,7 @@ func added(ctx context.Context, tx DB, old, replacement Tables) ([]Addition, err
 		queryAdded, old.Schema, replacement.Schema, old.Names, old.Own, has)
 }
 
-// BlockedError says what would go on with the old tables.
+// BlockedError names objects that would stay with the old tables.
 type BlockedError struct{ By []string }
 
 func (e *BlockedError) Error() string {
@@ -87,13 +87,13 @@ func (e *BlockedError) Error() string {
 		"and make them again afterwards", strings.Join(e.By, "; "))
 }
 
-// Swap puts what is in replacement's schema in the place of old, which goes to the schema attic;
-// both schemas are left to the caller. Functions in old's schema whose names begin with prefix
-// leave with it. search_path must be old's schema.
+// Swap puts the tables of replacement's schema in the place of old, which moves to the schema
+// attic. The caller owns both schemas. Functions in old's schema whose names begin with prefix move
+// too. search_path must be old's schema.
 //
-// It gives the replacements the owner, grants, comments, policies, triggers and settings of their
-// namesakes before it locks anything that readers use. Then it locks views on the tables before the
-// tables, as readers do. It returns a [*BlockedError] for what it cannot bring along.
+// Swap first gives the replacements the owner, grants, comments, policies, triggers and settings of
+// their namesakes, without a lock that readers need. Then it locks views on the tables before the
+// tables, in the readers' order. It returns a [*BlockedError] for what it cannot carry over.
 func Swap(ctx context.Context, tx pgx.Tx, old, replacement Tables, attic, prefix string) error {
 	if err := Blocked(ctx, tx, old, replacement); err != nil {
 		return err
@@ -102,7 +102,7 @@ func Swap(ctx context.Context, tx pgx.Tx, old, replacement Tables, attic, prefix
 	if err != nil {
 		return err
 	}
-	// What they name is that which comes with the new tables.
+	// Unqualified names must mean the objects of the new tables.
 	if err := under(ctx, tx, replacement.Schema, func() error { return runAll(ctx, tx, carry) }); err != nil {
 		return err
 	}
@@ -115,7 +115,7 @@ func Swap(ctx context.Context, tx pgx.Tx, old, replacement Tables, attic, prefix
 	if err != nil {
 		return err
 	}
-	for _, v := range views { // as they are: it is the lock that counts
+	for _, v := range views { // unchanged, only for the lock
 		if err := run(ctx, tx, v.SQL); err != nil {
 			return fmt.Errorf("%s: %w", v.Name, err)
 		}
@@ -152,7 +152,7 @@ func Blocked(ctx context.Context, tx DB, old, replacement Tables) error {
 	return nil
 }
 
-// GuestsError says what stands on something in a schema that is to be dropped.
+// GuestsError names objects that depend on a schema that is to be dropped.
 type GuestsError struct {
 	Schema string
 	By     []string
@@ -163,8 +163,8 @@ func (e *GuestsError) Error() string {
 		"%s: drop them first", e.Schema, strings.Join(e.By, "; "))
 }
 
-// Drop drops a schema with all that is in it, if it is there. It returns a [*GuestsError] if
-// anything outside of it stands on it.
+// Drop drops a schema and its contents, if it exists. It returns a [*GuestsError] if an object
+// outside depends on it.
 func Drop(ctx context.Context, tx pgx.Tx, schema string) error {
 	if err := Droppable(ctx, tx, schema); err != nil {
 		return err

@@ -1,16 +1,15 @@
 package exchange
 
-// The statements read the catalogues and answer statements. They run with search_path set to the
-// schema of the old tables: names in it stay unqualified, and mean the new tables once those are
-// there.
+// The statements read the catalogues and return statements. search_path is the schema of the old
+// tables, so unqualified names mean the new tables once these are there.
 const (
 	querySearched     = `SELECT current_setting('search_path')`
 	querySearchBefore = `SELECT set_config('search_path', pg_catalog.quote_ident($1) || ', ' ||
 		current_setting('search_path'), true)`
 	querySearchPath = `SELECT set_config('search_path', $1, true)`
 
-	// leaving are the relations that leave schema $1: the tables $3, and the views and sequences that
-	// schema $2 has a successor for.
+	// leaving lists the relations that leave schema $1: the tables $3, and the views and sequences
+	// that schema $2 replaces.
 	leaving = `leaving AS (
 			SELECT c.oid, c.relname, c.relkind FROM pg_catalog.pg_class c
 				JOIN pg_catalog.pg_namespace s ON s.oid = c.relnamespace
@@ -20,9 +19,8 @@ const (
 					AND n.relname = c.relname AND n.relkind = c.relkind))
 		)`
 
-	// moving is what leaves schema $1 with all that is part of it: relations, their indexes,
-	// constraints, row types and sequences, and the types and functions that schema $2 has successors
-	// for.
+	// moving lists everything that leaves schema $1: relations with their indexes, constraints, row
+	// types and sequences, and the types and functions that schema $2 replaces.
 	moving = leaving + `, inside AS (
 			SELECT 'pg_class'::regclass::oid AS class, l.oid, l.relname::text AS name FROM leaving l
 			UNION ALL SELECT 'pg_class'::regclass, x.indexrelid, l.relname FROM leaving l
@@ -47,8 +45,8 @@ const (
 					AND pg_catalog.pg_get_function_identity_arguments(n.oid) = pg_catalog.pg_get_function_identity_arguments(f.oid))
 		), ` + standing
 
-	// standing is what stands on what is inside and is no part of it: on is what it stands on, and
-	// part_of the relation that it is part of.
+	// standing lists objects that depend on inside and are not part of it. on is the object they
+	// depend on, part_of the relation they are part of.
 	standing = `standing AS (
 			SELECT DISTINCT d.classid, d.objid, d.objsubid, r.rulename, i.name AS on,
 				coalesce(r.ev_class, k.conrelid, a.adrelid, g.tgrelid, y.polrelid, s.stxrelid) AS part_of
@@ -66,15 +64,14 @@ const (
 					y.polrelid, s.stxrelid))
 		)`
 
-	// queryBlocked answers what would go on with what leaves: all that stands on it but views, which can
-	// be made anew.
+	// queryBlocked returns what depends on the leaving objects, except views, which can be recreated.
 	queryBlocked = `WITH ` + moving + `
 		SELECT DISTINCT pg_catalog.format('%s, which stands on %I',
 			pg_catalog.pg_describe_object(s.classid, s.objid, s.objsubid), s.on)
 		FROM standing s LEFT JOIN pg_catalog.pg_class c ON c.oid = s.part_of AND s.classid = 'pg_rewrite'::regclass
 		WHERE c.relkind IS DISTINCT FROM 'v' OR s.rulename <> '_RETURN' ORDER BY 1`
 
-	// queryViews answers how to make anew the views on what leaves.
+	// queryViews returns statements that recreate the views on the leaving objects.
 	queryViews = `WITH ` + moving + `
 		SELECT pg_catalog.format('CREATE OR REPLACE VIEW %I.%I%s AS %s', n.nspname, v.relname,
 			' WITH (' || pg_catalog.array_to_string(v.reloptions, ', ') || ')', pg_catalog.pg_get_viewdef(v.oid)),
@@ -84,9 +81,9 @@ const (
 			JOIN pg_catalog.pg_namespace n ON n.oid = v.relnamespace
 		ORDER BY 1 DESC`
 
-	// queryMove answers how to move what leaves schema $1 to schema $4, and then all that is in schema
-	// $2 to schema $1: relations (a sequence that a column owns comes with its table), types, functions
-	// and statistics.
+	// queryMove returns statements that move the leaving objects of schema $1 to schema $4, and then
+	// everything in schema $2 to schema $1: relations (an owned sequence follows its table), types,
+	// functions and statistics.
 	queryMove = `WITH ` + leaving + `, free AS (
 			SELECT c.oid, c.relname, c.relkind, s.nspname FROM pg_catalog.pg_class c
 				JOIN pg_catalog.pg_namespace s ON s.oid = c.relnamespace
@@ -121,7 +118,7 @@ const (
 				pg_catalog.format('%s SET SCHEMA %I', m.what, CASE m.nspname WHEN $1 THEN $4 ELSE $1 END) FROM moves m
 		) m (ord, sql) ORDER BY m.ord, m.sql`
 
-	// queryGuests answers what stands on something in a schema and is not in it itself: it would go with the schema.
+	// queryGuests returns objects outside a schema that depend on it: they would be dropped with it.
 	queryGuests = `WITH inside AS (
 			SELECT 'pg_catalog.pg_class'::regclass::oid AS class, c.oid, '' AS name FROM pg_catalog.pg_class c
 				WHERE c.relnamespace = pg_catalog.to_regnamespace(pg_catalog.quote_ident($1))

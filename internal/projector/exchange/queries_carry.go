@@ -1,9 +1,9 @@
 package exchange
 
 const (
-	// queryCarry answers how to give each table, view and sequence in schema $2 the owner, grants,
-	// comments, policies and triggers of that of the same name in schema $1, but for policies and
-	// triggers among $3, which came with it.
+	// queryCarry returns statements that give each table, view and sequence in schema $2 the owner,
+	// grants, comments, policies and triggers of its namesake in schema $1, except the policies and
+	// triggers in $3, which came with it.
 	queryCarry = `WITH pairs AS (
 			SELECT o.oid AS old, n.oid AS new, o.relname, o.relkind, o.relowner, n.relowner AS new_owner, o.relacl,
 				n.relacl AS new_acl, o.relrowsecurity, o.relforcerowsecurity,

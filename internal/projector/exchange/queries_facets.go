@@ -1,9 +1,9 @@
 package exchange
 
-// facets are what tables have that can be told from the projection's own by a text: $1 is their
-// schema, $2 that of the tables that are to have it too, $3 their names. ord is the order in which
-// they can be made, sql how to give the table of the same name in $2 one: empty where that is not to
-// be done, or done by queryCarry, and NULL where the exchange does not bring it along.
+// facets lists what tables have that users may have added. $1 is their schema, $2 the schema of the
+// tables to carry it to, $3 their names. ord is the order of creation, sql the statement that gives
+// it to the namesake in $2. sql is empty if that is unnecessary or queryCarry does it, and NULL if
+// it cannot be carried over.
 const facets = `tables AS (
 			SELECT t.*, n.oid AS target_oid, n.reloptions AS target_options,
 				pg_catalog.format('%I.%I', $2::text, t.relname) AS target
@@ -92,16 +92,14 @@ const facets = `tables AS (
 				JOIN pg_catalog.pg_rewrite r ON r.ev_class = t.oid
 		)`
 
-// The statements read the catalogues. They run with a search_path of the tables' schema, so that
-// what is in it has the same text in whichever schema it is.
+// The statements read the catalogues. search_path is the tables' schema, so its contents have the
+// same text in any schema.
 const (
-	// queryObjects answers the facets of tables.
 	queryObjects = `WITH ` + facets + ` SELECT DISTINCT f.name COLLATE "C" FROM facets f WHERE f.name IS NOT NULL
 		ORDER BY 1`
 
-	// queryAdded answers how to give the tables in schema $2 what those of the same names in schema $1
-	// have been given since they were made: facets that are not among $4, and not among $5, which are
-	// those that the tables in $2 have.
+	// queryAdded returns statements that give the tables in schema $2 what was added to their
+	// namesakes in schema $1: facets that are neither in $4 nor in $5, the facets of the tables in $2.
 	queryAdded = `WITH ` + facets + `
 		SELECT coalesce(f.sql, ''), f.name FROM facets f
 		WHERE f.sql IS DISTINCT FROM '' AND f.name <> ALL ($4::text[]) AND f.name <> ALL ($5::text[])

@@ -17,13 +17,13 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
-// stateBytes is how many bytes of rows [Projector.AsOf] and [Projector.Diff] hold in memory, at most.
+// stateBytes is the most bytes of rows that [Projector.AsOf] and [Projector.Diff] hold in memory.
 const stateBytes = 32 << 20
 
 // ErrStateTooLarge is returned by [Projector.AsOf] and [Projector.Diff] for rows of more than 32 MiB.
 var ErrStateTooLarge = errors.New("rows come to more than 32 MiB: choose an earlier event, or query the live tables")
 
-// State is what a projection keeps of one campaign after one of its events.
+// State holds a projection's rows of one campaign after one of its events.
 type State struct {
 	Projection string
 	Version    int
@@ -32,11 +32,11 @@ type State struct {
 	Tables     []StateTable // in the order of their creation
 }
 
-// StateTable is the rows of a table.
+// StateTable holds the rows of a table.
 type StateTable struct {
 	Table   string
-	Key     []string          // columns of the primary key; none: it has none
-	Columns []string          // all, in their order
+	Key     []string          // columns of the primary key; empty: none
+	Columns []string          // all, in table order
 	Rows    []json.RawMessage // objects, in the order of the key
 }
 
@@ -54,7 +54,7 @@ func (y *Replayer) AsOf(ctx context.Context, projection, campaignID string, seq 
 	return state, err
 }
 
-// ChangeKind says what happened to a row.
+// ChangeKind is the kind of change of a row.
 type ChangeKind string
 
 // The kinds of changes.
@@ -64,13 +64,13 @@ const (
 	ChangeChanged ChangeKind = "changed"
 )
 
-// Change is what became of a row between two events.
+// Change is the change of a row between two events.
 type Change struct {
 	Kind          ChangeKind
 	Table         string
-	Key           json.RawMessage // an array: the values of the primary key; nil: the table has none
-	Before, After json.RawMessage // the row as an object; nil: there is none
-	Columns       []string        // those that changed, in order
+	Key           json.RawMessage // an array: the primary key's values; nil: the table has none
+	Before, After json.RawMessage // the row as an object; nil: no such row
+	Columns       []string        // the changed columns, in order
 }
 
 // Diff is [Projector.Diff].
@@ -123,11 +123,11 @@ func (y *Replayer) Diff(ctx context.Context, projection, campaignID string, from
 	return changes, nil
 }
 
-// before is a table that keeps rows as they were.
+// before returns the name of a table that keeps the earlier rows.
 func (s *scratch) before(i int) string { return s.table(fmt.Sprintf("tidemark_before_%d", i)) }
 
-// travel opens a scratch and calls visit with what brings it to an event of the campaign. seqs are
-// those that visit goes to: they must exist.
+// travel opens a scratch and calls visit with a function that applies the campaign's events up to a
+// seq. visit may only go to seqs, which must exist.
 func (y *Replayer) travel(
 	ctx context.Context, projection, campaignID string, visit func(*scratch, func(int64) error) error, seqs ...int64,
 ) error {

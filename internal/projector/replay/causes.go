@@ -16,7 +16,7 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
-// gone is the column under which the trigger notes the event that deleted the row.
+// gone is the key under which the trigger records the event that deleted the row.
 const gone = ""
 
 // WhyRequest is projector.WhyRequest.
@@ -24,25 +24,24 @@ type WhyRequest struct {
 	Projection string
 	CampaignID string
 	Table      string // "": the projection's only one
-	// values of the primary key as text, or as the text of the row's JSON, without campaign_id, in the
-	// order of its columns
+	// values of the primary key without campaign_id, in column order: as text, or as the text of the row's JSON
 	Key []string
-	Seq int64 // as of this event; 0: the last one
+	Seq int64 // as of this event; 0: the last event
 }
 
-// Why says which events wrote a row as it is.
+// Why names the events that wrote a row's current values.
 type Why struct {
 	Projection string
 	Table      string
 	CampaignID string
-	Seq        int64           // the event up to which it was looked at
+	Seq        int64           // the last event applied
 	Key        json.RawMessage // an object: the primary key
-	Row        json.RawMessage // an object; nil: there is no such row
-	Causes     []Cause         // one for each column, in their order
-	Gone       *journal.Event  // where there is no row: the event that deleted it; nil: there never was one
+	Row        json.RawMessage // an object; nil: no such row
+	Causes     []Cause         // one per column, in order
+	Gone       *journal.Event  // if the row is missing: the event that deleted it; nil: it never existed
 }
 
-// Cause is the event that gave a column the value that it has.
+// Cause is the event that set a column to its current value.
 type Cause struct {
 	Column string
 	Value  json.RawMessage
@@ -64,7 +63,7 @@ func (y *Replayer) Why(ctx context.Context, r WhyRequest) (why Why, err error) {
 			}
 			r.Seq = head.Seq
 		}
-		if s.skips { // the events are applied as they are, so what fails must be known
+		if s.skips { // trace applies events without the policy, so it must know which ones fail
 			skipped, err := y.skippedByPolicy(ctx, r)
 			if err != nil {
 				return err
@@ -88,7 +87,7 @@ func (y *Replayer) Why(ctx context.Context, r WhyRequest) (why Why, err error) {
 	return why, err
 }
 
-// skippedByPolicy answers which of a campaign's events the projection's policy skips, up to the one asked for.
+// skippedByPolicy returns the campaign's events that the projection's policy skips, up to r.Seq.
 func (y *Replayer) skippedByPolicy(ctx context.Context, r WhyRequest) (seqs []int64, err error) {
 	err = y.travel(ctx, r.Projection, r.CampaignID, func(s *scratch, to func(int64) error) error {
 		s.tracing = true // from the first event on
@@ -99,7 +98,7 @@ func (y *Replayer) skippedByPolicy(ctx context.Context, r WhyRequest) (seqs []in
 	return seqs, err
 }
 
-// find finds the table and answers what a row, named %s, has to fulfil.
+// find returns the requested table and a condition on the row, which is named %s.
 func (s *scratch) find(r WhyRequest) (scratchTable, string, error) {
 	i := slices.IndexFunc(s.tables, func(t scratchTable) bool {
 		return t.Name == r.Table || r.Table == "" && len(s.tables) == 1
@@ -137,13 +136,13 @@ func (s *scratch) find(r WhyRequest) (scratchTable, string, error) {
 	return t, strings.Join(all, " AND "), nil
 }
 
-// escaped is a literal in a format.
+// escaped quotes a literal for use in a format.
 func escaped(s string) string {
 	return strings.ReplaceAll("E"+kind.Literal(strings.ReplaceAll(s, `\`, `\\`)), "%", "%%")
 }
 
-// trace has the database note, from now on, which event changes which column of the row. The notes
-// are a setting, and no rows: those would be in the way.
+// trace installs a trigger that records which event changes which column of the row. The record is
+// a setting, since extra rows would get in the way.
 func (s *scratch) trace(ctx context.Context, t scratchTable, match string) error {
 	s.tracing = true
 	function := s.table("tidemark_trace")
@@ -152,7 +151,7 @@ func (s *scratch) trace(ctx context.Context, t scratchTable, match string) error
 	return err
 }
 
-// traced reads the row and what was noted of it. Events have only their numbers yet.
+// traced reads the row and the trigger's record. The events hold only their seq so far.
 func (s *scratch) traced(ctx context.Context, t scratchTable, match string) (Why, error) {
 	why := Why{Table: t.Name}
 	var noted, row []byte
@@ -217,7 +216,7 @@ func (w *Why) explain(ctx context.Context, db journal.Querier) (err error) {
 	return nil
 }
 
-// applyTraced is applyGroup for events one by one, each named before what is written for it.
+// applyTraced applies events one by one, and names each to the database before its statements.
 func (s *scratch) applyTraced(ctx context.Context, events []journal.Event) error {
 	_, loads := s.k.Projection.(kind.Loader)
 	for i := range events {

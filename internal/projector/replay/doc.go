@@ -1,3 +1,3 @@
-// Package replay applies events again, beside the live tables, in transactions that are rolled back: to verify rows,
-// to look back, and to say why a row is as it is.
+// Package replay applies events again, beside the live tables, in transactions that are rolled
+// back: to verify rows, to show earlier states, and to explain a row's values.
 package replay

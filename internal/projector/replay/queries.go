@@ -1,21 +1,21 @@
 package replay
 
-// The statements of a look at what wrote a row.
+// Statements to find the events that wrote a row.
 const (
-	// queryTracing says which event the statements that follow belong to, for the trigger of trace.
+	// queryTracing tells the trigger of trace the event of the statements that follow.
 	queryTracing = `SELECT set_config('tidemark.trace_seq', $1, true)`
 
-	// queryTraced reads what the trigger has noted: the number of the event that wrote each column last, as an object.
+	// queryTraced reads the trigger's record: an object with the seq that last wrote each column.
 	queryTraced = `SELECT coalesce(nullif(current_setting('tidemark.trace', true), ''), '{}')`
 )
 
 const (
-	// queryBeginScratch opens a transaction that sees one moment of the database throughout. It is always rolled back.
+	// queryBeginScratch opens a transaction with one snapshot of the database. It is always rolled back.
 	queryBeginScratch = `BEGIN ISOLATION LEVEL REPEATABLE READ`
 
-	// queryScratchTables reads the catalogue: the tables of a schema in the order of their creation,
-	// and of each the columns of its primary key, those that can be written, those that number rows by
-	// themselves, and whether its rows can be told apart by campaign.
+	// queryScratchTables reads a schema's tables from the catalogue, in the order of their creation:
+	// the primary key's columns, all columns, generated columns, columns that number rows, and whether
+	// a text column campaign_id exists.
 	queryScratchTables = `SELECT c.relname, ARRAY(
 			SELECT a.attname::text FROM pg_catalog.pg_index i CROSS
 				JOIN LATERAL unnest(i.indkey::int2[]) WITH ORDINALITY AS k (attnum, n)
@@ -34,7 +34,8 @@ const (
 		FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 		WHERE n.nspname = $1 AND c.relkind IN ('r', 'p') AND NOT c.relispartition ORDER BY c.oid`
 
-	// queryTouched reads which tables this transaction has written to from the locks that it holds until it ends.
+	// queryTouched finds a table outside the scratch schema that this transaction wrote to, by the
+	// locks it still holds.
 	queryTouched = `SELECT format('%I.%I', n.nspname, c.relname)
 		FROM pg_catalog.pg_locks l JOIN pg_catalog.pg_class c ON c.oid = l.relation
 			JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
@@ -42,17 +43,17 @@ const (
 			AND n.nspname <> $1 AND n.nspname NOT IN ('pg_catalog', 'pg_toast') ORDER BY 1 LIMIT 1`
 )
 
-// queryUnbounded lets what follows take its time: it is no projection's.
+// queryUnbounded removes the statement timeout for statements that are not a projection's.
 const queryUnbounded = `SELECT set_config('statement_timeout', '0', true)`
 
-// These keep a scratch table as it is, and read it.
+// Statements to copy and read a scratch table.
 const (
 	formatCopyTable    = "CREATE TABLE %s AS TABLE %s"
 	formatTableInOrder = "SELECT to_jsonb(t) FROM %s t ORDER BY %s"
 	formatRow          = "SELECT to_jsonb(t) FROM %s t WHERE %s"
 )
 
-// formatTrace makes a trigger that notes, in a setting, which event changed which column last.
+// formatTrace creates a trigger that records, in a setting, which event last changed which column.
 const formatTrace = `CREATE FUNCTION %[1]s() RETURNS trigger LANGUAGE plpgsql AS $tidemark$
 DECLARE
 	seq CONSTANT bigint := current_setting('tidemark.trace_seq');
@@ -76,12 +77,11 @@ END
 $tidemark$;
 CREATE TRIGGER tidemark_trace AFTER INSERT OR UPDATE OR DELETE ON %[4]s FOR EACH ROW EXECUTE FUNCTION %[1]s()`
 
-// formatCountRows counts the rows of some campaigns in a table.
 const formatCountRows = `SELECT count(*) FROM %s
 		WHERE campaign_id = ANY ($1::text[])`
 
-// formatStrays finds the rows of a table, which is quoted, whose campaign the journal does not have. It reads the
-// table twice, and probes the journal once a campaign.
+// formatStrays finds the rows of a table, which is quoted, whose campaign is not in the journal. It
+// reads the table twice, and probes the journal once per campaign.
 const formatStrays = `WITH campaigns AS MATERIALIZED (SELECT DISTINCT t.campaign_id FROM %[1]s t)
 		SELECT t.campaign_id::text, to_jsonb(t) FROM %[1]s t WHERE t.campaign_id IS NULL
 		UNION ALL
@@ -89,9 +89,9 @@ const formatStrays = `WITH campaigns AS MATERIALIZED (SELECT DISTINCT t.campaign
 		WHERE NOT EXISTS (SELECT FROM tidemark.journal j
 		WHERE j.campaign_id = c.campaign_id::text COLLATE "C" OFFSET 0)`
 
-// The comparison of a table with another of its shape, each a side. formatUnlikeCounts is for tables without a key of
-// their own: it counts equal rows. Both sort all rows of the campaigns that are compared. What stands twice in a %
-// is filled in by the second of two formats.
+// Comparison of two tables of one shape, each a side. formatUnlikeCounts counts equal rows, for
+// tables without a usable key. Both sort all rows of the compared campaigns. A doubled % is filled
+// in by the second of two formats.
 const (
 	formatRowsOfSide   = `SELECT %s AS campaign_id, to_jsonb(t) - $2::text[] AS row, %%d AS n FROM %%s t WHERE %s`
 	formatUnlikeCounts = `SELECT d.campaign_id, NULL::jsonb, CASE WHEN d.n > 0 THEN d.row END,
@@ -109,5 +109,5 @@ const (
 		WHERE w.row IS DISTINCT FROM g.row ORDER BY 1, 2`
 )
 
-// formatRefill writes the rows of a scratch table back from where they were put aside.
+// formatRefill writes the rows back into a scratch table from where they were set aside.
 const formatRefill = "INSERT INTO %s (%s) OVERRIDING SYSTEM VALUE SELECT * FROM %s;\n"

@@ -20,35 +20,35 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
-// compactEvents is after how many events rows are written anew, at the least.
+// compactEvents is the number of events after which rows are rewritten, at least.
 const compactEvents = 4000
 
-// scratch is a projection's tables, empty at first, in a schema of their own within a transaction
-// that is rolled back. It sees one moment of the database, so live tables, places and journal
-// belong together.
+// scratch holds a projection's tables, empty at first, in a schema of their own in a transaction
+// that is rolled back. The transaction sees one snapshot, so live tables, checkpoints and journal
+// match.
 type scratch struct {
 	*apply.Transaction
 	k       *registry.Projection
 	schema  string
 	tables  []scratchTable
-	since   int     // events applied since the rows were written anew
+	since   int     // events applied since the rows were rewritten
 	applied int     // events applied
-	tracing bool    // each event is named to the database before what is written for it
-	skips   bool    // an event that fails is left to the projection's policy; for units of one campaign
-	skipped []int64 // events that its policy has skipped
+	tracing bool    // name each event to the database before its statements
+	skips   bool    // failed events go to the projection's policy; for units of one campaign
+	skipped []int64 // events that the policy skipped
 }
 
-// scratchTable is a table that the projection has created.
+// scratchTable is a table created by the projection.
 type scratchTable struct {
 	Name      string
-	Key       []string // columns of the primary key; none: it has none
-	Columns   []string // all, in their order
+	Key       []string // columns of the primary key; empty: none
+	Columns   []string // all, in table order
 	Generated []string // columns that the database computes
 	Numbered  []string // columns that the database numbers
-	Campaign  bool     // rows are told apart by the column campaign_id
+	Campaign  bool     // has a text column campaign_id
 }
 
-// written are the columns that can be written.
+// written returns the columns that can be written, as a list for SQL.
 func (t scratchTable) written() string {
 	var names []string
 	for _, c := range t.Columns {
@@ -59,13 +59,13 @@ func (t scratchTable) written() string {
 	return strings.Join(names, ", ")
 }
 
-// Replayer applies events again, beside the live tables: to verify them and to look back.
+// Replayer applies events again, beside the live tables, to verify them or to show earlier states.
 type Replayer struct {
 	*registry.Base
 	Applier *apply.Applier
 }
 
-// openScratch begins the transaction and creates the tables. Close it.
+// openScratch begins the transaction and creates the tables. The caller must close it.
 func (y *Replayer) openScratch(ctx context.Context, k *registry.Projection) (*scratch, error) {
 	conn, err := y.Cfg.Pool.Acquire(ctx)
 	if err != nil {
@@ -80,7 +80,7 @@ func (y *Replayer) openScratch(ctx context.Context, k *registry.Projection) (*sc
 }
 
 func (s *scratch) begin(ctx context.Context) error {
-	// Statements prepared for the live tables know the types of their columns, which may be the projection's own.
+	// Statements prepared for the live tables know their columns' types, which may be the projection's own.
 	if err := s.Conn.DeallocateAll(ctx); err != nil {
 		return err
 	}
@@ -109,7 +109,7 @@ func (s *scratch) readTables(ctx context.Context) (err error) {
 	return err
 }
 
-// close rolls back, and gives the connection back as it would be without all this.
+// close rolls back, and returns the connection to the pool in its former state.
 func (s *scratch) close(ctx context.Context) {
 	if s.Pool != nil && !s.Abandoned && !s.Conn.IsClosed() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
@@ -124,11 +124,11 @@ func (s *scratch) close(ctx context.Context) {
 	s.Abort(ctx)
 }
 
-// table is the quoted name of one of the tables.
+// table returns the quoted name of a scratch table.
 func (s *scratch) table(name string) string { return pgx.Identifier{s.schema, name}.Sanitize() }
 
-// advance applies the units' events, from the place of each to its end, in groups as live work
-// does. It returns an [*ApplyError] if the projection fails; then there is no going on.
+// advance applies the units' events, each from its place to its end, in groups as live work does.
+// It returns an [*ApplyError] if the projection fails; the scratch is then unusable.
 func (s *scratch) advance(ctx context.Context, units []*apply.Unit) error {
 	for len(units) > 0 {
 		if err := s.readUnits(ctx, units); err != nil {
@@ -164,7 +164,7 @@ func (s *scratch) advance(ctx context.Context, units []*apply.Unit) error {
 	return nil
 }
 
-// told gives a failure the text that those may see who do not see values of events.
+// told redacts an error for readers who may not see values of events.
 func (s *scratch) told(err error) error {
 	var failed *failure.ApplyError
 	if errors.As(err, &failed) {
@@ -179,7 +179,7 @@ func (s *scratch) told(err error) error {
 	return err
 }
 
-// selected are the events of the units that the projection is to apply.
+// selected returns the units' events that the projection applies.
 func (s *scratch) selected() ([]journal.Event, error) {
 	var events []journal.Event
 	for _, u := range s.Units {
@@ -197,7 +197,7 @@ func (s *scratch) selected() ([]journal.Event, error) {
 	return events, nil
 }
 
-// readUnits reads the next events of the units, as many as a group holds.
+// readUnits reads the next group of events of the units.
 func (s *scratch) readUnits(ctx context.Context, units []*apply.Unit) error {
 	s.Units, s.Events = units, s.Events[:0]
 	read := s.GroupRead(s.Applier.Cfg.GroupEvents)
@@ -210,7 +210,6 @@ func (s *scratch) readUnits(ctx context.Context, units []*apply.Unit) error {
 	return nil
 }
 
-// applyGroup hands events to the projection.
 func (s *scratch) applyGroup(ctx context.Context, events []journal.Event) error {
 	switch {
 	case len(events) == 0:
@@ -222,8 +221,7 @@ func (s *scratch) applyGroup(ctx context.Context, events []journal.Event) error 
 	return s.Apply(ctx, s.k, events)
 }
 
-// applySkipping is applyGroup for events of one campaign that leaves out those that fail if the
-// projection's policy says so.
+// applySkipping applies events of one campaign and leaves out failed ones if the projection's policy skips them.
 func (s *scratch) applySkipping(ctx context.Context, u *apply.Unit, events []journal.Event) error {
 	for len(events) > 0 {
 		n, cause, err := s.ApplyUpTo(ctx, s.k, u, events)
@@ -239,7 +237,7 @@ func (s *scratch) applySkipping(ctx context.Context, u *apply.Unit, events []jou
 	return nil
 }
 
-// leaveOutResolved reads which events of campaigns are resolved for the projection, and has them left out.
+// leaveOutResolved reads the projection's resolved events of campaigns, and leaves them out.
 func (s *scratch) leaveOutResolved(ctx context.Context, campaignIDs []string) ([]failed.Resolution, error) {
 	resolutions, err := failed.ResolutionsOf(ctx, s.Conn, s.k.Described.Name, campaignIDs)
 	for _, r := range resolutions {
@@ -248,16 +246,15 @@ func (s *scratch) leaveOutResolved(ctx context.Context, campaignIDs []string) ([
 	return resolutions, err
 }
 
-// leaveOutSkipped has events left out that the projection's policy has skipped.
+// leaveOutSkipped leaves out events that the projection's policy skipped.
 func (s *scratch) leaveOutSkipped(campaignID string, seqs []int64) {
 	for _, seq := range seqs {
 		s.LeaveOut(s.k.Described.Name, campaignID, seq)
 	}
 }
 
-// compact writes the rows anew once there have been very many changes: versions of a row that one
-// transaction has made and unmade stay in the way of lookups of the row until the
-// transaction ends.
+// compact rewrites the rows after many changes. Dead row versions of an open transaction slow down
+// lookups until it ends.
 func (s *scratch) compact(ctx context.Context) error {
 	if s.since < compactEvents || len(s.tables) == 0 {
 		return nil
@@ -282,15 +279,14 @@ func (s *scratch) compact(ctx context.Context) error {
 	return err
 }
 
-// aside is a table that rows are put aside in.
+// aside returns the name of a table for rows that are set aside.
 func (s *scratch) aside(i int) string { return s.table(fmt.Sprintf("tidemark_aside_%d", i)) }
 
-// ErrTouched is returned by [Projector.Verify] and its like for a projection that writes to other
-// tables than those that it has created, or to those by a name with a schema. Nothing of it is
-// kept.
+// ErrTouched is returned by [Projector.Verify] and the other replays if a projection writes to
+// tables that it has not created, or names its own with a schema. The writes are rolled back.
 var ErrTouched = errors.New("projection does not keep to its own tables")
 
-// untouched makes sure that nothing but the scratch tables was written.
+// untouched returns an error if tables other than the scratch tables were written.
 func (s *scratch) untouched(ctx context.Context) error {
 	tables, err := rows.All(ctx, s.Conn, pgx.RowTo[string], "", queryTouched, s.schema)
 	if err == nil && len(tables) > 0 {

@@ -18,15 +18,15 @@ import (
 )
 
 const (
-	// verifyCampaigns is how many campaigns are verified in one transaction, at most.
+	// verifyCampaigns is the most campaigns verified in one transaction.
 	verifyCampaigns = 64
 
-	// verifyPage is how many campaigns are listed at once.
+	// verifyPage is the number of campaigns listed at once.
 	verifyPage = 1000
 )
 
-// ErrNotVerifiable is returned by [Projector.Verify] and its like for a projection whose rows
-// cannot be told apart by campaign; its message names the remedy.
+// ErrNotVerifiable is returned by [Projector.Verify] and the other replays for a projection whose
+// rows cannot be assigned to campaigns. Its message names the remedy.
 var ErrNotVerifiable = errors.New("projection cannot be verified")
 
 // Verify is [Projector.Verify].
@@ -82,8 +82,8 @@ func (y *Replayer) Verify(ctx context.Context, r VerifyRequest) (_ VerifyReport,
 	return v.report, nil
 }
 
-// live is the projection as it is registered, with the set of tables that goes by the name. still
-// fails once that is no longer so.
+// live returns the projection as registered, with the named set of tables. still returns an error
+// once that has changed.
 func (y *Replayer) live(
 	ctx context.Context, name string,
 ) (k *registry.Projection, still func(context.Context, journal.Querier) error, err error) {
@@ -129,7 +129,7 @@ type verification struct {
 	report VerifyReport
 }
 
-// begin looks at the projection's tables.
+// begin lists the projection's tables in the report.
 func (v *verification) begin(ctx context.Context) error {
 	s, err := v.p.openScratch(ctx, v.k)
 	if err != nil {
@@ -150,7 +150,7 @@ func (v *verification) begin(ctx context.Context) error {
 	return nil
 }
 
-// choose hands out the campaigns to verify, page by page.
+// choose passes the campaigns to verify to page.
 func (v *verification) choose(ctx context.Context, page func([]string) error) error {
 	if v.request.All {
 		n := 0
@@ -178,7 +178,7 @@ func (v *verification) expect(campaigns int) {
 	v.report.Total = int64(campaigns)
 }
 
-// eachPage lists the campaigns of the journal.
+// eachPage lists the journal's campaigns, page by page.
 func eachPage(ctx context.Context, db journal.Querier, page func([]string) error) error {
 	for after := ""; ; {
 		ids, err := feed.Campaigns(ctx, db, "", after, verifyPage)
@@ -192,8 +192,8 @@ func eachPage(ctx context.Context, db journal.Querier, page func([]string) error
 	}
 }
 
-// verifyTogether verifies campaigns in one transaction. Where one of them fails, or events may have
-// been skipped in one that differs, it verifies each in its own.
+// verifyTogether verifies campaigns in one transaction. If one fails, or differs and may have
+// skipped events, it verifies each campaign by itself.
 func (v *verification) verifyTogether(ctx context.Context, ids []string) error {
 	f, err := v.look(ctx, ids, nil)
 	if err != nil {
@@ -221,7 +221,7 @@ func (v *verification) verifyTogether(ctx context.Context, ids []string) error {
 	return nil
 }
 
-// settle adds what was found to the report.
+// settle adds findings to the report.
 func (v *verification) settle(f *findings, ids []string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -268,7 +268,7 @@ func (v *verification) tell(d Difference) {
 	}
 }
 
-// findStrays looks for rows of campaigns that the journal does not have.
+// findStrays finds rows of campaigns that are not in the journal.
 func (v *verification) findStrays(ctx context.Context) error {
 	for _, t := range v.report.Tables {
 		var campaign *string

@@ -20,23 +20,23 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
-// verifyShown is how many differences of a batch are kept to show.
+// verifyShown is the most differences of a batch that are kept.
 const verifyShown = 1000
 
-// findings is what is found in a batch of campaigns.
+// findings is the result for a batch of campaigns.
 type findings struct {
 	tables      []VerifiedTable // as in the report
-	differences []Difference    // the first of them
-	campaigns   []string        // in which something differs, sorted
+	differences []Difference    // the first verifyShown of them
+	campaigns   []string        // with differences, sorted
 	passed      int64           // campaigns in which the projection is being rebuilt
 	events      int64
-	failed      *failure.ApplyError // instead of all but resolutions
+	failed      *failure.ApplyError // if set, only resolutions are set too
 	resolutions []failed.Resolution
 }
 
-// look applies the events of campaigns, and compares. Events that are resolved are left out, and
-// those of the only campaign that are skipped. If the projection fails on one, the findings are
-// that and the resolutions.
+// look applies the campaigns' events and compares the rows. It leaves out resolved events and, for
+// a single campaign, skipped ones. If the projection fails, the findings hold only the failure and
+// the resolutions.
 func (v *verification) look(ctx context.Context, ids []string, skipped []int64) (*findings, error) {
 	s, err := v.p.openScratch(ctx, v.k)
 	if err != nil {
@@ -97,8 +97,8 @@ func (v *verification) look(ctx context.Context, ids []string, skipped []int64) 
 	return f, nil
 }
 
-// places makes units of those campaigns in which it is known up to which event the rows are: all
-// but those in which the projection is being rebuilt. Those that it has not begun end at 0.
+// places returns units for the campaigns whose rows stand at a known event: all except those being
+// rebuilt. Campaigns that the projection has not begun end at 0.
 func (s *scratch) places(ctx context.Context, pair string, ids []string) ([]*apply.Unit, error) {
 	checkpoints, err := lease.Checkpoints(ctx, s.Conn, s.Applier.Cfg.ConsumerGroup, ids)
 	if err != nil {
@@ -131,7 +131,7 @@ func (s *scratch) unbounded(ctx context.Context) error {
 	return s.Exec(ctx, queryUnbounded)
 }
 
-// ignored are the columns of the table that are not compared.
+// ignored returns the table's columns that are not compared.
 func (r VerifyRequest) ignored(t scratchTable) []string {
 	ignored := slices.Clone(t.Numbered)
 	for _, name := range r.Ignore {
@@ -144,12 +144,12 @@ func (r VerifyRequest) ignored(t scratchTable) []string {
 		}
 	}
 	if ignored == nil {
-		ignored = []string{} // NULL would leave nothing
+		ignored = []string{} // NULL would remove all columns
 	}
 	return ignored
 }
 
-// compare finds the rows of campaigns in which a table differs from the scratch table of its name.
+// compare reports the rows of campaigns in which a table differs from its scratch table.
 func (s *scratch) compare(
 	ctx context.Context, t scratchTable, other string, ignored, ids []string, differs func(Difference),
 ) (VerifiedTable, error) {
@@ -186,9 +186,9 @@ func (s *scratch) compare(
 	return counts, err
 }
 
-// comparison is the statement that finds the rows in which two tables differ, which are quoted. $1
-// are the campaigns, $2 the columns that are not compared. Values are compared as JSON, rows by
-// primary key; where there is none, or the database numbers it, equal rows are counted.
+// comparison returns the statement that finds differing rows of two quoted tables. $1 are the
+// campaigns, $2 the ignored columns. It compares values as JSON and matches rows by primary key.
+// Without a key, or if the database numbers it, it counts equal rows.
 func (t scratchTable) comparison(want, got string, ignored []string) string {
 	byKey := len(t.Key) > 0
 	quoted := make([]string, len(t.Key))
@@ -198,7 +198,7 @@ func (t scratchTable) comparison(want, got string, ignored []string) string {
 	}
 	campaign, filter := `t.campaign_id::text COLLATE "C"`, "t.campaign_id = ANY ($1::text[])"
 	if !t.Campaign {
-		campaign, filter = "''", "$1::text[] IS NOT NULL" // all are
+		campaign, filter = "''", "$1::text[] IS NOT NULL" // all of them
 	}
 	if !byKey {
 		side := fmt.Sprintf(formatRowsOfSide, campaign, filter)
@@ -208,7 +208,7 @@ func (t scratchTable) comparison(want, got string, ignored []string) string {
 	return fmt.Sprintf(fmt.Sprintf(formatUnlikeRows, side), want, got)
 }
 
-// differing names the columns in which two rows differ.
+// differing returns the columns in which two rows differ.
 func (t scratchTable) differing(want, got []byte) ([]string, error) {
 	var a, b map[string]json.RawMessage
 	if err := json.Unmarshal(want, &a); err != nil {
@@ -226,7 +226,7 @@ func (t scratchTable) differing(want, got []byte) ([]string, error) {
 	return columns, nil
 }
 
-// sample chooses so many campaigns of the journal, each as likely as any other.
+// sample chooses n campaigns of the journal at random, all equally likely.
 func sample(ctx context.Context, db journal.Querier, n int) ([]string, error) {
 	chosen, seen := make([]string, 0, n), 0
 	err := eachPage(ctx, db, func(ids []string) error {

@@ -11,19 +11,19 @@ import (
 type VerifyRequest struct {
 	Projection string
 	Campaigns  []string
-	Sample     int  // so many campaigns, at random
-	All        bool // every campaign of the journal, and rows of campaigns that it does not have
+	Sample     int  // this many campaigns, at random
+	All        bool // every campaign of the journal, and rows of campaigns that are not in it
 
-	// Ignore names columns that need not be the same, such as one that holds the time of the write:
-	// "column", or "table.column". Columns that Postgres numbers by itself are never compared.
+	// Ignore names columns not to compare, such as the time of the write: "column", or "table.column".
+	// Columns that Postgres numbers are never compared.
 	Ignore []string
 
-	Concurrency int // campaigns are verified on so many connections; default [Config].Concurrency
+	Concurrency int // connections to verify on; default [Config].Concurrency
 
-	// These, if set, are called as it goes on, never two at a time: OnCampaign for each campaign in
-	// which something differs, OnDifference for what differs, of a batch of up to 64 campaigns at most
-	// the first 1000, OnResolution for each event that is left out since an operator has resolved it,
-	// and OnProgress after each batch.
+	// These, if set, are called during the work, never two at a time. OnCampaign gets each campaign
+	// with differences. OnDifference gets the differences, at most the first 1000 of a batch of up to
+	// 64 campaigns. OnResolution gets each event that is left out because an operator resolved it.
+	// OnProgress is called after each batch.
 	OnCampaign   func(campaignID string)
 	OnDifference func(Difference)
 	OnResolution func(failed.Resolution)
@@ -33,26 +33,26 @@ type VerifyRequest struct {
 // VerifyReport is projector.VerifyReport.
 type VerifyReport struct {
 	Campaigns int64    // verified
-	Total     int64    // to be verified, as far as is known
+	Total     int64    // to be verified, as far as known
 	Events    int64    // applied on the way
-	Skipped   int64    // campaigns passed by, for the projection is being rebuilt in them
-	Resolved  int64    // events left out, for operators have resolved them
-	Unchecked []string // tables without a column campaign_id of type text: nothing is known of their rows
+	Skipped   int64    // campaigns in which the projection is being rebuilt
+	Resolved  int64    // events left out because operators resolved them
+	Unchecked []string // tables without a text column campaign_id, which are not verified
 	Tables    []VerifiedTable
 
-	Differing int64 // campaigns in which something differs
-	Failed    int64 // of them, those that cannot be applied from their first event on
-	Strays    int64 // rows of campaigns that the journal does not have
+	Differing int64 // campaigns with differences
+	Failed    int64 // of these, campaigns that cannot be applied from the first event
+	Strays    int64 // rows of campaigns that are not in the journal
 }
 
 // VerifiedTable counts the rows of a table.
 type VerifiedTable struct {
 	Table                     string
-	Rows                      int64 // that the journal says there should be, in the campaigns verified
+	Rows                      int64 // expected by the journal, in the verified campaigns
 	Missing, Extra, Different int64
 }
 
-// Differences is how many differences there are.
+// Differences returns the number of differences.
 func (r VerifyReport) Differences() int64 {
 	n := r.Failed + r.Strays
 	for _, t := range r.Tables {
@@ -61,26 +61,26 @@ func (r VerifyReport) Differences() int64 {
 	return n
 }
 
-// DifferenceKind says in which way something differs.
+// DifferenceKind is the kind of difference.
 type DifferenceKind string
 
 // The kinds of differences.
 const (
-	DifferenceMissing   DifferenceKind = "missing"   // the journal says there is such a row, and there is none
-	DifferenceExtra     DifferenceKind = "extra"     // there is a row that should not be
+	DifferenceMissing   DifferenceKind = "missing"   // the journal implies the row, but it is not there
+	DifferenceExtra     DifferenceKind = "extra"     // the row should not be there
 	DifferenceDifferent DifferenceKind = "different" // the row is there, with other values
 	DifferenceStray     DifferenceKind = "stray"     // the row's campaign is not in the journal
-	DifferenceFailed    DifferenceKind = "failed"    // the campaign's events cannot be applied from the first one on
+	DifferenceFailed    DifferenceKind = "failed"    // the campaign cannot be applied from its first event
 )
 
-// Difference is a row that is not as the journal says.
+// Difference is a row that differs from what the journal implies.
 type Difference struct {
 	Kind       DifferenceKind
 	CampaignID string
-	Table      string          // "" where Kind is "failed"
-	Key        json.RawMessage // an array: the values of the primary key; nil: the table has none
-	Want, Got  json.RawMessage // the row as an object; nil: there is none
-	Columns    []string        // those that differ, in order
+	Table      string          // "" if Kind is "failed"
+	Key        json.RawMessage // an array: the primary key's values; nil: the table has none
+	Want, Got  json.RawMessage // the row as an object; nil: no such row
+	Columns    []string        // the differing columns, in order
 	Err        error           // why it failed
 }
 
