@@ -1,4 +1,4 @@
-// Package payload decides who sees the payloads of events, and what of them.
+// Package payload decides which roles see the payloads of events, and which values are hidden in them.
 package payload
 
 import (
@@ -12,13 +12,14 @@ import (
 	"github.com/tidemark-go/tidemark/internal/auth"
 )
 
-// Hidden is what stands in the place of a value that is not shown.
+// Hidden replaces a value that is hidden.
 const Hidden = "…"
 
-// Rule says who sees payloads and metadata, and which values are hidden from all. Its zero value hides nothing.
+// Rule controls who sees payloads and metadata, and which values are hidden from all roles. The zero
+// value hides nothing.
 type Rule struct {
-	Least  auth.Role // that sees payloads
-	Redact []Path    // values that are hidden from everybody
+	Least  auth.Role // lowest role that sees payloads
+	Redact []Path    // values hidden from all roles
 }
 
 // Path names values in a JSON document.
@@ -30,11 +31,11 @@ type Path struct {
 type step struct {
 	name  string // of a field; "*" is any
 	any   bool   // any field, or any element of an array
-	index int    // of an array, where name is ""
-	deep  bool   // here or anywhere below
+	index int    // of an array, if name is ""
+	deep  bool   // at this level or any below
 }
 
-// ParsePath reads a path such as $.card.number, $.items[*].price, $.lines[0] or $..email.
+// ParsePath parses a path such as $.card.number, $.items[*].price, $.lines[0] or $..email.
 func ParsePath(text string) (Path, error) {
 	rest, ok := strings.CutPrefix(strings.TrimSpace(text), "$")
 	p := Path{text: text}
@@ -68,10 +69,10 @@ func ParsePath(text string) (Path, error) {
 	return p, nil
 }
 
-// String answers the path as it was read.
+// String returns the text that the path was parsed from.
 func (p Path) String() string { return p.text }
 
-// ParsePaths reads paths with commas between them.
+// ParsePaths parses paths separated by commas.
 func ParsePaths(list string) ([]Path, error) {
 	var paths []Path
 	for text := range strings.SplitSeq(list, ",") {
@@ -87,11 +88,11 @@ func ParsePaths(list string) ([]Path, error) {
 	return paths, nil
 }
 
-// Sees says whether a user sees payloads at all.
+// Sees reports whether a user may see payloads.
 func (r Rule) Sees(id auth.Identity) bool { return id.Role >= r.Least }
 
-// Show answers what a user sees of a payload or of metadata: nil for nothing at all, and a
-// document that is no JSON as it is.
+// Show returns the part of a payload or of metadata that a user may see: nil if none. It returns
+// documents that are not JSON unchanged.
 func (r Rule) Show(id auth.Identity, document json.RawMessage) json.RawMessage {
 	if !r.Sees(id) {
 		return nil
@@ -115,7 +116,7 @@ func (r Rule) Show(id auth.Identity, document json.RawMessage) json.RawMessage {
 	return shown
 }
 
-// hide answers v without the values that the steps lead to.
+// hide returns v with the values at the path replaced by Hidden.
 func hide(v any, steps []step) any {
 	if len(steps) == 0 {
 		return Hidden
@@ -146,7 +147,7 @@ func hide(v any, steps []step) any {
 	return v
 }
 
-// String answers the rule for a person.
+// String describes the rule for a person.
 func (r Rule) String() string {
 	texts := make([]string, len(r.Redact))
 	for i, p := range r.Redact {

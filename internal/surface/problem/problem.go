@@ -1,5 +1,5 @@
-// Package problem writes errors of HTTP as application/problem+json (RFC 9457), with the value that
-// was refused, the limit and the remedy.
+// Package problem writes HTTP errors as application/problem+json (RFC 9457), with the rejected value,
+// the limit and the remedy.
 package problem
 
 import (
@@ -9,22 +9,22 @@ import (
 	"strings"
 )
 
-// Problem is what went wrong. Its zero fields are left out.
+// Problem is an HTTP error. Empty fields are omitted from the JSON.
 type Problem struct {
 	Type   string `json:"type"`             // a URI reference that names the kind of problem; default "about:blank"
-	Title  string `json:"title"`            // of the kind; default the status' text
-	Status int    `json:"status"`           // of HTTP
+	Title  string `json:"title"`            // of the kind; default the status text
+	Status int    `json:"status"`           // HTTP status
 	Detail string `json:"detail,omitempty"` // what was wrong this time
 	Field  string `json:"field,omitempty"`  // where: a parameter, a header or a field of the body
-	Value  string `json:"value,omitempty"`  // that was refused, up to 256 bytes of it
-	Limit  string `json:"limit,omitempty"`  // that it must keep to
+	Value  string `json:"value,omitempty"`  // the rejected value, cut to 256 bytes
+	Limit  string `json:"limit,omitempty"`  // that the value must satisfy
 	Remedy string `json:"remedy,omitempty"` // what to do
 }
 
-// valueBytes is how much of a value is shown.
+// valueBytes is the maximum number of bytes of a value that are shown.
 const valueBytes = 256
 
-// Error answers the detail and the remedy.
+// Error returns the detail and the remedy.
 func (p *Problem) Error() string {
 	if p.Remedy == "" {
 		return p.Detail
@@ -32,12 +32,12 @@ func (p *Problem) Error() string {
 	return p.Detail + ": " + p.Remedy
 }
 
-// New makes a problem.
+// New returns a problem.
 func New(status int, detail, remedy string) *Problem {
 	return &Problem{Status: status, Detail: detail, Remedy: remedy}
 }
 
-// Of adds the field and the value that were refused, and the limit.
+// Of sets the rejected field and value, and the limit, and returns p.
 func (p *Problem) Of(field, value, limit string) *Problem {
 	if len(value) > valueBytes {
 		value = strings.ToValidUTF8(value[:valueBytes], "") + "…"
@@ -46,7 +46,7 @@ func (p *Problem) Of(field, value, limit string) *Problem {
 	return p
 }
 
-// Write answers a request with the problem.
+// Write writes the problem as the response.
 func Write(w http.ResponseWriter, p *Problem) {
 	out := *p
 	out.Type = cmp.Or(out.Type, "about:blank")

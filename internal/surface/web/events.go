@@ -15,35 +15,35 @@ import (
 )
 
 const (
-	streamBeat  = 15 * time.Second // between signs of life on a quiet stream
-	streamWrite = 5 * time.Second  // that a client may take for a write before it is dropped
+	streamBeat  = 15 * time.Second // between comments that keep a quiet stream alive
+	streamWrite = 5 * time.Second  // time for a client to take a write before it is dropped
 )
 
-// hub has one poller for all streams of server-sent events. A stream has nothing of its own but how
-// much it has seen: one that is slow misses what has been replaced meanwhile, and one that takes
-// nothing for 5 s is dropped.
+// hub has one poller for all streams of server-sent events. A stream stores only the version it has
+// sent. A slow client skips versions that were replaced meanwhile; a client that takes nothing for 5 s
+// is dropped.
 type hub struct {
 	interval time.Duration
-	most     int // streams at once
-	each     int // of one identity
+	most     int // maximum number of streams
+	each     int // maximum of one identity
 	holding  func(ctx context.Context, ids []auth.Identity) ([]bool, error)
-	patience time.Duration // that a client may take for a write
+	patience time.Duration // time for a client to take a write
 	poll     func(ctx context.Context) (marks, error)
 	logger   *slog.Logger
 
 	mu      sync.Mutex
 	streams map[*stream]struct{}
 	latest  marks
-	version int64         // of latest; 0: there is none yet
-	changed chan struct{} // closed when there is more
-	wanted  chan struct{} // has room for one: the first client has come
-	done    chan struct{} // closed when the hub has ended
+	version int64         // of latest; 0: none yet
+	changed chan struct{} // closed when there is a new version
+	wanted  chan struct{} // capacity 1: a stream was opened
+	done    chan struct{} // closed when the hub ends
 }
 
-// stream is one that is open.
+// stream is an open stream.
 type stream struct {
 	id   auth.Identity
-	over chan struct{} // closed when its token holds no more
+	over chan struct{} // closed when its token is no longer valid
 }
 
 func newHub(
@@ -57,7 +57,7 @@ func newHub(
 	}
 }
 
-// Run polls while there are streams, until ctx ends; then streams end too.
+// Run polls while there are streams, until ctx ends. All streams end with it.
 func (h *hub) Run(ctx context.Context) error {
 	defer close(h.done)
 	tick := time.NewTicker(h.interval)
@@ -75,7 +75,7 @@ func (h *hub) Run(ctx context.Context) error {
 	}
 }
 
-// step ends the streams whose tokens hold no more, polls once and tells the others what is new.
+// step ends streams whose tokens are no longer valid, polls once and tells the others what is new.
 func (h *hub) step(ctx context.Context) {
 	bounded, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
@@ -133,7 +133,8 @@ func (h *hub) watched() bool {
 	return len(h.streams) > 0
 }
 
-// since writes to b what there is, if it is newer than version seen, and answers what to wait for.
+// since writes the latest marks to b if they are newer than version seen. It returns their version and
+// a channel that is closed when there are newer ones.
 func (h *hub) since(b *bytes.Buffer, seen int64) (int64, <-chan struct{}) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -144,7 +145,7 @@ func (h *hub) since(b *bytes.Buffer, seen int64) (int64, <-chan struct{}) {
 	return h.version, h.changed
 }
 
-// enter opens a stream, or answers nil and how many there may be.
+// enter opens a stream, or returns nil and the limit that was reached.
 func (h *hub) enter(id auth.Identity) (s *stream, most int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -175,7 +176,8 @@ func (h *hub) leave(s *stream) {
 	delete(h.streams, s)
 }
 
-// ServeHTTP streams until the client goes, is too slow, its token holds no more, or the hub ends.
+// ServeHTTP streams until the client leaves or is too slow, its token is no longer valid, or the hub
+// ends.
 func (h *hub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s, most := h.enter(auth.From(r.Context()))
 	if s == nil {
@@ -220,17 +222,17 @@ func (h *hub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// marks change when something has happened that pages may show.
+// marks are counters. They change when something happens that pages may show.
 type marks struct {
-	Failures   int64 `json:"failures"`   // grows with each attempt that fails and each act on pairs
+	Failures   int64 `json:"failures"`   // grows with each failed attempt and each act on a failed campaign
 	Acts       int64 `json:"acts"`       // grows with each act of an operator
-	Operations int64 `json:"operations"` // grows while one goes on
+	Operations int64 `json:"operations"` // grows while an operation makes progress
 	Position   int64 `json:"position"`   // grows with appends
-	Applied    int64 `json:"applied"`    // events, by the workers there are
-	Published  int64 `json:"published"`  // events
+	Applied    int64 `json:"applied"`    // events applied by the known workers
+	Published  int64 `json:"published"`  // events published
 }
 
-// poll reads what event streams tell.
+// poll reads the marks.
 func (s *Server) poll(ctx context.Context) (m marks, err error) {
 	err = s.cfg.Pool.QueryRow(ctx, queryMarks).Scan(&m.Failures, &m.Acts, &m.Operations, &m.Position, &m.Applied,
 		&m.Published)

@@ -17,17 +17,17 @@ import (
 	"github.com/tidemark-go/tidemark/internal/surface/problem"
 )
 
-// policy lets pages use scripts, styles and pictures of this server and nothing else, and no site
-// put them into a frame.
+// policy lets pages load only scripts, styles and images of this server, and forbids other sites to
+// frame them.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; font-src 'self'; " +
 	"connect-src 'self'; manifest-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
 const (
-	bodyBytes      = 1 << 20          // of a request
-	requestTimeout = 30 * time.Second // of all but event streams
+	bodyBytes      = 1 << 20          // maximum of a request
+	requestTimeout = 30 * time.Second // for all requests but event streams
 )
 
-// headers sets what every answer has.
+// headers sets the headers of all responses.
 func headers(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
@@ -46,7 +46,7 @@ func headers(next http.Handler) http.Handler {
 	})
 }
 
-// bounded limits the body and the time of a request.
+// bounded limits the size and the time of a request.
 func bounded(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ContentLength > bodyBytes {
@@ -61,7 +61,7 @@ func bounded(next http.Handler) http.Handler {
 	})
 }
 
-// sameOrigin refuses what another site has a browser send.
+// sameOrigin refuses requests that another site makes a browser send.
 func sameOrigin(next http.Handler) http.Handler {
 	protection := http.NewCrossOriginProtection()
 	protection.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -71,8 +71,8 @@ func sameOrigin(next http.Handler) http.Handler {
 	return protection.Handler(next)
 }
 
-// localHost refuses names that are not this machine's, where clients that reach the listener need no
-// credentials: a site could have a browser reach it under a name of its own.
+// localHost refuses Host headers that do not name this machine. It protects listeners without
+// credentials from DNS rebinding: a site could point its own name at the listener.
 func localHost(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		host, _, err := net.SplitHostPort(r.Host)
@@ -89,7 +89,7 @@ func localHost(next http.Handler) http.Handler {
 	})
 }
 
-// observed is a ResponseWriter that remembers the status.
+// observed is a ResponseWriter that records the status.
 type observed struct {
 	http.ResponseWriter
 	status int
@@ -109,10 +109,10 @@ func (o *observed) Write(b []byte) (int, error) {
 	return o.ResponseWriter.Write(b)
 }
 
-// Unwrap is for http.ResponseController.
+// Unwrap lets http.ResponseController reach the wrapped writer.
 func (o *observed) Unwrap() http.ResponseWriter { return o.ResponseWriter }
 
-// logged writes a line for each request, without its query, headers and body, and survives its panics.
+// logged logs each request without its query, headers and body, and recovers from panics.
 func logged(logger *slog.Logger, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		began := time.Now()
@@ -143,14 +143,14 @@ func logged(logger *slog.Logger, next http.Handler) http.Handler {
 	})
 }
 
-// statusGone is what is logged of a request whose client has gone, in place of an error that
-// no client has seen. Other servers log it so too.
+// statusGone is logged for a request whose client has left, instead of an error that no client saw.
+// Other servers use the same number.
 const statusGone = 499
 
-// gone says whether who sent the request has left: a browser that goes to another page while this one is being read.
+// gone reports whether the client has left, such as a browser that opened another page meanwhile.
 func gone(r *http.Request) bool { return errors.Is(r.Context().Err(), context.Canceled) }
 
-// failed answers a request that met an error of the server or the database.
+// failed returns the handler for errors of the server or the database.
 func failed(logger *slog.Logger) func(w http.ResponseWriter, r *http.Request, err error) {
 	return func(w http.ResponseWriter, r *http.Request, err error) {
 		var refused *problem.Problem
@@ -173,11 +173,11 @@ func failed(logger *slog.Logger) func(w http.ResponseWriter, r *http.Request, er
 		default:
 			problem.Write(w, problem.New(http.StatusInternalServerError, "it did not work", "the worker's log says why"))
 		}
-		if errors.As(err, &server) && strings.HasPrefix(server.Code, "22") { // it quotes data
+		if errors.As(err, &server) && strings.HasPrefix(server.Code, "22") { // its message quotes data
 			err = errors.New("SQLSTATE " + server.Code)
 		}
 		level := slog.LevelWarn
-		if gone(r) { // what it was doing was cancelled with it
+		if gone(r) { // the error is only its cancellation
 			level = slog.LevelDebug
 		}
 		logger.Log(r.Context(), level, "a request failed", "method", r.Method, "path", r.URL.Path, "error", err)

@@ -11,8 +11,8 @@ import (
 	"github.com/tidemark-go/tidemark/internal/session"
 )
 
-// NewPool opens the few connections that the admin listener has for itself, so that no page takes
-// one from a worker. Each statement may take up to timeout.
+// NewPool opens the admin listener's own small pool, so that no page takes a connection from a
+// worker. timeout limits each statement.
 func NewPool(ctx context.Context, url string, connections int, timeout time.Duration) (*pgxpool.Pool, error) {
 	cfg, err := pgxpool.ParseConfig(url)
 	if err != nil {
@@ -25,7 +25,7 @@ func NewPool(ctx context.Context, url string, connections int, timeout time.Dura
 	params["application_name"] = "tidemark-admin"
 	params["search_path"] = session.SearchPath
 	params["statement_timeout"] = milliseconds(timeout)
-	params["jit"] = "off" // pages read a few rows each: compiling takes longer than any of them
+	params["jit"] = "off" // pages read a few rows: compilation takes longer than the query
 	params["lock_timeout"] = milliseconds(min(timeout, 2*time.Second))
 	params["idle_in_transaction_session_timeout"] = milliseconds(2 * timeout)
 	session.Prepare(cfg)

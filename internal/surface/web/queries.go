@@ -1,7 +1,7 @@
 package web
 
-// queryMarks reads how far each thing has come: the ends of three primary keys, a sequence, and
-// tables of a row a worker or a pair.
+// queryMarks reads the end of three primary keys and a sequence, and two small tables with a row a
+// worker or a pair of topic and publisher.
 const queryMarks = `SELECT
 		(SELECT coalesce(max(id), 0) FROM tidemark.failure_log), (SELECT coalesce(max(id), 0) FROM tidemark.operator_log),
 		(SELECT coalesce(max(extract(epoch FROM updated_at) * 1000)::bigint, 0)

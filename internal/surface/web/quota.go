@@ -11,32 +11,32 @@ import (
 	"github.com/tidemark-go/tidemark/internal/surface/problem"
 )
 
-// What one identity may take, in this process.
+// Limits of one identity in this process.
 const (
 	viewerRequests = 2                // at once; more wait for their turn
-	viewerWaiting  = 16               // and more than that are refused
-	viewerWork     = 30 * time.Second // of requests, before they are refused for a while
-	viewerRefill   = 2                // a second of work comes back in so many seconds
+	viewerWaiting  = 16               // requests waiting; more are refused
+	viewerWork     = 30 * time.Second // time spent on requests before they are refused for a while
+	viewerRefill   = 2                // seconds until one second of viewerWork is available again
 
-	operatorWaiting = 100 // requests of an operator or an admin that wait for their turn
+	operatorWaiting = 100 // waiting requests of an operator or an admin; more are refused
 )
 
-// quota bounds what identities take of the listener's connections, and what viewers take of the
-// database's time. All viewers together have half of the connections. An operator or an admin has
-// all but one, so that others get through.
+// quota limits the listener's connections for each identity, and the database's time for viewers. All
+// viewers together get half of the connections. An operator or an admin gets all but one, so that
+// others still get through.
 type quota struct {
 	mu      sync.Mutex
-	each    int               // requests of one operator at once
-	most    int               // requests of all viewers at once
-	running int               // requests of viewers
-	users   map[string]*usage // those who run, wait or owe
-	changed chan struct{}     // closed when a request has ended
+	each    int               // maximum concurrent requests of one operator
+	most    int               // maximum concurrent requests of all viewers
+	running int               // current requests of viewers
+	users   map[string]*usage // identities that run or wait, or have used time
+	changed chan struct{}     // closed when a request ends
 }
 
-// usage is what one identity takes.
+// usage is what one identity uses now.
 type usage struct {
 	running, waiting int
-	spent            time.Duration // as of at
+	spent            time.Duration // as of at; only viewers spend
 	at               time.Time
 }
 
@@ -49,7 +49,7 @@ func newQuota(connections int) *quota {
 	}
 }
 
-// share has a request wait for its turn, or refuses it with 429 and the seconds to wait.
+// share makes a request wait for its turn, or refuses it with 429 and Retry-After.
 func (q *quota) share(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		id := auth.From(r.Context())
@@ -74,8 +74,8 @@ func (q *quota) share(next http.Handler) http.Handler {
 	})
 }
 
-// begin counts a request from now until end is called. It waits for its turn. A nil end refuses the
-// request; then the identity may try again after wait.
+// begin waits for the request's turn and counts the request until end is called. A nil end refuses
+// the request: the identity may try again after wait.
 func (q *quota) begin(ctx context.Context, user string, viewer bool) (end func(), wait time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -125,13 +125,13 @@ func (q *quota) begin(ctx context.Context, user string, viewer bool) (end func()
 	}, 0
 }
 
-// repay gives back what time has brought.
+// repay reduces spent for the time that has passed.
 func (u *usage) repay(now time.Time) {
 	u.spent = max(0, u.spent-now.Sub(u.at)/viewerRefill)
 	u.at = now
 }
 
-// forget drops identities that take nothing and owe nothing.
+// forget drops identities that use nothing and owe nothing.
 func (q *quota) forget() {
 	now := time.Now()
 	for user, u := range q.users {

@@ -24,23 +24,23 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
-// Config says how the admin listener is set up.
+// Config configures [New].
 type Config struct {
 	Addr     string        // required, host:port
-	Pool     *pgxpool.Pool // required, see [NewPool]; stays open
+	Pool     *pgxpool.Pool // required, see [NewPool]; the caller closes it
 	Acts     *admin.Acts   // required
-	Auth     auth.Config   // its Pool is Pool by default; one of its own lets people log in while pages keep Pool busy
+	Auth     auth.Config   // default of its Pool: Pool. A separate one lets people log in while pages keep Pool busy
 	Payloads payload.Rule
 	TLS      *tls.Config     // nil: plain HTTP
 	Logger   *slog.Logger    // default: discard
 	Settings []pages.Setting // shown on a page
 
-	Projections []projector.Projection // whose code is here: pages show what they were
-	Catalogue   *journal.Catalogue     // of their events
+	Projections []projector.Projection // code of this process, with which pages show earlier states
+	Catalogue   *journal.Catalogue     // of the projections' events
 	Version     string
 
-	StreamInterval time.Duration // between looks at what event streams tell; default 1s
-	MaxStreams     int           // event streams at once; default 500
+	StreamInterval time.Duration // between polls for event streams; default 1s
+	MaxStreams     int           // maximum number of event streams; default 500
 	MaxStreamsEach int           // of one token or name; default 50
 }
 
@@ -54,7 +54,7 @@ type Server struct {
 	listener net.Listener
 }
 
-// New checks the configuration and listens.
+// New checks the configuration and listens. [Server.Run] serves.
 func New(ctx context.Context, cfg Config) (*Server, error) {
 	if cfg.Pool == nil || cfg.Acts == nil {
 		return nil, errors.New("admin listener: Pool and Acts are needed")
@@ -97,10 +97,11 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 	return s, nil
 }
 
-// Addr is where it listens.
+// Addr returns the listener's address.
 func (s *Server) Addr() net.Addr { return s.listener.Addr() }
 
-// checkAddr refuses an address that others reach while clients need no credentials, or none exist.
+// checkAddr refuses an address that is not loopback if clients need no credentials or no credentials
+// exist.
 func (s *Server) checkAddr(ctx context.Context) error {
 	host, _, err := net.SplitHostPort(s.cfg.Addr)
 	if err != nil {
@@ -126,7 +127,7 @@ func (s *Server) checkAddr(ctx context.Context) error {
 	return nil
 }
 
-// routes puts all of it together. What comes first sees a request first.
+// routes returns the complete handler. The outermost wrapper sees a request first.
 func (s *Server) routes() (http.Handler, error) {
 	fail := failed(s.cfg.Logger)
 	drawn, err := pages.New(pages.Config{
@@ -162,7 +163,7 @@ func (s *Server) routes() (http.Handler, error) {
 	return headers(logged(s.cfg.Logger, guarded)), nil
 }
 
-// Run serves until ctx is cancelled. It closes the listener.
+// Run serves until ctx ends, then closes the listener.
 func (s *Server) Run(ctx context.Context) error {
 	server := &http.Server{
 		Handler: s.handler, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 15 * time.Second,
