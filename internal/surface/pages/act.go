@@ -21,11 +21,11 @@ import (
 	"github.com/tidemark-go/tidemark/internal/surface/problem"
 )
 
-// actBytes bounds the form of an act.
+// actBytes is the maximum size of an act's form.
 const actBytes = 64 << 10
 
-// act answers the form of an act of [operator.Acts] that the path names: it is done, or it says why not, and the page
-// that it came from is shown again, with its filter.
+// act handles the form of the act in the path. It does the act and redirects to the page that the form
+// came from, with its filter. That page shows the outcome or the reason why the act was not done.
 func (p *Pages) act(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, actBytes)
 	if err := r.ParseForm(); err != nil {
@@ -58,7 +58,7 @@ func (p *Pages) act(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, auth.Local(r.PostFormValue("back")), http.StatusSeeOther)
 }
 
-// do does the act with what its form says, and answers what to tell the person.
+// do does the act with the form's input and returns its outcome and a text for the person.
 func (p *Pages) do(r *http.Request, req admin.Request) (*admin.Outcome, string, error) {
 	act, ok := operator.ActNamed(r.PathValue("act"))
 	if !ok || act.NoForm {
@@ -78,7 +78,7 @@ func (p *Pages) do(r *http.Request, req admin.Request) (*admin.Outcome, string, 
 	return o, act.Told(in, o).Text, nil
 }
 
-// explain says why an act was not done. Details of the inside are in the log alone.
+// explain returns why an act was not done. Internal details go only to the log.
 func (p *Pages) explain(ctx context.Context, err error) string {
 	var refused *problem.Problem
 	var pgErr *pgconn.PgError
@@ -94,16 +94,17 @@ func (p *Pages) explain(ctx context.Context, err error) string {
 	return redact.Error(err)
 }
 
-// actForm is the form of an act: parameters that the page knows are hidden, the person gives the others.
+// actForm is the form of an act. Parameters that the page knows are hidden; the person fills in the
+// others.
 type actForm struct {
 	*operator.Act
-	ID        string // of the form; those of its fields begin with it
+	ID        string // of the form; prefix of its fields' ids
 	Title     string
-	Open      bool // also before it is touched
-	Refused   bool // it was sent, and not done
+	Open      bool // open from the start
+	Refused   bool // it was sent and not done
 	Hidden    []hiddenField
 	Fields    []formField
-	Typed     string // what has to be typed; "": nothing
+	Typed     string // text to type as confirmation; "": none
 	Frame     frame
 	Back, Key string
 }
@@ -118,10 +119,10 @@ type formField struct {
 	Options               []option
 }
 
-// Form answers the form of an act with some of its parameters, as pairs of a name and a value; nil for those who may
-// not do the act. Pairs about the form itself begin with a dot: .title, .open, .back, .typed, .value NAME and .options
-// NAME for what stands in a field and what may, .hidden NAME for a field that differs from one reading to the next,
-// .without for one that is left out.
+// Form returns the form of an act, or nil if the user may not do the act. pairs are names and values
+// of parameters that the page knows. Names with a leading dot configure the form itself: .title, .open,
+// .back and .typed; .value NAME and .options NAME for the value and the choices of a field; .hidden
+// NAME for a hidden field that changes between readings of the page; .without for a parameter to omit.
 func (f frame) Form(name string, pairs ...any) (*actForm, error) {
 	act, ok := operator.ActNamed(name)
 	if !ok || len(pairs)%2 != 0 {
@@ -178,7 +179,6 @@ func (f frame) Form(name string, pairs ...any) (*actForm, error) {
 	return form, nil
 }
 
-// fieldOf makes the field of a parameter.
 func fieldOf(form string, p param.Param, value string) formField {
 	f := formField{
 		ID: form + "-" + p.Name, Name: p.Name, Help: p.Help, Kind: "text", Value: value, Required: p.Required,

@@ -22,22 +22,22 @@ type campaignPage struct {
 	Parked []publications.Parked
 
 	Projections []string
-	PausedHere  bool // the campaign itself is paused
+	PausedHere  bool // the campaign itself, apart from its groups and projections
 
 	Events []timelineEvent // newest first
-	Older  string          // addresses
+	Older  string          // URLs
 	Newer  string
 	From   int64 // the first and last seq of Events
 	Until  int64
 
-	Seq    int64 // the slider's
-	AsOf   *asOf // nil: not asked for
+	Seq    int64 // position of the slider
+	AsOf   *asOf // nil: not requested
 	Prev   string
 	Next   string
 	Latest string
 }
 
-// GroupNames are the consumer groups that there are.
+// GroupNames returns the names of the consumer groups.
 func (c *campaignPage) GroupNames() (names []string) {
 	for _, g := range c.Groups {
 		names = append(names, g.Group)
@@ -50,7 +50,8 @@ type timelineEvent struct {
 	Here bool
 }
 
-// campaign shows how it stands with a campaign, its events and, at a seq, its read models as they were.
+// campaign shows a campaign's progress, its events and, if a seq is requested, its read models as they
+// were then.
 func (p *Pages) campaign(ctx context.Context, r *http.Request) (view, error) {
 	id, err := required(r, "id")
 	if err != nil {
@@ -110,7 +111,7 @@ func (p *Pages) standings(ctx context.Context, page *campaignPage) error {
 	return err
 }
 
-// timeline reads a page of events that ends at the seq that the address asks for, the newest first.
+// timeline reads a page of events, the newest first. It ends at the requested seq.
 func (p *Pages) timeline(ctx context.Context, r *http.Request, page *campaignPage) error {
 	head := page.Head.Seq
 	until, err := number(r, "until", min(head, page.Seq+perPage/2))
@@ -139,8 +140,8 @@ func (p *Pages) timeline(ctx context.Context, r *http.Request, page *campaignPag
 	return nil
 }
 
-// settleSlide makes one number of the slider's two: its own counts where it was moved and the field
-// beside it was not, as happens where no script moves them together.
+// settleSlide resolves the slider's two numbers. Without a script they do not move together; the
+// slider counts if it moved and the field beside it did not.
 func settleSlide(r *http.Request) {
 	q := r.URL.Query()
 	if q.Get("was") != "" && q.Get("seq") == q.Get("was") && q.Get("slide") != "" {

@@ -22,30 +22,31 @@ import (
 )
 
 const (
-	// asOfEvents is how many events a page applies again to show a read model as it was; beyond, the command line does it.
+	// asOfEvents is the maximum number of events that a page applies to show an earlier state. Beyond
+	// it, the page refers to the command line.
 	asOfEvents = 20_000
-	// asOfRows is how many rows of a table it shows.
+	// asOfRows is the maximum number of rows of a table that a page shows.
 	asOfRows = 100
 )
 
-// asOf is a campaign after one of its events.
+// asOf is the state of a campaign after one of its events.
 type asOf struct {
 	Event   *journal.Event // nil: before the first
 	Payload shownPayload
 	Models  []model
-	TooFar  bool  // there are more events than asOfEvents
+	TooFar  bool  // seq is greater than asOfEvents
 	Most    int64 // asOfEvents
-	NoCode  bool  // this worker has the code of no projection
+	NoCode  bool  // this worker has no projection's code
 	Hidden  bool  // rows are hidden from this role, as payloads are
 }
 
-// model is a projection's part of it.
+// model is the state of a projection.
 type model struct {
 	Projection string
 	Version    int
-	Failed     string // why it is not there
+	Failed     string // why the state is missing
 	Tables     []modelTable
-	Gone       []change // rows that the event has deleted
+	Gone       []change // rows that the event deleted
 	Changed    int
 }
 
@@ -53,7 +54,7 @@ type modelTable struct {
 	Name    string
 	Columns []string
 	Rows    []modelRow
-	More    int // rows that are not shown
+	More    int // rows not shown
 }
 
 type modelRow struct {
@@ -63,7 +64,7 @@ type modelRow struct {
 
 type cell struct {
 	Text    text
-	Before  *text // nil: it is as it was before the event
+	Before  *text // value before the event; nil: the same
 	Changed bool
 }
 
@@ -72,7 +73,8 @@ type change struct {
 	Before text
 }
 
-// readAsOf applies the campaign's events up to seq beside the live tables, one campaign at a time in this process.
+// readAsOf applies the campaign's events up to seq beside the live tables. In this process only one
+// projection is replayed at a time.
 func (p *Pages) readAsOf(ctx context.Context, campaign string, seq int64) (*asOf, error) {
 	out := &asOf{Most: asOfEvents, TooFar: seq > asOfEvents, Hidden: !p.cfg.Payloads.Sees(auth.From(ctx))}
 	if seq > 0 {
@@ -102,7 +104,8 @@ func (p *Pages) readAsOf(ctx context.Context, campaign string, seq int64) (*asOf
 	return out, nil
 }
 
-// readModel answers a projection's part. [admin.ErrNotHere] says that this process does not have its code.
+// readModel returns the state of a projection. It returns [admin.ErrNotHere] if this process does not
+// have the projection's code.
 func (p *Pages) readModel(ctx context.Context, reg rebuild.Registered, campaign string, seq int64) (model, error) {
 	m := model{Projection: reg.Name, Version: reg.Version}
 	var state replay.State
@@ -122,7 +125,8 @@ func (p *Pages) readModel(ctx context.Context, reg rebuild.Registered, campaign 
 	return p.lay(m, state, changes), nil
 }
 
-// unreached answers why a projection cannot be brought to an event, or the error that has nothing to do with it.
+// unreached returns why a projection cannot reach an event. It returns errors of other causes as
+// errors.
 func unreached(err error) (string, error) {
 	var applied *projector.ApplyError
 	var pgErr *pgconn.PgError
@@ -137,7 +141,7 @@ func unreached(err error) (string, error) {
 	return "", err
 }
 
-// lay puts what the event changed beside what there was after it.
+// lay combines the state after the event with the changes by it.
 func (p *Pages) lay(m model, state replay.State, changes []replay.Change) model {
 	m.Changed = len(changes)
 	for _, c := range changes {
@@ -147,7 +151,7 @@ func (p *Pages) lay(m model, state replay.State, changes []replay.Change) model 
 	}
 	for _, t := range state.Tables {
 		table := modelTable{Name: t.Table, Columns: t.Columns}
-		// What changed comes first, so that it is on the page however many rows there are.
+		// Changed rows come first, so that they are shown even if there are many rows.
 		rows := make([]modelRow, 0, min(len(t.Rows), asOfRows))
 		var same []modelRow
 		for _, raw := range t.Rows {
@@ -192,7 +196,7 @@ func (p *Pages) layRow(t replay.StateTable, raw json.RawMessage, changes []repla
 	return row
 }
 
-// redacted hides of a row what is hidden of payloads.
+// redacted hides the values of a row that are hidden in payloads.
 func redacted(rule payload.Rule, raw json.RawMessage) json.RawMessage {
 	if raw == nil {
 		return nil
@@ -200,7 +204,7 @@ func redacted(rule payload.Rule, raw json.RawMessage) json.RawMessage {
 	return rule.Show(auth.Identity{Role: auth.Admin}, raw)
 }
 
-// plain writes a JSON value as a person would: text without quotes, nothing for null.
+// plain formats a JSON value for a person: strings without quotes, ∅ for null or a missing value.
 func plain(value json.RawMessage) string {
 	var s string
 	switch {

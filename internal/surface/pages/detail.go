@@ -19,7 +19,7 @@ type pairPage struct {
 	Payload shownPayload
 }
 
-// failedCampaign shows all that is known of a campaign that failed in a projection.
+// failedCampaign shows the details of a failed campaign.
 func (p *Pages) failedCampaign(ctx context.Context, r *http.Request) (view, error) {
 	projection, err := required(r, "projection")
 	if err != nil {
@@ -45,7 +45,7 @@ type publisherPage struct {
 	History []publications.Record
 }
 
-// publisher shows one pair of a topic and a publisher.
+// publisher shows one pair of topic and publisher.
 func (p *Pages) publisher(ctx context.Context, r *http.Request) (view, error) {
 	key := publications.Key{Topic: r.FormValue("topic"), Publisher: r.FormValue("publisher")}
 	if key.Topic == "" || key.Publisher == "" {
@@ -73,10 +73,11 @@ type operationPage struct {
 	Pager    pager
 	Percent  int64
 	Hidden   bool
-	Again    string // where what failed again is listed
+	Again    string // URL of the list of items that failed again
 }
 
-// again answers the list in which what failed again is found, with the operation's filter as far as the list has it.
+// again returns the URL of the list of items that failed again, with those of the operation's filters
+// that the list has.
 func again(o admin.Operation) (string, error) {
 	var bulk admin.Bulk
 	if err := json.Unmarshal(o.Request, &bulk); err != nil {
@@ -89,7 +90,7 @@ func again(o admin.Operation) (string, error) {
 	return link("/failed", "of", "all", "projection", f.Projection, "campaign", f.CampaignID, "type", f.EventType)
 }
 
-// operation shows how far an act has come.
+// operation shows the progress of an operation.
 func (p *Pages) operation(ctx context.Context, r *http.Request) (view, error) {
 	id, err := number(r, "id", 0)
 	if err != nil {
@@ -117,7 +118,7 @@ func (p *Pages) operation(ctx context.Context, r *http.Request) (view, error) {
 	}
 	page.Items = found.Things.([]admin.Item)
 	for i, item := range page.Items {
-		if o.Kind.Retries() && item.Outcome == "done" { // not before it is tried
+		if o.Kind.Retries() && item.Outcome == "done" { // "done" only means that the retry is due
 			page.Items[i].Outcome = "queued again"
 		}
 	}
@@ -127,7 +128,7 @@ func (p *Pages) operation(ctx context.Context, r *http.Request) (view, error) {
 
 const operationPath = "/operation?id="
 
-// operationOf answers the address of the operation that an act has begun; "": it has begun none.
+// operationOf returns the URL of the operation that an act started, or "" if it started none.
 func operationOf(o *admin.Outcome) string {
 	var op admin.Operation
 	if o == nil || json.Unmarshal(o.Detail, &op) != nil || op.ID == 0 || op.Kind == "" {
@@ -143,7 +144,7 @@ type settingsPage struct {
 	Max      int32 // connections of the pages
 }
 
-// readSettings shows how this worker was set up. Nothing is changed here.
+// readSettings shows the worker's settings. They cannot be changed here.
 func (p *Pages) readSettings(context.Context, *http.Request) (view, error) {
 	return view{
 		Title: "Settings",
@@ -154,7 +155,7 @@ func (p *Pages) readSettings(context.Context, *http.Request) (view, error) {
 	}, nil
 }
 
-// readNothing answers an address that leads nowhere.
+// readNothing returns the error for an unknown URL.
 func (p *Pages) readNothing(_ context.Context, r *http.Request) (view, error) {
 	return view{}, problem.New(http.StatusNotFound, "there is no page "+r.URL.Path, "start from the overview")
 }

@@ -1,10 +1,10 @@
-// Package pages draws the pages of the admin listener: what is wrong and what to do, campaigns and
-// their events, what failed, publishers, projections, workers.
+// Package pages renders the pages of the admin listener: problems and remedies, campaigns and their
+// events, failures, publishers, projections, workers.
 //
-// Pages are drawn by html/template on the server from what the packages answer that own the tables,
-// and act through internal/admin alone. One stylesheet and one script are embedded; without the
-// script everything works but liveness. Every page costs the same however much is in the tables.
-// Texts of others are shown as text: what cannot be seen stands there by its name.
+// html/template renders them on the server. They read from the packages that own the tables and act
+// only through internal/admin. One stylesheet and one script are embedded; without the script only
+// live updates are missing. The cost of a page does not depend on the size of the tables. Foreign
+// text is shown as text: invisible characters appear as their names.
 //
 // The package owns no table. All of it is safe for concurrent use.
 package pages

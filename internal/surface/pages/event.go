@@ -28,7 +28,7 @@ type eventPage struct {
 	Prev, Next string
 }
 
-// reached says what has become of the event in a projection.
+// reached is the progress of a projection with the event.
 type reached struct {
 	Projection string
 	Status     string
@@ -51,7 +51,7 @@ func (p *Pages) readEvent(ctx context.Context, r *http.Request) (journal.Event, 
 	return e, nil
 }
 
-// event shows an event, and how far it has got.
+// event shows an event and the progress of its projections.
 func (p *Pages) event(ctx context.Context, r *http.Request) (view, error) {
 	e, err := p.readEvent(ctx, r)
 	if err != nil && !errors.Is(err, feed.ErrUnreadable) {
@@ -80,7 +80,8 @@ func (p *Pages) event(ctx context.Context, r *http.Request) (view, error) {
 	return view{Title: fmt.Sprintf("Event %s of %s", count(e.Seq), short(e.CampaignID)), Data: page}, err
 }
 
-// applies says whether a projection takes events of this kind, as far as this process has its code.
+// applies reports whether a projection applies the event. Without the projection's code in this
+// process it returns true, except for audit-only events.
 func (p *Pages) applies(pr rebuild.Registered, e journal.Event) bool {
 	if e.Intent == journal.AuditOnly {
 		return false
@@ -137,14 +138,14 @@ func (p *Pages) reached(ctx context.Context, e journal.Event) ([]reached, error)
 	return out, nil
 }
 
-// shownPayload is what of an event's payload and metadata a user may see.
+// shownPayload is the part of an event's payload and metadata that a user may see.
 type shownPayload struct {
 	Hidden   bool // from this role
 	Text     text
 	Metadata *text
 }
 
-// showPayload answers what the one who asks may see of an event.
+// showPayload returns the part of an event's payload and metadata that the user in ctx may see.
 func showPayload(ctx context.Context, rule payload.Rule, e journal.Event) shownPayload {
 	id := auth.From(ctx)
 	if unreadable := e.Unreadable(); unreadable != nil {
@@ -165,7 +166,7 @@ func showPayload(ctx context.Context, rule payload.Rule, e journal.Event) shownP
 	return out
 }
 
-// servePayload answers a whole payload as plain text, which no browser takes for anything else.
+// servePayload serves a whole payload as plain text that browsers do not interpret.
 func (p *Pages) servePayload(w http.ResponseWriter, r *http.Request) {
 	e, err := p.readEvent(r.Context(), r)
 	if err == nil {
@@ -182,7 +183,7 @@ func (p *Pages) servePayload(w http.ResponseWriter, r *http.Request) {
 	p.write(r.Context(), w, r, p.failed(r.Context(), err))
 }
 
-// short answers the beginning of a long name, for titles.
+// short returns a name cut to 60 characters, for titles.
 func short(s string) string {
 	runes := []rune(s)
 	if len(runes) <= 60 {

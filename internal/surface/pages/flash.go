@@ -9,22 +9,22 @@ import (
 
 const (
 	flashCookie = "tidemark_flash"
-	flashBytes  = 1500 // of a text: cookies are small
-	cookieBytes = 4000 // of all of it: browsers keep no more
+	flashBytes  = 1500 // of each text, because cookies are small
+	cookieBytes = 4000 // of the whole cookie: the limit of browsers
 )
 
-// flash says once, on the page that follows an act, what has become of it.
+// flash is a message about an act, shown once on the next page.
 type flash struct {
 	Tone string `json:"tone"` // ok, warn, bad
 	Text string `json:"text"`
 	More string `json:"more,omitempty"`
-	Path string `json:"path,omitempty"` // of the operation that has begun
+	Path string `json:"path,omitempty"` // of the operation that was started
 
-	Field string `json:"field,omitempty"` // of the reason, where the act was refused
-	Typed string `json:"typed,omitempty"` // into it
+	Field string `json:"field,omitempty"` // id of the reason's field, if the act was refused
+	Typed string `json:"typed,omitempty"` // text in that field
 }
 
-// say keeps a flash for the next page.
+// say stores a flash in a cookie for the next page.
 func (p *Pages) say(w http.ResponseWriter, r *http.Request, f flash) {
 	f.Text, f.More = cut(f.Text), cut(f.More)
 	raw, _ := json.Marshal(f)
@@ -45,8 +45,8 @@ func cut(s string) string {
 	return strings.ToValidUTF8(s[:flashBytes], "") + " …"
 }
 
-// said takes the flash that an act has left, if any. A reading of the page for live updates leaves
-// it there for the eyes it is for.
+// said returns the flash in the cookie, if any, and deletes the cookie. Requests for live updates
+// leave it for the next page that a person sees.
 func (p *Pages) said(w http.ResponseWriter, r *http.Request) *flash {
 	c, err := r.Cookie(flashCookie)
 	if err != nil || r.Header.Get("X-Tidemark-Live") != "" {

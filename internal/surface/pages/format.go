@@ -12,7 +12,7 @@ import (
 	"unicode/utf8"
 )
 
-// count writes a number with its thousands apart.
+// count formats a number with thousands separators.
 func count(n int64) string {
 	digits := strconv.FormatInt(n, 10)
 	sign := ""
@@ -29,7 +29,7 @@ func count(n int64) string {
 	return sign + b.String()
 }
 
-// span writes a length of time in its two largest units.
+// span formats a duration in its two largest units.
 func span(d time.Duration) string {
 	switch {
 	case d < 0:
@@ -53,7 +53,7 @@ func pair(large int, largeUnit string, small int, smallUnit string) string {
 	return fmt.Sprintf("%s %s %d %s", count(int64(large)), largeUnit, small, smallUnit)
 }
 
-// bytesText writes a size in the largest binary unit.
+// bytesText formats a size in the largest binary unit.
 func bytesText(n int) string {
 	switch {
 	case n < 1<<10:
@@ -65,11 +65,11 @@ func bytesText(n int) string {
 	}
 }
 
-// utc writes a time for a person; iso for a machine, as the datetime attribute has it.
+// utc formats a time for a person, iso for the datetime attribute.
 func utc(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") }
 func iso(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
 
-// ago says how long before now a time was, or how long after.
+// ago formats the time since t, or until t.
 func ago(now, t time.Time) string {
 	d := now.Sub(t)
 	if d < 0 {
@@ -84,7 +84,7 @@ func ago(now, t time.Time) string {
 	return span(d) + " ago"
 }
 
-// plural names a number of things; n is an int or an int64.
+// plural formats a number of things. n is an int or an int64.
 func plural(n any, thing string) string {
 	number := reflect.ValueOf(n).Int()
 	if number != 1 {
@@ -93,8 +93,8 @@ func plural(n any, thing string) string {
 	return count(number) + " " + thing
 }
 
-// tone answers how a status is shown: ok, warn, bad, info, neutral, or plain. Beside the colour there
-// is always a sign and the word.
+// tone returns the style of a status: ok, warn, bad, info, neutral, or "" for plain. The status is
+// never shown by colour alone.
 func tone(status any) string {
 	switch strings.ToLower(fmt.Sprint(status)) {
 	case "ok", "active", "live", "in step", "ready", "done", "held", "recovered", "alive", "sent", "requeued",
@@ -114,7 +114,7 @@ func tone(status any) string {
 	return ""
 }
 
-// word answers a status as a person reads it.
+// word formats a status for a person.
 func word(status any) string {
 	s := strings.ReplaceAll(fmt.Sprint(status), "_", " ")
 	if s == "" {
@@ -126,20 +126,20 @@ func word(status any) string {
 	return s
 }
 
-// Sizes up to which texts are shown; the rest is behind a link, or left out of a table's cell.
+// Maximum sizes of shown texts. A block links to the rest; a cell omits it.
 const (
 	blockBytes = 64 << 10
 	cellBytes  = 300
 )
 
-// text is text from outside, to be shown as what it is: what is invisible, or turns the
-// direction of what follows, stands there as a sign with its name.
+// text is foreign text to show as text. Characters that are invisible or change the direction of
+// text are replaced by signs with their names.
 type text struct {
 	Runs  []run
 	Shown int // bytes
 	Total int
 	Cut   bool
-	Whole string // where all of it is; "": nowhere
+	Whole string // URL of the whole text; "": none
 }
 
 type run struct {
@@ -147,11 +147,11 @@ type run struct {
 	Sign bool // Text is the name of a character, such as U+202E
 }
 
-// block is a text for a box of its own; line one for a cell.
+// block formats a text for a box of its own, line for a cell.
 func block(s string) text { return newText(s, blockBytes, true) }
 func line(s string) text  { return newText(s, cellBytes, false) }
 
-// blockJSON is block, indented.
+// blockJSON formats JSON as a block, indented.
 func blockJSON(raw json.RawMessage) text {
 	total := len(raw)
 	if total <= 4*blockBytes {
@@ -194,8 +194,8 @@ func newText(s string, limit int, lines bool) text {
 	return t
 }
 
-// odd tells characters that are not seen as what they are: controls, directions and other formats,
-// blanks of no width, bytes that are no UTF-8.
+// odd reports whether a character does not show as itself: controls, direction marks and other format
+// characters, zero-width blanks, private use, invalid UTF-8.
 func odd(r rune, lines bool) bool {
 	switch r {
 	case '\n', '\t':

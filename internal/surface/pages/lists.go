@@ -20,36 +20,37 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/publications"
 )
 
-// lists is a page of lists, of which it shows one. Each is a view of [operator.Views], with its filter and its pages.
+// lists is a page with several lists, one of which it shows. Each list is a view of [operator.Views]
+// with its filter and pager.
 type lists struct {
 	Title, About string
 	Lists        []listedView
 }
 
-// listedView is a list of such a page.
+// listedView is a list of a page.
 type listedView struct {
-	Of   string // in the address; "": the page's first
+	Of   string // in the URL; "": the page's first list
 	Name string
 	View string
-	Many []string // acts on all that the filter chooses
+	Many []string // bulk acts on everything that matches the filter
 }
 
-// listPage is what its template gets.
+// listPage is the data of the template "list".
 type listPage struct {
 	lists
 	listedView
 	Path   string
 	Fields []filterField
-	Clear  bool // the filter chooses something
+	Clear  bool // the filter is set
 	Acts   []actLink
 	Things any
 	Pager  pager
 }
 
-// actLink leads to an act with a list's filter.
+// actLink links to an act with a list's filter.
 type actLink struct{ Name, Path string }
 
-// listPages are the pages of lists, by their addresses.
+// listPages returns the pages with lists, by path.
 func listPages() map[string]lists {
 	return map[string]lists{
 		"/campaigns": {
@@ -109,7 +110,7 @@ func listPages() map[string]lists {
 	}
 }
 
-// list reads the list that the address names, as its filter chooses.
+// list reads the list in the URL with its filter.
 func (p *Pages) list(all lists) reading {
 	return func(ctx context.Context, r *http.Request) (v view, err error) {
 		var names []string
@@ -132,7 +133,6 @@ func (p *Pages) list(all lists) reading {
 	}
 }
 
-// readView reads the things of the list.
 func (p *Pages) readView(ctx context.Context, r *http.Request, page *listPage) error {
 	found, err := p.find(ctx, r, page.View, page.Fields)
 	if err != nil {
@@ -153,7 +153,8 @@ func (p *Pages) readView(ctx context.Context, r *http.Request, page *listPage) e
 	return nil
 }
 
-// actOn adds the address of an act on all that the filter chooses, unless the act cannot be told all of the filter.
+// actOn adds a link to an act on everything that matches the filter, unless the act lacks a parameter
+// of the filter.
 func (page *listPage) actOn(act *operator.Act) []actLink {
 	q := url.Values{}
 	for _, f := range page.Fields {
@@ -171,10 +172,10 @@ func (page *listPage) actOn(act *operator.Act) []actLink {
 	return append(page.Acts, actLink{act.Button + " all that match", "/act/" + act.Name + "?" + q.Encode()})
 }
 
-// searchLook is how many things one page looks at, at most, where no index leads to those that a filter chooses.
+// searchLook is the maximum number of rows that a page examines if no index supports the filter.
 const searchLook = 5000
 
-// find reads a page of a view with what is asked for.
+// find reads a page of a view with the filter's fields.
 func (p *Pages) find(ctx context.Context, r *http.Request, name string, fields []filterField) (*operator.Found, error) {
 	of := operator.ViewNamed(name)
 	if auth.From(ctx).Role < of.Role {
@@ -188,7 +189,7 @@ func (p *Pages) find(ctx context.Context, r *http.Request, name string, fields [
 	return of.Read(ctx, operator.Reader{Pool: p.cfg.Pool, Acts: p.cfg.Acts, API: true, Look: searchLook}, in)
 }
 
-// asked answers what fields say.
+// asked returns the values of fields as parameters.
 func asked(fields []filterField) param.Texts {
 	return func(name string) ([]string, bool) {
 		for _, f := range fields {
@@ -200,7 +201,7 @@ func asked(fields []filterField) param.Texts {
 	}
 }
 
-// namesIn answers the names of parameters.
+// namesIn returns the names of parameters.
 func namesIn(params []param.Param) (names []string) {
 	for _, of := range params {
 		names = append(names, of.Name)
@@ -208,7 +209,7 @@ func namesIn(params []param.Param) (names []string) {
 	return names
 }
 
-// fieldsOf makes the fields of a filter, with what the address says. chosen: it chooses something.
+// fieldsOf returns the fields of a filter with the URL's values. chosen reports whether any is set.
 func fieldsOf(
 	ctx context.Context, pool *pgxpool.Pool, r *http.Request, params []param.Param,
 ) (fields []filterField, chosen bool, err error) {
@@ -238,7 +239,7 @@ func fieldsOf(
 	return fields, chosen, nil
 }
 
-// choicesOf makes the options of a field, the one that is chosen among them though there is no such thing any more.
+// choicesOf returns the options of a field. They include the chosen value even if it no longer exists.
 func choicesOf(words []string, chosen string, required bool) (choices []option) {
 	if len(words) == 0 {
 		return nil
@@ -255,12 +256,12 @@ func choicesOf(words []string, chosen string, required bool) (choices []option) 
 	return choices
 }
 
-// labelOf writes the name of a parameter for a person.
+// labelOf formats the name of a parameter for a person.
 func labelOf(name string) string {
 	return strings.ToUpper(name[:1]) + strings.ReplaceAll(name[1:], "_", " ")
 }
 
-// namesOf answers what a parameter may name, of the kinds that have few.
+// namesOf returns the existing names for a parameter, if it is of a kind with few.
 func namesOf(ctx context.Context, pool *pgxpool.Pool, of string) (names []string, err error) {
 	switch of {
 	case "group":

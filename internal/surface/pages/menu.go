@@ -15,11 +15,11 @@ import (
 type menuItem struct {
 	Path, Name string
 	Here       bool
-	Count      int  // of problems; 0: none is shown
+	Count      int  // problems; 0: not shown
 	Bad        bool // one of them is critical
 }
 
-// menu answers the pages in the order in which a person on call needs them.
+// menu returns the pages in the order in which a person on call needs them.
 func (p *Pages) menu(r *http.Request) []menuItem {
 	items := []menuItem{
 		{Path: "/", Name: "Overview"},
@@ -43,13 +43,13 @@ func (p *Pages) menu(r *http.Request) []menuItem {
 	for i := range items {
 		items[i].Here = items[i].Path == section
 	}
-	if last := p.history.last.Load(); last != nil { // a page costs nothing for its menu
+	if last := p.history.last.Load(); last != nil { // no query for the menu
 		countProblems(items, last)
 	}
 	return items
 }
 
-// countProblems counts beside each page the problems that it shows more of, but for notes.
+// countProblems counts the problems of each page, except notes.
 func countProblems(items []menuItem, s *status.Status) {
 	for _, problem := range shownProblems(s) {
 		for i := range items {
@@ -64,14 +64,14 @@ func countProblems(items []menuItem, s *status.Status) {
 	}
 }
 
-// shownProblem is a problem with the page that shows more of it.
+// shownProblem is a problem and the page with its details.
 type shownProblem struct {
 	status.Problem
 	Tone string // bad, warn or neutral
 	Path string
 }
 
-// shownProblems answers what is wrong, the worst first.
+// shownProblems returns the problems, the worst first.
 func shownProblems(s *status.Status) []shownProblem {
 	problems := s.Problems()
 	out := make([]shownProblem, len(problems))
@@ -87,13 +87,13 @@ func shownProblems(s *status.Status) []shownProblem {
 	return out
 }
 
-// pathOf answers the page that is about what a problem names.
+// pathOf returns the page about the subject of a problem.
 func pathOf(where string) string {
 	kind, name, _ := strings.Cut(where, " ")
 	name, _, _ = strings.Cut(name, " of ")
 	switch kind {
 	case "projection":
-		if strings.Contains(where, " of consumer group ") { // it is paused
+		if strings.Contains(where, " of consumer group ") { // a pause
 			return "/projections"
 		}
 		path, _ := link("/failed", "projection", strings.Trim(name, `"`))
@@ -108,17 +108,17 @@ func pathOf(where string) string {
 	return ""
 }
 
-// sampleEvery lies between two looks of a history.
+// sampleEvery is the interval between readings of a history.
 const sampleEvery = 10 * time.Second
 
-// history is what this process has seen last: the menu counts by it, and speeds are told from it.
+// history keeps the last status that was read, for the menu's counts and for speeds.
 type history struct {
 	reader *status.Reader
 	log    *slog.Logger
 	last   atomic.Pointer[status.Status] // nil: nothing yet
 }
 
-// sections are what the overview shows.
+// sections returns the sections that the overview shows.
 func sections() []status.Section {
 	return []status.Section{
 		status.SectionQueue, status.SectionLag, status.SectionDeferred, status.SectionPauses, status.SectionWorkers,
@@ -127,7 +127,7 @@ func sections() []status.Section {
 	}
 }
 
-// run looks every ten seconds until ctx ends, and returns nil.
+// run reads the status every ten seconds until ctx ends, and returns nil.
 func (h *history) run(ctx context.Context) error {
 	tick := time.NewTicker(sampleEvery)
 	defer tick.Stop()

@@ -18,8 +18,8 @@ type overviewPage struct {
 	Oldest   *outbox.Entry
 	Waited   time.Duration
 	Alive    int
-	Speed    string // at which events are applied; "": not known yet
-	Empty    string // how long until the queue is empty, in words
+	Speed    string // of applying events; "": not known yet
+	Empty    string // time until the queue is empty, in words
 	Tiles    []tile
 	Unread   []string
 }
@@ -33,7 +33,7 @@ type tile struct {
 	Path  string
 }
 
-// overview shows how it stands, what is wrong, and what to do about it.
+// overview shows the state of the system, the problems and their remedies.
 func (p *Pages) overview(ctx context.Context, _ *http.Request) (view, error) {
 	s, err := p.history.reader.Read(ctx, sections()...)
 	if err != nil {
@@ -62,7 +62,7 @@ func (p *Pages) overview(ctx context.Context, _ *http.Request) (view, error) {
 	return view{Title: "Overview", Data: page}, nil
 }
 
-// slowest answers the time to empty of the group that takes longest.
+// slowest returns the longest time to empty of any group.
 func slowest(lags []status.Lag) string {
 	text := "empty"
 	var most time.Duration
@@ -81,7 +81,7 @@ func slowest(lags []status.Lag) string {
 	return text
 }
 
-// tiles are the figures that a person looks at first.
+// tiles returns the most important figures.
 func tiles(page *overviewPage) []tile {
 	var lag time.Duration
 	var behind, waits, dead int64
@@ -128,7 +128,7 @@ func tiles(page *overviewPage) []tile {
 	return tiles
 }
 
-// speed says how fast workers have applied events since an earlier look; "": there is none.
+// speed returns the speed of the workers since an earlier reading, or "" if there is none.
 func speed(earlier, now *status.Status) string {
 	if earlier == nil || now.At.Sub(earlier.At) < time.Second {
 		return ""
@@ -143,8 +143,8 @@ func speed(earlier, now *status.Status) string {
 	return fmt.Sprintf("alive, %.0f events a second", max(0, float64(events)/now.At.Sub(earlier.At).Seconds()))
 }
 
-// furthest answers the greatest lag of a projection or a publisher, and whose it is. Tables that a
-// rebuild has replaced, or builds, are read by none.
+// furthest returns the greatest lag of a projection or a publisher, and a text about it. Tables that a
+// rebuild builds or has replaced do not count, because nothing reads them.
 func (page *overviewPage) furthest() (worst time.Duration, who string) {
 	for _, l := range page.Lag {
 		if l.Events > 0 && l.Age > worst && !strings.Contains(l.Projection, "~") {
@@ -160,7 +160,7 @@ func (page *overviewPage) furthest() (worst time.Duration, who string) {
 	return worst, who
 }
 
-// about marks an estimate, as in tables.
+// about returns the sign of an estimate, the same as in tables.
 func about(estimated bool) string {
 	if estimated {
 		return "≈ "
@@ -168,7 +168,7 @@ func about(estimated bool) string {
 	return ""
 }
 
-// above answers the tone of a wait.
+// above returns the tone of a wait.
 func above(wait time.Duration) string {
 	switch {
 	case wait >= 2*time.Minute:

@@ -26,26 +26,26 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
-// Config is what the pages stand on.
+// Config configures [New].
 type Config struct {
-	Pool     *pgxpool.Pool // required; a small one of its own with a statement_timeout, so that pages never starve workers
+	Pool     *pgxpool.Pool // required; its own small pool with a statement_timeout, so that pages never starve workers
 	Acts     *admin.Acts   // required
 	Logger   *slog.Logger  // required
 	Payloads payload.Rule
-	Settings []Setting // of the worker, for the page that shows them; no secrets
+	Settings []Setting // of the worker, for the settings page; no secrets
 	Version  string
 
-	// Projections and Catalogue are the code that this process has: with it, pages show read models as they were.
+	// Projections and Catalogue are the code of this process, with which pages show earlier states.
 	Projections []projector.Projection
 	Catalogue   *journal.Catalogue
 
-	Secure func(*http.Request) bool // says whether the browser's connection is encrypted; default: by the connection alone
+	Secure func(*http.Request) bool // reports whether the browser's connection is encrypted; default: checks r.TLS
 }
 
 // Setting is a setting of the worker.
 type Setting struct{ Name, Value, Usage string }
 
-// Pages answers the requests for pages. It is safe for concurrent use.
+// Pages serves the pages. It is safe for concurrent use.
 type Pages struct {
 	cfg       Config
 	templates map[string]*template.Template
@@ -53,7 +53,7 @@ type Pages struct {
 	history   *history
 }
 
-// New makes the pages.
+// New returns the pages. [Pages.Run] updates their menu.
 func New(cfg Config) (*Pages, error) {
 	if cfg.Pool == nil || cfg.Acts == nil || cfg.Logger == nil {
 		return nil, errors.New("pages: Pool, Acts and Logger are needed")
@@ -73,17 +73,17 @@ func New(cfg Config) (*Pages, error) {
 	return p, nil
 }
 
-// ServeHTTP answers a request, whose context says who sends it ([auth.From]).
+// ServeHTTP serves a page. The request's context holds the sender's identity ([auth.From]).
 func (p *Pages) ServeHTTP(w http.ResponseWriter, r *http.Request) { p.mux.ServeHTTP(w, r) }
 
-// Run keeps looking at what the menu counts until ctx ends, and returns nil.
+// Run reads the status for the menu until ctx ends, and returns nil.
 func (p *Pages) Run(ctx context.Context) error { return p.history.run(ctx) }
 
-// reading reads what a page shows.
+// reading reads the data of a page.
 type reading func(ctx context.Context, r *http.Request) (view, error)
 
-// show is a page that is only read, drawn by the template of this name.
-// Names in its address that nothing has are refused.
+// show returns the handler of a read-only page with this template. It rejects group, projection, topic
+// and publisher names that do not exist.
 func (p *Pages) show(template string, read reading) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		q := r.URL.Query()
@@ -104,7 +104,7 @@ func (p *Pages) show(template string, read reading) http.Handler {
 	})
 }
 
-// failed answers the page that says what went wrong and what to do.
+// failed returns the page for an error, with its remedy.
 func (p *Pages) failed(ctx context.Context, err error) view {
 	var refused *problem.Problem
 	var pgErr *pgconn.PgError
@@ -143,8 +143,8 @@ func (p *Pages) frame(w http.ResponseWriter, r *http.Request, v view) frame {
 	}
 }
 
-// routes is every address that there is. A page's template has its path as name, with _ for /.
-// What changes something is a POST, whose sender's role the act checks.
+// routes registers every URL. A page's template is named after its path, with _ for /. Changes are
+// POST requests; the act checks the sender's role.
 func (p *Pages) routes() {
 	for path, page := range map[string]struct {
 		takes string // the parameters of its address

@@ -13,17 +13,17 @@ import (
 	"github.com/tidemark-go/tidemark/internal/operator/param"
 )
 
-// planPage is an act with what it would do with the parameters that the address has.
+// planPage is an act and its effect with the parameters in the URL.
 type planPage struct {
 	*operator.Act
 	Fields []filterField
 	Chosen bool
-	Plan   *operator.Plan // nil: nothing is chosen
-	More   bool           // there is more than one operation takes
+	Plan   *operator.Plan // nil: no parameters yet
+	More   bool           // more matches than one operation takes
 	asOf   string
 }
 
-// plan shows what an act would do. Its form does just that.
+// plan shows what an act would do. Its form does exactly that.
 func (p *Pages) plan(ctx context.Context, r *http.Request) (view, error) {
 	act, ok := operator.ActNamed(r.PathValue("act"))
 	if !ok || act.NoForm || !act.Previews {
@@ -65,7 +65,7 @@ func (p *Pages) plan(ctx context.Context, r *http.Request) (view, error) {
 	return view{Title: act.Button, Data: page}, nil
 }
 
-// Planned answers the form of a plan.
+// Planned returns the form of a plan.
 func (f frame) Planned(p *planPage) (*actForm, error) {
 	pairs := []any{".open", true, ".typed", p.Plan.Typed}
 	if p.asOf != "" {

@@ -10,7 +10,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/surface/problem"
 )
 
-// number reads a whole number of a query, or standard where there is none.
+// number returns a whole number from 0 of a query, or standard if it is missing.
 func number(r *http.Request, name string, standard int64) (int64, error) {
 	value := r.FormValue(name)
 	if value == "" {
@@ -24,7 +24,7 @@ func number(r *http.Request, name string, standard int64) (int64, error) {
 	return n, nil
 }
 
-// choice reads one of a few words of a query, or "" where there is none.
+// choice returns one of a few words of a query, or "" if it is missing.
 func choice[T ~string](r *http.Request, name string, words []T) (T, error) {
 	value := T(r.FormValue(name))
 	if value == "" || slices.Contains(words, value) {
@@ -35,7 +35,7 @@ func choice[T ~string](r *http.Request, name string, words []T) (T, error) {
 	return "", problem.New(http.StatusBadRequest, detail, "choose another").Of(name, string(value), choices)
 }
 
-// required reads a text of a query that must be there.
+// required returns a text of a query. It returns an error if the text is missing.
 func required(r *http.Request, name string) (string, error) {
 	value := r.FormValue(name)
 	if value == "" {
@@ -44,17 +44,17 @@ func required(r *http.Request, name string) (string, error) {
 	return value, nil
 }
 
-// perPage is how many rows a page of a list has.
+// perPage is the number of rows on a page.
 const perPage = 50
 
-// pager leads to other pages of a list.
+// pager links to other pages of a list.
 type pager struct {
-	First, Next string // addresses; "": there is no such page, or this is it
-	Shown       string // what is on this page, in words
+	First, Next string // URLs; "": no such page, or this page
+	Shown       string // the rows on this page, in words
 }
 
-// pages answers a pager: next is the cursor of the page after this one, "" at the end. What else the address says
-// stays.
+// pages returns a pager that keeps the rest of the URL. next is the cursor of the next page, or "" at
+// the end.
 func pages(r *http.Request, next, shown string) pager {
 	p := pager{Shown: shown}
 	if r.FormValue("after") != "" {
@@ -66,7 +66,7 @@ func pages(r *http.Request, next, shown string) pager {
 	return p
 }
 
-// takes refuses an address with other parameters than these.
+// takes rejects a URL with parameters other than names.
 func takes(r *http.Request, names []string) error {
 	q := r.URL.Query()
 	for name := range q {
@@ -78,7 +78,7 @@ func takes(r *http.Request, names []string) error {
 	return nil
 }
 
-// with answers this page's address with another value of a parameter; "" leaves it out.
+// with returns this page's URL with another value of a parameter; "" removes the parameter.
 func with(r *http.Request, name, value string) string {
 	q := r.URL.Query()
 	q.Del(name)

@@ -26,20 +26,20 @@ var templateFiles embed.FS
 //go:embed static
 var staticFiles embed.FS
 
-// view is what a handler shows: a template with its data, in the frame that all pages have.
+// view is a page's template and data.
 type view struct {
 	Name   string // of the template file, without .html
 	Title  string
-	Status int // of HTTP; 0: 200
+	Status int // HTTP status; 0: 200
 	Data   any
 }
 
-// frame is what the layout and every page's template get.
+// frame is the data of the layout and of every page's template.
 type frame struct {
 	Title  string
 	Place  string // the database's name
-	Back   string // this page, for acts to come back to
-	Key    string // for this rendering's acts: a form that is sent twice acts once
+	Back   string // URL of this page, to which acts return
+	Key    string // for the forms of this rendering: a form that is sent twice acts once
 	Menu   []menuItem
 	User   string
 	Role   string
@@ -47,21 +47,22 @@ type frame struct {
 	Now    time.Time
 	Data   any
 	id     auth.Identity
-	bare   bool // the reader sees no payloads
-	LogOut bool // there is a session to end
+	bare   bool // payloads are hidden from the user
+	LogOut bool // the user has a session to end
 }
 
-// Operates and Administers say which acts are shown. Whether they are done, the server decides when they are asked for.
+// Operates and Administers report which acts the page shows. The server checks the role again when an
+// act is requested.
 func (f frame) Operates() bool    { return f.id.Role >= auth.Operator }
 func (f frame) Administers() bool { return f.id.Role >= auth.Admin }
 
-// reason is a field that asks why, with what was typed into it before the act was refused.
+// reason is the field for a reason, with the text that was typed before the act was refused.
 type reason struct{ ID, Typed string }
 
-// Reason answers the field with this id.
+// Reason returns the reason's field with this id.
 func (f frame) Reason(id string) reason { return reason{id, f.Typed(id)} }
 
-// Typed answers what was typed into a field of a form that was refused; "": nothing.
+// Typed returns the text that was typed into a field of a refused form, or "".
 func (f frame) Typed(id string) string {
 	if f.Flash == nil || f.Flash.Field != id {
 		return ""
@@ -69,7 +70,7 @@ func (f frame) Typed(id string) string {
 	return f.Flash.Typed
 }
 
-// loadTemplates parses each page's template with the layout and the parts.
+// loadTemplates parses each page's template together with the layout and the parts.
 func loadTemplates() (map[string]*template.Template, error) {
 	all := map[string]*template.Template{}
 	base, err := template.New("").Funcs(functions()).ParseFS(templateFiles, "templates/layout.html",
@@ -114,7 +115,7 @@ func functions() template.FuncMap {
 	}
 }
 
-// link makes an address of a path and pairs of a parameter and its value; empty values and zeros are left out.
+// link returns a URL from a path and pairs of parameter and value. It omits empty values and zeros.
 func link(path string, pairs ...any) (string, error) {
 	if len(pairs)%2 != 0 {
 		return "", fmt.Errorf("link %s: a parameter has no value", path)
@@ -131,7 +132,7 @@ func link(path string, pairs ...any) (string, error) {
 	return path + "?" + q.Encode(), nil
 }
 
-// filterField is a field of a filter's form. Options make it a select.
+// filterField is a field of a filter's form. With options it is a select.
 type filterField struct {
 	Name, Label, Value, Help string
 	Options                  []option
@@ -140,7 +141,7 @@ type filterField struct {
 // option is a choice of a select.
 type option struct{ Value, Name string }
 
-// options reads "value=Name".
+// options parses texts of the form "value=Name".
 func options(texts ...string) []option {
 	out := make([]option, len(texts))
 	for i, t := range texts {
@@ -150,7 +151,7 @@ func options(texts ...string) []option {
 	return out
 }
 
-// write renders the view as a whole before the first byte goes out: a page is there or is an error, never half.
+// write renders the whole page before it sends the first byte, so that no page is incomplete.
 func (p *Pages) write(ctx context.Context, w http.ResponseWriter, r *http.Request, v view) {
 	t, ok := p.templates[v.Name]
 	if !ok {
@@ -171,13 +172,13 @@ func (p *Pages) write(ctx context.Context, w http.ResponseWriter, r *http.Reques
 	_, _ = w.Write(body.Bytes())
 }
 
-// crash answers what should never happen, without its details.
+// crash responds to an error that should never happen, without its details.
 func (p *Pages) crash(ctx context.Context, w http.ResponseWriter, err error) {
 	p.cfg.Logger.ErrorContext(ctx, "render a page", "error", err)
 	http.Error(w, "this page cannot be shown; the worker's log says why", http.StatusInternalServerError)
 }
 
-// serveAsset answers the stylesheet, the script or the icon. Browsers keep them, and ask whether they have changed.
+// serveAsset serves the stylesheet, the script or the icon. Browsers cache them and revalidate by ETag.
 func serveAsset(w http.ResponseWriter, r *http.Request) {
 	body, err := staticFiles.ReadFile("static/" + r.PathValue("name"))
 	if err != nil {

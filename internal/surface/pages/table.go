@@ -18,13 +18,13 @@ import (
 	"github.com/tidemark-go/tidemark/internal/surface/table"
 )
 
-// shownTable is a table as the template "table" draws it.
+// shownTable is the data of the template "table".
 type shownTable struct {
 	Columns []shownColumn
 	Rows    []shownRow
-	Acts    bool   // an act stands beside some row
-	Name    string // for those who hear the page
-	Empty   string // what is read of a table without rows
+	Acts    bool   // a row has acts
+	Name    string // for screen readers
+	Empty   string // text for a table without rows
 }
 
 type shownColumn struct {
@@ -34,24 +34,24 @@ type shownColumn struct {
 
 type shownRow struct {
 	Cells []shownCell
-	Acts  []*actForm // that this reader may do
+	Acts  []*actForm // that the user may do
 }
 
 type shownCell struct {
 	table.Cell
 	Shown text
-	Head  string // the name of its column
-	Path  string // the page of what it names; "": none
-	Names bool   // it says which row this is
-	Tone  string // of a tag
-	Tag   bool   // it stands out
+	Head  string // name of the column
+	Path  string // URL of the page about the cell's thing; "": none
+	Names bool   // the cell identifies the row
+	Tone  string // style of the tag
+	Tag   bool   // the cell is shown as a tag
 }
 
-// Table answers things, of the type that the view lists, as the view's table.
+// Table returns the view's table of things, whose type is the view's.
 func (f frame) Table(view string, things any) (*shownTable, error) {
 	v := operator.ViewNamed(view)
 	columns, rows := v.Table(things)
-	if c := slices.Index(columns, "DETAIL"); c >= 0 && f.bare { // it has what was asked for, as payloads have
+	if c := slices.Index(columns, "DETAIL"); c >= 0 && f.bare { // it holds an act's request, which may contain payloads
 		for _, row := range rows {
 			row[c] = table.Text("hidden")
 		}
@@ -65,7 +65,7 @@ func (f frame) Table(view string, things any) (*shownTable, error) {
 			if err != nil {
 				return nil, err
 			}
-			if form != nil { // the reader may do it
+			if form != nil { // the user may do it
 				t.Rows[i].Acts = append(t.Rows[i].Acts, form)
 				t.Acts = true
 			}
@@ -74,13 +74,13 @@ func (f frame) Table(view string, things any) (*shownTable, error) {
 	return t, nil
 }
 
-// rowAct is an act that stands beside a thing in a list, with what [frame.Form] is told of it.
+// rowAct is an act on a thing in a list, with the pairs for [frame.Form].
 type rowAct struct {
 	name  string
 	pairs []any
 }
 
-// actsOn answers the acts that stand beside a thing.
+// actsOn returns the acts on a thing.
 func actsOn(thing any) []rowAct {
 	switch t := thing.(type) {
 	case pause.Pause:
@@ -115,7 +115,7 @@ func actsOn(thing any) []rowAct {
 	return nil
 }
 
-// actsOnProjection are those on the tables that are read, and on those that a rebuild has replaced.
+// actsOnProjection returns the acts on live tables and on tables that a rebuild has replaced.
 func actsOnProjection(t operator.ProjectionState) []rowAct {
 	switch live, tables := registry.Split(t.Name); tables {
 	case registry.NextTables:
@@ -132,7 +132,7 @@ func actsOnProjection(t operator.ProjectionState) []rowAct {
 	return []rowAct{state, {"startRebuild", name}, {"verifyProjection", append(name[:2:2], ".value sample", 1000)}}
 }
 
-// resume is the act that ends a pause.
+// resume returns the act that ends a pause.
 func resume(t pause.Target) rowAct {
 	switch live, tables := registry.Split(t.Projection); {
 	case tables == registry.NextTables:
@@ -145,7 +145,7 @@ func resume(t pause.Target) rowAct {
 	return rowAct{"resumeGroup", []any{"group", t.Group}}
 }
 
-// newTable makes a table of cells. Columns that are empty in all rows are left out.
+// newTable returns a table of cells. It omits columns that are empty in all rows.
 func newTable(columns []string, rows [][]table.Cell) *shownTable {
 	t := &shownTable{Rows: make([]shownRow, len(rows))}
 	for c, name := range columns {
@@ -166,7 +166,7 @@ func newTable(columns []string, rows [][]table.Cell) *shownTable {
 	return t
 }
 
-// headOf writes the name of a column, such as LAST USED, as a heading.
+// headOf formats the name of a column, such as LAST USED, as a heading.
 func headOf(name string) string { return name[:1] + strings.ToLower(name[1:]) }
 
 func newCell(columns []string, row []table.Cell, at int) shownCell {
@@ -192,7 +192,7 @@ func newCell(columns []string, row []table.Cell, at int) shownCell {
 	return cell
 }
 
-// digitsApart writes a number of a cell with its thousands apart: 12000, ~12000 or 12000+.
+// digitsApart formats a cell's number with thousands separators: 12000, ~12000 or 12000+.
 func digitsApart(text string) string {
 	digits := strings.TrimSuffix(strings.TrimPrefix(text, "~"), "+")
 	n, err := strconv.ParseInt(digits, 10, 64)
@@ -202,21 +202,22 @@ func digitsApart(text string) string {
 	return strings.Replace(strings.Replace(text, digits, count(n), 1), "~", "≈ ", 1)
 }
 
-// Long says whether the cell's text takes lines of its own.
+// Long reports whether the cell's text needs lines of its own.
 func (c shownCell) Long() bool { return len(c.Text) > shortBytes }
 
-// shortBytes is up to where a text that stands out is a tag: longer ones would be wider than the page.
+// shortBytes is the maximum length of a tag. A longer one would be wider than the page.
 const shortBytes = 40
 
-// detailBytes is how much is shown of what an act was asked for and did.
+// detailBytes is the maximum length of an act's detail.
 const detailBytes = 2000
 
-// toneOf answers the tone of a tag that a terminal's stands for.
+// toneOf returns the tag's style for a terminal's tone.
 func toneOf(t table.Tone) string {
 	return map[table.Tone]string{table.Warning: "warn", table.Alarm: "bad"}[t]
 }
 
-// pageOf answers the address of what a cell names, with what else the row says; "": there is no page of it.
+// pageOf returns the URL of the page about a cell's thing, or "" if there is none. It uses other cells
+// of the row as parameters.
 func pageOf(columns []string, row []table.Cell, at int) string {
 	value := func(column string) string {
 		if i := slices.Index(columns, column); i >= 0 && row[i].Text != "-" {
