@@ -98,7 +98,6 @@ func startOperations(
 	return nil
 }
 
-// certificate returns the TLS configuration of the admin listener, or nil if it has none.
 func certificate(s config.Admin) (*tls.Config, error) {
 	if s.TLSCert == "" && s.TLSKey == "" {
 		return nil, nil

@@ -18,7 +18,6 @@ import (
 	"github.com/tidemark-go/tidemark/migrations"
 )
 
-// serve serves /healthz, /readyz and /metrics until ctx ends.
 func serve(
 	ctx context.Context, g *errgroup.Group, addr string, registry *prometheus.Registry, probes probes, logger *slog.Logger,
 ) error {
@@ -51,7 +50,6 @@ func serve(
 	return nil
 }
 
-// readyTimeout is the database's time to answer a probe.
 const readyTimeout = 2 * time.Second
 
 // probes serves health and readiness. Health never asks the database: a worker that waits for the

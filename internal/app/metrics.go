@@ -45,7 +45,6 @@ func collect(
 	return nil
 }
 
-// version returns the version in the build information, or "unknown".
 func version() string {
 	if build, ok := debug.ReadBuildInfo(); ok && build.Main.Version != "" {
 		return build.Main.Version

@@ -16,7 +16,6 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
-// publishes reports whether the settings name anything to publish.
 func publishes(settings config.Worker) bool {
 	return settings.Publishers != "" || settings.PublishURL != ""
 }

@@ -132,7 +132,6 @@ func Run(ctx context.Context, settings config.Worker, opts Options, logger *slog
 	return nil
 }
 
-// projectorConfig returns the projector's configuration from the settings.
 func projectorConfig(s config.Worker) projector.Config {
 	cfg := s.Projector
 	cfg.NoListen, cfg.GapRate = !s.Listen, s.GapRate

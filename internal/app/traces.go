@@ -14,7 +14,6 @@ import (
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 )
 
-// tracesShutdown is the timeout for sending the last spans.
 const tracesShutdown = 5 * time.Second
 
 // serviceName is the worker's name in traces unless OTEL_SERVICE_NAME or OTEL_RESOURCE_ATTRIBUTES

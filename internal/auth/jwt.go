@@ -144,7 +144,6 @@ func unreachable(err error) error {
 	)
 }
 
-// highest returns the highest role in a claim.
 func highest(claim any) Role {
 	names, ok := claim.([]any)
 	if !ok {

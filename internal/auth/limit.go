@@ -35,7 +35,6 @@ func (l *limiter) wait(addr netip.Addr) time.Duration {
 	return max(0, full.Sub(l.now())-(limitBurst-1)*limitEach)
 }
 
-// wrong counts one wrong credential of the address.
 func (l *limiter) wrong(addr netip.Addr) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -11,7 +11,6 @@ import (
 	"github.com/tidemark-go/tidemark/internal/surface/problem"
 )
 
-// loginBytes is the maximum size of the form.
 const loginBytes = 8 << 10
 
 const loginPage = `<!doctype html>

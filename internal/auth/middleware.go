@@ -52,7 +52,6 @@ func (a *Authenticator) Require(role Role, failed Failed, next http.Handler) htt
 	})
 }
 
-// challenge refuses a request.
 func challenge(w http.ResponseWriter, p *problem.Problem) {
 	if p.Status == http.StatusUnauthorized {
 		w.Header().Set("WWW-Authenticate", `Bearer realm="tidemark"`)
@@ -70,7 +69,6 @@ func tooMany(addr netip.Addr, wait time.Duration) *problem.Problem {
 		Of("address", addr.String(), seconds)
 }
 
-// wantsPage reports whether a browser asks for a page.
 func wantsPage(r *http.Request) bool {
 	return (r.Method == http.MethodGet || r.Method == http.MethodHead) &&
 		strings.Contains(r.Header.Get("Accept"), "text/html")

@@ -38,7 +38,6 @@ func (v *valid) has(ctx context.Context, pool *pgxpool.Pool, secret string) bool
 	return v.hashes[sha256.Sum256(hash(secret))]
 }
 
-// hashesOf returns the hashes that a query selects.
 func hashesOf(ctx context.Context, pool *pgxpool.Pool, query string, args ...any) (map[[sha256.Size]byte]bool, error) {
 	rows, err := pool.Query(ctx, query, args...)
 	if err != nil {

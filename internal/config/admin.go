@@ -88,7 +88,6 @@ func (s *Set) networks(target *[]netip.Prefix, env, usage string) {
 	})
 }
 
-// list formats a list as a setting, separated by commas.
 func list[T fmt.Stringer](things []T) string {
 	texts := make([]string, len(things))
 	for i, thing := range things {

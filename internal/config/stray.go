@@ -33,7 +33,6 @@ func Stray(environ []string) (found []string) {
 	return found
 }
 
-// variables returns all variables that Tidemark's programs read.
 func variables() []string {
 	_, set := NewWorker(pflag.NewFlagSet("", pflag.ContinueOnError))
 	known := []string{"TIDEMARK_POSTGRES_BIN", "TIDEMARK_MODEL_CHECKS"}

@@ -15,7 +15,6 @@ import (
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
 )
 
-// interrupted is the exit code after SIGINT or SIGTERM.
 const interrupted = 130
 
 // NewCommand returns the demo command. Its workers run the same program.

@@ -112,7 +112,6 @@ func Run(ctx context.Context, config Config) (result Result, err error) {
 	return d.run(ctx)
 }
 
-// demo is a run in progress.
 type demo struct {
 	Config
 	pool  *pgxpool.Pool
@@ -219,7 +218,6 @@ func (d *demo) watch(loading context.Context) error {
 	}
 }
 
-// settle waits until the lag is 0.
 func (d *demo) settle(ctx context.Context) (last sample, err error) {
 	err = await(ctx, settleWithin, func() (bool, error) {
 		last, err = d.look(ctx)
@@ -231,7 +229,6 @@ func (d *demo) settle(ctx context.Context) (last sample, err error) {
 // say prints a line. It ignores errors: lost output must not end the demo.
 func (d *demo) say(format string, args ...any) { _, _ = fmt.Fprintf(d.Out, format+"\n", args...) }
 
-// errTooLong is wrapped by await when time is up.
 var errTooLong = errors.New("it takes too long")
 
 // await calls ask every [interval] until it returns true or an error, or time is up.

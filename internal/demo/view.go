@@ -55,7 +55,6 @@ func (d *demo) look(ctx context.Context) (now sample, err error) {
 	return now, nil
 }
 
-// lag returns the largest lag among the group and the tabletop projections.
 func (d *demo) lag(ctx context.Context) (events int64, age time.Duration, err error) {
 	projections, err := tabletop.Projections()
 	if err != nil {

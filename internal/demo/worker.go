@@ -12,10 +12,8 @@ import (
 	"time"
 )
 
-// stopWithin is the time for workers to finish after SIGTERM.
 const stopWithin = 15 * time.Second
 
-// fleet holds the worker processes.
 type fleet struct {
 	folder  string // of their logs
 	workers []*worker
@@ -30,7 +28,6 @@ type worker struct {
 	err     error         // of the process; read it after done
 }
 
-// add starts one more worker with its own log.
 func (f *fleet) add(program, databaseURL string) error {
 	number := len(f.workers) + 1
 	log, err := os.Create(filepath.Join(f.folder, fmt.Sprintf("worker-%d.log", number)))
@@ -50,7 +47,6 @@ func (f *fleet) add(program, databaseURL string) error {
 	return nil
 }
 
-// startWorker starts the process and waits for it in the background.
 func startWorker(number int, command *exec.Cmd, log string) (*worker, error) {
 	w := &worker{number: number, log: log, state: "running", done: make(chan struct{})}
 	if err := command.Start(); err != nil {
@@ -73,7 +69,6 @@ func (w *worker) ended() bool {
 	}
 }
 
-// kill kills the process and waits until it has ended.
 func (w *worker) kill() error {
 	if w.ended() {
 		return fmt.Errorf("worker %d has ended: %w", w.number, w.err)

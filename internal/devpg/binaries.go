@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// binEnv names the folder of the Postgres binaries; no other folder is then searched.
+// binEnv names the folder of the Postgres binaries. If it is set, no other folder is searched.
 const binEnv = "TIDEMARK_POSTGRES_BIN"
 
 // binaries is the path of a folder that contains postgres, initdb and pg_ctl.
@@ -32,7 +32,6 @@ func (b binaries) complete() bool {
 // errNoBinaries is wrapped with the places that were searched.
 var errNoBinaries = errors.New("no PostgreSQL server binaries (postgres, initdb and pg_ctl) found")
 
-// search holds the inputs of the search for binaries.
 type search struct {
 	getenv func(string) string
 	root   string // prefix of absolute folders; empty outside of tests

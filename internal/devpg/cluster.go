@@ -19,7 +19,6 @@ import (
 	"time"
 )
 
-// cluster is a data folder and what is needed to run it.
 type cluster struct {
 	data string
 	bin  binaries

@@ -9,7 +9,6 @@ import (
 	"time"
 )
 
-// pollInterval is the interval for checking a file or another process again.
 const pollInterval = 20 * time.Millisecond
 
 // openLock opens a file for flock(2). The lock belongs to the open file: two files in one process
@@ -39,7 +38,6 @@ func tryLock(file *os.File, how int) (bool, error) {
 	}
 }
 
-// takeLock waits for the lock until ctx ends.
 func takeLock(ctx context.Context, file *os.File, how int) error {
 	err := poll(ctx, func() (bool, error) { return tryLock(file, how) })
 	if err != nil && ctx.Err() != nil {

@@ -1,4 +1,3 @@
 package devpg
 
-// queryThere reports whether a database exists.
 const queryThere = "SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)"

@@ -18,7 +18,6 @@ const (
 	temporaryPattern = "tidemark-pg-*"
 )
 
-// prepareState returns the state folder and creates it if it is missing.
 func (s *Server) prepareState(ctx context.Context) (dir string, err error) {
 	dir = s.cfg.Dir
 	switch {

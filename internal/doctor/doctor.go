@@ -158,7 +158,6 @@ func fail(detail, remedy string) Finding {
 	return Finding{Status: Fail, Detail: detail, Remedy: remedy}
 }
 
-// verdict returns OK if good is true, else bad with the remedy.
 func verdict(good bool, bad Status, detail, remedy string) Finding {
 	if good {
 		return Finding{Status: OK, Detail: detail}

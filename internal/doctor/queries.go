@@ -86,11 +86,9 @@ const (
 		(SELECT count(*) FROM tidemark.workers WHERE seen_at > now() - interval '10 s')::integer`
 )
 
-// tablesOfCitus returns the tables of Tidemark that Citus manages.
 const tablesOfCitus = `SELECT c.relname::text FROM pg_catalog.pg_dist_partition d
 		JOIN pg_class c ON c.oid = d.logicalrelid
 			WHERE c.relnamespace = 'tidemark'::regnamespace ORDER BY 1`
 
-// tablesOfTimescale returns the tables of Tidemark that Timescale manages.
 const tablesOfTimescale = `SELECT table_name::text FROM _timescaledb_catalog.hypertable
 		WHERE schema_name = 'tidemark' ORDER BY 1`

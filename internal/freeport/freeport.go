@@ -17,7 +17,6 @@ const (
 	attempts    = 100
 )
 
-// host is the address of the loopback interface.
 const host = "127.0.0.1"
 
 // reserved holds a UDP socket for each port that TCP returned. The socket keeps other processes, whose

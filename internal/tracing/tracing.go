@@ -22,7 +22,6 @@ import (
 // OpenTelemetry's SDKs. Further traces are left out.
 const MaxLinks = 128
 
-// scope names the instrumentation.
 const scope = "github.com/tidemark-go/tidemark"
 
 // Tracer starts spans of one kind. A nil Tracer starts none. It is safe for concurrent use.
@@ -56,7 +55,6 @@ type origin struct {
 	span  trace.SpanID
 }
 
-// inContext is the context key of a span.
 type inContext struct{}
 
 // Start starts a root span and returns a context that carries it.

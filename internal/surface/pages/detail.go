@@ -155,7 +155,6 @@ func (p *Pages) readSettings(context.Context, *http.Request) (view, error) {
 	}, nil
 }
 
-// readNothing returns the error for an unknown URL.
 func (p *Pages) readNothing(_ context.Context, r *http.Request) (view, error) {
 	return view{}, problem.New(http.StatusNotFound, "there is no page "+r.URL.Path, "start from the overview")
 }

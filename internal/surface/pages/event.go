@@ -51,7 +51,6 @@ func (p *Pages) readEvent(ctx context.Context, r *http.Request) (journal.Event, 
 	return e, nil
 }
 
-// event shows an event and the progress of its projections.
 func (p *Pages) event(ctx context.Context, r *http.Request) (view, error) {
 	e, err := p.readEvent(ctx, r)
 	if err != nil && !errors.Is(err, feed.ErrUnreadable) {

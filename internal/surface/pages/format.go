@@ -114,7 +114,6 @@ func tone(status any) string {
 	return ""
 }
 
-// word formats a status for a person.
 func word(status any) string {
 	s := strings.ReplaceAll(fmt.Sprint(status), "_", " ")
 	if s == "" {

@@ -27,7 +27,6 @@ type lists struct {
 	Lists        []listedView
 }
 
-// listedView is a list of a page.
 type listedView struct {
 	Of   string // in the URL; "": the page's first list
 	Name string
@@ -35,7 +34,6 @@ type listedView struct {
 	Many []string // bulk acts on everything that matches the filter
 }
 
-// listPage is the data of the template "list".
 type listPage struct {
 	lists
 	listedView
@@ -50,7 +48,6 @@ type listPage struct {
 // actLink links to an act with a list's filter.
 type actLink struct{ Name, Path string }
 
-// listPages returns the pages with lists, by path.
 func listPages() map[string]lists {
 	return map[string]lists{
 		"/campaigns": {
@@ -110,7 +107,6 @@ func listPages() map[string]lists {
 	}
 }
 
-// list reads the list in the URL with its filter.
 func (p *Pages) list(all lists) reading {
 	return func(ctx context.Context, r *http.Request) (v view, err error) {
 		var names []string
@@ -201,7 +197,6 @@ func asked(fields []filterField) param.Texts {
 	}
 }
 
-// namesIn returns the names of parameters.
 func namesIn(params []param.Param) (names []string) {
 	for _, of := range params {
 		names = append(names, of.Name)
@@ -256,7 +251,6 @@ func choicesOf(words []string, chosen string, required bool) (choices []option) 
 	return choices
 }
 
-// labelOf formats the name of a parameter for a person.
 func labelOf(name string) string {
 	return strings.ToUpper(name[:1]) + strings.ReplaceAll(name[1:], "_", " ")
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/tidemark-go/tidemark/internal/status"
 )
 
-// menuItem is a line of the menu.
 type menuItem struct {
 	Path, Name string
 	Here       bool
@@ -71,7 +70,6 @@ type shownProblem struct {
 	Path string
 }
 
-// shownProblems returns the problems, the worst first.
 func shownProblems(s *status.Status) []shownProblem {
 	problems := s.Problems()
 	out := make([]shownProblem, len(problems))
@@ -108,7 +106,6 @@ func pathOf(where string) string {
 	return ""
 }
 
-// sampleEvery is the interval between readings of a history.
 const sampleEvery = 10 * time.Second
 
 // history keeps the last status that was read, for the menu's counts and for speeds.
@@ -118,7 +115,6 @@ type history struct {
 	last   atomic.Pointer[status.Status] // nil: nothing yet
 }
 
-// sections returns the sections that the overview shows.
 func sections() []status.Section {
 	return []status.Section{
 		status.SectionQueue, status.SectionLag, status.SectionDeferred, status.SectionPauses, status.SectionWorkers,

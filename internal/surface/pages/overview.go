@@ -24,7 +24,6 @@ type overviewPage struct {
 	Unread   []string
 }
 
-// tile is one figure of the overview.
 type tile struct {
 	Label string
 	Value string
@@ -33,7 +32,6 @@ type tile struct {
 	Path  string
 }
 
-// overview shows the state of the system, the problems and their remedies.
 func (p *Pages) overview(ctx context.Context, _ *http.Request) (view, error) {
 	s, err := p.history.reader.Read(ctx, sections()...)
 	if err != nil {
@@ -81,7 +79,6 @@ func slowest(lags []status.Lag) string {
 	return text
 }
 
-// tiles returns the most important figures.
 func tiles(page *overviewPage) []tile {
 	var lag time.Duration
 	var behind, waits, dead int64
@@ -168,7 +165,6 @@ func about(estimated bool) string {
 	return ""
 }
 
-// above returns the tone of a wait.
 func above(wait time.Duration) string {
 	switch {
 	case wait >= 2*time.Minute:

@@ -79,7 +79,6 @@ func (p *Pages) ServeHTTP(w http.ResponseWriter, r *http.Request) { p.mux.ServeH
 // Run reads the status for the menu until ctx ends, and returns nil.
 func (p *Pages) Run(ctx context.Context) error { return p.history.run(ctx) }
 
-// reading reads the data of a page.
 type reading func(ctx context.Context, r *http.Request) (view, error)
 
 // show returns the handler of a read-only page with this template. It rejects group, projection, topic

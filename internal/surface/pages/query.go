@@ -44,10 +44,8 @@ func required(r *http.Request, name string) (string, error) {
 	return value, nil
 }
 
-// perPage is the number of rows on a page.
 const perPage = 50
 
-// pager links to other pages of a list.
 type pager struct {
 	First, Next string // URLs; "": no such page, or this page
 	Shown       string // the rows on this page, in words

@@ -26,7 +26,6 @@ var templateFiles embed.FS
 //go:embed static
 var staticFiles embed.FS
 
-// view is a page's template and data.
 type view struct {
 	Name   string // of the template file, without .html
 	Title  string
@@ -138,7 +137,6 @@ type filterField struct {
 	Options                  []option
 }
 
-// option is a choice of a select.
 type option struct{ Value, Name string }
 
 // options parses texts of the form "value=Name".

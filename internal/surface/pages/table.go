@@ -18,7 +18,6 @@ import (
 	"github.com/tidemark-go/tidemark/internal/surface/table"
 )
 
-// shownTable is the data of the template "table".
 type shownTable struct {
 	Columns []shownColumn
 	Rows    []shownRow
@@ -80,7 +79,6 @@ type rowAct struct {
 	pairs []any
 }
 
-// actsOn returns the acts on a thing.
 func actsOn(thing any) []rowAct {
 	switch t := thing.(type) {
 	case pause.Pause:
@@ -132,7 +130,6 @@ func actsOnProjection(t operator.ProjectionState) []rowAct {
 	return []rowAct{state, {"startRebuild", name}, {"verifyProjection", append(name[:2:2], ".value sample", 1000)}}
 }
 
-// resume returns the act that ends a pause.
 func resume(t pause.Target) rowAct {
 	switch live, tables := registry.Split(t.Projection); {
 	case tables == registry.NextTables:
@@ -208,7 +205,6 @@ func (c shownCell) Long() bool { return len(c.Text) > shortBytes }
 // shortBytes is the maximum length of a tag. A longer one would be wider than the page.
 const shortBytes = 40
 
-// detailBytes is the maximum length of an act's detail.
 const detailBytes = 2000
 
 // toneOf returns the tag's style for a terminal's tone.

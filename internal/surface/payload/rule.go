@@ -116,7 +116,6 @@ func (r Rule) Show(id auth.Identity, document json.RawMessage) json.RawMessage {
 	return shown
 }
 
-// hide returns v with the values at the path replaced by Hidden.
 func hide(v any, steps []step) any {
 	if len(steps) == 0 {
 		return Hidden

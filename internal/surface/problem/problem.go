@@ -21,7 +21,6 @@ type Problem struct {
 	Remedy string `json:"remedy,omitempty"` // what to do
 }
 
-// valueBytes is the maximum number of bytes of a value that are shown.
 const valueBytes = 256
 
 // Error returns the detail and the remedy.

@@ -40,7 +40,6 @@ type hub struct {
 	done    chan struct{} // closed when the hub ends
 }
 
-// stream is an open stream.
 type stream struct {
 	id   auth.Identity
 	over chan struct{} // closed when its token is no longer valid
@@ -232,7 +231,6 @@ type marks struct {
 	Published  int64 `json:"published"`  // events published
 }
 
-// poll reads the marks.
 func (s *Server) poll(ctx context.Context) (m marks, err error) {
 	err = s.cfg.Pool.QueryRow(ctx, queryMarks).Scan(&m.Failures, &m.Acts, &m.Operations, &m.Position, &m.Applied,
 		&m.Published)

@@ -27,7 +27,6 @@ const (
 	requestTimeout = 30 * time.Second // for all requests but event streams
 )
 
-// headers sets the headers of all responses.
 func headers(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
@@ -46,7 +45,6 @@ func headers(next http.Handler) http.Handler {
 	})
 }
 
-// bounded limits the size and the time of a request.
 func bounded(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ContentLength > bodyBytes {
@@ -89,7 +87,6 @@ func localHost(next http.Handler) http.Handler {
 	})
 }
 
-// observed is a ResponseWriter that records the status.
 type observed struct {
 	http.ResponseWriter
 	status int

@@ -33,7 +33,6 @@ type quota struct {
 	changed chan struct{}     // closed when a request ends
 }
 
-// usage is what one identity uses now.
 type usage struct {
 	running, waiting int
 	spent            time.Duration // as of at; only viewers spend
