@@ -14,6 +14,7 @@ type DecodeError struct {
 
 func (e *DecodeError) Error() string { return fmt.Sprintf("decode payload of %s: %v", e.Type, e.Err) }
 
+// Unwrap returns Err.
 func (e *DecodeError) Unwrap() error { return e.Err }
 
 // ErrNotFound is returned by [Get] and [Find].

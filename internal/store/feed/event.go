@@ -13,6 +13,7 @@ import (
 // Intent is [journal.Intent].
 type Intent string
 
+// The intents.
 const (
 	ProjectionAndReplay Intent = "projection_and_replay" // applied to read models and replayed
 	ReplayOnly          Intent = "replay_only"           // folded by the application, never projected

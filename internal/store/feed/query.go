@@ -48,10 +48,12 @@ func (q Query) Or(others ...Query) Query {
 	return union
 }
 
+// Matches reports whether the query selects the event.
 func (q Query) Matches(e Event) bool {
 	return len(q.Items) == 0 || slices.ContainsFunc(q.Items, func(i Item) bool { return i.Matches(e) })
 }
 
+// Matches reports whether the item selects the event.
 func (i Item) Matches(e Event) bool {
 	if len(i.Types) > 0 && !slices.Contains(i.Types, e.Type) {
 		return false

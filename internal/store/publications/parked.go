@@ -46,6 +46,7 @@ type Parked struct {
 	LastFailedAt  *time.Time
 }
 
+// ParkedStatuses returns all statuses of parked events.
 func ParkedStatuses() []string { return []string{"retrying", "parked", "draining"} }
 
 func (f ParkedFilter) arguments(limit int) []any {
@@ -114,6 +115,7 @@ func actOnParked(
 	return n, nil
 }
 
+// ParkedPlace is a place in the order of [WalkParked].
 type ParkedPlace struct {
 	Topic, Publisher, CampaignID string
 	Seq                          int64
@@ -166,6 +168,7 @@ func WalkParked(
 	return parked, end, nil
 }
 
+// ParkedKey names a parked event.
 type ParkedKey struct {
 	Key
 	CampaignID string
