@@ -11,7 +11,7 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/publisher/internal/metrics"
 )
 
-// base is what all parts of a relay share: its configuration, the database, and the way to do what takes time.
+// base is shared by all parts of a relay: configuration, database, and jobs.
 type base struct {
 	cfg       Config
 	db        *ledger.Ledger
@@ -20,13 +20,13 @@ type base struct {
 	owner     string
 	tickEvery time.Duration
 
-	ctx     context.Context // of jobs: lives on for a while when Run's ends
+	ctx     context.Context // of jobs; it outlives Run's for the shutdown
 	inbox   chan func()     // results of jobs
 	gone    chan struct{}   // closed when the loop has ended
 	working int             // jobs that have not posted yet
 }
 
-// drainInbox does what else has been posted, so that one look at what is due follows many results.
+// drainInbox handles everything else that was posted, so one pass of the loop covers many results.
 func (b *base) drainInbox() {
 	for {
 		select {
@@ -38,7 +38,7 @@ func (b *base) drainInbox() {
 	}
 }
 
-// job runs work in a goroutine. What it answers is done by the loop.
+// job runs work in a goroutine. The loop runs the function that work returns.
 func (b *base) job(work func() (then func())) {
 	b.working++
 	go func() {
@@ -53,7 +53,7 @@ func (b *base) job(work func() (then func())) {
 	}()
 }
 
-// timed is a job of at most limit. The loop does then with work's error.
+// timed is a job with a time limit. The loop calls then with work's error.
 func (b *base) timed(limit time.Duration, work func(ctx context.Context) error, then func(error)) {
 	parent := b.ctx
 	b.job(func() func() {
@@ -64,7 +64,7 @@ func (b *base) timed(limit time.Duration, work func(ctx context.Context) error, 
 	})
 }
 
-// fenced runs write in a transaction in which the pair is certainly ours.
+// fenced runs write in a transaction that locks the pair's row if the lease is still ours.
 func (b *base) fenced(ctx context.Context, p *pair, write func(tx pgx.Tx) error) error {
 	return b.db.Fenced(ctx, p.Key, p.generation, p.instance, write)
 }
@@ -75,43 +75,42 @@ func (b *base) unwritten(err error, what string) {
 	}
 }
 
-// agenda is the pairs that this process holds, and what the loop is to look at when.
+// agenda is the pairs that this process holds, and what the loop looks at next.
 type agenda struct {
 	*base
 	pairs    map[publications.Key]*pair
-	ready    []*pair // to be looked at
+	ready    []*pair // for the loop to look at
 	due      time.Time
 	nextTick time.Time
 	stopping bool
-	hurry    bool   // a pair is to be given back
-	instance string // of the database, as it was last seen
-	journals int    // that have taken the place of one another, perhaps
+	hurry    bool   // a pair is waiting to be released
+	instance string // of the database, as last seen
+	journals int    // how often the journal may have been replaced
 }
 
-// look has the loop look at a pair.
 func (a *agenda) look(p *pair) { a.ready = append(a.ready, p) }
 
-// at has the loop look again at t.
+// at schedules the loop's next pass for t at the latest.
 func (a *agenda) at(t time.Time) {
 	if t.Before(a.due) {
 		a.due = t
 	}
 }
 
-// tickAt has the next look be at t if it would be later.
+// tickAt schedules the next tick for t at the latest.
 func (a *agenda) tickAt(t time.Time) {
 	if t = t.Add(time.Millisecond); t.Before(a.nextTick) {
 		a.nextTick = t
 	}
 }
 
-// leave gives a pair back once it is not busy.
+// leave releases a pair once it is not busy.
 func (a *agenda) leave(p *pair) {
 	p.leaving, a.hurry = true, true
 	p.stopDrains()
 }
 
-// drop forgets a pair that is not ours any more.
+// drop forgets a pair that this process no longer holds.
 func (a *agenda) drop(p *pair) {
 	p.cancel()
 	if a.pairs[p.Key] == p {

@@ -13,8 +13,8 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/publisher/internal/ledger"
 )
 
-// claimer looks at the tables now and then, takes the pairs that are this process's, and gives back
-// those that are another's.
+// claimer looks at the tables periodically, claims the pairs assigned to this process, and releases
+// those assigned to others.
 type claimer struct {
 	*agenda
 	reader  *reader
@@ -23,29 +23,28 @@ type claimer struct {
 	drainer *drainer
 
 	host        string
-	registered  bool // all pairs have their row
+	registered  bool // all pairs have a row
 	ticking     bool
-	nudged      bool                       // since the tick under way began
-	generations map[publications.Key]int64 // of pairs, the last that was seen
+	nudged      bool                       // since the current tick began
+	generations map[publications.Key]int64 // the last seen generation of each pair
 }
 
-// tick is a look at everything that is not the journal: who else publishes, what operators have
-// done to pairs, which pairs are free, what is to be tried again.
+// tick is one look at everything except the journal: the other relays, operators' acts on pairs,
+// free pairs, and due retries.
 type tick struct {
 	*ledger.Seen
 	started  time.Time
 	holding  map[publications.Key]bool
-	head     int64                       // where the journal ended before
-	saved    map[publications.Key]int64  // up to where pairs were known to be written before
-	mine     []publications.Key          // active pairs that are held
-	assigned map[publications.Key]string // which relay is to have which pair
+	head     int64                       // the end of the journal at the last read
+	saved    map[publications.Key]int64  // the last position of each pair known to be written
+	mine     []publications.Key          // active pairs that this process holds
+	assigned map[publications.Key]string // the relay that each pair is assigned to
 	claimed  []ledger.Claimed
 }
 
-// dueEach is how many campaigns of a pair are brought back in one tick, at most.
+// dueEach limits the campaigns of a pair that start catching up in one tick.
 const dueEach = 16
 
-// tick starts a look.
 func (c *claimer) tick(now time.Time) {
 	c.ticking, c.nudged = true, false
 	t := &tick{
@@ -62,7 +61,7 @@ func (c *claimer) tick(now time.Time) {
 	}, func(err error) { c.ticked(t, err) })
 }
 
-// observe reads all, then claims what is ours and free.
+// observe reads everything, then claims the free pairs assigned to this process.
 func (c *claimer) observe(ctx context.Context, conn *pgxpool.Conn, t *tick) error {
 	if !c.registered {
 		if err := c.register(ctx, conn); err != nil {
@@ -81,14 +80,13 @@ func (c *claimer) observe(ctx context.Context, conn *pgxpool.Conn, t *tick) erro
 	return c.claim(ctx, conn, t)
 }
 
-// claim leases the pairs that are ours and free.
 func (c *claimer) claim(ctx context.Context, conn *pgxpool.Conn, t *tick) error {
 	var free []publications.Key
 	for _, row := range t.Pairs {
 		key := row.Key
 		switch {
 		case c.routes[key] == nil || !row.Active || row.Leased || t.holding[key]:
-			// In a restored database, our own late writes would fit a new lease of what we hold.
+			// Do not claim a pair we hold: in a restored database our own late writes would fit the new lease.
 		case row.Position > row.Last:
 			if err := c.refuseAhead(ctx, conn, row); err != nil {
 				return err
@@ -105,8 +103,8 @@ func (c *claimer) claim(ctx context.Context, conn *pgxpool.Conn, t *tick) error 
 	return err
 }
 
-// refuseAhead stops a pair whose position the journal has never handed out, as after a restore from
-// an older backup: it would silently leave out what is appended until the journal gets there again.
+// refuseAhead stops a pair whose position the journal has never assigned, as after a restore from an
+// older backup. It would silently skip what is appended until the journal reaches that position again.
 func (c *claimer) refuseAhead(ctx context.Context, conn *pgxpool.Conn, row ledger.Row) error {
 	reason := fmt.Sprintf("position %d is ahead of the journal, which ends at %d: the database was restored from an "+
 		"older backup, or the position was set by hand. Reset the pair to a position up to %d",
@@ -122,9 +120,9 @@ func (c *claimer) refuseAhead(ctx context.Context, conn *pgxpool.Conn, row ledge
 	return nil
 }
 
-// restored tells whether a backup may have taken the journal's place: the database is another, it
-// ends before a position that it had reached, or the row of a pair is older than it was. What was
-// read then may not be what stands at the same positions now.
+// restored reports whether the journal may have been replaced by a backup: the database is another
+// one, the journal ends before a position it had reached, or a pair's row is older than before. The
+// same positions may then hold other events.
 func (c *claimer) restored(t *tick) bool {
 	why := ""
 	if c.instance != "" && c.instance != t.Instance {
@@ -138,7 +136,7 @@ func (c *claimer) restored(t *tick) bool {
 			why = fmt.Sprintf("the journal ends at %d, and was read up to %d", row.Last, t.head)
 		case row.Generation < known:
 			why = fmt.Sprintf("%s has generation %d, and had %d", key, row.Generation, known)
-		case row.Generation == known && row.Position < t.saved[key]: // no write of a relay takes a position back
+		case row.Generation == known && row.Position < t.saved[key]: // no write of a relay moves a position back
 			why = fmt.Sprintf("%s is at position %d, and was at %d", key, row.Position, t.saved[key])
 		}
 		c.generations[key] = row.Generation
@@ -154,10 +152,10 @@ func (c *claimer) restored(t *tick) bool {
 	return true
 }
 
-// nudge has the next look be at once.
+// nudge schedules the next tick at once.
 func (c *claimer) nudge() { c.nextTick, c.nudged = time.Time{}, true }
 
-// ticked takes what was seen.
+// ticked applies what a tick has seen.
 func (c *claimer) ticked(t *tick, err error) {
 	c.ticking = false
 	now := time.Now()
@@ -166,7 +164,7 @@ func (c *claimer) ticked(t *tick, err error) {
 	}
 	if err != nil {
 		c.unwritten(err, "that this process publishes")
-		// Pairs that were claimed before it failed are not known here: their leases expire.
+		// Pairs claimed before the error are unknown here: their leases expire.
 		return
 	}
 	c.registered = true
@@ -190,9 +188,9 @@ func (c *claimer) ticked(t *tick, err error) {
 		case row.Owner != c.owner || row.Generation != p.generation:
 			c.metrics.Lost.Inc()
 			c.drop(p)
-		case !row.Active || row.Position > row.Last || restored && p.read > row.Last: // which it writes down as it leaves
+		case !row.Active || row.Position > row.Last || restored && p.read > row.Last: // it saves its position as it leaves
 			c.leave(p)
-		case restored: // how far it got was of the journal before: the row says where it stands
+		case restored: // its progress was in the previous journal: start from its row
 			c.drop(p)
 			back = append(back, p.giveBack(row.Position))
 		case to != "" && to != c.owner:
@@ -208,7 +206,7 @@ func (c *claimer) ticked(t *tick, err error) {
 	c.metrics.Held.Set(float64(len(c.pairs)))
 }
 
-// hold begins to publish a pair that was claimed.
+// hold starts publishing a claimed pair.
 func (c *claimer) hold(row ledger.Claimed, t *tick, now time.Time) {
 	key := row.Key
 	if old := c.pairs[key]; old != nil {
@@ -237,7 +235,7 @@ func (c *claimer) hold(row ledger.Claimed, t *tick, now time.Time) {
 	c.look(p)
 }
 
-// giveBack releases what was claimed while the relay was told to stop.
+// giveBack releases pairs that were claimed during the shutdown.
 func (c *claimer) giveBack(t *tick) {
 	for _, row := range t.claimed {
 		c.hold(row, t, time.Now())

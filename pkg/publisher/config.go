@@ -17,54 +17,54 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/publisher/internal/ledger"
 )
 
-// Connections is how many connections of the pool a relay uses at once at most, whatever the number
-// of its pairs: what needs one more waits. Listening takes one of its own.
+// Connections is the most connections of the pool that a relay uses at once, whatever the number of
+// pairs. Work that needs one more waits. Listening uses one connection outside the pool.
 const Connections = ledger.Connections
 
 // Config configures a [Relay]. Pool, Topics and Publishers are required.
 type Config struct {
-	// at least Connections connections to spare, more are not used; stays open when the relay stops
+	// needs Connections free connections and uses no more; it must stay open until the relay has stopped
 	Pool       *pgxpool.Pool
 	Topics     []Topic
 	Publishers []Publisher
 
-	Catalogue  *journal.Catalogue // aliases and upcasters; default: events as they were appended
+	Catalogue  *journal.Catalogue // aliases and upcasters; default: events as appended
 	Logger     *slog.Logger       // default: discard
 	Registerer prometheus.Registerer
 
-	// makes a span of each batch, with links to the traces whose context its events carry; default
-	// nil: no spans, at no cost
+	// creates a span for each batch, with links to the traces in its events; default nil: no spans, at
+	// no cost
 	TracerProvider trace.TracerProvider
 
-	LeaseTTL time.Duration // how long after a process's death its pairs wait; default 30s, at least 1s
-	// between looks at the journal when there was nothing, and up to half of it more; default 500ms
+	LeaseTTL time.Duration // how long pairs wait after their process dies; default 30s, at least 1s
+	// between looks at the journal while it has nothing new, plus up to half of it; default 500ms
 	PollInterval time.Duration
-	IdleAfter    int           // after so many empty polls the interval doubles; default 3
-	IdleMax      time.Duration // up to this; default 60s
+	IdleAfter    int           // consecutive empty polls before the interval doubles; default 3
+	IdleMax      time.Duration // the longest interval; default 60s
 	NoListen     bool          // rely on polling alone
 
 	PageEvents int   // events read at once; default 1000
-	CacheBytes int64 // of what was read and some pair may still want, about; default 16 MiB
+	CacheBytes int64 // approximate size of events kept for pairs that may need them; default 16 MiB
 
-	ShutdownTimeout time.Duration // how long batches under way may take once Run is cancelled; default 10s
+	ShutdownTimeout time.Duration // how long current batches may take after Run is cancelled; default 10s
 }
 
-// Publisher is a sink with what is published to it, and how.
+// Publisher is a sink, its topics, and how they are published.
 type Publisher struct {
-	Name   string // required; part of the key under which its positions are kept
+	Name   string // required; part of the key of its positions
 	Sink   Sink   // required; the relay does not close it
 	Topics []string
 
-	Start       Start         // of a pair that is new; default: the beginning
-	BatchSize   int           // events given to the sink at once, at most; default 100
-	Concurrency int           // batches under way at once, of different campaigns; default 4
+	Start       Start         // of a new pair; default: the beginning
+	BatchSize   int           // most events in a call of the sink; default 100
+	Concurrency int           // concurrent batches, of different campaigns; default 4
 	Order       Order         // default OrderCampaign
 	Timeout     time.Duration // of a batch; default 30s
 
-	OnRefusal  Policy        // what becomes of an event that is refused by itself; default ParkCampaign
-	Attempts   int           // until it is given up; default 25
+	OnRefusal  Policy        // what happens to a refused event; default ParkCampaign
+	Attempts   int           // before an event is given up; default 25
 	RetryBase  time.Duration // wait after an event's first refusal, doubled with each further one; default 500ms
-	RetryMax   time.Duration // longest such wait; default 1m
+	RetryMax   time.Duration // longest wait after a refusal; default 1m
 	BackoffMax time.Duration // longest wait of a pair whose sink fails as a whole; default 10s
 }
 
@@ -73,25 +73,27 @@ type Order string
 
 // The orders.
 const (
-	OrderCampaign Order = "campaign" // each campaign's events; campaigns are sent side by side
+	OrderCampaign Order = "campaign" // each campaign's events; campaigns are sent concurrently
 	OrderGlobal   Order = "global"   // all events, by position, one batch after the other
 )
 
-// Policy is what becomes of an event that the sink refuses by itself, while others get through.
+// Policy is what happens to an event that the sink refuses by itself, while others get through.
 type Policy string
 
-// The policies. Under each, an event is tried again until its attempts are used up; its campaign waits meanwhile.
+// The policies. Under each, an event is retried until its attempts are used up; its campaign waits
+// meanwhile.
 const (
-	ParkCampaign Policy = "park_campaign" // its campaign goes on waiting until an operator decides
-	ParkEvent    Policy = "park_event"    // it is left out and its campaign goes on
-	Block        Policy = "block"         // the pair waits with it, and fails in the end
+	ParkCampaign Policy = "park_campaign" // then its campaign waits for an operator
+	ParkEvent    Policy = "park_event"    // then it is skipped and its campaign continues
+	Block        Policy = "block"         // the pair waits with it, and then fails
 )
 
-// Start is where a new pair starts: one of its fields says so. The zero value is the beginning of the journal.
+// Start is where a new pair starts. Set at most one field; the zero value is the beginning of the
+// journal.
 type Start struct {
 	End   bool      // with what is appended from now on
 	After int64     // with the first event after this position
-	At    time.Time // with the first event that was recorded then or later
+	At    time.Time // with the first event recorded then or later
 }
 
 func (c Config) withDefaults() (Config, error) {
@@ -139,7 +141,7 @@ func (p Publisher) withDefaults() (Publisher, error) {
 	return p, errors.Join(errs...)
 }
 
-// positive gives *v its default where it is zero, and refuses what is below least.
+// positive sets *v to its default if it is zero, and refuses values below least.
 func positive[T ~int | ~int64](name string, v *T, standard, least T) error {
 	if *v = cmp.Or(*v, standard); *v < least {
 		return fmt.Errorf("%s is %v, at least %v is needed", name, *v, least)
@@ -147,7 +149,7 @@ func positive[T ~int | ~int64](name string, v *T, standard, least T) error {
 	return nil
 }
 
-// oneOf gives *v the first of the choices where it is empty, and refuses what is none of them.
+// oneOf sets *v to the first choice if it is empty, and refuses values that are no choice.
 func oneOf[T ~string](name string, v *T, choices ...T) error {
 	if *v = cmp.Or(*v, choices[0]); !slices.Contains(choices, *v) {
 		return fmt.Errorf("%s is %q, it may be one of %v", name, *v, choices)

@@ -9,17 +9,17 @@ import (
 )
 
 const (
-	// roundTime is how long a round goes on with its next batches: what has got through is only then
-	// left behind, and more is taken in.
+	// roundTime is how long a round starts further batches. Only after the round is its progress
+	// recorded and more taken in.
 	roundTime = 50 * time.Millisecond
-	// roundBatches is how many batches a lane finds in a round, on the average, if there is so much to
-	// send: lanes wait for each other at its end.
+	// roundBatches is the average number of batches per lane in a full round: lanes wait for each
+	// other at its end.
 	roundBatches = 4
-	// roundsEvents bounds the events of all pairs' rounds together, unless each has but one batch a lane.
+	// roundsEvents limits the events of all rounds together, but each lane always gets one batch.
 	roundsEvents = 64_000
 )
 
-// dispatcher gives pairs their rounds, and takes the outcome.
+// dispatcher sends pairs' rounds and handles the outcomes.
 type dispatcher struct {
 	*agenda
 	reader  *reader
@@ -28,12 +28,12 @@ type dispatcher struct {
 	history *history
 }
 
-// advance does the next thing for a pair.
+// advance starts the next step of a pair.
 func (d *dispatcher) advance(p *pair, now time.Time) {
 	switch {
-	case p.busy || p.leaving: // a leaving pair is given back by save
+	case p.busy || p.leaving: // save releases leaving pairs
 	case now.After(p.trusted):
-		// Nothing more is sent under a lease that may be another's. A save that gets through makes it ours again.
+		// Send nothing under a lease that may be another's. A successful save makes it ours again.
 		d.at(now.Add(d.tickEvery))
 	case now.Before(p.notBefore):
 		d.at(p.notBefore)
@@ -46,7 +46,8 @@ func (d *dispatcher) advance(p *pair, now time.Time) {
 	}
 }
 
-// fill gives a pair its next round, what is left of the last one and more from memory, or lets it wait for a page.
+// fill starts the pair's next round, from what is left of the last one and from cached pages.
+// Without events it marks the pair as waiting for a page.
 func (d *dispatcher) fill(p *pair, now time.Time) {
 	room, before := d.room(p), p.read
 	for len(p.pending) < room {
@@ -64,7 +65,7 @@ func (d *dispatcher) fill(p *pair, now time.Time) {
 		return
 	}
 	if p.read >= d.reader.head {
-		p.pending = nil // there may be many pairs that wait
+		p.pending = nil // many pairs may be waiting
 	}
 	d.reader.hungry = true
 	if !p.wanting || p.read > before {
@@ -83,7 +84,6 @@ func (d *dispatcher) room(p *pair) int {
 	return max(full, min(full*roundBatches, roundsEvents/max(len(d.pairs), 1)))
 }
 
-// sendRound sends what is pending.
 func (d *dispatcher) sendRound(p *pair) {
 	p.busy = true
 	events, trusted, ctx := p.pending, p.trusted, p.ctx
@@ -101,12 +101,12 @@ func (d *dispatcher) sendRound(p *pair) {
 	})
 }
 
-// finished takes the outcome of a round.
+// finished handles the outcome of a round.
 func (d *dispatcher) finished(p *pair, o *outcome) {
 	p.busy = false
 	d.history.remember(p, o.taken(p.pending))
 	if d.pairs[p.Key] != p {
-		return // lost meanwhile: its holder sends all of it again
+		return // lost meanwhile: the new holder sends everything again
 	}
 	now := time.Now()
 	defer d.look(p)
@@ -129,7 +129,7 @@ func (d *dispatcher) finished(p *pair, o *outcome) {
 	p.settle(now)
 	switch {
 	case broken == nil:
-		if p.failing = nil; sent == 0 && p.failures > 0 { // where events got through, writing their position says so
+		if p.failing = nil; sent == 0 && p.failures > 0 { // if events got through, saving their position says so
 			p.failing = &failing{why: redact.Error(o.refused[0].err)}
 			d.saver.writeFailing(p)
 		}
@@ -140,8 +140,8 @@ func (d *dispatcher) finished(p *pair, o *outcome) {
 	}
 }
 
-// refuse decides on events that were refused by themselves: what is parked leaves the round, with
-// what is behind it in its campaign. It answers why the pair has to wait, or nil.
+// refuse handles refused events: they will be parked and leave the round, with the later events of
+// their campaigns. It returns why the pair must wait, or nil.
 func (d *dispatcher) refuse(p *pair, o *outcome) error {
 	if len(o.refused) > 0 {
 		d.metrics.Refused.WithLabelValues(p.Topic, p.Publisher).Add(float64(len(o.refused)))
@@ -156,7 +156,7 @@ func (d *dispatcher) refuse(p *pair, o *outcome) error {
 	return o.broken
 }
 
-// blockedError is why a pair under the policy Block waits.
+// blockedError is why a pair waits under the policy Block.
 type blockedError struct {
 	refusal
 	event    *Event

@@ -16,39 +16,39 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/publisher/internal/ledger"
 )
 
-// drainer brings campaigns back that were held.
+// drainer lets parked campaigns catch up.
 type drainer struct {
 	*agenda
 	saver   *saver
 	history *history
 	drains  int
-	moreDue bool // than the last look has taken up
+	moreDue bool // more than the last tick started
 }
 
-// returning is a campaign that is being brought back: published from a seq up to where the pair's
-// rounds have left it out.
+// returning is a campaign that catches up: it is published from a seq up to where the pair's rounds
+// skipped it.
 type returning struct {
 	row   ledger.Parked
 	from  int64 // the next seq
-	last  int64 // position of the event before it
+	last  int64 // position of the previous event
 	until int64
 
 	done      bool  // nothing is left up to until
-	event     Event // that did not get through; its Seq is 0 if the sink is not why it ended
+	event     Event // the event that failed; its Seq is 0 if the sink is not the cause
 	err       error
-	refused   bool // the sink has named it
+	refused   bool // the sink named it
 	permanent bool
-	blamed    bool // it is certainly the event
-	down      bool // the sink says that the other side is not there
+	blamed    bool // the event is certainly at fault
+	down      bool // the sink reports that the other side is down
 	sent      int
-	took      recent // what the sink has taken
+	took      recent // what the sink accepted
 	ctx       context.Context
 }
 
-// maxDrains is how many campaigns are brought back at once.
+// maxDrains limits the campaigns that catch up at once.
 const maxDrains = 8
 
-// take begins with the campaigns that were due when a look started.
+// take starts the campaigns that were due when a tick started.
 func (d *drainer) take(due []ledger.Parked, started time.Time) {
 	d.moreDue = false
 	each := map[publications.Key]int{}
@@ -58,11 +58,11 @@ func (d *drainer) take(due []ledger.Parked, started time.Time) {
 		d.bringBack(row, started)
 	}
 	for _, p := range d.pairs {
-		maps.DeleteFunc(p.drained, func(_ string, at time.Time) bool { return at.Before(started) }) // the next look is newer
+		maps.DeleteFunc(p.drained, func(_ string, at time.Time) bool { return at.Before(started) }) // the next tick is newer
 	}
 }
 
-// bringBack starts to bring a campaign back. seen is when the row was read.
+// bringBack starts a campaign's catch-up. seen is when the row was read.
 func (d *drainer) bringBack(row ledger.Parked, seen time.Time) {
 	p := d.pairs[row.Key]
 	if p == nil || p.leaving || d.drains >= maxDrains || p.draining[row.Campaign] ||
@@ -73,7 +73,7 @@ func (d *drainer) bringBack(row ledger.Parked, seen time.Time) {
 	if row.Holds {
 		if _, held := p.held[row.Campaign]; !held {
 			if slices.ContainsFunc(p.pending, func(e Event) bool { return e.CampaignID == row.Campaign }) {
-				return // is being sent: at the next look
+				return // is being sent: at the next tick
 			}
 			p.held[row.Campaign] = p.read // an operator has put it there
 		}
@@ -94,7 +94,7 @@ func (d *drainer) drain(p *pair, c *returning) {
 	})
 }
 
-// publishRest reads, sends and writes down batch after batch, until nothing is left, or something is in the way.
+// publishRest reads, sends and records batch after batch, until nothing is left or an error stops it.
 func (d *drainer) publishRest(ctx context.Context, p *pair, s *sender, c *returning) {
 	for {
 		limit := p.to.BatchSize
@@ -126,7 +126,7 @@ func (d *drainer) publishRest(ctx context.Context, p *pair, s *sender, c *return
 	}
 }
 
-// sendRest sends a batch of the campaign; it answers whether all of it got through.
+// sendRest sends a batch of the campaign and reports whether all of it got through.
 func (d *drainer) sendRest(ctx context.Context, s *sender, c *returning, batch []Event) bool {
 	sent := make([]bool, len(batch))
 	refused, broken := s.batch(ctx, batch, sent)
@@ -164,12 +164,11 @@ func (d *drainer) sendRest(ctx context.Context, s *sender, c *returning, batch [
 	return false
 }
 
-// advance writes the campaign's place.
 func (c *returning) advance(ctx context.Context, tx pgx.Tx) error {
 	return c.row.Advance(ctx, tx, c.from, c.last)
 }
 
-// returned decides what becomes of the campaign.
+// returned handles the end of a catch-up.
 func (d *drainer) returned(p *pair, c *returning) {
 	now := time.Now()
 	d.history.remember(p, slices.Values(c.took))
@@ -182,12 +181,12 @@ func (d *drainer) returned(p *pair, c *returning) {
 		p.lastSuccess = now
 		d.metrics.Published.WithLabelValues(p.Topic, p.Publisher).Add(float64(c.sent))
 	}
-	// The sink is there: something got through, of this or of another campaign, and nothing has failed
-	// as a whole since, nor does it say that it is not.
+	// The sink is up: something got through lately, of this or of another campaign. It has not failed
+	// as a whole since, and it does not report that it is down.
 	alive := !c.down && p.failures == 0 && now.Sub(p.lastSuccess) < aliveFor
 	switch {
 	case c.done && c.row.Holds && p.held[c.row.Campaign] > c.until:
-		d.drain(p, &returning{row: c.row, from: c.from, last: c.last}) // more was left out meanwhile
+		d.drain(p, &returning{row: c.row, from: c.from, last: c.last}) // more was skipped meanwhile
 	case c.done:
 		if c.row.Holds {
 			delete(p.held, c.row.Campaign) // from the next round on
@@ -198,16 +197,16 @@ func (d *drainer) returned(p *pair, c *returning) {
 	case c.event.Seq > 0:
 		d.ended(p, c)
 		d.saver.fail(p, c.err, now)
-	default: // the database, an operator, or the lease: at a later look
+	default: // the database, an operator, or the lease: at a later tick
 		d.ended(p, c)
 		d.tickAt(now.Add(d.tickEvery))
 	}
 }
 
-// aliveFor is how long a sink counts as being there after something got through.
+// aliveFor is how long a sink counts as up after something got through.
 const aliveFor = 10 * time.Second
 
-// refuseAgain counts an attempt at the event that the campaign stands before.
+// refuseAgain counts an attempt at the campaign's next event.
 func (d *drainer) refuseAgain(p *pair, c *returning) {
 	d.metrics.Refused.WithLabelValues(p.Topic, p.Publisher).Inc()
 	attempts := 1
@@ -233,7 +232,7 @@ func (d *drainer) refuseAgain(p *pair, c *returning) {
 	d.tickAt(time.Now().Add(k.Delay))
 }
 
-// conclude writes what became of a campaign, and ends its bringing back.
+// conclude writes the outcome for a campaign and ends its catch-up.
 func (d *drainer) conclude(p *pair, c *returning, write func(ctx context.Context, tx pgx.Tx) error) {
 	d.timed(d.cfg.LeaseTTL/2, func(ctx context.Context) error {
 		return d.fenced(ctx, p, func(tx pgx.Tx) error { return write(ctx, tx) })
@@ -246,7 +245,7 @@ func (d *drainer) conclude(p *pair, c *returning, write func(ctx context.Context
 	})
 }
 
-// ended lets the campaign be looked at again by looks that start from now on.
+// ended allows ticks that start from now on to start the campaign again.
 func (d *drainer) ended(p *pair, c *returning) {
 	d.drains--
 	delete(p.draining, c.row.Campaign)

@@ -11,34 +11,35 @@ import (
 	"github.com/tidemark-go/tidemark/internal/tracing"
 )
 
-// Format is how an event is written for a broker.
+// Format is the encoding of events for a broker.
 type Format string
 
-// The formats. In each the message's key is the campaign id.
+// The formats. The message's key is always the campaign id.
 const (
-	// FormatEnvelope has a JSON object of event_id, campaign_id, version, occurred_at, actor and data
-	// as the body, and event_id, event_type, aggregate_type, aggregate_id, correlation_id, causation_id,
-	// created_at, campaign_id, seq and position as attributes. It is the default.
+	// FormatEnvelope is the default. The body is a JSON object of event_id, campaign_id, version,
+	// occurred_at, actor and data. The attributes are event_id, event_type, aggregate_type,
+	// aggregate_id, correlation_id, causation_id, created_at, campaign_id, seq and position.
 	FormatEnvelope Format = "envelope"
-	// FormatCloudEvents is CloudEvents 1.0 in binary mode: the payload is the body, all else are attributes.
+	// FormatCloudEvents is CloudEvents 1.0 in binary mode: the body is the payload, everything else is
+	// an attribute.
 	FormatCloudEvents Format = "cloudevents"
-	// FormatRaw has the payload as the body and the attributes of the envelope.
+	// FormatRaw has the payload as the body and the envelope's attributes.
 	FormatRaw Format = "raw"
 )
 
-// Encoder writes events in a format. Its zero value writes envelopes. It is safe for concurrent use.
+// Encoder encodes events. The zero value encodes envelopes. It is safe for concurrent use.
 type Encoder struct {
 	Format     Format // default FormatEnvelope
 	Source     string // of CloudEvents, a URI reference; default "/tidemark"
-	TypePrefix string // put before the event's type in CloudEvents, e.g. "com.example."; default none
-	// AttributePrefix comes before the names of attributes of CloudEvents, as the protocol's binding
-	// says: "ce-" for HTTP and NATS (the default), "ce_" for Kafka.
+	TypePrefix string // prefix of the event's type in CloudEvents, e.g. "com.example."; default none
+	// AttributePrefix is the prefix of CloudEvents attributes in the protocol's binding: "ce-" for
+	// HTTP and NATS (the default), "ce_" for Kafka.
 	AttributePrefix string
 }
 
-// Message is an event written for a broker.
+// Message is an encoded event.
 type Message struct {
-	Key         string // the campaign id: what is to be kept in order has the same key
+	Key         string // the campaign id: messages with the same key must stay in order
 	ContentType string // of the body, a media type
 	Body        []byte
 	Attributes  []Attribute // headers; names are unique, values never empty
@@ -47,12 +48,12 @@ type Message struct {
 // Attribute is a header of a message.
 type Attribute struct{ Name, Value string }
 
-// Check reports a format that does not exist.
+// Check returns an error for an unknown format.
 func (n Encoder) Check() error {
 	return oneOf("format", &n.Format, FormatEnvelope, FormatCloudEvents, FormatRaw)
 }
 
-// Encode returns the event as a message that shares no memory with it.
+// Encode returns the event as a message. They share no memory.
 func (n Encoder) Encode(e *Event) Message {
 	return Message{
 		Key: e.CampaignID, ContentType: n.ContentType(),
@@ -66,7 +67,7 @@ const (
 	attributeRoom = 14
 )
 
-// ContentType is the media type of the bodies.
+// ContentType returns the media type of the bodies.
 func (n Encoder) ContentType() string { return "application/json" }
 
 // AppendBody appends the event's body to b.
@@ -93,12 +94,12 @@ func (n Encoder) AppendBody(b []byte, e *Event) []byte {
 	return append(b, '}')
 }
 
-// AppendAttributes appends the event's attributes to a. Those without a value are left out.
+// AppendAttributes appends the event's attributes to a, except empty ones.
 func (n Encoder) AppendAttributes(a []Attribute, e *Event) []Attribute {
 	if n.Format == FormatCloudEvents {
 		return appendTrace(n.appendCloudAttributes(a, e), e)
 	}
-	// What must be formatted is so into one piece of memory.
+	// Format all values into one allocation.
 	var scratch [128]byte
 	b := appendUUID(scratch[:0], e)
 	b = e.RecordedAt.UTC().AppendFormat(b, time.RFC3339Nano)
@@ -132,7 +133,7 @@ func appendPayload(b []byte, e *Event) []byte {
 	return append(b, e.Payload...)
 }
 
-// uuidBytes is how long the text of a UUID is.
+// uuidBytes is the length of a UUID's text.
 const uuidBytes = 36
 
 func appendUUID(b []byte, e *Event) []byte {
@@ -145,7 +146,7 @@ func appendUUID(b []byte, e *Event) []byte {
 	return b
 }
 
-// header answers what led to an event, or nothing where a header cannot hold it.
+// header returns cause, or "" if a header cannot hold it.
 func header(cause string) string {
 	if strings.ContainsFunc(cause, func(r rune) bool { return r < ' ' || r > '~' }) {
 		return ""
@@ -153,7 +154,8 @@ func header(cause string) string {
 	return cause
 }
 
-// appendTrace passes on the trace context that the event's metadata carries, see https://www.w3.org/TR/trace-context/.
+// appendTrace appends the trace context in the event's metadata, see
+// https://www.w3.org/TR/trace-context/.
 func appendTrace(a []Attribute, e *Event) []Attribute {
 	traceparent, tracestate := tracing.Stored(e.Metadata)
 	if traceparent != "" {
@@ -165,14 +167,14 @@ func appendTrace(a []Attribute, e *Event) []Attribute {
 	return a
 }
 
-// appendCloudAttributes appends the event's attributes under CloudEvents 1.0 except datacontenttype.
-// Those after time are extensions; sequence, partitionkey and the causes are documented ones, and
-// positions are text because integers of CloudEvents have 32 bits.
+// appendCloudAttributes appends the event's CloudEvents 1.0 attributes except datacontenttype.
+// Those after time are extensions. sequence, partitionkey and the causes are documented ones.
+// Positions are text because CloudEvents integers have 32 bits.
 func (n Encoder) appendCloudAttributes(a []Attribute, e *Event) []Attribute {
 	prefix := cmp.Or(n.AttributePrefix, "ce-")
 	all := [...]struct{ name, value string }{
 		{"specversion", "1.0"},
-		{"id", e.Identity()}, // source and id together must be unique, and an id is so within its campaign alone
+		{"id", e.Identity()}, // source and id together must be unique, but an event id is unique only within its campaign
 		{"source", cmp.Or(n.Source, "/tidemark")},
 		{"type", n.TypePrefix + e.Type},
 		{"subject", e.CampaignID},

@@ -12,18 +12,18 @@ import (
 
 // Errors that sinks return.
 var (
-	// ErrNotTried is the failure of an event that was not sent because one before it in its campaign
+	// ErrNotTried is the failure of an event that was not sent because an earlier one of its campaign
 	// failed. It costs no attempt.
 	ErrNotTried = errors.New("not tried: an event before it failed")
-	// ErrClosed is returned by Publish once a sink is closed.
+	// ErrClosed is returned by Publish after a sink is closed.
 	ErrClosed = errors.New("the sink is closed")
 )
 
-// BatchError says which events of a batch were not published. All others were.
+// BatchError names the events of a batch that were not published. All others were.
 //
-// Where the other side fails half-way, name the rest with [ErrNotTried], alone or wrapped: no event
-// of theirs is at fault, and the pair waits. The batch error may itself be wrapped, also with [Pause]
-// and [RetryAfter].
+// If the other side fails half-way, name the rest with [ErrNotTried], alone or wrapped: none of
+// those events is at fault, and the pair waits. The batch error may itself be wrapped, also with
+// [Pause] and [RetryAfter].
 type BatchError struct {
 	Failures []Failure // by Index, each at most once
 }
@@ -31,8 +31,8 @@ type BatchError struct {
 // Failure is an event that was not published.
 type Failure struct {
 	Index     int   // in the batch
-	Err       error // why; ErrNotTried if it was not sent
-	Permanent bool  // sending it again will not help: it is parked at once
+	Err       error // ErrNotTried if the event was not sent
+	Permanent bool  // retrying cannot help: the event is parked at once
 }
 
 // Error counts the failures and shows the first.
@@ -53,17 +53,17 @@ func (e *BatchError) Unwrap() []error {
 	return errs
 }
 
-// Pause marks an error after which the pair is paused until an operator resumes it: the other side
-// wants no more events, as a webhook that answers 410 Gone.
+// Pause marks an error that pauses the pair until an operator resumes it: the other side wants no
+// more events, e.g. a webhook that responds with 410 Gone.
 func Pause(err error) error { return &marked{err, errPause} }
 
-// RetryAfter marks an error after which the other side is left alone for d, as an HTTP response with
-// Retry-After asks. It replaces the pair's own back-off where it is longer, up to 5 minutes.
+// RetryAfter marks an error after which the pair waits for d, up to 5 minutes, as an HTTP
+// Retry-After asks. The pair's own back-off applies if it is longer.
 func RetryAfter(err error, d time.Duration) error { return &marked{err, retryAfter(d)} }
 
-// Outage marks an error that is certainly no single event's fault, such as a missing right or a full
-// disk. The pair waits, no event loses an attempt, and the events are not tried one by one, even
-// where [HealthChecker] finds the other side well. It answers nil for nil.
+// Outage marks an error that is certainly no event's fault, such as a missing permission or a full
+// disk. The pair waits, no event loses an attempt, and the events are not tried one by one, even if
+// [HealthChecker] reports the other side as healthy. It returns nil for nil.
 func Outage(err error) error {
 	if err == nil {
 		return nil
@@ -71,7 +71,7 @@ func Outage(err error) error {
 	return &marked{err, errOutage}
 }
 
-// marked is an error of a sink with a mark that says what becomes of the pair.
+// marked is a sink's error with a mark that decides what happens to the pair.
 type marked struct{ error, mark error }
 
 func (m *marked) Error() string   { return m.error.Error() }
@@ -89,23 +89,22 @@ func (retryAfter) Error() string { return "retry after" }
 
 func isPause(err error) bool { return errors.Is(err, errPause) }
 
-// blamesNobody tells whether the other side wants to be left alone, or cannot take any event: it is not to be probed.
+// blamesNobody reports whether the error is an outage or asks for a wait. Such a sink is not probed.
 func blamesNobody(err error) bool {
 	var after retryAfter
 	return errors.Is(err, errOutage) || errors.As(err, &after)
 }
 
-// sinkError is what a sink says, without values of the events that it was given: the other side may repeat them.
+// sinkError is a sink's error without values of the events: the other side may repeat them in its text.
 type sinkError struct {
 	error              // its text has no values
-	err    error       // as the sink has made it
+	err    error       // the sink's own error
 	partly *BatchError // nil: err has none
 }
 
-// Unwrap answers what marks there are, such as [Pause].
 func (e *sinkError) Unwrap() error { return e.err }
 
-// As answers the batch error whose failures have no values in their texts.
+// As returns the batch error whose failures have no values in their texts.
 func (e *sinkError) As(target any) bool {
 	partly, ok := target.(**BatchError)
 	if ok && e.partly != nil {
@@ -125,7 +124,7 @@ func withoutValues(err error, batch []Event) error {
 	clean := &sinkError{error: redact.Wrap(err, about...), err: err}
 	var partly *BatchError
 	if errors.As(err, &partly) {
-		known := map[string]error{} // by text: a sink often says the same of all
+		known := map[string]error{} // by text: a sink often repeats one error for all events
 		clean.partly = &BatchError{Failures: slices.Clone(partly.Failures)}
 		for i := range clean.partly.Failures {
 			f := &clean.partly.Failures[i]

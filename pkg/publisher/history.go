@@ -10,15 +10,15 @@ import (
 )
 
 const (
-	rememberAll  = 32_000 // events that were sent, of all pairs together; up to twice as many
+	rememberAll  = 32_000 // sent events to remember, of all pairs together; up to twice as many
 	rememberEach = 500    // of a pair, at least
-	ghostsBatch  = 1000   // events that are looked up in one statement
+	ghostsBatch  = 1000   // events looked up in one statement
 )
 
-// recent is the events that a sink has taken last.
+// recent is the events that a sink accepted last.
 type recent []ledger.Sent
 
-// add forgets the oldest where there are twice as many as must be kept.
+// add appends s. At twice most events it forgets the oldest, down to most.
 func (m *recent) add(s ledger.Sent, most int) {
 	if *m = append(*m, s); len(*m) >= 2*most {
 		*m = slices.Delete(*m, 0, len(*m)-most)
@@ -29,26 +29,26 @@ func sentOf(e *Event) ledger.Sent {
 	return ledger.Sent{Campaign: e.CampaignID, ID: e.ID, Seq: e.Seq, Position: e.Position}
 }
 
-// history is what this process has sent last, to find what a journal that has taken the place of another does not have.
+// history is what this process sent last, to find events that a replaced journal has lost.
 type history struct {
 	*agenda
 	sent      map[publications.Key]recent
-	doubtful  bool // some of what was sent may have been lost with a journal
-	comparing bool // what was sent is being looked up
+	doubtful  bool // some sent events may have been lost with a journal
+	comparing bool // sent events are being looked up
 }
 
-// remember notes events of a pair that its sink has taken, also if the pair is another's by now.
+// remember records events that a sink accepted, even if the pair is another process's by now.
 func (h *history) remember(p *pair, took iter.Seq[ledger.Sent]) {
 	m, most := h.sent[p.Key], max(rememberEach, rememberAll/max(1, len(h.sent), len(h.pairs)))
 	for s := range took {
 		m.add(s, most)
 	}
 	h.sent[p.Key] = m
-	// A round of a pair that was dropped may have ended after others were looked up.
+	// A round of a dropped pair may end after the other events were looked up.
 	h.doubtful = h.doubtful || h.journals > 0 && p.instance != h.instance
 }
 
-// findGhosts looks up what this process has sent, if some of it may have been lost.
+// findGhosts looks up what this process sent, if some of it may be lost.
 func (h *history) findGhosts() {
 	if !h.doubtful || h.comparing {
 		return
@@ -65,7 +65,7 @@ func (h *history) findGhosts() {
 	})
 }
 
-// absent answers, and writes down, which events the journal does not have.
+// absent records and returns the events that the journal does not have.
 func (h *history) absent(ctx context.Context, sent map[publications.Key]recent) (map[publications.Key]recent, error) {
 	ghosts := map[publications.Key]recent{}
 	for key, m := range sent {
@@ -81,10 +81,10 @@ func (h *history) absent(ctx context.Context, sent map[publications.Key]recent) 
 	return ghosts, nil
 }
 
-// foundGhosts counts what the journal does not have, once, and says so.
+// foundGhosts counts and logs lost events, each once.
 func (h *history) foundGhosts(ghosts map[publications.Key]recent, err error) {
 	if h.comparing = false; err != nil {
-		h.doubtful = true // at the next look
+		h.doubtful = true // look again at the next tick
 		h.unwritten(err, "which events were sent and lost")
 	}
 	for key, absent := range ghosts {

@@ -17,8 +17,8 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/publisher/internal/pages"
 )
 
-// pair is a topic and a publisher that this process holds. Only the relay's loop touches it; what
-// goroutines need of it they are given.
+// pair is a topic and a publisher that this process holds. Only the relay's loop touches it;
+// goroutines get copies of what they need.
 type pair struct {
 	*route
 	tenure
@@ -28,62 +28,62 @@ type pair struct {
 	wait
 
 	pending []Event           // of the round
-	parks   []*ledger.Refused // to be written before the round goes on
+	parks   []*ledger.Refused // to be written before the round continues
 	busy    bool              // a goroutine works on the round
-	leaving bool              // to be given back once it is not busy
+	leaving bool              // to be released once it is not busy
 }
 
 // tenure is the lease of a pair, as this process knows it.
 type tenure struct {
 	generation int64
-	instance   string // of the journal that it was claimed in
+	instance   string // of the database it was claimed in
 	claimed    time.Time
 	trusted    time.Time // until when the lease is certainly held
 	ctx        context.Context
 	cancel     context.CancelFunc
 }
 
-// place is how far a pair has got.
+// place is the progress of a pair.
 type place struct {
-	read      int64     // events up to this position have been handed out, or left out
-	ahead     int64     // pages that begin before this position are no longer read in advance: they have been
+	read      int64     // events up to this position are sent or skipped
+	ahead     int64     // pages that begin before this position have been prefetched
 	acked     int64     // events up to this position are published or parked
-	saved     int64     // acked as the database knows it
-	published int64     // events sent since it was saved
+	saved     int64     // acked as saved in the database
+	published int64     // events sent since the last save
 	changed   time.Time // since when acked is ahead of saved; zero: it is not
 }
 
-// holds is the campaigns of a pair that wait, or are brought back.
+// holds is the campaigns of a pair that wait or catch up.
 type holds struct {
-	held       map[string]int64 // campaigns that wait, with the position of the last event left out
-	draining   map[string]bool  // campaigns that are being brought back, until that is written
+	held       map[string]int64 // waiting campaigns, with the position of the last event skipped
+	draining   map[string]bool  // campaigns that catch up, until the end of that is written
 	drained    map[string]time.Time
-	drains     context.Context // of campaigns that are brought back: ends when the pair is to be given back
+	drains     context.Context // of catch-ups: ends when the pair is to be released
 	stopDrains context.CancelFunc
 }
 
-// condition is how a pair's sink does.
+// condition is the state of a pair's sink.
 type condition struct {
-	failures    int // of the sink as a whole, in a row
+	failures    int // of the sink as a whole, consecutive
 	lastSuccess time.Time
 	blocked     int64    // position of the event that blocks
 	blockedFor  int      // attempts at it
 	failing     *failing // to be written
-	reporting   bool     // how it fails is being written
+	reporting   bool     // failing is being written
 	halting     *halting
 }
 
-// wait is what a pair waits for that has nothing to send.
+// wait is the state of a pair that has nothing to send.
 type wait struct {
 	notBefore time.Time // nothing is sent before
 	wanting   bool      // for a page
-	since     time.Time // since when
-	polled    bool      // it has been given what there was
-	empty     int       // polls without an event, in a row
+	since     time.Time // since when it waits for a page
+	polled    bool      // it has been given all there was
+	empty     int       // consecutive polls without an event
 	nextPoll  time.Time
 }
 
-// take fills the round from a page, up to room events, and leaves out what the topic does not have
+// take fills the round from a page, up to room events. It skips events that do not match the topic
 // and campaigns that are held.
 func (p *pair) take(page *pages.Page, room int) {
 	events := page.Events
@@ -109,7 +109,7 @@ func (p *pair) take(page *pages.Page, room int) {
 	p.read = page.Until
 }
 
-// settle moves acked as far as nothing is pending.
+// settle moves acked up to the first pending event.
 func (p *pair) settle(now time.Time) {
 	to := p.read
 	if len(p.pending) > 0 {
@@ -123,13 +123,11 @@ func (p *pair) settle(now time.Time) {
 	}
 }
 
-// retryDelay is the wait before an event's next attempt.
 func (p *pair) retryDelay(attempts int) time.Duration {
 	return min(p.to.RetryBase<<min(max(attempts-1, 0), 20), p.to.RetryMax)
 }
 
-// keep drops pending events. It writes to a fresh slice where it must, since the sink may not have
-// let go of a cancelled batch.
+// keep drops pending events. It writes to a new slice, because the sink may still read a cancelled batch.
 func (p *pair) keep(kept func(i int) bool) {
 	rest := make([]Event, 0, cap(p.pending))
 	for i := range p.pending {
@@ -140,7 +138,7 @@ func (p *pair) keep(kept func(i int) bool) {
 	p.pending = rest
 }
 
-// route is what the configuration says of a pair.
+// route is the configuration of a pair.
 type route struct {
 	publications.Key
 	filter *Filter
@@ -148,7 +146,7 @@ type route struct {
 	tracer *tracing.Tracer // nil: no traces
 }
 
-// routesOf answers all pairs, and all that is wrong with them.
+// routesOf returns all pairs, and all mistakes in their configuration.
 func routesOf(cfg Config) (map[publications.Key]*route, error) {
 	var errs []error
 	topics := map[string]*Topic{}

@@ -11,11 +11,10 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/publisher/internal/ledger"
 )
 
-// parker writes down what was refused.
 type parker struct{ *agenda }
 
-// writeParks writes down what was refused. Only then does the round go on without it: its position
-// may not pass by what is nowhere.
+// writeParks records refused events. The round continues only then: the position must not pass an
+// event that is recorded nowhere.
 func (pk *parker) writeParks(p *pair) {
 	p.busy = true
 	parks := p.parks
@@ -31,7 +30,7 @@ func (pk *parker) writeParks(p *pair) {
 	}, func(err error) { pk.parked(p, parks, err) })
 }
 
-// refused is an event as it is written down, after so many attempts.
+// refused returns the record of an event after some attempts.
 func (p *pair) refused(e *Event, attempts int, err error, permanent bool) *ledger.Refused {
 	return &ledger.Refused{
 		Campaign: e.CampaignID, Seq: e.Seq, Position: e.Position, ID: e.ID.String(), Type: e.Type, Attempts: attempts,
@@ -39,7 +38,7 @@ func (p *pair) refused(e *Event, attempts int, err error, permanent bool) *ledge
 	}
 }
 
-// leavesOut tells whether the event is given up and its campaign goes on without it.
+// leavesOut reports whether the event is given up and its campaign continues without it.
 func (p *pair) leavesOut(k *ledger.Refused) bool { return k.Final && p.to.OnRefusal == ParkEvent }
 
 func (p *pair) write(ctx context.Context, tx pgx.Tx, k *ledger.Refused) error {
@@ -49,7 +48,7 @@ func (p *pair) write(ctx context.Context, tx pgx.Tx, k *ledger.Refused) error {
 	return ledger.Park(ctx, tx, p.Key, k)
 }
 
-// parked lets the round go on without what was written.
+// parked continues the round without the recorded events.
 func (pk *parker) parked(p *pair, parks []*ledger.Refused, err error) {
 	p.busy = false
 	if pk.pairs[p.Key] != p {

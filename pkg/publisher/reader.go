@@ -13,19 +13,19 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/publisher/internal/pages"
 )
 
-// reader reads the journal for the pairs that wait, and keeps what it read last.
+// reader reads the journal for the pairs that wait, and caches the latest pages.
 type reader struct {
 	*agenda
 	listener  *listener.Listener
 	cache     pages.Cache
 	reads     []*reading
-	head      int64     // where the journal ended when it was last read to its end
+	head      int64     // the end of the journal when it was last read to its end
 	hungry    bool      // a pair may wait for a read that could be started
-	small     bool      // the events read last were so small that a page's bytes need not be watched
+	small     bool      // the last events were so small that a page's bytes need no limit
 	wakes     int       // notifications so far
 	announced time.Time // when appends were last asked to notify
 	lastTail  time.Time // when the journal's end was last read
-	inFlight  int       // reads in a row that found appends in flight and nothing else
+	inFlight  int       // consecutive reads that found only appends in flight
 }
 
 func newReader(a *agenda, l *listener.Listener) *reader {
@@ -34,33 +34,32 @@ func newReader(a *agenda, l *listener.Listener) *reader {
 	return r
 }
 
-// forget forgets what was read: another journal has taken the place of this one.
+// forget drops everything read: the journal has been replaced.
 func (r *reader) forget() {
 	r.cache, r.head = pages.NewCache(r.cfg.CacheBytes, r.cfg.PageEvents), 0
 }
 
-// reading is a read of the journal under way.
 type reading struct {
 	pages.Query
-	journal int  // of the relay's journals
-	soon    bool // to be notified was asked for a moment ago: look again soon instead
+	journal int  // the value of agenda.journals when it started
+	soon    bool // appends were asked to notify a moment ago: look again soon instead
 	wakes   int  // notifications before it started
 }
 
 const (
 	maxReads      = 2                    // at once
-	announceEvery = 4 * time.Millisecond // bounds the rate of notifications
-	aheadMost     = 3                    // pages in memory from the one that a pair is in, while there is room
+	announceEvery = 4 * time.Millisecond // least time between requests to notify
+	aheadMost     = 3                    // pages to read ahead of a pair's own, while there is room
 	tailPair      = 100 * time.Microsecond
 	tailMost      = 20 * time.Millisecond
 
-	// readTimeout is how long a read may take, at least, however short leases are: they are renewed meanwhile. A read
-	// that finds out which event cannot be read prints a gigabyte twice.
+	// readTimeout is the minimum time limit of a read, even with short leases, which are renewed
+	// meanwhile. A read that finds an unreadable event prints a gigabyte twice.
 	readTimeout = 30 * time.Second
 )
 
-// startReads reads for the pairs that wait, those that have waited longest first. One read serves
-// all whose positions are near.
+// startReads starts reads for the waiting pairs, longest wait first. One read serves all pairs with
+// near positions.
 func (r *reader) startReads(now time.Time) {
 	if !r.hungry || r.stopping || len(r.reads) >= maxReads {
 		return
@@ -100,7 +99,7 @@ func (r *reader) startReads(now time.Time) {
 		if slices.ContainsFunc(r.reads, near) {
 			continue
 		}
-		// Those near it, but before it, are served by the same read.
+		// Pairs shortly before it share the read.
 		after := p.read
 		for _, q := range waiting {
 			if q.read < after && p.read-q.read <= int64(r.cfg.PageEvents)/2 {
@@ -111,14 +110,14 @@ func (r *reader) startReads(now time.Time) {
 	}
 }
 
-// tailPause is the time between reads of the journal's end where so many pairs stand: each read
-// that finds events wakes all of them.
+// tailPause is the time between reads of the journal's end with this many pairs there: a read that
+// finds events wakes all of them.
 func tailPause(pairs int) time.Duration {
 	return min(time.Duration(max(pairs-1, 0))*tailPair, tailMost)
 }
 
-// prefetch reads pages behind the one that a pair is in, while the pair sends. Each is read once,
-// or pairs that send for long would drop each other's pages where memory is short.
+// prefetch reads pages ahead of a pair's own while the pair sends. It reads each page once;
+// otherwise slow pairs would evict each other's pages when memory is short.
 func (r *reader) prefetch(p *pair, now time.Time) {
 	ahead := 1
 	if r.cache.Roomy() {
@@ -142,7 +141,6 @@ func (r *reader) prefetch(p *pair, now time.Time) {
 	r.read(at, now)
 }
 
-// read starts a reading.
 func (r *reader) read(after int64, now time.Time) {
 	rd := &reading{
 		Query: pages.Query{
@@ -167,7 +165,7 @@ func (r *reader) read(after int64, now time.Time) {
 	}, func(err error) { r.arrived(rd, w, err, now) })
 }
 
-// longestPoll is the longest that a pair will wait before it polls again.
+// longestPoll returns the longest time until a pair polls again.
 func (r *reader) longestPoll() (longest time.Duration) {
 	for _, p := range r.pairs {
 		longest = max(longest, min(r.cfg.PollInterval<<min(max(p.empty+1-r.cfg.IdleAfter, 0), 20),
@@ -176,7 +174,7 @@ func (r *reader) longestPoll() (longest time.Duration) {
 	return longest
 }
 
-// readWindow reads what there is below the writer floor.
+// readWindow reads up to the writer floor.
 func (r *reader) readWindow(ctx context.Context, rd *reading) (w *pages.Window, err error) {
 	err = r.db.Use(ctx, func(conn *pgxpool.Conn) error {
 		w, err = pages.Read(ctx, conn, rd.Query)
@@ -185,13 +183,13 @@ func (r *reader) readWindow(ctx context.Context, rd *reading) (w *pages.Window, 
 	return w, err
 }
 
-// arrived gives what was read to the pairs that wait for it.
+// arrived hands a page to the pairs that wait for it.
 func (r *reader) arrived(rd *reading, w *pages.Window, err error, started time.Time) {
 	r.reads = slices.DeleteFunc(r.reads, func(other *reading) bool { return other == rd })
 	r.hungry = true
 	now := time.Now()
 	if err != nil {
-		r.small = false // it may have been more than there was time for
+		r.small = false // it may have been too much for the time limit
 		if r.ctx.Err() == nil {
 			wait := pace.Backoff(2, time.Second, 0.5)
 			r.cfg.Logger.WarnContext(r.ctx, "cannot read the journal", "after", rd.After, "error", err, "wait", wait)
@@ -206,7 +204,7 @@ func (r *reader) arrived(rd *reading, w *pages.Window, err error, started time.T
 		return
 	}
 	if rd.journal != r.journals {
-		return // another has taken its place
+		return // the journal was replaced
 	}
 	switch {
 	case w.Until == w.After && w.Floor < w.Last:
@@ -228,11 +226,11 @@ func (r *reader) arrived(rd *reading, w *pages.Window, err error, started time.T
 			continue
 		}
 		switch {
-		case nothing && rd.wakes != r.wakes: // what was notified may have come after it looked
+		case nothing && rd.wakes != r.wakes: // the notified event may have come after the read
 		case nothing && rd.soon:
 			p.nextPoll = later(p.nextPoll, now.Add(announceEvery))
 		default:
-			p.polled = !started.Add(r.cfg.PollInterval / 2).Before(p.nextPoll) // one look is for all that would look soon
+			p.polled = !started.Add(r.cfg.PollInterval / 2).Before(p.nextPoll) // one look serves all pairs that would look soon
 		}
 		r.look(p)
 	}
@@ -245,7 +243,7 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-// awake looks at the journal at once.
+// awake makes waiting pairs look at the journal at once.
 func (r *reader) awake() {
 	r.wakes++
 	r.hungry = true
@@ -256,10 +254,10 @@ func (r *reader) awake() {
 	}
 }
 
-// pollDelay is how long a pair that has found nothing waits before it looks again.
+// pollDelay returns how long a pair that found nothing waits before it looks again.
 func (r *reader) pollDelay(p *pair) time.Duration {
 	interval := r.cfg.PollInterval
-	if r.inFlight > 0 { // what is being appended comes soon, and its session may not know that a relay waits
+	if r.inFlight > 0 { // appends in flight commit soon, and their sessions may not know that a relay waits
 		return min(5*time.Millisecond<<min(r.inFlight, 10), interval)
 	}
 	d := min(interval<<min(max(p.empty-r.cfg.IdleAfter, 0), 20), max(r.cfg.IdleMax, interval))

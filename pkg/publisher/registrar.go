@@ -13,7 +13,7 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/publisher/internal/ledger"
 )
 
-// register adds rows for pairs that have none, each where its publisher says that it starts.
+// register adds rows for pairs that have none, each at its publisher's Start.
 func (c *claimer) register(ctx context.Context, conn *pgxpool.Conn) error {
 	known, err := ledger.Registered(ctx, conn)
 	if err != nil {
@@ -45,7 +45,7 @@ func (c *claimer) register(ctx context.Context, conn *pgxpool.Conn) error {
 	return nil
 }
 
-// resolve answers the position after which a new pair starts.
+// resolve returns the position after which a new pair starts.
 func (s Start) resolve(ctx context.Context, db journal.Querier) (int64, error) {
 	switch {
 	case s.End:
@@ -56,7 +56,7 @@ func (s Start) resolve(ctx context.Context, db journal.Querier) (int64, error) {
 	return s.After, nil
 }
 
-// forget takes this relay off the list.
+// forget deletes this relay's row.
 func (c *claimer) forget() {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.ctx), 5*time.Second)
 	defer cancel()

@@ -17,14 +17,14 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/publisher/internal/metrics"
 )
 
-// Relay publishes the pairs that it holds. Several may run, in one process or in many; they share
-// the pairs among them.
+// Relay publishes the pairs that it holds. Several relays, in one process or in many, share the
+// pairs among them.
 //
-// One goroutine, the loop, owns all state. Whatever takes time (reading, sending, writing) is a
-// job: a goroutine that is given what it needs, and posts what the loop is to do with its result.
+// One goroutine, the loop, owns all state. Reading, sending and writing are jobs: goroutines that
+// get what they need and post a function for the loop to run.
 type Relay struct {
 	*agenda
-	// by when the loop has gone round: it looks at everything once a minute, and does nothing that takes time
+	// time limit of one pass of the loop: it looks at everything once a minute and never blocks for long
 	around time.Duration
 	pulse  pulse.Pulse
 
@@ -86,9 +86,8 @@ func newRelay(cfg Config, routes map[publications.Key]*route, m *metrics.Metrics
 	return r
 }
 
-// Run publishes until ctx is cancelled. It then lets batches under way finish, writes down how far
-// they got, gives its pairs back and returns nil. Failures of the database and of sinks are waited
-// out.
+// Run publishes until ctx is cancelled. It then lets current batches finish, writes positions,
+// releases its pairs and returns nil. It waits out failures of the database and of sinks.
 func (r *Relay) Run(ctx context.Context) error {
 	patient, cut := context.WithCancel(context.WithoutCancel(ctx))
 	defer cut()
@@ -103,14 +102,13 @@ func (r *Relay) Run(ctx context.Context) error {
 	return nil
 }
 
-// Stuck answers "relay" while Run's loop is not back by when it must be, whatever the database and
-// the sinks do: the loop waits for neither. It is for liveness probes.
+// Stuck returns "relay" while Run's loop is overdue. The loop waits neither for the database nor
+// for sinks, so it is fit for liveness probes.
 func (r *Relay) Stuck() []string { return r.pulse.Stuck(time.Now()) }
 
-// cutTimeout is how long jobs that were cut off may take to notice.
+// cutTimeout is how long cancelled jobs may take to end.
 const cutTimeout = 5 * time.Second
 
-// loop waits for what comes next, and does it.
 func (r *Relay) loop(ctx context.Context, cut context.CancelFunc) {
 	defer close(r.gone)
 	stop := ctx.Done()
@@ -146,7 +144,7 @@ func (r *Relay) loop(ctx context.Context, cut context.CancelFunc) {
 				r.leave(p)
 			}
 		case <-deadline:
-			// What has not ended by now is cut off, and sent again by the next owner.
+			// Cancel what has not ended by now. The next owner sends it again.
 			if cut(); len(r.pairs) == 0 {
 				r.cfg.Logger.ErrorContext(r.ctx, "the shutdown no longer waits", "jobs", r.working)
 				return
@@ -162,7 +160,7 @@ func (r *Relay) loop(ctx context.Context, cut context.CancelFunc) {
 	}
 }
 
-// schedule starts all that can be started and answers when to look again.
+// schedule starts all that can be started and returns the time of the next pass.
 func (r *Relay) schedule(now time.Time) time.Time {
 	if !r.claimer.ticking && !now.Before(r.nextTick) && !r.stopping {
 		r.claimer.tick(now)

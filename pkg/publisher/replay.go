@@ -16,14 +16,14 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/publisher/internal/pace"
 )
 
-// Of events that are made up to try a sink.
+// Type and campaign of test events.
 const (
 	testEventType  = "tidemark.test"
 	testCampaignID = "tidemark-test"
 )
 
-// TestEvent makes up an event to try a sink with. It says so in its type, campaign, tags, metadata
-// and payload, its id is new each time, and its position is 0, which is none that the journal has.
+// TestEvent returns an event to test a sink with. Its type, campaign, tags, metadata and payload
+// say so. Its id is new each time, and its position is 0, which no event of the journal has.
 func TestEvent(topic string, now time.Time) (Event, error) {
 	id, err := uuid.NewV7()
 	if err != nil {
@@ -37,8 +37,8 @@ func TestEvent(topic string, now time.Time) (Event, error) {
 	}}, nil
 }
 
-// TestSend sends one event to a sink, in one attempt that may take the publisher's timeout, and
-// writes to tidemark.operator_log what came of it.
+// TestSend sends one event to a sink, in one attempt limited by the publisher's timeout, and writes
+// the outcome to tidemark.operator_log.
 func TestSend(ctx context.Context, db publications.DB, to Publisher, e Event, act publications.Act) error {
 	if act.By == "" {
 		return publications.ErrNobody
@@ -61,31 +61,31 @@ func TestSend(ctx context.Context, db publications.DB, to Publisher, e Event, ac
 		publications.Key{Topic: e.Topic, Publisher: to.Name}, e.CampaignID, e.Seq, detail))
 }
 
-// ReplayRequest is a slice of a campaign, and where it is sent.
+// ReplayRequest is a slice of a campaign, and where to send it.
 type ReplayRequest struct {
 	Topic      Topic // only its events are sent
 	To         Publisher
 	CampaignID string
 	From       int64              // the first seq; at least 1
-	Until      int64              // the last seq; 0: what is committed when it starts
+	Until      int64              // the last seq; 0: up to what is committed when it starts
 	Catalogue  *journal.Catalogue // as in [Config]
-	Attempts   int                // how often the sink may fail before anything more is sent; default 10
+	Attempts   int                // consecutive failures of the sink before it gives up; default 10
 	DryRun     bool               // only count
 	Progress   func(seq, sent int64)
 }
 
-// Replayed is what a [Replay] did.
+// Replayed is the progress of a [Replay].
 type Replayed struct {
-	Sent    int64 // events, or how many would be
-	Through int64 // up to this seq all that is the topic's is sent; From - 1: nothing is
+	Sent    int64 // events, or in a dry run how many would be
+	Through int64 // all events of the topic up to this seq are sent; From - 1: none
 }
 
 const replayAttempts = 10
 
-// Replay sends a slice of a campaign again, in order and with the ids it had, to any publisher's
-// sink. It has no part in positions, and goes beside what relays send. An event may arrive more
-// than once; an event that the sink refuses ends it. It is written to tidemark.operator_log before
-// its first event, and when it ends, however it ends.
+// Replay sends a slice of a campaign again, in order and with the same ids, to any publisher's
+// sink. It does not use positions and runs beside the relays. An event may arrive more than once;
+// an event that the sink refuses ends it. It writes to tidemark.operator_log before its first event
+// and when it ends, even after an error.
 func Replay(ctx context.Context, db publications.DB, r ReplayRequest, act publications.Act) (Replayed, error) {
 	done := Replayed{Through: r.From - 1}
 	to, err := r.To.withDefaults()
@@ -127,7 +127,7 @@ func Replay(ctx context.Context, db publications.DB, r ReplayRequest, act public
 		detail))
 }
 
-// each reads the slice, and calls do with the events that are the topic's, batch after batch.
+// each reads the slice and calls do with each batch of the topic's events.
 func (r *ReplayRequest) each(
 	ctx context.Context, db journal.Querier, floor int64, done *Replayed, do func([]Event) error,
 ) error {
@@ -156,8 +156,8 @@ func (r *ReplayRequest) each(
 	}
 }
 
-// send sends a batch until all of it has arrived, or the sink will not have it. What has arrived of
-// a batch that does not is added to done.
+// send retries a batch until all of it has arrived, or returns an error and adds what has arrived
+// to done.
 func (r *ReplayRequest) send(ctx context.Context, done *Replayed, batch []Event) error {
 	s := &sender{to: &r.To, trusted: func() bool { return true }}
 	rest := batch

@@ -6,27 +6,27 @@ import (
 	"time"
 )
 
-// round is events that lanes share out among them, batch by batch from the first on. A campaign is
-// with one lane at a time, so each of its batches begins when the one before it has got through; a
-// campaign of which an event has failed is left out of what follows.
+// round is events that lanes send batch by batch, from the first on. A campaign is with one lane at
+// a time, so each of its batches begins after the previous one got through. The rest of a failed
+// campaign is skipped.
 type round struct {
 	*sender
 	events []Event
-	until  time.Time // no batch begins later, but the first of each lane
+	until  time.Time // no batch begins later, except the first of each lane
 
 	mu     sync.Mutex
-	given  []bool          // by event: to a lane
+	given  []bool          // by event: given to a lane
 	first  int             // all before it are given
 	out    map[string]bool // campaigns that are with a lane
 	failed map[string]bool
 	o      *outcome
 }
 
-// share is a batch, and the places of its events in the round.
+// share is a batch, and the indexes of its events in the round.
 type share struct {
 	events []Event
 	first  int
-	places []int // nil: from first on, one after the other
+	places []int // nil: consecutive from first on
 }
 
 func (b *share) place(i int) int {
@@ -59,7 +59,6 @@ func (r *round) begin() {
 	r.o, r.given, r.out, r.failed = &outcome{sent: make([]bool, n)}, make([]bool, n), map[string]bool{}, map[string]bool{}
 }
 
-// lane sends one batch after the other.
 func (r *round) lane(ctx context.Context) {
 	sent := make([]bool, min(r.to.BatchSize, len(r.events)))
 	for first := true; first || time.Now().Before(r.until); first = false {
@@ -73,7 +72,7 @@ func (r *round) lane(ctx context.Context) {
 	}
 }
 
-// next takes the batch that comes next of campaigns that are with no other lane.
+// next returns the next batch of campaigns that no lane has.
 func (r *round) next() share {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -84,7 +83,7 @@ func (r *round) next() share {
 		r.first++
 	}
 	var places []int
-	campaign, free := "", false // of the event before
+	campaign, free := "", false // of the previous event
 	gaps := false
 	for i := r.first; i < len(r.events) && len(places) < r.to.BatchSize; i++ {
 		if r.given[i] {
@@ -117,7 +116,7 @@ func (r *round) next() share {
 	return b
 }
 
-// mark notes that the campaigns of events are with a lane, or are no more.
+// mark records whether the campaigns of events are with a lane.
 func (r *round) mark(events []Event, out bool) {
 	for i := range events {
 		switch c := events[i].CampaignID; {
@@ -130,7 +129,6 @@ func (r *round) mark(events []Event, out bool) {
 	}
 }
 
-// done notes what became of a batch.
 func (r *round) done(b share, sent []bool, refused []refusal, broken error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

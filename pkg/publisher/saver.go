@@ -13,17 +13,16 @@ import (
 )
 
 const (
-	// saveEvery, and savePair more for each pair that moves, up to saveMost, is how often positions
-	// are written, at most: many pairs must not keep the database busy with where they are. What a
-	// crash forgets is sent again.
+	// Positions are written at most every saveEvery, plus savePair for each pair that moves, up to saveMost:
+	// many pairs must not keep the database busy with positions. What a crash forgets is sent again.
 	saveEvery = 20 * time.Millisecond
 	savePair  = 2 * time.Millisecond
 	saveMost  = 500 * time.Millisecond
-	// passEvery is how often the position of a pair is written that has passed by events that are not its topic's.
+	// passEvery is how often a pair's position is written while it only skips events of other topics.
 	passEvery = 5 * time.Second
 )
 
-// saver writes the rows of pairs: how far they have got, how they fail, and that they stop.
+// saver writes the rows of pairs: positions, failures, and stops.
 type saver struct {
 	*agenda
 	saving    bool
@@ -31,13 +30,11 @@ type saver struct {
 	lastMoved int // pairs whose position was written then
 }
 
-// written is what is written for one pair.
 type written struct {
 	ledger.Move
 	pair *pair
 }
 
-// move is where the pair stands.
 func (p *pair) move(release bool) written {
 	return written{ledger.Move{
 		Key: p.Key, Generation: p.generation, To: p.acked, Published: p.published,
@@ -45,13 +42,12 @@ func (p *pair) move(release bool) written {
 	}, p}
 }
 
-// giveBack has the pair stay at a position and be released.
+// giveBack releases the pair at a position.
 func (p *pair) giveBack(position int64) written {
 	return written{ledger.Move{Key: p.Key, Generation: p.generation, To: position, Release: true}, p}
 }
 
-// save writes how far pairs have got, prolongs their leases, and gives back those that leave: all
-// that there is to write in one statement.
+// save writes positions, renews leases, and releases leaving pairs, all in one statement.
 func (s *saver) save(now time.Time) {
 	if s.saving {
 		return
@@ -70,7 +66,7 @@ func (s *saver) save(now time.Time) {
 		hurry = hurry || p.leaving && (p.busy || len(p.draining) > 0)
 		renew := p.trusted.Add(-s.cfg.LeaseTTL * 2 / 3)
 		switch {
-		case p.halting != nil, p.reporting: // one after the other
+		case p.halting != nil, p.reporting: // writes of a pair's row come one after the other
 		case p.leaving && !p.busy && len(p.draining) == 0:
 			moves = append(moves, p.move(true))
 		case p.published > 0, !now.Before(renew), !p.changed.IsZero() && now.Sub(p.changed) >= passEvery:
@@ -87,7 +83,7 @@ func (s *saver) save(now time.Time) {
 	s.write(moves, func(kept map[publications.Key]bool, err error) { s.saved(moves, kept, err, now) })
 }
 
-// savePause is the time from a write of so many positions to the next.
+// savePause returns the time between writes after one of this many positions.
 func savePause(moved int) time.Duration {
 	return min(saveEvery+time.Duration(moved)*savePair, saveMost)
 }
@@ -106,7 +102,7 @@ func (s *saver) write(moves []written, then func(kept map[publications.Key]bool,
 	}, func(err error) { then(kept, err) })
 }
 
-// saved notes what was written. started is when it was asked for: leases live from then on, by our clock.
+// saved applies a write's result. By our clock leases run from started, the time before the request.
 func (s *saver) saved(moves []written, kept map[publications.Key]bool, err error, started time.Time) {
 	s.saving = false
 	defer func() {
@@ -145,14 +141,14 @@ func (s *saver) saved(moves []written, kept map[publications.Key]bool, err error
 	}
 }
 
-// release gives pairs back that have been dropped.
+// release releases dropped pairs.
 func (s *saver) release(back []written) {
 	if len(back) > 0 {
 		s.write(back, func(_ map[publications.Key]bool, err error) { s.unwritten(err, "that pairs are given back") })
 	}
 }
 
-// fail lets a pair wait, and says so in its row. It costs no event an attempt.
+// fail makes a pair wait and records why. It costs no event an attempt.
 func (s *saver) fail(p *pair, err error, now time.Time) {
 	p.failures++
 	wait := p.to.backoff(p.failures, err)
@@ -173,10 +169,10 @@ func (s *saver) fail(p *pair, err error, now time.Time) {
 	s.writeFailing(p)
 }
 
-// retryAfterMax bounds what a sink may ask for.
+// retryAfterMax limits the wait that a sink may ask for.
 const retryAfterMax = 5 * time.Minute
 
-// backoff is the wait after so many failures in a row, or what the sink asks for where that is longer.
+// backoff returns the wait after consecutive failures, or the sink's own if that is longer.
 func (p *Publisher) backoff(failures int, err error) time.Duration {
 	wait := pace.Backoff(failures, p.BackoffMax, rand.Float64())
 	var after retryAfter
@@ -186,15 +182,14 @@ func (p *Publisher) backoff(failures int, err error) time.Duration {
 	return wait
 }
 
-// failing is how a pair fails, for its row.
 type failing struct {
 	failures int
 	why      string
 	wait     time.Duration
 }
 
-// writeFailing writes how a pair fails, one after the other and never beside a position: what is
-// written last must be what was last.
+// writeFailing writes one failure at a time and never beside a position, so the last write is the
+// latest state.
 func (s *saver) writeFailing(p *pair) {
 	f := p.failing
 	if f == nil || p.reporting || s.saving || p.halting != nil {
@@ -211,17 +206,16 @@ func (s *saver) writeFailing(p *pair) {
 	})
 }
 
-// halting is how a pair stops.
 type halting struct {
 	status  string
 	why     error
 	writing bool
 }
 
-// halt stops a pair until an operator acts. What it has published is written first.
+// halt stops a pair until an operator acts. It also writes what the pair has published.
 func (s *saver) halt(p *pair, status string, why error) {
 	if p.busy {
-		return // a campaign was being brought back: the round will meet with the same
+		return // a catch-up failed: the round will get the same error
 	}
 	s.cfg.Logger.ErrorContext(s.ctx, "publishing stops", "topic", p.Topic, "publisher", p.Publisher, "status", status,
 		"error", redact.Error(why))
@@ -230,8 +224,8 @@ func (s *saver) halt(p *pair, status string, why error) {
 	s.writeHalt(p)
 }
 
-// writeHalt writes that a pair stops, once neither a position of it is being written, which would
-// prolong the lease that goes with it, nor a failure.
+// writeHalt writes a pair's stop, after any write of its position, which would renew the lease, or
+// of a failure.
 func (s *saver) writeHalt(p *pair) {
 	h := p.halting
 	if h == nil || h.writing || s.saving || p.reporting {

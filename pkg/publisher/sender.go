@@ -13,14 +13,13 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/publisher/internal/ledger"
 )
 
-// outcome is what became of events that were to be sent.
+// outcome is the result of sending events.
 type outcome struct {
 	sent    []bool    // by event
-	refused []refusal // by themselves
-	broken  error     // why the others were not sent, nil if none are left
+	refused []refusal // events refused by themselves
+	broken  error     // why the others were not sent; nil: none are left
 }
 
-// refusal is an event that the sink refused by itself.
 type refusal struct {
 	index     int
 	err       error
@@ -36,7 +35,7 @@ func (o *outcome) count() (n int) {
 	return n
 }
 
-// taken answers those of the events that got through.
+// taken returns the events that got through.
 func (o *outcome) taken(events []Event) iter.Seq[ledger.Sent] {
 	return func(yield func(ledger.Sent) bool) {
 		for i, sent := range o.sent {
@@ -47,18 +46,18 @@ func (o *outcome) taken(events []Event) iter.Seq[ledger.Sent] {
 	}
 }
 
-// sender sends the events of one pair. It is used by one goroutine at a time, and by the lanes that it starts.
+// sender sends the events of one pair. One goroutine uses it at a time, with the lanes that it starts.
 type sender struct {
 	to      *Publisher
 	trusted func() bool // the lease is certainly held
-	probe   bool        // it has failed as a whole before: find out whether a single event is at fault
+	probe   bool        // the sink failed as a whole before: find out whether a single event is at fault
 	tracer  *tracing.Tracer
 }
 
 // errUntrusted ends a round whose lease may be another's by now.
 var errUntrusted = errors.New("the lease could not be renewed in time")
 
-// send sends events, in lanes if there is more than a batch, and says what became of them.
+// send sends events, in lanes if there are more than a batch, and returns the outcome.
 func (s *sender) send(ctx context.Context, events []Event) *outcome {
 	o := (&round{sender: s, events: events, until: time.Now().Add(roundTime)}).run(ctx)
 	if o.broken != nil && s.probe && ctx.Err() == nil && !blamesNobody(o.broken) {
@@ -68,9 +67,9 @@ func (s *sender) send(ctx context.Context, events []Event) *outcome {
 	return o
 }
 
-// batch sends events, of which there may be a batch at most, and notes in sent which of them got through.
+// batch sends at most one batch of events, and sets sent for those that got through.
 func (s *sender) batch(ctx context.Context, events []Event, sent []bool) (refused []refusal, broken error) {
-	kept, rest := []int(nil), events // places, if it is not all of them
+	kept, rest := []int(nil), events // indexes, if some events are left out
 	failed := map[string]bool(nil)
 	if faulty(events) {
 		failed = map[string]bool{}
@@ -106,12 +105,12 @@ func (s *sender) batch(ctx context.Context, events []Event, sent []bool) (refuse
 	if !errors.As(err, &partly) || !plausible(partly, len(rest)) {
 		return refused, err
 	}
-	stuck := false // some campaign waits, and no event of it is at fault
+	stuck := false // a campaign waits, and none of its events is at fault
 	behind, failures := map[string]bool{}, partly.Failures
 	for i := range rest {
 		campaign := rest[i].CampaignID
 		if len(failures) == 0 || failures[0].Index > i {
-			// What a sink has sent of a campaign after one that failed is sent again, in order.
+			// If a sink sent events of a campaign after a failed one, they are sent again, in order.
 			sent[place(i)] = !behind[campaign]
 			continue
 		}
@@ -130,7 +129,7 @@ func (s *sender) batch(ctx context.Context, events []Event, sent []bool) (refuse
 	return refused, nil
 }
 
-// faulty tells whether there is an event that must not be sent.
+// faulty reports whether there is an event that must not be sent.
 func faulty(batch []Event) bool {
 	for i := range batch {
 		if batch[i].fault != nil {
@@ -140,7 +139,7 @@ func faulty(batch []Event) bool {
 	return false
 }
 
-// plausible tells whether a sink's account of a batch is one: else nothing is known.
+// plausible reports whether a sink's batch error is consistent. Otherwise nothing is known.
 func plausible(e *BatchError, n int) bool {
 	last := -1
 	for _, f := range e.Failures {
@@ -152,7 +151,7 @@ func plausible(e *BatchError, n int) bool {
 	return len(e.Failures) > 0
 }
 
-// publish calls the sink, within the publisher's timeout. A sink that panics has failed.
+// publish calls the sink, within the publisher's timeout.
 func (s *sender) publish(ctx context.Context, batch []Event) (err error) {
 	if !s.trusted() {
 		return errUntrusted
@@ -165,12 +164,12 @@ func (s *sender) publish(ctx context.Context, batch []Event) (err error) {
 	return callSink(ctx, s.to.Sink, batch)
 }
 
-// probesInARow is how many events of different campaigns, sent alone, must fail one after the other
-// for the sink to be taken as down.
+// probesInARow is how many events of different campaigns, sent alone, must fail in a row for the
+// sink to count as down.
 const probesInARow = 4
 
-// isolate sends what is left one by one, to find out whether single events are at fault. Those that
-// failed are, if another gets through after them: before and after is the sink there.
+// isolate sends what is left one by one, to find out whether single events are at fault. Failed
+// ones are, if a later one gets through: the sink was up before and after.
 func (s *sender) isolate(ctx context.Context, events []Event, o *outcome) {
 	if s.healthy(ctx) == unhealthy {
 		return
@@ -223,8 +222,8 @@ func (s *sender) isolate(ctx context.Context, events []Event, o *outcome) {
 	}
 }
 
-// failsAgain tries a suspect once more at a sink that has just said it is well, and asks it again:
-// an event that fails between two good answers is at fault.
+// failsAgain retries a suspect at a sink that just reported healthy, and asks again. An event that
+// fails between two healthy reports is at fault.
 func (s *sender) failsAgain(ctx context.Context, o *outcome, events []Event, suspect refusal) bool {
 	if suspect.permanent {
 		return true
@@ -239,8 +238,8 @@ func (s *sender) failsAgain(ctx context.Context, o *outcome, events []Event, sus
 	return s.healthy(ctx) == healthy
 }
 
-// judge drops refusals that say nothing of the event: where nothing got through and the sink cannot
-// say that it is well, it may be down. What is refused for good is believed.
+// judge drops refusals that may not be the event's fault: if nothing got through and the sink does
+// not report healthy, it may be down. Permanent refusals stand.
 func (s *sender) judge(ctx context.Context, o *outcome) {
 	passing := func(r refusal) bool { return !r.permanent }
 	first := slices.IndexFunc(o.refused, passing)
@@ -261,7 +260,6 @@ const (
 	unhealthy
 )
 
-// healthy asks the sink, if it can tell.
 func (s *sender) healthy(ctx context.Context) health {
 	checker, ok := s.to.Sink.(HealthChecker)
 	if !ok {
@@ -281,7 +279,7 @@ func (s *sender) healthy(ctx context.Context) health {
 
 const healthTimeout = 5 * time.Second
 
-// callSink takes values of the batch out of what the sink says.
+// callSink removes values of the batch from the sink's errors.
 func callSink(ctx context.Context, sink Sink, batch []Event) (err error) {
 	defer func() { err = withoutValues(err, batch) }()
 	defer recovered(&err, sink)

@@ -14,17 +14,17 @@ type Topic struct {
 	Filter
 }
 
-// Filter says which events a topic has: those that meet all of its conditions. Its zero value has
-// all events. A tag is "key" or "key=value".
+// Filter selects the events of a topic: those that meet all of its conditions. The zero value
+// selects all events. A tag is "key" or "key=value".
 type Filter struct {
 	EventTypes     []string         `yaml:"event_types"`     // one of these types
-	RequiredTags   []string         `yaml:"required_tags"`   // all of these; "key" also stands for "key=" with any value
+	RequiredTags   []string         `yaml:"required_tags"`   // all of these; "key" also matches "key=" with any value
 	AnyOfTags      []string         `yaml:"any_of_tags"`     // one of these tags, in the same way
-	CampaignPrefix string           `yaml:"campaign_prefix"` // the campaign's id begins so
+	CampaignPrefix string           `yaml:"campaign_prefix"` // prefix of the campaign's id
 	Intents        []journal.Intent // one of these intents
 }
 
-// Match tells whether the topic has the event.
+// Match reports whether the topic has the event.
 func (f *Filter) Match(e *journal.Event) bool {
 	return (len(f.EventTypes) == 0 || slices.Contains(f.EventTypes, e.Type)) &&
 		strings.HasPrefix(e.CampaignID, f.CampaignPrefix) &&
@@ -33,7 +33,7 @@ func (f *Filter) Match(e *journal.Event) bool {
 		(len(f.AnyOfTags) == 0 || slices.ContainsFunc(f.AnyOfTags, func(tag string) bool { return tagged(e, tag) }))
 }
 
-// tagged tells whether the event has the tag, or the key with any value.
+// tagged reports whether the event has the tag, or the key with any value.
 func tagged(e *journal.Event, tag string) bool {
 	for _, t := range e.Tags {
 		if t == tag || len(t) > len(tag) && t[len(tag)] == '=' && t[:len(tag)] == tag {
@@ -43,7 +43,7 @@ func tagged(e *journal.Event, tag string) bool {
 	return false
 }
 
-// batchOf answers the events that a topic has, brought to their current version.
+// batchOf returns the events that a topic has, in their current version.
 func batchOf(catalogue *journal.Catalogue, topic string, f *Filter, events []journal.Event) (batch []Event) {
 	faults := pages.Upcast(catalogue, events)
 	for i := range events {

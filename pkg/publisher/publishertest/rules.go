@@ -13,7 +13,6 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
-// rule is a promise that a sink keeps.
 type rule struct {
 	name  string
 	check func(*kit)
@@ -96,8 +95,8 @@ func keepsIDs(k *kit) {
 	k.atMostTwice(received)
 }
 
-// An id is unique within its campaign alone. The campaigns' names look alike to an encoding that
-// puts them beside the id without care.
+// tellsCampaignsApart sends one id in several campaigns. Their names collide in an encoding that
+// joins them to the id without escaping.
 func tellsCampaignsApart(k *kit) {
 	defer k.close()
 	campaigns := []string{"a", "a/b", "a.b%2Fc: d", "zażółć\\"}
@@ -106,7 +105,7 @@ func tellsCampaignsApart(k *kit) {
 		batch[i].ID = batch[i-i%len(campaigns)].ID
 		k.remember(batch[i])
 	}
-	// The last campaign goes first: the others are behind it by position when they come, as under several lanes.
+	// The last campaign goes first, so the others arrive behind it by position, as with several lanes.
 	isLast := func(e publisher.Event) bool { return e.CampaignID == campaigns[len(campaigns)-1] }
 	last := slices.DeleteFunc(slices.Clone(batch), func(e publisher.Event) bool { return !isLast(e) })
 	others := slices.DeleteFunc(slices.Clone(batch), isLast)
@@ -119,7 +118,7 @@ func tellsCampaignsApart(k *kit) {
 	k.atMostTwice(received)
 }
 
-// atMostTwice checks what was sent twice.
+// atMostTwice checks that no event arrived more than twice.
 func (k *kit) atMostTwice(received []Received) {
 	k.Helper()
 	times := map[string]int{}
@@ -142,7 +141,7 @@ func keepsNothing(k *kit) {
 	if fmt.Sprint(lent) != before {
 		k.Error("the sink has changed what it was lent")
 	}
-	for i := range lent { // the relay uses it for the next batch
+	for i := range lent { // the relay reuses the slice for the next batch
 		for j := range lent[i].Payload {
 			lent[i].Payload[j] = '!'
 		}
@@ -166,7 +165,7 @@ func refuses(k *kit) {
 	if !errors.As(err, &batchErr) {
 		k.Fatalf("a refused event in the middle of a batch: got %v, want a *BatchError", err)
 	}
-	want := []int{3, 5, 8, 11} // the bad one, and those of its campaign after it
+	want := []int{3, 5, 8, 11} // the bad one, and the later ones of its campaign
 	var got []int
 	for _, f := range batchErr.Failures {
 		got = append(got, f.Index)
@@ -187,7 +186,7 @@ func refuses(k *kit) {
 			k.Error("the refused event has arrived")
 		}
 	}
-	// Alone in a batch it is refused just the same.
+	// Alone in a batch it is refused too.
 	if err := k.Sink.Publish(k.Context(), bad); !errors.As(err, &batchErr) || len(batchErr.Failures) != 1 ||
 		!batchErr.Failures[0].Permanent {
 		k.Errorf("a refused event alone: got %v", err)
@@ -209,7 +208,7 @@ func (k *kit) within(ctx context.Context, events []publisher.Event, when string)
 	}
 }
 
-// blamesNoEvent checks that an error holds no event responsible.
+// blamesNoEvent checks that an error blames no event.
 func (k *kit) blamesNoEvent(err error, when string) {
 	k.Helper()
 	if err == nil {
@@ -275,7 +274,7 @@ func outlivesOutage(k *kit) {
 	k.inOrder(k.await(batch))
 }
 
-// publishEventually publishes as the relay does after failures: again and again.
+// publishEventually publishes until it succeeds, as the relay does after failures.
 func (k *kit) publishEventually(events []publisher.Event) {
 	k.Helper()
 	tick := time.NewTicker(50 * time.Millisecond)

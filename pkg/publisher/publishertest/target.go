@@ -12,40 +12,40 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
-// Target is a sink and what it sends to.
+// Target is a sink and its other side.
 type Target struct {
 	Sink publisher.Sink
 
-	// Received returns all that has arrived so far, in the order of arrival, or for each campaign in order. Required.
+	// Received returns all that has arrived so far, in the order of arrival, or in order for each
+	// campaign. Required.
 	Received func(ctx context.Context) ([]Received, error)
 
-	// Poison makes an event that the other side or the encoding refuses for good, e.g. by its size.
-	// nil: there is no such event.
+	// Poison makes an event one that the other side or the encoding refuses for good, e.g. by its
+	// size. nil: there is none.
 	Poison func(e *publisher.Event)
 
-	// Stall lets the other side accept connections and answer nothing until resume is called. nil: it cannot.
+	// Stall makes the other side accept connections but answer nothing until resume is called. nil: it
+	// cannot.
 	Stall func() (resume func())
 
-	// Stop takes the other side away until start is called. nil: it cannot.
+	// Stop stops the other side until start is called. nil: it cannot.
 	Stop func() (start func())
 }
 
 // Received is an event that has arrived.
 type Received struct {
 	EventID    uuid.UUID
-	CampaignID string // required: an id is unique within its campaign alone
+	CampaignID string // required: an id is unique only within its campaign
 	Body       []byte // nil: not compared
 }
 
-// identity is what tells events apart.
 func (r Received) identity() string {
 	e := journal.Event{ID: r.EventID, CampaignID: r.CampaignID}
 	return e.Identity()
 }
 
-// Run runs the rules, each against a target of its own that open returns with nothing received yet.
-// A target's Sink is closed by Run. encoder is what the sink was told to encode with; bodies are
-// compared with it.
+// Run runs the rules, each against its own target, which open returns with nothing received yet. Run
+// closes the target's Sink. encoder must be the sink's own: bodies are compared with its output.
 func Run(t *testing.T, encoder publisher.Encoder, open func(t *testing.T) Target) {
 	t.Helper()
 	for _, r := range rules() {
@@ -65,7 +65,6 @@ func Run(t *testing.T, encoder publisher.Encoder, open func(t *testing.T) Target
 	}
 }
 
-// kit is one target under test.
 type kit struct {
 	testing.TB
 	Target
@@ -75,13 +74,13 @@ type kit struct {
 }
 
 const (
-	// patience is how long what was published may take to arrive.
+	// patience is how long published events may take to arrive.
 	patience = time.Minute
-	// promptly is how soon Publish must return once its context has ended.
+	// promptly is how soon Publish must return after its context has ended.
 	promptly = 20 * time.Second
 )
 
-// events makes the next events of campaigns, interleaved.
+// events returns the next events of campaigns, interleaved.
 func (k *kit) events(each, from int, campaigns ...string) (events []publisher.Event) {
 	for i := range each {
 		for c, campaign := range campaigns {
@@ -103,10 +102,9 @@ func (k *kit) events(each, from int, campaigns ...string) (events []publisher.Ev
 	return events
 }
 
-// remember takes down that an event is sent.
 func (k *kit) remember(e publisher.Event) { k.sent[e.Identity()] = e }
 
-// publish must succeed.
+// publish fails the test on an error.
 func (k *kit) publish(events []publisher.Event) {
 	k.Helper()
 	ctx, cancel := context.WithTimeout(k.Context(), k.patience)
@@ -116,7 +114,7 @@ func (k *kit) publish(events []publisher.Event) {
 	}
 }
 
-// await waits until all events have arrived, and returns everything that has.
+// await waits until all events have arrived, and returns everything received.
 func (k *kit) await(events []publisher.Event) []Received {
 	k.Helper()
 	ctx, cancel := context.WithTimeout(k.Context(), k.patience)
@@ -149,8 +147,8 @@ func (k *kit) await(events []publisher.Event) []Received {
 	}
 }
 
-// inOrder checks that what was received was sent, that it says what was sent, and that each
-// campaign's events came for the first time in their order.
+// inOrder checks that everything received was sent, with the same body, and that each campaign's
+// events first arrived in order.
 func (k *kit) inOrder(received []Received) {
 	k.Helper()
 	last, seen := map[string]int64{}, map[string]bool{}

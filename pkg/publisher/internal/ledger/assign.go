@@ -8,9 +8,8 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/publications"
 )
 
-// Assign answers which relay is to have which active pair. All relays come to the same answer from
-// the same rows. A pair stays where it is unless moving it evens out numbers, and goes only to a
-// relay that knows it.
+// Assign assigns each active pair to a relay. All relays compute the same result from the same
+// rows. A pair moves only if that evens out the numbers, and only to a relay that knows it.
 func Assign(relays map[string]map[publications.Key]bool, pairs []Row) map[publications.Key]string {
 	seats := slices.DeleteFunc(slices.Clone(pairs), func(r Row) bool { return !r.Active })
 	slices.SortFunc(seats, func(a, b Row) int {
@@ -24,7 +23,7 @@ func Assign(relays map[string]map[publications.Key]bool, pairs []Row) map[public
 			load[s.Owner]++
 		}
 	}
-	// least answers the relay that knows the pair and has the fewest.
+	// least returns the relay with the fewest pairs that knows the pair.
 	least := func(key publications.Key) (owner string, found bool) {
 		for _, o := range owners {
 			if relays[o][key] && (!found || load[o] < load[owner]) {

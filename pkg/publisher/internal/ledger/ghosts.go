@@ -9,15 +9,15 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/publications"
 )
 
-// Sent is an event that a sink has taken.
+// Sent is an event that a sink accepted.
 type Sent struct {
 	Campaign      string
 	ID            uuid.UUID
 	Seq, Position int64
 }
 
-// Absent answers which events the journal does not have, and writes them down while there are fewer than most of the
-// pair.
+// Absent returns the events that the journal does not have. It records them while the pair has
+// fewer than most ghosts.
 func (l *Ledger) Absent(
 	ctx context.Context, pair publications.Key, events []Sent, most int,
 ) (absent []Sent, err error) {

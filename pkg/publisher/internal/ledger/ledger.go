@@ -1,7 +1,6 @@
-// Package ledger is the tables of relays, as one of them reads and writes them: pairs
-// (tidemark.publications), relays, what was refused (tidemark.parked), and what was sent and lost
-// (tidemark.ghosts). Each write of a pair names its owner and its generation: a relay that has lost
-// the pair changes nothing.
+// Package ledger reads and writes the tables of relays for one of them: pairs (tidemark.publications),
+// relays, refused events (tidemark.parked), and sent events that were lost (tidemark.ghosts). Each
+// write of a pair is fenced by owner and generation: a relay that has lost the pair changes nothing.
 package ledger
 
 import (
@@ -14,13 +13,13 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// Connections is how many connections of the pool a relay uses at once, at most.
+// Connections is the most connections of the pool that a relay uses at once.
 const Connections = 6
 
-// Channel is where relays are notified: pairs have become free, or an operator has acted.
+// Channel notifies relays that pairs became free or an operator acted.
 const Channel = "tidemark_relay"
 
-// Ledger is the tables, for one relay. It is safe for concurrent use.
+// Ledger is safe for concurrent use.
 type Ledger struct {
 	pool  *pgxpool.Pool
 	slots chan struct{} // a token for each connection in use
@@ -28,12 +27,12 @@ type Ledger struct {
 	ttl   time.Duration // of leases
 }
 
-// New returns the ledger of the relay that is known as owner.
+// New returns the ledger of the relay named owner.
 func New(pool *pgxpool.Pool, owner string, ttl time.Duration) *Ledger {
 	return &Ledger{pool: pool, slots: make(chan struct{}, Connections), owner: owner, ttl: ttl}
 }
 
-// Use lends a connection. What runs inside must not use the ledger again.
+// Use runs do with a connection. do must not use the ledger, or it may deadlock.
 func (l *Ledger) Use(ctx context.Context, do func(conn *pgxpool.Conn) error) error {
 	select {
 	case l.slots <- struct{}{}:
@@ -57,7 +56,6 @@ func (l *Ledger) exec(ctx context.Context, sql string, args ...any) (tag pgconn.
 	return tag, err
 }
 
-// send runs a batch.
 func (l *Ledger) send(ctx context.Context, batch *pgx.Batch) error {
 	return l.Use(ctx, func(conn *pgxpool.Conn) error { return conn.SendBatch(ctx, batch).Close() })
 }

@@ -11,26 +11,26 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/publications"
 )
 
-// Look is what a relay asks when it looks at everything that is not the journal, and what it says of itself.
+// Look is a relay's record of itself and its question to the tables, except the journal.
 type Look struct {
 	Host    string
-	Knows   []publications.Key // the pairs of its configuration
-	Lives   time.Duration      // it is counted as dead if nothing is heard of it for so long
-	Holding int                // pairs
+	Knows   []publications.Key // its configured pairs
+	Lives   time.Duration      // it counts as dead after this long without an update
+	Holding int                // number of pairs
 
-	Mine []publications.Key // whose campaigns are brought back when they are due
-	Due  int                // so many of each, at most
+	Mine []publications.Key // pairs whose due campaigns are read
+	Due  int                // most campaigns of a pair
 }
 
-// Seen is what a relay sees when it looks.
+// Seen is the result of [Ledger.Look].
 type Seen struct {
 	Instance string                               // of the database
-	Relays   map[string]map[publications.Key]bool // that live, and the pairs they know
+	Relays   map[string]map[publications.Key]bool // live relays, and the pairs they know
 	Pairs    []Row
 	Due      []Parked
 }
 
-// Row is the row of a pair, as far as all relays look at it.
+// Row is the part of a pair's row that all relays look at.
 type Row struct {
 	publications.Key
 	Position   int64
@@ -38,10 +38,10 @@ type Row struct {
 	Owner      string
 	Generation int64
 	Leased     bool
-	Last       int64 // position that the journal has handed out
+	Last       int64 // last position that the journal has assigned
 }
 
-// Look says that the relay lives, and reads everything in one round trip.
+// Look updates the relay's row and reads everything in one round trip.
 func (l *Ledger) Look(ctx context.Context, conn *pgxpool.Conn, q Look) (*Seen, error) {
 	seen := &Seen{Relays: map[string]map[publications.Key]bool{}}
 	batch := &pgx.Batch{}
@@ -76,7 +76,7 @@ func (l *Ledger) Look(ctx context.Context, conn *pgxpool.Conn, q Look) (*Seen, e
 	return seen, conn.SendBatch(ctx, batch).Close()
 }
 
-// Forget takes the relay off the list.
+// Forget deletes the relay's row.
 func (l *Ledger) Forget(ctx context.Context) error {
 	batch := &pgx.Batch{}
 	batch.Queue(queryForget, l.owner)

@@ -21,7 +21,7 @@ func columns(pairs []publications.Key) (topics, publishers []string) {
 	return topics, publishers
 }
 
-// Registered answers the pairs that have a row.
+// Registered returns the pairs that have a row.
 func Registered(ctx context.Context, conn *pgxpool.Conn) (map[publications.Key]bool, error) {
 	rows, err := conn.Query(ctx, queryRegistered)
 	if err != nil {
@@ -30,7 +30,6 @@ func Registered(ctx context.Context, conn *pgxpool.Conn) (map[publications.Key]b
 	return collectSet(rows)
 }
 
-// collectSet answers the pairs that rows name.
 func collectSet(rows pgx.Rows) (map[publications.Key]bool, error) {
 	pairs, err := pgx.CollectRows(rows, pgx.RowToStructByPos[publications.Key])
 	set := make(map[publications.Key]bool, len(pairs))
@@ -47,7 +46,7 @@ func Register(ctx context.Context, conn *pgxpool.Conn, pairs []publications.Key,
 	return err
 }
 
-// Claimed is a pair that was claimed, as its row says.
+// Claimed is the row of a pair that was claimed.
 type Claimed struct {
 	publications.Key
 	Generation, Position int64
@@ -56,7 +55,7 @@ type Claimed struct {
 	Held                 []string `db:"-"` // campaigns held back
 }
 
-// Claim leases those of the pairs that are free.
+// Claim leases those of the pairs that are free and returns them.
 func (l *Ledger) Claim(ctx context.Context, conn *pgxpool.Conn, pairs []publications.Key) ([]Claimed, error) {
 	topics, publishers := columns(pairs)
 	rows, err := conn.Query(ctx, queryClaim, l.owner, topics, publishers, l.ttl)
@@ -86,23 +85,24 @@ func (l *Ledger) Claim(ctx context.Context, conn *pgxpool.Conn, pairs []publicat
 	return claimed, nil
 }
 
-// RefuseAhead has a pair fail whose position the journal has never handed out. It answers whether it was so.
+// RefuseAhead marks a pair as failed if the journal has never assigned its position. It reports
+// whether it did.
 func RefuseAhead(ctx context.Context, conn *pgxpool.Conn, pair publications.Key, why string) (bool, error) {
 	tag, err := conn.Exec(ctx, queryAhead, pair.Topic, pair.Publisher, why)
 	return tag.RowsAffected() > 0, err
 }
 
-// Move is how far a pair has got.
+// Move is the progress of a pair.
 type Move struct {
 	publications.Key
 	Generation int64
 	To         int64
-	Published  int64 // events since the move before
-	Release    bool  // the pair is given back
+	Published  int64 // events since the previous move
+	Release    bool  // release the pair
 }
 
-// Move writes how far pairs have got and prolongs their leases, where the journal is still the one that the caller has
-// read. It answers the pairs that are still the relay's.
+// Move writes positions and renews leases, if the database is still the instance that the caller
+// read. It returns the pairs that are still the relay's.
 func (l *Ledger) Move(ctx context.Context, instance string, moves []Move) (map[publications.Key]bool, error) {
 	var kept map[publications.Key]bool
 	batch := &pgx.Batch{}
@@ -116,7 +116,6 @@ func (l *Ledger) Move(ctx context.Context, instance string, moves []Move) (map[p
 	return kept, l.send(ctx, batch)
 }
 
-// queueMoves queues the one statement that moves positions.
 func (l *Ledger) queueMoves(batch *pgx.Batch, instance string, moves []Move) *pgx.QueuedQuery {
 	topics, publishers, release := make([]string, len(moves)), make([]string, len(moves)), make([]bool, len(moves))
 	numbers := make([]int64, 3*len(moves))
@@ -128,7 +127,8 @@ func (l *Ledger) queueMoves(batch *pgx.Batch, instance string, moves []Move) *pg
 	return batch.Queue(queryMove, l.owner, topics, publishers, generations, positions, published, release, l.ttl, instance)
 }
 
-// Fail writes that the sink of a pair fails, so many times in a row, and waits. 0 failures say that it is back.
+// Fail records how often in a row the sink of a pair has failed, and the wait. 0 failures mean that
+// it has recovered.
 func (l *Ledger) Fail(
 	ctx context.Context, pair publications.Key, generation int64, failures int, why string, wait time.Duration,
 ) error {
@@ -136,7 +136,7 @@ func (l *Ledger) Fail(
 	return err
 }
 
-// Halt writes how far a pair has got, and that it stops.
+// Halt writes a pair's position and stops the pair.
 func (l *Ledger) Halt(ctx context.Context, instance string, move Move, status, why string) error {
 	batch := &pgx.Batch{}
 	l.queueMoves(batch, instance, []Move{move})
@@ -144,10 +144,11 @@ func (l *Ledger) Halt(ctx context.Context, instance string, move Move, status, w
 	return l.send(ctx, batch)
 }
 
-// ErrLost is returned by [Ledger.Fenced] for a pair that is another's.
+// ErrLost is returned by [Ledger.Fenced] for a pair that another relay holds.
 var ErrLost = errors.New("the pair was taken over")
 
-// Fenced runs write in a transaction in which the pair is certainly the relay's.
+// Fenced runs write in a transaction that first locks the pair's row and checks that the relay
+// holds the pair.
 func (l *Ledger) Fenced(
 	ctx context.Context, pair publications.Key, generation int64, instance string, write func(tx pgx.Tx) error,
 ) error {

@@ -9,7 +9,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/publications"
 )
 
-// Refused is an event that a sink refused, as it is written down.
+// Refused is the record of an event that a sink refused.
 type Refused struct {
 	Campaign      string
 	Seq, Position int64
@@ -27,22 +27,22 @@ func (r *Refused) status() string {
 	return "retrying"
 }
 
-// Park writes an event down that holds its campaign back.
+// Park records an event that holds back its campaign.
 func Park(ctx context.Context, tx pgx.Tx, pair publications.Key, r *Refused) error {
 	_, err := tx.Exec(ctx, queryPark, pair.Topic, pair.Publisher, r.Campaign, r.Seq, r.Position, r.ID, r.Type, r.status(),
 		r.Attempts, r.Delay, r.Why)
 	return err
 }
 
-// LeaveOut writes an event down that is given up, and whose campaign goes on without it.
+// LeaveOut records an event that is given up and does not hold back its campaign.
 func LeaveOut(ctx context.Context, tx pgx.Tx, pair publications.Key, r *Refused) error {
 	_, err := tx.Exec(ctx, queryLeaveOut, pair.Topic, pair.Publisher, r.Campaign, r.Seq, r.Position, r.ID, r.Type,
 		r.Attempts, r.Why)
 	return err
 }
 
-// Parked is a row of parked, as it was last seen. Every write names all of it, so that an operator's act in between
-// wins.
+// Parked is a row of parked, as last seen. Every write compares all of it, so an operator's act in
+// between wins.
 type Parked struct {
 	publications.Key
 	Campaign string
@@ -57,10 +57,10 @@ func (row *Parked) where(more ...any) []any {
 	return append([]any{row.Topic, row.Publisher, row.Campaign, row.Seq, row.Holds, row.Status, row.Attempts}, more...)
 }
 
-// ErrActed is returned by [Parked.Advance] if an operator has dealt with the row meanwhile.
+// ErrActed is returned by [Parked.Advance] if an operator has changed the row meanwhile.
 var ErrActed = errors.New("the campaign's place was changed meanwhile")
 
-// Advance moves the campaign's place to an event, behind the position of the event before it.
+// Advance moves the campaign's place to event seq. position is that of the previous event.
 func (row *Parked) Advance(ctx context.Context, tx pgx.Tx, seq, position int64) error {
 	tag, err := tx.Exec(ctx, queryDrained, row.where(seq, position)...)
 	if err != nil {
@@ -73,13 +73,13 @@ func (row *Parked) Advance(ctx context.Context, tx pgx.Tx, seq, position int64) 
 	return nil
 }
 
-// Remove deletes the row: nothing of the campaign waits.
+// Remove deletes the row: the campaign has caught up.
 func (row *Parked) Remove(ctx context.Context, tx pgx.Tx) error {
 	_, err := tx.Exec(ctx, queryUnpark, row.where()...)
 	return err
 }
 
-// Postpone writes that the event before which the campaign stands was refused again.
+// Postpone records another refusal of the campaign's next event.
 func (row *Parked) Postpone(ctx context.Context, tx pgx.Tx, r *Refused) error {
 	_, err := tx.Exec(ctx, queryPostpone, row.where(r.status(), r.Attempts, r.Delay, r.Why, r.ID, r.Type, r.Position)...)
 	return err

@@ -1,16 +1,15 @@
 package ledger
 
-// The functions stand in migrations/00006_publications.sql with the locks they take. All lock rows
-// of publications in the order of topic and publisher.
+// The functions are in migrations/00006_publications.sql with the locks they take. All lock rows of
+// publications in the order of topic and publisher.
 const (
-	// queryRegister adds rows for pairs that have none.
 	queryRegister = `INSERT INTO tidemark.publications (topic, publisher, position) SELECT *
 		FROM unnest($1::text[], $2::text[], $3::bigint[]) ORDER BY 1, 2 ON CONFLICT DO NOTHING`
 
 	// queryRegistered reads one row a pair.
 	queryRegistered = `SELECT topic, publisher FROM tidemark.publications`
 
-	// queryBeat writes one row by its primary key; others do not write it.
+	// queryBeat writes one row by its primary key. No other relay writes that row.
 	queryBeat = `INSERT INTO tidemark.relays AS r (owner, host, pid, knows, seen_at, expires_at, pairs_held)
 		VALUES ($1, $2, $3, $4, clock_timestamp(), clock_timestamp() + $5::interval, $6)
 		ON CONFLICT (owner) DO UPDATE SET seen_at = excluded.seen_at, expires_at = excluded.expires_at,
@@ -19,14 +18,14 @@ const (
 	// queryForget deletes the row of a relay that stops, and those of relays not seen for a day.
 	queryForget = `DELETE FROM tidemark.relays WHERE owner = $1 OR seen_at < now() - interval '1 day'`
 
-	// queryRelays reads one row a process. One that was seen in the future died before the server's
-	// clock went back, or says so within a second.
+	// queryRelays reads one row a process. A relay seen in the future died before the server's clock
+	// went back; a live one updates its row within a second.
 	queryRelays = `SELECT owner, knows FROM tidemark.relays
 		WHERE expires_at > clock_timestamp() AND seen_at <= clock_timestamp() + interval '1 s' ORDER BY owner`
 
-	// queryPairs reads one row a pair, and the last position handed out, which is read after the rows'
-	// snapshot was taken and so is never behind a position that is right. A lease that runs for longer
-	// than $1, the caller's own, is free unless its owner lives: see tidemark.claim_publications.
+	// queryPairs reads one row a pair, and the last assigned position. It reads that after the rows'
+	// snapshot, so it is never behind a valid position. A lease that runs for longer than $1, the
+	// caller's own, is free unless its owner lives: see tidemark.claim_publications.
 	queryPairs = `SELECT p.topic, p.publisher, p.position, p.status = 'ACTIVE' OR p.status = 'PAUSED'
 		AND p.paused_until <= clock_timestamp(), p.owner, p.generation, p.expires_at > clock_timestamp()
 		AND (p.expires_at <= clock_timestamp() + $1::interval + interval '1 s'
@@ -34,16 +33,15 @@ const (
 					AND r.seen_at <= clock_timestamp() + interval '1 s' AND r.expires_at > clock_timestamp())), j.last_value
 		FROM tidemark.publications p CROSS JOIN tidemark.journal_position j`
 
-	// queryInstance reads one row by its key, and two values that the server has in memory.
+	// queryInstance reads one row by its key, and two values in the server's memory.
 	queryInstance = `SELECT ` + instance
 
-	// queryClaim locks and writes rows that are free, by their primary key; it waits for no lock.
+	// queryClaim locks and writes free rows by their primary key. It waits for no lock.
 	queryClaim = `SELECT topic, publisher, generation, position, error_count, wait
 		FROM tidemark.claim_publications($1, $2, $3, $4)`
 
-	// queryMove locks and writes rows by their primary key, in place (HOT). Who else writes a row of
-	// this holder is an operator, for a moment. Where the journal is not the one that the caller has
-	// read, it writes nothing.
+	// queryMove locks and writes rows by their primary key, in place (HOT). It contends only with
+	// operators, for a moment. It writes nothing if the database is not the instance that the caller read.
 	queryMove = `SELECT m.topic, m.publisher FROM (SELECT $1::text AS owner WHERE ` + instance + ` = $9 OFFSET 0) o
 		CROSS JOIN LATERAL tidemark.move_publications(o.owner, $2, $3, $4, $5, $6, $7, $8) m`
 
@@ -51,22 +49,24 @@ const (
 	queryHeld = `SELECT topic, publisher, campaign_id FROM tidemark.parked h
 		WHERE holds AND (topic, publisher) IN (SELECT * FROM unnest($1::text[], $2::text[]))`
 
-	// queryFail writes one row by its primary key, if it is still the caller's. A count of 0 says that the
-	// sink is back. The first error and the last are one at first: both times are the statement's.
+	// queryFail writes one row by its primary key, if it is still the caller's. A count of 0 means
+	// that the sink has recovered. statement_timestamp() makes the times of the first and the last
+	// error equal at first.
 	queryFail = `UPDATE tidemark.publications SET error_count = $5, last_error = $6,
 			last_error_at = statement_timestamp(),
 			failing_since = CASE WHEN $5 > 0 THEN coalesce(failing_since, statement_timestamp()) END,
 			next_attempt_at = clock_timestamp() + $7::interval
 		WHERE topic = $1 AND publisher = $2 AND owner = $3 AND generation = $4`
 
-	// queryHalt is queryFail for what does not end by itself: the lease goes with it.
+	// queryHalt is queryFail for errors that need an operator. It ends the lease.
 	queryHalt = `UPDATE tidemark.publications SET status = $5, reason = $6, last_error = $6,
 		last_error_at = statement_timestamp(), error_count = error_count + 1,
 			failing_since = coalesce(failing_since, statement_timestamp()), actor = NULL, paused_until = 'infinity',
 				expires_at = '-infinity'
 		WHERE topic = $1 AND publisher = $2 AND owner = $3 AND generation = $4`
 
-	// queryAhead writes one row by its primary key, if its position is still one that the journal has never handed out.
+	// queryAhead writes one row by its primary key, if its position is still one that the journal has
+	// never assigned.
 	queryAhead = `UPDATE tidemark.publications p SET status = 'FAILED', reason = $3, last_error = $3,
 		last_error_at = statement_timestamp(), error_count = error_count + 1,
 			failing_since = coalesce(failing_since, statement_timestamp()), generation = generation + 1, actor = NULL,
@@ -74,12 +74,12 @@ const (
 		WHERE topic = $1 AND publisher = $2 AND status = 'ACTIVE'
 			AND position > (SELECT last_value FROM tidemark.journal_position)`
 
-	// queryFence locks a pair's row while the caller writes what the pair has parked, if the journal
-	// is still the one that the caller has read.
+	// queryFence locks a pair's row while the caller writes its parked rows, if the database is still
+	// the instance that the caller read.
 	queryFence = `SELECT FROM tidemark.publications WHERE topic = $1 AND publisher = $2 AND owner = $3
 		AND generation = $4 AND ` + instance + ` = $5 FOR UPDATE`
 
-	// queryPark adds a refused event, or writes over the row that held its campaign before.
+	// queryPark adds a refused event, or overwrites the row that held its campaign before.
 	queryPark = `INSERT INTO tidemark.parked AS p (topic, publisher, campaign_id, seq, holds, position, event_id,
 		event_type, status, attempt_count, next_attempt_at, error_message, first_failed_at, last_failed_at)
 		VALUES ($1, $2, $3, $4, true, $5, $6, $7, $8, $9, clock_timestamp() + $10::interval, $11, clock_timestamp(),
@@ -91,7 +91,7 @@ const (
 			first_failed_at = CASE WHEN p.seq = excluded.seq THEN coalesce(p.first_failed_at, excluded.first_failed_at)
 				ELSE excluded.first_failed_at END, last_failed_at = excluded.last_failed_at`
 
-	// queryLeaveOut adds an event that holds no others back.
+	// queryLeaveOut adds an event that holds back no others.
 	queryLeaveOut = `INSERT INTO tidemark.parked AS p (topic, publisher, campaign_id, seq, holds, position, event_id,
 		event_type, status, attempt_count, error_message, first_failed_at, last_failed_at)
 		VALUES ($1, $2, $3, $4, false, $5, $6, $7, 'parked', $8, $9, clock_timestamp(), clock_timestamp())
@@ -99,7 +99,7 @@ const (
 			SET status = 'parked', attempt_count = excluded.attempt_count, error_message = excluded.error_message,
 			last_failed_at = excluded.last_failed_at`
 
-	// queryDue walks the partial index on what is due, and stops at the limit, pair after pair.
+	// queryDue walks the partial index on due rows, pair after pair, and stops at the limit for each.
 	queryDue = `SELECT u.topic, u.publisher, d.campaign_id, d.seq, d.holds, d.position, d.status, d.attempt_count
 		FROM unnest($1::text[], $2::text[]) AS u (topic, publisher)
 		CROSS JOIN LATERAL (
@@ -109,8 +109,8 @@ const (
 			ORDER BY k.topic, k.publisher, k.next_attempt_at LIMIT $3
 		) d`
 
-	// queryDrained moves a campaign's place to the event it stands before now. Each write of a row of
-	// parked by the relay names the place it knows: an operator's act in between wins.
+	// queryDrained moves a campaign's place to its next event. Each write of a parked row by the relay
+	// compares the place it knows, so an operator's act in between wins.
 	queryDrained = `UPDATE tidemark.parked SET seq = $8, position = $9, status = 'draining', attempt_count = 0,
 		next_attempt_at = clock_timestamp(), event_id = NULL, event_type = NULL,
 			error_message = NULL, first_failed_at = NULL, last_failed_at = NULL
@@ -129,8 +129,8 @@ const (
 		WHERE topic = $1 AND publisher = $2 AND campaign_id = $3 AND seq = $4 AND holds = $5 AND status = $6
 			AND attempt_count = $7`
 
-	// queryGhosts looks events up by the unique key of campaign and id, one by one, writes those that are
-	// not in the journal while there are fewer than $7 of the pair, and answers all of them.
+	// queryGhosts looks events up by the unique key of campaign and id, one by one. It returns those
+	// not in the journal and writes them while the pair has fewer than $7.
 	queryGhosts = `WITH gone AS MATERIALIZED (
 			SELECT u.* FROM unnest($3::text[], $4::text[]::uuid[], $5::bigint[], $6::bigint[]) AS u (campaign_id, event_id,
 				seq, position)
@@ -145,7 +145,7 @@ const (
 		SELECT campaign_id, event_id, seq, position FROM gone`
 )
 
-// instance tells this database from one that has taken its place: a backup is restored into another
-// database, or its server is started anew, as is a standby's when it has taken over.
+// instance identifies the database. It changes when a backup is restored into another database, the
+// server restarts, or a standby takes over.
 const instance = `(SELECT d.oid || '/' || 'tidemark.journal'::regclass::oid || '/' || extract(epoch
 	FROM pg_postmaster_start_time()) FROM pg_database d WHERE d.datname = current_database())`

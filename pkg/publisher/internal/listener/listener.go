@@ -1,4 +1,4 @@
-// Package listener wakes a relay when an event is appended, or when there is something to do in its tables.
+// Package listener wakes a relay when an event is appended or its tables change.
 package listener
 
 import (
@@ -15,26 +15,26 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/publisher/internal/pace"
 )
 
-// Listener hears notifications. Of many that come together it passes one on.
+// Listener receives notifications and merges those that come together.
 type Listener struct {
 	Wake  chan struct{} // an event was appended
-	Nudge chan struct{} // pairs are free, or an operator has acted
+	Nudge chan struct{} // pairs became free, or an operator acted
 
 	pool      *pgxpool.Pool
 	logger    *slog.Logger
 	listening atomic.Bool
 }
 
-// New returns a listener that connects as the pool does.
+// New returns a listener that connects with the pool's settings.
 func New(pool *pgxpool.Pool, logger *slog.Logger) *Listener {
 	return &Listener{Wake: make(chan struct{}, 1), Nudge: make(chan struct{}, 1), pool: pool, logger: logger}
 }
 
-// Listening says that what is appended now will be heard.
+// Listening reports whether the next append will be heard.
 func (l *Listener) Listening() bool { return l.listening.Load() }
 
-// Run listens until ctx is cancelled. It has a connection of its own. Where that is not to be had,
-// or LISTEN does not work (PgBouncer in transaction mode), all goes on by polling.
+// Run listens on its own connection until ctx is cancelled. If it cannot connect or LISTEN does not
+// work (PgBouncer in transaction mode), the relay only polls.
 func (l *Listener) Run(ctx context.Context) {
 	for attempt := 1; ctx.Err() == nil; attempt++ {
 		err := l.once(ctx, func() { attempt = 1 })
@@ -65,7 +65,7 @@ func (l *Listener) once(ctx context.Context, connected func()) error {
 	connected()
 	l.listening.Store(true)
 	defer l.listening.Store(false)
-	pace.Signal(l.Wake) // what was appended before is not notified
+	pace.Signal(l.Wake) // earlier appends did not notify
 	for {
 		n, err := conn.WaitForNotification(ctx)
 		if err != nil {

@@ -1,4 +1,4 @@
-// Package metrics is what a relay counts.
+// Package metrics has the metrics of a relay.
 package metrics
 
 import (
@@ -8,7 +8,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/publications"
 )
 
-// Metrics is what one relay counts. It is safe for concurrent use.
+// Metrics is safe for concurrent use.
 type Metrics struct {
 	Published *prometheus.CounterVec
 	Failures  *prometheus.CounterVec
@@ -19,7 +19,7 @@ type Metrics struct {
 	Send      *prometheus.HistogramVec
 }
 
-// New registers the metrics. Those of the pairs are there, at 0, before anything has happened.
+// New registers the metrics. Those of the pairs exist from the start, at 0.
 func New(reg prometheus.Registerer, pairs []publications.Key) (*Metrics, error) {
 	pair := []string{"topic", "publisher"}
 	counter := func(name, help string) *prometheus.CounterVec {

@@ -1,4 +1,4 @@
-// Package pace is how long loops wait, and what ends it.
+// Package pace has the waits of loops and the signals that end them.
 package pace
 
 import (
@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// Backoff is the wait after so many failures in a row: doubled from 100 ms on up to limit, with up
-// to a quarter more or less.
+// Backoff returns the wait after consecutive failures: 100 ms, doubled up to limit, and randomized
+// by up to a quarter.
 func Backoff(failures int, limit time.Duration, random float64) time.Duration {
 	d := min(100*time.Millisecond<<min(max(failures-1, 0), 20), limit)
 	return time.Duration(float64(d) * (0.75 + random/2))
 }
 
-// Signal leaves a token for the next wait; one is enough.
+// Signal leaves a token for the next wait. It never blocks: one token is enough.
 func Signal(c chan<- struct{}) {
 	select {
 	case c <- struct{}{}:
@@ -21,7 +21,7 @@ func Signal(c chan<- struct{}) {
 	}
 }
 
-// Wait waits; it returns false if ctx ends first.
+// Wait returns false if ctx ends first.
 func Wait(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

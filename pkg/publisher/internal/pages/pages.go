@@ -1,4 +1,4 @@
-// Package pages reads the journal page by page, and keeps the pages that were read last.
+// Package pages reads the journal page by page and caches the latest pages.
 package pages
 
 import (
@@ -15,15 +15,15 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
-// Page is all events of the journal after one position up to another.
+// Page is all events of the journal with After < position <= Until.
 type Page struct {
 	After, Until int64
 	Events       []journal.Event
-	Faults       map[int64]error // by position: what the catalogue cannot read
+	Faults       map[int64]error // by position: events that the catalogue cannot read
 	bytes        int64
 }
 
-// Payload is how many bytes payloads and metadata have.
+// Payload returns the bytes of payloads and metadata.
 func (p *Page) Payload() (bytes int64) {
 	for i := range p.Events {
 		bytes += int64(len(p.Events[i].Payload) + len(p.Events[i].Metadata))
@@ -31,7 +31,8 @@ func (p *Page) Payload() (bytes int64) {
 	return bytes
 }
 
-// Upcast brings events to their current version, and answers those that the catalogue cannot read, by position.
+// Upcast brings events to their current version. It returns an error for each that the catalogue
+// cannot read, by position.
 func Upcast(catalogue *journal.Catalogue, events []journal.Event) (faults map[int64]error) {
 	for i := range events {
 		if catalogue == nil && events[i].Unreadable() == nil {
@@ -48,18 +49,18 @@ func Upcast(catalogue *journal.Catalogue, events []journal.Event) (faults map[in
 	return faults
 }
 
-// Cache is the pages that were read of late, oldest first.
+// Cache is the latest pages, oldest first.
 type Cache struct {
 	list  []*Page
 	bytes int64
 	limit int64
-	full  int // events of a page that is not added to
+	full  int // events of a page that is not extended
 }
 
-// NewCache returns a cache of about so many bytes. A page with full events is not added to.
+// NewCache returns a cache of about limit bytes. Pages with full events are not extended.
 func NewCache(limit int64, full int) Cache { return Cache{limit: limit, full: full} }
 
-// At answers the page that goes on after a position, or nil.
+// At returns the page that continues after a position, or nil.
 func (c *Cache) At(position int64) *Page {
 	for i := len(c.list) - 1; i >= 0; i-- {
 		if p := c.list[i]; p.After <= position && position < p.Until {
@@ -69,9 +70,8 @@ func (c *Cache) At(position int64) *Page {
 	return nil
 }
 
-// Add keeps a page. One that goes on where the last one ended is put at its end, since few events
-// come at a time where the journal ends. Readers hold slices of what was there before, which stays
-// as it is.
+// Add keeps a page. A page that continues the last one is appended to it, because few events come
+// at a time at the journal's end. Readers hold slices of the earlier events, which do not change.
 func (c *Cache) Add(p *Page) {
 	if p.Until <= p.After {
 		return
@@ -94,7 +94,7 @@ func (c *Cache) Add(p *Page) {
 	c.trim()
 }
 
-// Roomy says that less than half of what may be kept is.
+// Roomy reports whether less than half of the limit is used.
 func (c *Cache) Roomy() bool { return c.bytes < c.limit/2 }
 
 func (c *Cache) trim() {
@@ -107,32 +107,32 @@ func (c *Cache) trim() {
 }
 
 const (
-	// eventBytes is about what an event takes besides its payload and metadata.
+	// eventBytes is about the size of an event without payload and metadata.
 	eventBytes = 400
 	maxPages   = 256
 )
 
-// Bytes is how many bytes of payload one read brings, about.
+// Bytes is about how many bytes of payload one read fetches.
 const Bytes = 4 << 20
 
-// Window is what a read brought.
+// Window is the result of [Read].
 type Window struct {
 	Page
 	Floor, Last int64
 }
 
-// Query says what is read.
+// Query selects what [Read] reads.
 type Query struct {
 	After     int64
-	Floor     int64         // up to which the journal is known to be complete; not beyond After: ask
-	Announce  time.Duration // ask appends to notify for so long if there is nothing; 0: do not
+	Floor     int64         // up to which the journal is known to be complete; if not beyond After, Read reads it
+	Announce  time.Duration // ask appends to notify for this long if there is nothing; 0: do not
 	Events    int           // at most
-	Small     bool          // events are so small that a page's bytes need not be watched by the server
+	Small     bool          // events are so small that the server need not limit a page's bytes
 	Catalogue *journal.Catalogue
 }
 
-// Read reads what there is below the writer floor. Before it comes back with nothing it asks to be notified, and looks
-// once more at what was appended before that was known.
+// Read reads the next events below the writer floor. If there are none it asks to be notified, and
+// then looks once more for events appended before appenders knew.
 func Read(ctx context.Context, conn *pgxpool.Conn, q Query) (*Window, error) {
 	w, err := q.once(ctx, conn, q.Floor)
 	if err != nil || w.Until > q.After || q.Announce == 0 {
