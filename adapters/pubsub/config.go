@@ -17,11 +17,12 @@ type Config struct {
 	Name    string // default "pubsub"
 	Project string `yaml:"project"` // required, its id
 	Topic   string `yaml:"topic"`   // required, its id; it must exist
-	// host:port, such as europe-west1-pubsub.googleapis.com:443; ordering is kept within a region. Default the global one
+	// host:port, such as europe-west1-pubsub.googleapis.com:443; ordering is kept within a region.
+	// Default: the global endpoint
 	Endpoint string `yaml:"endpoint"`
-	// host:port of an emulator, which is spoken to without TLS and credentials
+	// host:port of an emulator, used without TLS and credentials
 	Emulator string `yaml:"emulator"`
-	// how long the client goes on with a request, from 1s; default 20s. Keep it below the publisher's timeout
+	// how long the client tries a request, from 1s; default 20s. Keep it below the publisher's timeout
 	SendTimeout time.Duration `yaml:"send_timeout"`
 	Encoder     publisher.Encoder
 }
@@ -54,7 +55,7 @@ func (cfg *Config) fill() error {
 	return errors.Join(errs...)
 }
 
-// Kind is the kind "pubsub": pubsub://project/topic, or settings. Credentials are those of the environment.
+// Kind is the kind "pubsub": pubsub://project/topic, or settings. Credentials come from the environment.
 func Kind() publisher.Kind {
 	return publisher.Kind{Name: "pubsub", Open: func(s publisher.Settings) (publisher.Sink, error) {
 		var own Config

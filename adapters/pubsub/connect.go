@@ -12,8 +12,8 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 )
 
-// reconnecting waits 100 ms before the second attempt to connect, and 5 s at most: by itself gRPC
-// begins with a second and may wait two minutes, though the other side is long there again.
+// reconnecting waits 100 ms before the second attempt to connect, and at most 5 s. gRPC's default
+// starts at 1 s and may wait two minutes, long after the other side is back.
 func reconnecting() grpc.ConnectParams {
 	return grpc.ConnectParams{Backoff: backoff.Config{
 		BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2,
@@ -21,7 +21,7 @@ func reconnecting() grpc.ConnectParams {
 	}, MinConnectTimeout: 20 * time.Second}
 }
 
-// client answers the client and its publisher, and makes them the first time: that looks for credentials.
+// client returns the client and its publisher. The first call makes them, which looks for credentials.
 func (s *Sink) client(ctx context.Context) (*pubsub.Client, *pubsub.Publisher, error) {
 	s.connecting.Lock()
 	defer s.connecting.Unlock()

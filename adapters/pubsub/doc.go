@@ -1,13 +1,12 @@
 // Package pubsub is a sink that publishes events to a topic of Google Pub/Sub. The ordering key is
-// the campaign, so that a subscription with message ordering gets its events in order.
+// the campaign, so a subscription with message ordering gets its events in order.
 //
-// A campaign's events go in one request. If Pub/Sub refuses it for what is in it, they are sent
-// again one by one, which finds the event at fault. Any other error is an outage.
+// A campaign's events go in one request. If Pub/Sub refuses its content, they are sent again one by
+// one to find the event at fault. Any other error is an outage.
 //
-// The client knows no contexts: what it has been given it sends in its own time, for up to
-// send_timeout. A Publish whose context ends leaves it there, and the next one of the same campaign
-// waits until it is done.
+// The client ignores contexts: it sends what it was given for up to send_timeout. After its context ends
+// Publish leaves those messages to the client, and the next Publish of the same campaign waits for them.
 //
-// It is a module of its own, with a worker of its own in cmd/worker: the client would make the
+// It is a separate module with its own worker in cmd/worker, because the client would make the
 // stock worker half as large again.
 package pubsub

@@ -30,7 +30,7 @@ func (s *Sink) publish(ctx context.Context, topic *pubsub.Publisher, events []pu
 		}
 		lanes = append(lanes, l)
 	}
-	// all of them first: what the client is given within batchDelay it sends together
+	// publish all of them first: the client sends together what it gets within batchDelay
 	messages := make([]*pubsub.Message, len(events))
 	for i := range events {
 		messages[i] = s.message(&events[i])
@@ -52,7 +52,7 @@ func (s *Sink) publish(ctx context.Context, topic *pubsub.Publisher, events []pu
 	return outcome.Err()
 }
 
-// await waits for what an earlier call has left behind of the campaign, and lets its key go on.
+// await waits for messages that an earlier call left to the client, and resumes the campaign's key.
 func (s *Sink) await(ctx context.Context, topic *pubsub.Publisher, campaign string) error {
 	s.leftMu.Lock()
 	last := s.left[campaign]
@@ -72,8 +72,8 @@ func (s *Sink) await(ctx context.Context, topic *pubsub.Publisher, campaign stri
 	return nil
 }
 
-// settle waits for a lane's results. Where the events are at fault it sends them again one by one,
-// up to the first that is refused.
+// settle waits for a lane's results. If the events are at fault it sends them again one by one, up
+// to the first that is refused.
 func (s *Sink) settle(
 	ctx context.Context, topic *pubsub.Publisher, events []publisher.Event, l *lane, outcome *delivery.Outcome,
 ) (outage error) {
@@ -97,8 +97,8 @@ func (s *Sink) settle(
 	return nil
 }
 
-// overtaken tells whether the client has not sent an event because a later one of its campaign was
-// refused before its turn came: what is too large is refused at once, and stops the key.
+// overtaken reports whether the client did not send an event because a later one of its campaign
+// was refused first: the client refuses a message that is too large at once and stops the key.
 func overtaken(ctx context.Context, err error, later []*pubsub.PublishResult) bool {
 	var stopped pubsub.ErrPublishingPaused
 	return errors.As(err, &stopped) && slices.ContainsFunc(later, func(r *pubsub.PublishResult) bool {
@@ -107,7 +107,7 @@ func overtaken(ctx context.Context, err error, later []*pubsub.PublishResult) bo
 	})
 }
 
-// resume lets the campaign's key go on once all that was given to the client has failed as well.
+// resume resumes the campaign's key once everything given to the client has failed too.
 func (s *Sink) resume(ctx context.Context, topic *pubsub.Publisher, l *lane) {
 	last := l.results[len(l.results)-1]
 	select {
@@ -153,7 +153,7 @@ func (s *Sink) message(e *publisher.Event) *pubsub.Message {
 	return &pubsub.Message{Data: encoded.Body, Attributes: attributes, OrderingKey: encoded.Key}
 }
 
-// refused tells whether what is in the request is at fault.
+// refused reports whether the request's content is at fault.
 func refused(err error) bool {
 	code := status.Code(err)
 	return errors.Is(err, pubsub.ErrOversizedMessage) || code == codes.InvalidArgument || code == codes.OutOfRange

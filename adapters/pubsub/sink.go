@@ -15,7 +15,7 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
-// batchDelay is how long the client gathers a campaign's events. All of them are given to it at once.
+// batchDelay is how long the client gathers a campaign's events. It gets all of them at once.
 const batchDelay = time.Millisecond
 
 // Sink publishes events to a topic.
@@ -29,10 +29,10 @@ type Sink struct {
 	gate delivery.Gate
 
 	leftMu sync.Mutex
-	left   map[string]*pubsub.PublishResult // by campaign: the last that a Publish has left behind
+	left   map[string]*pubsub.PublishResult // by campaign: the last message that a Publish has left to the client
 }
 
-// New checks the configuration. It connects to nothing.
+// New checks the configuration. It does not connect.
 func New(cfg Config) (*Sink, error) {
 	if err := cfg.fill(); err != nil {
 		return nil, err
@@ -40,7 +40,7 @@ func New(cfg Config) (*Sink, error) {
 	return &Sink{cfg: cfg, left: map[string]*pubsub.PublishResult{}}, nil
 }
 
-// Name is the configured name.
+// Name returns the configured name.
 func (s *Sink) Name() string { return s.cfg.Name }
 
 // Publish sends the events and waits until Pub/Sub has them.
@@ -56,7 +56,8 @@ func (s *Sink) Publish(ctx context.Context, events []publisher.Event) error {
 	return s.publish(ctx, topic, events)
 }
 
-// Healthy asks for the topic. Who may publish to it need not be allowed to: that Pub/Sub says no is good enough.
+// Healthy asks for the topic. PermissionDenied counts as healthy: a publisher need not have the
+// right to read the topic.
 func (s *Sink) Healthy(ctx context.Context) error {
 	if err := s.gate.Enter(ctx); err != nil {
 		return err
@@ -73,7 +74,7 @@ func (s *Sink) Healthy(ctx context.Context) error {
 	return explain(err, topic.String())
 }
 
-// Close waits until what the client has been given is sent, or has failed after send_timeout, and closes it.
+// Close waits until the client has sent everything, or failed after send_timeout, and closes it.
 func (s *Sink) Close() error {
 	if !s.gate.Close() || s.connected == nil {
 		return nil

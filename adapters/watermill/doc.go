@@ -1,13 +1,12 @@
-// Package watermill makes any publisher of Watermill a sink, so that events go wherever Watermill
-// goes.
+// Package watermill makes any Watermill publisher a sink.
 //
-// A message's UUID is the event's id, its payload the encoder's body, its metadata the encoder's
-// attributes, "campaign_id" and "content_type". Partition messages by campaign_id to keep the order
-// of a campaign behind the publisher.
+// A message's UUID is derived from the event's campaign and id, its payload is the encoder's body,
+// and its metadata is the encoder's attributes, "campaign_id", "event_id" and "content_type".
+// Partition messages by campaign_id to keep the order of a campaign beyond the publisher.
 //
-// Messages are handed over one by one. Every error is an outage unless [Config].Refused knows
-// better. A publisher of Watermill knows no contexts: a Publish whose context ends leaves its
-// message there, and the next one of the same campaign waits until that is done.
+// Messages are published one by one. Every error is an outage unless [Config].Refused decides
+// otherwise. Watermill publishers ignore contexts: after its context ends Publish leaves its
+// current message to the publisher, and the next Publish of the same campaign waits for it.
 //
-// It is a module of its own, so programs without Watermill do not link it.
+// It is a separate module, so programs without Watermill do not link it.
 package watermill

@@ -10,12 +10,12 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
-// run is a batch that is being handed over. It shares no memory with the events.
+// run publishes a batch. It shares no memory with the events.
 type run struct {
 	cfg      *Config
 	messages []outgoing
 	outcome  *delivery.Outcome
-	err      error // once it is done
+	err      error // set once it is done
 }
 
 type outgoing struct {
@@ -43,7 +43,7 @@ func (s *Sink) encode(ctx context.Context, events []publisher.Event) *run {
 	return r
 }
 
-// run hands the messages over, and stops where ctx ends.
+// run publishes the messages, and stops when ctx ends.
 func (r *run) run(ctx context.Context) {
 	for i, m := range r.messages {
 		if r.outcome.Behind(i) {
@@ -66,7 +66,7 @@ func (r *run) run(ctx context.Context) {
 			r.err = err
 			return
 		}
-		// What came before is published, and need not be sent again.
+		// Earlier messages are published and need not be sent again.
 		r.outcome.Fail(i, fmt.Errorf("%w: %w", publisher.ErrNotTried, err), false)
 		for rest := i + 1; rest < len(r.messages); rest++ {
 			r.outcome.Fail(rest, publisher.ErrNotTried, false)

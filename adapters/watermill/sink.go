@@ -17,24 +17,24 @@ import (
 type Config struct {
 	Name      string            // default "watermill"
 	Publisher message.Publisher // required; the sink closes it
-	Topic     string            // where all events go; required unless TopicOf is set
-	// TopicOf answers where an event goes. It must not keep the event.
+	Topic     string            // of all events; required unless TopicOf is set
+	// TopicOf returns the topic of an event. It must not keep the event.
 	TopicOf func(*publisher.Event) string
-	// Refused tells whether an error of Publisher means that it refuses this one message, and whether
-	// for good. Without it every error is an outage: no event loses an attempt, and one that is never
-	// taken holds up all that come after it.
+	// Refused reports whether an error of Publisher means that it refuses this one message, and
+	// whether for good. Without it every error is an outage: no event loses an attempt, and one that
+	// is never accepted holds up all later ones.
 	Refused func(error) (refused, permanent bool)
 	Encoder publisher.Encoder
 }
 
-// Sink hands events to a publisher of Watermill.
+// Sink hands events to a Watermill publisher.
 type Sink struct {
 	cfg  Config
 	gate delivery.Gate
 	runs sync.WaitGroup
 
 	abandonedMu sync.Mutex
-	abandoned   map[string]chan struct{} // by campaign: closed once what a Publish has left behind is done
+	abandoned   map[string]chan struct{} // by campaign: closed once the message that a Publish left behind is done
 }
 
 // New checks the configuration.
@@ -53,7 +53,7 @@ func New(cfg Config) (*Sink, error) {
 	return &Sink{cfg: cfg, abandoned: map[string]chan struct{}{}}, nil
 }
 
-// Name is the configured name.
+// Name returns the configured name.
 func (s *Sink) Name() string { return s.cfg.Name }
 
 // Publish hands the events over.
@@ -80,17 +80,17 @@ func (s *Sink) Publish(ctx context.Context, events []publisher.Event) error {
 	}
 }
 
-// Close waits for what is being handed over, and closes the publisher.
+// Close closes the publisher and waits for current messages.
 func (s *Sink) Close() error {
 	if !s.gate.Close() {
 		return nil
 	}
-	err := s.cfg.Publisher.Close() // which also ends what waits in it
+	err := s.cfg.Publisher.Close() // this also ends messages that wait in it
 	s.runs.Wait()
 	return err
 }
 
-// await waits for what earlier calls have left behind of the same campaigns.
+// await waits for messages of the same campaigns that earlier calls left behind.
 func (s *Sink) await(ctx context.Context, events []publisher.Event) error {
 	for i := range events {
 		s.abandonedMu.Lock()

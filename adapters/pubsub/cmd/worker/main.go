@@ -1,4 +1,4 @@
-// Command worker is the worker that can also publish to Google Pub/Sub.
+// Command worker is the stock worker plus the Google Pub/Sub sink.
 package main
 
 import (
