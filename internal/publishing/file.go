@@ -13,7 +13,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/sinks/setting"
 )
 
-// file walks over a parsed file and gathers the mistakes it meets, so that all of them are reported together.
+// file reads a parsed file and collects its mistakes, so all are reported together.
 type file struct {
 	name     string
 	mistakes []mistake
@@ -31,7 +31,7 @@ type field struct {
 	value ast.Node
 }
 
-// wrong notes a mistake at the node's line.
+// wrong records a mistake at the node's line.
 func (f *file) wrong(at ast.Node, format string, args ...any) {
 	line := 1
 	if at != nil && at.GetToken() != nil {
@@ -40,7 +40,7 @@ func (f *file) wrong(at ast.Node, format string, args ...any) {
 	f.mistakes = append(f.mistakes, mistake{line, fmt.Errorf(format, args...)})
 }
 
-// err is the mistakes in the order of their lines, or nil.
+// err returns the mistakes in the order of their lines, or nil.
 func (f *file) err() error {
 	slices.SortStableFunc(f.mistakes, func(a, b mistake) int { return cmp.Compare(a.line, b.line) })
 	var errs []error
@@ -50,7 +50,7 @@ func (f *file) err() error {
 	return errors.Join(errs...)
 }
 
-// fields answers the entries of a mapping in the order they are written.
+// fields returns the entries of a mapping in the order they are written.
 func (f *file) fields(node ast.Node, what string) []field {
 	if isEmpty(node) {
 		return nil
@@ -61,7 +61,7 @@ func (f *file) fields(node ast.Node, what string) []field {
 		return nil
 	}
 	var fields []field
-	seen := map[string]int{} // names: the lines they stand in
+	seen := map[string]int{} // the line of each name
 	for entry := mapping.MapRange(); entry.Next(); {
 		at := field{name: entry.Key().GetToken().Value, key: entry.Key(), value: entry.Value()}
 		if first, twice := seen[at.name]; twice {
@@ -74,8 +74,8 @@ func (f *file) fields(node ast.Node, what string) []field {
 	return fields
 }
 
-// decode puts fields into a pointer to a struct, by its [setting.Fields], and notes all that is wrong
-// with them. what is what they are fields of, prefix comes before their names.
+// decode decodes fields into a pointer to a struct, by its [setting.Fields], and records mistakes.
+// what names the mapping; prefix is put before field names in messages.
 func (f *file) decode(fields []field, what, prefix string, into any) {
 	known := setting.Fields(into)
 	for _, at := range fields {
@@ -90,7 +90,7 @@ func (f *file) decode(fields []field, what, prefix string, into any) {
 	}
 }
 
-// put puts one field into its place.
+// put decodes one field into its place.
 func (f *file) put(at field, place setting.Field) {
 	switch into := place.Into.(type) {
 	case *field:
@@ -118,7 +118,7 @@ func (f *file) put(at field, place setting.Field) {
 	}
 }
 
-// text answers the scalar that a field holds.
+// text returns a field's scalar.
 func (f *file) text(at field) string {
 	switch node := at.value.(type) {
 	case *ast.StringNode:
@@ -136,7 +136,7 @@ func (f *file) text(at field) string {
 	return ""
 }
 
-// texts answers a list of texts, of which there is at least one; one text is a list of one.
+// texts returns a list of at least one text. A single text is a list of one.
 func (f *file) texts(at field) (texts []string) {
 	items := []ast.Node{at.value}
 	if list, ok := at.value.(*ast.SequenceNode); ok {
@@ -156,8 +156,8 @@ func (f *file) texts(at field) (texts []string) {
 	return texts
 }
 
-// expand puts environment variables, written ${NAME}, into all texts below the node, so that no
-// password has to stand in the file.
+// expand replaces ${NAME} with environment variables in all texts below the node, so the file need
+// not contain passwords.
 func (f *file) expand(node ast.Node) {
 	ast.Walk(visitor(func(n ast.Node) {
 		s, ok := n.(*ast.StringNode)
@@ -179,7 +179,6 @@ func (f *file) expand(node ast.Node) {
 
 type visitor func(ast.Node)
 
-// Visit calls the function for each node.
 func (v visitor) Visit(n ast.Node) ast.Visitor {
 	v(n)
 	return v

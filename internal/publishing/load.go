@@ -1,4 +1,4 @@
-// Package publishing reads what is to be published where: from one YAML file (docs/guides/publishing.md
+// Package publishing reads what to publish where: from a YAML file (docs/guides/publishing.md
 // describes it), or, in the simple case, from a URL.
 //
 // All mistakes are reported together, each with its line.
@@ -24,13 +24,13 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
-// Routes is what is to be published where.
+// Routes is the topics and publishers of a configuration.
 type Routes struct {
 	Topics     []publisher.Topic
 	Publishers []publisher.Publisher
 }
 
-// Close closes the sinks. Call it once nothing is published any more.
+// Close closes the sinks. Call it after publishing has ended.
 func (r *Routes) Close() error {
 	var errs []error
 	for _, p := range r.Publishers {
@@ -43,14 +43,14 @@ func (r *Routes) Close() error {
 	return errors.Join(errs...)
 }
 
-// Load reads a file. Sinks are opened, and none of them connects yet.
+// Load reads a file. It opens the sinks, which do not connect yet.
 func Load(path string, kinds []publisher.Kind, logger *slog.Logger) (*Routes, error) {
 	content, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("publishers: %w: name a YAML file that says what is published where", err)
 	}
 	l := &loader{file: &file{name: path}, kinds: kinds, logger: logger, routes: &Routes{}, topics: map[string]bool{}}
-	// what is written twice is reported with all else
+	// report duplicate keys together with all other mistakes
 	parsed, err := parser.ParseBytes(content, 0, parser.AllowDuplicateMapKey())
 	switch syntax := yaml.Error(nil); {
 	case errors.As(err, &syntax) && syntax.GetToken() != nil:
@@ -100,7 +100,7 @@ func (l *loader) root(node ast.Node) {
 	}
 }
 
-// named notes a name that is none.
+// named records a mistake if the name is blank.
 func (l *loader) named(at field, what string) {
 	if strings.TrimSpace(at.name) == "" {
 		l.wrong(at.key, "the name of a %s is %q: give it one, positions are kept under it", what, at.name)
@@ -120,14 +120,14 @@ func (l *loader) topic(at field) publisher.Topic {
 	return publisher.Topic{Name: at.name, Filter: s.Filter}
 }
 
-// cloudEvents is what the format cloudevents needs to know.
+// cloudEvents is the settings of the format cloudevents.
 type cloudEvents struct {
 	Source     string `yaml:"source"`
 	TypePrefix string `yaml:"type_prefix"`
 }
 
-// publisherSettings is what a file says of a publisher. A round has up to four times as many events
-// as its batches together, all of them in memory: hence the limits.
+// publisherSettings is a publisher in a file. The limits exist because a round holds up to four
+// times the events of its concurrent batches in memory.
 type publisherSettings struct {
 	Topics      field         `yaml:"topics"`
 	Sink        field         `yaml:"sink"`
@@ -168,7 +168,7 @@ func (l *loader) publisher(at field) publisher.Publisher {
 	return p
 }
 
-// known answers the names of topics.
+// known returns the names of topics and records unknown or repeated ones.
 func (l *loader) known(at field) []string {
 	if at.value == nil {
 		return nil

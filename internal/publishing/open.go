@@ -15,7 +15,8 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
-// Configured reads what settings name; nil if they name nothing. Sinks are opened, and none of them connects yet.
+// Configured reads the file or URL that settings name; nil if they name none. It opens the sinks,
+// which do not connect yet.
 func Configured(settings config.Publishing, kinds []publisher.Kind, logger *slog.Logger) (*Routes, error) {
 	switch {
 	case settings.Publishers != "" && settings.PublishURL != "":
@@ -40,10 +41,10 @@ func Configured(settings config.Publishing, kinds []publisher.Kind, logger *slog
 	}, nil
 }
 
-// errNoted is what a sink's settings answer whose mistakes have been noted already, each at its line.
+// errNoted is returned by Decode if the mistakes are already recorded, each at its line.
 var errNoted = errors.New("the settings have mistakes")
 
-// sink opens a sink, which is written as a URL, or as a kind, or a URL, with settings.
+// sink opens a sink that is written as a URL, or as a kind or URL with settings.
 func (l *loader) sink(name string, at field, encoder publisher.Encoder) publisher.Sink {
 	before, what := len(l.mistakes), "publisher "+strconv.Quote(name)
 	l.expand(at.value)
@@ -90,7 +91,7 @@ func (l *loader) sink(name string, at field, encoder publisher.Encoder) publishe
 func open(kinds []publisher.Kind, name, address string, settings publisher.Settings) (publisher.Sink, error) {
 	if address != "" {
 		u, err := url.Parse(address)
-		if err != nil || u.Scheme == "" { // the parser's error shows the URL, and with it a password
+		if err != nil || u.Scheme == "" { // the parser's error shows the URL, which may have a password
 			return nil, errors.New("the sink's URL cannot be read: it is written like kind://host/path")
 		}
 		settings.URL = u
@@ -102,7 +103,7 @@ func open(kinds []publisher.Kind, name, address string, settings publisher.Setti
 	for _, kind := range kinds {
 		if kind.Name == name || slices.Contains(kind.Schemes, name) {
 			sink, err := kind.Open(settings)
-			if err != nil { // what stands beside it may be a nil pointer of the kind's, which is a sink that is not nil
+			if err != nil { // do not return the sink too: a nil pointer in it would make it non-nil
 				return nil, err
 			}
 			return sink, nil

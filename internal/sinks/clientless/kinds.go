@@ -1,4 +1,4 @@
-// Package clientless lists the kinds of sinks that link no client of a broker.
+// Package clientless lists the kinds of sinks that link no broker's client.
 package clientless
 
 import (

@@ -14,8 +14,8 @@ type Gate struct {
 	calls  sync.WaitGroup
 }
 
-// Enter lets a call in, which ends with [Gate.Leave]. It refuses with ctx's error, or with
-// [publisher.ErrClosed] as soon as Close has begun.
+// Enter begins a call, which ends with [Gate.Leave]. It returns ctx's error, or
+// [publisher.ErrClosed] once Close has begun.
 func (g *Gate) Enter(ctx context.Context) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -32,7 +32,7 @@ func (g *Gate) Enter(ctx context.Context) error {
 // Leave ends a call.
 func (g *Gate) Leave() { g.calls.Done() }
 
-// Close lets no more calls in and waits for those inside. It tells whether it is the first Close.
+// Close refuses further calls and waits for current ones. It reports whether it is the first Close.
 func (g *Gate) Close() (first bool) {
 	g.mu.Lock()
 	first, g.closed = !g.closed, true

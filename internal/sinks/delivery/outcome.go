@@ -1,18 +1,18 @@
-// Package delivery is what sinks share in Publish: a [Gate] between calls and Close, and the
-// [Outcome] of a batch.
+// Package delivery is shared by sinks' Publish: a [Gate] between calls and Close, and the [Outcome]
+// of a batch.
 package delivery
 
 import "github.com/tidemark-go/tidemark/pkg/publisher"
 
-// Outcome says which events of a batch have failed. Once an event has failed, those after it in its
-// campaign count as not tried. It refers to nothing that the events lend but the names of campaigns.
+// Outcome records which events of a batch failed. After a failure the later events of its campaign
+// count as not tried. Of the events it keeps only the campaign ids.
 type Outcome struct {
 	campaigns []string            // by event
 	failures  []publisher.Failure // by event; nil until the first fails
 	first     map[string]int      // by campaign: the first event that failed
 }
 
-// Of answers the outcome of a batch: no event has failed so far.
+// Of returns the outcome of a batch without failures.
 func Of(events []publisher.Event) *Outcome {
 	o := &Outcome{campaigns: make([]string, len(events))}
 	for i := range events {
@@ -21,10 +21,10 @@ func Of(events []publisher.Event) *Outcome {
 	return o
 }
 
-// Again answers an outcome of the same events, none of which has failed so far.
+// Again returns an outcome of the same events without failures.
 func (o *Outcome) Again() *Outcome { return &Outcome{campaigns: o.campaigns} }
 
-// ByCampaign answers the places of each campaign's events, in order.
+// ByCampaign returns the indexes of each campaign's events, in order.
 func (o *Outcome) ByCampaign() (campaigns [][]int) {
 	known := map[string]int{}
 	for i, campaign := range o.campaigns {
@@ -38,7 +38,7 @@ func (o *Outcome) ByCampaign() (campaigns [][]int) {
 	return campaigns
 }
 
-// Fail says that event i has failed.
+// Fail records that event i has failed.
 func (o *Outcome) Fail(i int, err error, permanent bool) {
 	if o.failures == nil {
 		o.failures, o.first = make([]publisher.Failure, len(o.campaigns)), map[string]int{}
@@ -49,18 +49,18 @@ func (o *Outcome) Fail(i int, err error, permanent bool) {
 	}
 }
 
-// Behind tells whether an event before event i in its campaign has failed.
+// Behind reports whether an earlier event of event i's campaign has failed.
 func (o *Outcome) Behind(i int) bool {
 	first, ok := o.first[o.campaigns[i]]
 	return ok && first < i
 }
 
-// Failed tells whether event i has failed, or is behind one that has.
+// Failed reports whether event i or an earlier one of its campaign has failed.
 func (o *Outcome) Failed(i int) bool {
 	return o.failures != nil && (o.failures[i].Err != nil || o.Behind(i))
 }
 
-// Err is what Publish answers: nil, or a [publisher.BatchError].
+// Err returns the error for Publish: nil, or a [publisher.BatchError].
 func (o *Outcome) Err() error {
 	var failures []publisher.Failure
 	for i, failure := range o.failures {

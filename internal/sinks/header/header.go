@@ -1,10 +1,10 @@
-// Package header writes values of headers, for sinks.
+// Package header encodes header values for sinks.
 package header
 
 import "fmt"
 
-// Escape writes what a header cannot hold as %XX, as CloudEvents' bindings to HTTP and NATS say:
-// all but printable ASCII, and space, double quote and percent. url.PathUnescape reads it back.
+// Escape percent-encodes what a header cannot hold, as CloudEvents' bindings to HTTP and NATS require:
+// everything but printable ASCII, and space, double quote and percent. url.PathUnescape decodes it.
 func Escape(value string) string {
 	plain := func(c byte) bool { return c > ' ' && c <= '~' && c != '"' && c != '%' }
 	first := 0

@@ -1,5 +1,5 @@
-// Package setting reads what a configuration says of a broker: under the sink's own key, in the
-// query of its URL, or both.
+// Package setting reads a sink's configuration: settings under its own key, the query of its URL,
+// or both.
 package setting
 
 import (
@@ -17,8 +17,8 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
-// Read reads the query of the settings' URL, and then what stands under the sink's own key, into a
-// pointer to a struct, by its [Fields]. In the URL a list of strings is repeated, or separated by
+// Read reads the query of the settings' URL, and then the settings under the sink's own key, into a
+// pointer to a struct, by its [Fields]. In the URL a list of strings is repeated or separated by
 // commas. Mistakes in the URL are reported together.
 func Read(s publisher.Settings, into any) error {
 	if s.URL == nil {
@@ -48,7 +48,8 @@ func Read(s publisher.Settings, into any) error {
 	return errors.Join(append(errs, s.Decode(into))...)
 }
 
-// ReadWithoutAddress is [Read] for a kind of sink whose URL names no address; why says so.
+// ReadWithoutAddress is [Read] for a kind whose URL has no address; why is the text of the error if
+// it has one.
 func ReadWithoutAddress(s publisher.Settings, into any, why string) error {
 	if s.URL != nil && s.URL.Host+s.URL.Path+s.URL.Opaque != "" {
 		return fmt.Errorf("the URL names %q, and %s", s.URL.Host+s.URL.Path+s.URL.Opaque, why)
@@ -56,18 +57,18 @@ func ReadWithoutAddress(s publisher.Settings, into any, why string) error {
 	return Read(s, into)
 }
 
-// Field is a field of a struct that has a yaml tag, which is its name.
+// Field is a struct field with a yaml tag, which is its name.
 type Field struct {
 	Name  string
 	Into  any      // pointer to it
-	OneOf []string // what a text may be, by the tag "one"; empty: anything
-	Most  int      // of a number, by the tag "most", which makes 1 the least; 0: any
+	OneOf []string // the allowed texts, from the tag "one"; empty: any
+	Most  int      // the largest number, from the tag "most", which makes 1 the least; 0: any
 }
 
 // List is the fields of a struct, in order.
 type List []Field
 
-// String is the fields' names.
+// String returns the fields' names.
 func (l List) String() string {
 	var names []string
 	for _, field := range l {
@@ -76,7 +77,7 @@ func (l List) String() string {
 	return strings.Join(names, ", ")
 }
 
-// Find finds a field by its name.
+// Find returns the field with a name.
 func (l List) Find(name string) (found Field, ok bool) {
 	i := slices.IndexFunc(l, func(field Field) bool { return field.Name == name })
 	if i < 0 {
@@ -85,7 +86,8 @@ func (l List) Find(name string) (found Field, ok bool) {
 	return l[i], true
 }
 
-// Fields answers the fields of a struct, given a pointer to it. Those of embedded structs are the struct's own.
+// Fields returns the fields of a struct, given a pointer to it. Fields of embedded structs count as
+// its own.
 func Fields(into any) List { return fieldsOf(reflect.ValueOf(into).Elem()) }
 
 func fieldsOf(of reflect.Value) (list List) {
@@ -103,8 +105,8 @@ func fieldsOf(of reflect.Value) (list List) {
 	return list
 }
 
-// Parse reads a text into a string, a bool, an int or a time.Duration. Where the text is none, it
-// answers what it must be.
+// Parse parses a text into a string, a bool, an int or a time.Duration. If it cannot, it returns
+// what the text must be.
 func (f Field) Parse(text string) (want string) {
 	var err error
 	switch into := f.Into.(type) {
@@ -138,13 +140,13 @@ func (f Field) Parse(text string) (want string) {
 	return want
 }
 
-// Servers answers the servers that a URL names, with commas between them.
+// Servers returns the servers in a URL's host, which are separated by commas.
 func Servers(u *url.URL) []string {
 	return strings.FieldsFunc(u.Host, func(r rune) bool { return r == ',' })
 }
 
-// WithPorts answers servers as host:port, with the default port where a server has none. There must
-// be one; name is the setting's.
+// WithPorts returns servers as host:port, adding the default port where it is missing. At least one
+// server is required; name is the setting's.
 func WithPorts(name string, servers []string, port string) ([]string, error) {
 	if len(servers) == 0 {
 		return nil, fmt.Errorf("%s are missing: name at least one as host:port", name)

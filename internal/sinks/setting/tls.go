@@ -10,17 +10,17 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
-// TLS says how a connection is secured. Sinks embed it in their settings.
+// TLS secures a connection. Sinks embed it in their settings.
 type TLS struct {
-	On         bool   `yaml:"tls"`         // use TLS, also where nothing else here says so
-	CA         string `yaml:"ca"`          // PEM file of the authorities to trust; default those of the system
+	On         bool   `yaml:"tls"`         // use TLS, even if no other field is set
+	CA         string `yaml:"ca"`          // PEM file of trusted authorities; default: the system's
 	Cert       string `yaml:"cert"`        // PEM file of the client's certificate
 	Key        string `yaml:"key"`         // PEM file of its key; both or neither
-	ServerName string `yaml:"server_name"` // which the broker's certificate must name; default the host
+	ServerName string `yaml:"server_name"` // the name in the broker's certificate; default the host
 }
 
-// ReadTLS is [Read] into settings that embed t, and the [TLS.Config] that they ask for. A URL of the
-// scheme asks for TLS.
+// ReadTLS is [Read] into settings that embed t. It returns the [TLS.Config] of t. A URL with the
+// given scheme turns TLS on.
 func ReadTLS(s publisher.Settings, into any, t *TLS, scheme string) (*tls.Config, error) {
 	t.On = s.URL != nil && s.URL.Scheme == scheme
 	if err := Read(s, into); err != nil {
@@ -29,7 +29,7 @@ func ReadTLS(s publisher.Settings, into any, t *TLS, scheme string) (*tls.Config
 	return t.Config()
 }
 
-// Config reads the files. It answers nil where nothing asks for TLS.
+// Config reads the files. It returns nil if no field is set.
 func (s TLS) Config() (*tls.Config, error) {
 	if s == (TLS{}) {
 		return nil, nil
