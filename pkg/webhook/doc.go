@@ -1,10 +1,10 @@
-// Package webhook signs and verifies requests as Standard Webhooks 1.0 says
-// (https://www.standardwebhooks.com): the webhook sink signs with it, and receivers verify with
-// [Verify], or with any library of that standard.
+// Package webhook signs and verifies requests according to Standard Webhooks 1.0
+// (https://www.standardwebhooks.com). The webhook sink signs with it; receivers verify with
+// [Verify], or with any library for that standard.
 //
-// A request carries three headers: webhook-id, the event's identity, the same however often it is
-// sent; webhook-timestamp, the Unix time of this attempt; and webhook-signature, which binds both
-// to the body. A signature does not say that the body is new: remember the id, as pkg/inbox does.
+// A request carries three headers: webhook-id, the event's identity, the same for every attempt;
+// webhook-timestamp, the Unix time of the attempt; and webhook-signature, which binds both to the
+// body. A valid signature does not mean that the event is new: remember the id, as pkg/inbox does.
 //
 // All functions are safe for concurrent use. The package has no tables.
 package webhook

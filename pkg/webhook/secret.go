@@ -10,22 +10,22 @@ import (
 
 const (
 	secretPrefix = "whsec_"
-	secretLeast  = 24 // bytes of a key, as the standard says
+	secretLeast  = 24 // bytes of a key, from the standard
 	secretMost   = 64
 )
 
-// Secret is a key that both sides know. It does not show itself when it is printed or logged. The
-// zero value is none: nothing can be signed or verified with it.
+// Secret is a shared key. It is masked when printed or logged. The zero value is no secret: it
+// cannot sign or verify.
 type Secret struct{ key []byte }
 
-// NewSecret makes a secret of 32 random bytes.
+// NewSecret returns a secret of 32 random bytes.
 func NewSecret() Secret {
 	key := make([]byte, 32)
 	_, _ = rand.Read(key) // never fails
 	return Secret{key}
 }
 
-// ParseSecret reads a secret as it is handed out: whsec_ and base64 of 24 to 64 bytes. Its errors
+// ParseSecret parses a secret in its external form: whsec_ and base64 of 24 to 64 bytes. Its errors
 // do not repeat the secret.
 func ParseSecret(text string) (Secret, error) {
 	encoded, ok := strings.CutPrefix(strings.TrimSpace(text), secretPrefix)
@@ -47,13 +47,13 @@ func ParseSecret(text string) (Secret, error) {
 	return Secret{key}, nil
 }
 
-// Reveal returns the secret as it is handed out.
+// Reveal returns the secret in its external form.
 func (s Secret) Reveal() string { return secretPrefix + base64.StdEncoding.EncodeToString(s.key) }
 
-// IsZero tells whether it is no secret.
+// IsZero reports whether it is the zero value.
 func (s Secret) IsZero() bool { return len(s.key) == 0 }
 
-// String shows that there is a secret, and not which.
+// String returns a masked form.
 func (s Secret) String() string { return secretPrefix + "…" }
 
 // GoString is String, for %#v.
@@ -62,5 +62,5 @@ func (s Secret) GoString() string { return s.String() }
 // LogValue is String, for slog.
 func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
 
-// MarshalText is String: a secret that is written as JSON by accident is not told.
+// MarshalText is String, so that JSON does not reveal the secret by accident.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }

@@ -20,8 +20,8 @@ const (
 const version = "v1,"
 
 // Sign sets the headers of a request: webhook-id, webhook-timestamp (at's Unix time) and
-// webhook-signature, with one signature for each secret. While a secret is being replaced, sign with
-// both. Without secrets there is no webhook-signature. The id must not contain a dot.
+// webhook-signature, with one signature for each secret. During a rotation sign with both secrets.
+// Without secrets there is no webhook-signature. The id must not contain a dot.
 func Sign(header http.Header, id string, at time.Time, body []byte, secrets ...Secret) {
 	timestamp := strconv.FormatInt(at.Unix(), 10)
 	header.Set(headerID, id)
@@ -40,7 +40,7 @@ func Sign(header http.Header, id string, at time.Time, body []byte, secrets ...S
 	header.Set(headerSignature, b.String())
 }
 
-// sum is the HMAC of the signed content.
+// sum returns the HMAC of the signed content.
 func (s Secret) sum(id, timestamp string, body []byte) []byte {
 	mac := hmac.New(sha256.New, s.key)
 	mac.Write([]byte(id))

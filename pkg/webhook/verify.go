@@ -12,35 +12,34 @@ import (
 	"time"
 )
 
-// DefaultTolerance is how far a request's timestamp may be from the clock where none is said: 5 minutes.
+// DefaultTolerance is the default distance between a request's timestamp and the clock: 5 minutes.
 const DefaultTolerance = 5 * time.Minute
 
-// Errors of [Verify]. Answer all of them with 401 and no more: a forger learns nothing.
+// Errors of [Verify]. Respond to all of them with 401 and nothing else, so that a forger learns nothing.
 var (
-	// ErrUnsigned: a header is missing, doubled, or not what the standard says.
+	// ErrUnsigned: a header is missing, repeated, or malformed.
 	ErrUnsigned = errors.New("not a signed webhook")
-	// ErrSignature: no signature is of any of the secrets. The body, the id or the timestamp was
-	// changed, or the secret is another.
+	// ErrSignature: no signature matches any of the secrets. The body, the id or the timestamp was
+	// changed, or the sender uses another secret.
 	ErrSignature = errors.New("no signature matches")
-	// ErrTimestamp: the request is older, or from further in the future, than the tolerance. It may be
-	// one that was recorded.
+	// ErrTimestamp: the request is older than the tolerance, or further in the future. It may be a replay.
 	ErrTimestamp = errors.New("the timestamp is too far from the clock")
 )
 
 const (
-	idMost        = 8192 // bytes of a webhook-id, in which a campaign may be percent-encoded
-	signatureMost = 32   // signatures that are looked at; more is no rotation
+	idMost        = 8192 // bytes of a webhook-id, which may have a percent-encoded campaign
+	signatureMost = 32   // signatures that are checked; a rotation needs fewer
 )
 
-// Delivery is what the headers of a verified request say.
+// Delivery is the data in the headers of a verified request.
 type Delivery struct {
 	ID string    // of the event, the same for each attempt
 	At time.Time // of this attempt, to the second
 }
 
-// Verify tells whether a request with this header and body, as the bytes came, was signed with one of
-// the secrets, not longer ago than tolerance (0: [DefaultTolerance]), nor further ahead. While a secret
-// is being replaced give both. It compares in constant time. Its errors wrap [ErrUnsigned],
+// Verify checks that a request with this header and body was signed with one of the secrets, at
+// most tolerance (0: [DefaultTolerance]) ago or ahead. Pass the body's bytes unchanged. During a
+// rotation pass both secrets. It compares in constant time. Its errors wrap [ErrUnsigned],
 // [ErrSignature] or [ErrTimestamp].
 func Verify(header http.Header, body []byte, tolerance time.Duration, secrets ...Secret) (Delivery, error) {
 	return verify(header, body, tolerance, time.Now(), secrets)
@@ -58,7 +57,7 @@ func verify(
 		return Delivery{}, errors.New("verify: there is no secret: give at least one")
 	}
 	for i, s := range secrets {
-		if s.IsZero() { // anybody could sign with it
+		if s.IsZero() { // anyone could sign with it
 			return Delivery{}, fmt.Errorf("verify: secret %d is empty: read it with ParseSecret", i)
 		}
 	}
@@ -71,7 +70,8 @@ func verify(
 		values[i] = all[0]
 	}
 	id, timestamp, signatures := values[0], values[1], values[2]
-	// The dots part what is signed. With one in the id, a signature would also be that of another id, timestamp and body.
+	// Dots separate the parts of the signed content. With a dot in the id, a signature would also
+	// match another id, timestamp and body.
 	if len(id) > idMost || strings.ContainsRune(id, '.') {
 		return Delivery{}, fmt.Errorf("%w: %s has a dot or more than %d bytes", ErrUnsigned, headerID, idMost)
 	}
@@ -90,8 +90,8 @@ func verify(
 	return Delivery{ID: id, At: at}, nil
 }
 
-// signedBy compares each signature with that of each secret, in constant time. Signatures of other
-// versions are left out.
+// signedBy compares each signature with each secret's, in constant time. It ignores other versions
+// of signatures.
 func signedBy(secrets []Secret, signatures, id, timestamp string, body []byte) (signed bool) {
 	var given [][]byte
 	for text := range strings.FieldsSeq(signatures) {

@@ -11,14 +11,14 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
-// batch is what becomes of the events of one Publish. The client may answer after Publish has
-// returned: it shares no memory with the events.
+// batch is the outcome of one Publish. The client may call back after Publish has returned, so it
+// shares no memory with the events.
 type batch struct {
 	records []*kgo.Record
 
 	mu      sync.Mutex
 	outcome *delivery.Outcome
-	outage  error // the first error that is no event's
+	outage  error // the first error that is not an event's fault
 	pending int
 	done    chan struct{} // closed when nothing is pending
 }
@@ -51,10 +51,10 @@ func (s *sink) newBatch(events []publisher.Event) *batch {
 	return b
 }
 
-// bodyRoom is about what a body has besides the payload.
+// bodyRoom is about the size of a body without the payload.
 const bodyRoom = 160
 
-// arena is the memory of a batch's records, allocated in larger pieces.
+// arena allocates the memory of a batch's records in larger pieces.
 type arena struct {
 	bytes []byte
 	free  []kgo.RecordHeader
@@ -62,7 +62,7 @@ type arena struct {
 
 const arenaBytes = 16 << 10
 
-// keep answers what write appends, room bytes or so.
+// keep returns what write appends, about room bytes.
 func (a *arena) keep(write func([]byte) []byte, room int) []byte {
 	if cap(a.bytes)-len(a.bytes) < room {
 		a.bytes = make([]byte, 0, max(arenaBytes, room))
@@ -72,7 +72,7 @@ func (a *arena) keep(write func([]byte) []byte, room int) []byte {
 	return a.bytes[start:len(a.bytes):len(a.bytes)]
 }
 
-// headers answers room for n headers; so many records are likely to want as many.
+// headers returns space for n headers. It allocates for as many records with n headers each.
 func (a *arena) headers(n, records int) []kgo.RecordHeader {
 	if len(a.free) < n {
 		a.free = make([]kgo.RecordHeader, n*records)
@@ -82,10 +82,10 @@ func (a *arena) headers(n, records int) []kgo.RecordHeader {
 	return h
 }
 
-// tooLarge refuses a record that does not fit into a batch of its own: the client would refuse it as
-// well, but send what comes after it.
+// tooLarge refuses a record that does not fit into a batch of its own. The client would refuse it
+// too, but send the records after it.
 func (s *sink) tooLarge(r *kgo.Record) error {
-	const perBatch, perRecord, perHeader = 100, 30, 10 // no less than what they take beside their bytes
+	const perBatch, perRecord, perHeader = 100, 30, 10 // at least what they take besides their bytes
 	size := perBatch + perRecord + len(r.Key) + len(r.Value)
 	for _, h := range r.Headers {
 		size += perHeader + len(h.Key) + len(h.Value)
@@ -97,7 +97,8 @@ func (s *sink) tooLarge(r *kgo.Record) error {
 	return nil
 }
 
-// try tells whether event i may be sent: nothing before it in its campaign has failed.
+// try reports whether event i may be sent: it is not refused, and no earlier event of its campaign
+// has failed.
 func (b *batch) try(i int, refused error) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -112,7 +113,7 @@ func (b *batch) try(i int, refused error) bool {
 	return true
 }
 
-// answered notes what became of event i; -1 is the sender, which has nothing more to send.
+// answered records the result of event i. -1 means that there is nothing more to send.
 func (b *batch) answered(i int, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

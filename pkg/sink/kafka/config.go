@@ -26,9 +26,9 @@ type Config struct {
 	Topic    string      `yaml:"topic"`   // required; all events go to it
 	User     string      `yaml:"user"`    // both user and password, or neither
 	Password string      `yaml:"password"`
-	SASL     string      `yaml:"sasl"` // how they are shown: "plain" (the default), "scram-sha-256", "scram-sha-512"
+	SASL     string      `yaml:"sasl"` // "plain" (the default), "scram-sha-256" or "scram-sha-512"
 	TLS      *tls.Config // nil: none
-	// of a batch and thus of an event; larger events are refused. Default 1,000,012 as brokers have it
+	// of a batch, and so of an event; larger events are refused. Default 1,000,012, the brokers' own
 	MaxMessageBytes int `yaml:"max_message_bytes"`
 	Encoder         publisher.Encoder
 }
@@ -41,7 +41,7 @@ const (
 
 func topicNames() *regexp.Regexp { return regexp.MustCompile(`^[a-zA-Z0-9._-]{1,249}$`) }
 
-// options checks the configuration, fills in what it leaves open, and answers what the client is to be started with.
+// options checks the configuration, fills in defaults, and returns the client's options.
 func (cfg *Config) options() ([]kgo.Opt, error) {
 	cfg.Name = cmp.Or(cfg.Name, "kafka")
 	cfg.MaxMessageBytes = cmp.Or(cfg.MaxMessageBytes, defaultMaxMessageBytes)
@@ -66,9 +66,9 @@ func (cfg *Config) options() ([]kgo.Opt, error) {
 		kgo.SeedBrokers(brokers...), kgo.ClientID("tidemark"), kgo.DefaultProduceTopic(cfg.Topic),
 		kgo.ProducerBatchMaxBytes(int32(cfg.MaxMessageBytes)),
 		kgo.BrokerMaxWriteBytes(max(100<<20, int32(cfg.MaxMessageBytes)+1<<20)),
-		kgo.ProducerLinger(time.Millisecond), // so that the events of one Publish go together
+		kgo.ProducerLinger(time.Millisecond), // gathers the events of one Publish
 		kgo.MetadataMinAge(metadataMinAge),
-		// What a Publish whose time is up leaves behind must not be sent later: the relay sends it again.
+		// Records left by a Publish whose time is up must not be sent later: the relay sends them again.
 		kgo.AllowIdempotentProduceCancellation(),
 	}
 	if cfg.TLS != nil {
@@ -80,7 +80,7 @@ func (cfg *Config) options() ([]kgo.Opt, error) {
 	return options, kgo.ValidateOpts(options...)
 }
 
-// metadataMinAge is how soon the client looks again where a partition's leader is.
+// metadataMinAge is how soon the client looks up a partition's leader again.
 const metadataMinAge = 250 * time.Millisecond
 
 func (cfg *Config) mechanism() (sasl.Mechanism, error) {

@@ -12,11 +12,11 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// connections remembers why the last attempt to connect has failed: the client goes on trying, and
-// says only that time is up.
+// connections remembers the error of the last attempt to connect. The client keeps trying, and
+// reports only a timeout.
 type connections struct{ last atomic.Pointer[error] }
 
-// OnBrokerConnect is called by the client.
+// OnBrokerConnect implements a hook of the client.
 func (c *connections) OnBrokerConnect(_ kgo.BrokerMetadata, _ time.Duration, _ net.Conn, err error) {
 	c.last.Store(&err)
 }
@@ -29,12 +29,12 @@ func (c *connections) explain(err error) error {
 	return err
 }
 
-// refuses tells whether the broker refuses events for their own sake, and will again.
+// refuses reports whether the broker refuses an event itself, and will again.
 func refuses(err error) bool {
 	return isOneOf(err, kerr.MessageTooLarge, kerr.RecordListTooLarge, kerr.InvalidRecord, kerr.InvalidTimestamp)
 }
 
-// standing tells whether nothing gets through until an operator changes the broker.
+// standing reports whether only an operator's change of the broker can help.
 func standing(err error) bool {
 	return isOneOf(err, kerr.TopicAuthorizationFailed, kerr.ClusterAuthorizationFailed, kerr.SaslAuthenticationFailed,
 		kerr.UnsupportedSaslMechanism, kerr.UnknownTopicOrPartition, kerr.InvalidRequiredAcks, kerr.InvalidTopicException)

@@ -1,7 +1,7 @@
-// Package kafka is a sink that produces events to a topic of Kafka, with the campaign as the key: a
+// Package kafka is a sink that produces events to a Kafka topic, with the campaign as the key: a
 // campaign's events are in one partition, in order.
 //
-// The producer is idempotent and waits for all replicas in sync. What a broker refuses for an
-// event's size or form it refuses for the whole batch of a partition; those events are then sent
-// one by one, so that the one at fault alone is named. Everything else is an outage.
+// The producer is idempotent and waits for all replicas in sync. If an event's size or form is
+// refused, the broker refuses the whole batch of its partition. Those events are then sent one by
+// one, to name only the one at fault. Any other error is an outage.
 package kafka

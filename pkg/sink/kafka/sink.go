@@ -15,12 +15,11 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
-// sink produces events to a topic.
 type sink struct {
 	cfg     Config
 	options []kgo.Opt
 	links   *connections
-	room    *semaphore.Weighted // of which a Publish takes one, and one that must be alone all
+	room    *semaphore.Weighted // a Publish takes one unit, oneByOne takes all
 	gate    delivery.Gate
 
 	mu     sync.Mutex
@@ -45,7 +44,6 @@ func New(cfg Config) (publisher.Sink, error) {
 	}, nil
 }
 
-// Name is the configured name.
 func (s *sink) Name() string { return s.cfg.Name }
 
 // Publish produces the events and waits until all replicas in sync have them.
@@ -73,11 +71,11 @@ func (s *sink) Publish(ctx context.Context, events []publisher.Event) error {
 	return err
 }
 
-// together sends all events at once. When it answers nil, all have been answered, and those that failed were refused.
+// together sends all events at once. If it returns nil, all are acknowledged or refused.
 //
-// A campaign's events are in one partition. Where the client gives up a record it gives up all it
-// holds for that partition, so that what comes later does not overtake; what comes later still is held
-// back here.
+// A campaign's events are in one partition. If the client gives up a record, it gives up all it
+// holds for that partition, so later ones do not overtake. This function holds back those it has
+// not yet passed to the client.
 func (s *sink) together(ctx context.Context, client *kgo.Client, b *batch) error {
 	if err := s.room.Acquire(ctx, 1); err != nil {
 		return err
@@ -89,7 +87,7 @@ func (s *sink) together(ctx context.Context, client *kgo.Client, b *batch) error
 		}
 	}
 	b.answered(-1, nil)
-	// The client sends what it holds, and does not linger, until all is answered.
+	// Flush makes the client send at once, without lingering, until all results are in.
 	flushing, stop := context.WithCancel(ctx)
 	var ended sync.WaitGroup
 	ended.Go(func() { _ = client.Flush(flushing) })
@@ -103,14 +101,14 @@ func (s *sink) together(ctx context.Context, client *kgo.Client, b *batch) error
 	}
 }
 
-// oneByOne sends what was refused again, nothing else being under way: a batch is refused as a whole,
-// also for others' events in it.
+// oneByOne sends refused events again while nothing else is in flight: a batch is refused as a
+// whole, with other calls' events in it.
 func (s *sink) oneByOne(ctx context.Context, client *kgo.Client, b *batch) (*delivery.Outcome, error) {
 	if err := s.room.Acquire(ctx, everything); err != nil {
 		return nil, err
 	}
 	defer s.room.Release(everything)
-	if err := client.Flush(ctx); err != nil { // what others have left behind
+	if err := client.Flush(ctx); err != nil { // records that other calls left behind
 		return nil, err
 	}
 	again := b.outcome.Again()
@@ -163,7 +161,7 @@ func (s *sink) Healthy(ctx context.Context) error {
 	return nil
 }
 
-// Close waits for batches under way, sends what the client still holds, for up to 5 seconds, and disconnects.
+// Close waits for current batches, flushes the client for up to 5 seconds, and disconnects.
 func (s *sink) Close() error {
 	if !s.gate.Close() || s.client == nil {
 		return nil
@@ -178,7 +176,7 @@ func (s *sink) Close() error {
 	return nil
 }
 
-// open answers the client, started when it is first needed.
+// open returns the client, and starts it if needed.
 func (s *sink) open() (client *kgo.Client, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

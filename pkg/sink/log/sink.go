@@ -1,5 +1,5 @@
-// Package log is a sink that writes events to the worker's log, for trying out: one record each, with
-// its body if wanted. A log is not a place to keep events in: its readers may lose some, and a
+// Package log is a sink that writes events to the worker's log, for trying out: one record each,
+// optionally with the body. Do not rely on a log to keep events: its readers may lose some, and a
 // record counts as published once the log's handler has been called.
 package log
 
@@ -20,11 +20,10 @@ type Config struct {
 	Name    string       // default "log"
 	Logger  *slog.Logger // required
 	Level   slog.Level   // of the records; default slog.LevelInfo
-	Body    bool         // also log what the encoder makes of each event: it may hold what does not belong into a log
+	Body    bool         // also log each encoded body, which may be too private for a log
 	Encoder publisher.Encoder
 }
 
-// sink writes events to a log.
 type sink struct {
 	cfg    Config
 	closed atomic.Bool
@@ -43,10 +42,8 @@ func New(cfg Config) (publisher.Sink, error) {
 	return &sink{cfg: cfg}, nil
 }
 
-// Name is the configured name.
 func (s *sink) Name() string { return s.cfg.Name }
 
-// Publish logs the events.
 func (s *sink) Publish(ctx context.Context, events []publisher.Event) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -71,7 +68,7 @@ func (s *sink) Publish(ctx context.Context, events []publisher.Event) error {
 	return nil
 }
 
-// Close lets nothing more be published. The log stays open.
+// Close ends publishing. The log stays open.
 func (s *sink) Close() error {
 	s.closed.Store(true)
 	return nil

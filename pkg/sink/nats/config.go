@@ -20,19 +20,19 @@ type Config struct {
 	Name     string      // default "nats"
 	Servers  []string    `yaml:"servers"` // host:port, at least one; without a port 4222
 	Subject  string      `yaml:"subject"` // required; {topic}, {type} and {campaign} stand for the event's
-	Strict   bool        `yaml:"strict"`  // send an event when the one before it in its campaign is stored
+	Strict   bool        `yaml:"strict"`  // send an event only after the previous one of its campaign is stored
 	User     string      `yaml:"user"`    // both user and password, or neither
 	Password string      `yaml:"password"`
-	Token    string      `yaml:"token"` // instead of them
-	Creds    string      `yaml:"creds"` // instead of them, a file with a JWT and its seed
-	TLS      *tls.Config // nil: as the server wants it
+	Token    string      `yaml:"token"` // instead of user and password
+	Creds    string      `yaml:"creds"` // instead of user and password: a file with a JWT and its seed
+	TLS      *tls.Config // nil: as the server requires
 	Encoder  publisher.Encoder
 }
 
-// connectTimeout is how long a server may take to accept a connection, and to answer for a stream.
+// connectTimeout limits the wait for a connection and for a stream's data.
 const connectTimeout = 2 * time.Second
 
-// options checks the configuration, fills in what it leaves open, and answers what to connect with.
+// options checks the configuration, fills in defaults, and returns the connection's options.
 func (cfg *Config) options() ([]nats.Option, error) {
 	cfg.Name = cmp.Or(cfg.Name, "nats")
 	var err error

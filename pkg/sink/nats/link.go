@@ -12,18 +12,18 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// link is one connection. It is not repaired: what it has not confirmed is lost with it.
+// link is one connection. It is never repaired: unconfirmed messages are lost with it.
 type link struct {
 	conn    *nats.Conn
 	js      jetstream.JetStream
-	maxSize int           // that the stream takes; 0: any
-	broken  chan struct{} // closed when it is
+	maxSize int           // of a message in the stream; 0: any
+	broken  chan struct{} // closed when the connection is broken
 
 	mu  sync.Mutex
 	why error
 }
 
-// connect makes a connection, and finds out what the stream takes.
+// connect connects and reads the stream's size limit.
 func (s *sink) connect(ctx context.Context) (*link, error) {
 	l := &link{broken: make(chan struct{})}
 	timeout := connectTimeout
@@ -45,14 +45,14 @@ func (s *sink) connect(ctx context.Context) (*link, error) {
 		conn.Close()
 		return nil, err
 	}
-	// Who may not ask is not told: then what the stream does not take is learnt from its refusal.
+	// Without permission to ask, the limit is unknown: the stream itself then refuses larger events.
 	if stream, err := s.stream(ctx, l); err == nil && stream.CachedInfo().Config.MaxMsgSize > 0 {
 		l.maxSize = int(stream.CachedInfo().Config.MaxMsgSize)
 	}
 	return l, nil
 }
 
-// stream asks for the stream that stores the subjects.
+// stream returns the stream that stores the subjects.
 func (s *sink) stream(ctx context.Context, l *link) (jetstream.Stream, error) {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
@@ -67,7 +67,7 @@ func (s *sink) stream(ctx context.Context, l *link) (jetstream.Stream, error) {
 	return stream, nil
 }
 
-// fail ends the use of the link, for the first reason that is given.
+// fail ends the use of the link. The first reason is kept.
 func (l *link) fail(why error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -83,13 +83,13 @@ func (l *link) err() error {
 	return l.why
 }
 
-// refuses tells whether an event is refused for its own sake, and will be again.
+// refuses reports whether an event itself is refused, and will be again.
 func refuses(err error) bool {
 	return errors.Is(err, nats.ErrMaxPayload) || errors.Is(err, jetstream.ErrStreamMessageExceedsMaximum) ||
 		errors.Is(err, errTooLarge)
 }
 
-// standing tells whether nothing gets through until an operator changes the server.
+// standing reports whether only an operator's change of the server can help.
 func standing(err error) bool {
 	return errors.Is(err, nats.ErrPermissionViolation) || errors.Is(err, nats.ErrAuthorization) ||
 		errors.Is(err, nats.ErrAuthExpired) || errors.Is(err, nats.ErrAuthRevoked)

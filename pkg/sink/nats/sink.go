@@ -15,16 +15,15 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
-// sink publishes events to a stream.
 type sink struct {
 	cfg     Config
 	options []nats.Option
-	door    chan struct{} // holds one while no goroutine connects
+	door    chan struct{} // has a token while no goroutine connects
 
 	gate delivery.Gate
 
 	mu   sync.Mutex
-	link *link // nil until needed, and when it was broken
+	link *link // nil until needed and after it broke
 }
 
 // New checks the configuration. It connects with the first Publish or Healthy.
@@ -38,7 +37,6 @@ func New(cfg Config) (publisher.Sink, error) {
 	return s, nil
 }
 
-// Name is the configured name.
 func (s *sink) Name() string { return s.cfg.Name }
 
 // Publish publishes the events and waits until the stream has stored them.
@@ -55,7 +53,7 @@ func (s *sink) Publish(ctx context.Context, events []publisher.Event) error {
 	if err = s.send(ctx, l, events, outcome); err == nil {
 		return outcome.Err()
 	}
-	s.drop(l) // with what it may still hold
+	s.drop(l) // with the messages it may still hold
 	if err = fmt.Errorf("publish to %s: %w", s.cfg.Subject, err); errors.Is(err, jetstream.ErrNoStreamResponse) {
 		err = fmt.Errorf("%w: JetStream must be on, with a stream that stores the subject", err)
 	}
@@ -65,7 +63,7 @@ func (s *sink) Publish(ctx context.Context, events []publisher.Event) error {
 	return err
 }
 
-// send sends the events, at once or, if it is to be strict, in waves with one event of each campaign.
+// send sends the events at once or, if strict, in waves with one event of each campaign.
 func (s *sink) send(ctx context.Context, l *link, events []publisher.Event, outcome *delivery.Outcome) error {
 	m := &message{Msg: nats.Msg{Header: nats.Header{}}}
 	rest := make([]int, len(events))
@@ -99,7 +97,7 @@ func (s *sink) send(ctx context.Context, l *link, events []publisher.Event, outc
 		}
 		for k, future := range futures {
 			if err := l.await(ctx, future); refuses(err) {
-				outcome.Fail(sent[k], err, true) // what has got through behind it comes again, in order
+				outcome.Fail(sent[k], err, true) // later events that got through are sent again, in order
 			} else if err != nil {
 				return err
 			}
@@ -109,11 +107,11 @@ func (s *sink) send(ctx context.Context, l *link, events []publisher.Event, outc
 	return nil
 }
 
-// message is the memory of one that is written to the connection, and then of the next.
+// message is reused for each message of a batch.
 type message struct {
 	nats.Msg
 	attrs  []publisher.Attribute
-	values []string // of headers, each a slice of one
+	values []string // of headers, each header a slice of one
 }
 
 func (m *message) set(name, value string) {
@@ -122,8 +120,8 @@ func (m *message) set(name, value string) {
 	m.Header[name] = m.values[n-1 : n : n]
 }
 
-// start sends an event and does not wait. The client has written m to its buffer when this returns,
-// and does not look at it again, since it is not to retry.
+// start sends an event without waiting. The client has written m to its buffer when this returns,
+// and does not read it again, because it must not retry.
 func (s *sink) start(l *link, m *message, e *publisher.Event) (jetstream.PubAckFuture, error) {
 	if err := l.err(); err != nil {
 		return nil, err
@@ -151,7 +149,7 @@ func (s *sink) start(l *link, m *message, e *publisher.Event) (jetstream.PubAckF
 	return l.js.PublishMsgAsync(&m.Msg, jetstream.WithRetryAttempts(0))
 }
 
-// sizeOf is what the stream counts.
+// sizeOf returns the message's size as the stream counts it.
 func sizeOf(m *nats.Msg) int {
 	size := len("NATS/1.0\r\n\r\n") + len(m.Data)
 	for name, values := range m.Header {
@@ -199,15 +197,16 @@ func (s *sink) Healthy(ctx context.Context) error {
 	return err
 }
 
-// Close waits for the batches under way, which end with their contexts, and disconnects.
+// Close waits for current batches, which end with their contexts, and disconnects.
 func (s *sink) Close() error {
 	s.gate.Close()
 	s.drop(s.link)
 	return nil
 }
 
-// drop disconnects; the next call connects again. The client's part that waits for answers ends with
-// the connection; its CleanupPublisher leaves a goroutine behind for ever that has just been started.
+// drop disconnects; the next call connects again. It does not call the client's CleanupPublisher,
+// which leaks a goroutine that has just started. The part that waits for acknowledgements ends with
+// the connection.
 func (s *sink) drop(l *link) {
 	if l == nil {
 		return
@@ -221,7 +220,7 @@ func (s *sink) drop(l *link) {
 	l.fail(nats.ErrConnectionClosed)
 }
 
-// open answers a connection, and makes one if there is none.
+// open returns the connection, and connects if there is none.
 func (s *sink) open(ctx context.Context) (*link, error) {
 	select {
 	case <-ctx.Done():

@@ -8,7 +8,7 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
-// subject is where an event goes.
+// subject returns an event's subject.
 func (s *sink) subject(e *publisher.Event) string {
 	if !strings.Contains(s.cfg.Subject, "{") {
 		return s.cfg.Subject
@@ -17,7 +17,7 @@ func (s *sink) subject(e *publisher.Event) string {
 		token(e.CampaignID)).Replace(s.cfg.Subject)
 }
 
-// subjects is what all events' subjects match.
+// subjects returns a pattern that matches the subjects of all events.
 func (s *sink) subjects() string {
 	parts := strings.Split(s.cfg.Subject, ".")
 	for i, part := range parts {
@@ -28,7 +28,7 @@ func (s *sink) subjects() string {
 	return strings.Join(parts, ".")
 }
 
-// token writes a text as one part of a subject: what may not be in it, as %2E.
+// token encodes a text as one token of a subject. Characters not allowed there become %2E and the like.
 func token(text string) string {
 	if text == "" {
 		return "%"

@@ -16,17 +16,17 @@ import (
 type Config struct {
 	Name string // default "postgres"
 	URL  string // required, postgres://user:password@host:5432/database
-	// default "published_events"; "schema.table" where it is not in the search path
+	// default "published_events"; "schema.table" if it is not in the search path
 	Table   string `yaml:"table"`
 	Encoder publisher.Encoder
 }
 
 const (
 	defaultTable = "published_events"
-	maxName      = 63 // bytes that Postgres keeps of a name
+	maxName      = 63 // longest name in Postgres, in bytes
 )
 
-// fill fills in what is left open, and checks the rest.
+// fill fills in defaults and checks the rest.
 func (cfg *Config) fill() (pool *pgxpool.Config, table string, err error) {
 	cfg.Name = cmp.Or(cfg.Name, "postgres")
 	cfg.Table = cmp.Or(cfg.Table, defaultTable)
@@ -49,8 +49,8 @@ func (cfg *Config) fill() (pool *pgxpool.Config, table string, err error) {
 	return pool, name.Sanitize(), errors.Join(errs...)
 }
 
-// Kind is the kind "postgres": postgres://user:password@host:5432/database?table=events, or settings.
-// All parameters of the URL but the table are for the connection and its pool.
+// Kind is the kind "postgres": postgres://user:password@host:5432/database?table=events, or
+// settings. All other parameters of the URL are for the connection and its pool.
 func Kind() publisher.Kind {
 	return publisher.Kind{
 		Name: "postgres", Schemes: []string{"postgresql"},

@@ -36,18 +36,19 @@ func code(err error) string {
 
 func is(err error, codes ...string) bool { return err != nil && slices.Contains(codes, code(err)) }
 
-// permanent tells whether the database would refuse the event again: what it holds is wrong.
+// permanent reports whether the database would refuse the event again because of its content.
 func permanent(err error) bool {
 	c := code(err)
 	return strings.HasPrefix(c, dataException) || strings.HasPrefix(c, constraintViolation) ||
 		strings.HasPrefix(c, programLimit)
 }
 
-// refused tells whether an event is at fault, rather than the connection, the server, the table or its
-// privileges. A trigger that raises an exception may think better of it later.
+// refused reports whether an event is at fault, rather than the connection, the server, the table
+// or its privileges. A trigger that raised an exception may accept the event later.
 func refused(err error) bool { return permanent(err) || is(err, raisedException) }
 
-// explain adds to an error what to do, where that is not plain from it, and that no event is at fault, where that is.
+// explain adds a remedy to an error that does not suggest one, and marks errors that are no event's
+// fault as outages.
 func explain(err error, table string) error {
 	remedy := ""
 	var batch *publisher.BatchError

@@ -2,10 +2,10 @@ package postgres
 
 // The %s of each statement is the table's quoted name; %[2]s is that name as a string constant.
 
-// queryCreate creates the table if it is missing. The look comes first because CREATE TABLE IF NOT
-// EXISTS needs the right to create even where the table exists. It blocks no reader: it locks a
-// table that no session has seen yet. json, not jsonb, keeps a body as it was sent. Another sink may
-// create the table at the same moment: an error that a block catches is not in the server's log.
+// queryCreate creates the table if it is missing. It checks first, because CREATE TABLE IF NOT EXISTS
+// needs the right to create even if the table exists. It locks only a table that no session has seen
+// yet, so it blocks no reader. json, unlike jsonb, keeps a body as it was sent. Another sink may create
+// the table at the same moment; the block catches that error, so it is not in the server's log.
 const queryCreate = `
 DO $create$ BEGIN
 IF to_regclass(%[2]s) IS NOT NULL THEN RETURN; END IF;
@@ -27,8 +27,8 @@ EXCEPTION WHEN unique_violation OR duplicate_table OR duplicate_object THEN
   NULL;
 END $create$`
 
-// queryInsert locks the rows it adds. It waits for another transaction only if that adds the same
-// events, as one does that a relay has given up waiting for.
+// queryInsert locks the rows it adds. It waits only for a transaction that adds the same events,
+// e.g. one whose relay has timed out.
 const queryInsert = `
 INSERT INTO %s (event_id, topic, event_type, campaign_id, seq, position, created_at, attributes, body)
 SELECT event_id, topic, event_type, campaign_id, seq, position, created_at, attributes::jsonb, body::json
@@ -38,5 +38,6 @@ FROM unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::bi
 ORDER BY place
 ON CONFLICT (campaign_id, event_id) DO NOTHING`
 
-// queryReadOnly takes no lock. A standby, or a server that is being moved, accepts connections and no events.
+// queryReadOnly takes no lock. A standby, or a server that is being moved, accepts connections but
+// no events.
 const queryReadOnly = `SELECT pg_is_in_recovery() OR current_setting('transaction_read_only')::boolean`

@@ -11,7 +11,7 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
-// send inserts the events. Before its first insert, and when the table has gone, it creates the table.
+// send inserts the events. It creates the table before its first insert, and when the table has gone.
 func (s *sink) send(ctx context.Context, events []publisher.Event) error {
 	args := s.columns(events)
 	for {
@@ -29,7 +29,7 @@ func (s *sink) send(ctx context.Context, events []publisher.Event) error {
 	}
 }
 
-// columns answers the events as the insert's parameters.
+// columns returns the insert's parameters.
 func (s *sink) columns(events []publisher.Event) []any {
 	n := len(events)
 	ids, topics, types, campaigns := make([]uuid.UUID, n), make([]string, n), make([]string, n), make([]string, n)

@@ -13,17 +13,16 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
-// sink inserts events into a table.
 type sink struct {
 	cfg            Config
 	table          string // quoted
 	insert, create string
-	created        atomic.Bool   // the table existed when it was last used
+	created        atomic.Bool   // the table existed at its last use
 	pool           *pgxpool.Pool // opens connections when it needs them
 	gate           delivery.Gate
 }
 
-// New checks the configuration. It connects to nothing.
+// New checks the configuration. It does not connect.
 func New(cfg Config) (publisher.Sink, error) {
 	poolConfig, table, err := cfg.fill()
 	if err != nil {
@@ -42,11 +41,10 @@ func New(cfg Config) (publisher.Sink, error) {
 // literal returns text as a string constant of SQL.
 func literal(text string) string { return "'" + strings.ReplaceAll(text, "'", "''") + "'" }
 
-// Name is the configured name.
 func (s *sink) Name() string { return s.cfg.Name }
 
-// Publish inserts the events in one statement. If that refuses one of them they are inserted one by
-// one, which finds out which.
+// Publish inserts the events in one statement. If that refuses one, they are inserted one by one to
+// find it.
 func (s *sink) Publish(ctx context.Context, events []publisher.Event) error {
 	if err := s.gate.Enter(ctx); err != nil {
 		return err
@@ -59,7 +57,7 @@ func (s *sink) Publish(ctx context.Context, events []publisher.Event) error {
 	return explain(s.oneByOne(ctx, events), s.table)
 }
 
-// Healthy tells whether the database can be written to.
+// Healthy reports whether the database accepts writes.
 func (s *sink) Healthy(ctx context.Context) error {
 	if err := s.gate.Enter(ctx); err != nil {
 		return err
@@ -75,7 +73,7 @@ func (s *sink) Healthy(ctx context.Context) error {
 	return nil
 }
 
-// Close waits for what is being inserted, and closes the connections.
+// Close waits for current inserts and closes the connections.
 func (s *sink) Close() error {
 	s.gate.Close()
 	s.pool.Close()

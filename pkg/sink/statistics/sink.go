@@ -1,8 +1,8 @@
-// Package statistics is a sink that counts events by type and by the prefix of their campaign, for
-// trying out: how much would a topic publish, and what?
+// Package statistics is a sink that counts events by type and campaign prefix, for trying out: how
+// much would a topic publish, and what?
 //
-// Counts are logged every so often, and when the sink is closed. An event that is sent again counts
-// again. What there is beyond 1,000 pairs of type and prefix is counted as "other".
+// Counts are logged periodically and when the sink is closed. An event that is sent again counts
+// again. Beyond 1,000 pairs of type and prefix, events count as "other".
 package statistics
 
 import (
@@ -31,18 +31,17 @@ type Config struct {
 const (
 	maxCounts    = 1000
 	other        = "other"
-	separator    = "-" // ends a campaign's prefix; a campaign without it counts under "*"
+	separator    = "-" // ends a campaign's prefix; campaigns without it count under "*"
 	defaultEvery = 10 * time.Second
 	minEvery     = 100 * time.Millisecond
 )
 
-// sink counts events.
 type sink struct {
 	cfg Config
 
 	mu     sync.Mutex
 	closed bool
-	counts map[key]int64 // since they were logged
+	counts map[key]int64 // since the last log
 	timer  *time.Timer   // runs while there is something to log; nil until then
 }
 
@@ -65,10 +64,8 @@ func New(cfg Config) (publisher.Sink, error) {
 	return &sink{cfg: cfg, counts: map[key]int64{}}, nil
 }
 
-// Name is the configured name.
 func (s *sink) Name() string { return s.cfg.Name }
 
-// Publish counts the events.
 func (s *sink) Publish(ctx context.Context, events []publisher.Event) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -87,7 +84,7 @@ func (s *sink) Publish(ctx context.Context, events []publisher.Event) error {
 	return nil
 }
 
-// Close logs what has not been logged yet.
+// Close logs the remaining counts.
 func (s *sink) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -117,7 +114,7 @@ func (s *sink) tick() {
 	s.log()
 }
 
-// log says what was counted since the last time, the most frequent first.
+// log logs the counts since the last time, the most frequent first.
 func (s *sink) log() {
 	keys := slices.SortedFunc(maps.Keys(s.counts), func(a, b key) int {
 		return cmp.Or(cmp.Compare(s.counts[b], s.counts[a]), cmp.Compare(a.eventType, b.eventType),

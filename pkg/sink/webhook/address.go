@@ -8,13 +8,12 @@ import (
 	"syscall"
 )
 
-// errAddress is why an address is not dialled.
+// errAddress is the reason an address is not dialled.
 var errAddress = errors.New("the address is not public")
 
-// guard decides which addresses may be dialled.
 type guard struct{ allowed []netip.Prefix }
 
-// control is a net.Dialer's Control: it sees the address that is about to be connected to, whatever name led there.
+// control is a net.Dialer's Control. It gets the resolved address just before connecting.
 func (g guard) control(_, address string, _ syscall.RawConn) error {
 	to, err := netip.ParseAddrPort(address)
 	if err != nil {
@@ -32,7 +31,8 @@ func (g guard) check(addr netip.Addr) error {
 		errAddress, addr)
 }
 
-// public tells whether an address is one of the internet's, after the IANA's registries of special-purpose addresses.
+// public reports whether an address is on the public internet, by IANA's registries of
+// special-purpose addresses.
 func public(addr netip.Addr) bool {
 	if addr.Is4() {
 		return !in(addr, reserved4())
@@ -56,10 +56,10 @@ func reserved4() []string {
 		"10.0.0.0/8",       // private
 		"100.64.0.0/10",    // carriers' NAT, and a cloud's metadata at 100.100.100.200
 		"127.0.0.0/8",      // loopback
-		"168.63.129.16/32", // a cloud's host, though of a public network
+		"168.63.129.16/32", // a cloud's host, in a public network
 		"169.254.0.0/16",   // link-local, and most clouds' metadata at 169.254.169.254
 		"172.16.0.0/12",    // private
-		"192.0.0.0/24",     // protocols', and a cloud's metadata at 192.0.0.192
+		"192.0.0.0/24",     // protocols, and a cloud's metadata at 192.0.0.192
 		"192.0.2.0/24",     // documentation
 		"192.88.99.0/24",   // relays into 6to4
 		"192.168.0.0/16",   // private
@@ -71,18 +71,18 @@ func reserved4() []string {
 	}
 }
 
-// reserved6 is what is not public of 2000::/3. All outside it, as loopback, fe80::/10, fc00::/7 and
-// ff00::/8, is not either.
+// reserved6 lists what is not public in 2000::/3. Nothing outside that network is public, e.g.
+// loopback, fe80::/10, fc00::/7 and ff00::/8.
 func reserved6() []string {
 	return []string{
-		"2001::/23",     // protocols', with Teredo, which hides an IPv4 address
+		"2001::/23",     // protocols, with Teredo, which hides an IPv4 address
 		"2001:db8::/32", // documentation
 		"2002::/16",     // 6to4, likewise
 		"3fff::/20",     // documentation
 	}
 }
 
-// networkOf reads a network, 10.1.0.0/16, or an address, which stands for itself.
+// networkOf parses a network, such as 10.1.0.0/16, or a single address.
 func networkOf(text string) (netip.Prefix, error) {
 	if addr, err := netip.ParseAddr(text); err == nil {
 		addr = addr.WithZone("").Unmap()

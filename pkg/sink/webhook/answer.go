@@ -13,17 +13,17 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
-// refusal is the answer to one event: it was not taken, and that is the event's doing.
+// refusal is the response to an event that was not accepted because of the event itself.
 type refusal struct {
 	err       error
 	permanent bool
-	suspect   bool // or the endpoint's doing
+	suspect   bool // it may be the endpoint's fault
 }
 
 func (r *refusal) Error() string { return r.err.Error() }
 func (r *refusal) Unwrap() error { return r.err }
 
-// judge says what an answer means for the event, as post does.
+// judge returns the error for a response, as post does.
 func (s *sink) judge(answer *http.Response, said []byte) error {
 	status := answer.StatusCode
 	if status >= 200 && status <= 299 {
@@ -42,7 +42,7 @@ func (s *sink) judge(answer *http.Response, said []byte) error {
 	case http.StatusBadRequest, http.StatusUnprocessableEntity:
 		return &refusal{err: err, permanent: true}
 	case http.StatusRequestEntityTooLarge:
-		return &refusal{err: err, permanent: after == 0} // with Retry-After it is too large for now
+		return &refusal{err: err, permanent: after == 0} // with Retry-After it is too large only for now
 	case http.StatusGone:
 		return publisher.Pause(err)
 	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
@@ -55,18 +55,18 @@ func (s *sink) judge(answer *http.Response, said []byte) error {
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed,
 		http.StatusNotAcceptable, http.StatusProxyAuthRequired,
 		http.StatusLengthRequired, http.StatusUnsupportedMediaType, http.StatusMisdirectedRequest, http.StatusUpgradeRequired:
-		return err // endpoint, secret or format have to be mended: the same would happen to every event
+		return err // endpoint, secret or format must be fixed: every event would fail the same way
 	}
 	suspect := status >= 500 || status == http.StatusRequestTimeout || status == http.StatusTooEarly
 	return &refusal{err: err, suspect: suspect}
 }
 
-// name writes a status: 404 Not Found. What the server calls it does not matter.
+// name formats a status: 404 Not Found. The server's own text is ignored.
 func name(status int) string {
 	return strings.TrimSpace(strconv.Itoa(status) + " " + http.StatusText(status))
 }
 
-// quoted shows the beginning of a body, on one line.
+// quoted returns the start of a body, on one line.
 func quoted(said []byte) string {
 	text := strings.Join(strings.Fields(strings.Map(func(r rune) rune {
 		if r == unicode.ReplacementChar || !unicode.IsPrint(r) {
@@ -80,7 +80,7 @@ func quoted(said []byte) string {
 	return fmt.Sprintf(" (%s)", text)
 }
 
-// target says where a redirect leads, without what may be secret in it.
+// target returns where a redirect leads, without parts that may be secret.
 func target(location string) string {
 	u, err := url.Parse(location)
 	if err != nil || u.Host == "" {
@@ -89,7 +89,7 @@ func target(location string) string {
 	return fmt.Sprintf(" to %.100q", u.Scheme+"://"+u.Host)
 }
 
-// retryAfter reads the header Retry-After, seconds or a date; 0: there is no wait. The relay bounds it.
+// retryAfter parses the header Retry-After, seconds or a date; 0: no wait. The relay limits it.
 func retryAfter(text string, now time.Time) time.Duration {
 	text = strings.TrimSpace(text)
 	if seconds, err := strconv.ParseUint(text, 10, 31); err == nil || errors.Is(err, strconv.ErrRange) {

@@ -12,8 +12,8 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
-// suspectsInARow is how many events, with none that gets through between them, must fail for the
-// endpoint to be taken as down.
+// suspectsInARow is how many events must fail with no success between them for the endpoint to
+// count as down.
 const suspectsInARow = 4
 
 // batch is a call of Publish.
@@ -24,21 +24,21 @@ type batch struct {
 
 	mu     sync.Mutex
 	begun  int    // requests so far
-	good   int    // the latest of them that got through, by when it was begun; 0: none
-	row    int    // suspects since one got through
+	good   int    // the latest successful request, by number; 0: none
+	row    int    // suspects since the last success
 	sent   []bool // by event
 	failed map[int]failure
-	broken error // why the endpoint as a whole does not work
+	broken error // why the endpoint as a whole fails
 }
 
-// failure is an event that was not taken, with the number of requests that were begun until then: a
-// suspect is at fault if one begun later gets through.
+// failure is a refused event, with the number of requests begun until then. A suspect is at fault
+// if a request begun later succeeds.
 type failure struct {
 	*refusal
 	begun int
 }
 
-// send sends all campaigns, several at once, and says what became of the events.
+// send sends all campaigns, several at once, and returns the result for the batch.
 func (s *sink) send(ctx context.Context, events []publisher.Event) error {
 	b := &batch{
 		sink: s, events: events, outcome: delivery.Of(events), sent: make([]bool, len(events)), failed: map[int]failure{},
@@ -55,7 +55,7 @@ func (s *sink) send(ctx context.Context, events []publisher.Event) error {
 	return b.result()
 }
 
-// sendCampaign sends a campaign's events, of which it is given the places.
+// sendCampaign sends the events of a campaign, given their indexes.
 func (b *batch) sendCampaign(ctx context.Context, campaign []int) {
 	for _, i := range campaign {
 		release, err := b.sink.slot(ctx)
@@ -74,7 +74,7 @@ func (b *batch) sendCampaign(ctx context.Context, campaign []int) {
 	}
 }
 
-// begin numbers a request, unless none is to be made any more.
+// begin numbers a request. It returns false if no more requests may start.
 func (b *batch) begin() (number int, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -90,7 +90,7 @@ func (b *batch) fails(err error) {
 	}
 }
 
-// done takes note of what became of an event, and tells whether its campaign goes on.
+// done records the result of an event and reports whether its campaign continues.
 func (b *batch) done(i, number int, err error) bool {
 	var refused *refusal
 	if err != nil && !errors.As(err, &refused) {
@@ -114,7 +114,7 @@ func (b *batch) done(i, number int, err error) bool {
 
 // result is what Publish returns.
 func (b *batch) result() error {
-	cause, known := b.broken, slices.Contains(b.sent, true) // known: of some event it is known what became of it
+	cause, known := b.broken, slices.Contains(b.sent, true) // known: the result of some event is known
 	for i := range b.events {
 		if b.sent[i] || b.outcome.Behind(i) {
 			continue
@@ -140,7 +140,7 @@ func (b *batch) result() error {
 	return &partly{err, cause}
 }
 
-// partly says which events were not sent, and why the others cannot be.
+// partly reports the events that were not sent, and why the rest cannot be sent.
 type partly struct{ failures, cause error }
 
 func (p *partly) Error() string   { return p.cause.Error() }

@@ -17,17 +17,17 @@ import (
 // Config configures a sink.
 type Config struct {
 	Name string // default "webhook"
-	// required: http or https. Name and password in it become an Authorization header
+	// required: http or https. User and password in it become an Authorization header
 	URL         string            `yaml:"url"`
 	Secrets     []webhook.Secret  `yaml:"-"`           // each signs; required unless Unsigned
 	Unsigned    bool              `yaml:"unsigned"`    // send without a signature
 	Headers     map[string]string `yaml:"headers"`     // sent with each request
 	Concurrency int               `yaml:"concurrency"` // requests at once; default 8
 	Timeout     time.Duration     `yaml:"timeout"`     // of a request as a whole; default 15 s
-	// that may be dialled although they are not public
+	// networks that may be dialled although they are not public
 	AllowNetworks []netip.Prefix `yaml:"-"`
-	// a proxy's URL, or "environment" for what HTTPS_PROXY and the like say; default none. Its address
-	// is checked as others are
+	// a proxy's URL, or "environment" to use HTTPS_PROXY and the like; default none. Its address is
+	// checked too
 	Proxy   string `yaml:"proxy"`
 	Encoder publisher.Encoder
 }
@@ -39,7 +39,6 @@ const (
 	proxyFromEnvironment = "environment"
 )
 
-// withDefaults fills in what is zero.
 func (c Config) withDefaults() Config {
 	c.Name = cmp.Or(c.Name, "webhook")
 	c.Concurrency = cmp.Or(c.Concurrency, defaultConcurrency)
@@ -47,13 +46,13 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// check answers the URL, and the proxy's if there is one, or all mistakes.
+// check returns the URL and the proxy's URL, if any, or all mistakes.
 func (c Config) check() (to, proxy *url.URL, err error) {
 	errs := []error{c.Encoder.Check()}
 	to, err = endpoint("url", c.URL)
 	errs = append(errs, err)
 	if to != nil && c.Proxy == "" {
-		if addr, err := netip.ParseAddr(to.Hostname()); err == nil { // one that is resolved is checked when it is dialled
+		if addr, err := netip.ParseAddr(to.Hostname()); err == nil { // a resolved address is checked when it is dialled
 			errs = append(errs, guard{c.AllowNetworks}.check(addr))
 		}
 	}
@@ -91,7 +90,7 @@ func (c Config) check() (to, proxy *url.URL, err error) {
 
 const maxConcurrency = 1000
 
-// endpoint reads a URL. Its errors do not repeat it: it may hold a password or a token.
+// endpoint parses a URL. Its errors do not repeat the URL, which may have a password or token.
 func endpoint(what, text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	switch {
@@ -105,7 +104,7 @@ func endpoint(what, text string) (*url.URL, error) {
 	return u, nil
 }
 
-// unfit says why a header cannot be set, or nothing.
+// unfit returns why a header cannot be set, or "".
 func unfit(name, value string) string {
 	switch strings.ToLower(name) {
 	case "webhook-id", "webhook-timestamp", "webhook-signature", "content-type", "content-length",
@@ -122,15 +121,14 @@ func unfit(name, value string) string {
 	return ""
 }
 
-// settings are what a configuration says.
 type settings struct {
 	Config        `yaml:",inline"`
 	Secrets       []string `yaml:"secrets"`
 	AllowNetworks []string `yaml:"allow_networks"`
 }
 
-// Kind is the kind "webhook": https://example.com/events#whsec_…, or settings. What follows the # is
-// never sent: secrets, with commas between them, or "unsigned".
+// Kind is the kind "webhook": https://example.com/events#whsec_…, or settings. The part after # is
+// never sent: secrets, separated by commas, or "unsigned".
 func Kind() publisher.Kind {
 	return publisher.Kind{
 		Name: "webhook", Schemes: []string{"https", "http"},
@@ -152,7 +150,7 @@ func Kind() publisher.Kind {
 	}
 }
 
-// take reads the URL of the short form.
+// take reads the short form, a URL.
 func (s *settings) take(u url.URL) {
 	for part := range strings.SplitSeq(u.Fragment, ",") {
 		switch part = strings.TrimSpace(part); part {
@@ -167,14 +165,14 @@ func (s *settings) take(u url.URL) {
 	s.URL = u.String()
 }
 
-// parse reads secrets and networks into the config.
+// parse parses secrets and networks into the config.
 func (s *settings) parse() error {
 	var errs []error
 	for i, text := range s.Secrets {
 		secret, err := webhook.ParseSecret(text)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("secret %d: %w", i+1, err))
-			secret = webhook.NewSecret() // in its place, while all else is checked
+			secret = webhook.NewSecret() // a placeholder while the rest is checked
 		}
 		s.Config.Secrets = append(s.Config.Secrets, secret)
 	}

@@ -18,11 +18,11 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/webhook"
 )
 
-// post sends an event once. It answers nil, a *refusal, or why the endpoint as a whole does not work.
+// post sends an event once. It returns nil, a *refusal, or an error of the endpoint as a whole.
 func (s *sink) post(outer context.Context, e *publisher.Event) error {
 	ctx, cancel := context.WithTimeout(outer, s.cfg.Timeout)
 	defer cancel()
-	var connected atomic.Bool // and greeted: what fails before is no event's doing
+	var connected atomic.Bool // including TLS: an earlier failure is no event's fault
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) {
 		connected.Store(true)
 	}})
@@ -30,7 +30,7 @@ func (s *sink) post(outer context.Context, e *publisher.Event) error {
 	if err != nil {
 		return &refusal{err: err, permanent: true}
 	}
-	answer, err := s.transport.RoundTrip(request) // and not a Client, which follows redirects and keeps cookies
+	answer, err := s.transport.RoundTrip(request) // not a Client, which follows redirects and keeps cookies
 	if err != nil {
 		switch {
 		case outer.Err() != nil:
@@ -45,14 +45,14 @@ func (s *sink) post(outer context.Context, e *publisher.Event) error {
 		}
 		return err
 	}
-	if answer.StatusCode == http.StatusSwitchingProtocols { // its body is the connection, which no context ends
+	if answer.StatusCode == http.StatusSwitchingProtocols { // the body is the connection, which no context ends
 		_ = answer.Body.Close()
 		return s.judge(answer, nil)
 	}
 	return s.judge(answer, drain(answer.Body, cancel))
 }
 
-// request makes the signed request for an event.
+// request returns the signed request for an event.
 func (s *sink) request(ctx context.Context, e *publisher.Event) (*http.Request, error) {
 	message := s.cfg.Encoder.Encode(e)
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, s.to.String(), bytes.NewReader(message.Body))
@@ -75,11 +75,11 @@ func (s *sink) request(ctx context.Context, e *publisher.Event) (*http.Request, 
 	return r, nil
 }
 
-// setAttribute sets an attribute as a header. Those of the envelope are called Tidemark-Campaign-Id
-// and so on: many servers drop headers with underscores.
+// setAttribute sets an attribute as a header. Those of the envelope become Tidemark-Campaign-Id and
+// so on, because many servers drop headers with underscores.
 func setAttribute(h http.Header, a publisher.Attribute) {
 	switch {
-	case a.Name == "traceparent" || a.Name == "tracestate": // ASCII, and of a form of their own
+	case a.Name == "traceparent" || a.Name == "tracestate": // ASCII, in their own format
 		h.Set(a.Name, a.Value)
 	case strings.HasPrefix(a.Name, "ce-"):
 		h.Set(a.Name, header.Escape(a.Value))
@@ -88,16 +88,16 @@ func setAttribute(h http.Header, a publisher.Attribute) {
 	}
 }
 
-// saidBytes is how much of an answer's body is repeated in an error.
+// saidBytes limits how much of a response's body is repeated in an error.
 const saidBytes = 200
 
-// drain reads an answer's body, so far as it is small and quick, and closes it. It answers its beginning.
+// drain reads a response's body while it is small and quick, closes it, and returns its start.
 func drain(body io.ReadCloser, cancel context.CancelFunc) []byte {
 	timer := time.AfterFunc(answerTime, cancel)
 	defer timer.Stop()
 	said, err := io.ReadAll(io.LimitReader(body, saidBytes))
 	if err == nil {
-		_, _ = io.CopyN(io.Discard, body, answerBytes) // what is wrong with the rest is of no interest
+		_, _ = io.CopyN(io.Discard, body, answerBytes) // errors in the rest do not matter
 	}
 	_ = body.Close()
 	return said

@@ -11,12 +11,11 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
-// sink posts events to a URL.
 type sink struct {
 	cfg       Config
 	to        *url.URL
 	transport *http.Transport
-	slots     chan struct{} // one for each request under way
+	slots     chan struct{} // one for each current request
 
 	gate   delivery.Gate
 	ctx    context.Context // ends with Close
@@ -25,8 +24,8 @@ type sink struct {
 
 const (
 	dialTimeout = 5 * time.Second // of a connection, and then of its TLS handshake
-	headerBytes = 64 << 10        // of an answer's headers
-	answerBytes = 64 << 10        // of an answer's body, which are read so that the connection can be used again
+	headerBytes = 64 << 10        // of a response's headers
+	answerBytes = 64 << 10        // of a response's body, read so that the connection can be reused
 	answerTime  = time.Second
 	idleTime    = time.Minute
 )
@@ -46,10 +45,10 @@ func New(cfg Config) (publisher.Sink, error) {
 		MaxConnsPerHost:        cfg.Concurrency,
 		MaxIdleConnsPerHost:    cfg.Concurrency,
 		IdleConnTimeout:        idleTime,
-		DisableCompression:     true, // nothing is to be gained from answers, and a small one cannot become a big one
+		DisableCompression:     true, // responses need no compression, and a small one must not expand into a big one
 		Protocols:              new(http.Protocols),
 	}
-	transport.Protocols.SetHTTP1(true) // one request a connection at a time: an endpoint that stalls one stalls no other
+	transport.Protocols.SetHTTP1(true) // one request a connection at a time: a stalled request stalls no other
 	switch {
 	case proxy != nil:
 		transport.Proxy = http.ProxyURL(proxy)
@@ -61,10 +60,8 @@ func New(cfg Config) (publisher.Sink, error) {
 	return s, nil
 }
 
-// Name is the configured name.
 func (s *sink) Name() string { return s.cfg.Name }
 
-// Publish posts the events.
 func (s *sink) Publish(ctx context.Context, events []publisher.Event) error {
 	if err := s.gate.Enter(ctx); err != nil {
 		return err
@@ -77,7 +74,7 @@ func (s *sink) Publish(ctx context.Context, events []publisher.Event) error {
 	return s.send(ctx, events)
 }
 
-// Close ends the requests under way and waits for them.
+// Close cancels current requests and waits for them.
 func (s *sink) Close() error {
 	s.cancel()
 	s.gate.Close()
@@ -85,7 +82,7 @@ func (s *sink) Close() error {
 	return nil
 }
 
-// slot waits for one of the requests that may be under way at once.
+// slot waits for a free slot among the concurrent requests.
 func (s *sink) slot(ctx context.Context) (release func(), err error) {
 	select {
 	case s.slots <- struct{}{}:
