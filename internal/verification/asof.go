@@ -17,7 +17,7 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
-// moment chooses a campaign, and what of it is looked at.
+// moment chooses a campaign and its projections.
 type moment struct {
 	code                 code
 	campaign, projection string
@@ -34,7 +34,7 @@ func (m *moment) bind(env *cli.Env, command *cobra.Command) {
 	cli.CompleteFlag(command, "projection", env.Complete(projectionNames))
 }
 
-// with calls work for each projection that is chosen.
+// with calls work for each chosen projection.
 func (m *moment) with(
 	ctx context.Context, env *cli.Env, choose func(rebuild.Registered) bool,
 	work func(*projector.Projector, rebuild.Registered) error,
@@ -51,8 +51,8 @@ func (m *moment) with(
 	})
 }
 
-// chosen are the projections to look at. What the code makes of the events is in none of their
-// tables, so that those beside the ones that are read are none to choose.
+// chosen reports whether to look at r. Only live sets count, because the result depends on the code
+// and not on any tables.
 func (m *moment) chosen(r rebuild.Registered) bool {
 	return r.Name == registry.ProjectionOf(r.Name) && (m.projection == "" || m.projection == r.Name)
 }
@@ -62,7 +62,7 @@ func NewTravel(env *cli.Env, compiled Compiled) []*cobra.Command {
 	return []*cobra.Command{newAsOf(env, compiled), newDiff(env, compiled), newWhy(env, compiled)}
 }
 
-// newAsOf makes the command that shows a campaign's rows as they were after an event.
+// newAsOf returns the command that shows a campaign's rows as they were after an event.
 func newAsOf(env *cli.Env, compiled Compiled) *cobra.Command {
 	m, seq := moment{code: code{compiled: compiled}}, int64(0)
 	command := &cobra.Command{
@@ -121,7 +121,7 @@ func printStates(env *cli.Env, states []replay.State) error {
 	return page.Err()
 }
 
-// plain writes a JSON value as a person would: text without quotes.
+// plain formats a JSON value for people: text without quotes.
 func plain(value json.RawMessage) string {
 	var text string
 	if json.Unmarshal(value, &text) == nil && string(value) != "null" {

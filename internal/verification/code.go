@@ -23,25 +23,25 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/projector/sqlfile"
 )
 
-// Compiled is what a program has besides the files that its settings name.
+// Compiled holds what is compiled into a program, besides the files that its settings name.
 type Compiled struct {
 	Projections []projector.Projection
 	Catalogue   *journal.Catalogue
 
-	// Operators says that others than the workers' role run the commands: they do not look among the
-	// read models unless they are told to.
+	// Operators is set if others than the workers' role run the commands. Bare names then do not refer
+	// to the read models' schema, unless a flag allows it.
 	Operators bool
 }
 
-// code is where the code of projections comes from, for one command.
+// code is the source of projections' code for one command.
 type code struct {
 	compiled             Compiled
 	directory, catalogue string
-	trusts               bool // what the workers' role has made among the read models
+	trusts               bool // objects that the workers' role created in the read models' schema
 	set                  *config.Set
 }
 
-// bind adds the settings of workers that say where files are.
+// bind adds the workers' settings for files.
 func (c *code) bind(command *cobra.Command) {
 	c.set = config.NewSet(command.Flags())
 	if c.compiled.Operators {
@@ -53,9 +53,8 @@ func (c *code) bind(command *cobra.Command) {
 	c.set.String(&c.catalogue, "TIDEMARK_CATALOGUE", "", "event catalogue, a YAML file")
 }
 
-// Load adds the projections in a folder of SQL files to those that a program has, and reads a
-// catalogue that is to take the place of its own. Either may be "". All mistakes are reported
-// together.
+// Load adds the projections in a folder of SQL files to the program's own, and reads a catalogue
+// that replaces the program's. Either may be "". All mistakes are reported together.
 func (c Compiled) Load(folder, catalogueFile string) ([]projector.Projection, *journal.Catalogue, error) {
 	projections, catalogue := slices.Clone(c.Projections), c.Catalogue
 	var errs []error
@@ -76,7 +75,7 @@ func (c Compiled) Load(folder, catalogueFile string) ([]projector.Projection, *j
 	return projections, catalogue, errors.Join(errs...)
 }
 
-// load is Load by the command's settings, which must name some code.
+// load calls Load with the command's settings, which must yield some projection.
 func (c *code) load() ([]projector.Projection, *journal.Catalogue, error) {
 	err := c.set.Finish()
 	var projections []projector.Projection
@@ -98,8 +97,8 @@ func (c *code) load() ([]projector.Projection, *journal.Catalogue, error) {
 
 var errNotHere = errors.New("no such projection that is registered and whose code is here")
 
-// with calls work, for each registered projection whose code is here and that choose wants, with a
-// projector of it in all versions that are here.
+// with calls work for each registered projection that choose wants and whose code is here, with a
+// projector of all its versions here.
 func (c *code) with(
 	ctx context.Context, pool *pgxpool.Pool, choose func(rebuild.Registered) bool,
 	work func(*projector.Projector, rebuild.Registered) error,
@@ -153,7 +152,7 @@ func list(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// explain says what to type next.
+// explain adds the next command to type.
 func explain(err error) error {
 	switch {
 	case errors.Is(err, registry.ErrRegistered):
@@ -165,12 +164,12 @@ func explain(err error) error {
 	}
 }
 
-// campaignIDs offers campaigns to the shell.
+// campaignIDs completes campaigns in the shell.
 func campaignIDs(ctx context.Context, pool *pgxpool.Pool, prefix string) ([]string, error) {
 	return feed.Campaigns(ctx, pool, prefix, "", 50)
 }
 
-// projectionNames offers projections to the shell.
+// projectionNames completes projections in the shell.
 func projectionNames(ctx context.Context, pool *pgxpool.Pool, _ string) ([]string, error) {
 	all, err := rebuild.Projections(ctx, pool)
 	var names []string

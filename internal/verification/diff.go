@@ -13,13 +13,13 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
-// change is what became of a row of a projection.
+// change is a change of a row and its projection.
 type change struct {
 	Projection string
 	replay.Change
 }
 
-// newDiff makes the command that shows what events changed in a campaign's rows.
+// newDiff returns the command that shows how events changed a campaign's rows.
 func newDiff(env *cli.Env, compiled Compiled) *cobra.Command {
 	var from, to int64
 	m := moment{code: code{compiled: compiled}}

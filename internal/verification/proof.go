@@ -15,13 +15,13 @@ import (
 	"github.com/tidemark-go/tidemark/internal/surface/table"
 )
 
-// proof is a proof with the first campaigns that differ.
+// proof is a proof and the first campaigns that differ.
 type proof struct {
 	admin.Proof
 	Unproved []lease.Unproved
 }
 
-// prove compares what the projection's group has counted with the journal.
+// prove compares the counts of the projection's group with the journal.
 func (v *verify) prove(ctx context.Context, env *cli.Env, pool *pgxpool.Pool, name string) (err error) {
 	var found proof
 	found.Proof, err = admin.Prove(ctx, pool, name, func(u lease.Unproved) {

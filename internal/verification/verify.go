@@ -21,25 +21,24 @@ import (
 )
 
 const (
-	// repairAsks is how many campaigns are repaired without asking.
+	// repairAsks is the largest number of campaigns repaired without asking.
 	repairAsks = 100
 
-	// repairChunk is how many campaigns are filed in one transaction.
+	// repairChunk is the number of campaigns filed in one transaction.
 	repairChunk = 1000
 )
 
-// verified is what a verification has found.
+// verified is the result of a verification.
 type verified struct {
 	Projection        string
 	ProjectionVersion int
 	projector.VerifyReport
-	Resolutions []failed.Resolution // the first ones
-	Differences []replay.Difference // the first ones
-	NotShown    int64               // differences beyond those
-	Repaired    *int64              // campaigns filed for a replay; nil: not asked for
+	Resolutions []failed.Resolution // the first --limit of them
+	Differences []replay.Difference // the first --limit of them
+	NotShown    int64               // further differences
+	Repaired    *int64              // campaigns filed for a replay; nil: without --repair
 }
 
-// verify is one call of the command.
 type verify struct {
 	code     code
 	request  projector.VerifyRequest
@@ -51,7 +50,7 @@ type verify struct {
 	asJSON   bool
 
 	document  verified
-	differing []string // campaigns, where they are to be repaired
+	differing []string // campaigns to repair
 	meter     *progress.Meter
 }
 
@@ -198,7 +197,7 @@ func (v *verify) run(
 	return cli.Hint(err, "tidemark projection verify %s --repair", table.Quote(r.Name))
 }
 
-// replay files the campaigns that differ for a replay from scratch.
+// replay files the differing campaigns for a replay from scratch.
 func (v *verify) replay(ctx context.Context, env *cli.Env, pool *pgxpool.Pool, r rebuild.Registered) error {
 	n := int64(0)
 	v.document.Repaired = &n

@@ -12,7 +12,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/surface/table"
 )
 
-// print writes what was found: the differences, then what was looked at.
+// print writes the differences, then the counts.
 func (v *verify) print(env *cli.Env) error {
 	d := &v.document
 	page := env.Page()
@@ -79,7 +79,7 @@ func (v *verify) verdict() string {
 	}
 }
 
-// cells are the lines of a difference: one for each column that differs.
+// cells returns the lines of a difference, one per differing column.
 func cells(d replay.Difference) [][]table.Cell {
 	line := func(column, want, got string) []table.Cell {
 		return []table.Cell{
@@ -98,20 +98,19 @@ func cells(d replay.Difference) [][]table.Cell {
 	return lines
 }
 
-// eachColumn visits the columns in which two rows differ, or "" with a row that is on one side
-// alone.
+// eachColumn visits the columns in which two rows differ, or "" if one row is missing.
 func eachColumn(columns []string, a, b json.RawMessage, visit func(column string, a, b json.RawMessage)) {
 	if len(columns) == 0 {
 		visit("", a, b)
 	}
 	var left, right map[string]json.RawMessage
-	_, _ = json.Unmarshal(a, &left), json.Unmarshal(b, &right) // objects that Postgres has made
+	_, _ = json.Unmarshal(a, &left), json.Unmarshal(b, &right) // JSON objects from Postgres
 	for _, column := range columns {
 		visit(column, left[column], right[column])
 	}
 }
 
-// compact writes JSON in a cell.
+// compact formats JSON for a cell.
 func compact(value json.RawMessage) string {
 	var b bytes.Buffer
 	if json.Compact(&b, value) != nil {

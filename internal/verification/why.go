@@ -17,7 +17,7 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
-// newWhy makes the command that names the events that wrote a row.
+// newWhy returns the command that names the events that wrote a row.
 func newWhy(env *cli.Env, compiled Compiled) *cobra.Command {
 	var (
 		request projector.WhyRequest

@@ -18,69 +18,68 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
-// applyTimeout is the least that [Config].ApplyTimeout is by default.
+// applyTimeout is the lower bound of the default of [Config].ApplyTimeout.
 const applyTimeout = 5 * time.Second
 
 // Config configures a [Projector]. Only Pool and Projections are required.
 type Config struct {
-	// at least Concurrency + 2 connections, two more for rebuilds; stays open when the projector stops
+	// at least Concurrency + 2 connections, two more for rebuilds; the projector does not close it
 	Pool        *pgxpool.Pool
 	Projections []Projection
 
 	ConsumerGroup string             // default "default"
 	Schema        string             // of the projections' tables; default "tidemark_views"; created if missing
-	Catalogue     *journal.Catalogue // aliases and upcasters; default: payloads as they are
+	Catalogue     *journal.Catalogue // aliases and upcasters; default: payloads as stored
 	Logger        *slog.Logger       // default: discard
 	Registerer    prometheus.Registerer
 
-	// TracerProvider makes a span of each group of events that is applied, with links to the traces
-	// whose context the events carry ([journal.WithTrace]), of each inline apply, as a child of the
-	// span in its context, and of each range and exchange of a rebuild. It has all events read, also
-	// those that the database applies by itself. Default nil: no spans, at no cost.
+	// TracerProvider makes a span of each applied group of events, linked to the traces of its events
+	// ([journal.WithTrace]). It also makes a span of each inline apply, as a child of the span in its
+	// context, and of each range and exchange of a rebuild. With it the worker reads all events, also
+	// those that the database applies itself. Default nil: no spans, no cost.
 	TracerProvider trace.TracerProvider
 
-	PollInterval   time.Duration // longest wait between looks at the queue; default 2s
-	ClaimCampaigns int           // campaigns leased by one claim; default 64
-	GroupEvents    int           // events applied in one transaction, at most; default 1000
-	GroupBytes     int64         // bytes of payload loaded for one transaction, about; default 8 MiB
-	LeaseTTL       time.Duration // how long after a worker's death its campaigns wait; default 30s, at least 1s
-	Concurrency    int           // groups applied at the same time; default 4
-	NoListen       bool          // rely on polling alone
-	// leave a projection whose version has risen to [StartRebuild]; default: the first worker that has
-	// it begins its rebuild
+	PollInterval   time.Duration // longest time between looks at the queue; default 2s
+	ClaimCampaigns int           // campaigns per claim; default 64
+	GroupEvents    int           // events per transaction, at most; default 1000
+	GroupBytes     int64         // bytes of payload loaded per transaction, about; default 8 MiB
+	LeaseTTL       time.Duration // how long a dead worker's campaigns wait; default 30s, at least 1s
+	Concurrency    int           // groups applied at a time; default 4
+	NoListen       bool          // poll only
+	// wait for [StartRebuild] when a projection's version rises; default: the first worker with the
+	// new version starts the rebuild
 	ManualRebuilds bool
-	// [Projector.Verify] and its like look up bare names in pg_catalog and the projection's own tables
-	// alone: for sessions with more rights than the workers' role
+	// [Projector.Verify] and the other replays find bare names only in pg_catalog and the projection's
+	// own tables: for sessions with more rights than the workers' role
 	OwnTablesOnly bool
-	NoFunctions   bool // run SQL files statement by statement, and make no functions of them in the database
+	NoFunctions   bool // run SQL files statement by statement, without database functions
 
-	// what becomes of an event that a projection cannot apply, unless the projection says otherwise; default: see [Policy]
+	// for events that a projection cannot apply, unless the projection has a policy; default: see [Policy]
 	OnFailure           Policy
-	FailureLogRetention time.Duration // how long rows of tidemark.failure_log are kept; default 30 days, at least 1s
+	FailureLogRetention time.Duration // of rows of tidemark.failure_log; default 30 days, at least 1s
 
-	// how long one projection may take for one group, unless a [Policy] says otherwise; default two
-	// thirds of LeaseTTL, but 5s at least
+	// for one projection and one group, unless a [Policy] has its own; default two thirds of LeaseTTL, at least 5s
 	ApplyTimeout time.Duration
 
-	ShutdownTimeout time.Duration // how long a group under way may take to finish once Run is cancelled; default 10s
+	ShutdownTimeout time.Duration // time for a group under way to finish after Run is cancelled; default 10s
 
-	// GapRate is how many campaigns a second are looked at for gaps ([outbox.Gap]), in the background:
-	// when Run begins, and every hour. Those found are repaired. Default 5000, which keeps a twentieth
-	// of a core of the server busy; -1: never.
+	// GapRate is the number of campaigns per second checked for gaps ([outbox.Gap]) in the background,
+	// when Run begins and every hour. Gaps are repaired. Default 5000, which keeps a twentieth of a
+	// core of the server busy; -1: never.
 	GapRate int
 
-	// Proof keeps a hash of the ids of the events that were applied ([lease.Prove]) also in a group
-	// all of whose projections are functions of the database: there the events are not read otherwise.
-	// Where they are read the hash is kept anyway.
+	// Proof keeps a hash of the ids of applied events ([lease.Prove]) also in groups whose projections
+	// are all functions of the database. Such groups do not read the events otherwise. Groups that
+	// read events always keep the hash.
 	Proof bool
 
-	Mode Mode // how events come to the projections; default [ModeOutboxApplyOnly]
-	// ApplyInline leaves to the workers what fails, what others hold and what is more than one group;
-	// not with ModeInlineApplyOnly
+	Mode Mode // how events reach the projections; default [ModeOutboxApplyOnly]
+	// ApplyInline leaves to the workers what fails, what others hold and what exceeds one group; not
+	// with ModeInlineApplyOnly
 	InlineBestEffort bool
 
-	// OnStep, if set, is called at each step of the loop, from the goroutine that takes it: for this
-	// module's own tests, which stop a worker in the middle.
+	// OnStep, if set, is called at each step of the loop, on its goroutine. This module's tests use it
+	// to stop a worker in the middle.
 	OnStep func(kind.Step)
 }
 
@@ -140,7 +139,7 @@ func complete(c Config) (Config, error) {
 	return c, errors.Join(errs...)
 }
 
-// positive gives *v its default where it is zero, and refuses what is below least.
+// positive sets *v to its default if it is zero, and refuses values below least.
 func positive[T ~int | ~int64](name string, v *T, standard, least T) error {
 	if *v == 0 {
 		*v = standard

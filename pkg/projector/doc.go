@@ -1,25 +1,25 @@
 // Package projector keeps read models up to date with the journal, exactly once and in order.
 //
 // A [Projection] turns events into rows of its own tables. There are three ways to write one:
-// documents folded in memory ([NewDocument], the fastest and the simplest), typed functions for
-// each event type ([NewHandlers] and [On]), and files of SQL (package sqlfile). A [Projector]
-// serves one consumer group: it claims campaigns with work, applies their events to all its
-// projections and moves their checkpoints, many campaigns in one transaction. Run as many as you
-// like, in as many processes; they share the campaigns among them.
+// documents folded in memory ([NewDocument], the fastest and simplest), typed functions per event
+// type ([NewHandlers] and [On]), and SQL files (package sqlfile). A [Projector] serves one consumer
+// group: it claims campaigns with work, applies their events to all its projections and moves their
+// checkpoints, many campaigns in one transaction. Run any number in any number of processes; they
+// share the campaigns.
 //
 // # What it guarantees
 //
-// The rows a projection writes, the campaign's checkpoint and the deletion of its work items commit
+// A projection's rows, the campaign's checkpoint and the deletion of its work items commit
 // together, under a fence: a worker that has lost its lease commits nothing. So every event takes
-// effect once, however often workers crash, and the events of a campaign take effect in the order
-// of their seq, without gaps. Effects outside the database (a mail, a call) are not covered:
-// publish them instead.
+// effect once, however often workers crash, and a campaign's events take effect in the order of
+// their seq, without gaps. Effects outside the database (a mail, a call) are not covered: publish
+// them instead.
 //
-// A projection that fails on an event stops before that event, for that campaign; the pair is kept
-// in tidemark.deferred with the reason and tried again, after 1s, 2s, 4s … up to 5m, or waits for
-// an operator: the [Policy] decides, by the projection, the event's type and the [Class] of the
-// failure. Other projections of the campaign, and all other campaigns, go on. Failures of the
-// database or the network are not the event's fault: the work is given back and done again.
+// A projection that fails on an event stops before it, for that campaign only. The failed campaign
+// stands in tidemark.deferred with the reason. It is retried after 1s, 2s, 4s … up to 5m, or waits
+// for an operator: the [Policy] decides by projection, event type and [Class] of the failure. Other
+// projections of the campaign, and all other campaigns, go on. Failures of the database or the
+// network do not count against the event: the work is released and done again.
 //
 // A projection that is new to a running system starts with the first event of every campaign and
 // joins the others when it has caught up.
@@ -29,6 +29,6 @@
 // Groups are applied under READ COMMITTED with search_path set to the projections' schema,
 // enable_seqscan off (statements go by key) and jit off.
 //
-// The package owns tidemark.projections. A Projector is safe for concurrent use; Run and Drain
-// should not run at the same time on one.
+// The package owns tidemark.projections. A Projector is safe for concurrent use, but do not call
+// Run and Drain on one at the same time.
 package projector

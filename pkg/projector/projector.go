@@ -27,7 +27,7 @@ import (
 )
 
 // Projector keeps the read models of one consumer group up to date. Several may run in one process
-// or in many; they share the campaigns among them.
+// or in many; they share the campaigns.
 type Projector struct {
 	base       *registry.Base
 	registrar  *registry.Registrar
@@ -97,7 +97,7 @@ func New(cfg Config) (*Projector, error) {
 	return p, nil
 }
 
-// versions writes down which versions of which projections there is code of, for others to read.
+// versions returns the versions of the program's projections as JSON, by name, for other workers.
 func versions(code []Projection) string {
 	byName := map[string][]int{}
 	for _, k := range code {
@@ -108,10 +108,9 @@ func versions(code []Projection) string {
 	return string(raw)
 }
 
-// Run registers the projections and applies events until ctx is cancelled. It then finishes or
-// rolls back what it is applying, gives its leases back and returns nil. Failures of the database
-// are waited out; an error is returned only for what waiting cannot mend: the registration is
-// refused.
+// Run registers the projections and applies events until ctx is cancelled. It then finishes or rolls
+// back work under way, releases its leases and returns nil. It waits out failures of the database.
+// It returns an error only if the registration is refused.
 func (p *Projector) Run(ctx context.Context) error {
 	if err := p.registerPatiently(ctx); err != nil || ctx.Err() != nil {
 		return err
@@ -124,10 +123,10 @@ func (p *Projector) Run(ctx context.Context) error {
 		<-ctx.Done()
 		return nil
 	}
-	// A group under way when ctx ends may still finish, and its leases live, for a while.
+	// A group under way when ctx ends may finish within ShutdownTimeout, and its leases live until then.
 	patient, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
-	// The first beat comes before the first claim: who dies of that has left a record, or would not be missed.
+	// Beat before the first claim, so a worker that dies of that claim has left a record.
 	p.holder.Beat(patient)
 	var workers, others sync.WaitGroup
 	work := make(chan apply.Assignment)
@@ -156,11 +155,10 @@ func (p *Projector) Run(ctx context.Context) error {
 	return nil
 }
 
-// Drain registers the projections and applies all that is there to apply, then returns the number
-// of events applied, counting for each pair that catches up as well. Campaigns that other workers
-// hold, and retries that are not due, are left to them. With [ModeShadowOnly] it goes round the
-// queue once, and returns how many events would have been applied. It is for tests, tools and
-// benchmarks.
+// Drain registers the projections, applies everything there is, and returns the number of events
+// applied, counting again for each failed campaign that catches up. It leaves out campaigns that
+// other workers hold and retries that are not due. With [ModeShadowOnly] it goes around the queue
+// once, and returns how many events would have been applied. It is for tests, tools and benchmarks.
 func (p *Projector) Drain(ctx context.Context) (int, error) {
 	if err := p.Register(ctx); err != nil {
 		return 0, err
@@ -207,8 +205,8 @@ func (p *Projector) Drain(ctx context.Context) (int, error) {
 	return int(p.base.Applied.Load() - before), err
 }
 
-// registerPatiently waits for the database. The breaker hears of each failure, so that a worker
-// that cannot register is seen to keep away as well.
+// registerPatiently waits for the database. It reports each failure to the breaker, so metrics show
+// that the worker keeps away.
 func (p *Projector) registerPatiently(ctx context.Context) error {
 	for attempt := 0; ; attempt++ {
 		err := p.Register(ctx)

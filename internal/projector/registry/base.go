@@ -39,7 +39,7 @@ type Base struct {
 	Entered     atomic.Bool          // its projections are in the registry
 }
 
-// Whole returns a context for claims. A canceled claim may still lease campaigns that no worker
+// Whole returns a context for claims. A cancelled claim may still lease campaigns that no worker
 // would release. So a stopping worker waits for the answer up to ReleaseTimeout, and a drain up to
 // LeaseTTL.
 func (b *Base) Whole(ctx context.Context) (context.Context, context.CancelFunc) {

@@ -16,13 +16,13 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
-// database is a copy of the source, in which the projection is registered and no event has arrived yet.
+// database is a copy of the source. The projection is registered and no event has arrived.
 type database struct {
 	kit  *kit
 	pool *pgxpool.Pool
 }
 
-// maxConns is enough for the busiest rule, three workers of four connections each, to go on without waiting.
+// maxConns suffices for the busiest rule: three workers with four connections each.
 const maxConns = 12
 
 // withDatabase calls work with a fresh copy of the source.
@@ -52,7 +52,7 @@ func (k *kit) open(ctx context.Context, name string) (*database, error) {
 	config := k.admin.Config()
 	config.ConnConfig.Database = name
 	config.MaxConns = maxConns
-	config.ConnConfig.RuntimeParams["synchronous_commit"] = "off" // nothing here outlives a crash
+	config.ConnConfig.RuntimeParams["synchronous_commit"] = "off" // nothing here needs to survive a crash
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
 		return nil, err
@@ -60,7 +60,7 @@ func (k *kit) open(ctx context.Context, name string) (*database, error) {
 	return &database{kit: k, pool: pool}, nil
 }
 
-// close drops the databases, whose sessions have ended.
+// close drops the databases. Their sessions have ended.
 func (k *kit) close(ctx context.Context) error {
 	var errs []error
 	for _, name := range k.databases {
@@ -70,7 +70,7 @@ func (k *kit) close(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// arrive appends events to the database's journal.
+// arrive moves events into the database's journal.
 func (db *database) arrive(ctx context.Context, places []place) error {
 	campaigns, seqs := make([]string, len(places)), make([]int64, len(places))
 	for i, p := range places {
@@ -88,7 +88,7 @@ func (db *database) redeliver(ctx context.Context) error {
 	return err
 }
 
-// drain applies what has arrived. An event that the projection could not apply is an error.
+// drain applies the events that have arrived. It returns an error if the projection could not apply one.
 func (db *database) drain(ctx context.Context, configure ...func(*projector.Config)) error {
 	p, err := db.projector(configure...)
 	if err != nil {
@@ -121,7 +121,7 @@ func (db *database) projector(configure ...func(*projector.Config)) (*projector.
 	return projector.New(config)
 }
 
-// others answers the tables that are not the projection's.
+// others returns a snapshot of the tables that are not the projection's.
 func (db *database) others(ctx context.Context) (snapshot, error) {
 	tables, err := db.tables(ctx)
 	if err != nil {

@@ -1,8 +1,8 @@
-// Package projectiontest tells whether a projection keeps the promises that Tidemark relies on:
-// that its tables depend on the events of each campaign, in their order, and on nothing else. Only
-// then can it be rebuilt, repaired, and shared among workers.
+// Package projectiontest tests the property that Tidemark relies on: a projection's tables depend
+// only on the events of each campaign, in their order. Only then can it be rebuilt, repaired, and
+// shared among workers.
 //
-// [Run] lets the projection apply the same journal in many ways, in databases of its own, and
+// [Run] has the projection apply the same journal in many ways, in databases of its own, and
 // compares its tables row by row:
 //
 //   - from the start, once more
@@ -12,10 +12,9 @@
 //   - by several workers at once
 //   - after each campaign's first group was rolled back
 //
-// It also looks whether anything but the projection's own tables has changed. What it cannot see:
-// events other than those it is given. Give it some of each type, of two campaigns or more, with
-// the odd cases among them.
+// It also checks that only the projection's own tables have changed. It tests only the events it is
+// given: pass some of each type, of two campaigns or more, with edge cases.
 //
-// A column filled by a sequence (serial, GENERATED … AS IDENTITY) makes tables differ, and rightly
-// so: after a rebuild its numbers are others.
+// Do not fill columns from a sequence (serial, GENERATED … AS IDENTITY): the tables then differ,
+// because a rebuild assigns other numbers.
 package projectiontest

@@ -1,6 +1,6 @@
 package projectiontest
 
-// Events arrive from where the source has put them aside.
+// Events arrive from where the source has set them aside.
 const (
 	queryArrive = `
 		WITH arrived AS (
@@ -12,7 +12,7 @@ const (
 
 	queryRedeliver = `INSERT INTO tidemark.outbox SELECT * FROM projectiontest.outbox ON CONFLICT DO NOTHING`
 
-	// queryTables answers all tables there are for people to fill. Work itself changes the last few.
+	// queryTables returns all user tables except those that work itself changes.
 	queryTables = `SELECT format('%I.%I', schemaname, tablename) FROM pg_tables
 		WHERE schemaname NOT IN ('pg_catalog', 'information_schema')
 			AND (schemaname, tablename) NOT IN (('tidemark', 'outbox'), ('tidemark', 'leases'), ('tidemark', 'deferred'),
@@ -21,9 +21,9 @@ const (
 )
 
 const (
-	// queryPutAside lets the journal wait in a schema of its own until its events arrive, so that they
-	// are the same rows, to the microsecond, in whatever order they come. Nothing else but that
-	// arrival writes tidemark's tables by hand.
+	// queryPutAside moves the journal to a schema of its own until its events arrive. So the rows are
+	// the same, to the microsecond, in any order of arrival. Only that arrival writes tidemark's
+	// tables by hand.
 	queryPutAside = `
 		CREATE SCHEMA projectiontest;
 		CREATE TABLE projectiontest.journal AS TABLE tidemark.journal;
@@ -38,8 +38,7 @@ const (
 	queryExtensions = `SELECT extname FROM pg_extension WHERE extname <> 'plpgsql' ORDER BY oid`
 )
 
-// formatRows reads a whole table, in an order of its own.
+// formatRows reads a whole table, sorted.
 const formatRows = `SELECT to_jsonb(t)::text COLLATE "C" FROM %s t ORDER BY 1`
 
-// queryFails fails when it runs.
 const queryFails = `SELECT 1/0`

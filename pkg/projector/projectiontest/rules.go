@@ -12,7 +12,7 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
-// rule is a promise that a projection keeps.
+// rule is a property that a projection must have.
 type rule struct {
 	name  string
 	check func(context.Context, *kit) error
@@ -30,7 +30,7 @@ func rules() []rule {
 	}
 }
 
-// same is the rule that work leaves the tables as they are expected.
+// same returns a check that work leaves the expected tables.
 func same(work func(context.Context, *database) error) func(context.Context, *kit) error {
 	return func(ctx context.Context, k *kit) error {
 		got, err := k.tablesAfter(ctx, work)
@@ -41,7 +41,7 @@ func same(work func(context.Context, *database) error) func(context.Context, *ki
 	}
 }
 
-// allAtOnce lets all events arrive, and applies them in one group.
+// allAtOnce applies all events in one group.
 func allAtOnce(ctx context.Context, db *database) error {
 	if err := db.arrive(ctx, db.kit.places); err != nil {
 		return err
@@ -74,7 +74,8 @@ func oneEventATransaction(ctx context.Context, db *database) error {
 	})
 }
 
-// interleavedCampaigns compares two ways to arrive, for the order among campaigns is lost when all is there at once.
+// interleavedCampaigns compares two orders of arrival. When all events arrive at once, the order
+// among campaigns is lost.
 func interleavedCampaigns(ctx context.Context, k *kit) error {
 	interleaved, err := k.tablesAfter(ctx, arriving(roundRobin))
 	if err != nil {
@@ -90,10 +91,10 @@ func interleavedCampaigns(ctx context.Context, k *kit) error {
 	)
 }
 
-// maxArrivals bounds how often events arrive: each time costs a few round trips.
+// maxArrivals bounds the number of arrivals, since each costs a few round trips.
 const maxArrivals = 16
 
-// arriving applies events as they arrive, in an order of its own: one at a time, or a few if there are many.
+// arriving applies events as they arrive in the given order: one at a time, or a few if there are many.
 func arriving(order func([]place) []place) func(context.Context, *database) error {
 	return func(ctx context.Context, db *database) error {
 		p, err := db.projector()
@@ -113,7 +114,7 @@ func arriving(order func([]place) []place) func(context.Context, *database) erro
 	}
 }
 
-// campaignAfterCampaign begins with the last campaign, the opposite of the order in which workers claim.
+// campaignAfterCampaign begins with the last campaign, the reverse of the order in which workers claim.
 func campaignAfterCampaign(places []place) []place {
 	return slices.SortedStableFunc(slices.Values(places), func(a, b place) int {
 		return cmp.Or(cmp.Compare(b.campaignID, a.campaignID), cmp.Compare(a.seq, b.seq))
@@ -142,11 +143,11 @@ func severalWorkers(ctx context.Context, db *database) error {
 	if err := workers.Wait(); err != nil {
 		return err
 	}
-	return db.drain(ctx, few) // what one left to another that had ended by then
+	return db.drain(ctx, few) // work that one worker left to another that had already ended
 }
 
-// rolledBack puts a projection beside the one under test that fails in the first group of each
-// campaign, after the other's statements have run.
+// rolledBack adds a projection that fails in each campaign's first group, after the tested
+// projection's statements have run.
 func rolledBack(ctx context.Context, db *database) error {
 	if err := db.arrive(ctx, db.kit.places); err != nil {
 		return err
@@ -157,7 +158,6 @@ func rolledBack(ctx context.Context, db *database) error {
 	})
 }
 
-// saboteur is a projection that always fails.
 type saboteur struct{}
 
 func (saboteur) Spec() projector.Spec {

@@ -11,22 +11,22 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
-// Run tests the projection with events, which are appended in their order, each to its CampaignID.
-// There must be two campaigns or more, and the tables must not end up empty.
+// Run tests the projection with events, which are appended in order, each to its CampaignID. There
+// must be two campaigns or more, and the tables must not end up empty.
 //
-// pool says which server to use, and as whom: a role that may create databases. Run creates
-// databases of its own there, with the extensions that pool's database has, and drops them before
-// it returns; it writes nothing to pool's database. The caller closes pool, with defer or later.
+// pool names the server and a role that may create databases. Run creates databases there, with the
+// extensions of pool's database, and drops them before it returns. It writes nothing to pool's
+// database. The caller closes pool, with defer or later.
 //
-// configure, where given, changes the projector's configuration: a projection of events with
-// aliases or upcasters needs its Catalogue.
+// configure, if given, changes the projector's configuration: a projection of events with aliases
+// or upcasters needs its Catalogue.
 func Run(
 	t *testing.T, pool *pgxpool.Pool, projection projector.Projection, events []journal.Event,
 	configure ...func(*projector.Config),
 ) {
 	t.Helper()
 	k := &kit{admin: pool, projection: projection, configure: configure}
-	// With defer, not t.Cleanup: the caller's own defer may close the pool as soon as Run returns.
+	// Use defer, not t.Cleanup: the caller's own defer may close the pool as soon as Run returns.
 	defer func() {
 		if err := k.close(context.WithoutCancel(t.Context())); err != nil {
 			t.Errorf("projectiontest: clean up: %v", err)
@@ -50,20 +50,20 @@ type kit struct {
 	projection projector.Projection
 	configure  []func(*projector.Config)
 
-	databases []string // created, to be dropped
+	databases []string // to be dropped
 	source    string   // the database that all others are copied from
 	tables    []string // the projection's, quoted and with their schema
-	places    []place  // of the events, in the order in which they were appended
+	places    []place  // of the events, in the order of their appends
 	expected  snapshot // the tables after all events, applied at once
 }
 
-// place says where an event is in the journal.
+// place is an event's place in the journal.
 type place struct {
 	campaignID string
 	seq        int64
 }
 
-// prepare makes the source database, and finds out what is expected.
+// prepare creates the source database and computes the expected tables.
 func (k *kit) prepare(ctx context.Context, events []journal.Event) error {
 	if err := k.createSource(ctx, events); err != nil {
 		return err
@@ -79,7 +79,7 @@ func (k *kit) prepare(ctx context.Context, events []journal.Event) error {
 	return nil
 }
 
-// tablesAfter answers the projection's tables in a fresh database after work on it.
+// tablesAfter returns the projection's tables in a fresh database after work on it.
 func (k *kit) tablesAfter(
 	ctx context.Context, work func(context.Context, *database) error,
 ) (tables snapshot, err error) {

@@ -11,7 +11,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/rows"
 )
 
-// snapshot has a line for each table, and one for each of its rows as JSON, sorted.
+// snapshot has a line for each table and one for each of its rows as JSON, sorted.
 type snapshot []string
 
 // snapshot reads tables, whose names are quoted.
@@ -29,10 +29,10 @@ func (db *database) snapshot(ctx context.Context, tables []string) (s snapshot, 
 	return s, nil
 }
 
-// shown is how many lines of each side a report of differences shows.
+// shown is the number of lines per side in a report of differences.
 const shown = 10
 
-// differences answers nil if a and b are equal, else an error that shows what only one of them has.
+// differences returns an error that shows the lines of only one side, or nil if a and b are equal.
 func differences(nameA string, a snapshot, nameB string, b snapshot) error {
 	var report strings.Builder
 	for _, side := range []struct {
@@ -52,7 +52,7 @@ func differences(nameA string, a snapshot, nameB string, b snapshot) error {
 	return errors.New("the tables differ (- " + nameA + ", + " + nameB + ")" + report.String())
 }
 
-// onlyIn answers the lines of a that b has not, or not so often.
+// onlyIn returns the lines of a that b lacks, or has fewer times.
 func onlyIn(a, b []string) []string {
 	left := map[string]int{}
 	for _, line := range b {

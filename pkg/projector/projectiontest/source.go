@@ -13,7 +13,7 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
-// createSource makes the database that all others are copied from.
+// createSource creates the database that all others are copied from.
 func (k *kit) createSource(ctx context.Context, events []journal.Event) error {
 	name, err := k.create(ctx, `template0 ENCODING 'UTF8'`)
 	if err != nil {
@@ -40,7 +40,7 @@ func (k *kit) createSource(ctx context.Context, events []journal.Event) error {
 	return nil
 }
 
-// register creates the projection's tables, and finds out which they are.
+// register creates the projection's tables and records their names.
 func (db *database) register(ctx context.Context) error {
 	before, err := db.tables(ctx)
 	if err != nil {
@@ -64,7 +64,7 @@ func (db *database) register(ctx context.Context) error {
 	return nil
 }
 
-// appendAll fills the journal and puts it aside.
+// appendAll fills the journal and sets it aside.
 func (db *database) appendAll(ctx context.Context, events []journal.Event) error {
 	campaigns := map[string]bool{}
 	err := pgx.BeginFunc(ctx, db.pool, func(tx pgx.Tx) error {
@@ -105,8 +105,8 @@ func (k *kit) copyExtensions(ctx context.Context, db *database) error {
 	return nil
 }
 
-// withDatabase answers a connection string with another database: a URL, or keywords and values, of
-// which the last of a kind counts.
+// withDatabase returns a connection string with another database: a URL, or keywords and values,
+// where the last value of a keyword counts.
 func withDatabase(connString, name string) string {
 	u, err := url.Parse(connString)
 	if err != nil || u.Scheme == "" {

@@ -16,11 +16,11 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/rows"
 )
 
-// Check implements [projector.Checker]: it creates the tables in a schema of their own, has Postgres
-// parse every statement against them, and rolls both back. Postgres' complaints come back as [*Error]
-// with the line they are about, all of them together.
+// Check implements [projector.Checker]. It creates the tables in a scratch schema, has Postgres
+// parse every statement against them, and rolls both back. It returns all of Postgres' complaints
+// together, each as an [*Error] with its line.
 func (f *sqlFile) Check(ctx context.Context, tx pgx.Tx) error {
-	scratch, err := tx.Begin(ctx) // a savepoint: takes the schema and the search_path with it
+	scratch, err := tx.Begin(ctx) // a savepoint, so the schema and the search_path are rolled back
 	if err != nil {
 		return fmt.Errorf("check %s: %w", f.file, err)
 	}
@@ -34,7 +34,7 @@ func (f *sqlFile) Check(ctx context.Context, tx pgx.Tx) error {
 	return errs.join()
 }
 
-// checkIn answers the mistakes it found, or an error if it could not look for them.
+// checkIn returns the mistakes it found, or an error if it could not look for them.
 func (f *sqlFile) checkIn(ctx context.Context, tx pgx.Tx) (*mistakes, error) {
 	errs := &mistakes{file: f.file}
 	if _, err := tx.Exec(ctx, registry.QueryMakeScratch); err != nil {
@@ -49,7 +49,7 @@ func (f *sqlFile) checkIn(ctx context.Context, tx pgx.Tx) (*mistakes, error) {
 	}
 	for _, statement := range f.tables {
 		if _, err := tx.Exec(ctx, statement.text); err != nil {
-			// Without this table, what follows would be blamed for its absence.
+			// Later statements would fail only because this table is missing.
 			return errs, errs.addPostgres(statement, err)
 		}
 		touched, err := news(ctx, tx, known, queryTouched)
@@ -83,7 +83,7 @@ func (f *sqlFile) checkIn(ctx context.Context, tx pgx.Tx) (*mistakes, error) {
 	return errs, nil
 }
 
-// news answers what a query finds that is not known yet. It is known from then on.
+// news returns the query's results that are not known yet, and adds them to known.
 func news(ctx context.Context, tx pgx.Tx, known map[string]bool, query string) ([]string, error) {
 	found, err := rows.All(ctx, tx, pgx.RowTo[string], "", query)
 	found = slices.DeleteFunc(found, func(name string) bool { return known[name] })
@@ -93,7 +93,7 @@ func news(ctx context.Context, tx pgx.Tx, known map[string]bool, query string) (
 	return found, err
 }
 
-// addPostgres files what Postgres said about the statement. It answers errors that say nothing about it.
+// addPostgres records Postgres' complaint about the statement. It returns errors that are not about it.
 func (e *mistakes) addPostgres(statement sqlStatement, err error) error {
 	if err == nil {
 		return nil
@@ -112,8 +112,7 @@ func (e *mistakes) addPostgres(statement sqlStatement, err error) error {
 	return nil
 }
 
-// lineAt answers the file's line at a position as Postgres reports it: in characters, from 1; 0 if it
-// has none to report.
+// lineAt returns the file's line at a position from Postgres, which counts characters from 1; 0 means no position.
 func (s *sqlStatement) lineAt(position int) int {
 	text := s.text
 	for ; position > 1 && text != ""; position-- {

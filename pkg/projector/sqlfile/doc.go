@@ -1,6 +1,6 @@
-// Package sqlfile reads projections from files of SQL: the tables that a projection has, and the
-// statements that it runs for each type of event. Such files need no compiler; the stock worker
-// applies those of a folder.
+// Package sqlfile reads projections from SQL files: a projection's tables, and the statements that
+// it runs for each type of event. Such files need no compiler; the stock worker applies those of a
+// folder.
 //
 //	-- projection: sessions
 //	-- version: 1
@@ -9,7 +9,7 @@
 //	-- on: session_opened
 //	INSERT INTO sessions VALUES (event.campaign_id, event.payload->>'name');
 //
-// [LoadDir] and [Load] find mistakes when they read a file, and the projector finds those that only
-// Postgres can see when it registers the projection. All mistakes are an [*Error] with file and line.
-// The package owns no tables.
+// [LoadDir] and [Load] find mistakes when they read a file. The projector finds those that only
+// Postgres can see when it registers the projection. Each mistake is an [*Error] with file and
+// line. The package owns no tables.
 package sqlfile

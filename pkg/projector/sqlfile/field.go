@@ -7,7 +7,7 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
-// eventField is what an SQL file may write after "event.".
+// eventField is a field that an SQL file may use after "event.".
 type eventField struct {
 	name   string
 	cast   string // the type of its parameter
@@ -15,13 +15,12 @@ type eventField struct {
 	value  func(*journal.Event) any
 }
 
-// emptyObject stands for a payload or metadata that is not there, so that ->> always meets an object.
+// emptyObject replaces a missing payload or metadata, so that ->> always meets an object.
 const emptyObject = "{}"
 
-// eventFields answers the fields in the order in which messages and documents list them.
-//
-// Values are of the types that pgx sends without converting: json.RawMessage is copied to the wire as
-// it is, whereas other JSON types would be marshalled once more.
+// eventFields returns the fields in the order in which messages and documents list them. Values
+// have types that pgx sends without conversion: json.RawMessage is copied as it is, while other
+// JSON types would be marshalled once more.
 func eventFields() []eventField {
 	return []eventField{
 		{"campaign_id", "text", "c.campaign_id", func(e *journal.Event) any { return e.CampaignID }},

@@ -10,18 +10,18 @@ import (
 	"github.com/tidemark-go/tidemark/internal/projector/kind"
 )
 
-// sqlFunction is an SQL file's handlers as one function of the database, which reads a group's events
-// from the journal and runs the statements of each in turn.
+// sqlFunction is an SQL file's handlers as one database function, which reads a group's events from
+// the journal and runs each event's statements.
 type sqlFunction struct {
 	file *sqlFile
-	only map[string]int // by event type: the version that its events must have; none: any
+	only map[string]int // by event type: the required event version; none: any
 }
 
 const (
-	// variablePrefix begins the names of the function's variables, and nothing in a file whose statements become one.
+	// variablePrefix starts the names of the function's variables. A file that contains it gets no function.
 	variablePrefix = "tidemark_event"
 
-	// functionRevision changes with what is made of the same file.
+	// functionRevision changes when the same file yields another function.
 	functionRevision = "1"
 )
 
@@ -48,8 +48,7 @@ func (f *sqlFile) Function(only func(eventType string) (version int, asStored bo
 	}
 	digest := sha256.Sum256([]byte(functionRevision + fn.body(make([]bool, len(statements)))))
 	name := kind.FunctionPrefix(f.spec.Name, f.spec.Version) + hex.EncodeToString(digest[:6])
-	// The statement makes the function unless it is there: an error that a block catches is not in the
-	// server's log.
+	// The block catches the error of an existing function, so it is not in the server's log.
 	create := func(schema string, answers []bool) string {
 		return fmt.Sprintf("DO $%[3]s_make$ BEGIN "+
 			"CREATE FUNCTION %[1]s.%[2]s (%[3]s_campaigns text[], %[3]s_after bigint[], %[3]s_until bigint[]) RETURNS void "+
@@ -60,8 +59,8 @@ func (f *sqlFile) Function(only func(eventType string) (version int, asStored bo
 	return &kind.Function{Name: name, Statements: statements, Create: create}
 }
 
-// body answers the function's text. A name that may be a column's is a column's, and events come in
-// the order that a function with ORDINALITY and the primary key give them anyway.
+// body returns the function's text. A name that may be a column's is a column's. Events come in the
+// order that WITH ORDINALITY and the primary key give.
 func (fn *sqlFunction) body(answers []bool) string {
 	var (
 		b                        strings.Builder
@@ -116,7 +115,7 @@ BEGIN
 	return b.String()
 }
 
-// literals are the handler's types in SQL.
+// literals returns the handler's types as SQL.
 func (h *sqlHandler) literals() string {
 	types := make([]string, len(h.types))
 	for i, eventType := range h.types {
@@ -125,8 +124,8 @@ func (h *sqlHandler) literals() string {
 	return strings.Join(types, ", ")
 }
 
-// handle writes what is done with an event of the handler's types. A statement that answers rows needs
-// the caller to take them.
+// handle writes the statements for an event of the handler's types. A loop discards the rows of
+// statements that return some.
 func (fn *sqlFunction) handle(b *strings.Builder, handler *sqlHandler, answers []bool) {
 	for _, eventType := range handler.types {
 		if only := fn.only[eventType]; only > 0 {
@@ -145,7 +144,7 @@ func (fn *sqlFunction) handle(b *strings.Builder, handler *sqlHandler, answers [
 	}
 }
 
-// fields names the fields that the function has to read.
+// fields names the fields that the function reads.
 func (fn *sqlFunction) fields() []string {
 	used := []string{"event_type"}
 	if len(fn.only) > 0 {
@@ -161,5 +160,5 @@ func (fn *sqlFunction) fields() []string {
 	return used
 }
 
-// variable is the field's name in the function.
+// variable returns the name of the field's variable in the function.
 func (f eventField) variable() string { return variablePrefix + "_" + f.name }

@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// tokenKind tells apart what the compiler of SQL files treats differently. Everything else is symbol.
+// tokenKind is the kind of a token, as far as the compiler of SQL files distinguishes them. Others are symbol.
 type tokenKind int
 
 const (
-	symbol           tokenKind = iota // one character: an operator's part, a bracket, a comma …
+	symbol           tokenKind = iota // one character: part of an operator, a bracket, a comma …
 	space                             // no token
 	lineComment                       // -- to the end of the line
 	blockComment                      // /* … */, which Postgres lets nest
@@ -20,9 +20,9 @@ const (
 	word                              // a keyword or an unquoted identifier
 )
 
-// lexemes has a group for each kind of token from space on, by the rules of Postgres' own scanner with
-// standard_conforming_strings on; every byte beyond ASCII counts as a letter. Of a block comment and of
-// a string in dollar quotes it matches the beginning.
+// lexemes has a group for each kind of token from space on. It follows Postgres' own scanner with
+// standard_conforming_strings on; every byte beyond ASCII counts as a letter. It matches only the
+// start of block comments and of dollar-quoted strings.
 const (
 	letter  = `(?:[A-Za-z_]|[^\x00-\x7F])`
 	lexemes = `(?s)^(?:([ \t-\r]+)|(--[^\r\n]*)|(/\*)|(\$[0-9]+)|` +
@@ -30,7 +30,7 @@ const (
 		`(?:[0-9]|` + letter + `)*)?\$)|("(?:""|[^"])*")|(` + letter + `(?:[0-9$]|` + letter + `)*))`
 )
 
-// token is a stretch of the source. White space belongs to no token.
+// token is a part of the source. White space belongs to no token.
 type token struct {
 	kind tokenKind
 	text string
@@ -38,15 +38,15 @@ type token struct {
 	line int // from 1
 }
 
-// is reports whether t is the keyword, which is given in lower case.
+// is reports whether t is the keyword, given in lower case.
 func (t token) is(keyword string) bool {
 	return t.kind == word && strings.EqualFold(t.text, keyword)
 }
 
-// isAny reports whether t is one of the keywords, which are given in lower case.
+// isAny reports whether t is one of the keywords, given in lower case.
 func (t token) isAny(keywords ...string) bool { return slices.ContainsFunc(keywords, t.is) }
 
-// lex cuts src into tokens. A string, quoted name or comment that never ends is reported where it begins.
+// lex cuts src into tokens. It reports a string, quoted name or comment that never ends at its start.
 func lex(src string, report func(line int, format string, args ...any)) (tokens []token) {
 	lexeme := regexp.MustCompile(lexemes)
 	line := 1
@@ -88,7 +88,7 @@ func lex(src string, report func(line int, format string, args ...any)) (tokens 
 	return tokens
 }
 
-// blockCommentEnd answers the length of the comment that s begins with; -1: it does not end.
+// blockCommentEnd returns the length of the comment at the start of s, or -1 if it does not end.
 func blockCommentEnd(s string) int {
 	depth := 0
 	for _, at := range regexp.MustCompile(`/\*|\*/`).FindAllStringIndex(s, -1) {

@@ -14,11 +14,11 @@ import (
 )
 
 // LoadDir loads the projections in the files of fsys whose names end in .sql, in the order of their
-// names. Folders, other files and those whose names begin with a dot are ignored. One projection may
-// be there in several versions, each in a file of its own. An fsys without any such file is an error,
-// for it is nearly always a wrong path.
+// names. It ignores folders, other files and names that begin with a dot. A projection may have
+// several versions, each in its own file. An fsys without such a file is an error, since it is
+// nearly always a wrong path.
 //
-// The mistakes of all files are reported together, each as a [*Error].
+// The mistakes of all files are reported together, each as an [*Error].
 func LoadDir(fsys fs.FS) ([]projector.Projection, error) {
 	entries, err := fs.ReadDir(fsys, ".")
 	if err != nil {
@@ -59,7 +59,7 @@ func LoadDir(fsys fs.FS) ([]projector.Projection, error) {
 	return projections, nil
 }
 
-// Load loads the projection in one file of fsys. Its mistakes are reported together, each as a [*Error].
+// Load loads the projection in one file of fsys. It reports all mistakes together, each as an [*Error].
 //
 // The result is a [projector.Checker].
 func Load(fsys fs.FS, name string) (projector.Projection, error) {
@@ -78,17 +78,16 @@ func loadFile(fsys fs.FS, name string) (*sqlFile, error) {
 	return parseSQLFile(name, raw)
 }
 
-// sqlFile is the projection in an SQL file.
 type sqlFile struct {
 	file     string
 	spec     projector.Spec
-	nameLine int // where its name is declared
+	nameLine int // line of its declaration
 	tables   []sqlStatement
 	handlers []*sqlHandler
 	byType   map[string]*sqlHandler
 }
 
-// sqlHandler is what an SQL file does on the events of some types.
+// sqlHandler holds the statements for events of some types.
 type sqlHandler struct {
 	types      []string
 	line       int
@@ -102,7 +101,7 @@ func (f *sqlFile) Spec() projector.Spec {
 	return spec
 }
 
-// Apply implements [projector.Projection]. It queues the statements of each event's type.
+// Apply implements [projector.Projection]. It queues the statements of each event.
 func (f *sqlFile) Apply(ctx context.Context, group *projector.Group) error {
 	for i := range group.Events {
 		group.At(group.Events[i])

@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// parseSQLFile reads a projection from the text of an SQL file: a header, its tables, its handlers.
+// parseSQLFile reads a projection from the text of an SQL file: a header, tables, handlers.
 func parseSQLFile(file string, raw []byte) (*sqlFile, error) {
 	errs := &mistakes{file: file}
 	src, ok := sourceText(raw, errs)
@@ -23,7 +23,7 @@ func parseSQLFile(file string, raw []byte) (*sqlFile, error) {
 		onLine: map[string]int{},
 	}
 	tokens := lex(src, errs.add)
-	cutShort := len(errs.list) > 0 // what follows the text that never ends is unknown, so nothing counts as missing
+	cutShort := len(errs.list) > 0 // the rest of the file is unknown, so nothing counts as missing
 	p.parse(tokens)
 	if !cutShort {
 		p.reportMissing()
@@ -34,7 +34,7 @@ func parseSQLFile(file string, raw []byte) (*sqlFile, error) {
 	return p.file, nil
 }
 
-// sourceText answers raw without a byte order mark and with line ends as Postgres and this package count them.
+// sourceText returns raw without a byte order mark, and with \n line ends.
 func sourceText(raw []byte, errs *mistakes) (string, bool) {
 	raw = bytes.TrimPrefix(raw, []byte("\xef\xbb\xbf"))
 	for line, text := range bytes.Split(raw, []byte("\n")) {
@@ -53,8 +53,8 @@ type sqlParser struct {
 	src         string
 	errs        *mistakes
 	file        *sqlFile
-	handler     *sqlHandler    // the one being read; nil: still at the tables
-	pending     []token        // of the section being read, without comments
+	handler     *sqlHandler    // nil: still at the tables
+	pending     []token        // tokens of the section, without comments
 	onLine      map[string]int // event type → line of its handler
 	versionLine int
 	failureLine int // of the projection's policy
@@ -75,7 +75,7 @@ func (p *sqlParser) parse(tokens []token) {
 	p.endSection()
 }
 
-// directive answers the key and value of a comment such as "-- on: session_started" that begins its line.
+// directive returns the key and value of a comment such as "-- on: session_started" that begins its line.
 func (p *sqlParser) directive(t token) (key, value string, ok bool) {
 	lineStart := strings.LastIndexByte(p.src[:t.pos], '\n') + 1
 	if strings.TrimSpace(p.src[lineStart:t.pos]) != "" {
@@ -132,7 +132,7 @@ func (p *sqlParser) version(line int, value string) {
 	p.file.spec.Version = int(version)
 }
 
-// types reads the event types of a handler, and files the handler's line for each.
+// types reads the event types of a handler, and records the handler's line for each.
 func (p *sqlParser) types(line int, value string) []string {
 	var types []string
 	for eventType := range strings.SplitSeq(value, ",") {
@@ -151,7 +151,7 @@ func (p *sqlParser) types(line int, value string) []string {
 	return types
 }
 
-// endSection compiles what was read since the last header.
+// endSection compiles the statements since the last header.
 func (p *sqlParser) endSection() {
 	section := p.pending
 	p.pending = nil
@@ -176,8 +176,8 @@ func (p *sqlParser) endSection() {
 	}
 }
 
-// split cuts a section into statements at its semicolons, but not at those within brackets (CREATE
-// RULE) or within the body of a function in standard SQL (BEGIN ATOMIC … END).
+// split cuts a section into statements at its semicolons, except within brackets (CREATE RULE) or
+// the body of a function in standard SQL (BEGIN ATOMIC … END).
 func (p *sqlParser) split(section []token) [][]token {
 	var (
 		statements [][]token

@@ -8,8 +8,8 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
-// onFailure reads a header such as "-- on failure: retry, attempts 5, base 2s". Above the handlers it
-// is the projection's policy, below an "-- on:" line that of its types.
+// onFailure reads a header such as "-- on failure: retry, attempts 5, base 2s". Above the handlers
+// it is the projection's policy, below an "-- on:" line the policy of its types.
 func (p *sqlParser) onFailure(line int, value string) {
 	action, rest, _ := strings.Cut(value, ",")
 	policy := projector.Policy{Action: projector.Action(strings.TrimSpace(action))}

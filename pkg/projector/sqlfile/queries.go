@@ -1,10 +1,10 @@
 package sqlfile
 
-// queryTouched answers what this transaction has created, changed or locked for that outside of the
-// scratch schema: relations by their locks, and all else by the transaction that wrote its row. A
-// part with EXCEPTION in a DO block or a function is a subtransaction, with an id of its own that is
-// later than the transaction's. Rows of later ids that can be seen are others', committed since, or
-// of such a part: that one is in progress until the transaction ends.
+// queryTouched returns what this transaction created, changed or locked for that outside the
+// scratch schema: relations by their locks, everything else by the xmin of its row. A block with
+// EXCEPTION in a DO block or function is a subtransaction, with an id later than the transaction's.
+// Visible rows with later ids belong to such a block, which is in progress until the transaction
+// ends, or to others that have committed since.
 const queryTouched = `WITH top AS MATERIALIZED (SELECT pg_current_xact_id()::text::bigint AS id), made AS (
 		SELECT p.pronamespace AS place, 'function' AS kind, p.proname::text AS name, p.xmin AS xid FROM pg_catalog.pg_proc p
 		UNION ALL
@@ -33,8 +33,8 @@ const queryTouched = `WITH top AS MATERIALIZED (SELECT pg_current_xact_id()::tex
 	FROM touched t JOIN pg_catalog.pg_namespace n ON n.oid = t.place
 	WHERE n.nspname <> 'tidemark_check_' || pg_backend_pid() AND n.nspname !~ '^pg_toast' ORDER BY 1`
 
-// queryReached answers the tables and views that this transaction has locked in other schemas under
-// names that the scratch schema, which is the current one, has too.
+// queryReached returns the tables and views in other schemas that this transaction has locked and
+// whose names also exist in the scratch schema, the current one.
 const queryReached = `SELECT DISTINCT format('%I.%I', n.nspname, c.relname)
 	FROM pg_catalog.pg_locks l JOIN pg_catalog.pg_class c ON c.oid = l.relation
 	JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace

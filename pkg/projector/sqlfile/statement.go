@@ -6,17 +6,16 @@ import (
 	"strings"
 )
 
-// sqlStatement is a statement of an SQL file as it is sent to Postgres. Its text has as many lines as
-// in the file, so that a position in it leads back there.
+// sqlStatement is a statement of an SQL file as it is sent to Postgres. Its text has as many lines
+// as in the file, so a position in it leads back to the file.
 type sqlStatement struct {
 	text       string
-	inFunction string       // the same with variables for its parameters
-	line       int          // where it begins
+	inFunction string       // text with variables instead of parameters
+	line       int          // first line in the file
 	fields     []eventField // field i is parameter i+1
 }
 
-// compile makes a statement of the section being read. It replaces each event.<field> by a
-// parameter; the same field is the same parameter throughout.
+// compile makes a statement of the section's tokens. It replaces each event.<field> by a parameter, one per field.
 func (p *sqlParser) compile(tokens []token) sqlStatement {
 	first, name := tokens[0], strings.ToUpper(tokens[0].text)
 	switch {
@@ -30,7 +29,7 @@ func (p *sqlParser) compile(tokens []token) sqlStatement {
 	var (
 		statement = sqlStatement{line: tokens[0].line}
 		text, in  strings.Builder
-		copied    = tokens[0].pos // the source before it is in both
+		copied    = tokens[0].pos // the source up to here has been copied to both
 	)
 	for i := 0; i < len(tokens); i++ {
 		t := tokens[i]
@@ -64,7 +63,7 @@ func (p *sqlParser) compile(tokens []token) sqlStatement {
 	return statement
 }
 
-// parameter answers the SQL for a field. The brackets keep a subscript that follows from becoming part of the type.
+// parameter returns the SQL for a field. The brackets keep a following subscript from becoming part of the type.
 func (s *sqlStatement) parameter(field eventField) string {
 	i := slices.IndexFunc(s.fields, func(f eventField) bool { return f.name == field.name })
 	if i < 0 {
