@@ -13,7 +13,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/lease"
 )
 
-// Claimer finds work, and hands it to the crew.
+// Claimer claims campaigns that have work, and hands them to the crew.
 type Claimer struct {
 	*registry.Base
 	Holder   *apply.Holder
@@ -30,9 +30,9 @@ func (c *Claimer) Dispatch(ctx context.Context, work chan<- apply.Assignment) {
 	loop := pulse.Of(ctx)
 	defer loop.Rest()
 	idle, woken := 0, false
-	calm := true                   // the last claim came round with room left
-	var announced, quiet time.Time // when and until when appends were asked to notify
-	var named time.Time            // when a notification first named what they were asked last
+	calm := true                   // the last claim came all around
+	var announced, quiet time.Time // when appends were last asked to notify, and when to ask again
+	var named time.Time            // when a notification first named the last request
 	for ctx.Err() == nil {
 		if c.Holder.Drained.Load() {
 			loop.Rest()
@@ -44,8 +44,9 @@ func (c *Claimer) Dispatch(ctx context.Context, work chan<- apply.Assignment) {
 		how := claiming{trial: trial, ahead: woken && !trial && c.Crew.working.Load() == 0 &&
 			c.Applier.Savepoints.Load() <= 0}
 		woken = false
-		// The request asks before it looks, so that appends which the claim does not see notify. A
-		// worker that was just woken skips that: what it asked last stands until awakeAfter is over.
+		// A claim first asks appends to notify and then looks, so appends that it misses notify. A
+		// worker that was just woken does not ask: its last request is valid until awakeAfter is
+		// over.
 		now := time.Now()
 		stands := how.ahead && now.Sub(named) < awakeAfter/2
 		if calm && !stands && c.Listener.listening.Load() && now.After(quiet) && now.Sub(announced) > announceEvery {
@@ -69,12 +70,12 @@ func (c *Claimer) Dispatch(ctx context.Context, work chan<- apply.Assignment) {
 			c.Listener.asked.Store(announced.UnixNano())
 		}
 		if trial && n > 0 {
-			loop.Rest() // the worker that has the campaign promises
+			loop.Rest() // the worker that has the campaign makes its own promise
 			c.Applier.Breaker.Settle(ctx)
 			continue
 		}
 		if trial {
-			c.Applier.Breaker.Succeeded(ctx) // there is nothing to try, and the database said so
+			c.Applier.Breaker.Succeeded(ctx) // nothing to try, but the database has answered
 		}
 		switch {
 		case n > 0 && (!calm || !how.ahead && time.Now().After(quiet)) || next.again:
@@ -101,33 +102,33 @@ func (c *Claimer) Dispatch(ctx context.Context, work chan<- apply.Assignment) {
 }
 
 const (
-	// lookBehind is how often, at most, retries are looked for.
+	// lookBehind is the shortest time between two looks for retries.
 	lookBehind = 50 * time.Millisecond
 
-	// drainedWait is how often a worker that was drained looks whether it is to go on.
+	// drainedWait is how often a drained worker checks whether to go on.
 	drainedWait = 500 * time.Millisecond
 
-	// announceEvery bounds the rate at which a worker asks to be notified, and so that of notifications.
+	// announceEvery is the shortest time between requests for notifications, and so between notifications.
 	announceEvery = 4 * time.Millisecond
 
-	// announcedIdle is where the waits begin when a notification would end them: at 8 ms. busyIdle is
-	// where they do after a claim that found work: at 2 ms, for what was being appended when notifications
-	// were asked for.
+	// announcedIdle is where waits start if a notification would end them: at 8 ms. busyIdle is
+	// where they start after a claim that found work: at 2 ms, for events appended during the
+	// request.
 	announcedIdle = 3
 	busyIdle      = 1
 )
 
-// wait is how long to wait after so many claims in vain: milliseconds after there was work, then ever
-// longer up to the poll interval.
+// wait returns how long to wait after so many claims without work: milliseconds at first, then
+// longer each time, up to the poll interval.
 func (c *Claimer) wait(idle int) time.Duration {
 	wait := min(time.Millisecond<<min(idle, 20), c.Cfg.PollInterval)
 	return time.Duration(float64(wait) * (0.75 + rand.Float64()/2))
 }
 
-// sleep waits until it is time, a retry is due, or there is reason to look.
+// sleep waits until the time is over, a retry is due, or there is reason to look.
 func (c *Claimer) sleep(ctx context.Context, wait time.Duration, retry time.Time) registry.Awoken {
-	// A retry that is past by this clock and was not claimed is held, or not due by the database's: it is
-	// looked for at the usual pace.
+	// A retry that is due by this clock, but was not claimed, is held or not yet due by the
+	// database's clock. It is looked for at the usual pace.
 	if until := time.Until(retry); !retry.IsZero() && until > 0 {
 		wait = min(wait, until)
 	}
@@ -144,22 +145,22 @@ func (c *Claimer) sleep(ctx context.Context, wait time.Duration, retry time.Time
 	return registry.Elapsed
 }
 
-// following says how to go on after a claim.
+// following is how to go on after a claim.
 type following struct {
 	retry  time.Time // when to look again, at the latest; zero: nothing known
-	around bool      // it has come all around: there is nothing else to claim for now
-	again  bool      // a campaign that was in the way is so no longer
+	around bool      // it has come all around: nothing else to claim for now
+	again  bool      // a campaign that was in the way is free now
 }
 
 // claiming is how to claim.
 type claiming struct {
-	trial bool          // one campaign
-	ahead bool          // and read the first group, which is all that is claimed
-	ask   time.Duration // appends are asked first to notify for so long; 0: they are not
+	trial bool          // one campaign only
+	ahead bool          // also read the first group, which is all that is claimed
+	ask   time.Duration // first ask appends to notify for so long; 0: do not ask
 }
 
-// claim leases campaigns and hands them to the workers in assignments of about one group each. It
-// returns how many it leased.
+// claim leases campaigns and hands them to the workers, about one group per assignment. It returns
+// how many it leased.
 func (c *Claimer) claim(
 	ctx context.Context, work chan<- apply.Assignment, how claiming,
 ) (n int, next following, err error) {
@@ -181,7 +182,7 @@ func (c *Claimer) claim(
 	if err != nil {
 		return 0, following{}, err
 	}
-	// A worker that finishes after this says so; one that has finished meanwhile may have had what was in the way.
+	// A worker that finishes later signals; one that finished meanwhile may have freed what was in the way.
 	c.Crew.inTheWay.Store(!claimed.Retry.IsZero())
 	next = following{retry: claimed.Retry, around: claimed.Cursor == "", again: !claimed.Retry.IsZero() &&
 		c.Crew.finishes.Load() != finishes}
@@ -202,7 +203,7 @@ func (c *Claimer) claim(
 	}
 	n = len(units)
 	for parts := (n + size - 1) / size; parts > 0; parts-- {
-		k := (len(units) + parts - 1) / parts // parts of one size
+		k := (len(units) + parts - 1) / parts // parts of equal size
 		if !c.assign(ctx, work, apply.Assignment{Units: units[:k]}) {
 			c.Holder.GiveBack(ctx, units)
 			return n, following{}, ctx.Err()
@@ -219,7 +220,7 @@ func (c *Claimer) claim(
 	c.lookedBehind = time.Now()
 	behind, due, err := c.claimBehind(ctx, work, c.Seen.Load().Names, most)
 	next.retry = registry.Earliest(next.retry, due)
-	// What is being rebuilt comes last, and within its share.
+	// Rebuilds come last, and within their share.
 	if v := c.Seen.Load(); err == nil && behind < most && len(v.Rebuilding) > 0 {
 		alone := c.Draining && n+behind == 0 && c.Crew.working.Load() == 0 // Drain leaves nothing undone
 		if wait := c.Applier.Share.Wait(time.Now()); wait > 0 && !alone {
@@ -235,7 +236,7 @@ func (c *Claimer) claim(
 	return n + behind, next, err
 }
 
-// claimBehind leases campaigns with pairs of projections that are due. The database's clock decides which are.
+// claimBehind leases the projections' deferred campaigns that are due by the database's clock.
 func (c *Claimer) claimBehind(
 	ctx context.Context, work chan<- apply.Assignment, projections []string, most int,
 ) (n int, due time.Time, err error) {
@@ -265,7 +266,7 @@ func (c *Claimer) claimBehind(
 func (c *Claimer) assign(ctx context.Context, work chan<- apply.Assignment, a apply.Assignment) bool {
 	c.Crew.working.Add(1)
 	loop := pulse.Of(ctx)
-	loop.Rest() // until one of the workers, who have promised themselves, is free
+	loop.Rest() // until a worker is free; workers make their own promises
 	select {
 	case work <- a:
 		loop.Within(c.Promises.Around)
@@ -276,7 +277,7 @@ func (c *Claimer) assign(ctx context.Context, work chan<- apply.Assignment, a ap
 	}
 }
 
-// Drain claims until two claims in a row, with no work under way between them, have found nothing.
+// Drain claims until two claims in a row find nothing, with no work under way between them.
 func (c *Claimer) Drain(ctx context.Context, work chan<- apply.Assignment) error {
 	for quiet := 0; quiet < 2; {
 		idle := c.Crew.working.Load() == 0
@@ -299,7 +300,7 @@ func (c *Claimer) Drain(ctx context.Context, work chan<- apply.Assignment) error
 	return nil
 }
 
-// duePairs returns the catch-up units of campaigns just leased; failed ones go up to one event.
+// duePairs returns the catch-up units of campaigns just leased. It limits failed campaigns to one event.
 func (c *Claimer) duePairs(ctx context.Context, leases []lease.Lease, projections []string) ([]*apply.Unit, error) {
 	units, err := c.Applier.Due(ctx, c.Cfg.Pool, leases, projections)
 	if err != nil {
@@ -313,16 +314,16 @@ func (c *Claimer) duePairs(ctx context.Context, leases []lease.Lease, projection
 			c.Metrics.Projections.Retried.WithLabelValues(u.Pair.Projection).Inc()
 		}
 	}
-	if len(due) < len(leases) { // another worker was quicker with the pairs of the others
+	if len(due) < len(leases) { // another worker was quicker with the rest
 		c.Holder.GiveBackLeases(ctx, slices.DeleteFunc(slices.Clone(leases),
 			func(l lease.Lease) bool { return due[l.CampaignID] }))
 	}
 	return units, nil
 }
 
-// claimAhead claims about one group and reads its events in one round trip, for a worker that has
-// just been woken: from an append to its effect takes a third less. The claim is a transaction of
-// its own: should the process die of what it has claimed, the leases say so.
+// claimAhead claims about one group and reads its events in one round trip, for a worker that was
+// just woken. That takes a third off the time from an append to its effect. The claim commits by
+// itself: if the process dies of what it has claimed, the leases show it.
 func (c *Claimer) claimAhead(
 	ctx context.Context, most int, ask time.Duration,
 ) (claimed lease.Claimed, a apply.Assignment, err error) {
@@ -351,7 +352,7 @@ func (c *Claimer) claimAhead(
 	if len(a.Units) == 0 {
 		return claimed, a, err
 	}
-	// What is wrong with the read the worker finds out that reads again.
+	// If the read has failed, the worker that reads again finds out why.
 	if err := c.Keeper.Suspects(ctx, c.Cfg.Pool, claimed); err != nil {
 		c.Holder.GiveBackLeases(ctx, claimed.Leases)
 		return lease.Claimed{}, apply.Assignment{}, err

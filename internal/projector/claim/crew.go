@@ -11,18 +11,18 @@ import (
 	"github.com/tidemark-go/tidemark/internal/pulse"
 )
 
-// Crew is the goroutines that work on assignments.
+// Crew is the workers of this process: goroutines that apply assignments.
 type Crew struct {
 	*registry.Base
 	Holder   *apply.Holder
 	Applier  *apply.Applier
-	Free     chan struct{} // one of them has finished an assignment
+	Free     chan struct{} // an assignment has finished
 	working  atomic.Int64  // assignments not finished
 	finishes atomic.Int64  // assignments finished
-	inTheWay atomic.Bool   // the last claim passed campaigns that are held
+	inTheWay atomic.Bool   // the last claim passed over campaigns that are held
 }
 
-// Worker applies assignments until there are no more.
+// Worker applies assignments until work is closed.
 func (c *Crew) Worker(ctx context.Context, stopping <-chan struct{}, work <-chan apply.Assignment) {
 	loop := pulse.Of(ctx)
 	for a := range work {
@@ -33,8 +33,8 @@ func (c *Crew) Worker(ctx context.Context, stopping <-chan struct{}, work <-chan
 			continue
 		}
 		if c.Applier.Breaker.Failed(ctx, err) {
-			// It may concern this group alone, as a held lock does: the others go on, and this one
-			// is not redone at once.
+			// The failure may concern this group alone, as a held lock does: the other workers go
+			// on, and this group is not redone at once.
 			wait := c.Backoff(0)
 			c.Cfg.Logger.WarnContext(ctx, "group not applied", "error", err, "wait", wait)
 			registry.Sleep(ctx, wait)
@@ -42,8 +42,8 @@ func (c *Crew) Worker(ctx context.Context, stopping <-chan struct{}, work <-chan
 	}
 }
 
-// Process applies an assignment, each unit once or, if it was cut off by others' events, once more.
-// What it does not reach it gives back.
+// Process applies an assignment: each unit once, or twice if the events of others cut it off. It
+// gives back what it does not reach.
 func (c *Crew) Process(ctx context.Context, stopping <-chan struct{}, a apply.Assignment) error {
 	units, all := a.Units, a.Units
 	ctx, drop := context.WithCancel(ctx)

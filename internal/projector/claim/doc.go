@@ -1,3 +1,3 @@
-// Package claim decides what to work on next: [Claimer] leases campaigns that have work and hands them to the [Crew];
-// where there is none it waits, until the [Listener] hears of some.
+// Package claim decides what to work on next. [Claimer] leases campaigns that have work and hands
+// them to the [Crew]. Without work it waits, until the [Listener] hears of some.
 package claim

@@ -11,12 +11,12 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/lease"
 )
 
-// Listener hears when an append or an operator notifies.
+// Listener hears notifications of appends and operators.
 type Listener struct {
 	*registry.Base
-	Wake      chan struct{} // there was an append
-	woken     chan string   // the wait that a notification has named
-	asked     atomic.Int64  // when the wait in force was asked for, by this clock in nanoseconds
+	Wake      chan struct{} // there may be work
+	woken     chan string   // the wait that a notification named
+	asked     atomic.Int64  // when the wait in force was requested, by this clock in nanoseconds
 	listening atomic.Bool   // notifications arrive
 }
 
@@ -25,8 +25,8 @@ func NewListener(b *registry.Base) *Listener {
 	return &Listener{Base: b, Wake: make(chan struct{}, 1), woken: make(chan string, 1)}
 }
 
-// Listen wakes the dispatcher when an append notifies. It has a connection of its own. Where that is
-// not to be had, or LISTEN does not work (PgBouncer in transaction mode), all goes on by polling.
+// Listen wakes the claimer when an append notifies. It has a connection of its own. Without one, or
+// if LISTEN does not work (PgBouncer in transaction mode), workers only poll.
 func (w *Listener) Listen(ctx context.Context) {
 	for attempt := 0; ctx.Err() == nil; attempt++ {
 		err := w.listenOnce(ctx, func() { attempt = 0 })
@@ -67,17 +67,17 @@ func (w *Listener) listenOnce(ctx context.Context, connected func()) error {
 		registry.Signal(w.Wake)
 		select {
 		case w.woken <- n.Payload:
-		default: // it is the same wait, or the next one, that an append is about to end
+		default: // the same wait, or the next one that an append is about to end
 		}
 	}
 }
 
-// awakeAfter is how long a wait that has been ended by a notification goes on unless another takes its place.
+// awakeAfter is how long a wait goes on after a notification has named it, unless another replaces it.
 const awakeAfter = 20 * time.Millisecond
 
-// EndWaits ends the waits that notifications have named, so that under load appends stop notifying. A
-// worker that is idle asks anew as soon as it is woken, or soon after; to end its earlier wait at the
-// same moment could end the new one.
+// EndWaits ends the waits that notifications have named, so that appends stop notifying under load.
+// It first lets awakeAfter pass: an idle worker asks again soon after it is woken, and ending its
+// earlier wait at that moment could end the new one.
 func (w *Listener) EndWaits(ctx context.Context) {
 	for {
 		select {
@@ -89,7 +89,7 @@ func (w *Listener) EndWaits(ctx context.Context) {
 				return
 			}
 			if w.asked.Load() > named {
-				continue // another wait has taken its place
+				continue // another wait has replaced it
 			}
 			bounded, cancel := w.Bounded(ctx)
 			if err := lease.Awake(bounded, w.Cfg.Pool, payload); err != nil && ctx.Err() == nil {

@@ -16,7 +16,7 @@ import (
 // Class is projector.Class.
 type Class string
 
-// The classes, which package projector explains.
+// The classes. Package projector explains them.
 const (
 	ClassInfrastructure Class = "infrastructure"
 	ClassTransient      Class = "transient"
@@ -24,12 +24,12 @@ const (
 	ClassLock           Class = "lock"
 )
 
-// Classes answers all classes.
+// Classes returns all classes.
 func Classes() []Class {
 	return []Class{ClassInfrastructure, ClassTransient, ClassPermanent, ClassLock}
 }
 
-// Classifier answers the class of a failure of one projection, or "".
+// Classifier returns the class of a failure of one projection, or "".
 type Classifier func(err error) Class
 
 // Classify is projector.Classify.
@@ -69,7 +69,7 @@ func classifyState(state string) Class {
 	return ClassTransient
 }
 
-// IsDecoding says whether something could not be read as what it should be.
+// IsDecoding reports whether something could not be decoded.
 func IsDecoding(err error) bool {
 	var syntax *json.SyntaxError
 	var mismatch *json.UnmarshalTypeError
@@ -78,10 +78,10 @@ func IsDecoding(err error) bool {
 		errors.Is(err, journal.ErrUnknownVersion)
 }
 
-// IsInfrastructure says whether an error of a request to the database is its or the network's:
-// whether [Classify] calls it [ClassInfrastructure] or [ClassLock], or it is a network error, an
-// ended context, the end of a connection (io.EOF), or what pgx has not sent. Among the errors of a
-// projection those could be anybody's.
+// IsInfrastructure reports whether an error of a request is the database's or the network's: a
+// class of [ClassInfrastructure] or [ClassLock], a network error, an ended context, the end of a
+// connection (io.EOF), or what pgx has not sent. A projection's own code can return any of these
+// too.
 func IsInfrastructure(err error) bool {
 	if err == nil {
 		return false
@@ -113,13 +113,13 @@ func (e *permanentError) Error() string       { return e.err.Error() }
 func (e *permanentError) Unwrap() error       { return e.err }
 func (e *permanentError) FailureClass() Class { return ClassPermanent }
 
-// BrokenError is any error on a connection that has broken.
+// BrokenError is any error on a broken connection.
 type BrokenError struct{ Err error }
 
 func (e *BrokenError) Error() string { return e.Err.Error() }
 func (e *BrokenError) Unwrap() error { return e.Err }
 
-// FailureClass says that it is no event's.
+// FailureClass returns [ClassInfrastructure]: no event is at fault.
 func (e *BrokenError) FailureClass() Class { return ClassInfrastructure }
 
 // Undecodable is the error of an event that cannot be brought to the current version of its type.
@@ -128,10 +128,10 @@ type Undecodable struct{ Err error }
 func (e *Undecodable) Error() string { return e.Err.Error() }
 func (e *Undecodable) Unwrap() error { return e.Err }
 
-// FailureClass says that the event will not be readable the next time.
+// FailureClass returns [ClassPermanent]: the event will not be readable the next time.
 func (e *Undecodable) FailureClass() Class { return ClassPermanent }
 
-// FailureCode is what is kept of it as a code.
+// FailureCode returns the code that is stored.
 func (e *Undecodable) FailureCode() string { return CodeDecode }
 
 // PanicError is the error of a projection that panicked.
@@ -142,11 +142,12 @@ type PanicError struct {
 
 func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v", e.Value) }
 
-// Redacted says of what type the value is.
+// Redacted returns only the type of the value.
 func (e *PanicError) Redacted() string { return fmt.Sprintf("panic (%T)", e.Value) }
 
-// FailureClass says that a panic is permanent: code that did not expect an event will not expect it
-// the next time. One with the error of a deadlock is a deadlock.
+// FailureClass returns [ClassPermanent]: code that did not expect an event will not expect it the
+// next time. A panic with an error of the infrastructure, or of a lock, has the class of that
+// error.
 func (e *PanicError) FailureClass() Class {
 	if cause, ok := e.Value.(error); ok {
 		if class := Classify(cause); class == ClassInfrastructure || class == ClassLock {
@@ -156,16 +157,16 @@ func (e *PanicError) FailureClass() Class {
 	return ClassPermanent
 }
 
-// FailureCode is what is kept of it as a code.
+// FailureCode returns the code that is stored.
 func (e *PanicError) FailureCode() string { return codePanic }
 
-// IsLockTimeout says whether a statement waited for a lock in vain: lock not available, deadlock.
+// IsLockTimeout reports whether a statement waited for a lock in vain: lock not available, or deadlock.
 func IsLockTimeout(err error) bool {
 	var pgErr *pgconn.PgError
 	return errors.As(err, &pgErr) && classifyState(pgErr.Code) == ClassLock
 }
 
-// OwnLockTimeout is isLockTimeout for statements that are no projection's.
+// OwnLockTimeout is IsLockTimeout for statements that belong to no projection.
 func OwnLockTimeout(err error) bool {
 	var apply *ApplyError
 	return IsLockTimeout(err) && !errors.As(err, &apply)

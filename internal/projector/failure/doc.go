@@ -1,2 +1,2 @@
-// Package failure says what errors mean: whose they are, of which class, and of which event.
+// Package failure classifies errors: which class they have, and which event or infrastructure is at fault.
 package failure

@@ -19,7 +19,7 @@ type ApplyError struct {
 	EventType  string
 	Err        error
 
-	redacted string // the text of Err without values, where the event was at hand
+	redacted string // Err's text without values, where the event was at hand
 }
 
 func (e *ApplyError) Error() string {
@@ -30,13 +30,13 @@ func (e *ApplyError) Error() string {
 		e.Err)
 }
 
-// RedactApply gives an error the text that those may see who do not see values of events.
+// RedactApply sets the text of an error for readers who may not see values of events.
 func RedactApply(e *ApplyError, text string) { e.redacted = text }
 
 func (e *ApplyError) Unwrap() error { return e.Err }
 
-// Redacted is the message without text that may quote values of events: for logs, and for readers who
-// may not see payloads.
+// Redacted returns the message without text that may quote values of events: for logs, and for
+// readers who may not see payloads.
 func (e *ApplyError) Redacted() string {
 	shown := *e
 	if shown.Err = errors.New(redact.Safe(e.Err)); e.redacted != "" {
@@ -45,20 +45,20 @@ func (e *ApplyError) Redacted() string {
 	return shown.Error()
 }
 
-// DeadlineError is the error of a projection that took longer than its policy's timeout: its code, one of its
-// statements, or a group that was too large for the time. It is a transient failure.
+// DeadlineError is the error of a projection that exceeded its policy's timeout, in its code or in
+// one of its statements, or because its group was too large. It is a transient failure.
 type DeadlineError struct {
 	Projection string
 	Timeout    time.Duration
 	Tried      Attempt
 }
 
-// Attempt is what was tried when a deadline was over.
+// Attempt is what was tried when a deadline passed.
 type Attempt struct {
-	Lost      bool // the connection: what else the transaction did is lost with it
-	Own       bool // the projection's: a shorter one that it has set itself
+	Lost      bool // the connection, and with it the rest of the transaction
+	Own       bool // the projection's: it has set itself a shorter one
 	Abandoned bool // the code has not returned
-	Events    int  // of the group that was tried apart; 0: it was not tried apart
+	Events    int  // of the group that was tried apart; 0: none was
 	At        Verdict
 }
 
@@ -72,28 +72,27 @@ func (e *DeadlineError) Error() string {
 	return fmt.Sprintf("was not done within its timeout of %v", e.Timeout)
 }
 
-// Unwrap makes it match [context.DeadlineExceeded].
+// Unwrap makes the error match [context.DeadlineExceeded].
 func (e *DeadlineError) Unwrap() error { return context.DeadlineExceeded }
 
-// FailureClass says that it may be quicker another time.
+// FailureClass returns [ClassTransient]: the next attempt may be quicker.
 func (e *DeadlineError) FailureClass() Class { return ClassTransient }
 
-// FailureCode is what is kept of it as a code.
+// FailureCode returns the code that is stored.
 func (e *DeadlineError) FailureCode() string { return codeDeadline }
 
-// Redacted is its text, which has no values.
+// Redacted returns the error's text, which has no values.
 func (e *DeadlineError) Redacted() string { return e.Error() }
 
 const (
-	// codeDeadline is what is kept of a [DeadlineError] as its code.
 	codeDeadline = "deadline"
 
 	stateCancelled = "57014"
 )
 
-// Cancelled makes a [DeadlineError] of a statement of a projection that the server cancelled after
-// statement_timeout. One cancelled earlier was cancelled from outside: an operator, or a lower
-// setting of the role; that is the infrastructure's.
+// Cancelled turns the error of a projection's statement that the server cancelled after
+// statement_timeout into a [DeadlineError]. One cancelled earlier was cancelled from outside, by an
+// operator or a lower setting of the role: that is the infrastructure's.
 func Cancelled(err error, projection string, timeout time.Duration, start time.Time) error {
 	var pgErr *pgconn.PgError
 	if projection == "" || timeout == 0 || time.Since(start) < timeout || !errors.As(err, &pgErr) ||
@@ -104,14 +103,12 @@ func Cancelled(err error, projection string, timeout time.Duration, start time.T
 }
 
 // CrashError is the error of an event that ended the process each time it was tried, by an exit, a
-// fatal error of the runtime, or too much memory. It is given up when a third process dies that had
-// CrashError is the error of an event that ended the process each time it was tried, by an exit, a
-// fatal error of the runtime, or too much memory. It is given up when a third process dies that had
-// named it by a mark, unless something else is killing as well (docs/explanation/isolation.md,
-// note_crashes in migrations/00003_leases.sql).
+// fatal error of the runtime, or too much memory. The event is given up after three deaths, two of
+// them under a mark, if the last mark named it and nothing else is killing as well
+// (docs/explanation/isolation.md, note_crashes in migrations/00003_leases.sql).
 type CrashError struct {
 	Crashes int // processes that died
-	Alone   int // of those, how many were applying the event or its campaign, and nothing else
+	Alone   int // of those, how many were applying only the event or its campaign
 }
 
 func (e *CrashError) Error() string {
@@ -119,23 +116,23 @@ func (e *CrashError) Error() string {
 		"the last one this event", e.Crashes, e.Alone)
 }
 
-// FailureClass says that it would end the next process too.
+// FailureClass returns [ClassPermanent]: the event would end the next process too.
 func (e *CrashError) FailureClass() Class { return ClassPermanent }
 
-// FailureCode is what is kept of it as a code.
+// FailureCode returns the code that is stored.
 func (e *CrashError) FailureCode() string { return CodeCrash }
 
-// CodeCrash is what is kept of a [CrashError] as its code.
+// CodeCrash is the stored code of a [CrashError].
 const CodeCrash = "crash"
 
-// What is kept of an error as its code where it has no SQLSTATE.
+// The stored codes of errors without a SQLSTATE.
 const (
 	codePanic  = "panic"
 	CodeDecode = "decode"
 	CodeError  = "error"
 )
 
-// Verdict is about an event for one projection.
+// Verdict names an event and a projection.
 type Verdict struct {
 	Projection string
 	CampaignID string

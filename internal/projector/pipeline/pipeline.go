@@ -13,7 +13,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/projector/failure"
 )
 
-// Origin is what a queued statement is for.
+// Origin is the projection and the event that a queued statement is for.
 type Origin struct {
 	Projection string
 	CampaignID string
@@ -28,37 +28,37 @@ type Pipeline struct {
 	Origins []Origin
 	At      Origin // of the statements queued next
 
-	Timeout    time.Duration // the shortest of the projections' whose statements are queued; 0: none
-	Disconnect func()        // ends whatever goes on on the connection, from any goroutine; nil: it is not ours to end
-	Abandoned  bool          // a projection still has it: it must not be touched any more
+	Timeout    time.Duration // the shortest of the projections that have queued statements; 0: none
+	Disconnect func()        // ends everything on the connection, from any goroutine; nil: the connection is not ours
+	Abandoned  bool          // a projection still uses it: do not touch it
 
-	Collects bool // statements are to be queued and not yet run
-	Refused  bool // a handler wanted to run some
+	Collects bool // statements are queued, but must not run yet
+	Refused  bool // a handler tried to run some
 
-	Streams bool                 // it may run statements of projections as a stream
-	Mode    pgx.QueryExecMode    // in which the connection sends statements
-	Checks  bool                 // arguments are tried before anything is sent
+	Streams bool                 // projections' statements may run as a stream
+	Mode    pgx.QueryExecMode    // how the connection sends statements
+	Checks  bool                 // arguments are encoded once before anything is sent
 	Notice  pgconn.NoticeHandler // of the connection; nil: none
 }
 
 // NewPipeline returns an empty pipeline for a connection.
 func NewPipeline(conn *pgx.Conn) *Pipeline { return &Pipeline{Conn: conn, Batch: &pgx.Batch{}} }
 
-// Queue adds a statement, for what At says.
+// Queue adds a statement for the origin At.
 func (p *Pipeline) Queue(sql string, args ...any) *pgx.QueuedQuery {
 	p.Sync()
 	return p.Batch.Queue(sql, args...)
 }
 
-// Sync gives statements that were queued on the batch itself the origin of now.
+// Sync gives the origin At to statements that were queued on Batch directly.
 func (p *Pipeline) Sync() {
 	for len(p.Origins) <= p.Batch.Len() {
 		p.Origins = append(p.Origins, p.At)
 	}
 }
 
-// Flush runs what is queued, in one round trip. It returns the first error, as an [*ApplyError] if the
-// statement belongs to a projection.
+// Flush runs what is queued, in one round trip. It returns the first error, as a
+// [*failure.ApplyError] if the statement belongs to a projection.
 func (p *Pipeline) Flush(ctx context.Context) error {
 	batch, origins := p.Batch, p.Origins
 	if batch.Len() == 0 {
@@ -80,9 +80,9 @@ func (p *Pipeline) Flush(ctx context.Context) error {
 			_, err = results.Exec()
 		}
 		if err != nil {
-			_ = results.Close() // says the same
+			_ = results.Close() // returns the same error
 			var unsent pgx.ErrPreprocessingBatch
-			if errors.As(err, &unsent) { // the first statement is told
+			if errors.As(err, &unsent) { // blame the first statement of this text
 				i = max(0, slices.IndexFunc(batch.QueuedQueries, func(q *pgx.QueuedQuery) bool { return q.SQL == unsent.SQL() }))
 			}
 			if i < len(origins) {
@@ -94,8 +94,8 @@ func (p *Pipeline) Flush(ctx context.Context) error {
 	return results.Close()
 }
 
-// encode tries to encode the arguments of projections' statements, and answers the first that
-// fails: pgx closes the connection over one that cannot be encoded.
+// encode encodes the arguments of projections' statements ahead of sending, and returns the first
+// that fails: pgx closes the connection if one cannot be encoded.
 func (p *Pipeline) encode(ctx context.Context, queries []*pgx.QueuedQuery, origins []Origin) (failed int, err error) {
 	if p.Mode == pgx.QueryExecModeSimpleProtocol {
 		return 0, nil // there are no types to encode for, and pgx leaves the connection open
@@ -120,8 +120,8 @@ func (p *Pipeline) encode(ctx context.Context, queries []*pgx.QueuedQuery, origi
 	return 0, nil
 }
 
-// describe answers the types of a statement's parameters, nil where those of the arguments decide.
-// It costs a round trip, where statements stay prepared only for the first of its text.
+// describe returns the types of a statement's parameters; nil if the arguments' types decide. It
+// costs a round trip, but where statements stay prepared, only for the first of its text.
 func (p *Pipeline) describe(ctx context.Context, sql string) (*pgconn.StatementDescription, error) {
 	switch p.Mode {
 	case pgx.QueryExecModeCacheStatement:
@@ -133,13 +133,13 @@ func (p *Pipeline) describe(ctx context.Context, sql string) (*pgconn.StatementD
 	}
 }
 
-// NeverSent says whether a batch failed before any of it was sent: an argument of it cannot be
+// NeverSent reports whether a batch failed before any of it was sent, because an argument cannot be
 // encoded. pgx has no type for that, and closes the connection all the same.
 func NeverSent(err error) bool {
 	return strings.Contains(err.Error(), "error preprocessing batch (build)")
 }
 
-// Reset forgets what is queued.
+// Reset drops what is queued.
 func (p *Pipeline) Reset() { p.Batch, p.Origins, p.At = &pgx.Batch{}, nil, Origin{} }
 
 // Exec runs one statement that belongs to no projection, after what is queued.
@@ -149,7 +149,7 @@ func (p *Pipeline) Exec(ctx context.Context, sql string, args ...any) error {
 	return p.Flush(ctx)
 }
 
-// Wrap names the event in an error, where there is one and it belongs to a projection.
+// Wrap adds the event to an error, if the origin is a projection's.
 func (o Origin) Wrap(err error) error {
 	if o.Projection == "" || err == nil {
 		return err

@@ -10,27 +10,26 @@ import (
 	"github.com/jackc/pgx/v5/pgproto3"
 )
 
-// QueueLookAhead queues that the server checks what is left to COMMIT.
+// QueueLookAhead queues the checks that are left to COMMIT.
 func (p *Pipeline) QueueLookAhead() {
 	for _, sql := range []string{querySavepointCheck, queryCheckConstraints, queryUndoCheck} {
 		p.Queue(sql)
 	}
 }
 
-// Savepoint is the statements of one savepoint, and what became of them.
+// Savepoint is the statements of one savepoint, and their outcome.
 type Savepoint struct {
 	Queries []*pgx.QueuedQuery
-	Failed  int   // the statement that failed
-	Cause   error // nil: none
+	Failed  int   // index of the statement that failed
+	Cause   error // nil: none has failed
 }
 
-// fail notes the statement that failed.
 func (s *Savepoint) fail(i int, cause error) { s.Failed, s.Cause = i, cause }
 
-// StreamParts runs parts in one round trip, and notes in each whether it failed; an error concerns
-// all of them. A batch of one UPSERT an event spends a fifth of its time on descriptions and on
-// waiting to read. Going back to the last savepoint ahead of each part undoes a failure, and changes
-// nothing after a success, so no outcome is waited for.
+// StreamParts runs parts in one round trip, and records in each whether it failed. An error
+// concerns all of them. A batch of one UPSERT per event spends a fifth of its time on descriptions
+// and on waiting to read. Ahead of each part it rolls back to the last savepoint. That undoes a
+// failure and changes nothing after a success, so no outcome is waited for.
 func (p *Pipeline) StreamParts(ctx context.Context, parts []*Savepoint) error {
 	if err := p.Exec(ctx, QuerySavepointPart); err != nil {
 		return err
@@ -93,15 +92,15 @@ func (p *Pipeline) StreamParts(ctx context.Context, parts []*Savepoint) error {
 		return err
 	}
 	for i, r := range refused {
-		if r != nil && sent[i].Cause == nil { // the server had no fault to find with those before it
+		if r != nil && sent[i].Cause == nil { // the server found no fault in those before it
 			sent[i].fail(r.index, r.err)
 		}
 	}
 	return nil
 }
 
-// prepareParts prepares what the connection has not prepared yet. A part has failed at the first
-// statement that cannot be.
+// prepareParts prepares what the connection has not prepared yet. A part fails at its first
+// statement that cannot be prepared.
 func (p *Pipeline) prepareParts(
 	ctx context.Context, parts []*Savepoint,
 ) (map[string]*pgconn.StatementDescription, error) {

@@ -13,16 +13,16 @@ import (
 )
 
 const (
-	// StreamStatements is how many different ones there may be in a stream: each is prepared, once a connection.
+	// StreamStatements limits how many different statements a stream has: each is prepared once per connection.
 	StreamStatements = 16
 
-	// streamFlush is how many are written at once.
+	// streamFlush is how many statements are written at once.
 	streamFlush = 256
 )
 
 // duplex writes and reads at the same time, so that neither side waits for the other to take what
-// it has written. If that fails, or ctx ends, it is unknown what is on its way: the connection is
-// closed.
+// it has written. If that fails or ctx ends, it is unknown what is under way, and duplex closes the
+// connection.
 func (p *Pipeline) duplex(ctx context.Context, write func(*writer) error, read func(*pgproto3.Frontend) error) error {
 	conn := p.Conn.PgConn()
 	if ctx.Err() != nil {
@@ -52,18 +52,17 @@ func (p *Pipeline) duplex(ctx context.Context, write func(*writer) error, read f
 	return nil
 }
 
-// refusal is an argument that cannot be sent.
+// refusal is an argument that cannot be encoded.
 type refusal struct {
 	index int
 	err   error
 }
 
-// writer writes statements that are prepared.
 type writer struct {
 	frontend *pgproto3.Frontend
 	types    *pgtype.Map
 	builder  pgx.ExtendedQueryBuilder
-	pending  int // messages that are not sent yet
+	pending  int // statements and Syncs not sent yet
 }
 
 // run writes a Bind and an Execute for each statement. It stops at an argument that cannot be encoded.
@@ -89,7 +88,7 @@ func (w *writer) run(queries []*pgx.QueuedQuery, statements map[string]*pgconn.S
 	return nil, nil
 }
 
-// sync has the server end what fails here.
+// sync writes a Sync: after a failure the server skips to it.
 func (w *writer) sync() error {
 	w.frontend.SendSync(&pgproto3.Sync{})
 	return w.sent()
@@ -103,7 +102,7 @@ func (w *writer) sent() error {
 	return w.frontend.Flush()
 }
 
-// receive reads until the server is ready again. It returns how many statements were done, and the
+// receive reads until the server is ready again. It returns how many statements completed, and the
 // failure of the next one.
 func (p *Pipeline) receive(frontend *pgproto3.Frontend) (done int, failure *pgconn.PgError, err error) {
 	for {
@@ -129,7 +128,7 @@ func (p *Pipeline) receive(frontend *pgproto3.Frontend) (done int, failure *pgco
 	}
 }
 
-// expired is a context that has ended: a connection closed under it is closed without a word to the server.
+// expired returns a context that has ended: a connection closed under it sends nothing to the server.
 func expired() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()

@@ -1,3 +1,3 @@
-// Package rebuild builds the tables of projections anew: it begins, copies, catches up, swaps and rolls back. With it
-// goes what is tidied up in the background.
+// Package rebuild rebuilds the tables of projections: it begins, copies, catches up, swaps and
+// rolls back. It also deletes old data and repairs gaps in the background.
 package rebuild

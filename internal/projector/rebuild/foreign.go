@@ -10,7 +10,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/lease"
 )
 
-// foreign is what a worker has said about projections of its group that it does not have.
+// foreign is what a worker has logged about projections of its group that it lacks.
 type foreign struct {
 	mu     sync.Mutex
 	names  []string
@@ -18,8 +18,8 @@ type foreign struct {
 	warned bool
 }
 
-// logForeign logs which projections of the group this worker does not have: at registration, when
-// they become others, and once more when that is no rolling upgrade any more.
+// logForeign logs which projections of the group this worker lacks: at registration, when they
+// change, and once more when this has lasted too long for a rolling upgrade.
 func (b *Rebuilder) logForeign(ctx context.Context, rows map[string]*rebuildRow, now time.Time) {
 	var names []string
 	for _, r := range rows {

@@ -12,20 +12,20 @@ import (
 )
 
 const (
-	pruneEvery = time.Hour // about
-	pruneRows  = 1000      // in one transaction
-	pruneBatch = 100       // transactions at a time: what is left waits for the next
+	pruneEvery = time.Hour // on average
+	pruneRows  = 1000      // per transaction
+	pruneBatch = 100       // transactions per run: what is left waits for the next
 
-	gapInterval = time.Hour // between the end of one look for gaps and the next
+	gapInterval = time.Hour // from the end of one look for gaps to the next
 )
 
-// Maintainer deletes what is old, and repairs gaps.
+// Maintainer prunes the failure log and repairs gaps.
 type Maintainer struct {
 	*registry.Base
 	Listener *claim.Listener
 }
 
-// PruneLog deletes what is old of the failure log, now and then.
+// PruneLog prunes the failure log every now and then.
 func (m *Maintainer) PruneLog(ctx context.Context) {
 	for registry.Sleep(ctx, time.Duration((0.5+rand.Float64())*float64(pruneEvery))) {
 		n, err := m.Prune(ctx)
@@ -38,7 +38,7 @@ func (m *Maintainer) PruneLog(ctx context.Context) {
 	}
 }
 
-// Prune deletes batches until there is nothing left to delete, or enough is done.
+// Prune deletes old rows until none are left, or pruneBatch transactions are done.
 func (m *Maintainer) Prune(ctx context.Context) (total int64, err error) {
 	for range pruneBatch {
 		bounded, cancel := m.Bounded(ctx)
@@ -52,8 +52,8 @@ func (m *Maintainer) Prune(ctx context.Context) (total int64, err error) {
 	return total, nil
 }
 
-// RepairGaps looks for campaigns that would be left behind and has them filed, now and then. A gap
-// that is not repaired this time is found again.
+// RepairGaps looks every now and then for campaigns that would be left behind, and queues them. A
+// gap that is not repaired is found again.
 func (m *Maintainer) RepairGaps(ctx context.Context) {
 	repair := outbox.Repair{
 		Group: m.Cfg.ConsumerGroup, By: "worker " + m.Keeper.Owner, Reason: "found by the worker",

@@ -2,10 +2,9 @@ package rebuild
 
 import "github.com/tidemark-go/tidemark/internal/projector/registry"
 
-// The statements of rebuilds. They touch tables of one row a projection, under the registry's lock
-// where they change them.
+// The statements of rebuilds. They touch tables of one row per projection, and change them under
+// the registry's lock.
 const (
-	// queryRebuildRows reads what workers have to know of rebuilds.
 	queryRebuildRows = `SELECT ` + registry.Columns + `,
 			p.declined, coalesce(p.kept_until <= clock_timestamp(), false), r.max_share
 		FROM tidemark.projections p LEFT JOIN tidemark.rebuilds r ON p.name = r.projection || '~next'
@@ -16,11 +15,11 @@ const (
 		FROM tidemark.projections p WHERE p.name = ANY ($1) ORDER BY p.name`
 	queryLockSets = querySets + ` FOR UPDATE OF p`
 
-	// queryRequest asks workers that have the code to begin: their tables and their version come with them.
+	// queryRequest asks workers that have the code to begin. They bring the tables and the version.
 	queryRequest = `INSERT INTO tidemark.projections (name, consumer_group, version, schema_name, table_names, state)
 		VALUES ($1, $2, $3, '', '{}', 'requested')`
 
-	// queryWriteRebuild leaves what is there: a worker that begins by itself asks for nothing in particular.
+	// queryWriteRebuild keeps a row that exists: a worker that begins by itself has no options of its own.
 	queryWriteRebuild = `INSERT INTO tidemark.rebuilds AS r (projection, max_share, allow_failed, keep, verify_sample,
 		verify_ignore, actor, reason)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
@@ -32,8 +31,8 @@ const (
 		WHERE projection = $1`
 	queryReadRebuild = `SELECT allow_failed, keep, verify_sample, verify_ignore,
 		coalesce(refused_at > clock_timestamp() - interval '10 s', false) FROM tidemark.rebuilds WHERE projection = $1`
-	// queryMeasureRebuild says how much there is to do. It reads the leases of the group, so it comes
-	// before the registry's lock; queryNoteMeasure notes it.
+	// queryMeasureRebuild returns how much there is to do. It reads the group's leases, so it runs
+	// before the registry's lock is taken; queryNoteMeasure stores the result.
 	queryMeasureRebuild = `SELECT count(*), coalesce(sum(l.checkpoint), 0)::bigint FROM tidemark.leases l
 		WHERE l.consumer_group = $1 AND l.checkpoint > 0`
 	queryNoteMeasure = `UPDATE tidemark.rebuilds r SET campaigns = $2, events = $3, active_at = clock_timestamp()
@@ -45,24 +44,24 @@ const (
 	queryForgetRow      = `DELETE FROM tidemark.projections WHERE name = $1`
 	queryDecline        = `UPDATE tidemark.projections SET declined = greatest(declined, $2) WHERE name = $1`
 
-	// queryTakeSet gives a row another name and place, and says until when its tables are kept.
+	// queryTakeSet renames and moves a set of tables, and sets until when it is kept.
 	queryTakeSet = `UPDATE tidemark.projections SET name = $2, schema_name = $3,
 		kept_until = clock_timestamp() + $4::interval, declined = $5 WHERE name = $1`
 
-	// queryKeepLonger is for tables that cannot be dropped.
+	// queryKeepLonger postpones the removal of tables that cannot be dropped.
 	queryKeepLonger = `UPDATE tidemark.projections SET kept_until = clock_timestamp() + interval '1 hour' WHERE name = $1`
 
-	// queryBehind counts the pairs that keep two sets of tables from being exchanged: those on their
-	// way up to one, and those that have failed up to $3. It reads the index of the projection's
-	// pairs.
+	// queryBehind counts deferred campaigns that prevent a swap: those still catching up, to 1 at
+	// most, and failed or dead ones, to $3 + 1. It reads the index of the projection's deferred
+	// campaigns.
 	queryBehind = `SELECT
 		(SELECT count(*) FROM (SELECT FROM tidemark.deferred d WHERE d.consumer_group = $1 AND d.projection = $2
 			AND d.status = 'rebuilding' LIMIT 1) x),
 		(SELECT count(*) FROM (SELECT FROM tidemark.deferred d WHERE d.consumer_group = $1 AND d.projection = $2
 			AND d.status IN ('failed', 'dead') LIMIT $3 + 1) x)`
 
-	// The statements of copying. The cursor's row is locked while the next range is looked for along
-	// the leases' primary key.
+	// The statements of copying. The cursor's row stays locked while the next range is looked for
+	// along the leases' primary key.
 	queryCopyCursor = `SELECT r.copied_to FROM tidemark.rebuilds r WHERE r.projection = $1 AND EXISTS (
 			SELECT FROM tidemark.projections p WHERE p.name = $1 || '~next' AND p.state = 'copying' AND NOT EXISTS (
 				SELECT FROM tidemark.pauses x WHERE x.scope = 'projection' AND x.consumer_group = p.consumer_group
@@ -72,34 +71,34 @@ const (
 		WHERE l.consumer_group = $1 AND l.campaign_id > $2 ORDER BY l.consumer_group, l.campaign_id LIMIT $3`
 	queryMoveCopyCursor = `UPDATE tidemark.rebuilds SET copied_to = $2 WHERE projection = $1`
 
-	// queryCopying says whether there is something to copy to; under the registry's lock that stays so.
+	// queryCopying reports whether the rebuild copies. The registry's lock keeps that so.
 	queryCopying = `SELECT EXISTS (SELECT FROM tidemark.projections p WHERE p.name = $1 AND p.version = $2
 		AND p.state = 'copying')`
 
-	// queryRangeFiled walks the pairs' primary key through the range.
+	// queryRangeFiled walks the primary key of deferred campaigns through the range.
 	queryRangeFiled = `SELECT d.campaign_id FROM tidemark.deferred d WHERE d.consumer_group = $1 AND d.projection = $2
 		AND d.campaign_id > $3 AND d.campaign_id <= $4`
 	queryRangeDone = `INSERT INTO tidemark.rebuild_ranges (projection, first, last, campaigns, events)
 		VALUES ($1, $2, $3, $4, $5)`
 
-	// queryCommitLater has the transaction's end not wait for the disk. Should the server lose it, it
-	// loses all that was committed after it too, so that what is known to be copied is there; the end
-	// of the copying, which is committed later, waits for all of it.
+	// queryCommitLater makes the commit not wait for the disk. If the server loses it, it also
+	// loses all later commits, so a range that is known to be copied is there. The end of the
+	// copying is committed later, and waits for all of it.
 	queryCommitLater = `SELECT set_config('synchronous_commit', 'off', true)`
 
-	// queryEndCopy is under the registry's lock, exclusively.
+	// queryEndCopy runs under the registry's exclusive lock.
 	queryEndCopy = `UPDATE tidemark.projections SET state = 'copied' WHERE name = $1 AND version = $2
 		AND state = 'copying'`
 	queryBeginCopy    = `UPDATE tidemark.projections SET state = 'copying' WHERE name = $1`
 	queryForgetRanges = `DELETE FROM tidemark.rebuild_ranges WHERE projection = $1`
 
-	// queryMoreBehind and queryCountBehind read the index of the projection's pairs: the first one so many
-	// rows, under the registry's lock, the second one all of them.
+	// queryMoreBehind and queryCountBehind read the index of the projection's deferred campaigns:
+	// the first one up to $3 + 1 rows, under the registry's lock; the second one all of them.
 	queryMoreBehind = `SELECT count(*) > $3 FROM (SELECT FROM tidemark.deferred d WHERE d.consumer_group = $1
 		AND d.projection = $2 LIMIT $3 + 1) x`
 	queryCountBehind = `SELECT count(*) FROM tidemark.deferred d WHERE d.consumer_group = $1 AND d.projection = $2`
 
-	// queryPassing answers the columns of a schema's tables whose default is another one each time.
+	// queryPassing returns the columns of a schema's tables whose default depends on time or chance.
 	queryPassing = `SELECT c.relname || '.' || a.attname
 		FROM pg_catalog.pg_attrdef d JOIN pg_catalog.pg_class c ON c.oid = d.adrelid
 			JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
@@ -107,8 +106,8 @@ const (
 		WHERE n.nspname = $1 AND pg_catalog.pg_get_expr(d.adbin,
 			d.adrelid) ~* '(now\(\)|timestamp\(\)|current_(timestamp|date|time)|localtime|random|uuid_generate)'`
 
-	// queryProgress sums up what is left of each rebuild. It counts up to 10,000 pairs, and probes the
-	// leases for each; where there are more they stand for the rest.
+	// queryProgress sums up what is left of each rebuild. It counts up to 10,000 deferred
+	// campaigns, and probes the lease of each; if there are more, these stand for the rest.
 	queryProgress = `SELECT r.projection, p.consumer_group, l.version, p.version, p.state, r.max_share, r.allow_failed,
 		r.keep, r.verify_sample, r.actor, r.reason, r.started_at, r.active_at,
 			coalesce(r.campaigns, 0), coalesce(r.events, 0), coalesce(r.refusal, ''), EXISTS (
@@ -148,7 +147,7 @@ const (
 		WHERE $1 = '' OR r.projection = $1 ORDER BY r.projection`
 )
 
-// queryProjections reads a table of one row a projection.
+// queryProjections reads a table of one row per projection.
 const queryProjections = `SELECT name, consumer_group, version, schema_name, table_names, state, registered_at
 	FROM tidemark.projections ORDER BY name`
 

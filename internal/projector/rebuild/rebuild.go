@@ -19,7 +19,7 @@ import (
 
 // Errors of rebuilds. Their messages say what to do.
 var (
-	// ErrNoCode is returned for a version that no worker has the code of.
+	// ErrNoCode is returned for a version whose code no worker has.
 	ErrNoCode = errors.New("no worker has the code of this version")
 
 	// ErrNoRebuild is returned for a projection that is not being rebuilt.
@@ -28,11 +28,11 @@ var (
 	// ErrRebuilding is returned by [Rollback] while the projection is being rebuilt.
 	ErrRebuilding = errors.New("the projection is being rebuilt: wait until that is done, or abort it")
 
-	// ErrNoPrevious is returned by [Rollback] when the tables that were replaced are not kept any more, or never were.
+	// ErrNoPrevious is returned by [Rollback] if the previous tables are no longer kept, or never were.
 	ErrNoPrevious = errors.New("no previous tables of the projection are kept")
 
-	// ErrBehind is returned by [Rollback] for tables that are behind in more campaigns than allowed;
-	// its message says in how many.
+	// ErrBehind is returned by [Rollback] for tables that are behind in more campaigns than
+	// allowed. Its message says in how many.
 	ErrBehind = errors.New("the tables are behind")
 )
 
@@ -43,17 +43,16 @@ const (
 	defaultVerify   = 1000
 )
 
-// Options says how a projection is to be rebuilt. A field that is nil has its default or, if
-// the rebuild has begun, stays as it is.
+// Options configures a rebuild. A nil field has its default or, if the rebuild has begun, keeps its value.
 type Options struct {
 	Version     *int           // to build; default: the highest that a worker has
-	MaxShare    *float64       // of the time of each worker that goes to rebuilds, above 0 up to 1; default 0.5
-	AllowFailed *int64         // campaigns that may be failed or dead when the tables are exchanged; default 0
-	Keep        *time.Duration // how long the tables that are replaced are kept and followed; default 24h
-	// campaigns, at random, whose new rows are compared with what their events make before the tables
-	// are exchanged; 0: none; default 1000
+	MaxShare    *float64       // share of each worker's time for rebuilds, above 0 up to 1; default 0.5
+	AllowFailed *int64         // failed or dead campaigns that the swap allows; default 0
+	Keep        *time.Duration // how long the replaced tables are kept and followed; default 24h
+	// random campaigns whose new rows are compared with what their events make before the swap; 0:
+	// none; default 1000
 	Verify *int
-	// columns that may differ then, "column" or "table.column"; those whose default is the time or chance may in any case
+	// columns that may differ then, "column" or "table.column", beside those whose default is the time or random
 	Ignore []string
 }
 
@@ -78,14 +77,13 @@ func (o Options) validate() error {
 }
 
 // StartRebuild asks the workers to build a projection's tables anew beside those that are read, and
-// to exchange the two when nothing is left behind. It returns at once; [Rebuilds] says how far it
-// is. For a rebuild that has begun it changes the options instead, and has the exchange tried
-// again; begun says which of the two it was. Another version than the one being built is refused. A
-// version that was aborted or rolled back is built if it is asked for, or is the highest that a
-// worker has.
+// to swap the two when nothing is left behind. It returns at once; [Rebuilds] reports the progress.
+// If a rebuild is under way, StartRebuild changes its options and has the swap retried, and begun
+// is false. It refuses another version than the one being built. A version that was aborted or
+// rolled back is built if it is requested, or is the highest that a worker has.
 //
-// Errors are [ErrUnknownProjection], [ErrNoCode] for a version that is asked for while none of the
-// workers has it, and those of the database.
+// Errors are [ErrUnknownProjection], [ErrNoCode] for a requested version that no worker has, and
+// those of the database.
 func StartRebuild(
 	ctx context.Context, db registry.Beginner, name string, o Options, act failed.Act,
 ) (begun bool, err error) {
@@ -94,7 +92,7 @@ func StartRebuild(
 		return false, err
 	}
 	err = pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error {
-		// No lock of the registry: nothing of what is asked for concerns a group under way.
+		// No lock of the registry: a request does not concern a group under way.
 		sets, err := lockSets(ctx, tx, name)
 		if err != nil {
 			return err
@@ -129,8 +127,8 @@ func StartRebuild(
 	return begun, err
 }
 
-// haveCode answers [ErrNoCode] for a version that is asked for and that no worker of those that say
-// what they have can build. Where none says anything, none may be running yet.
+// haveCode returns [ErrNoCode] for a requested version that none of the workers which announce
+// their versions can build. If none announces any, none may be running yet.
 func haveCode(ctx context.Context, tx pgx.Tx, name, group string, version *int) error {
 	if version == nil {
 		return nil
@@ -156,7 +154,7 @@ func or[T any](v *T, standard T) T {
 	return *v
 }
 
-// lockedSet is a row of the registry that is about to be changed.
+// lockedSet is a row of the registry that is about to change.
 type lockedSet struct {
 	registry.Registered
 	Own      []string // indexes and constraints that came with its tables
@@ -167,7 +165,7 @@ func (s *lockedSet) tables() exchange.Tables {
 	return exchange.Tables{Schema: s.SchemaName, Names: s.TableNames, Own: s.Own}
 }
 
-// lockSets locks the rows of a projection and answers them by name.
+// lockSets locks the rows of a projection and returns them by name.
 func lockSets(ctx context.Context, tx pgx.Tx, name string) (map[string]*lockedSet, error) {
 	return readSets(ctx, tx, queryLockSets, name)
 }

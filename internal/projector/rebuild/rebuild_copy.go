@@ -21,21 +21,21 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/rows"
 )
 
-// The tables of a rebuild have no readers, so workers copy ranges of campaigns without leases: all
-// events up to the checkpoints in one transaction, which notes that the range is done. Ranges that
-// fail, or whose worker dies, are filed as behind from the first event on. A campaign that moves
-// meanwhile is filed by the worker that moves it, to begin again with its rows deleted.
+// The tables of a rebuild have no readers, so workers copy ranges of campaigns without leases. One
+// transaction applies all events up to the checkpoints, and records that the range is done. Ranges
+// that fail, or whose worker dies, are deferred from the first event on. A worker that moves a
+// campaign meanwhile defers it, to start over with its rows deleted.
 
 const (
-	// rangeCampaigns and rangeEvents are how much is copied in one transaction, about: others wait for
-	// its end when the registry changes. Folding in memory takes less time.
+	// rangeCampaigns and rangeEvents are about how much one transaction copies: changes of the
+	// registry wait for its end. Folding in memory takes less time.
 	rangeCampaigns       = 2000
 	rangeEvents          = 10_000
 	foldedRangeCampaigns = 10_000
 	foldedRangeEvents    = 20_000
 )
 
-// CopyRanges copies what is to be copied of rebuilds of this worker's projections.
+// CopyRanges copies for the rebuilds of this worker's projections.
 func (b *Rebuilder) CopyRanges(ctx context.Context) error {
 	for _, k := range b.Seen.Load().Projections {
 		if b.Seen.Load().Rows[k.Name].State != registry.StateCopying {
@@ -52,7 +52,7 @@ func (b *Rebuilder) CopyRanges(ctx context.Context) error {
 	return nil
 }
 
-// copySet copies range by range, and says whether all have been taken.
+// copySet copies range by range. It reports whether all ranges have been taken.
 func (b *Rebuilder) copySet(ctx context.Context, k *registry.Projection) (done bool, err error) {
 	var taken atomic.Bool
 	g, ctx := errgroup.WithContext(ctx)
@@ -92,16 +92,16 @@ func (b *Rebuilder) copySet(ctx context.Context, k *registry.Projection) (done b
 	return taken.Load() && err == nil, err
 }
 
-// ErrNotCopying says that the rebuild has been paused, or has got further, or is gone.
+// ErrNotCopying is returned if the rebuild is paused, is past copying, or is gone.
 var ErrNotCopying = errors.New("the rebuild does not copy")
 
 // campaignRange is the campaigns after first, up to last.
 type campaignRange struct {
 	first, last string
-	campaigns   []lease.Lease // those that have moved, where they stood: a worker that moves one from there files it
+	campaigns   []lease.Lease // with their checkpoints: a worker that moves one from there defers it
 }
 
-// TakeRange takes the next range; nil: there is none.
+// TakeRange returns the next range; nil: there is none.
 func (b *Rebuilder) TakeRange(ctx context.Context, k *registry.Projection) (r *campaignRange, err error) {
 	err = pgx.BeginFunc(ctx, b.Cfg.Pool, func(tx pgx.Tx) error {
 		var first string
@@ -127,8 +127,8 @@ func (b *Rebuilder) TakeRange(ctx context.Context, k *registry.Projection) (r *c
 	return r, err
 }
 
-// nextRange answers the campaigns after first, so many or with so many events at most, but one in
-// any case; nil: there are none.
+// nextRange returns the campaigns after first, limited in number and events, but at least one; nil:
+// there are none.
 func (b *Rebuilder) nextRange(
 	ctx context.Context, tx pgx.Tx, first string, campaigns int, events int64,
 ) (*campaignRange, error) {
@@ -150,7 +150,7 @@ func (b *Rebuilder) nextRange(
 	return r, nil
 }
 
-// CopyRange applies the events of a range's campaigns, but for those that have been filed already.
+// CopyRange applies the events of a range's campaigns, without those that are deferred already.
 func (b *Rebuilder) CopyRange(ctx context.Context, k *registry.Projection, r campaignRange) (err error) {
 	ctx, span := b.Traced(ctx, "copy", k)
 	events := int64(0)
@@ -167,7 +167,7 @@ func (b *Rebuilder) CopyRange(ctx context.Context, k *registry.Projection, r cam
 	var copying bool
 	t.Queue(queryCopying, k.Name, k.Described.Version).QueryRow(func(row pgx.Row) error { return row.Scan(&copying) })
 	t.Sync()
-	// before filed is read: who resolves meanwhile files
+	// Read this before filed: an operator who resolves an event in between defers its campaign.
 	failed.LeftOutBetween(t.Batch, k.Name, r.first, r.last, t.LeaveOut)
 	filed := map[string]bool{}
 	t.Queue(queryRangeFiled, b.Cfg.ConsumerGroup, k.Name, r.first, r.last).Query(func(rows pgx.Rows) error {
@@ -205,7 +205,7 @@ func (b *Rebuilder) CopyRange(ctx context.Context, k *registry.Projection, r cam
 }
 
 // copyCampaigns applies the events of a range's campaigns, up to their checkpoints, to a projection
-// that has nothing of them yet.
+// that has no rows of them yet.
 func copyCampaigns(
 	ctx context.Context, t *apply.Transaction, k *registry.Projection, r campaignRange, campaigns []lease.Lease,
 ) error {
@@ -220,7 +220,7 @@ func copyCampaigns(
 		t.Queue(call.SQL, s.Campaigns, s.After, s.Until)
 		return nil
 	}
-	// A fold in memory need not look for what is not there, and writes each row once.
+	// A fold in memory does not look for rows that cannot exist, and writes each row once.
 	var fold kind.Folder
 	if f, ok := k.Projection.(kind.Foldable); ok {
 		fold = f.NewFold()
@@ -238,7 +238,6 @@ func copyCampaigns(
 	return nil
 }
 
-// copyEvents hands the projection the events just read.
 func copyEvents(ctx context.Context, t *apply.Transaction, k *registry.Projection, fold kind.Folder,
 	last bool,
 ) error {
@@ -257,8 +256,8 @@ func copyEvents(ctx context.Context, t *apply.Transaction, k *registry.Projectio
 	return t.Apply(ctx, k, t.Events)
 }
 
-// EndCopy ends the copying once all ranges have been taken: those under way are waited for, and
-// a later one is too late.
+// EndCopy ends the copying once all ranges have been taken. It waits for those under way; a later
+// one finds the copying over.
 func (b *Rebuilder) EndCopy(ctx context.Context, k *registry.Projection) error {
 	err := registry.Exclusively(ctx, b.Cfg.Pool, k.Described.Name, func(tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, queryEndCopy, k.Name, k.Described.Version)
@@ -270,7 +269,7 @@ func (b *Rebuilder) EndCopy(ctx context.Context, k *registry.Projection) error {
 	return err
 }
 
-// wrong is an error that something went wrong, and not that there is nothing to do.
+// wrong returns err, unless it means only that there is nothing to do.
 func wrong(err error) error {
 	if errors.Is(err, ErrNotCopying) || errors.Is(err, ErrNotYet) {
 		return nil

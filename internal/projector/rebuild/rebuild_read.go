@@ -14,10 +14,10 @@ import (
 )
 
 const (
-	// pageEvents is how many events of a range are read at once, at most: as many as the memory allows for a group.
+	// pageEvents is the most events of a range read at once: as many as a group's memory allows.
 	pageEvents = 5000
 
-	// firstPageEvents is how many are read before it is known how large they are.
+	// firstPageEvents is how many are read before their size is known.
 	firstPageEvents = 500
 )
 
@@ -26,12 +26,12 @@ type rangePages struct {
 	t         *apply.Transaction
 	k         *registry.Projection
 	read      feed.CampaignsRead
-	campaigns []lease.Lease // from the one on that was read last
+	campaigns []lease.Lease // from the one read last
 }
 
 func newRangePages(t *apply.Transaction, k *registry.Projection, r campaignRange, campaigns []lease.Lease) *rangePages {
 	p := &rangePages{t: t, k: k, campaigns: campaigns}
-	// No campaign sorts between the first one's name and the first one.
+	// first itself is not in the range: start behind all of its events.
 	p.read = feed.CampaignsRead{
 		CampaignID: r.first, Seq: endOfCampaign, Last: r.last, Events: firstPageEvents, Bytes: t.Applier.Cfg.GroupBytes,
 		Careful: t.Applier.Unreadable.Load() > 0,
@@ -48,7 +48,7 @@ func newRangePages(t *apply.Transaction, k *registry.Projection, r campaignRange
 // endOfCampaign is behind all events of a campaign.
 const endOfCampaign = 1<<63 - 1
 
-// next reads the next page, as the projection wants it, and says whether there are more.
+// next reads the next page of events that the projection wants. It reports whether there are more.
 func (p *rangePages) next(ctx context.Context) (more bool, err error) {
 	t := p.t
 	t.Events = t.Events[:0]
@@ -81,7 +81,7 @@ func (p *rangePages) next(ctx context.Context) (more bool, err error) {
 		t.Events = slices.DeleteFunc(t.Events, func(e journal.Event) bool { return !p.k.Wants(&e) })
 	}
 	if n > 0 {
-		// As many as would be half of what is allowed, if they are like these.
+		// If events stay of this size, the next page takes half of the bytes allowed.
 		p.read.Events = int(min(max(p.read.Bytes*int64(n)/(2*max(size, 1)), 1), pageEvents))
 	}
 	return more, nil

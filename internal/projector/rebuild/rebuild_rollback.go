@@ -14,29 +14,29 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
-// ErrOtherTables is returned by [Rollback] when the tables that are kept are not those that [RollbackOptions] names.
+// ErrOtherTables is returned by [Rollback] if the kept tables are not those that [RollbackOptions] names.
 var ErrOtherTables = errors.New("other tables are kept by now than when the rollback was asked for: look at the " +
 	"projection again")
 
-// RollbackOptions says how tables that were replaced come back.
+// RollbackOptions configures the return of replaced tables.
 type RollbackOptions struct {
-	// campaigns in which they may be behind: they show what they showed then, until a worker that has
-	// their version has caught up; -1: any number
+	// campaigns in which they may be behind: they show old rows until a worker that has their
+	// version has caught up; -1: any number
 	AllowBehind int64
-	Keep        time.Duration // how long those that make way are kept in turn; default 24h
-	Kept        Kept          // the tables that come back, as [CheckRollback] answered them; default: whichever are kept
+	Keep        time.Duration // how long the tables that make way are kept; default 24h
+	Kept        Kept          // the tables that come back, from [CheckRollback]; default: whichever are kept
 }
 
-// Kept are tables that were replaced.
+// Kept names tables that were replaced.
 type Kept struct {
 	Version      int
 	RegisteredAt time.Time // tells them from others of the same version
 }
 
-// CheckRollback answers the tables that [Rollback] would put back, or the error that it would
-// return before it exchanges anything. It takes no locks.
+// CheckRollback returns the tables that [Rollback] would put back, or the error that it would
+// return before the swap. It takes no locks.
 //
-// Errors are those of [Rollback], but for [ErrOtherTables].
+// Errors are those of [Rollback], except [ErrOtherTables].
 func CheckRollback(ctx context.Context, db journal.Querier, name string, o RollbackOptions) (_ Kept, err error) {
 	defer rows.Explain(&err, "roll projection %q back", name)
 	sets, err := readSets(ctx, db, querySets, name)
@@ -54,7 +54,6 @@ func CheckRollback(ctx context.Context, db journal.Querier, name string, o Rollb
 	return Kept{kept.Version, kept.RegisteredAt}, err
 }
 
-// returning answers the tables that a rollback puts back.
 func returning(rows map[string]*lockedSet, name string) (*lockedSet, error) {
 	kept := rows[registry.PreviousTables.Of(name)]
 	switch {
@@ -70,7 +69,7 @@ func returning(rows map[string]*lockedSet, name string) (*lockedSet, error) {
 	return kept, nil
 }
 
-// tooFarBehind counts no more campaigns than are allowed.
+// tooFarBehind reports whether more campaigns are behind than allowed. It counts no further.
 func (o RollbackOptions) tooFarBehind(ctx context.Context, db journal.Querier, kept *lockedSet) (more bool,
 	err error,
 ) {
@@ -80,7 +79,7 @@ func (o RollbackOptions) tooFarBehind(ctx context.Context, db journal.Querier, k
 	return rows.One(ctx, db, pgx.RowTo[bool], "", queryMoreBehind, kept.ConsumerGroup, kept.Name, o.AllowBehind)
 }
 
-// behindError says in how many campaigns tables are behind. It counts all of them.
+// behindError returns [ErrBehind] with the number of campaigns. It counts all of them.
 func (o RollbackOptions) behindError(ctx context.Context, db journal.Querier, kept *lockedSet) error {
 	n, err := rows.One(ctx, db, pgx.RowTo[int64], "", queryCountBehind, kept.ConsumerGroup, kept.Name)
 	if err != nil {
@@ -91,12 +90,12 @@ func (o RollbackOptions) behindError(ctx context.Context, db journal.Querier, ke
 		ErrBehind, max(n, o.AllowBehind+1), o.AllowBehind, kept.Version)
 }
 
-// Rollback puts the tables that a rebuild has replaced in their place again. Those that make way
-// are kept in turn, so that a rollback can be rolled back; workers do not build their version again
+// Rollback puts the tables that a rebuild has replaced back in their place. The tables that make
+// way are kept in turn, so a rollback can be rolled back. Workers do not build their version again
 // by themselves.
 //
-// It runs whatever the owner of the read models has made in their schema: call it as the role of
-// the workers, and as none with more rights.
+// Rollback runs code that the owner of the read models has put into their schema. Call it as the
+// role of the workers, and never as one with more rights.
 //
 // Errors are [ErrUnknownProjection], [ErrRebuilding], [ErrNoPrevious], [ErrBehind],
 // [ErrOtherTables] and those of the database.
@@ -129,7 +128,7 @@ func Rollback(ctx context.Context, db registry.Beginner, name string, o Rollback
 		}
 		return swap(ctx, tx, name, registry.PreviousTables, o.Keep, sets[name].Version, act, "rolled_back")
 	})
-	if behind != nil { // they are not counted under the lock
+	if behind != nil { // not counted under the lock
 		err = o.behindError(ctx, db, behind)
 	}
 	return err

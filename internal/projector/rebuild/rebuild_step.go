@@ -19,21 +19,21 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/rows"
 )
 
-// stepInterval is how often, at least, a worker looks what rebuilds need of it.
+// stepInterval is the longest time between a worker's looks at rebuilds.
 const stepInterval = time.Second
 
-// stepRounds is how often it looks again at once after it has changed something.
+// stepRounds is how often a worker looks again at once after a change.
 const stepRounds = 10
 
-// rebuildRow is a row of the registry with what concerns its rebuild.
+// rebuildRow is a row of the registry with the settings of its rebuild.
 type rebuildRow struct {
 	registry.Registered
 	Declined int
-	Expired  bool     // the tables were kept for long enough
-	MaxShare *float64 // of the rebuild, if it is one's
+	Expired  bool     // the tables were kept long enough
+	MaxShare *float64 // of the rebuild, if the row is one
 }
 
-// Rebuilder builds tables anew beside those that are read, and exchanges the two.
+// Rebuilder builds tables anew beside those that are read, and swaps the two.
 type Rebuilder struct {
 	*registry.Base
 	Applier   *apply.Applier
@@ -42,7 +42,7 @@ type Rebuilder struct {
 	foreign   foreign
 }
 
-// Run does what rebuilds need besides catching up, until ctx ends.
+// Run does all work of rebuilds except catching up, until ctx ends.
 func (b *Rebuilder) Run(ctx context.Context) {
 	for failures := 0; registry.Sleep(ctx, min(stepInterval, b.Cfg.PollInterval)); {
 		err := b.Step(ctx)
@@ -61,8 +61,8 @@ func (b *Rebuilder) Run(ctx context.Context) {
 	}
 }
 
-// Step looks at the registry: it begins and goes on with rebuilds of what this worker has, removes
-// tables that were kept for long enough, and makes functions of SQL files.
+// Step reads the registry. It begins and continues rebuilds of this worker's projections, removes
+// tables that were kept long enough, and installs the functions of SQL files.
 func (b *Rebuilder) Step(ctx context.Context) error {
 	for changed, round := true, 0; changed && round < stepRounds; round++ {
 		changed = false
@@ -87,7 +87,7 @@ func (b *Rebuilder) Step(ctx context.Context) error {
 	return nil
 }
 
-// ReadRows reads the registry, and takes notice of it.
+// ReadRows reads the registry, and updates this worker's view of it.
 func (b *Rebuilder) ReadRows(ctx context.Context) (map[string]*rebuildRow, error) {
 	all, err := rows.All(ctx, b.Cfg.Pool, pgx.RowToAddrOfStructByPos[rebuildRow], "",
 		queryRebuildRows, b.Cfg.ConsumerGroup)
@@ -106,7 +106,7 @@ func (b *Rebuilder) ReadRows(ctx context.Context) (map[string]*rebuildRow, error
 	return byName, nil
 }
 
-// stepOne says whether it has changed the registry.
+// stepOne does the next step of a projection. It reports whether it has changed the registry.
 func (b *Rebuilder) stepOne(ctx context.Context, name string, rows map[string]*rebuildRow) (changed bool, err error) {
 	live, building, kept := rows[name], rows[registry.NextTables.Of(name)], rows[registry.PreviousTables.Of(name)]
 	if live == nil || b.Cfg.Mode == kind.ModeShadowOnly {
@@ -144,7 +144,7 @@ func (b *Rebuilder) stepOne(ctx context.Context, name string, rows map[string]*r
 	return false, nil
 }
 
-// expire removes tables that were kept for long enough, or keeps them a while longer for those who still use them.
+// expire removes tables that were kept long enough. If others still use them, it keeps them for another hour.
 func (b *Rebuilder) expire(ctx context.Context, name string) error {
 	err := withdraw(ctx, b.Cfg.Pool, name, registry.PreviousTables, nil)
 	var guests *exchange.GuestsError
@@ -156,7 +156,7 @@ func (b *Rebuilder) expire(ctx context.Context, name string) error {
 	return err
 }
 
-// BeginRebuild makes the tables of a rebuild, unless another worker was quicker. One of a lower version makes way.
+// BeginRebuild makes a rebuild's tables, unless another worker was quicker. One of a lower version makes way.
 func (b *Rebuilder) BeginRebuild(ctx context.Context, name string, version int) error {
 	k, by := b.Set(name, registry.NextTables, version), failed.Act{By: "worker " + b.Keeper.Owner}
 	var campaigns, events int64
@@ -174,7 +174,7 @@ func (b *Rebuilder) BeginRebuild(ctx context.Context, name string, version int) 
 			live, building := rows[name], rows[k.Name]
 			switch {
 			case live == nil || building == nil && version <= live.Version:
-				return nil // it has been removed, or rebuilt, meanwhile
+				return nil // removed or rebuilt meanwhile
 			case building == nil:
 				by.Reason = fmt.Sprintf("it has version %d, registered is %d", version, live.Version)
 				if err := failed.Write(ctx, tx, "rebuild_began", b.Cfg.ConsumerGroup, name, by); err != nil {
@@ -220,7 +220,7 @@ func (b *Rebuilder) makeTables(ctx context.Context, tx pgx.Tx, k *registry.Proje
 	if err := b.noteObstacles(ctx, tx, live, r); err != nil {
 		return err
 	}
-	// What a range does twice is done from scratch the second time.
+	// Copying needs rows that can be deleted: a range that is done twice starts from scratch.
 	err = failed.Resettable(ctx, tx, b.Cfg.ConsumerGroup, k.Name)
 	if err == nil {
 		_, err = tx.Exec(ctx, queryBeginCopy, k.Name)
@@ -240,8 +240,7 @@ func (b *Rebuilder) makeTables(ctx context.Context, tx pgx.Tx, k *registry.Proje
 	return nil
 }
 
-// noteObstacles says at once what will keep the tables from being exchanged, as far as it is there
-// already: there is time to do something about it.
+// noteObstacles reports now what would prevent the swap later, while there is time to do something about it.
 func (b *Rebuilder) noteObstacles(ctx context.Context, tx pgx.Tx, live *lockedSet, r *registry.Registered) error {
 	err := exchange.Blocked(ctx, tx, live.tables(), (&lockedSet{Registered: *r}).tables())
 	var blocked *exchange.BlockedError
@@ -254,8 +253,8 @@ func (b *Rebuilder) noteObstacles(ctx context.Context, tx pgx.Tx, live *lockedSe
 	return err
 }
 
-// addedTo answers what users have added to the live tables and another set has not. It leaves the
-// search_path of the live tables.
+// addedTo returns what users have added to the live tables and not to another set. It leaves the
+// search_path set to that of the live tables.
 func addedTo(ctx context.Context, tx pgx.Tx, live, set *lockedSet) ([]exchange.Addition, error) {
 	if _, err := tx.Exec(ctx, registry.QuerySearchPath,
 		registry.LiveTables.SearchPath(live.Name, live.SchemaName)); err != nil {
@@ -264,7 +263,7 @@ func addedTo(ctx context.Context, tx pgx.Tx, live, set *lockedSet) ([]exchange.A
 	return exchange.Added(ctx, tx, live.tables(), set.tables())
 }
 
-// SwapWhatIsReady exchanges the tables of those rebuilds that are done.
+// SwapWhatIsReady swaps the tables of rebuilds that are done.
 func (b *Rebuilder) SwapWhatIsReady(ctx context.Context) error {
 	for _, name := range b.Seen.Load().Rebuilding {
 		k := b.Seen.Load().Projection(name)

@@ -21,13 +21,13 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
-// swapSet is the name that a set has while two change theirs.
+// swapSet is the name of a set while two sets exchange names.
 const swapSet registry.TableSet = "swap"
 
-// ErrNotYet says that something is still on its way.
+// ErrNotYet is returned while something is still under way.
 var ErrNotYet = errors.New("not all campaigns have caught up")
 
-// SwapIfReady exchanges the tables of a rebuild if nothing is left behind. Of the workers that try, one does.
+// SwapIfReady swaps the tables of a rebuild if nothing is left behind. One worker at a time tries.
 func (b *Rebuilder) SwapIfReady(ctx context.Context, name string, k *registry.Projection) error {
 	o, err := ready(ctx, b.Cfg.Pool, b.Cfg.ConsumerGroup, name)
 	if err != nil {
@@ -55,9 +55,9 @@ func (b *Rebuilder) SwapIfReady(ctx context.Context, name string, k *registry.Pr
 	})
 }
 
-// onDuty does something that one worker at a time is to do, or answers [errNotYet]. No transaction
-// is open meanwhile, which the server might end. The duty runs out with the worker's leases if it
-// dies, and what is done is stopped if another worker has taken it over.
+// onDuty runs do on one worker at a time; others get [ErrNotYet]. It holds no transaction open,
+// because the server might end it. A dead worker's duty expires as its leases do. If another worker
+// takes the duty over, do is cancelled.
 func (b *Rebuilder) onDuty(ctx context.Context, duty string, do func(context.Context) error) error {
 	if mine, err := lease.TakeDuty(ctx, b.Cfg.Pool, duty, b.Keeper.Owner, b.Cfg.LeaseTTL); err != nil || !mine {
 		return cmp.Or(err, ErrNotYet)
@@ -69,12 +69,12 @@ func (b *Rebuilder) onDuty(ctx context.Context, duty string, do func(context.Con
 		for mine := true; mine && registry.Sleep(within, b.Cfg.LeaseTTL/3); {
 			var err error
 			mine, err = lease.TakeDuty(within, b.Cfg.Pool, duty, b.Keeper.Owner, b.Cfg.LeaseTTL)
-			mine = mine || err != nil // it may be had still, and nothing is fenced by it
+			mine = mine || err != nil // the duty may still be ours, and it fences nothing
 		}
 	})
 	err := do(within)
 	if err != nil && within.Err() != nil && ctx.Err() == nil {
-		err = ErrNotYet // another does it
+		err = ErrNotYet // another worker does it
 	}
 	stop()
 	renewing.Wait()
@@ -84,17 +84,16 @@ func (b *Rebuilder) onDuty(ctx context.Context, duty string, do func(context.Con
 	return err
 }
 
-// readiness is what was asked for of a rebuild that is ready, as queryReadRebuild answers it.
+// readiness is what was requested of a rebuild, as queryReadRebuild returns it.
 type readiness struct {
 	AllowFailed int64
 	Keep        time.Duration
 	Verify      int      // campaigns
 	Ignore      []string // columns
-	Refused     bool     // a moment ago
+	Refused     bool     // within the last 10 s
 }
 
-// ready says what keeps a rebuild's tables from being exchanged: [ErrNotYet], or why it will not
-// be.
+// ready returns what prevents a swap: [ErrNotYet], or the reason to refuse it.
 func ready(ctx context.Context, db journal.Querier, group, name string) (readiness, error) {
 	o, err := rows.One(ctx, db, pgx.RowToStructByPos[readiness], "", queryReadRebuild, name)
 	switch {
@@ -120,8 +119,8 @@ func ready(ctx context.Context, db journal.Querier, group, name string) (readine
 	return o, nil
 }
 
-// prepareSwap does ahead of the exchange what takes time: it verifies a sample, and gathers
-// statistics, without which the first plans of the new tables would be bad ones.
+// prepareSwap does the slow work ahead of the swap: it verifies a sample and gathers statistics.
+// Without statistics the first plans of the new tables would be bad.
 func (b *Rebuilder) prepareSwap(ctx context.Context, k *registry.Projection, o readiness) error {
 	if o.Verify > 0 {
 		passing, err := rows.All(ctx, b.Cfg.Pool, pgx.RowTo[string], "", queryPassing, k.Schema)
@@ -157,8 +156,8 @@ func (b *Rebuilder) prepareSwap(ctx context.Context, k *registry.Projection, o r
 }
 
 // swap puts one of a projection's sets of tables in the place of the live one, which becomes the
-// previous one and is kept for so long. No rebuild of version declined, or of one that was declined
-// before, or a lower one, begins by itself afterwards. The caller holds the registry's lock.
+// previous one and is kept for keep. No rebuild up to version declined, or up to one declined
+// before, begins by itself afterwards. The caller holds the registry's lock.
 func swap(
 	ctx context.Context, tx pgx.Tx, name string, from registry.TableSet, keep time.Duration, declined int,
 	act failed.Act, what string,

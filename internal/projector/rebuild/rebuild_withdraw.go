@@ -13,16 +13,16 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/rows"
 )
 
-// Withdrawn is the version of a set of tables that is being removed: no worker has it.
+// Withdrawn is the version of tables that are being removed: no worker has it.
 const Withdrawn = -1
 
-// errNothing: there is no such set of tables.
+// errNothing means that there is no set of tables to withdraw.
 var errNothing = errors.New("nothing to withdraw")
 
-// AbortRebuild ends a projection's rebuild and removes its tables, pairs and functions, after the
-// groups under way. Workers begin none of that version or a lower one by themselves again. Errors
-// are [ErrNoRebuild], a [*exchange.GuestsError], and those of the database; after an error call it
-// again.
+// AbortRebuild ends a projection's rebuild after the groups under way. It removes its tables,
+// deferred campaigns and functions. Workers do not begin that version or a lower one by themselves
+// again. Errors are [ErrNoRebuild], a [*exchange.GuestsError], and those of the database; after an
+// error, call it again.
 func AbortRebuild(ctx context.Context, db registry.Beginner, name string, act failed.Act) (err error) {
 	defer rows.Explain(&err, "abort the rebuild of projection %q", name)
 	return withdraw(ctx, db, name, registry.NextTables, func(tx pgx.Tx, set *lockedSet) error {
@@ -39,9 +39,9 @@ func AbortRebuild(ctx context.Context, db registry.Beginner, name string, act fa
 	})
 }
 
-// withdraw removes one of a projection's sets of tables that is not the live one, with its pairs.
-// First it takes it from the workers, in a transaction together with what first does, which gets
-// the row or nil; first may be nil. From then on no worker follows it, and the rest can be done bit by bit, and again.
+// withdraw removes a set of tables, except the live one, and its deferred campaigns. The first
+// transaction takes the set from the workers and calls first (may be nil) with the set's row, or
+// nil. From then on no worker follows the set, so the rest is done in steps that can be repeated.
 func withdraw(
 	ctx context.Context, db registry.Beginner, name string, s registry.TableSet, first func(pgx.Tx, *lockedSet) error,
 ) error {
@@ -52,7 +52,7 @@ func withdraw(
 			return err
 		}
 		set = sets[s.Of(name)]
-		if set != nil && set.SchemaName != "" { // before anything is changed
+		if set != nil && set.SchemaName != "" { // before anything changes
 			if err := exchange.Droppable(ctx, tx, set.SchemaName); err != nil {
 				return err
 			}
@@ -63,7 +63,7 @@ func withdraw(
 			}
 		}
 		if set == nil {
-			return errNothing // and no commit
+			return errNothing // no commit
 		}
 		_, err = tx.Exec(ctx, QueryWithdraw, set.Name, Withdrawn)
 		return err
@@ -82,9 +82,9 @@ func withdraw(
 			return err
 		}
 	}
-	// Readers of the tables keep them from being dropped, and must not wait for long themselves.
+	// Readers of the tables block the drop, and must not wait for long themselves.
 	return registry.Exclusively(ctx, db, name, func(tx pgx.Tx) error {
-		// Two that withdraw the same meet here.
+		// Two that withdraw the same set meet here.
 		rows, err := lockSets(ctx, tx, name)
 		if err != nil || rows[set.Name] == nil || rows[set.Name].Version != Withdrawn {
 			return err
@@ -98,7 +98,7 @@ func withdraw(
 	})
 }
 
-// dropSet removes a set of tables that workers follow no more, or not until the transaction ends, with its pairs.
+// dropSet removes a set of tables that no worker follows once the transaction ends, and its deferred campaigns.
 func dropSet(ctx context.Context, tx pgx.Tx, set *lockedSet) error {
 	for n := int64(1); n > 0; {
 		var err error
@@ -109,8 +109,8 @@ func dropSet(ctx context.Context, tx pgx.Tx, set *lockedSet) error {
 	return dropTables(ctx, tx, set)
 }
 
-// dropTables is dropSet without the pairs: once the transaction has ended no worker follows them, and
-// [clearLeft] deletes them.
+// dropTables is dropSet without the deferred campaigns: once the transaction ends no worker follows
+// them, and [registry.ClearLeft] deletes them.
 func dropTables(ctx context.Context, tx pgx.Tx, set *lockedSet) error {
 	if set.SchemaName != "" {
 		if err := exchange.Drop(ctx, tx, set.SchemaName); err != nil {
@@ -124,7 +124,6 @@ func dropTables(ctx context.Context, tx pgx.Tx, set *lockedSet) error {
 	return err
 }
 
-// forgetRebuild deletes what was kept of a rebuild that is over.
 func forgetRebuild(ctx context.Context, tx pgx.Tx, name string) error {
 	if _, err := tx.Exec(ctx, queryForgetRanges, registry.NextTables.Of(name)); err != nil {
 		return err

@@ -14,17 +14,17 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/rows"
 )
 
-// ErrUnknownProjection is returned by [Remove] for a projection that the registry does not know.
+// ErrUnknownProjection is returned for a projection that is not registered.
 var ErrUnknownProjection = errors.New("no such projection is registered")
 
-// Remove removes a projection from the registry, with its pairs, its pause, its rebuild, the tables
-// that one has replaced and, if tables is set, its own. It waits for groups under way; from then on
-// workers leave the projection alone, but one that starts with it registers it again. A table that
-// others depend on is an error, and nothing is removed. NAME~next and NAME~previous are unknown
-// here.
+// Remove removes a projection from the registry, with its deferred campaigns, its pause, its
+// rebuild and its previous tables. If tables is set, it drops the projection's own tables too. It
+// waits for groups under way. From then on workers leave the projection alone, but one that starts
+// with it registers it again. A table that others depend on is an error, and nothing is removed.
+// NAME~next and NAME~previous are unknown here.
 //
-// Workers wait only while the row and the tables are deleted. Pairs follow; if that fails, the rest
-// is left to the registration of a projection of that name.
+// Workers wait only while the row and the tables are deleted. Deferred campaigns follow; if that
+// fails, registering a projection of that name deletes the rest.
 func Remove(ctx context.Context, db registry.Beginner, name string, tables bool, act failed.Act) (err error) {
 	defer rows.Explain(&err, "remove projection %q", name)
 	var group string
