@@ -32,10 +32,10 @@ const (
 	QueryCommitBegin = `COMMIT AND CHAIN`
 
 	// querySettings sets up a group's transaction and returns the limit on statements, in
-	// milliseconds. A plan prepared while its table was empty must not become a scan later
-	// (enable_seqscan); a scan that cannot be avoided then looks so costly that it would be
-	// compiled (jit). Each campaign comes once, so memoizing is wasted work. Planning short
-	// statements for each group's values took longer than running them (plan_cache_mode). The
+	// milliseconds. enable_seqscan is off: a plan prepared while its table was empty must not
+	// become a scan later. jit is off: a scan that cannot be avoided now looks so costly that it
+	// would be compiled. enable_memoize is off: each campaign comes once. plan_cache_mode is
+	// generic: planning short statements for each group's values took longer than running them. The
 	// server ends the transaction if this process stops in the middle ($2). It cancels a statement
 	// that takes too long ($3, in milliseconds) or waits too long for a lock ($4, shorter, so the
 	// error tells which of the two it was). A lower limit of the role or the database stays.
