@@ -51,8 +51,7 @@ func (m *moment) with(
 	})
 }
 
-// chosen reports whether to look at r. Only live sets count, because the result depends on the code
-// and not on any tables.
+// chosen reports whether to look at r. Only live sets count: the result does not depend on any tables.
 func (m *moment) chosen(r rebuild.Registered) bool {
 	return r.Name == registry.ProjectionOf(r.Name) && (m.projection == "" || m.projection == r.Name)
 }

@@ -152,7 +152,6 @@ func list(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// explain adds the next command to type.
 func explain(err error) error {
 	switch {
 	case errors.Is(err, registry.ErrRegistered):

@@ -13,7 +13,6 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
-// change is a change of a row and its projection.
 type change struct {
 	Projection string
 	replay.Change

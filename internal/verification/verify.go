@@ -28,7 +28,6 @@ const (
 	repairChunk = 1000
 )
 
-// verified is the result of a verification.
 type verified struct {
 	Projection        string
 	ProjectionVersion int

@@ -110,7 +110,6 @@ func eachColumn(columns []string, a, b json.RawMessage, visit func(column string
 	}
 }
 
-// compact formats JSON for a cell.
 func compact(value json.RawMessage) string {
 	var b bytes.Buffer
 	if json.Compact(&b, value) != nil {

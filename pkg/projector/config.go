@@ -46,8 +46,7 @@ type Config struct {
 	LeaseTTL       time.Duration // how long a dead worker's campaigns wait; default 30s, at least 1s
 	Concurrency    int           // groups applied at a time; default 4
 	NoListen       bool          // poll only
-	// wait for [StartRebuild] when a projection's version rises; default: the first worker with the
-	// new version starts the rebuild
+	// wait for [StartRebuild] when a version rises; default: the first worker with it starts the rebuild
 	ManualRebuilds bool
 	// [Projector.Verify] and the other replays find bare names only in pg_catalog and the projection's
 	// own tables: for sessions with more rights than the workers' role
@@ -74,8 +73,8 @@ type Config struct {
 	Proof bool
 
 	Mode Mode // how events reach the projections; default [ModeOutboxApplyOnly]
-	// ApplyInline leaves to the workers what fails, what others hold and what exceeds one group; not
-	// with ModeInlineApplyOnly
+	// ApplyInline leaves failures, held campaigns and backlogs beyond one group to workers; not with
+	// ModeInlineApplyOnly
 	InlineBestEffort bool
 
 	// OnStep, if set, is called at each step of the loop, on its goroutine. This module's tests use it
@@ -83,7 +82,6 @@ type Config struct {
 	OnStep func(kind.Step)
 }
 
-// complete fills in the defaults.
 func complete(c Config) (Config, error) {
 	var errs []error
 	if c.Pool == nil {

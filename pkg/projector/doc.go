@@ -1,11 +1,11 @@
 // Package projector keeps read models up to date with the journal, exactly once and in order.
 //
-// A [Projection] turns events into rows of its own tables. There are three ways to write one:
-// documents folded in memory ([NewDocument], the fastest and simplest), typed functions per event
-// type ([NewHandlers] and [On]), and SQL files (package sqlfile). A [Projector] serves one consumer
-// group: it claims campaigns with work, applies their events to all its projections and moves their
-// checkpoints, many campaigns in one transaction. Run any number in any number of processes; they
-// share the campaigns.
+// A [Projection] turns events into rows of its own tables. Write one as documents folded in memory
+// ([NewDocument], the fastest and simplest), as typed functions per event type ([NewHandlers] and
+// [On]), or as SQL files (package sqlfile). A [Projector] serves one consumer group: it claims
+// campaigns with work, applies their events to all its projections and moves their checkpoints,
+// many campaigns in one transaction. Run any number in any number of processes; they share the
+// campaigns.
 //
 // # What it guarantees
 //

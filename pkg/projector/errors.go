@@ -14,8 +14,7 @@ const (
 	ClassTransient      = failure.ClassTransient // another attempt may succeed
 	// the projection as it is can never apply the event
 	ClassPermanent = failure.ClassPermanent
-	// a session holds a row or table that it needs; the campaign is retried about once a second, at
-	// the cost of no attempt
+	// a session holds a row or table that it needs; it is retried about once a second and costs no attempt
 	ClassLock = failure.ClassLock
 )
 

@@ -127,8 +127,7 @@ func (p *Projector) Why(ctx context.Context, r WhyRequest) (replay.Why, error) {
 // [Config], never by an SQL file's function. It leaves out events that operators resolved, that the
 // projection's policy skips, and that it has skipped, as far back as the failure log reaches.
 //
-// Name the tables that a rebuild builds or has replaced NAME~next and NAME~previous; they need the
-// code of their version.
+// NAME~next and NAME~previous verify the tables that a rebuild builds or has replaced, with their version's code.
 //
 // Memory does not grow with the amount compared. Differences are not errors. Verify returns an
 // error if no table has a column campaign_id, if the projection writes to tables of others, or if
@@ -142,7 +141,7 @@ func (p *Projector) Verify(ctx context.Context, r VerifyRequest) (VerifyReport, 
 // registered and after it has returned.
 func (p *Projector) Stuck() []string { return p.base.Pulse.Stuck(time.Now()) }
 
-// Followed returns the names of the registered projections that this worker has in the registered
-// version, including sets of tables that are being built or were replaced. There are none before
+// Followed returns the names of the registered projections that this worker has in that version,
+// also sets of tables that are being built or were replaced. There are none before
 // [Projector.Register].
 func (p *Projector) Followed() []string { return p.base.Behind() }

@@ -8,8 +8,7 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
-// Delete is returned by the Fold of a [Document] to delete the document. A later event may create
-// it again, from the zero T.
+// Delete is returned by the Fold of a [Document] to delete the document. A later event may recreate it.
 var Delete = kind.Delete
 
 // Document is a projection that keeps one JSON document per key of a campaign. A group's documents
@@ -70,8 +69,7 @@ const (
 	ActionRetry = kind.ActionRetry
 	ActionDead  = kind.ActionDead // the campaign is dead at once
 	ActionSkip  = kind.ActionSkip // the projection skips the event; the failure log and a counter record it
-	// the campaign waits, and the projection pauses for all campaigns until it is resumed, which
-	// retries; nothing is ever dead
+	// the campaign waits, and the projection pauses for all campaigns until it is resumed; nothing is ever dead
 	ActionPause = kind.ActionPause
 )
 
@@ -100,8 +98,7 @@ type Resetter = kind.Resetter
 // Checker is implemented by projections that can find mistakes before the first event.
 type Checker = kind.Checker
 
-// Tx is a projection's access to the group's transaction. It cannot end it: return an error to roll
-// it back, nil to let it commit.
+// Tx is a projection's access to the group's transaction. Return an error to roll it back, nil to let it commit.
 type Tx = kind.Tx
 
 // VerifyRequest chooses the campaigns for [Projector.Verify]: named ones, a sample, or all.

@@ -205,8 +205,7 @@ func (p *Projector) Drain(ctx context.Context) (int, error) {
 	return int(p.base.Applied.Load() - before), err
 }
 
-// registerPatiently waits for the database. It reports each failure to the breaker, so metrics show
-// that the worker keeps away.
+// registerPatiently waits for the database. Each failure counts for the breaker, so metrics show it.
 func (p *Projector) registerPatiently(ctx context.Context) error {
 	for attempt := 0; ; attempt++ {
 		err := p.Register(ctx)

@@ -25,9 +25,8 @@ type Tables struct {
 	Own    []string // what users have not added, from [Objects]
 }
 
-// Objects returns what tables have, one line each: indexes and constraints as table.name; columns,
-// defaults, settings, triggers and so on with their kind first. search_path must begin with the
-// tables' schema.
+// Objects returns what tables have, one line each: indexes and constraints as table.name, other
+// objects with their kind first. search_path must begin with the tables' schema.
 func Objects(ctx context.Context, db DB, t Tables) ([]string, error) {
 	return texts(ctx, db, queryObjects, t.Schema, t.Schema, t.Names)
 }
@@ -163,8 +162,7 @@ func (e *GuestsError) Error() string {
 		"%s: drop them first", e.Schema, strings.Join(e.By, "; "))
 }
 
-// Drop drops a schema and its contents, if it exists. It returns a [*GuestsError] if an object
-// outside depends on it.
+// Drop drops a schema and its contents, if it exists, or returns a [*GuestsError].
 func Drop(ctx context.Context, tx pgx.Tx, schema string) error {
 	if err := Droppable(ctx, tx, schema); err != nil {
 		return err

@@ -8,8 +8,7 @@ const (
 		current_setting('search_path'), true)`
 	querySearchPath = `SELECT set_config('search_path', $1, true)`
 
-	// leaving lists the relations that leave schema $1: the tables $3, and the views and sequences
-	// that schema $2 replaces.
+	// leaving lists what leaves schema $1: the tables $3, and views and sequences that schema $2 replaces.
 	leaving = `leaving AS (
 			SELECT c.oid, c.relname, c.relkind FROM pg_catalog.pg_class c
 				JOIN pg_catalog.pg_namespace s ON s.oid = c.relnamespace
@@ -81,9 +80,9 @@ const (
 			JOIN pg_catalog.pg_namespace n ON n.oid = v.relnamespace
 		ORDER BY 1 DESC`
 
-	// queryMove returns statements that move the leaving objects of schema $1 to schema $4, and then
-	// everything in schema $2 to schema $1: relations (an owned sequence follows its table), types,
-	// functions and statistics.
+	// queryMove returns statements that move the leaving objects to schema $4, and then everything in
+	// schema $2 to schema $1: relations (an owned sequence follows its table), types, functions,
+	// statistics.
 	queryMove = `WITH ` + leaving + `, free AS (
 			SELECT c.oid, c.relname, c.relkind, s.nspname FROM pg_catalog.pg_class c
 				JOIN pg_catalog.pg_namespace s ON s.oid = c.relnamespace

@@ -1,9 +1,8 @@
 package exchange
 
-// facets lists what tables have that users may have added. $1 is their schema, $2 the schema of the
-// tables to carry it to, $3 their names. ord is the order of creation, sql the statement that gives
-// it to the namesake in $2. sql is empty if that is unnecessary or queryCarry does it, and NULL if
-// it cannot be carried over.
+// facets lists what users may have added to tables. $1 is their schema, $2 the schema of the tables
+// to carry it to, $3 their names. ord is the order of creation, sql the statement for $2: empty if
+// it is unnecessary or queryCarry does it, NULL if it cannot be carried over.
 const facets = `tables AS (
 			SELECT t.*, n.oid AS target_oid, n.reloptions AS target_options,
 				pg_catalog.format('%I.%I', $2::text, t.relname) AS target
@@ -92,8 +91,7 @@ const facets = `tables AS (
 				JOIN pg_catalog.pg_rewrite r ON r.ev_class = t.oid
 		)`
 
-// The statements read the catalogues. search_path is the tables' schema, so its contents have the
-// same text in any schema.
+// The statements read the catalogues. With the tables' schema as search_path, texts are the same in any schema.
 const (
 	queryObjects = `WITH ` + facets + ` SELECT DISTINCT f.name COLLATE "C" FROM facets f WHERE f.name IS NOT NULL
 		ORDER BY 1`

@@ -16,8 +16,7 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
-// Delete is returned by the Fold of a [Document] to delete the document. A later event may create
-// it again, from the zero T.
+// Delete is returned by the Fold of a [Document] to delete the document. A later event may recreate it.
 var Delete = errors.New("delete the document")
 
 // Document is projector.Document.
@@ -33,8 +32,7 @@ type Document[T any] struct {
 	// none. nil: one document per campaign, with the key "-".
 	Key func(e journal.Event) (string, error)
 
-	// Fold changes the document by the event. It gets the zero T for a new document. It must depend
-	// only on its arguments.
+	// Fold changes the document, at first the zero T, by the event. It must depend only on its arguments.
 	Fold func(doc *T, e journal.Event) error
 
 	// As in [Spec].
@@ -88,7 +86,6 @@ type document[T any] struct {
 	load, insert, update, deleteAll string
 }
 
-// entry is a document of the group in memory.
 type entry[T any] struct {
 	campaignID, key string
 	doc             T

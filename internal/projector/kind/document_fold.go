@@ -32,7 +32,6 @@ type documentFold[T any] struct {
 	copy     copyBuffer
 }
 
-// folded is a document and the last event that changed it.
 type folded[T any] struct {
 	campaignID, key string
 	doc             T

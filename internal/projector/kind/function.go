@@ -9,7 +9,7 @@ import (
 // the journal. Neither events nor statements travel (docs/adr/0005).
 type Source interface {
 	// Function returns the function, or nil if the projection cannot have one. only returns the
-	// version that events of a type must have (0: any), and whether they are used as stored in the
+	// version that a type's events must have (0: any), and whether they are used as stored in the
 	// journal.
 	Function(only func(eventType string) (version int, asStored bool)) *Function
 }

@@ -23,8 +23,7 @@ type Group struct {
 	ended      atomic.Bool // the projector no longer waits for the projection
 }
 
-// ErrAbandoned is returned by [Group.Tx] to a projection that exceeded its timeout. Its further
-// statements have no effect.
+// ErrAbandoned is returned by [Group.Tx] after the projection's timeout. Further statements have no effect.
 var ErrAbandoned = errors.New("the projection took too long, its transaction has ended")
 
 // NewGroup returns a group whose statements go through line.

@@ -76,7 +76,6 @@ func CheckPolicy(p Policy) error {
 	return errors.Join(errs...)
 }
 
-// jitter is the fraction by which a wait may be longer or shorter.
 const jitter = 0.1
 
 // mostWaits bounds the waits sent to the database per failure. If waits still grow after that many,
@@ -115,6 +114,5 @@ func Schedule(p Policy, f failed.Failure, random float64) failed.Schedule {
 	return s
 }
 
-// lockWait is the wait of a campaign that needs a lock of another session. Waits grow while the
-// lock stays: see queryDefer.
+// lockWait is the first wait for a lock of another session. Waits grow while it stays: see queryDefer.
 const lockWait = time.Second

@@ -31,9 +31,9 @@ type Projection interface {
 	Spec() Spec
 
 	// Apply writes the effects of group's events through group. Events of a campaign come in the order
-	// of their seq; a group may hold several campaigns. An error, or the failure of a queued
-	// statement, fails the group. The projector then finds the culprit and defers only its campaign
-	// for this projection.
+	// of their seq; a group may hold several campaigns. An error, or a failed queued statement, fails
+	// the group. The projector then finds the culprit and defers only its campaign for this
+	// projection.
 	Apply(ctx context.Context, group *Group) error
 }
 
@@ -85,6 +85,6 @@ func Eventwise(p Projection) EachEvent {
 }
 
 // ErrIntricate means that a projection's statements cannot be cut into parts: it reads results,
-// queues for several events at once, uses too many different statements, or learns their outcome
-// only at the end.
+// queues for several events at once, uses too many statements, or learns their outcome only at the
+// end.
 var ErrIntricate = errors.New("the projection's statements cannot be cut into parts")

@@ -40,7 +40,7 @@ type Base struct {
 }
 
 // Whole returns a context for claims. A cancelled claim may still lease campaigns that no worker
-// would release. So a stopping worker waits for the answer up to ReleaseTimeout, and a drain up to
+// would release, so a stopping worker waits for it up to ReleaseTimeout, and a drain up to
 // LeaseTTL.
 func (b *Base) Whole(ctx context.Context) (context.Context, context.CancelFunc) {
 	bounded, cancel := b.Bounded(context.WithoutCancel(ctx))
@@ -51,8 +51,7 @@ func (b *Base) Whole(ctx context.Context) (context.Context, context.CancelFunc) 
 	return bounded, func() { keep(); cancel() }
 }
 
-// Bounded returns a context for short requests. It ends after one LeaseTTL, since a silent
-// connection never answers.
+// Bounded returns a context for short requests, which ends after LeaseTTL: a silent connection never answers.
 func (b *Base) Bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, b.Cfg.LeaseTTL)
 }

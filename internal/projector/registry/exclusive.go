@@ -16,8 +16,7 @@ import (
 
 const (
 	// exclusiveAttempts is how often an act tries to get the registry's lock, about 12 s in all. Waits
-	// between attempts double from exclusiveWait, outside the queue, so others wait a tenth of the
-	// time.
+	// double from exclusiveWait, outside the queue, so others wait a tenth of the time.
 	exclusiveAttempts = 10
 	exclusiveWait     = 100 * time.Millisecond
 	exclusiveWaitMost = 3 * time.Second

@@ -83,9 +83,8 @@ func (b *Base) Calls() map[*Projection]string {
 	return calls
 }
 
-// Uninstall switches a projection to event by event if its function could not be called: it is
-// gone, or this role may not call it. The error names the function, not the projection, because it
-// came before anything ran.
+// Uninstall switches a projection to event by event if its function is gone, or this role may not
+// call it. The error names the function, not the projection, because it came before anything ran.
 func (b *Base) Uninstall(ctx context.Context, err error) {
 	var pgErr *pgconn.PgError
 	if !errors.As(err, &pgErr) || pgErr.Where != "" ||

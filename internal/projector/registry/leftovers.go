@@ -11,9 +11,8 @@ import (
 // DropPairs is how many failed campaigns are deleted per transaction.
 const DropPairs = 10_000
 
-// ClearLeft deletes, in batches, the failed campaigns of all sets of tables of an unregistered
-// projection. Each batch holds the registry's lock shared, so the projection cannot be registered
-// during it.
+// ClearLeft deletes, in batches, the failed campaigns of all sets of an unregistered projection.
+// Each batch holds the registry's lock shared, so the projection cannot be registered during it.
 func ClearLeft(ctx context.Context, db Beginner, group, name string) error {
 	for _, s := range []TableSet{NextTables, PreviousTables, LiveTables} {
 		for more := true; more; {

@@ -154,7 +154,6 @@ func (m *GroupMetrics) Count(n int) {
 	m.events.Observe(float64(n))
 }
 
-// registration creates and registers metrics.
 type registration struct {
 	with prometheus.Registerer
 	errs []error

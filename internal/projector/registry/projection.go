@@ -81,7 +81,6 @@ func Index(
 	return list, sets, errors.Join(errs...)
 }
 
-// settle computes the projection's policies.
 func (k *Projection) settle(catalogue *journal.Catalogue, standard kind.Policy) error {
 	var errs []error
 	wrong := func(what string, err error) {

@@ -21,8 +21,8 @@ const (
 	QueryRegistryShared = `SELECT pg_advisory_xact_lock_shared(tidemark.lock_key(32003, hashtextextended($1, 0)))`
 
 	// QueryRegistryGroup is QueryRegistryShared with a lock_timeout of at most 500 ms for later
-	// statements. Locks of other groups are free sooner, and another session's lock must not hold up
-	// the group's other campaigns.
+	// statements: other groups release locks sooner, and another session's lock must not hold up other
+	// campaigns.
 	QueryRegistryGroup = `SELECT pg_advisory_xact_lock_shared(tidemark.lock_key(32003, hashtextextended($1, 0))),
 		set_config('lock_timeout', least(extract(epoch FROM current_setting('lock_timeout')::interval) * 1000,
 			500)::integer::text, true)`

@@ -28,8 +28,7 @@ const (
 	fileCampaigns = 5000
 )
 
-// ErrRegistered is returned for a projection that is registered with another group or schema. Its
-// message says which.
+// ErrRegistered is returned for a projection registered with another group or schema. Its message says which.
 var ErrRegistered = errors.New("projection is registered differently")
 
 // Registrar registers projections and their tables, and checks them first.

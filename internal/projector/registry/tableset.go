@@ -8,9 +8,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// TableSet is one of a projection's sets of tables: the live one, the next one that is to replace
-// it, and the previous one. Each is registered under its own name and applied like a projection of
-// its own.
+// TableSet is one of a projection's sets of tables: the live one, the next one to replace it, and
+// the previous one. Each is registered under its own name and applied like a projection.
 type TableSet string
 
 // The sets.

@@ -47,8 +47,7 @@ func (b *Base) View(registry []Registered) *View {
 	return v
 }
 
-// Projection returns the projection registered under a name, in the registered version, or nil if
-// this worker lacks it.
+// Projection returns the projection of a registered name, in the registered version, or nil.
 func (v *View) Projection(name string) *Projection {
 	for _, k := range v.Projections {
 		if k.Name == name {

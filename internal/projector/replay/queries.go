@@ -34,8 +34,7 @@ const (
 		FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 		WHERE n.nspname = $1 AND c.relkind IN ('r', 'p') AND NOT c.relispartition ORDER BY c.oid`
 
-	// queryTouched finds a table outside the scratch schema that this transaction wrote to, by the
-	// locks it still holds.
+	// queryTouched finds a table outside the scratch schema that this transaction wrote to, by its locks.
 	queryTouched = `SELECT format('%I.%I', n.nspname, c.relname)
 		FROM pg_catalog.pg_locks l JOIN pg_catalog.pg_class c ON c.oid = l.relation
 			JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace

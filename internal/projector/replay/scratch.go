@@ -24,8 +24,7 @@ import (
 const compactEvents = 4000
 
 // scratch holds a projection's tables, empty at first, in a schema of their own in a transaction
-// that is rolled back. The transaction sees one snapshot, so live tables, checkpoints and journal
-// match.
+// that is rolled back. It sees one snapshot, so live tables, checkpoints and journal match.
 type scratch struct {
 	*apply.Transaction
 	k       *registry.Projection
@@ -253,8 +252,7 @@ func (s *scratch) leaveOutSkipped(campaignID string, seqs []int64) {
 	}
 }
 
-// compact rewrites the rows after many changes. Dead row versions of an open transaction slow down
-// lookups until it ends.
+// compact rewrites the rows after many changes: an open transaction's dead row versions slow down lookups.
 func (s *scratch) compact(ctx context.Context) error {
 	if s.since < compactEvents || len(s.tables) == 0 {
 		return nil

@@ -82,8 +82,7 @@ func (y *Replayer) Verify(ctx context.Context, r VerifyRequest) (_ VerifyReport,
 	return v.report, nil
 }
 
-// live returns the projection as registered, with the named set of tables. still returns an error
-// once that has changed.
+// live returns the named set of tables as registered. still returns an error once that has changed.
 func (y *Replayer) live(
 	ctx context.Context, name string,
 ) (k *registry.Projection, still func(context.Context, journal.Querier) error, err error) {

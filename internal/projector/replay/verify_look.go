@@ -35,8 +35,8 @@ type findings struct {
 }
 
 // look applies the campaigns' events and compares the rows. It leaves out resolved events and, for
-// a single campaign, skipped ones. If the projection fails, the findings hold only the failure and
-// the resolutions.
+// a single campaign, skipped ones. If the projection fails, it returns only the failure and
+// resolutions.
 func (v *verification) look(ctx context.Context, ids []string, skipped []int64) (*findings, error) {
 	s, err := v.p.openScratch(ctx, v.k)
 	if err != nil {

@@ -18,8 +18,7 @@ var (
 	// ErrNotFound: the campaign is not deferred; it may have caught up meanwhile. Returned by [Show],
 	// [Requeue], [RequeueSeq] and [Resolve].
 	ErrNotFound = errors.New("no such failed campaign")
-	// ErrConflict: the campaign is deferred, but has not failed, or stands at another event. Returned
-	// by [Requeue] and [Resolve].
+	// ErrConflict: the campaign has not failed, or stands at another event. Returned by [Requeue] and [Resolve].
 	ErrConflict = errors.New("failed campaign has changed")
 )
 

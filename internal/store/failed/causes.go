@@ -51,9 +51,8 @@ type CauseFilter struct {
 // CauseKey is a cause's place in the order of [Causes].
 type CauseKey struct{ Projection, Fingerprint string }
 
-// Causes returns the causes of failures, ordered by projection and fingerprint. It steps from cause
-// to cause along an index and counts each up to the bound. So millions of failures cost no more
-// than thousands.
+// Causes returns the causes of failures, ordered by projection and fingerprint. It steps along an
+// index and counts each cause up to the bound, so millions of failures cost no more than thousands.
 func Causes(ctx context.Context, db journal.Querier, f CauseFilter) ([]Cause, error) {
 	after := CauseKey{}
 	if f.After != nil {
@@ -67,9 +66,9 @@ func Causes(ctx context.Context, db journal.Querier, f CauseFilter) ([]Cause, er
 // varying matches the parts of a message that differ between failures of one cause.
 var varying = regexp.MustCompile(`"[^"]*"|'[^']*'|[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}|\d+`)
 
-// Fingerprint returns twelve hexadecimal digits shared by all failures of one cause, across
-// projections, campaigns and events. It hashes the code and the message without numbers, UUIDs and
-// quoted texts.
+// Fingerprint returns twelve hexadecimal digits that all failures of one cause share. It hashes the
+// code and the message without numbers, UUIDs and quoted texts; projection, campaign and event do
+// not matter.
 func Fingerprint(code, message string) string {
 	normal := varying.ReplaceAllString(message, "?")
 	sum := sha256.Sum256([]byte(code + "\x00" + normal))

@@ -1,13 +1,11 @@
 // Package failed keeps the failed campaigns: a row for each projection that is behind its consumer
-// group in a campaign. The row holds the next event, the reason, the time of the first failure and
-// the time of the next retry. A campaign that is being rebuilt is behind too and has a row, though
-// it has not failed.
+// group in a campaign, with the next event, the reason, the first failure and the next retry. A
+// campaign that is being rebuilt is behind too and has a row, though it has not failed.
 //
 // In comments, a failed campaign is one row: one projection in one campaign.
 //
-// The event itself is read from the journal at each attempt, so a fixed handler or a new upcaster
-// takes effect at once. Each failed attempt and each operator's act adds a row to the failure log,
-// in the same transaction.
+// Each attempt reads the event from the journal, so a fixed handler or a new upcaster takes effect
+// at once. Each failed attempt and each operator's act is logged in the same transaction.
 //
 // # What it guarantees
 //
@@ -23,6 +21,5 @@
 //
 // It does not decide what to do with a failure: the projector's policy does. It does not keep payloads.
 //
-// The package owns tidemark.deferred, tidemark.failure_log and tidemark.resolutions. All functions
-// are safe for concurrent use.
+// The package owns tidemark.deferred, failure_log and resolutions. All functions are safe for concurrent use.
 package failed

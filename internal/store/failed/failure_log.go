@@ -60,9 +60,8 @@ type LogFilter struct {
 	Limit       int      // 0: 100
 }
 
-// History returns the records that f chooses, newest first. With CampaignID it reads only that
-// campaign's records; without, it reads the log backwards until it has enough. For the next page,
-// set f.Before to the last ID.
+// History returns the records that f chooses, newest first. Without CampaignID it reads the log
+// backwards until it has enough. For the next page, set f.Before to the last ID.
 func History(ctx context.Context, db journal.Querier, f LogFilter) ([]Record, error) {
 	if err := f.validate(); err != nil {
 		return nil, fmt.Errorf("read the failure log: %w", err)
@@ -88,9 +87,9 @@ func (f LogFilter) validate() error {
 	return errors.Join(errs...)
 }
 
-// Write logs an act on a whole projection, or on its consumer group if projection is "". what is
-// one of [Acts], such as 'removed'. Acts on single failed campaigns log themselves. It blocks no
-// other transaction.
+// Write logs an act on a projection, or on its consumer group if projection is "". what is one of
+// [Acts], such as 'removed'. Acts on failed campaigns log themselves. It blocks no other
+// transaction.
 func Write(ctx context.Context, tx pgx.Tx, what, group, projection string, act Act) (err error) {
 	defer rows.Explain(&err, "write the failure log")
 	if err := act.validate(false); err != nil {
@@ -107,8 +106,7 @@ func Write(ctx context.Context, tx pgx.Tx, what, group, projection string, act A
 }
 
 // Prune deletes up to limit rows of the failure log that are older than olderThan, oldest first. It
-// returns how many; 0 also while another replica prunes. Failed campaigns keep their last failure
-// in their own rows.
+// returns how many; 0 also while another replica prunes. Failed campaigns keep their last failure.
 func Prune(ctx context.Context, db rows.Execer, olderThan time.Duration, limit int) (int64, error) {
 	if olderThan <= 0 || limit < 1 {
 		return 0, fmt.Errorf("prune the failure log: %d rows older than %v: use a positive age and limit", limit, olderThan)

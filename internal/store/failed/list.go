@@ -103,8 +103,7 @@ func List(ctx context.Context, db journal.Querier, f Filter) (_ []Campaign, err 
 }
 
 // Count counts the failed campaigns that f chooses, at most f.Limit if set. It reads all of them.
-// An act with the same filter leaves out campaigns that are being rebuilt; set f.Status to count
-// like an act.
+// Unlike an act it includes campaigns that are being rebuilt; set f.Status to leave them out.
 func Count(ctx context.Context, db journal.Querier, f Filter) (_ int64, err error) {
 	defer rows.Explain(&err, "count failed campaigns")
 	if err := f.validate(); err != nil {

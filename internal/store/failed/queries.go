@@ -12,8 +12,8 @@ const (
 		) d
 		WHERE d.consumer_group = $2`
 
-	// queryDue is queryStandings for due campaigns of projections that are not paused. Dead campaigns
-	// are due at 'infinity'.
+	// queryDue is queryStandings for due campaigns of projections that are not paused. Dead ones are
+	// due at 'infinity'.
 	queryDue = `SELECT d.campaign_id, d.projection, d.next_seq, d.last_failed_at IS NOT NULL, d.reset
 		FROM unnest($1::text[]) AS c (campaign_id) CROSS JOIN LATERAL (
 			SELECT * FROM tidemark.deferred d WHERE d.campaign_id = c.campaign_id OFFSET 0
@@ -24,8 +24,7 @@ const (
 				AND x.name = p.name AND x.expires_at > clock_timestamp() OFFSET 0)))
 		ORDER BY d.campaign_id, d.projection`
 
-	// queryFile files campaigns that move without the projection. Their leases are held, so no other
-	// worker files them.
+	// queryFile files campaigns that move without the projection. Only the holder of their leases files them.
 	queryFile = `INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status, attempt_count,
 		next_attempt_at, reset)
 		SELECT u.campaign_id, u.projection, $1, u.next_seq, 'rebuilding', 0, now() + make_interval(secs => u.wait), u.reset
@@ -99,10 +98,9 @@ const (
 
 	// queryDefer counts on from the current row, so it respects a recent act of an operator: a count
 	// reset to zero becomes one. $14 makes the campaign dead at once, $15 is the last attempt, $16 are
-	// the waits after each. With $18 the failure does not count. The campaign then waits as long as
-	// after a first failure or a tenth of the time since that failure, up to 10 s, whichever is
-	// longer, and the log records it once. A reset is done in the same transaction, unless the reset
-	// is what failed.
+	// the waits after each. With $18 the failure does not count and is logged once; the campaign waits
+	// as long as after a first failure or a tenth of the time since then, up to 10 s, whichever is
+	// longer. A reset is done in the same transaction, unless it is what failed.
 	queryDefer = `WITH old AS MATERIALIZED (
 			SELECT * FROM tidemark.deferred d WHERE d.campaign_id = $4 AND d.projection = $2 FOR UPDATE
 		), tried AS (
@@ -219,8 +217,7 @@ const (
 		WHERE w.steps > 0 AND ($2 = '' OR w.fingerprint = $2) ORDER BY w.steps`
 )
 
-// querySkipped reads each campaign's log by its index. It leaves out events that were replayed
-// after they were skipped.
+// querySkipped reads each campaign's log by its index. It leaves out skipped events that were replayed later.
 const querySkipped = `SELECT DISTINCT s.campaign_id, s.seq
 	FROM unnest($2::text[]) AS c (campaign_id) CROSS JOIN LATERAL (
 		SELECT f.id, f.campaign_id, f.seq FROM tidemark.failure_log f
@@ -265,9 +262,8 @@ const queryCountOutcomes = `SELECT count(*) FILTER (WHERE d.next_seq IS NULL OR 
 	) d ON true`
 
 const (
-	// queryRename also renames the log's records of events that the policy skipped. Two indexes by
-	// projection find the rows, one for dead and one for due campaigns, so other projections' rows
-	// cost nothing.
+	// queryRename also renames the log's records of skipped events. Dead and due campaigns each have
+	// an index by projection, so other projections' rows cost nothing.
 	queryRename = `WITH dead AS (
 			UPDATE tidemark.deferred SET projection = $3
 			WHERE consumer_group = $1 AND projection = $2 AND status = 'dead'

@@ -1,9 +1,9 @@
 package failed
 
-// Operators' views and acts. Statements that take a filter use its arguments $1 to $15
-// (Filter.args) and are planned for them, so only the conditions that are set remain. Failed and
-// dead campaigns come in the order of deferred_failures_idx. Those being rebuilt are all read: they
-// are many only for a while.
+// Operators' views and acts. Statements with a filter take its arguments $1 to $15 (Filter.args)
+// and are planned for them, so only the conditions that are set remain. Failed and dead campaigns
+// come in the order of deferred_failures_idx. Those being rebuilt are all read, since they are many
+// only briefly.
 const (
 	campaignColumns = `d.projection, d.campaign_id, d.consumer_group, coalesce(d.projection_version, 0), d.next_seq,
 		d.status, d.attempt_count, ` + due + `, d.event_id,
@@ -75,9 +75,8 @@ const (
 		) d
 		ORDER BY n.ord`
 
-	// queryTake locks the candidates that are unchanged, one after the other, by the primary key. It
-	// skips rows that are being written: no act waits for another, and only one of two concurrent
-	// operators gets a campaign.
+	// queryTake locks the unchanged candidates one after the other, by the primary key. It skips rows
+	// that are being written: no act waits for another, and of two operators only one gets a campaign.
 	queryTake = `SELECT n.ord - 1
 		FROM unnest($1::text[], $2::text[], $3::bigint[], $4::timestamptz[]) WITH ORDINALITY AS n (campaign_id, projection,
 			next_seq, next_attempt_at, ord)
@@ -98,13 +97,11 @@ const (
 		WHERE d.campaign_id = $1 AND d.next_seq = $2 AND ($3 = '' OR d.consumer_group = $3)
 			AND d.status IN ('failed', 'dead') ORDER BY d.projection FOR UPDATE`
 
-	// The acts. They write locked rows by their primary key, and the log. Campaigns become due in the
-	// order in which they are named.
+	// The acts. They write locked rows by their primary key, and the log. Campaigns become due in the order named.
 	queryRequeue = `WITH ` + named + `UPDATE tidemark.deferred d SET status = 'failed', attempt_count = 0,
 		next_attempt_at = o.due` + logged + `NULL, 'requeued'` + inOrder
 
-	// queryResolve moves campaigns on by one event and clears the failure's details, which were about
-	// the skipped event.
+	// queryResolve moves campaigns on by one event and clears the details of the failure at the skipped event.
 	queryResolve = `WITH ` + named + `UPDATE tidemark.deferred d SET status = 'rebuilding', next_seq = o.next_seq + 1,
 		attempt_count = 0, next_attempt_at = o.due, ` + forgotten + logged + `o.error_message, 'resolved'` + inOrder
 
@@ -128,8 +125,7 @@ const (
 
 	inOrder = ` FROM old o ORDER BY o.ord`
 
-	// queryHistory walks failure_log_pair_idx backwards for one failed campaign, else the primary key.
-	// Both have the order.
+	// queryHistory walks failure_log_pair_idx for one failed campaign, else the primary key, backwards in their order.
 	queryHistory = `SELECT l.id, l.at, l.act, l.consumer_group, coalesce(l.projection, ''),
 		coalesce(l.projection_version, 0), coalesce(l.campaign_id, ''), coalesce(l.seq, 0),
 			l.event_id, coalesce(l.event_type, ''), coalesce(l.attempt, 0), coalesce(l.error_class, ''),
@@ -209,9 +205,8 @@ const (
 
 // Resolutions. Acts lock registry rows, then leases, then rows of tidemark.deferred. Reads walk the primary key.
 const (
-	// queryKeepSets locks the registry rows of one projection, or of all, FOR SHARE: beginning a
-	// rebuild, swapping or withdrawing tables waits for the transaction. Acts do not wait for each
-	// other.
+	// queryKeepSets locks registry rows of one projection, or all, FOR SHARE: beginning a rebuild,
+	// swapping or withdrawing tables waits for the transaction. Acts do not wait for each other.
 	queryKeepSets = `SELECT p.consumer_group FROM tidemark.projections p
 		WHERE $1 = '' OR p.name IN ($1, $1 || '~next', $1 || '~previous') ORDER BY p.name FOR SHARE`
 

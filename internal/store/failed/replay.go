@@ -49,8 +49,7 @@ type ReplayRequest struct {
 // first event in any case. Tables that a rebuild has not made yet, or is giving up, are left out.
 //
 // Replay takes the campaigns from the workers that hold them; their work under way is done again.
-// The leases stay locked until tx ends. Until then the replayed tables are neither swapped nor
-// dropped.
+// Until tx ends the leases stay locked, and the replayed tables are neither swapped nor dropped.
 func Replay(ctx context.Context, tx pgx.Tx, r ReplayRequest, act Act) (_ int64, err error) {
 	defer rows.Explain(&err, "replay")
 	if err := act.validate(false); err != nil {
@@ -189,8 +188,7 @@ type replayable struct {
 }
 
 // place returns the first event of a replay from from on (0: from scratch), and whether rows are
-// deleted first. A set that is not in step yet holds nothing of a campaign, or a rebuild's copy: it
-// starts with the first event.
+// deleted first. A set that is not in step yet starts with the first event.
 func (p replayable) place(from int64) (first int64, reset bool) {
 	if p.State != "active" {
 		return 1, from == 0 || p.State != "joining"

@@ -26,8 +26,7 @@ func Requeue(ctx context.Context, tx pgx.Tx, key Key, act Act) (err error) {
 }
 
 // RequeueSeq requeues the failed and dead campaigns of campaignID that stand before event seq, in
-// one group or, if group is empty, in all. It returns them in the order of their projections, or
-// [ErrNotFound].
+// one group or, if group is "", in all. It returns them ordered by projection, or [ErrNotFound].
 func RequeueSeq(
 	ctx context.Context, tx pgx.Tx, group, campaignID string, seq int64, act Act,
 ) (_ []Key, err error) {

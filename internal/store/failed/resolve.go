@@ -57,8 +57,7 @@ func Resolve(ctx context.Context, tx pgx.Tx, key Key, seq int64, act Act) (err e
 }
 
 // ResolvePlaces resolves the events that failed campaigns still stand before, by their places, and
-// returns those campaigns. It skips campaigns that another operator or a worker is writing. It
-// takes the locks of [Resolve].
+// returns them. It skips campaigns that are being written. It takes the locks of [Resolve].
 func ResolvePlaces(ctx context.Context, tx pgx.Tx, places []Place, act Act) (_ []Key, err error) {
 	defer rows.Explain(&err, "resolve failed campaigns")
 	if _, err := keepSets(ctx, tx, ""); err != nil {
@@ -85,10 +84,10 @@ func ResolvePlaces(ctx context.Context, tx pgx.Tx, places []Place, act Act) (_ [
 }
 
 // Unresolve takes back a resolution. Each set of tables that has passed the event applies the
-// campaign again from scratch, and may fail at the event again. If the projection is not
-// registered, only the resolution is deleted. Unresolve returns [ErrNotResolved] if there is no
-// resolution. On [ErrNotResettable] a set's rows cannot be deleted, so the event cannot be applied
-// in its place: roll tx back.
+// campaign again from scratch, and may fail at it again. If the projection is not registered, only
+// the resolution is deleted. Unresolve returns [ErrNotResolved] if there is none. On
+// [ErrNotResettable] a set's rows cannot be deleted, so the event cannot be applied in its place:
+// roll tx back.
 //
 // It takes the locks of [Resolve].
 func Unresolve(ctx context.Context, tx pgx.Tx, key Key, seq int64, act Act) (err error) {
@@ -121,8 +120,7 @@ func Unresolve(ctx context.Context, tx pgx.Tx, key Key, seq int64, act Act) (err
 	return beginAnew(ctx, tx, sets, act)
 }
 
-// keepSets locks a projection's sets of tables, or all sets, against swaps and drops until tx ends.
-// It returns their groups.
+// keepSets locks a projection's sets, or all, against swaps and drops until tx ends, and returns their groups.
 func keepSets(ctx context.Context, tx pgx.Tx, projection string) (groups []string, err error) {
 	return rows.All(ctx, tx, pgx.RowTo[string], "", queryKeepSets, pgx.QueryExecModeCacheDescribe, base(projection))
 }

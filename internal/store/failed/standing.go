@@ -26,9 +26,8 @@ func (s Standing) place() Place {
 	return Place{NextSeq: s.NextSeq, Key: Key{Projection: s.Projection, CampaignID: s.CampaignID}}
 }
 
-// Standings queues on batch a read of the failed campaigns among campaignIDs. nil means the
-// campaigns claimed by an earlier lease.ClaimAhead on the connection. visit gets them in no
-// particular order.
+// Standings queues on batch a read of the failed campaigns among campaignIDs, in no particular
+// order. nil means the campaigns that an earlier lease.ClaimAhead on the connection claimed.
 func Standings(batch *pgx.Batch, group string, campaignIDs []string, visit func(*Standing)) {
 	batch.Queue(queryStandings, campaignIDs, group).Query(func(rows pgx.Rows) error {
 		standings, err := pgx.CollectRows(rows, pgx.RowToAddrOfStructByPos[Standing])
@@ -39,8 +38,7 @@ func Standings(batch *pgx.Batch, group string, campaignIDs []string, visit func(
 	})
 }
 
-// Due returns the failed campaigns whose retry is due, for the named projections, ordered by
-// campaign and projection.
+// Due returns the named projections' failed campaigns whose retry is due, ordered by campaign and projection.
 func Due(
 	ctx context.Context, db journal.Querier, group string, campaignIDs, projections []string,
 ) ([]*Standing, error) {
@@ -59,10 +57,10 @@ func File(batch *pgx.Batch, group string, standings []Standing) {
 	batch.Queue(queryFile, group, campaigns, projections, seqs, resets, waits)
 }
 
-// FileMoved files a joining projection for campaigns of its group that have moved without it and
-// that a rebuild has not copied, up to limit after the cursor ("": from the first). It returns the
-// last campaign read and how many it read; fewer than limit means the last page. The caller holds
-// the registry's lock.
+// FileMoved files a joining projection for campaigns that have moved without it and that a rebuild
+// has not copied, up to limit after the cursor ("": from the first). It returns the last campaign
+// read and how many it read; fewer than limit means the last page. The caller holds the registry's
+// lock.
 func FileMoved(
 	ctx context.Context, tx pgx.Tx, group, projection, after string, limit int,
 ) (last string, n int64, err error) {

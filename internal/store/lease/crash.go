@@ -22,8 +22,7 @@ type Suspect struct {
 	Unexplained int // processes of the group that died within the last hour without any mark
 }
 
-// Suspects adds the known crashes of campaigns to the leases of a [Keeper.ClaimAhead]. The other
-// claims do so themselves.
+// Suspects adds known crashes to the leases of a [Keeper.ClaimAhead]. The other claims do so themselves.
 func (k Keeper) Suspects(ctx context.Context, db DB, claimed Claimed) error {
 	if len(claimed.crashed) == 0 {
 		return nil
@@ -68,9 +67,8 @@ func (k Keeper) Survived(batch *pgx.Batch, campaignIDs []string) {
 	batch.Queue(querySurvived, k.Group, campaignIDs)
 }
 
-// Explained queues on batch that the deaths on a campaign are explained, so they blame no other
-// campaign. It belongs to the transaction that gives up the deadly event. Queue it before
-// [Keeper.Survived].
+// Explained queues on batch that a campaign's deaths are explained, so they blame no other. It
+// belongs to the transaction that gives up the deadly event. Queue it before [Keeper.Survived].
 func (k Keeper) Explained(batch *pgx.Batch, campaignID string) {
 	batch.Queue(queryExplained, k.Group, campaignID)
 }

@@ -8,7 +8,7 @@
 // over; safety does not depend on it.
 //
 // The package owns tidemark.leases, workers, crashes and duties, and the sequence tidemark.waiting,
-// through which idle workers ask for notifications. It does not detect dead processes: their leases
+// by which idle workers ask for notifications. It does not detect dead processes: their leases
 // expire.
 //
 // A [Keeper] is safe for concurrent use.

@@ -15,8 +15,8 @@ import (
 // after tx commits. Until then claims skip the campaigns. Paused campaigns stay paused.
 //
 // Call it once in tx, with all campaigns, before writing or locking rows of tidemark.deferred.
-// Workers lock a group's leases first, in the order of campaign_id; any other order may deadlock
-// with them.
+// Workers lock a group's leases first, in the order of campaign_id; another order may deadlock with
+// them.
 func Fence(ctx context.Context, tx pgx.Tx, group string, campaignIDs []string) error {
 	if len(campaignIDs) == 0 {
 		return nil

@@ -84,8 +84,7 @@ type Proved struct {
 	Unhashed  int64 // campaigns compared by number of events only
 }
 
-// Unproved is a campaign in which a group has not applied exactly the journal's events up to its
-// checkpoint, once each.
+// Unproved is a campaign in which a group has not applied each event up to its checkpoint exactly once.
 type Unproved struct {
 	CampaignID string
 	Checkpoint int64

@@ -59,8 +59,8 @@ type Claimed struct {
 func (c Claimed) Suspicious() bool { return len(c.crashed) > 0 }
 
 // Claim leases up to limit campaigns that have work in the outbox and no live lease, from just
-// after cursor around the outbox. If wait is above zero, the same request first asks appends to
-// notify for that long ([Wait]).
+// after cursor around the outbox. With wait above zero it first asks appends to notify for that
+// long ([Wait]).
 func (k Keeper) Claim(ctx context.Context, db DB, cursor string, limit int, wait time.Duration) (Claimed, error) {
 	batch := &pgx.Batch{}
 	if wait > 0 {
@@ -137,10 +137,9 @@ type Step struct {
 	Hash   *int64 // of their ids: uuid_hash_extended(id, 0), XORed; nil: unknown, from then on for the whole campaign
 }
 
-// Advance queues the fence on batch. Each lease that is still held gets its new checkpoint and is
-// released or renewed. If one is lost, the statement fails with an error that matches [ErrLost]
-// (see [Error]), and the transaction fails with it. Advance must be the transaction's last
-// statement.
+// Advance queues the fence on batch. Each lease still held gets its new checkpoint and is released
+// or renewed. If one is lost, the statement fails with an error that matches [ErrLost] (see
+// [Error]). Advance must be the transaction's last statement.
 func (k Keeper) Advance(batch *pgx.Batch, steps []Step) {
 	ids := make([]string, len(steps))
 	n := len(steps)

@@ -27,8 +27,7 @@ const (
 	// queryRenew probes the primary key twice per lease and skips rows that are being written.
 	queryRenew = `SELECT campaign_id FROM tidemark.renew($1, $2, $3, $4, $5)`
 
-	// queryStillHeld probes the primary key once per lease and locks the row briefly. It skips rows
-	// that are being written.
+	// queryStillHeld probes the primary key once per lease and locks it briefly. It skips rows that are being written.
 	queryStillHeld = `SELECT l.campaign_id FROM unnest($3::text[], $4::bigint[], $5::bigint[]) AS u (campaign_id,
 		generation, checkpoint) CROSS JOIN LATERAL (
 			SELECT * FROM tidemark.leases l WHERE l.consumer_group = $1 AND l.campaign_id = u.campaign_id FOR UPDATE SKIP LOCKED
@@ -38,9 +37,9 @@ const (
 	// queryRelease probes the primary key once per lease.
 	queryRelease = `SELECT tidemark.release($1, $2, $3, $4)`
 
-	// queryBeat writes one row by its primary key; no other owner writes it. An owner that was
-	// believed dead removes itself from tidemark.crashes, a small table. Rows that a claim is writing
-	// wait for the next beat.
+	// queryBeat writes one row by its primary key; no other owner writes it. An owner believed dead
+	// removes itself from the small table crashes. Rows that a claim is writing wait for the next
+	// beat.
 	queryBeat = `WITH alive AS (
 			UPDATE tidemark.crashes c SET owners = array_remove(c.owners, $1)
 			WHERE c.ctid = ANY (ARRAY(SELECT d.ctid FROM tidemark.crashes d WHERE d.consumer_group = $2 AND $1 = ANY (d.owners)
@@ -68,9 +67,8 @@ const (
 		jsonb_each(w.knows) AS k (name, versions), jsonb_array_elements_text(k.versions) AS v (version)
 		WHERE w.consumer_group = $1 AND w.seen_at > clock_timestamp() - interval '1 minute' GROUP BY 1, 2 ORDER BY 1, 2`
 
-	// queryWait moves a sequence and nothing else. Its value grows with every wait, so ending an
-	// earlier wait does not end a later one. It need not survive a crash, so it does not wait for the
-	// disk.
+	// queryWait moves only a sequence. Its value grows with every wait, so ending an earlier wait does
+	// not end a later one. It need not survive a crash, so it does not wait for the disk.
 	queryWait = `SELECT setval('tidemark.waiting', greatest(last_value + 1,
 		(extract(epoch FROM clock_timestamp()) * 1000)::bigint + $1)),
 		set_config('synchronous_commit', 'off', true) FROM tidemark.waiting`
@@ -132,8 +130,7 @@ const (
 			AND d.expires_at <= clock_timestamp() + $3::interval + interval '1 s'`
 
 	// queryTakeDuty runs once every few seconds. It probes the primary key and writes one row unless
-	// another owner has the duty. Losing it in a server crash is harmless, so it does not wait for the
-	// disk.
+	// another owner has the duty. Losing it in a crash is harmless, so it does not wait for the disk.
 	queryTakeDuty = `INSERT INTO tidemark.duties AS d (name, owner, expires_at)
 		SELECT $1, $2, clock_timestamp() + $3::interval FROM set_config('synchronous_commit', 'off', true)
 		WHERE NOT EXISTS (SELECT FROM tidemark.duties d WHERE d.name = $1 AND ` + theirs + `)

@@ -60,8 +60,7 @@ func Workers(ctx context.Context, db DB) ([]Worker, error) {
 	return rows.All(ctx, db, pgx.RowToStructByPos[Worker], "list workers", queryWorkers)
 }
 
-// Versions returns the versions of projections that a group's workers have, by name. It reads
-// workers seen within a minute.
+// Versions returns a group's versions of projections, by name, from workers seen within a minute.
 func Versions(ctx context.Context, db DB, group string) (map[string][]int, error) {
 	found := map[string][]int{}
 	var name string
@@ -81,8 +80,7 @@ func TakeDuty(ctx context.Context, db DB, name, owner string, ttl time.Duration)
 	return n == 1, err
 }
 
-// DropDuty gives the duty up, so another process need not wait for its expiry. It does nothing if
-// the owner does not have it.
+// DropDuty gives the duty up before it expires. It does nothing if the owner does not have it.
 func DropDuty(ctx context.Context, db DB, name, owner string) error {
 	_, err := rows.Exec(ctx, db, fmt.Sprintf("drop the duty %q", name), queryDropDuty, name, owner)
 	return err

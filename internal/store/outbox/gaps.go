@@ -97,9 +97,8 @@ type Repaired struct {
 	Failed    int // of the gaps, not repaired
 }
 
-// Run repairs each gap in a transaction of its own. A failed repair is counted, given to OnGap, and
-// does not stop the others. Run returns an error only if it cannot look further. A second Run finds
-// only what failed.
+// Run repairs each gap in a transaction of its own. A failed repair is counted and given to OnGap;
+// the others go on, and a second Run finds it. Run returns an error only if it cannot look further.
 func (r Repair) Run(ctx context.Context, db Beginner) (done Repaired, err error) {
 	defer rows.Explain(&err, "repair the gaps of group %s", r.Group)
 	if r.By == "" {

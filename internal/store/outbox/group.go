@@ -43,8 +43,7 @@ const (
 // group also gets one for every existing campaign, so it starts with the first event of each.
 // Register is safe to call at every start, from several processes at once, and again after a crash.
 //
-// Register must not run inside a transaction. It waits until appends that began before the group
-// was known have ended.
+// Do not call Register in a transaction. It waits for appends that began before the group was known.
 func Register(ctx context.Context, db DB, group string) (err error) {
 	defer rows.Explain(&err, "register consumer group %q", group)
 	if _, err := db.Exec(ctx, queryRegister, group); err != nil {
@@ -111,8 +110,7 @@ func Complete(batch *pgx.Batch, group string, campaignIDs []string, upTo []int64
 	batch.Queue(queryComplete, group, campaignIDs, upTo)
 }
 
-// Enqueue queues a work item for each campaign, unless its last event has one. One item brings the
-// campaign to its head.
+// Enqueue queues one work item per campaign, which brings it to its head, unless its last event has one.
 func Enqueue(batch *pgx.Batch, group string, campaignIDs []string) {
 	batch.Queue(queryEnqueue, group, campaignIDs)
 }

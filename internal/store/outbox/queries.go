@@ -4,8 +4,7 @@ const (
 	// queryRegister writes one row of a table that appends read. It waits for no lock.
 	queryRegister = `INSERT INTO tidemark.consumer_groups (name) VALUES ($1) ON CONFLICT DO NOTHING`
 
-	// queryLeaveInline makes appends enqueue and the backlog be filed. queryRegisterInline makes
-	// appends stop enqueueing.
+	// queryLeaveInline makes appends enqueue and files the backlog; queryRegisterInline stops the enqueueing.
 	queryLeaveInline    = `UPDATE tidemark.consumer_groups SET state = 'filing' WHERE name = $1 AND state = 'inline'`
 	queryRegisterInline = `INSERT INTO tidemark.consumer_groups AS g (name, state) VALUES ($1, 'inline')
 		ON CONFLICT (name) DO UPDATE SET state = 'inline' WHERE g.state <> 'inline'`
@@ -15,9 +14,9 @@ const (
 	// queryNextPosition burns a position. Appends that began earlier hold the writer floor below it.
 	queryNextPosition = `SELECT nextval('tidemark.journal_position')`
 
-	// queryFile reads up to $3 campaigns after $2 along the journal's primary key, and gives each that
-	// is behind one work item. One is enough: a worker reads on from its checkpoint. It returns the
-	// last campaign read.
+	// queryFile reads up to $3 campaigns after $2 along the journal's primary key. It files one work
+	// item per campaign that is behind, since workers read on from the checkpoint. It returns the last
+	// campaign read.
 	queryFile = `WITH RECURSIVE walk AS (
 			SELECT $2::text COLLATE "C" AS campaign_id, 0 AS steps
 			UNION ALL

@@ -4,8 +4,7 @@ package outbox
 // They also read tidemark.deferred, projections, leases and pauses, which other packages write.
 const (
 	// queryReport counts up to $1 work items of each group and $3 failed campaigns, and reads $2 pages
-	// beyond that (migrations/00009_status.sql). It also reads the thousand failed campaigns that are
-	// due first.
+	// beyond (migrations/00009_status.sql). It also reads the thousand failed campaigns due first.
 	queryReport = `
 		SELECT q.consumer_group, now(), q.pending, q.processing, q.paused, coalesce(pairs.failed, 0),
 			coalesce(pairs.dead, 0), coalesce(pairs.rebuilding, 0),

@@ -40,9 +40,8 @@ type GroupReport struct {
 // Report returns the outstanding work of each consumer group as of one moment, ordered by group.
 //
 // It counts up to 10,000 work items of a group and 5,000 failed campaigns, shared among
-// projections. Beyond that it extrapolates from some pages of the tables, so ten million entries
-// take no longer than ten thousand. Oldest considers the thousand failed campaigns that are due
-// first.
+// projections, and extrapolates beyond that from some pages. So ten million entries take no longer
+// than ten thousand. Oldest considers the thousand failed campaigns due first.
 func Report(ctx context.Context, db journal.Querier) ([]GroupReport, error) {
 	return rows.All(ctx, db, scanGroupReport, "report on the outbox", queryReport, exactRows, samplePages, exactPairs)
 }
@@ -104,9 +103,9 @@ type Waiting struct {
 // Behind returns how many events of the campaign the group has not applied.
 func (w Waiting) Behind() int64 { return w.Head - w.Checkpoint }
 
-// WalkWaiting returns up to limit campaigns with work, ordered by group and campaign, after the
-// named group and campaign ("" and "": from the first). It costs a few index probes per campaign,
-// however long the outbox is.
+// WalkWaiting returns up to limit campaigns with work after the named group and campaign ("", "":
+// from the first), ordered by both. It costs a few index probes per campaign, however long the
+// outbox.
 func WalkWaiting(
 	ctx context.Context, db journal.Querier, afterGroup, afterCampaign string, limit int,
 ) ([]Waiting, error) {

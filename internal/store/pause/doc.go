@@ -6,8 +6,7 @@
 // Work under way finishes when a group or projection is paused; on a paused campaign it is dropped
 // and runs again later. Appends go on.
 //
-// Workers notice at their next claim, within their poll interval. A pause expires by the database's
-// clock, and then has no effect.
+// Workers notice at their next claim, within their poll interval. A pause expires by the database's clock.
 //
 // The package owns tidemark.pauses. All functions are safe for concurrent use.
 package pause

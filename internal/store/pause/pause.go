@@ -40,9 +40,8 @@ type Pause struct {
 // [ErrUnknown] for a target that does not exist.
 //
 // Work under way on a paused campaign fails at its fence. tx waits for a worker that is committing
-// it. It also waits, until the group ends, for a worker that applies it savepointed, because that
-// one's fence runs first. Set a lock_timeout to bound the wait. Pausing groups and projections does
-// not wait.
+// it and, until the group ends, for one that applies it savepointed, because that one's fence runs
+// first. Set a lock_timeout to bound the wait. Pausing groups and projections does not wait.
 func Set(ctx context.Context, tx pgx.Tx, t Target, by, reason string, d time.Duration) (err error) {
 	defer rows.Explain(&err, "pause %s", t)
 	scope, name, err := t.check(by)

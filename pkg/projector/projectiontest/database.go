@@ -60,7 +60,6 @@ func (k *kit) open(ctx context.Context, name string) (*database, error) {
 	return &database{kit: k, pool: pool}, nil
 }
 
-// close drops the databases. Their sessions have ended.
 func (k *kit) close(ctx context.Context) error {
 	var errs []error
 	for _, name := range k.databases {

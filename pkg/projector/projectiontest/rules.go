@@ -12,7 +12,6 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
-// rule is a property that a projection must have.
 type rule struct {
 	name  string
 	check func(context.Context, *kit) error
@@ -41,7 +40,6 @@ func same(work func(context.Context, *database) error) func(context.Context, *ki
 	}
 }
 
-// allAtOnce applies all events in one group.
 func allAtOnce(ctx context.Context, db *database) error {
 	if err := db.arrive(ctx, db.kit.places); err != nil {
 		return err
@@ -74,8 +72,7 @@ func oneEventATransaction(ctx context.Context, db *database) error {
 	})
 }
 
-// interleavedCampaigns compares two orders of arrival. When all events arrive at once, the order
-// among campaigns is lost.
+// interleavedCampaigns compares two orders of arrival, which are lost when all events arrive at once.
 func interleavedCampaigns(ctx context.Context, k *kit) error {
 	interleaved, err := k.tablesAfter(ctx, arriving(roundRobin))
 	if err != nil {

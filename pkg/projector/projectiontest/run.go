@@ -57,7 +57,6 @@ type kit struct {
 	expected  snapshot // the tables after all events, applied at once
 }
 
-// place is an event's place in the journal.
 type place struct {
 	campaignID string
 	seq        int64

@@ -64,7 +64,6 @@ func (db *database) register(ctx context.Context) error {
 	return nil
 }
 
-// appendAll fills the journal and sets it aside.
 func (db *database) appendAll(ctx context.Context, events []journal.Event) error {
 	campaigns := map[string]bool{}
 	err := pgx.BeginFunc(ctx, db.pool, func(tx pgx.Tx) error {

@@ -27,7 +27,6 @@ func (e *Error) Error() string {
 // Unwrap returns Err.
 func (e *Error) Unwrap() error { return e.Err }
 
-// mistakes collects the mistakes of one file.
 type mistakes struct {
 	file string
 	list []*Error

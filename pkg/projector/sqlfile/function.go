@@ -115,7 +115,6 @@ BEGIN
 	return b.String()
 }
 
-// literals returns the handler's types as SQL.
 func (h *sqlHandler) literals() string {
 	types := make([]string, len(h.types))
 	for i, eventType := range h.types {
@@ -124,8 +123,7 @@ func (h *sqlHandler) literals() string {
 	return strings.Join(types, ", ")
 }
 
-// handle writes the statements for an event of the handler's types. A loop discards the rows of
-// statements that return some.
+// handle writes the statements for an event. A loop discards the rows of statements that return some.
 func (fn *sqlFunction) handle(b *strings.Builder, handler *sqlHandler, answers []bool) {
 	for _, eventType := range handler.types {
 		if only := fn.only[eventType]; only > 0 {
@@ -160,5 +158,4 @@ func (fn *sqlFunction) fields() []string {
 	return used
 }
 
-// variable returns the name of the field's variable in the function.
 func (f eventField) variable() string { return variablePrefix + "_" + f.name }

@@ -48,7 +48,6 @@ func sourceText(raw []byte, errs *mistakes) (string, bool) {
 	return strings.ReplaceAll(string(raw), "\r\n", "\n"), len(errs.list) == 0
 }
 
-// sqlParser fills an sqlFile.
 type sqlParser struct {
 	src         string
 	errs        *mistakes
