@@ -70,10 +70,10 @@ position every few seconds only. PUBLISHED is when an event was published last.`
 			},
 			Columns: "STATUS|TOPIC|PUBLISHER|POSITION|EVENTS|AGE|PUBLISHED|ERRORS|PARKED|RETRYING|HOLDER|WHY",
 			Row: func(p publications.Publication) []table.Cell {
-				return table.Row(PublisherState(p), p.Topic, p.Publisher, p.Position,
-					table.About(p.Behind, p.Estimated(), table.Plain), PublisherAge(p), p.LastPublishedAt,
-					table.Number(int64(p.Errors), table.Warning), ParkedCount(p, table.Alarm),
-					table.Number(p.Retrying, table.Warning), table.OrDash(p.Holder), PublisherProblem(p))
+				return table.Row(publisherStatus(p), p.Topic, p.Publisher, p.Position,
+					table.About(p.Behind, p.Estimated(), table.Plain), publisherAge(p), p.LastPublishedAt,
+					table.Number(int64(p.Errors), table.Warning), parkedCount(p),
+					table.Number(p.Retrying, table.Warning), table.OrDash(p.Holder), publisherProblem(p))
 			},
 		}),
 		list(View{
@@ -138,7 +138,7 @@ pair at most.`,
 				if p.Status == "parked" {
 					next = table.OrDash("")
 				}
-				return table.Row(table.Toned(p.Status, ParkedTone(p.Status)), p.Topic, p.Publisher, p.CampaignID, p.Seq,
+				return table.Row(table.Toned(p.Status, parkedTone(p.Status)), p.Topic, p.Publisher, p.CampaignID, p.Seq,
 					p.EventType, holds, p.Attempts, p.FirstFailedAt, next, p.Message)
 			},
 		}),
@@ -208,8 +208,8 @@ func logOf[In any](v View, choose func(in In) (operatorLog, []string)) *View {
 	})
 }
 
-// PublisherState is the status, and FAILING for a publication that is to go on while its sink fails.
-func PublisherState(p publications.Publication) table.Cell {
+// publisherStatus is the status, and FAILING for a publication that is to go on while its sink fails.
+func publisherStatus(p publications.Publication) table.Cell {
 	switch {
 	case p.Failing():
 		return table.Toned("FAILING", table.Warning)
@@ -221,16 +221,16 @@ func PublisherState(p publications.Publication) table.Cell {
 	return table.Text(p.Status)
 }
 
-// PublisherAge is the age of the oldest event that is not published.
-func PublisherAge(p publications.Publication) table.Cell {
+// publisherAge is the age of the oldest event that is not published.
+func publisherAge(p publications.Publication) table.Cell {
 	if p.Behind == 0 {
 		return table.NumberText("-")
 	}
 	return table.NumberText(table.Age(p.Lag))
 }
 
-// PublisherProblem says what is the matter with a publication, if anything is.
-func PublisherProblem(p publications.Publication) string {
+// publisherProblem says what is the matter with a publication, if anything is.
+func publisherProblem(p publications.Publication) string {
 	switch {
 	case p.Status == "PAUSED" && p.Actor != "":
 		text := "by " + p.Actor
@@ -251,17 +251,17 @@ func PublisherProblem(p publications.Publication) string {
 	return ""
 }
 
-// ParkedCount is how many events are parked.
-func ParkedCount(p publications.Publication, tone table.Tone) table.Cell {
-	cell := table.Number(p.Parked, tone)
+// parkedCount is how many events are parked.
+func parkedCount(p publications.Publication) table.Cell {
+	cell := table.Number(p.Parked, table.Alarm)
 	if p.ManyParked() {
 		cell.Text += "+"
 	}
 	return cell
 }
 
-// ParkedTone is that of the status of a parked event.
-func ParkedTone(status string) table.Tone {
+// parkedTone is that of the status of a parked event.
+func parkedTone(status string) table.Tone {
 	switch status {
 	case "parked":
 		return table.Alarm

@@ -88,8 +88,8 @@ func publicationFacts(p publications.Publication) []table.Fact {
 		holder = "none"
 	}
 	facts := []table.Fact{
-		{Name: "status", Value: PublisherState(p).Text, Tone: PublisherState(p).Tone},
-		{Name: "why", Value: PublisherProblem(p)},
+		{Name: "status", Value: publisherStatus(p).Text, Tone: publisherStatus(p).Tone},
+		{Name: "why", Value: publisherProblem(p)},
 		{Name: "position", Value: fmt.Sprint(p.Position)},
 		{Name: "behind", Value: lag},
 		{
@@ -98,7 +98,7 @@ func publicationFacts(p publications.Publication) []table.Fact {
 		},
 		{
 			Name:  "parked",
-			Value: fmt.Sprintf("%s, and %d on their way", ParkedCount(p, table.Plain).Text, p.Retrying),
+			Value: fmt.Sprintf("%s, and %d on their way", parkedCount(p).Text, p.Retrying),
 		},
 		{Name: "held by", Value: holder},
 	}
@@ -151,7 +151,7 @@ func showParked(page *table.Page, d parkedState) {
 			waits = "waits behind it"
 		}
 		page.Facts(
-			table.Fact{Name: "status", Value: p.Status, Tone: ParkedTone(p.Status)},
+			table.Fact{Name: "status", Value: p.Status, Tone: parkedTone(p.Status)},
 			table.Fact{Name: "its campaign", Value: waits},
 			table.Fact{Name: "attempts", Value: fmt.Sprint(p.Attempts)},
 			table.Fact{Name: "next attempt", Value: next},

@@ -42,7 +42,7 @@ func newAct(env *cli.Env, more extra, acts []*operator.Act) *cobra.Command {
 	confirms, previews, starts := false, false, false
 	for _, act := range acts {
 		confirms, previews = confirms || act.Confirms || act.Counts, previews || act.Previews
-		starts = starts || act.Starts() || act.Kind == admin.ActReplay
+		starts = starts || act.Starts() || act.Kind == admin.ActReplay || act.Kind == admin.ActStartRebuild
 	}
 	command := &cobra.Command{
 		Use: use(c.acts[0].Command, c.acts[0].Params), Short: c.acts[0].Short, Long: c.acts[0].Long,

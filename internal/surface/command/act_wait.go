@@ -39,7 +39,7 @@ func (c *actCommand) follow(ctx context.Context, pool *pgxpool.Pool, started *ad
 	}
 	var meter *progress.Meter
 	for o.State == "running" {
-		switch err := untilNext(ctx); {
+		switch err := untilNext(ctx, waitInterval); {
 		case err != nil:
 			err := cli.Exitf(cli.ExitPartial, "interrupted: the wait, not operation %d, which workers go on with", o.ID)
 			return cli.Hint(err, "tidemark operation show %d", o.ID)
@@ -123,11 +123,11 @@ func endOf(o admin.Operation) (err error) {
 }
 
 // untilNext waits between two looks.
-func untilNext(ctx context.Context) error {
+func untilNext(ctx context.Context, interval time.Duration) error {
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-time.After(waitInterval):
+	case <-time.After(interval):
 		return nil
 	}
 }
@@ -162,7 +162,7 @@ func caughtUp(ctx context.Context, env *cli.Env, pool *pgxpool.Pool, of failed.R
 				"tidemark failed list --status dead --group %s%s", table.Quote(of.Group), projection)
 		}
 		meter.Set(max(0, n-underWay-dead), progress.Unknown)
-		if untilNext(ctx) != nil {
+		if untilNext(ctx, waitInterval) != nil {
 			err := cli.Exitf(cli.ExitPartial, "interrupted: the wait, not the replay, which goes on by itself")
 			return cli.Hint(err, "tidemark lag")
 		}

@@ -46,15 +46,13 @@ type awaited struct {
 
 // rebuildCommand waits for the end of the rebuild if it is told to.
 func rebuildCommand(env *cli.Env) extra {
-	var wait bool
 	flags := func(flags *pflag.FlagSet) {
-		flags.BoolVar(&wait, "wait", false, "show progress until the tables are exchanged")
 		flags.Lookup("json").Usage = "write JSON; with --wait, a line each second too"
 	}
 	after := func(ctx context.Context, c *actCommand, pool *pgxpool.Pool, name string, done *admin.Outcome) error {
 		c.sayIfIdle(ctx, pool)
 		switch {
-		case wait:
+		case c.wait:
 			return awaited{name, c.asJSON}.await(ctx, env, pool)
 		case c.asJSON:
 			return env.PrintJSON(done)
@@ -108,10 +106,8 @@ func (r awaited) await(ctx context.Context, env *cli.Env, pool *pgxpool.Pool) er
 			meter.Set(max(0, now.Campaigns-now.Left-now.Failed-now.Dead), max(0, now.Events-now.LeftEvents))
 		}
 		last = now
-		select {
-		case <-ctx.Done():
+		if untilNext(ctx, max(rebuildInterval, 5*time.Since(start))) != nil {
 			return r.interrupted()
-		case <-time.After(max(rebuildInterval, 5*time.Since(start))):
 		}
 	}
 }

@@ -3,7 +3,6 @@ package command
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -106,22 +105,15 @@ func printStatus(env *cli.Env, s *status.Status) error {
 	default:
 		page.Table([]string{"SEVERITY", "FOR", "WHERE", "WHAT", "DO"}, problemRows(s, problems))
 	}
-	for _, part := range []struct {
-		columns []string
-		rows    [][]table.Cell
-	}{
-		{[]string{
+	if len(s.Queue) > 0 {
+		page.Heading("Groups")
+		page.Table([]string{
 			"GROUP", "PROJECTION", "PENDING", "PROCESSING", "PAUSED", "FAILED", "DEAD", "REBUILDING", "BEHIND", "AGE",
 			"EMPTY IN", "WORKERS",
-		}, groupRows(s)},
-		{[]string{"TOPIC", "PUBLISHER", "STATUS", "BEHIND", "AGE", "ERRORS", "PARKED"}, publisherRows(s)},
-		{[]string{"REBUILD", "STATE", "DONE", "LEFT", "FAILED", "DEAD"}, rebuildRows(s)},
-	} {
-		if len(part.rows) > 0 {
-			page.Text("\n")
-			page.Table(part.columns, part.rows)
-		}
+		}, groupRows(s))
 	}
+	operator.Section(page, "Publishers", "listPublishers", s.Publishers)
+	operator.Section(page, "Rebuilds", "listRebuilds", s.Rebuilds)
 	return page.Err()
 }
 
@@ -199,32 +191,4 @@ func lagCells(l status.Lag) []table.Cell {
 		}
 	}
 	return cells
-}
-
-func publisherRows(s *status.Status) (rows [][]table.Cell) {
-	for _, p := range s.Publishers {
-		state := operator.PublisherState(p)
-		if p.Failing() && p.FailingSince != nil {
-			state.Text += " for " + table.Age(s.At.Sub(*p.FailingSince))
-		}
-		rows = append(rows, table.Row(p.Topic, p.Publisher, state, table.About(p.Behind, p.Estimated(), table.Plain),
-			operator.PublisherAge(p), table.Number(int64(p.Errors), table.Warning), operator.ParkedCount(p, table.Warning)))
-	}
-	return rows
-}
-
-func rebuildRows(s *status.Status) (rows [][]table.Cell) {
-	for _, r := range s.Rebuilds {
-		state := r.State
-		if r.Paused {
-			state += ", paused"
-		}
-		rows = append(rows, []table.Cell{
-			table.Text(r.Projection), table.Text(state),
-			{Text: fmt.Sprintf("%.0f%%", 100*r.Progress()), Right: true},
-			table.About(r.Left, r.Estimated, table.Plain),
-			table.About(r.Failed, r.Estimated, table.Warning), table.About(r.Dead, r.Estimated, table.Alarm),
-		})
-	}
-	return rows
 }
