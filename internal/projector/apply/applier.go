@@ -37,9 +37,8 @@ const (
 	isolated    = "isolated"    // one campaign after the other, each in its own transaction
 )
 
-// choose returns the strategy for a group, and the reason. A group that fails batched is retried
-// savepointed, and one that fails savepointed is retried isolated. [Applier.ApplySuspect] applies
-// campaigns that may end the process.
+// choose returns the strategy for a group, and the reason. Batched groups that fail are retried
+// savepointed, then isolated. [Applier.ApplySuspect] applies campaigns that may end the process.
 func (a *Applier) choose(units []*Unit) (strategy, reason string) {
 	switch {
 	case retried(units):
@@ -197,9 +196,9 @@ func (a *Applier) applyBatched(ctx context.Context, units []*Unit, t *Transactio
 	return n, t.Units, nil
 }
 
-// yields reports whether a unit with more to do makes way for others. A unit that was merely cut
-// off at the end of a group goes on, once. A failed campaign that has got past its event is claimed
-// again, as one that is behind.
+// yields reports whether a unit with more to do makes way for others. A unit cut off at the end of
+// a group goes on, once. A failed campaign that gets past its event is claimed again, as one
+// behind.
 func yields(u *Unit) bool { return u.groups > 1 || u.probes() }
 
 // Without returns the units that are not among others.

@@ -9,9 +9,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// breakerThreshold is how many failures in a row, of any of the worker's requests, open its
-// breaker. One lost connection says nothing about the database, and often counts twice: for the
-// group, and for giving its leases back.
+// breakerThreshold is how many failures of a worker's requests in a row open its breaker. One lost
+// connection often counts twice, for a group and for giving its leases back, and proves nothing.
 const breakerThreshold = 3
 
 // breakerState is the value of the metric tidemark_breaker_state.
@@ -96,8 +95,7 @@ func (b *Breaker) Open() bool {
 	return b.state == breakerOpen
 }
 
-// Failed counts a failure. It reports whether the caller should log it: while the breaker is open,
-// only its changes are news.
+// Failed counts a failure. It reports whether the caller logs it: of an open breaker, only changes are news.
 func (b *Breaker) Failed(ctx context.Context, err error) (news bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

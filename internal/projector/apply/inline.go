@@ -184,8 +184,7 @@ func (in *Inliner) applySlice(
 	return n, rest, t.finish(ctx)
 }
 
-// queueEnd restores the settings, queues work items for campaigns that are left to the workers, and
-// releases the savepoint.
+// queueEnd restores the settings, queues work items for the campaigns left, and releases the savepoint.
 func (in *Inliner) queueEnd(line *pipeline.Pipeline, before, left []string) {
 	if in.PutsOff {
 		line.QueueLookAhead()

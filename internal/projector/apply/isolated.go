@@ -12,9 +12,8 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
-// applyIsolated redoes a failed group one campaign at a time, so only the culprit is deferred and
-// the rest goes on. It drops a unit whose lease is lost, and returns only errors of the
-// infrastructure.
+// applyIsolated redoes a failed group one campaign at a time, so only the culprit is deferred. It
+// drops units whose lease is lost, and returns only errors of the infrastructure.
 func (a *Applier) applyIsolated(ctx context.Context, units []*Unit, events int) (applied int, err error) {
 	for len(units) > 0 {
 		n := OfOneCampaign(units)

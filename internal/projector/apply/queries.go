@@ -15,8 +15,7 @@ const (
 		set_config('lock_timeout', $5, true)`
 )
 
-// queryShadowPatience limits how long a shadow waits for rows, so it gives way to workers before a
-// deadlock with them.
+// queryShadowPatience limits a shadow's waits for rows: it gives way to workers before a deadlock.
 const queryShadowPatience = `SELECT set_config('lock_timeout', '200ms', true)`
 
 // queryReset deletes a campaign's rows from one table. It uses an index on campaign_id, if there is one.

@@ -44,8 +44,7 @@ func (s *shadow) Run(ctx context.Context) {
 	}
 }
 
-// Round goes round the queue once, and then through the campaigns whose retry is due. It returns
-// how many events would have been applied.
+// Round goes round the queue, then through the due retries. It returns how many events would have been applied.
 func (s *shadow) Round(ctx context.Context) (n int, err error) {
 	clear(s.applied)
 	clear(s.failed)

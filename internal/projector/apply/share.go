@@ -7,12 +7,10 @@ import (
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
 )
 
-// ShareBurst is how much unused time of rebuilds is saved up. There is no limit on overdrawing: a
-// group costs what it costs.
+// ShareBurst is how much unused time of rebuilds is saved up. Overdrafts have no limit: a group costs what it costs.
 const ShareBurst = 200 * time.Millisecond
 
-// Share limits the time that this worker's goroutines spend on rebuilds. It is a budget that grows
-// with the clock.
+// Share limits the time that this worker spends on rebuilds, by a budget that grows with the clock.
 type Share struct {
 	mu      sync.Mutex
 	Workers int

@@ -245,8 +245,7 @@ func (t *Transaction) counts() bool {
 		})
 }
 
-// dropOutdated empties catch-up units whose deferred campaign has changed since it was claimed: its
-// tables have been swapped or dropped.
+// dropOutdated empties catch-up units whose tables have been swapped or dropped since they were claimed.
 func (t *Transaction) dropOutdated() {
 	for _, u := range t.Units {
 		if u.Pair == nil {

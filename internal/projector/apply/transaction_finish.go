@@ -16,8 +16,7 @@ import (
 )
 
 // fence queues the fenced update of the units' leases: their new checkpoints, and which are given
-// back. A unit without more to do gives its lease back. One with more to do gives it back if
-// t.yield says so.
+// back. A unit gives its lease back if it has no more to do, or if t.yield says so.
 func (t *Transaction) fence(batch *pgx.Batch) {
 	// One step per lease: units of one campaign share it.
 	steps := make([]lease.Step, 0, len(t.Units))
@@ -164,7 +163,6 @@ func (t *Transaction) movePairs() {
 	}
 }
 
-// handOver is how long a campaign waits that a worker has deferred for a projection its program
-// does not have. Events that arrive meanwhile share the row. Without the wait, each event of a
-// campaign would write one and remove it.
+// handOver delays a campaign that a worker defers for a projection its program does not have.
+// Events that arrive meanwhile share the row, or each would write one and remove it.
 const handOver = time.Second

@@ -95,8 +95,7 @@ func (u *Unit) step(release bool) lease.Step {
 	return s
 }
 
-// hash returns the hash of the ids of the group's events; nil: unknown. It proves later that
-// exactly these events were applied.
+// hash returns the hash of the group's event ids, which proves later exactly what was applied; nil: unknown.
 func (u *Unit) hash() *int64 {
 	if u.counted > 0 {
 		return u.hashed
@@ -127,8 +126,7 @@ func Unsuspected(units []*Unit) int {
 	return len(units)
 }
 
-// OfOneCampaign returns how many units at the front belong to the first one's campaign: they share
-// a lease, and so a transaction.
+// OfOneCampaign returns how many units at the front belong to one campaign: they share a lease and a transaction.
 func OfOneCampaign(units []*Unit) int {
 	n := 1
 	for n < len(units) && units[n].Lease.CampaignID == units[0].Lease.CampaignID {

@@ -45,8 +45,7 @@ func (c *Claimer) Dispatch(ctx context.Context, work chan<- apply.Assignment) {
 			c.Applier.Savepoints.Load() <= 0}
 		woken = false
 		// A claim first asks appends to notify and then looks, so appends that it misses notify. A
-		// worker that was just woken does not ask: its last request is valid until awakeAfter is
-		// over.
+		// worker just woken does not ask: its last request is valid until awakeAfter is over.
 		now := time.Now()
 		stands := how.ahead && now.Sub(named) < awakeAfter/2
 		if calm && !stands && c.Listener.listening.Load() && now.After(quiet) && now.Sub(announced) > announceEvery {
@@ -111,9 +110,8 @@ const (
 	// announceEvery is the shortest time between requests for notifications, and so between notifications.
 	announceEvery = 4 * time.Millisecond
 
-	// announcedIdle is where waits start if a notification would end them: at 8 ms. busyIdle is
-	// where they start after a claim that found work: at 2 ms, for events appended during the
-	// request.
+	// announcedIdle is where waits start if a notification would end them: 8 ms. busyIdle is where
+	// they start after a claim that found work: 2 ms, for events appended during the request.
 	announcedIdle = 3
 	busyIdle      = 1
 )
@@ -159,8 +157,7 @@ type claiming struct {
 	ask   time.Duration // first ask appends to notify for so long; 0: do not ask
 }
 
-// claim leases campaigns and hands them to the workers, about one group per assignment. It returns
-// how many it leased.
+// claim leases campaigns and hands them to the workers, about a group at a time. It returns their number.
 func (c *Claimer) claim(
 	ctx context.Context, work chan<- apply.Assignment, how claiming,
 ) (n int, next following, err error) {

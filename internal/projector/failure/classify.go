@@ -78,10 +78,9 @@ func IsDecoding(err error) bool {
 		errors.Is(err, journal.ErrUnknownVersion)
 }
 
-// IsInfrastructure reports whether an error of a request is the database's or the network's: a
-// class of [ClassInfrastructure] or [ClassLock], a network error, an ended context, the end of a
-// connection (io.EOF), or what pgx has not sent. A projection's own code can return any of these
-// too.
+// IsInfrastructure reports whether an error of a request is the database's or the network's: of
+// [ClassInfrastructure] or [ClassLock], a network error, an ended context, the end of a connection
+// (io.EOF), or what pgx has not sent. A projection's own code can return any of these.
 func IsInfrastructure(err error) bool {
 	if err == nil {
 		return false
@@ -145,9 +144,8 @@ func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v", e.Value) }
 // Redacted returns only the type of the value.
 func (e *PanicError) Redacted() string { return fmt.Sprintf("panic (%T)", e.Value) }
 
-// FailureClass returns [ClassPermanent]: code that did not expect an event will not expect it the
-// next time. A panic with an error of the infrastructure, or of a lock, has the class of that
-// error.
+// FailureClass returns [ClassPermanent]: code that did not expect an event never will. A panic with
+// an error of the infrastructure, or of a lock, has the class of that error.
 func (e *PanicError) FailureClass() Class {
 	if cause, ok := e.Value.(error); ok {
 		if class := Classify(cause); class == ClassInfrastructure || class == ClassLock {

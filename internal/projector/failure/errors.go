@@ -35,8 +35,7 @@ func RedactApply(e *ApplyError, text string) { e.redacted = text }
 
 func (e *ApplyError) Unwrap() error { return e.Err }
 
-// Redacted returns the message without text that may quote values of events: for logs, and for
-// readers who may not see payloads.
+// Redacted returns the message without values of events, for logs and readers who may not see payloads.
 func (e *ApplyError) Redacted() string {
 	shown := *e
 	if shown.Err = errors.New(redact.Safe(e.Err)); e.redacted != "" {

@@ -99,8 +99,7 @@ func (p *Pipeline) StreamParts(ctx context.Context, parts []*Savepoint) error {
 	return nil
 }
 
-// prepareParts prepares what the connection has not prepared yet. A part fails at its first
-// statement that cannot be prepared.
+// prepareParts prepares new statements. A part fails at its first statement that cannot be prepared.
 func (p *Pipeline) prepareParts(
 	ctx context.Context, parts []*Savepoint,
 ) (map[string]*pgconn.StatementDescription, error) {

@@ -20,9 +20,9 @@ const (
 	streamFlush = 256
 )
 
-// duplex writes and reads at the same time, so that neither side waits for the other to take what
-// it has written. If that fails or ctx ends, it is unknown what is under way, and duplex closes the
-// connection.
+// duplex writes and reads at the same time, so neither side waits for the other to take what it has
+// written. After an error, or the end of ctx, the connection's state is unknown, and duplex closes
+// it.
 func (p *Pipeline) duplex(ctx context.Context, write func(*writer) error, read func(*pgproto3.Frontend) error) error {
 	conn := p.Conn.PgConn()
 	if ctx.Err() != nil {

@@ -75,8 +75,7 @@ func Rebuilds(ctx context.Context, db journal.Querier, projection string) ([]Reb
 	return rows.All(ctx, db, pgx.RowToStructByPos[Rebuild], "list rebuilds", queryProgress, projection)
 }
 
-// Progress returns the share of the rebuild's campaigns that have caught up, from 0 to 1. Failed
-// campaigns have not.
+// Progress returns the share of the campaigns that have caught up, from 0 to 1. Failed ones have not.
 func (r Rebuild) Progress() float64 {
 	switch left := r.Left + r.Failed + r.Dead; {
 	case r.ActiveAt == nil && r.Campaigns == 0:

@@ -52,8 +52,7 @@ func (m *Maintainer) Prune(ctx context.Context) (total int64, err error) {
 	return total, nil
 }
 
-// RepairGaps looks every now and then for campaigns that would be left behind, and queues them. A
-// gap that is not repaired is found again.
+// RepairGaps regularly looks for campaigns that would be left behind, and queues them. Gaps left are found again.
 func (m *Maintainer) RepairGaps(ctx context.Context) {
 	repair := outbox.Repair{
 		Group: m.Cfg.ConsumerGroup, By: "worker " + m.Keeper.Owner, Reason: "found by the worker",

@@ -2,8 +2,7 @@ package rebuild
 
 import "github.com/tidemark-go/tidemark/internal/projector/registry"
 
-// The statements of rebuilds. They touch tables of one row per projection, and change them under
-// the registry's lock.
+// The statements of rebuilds. Their tables have one row per projection, and change under the registry's lock.
 const (
 	queryRebuildRows = `SELECT ` + registry.Columns + `,
 			p.declined, coalesce(p.kept_until <= clock_timestamp(), false), r.max_share
@@ -51,17 +50,15 @@ const (
 	// queryKeepLonger postpones the removal of tables that cannot be dropped.
 	queryKeepLonger = `UPDATE tidemark.projections SET kept_until = clock_timestamp() + interval '1 hour' WHERE name = $1`
 
-	// queryBehind counts deferred campaigns that prevent a swap: those still catching up, to 1 at
-	// most, and failed or dead ones, to $3 + 1. It reads the index of the projection's deferred
-	// campaigns.
+	// queryBehind counts deferred campaigns that prevent a swap, by their index: up to 1 that still
+	// catches up, and up to $3 + 1 that are failed or dead.
 	queryBehind = `SELECT
 		(SELECT count(*) FROM (SELECT FROM tidemark.deferred d WHERE d.consumer_group = $1 AND d.projection = $2
 			AND d.status = 'rebuilding' LIMIT 1) x),
 		(SELECT count(*) FROM (SELECT FROM tidemark.deferred d WHERE d.consumer_group = $1 AND d.projection = $2
 			AND d.status IN ('failed', 'dead') LIMIT $3 + 1) x)`
 
-	// The statements of copying. The cursor's row stays locked while the next range is looked for
-	// along the leases' primary key.
+	// The statements of copying. The cursor's row is locked while the leases' primary key yields the next range.
 	queryCopyCursor = `SELECT r.copied_to FROM tidemark.rebuilds r WHERE r.projection = $1 AND EXISTS (
 			SELECT FROM tidemark.projections p WHERE p.name = $1 || '~next' AND p.state = 'copying' AND NOT EXISTS (
 				SELECT FROM tidemark.pauses x WHERE x.scope = 'projection' AND x.consumer_group = p.consumer_group

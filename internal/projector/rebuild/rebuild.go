@@ -31,8 +31,7 @@ var (
 	// ErrNoPrevious is returned by [Rollback] if the previous tables are no longer kept, or never were.
 	ErrNoPrevious = errors.New("no previous tables of the projection are kept")
 
-	// ErrBehind is returned by [Rollback] for tables that are behind in more campaigns than
-	// allowed. Its message says in how many.
+	// ErrBehind is returned by [Rollback] if more campaigns are behind than allowed. Its message says how many.
 	ErrBehind = errors.New("the tables are behind")
 )
 
@@ -49,8 +48,7 @@ type Options struct {
 	MaxShare    *float64       // share of each worker's time for rebuilds, above 0 up to 1; default 0.5
 	AllowFailed *int64         // failed or dead campaigns that the swap allows; default 0
 	Keep        *time.Duration // how long the replaced tables are kept and followed; default 24h
-	// random campaigns whose new rows are compared with what their events make before the swap; 0:
-	// none; default 1000
+	// random campaigns to compare with their events before the swap; 0: none; default 1000
 	Verify *int
 	// columns that may differ then, "column" or "table.column", beside those whose default is the time or random
 	Ignore []string

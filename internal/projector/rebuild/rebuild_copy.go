@@ -127,8 +127,7 @@ func (b *Rebuilder) TakeRange(ctx context.Context, k *registry.Projection) (r *c
 	return r, err
 }
 
-// nextRange returns the campaigns after first, limited in number and events, but at least one; nil:
-// there are none.
+// nextRange returns campaigns after first, limited in number and events, but at least one; nil: there are none.
 func (b *Rebuilder) nextRange(
 	ctx context.Context, tx pgx.Tx, first string, campaigns int, events int64,
 ) (*campaignRange, error) {
@@ -204,8 +203,7 @@ func (b *Rebuilder) CopyRange(ctx context.Context, k *registry.Projection, r cam
 	return nil
 }
 
-// copyCampaigns applies the events of a range's campaigns, up to their checkpoints, to a projection
-// that has no rows of them yet.
+// copyCampaigns applies a range's events, up to the checkpoints, to a projection without rows of its campaigns.
 func copyCampaigns(
 	ctx context.Context, t *apply.Transaction, k *registry.Projection, r campaignRange, campaigns []lease.Lease,
 ) error {
@@ -256,8 +254,7 @@ func copyEvents(ctx context.Context, t *apply.Transaction, k *registry.Projectio
 	return t.Apply(ctx, k, t.Events)
 }
 
-// EndCopy ends the copying once all ranges have been taken. It waits for those under way; a later
-// one finds the copying over.
+// EndCopy ends the copying once all ranges are taken. It waits for those under way; later ones are too late.
 func (b *Rebuilder) EndCopy(ctx context.Context, k *registry.Projection) error {
 	err := registry.Exclusively(ctx, b.Cfg.Pool, k.Described.Name, func(tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, queryEndCopy, k.Name, k.Described.Version)

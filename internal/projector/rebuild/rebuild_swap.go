@@ -55,9 +55,8 @@ func (b *Rebuilder) SwapIfReady(ctx context.Context, name string, k *registry.Pr
 	})
 }
 
-// onDuty runs do on one worker at a time; others get [ErrNotYet]. It holds no transaction open,
-// because the server might end it. A dead worker's duty expires as its leases do. If another worker
-// takes the duty over, do is cancelled.
+// onDuty runs do on one worker at a time; others get [ErrNotYet]. It holds no transaction open: the
+// server might end it. A dead worker's duty expires like its leases. A takeover cancels do.
 func (b *Rebuilder) onDuty(ctx context.Context, duty string, do func(context.Context) error) error {
 	if mine, err := lease.TakeDuty(ctx, b.Cfg.Pool, duty, b.Keeper.Owner, b.Cfg.LeaseTTL); err != nil || !mine {
 		return cmp.Or(err, ErrNotYet)

@@ -21,8 +21,8 @@ var errNothing = errors.New("nothing to withdraw")
 
 // AbortRebuild ends a projection's rebuild after the groups under way. It removes its tables,
 // deferred campaigns and functions. Workers do not begin that version or a lower one by themselves
-// again. Errors are [ErrNoRebuild], a [*exchange.GuestsError], and those of the database; after an
-// error, call it again.
+// again. Errors are [ErrNoRebuild], [*exchange.GuestsError], and the database's; after one, call it
+// again.
 func AbortRebuild(ctx context.Context, db registry.Beginner, name string, act failed.Act) (err error) {
 	defer rows.Explain(&err, "abort the rebuild of projection %q", name)
 	return withdraw(ctx, db, name, registry.NextTables, func(tx pgx.Tx, set *lockedSet) error {
