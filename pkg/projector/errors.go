@@ -14,7 +14,8 @@ const (
 	ClassTransient      = failure.ClassTransient // another attempt may succeed
 	// the projection as it is can never apply the event
 	ClassPermanent = failure.ClassPermanent
-	// a session holds a row or table that it needs; it is retried about once a second and costs no attempt
+	// another session holds a row or table that it needs; the first retry comes after 1s, later ones
+	// within 10s, and no attempt is counted
 	ClassLock = failure.ClassLock
 )
 

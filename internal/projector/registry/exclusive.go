@@ -46,8 +46,8 @@ type exclusive struct {
 	log      *slog.Logger // logs the sessions it waits for; nil: only the last attempt's error names them
 }
 
-// do runs what in a transaction that holds the group's registry lock. It waits up to 300 ms for the
-// lock, then waits outside the queue and retries.
+// do runs what in a transaction that holds the group's registry lock. It waits up to 300 ms for
+// each lock, then waits outside the queue and retries.
 func (e exclusive) do(ctx context.Context, what func(pgx.Tx) error) error {
 	wait := exclusiveWait
 	for attempt := 1; ; attempt++ {

@@ -72,7 +72,7 @@ func oneEventATransaction(ctx context.Context, db *database) error {
 	})
 }
 
-// interleavedCampaigns compares two orders of arrival, which are lost when all events arrive at once.
+// interleavedCampaigns compares two orders of arrival: order is lost when all events arrive at once.
 func interleavedCampaigns(ctx context.Context, k *kit) error {
 	interleaved, err := k.tablesAfter(ctx, arriving(roundRobin))
 	if err != nil {
