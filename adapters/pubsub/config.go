@@ -17,8 +17,7 @@ type Config struct {
 	Name    string // default "pubsub"
 	Project string `yaml:"project"` // required, its id
 	Topic   string `yaml:"topic"`   // required, its id; it must exist
-	// host:port, such as europe-west1-pubsub.googleapis.com:443; ordering is kept within a region.
-	// Default: the global endpoint
+	// host:port, e.g. europe-west1-pubsub.googleapis.com:443; order is kept within a region. Default: global
 	Endpoint string `yaml:"endpoint"`
 	// host:port of an emulator, used without TLS and credentials
 	Emulator string `yaml:"emulator"`

@@ -56,8 +56,7 @@ func (s *Sink) Publish(ctx context.Context, events []publisher.Event) error {
 	return s.publish(ctx, topic, events)
 }
 
-// Healthy asks for the topic. PermissionDenied counts as healthy: a publisher need not have the
-// right to read the topic.
+// Healthy asks for the topic. PermissionDenied counts as healthy: publishing needs no right to read it.
 func (s *Sink) Healthy(ctx context.Context) error {
 	if err := s.gate.Enter(ctx); err != nil {
 		return err

@@ -156,8 +156,7 @@ func (f *file) texts(at field) (texts []string) {
 	return texts
 }
 
-// expand replaces ${NAME} with environment variables in all texts below the node, so the file need
-// not contain passwords.
+// expand replaces ${NAME} with environment variables in all texts below the node, e.g. for passwords.
 func (f *file) expand(node ast.Node) {
 	ast.Walk(visitor(func(n ast.Node) {
 		s, ok := n.(*ast.StringNode)

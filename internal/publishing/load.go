@@ -1,7 +1,5 @@
-// Package publishing reads what to publish where: from a YAML file (docs/guides/publishing.md
-// describes it), or, in the simple case, from a URL.
-//
-// All mistakes are reported together, each with its line.
+// Package publishing reads what to publish where: from a YAML file (docs/guides/publishing.md describes
+// it), or, in the simple case, from a URL. All mistakes are reported together, each with its line.
 package publishing
 
 import (

@@ -15,8 +15,7 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
-// Configured reads the file or URL that settings name; nil if they name none. It opens the sinks,
-// which do not connect yet.
+// Configured reads the file or URL in settings; nil without one. It opens the sinks, but none connects.
 func Configured(settings config.Publishing, kinds []publisher.Kind, logger *slog.Logger) (*Routes, error) {
 	switch {
 	case settings.Publishers != "" && settings.PublishURL != "":

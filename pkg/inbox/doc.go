@@ -3,14 +3,13 @@
 //
 // The mark is a row written in the consumer's own transaction ([CheckAndMark] for pgx,
 // [CheckAndMarkSQL] for database/sql). It commits together with the event's effects in that
-// database, so they happen exactly once. [Webhook] is an http.Handler that does all of this.
-//
-// A concurrent second delivery waits for the first one's transaction. It then finds the mark or,
-// after a rollback, is the first itself.
+// database, so they happen exactly once. A concurrent delivery waits for that transaction. It then
+// finds the mark or, after a rollback, is the first itself. [Webhook] is an http.Handler that does
+// all of this.
 //
 // A mark lasts [DefaultTTL] by default. Keep it longer than a publisher may be rewound or replayed.
 // Each consumer has its own marks. [Pruner] deletes expired ones.
 //
 // The package owns tidemark.inbox. Its functions are as safe for concurrent use as their
-// transactions. For consumers without Postgres there is redisinbox, which guarantees less.
+// transactions. Consumers without Postgres can use redisinbox, which guarantees less.
 package inbox

@@ -47,8 +47,7 @@ type Delivery struct {
 // correlationBytes limits a correlation_id from a header.
 const correlationBytes = 300
 
-// cause returns the event as a cause of others. Headers are not signed, so it takes only the
-// correlation_id from them.
+// cause returns the event as a cause. Headers are not signed: only correlation_id comes from them.
 func (d Delivery) cause() journal.Event {
 	cause := journal.Event{CampaignID: d.CampaignID, ID: d.EventID}
 	for _, name := range []string{"Tidemark-Correlation-Id", "Ce-Correlationid"} {
@@ -76,14 +75,14 @@ func (e *refusedError) Unwrap() error { return e.err }
 const defaultBodyBytes = 2 << 20
 
 // Webhook receives signed webhooks. It verifies the signature, begins a transaction, marks the
-// event, calls handle if it is new, commits, and then responds with 204. So effects of handle in tx
+// event, calls handle if it is new, commits, and responds with 204. So effects of handle in tx
 // happen exactly once. handle must not end tx. Events appended with its context have the event as
 // their cause ([journal.WithCause]) and the sender's correlation_id.
 //
 // An error of handle rolls back and responds with 500, or 422 if marked with [Refuse]. Other
-// responses: 401 if verification fails, 405 unless POST, 400 for an id that is neither a
-// [journal.Event.Identity] nor a UUID, 413 if too large, 408 if the body cannot be read, 503 if the
-// database fails. Responses have no body.
+// responses, all without a body: 401 if verification fails, 405 unless POST, 400 for an id that is
+// neither a [journal.Event.Identity] nor a UUID, 413 if too large, 408 if the body cannot be read,
+// 503 if the database fails.
 //
 // Give the http.Server timeouts: the handler reads the whole body before it verifies.
 func Webhook(cfg WebhookConfig, handle func(ctx context.Context, tx pgx.Tx, d Delivery) error) (http.Handler, error) {

@@ -22,11 +22,10 @@ type Journal struct{ catalogue *Catalogue }
 func New(catalogue *Catalogue) *Journal { return &Journal{catalogue} }
 
 // Append adds events to a campaign in the caller's transaction. They and their work items commit
-// with it, or not at all.
+// with it, or not at all. Other transactions that append to the campaign wait until it ends.
 //
 // Append is idempotent by event id, e.g. after a COMMIT whose reply was lost: it then returns the
-// places the events already have ([Appended.Duplicate]), whatever expect says. Other transactions
-// that append to the campaign wait until this one ends.
+// places the events already have ([Appended.Duplicate]), whatever expect says.
 //
 // Errors: [ErrVersionConflict] (expect is not met), [*InvalidEventError], [ErrEventIDReused],
 // [ErrPartlyAppended], [ErrStaleSnapshot], [ErrTooManyCampaigns]. After any database error the
@@ -89,8 +88,7 @@ func placesIn(rows placeRows, err error, campaignID string, n int) ([]Appended, 
 	return places, appendError(campaignID, cmp.Or(err, rows.Close()))
 }
 
-// readPlaces reads the places of n events. A row without an id is an event that matched the
-// condition: it means [ErrConditionFailed].
+// readPlaces reads the places of n events. A row without an id means [ErrConditionFailed].
 func readPlaces(rows placeRows, n int) ([]Appended, error) {
 	places := make([]Appended, 0, n)
 	for rows.Next() {

@@ -67,8 +67,7 @@ func catalogueOf(types []EventType) (*Catalogue, error) {
 	return c, nil
 }
 
-// RefuseUnknown returns a copy of c that refuses appends of types it does not have. Reads are
-// unaffected.
+// RefuseUnknown returns a copy of c that refuses appends, but not reads, of types it does not have.
 func (c *Catalogue) RefuseUnknown() *Catalogue {
 	strict := Catalogue{refuseUnknown: true}
 	if c != nil {
@@ -126,8 +125,7 @@ func (c *Catalogue) add(t *EventType) (mistakes []error) {
 	return mistakes
 }
 
-// checkUpcasters finds the oldest version that can be read, and upcasters that do not lead to the
-// current version.
+// checkUpcasters sets the oldest version that can be read, and finds upcasters that lead nowhere.
 func (t *catalogued) checkUpcasters() (mistakes []error) {
 	t.oldest = t.Version
 	for t.Upcast[t.oldest-1] != nil {
@@ -149,8 +147,7 @@ func (t *catalogued) checkUpcasters() (mistakes []error) {
 	return mistakes
 }
 
-// Intent returns the intent of event type t, which may be an alias. It is "" for a type that is not
-// in the catalogue.
+// Intent returns the intent of type t or of the type with alias t; "" if the catalogue has neither.
 func (c *Catalogue) Intent(t string) Intent {
 	if known := c.find(t); known != nil {
 		return known.Intent

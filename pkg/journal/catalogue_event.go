@@ -12,8 +12,7 @@ import (
 // version of its type. The text names the event, the versions and the remedy.
 var ErrUnknownVersion = errors.New("unknown version of an event")
 
-// admit validates an event and fills in defaults from the catalogue. e must be the journal's own
-// copy.
+// admit validates e, the journal's own copy, and fills in defaults from the catalogue.
 func (c *Catalogue) admit(campaignID string, index int, e *Event) error {
 	err := validate(campaignID, e)
 	if err == nil {
@@ -67,10 +66,9 @@ func fillIn(e *Event, version int, intent Intent) {
 	e.Version, e.Intent = cmp.Or(e.Version, version), cmp.Or(e.Intent, intent)
 }
 
-// Current returns the event under its type's current name, with its payload upcast to the current
-// version. e's own payload does not change. Events of types that are not in the catalogue are
-// returned unchanged. A version that the catalogue cannot read is an [ErrUnknownVersion]; an
-// upcaster's error is returned wrapped.
+// Current returns a copy of the event under its type's current name and version, its payload
+// upcast. Events of types that are not in the catalogue are returned unchanged. A version that the
+// catalogue cannot read is an [ErrUnknownVersion]; an upcaster's error is returned wrapped.
 func (c *Catalogue) Current(e Event) (Event, error) {
 	if err := e.Unreadable(); err != nil {
 		return e, err

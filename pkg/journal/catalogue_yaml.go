@@ -117,8 +117,7 @@ func (y eventTypeYAML) eventType(name string, fsys fs.FS, folder string) (EventT
 	return t, errors.Join(errs...)
 }
 
-// editsOf reads the steps of one version. Each step renames, then moves, sets and removes fields,
-// each in the order of their names.
+// editsOf reads the steps of one version. Each renames, moves, sets and removes fields, sorted by name.
 func editsOf(steps []stepYAML) (edits []edit, err error) {
 	var errs []error
 	add := func(e edit, err error) {

@@ -14,8 +14,8 @@ import (
 // [Decide] returns it together with the state.
 type Condition struct {
 	FailIfMatch Query // the append fails if an event that this selects …
-	// … has a position past this one, up to which everything was read: the last event's of [Read],
-	// or [Floor]. 0: if there is any
+	// … has a position past this one, up to which everything was read: that of the last event of
+	// [Read], or [Floor]. 0: if there is any
 	After int64
 
 	// seen are positions past After that the decision knows: events visible while an append with a
@@ -24,9 +24,9 @@ type Condition struct {
 }
 
 // AppendIf adds events to the campaigns they name (Event.CampaignID), in the order given and in the
-// caller's transaction, if the condition holds. It appends all of them, or none and returns
-// [ErrConditionFailed]. The condition holds until the transaction ends: others that append what its
-// query selects, with conditions or without, wait until then.
+// caller's transaction, if the condition holds. Otherwise it appends none and returns
+// [ErrConditionFailed]. Until the transaction ends, others that append what the condition's query
+// selects, with conditions or without, wait.
 //
 // AppendIf is idempotent by event id: for events that are in the journal it returns their places,
 // whatever the condition says.

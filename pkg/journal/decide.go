@@ -8,8 +8,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 )
 
-// mostSeen limits the events past the writer floor that a decision reads. The next attempt reads
-// those beyond.
+// mostSeen limits a decision's events past the writer floor; the next attempt reads those beyond.
 const mostSeen = 256
 
 // Model is a decision model: the state that a query's events fold into. [NewModel] makes one and
@@ -53,9 +52,8 @@ func Decide[S any](ctx context.Context, db Querier, q Query, fold func(state *S,
 	return m.State, condition, err
 }
 
-// DecideAll brings several models up to date in one read, each with the events that its own query
-// selects, and returns one condition to append with. The states are of the same moment. A model can
-// be reused: its state starts over.
+// DecideAll brings several models up to date in one read, each with its own query's events, and returns
+// one condition to append with. The states are of the same moment. A reused model starts over.
 func DecideAll(ctx context.Context, db Querier, models ...Folder) (Condition, error) {
 	if len(models) == 0 {
 		return Condition{}, fmt.Errorf("decide: there are no models: name one at least")

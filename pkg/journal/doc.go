@@ -3,8 +3,8 @@
 // An event is appended inside the caller's transaction ([Append] for pgx, [AppendSQL] for
 // database/sql) and commits with it, together with a work item for each consumer group. Events of a
 // campaign are numbered 1, 2, 3 … without gaps. An [Expect] makes an append conditional on the
-// campaign's last seq, and event ids make it idempotent. The journal is append-only. Other
-// languages call the SQL function tidemark.append, as Append does after checking its arguments.
+// campaign's last seq, and event ids make it idempotent. The journal is append-only. Append only
+// checks its arguments and calls the SQL function tidemark.append, as other languages do.
 //
 // Reads go by campaign ([ReadCampaign]) or by position ([ReadAll]). Positions are assigned before
 // transactions commit, so ReadAll stops at the writer floor, below which the journal is complete.
@@ -12,10 +12,8 @@
 //
 // A decision may depend on events of any campaigns. [Decide] folds the events of a [Query] into a
 // state and returns a [Condition]; [AppendIf] appends only if no further event matches it. Other
-// languages call tidemark.append_if.
-//
-// A [Catalogue] lists the event types, what they are for, and how payloads of older versions become
-// current.
+// languages call tidemark.append_if. A [Catalogue] lists the event types, what they are for, and
+// how payloads of older versions become current.
 //
 // An append waits for open transactions that append to the same campaign. Append to several
 // campaigns in one call ([Journal.AppendAll]), or two transactions may deadlock (SQLSTATE 40P01).

@@ -16,8 +16,7 @@ var (
 	// ErrVersionConflict: the append's [Expect] is not met. The text names the campaign and both
 	// seqs. Read the new events, decide again, append again.
 	ErrVersionConflict = errors.New("campaign is not at the expected seq")
-	// ErrEventIDReused: an event id of the append belongs to an event with other content, or occurs
-	// twice in the append.
+	// ErrEventIDReused: another event, in the journal or in the append, has an event id of the append.
 	ErrEventIDReused = errors.New("event id was used for another event")
 	// ErrPartlyAppended: some of the append's event ids are in the journal and some are not. Nothing was appended.
 	ErrPartlyAppended = errors.New("some of the events are in the journal already")
@@ -31,8 +30,8 @@ var (
 )
 
 // ErrConditionFailed is returned by [Journal.AppendIf] when an event that the decision did not know
-// matches the condition. The text names the first such event, its place, and the item of the query
-// that selects it. Decide again; [Retry] does.
+// matches the condition. The text names the first one, its place, and the item of the query that
+// selects it. Decide again; [Retry] does.
 var ErrConditionFailed = errors.New("an event matches the condition")
 
 // ErrInvalidCondition is returned by [Journal.AppendIf] for a condition that names a position the
@@ -107,8 +106,7 @@ func appendError(campaignID string, err error) error {
 	return fmt.Errorf("%s: %w: %w", what, known, err)
 }
 
-// explained returns a known error with the facts of its detail, a JSON document. It returns nil if
-// the detail has none.
+// explained returns a known error with the facts of its detail, a JSON document; nil if it has none.
 func explained(known error, detail []byte) error {
 	var d struct {
 		InvalidEventError
@@ -135,8 +133,7 @@ func explained(known error, detail []byte) error {
 	return nil
 }
 
-// InvalidEventError names the refused event of a call and the reason. Nothing is written. It never
-// quotes a payload.
+// InvalidEventError names the refused event and the reason. Nothing is written. It quotes no payload.
 type InvalidEventError struct {
 	Campaign string // the campaign of the call, as given
 	Index    int    // the event's index in the call, from 0; -1 if the call itself is refused

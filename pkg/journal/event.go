@@ -25,12 +25,10 @@ import (
 // Postgres could not return payload and metadata.
 type Event = feed.Event
 
-// Intent is what an event is for. The zero value means the catalogue's intent, or
-// [ProjectionAndReplay] if the catalogue has none.
+// Intent is what an event is for. Zero: the catalogue's, or [ProjectionAndReplay] if it has none.
 type Intent = feed.Intent
 
-// The intents. Projections get only events of intent ProjectionAndReplay; events of any intent move
-// the checkpoint.
+// The intents. Projections get only ProjectionAndReplay; events of any intent move the checkpoint.
 const (
 	ProjectionAndReplay = feed.ProjectionAndReplay // applied to read models and replayed
 	ReplayOnly          = feed.ReplayOnly          // folded by the application, never projected
@@ -59,13 +57,11 @@ func Decode[T any](e Event) (T, error) { return feed.Decode[T](e) }
 // the event's; Err is the error of encoding/json, which may quote the payload.
 type DecodeError = feed.DecodeError
 
-// Query selects events of any campaign: those that at least one of its Items selects. A query
-// without items selects every event. Or joins queries; Matches reports whether the query selects an
-// event.
+// Query selects the events, of any campaign, that at least one of its Items selects. Without items
+// it selects every event. Or joins queries; Matches reports whether the query selects an event.
 type Query = feed.Query
 
-// Item selects the events that have one of its Types and all of its Tags. An empty list matches any
-// types or any tags.
+// Item selects the events that have one of its Types and all of its Tags. An empty list matches all.
 type Item = feed.Item
 
 // Types selects the events of these types, whatever their tags.
@@ -93,8 +89,7 @@ func (t Type[T]) New(payload T) Event {
 	return e
 }
 
-// Decode decodes the payload of an event of the type, as [Decode] does. For an event of another
-// type it returns a [DecodeError].
+// Decode is [Decode] for an event of the type. For an event of another type it returns a [DecodeError].
 func (t Type[T]) Decode(e Event) (payload T, err error) {
 	if e.Type != string(t) {
 		return payload, &DecodeError{Type: e.Type, Err: fmt.Errorf("it is no event of type %s", t)}

@@ -13,8 +13,7 @@ const (
 	queryAppendIf = `SELECT campaign_id, seq, "position", event_id, duplicate
 		FROM tidemark.append_if($1::jsonb, $2::jsonb)`
 
-	// queryAppendIfKeeping is queryAppendIf that returns a matching event as a row without an event
-	// id, and so keeps its locks.
+	// queryAppendIfKeeping is queryAppendIf that returns a match as a row without an id and keeps its locks.
 	queryAppendIfKeeping = `SELECT campaign_id, seq, "position", event_id, duplicate
 		FROM tidemark.append_if($1::jsonb, $2::jsonb, true)`
 

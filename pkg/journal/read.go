@@ -16,8 +16,7 @@ type Querier = feed.Querier
 var (
 	// ErrNotFound is returned by [Get], [Find] and [Last].
 	ErrNotFound = feed.ErrNotFound
-	// ErrInvalidQuery: no event can have a part of the query. The text names the part and the
-	// reason.
+	// ErrInvalidQuery: no event can match a part of the query. The text names the part and the reason.
 	ErrInvalidQuery = feed.ErrInvalidQuery
 )
 
@@ -30,7 +29,7 @@ var (
 type UnreadableError = feed.UnreadableError
 
 // ReadCampaign streams a campaign's events after a seq (0: from the first), in order, page by page.
-// It ends at the last event there is when it gets there. An error ends it and is its last value; an
+// It ends at the last event there is when it gets there. An error is its last value; an
 // [*UnreadableError] comes with its event.
 func ReadCampaign(ctx context.Context, db Querier, campaignID string, afterSeq int64) iter.Seq2[Event, error] {
 	return feed.ReadCampaign(ctx, db, campaignID, afterSeq)

@@ -54,7 +54,7 @@ func (r Retry) Do(ctx context.Context, attempt func(ctx context.Context) error) 
 // and a slow decision delays the others.
 //
 // Events get ids before they are appended. If a connection breaks and the outcome of the COMMIT is
-// unknown, the same events are appended again, so they are in the journal once. Errors are those of
+// unknown, the same events are appended again: they are in the journal once. Errors are those of
 // decide, of [Journal.AppendIf], and of the connection.
 func (r Retry) AppendIf(
 	ctx context.Context, db *pgxpool.Pool, j *Journal,
@@ -126,8 +126,7 @@ func (d *decision) attempt(ctx context.Context, tx pgx.Tx) (err error) {
 	return err
 }
 
-// doubtError wraps the error of an append that may have happened, or of a connection that broke
-// before it.
+// doubtError wraps the error of an append that may have happened, or of a connection broken before it.
 type doubtError struct{ error }
 
 func (e *doubtError) Unwrap() error { return e.error }

@@ -14,9 +14,9 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 )
 
-// compileSchema compiles a JSON Schema, draft 2020-12 unless its $schema names another. It asserts
-// the keyword "format". References resolve only within the schema and to the drafts' metaschemas:
-// it reads no file and uses no network.
+// compileSchema compiles a JSON Schema, draft 2020-12 unless its $schema names another, and asserts
+// "format". References resolve only within the schema and to the drafts' metaschemas: no files, no
+// network.
 func compileSchema(eventType string, source json.RawMessage) (*jsonschema.Schema, error) {
 	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(source))
 	if err != nil {

@@ -18,8 +18,7 @@ type tracer struct{ duration *prometheus.HistogramVec }
 
 // NewTracer returns a connection tracer that measures appends: tidemark_append_duration_seconds, by
 // outcome, "ok" or "error". It times the statement, not the COMMIT, and does not see appends queued
-// on a caller's [pgx.Batch]. It registers its metric, and returns an error if the metric is already
-// registered. It is safe for concurrent use.
+// on a caller's [pgx.Batch]. Registering its metric twice is an error. It is safe for concurrent use.
 func NewTracer(reg prometheus.Registerer) (pgx.QueryTracer, error) {
 	t := &tracer{prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "tidemark_append_duration_seconds", Help: "Time of an append's statement, not of the COMMIT.",
@@ -80,8 +79,7 @@ func WithTrace(ctx context.Context, events ...Event) []Event {
 	return traced
 }
 
-// withFields adds text fields to a JSON object. It returns anything else unchanged, for [Append] to
-// refuse.
+// withFields adds text fields to a JSON object. Anything else is unchanged, for [Append] to refuse.
 func withFields(metadata json.RawMessage, fields map[string]string) json.RawMessage {
 	object := map[string]json.RawMessage{}
 	if len(metadata) > 0 && (json.Unmarshal(metadata, &object) != nil || object == nil) {

@@ -8,9 +8,9 @@ import (
 	"runtime/debug"
 )
 
-// Upcaster converts a payload of one version to the next. It must be a pure function: the same
-// result each time, no change to its input, safe for concurrent use. Write it by hand or build it
-// from [Rename], [Move], [Default], [Remove] and [Chain].
+// Upcaster converts a payload of one version to the next. It must be pure: the same result each
+// time, no change to its input, safe for concurrent use. Build it from [Rename], [Move], [Default],
+// [Remove] and [Chain], or by hand.
 type Upcaster func(payload json.RawMessage) (json.RawMessage, error)
 
 // Rename renames a field in place: Rename("stats.hp", "hit_points") gives stats.hit_points. A
@@ -22,9 +22,8 @@ func Rename(path, name string) Upcaster { return must(renameEdit(path, name)).up
 // field does not change; one that has both is an error. It panics if a path is malformed.
 func Move(from, to string) Upcaster { return must(moveEdit(from, to)).upcast }
 
-// Default sets a field that is absent and creates the objects on the way. A null field counts as
-// present. value is anything that encoding/json can encode. It panics if the path is malformed or
-// the value cannot be encoded.
+// Default sets an absent field and creates the objects on the way. A null field counts as present.
+// value is anything encoding/json can encode; if it cannot, or the path is malformed, Default panics.
 func Default(path string, value any) Upcaster { return must(defaultEdit(path, value)).upcast }
 
 // Remove removes fields; absent ones are no error. It panics if a path is malformed.
@@ -50,8 +49,7 @@ func must(e edit, err error) edit {
 	return e
 }
 
-// upcastPayload runs the upcasters of t from version to the current one. Each must return a JSON
-// object.
+// upcastPayload runs the upcasters of t from version to the current one. Each returns a JSON object.
 func (t *catalogued) upcastPayload(payload json.RawMessage, version int) (json.RawMessage, error) {
 	if len(payload) == 0 {
 		payload = json.RawMessage("{}")

@@ -22,9 +22,9 @@ type Worker = lease.Worker
 // Workers lists the workers of all groups that have a record, oldest first.
 func Workers(ctx context.Context, db *pgxpool.Pool) ([]Worker, error) { return lease.Workers(ctx, db) }
 
-// Drain tells a worker to finish its campaigns and claim no more, until [Undrain] or its end. The
-// worker notices within about a second. by names the operator and must not be empty. Drain returns
-// false if there is no such worker.
+// Drain tells a worker to finish its campaigns and claim no more, until [Undrain] or its end. It
+// notices within about a second. by names the operator and must not be empty. Drain returns false
+// if there is no such worker.
 func Drain(ctx context.Context, db *pgxpool.Pool, owner, by string) (bool, error) {
 	return lease.Drain(ctx, db, owner, by)
 }

@@ -1,5 +1,4 @@
-// Package outbox reads the durable work queue: how far consumer groups are behind the journal. It
-// also removes a group.
+// Package outbox reads how far consumer groups are behind the journal, and removes a group.
 //
 // tidemark.outbox has one row for each consumer group and campaign of an append, written in the
 // transaction that appends the events and deleted in the transaction that applies the last of them.
@@ -15,9 +14,8 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
-// Behind is the backlog of a Group as a whole, or of one Projection of it: the number of Events and
-// Campaigns, and the Age of the oldest event. If there is too much to count, the figures are
-// Estimated.
+// Behind is the backlog of a Group or of one Projection of it: the number of Events and Campaigns,
+// and the Age of the oldest event. If there is too much to count, the figures are Estimated.
 type Behind = outbox.Behind
 
 // Lag returns the backlog of each consumer group followed by that of its projections. A projection

@@ -13,8 +13,7 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/publisher/internal/ledger"
 )
 
-// claimer looks at the tables periodically, claims the pairs assigned to this process, and releases
-// those assigned to others.
+// claimer periodically claims the pairs assigned to this process and releases those assigned to others.
 type claimer struct {
 	*agenda
 	reader  *reader
@@ -29,8 +28,7 @@ type claimer struct {
 	generations map[publications.Key]int64 // the last seen generation of each pair
 }
 
-// tick is one look at everything except the journal: the other relays, operators' acts on pairs,
-// free pairs, and due retries.
+// tick is one look at everything except the journal: relays, operators' acts, free pairs, due retries.
 type tick struct {
 	*ledger.Seen
 	started  time.Time

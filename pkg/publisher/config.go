@@ -32,8 +32,7 @@ type Config struct {
 	Logger     *slog.Logger       // default: discard
 	Registerer prometheus.Registerer
 
-	// creates a span for each batch, with links to the traces in its events; default nil: no spans, at
-	// no cost
+	// creates a span for each batch, with links to its events' traces; default nil: no spans, at no cost
 	TracerProvider trace.TracerProvider
 
 	LeaseTTL time.Duration // how long pairs wait after their process dies; default 30s, at least 1s
@@ -80,16 +79,14 @@ const (
 // Policy is what happens to an event that the sink refuses by itself, while others get through.
 type Policy string
 
-// The policies. Under each, an event is retried until its attempts are used up; its campaign waits
-// meanwhile.
+// The policies. An event is retried until its attempts are used up; its campaign waits meanwhile.
 const (
 	ParkCampaign Policy = "park_campaign" // then its campaign waits for an operator
 	ParkEvent    Policy = "park_event"    // then it is skipped and its campaign continues
 	Block        Policy = "block"         // the pair waits with it, and then fails
 )
 
-// Start is where a new pair starts. Set at most one field; the zero value is the beginning of the
-// journal.
+// Start is where a new pair starts. Set at most one field; zero is the beginning of the journal.
 type Start struct {
 	End   bool      // with what is appended from now on
 	After int64     // with the first event after this position

@@ -9,11 +9,9 @@ import (
 )
 
 const (
-	// roundTime is how long a round starts further batches. Only after the round is its progress
-	// recorded and more taken in.
+	// roundTime is how long a round starts further batches. Its progress is recorded only at its end.
 	roundTime = 50 * time.Millisecond
-	// roundBatches is the average number of batches per lane in a full round: lanes wait for each
-	// other at its end.
+	// roundBatches is a full round's batches per lane, on average: lanes wait for each other at its end.
 	roundBatches = 4
 	// roundsEvents limits the events of all rounds together, but each lane always gets one batch.
 	roundsEvents = 64_000

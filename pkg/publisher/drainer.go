@@ -25,8 +25,7 @@ type drainer struct {
 	moreDue bool // more than the last tick started
 }
 
-// returning is a campaign that catches up: it is published from a seq up to where the pair's rounds
-// skipped it.
+// returning is a campaign that catches up, from a seq to where the pair's rounds skipped it.
 type returning struct {
 	row   ledger.Parked
 	from  int64 // the next seq
@@ -181,8 +180,8 @@ func (d *drainer) returned(p *pair, c *returning) {
 		p.lastSuccess = now
 		d.metrics.Published.WithLabelValues(p.Topic, p.Publisher).Add(float64(c.sent))
 	}
-	// The sink is up: something got through lately, of this or of another campaign. It has not failed
-	// as a whole since, and it does not report that it is down.
+	// The sink is up: something got through lately, of any campaign, it has not failed as a whole
+	// since, and it does not report that it is down.
 	alive := !c.down && p.failures == 0 && now.Sub(p.lastSuccess) < aliveFor
 	switch {
 	case c.done && c.row.Holds && p.held[c.row.Campaign] > c.until:

@@ -20,8 +20,7 @@ const (
 	// occurred_at, actor and data. The attributes are event_id, event_type, aggregate_type,
 	// aggregate_id, correlation_id, causation_id, created_at, campaign_id, seq and position.
 	FormatEnvelope Format = "envelope"
-	// FormatCloudEvents is CloudEvents 1.0 in binary mode: the body is the payload, everything else is
-	// an attribute.
+	// FormatCloudEvents is CloudEvents 1.0 in binary mode: the payload is the body, all else attributes.
 	FormatCloudEvents Format = "cloudevents"
 	// FormatRaw has the payload as the body and the envelope's attributes.
 	FormatRaw Format = "raw"
@@ -154,8 +153,7 @@ func header(cause string) string {
 	return cause
 }
 
-// appendTrace appends the trace context in the event's metadata, see
-// https://www.w3.org/TR/trace-context/.
+// appendTrace appends the trace context in the metadata, see https://www.w3.org/TR/trace-context/.
 func appendTrace(a []Attribute, e *Event) []Attribute {
 	traceparent, tracestate := tracing.Stored(e.Metadata)
 	if traceparent != "" {

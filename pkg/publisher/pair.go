@@ -83,8 +83,7 @@ type wait struct {
 	nextPoll  time.Time
 }
 
-// take fills the round from a page, up to room events. It skips events that do not match the topic
-// and campaigns that are held.
+// take fills the round from a page, up to room events. It skips other topics' events and held campaigns.
 func (p *pair) take(page *pages.Page, room int) {
 	events := page.Events
 	first := sort.Search(len(events), func(i int) bool { return events[i].Position > p.read })

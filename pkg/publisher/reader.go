@@ -58,8 +58,7 @@ const (
 	readTimeout = 30 * time.Second
 )
 
-// startReads starts reads for the waiting pairs, longest wait first. One read serves all pairs with
-// near positions.
+// startReads starts reads for the waiting pairs, longest wait first. One read serves all near pairs.
 func (r *reader) startReads(now time.Time) {
 	if !r.hungry || r.stopping || len(r.reads) >= maxReads {
 		return
@@ -110,8 +109,7 @@ func (r *reader) startReads(now time.Time) {
 	}
 }
 
-// tailPause is the time between reads of the journal's end with this many pairs there: a read that
-// finds events wakes all of them.
+// tailPause is the time between reads of the journal's end: each that finds events wakes all pairs there.
 func tailPause(pairs int) time.Duration {
 	return min(time.Duration(max(pairs-1, 0))*tailPair, tailMost)
 }

@@ -156,8 +156,7 @@ func (r *ReplayRequest) each(
 	}
 }
 
-// send retries a batch until all of it has arrived, or returns an error and adds what has arrived
-// to done.
+// send retries a batch until all of it has arrived. On an error it adds what has arrived to done.
 func (r *ReplayRequest) send(ctx context.Context, done *Replayed, batch []Event) error {
 	s := &sender{to: &r.To, trusted: func() bool { return true }}
 	rest := batch

@@ -188,8 +188,7 @@ type failing struct {
 	wait     time.Duration
 }
 
-// writeFailing writes one failure at a time and never beside a position, so the last write is the
-// latest state.
+// writeFailing writes one failure at a time, never beside a position: the last write is the latest state.
 func (s *saver) writeFailing(p *pair) {
 	f := p.failing
 	if f == nil || p.reporting || s.saving || p.halting != nil {
@@ -224,8 +223,8 @@ func (s *saver) halt(p *pair, status string, why error) {
 	s.writeHalt(p)
 }
 
-// writeHalt writes a pair's stop, after any write of its position, which would renew the lease, or
-// of a failure.
+// writeHalt writes a pair's stop, which ends its lease. It waits for a current write of the pair's
+// failure, or of its position, which would renew the lease.
 func (s *saver) writeHalt(p *pair) {
 	h := p.halting
 	if h == nil || h.writing || s.saving || p.reporting {

@@ -164,8 +164,7 @@ func (s *sender) publish(ctx context.Context, batch []Event) (err error) {
 	return callSink(ctx, s.to.Sink, batch)
 }
 
-// probesInARow is how many events of different campaigns, sent alone, must fail in a row for the
-// sink to count as down.
+// probesInARow single events of different campaigns must fail in a row for the sink to count as down.
 const probesInARow = 4
 
 // isolate sends what is left one by one, to find out whether single events are at fault. Failed

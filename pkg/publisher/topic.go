@@ -14,8 +14,8 @@ type Topic struct {
 	Filter
 }
 
-// Filter selects the events of a topic: those that meet all of its conditions. The zero value
-// selects all events. A tag is "key" or "key=value".
+// Filter selects the events that meet all of its conditions; zero: all events. A tag is "key" or
+// "key=value".
 type Filter struct {
 	EventTypes     []string         `yaml:"event_types"`     // one of these types
 	RequiredTags   []string         `yaml:"required_tags"`   // all of these; "key" also matches "key=" with any value

@@ -14,8 +14,7 @@ const (
 	secretMost   = 64
 )
 
-// Secret is a shared key. It is masked when printed or logged. The zero value is no secret: it
-// cannot sign or verify.
+// Secret is a shared key, masked when printed or logged. The zero value can neither sign nor verify.
 type Secret struct{ key []byte }
 
 // NewSecret returns a secret of 32 random bytes.
@@ -25,8 +24,7 @@ func NewSecret() Secret {
 	return Secret{key}
 }
 
-// ParseSecret parses a secret in its external form: whsec_ and base64 of 24 to 64 bytes. Its errors
-// do not repeat the secret.
+// ParseSecret parses whsec_ and base64 of 24 to 64 bytes. Its errors do not repeat the secret.
 func ParseSecret(text string) (Secret, error) {
 	encoded, ok := strings.CutPrefix(strings.TrimSpace(text), secretPrefix)
 	if !ok {

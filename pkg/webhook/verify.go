@@ -19,8 +19,7 @@ const DefaultTolerance = 5 * time.Minute
 var (
 	// ErrUnsigned: a header is missing, repeated, or malformed.
 	ErrUnsigned = errors.New("not a signed webhook")
-	// ErrSignature: no signature matches any of the secrets. The body, the id or the timestamp was
-	// changed, or the sender uses another secret.
+	// ErrSignature: no signature matches a secret. Body, id or timestamp was changed, or the secret differs.
 	ErrSignature = errors.New("no signature matches")
 	// ErrTimestamp: the request is older than the tolerance, or further in the future. It may be a replay.
 	ErrTimestamp = errors.New("the timestamp is too far from the clock")
@@ -70,8 +69,7 @@ func verify(
 		values[i] = all[0]
 	}
 	id, timestamp, signatures := values[0], values[1], values[2]
-	// Dots separate the parts of the signed content. With a dot in the id, a signature would also
-	// match another id, timestamp and body.
+	// Dots separate the parts of the signed content: a dot in the id would make the signature ambiguous.
 	if len(id) > idMost || strings.ContainsRune(id, '.') {
 		return Delivery{}, fmt.Errorf("%w: %s has a dot or more than %d bytes", ErrUnsigned, headerID, idMost)
 	}

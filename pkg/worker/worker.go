@@ -10,7 +10,6 @@
 //	}
 //
 // [Main] is a whole command. [New] and [Worker.Run] run the same worker inside another program.
-//
 // Each sink is a package in pkg/sink, so a program links only the broker clients it uses.
 package worker
 
@@ -48,8 +47,7 @@ type Options struct {
 	// command's flags override them, and they override the environment.
 	Settings map[string]string
 
-	// Logger receives the log. Default: standard error, formatted by TIDEMARK_LOG_FORMAT and
-	// TIDEMARK_LOG_LEVEL.
+	// Logger receives the log. Default: standard error, by TIDEMARK_LOG_FORMAT and TIDEMARK_LOG_LEVEL.
 	Logger *slog.Logger
 }
 
@@ -65,11 +63,10 @@ type Worker struct{ opts app.Options }
 func New(opts Options) *Worker { return &Worker{opts: opts.wiring()} }
 
 // Run applies and publishes events until ctx is cancelled. Then it finishes or rolls back its
-// current batch and returns nil. It returns an error if settings or projections are wrong,
-// reporting all of them together, or if the worker cannot go on.
+// current batch and returns nil. It returns an error for all wrong settings and projections
+// together, or if the worker cannot go on.
 //
-// Without TIDEMARK_DATABASE_URL it returns an error: only the command falls back to a private
-// Postgres.
+// Without TIDEMARK_DATABASE_URL it returns an error: only the command falls back to a private Postgres.
 func (w *Worker) Run(ctx context.Context) error {
 	settings, err := app.Settings(w.opts)
 	if err != nil {

@@ -14,8 +14,8 @@ type Gate struct {
 	calls  sync.WaitGroup
 }
 
-// Enter begins a call, which ends with [Gate.Leave]. It returns ctx's error, or
-// [publisher.ErrClosed] once Close has begun.
+// Enter begins a call; [Gate.Leave] ends it. It fails with ctx's error, or [publisher.ErrClosed]
+// after Close.
 func (g *Gate) Enter(ctx context.Context) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -1,5 +1,4 @@
-// Package setting reads a sink's configuration: settings under its own key, the query of its URL,
-// or both.
+// Package setting reads a sink's settings, under its own key, in the query of its URL, or both.
 package setting
 
 import (
@@ -48,8 +47,7 @@ func Read(s publisher.Settings, into any) error {
 	return errors.Join(append(errs, s.Decode(into))...)
 }
 
-// ReadWithoutAddress is [Read] for a kind whose URL has no address; why is the text of the error if
-// it has one.
+// ReadWithoutAddress is [Read] for a kind whose URL has no address; why explains that in the error.
 func ReadWithoutAddress(s publisher.Settings, into any, why string) error {
 	if s.URL != nil && s.URL.Host+s.URL.Path+s.URL.Opaque != "" {
 		return fmt.Errorf("the URL names %q, and %s", s.URL.Host+s.URL.Path+s.URL.Opaque, why)
@@ -86,8 +84,7 @@ func (l List) Find(name string) (found Field, ok bool) {
 	return l[i], true
 }
 
-// Fields returns the fields of a struct, given a pointer to it. Fields of embedded structs count as
-// its own.
+// Fields returns the fields of a struct, given a pointer to it, including those of embedded structs.
 func Fields(into any) List { return fieldsOf(reflect.ValueOf(into).Elem()) }
 
 func fieldsOf(of reflect.Value) (list List) {
@@ -105,8 +102,7 @@ func fieldsOf(of reflect.Value) (list List) {
 	return list
 }
 
-// Parse parses a text into a string, a bool, an int or a time.Duration. If it cannot, it returns
-// what the text must be.
+// Parse parses a text into a string, bool, int or time.Duration, or returns what the text must be.
 func (f Field) Parse(text string) (want string) {
 	var err error
 	switch into := f.Into.(type) {

@@ -19,8 +19,8 @@ type TLS struct {
 	ServerName string `yaml:"server_name"` // the name in the broker's certificate; default the host
 }
 
-// ReadTLS is [Read] into settings that embed t. It returns the [TLS.Config] of t. A URL with the
-// given scheme turns TLS on.
+// ReadTLS is [Read] into settings that embed t. It returns t's [TLS.Config]. A URL with scheme
+// turns TLS on.
 func ReadTLS(s publisher.Settings, into any, t *TLS, scheme string) (*tls.Config, error) {
 	t.On = s.URL != nil && s.URL.Scheme == scheme
 	if err := Read(s, into); err != nil {

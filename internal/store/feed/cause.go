@@ -39,12 +39,10 @@ func CauseFields(ctx context.Context, e *Event) map[string]string {
 	return fields
 }
 
-// CorrelationID returns the correlation_id of the metadata, the identity of the first event in a
-// chain of causes. "" if there is none.
+// CorrelationID returns the metadata's correlation_id: the identity of the first cause, or "".
 func (e *Event) CorrelationID() string { return e.metadataText(correlationKey) }
 
-// CausationID returns the causation_id of the metadata, the identity of the event that caused this
-// one. "" if there is none.
+// CausationID returns the metadata's causation_id: the identity of the event's cause, or "".
 func (e *Event) CausationID() string { return e.metadataText(causationKey) }
 
 func (e *Event) metadataText(name string) (text string) {

@@ -44,8 +44,7 @@ func (e *UnreadableError) Error() string {
 // Is reports whether target is [ErrUnreadable].
 func (e *UnreadableError) Is(target error) bool { return target == ErrUnreadable }
 
-// Unreadable returns an [*UnreadableError] if Postgres could not return payload and metadata. Both
-// are nil then.
+// Unreadable returns an [*UnreadableError] if Postgres could not return payload and metadata (both nil).
 func (e *Event) Unreadable() error {
 	if !e.unreadable {
 		return nil
@@ -53,8 +52,7 @@ func (e *Event) Unreadable() error {
 	return &UnreadableError{Campaign: e.CampaignID, Seq: e.Seq, Position: e.Position}
 }
 
-// CannotRead reports whether a read failed because of an event's content. A careful read finds out
-// which event.
+// CannotRead reports whether a read failed because of an event's content.
 func CannotRead(err error) bool {
 	const limitExceeded, internal, corrupted = "54000", "XX000", "XX001"
 	var state interface{ SQLState() string }
@@ -68,8 +66,8 @@ func CannotRead(err error) bool {
 // documents is the part of a column list that careful replaces.
 const documents = "tags, payload, metadata, nullif("
 
-// careful makes a read leave out documents that cannot be read. It prints each document twice, so
-// use it only after a read has failed.
+// careful makes a read skip unreadable documents. It prints each document twice, so use it only
+// after a read has failed.
 func careful(query string) string {
 	query = strings.Replace(query, documents, `tags, CASE WHEN tidemark.readable(payload, metadata) THEN payload END,
 		CASE WHEN metadata IS NOT NULL AND tidemark.readable(payload, metadata) THEN metadata END, nullif(`, 1)

@@ -37,8 +37,7 @@ func ListCampaign(
 	return events, more, nil
 }
 
-// ListMatches returns the events that a query selects, from a position on and up to the writer
-// floor. more is as in [ListCampaign].
+// ListMatches is [ListCampaign] for the events that a query selects, from a position to the writer floor.
 func ListMatches(ctx context.Context, db Querier, q Query, from int64, l List) (events []Event, more bool, err error) {
 	if err := CheckQuery(q); err != nil {
 		return nil, false, err
@@ -67,8 +66,8 @@ func (l List) collect(ctx context.Context, db Querier, query string, of, from an
 // the bytes of its text; the rest of an event is small.
 func cutShort(size, limit int64) bool { return size > limit/16 }
 
-// Campaigns lists the ids of up to limit campaigns with a prefix ("": all), after a campaign ("":
-// from the first), in byte order.
+// Campaigns lists up to limit campaign ids with a prefix, after an id ("": from the first), in byte
+// order.
 func Campaigns(ctx context.Context, db Querier, prefix, after string, limit int) ([]string, error) {
 	return rows.All(ctx, db, pgx.RowTo[string], "list campaigns", queryCampaigns, prefix, after, limit)
 }

@@ -10,8 +10,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/rows"
 )
 
-// Progress returns the writer floor, as [Floor], and the last assigned position. While they differ,
-// appends are in flight.
+// Progress returns [Floor] and the last assigned position. While they differ, appends are in flight.
 func Progress(ctx context.Context, db Querier) (floor, last int64, err error) {
 	if err = rows.Each(ctx, db, []any{&floor, &last}, func() error { return nil }, "read the writer floor",
 		queryProgress); err != nil {
@@ -31,9 +30,8 @@ func ReadRange(
 	return events, nil
 }
 
-// PositionAt returns the position before the first event recorded at t or later. Later positions
-// may be a few milliseconds older than t, because appends overtake each other. Without such an
-// event it returns the writer floor.
+// PositionAt returns the position before the first event recorded at t or later, or the writer floor.
+// Later events are older than t by at most a few milliseconds, because appends overtake each other.
 func PositionAt(ctx context.Context, db Querier, t time.Time) (int64, error) {
 	floor, err := Floor(ctx, db)
 	if err != nil {

@@ -1,7 +1,6 @@
 package feed
 
-// eventColumns sends NULL for the values that most events share: every value sent costs a
-// conversion.
+// eventColumns sends NULL for the most common values: every value sent costs a conversion.
 const eventColumns = eventHead + `payload, metadata` + eventTail
 
 const (
@@ -10,8 +9,7 @@ const (
 	eventTail = `, nullif(occurred_at, recorded_at), recorded_at`
 )
 
-// queryCampaignPage reads a page of the primary key, until payloads reach $4 bytes. It takes no
-// lock.
+// queryCampaignPage reads a page of the primary key, until payloads reach $4 bytes. It takes no lock.
 const queryCampaignPage = `SELECT ` + eventColumns + ` FROM (
 		SELECT j.*, sum(j.payload_bytes) OVER (ORDER BY j.seq ROWS UNBOUNDED PRECEDING) - j.payload_bytes AS before
 		FROM (SELECT * FROM tidemark.journal WHERE campaign_id = $1 AND seq > $2 ORDER BY seq LIMIT $3) j
@@ -24,7 +22,7 @@ const queryFloor = `SELECT tidemark.read_floor()`
 const queryJournalPage = `SELECT ` + eventColumns + ` FROM tidemark.journal WHERE "position" > $1 AND "position" <= $2
 	ORDER BY "position" LIMIT $3`
 
-// queryGet probes the primary key. The ORDER BY rules out other indexes, even while the planner
+// queryGet probes the primary key. Its ORDER BY rules out other indexes, even while the planner
 // believes the table is empty.
 const queryGet = `SELECT ` + eventColumns + ` FROM tidemark.journal WHERE campaign_id = $1 AND seq BETWEEN $2 AND $2
 	ORDER BY seq LIMIT 1`
@@ -32,9 +30,9 @@ const queryGet = `SELECT ` + eventColumns + ` FROM tidemark.journal WHERE campai
 // queryFind probes the unique index on (campaign_id, event_id).
 const queryFind = `SELECT ` + eventColumns + ` FROM tidemark.journal WHERE campaign_id = $1 AND event_id = $2`
 
-// groupCampaigns is the campaigns in $1, past the seqs in $2 and up to those in $3. If $1 and $2
-// are NULL, it is the campaigns that the preceding claim on the connection leased, past their
-// checkpoints. Without $3 there is no upper bound.
+// groupCampaigns is the campaigns in $1, past the seqs in $2 and up to those in $3 (NULL: no
+// bound). If $1 and $2 are NULL, it is the campaigns that the preceding claim on the connection
+// leased, past their checkpoints.
 const groupCampaigns = `unnest(coalesce($1::text[], tidemark.claimed_campaigns()),
 	coalesce($2::bigint[], tidemark.claimed_checkpoints()), $3::bigint[])`
 
@@ -49,9 +47,8 @@ const queryReadHeads = `SELECT c.ord, j.seq
 	) j
 	ORDER BY c.ord`
 
-// queryReadHashes reads one range of the primary key for each campaign, up to $4 events in all. It
-// returns the number of events of each campaign and the hash of their ids, but no event. It takes
-// no lock.
+// queryReadHashes returns the number of each campaign's events and the hash of their ids. It reads
+// one range of the primary key for each campaign, up to $4 events in all, and takes no lock.
 const queryReadHashes = `SELECT e.ord, count(*), bit_xor(e.hash)
 	FROM (
 		SELECT c.ord, uuid_hash_extended(j.event_id, 0) AS hash
@@ -71,8 +68,7 @@ const groupColumns = `ord, payload_bytes, seq, "position", event_id, event_type,
 	nullif(intent, 'projection_and_replay')::text, aggregate_type, aggregate_id, actor, ` + documents + `occurred_at,
 	recorded_at), recorded_at`
 
-// groupRanges reads one range of the primary key for each campaign, one after the other, so rows
-// come in order. It stops at $4 events.
+// groupRanges reads one range of the primary key for each campaign, in order, up to $4 events in all.
 const groupRanges = groupCampaigns + ` WITH ORDINALITY AS c (campaign_id, after, until, ord)
 		CROSS JOIN LATERAL (
 			SELECT j.seq, j."position", j.event_id, j.event_type, j.event_version, j.intent, j.aggregate_type, j.aggregate_id,
@@ -94,7 +90,7 @@ const queryReadGroup = `SELECT ` + groupColumns + `
 	) e
 	WHERE before < $5`
 
-// queryReadSmall is queryReadGroup without the byte limit, which costs a quarter of the read: the
+// queryReadSmall is queryReadGroup without the byte limit, which costs a quarter of the read: its
 // running sum copies every row.
 const queryReadSmall = `SELECT ` + groupColumns + ` FROM ` + groupRanges
 
@@ -111,9 +107,8 @@ const queryReadCampaignsOf = `SELECT ` + eventColumns + ` FROM tidemark.journal
 	ORDER BY campaign_id, seq LIMIT $4`
 
 const (
-	// queryCampaigns steps from campaign to campaign along the primary key, from the first one with
-	// the prefix and after $2, up to $3 of them. Its cost depends only on what it returns. It takes
-	// no lock.
+	// queryCampaigns steps along the primary key from campaign to campaign, up to $3 with the prefix
+	// and after $2. Its cost depends only on what it returns. It takes no lock.
 	queryCampaigns = `WITH RECURSIVE walk AS (
 			(SELECT j.campaign_id, 1 AS steps FROM tidemark.journal j WHERE j.campaign_id >= $1 AND j.campaign_id > $2
 				ORDER BY j.campaign_id LIMIT 1)
@@ -131,8 +126,7 @@ const (
 )
 
 const (
-	// queryListCampaign reads a range of the primary key, until payloads reach $4 bytes. It takes
-	// no lock.
+	// queryListCampaign reads a range of the primary key, until payloads reach $4 bytes. It takes no lock.
 	queryListCampaign = `SELECT ` + listColumns + ` FROM (
 			SELECT j.*, sum(j.payload_bytes) OVER (ORDER BY j.seq ROWS UNBOUNDED PRECEDING) - j.payload_bytes AS before
 			FROM (SELECT * FROM tidemark.journal WHERE campaign_id = $1 AND seq >= $2 ORDER BY seq LIMIT $3) j
@@ -146,8 +140,7 @@ const (
 )
 
 const (
-	// queryRead is queryMatches up to the writer floor, which an earlier statement of the function
-	// reads.
+	// queryRead is queryMatches up to the writer floor, which the function reads in an earlier statement.
 	queryRead = `SELECT ` + eventColumns + ` FROM tidemark.read($1::jsonb, $2, $3)`
 
 	// queryMatches reads ranges of the index on tags, then probes one event by position for each
@@ -183,8 +176,7 @@ const queryOldestAppend = `WITH held AS MATERIALIZED (
 	FROM holders`
 
 const (
-	// queryProgress reads the lock table and one sequence. The sequence comes last, so it is never
-	// behind the floor.
+	// queryProgress reads the lock table, then the sequence, which is therefore never behind the floor.
 	queryProgress = `SELECT f.floor, p.last_value FROM (SELECT tidemark.read_floor() AS floor OFFSET 0) f CROSS
 		JOIN LATERAL (SELECT last_value FROM tidemark.journal_position WHERE f.floor IS NOT NULL) p`
 

@@ -122,8 +122,8 @@ func Read(ctx context.Context, db Querier, q Query, from int64, limit int) ([]Ev
 	return events, nil
 }
 
-// ReadMatches reads up to limit events that a query, encoded by [AppendQuery], selects, in order of
-// position: those with after < position <= until.
+// ReadMatches reads up to limit events with after < position <= until, in order, that a query
+// selects. [AppendQuery] encodes it.
 func ReadMatches(ctx context.Context, db Querier, query string, after, until int64, limit int) ([]Event, error) {
 	events, err := collect(ctx, db, queryMatches, query, after, until, limit)
 	if err != nil {

@@ -56,9 +56,8 @@ func ReadAll(ctx context.Context, db Querier, afterPosition int64) iter.Seq2[Eve
 	}
 }
 
-// Floor returns the highest position up to which the journal is complete: a statement sent after
-// Floor has returned sees every event that will ever have a position up to it. Only open
-// transactions that append hold it back.
+// Floor returns the highest position up to which the journal is complete: a statement sent after Floor
+// returns sees every event that will ever have a position up to it. Only open appends hold it back.
 func Floor(ctx context.Context, db Querier) (int64, error) {
 	return rows.One(ctx, db, pgx.RowTo[int64], "read the writer floor", queryFloor)
 }
@@ -154,8 +153,7 @@ func collectBytes(rows pgx.Rows, expected int, limit int64) (events []Event, siz
 	return events, size, nil
 }
 
-// columns describes the columns of a row that are not in every read. take completes the event and
-// returns its size.
+// columns is what differs between reads. take completes the event and returns its size.
 type columns struct {
 	before int // how many columns come before seq
 	take   func(r *rowReader, raw [][]byte, e *Event) (size int64, err error)

@@ -22,10 +22,9 @@ type CampaignsRead struct {
 	Careful    bool     // leave out documents that cannot be read; see [Event.Unreadable]
 }
 
-// ReadCampaigns reads events of intent [ProjectionAndReplay], campaign after campaign, in one walk
-// along the primary key. It is faster than [ReadGroup] when all campaigns are wanted. bytes is the
-// size of payload and metadata. The event is reused after the call. more means that a limit ended
-// the read.
+// ReadCampaigns reads events of intent [ProjectionAndReplay] in one walk along the primary key. It
+// is faster than [ReadGroup] for all campaigns. bytes is the size of payload and metadata. The
+// event is reused after the call. more means that a limit ended the read.
 func ReadCampaigns(
 	ctx context.Context, db Querier, read CampaignsRead, visit func(e *Event, bytes int),
 ) (more bool, err error) {
@@ -68,15 +67,13 @@ func IDHash(id uuid.UUID) int64 {
 	return int64(uint64(b)<<32 | uint64(c))
 }
 
-// GroupRead selects the events that [ReadGroup] reads: of campaign i those with After[i] < seq <=
-// Until[i].
+// GroupRead selects the events of campaigns i with After[i] < seq <= Until[i], for [ReadGroup].
 type GroupRead struct {
 	CampaignIDs  []string
 	After, Until []int64
 
-	// Claimed reads the events past the checkpoints of the campaigns that the preceding
-	// lease.ClaimAhead on the connection claimed, instead of the fields above. It is called when
-	// results arrive.
+	// Claimed replaces the fields above: read past the checkpoints of the campaigns claimed by the
+	// preceding lease.ClaimAhead on the connection. It is called when results arrive.
 	Claimed func(i int) (campaignID string, after int64)
 
 	Events  int   // stop after this many events
@@ -100,9 +97,8 @@ func (r GroupRead) campaign(i int) (id string, after int64) {
 	return r.CampaignIDs[i], r.After[i]
 }
 
-// CountGroup queues a count of the events that [ReadGroup] would read. visit gets the number of
-// events of each campaign that has any, in order, up to the limit on events. The limit on bytes
-// does not apply.
+// CountGroup queues a count of the events that [ReadGroup] would read without its byte limit. visit
+// gets the number for each campaign that has events, in order.
 func CountGroup(batch *pgx.Batch, read GroupRead, visit func(campaign, events int)) {
 	batch.Queue(queryReadHeads, read.ranges()...).Query(func(rows pgx.Rows) error {
 		left := int64(read.Events)
@@ -120,8 +116,7 @@ func CountGroup(batch *pgx.Batch, read GroupRead, visit func(campaign, events in
 	})
 }
 
-// HashGroup is [CountGroup] with the XOR of the [IDHash] of the events' ids. It visits each event
-// in the database.
+// HashGroup is [CountGroup] with the XOR of the [IDHash] of the events. The database visits each event.
 func HashGroup(batch *pgx.Batch, read GroupRead, visit func(campaign, events int, hash int64)) {
 	batch.Queue(queryReadHashes, read.ranges(read.Events)...).Query(func(rows pgx.Rows) error {
 		var ord, n, hash int64
@@ -133,9 +128,8 @@ func HashGroup(batch *pgx.Batch, read GroupRead, visit func(campaign, events int
 	})
 }
 
-// ReadGroup queues the read. visit gets each event with the index of its campaign, campaign after
-// campaign, in order of seq, and its bytes in the database. The event is reused after the call:
-// visit must copy what it keeps.
+// ReadGroup queues the read. visit gets each event with its campaign's index and its bytes in the
+// database, in order of campaign and seq. The event is reused: visit must copy what it keeps.
 func ReadGroup(batch *pgx.Batch, read GroupRead, visit func(campaign int, e *Event, bytes int)) {
 	query, args := queryReadGroup, read.ranges(read.Events, read.Bytes)
 	if read.Small {

@@ -1,5 +1,5 @@
 // Package marks checks and counts consumers' marks in tidemark.inbox, which package inbox writes.
-// All functions are safe for concurrent use.
+// Its functions are safe for concurrent use.
 package marks
 
 import (

@@ -12,8 +12,7 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
-// Act names the operator and the reason. It is written to tidemark.operator_log in the transaction
-// of the act.
+// Act names the operator and the reason. The act's transaction writes it to tidemark.operator_log.
 type Act struct {
 	By     string // required
 	Reason string
@@ -38,8 +37,7 @@ var (
 	ErrNobody = errors.New("who does it is missing: it is written to the log")
 )
 
-// DB begins transactions: a *pgxpool.Pool, a *pgx.Conn, or a pgx.Tx in which the act gets a
-// savepoint.
+// DB begins transactions: a *pgxpool.Pool, a *pgx.Conn, or a pgx.Tx (the act gets a savepoint).
 type DB interface {
 	Begin(ctx context.Context) (pgx.Tx, error)
 	journal.Querier
@@ -84,10 +82,9 @@ type ResetResult struct {
 	Forgotten int64 // parked events that are deleted because they are read again
 }
 
-// Reset makes a pair active and clears its errors. It may move the pair back, so events are
-// published again, or ahead, so events are skipped. Campaigns parked at an event up to the new
-// position stay parked. Errors: [ErrNotFound]; an error for a position that the journal has not
-// assigned.
+// Reset makes a pair active and clears its errors. It may move it back, so events are published
+// again, or ahead, so events are skipped. Campaigns parked at an event up to the new position stay
+// parked. Errors: [ErrNotFound]; an error for a position that the journal has not assigned.
 func Reset(ctx context.Context, db DB, key Key, to ResetTo, act Act) (ResetResult, error) {
 	var result ResetResult
 	target := to.Position

@@ -40,8 +40,7 @@ type LogFilter struct {
 	Limit                        int   // default 100
 }
 
-// Record is an act of an operator: a row of tidemark.operator_log. Fields that do not apply are
-// empty.
+// Record is a row of tidemark.operator_log. Fields that do not apply are empty.
 type Record struct {
 	ID         int64
 	At         time.Time
@@ -69,9 +68,8 @@ func Log(ctx context.Context, db journal.Querier, f LogFilter) ([]Record, error)
 		queryLog, f.Topic, f.Publisher, f.CampaignID, f.Actor, f.Acts, f.Before, f.Limit)
 }
 
-// PruneLog deletes up to limit records older than olderThan and older than the minimum age of one
-// day that the database enforces. It also deletes ghosts older than 30 days. It returns the number
-// of records.
+// PruneLog deletes up to limit records older than olderThan, which counts as one day at least, and
+// ghosts older than 30 days. It returns the number of records.
 func PruneLog(ctx context.Context, db journal.Querier, olderThan time.Duration, limit int) (n int64, err error) {
 	if olderThan <= 0 || limit < 1 {
 		return 0, fmt.Errorf("prune the log of operators: %d records older than %s: use a positive age and limit", limit,

@@ -69,8 +69,7 @@ func ListParked(ctx context.Context, db journal.Querier, f ParkedFilter) ([]Park
 	return rows.All(ctx, db, pgx.RowToStructByPos[Parked], "list parked events", queryListParked, f.arguments(100)...)
 }
 
-// CountParked counts what Retry or Resolve would change: refused events, but not draining
-// campaigns.
+// CountParked counts the refused events that Retry or Resolve would change, not draining campaigns.
 func CountParked(ctx context.Context, db journal.Querier, f ParkedFilter) (n int64, err error) {
 	return rows.One(ctx, db, pgx.RowTo[int64], "count parked events", queryCountParked, f.arguments(1<<31-1)...)
 }
@@ -81,8 +80,7 @@ func Retry(ctx context.Context, db DB, f ParkedFilter, act Act) (int64, error) {
 	return actOnParked(ctx, db, f, act, ActRetried, queryRetry)
 }
 
-// Resolve skips parked events for good: a campaign that one holds continues after it. It returns
-// their number, as [Retry] does.
+// Resolve skips parked events for good: their campaigns continue. It returns their number, as [Retry].
 func Resolve(ctx context.Context, db DB, f ParkedFilter, act Act) (int64, error) {
 	if act.Reason == "" {
 		return 0, errors.New("a reason is missing: what is resolved is never published, the log should say why")
@@ -188,8 +186,7 @@ func ResolveKeys(ctx context.Context, tx pgx.Tx, events []ParkedKey, act Act) (m
 	return actOnKeys(ctx, tx, events, act, ActResolved, queryResolve, queryResolveFree)
 }
 
-// actOnKeys locks the parked rows of events, runs queries for each, logs the act, and returns the
-// events it locked.
+// actOnKeys locks the parked rows of events, runs queries for each, logs the act, and returns the events.
 func actOnKeys(
 	ctx context.Context, tx pgx.Tx, events []ParkedKey, act Act, name string, queries ...string,
 ) (map[ParkedKey]bool, error) {

@@ -17,8 +17,7 @@ type Publication struct {
 	Position int64  // all up to it is published or parked; written every few seconds without events of the topic
 
 	// Behind is the number of journal events after Position, before the topic's filter. Above
-	// CountedBehind it is the distance in positions, which is larger by the gaps of rolled-back
-	// transactions.
+	// CountedBehind it is the distance in positions, which includes the gaps of rollbacks.
 	Behind int64
 	Lag    time.Duration // age of the first of them; 0: none
 
@@ -27,8 +26,7 @@ type Publication struct {
 	LastErrorAt   *time.Time
 	FailingSince  *time.Time // when the first of them happened; nil: none
 	NextAttemptAt *time.Time // nil: no wait
-	// events that wait for an operator; Parked and Retrying together are counted up to
-	// CountedBehind
+	// events that wait for an operator; counted up to CountedBehind together with Retrying
 	Parked   int64
 	Retrying int64 // events being retried, and campaigns catching up
 

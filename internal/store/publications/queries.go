@@ -28,8 +28,7 @@ const (
 				expires_at = '-infinity'
 		WHERE topic = $1 AND publisher = $2`
 
-	// queryRecord takes the detail as text, which every exec mode of pgx sends unchanged; 'null'
-	// means none.
+	// queryRecord takes the detail as text, which every exec mode of pgx sends as is; 'null': none.
 	queryRecord = `SELECT tidemark.log_act($1, $2, $3, $4, $5, $6, $7::bigint,
 		nullif($8::text, 'null')::jsonb, $9, $10::bigint, $11)`
 

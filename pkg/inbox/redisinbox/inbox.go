@@ -26,8 +26,7 @@ var ErrInProgress = errors.New("another delivery of the event is being handled")
 type Config struct {
 	Client redis.UniversalClient // required; the caller closes it
 	TTL    time.Duration         // how long a mark lasts; default inbox.DefaultTTL
-	// how long a handler may take in Do before another delivery is handled concurrently; default 5
-	// minutes
+	// a handler's time in Do before another delivery is handled concurrently; default 5 minutes
 	Turn time.Duration
 }
 

@@ -16,16 +16,14 @@ import (
 type Target struct {
 	Sink publisher.Sink
 
-	// Received returns all that has arrived so far, in the order of arrival, or in order for each
-	// campaign. Required.
+	// Received returns all that has arrived, in order, at least for each campaign. Required.
 	Received func(ctx context.Context) ([]Received, error)
 
-	// Poison makes an event one that the other side or the encoding refuses for good, e.g. by its
-	// size. nil: there is none.
+	// Poison makes an event one that the other side or the encoder refuses for good, e.g. by size.
+	// nil: none.
 	Poison func(e *publisher.Event)
 
-	// Stall makes the other side accept connections but answer nothing until resume is called. nil: it
-	// cannot.
+	// Stall makes the other side accept connections but not answer until resume. nil: it cannot.
 	Stall func() (resume func())
 
 	// Stop stops the other side until start is called. nil: it cannot.
@@ -147,8 +145,7 @@ func (k *kit) await(events []publisher.Event) []Received {
 	}
 }
 
-// inOrder checks that everything received was sent, with the same body, and that each campaign's
-// events first arrived in order.
+// inOrder checks that everything received was sent, unchanged, and first arrived in campaign order.
 func (k *kit) inOrder(received []Received) {
 	k.Helper()
 	last, seen := map[string]int64{}, map[string]bool{}

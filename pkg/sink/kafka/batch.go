@@ -97,8 +97,7 @@ func (s *sink) tooLarge(r *kgo.Record) error {
 	return nil
 }
 
-// try reports whether event i may be sent: it is not refused, and no earlier event of its campaign
-// has failed.
+// try reports whether event i may be sent: it and all earlier events of its campaign are not refused.
 func (b *batch) try(i int, refused error) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -12,8 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// connections remembers the error of the last attempt to connect. The client keeps trying, and
-// reports only a timeout.
+// connections keeps the last connection error: the client keeps trying, and reports only a timeout.
 type connections struct{ last atomic.Pointer[error] }
 
 // OnBrokerConnect implements a hook of the client.

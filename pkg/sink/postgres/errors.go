@@ -47,8 +47,7 @@ func permanent(err error) bool {
 // or its privileges. A trigger that raised an exception may accept the event later.
 func refused(err error) bool { return permanent(err) || is(err, raisedException) }
 
-// explain adds a remedy to an error that does not suggest one, and marks errors that are no event's
-// fault as outages.
+// explain adds remedies that errors lack, and marks errors that are no event's fault as outages.
 func explain(err error, table string) error {
 	remedy := ""
 	var batch *publisher.BatchError

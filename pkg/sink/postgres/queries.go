@@ -38,6 +38,5 @@ FROM unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::bi
 ORDER BY place
 ON CONFLICT (campaign_id, event_id) DO NOTHING`
 
-// queryReadOnly takes no lock. A standby, or a server that is being moved, accepts connections but
-// no events.
+// queryReadOnly takes no lock. A standby, or a server being moved, accepts connections but no events.
 const queryReadOnly = `SELECT pg_is_in_recovery() OR current_setting('transaction_read_only')::boolean`

@@ -43,8 +43,7 @@ func literal(text string) string { return "'" + strings.ReplaceAll(text, "'", "'
 
 func (s *sink) Name() string { return s.cfg.Name }
 
-// Publish inserts the events in one statement. If that refuses one, they are inserted one by one to
-// find it.
+// Publish inserts the events in one statement, or one by one if that refuses an event, to find it.
 func (s *sink) Publish(ctx context.Context, events []publisher.Event) error {
 	if err := s.gate.Enter(ctx); err != nil {
 		return err

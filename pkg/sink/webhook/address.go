@@ -31,8 +31,7 @@ func (g guard) check(addr netip.Addr) error {
 		errAddress, addr)
 }
 
-// public reports whether an address is on the public internet, by IANA's registries of
-// special-purpose addresses.
+// public reports whether an address is public, by IANA's registries of special-purpose addresses.
 func public(addr netip.Addr) bool {
 	if addr.Is4() {
 		return !in(addr, reserved4())

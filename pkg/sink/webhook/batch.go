@@ -12,8 +12,7 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
-// suspectsInARow is how many events must fail with no success between them for the endpoint to
-// count as down.
+// suspectsInARow events must fail with no success between them for the endpoint to count as down.
 const suspectsInARow = 4
 
 // batch is a call of Publish.

@@ -26,8 +26,7 @@ type Config struct {
 	Timeout     time.Duration     `yaml:"timeout"`     // of a request as a whole; default 15 s
 	// networks that may be dialled although they are not public
 	AllowNetworks []netip.Prefix `yaml:"-"`
-	// a proxy's URL, or "environment" to use HTTPS_PROXY and the like; default none. Its address is
-	// checked too
+	// a proxy's URL, or "environment" for HTTPS_PROXY and the like; default none. Its address is checked
 	Proxy   string `yaml:"proxy"`
 	Encoder publisher.Encoder
 }

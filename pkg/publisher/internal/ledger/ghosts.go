@@ -16,8 +16,7 @@ type Sent struct {
 	Seq, Position int64
 }
 
-// Absent returns the events that the journal does not have. It records them while the pair has
-// fewer than most ghosts.
+// Absent returns the events that the journal lacks, and records them up to most ghosts of the pair.
 func (l *Ledger) Absent(
 	ctx context.Context, pair publications.Key, events []Sent, most int,
 ) (absent []Sent, err error) {

@@ -85,8 +85,7 @@ func (l *Ledger) Claim(ctx context.Context, conn *pgxpool.Conn, pairs []publicat
 	return claimed, nil
 }
 
-// RefuseAhead marks a pair as failed if the journal has never assigned its position. It reports
-// whether it did.
+// RefuseAhead fails a pair whose position the journal has never assigned. It reports whether it did.
 func RefuseAhead(ctx context.Context, conn *pgxpool.Conn, pair publications.Key, why string) (bool, error) {
 	tag, err := conn.Exec(ctx, queryAhead, pair.Topic, pair.Publisher, why)
 	return tag.RowsAffected() > 0, err
@@ -127,8 +126,7 @@ func (l *Ledger) queueMoves(batch *pgx.Batch, instance string, moves []Move) *pg
 	return batch.Queue(queryMove, l.owner, topics, publishers, generations, positions, published, release, l.ttl, instance)
 }
 
-// Fail records how often in a row the sink of a pair has failed, and the wait. 0 failures mean that
-// it has recovered.
+// Fail records a pair's consecutive failures and the wait. 0 failures mean that the sink recovered.
 func (l *Ledger) Fail(
 	ctx context.Context, pair publications.Key, generation int64, failures int, why string, wait time.Duration,
 ) error {
@@ -147,8 +145,7 @@ func (l *Ledger) Halt(ctx context.Context, instance string, move Move, status, w
 // ErrLost is returned by [Ledger.Fenced] for a pair that another relay holds.
 var ErrLost = errors.New("the pair was taken over")
 
-// Fenced runs write in a transaction that first locks the pair's row and checks that the relay
-// holds the pair.
+// Fenced runs write in a transaction that locks the pair's row and checks that the relay holds it.
 func (l *Ledger) Fenced(
 	ctx context.Context, pair publications.Key, generation int64, instance string, write func(tx pgx.Tx) error,
 ) error {

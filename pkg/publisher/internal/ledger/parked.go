@@ -41,8 +41,7 @@ func LeaveOut(ctx context.Context, tx pgx.Tx, pair publications.Key, r *Refused)
 	return err
 }
 
-// Parked is a row of parked, as last seen. Every write compares all of it, so an operator's act in
-// between wins.
+// Parked is a row of parked, as last seen. Every write compares all of it: an operator's act wins.
 type Parked struct {
 	publications.Key
 	Campaign string

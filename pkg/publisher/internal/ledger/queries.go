@@ -49,9 +49,8 @@ const (
 	queryHeld = `SELECT topic, publisher, campaign_id FROM tidemark.parked h
 		WHERE holds AND (topic, publisher) IN (SELECT * FROM unnest($1::text[], $2::text[]))`
 
-	// queryFail writes one row by its primary key, if it is still the caller's. A count of 0 means
-	// that the sink has recovered. statement_timestamp() makes the times of the first and the last
-	// error equal at first.
+	// queryFail writes one row by its primary key, if it is still the caller's. A count of 0: the sink
+	// recovered. statement_timestamp() makes the times of the first and the last error equal at first.
 	queryFail = `UPDATE tidemark.publications SET error_count = $5, last_error = $6,
 			last_error_at = statement_timestamp(),
 			failing_since = CASE WHEN $5 > 0 THEN coalesce(failing_since, statement_timestamp()) END,
@@ -65,8 +64,7 @@ const (
 				expires_at = '-infinity'
 		WHERE topic = $1 AND publisher = $2 AND owner = $3 AND generation = $4`
 
-	// queryAhead writes one row by its primary key, if its position is still one that the journal has
-	// never assigned.
+	// queryAhead writes one row by its primary key, if the journal has still not assigned its position.
 	queryAhead = `UPDATE tidemark.publications p SET status = 'FAILED', reason = $3, last_error = $3,
 		last_error_at = statement_timestamp(), error_count = error_count + 1,
 			failing_since = coalesce(failing_since, statement_timestamp()), generation = generation + 1, actor = NULL,

@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// Backoff returns the wait after consecutive failures: 100 ms, doubled up to limit, and randomized
-// by up to a quarter.
+// Backoff returns the wait after consecutive failures: 100 ms, doubled up to limit, ± up to a quarter.
 func Backoff(failures int, limit time.Duration, random float64) time.Duration {
 	d := min(100*time.Millisecond<<min(max(failures-1, 0), 20), limit)
 	return time.Duration(float64(d) * (0.75 + random/2))

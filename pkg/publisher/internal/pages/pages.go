@@ -31,8 +31,7 @@ func (p *Page) Payload() (bytes int64) {
 	return bytes
 }
 
-// Upcast brings events to their current version. It returns an error for each that the catalogue
-// cannot read, by position.
+// Upcast brings events to their current version. It returns the errors of unreadable ones by position.
 func Upcast(catalogue *journal.Catalogue, events []journal.Event) (faults map[int64]error) {
 	for i := range events {
 		if catalogue == nil && events[i].Unreadable() == nil {
