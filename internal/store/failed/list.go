@@ -26,7 +26,7 @@ type Filter struct {
 	Fingerprint string
 
 	Status    []Status      // any of these; nil: all for [List] and [Count], Failed and Dead for acts
-	OlderThan time.Duration // since the first failure at the event; failed ones without that time match; to the microsecond
+	OlderThan time.Duration // since the first failure at the event; failed ones without that time match; whole µs
 	After     *Place        // only campaigns after it in the order of [List]: the last Place of the previous page
 	Limit     int           // 0: 100 for [List], all for [Count] and acts
 }
