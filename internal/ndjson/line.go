@@ -1,16 +1,14 @@
 package ndjson
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"slices"
-	"strings"
 	"time"
-	"unicode/utf8"
 
+	strict "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/uuid"
 
 	"github.com/tidemark-go/tidemark/pkg/journal"
@@ -37,22 +35,12 @@ type line struct {
 	RecordedAt json.RawMessage `json:"recorded_at,omitempty"`
 }
 
-// parse parses the event of a line. It leaves validation of the event to the journal.
+// parse parses the event of a line. It rejects what decoders usually accept in silence: duplicate
+// and unknown names, invalid UTF-8, half surrogate pairs. The journal validates the event.
 func parse(text []byte) (journal.Event, error) {
-	if !utf8.Valid(text) {
-		return journal.Event{}, errors.New("is not valid UTF-8")
-	}
-	decoder := json.NewDecoder(bytes.NewReader(text))
-	decoder.DisallowUnknownFields()
 	var l line
-	if err := decoder.Decode(&l); err != nil {
+	if err := strict.Unmarshal(text, &l, strict.RejectUnknownMembers(true)); err != nil {
 		return journal.Event{}, explain(err)
-	}
-	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return journal.Event{}, errors.New("goes on after the event: write one event a line")
-	}
-	if err := checkTwice(text); err != nil {
-		return journal.Event{}, err
 	}
 	if l.CampaignID == "" {
 		return journal.Event{}, errors.New(`has no "campaign_id": every event belongs to a campaign`)
@@ -68,77 +56,30 @@ func parse(text []byte) (journal.Event, error) {
 	if l.OccurredAt != nil {
 		e.OccurredAt = *l.OccurredAt
 	}
-	return e, checkReplaced(text, e)
+	return e, nil
 }
 
-// checkTwice rejects duplicate keys in objects, of which decoders and jsonb take the last one. It
-// ignores case in the event's own keys, as the decoder does, but not inside payload and metadata.
-func checkTwice(text []byte) error {
-	decoder := json.NewDecoder(bytes.NewReader(text))
-	decoder.UseNumber()
-	twice, err := findTwice(decoder, func(name string) string { return strings.ToLower(strings.ToUpper(name)) })
-	switch {
-	case err != nil:
-		return explain(err)
-	case twice != "":
-		return fmt.Errorf("has %q twice", strings.TrimPrefix(twice, "."))
-	}
-	return nil
-}
-
-// findTwice reads a value and returns the path of a duplicate key in it, or "". Keys are equal if
-// same returns the same string; nested objects compare keys exactly.
-func findTwice(decoder *json.Decoder, same func(string) string) (twice string, err error) {
-	token, err := decoder.Token()
-	opening, ok := token.(json.Delim)
-	if err != nil || !ok {
-		return "", err
-	}
-	seen := map[string]bool{}
-	for i := 0; decoder.More(); i++ {
-		name := ""
-		if opening == '{' {
-			key, err := decoder.Token()
-			if err != nil {
-				return "", err
-			}
-			name, _ = key.(string)
-			if seen[same(name)] {
-				return "." + name, nil
-			}
-			seen[same(name)] = true
-		}
-		if twice, err := findTwice(decoder, asItIs); err != nil {
-			return "", err
-		} else if twice != "" && opening == '{' {
-			return "." + name + twice, nil
-		} else if twice != "" {
-			return fmt.Sprintf("[%d]%s", i, twice), nil
-		}
-	}
-	_, err = decoder.Token() // the closing delimiter
-	return "", err
-}
-
-func asItIs(name string) string { return name }
-
-// explain rewrites an error of encoding/json as text about a line.
+// explain rewrites an error of the decoder as text about a line.
 func explain(err error) error {
-	var (
-		mistyped *json.UnmarshalTypeError
-		syntax   *json.SyntaxError
-	)
+	var syntax *jsontext.SyntacticError
+	var meaning *strict.SemanticError
 	switch {
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		return errors.New("is JSON that breaks off")
-	case errors.As(err, &mistyped) && mistyped.Field == "":
-		return fmt.Errorf("is a JSON %s, it must be an object", mistyped.Value)
-	case errors.As(err, &mistyped):
-		return fmt.Errorf("has a JSON %s as %q", mistyped.Value, mistyped.Field)
+	case errors.As(err, &syntax) && errors.Is(err, jsontext.ErrDuplicateName):
+		return fmt.Errorf("has %s twice", syntax.JSONPointer)
 	case errors.As(err, &syntax):
-		return fmt.Errorf("is no JSON: %w at byte %d", err, syntax.Offset)
+		return fmt.Errorf("is no JSON: %w at byte %d", syntax.Err, syntax.ByteOffset)
+	case !errors.As(err, &meaning):
+		return err
+	case errors.Is(err, strict.ErrUnknownName):
+		return fmt.Errorf("has an unknown field %q", meaning.JSONPointer.LastToken())
+	case meaning.JSONPointer == "":
+		return errors.New("is no JSON object")
+	case meaning.Err != nil:
+		return fmt.Errorf("has a wrong %q: %w", meaning.JSONPointer.LastToken(), meaning.Err)
 	}
-	return errors.New(strings.TrimPrefix(err.Error(), "json: "))
+	return fmt.Errorf("has a JSON %s as %q", meaning.JSONKind, meaning.JSONPointer.LastToken())
 }
 
 // present returns nil for null.
@@ -147,21 +88,6 @@ func present(value json.RawMessage) json.RawMessage {
 		return nil
 	}
 	return value
-}
-
-// checkReplaced rejects half surrogate pairs in names. The decoder turns them into the replacement
-// character; if the text does not contain that character, it came from half a pair. The journal
-// checks payload and metadata, which are not decoded here.
-func checkReplaced(text []byte, e journal.Event) error {
-	const replacement = string(utf8.RuneError)
-	names := append([]string{e.CampaignID, e.Type, e.AggregateType, e.AggregateID, e.Actor}, e.Tags...)
-	if !slices.ContainsFunc(names, func(s string) bool { return strings.Contains(s, replacement) }) {
-		return nil
-	}
-	if bytes.Contains(text, []byte(replacement)) || bytes.Contains(bytes.ToLower(text), []byte(`\ufffd`)) {
-		return nil
-	}
-	return errors.New(`has half of a surrogate pair (\ud800 to \udfff) in a name`)
 }
 
 func format(encoder *json.Encoder, e journal.Event) error {
