@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"runtime/debug"
+	"runtime/metrics"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -179,7 +182,8 @@ func connect(ctx context.Context, settings config.Worker) (*pgxpool.Pool, error)
 	if err != nil {
 		return nil, fmt.Errorf("database URL: %w", err)
 	}
-	cfg.MaxConns = max(cfg.MaxConns, int32(min(settings.Projector.Concurrency, 1000))+5) // the others claim, renew, beat and run operations
+	// Five more than groups need: they claim, renew, beat and run operations.
+	cfg.MaxConns = max(cfg.MaxConns, int32(min(settings.Projector.Concurrency, 1000))+5)
 	if settings.HTTPAddr != "off" {
 		cfg.MaxConns++ // the database's figures
 	}
@@ -196,4 +200,78 @@ func connect(ctx context.Context, settings config.Worker) (*pgxpool.Pool, error)
 		return nil, fmt.Errorf("database: %w", err)
 	}
 	return pool, nil
+}
+
+func publishes(settings config.Worker) bool {
+	return settings.Publishers != "" || settings.PublishURL != ""
+}
+
+// startRelay publishes the routes until ctx ends, then closes their sinks.
+func startRelay(ctx context.Context, g *errgroup.Group, pool *pgxpool.Pool, settings config.Worker,
+	routes *publishing.Routes, catalogue *journal.Catalogue,
+	registry prometheus.Registerer, traces trace.TracerProvider, logger *slog.Logger,
+) (*publisher.Relay, error) {
+	relay, err := publisher.New(publisher.Config{
+		Pool: pool, Topics: routes.Topics, Publishers: routes.Publishers, Catalogue: catalogue, Logger: logger,
+		Registerer: registry, LeaseTTL: settings.Projector.LeaseTTL,
+		PollInterval: settings.PublishPollInterval, NoListen: !settings.Listen,
+		ShutdownTimeout: settings.Projector.ShutdownTimeout, TracerProvider: traces,
+	})
+	if err != nil {
+		return nil, errors.Join(err, routes.Close())
+	}
+	g.Go(func() error {
+		err := relay.Run(ctx)
+		if err = errors.Join(err, routes.Close()); err != nil {
+			return err
+		}
+		if ctx.Err() == nil {
+			return errors.New("the relay ended by itself")
+		}
+		return ctx.Err()
+	})
+	return relay, nil
+}
+
+// A worker uses little memory, most of it briefly. At Go's default GOGC of 100, a third of its own
+// time is garbage collection. So GOGC is 400, and the memory limit bounds what the process holds.
+const (
+	mostGarbage = 400 // GOGC
+
+	leastMemory = 96 << 20 // lowest limit: below it there is no need to collect earlier
+	memoryStep  = 16 << 20 // each change of the limit stops the world
+
+	memoryEvery = time.Second
+	memoryPeak  = 5 // readings: a shorter rise is a peak
+	liveHeap    = "/gc/heap/live:bytes"
+)
+
+// memoryLimit returns the GOMEMLIMIT for the last readings: twice the smallest, so garbage stays
+// bounded and collections rare, and at least one and a half times the largest. A peak of a second
+// gets less because its memory is free at once.
+func memoryLimit(inUse ...uint64) int64 {
+	limit := max(2*slices.Min(inUse), 3*slices.Max(inUse)/2)
+	return int64(max(leastMemory, (limit+memoryStep-1)/memoryStep*memoryStep))
+}
+
+// boundMemory sets GOMEMLIMIT from the live heap after the last collections, until ctx ends.
+func boundMemory(ctx context.Context) {
+	tick := time.NewTicker(memoryEvery)
+	defer tick.Stop()
+	var inUse []uint64
+	for last := int64(0); ; {
+		sample := []metrics.Sample{{Name: liveHeap}}
+		metrics.Read(sample)
+		inUse = append(inUse, sample[0].Value.Uint64())
+		inUse = inUse[max(0, len(inUse)-memoryPeak):]
+		if limit := memoryLimit(inUse...); limit != last {
+			debug.SetMemoryLimit(limit)
+			last = limit
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
 }

@@ -3,9 +3,17 @@ package auth
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
+	"math"
+	"net/http"
+	"net/netip"
+	"net/url"
 	"strconv"
+	"strings"
 	"time"
+
+	"github.com/tidemark-go/tidemark/internal/surface/problem"
 )
 
 // Role is a set of permissions. Each role includes the ones before it.
@@ -75,4 +83,64 @@ func With(ctx context.Context, id Identity) context.Context {
 func From(ctx context.Context) Identity {
 	id, _ := ctx.Value(contextKey{}).(Identity)
 	return id
+}
+
+// Failed writes the response to a request whose credentials the database could not check.
+type Failed func(w http.ResponseWriter, r *http.Request, err error)
+
+// Require passes on requests whose sender has at least the role, with their [Identity] in the
+// context. Others get 401 with a challenge, 403, 429 with Retry-After, or 503 if the issuer of JWTs
+// cannot be reached. A browser that asks for a page without credentials is redirected to /login.
+func (a *Authenticator) Require(role Role, failed Failed, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		id, err := a.identify(w, r)
+		var refused *problem.Problem
+		switch {
+		case errors.As(err, &refused):
+			challenge(w, refused)
+			return
+		case err != nil:
+			failed(w, r, err)
+			return
+		case id.Role == Nobody && wantsPage(r):
+			http.Redirect(w, r, "/login?next="+url.QueryEscape(r.URL.RequestURI()), http.StatusSeeOther)
+			return
+		case id.Role == Nobody:
+			const remedy = "send a token: Authorization: Bearer tmk_…"
+			challenge(w, problem.New(http.StatusUnauthorized, "this needs credentials", remedy))
+			return
+		case id.Role < role:
+			detail := fmt.Sprintf("%s is %s, and this is for role %s", id.Name, id.Role, role)
+			challenge(w, problem.New(http.StatusForbidden, detail, "ask a person with that role").
+				Of("role", id.Role.String(), role.String()))
+			return
+		}
+		id.Address, id.Way = a.client(r).String(), "page"
+		if strings.HasPrefix(r.URL.Path, "/api/") {
+			id.Way = "api"
+		}
+		next.ServeHTTP(w, r.WithContext(With(r.Context(), id)))
+	})
+}
+
+func challenge(w http.ResponseWriter, p *problem.Problem) {
+	if p.Status == http.StatusUnauthorized {
+		w.Header().Set("WWW-Authenticate", `Bearer realm="tidemark"`)
+		w.Header().Add("WWW-Authenticate", `Basic realm="tidemark", charset="UTF-8"`)
+	}
+	if p.Status == http.StatusTooManyRequests {
+		w.Header().Set("Retry-After", p.Limit)
+	}
+	problem.Write(w, p)
+}
+
+func tooMany(addr netip.Addr, wait time.Duration) *problem.Problem {
+	seconds := strconv.Itoa(int(math.Ceil(wait.Seconds())))
+	return problem.New(http.StatusTooManyRequests, "too many wrong credentials from this address", "wait "+seconds+" s").
+		Of("address", addr.String(), seconds)
+}
+
+func wantsPage(r *http.Request) bool {
+	return (r.Method == http.MethodGet || r.Method == http.MethodHead) &&
+		strings.Contains(r.Header.Get("Accept"), "text/html")
 }

@@ -2,7 +2,8 @@
 //
 // A line has the fields of an append, without what the journal adds:
 //
-//	{"campaign_id":"c1","id":"0190…","type":"order_placed","version":1,"intent":"projection_and_replay","payload":{"total":7},"occurred_at":"2024-05-01T10:00:00Z"}
+//	{"campaign_id":"c1","id":"0190…","type":"order_placed","version":1,"intent":"projection_and_replay",
+//	"payload":{"total":7},"occurred_at":"2024-05-01T10:00:00Z"}
 //
 // campaign_id and type are required. Other fields have the journal's defaults, as in an append.
 // "aggregate_type", "aggregate_id", "actor", "tags" and "metadata" are allowed too. "seq",

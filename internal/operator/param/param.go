@@ -109,8 +109,9 @@ func Of(in reflect.Type) (found []Param) {
 			Choices: words(tag.Get("choices")), Offers: offers(tag.Get("offers")),
 			NoForm: tag.Get("form") == "-", Empty: tag.Get("empty") != "",
 			Required: tag.Get("required") != "" || tag.Get("arg") != "",
-			Min:      number(tag.Get("min"), 0), Max: number(tag.Get("max"), math.MaxInt64), Type: typeOf(f.Type), index: f.Index,
-			Page: tag.Get("page"),
+			Min:      number(tag.Get("min"), 0), Max: number(tag.Get("max"), math.MaxInt64), Type: typeOf(f.Type),
+			index: f.Index,
+			Page:  tag.Get("page"),
 		}
 		if words := among(tag.Get("among")); words != nil {
 			p.Choices = words

@@ -2,18 +2,23 @@ package registry
 
 import (
 	"context"
+	"log/slog"
 	"math/rand/v2"
 	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/tidemark-go/tidemark/internal/projector/kind"
 	"github.com/tidemark-go/tidemark/internal/pulse"
 	"github.com/tidemark-go/tidemark/internal/store/lease"
 	"github.com/tidemark-go/tidemark/internal/tracing"
+	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
 // Base is shared by all parts of a projector: the configuration, the projections that it has, and
@@ -95,4 +100,35 @@ func (b *Base) Bounds() promises {
 		Step:   2 * (time.Duration(1+len(b.Projections))*(b.Longest+Grace) + b.Cfg.LeaseTTL + 2*ReleaseTimeout),
 		Kept:   2*b.Cfg.LeaseTTL + 4*ReleaseTimeout,
 	}
+}
+
+// Settings is a complete Config. New converts one into the other, so the fields are the same.
+type Settings struct {
+	Pool                *pgxpool.Pool
+	Projections         []kind.Projection
+	ConsumerGroup       string
+	Schema              string
+	Catalogue           *journal.Catalogue
+	Logger              *slog.Logger
+	Registerer          prometheus.Registerer
+	TracerProvider      trace.TracerProvider
+	PollInterval        time.Duration
+	ClaimCampaigns      int
+	GroupEvents         int
+	GroupBytes          int64
+	LeaseTTL            time.Duration
+	Concurrency         int
+	NoListen            bool
+	ManualRebuilds      bool
+	OwnTablesOnly       bool
+	NoFunctions         bool
+	OnFailure           kind.Policy
+	FailureLogRetention time.Duration
+	ApplyTimeout        time.Duration
+	ShutdownTimeout     time.Duration
+	GapRate             int
+	Proof               bool
+	Mode                kind.Mode
+	InlineBestEffort    bool
+	OnStep              func(kind.Step)
 }

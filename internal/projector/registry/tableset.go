@@ -1,11 +1,14 @@
 package registry
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemark-go/tidemark/internal/store/failed"
 )
 
 // TableSet is one of a projection's sets of tables: the live one, the next one to replace it, and
@@ -82,4 +85,32 @@ func (k *Projection) among(s TableSet, liveSchema string) *Projection {
 		set.Comment = "\n-- " + string(s)
 	}
 	return set
+}
+
+// DropPairs is how many failed campaigns are deleted per transaction.
+const DropPairs = 10_000
+
+// ClearLeft deletes, in batches, the failed campaigns of all sets of an unregistered projection.
+// Each batch holds the registry's lock shared, so the projection cannot be registered during it.
+func ClearLeft(ctx context.Context, db Beginner, group, name string) error {
+	for _, s := range []TableSet{NextTables, PreviousTables, LiveTables} {
+		for more := true; more; {
+			if err := pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error {
+				if _, err := tx.Exec(ctx, QueryRegistryShared, group); err != nil {
+					return err
+				}
+				var now string
+				if err := tx.QueryRow(ctx, queryGroupOf, []string{name}).Scan(&now); err != nil || now != "" {
+					more = false
+					return err
+				}
+				pairs, err := failed.Drop(ctx, tx, group, s.Of(name), DropPairs)
+				more = pairs == DropPairs
+				return err
+			}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }

@@ -4,6 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -84,4 +88,119 @@ func TakeDuty(ctx context.Context, db DB, name, owner string, ttl time.Duration)
 func DropDuty(ctx context.Context, db DB, name, owner string) error {
 	_, err := rows.Exec(ctx, db, fmt.Sprintf("drop the duty %q", name), queryDropDuty, name, owner)
 	return err
+}
+
+// Channel carries the notifications of tidemark.append and [Wake] while a worker waits. The payload names the wait.
+const Channel = "tidemark_work"
+
+// Wait asks appends to notify for d. Otherwise they do not: a NOTIFY takes a lock that all commits
+// of the server share, and under load no worker waits.
+func Wait(ctx context.Context, db DB, d time.Duration) error {
+	_, err := rows.Exec(ctx, db, "ask to be notified", queryWait, d.Milliseconds())
+	return err
+}
+
+// Awake ends the wait that a notification's payload names, so appends stop notifying. Later waits go on.
+func Awake(ctx context.Context, db DB, payload string) error {
+	wait, err := strconv.ParseInt(payload, 10, 64)
+	if err != nil {
+		return nil // not our notification; the wait expires
+	}
+	_, err = rows.Exec(ctx, db, "end the wait", queryAwake, wait)
+	return err
+}
+
+// Wake notifies waiting workers when tx commits, for acts that create work without an append.
+func Wake(ctx context.Context, tx pgx.Tx) error {
+	_, err := rows.Exec(ctx, tx, "wake workers", queryWake)
+	return err
+}
+
+const (
+	// UpgradeTime is how long a group's workers may differ during a rolling upgrade.
+	UpgradeTime = 10 * time.Minute
+
+	// namedWorkers is how many workers a text names.
+	namedWorkers = 3
+)
+
+// Mixture is a consumer group whose workers have different projections. They hand campaigns over to
+// each other, which costs rows of tidemark.deferred and a delay of a second.
+type Mixture struct {
+	Group   string
+	Lacking []Lacking
+	Since   time.Time // start of the later of the first two workers that differ
+}
+
+// Lacking is a projection and the workers of its group that have it in no version.
+type Lacking struct {
+	Projection string
+	Workers    []Worker // ordered by start, oldest first
+}
+
+// Mixtures returns the groups whose workers have different projections, ordered by name. It ignores
+// drained workers. Pass live workers only.
+func Mixtures(workers []Worker) (mixtures []Mixture) {
+	groups := map[string][]Worker{}
+	for _, w := range workers {
+		if w.DrainedBy == "" {
+			groups[w.ConsumerGroup] = append(groups[w.ConsumerGroup], w)
+		}
+	}
+	for _, group := range slices.Sorted(maps.Keys(groups)) {
+		all := groups[group]
+		slices.SortStableFunc(all, func(a, b Worker) int { return a.StartedAt.Compare(b.StartedAt) })
+		having := map[string][]Worker{}
+		for _, w := range all {
+			for name := range w.Knows {
+				having[name] = append(having[name], w)
+			}
+		}
+		m := Mixture{Group: group}
+		for _, name := range slices.Sorted(maps.Keys(having)) {
+			if len(having[name]) == len(all) {
+				continue
+			}
+			l := Lacking{Projection: name, Workers: slices.DeleteFunc(slices.Clone(all), func(w Worker) bool {
+				return w.Knows[name] != nil
+			})}
+			m.Lacking = append(m.Lacking, l)
+			since := l.Workers[0].StartedAt
+			if other := having[name][0].StartedAt; other.After(since) {
+				since = other
+			}
+			if m.Since.IsZero() || since.Before(m.Since) {
+				m.Since = since
+			}
+		}
+		if len(m.Lacking) > 0 {
+			mixtures = append(mixtures, m)
+		}
+	}
+	return mixtures
+}
+
+// Upgrade reports whether the mixture may be a rolling upgrade: it is younger than ten minutes.
+func (m Mixture) Upgrade(now time.Time) bool { return now.Sub(m.Since) < UpgradeTime }
+
+// String names the workers that lack projections.
+func (m Mixture) String() string {
+	parts := make([]string, len(m.Lacking))
+	for i, l := range m.Lacking {
+		var workers []string
+		for _, w := range l.Workers[:min(len(l.Workers), namedWorkers)] {
+			workers = append(workers, fmt.Sprintf("%s (process %d)", w.Host, w.PID))
+		}
+		parts[i] = fmt.Sprintf("%s is not in %s", l.Projection, strings.Join(workers, ", "))
+		if more := len(l.Workers) - namedWorkers; more > 0 {
+			parts[i] += fmt.Sprintf(" and %d more", more)
+		}
+	}
+	return "its workers do not have the same projections: " + strings.Join(parts, "; ")
+}
+
+// Remedy returns the ways to end a mixture.
+func (m Mixture) Remedy() string {
+	return "give each program a consumer group of its own (TIDEMARK_CONSUMER_GROUP), or all of them the same " +
+		"projections; a rolling upgrade ends it by itself"
 }

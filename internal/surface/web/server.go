@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -17,6 +18,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/auth"
 	"github.com/tidemark-go/tidemark/internal/redact"
+	"github.com/tidemark-go/tidemark/internal/session"
 	"github.com/tidemark-go/tidemark/internal/surface/api"
 	"github.com/tidemark-go/tidemark/internal/surface/pages"
 	"github.com/tidemark-go/tidemark/internal/surface/payload"
@@ -190,3 +192,30 @@ func (s *Server) Run(ctx context.Context) error {
 	})
 	return g.Wait()
 }
+
+// NewPool opens the admin listener's own small pool, so that no page takes a connection from a
+// worker. timeout limits each statement.
+func NewPool(ctx context.Context, url string, connections int, timeout time.Duration) (*pgxpool.Pool, error) {
+	cfg, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		return nil, fmt.Errorf("database URL of the admin listener: %w", err)
+	}
+	cfg.MaxConns, cfg.MinConns = int32(min(connections, 100)), 0
+	cfg.MaxConnIdleTime = time.Minute
+	cfg.ConnConfig.ConnectTimeout = 5 * time.Second
+	params := cfg.ConnConfig.RuntimeParams
+	params["application_name"] = "tidemark-admin"
+	params["search_path"] = session.SearchPath
+	params["statement_timeout"] = milliseconds(timeout)
+	params["jit"] = "off" // pages read a few rows: compilation takes longer than the query
+	params["lock_timeout"] = milliseconds(min(timeout, 2*time.Second))
+	params["idle_in_transaction_session_timeout"] = milliseconds(2 * timeout)
+	session.Prepare(cfg)
+	pool, err := pgxpool.NewWithConfig(ctx, cfg)
+	if err != nil {
+		return nil, fmt.Errorf("database of the admin listener: %w", err)
+	}
+	return pool, nil
+}
+
+func milliseconds(d time.Duration) string { return strconv.FormatInt(max(1, d.Milliseconds()), 10) }
