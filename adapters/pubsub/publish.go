@@ -13,7 +13,6 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
-// lane is a campaign's events in a batch.
 type lane struct {
 	campaign string
 	indexes  []int

@@ -24,7 +24,6 @@ type mistake struct {
 	err  error
 }
 
-// field is an entry of a mapping.
 type field struct {
 	name  string
 	key   ast.Node

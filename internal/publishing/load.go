@@ -184,7 +184,6 @@ func (l *loader) known(at field) []string {
 	return names
 }
 
-// start reads where a new pair starts.
 func (l *loader) start(at field) publisher.Start {
 	if at.value == nil {
 		return publisher.Start{}

@@ -86,7 +86,6 @@ func (l *loader) sink(name string, at field, encoder publisher.Encoder) publishe
 	return nil
 }
 
-// open finds the kind and opens the sink.
 func open(kinds []publisher.Kind, name, address string, settings publisher.Settings) (publisher.Sink, error) {
 	if address != "" {
 		u, err := url.Parse(address)

@@ -15,7 +15,6 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 )
 
-// catalogueFile is the YAML form of a catalogue.
 type catalogueFile struct {
 	UnknownTypes string                   `yaml:"unknown_types"`
 	Types        map[string]eventTypeYAML `yaml:"types"`

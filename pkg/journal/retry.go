@@ -160,7 +160,6 @@ func worthRetrying(err error) bool {
 		errors.Is(err, ErrStaleSnapshot)
 }
 
-// identified returns copies of the events, with ids.
 func identified(events []Event) []Event {
 	events = append([]Event(nil), events...)
 	for i := range events {

@@ -27,7 +27,6 @@ func (e edit) upcast(payload json.RawMessage) (json.RawMessage, error) {
 	return encodeJSON(o)
 }
 
-// inOrder combines edits into one.
 func inOrder(edits []edit) edit {
 	return func(o object) error {
 		for _, e := range edits {

@@ -175,7 +175,7 @@ func (c *claimer) ticked(t *tick, err error) {
 	for _, row := range t.Pairs {
 		key := row.Key
 		p := c.pairs[key]
-		// dropped when a write of it changed nothing
+		// The pair was dropped when a write of its row changed nothing.
 		if p == nil && restored && row.Leased && row.Owner == c.owner && c.routes[key] != nil {
 			back = append(back, (&pair{route: c.routes[key], tenure: tenure{generation: row.Generation}}).giveBack(row.Position))
 		}

@@ -99,7 +99,6 @@ func (d *dispatcher) sendRound(p *pair) {
 	})
 }
 
-// finished handles the outcome of a round.
 func (d *dispatcher) finished(p *pair, o *outcome) {
 	p.busy = false
 	d.history.remember(p, o.taken(p.pending))

@@ -74,7 +74,7 @@ func (d *drainer) bringBack(row ledger.Parked, seen time.Time) {
 			if slices.ContainsFunc(p.pending, func(e Event) bool { return e.CampaignID == row.Campaign }) {
 				return // is being sent: at the next tick
 			}
-			p.held[row.Campaign] = p.read // an operator has put it there
+			p.held[row.Campaign] = p.read // an operator put it there
 		}
 	}
 	p.draining[row.Campaign] = true
@@ -125,7 +125,6 @@ func (d *drainer) publishRest(ctx context.Context, p *pair, s *sender, c *return
 	}
 }
 
-// sendRest sends a batch of the campaign and reports whether all of it got through.
 func (d *drainer) sendRest(ctx context.Context, s *sender, c *returning, batch []Event) bool {
 	sent := make([]bool, len(batch))
 	refused, broken := s.batch(ctx, batch, sent)

@@ -43,7 +43,6 @@ type tenure struct {
 	cancel     context.CancelFunc
 }
 
-// place is the progress of a pair.
 type place struct {
 	read      int64     // events up to this position are sent or skipped
 	ahead     int64     // pages that begin before this position have been prefetched
@@ -137,7 +136,6 @@ func (p *pair) keep(kept func(i int) bool) {
 	p.pending = rest
 }
 
-// route is the configuration of a pair.
 type route struct {
 	publications.Key
 	filter *Filter

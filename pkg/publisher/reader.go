@@ -172,7 +172,6 @@ func (r *reader) longestPoll() (longest time.Duration) {
 	return longest
 }
 
-// readWindow reads up to the writer floor.
 func (r *reader) readWindow(ctx context.Context, rd *reading) (w *pages.Window, err error) {
 	err = r.db.Use(ctx, func(conn *pgxpool.Conn) error {
 		w, err = pages.Read(ctx, conn, rd.Query)

@@ -56,7 +56,6 @@ func (s Start) resolve(ctx context.Context, db journal.Querier) (int64, error) {
 	return s.After, nil
 }
 
-// forget deletes this relay's row.
 func (c *claimer) forget() {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.ctx), 5*time.Second)
 	defer cancel()

@@ -13,7 +13,6 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/publisher/internal/ledger"
 )
 
-// outcome is the result of sending events.
 type outcome struct {
 	sent    []bool    // by event
 	refused []refusal // events refused by themselves

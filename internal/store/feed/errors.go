@@ -17,7 +17,7 @@ func (e *DecodeError) Error() string { return fmt.Sprintf("decode payload of %s:
 // Unwrap returns Err.
 func (e *DecodeError) Unwrap() error { return e.Err }
 
-// ErrNotFound is returned by [Get] and [Find].
+// ErrNotFound is returned by [Get], [Find] and [Last].
 var ErrNotFound = errors.New("no such event")
 
 // ErrInvalidQuery means that no event can have a part of a query. The text names the part, the

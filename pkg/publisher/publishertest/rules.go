@@ -193,7 +193,6 @@ func refuses(k *kit) {
 	}
 }
 
-// within checks that Publish ends soon after its context.
 func (k *kit) within(ctx context.Context, events []publisher.Event, when string) error {
 	k.Helper()
 	done := make(chan error, 1)

@@ -102,7 +102,6 @@ func (k *kit) events(each, from int, campaigns ...string) (events []publisher.Ev
 
 func (k *kit) remember(e publisher.Event) { k.sent[e.Identity()] = e }
 
-// publish fails the test on an error.
 func (k *kit) publish(events []publisher.Event) {
 	k.Helper()
 	ctx, cancel := context.WithTimeout(k.Context(), k.patience)

@@ -20,7 +20,6 @@ func (c *connections) OnBrokerConnect(_ kgo.BrokerMetadata, _ time.Duration, _ n
 	c.last.Store(&err)
 }
 
-// explain adds to an error why there is no connection.
 func (c *connections) explain(err error) error {
 	if last := c.last.Load(); last != nil && *last != nil {
 		return fmt.Errorf("%w; connecting fails: %w", err, *last)

@@ -130,7 +130,6 @@ func (s *sink) oneByOne(ctx context.Context, client *kgo.Client, b *batch) (*del
 	return again, nil
 }
 
-// Healthy asks the brokers for the topic.
 func (s *sink) Healthy(ctx context.Context) error {
 	if err := s.gate.Enter(ctx); err != nil {
 		return err

@@ -178,7 +178,6 @@ func (l *link) await(ctx context.Context, future jetstream.PubAckFuture) error {
 	}
 }
 
-// Healthy asks the server for the stream.
 func (s *sink) Healthy(ctx context.Context) error {
 	if err := s.gate.Enter(ctx); err != nil {
 		return err

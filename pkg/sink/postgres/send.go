@@ -50,7 +50,6 @@ func (s *sink) columns(events []publisher.Event) []any {
 	return []any{ids, topics, types, campaigns, seqs, positions, created, attributes, bodies}
 }
 
-// appendObject appends the attributes as a JSON object.
 func appendObject(b []byte, attrs []publisher.Attribute) []byte {
 	b = append(b, '{')
 	for i, a := range attrs {

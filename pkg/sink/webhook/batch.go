@@ -15,7 +15,6 @@ import (
 // suspectsInARow events must fail with no success between them for the endpoint to count as down.
 const suspectsInARow = 4
 
-// batch is a call of Publish.
 type batch struct {
 	sink    *sink
 	events  []publisher.Event
@@ -111,7 +110,6 @@ func (b *batch) done(i, number int, err error) bool {
 	return false
 }
 
-// result is what Publish returns.
 func (b *batch) result() error {
 	cause, known := b.broken, slices.Contains(b.sent, true) // known: the result of some event is known
 	for i := range b.events {

@@ -149,7 +149,6 @@ func Kind() publisher.Kind {
 	}
 }
 
-// take reads the short form, a URL.
 func (s *settings) take(u url.URL) {
 	for part := range strings.SplitSeq(u.Fragment, ",") {
 		switch part = strings.TrimSpace(part); part {
@@ -164,7 +163,6 @@ func (s *settings) take(u url.URL) {
 	s.URL = u.String()
 }
 
-// parse parses secrets and networks into the config.
 func (s *settings) parse() error {
 	var errs []error
 	for i, text := range s.Secrets {

@@ -52,7 +52,6 @@ func (s *sink) post(outer context.Context, e *publisher.Event) error {
 	return s.judge(answer, drain(answer.Body, cancel))
 }
 
-// request returns the signed request for an event.
 func (s *sink) request(ctx context.Context, e *publisher.Event) (*http.Request, error) {
 	message := s.cfg.Encoder.Encode(e)
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, s.to.String(), bytes.NewReader(message.Body))
