@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tidemark-go/tidemark/internal/program"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
+	"github.com/tidemark-go/tidemark/test/support/program"
 )
 
 // TestShellSnippets checks each line of the pages' shell snippets. Make targets must exist, and our

@@ -103,7 +103,7 @@ func failedViews() []*View {
 			Name: "listFailureCauses", Command: "failed stats", Path: "/failure-causes", Schema: "FailureCause",
 			Short: "Count failed and dead campaigns by projection and cause, with an example of each",
 			Long: `Count failed and dead campaigns by projection and by fingerprint, which is the same for messages that
-differ in numbers and names alone. What stands beside the counts, up to 1,000 each, is of one of the campaigns.`,
+differ in numbers and names alone. What stands beside the counts, up to 100 each, is of one of the campaigns.`,
 			Examples: []string{"failed stats", "failed stats --projection scores --json"},
 			Empty:    "No matching failed campaigns.",
 		}, lists[*failureCauses, failed.Cause]{
@@ -115,8 +115,8 @@ differ in numbers and names alone. What stands beside the counts, up to 1,000 ea
 			},
 			Columns: "PROJECTION|FINGERPRINT|FAILED|DEAD|CLASS|CODE|TYPE|LAST|FOR EXAMPLE|ERROR",
 			Row: func(c failed.Cause) []table.Cell {
-				return table.Row(c.Projection, c.Fingerprint, table.Number(c.Failed, table.Warning),
-					table.Number(c.Dead, table.Alarm), c.Class, c.Code, c.EventType, c.LastFailedAt, c.CampaignID, c.Message)
+				return table.Row(c.Projection, c.Fingerprint, counted(c.Failed, table.Warning),
+					counted(c.Dead, table.Alarm), c.Class, c.Code, c.EventType, c.LastFailedAt, c.CampaignID, c.Message)
 			},
 		}),
 		list(View{
@@ -239,4 +239,13 @@ func failedFacts(p failed.Campaign) []table.Fact {
 		table.Fact{Name: "worker", Value: p.Worker},
 		table.Fact{Name: "message", Value: p.Message},
 	)
+}
+
+// counted shows a count that stops at [failed.CauseBound].
+func counted(n int64, tone table.Tone) table.Cell {
+	cell := table.Number(n, tone)
+	if n >= failed.CauseBound {
+		cell.Text += "+"
+	}
+	return cell
 }

@@ -5,7 +5,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
+	"github.com/tidemark-go/tidemark/internal/session"
 	"github.com/tidemark-go/tidemark/internal/status"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/feed"
@@ -49,6 +52,7 @@ type ProjectionState struct {
 	Dead       int64
 	Rebuilding int64
 	Behind     int64        // events that are appended and not applied
+	Estimated  bool         // some of these are too many to count
 	Pause      *pause.Pause // nil: it is not paused
 }
 
@@ -114,8 +118,9 @@ func groupViews() []*View {
 				for _, name := range p.Tables {
 					tables = append(tables, p.Schema+"."+name)
 				}
-				return table.Row(p.Name, p.Group, p.Version, p.State, table.Number(p.Failed, table.Warning),
-					table.Number(p.Dead, table.Alarm), p.Rebuilding, p.Behind, strings.Join(tables, " "), pauseCell(p.Pause))
+				return table.Row(p.Name, p.Group, p.Version, p.State, table.About(p.Failed, p.Estimated, table.Warning),
+					table.About(p.Dead, p.Estimated, table.Alarm), table.About(p.Rebuilding, p.Estimated, table.Plain),
+					table.About(p.Behind, p.Estimated, table.Plain), strings.Join(tables, " "), pauseCell(p.Pause))
 			},
 		}),
 		list(View{
@@ -201,23 +206,31 @@ func readProjections(ctx context.Context, from Reader) (states []ProjectionState
 	if err != nil {
 		return nil, err
 	}
-	lags, err := outbox.Lag(ctx, from.Pool)
-	if err != nil {
+	var sums []failed.Sum
+	var lags []outbox.Behind
+	if err := session.WithoutJIT(ctx, from.Pool, func(tx pgx.Tx) (err error) {
+		if sums, err = failed.Report(ctx, tx); err == nil {
+			lags, err = outbox.Lag(ctx, tx)
+		}
+		return err
+	}); err != nil {
 		return nil, err
 	}
 	for _, p := range all {
 		state := ProjectionState{Registered: p}
-		for status, n := range map[failed.Status]*int64{
+		campaigns := map[failed.Status]*int64{
 			failed.Failed: &state.Failed, failed.Dead: &state.Dead, failed.Rebuilding: &state.Rebuilding,
-		} {
-			*n, err = failed.Count(ctx, from.Pool, failed.Filter{Projection: p.Name, Status: []failed.Status{status}})
-			if err != nil {
-				return nil, err
+		}
+		for _, sum := range sums {
+			if sum.Projection == p.Name {
+				*campaigns[sum.Status] += sum.Campaigns
+				state.Estimated = state.Estimated || sum.Estimated
 			}
 		}
 		for _, lag := range lags {
 			if lag.Group == p.Group && lag.Projection == p.Name {
 				state.Behind = lag.Events
+				state.Estimated = state.Estimated || lag.Estimated
 			}
 		}
 		for _, paused := range pauses {

@@ -8,8 +8,8 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/tidemark-go/tidemark/internal/program"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
+	"github.com/tidemark-go/tidemark/test/support/program"
 	"github.com/tidemark-go/tidemark/test/support/tally"
 )
 

@@ -13,8 +13,8 @@ import (
 	"testing"
 
 	"github.com/tidemark-go/tidemark/internal/devpg"
-	"github.com/tidemark-go/tidemark/internal/program"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
+	"github.com/tidemark-go/tidemark/test/support/program"
 	"github.com/tidemark-go/tidemark/test/support/tally"
 )
 

@@ -54,9 +54,9 @@ func Pages() []string {
 	campaign := url.QueryEscape("campaign-0000007")
 	return []string{
 		"/", "/campaigns", "/campaigns?prefix=campaign-00", "/campaign?id=" + campaign, "/event?seq=1&campaign=" + campaign,
-		"/failed", "/failed?of=all", "/failed?status=dead", "/failed?projection=scores",
-		"/failed?projection=scores&fingerprint=cause-6", "/failed?message=cause+7", "/failed?class=transient",
-		"/failed?campaign=" + campaign, "/failed/campaign?projection=scores&campaign=" + campaign,
+		"/failed", "/failed?of=all", "/failed?of=all&status=dead", "/failed?projection=scores",
+		"/failed?projection=scores&fingerprint=cause-6", "/failed?of=all&class=transient",
+		"/failed?of=all&campaign=" + campaign, "/failed/campaign?projection=scores&campaign=" + campaign,
 		"/act/requeueManyFailed", "/operations", "/parked", "/projections", "/publishers", "/workers", "/audit",
 		"/audit?of=failures", "/settings",
 	}

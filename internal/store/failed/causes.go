@@ -14,12 +14,15 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
+// CauseBound is how many campaigns of a cause are counted in each status.
+const CauseBound = 100
+
 // Cause groups the failed and dead campaigns of a projection that share a fingerprint.
 type Cause struct {
 	Projection  string
 	Fingerprint string // empty: unknown
-	Failed      int64  // campaigns, counted up to the bound
-	Dead        int64  // campaigns, counted up to the bound
+	Failed      int64  // campaigns, counted up to CauseBound
+	Dead        int64  // campaigns, counted up to CauseBound
 	About       int64  // campaigns with this fingerprint in all projections, from table statistics; 0: unknown
 
 	// Taken from one of the campaigns.
@@ -45,14 +48,13 @@ type CauseFilter struct {
 	Fingerprint string // "": any
 	After       *CauseKey
 	Limit       int // causes; 0: 100
-	Bound       int // campaigns of each status counted at most; 0: 1000
 }
 
 // CauseKey is a cause's place in the order of [Causes].
 type CauseKey struct{ Projection, Fingerprint string }
 
 // Causes returns the causes of failures, ordered by projection and fingerprint. It steps along an
-// index and counts each cause up to the bound, so millions of failures cost no more than thousands.
+// index and counts each cause up to CauseBound, so millions of failures cost no more than thousands.
 func Causes(ctx context.Context, db journal.Querier, f CauseFilter) ([]Cause, error) {
 	after := CauseKey{}
 	if f.After != nil {
@@ -60,7 +62,7 @@ func Causes(ctx context.Context, db journal.Querier, f CauseFilter) ([]Cause, er
 	}
 	return rows.All(ctx, db, pgx.RowToStructByPos[Cause], "list causes of failures",
 		queryCauses, f.Projection, f.Fingerprint, f.After != nil, after.Projection, after.Fingerprint,
-		cmp.Or(f.Limit, listLimit), cmp.Or(f.Bound, 1000))
+		cmp.Or(f.Limit, listLimit), CauseBound)
 }
 
 // varying matches the parts of a message that differ between failures of one cause.

@@ -36,7 +36,8 @@ const listLimit = 100
 // acting returns the filter for an act: failed and dead campaigns only.
 func (f Filter) acting() (Filter, error) {
 	if slices.Contains(f.Status, Rebuilding) {
-		return f, fmt.Errorf("Status holds %q: such a pair is on its way; take %q and %q", Rebuilding, Failed, Dead)
+		return f, fmt.Errorf("Status holds %q: such a campaign catches up by itself; take %q and %q",
+			Rebuilding, Failed, Dead)
 	}
 	if len(f.Status) == 0 {
 		f.Status = []Status{Failed, Dead}

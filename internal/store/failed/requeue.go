@@ -91,6 +91,6 @@ func at(ctx context.Context, tx pgx.Tx, places []Place, bad error) ([]candidate,
 func CountOutcomes(ctx context.Context, db journal.Querier, places []Place) (passed, failed int64, err error) {
 	campaigns, projections, seqs := columns(places)
 	n, err := rows.One(ctx, db, pgx.RowToStructByPos[struct{ Passed, Failed int64 }],
-		"count what became of requeued pairs", queryCountOutcomes, campaigns, projections, seqs)
+		"count the outcomes of requeued campaigns", queryCountOutcomes, campaigns, projections, seqs)
 	return n.Passed, n.Failed, err
 }

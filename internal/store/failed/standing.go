@@ -42,7 +42,7 @@ func Standings(batch *pgx.Batch, group string, campaignIDs []string, visit func(
 func Due(
 	ctx context.Context, db journal.Querier, group string, campaignIDs, projections []string,
 ) ([]*Standing, error) {
-	return rows.All(ctx, db, pgx.RowToAddrOfStructByPos[Standing], "read the pairs that are due",
+	return rows.All(ctx, db, pgx.RowToAddrOfStructByPos[Standing], "read the failed campaigns that are due",
 		queryDue, campaignIDs, group, projections)
 }
 
@@ -87,13 +87,14 @@ func Finish(batch *pgx.Batch, standings []Standing) {
 // name, which must have no failed campaigns. Its cost grows with their number. The caller holds the
 // registry's lock. Work under way on these campaigns is lost.
 func Rename(ctx context.Context, tx pgx.Tx, group, from, to string) error {
-	_, err := rows.Exec(ctx, tx, fmt.Sprintf("rename the pairs of projection %s", from), queryRename, group, from, to)
+	_, err := rows.Exec(ctx, tx, fmt.Sprintf("rename the failed campaigns of projection %s", from),
+		queryRename, group, from, to)
 	return err
 }
 
 // Drop deletes failed campaigns of a projection that workers no longer apply: up to limit dead
 // ones, and up to limit others. It returns how many it found. Call it until it finds none.
 func Drop(ctx context.Context, tx pgx.Tx, group, projection string, limit int) (n int64, err error) {
-	return rows.One(ctx, tx, pgx.RowTo[int64], fmt.Sprintf("delete the pairs of projection %s", projection),
+	return rows.One(ctx, tx, pgx.RowTo[int64], fmt.Sprintf("delete the failed campaigns of projection %s", projection),
 		queryDrop, group, projection, limit)
 }

@@ -89,26 +89,3 @@ func Lag(ctx context.Context, db journal.Querier) ([]Behind, error) {
 		return b, err
 	}, "measure the lag", queryLag, exactRows, samplePages)
 }
-
-// Waiting is a campaign in which a consumer group has work.
-type Waiting struct {
-	Group      string
-	CampaignID string
-	Since      time.Time // when its first work item was enqueued
-	Checkpoint int64     // the last seq applied; 0: none
-	Head       int64     // the campaign's last seq
-	Held       bool      // a worker holds its lease
-}
-
-// Behind returns how many events of the campaign the group has not applied.
-func (w Waiting) Behind() int64 { return w.Head - w.Checkpoint }
-
-// WalkWaiting returns up to limit campaigns with work after the named group and campaign ("", "":
-// from the first), ordered by both. It costs a few index probes per campaign, however long the
-// outbox.
-func WalkWaiting(
-	ctx context.Context, db journal.Querier, afterGroup, afterCampaign string, limit int,
-) ([]Waiting, error) {
-	return rows.All(ctx, db, pgx.RowToStructByPos[Waiting], "walk campaigns that wait",
-		queryWaiting, afterGroup, afterCampaign, limit)
-}

@@ -11,7 +11,7 @@ import (
 
 // Confirmation is what a person has to type before much is changed.
 type Confirmation struct {
-	What string // what is about to happen, as in "requeue 241 pairs"
+	What string // what is about to happen, as in "requeue 241"
 	Type string // what has to be typed: the number of rows, or a name
 	Yes  bool   // it was said on the command line
 	Look string // how to look first; "": with --dry-run

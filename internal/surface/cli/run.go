@@ -126,18 +126,6 @@ func NoArgs(command *cobra.Command, args []string) error {
 	}
 }
 
-// OneOf answers an error unless value is among the choices.
-func OneOf[T ~string](flag string, value T, choices []T) error {
-	var names []string
-	for _, choice := range choices {
-		if value == choice {
-			return nil
-		}
-		names = append(names, string(choice))
-	}
-	return Usagef("--%s %q: use one of %s", flag, value, strings.Join(names, ", "))
-}
-
 // AtLeastOne answers an error unless value is 1 or more.
 func AtLeastOne(flag string, value int) error {
 	if value >= 1 {

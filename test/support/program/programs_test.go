@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tidemark-go/tidemark/internal/program"
+	"github.com/tidemark-go/tidemark/test/support/program"
 )
 
 // programs returns the stock programs.

@@ -1,4 +1,4 @@
-// Package program builds commands of this module for tests and for the demo.
+// Package program builds commands of this module for tests.
 package program
 
 import (

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/tidemark-go/tidemark/internal/program"
+	"github.com/tidemark-go/tidemark/test/support/program"
 )
 
 func TestAProgramIsBuiltOnceAndKept(t *testing.T) {
