@@ -1,15 +1,18 @@
 package inbox
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"fmt"
+	"log/slog"
 	"time"
-
-	"github.com/tidemark-go/tidemark/internal/store/marks"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/tidemark-go/tidemark/internal/store/marks"
 )
 
 // DefaultTTL is how long a mark lasts: 720 hours.
@@ -84,4 +87,47 @@ func check(consumer, campaignID string, eventID uuid.UUID, opts []Option) (time.
 		return 0, fmt.Errorf("the TTL of marks is %s, it must be %s to %s", o.ttl, ttlLeast, ttlMost)
 	}
 	return o.ttl, nil
+}
+
+// prune deletes up to limit expired marks, oldest first, and returns their number: fewer than limit
+// if no more are left. Concurrent calls are safe.
+func prune(ctx context.Context, db *pgxpool.Pool, limit int) (int64, error) {
+	tag, err := db.Exec(ctx, queryPrune, limit)
+	return tag.RowsAffected(), err
+}
+
+// Pruner deletes expired marks periodically. Any number of processes may run one.
+type Pruner struct {
+	DB       *pgxpool.Pool // required
+	Interval time.Duration // between runs; default a minute
+	Batch    int           // marks deleted by one statement; default 1000
+	Logger   *slog.Logger  // logs failures; default none
+}
+
+// Run prunes until ctx ends, and then returns nil. It logs a failed statement and retries it at the
+// next run. It returns an error only for invalid settings.
+func (p Pruner) Run(ctx context.Context) error {
+	p.Interval = cmp.Or(p.Interval, time.Minute)
+	p.Batch = cmp.Or(p.Batch, 1000)
+	p.Logger = cmp.Or(p.Logger, slog.New(slog.DiscardHandler))
+	if p.DB == nil || p.Interval < 0 || p.Batch < 0 {
+		return fmt.Errorf("prune the inbox: DB is required, Interval is %s and Batch %d, neither may be negative",
+			p.Interval, p.Batch)
+	}
+	tick := time.NewTicker(p.Interval)
+	defer tick.Stop()
+	for {
+		for full := true; full && ctx.Err() == nil; {
+			n, err := prune(ctx, p.DB, p.Batch)
+			if err != nil && ctx.Err() == nil {
+				p.Logger.WarnContext(ctx, "cannot prune the inbox", "error", err)
+			}
+			full = n == int64(p.Batch)
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return nil
+		}
+	}
 }

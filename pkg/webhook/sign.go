@@ -2,8 +2,11 @@ package webhook
 
 import (
 	"crypto/hmac"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
+	"fmt"
+	"log/slog"
 	"net/http"
 	"strconv"
 	"strings"
@@ -50,3 +53,58 @@ func (s Secret) sum(id, timestamp string, body []byte) []byte {
 	mac.Write(body)
 	return mac.Sum(nil)
 }
+
+const (
+	secretPrefix = "whsec_"
+	secretLeast  = 24 // bytes of a key, from the standard
+	secretMost   = 64
+)
+
+// Secret is a shared key, masked when printed or logged. The zero value can neither sign nor verify.
+type Secret struct{ key []byte }
+
+// NewSecret returns a secret of 32 random bytes.
+func NewSecret() Secret {
+	key := make([]byte, 32)
+	_, _ = rand.Read(key) // never fails
+	return Secret{key}
+}
+
+// ParseSecret parses whsec_ and base64 of 24 to 64 bytes. Its errors do not repeat the secret.
+func ParseSecret(text string) (Secret, error) {
+	encoded, ok := strings.CutPrefix(strings.TrimSpace(text), secretPrefix)
+	if !ok {
+		return Secret{},
+			fmt.Errorf("the secret does not begin with %s: give it as it was handed out, or make one with: echo %s$(openssl "+
+				"rand -base64 32)", secretPrefix, secretPrefix)
+	}
+	key, err := base64.StdEncoding.DecodeString(encoded)
+	if err != nil {
+		return Secret{}, fmt.Errorf("what follows %s in the secret is not base64, with its padding: was it cut off?",
+			secretPrefix)
+	}
+	if len(key) < secretLeast || len(key) > secretMost {
+		return Secret{},
+			fmt.Errorf("the secret has %d bytes, it must have %d to %d: make one with: echo %s$(openssl rand -base64 32)",
+				len(key), secretLeast, secretMost, secretPrefix)
+	}
+	return Secret{key}, nil
+}
+
+// Reveal returns the secret in its external form.
+func (s Secret) Reveal() string { return secretPrefix + base64.StdEncoding.EncodeToString(s.key) }
+
+// IsZero reports whether it is the zero value.
+func (s Secret) IsZero() bool { return len(s.key) == 0 }
+
+// String returns a masked form.
+func (s Secret) String() string { return secretPrefix + "…" }
+
+// GoString is String, for %#v.
+func (s Secret) GoString() string { return s.String() }
+
+// LogValue is String, for slog.
+func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
+
+// MarshalText is String, so that JSON does not reveal the secret by accident.
+func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
