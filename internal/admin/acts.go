@@ -52,68 +52,65 @@ const (
 	reasonBytes = 4 << 10
 	keyBytes    = 255
 
-	// actTimeout is how long one statement of an act may take, whatever the pool's own limit, unless
-	// the configuration says otherwise.
+	// actTimeout is the default statement timeout of acts. It overrides the pool's.
 	actTimeout = 20 * time.Second
 
-	// lockPatience is how long an act waits for the holder of what it needs, a worker in the middle of
-	// a group for one. Others wait behind it.
+	// lockPatience is the lock timeout of acts, for example behind a worker in the middle of a group.
+	// Other sessions queue behind the act.
 	lockPatience = 10 * time.Second
 )
 
-// Request is what every act is told.
+// Request is the caller of an act, with the reason and confirmation.
 type Request struct {
 	Who    auth.Identity
-	Reason string // up to 4 KiB; required by acts that leave something out for good
+	Reason string // up to 4 KiB; required by acts that leave out events
 	Key    string // idempotency key, up to 255 bytes; "": none
 
-	// Confirm is what the person typed. Acts that change what is read, or what is published, want the
-	// name of their subject.
+	// Confirm is the text that the user typed. Acts that change what is read or published want the name
+	// of their subject.
 	Confirm string
 }
 
-// Failed is who and why, for internal/store/failed.
+// Failed converts the request for internal/store/failed.
 func (r Request) Failed() failed.Act { return failed.Act{By: r.Who.Name, Reason: r.Reason} }
 
-// Published is who and why, for internal/store/publications.
+// Published converts the request for internal/store/publications.
 func (r Request) Published() publications.Act {
 	return publications.Act{
 		By: r.Who.Name, Reason: r.Reason, Way: r.Who.Way, TokenID: r.Who.TokenID, Address: r.Who.Address,
 	}
 }
 
-// Outcome is what became of an act.
+// Outcome is the result of an act.
 type Outcome struct {
 	Version  int             `json:"version"`
 	Act      string          `json:"act"`
-	Repeated bool            `json:"repeated"` // the key had been used for the same request: this is what came of it then
-	Detail   json.RawMessage `json:"detail"`   // an object that depends on the act
+	Repeated bool            `json:"repeated"` // the key was used before for the same request, and this is its result
+	Detail   json.RawMessage `json:"detail"`   // an object, by act
 }
 
-// Config is what acts need.
 type Config struct {
 	Pool *pgxpool.Pool // required
 
-	// Timeout is how long one statement of an act may take; default 20s, below 0: as the pool has it.
+	// Timeout limits each statement of an act; default 20s, below 0: the pool's limit.
 	Timeout time.Duration
 
-	// Publishers are those that this process can send with; nil: none.
+	// Publishers are the publishers that this process can send with; nil: none.
 	Publishers []publisher.Publisher
 	Topics     []publisher.Topic
-	Catalogue  *journal.Catalogue // has events of the journal sent as they are today; nil: as they were written
+	Catalogue  *journal.Catalogue // upcasts events before they are sent; nil: sent as written
 
-	// Projector has the code of these projections; nil: no travels in time.
+	// Projector has the code of Projections; nil: no time travel.
 	Projector   *projector.Projector
 	Projections []string
 }
 
-// Acts does what operators ask for.
 type Acts struct {
 	cfg     Config
-	travels chan struct{} // has one token: travels in time use the worker's connections
+	travels chan struct{} // has one token, because time travel uses the worker's connections
 }
 
-// New checks the configuration.
+// New returns an error if Pool is missing.
 func New(cfg Config) (*Acts, error) {
 	if cfg.Pool == nil {
 		return nil, errors.New("admin: Pool is missing")
@@ -124,28 +121,27 @@ func New(cfg Config) (*Acts, error) {
 	return &Acts{cfg: cfg, travels: make(chan struct{}, 1)}, nil
 }
 
-// On answers acts for those who have the database itself: statements take as long as they take, but
-// for waits for locks, and there is neither a sink nor code of projections.
+// On returns acts for direct users of the database. Only waits for locks are limited. There are no
+// publishers and no code of projections.
 func On(pool *pgxpool.Pool) *Acts {
 	return &Acts{cfg: Config{Pool: pool, Timeout: -1}, travels: make(chan struct{}, 1)}
 }
 
-// Pool is the database that acts work on.
 func (a *Acts) Pool() *pgxpool.Pool { return a.cfg.Pool }
 
-// By is a request by a user of the database itself, who may do everything.
+// By returns the request of a direct user of the database, who may do everything.
 func By(name, reason string) Request {
 	return Request{Who: auth.Identity{Name: name, Role: auth.Admin, Via: "database", Way: "cli"}, Reason: reason}
 }
 
-// Act is one call of an act of operators.
+// Act describes one call of an act.
 type Act struct {
-	Kind    Kind           // the log calls it so
-	Name    string         // tells acts of a kind from each other
-	Role    auth.Role      // the lowest that may do it
-	Asked   map[string]any // what was asked for, besides the reason: part of what a key stands for, and of the log
-	Reason  bool           // one is required
-	Confirm string         // what Request.Confirm must say; "": nothing
+	Kind    Kind           // name in the log
+	Name    string         // distinguishes acts of one kind
+	Role    auth.Role      // lowest that may do it
+	Asked   map[string]any // parameters, without the reason; kept in the log and in the idempotency key's hash
+	Reason  bool           // a reason is required
+	Confirm string         // required Request.Confirm; "": none
 	Logs    bool           // the act itself writes to tidemark.operator_log
 }
 
@@ -164,7 +160,7 @@ func (a *Acts) Do(
 	})
 }
 
-// DoAlone does an act that begins its transactions itself. What is written about it commits with the first of them.
+// DoAlone does an act that begins its own transactions. Its records commit with the first of them.
 func (a *Acts) DoAlone(
 	ctx context.Context, r Request, t Act, do func(ctx context.Context, db *Recorder) (detail any, err error),
 ) (*Outcome, error) {
@@ -178,7 +174,7 @@ func (a *Acts) DoAlone(
 	return db.answer(do(ctx, db))
 }
 
-// begin checks that the role allows the act, and that the request makes sense.
+// begin checks the role and the request.
 func (a *Acts) begin(r Request, t Act) (*Recorder, error) {
 	if r.Who.Role < t.Role {
 		return nil, fmt.Errorf("%s is for role %s, and %q is %s: %w", t.Kind, t.Role, r.Who.Name, r.Who.Role, ErrForbidden)
@@ -211,7 +207,7 @@ func (a *Acts) begin(r Request, t Act) (*Recorder, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", t.Kind, err)
 	}
-	// The reason is part of it: the log would miss one.
+	// The reason is hashed too: a repeated key with another reason would lose that reason.
 	sum := sha256.Sum256(bytes.Join([][]byte{[]byte(t.Kind), []byte(t.Name), asked, []byte(r.Reason)}, []byte{0}))
 	return &Recorder{
 		Request: r, pool: a.cfg.Pool, timeout: a.cfg.Timeout, act: t, asked: asked, detail: asked, sum: sum[:],

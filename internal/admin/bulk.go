@@ -14,7 +14,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/publications"
 )
 
-// MostItems is how many items one operation takes: more are the next one's.
+// MostItems is the maximum number of items of one operation. The next operation takes the rest.
 const MostItems = 1_000_000
 
 const (
@@ -22,8 +22,8 @@ const (
 	sampleSize = 10
 )
 
-// FailedFilter chooses failed campaigns; what is empty is left open. Its tags besides JSON's are those of parameters of
-// acts and views, which internal/operator reads.
+// FailedFilter chooses failed campaigns. Empty fields match all. Package internal/operator/param reads
+// its tags.
 type FailedFilter struct {
 	Group       string   `json:"group,omitempty" of:"group" help:"only in this consumer group"`
 	Projection  string   `json:"projection,omitempty" of:"projection" help:"only of this projection"`
@@ -35,7 +35,6 @@ type FailedFilter struct {
 	Status      []string `json:"status,omitempty" choices:"failed,dead" help:"only this status; several may be given"`
 }
 
-// Filter answers what internal/store/failed takes.
 func (f FailedFilter) Filter() failed.Filter {
 	out := failed.Filter{
 		Group: f.Group, Projection: f.Projection, CampaignID: f.CampaignID, EventType: f.EventType, Class: f.Class,
@@ -47,7 +46,7 @@ func (f FailedFilter) Filter() failed.Filter {
 	return out
 }
 
-// ParkedFilter chooses parked events; what is empty is left open. Its tags are as those of [FailedFilter].
+// ParkedFilter chooses parked events. Empty fields match all. The tags are like those of [FailedFilter].
 type ParkedFilter struct {
 	Topic      string `json:"topic,omitempty" of:"topic" help:"only events of this topic"`
 	Publisher  string `json:"publisher,omitempty" of:"publisher" help:"only events that this publisher could not send"`
@@ -57,7 +56,6 @@ type ParkedFilter struct {
 	Message    string `json:"message,omitempty" help:"only errors that match this regular expression (POSIX)"`
 }
 
-// Filter answers what internal/store/publications takes.
 func (f ParkedFilter) Filter() publications.ParkedFilter {
 	return publications.ParkedFilter{
 		Topic: f.Topic, Publisher: f.Publisher, CampaignID: f.CampaignID,
@@ -65,28 +63,27 @@ func (f ParkedFilter) Filter() publications.ParkedFilter {
 	}
 }
 
-// Bulk is an act on all that a filter chooses.
+// Bulk is an act on everything that a filter chooses.
 type Bulk struct {
 	Kind   OperationKind `json:"kind"`
 	Failed *FailedFilter `json:"failed,omitempty"` // for OpRequeue and OpResolve
 	Parked *ParkedFilter `json:"parked,omitempty"` // for OpRetryParked and OpResolveParked
-	Limit  int64         `json:"limit,omitempty"`  // at most so many, those that are due or failed first; 0: all
+	Limit  int64         `json:"limit,omitempty"`  // maximum number, those due or failed first; 0: all
 
-	// AsOf is when the preview was made, by the database's clock: what has failed since is left out. Acts that
-	// resolve need it, for none may leave out an event that was not counted.
+	// AsOf is the time of the preview, by the database's clock. Later failures are left out. Resolving needs it,
+	// because it may leave out only events that were counted.
 	AsOf *time.Time `json:"as_of,omitempty"`
 }
 
-// Preview is what a bulk act would be about.
+// Preview counts what a bulk act would change.
 type Preview struct {
 	Bulk
 	Count   int64  `json:"count"`
-	More    bool   `json:"more"`    // there are more than the limit, or MostItems
-	Sample  []Item `json:"sample"`  // the first ones
-	Confirm string `json:"confirm"` // what is to be typed
+	More    bool   `json:"more"`    // the count stopped at the limit or at MostItems
+	Sample  []Item `json:"sample"`  // the first items
+	Confirm string `json:"confirm"` // text to type
 }
 
-// names are the names in its filter.
 func (b Bulk) names() Names {
 	if b.Failed != nil {
 		return Names{Group: b.Failed.Group, Projection: b.Failed.Projection}
@@ -94,15 +91,14 @@ func (b Bulk) names() Names {
 	return Names{Topic: b.Parked.Topic, Publisher: b.Parked.Publisher}
 }
 
-// most is how many items it takes.
 func (b Bulk) most() int64 { return cmp.Or(b.Limit, MostItems) }
 
-// confirm is what is to be typed for so many.
+// confirm returns the text to type for n items.
 func (b Bulk) confirm(n int64) string {
 	return fmt.Sprintf("%s %d", strings.ReplaceAll(string(b.Kind), "_", " "), n)
 }
 
-// agreed answers up to how many a person has agreed to, and whether what was typed says so.
+// agreed returns the number in the typed confirmation and reports whether it is valid.
 func (b Bulk) agreed(typed string) (int64, bool) {
 	verb, _, _ := strings.Cut(b.confirm(0), "0")
 	number, is := strings.CutPrefix(strings.TrimSpace(typed), verb)
@@ -110,11 +106,11 @@ func (b Bulk) agreed(typed string) (int64, bool) {
 	return n, is && err == nil && n >= 0
 }
 
-// choice is what a filter chooses, in the order in which an operation does it.
+// choice reads the items of a filter, in the order of the operation.
 type choice interface {
 	// count stops at a limit.
 	count(ctx context.Context, tx pgx.Tx, limit int) (int64, error)
-	// page answers the next items, of up to limit things, and whether there may be more.
+	// page returns the items of the next limit rows and reports whether there may be more.
 	page(ctx context.Context, tx pgx.Tx, limit int) (items []Item, more bool, err error)
 }
 
@@ -151,7 +147,7 @@ func (c *failedChoice) page(ctx context.Context, tx pgx.Tx, limit int) (items []
 	return items, len(places) == limit, err
 }
 
-// parkedChoice leaves out what is on its way, and what was refused later than asOf.
+// parkedChoice leaves out draining events and events refused after asOf.
 type parkedChoice struct {
 	publications.ParkedFilter
 	asOf *time.Time
@@ -175,7 +171,7 @@ func (c *parkedChoice) page(ctx context.Context, tx pgx.Tx, limit int) (items []
 	return items, len(list) == limit, err
 }
 
-// PreviewBulk counts what a bulk act would be about and shows some of it. It changes nothing.
+// PreviewBulk counts what a bulk act would change and returns a sample. It changes nothing.
 // Errors: [UnknownNameError].
 func (a *Acts) PreviewBulk(ctx context.Context, b Bulk) (*Preview, error) {
 	if err := b.names().Check(ctx, a.cfg.Pool); err != nil {
@@ -205,10 +201,10 @@ func (a *Acts) PreviewBulk(ctx context.Context, b Bulk) (*Preview, error) {
 	return p, err
 }
 
-// StartBulk freezes what a bulk act is about and has workers do it. r.Confirm is what [Preview].Confirm
-// asked for: the act is about at most as many as it says, those that come first and had failed by
-// b.AsOf. What has failed meanwhile is left for the next one, and what has gone is not missed.
-// [ErrDeclined] says that something else was typed, [ErrNotFound] that there is nothing left.
+// StartBulk freezes the items of a bulk act and starts the operation. r.Confirm is [Preview].Confirm.
+// The operation takes at most the confirmed number of items: the first ones that had failed by b.AsOf.
+// Items that are gone by now are no error. Errors: [ErrDeclined] for another confirmation,
+// [ErrNotFound] if nothing is left.
 func (a *Acts) StartBulk(ctx context.Context, tx pgx.Tx, r Request, b Bulk) (*Operation, error) {
 	if b.AsOf == nil && (b.Kind == OpResolve || b.Kind == OpResolveParked) {
 		return nil, fmt.Errorf("%w: as_of is missing: %s leaves out what was previewed, so send back the preview's as_of",
@@ -243,7 +239,7 @@ func (a *Acts) StartBulk(ctx context.Context, tx pgx.Tx, r Request, b Bulk) (*Op
 	return o, err
 }
 
-// freeze writes up to most of what is chosen into the items of an operation, and answers how many there are.
+// freeze writes up to most chosen items into an operation and returns their number.
 func freeze(ctx context.Context, tx pgx.Tx, id int64, chosen choice, most int64) (n int64, err error) {
 	for more := true; more && n < most; {
 		var items []Item

@@ -1,12 +1,12 @@
-// Package admin does acts of operators: who, why, and a key under which the same request does nothing
-// a second time. What an act does is a value in package operator.
+// Package admin does the acts of operators, for the command line, the API and the pages. Package
+// operator declares the acts.
 //
-// Every act checks the caller's role, does it, and writes a row of tidemark.operator_log, in
-// one transaction. The command line, the API and the pages go through here. What an act changes
-// is the business of the package that owns the table; nothing of it is repeated.
+// An act checks the caller's role, makes its change and writes a row of tidemark.operator_log, in one
+// transaction. A request that repeats an idempotency key changes nothing and gets the first result.
+// The package that owns a table makes the changes to it.
 //
-// What takes longer than a request is an operation: its items are frozen when it is confirmed,
-// workers ([Runner]) do them in batches, and it can be followed and aborted.
+// Acts that take longer than a request are operations. Their items are frozen at the confirmation, and
+// workers ([Runner]) do them in batches. They can be followed and aborted.
 //
 // The package owns tidemark.act_keys, tidemark.operations and tidemark.operation_items. All of it
 // is safe for concurrent use.

@@ -1,9 +1,8 @@
 package admin
 
-// Kind is an act that there is, as tidemark.operator_log names it.
+// Kind is a kind of act, as named in tidemark.operator_log.
 type Kind string
 
-// The acts.
 const (
 	ActRequeue         Kind = "failed_requeued"
 	ActResolve         Kind = "failed_resolved"
@@ -35,7 +34,6 @@ const (
 	ActAbortOperation  Kind = "operation_aborted"
 )
 
-// Kinds answers all acts.
 func Kinds() []Kind {
 	return []Kind{
 		ActRequeue, ActResolve, ActUnresolve, ActPause, ActResume, ActReplay, ActRepairGaps, ActStartRebuild,

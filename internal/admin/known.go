@@ -14,7 +14,7 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
-// Registered answers a projection, or [rebuild.ErrUnknownProjection].
+// Registered returns a projection, or [rebuild.ErrUnknownProjection].
 func Registered(ctx context.Context, db journal.Querier, name string) (rebuild.Registered, error) {
 	all, err := rebuild.Projections(ctx, db)
 	if err != nil {
@@ -35,17 +35,16 @@ func Registered(ctx context.Context, db journal.Querier, name string) (rebuild.R
 	return all[i], nil
 }
 
-// Names are the names by which a filter chooses; what is empty is left open.
+// Names are the names in a filter. Empty ones match all.
 type Names struct{ Group, Projection, Topic, Publisher string }
 
-// UnknownNameError is a name in a filter that nothing has.
+// UnknownNameError is an unknown name in a filter.
 type UnknownNameError struct {
 	Kind  string // "group", "projection", "topic" or "publisher"
 	Name  string
-	Known []string // names that there are
+	Known []string // existing names
 }
 
-// Error names it, and those that there are.
 func (e *UnknownNameError) Error() string {
 	known := "none is known yet, the first worker registers some"
 	if len(e.Known) > 0 {
@@ -54,9 +53,8 @@ func (e *UnknownNameError) Error() string {
 	return fmt.Sprintf("no %s %q: %s", e.Kind, e.Name, known)
 }
 
-// Check answers an [UnknownNameError] for a name that nothing has. A group or a projection that was
-// removed is known for as long as the log of failures speaks of it, and a projection for as long as
-// events are resolved for it.
+// Check returns an [UnknownNameError] for an unknown name. A removed group or projection is known
+// while the failure log mentions it. A projection is also known while it has resolved events.
 func (n Names) Check(ctx context.Context, db journal.Querier) error {
 	for _, c := range []struct {
 		kind, name string

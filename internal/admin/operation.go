@@ -15,10 +15,9 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
-// OperationKind is what workers do in an operation.
+// OperationKind is a kind of operation.
 type OperationKind string
 
-// The kinds of operations.
 const (
 	OpRequeue       OperationKind = "requeue"        // failed campaigns
 	OpResolve       OperationKind = "resolve"        // failed campaigns
@@ -28,10 +27,9 @@ const (
 	OpRepairGaps    OperationKind = "repair_gaps"    // of a group
 	OpVerify        OperationKind = "verify"         // a projection
 	OpRepublish     OperationKind = "republish"      // a slice of a campaign to a publisher
-	OpRollback      OperationKind = "rollback"       // a projection to the tables that a rebuild has replaced
+	OpRollback      OperationKind = "rollback"       // a projection, to the tables that a rebuild replaced
 )
 
-// OperationKinds answers all kinds.
 func OperationKinds() []OperationKind {
 	return []OperationKind{
 		OpRequeue, OpResolve, OpRetryParked, OpResolveParked, OpReplay, OpRepairGaps,
@@ -39,47 +37,45 @@ func OperationKinds() []OperationKind {
 	}
 }
 
-// OperationStates answers all states that an operation may have.
 func OperationStates() []string { return []string{"running", "done", "aborted", "failed"} }
 
-// Operation is something that workers do bit by bit.
+// Operation is work that workers do in batches.
 type Operation struct {
 	ID        int64           `json:"id"`
 	Kind      OperationKind   `json:"kind"`
-	Request   json.RawMessage `json:"request"` // what was asked for
+	Request   json.RawMessage `json:"request"` // parameters
 	By        string          `json:"by"`
 	Reason    string          `json:"reason"`
 	State     string          `json:"state"`   // "running", "done", "aborted" or "failed"
-	Total     int64           `json:"total"`   // items; 0: not known yet
+	Total     int64           `json:"total"`   // items; 0: unknown
 	Done      int64           `json:"done"`    //
-	Skipped   int64           `json:"skipped"` // they had changed by then, or were being written
+	Skipped   int64           `json:"skipped"` // changed in the meantime, or locked
 	Failed    int64           `json:"failed"`
-	Progress  json.RawMessage `json:"progress"` // depends on the kind; null: nothing yet
-	Error     string          `json:"error"`    // why it has failed
+	Progress  json.RawMessage `json:"progress"` // by kind; null: none yet
+	Error     string          `json:"error"`    // why it failed
 	CreatedAt time.Time       `json:"created_at"`
 	UpdatedAt time.Time       `json:"updated_at"`
 	EndedAt   *time.Time      `json:"ended_at"`
 	EndedBy   string          `json:"ended_by"` // who aborted it
 
-	// Since is known where one operation is read that only has things tried again; else nil.
+	// Since is set for a single requeue or retry; else nil.
 	Since *Since `json:"since" db:"-"`
 }
 
-// Item is one of the things that an operation is about.
 type Item struct {
-	Ord        int64  `json:"ord"` // its place, from 1
+	Ord        int64  `json:"ord"` // position, from 1
 	CampaignID string `json:"campaign_id"`
-	Subject    string `json:"subject"` // a projection; or a topic and a publisher, with a slash between them
+	Subject    string `json:"subject"` // a projection, or topic/publisher
 	Seq        int64  `json:"seq"`
-	Outcome    string `json:"outcome"` // "done", "skipped" or "failed"; "": not yet
+	Outcome    string `json:"outcome"` // "done", "skipped" or "failed"; "": not done yet
 	Detail     string `json:"detail"`
 }
 
-// OperationFilter chooses operations; what is empty is left open.
+// OperationFilter chooses operations. Empty fields match all.
 type OperationFilter struct {
 	State  string
 	Kind   OperationKind
-	Before int64 // only those with a smaller id: that of the last one of the page before
+	Before int64 // only smaller ids; 0: all
 	Limit  int   // default 50
 }
 
@@ -92,7 +88,7 @@ func (a *Acts) Operations(ctx context.Context, f OperationFilter) ([]Operation, 
 		f.Before, f.Limit)
 }
 
-// Operation answers one with what became of its items since, or [ErrNotFound].
+// Operation returns one operation with its [Since], or [ErrNotFound].
 func (a *Acts) Operation(ctx context.Context, id int64) (*Operation, error) {
 	o, err := readOperation(ctx, a.cfg.Pool, id)
 	if err == nil && o.Kind.Retries() {
@@ -110,7 +106,7 @@ func readOperation(ctx context.Context, db journal.Querier, id int64) (*Operatio
 	return o, err
 }
 
-// Items lists what an operation is about, in order, after a place (0: from the first), up to limit (0: 100).
+// Items lists up to limit (0: 100) items of an operation, in order, after position after.
 func (a *Acts) Items(ctx context.Context, id, after int64, limit int) ([]Item, error) {
 	if limit == 0 {
 		limit = 100
@@ -119,8 +115,8 @@ func (a *Acts) Items(ctx context.Context, id, after int64, limit int) ([]Item, e
 		after, limit)
 }
 
-// Abort ends an operation after the batch that is under way; what was done stays done. Errors:
-// [ErrNotFound], [ErrChanged] for one that has ended.
+// Abort ends an operation after its current batch. What is done stays done. Errors: [ErrNotFound], and
+// [ErrChanged] if it has ended.
 func Abort(ctx context.Context, tx pgx.Tx, r Request, id int64) (*Operation, error) {
 	tag, err := tx.Exec(ctx, queryAbort, id, r.Who.Name)
 	if err != nil {
@@ -133,19 +129,17 @@ func Abort(ctx context.Context, tx pgx.Tx, r Request, id int64) (*Operation, err
 	return o, err
 }
 
-// sinceItems is how many items are looked at to tell what became of them.
 const sinceItems = 10_000
 
-// Since is what became of things that an operation gave back to workers to be tried again: it is done with them long
-// before they are.
+// Since is the outcome of the retries that an operation started. The operation ends before they do.
 type Since struct {
-	LookedAt    int64 `json:"looked_at"`    // the first of those that were done, up to 10,000
-	Passed      int64 `json:"passed"`       // they worked
-	Waiting     int64 `json:"waiting"`      // nothing is known yet
+	LookedAt    int64 `json:"looked_at"`    // items checked: the first 10,000 that are done
+	Passed      int64 `json:"passed"`       // succeeded
+	Waiting     int64 `json:"waiting"`      // not tried yet
 	FailedAgain int64 `json:"failed_again"` // at the same event
 }
 
-// Retries says whether items that are done are only to be tried again.
+// Retries reports whether the operation only queues its items for a retry.
 func (k OperationKind) Retries() bool { return k == OpRequeue || k == OpRetryParked }
 
 func (a *Acts) since(ctx context.Context, o *Operation) (*Since, error) {

@@ -11,23 +11,23 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/lease"
 )
 
-// Proof is what [Prove] has compared.
+// Proof is the result of [Prove].
 type Proof struct {
 	Projection        string `json:"projection"`
 	ProjectionVersion int    `json:"projection_version"`
 	Group             string `json:"group"`
-	Campaigns         int64  `json:"campaigns"` // that the group has applied events of
-	Events            int64  `json:"events"`    // that it has applied
-	Unhashed          int64  `json:"unhashed"`  // campaigns of whose events only the number is known
-	Behind            int64  `json:"behind"`    // campaigns in which the projection is behind the group, unproved
-	Resolved          int64  `json:"resolved"`  // events that it leaves out, for operators have resolved them
-	Skipped           int64  `json:"skipped"`   // events that its policy has skipped, as the failure log knows
-	Differing         int64  `json:"differing"` // campaigns of which not exactly the journal's events were applied
+	Campaigns         int64  `json:"campaigns"` // with events applied by the group
+	Events            int64  `json:"events"`    // applied by the group
+	Unhashed          int64  `json:"unhashed"`  // campaigns with only a count of their events, no hash
+	Behind            int64  `json:"behind"`    // failed campaigns of the projection, not proved
+	Resolved          int64  `json:"resolved"`  // events left out because operators resolved them
+	Skipped           int64  `json:"skipped"`   // events skipped by its policy, from the failure log
+	Differing         int64  `json:"differing"` // campaigns whose applied events differ from the journal's
 }
 
-// Prove compares the number and the ids of the events that a projection's group has applied with
-// the journal, and applies none: no code is needed. visit gets the campaigns that differ. It
-// changes nothing. Errors are [rebuild.ErrUnknownProjection] and the database's.
+// Prove compares the number and the ids of the events that a projection's group has applied with the
+// journal. It applies no events, so it needs no code, and it changes nothing. It calls visit for each
+// campaign that differs. Errors: [rebuild.ErrUnknownProjection].
 func Prove(ctx context.Context, pool *pgxpool.Pool, projection string, visit func(lease.Unproved)) (Proof, error) {
 	r, err := Registered(ctx, pool, projection)
 	if err != nil {

@@ -1,11 +1,10 @@
 package admin
 
-// Statements of all acts: a row each, by the primary key.
+// Each statement touches one row by primary key, except queryPruneKeys.
 const (
 	querySetTimeout = `SELECT set_config('statement_timeout', $1, true)`
 
-	// querySetPatience bounds the waits for locks, unless the role or the connection has a lower limit
-	// ($1, in milliseconds).
+	// querySetPatience sets lock_timeout to $1 milliseconds, unless the session's limit is lower.
 	querySetPatience = `SELECT set_config('lock_timeout', CASE
 		WHEN current_setting('lock_timeout')::interval BETWEEN '1 ms' AND make_interval(secs => $1::float8 / 1000)
 		THEN current_setting('lock_timeout') ELSE $1::bigint::text END, true)`
@@ -18,16 +17,16 @@ const (
 
 	queryKeepResult = `UPDATE tidemark.act_keys SET result = $3::text::jsonb, held = NULL WHERE actor = $1 AND key = $2`
 
-	// queryHoldKey takes a key, also one whose holder has not come back in time.
+	// queryHoldKey takes a key, also one whose hold has expired.
 	queryHoldKey = `INSERT INTO tidemark.act_keys AS k (actor, key, act, request, held)
 		VALUES ($1, $2, $3, $4, clock_timestamp() + make_interval(secs => $5))
 		ON CONFLICT (actor, key) DO UPDATE SET held = excluded.held WHERE k.held < clock_timestamp()
 			AND k.request = excluded.request RETURNING held`
 
-	// queryReleaseKey frees a key for the next attempt, if its holder still has it.
+	// queryReleaseKey frees a key for the next attempt if the caller still holds it.
 	queryReleaseKey = `DELETE FROM tidemark.act_keys WHERE actor = $1 AND key = $2 AND held = $3`
 
-	// queryPruneKeys walks the index on at from its old end.
+	// queryPruneKeys reads the index on at from the oldest entry.
 	queryPruneKeys = `DELETE FROM tidemark.act_keys WHERE (actor, key) IN (SELECT k.actor, k.key FROM tidemark.act_keys k
 		WHERE k.at < now() - interval '7 days' ORDER BY k.at LIMIT 1000 FOR UPDATE SKIP LOCKED)`
 )

@@ -1,10 +1,10 @@
 package admin
 
-// Documents are parameters of type text ($n::text::jsonb), and lists of names []string: pgx's mode
-// exec and the simple protocol know the types of parameters by Go's alone.
+// JSON parameters are text ($n::text::jsonb) and lists of names are []string, because pgx's exec mode
+// and the simple protocol infer parameter types from Go types.
 //
-// Operations are few; their running ones have an index of their own. A batch locks its operation's
-// row until it commits, so that no two workers do the same; an abort waits for that.
+// Running operations have their own index. A batch locks its operation's row until it commits, so no
+// two workers do the same batch. An abort waits for that lock.
 const (
 	queryInsertOperation = `INSERT INTO tidemark.operations (kind, request, actor, reason, total)
 		VALUES ($1, $2::text::jsonb, $3, nullif($4, ''), $5) RETURNING ` + operationColumns
@@ -29,12 +29,12 @@ const (
 	queryAbort = `UPDATE tidemark.operations SET state = 'aborted', ended_at = clock_timestamp(),
 		updated_at = clock_timestamp(), ended_by = $2 WHERE id = $1 AND state = 'running'`
 
-	// queryTakeOperation locks the one that has waited longest.
+	// queryTakeOperation locks the operation that has waited longest.
 	queryTakeOperation = readOperations + `WHERE state = 'running' AND kind = ANY ($1::text[]) ORDER BY updated_at, id
 		LIMIT 1 FOR UPDATE SKIP LOCKED`
 
-	// queryLeaseOperation leases one whose work is not done in a transaction: its lease has expired,
-	// or it never had one. A proof and a rollback need nothing that only some workers have.
+	// queryLeaseOperation leases an operation whose lease has expired or that never had one. Any worker can
+	// do a proof or a rollback.
 	queryLeaseOperation = `UPDATE tidemark.operations SET owner = $2, expires_at = clock_timestamp() + $3::interval
 		WHERE id = (
 			SELECT o.id FROM tidemark.operations o WHERE o.state = 'running' AND o.kind = ANY ($1::text[])
@@ -44,7 +44,7 @@ const (
 			ORDER BY o.updated_at, o.id LIMIT 1 FOR UPDATE SKIP LOCKED
 		) RETURNING id`
 
-	// queryKeepOperation prolongs the lease; no row says that it is lost, or that the operation was aborted.
+	// queryKeepOperation renews the lease. No row: the lease is lost or the operation was aborted.
 	queryKeepOperation = `UPDATE tidemark.operations SET expires_at = clock_timestamp() + $3::interval,
 		updated_at = clock_timestamp(), progress = coalesce($4::text::jsonb, progress),
 			total = greatest(total, $5), done = $6, skipped = $7, failed = $8
@@ -69,8 +69,8 @@ const (
 		updated_at = clock_timestamp(), owner = '', expires_at = '-infinity'
 		WHERE id = $1 AND state = 'running'`
 
-	// queryEndOwn ends an operation in the transaction that does it; no row says that it is another
-	// worker's by now, or was aborted.
+	// queryEndOwn ends an operation in the transaction of its work. No row: another worker has taken it
+	// over, or it was aborted.
 	queryEndOwn = `UPDATE tidemark.operations SET state = 'done', done = total, ended_at = clock_timestamp(),
 		updated_at = clock_timestamp(), owner = '', expires_at = '-infinity'
 		WHERE id = $1 AND owner = $2 AND state = 'running'`

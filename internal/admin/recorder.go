@@ -16,35 +16,34 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/publications"
 )
 
-// Recorder begins the transactions of an act, and writes who did it into the first one that
-// commits, with its idempotency key. It does for the functions of other packages that take a pool:
-// registry.Beginner, publications.DB.
+// Recorder begins the transactions of an act. The first one that commits also writes the log record and
+// the idempotency key. It implements registry.Beginner and publications.DB, so functions that take a
+// pool can use it.
 type Recorder struct {
 	Request
 	pool    *pgxpool.Pool
-	timeout time.Duration // of a statement; below 0: the pool's own
+	timeout time.Duration // per statement; below 0: the pool's limit
 	act     Act
 	asked   json.RawMessage
 	sum     []byte
 
-	detail   json.RawMessage // for the answer, and for the log if there is more to tell than what was asked for
+	detail   json.RawMessage // for the outcome, and for the log if it differs from asked
 	recorded bool
 	repeated *Outcome
-	held     *time.Time // the key is taken already, until then
-	// says that what was asked for was not done, though it is written down: the key is left to the caller that
-	// tries again; nil: it was
+	held     *time.Time // until when the key is held; nil: not held
+	// void reports that the act failed although it is logged. Its key stays free for another attempt. Nil: never.
 	void func() bool
 }
 
-// keyed says whether the act's key is taken.
+// keyed reports whether the outcome is kept under the key.
 func (r *Recorder) keyed() bool { return r.Key != "" && (r.void == nil || !r.void()) }
 
 var (
-	errRepeated = errors.New("done before")         // the key's act
-	errNothing  = errors.New("nothing was changed") // so that nothing of it is kept
+	errRepeated = errors.New("done before")         // under this key
+	errNothing  = errors.New("nothing was changed") // rolls back, so that nothing is recorded
 )
 
-// note keeps what came of it; nil: there is no more to tell than what was asked for.
+// note sets the detail; nil leaves it as it is.
 func (r *Recorder) note(detail any) error {
 	if detail == nil {
 		return nil
@@ -56,7 +55,7 @@ func (r *Recorder) note(detail any) error {
 	return nil
 }
 
-// answer says what became of the act.
+// answer returns the outcome.
 func (r *Recorder) answer(detail any, err error) (*Outcome, error) {
 	if errors.Is(err, errRepeated) && r.repeated != nil {
 		return r.repeated, nil
@@ -70,17 +69,17 @@ func (r *Recorder) answer(detail any, err error) (*Outcome, error) {
 	return &Outcome{Version: 1, Act: string(r.act.Kind), Detail: r.detail}, nil
 }
 
-// Query and its like read outside the act's transactions.
+// Query reads outside the act's transactions, and so does QueryRow.
 func (r *Recorder) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
 	return r.pool.Query(ctx, sql, args...)
 }
 
-// QueryRow reads one row.
 func (r *Recorder) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
 	return r.pool.QueryRow(ctx, sql, args...)
 }
 
-// Exec runs a statement in a transaction of its own, which is one of the act's if it changes anything.
+// Exec runs a statement in its own transaction. It counts as a transaction of the act only if the
+// statement changes rows.
 func (r *Recorder) Exec(ctx context.Context, sql string, args ...any) (tag pgconn.CommandTag, err error) {
 	err = pgx.BeginFunc(ctx, r, func(tx pgx.Tx) error {
 		if tag, err = tx.Exec(ctx, sql, args...); err == nil && tag.RowsAffected() == 0 {
@@ -94,8 +93,8 @@ func (r *Recorder) Exec(ctx context.Context, sql string, args ...any) (tag pgcon
 	return tag, err
 }
 
-// Begin begins a transaction. Until one has committed, each takes the key first: a request that comes with
-// it a second time waits for the first.
+// Begin begins a transaction. Until one has committed, each takes the key first, so a second request
+// with the same key waits for the first.
 func (r *Recorder) Begin(ctx context.Context) (pgx.Tx, error) {
 	tx, err := r.pool.Begin(ctx)
 	if err != nil {
@@ -117,7 +116,7 @@ func (r *Recorder) Begin(ctx context.Context) (pgx.Tx, error) {
 	return &recordedTx{Tx: tx, recorder: r}, nil
 }
 
-// take takes the key, or finds what came of it.
+// take takes the key, or returns the error of find.
 func (r *Recorder) take(ctx context.Context, tx pgx.Tx) error {
 	if !r.keyed() || r.held != nil {
 		return nil
@@ -129,7 +128,7 @@ func (r *Recorder) take(ctx context.Context, tx pgx.Tx) error {
 	return r.find(ctx, tx)
 }
 
-// look ends an act whose key has been used, before anything is done outside the database.
+// look returns errRepeated or ErrKeyReused for a used key, before the act does anything.
 func (r *Recorder) look(ctx context.Context) error {
 	if r.Key == "" {
 		return nil
@@ -140,9 +139,9 @@ func (r *Recorder) look(ctx context.Context) error {
 	return nil
 }
 
-// hold takes the key before something is done outside the database, in a transaction of its own:
-// a request with the same key meanwhile gets [ErrUnderWay] at once. It is kept with
-// what came of it, released, or, if this process dies, free again after d.
+// hold takes the key in its own transaction, before an effect outside the database. A request with the
+// same key gets [ErrUnderWay] at once. The key is then kept with the outcome or released. If this
+// process dies, it is free after d.
 func (r *Recorder) hold(ctx context.Context, d time.Duration) error {
 	if r.Key == "" {
 		return nil
@@ -152,12 +151,12 @@ func (r *Recorder) hold(ctx context.Context, d time.Duration) error {
 		return err
 	}
 	if err = r.find(ctx, r.pool); errors.Is(err, pgx.ErrNoRows) {
-		err = fmt.Errorf("idempotency key %q: %w", r.Key, ErrUnderWay) // and has just failed
+		err = fmt.Errorf("idempotency key %q: %w", r.Key, ErrUnderWay) // the holder has just released it
 	}
 	return err
 }
 
-// release gives up a key that is held, after an error. If that fails too, the key is free again when its time is over.
+// release frees a held key after an error. If that fails, the key is free when its hold expires.
 func (r *Recorder) release(ctx context.Context) {
 	if r.held == nil {
 		return
@@ -167,12 +166,12 @@ func (r *Recorder) release(ctx context.Context) {
 	_, _ = r.pool.Exec(ctx, queryReleaseKey, r.Who.Owner(), r.Key, r.held)
 }
 
-// rower reads one row: a pool or a transaction.
+// rower is a pool or a transaction.
 type rower interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 }
 
-// find answers errRepeated, ErrKeyReused, ErrUnderWay, or pgx.ErrNoRows for an unused key.
+// find returns errRepeated, ErrKeyReused or ErrUnderWay, or pgx.ErrNoRows for an unused key.
 func (r *Recorder) find(ctx context.Context, db rower) error {
 	var sum []byte
 	var held bool
@@ -190,7 +189,7 @@ func (r *Recorder) find(ctx context.Context, db rower) error {
 	return errRepeated
 }
 
-// record writes who did it, and under which key.
+// record writes the log record and the key's outcome.
 func (r *Recorder) record(ctx context.Context, tx pgx.Tx) error {
 	if !r.act.Logs {
 		detail := map[string]json.RawMessage{"request": r.asked}
@@ -215,19 +214,17 @@ func (r *Recorder) record(ctx context.Context, tx pgx.Tx) error {
 	return err
 }
 
-// about answers a name in what was asked for.
 func (r *Recorder) about(what string) string {
 	name, _ := r.act.Asked[what].(string)
 	return name
 }
 
-// recordedTx is a transaction of an act.
 type recordedTx struct {
 	pgx.Tx
 	recorder *Recorder
 }
 
-// Commit commits what was done together with who did it.
+// Commit writes the act's records, if no earlier transaction has, and commits.
 func (t *recordedTx) Commit(ctx context.Context) error {
 	if !t.recorder.recorded {
 		if err := t.recorder.record(ctx, t.Tx); err != nil {

@@ -23,38 +23,37 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
-// RunnerConfig is what a worker has for operations.
 type RunnerConfig struct {
-	Pool     *pgxpool.Pool // required: two connections at a time, three while it verifies or publishes
-	Owner    string        // required: of leases, unlike any other process's
+	Pool     *pgxpool.Pool // required: uses two connections, three while it verifies or publishes
+	Owner    string        // required: owner of leases, unique per process
 	Logger   *slog.Logger  // default: discard
-	Interval time.Duration // between looks while there is nothing to do, and up to half of it more; default 2s
-	Batch    int           // items done in one transaction; default 200
+	Interval time.Duration // poll interval while idle, plus up to half of it at random; default 2s
+	Batch    int           // items per transaction; default 200
 
-	Projector   *projector.Projector // nil: other workers verify
-	Projections []string             // that it has the code of
+	Projector   *projector.Projector // nil: does not verify
+	Projections []string             // whose code it has
 
 	Publishers []publisher.Publisher
 	Topics     []publisher.Topic
 	Catalogue  *journal.Catalogue
 
-	LogRetention time.Duration // for which rows of tidemark.operator_log are kept; 0: for ever
+	LogRetention time.Duration // of tidemark.operator_log; 0: forever
 }
 
-// Runner does what operations are about. Any number of them may run.
+// Runner does operations. Any number of runners may run.
 type Runner struct {
 	cfg    RunnerConfig
-	prunes time.Time // when it looks for what is old
+	prunes time.Time // when it prunes next
 }
 
 const (
 	operationLease = 30 * time.Second
 	pruneEach      = 10 * time.Minute
-	pruneRows      = 10_000           // records of acts at a time: what is left waits for the next
+	pruneRows      = 10_000           // records per prune
 	longestWait    = 30 * time.Second // after errors
 )
 
-// NewRunner checks the configuration.
+// NewRunner returns an error if Pool or Owner is missing.
 func NewRunner(cfg RunnerConfig) (*Runner, error) {
 	if cfg.Pool == nil || cfg.Owner == "" {
 		return nil, errors.New("admin: a runner needs Pool and Owner")
@@ -72,8 +71,8 @@ func NewRunner(cfg RunnerConfig) (*Runner, error) {
 	return &Runner{cfg: cfg}, nil
 }
 
-// Run works until ctx is cancelled. What fails is waited out. A rollback does not wait for the
-// operations that take long.
+// Run works until ctx is cancelled. After an error it waits and retries. Rollbacks run in their own
+// loop, so they do not wait for long operations.
 func (r *Runner) Run(ctx context.Context) error {
 	var rollbacks sync.WaitGroup
 	rollbacks.Go(func() { r.loop(ctx, r.rollback) })
@@ -82,7 +81,7 @@ func (r *Runner) Run(ctx context.Context) error {
 	return nil
 }
 
-// loop takes steps until ctx is cancelled, and waits after one in which there was nothing to do, or that failed.
+// loop takes steps until ctx is cancelled. It waits after a step that failed or had nothing to do.
 func (r *Runner) loop(ctx context.Context, step func(context.Context) (bool, error)) {
 	waiting := time.Duration(0)
 	for ctx.Err() == nil {
@@ -106,7 +105,7 @@ func (r *Runner) loop(ctx context.Context, step func(context.Context) (bool, err
 	}
 }
 
-// Step does one rollback, or one batch, or one operation that is no matter of batches, and says whether there was any.
+// Step does one rollback, one batch or one operation without batches. It reports whether there was any.
 func (r *Runner) Step(ctx context.Context) (bool, error) {
 	if worked, err := r.rollback(ctx); worked || err != nil {
 		return worked, err
@@ -142,12 +141,12 @@ func (r *Runner) prune(ctx context.Context) error {
 	return err
 }
 
-// errPermanent is what will not work the next time either.
+// errPermanent is an error that a retry would not fix.
 type errPermanent struct{ error }
 
 func (e errPermanent) Unwrap() error { return e.error }
 
-// batch does some items of the operation that has waited longest.
+// batch does one batch of the operation that has waited longest.
 func (r *Runner) batch(ctx context.Context) (bool, error) {
 	var o Operation
 	err := pgx.BeginFunc(ctx, r.cfg.Pool, func(tx pgx.Tx) (err error) {
@@ -174,7 +173,7 @@ func (r *Runner) batch(ctx context.Context) (bool, error) {
 	return err == nil, err
 }
 
-// fault ends an operation that cannot be done, and answers an error that may pass.
+// fault returns a transient error. For any other error it ends the operation as failed.
 func (r *Runner) fault(ctx context.Context, o Operation, err error) error {
 	if ctx.Err() != nil || passing(err) {
 		return fmt.Errorf("operation %d, %s: %w", o.ID, o.Kind, err)
@@ -184,8 +183,8 @@ func (r *Runner) fault(ctx context.Context, o Operation, err error) error {
 	return err
 }
 
-// passing says whether an error is one that may not come again: the database's, but for those that
-// say that what it was told makes no sense.
+// passing reports whether a retry may succeed: for infrastructure errors, and for errors of the database
+// that are not permanent.
 func passing(err error) bool {
 	var permanent errPermanent
 	var server *pgconn.PgError
@@ -198,7 +197,7 @@ func passing(err error) bool {
 	return failure.IsInfrastructure(err)
 }
 
-// part does a part of an operation and says whether that was the last one.
+// part does a part of an operation and reports whether it was the last.
 func (r *Runner) part(ctx context.Context, tx pgx.Tx, o Operation) (bool, error) {
 	switch o.Kind {
 	case OpReplay:
@@ -221,7 +220,7 @@ func (r *Runner) part(ctx context.Context, tx pgx.Tx, o Operation) (bool, error)
 	return len(items) < r.cfg.Batch, r.tally(ctx, tx, o, items)
 }
 
-// tally writes down what became of items.
+// tally records the outcomes of items.
 func (r *Runner) tally(ctx context.Context, tx pgx.Tx, o Operation, items []Item) error {
 	var ords []int64
 	var outcomes, details []string
@@ -237,7 +236,7 @@ func (r *Runner) tally(ctx context.Context, tx pgx.Tx, o Operation, items []Item
 	return err
 }
 
-// read reads what an operation was asked for.
+// read decodes the request of an operation.
 func read[T any](o Operation) (request T, err error) {
 	if err = json.Unmarshal(o.Request, &request); err != nil {
 		err = errPermanent{fmt.Errorf("read the request: %w", err)}

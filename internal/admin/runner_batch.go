@@ -15,10 +15,10 @@ import (
 
 const (
 	moved  = "it had moved on, or a worker was writing it"
-	walked = 1000 // campaigns looked at in one transaction
+	walked = 1000 // campaigns per transaction
 )
 
-// signed says in logs of other packages which operation did it.
+// signed adds the operation's number to the reason, for the logs of other packages.
 func (o Operation) signed() string {
 	return strings.TrimSpace(fmt.Sprintf("%s (operation %d)", o.Reason, o.ID))
 }
@@ -89,10 +89,10 @@ func (i *Item) mark(done bool) {
 	}
 }
 
-// cursor is how far something has come that walks all campaigns.
+// cursor is the progress of a walk over all campaigns.
 type cursor struct {
 	After    string `json:"after"`
-	Looked   int64  `json:"campaigns,omitempty"` // looked at
+	Looked   int64  `json:"campaigns,omitempty"` // checked
 	Repaired int64  `json:"repaired,omitempty"`
 }
 

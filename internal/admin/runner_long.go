@@ -18,13 +18,13 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
-// differing is how many campaigns that differ are kept of a verification.
+// differing is the maximum number of differing campaigns that a verification keeps.
 const differing = 1000
 
-// errEnded is the cause of a context whose operation was aborted, or taken over.
+// errEnded is the cancel cause when the operation was aborted or taken over.
 var errEnded = errors.New("the operation was ended, or is another worker's by now")
 
-// long does an operation whose work is done in no transaction of ours, under a lease.
+// long does a verification or a replay to a publisher, under a lease instead of a transaction.
 func (r *Runner) long(ctx context.Context) (bool, error) {
 	for kind, here := range map[OperationKind][]string{OpVerify: r.projections(), OpRepublish: r.publishers()} {
 		if len(here) == 0 && kind != OpVerify {
@@ -37,8 +37,8 @@ func (r *Runner) long(ctx context.Context) (bool, error) {
 	return false, nil
 }
 
-// take does an operation of a kind whose projection or publisher is here, under a lease, and says
-// whether there was any.
+// take leases and does an operation for one of the projections or publishers in here. It reports whether
+// there was any.
 func (r *Runner) take(ctx context.Context, kind OperationKind, here []string) (bool, error) {
 	var id int64
 	err := r.cfg.Pool.QueryRow(ctx, queryLeaseOperation, []string{string(kind)}, r.cfg.Owner, operationLease,
@@ -70,7 +70,7 @@ func (r *Runner) publishers() (names []string) {
 	return names
 }
 
-// underLease does the operation, and renews the lease meanwhile.
+// underLease does the operation and renews the lease in the background.
 func (r *Runner) underLease(ctx context.Context, o Operation) error {
 	working, end := context.WithCancelCause(ctx)
 	p := &progress{total: o.Total}
@@ -108,7 +108,7 @@ func (r *Runner) underLease(ctx context.Context, o Operation) error {
 		return nil
 	}
 	switch {
-	case ctx.Err() != nil: // another worker goes on
+	case ctx.Err() != nil: // shutdown: another worker continues
 		_, _ = r.cfg.Pool.Exec(bounded, queryFreeOperation, o.ID, r.cfg.Owner)
 		return nil
 	case err != nil:
@@ -118,7 +118,7 @@ func (r *Runner) underLease(ctx context.Context, o Operation) error {
 	return err
 }
 
-// progress is how far it has come, written down with each renewal.
+// progress is written with each renewal of the lease.
 type progress struct {
 	mu                           sync.Mutex
 	doc                          []byte
@@ -177,7 +177,7 @@ func (r *Runner) verify(ctx context.Context, o Operation, p *progress) error {
 	return r.keepFailed(ctx, o, items)
 }
 
-// keepFailed writes down what an operation has found.
+// keepFailed writes findings as failed items of the operation.
 func (r *Runner) keepFailed(ctx context.Context, o Operation, items []Item) error {
 	for i, item := range items {
 		if _, err := r.cfg.Pool.Exec(ctx, queryAddItem, o.ID, int64(i+1), item.CampaignID, item.Subject, item.Seq,
@@ -213,9 +213,9 @@ func (r *Runner) prove(ctx context.Context, o Operation, v Verification, p *prog
 	return r.keepFailed(ctx, o, differ)
 }
 
-// sent is how far a slice of a campaign has been sent.
+// sent is the progress of a replay to a publisher.
 type sent struct {
-	Through int64 `json:"through"` // up to this seq
+	Through int64 `json:"through"` // last seq sent
 	Sent    int64 `json:"sent"`    // events
 }
 

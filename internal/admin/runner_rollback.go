@@ -12,12 +12,12 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
-// rollback does a rollback that is asked for. One that another worker has begun it leaves alone.
+// rollback does a requested rollback that no other worker holds.
 func (r *Runner) rollback(ctx context.Context) (bool, error) {
 	return r.take(ctx, OpRollback, nil)
 }
 
-// rollBack exchanges the tables, and ends the operation in the same transaction.
+// rollBack swaps the tables and ends the operation in the same transaction.
 func (r *Runner) rollBack(ctx context.Context, o Operation) error {
 	asked, err := read[ProjectionRollback](o)
 	if err != nil {
@@ -35,15 +35,14 @@ func (r *Runner) rollBack(ctx context.Context, o Operation) error {
 	return err
 }
 
-// ending begins transactions that end an operation as they commit. None commits once the operation
-// has ended, or is another worker's: tables that are exchanged twice are where they were.
+// ending begins transactions that end the operation when they commit. A commit fails if the operation
+// has ended or another worker has taken it over, because a second swap would undo the first.
 type ending struct {
 	*pgxpool.Pool
 	id    int64
 	owner string
 }
 
-// Begin begins such a transaction.
 func (e ending) Begin(ctx context.Context) (pgx.Tx, error) {
 	tx, err := e.Pool.Begin(ctx)
 	if err != nil {
@@ -57,7 +56,7 @@ type endingTx struct {
 	of ending
 }
 
-// Commit ends the operation, or answers errEnded.
+// Commit ends the operation, or returns errEnded.
 func (t endingTx) Commit(ctx context.Context) error {
 	tag, err := t.Exec(ctx, queryEndOwn, t.of.id, t.of.owner)
 	if err == nil && tag.RowsAffected() == 0 {

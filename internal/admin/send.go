@@ -13,7 +13,7 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
-// Sent is an event that was sent to a sink to try it, or would be.
+// Sent is an event of a test send, done or planned.
 type Sent struct {
 	Topic      string `json:"topic"`
 	Publisher  string `json:"publisher"`
@@ -24,7 +24,7 @@ type Sent struct {
 	Type       string `json:"type"`
 }
 
-// sending finds the sink and the event: one of a campaign, or without one an event that is made up.
+// sending returns the sink and the event: an event of the campaign, or a test event without a campaign.
 func (a *Acts) sending(
 	ctx context.Context, key publications.Key, campaignID string, seq int64,
 ) (to publisher.Publisher, event publisher.Event, _ Sent, err error) {
@@ -45,19 +45,19 @@ func (a *Acts) sending(
 	}, err
 }
 
-// PreviewSend answers what [Acts.TestSend] would send.
+// PreviewSend returns what [Acts.TestSend] would send.
 func (a *Acts) PreviewSend(ctx context.Context, key publications.Key, campaignID string, seq int64) (Sent, error) {
 	_, _, sent, err := a.sending(ctx, key, campaignID, seq)
 	return sent, err
 }
 
-// holdSlack is what an idempotency key is held beyond the time that the sink has.
+// holdSlack is how long an idempotency key is held beyond the sink's timeout.
 const holdSlack = time.Minute
 
-// TestSend sends an event of the journal, with the id it has, or without a campaign one that is made up, to a
-// publisher's sink, in one attempt. Errors: [ErrNotHere] for a publisher that this process does not have, [ErrUnderWay]
-// while the same request is being sent, [journal.ErrNotFound], [ErrSink] for a publisher whose sink takes nothing; then
-// the idempotency key may be used again.
+// TestSend sends one event to a publisher's sink, in one attempt: an event of the journal with its own id,
+// or a test event without a campaign. Errors: [ErrNotHere] for a publisher that this process does not
+// have, [ErrUnderWay] while the same request is running, [journal.ErrNotFound], and [ErrSink] if the
+// sink fails. After ErrSink the idempotency key can be used again.
 func (a *Acts) TestSend(
 	ctx context.Context, db *Recorder, key publications.Key, campaignID string, seq int64,
 ) (_ Sent, err error) {
@@ -65,7 +65,7 @@ func (a *Acts) TestSend(
 	if err != nil {
 		return sent, err
 	}
-	if err := db.note(sent); err != nil { // before it is written down, for a key that comes again
+	if err := db.note(sent); err != nil { // before the record is written, for requests that repeat the key
 		return sent, err
 	}
 	if err := db.hold(ctx, max(to.Timeout, holdSlack)+holdSlack); err != nil {
@@ -84,20 +84,19 @@ func (a *Acts) TestSend(
 	return sent, err
 }
 
-// taking is a sink that remembers whether it has taken what it was given.
+// taking is a sink that remembers whether it accepted the batch.
 type taking struct {
 	publisher.Sink
 	it atomic.Bool
 }
 
-// Publish is the sink's.
 func (t *taking) Publish(ctx context.Context, batch []publisher.Event) error {
 	err := t.Sink.Publish(ctx, batch)
 	t.it.Store(err == nil)
 	return err
 }
 
-// sink answers a publisher, and names its first topic where none is named.
+// sink returns a publisher. Without a topic in the key it sets the publisher's first.
 func (a *Acts) sink(key *publications.Key) (publisher.Publisher, error) {
 	for _, p := range a.cfg.Publishers {
 		if p.Name != key.Publisher {

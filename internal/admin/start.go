@@ -17,16 +17,15 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
-// Requests have the tags of parameters besides JSON's, as [FailedFilter] has.
+// Requests have the same tags as [FailedFilter].
 
 // GroupReplay replays all campaigns of a group.
 type GroupReplay struct {
 	Group      string `json:"group" arg:"GROUP" of:"group" help:"the consumer group"`
 	Projection string `json:"projection,omitempty" of:"projection" help:"only this projection (default all of the group)"`
-	From       int64  `json:"from,omitempty" min:"1" help:"the first event, on rows as they are (default from scratch)"`
+	From       int64  `json:"from,omitempty" min:"1" help:"the first event, with the rows kept (default from scratch)"`
 }
 
-// Replay is the same for internal/store/failed.
 func (g GroupReplay) Replay() failed.ReplayRequest {
 	return failed.ReplayRequest{Group: g.Group, Projection: g.Projection, From: g.From}
 }
@@ -40,9 +39,9 @@ type GapRepair struct {
 type Verification struct {
 	Projection string   `json:"projection" arg:"PROJECTION" of:"projection" help:"the projection"`
 	Campaigns  []string `json:"campaigns,omitempty" form:"-" of:"campaign" help:"only these campaigns"`
-	Sample     int      `json:"sample,omitempty" max:"1000000" help:"so many campaigns, at random (default all)"`
+	Sample     int      `json:"sample,omitempty" max:"1000000" help:"number of random campaigns (default all)"`
 	Ignore     []string `json:"ignore,omitempty" form:"-" help:"columns that may differ: column or table.column"`
-	Proof      bool     `json:"proof,omitempty" form:"-" help:"show that every event was applied in its turn; apply none"`
+	Proof      bool     `json:"proof,omitempty" form:"-" help:"prove that every event was applied in order; apply none"`
 }
 
 // Republication sends a slice of a campaign to a publisher again.
@@ -51,10 +50,10 @@ type Republication struct {
 	Publisher  string `json:"publisher" arg:"PUBLISHER" of:"publisher" help:"the publisher"`
 	CampaignID string `json:"campaign_id" arg:"CAMPAIGN" name:"campaign" of:"campaign" help:"the campaign"`
 	From       int64  `json:"from" min:"1" required:"true" help:"the first event"`
-	Until      int64  `json:"until,omitempty" min:"1" help:"the last event (default the last that there is)"`
+	Until      int64  `json:"until,omitempty" min:"1" help:"the last event (default the last one)"`
 }
 
-// Last answers the last event of the campaign. Errors: [publications.ErrNotFound], [journal.ErrNotFound].
+// Last returns the last event of the campaign. Errors: [publications.ErrNotFound], [journal.ErrNotFound].
 func (p Republication) Last(ctx context.Context, db journal.Querier) (last journal.Event, err error) {
 	key := publications.Key{Topic: p.Topic, Publisher: p.Publisher}
 	pairs, err := publications.List(ctx, db, key)
@@ -67,17 +66,17 @@ func (p Republication) Last(ctx context.Context, db journal.Querier) (last journ
 	return journal.Last(ctx, db, p.CampaignID)
 }
 
-// ProjectionRollback puts the tables that a rebuild has replaced in their place again.
+// ProjectionRollback puts back the tables that a rebuild replaced.
 type ProjectionRollback struct {
 	Projection   string        `json:"projection"`
-	FromVersion  int           `json:"from_version"`  // of the tables that are read
-	Version      int           `json:"version"`       // of those that come back
-	RegisteredAt time.Time     `json:"registered_at"` // tells them from others of the same version
+	FromVersion  int           `json:"from_version"`  // of the live tables
+	Version      int           `json:"version"`       // of the tables to put back
+	RegisteredAt time.Time     `json:"registered_at"` // distinguishes them from other tables of that version
 	AllowBehind  int64         `json:"allow_behind,omitempty"`
 	Keep         time.Duration `json:"keep,omitempty"`
 }
 
-// Start begins an operation about total things, 0 if that is not known, in the transaction of its act.
+// Start starts an operation of total items, 0 if unknown, in the transaction of its act.
 func Start(
 	ctx context.Context, tx pgx.Tx, r Request, kind OperationKind, request any, total int64,
 ) (*Operation, error) {
@@ -89,9 +88,9 @@ func Start(
 		document(doc), r.Who.Name, r.Reason, total)
 }
 
-// StartRollback has a worker put the tables that a rebuild has replaced in their place again: the exchange runs what
-// the workers' role has made among the read models, so it is done as that role, never as the one who asks for it. The
-// operation's error says why an exchange was not possible. Errors: [ErrRollingBack].
+// StartRollback starts the operation that puts back replaced tables. A worker does it, because the swap
+// runs code that the workers' role has created among the read models, which must not run with the
+// caller's rights. If the swap fails, the operation has the error. Errors: [ErrRollingBack].
 func StartRollback(ctx context.Context, tx pgx.Tx, r Request, back ProjectionRollback) (*Operation, error) {
 	var other int64
 	switch err := tx.QueryRow(ctx, queryRollingBack, back.Projection).Scan(&other); {
@@ -103,7 +102,7 @@ func StartRollback(ctx context.Context, tx pgx.Tx, r Request, back ProjectionRol
 	return Start(ctx, tx, r, OpRollback, back, 1)
 }
 
-// document is JSON as a parameter, NULL where there is none.
+// document returns JSON as a statement parameter; nil: NULL.
 func document(doc []byte) any {
 	if doc == nil {
 		return nil
@@ -111,16 +110,16 @@ func document(doc []byte) any {
 	return string(doc)
 }
 
-// Slice is what of a campaign would be sent.
+// Slice is the part of a campaign to send.
 type Slice struct {
 	From    int64  `json:"from"`
 	Through int64  `json:"through"` // the last seq
-	Events  *int64 `json:"events"`  // those of them that are the topic's; null: this process does not have the topic
+	Events  *int64 `json:"events"`  // number of the topic's events; null: the topic is not configured here
 }
 
-// PreviewRepublication answers what a [Republication] would send, and reads all of it where this process has the topic
-// and the publisher. Errors: [publications.ErrNotFound], and [journal.ErrNotFound] for a campaign without an event from
-// there on.
+// PreviewRepublication returns what a [Republication] would send. It reads and counts the events if this
+// process has the topic and the publisher. Errors: [publications.ErrNotFound], and [journal.ErrNotFound]
+// for a campaign without events from p.From on.
 func (a *Acts) PreviewRepublication(ctx context.Context, r Request, p Republication) (Slice, error) {
 	last, err := p.Last(ctx, a.cfg.Pool)
 	if err == nil && last.Seq < p.From {

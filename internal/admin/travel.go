@@ -8,8 +8,8 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
-// Travel calls do with the code of a projection, to look at the past on one of the worker's connections, one such call
-// at a time. Errors: [ErrNotHere], and those of do.
+// Travel calls do with the code of a projection, for reads of past states. It allows one call at a time,
+// because they use the worker's connections. Errors: [ErrNotHere], and those of do.
 func (a *Acts) Travel(ctx context.Context, projection string, do func(*projector.Projector) error) error {
 	if a.cfg.Projector == nil || !slices.Contains(a.cfg.Projections, projection) {
 		return fmt.Errorf("projection %q: %w", projection, ErrNotHere)

@@ -17,66 +17,65 @@ import (
 	"github.com/tidemark-go/tidemark/internal/operator/param"
 )
 
-// Act is one thing that operators do. The command, the call of the API, the form of the pages and the
-// reference of all three are made from it.
+// Act is one thing that operators do. The command, the API call, the page's form and the reference of
+// all three are generated from it.
 type Act struct {
-	Kind    admin.Kind // the operators' log calls it so
-	Name    string     // operation id of the API, and name of the form
+	Kind    admin.Kind // name in the operators' log
+	Name    string     // operation id of the API and name of the form
 	Command string     // noun and verb, as in "failed requeue"
-	Path    string     // below /api/v1, with the arguments in braces
+	Path    string     // below /api/v1, with arguments in braces
 
 	Short    string
-	Long     string    // of the help; "": Short says it all
-	Examples []string  // command lines, without the program's name
+	Long     string    // of the help; default: Short
+	Examples []string  // command lines without the program's name
 	ByHand   bool      // the command is written by hand
-	NoForm   bool      // pages do not offer it
+	NoForm   bool      // pages have no form for it
 	Button   string    // of the form
 	Hint     string    // above the form's fields; default: Short as a sentence
-	Role     auth.Role // the lowest that may do it; default: Operator, for what loses nothing and can be undone
-	Reason   bool      // it needs one
-	Danger   bool      // it loses something, or changes what is read
-	Confirms bool      // something may have to be typed
-	Counts   bool      // a [Plan] has the number of things that the act would change
-	Logs     bool      // it writes to the operators' log itself
+	Role     auth.Role // lowest that may do it; default Operator, for acts that lose nothing and can be undone
+	Reason   bool      // a reason is required
+	Danger   bool      // loses data or changes what readers see
+	Confirms bool      // may ask to type a confirmation
+	Counts   bool      // its [Plan] has the number of things it would change
+	Logs     bool      // writes the operators' log itself
 
 	Params   []param.Param // arguments first
-	Previews bool          // it can tell what it would do
+	Previews bool          // has a dry run
 
 	input reflect.Type
 	does  func(in any) does
 }
 
-// Told is what a person reads of an act that was done.
+// Told is the message about an act that was done.
 type Told struct {
 	Text string   // one sentence
-	Next []string // the words of the command that shows what becomes of it, after the program's name
+	Next []string // words, after the program's name, of the command that shows the result
 }
 
-// does is what an act does with one input.
+// does implements an act for one input.
 type does struct {
-	Wrong error  // a [param.Error] for parameters that do not go together
-	Typed string // what has to be typed; "": nothing, or what Preview says, and Do checks
-	Would string // what it would do, as words that follow on "this would"; default: Short
+	Wrong error  // a [param.Error] for parameters that conflict
+	Typed string // text to type; "": nothing, or what Preview returns and Do checks
+	Would string // what follows "this would"; default: Short
 
-	// Preview answers what the act would do. What it leaves out of a [Plan] is as without a preview. Nil: it cannot be
-	// asked.
+	// Preview returns what the act would do. Fields of [Plan] that it leaves empty get their defaults. Nil: no preview.
 	Preview func(ctx context.Context, acts *admin.Acts, by admin.Request) (*Plan, error)
 
-	// Do does the act in a transaction, and answers what there is to tell besides what was asked for.
+	// Do does the act in a transaction and returns details beyond the request.
 	Do func(ctx context.Context, acts *admin.Acts, tx pgx.Tx, by admin.Request) (detail any, err error)
-	// Alone is Do for an act that begins its transactions itself.
+	// Alone replaces Do for an act that begins its own transactions.
 	Alone func(ctx context.Context, acts *admin.Acts, db *admin.Recorder) (detail any, err error)
-	// Reveal answers the detail for the one who asked alone, once the act is done. Nil: that of Do.
+	// Reveal returns a detail that only the caller sees, once the act is done. Nil: the detail of Do.
 	Reveal func() any
 	Told   func(done *admin.Outcome) Told
 }
 
-// told tells the same of every outcome.
+// told returns the same message for every outcome.
 func told(text string, next ...string) func(*admin.Outcome) Told {
 	return func(*admin.Outcome) Told { return Told{text, next} }
 }
 
-// act completes a description with what the act does with an input: In is a struct whose fields are its parameters.
+// act builds an Act from its description and implementation. The fields of In are the parameters.
 func act[In any](a Act, of func(in *In) does) *Act {
 	a.input = reflect.TypeFor[In]()
 	a.does = func(in any) does { return of(in.(*In)) }
@@ -87,7 +86,7 @@ func act[In any](a Act, of func(in *In) does) *Act {
 	return &a
 }
 
-// Acts lists all acts, in the order of their commands.
+// Acts returns all acts, ordered by command.
 var Acts = sync.OnceValue(func() []*Act { //nolint:gochecknoglobals // built once, never written again
 	all := slices.Concat(failedActs(), pauseActs(), campaignActs(), projectionActs(), rebuildActs(), publisherActs(),
 		parkedActs(), manyActs(), workerActs(), groupActs(), tokenActs(), operationActs())
@@ -95,7 +94,6 @@ var Acts = sync.OnceValue(func() []*Act { //nolint:gochecknoglobals // built onc
 	return all
 })
 
-// ActNamed finds an act.
 func ActNamed(name string) (*Act, bool) {
 	i := slices.IndexFunc(Acts(), func(a *Act) bool { return a.Name == name })
 	if i < 0 {
@@ -104,10 +102,10 @@ func ActNamed(name string) (*Act, bool) {
 	return Acts()[i], true
 }
 
-// Starts says whether workers do the act, as an operation.
+// Starts reports whether workers do the act, as an operation.
 func (a *Act) Starts() bool { return a.Kind == admin.ActStartOperation || a.Kind == admin.ActRollback }
 
-// Input makes the act's input of texts, as [param.Read] does.
+// Input parses the act's input, as [param.Read] does.
 func (a *Act) Input(texts param.Texts) (any, error) {
 	in, err := param.Read(a.input, a.Params, texts)
 	if err == nil {
@@ -116,10 +114,10 @@ func (a *Act) Input(texts param.Texts) (any, error) {
 	return in, err
 }
 
-// Typed answers what has to be typed before the act is done with in; "": nothing.
+// Typed returns the text to type before the act is done; "": nothing.
 func (a *Act) Typed(in any) string { return a.does(in).Typed }
 
-// TypedFor is Typed where only some of the input is known yet.
+// TypedFor is Typed for an incomplete input.
 func (a *Act) TypedFor(texts param.Texts) string {
 	known := slices.Clone(a.Params)
 	for i := range known {
@@ -134,16 +132,16 @@ func (a *Act) TypedFor(texts param.Texts) string {
 
 // Plan is what an act would do.
 type Plan struct {
-	Detail any            // what it has found
-	Found  *admin.Outcome // the same as [Did] has it; nil: the act cannot tell
-	Words  string         // the same in words, which follow on "this would"
-	In     any            // the input that does just that, and no more
-	Typed  string         // what has to be typed before; "": nothing
-	Count  int64          // of things, where the act counts them
-	First  []admin.Item   // of them
+	Detail any            // what the preview found
+	Found  *admin.Outcome // Detail as a document; nil: no preview
+	Words  string         // Detail in words that follow "this would"
+	In     any            // input that does exactly this
+	Typed  string         // text to type; "": nothing
+	Count  int64          // things, if the act counts them
+	First  []admin.Item   // the first of them
 }
 
-// Preview answers what the act would do with in. An act for which Previews is false answers the words alone.
+// Preview returns what the act would do with in. It changes nothing. Without Previews only Words is set.
 func (a *Act) Preview(ctx context.Context, acts *admin.Acts, by admin.Request, in any) (_ *Plan, err error) {
 	if by.Who.Role < a.Role {
 		return nil, fmt.Errorf("%s is for role %s, and %q is %s: %w", a.Kind, a.Role, by.Who.Name, by.Who.Role,
@@ -166,8 +164,8 @@ func (a *Act) Preview(ctx context.Context, acts *admin.Acts, by admin.Request, i
 	return plan, nil
 }
 
-// Do does the act with in. Errors: [admin.ErrDeclined] unless by says what [Act.Typed] answers; [admin.ErrForbidden];
-// those of the act.
+// Do does the act with in. Errors: [admin.ErrDeclined] unless by.Confirm is what [Act.Typed] returns,
+// [admin.ErrForbidden], and those of the act.
 func (a *Act) Do(ctx context.Context, acts *admin.Acts, by admin.Request, in any) (*admin.Outcome, error) {
 	does := a.does(in)
 	call := admin.Act{
@@ -188,16 +186,14 @@ func (a *Act) Do(ctx context.Context, acts *admin.Acts, by admin.Request, in any
 	return done, err
 }
 
-// Told answers what a person reads once the act is done.
 func (a *Act) Told(in any, done *admin.Outcome) Told { return a.does(in).Told(done) }
 
-// Did answers the document of what became of an act.
+// Did returns the document of an outcome.
 func Did(kind admin.Kind, detail any) (*admin.Outcome, error) {
 	raw, err := json.Marshal(detail)
 	return &admin.Outcome{Version: 1, Act: string(kind), Detail: raw}, err
 }
 
-// detail reads what became of an act.
 func detail[T any](done *admin.Outcome) (t T) {
 	if done != nil {
 		_ = json.Unmarshal(done.Detail, &t)

@@ -16,9 +16,9 @@ import (
 
 type campaignReplay struct {
 	Campaigns  []string `arg:"CAMPAIGN..." name:"campaign" of:"campaign" help:"the campaigns"`
-	Group      string   `of:"group" required:"true" usual:"default" help:"the consumer group that it concerns"`
+	Group      string   `of:"group" required:"true" usual:"default" help:"the consumer group"`
 	Projection string   `of:"projection" help:"only this projection (default all of the group)"`
-	From       int64    `min:"1" help:"the first event to apply again, on the rows as they are (default from scratch)"`
+	From       int64    `min:"1" help:"the first event to apply again, with the rows kept (default from scratch)"`
 }
 
 func (in *campaignReplay) request() failed.ReplayRequest {
@@ -39,16 +39,17 @@ func campaignActs() []*Act {
 			Kind: admin.ActReplay, Name: "replayCampaign", Command: "campaign replay",
 			Path:  "/campaigns/{campaign}/replay",
 			Short: "Apply the events of a campaign again",
-			Long: "Apply the events of campaigns again, from the first one on after deleting the campaign's rows or, with " +
-				"from, from an event on with the rows as they are. Workers do it while live work goes on; readers never see a " +
-				"campaign half done. Beyond 100 campaigns of a projection it asks. For all campaigns there is group replay.",
+			Long: "Apply the events of campaigns again. By default workers delete the campaign's rows and start " +
+				"with the first event; with from they start there and keep the rows. Live work goes on, and readers " +
+				"never see a campaign half done. The command asks before it replays more than 100 campaigns of a " +
+				"projection. To replay all campaigns, use group replay.",
 			Examples: []string{
 				"campaign replay oak --projection scores --wait",
 				"campaign replay oak elm --from 7 --reason 'rows were edited by hand'",
 			},
 			Button: "Replay the campaign", Counts: true,
-			Hint: "From scratch its rows are deleted first; from an event on they stay. Readers never see a campaign half " +
-				"done.",
+			Hint: "A replay from scratch deletes the campaign's rows first; a replay from an event keeps them. " +
+				"Readers never see a campaign half done.",
 		}, func(in *campaignReplay) does {
 			return does{
 				Preview: planReplay(in.request()),
@@ -58,7 +59,7 @@ func campaignActs() []*Act {
 				},
 				Told: func(*admin.Outcome) Told {
 					return Told{
-						"Replay begun: its projections catch up now, and are listed as rebuilding until they have.",
+						"Replay started: projections are listed as rebuilding until they have caught up.",
 						[]string{"campaign", "show", in.Campaigns[0]},
 					}
 				},
@@ -67,9 +68,9 @@ func campaignActs() []*Act {
 		act(Act{
 			Kind: admin.ActRequeue, Name: "requeueEvent", Command: "outbox requeue",
 			Path:  "/campaigns/{campaign}/events/{seq}/requeue",
-			Short: "Try one event of a campaign again, in all projections that failed at it",
-			Long: "Try one event of a campaign again, at once and as if it had not failed before, in all projections that " +
-				"failed at it. For one projection, or for many campaigns, there is failed requeue.",
+			Short: "Retry an event in all projections that failed at it",
+			Long: "Retry an event at once in all projections that failed at it, as if it had never failed. To retry " +
+				"one projection or many campaigns, use failed requeue.",
 			Examples: []string{"outbox requeue oak 7"},
 			Button:   "Requeue",
 		}, func(in *oneEvent) does {
@@ -94,9 +95,9 @@ func campaignActs() []*Act {
 		act(Act{
 			Kind: admin.ActRepairGaps, Name: "repairGap", Command: "campaign repair-gap",
 			Path:  "/campaigns/{campaign}/repair-gap",
-			Short: "Give a campaign with a gap a work item, so that a worker comes to it",
-			Long: "Give a campaign a work item if it has none, though events stand past its checkpoint. Workers look for " +
-				"such gaps every hour; this looks now.",
+			Short: "Repair the gap of a campaign",
+			Long: "Add a work item for a campaign that has events past its checkpoint but no work item. Workers " +
+				"look for such gaps every hour; this command looks now.",
 			Examples: []string{"campaign repair-gap oak --reason 'its work item was deleted by hand'"},
 			Button:   "Repair",
 		}, func(in *campaignInGroup) does {
@@ -104,21 +105,21 @@ func campaignActs() []*Act {
 				Do: func(ctx context.Context, _ *admin.Acts, tx pgx.Tx, by admin.Request) (any, error) {
 					return nil, repairGap(ctx, tx, by, in.Group, in.CampaignID)
 				},
-				Told: told(fmt.Sprintf("A worker comes to %s in group %s now.", in.CampaignID, in.Group), "campaign", "show",
+				Told: told(fmt.Sprintf("A worker processes %s in group %s now.", in.CampaignID, in.Group), "campaign", "show",
 					in.CampaignID),
 			}
 		}),
 	}
 }
 
-// requeued is what came of an event that is tried again: where, in the order of the projections' names.
+// requeued is the outcome of requeueEvent; projections are sorted by name.
 type requeued struct {
 	CampaignID  string   `json:"campaign_id"`
 	Seq         int64    `json:"seq"`
 	Projections []string `json:"projections"`
 }
 
-// repairGap files a work item for the gap of a campaign, if there is one.
+// repairGap adds a work item if the campaign has a gap.
 func repairGap(ctx context.Context, tx pgx.Tx, by admin.Request, group, campaignID string) error {
 	if err := knownGroup(ctx, tx, group); err != nil {
 		return err
@@ -134,7 +135,7 @@ func repairGap(ctx context.Context, tx pgx.Tx, by admin.Request, group, campaign
 	return outbox.RepairGap(ctx, tx, gap, by.Who.Name, by.Reason)
 }
 
-// ReplayCampaigns has a projection apply the events of up to 5,000 campaigns again, from scratch.
+// ReplayCampaigns replays up to 5,000 campaigns of a projection from scratch.
 func ReplayCampaigns(
 	ctx context.Context, acts *admin.Acts, by admin.Request, group, projection string, campaigns []string,
 ) error {
@@ -143,12 +144,12 @@ func ReplayCampaigns(
 	return err
 }
 
-// Filing is how many campaigns a replay files, each counted once for each projection.
+// Filing is the number of campaigns that a replay files, counted once per projection.
 type Filing struct {
 	Campaigns int64 `json:"campaigns"`
 }
 
-// planReplay counts what a replay would file; no campaigns are all.
+// planReplay counts what a replay would file. A request without campaigns is for all.
 func planReplay(r failed.ReplayRequest) func(context.Context, *admin.Acts, admin.Request) (*Plan, error) {
 	return func(ctx context.Context, acts *admin.Acts, _ admin.Request) (*Plan, error) {
 		n, err := failed.CountReplay(ctx, acts.Pool(), r)

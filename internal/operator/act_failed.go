@@ -11,7 +11,6 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/failed"
 )
 
-// failedCampaign names a campaign that a projection has failed in.
 type failedCampaign struct {
 	Projection string `arg:"PROJECTION" of:"projection" help:"the projection"`
 	CampaignID string `arg:"CAMPAIGN" name:"campaign" of:"failed" help:"the campaign"`
@@ -21,12 +20,10 @@ func (f failedCampaign) key() failed.Key {
 	return failed.Key{Projection: f.Projection, CampaignID: f.CampaignID}
 }
 
-// told tells what was done, and which command shows what becomes of the campaign.
 func (f failedCampaign) told(format string, args ...any) func(*admin.Outcome) Told {
 	return told(fmt.Sprintf(format, args...), "campaign", "show", f.CampaignID)
 }
 
-// failedEvent names the event that is left out, or is to be, of it.
 type failedEvent struct {
 	failedCampaign
 	Seq int64 `required:"true" min:"1" help:"the event; the first one is 1"`
@@ -36,10 +33,9 @@ func failedActs() []*Act {
 	return []*Act{
 		act(Act{
 			Kind: admin.ActRequeue, Name: "requeueFailed", Command: "failed requeue",
-			Path:  "/failed/{projection}/{campaign}/requeue",
-			Short: "Try a failed campaign of a projection again, as if it had not failed before",
-			Long: "Try a failed campaign of a projection again at once, as if it had not failed before: what to do once the " +
-				"projection is mended.",
+			Path:     "/failed/{projection}/{campaign}/requeue",
+			Short:    "Retry a failed campaign as if it had never failed",
+			Long:     "Retry a failed campaign at once, as if it had never failed. Use it once the projection is fixed.",
 			Examples: []string{"failed requeue scores oak"},
 			Button:   "Requeue",
 		}, func(in *failedCampaign) does {
@@ -53,10 +49,11 @@ func failedActs() []*Act {
 		act(Act{
 			Kind: admin.ActResolve, Name: "resolveFailed", Command: "failed resolve",
 			Path:  "/failed/{projection}/{campaign}/resolve",
-			Short: "Leave the event that a projection failed at out for good",
-			Long: "Leave the event that a projection failed at out for good. The projection goes on with the event after " +
-				"it, and its rows stay as if the event had never been, also after a replay, a rebuild or a repair. Every set " +
-				"of tables of the projection leaves it out; unresolve takes that back. failed show names the event.",
+			Short: "Leave out the event that a projection failed at",
+			Long: "Leave out the event that a projection failed at. The projection continues with the next event. " +
+				"Its rows stay as if the event had never existed, also after a replay, a rebuild or a repair. Every " +
+				"set of tables of the projection leaves it out. To take this back, use failed unresolve. failed show " +
+				"names the event.",
 			Examples: []string{"failed resolve scores oak --seq 7 --reason 'test data, see #812'"},
 			Button:   "Resolve", Role: auth.Admin, Reason: true, Danger: true,
 		}, func(in *failedEvent) does {
@@ -70,19 +67,19 @@ func failedActs() []*Act {
 		act(Act{
 			Kind: admin.ActUnresolve, Name: "unresolveFailed", Command: "failed unresolve",
 			Path:  "/failed/{projection}/{campaign}/unresolve",
-			Short: "Take back that an event is left out: the projection applies it after all",
-			Long: "Take back that an event is left out of a projection in a campaign. Workers delete the projection's rows of " +
-				"the campaign and apply all of its events again, this one among them, in each set of tables that has gone " +
-				"past it. If the event still fails, the projection stops there again.",
+			Short: "Undo failed resolve: the projection applies the event after all",
+			Long: "Apply an event that was left out of a projection. Workers delete the projection's rows of the " +
+				"campaign and apply all its events again, this one included, in each set of tables that is past it. " +
+				"If the event still fails, the projection stops there again.",
 			Examples: []string{"failed unresolve scores oak --seq 7 --reason 'it was no test data'"},
 			Button:   "Take back", Role: auth.Admin, Reason: true, Danger: true,
-			Hint: "The projection applies the campaign anew, with this event.",
+			Hint: "The projection applies the whole campaign again, with this event.",
 		}, func(in *failedEvent) does {
 			return does{
 				Do: func(ctx context.Context, _ *admin.Acts, tx pgx.Tx, by admin.Request) (any, error) {
 					return nil, failed.Unresolve(ctx, tx, in.key(), in.Seq, by.Failed())
 				},
-				Told: in.told("Taken back: %s applies %s anew, with event %d.", in.Projection, in.CampaignID, in.Seq),
+				Told: in.told("Taken back: %s applies %s again, with event %d.", in.Projection, in.CampaignID, in.Seq),
 			}
 		}),
 	}

@@ -25,10 +25,11 @@ func groupActs() []*Act {
 		act(Act{
 			Kind: admin.ActStartOperation, Name: "replayGroup", Command: "group replay", Path: "/groups/{group}/replay",
 			Short: "Apply the events of all campaigns of a group again",
-			Long: "Have workers apply the events of all campaigns of a group again, bit by bit: from scratch, after deleting " +
-				"the campaign's rows, or from an event on with the rows as they are. Live work goes on; readers never see a " +
-				"campaign half done. With --wait it shows progress until nothing is on its way any more. Beyond 100 campaigns " +
-				"of a projection it asks.",
+			Long: "Apply the events of all campaigns of a group again. Workers do it in batches. By default they " +
+				"delete the campaign's rows and start with the first event; with from they start there and keep the " +
+				"rows. Live work goes on, and readers never see a campaign half done. --wait shows progress until all " +
+				"campaigns have caught up. The command asks before it replays more than 100 campaigns of a " +
+				"projection.",
 			Examples: []string{
 				"group replay default --projection scores --dry-run",
 				"group replay default --projection scores --from 1000 --wait",
@@ -49,10 +50,10 @@ func groupActs() []*Act {
 		}),
 		act(Act{
 			Kind: admin.ActStartOperation, Name: "repairGaps", Command: "gaps repair", Path: "/groups/{group}/repair-gaps",
-			Short: "Look for the gaps of a group in all of the journal, and repair them",
-			Long: "Have workers look for the gaps of a group in all of the journal, and repair them. A campaign without a " +
-				"work item, though events stand past its checkpoint, is a gap: no worker would come to it. Workers look for gaps " +
-				"every hour; this looks now. It asks for the group's name.",
+			Short: "Find and repair the gaps of a group",
+			Long: "Search the whole journal for gaps of a group and repair them. A gap is a campaign with events " +
+				"past its checkpoint but no work item, so no worker would process it. Workers look for gaps every " +
+				"hour; this command looks now. It asks for the group's name.",
 			Examples: []string{"gaps repair default --dry-run", "gaps repair default --reason 'restored from a backup' --yes"},
 			Button:   "Look and repair", Confirms: true, Counts: true,
 		}, func(in *oneGroup) does {
@@ -70,11 +71,12 @@ func groupActs() []*Act {
 		}),
 		act(Act{
 			Kind: admin.ActRemoveGroup, Name: "removeGroup", Command: "group remove", Path: "/groups/{group}/remove",
-			Short: "End a consumer group that has no projections any more",
-			Long: "End a consumer group that has no projections any more: appends give it no more work items, and those that " +
-				"it has, its checkpoints and its pauses are deleted. A group of the same name begins anew, with the first " +
-				"event of every campaign. Stop its workers first: they would register it again when they start. It waits for " +
-				"appends that are open, and asks for the group's name. Interrupted, the same command goes on.",
+			Short: "Remove a consumer group that has no projections",
+			Long: "Remove a consumer group that has no projections. Its work items, checkpoints and pauses are " +
+				"deleted, and appends add no more work items for it. A new group of the same name starts with the " +
+				"first event of every campaign. Stop its workers first: a worker registers its group when it starts. " +
+				"The command waits for open appends and asks for the group's name. If it is interrupted, run it " +
+				"again.",
 			Examples: []string{
 				"group remove search --dry-run", "group remove search --reason 'the index is gone'",
 			},
@@ -93,7 +95,7 @@ func groupActs() []*Act {
 	}
 }
 
-// knownGroup answers [outbox.ErrNotRegistered] for a consumer group that there is not.
+// knownGroup returns [outbox.ErrNotRegistered] for an unknown consumer group.
 func knownGroup(ctx context.Context, db journal.Querier, name string) error {
 	groups, err := outbox.Groups(ctx, db)
 	if err == nil && !slices.ContainsFunc(groups, func(g outbox.Group) bool { return g.Name == name }) {
@@ -102,16 +104,16 @@ func knownGroup(ctx context.Context, db journal.Querier, name string) error {
 	return err
 }
 
-// gapSample is how many gaps a plan names.
+// gapSample is the maximum number of gaps that a plan names.
 const gapSample = 10
 
-// gaps is how many gaps a group has, and the first ones: the event behind the checkpoint of each.
+// gaps counts the gaps of a group. An item of the sample names the first event after its checkpoint.
 type gaps struct {
 	Count  int64        `json:"count"`
 	Sample []admin.Item `json:"sample"`
 }
 
-// planRepair looks for gaps in all of the journal.
+// planRepair searches the whole journal for gaps.
 func (in *oneGroup) planRepair(ctx context.Context, acts *admin.Acts, _ admin.Request) (*Plan, error) {
 	if err := knownGroup(ctx, acts.Pool(), in.Group); err != nil {
 		return nil, err
@@ -135,7 +137,7 @@ func (in *oneGroup) planRepair(ctx context.Context, acts *admin.Acts, _ admin.Re
 	}, nil
 }
 
-// planRemoval answers [outbox.ErrInUse] for a group that has projections.
+// planRemoval returns [outbox.ErrInUse] for a group that has projections.
 func (in *oneGroup) planRemoval(ctx context.Context, acts *admin.Acts, _ admin.Request) (*Plan, error) {
 	if err := knownGroup(ctx, acts.Pool(), in.Group); err != nil {
 		return nil, err
@@ -157,15 +159,16 @@ func workerActs() []*Act {
 	return []*Act{
 		act(Act{
 			Kind: admin.ActDrain, Name: "drainWorker", Command: "workers drain", Path: "/workers/{owner}/drain",
-			Short: "Let a worker finish what it has and claim no more campaigns",
-			Long: "Let a worker finish what it has and claim no more campaigns, until it is undrained or ends. It notices " +
-				"within about a second. What it publishes goes on, and so do other workers. It asks for the worker's name.",
+			Short: "Stop a worker from claiming campaigns",
+			Long: "Stop a worker from claiming campaigns until it is undrained or ends. It finishes the campaigns " +
+				"that it holds, and notices within about a second. Its publishers and other workers go on. The " +
+				"command asks for the worker's name.",
 			Examples: []string{"workers drain box/4711/1f0c --reason 'the machine is replaced'"},
 			Button:   "Drain", Role: auth.Admin, Danger: true, Confirms: true,
 		}, func(in *oneWorker) does {
 			return does{
 				Typed: in.Owner,
-				Would: "have worker " + in.Owner + " take no more campaigns",
+				Would: "stop worker " + in.Owner + " from claiming campaigns",
 				Preview: func(ctx context.Context, acts *admin.Acts, _ admin.Request) (*Plan, error) {
 					workers, err := lease.Workers(ctx, acts.Pool())
 					for _, w := range workers {
@@ -184,7 +187,7 @@ func workerActs() []*Act {
 		}),
 		act(Act{
 			Kind: admin.ActUndrain, Name: "undrainWorker", Command: "workers undrain", Path: "/workers/{owner}/undrain",
-			Short:    "Let a worker that was drained claim campaigns again",
+			Short:    "Let a drained worker claim campaigns again",
 			Examples: []string{"workers undrain box/4711/1f0c"},
 			Button:   "Undrain", Role: auth.Admin,
 		}, func(in *oneWorker) does {
@@ -199,7 +202,7 @@ func workerActs() []*Act {
 	}
 }
 
-// found answers [admin.ErrNotFound] for a worker that is not there.
+// found returns [admin.ErrNotFound] unless the worker is there.
 func (in *oneWorker) found(there bool) error {
 	if there {
 		return nil
@@ -208,12 +211,12 @@ func (in *oneWorker) found(there bool) error {
 }
 
 type newToken struct {
-	Name    string `arg:"NAME" help:"who has it: the operators' log names them"`
+	Name    string `arg:"NAME" help:"the owner, as the operators' log names them"`
 	Role    string `choices:"viewer,operator,admin" default:"viewer" help:"viewer, operator or admin"`
-	Expires string `help:"how long it holds, such as 30d, or never (default 90d)"`
+	Expires string `help:"lifetime, such as 30d, or never (default 90d)"`
 }
 
-// holds answers for how long.
+// holds returns the token's lifetime.
 func (in *newToken) holds() (time.Duration, error) {
 	switch in.Expires {
 	case "":
@@ -229,12 +232,12 @@ func (in *newToken) holds() (time.Duration, error) {
 	return d, err
 }
 
-// NewToken is a token that was made. Neither the log nor what is kept of an idempotency key has the token itself.
+// NewToken is a created token. Neither the log nor the record of an idempotency key has the token itself.
 type NewToken struct {
 	Name    string `json:"name"`
 	Role    string `json:"role"`
 	Expires string `json:"expires"`         // a Go duration, or "never"
-	Token   string `json:"token,omitempty"` // "" in the answer to a request that is repeated: revoke it, and make another
+	Token   string `json:"token,omitempty"` // "" for a repeated request: revoke the token and create another
 }
 
 type oneToken struct {
@@ -246,10 +249,10 @@ func tokenActs() []*Act {
 		act(Act{
 			Kind: admin.ActCreateToken, Name: "createToken", Command: "token create", NoForm: true,
 			Path:  "/tokens/{name}/create",
-			Short: "Make a token, and show it this once",
-			Long: "Make a token, and print it on stdout, this once. NAME is who has it: the log of what operators did names " +
-				"them. A viewer looks, an operator also does what loses nothing, an admin also what leaves events out, moves " +
-				"positions and exchanges tables.",
+			Short: "Create a token and show it once",
+			Long: "Create a token and print it on stdout. It is shown only once. NAME is the owner, as the " +
+				"operators' log names them. A viewer reads. An operator also does what loses nothing. An admin also " +
+				"leaves out events, moves positions and swaps tables.",
 			Examples: []string{
 				"token create ada --role operator", "token create ci --role viewer --expires 30d",
 			},
@@ -277,7 +280,7 @@ func tokenActs() []*Act {
 		}),
 		act(Act{
 			Kind: admin.ActRevokeToken, Name: "revokeToken", Command: "token revoke", Path: "/tokens/{name}/revoke",
-			Short:    "End a token, and the sessions begun with it, at once",
+			Short:    "Revoke a token and end its sessions at once",
 			Examples: []string{"token revoke ada --reason 'she has left'"},
 			Button:   "Revoke", Role: auth.Admin, Danger: true, Logs: true,
 		}, func(in *oneToken) does {
@@ -285,7 +288,7 @@ func tokenActs() []*Act {
 				Do: func(ctx context.Context, _ *admin.Acts, tx pgx.Tx, by admin.Request) (any, error) {
 					return nil, auth.Revoke(ctx, tx, in.Name, by.Who, by.Reason)
 				},
-				Told: told("Token "+in.Name+" holds no more.", "token", "list"),
+				Told: told("Revoked token "+in.Name+".", "token", "list"),
 			}
 		}),
 	}
@@ -300,7 +303,7 @@ func operationActs() []*Act {
 		act(Act{
 			Kind: admin.ActAbortOperation, Name: "abortOperation", Command: "operation abort",
 			Path:     "/operations/{id}/abort",
-			Short:    "End an operation after the batch that is under way; what was done stays done",
+			Short:    "Abort an operation after its current batch; what is done stays done",
 			Examples: []string{"operation abort 7 --reason 'it makes things worse'"},
 			Button:   "Abort",
 		}, func(in *oneOperation) does {
@@ -311,7 +314,7 @@ func operationActs() []*Act {
 				Told: func(done *admin.Outcome) Told {
 					o := detail[admin.Operation](done)
 					return Told{
-						fmt.Sprintf("Operation %d, %s, is aborted: %d of %d were done, and stay so.", in.ID, o.Kind, o.Done,
+						fmt.Sprintf("Aborted operation %d, %s: %d of %d are done and stay done.", in.ID, o.Kind, o.Done,
 							o.Total),
 						[]string{"operation", "show", fmt.Sprint(in.ID)},
 					}

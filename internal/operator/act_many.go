@@ -15,11 +15,11 @@ import (
 	"github.com/tidemark-go/tidemark/internal/surface/table"
 )
 
-// many is what all acts on much are told besides a filter.
+// many has the parameters of bulk acts besides the filter.
 type many struct {
-	Limit int64     `min:"1" max:"1000000" help:"at most so many, those that are due or failed first (default all)"`
-	All   bool      `help:"all that there are, if nothing else chooses them"`
-	AsOf  time.Time `help:"leave out what failed after this time, the as_of of a dry run; resolving needs it"`
+	Limit int64     `min:"1" max:"1000000" help:"maximum number, those due or failed first (default all)"`
+	All   bool      `help:"all of them; needed if no other filter is given"`
+	AsOf  time.Time `help:"ignore failures after this time, the as_of of a dry run; resolve needs it"`
 }
 
 func (m many) asOf() *time.Time {
@@ -61,14 +61,14 @@ func (in manyParked) since(asOf time.Time) manyParked {
 	return in
 }
 
-// choice is what chooses many things.
+// choice is a filter of a bulk act.
 type choice[In any] interface {
 	bulk(kind admin.OperationKind) admin.Bulk
-	open() bool // nothing chooses, and all is not said
+	open() bool // reports that neither a filter nor all is given
 	since(asOf time.Time) In
 }
 
-// onMany completes the act of an operation on all that In chooses.
+// onMany builds the act that starts an operation on everything that In chooses.
 func onMany[In choice[In]](a Act, kind admin.OperationKind, thing string) *Act {
 	verb := strings.ReplaceAll(string(kind), "_parked", "")
 	a.Kind, a.Confirms, a.Counts = admin.ActStartOperation, true, true
@@ -107,10 +107,10 @@ func manyActs() []*Act {
 	return []*Act{
 		onMany[manyFailed](Act{
 			Name: "requeueManyFailed", Command: "failed requeue", Path: "/failed/requeue",
-			Short: "Try failed campaigns again, as if they had not failed before",
-			Long: "Try failed and dead campaigns again, as if they had not failed before: what to do once the projection is " +
-				"mended. Workers do it bit by bit, those that were due first come first. It asks before it requeues more than " +
-				"100.",
+			Short: "Retry failed campaigns as if they had never failed",
+			Long: "Retry failed and dead campaigns as if they had never failed. Use it once the projection is " +
+				"fixed. Workers do it in batches, in the order in which the campaigns are due. The command asks " +
+				"before it requeues more than 100.",
 			Examples: []string{
 				"failed requeue --projection scores --fingerprint 3f2a8c1d90be --dry-run",
 				"failed requeue --status dead --fingerprint 3f2a8c1d90be --limit 500 --yes --reason 'fixed in 1.4.2'",
@@ -119,9 +119,10 @@ func manyActs() []*Act {
 		}, admin.OpRequeue, "failed campaign"),
 		onMany[manyFailed](Act{
 			Name: "resolveManyFailed", Command: "failed resolve", Path: "/failed/resolve",
-			Short: "Leave out, for good, the events at which projections failed",
-			Long: "Leave out, for good, the events at which projections failed: each goes on with the event after it. " +
-				"Workers do it bit by bit; what has failed after the preview is left alone. Unresolve takes it back, one by one.",
+			Short: "Leave out the events that projections failed at",
+			Long: "Leave out the events that projections failed at: each projection continues with the next event. " +
+				"Workers do it in batches. Failures after the preview are left alone. To take it back one by one, use " +
+				"failed unresolve.",
 			Examples: []string{
 				"failed resolve --projection scores --fingerprint 3f2a8c1d90be --dry-run --reason 'test data, see #812'",
 			},
@@ -129,9 +130,10 @@ func manyActs() []*Act {
 		}, admin.OpResolve, "failed campaign"),
 		onMany[manyParked](Act{
 			Name: "retryManyParked", Command: "publisher parked retry", Path: "/parked/retry",
-			Short: "Send refused events again, with all their attempts before them",
-			Long: "Have refused events sent again, with all their attempts before them: what to do once the other side is " +
-				"mended. Campaigns that wait behind them catch up in order. Workers do it bit by bit. Beyond 100 events it asks.",
+			Short: "Send refused events again, with all attempts restored",
+			Long: "Send refused events again, with all attempts restored. Use it once the receiver is fixed. " +
+				"Campaigns that wait behind them catch up in order. Workers do it in batches. The command asks before " +
+				"it sends more than 100 events.",
 			Examples: []string{
 				"publisher parked retry --publisher archive --message 'too large' --dry-run",
 				"publisher parked retry --all --yes --reason 'the limit is 8 MB now'",
@@ -140,9 +142,9 @@ func manyActs() []*Act {
 		}, admin.OpRetryParked, "event"),
 		onMany[manyParked](Act{
 			Name: "resolveManyParked", Command: "publisher parked resolve", Path: "/parked/resolve",
-			Short: "Leave refused events out for good",
-			Long: "Leave refused events out, for good: they are never published to that publisher, and campaigns that wait " +
-				"behind them go on. Workers do it bit by bit; what is refused after the preview is left alone.",
+			Short: "Leave out refused events for good",
+			Long: "Leave out refused events for good: the publisher never sends them, and campaigns that wait " +
+				"behind them go on. Workers do it in batches. Events refused after the preview are left alone.",
 			Examples: []string{
 				"publisher parked resolve --publisher archive --type noted --dry-run --reason 'test data, see #812'",
 			},

@@ -12,12 +12,10 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/pause"
 )
 
-// lasting is how long something is paused.
 type lasting struct {
-	For time.Duration `offers:"lasting" help:"how long, such as 90s, 2h or 7d (default until it is resumed)"`
+	For time.Duration `offers:"lasting" help:"duration, such as 90s, 2h or 7d (default until it is resumed)"`
 }
 
-// until says how long it is.
 func (l lasting) until() string {
 	if l.For == 0 {
 		return "until it is resumed"
@@ -42,18 +40,17 @@ type oneProjection struct {
 
 type campaignInGroup struct {
 	CampaignID string `arg:"CAMPAIGN" name:"campaign" of:"campaign" help:"the campaign"`
-	Group      string `of:"group" required:"true" usual:"default" help:"the consumer group that it concerns"`
+	Group      string `of:"group" required:"true" usual:"default" help:"the consumer group"`
 }
 
-// pausable is a noun whose things can be paused; In has its name.
+// pausable describes a kind of thing that can be paused. In names one.
 type pausable[In any] struct {
 	noun, title, path, example string
-	stops                      string // what stops
+	stops                      string // effect of a pause, a sentence
 	next                       func(in In) []string
 	target                     func(ctx context.Context, tx pgx.Tx, in In) (pause.Target, error)
 }
 
-// pausing is the input of a pause of what In names.
 type pausing[In any] struct {
 	What In
 	lasting
@@ -93,9 +90,9 @@ func pauseActs() []*Act {
 func (p pausable[In]) pause() *Act {
 	return act(Act{
 		Kind: admin.ActPause, Name: "pause" + p.title, Command: p.noun + " pause", Path: p.path + "/pause",
-		Short: "Stop a " + p.noun + " until it is resumed, or for a time",
-		Long: "Stop a " + p.noun + " until it is resumed, or for a time. " + p.stops + " Nothing is lost. Paused again, it " +
-			"gets the new reason and the new end.",
+		Short: "Pause a " + p.noun,
+		Long: "Pause a " + p.noun + " until it is resumed or for a time. " + p.stops + " Nothing is lost. Pausing it again " +
+			"sets the new reason and end.",
 		Examples: []string{
 			p.noun + " pause " + p.example + " --reason 'deploy of 1.4.2'",
 			p.noun + " pause " + p.example + " --for 2h --reason 'deploy of 1.4.2'",
@@ -120,7 +117,7 @@ func (p pausable[In]) pause() *Act {
 func (p pausable[In]) resume() *Act {
 	return act(Act{
 		Kind: admin.ActResume, Name: "resume" + p.title, Command: p.noun + " resume", Path: p.path + "/resume",
-		Short:    "Let a " + p.noun + " that was paused go on",
+		Short:    "Resume a paused " + p.noun,
 		Examples: []string{p.noun + " resume " + p.example + " --reason deployed"},
 		Button:   "Resume",
 	}, func(in *In) does {
@@ -139,7 +136,7 @@ func (p pausable[In]) resume() *Act {
 	})
 }
 
-// paused is what an outcome says was paused or resumed.
+// paused is the outcome of a pause or a resume.
 type paused struct {
 	Group      string `json:"group"`
 	Projection string `json:"projection,omitempty"`

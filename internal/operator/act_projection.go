@@ -28,7 +28,8 @@ func projectionActs() []*Act {
 			Kind: admin.ActStartOperation, Name: "verifyProjection", Command: "projection verify", ByHand: true,
 			Path:   "/projections/{projection}/verify",
 			Short:  "Compare the rows of a projection with the journal",
-			Button: "Verify", Hint: "A worker with the projection's code applies the events beside its tables, and compares.",
+			Button: "Verify", Hint: "A worker with the projection's code applies the events beside its tables and " +
+				"compares the rows.",
 		}, func(in *admin.Verification) does {
 			return does{
 				Wrong: checkVerification(in),
@@ -44,11 +45,11 @@ func projectionActs() []*Act {
 		act(Act{
 			Kind: admin.ActRemove, Name: "removeProjection", Command: "projection remove",
 			Path:  "/projections/{projection}/remove",
-			Short: "Take a projection out of the registry for good",
-			Long: "Take a projection out of the registry, with its failed campaigns and its pause and, with --tables, its " +
-				"tables and all rows in them. It waits for what its group applies at the moment. Workers that have the " +
-				"projection leave it alone from then on, but one that starts with it registers it anew: take it out of the " +
-				"program first. It asks for the projection's name.",
+			Short: "Remove a projection from the registry",
+			Long: "Remove a projection from the registry, with its failed campaigns and its pause. --tables also " +
+				"drops its tables with all rows. The command waits for what its group is applying. Running workers " +
+				"that have the projection ignore it from then on, but a worker that starts with it registers it " +
+				"again: remove it from the program first. It asks for the projection's name.",
 			Examples: []string{
 				"projection remove scores --dry-run",
 				"projection remove scores --tables --reason 'totals has replaced it'",
@@ -90,15 +91,13 @@ func checkVerification(in *admin.Verification) error {
 	return nil
 }
 
-// removal is what would be removed.
 type removal struct {
 	Group      string   `json:"group"`
-	Projection *string  `json:"projection"` // null: the whole group
-	Campaigns  int64    `json:"campaigns"`  // in which the projection is behind
-	Tables     []string `json:"tables"`     // that would be dropped
+	Projection *string  `json:"projection"` // null: the group
+	Campaigns  int64    `json:"campaigns"`  // failed campaigns
+	Tables     []string `json:"tables"`     // to drop
 }
 
-// plan finds what would be removed.
 func (in *projectionRemoval) plan(ctx context.Context, acts *admin.Acts, _ admin.Request) (*Plan, error) {
 	p, err := admin.Registered(ctx, acts.Pool(), in.Projection)
 	if err != nil {
@@ -123,7 +122,7 @@ func (in *projectionRemoval) plan(ctx context.Context, acts *admin.Acts, _ admin
 	return &Plan{Detail: found, Words: words}, nil
 }
 
-// begun tells of an operation that workers do bit by bit.
+// begun returns the message of an act that starts an operation.
 func begun(does string) func(*admin.Outcome) Told {
 	return func(done *admin.Outcome) Told {
 		id := fmt.Sprint(detail[admin.Operation](done).ID)

@@ -18,7 +18,7 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
-// publication names a topic and a publisher. On the command line no topic means all of the publisher's.
+// publication names a topic and a publisher. Without a topic the command line means all of the publisher's.
 type publication struct {
 	Publisher string `arg:"PUBLISHER" of:"publisher" help:"the publisher"`
 	Topic     string `of:"topic" help:"only this topic of the publisher (default all)"`
@@ -28,7 +28,7 @@ func (in *publication) key() publications.Key {
 	return publications.Key{Topic: in.Topic, Publisher: in.Publisher}
 }
 
-// said names what an act was about.
+// said names the publication in messages.
 func (in *publication) said() string {
 	if in.Topic == "" {
 		return in.Publisher
@@ -36,13 +36,12 @@ func (in *publication) said() string {
 	return in.Topic + "/" + in.Publisher
 }
 
-// told tells what was done, and which command shows what becomes of the publisher.
 func (in *publication) told(text string) func(*admin.Outcome) Told {
 	return told(text, "publisher", "show", in.Publisher)
 }
 
-// each does an act on the publications that are meant, all or none: on those that are able or, if none is, on all, so
-// that the act says what is wrong with them. Errors: [publications.ErrNotFound].
+// each calls do for the named publications that are able. If none is able it calls do for all of them,
+// so that the caller gets the reason. Errors: [publications.ErrNotFound].
 func (in *publication) each(
 	ctx context.Context, db journal.Querier, able func(publications.Publication) bool, do func(publications.Key) error,
 ) error {
@@ -71,12 +70,12 @@ type publicationPause struct {
 
 type publicationReset struct {
 	publication
-	Position *int64    `help:"go on after this position of the journal; 0: publish all of it again"`
-	Time     time.Time `help:"go on with the first event recorded at this time or later, such as 2026-01-31T08:00:00Z"`
-	End      bool      `form:"-" help:"go on with what is appended from now on"`
+	Position *int64    `help:"continue after this position of the journal; 0: publish everything again"`
+	Time     time.Time `help:"continue with the first event recorded at this time or later, such as 2026-01-31T08:00:00Z"`
+	End      bool      `form:"-" help:"continue with events appended from now on"`
 }
 
-// places counts the places that it is to go to; at none it forgets errors and stays.
+// places counts the given places. Without one the reset only clears errors.
 func (in *publicationReset) places() (n int) {
 	for _, given := range []bool{in.Position != nil, !in.Time.IsZero(), in.End} {
 		if given {
@@ -93,20 +92,19 @@ func (in *publicationReset) check() error {
 	return nil
 }
 
-// resets is what became of each publication that was reset, or would.
 type resets struct {
 	Publications []resetOf `json:"publications"`
 }
 
-// resetOf is where a publication goes, or would go.
+// resetOf is the effect of a reset on one publication, done or planned.
 type resetOf struct {
 	Topic     string `json:"topic"`
 	Publisher string `json:"publisher"`
 	From      int64  `json:"from"`
 	To        int64  `json:"to"`
-	Sent      int64  `json:"sent"`      // events of the journal that are published again
-	Skipped   int64  `json:"skipped"`   // events of the journal that are never published
-	Forgotten int64  `json:"forgotten"` // parked events that are met again
+	Sent      int64  `json:"sent"`      // events that are published again
+	Skipped   int64  `json:"skipped"`   // events that are never published
+	Forgotten int64  `json:"forgotten"` // parked events that are tried again
 }
 
 func (in *publicationReset) reset(
@@ -149,7 +147,7 @@ func (in *publicationReset) plan(ctx context.Context, acts *admin.Acts, by admin
 
 type testSend struct {
 	publication
-	CampaignID string `name:"campaign" form:"-" of:"campaign" help:"with seq: an event of the journal (default made up)"`
+	CampaignID string `name:"campaign" form:"-" of:"campaign" help:"with seq: an event of the journal (default a test event)"`
 	Seq        int64  `form:"-" min:"1" help:"with campaign: the event's place in it"`
 }
 
@@ -158,10 +156,10 @@ func publisherActs() []*Act {
 	return []*Act{
 		act(Act{
 			Kind: admin.ActPausePublisher, Name: "pausePublisher", Command: "publisher pause", Path: path + "/pause",
-			Short: "Stop a publisher until it is resumed, or for a time",
-			Long: "Stop a publisher until it is resumed, or for a time. Workers notice within a second; a batch under way is " +
-				"finished. Nothing is lost: it goes on where it was. Paused again, it gets the new reason and the new end. A " +
-				"topic whose publication has failed stays as it is.",
+			Short: "Pause a publisher",
+			Long: "Pause a publisher until it is resumed or for a time. Workers notice within a second and finish " +
+				"the current batch. Nothing is lost: it continues where it stopped. Pausing it again sets the new " +
+				"reason and end. A topic whose publication has failed stays as it is.",
 			Examples: []string{
 				"publisher pause archive --reason 'the broker moves'",
 				"publisher pause archive --topic orders --for 2h --reason 'the broker moves'",
@@ -181,9 +179,9 @@ func publisherActs() []*Act {
 		}),
 		act(Act{
 			Kind: admin.ActResumePublisher, Name: "resumePublisher", Command: "publisher resume", Path: path + "/resume",
-			Short:    "Let a publisher that was paused go on",
+			Short:    "Resume a paused publisher",
 			Examples: []string{"publisher resume archive --reason 'the broker has moved'"},
-			Button:   "Resume", Hint: "It goes on where it was.", Logs: true,
+			Button:   "Resume", Hint: "It continues where it stopped.", Logs: true,
 		}, func(in *publication) does {
 			return does{
 				Do: func(ctx context.Context, _ *admin.Acts, tx pgx.Tx, by admin.Request) (any, error) {
@@ -197,12 +195,12 @@ func publisherActs() []*Act {
 		}),
 		act(Act{
 			Kind: admin.ActResetPublisher, Name: "resetPublisher", Command: "publisher reset", Path: path + "/reset",
-			Short: "Let a publisher that has failed go on, publish again from an earlier place, or leave out what is before " +
-				"a later one",
-			Long: "Reset a publisher: it becomes active, and its errors are forgotten. Without a place it goes on where it " +
-				"stands. Taken back, it publishes again what comes after the new place; taken ahead, it never publishes what " +
-				"is before it. What is under way is published again. Parked events behind the new place are met again; " +
-				"campaigns that are parked before it stay so. With a place it asks for the publisher's name.",
+			Short: "Restart a failed publisher, or move its position",
+			Long: "Reset a publisher: it becomes active and its errors are cleared. Without a place it continues " +
+				"where it is. From an earlier place it publishes again what comes after it. From a later place it " +
+				"never publishes what is before it. A batch under way is published again. Parked events after the new " +
+				"place are tried again; campaigns parked before it stay parked. With a place the command asks for the " +
+				"publisher's name.",
 			Examples: []string{
 				"publisher reset archive --reason 'disk is full no more'",
 				"publisher reset archive --topic orders --time 2026-01-31T08:00:00Z --dry-run",
@@ -234,17 +232,17 @@ func publisherActs() []*Act {
 		act(Act{
 			Kind: admin.ActTestSend, Name: "testSend", Command: "publisher test-send",
 			Path:  path + "/test-send",
-			Short: "Send one event to a publisher's sink: one that is made up and says so, or one of the journal",
-			Long: "Send one event to a publisher's sink, with the settings and in the format of the workers: it shows whether " +
-				"the sink can be reached and takes what it gets. The event is made up: its type is tidemark.test, its campaign " +
-				"tidemark-test, its position 0. With campaign and seq it is one of the journal, with the id it has. It is sent " +
-				"once, and positions stay as they are.",
+			Short: "Send a test event, or an event of the journal, to a publisher's sink",
+			Long: "Send one event to a publisher's sink, with the settings and in the format of the workers. It " +
+				"shows whether the sink can be reached and accepts events. The test event has type tidemark.test, " +
+				"campaign tidemark-test and position 0. With campaign and seq it is an event of the journal, with its " +
+				"own id. It is sent once, and positions do not change.",
 			Examples: []string{
 				"publisher test-send archive --publishers publishers.yaml",
 				"publisher test-send archive --campaign oak --seq 2 --reason 'does it take large ones now?'",
 			},
 			Button: "Test send",
-			Hint:   "Sends one event that is made up, of type tidemark.test, and waits until the sink has taken it.",
+			Hint:   "Sends one test event, of type tidemark.test, and waits until the sink has taken it.",
 			Logs:   true,
 		}, func(in *testSend) does {
 			var wrong error
@@ -273,11 +271,12 @@ func publisherActs() []*Act {
 		act(Act{
 			Kind: admin.ActStartOperation, Name: "republish", Command: "publisher replay", Path: path + "/replay",
 			Short: "Send a slice of a campaign to a publisher again",
-			Long: "Let a worker that has the publisher send a slice of a campaign again: to give a consumer back what it has " +
-				"lost. Events come in order, with the ids they had, at least once; those that the topic does not have are left " +
-				"out. The publisher's own position stays where it is, and goes on beside it. It ends at what is committed when " +
-				"it starts, or at until. While the sink fails it is tried again, ten times in a row; an event that the sink " +
-				"refuses ends it, and the operation's progress says how far it came. It asks for the publisher's name.",
+			Long: "Send a slice of a campaign to a publisher again, to restore what a consumer has lost. A worker " +
+				"that has the publisher does it. Events keep their order and ids and are sent at least once; events " +
+				"that are not of the topic are left out. The publisher's own position does not change, and it goes on " +
+				"meanwhile. The replay ends at the last event committed when it starts, or at until. While the sink " +
+				"fails it retries, ten times in a row. An event that the sink refuses ends it, and the operation's " +
+				"progress says how far it came. The command asks for the publisher's name.",
 			Examples: []string{
 				"publisher replay archive oak --topic orders --from 1 --dry-run",
 				"publisher replay archive oak --topic orders --from 40 --until 60 --reason lost --wait",
@@ -322,7 +321,7 @@ type parkedEvent struct {
 	Seq        int64  `arg:"SEQ" min:"1" help:"the event's place in it"`
 }
 
-// on does an act on the event, and answers how many publishers had refused it.
+// on wraps do for the event. The detail counts the publishers that had refused it.
 func (in *parkedEvent) on(
 	do func(context.Context, publications.DB, publications.ParkedFilter, publications.Act) (int64, error),
 ) func(context.Context, *admin.Acts, pgx.Tx, admin.Request) (any, error) {
@@ -339,7 +338,7 @@ func parkedActs() []*Act {
 	return []*Act{
 		act(Act{
 			Kind: admin.ActRetryParked, Name: "retryParked", Command: "publisher parked retry", Path: path + "/retry",
-			Short:    "Send a refused event again at once, with all its attempts before it",
+			Short:    "Send a refused event again at once, with all attempts restored",
 			Examples: []string{"publisher parked retry archive oak 2"},
 			Button:   "Send again", Logs: true,
 		}, func(in *parkedEvent) does {
@@ -351,9 +350,9 @@ func parkedActs() []*Act {
 		}),
 		act(Act{
 			Kind: admin.ActResolveParked, Name: "resolveParked", Command: "publisher parked resolve", Path: path + "/resolve",
-			Short: "Leave a refused event out for good: the publisher never sends it",
-			Long: "Leave a refused event out for good: the publisher never sends it, and its campaign goes on behind it. It " +
-				"asks for the event's seq.",
+			Short: "Leave out a refused event for good",
+			Long: "Leave out a refused event for good: the publisher never sends it, and its campaign continues " +
+				"with the next event. The command asks for the event's seq.",
 			Examples: []string{"publisher parked resolve archive oak 2 --reason 'test data'"},
 			Button:   "Resolve", Role: auth.Admin, Reason: true, Danger: true, Confirms: true, Logs: true,
 		}, func(in *parkedEvent) does {

@@ -14,13 +14,13 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/pause"
 )
 
-// rebuildOptions are those that a rebuild may be given when it starts, and later.
+// rebuildOptions can be set when a rebuild starts and changed while it runs.
 type rebuildOptions struct {
 	Version  *int           `form:"-" min:"1" help:"the version to build (default the highest that a worker has)"`
-	MaxShare *float64       `form:"-" help:"the share of each worker's time that rebuilds take at most (default 0.5)"`
-	Keep     *time.Duration `form:"-" help:"how long the replaced tables are kept, such as 90m, 24h or 7d (default 24h)"`
-	Verify   *int           `form:"-" help:"campaigns, at random, to verify before the swap; 0: none (default 1000)"`
-	Ignore   []string       `form:"-" help:"columns that may differ then: column or table.column"`
+	MaxShare *float64       `form:"-" help:"maximum share of each worker's time for rebuilds (default 0.5)"`
+	Keep     *time.Duration `form:"-" help:"how long to keep the replaced tables, such as 90m, 24h or 7d (default 24h)"`
+	Verify   *int           `form:"-" help:"number of random campaigns to verify before the swap; 0: none (default 1000)"`
+	Ignore   []string       `form:"-" help:"columns that this verification ignores: column or table.column"`
 }
 
 func (o rebuildOptions) with(allowFailed *int64) rebuild.Options {
@@ -31,13 +31,13 @@ func (o rebuildOptions) with(allowFailed *int64) rebuild.Options {
 
 type rebuildStart struct {
 	oneProjection
-	AllowFailed *int64 `form:"-" help:"swap although so many campaigns have failed in the new tables (default 0)"`
+	AllowFailed *int64 `form:"-" help:"swap with up to this many failed campaigns in the new tables (default 0)"`
 	rebuildOptions
 }
 
 type rebuildSwap struct {
 	oneProjection
-	AllowFailed *int64 `help:"swap although so many campaigns have failed in the new tables (default as it was)"`
+	AllowFailed *int64 `help:"swap with up to this many failed campaigns in the new tables (default unchanged)"`
 	rebuildOptions
 }
 
@@ -48,8 +48,8 @@ type rebuildPause struct {
 
 type projectionRollback struct {
 	oneProjection
-	AllowBehind int64         `min:"-1" help:"go back although the tables are behind in so many campaigns; -1: any number"`
-	Keep        time.Duration `form:"-" help:"how long the tables that make way are kept, such as 24h or 7d (default 24h)"`
+	AllowBehind int64         `min:"-1" help:"roll back with up to this many campaigns behind; -1: any number"`
+	Keep        time.Duration `form:"-" help:"how long to keep the tables swapped out, such as 24h or 7d (default 24h)"`
 }
 
 func rebuildActs() []*Act {
@@ -57,13 +57,13 @@ func rebuildActs() []*Act {
 		act(Act{
 			Kind: admin.ActStartRebuild, Name: "startRebuild", Command: "projection rebuild",
 			Path:  "/projections/{projection}/rebuild",
-			Short: "Build a projection's tables anew beside those that are read, and swap the two when all is caught up",
-			Long: "Build a projection's tables anew beside those that are read, from the first event of each campaign, and " +
-				"swap the two when nothing is left behind. All workers that have the code take part; readers and live work go " +
-				"on. The tables that are replaced are kept for a while: projection rollback puts them back. A worker that " +
-				"starts with a higher version of a projection begins its rebuild by itself. For a rebuild under way the " +
-				"command changes the options that are given, and has the swap tried again. While it lasts its failed campaigns " +
-				"are those of the projection NAME~next.",
+			Short: "Rebuild a projection in new tables and swap them in once they have caught up",
+			Long: "Build new tables for a projection beside the live ones, from the first event of each campaign, " +
+				"and swap them in once nothing is behind. All workers that have the code take part; readers and live " +
+				"work go on. The replaced tables are kept for a while: projection rollback puts them back. A worker " +
+				"that starts with a higher version of a projection starts its rebuild by itself. For a running " +
+				"rebuild the command changes the given options and retries the swap. The failed campaigns of a " +
+				"rebuild are listed under projection NAME~next.",
 			Examples: []string{
 				"projection rebuild scores --wait --reason 'totals were off by one'",
 				"projection rebuild scores --max-share 0.2",
@@ -81,9 +81,9 @@ func rebuildActs() []*Act {
 		act(Act{
 			Kind: admin.ActSwapRebuild, Name: "swapRebuild", Command: "projection swap-rebuild",
 			Path:  "/projections/{projection}/rebuild/swap",
-			Short: "Try the swap of a rebuild again",
-			Long: "Try the swap of a rebuild that is under way again, with other options if some are given: how many " +
-				"campaigns may be failed.",
+			Short: "Retry the swap of a rebuild",
+			Long: "Retry the swap of a running rebuild, with other options if given, such as how many campaigns may " +
+				"be failed.",
 			Examples: []string{"projection swap-rebuild scores --allow-failed 3 --reason 'they are test data'"},
 			Button:   "Swap now", Role: auth.Admin,
 		}, func(in *rebuildSwap) does {
@@ -101,7 +101,7 @@ func rebuildActs() []*Act {
 		act(Act{
 			Kind: admin.ActPauseRebuild, Name: "pauseRebuild", Command: "projection pause-rebuild",
 			Path:  "/projections/{projection}/rebuild/pause",
-			Short: "Let the rebuild of a projection wait until it is resumed, or for a time",
+			Short: "Pause the rebuild of a projection",
 			Examples: []string{
 				"projection pause-rebuild scores --reason 'the database is busy'",
 				"projection pause-rebuild scores --for 4h",
@@ -121,7 +121,7 @@ func rebuildActs() []*Act {
 		act(Act{
 			Kind: admin.ActResumeRebuild, Name: "resumeRebuild", Command: "projection resume-rebuild",
 			Path:     "/projections/{projection}/rebuild/resume",
-			Short:    "Let the rebuild of a projection go on",
+			Short:    "Resume the rebuild of a projection",
 			Examples: []string{"projection resume-rebuild scores"},
 			Button:   "Resume",
 		}, func(in *oneProjection) does {
@@ -137,7 +137,7 @@ func rebuildActs() []*Act {
 		act(Act{
 			Kind: admin.ActAbortRebuild, Name: "abortRebuild", Command: "projection abort-rebuild",
 			Path:     "/projections/{projection}/rebuild/abort",
-			Short:    "End the rebuild of a projection and remove what it has built",
+			Short:    "Abort the rebuild of a projection and remove what it has built",
 			Examples: []string{"projection abort-rebuild scores --reason 'version 3 is wrong'"},
 			Button:   "Abort", Role: auth.Admin, Danger: true, Confirms: true,
 		}, func(in *oneProjection) does {
@@ -153,12 +153,12 @@ func rebuildActs() []*Act {
 		act(Act{
 			Kind: admin.ActRollback, Name: "rollbackProjection", Command: "projection rollback",
 			Path:  "/projections/{projection}/rollback",
-			Short: "Put the tables that a rebuild has replaced in their place again",
-			Long: "Let a worker put the tables that a rebuild has replaced in their place again. Workers that have their " +
-				"version went on applying events to them, so that they are as they would be if they had never been replaced; " +
-				"where no such worker ran they are behind, which is refused unless it is allowed. The tables that make way are " +
-				"kept in turn: a second rollback undoes the first. Any worker does it. If none runs, it is done when one " +
-				"starts, unless operation abort withdraws it before. It asks for the projection's name.",
+			Short: "Put back the tables that a rebuild replaced",
+			Long: "Put back the tables that a rebuild replaced. Workers of the previous version kept applying " +
+				"events to them, so the tables are up to date. Where no such worker ran they are behind, and the " +
+				"rollback is refused unless that is allowed. The tables swapped out are kept in turn: a second " +
+				"rollback undoes the first. Any worker does it. If none is running, the next one that starts does it, " +
+				"unless operation abort withdraws it first. The command asks for the projection's name.",
 			Examples: []string{"projection rollback scores --reason 'version 3 is wrong'"},
 			Button:   "Roll back", Role: auth.Admin, Danger: true, Confirms: true,
 		}, func(in *projectionRollback) does {
@@ -166,23 +166,22 @@ func rebuildActs() []*Act {
 				Typed: in.Projection,
 				Would: "have projection " + in.Projection + " show its previous tables",
 				Do:    in.start,
-				Told:  begun("puts the tables of " + in.Projection + " that were replaced in their place again"),
+				Told:  begun("puts back the previous tables of " + in.Projection),
 			}
 		}),
 	}
 }
 
-// rebuildBegun is what came of the options of a rebuild.
+// rebuildBegun is the outcome of startRebuild and swapRebuild.
 type rebuildBegun struct {
-	Begun bool `json:"begun"` // false: it had begun, and has new options
+	Begun bool `json:"begun"` // false: it was running and got the new options
 }
 
-// told tells what was done, and which command shows how far the rebuild is.
 func (in oneProjection) told(text string) func(*admin.Outcome) Told {
 	return told(text, "projection", "rebuild", in.Projection, "--wait")
 }
 
-// onTarget pauses or resumes the rebuild.
+// onTarget calls do with the pause target of the rebuild.
 func (in oneProjection) onTarget(
 	ctx context.Context, tx pgx.Tx, d time.Duration, do func(pause.Target) error,
 ) (any, error) {
@@ -197,7 +196,7 @@ func (in oneProjection) onTarget(
 	return pausedAt(target, d), err
 }
 
-// start has a worker roll the projection back, unless that is refused at once.
+// start checks the rollback and starts the operation that does it.
 func (in *projectionRollback) start(ctx context.Context, _ *admin.Acts, tx pgx.Tx, by admin.Request) (any, error) {
 	kept, err := rebuild.CheckRollback(ctx, tx, in.Projection,
 		rebuild.RollbackOptions{AllowBehind: in.AllowBehind, Keep: in.Keep})

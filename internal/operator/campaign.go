@@ -14,17 +14,17 @@ import (
 )
 
 const (
-	campaignRecords = 20   // of a campaign's log
-	campaignPairs   = 1000 // projections that are behind
+	campaignRecords = 20   // records of the log
+	campaignPairs   = 1000 // failed projections
 )
 
 // Campaign is the state of one campaign.
 type Campaign struct {
 	CampaignID  string
 	Head        Head
-	Groups      []Standing // all consumer groups
+	Groups      []Standing // one per consumer group
 	Deferred    []failed.Campaign
-	Pauses      []pause.Pause // that concern the campaign
+	Pauses      []pause.Pause // that stop the campaign
 	History     []failed.Record
 	Resolutions []failed.Resolution
 }
@@ -36,13 +36,13 @@ type Head struct {
 	RecordedAt    time.Time
 }
 
-// Standing is the place of a consumer group in a campaign. Generation 0: the group has never claimed it.
+// Standing is the place of a consumer group in a campaign. Generation 0: never claimed.
 type Standing struct {
 	lease.Place
 	Behind int64 // events
 }
 
-// ReadCampaign answers the state of the campaign that ends with head.
+// ReadCampaign returns the state of the campaign whose last event is head.
 func ReadCampaign(ctx context.Context, pool *pgxpool.Pool, head journal.Event) (*Campaign, error) {
 	id := head.CampaignID
 	c := &Campaign{CampaignID: id, Head: Head{head.Seq, head.Position, head.Type, head.RecordedAt}}

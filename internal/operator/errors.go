@@ -21,20 +21,20 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
-// Answer is how some errors of acts and reads are answered.
+// Answer tells CLI, API and pages how to present an error.
 type Answer struct {
-	Status int    // of HTTP; exit codes follow from it
-	Remedy string // for programs that call the API
-	Page   string // for a person on a page; "": Remedy
-	Next   string // command of tidemark to type next, with NOUN for its own noun; "": none
-	With   string // what Next takes from the command that failed: see below
+	Status int    // HTTP status; the exit code follows from it
+	Remedy string // for clients of the API
+	Page   string // for users of the pages; default: Remedy
+	Next   string // tidemark command to run next; NOUN stands for the failed command's noun; "": none
+	With   string // what Next takes from the failed command: see below
 	Errs   []error
 
-	// In With, names in capitals become arguments, "NAME" the first one; others become flags. Their values are the
-	// arguments or flags of that name that the user gave.
+	// In With, names in capitals become arguments and others flags, with the values that the user gave under that name.
+	// NAME is the first argument.
 }
 
-// AnswerTo finds the answer to an error. Not ok: it is the database's, the network's, or of a bad request.
+// AnswerTo returns the answer to an error. It is not ok for errors of the database, the network or a bad request.
 func AnswerTo(err error) (found Answer, ok bool) {
 	for _, found = range answers() {
 		if slices.ContainsFunc(found.Errs, func(known error) bool { return errors.Is(err, known) }) {
@@ -45,7 +45,7 @@ func AnswerTo(err error) (found Answer, ok bool) {
 	return Answer{}, false
 }
 
-// hinted is an error with the command to type next, in place of its answer's.
+// hinted is an error with a next command that replaces the one of its answer.
 type hinted struct {
 	error
 	next string // without the program's name
@@ -53,7 +53,6 @@ type hinted struct {
 
 func (e *hinted) Unwrap() error { return e.error }
 
-// Next answers the command.
 func (e *hinted) Next() string { return "tidemark " + e.next }
 
 const (
@@ -67,7 +66,7 @@ const (
 		http.StatusServiceUnavailable
 )
 
-// answers are looked through in their order: an error may wrap another.
+// answers are tried in order, because an error may wrap another.
 func answers() []Answer {
 	return []Answer{
 		{

@@ -18,35 +18,36 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
-// View is one thing that operators read. The command, the call of the API and the reference of both are made from it.
+// View is one thing that operators read. The command, the API call and the reference of both are
+// generated from it.
 type View struct {
 	Name    string // operation id of the API
-	Command string // noun and verb, as in "failed list"; "": the command is written by hand, or there is none
-	Path    string // below /api/v1, with the arguments in braces; "": there is no such call
+	Command string // noun and verb, as in "failed list"; "": written by hand, or none
+	Path    string // below /api/v1, with arguments in braces; "": no API call
 
 	Short    string
-	Long     string   // of the help; "": Short says it all
-	Examples []string // command lines, without the program's name
+	Long     string   // of the help; default: Short
+	Examples []string // command lines without the program's name
 	Role     auth.Role
-	Schema   string // of an item, as openapi.yaml names it; default: a string
-	Empty    string // what a person reads of a list with nothing in it
-	List     bool   // it answers several things
-	Rows     bool   // it answers rows of read models: they are for those alone who see payloads
+	Schema   string // of an item, in openapi.yaml; default: a string
+	Empty    string // message for an empty list
+	List     bool   // has several items
+	Rows     bool   // has rows of read models, which need permission to see payloads
 	Params   []param.Param
-	Query    []param.Param // those of the API: the path's first; pages are of 1,000 at most, and after is a cursor
+	Query    []param.Param // of the API: the path's first; limit is at most 1,000, after is a cursor
 
 	reading
 }
 
-// Reader is what views read from, and for whom.
+// Reader has the source of views and the limits of their reader.
 type Reader struct {
 	Pool *pgxpool.Pool
 	Acts *admin.Acts
-	API  bool                              // a program asks, page by page
-	Look int                               // a page has what is found among so many; 0: it looks until it is full
-	Hide func(journal.Event) journal.Event // takes away what the reader may not see; nil: nothing
-	Bare bool                              // the reader sees no payload, so none is read
-	// Redact takes away what the reader may not see of a row of a read model; nil: nothing.
+	API  bool                              // the API reads, page by page
+	Look int                               // rows searched for one page; 0: until the page is full
+	Hide func(journal.Event) journal.Event // hides what the reader may not see; nil: nothing
+	Bare bool                              // the reader may not see payloads, so none is read
+	// Redact hides what the reader may not see of a read model's row; nil: nothing.
 	Redact func(json.RawMessage) json.RawMessage
 }
 
@@ -64,19 +65,18 @@ func (r Reader) event(e journal.Event) journal.Event {
 	return r.Hide(e)
 }
 
-// Found is what a view has read.
 type Found struct {
 	Document any    // List or Single
-	Next     string // of a list: the cursor of the next page; "": there is none
-	Things   any    // of a list: what was read, which [View.Table] takes; a slice
+	Next     string // of a list: cursor of the next page; "": no more
+	Things   any    // of a list: the slice that [View.Table] takes
 
 	print func(page *table.Page)
 }
 
-// Print writes it for a person.
+// Print writes it as text.
 func (f *Found) Print(page *table.Page) { f.print(page) }
 
-// reading is what a view does with its input.
+// reading implements a view.
 type reading struct {
 	input reflect.Type
 	check func(in any) error
@@ -84,18 +84,19 @@ type reading struct {
 	table func(things any) (columns []string, rows [][]table.Cell)
 }
 
-// lists is a view of several things. In is a pointer, as that of does. A field of it that is tagged `page:"limit"` has
-// how many are asked for; one that is tagged `page:"after"` has the place that Read answered with the page before.
+// lists implements a view of several things. In is a pointer to a struct of parameters. Its field
+// tagged `page:"limit"` is the page size. The field tagged `page:"after"` is the place that Read
+// returned with the page before.
 type lists[In, T any] struct {
-	Check func(in In) error // answers a [param.Error] for parameters that do not go together; nil: all do
-	// Read answers the things, and the place where the next page begins; nil: there is none.
+	Check func(in In) error // returns a [param.Error] for parameters that conflict; nil: none do
+	// Read returns the things and the place where the next page begins; nil: no more.
 	Read    func(ctx context.Context, from Reader, in In) (things []T, next any, err error)
-	Columns string // headings, with | between them
+	Columns string // headings, separated by |
 	Row     func(T) []table.Cell
-	After   func(page *table.Page, things []T) // writes what stands below the table; nil: nothing does
+	After   func(page *table.Page, things []T) // writes the text below the table; nil: none
 }
 
-// list completes the description of a view of several things.
+// list builds a view of several things.
 func list[In, T any](about View, l lists[In, T]) *View {
 	v := view(about, reflect.TypeFor[In]().Elem())
 	v.List = true
@@ -134,7 +135,7 @@ func list[In, T any](about View, l lists[In, T]) *View {
 	return v
 }
 
-// one completes the description of a view of one thing, which show writes for a person.
+// one builds a view of one thing; show writes it as text.
 func one[In, T any](
 	about View, read func(ctx context.Context, from Reader, in In) (T, error), show func(page *table.Page, thing T),
 ) *View {
@@ -172,7 +173,7 @@ func view(v View, input reflect.Type) *View {
 	return &v
 }
 
-// more says how to see more than what was shown.
+// more returns the note that tells how to see the next page.
 func (v *View) more(next string) string {
 	for _, p := range v.Params {
 		switch {
@@ -185,13 +186,12 @@ func (v *View) more(next string) string {
 	return "There may be more: --limit shows more."
 }
 
-// allViews are built once, and not when the program begins: some of them show others.
+// allViews are built at first use, because some views show others.
 var allViews struct { //nolint:gochecknoglobals // never written again
 	once sync.Once
 	list []*View
 }
 
-// Views lists all views.
 func Views() []*View {
 	allViews.once.Do(func() {
 		allViews.list = slices.Concat(failedViews(), campaignViews(), groupViews(), publisherViews(), publisherShows(),
@@ -200,7 +200,7 @@ func Views() []*View {
 	return allViews.list
 }
 
-// ViewNamed finds a view.
+// ViewNamed returns a view. It panics if there is none of that name.
 func ViewNamed(name string) *View {
 	for _, v := range Views() {
 		if v.Name == name {
@@ -210,7 +210,7 @@ func ViewNamed(name string) *View {
 	panic("no view " + name)
 }
 
-// Input makes the view's input of texts; params are its Params or its Query. Errors are [param.Error].
+// Input parses the view's input. params are its Params or its Query. Errors are [param.Error].
 func (v *View) Input(params []param.Param, texts param.Texts) (any, error) {
 	in, err := param.Read(v.input, params, texts)
 	if err == nil && v.check != nil {
@@ -219,15 +219,14 @@ func (v *View) Input(params []param.Param, texts param.Texts) (any, error) {
 	return in, err
 }
 
-// Read reads what in asks for.
 func (v *View) Read(ctx context.Context, from Reader, in any) (*Found, error) {
 	return v.read(ctx, from, in)
 }
 
-// Table answers things, of the type that the view lists, as rows of its table.
+// Table returns things, a slice of the type that the view lists, as rows of its table.
 func (v *View) Table(things any) (columns []string, rows [][]table.Cell) { return v.table(things) }
 
-// nextOf answers the place of the last of a page's things; nil where it has fewer than were asked for.
+// nextOf returns the place of the page's last thing, or nil if the page is not full.
 func nextOf[T, P any](things []T, limit int, place func(T) P) any {
 	if len(things) == 0 || len(things) < limit {
 		return nil
@@ -235,7 +234,7 @@ func nextOf[T, P any](things []T, limit int, place func(T) P) any {
 	return place(things[len(things)-1])
 }
 
-// placed answers a place where there is one.
+// placed returns the place, or an untyped nil.
 func placed[P any](place *P) any {
 	if place == nil {
 		return nil
@@ -243,7 +242,7 @@ func placed[P any](place *P) any {
 	return *place
 }
 
-// Section writes things under a heading, as the view that lists such things has them. Of none it writes nothing.
+// Section writes things under a heading, in the table of the named view. It writes nothing for no things.
 func Section[T any](page *table.Page, title, view string, things []T) {
 	if len(things) > 0 {
 		page.Heading(title)

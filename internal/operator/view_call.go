@@ -26,16 +26,16 @@ type gapList struct {
 	After *gapPlace `page:"after"`
 }
 
-// gapPlace is a campaign of a group: a page begins after it.
+// gapPlace is where a page of gaps begins: after a campaign of a group.
 type gapPlace struct{ Group, CampaignID string }
 
 type operationDetail struct {
 	oneOperation
-	After int64 `help:"only things after the one with this number"`
-	Limit int   `page:"limit" min:"1" default:"20" help:"at most so many things"`
+	After int64 `help:"only items after this number"`
+	Limit int   `page:"limit" min:"1" default:"20" help:"maximum number of items"`
 }
 
-// operationState is an operation with some of what it is about.
+// operationState is an operation with some of its items.
 type operationState struct {
 	admin.Operation
 	Items []admin.Item
@@ -45,7 +45,7 @@ type operationState struct {
 
 type itemList struct {
 	oneOperation
-	After int64 `page:"after" help:"only things after the one with this number"`
+	After int64 `page:"after" help:"only items after this number"`
 	limited
 }
 
@@ -53,20 +53,20 @@ type statusSections struct {
 	Sections []status.Section `name:"section" among:"sections" help:"only these sections"`
 }
 
-// queueReport is what remains to be done by a group, and how many pauses it has: its own, of projections, of campaigns.
+// queueReport is the backlog of a group, with the number of pauses of the group, its projections and
+// its campaigns.
 type queueReport struct {
 	outbox.GroupReport
 	Pauses int64
 }
 
-// publisherLag is how far a publication is behind.
 type publisherLag struct {
 	Position, Behind int64
 	Lag              time.Duration
 }
 
-// callViews are those of operations, gaps and the lag, and those of the API alone: commands show what they have among
-// other things.
+// callViews has the views of operations, gaps and lag, and views that only the API has because commands
+// show their content in other views.
 func callViews() []*View {
 	return []*View{
 		one(View{
@@ -77,14 +77,14 @@ func callViews() []*View {
 		}, nil),
 		one(View{
 			Name: "getPublisherLag", Path: "/publishers/{topic}/{publisher}/lag", Schema: "PublisherLag",
-			Short: "How far it is behind",
+			Short: "How far a publisher of a topic is behind",
 		}, func(ctx context.Context, from Reader, in *publication) (publisherLag, error) {
 			p, err := in.one(ctx, from)
 			return publisherLag{p.Position, p.Behind, p.Lag}, err
 		}, nil),
 		one(View{
 			Name: "getStatus", Path: "/status", Schema: "Status",
-			Short: "How it stands with everything, or with some sections, and what is wrong",
+			Short: "The status of everything or of some sections, with all problems",
 		}, func(ctx context.Context, from Reader, in *statusSections) (*document.Standing, error) {
 			s, err := (&status.Reader{Pool: from.Pool}).Read(ctx, in.Sections...)
 			if err != nil {
@@ -97,14 +97,14 @@ func callViews() []*View {
 			Short: "What is wrong with the database and the schema, and what to do about it",
 		}, func(ctx context.Context, from Reader, _ *everything) (document.Found, error) {
 			findings, err := doctor.Run(ctx, from.Pool, doctor.Options{})
-			findings = slices.DeleteFunc(findings, func(f doctor.Finding) bool { // of the process that asks
+			findings = slices.DeleteFunc(findings, func(f doctor.Finding) bool { // checks of the calling process
 				return f.Check == "mode" || f.Check == "pool"
 			})
 			return document.Found{Worst: doctor.Worst(findings), Findings: findings}, err
 		}, nil),
 		one(View{
 			Name: "getOperation", Command: "operation show", Path: "/operations/{id}", Schema: "Operation",
-			Short:    "Show an operation: what was asked for, how far it is, and what became of each thing that it is about",
+			Short:    "Show an operation: its request, its progress, and the outcome of each item",
 			Examples: []string{"operation show 7", "operation show 7 --limit 1000 --json"},
 		}, func(ctx context.Context, from Reader, in *operationDetail) (operationState, error) {
 			o, err := from.Acts.Operation(ctx, in.ID)
@@ -116,7 +116,7 @@ func callViews() []*View {
 		}, showOperation),
 		list(View{
 			Name: "listOperationItems", Path: "/operations/{id}/items", Schema: "OperationItem",
-			Short: "What an operation is about, and what became of it",
+			Short: "The items of an operation and their outcomes",
 		}, lists[*itemList, admin.Item]{
 			Read: func(ctx context.Context, from Reader, in *itemList) ([]admin.Item, any, error) {
 				items, err := from.Acts.Items(ctx, in.ID, in.After, in.Limit)
@@ -132,8 +132,9 @@ func callViews() []*View {
 		}),
 		list(View{
 			Name: "listGaps", Command: "gaps detect", Path: "/gaps", Schema: "Gap",
-			Short:    "List the gaps, of all consumer groups or of one",
-			Long:     "List the gaps, of all consumer groups or of one. A page of the API may be empty and have a next one.",
+			Short: "List the gaps of all consumer groups or of one",
+			Long: "List the gaps of all consumer groups or of one. A page of the API may be empty and have a " +
+				"next one.",
 			Examples: []string{"gaps detect"},
 			Empty:    "No gap.",
 		}, lists[*gapList, outbox.Gap]{
@@ -141,17 +142,17 @@ func callViews() []*View {
 			Columns: "GROUP|CAMPAIGN|CHECKPOINT|HEAD",
 			Row:     func(g outbox.Gap) []table.Cell { return table.Row(g.Group, g.CampaignID, g.Checkpoint, g.Head) },
 			After: func(page *table.Page, _ []outbox.Gap) {
-				page.Note("To have workers come to them: tidemark gaps repair GROUP")
+				page.Note("To repair them: tidemark gaps repair GROUP")
 			},
 		}),
 		list(View{
 			Name: "listQueue", Command: "outbox report", Path: "/queue", Schema: "QueueReport",
-			Short: "Count what remains to be done, by status, and name the oldest entry a worker could take",
-			Long: `Count what remains to be done, by status, and name the oldest entry a worker could take now, for
-each consumer group. With --status or --limit the entries themselves follow. Where there are more than
-some thousand, counts are estimates, with a ~ before them. Pending, processing and paused count events;
-failed, dead and rebuilding count campaigns of a projection. Pauses are what operators have stopped: the
-group, projections, campaigns; group list names them.`,
+			Short: "Count the backlog by status and show its oldest entry",
+			Long: "Count the backlog of each consumer group by status and show the oldest entry that a worker could " +
+				"take now. With --status or --limit it also lists entries. Counts above some thousand are estimates, " +
+				"marked with ~. Pending, processing and paused count events; failed, dead and rebuilding count " +
+				"campaigns of a projection. Pauses counts those of the group, its projections and campaigns; group " +
+				"list names them.",
 			Examples: []string{"outbox report", "outbox report --status failed --limit 100 --json"},
 			Empty:    noGroup,
 		}, lists[*everything, queueReport]{
@@ -178,9 +179,9 @@ group, projections, campaigns; group list names them.`,
 		list(View{
 			Name: "listLag", Command: "lag", Path: "/lag", Schema: "Lag",
 			Short: "Show how far groups and their projections are behind the journal",
-			Long: `Show how far each consumer group and each of its projections is behind the journal: events that
-are appended and not applied, the campaigns they belong to, and how old the oldest is. Where there are
-more than some thousand, figures are estimates, with a ~ before them.`,
+			Long: "Show how far each consumer group and each projection is behind the journal: events that are not " +
+				"applied yet, their campaigns, and the age of the oldest. Figures above some thousand are estimates, " +
+				"marked with ~.",
 			Examples: []string{
 				"lag", "lag --json | jq '.items[] | select(.age_seconds > 60)'",
 			},
@@ -232,7 +233,8 @@ more than some thousand, figures are estimates, with a ~ before them.`,
 	}
 }
 
-// readGaps answers all gaps or, of the API, those up to the end of a look that does not come to the end of a group.
+// readGaps returns all gaps. For the API it returns after a search that stops within a group, with the
+// place to continue.
 func readGaps(ctx context.Context, from Reader, in *gapList) (gaps []outbox.Gap, _ any, err error) {
 	groups, err := outbox.Groups(ctx, from.Pool)
 	if err != nil {
@@ -285,7 +287,6 @@ func readQueue(ctx context.Context, from Reader) (reports []queueReport, err err
 	return reports, err
 }
 
-// section reads one section of the status, all of it.
 func section[T any](of status.Section, pick func(s *status.Status) []T) func(
 	ctx context.Context, from Reader, _ *everything) ([]T, any, error) {
 	return func(ctx context.Context, from Reader, _ *everything) ([]T, any, error) {

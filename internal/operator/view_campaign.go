@@ -13,10 +13,10 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
-// heldLook is how many leases are looked at for those that are held, at least.
+// heldLook is the minimum number of leases searched for held ones.
 const heldLook = 1000
 
-// similarCampaigns is how many ids are named where there is no such campaign.
+// similarCampaigns is how many similar ids an unknown campaign's error names.
 const similarCampaigns = 5
 
 type oneCampaign struct {
@@ -45,8 +45,7 @@ func campaignViews() []*View {
 	return []*View{
 		one(View{
 			Name: "getCampaign", Command: "campaign show", Path: "/campaigns/{campaign}", Schema: "Campaign",
-			Short: "Show how it stands with one campaign: head, checkpoints, leases, what is behind, pauses, the last " +
-				"failures",
+			Short:    "Show a campaign: head, checkpoints, leases, failed projections, pauses, latest failures",
 			Examples: []string{"campaign show oak"},
 		}, func(ctx context.Context, from Reader, in *oneCampaign) (*Campaign, error) {
 			head, err := journal.Last(ctx, from.Pool, in.CampaignID)
@@ -64,7 +63,7 @@ func campaignViews() []*View {
 		}, lists[*campaignEvents, journal.Event]{
 			Read: func(ctx context.Context, from Reader, in *campaignEvents) ([]journal.Event, any, error) {
 				events, more, err := feed.ListCampaign(ctx, from.Pool, in.CampaignID, in.After+1, from.events(in.Limit))
-				if err == nil && len(events) == 0 { // the campaign ends here, or there is none
+				if err == nil && len(events) == 0 { // past its end, or unknown
 					_, err = journal.Last(ctx, from.Pool, in.CampaignID)
 				}
 				return from.page(events, more, func(e journal.Event) int64 { return e.Seq }, err)
@@ -79,7 +78,7 @@ func campaignViews() []*View {
 		list(View{
 			Name: "listLeases", Path: "/leases", Schema: "Lease",
 			Short: "Leases of a group, held or not, in the order of their campaigns",
-			Empty: "No campaign has been leased, or none that this chooses.",
+			Empty: "No matching leases.",
 		}, lists[*leaseList, lease.Row]{
 			Read: func(ctx context.Context, from Reader, in *leaseList) ([]lease.Row, any, error) {
 				size, place := in.Limit, func(l lease.Row) string { return l.CampaignID }
@@ -109,7 +108,7 @@ func campaignViews() []*View {
 	}
 }
 
-// noSuchCampaign says that no event has ever been appended to it, and which ids begin most like it.
+// noSuchCampaign returns an error that names the ids with the longest common prefix.
 func noSuchCampaign(ctx context.Context, from Reader, campaignID string) error {
 	err := fmt.Errorf("no campaign %q: %w; ids are told apart to the letter", campaignID, journal.ErrNotFound)
 	for prefix := []rune(campaignID); ; prefix = prefix[:len(prefix)/2] {

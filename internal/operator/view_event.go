@@ -14,8 +14,8 @@ import (
 )
 
 type eventQuery struct {
-	Types []string `name:"type" help:"events of this type; given several times: of one of them"`
-	Tags  []string `name:"tag" help:"events with this tag; given several times: with all of them"`
+	Types []string `name:"type" help:"only events of this type; repeat it for several types"`
+	Tags  []string `name:"tag" help:"only events with this tag; repeat it to require several tags"`
 	After int64    `page:"after" help:"only events past this position"`
 	limited
 }
@@ -35,14 +35,14 @@ type operationList struct {
 }
 
 type tokenList struct {
-	All bool `help:"also those that were revoked or have expired"`
+	All bool `help:"include revoked and expired tokens"`
 }
 
 func eventViews() []*View {
 	return []*View{
 		list(View{
 			Name: "queryEvents", Command: "events query", Path: "/events", Schema: "Event",
-			Short: "Show the events that have one of the types and all of the tags, as a condition selects them",
+			Short: "Show events that have one of the types and all of the tags, as an append condition selects them",
 			Examples: []string{
 				"events query --type funds_withdrawn --tag wallet=7", "events query --tag wallet=7 --after 1200 --json",
 			},
@@ -60,9 +60,9 @@ func eventViews() []*View {
 		}),
 		list(View{
 			Name: "listQueueEntries", Command: "outbox list", Path: "/queue/entries", Schema: "QueueEntry",
-			Short: "List what remains to be done: work items, then failed campaigns",
-			Long: `List work items in the order of their groups, campaigns and seqs, then failed campaigns in that of their
-campaigns and projections. A page of the API may be empty and have a next one.`,
+			Short: "List the backlog: work items, then failed campaigns",
+			Long: "List work items ordered by group, campaign and seq, then failed campaigns ordered by campaign " +
+				"and projection. A page of the API may be empty and have a next one.",
 			Examples: []string{"outbox list --status failed", "outbox list --campaign oak --limit 10 --json"},
 			Empty:    "No matching entries.",
 		}, lists[*entryList, outbox.Entry]{
@@ -70,7 +70,7 @@ campaigns and projections. A page of the API may be empty and have a next one.`,
 				f := outbox.Filter{Status: in.Status, CampaignID: in.CampaignID, Limit: in.Limit}
 				if !from.API {
 					entries, err := outbox.List(ctx, from.Pool, f)
-					more := func(outbox.Entry) outbox.Place { return outbox.Place{} } // a command has no pages
+					more := func(outbox.Entry) outbox.Place { return outbox.Place{} } // commands have no cursor here
 					return entries, nextOf(entries, in.Limit, more), err
 				}
 				entries, next, err := outbox.Page(ctx, from.Pool, f, in.After)
@@ -85,11 +85,11 @@ campaigns and projections. A page of the API may be empty and have a next one.`,
 		}),
 		list(View{
 			Name: "listOperations", Command: "operation list", Path: "/operations", Schema: "Operation",
-			Short: "List operations with their progress, the newest first",
+			Short: "List operations with their progress, newest first",
 			Examples: []string{
 				"operation list --state running", "operation list --kind requeue --limit 10 --json",
 			},
-			Empty: "There is no such operation.",
+			Empty: "No matching operations.",
 		}, lists[*operationList, admin.Operation]{
 			Read: func(ctx context.Context, from Reader, in *operationList) ([]admin.Operation, any, error) {
 				operations, err := from.Acts.Operations(ctx, admin.OperationFilter{
@@ -105,7 +105,7 @@ campaigns and projections. A page of the API may be empty and have a next one.`,
 		}),
 		list(View{
 			Name: "listTokens", Command: "token list", Path: "/tokens", Schema: "Token", Role: auth.Admin,
-			Short:    "List the tokens that hold",
+			Short:    "List valid tokens",
 			Examples: []string{"token list --all"},
 			Empty:    "There is no token.",
 		}, lists[*tokenList, auth.Token]{
@@ -121,8 +121,8 @@ campaigns and projections. A page of the API may be empty and have a next one.`,
 	}
 }
 
-// OperationState answers how it stands with an operation; one that has failed stands out. One that has things tried
-// again is not done for good before they are.
+// OperationState returns the state of an operation for display. A requeue or retry counts as done only
+// once the retries have succeeded.
 func OperationState(o admin.Operation) table.Cell {
 	switch {
 	case o.State == "failed":
@@ -137,8 +137,7 @@ func OperationState(o admin.Operation) table.Cell {
 	return table.Text("queued again")
 }
 
-// events bounds a list of events. One of the API has about 4 MiB of payload and metadata, and none for a reader who
-// sees none.
+// events bounds a list of events: in the API to about 4 MiB of payload and metadata.
 func (r Reader) events(limit int) feed.List {
 	bound := feed.List{Events: limit, Bytes: math.MaxInt64, Bare: r.Bare}
 	if r.API {
@@ -147,7 +146,7 @@ func (r Reader) events(limit int) feed.List {
 	return bound
 }
 
-// page is a page of events as the reader may see them.
+// page returns events as the reader may see them, and the place of the next page.
 func (r Reader) page(
 	events []journal.Event, more bool, place func(journal.Event) int64, err error,
 ) (shown []journal.Event, next any, _ error) {

@@ -12,12 +12,11 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
-// limited is the size of a list.
 type limited struct {
-	Limit int `page:"limit" min:"1" default:"100" help:"at most so many"`
+	Limit int `page:"limit" min:"1" default:"100" help:"maximum number of items"`
 }
 
-// failedFilter chooses failed campaigns, also those that are being rebuilt.
+// failedFilter chooses failed campaigns, also by status, rebuilding ones included.
 type failedFilter struct {
 	admin.FailedFilter
 	Status []failed.Status `among:"failed statuses" help:"only with this status"`
@@ -64,7 +63,7 @@ func failedViews() []*View {
 	return []*View{
 		list(View{
 			Name: "listFailed", Command: "failed list", Path: "/failed", Schema: "FailedCampaign",
-			Short: "List failed campaigns, those that are due first",
+			Short: "List failed campaigns, due ones first",
 			Examples: []string{
 				"failed list --status dead",
 				"failed list --projection scores --class permanent --json",
@@ -102,8 +101,9 @@ func failedViews() []*View {
 		list(View{
 			Name: "listFailureCauses", Command: "failed stats", Path: "/failure-causes", Schema: "FailureCause",
 			Short: "Count failed and dead campaigns by projection and cause, with an example of each",
-			Long: `Count failed and dead campaigns by projection and by fingerprint, which is the same for messages that
-differ in numbers and names alone. What stands beside the counts, up to 100 each, is of one of the campaigns.`,
+			Long: "Count failed and dead campaigns by projection and fingerprint. The fingerprint is the same for " +
+				"messages that differ only in numbers and names. Each count stops at 100. The details beside the " +
+				"counts are those of one of the campaigns.",
 			Examples: []string{"failed stats", "failed stats --projection scores --json"},
 			Empty:    "No matching failed campaigns.",
 		}, lists[*failureCauses, failed.Cause]{
@@ -126,7 +126,7 @@ differ in numbers and names alone. What stands beside the counts, up to 100 each
 				"failed log --campaign oak", "failed log --act resolved --act replayed --limit 20",
 				"failed log --before 4711 --json",
 			},
-			Empty: "Nothing has happened, or nothing that this chooses.",
+			Empty: "No matching records.",
 		}, lists[*failedLog, failed.Record]{
 			Read: func(ctx context.Context, from Reader, in *failedLog) ([]failed.Record, any, error) {
 				records, err := failed.History(ctx, from.Pool, failed.LogFilter{
@@ -144,7 +144,7 @@ differ in numbers and names alone. What stands beside the counts, up to 100 each
 		}),
 		list(View{
 			Name: "listResolutions", Command: "failed resolutions", Path: "/resolutions", Schema: "Resolution",
-			Short: "List the events that are resolved, and so left out of a projection, with who and why",
+			Short: "List the events that are left out of a projection, with who resolved them and why",
 			Examples: []string{
 				"failed resolutions --projection scores", "failed resolutions --campaign oak --json",
 			},

@@ -23,7 +23,7 @@ const noGroup = "No consumer group yet: the first worker registers one."
 type everything struct{}
 
 type campaignList struct {
-	Prefix string `help:"only ids that begin so"`
+	Prefix string `help:"only ids with this prefix"`
 	limited
 	After string `page:"after" help:"only ids after this one"`
 }
@@ -38,20 +38,20 @@ type workerList struct {
 	Group string `of:"group" help:"only workers of this consumer group"`
 }
 
-// GroupState is a consumer group with its workers and pauses: its own, those of its projections and campaigns.
+// GroupState is a consumer group with its workers and the pauses of the group, its projections and campaigns.
 type GroupState struct {
 	outbox.Group
 	Workers int
 	Pauses  []pause.Pause
 }
 
-// ProjectionState is a projection with what it is behind by.
+// ProjectionState is a projection with its lag.
 type ProjectionState struct {
 	rebuild.Registered
-	Failed     int64 // campaigns, as the next two
+	Failed     int64 // campaigns, like the next two
 	Dead       int64
 	Rebuilding int64
-	Behind     int64        // events that are appended and not applied
+	Behind     int64        // events not applied yet
 	Estimated  bool         // some of these are too many to count
 	Pause      *pause.Pause // nil: it is not paused
 }
@@ -60,7 +60,7 @@ func groupViews() []*View {
 	return []*View{
 		list(View{
 			Name: "listGroups", Command: "group list", Path: "/groups", Schema: "ConsumerGroup",
-			Short:    "List consumer groups with their workers, and everything that is paused",
+			Short:    "List consumer groups with their workers and pauses",
 			Examples: []string{"group list"},
 			Empty:    noGroup,
 		}, lists[*everything, GroupState]{
@@ -87,10 +87,9 @@ func groupViews() []*View {
 		}),
 		list(View{
 			Name: "listPauses", Command: "group pauses", Path: "/pauses", Schema: "Pause",
-			Short: "List what is paused: projections first, then groups, then campaigns, each from the last name to the " +
-				"first",
+			Short:    "List pauses: projections, then groups, then campaigns, each in descending order of names",
 			Examples: []string{"group pauses --group search"},
-			Empty:    "Nothing is paused, or nothing that this chooses.",
+			Empty:    "No matching pauses.",
 		}, lists[*pauseList, pause.Pause]{
 			Read: func(ctx context.Context, from Reader, in *pauseList) ([]pause.Pause, any, error) {
 				pauses, err := pause.List(ctx, from.Pool, in.Group, in.After, in.Limit)
@@ -103,8 +102,7 @@ func groupViews() []*View {
 		}),
 		list(View{
 			Name: "listProjections", Command: "projection list", Path: "/projections", Schema: "Projection",
-			Short: "List the projections that the database knows, with the campaigns in which they are behind, and by how " +
-				"many events",
+			Short:    "List projections with their failed campaigns and lag",
 			Examples: []string{"projection list"},
 			Empty:    "No projection yet: the first worker registers its own.",
 		}, lists[*everything, ProjectionState]{
@@ -125,7 +123,7 @@ func groupViews() []*View {
 		}),
 		list(View{
 			Name: "listCampaigns", Command: "campaign list", Path: "/campaigns",
-			Short:    "List the ids of campaigns, in their order",
+			Short:    "List campaign ids in order",
 			Examples: []string{"campaign list --prefix order-2026", "campaign list --after oak --limit 1000"},
 			Empty:    "No matching campaigns.",
 		}, lists[*campaignList, string]{
@@ -138,9 +136,9 @@ func groupViews() []*View {
 		}),
 		list(View{
 			Name: "listWorkers", Command: "workers list", Path: "/workers", Schema: "Worker",
-			Short:    "List the workers that have a record: what they hold, what they have applied, who has drained them",
+			Short:    "List workers: what they hold, what they have applied, who drained them",
 			Examples: []string{"workers list", "workers list --group search --json"},
-			Empty:    "No worker has a record: one that starts makes one, and one that stops takes it away.",
+			Empty:    "No workers: a worker registers when it starts and unregisters when it stops.",
 		}, lists[*workerList, status.Worker]{
 			Read: func(ctx context.Context, from Reader, in *workerList) ([]status.Worker, any, error) {
 				s, err := readSection(ctx, from, status.SectionWorkers)
@@ -243,7 +241,7 @@ func readProjections(ctx context.Context, from Reader) (states []ProjectionState
 	return states, nil
 }
 
-// pauseCell says who has paused something, until when and why; empty: it is not paused.
+// pauseCell shows who paused it, until when and why. It is empty without a pause.
 func pauseCell(p *pause.Pause) table.Cell {
 	if p == nil {
 		return table.Text("")

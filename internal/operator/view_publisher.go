@@ -28,7 +28,6 @@ type parkedList struct {
 	After *publications.Parked `page:"after"`
 }
 
-// operatorLog chooses acts of operators.
 type operatorLog struct {
 	Topic      string `of:"topic" help:"only acts on this topic"`
 	Publisher  string `of:"publisher" help:"only acts on this publisher"`
@@ -52,12 +51,12 @@ func publisherViews() []*View {
 	return []*View{
 		list(View{
 			Name: "listPublishers", Command: "publisher list", Path: "/publishers", Schema: "Publication",
-			Short: "List pairs of topics and publishers: how far each is, what fails, who holds it",
-			Long: `List pairs of topics and publishers: how far each is, what fails, who holds it. EVENTS are those
-of the journal behind the pair's position, before the topic's filter; from 10,000 on it is the distance
-in positions, and marked with ~. STATUS is FAILING while attempts fail in a row: ERRORS says how many,
-WHY since when. AGE is that of the first of them. A pair for which there is nothing to publish writes its
-position every few seconds only. PUBLISHED is when an event was published last.`,
+			Short: "List the publishers of each topic with position, errors and holder",
+			Long: "List the publishers of each topic with position, errors and holder. EVENTS counts the journal's " +
+				"events after the pair's position, before the topic's filter; from 10,000 on it is the distance in " +
+				"positions, marked with ~. AGE is the age of the oldest of them. STATUS is FAILING while attempts " +
+				"fail in a row: ERRORS counts them, and WHY says since when. An idle pair writes its position only " +
+				"every few seconds. PUBLISHED is when the last event was published.",
 			Examples: []string{
 				"publisher list",
 				`publisher list --json | jq '.items[] | select(.lag_seconds > 60 or .status != "ACTIVE")'`,
@@ -78,17 +77,17 @@ position every few seconds only. PUBLISHED is when an event was published last.`
 		}),
 		list(View{
 			Name: "listGhosts", Command: "publisher ghosts", Path: "/publishers/{topic}/{publisher}/ghosts", Schema: "Ghost",
-			Short: "List events that were sent and that the journal has no more, after a failover or a restore",
-			Long: `List events that were sent and that the journal has no more: a failover or a backup has lost their
-commits. NOW is what stands at their seq in their campaign: nothing, another event, or the same event, appended
-again. Workers find them among the events that they sent last, when they see another database or a server that was
-started anew. What a worker sent that has ended meanwhile is not found. They are listed for 30 days, 10,000 of each
-pair at most.`,
+			Short: "List sent events that the journal lost in a failover or a restore",
+			Long: "List sent events that the journal no longer has, because a failover or a restore lost their " +
+				"commits. NOW says what the journal has at their seq: nothing, another event, or the same event, " +
+				"appended again. Workers check the events that they sent last when they see another database or a " +
+				"restarted server. Events of a worker that has ended meanwhile are not found. They are listed for 30 " +
+				"days, at most 10,000 of each pair.",
 			Examples: []string{
 				"publisher ghosts archive",
 				`publisher ghosts archive --limit 10000 --json | jq '.items[] | select(.now != "appended again")'`,
 			},
-			Empty: "No event that was sent is known to be lost.",
+			Empty: "No sent event is known to be lost.",
 		}, lists[*ghostList, publications.Ghost]{
 			Read: func(ctx context.Context, from Reader, in *ghostList) ([]publications.Ghost, any, error) {
 				if _, err := in.find(ctx, from); err != nil {
@@ -106,7 +105,7 @@ pair at most.`,
 		}),
 		list(View{
 			Name: "listParked", Command: "publisher parked list", Path: "/parked", Schema: "Parked",
-			Short: "List events that were refused, and campaigns that are brought back behind one",
+			Short: "List refused events, and campaigns that catch up behind one",
 			Examples: []string{
 				"publisher parked list --publisher archive --status parked", "publisher parked list --message 'too large' --json",
 			},
@@ -125,7 +124,7 @@ pair at most.`,
 				}
 				parked, err := publications.ListParked(ctx, from.Pool, f)
 				return parked, nextOf(parked, in.Limit, func(p publications.Parked) publications.Parked {
-					p.Message = "" // the place needs it not, and it may be long
+					p.Message = "" // can be long, and the place does not need it
 					return p
 				}), err
 			},
@@ -169,7 +168,7 @@ to each failed campaign. Records are kept for a year, or as long as TIDEMARK_OPE
 	}
 }
 
-// find answers the publications that are meant; there is at least one.
+// find returns the named publications, or an error if there is none.
 func (in *publication) find(ctx context.Context, from Reader) ([]publications.Publication, error) {
 	found, err := publications.List(ctx, from.Pool, in.key())
 	if err == nil && len(found) == 0 {
@@ -179,7 +178,7 @@ func (in *publication) find(ctx context.Context, from Reader) ([]publications.Pu
 	return found, err
 }
 
-// one answers the publication that topic and publisher name.
+// one returns the publication of the topic and publisher.
 func (in *publication) one(ctx context.Context, from Reader) (p publications.Publication, err error) {
 	found, err := in.find(ctx, from)
 	if err == nil {
@@ -188,7 +187,7 @@ func (in *publication) one(ctx context.Context, from Reader) (p publications.Pub
 	return p, err
 }
 
-// logOf is a view of the acts of operators that an input chooses.
+// logOf builds a view of the operators' log.
 func logOf[In any](v View, choose func(in In) (operatorLog, []string)) *View {
 	v.Schema, v.Empty = "OperatorRecord", "No matching acts."
 	return list(v, lists[In, publications.Record]{
@@ -208,7 +207,7 @@ func logOf[In any](v View, choose func(in In) (operatorLog, []string)) *View {
 	})
 }
 
-// publisherStatus is the status, and FAILING for a publication that is to go on while its sink fails.
+// publisherStatus shows the status, or FAILING for an active publication whose sink fails.
 func publisherStatus(p publications.Publication) table.Cell {
 	switch {
 	case p.Failing():
@@ -221,7 +220,7 @@ func publisherStatus(p publications.Publication) table.Cell {
 	return table.Text(p.Status)
 }
 
-// publisherAge is the age of the oldest event that is not published.
+// publisherAge shows the age of the oldest unpublished event.
 func publisherAge(p publications.Publication) table.Cell {
 	if p.Behind == 0 {
 		return table.NumberText("-")
@@ -229,7 +228,7 @@ func publisherAge(p publications.Publication) table.Cell {
 	return table.NumberText(table.Age(p.Lag))
 }
 
-// publisherProblem says what is the matter with a publication, if anything is.
+// publisherProblem returns why a publication is paused, failed or failing; "": nothing is wrong.
 func publisherProblem(p publications.Publication) string {
 	switch {
 	case p.Status == "PAUSED" && p.Actor != "":
@@ -251,7 +250,6 @@ func publisherProblem(p publications.Publication) string {
 	return ""
 }
 
-// parkedCount is how many events are parked.
 func parkedCount(p publications.Publication) table.Cell {
 	cell := table.Number(p.Parked, table.Alarm)
 	if p.ManyParked() {
@@ -260,7 +258,6 @@ func parkedCount(p publications.Publication) table.Cell {
 	return cell
 }
 
-// parkedTone is that of the status of a parked event.
 func parkedTone(status string) table.Tone {
 	switch status {
 	case "parked":

@@ -13,10 +13,10 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
-// publisherShown is how many parked events and acts a page shows.
+// publisherShown is the maximum number of parked events and acts shown.
 const publisherShown = 10
 
-// publisherState is the pairs of a publisher, or one of them, with what is parked and what operators did.
+// publisherState has pairs of a publisher with their parked events and log.
 type publisherState struct {
 	Publications []publications.Publication
 	Parked       []publications.Parked
@@ -30,24 +30,24 @@ type parkedChoice struct {
 	Publisher  string `of:"publisher" help:"only as refused by this publisher's sink"`
 }
 
-// parkedState is an event that was refused, by one publisher or several.
+// parkedState is an event that one publisher or several have refused.
 type parkedState struct {
 	Parked []publications.Parked
 	Event  journal.Event
 	Log    []publications.Record
 }
 
-// publisherShows are of the command line alone: they show what several calls of the API answer.
+// publisherShows has views that only the command line has. They show what several API calls return.
 func publisherShows() []*View {
 	return []*View{
 		one(View{
 			Name: "showPublisher", Command: "publisher show",
-			Short:    "Show all that is known of a publisher: its pairs, their last error, what is parked, what operators did",
+			Short:    "Show a publisher: its topics, last errors, parked events and log",
 			Examples: []string{"publisher show archive"},
 		}, readPublisher, showPublisher),
 		one(View{
 			Name: "showParked", Command: "publisher parked show",
-			Short:    "Show one event that was refused: by whom, why, the event with its payload, what operators did",
+			Short:    "Show a refused event: which publisher, why, the payload, the log",
 			Examples: []string{"publisher parked show --campaign oak --seq 2"},
 		}, readParked, showParked),
 	}

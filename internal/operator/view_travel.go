@@ -11,7 +11,6 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
-// travel names a projection's rows of a campaign.
 type travel struct {
 	oneCampaign
 	Projection string `of:"projection" required:"true" help:"the projection"`
@@ -19,18 +18,18 @@ type travel struct {
 
 type asOf struct {
 	travel
-	Seq int64 `required:"true" help:"after which event; 0 is before the first"`
+	Seq int64 `required:"true" help:"after this event; 0: before the first"`
 }
 
 type diffBetween struct {
 	travel
-	From *int64 `help:"after which event (default the one before to)"`
-	To   int64  `required:"true" help:"up to which event"`
+	From *int64 `help:"after this event (default the one before to)"`
+	To   int64  `required:"true" help:"up to this event"`
 }
 
 type whyRow struct {
 	travel
-	Table string   `help:"the table; may be left out where the projection has but one"`
+	Table string   `help:"the table (default the only one)"`
 	Key   []string `empty:"true" help:"values of the primary key without campaign_id, in the order of its columns"`
 	Seq   int64    `help:"as of this event; 0: the last one"`
 }
@@ -38,26 +37,25 @@ type whyRow struct {
 type campaignVerification struct {
 	travel
 	Ignore []string `help:"columns that may differ: column or table.column"`
-	Limit  int      `page:"limit" min:"1" default:"100" help:"at most so many differences; the others are counted"`
+	Limit  int      `page:"limit" min:"1" default:"100" help:"maximum number of differences; the rest is counted"`
 }
 
-// differences is what a verification of one campaign found.
 type differences struct {
 	Projection, CampaignID string
 	Skipped                bool  // the projection is being rebuilt there: nothing was compared
-	Events                 int64 // applied on the way
+	Events                 int64 // applied for the comparison
 	Tables                 []replay.VerifiedTable
 	Unchecked              []string
 	Differences            []replay.Difference
 	NotShown               int64 // differences beyond the limit
 }
 
-// travelViews are of the API alone: commands bring code of projections, and have more to say.
+// travelViews are for the API only. Commands bring the code of projections and show more.
 func travelViews() []*View {
 	return []*View{
 		one(View{
 			Name: "getAsOf", Path: "/campaigns/{campaign}/as-of", Schema: "ReadModel", Rows: true,
-			Short: "The rows that a projection had of it after an event",
+			Short: "The campaign's rows in a projection after an event",
 		}, func(ctx context.Context, from Reader, in *asOf) (state replay.State, err error) {
 			err = from.Acts.Travel(ctx, in.Projection, func(code *projector.Projector) error {
 				state, err = code.AsOf(ctx, in.Projection, in.CampaignID, in.Seq)
@@ -72,7 +70,7 @@ func travelViews() []*View {
 		}, nil),
 		list(View{
 			Name: "getDiff", Path: "/campaigns/{campaign}/diff", Schema: "RowChange", Rows: true,
-			Short: "Which rows the events between two places changed",
+			Short: "The row changes between two events",
 		}, lists[*diffBetween, replay.Change]{Check: (*diffBetween).check, Read: readDiff}),
 		one(View{
 			Name: "getWhy", Path: "/campaigns/{campaign}/why", Schema: "Why", Rows: true,
@@ -124,7 +122,7 @@ func readWhy(ctx context.Context, from Reader, in *whyRow) (why replay.Why, err 
 			return why, err
 		}
 	}
-	for i, c := range why.Causes { // what is hidden in the row is hidden here
+	for i, c := range why.Causes { // values hidden in the row are hidden here too
 		why.Causes[i] = replay.Cause{Column: c.Column, Value: row[c.Column], Event: from.event(c.Event)}
 	}
 	if why.Gone != nil {

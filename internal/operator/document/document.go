@@ -1,5 +1,6 @@
-// Package document writes values as the CLI and the API do: names in snake_case, times in UTC, durations seconds under
-// their name with _seconds. An empty list is [], a nil pointer or zero time null, an error its text.
+// Package document converts values to the JSON of CLI and API. Names are in snake_case and times in
+// UTC. A duration becomes seconds, with _seconds after its name. An empty list is [], a nil pointer or
+// a zero time is null, an error is its text.
 package document
 
 import (
@@ -16,25 +17,23 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
-// Of answers v as CLI and API write it.
+// Of converts v.
 func Of(v any) any { return convert(reflect.ValueOf(v)) }
 
 // List is a document of several things.
 type List struct {
-	Version int `json:"version"` // changes when a field goes or changes its meaning
+	Version int `json:"version"` // changes when a field is removed or changes its meaning
 	Items   any `json:"items"`
 }
 
-// All answers the document of several things.
 func All[T any](things []T) List { return List{1, Of(things)} }
 
 // Single is a document of one thing.
 type Single struct {
-	Version int `json:"version"` // changes when a field goes or changes its meaning
+	Version int `json:"version"` // as that of List
 	Item    any `json:"item"`
 }
 
-// One answers the document of one thing.
 func One(v any) Single { return Single{1, Of(v)} }
 
 // Standing is a status with its problems.
@@ -43,7 +42,6 @@ type Standing struct {
 	Problems []status.Problem
 }
 
-// Status answers the document of a status.
 func Status(s *status.Status) Single { return One(Standing{*s, s.Problems()}) }
 
 // Found is what the doctor found.
@@ -52,7 +50,6 @@ type Found struct {
 	Findings []doctor.Finding
 }
 
-// Examination answers the document of what the doctor found.
 func Examination(findings []doctor.Finding) Single {
 	return One(Found{doctor.Worst(findings), findings})
 }
@@ -111,7 +108,7 @@ func convert(v reflect.Value) any {
 	return v.Interface()
 }
 
-// fields adds the fields of a struct to an object, those of embedded structs among them.
+// fields adds the fields of a struct and of its embedded structs to object.
 func fields(v reflect.Value, object map[string]any) {
 	for i := range v.NumField() {
 		f := v.Type().Field(i)
@@ -129,7 +126,7 @@ func fields(v reflect.Value, object map[string]any) {
 	}
 }
 
-// Snake writes CampaignID as campaign_id.
+// Snake converts CampaignID to campaign_id.
 func Snake(name string) string {
 	var b strings.Builder
 	runes := []rune(name)

@@ -1,5 +1,5 @@
-// Package param reads what acts and views are told: the fields of a struct are parameters, on the command line, in
-// calls of the API and in forms.
+// Package param reads the parameters of acts and views. The fields of a struct are the parameters, on the
+// command line, in API calls and in forms.
 package param
 
 import (
@@ -21,32 +21,32 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/publications"
 )
 
-// Param is what an act or a view is told. It is a field of the input's struct, with these tags:
+// Param is a parameter of an act or a view. It is a field of the input's struct with these tags:
 //
-//	name     in the API; default the field's name in snake_case; in the CLI with hyphens
-//	arg      its placeholder: it is an argument of the command, and part of the path
+//	name     name in the API; default the field's name in snake_case; in the CLI with hyphens
+//	arg      placeholder of a positional argument, which is part of the API path
 //	help     one line
 //	of       what it names, for completion: projection, campaign, failed, group, topic, publisher, worker …
-//	usual    what the command line says where it is not given; the API and forms must say it
-//	default  what holds where it is not given, as text
-//	choices  the words that it may be, with commas between them
-//	min      the least number, default 0
-//	max      the highest one
-//	form     "-": pages do not ask for it
-//	offers   "lasting": a form offers some lengths of time, an hour first
+//	usual    default of the command line only; API and forms must give a value
+//	default  default value, as text
+//	choices  allowed words, separated by commas
+//	min      smallest number, default 0
+//	max      largest number
+//	form     "-": forms do not have it
+//	offers   "lasting": a form offers some durations, an hour first
 //	required "true": it must be given
-//	empty    "true": the values of a list may be empty texts
+//	empty    "true": values of a list may be empty
 //	among    like choices, for words that are listed elsewhere: see among
-//	page     of a view: "limit" has the size of a page, "after" the place where one begins
+//	page     of a view: "limit" is the page size, "after" is where the page begins
 type Param struct {
 	Name     string
-	Arg      string // "": it is a flag
+	Arg      string // "": a flag
 	Help     string
 	Of       string
 	Default  string
 	Usual    string
 	Choices  []string
-	Min, Max int64 // of numbers
+	Min, Max int64 // for numbers
 	Offers   []string
 	NoForm   bool
 	Required bool
@@ -58,10 +58,10 @@ type Param struct {
 	index []int // of the field
 }
 
-// Type is what the texts of a parameter mean.
+// Type is the type that a parameter's text is parsed as.
 type Type string
 
-// The types. A field that is a pointer is nil where the parameter is not given.
+// The types. A pointer field is nil if the parameter is not given.
 const (
 	Text     Type = "string"
 	Number   Type = "int"
@@ -73,30 +73,29 @@ const (
 	Cursor   Type = "cursor" // a place in a list
 )
 
-// Texts answers what was given for a parameter, and whether something was.
+// Texts returns the values of a parameter and reports whether it was given.
 type Texts func(name string) (values []string, given bool)
 
-// Error is a value that a parameter does not take. It is an [admin.ErrInvalid].
+// Error is an invalid value of a parameter. It wraps [admin.ErrInvalid].
 type Error struct{ Param, Value, Limit, Detail, Remedy string }
 
-// Refuse says what a parameter does not take, why, and what to do.
+// Refuse returns an [Error].
 func Refuse(name, value, limit, detail, remedy string) error {
 	return &Error{name, value, limit, detail, remedy}
 }
 
-// Error names the parameter, what is wrong, and what to do.
 func (e *Error) Error() string {
 	return fmt.Sprintf("%s %q: %s: %s", e.Param, e.Value, e.Detail, e.Remedy)
 }
 
-// Unwrap answers [admin.ErrInvalid].
+// Unwrap returns [admin.ErrInvalid].
 func (e *Error) Unwrap() error { return admin.ErrInvalid }
 
-// Flag is the parameter's name on the command line.
+// Flag returns the name on the command line.
 func (p Param) Flag() string { return strings.ReplaceAll(p.Name, "_", "-") }
 
-// Of answers the parameters that the fields of a struct stand for, arguments first. As in Go, a field hides that of the
-// same name in an embedded struct.
+// Of returns the parameters of a struct, arguments first. As in Go, a field hides the field of the same
+// name in an embedded struct.
 func Of(in reflect.Type) (found []Param) {
 	for _, f := range fieldsOf(in, nil) {
 		if outer, ok := in.FieldByName(f.Name); ok && len(outer.Index) < len(f.Index) {
@@ -129,7 +128,7 @@ func Of(in reflect.Type) (found []Param) {
 	return found
 }
 
-// fieldsOf are the fields of a struct, and those of the structs in it, with their indexes from the outside.
+// fieldsOf returns the fields of a struct and of structs in it, with their index from the outermost.
 func fieldsOf(in reflect.Type, outer []int) (found []reflect.StructField) {
 	for i := range in.NumField() {
 		f := in.Field(i)
@@ -150,7 +149,7 @@ func rank(p Param) int {
 	return 1
 }
 
-// offers are choices of a form, each as value=name.
+// offers returns choices of a form as value=name.
 func offers(kind string) []string {
 	if kind != "lasting" {
 		return nil
@@ -160,7 +159,7 @@ func offers(kind string) []string {
 	}
 }
 
-// among are the words of a parameter that another package lists.
+// among returns words that another package lists.
 func among(what string) []string {
 	switch what {
 	case "failed statuses":
@@ -207,7 +206,7 @@ func number(text string, otherwise int64) int64 {
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {
-		panic(err) // a tag of this package's
+		panic(err) // a tag is wrong
 	}
 	return n
 }
@@ -239,7 +238,7 @@ func typeOf(t reflect.Type) Type {
 	panic(fmt.Sprintf("a parameter is a %v", t))
 }
 
-// loggedActs are the acts that the operators' log may have.
+// loggedActs returns the acts that the operators' log can contain.
 func loggedActs() []string {
 	acts := publications.Acts()
 	for _, kind := range admin.Kinds() {

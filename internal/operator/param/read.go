@@ -16,13 +16,13 @@ import (
 	"github.com/tidemark-go/tidemark/internal/operator/document"
 )
 
-// Read makes a value of type in of texts. It answers a [Error] for the first that it cannot take.
+// Read parses texts into a new value of type in. It returns an [Error] for the first invalid parameter.
 func Read(in reflect.Type, params []Param, texts Texts) (any, error) {
 	v := reflect.New(in).Elem()
 	for _, p := range params {
 		values, given := texts(p.Name)
 		if !p.Empty {
-			if p.Type == Several && slices.Contains(values, "") { // left out, it would widen what is meant
+			if p.Type == Several && slices.Contains(values, "") { // without it the choice would be wider
 				return nil, Refuse(p.Name, "", "", "one of its values is empty", "name each")
 			}
 			values = slices.DeleteFunc(slices.Clone(values), func(value string) bool { return value == "" })
@@ -49,7 +49,7 @@ func Read(in reflect.Type, params []Param, texts Texts) (any, error) {
 	return v.Addr().Interface(), nil
 }
 
-// Given answers what an input that [Read] has made holds, named as in documents: nothing of what was left out.
+// Given returns the non-zero fields of an input from [Read], named as in documents.
 func Given(in any, params []Param) map[string]any {
 	given, v := map[string]any{}, reflect.Indirect(reflect.ValueOf(in))
 	for _, p := range params {
@@ -65,7 +65,6 @@ func Given(in any, params []Param) map[string]any {
 	return given
 }
 
-// set parses what was given into a field.
 func (p Param) set(field reflect.Value, values []string) error {
 	if field.Kind() == reflect.Pointer {
 		field.Set(reflect.New(field.Type().Elem()))
@@ -127,7 +126,7 @@ func (p Param) refuse(value, detail string) error {
 	return Refuse(p.Name, value, limit(p), detail, remedy(p))
 }
 
-// limit says what a parameter takes.
+// limit describes the valid values; "": any.
 func limit(p Param) string {
 	switch {
 	case len(p.Choices) > 0:
@@ -162,7 +161,7 @@ func remedy(p Param) string {
 
 var days = regexp.MustCompile(`^(\d{1,5})d(.*)$`)
 
-// ParseDuration is [time.ParseDuration] for lengths above 0, with days besides.
+// ParseDuration is [time.ParseDuration] for durations above 0, with days (d) as an additional first unit.
 func ParseDuration(text string) (time.Duration, error) {
 	sum, rest := time.Duration(0), text
 	if m := days.FindStringSubmatch(text); m != nil {
@@ -182,7 +181,7 @@ func ParseDuration(text string) (time.Duration, error) {
 	return sum, nil
 }
 
-// WriteCursor writes a place as next and after have it.
+// WriteCursor encodes a place for next and after.
 func WriteCursor(place any) string {
 	switch v := reflect.ValueOf(place); v.Kind() {
 	case reflect.Invalid:
@@ -192,12 +191,12 @@ func WriteCursor(place any) string {
 	}
 	raw, err := json.Marshal(place)
 	if err != nil {
-		panic(err) // a type of this package's
+		panic(err) // a place has a wrong type
 	}
 	return base64.RawURLEncoding.EncodeToString(raw)
 }
 
-// setCursor reads what WriteCursor wrote.
+// setCursor decodes what WriteCursor wrote.
 func (p Param) setCursor(field reflect.Value, text string) error {
 	raw, err := base64.RawURLEncoding.DecodeString(text)
 	if err != nil || json.Unmarshal(raw, field.Addr().Interface()) != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/surface/problem"
 )
 
-// actRoutes are the calls of all acts in [operator.Acts].
+// actRoutes returns the routes of all [operator.Acts].
 func (a *API) actRoutes() (routes []Route) {
 	for _, act := range operator.Acts() {
 		routes = append(routes, Route{
@@ -24,13 +24,13 @@ func (a *API) actRoutes() (routes []Route) {
 	return routes
 }
 
-// doing answers the call of an act: its body is an object with the reason, and what the act is told under "with".
+// doing handles the call of an act. The body has the reason, and the parameters under "with".
 type doing struct {
 	api *API
 	act *operator.Act
 }
 
-// ServeHTTP does the act, or says what it would do.
+// ServeHTTP does the act or its dry run.
 func (d doing) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	outcome, err := d.do(r)
 	if err != nil {
@@ -95,7 +95,7 @@ func (d doing) do(r *http.Request) (*admin.Outcome, error) {
 	return d.act.Do(r.Context(), d.api.cfg.Acts, by, in)
 }
 
-// fields are those that the act takes under "with".
+// fields returns the names that the act takes under "with".
 func (d doing) fields() (names []string) {
 	for _, p := range d.act.Params {
 		if !strings.Contains(d.act.Path, "{"+p.Name+"}") {
@@ -112,7 +112,7 @@ func (d doing) fields() (names []string) {
 	return names
 }
 
-// textsOf answers the texts of a JSON value: of a list those of its elements; nil: null.
+// textsOf returns a JSON value as texts, one per element of a list; nil for null.
 func textsOf(raw json.RawMessage) ([]string, error) {
 	raw = bytes.TrimSpace(raw)
 	switch {

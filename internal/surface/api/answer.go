@@ -10,7 +10,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/operator/document"
 )
 
-// get answers with a document and its ETag, or 304 if the client has it already.
+// get responds with a document and its ETag, or 304 if the client has that version.
 func (a *API) get(read func(r *http.Request) (any, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		answer, err := read(r)
@@ -38,7 +38,7 @@ func (a *API) get(read func(r *http.Request) (any, error)) http.Handler {
 	})
 }
 
-// matches says whether a list of tags has one.
+// matches reports whether a list of ETags contains one.
 func matches(list, tag string) bool {
 	for t := range strings.SplitSeq(list, ",") {
 		if t = strings.TrimSpace(t); t == "*" || strings.TrimPrefix(t, "W/") == tag {
@@ -48,8 +48,8 @@ func matches(list, tag string) bool {
 	return false
 }
 
-// page is a list, and where it goes on.
+// page is a list with the cursor of its next page.
 type page struct {
 	document.List
-	Next *string `json:"next"` // what to ask for as after; null: there is no more
+	Next *string `json:"next"` // value for after; null: no more
 }

@@ -1,8 +1,8 @@
-// Package api is the JSON API under /api/v1/: all that the command line shows and does.
+// Package api is the JSON API under /api/v1/. It shows and does everything that the command line does.
 //
-// Documents have a version; lists come in pages, each with what to ask for the next one. Errors are
-// problems (RFC 9457). Answers have an ETag. Acts take an Idempotency-Key. openapi.yaml describes
-// all of it, and a test holds the two against each other.
+// Documents have a version. Lists come in pages, each with the cursor of the next. Errors are problem
+// details (RFC 9457). Responses have an ETag. Acts take an Idempotency-Key. A test checks openapi.yaml
+// against the routes.
 package api
 
 import (
@@ -23,15 +23,14 @@ import (
 //go:embed openapi.yaml
 var description []byte
 
-// Config is what the API needs.
 type Config struct {
 	Pool     *pgxpool.Pool // required
 	Acts     *admin.Acts   // required
 	Payloads payload.Rule
-	Failed   auth.Failed // required: answers a request that met an error of the database
+	Failed   auth.Failed // required: responds to a request after an error of the database
 }
 
-// Route is a call that there is.
+// Route is one call.
 type Route struct {
 	Method      string
 	Pattern     string // of http.ServeMux
@@ -40,10 +39,8 @@ type Route struct {
 	Handler     http.Handler
 }
 
-// API answers calls.
 type API struct{ cfg Config }
 
-// New checks the configuration.
 func New(cfg Config) (*API, error) {
 	if cfg.Pool == nil || cfg.Acts == nil || cfg.Failed == nil {
 		return nil, errors.New("api: Pool, Acts and Failed are needed")
@@ -51,7 +48,7 @@ func New(cfg Config) (*API, error) {
 	return &API{cfg}, nil
 }
 
-// Routes answers all calls.
+// Routes returns all calls.
 func (a *API) Routes() []Route {
 	own := []Route{
 		{
@@ -70,7 +67,7 @@ func (a *API) Routes() []Route {
 	return slices.Concat(own, a.viewRoutes(), a.actRoutes())
 }
 
-// reads makes the route of a call that reads. Parameters that choose by a name which nothing has are refused.
+// reads returns the route of a read. It refuses unknown names in filters.
 func (a *API) reads(pattern, id string, read func(r *http.Request) (any, error)) Route {
 	return Route{http.MethodGet, "/api/v1" + pattern, auth.Viewer, id, a.get(func(r *http.Request) (any, error) {
 		q := r.URL.Query()
@@ -85,7 +82,7 @@ func (a *API) reads(pattern, id string, read func(r *http.Request) (any, error))
 	})}
 }
 
-// Unknown answers calls that there are none of.
+// Unknown handles unknown calls.
 func (a *API) Unknown() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		for _, route := range a.Routes() {

@@ -13,11 +13,10 @@ import (
 )
 
 const (
-	exportMost = 100_000 // events looked at for one answer
+	exportMost = 100_000 // events read per response
 	exportNext = "Tidemark-Next"
 )
 
-// exported chooses the events of an export.
 type exported struct {
 	CampaignID string   `name:"campaign"`
 	Types      []string `name:"type"`
@@ -25,8 +24,8 @@ type exported struct {
 	Limit      int64 `min:"1" max:"100000" default:"10000"`
 }
 
-// export writes events as lines of JSON, as an import reads them. The trailer says where to go on,
-// if there may be more.
+// export writes events as lines of JSON, in the format of an import. The trailer has the position to
+// continue from if there may be more.
 func (a *API) export(w http.ResponseWriter, r *http.Request) {
 	params := param.Of(reflect.TypeFor[exported]())
 	in, err := input(r, "", params, func(params []param.Param, texts param.Texts) (any, error) {
@@ -55,7 +54,7 @@ func (a *API) export(w http.ResponseWriter, r *http.Request) {
 	done, err := ndjson.Export(r.Context(), a.cfg.Pool, out, cfg)
 	switch {
 	case err != nil && out.first == nil:
-		panic(http.ErrAbortHandler) // the client must see that it is not whole
+		panic(http.ErrAbortHandler) // tells the client that the response is incomplete
 	case err != nil:
 		a.fail(w, r, err)
 		return
@@ -66,10 +65,10 @@ func (a *API) export(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// begun calls first before anything is written.
+// begun calls first before the first write.
 type begun struct {
 	to    io.Writer
-	first func() // nil: it has begun
+	first func() // nil: already called
 }
 
 func (b *begun) Write(p []byte) (int, error) {
@@ -80,12 +79,12 @@ func (b *begun) Write(p []byte) (int, error) {
 	return b.to.Write(p)
 }
 
-// event is an event as its reader may see it: without payload, metadata and tags for roles that see no payloads.
+// event removes payload, metadata and tags for roles that may not see payloads.
 func (a *API) event(r *http.Request, e journal.Event) journal.Event {
 	id := auth.From(r.Context())
 	e.Payload, e.Metadata = a.cfg.Payloads.Show(id, e.Payload), a.cfg.Payloads.Show(id, e.Metadata)
 	if !a.cfg.Payloads.Sees(id) {
-		e.Tags = nil // they have values as payloads do
+		e.Tags = nil // tags have values from payloads
 	}
 	return e
 }

@@ -18,8 +18,8 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
-// fail answers a request with what went wrong. Errors that are neither the database's nor the
-// network's say what was wrong with the request.
+// fail responds with a problem. Errors that are neither the database's nor the network's are errors of
+// the request.
 func (a *API) fail(w http.ResponseWriter, r *http.Request, err error) {
 	err = status.NoSchema(r.Context(), a.cfg.Pool, err)
 	var applied *projector.ApplyError
@@ -49,7 +49,7 @@ func (a *API) fail(w http.ResponseWriter, r *http.Request, err error) {
 	var server *pgconn.PgError
 	var connect *pgconn.ConnectError
 	var network net.Error
-	// a regular expression that is none, text that is no UTF-8 or holds NUL
+	// an invalid regular expression, text that is not UTF-8 or contains NUL
 	if errors.As(err, &server) && (server.Code == "2201B" || server.Code == "22021") {
 		problem.Write(w, problem.New(http.StatusBadRequest, "the database does not take a value: "+server.Message,
 			"mend the regular expression, or write text as UTF-8 without NUL"))

@@ -14,7 +14,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/surface/problem"
 )
 
-// input reads what a call is told: of its path and of its query, which has no other parameters.
+// input parses the path and the query. It refuses unknown query parameters.
 func input(
 	r *http.Request, path string, params []param.Param, read func([]param.Param, param.Texts) (any, error),
 ) (any, error) {
@@ -37,14 +37,14 @@ func input(
 	})
 }
 
-// asked are the parameters of a call that do not stand in its path.
+// asked returns the parameters that are not in the path.
 func asked(path string, params []param.Param) []param.Param {
 	return slices.DeleteFunc(slices.Clone(params), func(p param.Param) bool {
 		return strings.Contains(path, "{"+p.Name+"}")
 	})
 }
 
-// decode reads the body into v. No body is an empty object.
+// decode reads the body into v. An empty body counts as an empty object.
 func decode(r *http.Request, v any) error {
 	if kind := r.Header.Get("Content-Type"); kind != "" {
 		if media, _, err := mime.ParseMediaType(kind); err != nil || media != "application/json" {

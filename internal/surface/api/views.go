@@ -11,7 +11,7 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
-// viewRoutes are the calls of all views in [operator.Views].
+// viewRoutes returns the routes of all [operator.Views].
 func (a *API) viewRoutes() (routes []Route) {
 	for _, view := range operator.Views() {
 		if view.Path == "" {
@@ -24,7 +24,7 @@ func (a *API) viewRoutes() (routes []Route) {
 	return routes
 }
 
-// view answers a view. Parameters that it does not have are refused.
+// view handles the call of a view.
 func (a *API) view(r *http.Request, view *operator.View) (any, error) {
 	in, err := input(r, view.Path, view.Query, view.Input)
 	if err != nil {
@@ -53,7 +53,7 @@ func (a *API) view(r *http.Request, view *operator.View) (any, error) {
 	return p, nil
 }
 
-// sees refuses rows of read models to roles that see no payloads: they are made of them.
+// sees refuses rows of read models to roles that may not see payloads, because rows contain them.
 func (a *API) sees(r *http.Request) error {
 	if id := auth.From(r.Context()); !a.cfg.Payloads.Sees(id) {
 		return problem.New(http.StatusForbidden, "rows of read models are hidden as payloads are",

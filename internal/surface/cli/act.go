@@ -8,22 +8,22 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Act is what every command that changes something is told: who acts, and why. Both are written down with what is done.
+// Act has the flags of commands that make changes. The log keeps By and Reason.
 type Act struct {
 	By     string
 	Reason string
-	DryRun bool // only say what would be done
-	Yes    bool // ask nothing
+	DryRun bool // show what would be done
+	Yes    bool // do not ask
 }
 
-// BindOne adds the flags of an act on one thing.
+// BindOne adds --reason and --by.
 func (a *Act) BindOne(flags *pflag.FlagSet) {
 	flags.StringVar(&a.Reason, "reason", "", "why, for the log")
 	flags.StringVar(&a.By, "by", loggedIn(), "who, for the log")
-	flags.Lookup("by").DefValue = "user@host" // help says the same to everybody
+	flags.Lookup("by").DefValue = "user@host" // the same help text for every user
 }
 
-// NeedReason answers an error unless a reason was given.
+// NeedReason returns an error if no reason was given.
 func (a *Act) NeedReason() error {
 	if strings.TrimSpace(a.Reason) == "" {
 		return Usagef("--reason is needed: the log keeps why")
@@ -31,7 +31,7 @@ func (a *Act) NeedReason() error {
 	return nil
 }
 
-// loggedIn names the person by what the system knows: user@host.
+// loggedIn returns user@host, as the system knows them.
 func loggedIn() string {
 	name, host := "unknown", "unknown"
 	if u, err := user.Current(); err == nil {

@@ -12,13 +12,13 @@ import (
 	"github.com/tidemark-go/tidemark/internal/surface/table"
 )
 
-// completeTimeout is how long a shell that completes a word waits for the database.
+// completeTimeout limits how long a completion waits for the database.
 const completeTimeout = 2 * time.Second
 
-// Names looks up ids, for completion. It need not heed the prefix, but may save work by it.
+// Names looks up ids for completion. It may use the prefix to read less.
 type Names func(ctx context.Context, pool *pgxpool.Pool, prefix string) ([]string, error)
 
-// Complete makes a completion of the ids that the database has now. A database that does not answer completes nothing.
+// Complete returns a completion from the ids in the database. It is empty if the database does not answer.
 func (e *Env) Complete(names Names) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
 		ctx, cancel := context.WithTimeout(cmd.Context(), completeTimeout)
@@ -31,7 +31,7 @@ func (e *Env) Complete(names Names) cobra.CompletionFunc {
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		// A tab would begin a description, a line feed another word: such ids are not typed by hand.
+		// In completions a tab begins a description and a line feed another word.
 		found = slices.DeleteFunc(found, func(id string) bool {
 			return table.Visible(id) != id || !strings.HasPrefix(id, prefix)
 		})
@@ -39,7 +39,7 @@ func (e *Env) Complete(names Names) cobra.CompletionFunc {
 	}
 }
 
-// CompleteOne is Complete for a command that takes one such argument.
+// CompleteOne is Complete for a command with one argument.
 func (e *Env) CompleteOne(names Names) cobra.CompletionFunc {
 	complete := e.Complete(names)
 	return func(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
@@ -50,14 +50,14 @@ func (e *Env) CompleteOne(names Names) cobra.CompletionFunc {
 	}
 }
 
-// CompleteFlag gives a flag of the command a completion. A flag that is not there is a mistake in this program.
+// CompleteFlag sets the completion of a flag. It panics if the command does not have the flag.
 func CompleteFlag(command *cobra.Command, flag string, complete cobra.CompletionFunc) {
 	if err := command.RegisterFlagCompletionFunc(flag, complete); err != nil {
 		panic(err)
 	}
 }
 
-// Choices completes one of a few words.
+// Choices returns a completion from fixed words.
 func Choices[T ~string](words []T) cobra.CompletionFunc {
 	return func(_ *cobra.Command, _ []string, prefix string) (found []string, _ cobra.ShellCompDirective) {
 		for _, word := range words {

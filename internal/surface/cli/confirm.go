@@ -9,17 +9,16 @@ import (
 	"strings"
 )
 
-// Confirmation is what a person has to type before much is changed.
+// Confirmation describes what the user must type before a change.
 type Confirmation struct {
-	What string // what is about to happen, as in "requeue 241"
-	Type string // what has to be typed: the number of rows, or a name
-	Yes  bool   // it was said on the command line
-	Look string // how to look first; "": with --dry-run
+	What string // the change, as in "requeue 241 failed campaigns"
+	Type string // text to type: the number of rows or a name
+	Yes  bool   // confirmed on the command line
+	Look string // command that shows what is affected; default: --dry-run
 }
 
-// Confirm returns nil once the person has typed what the confirmation asks for, or has said so on
-// the command line. Everything else, a terminal that is not there included, is an [ExitError] with
-// [ExitDeclined].
+// Confirm returns nil after the user has typed the text, or if c.Yes is set. Otherwise, and without a
+// terminal, it returns an [ExitError] with [ExitDeclined].
 func (e *Env) Confirm(ctx context.Context, c Confirmation) error {
 	if c.Yes {
 		return nil
@@ -44,8 +43,8 @@ func (e *Env) Confirm(ctx context.Context, c Confirmation) error {
 	return nil
 }
 
-// readLine reads one line from stdin. A read that waits for a person cannot be interrupted, so it
-// is left behind when ctx ends: the process ends then too.
+// readLine reads one line from stdin. A blocked read cannot be interrupted, so its goroutine stays
+// behind when ctx ends. The process ends then too.
 func (e *Env) readLine(ctx context.Context) (string, error) {
 	type answer struct {
 		line string

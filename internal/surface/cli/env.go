@@ -20,34 +20,33 @@ import (
 	"github.com/tidemark-go/tidemark/internal/surface/table"
 )
 
-// Env is what a command has around it.
+// Env is the environment of a command.
 type Env struct {
 	In  io.Reader
 	Out io.Writer // data
 	Err io.Writer // messages, progress
 
-	InTerminal  bool // In is a terminal: a person can be asked
+	InTerminal  bool // In is a terminal: the user can be asked
 	Terminal    bool // Out is a terminal
 	ErrTerminal bool // Err is a terminal
-	Color       bool // Out may be coloured
+	Color       bool // Out may have colours
 
 	// Logger writes warnings and errors to Err.
 	Logger *slog.Logger
 
-	// Check is asked once a pool is open, before any work; nil: nothing is.
+	// Check runs after the pool is open, before any work; nil: no check.
 	Check func(context.Context, *pgxpool.Pool) error
 
-	// Known answers the exit code of an error that has none, and what to type next; nil, or 0: nothing is known of it.
+	// Known returns the exit code and the next command of an error without its own; 0: unknown. May be nil.
 	Known func(command *cobra.Command, err error) (code int, next string)
 
-	// Open answers a pool on the database to work on, and what to call when it is no longer needed.
 	Open Open
 }
 
-// Open answers a pool, and what to call when it is no longer needed.
+// Open returns a pool and a function that closes it.
 type Open func(context.Context, *slog.Logger) (pool *pgxpool.Pool, closePool func() error, err error)
 
-// Standard is the environment of the process. database answers a URL, and what to call when it is no longer needed.
+// Standard returns the environment of the process. database returns a URL and a function to call at the end.
 func Standard(database func(context.Context, *slog.Logger) (string, func() error, error)) *Env {
 	plain := os.Getenv("NO_COLOR") != ""
 	env := &Env{
@@ -63,8 +62,8 @@ func Standard(database func(context.Context, *slog.Logger) (string, func() error
 	return env
 }
 
-// WithPool calls work with a pool on the database, and gives it back afterwards. It returns an
-// [UnavailableError] if the database cannot be reached.
+// WithPool calls work with a pool and closes it afterwards. It returns an [UnavailableError] if the
+// database cannot be reached.
 func (e *Env) WithPool(ctx context.Context, work func(context.Context, *pgxpool.Pool) error) (err error) {
 	pool, closePool, err := e.Open(ctx, e.Logger)
 	if err != nil {
@@ -79,8 +78,8 @@ func (e *Env) WithPool(ctx context.Context, work func(context.Context, *pgxpool.
 	return explain(work(ctx, pool))
 }
 
-// OpenAt opens a pool at the URL that database answers, and calls what that answers besides when
-// the pool is closed. A database that cannot be reached is an [UnavailableError].
+// OpenAt opens a pool at the URL that database returns. Closing the pool also calls closeServer. The
+// error is an [UnavailableError] if the database cannot be reached.
 func OpenAt(database func(context.Context, *slog.Logger) (url string, closeServer func() error, err error)) Open {
 	return func(ctx context.Context, logger *slog.Logger) (_ *pgxpool.Pool, closePool func() error, err error) {
 		url, closeServer, err := database(ctx, logger)
@@ -107,7 +106,6 @@ func OpenAt(database func(context.Context, *slog.Logger) (url string, closeServe
 	}
 }
 
-// connectTimeout is how long a command tries to reach the database.
 const connectTimeout = 10 * time.Second
 
 func connect(ctx context.Context, config *pgxpool.Config) (*pgxpool.Pool, error) {
@@ -116,7 +114,7 @@ func connect(ctx context.Context, config *pgxpool.Config) (*pgxpool.Pool, error)
 	return session.Open(ctx, config)
 }
 
-// explain says what to do about a database that was never migrated.
+// explain adds a remedy to errors of a missing schema and of lock timeouts.
 func explain(err error) error {
 	const undefinedTable, undefinedFunction, undefinedSchema, lockNotAvailable = "42P01", "42883", "3F000", "55P03"
 	var pgErr *pgconn.PgError
@@ -135,19 +133,17 @@ func explain(err error) error {
 	}
 }
 
-// Page begins a page on Out.
 func (e *Env) Page() *table.Page {
 	return &table.Page{Out: e.Out, Notes: e.Err, Terminal: e.Terminal, Color: e.Color}
 }
 
-// PrintTable writes a page with one table.
 func (e *Env) PrintTable(columns []string, rows [][]table.Cell) error {
 	page := e.Page()
 	page.Table(columns, rows)
 	return page.Err()
 }
 
-// PrintJSON writes document as indented JSON. It should be an object with a "version".
+// PrintJSON writes document, an object with a "version", as indented JSON.
 func (e *Env) PrintJSON(document any) error {
 	encoder := json.NewEncoder(e.Out)
 	encoder.SetEscapeHTML(false)
@@ -155,14 +151,14 @@ func (e *Env) PrintJSON(document any) error {
 	return encoder.Encode(document)
 }
 
-// PrintJSONLine writes document as one line of JSON: for a command that reports more than once.
+// PrintJSONLine writes document as one line of JSON, for commands that write several documents.
 func (e *Env) PrintJSONLine(document any) error {
 	encoder := json.NewEncoder(e.Out)
 	encoder.SetEscapeHTML(false)
 	return encoder.Encode(document)
 }
 
-// Note writes a line for the person in front of the terminal.
+// Note writes a line to Err.
 func (e *Env) Note(format string, args ...any) {
 	_, _ = fmt.Fprintf(e.Err, format+"\n", args...)
 }

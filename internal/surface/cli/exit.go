@@ -14,58 +14,52 @@ import (
 // The exit codes.
 const (
 	ExitOK          = 0
-	ExitFailed      = 1  // it was tried and did not work
-	ExitUsage       = 2  // the command line, or a variable it depends on, makes no sense
-	ExitDeclined    = 3  // a confirmation was refused, or could not be asked for
-	ExitConflict    = 5  // another act was quicker, or things are not as the command line says
-	ExitPartial     = 6  // a part of it worked, and what did not is named
-	ExitDifferences = 7  // it worked and found differences
-	ExitWarnings    = 9  // status: there are warnings, and nothing that is critical
+	ExitFailed      = 1  // failed
+	ExitUsage       = 2  // invalid command line or variable
+	ExitDeclined    = 3  // a confirmation was refused or could not be asked for
+	ExitConflict    = 5  // another act came first, or the state is not as the command line says
+	ExitPartial     = 6  // part of it worked; the output names the rest
+	ExitDifferences = 7  // worked and found differences
+	ExitWarnings    = 9  // status: warnings, nothing critical
 	ExitCritical    = 10 // status: something is critical
-	ExitUnavailable = 8  // the database could not be reached: trying again later may help
+	ExitUnavailable = 8  // database unreachable: retry later
 )
 
-// UsageError is a command line that makes no sense.
+// UsageError is an invalid command line.
 type UsageError struct{ Err error }
 
-// Error answers what is wrong with the command line.
 func (e *UsageError) Error() string { return e.Err.Error() }
 
-// Unwrap answers Err.
 func (e *UsageError) Unwrap() error { return e.Err }
 
-// Usagef makes a [UsageError].
+// Usagef returns a [UsageError].
 func Usagef(format string, args ...any) error {
 	return &UsageError{fmt.Errorf(format, args...)}
 }
 
-// UnavailableError is a database that could not be reached.
+// UnavailableError is an error of a database that could not be reached.
 type UnavailableError struct{ Err error }
 
-// Error answers what came instead of the database.
 func (e *UnavailableError) Error() string { return "database unavailable: " + e.Err.Error() }
 
-// Unwrap answers Err.
 func (e *UnavailableError) Unwrap() error { return e.Err }
 
-// ExitError is an error that ends the command with a code of its own.
+// ExitError is an error with its own exit code.
 type ExitError struct {
 	Code int // one of the exit codes
 	Err  error
 }
 
-// Error answers what happened.
 func (e *ExitError) Error() string { return e.Err.Error() }
 
-// Unwrap answers Err.
 func (e *ExitError) Unwrap() error { return e.Err }
 
-// Exitf makes an [ExitError]. The format may wrap an error.
+// Exitf returns an [ExitError]. The format may wrap an error.
 func Exitf(code int, format string, args ...any) error {
 	return &ExitError{Code: code, Err: fmt.Errorf(format, args...)}
 }
 
-// hintedError is an error with the command line to type next, which [Run] writes on a line of its own.
+// hintedError is an error with the next command to run, which [Run] writes on its own line.
 type hintedError struct {
 	error
 	next string
@@ -73,10 +67,10 @@ type hintedError struct {
 
 func (e *hintedError) Unwrap() error { return e.error }
 
-// Next answers what to type next. Errors of other packages may have it too.
+// Next returns the next command. Errors of other packages can have this method too.
 func (e *hintedError) Next() string { return e.next }
 
-// Hint adds to err what to type next. It answers nil for nil.
+// Hint adds the next command to err. It returns nil for nil.
 func Hint(err error, format string, args ...any) error {
 	if err == nil {
 		return nil
@@ -84,7 +78,7 @@ func Hint(err error, format string, args ...any) error {
 	return &hintedError{err, fmt.Sprintf(format, args...)}
 }
 
-// ExitCode answers the code that a command ends with after err.
+// ExitCode returns the exit code for err.
 func ExitCode(err error) int {
 	var (
 		usage *UsageError
@@ -104,7 +98,7 @@ func ExitCode(err error) int {
 	}
 }
 
-// Unavailable says whether err means that the database cannot be reached, or was lost on the way.
+// Unavailable reports whether the database could not be reached or the connection was lost.
 func Unavailable(err error) bool {
 	var (
 		unavailable *UnavailableError

@@ -9,8 +9,8 @@ import (
 	"syscall"
 )
 
-// Context is the context of a program: SIGINT and SIGTERM cancel it, and a second signal ends the process at once.
-// Call stop when the program ends.
+// Context returns a context that SIGINT and SIGTERM cancel. A second signal ends the process at once.
+// Call stop at the end of the program.
 func Context() (ctx context.Context, stop context.CancelFunc) {
 	ctx, stop = signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)
@@ -19,8 +19,7 @@ func Context() (ctx context.Context, stop context.CancelFunc) {
 
 const module = "github.com/tidemark-go/tidemark"
 
-// Version is what programs print for --version: the version of this module that is linked, the commit, and the version
-// of Go.
+// Version returns the text for --version: the version of this module, the commit, and the Go version.
 func Version() string {
 	build, ok := debug.ReadBuildInfo()
 	if !ok {

@@ -12,13 +12,13 @@ import (
 	"github.com/tidemark-go/tidemark/internal/redact"
 )
 
-// Run executes the command that args name below root and answers the exit code. Errors are written
-// to env.Err, with what to type next.
+// Run executes the command that args name below root and returns the exit code. It writes errors with
+// the next command to env.Err.
 func Run(ctx context.Context, root *cobra.Command, env *Env, args []string) int {
 	root.SetArgs(args)
 	root.Version = Version()
 	root.SetIn(env.In)
-	root.SetOut(env.Out) // help that was asked for is data
+	root.SetOut(env.Out) // requested help is data
 	root.SetErr(env.Err)
 	root.SilenceErrors = true
 	root.SilenceUsage = true
@@ -30,7 +30,7 @@ func Run(ctx context.Context, root *cobra.Command, env *Env, args []string) int 
 	return Fail(ctx, command, env, err)
 }
 
-// Fail writes err to env.Err, with what to type next, and answers the exit code.
+// Fail writes err with the next command to env.Err and returns the exit code.
 func Fail(ctx context.Context, command *cobra.Command, env *Env, err error) int {
 	env.Note("%s: %s", command.Root().Name(), message(ctx, err))
 	code, next := ExitCode(err), next(command, err)
@@ -47,8 +47,7 @@ func Fail(ctx context.Context, command *cobra.Command, env *Env, err error) int 
 	return code
 }
 
-// message answers what err says, for a person. The user who presses Ctrl-C knows why, and where it
-// struck is of no interest.
+// message returns the redacted text of err. After Ctrl-C it is only "interrupted".
 func message(ctx context.Context, err error) string {
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		return "interrupted"
@@ -56,7 +55,7 @@ func message(ctx context.Context, err error) string {
 	return redact.Error(err)
 }
 
-// next answers what to type after err; empty: the error says it all.
+// next returns the next command after err; "": none.
 func next(command *cobra.Command, err error) string {
 	var (
 		hinted interface{ Next() string }
@@ -74,7 +73,7 @@ func next(command *cobra.Command, err error) string {
 	}
 }
 
-// Noun makes a command that only groups others, such as "outbox" in "outbox report".
+// Noun returns a command that only groups others, such as "outbox" in "outbox report".
 func Noun(name, short string, verbs ...*cobra.Command) *cobra.Command {
 	noun := &cobra.Command{
 		Use:   name,
@@ -91,9 +90,9 @@ func Noun(name, short string, verbs ...*cobra.Command) *cobra.Command {
 	return noun
 }
 
-// unknown is the error of a command that has no command called name.
+// unknown returns the error for an unknown subcommand, with similar names.
 func unknown(command *cobra.Command, name string) error {
-	const distance = 2 // letters that may differ
+	const distance = 2 // edits
 	command.SuggestionsMinimumDistance = distance
 	if near := command.SuggestionsFor(name); len(near) > 0 {
 		return Usagef("unknown command %q: did you mean %s? There are %s", name, strings.Join(near, " or "),
@@ -102,7 +101,7 @@ func unknown(command *cobra.Command, name string) error {
 	return Usagef("unknown command %q: there are %s", name, choices(command))
 }
 
-// choices names the commands of a command.
+// choices lists the names of the subcommands.
 func choices(command *cobra.Command) string {
 	var names []string
 	for _, c := range command.Commands() {
@@ -113,8 +112,7 @@ func choices(command *cobra.Command) string {
 	return strings.Join(names, ", ")
 }
 
-// NoArgs is for commands that take flags only. Of a command that has commands as well, an argument is one that is
-// unknown.
+// NoArgs refuses arguments. For a command with subcommands an argument is an unknown subcommand.
 func NoArgs(command *cobra.Command, args []string) error {
 	switch {
 	case len(args) == 0:
@@ -126,7 +124,7 @@ func NoArgs(command *cobra.Command, args []string) error {
 	}
 }
 
-// AtLeastOne answers an error unless value is 1 or more.
+// AtLeastOne returns an error unless value is 1 or more.
 func AtLeastOne(flag string, value int) error {
 	if value >= 1 {
 		return nil

@@ -19,24 +19,23 @@ import (
 	"github.com/tidemark-go/tidemark/internal/surface/table"
 )
 
-// programName begins the examples of commands.
 const programName = "tidemark"
 
-// extra is what the command of an act does besides.
+// extra customizes the command of an act.
 type extra struct {
-	flags func(*pflag.FlagSet)                // adds to its flags
-	open  func(work func(actsOn) error) error // calls work with what does it; nil: it is done with the database alone
-	after afterAct                            // tells the user in place of [operator.Act.Told]
+	flags func(*pflag.FlagSet)                // adds flags
+	open  func(work func(actsOn) error) error // calls work with its actsOn; nil: only the database is needed
+	after afterAct                            // reports the outcome instead of [operator.Act.Told]
 }
 
-// actsOn does acts on a database.
+// actsOn returns the acts for a database.
 type actsOn func(*pgxpool.Pool) (*admin.Acts, error)
 
-// afterAct tells what became of an act that was done on the thing that the first argument names.
+// afterAct reports the outcome of an act on the thing that the first argument names.
 type afterAct func(ctx context.Context, c *actCommand, pool *pgxpool.Pool, name string, done *admin.Outcome) error
 
-// newAct makes the command of an act, or of two: the first is done to what the arguments name, and the second, without
-// arguments, to all that flags choose.
+// newAct returns the command of one act or of two. With two, the first acts on what the arguments name,
+// and the second, without arguments, on what the flags choose.
 func newAct(env *cli.Env, more extra, acts []*operator.Act) *cobra.Command {
 	c := &actCommand{env: env, extra: more, acts: acts, given: params{}}
 	confirms, previews, starts := false, false, false
@@ -60,13 +59,13 @@ func newAct(env *cli.Env, more extra, acts []*operator.Act) *cobra.Command {
 	all := command.Flags()
 	c.by.BindOne(all)
 	if confirms {
-		all.BoolVar(&c.by.Yes, "yes", false, "do not ask")
+		all.BoolVar(&c.by.Yes, "yes", false, "do not ask for confirmation")
 	}
 	if previews {
-		all.BoolVar(&c.by.DryRun, "dry-run", false, "show what would be done, and do nothing")
+		all.BoolVar(&c.by.DryRun, "dry-run", false, "show what would be done and change nothing")
 	}
 	if starts {
-		all.BoolVar(&c.wait, "wait", false, "show progress until it is done, and end as it ends")
+		all.BoolVar(&c.wait, "wait", false, "show progress until it ends, and exit as it ends")
 	}
 	all.BoolVar(&c.asJSON, "json", false, "write JSON")
 	if c.flags != nil {
@@ -75,18 +74,17 @@ func newAct(env *cli.Env, more extra, acts []*operator.Act) *cobra.Command {
 	return command
 }
 
-// actCommand is the command of an act, or of two.
 type actCommand struct {
 	extra
 	env          *cli.Env
 	acts         []*operator.Act
-	act          *operator.Act // that of the command line
+	act          *operator.Act // chosen by the command line
 	given        params
 	by           cli.Act
 	asJSON, wait bool
 }
 
-// choose finds the act that has as many arguments, and refuses flags that it does not take.
+// choose finds the act with this number of arguments and refuses flags that it does not have.
 func (c *actCommand) choose(command *cobra.Command, args []string) error {
 	for _, act := range c.acts {
 		n := len(placeholders(act.Params))
@@ -153,13 +151,13 @@ func (c *actCommand) run(command *cobra.Command, args []string) error {
 	return work(func(pool *pgxpool.Pool) (*admin.Acts, error) { return admin.On(pool), nil })
 }
 
-// by is who acts, and why.
 func by(act cli.Act) admin.Request { return admin.By(act.By, act.Reason) }
 
-// asksBeyond is how many things are changed without asking, where they are only tried again.
+// asksBeyond is the number of things that are retried without asking.
 const asksBeyond = 100
 
-// do asks and does the act. What is not done, a dry run and an act on nothing, it tells of, and has no outcome.
+// do asks and does the act. For a dry run, and if there is nothing to do, it reports that and returns
+// no outcome.
 func (c *actCommand) do(
 	ctx context.Context, command *cobra.Command, acts *admin.Acts, in any,
 ) (*admin.Outcome, error) {
@@ -206,7 +204,7 @@ func (c *actCommand) do(
 	return c.act.Do(ctx, acts, request, plan.In)
 }
 
-// list prints the first things that a plan is about.
+// list prints the first things of a plan.
 func (c *actCommand) list(plan *operator.Plan, write func([]string, [][]table.Cell) error) error {
 	if len(plan.First) == 0 {
 		return nil
@@ -221,7 +219,7 @@ func (c *actCommand) list(plan *operator.Plan, write func([]string, [][]table.Ce
 	return write([]string{"CAMPAIGN", "OF", "SEQ"}, rows)
 }
 
-// tell says what became of the act.
+// tell reports the outcome.
 func (c *actCommand) tell(command *cobra.Command, in any, done *admin.Outcome) error {
 	if c.asJSON {
 		return c.env.PrintJSON(done)
@@ -238,28 +236,26 @@ func (c *actCommand) tell(command *cobra.Command, in any, done *admin.Outcome) e
 	return nil
 }
 
-// params is what the flags of parameters were given.
+// params are the flags of parameters by name.
 type params map[string]*given
 
-// given is a flag that keeps what was given as text; the parameter's type says later what it means.
+// given is a flag that keeps its texts for [param.Read] to parse.
 type given struct {
 	param.Param
 	texts []string
 }
 
-// String answers what was given.
 func (g *given) String() string { return strings.Join(g.texts, ",") }
 
-// Set keeps one more text.
+// Set appends a text.
 func (g *given) Set(text string) error {
 	g.texts = append(g.texts, text)
 	return nil
 }
 
-// Type names the values in help texts.
 func (g *given) Type() string { return string(g.Param.Type) }
 
-// bind adds a flag for each parameter that is no argument.
+// bind adds a flag for each parameter that is not an argument.
 func (p params) bind(env *cli.Env, command *cobra.Command, all []param.Param) {
 	for _, one := range all {
 		if one.Arg != "" || p[one.Name] != nil {
@@ -278,7 +274,7 @@ func (p params) bind(env *cli.Env, command *cobra.Command, all []param.Param) {
 	}
 }
 
-// texts answers what was given, by flag or as an argument.
+// texts returns the values given as flags or arguments.
 func (p params) texts(all []param.Param, args []string) param.Texts {
 	byName, i := map[string][]string{}, 0
 	for _, one := range all {
@@ -304,7 +300,7 @@ func (p params) texts(all []param.Param, args []string) param.Texts {
 	}
 }
 
-// usage says of a parameter that is wrong which flag or argument it is.
+// usage turns a [param.Error] into a usage error that names the flag or argument.
 func usage(all []param.Param, err error) error {
 	var wrong *param.Error
 	if !errors.As(err, &wrong) {
@@ -323,7 +319,7 @@ func usage(all []param.Param, err error) error {
 	return cli.Usagef("%s %q: %s: %s", name, wrong.Value, wrong.Detail, wrong.Remedy)
 }
 
-// completeArgs completes arguments by what they name.
+// completeArgs completes arguments by their parameters.
 func completeArgs(env *cli.Env, all []param.Param) cobra.CompletionFunc {
 	var places []cobra.CompletionFunc
 	for _, p := range all {
@@ -343,7 +339,7 @@ func completeArgs(env *cli.Env, all []param.Param) cobra.CompletionFunc {
 	}
 }
 
-// completer answers how a parameter is completed; nil: it is not.
+// completer returns the completion of a parameter; nil: none.
 func completer(env *cli.Env, p param.Param) cobra.CompletionFunc {
 	if len(p.Choices) > 0 {
 		return cli.Choices(p.Choices)

@@ -20,18 +20,18 @@ import (
 )
 
 const (
-	// waitInterval is how long a wait sleeps between looks.
+	// waitInterval is the poll interval of --wait.
 	waitInterval = 250 * time.Millisecond
 
-	// campaignsLookedAt is up to how many campaigns are looked at one by one; beyond that all pairs of
-	// the projection are counted.
+	// campaignsLookedAt is the maximum number of campaigns that --wait reads one by one. For more, it
+	// counts all failed campaigns of the projection.
 	campaignsLookedAt = 20
 
-	// campaignPairs is how many projections of one campaign are looked at.
+	// campaignPairs is the maximum number of projections read per campaign.
 	campaignPairs = 1000
 )
 
-// follow shows how far an operation is until it has ended, and ends as that ended.
+// follow shows the progress of an operation until it has ended and returns its result.
 func (c *actCommand) follow(ctx context.Context, pool *pgxpool.Pool, started *admin.Outcome) error {
 	var o admin.Operation
 	if err := json.Unmarshal(started.Detail, &o); err != nil {
@@ -81,7 +81,7 @@ func (c *actCommand) follow(ctx context.Context, pool *pgxpool.Pool, started *ad
 	return endOf(o)
 }
 
-// followReplay shows progress until campaigns that are applied again have caught up.
+// followReplay shows progress until the replayed campaigns have caught up.
 func (c *actCommand) followReplay(
 	ctx context.Context, pool *pgxpool.Pool, args []string, done *admin.Outcome,
 ) error {
@@ -102,7 +102,7 @@ func (c *actCommand) followReplay(
 	return dead
 }
 
-// endOf is how an operation has ended, as an error that has the exit code.
+// endOf returns the end of an operation as an error with the exit code.
 func endOf(o admin.Operation) (err error) {
 	switch {
 	case o.State == "aborted":
@@ -122,7 +122,7 @@ func endOf(o admin.Operation) (err error) {
 	return cli.Hint(err, "tidemark operation show %d", o.ID)
 }
 
-// untilNext waits between two looks.
+// untilNext waits for interval, or returns the error of ctx.
 func untilNext(ctx context.Context, interval time.Duration) error {
 	select {
 	case <-ctx.Done():
@@ -132,7 +132,7 @@ func untilNext(ctx context.Context, interval time.Duration) error {
 	}
 }
 
-// sayIfIdle says so if no worker is running, which would do what was started.
+// sayIfIdle warns if no worker is running.
 func (c *actCommand) sayIfIdle(ctx context.Context, pool *pgxpool.Pool) {
 	s, err := (&status.Reader{Pool: pool}).Read(ctx, status.SectionWorkers)
 	if err == nil && s.Unread[status.SectionWorkers] == nil && !slices.ContainsFunc(s.Workers, status.Worker.Live) {
@@ -140,7 +140,8 @@ func (c *actCommand) sayIfIdle(ctx context.Context, pool *pgxpool.Pool) {
 	}
 }
 
-// caughtUp shows progress until nothing of a replay of n pairs is on its way, and says how many died.
+// caughtUp shows progress until none of the n replayed campaigns is rebuilding or failed. The error
+// counts dead ones.
 func caughtUp(ctx context.Context, env *cli.Env, pool *pgxpool.Pool, of failed.ReplayRequest, n int64) error {
 	meter := progress.New(env.Err, "campaigns replayed", n)
 	for {
@@ -169,7 +170,7 @@ func caughtUp(ctx context.Context, env *cli.Env, pool *pgxpool.Pool, of failed.R
 	}
 }
 
-// leftOf sums up the pairs of a replay that are not done.
+// leftOf counts the campaigns of a replay that have not caught up, by status.
 func leftOf(ctx context.Context, pool *pgxpool.Pool, of failed.ReplayRequest) (sum map[failed.Status]int64, err error) {
 	sum = map[failed.Status]int64{}
 	if n := len(of.Campaigns); n == 0 || n > campaignsLookedAt {

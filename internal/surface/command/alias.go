@@ -11,13 +11,13 @@ import (
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
 )
 
-// aliasMode is a command of the flag form and the noun form it stands for.
+// aliasMode maps a command in flag form to its noun form.
 type aliasMode struct {
 	flag  string
 	verb  []string
-	value map[string]string // flags with a value, and what they are called there
-	args  []string          // those that are arguments there, in their order
-	limit string            // what --limit is if it is not given
+	value map[string]string // flag form's name to noun form's name
+	args  []string          // flags that become arguments, in order
+	limit string            // default of --limit
 }
 
 func aliasModes() []aliasMode {
@@ -37,9 +37,9 @@ func aliasModes() []aliasMode {
 	}
 }
 
-// fromFlagForm answers the noun form of a command line in the flag form, such as -outbox-report
-// -outbox-status failed -json, and every other command line as it is. The flag form is read as Go's
-// flag package does: one dash or two, a value after a space or an equals sign.
+// fromFlagForm converts a command line in flag form, such as -outbox-report -outbox-status failed -json,
+// to noun form. It returns other command lines unchanged. The syntax is that of Go's flag package: one
+// dash or two, a value after a space or an equals sign.
 func fromFlagForm(args []string) ([]string, error) {
 	if len(args) == 0 || !strings.HasPrefix(args[0], "-") || !mentionsAlias(args) {
 		return args, nil
@@ -81,7 +81,7 @@ func fromFlagForm(args []string) ([]string, error) {
 	return mode.nounForm(flags)
 }
 
-// nounForm writes the flags that were given under the names of the noun form.
+// nounForm returns the given flags under their names in noun form.
 func (m *aliasMode) nounForm(flags *flag.FlagSet) (args []string, err error) {
 	args = append(args, m.verb...)
 	for _, name := range m.args {

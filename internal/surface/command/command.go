@@ -1,22 +1,7 @@
-// Package command has the operators' commands: they show how it stands with a database, let operators act on
-// it, and carry events in and out.
+// Package command has the operators' commands. It generates most of them from the views and acts of
+// package operator. docs/reference/commands.md lists them all.
 //
-//	tidemark outbox      what remains to be done, by status
-//	tidemark failed      failed campaigns of projections: see them, requeue, retry, resolve
-//	tidemark campaign    one campaign: show, replay, pause
-//	tidemark projection  projections: list, pause, remove
-//	tidemark group       consumer groups: list, pause, remove
-//	tidemark gaps        campaigns that nothing would bring to their heads
-//	tidemark lag         how far groups and projections are behind
-//	tidemark publisher   what is published: see, pause, move, try, replay; what is parked
-//	tidemark workers     workers: see, drain
-//	tidemark operation   what workers do bit by bit for the API and the pages: see, abort
-//	tidemark events      events as lines of JSON: import, export
-//	tidemark audit       what operators did, and why
-//	tidemark token       who may use the pages and the API of workers: create, list, revoke
-//
-// Each command is in docs/reference/commands.md. They work on the database in TIDEMARK_DATABASE_URL;
-// without that, on the checkout's private server.
+// Commands use the database in TIDEMARK_DATABASE_URL, or else the checkout's private server.
 package command
 
 import (
@@ -36,7 +21,7 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
-// Options is what a program has besides the operators' commands.
+// Options configures a program with the operators' commands.
 type Options struct {
 	Name     string           // of the program
 	Sinks    []publisher.Kind // that "publisher test-send" and "publisher replay" can send to
@@ -50,7 +35,7 @@ func Main(opts Options) int {
 	return perform(ctx, cli.Standard(devpg.URL), opts, os.Args[1:])
 }
 
-// perform runs one command line, in whichever form it is written.
+// perform runs one command line, in noun form or flag form.
 func perform(ctx context.Context, env *cli.Env, opts Options, args []string) int {
 	root := newRoot(env, opts)
 	env.Known = answerTo
@@ -61,7 +46,7 @@ func perform(ctx context.Context, env *cli.Env, opts Options, args []string) int
 	return cli.Run(ctx, root, env, args)
 }
 
-// answerTo answers an error as [operator.AnswerTo] has it.
+// answerTo returns the exit code and the next command for an error, from [operator.AnswerTo].
 func answerTo(command *cobra.Command, err error) (code int, next string) {
 	answer, ok := operator.AnswerTo(err)
 	if !ok {
@@ -87,7 +72,7 @@ func answerTo(command *cobra.Command, err error) (code int, next string) {
 	return exitCode(answer), next
 }
 
-// argument answers the argument that the command's line of use calls name, "NAME" the first; empty: it was not given.
+// argument returns the argument with the placeholder name; "": not given. NAME is the first argument.
 func argument(command *cobra.Command, name string) string {
 	words := strings.Fields(strings.NewReplacer("[", "", "]", "").Replace(command.Use))
 	i := slices.Index(words, name) - 1
@@ -100,7 +85,6 @@ func argument(command *cobra.Command, name string) string {
 	return command.Flags().Arg(i)
 }
 
-// exitCode is the exit code for an answer.
 func exitCode(a operator.Answer) int {
 	switch a.Status {
 	case http.StatusBadRequest:

@@ -22,12 +22,11 @@ func newDoctor(env *cli.Env) *cobra.Command {
 	)
 	command := &cobra.Command{
 		Use:   "doctor",
-		Short: "Look for what is wrong with the database, the schema and the settings, and say what to do",
-		Long: `Look for what is wrong with the database as a home for Tidemark: version, schema, recovery,
-poolers, settings that lose commits, long and forgotten transactions, vacuum and storage of the hot
-tables, wraparound, privileges, connections, leases that no worker takes over, gaps, dead campaigns. It
-changes nothing, and no query takes longer than --timeout. It shows the mode that a worker started with
-the same switches would run in. It ends with 1 if anything does not work, with 0 otherwise.`,
+		Short: "Check the database, the schema and the settings",
+		Long: `Check the database for use with Tidemark: version, schema, recovery, poolers, settings that lose
+commits, long and forgotten transactions, vacuum and storage of the hot tables, wraparound, privileges, connections,
+abandoned leases, gaps, dead campaigns. It changes nothing, and no query takes longer than --timeout. It also shows the
+mode of a worker with the same switches. The exit code is 1 if anything does not work, otherwise 0.`,
 		Example: `  tidemark doctor
   tidemark doctor --all
   tidemark doctor --json | jq '.item.findings[] | select(.status != "ok")'`,
@@ -37,8 +36,8 @@ the same switches would run in. It ends with 1 if anything does not work, with 0
 	settings := config.NewSet(flags)
 	config.OutboxSwitches(settings, &outbox)
 	flags.BoolVar(&asJSON, "json", false, "write JSON")
-	flags.BoolVar(&all, "all", false, "list what is well, too")
-	flags.DurationVar(&timeout, "timeout", 2*time.Second, "how long one query may take")
+	flags.BoolVar(&all, "all", false, "list passed checks too")
+	flags.DurationVar(&timeout, "timeout", 2*time.Second, "timeout of each query")
 	command.RunE = func(cmd *cobra.Command, _ []string) error {
 		if timeout < time.Millisecond {
 			return cli.Usagef("--timeout %s: at least 1ms", timeout)

@@ -21,13 +21,13 @@ func newEventsExport(env *cli.Env) *cobra.Command {
 	var cfg ndjson.ExportConfig
 	command := &cobra.Command{
 		Use:   "export",
-		Short: "Write events to stdout, in the order of the journal, as import reads them",
+		Short: "Write events to stdout in journal order, in the format of import",
 		Args:  cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if cfg.After < 0 {
 				return cli.Usagef("--after %d: positions start at 1", cfg.After)
 			}
-			// A reader that has seen enough is an error to handle, not a signal to die from: there may be a server to stop.
+			// A closed pipe must return an error instead of killing the process, which may have a server to stop.
 			signal.Ignore(syscall.SIGPIPE)
 			return env.WithPool(cmd.Context(), func(ctx context.Context, pool *pgxpool.Pool) error {
 				return export(ctx, env, pool, cfg)
@@ -35,7 +35,7 @@ func newEventsExport(env *cli.Env) *cobra.Command {
 		},
 	}
 	flags := command.Flags()
-	flags.StringVar(&cfg.CampaignID, "campaign", "", "only this campaign's events")
+	flags.StringVar(&cfg.CampaignID, "campaign", "", "only events of this campaign")
 	flags.StringArrayVar(&cfg.Types, "type", nil, "only events of this type; may be given several times")
 	flags.Int64Var(&cfg.After, "after", 0, "only events past this position")
 	return command
@@ -48,7 +48,7 @@ func export(ctx context.Context, env *cli.Env, pool *pgxpool.Pool, cfg ndjson.Ex
 	}
 	seen := env.Err
 	if env.Terminal {
-		seen = io.Discard // the events themselves show how far it is
+		seen = io.Discard // the events on the terminal show the progress
 	}
 	meter := progress.New(seen, "positions", floor-cfg.After)
 	cfg.Progress = func(position, events int64) { meter.Set(position-cfg.After, events) }

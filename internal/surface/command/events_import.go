@@ -18,37 +18,36 @@ import (
 
 const fromStdin = "-"
 
-// eventsImport is the flags of one import.
 type eventsImport struct {
 	source string
 	asJSON bool
 }
 
-// importVersion changes when a field goes or changes its meaning.
+// importVersion changes when a field is removed or changes its meaning.
 const importVersion = 1
 
-// importJSON says what became of the lines, also of an import that has failed.
+// importJSON reports the result, also of a failed import.
 type importJSON struct {
 	Version    int   `json:"version"`
 	Appended   int64 `json:"appended"`
-	Duplicates int64 `json:"duplicates"` // they were there already
+	Duplicates int64 `json:"duplicates"` // already in the journal
 }
 
 func newEventsImport(env *cli.Env) *cobra.Command {
 	var o eventsImport
 	command := &cobra.Command{
 		Use:   "import FILE|-",
-		Short: "Append events from a file, or from stdin, with one JSON object a line",
-		Long: `Append events from a file, or from stdin, with one JSON object a line:
+		Short: "Append events from a file or stdin, one JSON object per line",
+		Long: `Append events from a file or stdin, one JSON object per line:
 
   {"campaign_id":"c1","type":"order_placed","payload":{"total":7}}
 
 Lines may also have "id", "version", "intent", "aggregate_type", "aggregate_id", "actor", "tags",
-"metadata" and "occurred_at"; "seq", "position" and "recorded_at" are read over. An import that was
-interrupted is run again: what is in the journal already is found by its event id and not appended twice.
-It ends at the first line that is no event, after all before it: mend the line and run it again.
-A line without "id" gets one that follows from --source, the line's number and its text, so a file may
-grow at its end, but not change above it.`,
+"metadata" and "occurred_at"; "seq", "position" and "recorded_at" are ignored. An interrupted import can be
+run again: events that are in the journal are found by id and not appended twice. The import stops at the
+first invalid line, after appending those before it: correct the line and run it again. A line without "id"
+gets one from --source, the line's number and its text. So a file may grow at its end, but earlier lines
+must not change.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
 				return cli.Usagef("import what? Name one file, or - for stdin")
@@ -62,7 +61,7 @@ grow at its end, but not change above it.`,
 	flags := command.Flags()
 	flags.StringVar(&o.source, "source", "",
 		"name of the input, part of the ids of lines without one (default the file's name without its folder)")
-	flags.BoolVar(&o.asJSON, "json", false, "write JSON: how many lines were appended, and there already")
+	flags.BoolVar(&o.asJSON, "json", false, "write JSON: how many lines were appended, and how many were there already")
 	return command
 }
 
@@ -94,7 +93,7 @@ func (o eventsImport) run(ctx context.Context, env *cli.Env, path string) error 
 	})
 }
 
-// openInput answers the file, and its size if it has one.
+// openInput returns the file, and its size if known.
 func openInput(env *cli.Env, path string) (in io.ReadCloser, size int64, err error) {
 	if path == fromStdin {
 		return io.NopCloser(env.In), 0, nil

@@ -15,8 +15,8 @@ import (
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
 )
 
-// checkNames has the command refuse names that nothing has, in flags that choose by them. Commands
-// that bring code or routes of their own mean the names in those.
+// checkNames sets env.Check to refuse unknown names in filter flags. It skips commands that load their
+// own code or publishers, which know other names.
 func checkNames(env *cli.Env, command *cobra.Command) {
 	flags := command.Flags()
 	env.Check = nil
@@ -54,17 +54,16 @@ func checkNames(env *cli.Env, command *cobra.Command) {
 	}
 }
 
-// completions is how many ids a shell is offered at once.
+// completions is the maximum number of ids offered to a shell.
 const completions = "50"
 
-// source is the view that lists what parameters name, and the column that has the names.
+// source is a view and its column that has the names for a parameter.
 type source struct {
 	view, column string
 	given        map[string][]string
 }
 
-// sources answers them by the tags of parameters. Few campaigns failed, or have something that was refused: it is those
-// that a user looks for.
+// sources returns the sources by the parameters' "of" tag.
 func sources() map[string]source {
 	return map[string]source{
 		"campaign":    {view: "listCampaigns", column: "CAMPAIGN"},
@@ -80,7 +79,7 @@ func sources() map[string]source {
 	}
 }
 
-// names reads them, each once.
+// names returns the sorted, distinct names.
 func (s source) names(ctx context.Context, pool *pgxpool.Pool, prefix string) (names []string, err error) {
 	view := operator.ViewNamed(s.view)
 	in, err := view.Input(view.Params, func(name string) ([]string, bool) {
@@ -107,7 +106,7 @@ func (s source) names(ctx context.Context, pool *pgxpool.Pool, prefix string) (n
 	return slices.Compact(names), nil
 }
 
-// projectionNames reads the registry alone: the view counts what each projection is behind by.
+// projectionNames reads only the registry, because the view also counts failed campaigns.
 func projectionNames(ctx context.Context, pool *pgxpool.Pool, _ string) (names []string, err error) {
 	all, err := rebuild.Projections(ctx, pool)
 	for _, p := range all {

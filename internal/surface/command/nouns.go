@@ -12,61 +12,59 @@ import (
 
 // noun is a command that only groups others.
 type noun struct {
-	name  string // all words of it
+	name  string // with the noun above it
 	short string
-	long  string // "": short says it all
+	long  string // default: short
 }
 
 func nouns() []noun {
 	return []noun{
-		{name: "outbox", short: "Show what remains to be done, and have what failed tried again"},
+		{name: "outbox", short: "Show the backlog and retry failed events"},
 		{
-			"failed", "See failed campaigns of projections, retry them, or leave an event out",
-			`A projection that cannot apply an event stops in that campaign, and only there: this is a failed
-campaign of the projection. Workers retry it by themselves (status failed) until its attempts are used up. Then it is
-dead and waits for one of the acts here. A campaign that catches up is rebuilding. The log has every failure and
-every act, with who and why.`,
+			"failed", "Show failed campaigns, retry them, or leave out an event",
+			`A projection that cannot apply an event stops in that campaign only: this is a failed campaign of
+the projection. Workers retry it (status failed) until its attempts are used up. Then it is dead and waits for an
+operator: requeue or resolve it. A campaign that catches up is rebuilding. The log has every failure and every act,
+with who and why.`,
 		},
-		{name: "campaign", short: "See, replay, stop and resume campaigns; travel in their time"},
-		{name: "projection", short: "See, verify, rebuild, stop, resume and remove projections"},
-		{name: "group", short: "See, stop, resume and remove consumer groups"},
+		{name: "campaign", short: "Show, replay, pause and resume campaigns, and look at their past"},
+		{name: "projection", short: "Show, verify, rebuild, pause, resume and remove projections"},
+		{name: "group", short: "Show, pause, resume and remove consumer groups"},
 		{
-			"gaps", "Find and repair campaigns that nothing would bring to their heads",
-			`A gap is a campaign whose journal goes on beyond a consumer group's checkpoint while
-neither the outbox nor a failed campaign says so: no worker would ever come to it. There are none unless
-work items were deleted by hand, or an append did not know the group. Workers look for gaps at their
-start and repair them.`,
-		},
-		{
-			"publisher", "See, stop, move and try what is published to brokers, webhooks, files",
-			`A publisher is a sink with a name. Each pair of a topic and a publisher has its own
-position in the journal, its own status and its own parked events: events that the sink has refused.
-Commands name the publisher, and mean all of its topics unless --topic says which. What they do is kept
-in the log, with who and why.`,
+			"gaps", "Find and repair campaigns that no worker would process",
+			`A gap is a campaign that has events past a consumer group's checkpoint, while neither the outbox nor a
+failed campaign says so: no worker would ever process it. Gaps appear only if work items were deleted by hand, or if an
+append did not know the group. Workers look for gaps when they start and repair them.`,
 		},
 		{
-			"publisher parked", "See and decide what becomes of events that a sink has refused",
-			`An event that a sink refuses by itself is tried again (retrying) and then given up
-(parked). Its campaign waits behind it, unless the publisher leaves such events out; once it may go on it
-is draining: on its way, with nothing against it.`,
+			"publisher", "Show, pause, move and test publishers to brokers, webhooks and files",
+			`A publisher is a sink with a name. Each pair of a topic and a publisher has its own position in the
+journal, its own status and its own parked events, which the sink has refused. Commands name the publisher and act on
+all of its topics unless --topic names one. The log keeps every act, with who and why.`,
 		},
-		{name: "workers", short: "See workers, have one take no more campaigns, and take some again"},
 		{
-			"operation", "See and end what operators have started, and workers do bit by bit",
-			`Operations are acts on much, and rollbacks: workers do them bit by bit. A command that starts one
-prints its number; with --wait it shows the progress, and ends as the operation ends.`,
+			"publisher parked", "Show events that a sink refused, and retry or resolve them",
+			`An event that a sink refuses is retried (retrying) and then given up (parked). Its campaign waits
+behind it, unless the publisher leaves such events out. A campaign that may go on again is draining until it has caught
+up.`,
 		},
-		{name: "events", short: "Carry events in and out, and look for some"},
+		{name: "workers", short: "Show, drain and undrain workers"},
 		{
-			"token", "Say who may use the pages and the API of workers",
-			`Tokens for the admin listener of workers (TIDEMARK_ADMIN_ADDR): for its API, and to log in
-to its pages. Only a hash of a token is kept: it is shown once.`,
+			"operation", "Show and abort operations",
+			`An operation is an act on many things, or a rollback, that workers do in batches. A command that
+starts one prints its number. With --wait it shows the progress and exits as the operation ends.`,
+		},
+		{name: "events", short: "Import, export and query events"},
+		{
+			"token", "Manage admin tokens",
+			`Tokens give access to the API and the pages of workers (TIDEMARK_ADMIN_ADDR). Only a hash of a token is
+kept, so it is shown once.`,
 		},
 	}
 }
 
-// addCommands adds the nouns, and below them the commands of all views and acts, to the root. It answers the nouns by
-// their names.
+// addCommands adds the nouns to the root, with the commands of all views and acts. It returns the nouns
+// by name.
 func addCommands(root *cobra.Command, env *cli.Env, sinks []publisher.Kind) map[string]*cobra.Command {
 	parents := map[string]*cobra.Command{"": root}
 	for _, n := range nouns() {
@@ -99,5 +97,5 @@ func addCommands(root *cobra.Command, env *cli.Env, sinks []publisher.Kind) map[
 	return parents
 }
 
-// nounOf answers the noun of a command; "": it has none.
+// nounOf returns the noun of a command; "": none.
 func nounOf(command string) string { return command[:max(0, strings.LastIndex(command, " "))] }

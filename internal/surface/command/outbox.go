@@ -13,7 +13,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
 )
 
-// withEntries has the report of the outbox followed by the entries that --status and --limit choose.
+// withEntries adds --status and --limit to the report. They also list the chosen entries.
 func withEntries(env *cli.Env, command *cobra.Command, report *operator.View) {
 	entries, given, show := operator.ViewNamed("listQueueEntries"), params{}, command.RunE
 	choice := slices.DeleteFunc(slices.Clone(entries.Params), func(p param.Param) bool {

@@ -16,17 +16,17 @@ import (
 	"github.com/tidemark-go/tidemark/internal/surface/table"
 )
 
-// rebuildInterval is how long a wait sleeps between looks, at least: a look reads all pairs that
-// are behind, and must not be what keeps the database busy.
+// rebuildInterval is the minimum poll interval. Each poll reads all failed campaigns of the rebuild, so
+// it must not load the database.
 const rebuildInterval = time.Second
 
-// rebuildState is how far a rebuild is, or how it has ended.
+// rebuildState is the progress or the end of a rebuild.
 type rebuildState struct {
 	Act           string // progress, exchanged, gone
 	Projection    string
-	Rebuild       *rebuild.Rebuild // nil: it has ended
-	EventsASecond float64          // since campaigns catch up
-	SecondsLeft   *float64         // at that rate; nil: not known
+	Rebuild       *rebuild.Rebuild // nil: ended
+	EventsASecond float64          // since the rebuild became active
+	SecondsLeft   *float64         // at that rate; nil: unknown
 }
 
 func (s rebuildState) print(env *cli.Env) error {
@@ -38,13 +38,12 @@ func (s rebuildState) print(env *cli.Env) error {
 	return env.PrintJSONLine(document.One(s))
 }
 
-// awaited is a rebuild that is waited for.
 type awaited struct {
 	name   string
 	asJSON bool
 }
 
-// rebuildCommand waits for the end of the rebuild if it is told to.
+// rebuildCommand implements --wait.
 func rebuildCommand(env *cli.Env) extra {
 	flags := func(flags *pflag.FlagSet) {
 		flags.Lookup("json").Usage = "write JSON; with --wait, a line each second too"
@@ -99,7 +98,7 @@ func (r awaited) await(ctx context.Context, env *cli.Env, pool *pgxpool.Pool) er
 			}
 			if !verifies && now.State == "active" && now.Left+now.Failed+now.Dead == 0 && now.Verify > 0 &&
 				standstill(now) == "" {
-				verifies = true // live events leave campaigns behind again, for a moment
+				verifies = true // said once: live events make campaigns fall behind for a moment
 				meter.Note(fmt.Sprintf("All campaigns have caught up. Before the tables are exchanged their rows are counted, "+
 					"and a sample of %d campaigns is verified.", now.Verify))
 			}
@@ -112,7 +111,7 @@ func (r awaited) await(ctx context.Context, env *cli.Env, pool *pgxpool.Pool) er
 	}
 }
 
-// standstill says what keeps a rebuild from its end; empty: nothing that is known.
+// standstill returns what blocks a rebuild; "": nothing known.
 func standstill(r rebuild.Rebuild) string {
 	switch {
 	case r.Paused:
@@ -131,7 +130,7 @@ func (r awaited) interrupted() error {
 	return cli.Hint(err, "tidemark projection rebuild %s --wait", table.Quote(r.name))
 }
 
-// ended says how a rebuild has ended that was there a moment ago.
+// ended reports how the rebuild has ended.
 func (r awaited) ended(ctx context.Context, env *cli.Env, pool *pgxpool.Pool, last rebuild.Rebuild) error {
 	found, err := admin.Registered(ctx, pool, r.name)
 	if err != nil {
@@ -139,7 +138,7 @@ func (r awaited) ended(ctx context.Context, env *cli.Env, pool *pgxpool.Pool, la
 	}
 	act := "exchanged"
 	if found.RegisteredAt.Before(last.StartedAt) {
-		act = "gone" // the tables that are read are older than the rebuild
+		act = "gone" // the live tables are older than the rebuild
 	}
 	if r.asJSON {
 		if err := (rebuildState{Act: act, Projection: r.name}).print(env); err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
-// destinations is what is published where, by the settings of a worker.
+// destinations are the topics and publishers of a worker's settings.
 type destinations struct {
 	publishing config.Publishing
 	catalogue  string
@@ -32,7 +32,7 @@ func (d *destinations) bind(flags *pflag.FlagSet, sinks []publisher.Kind) {
 	d.set.String(&d.catalogue, "TIDEMARK_CATALOGUE", "", "event catalogue, a YAML file")
 }
 
-// open reads the settings and calls work with what they say. No sink has connected by then.
+// open reads the settings and calls work. Sinks have not connected yet.
 func (d *destinations) open(env *cli.Env, work func(*publishing.Routes, *journal.Catalogue) error) (err error) {
 	if err := d.set.Finish(); err != nil {
 		return &cli.UsageError{Err: err}
@@ -56,7 +56,7 @@ func (d *destinations) open(env *cli.Env, work func(*publishing.Routes, *journal
 	return work(routes, catalogue)
 }
 
-// testSendCommand sends by the publishers of workers.
+// testSendCommand sends with the publishers of a worker's settings.
 func testSendCommand(env *cli.Env, sinks []publisher.Kind) extra {
 	var d destinations
 	return extra{

@@ -10,9 +10,9 @@ import (
 	"github.com/tidemark-go/tidemark/internal/verification"
 )
 
-// newRoot makes the command line: what views and acts do not make is added here.
+// newRoot returns the command line, with the commands that are not generated from views and acts.
 func newRoot(env *cli.Env, opts Options) *cobra.Command {
-	root := cli.Noun(opts.Name, "Look after a Tidemark database", newStatus(env), newDoctor(env))
+	root := cli.Noun(opts.Name, "Operate a Tidemark database", newStatus(env), newDoctor(env))
 	parents := addCommands(root, env, opts.Sinks)
 	parents["events"].AddCommand(newEventsImport(env), newEventsExport(env))
 	parents["campaign"].AddCommand(verification.NewTravel(env, verification.Compiled{Operators: true})...)
@@ -35,22 +35,22 @@ func newRoot(env *cli.Env, opts Options) *cobra.Command {
 		}
 		checkNames(env, command)
 	}
-	root.Long = `Look after a Tidemark database: TIDEMARK_DATABASE_URL, or the checkout's private server
-where that is not set.
+	root.Long = `Operate a Tidemark database: TIDEMARK_DATABASE_URL, or the checkout's private server if that is not
+set.
 
 Data goes to stdout, everything else to stderr. Tables are aligned on a terminal and tab-separated
 elsewhere; --json writes a versioned document.
 
 Exit codes:
-  0  it worked
-  1  it failed
-  2  the command line makes no sense
+  0  success
+  1  failure
+  2  invalid command line
   3  declined: a confirmation was refused, or there was no terminal to ask on
-  5  conflict: another session was quicker, or things are not as the command line says
-  6  partial: some of it worked, and what did not is named
-  7  it worked and found differences
+  5  conflict: another session was first, or the state is not as the command line says
+  6  partial: some of it worked, and the output names the rest
+  7  differences were found
   8  the database is unavailable
-  9  status alone: there are warnings
-  10 status alone: something is critical`
+  9  status only: there are warnings
+  10 status only: something is critical`
 	return root
 }

@@ -22,11 +22,10 @@ func newStatus(env *cli.Env) *cobra.Command {
 	)
 	command := &cobra.Command{
 		Use:   "status",
-		Short: "Say on one screen what is wrong now, where, since when and what to do, and how far everything is",
-		Long: `Say what is wrong now, where, since when and what to do about it; then how far groups,
-projections, publishers and rebuilds are. It is quick however much waits: beyond some thousand rows
-figures are estimates, with a ~ before them. It ends with 0 when nothing is wrong, 9
-with warnings, 10 when something is critical, 1 without a schema.`,
+		Short: "Show current problems with remedies, and the progress of everything",
+		Long: `Show what is wrong now, where, since when and what to do about it, then how far groups, projections,
+publishers and rebuilds are. It is quick with any backlog: figures above some thousand rows are estimates, marked with
+~. The exit code is 0 when nothing is wrong, 9 with warnings, 10 when something is critical, 1 without a schema.`,
 		Example: `  tidemark status
   tidemark status --json | jq '.item.problems[] | select(.severity == "critical")'`,
 		Args: cli.NoArgs,
@@ -55,11 +54,10 @@ with warnings, 10 when something is critical, 1 without a schema.`,
 	flags := command.Flags()
 	flags.BoolVar(&asJSON, "json", false, "write JSON")
 	flags.DurationVar(&timeout, "timeout", 2*time.Second,
-		"how long each part may take; what takes longer is missing, and named")
+		"timeout of each part; a part that takes longer is left out and named")
 	return command
 }
 
-// explainStatus says what to do where there is nothing to read.
 func explainStatus(err error) error {
 	if errors.Is(err, status.ErrNoSchema) {
 		return cli.Hint(err, "tidemark migrate up")
@@ -67,7 +65,7 @@ func explainStatus(err error) error {
 	return err
 }
 
-// verdict is the exit code for scripts: the worst that is wrong.
+// verdict returns the exit code for the worst problem.
 func verdict(s *status.Status) error {
 	var critical, warnings int
 	for _, p := range s.Problems() {
@@ -87,7 +85,7 @@ func verdict(s *status.Status) error {
 	return nil
 }
 
-// printStatus writes what is wrong, and the tables that have anything to say.
+// printStatus writes the problems and the tables that are not empty.
 func printStatus(env *cli.Env, s *status.Status) error {
 	page := env.Page()
 	problems := s.Problems()
@@ -123,7 +121,7 @@ func tones() map[status.Severity]table.Tone {
 	}
 }
 
-// since is how long a problem has been there, in brackets.
+// since returns the age of a problem, in parentheses.
 func since(s *status.Status, p status.Problem) string {
 	if p.Since == nil {
 		return ""
@@ -142,7 +140,7 @@ func problemRows(s *status.Status, problems []status.Problem) (rows [][]table.Ce
 	return rows
 }
 
-// groupRows has a row for each group and, below it, one for each projection that is further behind than the group.
+// groupRows returns a row per group, each followed by the projections that are further behind than it.
 func groupRows(s *status.Status) (rows [][]table.Cell) {
 	none := table.Cell{Text: "-", Tone: table.Faint, Right: true}
 	workers := map[string]int64{}

@@ -12,7 +12,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
 )
 
-// tokenCommand prints the token itself on stdout.
+// tokenCommand prints the token on stdout.
 func tokenCommand(env *cli.Env) extra {
 	return extra{after: func(_ context.Context, c *actCommand, _ *pgxpool.Pool, _ string, done *admin.Outcome) error {
 		if c.asJSON {

@@ -14,7 +14,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
 )
 
-// newView makes the command of a view.
+// newView returns the command of a view.
 func newView(env *cli.Env, view *operator.View) *cobra.Command {
 	given, asJSON := params{}, false
 	command := &cobra.Command{
@@ -44,7 +44,7 @@ func newView(env *cli.Env, view *operator.View) *cobra.Command {
 	return command
 }
 
-// use is the verb of a command with the placeholders of its arguments.
+// use returns the verb of a command with its placeholders.
 func use(command string, all []param.Param) string {
 	words := strings.Fields(command)
 	use := words[len(words)-1]
@@ -56,7 +56,6 @@ func use(command string, all []param.Param) string {
 	return use
 }
 
-// examples are command lines as help shows them.
 func examples(lines []string) (text string) {
 	for _, line := range lines {
 		text += "\n  " + programName + " " + line
@@ -64,7 +63,6 @@ func examples(lines []string) (text string) {
 	return strings.TrimPrefix(text, "\n")
 }
 
-// placeholders are the placeholders of arguments.
 func placeholders(all []param.Param) (names []string) {
 	for _, p := range all {
 		if p.Arg != "" {
@@ -74,7 +72,7 @@ func placeholders(all []param.Param) (names []string) {
 	return names
 }
 
-// takes wants one argument for each parameter that is one.
+// takes requires one argument per positional parameter.
 func takes(all []param.Param) cobra.PositionalArgs {
 	names := placeholders(all)
 	return func(command *cobra.Command, args []string) error {

@@ -1,4 +1,4 @@
-// Package migrate has the commands that bring the schema "tidemark" up, down, and tell where it stands.
+// Package migrate has the commands that migrate the schema "tidemark" up and down and show its version.
 package migrate
 
 import (
@@ -25,7 +25,6 @@ transaction mode breaks the lock that keeps two migrations from running at once.
 
 The migrations are those of the goose command line tool, and so is the table with the versions, goose_db_version.`
 
-// options are the flags that all commands share.
 type options struct {
 	databaseURL string
 }
@@ -43,7 +42,7 @@ func Main() int {
 	return cli.Run(ctx, root, env, os.Args[1:])
 }
 
-// NewCommand makes the command migrate, with its commands.
+// NewCommand returns the command migrate with its subcommands.
 func NewCommand() *cobra.Command {
 	var opts options
 	root := cli.Noun("migrate", `Migrate the schema "tidemark"`,
@@ -58,7 +57,7 @@ func newUp(opts *options) *cobra.Command {
 	var to int64
 	cmd := &cobra.Command{
 		Use:   "up",
-		Short: "Apply the migrations that are pending",
+		Short: "Apply pending migrations",
 		Args:  cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return opts.change(cmd, func(ctx context.Context, url string) error {
@@ -93,7 +92,7 @@ func newDown(opts *options) *cobra.Command {
 	return cmd
 }
 
-// database runs work on the database that the flags or the environment name, or on the private server.
+// database calls work with the URL from the flags or the environment, or of the private server.
 func (o *options) database(cmd *cobra.Command, work func(ctx context.Context, url string) error) (err error) {
 	url := o.databaseURL
 	if url == "" {
@@ -107,7 +106,7 @@ func (o *options) database(cmd *cobra.Command, work func(ctx context.Context, ur
 	return work(cmd.Context(), url)
 }
 
-// change runs work and reports what it did to the schema.
+// change runs work and reports how it changed the schema.
 func (o *options) change(cmd *cobra.Command, work func(ctx context.Context, url string) error) error {
 	return o.database(cmd, func(ctx context.Context, url string) error {
 		if err := work(ctx, url); err != nil {
@@ -123,7 +122,7 @@ func (o *options) change(cmd *cobra.Command, work func(ctx context.Context, url 
 	})
 }
 
-// place answers the newest version that is applied and how many are not.
+// place returns the newest applied version and the number of pending migrations.
 func place(all []migrations.Migration) (version int64, pending int) {
 	for _, step := range all {
 		if step.AppliedAt == nil {

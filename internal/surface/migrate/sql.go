@@ -49,7 +49,7 @@ func newSQL() *cobra.Command {
 	return cmd
 }
 
-// writeFiles writes the migrations as they are.
+// writeFiles writes the migration files unchanged.
 func writeFiles(dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err

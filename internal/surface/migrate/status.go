@@ -51,7 +51,7 @@ func writeJSON(to io.Writer, all []migrations.Migration) error {
 
 func writeTable(to io.Writer, all []migrations.Migration) error {
 	table := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(table, "VERSION\tMIGRATION\tAPPLIED") // errors of the writer come out of Flush
+	_, _ = fmt.Fprintln(table, "VERSION\tMIGRATION\tAPPLIED") // Flush returns write errors
 	for _, step := range all {
 		name, applied := cmp.Or(step.Name, "(unknown to this program)"), "pending"
 		if step.AppliedAt != nil {

@@ -13,14 +13,14 @@ import (
 	"github.com/tidemark-go/tidemark/migrations"
 )
 
-// lookEvery is how often wait looks at the schema.
+// lookEvery is the poll interval.
 const lookEvery = time.Second
 
 func newWait(opts *options) *cobra.Command {
 	var timeout time.Duration
 	cmd := &cobra.Command{
 		Use:   "wait",
-		Short: "Wait until the schema is at the version of this program, or a newer one; changes nothing",
+		Short: "Wait until the schema has the version of this program or a newer one",
 		Args:  cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return opts.database(cmd, func(ctx context.Context, url string) error {
@@ -30,11 +30,11 @@ func newWait(opts *options) *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().DurationVar(&timeout, "timeout", 5*time.Minute, "for how long")
+	cmd.Flags().DurationVar(&timeout, "timeout", 5*time.Minute, "maximum wait")
 	return cmd
 }
 
-// wait looks until the schema is there, or ctx ends.
+// wait polls until the schema is there or ctx ends.
 func wait(ctx context.Context, url string, timeout time.Duration) error {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
@@ -56,7 +56,7 @@ func wait(ctx context.Context, url string, timeout time.Duration) error {
 	}
 }
 
-// check compares the schema's version with the program's, over a connection of its own.
+// check compares the schema's version with the program's, over a new connection.
 func check(ctx context.Context, url string) error {
 	conn, err := pgx.Connect(ctx, url)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 // Tone is the weight of a cell on a coloured terminal.
 type Tone string
 
-// The tones, as terminals know them.
+// The tones, as escape sequences.
 const (
 	Plain   Tone = ""
 	Strong  Tone = "\x1b[1m"
@@ -27,15 +27,14 @@ const (
 // Cell is a value in a table.
 type Cell struct {
 	Text  string
-	Right bool // aligned to the right
+	Right bool // align right
 	Tone  Tone
-	At    time.Time // the time that Text is, if it is one
+	At    time.Time // set if Text is a time
 }
 
-// Text makes a cell of words.
 func Text(s string) Cell { return Cell{Text: s} }
 
-// Number makes a cell of a count, which is toned only if it is not zero.
+// Number returns a cell for a count. Zero is faint.
 func Number(n int64, tone Tone) Cell {
 	if n == 0 {
 		tone = Faint
@@ -43,10 +42,9 @@ func Number(n int64, tone Tone) Cell {
 	return Cell{Text: strconv.FormatInt(n, 10), Right: true, Tone: tone}
 }
 
-// Toned makes a cell of words with a tone.
 func Toned(s string, tone Tone) Cell { return Cell{Text: s, Tone: tone} }
 
-// NumberOrDash makes a cell of a number, or a dash for none.
+// NumberOrDash returns a cell for a number, or a dash for 0.
 func NumberOrDash(n int64) Cell {
 	if n == 0 {
 		return NumberText("-")
@@ -54,10 +52,10 @@ func NumberOrDash(n int64) Cell {
 	return Number(n, Plain)
 }
 
-// NumberText makes a cell of what stands in a column of numbers; a dash is faint.
+// NumberText returns a right-aligned cell. A dash is faint.
 func NumberText(s string) Cell { return Cell{Text: s, Right: true, Tone: OrDash(s).Tone} }
 
-// OrDash makes a cell of words, or a dash for none.
+// OrDash returns a cell for a text, or a faint dash for none.
 func OrDash(s string) Cell {
 	if s == "" || s == "-" {
 		return Cell{Text: "-", Tone: Faint}
@@ -65,7 +63,7 @@ func OrDash(s string) Cell {
 	return Text(s)
 }
 
-// About makes a cell of a count, with a ~ before it if it is an estimate.
+// About returns a cell for a count, with a ~ before an estimate.
 func About(n int64, estimated bool, tone Tone) Cell {
 	cell := Number(n, tone)
 	if estimated && n > 0 {
@@ -74,10 +72,10 @@ func About(n int64, estimated bool, tone Tone) Cell {
 	return cell
 }
 
-// When makes a cell of a time, or a dash for none.
+// When returns a cell for a time, or a dash for the zero time.
 func When(at time.Time) Cell { return IfKnown(&at) }
 
-// IfKnown makes a cell of a time, or a dash for none, which nil is too.
+// IfKnown is [When] for a pointer. Nil is a dash.
 func IfKnown(at *time.Time) Cell {
 	cell := OrDash(Stamp(at))
 	if at != nil {
@@ -86,7 +84,7 @@ func IfKnown(at *time.Time) Cell {
 	return cell
 }
 
-// Row makes cells of values: numbers, times and cells as what they are, all else of its words.
+// Row converts values to cells. Numbers and times get their format, other values are printed as text.
 func Row(values ...any) []Cell {
 	cells := make([]Cell, len(values))
 	for i, value := range values {
@@ -108,7 +106,7 @@ func Row(values ...any) []Cell {
 	return cells
 }
 
-// Count writes a number of things whose plural ends in s.
+// Count formats a number of things. The plural is thing with an s.
 func Count(n int64, thing string) string {
 	if n == 1 {
 		return "1 " + thing
@@ -116,7 +114,7 @@ func Count(n int64, thing string) string {
 	return strconv.FormatInt(n, 10) + " " + thing + "s"
 }
 
-// Stamp writes a time, or a dash for none.
+// Stamp formats a time in UTC, or returns a dash for none.
 func Stamp(at *time.Time) string {
 	if at == nil || at.IsZero() {
 		return "-"
@@ -126,11 +124,11 @@ func Stamp(at *time.Time) string {
 
 const (
 	columnGap = "  "
-	maxCell   = 60 // characters of a cell on a terminal; elsewhere nothing is cut
+	maxCell   = 60 // characters of a cell on a terminal
 )
 
-// Table writes rows under the names of their columns: aligned on a terminal, as tab-separated lines elsewhere.
-// Characters that would move the cursor are written as escapes.
+// Table writes rows with a header. On a terminal it aligns columns and cuts long cells. Elsewhere it
+// writes tab-separated lines. Control characters are escaped.
 func (p *Page) Table(columns []string, rows [][]Cell) {
 	header := make([]Cell, len(columns))
 	for i, name := range columns {
@@ -182,7 +180,7 @@ func (p *Page) aligned(rows [][]Cell) string {
 	return table.String()
 }
 
-// Visible answers s with everything that is no printable character as an escape: names and errors come from elsewhere.
+// Visible escapes characters that are not printable. Names and errors can contain any text.
 func Visible(s string) string {
 	var b strings.Builder
 	for _, r := range s {
@@ -196,12 +194,12 @@ func Visible(s string) string {
 	return b.String()
 }
 
-// Quote writes a word as a shell reads it, for command lines that users may copy.
+// Quote quotes a word for the shell, for command lines that users copy.
 func Quote(word string) string {
 	if regexp.MustCompile(`^[\w@%+=:,./-]+$`).MatchString(word) {
 		return word
 	}
-	if Visible(word) != word { // as bash, zsh and ksh read it
+	if Visible(word) != word { // bash, zsh and ksh syntax
 		return "$'" + strings.ReplaceAll(Visible(strings.ReplaceAll(word, `\`, `\\`)), "'", `\'`) + "'"
 	}
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
@@ -214,7 +212,7 @@ func shortened(s string) string {
 	return string([]rune(s)[:maxCell-1]) + "…"
 }
 
-// Age writes how long ago something was, in the two largest units.
+// Age formats a duration in its two largest units. Negative durations are 0.
 func Age(d time.Duration) string {
 	d = max(d, 0)
 	days, hours, minutes := d/(24*time.Hour), d/time.Hour%24, d/time.Minute%60

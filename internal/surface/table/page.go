@@ -1,5 +1,5 @@
-// Package table writes what was read for a person, or a script: cells, tables, facts and pages of them. On a terminal
-// tables are aligned, elsewhere their lines are tab-separated. Nothing that is written moves the cursor.
+// Package table writes tables, facts and text to a terminal or for scripts. Tables are aligned on a
+// terminal and tab-separated elsewhere. Control characters are escaped.
 package table
 
 import (
@@ -11,26 +11,26 @@ import (
 	"unicode/utf8"
 )
 
-// Page writes several things below each other for a person. The first error is kept and ends it.
+// Page writes several parts. It keeps the first write error and then writes nothing more.
 type Page struct {
-	Out, Notes io.Writer // Notes takes what is about the page, and not of it
-	Terminal   bool      // Out is one: tables are aligned
-	Color      bool      // Out may be coloured
+	Out, Notes io.Writer // Notes gets remarks about the page
+	Terminal   bool      // Out is a terminal: tables are aligned
+	Color      bool      // Out may have colours
 
 	begun bool
 	err   error
 }
 
-// Fact is a line of a page: a name and its value.
+// Fact is a line with a name and a value.
 type Fact struct {
 	Name, Value string
 	Tone        Tone
 }
 
-// Err answers what went wrong, if anything did.
+// Err returns the first write error.
 func (p *Page) Err() error { return p.err }
 
-// Heading begins a part of the page.
+// Heading starts a part of the page, after a blank line unless it is the first.
 func (p *Page) Heading(title string) {
 	if p.begun {
 		p.print("\n")
@@ -38,7 +38,7 @@ func (p *Page) Heading(title string) {
 	p.print(p.toned(title, Strong) + "\n")
 }
 
-// Facts writes names and values, one a line, those without a value left out.
+// Facts writes aligned names and values, one per line. It leaves out facts without a value.
 func (p *Page) Facts(facts ...Fact) {
 	width := 0
 	for _, f := range facts {
@@ -53,14 +53,13 @@ func (p *Page) Facts(facts ...Fact) {
 	}
 }
 
-// Text writes lines as they are, but for characters that would move the cursor.
+// Text writes lines. It expands tabs and escapes other control characters.
 func (p *Page) Text(text string) {
 	for line := range strings.Lines(text) {
 		p.print(Visible(strings.ReplaceAll(strings.TrimRight(line, "\r\n"), "\t", "    ")) + "\n")
 	}
 }
 
-// JSON writes a value, indented.
 func (p *Page) JSON(value json.RawMessage) {
 	var b bytes.Buffer
 	if err := json.Indent(&b, value, "", "  "); err != nil {
@@ -70,7 +69,7 @@ func (p *Page) JSON(value json.RawMessage) {
 	p.Text(b.String())
 }
 
-// Note writes a line about the page.
+// Note writes a line to Notes.
 func (p *Page) Note(format string, args ...any) {
 	_, _ = fmt.Fprintf(p.Notes, format+"\n", args...)
 }
