@@ -79,7 +79,7 @@ func failedActs() []*Act {
 				Do: func(ctx context.Context, _ *admin.Acts, tx pgx.Tx, by admin.Request) (any, error) {
 					return nil, failed.Unresolve(ctx, tx, in.key(), in.Seq, by.Failed())
 				},
-				Told: in.told("Taken back: %s applies %s again, with event %d.", in.Projection, in.CampaignID, in.Seq),
+				Told: in.told("Taken back: %s applies %s anew, with event %d.", in.Projection, in.CampaignID, in.Seq),
 			}
 		}),
 	}

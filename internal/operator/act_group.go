@@ -314,7 +314,7 @@ func operationActs() []*Act {
 				Told: func(done *admin.Outcome) Told {
 					o := detail[admin.Operation](done)
 					return Told{
-						fmt.Sprintf("Aborted operation %d, %s: %d of %d are done and stay done.", in.ID, o.Kind, o.Done,
+						fmt.Sprintf("Operation %d, %s, is aborted: %d of %d were done, and stay so.", in.ID, o.Kind, o.Done,
 							o.Total),
 						[]string{"operation", "show", fmt.Sprint(in.ID)},
 					}
