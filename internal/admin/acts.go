@@ -89,6 +89,7 @@ type Outcome struct {
 	Detail   json.RawMessage `json:"detail"`   // an object, by act
 }
 
+// Config configures [Acts].
 type Config struct {
 	Pool *pgxpool.Pool // required
 
@@ -105,6 +106,7 @@ type Config struct {
 	Projections []string
 }
 
+// Acts does acts of operators. It is safe for concurrent use.
 type Acts struct {
 	cfg     Config
 	travels chan struct{} // has one token, because time travel uses the worker's connections
@@ -127,6 +129,7 @@ func On(pool *pgxpool.Pool) *Acts {
 	return &Acts{cfg: Config{Pool: pool, Timeout: -1}, travels: make(chan struct{}, 1)}
 }
 
+// Pool returns the pool of the database that acts change.
 func (a *Acts) Pool() *pgxpool.Pool { return a.cfg.Pool }
 
 // By returns the request of a direct user of the database, who may do everything.

@@ -35,6 +35,7 @@ type FailedFilter struct {
 	Status      []string `json:"status,omitempty" choices:"failed,dead" help:"only this status; several may be given"`
 }
 
+// Filter returns the filter of the store.
 func (f FailedFilter) Filter() failed.Filter {
 	out := failed.Filter{
 		Group: f.Group, Projection: f.Projection, CampaignID: f.CampaignID, EventType: f.EventType, Class: f.Class,
@@ -56,6 +57,7 @@ type ParkedFilter struct {
 	Message    string `json:"message,omitempty" help:"only errors that match this regular expression (POSIX)"`
 }
 
+// Filter returns the filter of the store.
 func (f ParkedFilter) Filter() publications.ParkedFilter {
 	return publications.ParkedFilter{
 		Topic: f.Topic, Publisher: f.Publisher, CampaignID: f.CampaignID,

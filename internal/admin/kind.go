@@ -3,6 +3,7 @@ package admin
 // Kind is a kind of act, as named in tidemark.operator_log.
 type Kind string
 
+// The kinds of acts, as the operators' log names them.
 const (
 	ActRequeue         Kind = "failed_requeued"
 	ActResolve         Kind = "failed_resolved"
@@ -34,6 +35,7 @@ const (
 	ActAbortOperation  Kind = "operation_aborted"
 )
 
+// Kinds returns all kinds of acts.
 func Kinds() []Kind {
 	return []Kind{
 		ActRequeue, ActResolve, ActUnresolve, ActPause, ActResume, ActReplay, ActRepairGaps, ActStartRebuild,

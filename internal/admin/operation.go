@@ -18,6 +18,7 @@ import (
 // OperationKind is a kind of operation.
 type OperationKind string
 
+// The kinds of operations, with what their items are.
 const (
 	OpRequeue       OperationKind = "requeue"        // failed campaigns
 	OpResolve       OperationKind = "resolve"        // failed campaigns
@@ -30,6 +31,7 @@ const (
 	OpRollback      OperationKind = "rollback"       // a projection, to the tables that a rebuild replaced
 )
 
+// OperationKinds returns all kinds of operations.
 func OperationKinds() []OperationKind {
 	return []OperationKind{
 		OpRequeue, OpResolve, OpRetryParked, OpResolveParked, OpReplay, OpRepairGaps,
@@ -37,6 +39,7 @@ func OperationKinds() []OperationKind {
 	}
 }
 
+// OperationStates returns all states of operations.
 func OperationStates() []string { return []string{"running", "done", "aborted", "failed"} }
 
 // Operation is work that workers do in batches.
@@ -62,6 +65,7 @@ type Operation struct {
 	Since *Since `json:"since" db:"-"`
 }
 
+// Item is one thing that an operation changes.
 type Item struct {
 	Ord        int64  `json:"ord"` // position, from 1
 	CampaignID string `json:"campaign_id"`

@@ -74,6 +74,7 @@ func (r *Recorder) Query(ctx context.Context, sql string, args ...any) (pgx.Rows
 	return r.pool.Query(ctx, sql, args...)
 }
 
+// QueryRow reads one row outside the act's transactions.
 func (r *Recorder) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
 	return r.pool.QueryRow(ctx, sql, args...)
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
+// RunnerConfig configures a [Runner].
 type RunnerConfig struct {
 	Pool     *pgxpool.Pool // required: uses two connections, three while it verifies or publishes
 	Owner    string        // required: owner of leases, unique per process

@@ -26,6 +26,7 @@ type GroupReplay struct {
 	From       int64  `json:"from,omitempty" min:"1" help:"the first event, with the rows kept (default from scratch)"`
 }
 
+// Replay returns the request of the store.
 func (g GroupReplay) Replay() failed.ReplayRequest {
 	return failed.ReplayRequest{Group: g.Group, Projection: g.Projection, From: g.From}
 }

@@ -94,6 +94,7 @@ var Acts = sync.OnceValue(func() []*Act { //nolint:gochecknoglobals // built onc
 	return all
 })
 
+// ActNamed returns the act with the name.
 func ActNamed(name string) (*Act, bool) {
 	i := slices.IndexFunc(Acts(), func(a *Act) bool { return a.Name == name })
 	if i < 0 {
@@ -186,6 +187,7 @@ func (a *Act) Do(ctx context.Context, acts *admin.Acts, by admin.Request, in any
 	return done, err
 }
 
+// Told returns the message about the act that was done.
 func (a *Act) Told(in any, done *admin.Outcome) Told { return a.does(in).Told(done) }
 
 // Did returns the document of an outcome.

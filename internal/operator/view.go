@@ -65,6 +65,7 @@ func (r Reader) event(e journal.Event) journal.Event {
 	return r.Hide(e)
 }
 
+// Found is what a view has read.
 type Found struct {
 	Document any    // List or Single
 	Next     string // of a list: cursor of the next page; "": no more
@@ -192,6 +193,7 @@ var allViews struct { //nolint:gochecknoglobals // never written again
 	list []*View
 }
 
+// Views returns all views.
 func Views() []*View {
 	allViews.once.Do(func() {
 		allViews.list = slices.Concat(failedViews(), campaignViews(), groupViews(), publisherViews(), publisherShows(),

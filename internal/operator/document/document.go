@@ -26,6 +26,7 @@ type List struct {
 	Items   any `json:"items"`
 }
 
+// All returns the document of a list.
 func All[T any](things []T) List { return List{1, Of(things)} }
 
 // Single is a document of one thing.
@@ -34,6 +35,7 @@ type Single struct {
 	Item    any `json:"item"`
 }
 
+// One returns the document of one thing.
 func One(v any) Single { return Single{1, Of(v)} }
 
 // Standing is a status with its problems.
@@ -42,6 +44,7 @@ type Standing struct {
 	Problems []status.Problem
 }
 
+// Status returns the document of a status.
 func Status(s *status.Status) Single { return One(Standing{*s, s.Problems()}) }
 
 // Found is what the doctor found.
@@ -50,6 +53,7 @@ type Found struct {
 	Findings []doctor.Finding
 }
 
+// Examination returns the document of what the doctor found.
 func Examination(findings []doctor.Finding) Single {
 	return One(Found{doctor.Worst(findings), findings})
 }

@@ -23,6 +23,7 @@ import (
 //go:embed openapi.yaml
 var description []byte
 
+// Config configures an [API].
 type Config struct {
 	Pool     *pgxpool.Pool // required
 	Acts     *admin.Acts   // required
@@ -39,8 +40,10 @@ type Route struct {
 	Handler     http.Handler
 }
 
+// API serves the JSON API of a worker.
 type API struct{ cfg Config }
 
+// New checks the configuration and returns an API.
 func New(cfg Config) (*API, error) {
 	if cfg.Pool == nil || cfg.Acts == nil || cfg.Failed == nil {
 		return nil, errors.New("api: Pool, Acts and Failed are needed")

@@ -133,10 +133,12 @@ func explain(err error) error {
 	}
 }
 
+// Page returns a page that writes to the command's outputs.
 func (e *Env) Page() *table.Page {
 	return &table.Page{Out: e.Out, Notes: e.Err, Terminal: e.Terminal, Color: e.Color}
 }
 
+// PrintTable writes one table.
 func (e *Env) PrintTable(columns []string, rows [][]table.Cell) error {
 	page := e.Page()
 	page.Table(columns, rows)

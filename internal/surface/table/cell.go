@@ -32,6 +32,7 @@ type Cell struct {
 	At    time.Time // set if Text is a time
 }
 
+// Text returns a cell of plain text.
 func Text(s string) Cell { return Cell{Text: s} }
 
 // Number returns a cell for a count. Zero is faint.
@@ -42,6 +43,7 @@ func Number(n int64, tone Tone) Cell {
 	return Cell{Text: strconv.FormatInt(n, 10), Right: true, Tone: tone}
 }
 
+// Toned returns a cell of text with a tone.
 func Toned(s string, tone Tone) Cell { return Cell{Text: s, Tone: tone} }
 
 // NumberOrDash returns a cell for a number, or a dash for 0.

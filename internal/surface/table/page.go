@@ -60,6 +60,7 @@ func (p *Page) Text(text string) {
 	}
 }
 
+// JSON writes an indented document.
 func (p *Page) JSON(value json.RawMessage) {
 	var b bytes.Buffer
 	if err := json.Indent(&b, value, "", "  "); err != nil {
