@@ -233,7 +233,6 @@ CREATE TABLE tidemark.act_keys (
     request bytea            NOT NULL,
     result  jsonb,
     at      timestamptz      NOT NULL DEFAULT clock_timestamp(),
-    held    timestamptz,
     PRIMARY KEY (actor, key)
 );
 COMMENT ON TABLE tidemark.act_keys IS 'Idempotency keys of acts, with the result to repeat. Pruned by age.';
@@ -243,7 +242,6 @@ COMMENT ON COLUMN tidemark.act_keys.act IS 'the act';
 COMMENT ON COLUMN tidemark.act_keys.request IS 'SHA-256 of the request';
 COMMENT ON COLUMN tidemark.act_keys.result IS 'result';
 COMMENT ON COLUMN tidemark.act_keys.at IS 'time';
-COMMENT ON COLUMN tidemark.act_keys.held IS 'end of a process''s hold to act outside the database, NULL when done';
 
 CREATE INDEX act_keys_at_idx ON tidemark.act_keys (at);
 

@@ -5,8 +5,7 @@ package main
 import (
 	"os"
 
-	"github.com/tidemark-go/tidemark/internal/sinks/clientless"
 	"github.com/tidemark-go/tidemark/internal/surface/command"
 )
 
-func main() { os.Exit(command.Main(command.Options{Name: "maintenance", Sinks: clientless.Kinds()})) }
+func main() { os.Exit(command.Main(command.Options{Name: "maintenance"})) }

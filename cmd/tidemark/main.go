@@ -15,11 +15,10 @@ import (
 )
 
 func main() {
-	kinds := sinks.Kinds()
 	os.Exit(command.Main(command.Options{
-		Name: "tidemark", Sinks: kinds,
+		Name: "tidemark",
 		Commands: []*cobra.Command{
-			app.NewCommand(app.Options{Sinks: kinds}), migrate.NewCommand(), demo.NewCommand(),
+			app.NewCommand(app.Options{Sinks: sinks.Kinds()}), migrate.NewCommand(), demo.NewCommand(),
 		},
 	}))
 }

@@ -28,8 +28,6 @@ var (
 	ErrForbidden = errors.New("the role is too low")
 	// by the same person
 	ErrKeyReused = errors.New("the idempotency key was used for another request: use a new one for each request")
-	// with the same idempotency key
-	ErrUnderWay = errors.New("the same request is being done")
 	// its message says why
 	ErrInvalid = errors.New("the request makes no sense")
 	// its message says what
@@ -44,8 +42,6 @@ var (
 	ErrNeeded = errors.New("other objects of the database need its tables")
 	// its message names the operation
 	ErrRollingBack = errors.New("a rollback of the projection is under way")
-	// its message says why
-	ErrSink = errors.New("the sink has not taken it")
 )
 
 const (
@@ -96,10 +92,10 @@ type Config struct {
 	// Timeout limits each statement of an act; default 20s, below 0: the pool's limit.
 	Timeout time.Duration
 
-	// Publishers are the publishers that this process can send with; nil: none.
+	// Publishers and Topics let previews of replays count the events of the topic; nil: no count.
 	Publishers []publisher.Publisher
 	Topics     []publisher.Topic
-	Catalogue  *journal.Catalogue // upcasts events before they are sent; nil: sent as written
+	Catalogue  *journal.Catalogue // upcasts these events; nil: as written
 
 	// Projector has the code of Projections; nil: no time travel.
 	Projector   *projector.Projector

@@ -175,7 +175,7 @@ func everyAct(t *testing.T, pool *pgxpool.Pool) {
 	t.Helper()
 	_, acts := databaseOn(t, pool, 3)
 	// These have tests of their own. A worker records the last one.
-	seen := map[admin.Kind]bool{admin.ActRollback: true, admin.ActTestSend: true, admin.ActRepublish: true}
+	seen := map[admin.Kind]bool{admin.ActRollback: true, admin.ActRepublish: true}
 	for i, call := range calls() {
 		seen[call.kind] = true
 		role := auth.Operator
@@ -255,10 +255,9 @@ func TestActsThatFailLeaveNothing(t *testing.T) {
 		call call
 		want error
 	}{
-		"a pair that is not there":     {r, call{"", "requeueFailed", "projection=p campaign=nowhere"}, failed.ErrNotFound},
-		"a rebuild that is not there":  {r, call{"", "abortRebuild", "projection=p"}, rebuild.ErrNoRebuild},
-		"tables that are not there":    {r, call{"", "rollbackProjection", "projection=p"}, rebuild.ErrNoPrevious},
-		"a publisher that is not here": {r, call{"", "testSend", "topic=t publisher=s"}, admin.ErrNotHere},
+		"a pair that is not there":    {r, call{"", "requeueFailed", "projection=p campaign=nowhere"}, failed.ErrNotFound},
+		"a rebuild that is not there": {r, call{"", "abortRebuild", "projection=p"}, rebuild.ErrNoRebuild},
+		"tables that are not there":   {r, call{"", "rollbackProjection", "projection=p"}, rebuild.ErrNoPrevious},
 		"a projection that is not there": {
 			named("q"), call{"", "removeProjection", "projection=q tables=true"}, rebuild.ErrUnknownProjection,
 		},

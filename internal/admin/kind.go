@@ -21,7 +21,6 @@ const (
 	ActPausePublisher  Kind = "publisher_paused"
 	ActResumePublisher Kind = "publisher_resumed"
 	ActResetPublisher  Kind = "publisher_reset"
-	ActTestSend        Kind = "test_sent"
 	ActRetryParked     Kind = "parked_retried"
 	ActResolveParked   Kind = "parked_resolved"
 	ActDrain           Kind = "worker_drained"
@@ -40,7 +39,7 @@ func Kinds() []Kind {
 	return []Kind{
 		ActRequeue, ActResolve, ActUnresolve, ActPause, ActResume, ActReplay, ActRepairGaps, ActStartRebuild,
 		ActPauseRebuild, ActResumeRebuild, ActAbortRebuild, ActSwapRebuild,
-		ActRollback, ActPausePublisher, ActResumePublisher, ActResetPublisher, ActTestSend, ActRetryParked, ActResolveParked,
+		ActRollback, ActPausePublisher, ActResumePublisher, ActResetPublisher, ActRetryParked, ActResolveParked,
 		ActDrain, ActUndrain, ActRepublish, ActRemove, ActRemoveGroup,
 		ActCreateToken, ActRevokeToken, ActStartOperation, ActAbortOperation,
 	}

@@ -13,18 +13,9 @@ const (
 	queryTakeKey = `INSERT INTO tidemark.act_keys (actor, key, act, request) VALUES ($1, $2, $3, $4)
 		ON CONFLICT (actor, key) DO NOTHING`
 
-	queryKey = `SELECT request, result, held IS NOT NULL FROM tidemark.act_keys WHERE actor = $1 AND key = $2`
+	queryKey = `SELECT request, result FROM tidemark.act_keys WHERE actor = $1 AND key = $2`
 
-	queryKeepResult = `UPDATE tidemark.act_keys SET result = $3::text::jsonb, held = NULL WHERE actor = $1 AND key = $2`
-
-	// queryHoldKey takes a key, also one whose hold has expired.
-	queryHoldKey = `INSERT INTO tidemark.act_keys AS k (actor, key, act, request, held)
-		VALUES ($1, $2, $3, $4, clock_timestamp() + make_interval(secs => $5))
-		ON CONFLICT (actor, key) DO UPDATE SET held = excluded.held WHERE k.held < clock_timestamp()
-			AND k.request = excluded.request RETURNING held`
-
-	// queryReleaseKey frees a key for the next attempt if the caller still holds it.
-	queryReleaseKey = `DELETE FROM tidemark.act_keys WHERE actor = $1 AND key = $2 AND held = $3`
+	queryKeepResult = `UPDATE tidemark.act_keys SET result = $3::text::jsonb WHERE actor = $1 AND key = $2`
 
 	// queryPruneKeys reads the index on at from the oldest entry.
 	queryPruneKeys = `DELETE FROM tidemark.act_keys WHERE (actor, key) IN (SELECT k.actor, k.key FROM tidemark.act_keys k

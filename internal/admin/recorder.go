@@ -30,13 +30,7 @@ type Recorder struct {
 	detail   json.RawMessage // for the outcome, and for the log if it differs from asked
 	recorded bool
 	repeated *Outcome
-	held     *time.Time // until when the key is held; nil: not held
-	// void reports that the act failed although it is logged. Its key stays free for another attempt. Nil: never.
-	void func() bool
 }
-
-// keyed reports whether the outcome is kept under the key.
-func (r *Recorder) keyed() bool { return r.Key != "" && (r.void == nil || !r.void()) }
 
 var (
 	errRepeated = errors.New("done before")         // under this key
@@ -119,7 +113,7 @@ func (r *Recorder) Begin(ctx context.Context) (pgx.Tx, error) {
 
 // take takes the key, or returns the error of find.
 func (r *Recorder) take(ctx context.Context, tx pgx.Tx) error {
-	if !r.keyed() || r.held != nil {
+	if r.Key == "" {
 		return nil
 	}
 	tag, err := tx.Exec(ctx, queryTakeKey, r.Who.Owner(), r.Key, r.act.Kind, r.sum)
@@ -134,37 +128,10 @@ func (r *Recorder) look(ctx context.Context) error {
 	if r.Key == "" {
 		return nil
 	}
-	if err := r.find(ctx, r.pool); !errors.Is(err, pgx.ErrNoRows) && !errors.Is(err, ErrUnderWay) {
+	if err := r.find(ctx, r.pool); !errors.Is(err, pgx.ErrNoRows) {
 		return err
 	}
 	return nil
-}
-
-// hold takes the key in its own transaction, before an effect outside the database. A request with the
-// same key gets [ErrUnderWay] at once. The key is then kept with the outcome or released. If this
-// process dies, it is free after d.
-func (r *Recorder) hold(ctx context.Context, d time.Duration) error {
-	if r.Key == "" {
-		return nil
-	}
-	err := r.pool.QueryRow(ctx, queryHoldKey, r.Who.Owner(), r.Key, r.act.Kind, r.sum, d.Seconds()).Scan(&r.held)
-	if !errors.Is(err, pgx.ErrNoRows) {
-		return err
-	}
-	if err = r.find(ctx, r.pool); errors.Is(err, pgx.ErrNoRows) {
-		err = fmt.Errorf("idempotency key %q: %w", r.Key, ErrUnderWay) // the holder has just released it
-	}
-	return err
-}
-
-// release frees a held key after an error. If that fails, the key is free when its hold expires.
-func (r *Recorder) release(ctx context.Context) {
-	if r.held == nil {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lockPatience)
-	defer cancel()
-	_, _ = r.pool.Exec(ctx, queryReleaseKey, r.Who.Owner(), r.Key, r.held)
 }
 
 // rower is a pool or a transaction.
@@ -172,19 +139,15 @@ type rower interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 }
 
-// find returns errRepeated, ErrKeyReused or ErrUnderWay, or pgx.ErrNoRows for an unused key.
+// find returns errRepeated, ErrKeyReused, or pgx.ErrNoRows for an unused key.
 func (r *Recorder) find(ctx context.Context, db rower) error {
 	var sum []byte
-	var held bool
 	o := &Outcome{Version: 1, Act: string(r.act.Kind), Repeated: true}
-	if err := db.QueryRow(ctx, queryKey, r.Who.Owner(), r.Key).Scan(&sum, &o.Detail, &held); err != nil {
+	if err := db.QueryRow(ctx, queryKey, r.Who.Owner(), r.Key).Scan(&sum, &o.Detail); err != nil {
 		return err
 	}
 	if !bytes.Equal(sum, r.sum) {
 		return fmt.Errorf("idempotency key %q: %w", r.Key, ErrKeyReused)
-	}
-	if held {
-		return fmt.Errorf("idempotency key %q: %w", r.Key, ErrUnderWay)
 	}
 	r.repeated = o
 	return errRepeated
@@ -208,7 +171,7 @@ func (r *Recorder) record(ctx context.Context, tx pgx.Tx) error {
 			return err
 		}
 	}
-	if !r.keyed() {
+	if r.Key == "" {
 		return nil
 	}
 	_, err := tx.Exec(ctx, queryKeepResult, r.Who.Owner(), r.Key, document(r.detail))

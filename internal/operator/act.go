@@ -64,7 +64,7 @@ type does struct {
 	// Do does the act in a transaction and returns details beyond the request.
 	Do func(ctx context.Context, acts *admin.Acts, tx pgx.Tx, by admin.Request) (detail any, err error)
 	// Alone replaces Do for an act that begins its own transactions.
-	Alone func(ctx context.Context, acts *admin.Acts, db *admin.Recorder) (detail any, err error)
+	Alone func(ctx context.Context, db *admin.Recorder) (detail any, err error)
 	// Reveal returns a detail that only the caller sees, once the act is done. Nil: the detail of Do.
 	Reveal func() any
 	Told   func(done *admin.Outcome) Told
@@ -174,9 +174,7 @@ func (a *Act) Do(ctx context.Context, acts *admin.Acts, by admin.Request, in any
 		Logs: a.Logs,
 	}
 	if does.Alone != nil {
-		return acts.DoAlone(ctx, by, call, func(ctx context.Context, db *admin.Recorder) (any, error) {
-			return does.Alone(ctx, acts, db)
-		})
+		return acts.DoAlone(ctx, by, call, does.Alone)
 	}
 	done, err := acts.Do(ctx, by, call, func(ctx context.Context, tx pgx.Tx) (any, error) {
 		return does.Do(ctx, acts, tx, by)

@@ -86,7 +86,7 @@ func groupActs() []*Act {
 				Typed:   in.Group,
 				Would:   "remove group " + in.Group + " with its work items, checkpoints and pauses",
 				Preview: in.planRemoval,
-				Alone: func(ctx context.Context, _ *admin.Acts, db *admin.Recorder) (any, error) {
+				Alone: func(ctx context.Context, db *admin.Recorder) (any, error) {
 					return nil, outbox.Unregister(ctx, db, in.Group, db.Who.Name, db.Reason)
 				},
 				Told: told("Removed group "+in.Group+" with its work items, checkpoints and pauses.", "group", "list"),

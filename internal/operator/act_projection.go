@@ -63,7 +63,7 @@ func projectionActs() []*Act {
 			return does{
 				Typed:   in.Projection,
 				Preview: in.plan,
-				Alone: func(ctx context.Context, _ *admin.Acts, db *admin.Recorder) (any, error) {
+				Alone: func(ctx context.Context, db *admin.Recorder) (any, error) {
 					err := rebuild.Remove(ctx, db, in.Projection, in.Tables, db.Failed())
 					const dependentObjects = "2BP01"
 					if pgErr := (*pgconn.PgError)(nil); errors.As(err, &pgErr) && pgErr.Code == dependentObjects {

@@ -145,12 +145,6 @@ func (in *publicationReset) plan(ctx context.Context, acts *admin.Acts, by admin
 		in.said(), table.Count(sent, "event"), table.Count(skipped, "event"))}, nil
 }
 
-type testSend struct {
-	publication
-	CampaignID string `name:"campaign" form:"-" of:"campaign" help:"with seq: an event of the journal (default a test event)"`
-	Seq        int64  `form:"-" min:"1" help:"with campaign: the event's place in it"`
-}
-
 func publisherActs() []*Act {
 	const path = "/publishers/{topic}/{publisher}"
 	return []*Act{
@@ -226,45 +220,6 @@ func publisherActs() []*Act {
 							r.Publisher, r.To, table.Count(r.Sent, "event"), table.Count(r.Skipped, "event")))
 					}
 					return in.told(strings.Join(parts, "; ") + ".")(done)
-				},
-			}
-		}),
-		act(Act{
-			Kind: admin.ActTestSend, Name: "testSend", Command: "publisher test-send",
-			Path:  path + "/test-send",
-			Short: "Send a test event, or an event of the journal, to a publisher's sink",
-			Long: "Send one event to a publisher's sink, with the settings and in the format of the workers. It " +
-				"shows whether the sink can be reached and accepts events. The test event has type tidemark.test, " +
-				"campaign tidemark-test and position 0. With campaign and seq it is an event of the journal, with its " +
-				"own id. It is sent once, and positions do not change.",
-			Examples: []string{
-				"publisher test-send archive --publishers publishers.yaml",
-				"publisher test-send archive --campaign oak --seq 2 --reason 'does it take large ones now?'",
-			},
-			Button: "Test send",
-			Hint:   "Sends one test event, of type tidemark.test, and waits until the sink has taken it.",
-			Logs:   true,
-		}, func(in *testSend) does {
-			var wrong error
-			if (in.CampaignID == "") != (in.Seq == 0) {
-				wrong = param.Refuse("seq", fmt.Sprint(in.Seq), "1 or more", "an event of the journal has a campaign and a seq",
-					"name both, or neither for an event that is made up")
-			}
-			return does{
-				Wrong: wrong,
-				Preview: func(ctx context.Context, acts *admin.Acts, _ admin.Request) (*Plan, error) {
-					event, err := acts.PreviewSend(ctx, in.key(), in.CampaignID, in.Seq)
-					return &Plan{
-						Detail: event, Words: fmt.Sprintf("send event %s, %s, to %s", event.EventID, event.Type, in.Publisher),
-					}, err
-				},
-				Alone: func(ctx context.Context, acts *admin.Acts, db *admin.Recorder) (any, error) {
-					return acts.TestSend(ctx, db, in.key(), in.CampaignID, in.Seq)
-				},
-				Told: func(done *admin.Outcome) Told {
-					event := detail[admin.Sent](done)
-					return in.told(fmt.Sprintf("The sink of %s has taken event %s, %s.", in.said(), event.EventID,
-						event.Type))(done)
 				},
 			}
 		}),

@@ -144,7 +144,7 @@ func rebuildActs() []*Act {
 			return does{
 				Typed: in.Projection,
 				Would: "abort the rebuild of projection " + in.Projection + " and remove what it has built",
-				Alone: func(ctx context.Context, _ *admin.Acts, db *admin.Recorder) (any, error) {
+				Alone: func(ctx context.Context, db *admin.Recorder) (any, error) {
 					return nil, rebuild.AbortRebuild(ctx, db, in.Projection, db.Failed())
 				},
 				Told: told("The rebuild of "+in.Projection+" is aborted; nothing of it is left.", "projection", "list"),

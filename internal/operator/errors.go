@@ -62,22 +62,12 @@ const (
 
 	bad, forbidden, notFound, conflict = http.StatusBadRequest, http.StatusForbidden, http.StatusNotFound,
 		http.StatusConflict
-	refused, gateway, unavailable = http.StatusUnprocessableEntity, http.StatusBadGateway,
-		http.StatusServiceUnavailable
+	refused, unavailable = http.StatusUnprocessableEntity, http.StatusServiceUnavailable
 )
 
 // answers are tried in order, because an error may wrap another.
 func answers() []Answer {
 	return []Answer{
-		{
-			gateway, "look at the sink and its settings; test-send may be tried again with the same idempotency key", "", "",
-			"",
-			[]error{admin.ErrSink},
-		},
-		{
-			conflict, "ask again in a moment, with the same Idempotency-Key: the answer is what came of it", "", "", "",
-			[]error{admin.ErrUnderWay},
-		},
 		{forbidden, "ask a person with that role", "", "", "", []error{admin.ErrForbidden}},
 		{unavailable, "run tidemark migrate up", "", "", "", []error{status.ErrNoSchema}},
 		{refused, "take a new Idempotency-Key", "", "", "", []error{admin.ErrKeyReused}},

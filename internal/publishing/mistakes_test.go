@@ -122,7 +122,7 @@ func TestAMistakeInTheEnvironmentNamesTheVariable(t *testing.T) {
 	t.Parallel()
 	for want, settings := range map[string]config.Publishing{
 		"TIDEMARK_PUBLISHERS and TIDEMARK_PUBLISH_URL are both set: use the file, or the URL for the simple case": {Publishers: "x.yaml", PublishURL: "log:"},
-		`TIDEMARK_PUBLISH_URL: there is no kind of sink "nowhere": known are log, postgres`:                       {PublishURL: "nowhere://host"},
+		`TIDEMARK_PUBLISH_URL: there is no kind of sink "nowhere": known are kafka, log`:                          {PublishURL: "nowhere://host"},
 		"TIDEMARK_PUBLISH_URL: the sink's URL cannot be read: it is written like kind://host/path":                {PublishURL: "host"},
 		"TIDEMARK_PUBLISH_URL: there are no secrets to sign with":                                                 {PublishURL: "https://example.com/events"},
 		"x.yaml: no such file or directory: name a YAML file that says what is published where":                   {Publishers: "x.yaml"},

@@ -2,13 +2,18 @@
 package sinks
 
 import (
-	"github.com/tidemark-go/tidemark/internal/sinks/clientless"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 	"github.com/tidemark-go/tidemark/pkg/sink/kafka"
+	"github.com/tidemark-go/tidemark/pkg/sink/log"
 	"github.com/tidemark-go/tidemark/pkg/sink/nats"
+	"github.com/tidemark-go/tidemark/pkg/sink/postgres"
+	"github.com/tidemark-go/tidemark/pkg/sink/statistics"
+	"github.com/tidemark-go/tidemark/pkg/sink/webhook"
 )
 
 // Kinds lists them. A new kind is one folder, and one line here.
 func Kinds() []publisher.Kind {
-	return append(clientless.Kinds(), kafka.Kind(), nats.Kind())
+	return []publisher.Kind{
+		kafka.Kind(), log.Kind(), nats.Kind(), postgres.Kind(), statistics.Kind(), webhook.Kind(),
+	}
 }

@@ -5,9 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
-
-	"github.com/google/uuid"
 
 	"github.com/tidemark-go/tidemark/internal/redact"
 	"github.com/tidemark-go/tidemark/internal/store/feed"
@@ -15,51 +12,6 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/publisher/internal/pace"
 )
-
-// Type and campaign of test events.
-const (
-	testEventType  = "tidemark.test"
-	testCampaignID = "tidemark-test"
-)
-
-// TestEvent returns an event to test a sink with. Its type, campaign, tags, metadata and payload
-// say so. Its id is new each time, and its position is 0, which no event of the journal has.
-func TestEvent(topic string, now time.Time) (Event, error) {
-	id, err := uuid.NewV7()
-	if err != nil {
-		return Event{}, err
-	}
-	return Event{Topic: topic, Event: journal.Event{
-		ID: id, CampaignID: testCampaignID, Seq: 1, Type: testEventType, Version: 1, Intent: journal.AuditOnly,
-		Tags:     []string{"test"},
-		Payload:  []byte(`{"test": true, "note": "made up by an operator to try this sink; it is in no journal"}`),
-		Metadata: []byte(`{"test": true}`), OccurredAt: now, RecordedAt: now,
-	}}, nil
-}
-
-// TestSend sends one event to a sink, in one attempt limited by the publisher's timeout, and writes
-// the outcome to tidemark.operator_log.
-func TestSend(ctx context.Context, db publications.DB, to Publisher, e Event, act publications.Act) error {
-	if act.By == "" {
-		return publications.ErrNobody
-	}
-	to, err := to.withDefaults()
-	if err != nil {
-		return err
-	}
-	sending, cancel := context.WithTimeout(ctx, to.Timeout)
-	defer cancel()
-	failure := callSink(sending, to.Sink, []Event{e})
-	if failure != nil {
-		failure = fmt.Errorf("sink %s: %w", to.Sink.Name(), failure)
-	}
-	detail := map[string]any{"event_id": e.ID, "event_type": e.Type, "error": nil}
-	if failure != nil {
-		detail["error"] = redact.Error(failure)
-	}
-	return errors.Join(failure, publications.Note(ctx, db, act, publications.ActTestSent,
-		publications.Key{Topic: e.Topic, Publisher: to.Name}, e.CampaignID, e.Seq, detail))
-}
 
 // ReplayRequest is a slice of a campaign, and where to send it.
 type ReplayRequest struct {

@@ -108,39 +108,3 @@ func TestListSaysHowFarEachPairIsBehind(t *testing.T) {
 		t.Errorf("far behind, the distance is told: got %+v, %v", list, err)
 	}
 }
-
-func TestWhatIsSentToTryASinkMovesNothingAndIsWrittenDown(t *testing.T) {
-	t.Parallel()
-	pool := pgtest.New(t)
-	e, err := publisher.TestEvent("all", time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, test := range map[string]struct {
-		sink *memory.Sink
-		want string
-	}{
-		"taken":   {&memory.Sink{}, ""},
-		"refused": {&memory.Sink{Refuse: func(publisher.Event) (error, bool) { return errRefused, true }}, "refused"},
-		"down":    {&memory.Sink{Down: func() error { return memory.ErrDown }}, memory.ErrDown.Error()},
-	} {
-		err := publisher.TestSend(t.Context(), pool, publisher.Publisher{Name: name, Sink: test.sink}, e, anna())
-		if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
-			t.Errorf("%s: got %v", name, err)
-		}
-		if n := query[int](t, pool,
-			"SELECT count(*) FROM tidemark.operator_log WHERE publisher = $1 AND act = $2 AND actor = 'anna' AND "+
-				"coalesce(detail->>'error', '') LIKE '%' || $3 AND detail->>'event_id' = $4",
-			name, publications.ActTestSent, test.want, e.ID.String()); n != 1 {
-			t.Errorf("%s: it stands %d times in the log", name, n)
-		}
-	}
-	if err := publisher.TestSend(t.Context(), pool, publisher.Publisher{Name: "x", Sink: &memory.Sink{}}, e,
-		publications.Act{}); err == nil {
-		t.Error("nobody may send")
-	}
-	if n := query[int](t, pool,
-		"SELECT (SELECT count(*) FROM tidemark.publications) + (SELECT count(*) FROM tidemark.journal)"); n != 0 {
-		t.Errorf("%d rows are left behind", n)
-	}
-}

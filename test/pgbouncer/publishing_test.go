@@ -261,13 +261,6 @@ func (p *publishing) moves() {
 	if err != nil || done.Sent != 1 || p.arrived("well") != "[1 2 3 4 5 4 5 5]" {
 		p.Errorf("replayed %+v, %v, and what came is %s", done, err, p.arrived("well"))
 	}
-	made, err := publisher.TestEvent("all", time.Now())
-	if err == nil {
-		err = publisher.TestSend(p.Context(), p.pool, publisher.Publisher{Name: "out", Sink: &p.sink}, made, p.by)
-	}
-	if err != nil || p.arrived("tidemark-test") != "[1]" {
-		p.Errorf("nothing could be sent to try: %v", err)
-	}
 }
 
 // stopsAhead sets the pair to a position that the journal has never handed out.
@@ -283,8 +276,7 @@ func (p *publishing) stopsAhead() {
 func (p *publishing) keepsALog() {
 	p.Helper()
 	want := []string{
-		publications.ActTestSent, publications.ActReplayed, publications.ActReplaying, publications.ActReset,
-		publications.ActPaused,
+		publications.ActReplayed, publications.ActReplaying, publications.ActReset, publications.ActPaused,
 		publications.ActResumed, publications.ActRetried, publications.ActRetried, publications.ActResolved,
 	}
 	records, err := publications.Log(p.Context(), p.pool, publications.LogFilter{

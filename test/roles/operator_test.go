@@ -125,7 +125,6 @@ func everyAct(t *testing.T, operator, applies *pgxpool.Pool, done func(what stri
 		{admin.ActResumePublisher, "resumePublisher", "", "topic=all publisher=it"},
 		{admin.ActRetryParked, "retryParked", "", "topic=all publisher=it campaign=c seq=1"},
 		{admin.ActResolveParked, "resolveParked", "1", "topic=all publisher=it campaign=c seq=1"},
-		{admin.ActTestSend, "testSend", "", "topic=all publisher=it"},
 		{admin.ActRepublish, "republish", "it", "topic=all publisher=it campaign=c from=1"},
 		{admin.ActResetPublisher, "resetPublisher", "it", "topic=all publisher=it position=0"},
 		{admin.ActDrain, "drainWorker", "w", "owner=w"},

@@ -19,7 +19,6 @@ const (
 	ActReset     = "publisher_reset"
 	ActRetried   = "parked_retried"
 	ActResolved  = "parked_resolved"
-	ActTestSent  = "test_sent"
 	ActReplaying = "replay_started"
 	ActReplayed  = "replay_ended"
 )
@@ -28,7 +27,7 @@ const defaultRecords = 100
 
 // Acts lists all acts.
 func Acts() []string {
-	return []string{ActPaused, ActResumed, ActReset, ActRetried, ActResolved, ActTestSent, ActReplaying, ActReplayed}
+	return []string{ActPaused, ActResumed, ActReset, ActRetried, ActResolved, ActReplaying, ActReplayed}
 }
 
 // LogFilter selects records. Empty fields match any.

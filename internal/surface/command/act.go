@@ -23,13 +23,9 @@ const programName = "tidemark"
 
 // extra customizes the command of an act.
 type extra struct {
-	flags func(*pflag.FlagSet)                // adds flags
-	open  func(work func(actsOn) error) error // calls work with its actsOn; nil: only the database is needed
-	after afterAct                            // reports the outcome instead of [operator.Act.Told]
+	flags func(*pflag.FlagSet) // adds flags
+	after afterAct             // reports the outcome instead of [operator.Act.Told]
 }
-
-// actsOn returns the acts for a database.
-type actsOn func(*pgxpool.Pool) (*admin.Acts, error)
 
 // afterAct reports the outcome of an act on the thing that the first argument names.
 type afterAct func(ctx context.Context, c *actCommand, pool *pgxpool.Pool, name string, done *admin.Outcome) error
@@ -121,34 +117,24 @@ func (c *actCommand) run(command *cobra.Command, args []string) error {
 			return err
 		}
 	}
-	work := func(on actsOn) error {
-		return c.env.WithPool(command.Context(), func(ctx context.Context, pool *pgxpool.Pool) error {
-			acts, err := on(pool)
-			if err != nil {
-				return err
-			}
-			done, err := c.do(ctx, command, acts, in)
-			switch {
-			case err != nil || done == nil:
-				return err
-			case c.after != nil:
-				return c.after(ctx, c, pool, args[0], done)
-			case c.act.Starts() || c.act.Kind == admin.ActReplay:
-				c.sayIfIdle(ctx, pool)
-			}
-			switch {
-			case c.wait && c.act.Starts():
-				return c.follow(ctx, pool, done)
-			case c.wait:
-				return c.followReplay(ctx, pool, args, done)
-			}
-			return c.tell(command, in, done)
-		})
-	}
-	if c.open != nil {
-		return c.open(work)
-	}
-	return work(func(pool *pgxpool.Pool) (*admin.Acts, error) { return admin.On(pool), nil })
+	return c.env.WithPool(command.Context(), func(ctx context.Context, pool *pgxpool.Pool) error {
+		done, err := c.do(ctx, command, admin.On(pool), in)
+		switch {
+		case err != nil || done == nil:
+			return err
+		case c.after != nil:
+			return c.after(ctx, c, pool, args[0], done)
+		case c.act.Starts() || c.act.Kind == admin.ActReplay:
+			c.sayIfIdle(ctx, pool)
+		}
+		switch {
+		case c.wait && c.act.Starts():
+			return c.follow(ctx, pool, done)
+		case c.wait:
+			return c.followReplay(ctx, pool, args, done)
+		}
+		return c.tell(command, in, done)
+	})
 }
 
 func by(act cli.Act) admin.Request { return admin.By(act.By, act.Reason) }

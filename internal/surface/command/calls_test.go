@@ -67,7 +67,6 @@ func callsOf() map[string]string {
 		"publisher reset":           "resetPublisher",
 		"publisher parked retry":    "retryParked retryManyParked",
 		"publisher parked resolve":  "resolveParked resolveManyParked",
-		"publisher test-send":       "testSend",
 		"publisher replay":          "republish",
 		"events import": "- it appends, which is the application's: the API's credentials are operators', and " +
 			"what they appended could never be taken back",
@@ -109,7 +108,6 @@ func dryRuns() map[string]string {
 		"publisher replay":         "republish",
 		"publisher parked retry":   "retryManyParked",
 		"publisher parked resolve": "resolveManyParked",
-		"publisher test-send":      "testSend",
 	}
 }
 

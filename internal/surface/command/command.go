@@ -18,13 +18,11 @@ import (
 	"github.com/tidemark-go/tidemark/internal/operator"
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
 	"github.com/tidemark-go/tidemark/internal/surface/table"
-	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
 // Options configures a program with the operators' commands.
 type Options struct {
 	Name     string           // of the program
-	Sinks    []publisher.Kind // that "publisher test-send" and "publisher replay" can send to
 	Commands []*cobra.Command // besides the operators' commands
 }
 

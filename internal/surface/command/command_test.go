@@ -17,7 +17,6 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/tidemark-go/tidemark/internal/sinks"
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -26,7 +25,7 @@ import (
 const asProgram = "TIDEMARK_TEST_AS_PROGRAM"
 
 // stock returns the options of the stock program.
-func stock() Options { return Options{Name: "tidemark", Sinks: sinks.Kinds()} }
+func stock() Options { return Options{Name: "tidemark"} }
 
 func TestMain(m *testing.M) {
 	if os.Getenv(asProgram) != "" {

@@ -7,7 +7,6 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/operator"
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
-	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
 // noun is a command that only groups others.
@@ -37,7 +36,7 @@ failed campaign says so: no worker would ever process it. Gaps appear only if wo
 append did not know the group. Workers look for gaps when they start and repair them.`,
 		},
 		{
-			"publisher", "Show, pause, move and test publishers to brokers, webhooks and files",
+			"publisher", "Show, pause and move publishers to brokers, webhooks and files",
 			`A publisher is a sink with a name. Each pair of a topic and a publisher has its own position in the
 journal, its own status and its own parked events, which the sink has refused. Commands name the publisher and act on
 all of its topics unless --topic names one. The log keeps every act, with who and why.`,
@@ -65,7 +64,7 @@ kept, so it is shown once.`,
 
 // addCommands adds the nouns to the root, with the commands of all views and acts. It returns the nouns
 // by name.
-func addCommands(root *cobra.Command, env *cli.Env, sinks []publisher.Kind) map[string]*cobra.Command {
+func addCommands(root *cobra.Command, env *cli.Env) map[string]*cobra.Command {
 	parents := map[string]*cobra.Command{"": root}
 	for _, n := range nouns() {
 		above := nounOf(n.name)
@@ -82,9 +81,7 @@ func addCommands(root *cobra.Command, env *cli.Env, sinks []publisher.Kind) map[
 			above.AddCommand(command)
 		}
 	}
-	more := map[string]extra{
-		"startRebuild": rebuildCommand(env), "testSend": testSendCommand(env, sinks), "createToken": tokenCommand(env),
-	}
+	more := map[string]extra{"startRebuild": rebuildCommand(env), "createToken": tokenCommand(env)}
 	byCommand, acts := map[string][]*operator.Act{}, operator.Acts()
 	for _, act := range acts {
 		byCommand[act.Command] = append(byCommand[act.Command], act)

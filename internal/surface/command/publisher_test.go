@@ -206,7 +206,6 @@ func TestAResetLeavesThePairsWhereItSays(t *testing.T) {
 func TestAnActOnAPublisherThatDoesNotFitSaysWhatToTypeNext(t *testing.T) {
 	t.Parallel()
 	url := database(t, "published.sql")
-	file := routesFile(t, url)
 	const nowhere = "postgres://nobody@127.0.0.1:1/none"
 	for _, tt := range []struct {
 		name, url, args string
@@ -252,26 +251,6 @@ func TestAnActOnAPublisherThatDoesNotFitSaysWhatToTypeNext(t *testing.T) {
 		{
 			"an unknown act", nowhere, "publisher log --act seen", cli.ExitUsage,
 			[]string{`--act "seen": there is no such act: use one of publisher_paused`},
-		},
-		{"no sinks", nowhere, "publisher test-send archive", cli.ExitUsage, []string{"TIDEMARK_PUBLISHERS"}},
-		{
-			"a file that is not there", nowhere, "publisher test-send archive --publishers nowhere.yaml", cli.ExitUsage,
-			[]string{"nowhere.yaml"},
-		},
-		{
-			"a publisher that is not in the file", url, "publisher test-send shop --publishers " + file, cli.ExitConflict,
-			[]string{`publisher "shop"`, "does not have the configuration"},
-		},
-		{
-			"a topic that is not the publisher's", url, "publisher test-send archive --topic all --publishers " + file,
-			cli.ExitFailed,
-			[]string{`topic "all"`, "has orders"},
-		},
-		{"half an event", nowhere, "publisher test-send archive --campaign oak", cli.ExitUsage, []string{"a campaign and a seq"}},
-		{
-			"an event that is not there", url, "publisher test-send archive --campaign oak --seq 9 --publishers " + file,
-			cli.ExitFailed,
-			[]string{"event 9", "try: tidemark events query --help"},
 		},
 		{"a replay of nothing", nowhere, "publisher replay archive", cli.ExitUsage, []string{"Name PUBLISHER and CAMPAIGN"}},
 		{

@@ -13,7 +13,7 @@ import (
 // newRoot returns the command line, with the commands that are not generated from views and acts.
 func newRoot(env *cli.Env, opts Options) *cobra.Command {
 	root := cli.Noun(opts.Name, "Operate a Tidemark database", newStatus(env), newDoctor(env))
-	parents := addCommands(root, env, opts.Sinks)
+	parents := addCommands(root, env)
 	parents["events"].AddCommand(newEventsImport(env), newEventsExport(env))
 	parents["campaign"].AddCommand(verification.NewTravel(env, verification.Compiled{Operators: true})...)
 	parents["projection"].AddCommand(verification.NewVerify(env, verification.Compiled{Operators: true}))

@@ -181,11 +181,6 @@ func testCampaignActs(t *testing.T, b *tab, w *world) {
 func testDrain(t *testing.T, b *tab, w *world) {
 	t.Helper()
 	b.logIn(w, auth.Admin)
-	b.open("/publishers/pair?topic=campaign-events&publisher=billing")
-	b.fill(`form[action="/act/testSend"] [name=reason]`, "is anybody there")
-	b.send(`form[action="/act/testSend"] [name=reason]`)
-	b.sees("has taken event")
-	b.await(`[...document.querySelectorAll("main tbody tr")].some((r) => r.innerText.includes("is anybody there"))`)
 	b.open("/workers?of=leases&group=default")
 	b.await(`[...document.querySelectorAll("#list tbody tr")].some((r) => r.innerText.includes("oak") && /[1-9]/.test(r.cells[4].innerText))`) // a lease with its generation
 	b.open("/workers")

@@ -34,7 +34,7 @@ func TestJourneys(t *testing.T) {
 		{"looks_for_gaps_and_repairs_them", testGaps},
 		{"sends_a_slice_of_a_campaign_again_and_aborts_another", testRepublish},
 		{"replays_verifies_and_pauses_a_campaign", testCampaignActs},
-		{"sends_a_test_event_and_drains_a_worker", testDrain},
+		{"drains_a_worker", testDrain},
 		{"pauses_and_aborts_a_rebuild", testRebuild},
 		{"acts_on_all_that_match_after_a_typed_confirmation", testBulk},
 		{"moves_by_keys", testKeys},

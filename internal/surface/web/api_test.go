@@ -290,6 +290,11 @@ func TestActsThroughTheAPI(t *testing.T) {
 			t.Errorf("requeue: %s %s, want %s", response.Status, body, want)
 		}
 	}
+	if response, body := s.call(t, auth.Operator, http.MethodPost, "/api/v1/failed/notes/b%2F1/requeue",
+		`{"reason": "another"}`, jsonBody); response.StatusCode != http.StatusUnprocessableEntity ||
+		!strings.Contains(body, "Idempotency-Key") {
+		t.Errorf("another request with the same key: %s %s", response.Status, body)
+	}
 	if n := scan[int](t, pool, `SELECT count(*) FROM tidemark.operator_log WHERE act = 'failed_requeued'
 		AND actor = 'operator' AND reason = 'mended' AND way = 'api' AND token_id > 0 AND address = '127.0.0.1'`); n != 1 {
 		t.Errorf("it is in the log %d times", n)
@@ -301,7 +306,6 @@ func TestActsThroughTheAPI(t *testing.T) {
 		"/api/v1/groups/default/repair-gaps":      http.StatusUnprocessableEntity,
 		"/api/v1/parked/t/s/a/1/resolve":          http.StatusBadRequest, // no reason
 		"/api/v1/publishers/t/s/resume":           http.StatusConflict,
-		"/api/v1/publishers/t/s/test-send":        http.StatusConflict,
 		"/api/v1/publishers/t/nobody/pause":       http.StatusNotFound,
 		"/api/v1/failed/notes/b%2F1/resolve":      http.StatusBadRequest, // no reason
 		"/api/v1/operations/77/abort":             http.StatusNotFound,

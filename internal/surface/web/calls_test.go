@@ -3,7 +3,6 @@ package web_test
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -230,85 +229,6 @@ func (m *memory) taken() []string {
 // newest reads the operation that was started last.
 const newest = `SELECT concat_ws(' ', kind, state, 'done', done, 'failed', failed, error) FROM tidemark.operations
 	ORDER BY id DESC LIMIT 1`
-
-func TestATestSendThroughTheAPIArrives(t *testing.T) {
-	t.Parallel()
-	pool, acting := database(t)
-	sink := &memory{}
-	acting.Publishers = []publisher.Publisher{{Name: "s", Sink: sink, Topics: []string{"t"}}}
-	s := serveOn(t, pool, acting, nil)
-	header := map[string]string{"Content-Type": "application/json", "Idempotency-Key": "one"}
-	for _, want := range []string{`"repeated":false`, `"repeated":true`} {
-		response, body := s.call(t, auth.Operator, http.MethodPost, "/api/v1/publishers/t/s/test-send",
-			`{"reason": "does it?"}`, header)
-		if response.StatusCode != http.StatusOK || !strings.Contains(body, want) || !strings.Contains(body, `"event_id"`) {
-			t.Errorf("%s %s, want %s", response.Status, body, want)
-		}
-	}
-	if got := sink.taken(); !slices.Equal(got, []string{"tidemark-test 1"}) {
-		t.Errorf("the sink has %q", got)
-	}
-	if got := scan[string](t, pool, lastAct); got != "test_sent operator does it?" {
-		t.Errorf("the log ends with %q", got)
-	}
-}
-
-func TestAnEventOfTheJournalIsSentToASink(t *testing.T) {
-	t.Parallel()
-	pool, acting := database(t)
-	refusing := errors.New("no room")
-	sink := &memory{meanwhile: func(int) error { return refusing }}
-	acting.Publishers = []publisher.Publisher{{Name: "s", Sink: sink, Topics: []string{"t"}}}
-	s := serveOn(t, pool, acting, nil)
-	header := map[string]string{"Content-Type": "application/json", "Idempotency-Key": "one"}
-	const asked = `{"reason": "now?", "with": {"campaign": "a", "seq": 2}}`
-	send := func(path, body string) (int, string) {
-		response, text := s.call(t, auth.Operator, http.MethodPost, path, body, header)
-		return response.StatusCode, text
-	}
-	// A refusal by the sink is an error of neither the request nor the database. The key can be
-	// used again.
-	if status, body := send("/api/v1/publishers/t/s/test-send", asked); status != http.StatusBadGateway ||
-		!strings.Contains(body, "no room") {
-		t.Errorf("a sink that refuses is answered %d %s", status, body)
-	}
-	if got := scan[string](t, pool, `SELECT detail ->> 'error' FROM tidemark.operator_log ORDER BY id DESC
-		LIMIT 1`); !strings.Contains(got, "no room") {
-		t.Errorf("the log says %q", got)
-	}
-	sink.meanwhile = nil
-	for _, want := range []string{`"repeated":false`, `"repeated":true`} {
-		if status, body := send("/api/v1/publishers/t/s/test-send", asked); status != http.StatusOK ||
-			!strings.Contains(body, want) ||
-			!strings.Contains(body, scan[string](t, pool, `SELECT event_id::text FROM tidemark.journal WHERE campaign_id = 'a'
-				AND seq = 2`)) {
-			t.Errorf("it is answered %d %s, want %s and the event's id", status, body, want)
-		}
-	}
-	if got := sink.taken(); !slices.Equal(got, []string{"a 2"}) {
-		t.Errorf("the sink has %q", got)
-	}
-	if got := scan[string](t, pool, `SELECT concat_ws(' ', act, actor, reason, campaign_id, seq)
-		FROM tidemark.operator_log ORDER BY id DESC LIMIT 1`); got != "test_sent operator now? a 2" {
-		t.Errorf("the log ends with %q", got)
-	}
-	for call, want := range map[string]int{
-		`/s/test-send {"with": {"campaign": "a", "seq": 9}}`: http.StatusNotFound,
-		`/s/test-send {"with": {"campaign": "a"}}`:           http.StatusBadRequest,
-		`/s/test-send {"with": {"seq": 1}}`:                  http.StatusBadRequest,
-		`/nobody/test-send {}`:                               http.StatusConflict,
-	} {
-		path, body, _ := strings.Cut(call, " ")
-		header["Idempotency-Key"] = call
-		if status, text := send("/api/v1/publishers/t"+path, body); status != want {
-			t.Errorf("%s is answered %d, want %d: %s", call, status, want, text)
-		}
-	}
-	if status, text := send("/api/v1/publishers/elsewhere/s/test-send", ""); status != http.StatusNotFound ||
-		!strings.Contains(text, `publisher \"s\" has t`) {
-		t.Errorf("a topic that it does not have is answered %d %s", status, text)
-	}
-}
 
 func TestOneEventIsRequeuedForAllThatFailedAtIt(t *testing.T) {
 	t.Parallel()

@@ -1,10 +1,8 @@
 package web_test
 
 import (
-	"context"
 	"encoding/json"
 	"net/http"
-	"sync/atomic"
 	"testing"
 
 	"github.com/tidemark-go/tidemark/internal/admin"
@@ -54,35 +52,28 @@ func TestDryRunsSayWhatWouldBeAndChangeNothing(t *testing.T) {
 		{"/campaigns/a/replay", `{"dry_run": true, "group": "default"}`, `{"campaigns":1}`},
 		{"/groups/default/replay", `{"dry_run": true, "projection": "notes"}`, `{"campaigns":2}`},
 		{"/groups/default/repair-gaps", `{"dry_run": true}`, `{"count":0,"sample":[]}`},
-		{
-			"/publishers/t/s/test-send", `{"dry_run": true, "campaign": "a", "seq": 2}`,
-			`{"topic":"t","publisher":"s","made_up":false,"campaign_id":"a","seq":2,"event_id":"` +
-				scan[string](t, pool, `SELECT event_id::text FROM tidemark.journal WHERE campaign_id = 'a' AND seq = 2`) +
-				`","type":"noted"}`,
-		},
 	} {
 		if got := s.try(t, c.path, c.with); got != c.want {
 			t.Errorf("%s %s would do %s, want %s", c.path, c.with, got, c.want)
 		}
 	}
 	for call, want := range map[string]int{
-		`/groups/default/remove`:         http.StatusConflict,
-		`/groups/nobody/remove`:          http.StatusNotFound,
-		`/projections/nobody/remove`:     http.StatusNotFound,
-		`/groups/nobody/replay`:          http.StatusNotFound,
-		`/publishers/t/s/replay`:         http.StatusBadRequest,
-		`/publishers/nothing/s/replay`:   http.StatusBadRequest,
-		`/campaigns/a/replay`:            http.StatusBadRequest,
-		`/publishers/nothing/s/reset`:    http.StatusNotFound,
-		`/projections/nobody/rebuild`:    http.StatusBadRequest, // has no dry run
-		`/publishers/t/s/pause`:          http.StatusBadRequest,
-		`/failed/notes/b%2F1/requeue`:    http.StatusBadRequest,
-		`/projections/notes/rollback`:    http.StatusBadRequest,
-		`/parked/t/s/a/1/retry`:          http.StatusBadRequest,
-		`/campaigns/a/events/1/requeue`:  http.StatusBadRequest,
-		`/publishers/t/nobody/test-send`: http.StatusConflict,
-		`/groups/nobody/repair-gaps`:     http.StatusNotFound,
-		`/failed/requeue`:                http.StatusBadRequest, // must say that it means all
+		`/groups/default/remove`:        http.StatusConflict,
+		`/groups/nobody/remove`:         http.StatusNotFound,
+		`/projections/nobody/remove`:    http.StatusNotFound,
+		`/groups/nobody/replay`:         http.StatusNotFound,
+		`/publishers/t/s/replay`:        http.StatusBadRequest,
+		`/publishers/nothing/s/replay`:  http.StatusBadRequest,
+		`/campaigns/a/replay`:           http.StatusBadRequest,
+		`/publishers/nothing/s/reset`:   http.StatusNotFound,
+		`/projections/nobody/rebuild`:   http.StatusBadRequest, // has no dry run
+		`/publishers/t/s/pause`:         http.StatusBadRequest,
+		`/failed/notes/b%2F1/requeue`:   http.StatusBadRequest,
+		`/projections/notes/rollback`:   http.StatusBadRequest,
+		`/parked/t/s/a/1/retry`:         http.StatusBadRequest,
+		`/campaigns/a/events/1/requeue`: http.StatusBadRequest,
+		`/groups/nobody/repair-gaps`:    http.StatusNotFound,
+		`/failed/requeue`:               http.StatusBadRequest, // must say that it means all
 	} {
 		s.act(t, "/api/v1"+call, `{"with": {"dry_run": true}}`, want)
 	}
@@ -125,81 +116,4 @@ func serveOther(t *testing.T, s *served) *served {
 	t.Helper()
 	exec(t, s.pool, `UPDATE tidemark.tokens SET name = 'first ' || name`)
 	return serveOn(t, s.pool, admin.Config{}, nil)
-}
-
-// gate is a sink that blocks until it may go on.
-type gate struct {
-	sending, goOn chan struct{}
-	taken         atomic.Int64
-}
-
-func (*gate) Name() string { return "gate" }
-
-func (g *gate) Publish(_ context.Context, events []publisher.Event) error {
-	g.sending <- struct{}{}
-	<-g.goOn
-	g.taken.Add(int64(len(events)))
-	return nil
-}
-
-func TestTheSameTestSendTwiceAtOnceSendsOnce(t *testing.T) {
-	t.Parallel()
-	pool, acting := database(t)
-	sink := &gate{sending: make(chan struct{}), goOn: make(chan struct{})}
-	acting.Publishers = []publisher.Publisher{{Name: "s", Sink: sink, Topics: []string{"t"}}}
-	s := serveOn(t, pool, acting, nil)
-	begin := func(body string) <-chan int {
-		status := make(chan int, 1)
-		go func() {
-			response, _ := s.call(t, auth.Operator, http.MethodPost, "/api/v1/publishers/t/s/test-send", body,
-				map[string]string{"Idempotency-Key": "one"})
-			status <- response.StatusCode
-		}()
-		return status
-	}
-	refused := func(when, body string, want int) {
-		t.Helper()
-		answer := begin(body)
-		select {
-		case status := <-answer:
-			if status != want {
-				t.Errorf("%s it is answered %d, want %d", when, status, want)
-			}
-		case <-sink.sending:
-			close(sink.goOn) // lets all calls go on
-			<-answer
-			t.Fatalf("%s it is sent", when)
-		}
-	}
-	first := begin("")
-	<-sink.sending
-	refused("while the same is being sent", "", http.StatusConflict)
-	refused("while another is being sent with its key", `{"with": {"campaign": "a", "seq": 1}}`,
-		http.StatusUnprocessableEntity)
-	sink.goOn <- struct{}{}
-	if status := <-first; status != http.StatusOK {
-		t.Errorf("the first is answered %d", status)
-	}
-	refused("afterwards", "", http.StatusOK)
-	// A server that died while it sent leaves the key held until its time is over.
-	exec(t, pool, `UPDATE tidemark.act_keys SET result = NULL, held = now() + interval '1 hour'`)
-	refused("while the key is held", "", http.StatusConflict)
-	exec(t, pool, `UPDATE tidemark.act_keys SET held = now() - interval '1 second'`)
-	again := begin("")
-	select {
-	case <-sink.sending:
-		sink.goOn <- struct{}{}
-		if status := <-again; status != http.StatusOK {
-			t.Errorf("when that is over it is answered %d", status)
-		}
-	case status := <-again:
-		t.Errorf("when that is over it is answered %d, and not sent", status)
-	}
-	if n := sink.taken.Load(); n != 2 {
-		t.Errorf("the sink has taken %d events, want 2", n)
-	}
-	if n := scan[int](t, pool, `SELECT count(*) FROM tidemark.act_keys WHERE held IS NULL
-		AND result IS NOT NULL`); n != 1 {
-		t.Errorf("%d keys are kept with what came of them, want 1", n)
-	}
 }
