@@ -75,8 +75,8 @@ func NewWorker(flags *pflag.FlagSet) (*Worker, *Set) {
 		"be woken by NOTIFY; off: by polling alone, e.g. behind PgBouncer in transaction mode")
 	s.Duration(&c.ShutdownTimeout, "TIDEMARK_SHUTDOWN_TIMEOUT", 10*time.Second, time.Millisecond,
 		"time for groups under way to finish at shutdown")
-	s.String(&w.Publishing.Publishers, "TIDEMARK_PUBLISHERS", "", "what to publish where, a YAML file")
-	s.String(&w.Publishing.PublishURL, "TIDEMARK_PUBLISH_URL", "",
+	s.String(&w.Publishers, "TIDEMARK_PUBLISHERS", "", "what to publish where, a YAML file")
+	s.String(&w.PublishURL, "TIDEMARK_PUBLISH_URL", "",
 		"instead of the file: where to publish all events")
 	s.Duration(&w.PublishPollInterval, "TIDEMARK_PUBLISH_POLL_INTERVAL", 500*time.Millisecond,
 		time.Millisecond, "wait between looks at the journal where there was nothing; doubles when idle")
