@@ -39,8 +39,7 @@ type Act struct {
 	Counts   bool      // its [Plan] has the number of things it would change
 	Logs     bool      // writes the operators' log itself
 
-	Params   []param.Param // arguments first
-	Previews bool          // has a dry run
+	Params []param.Param // arguments first
 
 	input reflect.Type
 	does  func(in any) does
@@ -80,7 +79,6 @@ func act[In any](a Act, of func(in *In) does) *Act {
 	a.input = reflect.TypeFor[In]()
 	a.does = func(in any) does { return of(in.(*In)) }
 	a.Params = param.Of(a.input)
-	a.Previews = of(new(In)).Preview != nil
 	a.Role = max(a.Role, auth.Operator)
 	a.Hint = cmp.Or(a.Hint, a.Short+".")
 	return &a
@@ -102,6 +100,9 @@ func ActNamed(name string) (*Act, bool) {
 	}
 	return Acts()[i], true
 }
+
+// Previews reports whether the act has a dry run.
+func (a *Act) Previews() bool { return a.does(reflect.New(a.input).Interface()).Preview != nil }
 
 // Starts reports whether workers do the act, as an operation.
 func (a *Act) Starts() bool { return a.Kind == admin.ActStartOperation || a.Kind == admin.ActRollback }

@@ -105,7 +105,7 @@ func (d doing) fields() (names []string) {
 	if d.act.Confirms {
 		names = append(names, "confirm")
 	}
-	if d.act.Previews {
+	if d.act.Previews() {
 		names = append(names, "dry_run")
 	}
 	slices.Sort(names)

@@ -87,7 +87,7 @@ func describe(b *strings.Builder, act *operator.Act) {
 	if act.Confirms {
 		line(10, "confirm: {type: string, description: %s}", quoted("What a person types on a page: see the act's description."))
 	}
-	if act.Previews {
+	if act.Previews() {
 		line(10, "dry_run: {type: boolean, description: %s}", quoted("Do nothing, and answer what would be done."))
 	}
 	if b.Len() == before {

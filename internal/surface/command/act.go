@@ -36,7 +36,7 @@ func newAct(env *cli.Env, more extra, acts []*operator.Act) *cobra.Command {
 	c := &actCommand{env: env, extra: more, acts: acts, given: params{}}
 	confirms, previews, starts := false, false, false
 	for _, act := range acts {
-		confirms, previews = confirms || act.Confirms || act.Counts, previews || act.Previews
+		confirms, previews = confirms || act.Confirms || act.Counts, previews || act.Previews()
 		starts = starts || act.Starts() || act.Kind == admin.ActReplay || act.Kind == admin.ActStartRebuild
 	}
 	command := &cobra.Command{
@@ -101,7 +101,7 @@ func (c *actCommand) choose(command *cobra.Command, args []string) error {
 			return cli.Usagef("--%s goes %s %s", flag.Flag(), with, strings.Join(names, " and "))
 		}
 	}
-	if c.by.DryRun && !c.act.Previews {
+	if c.by.DryRun && !c.act.Previews() {
 		return cli.Usagef("--dry-run goes without %s", strings.Join(names, " and "))
 	}
 	return nil
@@ -173,7 +173,7 @@ func (c *actCommand) do(
 	if confirmation.Type == "" && c.act.Counts {
 		confirmation.Type = strconv.FormatInt(plan.Count, 10)
 	}
-	if !c.act.Previews {
+	if !c.act.Previews() {
 		confirmation.Look = command.Parent().CommandPath() + " list"
 	}
 	if !confirmation.Yes && c.env.InTerminal {

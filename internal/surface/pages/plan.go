@@ -26,7 +26,7 @@ type planPage struct {
 // plan shows what an act would do. Its form does exactly that.
 func (p *Pages) plan(ctx context.Context, r *http.Request) (view, error) {
 	act, ok := operator.ActNamed(r.PathValue("act"))
-	if !ok || act.NoForm || !act.Previews {
+	if !ok || act.NoForm || !act.Previews() {
 		return p.readNothing(ctx, r)
 	}
 	who := auth.From(ctx)
