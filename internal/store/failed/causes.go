@@ -14,7 +14,7 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
-// CauseBound is how many campaigns of a cause are counted in each status.
+// CauseBound is how many campaigns of a cause are counted in each status. It is also in queryCauses.
 const CauseBound = 100
 
 // Cause groups the failed and dead campaigns of a projection that share a fingerprint.
@@ -23,7 +23,6 @@ type Cause struct {
 	Fingerprint string // empty: unknown
 	Failed      int64  // campaigns, counted up to CauseBound
 	Dead        int64  // campaigns, counted up to CauseBound
-	About       int64  // campaigns with this fingerprint in all projections, from table statistics; 0: unknown
 
 	// Taken from one of the campaigns.
 	Group         string
@@ -38,9 +37,6 @@ type Cause struct {
 
 // Key returns the cause's place in the order of [Causes].
 func (c Cause) Key() CauseKey { return CauseKey{c.Projection, c.Fingerprint} }
-
-// Pairs returns the number of campaigns counted.
-func (c Cause) Pairs() int64 { return c.Failed + c.Dead }
 
 // CauseFilter chooses causes.
 type CauseFilter struct {
@@ -62,7 +58,7 @@ func Causes(ctx context.Context, db journal.Querier, f CauseFilter) ([]Cause, er
 	}
 	return rows.All(ctx, db, pgx.RowToStructByPos[Cause], "list causes of failures",
 		queryCauses, f.Projection, f.Fingerprint, f.After != nil, after.Projection, after.Fingerprint,
-		cmp.Or(f.Limit, listLimit), CauseBound)
+		cmp.Or(f.Limit, listLimit))
 }
 
 // varying matches the parts of a message that differ between failures of one cause.

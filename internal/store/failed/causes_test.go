@@ -66,6 +66,19 @@ func TestCausesCountEachCauseUpToTheBound(t *testing.T) {
 	equal(first, all[:4]...)
 	rest, _ := read(failed.CauseFilter{Limit: 4, After: place})
 	equal(rest, all[4:]...)
+	one, place := read(failed.CauseFilter{Projection: "odd", Fingerprint: "f1"})
+	equal(one, all[4])
+	for name, none := range map[string]failed.CauseFilter{
+		"after the one asked for": {Projection: "odd", Fingerprint: "f1", After: place},
+		"before the first":        {Projection: "odd", Fingerprint: "e"},
+		"of another projection":   {Projection: "none", Fingerprint: "f1"},
+	} {
+		if causes, _ := read(none); len(causes) > 0 {
+			t.Errorf("%s: causes are %v, want none", name, causes)
+		}
+	}
+	both, _ := read(failed.CauseFilter{Fingerprint: "f1"})
+	equal(both, all[1], all[4])
 	pool = pgtest.New(t)
 	fillFailures(t, pool, 6*failed.CauseBound+60)
 	counted, _ := read(failed.CauseFilter{Projection: "odd"})

@@ -169,11 +169,13 @@ const (
 )
 
 const (
-	// queryCauses steps along deferred_causes_idx, two probes per cause, and counts up to $7 entries
-	// of each status in the same index. It locks nothing.
+	// queryCauses steps along deferred_causes_idx, two probes per cause, and counts up to CauseBound
+	// entries of each status in the same index. A cause given by both names is read at once. The bound
+	// is written out, so that the generic plan knows it. It locks nothing.
 	queryCauses = `WITH RECURSIVE walk AS (
-			SELECT CASE WHEN $3::boolean THEN $4 ELSE $1 END::text COLLATE "C" AS projection, CASE WHEN $3 THEN $5
-				ELSE '' END::text COLLATE "C" AS fingerprint, 0 AS steps
+			SELECT CASE WHEN $3::boolean THEN $4 ELSE $1 END::text COLLATE "C" AS projection,
+				CASE WHEN $3 THEN $5 ELSE $2 END::text COLLATE "C" AS fingerprint,
+				CASE WHEN NOT $3 AND $1 <> '' AND $2 <> '' THEN 1 ELSE 0 END AS steps
 			UNION ALL
 			SELECT n.projection, n.fingerprint, w.steps + 1
 			FROM walk w CROSS JOIN LATERAL (
@@ -187,33 +189,27 @@ const (
 						ORDER BY d.projection, d.fingerprint LIMIT 1)
 				) c ORDER BY c.projection, c.fingerprint LIMIT 1
 			) n
-			WHERE w.steps < $6::integer AND ($1 = '' OR n.projection = $1)
+			WHERE w.steps < CASE WHEN $1 <> '' AND $2 <> '' THEN 1 ELSE $6::integer END
+				AND ($1 = '' OR n.projection = $1)
 		)
-		SELECT w.projection, w.fingerprint, f.pairs, x.pairs, coalesce(e.pairs, 0)::bigint, s.consumer_group,
+		SELECT w.projection, w.fingerprint, f.pairs, x.pairs, s.consumer_group,
 			coalesce(s.error_class, ''), coalesce(s.error_code, ''), coalesce(s.error_message, ''),
 			coalesce(s.event_type, ''), s.campaign_id, s.first_failed_at, s.last_failed_at
 		FROM walk w CROSS JOIN LATERAL (
 			SELECT count(*) AS pairs FROM (
 				SELECT FROM tidemark.deferred d WHERE d.status = 'failed' AND d.projection = w.projection
-					AND d.fingerprint = w.fingerprint LIMIT $7::integer
+					AND d.fingerprint = w.fingerprint LIMIT 100
 			) c
 		) f CROSS JOIN LATERAL (
 			SELECT count(*) AS pairs FROM (
 				SELECT FROM tidemark.deferred d WHERE d.status = 'dead' AND d.projection = w.projection
-					AND d.fingerprint = w.fingerprint LIMIT $7
+					AND d.fingerprint = w.fingerprint LIMIT 100
 			) c
 		) x CROSS JOIN LATERAL (
 			SELECT d.* FROM tidemark.deferred d WHERE d.status IN ('failed', 'dead') AND d.projection = w.projection
 				AND d.fingerprint = w.fingerprint
 			ORDER BY d.projection, d.fingerprint, d.status DESC, d.next_attempt_at DESC, d.next_seq DESC LIMIT 1
 		) s
-		LEFT JOIN (
-			SELECT m.fingerprint, m.frequency * greatest(c.reltuples, 0) AS pairs
-			FROM pg_stats t CROSS JOIN LATERAL unnest(t.most_common_vals::text::text[], t.most_common_freqs) AS m (fingerprint,
-				frequency)
-			JOIN pg_class c ON c.oid = 'tidemark.deferred'::regclass
-			WHERE t.schemaname = 'tidemark' AND t.tablename = 'deferred' AND t.attname = 'fingerprint'
-		) e ON e.fingerprint = w.fingerprint
 		WHERE w.steps > 0 AND ($2 = '' OR w.fingerprint = $2) ORDER BY w.steps`
 )
 
