@@ -70,7 +70,7 @@ COMMENT ON COLUMN tidemark.rebuilds.actor IS 'operator who requested it';
 COMMENT ON COLUMN tidemark.rebuilds.reason IS 'reason of the operator';
 COMMENT ON COLUMN tidemark.rebuilds.campaigns IS 'campaigns to catch up with when its tables were created';
 COMMENT ON COLUMN tidemark.rebuilds.events IS 'events of these campaigns';
-COMMENT ON COLUMN tidemark.rebuilds.active_at IS 'time at which copying and filing ended';
+COMMENT ON COLUMN tidemark.rebuilds.active_at IS 'time at which its tables were created';
 COMMENT ON COLUMN tidemark.rebuilds.copied_to IS 'last campaign of the ranges taken by workers';
 COMMENT ON COLUMN tidemark.rebuilds.refusal IS 'reason why the last swap was refused';
 COMMENT ON COLUMN tidemark.rebuilds.refused_at IS 'time of that refusal';

@@ -93,7 +93,7 @@ func explain(err error, topic string) error {
 	case codes.NotFound:
 		return publisher.Outage(fmt.Errorf("%w: create the topic %s", err, topic))
 	case codes.PermissionDenied, codes.Unauthenticated:
-		return publisher.Outage(fmt.Errorf("%w: give the role Pub/Sub Publisher on %s to whom the credentials are of", err,
+		return publisher.Outage(fmt.Errorf("%w: give the role Pub/Sub Publisher on %s to the credentials' account", err,
 			topic))
 	}
 	return err

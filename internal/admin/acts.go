@@ -29,17 +29,17 @@ var (
 	// by the same person
 	ErrKeyReused = errors.New("the idempotency key was used for another request: use a new one for each request")
 	// its message says why
-	ErrInvalid = errors.New("the request makes no sense")
+	ErrInvalid = errors.New("invalid request")
 	// its message says what
-	ErrDeclined = errors.New("the confirmation does not say what it should")
+	ErrDeclined = errors.New("the confirmation does not match")
 	// of a count that was confirmed
-	ErrChanged = errors.New("what the act is about has changed meanwhile: look at it again")
+	ErrChanged = errors.New("it has changed meanwhile: look at it again")
 	// its message says what
-	ErrNotFound = errors.New("there is no such thing")
+	ErrNotFound = errors.New("not found")
 	// publishers and projections that are code
-	ErrNotHere = errors.New("this worker does not have the configuration or the code for it: ask one that does")
+	ErrNotHere = errors.New("this worker lacks the configuration or the code for it: ask a worker that has it")
 	// its message names them
-	ErrNeeded = errors.New("other objects of the database need its tables")
+	ErrNeeded = errors.New("other database objects depend on its tables")
 	// its message names the operation
 	ErrRollingBack = errors.New("a rollback of the projection is under way")
 )
@@ -180,10 +180,10 @@ func (a *Acts) begin(r Request, t Act) (*Recorder, error) {
 	}
 	var errs []error
 	if r.Who.Name == "" {
-		errs = append(errs, errors.New("who is missing: it is written to the log"))
+		errs = append(errs, errors.New("the operator's name is missing: the log records it"))
 	}
 	if t.Reason && strings.TrimSpace(r.Reason) == "" {
-		errs = append(errs, errors.New("reason is missing: the log keeps why"))
+		errs = append(errs, errors.New("reason is missing: the log records it"))
 	}
 	for name, field := range map[string]struct {
 		value string

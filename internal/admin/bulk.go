@@ -209,7 +209,7 @@ func (a *Acts) PreviewBulk(ctx context.Context, b Bulk) (*Preview, error) {
 // [ErrNotFound] if nothing is left.
 func (a *Acts) StartBulk(ctx context.Context, tx pgx.Tx, r Request, b Bulk) (*Operation, error) {
 	if b.AsOf == nil && (b.Kind == OpResolve || b.Kind == OpResolveParked) {
-		return nil, fmt.Errorf("%w: as_of is missing: %s leaves out what was previewed, so send back the preview's as_of",
+		return nil, fmt.Errorf("%w: as_of is missing: %s needs the as_of of its preview",
 			ErrInvalid, b.Kind)
 	}
 	if err := b.names().Check(ctx, a.cfg.Pool); err != nil {
@@ -235,7 +235,7 @@ func (a *Acts) StartBulk(ctx context.Context, tx pgx.Tx, r Request, b Bulk) (*Op
 	case !said:
 		return nil, fmt.Errorf("%w: %q was typed: type %q", ErrDeclined, r.Confirm, b.confirm(o.Total))
 	case o.Total == 0:
-		return nil, fmt.Errorf("%w that the filter chooses", ErrNotFound)
+		return nil, fmt.Errorf("%w: nothing matches the filter", ErrNotFound)
 	}
 	_, err = tx.Exec(ctx, querySetTotal, o.ID, o.Total)
 	return o, err

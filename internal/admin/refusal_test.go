@@ -20,7 +20,7 @@ func TestARequestThatMakesNoSenseNamesTheValueAndTheLimit(t *testing.T) {
 		change func(*admin.Request)
 		want   string
 	}{
-		"nobody":            {func(r *admin.Request) { r.Who.Name = "" }, "who is missing"},
+		"nobody":            {func(r *admin.Request) { r.Who.Name = "" }, "the operator's name is missing"},
 		"a reason of 4 KiB": {func(r *admin.Request) { r.Reason = strings.Repeat("x", 4096) }, ""},
 		"a longer reason": {
 			func(r *admin.Request) { r.Reason = strings.Repeat("x", 4097) },

@@ -213,7 +213,7 @@ func (r *Runner) part(ctx context.Context, tx pgx.Tx, o Operation) (bool, error)
 	if o.Kind == OpRetryParked || o.Kind == OpResolveParked {
 		err = r.onParked(ctx, tx, o, items)
 	} else {
-		err = r.onPairs(ctx, tx, o, items)
+		err = r.onFailed(ctx, tx, o, items)
 	}
 	if err != nil {
 		return false, err

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	moved  = "it had moved on, or a worker was writing it"
+	moved  = "it has changed meanwhile, or a worker was writing it"
 	walked = 1000 // campaigns per transaction
 )
 
@@ -23,7 +23,7 @@ func (o Operation) signed() string {
 	return strings.TrimSpace(fmt.Sprintf("%s (operation %d)", o.Reason, o.ID))
 }
 
-func (r *Runner) onPairs(ctx context.Context, tx pgx.Tx, o Operation, items []Item) error {
+func (r *Runner) onFailed(ctx context.Context, tx pgx.Tx, o Operation, items []Item) error {
 	places := placesOf(items)
 	do := failed.RequeuePlaces
 	if o.Kind == OpResolve {

@@ -22,7 +22,7 @@ import (
 const differing = 1000
 
 // errEnded is the cancel cause when the operation was aborted or taken over.
-var errEnded = errors.New("the operation was ended, or is another worker's by now")
+var errEnded = errors.New("the operation has ended, or another worker runs it now")
 
 // long does a verification or a replay to a publisher, under a lease instead of a transaction.
 func (r *Runner) long(ctx context.Context) (bool, error) {
@@ -197,7 +197,7 @@ func (r *Runner) prove(ctx context.Context, o Operation, v Verification, p *prog
 		found := fmt.Sprintf("%d events were applied up to seq %d, and the journal has %d", u.Applied, u.Checkpoint,
 			u.Journal)
 		if u.Applied == u.Journal {
-			found = fmt.Sprintf("the %d events that were applied up to seq %d are others than the journal's", u.Applied,
+			found = fmt.Sprintf("the %d events applied up to seq %d are not those of the journal", u.Applied,
 				u.Checkpoint)
 		}
 		differ = append(differ,

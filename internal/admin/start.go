@@ -47,7 +47,7 @@ type Verification struct {
 
 // Republication sends a slice of a campaign to a publisher again.
 type Republication struct {
-	Topic      string `json:"topic" of:"topic" required:"true" help:"the topic whose events are sent, and under which"`
+	Topic      string `json:"topic" of:"topic" required:"true" help:"the topic of the events"`
 	Publisher  string `json:"publisher" arg:"PUBLISHER" of:"publisher" help:"the publisher"`
 	CampaignID string `json:"campaign_id" arg:"CAMPAIGN" name:"campaign" of:"campaign" help:"the campaign"`
 	From       int64  `json:"from" min:"1" required:"true" help:"the first event"`

@@ -17,7 +17,7 @@ func (a *Acts) Travel(ctx context.Context, projection string, do func(*projector
 	select {
 	case a.travels <- struct{}{}:
 	case <-ctx.Done():
-		return fmt.Errorf("projection %q: wait for another look at the past: %w", projection, ctx.Err())
+		return fmt.Errorf("projection %q: another look at the past is running: %w", projection, ctx.Err())
 	}
 	defer func() { <-a.travels }()
 	return do(a.cfg.Projector)

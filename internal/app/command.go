@@ -60,7 +60,7 @@ func NewCommand(opts Options) *cobra.Command {
 		compiled := verification.Compiled{Projections: opts.Projections, Catalogue: opts.Catalogue}
 		cmd.AddCommand(
 			cli.Noun("projection", "Verify projections", verification.NewVerify(env, compiled)),
-			cli.Noun("campaign", "Travel in the time of campaigns", verification.NewTravel(env, compiled)...))
+			cli.Noun("campaign", "Look at the past of campaigns", verification.NewTravel(env, compiled)...))
 	}
 	settings, set := config.NewWorker(cmd.Flags())
 	set.Override(opts.Settings)

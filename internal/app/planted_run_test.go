@@ -154,10 +154,14 @@ func (w *plantedRun) get(t *testing.T, role auth.Role, path string) string {
 	return answer
 }
 
-// post acts as an admin. The value must be absent from the response.
+// post acts as an admin. The request must be understood, and the value absent from the response.
 func (w *plantedRun) post(t *testing.T, path, with string) {
 	t.Helper()
-	absent(t, "POST "+path, w.send(t, auth.Admin, http.MethodPost, path, `{"reason": "a test", "with": `+with+`}`))
+	answer := w.send(t, auth.Admin, http.MethodPost, path, `{"reason": "a test", "with": `+with+`}`)
+	absent(t, "POST "+path, answer)
+	if strings.Contains(answer, `"status":404`) || strings.Contains(answer, `"status":400`) {
+		t.Errorf("POST %s: %s", path, answer)
+	}
 }
 
 // absent fails the test if a text contains the value, in any case, or its number.

@@ -336,7 +336,7 @@ func TestAPlantedValueIsInNoTableNoLogAndNoAnswer(t *testing.T) {
 		w.get(t, auth.Admin, "/campaign?id=c-"+way+"&then=1")
 	}
 	for _, name := range []string{"hook400", "hook422-cut", "mean-whole", "mean-none", "mean-panics", "rows"} {
-		w.post(t, "/api/v1/publishers/all/"+name+"/replay", `{"campaign_id": "c-cast", "from": 1}`)
+		w.post(t, "/api/v1/publishers/all/"+name+"/replay", `{"campaign": "c-cast", "from": 1}`)
 	}
 	w.until(t, `SELECT NOT EXISTS (
 		SELECT FROM tidemark.operations WHERE state IN ('pending', 'running') AND kind <> 'republish')`)

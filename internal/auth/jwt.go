@@ -102,8 +102,8 @@ func (j *jwts) identity(ctx context.Context, raw string) (Identity, error) {
 		if id.Role = highest(claim); id.Role == Nobody {
 			return Identity{}, problem.New(
 				http.StatusUnauthorized,
-				"the token has no role of ours in "+j.cfg.RoleClaim,
-				"have it say viewer, operator or admin",
+				"the token has no valid role in "+j.cfg.RoleClaim,
+				"use viewer, operator or admin",
 			)
 		}
 	}

@@ -58,7 +58,7 @@ func (a *Authenticator) Login(failed Failed) http.Handler {
 		}
 		r.Body = http.MaxBytesReader(w, r.Body, loginBytes)
 		if err := r.ParseForm(); err != nil {
-			show(w, http.StatusBadRequest, "That was no form of at most 8 KiB.", "/")
+			show(w, http.StatusBadRequest, "The form is invalid or larger than 8 KiB.", "/")
 			return
 		}
 		next := Local(r.PostForm.Get("next"))

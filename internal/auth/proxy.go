@@ -43,7 +43,7 @@ func (a *Authenticator) proxied(r *http.Request) (Identity, bool, error) {
 	}
 	if !named(name) {
 		return Identity{}, false, problem.New(http.StatusUnauthorized,
-			"the proxy's user is no name", "send up to 256 bytes of printable characters").
+			"the proxy's user name is invalid", "send up to 256 bytes of printable characters").
 			Of(a.cfg.UserHeader, name, "256 bytes")
 	}
 	role := Viewer

@@ -21,7 +21,7 @@ import (
 
 var (
 	// ErrNameTaken is returned by [Create].
-	ErrNameTaken = errors.New("there is a token of that name: revoke it first, or choose another name")
+	ErrNameTaken = errors.New("a token of that name exists: revoke it first, or choose another name")
 	// ErrNoToken is returned by [Revoke].
 	ErrNoToken = errors.New("there is no such token")
 )
@@ -70,7 +70,7 @@ func Create(
 	if d == Never {
 		expires = nil
 	} else if d < 0 {
-		return "", fmt.Errorf("create token %q: it would expire after %v: give a time that lies ahead", name, d)
+		return "", fmt.Errorf("create token %q: its lifetime is %v: it must be positive", name, d)
 	}
 	token = tokenPrefix + random()
 	id, err := one[*int64](ctx, db, queryCreate, name, role.String(), hash(token), expires,

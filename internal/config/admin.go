@@ -24,36 +24,36 @@ type Admin struct {
 // AdminSettings binds the settings of a.
 func AdminSettings(s *Set, a *Admin) {
 	s.String(&a.Addr, "TIDEMARK_ADMIN_ADDR", "off", "address of the pages and the API for operators; \"off\" for none")
-	s.String(&a.DatabaseURL, "TIDEMARK_ADMIN_DATABASE_URL", "", "database for these; empty: the worker's")
+	s.String(&a.DatabaseURL, "TIDEMARK_ADMIN_DATABASE_URL", "", "database of pages and API; empty: the worker's")
 	s.role(&a.Auth.Anonymous, "TIDEMARK_ADMIN_ANONYMOUS", "role of requests without credentials, on loopback only",
 		"none", "viewer", "operator", "admin")
 	s.networks(&a.Auth.Forwarders, "TIDEMARK_ADMIN_FORWARDERS",
-		"networks of proxies whose X-Forwarded-For and X-Forwarded-Proto are believed, separated by commas")
+		"networks of proxies whose X-Forwarded-For and X-Forwarded-Proto are trusted, separated by commas")
 	s.networks(&a.Auth.Proxies, "TIDEMARK_ADMIN_PROXIES",
-		"networks of proxies that say who sends a request, separated by commas")
-	s.String(&a.Auth.UserHeader, "TIDEMARK_ADMIN_PROXY_USER_HEADER", "X-Forwarded-User", "header in which they say who")
+		"networks of proxies whose user header is trusted, separated by commas")
+	s.String(&a.Auth.UserHeader, "TIDEMARK_ADMIN_PROXY_USER_HEADER", "X-Forwarded-User", "header with the user")
 	s.String(&a.Auth.RoleHeader, "TIDEMARK_ADMIN_PROXY_ROLE_HEADER", "",
-		"header in which they say the role, which needs the secret; empty: all are viewers")
+		"header with the role, which needs the secret; empty: all are viewers")
 	s.String(&a.Auth.Secret, "TIDEMARK_ADMIN_PROXY_SECRET", "",
 		"secret that they send in X-Tidemark-Proxy-Secret, at least 16 characters")
 	jwt := &a.Auth.JWT
-	s.String(&jwt.Issuer, "TIDEMARK_ADMIN_JWT_ISSUER", "", "issuer of JWTs that say who sends a request; empty: none")
-	s.String(&jwt.Audience, "TIDEMARK_ADMIN_JWT_AUDIENCE", "", "audience that they must be for")
+	s.String(&jwt.Issuer, "TIDEMARK_ADMIN_JWT_ISSUER", "", "issuer of JWTs that identify users; empty: none")
+	s.String(&jwt.Audience, "TIDEMARK_ADMIN_JWT_AUDIENCE", "", "required audience of the JWTs")
 	s.String(&jwt.KeysURL, "TIDEMARK_ADMIN_JWT_KEYS_URL", "",
-		"its keys (JWKS); empty: where OpenID Connect discovery says")
-	s.String(&jwt.Header, "TIDEMARK_ADMIN_JWT_HEADER", "Authorization", "header that has the JWT")
-	s.String(&jwt.UserClaim, "TIDEMARK_ADMIN_JWT_USER_CLAIM", "sub", "claim that says who")
-	s.String(&jwt.RoleClaim, "TIDEMARK_ADMIN_JWT_ROLE_CLAIM", "", "claim that says the role; empty: all are viewers")
-	s.role(&a.Payloads.Least, "TIDEMARK_ADMIN_PAYLOADS", "least role that sees payloads of events",
+		"URL of the issuer's keys (JWKS); empty: found by OpenID Connect discovery")
+	s.String(&jwt.Header, "TIDEMARK_ADMIN_JWT_HEADER", "Authorization", "header with the JWT")
+	s.String(&jwt.UserClaim, "TIDEMARK_ADMIN_JWT_USER_CLAIM", "sub", "claim with the user")
+	s.String(&jwt.RoleClaim, "TIDEMARK_ADMIN_JWT_ROLE_CLAIM", "", "claim with the role; empty: all are viewers")
+	s.role(&a.Payloads.Least, "TIDEMARK_ADMIN_PAYLOADS", "lowest role that sees payloads of events",
 		"operator", "viewer", "admin")
 	add(s, &a.Payloads.Redact, "TIDEMARK_ADMIN_REDACT", nil,
 		"JSON paths of values in payloads that are hidden from all roles, separated by commas, e.g. $.card.number,$..email",
 		list[payload.Path], payload.ParsePaths)
 	s.String(&a.TLSCert, "TIDEMARK_ADMIN_TLS_CERT", "", "certificate of the listener, a PEM file; empty: plain HTTP")
-	s.String(&a.TLSKey, "TIDEMARK_ADMIN_TLS_KEY", "", "its key, a PEM file")
-	s.Int(&a.Connections, "TIDEMARK_ADMIN_CONNECTIONS", 4, 1, "connections of the listener to the database, at most")
+	s.String(&a.TLSKey, "TIDEMARK_ADMIN_TLS_KEY", "", "key of the certificate, a PEM file")
+	s.Int(&a.Connections, "TIDEMARK_ADMIN_CONNECTIONS", 4, 1, "maximum number of database connections of pages and API")
 	s.Duration(&a.StatementTimeout, "TIDEMARK_ADMIN_STATEMENT_TIMEOUT", 5*time.Second, 100*time.Millisecond,
-		"time that one of its statements may take")
+		"timeout of a statement of pages and API")
 }
 
 // role adds a setting that must be one of names; the first is the default.
@@ -79,7 +79,7 @@ func (s *Set) networks(target *[]netip.Prefix, env, usage string) {
 			}
 			network, err := netip.ParsePrefix(one)
 			if err != nil {
-				return nil, fmt.Errorf("has %q, which is no network: write it as 10.0.0.0/8, or 10.0.0.7/32 for one address",
+				return nil, fmt.Errorf("has %q, which is not a network: write it as 10.0.0.0/8, or 10.0.0.7/32 for one address",
 					one)
 			}
 			all = append(all, network)

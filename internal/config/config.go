@@ -74,7 +74,7 @@ func choice[T any](
 	list := strings.Join(choices, ", ")
 	add(s, target, env, parse(choices[0]), usage+": "+list, format, func(text string) (value T, err error) {
 		if !slices.Contains(choices, text) {
-			return value, fmt.Errorf("is none of %s", list)
+			return value, fmt.Errorf("must be one of %s", list)
 		}
 		return parse(text), nil
 	})
@@ -99,7 +99,7 @@ func (s *Set) Duration(target *time.Duration, env string, standard, least time.D
 	add(s, target, env, standard, usage, time.Duration.String, func(text string) (time.Duration, error) {
 		d, err := time.ParseDuration(text)
 		if err != nil {
-			return 0, errors.New("is not a length of time such as 300ms, 2s or 5m")
+			return 0, errors.New("is not a duration such as 300ms, 2s or 5m")
 		}
 		if d < least {
 			return 0, fmt.Errorf("is too short, at least %s is needed", least)

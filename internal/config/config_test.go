@@ -46,7 +46,7 @@ func TestWorkerReportsAllMistakesByTheNameThatTheyWereMadeUnder(t *testing.T) {
 	}
 	for _, want := range []string{
 		`TIDEMARK_LEASE_TTL="10ms" is too short, at least 1s is needed`,
-		`TIDEMARK_LOG_FORMAT="xml" is none of auto, tint, json`,
+		`TIDEMARK_LOG_FORMAT="xml" must be one of auto, tint, json`,
 		`TIDEMARK_LISTEN="perhaps" is neither true nor false`,
 		`--group-events="many" is not a whole number`,
 	} {

@@ -27,7 +27,7 @@ func Stray(environ []string) (found []string) {
 				near, least = k, d
 			}
 		}
-		found = append(found, fmt.Sprintf("%s is set, but nothing reads it; most like it is %s", name, near))
+		found = append(found, fmt.Sprintf("%s is set, but it is not a setting; the closest is %s", name, near))
 	}
 	slices.Sort(found)
 	return found

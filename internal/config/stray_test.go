@@ -16,8 +16,8 @@ func TestAVariableThatNothingReadsIsNamedWithTheOneMostLikeIt(t *testing.T) {
 		"TIDEMARK_WORKER_PORT=tcp://10.0.0.1:80", "TIDEMARK_PORT_80_TCP_ADDR=10.0.0.1",
 	})
 	want := []string{
-		"TIDEMARK_DATABSE_URL is set, but nothing reads it; most like it is TIDEMARK_DATABASE_URL",
-		"TIDEMARK_POL_INTERVAL is set, but nothing reads it; most like it is TIDEMARK_POLL_INTERVAL",
+		"TIDEMARK_DATABSE_URL is set, but it is not a setting; the closest is TIDEMARK_DATABASE_URL",
+		"TIDEMARK_POL_INTERVAL is set, but it is not a setting; the closest is TIDEMARK_POLL_INTERVAL",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)

@@ -49,13 +49,13 @@ func NewWorker(flags *pflag.FlagSet) (*Worker, *Set) {
 	s.String(&c.Schema, "TIDEMARK_SCHEMA", "tidemark_views", "schema of the projections' tables")
 	s.String(&w.Catalogue, "TIDEMARK_CATALOGUE", "", "event catalogue, a YAML file")
 	s.Duration(&c.PollInterval, "TIDEMARK_POLL_INTERVAL", 2*time.Second, time.Millisecond,
-		"longest wait between looks at the queue")
+		"longest wait between polls of the queue")
 	s.Int(&c.ClaimCampaigns, "TIDEMARK_CLAIM_CAMPAIGNS", 64, 1, "campaigns leased by one claim")
-	s.Int(&c.GroupEvents, "TIDEMARK_GROUP_EVENTS", 1000, 1, "events applied in one transaction, at most")
+	s.Int(&c.GroupEvents, "TIDEMARK_GROUP_EVENTS", 1000, 1, "maximum number of events applied in one transaction")
 	s.Duration(&c.LeaseTTL, "TIDEMARK_LEASE_TTL", 30*time.Second, time.Second,
 		"time after which a dead worker's campaigns are taken over")
 	s.Duration(&c.ApplyTimeout, "TIDEMARK_APPLY_TIMEOUT", 20*time.Second, time.Millisecond,
-		"time that one projection may take for one group")
+		"timeout of one projection for one group")
 	s.Int(&c.Concurrency, "TIDEMARK_APPLY_CONCURRENCY", 4, 1, "groups applied at the same time")
 	s.Int(&c.OnFailure.Attempts, "TIDEMARK_RETRY_ATTEMPTS", 8, 1,
 		"failures at one event that make a projection's campaign wait for an operator")
@@ -68,18 +68,18 @@ func NewWorker(flags *pflag.FlagSet) (*Worker, *Set) {
 	s.Duration(&w.ActsRetention, "TIDEMARK_OPERATOR_LOG_RETENTION", 365*24*time.Hour,
 		time.Second, "time for which the record of all that operators did is kept")
 	s.Int(&w.GapRate, "TIDEMARK_GAP_RATE", 5000, 0,
-		"campaigns a second in which gaps are looked for, in the background; 0: none")
+		"campaigns searched for gaps per second, in the background; 0: none")
 	s.Bool(&c.Proof, "TIDEMARK_PROOF", false,
-		"keep the proof of what was applied also where all projections are SQL files; it costs a look at each event")
+		"keep the proof of applied events even if all projections are SQL files; each event is then read")
 	s.Bool(&w.Listen, "TIDEMARK_LISTEN", true,
-		"be woken by NOTIFY; off: by polling alone, e.g. behind PgBouncer in transaction mode")
+		"wake by NOTIFY; off: only poll, e.g. behind PgBouncer in transaction mode")
 	s.Duration(&c.ShutdownTimeout, "TIDEMARK_SHUTDOWN_TIMEOUT", 10*time.Second, time.Millisecond,
 		"time for groups under way to finish at shutdown")
-	s.String(&w.Publishers, "TIDEMARK_PUBLISHERS", "", "what to publish where, a YAML file")
+	s.String(&w.Publishers, "TIDEMARK_PUBLISHERS", "", "topics and publishers, a YAML file")
 	s.String(&w.PublishURL, "TIDEMARK_PUBLISH_URL", "",
 		"instead of the file: where to publish all events")
 	s.Duration(&w.PublishPollInterval, "TIDEMARK_PUBLISH_POLL_INTERVAL", 500*time.Millisecond,
-		time.Millisecond, "wait between looks at the journal where there was nothing; doubles when idle")
+		time.Millisecond, "wait between polls of the journal; doubles when idle")
 	HTTPAddr(s, &w.HTTPAddr)
 	AdminSettings(s, &w.Admin)
 	s.Bool(&w.Traces, "TIDEMARK_OTEL_TRACES", false,
@@ -147,7 +147,7 @@ func OutboxSwitches(s *Set, o *Outbox) {
 			}
 			b, err := strconv.ParseBool(text)
 			if err != nil {
-				return "", errors.New("is none of true, false, auto")
+				return "", errors.New("must be true, false or auto")
 			}
 			return strconv.FormatBool(b), nil
 		})

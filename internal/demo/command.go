@@ -69,7 +69,7 @@ func show(cmd *cobra.Command, config Config) error {
 		return err
 	}
 	if !result.Good() {
-		return errors.New("not everything that was appended was applied, once, and rightly")
+		return errors.New("not every event was applied exactly once and correctly")
 	}
 	return nil
 }

@@ -79,7 +79,7 @@ func recovery(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
 	}
 	if isolation != "read committed" && isolation != "read uncommitted" {
 		return fail("transactions are "+
-			strings.ToUpper(isolation)+" by default, and a pooler stands between: the setting cannot be the session's alone",
+			strings.ToUpper(isolation)+" by default, and sessions cannot change that through a pooler",
 			"ALTER ROLE … IN DATABASE … SET default_transaction_isolation = 'read committed' for the role of the "+
 				"workers"), nil
 	}
@@ -109,7 +109,7 @@ func groups(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
 		filing = filing || g.State == "filing"
 	}
 	return verdict(!filing, Warn, strings.Join(list, ", "),
-		"a group that stays 'filing' was interrupted: start its worker, it goes on where it was"), nil
+		"a group that stays 'filing' was interrupted: start its worker, which continues"), nil
 }
 
 func durability(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
@@ -173,7 +173,7 @@ func gaps(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
 		found += len(some)
 	}
 	return verdict(found == 0, Warn, fmt.Sprintf("%d among the first %d campaigns of each group", found, gapsLook),
-		"`tidemark gaps repair` files them; so does a worker when it starts"), nil
+		"run `tidemark gaps repair`; a worker also repairs them when it starts"), nil
 }
 
 func listen(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
@@ -188,7 +188,7 @@ func listen(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
 	}
 	detail := fmt.Sprintf("%d workers; one waits for NOTIFY, or has just done so", workers)
 	if !waiting {
-		detail = fmt.Sprintf("%d workers, none of which waits for NOTIFY now: they are busy, or poll "+
+		detail = fmt.Sprintf("%d workers; none waits for NOTIFY now: they are busy, or poll "+
 			"(TIDEMARK_LISTEN=false, or PgBouncer in transaction mode)", workers)
 	}
 	return Finding{Status: OK, Detail: detail}, nil
@@ -200,9 +200,9 @@ func connections(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
 		return Finding{}, err
 	}
 	wanted := others + workers*perWorker
-	detail := fmt.Sprintf("%d of %d are open to others; %d workers may open %d", others, limit, workers, workers*perWorker)
+	detail := fmt.Sprintf("%d of %d are available; %d workers may open %d", others, limit, workers, workers*perWorker)
 	return verdict(wanted*10 < limit*9, Warn, detail,
-		"raise max_connections, lower the pools, or put PgBouncer between: see docs/guides/operations/sizing.md"), nil
+		"raise max_connections, lower the pools, or use PgBouncer: see docs/guides/operations/sizing.md"), nil
 }
 
 const (
@@ -219,7 +219,7 @@ func operatorLog(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
 	if err := tx.QueryRow(ctx, queryLogHead, logPage*logPages).Scan(&link, &hash, &head, &end, &beside); err != nil {
 		return Finding{}, err
 	}
-	remedy := "find out who has the owner's rights: no other role can change the log; compare it with a backup"
+	remedy := "find who has the owner's rights: no other role can change the log; compare it with a backup"
 	if beside != 0 {
 		return fail(fmt.Sprintf("record %d was written without the trigger that chains it", beside),
 			remedy), nil

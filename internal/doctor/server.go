@@ -24,18 +24,18 @@ func autovacuum(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
 	}
 	if !on {
 		return fail("autovacuum is off",
-			"turn autovacuum on: the outbox and the leases live by it"), nil
+			"turn autovacuum on: the outbox and the leases depend on it"), nil
 	}
 	wrong, err := texts(ctx, tx, queryStorage)
 	if err != nil {
 		return Finding{}, err
 	}
-	detail := "hot tables are kept as the migrations have it"
+	detail := "hot tables have the storage settings of the migrations"
 	if len(wrong) > 0 {
-		detail = "not as the migrations have it: " + strings.Join(wrong, "; ")
+		detail = "settings differ from the migrations: " + strings.Join(wrong, "; ")
 	}
 	return verdict(len(wrong) == 0, Warn, detail,
-		"ALTER TABLE … SET what is named: see docs/guides/operations/autovacuum.md for why"), nil
+		"ALTER TABLE … SET these; docs/guides/operations/autovacuum.md says why"), nil
 }
 
 func idleTransactions(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
@@ -45,7 +45,7 @@ func idleTransactions(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error
 	}
 	return verdict(limit != "0", Warn, "idle_in_transaction_session_timeout is "+limit,
 		"ALTER DATABASE … SET idle_in_transaction_session_timeout = '60s': a forgotten transaction keeps dead "+
-			"rows in the hot tables, and readers of the journal behind an append"), nil
+			"rows in the hot tables, and after an append it blocks readers of the journal"), nil
 }
 
 // privileges looks for privileges that workers need and this role lacks, and for functions that need
@@ -57,8 +57,8 @@ func privileges(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
 	}
 	if len(missing) > 0 {
 		return warn("missing: "+strings.Join(missing, ", "),
-			"grant it, or run deploy/sql/roles.sql again after a migration; a role that is only to append or to read "+
-				"does without"), nil
+			"grant it, or run deploy/sql/roles.sql again after a migration; a role that only appends or reads "+
+				"does not need it"), nil
 	}
 	return Finding{Status: OK, Detail: "all that workers need"}, nil
 }
@@ -76,7 +76,7 @@ func extensions(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
 		{
 			"Timescale", "_timescaledb_catalog.hypertable",
 			tablesOfTimescale,
-			"make plain tables of them: plans and unique keys are those of plain tables",
+			"make them plain tables: Tidemark's plans and unique keys need that",
 		},
 	} {
 		var there bool
@@ -124,8 +124,8 @@ func pooler(ctx context.Context, pool *pgxpool.Pool, timeout time.Duration) Find
 	}
 	return Finding{
 		Status: OK,
-		Detail: "there is one; prepared statements get through it, or are not used. NOTIFY does not where it pools " +
-			"transactions: TIDEMARK_LISTEN=false",
+		Detail: "there is one; prepared statements get through it, or are not used. In transaction mode it does " +
+			"not pass on NOTIFY: set TIDEMARK_LISTEN=false",
 	}
 }
 

@@ -65,17 +65,17 @@ func explain(err error) error {
 	var meaning *strict.SemanticError
 	switch {
 	case errors.Is(err, io.ErrUnexpectedEOF):
-		return errors.New("is JSON that breaks off")
+		return errors.New("is incomplete JSON")
 	case errors.As(err, &syntax) && errors.Is(err, jsontext.ErrDuplicateName):
 		return fmt.Errorf("has %s twice", syntax.JSONPointer)
 	case errors.As(err, &syntax):
-		return fmt.Errorf("is no JSON: %w at byte %d", syntax.Err, syntax.ByteOffset)
+		return fmt.Errorf("is not JSON: %w at byte %d", syntax.Err, syntax.ByteOffset)
 	case !errors.As(err, &meaning):
 		return err
 	case errors.Is(err, strict.ErrUnknownName):
 		return fmt.Errorf("has an unknown field %q", meaning.JSONPointer.LastToken())
 	case meaning.JSONPointer == "":
-		return errors.New("is no JSON object")
+		return errors.New("is not a JSON object")
 	case meaning.Err != nil:
 		return fmt.Errorf("has a wrong %q: %w", meaning.JSONPointer.LastToken(), meaning.Err)
 	}

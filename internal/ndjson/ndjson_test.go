@@ -207,8 +207,8 @@ func TestImport(t *testing.T) {
 		pool := pgtest.New(t)
 		const id = `"id":"01900000-0000-7000-8000-000000000000"`
 		bad := []struct{ text, why string }{
-			{`not json`, "is no JSON"},
-			{`{"campaign_id":"c","type":"x"`, "breaks off"},
+			{`not json`, "is not JSON"},
+			{`{"campaign_id":"c","type":"x"`, "incomplete JSON"},
 			{`{"campaign_id":"c","type":"x","type":"y"}`, `has /type twice`},
 			{`{"campaign_id":"c","type":"x","Campaign_ID":"d"}`, `unknown field "Campaign_ID"`},
 			{`{"campaign_id":"c","type":"x","payload":{"a":1,"b":2,"a":3}}`, `has /payload/a twice`},
@@ -218,7 +218,7 @@ func TestImport(t *testing.T) {
 				`has /payload/list/2/a/b twice`,
 			},
 			{`{"campaign_id":"c","type":"x","payload":{},"metadata":{"a":{},"a":{}}}`, `has /metadata/a twice`},
-			{`["c"]`, "is no JSON object"},
+			{`["c"]`, "is not a JSON object"},
 			{`{"campaign_id":"c","type":"x"} {}`, "after top-level value"},
 			{`{"type":"x"}`, `no "campaign_id"`},
 			{`{"campaign_id":"c"}`, "type"},

@@ -71,7 +71,7 @@ func failedActs() []*Act {
 			Long: "Apply an event that was left out of a projection. Workers delete the projection's rows of the " +
 				"campaign and apply all its events again, this one included, in each set of tables that is past it. " +
 				"If the event still fails, the projection stops there again.",
-			Examples: []string{"failed unresolve scores oak --seq 7 --reason 'it was no test data'"},
+			Examples: []string{"failed unresolve scores oak --seq 7 --reason 'it was not test data'"},
 			Button:   "Take back", Role: auth.Admin, Reason: true, Danger: true,
 			Hint: "The projection applies the whole campaign again, with this event.",
 		}, func(in *failedEvent) does {
@@ -79,7 +79,7 @@ func failedActs() []*Act {
 				Do: func(ctx context.Context, _ *admin.Acts, tx pgx.Tx, by admin.Request) (any, error) {
 					return nil, failed.Unresolve(ctx, tx, in.key(), in.Seq, by.Failed())
 				},
-				Told: in.told("Taken back: %s applies %s anew, with event %d.", in.Projection, in.CampaignID, in.Seq),
+				Told: in.told("Undone: %s applies %s again, with event %d.", in.Projection, in.CampaignID, in.Seq),
 			}
 		}),
 	}

@@ -182,7 +182,7 @@ func workerActs() []*Act {
 					there, err := lease.Drain(ctx, tx, in.Owner, by.Who.Name)
 					return nil, cmp.Or(err, in.found(there))
 				},
-				Told: told("Worker "+in.Owner+" finishes what it has and takes no more.", "workers", "list"),
+				Told: told("Worker "+in.Owner+" finishes what it holds and claims no more.", "workers", "list"),
 			}
 		}),
 		act(Act{
@@ -211,7 +211,7 @@ func (in *oneWorker) found(there bool) error {
 }
 
 type newToken struct {
-	Name    string `arg:"NAME" help:"the owner, as the operators' log names them"`
+	Name    string `arg:"NAME" help:"the owner's name in the operators' log"`
 	Role    string `choices:"viewer,operator,admin" default:"viewer" help:"viewer, operator or admin"`
 	Expires string `help:"lifetime, such as 30d, or never (default 90d)"`
 }

@@ -67,7 +67,7 @@ func projectionActs() []*Act {
 					err := rebuild.Remove(ctx, db, in.Projection, in.Tables, db.Failed())
 					const dependentObjects = "2BP01"
 					if pgErr := (*pgconn.PgError)(nil); errors.As(err, &pgErr) && pgErr.Code == dependentObjects {
-						err = fmt.Errorf("%w: %w (%s): nothing was removed; its tables stay if they are left out", admin.ErrNeeded,
+						err = fmt.Errorf("%w: %w (%s): nothing was removed; leave out its tables to keep them", admin.ErrNeeded,
 							err, pgErr.Detail)
 					}
 					return nil, err
@@ -83,9 +83,9 @@ func checkVerification(in *admin.Verification) error {
 	case len(in.Campaigns) > 5000:
 		return param.Refuse("campaigns", fmt.Sprint(len(in.Campaigns)), "5000", "there are too many", "verify all instead")
 	case len(in.Campaigns) > 0 && in.Sample > 0:
-		return param.Refuse("sample", fmt.Sprint(in.Sample), "0", "it goes without campaigns", "leave out one of them")
+		return param.Refuse("sample", fmt.Sprint(in.Sample), "0", "it cannot be combined with campaigns", "leave one out")
 	case in.Proof && (len(in.Campaigns) > 0 || in.Sample > 0 || len(in.Ignore) > 0):
-		return param.Refuse("proof", "true", "false", "a proof is of all campaigns and of no columns",
+		return param.Refuse("proof", "true", "false", "a proof covers all campaigns and ignores no columns",
 			"leave out campaigns, sample and ignore")
 	}
 	return nil

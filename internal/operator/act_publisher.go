@@ -50,7 +50,7 @@ func (in *publication) each(
 	case err != nil:
 		return err
 	case len(list) == 0:
-		return fmt.Errorf("%s: %w: a publication is known once a worker has begun it", in.said(), publications.ErrNotFound)
+		return fmt.Errorf("%s: %w: a publication appears once a worker begins it", in.said(), publications.ErrNotFound)
 	}
 	none := !slices.ContainsFunc(list, able)
 	for _, p := range list {
@@ -87,7 +87,7 @@ func (in *publicationReset) places() (n int) {
 
 func (in *publicationReset) check() error {
 	if in.places() > 1 {
-		return param.Refuse("position", "", "1", "a reset goes to one place", "name a position, a time, or the end")
+		return param.Refuse("position", "", "1", "a reset has one target", "give a position, a time, or the end")
 	}
 	return nil
 }
@@ -196,7 +196,7 @@ func publisherActs() []*Act {
 				"place are tried again; campaigns parked before it stay parked. With a place the command asks for the " +
 				"publisher's name.",
 			Examples: []string{
-				"publisher reset archive --reason 'disk is full no more'",
+				"publisher reset archive --reason 'the disk has space again'",
 				"publisher reset archive --topic orders --time 2026-01-31T08:00:00Z --dry-run",
 				"publisher reset archive --topic orders --position 4711 --reason 'the consumer lost a day'",
 			},
@@ -240,15 +240,15 @@ func publisherActs() []*Act {
 		}, func(in *admin.Republication) does {
 			var wrong error
 			if in.Until != 0 && in.Until < in.From {
-				wrong = param.Refuse("until", fmt.Sprint(in.Until), fmt.Sprintf("%d or more", in.From), "it is before from",
-					"turn them round")
+				wrong = param.Refuse("until", fmt.Sprint(in.Until), fmt.Sprintf("%d or more", in.From), "it is less than from",
+					"swap them")
 			}
 			return does{
 				Wrong: wrong,
 				Typed: in.Publisher,
 				Preview: func(ctx context.Context, acts *admin.Acts, by admin.Request) (*Plan, error) {
 					slice, err := acts.PreviewRepublication(ctx, by, *in)
-					events := fmt.Sprintf("those of events %d to %d of %s to %s again that are of the topic", slice.From,
+					events := fmt.Sprintf("events %d to %d of %s to %s again, if they are of the topic", slice.From,
 						slice.Through, in.CampaignID, in.Publisher)
 					if slice.Events != nil {
 						events = fmt.Sprintf("%s of %s to %s again, up to %d", table.Count(*slice.Events, "event"), in.CampaignID,

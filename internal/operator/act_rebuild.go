@@ -147,7 +147,7 @@ func rebuildActs() []*Act {
 				Alone: func(ctx context.Context, db *admin.Recorder) (any, error) {
 					return nil, rebuild.AbortRebuild(ctx, db, in.Projection, db.Failed())
 				},
-				Told: told("The rebuild of "+in.Projection+" is aborted; nothing of it is left.", "projection", "list"),
+				Told: told("Aborted the rebuild of "+in.Projection+" and removed what it had built.", "projection", "list"),
 			}
 		}),
 		act(Act{
@@ -164,7 +164,7 @@ func rebuildActs() []*Act {
 		}, func(in *projectionRollback) does {
 			return does{
 				Typed: in.Projection,
-				Would: "have projection " + in.Projection + " show its previous tables",
+				Would: "put back the previous tables of projection " + in.Projection,
 				Do:    in.start,
 				Told:  begun("puts back the previous tables of " + in.Projection),
 			}

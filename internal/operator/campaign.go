@@ -15,7 +15,7 @@ import (
 
 const (
 	campaignRecords = 20   // records of the log
-	campaignPairs   = 1000 // failed projections
+	campaignFailed  = 1000 // failed projections
 )
 
 // Campaign is the state of one campaign.
@@ -63,7 +63,7 @@ func ReadCampaign(ctx context.Context, pool *pgxpool.Pool, head journal.Event) (
 		}
 		c.Groups = append(c.Groups, s)
 	}
-	if c.Deferred, err = failed.List(ctx, pool, failed.Filter{CampaignID: id, Limit: campaignPairs}); err != nil {
+	if c.Deferred, err = failed.List(ctx, pool, failed.Filter{CampaignID: id, Limit: campaignFailed}); err != nil {
 		return nil, err
 	}
 	pauses, err := pause.List(ctx, pool, "", nil, 0)

@@ -56,9 +56,9 @@ func (e *hinted) Unwrap() error { return e.error }
 func (e *hinted) Next() string { return "tidemark " + e.next }
 
 const (
-	pageGone  = "go back to the list: it may have caught up meanwhile, or never have been"
+	pageGone  = "go back to the list: it may have caught up, or never have existed"
 	lookAgain = "look at it again"
-	lookFor   = "look for the name in the list of such things"
+	lookFor   = "look up the name in its list"
 
 	bad, forbidden, notFound, conflict = http.StatusBadRequest, http.StatusForbidden, http.StatusNotFound,
 		http.StatusConflict
@@ -70,11 +70,11 @@ func answers() []Answer {
 	return []Answer{
 		{forbidden, "ask a person with that role", "", "", "", []error{admin.ErrForbidden}},
 		{unavailable, "run tidemark migrate up", "", "", "", []error{status.ErrNoSchema}},
-		{refused, "take a new Idempotency-Key", "", "", "", []error{admin.ErrKeyReused}},
+		{refused, "use a new Idempotency-Key", "", "", "", []error{admin.ErrKeyReused}},
 		{refused, "confirm with the text that is asked for", "", "", "", []error{admin.ErrDeclined}},
 		{bad, "see /api/v1/openapi.yaml", "write a simpler pattern", "", "", []error{admin.ErrInvalid}},
 		{
-			notFound, "/api/v1/failed lists what is behind", pageGone, "failed list", "campaign",
+			notFound, "/api/v1/failed lists failed campaigns", pageGone, "failed list", "campaign",
 			[]error{failed.ErrNotFound},
 		},
 		{
@@ -87,18 +87,18 @@ func answers() []Answer {
 		},
 		{notFound, "/api/v1/groups lists consumer groups", pageGone, "group list", "", []error{outbox.ErrNotRegistered}},
 		{
-			notFound, "/api/v1/publishers lists pairs of topics and publishers, /api/v1/parked what is parked", pageGone,
+			notFound, "/api/v1/publishers lists pairs of topics and publishers, /api/v1/parked parked events", pageGone,
 			"publisher list", "",
 			[]error{publications.ErrNotFound},
 		},
 		{
-			notFound, "/api/v1/campaigns?prefix= looks for campaigns, /api/v1/campaigns/{campaign}/events lists events",
+			notFound, "/api/v1/campaigns?prefix= finds campaigns, /api/v1/campaigns/{campaign}/events lists events",
 			pageGone, "events query --help", "",
 			[]error{journal.ErrNotFound},
 		},
 		{
-			refused, "lists show it by its place, /api/v1/failed and /api/v1/parked what waits behind it",
-			"the event's page says what waits behind it", "", "",
+			refused, "lists show it by its place; /api/v1/failed and /api/v1/parked show what waits behind it",
+			"the event's page shows what waits behind it", "", "",
 			[]error{feed.ErrUnreadable},
 		},
 		{notFound, "/api/v1/tokens lists tokens", pageGone, "token list", "", []error{auth.ErrNoToken}},
@@ -108,7 +108,7 @@ func answers() []Answer {
 		{conflict, "ask another worker", "", "", "", []error{admin.ErrNotHere}},
 		{conflict, "/api/v1/pauses lists what is paused", lookAgain, "group list", "", []error{pause.ErrNotPaused}},
 		{
-			conflict, "/api/v1/rebuilds lists what is being rebuilt, /api/v1/projections what is kept of before", pageGone,
+			conflict, "/api/v1/rebuilds lists rebuilds, /api/v1/projections the previous tables", pageGone,
 			"projection list", "",
 			[]error{rebuild.ErrNoRebuild, rebuild.ErrRebuilding, rebuild.ErrNoPrevious},
 		},
@@ -117,17 +117,17 @@ func answers() []Answer {
 			"operation list", "",
 			[]error{admin.ErrRollingBack},
 		},
-		{conflict, "drop what needs them, or leave the tables", "", "projection list", "", []error{admin.ErrNeeded}},
+		{conflict, "drop what depends on them, or keep the tables", "", "projection list", "", []error{admin.ErrNeeded}},
 		{
 			conflict, "/api/v1/workers lists workers, with the code that they have", "look at the workers", "workers list", "",
 			[]error{rebuild.ErrNoCode},
 		},
-		{conflict, "revoke the token first, or take another name", "", "token revoke", "NAME", []error{auth.ErrNameTaken}},
+		{conflict, "revoke the token first, or choose another name", "", "token revoke", "NAME", []error{auth.ErrNameTaken}},
 		{conflict, "remove its projections first", "", "projection list", "", []error{outbox.ErrInUse}},
 		{conflict, lookAgain, "", "failed show", "PROJECTION CAMPAIGN", []error{failed.ErrConflict}},
 		{conflict, lookAgain, "", "publisher show", "NAME", []error{publications.ErrConflict}},
 		{
-			conflict, "allow_behind goes back all the same, as many campaigns behind as it says", "",
+			conflict, "allow_behind allows that many campaigns to be behind", "",
 			"projection rollback --allow-behind -1", "NAME",
 			[]error{rebuild.ErrBehind},
 		},

@@ -166,7 +166,7 @@ func view(v View, input reflect.Type) *View {
 			v.Query = append(v.Query, asked)
 		}
 		if p.Page == "after" {
-			asked.Name, asked.Help = "after", "`next` of the page before"
+			asked.Name, asked.Help = "after", "`next` of the previous page"
 			after = []param.Param{asked}
 		}
 	}
@@ -179,7 +179,7 @@ func (v *View) more(next string) string {
 	for _, p := range v.Params {
 		switch {
 		case p.Page == "after" && p.Name == "before":
-			return "What was before: --before " + next
+			return "Older ones: --before " + next
 		case p.Page == "after":
 			return "There may be more: --" + p.Flag() + " " + table.Quote(next)
 		}

@@ -110,7 +110,7 @@ func campaignViews() []*View {
 
 // noSuchCampaign returns an error that names the ids with the longest common prefix.
 func noSuchCampaign(ctx context.Context, from Reader, campaignID string) error {
-	err := fmt.Errorf("no campaign %q: %w; ids are told apart to the letter", campaignID, journal.ErrNotFound)
+	err := fmt.Errorf("no campaign %q: %w; ids are case-sensitive", campaignID, journal.ErrNotFound)
 	for prefix := []rune(campaignID); ; prefix = prefix[:len(prefix)/2] {
 		near, failure := feed.Campaigns(ctx, from.Pool, string(prefix), "", similarCampaigns)
 		switch {
@@ -120,7 +120,7 @@ func noSuchCampaign(ctx context.Context, from Reader, campaignID string) error {
 			err = fmt.Errorf("%w; there are %s", err, strings.Join(near, ", "))
 			return &hinted{err, "campaign show " + table.Quote(near[0])}
 		case len(prefix) == 0:
-			return fmt.Errorf("%w; the journal has no event at all", err)
+			return fmt.Errorf("%w; the journal is empty", err)
 		}
 	}
 }

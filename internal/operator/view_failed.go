@@ -74,11 +74,11 @@ func failedViews() []*View {
 				f := in.filter()
 				f.After, f.Limit = in.After, in.Limit
 				if from.Look > 0 && !slices.Contains(in.Status, failed.Rebuilding) {
-					pairs, end, err := failed.Search(ctx, from.Pool, f, from.Look)
-					return pairs, placed(end), err
+					found, end, err := failed.Search(ctx, from.Pool, f, from.Look)
+					return found, placed(end), err
 				}
-				pairs, err := failed.List(ctx, from.Pool, f)
-				return pairs, nextOf(pairs, in.Limit, failed.Campaign.Place), err
+				found, err := failed.List(ctx, from.Pool, f)
+				return found, nextOf(found, in.Limit, failed.Campaign.Place), err
 			},
 			Columns: "STATUS|PROJECTION|CAMPAIGN|SEQ|TYPE|ATTEMPTS|NEXT|CLASS|CODE|ERROR",
 			Row: func(p failed.Campaign) []table.Cell {
@@ -214,7 +214,7 @@ func eventFacts(e journal.Event) []table.Fact {
 }
 
 func failedFacts(p failed.Campaign) []table.Fact {
-	next := "when an operator says so: requeue, retry or resolve"
+	next := "waits for an operator: requeue or resolve"
 	if !p.NextAttemptAt.IsZero() {
 		next = table.Stamp(&p.NextAttemptAt)
 	}

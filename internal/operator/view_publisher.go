@@ -172,7 +172,7 @@ to each failed campaign. Records are kept for a year, or as long as TIDEMARK_OPE
 func (in *publication) find(ctx context.Context, from Reader) ([]publications.Publication, error) {
 	found, err := publications.List(ctx, from.Pool, in.key())
 	if err == nil && len(found) == 0 {
-		err = fmt.Errorf("publisher %q: %w: a pair is known once a worker has begun to publish it", in.said(),
+		err = fmt.Errorf("publisher %q: %w: a pair appears once a worker begins to publish it", in.said(),
 			publications.ErrNotFound)
 	}
 	return found, err

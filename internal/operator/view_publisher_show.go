@@ -98,7 +98,7 @@ func publicationFacts(p publications.Publication) []table.Fact {
 		},
 		{
 			Name:  "parked",
-			Value: fmt.Sprintf("%s, and %d on their way", parkedCount(p).Text, p.Retrying),
+			Value: fmt.Sprintf("%s, %d retried or catching up", parkedCount(p).Text, p.Retrying),
 		},
 		{Name: "held by", Value: holder},
 	}
@@ -111,7 +111,7 @@ func publicationFacts(p publications.Publication) []table.Fact {
 	if p.Ghosts > 0 {
 		facts = append(facts, table.Fact{
 			Name: "ghosts", Tone: table.Warning,
-			Value: fmt.Sprintf("%s sent that the journal has no more, found at %s: tidemark publisher ghosts %s",
+			Value: fmt.Sprintf("%s sent but missing from the journal, found at %s: tidemark publisher ghosts %s",
 				table.Count(p.Ghosts, "event"), table.Stamp(p.GhostsAt), p.Publisher),
 		})
 	}
@@ -143,9 +143,9 @@ func readParked(ctx context.Context, from Reader, in *parkedChoice) (s parkedSta
 func showParked(page *table.Page, d parkedState) {
 	for _, p := range d.Parked {
 		page.Heading(publications.Key{Topic: p.Topic, Publisher: p.Publisher}.String())
-		next, waits := p.NextAttemptAt.UTC().Format(time.RFC3339), "it is left out, and goes on"
+		next, waits := p.NextAttemptAt.UTC().Format(time.RFC3339), "left out; the campaign continues"
 		if p.Status == "parked" {
-			next = "when an operator says so: retry or resolve"
+			next = "waits for an operator: retry or resolve"
 		}
 		if p.Holds {
 			waits = "waits behind it"

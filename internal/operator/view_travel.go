@@ -86,7 +86,7 @@ func travelViews() []*View {
 func (in *diffBetween) check() error {
 	if in.From != nil && *in.From > in.To {
 		return param.Refuse("from", fmt.Sprint(*in.From), fmt.Sprintf("0 to %d", in.To), "from is after to",
-			"turn them round")
+			"swap them")
 	}
 	return nil
 }

@@ -92,7 +92,7 @@ publishers:
 		`21: backoff_max is "1us", it must be a length of time such as 500ms, 30s or 5m, and at least 1ms`,
 		`24: publisher "c": timeout is "5", it must be a length of time such as 500ms, 30s or 5m, and at least 1ms`,
 		`24: X-Tenant is a list, it must be one text`,
-		`27: publisher "d": secret 1: the secret does not begin with whsec_: give it as it was handed out, or make one with: echo whsec_$(openssl rand -base64 32)`,
+		`27: publisher "d": secret 1: the secret does not begin with whsec_: use it as it was issued, or make one with: echo whsec_$(openssl rand -base64 32)`,
 		`27: publisher "d": allow_networks holds "10.0.0.0/99": give networks such as 10.1.0.0/16 or fd00:1::/64, or addresses`,
 		`27: publisher "d": concurrency is -1, it must be 1 to 1000`,
 		`31: topic "orders" is named twice: leave one of them out`,
@@ -123,7 +123,7 @@ func TestAMistakeInTheEnvironmentNamesTheVariable(t *testing.T) {
 	for want, settings := range map[string]config.Publishing{
 		"TIDEMARK_PUBLISHERS and TIDEMARK_PUBLISH_URL are both set: use the file, or the URL for the simple case": {Publishers: "x.yaml", PublishURL: "log:"},
 		`TIDEMARK_PUBLISH_URL: there is no kind of sink "nowhere": known are kafka, log`:                          {PublishURL: "nowhere://host"},
-		"TIDEMARK_PUBLISH_URL: the sink's URL cannot be read: it is written like kind://host/path":                {PublishURL: "host"},
+		"TIDEMARK_PUBLISH_URL: the sink's URL cannot be read: write it like kind://host/path":                     {PublishURL: "host"},
 		"TIDEMARK_PUBLISH_URL: there are no secrets to sign with":                                                 {PublishURL: "https://example.com/events"},
 		"x.yaml: no such file or directory: name a YAML file that says what is published where":                   {Publishers: "x.yaml"},
 	} {

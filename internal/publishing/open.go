@@ -41,7 +41,7 @@ func Configured(settings config.Publishing, kinds []publisher.Kind, logger *slog
 }
 
 // errNoted is returned by Decode if the mistakes are already recorded, each at its line.
-var errNoted = errors.New("the settings have mistakes")
+var errNoted = errors.New("the settings are invalid")
 
 // sink opens a sink that is written as a URL, or as a kind or URL with settings.
 func (l *loader) sink(name string, at field, encoder publisher.Encoder) publisher.Sink {
@@ -90,7 +90,7 @@ func open(kinds []publisher.Kind, name, address string, settings publisher.Setti
 	if address != "" {
 		u, err := url.Parse(address)
 		if err != nil || u.Scheme == "" { // the parser's error shows the URL, which may have a password
-			return nil, errors.New("the sink's URL cannot be read: it is written like kind://host/path")
+			return nil, errors.New("the sink's URL cannot be read: write it like kind://host/path")
 		}
 		settings.URL = u
 		if name == "" {

@@ -17,12 +17,12 @@ func (e export) queue(s *Status) {
 		}
 		for status, n := range counts {
 			e.gauge("tidemark_queue_entries",
-				"What remains to be done: events of work items, and campaigns that failed or are catching up.", float64(n),
+				"Events of work items, and campaigns of projections that failed or are catching up.", float64(n),
 				"consumer_group", g.Group, "status", string(status))
 		}
 		if g.Oldest != nil {
 			e.time("tidemark_queue_oldest_timestamp_seconds",
-				"When what has waited longest, of what a worker could take now, was appended.", &g.Oldest.Since,
+				"Append time of the oldest event that a worker could take now.", &g.Oldest.Since,
 				"consumer_group", g.Group)
 		}
 	}
@@ -34,10 +34,10 @@ func (e export) lag(s *Status) {
 		if l.Projection != "" {
 			subject, labels = "projection", []string{"consumer_group", l.Group, "projection", l.Projection}
 		}
-		e.gauge("tidemark_"+subject+"_lag_events", "Events appended and not applied by the "+subject+".", float64(l.Events),
+		e.gauge("tidemark_"+subject+"_lag_events", "Events not yet applied by the "+subject+".", float64(l.Events),
 			labels...)
-		e.gauge("tidemark_"+subject+"_lag_seconds", "Since the oldest event that the "+
-			subject+" has not applied was appended; 0: there is none.", l.Age.Seconds(), labels...)
+		e.gauge("tidemark_"+subject+"_lag_seconds", "Age of the oldest event that the "+subject+
+			" has not applied; 0: there is none.", l.Age.Seconds(), labels...)
 		e.gauge("tidemark_"+subject+"_lag_campaigns", "Campaigns with events that the "+subject+" has not applied.",
 			float64(l.Campaigns), labels...)
 	}
@@ -62,7 +62,7 @@ func (e export) deferred(s *Status) {
 			"consumer_group", d.Group, "projection", d.Projection, "status", string(d.Status), "class", class)
 	}
 	for at, first := range since {
-		e.time("tidemark_failed_oldest_timestamp_seconds", "When the campaign that has failed longest first failed.", first,
+		e.time("tidemark_failed_oldest_timestamp_seconds", "First failure of the campaign that has failed longest.", first,
 			"consumer_group", at.group, "projection", at.projection, "status", string(at.status))
 	}
 }
@@ -122,11 +122,11 @@ func (e export) workers(s *Status) {
 	for group, t := range groups {
 		e.gauge("tidemark_workers", "Workers seen in the last 5 seconds.", float64(t.live), "consumer_group", group)
 		e.gauge("tidemark_workers_missing",
-			"Workers seen in the last hour but not in the last 5 seconds, which have not said that they stop.",
+			"Workers that disappeared: seen in the last hour, not in the last 5 seconds, and not unregistered.",
 			float64(t.missing), "consumer_group", group)
 		e.gauge("tidemark_campaigns_leased", "Campaigns that the live workers say they hold.", float64(t.held),
 			"consumer_group", group)
-		e.gauge("tidemark_suspects", "Campaigns under which a process has died.", float64(s.Suspects[group]),
+		e.gauge("tidemark_suspects", "Campaigns whose worker died while it held them.", float64(s.Suspects[group]),
 			"consumer_group", group)
 	}
 }
@@ -138,7 +138,7 @@ func (e export) rebuilds(s *Status) {
 			float64(r.Left+r.Failed+r.Dead), labels...)
 		e.gauge("tidemark_rebuild_progress_ratio", "Share of the campaigns that the rebuild has caught up with.",
 			r.Progress(), labels...)
-		e.gauge("tidemark_rebuild_refused", "Whether the tables could not be exchanged when that was tried last.",
+		e.gauge("tidemark_rebuild_refused", "Whether the last attempt to swap the tables failed.",
 			flag(r.Refusal != ""), labels...)
 	}
 }
@@ -146,24 +146,24 @@ func (e export) rebuilds(s *Status) {
 func (e export) publishers(s *Status) {
 	for _, p := range s.Publishers {
 		labels := []string{"topic", p.Topic, "publisher", p.Publisher}
-		e.gauge("tidemark_publisher_position", "Position up to where all is published or parked.", float64(p.Position),
+		e.gauge("tidemark_publisher_position", "Position up to which events are published or parked.", float64(p.Position),
 			labels...)
 		e.gauge("tidemark_publisher_lag_events",
 			"Events of the journal after the publisher's position, before the topic's filter.", float64(p.Behind), labels...)
 		e.gauge("tidemark_publisher_lag_seconds",
-			"Since the first event after the publisher's position was recorded; 0: there is none.", p.Lag.Seconds(), labels...)
+			"Age of the first event after the publisher's position; 0: there is none.", p.Lag.Seconds(), labels...)
 		for _, status := range []string{"ACTIVE", "PAUSED", "FAILED"} {
-			e.gauge("tidemark_publisher_status", "1 for the status that the publisher has.", flag(p.Status == status), "topic",
+			e.gauge("tidemark_publisher_status", "1 for the publisher's current status.", flag(p.Status == status), "topic",
 				p.Topic, "publisher", p.Publisher, "status", status)
 		}
 		e.gauge("tidemark_publisher_errors", "Failures in a row.", float64(p.Errors), labels...)
 		e.gauge("tidemark_publisher_held", "Whether a process holds the publisher.", flag(p.Holder != ""), labels...)
 		e.gauge("tidemark_publisher_parked", "Events that wait for an operator.", float64(p.Parked), labels...)
-		e.gauge("tidemark_publisher_retrying", "Events that are tried again, and campaigns that are brought back.",
+		e.gauge("tidemark_publisher_retrying", "Refused events that are retried, and campaigns that catch up behind them.",
 			float64(p.Retrying), labels...)
-		e.gauge("tidemark_publisher_ghosts", "Events that were sent and that the journal has no more, kept for 30 days.",
+		e.gauge("tidemark_publisher_ghosts", "Events that were sent but are missing from the journal, kept for 30 days.",
 			float64(p.Ghosts), labels...)
-		e.time("tidemark_publisher_ghosts_timestamp_seconds", "When the last of the ghosts was found.", p.GhostsAt,
+		e.time("tidemark_publisher_ghosts_timestamp_seconds", "Time when the last ghost was found.", p.GhostsAt,
 			labels...)
 	}
 }
@@ -198,7 +198,7 @@ func (e export) rest(s *Status) {
 			float64(t.DeadTuples), "table", t.Name)
 		e.gauge("tidemark_postgres_table_bytes", "Size of the table with indexes and TOAST.", float64(t.Bytes), "table",
 			t.Name)
-		e.time("tidemark_postgres_table_vacuum_timestamp_seconds", "When the table was vacuumed last.", t.VacuumedAt,
+		e.time("tidemark_postgres_table_vacuum_timestamp_seconds", "Time of the table's last vacuum.", t.VacuumedAt,
 			"table", t.Name)
 	}
 }
@@ -226,7 +226,7 @@ func (c *Collector) Collect(out chan<- prometheus.Metric) {
 	if s == nil {
 		return
 	}
-	e.time("tidemark_status_timestamp_seconds", "When the database's figures were read.", &s.At)
+	e.time("tidemark_status_timestamp_seconds", "Time when the database's figures were read.", &s.At)
 	e.queue(s)
 	e.lag(s)
 	e.deferred(s)

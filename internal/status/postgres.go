@@ -156,6 +156,6 @@ func (s *Status) locked(found *problems) {
 		found.add(Warning, "Postgres", &h.Since,
 			h.Remedy+"; deploy/sql/advisory-locks.sql revokes such locks from other roles "+
 				"(docs/guides/operations/security.md)",
-			"%s holds advisory locks of Tidemark's: appends and workers may wait for it", h)
+			"%s holds Tidemark's advisory locks: appends and workers may wait for it", h)
 	}
 }

@@ -108,15 +108,15 @@ func (s *Status) work(found *problems) {
 				"%s wait and no worker lives", count(g.Pending, g.Estimated, "work item"))
 		case since != nil && g.At.Sub(*since) > longQueue && !s.drains(g.Group):
 			found.add(Warning, "group "+g.Group, since,
-				"tidemark lag says whether it drains; if not, add workers, or look for what holds the campaign: "+
+				"check tidemark lag: if it does not shrink, add workers, or see what holds the campaign with "+
 					"tidemark campaign show",
 				"the oldest entry, of campaign %q, has waited for more than %s", g.Oldest.CampaignID, longQueue)
 		}
 	}
 	for _, group := range sorted(s.Suspects) {
 		found.add(Warning, "group "+group, nil,
-			"look for the last log lines of workers that were killed or ran out of memory; the third death under one "+
-				"event defers it as dead",
+			"look at the last log lines of workers that were killed or ran out of memory; after the third crash "+
+				"at one event the campaign is dead",
 			"a process has died while it held %s", count(s.Suspects[group], false, "campaign"))
 	}
 }
@@ -138,9 +138,9 @@ func (s *Status) silent(found *problems) {
 			missing[w.ConsumerGroup] = append(missing[w.ConsumerGroup], w)
 		case w.Ahead():
 			found.add(Warning, "group "+w.ConsumerGroup, nil,
-				"check the server's time synchronisation; campaigns that the worker held are taken over within two lives "+
-					"of a lease, and retries wait no longer than their policy says",
-				"worker %s (process %d) was last seen %s from now: the database server's clock has gone back", w.Host, w.PID,
+				"check the server's time synchronisation; campaigns that the worker held are taken over within two lease "+
+					"times, and retries wait no longer than their policy says",
+				"worker %s (process %d) was last seen %s in the future: the database server's clock has gone back", w.Host, w.PID,
 				(-w.Silent).Round(time.Second))
 		}
 	}
@@ -148,13 +148,13 @@ func (s *Status) silent(found *problems) {
 		all := missing[group]
 		seen := func(a, b Worker) int { return a.SeenAt.Compare(b.SeenAt) }
 		first, last := slices.MinFunc(all, seen), slices.MaxFunc(all, seen)
-		what := fmt.Sprintf("worker %s (process %d) has fallen silent without saying that it stops", last.Host, last.PID)
+		what := fmt.Sprintf("worker %s (process %d) has disappeared without unregistering", last.Host, last.PID)
 		if len(all) > 1 {
-			what = fmt.Sprintf("%d workers have fallen silent without saying that they stop, the last of them %s (process %d)",
+			what = fmt.Sprintf("%d workers have disappeared without unregistering, the last one %s (process %d)",
 				len(all), last.Host, last.PID)
 		}
 		found.add(Warning, "group "+group, &first.SeenAt,
-			"nothing if it has been replaced: its campaigns are taken over when their leases run out; else look at its log",
+			"nothing if it was replaced: others take its campaigns when their leases expire; otherwise look at its log",
 			"%s", what)
 	}
 }
@@ -179,9 +179,9 @@ func (s *Status) kept(found *problems) {
 			}
 		}
 		found.add(Note, "projection "+k.Name, nil,
-			"nothing; a rollback needs a worker with that code first, or tidemark projection rollback "+name+
+			"nothing, unless you roll back: that needs a worker with that code, or tidemark projection rollback "+name+
 				" --allow-behind -1",
-			"no worker has the code of version %d, which keeps up the tables that a rebuild replaced%s. Nothing reads them",
+			"no worker has the code of version %d, so the tables that a rebuild replaced get no events%s. Nothing reads them",
 			k.Version, behind)
 	}
 }
@@ -199,11 +199,11 @@ func (s *Status) drains(group string) bool {
 func (s *Status) failures(found *problems) {
 	for _, d := range s.Deferred {
 		severity, do := Warning, "tidemark failed stats --projection "+d.Projection
-		what := "%s failing, of class %s: they are tried again"
+		what := "%s failing, of class %s: they are retried"
 		switch d.Status {
 		case failed.Dead:
 			severity, what = Critical, "%s dead, of class %s: an operator has to act"
-			do += "; deploy what mends it, then tidemark failed requeue"
+			do += "; deploy a fix, then tidemark failed requeue"
 		case failed.Failed:
 		default:
 			continue
@@ -237,7 +237,7 @@ func (s *Status) paused(found *problems) {
 		if p.Reason != "" {
 			what += ": " + p.Reason
 		}
-		found.add(Note, p.String(), &p.PausedAt, do+" when it may go on", "%s", what)
+		found.add(Note, p.String(), &p.PausedAt, do+" when it may continue", "%s", what)
 	}
 	if more := campaigns - shownPauses; more > 0 {
 		found.add(Note, "", nil, "tidemark group list", "paused besides: %s", count(int64(more), false, "campaign"))
@@ -248,8 +248,8 @@ func (s *Status) rebuilding(found *problems) {
 	for _, r := range s.Rebuilds {
 		if r.Refusal != "" {
 			found.add(Warning, "projection "+r.Projection, &r.StartedAt,
-				"mend that, it is tried again by itself; or tidemark projection abort-rebuild",
-				"the rebuilt tables could not be exchanged: %s", r.Refusal)
+				"fix that, and it is retried; or tidemark projection abort-rebuild",
+				"the rebuilt tables could not be swapped: %s", r.Refusal)
 		}
 	}
 }
@@ -261,10 +261,10 @@ func (s *Status) publishing(found *problems) {
 		behind := s.At.Add(-p.Lag)
 		switch {
 		case p.Status == "FAILED":
-			found.add(Critical, where, p.FailingSince, show+"; mend it, then tidemark publisher reset",
+			found.add(Critical, where, p.FailingSince, show+"; fix it, then tidemark publisher reset",
 				"has failed and waits for an operator: %s", p.Reason)
 		case p.Status == "PAUSED":
-			found.add(Note, where, nil, "tidemark publisher resume when it may go on", "paused by %s: %s", p.Actor, p.Reason)
+			found.add(Note, where, nil, "tidemark publisher resume when it may continue", "paused by %s: %s", p.Actor, p.Reason)
 		case p.Errors > 0:
 			found.add(Warning, where, p.FailingSince, show, "fails, %d times in a row: %s", p.Errors, p.LastError)
 		case p.Holder == "" && p.Lag > longSilence:
@@ -275,16 +275,16 @@ func (s *Status) publishing(found *problems) {
 		}
 		if p.GhostsAt != nil && s.At.Sub(*p.GhostsAt) < recentGhosts {
 			found.add(Warning, where, p.GhostsAt,
-				fmt.Sprintf("tidemark publisher ghosts %s --topic %s names them, for 30 days; "+
+				fmt.Sprintf("tidemark publisher ghosts %s --topic %s lists them for 30 days; "+
 					"docs/guides/operations/failover.md says what consumers do", p.Publisher, p.Topic),
-				"%s%s sent that the journal has no more: a failover or a backup has lost their commits",
+				"%s%s sent but missing from the journal: a failover or a restore lost their commits",
 				atLeast(p.ManyGhosts()), count(p.Ghosts, false, "event"))
 		}
 		if p.Parked > 0 {
 			found.add(Warning, where, nil,
 				fmt.Sprintf("tidemark publisher parked list --publisher %s --topic %s; then parked retry or parked resolve",
 					p.Publisher, p.Topic),
-				"%s%s parked: the sink refused them by themselves", atLeast(p.ManyParked()), count(p.Parked, false, "event"))
+				"%s%s parked: the sink refused them", atLeast(p.ManyParked()), count(p.Parked, false, "event"))
 		}
 	}
 }

@@ -43,8 +43,8 @@ func (m *moment) with(
 		return cli.Usagef("which campaign? --campaign names it")
 	}
 	if name := registry.ProjectionOf(m.projection); name != m.projection {
-		return cli.Usagef("--projection %s: it is the code that makes the rows, whichever tables they are kept in: name "+
-			"%s, with the code of the version that you mean", m.projection, name)
+		return cli.Usagef("--projection %s: its rows are made by the code that runs here: name %s, and run the version "+
+			"that you mean", m.projection, name)
 	}
 	return env.WithPool(ctx, func(ctx context.Context, pool *pgxpool.Pool) error {
 		return explain(m.code.with(ctx, pool, choose, work))
@@ -67,8 +67,8 @@ func newAsOf(env *cli.Env, compiled Compiled) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "as-of",
 		Short: "Show a campaign's rows as they were after one of its events",
-		Long: `Show a campaign's rows as they were after one of its events: what the projections make of the
-events up to there, beside the live tables. Nothing is written. Event 0 is before the first one.`,
+		Long: `Show a campaign's rows as they were after one of its events: the projections apply
+the events up to there beside the live tables. Nothing is written. Event 0 is before the first one.`,
 		Example: `  tidemark campaign as-of --campaign oak --seq 12
   tidemark campaign as-of --campaign oak --seq 12 --projection sessions --json`,
 		Args: cli.NoArgs,
@@ -140,10 +140,9 @@ func newDiff(env *cli.Env, compiled Compiled) *cobra.Command {
 	m := moment{code: code{compiled: compiled}}
 	command := &cobra.Command{
 		Use:   "diff",
-		Short: "Show what became of a campaign's rows between two of its events",
-		Long: `Show what became of a campaign's rows between two of its events: those that are others after
---to than they were after --from. Without --from it is what event --to alone has done. Nothing is
-written.`,
+		Short: "Show what changed in a campaign's rows between two of its events",
+		Long: `Show what changed in a campaign's rows between two of its events, --from and --to. Without
+--from it shows what event --to changed. Nothing is written.`,
 		Example: `  tidemark campaign diff --campaign oak --to 12
   tidemark campaign diff --campaign oak --from 10 --to 12 --json`,
 		Args: cli.NoArgs,
@@ -155,7 +154,7 @@ written.`,
 				from = max(0, to-1)
 			}
 			if from > to {
-				return cli.Usagef("--from %d is after --to %d: turn them round", from, to)
+				return cli.Usagef("--from %d is after --to %d: swap them", from, to)
 			}
 			var changed []change
 			err := m.with(cmd.Context(), env, m.chosen, func(p *projector.Projector, r rebuild.Registered) error {
@@ -179,8 +178,8 @@ written.`,
 	}
 	m.bind(env, command)
 	command.Flags().Int64Var(&from, "from", 0,
-		"the event before the first one that is looked at (default the one before --to)")
-	command.Flags().Int64Var(&to, "to", 0, "the last event that is looked at")
+		"compare the rows after this event (default the one before --to)")
+	command.Flags().Int64Var(&to, "to", 0, "with the rows after this event")
 	m.code.bind(command)
 	return command
 }

@@ -46,8 +46,8 @@ func (c *code) bind(command *cobra.Command) {
 	c.set = config.NewSet(command.Flags())
 	if c.compiled.Operators {
 		command.Flags().BoolVar(&c.trusts, "trust-read-models", false,
-			"find tables and functions of the read models' schema by their bare names too: runs what the workers' role has "+
-				"made there, with your rights")
+			"also find unqualified tables and functions in the read models' schema; this runs functions that the "+
+				"workers' role made there, with your rights")
 	}
 	c.set.String(&c.directory, "TIDEMARK_PROJECTIONS_DIR", "", "folder of SQL-file projections")
 	c.set.String(&c.catalogue, "TIDEMARK_CATALOGUE", "", "event catalogue, a YAML file")
@@ -95,7 +95,7 @@ func (c *code) load() ([]projector.Projection, *journal.Catalogue, error) {
 	return projections, catalogue, nil
 }
 
-var errNotHere = errors.New("no such projection that is registered and whose code is here")
+var errNotHere = errors.New("no such projection is registered with its code in this program")
 
 // with calls work for each registered projection that choose wants and whose code is here, with a
 // projector of all its versions here.
@@ -138,8 +138,8 @@ func (c *code) with(
 		}
 	}
 	if !found {
-		return cli.Hint(fmt.Errorf("%w: registered are %s; the code here is of %s; the code of projections in Go is in "+
-			"their worker's program, which has this command too", errNotHere, list(slices.Sorted(maps.Keys(schema))),
+		return cli.Hint(fmt.Errorf("%w: registered are %s; this program has %s. Projections in Go are in their worker's "+
+			"program, which has this command too", errNotHere, list(slices.Sorted(maps.Keys(schema))),
 			list(slices.Sorted(maps.Keys(byName)))), "tidemark projection list")
 	}
 	return nil

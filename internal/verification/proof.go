@@ -43,7 +43,7 @@ func (v *verify) prove(ctx context.Context, env *cli.Env, pool *pgxpool.Pool, na
 	if err != nil || found.Differing == 0 {
 		return err
 	}
-	return cli.Exitf(cli.ExitDifferences, "%s of which not exactly the journal's events were applied",
+	return cli.Exitf(cli.ExitDifferences, "%s with applied events that are not exactly the journal's",
 		table.Count(found.Differing, "campaign"))
 }
 
@@ -68,11 +68,11 @@ func (d proof) print(env *cli.Env) error {
 		env.Note("%s not shown: --limit shows more.", table.Count(more, "more campaign"))
 	}
 	if d.Unhashed > 0 {
-		env.Note("Of %s only the number of the events is known: a worker applied them that has SQL files alone, without "+
+		env.Note("For %s only the number of events is known: the worker that applied them has only SQL files and no "+
 			"TIDEMARK_PROOF.", table.Count(d.Unhashed, "campaign"))
 	}
 	if d.Behind > 0 {
-		env.Note("The projection is behind its group in %s: nothing is proved of it there.",
+		env.Note("The projection is behind its group in %s: nothing is proved there.",
 			table.Count(d.Behind, "campaign"))
 	}
 	if d.Resolved > 0 {
@@ -90,7 +90,7 @@ func (d proof) print(env *cli.Env) error {
 
 func (d proof) verdict() string {
 	if d.Differing == 0 {
-		return "each campaign's are those of the journal up to its checkpoint, each once"
+		return "in each campaign exactly those of the journal up to its checkpoint, each once"
 	}
-	return table.Count(d.Differing, "campaign") + " not exactly those of the journal"
+	return table.Count(d.Differing, "campaign") + " differ from the journal"
 }

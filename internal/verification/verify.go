@@ -103,16 +103,16 @@ NAME~next, with the code of theirs.`,
 	flags := command.Flags()
 	flags.SortFlags = false
 	flags.StringVar(&v.campaign, "campaign", "", "only this campaign")
-	flags.IntVar(&v.request.Sample, "sample", 0, "so many campaigns, at random")
+	flags.IntVar(&v.request.Sample, "sample", 0, "number of random campaigns")
 	flags.BoolVar(&v.request.All, "all", false,
 		"all campaigns, and rows of campaigns that the journal does not have; the default")
 	flags.StringSliceVar(&v.request.Ignore, "ignore", nil, "columns that may differ: column, or table.column")
-	flags.IntVar(&v.limit, "limit", 100, "show so many differences at most; the others are counted")
+	flags.IntVar(&v.limit, "limit", 100, "maximum number of differences to show; the rest are counted")
 	flags.BoolVar(&v.proof, "proof", false,
 		"apply nothing: compare the number and the ids of the events that were applied with the journal")
 	flags.BoolVar(&v.repair, "repair", false, "have workers replay the campaigns that differ, from scratch")
 	v.act.BindOne(flags)
-	flags.BoolVar(&v.act.Yes, "yes", false, "do not ask, however many campaigns are replayed")
+	flags.BoolVar(&v.act.Yes, "yes", false, "do not ask for confirmation")
 	flags.BoolVar(&v.asJSON, "json", false, "write JSON")
 	v.code.bind(command)
 	cli.CompleteFlag(command, "campaign", env.Complete(campaignIDs))
@@ -135,14 +135,14 @@ func (v *verify) check(cmd *cobra.Command) error {
 		return cli.Usagef("--campaign, --sample and --all: one at a time")
 	}
 	if v.proof && (chosen > 0 && !v.request.All || v.repair) {
-		return cli.Usagef("--proof is of all campaigns, and repairs nothing: it goes with --all, --limit and --json")
+		return cli.Usagef("--proof covers all campaigns and repairs nothing: combine it only with --all, --limit and --json")
 	}
 	if v.campaign != "" {
 		v.request.Campaigns = []string{v.campaign}
 	}
 	v.request.All = v.campaign == "" && v.request.Sample == 0
 	if !v.repair && (v.act.Yes || v.act.Reason != "") {
-		return cli.Usagef("--yes and --reason go with --repair: without it nothing is changed")
+		return cli.Usagef("--yes and --reason need --repair: without it nothing is changed")
 	}
 	return nil
 }

@@ -56,10 +56,10 @@ func (v *verify) print(env *cli.Env) error {
 		env.Note("Table %s has no column campaign_id of type text: its rows were not looked at.", table)
 	}
 	if d.Skipped > 0 {
-		env.Note("%s passed by: the projection is being rebuilt there.", table.Count(d.Skipped, "campaign"))
+		env.Note("%s skipped: the projection is being rebuilt there.", table.Count(d.Skipped, "campaign"))
 	}
 	if d.Strays > 0 {
-		env.Note("%s of campaigns that the journal does not have: no replay comes to them, delete them by hand.",
+		env.Note("%s of campaigns that the journal does not have: no replay reaches them, delete them by hand.",
 			table.Count(d.Strays, "row"))
 	}
 	env.Note("%s verified, %s applied: %s.", table.Count(d.Campaigns, "campaign"), table.Count(d.Events, "event"),

@@ -26,8 +26,8 @@ func newWhy(env *cli.Env, compiled Compiled) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "why",
 		Short: "Name the events that wrote the values of a row",
-		Long: `Name the events that wrote the values of a row: for each column the last one after which its
-value was another. --key has the values of the table's primary key, in the order of its columns and
+		Long: `Name the events that wrote the values of a row: for each column the last event that
+changed its value. --key has the values of the table's primary key, in the order of its columns and
 without campaign_id. The campaign's events are applied one by one beside the live tables; nothing is
 written.`,
 		Example: `  tidemark campaign why --campaign oak --table sessions --key s-1

@@ -56,7 +56,7 @@ func Decide[S any](ctx context.Context, db Querier, q Query, fold func(state *S,
 // one condition to append with. The states are of the same moment. A reused model starts over.
 func DecideAll(ctx context.Context, db Querier, models ...Folder) (Condition, error) {
 	if len(models) == 0 {
-		return Condition{}, fmt.Errorf("decide: there are no models: name one at least")
+		return Condition{}, fmt.Errorf("decide: there are no models: name at least one")
 	}
 	union := models[0].selects()
 	for _, m := range models {

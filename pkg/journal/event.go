@@ -94,7 +94,7 @@ func (t Type[T]) New(payload T) Event {
 // Decode is [Decode] for an event of the type. For an event of another type it returns a [DecodeError].
 func (t Type[T]) Decode(e Event) (payload T, err error) {
 	if e.Type != string(t) {
-		return payload, &DecodeError{Type: e.Type, Err: fmt.Errorf("it is no event of type %s", t)}
+		return payload, &DecodeError{Type: e.Type, Err: fmt.Errorf("it is not an event of type %s", t)}
 	}
 	return Decode[T](e)
 }

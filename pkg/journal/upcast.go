@@ -234,10 +234,10 @@ func (p fieldPath) String() string { return strings.Join(p, ".") }
 func decodeObject(data json.RawMessage) (object, error) {
 	var o object
 	if err := json.Unmarshal(data, &o); err != nil {
-		return nil, errors.New("it is no JSON object")
+		return nil, errors.New("it is not a JSON object")
 	}
 	if o == nil {
-		return nil, errors.New("it is null, and no JSON object")
+		return nil, errors.New("it is null, not a JSON object")
 	}
 	return o, nil
 }

@@ -78,10 +78,10 @@ func TestUpcasters(t *testing.T) {
 		},
 		"move through something that is no object": {
 			Move("a", "b.c"), `{"a":1,"b":2}`,
-			"b on the way to b.c: it is no JSON object",
+			"b on the way to b.c: it is not a JSON object",
 		},
 		"default inside null":         {Default("a.b", 1), `{"a":null}`, "a on the way to a.b: it is null"},
-		"a payload that is no object": {Remove("a"), `[]`, "it is no JSON object"},
+		"a payload that is no object": {Remove("a"), `[]`, "it is not a JSON object"},
 	} {
 		t.Run("refuses "+name, func(t *testing.T) {
 			t.Parallel()

@@ -94,7 +94,7 @@ func complete(c Config) (Config, error) {
 		c.Schema = "tidemark_views"
 	}
 	if c.Schema == "tidemark" || strings.HasPrefix(c.Schema, "pg_") {
-		errs = append(errs, fmt.Errorf("Schema %q is not for read models: take another", c.Schema))
+		errs = append(errs, fmt.Errorf("Schema %q is reserved: choose another for read models", c.Schema))
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
@@ -128,7 +128,7 @@ func complete(c Config) (Config, error) {
 	}
 	if c.Mode == ModeInlineApplyOnly && c.InlineBestEffort {
 		errs = append(errs,
-			fmt.Errorf("InlineBestEffort leaves to workers what fails, and with Mode %s there are none: take another mode, "+
+			fmt.Errorf("InlineBestEffort leaves failures to workers, and Mode %s has none: choose another mode, "+
 				"or let failures fail the append", c.Mode))
 	}
 	if c.OnStep == nil {

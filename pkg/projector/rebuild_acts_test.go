@@ -260,7 +260,7 @@ func TestTablesThatOthersStandOnAreNotDropped(t *testing.T) {
 	}
 	refused := func(what string, err error, by string) {
 		t.Helper()
-		if err == nil || !strings.Contains(err.Error(), "would go with them: "+by+": drop them first") {
+		if err == nil || !strings.Contains(err.Error(), "because these depend on them: "+by+": drop them first") {
 			t.Errorf("%s: %v", what, err)
 		}
 	}

@@ -151,8 +151,8 @@ func TestWhatIsAddedWhileTheTablesAreBuiltIsAddedToTheNewOnesToo(t *testing.T) {
 	two := ready(t, pool)
 	exec(t, pool, `CREATE INDEX late ON counters ((doc->>'sum'))`)
 	drain(t, two)
-	expectText(t, pool, "refusal", "the tables that are read have been given counters.late since the rebuild began: give "+
-		"the new ones in schema tidemark_next_counters the same, or drop it", `SELECT refusal FROM tidemark.rebuilds`)
+	expectText(t, pool, "refusal", "counters.late was added to the live tables since the rebuild began: add it to "+
+		"the new ones in schema tidemark_next_counters too, or drop it", `SELECT refusal FROM tidemark.rebuilds`)
 	if v := version(t, pool, "counters"); v != 1 {
 		t.Errorf("version %d is read, without the index", v)
 	}
@@ -286,7 +286,7 @@ func TestVerifyNoticesThatTheTablesHaveBeenExchanged(t *testing.T) {
 		Projection: "counters", All: true, Concurrency: 1,
 		OnProgress: func(projector.VerifyReport) { drain(t, two) },
 	})
-	if !errors.Is(err, registration.ErrRegistered) || !strings.Contains(err.Error(), "begin again") {
+	if !errors.Is(err, registration.ErrRegistered) || !strings.Contains(err.Error(), "start again") {
 		t.Errorf("verified across an exchange: %v", err)
 	}
 }
@@ -305,8 +305,8 @@ func TestWhatWillKeepTheTablesFromBeingExchangedIsSaidAtOnce(t *testing.T) {
 	}
 	const refusal = `SELECT coalesce(string_agg(refusal || (refused_at IS NOT NULL)::text, ' '), '')
 		FROM tidemark.rebuilds`
-	const why = "the tables cannot be exchanged, for these would go on with the old ones: rule _RETURN on materialized view " +
-		"kept, which stands on counters: drop them first, and make them again afterwards"
+	const why = "the tables cannot be swapped, because these depend on the old ones: rule _RETURN on materialized view " +
+		"kept, which stands on counters: drop them first and create them again afterwards"
 	if got := query[string](t, pool, refusal); got != "when the rebuild began, "+why+"false" {
 		t.Errorf("at the beginning it is said that %q", got)
 	}

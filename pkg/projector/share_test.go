@@ -15,9 +15,9 @@ import (
 // goroutines give away a quarter of their time: one second each second.
 func TestARebuildGetsItsShareOfTheTimeAndNoMore(t *testing.T) {
 	t.Parallel()
-	rebuilt := &apply.Unit{Pair: &failed.Standing{Projection: registry.NextTables.Of("scores")}}
+	rebuilt := &apply.Unit{Standing: &failed.Standing{Projection: registry.NextTables.Of("scores")}}
 	live := &apply.Unit{}
-	behind := &apply.Unit{Pair: &failed.Standing{Projection: "scores"}}
+	behind := &apply.Unit{Standing: &failed.Standing{Projection: "scores"}}
 	for name, c := range map[string]struct {
 		most  float64
 		units []*apply.Unit // units of a group; nil: a range is copied

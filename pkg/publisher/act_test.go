@@ -98,7 +98,7 @@ func TestActsThatMakeNoSenseAreRefused(t *testing.T) {
 			anna()), publications.ErrNotFound, "x/y"},
 		"nobody": {
 			publications.Suspend(t.Context(), pool, pairKey(), 0, publications.Act{}), nil,
-			"who does it is missing",
+			"the operator's name is missing",
 		},
 		"resolve without a reason":   {resolve, nil, "a reason is missing"},
 		"retry nothing":              {retry, publications.ErrNotFound, "no parked event"},

@@ -124,7 +124,7 @@ func (c *claimer) refuseAhead(ctx context.Context, conn *pgxpool.Conn, row ledge
 func (c *claimer) restored(t *tick) bool {
 	why := ""
 	if c.instance != "" && c.instance != t.Instance {
-		why = "it is another database, or its server was started anew"
+		why = "it is another database, or its server was restarted"
 	}
 	c.instance = t.Instance
 	for _, row := range t.Pairs {
@@ -142,7 +142,7 @@ func (c *claimer) restored(t *tick) bool {
 	if why == "" {
 		return false
 	}
-	c.cfg.Logger.WarnContext(c.ctx, "the database may have been restored from a backup: what was read of it is forgotten",
+	c.cfg.Logger.WarnContext(c.ctx, "the database may have been restored from a backup: discarding what was read",
 		"reason", why)
 	c.journals++
 	c.history.doubtful = true

@@ -98,7 +98,7 @@ func (h *history) foundGhosts(ghosts map[publications.Key]recent, err error) {
 		h.sent[key] = slices.DeleteFunc(h.sent[key], func(s ledger.Sent) bool { return lost[s] })
 		h.metrics.Ghosts.WithLabelValues(key.Topic, key.Publisher).Add(float64(len(lost)))
 		h.cfg.Logger.WarnContext(h.ctx,
-			"events were sent that the journal has no more: tidemark publisher ghosts names them", "topic", key.Topic,
+			"sent events are missing from the journal: tidemark publisher ghosts lists them", "topic", key.Topic,
 			"publisher", key.Publisher, "events", len(lost))
 	}
 }

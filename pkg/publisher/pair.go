@@ -150,14 +150,14 @@ func routesOf(cfg Config) (map[publications.Key]*route, error) {
 	for i := range cfg.Topics {
 		t := &cfg.Topics[i]
 		if t.Name == "" || topics[t.Name] != nil {
-			errs = append(errs, fmt.Errorf("topic %q: a topic needs a name that no other has", t.Name))
+			errs = append(errs, fmt.Errorf("topic %q: a topic needs a unique name", t.Name))
 		}
 		topics[t.Name] = t
 	}
 	routes, names := map[publications.Key]*route{}, map[string]bool{}
 	for _, p := range cfg.Publishers {
 		if p.Name == "" || names[p.Name] {
-			errs = append(errs, fmt.Errorf("publisher %q: a publisher needs a name that no other has", p.Name))
+			errs = append(errs, fmt.Errorf("publisher %q: a publisher needs a unique name", p.Name))
 		}
 		names[p.Name] = true
 		p, err := p.withDefaults()

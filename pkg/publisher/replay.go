@@ -43,7 +43,7 @@ func Replay(ctx context.Context, db publications.DB, r ReplayRequest, act public
 	to, err := r.To.withDefaults()
 	switch {
 	case act.By == "":
-		err = publications.ErrNobody
+		err = publications.ErrNoActor
 	case r.CampaignID == "":
 		err = errors.New("replay: the campaign is missing")
 	case r.From < 1 || r.Until != 0 && r.Until < r.From:

@@ -75,12 +75,12 @@ func ParseSecret(text string) (Secret, error) {
 	encoded, ok := strings.CutPrefix(strings.TrimSpace(text), secretPrefix)
 	if !ok {
 		return Secret{},
-			fmt.Errorf("the secret does not begin with %s: give it as it was handed out, or make one with: echo %s$(openssl "+
+			fmt.Errorf("the secret does not begin with %s: use it as it was issued, or make one with: echo %s$(openssl "+
 				"rand -base64 32)", secretPrefix, secretPrefix)
 	}
 	key, err := base64.StdEncoding.DecodeString(encoded)
 	if err != nil {
-		return Secret{}, fmt.Errorf("what follows %s in the secret is not base64, with its padding: was it cut off?",
+		return Secret{}, fmt.Errorf("the secret is not padded base64 after %s: it may be cut off",
 			secretPrefix)
 	}
 	if len(key) < secretLeast || len(key) > secretMost {

@@ -157,7 +157,7 @@ func TestParseSecretSaysWhatIsWrongAndDoesNotRepeatIt(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		"MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw":      "does not begin with whsec_",
-		"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaS": "not base64",
+		"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaS": "not padded base64",
 		"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2La": "has 21 bytes, it must have 24 " +
 			"to 64",
 		"whsec_" + base64.StdEncoding.EncodeToString([]byte(strings.Repeat("MfKQ", 17))): "has 68 bytes",

@@ -127,7 +127,7 @@ func TestAPrometheusScrapesAWorkerAndEvaluatesEveryRule(t *testing.T) {
 			}
 		}
 		if dead, err := value(ctx, base,
-			`sum(job_consumer_group_projection:tidemark_dead_pairs:sum{job="tidemark"})`); err != nil || dead != "1" {
+			`sum(job_consumer_group_projection:tidemark_dead_campaigns:sum{job="tidemark"})`); err != nil || dead != "1" {
 			return fmt.Errorf("%q pairs are dead, %w; want 1", dead, err)
 		}
 		if scraped.IsZero() {

@@ -35,12 +35,12 @@ func Read(in reflect.Type, params []Param, texts Texts) (any, error) {
 				return nil, Refuse(p.Name, "", limit(p), "it is missing", "name it")
 			}
 			if given && p.Type == Switch {
-				return nil, p.refuse("", "it is no true or false")
+				return nil, p.refuse("", "it is not true or false")
 			}
 			continue
 		}
 		if len(values) > 1 && p.Type != Several {
-			return nil, Refuse(p.Name, strings.Join(values, ", "), "1", "it is there more than once", "give it once")
+			return nil, Refuse(p.Name, strings.Join(values, ", "), "1", "it is given more than once", "give it once")
 		}
 		if err := p.set(v.FieldByIndex(p.index), values); err != nil {
 			return nil, err
@@ -89,19 +89,19 @@ func (p Param) set(field reflect.Value, values []string) error {
 	case Number:
 		n, err := strconv.ParseInt(text, 10, 64)
 		if err != nil || n < p.Min || n > p.Max || field.OverflowInt(n) {
-			return p.refuse(text, "it is no number that is taken")
+			return p.refuse(text, "it is not a valid number")
 		}
 		field.SetInt(n)
 	case Share:
 		f, err := strconv.ParseFloat(text, 64)
 		if err != nil {
-			return p.refuse(text, "it is no number")
+			return p.refuse(text, "it is not a number")
 		}
 		field.SetFloat(f)
 	case Switch:
 		b, err := strconv.ParseBool(text)
 		if err != nil {
-			return p.refuse(text, "it is no true or false")
+			return p.refuse(text, "it is not true or false")
 		}
 		field.SetBool(b)
 	case Duration:
@@ -115,7 +115,7 @@ func (p Param) set(field reflect.Value, values []string) error {
 	case Time:
 		at, err := time.Parse(time.RFC3339Nano, text)
 		if err != nil {
-			return p.refuse(text, "it is no time")
+			return p.refuse(text, "it is not a time")
 		}
 		field.Set(reflect.ValueOf(at))
 	}
@@ -150,7 +150,7 @@ func remedy(p Param) string {
 	case p.Type == Share:
 		return "write it like 0.5"
 	case p.Type == Switch:
-		return "say true or false"
+		return "use true or false"
 	case p.Type == Duration:
 		return "write it like 90s, 15m, 2h or 7d"
 	case p.Type == Time:
@@ -171,12 +171,12 @@ func ParseDuration(text string) (time.Duration, error) {
 	if rest != "" {
 		d, err := time.ParseDuration(rest)
 		if err != nil {
-			return 0, errors.New("it is no length of time")
+			return 0, errors.New("it is not a duration")
 		}
 		sum += d
 	}
 	if sum <= 0 {
-		return 0, errors.New("it does not lie ahead")
+		return 0, errors.New("it is not in the future")
 	}
 	return sum, nil
 }
@@ -201,7 +201,7 @@ func (p Param) setCursor(field reflect.Value, text string) error {
 	raw, err := base64.RawURLEncoding.DecodeString(text)
 	if err != nil || json.Unmarshal(raw, field.Addr().Interface()) != nil {
 		return Refuse(
-			p.Name, text, "", "the cursor is none of this list's", "take next of the page before, or begin without",
+			p.Name, text, "", "the cursor is not from this list", "use next of the previous page, or start without one",
 		)
 	}
 	return nil

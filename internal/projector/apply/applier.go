@@ -44,9 +44,9 @@ func (a *Applier) choose(units []*Unit) (strategy, reason string) {
 	case retried(units):
 		return savepointed, "a failed campaign is tried again"
 	case a.Savepoints.Load() > 0:
-		return savepointed, "something has failed of late"
+		return savepointed, "there were failures recently"
 	}
-	return batched, "nothing has failed of late"
+	return batched, "there were no failures recently"
 }
 
 // Group applies one group, in opened if that has read the group already, and returns the units left.
@@ -171,7 +171,7 @@ func (a *Applier) applyBatched(ctx context.Context, units []*Unit, t *Transactio
 	}
 	if t.splittable() {
 		a.Cfg.Logger.DebugContext(ctx, "group is applied", "strategy", savepointed,
-			"reason", "it is large, and savepoints cost next to nothing", "campaigns", len(t.Units))
+			"reason", "it is large, so savepoints cost little", "campaigns", len(t.Units))
 		return a.savepointed(ctx, t, false)
 	}
 	defer t.Abort(ctx)

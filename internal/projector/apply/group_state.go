@@ -13,9 +13,9 @@ import (
 // groupState is a transaction's group: its units and their events, their rows of the registry and
 // of tidemark.deferred, and the failures. It sends nothing.
 type groupState struct {
-	Units []*Unit
-	view  *registry.View
-	pairs map[string]map[string]*failed.Standing // deferred campaigns, by campaign and projection
+	Units     []*Unit
+	view      *registry.View
+	standings map[string]map[string]*failed.Standing // deferred campaigns, by campaign and projection
 	// events that operators have resolved, by projection (without its table set) and campaign
 	LeftOut  map[failed.Key][]int64
 	Events   []journal.Event // of all units, in order
@@ -25,10 +25,10 @@ type groupState struct {
 
 // stop leaves the campaign out for the projection, as if it were deferred.
 func (h *groupState) stop(campaignID string, k *registry.Projection) {
-	if h.pairs[campaignID] == nil {
-		h.pairs[campaignID] = map[string]*failed.Standing{}
+	if h.standings[campaignID] == nil {
+		h.standings[campaignID] = map[string]*failed.Standing{}
 	}
-	h.pairs[campaignID][k.Name] = &failed.Standing{CampaignID: campaignID, Projection: k.Name}
+	h.standings[campaignID][k.Name] = &failed.Standing{CampaignID: campaignID, Projection: k.Name}
 }
 
 // task returns a unit's events for a projection. An event that is known to fail is not tried.
@@ -50,10 +50,10 @@ func (h *groupState) task(k *registry.Projection, u *Unit) *task {
 
 // applies reports whether the unit moves the projection forward.
 func (h *groupState) applies(k *registry.Projection, u *Unit) bool {
-	if u.Pair != nil {
-		return u.Pair.Projection == k.Name && !u.outdated
+	if u.Standing != nil {
+		return u.Standing.Projection == k.Name && !u.outdated
 	}
-	return h.view.Rows[k.Name].Moves() && h.pairs[u.Lease.CampaignID][k.Name] == nil
+	return h.view.Rows[k.Name].Moves() && h.standings[u.Lease.CampaignID][k.Name] == nil
 }
 
 // wanted returns the events of the units that a projection applies, in order.
@@ -116,7 +116,8 @@ func (h *groupState) stopped(k *registry.Projection) (n int) {
 // hasFailed reports whether a catch-up unit's projection has failed and stays where it did.
 func (h *groupState) hasFailed(u *Unit) bool {
 	return slices.ContainsFunc(h.failures, func(f *incident) bool {
-		return f.CampaignID == u.Lease.CampaignID && f.Projection == u.Pair.Projection && f.policy.Action != kind.ActionSkip
+		return f.CampaignID == u.Lease.CampaignID && f.Projection == u.Standing.Projection &&
+			f.policy.Action != kind.ActionSkip
 	})
 }
 

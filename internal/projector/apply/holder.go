@@ -111,7 +111,7 @@ func (o *Holder) GiveBackLeases(ctx context.Context, leases []lease.Lease) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), registry.ReleaseTimeout)
 	defer cancel()
 	if err := o.Keeper.Release(ctx, o.Cfg.Pool, leases); err != nil {
-		o.Cfg.Logger.WarnContext(ctx, "leases not given back, they will expire", "campaigns", len(leases), "error", err)
+		o.Cfg.Logger.WarnContext(ctx, "leases not released, they will expire", "campaigns", len(leases), "error", err)
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -184,7 +184,7 @@ func (o *Holder) Beat(ctx context.Context) {
 		return
 	}
 	if o.Drained.Swap(drained) != drained {
-		o.Cfg.Logger.InfoContext(ctx, "an operator has drained the worker, or has it go on", "drained", drained)
+		o.Cfg.Logger.InfoContext(ctx, "an operator drained or undrained the worker", "drained", drained)
 	}
 }
 

@@ -52,10 +52,11 @@ func (a *Applier) ApplySuspect(ctx context.Context, units []*Unit) error {
 		}
 	}()
 	if s.Marked == 0 {
-		log.InfoContext(ctx, "a process died with the campaign in its hands, applying it alone")
+		log.InfoContext(ctx, "a process died while it held the campaign, applying it alone")
 		return a.applyMarked(ctx, units)
 	}
-	log.WarnContext(ctx, "campaign has cost several processes, applying it alone and one by one", "marked", s.Marked)
+	log.WarnContext(ctx, "several processes died while they held the campaign, applying its events one by one",
+		"marked", s.Marked)
 	verdicts := map[failure.Verdict]error{}
 	if convicted(s) {
 		at := failure.Verdict{Projection: s.Projection, CampaignID: owned.CampaignID, Seq: s.Seq}

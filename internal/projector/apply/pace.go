@@ -115,8 +115,8 @@ func (s *Share) Wait(now time.Time) time.Duration {
 func (s *Share) Spend(units []*Unit, cost time.Duration) {
 	n := 0
 	for _, u := range units {
-		if u.Pair != nil {
-			if _, set := registry.Split(u.Pair.Projection); set == registry.NextTables {
+		if u.Standing != nil {
+			if _, set := registry.Split(u.Standing.Projection); set == registry.NextTables {
 				n++
 			}
 		}

@@ -25,14 +25,14 @@ const splitFrom = 512
 
 // retried reports whether there are units of failed campaigns.
 func retried(units []*Unit) bool {
-	return slices.ContainsFunc(units, func(u *Unit) bool { return u.Pair != nil && u.Pair.Failed })
+	return slices.ContainsFunc(units, func(u *Unit) bool { return u.Standing != nil && u.Standing.Failed })
 }
 
 // splittable reports whether savepoints cost the group next to nothing: it is large, so a savepoint
 // per projection does not count, and its statements can be cut into parts.
 func (t *Transaction) splittable() bool {
 	if !t.Streams || len(t.calls) > 0 || len(t.Events) < splitFrom ||
-		slices.ContainsFunc(t.Units, func(u *Unit) bool { return u.Pair != nil }) {
+		slices.ContainsFunc(t.Units, func(u *Unit) bool { return u.Standing != nil }) {
 		return false
 	}
 	return !slices.ContainsFunc(t.view.Projections, func(k *registry.Projection) bool {
@@ -101,7 +101,7 @@ func (a *Applier) savepointed(ctx context.Context, t *Transaction, fenceFirst bo
 // noteFailures sets how many of the next groups are applied savepointed, and because of which
 // projections. Retries do not count: they say nothing about events applied for the first time.
 func (a *Applier) noteFailures(t *Transaction) {
-	if !slices.ContainsFunc(t.Units, func(u *Unit) bool { return u.Pair == nil }) {
+	if !slices.ContainsFunc(t.Units, func(u *Unit) bool { return u.Standing == nil }) {
 		return
 	}
 	a.Savepoints.Add(-1) // concurrent groups may go below zero, which counts as zero
@@ -204,11 +204,11 @@ func (t *Transaction) fenceOnce(ctx context.Context) error {
 func (t *Transaction) tasks(ctx context.Context, k *registry.Projection) (tasks []*task, err error) {
 	var reset []*Unit
 	for _, u := range t.Units {
-		if u.Pair != nil && u.Pair.Reset && t.applies(k, u) {
+		if u.Standing != nil && u.Standing.Reset && t.applies(k, u) {
 			reset = append(reset, u)
 		}
 	}
-	failed, err := t.resetPairs(ctx, k, reset)
+	failed, err := t.resetFailed(ctx, k, reset)
 	if err != nil {
 		return nil, err
 	}
@@ -223,9 +223,9 @@ func (t *Transaction) tasks(ctx context.Context, k *registry.Projection) (tasks 
 	return tasks, nil
 }
 
-// resetPairs deletes the rows of campaigns that start over. If deleting them together fails, it
+// resetFailed deletes the rows of campaigns that start over. If deleting them together fails, it
 // tries them one by one, and returns those that fail.
-func (t *Transaction) resetPairs(
+func (t *Transaction) resetFailed(
 	ctx context.Context, k *registry.Projection, units []*Unit,
 ) (failed []*Unit, err error) {
 	if len(units) == 0 {
@@ -244,7 +244,7 @@ func (t *Transaction) resetPairs(
 		return units, nil
 	}
 	for i := range units {
-		one, err := t.resetPairs(ctx, k, units[i:i+1])
+		one, err := t.resetFailed(ctx, k, units[i:i+1])
 		if err != nil {
 			return nil, err
 		}

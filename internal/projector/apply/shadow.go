@@ -168,7 +168,7 @@ func (s *shadow) tryUnit(ctx context.Context, t *Transaction, u *Unit) (again bo
 		s.p.Metrics.Shadow.Applied.WithLabelValues(k.Name).Add(float64(n))
 		switch {
 		case end == math.MaxInt64:
-		case u.Pair == nil: // from here on it would be deferred
+		case u.Standing == nil: // from here on it would be deferred
 			t.stop(u.Lease.CampaignID, k)
 		default:
 			again = false
@@ -194,7 +194,7 @@ func (s *shadow) report(ctx context.Context) {
 		s.p.Cfg.Logger.WarnContext(ctx, "shadow: would have failed", "projection", at[0], "class", at[1], "events", n)
 	}
 	if s.cut > 0 {
-		s.p.Cfg.Logger.WarnContext(ctx, "shadow: not tried to the end, that takes longer than half a lease's life",
+		s.p.Cfg.Logger.WarnContext(ctx, "shadow: stopped early, the group takes longer than half the lease time",
 			"campaigns", s.cut)
 	}
 }

@@ -79,7 +79,7 @@ func (a *Applier) within(conn *pgx.Conn, units []*Unit) *Transaction {
 	t := &Transaction{
 		session: session{Pipeline: pipeline.NewPipeline(conn), base: a.Base, path: a.SearchPath},
 		Applier: a, yield: yields, groupState: groupState{
-			Units: units, pairs: map[string]map[string]*failed.Standing{},
+			Units: units, standings: map[string]map[string]*failed.Standing{},
 		},
 	}
 	t.Streams, t.Mode, t.Notice = a.Streams, a.Mode, a.Notice
@@ -163,13 +163,13 @@ func (t *Transaction) Read(ctx context.Context, events int) error {
 	})
 	t.Sync()
 	failed.Standings(t.Batch, p.Cfg.ConsumerGroup, read.CampaignIDs, func(d *failed.Standing) {
-		if t.pairs[d.CampaignID] == nil {
-			t.pairs[d.CampaignID] = map[string]*failed.Standing{}
+		if t.standings[d.CampaignID] == nil {
+			t.standings[d.CampaignID] = map[string]*failed.Standing{}
 		}
-		t.pairs[d.CampaignID][d.Projection] = d
+		t.standings[d.CampaignID][d.Projection] = d
 	})
 	t.LeftOut = nil
-	retraces := slices.ContainsFunc(t.Units, func(u *Unit) bool { return u.Pair != nil })
+	retraces := slices.ContainsFunc(t.Units, func(u *Unit) bool { return u.Standing != nil })
 	if retraces {
 		t.queueLeftOut(read.CampaignIDs)
 	}
@@ -248,16 +248,16 @@ func (t *Transaction) counts() bool {
 // dropOutdated empties catch-up units whose tables have been swapped or dropped since they were claimed.
 func (t *Transaction) dropOutdated() {
 	for _, u := range t.Units {
-		if u.Pair == nil {
+		if u.Standing == nil {
 			continue
 		}
-		now, r := t.pairs[u.Lease.CampaignID][u.Pair.Projection], t.view.Rows[u.Pair.Projection]
+		now, r := t.standings[u.Lease.CampaignID][u.Standing.Projection], t.view.Rows[u.Standing.Projection]
 		if u.outdated = now == nil || now.NextSeq != u.Place+1 && !t.trying || r == nil || r.State != registry.StateActive ||
-			t.view.Projection(u.Pair.Projection) == nil; u.outdated {
+			t.view.Projection(u.Standing.Projection) == nil; u.outdated {
 			u.Events, u.counted, u.More = nil, 0, false
 			continue
 		}
-		u.Pair.Reset = now.Reset && (u.Pair.Reset || !t.trying)
+		u.Standing.Reset = now.Reset && (u.Standing.Reset || !t.trying)
 	}
 }
 

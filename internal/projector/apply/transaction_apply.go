@@ -95,7 +95,7 @@ func (t *Transaction) callFunction(k *registry.Projection) {
 func (t *Transaction) resetRows(ctx context.Context, k *registry.Projection, units []*Unit) error {
 	var ids []string
 	for _, u := range units {
-		if u.Pair != nil && u.Pair.Reset && u.Pair.Projection == k.Name && !u.outdated {
+		if u.Standing != nil && u.Standing.Reset && u.Standing.Projection == k.Name && !u.outdated {
 			ids = append(ids, u.Lease.CampaignID)
 		}
 	}

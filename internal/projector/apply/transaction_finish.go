@@ -48,13 +48,13 @@ func (t *Transaction) finish(ctx context.Context) error {
 		t.Queue(pipeline.QueryPatienceAgain)
 	}
 	t.writeFailures()
-	t.filePairs()
-	t.movePairs()
+	t.fileFailed()
+	t.moveFailed()
 	t.survived()
 	var done []string
 	var upTo []int64
 	for _, u := range t.Units {
-		if u.Pair == nil {
+		if u.Standing == nil {
 			done, upTo = append(done, u.Lease.CampaignID), append(upTo, u.Last())
 		}
 	}
@@ -107,9 +107,9 @@ func (t *Transaction) end() {
 	t.Queue(QueryCommit)
 }
 
-// filePairs defers the campaigns that move, for every projection of the group that does not move
+// fileFailed defers the campaigns that move, for every projection of the group that does not move
 // with them: it is not active yet, it is paused, or this worker lacks its registered version.
-func (t *Transaction) filePairs() {
+func (t *Transaction) fileFailed() {
 	var filed []failed.Standing
 	for i := range t.view.Registry {
 		r := &t.view.Registry[i]
@@ -117,17 +117,17 @@ func (t *Transaction) filePairs() {
 			continue
 		}
 		for _, u := range t.Units {
-			if u.Pair != nil || u.Count() == 0 || t.pairs[u.Lease.CampaignID][r.Name] != nil {
+			if u.Standing != nil || u.Count() == 0 || t.standings[u.Lease.CampaignID][r.Name] != nil {
 				continue
 			}
-			pair := failed.Standing{CampaignID: u.Lease.CampaignID, Projection: r.Name, NextSeq: u.Place + 1}
+			standing := failed.Standing{CampaignID: u.Lease.CampaignID, Projection: r.Name, NextSeq: u.Place + 1}
 			if r.State != registry.StateActive {
-				pair.NextSeq, pair.Reset = 1, r.State != registry.StateJoining // rows that were copied are made again
+				standing.NextSeq, standing.Reset = 1, r.State != registry.StateJoining // rows that were copied are made again
 			}
 			if r.Moves() && !t.Applier.Draining && t.Applier.Foreign(r) {
-				pair.Wait = handOver
+				standing.Wait = handOver
 			}
-			filed = append(filed, pair)
+			filed = append(filed, standing)
 		}
 	}
 	if len(filed) > 0 {
@@ -136,18 +136,18 @@ func (t *Transaction) filePairs() {
 	}
 }
 
-// movePairs moves the deferred campaigns of catch-up units, and removes those that have caught up.
-func (t *Transaction) movePairs() {
+// moveFailed moves the deferred campaigns of catch-up units, and removes those that have caught up.
+func (t *Transaction) moveFailed() {
 	var moved, caughtUp []failed.Standing
 	for _, u := range t.Units {
-		if u.Pair == nil || u.outdated {
+		if u.Standing == nil || u.outdated {
 			continue
 		}
 		if t.hasFailed(u) {
 			u.More = u.More && !yields(u) // one that was given back has nothing to do until it is due
 			continue
 		}
-		now := failed.Standing{CampaignID: u.Lease.CampaignID, Projection: u.Pair.Projection, NextSeq: u.Last() + 1}
+		now := failed.Standing{CampaignID: u.Lease.CampaignID, Projection: u.Standing.Projection, NextSeq: u.Last() + 1}
 		if u.More {
 			moved = append(moved, now)
 		} else {

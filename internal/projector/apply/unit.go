@@ -14,11 +14,11 @@ import (
 // Unit is a campaign to move forward under its lease: live work for all projections in step, from
 // the checkpoint on; or one deferred projection, from its place up to the checkpoint.
 type Unit struct {
-	Lease  lease.Lease
-	Pair   *failed.Standing // nil: live work
-	Place  int64            // the last seq done
-	Until  int64            // the last seq to do
-	groups int              // that it took part in since its claim
+	Lease    lease.Lease
+	Standing *failed.Standing // nil: live work
+	Place    int64            // the last seq done
+	Until    int64            // the last seq to do
+	groups   int              // that it took part in since its claim
 
 	// Of the group under way:
 	Events     []journal.Event
@@ -36,7 +36,7 @@ func Live(l lease.Lease) *Unit {
 
 // CatchUp returns the unit of a projection's deferred campaign.
 func CatchUp(l lease.Lease, p *failed.Standing) *Unit {
-	return &Unit{Lease: l, Pair: p, Place: p.NextSeq - 1, Until: l.Checkpoint}
+	return &Unit{Lease: l, Standing: p, Place: p.NextSeq - 1, Until: l.Checkpoint}
 }
 
 // Due returns the catch-up units of leased campaigns that are due. Units of one campaign are side by side.
@@ -47,9 +47,9 @@ func (a *Applier) Due(
 	for i, l := range leases {
 		ids[i], byID[l.CampaignID] = l.CampaignID, l
 	}
-	pairs, err := failed.Due(ctx, db, a.Cfg.ConsumerGroup, ids, projections)
-	units := make([]*Unit, len(pairs))
-	for i, d := range pairs {
+	due, err := failed.Due(ctx, db, a.Cfg.ConsumerGroup, ids, projections)
+	units := make([]*Unit, len(due))
+	for i, d := range due {
 		units[i] = CatchUp(byID[d.CampaignID], d)
 	}
 	return units, err
@@ -60,7 +60,7 @@ func (a *Applier) Due(
 func (u *Unit) Probe() { u.Until = min(u.Until, u.Place+1) }
 
 // probes reports whether events wait behind the one to which the unit is limited.
-func (u *Unit) probes() bool { return u.Pair != nil && u.Until < u.Lease.Checkpoint }
+func (u *Unit) probes() bool { return u.Standing != nil && u.Until < u.Lease.Checkpoint }
 
 // MarkUnreadable records that an event cannot be brought to its current version.
 func (u *Unit) MarkUnreadable(seq int64, err error) {
@@ -87,7 +87,7 @@ func (u *Unit) step(release bool) lease.Step {
 		CampaignID: u.Lease.CampaignID, Generation: u.Lease.Generation, From: u.Lease.Checkpoint,
 		To: u.Lease.Checkpoint, Release: release,
 	}
-	if u.Pair == nil {
+	if u.Standing == nil {
 		s.To, s.Events, s.Hash = u.Last(), int64(u.Count()), u.hash()
 	} else {
 		s.Hash = new(int64) // of no events
@@ -110,10 +110,10 @@ func (u *Unit) hash() *int64 {
 // settle updates the unit to what has been committed.
 func (u *Unit) settle() {
 	u.Place = u.Last()
-	if u.Pair == nil {
+	if u.Standing == nil {
 		u.Lease.Checkpoint = u.Place
 	} else {
-		u.Pair.Reset = false
+		u.Standing.Reset = false
 	}
 	u.Events, u.counted, u.hashed = nil, 0, nil
 }

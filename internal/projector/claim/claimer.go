@@ -248,7 +248,7 @@ func (c *Claimer) claimBehind(
 	if len(leases) == 0 {
 		return 0, claimed.Retry, nil
 	}
-	units, err := c.duePairs(bounded, leases, projections)
+	units, err := c.dueFailed(bounded, leases, projections)
 	if err != nil {
 		c.Holder.GiveBackLeases(ctx, leases)
 		return 0, time.Time{}, err
@@ -297,8 +297,8 @@ func (c *Claimer) Drain(ctx context.Context, work chan<- apply.Assignment) error
 	return nil
 }
 
-// duePairs returns the catch-up units of campaigns just leased. It limits failed campaigns to one event.
-func (c *Claimer) duePairs(ctx context.Context, leases []lease.Lease, projections []string) ([]*apply.Unit, error) {
+// dueFailed returns the catch-up units of campaigns just leased. It limits failed campaigns to one event.
+func (c *Claimer) dueFailed(ctx context.Context, leases []lease.Lease, projections []string) ([]*apply.Unit, error) {
 	units, err := c.Applier.Due(ctx, c.Cfg.Pool, leases, projections)
 	if err != nil {
 		return nil, err
@@ -306,9 +306,9 @@ func (c *Claimer) duePairs(ctx context.Context, leases []lease.Lease, projection
 	due := make(map[string]bool, len(leases))
 	for _, u := range units {
 		due[u.Lease.CampaignID] = true
-		if u.Pair.Failed {
+		if u.Standing.Failed {
 			u.Probe()
-			c.Metrics.Projections.Retried.WithLabelValues(u.Pair.Projection).Inc()
+			c.Metrics.Projections.Retried.WithLabelValues(u.Standing.Projection).Inc()
 		}
 	}
 	if len(due) < len(leases) { // another worker was quicker with the rest

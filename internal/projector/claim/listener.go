@@ -93,7 +93,7 @@ func (w *Listener) EndWaits(ctx context.Context) {
 			}
 			bounded, cancel := w.Bounded(ctx)
 			if err := lease.Awake(bounded, w.Cfg.Pool, payload); err != nil && ctx.Err() == nil {
-				w.Cfg.Logger.WarnContext(ctx, "wait not ended, appends go on notifying", "error", err)
+				w.Cfg.Logger.WarnContext(ctx, "wait not withdrawn, appends keep notifying", "error", err)
 			}
 			cancel()
 		}

@@ -185,7 +185,7 @@ func TestEveryKindOfThingThatUsersHangOnTablesComesAlong(t *testing.T) {
 
 // lost ends the description of an object that the projection did not create and that a swap cannot
 // keep.
-const lost = ", which is not as the projection made it, and would be lost"
+const lost = ", which differs from what the projection made and would be lost"
 
 // TestWhateverStandsOnTheTablesIsNamed covers each kind of object that a swap cannot keep.
 func TestWhateverStandsOnTheTablesIsNamed(t *testing.T) {

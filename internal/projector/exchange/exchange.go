@@ -82,8 +82,8 @@ func added(ctx context.Context, tx DB, old, replacement Tables) ([]Addition, err
 type BlockedError struct{ By []string }
 
 func (e *BlockedError) Error() string {
-	return fmt.Sprintf("the tables cannot be exchanged, for these would go on with the old ones: %s: drop them first, "+
-		"and make them again afterwards", strings.Join(e.By, "; "))
+	return fmt.Sprintf("the tables cannot be swapped, because these depend on the old ones: %s: drop them first and "+
+		"create them again afterwards", strings.Join(e.By, "; "))
 }
 
 // Swap puts the tables of replacement's schema in the place of old, which moves to the schema
@@ -124,7 +124,7 @@ func Swap(ctx context.Context, tx pgx.Tx, old, replacement Tables, attic, prefix
 	}
 	for _, v := range views {
 		if err := run(ctx, tx, v.SQL); err != nil {
-			return fmt.Errorf("%s cannot be made on the new tables, drop it or change it first: %w", v.Name, err)
+			return fmt.Errorf("%s cannot be created on the new tables, drop it or change it first: %w", v.Name, err)
 		}
 	}
 	return nil
@@ -142,7 +142,7 @@ func Blocked(ctx context.Context, tx DB, old, replacement Tables) error {
 	}
 	for _, a := range given {
 		if a.SQL == "" {
-			by = append(by, a.Name+", which is not as the projection made it, and would be lost")
+			by = append(by, a.Name+", which differs from what the projection made and would be lost")
 		}
 	}
 	if len(by) > 0 {
@@ -158,8 +158,8 @@ type GuestsError struct {
 }
 
 func (e *GuestsError) Error() string {
-	return fmt.Sprintf("the tables in the schema %s are not dropped, for these stand on them and would go with them: "+
-		"%s: drop them first", e.Schema, strings.Join(e.By, "; "))
+	return fmt.Sprintf("the tables in the schema %s are not dropped, because these depend on them: %s: drop them first",
+		e.Schema, strings.Join(e.By, "; "))
 }
 
 // Drop drops a schema and its contents, if it exists, or returns a [*GuestsError].

@@ -238,7 +238,7 @@ func TestWhatCannotBeBroughtAlongIsNamed(t *testing.T) {
 		FROM old.totals; ALTER TABLE replacement.totals DROP name`)
 	if err := swap(t, pool, old, replacement); err == nil ||
 		!strings.Contains(err.Error(),
-			"view tidemark_views.shown cannot be made on the new tables, drop it or change it first") {
+			"view tidemark_views.shown cannot be created on the new tables, drop it or change it first") {
 		t.Errorf("swapped under a view that misses a column: %v", err)
 	}
 }

@@ -44,8 +44,8 @@ func (b *Rebuilder) logForeign(ctx context.Context, rows map[string]*rebuildRow,
 	}
 	s.warned = level == slog.LevelWarn
 	b.Cfg.Logger.Log(ctx, level,
-		"the consumer group has projections that this worker does not have: it leaves them to others, a second later. "+
-			"Give each program a consumer group of its own, or all of them the same projections; a projection that no program "+
-			"has any more can be removed",
+		"the consumer group has projections that this worker does not have: it leaves them to other "+
+			"workers. Give each program its own consumer group, or all programs of the group the same projections; remove a "+
+			"projection that no program has any more",
 		"consumer_group", b.Cfg.ConsumerGroup, "projections", names)
 }

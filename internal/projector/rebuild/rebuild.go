@@ -100,7 +100,7 @@ func StartRebuild(
 		case live == nil:
 			return ErrUnknownProjection
 		case building != nil && building.Version == Withdrawn:
-			return errors.New("the one before is being aborted: try again in a moment")
+			return errors.New("the previous rebuild is being aborted: try again in a moment")
 		}
 		if building != nil {
 			if o.Version != nil && *o.Version != building.Version {
@@ -135,7 +135,7 @@ func haveCode(ctx context.Context, tx pgx.Tx, name, group string, version *int) 
 	if err != nil || len(versions) == 0 || slices.Contains(versions[name], *version) {
 		return err
 	}
-	return fmt.Errorf("%w: version %d is asked for, workers of consumer group %q have %v: start one that has it first",
+	return fmt.Errorf("%w: version %d is requested, workers of consumer group %q have %v: start one that has it first",
 		ErrNoCode, *version, group, versions[name])
 }
 

@@ -15,7 +15,7 @@ import (
 )
 
 // ErrOtherTables is returned by [Rollback] if the kept tables are not those that [RollbackOptions] names.
-var ErrOtherTables = errors.New("other tables are kept by now than when the rollback was asked for: look at the " +
+var ErrOtherTables = errors.New("the kept tables have changed since the rollback was requested: look at the " +
 	"projection again")
 
 // RollbackOptions configures the return of replaced tables.

@@ -233,7 +233,7 @@ func (b *Rebuilder) makeTables(ctx context.Context, tx pgx.Tx, k *registry.Proje
 	}
 	for _, a := range added {
 		if _, err := tx.Exec(ctx, a.SQL, pgx.QueryExecModeSimpleProtocol); err != nil {
-			return fmt.Errorf("give the new tables %s, which was added to those that are read; drop it, or add it again "+
+			return fmt.Errorf("add %s, which the live tables were given, to the new ones; drop it, or add it again "+
 				"afterwards: %w", a.Name, err)
 		}
 	}
@@ -247,7 +247,7 @@ func (b *Rebuilder) noteObstacles(ctx context.Context, tx pgx.Tx, live *lockedSe
 	if !errors.As(err, &blocked) {
 		return err
 	}
-	b.Cfg.Logger.WarnContext(ctx, "tables that are built could not be exchanged as it stands", "projection", live.Name,
+	b.Cfg.Logger.WarnContext(ctx, "the new tables could not be swapped now", "projection", live.Name,
 		"error", err)
 	_, err = tx.Exec(ctx, queryPreviewRefusal, live.Name, "when the rebuild began, "+redact.Error(err))
 	return err
@@ -277,7 +277,7 @@ func (b *Rebuilder) SwapWhatIsReady(ctx context.Context) error {
 		if failure.IsInfrastructure(err) && !failure.IsLockTimeout(err) {
 			return err
 		}
-		b.Cfg.Logger.WarnContext(ctx, "tables not exchanged", "projection", k.Described.Name, "error", err)
+		b.Cfg.Logger.WarnContext(ctx, "tables not swapped", "projection", k.Described.Name, "error", err)
 		if _, err := b.Cfg.Pool.Exec(ctx, queryRefuse, k.Described.Name, redact.Error(err)); err != nil {
 			return err
 		}

@@ -49,7 +49,7 @@ func (b *Rebuilder) SwapIfReady(ctx context.Context, name string, k *registry.Pr
 		if err != nil {
 			return err
 		}
-		b.Cfg.Logger.InfoContext(ctx, "projection rebuilt, its tables are exchanged", "projection", name,
+		b.Cfg.Logger.InfoContext(ctx, "projection rebuilt, its tables are swapped", "projection", name,
 			"version", k.Described.Version)
 		return nil
 	})
@@ -112,7 +112,7 @@ func ready(ctx context.Context, db journal.Querier, group, name string) (readine
 	case n.Behind > 0:
 		return o, ErrNotYet
 	case n.Failed > o.AllowFailed:
-		return o, fmt.Errorf("at least %d of its campaigns are failed or dead, allowed are %d: mend and requeue them, or "+
+		return o, fmt.Errorf("at least %d of its campaigns are failed or dead, allowed are %d: fix and requeue them, or "+
 			"allow them", n.Failed, o.AllowFailed)
 	}
 	return o, nil
@@ -132,13 +132,13 @@ func (b *Rebuilder) prepareSwap(ctx context.Context, k *registry.Projection, o r
 		})
 		switch {
 		case errors.Is(err, replay.ErrNotVerifiable):
-			b.Cfg.Logger.InfoContext(ctx, "rebuilt tables are exchanged unverified", "projection", k.Described.Name,
+			b.Cfg.Logger.InfoContext(ctx, "rebuilt tables are swapped without verification", "projection", k.Described.Name,
 				"reason", err)
 		case err != nil:
 			return err
 		case report.Differences() > 0:
 			return fmt.Errorf("%d differences between the new tables and what the journal says, in %d of %d campaigns that "+
-				"were verified: name columns that hold the time of the write as to be ignored, or do not verify",
+				"were verified: ignore columns that hold the time of the write, or do not verify",
 				report.Differences(), report.Differing, report.Campaigns)
 		}
 	}
@@ -191,8 +191,8 @@ func swap(
 			return err
 		}
 		if len(added) > 0 {
-			return fmt.Errorf("the tables that are read have been given %s since the rebuild began: give the new ones in "+
-				"schema %s the same, or drop it", added[0].Name, replacement.SchemaName)
+			return fmt.Errorf("%s was added to the live tables since the rebuild began: add it to the new ones in "+
+				"schema %s too, or drop it", added[0].Name, replacement.SchemaName)
 		}
 	}
 	if err := exchange.Swap(ctx, tx, live.tables(), replacement.tables(), attic,

@@ -76,7 +76,7 @@ func withdraw(
 	}
 	for n := int64(1); n > 0; {
 		if err := pgx.BeginFunc(ctx, db, func(tx pgx.Tx) (err error) {
-			n, err = failed.Drop(ctx, tx, set.ConsumerGroup, set.Name, registry.DropPairs)
+			n, err = failed.Drop(ctx, tx, set.ConsumerGroup, set.Name, registry.DropBatch)
 			return err
 		}); err != nil {
 			return err
@@ -102,7 +102,7 @@ func withdraw(
 func dropSet(ctx context.Context, tx pgx.Tx, set *lockedSet) error {
 	for n := int64(1); n > 0; {
 		var err error
-		if n, err = failed.Drop(ctx, tx, set.ConsumerGroup, set.Name, registry.DropPairs); err != nil {
+		if n, err = failed.Drop(ctx, tx, set.ConsumerGroup, set.Name, registry.DropBatch); err != nil {
 			return err
 		}
 	}

@@ -41,7 +41,7 @@ func (b *Base) Install(ctx context.Context, k *Projection) error {
 		if err != nil && !failure.IsInfrastructure(err) {
 			// Its statements do not suit a function, or this role may not create one.
 			k.uncallable.Store(true)
-			b.Cfg.Logger.InfoContext(ctx, "SQL file is run statement by statement: the database takes no function of it",
+			b.Cfg.Logger.InfoContext(ctx, "SQL file is run statement by statement: the database refuses its function",
 				"projection", k.Name, "reason", err)
 			return nil
 		}

@@ -69,7 +69,7 @@ func (g *Registrar) checkTypes() (faults []error) {
 			for _, t := range types {
 				if current := g.Cfg.Catalogue.Names(t)[0]; current != t && !has(current) {
 					faults = append(faults,
-						fmt.Errorf("projection %s handles the event type %s, which the catalogue calls %s: name the handler so",
+						fmt.Errorf("projection %s handles the event type %s, which the catalogue calls %s: rename the handler",
 							k.Described.Name, t, current))
 				}
 			}
@@ -161,15 +161,15 @@ func (g *Registrar) checkTables(ctx context.Context, made map[*Projection]tableC
 			live, exists := there[table]
 			if !exists {
 				faults = append(faults,
-					fmt.Errorf("the table %s.%s of projection %s is gone: restore it, or have it rebuilt: raise the version",
+					fmt.Errorf("the table %s.%s of projection %s is gone: restore it, or raise the version to rebuild it",
 						g.Cfg.Schema, table, own))
 				continue
 			}
 			for _, column := range made[k][table] {
 				if !slices.Contains(live, column) {
 					faults = append(faults,
-						fmt.Errorf("the table %s.%s of projection %s has no column %s: add it, or raise the version, so that it is "+
-							"rebuilt",
+						fmt.Errorf("the table %s.%s of projection %s has no column %s: add it, or raise the version to "+
+							"rebuild it",
 							g.Cfg.Schema, table, own, column))
 				}
 			}

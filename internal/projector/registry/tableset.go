@@ -87,8 +87,8 @@ func (k *Projection) among(s TableSet, liveSchema string) *Projection {
 	return set
 }
 
-// DropPairs is how many failed campaigns are deleted per transaction.
-const DropPairs = 10_000
+// DropBatch is how many failed campaigns are deleted per transaction.
+const DropBatch = 10_000
 
 // ClearLeft deletes, in batches, the failed campaigns of all sets of an unregistered projection.
 // Each batch holds the registry's lock shared, so the projection cannot be registered during it.
@@ -104,8 +104,8 @@ func ClearLeft(ctx context.Context, db Beginner, group, name string) error {
 					more = false
 					return err
 				}
-				pairs, err := failed.Drop(ctx, tx, group, s.Of(name), DropPairs)
-				more = pairs == DropPairs
+				n, err := failed.Drop(ctx, tx, group, s.Of(name), DropBatch)
+				more = n == DropBatch
 				return err
 			}); err != nil {
 				return err

@@ -79,7 +79,7 @@ func (y *Replayer) Diff(ctx context.Context, projection, campaignID string, from
 	size := 0
 	err := y.travel(ctx, projection, campaignID, func(s *scratch, until func(int64) error) error {
 		if from > to {
-			return fmt.Errorf("from is %d and to is %d: turn them round", from, to)
+			return fmt.Errorf("from is %d and to is %d: swap them", from, to)
 		}
 		if err := until(from); err != nil {
 			return err

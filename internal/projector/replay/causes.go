@@ -112,7 +112,7 @@ func (s *scratch) find(r WhyRequest) (scratchTable, string, error) {
 	}
 	t := s.tables[i]
 	if len(t.Key) == 0 {
-		return t, "", fmt.Errorf("%w: table %s has no primary key, so a row cannot be followed: give it one",
+		return t, "", fmt.Errorf("%w: table %s has no primary key, so a row cannot be followed: add one",
 			ErrNotVerifiable, t.Name)
 	}
 	columns := slices.DeleteFunc(slices.Clone(t.Key), func(column string) bool { return column == "campaign_id" })

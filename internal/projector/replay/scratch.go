@@ -93,7 +93,7 @@ func (s *scratch) begin(ctx context.Context) error {
 	}
 	s.Queue(registry.QuerySearchScratch, path).QueryRow(func(row pgx.Row) error { return row.Scan(nil, &s.schema) })
 	if err := s.Flush(ctx); err != nil {
-		return fmt.Errorf("make a schema to build rows in (it takes the right to create one in the database): %w", err)
+		return fmt.Errorf("create a schema for the rows (needs the CREATE privilege on the database): %w", err)
 	}
 	if strings.TrimSpace(s.k.Described.Tables) != "" {
 		if _, err := s.Conn.Exec(ctx, s.k.Described.Tables, pgx.QueryExecModeSimpleProtocol); err != nil {

@@ -96,11 +96,11 @@ func (y *Replayer) live(
 	case err != nil:
 		return nil, nil, err
 	case row == nil:
-		return nil, nil, fmt.Errorf("%w: it is not registered, a worker does that when it starts", registry.ErrRegistered)
+		return nil, nil, fmt.Errorf("%w: it is not registered: start a worker that has it", registry.ErrRegistered)
 	}
 	if k = y.Set(base, set, row.Version); k == nil {
-		return nil, nil, fmt.Errorf("%w: version %d of %s is registered, there is version %d here: it takes the code of "+
-			"version %[2]d", registry.ErrRegistered, row.Version, name, y.Newest(base).Described.Version)
+		return nil, nil, fmt.Errorf("%w: version %d of %s is registered, but this program has version %d: run the program "+
+			"with version %[2]d", registry.ErrRegistered, row.Version, name, y.Newest(base).Described.Version)
 	}
 	still = func(ctx context.Context, db journal.Querier) error {
 		now, err := y.Lookup(ctx, db, name)
@@ -108,7 +108,7 @@ func (y *Replayer) live(
 		case err != nil:
 			return err
 		case now == nil || now.Version != row.Version || !now.RegisteredAt.Equal(row.RegisteredAt):
-			return fmt.Errorf("%w: its tables have been exchanged, or removed, meanwhile: begin again", registry.ErrRegistered)
+			return fmt.Errorf("%w: its tables were swapped or removed meanwhile: start again", registry.ErrRegistered)
 		case now.State != registry.StateActive:
 			return fmt.Errorf("%w: it is joining its consumer group, try again when it is active", registry.ErrRegistered)
 		}
@@ -144,7 +144,7 @@ func (v *verification) begin(ctx context.Context) error {
 	}
 	if len(v.report.Tables) == 0 {
 		return fmt.Errorf("%w: none of its %d tables has a column campaign_id of type text, so a campaign's rows cannot "+
-			"be told: give them one", ErrNotVerifiable, len(s.tables))
+			"be found: add one", ErrNotVerifiable, len(s.tables))
 	}
 	return nil
 }

@@ -104,15 +104,15 @@ func lockOne(ctx context.Context, tx pgx.Tx, key Key) (candidate, error) {
 }
 
 // write runs an act on locked failed campaigns, logs it, and wakes waiting workers.
-func write(ctx context.Context, tx pgx.Tx, query string, pairs []candidate, act Act) ([]Key, error) {
-	keys := make([]Key, len(pairs))
-	for i, c := range pairs {
+func write(ctx context.Context, tx pgx.Tx, query string, chosen []candidate, act Act) ([]Key, error) {
+	keys := make([]Key, len(chosen))
+	for i, c := range chosen {
 		keys[i] = c.Key
 	}
-	if len(pairs) == 0 {
+	if len(chosen) == 0 {
 		return keys, nil
 	}
-	campaigns, projections, _ := columns(pairs)
+	campaigns, projections, _ := columns(chosen)
 	if _, err := tx.Exec(ctx, query, campaigns, projections, act.By, act.Reason); err != nil {
 		return nil, err
 	}

@@ -87,11 +87,11 @@ type Place struct {
 func (p Place) place() Place { return p }
 
 // columns returns campaigns, projections and seqs as arrays for statements.
-func columns[Of interface{ place() Place }](pairs []Of) (campaigns, projections []string, seqs []int64) {
-	campaigns, projections = make([]string, len(pairs)), make([]string, len(pairs))
-	seqs = make([]int64, len(pairs))
-	for i, pair := range pairs {
-		p := pair.place()
+func columns[Of interface{ place() Place }](all []Of) (campaigns, projections []string, seqs []int64) {
+	campaigns, projections = make([]string, len(all)), make([]string, len(all))
+	seqs = make([]int64, len(all))
+	for i, one := range all {
+		p := one.place()
 		campaigns[i], projections[i], seqs[i] = p.CampaignID, p.Projection, p.NextSeq
 	}
 	return campaigns, projections, seqs
@@ -110,16 +110,16 @@ type Detail struct {
 // Show returns everything known of a failed campaign, or [ErrNotFound].
 func Show(ctx context.Context, db journal.Querier, key Key) (_ *Detail, err error) {
 	defer rows.Explain(&err, "show %s", key)
-	pair, err := get(ctx, db, key)
+	found, err := get(ctx, db, key)
 	if err != nil {
 		return nil, err
 	}
-	d := &Detail{Campaign: pair}
+	d := &Detail{Campaign: found}
 	d.Stack, err = rows.One(ctx, db, pgx.RowTo[string], "", queryStack, key.CampaignID, key.Projection)
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) { // it may have caught up since get
 		return nil, err
 	}
-	event, err := journal.Get(ctx, db, key.CampaignID, pair.NextSeq)
+	event, err := journal.Get(ctx, db, key.CampaignID, found.NextSeq)
 	switch {
 	case err == nil:
 		d.Event = &event
@@ -133,7 +133,7 @@ func Show(ctx context.Context, db journal.Querier, key Key) (_ *Detail, err erro
 		return nil, err
 	}
 	d.History, err = History(ctx, db, LogFilter{
-		Group: pair.Group, Projection: key.Projection,
+		Group: found.Group, Projection: key.Projection,
 		CampaignID: key.CampaignID,
 	})
 	return d, err
@@ -144,9 +144,9 @@ func get(ctx context.Context, db journal.Querier, key Key) (Campaign, error) {
 	if err := key.validate(); err != nil {
 		return Campaign{}, err
 	}
-	pair, err := rows.One(ctx, db, pgx.RowToStructByPos[Campaign], "", queryCampaign, key.CampaignID, key.Projection)
+	found, err := rows.One(ctx, db, pgx.RowToStructByPos[Campaign], "", queryCampaign, key.CampaignID, key.Projection)
 	if errors.Is(err, pgx.ErrNoRows) {
 		err = ErrNotFound
 	}
-	return pair, err
+	return found, err
 }

@@ -115,22 +115,22 @@ func Count(ctx context.Context, db journal.Querier, f Filter) (_ int64, err erro
 
 // Search is [List] for failed and dead campaigns with a bounded cost: it reads no more than the
 // next look campaigns, matching or not. Continue with end as f.After; nil means there are no more.
-func Search(ctx context.Context, db journal.Querier, f Filter, look int) (pairs []Campaign, end *Place, err error) {
+func Search(ctx context.Context, db journal.Querier, f Filter, look int) (found []Campaign, end *Place, err error) {
 	defer rows.Explain(&err, "search failed campaigns")
 	if f, err = f.acting(); err != nil {
 		return nil, nil, err
 	}
 	f.Limit = cmp.Or(f.Limit, listLimit)
 	if f.narrow() {
-		pairs, err = List(ctx, db, f)
+		found, err = List(ctx, db, f)
 	} else {
-		pairs, end, err = search(ctx, db, f, look)
+		found, end, err = search(ctx, db, f, look)
 	}
-	if len(pairs) == f.Limit {
-		place := pairs[len(pairs)-1].Place()
+	if len(found) == f.Limit {
+		place := found[len(found)-1].Place()
 		end = &place
 	}
-	return pairs, end, err
+	return found, end, err
 }
 
 // narrow reports whether an index fits the filter: by campaign, by projection and fingerprint, or
@@ -141,7 +141,7 @@ func (f Filter) narrow() bool {
 }
 
 // search returns the matches among the next look campaigns, and the place of the last one read.
-func search(ctx context.Context, db journal.Querier, f Filter, look int) (pairs []Campaign, end *Place, err error) {
+func search(ctx context.Context, db journal.Querier, f Filter, look int) (matching []Campaign, end *Place, err error) {
 	type searched struct {
 		Last bool // the last one read
 		Campaign
@@ -151,8 +151,8 @@ func search(ctx context.Context, db journal.Querier, f Filter, look int) (pairs 
 		if place := s.Place(); s.Last {
 			end = &place
 		} else {
-			pairs = append(pairs, s.Campaign)
+			matching = append(matching, s.Campaign)
 		}
 	}
-	return pairs, end, err
+	return matching, end, err
 }

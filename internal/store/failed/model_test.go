@@ -36,9 +36,9 @@ type machine struct {
 
 const attempts = 3 // the failure that makes a campaign dead
 
-// TestPairsGoThroughTheirStatesAsTheModelDoes drives failures, recoveries and acts in random order.
+// TestFailedCampaignsGoThroughTheirStatesAsTheModelDoes drives failures, recoveries and acts in random order.
 // Each run is one transaction that is rolled back.
-func TestPairsGoThroughTheirStatesAsTheModelDoes(t *testing.T) {
+func TestFailedCampaignsGoThroughTheirStatesAsTheModelDoes(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
 	rapidtest.Check(t, 30, func(r *rapid.T) {

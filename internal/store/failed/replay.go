@@ -202,11 +202,11 @@ func (p replayable) check() error {
 	case p.OwnReset:
 		return nil
 	case p.Tables == 0:
-		return fmt.Errorf("%w: projection %s has created no tables, so it is not known what to delete: have it implement "+
+		return fmt.Errorf("%w: projection %s has created no tables, so nothing says what to delete: have it implement "+
 			"projector.Resetter, or replay from an event on", ErrNotResettable, p.Name)
 	case len(p.Mixed) > 0:
 		return fmt.Errorf("%w: projection %s: table %s has no column campaign_id of type text, so a campaign's rows "+
-			"cannot be told: give it one, have the projection implement projector.Resetter, or replay from an event on",
+			"cannot be found: add one, have the projection implement projector.Resetter, or replay from an event on",
 			ErrNotResettable, p.Name, p.Mixed[0])
 	}
 	return nil

@@ -17,11 +17,11 @@ func Requeue(ctx context.Context, tx pgx.Tx, key Key, act Act) (err error) {
 	if err := errors.Join(key.validate(), act.validate(false)); err != nil {
 		return err
 	}
-	pair, err := lockOne(ctx, tx, key)
+	chosen, err := lockOne(ctx, tx, key)
 	if err != nil {
 		return err
 	}
-	_, err = write(ctx, tx, queryRequeue, []candidate{pair}, act)
+	_, err = write(ctx, tx, queryRequeue, []candidate{chosen}, act)
 	return err
 }
 

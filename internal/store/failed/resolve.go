@@ -45,14 +45,14 @@ func Resolve(ctx context.Context, tx pgx.Tx, key Key, seq int64, act Act) (err e
 	if err := lease.Fence(ctx, tx, seen.Group, []string{key.CampaignID}); err != nil {
 		return err
 	}
-	pair, err := lockOne(ctx, tx, key)
+	chosen, err := lockOne(ctx, tx, key)
 	if err != nil {
 		return err
 	}
-	if pair.NextSeq != seq {
-		return fmt.Errorf("%w: it stands before event %d", ErrConflict, pair.NextSeq)
+	if chosen.NextSeq != seq {
+		return fmt.Errorf("%w: it stands before event %d", ErrConflict, chosen.NextSeq)
 	}
-	_, err = settle(ctx, tx, []candidate{pair}, act)
+	_, err = settle(ctx, tx, []candidate{chosen}, act)
 	return err
 }
 
@@ -127,11 +127,11 @@ func keepSets(ctx context.Context, tx pgx.Tx, projection string) (groups []strin
 
 // settle leaves out for good the events at which campaigns failed. The caller has locked, in this
 // order, the registry rows, the leases and the failed campaigns.
-func settle(ctx context.Context, tx pgx.Tx, pairs []candidate, act Act) ([]Key, error) {
-	if len(pairs) == 0 {
+func settle(ctx context.Context, tx pgx.Tx, chosen []candidate, act Act) ([]Key, error) {
+	if len(chosen) == 0 {
 		return []Key{}, nil
 	}
-	campaigns, projections, seqs := columns(pairs)
+	campaigns, projections, seqs := columns(chosen)
 	for i := range projections {
 		projections[i] = base(projections[i])
 	}
@@ -142,7 +142,7 @@ func settle(ctx context.Context, tx pgx.Tx, pairs []candidate, act Act) ([]Key, 
 	if _, err := tx.Exec(ctx, queryInsertResolutions, campaigns, projections, seqs, act.By, act.Reason); err != nil {
 		return nil, err
 	}
-	keys, err := write(ctx, tx, queryResolve, pairs, act)
+	keys, err := write(ctx, tx, queryResolve, chosen, act)
 	if err != nil {
 		return nil, err
 	}

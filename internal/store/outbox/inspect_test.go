@@ -99,7 +99,7 @@ func TestListFiltersAndOrders(t *testing.T) {
 	}
 }
 
-func TestListSaysWhyAPairIsBehind(t *testing.T) {
+func TestListSaysWhyAProjectionIsBehind(t *testing.T) {
 	t.Parallel()
 	entries, err := outbox.List(t.Context(), inspectedDB(t), outbox.Filter{CampaignID: "c"})
 	if err != nil {

@@ -75,10 +75,10 @@ func Page(
 	if filter.Limit == 0 {
 		filter.Limit = defaultListLimit
 	}
-	at, ofPairs := Place{}, slices.Contains([]Status{Failed, Dead, Rebuilding}, filter.Status)
+	at, ofFailed := Place{}, slices.Contains([]Status{Failed, Dead, Rebuilding}, filter.Status)
 	if after != nil {
 		at = *after
-		ofPairs = ofPairs || at.Group == ""
+		ofFailed = ofFailed || at.Group == ""
 	}
 	looked := 0
 	for {
@@ -87,14 +87,14 @@ func Page(
 		if filter.Status != "" {
 			some = min(mostLooked-looked, max(filter.Limit, 500))
 		}
-		read, err := pagePart(ctx, db, ofPairs, filter.CampaignID, at, some)
+		read, err := pagePart(ctx, db, ofFailed, filter.CampaignID, at, some)
 		if err != nil {
 			return nil, nil, err
 		}
 		for _, e := range read {
 			looked++
 			at = Place{Group: e.Group, CampaignID: e.CampaignID, Seq: e.Seq + e.Events - 1}
-			if ofPairs {
+			if ofFailed {
 				at = Place{CampaignID: e.CampaignID, Projection: e.Projection}
 			}
 			if filter.Status == "" || e.Status == filter.Status {
@@ -108,10 +108,10 @@ func Page(
 		case looked >= mostLooked:
 			return entries, &at, nil
 		case len(read) == some: // there may be more of them
-		case ofPairs:
+		case ofFailed:
 			return entries, nil, nil
 		default:
-			if ofPairs, at = true, (Place{}); slices.Contains([]Status{Pending, Processing, Paused}, filter.Status) {
+			if ofFailed, at = true, (Place{}); slices.Contains([]Status{Pending, Processing, Paused}, filter.Status) {
 				return entries, nil, nil
 			}
 		}
@@ -119,14 +119,14 @@ func Page(
 }
 
 func pagePart(
-	ctx context.Context, db journal.Querier, ofPairs bool, campaignID string, at Place, limit int,
+	ctx context.Context, db journal.Querier, ofFailed bool, campaignID string, at Place, limit int,
 ) ([]Entry, error) {
 	query, args := queryPageItems, []any{at.Group, at.CampaignID, at.Seq, limit}
 	switch {
-	case ofPairs && campaignID != "":
-		query, args = queryPagePairsOf, []any{campaignID, at.Projection, limit}
-	case ofPairs:
-		query, args = queryPagePairs, []any{at.CampaignID, at.Projection, limit}
+	case ofFailed && campaignID != "":
+		query, args = queryPageFailedOf, []any{campaignID, at.Projection, limit}
+	case ofFailed:
+		query, args = queryPageFailed, []any{at.CampaignID, at.Projection, limit}
 	case campaignID != "":
 		query, args = queryPageItemsOf, []any{campaignID, at.Group, at.Seq, limit}
 	}

@@ -6,9 +6,9 @@ const (
 	// queryReport counts up to $1 work items of each group and $3 failed campaigns, and reads $2 pages
 	// beyond (migrations/00009_status.sql). It also reads the thousand failed campaigns due first.
 	queryReport = `
-		SELECT q.consumer_group, now(), q.pending, q.processing, q.paused, coalesce(pairs.failed, 0),
-			coalesce(pairs.dead, 0), coalesce(pairs.rebuilding, 0),
-			q.estimated OR coalesce(pairs.estimated, false), oldest.campaign_id IS NOT NULL, coalesce(oldest.campaign_id, ''),
+		SELECT q.consumer_group, now(), q.pending, q.processing, q.paused, coalesce(behind.failed, 0),
+			coalesce(behind.dead, 0), coalesce(behind.rebuilding, 0),
+			q.estimated OR coalesce(behind.estimated, false), oldest.campaign_id IS NOT NULL, coalesce(oldest.campaign_id, ''),
 				coalesce(oldest.seq, 0), coalesce(oldest.events, 0), coalesce(oldest.event_type, ''),
 			coalesce(oldest.status, ''), coalesce(oldest.projection, ''), coalesce(oldest.since, now()),
 				coalesce(oldest.attempt_count, 0),
@@ -20,7 +20,7 @@ const (
 				sum(d.pairs) FILTER (WHERE d.status = 'rebuilding')::bigint AS rebuilding, bool_or(d.estimated) AS estimated
 			FROM tidemark.deferred_report($3, $2) d
 			GROUP BY d.consumer_group
-		) pairs ON pairs.consumer_group = q.consumer_group
+		) behind ON behind.consumer_group = q.consumer_group
 		LEFT JOIN LATERAL (
 			SELECT * FROM (
 				SELECT q.campaign_id, q.seq, q.events, q.event_type, 'pending' AS status, '' AS projection, q.since,
@@ -93,7 +93,7 @@ const (
 			) i ORDER BY i.consumer_group, i.seq LIMIT $4
 		` + pageItems
 
-	pagePairs = `) SELECT d.consumer_group, d.campaign_id, d.next_seq, 0::bigint, coalesce(j.event_type, ''), d.status,
+	pageFailed = `) SELECT d.consumer_group, d.campaign_id, d.next_seq, 0::bigint, coalesce(j.event_type, ''), d.status,
 		d.projection,
 			coalesce(j.recorded_at, d.first_failed_at, nullif(d.next_attempt_at, 'infinity'), '0001-01-01 00:00Z'),
 				d.attempt_count,
@@ -102,14 +102,14 @@ const (
 			WHERE x.campaign_id = d.campaign_id AND x.seq = d.next_seq OFFSET 0) j ON true
 		ORDER BY d.campaign_id, d.projection`
 
-	pairColumns = `SELECT d.consumer_group, d.campaign_id, d.next_seq, d.status, d.projection, d.first_failed_at,
+	failedColumns = `SELECT d.consumer_group, d.campaign_id, d.next_seq, d.status, d.projection, d.first_failed_at,
 		d.next_attempt_at, d.attempt_count, d.error_message FROM tidemark.deferred d `
 
-	queryPagePairs = `WITH part AS MATERIALIZED
-		(` + pairColumns + `WHERE (d.campaign_id, d.projection) > ($1, $2)
-		ORDER BY d.campaign_id, d.projection LIMIT $3` + pagePairs
+	queryPageFailed = `WITH part AS MATERIALIZED
+		(` + failedColumns + `WHERE (d.campaign_id, d.projection) > ($1, $2)
+		ORDER BY d.campaign_id, d.projection LIMIT $3` + pageFailed
 
-	queryPagePairsOf = `WITH part AS MATERIALIZED
-		(` + pairColumns + `WHERE d.campaign_id = $1 AND d.projection > $2
-		ORDER BY d.projection LIMIT $3` + pagePairs
+	queryPageFailedOf = `WITH part AS MATERIALIZED
+		(` + failedColumns + `WHERE d.campaign_id = $1 AND d.projection > $2
+		ORDER BY d.projection LIMIT $3` + pageFailed
 )

@@ -12,7 +12,7 @@ import (
 
 const (
 	exactRows   = 10_000 // work items counted exactly
-	exactPairs  = 5000   // failed campaigns counted exactly
+	exactFailed = 5000   // failed campaigns counted exactly
 	samplePages = 12     // pages read beyond that
 )
 
@@ -43,7 +43,7 @@ type GroupReport struct {
 // projections, and extrapolates beyond that from some pages. So ten million entries take no longer
 // than ten thousand. Oldest considers the thousand failed campaigns due first.
 func Report(ctx context.Context, db journal.Querier) ([]GroupReport, error) {
-	return rows.All(ctx, db, scanGroupReport, "report on the outbox", queryReport, exactRows, samplePages, exactPairs)
+	return rows.All(ctx, db, scanGroupReport, "report on the outbox", queryReport, exactRows, samplePages, exactFailed)
 }
 
 func scanGroupReport(row pgx.CollectableRow) (GroupReport, error) {

@@ -49,7 +49,7 @@ func Set(ctx context.Context, tx pgx.Tx, t Target, by, reason string, d time.Dur
 		return err
 	}
 	if d < 0 {
-		return fmt.Errorf("for %s: give a time that lies ahead, or none for a pause that lasts until it is resumed", d)
+		return fmt.Errorf("for %s: give a positive duration, or none to pause until it is resumed", d)
 	}
 	registered, err := rows.One(ctx, tx, pgx.RowTo[bool], "", queryRegistered, scope, t.Group, name)
 	if err != nil {

@@ -33,8 +33,8 @@ var (
 	ErrNotFound = errors.New("not found")
 	// ErrConflict: the pair's status does not allow the act.
 	ErrConflict = errors.New("conflict")
-	// ErrNobody: By is empty.
-	ErrNobody = errors.New("who does it is missing: it is written to the log")
+	// ErrNoActor: By is empty.
+	ErrNoActor = errors.New("the operator's name is missing: the log records it")
 )
 
 // DB begins transactions: a *pgxpool.Pool, a *pgx.Conn, or a pgx.Tx (the act gets a savepoint).

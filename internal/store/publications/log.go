@@ -83,7 +83,7 @@ func WriteLog(
 	ctx context.Context, tx pgx.Tx, act Act, name string, key Key, campaignID string, seq int64, detail any,
 ) error {
 	if act.By == "" {
-		return ErrNobody
+		return ErrNoActor
 	}
 	doc, err := json.Marshal(detail)
 	if err != nil {

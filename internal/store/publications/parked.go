@@ -83,7 +83,7 @@ func Retry(ctx context.Context, db DB, f ParkedFilter, act Act) (int64, error) {
 // Resolve skips parked events for good: their campaigns continue. It returns their number, as [Retry].
 func Resolve(ctx context.Context, db DB, f ParkedFilter, act Act) (int64, error) {
 	if act.Reason == "" {
-		return 0, errors.New("a reason is missing: what is resolved is never published, the log should say why")
+		return 0, errors.New("a reason is missing: a resolved event is never published, so the log records why")
 	}
 	return actOnParked(ctx, db, f, act, ActResolved, queryResolve, queryResolveFree)
 }
@@ -103,7 +103,7 @@ func actOnParked(
 		}
 		done, err := actOnKeys(ctx, tx, events, act, name, queries...)
 		if n = int64(len(done)); err == nil && n == 0 {
-			err = fmt.Errorf("no parked event is meant: %w", ErrNotFound)
+			err = fmt.Errorf("no parked event is chosen: %w", ErrNotFound)
 		}
 		return err
 	})
@@ -181,7 +181,7 @@ func RetryKeys(ctx context.Context, tx pgx.Tx, events []ParkedKey, act Act) (map
 // ResolveKeys is [Resolve] for the given events. It returns those that were parked.
 func ResolveKeys(ctx context.Context, tx pgx.Tx, events []ParkedKey, act Act) (map[ParkedKey]bool, error) {
 	if act.Reason == "" {
-		return nil, errors.New("a reason is missing: what is resolved is never published, the log should say why")
+		return nil, errors.New("a reason is missing: a resolved event is never published, so the log records why")
 	}
 	return actOnKeys(ctx, tx, events, act, ActResolved, queryResolve, queryResolveFree)
 }
@@ -191,7 +191,7 @@ func actOnKeys(
 	ctx context.Context, tx pgx.Tx, events []ParkedKey, act Act, name string, queries ...string,
 ) (map[ParkedKey]bool, error) {
 	if act.By == "" {
-		return nil, ErrNobody
+		return nil, ErrNoActor
 	}
 	topics, publishers, campaigns, seqs := columns(events)
 	done, batch := map[ParkedKey]bool{}, &pgx.Batch{}

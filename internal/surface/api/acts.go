@@ -51,15 +51,15 @@ func (d doing) do(r *http.Request) (*admin.Outcome, error) {
 	}
 	for name := range body.With {
 		if !slices.Contains(d.fields(), name) {
-			return nil, problem.New(http.StatusBadRequest, "the body is not what the call takes: there is no such field",
-				"use one of the limit's").Of("with."+name, "", strings.Join(d.fields(), ", "))
+			return nil, problem.New(http.StatusBadRequest, "invalid body: there is no such field",
+				"use one of those in limit").Of("with."+name, "", strings.Join(d.fields(), ", "))
 		}
 	}
 	texts := map[string][]string{}
 	for name, raw := range body.With {
 		values, err := textsOf(raw)
 		if err != nil {
-			return nil, problem.New(http.StatusBadRequest, "the body is not what the call takes: "+err.Error(),
+			return nil, problem.New(http.StatusBadRequest, "invalid body: "+err.Error(),
 				"see /api/v1/openapi.yaml").Of("with."+name, string(raw), "")
 		}
 		if values != nil {
@@ -68,7 +68,7 @@ func (d doing) do(r *http.Request) (*admin.Outcome, error) {
 	}
 	try := strings.Join(texts["dry_run"], "")
 	if try != "" && try != "true" && try != "false" {
-		return nil, problem.New(http.StatusBadRequest, "dry_run is true or false", "say one of them").Of("dry_run", try,
+		return nil, problem.New(http.StatusBadRequest, "dry_run is true or false", "use one of them").Of("dry_run", try,
 			"true, false")
 	}
 	in, err := d.act.Input(func(name string) ([]string, bool) {

@@ -93,12 +93,12 @@ func (a *API) Unknown() http.Handler {
 			mux.Handle(route.Pattern, route.Handler)
 			if _, pattern := mux.Handler(r); pattern != "" {
 				w.Header().Set("Allow", route.Method)
-				problem.Write(w, problem.New(http.StatusMethodNotAllowed, "the call is not made so",
+				problem.Write(w, problem.New(http.StatusMethodNotAllowed, "this method is not allowed here",
 					"see /api/v1/openapi.yaml").Of("method", r.Method, route.Method))
 				return
 			}
 		}
-		problem.Write(w, problem.New(http.StatusNotFound, "there is no such call", "see /api/v1/openapi.yaml").Of("path",
+		problem.Write(w, problem.New(http.StatusNotFound, "there is no such endpoint", "see /api/v1/openapi.yaml").Of("path",
 			r.URL.Path, ""))
 	})
 }

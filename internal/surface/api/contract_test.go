@@ -111,7 +111,7 @@ func TestTheDescriptionHasEveryCallAndNoOther(t *testing.T) {
 		sameBody(t, key, route, d)
 	}
 	for key := range found {
-		t.Errorf("%s is described, and there is no such call", key)
+		t.Errorf("%s is described, and there is no such endpoint", key)
 	}
 }
 

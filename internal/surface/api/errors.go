@@ -25,13 +25,13 @@ func (a *API) fail(w http.ResponseWriter, r *http.Request, err error) {
 	var applied *projector.ApplyError
 	if errors.As(err, &applied) {
 		problem.Write(w, problem.New(http.StatusConflict, redact.Error(err),
-			"look at the campaign as of the event before; /api/v1/failed says what became of this one"))
+			"look at the campaign as of the previous event; /api/v1/failed shows why this one failed"))
 		return
 	}
 	var unknown *admin.UnknownNameError
 	if errors.As(err, &unknown) {
 		limit := strings.Join(unknown.Known, ", ")
-		problem.Write(w, problem.New(http.StatusBadRequest, err.Error(), "use one of the limit's").Of(unknown.Kind,
+		problem.Write(w, problem.New(http.StatusBadRequest, err.Error(), "use one of those in limit").Of(unknown.Kind,
 			unknown.Name, limit))
 		return
 	}
@@ -51,8 +51,8 @@ func (a *API) fail(w http.ResponseWriter, r *http.Request, err error) {
 	var network net.Error
 	// an invalid regular expression, text that is not UTF-8 or contains NUL
 	if errors.As(err, &server) && (server.Code == "2201B" || server.Code == "22021") {
-		problem.Write(w, problem.New(http.StatusBadRequest, "the database does not take a value: "+server.Message,
-			"mend the regular expression, or write text as UTF-8 without NUL"))
+		problem.Write(w, problem.New(http.StatusBadRequest, "the database refuses a value: "+server.Message,
+			"correct the regular expression, or write text as UTF-8 without NUL"))
 		return
 	}
 	if !errors.As(err, &refused) && !errors.As(err, &server) && !errors.As(err, &connect) && !errors.As(err, &network) &&

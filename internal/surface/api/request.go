@@ -25,7 +25,7 @@ func input(
 	}
 	for name := range q {
 		if !slices.Contains(names, name) {
-			return nil, problem.New(http.StatusBadRequest, "there is no such parameter", "use one of the limit's").Of(name,
+			return nil, problem.New(http.StatusBadRequest, "there is no such parameter", "use one of those in limit").Of(name,
 				q.Get(name), strings.Join(names, ", "))
 		}
 	}
@@ -48,7 +48,7 @@ func asked(path string, params []param.Param) []param.Param {
 func decode(r *http.Request, v any) error {
 	if kind := r.Header.Get("Content-Type"); kind != "" {
 		if media, _, err := mime.ParseMediaType(kind); err != nil || media != "application/json" {
-			return problem.New(http.StatusUnsupportedMediaType, "the body is no JSON",
+			return problem.New(http.StatusUnsupportedMediaType, "the body is not JSON",
 				"send Content-Type: application/json").Of("Content-Type", kind, "application/json")
 		}
 	}
@@ -62,13 +62,13 @@ func decode(r *http.Request, v any) error {
 		if _, err = d.Token(); errors.Is(err, io.EOF) {
 			return nil
 		}
-		err = errors.New("there is more after the object")
+		err = errors.New("there is data after the object")
 	}
 	var large *http.MaxBytesError
 	if errors.As(err, &large) {
 		return problem.New(http.StatusRequestEntityTooLarge, "the body is too large", "send less").Of("body", "",
 			strconv.FormatInt(large.Limit, 10)+" bytes")
 	}
-	return problem.New(http.StatusBadRequest, "the body is not what the call takes: "+err.Error(),
+	return problem.New(http.StatusBadRequest, "invalid body: "+err.Error(),
 		"see /api/v1/openapi.yaml")
 }

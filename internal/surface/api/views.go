@@ -56,7 +56,7 @@ func (a *API) view(r *http.Request, view *operator.View) (any, error) {
 // sees refuses rows of read models to roles that may not see payloads, because rows contain them.
 func (a *API) sees(r *http.Request) error {
 	if id := auth.From(r.Context()); !a.cfg.Payloads.Sees(id) {
-		return problem.New(http.StatusForbidden, "rows of read models are hidden as payloads are",
+		return problem.New(http.StatusForbidden, "rows of read models are hidden from this role",
 			"ask a person with that role").Of("role", id.Role.String(), a.cfg.Payloads.Least.String())
 	}
 	return nil

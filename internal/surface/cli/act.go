@@ -18,15 +18,15 @@ type Act struct {
 
 // BindOne adds --reason and --by.
 func (a *Act) BindOne(flags *pflag.FlagSet) {
-	flags.StringVar(&a.Reason, "reason", "", "why, for the log")
-	flags.StringVar(&a.By, "by", loggedIn(), "who, for the log")
+	flags.StringVar(&a.Reason, "reason", "", "reason, for the log")
+	flags.StringVar(&a.By, "by", loggedIn(), "your name, for the log")
 	flags.Lookup("by").DefValue = "user@host" // the same help text for every user
 }
 
 // NeedReason returns an error if no reason was given.
 func (a *Act) NeedReason() error {
 	if strings.TrimSpace(a.Reason) == "" {
-		return Usagef("--reason is needed: the log keeps why")
+		return Usagef("--reason is required: the log records it")
 	}
 	return nil
 }

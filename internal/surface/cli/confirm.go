@@ -29,9 +29,10 @@ func (e *Env) Confirm(ctx context.Context, c Confirmation) error {
 			look = c.Look
 		}
 		return Exitf(ExitDeclined,
-			"this would %s and wants a confirmation, but stdin is no terminal: add --yes, or look first with %s", c.What, look)
+			"this would %s and needs a confirmation, but stdin is not a terminal: add --yes, or preview it with %s",
+			c.What, look)
 	}
-	_, _ = fmt.Fprintf(e.Err, "This would %s. Type %s to go on: ", c.What, c.Type)
+	_, _ = fmt.Fprintf(e.Err, "This would %s. Type %s to continue: ", c.What, c.Type)
 	typed, err := e.readLine(ctx)
 	if err != nil {
 		e.Note("")

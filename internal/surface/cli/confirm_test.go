@@ -18,7 +18,7 @@ func TestConfirmWantsExactlyWhatItAsksFor(t *testing.T) {
 		code        int
 		said        string
 	}{
-		{"the number", "241\n", true, false, ExitOK, "This would requeue 241 pairs. Type 241 to go on: "},
+		{"the number", "241\n", true, false, ExitOK, "This would requeue 241 pairs. Type 241 to continue: "},
 		{"the number among blanks", " 241 \r\n", true, false, ExitOK, ""},
 		{"the number without an end of line", "241", true, false, ExitOK, ""},
 		{"another number", "24\n", true, false, ExitDeclined, ""},

@@ -126,8 +126,7 @@ func explain(err error) error {
 		return fmt.Errorf("%w (is the schema up to date? tidemark migrate up)", err)
 	case lockNotAvailable:
 		return Exitf(ExitConflict,
-			"%w: another session is at work on it, most likely a worker in the middle of a group; it was not waited for any "+
-				"longer and nothing was changed: run it again in a moment", err)
+			"%w: another session is using it, most likely a worker; nothing was changed: try again in a moment", err)
 	default:
 		return err
 	}

@@ -102,7 +102,7 @@ func (c *actCommand) choose(command *cobra.Command, args []string) error {
 		}
 	}
 	if c.by.DryRun && !c.act.Previews() {
-		return cli.Usagef("--dry-run goes without %s", strings.Join(names, " and "))
+		return cli.Usagef("--dry-run cannot be combined with %s", strings.Join(names, " and "))
 	}
 	return nil
 }

@@ -21,7 +21,7 @@ func manyDead(t *testing.T, url string, n int) {
 func TestMuchIsConfirmedFirst(t *testing.T) {
 	t.Parallel()
 	url := fresh(t)
-	const asked = "This would requeue 122 failed campaigns. Type requeue 122 to go on: "
+	const asked = "This would requeue 122 failed campaigns. Type requeue 122 to continue: "
 	const tooMany = "this would requeue 101 failed campaigns"
 	tests := []struct {
 		name, args, typed string
@@ -42,7 +42,7 @@ func TestMuchIsConfirmedFirst(t *testing.T) {
 		},
 		{
 			"by --yes alone where nobody can be asked", "failed requeue --status dead", "requeue 122\n", false,
-			cli.ExitDeclined, "add --yes, or look first with --dry-run", 0,
+			cli.ExitDeclined, "add --yes, or preview it with --dry-run", 0,
 		},
 		{
 			"but not up to a hundred", "failed requeue --status dead --limit 100", "", false, cli.ExitOK,
@@ -55,7 +55,7 @@ func TestMuchIsConfirmedFirst(t *testing.T) {
 		},
 		{
 			"where events are skipped", "failed resolve --projection scores --status dead --limit 2 --reason r",
-			"resolve 2\n", true, cli.ExitOK, "This would resolve 2 failed campaigns. Type resolve 2 to go on: ", 2,
+			"resolve 2\n", true, cli.ExitOK, "This would resolve 2 failed campaigns. Type resolve 2 to continue: ", 2,
 		},
 		{
 			"and one of them", "failed resolve --campaign oak --projection scores --reason r", "", false, cli.ExitDeclined,

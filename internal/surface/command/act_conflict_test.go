@@ -14,7 +14,7 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
-func TestOperatorsAtOnceLeaveNoPairDead(t *testing.T) {
+func TestOperatorsAtOnceLeaveNoCampaignDead(t *testing.T) {
 	t.Parallel()
 	url := database(t, "deferred.sql")
 	manyDead(t, url, 498)
@@ -32,7 +32,7 @@ func TestOperatorsAtOnceLeaveNoPairDead(t *testing.T) {
 	wg.Wait()
 	good := []int{cli.ExitOK, cli.ExitPartial, cli.ExitConflict}
 	for _, r := range got { // an act that comes last finds nothing to do
-		if !slices.Contains(good, r.code) && !strings.Contains(r.err, "there is no such thing that the filter chooses") {
+		if !slices.Contains(good, r.code) && !strings.Contains(r.err, "nothing matches the filter") {
 			t.Fatalf("exit code %d: %s", r.code, r.err)
 		}
 	}
@@ -91,7 +91,7 @@ func TestAnActDoesNotWaitForLong(t *testing.T) {
 		if got.code != cli.ExitConflict || got.out != "" {
 			t.Errorf("%s: exit code %d, stdout %q: want %d", args, got.code, got.out, cli.ExitConflict)
 		}
-		for _, says := range []string{"another session is at work on it", "nothing was changed: run it again in a moment"} {
+		for _, says := range []string{"another session is using it", "nothing was changed: try again in a moment"} {
 			if !strings.Contains(got.err, says) {
 				t.Errorf("%s: it says %q, want %q", args, got.err, says)
 			}

@@ -44,7 +44,7 @@ func TestAnActThatDoesNotFitSaysWhatToTypeNext(t *testing.T) {
 		},
 		{
 			"no reason to take back", nowhere, "failed unresolve scores oak --seq 2", cli.ExitUsage,
-			[]string{"--reason is needed"},
+			[]string{"--reason is required"},
 		},
 		{
 			"no event to take back", nowhere, "failed unresolve scores oak --reason r", cli.ExitUsage,
@@ -71,7 +71,7 @@ func TestAnActThatDoesNotFitSaysWhatToTypeNext(t *testing.T) {
 		},
 		{
 			"no reason to skip", nowhere, "failed resolve scores oak --seq 2", cli.ExitUsage,
-			[]string{"--reason is needed"},
+			[]string{"--reason is required"},
 		},
 		{
 			"a seq for many", nowhere, "failed resolve --projection scores --seq 2 --reason r", cli.ExitUsage,
@@ -84,7 +84,7 @@ func TestAnActThatDoesNotFitSaysWhatToTypeNext(t *testing.T) {
 		{"a limit of nothing", nowhere, "failed requeue --limit 0", cli.ExitUsage, []string{`--limit "0"`}},
 		{
 			"a dry run of one", nowhere, "failed requeue scores oak --dry-run", cli.ExitUsage,
-			[]string{"--dry-run goes without PROJECTION and CAMPAIGN"},
+			[]string{"--dry-run cannot be combined with PROJECTION and CAMPAIGN"},
 		},
 		{"an unknown act", nowhere, "failed log --act seen", cli.ExitUsage, []string{`--act "seen": there is no such act: use one of failed`}},
 		{

@@ -223,7 +223,7 @@ func TestActsPrintWhatTheGoldenFilesSay(t *testing.T) {
 }
 
 // idle is the message while no worker runs.
-const idle = "No worker is running: it goes on when one is started.\n"
+const idle = "No worker is running: it continues when one starts.\n"
 
 // numberless removes the numbers of operations, because tests share a database.
 func numberless(text string) string {

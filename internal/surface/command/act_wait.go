@@ -27,8 +27,8 @@ const (
 	// counts all failed campaigns of the projection.
 	campaignsLookedAt = 20
 
-	// campaignPairs is the maximum number of projections read per campaign.
-	campaignPairs = 1000
+	// campaignFailed is the maximum number of projections read per campaign.
+	campaignFailed = 1000
 )
 
 // follow shows the progress of an operation until it has ended and returns its result.
@@ -41,7 +41,7 @@ func (c *actCommand) follow(ctx context.Context, pool *pgxpool.Pool, started *ad
 	for o.State == "running" {
 		switch err := untilNext(ctx, waitInterval); {
 		case err != nil:
-			err := cli.Exitf(cli.ExitPartial, "interrupted: the wait, not operation %d, which workers go on with", o.ID)
+			err := cli.Exitf(cli.ExitPartial, "stopped waiting; workers continue operation %d", o.ID)
 			return cli.Hint(err, "tidemark operation show %d", o.ID)
 		case o.Total > 0 && meter == nil:
 			meter = progress.New(c.env.Err, "items", o.Total)
@@ -112,10 +112,10 @@ func endOf(o admin.Operation) (err error) {
 	case o.Failed > 0 && o.Kind == admin.OpVerify:
 		err = cli.Exitf(cli.ExitDifferences, "%s", table.Count(o.Failed, "campaign")+" differ from what the journal says")
 	case o.Skipped > 0 && o.Done == 0 && o.Kind != admin.OpVerify:
-		err = cli.Exitf(cli.ExitConflict, "none of %d was done: they have changed meanwhile, look at them again", o.Skipped)
+		err = cli.Exitf(cli.ExitConflict, "none of %d was done: all have changed meanwhile, look again", o.Skipped)
 	case o.Skipped > 0 && o.Kind != admin.OpVerify:
-		err = cli.Exitf(cli.ExitPartial, "%d of %d have changed meanwhile and were left alone; the same command takes what "+
-			"is left", o.Skipped, o.Total)
+		err = cli.Exitf(cli.ExitPartial, "%d of %d have changed meanwhile and were skipped; run the same command for the "+
+			"rest", o.Skipped, o.Total)
 	default:
 		return nil
 	}
@@ -136,7 +136,7 @@ func untilNext(ctx context.Context, interval time.Duration) error {
 func (c *actCommand) sayIfIdle(ctx context.Context, pool *pgxpool.Pool) {
 	s, err := (&status.Reader{Pool: pool}).Read(ctx, status.SectionWorkers)
 	if err == nil && s.Unread[status.SectionWorkers] == nil && !slices.ContainsFunc(s.Workers, status.Worker.Live) {
-		c.env.Note("No worker is running: it goes on when one is started.")
+		c.env.Note("No worker is running: it continues when one starts.")
 	}
 }
 
@@ -159,12 +159,12 @@ func caughtUp(ctx context.Context, env *cli.Env, pool *pgxpool.Pool, of failed.R
 			if of.Projection != "" {
 				projection = " --projection " + table.Quote(of.Projection)
 			}
-			return cli.Hint(cli.Exitf(cli.ExitPartial, "%s died on the way", table.Count(dead, "campaign")),
+			return cli.Hint(cli.Exitf(cli.ExitPartial, "%s became dead", table.Count(dead, "campaign")),
 				"tidemark failed list --status dead --group %s%s", table.Quote(of.Group), projection)
 		}
 		meter.Set(max(0, n-underWay-dead), progress.Unknown)
 		if untilNext(ctx, waitInterval) != nil {
-			err := cli.Exitf(cli.ExitPartial, "interrupted: the wait, not the replay, which goes on by itself")
+			err := cli.Exitf(cli.ExitPartial, "stopped waiting; the replay continues")
 			return cli.Hint(err, "tidemark lag")
 		}
 	}
@@ -184,7 +184,7 @@ func leftOf(ctx context.Context, pool *pgxpool.Pool, of failed.ReplayRequest) (s
 	}
 	for _, id := range of.Campaigns {
 		list, err := failed.List(ctx, pool, failed.Filter{
-			Group: of.Group, Projection: of.Projection, CampaignID: id, Limit: campaignPairs,
+			Group: of.Group, Projection: of.Projection, CampaignID: id, Limit: campaignFailed,
 		})
 		if err != nil {
 			return sum, err

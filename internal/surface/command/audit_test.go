@@ -38,7 +38,7 @@ func TestAuditShowsWhatOperatorsDidWhicheverWay(t *testing.T) {
 			t.Errorf("audit %s has %q, want %q", filter, did, want)
 		}
 	}
-	if got := requireRun(t, url, "audit --limit 2", cli.ExitOK, "What was before: --before "); !strings.Contains(got.out,
+	if got := requireRun(t, url, "audit --limit 2", cli.ExitOK, "Older ones: --before "); !strings.Contains(got.out,
 		"deploy") {
 		t.Errorf("it shows %s", got.out)
 	}

@@ -171,7 +171,7 @@ func TestExitCodesTellTheCauses(t *testing.T) {
 			"an unknown status", nowhere, "outbox list --status late", cli.ExitUsage,
 			`--status "late": there is no such status: use one of pending, processing, paused, failed, dead, rebuilding`,
 		},
-		{"a limit of nothing", nowhere, "outbox list --limit 0", cli.ExitUsage, `--limit "0": it is no number that is taken: give a whole number, 1 or more`},
+		{"a limit of nothing", nowhere, "outbox list --limit 0", cli.ExitUsage, `--limit "0": it is not a valid number: give a whole number, 1 or more`},
 		{"a bad URL", "postgres://%zz", "lag", cli.ExitUsage, "TIDEMARK_DATABASE_URL"},
 		{"no database", nowhere, "lag", cli.ExitUnavailable, "database unavailable"},
 		{"no schema", unmigrated, "lag", cli.ExitFailed, "tidemark migrate up"},

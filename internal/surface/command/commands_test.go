@@ -176,7 +176,7 @@ func isInTheLog(t *testing.T, k known, c *cobra.Command) {
 			line := k.command + " " + k.args + " --by eve --reason because"
 			if c.Flags().Lookup("dry-run") != nil {
 				got := execute(t, url, false, line+" --dry-run")
-				refused := got.code == cli.ExitUsage && strings.Contains(got.err, "--dry-run goes without")
+				refused := got.code == cli.ExitUsage && strings.Contains(got.err, "--dry-run cannot be combined with")
 				if !refused && got.code != cli.ExitOK && got.code != cli.ExitDifferences {
 					t.Fatalf("a dry run ends with %d: %s", got.code, got.err)
 				}

@@ -60,7 +60,7 @@ func export(ctx context.Context, env *cli.Env, pool *pgxpool.Pool, cfg ndjson.Ex
 		return err
 	}
 	meter.Done()
-	env.Note("%s up to position %d; what comes later: --after %d", table.Count(done.Events, "event"), done.Position,
+	env.Note("%s up to position %d; for later events: --after %d", table.Count(done.Events, "event"), done.Position,
 		done.Position)
 	return nil
 }

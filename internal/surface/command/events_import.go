@@ -61,7 +61,7 @@ must not change.`,
 	flags := command.Flags()
 	flags.StringVar(&o.source, "source", "",
 		"name of the input, part of the ids of lines without one (default the file's name without its folder)")
-	flags.BoolVar(&o.asJSON, "json", false, "write JSON: how many lines were appended, and how many were there already")
+	flags.BoolVar(&o.asJSON, "json", false, "write JSON: how many lines were appended, and how many were already there")
 	return command
 }
 
@@ -84,10 +84,10 @@ func (o eventsImport) run(ctx context.Context, env *cli.Env, path string) error 
 		if o.asJSON {
 			err = errors.Join(err, env.PrintJSON(importJSON{importVersion, done.Appended, done.Duplicates}))
 		} else {
-			env.Note("%d appended, %d there already", done.Appended, done.Duplicates)
+			env.Note("%d appended, %d already there", done.Appended, done.Duplicates)
 		}
 		if errors.Is(err, context.Canceled) {
-			return errors.New("interrupted: the same command goes on where this one stopped")
+			return errors.New("interrupted: run the same command to continue")
 		}
 		return err
 	})

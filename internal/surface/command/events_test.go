@@ -51,7 +51,7 @@ func TestEventsImportedAndExported(t *testing.T) {
 		t.Parallel()
 		one, other := fresh(t), fresh(t)
 		requireRun(t, one, "events import "+writeFile(t, "ticks", ticks(0, 2500)), cli.ExitOK,
-			"2500 appended, 0 there already")
+			"2500 appended, 0 already there")
 		first := requireRun(t, one, "events export", cli.ExitOK, "2500 events up to position")
 		requireRun(t, other, "events import "+writeFile(t, "copy", first.out), cli.ExitOK, "2500 appended")
 		if second := requireRun(t, other, "events export", cli.ExitOK, "2500 events"); second.out != first.out {
@@ -188,7 +188,7 @@ func TestAnImportThatWasKilledGoesOnWithoutDuplicates(t *testing.T) {
 	if n := count(); n >= events {
 		t.Fatalf("%d events were appended before the kill: it came too late to show anything", n)
 	}
-	requireRun(t, url, "events import "+path, cli.ExitOK, "there already")
+	requireRun(t, url, "events import "+path, cli.ExitOK, "already there")
 	got := requireRun(t, url, "events export", cli.ExitOK, fmt.Sprintf("%d events", events))
 	for i, line := range strings.Split(strings.TrimSuffix(got.out, "\n"), "\n") {
 		if !strings.Contains(line, fmt.Sprintf(`"payload":{"n":%d}`, i)) {

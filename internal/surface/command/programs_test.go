@@ -25,8 +25,8 @@ func TestTheProofSaysWhichWorkersKeepNone(t *testing.T) {
 	}
 	drained(t, other)
 	got := execute(t, pool.Config().ConnString(), true, "projection verify counts --proof"+projectionFiles)
-	const want = "Of 3 campaigns only the number of the events is known: a worker applied them that has SQL files " +
-		"alone, without TIDEMARK_PROOF."
+	const want = "For 3 campaigns only the number of events is known: the worker that applied them has only SQL " +
+		"files and no TIDEMARK_PROOF."
 	if got.code != cli.ExitOK || !strings.Contains(got.out+got.err, want) {
 		t.Errorf("exit code %d, want %q: %s%s", got.code, want, got.out, got.err)
 	}

@@ -22,7 +22,7 @@ const rebuildInterval = time.Second
 
 // rebuildState is the progress or the end of a rebuild.
 type rebuildState struct {
-	Act           string // progress, exchanged, gone
+	Act           string // progress, swapped, gone
 	Projection    string
 	Rebuild       *rebuild.Rebuild // nil: ended
 	EventsASecond float64          // since the rebuild became active
@@ -46,7 +46,7 @@ type awaited struct {
 // rebuildCommand implements --wait.
 func rebuildCommand(env *cli.Env) extra {
 	flags := func(flags *pflag.FlagSet) {
-		flags.Lookup("json").Usage = "write JSON; with --wait, a line each second too"
+		flags.Lookup("json").Usage = "write JSON; with --wait, one line a second"
 	}
 	after := func(ctx context.Context, c *actCommand, pool *pgxpool.Pool, name string, done *admin.Outcome) error {
 		c.sayIfIdle(ctx, pool)
@@ -56,7 +56,7 @@ func rebuildCommand(env *cli.Env) extra {
 		case c.asJSON:
 			return env.PrintJSON(done)
 		}
-		env.Note("Workers rebuild projection %[1]s from now on; to see how far they are: tidemark projection rebuild "+
+		env.Note("Workers rebuild projection %[1]s now; to follow it: tidemark projection rebuild "+
 			"%[1]s --wait", table.Quote(name))
 		return nil
 	}
@@ -99,8 +99,8 @@ func (r awaited) await(ctx context.Context, env *cli.Env, pool *pgxpool.Pool) er
 			if !verifies && now.State == "active" && now.Left+now.Failed+now.Dead == 0 && now.Verify > 0 &&
 				standstill(now) == "" {
 				verifies = true // said once: live events make campaigns fall behind for a moment
-				meter.Note(fmt.Sprintf("All campaigns have caught up. Before the tables are exchanged their rows are counted, "+
-					"and a sample of %d campaigns is verified.", now.Verify))
+				meter.Note(fmt.Sprintf("All campaigns have caught up. Before the swap their rows are counted, and a sample "+
+					"of %d campaigns is verified.", now.Verify))
 			}
 			meter.Set(max(0, now.Campaigns-now.Left-now.Failed-now.Dead), max(0, now.Events-now.LeftEvents))
 		}
@@ -117,16 +117,16 @@ func standstill(r rebuild.Rebuild) string {
 	case r.Paused:
 		return "The rebuild is paused."
 	case r.Refusal != "":
-		return "The tables are not exchanged yet: " + r.Refusal
+		return "The tables are not swapped yet: " + r.Refusal
 	case r.Failed+r.Dead > 0:
-		return fmt.Sprintf("%d campaigns have failed and are tried again, %d are dead: tidemark failed list "+
+		return fmt.Sprintf("%d campaigns have failed and are retried, %d are dead: tidemark failed list "+
 			"--projection %s", r.Failed, r.Dead, table.Quote(rebuild.NameOf(r.Projection)))
 	}
 	return ""
 }
 
 func (r awaited) interrupted() error {
-	err := cli.Exitf(cli.ExitPartial, "interrupted: the wait, not the rebuild, which goes on by itself")
+	err := cli.Exitf(cli.ExitPartial, "stopped waiting; the rebuild continues")
 	return cli.Hint(err, "tidemark projection rebuild %s --wait", table.Quote(r.name))
 }
 
@@ -136,7 +136,7 @@ func (r awaited) ended(ctx context.Context, env *cli.Env, pool *pgxpool.Pool, la
 	if err != nil {
 		return err
 	}
-	act := "exchanged"
+	act := "swapped"
 	if found.RegisteredAt.Before(last.StartedAt) {
 		act = "gone" // the live tables are older than the rebuild
 	}
@@ -150,7 +150,7 @@ func (r awaited) ended(ctx context.Context, env *cli.Env, pool *pgxpool.Pool, la
 			"tidemark failed log --projection %s", table.Quote(r.name))
 	}
 	if !r.asJSON {
-		env.Note("Projection %s is rebuilt and its tables are exchanged; to go back: tidemark projection rollback %[1]s",
+		env.Note("Projection %s is rebuilt and its tables are swapped; to go back: tidemark projection rollback %[1]s",
 			table.Quote(r.name))
 	}
 	return nil

@@ -21,7 +21,7 @@ func TestReplaySendsASliceAgainInOrderWithTheSameIDs(t *testing.T) {
 	operateWith(t, url, worker)
 	with := " --topic orders --by bob --reason trying"
 	requireRun(t, url, "publisher replay archive oak --from 2 --dry-run"+with, cli.ExitOK,
-		"This would send those of events 2 to 3 of oak to archive again that are of the topic; nothing was changed")
+		"This would send events 2 to 3 of oak to archive again, if they are of the topic; nothing was changed")
 	requireRun(t, url, "publisher replay archive oak --from 2 --yes --wait"+with, cli.ExitOK, "is done: 2 done")
 	requireRun(t, url, "publisher replay archive oak --from 1 --until 1 --yes --wait"+with, cli.ExitOK, "is done: 1 done")
 	if ids := []string{

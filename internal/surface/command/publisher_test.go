@@ -150,7 +150,7 @@ func TestStatusSaysSinceWhenAPublisherFails(t *testing.T) {
 	for _, want := range []*regexp.Regexp{
 		regexp.MustCompile(`FAILING\teverything\tbilling\t.*since 20.*: connection refused`),
 		regexp.MustCompile(`warning\t1h 0m\tpublisher billing of topic everything\tfails, 153 times in a row: connection refused`),
-		regexp.MustCompile(`warning\t1h 0m\tpublisher archive of topic everything\t3 events sent that the journal has no more`),
+		regexp.MustCompile(`warning\t1h 0m\tpublisher archive of topic everything\t3 events sent but missing from the journal`),
 		regexp.MustCompile(`PAUSED\teverything\tarchive\t`),
 	} {
 		if !want.MatchString(got.out) {
@@ -227,7 +227,7 @@ func TestAnActOnAPublisherThatDoesNotFitSaysWhatToTypeNext(t *testing.T) {
 		{"a pair that is not paused", url, "publisher resume shop", cli.ExitConflict, []string{"it is FAILED, not paused"}},
 		{
 			"a reset to two places", nowhere, "publisher reset shop --position 1 --end", cli.ExitUsage,
-			[]string{"a reset goes to one place"},
+			[]string{"a reset has one target"},
 		},
 		{"a reset beyond the journal", url, "publisher reset shop --position 7", cli.ExitFailed, []string{"from 0 to 6"}},
 		{
@@ -236,14 +236,14 @@ func TestAnActOnAPublisherThatDoesNotFitSaysWhatToTypeNext(t *testing.T) {
 		},
 		{
 			"a reset to no time", nowhere, "publisher reset shop --time monday", cli.ExitUsage,
-			[]string{`--time "monday": it is no time: write it like 2026`},
+			[]string{`--time "monday": it is not a time: write it like 2026`},
 		},
 		{"no parked events chosen", nowhere, "publisher parked retry", cli.ExitUsage, []string{"nothing chooses", "--all"}},
 		{
 			"an unknown status", nowhere, "publisher parked list --status lost", cli.ExitUsage,
 			[]string{`--status "lost": there is no such status: use one of retrying, parked, draining`},
 		},
-		{"no reason to resolve", nowhere, "publisher parked resolve --all", cli.ExitUsage, []string{"--reason is needed"}},
+		{"no reason to resolve", nowhere, "publisher parked resolve --all", cli.ExitUsage, []string{"--reason is required"}},
 		{
 			"an event that is not parked", url, "publisher parked show --campaign oak --seq 3", cli.ExitFailed,
 			[]string{"is not parked", "try: tidemark publisher parked list --campaign oak"},
@@ -260,7 +260,7 @@ func TestAnActOnAPublisherThatDoesNotFitSaysWhatToTypeNext(t *testing.T) {
 		{
 			"a replay that ends before it begins", url, "publisher replay archive oak --topic orders --from 3 --until 2 --yes",
 			cli.ExitUsage,
-			[]string{"it is before from"},
+			[]string{"it is less than from"},
 		},
 		{
 			"a replay of a campaign that is not there", url, "publisher replay archive yew --topic orders --from 1 --yes",
@@ -295,21 +295,21 @@ func TestMuchOfAPublisherIsConfirmedFirst(t *testing.T) {
 	}{
 		{
 			"what is left out for good, by the publisher's name", "publisher reset shop --end", "shop\n", cli.ExitOK,
-			"This would reset publisher shop: 0 events sent again, 6 events never sent. Type shop to go on: ", 1,
+			"This would reset publisher shop: 0 events sent again, 6 events never sent. Type shop to continue: ", 1,
 		},
 		{"and not by a yes", "publisher reset shop --end", "yes\n", cli.ExitDeclined, "declined", 0},
 		{"and what is sent again", "publisher reset archive --position 0", "archive\n", cli.ExitOK, "stands at position 0", 2},
 		{
 			"and one event that is resolved", "publisher parked resolve --publisher archive --campaign elm --reason r",
-			"resolve parked 1\n", cli.ExitOK, "This would resolve 1 event. Type resolve parked 1 to go on: ", 1,
+			"resolve parked 1\n", cli.ExitOK, "This would resolve 1 event. Type resolve parked 1 to continue: ", 1,
 		},
 		{
 			"and one that is named", "publisher parked resolve archive oak 2 --reason r", "2\n", cli.ExitOK,
-			"Type 2 to go on: ", 1,
+			"Type 2 to continue: ", 1,
 		},
 		{
 			"more than one event that is resolved", "publisher parked resolve --all --reason r", "resolve parked 3\n",
-			cli.ExitOK, "This would resolve 3 events. Type resolve parked 3 to go on: ", 1,
+			cli.ExitOK, "This would resolve 3 events. Type resolve parked 3 to continue: ", 1,
 		},
 		{"or not at all", "publisher parked resolve --all --reason r", "", cli.ExitDeclined, "declined", 0},
 	} {

@@ -19,7 +19,7 @@ func TestARemovalIsConfirmedByTheName(t *testing.T) {
 	}{
 		{
 			"of a projection", "projection remove scores", "scores\n", cli.ExitOK,
-			"This would remove projection scores with 2 failed campaigns and without its tables. Type scores to go on: ", 1,
+			"This would remove projection scores with 2 failed campaigns and without its tables. Type scores to continue: ", 1,
 		},
 		{
 			"and not by a yes", "projection remove scores --tables", "yes\n", cli.ExitDeclined,
@@ -27,7 +27,7 @@ func TestARemovalIsConfirmedByTheName(t *testing.T) {
 		},
 		{
 			"of a group", "group remove search", "search\n", cli.ExitOK,
-			"This would remove group search with its work items, checkpoints and pauses. Type search to go on: ", 1,
+			"This would remove group search with its work items, checkpoints and pauses. Type search to continue: ", 1,
 		},
 		{
 			"and not by another", "group remove search", "default\n", cli.ExitDeclined,
@@ -56,7 +56,7 @@ func TestAProjectionWhoseTableOthersNeedIsAConflict(t *testing.T) {
 	change(t, url, "CREATE TABLE public.scores (n bigint); CREATE VIEW best AS SELECT max(n) FROM public.scores")
 	got := execute(t, url, false, "projection remove scores --tables --yes")
 	if got.code != cli.ExitConflict || !strings.Contains(got.err, "view best depends on table scores") ||
-		!strings.Contains(got.err, "its tables stay if they are left out") {
+		!strings.Contains(got.err, "leave out its tables to keep them") {
 		t.Errorf("exit code %d, %q", got.code, got.err)
 	}
 	if did := acts(t, url); len(did) > 0 {

@@ -165,7 +165,7 @@ func TestAReplayIsWaitedFor(t *testing.T) {
 			}
 			return nil
 		}))
-		got := requireRun(t, url, "campaign replay oak elm --wait --json", cli.ExitPartial, "1 campaign died on the way")
+		got := requireRun(t, url, "campaign replay oak elm --wait --json", cli.ExitPartial, "1 campaign became dead")
 		if !strings.Contains(got.err, "try: tidemark failed list --status dead --group default\n") {
 			t.Errorf("got %q, %q", got.out, got.err)
 		}
@@ -195,7 +195,7 @@ func TestAReplayIsWaitedFor(t *testing.T) {
 		}
 		_ = command.Wait()
 		want := []string{
-			"tidemark: interrupted: the wait, not the replay, which goes on by itself",
+			"tidemark: stopped waiting; the replay continues",
 			"try: tidemark lag",
 		}
 		if code := command.ProcessState.ExitCode(); code != cli.ExitPartial || !slices.Equal(said, want) {
@@ -235,7 +235,7 @@ func TestAReplayOfMuchIsConfirmedFirst(t *testing.T) {
 	url, pool := withCounts(t)
 	change(t, url, `SELECT tidemark.append('c' || i, '[{"type": "grew"}]') FROM generate_series(1, 120) AS i`)
 	work(t, pool, counter(accept))
-	requireRun(t, url, "group replay default", cli.ExitDeclined, "this would replay 122 campaigns and wants a confirmation")
+	requireRun(t, url, "group replay default", cli.ExitDeclined, "this would replay 122 campaigns and needs a confirmation")
 	if filed := lines(t, url, "SELECT campaign_id FROM tidemark.deferred"); len(filed) > 0 {
 		t.Errorf("filed %q", filed)
 	}

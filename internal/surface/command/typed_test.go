@@ -36,7 +36,7 @@ func TestWhatThePagesWantTypedIsAskedForHere(t *testing.T) {
 				t.Errorf("without a terminal: exit code %d, %s", got.code, got.err)
 			}
 			typing := asked(t, url, tt.args, "no\n")
-			if typing.code != cli.ExitDeclined || !strings.Contains(typing.err, "Type "+tt.word+" to go on") {
+			if typing.code != cli.ExitDeclined || !strings.Contains(typing.err, "Type "+tt.word+" to continue") {
 				t.Errorf("exit code %d, want that it asks for %q: %s", typing.code, tt.word, typing.err)
 			}
 			if n := len(logged(t, url)) - before; n != 0 {
@@ -62,7 +62,7 @@ func TestAVariableThatNothingReadsIsNamedOnStderr(t *testing.T) {
 	command.Env = append(command.Env, "TIDEMARK_DATABSE_URL=postgres://elsewhere/none")
 	out, err := command.CombinedOutput()
 	if err != nil || !strings.Contains(string(out),
-		"tidemark: TIDEMARK_DATABSE_URL is set, but nothing reads it; most like it is TIDEMARK_DATABASE_URL\n") {
+		"tidemark: TIDEMARK_DATABSE_URL is set, but it is not a setting; the closest is TIDEMARK_DATABASE_URL\n") {
 		t.Errorf("%v: %s", err, out)
 	}
 }

@@ -143,16 +143,16 @@ func TestVerifyAndTimeTravelSayWhatIsMissing(t *testing.T) {
 	}{
 		{"projection verify", cli.ExitUsage, "Name one"},
 		{"projection verify scores", cli.ExitUsage, "where is the code?"},
-		{"projection verify points" + projectionFiles, cli.ExitFailed, "registered are scores; the code here is of scores"},
+		{"projection verify points" + projectionFiles, cli.ExitFailed, "registered are scores; this program has scores"},
 		{"projection verify scores --sample 0" + projectionFiles, cli.ExitUsage, "--sample 0: at least 1"},
 		{"projection verify scores --sample 1 --all" + projectionFiles, cli.ExitUsage, "one at a time"},
-		{"projection verify scores --yes" + projectionFiles, cli.ExitUsage, "go with --repair"},
+		{"projection verify scores --yes" + projectionFiles, cli.ExitUsage, "need --repair"},
 		{"campaign as-of --seq 1" + projectionFiles, cli.ExitUsage, "which campaign?"},
 		{"campaign as-of --campaign oak" + projectionFiles, cli.ExitUsage, "after which event?"},
 		{"campaign as-of --campaign oak --seq 7" + projectionFiles, cli.ExitFailed, "events are numbered from 1 to 6"},
 		{"campaign as-of --campaign yew --seq 1" + projectionFiles, cli.ExitFailed, "no such event"},
 		{"campaign diff --campaign oak" + projectionFiles, cli.ExitUsage, "up to which event?"},
-		{"campaign diff --campaign oak --from 3 --to 2" + projectionFiles, cli.ExitUsage, "turn them round"},
+		{"campaign diff --campaign oak --from 3 --to 2" + projectionFiles, cli.ExitUsage, "swap them"},
 		{"campaign why --campaign oak" + projectionFiles, cli.ExitUsage, "which table?"},
 		{"campaign why --campaign oak --table scores" + projectionFiles, cli.ExitFailed, `the primary key of scores`},
 		{
@@ -216,13 +216,13 @@ func TestTheTablesThatWereReplacedAreVerifiedByTheirOwnCode(t *testing.T) {
 	run("projection verify scores~previous", all, cli.ExitOK, "3 campaigns")
 	run("projection verify scores~previous --proof", newest, cli.ExitOK, "3 campaigns")
 	run("projection verify scores~previous", newest, cli.ExitConflict,
-		"version 1 of scores~previous is registered, there is version 2 here: it takes the code of version 1")
+		"version 1 of scores~previous is registered, but this program has version 2: run the program with version 1")
 	run("projection verify scores", earlier, cli.ExitConflict,
-		"version 2 of scores is registered, there is version 1 here: it takes the code of version 2")
+		"version 2 of scores is registered, but this program has version 1: run the program with version 2")
 	run("projection verify scores~next", newest, cli.ExitFailed,
-		"registered are scores, scores~previous; the code here is of scores")
+		"registered are scores, scores~previous; this program has scores")
 	run("campaign as-of --campaign oak --seq 2 --projection scores~previous", earlier, cli.ExitUsage,
-		"name scores, with the code of the version that you mean")
+		"name scores, and run the version that you mean")
 	run("campaign why --campaign oak --table scores --key ada --json", newest, cli.ExitOK, `"version": 1`)
 	change(t, url, `DELETE FROM tidemark_previous_scores.scores WHERE campaign_id = 'ash' AND player = 'ada'`)
 	run("projection verify scores", newest, cli.ExitOK, "3 campaigns")

@@ -54,15 +54,15 @@ func TestWorkersAndOperationsPrintWhatTheGoldenFilesSay(t *testing.T) {
 	for args, message := range map[string]string{
 		"operation list --state late":  `--state "late": there is no such state: use one of running, done, aborted, failed`,
 		"operation list --kind mend":   `--kind "mend": there is no such kind: use one of requeue, resolve, `,
-		"operation list --before -1":   `--before "-1": it is no number that is taken`,
-		"operation show x":             `ID "x": it is no number that is taken: give a whole number, 1 or more`,
-		"operation abort 0":            `ID "0": it is no number that is taken: give a whole number, 1 or more`,
-		"operation show 1 --limit 0":   `--limit "0": it is no number that is taken`,
+		"operation list --before -1":   `--before "-1": it is not a valid number`,
+		"operation show x":             `ID "x": it is not a valid number: give a whole number, 1 or more`,
+		"operation abort 0":            `ID "0": it is not a valid number: give a whole number, 1 or more`,
+		"operation show 1 --limit 0":   `--limit "0": it is not a valid number`,
 		"workers drain":                "drain what? Name OWNER",
 		"workers undrain w1 w2":        `unexpected "w2"`,
 		"operation abort":              "abort what? Name ID",
 		"workers":                      "workers what? There are drain, list, undrain",
-		"operation list --limit 0":     `--limit "0": it is no number that is taken: give a whole number, 1 or more`,
+		"operation list --limit 0":     `--limit "0": it is not a valid number: give a whole number, 1 or more`,
 		"operation show 1 2 --limit 7": `unexpected "2"`,
 	} {
 		requireRun(t, url, args, cli.ExitUsage, message)

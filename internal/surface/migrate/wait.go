@@ -51,7 +51,7 @@ func wait(ctx context.Context, url string, timeout time.Duration) error {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return fmt.Errorf("waited %v in vain: %w", timeout, errors.Join(last, context.Cause(ctx)))
+			return fmt.Errorf("waited %v: %w", timeout, errors.Join(last, context.Cause(ctx)))
 		}
 	}
 }

@@ -30,7 +30,7 @@ func (p *Pages) act(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, actBytes)
 	if err := r.ParseForm(); err != nil {
 		p.write(r.Context(), w, r, p.failed(r.Context(),
-			problem.New(http.StatusBadRequest, "that was no form of at most 64 KiB", "shorten the reason")))
+			problem.New(http.StatusBadRequest, "the form is invalid or larger than 64 KiB", "shorten the reason")))
 		return
 	}
 	req := admin.Request{
@@ -49,7 +49,7 @@ func (p *Pages) act(w http.ResponseWriter, r *http.Request) {
 		})
 	case outcome != nil && outcome.Repeated:
 		p.say(w, r, flash{
-			Tone: "warn", Text: "This form was sent before; it has been done once.", More: text,
+			Tone: "warn", Text: "This form was already sent; the act was done once.", More: text,
 			Path: operationOf(outcome),
 		})
 	default:
@@ -62,7 +62,7 @@ func (p *Pages) act(w http.ResponseWriter, r *http.Request) {
 func (p *Pages) do(r *http.Request, req admin.Request) (*admin.Outcome, string, error) {
 	act, ok := operator.ActNamed(r.PathValue("act"))
 	if !ok || act.NoForm {
-		return nil, "", problem.New(http.StatusNotFound, "there is no such act on pages", "load the page anew")
+		return nil, "", problem.New(http.StatusNotFound, "there is no such act on pages", "reload the page")
 	}
 	in, err := act.Input(func(name string) ([]string, bool) {
 		values, given := r.PostForm[name]
@@ -86,7 +86,7 @@ func (p *Pages) explain(ctx context.Context, err error) string {
 	case errors.As(err, &refused):
 		return refused.Error()
 	case errors.As(err, &pgErr) && (pgErr.Code == "57014" || pgErr.Code == "55P03"):
-		return "The database took too long; another session may be at work on it. Try again."
+		return "The database took too long; another session may be using it. Try again."
 	case errors.As(err, &pgErr) && !strings.HasPrefix(pgErr.Code, "TM"):
 		p.cfg.Logger.ErrorContext(ctx, "act of an operator", "error", err)
 		return "The database refused; the worker's log says why."

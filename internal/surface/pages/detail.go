@@ -57,7 +57,7 @@ func (p *Pages) publisher(ctx context.Context, r *http.Request) (view, error) {
 	}
 	if len(all) == 0 {
 		return view{}, problem.New(http.StatusNotFound, "no publisher "+key.String()+" is known",
-			"it appears once a worker that has it configured has run")
+			"it appears once a worker that publishes it has run")
 	}
 	page := &publisherPage{Publication: all[0]}
 	page.History, err = publications.Log(ctx, p.cfg.Pool,

@@ -188,7 +188,7 @@ func testDrain(t *testing.T, b *tab, w *world) {
 	b.fill(`form:has([value="worker-a-1"])[action="/act/drainWorker"] [name=reason]`, "a new kernel")
 	b.shot("drain")
 	b.send(`form:has([value="worker-a-1"])[action="/act/drainWorker"] [name=confirm]`)
-	b.sees("Worker worker-a-1 finishes what it has and takes no more.")
+	b.sees("Worker worker-a-1 finishes what it holds and claims no more.")
 	drained := func() string {
 		workers, err := lease.Workers(t.Context(), w.pool)
 		if err != nil {
@@ -233,7 +233,7 @@ func testRebuild(t *testing.T, b *tab, w *world) {
 	b.confirm(`form[action="/act/abortRebuild"] [name=confirm]`, "heroes")
 	b.fill(`form[action="/act/abortRebuild"] [name=reason]`, "not needed")
 	b.send(`form[action="/act/abortRebuild"] [name=confirm]`)
-	b.sees("nothing of it is left")
+	b.sees("and removed what it had built")
 	rebuilds, err := rebuild.Rebuilds(t.Context(), w.pool, "")
 	if err != nil || len(rebuilds) > 0 {
 		t.Errorf("rebuilds after the abort: %+v, %v", rebuilds, err)
@@ -263,7 +263,7 @@ func testResolve(t *testing.T, b *tab, w *world) {
 	b.sees("it was sent by mistake")
 	b.fill(`form[action="/act/unresolveFailed"] [name=reason]`, "it was not")
 	b.send(`form[action="/act/unresolveFailed"] [name=reason]`)
-	b.sees("Taken back: scores applies cave-06 anew, with event 10.")
+	b.sees("Undone: scores applies cave-06 again, with event 10.")
 	if left, err := failed.CountResolutions(t.Context(), w.pool, "scores"); err != nil || left != 0 {
 		t.Errorf("%d resolutions are left, %v", left, err)
 	}

@@ -51,7 +51,7 @@ type actLink struct{ Name, Path string }
 func listPages() map[string]lists {
 	return map[string]lists{
 		"/campaigns": {
-			"Campaigns", "All by their ids, or what is left to do in them.",
+			"Campaigns", "All campaigns by id, or the backlog.",
 			[]listedView{
 				{Name: "By id", View: "listCampaigns"},
 				{Of: "work", Name: "With work", View: "listQueueEntries"},
@@ -74,22 +74,22 @@ func listPages() map[string]lists {
 			[]listedView{{View: "listParked", Many: []string{"retryManyParked", "resolveManyParked"}}},
 		},
 		"/operations": {
-			"Operations", "Acts on much, which workers do bit by bit.",
+			"Operations", "Acts on many things, which workers do in batches.",
 			[]listedView{{View: "listOperations"}},
 		},
 		"/projections": {
-			"Projections", "What is read, what is being built, and what was replaced.",
+			"Projections", "Live tables, tables being built, and replaced tables.",
 			[]listedView{
 				{Name: "Projections", View: "listProjections"},
 				{Of: "rebuilds", Name: "Rebuilds under way", View: "listRebuilds"},
 			},
 		},
 		"/publishers": {
-			"Publishers", "Each pair of a topic and a publisher has a place of its own in the journal.",
+			"Publishers", "Each pair of a topic and a publisher has its own position in the journal.",
 			[]listedView{{View: "listPublishers"}},
 		},
 		"/workers": {
-			"Workers", "Processes, the campaigns that they have leased, and what is paused.",
+			"Workers", "Worker processes, the campaigns they hold, and pauses.",
 			[]listedView{
 				{Name: "Workers", View: "listWorkers"},
 				{Of: "leases", Name: "Leases", View: "listLeases"},
@@ -98,7 +98,7 @@ func listPages() map[string]lists {
 			},
 		},
 		"/audit": {
-			"Audit", "What operators did, and what happened to failed campaigns, the newest first.",
+			"Audit", "What operators did, and what happened to failed campaigns, newest first.",
 			[]listedView{
 				{Name: "Acts of operators", View: "listLog"},
 				{Of: "failures", Name: "History of failed campaigns", View: "listFailedLog"},

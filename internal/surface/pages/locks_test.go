@@ -24,7 +24,7 @@ func TestTheOverviewNamesWhoHoldsLocksOfOurs(t *testing.T) {
 		}
 	}
 	status, body := w.get(t, auth.Viewer, "/")
-	if status != http.StatusOK || !strings.Contains(body, ", culprit) holds advisory locks") ||
+	if status != http.StatusOK || !strings.Contains(body, ", culprit) holds Tidemark") ||
 		!strings.Contains(body, "SELECT pg_terminate_backend(") {
 		t.Errorf("the overview answers %d and does not name the session that holds locks\n%s", status, body)
 	}

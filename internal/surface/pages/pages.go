@@ -127,7 +127,7 @@ func (p *Pages) failed(ctx context.Context, err error) view {
 		if ctx.Err() == nil {
 			p.cfg.Logger.ErrorContext(ctx, "read a page", "error", err)
 		}
-		refused = problem.New(http.StatusServiceUnavailable, "the database did not answer as it should",
+		refused = problem.New(http.StatusServiceUnavailable, "the database answered with an error",
 			"try again; the worker's log says more")
 	}
 	return view{Name: "problem", Title: http.StatusText(refused.Status), Status: refused.Status, Data: refused}

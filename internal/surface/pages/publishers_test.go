@@ -53,7 +53,7 @@ func TestThePagesSayHowAPublisherFails(t *testing.T) {
 			[]string{"tried again", "paused of t failing"},
 		},
 		{"/publishers/pair?topic=t&publisher=many", []string{
-			"Ghosts 17 sent that the journal has no more",
+			"Ghosts 17 sent but missing from the journal",
 			"tidemark publisher ghosts many", "at least 10,000",
 		}, nil},
 	} {

@@ -18,7 +18,7 @@ func number(r *http.Request, name string, standard int64) (int64, error) {
 	}
 	n, err := strconv.ParseInt(value, 10, 64)
 	if err != nil || n < 0 {
-		return 0, problem.New(http.StatusBadRequest, name+" is no number from 0 up", "give digits only").Of(name, value,
+		return 0, problem.New(http.StatusBadRequest, name+" is not a number from 0 up", "give digits only").Of(name, value,
 			"0 to 9223372036854775807")
 	}
 	return n, nil

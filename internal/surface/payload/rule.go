@@ -64,7 +64,7 @@ func ParsePath(text string) (Path, error) {
 		p.steps = append(p.steps, s)
 	}
 	if !ok || len(p.steps) == 0 {
-		return Path{}, fmt.Errorf("has %q, which is no path: write it as $.card.number, $.items[*].price or $..email", text)
+		return Path{}, fmt.Errorf("has %q, which is not a path: write $.card.number, $.items[*].price or $..email", text)
 	}
 	return p, nil
 }

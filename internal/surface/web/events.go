@@ -85,7 +85,7 @@ func (h *hub) step(ctx context.Context) {
 	}
 	if err != nil {
 		if ctx.Err() == nil {
-			h.logger.WarnContext(ctx, "event streams wait: what they tell could not be read", "error", err)
+			h.logger.WarnContext(ctx, "event streams wait: their figures could not be read", "error", err)
 		}
 		return
 	}

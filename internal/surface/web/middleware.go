@@ -63,7 +63,7 @@ func bounded(next http.Handler) http.Handler {
 func sameOrigin(next http.Handler) http.Handler {
 	protection := http.NewCrossOriginProtection()
 	protection.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		problem.Write(w, problem.New(http.StatusForbidden, "another site had the browser send this",
+		problem.Write(w, problem.New(http.StatusForbidden, "the request comes from another site",
 			"send it from a page of this server, or without a browser").Of("Origin", r.Header.Get("Origin"), ""))
 	}))
 	return protection.Handler(next)
@@ -122,8 +122,8 @@ func logged(logger *slog.Logger, next http.Handler) http.Handler {
 				logger.ErrorContext(r.Context(), "a request panicked", "method", r.Method, "path", r.URL.Path, "panic", p,
 					"stack", string(debug.Stack()))
 				if o.status == 0 {
-					problem.Write(o, problem.New(http.StatusInternalServerError, "something went wrong in the server",
-						"its log says what"))
+					problem.Write(o, problem.New(http.StatusInternalServerError, "the server failed",
+						"its log says why"))
 				}
 			}
 			level, status := slog.LevelDebug, o.status
@@ -161,14 +161,15 @@ func failed(logger *slog.Logger) func(w http.ResponseWriter, r *http.Request, er
 			problem.Write(w, problem.New(http.StatusServiceUnavailable, "the database took too long",
 				"ask for less, or try again later"))
 		case errors.As(err, &server) && server.Code == "55P03":
-			problem.Write(w, problem.New(http.StatusConflict, "something else holds what this needs", "try again in a moment"))
+			problem.Write(w, problem.New(http.StatusConflict, "another session holds a lock that this needs",
+				"try again in a moment"))
 		case errors.As(err, &connect), errors.As(err, &server) &&
 			slices.Contains([]string{"57P01", "57P02", "57P03", "53300"}, server.Code):
 			problem.Write(w, problem.New(http.StatusServiceUnavailable,
 				"the database cannot be reached, or takes no more connections",
 				"look at Postgres; tidemark doctor and the worker's log say more"))
 		default:
-			problem.Write(w, problem.New(http.StatusInternalServerError, "it did not work", "the worker's log says why"))
+			problem.Write(w, problem.New(http.StatusInternalServerError, "the server failed", "the worker's log says why"))
 		}
 		if errors.As(err, &server) && strings.HasPrefix(server.Code, "22") { // its message quotes data
 			err = errors.New("SQLSTATE " + server.Code)

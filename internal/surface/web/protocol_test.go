@@ -59,7 +59,7 @@ func TestTheAPIKeepsToHTTP(t *testing.T) {
 		},
 		{
 			http.MethodGet, "/api/v1/campaigns/b%2F1/diff?projection=notes&to=1", "", "", http.StatusConflict,
-			`"remedy":"look at the campaign as of the event before`,
+			`"remedy":"look at the campaign as of the previous event`,
 		},
 		{http.MethodDelete, "/api/v1/campaigns/a", "", "", http.StatusMethodNotAllowed, `"value":"DELETE","limit":"GET"`},
 		{http.MethodGet, "/api/v1/campaigns/a/replay", "", "", http.StatusMethodNotAllowed, `"value":"GET","limit":"POST"`},
@@ -73,7 +73,7 @@ func TestTheAPIKeepsToHTTP(t *testing.T) {
 		},
 		{
 			http.MethodPost, "/api/v1/campaigns/a/pause", "application/json", `{"reason": "x"} {"reason": "y"}`,
-			http.StatusBadRequest, "there is more after the object",
+			http.StatusBadRequest, "there is data after the object",
 		},
 		{
 			http.MethodPost, "/api/v1/campaigns/a/pause", "application/json", `{"reason": `, http.StatusBadRequest,
@@ -95,7 +95,7 @@ func TestTheAPIKeepsToHTTP(t *testing.T) {
 		{
 			http.MethodPost, "/api/v1/publishers/t/s/reset", "application/json",
 			`{"with": {"position": 1, "time": "2026-01-02T03:04:05Z", "confirm": "s"}}`, http.StatusBadRequest,
-			"name a position, a time, or the end",
+			"give a position, a time, or the end",
 		},
 		{
 			http.MethodPost, "/api/v1/tokens/eve/create", "application/json", `{"with": {"role": "king"}}`,
@@ -169,8 +169,8 @@ func TestARefusalNamesTheValueTheLimitAndTheRemedy(t *testing.T) {
 		"/campaigns/a/diff?projection=notes&from=2&to=1": `"field":"from","value":"2","limit":"0 to 1"`,
 		"/campaigns/a/why?table=notes":                   `"field":"projection"`,
 		"/campaigns/a/events/0":                          `"field":"seq","value":"0","limit":"1 or more"`,
-		"/campaigns?prefix=%00":                          `mend the regular expression, or write text as UTF-8 without NUL`,
-		"/parked?message=(":                              `mend the regular expression, or write text as UTF-8 without NUL`,
+		"/campaigns?prefix=%00":                          `correct the regular expression, or write text as UTF-8 without NUL`,
+		"/parked?message=(":                              `correct the regular expression, or write text as UTF-8 without NUL`,
 		"/leases":                                        `"field":"group"`,
 	} {
 		response, body := s.call(t, auth.Admin, http.MethodGet, "/api/v1"+call, "", nil)

@@ -63,7 +63,7 @@ func (q *quota) share(next http.Handler) http.Handler {
 			}
 			problem.Write(
 				w,
-				problem.New(http.StatusTooManyRequests, "you ask for more than your share of the database", remedy).
+				problem.New(http.StatusTooManyRequests, "you use more than your share of the database", remedy).
 					Of("requests", id.Name, strconv.Itoa(share)+" at once"),
 			)
 			return

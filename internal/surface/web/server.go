@@ -114,8 +114,8 @@ func (s *Server) checkAddr(ctx context.Context) error {
 		return nil
 	}
 	if s.cfg.Auth.Anonymous > auth.Nobody {
-		return fmt.Errorf("admin listener: TIDEMARK_ADMIN_ADDR %q is not loopback and TIDEMARK_ADMIN_ANONYMOUS makes "+
-			"everybody %s: use 127.0.0.1, or credentials", s.cfg.Addr, s.cfg.Auth.Anonymous)
+		return fmt.Errorf("admin listener: TIDEMARK_ADMIN_ADDR %q is not loopback and TIDEMARK_ADMIN_ANONYMOUS gives "+
+			"every client the role %s: use 127.0.0.1, or credentials", s.cfg.Addr, s.cfg.Auth.Anonymous)
 	}
 	configured, err := s.auth.Configured(ctx)
 	if err != nil {

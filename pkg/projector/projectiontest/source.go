@@ -79,7 +79,7 @@ func (db *database) appendAll(ctx context.Context, events []journal.Event) error
 		return err
 	}
 	if len(campaigns) < 2 {
-		return fmt.Errorf("the events are of %d campaigns: give some of two or more, with their CampaignID", len(campaigns))
+		return fmt.Errorf("the events are of %d campaigns: give events of two or more, with their CampaignID", len(campaigns))
 	}
 	if _, err := db.pool.Exec(ctx, queryPutAside, pgx.QueryExecModeSimpleProtocol); err != nil {
 		return err

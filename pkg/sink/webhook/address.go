@@ -17,7 +17,7 @@ type guard struct{ allowed []netip.Prefix }
 func (g guard) control(_, address string, _ syscall.RawConn) error {
 	to, err := netip.ParseAddrPort(address)
 	if err != nil {
-		return fmt.Errorf("%w: %q is none that can be checked", errAddress, address)
+		return fmt.Errorf("%w: %q cannot be checked", errAddress, address)
 	}
 	return g.check(to.Addr())
 }
@@ -27,7 +27,7 @@ func (g guard) check(addr netip.Addr) error {
 	if public(addr) || slices.ContainsFunc(g.allowed, func(p netip.Prefix) bool { return p.Contains(addr) }) {
 		return nil
 	}
-	return fmt.Errorf("%w: %s is private, local or reserved: if it is meant, name it, or its network, in allow_networks",
+	return fmt.Errorf("%w: %s is private, local or reserved: to allow it, name it or its network in allow_networks",
 		errAddress, addr)
 }
 

@@ -260,7 +260,7 @@ func TestBadSettingsAreNamedTogether(t *testing.T) {
 	}
 	for url, want := range map[string]string{
 		"http://169.254.169.254/": "169.254.169.254 is private",
-		"http://[::ffff:7f00:1]/": "127.0.0.1 is private", "": "url is missing", "https://pass word@x": "url is no URL",
+		"http://[::ffff:7f00:1]/": "127.0.0.1 is private", "": "url is missing", "https://pass word@x": "url is not a URL",
 	} {
 		if _, err := New(Config{URL: url, Unsigned: true}); err == nil || !strings.Contains(err.Error(), want) ||
 			strings.Contains(err.Error(), "pass") {

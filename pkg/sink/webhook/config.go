@@ -61,7 +61,7 @@ func (c Config) check() (to, proxy *url.URL, err error) {
 	}
 	switch {
 	case c.Unsigned && len(c.Secrets) > 0:
-		errs = append(errs, errors.New("unsigned is set, and there are secrets: leave out one of both"))
+		errs = append(errs, errors.New("both unsigned and secrets are set: leave one of them out"))
 	case !c.Unsigned && len(c.Secrets) == 0:
 		errs = append(errs,
 			errors.New("there are no secrets to sign with: give secrets: [whsec_…], made e.g. with: echo whsec_$(openssl "+
@@ -96,7 +96,7 @@ func endpoint(what, text string) (*url.URL, error) {
 	case text == "":
 		return nil, fmt.Errorf("%s is missing: give one such as https://example.com/events", what)
 	case err != nil:
-		return nil, fmt.Errorf("%s is no URL: give one such as https://example.com/events", what)
+		return nil, fmt.Errorf("%s is not a URL: give one such as https://example.com/events", what)
 	case u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "":
 		return nil, fmt.Errorf("%s begins with %q: give one such as https://example.com/events", what, u.Scheme+"://"+u.Host)
 	}

@@ -53,7 +53,7 @@ func TestAKindIsOpenedByURLOrBySettings(t *testing.T) {
 	for document, want := range map[string]string{
 		"url: https://example.com":                                            "there are no secrets",
 		"url: https://example.com\nsecrets: [whsec_abc]":                      "secret 1: ",
-		"url: https://example.com\nunsigned: true\nsecrets: [" + a + "]":      "leave out one of both",
+		"url: https://example.com\nunsigned: true\nsecrets: [" + a + "]":      "leave one of them out",
 		"url: https://example.com\nunsigned: true\nallow_networks: [private]": `allow_networks holds "private"`,
 		"url: https://example.com\nunsigned: true\nfollow: true":              "follow",
 	} {

@@ -28,11 +28,11 @@ func New(reg prometheus.Registerer, pairs []publications.Key) (*Metrics, error) 
 	m := &Metrics{
 		Published: counter("tidemark_events_published_total", "Events that a sink has taken."),
 		Failures:  counter("tidemark_publish_failures_total", "Batches that failed as a whole; no event is blamed."),
-		Refused:   counter("tidemark_events_refused_total", "Attempts at events that a sink refused by themselves."),
+		Refused:   counter("tidemark_events_refused_total", "Attempts at events that a sink refused."),
 		Ghosts: counter("tidemark_publish_ghosts_total",
-			"Events that were sent and that the journal has no more, found after a failover or a restore."),
+			"Events that were sent but are missing from the journal, found after a failover or a restore."),
 		Lost: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "tidemark_publications_lost_total", Help: "Pairs that were found taken over.",
+			Name: "tidemark_publications_lost_total", Help: "Pairs that another process took over.",
 		}),
 		Held: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "tidemark_publications_held", Help: "Pairs of topic and publisher leased by this process.",
