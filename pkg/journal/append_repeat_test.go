@@ -157,7 +157,7 @@ func (m *campaignModel) add(events []journal.Event, places []journal.Appended) {
 	}
 }
 
-func TestAppendDoesWhatAModelForetells(t *testing.T) {
+func TestAppendDoesWhatAModelPredicts(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
 	rollback := errors.New("rolled back on purpose")

@@ -9,30 +9,30 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
-	"github.com/tidemark-go/tidemark/test/support/spoiled"
+	"github.com/tidemark-go/tidemark/test/support/unreadable"
 )
 
 // Readers get past every unreadable row: their error names it and where to go on.
 func TestReadersGetPastWhatAppendWouldHaveRefused(t *testing.T) {
 	t.Parallel()
-	for kind := range spoiled.Kinds() {
+	for kind := range unreadable.Kinds() {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			pool := pgtest.New(t)
 			mustAppend(t, pool, "bad", noted(2)...)
-			spoiled.Write(t, pool, "bad", "noted", kind)
+			unreadable.Write(t, pool, "bad", "noted", kind)
 			mustAppend(t, pool, "bad", noted(1)...)
 			mustAppend(t, pool, "good", noted(1)...)
-			unreadable := kind == spoiled.Unprintable || kind == spoiled.Damaged
+			unprinted := kind == unreadable.Unprintable || kind == unreadable.Damaged
 
 			check := func(reader string, got int, stops []*journal.UnreadableError, want int) {
 				t.Helper()
 				switch {
 				case got != want:
 					t.Errorf("%s: %d events, want %d", reader, got, want)
-				case !unreadable && len(stops) > 0:
+				case !unprinted && len(stops) > 0:
 					t.Errorf("%s: %v", reader, stops)
-				case unreadable && (len(stops) != 1 || stops[0].Campaign != "bad" || stops[0].Seq != 3 || stops[0].Position != 3):
+				case unprinted && (len(stops) != 1 || stops[0].Campaign != "bad" || stops[0].Seq != 3 || stops[0].Position != 3):
 					t.Errorf("%s: it stopped at %v", reader, stops)
 				}
 			}
@@ -57,7 +57,7 @@ func TestReadersGetPastWhatAppendWouldHaveRefused(t *testing.T) {
 				}
 				check(reader, n, stops, want)
 			}
-			if kind == spoiled.Unprintable { // each read of it takes seconds
+			if kind == unreadable.Unprintable { // each read of it takes seconds
 				e, err := journal.Get(t.Context(), pool, "bad", 3)
 				if e.Seq != 3 || !errors.Is(err, feed.ErrUnreadable) {
 					t.Errorf("Get: event %d, %v", e.Seq, err)
@@ -100,7 +100,7 @@ func TestReadersGetPastWhatAppendWouldHaveRefused(t *testing.T) {
 			events, err = journal.Read(t.Context(), pool, journal.Query{}, 0, 10)
 			marked("Read", 5, events, err)
 			if e, err := journal.Get(t.Context(), pool, "bad", 3); e.Seq != 3 ||
-				errors.Is(err, feed.ErrUnreadable) != unreadable || !unreadable && err != nil {
+				errors.Is(err, feed.ErrUnreadable) != unprinted || !unprinted && err != nil {
 				t.Errorf("Get: event %d, %v", e.Seq, err)
 			}
 			events = nil

@@ -7,17 +7,17 @@ import (
 
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
-	"github.com/tidemark-go/tidemark/test/support/spoiled"
+	"github.com/tidemark-go/tidemark/test/support/unreadable"
 )
 
-// TestASpoiledEventHoldsUpItsCampaignOfAnSQLFileAlone lets SQL files apply events that
+// TestAnUnreadableEventHoldsUpItsCampaignOfAnSQLFileAlone lets SQL files apply events that
 // tidemark.append would have refused. It does so in a function, which need not print what it reads,
 // and statement by statement.
-func TestASpoiledEventHoldsUpItsCampaignOfAnSQLFileAlone(t *testing.T) {
+func TestAnUnreadableEventHoldsUpItsCampaignOfAnSQLFileAlone(t *testing.T) {
 	t.Parallel()
-	for kind := range spoiled.Kinds() {
+	for kind := range unreadable.Kinds() {
 		for how, noFunctions := range map[string]bool{"by a function": false, "by statements": true} {
-			if kind == spoiled.Unprintable && noFunctions {
+			if kind == unreadable.Unprintable && noFunctions {
 				continue // each attempt to print it takes seconds, and the damaged event fails in the same place
 			}
 			t.Run(kind+" "+how, func(t *testing.T) {
@@ -35,7 +35,7 @@ func TestASpoiledEventHoldsUpItsCampaignOfAnSQLFileAlone(t *testing.T) {
 					t.Fatal(err)
 				}
 				appendMoves(t, pool, "bad", 1)
-				spoiled.Write(t, pool, "bad", "moved", kind)
+				unreadable.Write(t, pool, "bad", "moved", kind)
 				for _, campaign := range []string{"a", "b", "z"} {
 					appendMoves(t, pool, campaign, 1, 2)
 				}

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
-	"github.com/tidemark-go/tidemark/test/support/spoiled"
+	"github.com/tidemark-go/tidemark/test/support/unreadable"
 )
 
 // An event that the database cannot read makes its campaign dead in each projection. Everything
@@ -14,7 +14,7 @@ func TestAnEventThatCannotBeReadHoldsUpItsCampaignAlone(t *testing.T) {
 	pool := pgtest.New(t)
 	p := newProjector(t, pool, kinds(t, "x")[:2]...)
 	exec(t, pool, `SELECT FROM tidemark.append('bad', '[{"type": "moved", "payload": {"by": 1}}]')`)
-	spoiled.Write(t, pool, "bad", "moved", spoiled.Damaged)
+	unreadable.Write(t, pool, "bad", "moved", unreadable.Damaged)
 	exec(t, pool, `SELECT tidemark.append('good' || i, '[{"type": "moved", "payload": {"by": 1}}]')
 		FROM generate_series(1, 20) AS i`)
 	drain(t, p)

@@ -24,7 +24,7 @@ type claimer struct {
 	host        string
 	registered  bool // all pairs have a row
 	ticking     bool
-	nudged      bool                       // since the current tick began
+	early       bool                       // the next tick was requested since the current one began
 	generations map[publications.Key]int64 // the last seen generation of each pair
 }
 
@@ -44,7 +44,7 @@ type tick struct {
 const dueEach = 16
 
 func (c *claimer) tick(now time.Time) {
-	c.ticking, c.nudged = true, false
+	c.ticking, c.early = true, false
 	t := &tick{
 		started: now, holding: map[publications.Key]bool{}, head: c.reader.head, saved: map[publications.Key]int64{},
 	}
@@ -150,14 +150,14 @@ func (c *claimer) restored(t *tick) bool {
 	return true
 }
 
-// nudge schedules the next tick at once.
-func (c *claimer) nudge() { c.nextTick, c.nudged = time.Time{}, true }
+// tickSoon schedules the next tick at once.
+func (c *claimer) tickSoon() { c.nextTick, c.early = time.Time{}, true }
 
 // ticked applies what a tick has seen.
 func (c *claimer) ticked(t *tick, err error) {
 	c.ticking = false
 	now := time.Now()
-	if c.nextTick = now.Add(c.tickEvery); c.nudged {
+	if c.nextTick = now.Add(c.tickEvery); c.early {
 		c.nextTick = now
 	}
 	if err != nil {

@@ -31,7 +31,7 @@ func await(t *testing.T, pool *pgxpool.Pool, what, query string, args ...any) {
 	}
 }
 
-// seldom runs a relay of two pairs until the test ends. Unless nudged, the relay looks at the
+// seldom runs a relay of two pairs until the test ends. Unless notified, the relay looks at the
 // tables once an hour.
 func seldom(t *testing.T, pool *pgxpool.Pool) *Relay {
 	t.Helper()
@@ -67,7 +67,7 @@ func TestAPairThatIsGivenBackIsTakenAtOnce(t *testing.T) {
 	await(t, pool, "the second is there", "SELECT count(*) = 2 FROM tidemark.relays")
 	await(t, pool, "both listen", `SELECT count(*) = 2 FROM pg_stat_activity WHERE datname = current_database()
 		AND state = 'idle' AND query = 'LISTEN `+ledger.Channel+`'`)
-	pace.Signal(first.listener.Nudge) // makes first see second, and release one pair to it
+	pace.Signal(first.listener.Changed) // makes first see second, and release one pair to it
 	await(t, pool, "each has one",
 		"SELECT count(*) = 1 AND bool_and(expires_at > now()) FROM tidemark.publications WHERE owner = $1", second.owner)
 }

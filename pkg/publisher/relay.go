@@ -132,8 +132,8 @@ func (r *Relay) loop(ctx context.Context, cut context.CancelFunc) {
 		case <-timer.C:
 		case <-r.listener.Wake:
 			r.reader.awake()
-		case <-r.listener.Nudge:
-			r.claimer.nudge()
+		case <-r.listener.Changed:
+			r.claimer.tickSoon()
 		case <-stop:
 			stop = nil
 			r.stopping = true

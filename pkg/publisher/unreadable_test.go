@@ -7,7 +7,7 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 	"github.com/tidemark-go/tidemark/test/support/memory"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
-	"github.com/tidemark-go/tidemark/test/support/spoiled"
+	"github.com/tidemark-go/tidemark/test/support/unreadable"
 )
 
 // An unreadable event is parked by its position, and every other campaign goes on. Here the search
@@ -16,7 +16,7 @@ func TestAnEventThatCannotBeReadIsParked(t *testing.T) {
 	t.Parallel()
 	pool, sink := pgtest.New(t), &memory.Sink{}
 	appendTo(t, pool, 1, "bad")
-	spoiled.Write(t, pool, "bad", "noted", spoiled.Unprintable)
+	unreadable.Write(t, pool, "bad", "noted", unreadable.Unprintable)
 	appendTo(t, pool, 1, "bad", "good")
 	start(t, quick(pool, sink, func(cfg *publisher.Config, _ *publisher.Publisher) { cfg.LeaseTTL = time.Second }))
 	eventually(t, "the other campaign is published", func() bool { return len(sink.Received()) == 2 })

@@ -155,17 +155,17 @@ func change(
 			err = WriteLog(ctx, tx, act, name, key, "", 0, detail)
 		}
 		if err == nil {
-			err = Nudge(ctx, tx)
+			err = Notify(ctx, tx)
 		}
 		return err
 	})
 }
 
-// Nudge wakes the relays once tx commits.
-func Nudge(ctx context.Context, tx pgx.Tx) error {
+// Notify wakes the relays once tx commits.
+func Notify(ctx context.Context, tx pgx.Tx) error {
 	_, err := tx.Exec(ctx, queryNotify)
 	return err
 }
 
-// QueueNudge queues a Nudge on a batch.
-func QueueNudge(batch *pgx.Batch) { batch.Queue(queryNotify) }
+// QueueNotify queues a Notify on a batch.
+func QueueNotify(batch *pgx.Batch) { batch.Queue(queryNotify) }

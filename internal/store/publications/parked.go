@@ -208,7 +208,7 @@ func actOnKeys(
 	if err != nil || len(done) == 0 {
 		return done, err
 	}
-	QueueNudge(batch)
+	QueueNotify(batch)
 	return done, tx.SendBatch(ctx, batch).Close()
 }
 

@@ -6,14 +6,14 @@ import (
 	"testing"
 
 	"github.com/tidemark-go/tidemark/internal/auth"
-	"github.com/tidemark-go/tidemark/test/support/spoiled"
+	"github.com/tidemark-go/tidemark/test/support/unreadable"
 )
 
 // TestAnEventThatCannotBeReadIsShownByItsPlace covers the API and the pages.
 func TestAnEventThatCannotBeReadIsShownByItsPlace(t *testing.T) {
 	t.Parallel()
 	pool, acts := database(t)
-	spoiled.Write(t, pool, "a", "noted", spoiled.Damaged) // event 3
+	unreadable.Write(t, pool, "a", "noted", unreadable.Damaged) // event 3
 	exec(t, pool, `SELECT tidemark.append('a', '[{"type": "noted"}]');
 		INSERT INTO tidemark.publications (topic, publisher, position) VALUES ('only', 's', 1);
 		INSERT INTO tidemark.parked (topic, publisher, campaign_id, seq, holds, position, event_id, status, first_failed_at)

@@ -132,6 +132,6 @@ func (l *Ledger) Look(ctx context.Context, conn *pgxpool.Conn, q Look) (*Seen, e
 func (l *Ledger) Forget(ctx context.Context) error {
 	batch := &pgx.Batch{}
 	batch.Queue(queryForget, l.owner)
-	publications.QueueNudge(batch)
+	publications.QueueNotify(batch)
 	return l.send(ctx, batch)
 }

@@ -112,7 +112,7 @@ func (l *Ledger) Move(ctx context.Context, instance string, moves []Move) (map[p
 		return err
 	})
 	if slices.ContainsFunc(moves, func(m Move) bool { return m.Release }) {
-		publications.QueueNudge(batch)
+		publications.QueueNotify(batch)
 	}
 	return kept, l.send(ctx, batch)
 }

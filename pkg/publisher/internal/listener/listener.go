@@ -17,8 +17,8 @@ import (
 
 // Listener receives notifications and merges those that come together.
 type Listener struct {
-	Wake  chan struct{} // an event was appended
-	Nudge chan struct{} // pairs became free, or an operator acted
+	Wake    chan struct{} // an event was appended
+	Changed chan struct{} // pairs became free, or an operator acted
 
 	pool      *pgxpool.Pool
 	logger    *slog.Logger
@@ -27,7 +27,7 @@ type Listener struct {
 
 // New returns a listener that connects with the pool's settings.
 func New(pool *pgxpool.Pool, logger *slog.Logger) *Listener {
-	return &Listener{Wake: make(chan struct{}, 1), Nudge: make(chan struct{}, 1), pool: pool, logger: logger}
+	return &Listener{Wake: make(chan struct{}, 1), Changed: make(chan struct{}, 1), pool: pool, logger: logger}
 }
 
 // Listening reports whether the next append will be heard.
@@ -72,7 +72,7 @@ func (l *Listener) once(ctx context.Context, connected func()) error {
 			return err
 		}
 		if n.Channel == ledger.Channel {
-			pace.Signal(l.Nudge)
+			pace.Signal(l.Changed)
 			continue
 		}
 		pace.Signal(l.Wake)

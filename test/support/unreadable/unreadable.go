@@ -1,6 +1,6 @@
-// Package spoiled writes events that tidemark.append would refuse, as a superuser or a damaged disk
+// Package unreadable writes events that tidemark.append would refuse, as a superuser or a damaged disk
 // can. Only tests import it.
-package spoiled
+package unreadable
 
 import (
 	"testing"
