@@ -66,8 +66,11 @@ type Field struct {
 // List is the fields of a struct, in order.
 type List []Field
 
-// String returns the fields' names.
+// String returns the fields' names, or none.
 func (l List) String() string {
+	if len(l) == 0 {
+		return "none"
+	}
 	var names []string
 	for _, field := range l {
 		names = append(names, field.Name)

@@ -153,6 +153,7 @@ func keepsNothing(k *kit) {
 func refuses(k *kit) {
 	defer k.close()
 	if k.Poison == nil {
+		k.Log("not checked: the target has no Poison")
 		return
 	}
 	first := k.events(1, 1, "a", "b", "c")
@@ -237,6 +238,7 @@ func obeysContext(k *kit) {
 func obeysDeadline(k *kit) {
 	defer k.close()
 	if k.Stall == nil {
+		k.Log("not checked: the target has no Stall")
 		return
 	}
 	k.publish(k.events(1, 1, "a"))
@@ -253,6 +255,7 @@ func obeysDeadline(k *kit) {
 func outlivesOutage(k *kit) {
 	defer k.close()
 	if k.Stop == nil {
+		k.Log("not checked: the target has no Stop")
 		return
 	}
 	k.publish(k.events(1, 1, "a"))
