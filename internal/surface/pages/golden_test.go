@@ -65,7 +65,7 @@ func TestPagesAreAsTheyWereReviewed(t *testing.T) {
 		is, was := strings.Split(got, "\n"), strings.Split(string(want), "\n")
 		for i := range is {
 			if i >= len(was) || is[i] != was[i] {
-				t.Errorf("%s is not as in %s, line %d:\n%s\n(go test -run Reviewed -update ./internal/surface/pages writes it anew, "+
+				t.Errorf("%s is not as in %s, line %d:\n%s\n(go test -run Reviewed ./internal/surface/pages -update writes it anew, "+
 					"to be reviewed)", page.path, file, i+1, is[i])
 				break
 			}
