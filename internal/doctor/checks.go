@@ -200,7 +200,7 @@ func connections(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
 		return Finding{}, err
 	}
 	wanted := others + workers*perWorker
-	detail := fmt.Sprintf("%d of %d are available; %d workers may open %d", others, limit, workers, workers*perWorker)
+	detail := fmt.Sprintf("other programs use %d of %d; %d workers may open %d", others, limit, workers, workers*perWorker)
 	return verdict(wanted*10 < limit*9, Warn, detail,
 		"raise max_connections, lower the pools, or use PgBouncer: see docs/guides/operations/sizing.md"), nil
 }

@@ -176,7 +176,7 @@ func ParseDuration(text string) (time.Duration, error) {
 		sum += d
 	}
 	if sum <= 0 {
-		return 0, errors.New("it is not in the future")
+		return 0, errors.New("it is not above zero")
 	}
 	return sum, nil
 }

@@ -68,6 +68,12 @@ func TestCausesCountEachCauseUpToTheBound(t *testing.T) {
 	equal(rest, all[4:]...)
 	one, place := read(failed.CauseFilter{Projection: "odd", Fingerprint: "f1"})
 	equal(one, all[4])
+	earlier := all[1] // a place of a list with other filters
+	one, _ = read(failed.CauseFilter{
+		Projection: "odd", Fingerprint: "f1",
+		After: &failed.CauseKey{Projection: earlier.projection, Fingerprint: earlier.fingerprint},
+	})
+	equal(one, all[4])
 	for name, none := range map[string]failed.CauseFilter{
 		"after the one asked for": {Projection: "odd", Fingerprint: "f1", After: place},
 		"before the first":        {Projection: "odd", Fingerprint: "e"},

@@ -173,9 +173,11 @@ const (
 	// entries of each status in the same index. A cause given by both names is read at once. The bound
 	// is written out, so that the generic plan knows it. It locks nothing.
 	queryCauses = `WITH RECURSIVE walk AS (
-			SELECT CASE WHEN $3::boolean THEN $4 ELSE $1 END::text COLLATE "C" AS projection,
-				CASE WHEN $3 THEN $5 ELSE $2 END::text COLLATE "C" AS fingerprint,
-				CASE WHEN NOT $3 AND $1 <> '' AND $2 <> '' THEN 1 ELSE 0 END AS steps
+			SELECT CASE WHEN $3::boolean AND ($1::text = '' OR $2::text = '') THEN $4::text
+					ELSE $1 END COLLATE "C" AS projection,
+				CASE WHEN $3 AND ($1 = '' OR $2 = '') THEN $5::text ELSE $2 END COLLATE "C" AS fingerprint,
+				CASE WHEN $1 <> '' AND $2 <> '' AND (NOT $3 OR ($4 COLLATE "C", $5 COLLATE "C") < ($1, $2)) THEN 1
+					ELSE 0 END AS steps
 			UNION ALL
 			SELECT n.projection, n.fingerprint, w.steps + 1
 			FROM walk w CROSS JOIN LATERAL (
@@ -189,8 +191,7 @@ const (
 						ORDER BY d.projection, d.fingerprint LIMIT 1)
 				) c ORDER BY c.projection, c.fingerprint LIMIT 1
 			) n
-			WHERE w.steps < CASE WHEN $1 <> '' AND $2 <> '' THEN 1 ELSE $6::integer END
-				AND ($1 = '' OR n.projection = $1)
+			WHERE ($1 = '' OR $2 = '') AND w.steps < $6::integer AND ($1 = '' OR n.projection = $1)
 		)
 		SELECT w.projection, w.fingerprint, f.pairs, x.pairs, s.consumer_group,
 			coalesce(s.error_class, ''), coalesce(s.error_code, ''), coalesce(s.error_message, ''),
