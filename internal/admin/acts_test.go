@@ -14,7 +14,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/auth"
-	"github.com/tidemark-go/tidemark/internal/operator"
+	"github.com/tidemark-go/tidemark/internal/operator/acts"
 	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
@@ -313,16 +313,16 @@ func TestOneKeyIsOneActHoweverManyComeAtOnce(t *testing.T) {
 
 func TestATokenIsShownOnceAndNeverKept(t *testing.T) {
 	t.Parallel()
-	pool, acts := database(t, 1)
+	pool, by := database(t, 1)
 	r := as(auth.Admin)
 	r.Key = "k"
 	var tokens []string
 	for range 2 {
-		o, err := acting.Do(t.Context(), acts, r, "createToken", "name=eve", "role=operator")
+		o, err := acting.Do(t.Context(), by, r, "createToken", "name=eve", "role=operator")
 		if err != nil {
 			t.Fatal(err)
 		}
-		var made operator.NewToken
+		var made acts.NewToken
 		if err := json.Unmarshal(o.Detail, &made); err != nil || made.Name != "eve" || made.Role != "operator" {
 			t.Fatalf("%s, %v", o.Detail, err)
 		}

@@ -45,15 +45,18 @@ func AnswerTo(err error) (found Answer, ok bool) {
 	return Answer{}, false
 }
 
-// hinted is an error with a next command that replaces the one of its answer.
-type hinted struct {
-	error
-	next string // without the program's name
+// Hinted is an error with a next command that replaces the one of its answer.
+type Hinted struct {
+	Err  error
+	Then string // without the program's name
 }
 
-func (e *hinted) Unwrap() error { return e.error }
+func (e *Hinted) Error() string { return e.Err.Error() }
 
-func (e *hinted) Next() string { return "tidemark " + e.next }
+func (e *Hinted) Unwrap() error { return e.Err }
+
+// Next returns the command.
+func (e *Hinted) Next() string { return "tidemark " + e.Then }
 
 const (
 	pageGone  = "go back to the list: it may have caught up, or never have existed"

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tidemark-go/tidemark/internal/admin"
-	"github.com/tidemark-go/tidemark/internal/operator"
+	"github.com/tidemark-go/tidemark/internal/operator/acts"
 	"github.com/tidemark-go/tidemark/internal/operator/document"
 	"github.com/tidemark-go/tidemark/internal/progress"
 	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
@@ -210,7 +210,7 @@ func (v *verify) replay(ctx context.Context, env *cli.Env, pool *pgxpool.Pool, r
 		}
 	}
 	for some := range slices.Chunk(v.differing, repairChunk) {
-		err := operator.ReplayCampaigns(ctx, admin.On(pool), admin.By(v.act.By, v.act.Reason), r.Group, r.Name, some)
+		err := acts.ReplayCampaigns(ctx, admin.On(pool), admin.By(v.act.By, v.act.Reason), r.Group, r.Name, some)
 		if err != nil {
 			return cli.Exitf(cli.ExitPartial, "%d of %d campaigns are filed for a replay, then: %w", n, len(v.differing), err)
 		}

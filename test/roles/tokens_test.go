@@ -12,7 +12,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/auth"
-	"github.com/tidemark-go/tidemark/internal/operator"
+	"github.com/tidemark-go/tidemark/internal/operator/acts"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/test/support/acting"
 )
@@ -65,7 +65,7 @@ func useTokens(t *testing.T, pool *pgxpool.Pool, login string) {
 	by := admin.By("ada", "a test")
 	o, err := acting.Do(t.Context(), admin.On(pool), by, "createToken", "name=ben", "role=viewer", "expires=1h")
 	must(t, err)
-	var made operator.NewToken
+	var made acts.NewToken
 	must(t, json.Unmarshal(o.Detail, &made))
 	who, err := auth.New(auth.Config{Pool: pool})
 	must(t, err)

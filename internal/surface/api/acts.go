@@ -10,13 +10,13 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/auth"
-	"github.com/tidemark-go/tidemark/internal/operator"
+	"github.com/tidemark-go/tidemark/internal/operator/acts"
 	"github.com/tidemark-go/tidemark/internal/surface/problem"
 )
 
-// actRoutes returns the routes of all [operator.Acts].
+// actRoutes returns the routes of all [acts.All].
 func (a *API) actRoutes() (routes []Route) {
-	for _, act := range operator.Acts() {
+	for _, act := range acts.All() {
 		routes = append(routes, Route{
 			http.MethodPost, "/api/v1" + act.Path, act.Role, act.Name, doing{a, act},
 		})
@@ -27,7 +27,7 @@ func (a *API) actRoutes() (routes []Route) {
 // doing handles the call of an act. The body has the reason, and the parameters under "with".
 type doing struct {
 	api *API
-	act *operator.Act
+	act *acts.Act
 }
 
 // ServeHTTP does the act or its dry run.

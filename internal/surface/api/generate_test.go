@@ -10,8 +10,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tidemark-go/tidemark/internal/operator"
+	"github.com/tidemark-go/tidemark/internal/operator/acts"
 	"github.com/tidemark-go/tidemark/internal/operator/param"
+	"github.com/tidemark-go/tidemark/internal/operator/views"
 )
 
 var update = flag.Bool("update", false, "write openapi.yaml anew") //nolint:gochecknoglobals // a flag
@@ -20,8 +21,8 @@ var update = flag.Bool("update", false, "write openapi.yaml anew") //nolint:goch
 // components.
 const begins = "  # The calls below are made from the lists of views and acts: go test ./internal/surface/api -update\n"
 
-// TestTheDescriptionHasTheActs compares the generated part of openapi.yaml with [operator.Views]
-// and [operator.Acts].
+// TestTheDescriptionHasTheActs compares the generated part of openapi.yaml with [views.All]
+// and [acts.All].
 func TestTheDescriptionHasTheActs(t *testing.T) {
 	t.Parallel()
 	head, rest, ok := strings.Cut(string(description), begins)
@@ -30,12 +31,12 @@ func TestTheDescriptionHasTheActs(t *testing.T) {
 		t.Fatal("openapi.yaml has no place for views and acts")
 	}
 	var b strings.Builder
-	for _, view := range operator.Views() {
+	for _, view := range views.All() {
 		if view.Path != "" {
 			describeView(&b, view)
 		}
 	}
-	for _, act := range operator.Acts() {
+	for _, act := range acts.All() {
 		describe(&b, act)
 	}
 	want := head + begins + b.String() + "components:\n" + tail
@@ -51,7 +52,7 @@ func TestTheDescriptionHasTheActs(t *testing.T) {
 }
 
 // describe writes the call of an act.
-func describe(b *strings.Builder, act *operator.Act) {
+func describe(b *strings.Builder, act *acts.Act) {
 	line := describePath(b, act.Path, act.Params)
 	line(2, "post:")
 	line(3, "operationId: %s", act.Name)
@@ -122,7 +123,7 @@ func describePath(
 }
 
 // describeView writes the call of a view.
-func describeView(b *strings.Builder, view *operator.View) {
+func describeView(b *strings.Builder, view *views.View) {
 	line := describePath(b, view.Path, view.Query)
 	line(2, "get:")
 	line(3, "operationId: %s", view.Name)

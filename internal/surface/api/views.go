@@ -5,15 +5,15 @@ import (
 	"net/http"
 
 	"github.com/tidemark-go/tidemark/internal/auth"
-	"github.com/tidemark-go/tidemark/internal/operator"
 	"github.com/tidemark-go/tidemark/internal/operator/document"
+	"github.com/tidemark-go/tidemark/internal/operator/views"
 	"github.com/tidemark-go/tidemark/internal/surface/problem"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
-// viewRoutes returns the routes of all [operator.Views].
+// viewRoutes returns the routes of all [views.All].
 func (a *API) viewRoutes() (routes []Route) {
-	for _, view := range operator.Views() {
+	for _, view := range views.All() {
 		if view.Path == "" {
 			continue
 		}
@@ -25,7 +25,7 @@ func (a *API) viewRoutes() (routes []Route) {
 }
 
 // view handles the call of a view.
-func (a *API) view(r *http.Request, view *operator.View) (any, error) {
+func (a *API) view(r *http.Request, view *views.View) (any, error) {
 	in, err := input(r, view.Path, view.Query, view.Input)
 	if err != nil {
 		return nil, err
@@ -35,7 +35,7 @@ func (a *API) view(r *http.Request, view *operator.View) (any, error) {
 			return nil, err
 		}
 	}
-	found, err := view.Read(r.Context(), operator.Reader{
+	found, err := view.Read(r.Context(), views.Reader{
 		Pool: a.cfg.Pool, Acts: a.cfg.Acts, API: true, Bare: !a.cfg.Payloads.Sees(auth.From(r.Context())),
 		Hide:   func(e journal.Event) journal.Event { return a.event(r, e) },
 		Redact: func(row json.RawMessage) json.RawMessage { return a.cfg.Payloads.Show(auth.From(r.Context()), row) },

@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/tidemark-go/tidemark/internal/admin"
-	"github.com/tidemark-go/tidemark/internal/operator"
+	"github.com/tidemark-go/tidemark/internal/operator/acts"
 	"github.com/tidemark-go/tidemark/internal/operator/param"
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
 	"github.com/tidemark-go/tidemark/internal/surface/table"
@@ -24,7 +24,7 @@ const programName = "tidemark"
 // extra customizes the command of an act.
 type extra struct {
 	flags func(*pflag.FlagSet) // adds flags
-	after afterAct             // reports the outcome instead of [operator.Act.Told]
+	after afterAct             // reports the outcome instead of [acts.Act.Told]
 }
 
 // afterAct reports the outcome of an act on the thing that the first argument names.
@@ -32,10 +32,10 @@ type afterAct func(ctx context.Context, c *actCommand, pool *pgxpool.Pool, name 
 
 // newAct returns the command of one act or of two. With two, the first acts on what the arguments name,
 // and the second, without arguments, on what the flags choose.
-func newAct(env *cli.Env, more extra, acts []*operator.Act) *cobra.Command {
-	c := &actCommand{env: env, extra: more, acts: acts, given: params{}}
+func newAct(env *cli.Env, more extra, its []*acts.Act) *cobra.Command {
+	c := &actCommand{env: env, extra: more, acts: its, given: params{}}
 	confirms, previews, starts := false, false, false
-	for _, act := range acts {
+	for _, act := range its {
 		confirms, previews = confirms || act.Confirms || act.Counts, previews || act.Previews()
 		starts = starts || act.Starts() || act.Kind == admin.ActReplay || act.Kind == admin.ActStartRebuild
 	}
@@ -73,8 +73,8 @@ func newAct(env *cli.Env, more extra, acts []*operator.Act) *cobra.Command {
 type actCommand struct {
 	extra
 	env          *cli.Env
-	acts         []*operator.Act
-	act          *operator.Act // chosen by the command line
+	acts         []*acts.Act
+	act          *acts.Act // chosen by the command line
 	given        params
 	by           cli.Act
 	asJSON, wait bool
@@ -191,7 +191,7 @@ func (c *actCommand) do(
 }
 
 // list prints the first things of a plan.
-func (c *actCommand) list(plan *operator.Plan, write func([]string, [][]table.Cell) error) error {
+func (c *actCommand) list(plan *acts.Plan, write func([]string, [][]table.Cell) error) error {
 	if len(plan.First) == 0 {
 		return nil
 	}

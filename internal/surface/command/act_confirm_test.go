@@ -97,7 +97,7 @@ func TestActsAreSignedByWhoeverIsLoggedIn(t *testing.T) {
 	t.Parallel()
 	url := database(t, "deferred.sql")
 	requireRun(t, url, "failed requeue scores oak", cli.ExitOK, "Requeued scores in oak")
-	if got := acts(t, url); len(got) != 1 || !strings.Contains(got[0], "@") {
+	if got := actsIn(t, url); len(got) != 1 || !strings.Contains(got[0], "@") {
 		t.Errorf("the log has %q, want user@host in it", got)
 	}
 	requireRun(t, fresh(t), "failed requeue --help", cli.ExitOK, "")

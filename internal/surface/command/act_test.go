@@ -38,8 +38,8 @@ func change(t *testing.T, url, sql string) {
 	}
 }
 
-// acts returns the operators' acts in the failure log since the fixture, oldest first.
-func acts(t *testing.T, url string) []string {
+// actsIn returns the operators' acts in the failure log since the fixture, oldest first.
+func actsIn(t *testing.T, url string) []string {
 	t.Helper()
 	return lines(t, url, `SELECT concat_ws(' ', act, projection, campaign_id, seq, 'by', actor, 'since', reason)
 		FROM tidemark.failure_log
@@ -215,7 +215,7 @@ func TestActsPrintWhatTheGoldenFilesSay(t *testing.T) {
 			if strings.Contains(tt.args, "--json") && (!json.Valid([]byte(got.out)) || said != "") {
 				t.Errorf("stdout is no JSON, or there is something on stderr: %q", got.err)
 			}
-			if did := acts(t, url); !slices.Equal(did, tt.acts) {
+			if did := actsIn(t, url); !slices.Equal(did, tt.acts) {
 				t.Errorf("the log has %q, want %q", did, tt.acts)
 			}
 		})

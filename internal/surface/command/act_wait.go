@@ -11,7 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidemark-go/tidemark/internal/admin"
-	"github.com/tidemark-go/tidemark/internal/operator"
+	"github.com/tidemark-go/tidemark/internal/operator/acts"
 	"github.com/tidemark-go/tidemark/internal/progress"
 	"github.com/tidemark-go/tidemark/internal/status"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
@@ -65,7 +65,7 @@ func (c *actCommand) follow(ctx context.Context, pool *pgxpool.Pool, started *ad
 		dead = caughtUp(ctx, c.env, pool, failed.ReplayRequest{Group: of.Group, Projection: of.Projection}, o.Done)
 	}
 	if c.asJSON {
-		document, err := operator.Did(c.act.Kind, o)
+		document, err := acts.Did(c.act.Kind, o)
 		if err == nil {
 			err = c.env.PrintJSON(document)
 		}
@@ -87,7 +87,7 @@ func (c *actCommand) followReplay(
 ) error {
 	texts := c.given.texts(c.act.Params, args)
 	text := func(name string) string { values, _ := texts(name); return strings.Join(values, "") }
-	var filed operator.Filing
+	var filed acts.Filing
 	if err := json.Unmarshal(done.Detail, &filed); err != nil {
 		return err
 	}

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tidemark-go/tidemark/internal/operator"
+	"github.com/tidemark-go/tidemark/internal/operator/acts"
 	"github.com/tidemark-go/tidemark/internal/surface/api"
 )
 
@@ -174,7 +174,7 @@ func TestNeitherTheCommandLineNorTheAPIGrowsAlone(t *testing.T) {
 func TestEveryActIsACommand(t *testing.T) {
 	t.Parallel()
 	all := leaves(newRoot(environment("", false, nil, nil), stock()))
-	for _, act := range operator.Acts() {
+	for _, act := range acts.All() {
 		c := all[act.Command]
 		if c == nil {
 			t.Errorf("%s: there is no command %q", act.Name, act.Command)

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tidemark-go/tidemark/internal/admin"
-	"github.com/tidemark-go/tidemark/internal/operator"
+	"github.com/tidemark-go/tidemark/internal/operator/views"
 	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
 )
@@ -81,7 +81,7 @@ func sources() map[string]source {
 
 // names returns the sorted, distinct names.
 func (s source) names(ctx context.Context, pool *pgxpool.Pool, prefix string) (names []string, err error) {
-	view := operator.ViewNamed(s.view)
+	view := views.Named(s.view)
 	in, err := view.Input(view.Params, func(name string) ([]string, bool) {
 		switch name {
 		case "prefix":
@@ -94,7 +94,7 @@ func (s source) names(ctx context.Context, pool *pgxpool.Pool, prefix string) (n
 	if err != nil {
 		return nil, err
 	}
-	found, err := view.Read(ctx, operator.Reader{Pool: pool, Acts: admin.On(pool)}, in)
+	found, err := view.Read(ctx, views.Reader{Pool: pool, Acts: admin.On(pool)}, in)
 	if err != nil {
 		return nil, err
 	}

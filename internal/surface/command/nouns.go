@@ -5,7 +5,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/tidemark-go/tidemark/internal/operator"
+	"github.com/tidemark-go/tidemark/internal/operator/acts"
+	"github.com/tidemark-go/tidemark/internal/operator/views"
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
 )
 
@@ -72,7 +73,7 @@ func addCommands(root *cobra.Command, env *cli.Env) map[string]*cobra.Command {
 		parents[n.name].Long = n.long
 		parents[above].AddCommand(parents[n.name])
 	}
-	for _, view := range operator.Views() {
+	for _, view := range views.All() {
 		if view.Command != "" {
 			above, command := parents[nounOf(view.Command)], newView(env, view)
 			if view.Name == "listQueue" {
@@ -82,11 +83,11 @@ func addCommands(root *cobra.Command, env *cli.Env) map[string]*cobra.Command {
 		}
 	}
 	more := map[string]extra{"startRebuild": rebuildCommand(env), "createToken": tokenCommand(env)}
-	byCommand, acts := map[string][]*operator.Act{}, operator.Acts()
-	for _, act := range acts {
+	byCommand := map[string][]*acts.Act{}
+	for _, act := range acts.All() {
 		byCommand[act.Command] = append(byCommand[act.Command], act)
 	}
-	for _, act := range acts {
+	for _, act := range acts.All() {
 		if same := byCommand[act.Command]; act == same[0] && !act.ByHand {
 			parents[nounOf(act.Command)].AddCommand(newAct(env, more[act.Name], same))
 		}

@@ -7,15 +7,15 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
 
-	"github.com/tidemark-go/tidemark/internal/operator"
 	"github.com/tidemark-go/tidemark/internal/operator/document"
 	"github.com/tidemark-go/tidemark/internal/operator/param"
+	"github.com/tidemark-go/tidemark/internal/operator/views"
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
 )
 
 // withEntries adds --status and --limit to the report. They also list the chosen entries.
-func withEntries(env *cli.Env, command *cobra.Command, report *operator.View) {
-	entries, given, show := operator.ViewNamed("listQueueEntries"), params{}, command.RunE
+func withEntries(env *cli.Env, command *cobra.Command, report *views.View) {
+	entries, given, show := views.Named("listQueueEntries"), params{}, command.RunE
 	choice := slices.DeleteFunc(slices.Clone(entries.Params), func(p param.Param) bool {
 		return p.Name != "status" && p.Name != "limit"
 	})
@@ -38,11 +38,11 @@ func withEntries(env *cli.Env, command *cobra.Command, report *operator.View) {
 			if err != nil {
 				return err
 			}
-			counts, err := report.Read(ctx, operator.Reader{Pool: pool}, all)
+			counts, err := report.Read(ctx, views.Reader{Pool: pool}, all)
 			if err != nil {
 				return err
 			}
-			found, err := entries.Read(ctx, operator.Reader{Pool: pool}, in)
+			found, err := entries.Read(ctx, views.Reader{Pool: pool}, in)
 			if err != nil {
 				return err
 			}

@@ -43,7 +43,7 @@ func TestARemovalIsConfirmedByTheName(t *testing.T) {
 			if code := perform(t.Context(), env, stock(), fields(tt.args)); code != tt.code || !strings.Contains(errs.String(), tt.says) {
 				t.Errorf("exit code %d, stderr %q: want %d and %q", code, errs.String(), tt.code, tt.says)
 			}
-			if did := len(acts(t, url)); did != tt.acts {
+			if did := len(actsIn(t, url)); did != tt.acts {
 				t.Errorf("%d acts are logged, want %d", did, tt.acts)
 			}
 		})
@@ -59,7 +59,7 @@ func TestAProjectionWhoseTableOthersNeedIsAConflict(t *testing.T) {
 		!strings.Contains(got.err, "leave out its tables to keep them") {
 		t.Errorf("exit code %d, %q", got.code, got.err)
 	}
-	if did := acts(t, url); len(did) > 0 {
+	if did := actsIn(t, url); len(did) > 0 {
 		t.Errorf("the log has %q", did)
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
 
-	"github.com/tidemark-go/tidemark/internal/operator"
 	"github.com/tidemark-go/tidemark/internal/operator/document"
+	"github.com/tidemark-go/tidemark/internal/operator/views"
 	"github.com/tidemark-go/tidemark/internal/status"
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
 	"github.com/tidemark-go/tidemark/internal/surface/table"
@@ -110,8 +110,8 @@ func printStatus(env *cli.Env, s *status.Status) error {
 			"EMPTY IN", "WORKERS",
 		}, groupRows(s))
 	}
-	operator.Section(page, "Publishers", "listPublishers", s.Publishers)
-	operator.Section(page, "Rebuilds", "listRebuilds", s.Rebuilds)
+	views.Section(page, "Publishers", "listPublishers", s.Publishers)
+	views.Section(page, "Rebuilds", "listRebuilds", s.Rebuilds)
 	return page.Err()
 }
 

@@ -8,7 +8,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidemark-go/tidemark/internal/admin"
-	"github.com/tidemark-go/tidemark/internal/operator"
+	"github.com/tidemark-go/tidemark/internal/operator/acts"
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
 )
 
@@ -18,7 +18,7 @@ func tokenCommand(env *cli.Env) extra {
 		if c.asJSON {
 			return env.PrintJSON(done)
 		}
-		var made operator.NewToken
+		var made acts.NewToken
 		if err := json.Unmarshal(done.Detail, &made); err != nil {
 			return err
 		}

@@ -9,13 +9,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tidemark-go/tidemark/internal/admin"
-	"github.com/tidemark-go/tidemark/internal/operator"
 	"github.com/tidemark-go/tidemark/internal/operator/param"
+	"github.com/tidemark-go/tidemark/internal/operator/views"
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
 )
 
 // newView returns the command of a view.
-func newView(env *cli.Env, view *operator.View) *cobra.Command {
+func newView(env *cli.Env, view *views.View) *cobra.Command {
 	given, asJSON := params{}, false
 	command := &cobra.Command{
 		Use: use(view.Command, view.Params), Short: view.Short, Long: view.Long, Example: examples(view.Examples),
@@ -26,7 +26,7 @@ func newView(env *cli.Env, view *operator.View) *cobra.Command {
 				return usage(view.Params, err)
 			}
 			return env.WithPool(command.Context(), func(ctx context.Context, pool *pgxpool.Pool) error {
-				found, err := view.Read(ctx, operator.Reader{Pool: pool, Acts: admin.On(pool)}, in)
+				found, err := view.Read(ctx, views.Reader{Pool: pool, Acts: admin.On(pool)}, in)
 				switch {
 				case err != nil:
 					return usage(view.Params, err)

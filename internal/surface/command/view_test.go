@@ -15,7 +15,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/auth"
-	"github.com/tidemark-go/tidemark/internal/operator"
+	"github.com/tidemark-go/tidemark/internal/operator/views"
 	"github.com/tidemark-go/tidemark/internal/surface/api"
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
 	"github.com/tidemark-go/tidemark/internal/surface/problem"
@@ -110,7 +110,7 @@ func TestAViewIsTheSameOnTheCommandLineAndInTheAPI(t *testing.T) {
 	}
 	calls := callAPI(t, url)
 	all := leaves(newRoot(environment("", false, nil, nil), stock()))
-	for _, view := range operator.Views() {
+	for _, view := range views.All() {
 		if slices.Contains(ofTheAPIAlone(), view.Name) {
 			continue
 		}
@@ -146,7 +146,7 @@ func TestAViewIsTheSameOnTheCommandLineAndInTheAPI(t *testing.T) {
 }
 
 // filtersNarrow tries each filter of a view with a value that matches and a value that does not.
-func filtersNarrow(t *testing.T, url string, view *operator.View, call func(path string) (status int, body string)) {
+func filtersNarrow(t *testing.T, url string, view *views.View, call func(path string) (status int, body string)) {
 	t.Helper()
 	words, path := view.Command, view.Path
 	if in, ok := argumentsOf()[view.Name]; ok {

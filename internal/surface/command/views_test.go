@@ -13,9 +13,9 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
-// views returns the commands that show, with their arguments, for the fixtures or for a played
+// reading returns the commands that show, with their arguments, for the fixtures or for a played
 // game.
-func views() map[string][]string {
+func reading() map[string][]string {
 	return map[string][]string{
 		"status":                 {""},
 		"doctor":                 {""},
@@ -86,7 +86,7 @@ func TestEveryViewShowsTheSameInEverySession(t *testing.T) {
 		}
 	}
 	for _, k := range commands() {
-		if len(k.log) == 0 && views()[k.command] == nil {
+		if len(k.log) == 0 && reading()[k.command] == nil {
 			t.Errorf("command %q is new: say here what it is asked", k.command)
 		}
 	}
@@ -102,8 +102,8 @@ func showAll(t *testing.T, fixtures, game string) map[string]string {
 	good := []int{cli.ExitOK, cli.ExitDifferences, cli.ExitWarnings, cli.ExitCritical}
 	shown := map[string]string{}
 	all := leaves(newRoot(environment("", false, nil, nil), stock()))
-	for _, command := range slices.Sorted(maps.Keys(views())) {
-		for _, args := range views()[command] {
+	for _, command := range slices.Sorted(maps.Keys(reading())) {
+		for _, args := range reading()[command] {
 			lines := []string{command + " " + args}
 			if all[command].Flags().Lookup("json") != nil {
 				lines = append(lines, command+" "+args+" --json")

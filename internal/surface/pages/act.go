@@ -15,7 +15,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/auth"
-	"github.com/tidemark-go/tidemark/internal/operator"
+	"github.com/tidemark-go/tidemark/internal/operator/acts"
 	"github.com/tidemark-go/tidemark/internal/operator/param"
 	"github.com/tidemark-go/tidemark/internal/redact"
 	"github.com/tidemark-go/tidemark/internal/surface/problem"
@@ -60,7 +60,7 @@ func (p *Pages) act(w http.ResponseWriter, r *http.Request) {
 
 // do does the act with the form's input and returns its outcome and a text for the person.
 func (p *Pages) do(r *http.Request, req admin.Request) (*admin.Outcome, string, error) {
-	act, ok := operator.ActNamed(r.PathValue("act"))
+	act, ok := acts.Named(r.PathValue("act"))
 	if !ok || act.NoForm {
 		return nil, "", problem.New(http.StatusNotFound, "there is no such act on pages", "reload the page")
 	}
@@ -97,7 +97,7 @@ func (p *Pages) explain(ctx context.Context, err error) string {
 // actForm is the form of an act. Parameters that the page knows are hidden; the person fills in the
 // others.
 type actForm struct {
-	*operator.Act
+	*acts.Act
 	ID        string // of the form; prefix of its fields' ids
 	Title     string
 	Open      bool // open from the start
@@ -124,7 +124,7 @@ type formField struct {
 // .back and .typed; .value NAME and .options NAME for the value and the choices of a field; .hidden
 // NAME for a hidden field that changes between readings of the page; .without for a parameter to omit.
 func (f frame) Form(name string, pairs ...any) (*actForm, error) {
-	act, ok := operator.ActNamed(name)
+	act, ok := acts.Named(name)
 	if !ok || len(pairs)%2 != 0 {
 		return nil, fmt.Errorf("form %s: there is no such act, or a parameter has no value", name)
 	}

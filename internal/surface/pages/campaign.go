@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/tidemark-go/tidemark/internal/operator"
+	"github.com/tidemark-go/tidemark/internal/operator/views"
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/internal/surface/problem"
@@ -16,7 +16,7 @@ import (
 )
 
 type campaignPage struct {
-	*operator.Campaign
+	*views.Campaign
 	ID     string
 	Head   journal.Event
 	Parked []publications.Parked
@@ -95,7 +95,7 @@ func (p *Pages) campaign(ctx context.Context, r *http.Request) (view, error) {
 
 func (p *Pages) standings(ctx context.Context, page *campaignPage) error {
 	var err error
-	if page.Campaign, err = operator.ReadCampaign(ctx, p.cfg.Pool, page.Head); err != nil {
+	if page.Campaign, err = views.ReadCampaign(ctx, p.cfg.Pool, page.Head); err != nil {
 		return err
 	}
 	for _, pa := range page.Pauses {

@@ -13,14 +13,15 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/auth"
-	"github.com/tidemark-go/tidemark/internal/operator"
+	"github.com/tidemark-go/tidemark/internal/operator/acts"
 	"github.com/tidemark-go/tidemark/internal/operator/param"
+	"github.com/tidemark-go/tidemark/internal/operator/views"
 	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
 )
 
-// lists is a page with several lists, one of which it shows. Each list is a view of [operator.Views]
+// lists is a page with several lists, one of which it shows. Each list is a view of [views.All]
 // with its filter and pager.
 type lists struct {
 	Title, About string
@@ -118,7 +119,7 @@ func (p *Pages) list(all lists) reading {
 			return v, err
 		}
 		page := &listPage{lists: all, listedView: all.Lists[slices.Index(names, of)], Path: r.URL.Path}
-		query := operator.ViewNamed(page.View).Query
+		query := views.Named(page.View).Query
 		if err := takes(r, append(namesIn(query), "of", "after")); err != nil {
 			return v, err
 		}
@@ -142,7 +143,7 @@ func (p *Pages) readView(ctx context.Context, r *http.Request, page *listPage) e
 	}
 	page.Pager = pages(r, found.Next, shown)
 	for _, name := range page.Many {
-		if act, ok := operator.ActNamed(name); ok && auth.From(ctx).Role >= act.Role {
+		if act, ok := acts.Named(name); ok && auth.From(ctx).Role >= act.Role {
 			page.Acts = page.actOn(act)
 		}
 	}
@@ -151,7 +152,7 @@ func (p *Pages) readView(ctx context.Context, r *http.Request, page *listPage) e
 
 // actOn adds a link to an act on everything that matches the filter, unless the act lacks a parameter
 // of the filter.
-func (page *listPage) actOn(act *operator.Act) []actLink {
+func (page *listPage) actOn(act *acts.Act) []actLink {
 	q := url.Values{}
 	for _, f := range page.Fields {
 		switch {
@@ -172,8 +173,8 @@ func (page *listPage) actOn(act *operator.Act) []actLink {
 const searchLook = 5000
 
 // find reads a page of a view with the filter's fields.
-func (p *Pages) find(ctx context.Context, r *http.Request, name string, fields []filterField) (*operator.Found, error) {
-	of := operator.ViewNamed(name)
+func (p *Pages) find(ctx context.Context, r *http.Request, name string, fields []filterField) (*views.Found, error) {
+	of := views.Named(name)
 	if auth.From(ctx).Role < of.Role {
 		return nil, admin.ErrForbidden
 	}
@@ -182,7 +183,7 @@ func (p *Pages) find(ctx context.Context, r *http.Request, name string, fields [
 	if err != nil {
 		return nil, err
 	}
-	return of.Read(ctx, operator.Reader{Pool: p.cfg.Pool, Acts: p.cfg.Acts, API: true, Look: searchLook}, in)
+	return of.Read(ctx, views.Reader{Pool: p.cfg.Pool, Acts: p.cfg.Acts, API: true, Look: searchLook}, in)
 }
 
 // asked returns the values of fields as parameters.

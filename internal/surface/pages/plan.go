@@ -9,23 +9,23 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/auth"
-	"github.com/tidemark-go/tidemark/internal/operator"
+	"github.com/tidemark-go/tidemark/internal/operator/acts"
 	"github.com/tidemark-go/tidemark/internal/operator/param"
 )
 
 // planPage is an act and its effect with the parameters in the URL.
 type planPage struct {
-	*operator.Act
+	*acts.Act
 	Fields []filterField
 	Chosen bool
-	Plan   *operator.Plan // nil: no parameters yet
-	More   bool           // more matches than one operation takes
+	Plan   *acts.Plan // nil: no parameters yet
+	More   bool       // more matches than one operation takes
 	asOf   string
 }
 
 // plan shows what an act would do. Its form does exactly that.
 func (p *Pages) plan(ctx context.Context, r *http.Request) (view, error) {
-	act, ok := operator.ActNamed(r.PathValue("act"))
+	act, ok := acts.Named(r.PathValue("act"))
 	if !ok || act.NoForm || !act.Previews() {
 		return p.readNothing(ctx, r)
 	}

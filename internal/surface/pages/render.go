@@ -19,7 +19,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/auth"
-	"github.com/tidemark-go/tidemark/internal/operator"
+	"github.com/tidemark-go/tidemark/internal/operator/views"
 )
 
 //go:embed templates/*.html
@@ -112,7 +112,7 @@ func functions() template.FuncMap {
 		"link":    link,
 		"options": options,
 		"plural":  plural,
-		"stateOf": func(o admin.Operation) string { return operator.OperationState(o).Text },
+		"stateOf": func(o admin.Operation) string { return views.OperationState(o).Text },
 	}
 }
 

@@ -19,7 +19,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/tidemark-go/tidemark/internal/auth"
-	"github.com/tidemark-go/tidemark/internal/operator"
+	"github.com/tidemark-go/tidemark/internal/operator/acts"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
@@ -290,7 +290,7 @@ func formsOfPages() [][2]string {
 
 // postsOf returns the paths of the pages' forms.
 func postsOf() (all []string) {
-	for _, act := range operator.Acts() {
+	for _, act := range acts.All() {
 		all = append(all, "/act/"+act.Name)
 	}
 	return all

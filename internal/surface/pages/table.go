@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/tidemark-go/tidemark/internal/operator"
+	"github.com/tidemark-go/tidemark/internal/operator/views"
 	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
 	"github.com/tidemark-go/tidemark/internal/status"
@@ -48,7 +48,7 @@ type shownCell struct {
 
 // Table returns the view's table of things, whose type is the view's.
 func (f frame) Table(view string, things any) (*shownTable, error) {
-	v := operator.ViewNamed(view)
+	v := views.Named(view)
 	columns, rows := v.Table(things)
 	if c := slices.Index(columns, "DETAIL"); c >= 0 && f.bare { // it holds an act's request, which may contain payloads
 		for _, row := range rows {
@@ -97,9 +97,9 @@ func actsOn(thing any) []rowAct {
 			return []rowAct{{"undrainWorker", []any{"owner", t.Owner}}}
 		}
 		return []rowAct{{"drainWorker", []any{"owner", t.Owner}}}
-	case operator.GroupState:
+	case views.GroupState:
 		return []rowAct{{"repairGaps", []any{"group", t.Name}}}
-	case operator.ProjectionState:
+	case views.ProjectionState:
 		return actsOnProjection(t)
 	case rebuild.Rebuild:
 		name := []any{"projection", t.Projection}
@@ -114,7 +114,7 @@ func actsOn(thing any) []rowAct {
 }
 
 // actsOnProjection returns the acts on live tables and on tables that a rebuild has replaced.
-func actsOnProjection(t operator.ProjectionState) []rowAct {
+func actsOnProjection(t views.ProjectionState) []rowAct {
 	switch live, tables := registry.Split(t.Name); tables {
 	case registry.NextTables:
 		return nil

@@ -13,7 +13,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/auth"
 	"github.com/tidemark-go/tidemark/internal/ndjson"
-	"github.com/tidemark-go/tidemark/internal/operator"
+	"github.com/tidemark-go/tidemark/internal/operator/acts"
 	"github.com/tidemark-go/tidemark/internal/surface/payload"
 	"github.com/tidemark-go/tidemark/internal/surface/web"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
@@ -139,7 +139,7 @@ func TestTokensAreMadeAndEnded(t *testing.T) {
 	const asked = `{"reason": "a test", "with": {"role": "operator", "expires": "1h"}}`
 	var made [2]struct {
 		Repeated bool
-		Detail   operator.NewToken
+		Detail   acts.NewToken
 	}
 	for i := range made {
 		response, body := s.call(t, auth.Admin, http.MethodPost, "/api/v1/tokens/eve/create", asked, header)

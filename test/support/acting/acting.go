@@ -6,19 +6,19 @@ import (
 	"strings"
 
 	"github.com/tidemark-go/tidemark/internal/admin"
-	"github.com/tidemark-go/tidemark/internal/operator"
+	"github.com/tidemark-go/tidemark/internal/operator/acts"
 )
 
 // Do does the act that has a name with parameters, each as name=value; one of them may be there several times.
 func Do(
-	ctx context.Context, acts *admin.Acts, by admin.Request, name string, params ...string,
+	ctx context.Context, db *admin.Acts, by admin.Request, name string, params ...string,
 ) (*admin.Outcome, error) {
 	given := map[string][]string{}
 	for _, p := range params {
 		param, value, _ := strings.Cut(p, "=")
 		given[param] = append(given[param], value)
 	}
-	act, ok := operator.ActNamed(name)
+	act, ok := acts.Named(name)
 	if !ok {
 		panic("no act " + name)
 	}
@@ -26,5 +26,5 @@ func Do(
 	if err != nil {
 		return nil, err
 	}
-	return act.Do(ctx, acts, by, in)
+	return act.Do(ctx, db, by, in)
 }

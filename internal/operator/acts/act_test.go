@@ -1,4 +1,4 @@
-package operator
+package acts
 
 import (
 	"errors"
@@ -19,7 +19,7 @@ func TestAnEmptyValueDoesNotWidenAnAct(t *testing.T) {
 		"replayCampaign":   {"campaign": {"oak"}},
 		"republish":        {"topic": {"t"}, "publisher": {"p"}, "campaign": {"oak"}},
 	} {
-		act, ok := ActNamed(name)
+		act, ok := Named(name)
 		if !ok {
 			t.Fatalf("there is no act %s", name)
 		}
@@ -34,7 +34,7 @@ func TestAnEmptyValueDoesNotWidenAnAct(t *testing.T) {
 // TestWhatHasToBeTypedIsAskedFor holds Confirms against the acts: where it is false, nothing asks for what Do wants.
 func TestWhatHasToBeTypedIsAskedFor(t *testing.T) {
 	t.Parallel()
-	for _, act := range Acts() {
+	for _, act := range All() {
 		in, err := param.Read(act.input, act.Params, func(name string) ([]string, bool) {
 			i := slices.IndexFunc(act.Params, func(p param.Param) bool { return p.Name == name })
 			given := act.Params[i].Required || name == "position"

@@ -1,4 +1,4 @@
-package operator
+package views
 
 import (
 	"cmp"
@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/tidemark-go/tidemark/internal/admin"
+	"github.com/tidemark-go/tidemark/internal/operator"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/surface/table"
 	"github.com/tidemark-go/tidemark/pkg/journal"
@@ -91,8 +92,8 @@ func failedViews() []*View {
 			Schema:   "FailedCampaignDetail",
 			Short:    "Show a failed campaign: the failure, the event with its payload, the stack, the log",
 			Examples: []string{"failed show scores oak"},
-		}, func(ctx context.Context, from Reader, in *failedCampaign) (*failed.Detail, error) {
-			d, err := failed.Show(ctx, from.Pool, in.key())
+		}, func(ctx context.Context, from Reader, in *operator.FailedCampaign) (*failed.Detail, error) {
+			d, err := failed.Show(ctx, from.Pool, in.Key())
 			if err == nil && d.Event != nil {
 				*d.Event = from.event(*d.Event)
 			}

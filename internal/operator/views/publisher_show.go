@@ -1,4 +1,4 @@
-package operator
+package views
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tidemark-go/tidemark/internal/operator"
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/internal/surface/table"
@@ -123,9 +124,9 @@ func readParked(ctx context.Context, from Reader, in *parkedChoice) (s parkedSta
 		Topic: in.Topic, Publisher: in.Publisher, CampaignID: in.CampaignID, Seq: in.Seq,
 	})
 	if err == nil && len(s.Parked) == 0 {
-		err = &hinted{
-			fmt.Errorf("event %d of campaign %q is not parked: %w", in.Seq, in.CampaignID, publications.ErrNotFound),
-			"publisher parked list --campaign " + table.Quote(in.CampaignID),
+		err = &operator.Hinted{
+			Err:  fmt.Errorf("event %d of campaign %q is not parked: %w", in.Seq, in.CampaignID, publications.ErrNotFound),
+			Then: "publisher parked list --campaign " + table.Quote(in.CampaignID),
 		}
 	}
 	if err != nil {

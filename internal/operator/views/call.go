@@ -1,4 +1,4 @@
-package operator
+package views
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/doctor"
+	"github.com/tidemark-go/tidemark/internal/operator"
 	"github.com/tidemark-go/tidemark/internal/operator/document"
 	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
 	"github.com/tidemark-go/tidemark/internal/session"
@@ -30,7 +31,7 @@ type gapList struct {
 type gapPlace struct{ Group, CampaignID string }
 
 type operationDetail struct {
-	oneOperation
+	operator.Operation
 	After int64 `help:"only items after this number"`
 	Limit int   `page:"limit" min:"1" default:"20" help:"maximum number of items"`
 }
@@ -44,7 +45,7 @@ type operationState struct {
 }
 
 type itemList struct {
-	oneOperation
+	operator.Operation
 	After int64 `page:"after" help:"only items after this number"`
 	limited
 }

@@ -1,4 +1,6 @@
-package operator
+// Package views lists what operators read. A [View] is one value: name, role, filters, columns, and what
+// it reads.
+package views
 
 import (
 	"context"
@@ -193,8 +195,8 @@ var allViews struct { //nolint:gochecknoglobals // never written again
 	list []*View
 }
 
-// Views returns all views.
-func Views() []*View {
+// All returns all views.
+func All() []*View {
 	allViews.once.Do(func() {
 		allViews.list = slices.Concat(failedViews(), campaignViews(), groupViews(), publisherViews(), publisherShows(),
 			eventViews(), callViews(), travelViews())
@@ -202,9 +204,9 @@ func Views() []*View {
 	return allViews.list
 }
 
-// ViewNamed returns a view. It panics if there is none of that name.
-func ViewNamed(name string) *View {
-	for _, v := range Views() {
+// Named returns a view. It panics if there is none of that name.
+func Named(name string) *View {
+	for _, v := range All() {
 		if v.Name == name {
 			return v
 		}
@@ -248,6 +250,6 @@ func placed[P any](place *P) any {
 func Section[T any](page *table.Page, title, view string, things []T) {
 	if len(things) > 0 {
 		page.Heading(title)
-		page.Table(ViewNamed(view).Table(things))
+		page.Table(Named(view).Table(things))
 	}
 }

@@ -1,4 +1,4 @@
-package operator
+package views
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tidemark-go/tidemark/internal/operator"
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/lease"
 	"github.com/tidemark-go/tidemark/internal/surface/table"
@@ -118,7 +119,7 @@ func noSuchCampaign(ctx context.Context, from Reader, campaignID string) error {
 			return errors.Join(err, failure)
 		case len(near) > 0:
 			err = fmt.Errorf("%w; there are %s", err, strings.Join(near, ", "))
-			return &hinted{err, "campaign show " + table.Quote(near[0])}
+			return &operator.Hinted{Err: err, Then: "campaign show " + table.Quote(near[0])}
 		case len(prefix) == 0:
 			return fmt.Errorf("%w; the journal is empty", err)
 		}

@@ -1,10 +1,11 @@
-package operator
+package views
 
 import (
 	"context"
 	"fmt"
 
 	"github.com/tidemark-go/tidemark/internal/admin"
+	"github.com/tidemark-go/tidemark/internal/operator"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/internal/surface/table"
 )
@@ -168,11 +169,13 @@ to each failed campaign. Records are kept for a year, or as long as TIDEMARK_OPE
 	}
 }
 
+type publication struct{ operator.Publication }
+
 // find returns the named publications, or an error if there is none.
 func (in *publication) find(ctx context.Context, from Reader) ([]publications.Publication, error) {
-	found, err := publications.List(ctx, from.Pool, in.key())
+	found, err := publications.List(ctx, from.Pool, in.Key())
 	if err == nil && len(found) == 0 {
-		err = fmt.Errorf("publisher %q: %w: a pair appears once a worker begins to publish it", in.said(),
+		err = fmt.Errorf("publisher %q: %w: a pair appears once a worker begins to publish it", in.Said(),
 			publications.ErrNotFound)
 	}
 	return found, err

@@ -1,4 +1,4 @@
-package operator
+package acts
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/auth"
+	"github.com/tidemark-go/tidemark/internal/operator"
 	"github.com/tidemark-go/tidemark/internal/operator/param"
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
@@ -18,23 +19,7 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
-// publication names a topic and a publisher. Without a topic the command line means all of the publisher's.
-type publication struct {
-	Publisher string `arg:"PUBLISHER" of:"publisher" help:"the publisher"`
-	Topic     string `of:"topic" help:"only this topic of the publisher (default all)"`
-}
-
-func (in *publication) key() publications.Key {
-	return publications.Key{Topic: in.Topic, Publisher: in.Publisher}
-}
-
-// said names the publication in messages.
-func (in *publication) said() string {
-	if in.Topic == "" {
-		return in.Publisher
-	}
-	return in.Topic + "/" + in.Publisher
-}
+type publication struct{ operator.Publication }
 
 func (in *publication) told(text string) func(*admin.Outcome) Told {
 	return told(text, "publisher", "show", in.Publisher)
@@ -45,12 +30,12 @@ func (in *publication) told(text string) func(*admin.Outcome) Told {
 func (in *publication) each(
 	ctx context.Context, db journal.Querier, able func(publications.Publication) bool, do func(publications.Key) error,
 ) error {
-	list, err := publications.List(ctx, db, in.key())
+	list, err := publications.List(ctx, db, in.Key())
 	switch {
 	case err != nil:
 		return err
 	case len(list) == 0:
-		return fmt.Errorf("%s: %w: a publication appears once a worker begins it", in.said(), publications.ErrNotFound)
+		return fmt.Errorf("%s: %w: a publication appears once a worker begins it", in.Said(), publications.ErrNotFound)
 	}
 	none := !slices.ContainsFunc(list, able)
 	for _, p := range list {
@@ -142,7 +127,7 @@ func (in *publicationReset) plan(ctx context.Context, acts *admin.Acts, by admin
 		sent, skipped = sent+r.Sent, skipped+r.Skipped
 	}
 	return &Plan{Detail: found, In: &same, Words: fmt.Sprintf("reset publisher %s: %s sent again, %s never sent",
-		in.said(), table.Count(sent, "event"), table.Count(skipped, "event"))}, nil
+		in.Said(), table.Count(sent, "event"), table.Count(skipped, "event"))}, nil
 }
 
 func publisherActs() []*Act {
@@ -167,7 +152,7 @@ func publisherActs() []*Act {
 						return publications.Suspend(ctx, tx, key, in.For, by.Published())
 					})
 				},
-				Told: told(fmt.Sprintf("Paused publisher %s %s.", in.said(), in.until()), "publisher", "resume",
+				Told: told(fmt.Sprintf("Paused publisher %s %s.", in.Said(), in.until()), "publisher", "resume",
 					in.Publisher),
 			}
 		}),
@@ -184,7 +169,7 @@ func publisherActs() []*Act {
 						return publications.Resume(ctx, tx, key, by.Published())
 					})
 				},
-				Told: in.told("Resumed publisher " + in.said() + "."),
+				Told: in.told("Resumed publisher " + in.Said() + "."),
 			}
 		}),
 		act(Act{
@@ -314,7 +299,7 @@ func parkedActs() []*Act {
 			return does{
 				Typed: fmt.Sprint(in.Seq),
 				Do:    in.on(publications.Resolve),
-				Told: told(fmt.Sprintf("Resolved: %s goes on in %s without event %d.", in.said(), in.CampaignID, in.Seq),
+				Told: told(fmt.Sprintf("Resolved: %s goes on in %s without event %d.", in.Said(), in.CampaignID, in.Seq),
 					"publisher", "parked", "list"),
 			}
 		}),

@@ -1,4 +1,4 @@
-package operator
+package acts
 
 import (
 	"context"
@@ -8,17 +8,11 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/auth"
+	"github.com/tidemark-go/tidemark/internal/operator"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
 )
 
-type failedCampaign struct {
-	Projection string `arg:"PROJECTION" of:"projection" help:"the projection"`
-	CampaignID string `arg:"CAMPAIGN" name:"campaign" of:"failed" help:"the campaign"`
-}
-
-func (f failedCampaign) key() failed.Key {
-	return failed.Key{Projection: f.Projection, CampaignID: f.CampaignID}
-}
+type failedCampaign struct{ operator.FailedCampaign }
 
 func (f failedCampaign) told(format string, args ...any) func(*admin.Outcome) Told {
 	return told(fmt.Sprintf(format, args...), "campaign", "show", f.CampaignID)
@@ -41,7 +35,7 @@ func failedActs() []*Act {
 		}, func(in *failedCampaign) does {
 			return does{
 				Do: func(ctx context.Context, _ *admin.Acts, tx pgx.Tx, by admin.Request) (any, error) {
-					return nil, failed.Requeue(ctx, tx, in.key(), by.Failed())
+					return nil, failed.Requeue(ctx, tx, in.Key(), by.Failed())
 				},
 				Told: in.told("Requeued %s in %s: a worker tries it now.", in.Projection, in.CampaignID),
 			}
@@ -59,7 +53,7 @@ func failedActs() []*Act {
 		}, func(in *failedEvent) does {
 			return does{
 				Do: func(ctx context.Context, _ *admin.Acts, tx pgx.Tx, by admin.Request) (any, error) {
-					return nil, failed.Resolve(ctx, tx, in.key(), in.Seq, by.Failed())
+					return nil, failed.Resolve(ctx, tx, in.Key(), in.Seq, by.Failed())
 				},
 				Told: in.told("Resolved: %s goes on in %s without event %d.", in.Projection, in.CampaignID, in.Seq),
 			}
@@ -77,7 +71,7 @@ func failedActs() []*Act {
 		}, func(in *failedEvent) does {
 			return does{
 				Do: func(ctx context.Context, _ *admin.Acts, tx pgx.Tx, by admin.Request) (any, error) {
-					return nil, failed.Unresolve(ctx, tx, in.key(), in.Seq, by.Failed())
+					return nil, failed.Unresolve(ctx, tx, in.Key(), in.Seq, by.Failed())
 				},
 				Told: in.told("Undone: %s applies %s again, with event %d.", in.Projection, in.CampaignID, in.Seq),
 			}

@@ -1,4 +1,4 @@
-package operator
+package acts
 
 import (
 	"cmp"
@@ -11,6 +11,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/auth"
+	"github.com/tidemark-go/tidemark/internal/operator"
 	"github.com/tidemark-go/tidemark/internal/operator/param"
 	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
@@ -294,10 +295,6 @@ func tokenActs() []*Act {
 	}
 }
 
-type oneOperation struct {
-	ID int64 `arg:"ID" min:"1" of:"operation" help:"the operation's number"`
-}
-
 func operationActs() []*Act {
 	return []*Act{
 		act(Act{
@@ -306,7 +303,7 @@ func operationActs() []*Act {
 			Short:    "Abort an operation after its current batch; what is done stays done",
 			Examples: []string{"operation abort 7 --reason 'it makes things worse'"},
 			Button:   "Abort",
-		}, func(in *oneOperation) does {
+		}, func(in *operator.Operation) does {
 			return does{
 				Do: func(ctx context.Context, _ *admin.Acts, tx pgx.Tx, by admin.Request) (any, error) {
 					return admin.Abort(ctx, tx, by, in.ID)

@@ -1,4 +1,6 @@
-package operator
+// Package acts lists what operators do. An [Act] is one value: name, role, parameters, preview, and what
+// it does.
+package acts
 
 import (
 	"cmp"
@@ -84,21 +86,21 @@ func act[In any](a Act, of func(in *In) does) *Act {
 	return &a
 }
 
-// Acts returns all acts, ordered by command.
-var Acts = sync.OnceValue(func() []*Act { //nolint:gochecknoglobals // built once, never written again
+// All returns all acts, ordered by command.
+var All = sync.OnceValue(func() []*Act { //nolint:gochecknoglobals // built once, never written again
 	all := slices.Concat(failedActs(), pauseActs(), campaignActs(), projectionActs(), rebuildActs(), publisherActs(),
 		parkedActs(), manyActs(), workerActs(), groupActs(), tokenActs(), operationActs())
 	slices.SortStableFunc(all, func(a, b *Act) int { return strings.Compare(a.Command, b.Command) })
 	return all
 })
 
-// ActNamed returns the act with the name.
-func ActNamed(name string) (*Act, bool) {
-	i := slices.IndexFunc(Acts(), func(a *Act) bool { return a.Name == name })
+// Named returns the act with the name.
+func Named(name string) (*Act, bool) {
+	i := slices.IndexFunc(All(), func(a *Act) bool { return a.Name == name })
 	if i < 0 {
 		return nil, false
 	}
-	return Acts()[i], true
+	return All()[i], true
 }
 
 // Previews reports whether the act has a dry run.

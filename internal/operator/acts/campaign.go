@@ -1,4 +1,4 @@
-package operator
+package acts
 
 import (
 	"context"
@@ -139,7 +139,7 @@ func repairGap(ctx context.Context, tx pgx.Tx, by admin.Request, group, campaign
 func ReplayCampaigns(
 	ctx context.Context, acts *admin.Acts, by admin.Request, group, projection string, campaigns []string,
 ) error {
-	act, _ := ActNamed("replayCampaign")
+	act, _ := Named("replayCampaign")
 	_, err := act.Do(ctx, acts, by, &campaignReplay{Campaigns: campaigns, Group: group, Projection: projection})
 	return err
 }
