@@ -21,7 +21,8 @@ CREATE TABLE tidemark.projections (
     declined       integer          NOT NULL DEFAULT 0,
     kept_until     timestamptz,
     resolved_ahead boolean          NOT NULL DEFAULT false,
-    registered_at  timestamptz      NOT NULL DEFAULT clock_timestamp()
+    registered_at  timestamptz      NOT NULL DEFAULT clock_timestamp(),
+    scope          text COLLATE "C" NOT NULL DEFAULT 'campaign' CHECK (scope IN ('campaign', 'journal'))
 );
 COMMENT ON TABLE tidemark.projections IS
     'Registry of projections. During a rebuild NAME~next and NAME~previous are rows of their own (docs/guides/rebuild.md).';
@@ -40,6 +41,8 @@ COMMENT ON COLUMN tidemark.projections.kept_until IS 'time at which the tables o
 COMMENT ON COLUMN tidemark.projections.resolved_ahead IS
     'true if a resolved event was ahead of its group at the registration';
 COMMENT ON COLUMN tidemark.projections.registered_at IS 'time of the registration';
+COMMENT ON COLUMN tidemark.projections.scope IS
+    'campaign: applied campaign by campaign. journal: across campaigns, by the places in readers';
 
 -- Options of a rebuild, as given when it began. The row is deleted together with NAME~next.
 CREATE TABLE tidemark.rebuilds (
@@ -94,7 +97,8 @@ COMMENT ON COLUMN tidemark.rebuild_ranges.campaigns IS 'campaigns in the range';
 COMMENT ON COLUMN tidemark.rebuild_ranges.events IS 'events that were copied';
 
 -- One row for each campaign in which a projection is behind its group. next_seq is the next event
--- to apply. A 'failed' row is retried at next_attempt_at, a 'dead' row waits for an operator
+-- to apply. Of a projection across campaigns, campaign_id is the key that is behind, and next_seq
+-- the position of the event. A 'failed' row is retried at next_attempt_at, a 'dead' row waits for an operator
 -- ('infinity'), a 'rebuilding' row catches up. With reset the campaign's rows in the projection's
 -- tables are deleted before the next event is applied. The error columns describe event next_seq.
 CREATE TABLE tidemark.deferred (
@@ -122,10 +126,10 @@ CREATE TABLE tidemark.deferred (
 );
 COMMENT ON TABLE tidemark.deferred IS
     'Failed campaigns: one row for each campaign in which a projection is behind its group.';
-COMMENT ON COLUMN tidemark.deferred.campaign_id IS 'campaign';
+COMMENT ON COLUMN tidemark.deferred.campaign_id IS 'campaign, or key of a projection across campaigns';
 COMMENT ON COLUMN tidemark.deferred.projection IS 'projection that is behind';
 COMMENT ON COLUMN tidemark.deferred.consumer_group IS 'its group';
-COMMENT ON COLUMN tidemark.deferred.next_seq IS 'next event to apply';
+COMMENT ON COLUMN tidemark.deferred.next_seq IS 'next event to apply: its seq, or its position across campaigns';
 COMMENT ON COLUMN tidemark.deferred.status IS
     'failed (retried at next_attempt_at), dead (waits for an operator) or rebuilding (catches up)';
 COMMENT ON COLUMN tidemark.deferred.attempt_count IS 'failed attempts at next_seq';

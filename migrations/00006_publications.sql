@@ -2,12 +2,14 @@
 SELECT pg_catalog.set_config('tidemark.path', pg_catalog.current_setting('search_path'), true),
     pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
 
--- One row for each pair of topic and publisher. Every event of the topic up to position is
--- published, or has a row in parked. A pair is leased like a campaign: owner and generation are in
--- the WHERE of every write by its holder, and any other session that moves position raises the
--- generation. The table has few rows and constant updates, so pages keep room for the versions of a
--- row (HOT).
-CREATE TABLE tidemark.publications (
+-- One row for each named reader of the journal with a place. A publisher has a row for each topic:
+-- every event of the topic up to position is published, or has a row in parked. A projection across
+-- campaigns has a row for each partition: topic is the name of its set of tables, publisher is '#'
+-- and the partition, and its events up to position are applied, or wait in deferred. A row is leased
+-- like a campaign: owner and generation are in the WHERE of every write by its holder, and any other
+-- session that moves position raises the generation. The table has few rows and constant updates, so
+-- pages keep room for the versions of a row (HOT).
+CREATE TABLE tidemark.readers (
     topic             text COLLATE "C" NOT NULL,
     publisher         text COLLATE "C" NOT NULL,
     position          bigint           NOT NULL,
@@ -26,34 +28,41 @@ CREATE TABLE tidemark.publications (
     generation        bigint           NOT NULL DEFAULT 0,
     expires_at        timestamptz      NOT NULL DEFAULT '-infinity',
     created_at        timestamptz      NOT NULL DEFAULT clock_timestamp(),
+    kind              text COLLATE "C" NOT NULL DEFAULT 'publisher' CHECK (kind IN ('publisher', 'projection')),
+    applied           bigint           NOT NULL DEFAULT 0,
+    applied_hash      bigint           NOT NULL DEFAULT 0,
     PRIMARY KEY (topic, publisher)
 ) WITH (
     fillfactor = 25,
     autovacuum_vacuum_threshold = 500,
     autovacuum_vacuum_cost_delay = 0
 );
-COMMENT ON TABLE tidemark.publications IS 'Position and lease of each pair of a topic and a publisher.';
-COMMENT ON COLUMN tidemark.publications.topic IS 'topic';
-COMMENT ON COLUMN tidemark.publications.publisher IS 'publisher';
-COMMENT ON COLUMN tidemark.publications.position IS 'every event of the topic up to here is published or parked';
-COMMENT ON COLUMN tidemark.publications.status IS 'ACTIVE, PAUSED or FAILED';
-COMMENT ON COLUMN tidemark.publications.reason IS 'reason of the pause or failure';
-COMMENT ON COLUMN tidemark.publications.actor IS 'operator who paused the pair';
-COMMENT ON COLUMN tidemark.publications.paused_until IS 'time at which a pause ends by itself';
-COMMENT ON COLUMN tidemark.publications.error_count IS 'consecutive failures';
-COMMENT ON COLUMN tidemark.publications.last_error IS 'last failure';
-COMMENT ON COLUMN tidemark.publications.last_error_at IS 'time of the last failure';
-COMMENT ON COLUMN tidemark.publications.failing_since IS 'time of the first of these failures';
-COMMENT ON COLUMN tidemark.publications.next_attempt_at IS 'end of the back-off';
-COMMENT ON COLUMN tidemark.publications.published_count IS 'events that the sink has accepted';
-COMMENT ON COLUMN tidemark.publications.last_published_at IS 'time at which the sink last accepted events';
-COMMENT ON COLUMN tidemark.publications.owner IS 'relay that holds the lease or held it last';
-COMMENT ON COLUMN tidemark.publications.generation IS 'fencing token, grows with each acquisition';
-COMMENT ON COLUMN tidemark.publications.expires_at IS 'end of the lease';
-COMMENT ON COLUMN tidemark.publications.created_at IS 'time of the first start';
+COMMENT ON TABLE tidemark.readers IS
+    'Position and lease of each reader of the journal: a topic of a publisher, or a partition of a projection.';
+COMMENT ON COLUMN tidemark.readers.topic IS 'topic, or set of tables of a projection across campaigns';
+COMMENT ON COLUMN tidemark.readers.publisher IS 'publisher, or # and the number of a partition';
+COMMENT ON COLUMN tidemark.readers.position IS 'every event up to here is published or parked, applied or deferred';
+COMMENT ON COLUMN tidemark.readers.status IS 'ACTIVE, PAUSED or FAILED';
+COMMENT ON COLUMN tidemark.readers.reason IS 'reason of the pause or failure';
+COMMENT ON COLUMN tidemark.readers.actor IS 'operator who paused the pair';
+COMMENT ON COLUMN tidemark.readers.paused_until IS 'time at which a pause ends by itself';
+COMMENT ON COLUMN tidemark.readers.error_count IS 'consecutive failures';
+COMMENT ON COLUMN tidemark.readers.last_error IS 'last failure';
+COMMENT ON COLUMN tidemark.readers.last_error_at IS 'time of the last failure';
+COMMENT ON COLUMN tidemark.readers.failing_since IS 'time of the first of these failures';
+COMMENT ON COLUMN tidemark.readers.next_attempt_at IS 'end of the back-off';
+COMMENT ON COLUMN tidemark.readers.published_count IS 'events that the sink has accepted';
+COMMENT ON COLUMN tidemark.readers.last_published_at IS 'time at which the sink last accepted events';
+COMMENT ON COLUMN tidemark.readers.owner IS 'relay that holds the lease or held it last';
+COMMENT ON COLUMN tidemark.readers.generation IS 'fencing token, grows with each acquisition';
+COMMENT ON COLUMN tidemark.readers.expires_at IS 'end of the lease';
+COMMENT ON COLUMN tidemark.readers.created_at IS 'time of the first start';
+COMMENT ON COLUMN tidemark.readers.kind IS 'publisher or projection';
+COMMENT ON COLUMN tidemark.readers.applied IS 'events of a projection on the way to the position';
+COMMENT ON COLUMN tidemark.readers.applied_hash IS 'XOR of uuid_hash_extended(event_id, 0) over these events';
 
--- Processes that publish. knows lists the pairs in their configuration: topic and publisher
--- alternate.
+-- Processes that read the journal by position. knows lists the readers in their configuration:
+-- topic and publisher alternate.
 CREATE TABLE tidemark.relays (
     owner      text COLLATE "C" PRIMARY KEY,
     host       text             NOT NULL,
@@ -64,7 +73,7 @@ CREATE TABLE tidemark.relays (
     expires_at timestamptz      NOT NULL,
     pairs_held integer          NOT NULL
 ) WITH (fillfactor = 50);
-COMMENT ON TABLE tidemark.relays IS 'Processes that publish.';
+COMMENT ON TABLE tidemark.relays IS 'Processes that publish, or apply projections across campaigns.';
 COMMENT ON COLUMN tidemark.relays.owner IS 'random name of the process';
 COMMENT ON COLUMN tidemark.relays.host IS 'host name';
 COMMENT ON COLUMN tidemark.relays.pid IS 'process id';
@@ -352,12 +361,12 @@ $$;
 
 REVOKE EXECUTE ON FUNCTION tidemark.log_act, tidemark.prune_log, tidemark.link_log FROM PUBLIC;
 
--- claim_publications leases the pairs that are free and active, or whose pause is over. If the
+-- claim_readers leases the pairs that are free and active, or whose pause is over. If the
 -- server's clock has gone back, a lease from the old time is free as soon as its owner is dead: no
 -- lease runs that long. Rows are locked in the order of the key. A row that another transaction is
 -- writing is skipped.
 -- +goose StatementBegin
-CREATE FUNCTION tidemark.claim_publications(p_owner text, p_topics text[], p_publishers text[], p_ttl interval)
+CREATE FUNCTION tidemark.claim_readers(p_owner text, p_topics text[], p_publishers text[], p_ttl interval)
     RETURNS TABLE (topic text, publisher text, generation bigint, "position" bigint, error_count integer, wait interval)
     LANGUAGE plpgsql
     SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off
@@ -372,7 +381,7 @@ BEGIN
     WITH free AS MATERIALIZED (
         SELECT f.place
         FROM (SELECT * FROM unnest(p_topics, p_publishers) AS u (topic, publisher) ORDER BY 1, 2) u CROSS JOIN LATERAL (
-            SELECT p.ctid AS place FROM tidemark.publications p
+            SELECT p.ctid AS place FROM tidemark.readers p
             WHERE p.topic = u.topic AND p.publisher = u.publisher AND (p.expires_at <= at
                     OR p.expires_at > at + p_ttl + interval '1 s' AND NOT EXISTS (
                         SELECT FROM tidemark.relays r WHERE r.owner = p.owner AND r.seen_at <= at + interval '1 s'
@@ -381,7 +390,7 @@ BEGIN
             FOR UPDATE SKIP LOCKED
         ) f
     )
-    UPDATE tidemark.publications p SET owner = p_owner, generation = p.generation + 1, expires_at = at + p_ttl,
+    UPDATE tidemark.readers p SET owner = p_owner, generation = p.generation + 1, expires_at = at + p_ttl,
         status = 'ACTIVE',
         reason = NULL, actor = NULL, paused_until = 'infinity'
     FROM free f WHERE p.ctid = f.place
@@ -391,12 +400,12 @@ END
 $$;
 -- +goose StatementEnd
 
--- move_publications moves the positions of pairs that the caller still holds, extends or releases
+-- move_readers moves the positions of pairs that the caller still holds, extends or releases
 -- their leases, and returns those pairs. Positions never go back. It first locks rows in the order
 -- of the key, then writes in a statement of its own whose snapshot has the locked rows (as in
 -- advance). p_published counts the events sent. Sending any clears the pair's error.
 -- +goose StatementBegin
-CREATE FUNCTION tidemark.move_publications(p_owner text, p_topics text[], p_publishers text[], p_generations bigint[],
+CREATE FUNCTION tidemark.move_readers(p_owner text, p_topics text[], p_publishers text[], p_generations bigint[],
     p_positions bigint[], p_published bigint[],
         p_release boolean[], p_ttl interval) RETURNS TABLE (topic text, publisher text)
     LANGUAGE plpgsql
@@ -419,12 +428,12 @@ BEGIN
             AS u (topic, publisher, generation, position, published, release) ORDER BY 1, 2
     ) u
     CROSS JOIN LATERAL (
-        SELECT p.ctid AS place FROM tidemark.publications p
+        SELECT p.ctid AS place FROM tidemark.readers p
         WHERE p.topic = u.topic AND p.publisher = u.publisher AND p.generation = u.generation AND p.owner = p_owner
         FOR UPDATE
     ) h;
     RETURN QUERY
-    UPDATE tidemark.publications p
+    UPDATE tidemark.readers p
     SET position = greatest(p.position, m.position), published_count = p.published_count + m.published,
         last_published_at = CASE WHEN m.published > 0 THEN clock_timestamp() ELSE p.last_published_at END,
         error_count = CASE WHEN m.published > 0 THEN 0 ELSE p.error_count END,
@@ -441,8 +450,8 @@ $$;
 SELECT set_config('search_path', current_setting('tidemark.path'), true);
 
 -- +goose Down
-DROP FUNCTION tidemark.move_publications;
-DROP FUNCTION tidemark.claim_publications;
+DROP FUNCTION tidemark.move_readers;
+DROP FUNCTION tidemark.claim_readers;
 DROP FUNCTION tidemark.prune_log;
 DROP FUNCTION tidemark.log_act;
 DROP FUNCTION tidemark.walk_log;
@@ -454,4 +463,4 @@ DROP TABLE tidemark.operator_log_head;
 DROP TABLE tidemark.ghosts;
 DROP TABLE tidemark.parked;
 DROP TABLE tidemark.relays;
-DROP TABLE tidemark.publications;
+DROP TABLE tidemark.readers;

@@ -144,7 +144,7 @@ BEGIN
 
     -- Publisher: the journal, its own tables, and the log of operators, which it prunes.
     EXECUTE format('GRANT SELECT ON tidemark.journal, tidemark.event_tags, tidemark.journal_position, tidemark.waiting TO %I', publisher);
-    EXECUTE format('GRANT SELECT, INSERT, UPDATE, DELETE ON tidemark.publications, tidemark.relays, tidemark.parked, tidemark.ghosts TO %I', publisher);
+    EXECUTE format('GRANT SELECT, INSERT, UPDATE, DELETE ON tidemark.readers, tidemark.relays, tidemark.parked, tidemark.ghosts TO %I', publisher);
     EXECUTE format('REVOKE ALL ON tidemark.operator_log FROM %I', publisher);
     EXECUTE format('GRANT SELECT ON tidemark.operator_log TO %I', publisher);
     EXECUTE format('GRANT UPDATE ON SEQUENCE tidemark.waiting TO %I', publisher);

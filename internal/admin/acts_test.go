@@ -43,7 +43,7 @@ func databaseOn(t *testing.T, pool *pgxpool.Pool, campaigns int) (*pgxpool.Pool,
 		INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status, attempt_count,
 			next_attempt_at, error_message, fingerprint, first_failed_at, last_failed_at)
 			SELECT campaign_id, 'p', 'g', 1, 'dead', 8, 'infinity', 'no', 'f', now(), now() FROM tidemark.journal;
-		INSERT INTO tidemark.publications (topic, publisher, position) VALUES ('t', 's', 1);
+		INSERT INTO tidemark.readers (topic, publisher, position) VALUES ('t', 's', 1);
 		INSERT INTO tidemark.parked (topic, publisher, campaign_id, seq, holds, position, status, error_message,
 			first_failed_at) VALUES ('t', 's', 'c001', 1, true, 1, 'parked', 'no', now());
 		INSERT INTO tidemark.workers (owner, consumer_group, host, pid, started_at, seen_at, campaigns_held, events_applied)
@@ -154,7 +154,7 @@ func words() map[admin.Kind]string {
 // everything is a hash of all rows that acts could write.
 const everything = `SELECT md5(concat((SELECT string_agg(d::text, ';' ORDER BY campaign_id, projection)
 	FROM tidemark.deferred d), (SELECT string_agg(p::text, ';') FROM tidemark.pauses p),
-	(SELECT string_agg(p::text, ';') FROM tidemark.publications p),
+	(SELECT string_agg(p::text, ';') FROM tidemark.readers p),
 		(SELECT string_agg(p::text, ';') FROM tidemark.parked p),
 		(SELECT string_agg(p::text, ';' ORDER BY name) FROM tidemark.projections p),
 	(SELECT string_agg(o::text, ';') FROM tidemark.operations o), (SELECT count(*) FROM tidemark.failure_log),

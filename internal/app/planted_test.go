@@ -314,7 +314,7 @@ func TestAPlantedValueIsInNoTableNoLogAndNoAnswer(t *testing.T) {
 	w.until(t, `SELECT count(DISTINCT campaign_id) >= $1 FROM tidemark.failure_log`, len(ways)-2)
 	w.until(t, `SELECT count(*) FILTER (WHERE last_error <> ''
 			OR EXISTS (SELECT FROM tidemark.parked k WHERE k.publisher = p.publisher)) >= $1
-		FROM tidemark.publications p`, publishers)
+		FROM tidemark.readers p`, publishers)
 	w.until(t, `SELECT (SELECT count(*) FROM shaky) = 1
 		AND NOT EXISTS (SELECT FROM tidemark.deferred WHERE status = 'failed' AND projection <> 'folded')`)
 	if !strings.Contains(w.log.String(), "breaker open") || !strings.Contains(w.log.String(), "isolating the cause") {

@@ -27,7 +27,7 @@ const (
 			VALUES ('default', 'oak', '', 1, '-infinity', 1), ('default', 'elm', '', 1, '-infinity', 1);
 		INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status, next_attempt_at)
 			VALUES ('oak', 'scores', 'default', 1, 'dead', 'infinity'), ('elm', 'scores', 'default', 1, 'dead', 'infinity');
-		INSERT INTO tidemark.publications (topic, publisher, position) VALUES ('orders', 'archive', 0)`
+		INSERT INTO tidemark.readers (topic, publisher, position) VALUES ('orders', 'archive', 0)`
 )
 
 // TestAdminCalls makes the calls of the page on the admin listener, in order.

@@ -37,8 +37,8 @@ const (
 		FROM (VALUES ('outbox', 'autovacuum_vacuum_scale_factor=0.02'), ('outbox', 'autovacuum_vacuum_cost_delay=0'),
 				('leases', 'fillfactor=50'), ('leases', 'autovacuum_vacuum_scale_factor=0.05'),
 					('leases', 'autovacuum_vacuum_cost_delay=0'),
-				('workers', 'fillfactor=50'), ('publications', 'fillfactor=25'),
-					('publications', 'autovacuum_vacuum_cost_delay=0'), ('inbox', 'autovacuum_vacuum_cost_delay=0')) AS w (name,
+				('workers', 'fillfactor=50'), ('readers', 'fillfactor=25'),
+					('readers', 'autovacuum_vacuum_cost_delay=0'), ('inbox', 'autovacuum_vacuum_cost_delay=0')) AS w (name,
 					option)
 		JOIN pg_class c ON c.relnamespace = 'tidemark'::regnamespace AND c.relname = w.name
 		WHERE NOT w.option = ANY (coalesce(c.reloptions, '{}'))

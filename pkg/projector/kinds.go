@@ -80,6 +80,19 @@ type Policy = kind.Policy
 // Spec describes a projection to the registry.
 type Spec = kind.Spec
 
+// Scope is which events a projection sees, and in which order.
+type Scope = kind.Scope
+
+// The scopes.
+const (
+	// ScopeCampaign: the events of each campaign in the order of seq; campaigns are applied side by
+	// side. The default. campaign_id is in the keys of the tables.
+	ScopeCampaign = kind.ScopeCampaign
+	// ScopeJournal: the events of all campaigns in the order of position, below the writer floor, for
+	// read models across campaigns. An event that fails holds back its key ([Spec].Key).
+	ScopeJournal = kind.ScopeJournal
+)
+
 // Projection turns events into rows of its own tables.
 //
 // Most users take [NewDocument], [NewHandlers] or SQL files (package sqlfile) and never implement

@@ -15,6 +15,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/tidemark-go/tidemark/internal/projector/across"
 	"github.com/tidemark-go/tidemark/internal/projector/apply"
 	"github.com/tidemark-go/tidemark/internal/projector/claim"
 	"github.com/tidemark-go/tidemark/internal/projector/failure"
@@ -40,6 +41,7 @@ type Projector struct {
 	rebuilder  *rebuild.Rebuilder
 	replayer   *replay.Replayer
 	maintainer *rebuild.Maintainer
+	across     *across.Runner
 }
 
 // New checks the configuration and returns a projector. It does not touch the database.
@@ -91,6 +93,9 @@ func New(cfg Config) (*Projector, error) {
 		cfg.TracerProvider, "apply inline "+cfg.ConsumerGroup, trace.SpanKindInternal,
 		attribute.String("tidemark.consumer_group", cfg.ConsumerGroup),
 	)}
+	if p.across = across.NewRunner(b, p.applier); !p.across.Idle() {
+		p.listener.Also = p.across.Wake
+	}
 	p.replayer = &replay.Replayer{Base: b, Applier: p.applier}
 	p.maintainer = &rebuild.Maintainer{Base: b, Listener: p.listener}
 	p.rebuilder = &rebuild.Rebuilder{Base: b, Applier: p.applier, Registrar: p.registrar, Replayer: p.replayer}
@@ -133,6 +138,9 @@ func (p *Projector) Run(ctx context.Context) error {
 	for i := range p.base.Cfg.Concurrency {
 		loop := p.base.Pulse.Loop(fmt.Sprintf("apply %d", i+1))
 		workers.Go(func() { p.crew.Worker(pulse.With(patient, loop), ctx.Done(), work) })
+	}
+	if !p.across.Idle() {
+		workers.Go(func() { p.across.Run(pulse.With(ctx, p.base.Pulse.Loop("across campaigns")), patient) })
 	}
 	others.Go(func() { p.holder.KeepLeases(pulse.With(patient, p.base.Pulse.Loop("renew leases"))) })
 	others.Go(func() { p.maintainer.PruneLog(ctx) })
@@ -199,6 +207,9 @@ func (p *Projector) Drain(ctx context.Context) (int, error) {
 	stop()
 	keeper.Wait()
 	p.holder.Forget(ctx)
+	if err == nil && !p.across.Idle() {
+		err = p.across.Drain(ctx)
+	}
 	if err == nil {
 		err = p.rebuilder.SwapWhatIsReady(ctx)
 	}

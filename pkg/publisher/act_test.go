@@ -27,7 +27,7 @@ func status(t *testing.T, db interface {
 ) func() bool {
 	t.Helper()
 	return func() bool {
-		rows, err := db.Query(t.Context(), "SELECT status FROM tidemark.publications")
+		rows, err := db.Query(t.Context(), "SELECT status FROM tidemark.readers")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -46,7 +46,7 @@ func TestAPauseHoldsOverRestartsUntilItIsEnded(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "the pair is given back", func() bool {
-		return query[bool](t, pool, "SELECT expires_at = '-infinity' FROM tidemark.publications")
+		return query[bool](t, pool, "SELECT expires_at = '-infinity' FROM tidemark.readers")
 	})
 	appendTo(t, pool, 3, "a")
 	stop()
@@ -80,7 +80,7 @@ func TestAPauseHoldsOverRestartsUntilItIsEnded(t *testing.T) {
 func TestActsThatMakeNoSenseAreRefused(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
-	mustExec(t, pool, "INSERT INTO tidemark.publications (topic, publisher, position) VALUES ('all', 'out', 0)")
+	mustExec(t, pool, "INSERT INTO tidemark.readers (topic, publisher, position) VALUES ('all', 'out', 0)")
 	appendTo(t, pool, 3, "a")
 	_, ahead := publications.Reset(t.Context(), pool, pairKey(), publications.ResetTo{Position: ptr(int64(4))}, anna())
 	_, resolve := publications.Resolve(t.Context(), pool, publications.ParkedFilter{}, publications.Act{By: "anna"})
@@ -166,7 +166,7 @@ func TestANewPairStartsWhereItIsTold(t *testing.T) {
 		"position": {publisher.Start{After: 7}, 8}, "time": {publisher.Start{At: at}, 6},
 		"a time to come": {publisher.Start{At: at.Add(time.Hour)}, 11},
 	} {
-		mustExec(t, pool, "TRUNCATE tidemark.publications")
+		mustExec(t, pool, "TRUNCATE tidemark.readers")
 		sink := &memory.Sink{}
 		stop := start(t, quick(pool, sink, func(_ *publisher.Config, p *publisher.Publisher) { p.Start = test.start }))
 		eventually(t, "it is registered", func() bool { return position(t, pool) >= 0 })
@@ -203,7 +203,7 @@ func TestAPairThatWasTakenOverIsNotMoved(t *testing.T) {
 			sink := &memory.Sink{Refuse: func(e publisher.Event) (error, bool) {
 				if e.Seq == 1 {
 					mustExec(t, pool,
-						"UPDATE tidemark.publications SET owner = 'another', generation = generation + 1, expires_at = now() + "+
+						"UPDATE tidemark.readers SET owner = 'another', generation = generation + 1, expires_at = now() + "+
 							"interval '50 seconds'")
 				}
 				if refuse {
@@ -214,7 +214,7 @@ func TestAPairThatWasTakenOverIsNotMoved(t *testing.T) {
 			appendTo(t, pool, 3, "a")
 			stop := start(t, quick(pool, sink, func(c *publisher.Config, _ *publisher.Publisher) { c.LeaseTTL = time.Minute }))
 			eventually(t, "it was taken over", func() bool {
-				return query[int](t, pool, "SELECT count(*) FROM tidemark.publications WHERE owner = 'another'") == 1
+				return query[int](t, pool, "SELECT count(*) FROM tidemark.readers WHERE owner = 'another'") == 1
 			})
 			eventually(t, "the relay knows", func() bool {
 				return query[int](t, pool,
@@ -222,7 +222,7 @@ func TestAPairThatWasTakenOverIsNotMoved(t *testing.T) {
 			})
 			stop()
 			if got := query[string](t, pool,
-				"SELECT position || ' ' || owner || ' ' || (expires_at > now()) FROM tidemark.publications"); got != "0 another true" {
+				"SELECT position || ' ' || owner || ' ' || (expires_at > now()) FROM tidemark.readers"); got != "0 another true" {
 				t.Errorf("the pair is %s", got)
 			}
 			if n := query[int](t, pool, "SELECT count(*) FROM tidemark.parked"); n != 0 {

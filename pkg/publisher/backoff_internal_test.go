@@ -9,11 +9,11 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/tidemark-go/tidemark/internal/store/ledger"
+	"github.com/tidemark-go/tidemark/internal/store/pages"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/pkg/journal"
-	"github.com/tidemark-go/tidemark/pkg/publisher/internal/ledger"
 	"github.com/tidemark-go/tidemark/pkg/publisher/internal/metrics"
-	"github.com/tidemark-go/tidemark/pkg/publisher/internal/pages"
 )
 
 // alone returns a relay without a database and with one pair, which publishes to sink.

@@ -6,8 +6,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/tidemark-go/tidemark/internal/store/ledger"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
-	"github.com/tidemark-go/tidemark/pkg/publisher/internal/ledger"
 	"github.com/tidemark-go/tidemark/pkg/publisher/internal/metrics"
 )
 

@@ -143,7 +143,7 @@ func TestEveryPublisherSeesEveryCommittedEvent(t *testing.T) {
 	for range 4 { // relays join and leave
 		leave := start(t, cfg)
 		eventually(t, "the one that joined has pairs", func() bool {
-			return query[int](t, pool, "SELECT count(DISTINCT owner) FROM tidemark.publications WHERE expires_at > now()") > 1
+			return query[int](t, pool, "SELECT count(DISTINCT owner) FROM tidemark.readers WHERE expires_at > now()") > 1
 		})
 		if writing.Err() == nil {
 			leave()
@@ -216,7 +216,7 @@ func TestFiveHundredPairsAreSharedByThreeRelays(t *testing.T) {
 	}
 	eventually(t, "they are shared out evenly", func() bool {
 		return query[string](t, pool,
-			"SELECT coalesce(string_agg(n::text, ' ' ORDER BY n), '') FROM (SELECT count(*) AS n FROM tidemark.publications "+
+			"SELECT coalesce(string_agg(n::text, ' ' ORDER BY n), '') FROM (SELECT count(*) AS n FROM tidemark.readers "+
 				"WHERE expires_at > now() GROUP BY owner) AS c") == "166 167 167"
 	})
 	appendTo(t, pool, 20, "a", "b")
@@ -225,7 +225,7 @@ func TestFiveHundredPairsAreSharedByThreeRelays(t *testing.T) {
 		return len(received) >= 500*40 && different(received) == 500*40
 	})
 	eventually(t, "all positions are written", func() bool {
-		return query[int](t, pool, "SELECT count(*) FROM tidemark.publications WHERE position = 40") == 500
+		return query[int](t, pool, "SELECT count(*) FROM tidemark.readers WHERE position = 40") == 500
 	})
 	for _, received := range split(sink.Received()) {
 		inOrder(t, received)
@@ -290,7 +290,7 @@ func TestNothingIsSentUnderALeaseThatCannotBeRenewed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := tx.Exec(t.Context(), "SELECT FROM tidemark.publications FOR UPDATE"); err != nil {
+	if _, err := tx.Exec(t.Context(), "SELECT FROM tidemark.readers FOR UPDATE"); err != nil {
 		t.Fatal(err)
 	}
 	var n int

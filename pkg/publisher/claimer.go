@@ -9,8 +9,8 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/tidemark-go/tidemark/internal/store/ledger"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
-	"github.com/tidemark-go/tidemark/pkg/publisher/internal/ledger"
 )
 
 // claimer periodically claims the pairs assigned to this process and releases those assigned to others.

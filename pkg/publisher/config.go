@@ -14,9 +14,9 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/tidemark-go/tidemark/internal/redact"
+	"github.com/tidemark-go/tidemark/internal/store/ledger"
+	"github.com/tidemark-go/tidemark/internal/store/pages"
 	"github.com/tidemark-go/tidemark/pkg/journal"
-	"github.com/tidemark-go/tidemark/pkg/publisher/internal/ledger"
-	"github.com/tidemark-go/tidemark/pkg/publisher/internal/pages"
 )
 
 // Connections is the most connections of the pool that a relay uses at once, whatever the number of

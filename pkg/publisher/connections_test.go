@@ -36,7 +36,7 @@ func TestPairsThatAllWriteAtOnceTakeNoMoreConnectionsThanPromised(t *testing.T) 
 	cfg.Publishers = []publisher.Publisher{p}
 	start(t, cfg)
 	eventually(t, "the pairs are leased", func() bool {
-		return query[int](t, pool, "SELECT count(*) FROM tidemark.publications WHERE expires_at > now()") == pairs
+		return query[int](t, pool, "SELECT count(*) FROM tidemark.readers WHERE expires_at > now()") == pairs
 	})
 	lock, err := pool.Begin(t.Context())
 	if err != nil {

@@ -9,6 +9,6 @@
 // [Encoder], and test it with package publishertest.
 //
 // No transaction is open during a send. The package owns tidemark.relays and tidemark.ghosts, and
-// maintains tidemark.publications and tidemark.parked. Operators act on the latter two with the
+// maintains tidemark.readers and tidemark.parked. Operators act on the latter two with the
 // command line, the API and the pages.
 package publisher

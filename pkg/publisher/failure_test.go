@@ -122,7 +122,7 @@ func TestParkEventLeavesOutOnlyTheEvent(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
 	for _, permanent := range []bool{true, false} {
-		mustExec(t, pool, "TRUNCATE tidemark.parked, tidemark.publications")
+		mustExec(t, pool, "TRUNCATE tidemark.parked, tidemark.readers")
 		sink, lift := poison(permanent)
 		if permanent {
 			appendTo(t, pool, 3, campaigns(1000)...)
@@ -157,12 +157,12 @@ func TestBlockStopsThePair(t *testing.T) {
 		p.OnRefusal, p.Attempts, p.BackoffMax = publisher.Block, 4, 10*time.Millisecond
 	}))
 	eventually(t, "the pair has failed", func() bool {
-		return query[int](t, pool, "SELECT count(*) FROM tidemark.publications WHERE status = 'FAILED'") == 1
+		return query[int](t, pool, "SELECT count(*) FROM tidemark.readers WHERE status = 'FAILED'") == 1
 	})
 	if got := position(t, pool); got != 4 {
 		t.Errorf("the position is %d, the event's is 5", got)
 	}
-	if got := query[string](t, pool, "SELECT last_error FROM tidemark.publications"); got == "" {
+	if got := query[string](t, pool, "SELECT last_error FROM tidemark.readers"); got == "" {
 		t.Error("nothing says why")
 	}
 	lift()
@@ -224,9 +224,9 @@ func TestAnOutageParksNothingAndCostsNoAttempt(t *testing.T) {
 			down.Store(true)
 			appendTo(t, pool, 50, "a", "b")
 			eventually(t, "it has failed often", func() bool {
-				return query[int](t, pool, "SELECT error_count FROM tidemark.publications") > 20
+				return query[int](t, pool, "SELECT error_count FROM tidemark.readers") > 20
 			})
-			if got := query[string](t, pool, "SELECT status || ' ' || last_error FROM tidemark.publications"); got != "ACTIVE "+
+			if got := query[string](t, pool, "SELECT status || ' ' || last_error FROM tidemark.readers"); got != "ACTIVE "+
 				memory.ErrDown.Error() {
 				t.Errorf("the pair is %s", got)
 			}
@@ -240,7 +240,7 @@ func TestAnOutageParksNothingAndCostsNoAttempt(t *testing.T) {
 				t.Errorf("%d events are parked", n)
 			}
 			eventually(t, "the pair has no error", func() bool {
-				return query[int](t, pool, "SELECT error_count FROM tidemark.publications") == 0
+				return query[int](t, pool, "SELECT error_count FROM tidemark.readers") == 0
 			})
 		})
 	}

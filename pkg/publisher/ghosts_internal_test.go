@@ -3,8 +3,8 @@ package publisher
 import (
 	"testing"
 
+	"github.com/tidemark-go/tidemark/internal/store/ledger"
 	"github.com/tidemark-go/tidemark/pkg/journal"
-	"github.com/tidemark-go/tidemark/pkg/publisher/internal/ledger"
 )
 
 func TestARelayRemembersTheLastEventsItHasSent(t *testing.T) {

@@ -7,7 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/tidemark-go/tidemark/pkg/publisher/internal/ledger"
+	"github.com/tidemark-go/tidemark/internal/store/ledger"
 	"github.com/tidemark-go/tidemark/pkg/publisher/internal/pace"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -62,20 +62,20 @@ func TestAPairThatIsGivenBackIsTakenAtOnce(t *testing.T) {
 	pool := pgtest.New(t)
 	first := seldom(t, pool)
 	await(t, pool, "the first has both pairs",
-		"SELECT count(*) = 2 FROM tidemark.publications WHERE owner = $1 AND expires_at > now()", first.owner)
+		"SELECT count(*) = 2 FROM tidemark.readers WHERE owner = $1 AND expires_at > now()", first.owner)
 	second := seldom(t, pool)
 	await(t, pool, "the second is there", "SELECT count(*) = 2 FROM tidemark.relays")
 	await(t, pool, "both listen", `SELECT count(*) = 2 FROM pg_stat_activity WHERE datname = current_database()
 		AND state = 'idle' AND query = 'LISTEN `+ledger.Channel+`'`)
 	pace.Signal(first.listener.Changed) // makes first see second, and release one pair to it
 	await(t, pool, "each has one",
-		"SELECT count(*) = 1 AND bool_and(expires_at > now()) FROM tidemark.publications WHERE owner = $1", second.owner)
+		"SELECT count(*) = 1 AND bool_and(expires_at > now()) FROM tidemark.readers WHERE owner = $1", second.owner)
 }
 
 // The rows are as if the server's clock had gone back an hour after they were written.
 func TestAPairOfATimeThatHasNotComeYetIsTakenOver(t *testing.T) {
 	t.Parallel()
-	pool := prepare(t, `INSERT INTO tidemark.publications (topic, publisher, position, owner, generation, expires_at)
+	pool := prepare(t, `INSERT INTO tidemark.readers (topic, publisher, position, owner, generation, expires_at)
 		VALUES ('all', 'out', 0, 'other', 3, clock_timestamp() + interval '1 hour');
 		INSERT INTO tidemark.relays (owner, host, pid, knows, seen_at, expires_at, pairs_held) VALUES
 			('other', 'host', 1, '{all,out}', clock_timestamp() + interval '59 min', clock_timestamp() + interval '1 hour', 1)`)
@@ -89,7 +89,7 @@ func TestAPairOfATimeThatHasNotComeYetIsTakenOver(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- r.Run(ctx) }()
-	await(t, pool, "the relay has the pair", "SELECT owner = $1 AND generation > 3 FROM tidemark.publications", r.owner)
+	await(t, pool, "the relay has the pair", "SELECT owner = $1 AND generation > 3 FROM tidemark.readers", r.owner)
 	cancel()
 	if err := <-done; err != nil {
 		t.Error(err)
@@ -101,7 +101,7 @@ func TestAPairOfATimeThatHasNotComeYetIsTakenOver(t *testing.T) {
 func TestAPairIsNotGivenBackWhileABatchIsUnderWay(t *testing.T) {
 	t.Parallel()
 	r, key := alone(t, sinkFunc(accepts))
-	r.db = ledger.New(pgtest.New(t), r.owner, r.cfg.LeaseTTL)
+	r.db = ledger.New(pgtest.New(t), r.owner, ledger.Publisher, r.cfg.LeaseTTL)
 	p := claimed(r, key, 0)
 	p.reporting, p.leaving, p.busy = false, true, true
 	if r.saver.save(time.Now()); r.saver.saving {

@@ -5,8 +5,8 @@ import (
 	"iter"
 	"slices"
 
+	"github.com/tidemark-go/tidemark/internal/store/ledger"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
-	"github.com/tidemark-go/tidemark/pkg/publisher/internal/ledger"
 )
 
 const (

@@ -166,7 +166,7 @@ func inOrder(t *testing.T, received []memory.Received) {
 // position returns the position of the pair.
 func position(t *testing.T, pool *pgxpool.Pool) int64 {
 	t.Helper()
-	return query[int64](t, pool, "SELECT coalesce(max(position), -1) FROM tidemark.publications WHERE publisher = 'out'")
+	return query[int64](t, pool, "SELECT coalesce(max(position), -1) FROM tidemark.readers WHERE publisher = 'out'")
 }
 
 var errRefused = errors.New("refused")

@@ -11,10 +11,10 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/tidemark-go/tidemark/internal/store/ledger"
+	"github.com/tidemark-go/tidemark/internal/store/pages"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/internal/tracing"
-	"github.com/tidemark-go/tidemark/pkg/publisher/internal/ledger"
-	"github.com/tidemark-go/tidemark/pkg/publisher/internal/pages"
 )
 
 // pair is a topic and a publisher that this process holds. Only the relay's loop touches it;

@@ -125,7 +125,7 @@ func TestRetryAndResolveLeaveRowsForTheRelay(t *testing.T) {
 // cannot be negative.
 func TestActsLeaveAPairAsTheyShould(t *testing.T) {
 	t.Parallel()
-	pool := prepare(t, `INSERT INTO tidemark.publications (topic, publisher, position, status, next_attempt_at) VALUES
+	pool := prepare(t, `INSERT INTO tidemark.readers (topic, publisher, position, status, next_attempt_at) VALUES
 		('all', 'failed', 0, 'FAILED', '-infinity'), ('all', 'paused', 0, 'PAUSED', now() + interval '5 minutes')`)
 	by := publications.Act{By: "anna"}
 	if err := publications.Suspend(t.Context(), pool, publications.Key{Topic: "all", Publisher: "failed"}, time.Hour,
@@ -138,7 +138,7 @@ func TestActsLeaveAPairAsTheyShould(t *testing.T) {
 	}
 	var at string
 	if err := pool.QueryRow(t.Context(),
-		"SELECT status || ' ' || next_attempt_at FROM tidemark.publications WHERE publisher = 'paused'").Scan(&at); err != nil || at != "ACTIVE -infinity" {
+		"SELECT status || ' ' || next_attempt_at FROM tidemark.readers WHERE publisher = 'paused'").Scan(&at); err != nil || at != "ACTIVE -infinity" {
 		t.Errorf("resumed it is %s, %v", at, err)
 	}
 	below := int64(-1)

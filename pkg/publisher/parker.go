@@ -8,7 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/internal/redact"
-	"github.com/tidemark-go/tidemark/pkg/publisher/internal/ledger"
+	"github.com/tidemark-go/tidemark/internal/store/ledger"
 )
 
 type parker struct{ *agenda }

@@ -53,7 +53,7 @@ func TestWhatIsDocumentedAsPlainSQLDoesWhatItSays(t *testing.T) {
 	}
 	holds := func(condition string) func() bool {
 		return func() bool {
-			return query[bool](t, pool, "SELECT count(*) = 1 FROM tidemark.publications WHERE "+condition)
+			return query[bool](t, pool, "SELECT count(*) = 1 FROM tidemark.readers WHERE "+condition)
 		}
 	}
 	appendTo(t, pool, 3, "a", "b")
@@ -83,7 +83,7 @@ func TestWhatIsDocumentedAsPlainSQLDoesWhatItSays(t *testing.T) {
 	})
 
 	eventually(t, "the place is written", holds("position = 7"))
-	mustExec(t, pool, "UPDATE tidemark.publications SET status = 'FAILED', error_count = 3, last_error = 'x'")
+	mustExec(t, pool, "UPDATE tidemark.readers SET status = 'FAILED', error_count = 3, last_error = 'x'")
 	eventually(t, "the pair is given back", holds("expires_at = '-infinity'"))
 	mustExec(t, pool, strings.Replace(byHand(t, "Reset a pair"), "SET status", "SET position = 2, status", 1))
 	eventually(t, "all behind the position has arrived again", func() bool { return len(sink.Received()) == 7+5 })

@@ -192,14 +192,14 @@ func TestAStoppedProcessChangesNothingWhenItComesBack(t *testing.T) {
 	if err := zombie.Process.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	stopped := query[int64](t, pool, "SELECT generation FROM tidemark.publications")
+	stopped := query[int64](t, pool, "SELECT generation FROM tidemark.readers")
 	other := spawn(t, url, d, time.Minute) // a long lease, so a busy machine does not lose it
 	eventually(t, "the pair is the other's", func() bool {
-		return query[int64](t, pool, "SELECT generation FROM tidemark.publications") > stopped
+		return query[int64](t, pool, "SELECT generation FROM tidemark.readers") > stopped
 	})
 	eventually(t, "the other has sent all", func() bool { return hasAll(d.all(), committed(t, pool)) })
 	eventually(t, "the position is at the end", func() bool { return position(t, pool) == 2000 })
-	generation := query[int64](t, pool, "SELECT generation FROM tidemark.publications")
+	generation := query[int64](t, pool, "SELECT generation FROM tidemark.readers")
 	before := d.by(zombie.Process.Pid)
 	if err := zombie.Process.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)
@@ -211,7 +211,7 @@ func TestAStoppedProcessChangesNothingWhenItComesBack(t *testing.T) {
 	if more := d.by(zombie.Process.Pid) - before; more > 40 {
 		t.Errorf("the one that was stopped has sent %d more events, beyond the batches under way", more)
 	}
-	if now := query[int64](t, pool, "SELECT generation FROM tidemark.publications"); now != generation {
+	if now := query[int64](t, pool, "SELECT generation FROM tidemark.readers"); now != generation {
 		t.Errorf("the pair has changed hands: generation %d, then %d", generation, now)
 	}
 	for _, cmd := range []*exec.Cmd{zombie, other} {

@@ -8,9 +8,9 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/tidemark-go/tidemark/internal/store/pages"
 	"github.com/tidemark-go/tidemark/pkg/publisher/internal/listener"
 	"github.com/tidemark-go/tidemark/pkg/publisher/internal/pace"
-	"github.com/tidemark-go/tidemark/pkg/publisher/internal/pages"
 )
 
 // reader reads the journal for the pairs that wait, and caches the latest pages.

@@ -9,10 +9,10 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/tidemark-go/tidemark/internal/store/ledger"
+	"github.com/tidemark-go/tidemark/internal/store/pages"
 	"github.com/tidemark-go/tidemark/pkg/journal"
-	"github.com/tidemark-go/tidemark/pkg/publisher/internal/ledger"
 	"github.com/tidemark-go/tidemark/pkg/publisher/internal/listener"
-	"github.com/tidemark-go/tidemark/pkg/publisher/internal/pages"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
@@ -54,7 +54,7 @@ func TestWhatIsAppendedBeforeTheWaitIsKnownIsSeen(t *testing.T) {
 	}
 	t.Cleanup(traced.Close)
 	r, _ := alone(t, sinkFunc(accepts))
-	r.db = ledger.New(traced, r.owner, r.cfg.LeaseTTL)
+	r.db = ledger.New(traced, r.owner, ledger.Publisher, r.cfg.LeaseTTL)
 	w, err := r.reader.readWindow(t.Context(), &reading{Query: pages.Query{Announce: time.Minute, Events: 1000}})
 	if err != nil {
 		t.Fatal(err)

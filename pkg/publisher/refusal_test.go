@@ -27,14 +27,14 @@ func TestASinkThatIsThereAndRefusesEachEventIsNotDown(t *testing.T) {
 	appendTo(t, pool, 1, "a", "b")
 	start(t, quick(pool, sink))
 	eventually(t, "it has failed", func() bool {
-		return query[int](t, pool, "SELECT coalesce(max(error_count), 0) FROM tidemark.publications") > 2
+		return query[int](t, pool, "SELECT coalesce(max(error_count), 0) FROM tidemark.readers") > 2
 	})
 	back.Store(true)
 	eventually(t, "both are parked", func() bool {
 		return query[int](t, pool, "SELECT count(*) FROM tidemark.parked WHERE status = 'parked'") == 2
 	})
 	eventually(t, "the pair has no error", func() bool {
-		return query[string](t, pool, "SELECT error_count || ' ' || last_error FROM tidemark.publications") == "0 refused"
+		return query[string](t, pool, "SELECT error_count || ' ' || last_error FROM tidemark.readers") == "0 refused"
 	})
 }
 

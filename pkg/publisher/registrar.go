@@ -8,9 +8,9 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidemark-go/tidemark/internal/store/feed"
+	"github.com/tidemark-go/tidemark/internal/store/ledger"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/pkg/journal"
-	"github.com/tidemark-go/tidemark/pkg/publisher/internal/ledger"
 )
 
 // register adds rows for pairs that have none, each at its publisher's Start.
@@ -39,7 +39,7 @@ func (c *claimer) register(ctx context.Context, conn *pgxpool.Conn) error {
 	if len(missing) == 0 {
 		return nil
 	}
-	if err := ledger.Register(ctx, conn, missing, positions); err != nil {
+	if err := ledger.Register(ctx, conn, ledger.Publisher, missing, positions); err != nil {
 		return fmt.Errorf("register pairs: %w", err)
 	}
 	return nil

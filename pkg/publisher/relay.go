@@ -11,8 +11,8 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/tidemark-go/tidemark/internal/pulse"
+	"github.com/tidemark-go/tidemark/internal/store/ledger"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
-	"github.com/tidemark-go/tidemark/pkg/publisher/internal/ledger"
 	"github.com/tidemark-go/tidemark/pkg/publisher/internal/listener"
 	"github.com/tidemark-go/tidemark/pkg/publisher/internal/metrics"
 )
@@ -66,7 +66,7 @@ func New(cfg Config) (*Relay, error) {
 
 func newRelay(cfg Config, routes map[publications.Key]*route, m *metrics.Metrics, owner, host string) *Relay {
 	b := &base{
-		cfg: cfg, db: ledger.New(cfg.Pool, owner, cfg.LeaseTTL), routes: routes, metrics: m, owner: owner,
+		cfg: cfg, db: ledger.New(cfg.Pool, owner, ledger.Publisher, cfg.LeaseTTL), routes: routes, metrics: m, owner: owner,
 		tickEvery: min(time.Second, cfg.LeaseTTL/5),
 		inbox:     make(chan func(), 64), gone: make(chan struct{}),
 	}

@@ -8,10 +8,10 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/tidemark-go/tidemark/internal/store/ledger"
+	"github.com/tidemark-go/tidemark/internal/store/pages"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/pkg/journal"
-	"github.com/tidemark-go/tidemark/pkg/publisher/internal/ledger"
-	"github.com/tidemark-go/tidemark/pkg/publisher/internal/pages"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
@@ -64,7 +64,7 @@ func TestOneLookAtTheEndOfTheJournalIsForAllThatWouldLookSoon(t *testing.T) {
 func TestOneReadIsForAllPairsThatAreNear(t *testing.T) {
 	t.Parallel()
 	r, _ := alone(t, sinkFunc(accepts))
-	r.db = ledger.New(pgtest.New(t), r.owner, r.cfg.LeaseTTL)
+	r.db = ledger.New(pgtest.New(t), r.owner, ledger.Publisher, r.cfg.LeaseTTL)
 	r.reader.head, r.reader.hungry = 100_000, true
 	for i := range int64(50) {
 		r.pairs[publications.Key{Topic: "near", Publisher: fmt.Sprint(i)}] = &pair{
@@ -105,7 +105,7 @@ func TestPagesAreReadInAdvanceOnceHoweverShortMemoryIs(t *testing.T) {
 		}
 	}
 	r, key := alone(t, sinkFunc(accepts))
-	r.db, r.cfg.PageEvents, r.cfg.CacheBytes, r.reader.cache = ledger.New(pool, r.owner, r.cfg.LeaseTTL), events, 1,
+	r.db, r.cfg.PageEvents, r.cfg.CacheBytes, r.reader.cache = ledger.New(pool, r.owner, ledger.Publisher, r.cfg.LeaseTTL), events, 1,
 		pages.NewCache(1, events)
 	p := claimed(r, key, 0)
 	p.busy = true

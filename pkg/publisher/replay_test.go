@@ -92,7 +92,7 @@ func TestListSaysHowFarEachPairIsBehind(t *testing.T) {
 	pool := pgtest.New(t)
 	appendTo(t, pool, 12, "a")
 	mustExec(t, pool,
-		"INSERT INTO tidemark.publications (topic, publisher, position, status, paused_until) VALUES ('all', 'out', 4, "+
+		"INSERT INTO tidemark.readers (topic, publisher, position, status, paused_until) VALUES ('all', 'out', 4, "+
 			"'ACTIVE', 'infinity'), ('all', 'done', 12, 'PAUSED', now())")
 	list, err := publications.List(t.Context(), pool, publications.Key{Topic: "all"})
 	if err != nil || len(list) != 2 {
@@ -102,7 +102,7 @@ func TestListSaysHowFarEachPairIsBehind(t *testing.T) {
 		out.Lag <= 0 {
 		t.Errorf("got %+v", list)
 	}
-	mustExec(t, pool, "UPDATE tidemark.publications SET position = 12 - 20000 WHERE publisher = 'out'")
+	mustExec(t, pool, "UPDATE tidemark.readers SET position = 12 - 20000 WHERE publisher = 'out'")
 	if list, err = publications.List(t.Context(), pool, pairKey()); err != nil || len(list) != 1 ||
 		list[0].Behind != 20000 {
 		t.Errorf("far behind, the distance is told: got %+v, %v", list, err)

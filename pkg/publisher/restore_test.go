@@ -152,7 +152,7 @@ func TestAPairThatKnowsMoreThanTheRestoredJournalStopsAndSaysSo(t *testing.T) {
 	eventually(t, "the next have arrived", func() bool { return position(t, pool) == 30 })
 	b.restore(func(*pgxpool.Pool) {})
 	failed := func() bool {
-		return query[int](t, pool, `SELECT count(*) FROM tidemark.publications WHERE status = 'FAILED'
+		return query[int](t, pool, `SELECT count(*) FROM tidemark.readers WHERE status = 'FAILED'
 			AND reason LIKE 'position 30 is ahead of the journal, which ends at 10: the database was restored from an older backup, %Reset the pair to a position up to 10'`) == 1
 	}
 	eventually(t, "the pair has failed", failed)
@@ -185,7 +185,7 @@ func TestARestoreThatNothingInTheJournalTellsIsNoticed(t *testing.T) {
 		return distinct(of(sink, "new")) == 25 && distinct(of(sink, "newer")) == 5
 	})
 	eventually(t, "the pair is at the end", func() bool { return position(t, pool) == 40 })
-	if n := query[int](t, pool, "SELECT count(*) FROM tidemark.publications WHERE status = 'ACTIVE'"); n != 1 {
+	if n := query[int](t, pool, "SELECT count(*) FROM tidemark.readers WHERE status = 'ACTIVE'"); n != 1 {
 		t.Errorf("%d pairs go on", n)
 	}
 }
@@ -203,10 +203,10 @@ func TestAPositionAheadOfTheJournalStopsThePair(t *testing.T) {
 	eventually(t, "all has arrived", func() bool { return position(t, pool) == 3 })
 	stop()
 	// a journal restored from an older backup leaves this
-	mustExec(t, pool, "UPDATE tidemark.publications SET position = 1000000")
+	mustExec(t, pool, "UPDATE tidemark.readers SET position = 1000000")
 	start(t, quick(pool, sink))
 	eventually(t, "the pair has failed", func() bool {
-		return query[int](t, pool, `SELECT count(*) FROM tidemark.publications WHERE status = 'FAILED'
+		return query[int](t, pool, `SELECT count(*) FROM tidemark.readers WHERE status = 'FAILED'
 			AND reason LIKE 'position 1000000 is ahead of the journal, which ends at 3: %'`) == 1
 	})
 	appendTo(t, pool, 1, "a")
@@ -233,7 +233,7 @@ func TestWhatWasReadOfAJournalIsForgottenWhenItIsRestored(t *testing.T) {
 	for _, sql := range []string{
 		"ALTER TABLE tidemark.journal DISABLE TRIGGER USER", "DELETE FROM tidemark.journal WHERE seq > 10",
 		"ALTER TABLE tidemark.journal ENABLE TRIGGER USER",
-		"SELECT setval('tidemark.journal_position', 10)", "UPDATE tidemark.publications SET position = 10",
+		"SELECT setval('tidemark.journal_position', 10)", "UPDATE tidemark.readers SET position = 10",
 	} {
 		if _, err := tx.Exec(t.Context(), sql); err != nil {
 			t.Fatal(err)
@@ -244,7 +244,7 @@ func TestWhatWasReadOfAJournalIsForgottenWhenItIsRestored(t *testing.T) {
 	}
 	eventually(t, "the pair has failed", func() bool {
 		return query[int](t, pool,
-			"SELECT count(*) FROM tidemark.publications WHERE status = 'FAILED' AND reason LIKE 'position 30 is ahead of the "+
+			"SELECT count(*) FROM tidemark.readers WHERE status = 'FAILED' AND reason LIKE 'position 30 is ahead of the "+
 				"journal, which ends at 10: %'") == 1
 	})
 	appendTo(t, pool, 25, "b")
@@ -267,7 +267,7 @@ func TestAPositionThatIsPutBackInPlaceIsPublishedFrom(t *testing.T) {
 	// A long lease, so no write renews it meanwhile.
 	start(t, quick(pool, sink, func(c *publisher.Config, _ *publisher.Publisher) { c.LeaseTTL = 10 * time.Minute }))
 	eventually(t, "all has arrived", func() bool { return position(t, pool) == 30 })
-	mustExec(t, pool, "UPDATE tidemark.publications SET position = 10")
+	mustExec(t, pool, "UPDATE tidemark.readers SET position = 10")
 	eventually(t, "what is behind it has arrived again", func() bool {
 		return len(sink.Received()) == 50 && position(t, pool) == 30
 	})

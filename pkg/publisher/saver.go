@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/tidemark-go/tidemark/internal/redact"
+	"github.com/tidemark-go/tidemark/internal/store/ledger"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
-	"github.com/tidemark-go/tidemark/pkg/publisher/internal/ledger"
 	"github.com/tidemark-go/tidemark/pkg/publisher/internal/pace"
 )
 

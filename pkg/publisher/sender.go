@@ -9,8 +9,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tidemark-go/tidemark/internal/store/ledger"
 	"github.com/tidemark-go/tidemark/internal/tracing"
-	"github.com/tidemark-go/tidemark/pkg/publisher/internal/ledger"
 )
 
 type outcome struct {

@@ -45,7 +45,7 @@ func TestASinkThatWantsNoMorePausesThePair(t *testing.T) {
 	start(t, quick(pool, sink))
 	eventually(t, "the pair is paused", func() bool {
 		return query[int](t, pool,
-			"SELECT count(*) FROM tidemark.publications WHERE status = 'PAUSED' AND reason = 'gone' AND expires_at = "+
+			"SELECT count(*) FROM tidemark.readers WHERE status = 'PAUSED' AND reason = 'gone' AND expires_at = "+
 				"'-infinity'") == 1
 	})
 }

@@ -38,7 +38,7 @@ const besides = `
 	INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status)
 		VALUES ('x', 'scores~next', 'elsewhere', 1, 'rebuilding');
 	INSERT INTO tidemark.inbox (consumer, campaign_id, event_id, expires_at) VALUES ('c', 'oak', gen_random_uuid(), now());
-	INSERT INTO tidemark.publications (topic, publisher, position) VALUES ('elsewhere', 'elsewhere', 0);
+	INSERT INTO tidemark.readers (topic, publisher, position) VALUES ('elsewhere', 'elsewhere', 0);
 	INSERT INTO tidemark.ghosts (topic, publisher, position, campaign_id, event_id, seq)
 		VALUES ('elsewhere', 'elsewhere', 1, 'oak', gen_random_uuid(), 1);
 `

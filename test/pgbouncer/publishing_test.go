@@ -157,7 +157,7 @@ func (p *publishing) parks() {
 	p.eventually("both are parked",
 		"SELECT count(*) = 2 FROM tidemark.parked WHERE status = 'parked' AND holds AND seq = 2 AND attempt_count = CASE "+
 			"campaign_id WHEN 'never' THEN 1 ELSE 2 END")
-	p.eventually("the position is at the end", "SELECT position = 9 AND status = 'ACTIVE' FROM tidemark.publications")
+	p.eventually("the position is at the end", "SELECT position = 9 AND status = 'ACTIVE' FROM tidemark.readers")
 	p.eventuallyArrived(map[string]string{"again": "[1]", "never": "[1]", "well": "[1 2 3]"})
 	parked, err := publications.ListParked(p.Context(), p.pool,
 		publications.ParkedFilter{Publisher: "out", MessagePattern: "^ref"})
@@ -220,9 +220,9 @@ func (p *publishing) bringsBack() {
 	tally.Append(p.T, p.pool, "well", 4)
 	p.eventually("the pair says how it fails",
 		"SELECT error_count > 1 AND last_error = 'the other side is down' AND next_attempt_at > last_error_at FROM "+
-			"tidemark.publications")
+			"tidemark.readers")
 	p.down.Store(false)
-	p.eventually("it has forgotten it", "SELECT error_count = 0 AND position = 10 FROM tidemark.publications")
+	p.eventually("it has forgotten it", "SELECT error_count = 0 AND position = 10 FROM tidemark.readers")
 }
 
 // moves pauses, resumes, resets and replays the pair.
@@ -231,7 +231,7 @@ func (p *publishing) moves() {
 	p.gone.Store(true)
 	tally.Append(p.T, p.pool, "well", 5)
 	p.eventually("the pair is paused",
-		"SELECT status = 'PAUSED' AND reason = 'gone' AND expires_at = '-infinity' FROM tidemark.publications")
+		"SELECT status = 'PAUSED' AND reason = 'gone' AND expires_at = '-infinity' FROM tidemark.readers")
 	p.gone.Store(false)
 	back := int64(9)
 	dry, err := publications.Reset(p.Context(), p.pool, p.all, publications.ResetTo{Time: time.Unix(0, 0), DryRun: true},
@@ -243,12 +243,12 @@ func (p *publishing) moves() {
 		p.Fatal(err)
 	}
 	p.eventuallyArrived(map[string]string{"well": "[1 2 3 4 5]"})
-	p.eventually("the position is at the end", "SELECT position = 11 FROM tidemark.publications")
+	p.eventually("the position is at the end", "SELECT position = 11 FROM tidemark.readers")
 	if err := publications.Suspend(p.Context(), p.pool, p.all, time.Hour, p.by); err != nil {
 		p.Fatal(err)
 	}
 	p.eventually("the pair is given back",
-		"SELECT status = 'PAUSED' AND paused_until < 'infinity' AND expires_at = '-infinity' FROM tidemark.publications")
+		"SELECT status = 'PAUSED' AND paused_until < 'infinity' AND expires_at = '-infinity' FROM tidemark.readers")
 	if reset, err := publications.Reset(p.Context(), p.pool, p.all, publications.ResetTo{Position: &back},
 		p.by); err != nil ||
 		reset.From != 11 || reset.To != 9 || reset.Sent != 2 {
@@ -267,9 +267,9 @@ func (p *publishing) moves() {
 func (p *publishing) stopsAhead() {
 	p.Helper()
 	tally.Exec(p.T, p.direct,
-		"UPDATE tidemark.publications SET position = 1000, generation = generation + 1, expires_at = '-infinity'")
+		"UPDATE tidemark.readers SET position = 1000, generation = generation + 1, expires_at = '-infinity'")
 	p.eventually("the pair has failed",
-		"SELECT status = 'FAILED' AND reason LIKE 'position 1000 is ahead of the journal%' FROM tidemark.publications")
+		"SELECT status = 'FAILED' AND reason LIKE 'position 1000 is ahead of the journal%' FROM tidemark.readers")
 }
 
 // keepsALog reads the log of acts and prunes it.

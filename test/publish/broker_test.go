@@ -101,7 +101,7 @@ func TestABrokerInTroubleGetsEveryEventInTheEnd(t *testing.T) {
 			load.stop()
 			verify(t, pool, b, everything())
 			tally.Eventually(t, "the pair has no error any more", tally.Holds(pool, `SELECT error_count = 0
-				AND status = 'ACTIVE' FROM tidemark.publications`))
+				AND status = 'ACTIVE' FROM tidemark.readers`))
 			switch {
 			case trouble.flaky:
 			case trouble.silent:
@@ -126,5 +126,5 @@ func arrive(t *testing.T, b *broker.Server, more int) {
 func fails(t *testing.T, pool *pgxpool.Pool, times int) {
 	t.Helper()
 	tally.Eventually(t, "the pair says that it fails", tally.Holds(pool, `SELECT error_count >= $1 AND last_error <> ''
-		AND status = 'ACTIVE' FROM tidemark.publications`, times))
+		AND status = 'ACTIVE' FROM tidemark.readers`, times))
 }

@@ -81,7 +81,7 @@ func TestARelayAloneGoesOnWhenTheDatabaseIsBack(t *testing.T) {
 		arrive(t, b, 100)
 		p.Stop()
 		tally.Eventually(t, "its lease is over", tally.Holds(pool, `SELECT expires_at < clock_timestamp()
-			FROM tidemark.publications`))
+			FROM tidemark.readers`))
 		p.Open(t)
 	}
 	arrive(t, b, 100)

@@ -35,7 +35,7 @@ func TestFiveHundredPairsOnThreeReplicas(t *testing.T) {
 		tally.Eventually(t, fmt.Sprintf("the pairs are shared out as %d", among),
 			tally.Holds(pool, `SELECT array_agg(n ORDER BY n)
 			= $1
-			FROM (SELECT count(*)::int AS n FROM tidemark.publications WHERE expires_at > clock_timestamp()
+			FROM (SELECT count(*)::int AS n FROM tidemark.readers WHERE expires_at > clock_timestamp()
 				GROUP BY owner) AS c`, among))
 	}
 	shared(166, 167, 167)
@@ -47,7 +47,7 @@ func TestFiveHundredPairsOnThreeReplicas(t *testing.T) {
 	shared(250, 250)
 	t.Logf("after a kill the pairs were shared out again in %v", time.Since(killed).Round(time.Millisecond))
 	tally.Eventually(t, "all pairs have got to the journal's end", tally.Holds(pool, `SELECT bool_and(position >= 20)
-		FROM tidemark.publications`))
+		FROM tidemark.readers`))
 	for _, name := range names {
 		if got := of(b, name, "a") + of(b, name, "b") + of(b, name,
 			"c"); got != "[1 2 3 4 5][1 2 3 4 5 6 7 8 9 10][1 2 3 4 5]" {

@@ -22,7 +22,7 @@ func TestAPauseHoldsOverRestarts(t *testing.T) {
 		t.Fatal(err)
 	}
 	tally.Eventually(t, "the pair is given back", tally.Holds(pool, `SELECT expires_at = '-infinity'
-		FROM tidemark.publications WHERE topic = $1 AND publisher = $2`, key.Topic, key.Publisher))
+		FROM tidemark.readers WHERE topic = $1 AND publisher = $2`, key.Topic, key.Publisher))
 	paused := len(b.Arrivals(key.Topic, key.Publisher))
 	for _, restart := range []func(*testing.T){
 		func(t *testing.T) { w.kill(t) }, func(t *testing.T) { w.terminate(t) },
@@ -37,7 +37,7 @@ func TestAPauseHoldsOverRestarts(t *testing.T) {
 	if n := len(b.Arrivals(key.Topic, key.Publisher)); n != paused {
 		t.Errorf("%d events arrived while the pair was paused", n-paused)
 	}
-	if got := tally.Value[string](t, pool, `SELECT status || ' by ' || actor || ': ' || reason FROM tidemark.publications
+	if got := tally.Value[string](t, pool, `SELECT status || ' by ' || actor || ': ' || reason FROM tidemark.readers
 		WHERE status <> 'ACTIVE'`); got != "PAUSED by anna: she said so" {
 		t.Errorf("the pair is %s", got)
 	}

@@ -52,7 +52,7 @@ func TestAPoisonEventInOneOfAThousandCampaigns(t *testing.T) {
 						AND status = 'ACTIVE' AND error_count = 0
 						AND (SELECT array_agg(format('%s %s %s %s', k.campaign_id, k.seq, k.status, k.error_message))
 							FROM tidemark.parked k) = ARRAY['c0500 2 parked it is poison']
-						FROM tidemark.publications`, at))
+						FROM tidemark.readers`, at))
 				}
 				parked(first)
 				appendTo(t, pool, 1, "c0500", "c0501")
@@ -62,7 +62,7 @@ func TestAPoisonEventInOneOfAThousandCampaigns(t *testing.T) {
 					AND reason LIKE '%c0500%it is poison%' AND expires_at = '-infinity'
 					AND position < (SELECT j.position FROM tidemark.journal j WHERE campaign_id = 'c0500' AND seq = 2)
 						AND NOT EXISTS (SELECT FROM tidemark.parked)
-					FROM tidemark.publications`))
+					FROM tidemark.readers`))
 				appendTo(t, pool, 1, "c0500", "c0501")
 				beats(t, pool)
 			}

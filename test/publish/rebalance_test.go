@@ -74,14 +74,14 @@ func TestReplicasThatJoinAndLeaveArePassedPairsWithoutAPause(t *testing.T) {
 		tally.Eventually(t, fmt.Sprintf("the pairs are shared out as %d", among),
 			tally.Holds(pool, `SELECT array_agg(n ORDER BY n)
 			= $1
-			FROM (SELECT count(*)::int AS n FROM tidemark.publications WHERE expires_at > clock_timestamp()
+			FROM (SELECT count(*)::int AS n FROM tidemark.readers WHERE expires_at > clock_timestamp()
 				GROUP BY owner) AS c`, among))
 	}
 	flows := func() { // events of every pair
 		t.Helper()
 		at := tally.Value[int64](t, pool, `SELECT max(position) FROM tidemark.journal`)
 		tally.Eventually(t, "all pairs go on", tally.Holds(pool, `SELECT bool_and(position > $1)
-			FROM tidemark.publications`, at))
+			FROM tidemark.readers`, at))
 	}
 	leaveFirst := join("first")
 	load := write(t, pool, 4, 10*time.Millisecond)

@@ -19,7 +19,7 @@ func settle(t *testing.T, pool *pgxpool.Pool, key publications.Key) {
 	tally.Eventually(t, fmt.Sprintf("%s has got to the journal's end", key), tally.Holds(pool, `SELECT position >= (SELECT
 		max(j.position) FROM tidemark.journal j)
 		AND NOT EXISTS (SELECT FROM tidemark.parked k WHERE k.topic = p.topic AND k.publisher = p.publisher)
-		FROM tidemark.publications p WHERE topic = $1 AND publisher = $2`, key.Topic, key.Publisher))
+		FROM tidemark.readers p WHERE topic = $1 AND publisher = $2`, key.Topic, key.Publisher))
 }
 
 // verify waits until a pair has settled, then compares the arrived events with the journal: the
@@ -112,7 +112,7 @@ func watchOwners(t *testing.T, pool *pgxpool.Pool) {
 			INSERT INTO taken VALUES (NEW.topic, NEW.publisher, OLD.owner, NEW.owner, OLD.expires_at > clock_timestamp());
 			RETURN NULL;
 		END $$;
-		CREATE TRIGGER note_owner AFTER UPDATE ON tidemark.publications FOR EACH ROW
+		CREATE TRIGGER note_owner AFTER UPDATE ON tidemark.readers FOR EACH ROW
 			WHEN (NEW.owner <> OLD.owner) EXECUTE FUNCTION note_owner()`)
 }
 

@@ -83,7 +83,7 @@ func (w *worker) signal(t *testing.T, s syscall.Signal) {
 // holds waits until the worker holds a pair.
 func (w *worker) holds(t *testing.T, pool *pgxpool.Pool) {
 	t.Helper()
-	tally.Eventually(t, w.name+" holds a pair", tally.Holds(pool, `SELECT EXISTS (SELECT FROM tidemark.publications p
+	tally.Eventually(t, w.name+" holds a pair", tally.Holds(pool, `SELECT EXISTS (SELECT FROM tidemark.readers p
 		JOIN tidemark.relays r USING (owner)
 		WHERE r.pid = $1 AND p.expires_at > clock_timestamp())`, w.cmd.Process.Pid))
 }
@@ -93,7 +93,7 @@ func (w *worker) replaced(t *testing.T, pool *pgxpool.Pool) {
 	t.Helper()
 	tally.Eventually(t, "others hold what "+w.name+" had", tally.Holds(pool, `SELECT bool_and(p.expires_at >
 		clock_timestamp() AND r.pid <> $1)
-		FROM tidemark.publications p JOIN tidemark.relays r USING (owner)`, w.cmd.Process.Pid))
+		FROM tidemark.readers p JOIN tidemark.relays r USING (owner)`, w.cmd.Process.Pid))
 }
 
 // file configures three publishers to a broker: two topics in campaign order, and one in global

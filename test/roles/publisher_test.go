@@ -54,7 +54,7 @@ func publish(t *testing.T, in installation, pool *pgxpool.Pool) {
 	stop()
 	must(t, <-done)
 	var position int64
-	must(t, in.admin.QueryRow(t.Context(), "SELECT position FROM tidemark.publications").Scan(&position))
+	must(t, in.admin.QueryRow(t.Context(), "SELECT position FROM tidemark.readers").Scan(&position))
 	if position == 0 {
 		t.Error("the position was not written")
 	}

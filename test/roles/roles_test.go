@@ -327,7 +327,7 @@ func TestOperatorActsThroughMaintenance(t *testing.T) {
 	_, err := worker(t, in.as(t, "worker"), 1).Drain(t.Context())
 	must(t, err)
 	_, err = in.admin.Exec(t.Context(),
-		"INSERT INTO tidemark.publications (topic, publisher, position) VALUES ('all', 'it', 0)")
+		"INSERT INTO tidemark.readers (topic, publisher, position) VALUES ('all', 'it', 0)")
 	must(t, err)
 	tool, err := program.Build(t.Context(), "cmd/tidemark")
 	must(t, err)

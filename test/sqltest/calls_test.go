@@ -45,7 +45,7 @@ func calls(t *testing.T) map[string]call {
 	statements := constants(t, "../../internal/store/failed")
 	applying, registry := constants(t, "../../internal/projector/apply"),
 		constants(t, "../../internal/projector/registry")
-	publishing := constants(t, "../../pkg/publisher/internal/ledger")
+	publishing := constants(t, "../../internal/store/ledger")
 	topics := slices.Repeat([]string{"t"}, group)
 	return map[string]call{
 		"claim": func(t *testing.T, tx pgx.Tx, _ int) error {

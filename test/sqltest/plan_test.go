@@ -45,7 +45,7 @@ const fill = `
 	INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status, attempt_count,
 		next_attempt_at)
 	SELECT campaign_id, 'p', 'g', 1, 'failed', 1, now() - interval '1 minute' FROM tidemark.journal WHERE seq = 1;
-	INSERT INTO tidemark.publications (topic, publisher, position) SELECT 't', campaign_id, 0 FROM tidemark.journal
+	INSERT INTO tidemark.readers (topic, publisher, position) SELECT 't', campaign_id, 0 FROM tidemark.journal
 		WHERE seq = 1;
 	INSERT INTO tidemark.parked (topic, publisher, campaign_id, seq, holds, position, status, next_attempt_at)
 	SELECT 't', 'p', campaign_id, 1, true, 1, 'retrying', now() - interval '1 minute' FROM tidemark.journal WHERE seq = 1;`
@@ -97,7 +97,7 @@ func filled(t *testing.T, all int) *session {
 func grown(t *testing.T, hot map[string]call, all int) *session {
 	t.Helper()
 	s := open(t, register(t, pgtest.URL(t)))
-	for _, table := range []string{"journal", "event_tags", "outbox", "leases", "deferred", "publications", "parked"} {
+	for _, table := range []string{"journal", "event_tags", "outbox", "leases", "deferred", "readers", "parked"} {
 		if _, err := s.Exec(t.Context(), "ALTER TABLE tidemark."+table+" SET (autovacuum_enabled = false)"); err != nil {
 			t.Fatal(err)
 		}

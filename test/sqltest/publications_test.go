@@ -18,7 +18,7 @@ const fillPublications = `
 		payload_bytes, occurred_at, recorded_at)
 	SELECT 'c' || i %% 100, i, nextval('tidemark.journal_position'), md5(i::text)::uuid, 'noted', 1,
 		'projection_and_replay', '{"a": 1}', 20, now(), now() FROM generate_series(1, %[1]d) AS i;
-	INSERT INTO tidemark.publications (topic, publisher, position) SELECT 't' || i, 'p', %[1]d - i
+	INSERT INTO tidemark.readers (topic, publisher, position) SELECT 't' || i, 'p', %[1]d - i
 		FROM generate_series(1, 50) AS i;
 	INSERT INTO tidemark.parked (topic, publisher, campaign_id, seq, holds, position, status, error_message,
 		first_failed_at)

@@ -20,8 +20,8 @@ const (
 	besideSlices = 6               // of each number of pairs, in a round
 	besideWarmUp = 200 * time.Millisecond
 
-	deletePairs = `DELETE FROM tidemark.publications`
-	countHeld   = `SELECT count(*) = $1 FROM tidemark.publications WHERE expires_at > clock_timestamp()`
+	deletePairs = `DELETE FROM tidemark.readers`
+	countHeld   = `SELECT count(*) = $1 FROM tidemark.readers WHERE expires_at > clock_timestamp()`
 )
 
 // beside runs clients that append events one by one while a relay in this process publishes them to

@@ -113,7 +113,7 @@ func (t *Transaction) fileFailed() {
 	var filed []failed.Standing
 	for i := range t.view.Registry {
 		r := &t.view.Registry[i]
-		if r.State == registry.StateRequested || r.Moves() && t.view.Projection(r.Name) != nil {
+		if r.Across || r.State == registry.StateRequested || r.Moves() && t.view.Projection(r.Name) != nil {
 			continue
 		}
 		for _, u := range t.Units {

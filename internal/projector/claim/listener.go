@@ -15,6 +15,7 @@ import (
 type Listener struct {
 	*registry.Base
 	Wake      chan struct{} // there may be work
+	Also      func()        // called at each notification; nil: nothing
 	woken     chan string   // the wait that a notification named
 	asked     atomic.Int64  // when the wait in force was requested, by this clock in nanoseconds
 	listening atomic.Bool   // notifications arrive
@@ -65,6 +66,9 @@ func (w *Listener) listenOnce(ctx context.Context, connected func()) error {
 			return err
 		}
 		registry.Signal(w.Wake)
+		if w.Also != nil {
+			w.Also()
+		}
 		select {
 		case w.woken <- n.Payload:
 		default: // the same wait, or the next one that an append is about to end

@@ -28,9 +28,15 @@ type Document[T any] struct {
 	Indexes string   // DDL to run after the table is created; optional
 	Schema  string   // of the table, for [Document.Get]; default "tidemark_views", like the worker's
 
-	// Key returns the key of the document that an event changes, within the event's campaign; "" means
-	// none. nil: one document per campaign, with the key "-".
+	// Scope is which events a document sees: of one campaign (the default), or of all of them in the
+	// order of position ([ScopeJournal]). The table of documents across campaigns has no campaign_id.
+	Scope Scope
+
+	// Key returns the key of the document that an event changes, within the event's campaign or across
+	// all; "" means none. nil: one document per campaign, or one of all, with the key "-".
 	Key func(e journal.Event) (string, error)
+
+	Partitions int // as in [Spec]
 
 	// Fold changes the document, at first the zero T, by the event. It must depend only on its arguments.
 	Fold func(doc *T, e journal.Event) error
@@ -47,17 +53,35 @@ func NewDocument[T any](d Document[T]) Projection {
 		d.Key = func(journal.Event) (string, error) { return onlyKey, nil }
 	}
 	table := pgx.Identifier{d.Name}.Sanitize()
-	return &document[T]{
+	doc := &document[T]{
 		Document:  d,
 		load:      fmt.Sprintf(queryLoadDocuments, table),
 		insert:    fmt.Sprintf(queryInsertDocuments, table),
 		update:    fmt.Sprintf(queryUpdateDocuments, table),
 		deleteAll: fmt.Sprintf(queryDeleteDocuments, table),
 	}
+	if d.Scope == ScopeJournal {
+		doc.load, doc.insert = fmt.Sprintf(queryLoadAcross, table), fmt.Sprintf(queryInsertAcross, table)
+		doc.update, doc.deleteAll = fmt.Sprintf(queryUpdateAcross, table), fmt.Sprintf(queryDeleteAcross, table)
+		return acrossDocument[T]{doc}
+	}
+	return campaignDocument[T]{doc}
+}
+
+// campaignDocument is a projection of documents that belong to campaigns.
+type campaignDocument[T any] struct{ *document[T] }
+
+// acrossDocument is a projection of documents across campaigns.
+type acrossDocument[T any] struct{ *document[T] }
+
+// Reset implements [Resetter]: keys take the place of campaigns.
+func (d acrossDocument[T]) Reset(_ context.Context, g *Group, keys []string) error {
+	g.Queue(d.deleteAll, make([]string, len(keys)), keys)
+	return nil
 }
 
 // Get reads a document from db, which may be behind the journal. found is false if there is none.
-// If the projection has no Key, key is "".
+// If the projection has no Key, key is "". Across campaigns campaignID is not used.
 func (d Document[T]) Get(
 	ctx context.Context, db journal.Querier, campaignID, key string,
 ) (doc T, found bool, err error) {
@@ -65,7 +89,11 @@ func (d Document[T]) Get(
 		key = onlyKey
 	}
 	table := pgx.Identifier{cmp.Or(d.Schema, "tidemark_views"), d.Name}.Sanitize()
-	stored, err := rows.One(ctx, db, pgx.RowTo[json.RawMessage], "", fmt.Sprintf(queryGetDocument, table), campaignID, key)
+	query := queryGetDocument
+	if d.Scope == ScopeJournal {
+		query = queryGetAcross
+	}
+	stored, err := rows.One(ctx, db, pgx.RowTo[json.RawMessage], "", fmt.Sprintf(query, table), campaignID, key)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return doc, false, nil
 	}
@@ -108,14 +136,19 @@ func (d *document[T]) Spec() Spec {
 	if strings.TrimSpace(d.Columns) != "" {
 		more = d.Columns + ", "
 	}
-	return Spec{
-		Name: d.Name, Version: d.Version, Types: d.Types,
-		Tables: fmt.Sprintf(
-			`CREATE TABLE %s (campaign_id text COLLATE "C" NOT NULL, key text COLLATE "C" NOT NULL, doc jsonb NOT NULL,
-				%sPRIMARY KEY (campaign_id, key)); ALTER TABLE %[1]s ALTER COLUMN doc SET STATISTICS 0; %[3]s`,
-			table, more, d.Indexes),
+	spec := Spec{
+		Name: d.Name, Version: d.Version, Types: d.Types, Scope: d.Scope, Partitions: d.Partitions,
 		OnFailure: d.OnFailure, OnFailureOf: d.OnFailureOf, Classify: d.Classify,
 	}
+	owner, primary := `campaign_id text COLLATE "C" NOT NULL, `, "campaign_id, key"
+	if d.Scope == ScopeJournal {
+		owner, primary, spec.Key = "", "key", d.Key
+	}
+	spec.Tables = fmt.Sprintf(
+		`CREATE TABLE %s (%skey text COLLATE "C" NOT NULL, doc jsonb NOT NULL, %sPRIMARY KEY (%s));
+			ALTER TABLE %[1]s ALTER COLUMN doc SET STATISTICS 0; %[5]s`,
+		table, owner, more, primary, d.Indexes)
+	return spec
 }
 
 // Load implements [Loader].
@@ -135,12 +168,15 @@ func (d *document[T]) Load(_ context.Context, g *Group) error {
 			continue
 		}
 		at := id{e.CampaignID, key}
+		if d.Scope == ScopeJournal {
+			at.campaignID = ""
+		}
 		changed := index[at]
 		if changed == nil {
-			changed = &entry[T]{campaignID: e.CampaignID, key: key}
+			changed = &entry[T]{campaignID: at.campaignID, key: key}
 			index[at] = changed
 			w.entries = append(w.entries, changed)
-			campaigns, keys = append(campaigns, e.CampaignID), append(keys, key)
+			campaigns, keys = append(campaigns, at.campaignID), append(keys, key)
 		}
 		w.byEvent[i], changed.lastIndex = changed, i
 	}

@@ -19,11 +19,38 @@ type Spec struct {
 	Types   []string // event types it wants, by their current names; nil: all
 	Tables  string   // DDL that creates its tables and indexes, named without a schema
 
+	Scope Scope // which events it sees, and in which order; default [ScopeCampaign]
+
+	// Key returns the key of an event for a projection across campaigns; "": it does not want the
+	// event. An event that fails holds back the later events of its key. nil: all events have one key,
+	// so a failure holds back all of them. Key must depend only on the event.
+	Key func(e journal.Event) (string, error)
+
+	// Partitions is how many workers can apply a projection across campaigns at once: each partition
+	// has the keys of one hash, and a place of its own. Default 1; more need a Key.
+	Partitions int
+
 	// what to do with events that it cannot apply; zero fields: as [Config].OnFailure
 	OnFailure   Policy
 	OnFailureOf map[string]Policy  // the same by event type; zero fields: as OnFailure
 	Classify    failure.Classifier // overrides [Classify] where it knows better; nil: never
 }
+
+// Scope is projector.Scope.
+type Scope string
+
+// The scopes. Package projector documents them.
+const (
+	ScopeCampaign Scope = "campaign"
+	ScopeJournal  Scope = "journal"
+)
+
+// AllKeys is the key of events that have none, and of those whose key cannot be found. It holds back
+// the whole partition.
+const AllKeys = "-"
+
+// MostPartitions is the largest [Spec].Partitions.
+const MostPartitions = 64
 
 // Projection is projector.Projection.
 type Projection interface {
@@ -43,7 +70,7 @@ type Loader interface {
 	Load(ctx context.Context, group *Group) error
 }
 
-// CheckSpec returns the mistakes of a name and a version.
+// CheckSpec returns the mistakes of a spec.
 func CheckSpec(s Spec) error {
 	if !regexp.MustCompile(`^[a-z][a-z0-9_]{0,62}$`).MatchString(s.Name) {
 		return fmt.Errorf("projection name %q: use 1 to 63 lower-case letters, digits and underscores, a letter first",
@@ -52,8 +79,32 @@ func CheckSpec(s Spec) error {
 	if s.Version < 1 {
 		return fmt.Errorf("projection %s: version is %d, versions start at 1", s.Name, s.Version)
 	}
+	return checkScope(s)
+}
+
+func checkScope(s Spec) error {
+	switch s.Scope {
+	case "", ScopeCampaign:
+		if s.Partitions != 0 || s.Key != nil {
+			return fmt.Errorf("projection %s has a key or partitions, which only projections across campaigns have: "+
+				"give it the scope %s, or take them out", s.Name, ScopeJournal)
+		}
+	case ScopeJournal:
+		switch {
+		case s.Partitions < 0 || s.Partitions > MostPartitions:
+			return fmt.Errorf("projection %s has %d partitions: use 1 to %d", s.Name, s.Partitions, MostPartitions)
+		case s.Partitions > 1 && s.Key == nil:
+			return fmt.Errorf("projection %s has %d partitions and no key to share its events out: give it a key, or one "+
+				"partition", s.Name, s.Partitions)
+		}
+	default:
+		return fmt.Errorf("projection %s has the scope %q: use %s or %s", s.Name, s.Scope, ScopeCampaign, ScopeJournal)
+	}
 	return nil
 }
+
+// Across reports whether the projection sees the events of all campaigns, in the order of position.
+func (s *Spec) Across() bool { return s.Scope == ScopeJournal }
 
 // Resetter is projector.Resetter.
 type Resetter interface {

@@ -14,3 +14,16 @@ const (
 	queryDeleteDocuments = `DELETE FROM %s d USING unnest($1::text[], $2::text[]) AS u (campaign_id, key)
 		WHERE d.campaign_id = u.campaign_id AND d.key = u.key`
 )
+
+// The same across campaigns. Their rows are written only by the holder of the key's partition.
+const (
+	queryLoadAcross = `SELECT k.n, d.doc FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS k (campaign_id, key, n)
+		CROSS JOIN LATERAL (SELECT doc FROM %s d WHERE d.key = k.key OFFSET 0) d`
+	queryGetAcross    = `SELECT doc FROM %s WHERE $1::text IS NOT NULL AND key = $2`
+	queryInsertAcross = `INSERT INTO %s (key, doc) SELECT u.key, u.doc::jsonb
+		FROM unnest($1::text[], $2::text[], $3::text[]) AS u (campaign_id, key, doc)`
+	queryUpdateAcross = `UPDATE %s d SET doc = u.doc::jsonb FROM unnest($1::text[], $2::text[],
+		$3::text[]) AS u (campaign_id, key, doc) WHERE d.key = u.key`
+	queryDeleteAcross = `DELETE FROM %s d USING unnest($1::text[], $2::text[]) AS u (campaign_id, key)
+		WHERE d.key = u.key`
+)

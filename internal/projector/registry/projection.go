@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"sync/atomic"
 	"time"
 
 	"github.com/tidemark-go/tidemark/internal/projector/failure"
 	"github.com/tidemark-go/tidemark/internal/projector/kind"
 	"github.com/tidemark-go/tidemark/internal/projector/pipeline"
+	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
@@ -136,6 +138,15 @@ func (k *Projection) Wants(e *journal.Event) bool {
 // Origin returns the origin of statements about an event.
 func (k *Projection) Origin(e journal.Event) pipeline.Origin {
 	return pipeline.Origin{Projection: k.Name, CampaignID: e.CampaignID, Seq: e.Seq, EventType: e.Type}
+}
+
+// Places returns the readers of a projection across campaigns, one a partition.
+func (k *Projection) Places() []publications.Key {
+	places := make([]publications.Key, max(1, k.Described.Partitions))
+	for i := range places {
+		places[i] = publications.Key{Topic: k.Name, Publisher: "#" + strconv.Itoa(i)}
+	}
+	return places
 }
 
 // named returns this worker's projection whose set of tables has this name, in any version, or nil.

@@ -30,7 +30,8 @@ const (
 	// Columns of tidemark.projections p fill a [Registered]: a row, and a probe of the pauses.
 	Columns = `p.name, p.version, p.state, p.consumer_group, p.schema_name, p.table_names, EXISTS (
 			SELECT FROM tidemark.pauses x WHERE x.scope = 'projection' AND x.consumer_group = p.consumer_group
-				AND x.name = p.name AND x.expires_at > clock_timestamp()), p.registered_at, p.resolved_ahead`
+				AND x.name = p.name AND x.expires_at > clock_timestamp()), p.registered_at, p.resolved_ahead,
+			p.scope = 'journal'`
 	// QueryRegistry reads the rows of a group and of some names, from a table with one row per
 	// projection. It probes the pauses for each.
 	QueryRegistry = `SELECT ` + Columns + `
@@ -43,8 +44,8 @@ const (
 	// queryInsertProjection and those below serve registration, under the registry's lock. Tables come
 	// in the order of their creation.
 	queryInsertProjection = `INSERT INTO tidemark.projections (name, consumer_group, version, schema_name, table_names,
-		own_reset, own_objects, resolved_ahead, state)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 'joining')`
+		own_reset, own_objects, resolved_ahead, state, scope)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`
 	queryOwnReset = `UPDATE tidemark.projections SET own_reset = $2 WHERE name = $1 AND own_reset <> $2`
 	queryTables   = `SELECT c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 		WHERE n.nspname = $1 AND c.relkind IN ('r', 'p') ORDER BY c.oid`

@@ -12,6 +12,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/projector/exchange"
 	"github.com/tidemark-go/tidemark/internal/projector/kind"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
+	"github.com/tidemark-go/tidemark/internal/store/ledger"
 	"github.com/tidemark-go/tidemark/internal/store/rows"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
@@ -162,10 +163,18 @@ func (g *Registrar) Insert(ctx context.Context, tx pgx.Tx, k *Projection) (*Regi
 	}
 	r := &Registered{
 		Name: k.Name, Version: k.Described.Version, State: StateJoining, ConsumerGroup: g.Cfg.ConsumerGroup,
-		SchemaName: k.Schema, TableNames: tables, ResolvedAhead: ahead,
+		SchemaName: k.Schema, TableNames: tables, ResolvedAhead: ahead, Across: k.Described.Across(),
+	}
+	scope := kind.ScopeCampaign
+	if r.Across {
+		r.State, scope = StateActive, kind.ScopeJournal // its readers begin at the first event
+		places := k.Places()
+		if err := ledger.Register(ctx, tx, ledger.Projection, places, make([]int64, len(places))); err != nil {
+			return nil, err
+		}
 	}
 	_, err = tx.Exec(ctx, queryInsertProjection, r.Name, r.ConsumerGroup, r.Version, r.SchemaName, r.TableNames,
-		ownReset(k), own, ahead)
+		ownReset(k), own, ahead, r.State, scope)
 	return r, err
 }
 

@@ -13,6 +13,7 @@ type View struct {
 	Names       []string      // sets whose failed campaigns this worker retries, except
 	Rebuilding  []string      // those being rebuilt
 	Ahead       bool          // live work may reach events that are left out
+	Across      []*Projection // sets of projections across campaigns
 }
 
 // View returns the view of a registry, or the previous view if nothing has changed.
@@ -27,6 +28,13 @@ func (b *Base) View(registry []Registered) *View {
 	}
 	for _, k := range b.Sets {
 		r := v.Rows[k.Name]
+		if k.Described.Across() {
+			if r != nil && r.Version == k.Described.Version && r.ConsumerGroup == b.Cfg.ConsumerGroup &&
+				r.State == StateActive {
+				v.Across = append(v.Across, k)
+			}
+			continue
+		}
 		if r == nil || r.Version != k.Described.Version || r.ConsumerGroup != b.Cfg.ConsumerGroup ||
 			r.State == StateRequested {
 			k.Call.Store(nil) // its function is gone or has moved
@@ -68,6 +76,7 @@ type Registered struct {
 	Paused        bool
 	RegisteredAt  time.Time
 	ResolvedAhead bool // live work may reach events that are left out
+	Across        bool // it sees the events of all campaigns, in the order of position
 }
 
 // Moves reports whether the projection moves with its group, if a worker has this version.

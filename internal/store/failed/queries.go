@@ -24,6 +24,19 @@ const (
 				AND x.name = p.name AND x.expires_at > clock_timestamp() OFFSET 0)))
 		ORDER BY d.campaign_id, d.projection`
 
+	// queryKeys reads the index of rows that are due, then, unless $3, that of dead ones.
+	queryKeys = `(SELECT d.campaign_id, d.projection, d.next_seq, d.last_failed_at IS NOT NULL, d.reset
+			FROM tidemark.deferred d WHERE d.consumer_group = $1 AND d.projection = $2 AND d.next_attempt_at < 'infinity'
+				AND (NOT $3::boolean OR d.next_attempt_at <= clock_timestamp())
+			ORDER BY d.consumer_group, d.projection, d.next_attempt_at LIMIT $4)
+		UNION ALL
+		(SELECT d.campaign_id, d.projection, d.next_seq, true, d.reset
+			FROM tidemark.deferred d WHERE NOT $3 AND d.consumer_group = $1 AND d.projection = $2 AND d.status = 'dead'
+			LIMIT $4)`
+
+	// queryResolvedPositions reads a range of the index on projection.
+	queryResolvedPositions = `SELECT r.seq FROM tidemark.resolutions r WHERE r.projection = $1`
+
 	// queryFile files campaigns that move without the projection. Only the holder of their leases files them.
 	queryFile = `INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status, attempt_count,
 		next_attempt_at, reset)

@@ -46,6 +46,18 @@ func Due(
 		queryDue, campaignIDs, group, projections)
 }
 
+// Keys returns the keys of a projection across campaigns that are behind, up to limit of them, those
+// that are due first. With due it leaves out the others.
+func Keys(ctx context.Context, db journal.Querier, group, projection string, due bool, limit int) ([]*Standing, error) {
+	return rows.All(ctx, db, pgx.RowToAddrOfStructByPos[Standing], "read the keys that are behind",
+		queryKeys, group, projection, due, limit)
+}
+
+// Resolved returns the positions of a projection across campaigns that operators have resolved.
+func Resolved(ctx context.Context, db journal.Querier, projection string) ([]int64, error) {
+	return rows.All(ctx, db, pgx.RowTo[int64], "read the resolved events", queryResolvedPositions, base(projection))
+}
+
 // File queues the filing of campaigns as rebuilding, each at its place. Existing rows stay as they
 // are. The caller holds the campaigns' leases.
 func File(batch *pgx.Batch, group string, standings []Standing) {

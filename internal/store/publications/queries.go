@@ -4,25 +4,26 @@ package publications
 // for a moment. Queries that move a position raise the generation, so a relay that is publishing
 // the pair writes nothing more.
 const (
-	queryLock = `SELECT status FROM tidemark.publications WHERE topic = $1 AND publisher = $2 FOR UPDATE`
+	queryLock = `SELECT status FROM tidemark.readers WHERE topic = $1 AND publisher = $2
+		AND kind = 'publisher' FOR UPDATE`
 
-	queryPause = `UPDATE tidemark.publications SET status = 'PAUSED', actor = $3, reason = $4,
+	queryPause = `UPDATE tidemark.readers SET status = 'PAUSED', actor = $3, reason = $4,
 			paused_until = CASE WHEN $5::bigint > 0 THEN clock_timestamp() + $5::bigint * interval '1 microsecond'
 				ELSE 'infinity' END
 		WHERE topic = $1 AND publisher = $2`
 
-	queryResume = `UPDATE tidemark.publications SET status = 'ACTIVE', actor = NULL, reason = NULL,
+	queryResume = `UPDATE tidemark.readers SET status = 'ACTIVE', actor = NULL, reason = NULL,
 		paused_until = 'infinity', next_attempt_at = '-infinity' WHERE topic = $1 AND publisher = $2`
 
-	queryPlace = `SELECT p.position, j.last_value FROM tidemark.publications p CROSS JOIN tidemark.journal_position j
-		WHERE p.topic = $1 AND p.publisher = $2`
+	queryPlace = `SELECT p.position, j.last_value FROM tidemark.readers p CROSS JOIN tidemark.journal_position j
+		WHERE p.topic = $1 AND p.publisher = $2 AND p.kind = 'publisher'`
 
 	// queryBetween counts a range of the index on position.
 	queryBetween = `SELECT count(*) FROM tidemark.journal WHERE "position" > $1 AND "position" <= $2`
 
 	queryForgetParked = `DELETE FROM tidemark.parked WHERE topic = $1 AND publisher = $2 AND position > $3`
 
-	queryReset = `UPDATE tidemark.publications SET position = $3, generation = generation + 1, status = 'ACTIVE',
+	queryReset = `UPDATE tidemark.readers SET position = $3, generation = generation + 1, status = 'ACTIVE',
 		actor = NULL, reason = NULL, paused_until = 'infinity',
 			error_count = 0, last_error = NULL, last_error_at = NULL, failing_since = NULL, next_attempt_at = '-infinity',
 				expires_at = '-infinity'
@@ -47,14 +48,15 @@ const (
 			CASE WHEN p.expires_at > clock_timestamp() THEN coalesce(r.host || '/' || r.pid, p.owner)
 				ELSE '' END, p.generation, p.created_at,
 			g.ghosts, g.seen_at
-		FROM tidemark.publications p CROSS JOIN tidemark.journal_position j LEFT JOIN tidemark.relays r ON r.owner = p.owner
+		FROM tidemark.readers p CROSS JOIN tidemark.journal_position j LEFT JOIN tidemark.relays r ON r.owner = p.owner
 		CROSS JOIN LATERAL (
 			SELECT count(*) FILTER (WHERE status = 'parked') AS parked, count(*) FILTER (WHERE status <> 'parked') AS retrying
 			FROM (SELECT status FROM tidemark.parked WHERE topic = p.topic AND publisher = p.publisher LIMIT $3) q
 		) k
 		CROSS JOIN LATERAL (SELECT count(*) AS ghosts, max(seen_at) AS seen_at FROM tidemark.ghosts WHERE topic = p.topic
 			AND publisher = p.publisher) g
-		WHERE ($1 = '' OR p.topic = $1) AND ($2 = '' OR p.publisher = $2) ORDER BY p.topic, p.publisher`
+		WHERE p.kind = 'publisher' AND ($1 = '' OR p.topic = $1) AND ($2 = '' OR p.publisher = $2)
+		ORDER BY p.topic, p.publisher`
 
 	// queryLog walks the primary key backwards.
 	queryLog = `SELECT id, at, actor, act, coalesce(reason, ''), coalesce(topic, ''), coalesce(publisher, ''),

@@ -231,7 +231,7 @@ const (
 		FROM tidemark.pauses p UNION ALL SELECT 'projection ' || p::text FROM tidemark.projections p
 		UNION ALL SELECT 'rebuild ' || r::text FROM tidemark.rebuilds r UNION ALL SELECT 'group ' || g::text
 			FROM tidemark.consumer_groups g UNION ALL SELECT 'work ' || o::text FROM tidemark.outbox o
-		UNION ALL SELECT 'publication ' || p::text FROM tidemark.publications p UNION ALL SELECT 'parked ' || p::text
+		UNION ALL SELECT 'publication ' || p::text FROM tidemark.readers p UNION ALL SELECT 'parked ' || p::text
 			FROM tidemark.parked p UNION ALL SELECT 'failure ' || f::text FROM tidemark.failure_log f
 		UNION ALL SELECT 'token ' || t::text FROM tidemark.tokens t UNION ALL SELECT 'worker ' || w::text
 			FROM tidemark.workers w

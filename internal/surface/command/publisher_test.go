@@ -197,7 +197,7 @@ func TestAResetLeavesThePairsWhereItSays(t *testing.T) {
 			t.Errorf("%s: exit code %d: %s", args, got.code, got.err)
 		}
 		if got := lines(t, url, `SELECT topic || '/' || publisher || ' ' || position || ' ' || status
-			FROM tidemark.publications WHERE publisher <> 'billing' ORDER BY 1`); !slices.Equal(got, want) {
+			FROM tidemark.readers WHERE publisher <> 'billing' ORDER BY 1`); !slices.Equal(got, want) {
 			t.Errorf("%s: pairs are at %q, want %q", args, got, want)
 		}
 	}

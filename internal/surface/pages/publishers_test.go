@@ -16,7 +16,7 @@ func TestThePagesSayHowAPublisherFails(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	for _, sql := range []string{
-		`INSERT INTO tidemark.publications (topic, publisher, position, status, reason, actor, error_count, last_error,
+		`INSERT INTO tidemark.readers (topic, publisher, position, status, reason, actor, error_count, last_error,
 			last_error_at, failing_since, next_attempt_at) VALUES
 			('t', 'failing', 0, 'ACTIVE', NULL, NULL, 153, 'refused', now(), '2026-01-02 03:04:05+00', now() + interval '4 s'),
 			('t', 'paused', 0, 'PAUSED', 'a move', 'anna', 153, 'refused', now(), '2026-01-02 03:04:05+00',

@@ -30,7 +30,7 @@ func routes(t *testing.T, s *served) []api.Route {
 // everything is a hash of the rows that a refused request must not change.
 const everything = `SELECT md5(concat((SELECT string_agg(d::text, ';' ORDER BY campaign_id, projection)
 	FROM tidemark.deferred d), (SELECT string_agg(p::text, ';') FROM tidemark.pauses p),
-	(SELECT string_agg(p::text, ';') FROM tidemark.publications p),
+	(SELECT string_agg(p::text, ';') FROM tidemark.readers p),
 		(SELECT string_agg(p::text, ';') FROM tidemark.parked p),
 		(SELECT string_agg(p::text, ';' ORDER BY name) FROM tidemark.projections p),
 	(SELECT string_agg(o::text, ';') FROM tidemark.operations o), (SELECT count(*) FROM tidemark.failure_log),
@@ -327,7 +327,7 @@ func TestActsThroughTheAPI(t *testing.T) {
 	response, body = s.call(t, auth.Admin, http.MethodPost, "/api/v1/publishers/t/s/reset",
 		`{"with": {"position": 0, "dry_run": true}}`, map[string]string{"Content-Type": "application/json"})
 	if response.StatusCode != http.StatusOK || !strings.Contains(body, `"forgotten":1`) ||
-		scan[int](t, pool, `SELECT position FROM tidemark.publications`) != 1 {
+		scan[int](t, pool, `SELECT position FROM tidemark.readers`) != 1 {
 		t.Errorf("a dry run: %s %s", response.Status, body)
 	}
 }

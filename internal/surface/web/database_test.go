@@ -47,7 +47,7 @@ func database(t *testing.T) (*pgxpool.Pool, admin.Config) {
 	if _, err := p.Drain(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	exec(t, pool, `INSERT INTO tidemark.publications (topic, publisher, position) VALUES ('t', 's', 1);
+	exec(t, pool, `INSERT INTO tidemark.readers (topic, publisher, position) VALUES ('t', 's', 1);
 		INSERT INTO tidemark.parked (topic, publisher, campaign_id, seq, holds, position, status, error_message,
 			first_failed_at) VALUES ('t', 's', 'a', 1, true, 1, 'parked', 'no', now());
 		INSERT INTO tidemark.workers (owner, consumer_group, host, pid, started_at, seen_at, campaigns_held, events_applied)

@@ -8,4 +8,4 @@ const queryMarks = `SELECT
 			FROM (SELECT updated_at FROM tidemark.operations ORDER BY id DESC LIMIT 50) o),
 		(SELECT last_value FROM tidemark.journal_position),
 		(SELECT coalesce(sum(events_applied), 0)::bigint FROM tidemark.workers),
-			(SELECT coalesce(sum(published_count), 0)::bigint FROM tidemark.publications)`
+			(SELECT coalesce(sum(published_count), 0)::bigint FROM tidemark.readers)`

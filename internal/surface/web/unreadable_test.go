@@ -15,7 +15,7 @@ func TestAnEventThatCannotBeReadIsShownByItsPlace(t *testing.T) {
 	pool, acts := database(t)
 	unreadable.Write(t, pool, "a", "noted", unreadable.Damaged) // event 3
 	exec(t, pool, `SELECT tidemark.append('a', '[{"type": "noted"}]');
-		INSERT INTO tidemark.publications (topic, publisher, position) VALUES ('only', 's', 1);
+		INSERT INTO tidemark.readers (topic, publisher, position) VALUES ('only', 's', 1);
 		INSERT INTO tidemark.parked (topic, publisher, campaign_id, seq, holds, position, event_id, status, first_failed_at)
 		SELECT 'only', 's', 'a', 3, true, position, event_id, 'parked', now() FROM tidemark.journal WHERE campaign_id = 'a'
 			AND seq = 3`)

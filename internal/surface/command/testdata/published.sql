@@ -2,7 +2,7 @@
 -- shop, which has failed. Topic everything goes to archive too, is paused there, and has three ghosts;
 -- and to billing, whose sink has failed for an hour. Of campaign oak event 2 is parked at archive and
 -- holds the rest; of elm event 1 is left out; of "ash <tab>" event 1 is tried again.
-DELETE FROM tidemark.publications; DELETE FROM tidemark.parked; DELETE FROM tidemark.ghosts; UPDATE tidemark.operator_log_head SET pruned = link, pruned_hash = hash; DELETE FROM tidemark.operator_log; DELETE FROM tidemark.relays;
+DELETE FROM tidemark.readers; DELETE FROM tidemark.parked; DELETE FROM tidemark.ghosts; UPDATE tidemark.operator_log_head SET pruned = link, pruned_hash = hash; DELETE FROM tidemark.operator_log; DELETE FROM tidemark.relays;
 ALTER TABLE tidemark.operator_log ALTER id RESTART;
 SELECT setval('tidemark.journal_position', 6);
 
@@ -12,7 +12,7 @@ FROM (VALUES (1, 'oak', 1, 9), (2, 'oak', 2, 8), (3, 'oak', 3, 7), (4, 'elm', 1,
 
 INSERT INTO tidemark.relays (owner, host, pid, knows, seen_at, expires_at, pairs_held) VALUES ('w1', 'box', 42, '{}', now(), now() + interval '1 hour', 1);
 
-INSERT INTO tidemark.publications (topic, publisher, position, status, reason, actor, paused_until, error_count, last_error, last_error_at, failing_since, published_count, last_published_at, owner, generation, expires_at)
+INSERT INTO tidemark.readers (topic, publisher, position, status, reason, actor, paused_until, error_count, last_error, last_error_at, failing_since, published_count, last_published_at, owner, generation, expires_at)
 VALUES ('orders', 'archive', 5, 'ACTIVE', NULL, NULL, 'infinity', 0, NULL, NULL, NULL, 3, now() - interval '3 hours', 'w1', 4, now() + interval '1 hour'),
     ('everything', 'archive', 2, 'PAUSED', 'the broker moves', 'ada@box', 'infinity', 0, NULL, NULL, NULL, 2, now() - interval '8 hours', '', 2, '-infinity'),
     ('orders', 'shop', 0, 'FAILED', 'position 9 is ahead of the journal', NULL, 'infinity', 3, 'position 9 is ahead of the journal', now(), now() - interval '1 hour', 0, NULL, '', 1, '-infinity'),

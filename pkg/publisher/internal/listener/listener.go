@@ -11,7 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidemark-go/tidemark/internal/store/lease"
-	"github.com/tidemark-go/tidemark/pkg/publisher/internal/ledger"
+	"github.com/tidemark-go/tidemark/internal/store/ledger"
 	"github.com/tidemark-go/tidemark/pkg/publisher/internal/pace"
 )
 

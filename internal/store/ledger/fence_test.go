@@ -39,7 +39,7 @@ func affected(t *testing.T, pool *pgxpool.Pool, query string, args ...any) int64
 // holder.
 func TestAPairIsWrittenByItsHolderAlone(t *testing.T) {
 	t.Parallel()
-	pool, here := prepare(t, `INSERT INTO tidemark.publications (topic, publisher, position, owner, generation,
+	pool, here := prepare(t, `INSERT INTO tidemark.readers (topic, publisher, position, owner, generation,
 		expires_at) VALUES ('all', 'out', 10, 'me', 5, now() + interval '1 hour')`)
 	for name, holder := range map[string]struct {
 		owner      string
@@ -83,7 +83,7 @@ func TestAPairIsWrittenByItsHolderAlone(t *testing.T) {
 	back := affected(t, pool, queryMove, "me", []string{"all"}, []string{"out"}, []int64{5}, []int64{15}, []int64{1},
 		[]bool{false}, time.Minute, here)
 	var position int64
-	if err := pool.QueryRow(t.Context(), "SELECT position FROM tidemark.publications").Scan(&position); err != nil ||
+	if err := pool.QueryRow(t.Context(), "SELECT position FROM tidemark.readers").Scan(&position); err != nil ||
 		back != 1 || position != 20 {
 		t.Errorf("moved from 20 to 15 it is at %d, %v", position, err)
 	}

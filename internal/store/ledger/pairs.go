@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidemark-go/tidemark/internal/store/publications"
@@ -41,10 +42,15 @@ func collectSet(rows pgx.Rows) (map[publications.Key]bool, error) {
 	return set, err
 }
 
-// Register adds rows for pairs that have none, each at its position.
-func Register(ctx context.Context, conn *pgxpool.Conn, pairs []publications.Key, positions []int64) error {
-	topics, publishers := columns(pairs)
-	_, err := conn.Exec(ctx, queryRegister, topics, publishers, positions)
+// Execer runs a statement: a *pgxpool.Conn or a pgx.Tx.
+type Execer interface {
+	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
+}
+
+// Register adds rows for readers that have none, each at its position.
+func Register(ctx context.Context, db Execer, kind Kind, readers []publications.Key, positions []int64) error {
+	topics, publishers := columns(readers)
+	_, err := db.Exec(ctx, queryRegister, topics, publishers, positions, kind)
 	return err
 }
 
@@ -128,6 +134,35 @@ func (l *Ledger) queueMoves(batch *pgx.Batch, instance string, moves []Move) *pg
 	return batch.Queue(queryMove, l.owner, topics, publishers, generations, positions, published, release, l.ttl, instance)
 }
 
+// Applied is the progress of a partition of a projection across campaigns, in the transaction that
+// writes its rows.
+type Applied struct {
+	publications.Key
+	Generation int64
+	To         int64 // position
+	Events     int64 // of the journal since the last move, also those that the projection does not want
+	Hash       int64 // XOR of the hashes of their ids
+}
+
+// QueueApplied queues the fence: the place moves and its lease is renewed, or the transaction fails
+// with [ErrLost], because another process holds the place or has moved it.
+func (l *Ledger) QueueApplied(batch *pgx.Batch, m Applied) {
+	batch.Queue(queryApply, m.Topic, m.Publisher, l.owner, m.Generation, m.To, m.Events, m.Hash, l.ttl).
+		Exec(func(tag pgconn.CommandTag) error {
+			if tag.RowsAffected() == 0 {
+				return ErrLost
+			}
+			return nil
+		})
+}
+
+// Apply moves a place without rows: there was nothing that the projection wants.
+func (l *Ledger) Apply(ctx context.Context, m Applied) error {
+	batch := &pgx.Batch{}
+	l.QueueApplied(batch, m)
+	return l.send(ctx, batch)
+}
+
 // Fail records a pair's consecutive failures and the wait. 0 failures mean that the sink recovered.
 func (l *Ledger) Fail(
 	ctx context.Context, pair publications.Key, generation int64, failures int, why string, wait time.Duration,
@@ -144,8 +179,8 @@ func (l *Ledger) Halt(ctx context.Context, instance string, move Move, status, w
 	return l.send(ctx, batch)
 }
 
-// ErrLost is returned by [Ledger.Fenced] for a pair that another relay holds.
-var ErrLost = errors.New("the pair was taken over")
+// ErrLost is returned for a place that another relay holds.
+var ErrLost = errors.New("another process has taken over the place")
 
 // Fenced runs write in a transaction that locks the pair's row and checks that the relay holds it.
 func (l *Ledger) Fenced(

@@ -1,6 +1,9 @@
-// Package ledger reads and writes the tables of relays for one of them: pairs (tidemark.publications),
-// relays, refused events (tidemark.parked), and sent events that were lost (tidemark.ghosts). Each
-// write of a pair is fenced by owner and generation: a relay that has lost the pair changes nothing.
+// Package ledger keeps the places of named readers of the journal (tidemark.readers) for one
+// process, its relay (tidemark.relays): it shares the readers out over all processes, and leases,
+// moves and releases them. Each write of a place is fenced by owner and generation: a relay that has
+// lost it changes nothing. A reader is a pair of a topic and a publisher, or a partition of a
+// projection across campaigns. For pairs the package also writes refused events (tidemark.parked)
+// and sent events that were lost (tidemark.ghosts).
 package ledger
 
 import (
@@ -27,12 +30,22 @@ type Ledger struct {
 	pool  *pgxpool.Pool
 	slots chan struct{} // a token for each connection in use
 	owner string
+	kind  Kind
 	ttl   time.Duration // of leases
 }
 
-// New returns the ledger of the relay named owner.
-func New(pool *pgxpool.Pool, owner string, ttl time.Duration) *Ledger {
-	return &Ledger{pool: pool, slots: make(chan struct{}, Connections), owner: owner, ttl: ttl}
+// Kind is what a reader does with the events.
+type Kind string
+
+// The kinds.
+const (
+	Publisher  Kind = "publisher"
+	Projection Kind = "projection"
+)
+
+// New returns the ledger of the relay named owner, for readers of one kind.
+func New(pool *pgxpool.Pool, owner string, kind Kind, ttl time.Duration) *Ledger {
+	return &Ledger{pool: pool, slots: make(chan struct{}, Connections), owner: owner, kind: kind, ttl: ttl}
 }
 
 // Use runs do with a connection. do must not use the ledger, or it may deadlock.
@@ -97,7 +110,7 @@ type Row struct {
 func (l *Ledger) Look(ctx context.Context, conn *pgxpool.Conn, q Look) (*Seen, error) {
 	seen := &Seen{Relays: map[string]map[publications.Key]bool{}}
 	batch := &pgx.Batch{}
-	var knows []string // topic and publisher in turn
+	knows := []string{} // topic and publisher in turn
 	for _, key := range q.Knows {
 		knows = append(knows, key.Topic, key.Publisher)
 	}
@@ -116,7 +129,7 @@ func (l *Ledger) Look(ctx context.Context, conn *pgxpool.Conn, q Look) (*Seen, e
 		return err
 	})
 	batch.Queue(queryInstance).QueryRow(func(row pgx.Row) error { return row.Scan(&seen.Instance) })
-	batch.Queue(queryPairs, l.ttl).Query(func(rows pgx.Rows) (err error) {
+	batch.Queue(queryPairs, l.ttl, l.kind).Query(func(rows pgx.Rows) (err error) {
 		seen.Pairs, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Row])
 		return err
 	})

@@ -10,7 +10,7 @@ import (
 func TestAPairOfATimeThatHasNotComeYet(t *testing.T) {
 	t.Parallel()
 	const (
-		left = `INSERT INTO tidemark.publications (topic, publisher, position, owner, generation, expires_at)
+		left = `INSERT INTO tidemark.readers (topic, publisher, position, owner, generation, expires_at)
 			VALUES ('all', 'out', 0, 'other', 3, clock_timestamp() + interval '1 hour');
 			INSERT INTO tidemark.relays (owner, host, pid, knows, seen_at, expires_at, pairs_held)
 				VALUES ('other', 'host', 1, '{all,out}', `
@@ -34,7 +34,7 @@ func TestAPairOfATimeThatHasNotComeYet(t *testing.T) {
 // After a crash, a pair is free one TTL after its lease was last renewed, and not before.
 func TestALeaseLastsOneTTLAndThenThePairIsFree(t *testing.T) {
 	t.Parallel()
-	pool, here := prepare(t, `INSERT INTO tidemark.publications (topic, publisher, position) VALUES ('all', 'out', 10)`)
+	pool, here := prepare(t, `INSERT INTO tidemark.readers (topic, publisher, position) VALUES ('all', 'out', 10)`)
 	claim := func(owner string) int64 {
 		return affected(t, pool, queryClaim, owner, []string{"all"}, []string{"out"}, time.Minute)
 	}
@@ -42,7 +42,7 @@ func TestALeaseLastsOneTTLAndThenThePairIsFree(t *testing.T) {
 		t.Helper()
 		var left time.Duration
 		if err := pool.QueryRow(t.Context(),
-			"SELECT expires_at - clock_timestamp() FROM tidemark.publications").Scan(&left); err != nil {
+			"SELECT expires_at - clock_timestamp() FROM tidemark.readers").Scan(&left); err != nil {
 			t.Fatal(err)
 		}
 		if left > time.Minute || left < time.Second {
@@ -61,14 +61,14 @@ func TestALeaseLastsOneTTLAndThenThePairIsFree(t *testing.T) {
 		t.Error("the holder cannot prolong its lease")
 	}
 	left("when it was prolonged")
-	if _, err := pool.Exec(t.Context(), "UPDATE tidemark.publications SET expires_at = clock_timestamp()"); err != nil {
+	if _, err := pool.Exec(t.Context(), "UPDATE tidemark.readers SET expires_at = clock_timestamp()"); err != nil {
 		t.Fatal(err)
 	}
 	if n := claim("you"); n != 1 {
 		t.Error("a pair whose lease is over was not claimed")
 	}
 	var generation int64
-	if err := pool.QueryRow(t.Context(), "SELECT generation FROM tidemark.publications").Scan(&generation); err != nil ||
+	if err := pool.QueryRow(t.Context(), "SELECT generation FROM tidemark.readers").Scan(&generation); err != nil ||
 		generation != 2 {
 		t.Errorf("claimed twice it has generation %d, %v", generation, err)
 	}

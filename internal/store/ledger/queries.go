@@ -1,13 +1,13 @@
 package ledger
 
 // The functions are in migrations/00006_publications.sql with the locks they take. All lock rows of
-// publications in the order of topic and publisher.
+// readers in the order of topic and publisher.
 const (
-	queryRegister = `INSERT INTO tidemark.publications (topic, publisher, position) SELECT *
-		FROM unnest($1::text[], $2::text[], $3::bigint[]) ORDER BY 1, 2 ON CONFLICT DO NOTHING`
+	queryRegister = `INSERT INTO tidemark.readers (topic, publisher, position, kind) SELECT u.*, $4
+		FROM unnest($1::text[], $2::text[], $3::bigint[]) AS u ORDER BY 1, 2 ON CONFLICT DO NOTHING`
 
 	// queryRegistered reads one row a pair.
-	queryRegistered = `SELECT topic, publisher FROM tidemark.publications`
+	queryRegistered = `SELECT topic, publisher FROM tidemark.readers`
 
 	// queryBeat writes one row by its primary key. No other relay writes that row.
 	queryBeat = `INSERT INTO tidemark.relays AS r (owner, host, pid, knows, seen_at, expires_at, pairs_held)
@@ -25,25 +25,31 @@ const (
 
 	// queryPairs reads one row a pair, and the last assigned position. It reads that after the rows'
 	// snapshot, so it is never behind a valid position. A lease that runs for longer than $1, the
-	// caller's own, is free unless its owner lives: see tidemark.claim_publications.
+	// caller's own, is free unless its owner lives: see tidemark.claim_readers.
 	queryPairs = `SELECT p.topic, p.publisher, p.position, p.status = 'ACTIVE' OR p.status = 'PAUSED'
 		AND p.paused_until <= clock_timestamp(), p.owner, p.generation, p.expires_at > clock_timestamp()
 		AND (p.expires_at <= clock_timestamp() + $1::interval + interval '1 s'
 				OR EXISTS (SELECT FROM tidemark.relays r WHERE r.owner = p.owner
 					AND r.seen_at <= clock_timestamp() + interval '1 s' AND r.expires_at > clock_timestamp())), j.last_value
-		FROM tidemark.publications p CROSS JOIN tidemark.journal_position j`
+		FROM tidemark.readers p CROSS JOIN tidemark.journal_position j WHERE p.kind = $2`
 
 	// queryInstance reads one row by its key, and two values in the server's memory.
 	queryInstance = `SELECT ` + instance
 
 	// queryClaim locks and writes free rows by their primary key. It waits for no lock.
 	queryClaim = `SELECT topic, publisher, generation, position, error_count, wait
-		FROM tidemark.claim_publications($1, $2, $3, $4)`
+		FROM tidemark.claim_readers($1, $2, $3, $4)`
 
 	// queryMove locks and writes rows by their primary key, in place (HOT). It contends only with
 	// operators, for a moment. It writes nothing if the database is not the instance that the caller read.
 	queryMove = `SELECT m.topic, m.publisher FROM (SELECT $1::text AS owner WHERE ` + instance + ` = $9 OFFSET 0) o
-		CROSS JOIN LATERAL tidemark.move_publications(o.owner, $2, $3, $4, $5, $6, $7, $8) m`
+		CROSS JOIN LATERAL tidemark.move_readers(o.owner, $2, $3, $4, $5, $6, $7, $8) m`
+
+	// queryApply is the fence of a projection across campaigns: it writes one row by its primary key, if
+	// the caller still holds it. Only operators contend for the row.
+	queryApply = `UPDATE tidemark.readers SET position = $5, applied = applied + $6, applied_hash = applied_hash # $7,
+			expires_at = clock_timestamp() + $8::interval
+		WHERE topic = $1 AND publisher = $2 AND owner = $3 AND generation = $4 AND position <= $5`
 
 	// queryHeld reads a range of the primary key's partial index.
 	queryHeld = `SELECT topic, publisher, campaign_id FROM tidemark.parked h
@@ -51,21 +57,21 @@ const (
 
 	// queryFail writes one row by its primary key, if it is still the caller's. A count of 0: the sink
 	// recovered. statement_timestamp() makes the times of the first and the last error equal at first.
-	queryFail = `UPDATE tidemark.publications SET error_count = $5, last_error = $6,
+	queryFail = `UPDATE tidemark.readers SET error_count = $5, last_error = $6,
 			last_error_at = statement_timestamp(),
 			failing_since = CASE WHEN $5 > 0 THEN coalesce(failing_since, statement_timestamp()) END,
 			next_attempt_at = clock_timestamp() + $7::interval
 		WHERE topic = $1 AND publisher = $2 AND owner = $3 AND generation = $4`
 
 	// queryHalt is queryFail for errors that need an operator. It ends the lease.
-	queryHalt = `UPDATE tidemark.publications SET status = $5, reason = $6, last_error = $6,
+	queryHalt = `UPDATE tidemark.readers SET status = $5, reason = $6, last_error = $6,
 		last_error_at = statement_timestamp(), error_count = error_count + 1,
 			failing_since = coalesce(failing_since, statement_timestamp()), actor = NULL, paused_until = 'infinity',
 				expires_at = '-infinity'
 		WHERE topic = $1 AND publisher = $2 AND owner = $3 AND generation = $4`
 
 	// queryAhead writes one row by its primary key, if the journal has still not assigned its position.
-	queryAhead = `UPDATE tidemark.publications p SET status = 'FAILED', reason = $3, last_error = $3,
+	queryAhead = `UPDATE tidemark.readers p SET status = 'FAILED', reason = $3, last_error = $3,
 		last_error_at = statement_timestamp(), error_count = error_count + 1,
 			failing_since = coalesce(failing_since, statement_timestamp()), generation = generation + 1, actor = NULL,
 				paused_until = 'infinity', expires_at = '-infinity'
@@ -74,7 +80,7 @@ const (
 
 	// queryFence locks a pair's row while the caller writes its parked rows, if the database is still
 	// the instance that the caller read.
-	queryFence = `SELECT FROM tidemark.publications WHERE topic = $1 AND publisher = $2 AND owner = $3
+	queryFence = `SELECT FROM tidemark.readers WHERE topic = $1 AND publisher = $2 AND owner = $3
 		AND generation = $4 AND ` + instance + ` = $5 FOR UPDATE`
 
 	// queryPark adds a refused event, or overwrites the row that held its campaign before.

@@ -1,0 +1,288 @@
+package across
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"runtime/debug"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemark-go/tidemark/internal/projector/apply"
+	"github.com/tidemark-go/tidemark/internal/projector/failure"
+	"github.com/tidemark-go/tidemark/internal/projector/kind"
+	"github.com/tidemark-go/tidemark/internal/projector/registry"
+	"github.com/tidemark-go/tidemark/internal/pulse"
+	"github.com/tidemark-go/tidemark/internal/store/failed"
+	"github.com/tidemark-go/tidemark/internal/store/feed"
+	"github.com/tidemark-go/tidemark/internal/store/ledger"
+	"github.com/tidemark-go/tidemark/internal/store/pages"
+	"github.com/tidemark-go/tidemark/internal/store/publications"
+	"github.com/tidemark-go/tidemark/pkg/journal"
+)
+
+// saveEvery is the longest time that a place in memory is ahead of its row, while there is nothing
+// that the projection wants.
+const saveEvery = time.Second
+
+// carefulAfter is how many groups are applied carefully after one in which an event has failed.
+const carefulAfter = 8
+
+// place is a partition that this process holds. One goroutine owns it.
+type place struct {
+	*Runner
+	k          *registry.Projection
+	key        publications.Key
+	part       int
+	parts      int
+	generation int64
+
+	read    int64            // events up to here are applied, held back or not wanted
+	passed  int64            // events since the row was last written
+	hash    int64            // of their ids
+	held    map[string]int64 // keys that are behind, with the position of the next event
+	leftOut map[int64]bool   // positions that operators have resolved
+	saved   time.Time
+	looked  time.Time // when due keys were last looked for
+	careful int       // groups still to be applied carefully
+	size    int       // most events of a group
+}
+
+// load reads what is held back. Whoever changes that from outside raises the generation.
+func (p *place) load(ctx context.Context) error {
+	keys, err := failed.Keys(ctx, p.Cfg.Pool, p.Cfg.ConsumerGroup, p.k.Name, false, mostKeys)
+	if err != nil {
+		return err
+	}
+	p.held, p.leftOut = map[string]int64{}, map[int64]bool{}
+	for _, s := range keys {
+		if p.mine(s.CampaignID) {
+			p.held[s.CampaignID] = s.NextSeq
+		}
+	}
+	resolved, err := failed.Resolved(ctx, p.Cfg.Pool, p.k.Name)
+	for _, position := range resolved {
+		p.leftOut[position] = true
+	}
+	return err
+}
+
+// mostKeys bounds the keys of a projection that may be behind.
+const mostKeys = 1_000_000
+
+// mine reports whether a key belongs to the partition.
+func (p *place) mine(key string) bool {
+	if p.parts == 1 {
+		return true
+	}
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(key))
+	return int(h.Sum64()%uint64(p.parts)) == p.part
+}
+
+// keyed returns an event with its key. ok is false if the projection does not want it here.
+func (p *place) keyed(e *journal.Event, faults map[int64]error) (one apply.Keyed, ok bool) {
+	if !p.k.Wants(e) || p.leftOut[e.Position] {
+		return one, false
+	}
+	one = apply.Keyed{Event: *e, Key: kind.AllKeys}
+	if p.k.Described.Key != nil {
+		if one.Key, one.Fault = keyOf(p.k, e); one.Fault == nil && one.Key == "" {
+			return one, false
+		}
+	}
+	if err := faults[e.Position]; err != nil && one.Fault == nil {
+		one.Fault = &failure.Undecodable{Err: err}
+	}
+	if one.Fault != nil && one.Key == "" {
+		one.Key = kind.AllKeys
+	}
+	return one, p.mine(one.Key)
+}
+
+func keyOf(k *registry.Projection, e *journal.Event) (key string, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = &failure.PanicError{Value: r, Stack: string(debug.Stack())}
+		}
+	}()
+	if key, err = k.Described.Key(*e); err != nil {
+		return "", fmt.Errorf("find the key of the event: %w", err)
+	}
+	return key, nil
+}
+
+// run applies events until ctx ends or the place is lost. A group under way goes on until patient
+// ends. A drain ends at the end of the journal, and with the first error.
+func (p *place) run(ctx, patient context.Context) error {
+	failures, loaded := 0, false
+	for ctx.Err() == nil {
+		var woken <-chan struct{}
+		var err error
+		if !loaded {
+			err = p.load(patient)
+			loaded = err == nil
+		} else {
+			woken, err = p.step(patient)
+		}
+		switch {
+		case err == nil && woken == nil:
+			failures = 0
+			continue
+		case err == nil:
+			failures = 0
+			if p.Draining {
+				return nil
+			}
+			p.rest(ctx, woken)
+			continue
+		case patient.Err() != nil, errors.Is(err, ledger.ErrLost):
+			return nil
+		case p.Draining && errors.Is(err, apply.ErrAside):
+			return nil
+		case p.Draining:
+			return err
+		}
+		wait := p.Cfg.PollInterval
+		if !errors.Is(err, apply.ErrAside) {
+			wait = p.Backoff(failures)
+			failures++
+			p.Cfg.Logger.WarnContext(ctx, "projection across campaigns cannot go on", "projection", p.k.Name,
+				"partition", p.part, "error", err, "wait", wait)
+		}
+		registry.Sleep(ctx, wait)
+	}
+	return nil
+}
+
+// rest waits until there may be something to do.
+func (p *place) rest(ctx context.Context, woken <-chan struct{}) {
+	wait := p.Cfg.PollInterval
+	if p.passed > 0 || len(p.held) > 0 {
+		wait = min(wait, saveEvery)
+	}
+	pulse.Of(ctx).Rest()
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-woken:
+	case <-timer.C:
+	}
+}
+
+// step applies the next group. It returns a channel that an append closes if there is nothing to do.
+func (p *place) step(ctx context.Context) (woken <-chan struct{}, err error) {
+	if worked, err := p.retryDue(ctx); worked || err != nil {
+		return nil, err
+	}
+	if _, all := p.held[kind.AllKeys]; all {
+		return make(chan struct{}), p.save(ctx)
+	}
+	page, woken, err := p.source.next(ctx, p.read)
+	if err != nil || page == nil {
+		return woken, errors.Join(err, p.save(ctx))
+	}
+	return nil, p.apply(ctx, page)
+}
+
+// save writes the place if events were passed that the projection does not want.
+func (p *place) save(ctx context.Context) error {
+	if p.passed == 0 || time.Since(p.saved) < saveEvery && !p.Draining {
+		return nil
+	}
+	m := p.move(p.read)
+	if err := p.db.Apply(ctx, m); err != nil {
+		return err
+	}
+	p.settle(m)
+	return nil
+}
+
+func (p *place) move(to int64) ledger.Applied {
+	return ledger.Applied{Key: p.key, Generation: p.generation, To: to, Events: p.passed, Hash: p.hash}
+}
+
+func (p *place) settle(m ledger.Applied) {
+	p.passed, p.hash, p.saved = p.passed-m.Events, p.hash^m.Hash, time.Now()
+}
+
+// passing counts events of the journal on the way to the next place.
+type passing struct{ n, hash int64 }
+
+func (m *passing) pass(e *journal.Event) {
+	m.n++
+	m.hash ^= feed.IDHash(e.ID)
+}
+
+// apply applies the next events of a page that the projection wants, in one transaction.
+func (p *place) apply(ctx context.Context, page *pages.Page) error {
+	events := make([]apply.Keyed, 0, p.size)
+	until := page.Until
+	var passed passing
+	first, _ := slices.BinarySearchFunc(page.Events, p.read+1, func(e journal.Event, at int64) int {
+		return int(min(max(e.Position-at, -1), 1))
+	})
+	for i := first; i < len(page.Events); i++ {
+		e := &page.Events[i]
+		if len(events) == p.size {
+			until = e.Position - 1
+			break
+		}
+		passed.pass(e)
+		if one, ok := p.keyed(e, page.Faults); ok {
+			if _, behind := p.held[one.Key]; !behind {
+				events = append(events, one)
+			}
+		}
+	}
+	if len(events) == 0 {
+		p.read, p.passed, p.hash = until, p.passed+passed.n, p.hash^passed.hash
+		return p.save(ctx)
+	}
+	stride := &apply.Stride{Projection: p.k, Events: events, Careful: p.careful > 0}
+	var moved ledger.Applied
+	stride.Finish = func(batch *pgx.Batch, held map[string]int64) {
+		reached, on := until, passed
+		if at, all := held[kind.AllKeys]; all { // it stops before the event
+			reached, on = at-1, passing{}
+			for i := first; i < len(page.Events) && page.Events[i].Position < at; i++ {
+				on.pass(&page.Events[i])
+			}
+		}
+		moved = p.move(reached)
+		moved.Events, moved.Hash = moved.Events+on.n, moved.Hash^on.hash
+		p.db.QueueApplied(batch, moved)
+	}
+	held, err := p.stride(ctx, stride)
+	if err != nil {
+		p.size, p.careful = max(1, p.size/4), carefulAfter // perhaps the group took too long
+		return err
+	}
+	p.read, p.passed, p.hash, p.saved = moved.To, 0, 0, time.Now()
+	p.hold(held)
+	p.size = min(2*p.size, p.Cfg.GroupEvents)
+	return nil
+}
+
+// hold notes the keys that have failed.
+func (p *place) hold(held map[string]int64) {
+	p.careful = max(0, p.careful-1)
+	for key, at := range held {
+		p.held[key], p.careful = at, carefulAfter
+	}
+}
+
+// stride applies a stride. An event that alone exceeds its time limit has failed.
+func (p *place) stride(ctx context.Context, s *apply.Stride) (held map[string]int64, err error) {
+	held, err = p.Applier.Stride(ctx, s)
+	var late *failure.DeadlineError
+	if len(s.Events) == 1 && errors.As(err, &late) {
+		s.Events[0].Fault = late
+		return p.Applier.Stride(ctx, s)
+	}
+	return held, err
+}

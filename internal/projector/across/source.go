@@ -1,0 +1,125 @@
+package across
+
+import (
+	"context"
+	"maps"
+	"sync"
+	"time"
+
+	"github.com/tidemark-go/tidemark/internal/projector/registry"
+	"github.com/tidemark-go/tidemark/internal/store/pages"
+)
+
+const (
+	cacheBytes = 64 << 20
+	readAhead  = 2 // pages
+)
+
+// source reads the journal page by page for all places of a process. It is safe for concurrent use.
+type source struct {
+	*registry.Base
+	events int // of a page
+
+	mu      sync.Mutex
+	cache   pages.Cache
+	head    int64 // up to which the journal is known to be complete
+	small   bool  // the last events were so small that a page's bytes need no limit
+	reading chan struct{}
+	woken   chan struct{} // closed by an append
+	ahead   sync.WaitGroup
+}
+
+func newSource(b *registry.Base) *source {
+	events := max(2*b.Cfg.GroupEvents, 2000)
+	return &source{
+		Base: b, events: events, cache: pages.NewCache(cacheBytes, events), woken: make(chan struct{}),
+	}
+}
+
+// wake ends the waits for events.
+func (s *source) wake() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	close(s.woken)
+	s.woken = make(chan struct{})
+}
+
+// next returns the page that continues after a position. If there are no events it returns nil, and
+// a channel that an append closes.
+func (s *source) next(ctx context.Context, after int64) (*pages.Page, <-chan struct{}, error) {
+	for {
+		s.mu.Lock()
+		woken := s.woken
+		if page := s.cache.At(after); page != nil {
+			kept := *page // later reads extend the page in the cache
+			kept.Faults = maps.Clone(page.Faults)
+			s.readAhead(ctx, kept.Until)
+			s.mu.Unlock()
+			return &kept, nil, nil
+		}
+		if busy := s.reading; busy != nil {
+			s.mu.Unlock()
+			select {
+			case <-busy:
+				continue
+			case <-ctx.Done():
+				return nil, nil, ctx.Err()
+			}
+		}
+		s.reading = make(chan struct{})
+		s.mu.Unlock()
+		w, err := s.read(ctx, after)
+		if err != nil || w.Until == after {
+			return nil, woken, err
+		}
+		return &w.Page, nil, nil
+	}
+}
+
+// readAhead starts to read the pages that follow, unless they are there. The caller holds s.mu.
+func (s *source) readAhead(ctx context.Context, after int64) {
+	for range readAhead {
+		page := s.cache.At(after)
+		if page == nil {
+			break
+		}
+		after = page.Until
+	}
+	if after >= s.head || s.reading != nil || s.cache.At(after) != nil {
+		return
+	}
+	s.reading = make(chan struct{})
+	s.ahead.Go(func() { _, _ = s.read(ctx, after) }) // a place that needs the page sees the error when it reads it
+}
+
+// read reads a page into the cache. The caller has set s.reading.
+func (s *source) read(ctx context.Context, after int64) (w *pages.Window, err error) {
+	s.mu.Lock()
+	q := pages.Query{
+		After: after, Floor: s.head, Events: s.events, Small: s.small, Catalogue: s.Cfg.Catalogue,
+		Announce: 2*s.Cfg.PollInterval + time.Second,
+	}
+	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.small = false // it may have been too much for the time limit
+		if err == nil {
+			s.head = max(s.head, w.Floor)
+			s.small = 4*w.Payload()*int64(s.events) <= pages.Bytes*int64(len(w.Events))
+			kept := w.Page
+			kept.Faults = maps.Clone(w.Faults)
+			s.cache.Add(&kept)
+		}
+		close(s.reading)
+		s.reading = nil
+	}()
+	bounded, cancel := context.WithTimeout(ctx, max(s.Cfg.LeaseTTL, 30*time.Second))
+	defer cancel()
+	conn, err := s.Cfg.Pool.Acquire(bounded)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Release()
+	return pages.Read(bounded, conn, q)
+}

@@ -1,0 +1,183 @@
+package apply
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemark-go/tidemark/internal/projector/failure"
+	"github.com/tidemark-go/tidemark/internal/projector/kind"
+	"github.com/tidemark-go/tidemark/internal/projector/registry"
+	"github.com/tidemark-go/tidemark/internal/pulse"
+	"github.com/tidemark-go/tidemark/internal/store/ledger"
+	"github.com/tidemark-go/tidemark/pkg/journal"
+)
+
+// Keyed is an event of a projection across campaigns.
+type Keyed struct {
+	Event journal.Event
+	Key   string
+	Fault error // known before it is tried: it cannot be read, or its key cannot be found
+}
+
+// Stride is the next events of one partition of a projection across campaigns, in order of position.
+type Stride struct {
+	Projection *registry.Projection
+	Events     []Keyed
+	Careful    bool     // an event is likely to fail
+	Reset      []string // keys whose rows are deleted first
+
+	// Finish queues the fence and what moves the place. held has the keys that failed, with the position
+	// of the event.
+	Finish func(batch *pgx.Batch, held map[string]int64)
+}
+
+// ErrAside is returned by [Applier.Stride] for a projection that is paused, swapped or removed.
+var ErrAside = errors.New("the projection does not move")
+
+// Stride applies a stride in one transaction, and returns the keys that failed, with the position of
+// the event. The later events of such a key are left out, and all later events if it is
+// [kind.AllKeys]. Errors are the infrastructure's, or those of code that cost the transaction.
+func (a *Applier) Stride(ctx context.Context, s *Stride) (held map[string]int64, err error) {
+	careful := s.Careful || len(s.Reset) > 0 || slices.ContainsFunc(s.Events, func(e Keyed) bool { return e.Fault != nil })
+	if !careful {
+		held, err = a.stride(ctx, s, false)
+		if err == nil || errors.Is(err, ErrAside) || errors.Is(err, ledger.ErrLost) ||
+			!a.isolable(ctx, err) && !failure.OwnLockTimeout(err) {
+			return held, err
+		}
+		a.Cfg.Logger.WarnContext(ctx, "group failed, isolating the cause", "projection", s.Projection.Name,
+			"events", len(s.Events), "error", err)
+	}
+	return a.stride(ctx, s, true)
+}
+
+func (a *Applier) stride(ctx context.Context, s *Stride, careful bool) (held map[string]int64, err error) {
+	pulse.Of(ctx).Within(a.Promises.Step)
+	conn, err := a.Cfg.Pool.Acquire(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("acquire a connection: %w", err)
+	}
+	t := a.On(conn, nil, nil)
+	defer t.Abort(ctx)
+	t.Checks = careful
+	k, moves := s.Projection, false
+	t.Queue(QueryBegin)
+	t.QueueSettings()
+	t.Queue(registry.QueryRegistryGroup, a.Cfg.ConsumerGroup)
+	t.Queue(registry.QueryRegistry, "", []string{k.Name}).Query(func(rows pgx.Rows) error {
+		all, err := pgx.CollectRows(rows, pgx.RowToStructByPos[registry.Registered])
+		moves = len(all) == 1 && all[0].Moves() && all[0].Version == k.Described.Version
+		return err
+	})
+	t.Use(k)
+	var g *kind.Group
+	if !careful {
+		events := make([]journal.Event, len(s.Events))
+		for i := range s.Events {
+			events[i] = s.Events[i].Event
+		}
+		g = t.Group(k, events)
+		t.LimitStatements(k.Timeout(events))
+		if err := a.Load(ctx, k, g); err != nil {
+			return nil, t.Blame(err)
+		}
+	}
+	if err := t.Flush(ctx); err != nil {
+		return nil, t.Blame(err)
+	}
+	if !moves {
+		return nil, ErrAside
+	}
+	a.Cfg.OnStep(kind.StepRead)
+	if careful {
+		if err = t.resetKeys(ctx, s); err == nil {
+			held, err = t.strideCarefully(ctx, s)
+		}
+	} else {
+		err = a.Apply(ctx, k, g)
+	}
+	if err != nil {
+		return nil, t.Blame(err)
+	}
+	a.Cfg.OnStep(kind.StepApplied)
+	return held, t.finishStride(ctx, s, held)
+}
+
+func (t *Transaction) finishStride(ctx context.Context, s *Stride, held map[string]int64) error {
+	a := t.Applier
+	t.useSchema(a.SearchPath)
+	t.LimitStatements(a.Longest)
+	if len(t.failures) > 0 {
+		a.Cfg.OnStep(kind.StepDeferring)
+	}
+	t.writeFailures()
+	s.Finish(t.Batch, held)
+	t.Sync()
+	t.end()
+	if err := t.Flush(ctx); err != nil {
+		a.notCommitted(ctx, err)
+		return t.Blame(err)
+	}
+	a.Cfg.OnStep(kind.StepCommitted)
+	t.report(ctx)
+	a.succeeded(ctx, len(s.Events))
+	a.Metrics.Projections.Through.WithLabelValues(s.Projection.Name).Add(float64(len(s.Events) - len(t.failures)))
+	return nil
+}
+
+// strideCarefully applies the events inside savepoints, and finds each that fails.
+func (t *Transaction) strideCarefully(ctx context.Context, s *Stride) (held map[string]int64, err error) {
+	k := s.Projection
+	held = map[string]int64{}
+	for rest := s.Events; len(rest) > 0; {
+		until := slices.IndexFunc(rest, func(e Keyed) bool { return e.Fault != nil })
+		if until < 0 {
+			until = len(rest)
+		}
+		events := make([]journal.Event, until)
+		for i := range events {
+			events[i] = rest[i].Event
+		}
+		n, cause, err := t.find(ctx, k, events)
+		if err != nil {
+			return nil, err
+		}
+		if cause == nil && until < len(rest) {
+			cause = rest[until].Fault
+		}
+		if cause == nil {
+			break
+		}
+		culprit := rest[n]
+		rest = rest[n+1:]
+		t.failKey(k, &culprit, cause)
+		if k.Skips(culprit.Event.Type, cause) {
+			continue
+		}
+		held[culprit.Key] = culprit.Event.Position
+		if culprit.Key == kind.AllKeys {
+			break
+		}
+		rest = slices.DeleteFunc(slices.Clone(rest), func(e Keyed) bool { return e.Key == culprit.Key })
+	}
+	return held, nil
+}
+
+func (t *Transaction) resetKeys(ctx context.Context, s *Stride) error {
+	own, ok := s.Projection.Projection.(kind.Resetter)
+	if len(s.Reset) == 0 || !ok {
+		return nil
+	}
+	g := t.Group(s.Projection, nil)
+	return t.Applier.Supervise(ctx, s.Projection, g, func(ctx context.Context) error { return own.Reset(ctx, g, s.Reset) })
+}
+
+// failKey records that the projection could not apply an event: its key is held back from there on.
+func (t *Transaction) failKey(k *registry.Projection, e *Keyed, cause error) {
+	f := t.fail(k, &e.Event, cause)
+	f.CampaignID, f.Seq = e.Key, e.Event.Position
+}
