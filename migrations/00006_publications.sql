@@ -447,9 +447,34 @@ END
 $$;
 -- +goose StatementEnd
 
+-- advance_reader moves the place of a partition of a projection and renews its lease. If the caller
+-- does not hold it, or the place has moved, it fails the transaction with TM010. p_events and p_hash
+-- are the number and the hash of the events on the way.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.advance_reader(p_owner text, p_topic text, p_publisher text, p_generation bigint,
+    p_from bigint, p_to bigint, p_events bigint, p_hash bigint, p_ttl interval) RETURNS void
+    LANGUAGE plpgsql
+    SET enable_seqscan = off SET plan_cache_mode = force_generic_plan SET jit = off
+    SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    UPDATE tidemark.readers r
+    SET position = p_to, applied = r.applied + p_events, applied_hash = r.applied_hash # p_hash,
+        expires_at = clock_timestamp() + p_ttl
+    WHERE r.topic = p_topic AND r.publisher = p_publisher AND r.owner = p_owner AND r.generation = p_generation
+        AND r.position = p_from;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'the place of % % is lost', p_topic, p_publisher
+            USING ERRCODE = 'TM010', HINT = 'another process has taken over: drop the work, claim again';
+    END IF;
+END
+$$;
+-- +goose StatementEnd
+
 SELECT set_config('search_path', current_setting('tidemark.path'), true);
 
 -- +goose Down
+DROP FUNCTION tidemark.advance_reader;
 DROP FUNCTION tidemark.move_readers;
 DROP FUNCTION tidemark.claim_readers;
 DROP FUNCTION tidemark.prune_log;

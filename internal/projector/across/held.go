@@ -96,7 +96,7 @@ func (p *place) probe(ctx context.Context, s *failed.Standing) error {
 	if err != nil {
 		return err
 	}
-	p.read, p.passed, p.hash, p.saved = m.To, 0, 0, time.Now()
+	p.read, p.stands, p.passed, p.hash, p.saved = m.To, m.To, 0, 0, time.Now()
 	switch _, again := held[s.CampaignID]; {
 	case again:
 	case all:

@@ -40,6 +40,7 @@ type place struct {
 	parts      int
 	generation int64
 
+	stands  int64            // position of the row
 	read    int64            // events up to here are applied, held back or not wanted
 	passed  int64            // events since the row was last written
 	hash    int64            // of their ids
@@ -203,11 +204,11 @@ func (p *place) save(ctx context.Context) error {
 }
 
 func (p *place) move(to int64) ledger.Applied {
-	return ledger.Applied{Key: p.key, Generation: p.generation, To: to, Events: p.passed, Hash: p.hash}
+	return ledger.Applied{Key: p.key, Generation: p.generation, From: p.stands, To: to, Events: p.passed, Hash: p.hash}
 }
 
 func (p *place) settle(m ledger.Applied) {
-	p.passed, p.hash, p.saved = p.passed-m.Events, p.hash^m.Hash, time.Now()
+	p.stands, p.passed, p.hash, p.saved = m.To, p.passed-m.Events, p.hash^m.Hash, time.Now()
 }
 
 // passing counts events of the journal on the way to the next place.
@@ -262,7 +263,7 @@ func (p *place) apply(ctx context.Context, page *pages.Page) error {
 		p.size, p.careful = max(1, p.size/4), carefulAfter // perhaps the group took too long
 		return err
 	}
-	p.read, p.passed, p.hash, p.saved = moved.To, 0, 0, time.Now()
+	p.read, p.stands, p.passed, p.hash, p.saved = moved.To, moved.To, 0, 0, time.Now()
 	p.hold(held)
 	p.size = min(2*p.size, p.Cfg.GroupEvents)
 	return nil

@@ -131,7 +131,8 @@ func (r *Runner) tick(ctx, patient context.Context) error {
 		claimed, err := r.db.Claim(ctx, conn, free)
 		for _, c := range claimed {
 			p := known[c.Key]
-			p.generation, p.read, p.size, p.saved = c.Generation, c.Position, r.Cfg.GroupEvents, time.Now()
+			p.generation, p.read, p.stands = c.Generation, c.Position, c.Position
+			p.size, p.saved = r.Cfg.GroupEvents, time.Now()
 			r.start(patient, p)
 		}
 		return err

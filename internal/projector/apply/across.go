@@ -118,7 +118,7 @@ func (t *Transaction) finishStride(ctx context.Context, s *Stride, held map[stri
 	s.Finish(t.Batch, held)
 	t.Sync()
 	t.end()
-	if err := t.Flush(ctx); err != nil {
+	if err := ledger.Error(t.Flush(ctx)); err != nil {
 		a.notCommitted(ctx, err)
 		return t.Blame(err)
 	}

@@ -139,29 +139,36 @@ func (l *Ledger) queueMoves(batch *pgx.Batch, instance string, moves []Move) *pg
 type Applied struct {
 	publications.Key
 	Generation int64
-	To         int64 // position
+	From, To   int64 // positions
 	Events     int64 // of the journal since the last move, also those that the projection does not want
 	Hash       int64 // XOR of the hashes of their ids
 }
 
 // QueueApplied queues the fence: the place moves and its lease is renewed, or the transaction fails
-// with [ErrLost], because another process holds the place or has moved it.
+// with an error for [Error], because another process holds the place or has moved it. So has the
+// caller, if its last COMMIT got no answer and has happened.
 func (l *Ledger) QueueApplied(batch *pgx.Batch, m Applied) {
-	batch.Queue(queryApply, m.Topic, m.Publisher, l.owner, m.Generation, m.To, m.Events, m.Hash, l.ttl).
-		Exec(func(tag pgconn.CommandTag) error {
-			if tag.RowsAffected() == 0 {
-				return ErrLost
-			}
-			return nil
-		})
+	batch.Queue(queryAdvance, l.owner, m.Topic, m.Publisher, m.Generation, m.From, m.To, m.Events, m.Hash, l.ttl)
 }
 
 // Apply moves a place without rows: there was nothing that the projection wants.
 func (l *Ledger) Apply(ctx context.Context, m Applied) error {
 	batch := &pgx.Batch{}
 	l.QueueApplied(batch, m)
-	return l.send(ctx, batch)
+	return Error(l.send(ctx, batch))
 }
+
+// Error returns err as [ErrLost] if it is the error of the fence.
+func Error(err error) error {
+	var pgErr *pgconn.PgError
+	if errors.As(err, &pgErr) && pgErr.Code == stateLost {
+		return fmt.Errorf("%w: %w", ErrLost, err)
+	}
+	return err
+}
+
+// stateLost is the SQLSTATE of tidemark.advance_reader.
+const stateLost = "TM010"
 
 // Fail records a pair's consecutive failures and the wait. 0 failures mean that the sink recovered.
 func (l *Ledger) Fail(

@@ -45,11 +45,9 @@ const (
 	queryMove = `SELECT m.topic, m.publisher FROM (SELECT $1::text AS owner WHERE ` + instance + ` = $9 OFFSET 0) o
 		CROSS JOIN LATERAL tidemark.move_readers(o.owner, $2, $3, $4, $5, $6, $7, $8) m`
 
-	// queryApply is the fence of a projection across campaigns: it writes one row by its primary key, if
-	// the caller still holds it. Only operators contend for the row.
-	queryApply = `UPDATE tidemark.readers SET position = $5, applied = applied + $6, applied_hash = applied_hash # $7,
-			expires_at = clock_timestamp() + $8::interval
-		WHERE topic = $1 AND publisher = $2 AND owner = $3 AND generation = $4 AND position <= $5`
+	// queryAdvance is the fence of a projection across campaigns: it writes one row by its primary key, or
+	// fails the transaction. Only operators contend for the row.
+	queryAdvance = `SELECT tidemark.advance_reader($1, $2, $3, $4, $5, $6, $7, $8, $9)`
 
 	// queryHeld reads a range of the primary key's partial index.
 	queryHeld = `SELECT topic, publisher, campaign_id FROM tidemark.parked h
