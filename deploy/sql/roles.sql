@@ -10,9 +10,9 @@
 --   ALTER ROLE app_worker SET role = 'tidemark_worker';      -- so that all workers own their tables together
 --
 --   tidemark_owner      owns the schema tidemark; migrations run as it
---   tidemark_appender   appends events, only through functions; reads nothing
+--   tidemark_appender   appends events, schedules and cancels appends, only through functions; reads nothing
 --   tidemark_worker     applies: reads the journal, writes queue and leases, owns the read models; appends
---                       nothing
+--                       nothing but what is scheduled and due
 --   tidemark_publisher  publishes: reads the journal, writes positions and parked events
 --   tidemark_reader     reads the read models, and nothing of the schema tidemark: neither payloads nor
 --                       errors, which may quote them
@@ -24,9 +24,9 @@
 -- (default tidemark_views). Only the worker may create objects in that schema, so it cannot be
 -- public.
 --
--- append, append_all and append_if become SECURITY DEFINER functions here. They run as the owner,
--- so callers need no privileges on tables. A migration that replaces them must keep that
--- (docs/guides/operations/upgrades.md).
+-- append, append_all, append_if, append_at, cancel_scheduled and fire_scheduled become SECURITY
+-- DEFINER functions here. They run as the owner, so callers need no privileges on tables. A
+-- migration that replaces them must keep that (docs/guides/operations/upgrades.md).
 
 BEGIN;
 SET LOCAL search_path = pg_catalog, pg_temp;
@@ -133,7 +133,7 @@ BEGIN
     EXECUTE format('REVOKE UPDATE ON SEQUENCE tidemark.journal_position FROM %I', worker);
     EXECUTE format('GRANT EXECUTE ON ALL ROUTINES IN SCHEMA tidemark TO %I', worker);
     EXECUTE format('REVOKE INSERT, UPDATE, DELETE, TRUNCATE
-        ON tidemark.journal, tidemark.event_tags, tidemark.limits FROM %I', worker);
+        ON tidemark.journal, tidemark.event_tags, tidemark.limits, tidemark.scheduled FROM %I', worker);
     EXECUTE format('REVOKE INSERT, UPDATE, DELETE, TRUNCATE
         ON tidemark.operator_log, tidemark.operator_log_head FROM %I', worker); -- log_act and prune_log write
     -- Tokens and sessions are written only through functions, and their hashes cannot be read.
@@ -155,13 +155,19 @@ BEGIN
         tidemark.find_session, tidemark.begin_session, tidemark.end_session, tidemark.valid_secrets,
         tidemark.holding_secrets FROM %I', publisher);
 
-    -- Appender: the three functions, which run as the owner, for this role only.
+    -- Appender: functions that run as the owner. Operators cancel too, and workers and publishers make
+    -- what is due.
     FOR object IN
-        SELECT p.oid::regprocedure::text AS name FROM pg_proc p WHERE p.pronamespace = 'tidemark'::regnamespace
-            AND p.proname IN ('append', 'append_all', 'append_if')
+        SELECT p.oid::regprocedure::text AS name, p.proname FROM pg_proc p
+        WHERE p.pronamespace = 'tidemark'::regnamespace
+            AND p.proname IN ('append', 'append_all', 'append_if', 'append_at', 'cancel_scheduled', 'fire_scheduled')
     LOOP
         EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', object.name);
-        EXECUTE format('REVOKE EXECUTE ON FUNCTION %s FROM %I, %I', object.name, worker, publisher);
+        CONTINUE WHEN object.proname = 'fire_scheduled';
+        EXECUTE format('REVOKE EXECUTE ON FUNCTION %s FROM %I', object.name, publisher);
+        IF object.proname <> 'cancel_scheduled' THEN
+            EXECUTE format('REVOKE EXECUTE ON FUNCTION %s FROM %I', object.name, worker);
+        END IF;
         EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO %I', object.name, appender);
     END LOOP;
 

@@ -192,7 +192,7 @@ func TestReadKnowsItsSections(t *testing.T) {
 		t.Errorf("got %+v, %v, want two sections, empty", s, err)
 	}
 	if s, err = reader.Read(t.Context()); err != nil || s.Unread != nil || s.Queue == nil || s.Postgres == nil ||
-		len(s.Postgres.Tables) != 9 || s.Postgres.WraparoundLeft < 1e9 {
+		len(s.Postgres.Tables) != 10 || s.Postgres.WraparoundLeft < 1e9 {
 		t.Errorf("got %+v, %v, want all sections", s, err)
 	}
 	if _, err := reader.Read(t.Context(), "wather"); err == nil || !strings.Contains(err.Error(), `"workers"`) {

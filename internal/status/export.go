@@ -168,12 +168,20 @@ func (e export) publishers(s *Status) {
 	}
 }
 
-// rest exports the sections with one value: the inbox, the journal and Postgres.
+// rest exports the sections with one value: the inbox, scheduled appends, the journal and Postgres.
 func (e export) rest(s *Status) {
 	if i := s.Inbox; i != nil {
 		e.gauge("tidemark_inbox_rows", "Marks in the inbox, by the planner's estimate.", float64(i.Rows))
 		e.time("tidemark_inbox_oldest_expiry_timestamp_seconds",
 			"When the next mark of the inbox expires, or should have been pruned.", i.OldestExpiry)
+	}
+	if r := s.Scheduled; r != nil {
+		e.gauge("tidemark_scheduled_pending", "Scheduled appends that are to be made.", float64(r.Pending))
+		e.gauge("tidemark_scheduled_overdue", "Scheduled appends that are due, counted up to 10,000.", float64(r.Overdue))
+		e.gauge("tidemark_scheduled_overdue_seconds", "Time since the first of them was due; 0: there is none.",
+			r.OverdueFor.Seconds())
+		e.gauge("tidemark_scheduled_refused", "Scheduled appends that were refused, counted up to 10,000.",
+			float64(r.Refused))
 	}
 	if j := s.Journal; j != nil {
 		e.gauge("tidemark_journal_position", "The last position handed out.", float64(j.Position))

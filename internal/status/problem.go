@@ -38,6 +38,7 @@ const (
 	longTransaction = 5 * time.Minute // open: it keeps autovacuum from removing dead rows of the hot tables
 	longAppend      = time.Minute     // holding the writer floor
 	longSilence     = 5 * time.Minute // lag of a publisher
+	longOverdue     = time.Minute     // of a scheduled append
 	longUnpruned    = time.Hour       // age of expired marks in the inbox
 	recentGhosts    = 7 * 24 * time.Hour
 	manyDead        = 100_000     // dead tuples, if they outnumber the live ones
@@ -58,7 +59,8 @@ func (p *problems) add(severity Severity, where string, since *time.Time, do, wh
 func (s *Status) Problems() []Problem {
 	var found problems
 	for _, look := range []func(*problems){
-		s.unread, s.work, s.silent, s.failures, s.mixed, s.paused, s.kept, s.rebuilding, s.publishing, s.storage, s.locked,
+		s.unread, s.work, s.silent, s.failures, s.mixed, s.paused, s.kept, s.rebuilding, s.publishing, s.scheduled,
+		s.storage, s.locked,
 	} {
 		look(&found)
 	}
@@ -286,6 +288,25 @@ func (s *Status) publishing(found *problems) {
 					p.Publisher, p.Topic),
 				"%s%s parked: the sink refused them", atLeast(p.ManyParked()), count(p.Parked, false, "event"))
 		}
+	}
+}
+
+// scheduled reports scheduled appends that are overdue or refused.
+func (s *Status) scheduled(found *problems) {
+	r := s.Scheduled
+	if r == nil {
+		return
+	}
+	if since := s.At.Add(-r.OverdueFor); r.OverdueFor > longOverdue {
+		found.add(Warning, "scheduled appends", &since,
+			"tidemark scheduled list: if one campaign is late, end the transaction that holds it, which tidemark doctor "+
+				"names; if all are, see the workers' logs",
+			"%s due and not made", are(r.Overdue, false, "append"))
+	}
+	if r.Refused > 0 {
+		found.add(Warning, "scheduled appends", nil,
+			"tidemark scheduled list --refused says why; end the cause, or tidemark scheduled cancel",
+			"%s refused: they are retried", are(r.Refused, false, "append"))
 	}
 }
 

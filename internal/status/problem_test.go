@@ -13,6 +13,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
 	"github.com/tidemark-go/tidemark/internal/store/pause"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
+	"github.com/tidemark-go/tidemark/internal/store/scheduled"
 )
 
 func TestProblemsAreWhatIsWrongTheWorstFirst(t *testing.T) {
@@ -33,6 +34,12 @@ func TestProblemsAreWhatIsWrongTheWorstFirst(t *testing.T) {
 		want   []string // severities and places
 	}{
 		{"nothing", Status{At: at}, nil},
+		{"appends that are due", Status{At: at, Scheduled: &scheduled.Report{Overdue: 1, OverdueFor: time.Second}}, nil},
+		{
+			"overdue and refused appends",
+			Status{At: at, Scheduled: &scheduled.Report{Overdue: 1, OverdueFor: time.Hour, Refused: 1}},
+			[]string{"warning scheduled appends", "warning scheduled appends"},
+		},
 		{"work and who does it", Status{At: at, Queue: waiting(time.Second), Workers: live}, nil},
 		{
 			"work and nobody who does it",

@@ -49,6 +49,6 @@ const (
 		greatest(last_vacuum, last_autovacuum), last_autovacuum
 		FROM pg_stat_user_tables
 		WHERE schemaname = 'tidemark' AND relname IN ('journal', 'outbox', 'leases', 'deferred', 'readers', 'parked',
-			'failure_log', 'inbox', 'workers')
+			'failure_log', 'inbox', 'scheduled', 'workers')
 		ORDER BY relname`
 )

@@ -21,6 +21,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
 	"github.com/tidemark-go/tidemark/internal/store/pause"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
+	"github.com/tidemark-go/tidemark/internal/store/scheduled"
 )
 
 // defaultTimeout is the default timeout of a section.
@@ -130,6 +131,13 @@ func readers() []reader {
 			stats, err := marks.Stats(ctx, tx)
 			if err == nil {
 				s.Inbox = &stats
+			}
+			return err
+		}},
+		{SectionScheduled, func(ctx context.Context, tx pgx.Tx, s *Status) error {
+			report, err := scheduled.Counts(ctx, tx)
+			if err == nil {
+				s.Scheduled = &report
 			}
 			return err
 		}},

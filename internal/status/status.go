@@ -10,6 +10,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
 	"github.com/tidemark-go/tidemark/internal/store/pause"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
+	"github.com/tidemark-go/tidemark/internal/store/scheduled"
 )
 
 // Section is a part of a [Status] that is read by itself.
@@ -25,6 +26,7 @@ const (
 	SectionRebuilds   Section = "rebuilds"   // Rebuilds
 	SectionPublishers Section = "publishers" // Publishers
 	SectionInbox      Section = "inbox"      // Inbox
+	SectionScheduled  Section = "scheduled"  // Scheduled
 	SectionJournal    Section = "journal"    // Journal
 	SectionPostgres   Section = "postgres"   // Postgres
 )
@@ -46,6 +48,7 @@ type Status struct {
 	Rebuilds   []rebuild.Rebuild
 	Publishers []publications.Publication
 	Inbox      *marks.Statistics
+	Scheduled  *scheduled.Report
 	Journal    *Journal
 	Postgres   *Postgres
 

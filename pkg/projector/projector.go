@@ -23,6 +23,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
 	"github.com/tidemark-go/tidemark/internal/projector/replay"
 	"github.com/tidemark-go/tidemark/internal/pulse"
+	"github.com/tidemark-go/tidemark/internal/scheduler"
 	"github.com/tidemark-go/tidemark/internal/store/lease"
 	"github.com/tidemark-go/tidemark/internal/tracing"
 )
@@ -42,6 +43,7 @@ type Projector struct {
 	replayer   *replay.Replayer
 	maintainer *rebuild.Maintainer
 	across     *across.Runner
+	scheduler  *scheduler.Scheduler
 }
 
 // New checks the configuration and returns a projector. It does not touch the database.
@@ -99,6 +101,13 @@ func New(cfg Config) (*Projector, error) {
 	p.replayer = &replay.Replayer{Base: b, Applier: p.applier}
 	p.maintainer = &rebuild.Maintainer{Base: b, Listener: p.listener}
 	p.rebuilder = &rebuild.Rebuilder{Base: b, Applier: p.applier, Registrar: p.registrar, Replayer: p.replayer}
+	p.scheduler, err = scheduler.New(scheduler.Config{
+		Pool: cfg.Pool, Logger: cfg.Logger, Registerer: cfg.Registerer, PollInterval: cfg.PollInterval,
+		Timeout: cfg.LeaseTTL, Pulse: &b.Pulse, Listener: p.listener,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("projector: %w", err)
+	}
 	return p, nil
 }
 
@@ -113,9 +122,10 @@ func versions(code []Projection) string {
 	return string(raw)
 }
 
-// Run registers the projections and applies events until ctx is cancelled. It then finishes or rolls
-// back work under way, releases its leases and returns nil. It waits out failures of the database.
-// It returns an error only if the registration is refused.
+// Run registers the projections, applies events, and makes appends that [journal.AppendAt] has
+// scheduled, until ctx is cancelled. It then finishes or rolls back work under way, releases its
+// leases and returns nil. It waits out failures of the database. It returns an error only if the
+// registration is refused.
 func (p *Projector) Run(ctx context.Context) error {
 	if err := p.registerPatiently(ctx); err != nil || ctx.Err() != nil {
 		return err
@@ -125,7 +135,7 @@ func (p *Projector) Run(ctx context.Context) error {
 		apply.NewShadow(p.applier).Run(ctx)
 		return nil
 	case ModeEnqueueOnly:
-		<-ctx.Done()
+		p.scheduler.Run(ctx)
 		return nil
 	}
 	// A group under way when ctx ends may finish within ShutdownTimeout, and its leases live until then.
@@ -145,6 +155,7 @@ func (p *Projector) Run(ctx context.Context) error {
 	others.Go(func() { p.holder.KeepLeases(pulse.With(patient, p.base.Pulse.Loop("renew leases"))) })
 	others.Go(func() { p.maintainer.PruneLog(ctx) })
 	others.Go(func() { p.rebuilder.Run(ctx) })
+	others.Go(func() { p.scheduler.Run(ctx) })
 	if !p.base.Cfg.NoListen {
 		others.Go(func() { p.listener.Listen(ctx) })
 		others.Go(func() { p.listener.EndWaits(ctx) })

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -46,6 +47,17 @@ func TestAppender(t *testing.T) {
 			_, err := tx.Exec(t.Context(), `SELECT * FROM tidemark.append('sql', '[{"type": "noted", "tags": ["x"]}]', 0)`)
 			return err
 		},
+		"AppendAt and Cancel": func(tx pgx.Tx) error {
+			id, err := journal.AppendAt(t.Context(), tx, "at", time.Now(), event("ann"))
+			if err != nil {
+				return err
+			}
+			if cancelled, err := journal.Cancel(t.Context(), tx, id); !cancelled {
+				return fmt.Errorf("not cancelled: %w", err)
+			}
+			_, err = tx.Exec(t.Context(), `SELECT tidemark.append_at('at', now(), '[{"type": "noted"}]')`)
+			return err
+		},
 		"append_if": func(tx pgx.Tx) error {
 			_, err := tx.Exec(t.Context(),
 				`SELECT * FROM tidemark.append_if('[{"campaign_id": "if", "events": [{"type": "named", "tags": ["name:x"]}]}]',
@@ -78,9 +90,37 @@ func TestAppender(t *testing.T) {
 		"SELECT FROM tidemark.journal", "SELECT payload FROM tidemark.journal",
 		"INSERT INTO tidemark.outbox VALUES ('default', 'c', 1, now(), 1)",
 		"SELECT nextval('tidemark.journal_position')", "SELECT tidemark.claim('default', 'me', '', 1, '30 s')",
-		"SELECT tidemark.wake()", "DELETE FROM tidemark.outbox",
+		"SELECT tidemark.wake()", "DELETE FROM tidemark.outbox", "SELECT FROM tidemark.scheduled",
+		"DELETE FROM tidemark.scheduled", fireScheduled,
 		"CREATE TABLE tidemark.mine (n integer)", "CREATE SCHEMA mine", "SELECT FROM tidemark.tokens",
 		"CREATE OR REPLACE FUNCTION tidemark.append_limits() RETURNS integer[] LANGUAGE sql RETURN ARRAY[1]")
+}
+
+// fireScheduled makes what is due.
+const fireScheduled = `SELECT fired FROM tidemark.fire_scheduled(1, NULL, '-infinity', NULL, '{}', NULL, false)`
+
+func TestWorkersAndPublishersMakeWhatAppendersScheduled(t *testing.T) {
+	t.Parallel()
+	in := install(t, true)
+	appender := in.as(t, "appender")
+	for _, role := range []string{"worker", "publisher", "operator"} {
+		_, err := appender.Exec(t.Context(), `SELECT tidemark.append_at($1, now(), '[{"type": "noted"}]')`, role)
+		must(t, err)
+		var fired, events int
+		pool := in.as(t, role)
+		must(t, pool.QueryRow(t.Context(), fireScheduled).Scan(&fired))
+		must(t, in.admin.QueryRow(t.Context(), `SELECT count(*) FROM tidemark.journal WHERE campaign_id = $1`, role).Scan(&events))
+		if fired != 1 || events != 1 {
+			t.Errorf("%s makes %d appends, %d events", role, fired, events)
+		}
+		if role == "publisher" {
+			refuses(t, pool, `SELECT tidemark.cancel_scheduled(1)`, `SELECT tidemark.append_at('c', now(), '[]')`,
+				"SELECT FROM tidemark.scheduled")
+			continue
+		}
+		_, err = pool.Exec(t.Context(), `SELECT tidemark.cancel_scheduled(1)`)
+		must(t, err)
+	}
 }
 
 // Whatever an appender passes, sets or creates, events beyond the limits stay out of the journal.
@@ -101,6 +141,7 @@ func TestAppenderCannotSwitchChecksOff(t *testing.T) {
 		for way, sql := range map[string]string{
 			"append":     `SELECT FROM tidemark.append('c', ` + events + `)`,
 			"append_all": `SELECT FROM tidemark.append_all(` + batches + `)`,
+			"append_at":  `SELECT FROM tidemark.append_at('c', now(), ` + events + `)`,
 			"append_if": `SELECT FROM tidemark.append_if(` +
 				batches + `, '{"failIfEventsMatch": {"items": [{"types": ["never"]}]}}')`,
 			"p_keep": `SELECT FROM tidemark.append_if(` +
@@ -123,10 +164,14 @@ func TestAppenderCannotSwitchChecksOff(t *testing.T) {
 	}
 	refuses(t, pool, "UPDATE tidemark.limits SET payload_bytes = 67108864",
 		"SELECT FROM tidemark.append_rows('c', '[]', NULL)", "SELECT FROM tidemark.append_all_rows('[]')",
-		"SELECT FROM tidemark.append_rows_of_snapshot('c', '[]', NULL)", "SELECT FROM tidemark.check_event('c', 1, '{}')")
+		"SELECT FROM tidemark.append_rows_of_snapshot('c', '[]', NULL)",
+		`SELECT FROM tidemark.append_scheduled('c', '[{"type": "x"}]')`, "SELECT FROM tidemark.check_event('c', 1, '{}')")
 	for _, role := range []string{"worker", "publisher", "operator"} {
 		refuses(t, in.as(t, role), "UPDATE tidemark.limits SET payload_bytes = 67108864", "DELETE FROM tidemark.limits",
-			`SELECT FROM tidemark.append_rows('c', '[{"type": "x"}]', NULL)`)
+			`SELECT FROM tidemark.append_rows('c', '[{"type": "x"}]', NULL)`,
+			`SELECT FROM tidemark.append_scheduled('c', '[{"type": "x"}]')`,
+			`SELECT tidemark.append_at('c', now(), '[{"type": "x"}]')`, "UPDATE tidemark.scheduled SET events = '[]'",
+			`INSERT INTO tidemark.scheduled (campaign_id, due_at, attempt_at, events) VALUES ('c', now(), now(), '[{"type": "x"}]')`)
 	}
 	var events, parameters int
 	must(t, in.admin.QueryRow(t.Context(), "SELECT count(*) FROM tidemark.journal").Scan(&events))

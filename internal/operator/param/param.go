@@ -115,7 +115,7 @@ func Of(in reflect.Type) (found []Param) {
 		if words := among(tag.Get("among")); words != nil {
 			p.Choices = words
 			p.Help += ": " + strings.Join(words, ", ")
-			if len(words) > 10 {
+			if len(words) > 12 {
 				p.Help = tag.Get("help") + ", such as " + strings.Join(words[:5], ", ")
 			}
 			if p.Type == Several {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
 	"github.com/tidemark-go/tidemark/internal/store/lease"
+	"github.com/tidemark-go/tidemark/internal/store/scheduled"
 )
 
 // Listener hears notifications of appends and operators.
@@ -16,6 +17,7 @@ type Listener struct {
 	*registry.Base
 	Wake      chan struct{} // there may be work
 	Also      func()        // called at each notification; nil: nothing
+	due       chan struct{} // an append is due before the scheduler wakes by itself
 	woken     chan string   // the wait that a notification named
 	asked     atomic.Int64  // when the wait in force was requested, by this clock in nanoseconds
 	listening atomic.Bool   // notifications arrive
@@ -23,8 +25,14 @@ type Listener struct {
 
 // NewListener returns a listener that does not listen yet.
 func NewListener(b *registry.Base) *Listener {
-	return &Listener{Base: b, Wake: make(chan struct{}, 1), woken: make(chan string, 1)}
+	return &Listener{Base: b, Wake: make(chan struct{}, 1), due: make(chan struct{}, 1), woken: make(chan string, 1)}
 }
+
+// Listening reports whether notifications arrive.
+func (w *Listener) Listening() bool { return w.listening.Load() }
+
+// Due receives when an append is due before the end of the scheduler's sleep.
+func (w *Listener) Due() <-chan struct{} { return w.due }
 
 // Listen wakes the claimer when an append notifies. It has a connection of its own. Without one, or
 // if LISTEN does not work (PgBouncer in transaction mode), workers only poll.
@@ -50,8 +58,10 @@ func (w *Listener) listenOnce(ctx context.Context, connected func()) error {
 		defer cancel()
 		_ = conn.Close(bounded)
 	}()
-	if _, err := conn.Exec(ctx, "LISTEN "+lease.Channel); err != nil {
-		return err
+	for _, channel := range []string{lease.Channel, scheduled.Channel} {
+		if _, err := conn.Exec(ctx, "LISTEN "+channel); err != nil {
+			return err
+		}
 	}
 	connected()
 	w.listening.Store(true)
@@ -64,6 +74,10 @@ func (w *Listener) listenOnce(ctx context.Context, connected func()) error {
 		n, err := conn.WaitForNotification(ctx)
 		if err != nil {
 			return err
+		}
+		if n.Channel == scheduled.Channel {
+			registry.Signal(w.due)
+			continue
 		}
 		registry.Signal(w.Wake)
 		if w.Also != nil {

@@ -1,0 +1,369 @@
+-- +goose Up
+SELECT pg_catalog.set_config('tidemark.path', pg_catalog.current_setting('search_path'), true),
+    pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
+
+-- Appends that are still to be made (docs/adr/0012). Rows are inserted and deleted. Only a refused
+-- append is updated.
+CREATE TABLE tidemark.scheduled (
+    id           bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    campaign_id  text COLLATE "C" NOT NULL,
+    due_at       timestamptz      NOT NULL,
+    attempt_at   timestamptz      NOT NULL,
+    events       jsonb            NOT NULL,
+    scheduled_at timestamptz      NOT NULL DEFAULT clock_timestamp(),
+    scheduled_by text COLLATE "C",
+    attempts     integer          NOT NULL DEFAULT 0,
+    error        text
+) WITH (
+    autovacuum_vacuum_scale_factor = 0.02,
+    autovacuum_vacuum_threshold = 5000,
+    autovacuum_vacuum_insert_scale_factor = 0.5,
+    autovacuum_vacuum_cost_delay = 0
+);
+COMMENT ON TABLE tidemark.scheduled IS
+    'Appends that are still to be made: a row for each call of tidemark.append_at (docs/adr/0012).';
+COMMENT ON COLUMN tidemark.scheduled.id IS 'number of the append, in the order of scheduling';
+COMMENT ON COLUMN tidemark.scheduled.campaign_id IS 'campaign that gets the events';
+COMMENT ON COLUMN tidemark.scheduled.due_at IS 'time from which the events are to be appended';
+COMMENT ON COLUMN tidemark.scheduled.attempt_at IS 'due_at, or the time of the next attempt after a refusal';
+COMMENT ON COLUMN tidemark.scheduled.events IS 'the events as tidemark.append takes them, each with its id';
+COMMENT ON COLUMN tidemark.scheduled.scheduled_at IS 'time of the call';
+COMMENT ON COLUMN tidemark.scheduled.scheduled_by IS 'process that scheduled it, NULL for an application';
+COMMENT ON COLUMN tidemark.scheduled.attempts IS 'attempts that were refused';
+COMMENT ON COLUMN tidemark.scheduled.error IS 'reason of the last refusal';
+
+CREATE INDEX scheduled_due_idx ON tidemark.scheduled (attempt_at, id);
+CREATE INDEX scheduled_campaign_idx ON tidemark.scheduled (campaign_id, attempt_at, id);
+CREATE INDEX scheduled_refused_idx ON tidemark.scheduled (attempt_at) WHERE attempts > 0;
+
+-- The time, in milliseconds since 1970, at which a sleeping worker looks for due appends. An append
+-- that is due earlier wakes it (docs/adr/0002).
+CREATE SEQUENCE tidemark.next_look AS bigint MINVALUE 0 START 0 CACHE 1;
+COMMENT ON SEQUENCE tidemark.next_look IS
+    'Time, in milliseconds since 1970, at which a sleeping worker looks for due appends (docs/adr/0002).';
+
+-- append_at schedules an append: a worker makes it once it is due by the database's clock. It
+-- checks the events as append does and gives each its id, so that a second append of them changes
+-- nothing. It takes no lock. The result is the number that cancel_scheduled needs.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.append_at(p_campaign_id text, p_due timestamptz, p_events jsonb,
+    p_scheduled_by text DEFAULT NULL) RETURNS bigint
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    ms CONSTANT bigint := date_part('epoch', clock_timestamp()) * 1000;
+    random_tail CONSTANT text := right(gen_random_uuid()::text, 17);
+    reason text;
+    made bigint;
+BEGIN
+    IF NOT coalesce(octet_length(p_campaign_id) BETWEEN 1 AND (tidemark.append_limits())[1]
+        AND jsonb_typeof(p_events) = 'array', false)
+        OR jsonb_array_length(p_events) > (tidemark.append_limits())[2] THEN
+        PERFORM tidemark.refuse_call(p_campaign_id, p_events);
+    ELSIF p_events = '[]' THEN
+        reason := 'events are none: schedule at least one';
+    ELSIF NOT coalesce(p_due >= '0001-01-01 00:00Z' AND p_due < '10000-01-01 00:00Z', false) THEN
+        reason := format('due is %s, it must be in the years 1 to 9999', coalesce(p_due::text, 'NULL'));
+    END IF;
+    IF reason IS NOT NULL THEN
+        RAISE EXCEPTION 'append to campaign %: %', left(p_campaign_id, 64), reason
+            USING ERRCODE = 'TM004', DETAIL = jsonb_build_object('campaign', left(p_campaign_id, 256), 'index', -1,
+                'field', split_part(reason, ' ', 1), 'reason', substr(reason, strpos(reason, ' ') + 1))::text;
+    END IF;
+    -- The columns are those of append_rows, for whatever fails to convert there to fail here.
+    INSERT INTO tidemark.scheduled (campaign_id, due_at, attempt_at, scheduled_by, events)
+    SELECT p_campaign_id, p_due, p_due, nullif(p_scheduled_by, ''), jsonb_agg(
+        CASE WHEN tidemark.event_fits(e.event) OR tidemark.check_event(p_campaign_id, e.ord, e.event) THEN
+            CASE WHEN e.id IS NULL THEN e.event || jsonb_build_object('id', tidemark.made_id(ms, e.ord, random_tail))
+                ELSE e.event END END ORDER BY e.ord)
+    FROM ROWS FROM (jsonb_to_recordset(p_events) AS (id uuid, version integer, tags text[], occurred_at timestamptz),
+        jsonb_array_elements(p_events)) WITH ORDINALITY AS e (id, version, tags, occurred_at, event, ord)
+    RETURNING id INTO made;
+    IF jsonb_path_exists(p_events, '$[1 to last].id') AND (
+        SELECT count(e.event ->> 'id') <> count(DISTINCT (e.event ->> 'id')::uuid)
+        FROM jsonb_array_elements(p_events) AS e (event)) THEN
+        RAISE EXCEPTION 'append to campaign %: two of its events have the same id', left(p_campaign_id, 64)
+            USING ERRCODE = 'TM002', HINT = 'give each new event an id of its own';
+    END IF;
+    IF pg_sequence_last_value('tidemark.next_look') > greatest(ms, date_part('epoch', p_due) * 1000)
+        AND coalesce(current_setting('tidemark.notify', true), '') <> 'off' THEN
+        PERFORM pg_notify('tidemark_scheduled', '');
+    END IF;
+    RETURN made;
+END
+$$;
+-- +goose StatementEnd
+
+-- append_at with text serves calls with a literal or an untyped parameter, as append does.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.append_at(p_campaign_id text, p_due timestamptz, p_events text,
+    p_scheduled_by text DEFAULT NULL) RETURNS bigint
+    LANGUAGE sql
+BEGIN ATOMIC
+    SELECT tidemark.append_at(p_campaign_id, p_due, tidemark.parsed_json(p_events), p_scheduled_by);
+END;
+-- +goose StatementEnd
+
+-- cancel_scheduled deletes a scheduled append. It returns false if the append has been made or
+-- cancelled. If a worker is making it, it waits for the outcome.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.cancel_scheduled(p_id bigint) RETURNS boolean
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    DELETE FROM tidemark.scheduled s WHERE s.id = p_id;
+    RETURN FOUND;
+END
+$$;
+-- +goose StatementEnd
+
+-- append_scheduled makes one append, or those of one campaign together. The caller holds the locks.
+-- Groups whose applications apply inline get a work item too: no application is there to apply.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.append_scheduled(p_campaign_id text, p_events jsonb) RETURNS void
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    n integer;
+    last bigint;
+BEGIN
+    SELECT count(*), max(a.seq) INTO n, last FROM tidemark.append_rows(p_campaign_id, p_events, NULL) AS a
+        WHERE NOT a.duplicate;
+    INSERT INTO tidemark.outbox (consumer_group, campaign_id, seq, enqueued_at, events)
+    SELECT g.name, p_campaign_id, last, clock_timestamp(), n FROM tidemark.consumer_groups g
+    WHERE n > 0 AND g.name > '' AND g.state = 'inline';
+END
+$$;
+-- +goose StatementEnd
+
+-- scheduled_keys returns the keys that appends of these events lock before the campaign, as
+-- lock_keys does: types and tags shared, or with p_many buckets of tags exclusively.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.scheduled_keys(p_events jsonb, p_many boolean) RETURNS bigint[]
+    LANGUAGE sql IMMUTABLE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+    SELECT tidemark.touched_types(p_events) || CASE WHEN p_many THEN
+        array(SELECT DISTINCT tidemark.lock_key(32008, k.key & 63)
+            FROM unnest(tidemark.touched_tags(p_events)) AS k (key))
+        ELSE tidemark.touched_tags(p_events) END
+$$;
+-- +goose StatementEnd
+
+-- fire_scheduled makes up to p_limit due appends in one transaction, in the order of (attempt_at,
+-- id) after the given place, without the campaigns in p_skip. The campaign's own lock is the lease: its holder reads the campaign's
+-- first due appends, makes them and deletes them, so their order holds among any number of workers,
+-- and a dead worker holds nothing. All locks are tried and never waited for, so an open transaction
+-- delays its own campaign alone. Such campaigns are returned in busy. With p_campaign_id the call is
+-- for this campaign alone and waits 300 ms for its locks, like any append: a campaign whose lock
+-- always has a queue would never be free.
+--
+-- With p_wait the caller is about to sleep for so long at most. If it listens, the call first says
+-- so in tidemark.next_look, and then looks. wait is the time to sleep. held counts due appends that
+-- a caller is cancelling.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.fire_scheduled(p_limit integer, p_campaign_id text, p_after timestamptz, p_after_id bigint,
+    p_skip text[], p_wait interval, p_listens boolean, OUT fired bigint, OUT refused bigint, OUT held bigint, OUT busy text[], OUT more boolean,
+    OUT after timestamptz, OUT after_id bigint, OUT wait interval)
+    LANGUAGE plpgsql
+    SET lock_timeout = '300ms'
+    SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+    SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_column
+DECLARE
+    most CONSTANT integer := least(p_limit, (tidemark.append_limits())[8]);
+    longest CONSTANT interval := '10 min'; -- between two attempts
+    at timestamptz := clock_timestamp();
+    until bigint;
+    campaigns text[];
+    counts bigint[];
+    ids bigint[];
+    owners text[];
+    docs jsonb[];
+    keys bigint[];
+    many boolean;
+    batch record;
+BEGIN
+    fired := 0; refused := 0; held := 0; busy := '{}'; more := false;
+    IF p_campaign_id IS NOT NULL THEN
+        campaigns := ARRAY[p_campaign_id]; counts := ARRAY[most];
+        docs := array(SELECT s.events FROM tidemark.scheduled s WHERE s.campaign_id = p_campaign_id
+            AND s.attempt_at <= at ORDER BY s.campaign_id, s.attempt_at, s.id LIMIT most);
+        BEGIN
+            PERFORM tidemark.lock_keys(tidemark.touched_types(k.events), tidemark.touched_tags(k.events), '{}', campaigns)
+            FROM (SELECT jsonb_path_query_array(to_jsonb(docs), '$[*][*]') AS events) AS k;
+        EXCEPTION WHEN lock_not_available THEN
+            busy := campaigns;
+            RETURN;
+        END;
+    ELSE
+        IF p_wait IS NOT NULL AND p_listens THEN
+            SELECT date_part('epoch', least(at + p_wait, (SELECT s.attempt_at FROM tidemark.scheduled s
+                WHERE s.attempt_at > at ORDER BY s.attempt_at, s.id LIMIT 1))) * 1000 INTO until;
+            PERFORM setval('tidemark.next_look', until) FROM tidemark.next_look n
+            WHERE n.last_value NOT BETWEEN date_part('epoch', at) * 1000 AND until;
+        ELSE
+            PERFORM setval('tidemark.next_look', 0) FROM tidemark.next_look n WHERE n.last_value > 0;
+        END IF;
+        at := clock_timestamp();
+        WITH due AS MATERIALIZED (
+            SELECT d.*, sum(d.bytes) OVER (ORDER BY d.attempt_at, d.id) - d.bytes AS before FROM (
+                SELECT s.campaign_id, s.attempt_at, s.id, pg_column_size(s.events) AS bytes FROM tidemark.scheduled s
+                WHERE s.attempt_at <= at AND (s.attempt_at, s.id) > (p_after, p_after_id)
+                    AND s.campaign_id <> ALL (p_skip)
+                ORDER BY s.attempt_at, s.id LIMIT most
+            ) AS d
+        ), chosen AS MATERIALIZED (
+            SELECT * FROM due d WHERE d.before < 8388608
+        )
+        SELECT array_agg(c.campaign_id), array_agg(c.n), l.attempt_at, l.id,
+            sum(c.n) = most OR sum(c.n) < (SELECT count(*) FROM due)
+        INTO campaigns, counts, after, after_id, more
+        FROM (SELECT o.campaign_id, count(*) AS n FROM chosen o GROUP BY o.campaign_id) AS c
+        CROSS JOIN (SELECT o.attempt_at, o.id FROM chosen o ORDER BY o.attempt_at DESC, o.id DESC LIMIT 1) AS l
+        GROUP BY l.attempt_at, l.id;
+        IF campaigns IS NULL THEN
+            more := false;
+        END IF;
+        SELECT coalesce(array_agg(c.id) FILTER (WHERE c.free), '{}'), array_agg(c.n) FILTER (WHERE c.free),
+            coalesce(array_agg(c.id) FILTER (WHERE NOT c.free), '{}')
+        INTO campaigns, counts, busy
+        FROM (SELECT u.id, u.n, pg_try_advisory_xact_lock(tidemark.lock_key(32002, hashtextextended(u.id, 0))) AS free
+            FROM unnest(campaigns, counts) AS u (id, n)) AS c;
+    END IF;
+
+    -- Only now, under the campaigns' locks, the appends themselves. One that a caller is cancelling
+    -- holds back those behind it.
+    WITH head AS MATERIALIZED (
+        SELECT h.place, row_number() OVER (PARTITION BY h.campaign_id ORDER BY h.attempt_at, h.id) AS n
+        FROM unnest(campaigns, counts) AS c (id, n) CROSS JOIN LATERAL (
+            SELECT s.ctid AS place, s.campaign_id, s.attempt_at, s.id FROM tidemark.scheduled s
+            WHERE s.campaign_id = c.id AND s.attempt_at <= at ORDER BY s.campaign_id, s.attempt_at, s.id LIMIT c.n
+        ) AS h
+    ), mine AS MATERIALIZED (
+        SELECT s.campaign_id, s.id, s.attempt_at, s.events, h.n
+        FROM head h JOIN tidemark.scheduled s ON s.ctid = h.place FOR UPDATE OF s SKIP LOCKED
+    ), first AS MATERIALIZED (
+        SELECT m.*, row_number() OVER (PARTITION BY m.campaign_id ORDER BY m.n) = m.n AS whole FROM mine m
+    )
+    SELECT array_agg(f.id ORDER BY f.attempt_at, f.id), array_agg(f.campaign_id ORDER BY f.attempt_at, f.id),
+        array_agg(f.events ORDER BY f.attempt_at, f.id), (SELECT count(*) FROM head) - count(*)
+    INTO ids, owners, docs, held FROM first f WHERE f.whole;
+
+    IF ids IS NOT NULL THEN
+        many := cardinality(tidemark.touched_tags(jsonb_path_query_array(to_jsonb(docs), '$[*][*]'))) > 64;
+        keys := array(
+            SELECT k.key FROM unnest(tidemark.scheduled_keys(jsonb_path_query_array(to_jsonb(docs), '$[*][*]'), many))
+                AS k (key)
+            WHERE NOT CASE WHEN k.key >> 48 = 32008 THEN pg_try_advisory_xact_lock(k.key)
+                ELSE pg_try_advisory_xact_lock_shared(k.key) END);
+        IF keys <> '{}' THEN
+            WITH due AS MATERIALIZED (
+                SELECT u.*, bool_or(tidemark.scheduled_keys(u.doc, many) && keys) OVER (PARTITION BY u.owner) AS stuck
+                FROM unnest(ids, owners, docs) WITH ORDINALITY AS u (id, owner, doc, ord)
+            )
+            SELECT array_agg(d.id ORDER BY d.ord) FILTER (WHERE NOT d.stuck),
+                array_agg(d.owner ORDER BY d.ord) FILTER (WHERE NOT d.stuck),
+                array_agg(d.doc ORDER BY d.ord) FILTER (WHERE NOT d.stuck),
+                busy || coalesce(array_agg(DISTINCT d.owner) FILTER (WHERE d.stuck), '{}')
+            INTO ids, owners, docs, busy FROM due d;
+        END IF;
+    END IF;
+
+    BEGIN
+        DELETE FROM tidemark.scheduled s WHERE s.id = ANY (ids);
+        FOR batch IN
+            SELECT u.owner, CASE count(*) WHEN 1 THEN (array_agg(u.doc))[1]
+                ELSE jsonb_path_query_array(jsonb_agg(u.doc ORDER BY u.ord), '$[*][*]') END AS events
+            FROM unnest(owners, docs) WITH ORDINALITY AS u (owner, doc, ord) GROUP BY u.owner ORDER BY min(u.ord)
+        LOOP
+            PERFORM tidemark.append_scheduled(batch.owner, batch.events);
+        END LOOP;
+        fired := coalesce(cardinality(ids), 0);
+    EXCEPTION WHEN OTHERS THEN -- one is refused: each by itself
+        IF left(SQLSTATE, 2) IN ('25', '40', '53', '55', '57', '58') THEN
+            RAISE;
+        END IF;
+        FOR n IN 1 .. cardinality(ids) LOOP
+            BEGIN
+                DELETE FROM tidemark.scheduled s WHERE s.id = ids[n];
+                PERFORM tidemark.append_scheduled(owners[n], docs[n]);
+                fired := fired + 1;
+            EXCEPTION WHEN OTHERS THEN
+                IF left(SQLSTATE, 2) IN ('25', '40', '53', '55', '57', '58') THEN
+                    RAISE;
+                END IF;
+                UPDATE tidemark.scheduled s SET attempts = s.attempts + 1,
+                    attempt_at = clock_timestamp() + least(longest, interval '1 s' * 2 ^ least(s.attempts, 16)),
+                    error = CASE WHEN SQLSTATE LIKE 'TM%' THEN left(SQLERRM, 1000)
+                        ELSE format('refused with SQLSTATE %s: append the events by hand to see why', SQLSTATE) END
+                WHERE s.id = ids[n];
+                refused := refused + 1;
+            END;
+        END LOOP;
+    END;
+
+    IF p_campaign_id IS NULL AND p_wait IS NOT NULL THEN
+        -- A next attempt that lies too far ahead dates from before the clock went back.
+        UPDATE tidemark.scheduled s SET attempt_at = clock_timestamp()
+        WHERE s.ctid = ANY (array(SELECT r.ctid FROM tidemark.scheduled r
+            WHERE r.attempts > 0 AND r.attempt_at > clock_timestamp() + longest AND r.attempt_at > r.due_at
+            ORDER BY r.attempt_at LIMIT most FOR UPDATE SKIP LOCKED));
+        at := clock_timestamp();
+        wait := least(p_wait, (SELECT s.attempt_at FROM tidemark.scheduled s WHERE s.attempt_at > at
+            ORDER BY s.attempt_at, s.id LIMIT 1) - at);
+        IF fired + refused = 0 THEN
+            PERFORM set_config('synchronous_commit', 'off', true); -- nothing but the sequence has changed
+        END IF;
+    END IF;
+END
+$$;
+-- +goose StatementEnd
+
+-- scheduled_report counts appends that are to be made, and of these the due and the refused ones, up
+-- to p_exact each; beyond that, pending is estimated. overdue_for is the age of the one that has been
+-- due for longest.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.scheduled_report(p_exact integer, p_pages integer, OUT pending bigint,
+    OUT estimated boolean, OUT overdue bigint, OUT overdue_for interval, OUT refused bigint)
+    LANGUAGE plpgsql STABLE
+    SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    at CONSTANT timestamptz := clock_timestamp();
+BEGIN
+    SELECT count(*) INTO pending FROM (SELECT FROM tidemark.scheduled s ORDER BY s.attempt_at, s.id
+        LIMIT p_exact + 1) AS s;
+    SELECT count(*) INTO overdue FROM (SELECT FROM tidemark.scheduled s WHERE s.attempt_at <= at
+        ORDER BY s.attempt_at, s.id LIMIT p_exact) AS s;
+    SELECT count(*) INTO refused FROM (SELECT FROM tidemark.scheduled s WHERE s.attempts > 0 LIMIT p_exact) AS s;
+    estimated := pending > p_exact;
+    IF estimated THEN
+        SELECT greatest(pending, sum(p.weight * c.n)) INTO pending
+        FROM tidemark.sample_pages('tidemark.scheduled', p_pages) AS p CROSS JOIN LATERAL (
+            SELECT count(*) AS n FROM tidemark.scheduled s WHERE s.ctid >= p.first AND s.ctid <= p.last
+        ) AS c;
+    END IF;
+    overdue_for := greatest(at - (SELECT s.attempt_at FROM tidemark.scheduled s ORDER BY s.attempt_at, s.id LIMIT 1),
+        '0');
+END
+$$;
+-- +goose StatementEnd
+
+SELECT set_config('search_path', current_setting('tidemark.path'), true);
+
+-- +goose Down
+DROP FUNCTION tidemark.scheduled_report;
+DROP FUNCTION tidemark.fire_scheduled;
+DROP FUNCTION tidemark.scheduled_keys;
+DROP FUNCTION tidemark.append_scheduled;
+DROP FUNCTION tidemark.cancel_scheduled;
+DROP FUNCTION tidemark.append_at(text, timestamptz, text, text);
+DROP FUNCTION tidemark.append_at(text, timestamptz, jsonb, text);
+DROP SEQUENCE tidemark.next_look;
+DROP TABLE tidemark.scheduled;

@@ -1,0 +1,45 @@
+package journal
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// AppendAt schedules an append of events to a campaign. A worker makes it, exactly once, when it is
+// due by the database's clock; if due is past, at once. The row commits with the caller's
+// transaction and takes no lock, so nobody waits for it. [Cancel] takes the id.
+//
+// A campaign's scheduled appends are made in the order of (due, id). Where the campaign then stands
+// is not known, so there is no [Expect]. Events are checked now, as by [Journal.Append], and get
+// their ids now. An append that is refused all the same, e.g. after a change of limits, is tried
+// again and holds back no other.
+//
+// Errors: [*InvalidEventError], also for a due time outside the years 1 to 9999 and for no events,
+// and [ErrEventIDReused].
+func (j *Journal) AppendAt(
+	ctx context.Context, tx pgx.Tx, campaignID string, due time.Time, events ...Event,
+) (id int64, err error) {
+	doc, err := j.encode(ctx, campaignID, events)
+	if err != nil {
+		return 0, err
+	}
+	err = tx.QueryRow(ctx, queryAppendAt, campaignID, due, doc).Scan(&id)
+	return id, appendError(campaignID, err)
+}
+
+// AppendAt is [Journal.AppendAt] without a catalogue.
+func AppendAt(
+	ctx context.Context, tx pgx.Tx, campaignID string, due time.Time, events ...Event,
+) (id int64, err error) {
+	return New(nil).AppendAt(ctx, tx, campaignID, due, events...)
+}
+
+// Cancel deletes an append that [AppendAt] has scheduled. It returns false if the append has been
+// made or cancelled before. It waits while a worker makes the append, or another transaction
+// cancels it. Until the caller's transaction ends, the campaign's later appends wait.
+func Cancel(ctx context.Context, tx pgx.Tx, id int64) (cancelled bool, err error) {
+	err = tx.QueryRow(ctx, queryCancel, id).Scan(&cancelled)
+	return cancelled, appendError("", err)
+}
