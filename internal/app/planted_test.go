@@ -34,7 +34,7 @@ const planted = "pl4ntedx"
 const plantedFile = `-- projection: filed
 -- version: 1
 -- on failure: dead
-CREATE TABLE filed (name text PRIMARY KEY, n int, short varchar(3), CHECK (name <> 'pl4ntedx-name checked'));
+CREATE TABLE filed (name text PRIMARY KEY, campaign_id text UNIQUE, n int, short varchar(3), CHECK (name <> 'pl4ntedx-name checked'));
 -- on: twice
 INSERT INTO filed (name) VALUES (event.payload->>'name'), (event.payload->>'name');
 -- on: checked
@@ -77,7 +77,7 @@ func plantedHandlers() []projector.Projection {
 	h := projector.NewHandlers(projector.Spec{
 		Name: "handled", Version: 1,
 		OnFailure: projector.Policy{Attempts: 2, Base: time.Millisecond, Max: time.Millisecond},
-		Tables: `CREATE TABLE handled (name text PRIMARY KEY);
+		Tables: `CREATE TABLE handled (name text PRIMARY KEY, campaign_id text UNIQUE);
 			CREATE CONSTRAINT TRIGGER later AFTER INSERT ON handled DEFERRABLE INITIALLY DEFERRED
 				FOR EACH ROW EXECUTE FUNCTION public.complain_later()`,
 	})
@@ -132,7 +132,7 @@ func plantedHandlers() []projector.Projection {
 	var tries atomic.Int64
 	shaky := projector.NewHandlers(projector.Spec{
 		Name: "shaky", Version: 1, Classify: func(error) projector.Class { return projector.ClassInfrastructure },
-		Tables: `CREATE TABLE shaky (name text PRIMARY KEY);
+		Tables: `CREATE TABLE shaky (name text PRIMARY KEY, campaign_id text UNIQUE);
 			CREATE TRIGGER once BEFORE INSERT ON shaky FOR EACH ROW EXECUTE FUNCTION public.complain_once()`,
 	})
 	projector.On(shaky, "shaken", func(_ context.Context, _ *projector.Group, _ journal.Event, p plantedPayload) error {
@@ -152,7 +152,7 @@ func plantedHandlers() []projector.Projection {
 		Fold:      func(_ *plantedPayload, e journal.Event) error { return fmt.Errorf("cannot fold %s", e.Payload) },
 	})
 	skipped := projector.NewHandlers(projector.Spec{
-		Name: "skipped", Version: 1, Tables: `CREATE TABLE skipped (name text)`,
+		Name: "skipped", Version: 1, Tables: `CREATE TABLE skipped (name text, campaign_id text)`,
 		OnFailure: projector.Policy{Action: projector.ActionSkip},
 	})
 	pass := func(_ context.Context, _ *projector.Group, _ journal.Event, p plantedPayload) error {

@@ -302,3 +302,38 @@ func TestAPartitionHasOneHolder(t *testing.T) {
 		t.Error("events have failed")
 	}
 }
+
+func TestATableOfSeveralCampaignsNeedsAScope(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		tables  string
+		refused bool
+	}{
+		"no_campaign":        {"CREATE TABLE x (player text PRIMARY KEY)", true},
+		"campaign_in_no_key": {"CREATE TABLE x (player text PRIMARY KEY, campaign_id text)", true},
+		"second_table":       {"CREATE TABLE a (campaign_id text PRIMARY KEY); CREATE TABLE x (day date UNIQUE)", true},
+		"campaign_in_a_key":  {"CREATE TABLE x (player text, campaign_id text, PRIMARY KEY (campaign_id, player))", false},
+		"one_of_two_keys":    {"CREATE TABLE x (id serial PRIMARY KEY, campaign_id text UNIQUE)", false},
+		"no_key":             {"CREATE TABLE x (campaign_id text, n int)", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pool := pgtest.New(t)
+			spec := projector.Spec{Name: "x", Version: 1, Tables: tt.tables}
+			_, err := workerOf(t, pool, nil, projector.NewHandlers(spec)).Drain(t.Context())
+			if refused := err != nil; refused != tt.refused {
+				t.Fatalf("%v", err)
+			}
+			if tt.refused {
+				for _, remedy := range []string{"table x", "put campaign_id into the table's keys", "the scope journal"} {
+					if !strings.Contains(err.Error(), remedy) {
+						t.Errorf("%v: it does not say %q", err, remedy)
+					}
+				}
+			}
+			spec.Scope = projector.ScopeJournal
+			pool = pgtest.New(t)
+			drain(t, workerOf(t, pool, nil, projector.NewHandlers(spec)))
+		})
+	}
+}

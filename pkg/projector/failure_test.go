@@ -363,7 +363,8 @@ func TestNothingOfAPayloadGetsIntoWhatIsKept(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			pool := pgtest.New(t)
-			spec := projector.Spec{Name: "picky", Version: 1, Tables: `CREATE TABLE names (name text PRIMARY KEY)`}
+			spec := projector.Spec{Name: "picky", Version: 1, Tables: `CREATE TABLE names (name text PRIMARY KEY,
+				campaign_id text UNIQUE)`}
 			appendEvents(t, pool, "a", journal.Event{
 				Type:    "noted",
 				Payload: json.RawMessage(`{"name": "Xanadu", "n": 4711471147114711}`),

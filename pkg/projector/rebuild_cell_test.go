@@ -1,7 +1,6 @@
 package projector
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,21 +21,21 @@ import (
 // campaign c0 fails while the cell is broken.
 type cell struct {
 	*testing.T
-	pool     *pgxpool.Pool
-	group    string
-	names    []string
-	campaign string // column that names the campaign; only with campaign_id can rows be reset by campaign
-	broken   atomic.Bool
-	one      *Projector      // has version 1
-	all      *Projector      // has all versions and starts no rebuild itself
-	again    map[string]bool // projections that may have applied events twice
+	pool   *pgxpool.Pool
+	group  string
+	names  []string
+	list   bool // campaign_id is not text, so rows cannot be reset by campaign
+	broken atomic.Bool
+	one    *Projector      // has version 1
+	all    *Projector      // has all versions and starts no rebuild itself
+	again  map[string]bool // projections that may have applied events twice
 }
 
 // newCell returns a cell whose tables of version 1 are in step, except that c0 is dead in each
 // projection.
-func newCell(t *testing.T, pool *pgxpool.Pool, group, campaign string, projections int) *cell {
+func newCell(t *testing.T, pool *pgxpool.Pool, group string, list bool, projections int) *cell {
 	t.Helper()
-	c := &cell{T: t, pool: pool, group: group, campaign: cmp.Or(campaign, "campaign_id"), again: map[string]bool{}}
+	c := &cell{T: t, pool: pool, group: group, list: list, again: map[string]bool{}}
 	for i := range projections {
 		c.names = append(c.names, fmt.Sprintf("%s_%d", group, i))
 	}
@@ -61,15 +60,19 @@ func (c *cell) worker(versions ...int) *Projector {
 
 // version returns a projection that keeps a row for each event and counts how often it was applied.
 func (c *cell) version(name string, version int) Projection {
+	kind, id := `text COLLATE "C"`, "$1::text"
+	if c.list {
+		kind, id = "text[]", "ARRAY[$1::text]"
+	}
 	h := NewHandlers(Spec{Name: name, Version: version, OnFailure: Policy{Action: ActionDead}, Tables: fmt.Sprintf(
-		`CREATE TABLE %s (%s text COLLATE "C", seq bigint, made bigint, times integer,
-			PRIMARY KEY (%[2]s, seq))`, name, c.campaign)})
+		`CREATE TABLE %s (campaign_id %s, seq bigint, made bigint, times integer, PRIMARY KEY (campaign_id, seq))`,
+		name, kind)})
 	On(h, "noted", func(_ context.Context, g *Group, e journal.Event, _ struct{}) error {
 		if e.CampaignID == "c0" && e.Seq == 3 && c.broken.Load() {
 			return errors.New("broken")
 		}
-		g.Queue(fmt.Sprintf(`INSERT INTO %[1]s VALUES ($1, $2, $3, 1) ON CONFLICT (%[2]s, seq) DO UPDATE
-			SET times = %[1]s.times + 1`, name, c.campaign),
+		g.Queue(fmt.Sprintf(`INSERT INTO %[1]s VALUES (%[2]s, $2, $3, 1) ON CONFLICT (campaign_id, seq) DO UPDATE
+			SET times = %[1]s.times + 1`, name, id),
 			e.CampaignID, e.Seq, e.Seq*int64(version))
 		return nil
 	})
@@ -175,17 +178,18 @@ func (c *cell) compare(resolved bool) {
 			c.Errorf("%s is not registered", name)
 		}
 	}
-	const differing = `SELECT coalesce(string_agg(format('%%s/%%s %%s times, made %%s', coalesce(j.campaign_id, r.%[1]s),
+	const differing = `SELECT coalesce(string_agg(format('%%s/%%s %%s times, made %%s',
+			coalesce(j.campaign_id, r.id),
 		coalesce(j.seq, r.seq), coalesce(r.times, 0), r.made), ', '
-			ORDER BY coalesce(j.campaign_id, r.%[1]s), coalesce(j.seq, r.seq)), '')
+			ORDER BY coalesce(j.campaign_id, r.id), coalesce(j.seq, r.seq)), '')
 		FROM (SELECT campaign_id, seq FROM tidemark.journal WHERE NOT ($3 AND campaign_id = 'c0' AND seq = 3)) j
-		FULL JOIN %[2]s r ON r.%[1]s = j.campaign_id AND r.seq = j.seq
+		FULL JOIN (SELECT *, trim(campaign_id::text, '{}') AS id FROM %s) r ON r.id = j.campaign_id AND r.seq = j.seq
 		WHERE r.made IS DISTINCT FROM j.seq * $1 OR r.times <> 1 AND NOT $2`
 	for set, version := range versions {
 		name, of := registry.Split(set)
 		table := pgx.Identifier{of.Schema(name, "tidemark_views"), name}.Sanitize()
 		var wrong string
-		c.must(c.pool.QueryRow(c.Context(), fmt.Sprintf(differing, c.campaign, table), version, c.again[name],
+		c.must(c.pool.QueryRow(c.Context(), fmt.Sprintf(differing, table), version, c.again[name],
 			resolved).Scan(&wrong))
 		if wrong != "" {
 			c.Errorf("%s of version %d: %.200s", set, version, wrong)

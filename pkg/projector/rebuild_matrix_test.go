@@ -19,9 +19,9 @@ import (
 
 // rebuildState is a state of a rebuild and the way to reach it from a new cell.
 type rebuildState struct {
-	name     string
-	campaign string
-	reach    func(c *cell)
+	name  string
+	list  bool
+	reach func(c *cell)
 }
 
 func rebuildStates() []rebuildState {
@@ -29,7 +29,7 @@ func rebuildStates() []rebuildState {
 		{name: "requested", reach: (*cell).startRebuild},
 		{name: "copying", reach: begun},
 		{name: "copied", reach: copied},
-		{name: "joining", campaign: "campaign", reach: begun},
+		{name: "joining", list: true, reach: begun},
 		{name: "catching_up", reach: joined},
 		{name: "ready", reach: func(c *cell) {
 			joined(c)
@@ -252,10 +252,10 @@ func TestEveryActInEveryStateOfARebuildEndsWithTheFoldOfTheJournal(t *testing.T)
 				noteIn(t, pool, fmt.Sprint("c", i), 4)
 			}
 			for i, act := range groupActs() {
-				state.inCell(t, newCell(t, pool, fmt.Sprint("g", i), state.campaign, 1), act)
+				state.inCell(t, newCell(t, pool, fmt.Sprint("g", i), state.list, 1), act)
 			}
 			acts := projectionActs()
-			state.inCell(t, newCell(t, pool, "shared", state.campaign, len(acts)), acts...)
+			state.inCell(t, newCell(t, pool, "shared", state.list, len(acts)), acts...)
 		})
 	}
 }

@@ -14,13 +14,13 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
-// grand has a table without a campaign column, so it cannot be reset by campaign. A broken one
+// grand has a table whose campaign_id is no text, so it cannot be reset by campaign. A broken one
 // fails on a move by 13.
 func grand(version int, broken bool) projector.Projection {
 	h := projector.NewHandlers(projector.Spec{
 		Name: "grand", Version: version, OnFailure: projector.Policy{Action: projector.ActionDead},
-		Tables: `CREATE TABLE grand (one boolean PRIMARY KEY DEFAULT true, sum bigint NOT NULL DEFAULT 0); INSERT
-			INTO grand DEFAULT VALUES`,
+		Tables: `CREATE TYPE campaigns AS ENUM ('a'); CREATE TABLE grand (one boolean PRIMARY KEY DEFAULT true, sum bigint NOT NULL DEFAULT 0,
+			campaign_id campaigns UNIQUE); INSERT INTO grand DEFAULT VALUES`,
 	})
 	projector.On(h, "moved", func(_ context.Context, g *projector.Group, _ journal.Event, m moved) error {
 		if broken && m.By == 13 {

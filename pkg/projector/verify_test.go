@@ -292,7 +292,7 @@ func TestVerifyLeavesLiveWorkAsItWas(t *testing.T) {
 	t.Run("rows_of_no_campaign_cannot_be_verified", func(t *testing.T) {
 		t.Parallel()
 		pool := pgtest.New(t)
-		h := projector.NewHandlers(projector.Spec{Name: "total", Version: 1, Tables: `CREATE TABLE total (n bigint)`})
+		h := projector.NewHandlers(projector.Spec{Name: "total", Version: 1, Tables: `CREATE TABLE total (n bigint, campaign_id boolean)`})
 		projector.On(h, "moved", func(_ context.Context, g *projector.Group, _ journal.Event, _ moved) error {
 			g.Queue(`INSERT INTO total VALUES (1)`)
 			return nil

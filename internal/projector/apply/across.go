@@ -65,12 +65,15 @@ func (a *Applier) stride(ctx context.Context, s *Stride, careful bool) (held map
 	defer t.Abort(ctx)
 	t.Checks = careful
 	k, moves := s.Projection, false
+	var tables []string
 	t.Queue(QueryBegin)
 	t.QueueSettings()
 	t.Queue(registry.QueryRegistryGroup, a.Cfg.ConsumerGroup)
 	t.Queue(registry.QueryRegistry, "", []string{k.Name}).Query(func(rows pgx.Rows) error {
 		all, err := pgx.CollectRows(rows, pgx.RowToStructByPos[registry.Registered])
-		moves = len(all) == 1 && all[0].Moves() && all[0].Version == k.Described.Version
+		if moves = len(all) == 1 && all[0].Moves() && all[0].Version == k.Described.Version; moves {
+			tables = all[0].TableNames
+		}
 		return err
 	})
 	t.Use(k)
@@ -94,7 +97,7 @@ func (a *Applier) stride(ctx context.Context, s *Stride, careful bool) (held map
 	}
 	a.Cfg.OnStep(kind.StepRead)
 	if careful {
-		if err = t.resetKeys(ctx, s); err == nil {
+		if err = t.resetKeys(ctx, s, tables); err == nil {
 			held, err = t.strideCarefully(ctx, s)
 		}
 	} else {
@@ -167,13 +170,21 @@ func (t *Transaction) strideCarefully(ctx context.Context, s *Stride) (held map[
 	return held, nil
 }
 
-func (t *Transaction) resetKeys(ctx context.Context, s *Stride) error {
-	own, ok := s.Projection.Projection.(kind.Resetter)
-	if len(s.Reset) == 0 || !ok {
+func (t *Transaction) resetKeys(ctx context.Context, s *Stride, tables []string) error {
+	if len(s.Reset) == 0 {
 		return nil
 	}
 	g := t.Group(s.Projection, nil)
-	return t.Applier.Supervise(ctx, s.Projection, g, func(ctx context.Context) error { return own.Reset(ctx, g, s.Reset) })
+	return t.Applier.Supervise(ctx, s.Projection, g, func(ctx context.Context) error {
+		if own, ok := s.Projection.Projection.(kind.Resetter); ok {
+			return own.Reset(ctx, g, s.Reset)
+		}
+		for _, table := range slices.Backward(tables) {
+			g.Queue(fmt.Sprintf(queryResetKeys, pgx.Identifier{s.Projection.Schema, table}.Sanitize(),
+				pgx.Identifier{s.Projection.Described.KeyColumn}.Sanitize()), s.Reset)
+		}
+		return nil
+	})
 }
 
 // failKey records that the projection could not apply an event: its key is held back from there on.

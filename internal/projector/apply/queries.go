@@ -21,6 +21,9 @@ const queryShadowPatience = `SELECT set_config('lock_timeout', '200ms', true)`
 // queryReset deletes a campaign's rows from one table. It uses an index on campaign_id, if there is one.
 const queryReset = `DELETE FROM %s WHERE campaign_id = ANY ($1::text[])`
 
+// queryResetKeys is queryReset for keys of a projection across campaigns.
+const queryResetKeys = `DELETE FROM %s WHERE %s::text = ANY ($1::text[])`
+
 // The statements of a group's transaction.
 const (
 	// QueryBegin opens a group's transaction. It is pipelined with the reads that follow.

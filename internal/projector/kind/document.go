@@ -74,12 +74,6 @@ type campaignDocument[T any] struct{ *document[T] }
 // acrossDocument is a projection of documents across campaigns.
 type acrossDocument[T any] struct{ *document[T] }
 
-// Reset implements [Resetter]: keys take the place of campaigns.
-func (d acrossDocument[T]) Reset(_ context.Context, g *Group, keys []string) error {
-	g.Queue(d.deleteAll, make([]string, len(keys)), keys)
-	return nil
-}
-
 // Get reads a document from db, which may be behind the journal. found is false if there is none.
 // If the projection has no Key, key is "". Across campaigns campaignID is not used.
 func (d Document[T]) Get(
@@ -142,7 +136,7 @@ func (d *document[T]) Spec() Spec {
 	}
 	owner, primary := `campaign_id text COLLATE "C" NOT NULL, `, "campaign_id, key"
 	if d.Scope == ScopeJournal {
-		owner, primary, spec.Key = "", "key", d.Key
+		owner, primary, spec.Key, spec.KeyColumn = "", "key", d.Key, "key"
 	}
 	spec.Tables = fmt.Sprintf(
 		`CREATE TABLE %s (%skey text COLLATE "C" NOT NULL, doc jsonb NOT NULL, %sPRIMARY KEY (%s));

@@ -26,6 +26,10 @@ type Spec struct {
 	// so a failure holds back all of them. Key must depend only on the event.
 	Key func(e journal.Event) (string, error)
 
+	// KeyColumn is the column that has the key, in each of the tables. With it one key can be replayed,
+	// and its rows be found. Optional.
+	KeyColumn string
+
 	// Partitions is how many workers can apply a projection across campaigns at once: each partition
 	// has the keys of one hash, and a place of its own. Default 1; more need a Key.
 	Partitions int
@@ -85,7 +89,7 @@ func CheckSpec(s Spec) error {
 func checkScope(s Spec) error {
 	switch s.Scope {
 	case "", ScopeCampaign:
-		if s.Partitions != 0 || s.Key != nil {
+		if s.Partitions != 0 || s.Key != nil || s.KeyColumn != "" {
 			return fmt.Errorf("projection %s has a key or partitions, which only projections across campaigns have: "+
 				"give it the scope %s, or take them out", s.Name, ScopeJournal)
 		}

@@ -50,6 +50,17 @@ const (
 	queryTables   = `SELECT c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 		WHERE n.nspname = $1 AND c.relkind IN ('r', 'p') ORDER BY c.oid`
 
+	// querySharedTables returns the tables without the column campaign_id, and those that have keys, but
+	// none with it. Numbers that a sequence gives are no keys here. It reads the catalogue.
+	querySharedTables = `SELECT c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+			LEFT JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = 'campaign_id' AND NOT a.attisdropped
+			CROSS JOIN LATERAL (SELECT count(*) AS keys, count(*) FILTER (WHERE a.attnum = ANY (i.indkey)) AS own
+				FROM pg_index i WHERE i.indrelid = c.oid AND i.indisunique AND NOT EXISTS (
+					SELECT FROM pg_attribute s WHERE s.attrelid = c.oid AND s.attnum = ANY (i.indkey)
+						AND pg_get_serial_sequence(c.oid::regclass::text, s.attname) IS NOT NULL)) k
+		WHERE n.nspname = $1 AND c.relname = ANY ($2) AND (a.attnum IS NULL OR k.keys > 0 AND k.own = 0)
+		ORDER BY array_position($2, c.relname::text)`
+
 	// queryFunctionExists reads the catalogue by name. queryCallFunction lets the database apply a
 	// group; see pkg/projector/sqlfile/function.go.
 	queryFunctionExists = `SELECT EXISTS (SELECT FROM pg_catalog.pg_proc p

@@ -153,6 +153,9 @@ func (g *Registrar) Insert(ctx context.Context, tx pgx.Tx, k *Projection) (*Regi
 	if err != nil {
 		return nil, err
 	}
+	if err := g.checkKeys(ctx, tx, k, tables); err != nil {
+		return nil, err
+	}
 	own, err := exchange.Objects(ctx, tx, exchange.Tables{Schema: k.Schema, Names: tables})
 	if err != nil {
 		return nil, err
@@ -225,7 +228,23 @@ func tablesOf(ctx context.Context, tx pgx.Tx, schema string) ([]string, error) {
 	return rows.All(ctx, tx, pgx.RowTo[string], "", queryTables, schema)
 }
 
+// ownReset reports whether the rows of a campaign, or of a key, are not found by campaign_id.
 func ownReset(k *Projection) bool {
 	_, own := k.Projection.(kind.Resetter)
-	return own
+	return own || k.Described.KeyColumn != ""
+}
+
+// checkKeys refuses tables in which rows of several campaigns could meet, unless the projection says
+// that they may.
+func (g *Registrar) checkKeys(ctx context.Context, tx pgx.Tx, k *Projection, tables []string) error {
+	if k.Described.Across() || ownReset(k) {
+		return nil
+	}
+	shared, err := rows.All(ctx, tx, pgx.RowTo[string], "", querySharedTables, k.Schema, tables)
+	if err != nil || len(shared) == 0 {
+		return err
+	}
+	return fmt.Errorf("projection %s: campaign_id is in no key of its table %s, so campaigns could write the same row: "+
+		"put campaign_id into the table's keys, or give the projection the scope %s, which applies the events of all "+
+		"campaigns in one order", k.Described.Name, shared[0], kind.ScopeJournal)
 }

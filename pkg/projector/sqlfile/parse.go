@@ -82,7 +82,9 @@ func (p *sqlParser) directive(t token) (key, value string, ok bool) {
 	}
 	key, value, ok = strings.Cut(strings.TrimPrefix(t.text, "--"), ":")
 	key = strings.ToLower(strings.TrimSpace(key))
-	if !ok || !slices.Contains([]string{"projection", "version", "on", "on failure"}, key) {
+	if !ok || !slices.Contains([]string{
+		"projection", "version", "scope", "key", "partitions", "on", "on failure",
+	}, key) {
 		return "", "", false
 	}
 	return key, strings.TrimSpace(value), true
@@ -96,6 +98,8 @@ func (p *sqlParser) header(line int, key, value string) {
 		p.version(line, value)
 	case "on failure":
 		p.onFailure(line, value)
+	case "scope", "key", "partitions":
+		p.across(line, key, value)
 	case "on":
 		p.endSection()
 		if p.handler == nil && len(p.file.tables) == 0 {
