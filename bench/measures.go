@@ -143,5 +143,10 @@ func Measures() []harness.Measure {
 			About: "from append to visible, against two bare commits",
 			Run:   latency.MeasureLatency,
 		},
+		{
+			Name:  "wait_latency",
+			About: "from append to the end of a wait for it, against to visible",
+			Run:   latency.MeasureWait,
+		},
 	}
 }

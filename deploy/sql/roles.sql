@@ -10,7 +10,8 @@
 --   ALTER ROLE app_worker SET role = 'tidemark_worker';      -- so that all workers own their tables together
 --
 --   tidemark_owner      owns the schema tidemark; migrations run as it
---   tidemark_appender   appends events, schedules and cancels appends, only through functions; reads nothing
+--   tidemark_appender   appends events, schedules and cancels appends, waits for projections, only through
+--                       functions; reads nothing
 --   tidemark_worker     applies: reads the journal, writes queue and leases, owns the read models; appends
 --                       nothing but what is scheduled and due
 --   tidemark_publisher  publishes: reads the journal, writes positions and parked events
@@ -24,8 +25,8 @@
 -- (default tidemark_views). Only the worker may create objects in that schema, so it cannot be
 -- public.
 --
--- append, append_all, append_if, append_at, cancel_scheduled and fire_scheduled become SECURITY
--- DEFINER functions here. They run as the owner, so callers need no privileges on tables. A
+-- append, append_all, append_if, append_at, cancel_scheduled, fire_scheduled, await and applied become
+-- SECURITY DEFINER functions here. They run as the owner, so callers need no privileges on tables. A
 -- migration that replaces them must keep that (docs/guides/operations/upgrades.md).
 
 BEGIN;
@@ -140,7 +141,7 @@ BEGIN
     EXECUTE format('REVOKE ALL ON tidemark.tokens, tidemark.sessions FROM %I', worker);
     EXECUTE format('GRANT SELECT
         (id, name, role, created_at, created_by, expires_at, last_used_at, revoked_at, revoked_by) ON tidemark.tokens TO %I', worker);
-    EXECUTE format('GRANT UPDATE ON SEQUENCE tidemark.waiting TO %I', worker);
+    EXECUTE format('GRANT UPDATE ON SEQUENCE tidemark.waiting, tidemark.awaited TO %I', worker);
 
     -- Publisher: the journal, its own tables, and the log of operators, which it prunes.
     EXECUTE format('GRANT SELECT ON tidemark.journal, tidemark.event_tags, tidemark.journal_position, tidemark.waiting TO %I', publisher);
@@ -170,6 +171,11 @@ BEGIN
         END IF;
         EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO %I', object.name, appender);
     END LOOP;
+
+    -- It may wait for projections. Both functions tell nothing of events.
+    ALTER FUNCTION tidemark.await SECURITY DEFINER;
+    ALTER FUNCTION tidemark.applied SECURITY DEFINER;
+    EXECUTE format('GRANT EXECUTE ON FUNCTION tidemark.await, tidemark.applied TO %I', appender);
 
     -- Operator: long transactions and the state of autovacuum. Only some roles may grant that.
     BEGIN

@@ -2,6 +2,7 @@ package roles_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -15,12 +16,14 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
 
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/migrations"
 	"github.com/tidemark-go/tidemark/pkg/inbox"
 	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 	"github.com/tidemark-go/tidemark/test/support/program"
 )
@@ -86,6 +89,7 @@ func TestAppender(t *testing.T) {
 	if !errors.As(err, &bad) || bad.Code != "TM004" {
 		t.Errorf("what is wrong with an event is said all the same: %v", err)
 	}
+	waits(t, pool)
 	refuses(t, pool,
 		"SELECT FROM tidemark.journal", "SELECT payload FROM tidemark.journal",
 		"INSERT INTO tidemark.outbox VALUES ('default', 'c', 1, now(), 1)",
@@ -121,6 +125,21 @@ func TestWorkersAndPublishersMakeWhatAppendersScheduled(t *testing.T) {
 		_, err = pool.Exec(t.Context(), `SELECT tidemark.cancel_scheduled(1)`)
 		must(t, err)
 	}
+}
+
+// waits expects that an application may wait for projections.
+func waits(t *testing.T, pool *pgxpool.Pool) {
+	t.Helper()
+	w := projector.NewWaiter(pool, nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- w.Run(ctx) }()
+	var unknown *projector.NotAppliedError
+	if err := w.Wait(ctx, "1.1.1.go", "scores"); !errors.As(err, &unknown) || unknown.Status != projector.WaitUnregistered {
+		t.Errorf("an application waits for a projection: %v", err)
+	}
+	cancel()
+	must(t, <-ended)
 }
 
 // Whatever an appender passes, sets or creates, events beyond the limits stay out of the journal.

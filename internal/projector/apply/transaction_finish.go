@@ -100,6 +100,7 @@ func (t *Transaction) countThrough() {
 }
 
 func (t *Transaction) end() {
+	lease.Tell(t.Batch)
 	if t.last != nil {
 		t.last()
 		return

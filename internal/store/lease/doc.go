@@ -7,9 +7,9 @@
 // lease lived changes nothing when it comes back. Expiry only decides when another owner may take
 // over; safety does not depend on it.
 //
-// The package owns tidemark.leases, workers, crashes and duties, and the sequence tidemark.waiting,
-// by which idle workers ask for notifications. It does not detect dead processes: their leases
-// expire.
+// The package owns tidemark.leases, workers, crashes and duties, and the sequences tidemark.waiting,
+// by which idle workers ask for notifications, and tidemark.awaited, by which programs that wait for
+// projections do. It does not detect dead processes: their leases expire.
 //
 // A [Keeper] is safe for concurrent use.
 package lease

@@ -79,6 +79,12 @@ const (
 	// queryAwake ends a wait unless another has begun.
 	queryAwake = `SELECT setval('tidemark.waiting', 0), set_config('synchronous_commit', 'off', true)
 		FROM tidemark.waiting WHERE last_value = $1`
+
+	// queryTell reads a sequence and notifies if a program waits for projections. Like tidemark.wake it
+	// respects tidemark.notify: a transaction that is to be prepared must not notify.
+	queryTell = `SELECT pg_notify('tidemark_applied', '')
+		WHERE pg_sequence_last_value('tidemark.awaited') > extract(epoch FROM clock_timestamp()) * 1000
+			AND coalesce(current_setting('tidemark.notify', true), '') <> 'off'`
 )
 
 // A dead process releases nothing: its leases expire. The claim that finds one checks whether its

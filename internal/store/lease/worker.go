@@ -116,6 +116,13 @@ func Wake(ctx context.Context, tx pgx.Tx) error {
 	return err
 }
 
+// ChannelApplied carries the notifications of [Tell].
+const ChannelApplied = "tidemark_applied"
+
+// Tell queues the notification of programs that wait for projections, if there are any. Queue it last:
+// a program that begins to wait after it is not notified.
+func Tell(batch *pgx.Batch) { batch.Queue(queryTell) }
+
 const (
 	// UpgradeTime is how long a group's workers may differ during a rolling upgrade.
 	UpgradeTime = 10 * time.Minute

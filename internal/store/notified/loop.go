@@ -1,0 +1,149 @@
+// Package notified runs a step whenever a channel of Postgres is notified.
+//
+// A [Loop] has one connection of its own, for the notifications and for the step. It owns no table.
+package notified
+
+import (
+	"context"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgconn/ctxwatch"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// Loop calls Step after each notification, after [Loop.Poke], and when the time that Step returned is
+// over. It leaves out calls for notifications that came during a step.
+type Loop struct {
+	Pool    *pgxpool.Pool // required; only its settings are used
+	Logger  *slog.Logger  // required
+	Channel string        // required
+	// Step returns when to be called at the latest; 0: when it is notified or poked.
+	Step func(ctx context.Context, conn *pgx.Conn) (within time.Duration, err error)
+
+	mu    sync.Mutex
+	poked bool
+	wake  context.CancelFunc // ends the wait for a notification
+}
+
+const (
+	stepWithin  = 5 * time.Second // a step, and the connecting
+	longestWait = 5 * time.Second // between attempts to connect
+	asleep      = 24 * time.Hour  // a wait without a limit of the step's
+)
+
+// Run connects, and calls Step until ctx ends. After an error it connects again, later and later. Where
+// LISTEN does not work, only the time that Step returned and pokes call it.
+func (l *Loop) Run(ctx context.Context) {
+	for attempt := 0; ctx.Err() == nil; attempt++ {
+		err := l.once(ctx, func() { attempt = 0 })
+		if ctx.Err() != nil {
+			return
+		}
+		wait := min(longestWait, 50*time.Millisecond<<min(attempt, 7))
+		wait = wait/2 + rand.N(wait/2)
+		l.Logger.WarnContext(ctx, "not listening to "+l.Channel, "error", err, "wait", wait)
+		resting, cancel := context.WithTimeout(ctx, wait)
+		<-resting.Done()
+		cancel()
+	}
+}
+
+// Poke makes Step run soon.
+func (l *Loop) Poke() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.poked = true; l.wake != nil {
+		l.wake()
+	}
+}
+
+func (l *Loop) once(ctx context.Context, stepped func()) error {
+	conn, err := l.listen(ctx)
+	if conn != nil {
+		defer func() {
+			bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+			defer cancel()
+			_ = conn.Close(bounded)
+		}()
+	}
+	if err != nil {
+		return err
+	}
+	for {
+		began := time.Now()
+		l.mu.Lock()
+		l.poked = false
+		l.mu.Unlock()
+		within, err := l.step(ctx, conn)
+		if err != nil {
+			return err
+		}
+		stepped()
+		if within == 0 {
+			within = asleep
+		}
+		took := time.Since(began)
+		if err := l.wait(ctx, conn, within); err != nil {
+			return err
+		}
+		// At most half of the time is spent in steps, however often others notify. A poke is not delayed.
+		resting, cancel := l.until(ctx, 2*took-time.Since(began))
+		<-resting.Done()
+		cancel()
+	}
+}
+
+// listen connects. A poke must end a wait without a cancel request, which could meet the next statement.
+func (l *Loop) listen(ctx context.Context) (*pgx.Conn, error) {
+	bounded, cancel := context.WithTimeout(ctx, stepWithin)
+	defer cancel()
+	cfg := l.Pool.Config().ConnConfig
+	cfg.BuildContextWatcherHandler = func(c *pgconn.PgConn) ctxwatch.Handler {
+		return &pgconn.DeadlineContextWatcherHandler{Conn: c.Conn()}
+	}
+	conn, err := pgx.ConnectConfig(bounded, cfg)
+	if err == nil {
+		_, err = conn.Exec(bounded, "LISTEN "+l.Channel)
+	}
+	return conn, err
+}
+
+func (l *Loop) step(ctx context.Context, conn *pgx.Conn) (time.Duration, error) {
+	bounded, cancel := context.WithTimeout(ctx, stepWithin)
+	defer cancel()
+	return l.Step(bounded, conn)
+}
+
+// wait waits for a notification or a poke, and takes all notifications that are there.
+func (l *Loop) wait(ctx context.Context, conn *pgx.Conn, within time.Duration) error {
+	waiting, cancel := l.until(ctx, within)
+	defer cancel()
+	for {
+		_, err := conn.WaitForNotification(waiting)
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err != nil && (waiting.Err() == nil || conn.IsClosed()):
+			return err
+		case err != nil:
+			return nil
+		}
+		cancel() // from now on only those that have been received; the step receives the others
+	}
+}
+
+// until returns a context that ends after d, or with a poke since the last step began.
+func (l *Loop) until(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	waiting, cancel := context.WithTimeout(ctx, d)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.wake = cancel; l.poked {
+		cancel()
+	}
+	return waiting, cancel
+}

@@ -1,0 +1,103 @@
+-- +goose Up
+SELECT pg_catalog.set_config('tidemark.path', pg_catalog.current_setting('search_path'), true),
+    pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
+
+-- Like tidemark.waiting. Workers read it at the end of each group, and notify on tidemark_applied only
+-- while its time lies ahead.
+CREATE SEQUENCE tidemark.awaited AS bigint MINVALUE 0 START 0 CACHE 1;
+COMMENT ON SEQUENCE tidemark.awaited IS
+    'Time, in milliseconds since 1970, until which a program waits for projections (docs/adr/0013).';
+
+-- await makes workers notify on tidemark_applied for so long. Read places after it: a commit that did
+-- not notify is visible then, or about to be. Most calls find the time long enough and write nothing.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.await(p_ms integer) RETURNS void
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    until CONSTANT bigint := extract(epoch FROM clock_timestamp()) * 1000 + least(p_ms, 10000);
+BEGIN
+    PERFORM setval('tidemark.awaited', until) FROM tidemark.awaited a WHERE a.last_value < until - p_ms / 2;
+END
+$$;
+-- +goose StatementEnd
+
+-- applied tells for each event and projection whether the projection has applied the event: applied,
+-- waiting, failed, dead, paused, unregistered, or replaced: the append was rolled back, and another
+-- event has its seq. For failed and dead, at_seq is the event that stops the projection.
+-- A projection stands where its deferred row says, else at its group's checkpoint. Events that are not
+-- for projections count as applied with those before them: no work item moves a checkpoint past them
+-- at a campaign's end.
+-- A projection across campaigns stands where its last partition does, and at_seq is a position. Only its
+-- code knows the key of an event: that an earlier event holds the key back is not seen here.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.applied(p_campaign_ids text[], p_seqs bigint[], p_positions bigint[], p_projections text[])
+    RETURNS TABLE (state text, at_seq bigint, message text)
+    LANGUAGE plpgsql STABLE
+    SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off
+        SET plan_cache_mode = force_generic_plan SET jit = off
+    SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RETURN QUERY
+    SELECT CASE
+            WHEN p.state IS NULL THEN 'unregistered'
+            WHEN j."position" <> w."position" THEN 'replaced'
+            WHEN k.place >= w.seq OR j."position" IS NOT NULL AND NOT EXISTS (
+                SELECT FROM tidemark.journal e WHERE e.campaign_id = w.campaign_id AND e.seq > k.place AND e.seq <= w.seq
+                    AND e.intent = 'projection_and_replay') THEN 'applied'
+            WHEN d.status IN ('failed', 'dead') THEN d.status
+            WHEN x.message IS NOT NULL THEN 'paused'
+            ELSE 'waiting' END,
+        coalesce(d.next_seq, 0), CASE WHEN d.status IN ('failed', 'dead') THEN coalesce(d.error_message, '')
+            ELSE coalesce(x.message, '') END
+    FROM unnest(p_campaign_ids, p_seqs, p_positions, p_projections) WITH ORDINALITY
+        AS w (campaign_id, seq, "position", projection, ord)
+    LEFT JOIN LATERAL (
+        SELECT p.consumer_group, p.state, p.scope FROM tidemark.projections p WHERE p.name = w.projection OFFSET 0
+    ) p ON true
+    LEFT JOIN LATERAL (
+        SELECT j."position" FROM tidemark.journal j WHERE j.campaign_id = w.campaign_id AND j.seq = w.seq OFFSET 0
+    ) j ON true
+    LEFT JOIN LATERAL (
+        (SELECT d.next_seq, d.status, d.error_message FROM tidemark.deferred d
+        WHERE p.scope = 'campaign' AND d.campaign_id = w.campaign_id AND d.projection = w.projection)
+        UNION ALL
+        (SELECT d.next_seq, d.status, d.error_message FROM tidemark.deferred d
+        WHERE p.scope = 'journal' AND d.projection = w.projection AND d.status IN ('failed', 'dead')
+            AND (d.next_seq = w."position" OR d.campaign_id = '-' AND d.next_seq <= w."position") LIMIT 1)
+    ) d ON true
+    LEFT JOIN LATERAL (
+        SELECT min(r."position") AS "position" FROM tidemark.readers r
+        WHERE p.scope = 'journal' AND r.topic = w.projection AND r.kind = 'projection'
+    ) r ON true
+    LEFT JOIN LATERAL (
+        SELECT l.checkpoint FROM tidemark.leases l
+        WHERE l.consumer_group = p.consumer_group AND l.campaign_id = w.campaign_id OFFSET 0
+    ) l ON true
+    LEFT JOIN LATERAL (
+        SELECT concat_ws(' ', 'the', x.scope, 'is paused by', x.actor, '(' || nullif(x.reason, '') || ')') AS message
+        FROM (VALUES ('group', ''), ('projection', w.projection), ('campaign', w.campaign_id)) AS s (scope, name)
+        JOIN LATERAL (
+            SELECT * FROM tidemark.pauses x WHERE x.scope = s.scope AND x.consumer_group = p.consumer_group
+                AND x.name = s.name AND x.expires_at > clock_timestamp() OFFSET 0
+        ) x ON true
+        LIMIT 1
+    ) x ON true
+    CROSS JOIN LATERAL (
+        SELECT CASE WHEN p.state <> 'active' THEN 0 WHEN p.scope = 'campaign'
+            THEN coalesce(d.next_seq - 1, l.checkpoint, 0)
+            WHEN r."position" >= w."position" AND d.next_seq IS NULL THEN w.seq ELSE 0 END AS place
+    ) k
+    ORDER BY w.ord;
+END
+$$;
+-- +goose StatementEnd
+
+SELECT set_config('search_path', current_setting('tidemark.path'), true);
+
+-- +goose Down
+DROP FUNCTION tidemark.applied;
+DROP FUNCTION tidemark.await;
+DROP SEQUENCE tidemark.awaited;
