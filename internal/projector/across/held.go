@@ -75,13 +75,14 @@ func (p *place) probe(ctx context.Context, s *failed.Standing) error {
 		}
 	}
 	m := p.move(p.read)
-	stride.Finish = func(batch *pgx.Batch, held map[string]int64) {
-		_, again := held[s.CampaignID]
-		if all && !again {
+	stride.Fence = func(batch *pgx.Batch, held map[string]int64) {
+		if _, again := held[s.CampaignID]; all && !again {
 			m.To, m.Events, m.Hash = at, m.Events+passed.n, m.Hash^passed.hash
 		}
 		p.db.QueueApplied(batch, m)
-		switch {
+	}
+	stride.Finish = func(batch *pgx.Batch, held map[string]int64) {
+		switch _, again := held[s.CampaignID]; {
 		case again:
 		case all:
 			failed.Finish(batch, []failed.Standing{*s})
@@ -153,8 +154,8 @@ func (p *place) forward(
 		}
 	}
 	m := p.move(p.read)
+	stride.Fence = func(batch *pgx.Batch, _ map[string]int64) { p.db.QueueApplied(batch, m) }
 	stride.Finish = func(batch *pgx.Batch, held map[string]int64) {
-		p.db.QueueApplied(batch, m)
 		var rest []failed.Standing
 		for key, s := range behind {
 			if _, again := held[key]; !again {

@@ -246,7 +246,7 @@ func (p *place) apply(ctx context.Context, page *pages.Page) error {
 	}
 	stride := &apply.Stride{Projection: p.k, Events: events, Careful: p.careful > 0}
 	var moved ledger.Applied
-	stride.Finish = func(batch *pgx.Batch, held map[string]int64) {
+	stride.Fence = func(batch *pgx.Batch, held map[string]int64) {
 		reached, on := until, passed
 		if at, all := held[kind.AllKeys]; all { // it stops before the event
 			reached, on = at-1, passing{}

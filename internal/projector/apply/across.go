@@ -30,9 +30,9 @@ type Stride struct {
 	Careful    bool     // an event is likely to fail
 	Reset      []string // keys whose rows are deleted first
 
-	// Finish queues the fence and what moves the place. held has the keys that failed, with the position
-	// of the event.
-	Finish func(batch *pgx.Batch, held map[string]int64)
+	// Fence queues what moves the place, behind the fence. held has the keys that failed, with the
+	// position of the event. Finish queues what follows for keys that were behind; nil: nothing.
+	Fence, Finish func(batch *pgx.Batch, held map[string]int64)
 }
 
 // ErrAside is returned by [Applier.Stride] for a projection that is paused, swapped or removed.
@@ -117,8 +117,12 @@ func (t *Transaction) finishStride(ctx context.Context, s *Stride, held map[stri
 	if len(t.failures) > 0 {
 		a.Cfg.OnStep(kind.StepDeferring)
 	}
+	s.Fence(t.Batch, held) // it goes first: acts of operators lock the place before failed keys
+	t.Sync()
 	t.writeFailures()
-	s.Finish(t.Batch, held)
+	if s.Finish != nil {
+		s.Finish(t.Batch, held)
+	}
 	t.Sync()
 	t.end()
 	if err := ledger.Error(t.Flush(ctx)); err != nil {
@@ -170,18 +174,27 @@ func (t *Transaction) strideCarefully(ctx context.Context, s *Stride) (held map[
 	return held, nil
 }
 
+// resetKeys deletes the rows of keys that start over, or all rows for [kind.AllKeys].
 func (t *Transaction) resetKeys(ctx context.Context, s *Stride, tables []string) error {
 	if len(s.Reset) == 0 {
 		return nil
 	}
 	g := t.Group(s.Projection, nil)
 	return t.Applier.Supervise(ctx, s.Projection, g, func(ctx context.Context) error {
-		if own, ok := s.Projection.Projection.(kind.Resetter); ok {
-			return own.Reset(ctx, g, s.Reset)
-		}
+		own, ok := s.Projection.Projection.(kind.Resetter)
+		all := slices.Contains(s.Reset, kind.AllKeys)
 		for _, table := range slices.Backward(tables) {
-			g.Queue(fmt.Sprintf(queryResetKeys, pgx.Identifier{s.Projection.Schema, table}.Sanitize(),
-				pgx.Identifier{s.Projection.Described.KeyColumn}.Sanitize()), s.Reset)
+			name := pgx.Identifier{s.Projection.Schema, table}.Sanitize()
+			switch {
+			case all:
+				g.Queue(`DELETE FROM ` + name)
+			case !ok:
+				g.Queue(fmt.Sprintf(queryResetKeys, name, pgx.Identifier{s.Projection.Described.KeyColumn}.Sanitize()),
+					s.Reset)
+			}
+		}
+		if ok {
+			return own.Reset(ctx, g, s.Reset)
 		}
 		return nil
 	})

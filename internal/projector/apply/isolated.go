@@ -9,6 +9,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/projector/pipeline"
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
 	"github.com/tidemark-go/tidemark/internal/store/lease"
+	"github.com/tidemark-go/tidemark/internal/store/ledger"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
@@ -170,7 +171,8 @@ func (t *Transaction) lookAhead(ctx context.Context, k *registry.Projection) err
 // the infrastructure is not at fault. The next savepointed groups look ahead.
 func (a *Applier) notCommitted(ctx context.Context, err error) {
 	var named *failure.ApplyError
-	if err == nil || errors.As(err, &named) || errors.Is(err, lease.ErrLost) || a.Infrastructure(ctx, err) {
+	if err == nil || errors.As(err, &named) || errors.Is(err, lease.ErrLost) || errors.Is(err, ledger.ErrLost) ||
+		a.Infrastructure(ctx, err) {
 		return
 	}
 	a.uncommitted.Store(savepointsAfter)

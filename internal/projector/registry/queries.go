@@ -29,8 +29,9 @@ const (
 
 	// Columns of tidemark.projections p fill a [Registered]: a row, and a probe of the pauses.
 	Columns = `p.name, p.version, p.state, p.consumer_group, p.schema_name, p.table_names, EXISTS (
-			SELECT FROM tidemark.pauses x WHERE x.scope = 'projection' AND x.consumer_group = p.consumer_group
-				AND x.name = p.name AND x.expires_at > clock_timestamp()), p.registered_at, p.resolved_ahead,
+			SELECT FROM tidemark.pauses x WHERE x.consumer_group = p.consumer_group AND x.expires_at > clock_timestamp()
+				AND (x.scope = 'projection' AND x.name = p.name
+					OR x.scope = 'group' AND x.name = '' AND p.scope = 'journal')), p.registered_at, p.resolved_ahead,
 			p.scope = 'journal'`
 	// QueryRegistry reads the rows of a group and of some names, from a table with one row per
 	// projection. It probes the pauses for each.

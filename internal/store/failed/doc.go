@@ -2,7 +2,9 @@
 // group in a campaign, with the next event, the reason, the first failure and the next retry. A
 // campaign that is being rebuilt is behind too and has a row, though it has not failed.
 //
-// In comments, a failed campaign is one row: one projection in one campaign.
+// In comments, a failed campaign is one row: one projection in one campaign. Of a projection across
+// campaigns, a row is for one of its keys: CampaignID is the key and NextSeq the position of the
+// event. The key "-" is that of all events that have none.
 //
 // Each attempt reads the event from the journal, so a fixed handler or a new upcaster takes effect
 // at once. Each failed attempt and each operator's act is logged in the same transaction.

@@ -144,7 +144,10 @@ const (
 const (
 	// queryReplayable reads the registry: the projections that have tables, and for each the tables
 	// without a text column campaign_id. Requested or withdrawn projections have nothing to replay.
-	queryReplayable = `SELECT p.name, p.state, p.own_reset, cardinality(p.table_names), ARRAY(
+	// Those across campaigns are replayed by name.
+	queryReplayable = `SELECT p.name, p.state, p.scope = 'journal', (
+			SELECT count(*) FROM tidemark.readers r WHERE r.topic = p.name AND r.kind = 'projection'
+		), p.own_reset, cardinality(p.table_names), ARRAY(
 			SELECT format('%I.%I', p.schema_name, t.name) FROM unnest(p.table_names) AS t (name)
 			WHERE NOT EXISTS (
 				SELECT FROM pg_catalog.pg_class c
@@ -153,7 +156,8 @@ const (
 				JOIN pg_catalog.pg_type y ON y.oid = a.atttypid
 				WHERE n.nspname = p.schema_name AND c.relname = t.name AND a.attname = 'campaign_id' AND y.typcategory = 'S'
 			))
-		FROM tidemark.projections p WHERE p.consumer_group = $1 AND ($2 = '' OR p.name = $2) AND p.state <> 'requested'
+		FROM tidemark.projections p WHERE p.consumer_group = $1 AND p.state <> 'requested'
+			AND ($2 = '' AND p.scope = 'campaign' OR p.name = $2)
 			ORDER BY p.name`
 
 	// queryReplayableNow also locks the rows FOR SHARE, so copying, swapping or withdrawing the tables
@@ -175,7 +179,17 @@ const (
 			) l
 			CROSS JOIN unnest($3::text[], $7::bigint[], $8::boolean[]) AS p (projection, first, reset)
 			WHERE l.checkpoint >= greatest($4::bigint, 1)
-		), filed AS (
+		)` + filing
+
+	// queryReplayKeys is queryReplay for keys of a projection across campaigns.
+	queryReplayKeys = `WITH wanted AS MATERIALIZED (
+			SELECT c.campaign_id, p.projection, p.first, p.reset
+			FROM unnest($2::text[]) AS c (campaign_id)
+			CROSS JOIN unnest($3::text[], $7::bigint[], $8::boolean[]) AS p (projection, first, reset)
+			WHERE $4::bigint = 0
+		)` + filing
+
+	filing = `, filed AS (
 			INSERT INTO tidemark.deferred AS d (campaign_id, projection, consumer_group, next_seq, status, next_attempt_at,
 				reset)
 			SELECT w.campaign_id, w.projection, $1, w.first, 'rebuilding', now(), w.reset
@@ -192,6 +206,9 @@ const (
 		)
 		SELECT count(*) FROM filed`
 
+	// queryForgetKeys deletes the other rows of a set of tables that is applied again as a whole.
+	queryForgetKeys = `DELETE FROM tidemark.deferred d WHERE d.consumer_group = $1 AND d.projection = $2`
+
 	// queryMovedCampaigns walks the leases' primary key.
 	queryMovedCampaigns = `SELECT l.campaign_id FROM tidemark.leases l
 		WHERE l.consumer_group = $1 AND l.campaign_id > $2 AND l.checkpoint > 0 ORDER BY l.consumer_group, l.campaign_id
@@ -207,22 +224,28 @@ const (
 const (
 	// queryKeepSets locks registry rows of one projection, or all, FOR SHARE: beginning a rebuild,
 	// swapping or withdrawing tables waits for the transaction. Acts do not wait for each other.
-	queryKeepSets = `SELECT p.consumer_group FROM tidemark.projections p
+	queryKeepSets = `SELECT p.consumer_group, p.name, p.scope = 'journal' FROM tidemark.projections p
 		WHERE $1 = '' OR p.name IN ($1, $1 || '~next', $1 || '~previous') ORDER BY p.name FOR SHARE`
 
 	// queryBeyond returns the sets of tables that have passed the events: their rows may hold the
-	// event's effect, or lack it. A joining set has no rows yet.
+	// event's effect, or lack it. A joining set has no rows yet. Across campaigns, a partition that
+	// is held back as a whole (the key '-') stands before its event, also once that is resolved.
 	queryBeyond = `SELECT DISTINCT p.consumer_group, p.name, e.campaign_id
 		FROM unnest($1::text[], $2::text[], $3::bigint[]) AS e (campaign_id, projection, seq)
 		CROSS JOIN LATERAL unnest(ARRAY[e.projection, e.projection || '~next', e.projection || '~previous']) AS s (name)
 		CROSS JOIN LATERAL (
-			SELECT p.name, p.consumer_group, p.state FROM tidemark.projections p WHERE p.name = s.name
+			SELECT p.name, p.consumer_group, p.state, p.scope FROM tidemark.projections p WHERE p.name = s.name
 				AND p.state <> 'requested' OFFSET 0
 		) p
 		LEFT JOIN LATERAL (
-			SELECT d.next_seq FROM tidemark.deferred d WHERE d.campaign_id = e.campaign_id AND d.projection = p.name OFFSET 0
+			SELECT d.next_seq, d.status FROM tidemark.deferred d
+			WHERE d.campaign_id = e.campaign_id AND d.projection = p.name OFFSET 0
 		) d ON true
-		WHERE CASE WHEN d.next_seq IS NOT NULL THEN d.next_seq > e.seq
+		WHERE CASE WHEN p.scope = 'journal' AND e.campaign_id = '-' AND d.status = 'rebuilding'
+				THEN d.next_seq - 1 > e.seq
+			WHEN d.next_seq IS NOT NULL THEN d.next_seq > e.seq
+			WHEN p.scope = 'journal' THEN EXISTS (
+				SELECT FROM tidemark.readers r WHERE r.topic = p.name AND r.kind = 'projection' AND r.position >= e.seq)
 			ELSE p.state <> 'joining' AND EXISTS (
 				SELECT FROM tidemark.leases l WHERE l.consumer_group = p.consumer_group AND l.campaign_id = e.campaign_id
 					AND l.checkpoint >= e.seq) END

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/internal/store/lease"
+	"github.com/tidemark-go/tidemark/internal/store/ledger"
 	"github.com/tidemark-go/tidemark/internal/store/rows"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
@@ -48,6 +49,10 @@ type ReplayRequest struct {
 // the group too. Until such a set is in step, as while it joins, it starts with the campaign's
 // first event in any case. Tables that a rebuild has not made yet, or is giving up, are left out.
 //
+// Of a projection across campaigns, which r must name, Replay takes keys instead of campaigns, and
+// only from scratch. Its rows are deleted by its projector.Resetter. The key "-" stands for the whole
+// set of tables: workers delete all rows, and apply the journal from the first event.
+//
 // Replay takes the campaigns from the workers that hold them; their work under way is done again.
 // Until tx ends the leases stay locked, and the replayed tables are neither swapped nor dropped.
 func Replay(ctx context.Context, tx pgx.Tx, r ReplayRequest, act Act) (_ int64, err error) {
@@ -67,7 +72,8 @@ func Replay(ctx context.Context, tx pgx.Tx, r ReplayRequest, act Act) (_ int64, 
 
 // ReplayAll replays up to limit campaigns (0: 5000) of r's group, those after the cursor ("": from
 // the first). r names no campaigns. It returns the number of failed campaigns filed and the next
-// cursor, "" at the end. Use one transaction per call.
+// cursor, "" at the end. Use one transaction per call. A projection across campaigns is replayed as a
+// whole at once if r names it.
 func ReplayAll(
 	ctx context.Context, tx pgx.Tx, r ReplayRequest, cursor string, limit int, act Act,
 ) (n int64, next string, err error) {
@@ -88,6 +94,11 @@ func ReplayAll(
 	if err != nil {
 		return 0, "", err
 	}
+	if len(projections) > 0 && projections[0].Across {
+		r.Campaigns = []string{allKeys}
+		n, err = r.file(ctx, tx, projections, act)
+		return n, "", err
+	}
 	r.Campaigns, err = rows.All(ctx, tx, pgx.RowTo[string], "", queryMovedCampaigns, r.Group, cursor, limit)
 	if err != nil || len(r.Campaigns) == 0 {
 		return 0, "", err
@@ -103,8 +114,14 @@ func ReplayAll(
 func (r ReplayRequest) file(
 	ctx context.Context, tx pgx.Tx, projections []replayable, act Act,
 ) (n int64, err error) {
-	campaigns := slices.Compact(slices.Sorted(slices.Values(r.Campaigns)))
-	if err := lease.Fence(ctx, tx, r.Group, campaigns); err != nil {
+	campaigns, query := slices.Compact(slices.Sorted(slices.Values(r.Campaigns))), queryReplay
+	if across := projections[0].Across; across {
+		query = queryReplayKeys
+		campaigns, err = r.takeKeys(ctx, tx, campaigns)
+	} else {
+		err = lease.Fence(ctx, tx, r.Group, campaigns)
+	}
+	if err != nil {
 		return 0, err
 	}
 	names, firsts, resets := make([]string, len(projections)), make([]int64, len(projections)),
@@ -113,11 +130,24 @@ func (r ReplayRequest) file(
 		names[i] = p.Name
 		firsts[i], resets[i] = p.place(r.From)
 	}
-	err = tx.QueryRow(ctx, queryReplay, r.Group, campaigns, names, r.From, act.By, act.Reason, firsts, resets).Scan(&n)
+	err = tx.QueryRow(ctx, query, r.Group, campaigns, names, r.From, act.By, act.Reason, firsts, resets).Scan(&n)
 	if err != nil {
 		return 0, err
 	}
 	return n, lease.Wake(ctx, tx)
+}
+
+// takeKeys takes the places of the set of tables from their holders, and returns the keys to file. With
+// allKeys among them the set is applied again as a whole.
+func (r ReplayRequest) takeKeys(ctx context.Context, tx pgx.Tx, keys []string) ([]string, error) {
+	if !slices.Contains(keys, allKeys) {
+		return keys, ledger.Fence(ctx, tx, []string{r.Projection})
+	}
+	if err := ledger.Rewind(ctx, tx, r.Projection); err != nil {
+		return nil, err
+	}
+	_, err := tx.Exec(ctx, queryForgetKeys, r.Group, r.Projection)
+	return []string{allKeys}, err
 }
 
 // CountReplay counts what [Replay] would file: for the named campaigns or, if none are named, for
@@ -126,6 +156,9 @@ func CountReplay(ctx context.Context, db journal.Querier, r ReplayRequest) (int6
 	projections, err := r.validate(ctx, db, queryReplayable)
 	if err != nil {
 		return 0, fmt.Errorf("count a replay: %w", err)
+	}
+	if projections[0].Across {
+		return max(1, int64(len(r.Campaigns))), nil
 	}
 	n, err := rows.One(ctx, db, pgx.RowTo[int64], "count a replay", queryCountCampaigns, r.Group, r.From, r.Campaigns)
 	if err != nil {
@@ -159,7 +192,10 @@ func (r ReplayRequest) validate(
 	}
 	var errs []error
 	for _, p := range projections {
-		if r.From == 0 {
+		switch {
+		case p.Across:
+			errs = append(errs, p.checkKeys(r))
+		case r.From == 0:
 			errs = append(errs, p.check())
 		}
 	}
@@ -169,7 +205,7 @@ func (r ReplayRequest) validate(
 	case len(projections) == 0:
 		errs = append(errs, fmt.Errorf("%w: consumer group %q has no projections", ErrUnknown, r.Group))
 	}
-	if err := errors.Join(errs...); err != nil || len(r.Campaigns) == 0 {
+	if err := errors.Join(errs...); err != nil || len(r.Campaigns) == 0 || projections[0].Across {
 		return projections, err
 	}
 	missing, err := rows.All(ctx, db, pgx.RowTo[string], "", queryNoCampaign, r.Campaigns)
@@ -182,6 +218,8 @@ func (r ReplayRequest) validate(
 type replayable struct {
 	Name     string
 	State    string // copying, copied, joining or active
+	Across   bool   // across campaigns: keys are replayed
+	Places   int    // its partitions
 	OwnReset bool
 	Tables   int
 	Mixed    []string // tables without a column campaign_id
@@ -190,7 +228,7 @@ type replayable struct {
 // place returns the first event of a replay from from on (0: from scratch), and whether rows are
 // deleted first. A set that is not in step yet starts with the first event.
 func (p replayable) place(from int64) (first int64, reset bool) {
-	if p.State != "active" {
+	if p.State != "active" && !p.Across {
 		return 1, from == 0 || p.State != "joining"
 	}
 	return max(from, 1), from == 0
@@ -210,4 +248,24 @@ func (p replayable) check() error {
 			ErrNotResettable, p.Name, p.Mixed[0])
 	}
 	return nil
+}
+
+// allKeys is the key of the events that have none. It stands for the whole set of tables.
+const allKeys = "-"
+
+// checkKeys returns why the keys of a projection across campaigns cannot be replayed, or nil.
+func (p replayable) checkKeys(r ReplayRequest) error {
+	all := len(r.Campaigns) == 0 || slices.Contains(r.Campaigns, allKeys)
+	switch {
+	case r.From > 0:
+		return fmt.Errorf("%w: projection %s is across campaigns, so event %d is not the same for its keys: replay it "+
+			"from scratch", ErrNotResettable, p.Name, r.From)
+	case all && p.Places > 1:
+		return fmt.Errorf("%w: projection %s: it has %d partitions, and an event without a key may be any key's: "+
+			"rebuild it", ErrNotResettable, p.Name, p.Places)
+	case all && p.Tables > 0 || p.OwnReset:
+		return nil
+	}
+	return fmt.Errorf("%w: projection %s: none of its code deletes the rows of a key: have it implement "+
+		"projector.Resetter, or rebuild it", ErrNotResettable, p.Name)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/internal/store/lease"
+	"github.com/tidemark-go/tidemark/internal/store/ledger"
 	"github.com/tidemark-go/tidemark/internal/store/rows"
 )
 
@@ -35,14 +36,15 @@ func Resolve(ctx context.Context, tx pgx.Tx, key Key, seq int64, act Act) (err e
 	if err := errors.Join(key.validate(), act.validate(true)); err != nil {
 		return err
 	}
-	if _, err := keepSets(ctx, tx, key.Projection); err != nil {
+	sets, err := keepSets(ctx, tx, key.Projection)
+	if err != nil {
 		return err
 	}
 	seen, err := get(ctx, tx, key)
 	if err != nil {
 		return err
 	}
-	if err := lease.Fence(ctx, tx, seen.Group, []string{key.CampaignID}); err != nil {
+	if err := fence(ctx, tx, sets, []candidate{{Place: seen.Place(), Group: seen.Group}}); err != nil {
 		return err
 	}
 	chosen, err := lockOne(ctx, tx, key)
@@ -60,21 +62,16 @@ func Resolve(ctx context.Context, tx pgx.Tx, key Key, seq int64, act Act) (err e
 // returns them. It skips campaigns that are being written. It takes the locks of [Resolve].
 func ResolvePlaces(ctx context.Context, tx pgx.Tx, places []Place, act Act) (_ []Key, err error) {
 	defer rows.Explain(&err, "resolve failed campaigns")
-	if _, err := keepSets(ctx, tx, ""); err != nil {
+	sets, err := keepSets(ctx, tx, "")
+	if err != nil {
 		return nil, err
 	}
 	found, err := at(ctx, tx, places, act.validate(true))
 	if err != nil {
 		return nil, err
 	}
-	campaigns := map[string][]string{}
-	for _, c := range found {
-		campaigns[c.Group] = append(campaigns[c.Group], c.CampaignID)
-	}
-	for _, group := range slices.Sorted(maps.Keys(campaigns)) {
-		if err := lease.Fence(ctx, tx, group, campaigns[group]); err != nil {
-			return nil, err
-		}
+	if err := fence(ctx, tx, sets, found); err != nil {
+		return nil, err
 	}
 	taken, err := take(ctx, tx, found)
 	if err != nil {
@@ -96,13 +93,13 @@ func Unresolve(ctx context.Context, tx pgx.Tx, key Key, seq int64, act Act) (err
 		return err
 	}
 	projection, group := base(key.Projection), ""
-	groups, err := keepSets(ctx, tx, projection)
+	kept, err := keepSets(ctx, tx, projection)
 	if err != nil {
 		return err
 	}
-	if len(groups) > 0 { // else no worker applies it
-		group = groups[0]
-		if err := lease.Fence(ctx, tx, group, []string{key.CampaignID}); err != nil {
+	if len(kept) > 0 { // else no worker applies it
+		group = kept[0].Group
+		if err := fence(ctx, tx, kept, []candidate{{Place: Place{Key: key}, Group: group}}); err != nil {
 			return err
 		}
 	}
@@ -120,9 +117,42 @@ func Unresolve(ctx context.Context, tx pgx.Tx, key Key, seq int64, act Act) (err
 	return beginAnew(ctx, tx, sets, act)
 }
 
-// keepSets locks a projection's sets, or all, against swaps and drops until tx ends, and returns their groups.
-func keepSets(ctx context.Context, tx pgx.Tx, projection string) (groups []string, err error) {
-	return rows.All(ctx, tx, pgx.RowTo[string], "", queryKeepSets, pgx.QueryExecModeCacheDescribe, base(projection))
+// set is a registered set of tables.
+type set struct {
+	Group, Name string
+	Across      bool // of a projection across campaigns: its rows in tidemark.deferred are for keys
+}
+
+// keepSets locks a projection's sets, or all, against swaps and drops until tx ends, and returns them.
+func keepSets(ctx context.Context, tx pgx.Tx, projection string) ([]set, error) {
+	return rows.All(ctx, tx, pgx.RowToStructByPos[set], "", queryKeepSets, pgx.QueryExecModeCacheDescribe,
+		base(projection))
+}
+
+// fence takes failed campaigns from the workers that hold them, and of keys the places of all sets
+// of their projection.
+func fence(ctx context.Context, tx pgx.Tx, sets []set, found []candidate) error {
+	across := map[string][]string{} // sets of a projection
+	for _, s := range sets {
+		if s.Across {
+			across[base(s.Name)] = append(across[base(s.Name)], s.Name)
+		}
+	}
+	campaigns, places := map[string][]string{}, map[string]bool{}
+	for _, c := range found {
+		for _, name := range across[base(c.Projection)] {
+			places[name] = true
+		}
+		if across[base(c.Projection)] == nil {
+			campaigns[c.Group] = append(campaigns[c.Group], c.CampaignID)
+		}
+	}
+	for _, group := range slices.Sorted(maps.Keys(campaigns)) {
+		if err := lease.Fence(ctx, tx, group, campaigns[group]); err != nil {
+			return err
+		}
+	}
+	return ledger.Fence(ctx, tx, slices.Collect(maps.Keys(places)))
 }
 
 // settle leaves out for good the events at which campaigns failed. The caller has locked, in this

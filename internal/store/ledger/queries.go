@@ -49,6 +49,16 @@ const (
 	// fails the transaction. Only operators contend for the row.
 	queryAdvance = `SELECT tidemark.advance_reader($1, $2, $3, $4, $5, $6, $7, $8, $9)`
 
+	// queryLockPlaces locks the places of sets of tables for an act of an operator. Their holders lock
+	// one row each, for a moment. queryRetake and queryRewind write the locked rows.
+	queryLockPlaces = `SELECT FROM tidemark.readers WHERE topic = ANY ($1::text[]) AND kind = 'projection'
+		ORDER BY topic, publisher FOR UPDATE`
+	queryRetake = `UPDATE tidemark.readers SET generation = generation + 1, expires_at = '-infinity'
+		WHERE topic = ANY ($1::text[]) AND kind = 'projection'`
+	queryRewind = `UPDATE tidemark.readers SET generation = generation + 1, expires_at = '-infinity', position = 0,
+			applied = 0, applied_hash = 0
+		WHERE topic = ANY ($1::text[]) AND kind = 'projection'`
+
 	// queryHeld reads a range of the primary key's partial index.
 	queryHeld = `SELECT topic, publisher, campaign_id FROM tidemark.parked h
 		WHERE holds AND (topic, publisher) IN (SELECT * FROM unnest($1::text[], $2::text[]))`
