@@ -34,7 +34,7 @@ COMMENT ON COLUMN tidemark.scheduled.error IS 'reason of the last refusal';
 
 CREATE INDEX scheduled_due_idx ON tidemark.scheduled (attempt_at, id);
 CREATE INDEX scheduled_campaign_idx ON tidemark.scheduled (campaign_id, attempt_at, id);
-CREATE INDEX scheduled_refused_idx ON tidemark.scheduled (attempt_at) WHERE attempts > 0;
+CREATE INDEX scheduled_refused_idx ON tidemark.scheduled (attempt_at, id) WHERE attempts > 0;
 
 -- The time, in milliseconds since 1970, at which a sleeping worker looks for due appends. An append
 -- that is due earlier wakes it (docs/adr/0002).

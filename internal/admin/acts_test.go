@@ -38,6 +38,7 @@ func databaseOn(t *testing.T, pool *pgxpool.Pool, campaigns int) (*pgxpool.Pool,
 			VALUES ('p', 'g', 1, 'public', '{p}', 'active');
 		CREATE TABLE public.p (campaign_id text PRIMARY KEY, n int);
 		SELECT tidemark.append(format('c%%s', lpad(i::text, 3, '0')), '[{"type": "noted"}]') FROM generate_series(1, %[1]d) i;
+		SELECT tidemark.append_at('c001', now() + interval '1 h', '[{"type": "noted"}]');
 		INSERT INTO tidemark.leases (consumer_group, campaign_id, owner, generation, expires_at, checkpoint)
 			SELECT 'g', campaign_id, '', 1, '-infinity', 1 FROM tidemark.journal;
 		INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status, attempt_count,
@@ -127,6 +128,7 @@ func calls() []call {
 		{admin.ActUndrain, "undrainWorker", "owner=w"},
 		{admin.ActStartOperation, "repairGaps", "group=g"},
 		{admin.ActAbortOperation, "abortOperation", "id=1"},
+		{admin.ActCancelScheduled, "cancelScheduled", "id=1"},
 		{admin.ActRemove, "removeProjection", "projection=p tables=true"},
 		{admin.ActRemoveGroup, "removeGroup", "group=g"},
 		{admin.ActCreateToken, "createToken", "name=eve expires=1h"},
@@ -139,7 +141,7 @@ func admins() []admin.Kind {
 	return []admin.Kind{
 		admin.ActResolve, admin.ActUnresolve, admin.ActResolveParked, admin.ActResetPublisher, admin.ActAbortRebuild,
 		admin.ActSwapRebuild, admin.ActRollback, admin.ActDrain, admin.ActUndrain, admin.ActRemove, admin.ActRemoveGroup,
-		admin.ActCreateToken, admin.ActRevokeToken,
+		admin.ActCreateToken, admin.ActRevokeToken, admin.ActCancelScheduled,
 	}
 }
 
@@ -147,7 +149,8 @@ func admins() []admin.Kind {
 func words() map[admin.Kind]string {
 	return map[admin.Kind]string{
 		admin.ActAbortRebuild: "p", admin.ActResolveParked: "1", admin.ActResetPublisher: "s", admin.ActDrain: "w", admin.ActStartOperation: "g",
-		admin.ActRollback: "p", admin.ActRemove: "p", admin.ActRemoveGroup: "g",
+		admin.ActCancelScheduled: "1",
+		admin.ActRollback:        "p", admin.ActRemove: "p", admin.ActRemoveGroup: "g",
 	}
 }
 
@@ -157,6 +160,7 @@ const everything = `SELECT md5(concat((SELECT string_agg(d::text, ';' ORDER BY c
 	(SELECT string_agg(p::text, ';') FROM tidemark.readers p),
 		(SELECT string_agg(p::text, ';') FROM tidemark.parked p),
 		(SELECT string_agg(p::text, ';' ORDER BY name) FROM tidemark.projections p),
+	(SELECT string_agg(s::text, ';' ORDER BY id) FROM tidemark.scheduled s),
 	(SELECT string_agg(o::text, ';') FROM tidemark.operations o), (SELECT count(*) FROM tidemark.failure_log),
 		(SELECT count(*) FROM tidemark.operator_log),
 	(SELECT string_agg(w::text, ';') FROM tidemark.workers w)))`

@@ -30,6 +30,7 @@ const (
 	ActRemoveGroup     Kind = "group_removed"
 	ActCreateToken     Kind = "token_created"
 	ActRevokeToken     Kind = "token_revoked"
+	ActCancelScheduled Kind = "scheduled_cancelled"
 	ActStartOperation  Kind = "operation_started"
 	ActAbortOperation  Kind = "operation_aborted"
 )
@@ -41,6 +42,6 @@ func Kinds() []Kind {
 		ActPauseRebuild, ActResumeRebuild, ActAbortRebuild, ActSwapRebuild,
 		ActRollback, ActPausePublisher, ActResumePublisher, ActResetPublisher, ActRetryParked, ActResolveParked,
 		ActDrain, ActUndrain, ActRepublish, ActRemove, ActRemoveGroup,
-		ActCreateToken, ActRevokeToken, ActStartOperation, ActAbortOperation,
+		ActCreateToken, ActRevokeToken, ActCancelScheduled, ActStartOperation, ActAbortOperation,
 	}
 }

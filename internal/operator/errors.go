@@ -18,6 +18,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
 	"github.com/tidemark-go/tidemark/internal/store/pause"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
+	"github.com/tidemark-go/tidemark/internal/store/scheduled"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
@@ -104,6 +105,7 @@ func answers() []Answer {
 			"the event's page shows what waits behind it", "", "",
 			[]error{feed.ErrUnreadable},
 		},
+		{notFound, "/api/v1/scheduled lists scheduled appends", pageGone, "scheduled list", "", []error{scheduled.ErrNotFound}},
 		{notFound, "/api/v1/tokens lists tokens", pageGone, "token list", "", []error{auth.ErrNoToken}},
 		{notFound, lookFor, pageGone, "projection list", "", []error{failed.ErrUnknown}},
 		{notFound, lookFor, pageGone, "group list", "", []error{pause.ErrUnknown}},

@@ -36,6 +36,11 @@ func (f FailedCampaign) Key() failed.Key {
 	return failed.Key{Projection: f.Projection, CampaignID: f.CampaignID}
 }
 
+// Scheduled names a scheduled append, for acts and views.
+type Scheduled struct {
+	ID int64 `arg:"ID" min:"1" help:"the append's number"`
+}
+
 // Operation names an operation, for acts and views.
 type Operation struct {
 	ID int64 `arg:"ID" min:"1" of:"operation" help:"the operation's number"`

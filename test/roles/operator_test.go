@@ -59,6 +59,7 @@ const behind = `
 		VALUES ('all', 'it', 'c', 1, true, 1, 'parked', 'no', now()), ('all', 'it', 'd', 1, true, 1, 'parked', 'no', now());
 	INSERT INTO tidemark.workers (owner, consumer_group, host, pid, started_at, seen_at, campaigns_held, events_applied)
 		VALUES ('w', 'default', 'h', 1, now(), now(), 0, 0);
+	SELECT tidemark.append_at('c', now() + interval '1 h', '[{"type": "noted"}]');
 	INSERT INTO tidemark.consumer_groups (name, state) VALUES ('spare', 'ready')`
 
 // everyAct performs every act of operators and calls done after each.
@@ -131,6 +132,7 @@ func everyAct(t *testing.T, operator, applies *pgxpool.Pool, done func(what stri
 		{admin.ActUndrain, "undrainWorker", "", "owner=w"},
 		{admin.ActStartOperation, "verifyProjection", "", "projection=counted"},
 		{admin.ActAbortOperation, "abortOperation", "", ""},
+		{admin.ActCancelScheduled, "cancelScheduled", "1", "id=1"},
 		{admin.ActCreateToken, "createToken", "", "name=eve expires=1h"},
 		{admin.ActRevokeToken, "revokeToken", "", "name=eve"},
 		{admin.ActRemoveGroup, "removeGroup", "spare", "group=spare"},

@@ -199,7 +199,7 @@ var allViews struct { //nolint:gochecknoglobals // never written again
 func All() []*View {
 	allViews.once.Do(func() {
 		allViews.list = slices.Concat(failedViews(), campaignViews(), groupViews(), publisherViews(), publisherShows(),
-			eventViews(), callViews(), travelViews())
+			eventViews(), callViews(), travelViews(), scheduledViews())
 	})
 	return allViews.list
 }

@@ -102,6 +102,8 @@ func commands() []known {
 		{command: "workers undrain", prepare: drainedWorker, args: "w1", log: []string{"worker_undrained"}},
 		shows("operation list"), shows("operation show"),
 		acted("operation abort", "deferred.sql operations.sql", "1", "operation_aborted"),
+		shows("scheduled list"), shows("scheduled show"),
+		acted("scheduled cancel", "deferred.sql scheduled.sql", "1 --yes", "scheduled_cancelled"),
 		shows("token list"),
 		acted("token create", "", "eve --role operator", "token_created"),
 		{command: "token revoke", prepare: entrusted, args: "eve", log: []string{"token_revoked"}},

@@ -48,6 +48,11 @@ all of its topics unless --topic names one. The log keeps every act, with who an
 behind it, unless the publisher leaves such events out. A campaign that may go on again is draining until it has caught
 up.`,
 		},
+		{
+			"scheduled", "Show and cancel appends that are still to be made",
+			`A scheduled append is made by a worker when it is due, exactly once. One that is refused is retried, and holds
+back no other.`,
+		},
 		{name: "workers", short: "Show, drain and undrain workers"},
 		{
 			"operation", "Show and abort operations",

@@ -44,6 +44,7 @@ func narrowing() map[string]string {
 		"queryEvents type": "noted", "queryEvents tag": "wallet=7", "queryEvents after": "3",
 		"listQueueEntries status": "dead", "listQueueEntries campaign": "elm",
 		"listOperations state": "running", "listOperations kind": "verify", "listOperations before": "2",
+		"listScheduled campaign": "oak", "listScheduled refused": "true",
 		"listTokens all": "true", "listGaps group": "search", "getOperation after": "1",
 	}
 	for name, value := range failed {
@@ -83,6 +84,7 @@ func argumentsOf() map[string][2]string {
 		"getFailed":    {"scores oak", "/failed/scores/oak"},
 		"listGhosts":   {"archive --topic everything", "/publishers/everything/archive/ghosts"},
 		"getOperation": {"1", "/operations/1"},
+		"getScheduled": {"2", "/scheduled/2"},
 	}
 }
 
@@ -99,7 +101,7 @@ func ofTheAPIAlone() []string {
 
 func TestAViewIsTheSameOnTheCommandLineAndInTheAPI(t *testing.T) {
 	t.Parallel()
-	url := database(t, "deferred.sql", "paused.sql", "published.sql", "operations.sql")
+	url := database(t, "deferred.sql", "paused.sql", "published.sql", "operations.sql", "scheduled.sql")
 	requireRun(t, url, "token create eve --reason test", cli.ExitOK, "")
 	requireRun(t, url, "token create ada --reason test", cli.ExitOK, "")
 	requireRun(t, url, "token revoke ada --reason test --by ada", cli.ExitOK, "")

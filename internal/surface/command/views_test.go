@@ -49,6 +49,8 @@ func reading() map[string][]string {
 		"workers list":           {"", "--group default"},
 		"operation list":         {"", "--state failed", "--kind verify --before 9"},
 		"operation show":         {"1", "1 --after 1 --limit 1"},
+		"scheduled list":         {"", "--campaign oak", "--refused"},
+		"scheduled show":         {"1", "2"},
 		"token list":             {"", "--all"},
 		"projection verify":      {"scores" + projectionFiles, "scores --proof" + projectionFiles},
 		"failed requeue":         {"--all --dry-run"},
@@ -60,7 +62,7 @@ func TestEveryViewShowsTheSameInEverySession(t *testing.T) {
 	t.Parallel()
 	pool, _ := played(t)
 	game := pool.Config().ConnString()
-	fixtures := database(t, "deferred.sql", "paused.sql", "published.sql", "operations.sql")
+	fixtures := database(t, "deferred.sql", "paused.sql", "published.sql", "operations.sql", "scheduled.sql")
 	requireRun(t, fixtures, "token create eve", cli.ExitOK, "")
 	change(t, fixtures, `UPDATE tidemark.workers
 		SET seen_at = now() - interval '3 hours'`) // seconds must not decide which workers are alive

@@ -123,7 +123,7 @@ func TestAParameterThatAPageDoesNotHaveIsRefused(t *testing.T) {
 func everyPage() []string {
 	q := url.QueryEscape
 	return []string{
-		"/", "/campaigns", "/campaigns?of=work", "/campaigns?prefix=cave", "/campaign?id=oak", "/campaign?id=oak&seq=5",
+		"/", "/campaigns", "/campaigns?of=work", "/campaigns?of=scheduled", "/campaigns?prefix=cave", "/campaign?id=oak", "/campaign?id=oak&seq=5",
 		"/campaign?id=" + q(hostileID),
 		"/event?campaign=oak&seq=3", "/event?campaign=" + q(hostileID) + "&seq=1",
 		"/failed", "/failed?of=all", "/failed?of=all&projection=scores&status=dead",

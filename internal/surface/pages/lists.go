@@ -52,10 +52,11 @@ type actLink struct{ Name, Path string }
 func listPages() map[string]lists {
 	return map[string]lists{
 		"/campaigns": {
-			"Campaigns", "All campaigns by id, or the backlog.",
+			"Campaigns", "All campaigns by id, the backlog, or appends that are still to be made.",
 			[]listedView{
 				{Name: "By id", View: "listCampaigns"},
 				{Of: "work", Name: "With work", View: "listQueueEntries"},
+				{Of: "scheduled", Name: "Scheduled", View: "listScheduled"},
 			},
 		},
 		"/failed": {

@@ -86,6 +86,7 @@ func actsOfAPI() [][2]string {
 		{"abortOperation", ""},
 		{"resetPublisher", `"position": 1, "dry_run": true`},
 		{"resetPublisher", `"position": 1`},
+		{"cancelScheduled", `"confirm": "1"`},
 		{"drainWorker", ""},
 		{"undrainWorker", ""},
 		{"createToken", `"role": "operator", "expires": "1h"`},
@@ -149,7 +150,9 @@ func (w *world) askAll(t *testing.T) (answers []string) {
 	var last string
 	path := func(name string) (method, address string) {
 		method, address, _ = strings.Cut(calls[name], " ")
-		if strings.Contains(address, "{id}") {
+		if strings.Contains(address, "/scheduled/{id}") {
+			values["id"] = "1"
+		} else if strings.Contains(address, "{id}") {
 			if err := w.pool.QueryRow(t.Context(), `SELECT coalesce(max(id), 0)::text
 				FROM tidemark.operations`).Scan(&last); err != nil {
 				t.Fatal(err)
@@ -274,6 +277,7 @@ func formsOfPages() [][2]string {
 		{"/act/resolveManyParked", "!publisher=billing&as_of=NOW&confirm=no"},
 		{"/act/republish", billed + "&campaign=oak&from=2&until=5&confirm=billing"},
 		{"/act/abortOperation", "id=LAST"},
+		{"/act/cancelScheduled", "id=1&confirm=1"},
 		{"/act/resetPublisher", billed + "&position=3&confirm=billing"},
 		{"/act/drainWorker", "owner=worker-a-1&confirm=worker-a-1"},
 		{"/act/undrainWorker", "owner=worker-a-1"},

@@ -15,6 +15,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/pause"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
+	"github.com/tidemark-go/tidemark/internal/store/scheduled"
 	"github.com/tidemark-go/tidemark/internal/surface/table"
 )
 
@@ -92,6 +93,8 @@ func actsOn(thing any) []rowAct {
 		}
 		event := []any{"topic", t.Topic, "publisher", t.Publisher, "campaign", t.CampaignID, "seq", t.Seq}
 		return []rowAct{{"retryParked", event}, {"resolveParked", event}}
+	case scheduled.Append:
+		return []rowAct{{"cancelScheduled", []any{"id", t.ID}}}
 	case status.Worker:
 		if t.DrainedBy != "" {
 			return []rowAct{{"undrainWorker", []any{"owner", t.Owner}}}

@@ -216,6 +216,12 @@ func (w *world) fill(t *testing.T) {
 			1234567)`); err != nil {
 		t.Fatal(err)
 	}
+	if err := pgx.BeginFunc(ctx, w.pool, func(tx pgx.Tx) error {
+		_, err := journal.AppendAt(ctx, tx, hostileID, time.Now().Add(time.Hour), journal.Event{Type: "cursed"})
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func (w *world) append(t *testing.T, campaign string, events ...journal.Event) {

@@ -56,7 +56,8 @@ func database(t *testing.T) (*pgxpool.Pool, admin.Config) {
 		INSERT INTO tidemark.operations (kind, request, actor) VALUES ('repair_gaps', '{"group": "default"}', 'ada');
 		INSERT INTO tidemark.operation_items (operation_id, ord, campaign_id, subject, seq) VALUES (1, 1, 'a', 'notes', 1);
 		INSERT INTO tidemark.pauses (scope, consumer_group, name, reason, actor)
-			VALUES ('campaign', 'default', 'a', 'a test', 'ada')`)
+			VALUES ('campaign', 'default', 'a', 'a test', 'ada');
+		SELECT tidemark.append_at('a', now() + interval '1 h', '[{"type": "noted", "payload": {"secret": "s3cret"}}]')`)
 	return pool, admin.Config{Projector: p, Projections: []string{"notes"}}
 }
 

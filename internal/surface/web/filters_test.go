@@ -66,7 +66,7 @@ func knownOf(path, name string) string {
 		return "requeue"
 	}
 	return map[string]string{
-		"section": "queue", "held": "true", "class": "transient", "state": "running", "of": "failures",
+		"section": "queue", "held": "true", "refused": "true", "class": "transient", "state": "running", "of": "failures",
 		"group": "default", "projection": "notes", "topic": "t", "publisher": "s",
 	}[name]
 }
@@ -119,6 +119,7 @@ func filtersOfPages() map[string][]string {
 		"/act/retryManyParked":        {"topic", "publisher", "status"},
 		"/audit":                      {"act", "of"},
 		"/audit?of=failures":          {"act"},
+		"/campaigns?of=scheduled":     {"refused"},
 		"/workers":                    {"group"},
 		"/workers?of=leases":          {"group", "held"},
 		"/workers?of=pauses":          {"group"},

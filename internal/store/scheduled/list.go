@@ -1,0 +1,97 @@
+package scheduled
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemark-go/tidemark/internal/store/rows"
+	"github.com/tidemark-go/tidemark/pkg/journal"
+)
+
+// ErrNotFound is returned by [Show] and [Cancel] for an append that was made, cancelled, or never
+// scheduled.
+var ErrNotFound = errors.New("no such scheduled append: it was made, cancelled, or never scheduled")
+
+// Append is an append that is to be made.
+type Append struct {
+	ID          int64
+	CampaignID  string
+	DueAt       time.Time
+	AttemptAt   time.Time // later than DueAt after a refusal
+	Events      int
+	EventType   string // of the first
+	ScheduledAt time.Time
+	ScheduledBy string // "": an application
+	Attempts    int    // that were refused
+	Error       string // of the last one
+}
+
+// Place is the append's place in a list.
+func (a Append) Place() Place { return Place{a.AttemptAt, a.ID} }
+
+// Filter selects appends. Empty fields match any.
+type Filter struct {
+	CampaignID string
+	Refused    bool
+	After      *Place
+	Limit      int
+}
+
+// List lists appends in the order in which they are tried.
+func List(ctx context.Context, db rows.Querier, f Filter) ([]Append, error) {
+	var at *time.Time
+	var id int64
+	if f.After != nil {
+		at, id = &f.After.At, f.After.ID
+	}
+	query, args := queryList, []any{at, id, f.Limit}
+	switch {
+	case f.CampaignID != "":
+		query, args = queryListOf, append(args, f.CampaignID, f.Refused)
+	case f.Refused:
+		query = queryListRefused
+	}
+	return rows.All(ctx, db, pgx.RowToStructByPos[Append], "list scheduled appends", query, args...)
+}
+
+// Show returns one append and its events, up to 100. Bare leaves out payloads and metadata, and so do
+// events beyond 4 MiB.
+func Show(ctx context.Context, db rows.Querier, id int64, bare bool) (a Append, events []journal.Event, err error) {
+	a, err = rows.One(ctx, db, pgx.RowToStructByPos[Append], "", queryShow, id)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return a, nil, fmt.Errorf("scheduled append %d: %w", id, ErrNotFound)
+	}
+	if err != nil {
+		return a, nil, fmt.Errorf("show a scheduled append: %w", err)
+	}
+	var e journal.Event
+	var occurred *time.Time
+	err = rows.Each(ctx, db, []any{
+		&e.ID, &e.Type, &e.Version, &e.Intent, &e.AggregateType, &e.AggregateID, &e.Actor, &e.Tags, &e.Payload,
+		&e.Metadata, &occurred,
+	}, func() error {
+		if e.CampaignID, e.OccurredAt = a.CampaignID, (time.Time{}); occurred != nil {
+			e.OccurredAt = *occurred
+		}
+		events = append(events, e)
+		return nil
+	}, "show a scheduled append", queryEvents, id, bare)
+	return a, events, err
+}
+
+// Cancel deletes an append and returns it. If a worker is making it, Cancel waits for the outcome.
+func Cancel(ctx context.Context, tx pgx.Tx, id int64) (Append, error) {
+	a, _, err := Show(ctx, tx, id, true)
+	if err != nil {
+		return a, err
+	}
+	cancelled, err := rows.One(ctx, tx, pgx.RowTo[bool], "cancel a scheduled append", queryCancel, id)
+	if err == nil && !cancelled {
+		err = fmt.Errorf("scheduled append %d: %w", id, ErrNotFound)
+	}
+	return a, err
+}
