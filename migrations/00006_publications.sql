@@ -31,6 +31,7 @@ CREATE TABLE tidemark.readers (
     kind              text COLLATE "C" NOT NULL DEFAULT 'publisher' CHECK (kind IN ('publisher', 'projection')),
     applied           bigint           NOT NULL DEFAULT 0,
     applied_hash      bigint           NOT NULL DEFAULT 0,
+    reacts_after      bigint,
     PRIMARY KEY (topic, publisher)
 ) WITH (
     fillfactor = 25,
@@ -60,6 +61,8 @@ COMMENT ON COLUMN tidemark.readers.created_at IS 'time of the first start';
 COMMENT ON COLUMN tidemark.readers.kind IS 'publisher or projection';
 COMMENT ON COLUMN tidemark.readers.applied IS 'events of a projection on the way to the position';
 COMMENT ON COLUMN tidemark.readers.applied_hash IS 'XOR of uuid_hash_extended(event_id, 0) over these events';
+COMMENT ON COLUMN tidemark.readers.reacts_after IS
+    'a process reacts to events after this position. NULL if it is no process, or does not react';
 
 -- Processes that read the journal by position. knows lists the readers in their configuration:
 -- topic and publisher alternate.

@@ -13,7 +13,8 @@ CREATE TABLE tidemark.scheduled (
     scheduled_at timestamptz      NOT NULL DEFAULT clock_timestamp(),
     scheduled_by text COLLATE "C",
     attempts     integer          NOT NULL DEFAULT 0,
-    error        text
+    error        text,
+    timer        text COLLATE "C"
 ) WITH (
     autovacuum_vacuum_scale_factor = 0.02,
     autovacuum_vacuum_threshold = 5000,
@@ -31,9 +32,12 @@ COMMENT ON COLUMN tidemark.scheduled.scheduled_at IS 'time of the call';
 COMMENT ON COLUMN tidemark.scheduled.scheduled_by IS 'process that scheduled it, NULL for an application';
 COMMENT ON COLUMN tidemark.scheduled.attempts IS 'attempts that were refused';
 COMMENT ON COLUMN tidemark.scheduled.error IS 'reason of the last refusal';
+COMMENT ON COLUMN tidemark.scheduled.timer IS
+    'name by which its process replaces or cancels it: process, key and timer. NULL: none';
 
 CREATE INDEX scheduled_due_idx ON tidemark.scheduled (attempt_at, id);
 CREATE INDEX scheduled_campaign_idx ON tidemark.scheduled (campaign_id, attempt_at, id);
+CREATE INDEX scheduled_timer_idx ON tidemark.scheduled (timer) WHERE timer IS NOT NULL;
 CREATE INDEX scheduled_refused_idx ON tidemark.scheduled (attempt_at, id) WHERE attempts > 0;
 
 -- The time, in milliseconds since 1970, at which a sleeping worker looks for due appends. An append
@@ -105,6 +109,38 @@ BEGIN ATOMIC
 END;
 -- +goose StatementEnd
 
+-- react does what a process has decided, in order. A timer is cancelled, and set again if there are
+-- events. Events are marked with the seq at which their campaign is expected, for append_scheduled.
+-- It waits for a worker that is firing a timer to be cancelled, which takes a moment.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.react(p_process text, p_timers text[], p_campaign_ids text[], p_dues timestamptz[],
+    p_events text[], p_expects bigint[], p_refused text[]) RETURNS void
+    LANGUAGE plpgsql
+    SET enable_seqscan = off SET enable_bitmapscan = off
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    made bigint;
+BEGIN
+    FOR i IN 1 .. cardinality(p_campaign_ids) LOOP
+        IF p_timers[i] IS NOT NULL THEN
+            DELETE FROM tidemark.scheduled s WHERE s.timer = p_timers[i];
+        END IF;
+        CONTINUE WHEN p_events[i] IS NULL;
+        made := tidemark.append_at(p_campaign_ids[i], p_dues[i], p_events[i]::jsonb, p_process);
+        IF p_timers[i] IS NOT NULL OR p_expects[i] IS NOT NULL THEN
+            UPDATE tidemark.scheduled s SET timer = p_timers[i], events = CASE WHEN p_expects[i] IS NULL THEN s.events
+                ELSE (SELECT jsonb_agg(CASE e.ord WHEN 1 THEN e.event || jsonb_strip_nulls(jsonb_build_object(
+                    'tidemark_expect', p_expects[i], 'tidemark_refused', p_refused[i]))
+                    ELSE e.event || '{"tidemark_with": true}' END ORDER BY e.ord)
+                    FROM jsonb_array_elements(s.events) WITH ORDINALITY AS e (event, ord)) END
+            WHERE s.id = made;
+        END IF;
+    END LOOP;
+END
+$$;
+-- +goose StatementEnd
+
 -- cancel_scheduled deletes a scheduled append. It returns false if the append has been made or
 -- cancelled. If a worker is making it, it waits for the outcome.
 -- +goose StatementBegin
@@ -115,6 +151,32 @@ AS $$
 BEGIN
     DELETE FROM tidemark.scheduled s WHERE s.id = p_id;
     RETURN FOUND;
+END
+$$;
+-- +goose StatementEnd
+
+-- append_expecting makes an append of a process that expects its campaign at a seq. If the campaign
+-- stands elsewhere, it appends an event of the type p_refused instead, or raises TM001 without one.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.append_expecting(p_campaign_id text, p_events jsonb, p_expect bigint, p_refused text)
+    RETURNS TABLE (seq bigint, duplicate boolean)
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    where_it_stands text;
+BEGIN
+    RETURN QUERY SELECT a.seq, a.duplicate FROM tidemark.append_rows(p_campaign_id, p_events, p_expect) AS a;
+EXCEPTION WHEN SQLSTATE 'TM001' THEN
+    IF p_refused IS NULL THEN
+        RAISE;
+    END IF;
+    GET STACKED DIAGNOSTICS where_it_stands = PG_EXCEPTION_DETAIL;
+    RETURN QUERY SELECT a.seq, a.duplicate FROM tidemark.append_rows(p_campaign_id, jsonb_build_array(
+        jsonb_strip_nulls(jsonb_build_object('type', p_refused, 'metadata', p_events -> 0 -> 'metadata',
+            'id', md5((p_events -> 0 ->> 'id') || ' refused')::uuid,
+            'payload', jsonb_build_object('type', p_events -> 0 -> 'type', 'expected', p_expect,
+                'actual', where_it_stands::jsonb -> 'actual')))), NULL) AS a;
 END
 $$;
 -- +goose StatementEnd
@@ -130,8 +192,22 @@ DECLARE
     n integer;
     last bigint;
 BEGIN
-    SELECT count(*), max(a.seq) INTO n, last FROM tidemark.append_rows(p_campaign_id, p_events, NULL) AS a
+    IF jsonb_path_exists(p_events, '$[*].tidemark_expect') THEN
+        SELECT count(*), max(a.seq) INTO n, last
+        FROM (
+            SELECT jsonb_agg(e.event - '{tidemark_expect,tidemark_refused,tidemark_with}'::text[] ORDER BY e.ord) AS events,
+                min((e.event ->> 'tidemark_expect')::bigint) AS expect, min(e.event ->> 'tidemark_refused') AS refused
+            FROM (
+                SELECT x.event, x.ord,
+                    count(*) FILTER (WHERE NOT x.event ? 'tidemark_with') OVER (ORDER BY x.ord) AS append
+                FROM jsonb_array_elements(p_events) WITH ORDINALITY AS x (event, ord)
+            ) AS e GROUP BY e.append ORDER BY e.append OFFSET 0
+        ) AS r CROSS JOIN LATERAL tidemark.append_expecting(p_campaign_id, r.events, r.expect, r.refused) AS a
         WHERE NOT a.duplicate;
+    ELSE
+        SELECT count(*), max(a.seq) INTO n, last FROM tidemark.append_rows(p_campaign_id, p_events, NULL) AS a
+            WHERE NOT a.duplicate;
+    END IF;
     INSERT INTO tidemark.outbox (consumer_group, campaign_id, seq, enqueued_at, events)
     SELECT g.name, p_campaign_id, last, clock_timestamp(), n FROM tidemark.consumer_groups g
     WHERE n > 0 AND g.name > '' AND g.state = 'inline';
@@ -362,7 +438,9 @@ DROP FUNCTION tidemark.scheduled_report;
 DROP FUNCTION tidemark.fire_scheduled;
 DROP FUNCTION tidemark.scheduled_keys;
 DROP FUNCTION tidemark.append_scheduled;
+DROP FUNCTION tidemark.append_expecting;
 DROP FUNCTION tidemark.cancel_scheduled;
+DROP FUNCTION tidemark.react;
 DROP FUNCTION tidemark.append_at(text, timestamptz, text, text);
 DROP FUNCTION tidemark.append_at(text, timestamptz, jsonb, text);
 DROP SEQUENCE tidemark.next_look;

@@ -33,7 +33,7 @@ func New(catalogue *Catalogue) *Journal { return &Journal{catalogue} }
 func (j *Journal) Append(
 	ctx context.Context, tx pgx.Tx, campaignID string, expect Expect, events ...Event,
 ) ([]Appended, error) {
-	doc, err := j.encode(ctx, campaignID, events)
+	doc, err := j.Encode(ctx, campaignID, events)
 	if err != nil || len(events) == 0 {
 		return nil, err
 	}
@@ -45,7 +45,7 @@ func (j *Journal) Append(
 func (j *Journal) AppendSQL(
 	ctx context.Context, tx *sql.Tx, campaignID string, expect Expect, events ...Event,
 ) ([]Appended, error) {
-	doc, err := j.encode(ctx, campaignID, events)
+	doc, err := j.Encode(ctx, campaignID, events)
 	if err != nil || len(events) == 0 {
 		return nil, err
 	}
@@ -127,8 +127,9 @@ func AppendAll(ctx context.Context, tx pgx.Tx, batches ...Batch) ([]Appended, er
 	return New(nil).AppendAll(ctx, tx, batches...)
 }
 
-// encode validates events and encodes them as the JSON document that tidemark.append reads.
-func (j *Journal) encode(ctx context.Context, campaignID string, events []Event) (string, error) {
+// Encode validates events and encodes them as the JSON document that tidemark.append and
+// tidemark.append_at take, for statements of one's own. Errors: [*InvalidEventError].
+func (j *Journal) Encode(ctx context.Context, campaignID string, events []Event) (string, error) {
 	size := 2
 	for i := range events {
 		size += 160 + len(events[i].Payload) + len(events[i].Metadata)

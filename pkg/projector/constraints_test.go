@@ -108,7 +108,7 @@ func TestAConstraintThatIsCheckedByCommit(t *testing.T) {
 func TestAConstraintThatIsCheckedByCommitMayBeViolatedUntilThen(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
-	checks := `CREATE SEQUENCE checks; CREATE TABLE checked (seq bigint);
+	checks := `CREATE SEQUENCE checks; CREATE TABLE checked (seq bigint, campaign_id text);
 		CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN INSERT INTO checked
 			VALUES (NEW.seq); RETURN NULL; END $$;
 		ALTER TABLE settled ADD FOREIGN KEY (by) REFERENCES positive DEFERRABLE INITIALLY DEFERRED;

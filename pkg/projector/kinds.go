@@ -77,6 +77,21 @@ const (
 // ([Spec].OnFailureOf), projection ([Spec].OnFailure), [Config].OnFailure, defaults.
 type Policy = kind.Policy
 
+// Process is a projection across campaigns that keeps a state for each key, and reacts to events by
+// appending others, to its own campaign or to another one, at once or at a time. The state, the place
+// and the appends commit in one transaction; workers then make the appends, which hold no lock of a
+// campaign meanwhile. So each reaction happens exactly once.
+//
+// A new process folds the events before it, and reacts only to later ones. A rebuild folds and does
+// not react. An event at the end of a chain of 16 reactions is dead.
+type Process[S any] = kind.Process[S]
+
+// Do is what a process does about an event: it appends events, or cancels a timer.
+type Do = kind.Do
+
+// NewProcess returns a process.
+func NewProcess[S any](p Process[S]) Projection { return kind.NewProcess(p) }
+
 // Spec describes a projection to the registry.
 type Spec = kind.Spec
 

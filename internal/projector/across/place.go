@@ -40,16 +40,17 @@ type place struct {
 	parts      int
 	generation int64
 
-	stands  int64            // position of the row
-	read    int64            // events up to here are applied, held back or not wanted
-	passed  int64            // events since the row was last written
-	hash    int64            // of their ids
-	held    map[string]int64 // keys that are behind, with the position of the next event
-	leftOut map[int64]bool   // positions that operators have resolved
-	saved   time.Time
-	looked  time.Time // when due keys were last looked for
-	careful int       // groups still to be applied carefully
-	size    int       // most events of a group
+	stands   int64            // position of the row
+	read     int64            // events up to here are applied, held back or not wanted
+	passed   int64            // events since the row was last written
+	hash     int64            // of their ids
+	held     map[string]int64 // keys that are behind, with the position of the next event
+	leftOut  map[int64]bool   // positions that operators have resolved
+	reacting *kind.Reacting   // nil: it is no process, or its tables are not the live ones
+	saved    time.Time
+	looked   time.Time // when due keys were last looked for
+	careful  int       // groups still to be applied carefully
+	size     int       // most events of a group
 }
 
 // load reads what is held back. Whoever changes that from outside raises the generation.
@@ -67,6 +68,13 @@ func (p *place) load(ctx context.Context) error {
 	resolved, err := failed.Resolved(ctx, p.Cfg.Pool, p.k.Name)
 	for _, position := range resolved {
 		p.leftOut[position] = true
+	}
+	if _, reacts := kind.ReactsFrom(p.k.Projection); !reacts || err != nil || p.k.Name != p.k.Described.Name {
+		return err
+	}
+	after, err := p.db.Reacts(ctx, p.key)
+	if after != nil {
+		p.reacting = &kind.Reacting{After: *after, Journal: journal.New(p.Cfg.Catalogue)}
 	}
 	return err
 }
@@ -279,6 +287,7 @@ func (p *place) hold(held map[string]int64) {
 
 // stride applies a stride. An event that alone exceeds its time limit has failed.
 func (p *place) stride(ctx context.Context, s *apply.Stride) (held map[string]int64, err error) {
+	s.Reacting = p.reacting
 	held, err = p.Applier.Stride(ctx, s)
 	var late *failure.DeadlineError
 	if len(s.Events) == 1 && errors.As(err, &late) {

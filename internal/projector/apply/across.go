@@ -29,6 +29,7 @@ type Stride struct {
 	Events     []Keyed
 	Careful    bool     // an event is likely to fail
 	Reset      []string // keys whose rows are deleted first
+	Reacting   *kind.Reacting
 
 	// Fence queues what moves the place, behind the fence. held has the keys that failed, with the
 	// position of the event. Finish queues what follows for keys that were behind; nil: nothing.
@@ -63,7 +64,7 @@ func (a *Applier) stride(ctx context.Context, s *Stride, careful bool) (held map
 	}
 	t := a.On(conn, nil, nil)
 	defer t.Abort(ctx)
-	t.Checks = careful
+	t.Checks, t.reacting = careful, s.Reacting
 	k, moves := s.Projection, false
 	var tables []string
 	t.Queue(QueryBegin)

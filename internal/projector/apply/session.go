@@ -28,6 +28,7 @@ type session struct {
 	patient  bool          // the total time it waits for locks is bounded
 	blockers string        // who blocked its statements, when last looked up; "": unknown
 	trying   bool          // it is rolled back, and moves no deferred campaign
+	reacting *kind.Reacting
 }
 
 // Blame wraps an error in a [failure.BrokenError] if the connection has broken.
@@ -54,7 +55,9 @@ func (s *session) useSchema(path string) {
 
 // Group returns a projection's group of events.
 func (s *session) Group(k *registry.Projection, events []journal.Event) *kind.Group {
-	return kind.NewGroup(events, k.Name, k.Comment, s.Pipeline)
+	g := kind.NewGroup(events, k.Name, k.Comment, s.Pipeline)
+	kind.React(g, s.reacting)
+	return g
 }
 
 // QueueSettings queues the settings of a transaction.

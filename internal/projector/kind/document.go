@@ -52,27 +52,33 @@ func NewDocument[T any](d Document[T]) Projection {
 	if d.Key == nil {
 		d.Key = func(journal.Event) (string, error) { return onlyKey, nil }
 	}
+	if d.Scope == ScopeJournal {
+		return newAcross(d)
+	}
 	table := pgx.Identifier{d.Name}.Sanitize()
-	doc := &document[T]{
+	return campaignDocument[T]{&document[T]{
 		Document:  d,
 		load:      fmt.Sprintf(queryLoadDocuments, table),
 		insert:    fmt.Sprintf(queryInsertDocuments, table),
 		update:    fmt.Sprintf(queryUpdateDocuments, table),
 		deleteAll: fmt.Sprintf(queryDeleteDocuments, table),
+	}}
+}
+
+// newAcross returns a projection of documents across campaigns.
+func newAcross[T any](d Document[T]) *document[T] {
+	table := pgx.Identifier{d.Name}.Sanitize()
+	return &document[T]{
+		Document:  d,
+		load:      fmt.Sprintf(queryLoadAcross, table),
+		insert:    fmt.Sprintf(queryInsertAcross, table),
+		update:    fmt.Sprintf(queryUpdateAcross, table),
+		deleteAll: fmt.Sprintf(queryDeleteAcross, table),
 	}
-	if d.Scope == ScopeJournal {
-		doc.load, doc.insert = fmt.Sprintf(queryLoadAcross, table), fmt.Sprintf(queryInsertAcross, table)
-		doc.update, doc.deleteAll = fmt.Sprintf(queryUpdateAcross, table), fmt.Sprintf(queryDeleteAcross, table)
-		return acrossDocument[T]{doc}
-	}
-	return campaignDocument[T]{doc}
 }
 
 // campaignDocument is a projection of documents that belong to campaigns.
 type campaignDocument[T any] struct{ *document[T] }
-
-// acrossDocument is a projection of documents across campaigns.
-type acrossDocument[T any] struct{ *document[T] }
 
 // Get reads a document from db, which may be behind the journal. found is false if there is none.
 // If the projection has no Key, key is "". Across campaigns campaignID is not used.
@@ -106,6 +112,8 @@ const onlyKey = "-"
 type document[T any] struct {
 	Document[T]
 	load, insert, update, deleteAll string
+	// react does what a process does about an event; nil: nothing
+	react func(ctx context.Context, g *Group, key string, state *T, e *journal.Event) error
 }
 
 type entry[T any] struct {
@@ -197,18 +205,25 @@ func (d *document[T]) Load(_ context.Context, g *Group) error {
 }
 
 // Apply implements [Projection].
-func (d *document[T]) Apply(_ context.Context, g *Group) error {
+func (d *document[T]) Apply(ctx context.Context, g *Group) error {
 	w, _ := g.loaded.(*working[T])
 	for i, changed := range w.byEvent {
 		if changed == nil {
 			continue
 		}
-		g.at(&g.Events[i])
+		e := &g.Events[i]
+		g.at(e)
 		var err error
-		if changed.deleted, err = d.fold(&changed.doc, g.Events[i]); err != nil {
+		if changed.deleted, err = d.fold(&changed.doc, *e); err != nil {
 			return err
 		}
+		if d.react != nil && g.reacting != nil && e.Position > g.reacting.After {
+			if err := d.react(ctx, g, changed.key, &changed.doc, e); err != nil {
+				return err
+			}
+		}
 	}
+	g.queueReactions(d.Name)
 	return d.write(g, w)
 }
 

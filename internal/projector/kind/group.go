@@ -19,7 +19,9 @@ type Group struct {
 	projection string
 	comment    string // appended to its statements
 	pipeline   *pipeline.Pipeline
-	loaded     any         // the state that a Loader keeps from Load to Apply
+	loaded     any       // the state that a Loader keeps from Load to Apply
+	reacting   *Reacting // nil: its process folds and does not react
+	reactions  reactions
 	ended      atomic.Bool // the projector no longer waits for the projection
 }
 

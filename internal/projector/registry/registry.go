@@ -175,6 +175,11 @@ func (g *Registrar) Insert(ctx context.Context, tx pgx.Tx, k *Projection) (*Regi
 		if err := ledger.Register(ctx, tx, ledger.Projection, places, make([]int64, len(places))); err != nil {
 			return nil, err
 		}
+		if from, reacts := kind.ReactsFrom(k.Projection); reacts && k.Name == k.Described.Name {
+			if err := ledger.SetReacts(ctx, tx, k.Name, from); err != nil {
+				return nil, err
+			}
+		}
 	}
 	_, err = tx.Exec(ctx, queryInsertProjection, r.Name, r.ConsumerGroup, r.Version, r.SchemaName, r.TableNames,
 		ownReset(k), own, ahead, r.State, scope)

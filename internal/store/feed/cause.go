@@ -5,15 +5,29 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"strconv"
 )
 
 // Metadata fields that lead back to the cause of an event.
 const (
 	correlationKey = "correlation_id"
 	causationKey   = "causation_id"
+	depthKey       = "causation_depth"
 )
 
-type causeKey struct{}
+// MostDepth is how many events of a chain of causes processes may append, each in reaction to the
+// one before.
+const MostDepth = 16
+
+type (
+	causeKey    struct{}
+	reactionKey struct{}
+)
+
+// WithReaction is [WithCause] for what a process appends: the chain of causes gets longer.
+func WithReaction(ctx context.Context, e *Event) context.Context {
+	return context.WithValue(WithCause(ctx, e), reactionKey{}, true)
+}
 
 // WithCause returns a context that makes e the cause of what is appended. It only keeps e, which an
 // append reads, because handlers get such a context for each event.
@@ -36,7 +50,19 @@ func CauseFields(ctx context.Context, e *Event) map[string]string {
 			fields[name] = value
 		}
 	}
+	if depth := cause.CausationDepth(); depth > 0 || ctx.Value(reactionKey{}) != nil {
+		fields[depthKey] = strconv.Itoa(depth + 1)
+	}
 	return fields
+}
+
+// CausationDepth returns how many processes led to the event, one reacting to the other.
+func (e *Event) CausationDepth() int {
+	depth, err := strconv.Atoi(e.metadataText(depthKey))
+	if err != nil {
+		return 0
+	}
+	return depth
 }
 
 // CorrelationID returns the metadata's correlation_id: the identity of the first cause, or "".

@@ -54,6 +54,20 @@ func Register(ctx context.Context, db Execer, kind Kind, readers []publications.
 	return err
 }
 
+// SetReacts makes a new process's places react to events after a position; nil: after the last one.
+func SetReacts(ctx context.Context, db Execer, process string, after *int64) error {
+	_, err := db.Exec(ctx, querySetReacts, process, after)
+	return err
+}
+
+// Reacts returns the position after which a process reacts; nil: it does not.
+func (l *Ledger) Reacts(ctx context.Context, place publications.Key) (after *int64, err error) {
+	err = l.Use(ctx, func(conn *pgxpool.Conn) error {
+		return conn.QueryRow(ctx, queryReacts, place.Topic, place.Publisher).Scan(&after)
+	})
+	return after, err
+}
+
 // Claimed is the row of a pair that was claimed.
 type Claimed struct {
 	publications.Key

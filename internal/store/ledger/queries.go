@@ -59,6 +59,11 @@ const (
 			applied = 0, applied_hash = 0
 		WHERE topic = ANY ($1::text[]) AND kind = 'projection'`
 
+	// queryReacts reads one row by its primary key. querySetReacts writes rows that were just registered.
+	queryReacts    = `SELECT reacts_after FROM tidemark.readers WHERE topic = $1 AND publisher = $2`
+	querySetReacts = `UPDATE tidemark.readers SET reacts_after = coalesce($2, (SELECT last_value
+		FROM tidemark.journal_position)) WHERE topic = $1 AND kind = 'projection'`
+
 	// queryHeld reads a range of the primary key's partial index.
 	queryHeld = `SELECT topic, publisher, campaign_id FROM tidemark.parked h
 		WHERE holds AND (topic, publisher) IN (SELECT * FROM unnest($1::text[], $2::text[]))`

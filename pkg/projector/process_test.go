@@ -1,0 +1,226 @@
+package projector_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/projector"
+	"github.com/tidemark-go/tidemark/test/support/pgtest"
+)
+
+// order is the state of an order.
+type order struct {
+	Placed, Paid bool
+	Seen         int
+}
+
+// orders reserves stock when an order is placed, and cancels the order unless it is paid in time.
+func orders(change func(*projector.Process[order])) projector.Process[order] {
+	p := projector.Process[order]{
+		Name: "orders", Version: 1, Types: []string{"placed", "paid", "reminded"},
+		Key: func(e journal.Event) (string, error) { return e.CampaignID, nil },
+		Fold: func(o *order, e journal.Event) error {
+			o.Placed, o.Paid = o.Placed || e.Type == "placed", o.Paid || e.Type == "paid"
+			o.Seen++
+			return nil
+		},
+		React: func(_ *order, e journal.Event) ([]projector.Do, error) {
+			payload := json.RawMessage(fmt.Sprintf(`{"order": %q}`, e.CampaignID))
+			switch e.Type {
+			case "placed":
+				return []projector.Do{
+					{Campaign: "stock", Events: []journal.Event{{Type: "reserved", Payload: payload}}},
+					{
+						Campaign: e.CampaignID, Events: []journal.Event{{Type: "expired"}}, Timer: "payment",
+						At: e.RecordedAt.Add(time.Hour),
+					},
+				}, nil
+			case "reminded":
+				return []projector.Do{{
+					Campaign: e.CampaignID, Events: []journal.Event{{Type: "expired"}}, Timer: "payment",
+					At: e.RecordedAt.Add(2 * time.Hour),
+				}}, nil
+			}
+			return []projector.Do{{Timer: "payment", Cancel: true}}, nil
+		},
+	}
+	if change != nil {
+		change(&p)
+	}
+	return p
+}
+
+// fire makes the appends that are due, as a worker does, and returns their number.
+func fire(t *testing.T, pool *pgxpool.Pool) int {
+	t.Helper()
+	return query[int](t, pool, `SELECT fired::int FROM tidemark.fire_scheduled(500, NULL, '-infinity', NULL, '{}', NULL, false)`)
+}
+
+func expectScheduled(t *testing.T, pool *pgxpool.Pool, want string) {
+	t.Helper()
+	expectText(t, pool, "scheduled", want, `SELECT coalesce(string_agg(concat_ws(' ', campaign_id,
+		events -> 0 ->> 'type', timer, scheduled_by, (extract(epoch FROM date_trunc('minute', due_at - scheduled_at
+			+ interval '30 s')) / 60)::int), ', ' ORDER BY id), '') FROM tidemark.scheduled`)
+}
+
+func TestAProcessReactsOnceByAppendingAndSetsTimers(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	process := orders(nil)
+	worker := func() *projector.Projector { return workerOf(t, pool, nil, projector.NewProcess(process)) }
+	drain(t, worker())
+	appendEvents(t, pool, "o1", journal.Event{Type: "placed"})
+	appendEvents(t, pool, "o2", journal.Event{Type: "placed"})
+	drain(t, worker())
+	expectScheduled(t, pool, "stock reserved orders 0, o1 expired orders/o1/payment orders 60, "+
+		"stock reserved orders 0, o2 expired orders/o2/payment orders 60")
+	if n := fire(t, pool); n != 2 {
+		t.Errorf("%d appends are made, want the two that are due", n)
+	}
+	appendEvents(t, pool, "o1", journal.Event{Type: "paid"})
+	appendEvents(t, pool, "o2", journal.Event{Type: "reminded"})
+	drain(t, worker())
+	expectScheduled(t, pool, "o2 expired orders/o2/payment orders 120")
+	for range 2 {
+		drain(t, worker())
+		if n := fire(t, pool); n != 0 {
+			t.Errorf("%d appends are made again", n)
+		}
+	}
+	state, found, err := process.Get(t.Context(), pool, "o1")
+	if err != nil || !found || state != (order{Placed: true, Paid: true, Seen: 2}) {
+		t.Errorf("state %+v, %v, %v", state, found, err)
+	}
+	causes := query[string](t, pool, `SELECT string_agg(concat_ws(' ', r.payload ->> 'order', r.metadata ->> 'causation_depth',
+		r.metadata ->> 'causation_id' = p.event_id || '/' || p.campaign_id,
+		r.metadata ->> 'correlation_id' = r.metadata ->> 'causation_id'), ', ' ORDER BY r.seq)
+		FROM tidemark.journal r JOIN tidemark.journal p ON p.event_type = 'placed' AND p.campaign_id = r.payload ->> 'order'
+		WHERE r.event_type = 'reserved'`)
+	if causes != "o1 1 t t, o2 1 t t" {
+		t.Errorf("causes: %s", causes)
+	}
+}
+
+func TestANewProcessDoesNotReactToThePast(t *testing.T) {
+	t.Parallel()
+	for name, from := range map[string]*int64{"end": nil, "second": new(int64)} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pool := pgtest.New(t)
+			for i := range 3 {
+				appendEvents(t, pool, fmt.Sprint("o", i), journal.Event{Type: "placed"})
+			}
+			want := 1
+			if from != nil {
+				*from, want = 1, 3
+			}
+			process := orders(func(p *projector.Process[order]) { p.From = from })
+			p := workerOf(t, pool, nil, projector.NewProcess(process))
+			drain(t, p)
+			appendEvents(t, pool, "o3", journal.Event{Type: "placed"})
+			drain(t, p)
+			if n := fire(t, pool); n != want {
+				t.Errorf("it reacted to %d events, want %d", n, want)
+			}
+			for i := range 4 {
+				if state, _, err := process.Get(t.Context(), pool, fmt.Sprint("o", i)); err != nil || !state.Placed {
+					t.Errorf("order %d is %+v, %v", i, state, err)
+				}
+			}
+		})
+	}
+}
+
+func TestAChainOfReactionsEnds(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	echo := projector.NewProcess(projector.Process[int]{
+		Name: "echo", Version: 1, Types: []string{"ping"},
+		Key:  func(e journal.Event) (string, error) { return e.CampaignID, nil },
+		Fold: func(n *int, _ journal.Event) error { *n++; return nil },
+		React: func(_ *int, _ journal.Event) ([]projector.Do, error) {
+			return []projector.Do{{Campaign: "a", Events: []journal.Event{{Type: "ping"}}}}, nil
+		},
+	})
+	p := workerOf(t, pool, nil, echo)
+	drain(t, p)
+	appendEvents(t, pool, "a", journal.Event{Type: "ping"})
+	fired := 0
+	for range 30 {
+		drain(t, p)
+		fired += fire(t, pool)
+	}
+	if fired != 16 {
+		t.Errorf("the chain has %d reactions, want 16", fired)
+	}
+	expectPairs(t, pool, "a echo 18 dead 1 permanent error never")
+	if message := query[string](t, pool, `SELECT error_message FROM tidemark.deferred`); strings.Count(message, "ping") != 17 ||
+		!strings.Contains(message, "the limit is 16") {
+		t.Errorf("message: %s", message)
+	}
+}
+
+func TestAnExpectationThatDoesNotHoldIsAnEventOrAFailure(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	at := int64(1)
+	moves := projector.NewProcess(projector.Process[int]{
+		Name: "moves", Version: 1, Types: []string{"asked"},
+		Key:  func(e journal.Event) (string, error) { return e.CampaignID, nil },
+		Fold: func(n *int, _ journal.Event) error { *n++; return nil },
+		React: func(_ *int, e journal.Event) ([]projector.Do, error) {
+			do := projector.Do{Campaign: "game", Events: []journal.Event{{Type: "moved"}, {Type: "drawn"}}, Expect: &at}
+			if e.CampaignID == "told" {
+				do.Refused = "move_refused"
+			}
+			return []projector.Do{do}, nil
+		},
+	})
+	p := workerOf(t, pool, nil, moves)
+	appendEvents(t, pool, "game", journal.Event{Type: "began"})
+	drain(t, p)
+	for _, campaign := range []string{"first", "told", "silent"} {
+		appendEvents(t, pool, campaign, journal.Event{Type: "asked"})
+	}
+	drain(t, p)
+	fire(t, pool)
+	expectText(t, pool, "game", `began, moved, drawn, move_refused {"type": "moved", "actual": 3, "expected": 1} 1`, `SELECT
+		string_agg(concat_ws(' ', event_type, nullif(payload, '{}'), CASE WHEN event_type = 'move_refused' THEN
+			metadata ->> 'causation_depth' END), ', ' ORDER BY seq) FROM tidemark.journal WHERE campaign_id = 'game'`)
+	expectText(t, pool, "scheduled", "game 1 campaign game is at seq 4, the append expects it at 1", `SELECT
+		concat_ws(' ', campaign_id, attempts, error) FROM tidemark.scheduled`)
+}
+
+func TestAReactionThatIsRefusedFailsItsKey(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	process := orders(func(p *projector.Process[order]) {
+		p.React = func(_ *order, e journal.Event) ([]projector.Do, error) {
+			if e.CampaignID == "bad" {
+				return []projector.Do{{Campaign: "", Events: []journal.Event{{Type: "x"}}}}, nil
+			}
+			return []projector.Do{{Campaign: "good", Events: []journal.Event{{Type: "x"}}}}, nil
+		}
+	})
+	p := workerOf(t, pool, nil, projector.NewProcess(process))
+	drain(t, p)
+	for _, id := range []string{"a", "bad", "b"} {
+		appendEvents(t, pool, id, journal.Event{Type: "placed"})
+	}
+	drain(t, p)
+	if n := fire(t, pool); n != 2 {
+		t.Errorf("%d appends, want 2", n)
+	}
+	if _, found, err := process.Get(t.Context(), pool, "bad"); found || err != nil {
+		t.Errorf("the state of the failed key was written: %v, %v", found, err)
+	}
+	if s := query[string](t, pool, `SELECT concat_ws(' ', campaign_id, projection, next_seq) FROM tidemark.deferred`); s != "bad orders 3" {
+		t.Errorf("deferred: %s", s)
+	}
+}
