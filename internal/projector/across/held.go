@@ -177,7 +177,7 @@ func (p *place) forward(
 		return err
 	}
 	p.settle(m)
-	p.hold(held)
+	p.hold(stride, held)
 	for key, s := range behind {
 		switch _, again := held[key]; {
 		case again:

@@ -272,16 +272,20 @@ func (p *place) apply(ctx context.Context, page *pages.Page) error {
 		return err
 	}
 	p.read, p.stands, p.passed, p.hash, p.saved = moved.To, moved.To, 0, 0, time.Now()
-	p.hold(held)
+	p.hold(stride, held)
 	p.size = min(2*p.size, p.Cfg.GroupEvents)
 	return nil
 }
 
-// hold notes the keys that have failed.
-func (p *place) hold(held map[string]int64) {
+// hold notes the keys that have failed. After a group in which savepoints had to find them, the next
+// ones begin with savepoints.
+func (p *place) hold(s *apply.Stride, held map[string]int64) {
 	p.careful = max(0, p.careful-1)
 	for key, at := range held {
-		p.held[key], p.careful = at, carefulAfter
+		p.held[key] = at
+		if s.Careful {
+			p.careful = carefulAfter
+		}
 	}
 }
 

@@ -53,6 +53,7 @@ func (a *Applier) Stride(ctx context.Context, s *Stride) (held map[string]int64,
 		a.Cfg.Logger.WarnContext(ctx, "group failed, isolating the cause", "projection", s.Projection.Name,
 			"events", len(s.Events), "error", err)
 	}
+	s.Careful = true
 	return a.stride(ctx, s, true)
 }
 
@@ -85,6 +86,16 @@ func (a *Applier) stride(ctx context.Context, s *Stride, careful bool) (held map
 			events[i] = s.Events[i].Event
 		}
 		g = t.Group(k, events)
+		held = map[string]int64{}
+		kind.Isolate(g, func(i int, cause error) bool {
+			culprit := &s.Events[i]
+			t.failKey(k, culprit, cause)
+			if k.Skips(culprit.Event.Type, cause) {
+				return true
+			}
+			held[culprit.Key] = culprit.Event.Position
+			return false
+		})
 		t.LimitStatements(k.Timeout(events))
 		if err := a.Load(ctx, k, g); err != nil {
 			return nil, t.Blame(err)

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -119,9 +120,11 @@ type document[T any] struct {
 type entry[T any] struct {
 	campaignID, key string
 	doc             T
-	stored          bool // in the table
+	raw             []byte // as it is in the table; nil: it is not there
 	deleted         bool
-	lastIndex       int // index in the group of the last event that changes it
+	lastIndex       int   // index in the group of the last event that changes it
+	applied         []int // events of the group; only with [Isolate]
+	waits           bool  // for an event that failed
 }
 
 // working is the state that Load passes to Apply.
@@ -191,13 +194,8 @@ func (d *document[T]) Load(_ context.Context, g *Group) error {
 		var doc []byte
 		_, err := pgx.ForEachRow(rows, []any{&n, &doc}, func() error {
 			stored := w.entries[n-1]
-			stored.stored = true
-			decoded, err := fastjson.New[T](doc)
-			if err != nil {
-				return fmt.Errorf("decode document %q of campaign %q: %w", stored.key, stored.campaignID, err)
-			}
-			stored.doc = *decoded
-			return nil
+			stored.raw = doc
+			return stored.decode()
 		})
 		return err
 	})
@@ -208,23 +206,72 @@ func (d *document[T]) Load(_ context.Context, g *Group) error {
 func (d *document[T]) Apply(ctx context.Context, g *Group) error {
 	w, _ := g.loaded.(*working[T])
 	for i, changed := range w.byEvent {
-		if changed == nil {
+		if changed == nil || changed.waits {
 			continue
 		}
-		e := &g.Events[i]
-		g.at(e)
-		var err error
-		if changed.deleted, err = d.fold(&changed.doc, *e); err != nil {
+		before := g.reactions
+		g.at(&g.Events[i])
+		err := d.apply(ctx, g, changed, i)
+		switch {
+		case err == nil && g.refuse != nil:
+			changed.applied = append(changed.applied, i)
+		case err == nil:
+		case g.refuse == nil || changed.key == AllKeys || failure.IsInfrastructure(err):
 			return err
-		}
-		if d.react != nil && g.reacting != nil && e.Position > g.reacting.After {
-			if err := d.react(ctx, g, changed.key, &changed.doc, e); err != nil {
+		default:
+			g.reactions = before
+			changed.waits = !g.refuse(i, err)
+			if err := d.foldAgain(g, changed); err != nil {
 				return err
 			}
 		}
 	}
 	g.queueReactions(d.Name)
 	return d.write(g, w)
+}
+
+// apply changes a document by event i, and lets a process react. With [Isolate] a panic is an error.
+func (d *document[T]) apply(ctx context.Context, g *Group, changed *entry[T], i int) (err error) {
+	if g.refuse != nil {
+		defer func() {
+			if r := recover(); r != nil {
+				err = &failure.PanicError{Value: r, Stack: string(debug.Stack())}
+			}
+		}()
+	}
+	e := &g.Events[i]
+	if changed.deleted, err = d.fold(&changed.doc, *e); err != nil {
+		return err
+	}
+	if d.react != nil && g.reacting != nil && e.Position > g.reacting.After {
+		return d.react(ctx, g, changed.key, &changed.doc, e)
+	}
+	return nil
+}
+
+// foldAgain undoes what an event that failed has left of a document.
+func (d *document[T]) foldAgain(g *Group, changed *entry[T]) (err error) {
+	changed.deleted = false
+	if changed.doc = *new(T); changed.raw != nil {
+		if err := changed.decode(); err != nil {
+			return err
+		}
+	}
+	for _, i := range changed.applied {
+		if changed.deleted, err = d.fold(&changed.doc, g.Events[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (e *entry[T]) decode() error {
+	decoded, err := fastjson.New[T](e.raw)
+	if err != nil {
+		return fmt.Errorf("decode document %q of campaign %q: %w", e.key, e.campaignID, err)
+	}
+	e.doc = *decoded
+	return nil
 }
 
 // fold changes a document by an event and reports whether that deletes it.
@@ -239,8 +286,11 @@ func (d *document[T]) fold(doc *T, e journal.Event) (deleted bool, err error) {
 func (d *document[T]) write(g *Group, w *working[T]) error {
 	var inserted, updated, deleted columns
 	for _, e := range w.entries {
+		if g.refuse != nil && len(e.applied) == 0 {
+			continue
+		}
 		if e.deleted {
-			if e.stored {
+			if e.raw != nil {
 				deleted.add(e.campaignID, e.key, "")
 			}
 			continue
@@ -250,7 +300,7 @@ func (d *document[T]) write(g *Group, w *working[T]) error {
 		if err != nil {
 			return fmt.Errorf("encode document %q: %w", e.key, err)
 		}
-		if e.stored {
+		if e.raw != nil {
 			updated.add(e.campaignID, e.key, string(doc))
 		} else {
 			inserted.add(e.campaignID, e.key, string(doc))

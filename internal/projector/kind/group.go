@@ -20,6 +20,7 @@ type Group struct {
 	comment    string // appended to its statements
 	pipeline   *pipeline.Pipeline
 	loaded     any       // the state that a Loader keeps from Load to Apply
+	refuse     Refuse    // takes events that fail one by one; nil: the first fails the group
 	reacting   *Reacting // nil: its process folds and does not react
 	reactions  reactions
 	ended      atomic.Bool // the projector no longer waits for the projection
@@ -32,6 +33,13 @@ var ErrAbandoned = errors.New("the projection took too long, its transaction has
 func NewGroup(events []journal.Event, projection, comment string, line *pipeline.Pipeline) *Group {
 	return &Group{Events: events, projection: projection, comment: comment, pipeline: line}
 }
+
+// Refuse takes event i of a group, which a projection could not apply. It reports whether the
+// projection goes on with the later events of the same key, or false if these wait.
+type Refuse func(i int, cause error) (goesOn bool)
+
+// Isolate lets projections that know their keys apply the rest of a group in which an event fails.
+func Isolate(g *Group, refuse Refuse) { g.refuse = refuse }
 
 // LineOf returns the pipeline of a group's statements.
 func LineOf(g *Group) *pipeline.Pipeline { return g.pipeline }
