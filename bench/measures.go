@@ -79,6 +79,16 @@ func Measures() []harness.Measure {
 			Run:   scale.MeasurePages,
 		},
 		{
+			Name:  "scheduled_fire",
+			About: "making appends that are due, against 5,000 a second",
+			Run:   scale.MeasureScheduledFire,
+		},
+		{
+			Name:  "scheduled_pending",
+			About: "making due appends among many pending ones, against among few",
+			Run:   scale.MeasureScheduledPending,
+		},
+		{
 			Name:  "memory",
 			About: "the worker's memory with a long backlog",
 			Run:   memory.MeasureMemory,

@@ -193,6 +193,26 @@ func eventually(t *testing.T, url string, well func(map[string]*dto.MetricFamily
 	}
 }
 
+func TestAWorkerThatOnlyPublishesMakesScheduledAppends(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	if _, err := pool.Exec(t.Context(), `SELECT tidemark.append_at('a', now(), '[{"type": "noted"}]'),
+		tidemark.append_at('a', now() + interval '1 h', '[{"type": "noted"}]')`); err != nil {
+		t.Fatal(err)
+	}
+	kind := publisher.Kind{Name: "memory", Open: func(publisher.Settings) (publisher.Sink, error) {
+		return &memory.Sink{}, nil
+	}}
+	url := worker(t, pool, Options{Sinks: []publisher.Kind{kind}})
+	eventually(t, url, func(families map[string]*dto.MetricFamily) error {
+		if fired, pending := value(families, "tidemark_scheduled_fired_total"), value(families,
+			"tidemark_scheduled_pending"); fired != 1 || pending != 1 {
+			return fmt.Errorf("%v appends are made and %v pending, expected 1 and 1", fired, pending)
+		}
+		return nil
+	})
+}
+
 func TestMetricsSayWhatHappened(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)

@@ -20,6 +20,8 @@ import (
 	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/config"
 	"github.com/tidemark-go/tidemark/internal/publishing"
+	"github.com/tidemark-go/tidemark/internal/pulse"
+	"github.com/tidemark-go/tidemark/internal/scheduler"
 	"github.com/tidemark-go/tidemark/internal/session"
 	"github.com/tidemark-go/tidemark/internal/verification"
 	"github.com/tidemark-go/tidemark/migrations"
@@ -108,6 +110,18 @@ func Run(ctx context.Context, settings config.Worker, opts Options, logger *slog
 			return err
 		}
 		probes.stuck = append(probes.stuck, relay.Stuck)
+	}
+	if p == nil { // projectors make scheduled appends themselves
+		watched := &pulse.Pulse{}
+		s, err := scheduler.New(scheduler.Config{
+			Pool: pool, Logger: logger, Registerer: registry, PollInterval: settings.Projector.PollInterval,
+			Timeout: settings.Projector.LeaseTTL, Pulse: watched,
+		})
+		if err != nil {
+			return err
+		}
+		probes.stuck = append(probes.stuck, func() []string { return watched.Stuck(time.Now()) })
+		g.Go(func() error { s.Run(ctx); return ctx.Err() })
 	}
 	if settings.HTTPAddr != "off" {
 		if err := collect(ctx, g, pool, settings, mode.Mode, registry, logger); err != nil {

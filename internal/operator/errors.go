@@ -105,7 +105,10 @@ func answers() []Answer {
 			"the event's page shows what waits behind it", "", "",
 			[]error{feed.ErrUnreadable},
 		},
-		{notFound, "/api/v1/scheduled lists scheduled appends", pageGone, "scheduled list", "", []error{scheduled.ErrNotFound}},
+		{
+			notFound, "/api/v1/scheduled lists scheduled appends", pageGone, "scheduled list", "",
+			[]error{scheduled.ErrNotFound},
+		},
 		{notFound, "/api/v1/tokens lists tokens", pageGone, "token list", "", []error{auth.ErrNoToken}},
 		{notFound, lookFor, pageGone, "projection list", "", []error{failed.ErrUnknown}},
 		{notFound, lookFor, pageGone, "group list", "", []error{pause.ErrUnknown}},

@@ -2,6 +2,7 @@ package sqltest
 
 import (
 	"crypto/md5"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -15,6 +16,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/lease"
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
+	"github.com/tidemark-go/tidemark/internal/store/scheduled"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
@@ -139,6 +141,38 @@ func calls(t *testing.T) map[string]call {
 			var n int
 			err := tx.QueryRow(t.Context(), "SELECT coalesce(sum(n), 0) FROM notes").Scan(&n)
 			return enough(err, n, group*perCampaign)
+		},
+		"make due appends": func(t *testing.T, tx pgx.Tx, _ int) error {
+			var fired int
+			err := tx.QueryRow(t.Context(), `SELECT fired FROM tidemark.fire_scheduled($1, NULL, '-infinity', NULL, '{}', NULL,
+				false)`, group).Scan(&fired)
+			return enough(err, fired, group)
+		},
+		"make due appends of a campaign": func(t *testing.T, tx pgx.Tx, all int) error {
+			var fired int
+			err := tx.QueryRow(t.Context(), `SELECT fired FROM tidemark.fire_scheduled($1, $2, '-infinity', NULL, '{}', NULL,
+				false)`, group, campaigns(1, all)[0]).Scan(&fired)
+			return enough(err, fired, 1)
+		},
+		"sleep until an append is due": func(t *testing.T, tx pgx.Tx, _ int) error {
+			var left bool
+			err := tx.QueryRow(t.Context(), `SELECT wait < interval '1 h' FROM tidemark.fire_scheduled($1, NULL, 'infinity', NULL,
+				'{}', interval '2 h', true)`, group).Scan(&left)
+			if err == nil && !left {
+				err = errors.New("the next append is not found")
+			}
+			return err
+		},
+		"schedule": func(t *testing.T, tx pgx.Tx, _ int) error {
+			_, err := journal.AppendAt(t.Context(), tx, long, time.Now().Add(time.Hour), journal.Event{Type: "noted"})
+			return err
+		},
+		"list scheduled appends": func(t *testing.T, tx pgx.Tx, all int) error {
+			listed, err := scheduled.List(t.Context(), tx, scheduled.Filter{Limit: group})
+			if err == nil {
+				_, err = scheduled.List(t.Context(), tx, scheduled.Filter{CampaignID: campaigns(1, all)[0], Limit: group})
+			}
+			return enough(err, len(listed), group)
 		},
 		"append": func(t *testing.T, tx pgx.Tx, all int) error {
 			places, err := journal.Append(t.Context(), tx, long, journal.Exactly(int64(all)), journal.Event{Type: "noted"})

@@ -45,6 +45,10 @@ const fill = `
 	INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status, attempt_count,
 		next_attempt_at)
 	SELECT campaign_id, 'p', 'g', 1, 'failed', 1, now() - interval '1 minute' FROM tidemark.journal WHERE seq = 1;
+	INSERT INTO tidemark.scheduled (campaign_id, due_at, attempt_at, events)
+	SELECT campaign_id, at, at, '[{"type": "noted", "id": "018c5f3e-0000-7000-8000-000000000001"}]' FROM (
+		SELECT campaign_id, now() + CASE seq WHEN 1 THEN interval '-1 min' ELSE interval '1 h' END AS at
+		FROM tidemark.journal WHERE seq <= 10) AS j;
 	INSERT INTO tidemark.readers (topic, publisher, position) SELECT 't', campaign_id, 0 FROM tidemark.journal
 		WHERE seq = 1;
 	INSERT INTO tidemark.parked (topic, publisher, campaign_id, seq, holds, position, status, next_attempt_at)
@@ -97,7 +101,7 @@ func filled(t *testing.T, all int) *session {
 func grown(t *testing.T, hot map[string]call, all int) *session {
 	t.Helper()
 	s := open(t, register(t, pgtest.URL(t)))
-	for _, table := range []string{"journal", "event_tags", "outbox", "leases", "deferred", "readers", "parked"} {
+	for _, table := range []string{"journal", "event_tags", "outbox", "leases", "deferred", "readers", "parked", "scheduled"} {
 		if _, err := s.Exec(t.Context(), "ALTER TABLE tidemark."+table+" SET (autovacuum_enabled = false)"); err != nil {
 			t.Fatal(err)
 		}
