@@ -66,6 +66,7 @@ func (w *Listener) listenOnce(ctx context.Context, connected func()) error {
 	connected()
 	w.listening.Store(true)
 	w.Metrics.Worker.Listening.Set(1)
+	registry.Signal(w.due) // the scheduler sleeps without having asked for notifications
 	defer func() {
 		w.listening.Store(false)
 		w.Metrics.Worker.Listening.Set(0)
