@@ -25,8 +25,8 @@
 -- (default tidemark_views). Only the worker may create objects in that schema, so it cannot be
 -- public.
 --
--- append, append_all, append_if, append_at, cancel_scheduled, fire_scheduled, await and applied become
--- SECURITY DEFINER functions here. They run as the owner, so callers need no privileges on tables. A
+-- append, append_all, append_if, append_at, cancel_scheduled, fire_scheduled, react, await and applied
+-- become SECURITY DEFINER functions here. They run as the owner, so callers need no privileges on tables. A
 -- migration that replaces them must keep that (docs/guides/operations/upgrades.md).
 
 BEGIN;
@@ -171,6 +171,10 @@ BEGIN
         END IF;
         EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO %I', object.name, appender);
     END LOOP;
+
+    -- Processes of workers schedule appends.
+    ALTER FUNCTION tidemark.react SECURITY DEFINER;
+    EXECUTE format('REVOKE EXECUTE ON FUNCTION tidemark.react FROM %I', publisher);
 
     -- It may wait for projections. Both functions tell nothing of events.
     ALTER FUNCTION tidemark.await SECURITY DEFINER;

@@ -95,7 +95,7 @@ func TestAppender(t *testing.T) {
 		"INSERT INTO tidemark.outbox VALUES ('default', 'c', 1, now(), 1)",
 		"SELECT nextval('tidemark.journal_position')", "SELECT tidemark.claim('default', 'me', '', 1, '30 s')",
 		"SELECT tidemark.wake()", "DELETE FROM tidemark.outbox", "SELECT FROM tidemark.scheduled",
-		"DELETE FROM tidemark.scheduled", fireScheduled,
+		"DELETE FROM tidemark.scheduled", fireScheduled, react,
 		"CREATE TABLE tidemark.mine (n integer)", "CREATE SCHEMA mine", "SELECT FROM tidemark.tokens",
 		"CREATE OR REPLACE FUNCTION tidemark.append_limits() RETURNS integer[] LANGUAGE sql RETURN ARRAY[1]")
 }
@@ -117,8 +117,16 @@ func TestWorkersAndPublishersMakeWhatAppendersScheduled(t *testing.T) {
 		if fired != 1 || events != 1 {
 			t.Errorf("%s makes %d appends, %d events", role, fired, events)
 		}
+		if role == "worker" {
+			_, err = pool.Exec(t.Context(), react)
+			must(t, err)
+			must(t, pool.QueryRow(t.Context(), fireScheduled).Scan(&fired))
+			if fired != 1 {
+				t.Errorf("a process of a worker schedules %d appends", fired)
+			}
+		}
 		if role == "publisher" {
-			refuses(t, pool, `SELECT tidemark.cancel_scheduled(1)`, `SELECT tidemark.append_at('c', now(), '[]')`,
+			refuses(t, pool, react, `SELECT tidemark.cancel_scheduled(1)`, `SELECT tidemark.append_at('c', now(), '[]')`,
 				"SELECT FROM tidemark.scheduled")
 			continue
 		}
@@ -126,6 +134,10 @@ func TestWorkersAndPublishersMakeWhatAppendersScheduled(t *testing.T) {
 		must(t, err)
 	}
 }
+
+// react is a reaction of a process.
+const react = `SELECT tidemark.react('p', ARRAY['p/k/t'], ARRAY['c'], ARRAY[now()], ARRAY['[{"type": "noted"}]'],
+	ARRAY[NULL::bigint], ARRAY[NULL::text])`
 
 // waits expects that an application may wait for projections.
 func waits(t *testing.T, pool *pgxpool.Pool) {
