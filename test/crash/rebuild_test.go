@@ -76,6 +76,52 @@ func TestARebuildSurvivesTheDeathOfItsWorkers(t *testing.T) {
 	}
 }
 
+// TestARebuildAcrossCampaignsSurvivesTheDeathOfItsWorkers kills one worker after another at random
+// moments of rebuilds, while events arrive.
+func TestARebuildAcrossCampaignsSurvivesTheDeathOfItsWorkers(t *testing.T) {
+	t.Parallel()
+	const campaigns = 60
+	pool, url := prepared(t)
+	begin := func(name string) *worker.Process {
+		cfg := standard(url, name)
+		cfg.PollInterval, cfg.GroupEvents, cfg.Totals, cfg.TalliesOnly = 10*time.Millisecond, 3, true, true
+		return worker.Start(t, cfg)
+	}
+	for i := range campaigns {
+		tally.Append(t, pool, fmt.Sprint("c", i), 1, 2, 3, 4, 5, 6, 7, 8)
+	}
+	workers := []*worker.Process{begin("first"), begin("second")}
+	applied := tally.Holds(pool, `SELECT coalesce(bool_and(r.position = j.last_value), false) FROM tidemark.readers r
+		CROSS JOIN tidemark.journal_position j WHERE r.topic = 'totals'`)
+	tally.Eventually(t, "all is applied", applied)
+	kills, rounds := 0, 0
+	for ; kills < rebuildKills(); rounds++ {
+		share := 1.0
+		if _, err := rebuild.StartRebuild(t.Context(), pool, "totals", rebuild.Options{MaxShare: &share},
+			failed.Act{By: "ada"}); err != nil {
+			t.Fatal(err)
+		}
+		for kills < rebuildKills() && rebuildComes(t, pool) {
+			victim := rand.IntN(len(workers))
+			workers[victim].Kill(t)
+			kills++
+			for range campaigns / 4 {
+				tally.Append(t, pool, fmt.Sprint("c", rand.IntN(campaigns)), int64(kills))
+			}
+			workers[victim] = begin(fmt.Sprint("successor ", kills))
+		}
+		tally.Eventually(t, "it is rebuilt", tally.Holds(pool, `SELECT count(*) = $1 FROM tidemark.failure_log
+			WHERE act = 'rebuilt'`, rounds+1))
+	}
+	tally.Eventually(t, "all is applied", applied)
+	tally.VerifyTotals(t, pool)
+	t.Logf("%d workers were killed in %d rounds of rebuilds", kills, rounds)
+	if n := tally.Value[int](t, pool, `SELECT count(*) FROM tidemark.failure_log
+		WHERE act IN ('failed', 'dead', 'crashed')`); n > 0 {
+		t.Errorf("%d failures are put down to events", n)
+	}
+}
+
 // rebuildComes waits until the running rebuilds have progressed by a random step, and reports
 // whether any are left.
 func rebuildComes(t *testing.T, pool *pgxpool.Pool) bool {

@@ -38,6 +38,7 @@ type place struct {
 	key        publications.Key
 	part       int
 	parts      int
+	building   bool // by a rebuild, which has a share of the time
 	generation int64
 
 	stands   int64            // position of the row
@@ -135,7 +136,12 @@ func (p *place) run(ctx, patient context.Context) error {
 			err = p.load(patient)
 			loaded = err == nil
 		} else {
+			p.throttle(ctx)
+			start := time.Now()
 			woken, err = p.step(patient)
+			if p.building {
+				p.Applier.Share.Charge(time.Since(start))
+			}
 		}
 		switch {
 		case err == nil && woken == nil:
@@ -165,6 +171,18 @@ func (p *place) run(ctx, patient context.Context) error {
 		registry.Sleep(ctx, wait)
 	}
 	return nil
+}
+
+// throttle waits until a rebuild may take time.
+func (p *place) throttle(ctx context.Context) {
+	for p.building && !p.Draining && ctx.Err() == nil {
+		wait := p.Applier.Share.Wait(time.Now())
+		if wait == 0 {
+			return
+		}
+		pulse.Of(ctx).Rest()
+		registry.Sleep(ctx, wait)
+	}
 }
 
 // rest waits until there may be something to do.

@@ -109,12 +109,16 @@ func (r *Runner) tick(ctx, patient context.Context) error {
 	}
 	assigned := ledger.Assign(seen.Relays, seen.Pairs)
 	var free []publications.Key
-	rows := map[publications.Key]*ledger.Row{}
+	rows, parts := map[publications.Key]*ledger.Row{}, map[string]int{}
 	for i := range seen.Pairs {
-		row := &seen.Pairs[i]
-		rows[row.Key] = row
-		if r.places[row.Key] == nil && known[row.Key] != nil && !row.Leased && assigned[row.Key] == r.Keeper.Owner {
-			free = append(free, row.Key)
+		rows[seen.Pairs[i].Key] = &seen.Pairs[i]
+		parts[seen.Pairs[i].Topic]++
+	}
+	for key, row := range rows {
+		// Keys are in other partitions if their number differs: the registration refuses that, but not at once.
+		if r.places[key] == nil && known[key] != nil && !row.Leased && assigned[key] == r.Keeper.Owner &&
+			known[key].parts == parts[key.Topic] {
+			free = append(free, key)
 		}
 	}
 	for key, h := range r.places {
@@ -148,8 +152,11 @@ func (r *Runner) known() map[publications.Key]*place {
 	}
 	for _, k := range view.Across {
 		places := k.Places()
+		_, set := registry.Split(k.Name)
 		for i, key := range places {
-			known[key] = &place{Runner: r, k: k, key: key, part: i, parts: len(places)}
+			known[key] = &place{
+				Runner: r, k: k, key: key, part: i, parts: len(places), building: set == registry.NextTables,
+			}
 		}
 	}
 	return known

@@ -38,8 +38,8 @@ type Rebuild struct {
 	State string
 	Request
 	ActiveAt  *time.Time // when its tables were made; nil: not yet
-	Campaigns int64      // of the group at that time
-	Events    int64      // of those campaigns
+	Campaigns int64      // of the group at that time; 0: it is across campaigns
+	Events    int64      // of those campaigns, or up to the position of the live tables
 	Refusal   string     // why the last swap was refused
 	Paused    bool
 	Backlog
@@ -58,7 +58,7 @@ type Request struct {
 
 // Backlog is what a rebuild still has to catch up with.
 type Backlog struct {
-	Left       int64 // campaigns still to catch up
+	Left       int64 // campaigns, or keys and partitions, still to catch up
 	LeftEvents int64 // events that these and the failed ones still have to apply
 	Failed     int64 // campaigns that wait for a retry
 	Dead       int64 // campaigns that wait for an operator
@@ -80,6 +80,8 @@ func (r Rebuild) Progress() float64 {
 	switch left := r.Left + r.Failed + r.Dead; {
 	case r.ActiveAt == nil && r.Campaigns == 0:
 		return 0 // not known yet
+	case r.Campaigns == 0 && r.Events > 0: // across campaigns
+		return max(0, 1-float64(r.LeftEvents)/float64(r.Events))
 	case r.Campaigns == 0:
 		return 1
 	default:

@@ -110,9 +110,9 @@ const (
 			coalesce(r.campaigns, 0), coalesce(r.events, 0), coalesce(r.refusal, ''), EXISTS (
 				SELECT FROM tidemark.pauses x WHERE x.scope = 'projection' AND x.consumer_group = p.consumer_group
 					AND x.name = p.name AND x.expires_at > clock_timestamp()),
-			CASE p.state WHEN 'active' THEN q.rebuilding ELSE greatest(r.campaigns - c.campaigns, 0) END,
-			CASE p.state WHEN 'active' THEN (b.events * greatest((q.rebuilding + q.failed + q.dead) / greatest(b.looked,
-				1)::float8, 1))::bigint ELSE greatest(r.events - c.events, 0) END,
+			CASE p.state WHEN 'active' THEN q.rebuilding + a.partitions ELSE greatest(r.campaigns - c.campaigns, 0) END,
+			CASE p.state WHEN 'active' THEN a.events + (b.events * greatest((q.rebuilding + q.failed + q.dead) /
+				greatest(b.looked, 1)::float8, 1))::bigint ELSE greatest(r.events - c.events, 0) END,
 			q.failed, q.dead, q.estimated OR b.looked >= 10000, clock_timestamp()
 		FROM tidemark.rebuilds r JOIN tidemark.projections p ON p.name = r.projection || '~next'
 			JOIN tidemark.projections l ON l.name = r.projection
@@ -141,6 +141,13 @@ const (
 			LEFT JOIN LATERAL (SELECT e.checkpoint FROM tidemark.leases e WHERE e.consumer_group = p.consumer_group
 				AND e.campaign_id = d.campaign_id OFFSET 0) e ON true
 		) b
+		CROSS JOIN LATERAL (
+			SELECT count(*) FILTER (WHERE n.position < t.position) AS partitions,
+				coalesce(avg(greatest(t.position - n.position, 0)), 0)::bigint AS events
+			FROM tidemark.readers n CROSS JOIN (SELECT max(m.position) AS position FROM tidemark.readers m
+				WHERE m.topic = l.name AND m.kind = 'projection') t
+			WHERE n.topic = p.name AND n.kind = 'projection'
+		) a
 		WHERE $1 = '' OR r.projection = $1 ORDER BY r.projection`
 )
 

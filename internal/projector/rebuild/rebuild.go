@@ -170,10 +170,15 @@ func lockSets(ctx context.Context, tx pgx.Tx, name string) (map[string]*lockedSe
 
 func readSets(ctx context.Context, db journal.Querier, sql, name string) (map[string]*lockedSet, error) {
 	all, err := rows.All(ctx, db, pgx.RowToAddrOfStructByPos[lockedSet], "",
-		sql, []string{name, registry.NextTables.Of(name), registry.PreviousTables.Of(name)})
+		sql, setsOf(name))
 	sets := map[string]*lockedSet{}
 	for _, s := range all {
 		sets[s.Name] = s
 	}
 	return sets, err
+}
+
+// setsOf returns the names of all sets of tables that a projection may have.
+func setsOf(name string) []string {
+	return []string{name, registry.NextTables.Of(name), registry.PreviousTables.Of(name)}
 }

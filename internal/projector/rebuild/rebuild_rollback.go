@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
+	"github.com/tidemark-go/tidemark/internal/store/ledger"
 	"github.com/tidemark-go/tidemark/internal/store/rows"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
@@ -20,8 +22,8 @@ var ErrOtherTables = errors.New("the kept tables have changed since the rollback
 
 // RollbackOptions configures the return of replaced tables.
 type RollbackOptions struct {
-	// campaigns in which they may be behind: they show old rows until a worker that has their
-	// version has caught up; -1: any number
+	// campaigns in which they may be behind, or events if they are across campaigns: they show old rows
+	// until a worker that has their version has caught up; -1: any number
 	AllowBehind int64
 	Keep        time.Duration // how long the tables that make way are kept; default 24h
 	Kept        Kept          // the tables that come back, from [CheckRollback]; default: whichever are kept
@@ -47,9 +49,9 @@ func CheckRollback(ctx context.Context, db journal.Querier, name string, o Rollb
 	if err != nil {
 		return Kept{}, err
 	}
-	more, err := o.tooFarBehind(ctx, db, kept)
+	more, err := o.tooFarBehind(ctx, db, name, kept, near)
 	if err == nil && more {
-		err = o.behindError(ctx, db, kept)
+		err = o.behindError(ctx, db, name, kept)
 	}
 	return Kept{kept.Version, kept.RegisteredAt}, err
 }
@@ -69,25 +71,33 @@ func returning(rows map[string]*lockedSet, name string) (*lockedSet, error) {
 	return kept, nil
 }
 
-// tooFarBehind reports whether more campaigns are behind than allowed. It counts no further.
-func (o RollbackOptions) tooFarBehind(ctx context.Context, db journal.Querier, kept *lockedSet) (more bool,
-	err error,
-) {
+// tooFarBehind reports whether more campaigns are behind than allowed, or tables across campaigns by
+// more events. It counts no further.
+func (o RollbackOptions) tooFarBehind(
+	ctx context.Context, db journal.Querier, name string, kept *lockedSet, events int64,
+) (more bool, err error) {
 	if o.AllowBehind < 0 {
 		return false, nil
+	}
+	events = max(events, o.AllowBehind)
+	if n, err := ledger.Behind(ctx, db, kept.Name, name, events+1); err != nil || n > events {
+		return true, err
 	}
 	return rows.One(ctx, db, pgx.RowTo[bool], "", queryMoreBehind, kept.ConsumerGroup, kept.Name, o.AllowBehind)
 }
 
-// behindError returns [ErrBehind] with the number of campaigns. It counts all of them.
-func (o RollbackOptions) behindError(ctx context.Context, db journal.Querier, kept *lockedSet) error {
+// behindError returns [ErrBehind] with the number of campaigns or events. It counts all of them.
+func (o RollbackOptions) behindError(ctx context.Context, db journal.Querier, name string, kept *lockedSet) error {
+	const remedy = "run a worker that has version %d until they have caught up, or allow them"
+	if n, err := ledger.Behind(ctx, db, kept.Name, name, math.MaxInt64); err == nil && n > o.AllowBehind {
+		return fmt.Errorf("%w by %d events, allowed are %d: "+remedy, ErrBehind, n, o.AllowBehind, kept.Version)
+	}
 	n, err := rows.One(ctx, db, pgx.RowTo[int64], "", queryCountBehind, kept.ConsumerGroup, kept.Name)
 	if err != nil {
 		return ErrBehind
 	}
-	return fmt.Errorf("%w in %d campaigns, allowed are %d: run a worker that has version %d until they have caught up, "+
-		"or allow them",
-		ErrBehind, max(n, o.AllowBehind+1), o.AllowBehind, kept.Version)
+	return fmt.Errorf("%w in %d campaigns, allowed are %d: "+remedy, ErrBehind, max(n, o.AllowBehind+1),
+		o.AllowBehind, kept.Version)
 }
 
 // Rollback puts the tables that a rebuild has replaced back in their place. The tables that make
@@ -104,6 +114,11 @@ func Rollback(ctx context.Context, db registry.Beginner, name string, o Rollback
 	if o.Keep == 0 {
 		o.Keep = defaultKeep
 	}
+	if o.AllowBehind >= 0 {
+		if err := letPass(ctx, db, name, registry.PreviousTables, true); err != nil && !errors.Is(err, ErrNotYet) {
+			return err
+		}
+	}
 	var behind *lockedSet
 	err = registry.Exclusively(ctx, db, name, func(tx pgx.Tx) error {
 		behind = nil
@@ -118,7 +133,7 @@ func Rollback(ctx context.Context, db registry.Beginner, name string, o Rollback
 		if o.Kept != (Kept{}) && (kept.Version != o.Kept.Version || !kept.RegisteredAt.Equal(o.Kept.RegisteredAt)) {
 			return ErrOtherTables
 		}
-		more, err := o.tooFarBehind(ctx, tx, kept)
+		more, err := o.tooFarBehind(ctx, tx, name, kept, 0)
 		if err != nil {
 			return err
 		}
@@ -129,7 +144,7 @@ func Rollback(ctx context.Context, db registry.Beginner, name string, o Rollback
 		return swap(ctx, tx, name, registry.PreviousTables, o.Keep, sets[name].Version, act, "rolled_back")
 	})
 	if behind != nil { // not counted under the lock
-		err = o.behindError(ctx, db, behind)
+		err = o.behindError(ctx, db, name, behind)
 	}
 	return err
 }

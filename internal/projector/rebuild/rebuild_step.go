@@ -16,6 +16,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/projector/replay"
 	"github.com/tidemark-go/tidemark/internal/redact"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
+	"github.com/tidemark-go/tidemark/internal/store/ledger"
 	"github.com/tidemark-go/tidemark/internal/store/rows"
 )
 
@@ -159,8 +160,8 @@ func (b *Rebuilder) expire(ctx context.Context, name string) error {
 // BeginRebuild makes a rebuild's tables, unless another worker was quicker. One of a lower version makes way.
 func (b *Rebuilder) BeginRebuild(ctx context.Context, name string, version int) error {
 	k, by := b.Set(name, registry.NextTables, version), failed.Act{By: "worker " + b.Keeper.Owner}
-	var campaigns, events int64
-	if err := b.Cfg.Pool.QueryRow(ctx, queryMeasureRebuild, b.Cfg.ConsumerGroup).Scan(&campaigns, &events); err != nil {
+	campaigns, events, err := b.measure(ctx, k)
+	if err != nil {
 		return err
 	}
 	for {
@@ -207,6 +208,16 @@ func (b *Rebuilder) BeginRebuild(ctx context.Context, name string, version int) 
 	}
 }
 
+// measure returns how much there is to do: campaigns and their events, or events up to the live place.
+func (b *Rebuilder) measure(ctx context.Context, k *registry.Projection) (campaigns, events int64, err error) {
+	if k.Described.Across() {
+		events, err = ledger.Reached(ctx, b.Cfg.Pool, k.Described.Name)
+		return 0, events, err
+	}
+	err = b.Cfg.Pool.QueryRow(ctx, queryMeasureRebuild, b.Cfg.ConsumerGroup).Scan(&campaigns, &events)
+	return campaigns, events, err
+}
+
 // makeTables makes the tables, with what users have added to the live ones.
 func (b *Rebuilder) makeTables(ctx context.Context, tx pgx.Tx, k *registry.Projection, live *lockedSet) error {
 	r, err := b.Registrar.Insert(ctx, tx, k)
@@ -220,13 +231,15 @@ func (b *Rebuilder) makeTables(ctx context.Context, tx pgx.Tx, k *registry.Proje
 	if err := b.noteObstacles(ctx, tx, live, r); err != nil {
 		return err
 	}
-	// Copying needs rows that can be deleted: a range that is done twice starts from scratch.
-	err = failed.Resettable(ctx, tx, b.Cfg.ConsumerGroup, k.Name)
-	if err == nil {
-		_, err = tx.Exec(ctx, queryBeginCopy, k.Name)
-	}
-	if err != nil && !errors.Is(err, failed.ErrNotResettable) {
-		return err
+	if !r.Across { // its own readers begin at the first event
+		// Copying needs rows that can be deleted: a range that is done twice starts from scratch.
+		err = failed.Resettable(ctx, tx, b.Cfg.ConsumerGroup, k.Name)
+		if err == nil {
+			_, err = tx.Exec(ctx, queryBeginCopy, k.Name)
+		}
+		if err != nil && !errors.Is(err, failed.ErrNotResettable) {
+			return err
+		}
 	}
 	if _, err := tx.Exec(ctx, registry.QuerySearchPath, k.Path); err != nil {
 		return err
@@ -265,11 +278,7 @@ func addedTo(ctx context.Context, tx pgx.Tx, live, set *lockedSet) ([]exchange.A
 
 // SwapWhatIsReady swaps the tables of rebuilds that are done.
 func (b *Rebuilder) SwapWhatIsReady(ctx context.Context) error {
-	for _, name := range b.Seen.Load().Rebuilding {
-		k := b.Seen.Load().Projection(name)
-		if k == nil {
-			continue
-		}
+	for _, k := range b.Seen.Load().Building() {
 		err := b.SwapIfReady(ctx, k.Described.Name, k)
 		if err == nil || errors.Is(err, ErrNotYet) {
 			continue

@@ -16,6 +16,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/projector/replay"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/lease"
+	"github.com/tidemark-go/tidemark/internal/store/ledger"
 	pauses "github.com/tidemark-go/tidemark/internal/store/pause"
 	"github.com/tidemark-go/tidemark/internal/store/rows"
 	"github.com/tidemark-go/tidemark/pkg/journal"
@@ -29,7 +30,7 @@ var ErrNotYet = errors.New("not all campaigns have caught up")
 
 // SwapIfReady swaps the tables of a rebuild if nothing is left behind. One worker at a time tries.
 func (b *Rebuilder) SwapIfReady(ctx context.Context, name string, k *registry.Projection) error {
-	o, err := ready(ctx, b.Cfg.Pool, b.Cfg.ConsumerGroup, name)
+	o, err := ready(ctx, b.Cfg.Pool, b.Cfg.ConsumerGroup, name, near)
 	if err != nil {
 		return err
 	}
@@ -39,9 +40,12 @@ func (b *Rebuilder) SwapIfReady(ctx context.Context, name string, k *registry.Pr
 		if err := b.prepareSwap(ctx, k, o); err != nil {
 			return err
 		}
+		if err := letPass(ctx, b.Cfg.Pool, name, registry.NextTables, false); err != nil {
+			return err
+		}
 		act := failed.Act{By: "worker " + b.Keeper.Owner, Reason: fmt.Sprintf("version %d is built", k.Described.Version)}
 		err = registry.Exclusively(ctx, b.Cfg.Pool, name, func(tx pgx.Tx) error {
-			if _, err := ready(ctx, tx, b.Cfg.ConsumerGroup, name); err != nil {
+			if _, err := ready(ctx, tx, b.Cfg.ConsumerGroup, name, 0); err != nil {
 				return err
 			}
 			return swap(ctx, tx, name, registry.NextTables, o.Keep, 0, act, "rebuilt")
@@ -92,8 +96,9 @@ type readiness struct {
 	Refused     bool     // within the last 10 s
 }
 
-// ready returns what prevents a swap: [ErrNotYet], or the reason to refuse it.
-func ready(ctx context.Context, db journal.Querier, group, name string) (readiness, error) {
+// ready returns what prevents a swap: [ErrNotYet], or the reason to refuse it. Tables across campaigns
+// may be behind the live ones by so many events.
+func ready(ctx context.Context, db journal.Querier, group, name string, events int64) (readiness, error) {
 	o, err := rows.One(ctx, db, pgx.RowToStructByPos[readiness], "", queryReadRebuild, name)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows): // another worker was quicker
@@ -106,10 +111,14 @@ func ready(ctx context.Context, db journal.Querier, group, name string) (readine
 	type left struct{ Behind, Failed int64 }
 	n, err := rows.One(ctx, db, pgx.RowToStructByPos[left], "", queryBehind, group, registry.NextTables.Of(name),
 		o.AllowFailed)
+	if err != nil {
+		return o, err
+	}
+	behind, err := ledger.Behind(ctx, db, registry.NextTables.Of(name), name, events+1)
 	switch {
 	case err != nil:
 		return o, err
-	case n.Behind > 0:
+	case n.Behind > 0 || behind > events:
 		return o, ErrNotYet
 	case n.Failed > o.AllowFailed:
 		return o, fmt.Errorf("at least %d of its campaigns are failed or dead, allowed are %d: fix and requeue them, or "+
@@ -143,7 +152,7 @@ func (b *Rebuilder) prepareSwap(ctx context.Context, k *registry.Projection, o r
 		}
 	}
 	r := b.Seen.Load().Rows[k.Name]
-	if r == nil {
+	if r == nil || !r.Moves() {
 		return ErrNotYet
 	}
 	for _, table := range r.TableNames {
@@ -168,6 +177,9 @@ func swap(
 	live, replacement := rows[name], rows[from.Of(name)]
 	if live == nil || replacement == nil || !replacement.Moves() {
 		return ErrNotYet
+	}
+	if err := ledger.Fence(ctx, tx, setsOf(name)); err != nil { // all at once, in the order of others
+		return err
 	}
 	if kept := rows[registry.PreviousTables.Of(name)]; from == registry.NextTables && kept != nil {
 		if err := dropSet(ctx, tx, kept); err != nil {
@@ -235,6 +247,9 @@ func rename(ctx context.Context, tx pgx.Tx, group, from, to, schema string, kept
 		return err
 	}
 	if err := failed.Rename(ctx, tx, group, from, to); err != nil {
+		return err
+	}
+	if err := ledger.Rename(ctx, tx, from, to); err != nil {
 		return err
 	}
 	return pauses.Rename(ctx, tx, group, from, to)

@@ -9,6 +9,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/projector/exchange"
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
+	"github.com/tidemark-go/tidemark/internal/store/ledger"
 	pauses "github.com/tidemark-go/tidemark/internal/store/pause"
 	"github.com/tidemark-go/tidemark/internal/store/rows"
 )
@@ -118,6 +119,9 @@ func dropTables(ctx context.Context, tx pgx.Tx, set *lockedSet) error {
 		}
 	}
 	if err := pauses.Forget(ctx, tx, pauses.Target{Group: set.ConsumerGroup, Projection: set.Name}); err != nil {
+		return err
+	}
+	if err := ledger.Unregister(ctx, tx, set.Name); err != nil {
 		return err
 	}
 	_, err := tx.Exec(ctx, queryForgetRow, set.Name)

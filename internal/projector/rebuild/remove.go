@@ -10,6 +10,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
+	"github.com/tidemark-go/tidemark/internal/store/ledger"
 	pauses "github.com/tidemark-go/tidemark/internal/store/pause"
 	"github.com/tidemark-go/tidemark/internal/store/rows"
 )
@@ -56,6 +57,9 @@ func Remove(ctx context.Context, db registry.Beginner, name string, tables bool,
 			return err
 		}
 		if err := pauses.Forget(ctx, tx, pauses.Target{Group: group, Projection: name}); err != nil {
+			return err
+		}
+		if err := ledger.Unregister(ctx, tx, name); err != nil {
 			return err
 		}
 		if err := failed.Write(ctx, tx, "removed", group, name, act); err != nil {

@@ -121,6 +121,11 @@ const (
 			LEFT JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
 		WHERE n.nspname = $1 AND c.relkind IN ('r', 'p') ORDER BY c.relname, a.attnum`
 
+	// queryScopes reads a table with one row per projection, and the primary key of readers.
+	queryScopes = `SELECT p.name, p.version, p.scope, (SELECT count(*) FROM tidemark.readers r WHERE r.topic = p.name
+			AND r.kind = 'projection')
+		FROM tidemark.projections p WHERE p.consumer_group = $1 AND p.state <> 'requested' ORDER BY p.name`
+
 	// queryOwners reads a table with one row per projection.
 	queryOwners = `SELECT name, version, table_names FROM tidemark.projections WHERE schema_name = $1 ORDER BY name`
 

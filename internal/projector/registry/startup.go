@@ -28,7 +28,7 @@ func (g *Registrar) Check(ctx context.Context) error {
 		return errors.Join(append(faults, err)...)
 	}
 	claims, err := g.checkTables(ctx, made)
-	return errors.Join(append(append(faults, claims...), g.check(ctx), err)...)
+	return errors.Join(append(append(faults, claims...), g.check(ctx), g.checkScopes(ctx), err)...)
 }
 
 // checkServer checks that the pool's connections can write, and see what others have committed.

@@ -55,6 +55,16 @@ func (b *Base) View(registry []Registered) *View {
 	return v
 }
 
+// Building returns the sets of tables that are being built and apply events.
+func (v *View) Building() (building []*Projection) {
+	for _, k := range slices.Concat(v.Projections, v.Across) {
+		if _, set := Split(k.Name); set == NextTables && v.Rows[k.Name].State == StateActive {
+			building = append(building, k)
+		}
+	}
+	return building
+}
+
 // Projection returns the projection of a registered name, in the registered version, or nil.
 func (v *View) Projection(name string) *Projection {
 	for _, k := range v.Projections {

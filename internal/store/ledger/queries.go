@@ -12,8 +12,8 @@ const (
 	// queryBeat writes one row by its primary key. No other relay writes that row.
 	queryBeat = `INSERT INTO tidemark.relays AS r (owner, host, pid, knows, seen_at, expires_at, pairs_held)
 		VALUES ($1, $2, $3, $4, clock_timestamp(), clock_timestamp() + $5::interval, $6)
-		ON CONFLICT (owner) DO UPDATE SET seen_at = excluded.seen_at, expires_at = excluded.expires_at,
-			pairs_held = excluded.pairs_held`
+		ON CONFLICT (owner) DO UPDATE SET knows = excluded.knows, seen_at = excluded.seen_at,
+			expires_at = excluded.expires_at, pairs_held = excluded.pairs_held`
 
 	// queryForget deletes the row of a relay that stops, and those of relays not seen for a day.
 	queryForget = `DELETE FROM tidemark.relays WHERE owner = $1 OR seen_at < now() - interval '1 day'`
@@ -63,6 +63,28 @@ const (
 	queryReacts    = `SELECT reacts_after FROM tidemark.readers WHERE topic = $1 AND publisher = $2`
 	querySetReacts = `UPDATE tidemark.readers SET reacts_after = coalesce($2, (SELECT last_value
 		FROM tidemark.journal_position)) WHERE topic = $1 AND kind = 'projection'`
+
+	// queryRename writes one row a partition, under the registry's lock. It removes the owner, who may hold
+	// the row that had the name before in the same generation.
+	queryRename = `UPDATE tidemark.readers SET topic = $2, owner = '', generation = generation + 1,
+			expires_at = '-infinity'
+		WHERE topic = $1 AND kind = 'projection'`
+	queryUnregister = `DELETE FROM tidemark.readers WHERE topic = $1 AND kind = 'projection'`
+	queryReached    = `SELECT coalesce(max(position), 0) FROM tidemark.readers WHERE topic = $1 AND kind = 'projection'`
+
+	// queryBehind walks the journal's index on position, up to $3 entries.
+	queryBehind = `SELECT count(*) FROM (SELECT FROM tidemark.journal j
+		WHERE j.position > (SELECT min(position) FROM tidemark.readers WHERE topic = $1 AND kind = 'projection')
+			AND j.position <= (SELECT max(position) FROM tidemark.readers WHERE topic = $2 AND kind = 'projection')
+		LIMIT $3) x`
+
+	// queryStandStill leaves readers alone whom those of $1 cannot pass: an event holds back a whole partition.
+	queryStandStill = `UPDATE tidemark.readers SET owner = '', generation = generation + 1,
+			expires_at = clock_timestamp() + $3::interval
+		WHERE topic = $2 AND kind = 'projection' AND NOT EXISTS (SELECT FROM tidemark.readers n
+			WHERE n.topic = $1 AND n.expires_at <= clock_timestamp())
+			AND NOT EXISTS (SELECT FROM tidemark.deferred d WHERE d.campaign_id = '-' AND d.projection = $1)
+		RETURNING publisher`
 
 	// queryHeld reads a range of the primary key's partial index.
 	queryHeld = `SELECT topic, publisher, campaign_id FROM tidemark.parked h

@@ -3,8 +3,11 @@ package tally
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"testing"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
@@ -45,6 +48,52 @@ func Tallies(prefix string) projector.Projection {
 		Name: prefix + "tallies", Version: 1, Types: []string{added},
 		Fold: func(t *Tally, e journal.Event) error { return t.fold(e) },
 	})
+}
+
+// Totals returns the projection "totals" across campaigns, in two partitions: a [Tally] for each
+// remainder of amounts divided by 7. Last is a seq of any campaign.
+func Totals() projector.Projection {
+	return projector.NewDocument(projector.Document[Tally]{
+		Name: "totals", Version: 1, Types: []string{added}, Scope: projector.ScopeJournal, Partitions: 2,
+		Key: func(e journal.Event) (string, error) {
+			a, err := journal.Decode[amount](e)
+			return fmt.Sprint(a.N % 7), err
+		},
+		Fold: func(t *Tally, e journal.Event) error { return t.fold(e) },
+	})
+}
+
+// VerifyTotals compares [Totals] with a fold of the journal in the order of position.
+func VerifyTotals(t testing.TB, pool *pgxpool.Pool) {
+	t.Helper()
+	folded := map[string]Tally{}
+	for e, err := range journal.ReadAll(t.Context(), pool, 0) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, err := journal.Decode[amount](e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		total := folded[fmt.Sprint(a.N%7)]
+		if err := total.fold(e); err != nil {
+			t.Fatal(err)
+		}
+		folded[fmt.Sprint(a.N%7)] = total
+	}
+	if n := Value[int](t, pool, `SELECT count(*) FROM tidemark_views.totals`); n != len(folded) {
+		t.Errorf("%d totals, want %d", n, len(folded))
+	}
+	for key, want := range folded {
+		if got := Value[Tally](t, pool, `SELECT doc FROM tidemark_views.totals WHERE key = $1`, key); got != want {
+			t.Errorf("total %s: %+v, want %+v", key, got, want)
+		}
+	}
+	if n := Value[int](t, pool, `SELECT count(*) FROM tidemark.readers r CROSS JOIN LATERAL (SELECT count(*) AS n,
+			coalesce(bit_xor(uuid_hash_extended(event_id, 0)), 0) AS hash FROM tidemark.journal WHERE position <= r.position) j
+		WHERE r.kind = 'projection' AND (r.applied <> j.n OR r.applied_hash <> j.hash)`); n > 0 {
+		t.Errorf("%d places do not prove what was applied", n)
+	}
 }
 
 // Hook is called by [Entries] before it writes the effect of an event.

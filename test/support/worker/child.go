@@ -55,6 +55,7 @@ type Config struct {
 	PollInterval time.Duration
 	NoListen     bool
 	TalliesOnly  bool // it does not know the projection "entries"
+	Totals       bool // it also has the projection "totals"
 	Bomb         Bomb
 
 	HaltAt  kind.Step // halt when this step is first reached
@@ -107,6 +108,9 @@ func run(config string) error {
 	if !cfg.TalliesOnly {
 		projections = append([]projector.Projection{tally.Entries("", cfg.Bomb.before(h.applying(cfg.Patient)))},
 			projections...)
+	}
+	if cfg.Totals {
+		projections = append(projections, tally.Totals())
 	}
 	p, err := projector.New(projector.Config{
 		Mode: projector.ModeOutboxApplyOnly, Pool: pool, Projections: projections, LeaseTTL: cfg.LeaseTTL,

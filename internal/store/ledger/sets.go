@@ -1,0 +1,43 @@
+package ledger
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemark-go/tidemark/internal/store/rows"
+)
+
+// The readers of a projection across campaigns have the name of its set of tables as their topic.
+// Whoever changes them waits for their holders up to its lock_timeout. Without readers of that name
+// the functions change nothing.
+
+// Rename gives the readers of a set to another name, and takes them from their holders.
+func Rename(ctx context.Context, tx pgx.Tx, from, to string) error {
+	_, err := rows.Exec(ctx, tx, "rename the readers of "+from, queryRename, from, to)
+	return err
+}
+
+// Unregister deletes the readers of a set.
+func Unregister(ctx context.Context, tx pgx.Tx, set string) error {
+	_, err := rows.Exec(ctx, tx, "delete the readers of "+set, queryUnregister, set)
+	return err
+}
+
+// Reached returns the farthest position of the readers of a set; 0: none.
+func Reached(ctx context.Context, db rows.Querier, set string) (int64, error) {
+	return rows.One(ctx, db, pgx.RowTo[int64], "", queryReached, set)
+}
+
+// Behind counts the events by which the readers of a set are behind those of another, up to limit.
+func Behind(ctx context.Context, db rows.Querier, set, other string, limit int64) (int64, error) {
+	return rows.One(ctx, db, pgx.RowTo[int64], "", queryBehind, set, other, limit)
+}
+
+// StandStill takes the readers of other from their holders for a while, so that those of set pass
+// them. It reports false, and does nothing, if set has readers that are not held.
+func StandStill(ctx context.Context, db rows.Querier, set, other string, d time.Duration) (bool, error) {
+	all, err := rows.All(ctx, db, pgx.RowTo[string], "", queryStandStill, set, other, d)
+	return len(all) > 0, err
+}
