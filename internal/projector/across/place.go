@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"math"
 	"runtime/debug"
 	"slices"
 	"time"
@@ -70,7 +71,7 @@ func (p *place) load(ctx context.Context) error {
 	for _, position := range resolved {
 		p.leftOut[position] = true
 	}
-	if _, reacts := kind.ReactsFrom(p.k.Projection); !reacts || err != nil || p.k.Name != p.k.Described.Name {
+	if _, reacts := kind.ReactsFrom(p.k.Projection); !reacts || err != nil || p.follows() {
 		return err
 	}
 	after, err := p.db.Reacts(ctx, p.key)
@@ -209,11 +210,29 @@ func (p *place) step(ctx context.Context) (woken <-chan struct{}, err error) {
 	if _, all := p.held[kind.AllKeys]; all {
 		return make(chan struct{}), p.save(ctx)
 	}
+	follow := int64(math.MaxInt64)
+	if p.follows() {
+		live := publications.Key{Topic: p.k.Described.Name, Publisher: p.key.Publisher}
+		if follow, err = p.db.Position(ctx, live); err != nil {
+			return nil, err
+		}
+		if p.read >= follow {
+			return make(chan struct{}), p.save(ctx)
+		}
+	}
 	page, woken, err := p.source.next(ctx, p.read)
 	if err != nil || page == nil {
 		return woken, errors.Join(err, p.save(ctx))
 	}
+	page.Until = min(page.Until, follow)
 	return nil, p.apply(ctx, page)
+}
+
+// follows reports whether the place belongs to other tables of a process than the live ones. They
+// fold and do not react, so they must not pass those that react: a swap would lose reactions.
+func (p *place) follows() bool {
+	_, reacts := kind.ReactsFrom(p.k.Projection)
+	return reacts && p.k.Name != p.k.Described.Name
 }
 
 // save writes the place if events were passed that the projection does not want.
@@ -255,6 +274,9 @@ func (p *place) apply(ctx context.Context, page *pages.Page) error {
 	})
 	for i := first; i < len(page.Events); i++ {
 		e := &page.Events[i]
+		if e.Position > until {
+			break
+		}
 		if len(events) == p.size {
 			until = e.Position - 1
 			break

@@ -181,6 +181,12 @@ func swap(
 	if err := ledger.Fence(ctx, tx, setsOf(name)); err != nil { // all at once, in the order of others
 		return err
 	}
+	if waits, err := ledger.Unreacted(ctx, tx, name); err != nil {
+		return err
+	} else if waits {
+		return fmt.Errorf("keys of process %s wait, and other tables would not react to their events: requeue them with "+
+			"code of the same version that can, or resolve their events", name)
+	}
 	if kept := rows[registry.PreviousTables.Of(name)]; from == registry.NextTables && kept != nil {
 		if err := dropSet(ctx, tx, kept); err != nil {
 			return err
@@ -237,6 +243,9 @@ func swap(
 		}
 	}
 	if err := forgetRebuild(ctx, tx, name); err != nil {
+		return err
+	}
+	if err := ledger.ReactOn(ctx, tx, name, append(setsOf(name), swapSet.Of(name))); err != nil {
 		return err
 	}
 	return failed.Write(ctx, tx, what, live.ConsumerGroup, name, act)

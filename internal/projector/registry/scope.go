@@ -29,6 +29,7 @@ func (g *Registrar) checkScopes(ctx context.Context) error {
 	for _, k := range g.Projections {
 		for _, r := range all {
 			scope, n := kind.ScopeCampaign, len(k.Places())
+			_, reacts := kind.ReactsFrom(k.Projection)
 			if k.Described.Across() {
 				scope = kind.ScopeJournal
 			}
@@ -38,6 +39,9 @@ func (g *Registrar) checkScopes(ctx context.Context) error {
 				faults = append(faults, fmt.Errorf("%w: projection %s has the scope %s in version %d, and %s is registered with "+
 					"the scope %s: give it another name", ErrRegistered, k.Described.Name, scope, k.Described.Version, r.Name,
 					r.Scope))
+			case reacts && r.Partitions != n:
+				faults = append(faults, fmt.Errorf("%w: process %s has %d partitions here, %s is registered with %d: a process "+
+					"keeps their number, or gets another name", ErrRegistered, k.Described.Name, n, r.Name, r.Partitions))
 			case r.Version == k.Described.Version && k.Described.Across() && r.Partitions != n:
 				faults = append(faults, fmt.Errorf("%w: version %d of projection %s has %d partitions here, %s is registered with "+
 					"%d: raise the version to rebuild it with %[4]d, or go back to %[6]d", ErrRegistered, r.Version,

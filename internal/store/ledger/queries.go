@@ -72,11 +72,31 @@ const (
 	queryUnregister = `DELETE FROM tidemark.readers WHERE topic = $1 AND kind = 'projection'`
 	queryReached    = `SELECT coalesce(max(position), 0) FROM tidemark.readers WHERE topic = $1 AND kind = 'projection'`
 
-	// queryBehind walks the journal's index on position, up to $3 entries.
-	queryBehind = `SELECT count(*) FROM (SELECT FROM tidemark.journal j
-		WHERE j.position > (SELECT min(position) FROM tidemark.readers WHERE topic = $1 AND kind = 'projection')
-			AND j.position <= (SELECT max(position) FROM tidemark.readers WHERE topic = $2 AND kind = 'projection')
-		LIMIT $3) x`
+	// queryBehind walks the journal's index on position, up to $3 entries. The partitions of a process
+	// are compared one by one: they may not pass those that react.
+	queryBehind = `SELECT count(*) FROM (SELECT FROM (
+			SELECT n.position AS after, t.position AS until FROM tidemark.readers n JOIN tidemark.readers t USING (publisher)
+			WHERE n.topic = $1 AND t.topic = $2 AND n.kind = 'projection' AND t.kind = 'projection'
+				AND t.reacts_after IS NOT NULL
+			UNION ALL
+			SELECT min(n.position), max(t.position) FROM tidemark.readers n CROSS JOIN tidemark.readers t
+			WHERE n.topic = $1 AND t.topic = $2 AND n.kind = 'projection' AND t.kind = 'projection'
+				AND t.reacts_after IS NULL
+		) r CROSS JOIN LATERAL (SELECT FROM tidemark.journal j WHERE j.position > r.after AND j.position <= r.until
+			ORDER BY j.position LIMIT $3) j LIMIT $3) x`
+
+	// queryReactOn writes one row a partition, which the caller has locked: a process goes on where its
+	// live tables had reacted to. The others have not passed them.
+	queryReactOn = `UPDATE tidemark.readers r SET reacts_after = (SELECT max(o.position) FROM tidemark.readers o
+			WHERE o.topic = ANY ($2) AND o.publisher = r.publisher AND o.kind = 'projection')
+		WHERE r.topic = $1 AND r.kind = 'projection' AND EXISTS (SELECT FROM tidemark.readers o
+			WHERE o.topic = ANY ($2) AND o.kind = 'projection' AND o.reacts_after IS NOT NULL)`
+
+	// queryUnreacted probes indexes of deferred.
+	queryUnreacted = `SELECT EXISTS (SELECT FROM tidemark.readers r WHERE r.topic = $1 AND r.kind = 'projection'
+			AND r.reacts_after IS NOT NULL) AND EXISTS (SELECT FROM tidemark.deferred d WHERE d.projection = $1)`
+
+	queryPosition = `SELECT position FROM tidemark.readers WHERE topic = $1 AND publisher = $2`
 
 	// queryStandStill leaves readers alone whom those of $1 cannot pass: an event holds back a whole partition.
 	queryStandStill = `UPDATE tidemark.readers SET owner = '', generation = generation + 1,

@@ -2,10 +2,13 @@ package ledger
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/internal/store/rows"
 )
 
@@ -40,4 +43,29 @@ func Behind(ctx context.Context, db rows.Querier, set, other string, limit int64
 func StandStill(ctx context.Context, db rows.Querier, set, other string, d time.Duration) (bool, error) {
 	all, err := rows.All(ctx, db, pgx.RowTo[string], "", queryStandStill, set, other, d)
 	return len(all) > 0, err
+}
+
+// ReactOn makes the live readers of a process, once the sets have changed places, react to what the
+// former live ones have not reached. Of other projections it changes nothing.
+func ReactOn(ctx context.Context, tx pgx.Tx, name string, sets []string) error {
+	_, err := rows.Exec(ctx, tx, "let process "+name+" react", queryReactOn, name, sets)
+	return err
+}
+
+// Unreacted reports whether a process has keys that wait, and so events to react to that are not its
+// last ones.
+func Unreacted(ctx context.Context, db rows.Querier, name string) (bool, error) {
+	return rows.One(ctx, db, pgx.RowTo[bool], "", queryUnreacted, name)
+}
+
+// Position returns the position of a reader; 0 if there is none.
+func (l *Ledger) Position(ctx context.Context, reader publications.Key) (position int64, err error) {
+	err = l.Use(ctx, func(conn *pgxpool.Conn) error {
+		err := conn.QueryRow(ctx, queryPosition, reader.Topic, reader.Publisher).Scan(&position)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return nil
+		}
+		return err
+	})
+	return position, err
 }
