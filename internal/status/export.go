@@ -186,7 +186,8 @@ func (e export) rest(s *Status) {
 	if j := s.Journal; j != nil {
 		e.gauge("tidemark_journal_position", "The last position handed out.", float64(j.Position))
 		e.gauge("tidemark_writer_floor_lag_positions",
-			"Positions that publishers cannot read yet, since an append below them is in flight.", float64(j.Position-j.Floor))
+			"Positions that readers of the journal cannot read yet, since an append below them is in flight.",
+			float64(j.Position-j.Floor))
 		e.gauge("tidemark_writer_floor_age_seconds",
 			"Age of the transaction that appended and holds the writer floor; 0: none does.", j.FloorAge.Seconds())
 	}

@@ -71,7 +71,8 @@ func (s *Status) storage(found *problems) {
 	if j := s.Journal; j != nil && j.FloorAge > longAppend {
 		found.add(Critical, "journal", ago(j.FloorAge),
 			"end it: "+j.FloorRemedy+"; and set idle_in_transaction_session_timeout for the application's role",
-			"a transaction that has appended stays open (%s): publishers and ReadAll cannot read past it", j.FloorHolder)
+			"a transaction that has appended stays open (%s): publishers, projections across campaigns and ReadAll cannot read "+
+				"past it", j.FloorHolder)
 	}
 	if i := s.Inbox; i != nil && i.OldestExpiry != nil && i.At.Sub(*i.OldestExpiry) > longUnpruned {
 		found.add(Warning, "inbox", i.OldestExpiry, "run inbox.Pruner in a consumer; docs/guides/inbox.md",

@@ -59,8 +59,8 @@ func (p *problems) add(severity Severity, where string, since *time.Time, do, wh
 func (s *Status) Problems() []Problem {
 	var found problems
 	for _, look := range []func(*problems){
-		s.unread, s.work, s.silent, s.failures, s.mixed, s.paused, s.kept, s.rebuilding, s.publishing, s.scheduled,
-		s.storage, s.locked,
+		s.unread, s.work, s.silent, s.failures, s.mixed, s.paused, s.kept, s.rebuilding, s.publishing, s.across,
+		s.scheduled, s.storage, s.locked,
 	} {
 		look(&found)
 	}
@@ -287,6 +287,32 @@ func (s *Status) publishing(found *problems) {
 				fmt.Sprintf("tidemark publisher parked list --publisher %s --topic %s; then parked retry or parked resolve",
 					p.Publisher, p.Topic),
 				"%s%s parked: the sink refused them", atLeast(p.ManyParked()), count(p.Parked, false, "event"))
+		}
+	}
+}
+
+// across reports projections across campaigns that are behind. A place that stands at the writer
+// floor waits for the append that holds it.
+func (s *Status) across(found *problems) {
+	for _, p := range s.Places {
+		paused := func(by pause.Pause) bool {
+			return by.Group == p.Group && by.CampaignID == "" && (by.Projection == "" || by.Projection == p.Projection)
+		}
+		if p.Lag <= longSilence || slices.ContainsFunc(s.Pauses, paused) {
+			continue
+		}
+		where, behind := fmt.Sprintf("projection %s, partition %d", p.Projection, p.Partition), s.At.Add(-p.Lag)
+		late := count(p.Behind, p.Estimated(), "event")
+		switch j := s.Journal; {
+		case p.Holder == "":
+			found.add(Critical, where, &behind, "start a worker that has its code",
+				"is %s behind and no process holds it", late)
+		case j != nil && j.FloorHolder != "" && p.Position >= j.Floor:
+			found.add(Warning, where, &behind, "end it: "+j.FloorRemedy,
+				"is %s behind: it waits for a transaction that has appended and stays open (%s)", late, j.FloorHolder)
+		default:
+			found.add(Warning, where, &behind, "tidemark failed list --projection "+p.Projection+
+				" shows what holds it back; if nothing does, add partitions", "is %s behind", late)
 		}
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/lease"
+	"github.com/tidemark-go/tidemark/internal/store/ledger"
 	"github.com/tidemark-go/tidemark/internal/store/marks"
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
 	"github.com/tidemark-go/tidemark/internal/store/pause"
@@ -162,7 +163,8 @@ func readLag(ctx context.Context, tx pgx.Tx, s *Status) error {
 	for i, l := range lags {
 		s.Lag[i] = Lag{Behind: l}
 	}
-	return nil
+	s.Places, err = ledger.Places(ctx, tx)
+	return err
 }
 
 func readRebuilds(ctx context.Context, tx pgx.Tx, s *Status) (err error) {

@@ -6,6 +6,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/lease"
+	"github.com/tidemark-go/tidemark/internal/store/ledger"
 	"github.com/tidemark-go/tidemark/internal/store/marks"
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
 	"github.com/tidemark-go/tidemark/internal/store/pause"
@@ -51,6 +52,8 @@ type Status struct {
 	Scheduled  *scheduled.Report
 	Journal    *Journal
 	Postgres   *Postgres
+
+	Places []ledger.Place `json:"-"` // of projections across campaigns, read with Lag
 
 	Kept []rebuild.Registered `json:"-"` // replaced tables that a rollback would use, read with Rebuilds
 

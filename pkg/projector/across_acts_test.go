@@ -403,6 +403,10 @@ func TestAnActReachesTheWorkerThatHoldsTheKey(t *testing.T) {
 				})
 			}
 			rows(b.key() + " failed")
+			d, err := failed.Show(t.Context(), b.pool, failed.Key{Projection: "b0", CampaignID: b.key()})
+			if b.must(err); !d.Across() || d.Event == nil || d.Event.Position != b.at || d.Event.CampaignID != "game1" {
+				t.Errorf("the event that failed is %+v", d.Event)
+			}
 			b.must(b.resolve("b0"))
 			rows("")
 			b.compare("b0", "resolve")

@@ -190,9 +190,17 @@ func recordTone(act string) table.Tone {
 }
 
 func showFailed(page *table.Page, d *failed.Detail) {
-	page.Facts(failedFacts(d.Campaign)...)
+	facts := failedFacts(d.Campaign)
+	if d.Across() {
+		facts[1].Name, facts[4].Value = "key", fmt.Sprintf("position %d", d.NextSeq)
+	}
+	page.Facts(facts...)
 	if d.Event != nil {
-		page.Heading(fmt.Sprintf("Event %d", d.Event.Seq))
+		heading := fmt.Sprintf("Event %d", d.Event.Seq)
+		if d.Across() {
+			heading += " of campaign " + d.Event.CampaignID
+		}
+		page.Heading(heading)
 		page.Facts(eventFacts(*d.Event)...)
 		page.JSON(d.Event.Payload)
 	}

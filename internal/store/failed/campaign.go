@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/rows"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
@@ -101,11 +102,16 @@ func columns[Of interface{ place() Place }](all []Of) (campaigns, projections []
 type Detail struct {
 	Campaign
 	Stack   string         // of its last panic; at most 16 KiB
-	Event   *journal.Event // event NextSeq, as it was appended; nil if there is none yet
+	Event   *journal.Event // event NextSeq, or at position NextSeq, as it was appended; nil if there is none yet
 	History []Record       // of the failed campaign, newest first, at most 100
 
 	Resolutions []Resolution // events left out of the projection in the campaign, by seq, at most 100
+
+	across bool
 }
+
+// Across reports whether the row is for a key of a projection across campaigns.
+func (d *Detail) Across() bool { return d.across }
 
 // Show returns everything known of a failed campaign, or [ErrNotFound].
 func Show(ctx context.Context, db journal.Querier, key Key) (_ *Detail, err error) {
@@ -119,7 +125,15 @@ func Show(ctx context.Context, db journal.Querier, key Key) (_ *Detail, err erro
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) { // it may have caught up since get
 		return nil, err
 	}
-	event, err := journal.Get(ctx, db, key.CampaignID, found.NextSeq)
+	if d.across, err = rows.One(ctx, db, pgx.RowTo[bool], "", queryAcross, key.Projection); err != nil {
+		return nil, err
+	}
+	var event journal.Event
+	if d.across {
+		event, err = feed.At(ctx, db, found.NextSeq)
+	} else {
+		event, err = journal.Get(ctx, db, key.CampaignID, found.NextSeq)
+	}
 	switch {
 	case err == nil:
 		d.Event = &event

@@ -63,6 +63,8 @@ const (
 	queryStack = `SELECT coalesce(d.error_stack, '') FROM tidemark.deferred d WHERE d.campaign_id = $1
 		AND d.projection = $2`
 
+	queryAcross = `SELECT EXISTS (SELECT FROM tidemark.projections p WHERE p.name = $1 AND p.scope = 'journal')`
+
 	standing = ` ` + due + `, d.next_seq, d.projection, d.campaign_id, d.consumer_group, d.status`
 
 	// queryPlaces probes the primary key once per campaign. It locks nothing.

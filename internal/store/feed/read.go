@@ -67,6 +67,11 @@ func Get(ctx context.Context, db Querier, campaignID string, seq int64) (Event, 
 	return one(ctx, db, fmt.Sprintf("event %d of campaign %q", seq, campaignID), queryGet, campaignID, seq)
 }
 
+// At returns the event at a position, or [ErrNotFound].
+func At(ctx context.Context, db Querier, position int64) (Event, error) {
+	return one(ctx, db, fmt.Sprintf("event at position %d", position), queryJournalPage, position-1, position, 1)
+}
+
 // Find is [journal.Find].
 func Find(ctx context.Context, db Querier, campaignID string, id uuid.UUID) (Event, error) {
 	return one(ctx, db, fmt.Sprintf("event %s of campaign %q", id, campaignID), queryFind, campaignID, id.String())

@@ -106,6 +106,17 @@ const (
 			AND NOT EXISTS (SELECT FROM tidemark.deferred d WHERE d.campaign_id = '-' AND d.projection = $1)
 		RETURNING publisher`
 
+	// queryPlaces reads one row a partition, and for each a range of the index on position limited by $1.
+	queryPlaces = `SELECT p.consumer_group, p.name, substr(r.publisher, 2)::integer, r.position,
+			CASE WHEN j.last_value - r.position > $1::bigint THEN j.last_value - r.position
+				ELSE (SELECT count(*) FROM tidemark.journal e WHERE e.position > r.position) END,
+			coalesce((SELECT clock_timestamp() - e.recorded_at FROM tidemark.journal e WHERE e.position > r.position
+				ORDER BY e.position LIMIT 1), interval '0'),
+			CASE WHEN r.expires_at > clock_timestamp() THEN coalesce(w.host || '/' || w.pid, r.owner) ELSE '' END
+		FROM tidemark.readers r JOIN tidemark.projections p ON p.name = r.topic
+		CROSS JOIN tidemark.journal_position j LEFT JOIN tidemark.relays w ON w.owner = r.owner
+		WHERE r.kind = 'projection' ORDER BY 2, 3`
+
 	// queryHeld reads a range of the primary key's partial index.
 	queryHeld = `SELECT topic, publisher, campaign_id FROM tidemark.parked h
 		WHERE holds AND (topic, publisher) IN (SELECT * FROM unnest($1::text[], $2::text[]))`

@@ -43,18 +43,43 @@ const (
 		) oldest ON true
 		ORDER BY q.consumer_group`
 
-	// queryLag counts like queryReport. A projection's lag is its group's plus that of its own failed campaigns.
+	// queryLag counts like queryReport. A projection's lag is its group's plus that of its own failed
+	// campaigns. Across campaigns it is that of its partition that is furthest behind: the places in
+	// the journal tell. Each partition that is behind counts as a campaign, and so does each key.
 	queryLag = `
 		WITH parts AS MATERIALIZED (SELECT * FROM tidemark.lag_report($1, $2)), subjects AS (
 			SELECT p.consumer_group, p.projection FROM parts p
 			UNION
 			SELECT r.consumer_group, r.name FROM tidemark.projections r
+			EXCEPT
+			SELECT r.consumer_group, r.name FROM tidemark.projections r WHERE r.scope = 'journal'
 		)
 		SELECT s.consumer_group, s.projection, coalesce(sum(p.events), 0)::bigint, coalesce(sum(p.campaigns), 0)::bigint,
 			coalesce(extract(epoch FROM now() - min(p.since)), 0)::float8, coalesce(bool_or(p.estimated), false)
 		FROM subjects s LEFT JOIN parts p ON p.consumer_group = s.consumer_group AND p.projection IN ('', s.projection)
 		GROUP BY s.consumer_group, s.projection
-		ORDER BY s.consumer_group, s.projection`
+		UNION ALL
+		SELECT r.consumer_group, r.name, coalesce(max(b.events), 0), count(*) FILTER (WHERE b.events > 0) + k.behind,
+			coalesce(extract(epoch FROM now() - min(b.since)), 0)::float8, coalesce(max(b.events), 0) > $1 OR k.behind >= $1
+		FROM tidemark.projections r CROSS JOIN tidemark.journal_position j
+		LEFT JOIN tidemark.readers p ON p.topic = r.name AND p.kind = 'projection'
+		LEFT JOIN LATERAL (
+			SELECT CASE WHEN j.last_value - p.position > $1 THEN j.last_value - p.position
+					ELSE (SELECT count(*) FROM tidemark.journal e WHERE e.position > p.position) END AS events,
+				(SELECT e.recorded_at FROM tidemark.journal e WHERE e.position > p.position ORDER BY e.position LIMIT 1) AS since
+		) b ON true
+		CROSS JOIN LATERAL (
+			SELECT count(*) AS behind FROM (
+				(SELECT FROM tidemark.deferred d WHERE d.consumer_group = r.consumer_group AND d.projection = r.name
+					AND d.next_attempt_at < 'infinity' LIMIT $1)
+				UNION ALL
+				(SELECT FROM tidemark.deferred d WHERE d.consumer_group = r.consumer_group AND d.projection = r.name
+					AND d.status = 'dead' LIMIT $1)
+			) d
+		) k
+		WHERE r.scope = 'journal'
+		GROUP BY r.consumer_group, r.name, k.behind
+		ORDER BY 1, 2`
 
 	// queryGroups reads a table with one row per group.
 	queryGroups = `SELECT name, state, registered_at FROM tidemark.consumer_groups ORDER BY name`

@@ -1,0 +1,35 @@
+package ledger
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemark-go/tidemark/internal/store/publications"
+	"github.com/tidemark-go/tidemark/internal/store/rows"
+	"github.com/tidemark-go/tidemark/pkg/journal"
+)
+
+// Place is the place of a partition of a projection across campaigns.
+type Place struct {
+	Group      string // consumer group
+	Projection string // its set of tables
+	Partition  int    // from 0
+	Position   int64  // events up to it are applied, or wait behind the event of their key that failed
+
+	// Behind is the number of journal events after Position, also those that the projection does not
+	// want. Above [publications.CountedBehind] it is the distance in positions.
+	Behind int64
+	Lag    time.Duration // age of the first of them; 0: none
+	Holder string        // host and process of the worker that holds it; empty: none
+}
+
+// Estimated reports whether Behind is a distance in positions.
+func (p Place) Estimated() bool { return p.Behind > publications.CountedBehind }
+
+// Places lists the places of all projections across campaigns, ordered by projection and partition.
+func Places(ctx context.Context, db journal.Querier) ([]Place, error) {
+	return rows.All(ctx, db, pgx.RowToStructByPos[Place], "list the places of projections across campaigns", queryPlaces,
+		publications.CountedBehind)
+}
