@@ -155,7 +155,12 @@ func (p *place) run(ctx, patient context.Context) error {
 			}
 			p.rest(ctx, woken)
 			continue
-		case patient.Err() != nil, errors.Is(err, ledger.ErrLost):
+		case patient.Err() != nil:
+			return nil
+		case errors.Is(err, ledger.ErrLost):
+			p.Metrics.Leases.Lost.WithLabelValues(registry.LostTakenOver).Inc()
+			p.Cfg.Logger.WarnContext(ctx, "place lost, work dropped", "projection", p.k.Name, "partition", p.part,
+				"generation", p.generation)
 			return nil
 		case p.Draining && errors.Is(err, apply.ErrAside):
 			return nil

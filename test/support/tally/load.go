@@ -1,6 +1,7 @@
 package tally
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -60,6 +61,7 @@ type Load struct {
 	Pool      *pgxpool.Pool
 	Writers   int
 	Campaigns int           // a few hot and many cold ones; 0: a new one for each append
+	Amounts   int64         // different ones; 0: 1000
 	Pause     time.Duration // between two appends of a writer
 	Linger    time.Duration // maximum time between an append and its commit
 }
@@ -116,7 +118,7 @@ func (l Load) write(ctx context.Context, seed uint64, appended *atomic.Int64) er
 	for ctx.Err() == nil {
 		events := make([]journal.Event, 1+random.IntN(4))
 		for i := range events {
-			events[i] = Event(random.Int64N(1000))
+			events[i] = Event(random.Int64N(cmp.Or(l.Amounts, 1000)))
 			events[i].ID, events[i].Actor = uuid.New(), actor
 		}
 		campaign := fmt.Sprintf("campaign-%d", zipf.Uint64())

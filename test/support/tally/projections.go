@@ -27,6 +27,12 @@ func Event(n int64) journal.Event {
 	return journal.Event{Type: added, Payload: payload}
 }
 
+// Amount returns what an event adds.
+func Amount(e journal.Event) int64 {
+	a, _ := journal.Decode[amount](e) // see Event
+	return a.N
+}
+
 // Tally is the document of a campaign. Its digest depends on every amount and on their order.
 type Tally struct {
 	Count  int64 `json:"count"`

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"log/slog"
@@ -57,6 +58,8 @@ type Config struct {
 	TalliesOnly  bool // it does not know the projection "entries"
 	Totals       bool // it also has the projection "totals"
 	Bomb         Bomb
+	Across       int   // partitions: it has the projections across campaigns instead
+	Refuses      int64 // an amount that the projections across campaigns refuse, except for the file
 
 	HaltAt  kind.Step // halt when this step is first reached
 	Patient bool      // while it halts, the server does not end its transaction
@@ -112,8 +115,19 @@ func run(config string) error {
 	if cfg.Totals {
 		projections = append(projections, tally.Totals())
 	}
+	if cfg.Across > 0 {
+		projections = tally.Across(cfg.Across, cfg.Bomb.before(cfg.refuse(h.applyingAcross(cfg.Patient))))
+		if cfg.Patient {
+			projections = projections[1:2] // the one whose transaction is at hand
+		}
+	}
+	gapRate := 0
+	if cfg.Across > 0 {
+		gapRate = -1 // a repaired gap would be work of campaigns
+	}
 	p, err := projector.New(projector.Config{
-		Mode: projector.ModeOutboxApplyOnly, Pool: pool, Projections: projections, LeaseTTL: cfg.LeaseTTL,
+		GapRate: gapRate,
+		Mode:    projector.ModeOutboxApplyOnly, Pool: pool, Projections: projections, LeaseTTL: cfg.LeaseTTL,
 		GroupEvents:    cfg.GroupEvents,
 		ClaimCampaigns: cfg.Claim, Concurrency: cfg.Concurrency,
 		PollInterval: cfg.PollInterval, NoListen: cfg.NoListen, OnStep: h.step,
@@ -162,6 +176,35 @@ func (h *halt) applying(patient bool) tally.Hook {
 		}
 		h.step(Applying)
 		return nil
+	}
+}
+
+// applyingAcross halts like applying, before the third event of the journal.
+func (h *halt) applyingAcross(patient bool) tally.Hook {
+	return func(ctx context.Context, g *projector.Group, e journal.Event) error {
+		if patient {
+			g.Queue("SET LOCAL idle_in_transaction_session_timeout = 0")
+		}
+		if h.at != Applying || e.Position != 3 || g == nil {
+			return nil
+		}
+		if _, err := g.Tx(ctx); err != nil {
+			return err
+		}
+		h.step(Applying)
+		return nil
+	}
+}
+
+var errRefused = errors.New("refused")
+
+// refuse returns a hook that refuses an amount and calls next for all others.
+func (c *Config) refuse(next tally.Hook) tally.Hook {
+	return func(ctx context.Context, g *projector.Group, e journal.Event) error {
+		if c.Refuses != 0 && tally.Amount(e) == c.Refuses {
+			return errRefused
+		}
+		return next(ctx, g, e)
 	}
 }
 
