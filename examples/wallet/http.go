@@ -22,6 +22,7 @@ type command struct {
 //	POST /wallets/{id}/deposits     {"amount": 500}
 //	POST /wallets/{id}/withdrawals  {"amount": 200}
 //	POST /wallets/{id}/transfers    {"to": "2", "amount": 100}
+//	POST /wallets/{id}/requests     the same, which a process transfers a moment later or refuses
 //	GET  /wallets/{id}              the read model, a moment behind
 func handler(w wallets) http.Handler {
 	mux := http.NewServeMux()
@@ -48,6 +49,9 @@ func handler(w wallets) http.Handler {
 	})
 	on("POST /wallets/{id}/transfers", func(ctx context.Context, id string, c command) error {
 		return w.transfer(ctx, id, c.To, c.Amount)
+	})
+	on("POST /wallets/{id}/requests", func(ctx context.Context, id string, c command) error {
+		return w.request(ctx, id, c.To, c.Amount)
 	})
 	mux.HandleFunc("GET /wallets/{id}", func(out http.ResponseWriter, r *http.Request) {
 		b, found, err := balances().Get(r.Context(), w.pool, "wallet-"+r.PathValue("id"), r.PathValue("id"))

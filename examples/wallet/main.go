@@ -1,5 +1,5 @@
-// Command wallet serves wallets over HTTP: opening, deposits, withdrawals, and transfers, which are
-// one decision about two wallets.
+// Command wallet serves wallets over HTTP: opening, deposits, withdrawals, and transfers. A transfer is
+// one decision about two wallets, or a request that a process carries out.
 //
 //	go run ./examples/wallet -addr 127.0.0.1:8080
 //
@@ -10,11 +10,12 @@
 //	curl -i 127.0.0.1:8080/wallets/2 -d '{"owner": "oskar"}'
 //	curl -i 127.0.0.1:8080/wallets/1/deposits -d '{"amount": 500}'
 //	curl -i 127.0.0.1:8080/wallets/1/transfers -d '{"to": "2", "amount": 300}'
+//	curl -i 127.0.0.1:8080/wallets/2/requests -d '{"to": "1", "amount": 50}'
 //	curl -i 127.0.0.1:8080/wallets/1/withdrawals -d '{"amount": 300}'
 //	curl 127.0.0.1:8080/wallets/1
 //	curl 127.0.0.1:8080/wallets/2
 //
-// The withdrawal is refused: 200 are left.
+// The withdrawal is refused: at most 250 are left.
 package main
 
 import (
@@ -101,10 +102,14 @@ func serve(ctx context.Context, databaseURL, addr string, out io.Writer) error {
 }
 
 // newWorker returns a worker with its own consumer group, so workers of other groups need not know
-// its projection.
+// its projections.
 func newWorker(pool *pgxpool.Pool) (*projector.Projector, error) {
 	return projector.New(projector.Config{
 		Pool: pool, ConsumerGroup: "wallets",
-		Projections: []projector.Projection{projector.NewDocument(balances())},
+		Projections: projections(),
 	})
+}
+
+func projections() []projector.Projection {
+	return []projector.Projection{projector.NewDocument(balances()), projector.NewProcess(transfers())}
 }

@@ -35,33 +35,57 @@ const (
 	received  = "funds_received"
 )
 
+// The types of events that only requested transfers have.
+const (
+	requested = "transfer_requested"
+	refused   = "transfer_refused"
+	settled   = "transfer_settled"
+)
+
 // moved is the payload of all types.
 type moved struct {
-	Wallet string `json:"wallet"`           // the wallet whose funds change
-	Amount int64  `json:"amount,omitempty"` // in cents
-	With   string `json:"with,omitempty"`   // the other wallet of a transfer
-	Owner  string `json:"owner,omitempty"`
+	Wallet   string `json:"wallet"`             // the wallet that the event belongs to
+	Amount   int64  `json:"amount,omitempty"`   // in cents
+	With     string `json:"with,omitempty"`     // the other wallet of a transfer
+	Transfer string `json:"transfer,omitempty"` // id of the request that led to the event
+	Owner    string `json:"owner,omitempty"`
 }
 
 // funds is the state of a wallet that decisions need.
 type funds struct {
-	open    bool
-	balance int64
+	Open    bool
+	Balance int64
+	Held    int64 // part of Balance that requested transfers are about to send
+	Granted bool  // whether the latest request has found enough
 }
 
 // fundsOf returns the decision model of a wallet. It sees no events of other wallets, except
 // transfers, which carry its tag too.
 func fundsOf(wallet string) *journal.Model[funds] {
-	query := journal.Tagged([]string{tag(wallet)}, opened, deposited, withdrawn, sent, received)
+	query := journal.Tagged([]string{tag(wallet)}, opened, deposited, withdrawn, sent, received, requested)
 	return journal.NewModel(query, func(f *funds, e journal.Event) error {
-		m, err := journal.Decode[moved](e)
-		if err != nil || m.Wallet != wallet {
-			return err
+		if e.AggregateID != wallet {
+			return nil
 		}
-		f.open = true
-		f.balance += change(e.Type, m.Amount)
-		return nil
+		return f.add(e)
 	})
+}
+
+// add changes the funds by an event of the wallet. A request that finds enough holds the amount until
+// it is sent.
+func (f *funds) add(e journal.Event) error {
+	m, err := journal.Decode[moved](e)
+	f.Open = true
+	f.Balance += change(e.Type, m.Amount)
+	switch {
+	case e.Type == requested:
+		if f.Granted = m.Amount <= f.Balance-f.Held; f.Granted {
+			f.Held += m.Amount
+		}
+	case e.Type == sent && m.Transfer != "":
+		f.Held -= m.Amount
+	}
+	return err
 }
 
 // change returns the effect of an event on the balance of its wallet.
@@ -85,7 +109,7 @@ type wallets struct {
 
 func (w wallets) open(ctx context.Context, wallet, owner string) error {
 	return w.decide(ctx, []string{wallet}, func(f []funds) ([]journal.Event, error) {
-		if f[0].open {
+		if f[0].Open {
 			return nil, errOpenAlready
 		}
 		return []journal.Event{event(opened, moved{Wallet: wallet, Owner: owner})}, nil
@@ -134,9 +158,9 @@ func (f funds) permit(amount int64) error {
 	switch {
 	case amount <= 0:
 		return errAmount
-	case !f.open:
+	case !f.Open:
 		return errNotOpen
-	case f.balance < amount:
+	case f.Balance-f.Held < amount:
 		return errOverdraft
 	}
 	return nil
@@ -147,9 +171,9 @@ func (f funds) admit(amount int64) error {
 	switch {
 	case amount <= 0:
 		return errAmount
-	case !f.open:
+	case !f.Open:
 		return errNotOpen
-	case amount > mostFunds-f.balance:
+	case amount > mostFunds-f.Balance:
 		return errFull
 	}
 	return nil

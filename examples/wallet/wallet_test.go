@@ -17,9 +17,10 @@ import (
 	"github.com/tidemark-go/tidemark/internal/sinks"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
+	"github.com/tidemark-go/tidemark/test/support/worker"
 )
 
-func TestMain(m *testing.M) { pgtest.Main(m) }
+func TestMain(m *testing.M) { worker.Main(m, projections()...) }
 
 func TestWalletsOverHTTP(t *testing.T) {
 	t.Parallel()
@@ -116,9 +117,9 @@ func TestTransfersInAllDirectionsKeepTheSum(t *testing.T) {
 	if _, err := journal.DecideAll(t.Context(), pool, a, b, c); err != nil {
 		t.Fatal(err)
 	}
-	if min(a.State.balance, b.State.balance, c.State.balance) < 0 ||
-		a.State.balance+b.State.balance+c.State.balance != 30 {
-		t.Errorf("balances %d, %d, %d", a.State.balance, b.State.balance, c.State.balance)
+	if min(a.State.Balance, b.State.Balance, c.State.Balance) < 0 ||
+		a.State.Balance+b.State.Balance+c.State.Balance != 30 {
+		t.Errorf("balances %d, %d, %d", a.State.Balance, b.State.Balance, c.State.Balance)
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/worker"
 )
 
-func TestMain(m *testing.M) { worker.Main(m) }
+func TestMain(m *testing.M) { worker.Main(m, questions()) }
 
 const group = "default"
 

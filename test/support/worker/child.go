@@ -57,6 +57,7 @@ type Config struct {
 	NoListen     bool
 	TalliesOnly  bool // it does not know the projection "entries"
 	Totals       bool // it also has the projection "totals"
+	Own          bool // it knows the package's own projections, and not those of package tally
 	Bomb         Bomb
 	Across       int   // partitions: it has the projections across campaigns instead
 	Refuses      int64 // an amount that the projections across campaigns refuse, except for the file
@@ -65,8 +66,9 @@ type Config struct {
 	Patient bool      // while it halts, the server does not end its transaction
 }
 
-// Main runs a package's tests like [pgtest.Main], or the worker in a process that [Start] created.
-func Main(m *testing.M) {
+// Main runs a package's tests like [pgtest.Main], or the worker in a process that [Start] created. own
+// are projections for workers with Config.Own.
+func Main(m *testing.M, own ...projector.Projection) {
 	config := os.Getenv(configEnv)
 	if config == "" {
 		flag.Parse()
@@ -76,13 +78,13 @@ func Main(m *testing.M) {
 		pgtest.Main(m)
 		return
 	}
-	if err := run(config); err != nil {
+	if err := run(config, own); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
 
-func run(config string) error {
+func run(config string, own []projector.Projection) error {
 	var cfg Config
 	if err := json.Unmarshal([]byte(config), &cfg); err != nil {
 		return err
@@ -108,7 +110,10 @@ func run(config string) error {
 	h := &halt{at: cfg.HaltAt, proceed: make(chan struct{})}
 	go h.obey()
 	projections := []projector.Projection{tally.Tallies("")}
-	if !cfg.TalliesOnly {
+	switch {
+	case cfg.Own:
+		projections = own
+	case !cfg.TalliesOnly:
 		projections = append([]projector.Projection{tally.Entries("", cfg.Bomb.before(h.applying(cfg.Patient)))},
 			projections...)
 	}
