@@ -3,6 +3,7 @@ package verification
 import (
 	"context"
 	"errors"
+	"strings"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -44,7 +45,7 @@ func (v *verify) prove(ctx context.Context, env *cli.Env, pool *pgxpool.Pool, na
 		return err
 	}
 	return cli.Exitf(cli.ExitDifferences, "%s with applied events that are not exactly the journal's",
-		table.Count(found.Differing, "campaign"))
+		table.Count(found.Differing, found.unit()))
 }
 
 func (d proof) print(env *cli.Env) error {
@@ -60,18 +61,21 @@ func (d proof) print(env *cli.Env) error {
 				table.Number(u.Applied, table.Plain), table.Number(u.Journal, table.Plain), ids,
 			})
 		}
-		if err := env.PrintTable([]string{"CAMPAIGN", "CHECKPOINT", "APPLIED", "JOURNAL", "IDS"}, rows); err != nil {
+		columns := []string{strings.ToUpper(d.unit()), "CHECKPOINT", "APPLIED", "JOURNAL", "IDS"}
+		if err := env.PrintTable(columns, rows); err != nil {
 			return err
 		}
 	}
 	if more := d.Differing - int64(len(d.Unproved)); more > 0 {
-		env.Note("%s not shown: --limit shows more.", table.Count(more, "more campaign"))
+		env.Note("%s not shown: --limit shows more.", table.Count(more, "more "+d.unit()))
 	}
 	if d.Unhashed > 0 {
 		env.Note("For %s only the number of events is known: the worker that applied them has only SQL files and no "+
 			"TIDEMARK_PROOF.", table.Count(d.Unhashed, "campaign"))
 	}
-	if d.Behind > 0 {
+	if d.Behind > 0 && d.Partitions > 0 {
+		env.Note("%s of the projection wait behind their events: nothing is proved of those.", table.Count(d.Behind, "key"))
+	} else if d.Behind > 0 {
 		env.Note("The projection is behind its group in %s: nothing is proved there.",
 			table.Count(d.Behind, "campaign"))
 	}
@@ -83,6 +87,11 @@ func (d proof) print(env *cli.Env) error {
 		env.Note("Its policy has skipped %s: tidemark failed log --projection %s --act skipped",
 			table.Count(d.Skipped, "event"), table.Quote(d.Projection))
 	}
+	if d.Partitions > 0 {
+		env.Note("%s of projection %s have passed %s; %s.", table.Count(d.Partitions, "partition"), d.Projection,
+			table.Count(d.Events, "event"), d.verdict())
+		return nil
+	}
 	env.Note("Consumer group %s has applied %s of %s; %s.", d.Group, table.Count(d.Events, "event"),
 		table.Count(d.Campaigns, "campaign"), d.verdict())
 	return nil
@@ -90,7 +99,15 @@ func (d proof) print(env *cli.Env) error {
 
 func (d proof) verdict() string {
 	if d.Differing == 0 {
-		return "in each campaign exactly those of the journal up to its checkpoint, each once"
+		return "in each " + d.unit() + " exactly those of the journal up to its checkpoint, each once"
 	}
-	return table.Count(d.Differing, "campaign") + " differ from the journal"
+	return table.Count(d.Differing, d.unit()) + " differ from the journal"
+}
+
+// unit is what has a checkpoint.
+func (d proof) unit() string {
+	if d.Partitions > 0 {
+		return "partition"
+	}
+	return "campaign"
 }
