@@ -99,6 +99,11 @@ func Measures() []harness.Measure {
 			Run:   memory.MeasureMixture,
 		},
 		{
+			Name:  "streams_memory",
+			About: "the worker's memory with 1,000 idle streams of events",
+			Run:   memory.MeasureStreams,
+		},
+		{
 			Name:  "publish",
 			About: "the relay, against a bare stream of the journal",
 			Run:   publishes.MeasurePublish,

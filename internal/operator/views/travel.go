@@ -14,6 +14,7 @@ import (
 type travel struct {
 	oneCampaign
 	Projection string `of:"projection" required:"true" help:"the projection"`
+	After      string `help:"wait up to 10 s until the projection has applied the event of this token"`
 }
 
 type asOf struct {

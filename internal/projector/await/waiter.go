@@ -130,7 +130,7 @@ func (w *Waiter) enter(c *call) bool {
 }
 
 // step looks once for all calls.
-func (w *Waiter) step(ctx context.Context, conn *pgx.Conn) (time.Duration, error) {
+func (w *Waiter) step(ctx context.Context, conn *pgx.Conn, _ string) (time.Duration, error) {
 	w.mu.Lock()
 	asked := map[event]int{}
 	var events []event

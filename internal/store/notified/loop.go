@@ -22,8 +22,9 @@ type Loop struct {
 	Pool    *pgxpool.Pool // required; only its settings are used
 	Logger  *slog.Logger  // required
 	Channel string        // required
-	// Step returns when to be called at the latest; 0: when it is notified or poked.
-	Step func(ctx context.Context, conn *pgx.Conn) (within time.Duration, err error)
+	// Step gets the payload of the last notification since the step before. It returns when to be called
+	// at the latest; 0: when it is notified or poked.
+	Step func(ctx context.Context, conn *pgx.Conn, payload string) (within time.Duration, err error)
 
 	mu    sync.Mutex
 	poked bool
@@ -74,12 +75,13 @@ func (l *Loop) once(ctx context.Context, stepped func()) error {
 	if err != nil {
 		return err
 	}
+	payload := ""
 	for {
 		began := time.Now()
 		l.mu.Lock()
 		l.poked = false
 		l.mu.Unlock()
-		within, err := l.step(ctx, conn)
+		within, err := l.step(ctx, conn, payload)
 		if err != nil {
 			return err
 		}
@@ -88,7 +90,7 @@ func (l *Loop) once(ctx context.Context, stepped func()) error {
 			within = asleep
 		}
 		took := time.Since(began)
-		if err := l.wait(ctx, conn, within); err != nil {
+		if payload, err = l.wait(ctx, conn, within); err != nil {
 			return err
 		}
 		// At most half of the time is spent in steps, however often others notify. A poke is not delayed.
@@ -113,26 +115,27 @@ func (l *Loop) listen(ctx context.Context) (*pgx.Conn, error) {
 	return conn, err
 }
 
-func (l *Loop) step(ctx context.Context, conn *pgx.Conn) (time.Duration, error) {
+func (l *Loop) step(ctx context.Context, conn *pgx.Conn, payload string) (time.Duration, error) {
 	bounded, cancel := context.WithTimeout(ctx, stepWithin)
 	defer cancel()
-	return l.Step(bounded, conn)
+	return l.Step(bounded, conn, payload)
 }
 
 // wait waits for a notification or a poke, and takes all notifications that are there.
-func (l *Loop) wait(ctx context.Context, conn *pgx.Conn, within time.Duration) error {
+func (l *Loop) wait(ctx context.Context, conn *pgx.Conn, within time.Duration) (payload string, err error) {
 	waiting, cancel := l.until(ctx, within)
 	defer cancel()
 	for {
-		_, err := conn.WaitForNotification(waiting)
+		n, err := conn.WaitForNotification(waiting)
 		switch {
 		case ctx.Err() != nil:
-			return ctx.Err()
+			return "", ctx.Err()
 		case err != nil && (waiting.Err() == nil || conn.IsClosed()):
-			return err
+			return "", err
 		case err != nil:
-			return nil
+			return payload, nil
 		}
+		payload = n.Payload
 		cancel() // from now on only those that have been received; the step receives the others
 	}
 }

@@ -34,7 +34,7 @@ func loop(t *testing.T) *looped {
 	t.Helper()
 	l := &looped{pool: pgtest.New(t), steps: make(chan uint32), then: make(chan result)}
 	l.Loop = &notified.Loop{Pool: l.pool, Logger: slog.New(slog.DiscardHandler), Channel: "news"}
-	l.Step = func(ctx context.Context, conn *pgx.Conn) (time.Duration, error) {
+	l.Step = func(ctx context.Context, conn *pgx.Conn, _ string) (time.Duration, error) {
 		select {
 		case l.steps <- conn.PgConn().PID():
 		case <-ctx.Done():

@@ -7,8 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
-
 	"github.com/tidemark-go/tidemark/internal/redact"
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/lease"
@@ -132,7 +130,7 @@ type Query struct {
 
 // Read reads the next events below the writer floor. If there are none it asks to be notified, and
 // then looks once more for events appended before appenders knew.
-func Read(ctx context.Context, conn *pgxpool.Conn, q Query) (*Window, error) {
+func Read(ctx context.Context, conn lease.DB, q Query) (*Window, error) {
 	w, err := q.once(ctx, conn, q.Floor)
 	if err != nil || w.Until > q.After || q.Announce == 0 {
 		return w, err
@@ -143,7 +141,7 @@ func Read(ctx context.Context, conn *pgxpool.Conn, q Query) (*Window, error) {
 	return w, err
 }
 
-func (q *Query) once(ctx context.Context, conn *pgxpool.Conn, floor int64) (w *Window, err error) {
+func (q *Query) once(ctx context.Context, conn lease.DB, floor int64) (w *Window, err error) {
 	w = &Window{Page: Page{After: q.After, Until: q.After}, Floor: floor, Last: floor}
 	if q.After >= floor {
 		if w.Floor, w.Last, err = feed.Progress(ctx, conn); err != nil || w.Floor <= q.After {

@@ -18,7 +18,8 @@ import (
 func (a *API) actRoutes() (routes []Route) {
 	for _, act := range acts.All() {
 		routes = append(routes, Route{
-			http.MethodPost, "/api/v1" + act.Path, act.Role, act.Name, doing{a, act},
+			Method: http.MethodPost, Pattern: "/api/v1" + act.Path, Role: act.Role, OperationID: act.Name,
+			Handler: doing{a, act},
 		})
 	}
 	return routes

@@ -6,10 +6,14 @@
 package api
 
 import (
+	"context"
 	_ "embed" // the description
 	"errors"
+	"log/slog"
 	"net/http"
 	"slices"
+	"sync/atomic"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -18,6 +22,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/operator/document"
 	"github.com/tidemark-go/tidemark/internal/surface/payload"
 	"github.com/tidemark-go/tidemark/internal/surface/problem"
+	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
 //go:embed openapi.yaml
@@ -29,6 +34,12 @@ type Config struct {
 	Acts     *admin.Acts   // required
 	Payloads payload.Rule
 	Failed   auth.Failed // required: responds to a request after an error of the database
+
+	// What [API.Await], streams and [API.Run] need. The caller runs the waiter. Stream writes a stream of
+	// server-sent events, under the limits of all streams.
+	Waiter *projector.Waiter
+	Stream func(w http.ResponseWriter, r *http.Request, fill Fill)
+	Logger *slog.Logger
 }
 
 // Route is one call.
@@ -38,25 +49,41 @@ type Route struct {
 	Role        auth.Role
 	OperationID string // in openapi.yaml
 	Handler     http.Handler
+	Awaits      bool // see [API.Await]
+	Streams     bool // has no end: bound neither its time nor its share of the database
 }
 
 // API serves the JSON API of a worker.
-type API struct{ cfg Config }
+type API struct {
+	cfg      Config
+	awaiting atomic.Int64  // calls that wait for a projection
+	patience time.Duration // of these calls
+	tail     *tail
+	catching chan struct{} // has a place for each stream that reads for itself
+}
 
 // New checks the configuration and returns an API.
 func New(cfg Config) (*API, error) {
 	if cfg.Pool == nil || cfg.Acts == nil || cfg.Failed == nil {
 		return nil, errors.New("api: Pool, Acts and Failed are needed")
 	}
-	return &API{cfg}, nil
+	return &API{
+		cfg: cfg, patience: longestAwait, tail: newTail(cfg.Pool, cfg.Logger), catching: make(chan struct{}, catchingUp),
+	}, nil
+}
+
+// Run reads the end of the journal while there are streams, until ctx ends.
+func (a *API) Run(ctx context.Context) error {
+	a.tail.loop.Run(ctx)
+	return nil
 }
 
 // Routes returns all calls.
 func (a *API) Routes() []Route {
 	own := []Route{
 		{
-			http.MethodGet, "/api/v1/openapi.yaml", auth.Viewer, "getDescription",
-			http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			Method: http.MethodGet, Pattern: "/api/v1/openapi.yaml", Role: auth.Viewer, OperationID: "getDescription",
+			Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 				w.Header().Set("Content-Type", "application/yaml")
 				_, _ = w.Write(description)
 			}),
@@ -65,14 +92,17 @@ func (a *API) Routes() []Route {
 			id := auth.From(r.Context())
 			return document.One(map[string]string{"name": id.Name, "role": id.Role.String(), "via": id.Via}), nil
 		}),
-		{http.MethodGet, "/api/v1/events/export", auth.Viewer, "exportEvents", http.HandlerFunc(a.export)},
+		{
+			Method: http.MethodGet, Pattern: "/api/v1/events/export", Role: auth.Viewer, OperationID: "exportEvents",
+			Handler: http.HandlerFunc(a.export),
+		},
 	}
-	return slices.Concat(own, a.viewRoutes(), a.actRoutes())
+	return slices.Concat(own, a.streamRoutes(), a.viewRoutes(), a.actRoutes())
 }
 
 // reads returns the route of a read. It refuses unknown names in filters.
 func (a *API) reads(pattern, id string, read func(r *http.Request) (any, error)) Route {
-	return Route{http.MethodGet, "/api/v1" + pattern, auth.Viewer, id, a.get(func(r *http.Request) (any, error) {
+	handler := a.get(func(r *http.Request) (any, error) {
 		q := r.URL.Query()
 		names := admin.Names{
 			Group: q.Get("group"), Projection: q.Get("projection"), Topic: q.Get("topic"),
@@ -82,7 +112,10 @@ func (a *API) reads(pattern, id string, read func(r *http.Request) (any, error))
 			return nil, err
 		}
 		return read(r)
-	})}
+	})
+	return Route{
+		Method: http.MethodGet, Pattern: "/api/v1" + pattern, Role: auth.Viewer, OperationID: id, Handler: handler,
+	}
 }
 
 // Unknown handles unknown calls.

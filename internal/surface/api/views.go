@@ -18,7 +18,7 @@ func (a *API) viewRoutes() (routes []Route) {
 			continue
 		}
 		route := a.reads(view.Path, view.Name, func(r *http.Request) (any, error) { return a.view(r, view) })
-		route.Role = view.Role
+		route.Role, route.Awaits = view.Role, view.Rows
 		routes = append(routes, route)
 	}
 	return routes

@@ -93,6 +93,8 @@ func onlyCalls() map[string]string {
 		"getDescription": "the API's own",
 		"getMe":          "the API's own: a command has no identity but the database's",
 		"listLeases":     "in campaign show, lease by lease",
+		"streamCampaign": "for programs that follow a campaign; events query asks again",
+		"streamEvents":   "for programs that follow a selection; events query asks again",
 	}
 }
 

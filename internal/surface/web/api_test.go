@@ -66,7 +66,7 @@ func TestEveryRouteIsForItsRoleAlone(t *testing.T) {
 		t.Error("a request that was refused has changed something")
 	}
 	for _, route := range all {
-		if route.Pattern == "/events" {
+		if route.Pattern == "/events" || route.Streams {
 			continue
 		}
 		response, body := s.call(t, route.Role, route.Method, path(route.Pattern)+query(route.OperationID), "", nil)
@@ -153,7 +153,7 @@ func TestAnswersAreAsDescribed(t *testing.T) {
 			check(t, what, refusal, body)
 			continue
 		}
-		if route.OperationID == "exportEvents" {
+		if route.OperationID == "exportEvents" || route.Streams {
 			sameParameters(t, s, route, paths)
 			continue
 		}
@@ -182,6 +182,9 @@ func sameParameters(t *testing.T, s *served, route api.Route, paths map[string]a
 	var documented, taken []string
 	for _, p := range listed {
 		p, _ := p.(map[string]any)
+		if route.Streams && p["in"] != "query" {
+			continue
+		}
 		documented = append(documented, fmt.Sprint(p["name"]))
 	}
 	_, body := s.call(t, auth.Admin, route.Method, path(route.Pattern)+"?bogus=1&"+

@@ -11,12 +11,14 @@ import (
 	"time"
 
 	"github.com/tidemark-go/tidemark/internal/auth"
+	"github.com/tidemark-go/tidemark/internal/surface/api"
 	"github.com/tidemark-go/tidemark/internal/surface/problem"
 )
 
 const (
 	streamBeat  = 15 * time.Second // between comments that keep a quiet stream alive
 	streamWrite = 5 * time.Second  // time for a client to take a write before it is dropped
+	streamKeeps = 4 << 10          // bytes of a buffer that an idle stream keeps
 )
 
 // hub has one poller for all streams of server-sent events. A stream stores only the version it has
@@ -36,13 +38,14 @@ type hub struct {
 	latest  marks
 	version int64         // of latest; 0: none yet
 	changed chan struct{} // closed when there is a new version
-	wanted  chan struct{} // capacity 1: a stream was opened
+	wanted  chan struct{} // capacity 1: a stream of marks was opened
 	done    chan struct{} // closed when the hub ends
 }
 
 type stream struct {
-	id   auth.Identity
-	over chan struct{} // closed when its token is no longer valid
+	id    auth.Identity
+	owner string        // of id
+	over  chan struct{} // closed when its token is no longer valid
 }
 
 func newHub(
@@ -95,8 +98,7 @@ func (h *hub) step(ctx context.Context) {
 // end ends the streams of tokens, sessions and JWTs that were revoked or have expired.
 func (h *hub) end(ctx context.Context) error {
 	h.mu.Lock()
-	var open []*stream
-	var ids []auth.Identity
+	open, ids := make([]*stream, 0, len(h.streams)), make([]auth.Identity, 0, len(h.streams))
 	for s := range h.streams {
 		open, ids = append(open, s), append(ids, s.id)
 	}
@@ -148,9 +150,9 @@ func (h *hub) since(b *bytes.Buffer, seen int64) (int64, <-chan struct{}) {
 func (h *hub) enter(id auth.Identity) (s *stream, most int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	same := 0
+	same, owner := 0, id.Owner()
 	for other := range h.streams {
-		if other.id.Owner() == id.Owner() {
+		if other.owner == owner {
 			same++
 		}
 	}
@@ -160,12 +162,8 @@ func (h *hub) enter(id auth.Identity) (s *stream, most int) {
 	case same >= h.each:
 		return nil, h.each
 	}
-	s = &stream{id: id, over: make(chan struct{})}
+	s = &stream{id: id, owner: owner, over: make(chan struct{})}
 	h.streams[s] = struct{}{}
-	select {
-	case h.wanted <- struct{}{}:
-	default:
-	}
 	return s, h.most
 }
 
@@ -175,9 +173,24 @@ func (h *hub) leave(s *stream) {
 	delete(h.streams, s)
 }
 
-// ServeHTTP streams until the client leaves or is too slow, its token is no longer valid, or the hub
-// ends.
+// ServeHTTP streams the marks.
 func (h *hub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	var seen int64
+	h.stream(w, r, func(b *bytes.Buffer) (more <-chan struct{}, err error) {
+		if seen == 0 {
+			select {
+			case h.wanted <- struct{}{}:
+			default:
+			}
+		}
+		seen, more = h.since(b, seen)
+		return more, nil
+	})
+}
+
+// stream streams what fill adds until the client leaves or is too slow, its token is no longer valid, or
+// the hub ends.
+func (h *hub) stream(w http.ResponseWriter, r *http.Request, fill api.Fill) {
 	s, most := h.enter(auth.From(r.Context()))
 	if s == nil {
 		w.Header().Set("Retry-After", "10")
@@ -194,10 +207,14 @@ func (h *hub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer beat.Stop()
 	var b bytes.Buffer
 	b.WriteString("retry: 3000\n\n")
-	var seen int64
 	for {
-		var more <-chan struct{}
-		seen, more = h.since(&b, seen)
+		more, err := fill(&b)
+		if err != nil {
+			if r.Context().Err() == nil {
+				h.logger.WarnContext(r.Context(), "event stream ends: its events could not be read", "error", err)
+			}
+			return
+		}
 		if b.Len() > 0 {
 			if control.SetWriteDeadline(time.Now().Add(h.patience)) != nil {
 				return
@@ -205,7 +222,9 @@ func (h *hub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			if _, err := w.Write(b.Bytes()); err != nil || control.Flush() != nil {
 				return
 			}
-			b.Reset()
+			if b.Reset(); b.Cap() > streamKeeps {
+				b = bytes.Buffer{}
+			}
 		}
 		select {
 		case <-r.Context().Done():

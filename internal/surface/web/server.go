@@ -42,7 +42,7 @@ type Config struct {
 	Version     string
 
 	StreamInterval time.Duration // between polls for event streams; default 1s
-	MaxStreams     int           // maximum number of event streams; default 500
+	MaxStreams     int           // maximum number of event streams; default 1,000
 	MaxStreamsEach int           // of one token or name; default 50
 }
 
@@ -52,6 +52,8 @@ type Server struct {
 	auth     *auth.Authenticator
 	hub      *hub
 	pages    *pages.Pages
+	calls    *api.API
+	waiter   *projector.Waiter
 	handler  http.Handler
 	listener net.Listener
 }
@@ -69,7 +71,7 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 		cfg.StreamInterval = time.Second
 	}
 	if cfg.MaxStreams == 0 {
-		cfg.MaxStreams = 500
+		cfg.MaxStreams = 1000
 	}
 	if cfg.MaxStreamsEach == 0 {
 		cfg.MaxStreamsEach = 50
@@ -150,12 +152,21 @@ func (s *Server) routes() (http.Handler, error) {
 	mux.Handle("GET /events", s.auth.Require(auth.Viewer, fail, s.hub))
 	share := newQuota(int(s.cfg.Pool.Config().MaxConns)).share
 	mux.Handle("/", s.auth.Require(auth.Viewer, fail, bounded(share(drawn))))
-	calls, err := api.New(api.Config{Pool: s.cfg.Pool, Acts: s.cfg.Acts, Payloads: s.cfg.Payloads, Failed: fail})
+	s.waiter = projector.NewWaiter(s.cfg.Pool, s.cfg.Logger)
+	calls, err := api.New(api.Config{
+		Pool: s.cfg.Pool, Acts: s.cfg.Acts, Logger: s.cfg.Logger, Waiter: s.waiter, Payloads: s.cfg.Payloads,
+		Stream: s.hub.stream, Failed: fail,
+	})
 	if err != nil {
 		return nil, err
 	}
+	s.calls = calls
 	for _, route := range calls.Routes() {
-		mux.Handle(route.Method+" "+route.Pattern, s.auth.Require(route.Role, fail, bounded(share(route.Handler))))
+		handler := route.Handler
+		if !route.Streams {
+			handler = bounded(calls.Await(route, share(handler)))
+		}
+		mux.Handle(route.Method+" "+route.Pattern, s.auth.Require(route.Role, fail, handler))
 	}
 	mux.Handle("/api/", s.auth.Require(auth.Viewer, fail, bounded(calls.Unknown())))
 	guarded := sameOrigin(mux)
@@ -175,6 +186,8 @@ func (s *Server) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return s.hub.Run(ctx) })
 	g.Go(func() error { return s.pages.Run(ctx) })
+	g.Go(func() error { return s.waiter.Run(ctx) })
+	g.Go(func() error { return s.calls.Run(ctx) })
 	g.Go(func() error {
 		if err := server.Serve(s.listener); !errors.Is(err, http.ErrServerClosed) {
 			return fmt.Errorf("admin listener: %w", err)

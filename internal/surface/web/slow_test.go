@@ -2,6 +2,7 @@ package web
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
@@ -152,5 +153,40 @@ func TestARequestHasAnEnd(t *testing.T) {
 	handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil))
 	if !asked {
 		t.Error("the request has not got through")
+	}
+}
+
+func TestNothingIsKeptForAClientThatReadsNothing(t *testing.T) {
+	t.Parallel()
+	h, _, _ := streaming(t, 10*time.Millisecond)
+	listener := &pipes{make(chan net.Conn), make(chan struct{})}
+	var fills atomic.Int64
+	more, gone := make(chan struct{}), make(chan struct{})
+	close(more) // there is always more to send
+	server := &http.Server{
+		ReadHeaderTimeout: time.Minute,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			h.stream(w, r, func(b *bytes.Buffer) (<-chan struct{}, error) {
+				fills.Add(1)
+				b.Write(make([]byte, 64<<10))
+				return more, nil
+			})
+			close(gone)
+		}),
+	}
+	ended := make(chan struct{})
+	go func() { _ = server.Serve(listener); close(ended) }()
+	t.Cleanup(func() {
+		_ = server.Close()
+		<-ended
+	})
+	listener.open(t)
+	select {
+	case <-gone:
+	case <-time.After(time.Minute):
+		t.Fatal("it still has its stream")
+	}
+	if n := fills.Load(); n != 1 {
+		t.Errorf("%d writes were made for a client that read nothing of the first", n)
 	}
 }

@@ -1,0 +1,115 @@
+package api
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/tidemark-go/tidemark/internal/store/feed"
+	"github.com/tidemark-go/tidemark/internal/store/lease"
+	"github.com/tidemark-go/tidemark/internal/store/notified"
+	"github.com/tidemark-go/tidemark/internal/store/pages"
+)
+
+const (
+	tailEvents = 500         // of a page
+	tailBytes  = 8 << 20     // of pages that are kept, about
+	tailPoll   = time.Second // between reads without a notification
+)
+
+// tail reads the end of the journal, below the writer floor, once for all streams. It keeps the latest
+// pages. A stream that needs older ones reads for itself.
+type tail struct {
+	loop notified.Loop
+
+	mu      sync.Mutex
+	streams int
+	head    int64 // all events up to here were read, or are older than the tail; -1: there is none
+	cache   pages.Cache
+	news    chan struct{} // closed when head moves
+}
+
+func newTail(pool *pgxpool.Pool, logger *slog.Logger) *tail {
+	t := &tail{head: -1, news: make(chan struct{})}
+	t.loop = notified.Loop{Pool: pool, Logger: logger, Channel: lease.Channel, Step: t.step}
+	return t
+}
+
+// join counts a stream until leave is called.
+func (t *tail) join() (leave func()) {
+	count := func(n int) {
+		t.mu.Lock()
+		t.streams += n
+		t.mu.Unlock()
+		t.loop.Poke()
+	}
+	count(1)
+	return func() { count(-1) }
+}
+
+// step reads the next page. Without streams it forgets all.
+func (t *tail) step(ctx context.Context, conn *pgx.Conn, payload string) (time.Duration, error) {
+	if payload != "" {
+		if err := lease.Awake(ctx, conn, payload); err != nil {
+			return 0, err
+		}
+	}
+	t.mu.Lock()
+	if t.streams == 0 {
+		t.head = -1
+	}
+	head, idle := t.head, t.streams == 0
+	if head < 0 {
+		t.cache = pages.NewCache(tailBytes, tailEvents)
+	}
+	t.mu.Unlock()
+	if idle {
+		return 0, nil
+	}
+	var err error
+	if head < 0 {
+		if head, err = feed.Floor(ctx, conn); err != nil {
+			return 0, err
+		}
+	}
+	w, err := pages.Read(ctx, conn, pages.Query{After: head, Events: tailEvents, Announce: 2 * tailPoll})
+	if err != nil {
+		return 0, err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.head == w.Until {
+		return tailPoll, nil
+	}
+	t.cache.Add(&w.Page)
+	t.head = w.Until
+	close(t.news)
+	t.news = make(chan struct{})
+	return 1, nil // at once, to ask for a notification where nothing follows
+}
+
+// now returns head, and a channel that is closed when it moves.
+func (t *tail) now() (head int64, news <-chan struct{}) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.head, t.news
+}
+
+// after returns the page that continues after a position. It returns nil and a channel that is closed
+// when there is news, or nil twice if the tail no longer has the page.
+func (t *tail) after(position int64) (*pages.Page, <-chan struct{}) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if page := t.cache.At(position); page != nil {
+		kept := *page // later reads extend the page
+		return &kept, nil
+	}
+	if position == t.head {
+		return nil, t.news
+	}
+	return nil, nil
+}
