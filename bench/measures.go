@@ -154,6 +154,16 @@ func Measures() []harness.Measure {
 			Run:   applies.MeasureProof,
 		},
 		{
+			Name:  "across_dense",
+			About: "documents across campaigns, against a bare loop; and four partitions against one",
+			Run:   applies.MeasureAcross,
+		},
+		{
+			Name:  "across_isolation",
+			About: "projections across campaigns that fail in some keys, against nothing to do there",
+			Run:   applies.MeasureAcrossIsolation,
+		},
+		{
 			Name:  "latency",
 			About: "from append to visible, against two bare commits",
 			Run:   latency.MeasureLatency,
@@ -162,6 +172,11 @@ func Measures() []harness.Measure {
 			Name:  "wait_latency",
 			About: "from append to the end of a wait for it, against to visible",
 			Run:   latency.MeasureWait,
+		},
+		{
+			Name:  "across_latency",
+			About: "from append to visible across campaigns, against two bare commits",
+			Run:   latency.MeasureAcross,
 		},
 	}
 }

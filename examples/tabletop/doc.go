@@ -9,6 +9,7 @@
 //   - projections of all three kinds: documents (campaigns, characters), typed handlers
 //     (participants), and SQL files (sessions, invites) that the stock worker runs unchanged with
 //     TIDEMARK_PROJECTIONS_DIR=examples/tabletop/projections;
+//   - projections across campaigns: a page for each person (players) and the leaderboard, an SQL file;
 //   - a second, independent computation of the same rows: [Verify] folds the whole journal in plain
 //     Go and compares every row.
 //

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
@@ -20,6 +21,8 @@ type readModel struct {
 	sessions       map[rowKey]sessionRow
 	activeSessions map[rowKey]activeSessionRow
 	invites        map[rowKey]inviteRow
+	players        map[rowKey]playerRow
+	leaderboard    map[rowKey]leaderRow
 }
 
 // fold reads the whole journal in the order of positions. It skips events of other domains.
@@ -31,6 +34,8 @@ func fold(ctx context.Context, db journal.Querier, since int64) (*readModel, err
 		sessions:       map[rowKey]sessionRow{},
 		activeSessions: map[rowKey]activeSessionRow{},
 		invites:        map[rowKey]inviteRow{},
+		players:        map[rowKey]playerRow{},
+		leaderboard:    map[rowKey]leaderRow{},
 	}
 	for e, err := range journal.ReadAll(ctx, db, 0) {
 		if err != nil {
@@ -115,6 +120,7 @@ func (m *readModel) addParticipant(e journal.Event) error {
 			JoinedAt: instantOf(e.OccurredAt),
 		}
 		update(m.campaigns, campaignKey(e), func(c *campaignRow) { c.Participants++ })
+		m.addPlayer(e, p)
 	case ParticipantSeatChangedType:
 		update(m.participants, key, func(r *participantRow) { r.Seat = p.Seat })
 	case ParticipantLeftType:
@@ -122,6 +128,22 @@ func (m *readModel) addParticipant(e journal.Event) error {
 		update(m.campaigns, campaignKey(e), func(c *campaignRow) { c.Participants-- })
 	}
 	return nil
+}
+
+// addPlayer adds a table to the rows of a person. Positions grow, so the latest is this one.
+func (m *readModel) addPlayer(e journal.Event, p ParticipantJoined) {
+	update(m.players, rowKey{id: p.Name}, func(r *playerRow) {
+		r.Joined++
+		tables := append([]string{e.CampaignID + " " + string(p.Role)}, strings.Split(r.Tables, ", ")...)
+		r.Tables = strings.TrimSuffix(strings.Join(tables[:min(5, len(tables))], ", "), ", ")
+	})
+	update(m.leaderboard, rowKey{id: p.Name}, func(r *leaderRow) {
+		r.Joined++
+		r.LatestAt = instantOf(e.OccurredAt)
+		if p.Role == GameMaster {
+			r.Led++
+		}
+	})
 }
 
 func (m *readModel) addCharacter(e journal.Event) error {
@@ -193,6 +215,7 @@ func (m *readModel) addInvite(e journal.Event) error {
 	key, at := rowKey{e.CampaignID, p.InviteID}, instantOf(e.OccurredAt)
 	if e.Type == InviteCreatedType {
 		m.invites[key] = inviteRow{Recipient: p.Recipient, Status: "open", CreatedAt: at}
+		update(m.players, rowKey{id: p.Recipient}, func(r *playerRow) { r.Invites++ })
 		return nil
 	}
 	status := map[string]string{

@@ -21,5 +21,7 @@ func Projections() ([]projector.Projection, error) {
 	if err != nil {
 		return nil, err
 	}
-	return append([]projector.Projection{Campaigns(), Characters(), Participants()}, files...), nil
+	return append([]projector.Projection{
+		Campaigns(), Characters(), Participants(), projector.NewDocument(Players()),
+	}, files...), nil
 }

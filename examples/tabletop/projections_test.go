@@ -6,6 +6,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/examples/tabletop"
 	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/pkg/projector/projectiontest"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -16,12 +17,15 @@ func TestProjectionsKeepTheirPromises(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(projections) != 5 {
-		t.Errorf("there are %d projections, wanted campaigns, characters, participants, invites and sessions",
-			len(projections))
+	if len(projections) != 7 {
+		t.Errorf("there are %d projections, wanted campaigns, characters, participants, players, invites, leaderboard and "+
+			"sessions", len(projections))
 	}
 	pool := pgtest.New(t)
 	for _, projection := range projections {
+		if projection.Spec().Scope == projector.ScopeJournal {
+			continue // it depends on the order of campaigns; Verify compares it with the journal in this order
+		}
 		t.Run(projection.Spec().Name, func(t *testing.T) {
 			projectiontest.Run(t, pool, projection, someEvents(projection.Spec().Types, 30))
 		})

@@ -27,4 +27,11 @@ const (
 
 	queryInvites = `SELECT campaign_id, invite_id, recipient, status, coalesce(participant_id, ''), created_at,
 		settled_at FROM tidemark_views.invites`
+
+	queryPlayers = `SELECT '', key, (doc->>'invites')::bigint, (doc->>'joined')::bigint,
+		array_to_string(ARRAY(SELECT concat_ws(' ', t->>'campaign_id', t->>'role')
+			FROM jsonb_array_elements(nullif(doc->'tables', 'null')) WITH ORDINALITY AS r (t, n) ORDER BY n), ', ')
+		FROM tidemark_views.players`
+
+	queryLeaderboard = `SELECT '', player, joined, led, latest_at FROM tidemark_views.leaderboard`
 )

@@ -7,7 +7,7 @@ import (
 )
 
 // rowKey is the primary key of a table: the campaign and an id that is unique in it. Where a
-// campaign has one row, the id is the campaign again.
+// campaign has one row, the id is the campaign again. Across campaigns the campaign is empty.
 type rowKey struct{ campaign, id string }
 
 // The rows of the tables, comparable with ==. The columns are in the order of the queries.
@@ -38,6 +38,14 @@ type (
 		Recipient, Status, ParticipantID string
 		CreatedAt, SettledAt             instant
 	}
+	playerRow struct {
+		Invites, Joined int64
+		Tables          string // campaign and role of each
+	}
+	leaderRow struct {
+		Joined, Led int64
+		LatestAt    instant
+	}
 )
 
 func (r *campaignRow) columns() []any {
@@ -66,6 +74,10 @@ func (r *activeSessionRow) columns() []any {
 func (r *inviteRow) columns() []any {
 	return []any{&r.Recipient, &r.Status, &r.ParticipantID, &r.CreatedAt, &r.SettledAt}
 }
+
+func (r *playerRow) columns() []any { return []any{&r.Invites, &r.Joined, &r.Tables} }
+
+func (r *leaderRow) columns() []any { return []any{&r.Joined, &r.Led, &r.LatestAt} }
 
 // instant is a time in microseconds since 1970, the precision of Postgres; 0: none.
 type instant int64

@@ -65,6 +65,8 @@ func Verify(ctx context.Context, db journal.Querier, since int64) (Report, error
 	collect(compare(ctx, db, "active_sessions", queryActiveSessions, want.activeSessions, (*activeSessionRow).columns,
 		nil))
 	collect(compare(ctx, db, "invites", queryInvites, want.invites, (*inviteRow).columns, nil))
+	collect(compare(ctx, db, "players", queryPlayers, want.players, (*playerRow).columns, nil))
+	collect(compare(ctx, db, "leaderboard", queryLeaderboard, want.leaderboard, (*leaderRow).columns, nil))
 	return report, errors.Join(errs...)
 }
 

@@ -77,6 +77,15 @@ func TestVerifyFindsWhatIsWrong(t *testing.T) {
 				WHERE (campaign_id, key) IN (SELECT campaign_id, key FROM characters LIMIT 1)`,
 			table: "characters", different: 1,
 		},
+		"a table of a person": {
+			damage: `UPDATE players SET doc = jsonb_set(doc, '{tables,0,role}', '"guest"')
+				WHERE key IN (SELECT key FROM players WHERE (doc->>'joined')::bigint > 1 LIMIT 1)`,
+			table: "players", different: 1,
+		},
+		"a person who leads": {
+			damage: `UPDATE leaderboard SET led = led + 1 WHERE player IN (SELECT player FROM leaderboard LIMIT 1)`,
+			table:  "leaderboard", different: 1,
+		},
 		"events applied twice": {
 			damage: `UPDATE campaigns SET doc = jsonb_set(doc, '{events}', to_jsonb((doc->>'events')::bigint + 5))
 				WHERE campaign_id IN (SELECT campaign_id FROM campaigns LIMIT 1)`,
@@ -113,6 +122,26 @@ func TestVerifyFindsWhatIsWrong(t *testing.T) {
 				t.Errorf("found %d duplicates, wanted %d", report.Duplicates, c.duplicates)
 			}
 		})
+	}
+}
+
+func TestALeaderboardCountsTheTablesOfAllCampaigns(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	play(t, pool, tabletop.NewGenerator(tabletop.GeneratorConfig{Seed: 7, Campaigns: 20}), 500)
+	drain(t, newWorker(t, pool))
+	var player string
+	var joined int
+	if err := pool.QueryRow(t.Context(), `SELECT player, joined FROM tidemark_views.leaderboard
+		ORDER BY joined DESC, player LIMIT 1`).Scan(&player, &joined); err != nil {
+		t.Fatal(err)
+	}
+	page, found, err := tabletop.Players().Get(t.Context(), pool, "", player)
+	if err != nil || !found || page.Joined != joined || len(page.Tables) != 5 {
+		t.Errorf("%s leads with %d tables, and the page says %+v, %t, %v", player, joined, page, found, err)
+	}
+	if page.Tables[0].CampaignID == page.Tables[4].CampaignID {
+		t.Errorf("the tables of %s are of one campaign: %+v", player, page.Tables)
 	}
 }
 

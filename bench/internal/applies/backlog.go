@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
+
 	"github.com/tidemark-go/tidemark/bench/internal/harness"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
@@ -25,22 +27,10 @@ func (w backlog) run(ctx context.Context, db *harness.Database) (float64, error)
 		return 0, err
 	}
 	defer pool.Close()
-	projection, err := w.kind.Make()
+	p, err := w.grouping.worker(ctx, pool, w.kind, w.proof)
 	if err != nil {
 		return 0, err
 	}
-	p, err := projector.New(projector.Config{
-		Pool: pool, ConsumerGroup: harness.ConsumerGroup, Projections: []projector.Projection{projection},
-		Concurrency: w.grouping.Connections, ClaimCampaigns: w.grouping.Campaigns, GroupEvents: w.grouping.Events,
-		Proof: w.proof,
-	})
-	if err != nil {
-		return 0, err
-	}
-	if err := p.Register(ctx); err != nil {
-		return 0, err
-	}
-
 	start := time.Now()
 	applied, err := p.Drain(ctx)
 	if err != nil {
@@ -57,4 +47,22 @@ func (w backlog) run(ctx context.Context, db *harness.Database) (float64, error)
 		return rate, nil
 	}
 	return rate, harness.ExpectCount(ctx, pool, w.kind.Count, w.workload.Total())
+}
+
+// worker returns a worker that has registered the projection.
+func (g Grouping) worker(
+	ctx context.Context, pool *pgxpool.Pool, kind harness.Kind, proof bool,
+) (*projector.Projector, error) {
+	projection, err := kind.Make()
+	if err != nil {
+		return nil, err
+	}
+	p, err := projector.New(projector.Config{
+		Pool: pool, ConsumerGroup: harness.ConsumerGroup, Projections: []projector.Projection{projection},
+		Concurrency: g.Connections, ClaimCampaigns: g.Campaigns, GroupEvents: g.Events, Proof: proof,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return p, p.Register(ctx)
 }

@@ -27,21 +27,20 @@ const (
 
 // Fill appends the workload's events as an application would, in larger batches.
 func (w Workload) Fill(ctx context.Context, pool *pgxpool.Pool) error {
-	events := make([]journal.Event, w.Events)
-	for i := range events {
-		payload, err := DamagePayload(i + 1)
-		if err != nil {
-			return err
-		}
-		events[i] = journal.Event{Type: EventType, Payload: payload}
-	}
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.SetLimit(FillConnections)
+	if w.Characters > 0 {
+		group.SetLimit(1) // the journal is in the order of campaigns
+	}
 	step := max(1, min(campaignsPerFill, eventsPerFill/w.Events))
 	for first := 0; first < w.Campaigns; first += step {
 		group.Go(func() error {
 			batches := make([]journal.Batch, 0, step)
 			for i := first; i < min(first+step, w.Campaigns); i++ {
+				events, err := w.events(i)
+				if err != nil {
+					return err
+				}
 				batches = append(batches, journal.Batch{CampaignID: CampaignID(i), Events: events})
 			}
 			return pgx.BeginFunc(groupCtx, pool, func(tx pgx.Tx) error {

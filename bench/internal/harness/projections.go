@@ -51,23 +51,42 @@ type Character struct {
 }
 
 // DocumentFold folds the same sums in memory and writes each character once for each group.
-func DocumentFold() Kind {
-	const count = `SELECT coalesce(sum((doc ->> 'events')::bigint), 0)::bigint FROM characters`
-	return Kind{Name: "document", Count: count, Make: func() (projector.Projection, error) {
-		return projector.NewDocument(projector.Document[Character]{
-			Name: "characters", Version: 1, Types: []string{EventType},
-			Key: func(e journal.Event) (string, error) {
-				d, err := journal.Decode[DamageTaken](e)
-				return d.CharacterID, err
-			},
-			Fold: func(c *Character, e journal.Event) error {
-				d, err := journal.Decode[DamageTaken](e)
-				c.Damage += d.Damage
-				c.Events++
-				return err
-			},
-		}), nil
+func DocumentFold() Kind { return documents("document", characters()) }
+
+// DocumentAcross is the same for characters that go from campaign to campaign.
+func DocumentAcross(partitions int) Kind {
+	return documents(fmt.Sprintf("document, partitions: %d", partitions), AcrossDocument(partitions))
+}
+
+// AcrossDocument is the document of [DocumentAcross].
+func AcrossDocument(partitions int) projector.Document[Character] {
+	d := characters()
+	d.Scope, d.Partitions = projector.ScopeJournal, partitions
+	return d
+}
+
+func documents(name string, d projector.Document[Character]) Kind {
+	return Kind{Name: name, Count: CountDocuments, Make: func() (projector.Projection, error) {
+		return projector.NewDocument(d), nil
 	}}
+}
+
+func characters() projector.Document[Character] {
+	return projector.Document[Character]{
+		Name: "characters", Version: 1, Types: []string{EventType}, Key: CharacterOf,
+		Fold: func(c *Character, e journal.Event) error {
+			d, err := journal.Decode[DamageTaken](e)
+			c.Damage += d.Damage
+			c.Events++
+			return err
+		},
+	}
+}
+
+// CharacterOf returns the character that an event is about.
+func CharacterOf(e journal.Event) (string, error) {
+	d, err := journal.Decode[DamageTaken](e)
+	return d.CharacterID, err
 }
 
 // NoOp is a handler that does nothing. It leaves the cost of reading, the checkpoints and the

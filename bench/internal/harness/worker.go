@@ -28,10 +28,16 @@ type Worker struct {
 	ended   chan error // its exit, once
 }
 
-// StartWorker builds the stock worker and runs it on db.
-func StartWorker(ctx context.Context, db *Database) (*Worker, error) {
+// The folders of SQL files.
+const (
+	Campaigns = "internal/harness/projections"
+	Across    = "internal/harness/across" // the same across campaigns
+)
+
+// StartWorker builds the stock worker and runs it on db, with a folder of SQL files.
+func StartWorker(ctx context.Context, db *Database, files string) (*Worker, error) {
 	return StartProgram(ctx, "./cmd/worker",
-		"TIDEMARK_DATABASE_URL="+db.URL, "TIDEMARK_PROJECTIONS_DIR=internal/harness/projections", "TIDEMARK_HTTP_ADDR=off",
+		"TIDEMARK_DATABASE_URL="+db.URL, "TIDEMARK_PROJECTIONS_DIR="+files, "TIDEMARK_HTTP_ADDR=off",
 		"TIDEMARK_LOG_FORMAT=json")
 }
 

@@ -3,6 +3,8 @@ package harness
 import (
 	"encoding/json"
 	"fmt"
+
+	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
 // The workload: characters of tabletop campaigns take damage, and a table keeps the sum for each.
@@ -31,6 +33,22 @@ const (
 		SET damage = characters.damage + EXCLUDED.damage, events = characters.events + 1`
 
 	CountCharacters = `SELECT coalesce(sum(events), 0)::bigint FROM characters`
+	CountDocuments  = `SELECT coalesce(sum((doc ->> 'events')::bigint), 0)::bigint FROM characters`
+
+	// CreateCharactersAcross and UpsertCharacterAcross are the same for characters that go from campaign
+	// to campaign.
+	CreateCharactersAcross = `
+		CREATE TABLE characters (
+			character_id text COLLATE "C" PRIMARY KEY,
+			damage       bigint NOT NULL,
+			events       bigint NOT NULL
+		)`
+
+	UpsertCharacterAcross = `
+		INSERT INTO characters (character_id, damage, events)
+		VALUES ($1, $2, 1)
+		ON CONFLICT (character_id) DO UPDATE
+		SET damage = characters.damage + EXCLUDED.damage, events = characters.events + 1`
 )
 
 const (
@@ -53,6 +71,37 @@ type Workload struct {
 	// Whole keeps the one work item that each campaign's append wrote. Otherwise there is one for
 	// each event.
 	Whole bool
+	// Characters is the number of characters that go from campaign to campaign, each event the next one's.
+	// 0: each campaign has its own.
+	Characters int
+}
+
+// characterStride and the number of characters have no common divisor, so each has the same share.
+const characterStride = 7919
+
+// CharacterAt returns the number of the character that event seq of campaign i is about, and how many
+// events the character has had before, if the journal is in the order of campaigns.
+func (w Workload) CharacterAt(i int, seq int64) (character, before int) {
+	n := i*w.Events + int(seq) - 1
+	return n * characterStride % w.Characters, n / w.Characters
+}
+
+// events returns the events of campaign i.
+func (w Workload) events(i int) ([]journal.Event, error) {
+	events := make([]journal.Event, w.Events)
+	for j := range events {
+		d := DamageAt(j + 1)
+		if w.Characters > 0 {
+			n, _ := w.CharacterAt(i, int64(j+1))
+			d.CharacterID = fmt.Sprintf("character-%d", n)
+		}
+		payload, err := json.Marshal(d)
+		if err != nil {
+			return nil, fmt.Errorf("encode event %d: %w", j+1, err)
+		}
+		events[j] = journal.Event{Type: EventType, Payload: payload}
+	}
+	return events, nil
 }
 
 // Total returns the number of events in all campaigns.

@@ -33,7 +33,7 @@ func MeasureWait(ctx context.Context, b *harness.Bench) ([]harness.Figure, error
 		return nil, err
 	}
 	defer pool.Close()
-	worker, err := harness.StartWorker(ctx, db)
+	worker, err := harness.StartWorker(ctx, db, harness.Campaigns)
 	if err != nil {
 		return nil, err
 	}

@@ -38,7 +38,7 @@ func drainWithWorker(ctx context.Context, db *harness.Database, w harness.Worklo
 		return 0, fmt.Errorf("connect: %w", err)
 	}
 	defer conn.Close(context.WithoutCancel(ctx))
-	worker, err := harness.StartWorker(ctx, db)
+	worker, err := harness.StartWorker(ctx, db, harness.Campaigns)
 	if err != nil {
 		return 0, err
 	}
