@@ -56,7 +56,7 @@ func (s *served) follow(t *testing.T, role auth.Role, path, last string) *follow
 	if last != "" {
 		request.Header.Set("Last-Event-ID", last)
 	}
-	response, err := (&http.Transport{DisableKeepAlives: true}).RoundTrip(request)
+	response, err := (&http.Transport{DisableKeepAlives: true}).RoundTrip(request) //nolint:bodyclose // stop closes it
 	if err != nil {
 		t.Fatal(err)
 	}
