@@ -32,7 +32,7 @@ func TestASampleIsVerifiedBeforeTheExchange(t *testing.T) {
 	drain(t, newProjector(t, pool, version(1)))
 	two := newProjector(t, pool, version(2))
 	drain(t, two)
-	const differs = "6 differences between the new tables and what the journal says, in 2 of 2 campaigns that were " +
+	const differs = "6 differences between the new tables and what the journal says, in 2 of 2 campaigns or keys that were " +
 		"verified: ignore columns that hold the time of the write, or do not verify"
 	expectText(t, pool, "refusal", differs, `SELECT coalesce((SELECT refusal FROM tidemark.rebuilds), '')`)
 	expectText(t, pool, "version", "1", `SELECT version::text FROM tidemark.projections WHERE name = 'counters'`)

@@ -3,10 +3,7 @@ package across
 import (
 	"context"
 	"errors"
-	"fmt"
-	"hash/fnv"
 	"math"
-	"runtime/debug"
 	"slices"
 	"time"
 
@@ -86,44 +83,16 @@ const mostKeys = 1_000_000
 
 // mine reports whether a key belongs to the partition.
 func (p *place) mine(key string) bool {
-	if p.parts == 1 {
-		return true
-	}
-	h := fnv.New64a()
-	_, _ = h.Write([]byte(key))
-	return int(h.Sum64()%uint64(p.parts)) == p.part
+	return apply.PartitionOf(key, p.parts) == p.part
 }
 
 // keyed returns an event with its key. ok is false if the projection does not want it here.
 func (p *place) keyed(e *journal.Event, faults map[int64]error) (one apply.Keyed, ok bool) {
-	if !p.k.Wants(e) || p.leftOut[e.Position] {
+	if p.leftOut[e.Position] {
 		return one, false
 	}
-	one = apply.Keyed{Event: *e, Key: kind.AllKeys}
-	if p.k.Described.Key != nil {
-		if one.Key, one.Fault = keyOf(p.k, e); one.Fault == nil && one.Key == "" {
-			return one, false
-		}
-	}
-	if err := faults[e.Position]; err != nil && one.Fault == nil {
-		one.Fault = &failure.Undecodable{Err: err}
-	}
-	if one.Fault != nil && one.Key == "" {
-		one.Key = kind.AllKeys
-	}
-	return one, p.mine(one.Key)
-}
-
-func keyOf(k *registry.Projection, e *journal.Event) (key string, err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			err = &failure.PanicError{Value: r, Stack: string(debug.Stack())}
-		}
-	}()
-	if key, err = k.Described.Key(*e); err != nil {
-		return "", fmt.Errorf("find the key of the event: %w", err)
-	}
-	return key, nil
+	one, ok = apply.KeyOf(p.k, e, faults[e.Position])
+	return one, ok && p.mine(one.Key)
 }
 
 // run applies events until ctx ends or the place is lost. A group under way goes on until patient

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/fnv"
+	"runtime/debug"
 	"slices"
 
 	"github.com/jackc/pgx/v5"
@@ -21,6 +23,49 @@ type Keyed struct {
 	Event journal.Event
 	Key   string
 	Fault error // known before it is tried: it cannot be read, or its key cannot be found
+}
+
+// KeyOf returns an event of a projection across campaigns with its key. fault tells why it cannot be
+// read. ok is false if the projection does not want the event.
+func KeyOf(k *registry.Projection, e *journal.Event, fault error) (one Keyed, ok bool) {
+	if !k.Wants(e) {
+		return one, false
+	}
+	one = Keyed{Event: *e, Key: kind.AllKeys}
+	if k.Described.Key != nil {
+		if one.Key, one.Fault = keyOf(k, e); one.Fault == nil && one.Key == "" {
+			return one, false
+		}
+	}
+	if fault != nil && one.Fault == nil {
+		one.Fault = &failure.Undecodable{Err: fault}
+	}
+	if one.Fault != nil && one.Key == "" {
+		one.Key = kind.AllKeys
+	}
+	return one, true
+}
+
+func keyOf(k *registry.Projection, e *journal.Event) (key string, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = &failure.PanicError{Value: r, Stack: string(debug.Stack())}
+		}
+	}()
+	if key, err = k.Described.Key(*e); err != nil {
+		return "", fmt.Errorf("find the key of the event: %w", err)
+	}
+	return key, nil
+}
+
+// PartitionOf returns the partition of a key.
+func PartitionOf(key string, partitions int) int {
+	if partitions == 1 {
+		return 0
+	}
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(key))
+	return int(h.Sum64() % uint64(partitions))
 }
 
 // Stride is the next events of one partition of a projection across campaigns, in order of position.

@@ -146,8 +146,8 @@ func (b *Rebuilder) prepareSwap(ctx context.Context, k *registry.Projection, o r
 		case err != nil:
 			return err
 		case report.Differences() > 0:
-			return fmt.Errorf("%d differences between the new tables and what the journal says, in %d of %d campaigns that "+
-				"were verified: ignore columns that hold the time of the write, or do not verify",
+			return fmt.Errorf("%d differences between the new tables and what the journal says, in %d of %d campaigns or keys "+
+				"that were verified: ignore columns that hold the time of the write, or do not verify",
 				report.Differences(), report.Differing, report.Campaigns)
 		}
 	}

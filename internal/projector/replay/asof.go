@@ -93,8 +93,9 @@ func (y *Replayer) Diff(ctx context.Context, projection, campaignID string, from
 		if err := until(to); err != nil {
 			return err
 		}
+		c := s.chosen([]string{campaignID})
 		for i, t := range s.tables {
-			_, err := s.compare(ctx, t, s.before(i), VerifyRequest{}.ignored(t), []string{campaignID}, func(d Difference) {
+			_, err := s.compare(ctx, t, s.before(i), VerifyRequest{}.ignored(t), c, func(d Difference) {
 				if size += len(d.Got) + len(d.Want); size > stateBytes {
 					return
 				}
@@ -135,6 +136,9 @@ func (y *Replayer) travel(
 	if k == nil {
 		return fmt.Errorf("%w: there is no projection %q here, there are %q", registry.ErrRegistered, projection, y.Names())
 	}
+	if k.Described.Across() {
+		return y.travelAcross(ctx, k, campaignID, visit, seqs...)
+	}
 	s, err := y.openScratch(ctx, k)
 	if err != nil {
 		return err
@@ -144,6 +148,7 @@ func (y *Replayer) travel(
 	if err != nil {
 		return err
 	}
+	s.head = head.Seq
 	for _, seq := range seqs {
 		if seq < 0 || seq > head.Seq {
 			return fmt.Errorf("%w: events are numbered from 1 to %d, there is no %d", journal.ErrNotFound, head.Seq, seq)

@@ -57,11 +57,7 @@ func (y *Replayer) Why(ctx context.Context, r WhyRequest) (why Why, err error) {
 			return err
 		}
 		if r.Seq == 0 {
-			head, err := journal.Last(ctx, s.Conn, r.CampaignID)
-			if err != nil {
-				return err
-			}
-			r.Seq = head.Seq
+			r.Seq = s.head
 		}
 		if s.skips { // trace applies events without the policy, so it must know which ones fail
 			skipped, err := y.skippedByPolicy(ctx, r)
@@ -82,7 +78,7 @@ func (y *Replayer) Why(ctx context.Context, r WhyRequest) (why Why, err error) {
 		if err != nil {
 			return err
 		}
-		return why.explain(ctx, s.Conn)
+		return why.explain(s.event(ctx, r.CampaignID))
 	}, r.Seq)
 	return why, err
 }
@@ -115,10 +111,13 @@ func (s *scratch) find(r WhyRequest) (scratchTable, string, error) {
 		return t, "", fmt.Errorf("%w: table %s has no primary key, so a row cannot be followed: add one",
 			ErrNotVerifiable, t.Name)
 	}
-	columns := slices.DeleteFunc(slices.Clone(t.Key), func(column string) bool { return column == "campaign_id" })
+	columns := slices.Clone(t.Key)
+	if r.CampaignID != "" {
+		columns = slices.DeleteFunc(columns, func(column string) bool { return column == t.Owner })
+	}
 	if len(columns) == 0 && len(r.Key) > 0 {
-		return t, "", fmt.Errorf("the key has %d values %q, but table %s has one row a campaign: leave the key out",
-			len(r.Key), r.Key, t.Name)
+		return t, "", fmt.Errorf("the key has %d values %q, but table %s has one row a %s: leave the key out",
+			len(r.Key), r.Key, t.Name, s.unit())
 	}
 	if len(columns) != len(r.Key) {
 		return t, "", fmt.Errorf("the key has %d values %q: name the values of %q, the primary key of %s", len(r.Key), r.Key,
@@ -126,7 +125,8 @@ func (s *scratch) find(r WhyRequest) (scratchTable, string, error) {
 	}
 	all := []string{"true"}
 	if len(columns) < len(t.Key) {
-		all = append(all, "%[1]s.campaign_id = "+escaped(r.CampaignID))
+		all = append(all, "%[1]s."+strings.ReplaceAll(pgx.Identifier{t.Owner}.Sanitize(), "%", "%%")+"::text = "+
+			escaped(r.CampaignID))
 	}
 	for i, column := range columns {
 		name := strings.ReplaceAll(pgx.Identifier{column}.Sanitize(), "%", "%%")
@@ -191,13 +191,13 @@ func (s *scratch) traced(ctx context.Context, t scratchTable, match string) (Why
 	return why, nil
 }
 
-// explain reads the events.
-func (w *Why) explain(ctx context.Context, db journal.Querier) (err error) {
+// explain reads the events by get.
+func (w *Why) explain(get func(seq int64) (journal.Event, error)) (err error) {
 	events := map[int64]journal.Event{}
 	read := func(e *journal.Event) error {
 		found, ok := events[e.Seq]
 		if !ok {
-			if found, err = journal.Get(ctx, db, w.CampaignID, e.Seq); err != nil {
+			if found, err = get(e.Seq); err != nil {
 				return err
 			}
 			events[e.Seq] = found
@@ -222,7 +222,7 @@ func (s *scratch) applyTraced(ctx context.Context, events []journal.Event) error
 	for i := range events {
 		g := kind.NewGroup(events[i:i+1], s.k.Name, "", s.Pipeline)
 		s.At = s.k.Origin(events[i])
-		s.Queue(queryTracing, strconv.FormatInt(events[i].Seq, 10))
+		s.Queue(queryTracing, strconv.FormatInt(s.place(&events[i]), 10))
 		if loads {
 			if err := s.Applier.Load(ctx, s.k, g); err != nil {
 				return err

@@ -76,8 +76,7 @@ END
 $tidemark$;
 CREATE TRIGGER tidemark_trace AFTER INSERT OR UPDATE OR DELETE ON %[4]s FOR EACH ROW EXECUTE FUNCTION %[1]s()`
 
-const formatCountRows = `SELECT count(*) FROM %s
-		WHERE campaign_id = ANY ($1::text[])`
+const formatCountRows = `SELECT count(*) FROM %s t WHERE %s`
 
 // formatStrays finds the rows of a table, which is quoted, whose campaign is not in the journal. It
 // reads the table twice, and probes the journal once per campaign.

@@ -30,7 +30,10 @@ type scratch struct {
 	k       *registry.Projection
 	schema  string
 	tables  []scratchTable
+	fold    *fold   // of a projection across campaigns
+	head    int64   // last seq of the campaign, or last position
 	since   int     // events applied since the rows were rewritten
+	kept    int     // rows that were rewritten
 	applied int     // events applied
 	tracing bool    // name each event to the database before its statements
 	skips   bool    // failed events go to the projection's policy; for units of one campaign
@@ -45,6 +48,7 @@ type scratchTable struct {
 	Generated []string // columns that the database computes
 	Numbered  []string // columns that the database numbers
 	Campaign  bool     // has a text column campaign_id
+	Owner     string   `db:"-"` // column that names the campaign or key of a row; "": none
 }
 
 // written returns the columns that can be written, as a list for SQL.
@@ -105,6 +109,15 @@ func (s *scratch) begin(ctx context.Context) error {
 
 func (s *scratch) readTables(ctx context.Context) (err error) {
 	s.tables, err = rows.All(ctx, s.Conn, pgx.RowToStructByPos[scratchTable], "", queryScratchTables, s.schema)
+	for i := range s.tables {
+		t, column := &s.tables[i], keyColumn(s.k)
+		switch {
+		case !s.k.Described.Across() && t.Campaign:
+			t.Owner = "campaign_id"
+		case s.k.Described.Across() && slices.Contains(t.Columns, column):
+			t.Owner = column
+		}
+	}
 	return err
 }
 
@@ -230,7 +243,7 @@ func (s *scratch) applySkipping(ctx context.Context, u *apply.Unit, events []jou
 		case !s.k.Skips(events[n].Type, cause):
 			return s.k.Origin(events[n]).Wrap(cause)
 		}
-		s.skipped = append(s.skipped, events[n].Seq)
+		s.skipped = append(s.skipped, s.place(&events[n]))
 		events = events[n+1:]
 	}
 	return nil
@@ -248,13 +261,16 @@ func (s *scratch) leaveOutResolved(ctx context.Context, campaignIDs []string) ([
 // leaveOutSkipped leaves out events that the projection's policy skipped.
 func (s *scratch) leaveOutSkipped(campaignID string, seqs []int64) {
 	for _, seq := range seqs {
+		if s.fold != nil {
+			s.fold.leftOut[seq] = true
+		}
 		s.LeaveOut(s.k.Described.Name, campaignID, seq)
 	}
 }
 
 // compact rewrites the rows after many changes: an open transaction's dead row versions slow down lookups.
 func (s *scratch) compact(ctx context.Context) error {
-	if s.since < compactEvents || len(s.tables) == 0 {
+	if s.since < max(compactEvents, 2*s.kept) || len(s.tables) == 0 {
 		return nil
 	}
 	s.since = 0
@@ -273,7 +289,13 @@ func (s *scratch) compact(ctx context.Context) error {
 		fmt.Fprintf(&b, "DROP TABLE %s;\n", s.aside(i))
 	}
 	b.WriteString("SET CONSTRAINTS ALL DEFERRED")
-	_, err := s.Conn.Exec(ctx, b.String(), pgx.QueryExecModeSimpleProtocol)
+	results, err := s.Conn.PgConn().Exec(ctx, b.String()).ReadAll()
+	s.kept = 0
+	for _, r := range results {
+		if r.CommandTag.Insert() {
+			s.kept += int(r.CommandTag.RowsAffected())
+		}
+	}
 	return err
 }
 

@@ -39,6 +39,10 @@ func (y *Replayer) Verify(ctx context.Context, r VerifyRequest) (_ VerifyReport,
 	if v.k, v.still, err = y.live(ctx, r.Projection); err != nil {
 		return VerifyReport{}, err
 	}
+	if v.k.Described.Across() {
+		err := v.verifyAcross(ctx)
+		return v.report, err
+	}
 	if err := v.begin(ctx); err != nil {
 		return v.report, err
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/projector/apply"
 	"github.com/tidemark-go/tidemark/internal/projector/failure"
+	"github.com/tidemark-go/tidemark/internal/projector/kind"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/lease"
 	"github.com/tidemark-go/tidemark/internal/store/rows"
@@ -22,6 +23,9 @@ import (
 
 // verifyShown is the most differences of a batch that are kept.
 const verifyShown = 1000
+
+// mostDiffering bounds the campaigns or keys with differences that are named.
+const mostDiffering = 1_000_000
 
 // findings is the result for a batch of campaigns.
 type findings struct {
@@ -76,25 +80,35 @@ func (v *verification) look(ctx context.Context, ids []string, skipped []int64) 
 		return nil, err
 	}
 	f.events = int64(s.applied)
+	return f, v.compareWith(ctx, s, f, chosen{ids: ids})
+}
+
+// compareWith compares the live tables with those of a scratch.
+func (v *verification) compareWith(ctx context.Context, s *scratch, f *findings, c chosen) error {
 	differing := map[string]bool{}
 	for _, t := range s.tables {
-		if !t.Campaign {
+		if t.Owner == "" && s.fold == nil {
 			continue
 		}
-		counts, err := s.compare(ctx, t, pgx.Identifier{v.k.Schema, t.Name}.Sanitize(), v.request.ignored(t), ids,
+		counts, err := s.compare(ctx, t, pgx.Identifier{v.k.Schema, t.Name}.Sanitize(), v.request.ignored(t), c,
 			func(d Difference) {
-				differing[d.CampaignID] = true
+				if d.CampaignID == "" && s.fold != nil {
+					d.CampaignID = kind.AllKeys
+				}
 				if len(f.differences) < verifyShown {
 					f.differences = append(f.differences, d)
 				}
+				if len(differing) < mostDiffering {
+					differing[d.CampaignID] = true
+				}
 			})
 		if err != nil {
-			return nil, fmt.Errorf("compare the table %s.%s: %w", v.k.Schema, t.Name, err)
+			return fmt.Errorf("compare the table %s.%s: %w", v.k.Schema, t.Name, err)
 		}
 		f.tables = append(f.tables, counts)
 	}
 	f.campaigns = slices.Sorted(maps.Keys(differing))
-	return f, nil
+	return nil
 }
 
 // places returns units for the campaigns whose rows stand at a known event: all except those being
@@ -149,12 +163,22 @@ func (r VerifyRequest) ignored(t scratchTable) []string {
 	return ignored
 }
 
-// compare reports the rows of campaigns in which a table differs from its scratch table.
+// chosen are the campaigns or keys whose rows are compared.
+type chosen struct {
+	ids    []string
+	except bool // all others
+}
+
+// compare reports the rows of campaigns or keys in which a table differs from its scratch table.
 func (s *scratch) compare(
-	ctx context.Context, t scratchTable, other string, ignored, ids []string, differs func(Difference),
+	ctx context.Context, t scratchTable, other string, ignored []string, c chosen, differs func(Difference),
 ) (VerifiedTable, error) {
 	counts := VerifiedTable{Table: t.Name}
-	err := s.Conn.QueryRow(ctx, fmt.Sprintf(formatCountRows, s.table(t.Name)), ids).Scan(&counts.Rows)
+	if c.ids == nil {
+		c.ids = []string{}
+	}
+	_, filter := t.filter(c)
+	err := s.Conn.QueryRow(ctx, fmt.Sprintf(formatCountRows, s.table(t.Name), filter), c.ids).Scan(&counts.Rows)
 	if err != nil {
 		return counts, err
 	}
@@ -182,30 +206,42 @@ func (s *scratch) compare(
 			differs(d)
 		}
 		return err
-	}, "", t.comparison(s.table(t.Name), other, ignored), ids, ignored)
+	}, "", t.comparison(s.table(t.Name), other, ignored, c), c.ids, ignored)
 	return counts, err
 }
 
 // comparison returns the statement that finds differing rows of two quoted tables. $1 are the
-// campaigns, $2 the ignored columns. It compares values as JSON and matches rows by primary key.
+// campaigns or keys, $2 the ignored columns. It compares values as JSON and matches rows by primary key.
 // Without a key, or if the database numbers it, it counts equal rows.
-func (t scratchTable) comparison(want, got string, ignored []string) string {
+func (t scratchTable) comparison(want, got string, ignored []string, c chosen) string {
 	byKey := len(t.Key) > 0
 	quoted := make([]string, len(t.Key))
 	for i, column := range t.Key {
 		byKey = byKey && !slices.Contains(ignored, column)
 		quoted[i] = "t." + pgx.Identifier{column}.Sanitize()
 	}
-	campaign, filter := `t.campaign_id::text COLLATE "C"`, "t.campaign_id = ANY ($1::text[])"
-	if !t.Campaign {
-		campaign, filter = "''", "$1::text[] IS NOT NULL" // all of them
-	}
+	campaign, filter := t.filter(c)
 	if !byKey {
 		side := fmt.Sprintf(formatRowsOfSide, campaign, filter)
 		return fmt.Sprintf(fmt.Sprintf(formatUnlikeCounts, side), 1, want, -1, got)
 	}
 	side := fmt.Sprintf(formatKeyedRowsOfSide, campaign, strings.Join(quoted, ", "), filter)
 	return fmt.Sprintf(fmt.Sprintf(formatUnlikeRows, side), want, got)
+}
+
+// filter returns the expression for the campaign or key of a row, and the condition on rows. $1 are
+// the ids.
+func (t scratchTable) filter(c chosen) (campaign, filter string) {
+	owner := "t." + pgx.Identifier{t.Owner}.Sanitize()
+	switch {
+	case t.Owner == "":
+		return "''", "$1::text[] IS NOT NULL" // all of them
+	case c.except:
+		filter = owner + "::text <> ALL ($1::text[])"
+	default:
+		filter = owner + "::text = ANY ($1::text[])"
+	}
+	return "coalesce(" + owner + `::text COLLATE "C", '')`, filter
 }
 
 // differing returns the columns in which two rows differ.

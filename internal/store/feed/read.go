@@ -210,7 +210,8 @@ type Window struct {
 	Events       int   // stop after this many events
 	Bytes        int64 // stop once payload and metadata reach about this many bytes, but after at least one event
 	// fetch events beyond Bytes too and discard them: a third faster if there are hardly ever any
-	Small bool
+	Small   bool
+	Careful bool // an event is likely to make the read fail: leave out the documents of such events
 }
 
 // ReadWindow reads events in order of position. until is the position it read up to: Floor, unless
@@ -219,6 +220,9 @@ func ReadWindow(ctx context.Context, db Querier, w Window) (events []Event, unti
 	query, args := queryWindow, []any{w.After, w.Floor, w.Events, w.Bytes}
 	if w.Small {
 		query, args = queryJournalPage, args[:3]
+	}
+	if w.Careful {
+		query = careful(query)
 	}
 	expected := min(int64(w.Events), w.Floor-w.After)
 	events, size, err := collectSome(ctx, db, int(expected), w.Bytes, query, args...)

@@ -1,6 +1,9 @@
 package ledger
 
 const (
+	queryPositions = `SELECT position FROM tidemark.readers WHERE topic = $1 AND kind = 'projection'
+		ORDER BY substr(publisher, 2)::int`
+
 	// queryProve reads the journal up to the farthest place once: it sums up the events between two
 	// neighbouring places, and adds these up for each place.
 	queryProve = `WITH places AS MATERIALIZED (

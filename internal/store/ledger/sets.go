@@ -28,6 +28,11 @@ func Unregister(ctx context.Context, tx pgx.Tx, set string) error {
 	return err
 }
 
+// Positions returns the positions of the readers of a set, in the order of partitions.
+func Positions(ctx context.Context, db rows.Querier, set string) ([]int64, error) {
+	return rows.All(ctx, db, pgx.RowTo[int64], "read the places of "+set, queryPositions, set)
+}
+
 // Reached returns the farthest position of the readers of a set; 0: none.
 func Reached(ctx context.Context, db rows.Querier, set string) (int64, error) {
 	return rows.One(ctx, db, pgx.RowTo[int64], "", queryReached, set)
