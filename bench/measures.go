@@ -164,6 +164,11 @@ func Measures() []harness.Measure {
 			Run:   applies.MeasureAcrossIsolation,
 		},
 		{
+			Name:  "process",
+			About: "events that each lead to another, until both are applied, against a bare loop without a queue",
+			Run:   applies.MeasureProcess,
+		},
+		{
 			Name:  "latency",
 			About: "from append to visible, against two bare commits",
 			Run:   latency.MeasureLatency,

@@ -92,20 +92,24 @@ func filledAcross(ctx context.Context, b *harness.Bench, w harness.Workload) (*h
 	if err != nil {
 		return nil, err
 	}
+	return db, emptyQueue(ctx, db)
+}
+
+func emptyQueue(ctx context.Context, db *harness.Database) error {
 	pool, err := db.Pool(ctx, denseGroups().Connections+2)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer pool.Close()
 	worker, err := projector.New(projector.Config{Pool: pool, ConsumerGroup: harness.ConsumerGroup, GroupEvents: 5000})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if _, err := worker.Drain(ctx); err != nil {
-		return nil, fmt.Errorf("empty the queue: %w", err)
+		return fmt.Errorf("empty the queue: %w", err)
 	}
 	pool.Close()
-	return db, db.Settle(ctx)
+	return db.Settle(ctx)
 }
 
 // MeasureAcross compares documents across campaigns with the bare loop, with few and with many keys,
