@@ -291,14 +291,14 @@ func (s *Status) publishing(found *problems) {
 	}
 }
 
-// across reports projections across campaigns that are behind. A place that stands at the writer
+// across reports projections across campaigns whose live tables are behind. A place that stands at the writer
 // floor waits for the append that holds it.
 func (s *Status) across(found *problems) {
 	for _, p := range s.Places {
 		paused := func(by pause.Pause) bool {
 			return by.Group == p.Group && by.CampaignID == "" && (by.Projection == "" || by.Projection == p.Projection)
 		}
-		if p.Lag <= longSilence || slices.ContainsFunc(s.Pauses, paused) {
+		if strings.Contains(p.Projection, "~") || p.Lag <= longSilence || slices.ContainsFunc(s.Pauses, paused) {
 			continue
 		}
 		where, behind := fmt.Sprintf("projection %s, partition %d", p.Projection, p.Partition), s.At.Add(-p.Lag)

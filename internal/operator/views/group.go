@@ -13,6 +13,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/lease"
+	"github.com/tidemark-go/tidemark/internal/store/ledger"
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
 	"github.com/tidemark-go/tidemark/internal/store/pause"
 	"github.com/tidemark-go/tidemark/internal/surface/table"
@@ -48,7 +49,8 @@ type GroupState struct {
 // ProjectionState is a projection with its lag.
 type ProjectionState struct {
 	rebuild.Registered
-	Failed     int64 // campaigns, like the next two
+	Scope      string // campaign or journal
+	Failed     int64  // campaigns or keys, like the next two
 	Dead       int64
 	Rebuilding int64
 	Behind     int64        // events not applied yet
@@ -102,7 +104,9 @@ func groupViews() []*View {
 		}),
 		list(View{
 			Name: "listProjections", Command: "projection list", Path: "/projections", Schema: "Projection",
-			Short:    "List projections with their failed campaigns and lag",
+			Short: "List projections with their failed campaigns and lag",
+			Long: "List projections with their failed campaigns and lag. SCOPE journal is a projection across campaigns: " +
+				"it has keys instead of campaigns, and projection places shows where it stands.",
 			Examples: []string{"projection list"},
 			Empty:    "No projection yet: the first worker registers its own.",
 		}, lists[*everything, ProjectionState]{
@@ -110,15 +114,42 @@ func groupViews() []*View {
 				projections, err := readProjections(ctx, from)
 				return projections, nil, err
 			},
-			Columns: "PROJECTION|GROUP|VERSION|STATE|FAILED|DEAD|REBUILDING|LAG|TABLES|PAUSED",
+			Columns: "PROJECTION|GROUP|VERSION|SCOPE|STATE|FAILED|DEAD|REBUILDING|LAG|TABLES|PAUSED",
 			Row: func(p ProjectionState) []table.Cell {
 				var tables []string
 				for _, name := range p.Tables {
 					tables = append(tables, p.Schema+"."+name)
 				}
-				return table.Row(p.Name, p.Group, p.Version, p.State, table.About(p.Failed, p.Estimated, table.Warning),
+				return table.Row(p.Name, p.Group, p.Version, p.Scope, p.State, table.About(p.Failed, p.Estimated, table.Warning),
 					table.About(p.Dead, p.Estimated, table.Alarm), table.About(p.Rebuilding, p.Estimated, table.Plain),
 					table.About(p.Behind, p.Estimated, table.Plain), strings.Join(tables, " "), pauseCell(p.Pause))
+			},
+		}),
+		list(View{
+			Name: "listPlaces", Command: "projection places", Path: "/places", Schema: "Place",
+			Short: "List where projections across campaigns stand in the journal, and which process holds them",
+			Long: "List the partitions of projections across campaigns: the position up to which events are applied, or " +
+				"wait behind the event of their key that failed; how many events of the journal follow; the age of the " +
+				"first of them; and the process that holds the partition. Above 10,000 events LAG is an estimate, " +
+				"marked with ~.",
+			Examples: []string{"projection places", "projection places --json"},
+			Empty:    "No projection sees the events of all campaigns.",
+		}, lists[*everything, ledger.Place]{
+			Read: func(ctx context.Context, from Reader, _ *everything) ([]ledger.Place, any, error) {
+				places, err := ledger.Places(ctx, from.Pool)
+				return places, nil, err
+			},
+			Columns: "PROJECTION|GROUP|PARTITION|POSITION|LAG|AGE|HOLDER",
+			Row: func(p ledger.Place) []table.Cell {
+				age, holder := table.NumberText("-"), table.Toned(p.Holder, table.Plain)
+				if p.Behind > 0 {
+					age = table.NumberText(table.Age(p.Lag))
+				}
+				if p.Holder == "" {
+					holder = table.Toned("no process", table.Warning)
+				}
+				return table.Row(p.Projection, p.Group, p.Partition, p.Position,
+					table.About(p.Behind, p.Estimated(), table.Plain), age, holder)
 			},
 		}),
 		list(View{
@@ -204,6 +235,10 @@ func readProjections(ctx context.Context, from Reader) (states []ProjectionState
 	if err != nil {
 		return nil, err
 	}
+	places, err := ledger.Places(ctx, from.Pool)
+	if err != nil {
+		return nil, err
+	}
 	var sums []failed.Sum
 	var lags []outbox.Behind
 	if err := session.WithoutJIT(ctx, from.Pool, func(tx pgx.Tx) (err error) {
@@ -215,7 +250,10 @@ func readProjections(ctx context.Context, from Reader) (states []ProjectionState
 		return nil, err
 	}
 	for _, p := range all {
-		state := ProjectionState{Registered: p}
+		state := ProjectionState{Registered: p, Scope: "campaign"}
+		if slices.ContainsFunc(places, func(at ledger.Place) bool { return at.Projection == p.Name }) {
+			state.Scope = "journal"
+		}
 		campaigns := map[failed.Status]*int64{
 			failed.Failed: &state.Failed, failed.Dead: &state.Dead, failed.Rebuilding: &state.Rebuilding,
 		}

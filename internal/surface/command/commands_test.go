@@ -102,7 +102,7 @@ func commands() []known {
 		{command: "workers undrain", prepare: drainedWorker, args: "w1", log: []string{"worker_undrained"}},
 		shows("operation list"), shows("operation show"),
 		acted("operation abort", "deferred.sql operations.sql", "1", "operation_aborted"),
-		shows("scheduled list"), shows("scheduled show"),
+		shows("projection places"), shows("scheduled list"), shows("scheduled show"),
 		acted("scheduled cancel", "deferred.sql scheduled.sql", "1 --yes", "scheduled_cancelled"),
 		shows("token list"),
 		acted("token create", "", "eve --role operator", "token_created"),

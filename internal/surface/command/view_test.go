@@ -60,6 +60,8 @@ func narrowing() map[string]string {
 const moreToChoose = `
 	INSERT INTO tidemark.projections (name, consumer_group, version, schema_name, table_names, state)
 		VALUES ('finds', 'search', 1, 'public', '{finds}', 'active');
+	INSERT INTO tidemark.readers (topic, publisher, position, kind) VALUES ('finds', '#0', 1, 'projection'),
+		('finds', '#1', 2, 'projection');
 	INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status, next_attempt_at)
 		VALUES ('fir', 'finds', 'search', 1, 'rebuilding', now());
 	INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status, attempt_count,

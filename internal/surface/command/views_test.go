@@ -34,6 +34,7 @@ func reading() map[string][]string {
 		"campaign diff":          {"--campaign oak --from 2 --to 6" + projectionFiles},
 		"campaign why":           {"--campaign oak --table scores --key ada" + projectionFiles},
 		"projection list":        {""},
+		"projection places":      {""},
 		"group list":             {""},
 		"group pauses":           {"", "--group search"},
 		"gaps detect":            {"", "--group default"},

@@ -129,7 +129,7 @@ func everyPage() []string {
 		"/failed", "/failed?of=all", "/failed?of=all&projection=scores&status=dead",
 		"/failed/campaign?projection=scores&campaign=cave-00", "/failed/campaign?projection=scores&campaign=" + q(hostileID),
 		"/parked", "/parked?publisher=billing&topic=campaign-events",
-		"/parked?topic=campaign-events&publisher=billing&campaign=cave-00&seq=4", "/projections", "/projections?of=rebuilds", "/publishers",
+		"/parked?topic=campaign-events&publisher=billing&campaign=cave-00&seq=4", "/projections", "/projections?of=rebuilds", "/projections?of=places", "/publishers",
 		"/publishers/pair?topic=campaign-events&publisher=billing",
 		"/act/resetPublisher?topic=campaign-events&publisher=billing&position=3", "/workers", "/workers?of=leases&group=default&held=true",
 		"/workers?of=pauses", "/workers?of=groups", "/failed?of=resolutions",

@@ -84,6 +84,7 @@ func listPages() map[string]lists {
 			[]listedView{
 				{Name: "Projections", View: "listProjections"},
 				{Of: "rebuilds", Name: "Rebuilds under way", View: "listRebuilds"},
+				{Of: "places", Name: "Across campaigns", View: "listPlaces"},
 			},
 		},
 		"/publishers": {
