@@ -31,6 +31,8 @@ CREATE TABLE tidemark.readers (
     kind              text COLLATE "C" NOT NULL DEFAULT 'publisher' CHECK (kind IN ('publisher', 'projection')),
     applied           bigint           NOT NULL DEFAULT 0,
     applied_hash      bigint           NOT NULL DEFAULT 0,
+    deaths            integer          NOT NULL DEFAULT 0,
+    marked            bigint,
     reacts_after      bigint,
     PRIMARY KEY (topic, publisher)
 ) WITH (
@@ -61,6 +63,10 @@ COMMENT ON COLUMN tidemark.readers.created_at IS 'time of the first start';
 COMMENT ON COLUMN tidemark.readers.kind IS 'publisher or projection';
 COMMENT ON COLUMN tidemark.readers.applied IS 'events of a projection on the way to the position';
 COMMENT ON COLUMN tidemark.readers.applied_hash IS 'XOR of uuid_hash_extended(event_id, 0) over these events';
+COMMENT ON COLUMN tidemark.readers.deaths IS
+    'processes that died holding the place, without progress; with a mark, those that died at its event';
+COMMENT ON COLUMN tidemark.readers.marked IS
+    'position of the event that the holder tries alone; negative: it has killed, and is to be tried again';
 COMMENT ON COLUMN tidemark.readers.reacts_after IS
     'a process reacts to events after this position. NULL if it is no process, or does not react';
 
@@ -368,9 +374,14 @@ REVOKE EXECUTE ON FUNCTION tidemark.log_act, tidemark.prune_log, tidemark.link_l
 -- server's clock has gone back, a lease from the old time is free as soon as its owner is dead: no
 -- lease runs that long. Rows are locked in the order of the key. A row that another transaction is
 -- writing is skipped.
+--
+-- A lease that a projection's holder has left behind counts as a death, as for campaigns: not if the
+-- owner was seen after half of the lease's last life, has no record, or if the server started since.
+-- deaths is 0 unless the last owner has died; marked is the event that it was trying alone, or 0.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.claim_readers(p_owner text, p_topics text[], p_publishers text[], p_ttl interval)
-    RETURNS TABLE (topic text, publisher text, generation bigint, "position" bigint, error_count integer, wait interval)
+    RETURNS TABLE (topic text, publisher text, generation bigint, "position" bigint, error_count integer, wait interval,
+        deaths integer, marked bigint)
     LANGUAGE plpgsql
     SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off
         SET plan_cache_mode = force_generic_plan SET jit = off
@@ -382,9 +393,12 @@ DECLARE
 BEGIN
     RETURN QUERY
     WITH free AS MATERIALIZED (
-        SELECT f.place
+        SELECT f.place, f.died
         FROM (SELECT * FROM unnest(p_topics, p_publishers) AS u (topic, publisher) ORDER BY 1, 2) u CROSS JOIN LATERAL (
-            SELECT p.ctid AS place FROM tidemark.readers p
+            SELECT p.ctid AS place, p.kind = 'projection' AND p.expires_at - p_ttl >= pg_postmaster_start_time()
+                AND EXISTS (SELECT FROM tidemark.relays r WHERE r.owner = p.owner
+                    AND r.seen_at <= p.expires_at - p_ttl / 2 OFFSET 0) AS died
+            FROM tidemark.readers p
             WHERE p.topic = u.topic AND p.publisher = u.publisher AND (p.expires_at <= at
                     OR p.expires_at > at + p_ttl + interval '1 s' AND NOT EXISTS (
                         SELECT FROM tidemark.relays r WHERE r.owner = p.owner AND r.seen_at <= at + interval '1 s'
@@ -395,10 +409,12 @@ BEGIN
     )
     UPDATE tidemark.readers p SET owner = p_owner, generation = p.generation + 1, expires_at = at + p_ttl,
         status = 'ACTIVE',
-        reason = NULL, actor = NULL, paused_until = 'infinity'
+        reason = NULL, actor = NULL, paused_until = 'infinity', deaths = p.deaths + f.died::integer,
+        marked = CASE WHEN p.marked > 0 THEN -p.marked END
     FROM free f WHERE p.ctid = f.place
     RETURNING p.topic, p.publisher, p.generation, p.position, p.error_count, CASE
-        WHEN p.next_attempt_at > at THEN p.next_attempt_at - at ELSE interval '0' END;
+        WHEN p.next_attempt_at > at THEN p.next_attempt_at - at ELSE interval '0' END,
+        CASE WHEN f.died THEN p.deaths ELSE 0 END, coalesce(-p.marked, 0);
 END
 $$;
 -- +goose StatementEnd
@@ -442,7 +458,8 @@ BEGIN
         error_count = CASE WHEN m.published > 0 THEN 0 ELSE p.error_count END,
         failing_since = CASE WHEN m.published > 0 THEN NULL ELSE p.failing_since END,
         next_attempt_at = CASE WHEN m.published > 0 THEN '-infinity' ELSE p.next_attempt_at END,
-        expires_at = CASE WHEN m.release THEN '-infinity' ELSE clock_timestamp() + p_ttl END
+        expires_at = CASE WHEN m.release THEN '-infinity' ELSE clock_timestamp() + p_ttl END,
+        deaths = CASE WHEN m.release THEN 0 ELSE p.deaths END, marked = CASE WHEN NOT m.release THEN p.marked END
     FROM unnest(places, positions, sent, releases) AS m (place, position, published, release)
     WHERE p.ctid = m.place
     RETURNING p.topic, p.publisher;
@@ -452,7 +469,8 @@ $$;
 
 -- advance_reader moves the place of a partition of a projection and renews its lease. If the caller
 -- does not hold it, or the place has moved, it fails the transaction with TM010. p_events and p_hash
--- are the number and the hash of the events on the way.
+-- are the number and the hash of the events on the way. Who moves the place, or has survived the event
+-- that it tried alone, is no longer suspect.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.advance_reader(p_owner text, p_topic text, p_publisher text, p_generation bigint,
     p_from bigint, p_to bigint, p_events bigint, p_hash bigint, p_ttl interval) RETURNS void
@@ -463,7 +481,9 @@ AS $$
 BEGIN
     UPDATE tidemark.readers r
     SET position = p_to, applied = r.applied + p_events, applied_hash = r.applied_hash # p_hash,
-        expires_at = clock_timestamp() + p_ttl
+        expires_at = clock_timestamp() + p_ttl,
+        deaths = CASE WHEN p_to > p_from OR r.marked > 0 THEN 0 ELSE r.deaths END,
+        marked = CASE WHEN p_to <= p_from AND r.marked <= 0 THEN r.marked END
     WHERE r.topic = p_topic AND r.publisher = p_publisher AND r.owner = p_owner AND r.generation = p_generation
         AND r.position = p_from;
     IF NOT FOUND THEN

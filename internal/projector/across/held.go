@@ -125,6 +125,10 @@ func (p *place) catchUp(ctx context.Context, behind map[string]*failed.Standing)
 		faults := pages.Upcast(p.Cfg.Catalogue, events)
 		var wanted []apply.Keyed
 		for i := range events {
+			if p.marks > 0 && len(wanted) == 1 {
+				until = wanted[0].Event.Position
+				break
+			}
 			if one, ok := p.keyed(&events[i], faults); ok {
 				if s := behind[one.Key]; s != nil && one.Event.Position >= s.NextSeq {
 					wanted = append(wanted, one)

@@ -10,7 +10,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/internal/projector/apply"
-	"github.com/tidemark-go/tidemark/internal/projector/failure"
 	"github.com/tidemark-go/tidemark/internal/projector/kind"
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
 	"github.com/tidemark-go/tidemark/internal/pulse"
@@ -50,6 +49,7 @@ type place struct {
 	looked   time.Time // when due keys were last looked for
 	careful  int       // groups still to be applied carefully
 	size     int       // most events of a group
+	trial
 }
 
 // load reads what is held back. Whoever changes that from outside raises the generation.
@@ -91,7 +91,9 @@ func (p *place) keyed(e *journal.Event, faults map[int64]error) (one apply.Keyed
 	if p.leftOut[e.Position] {
 		return one, false
 	}
-	one, ok = apply.KeyOf(p.k, e, faults[e.Position])
+	if one, ok = apply.KeyOf(p.k, e, faults[e.Position]); e.Position == p.guilty {
+		one.Fault = p.verdict
+	}
 	return one, ok && p.mine(one.Key)
 }
 
@@ -251,7 +253,7 @@ func (p *place) apply(ctx context.Context, page *pages.Page) error {
 		if e.Position > until {
 			break
 		}
-		if len(events) == p.size {
+		if len(events) == p.size || p.marks > 0 && len(events) == 1 {
 			until = e.Position - 1
 			break
 		}
@@ -301,16 +303,4 @@ func (p *place) hold(s *apply.Stride, held map[string]int64) {
 			p.careful = carefulAfter
 		}
 	}
-}
-
-// stride applies a stride. An event that alone exceeds its time limit has failed.
-func (p *place) stride(ctx context.Context, s *apply.Stride) (held map[string]int64, err error) {
-	s.Reacting = p.reacting
-	held, err = p.Applier.Stride(ctx, s)
-	var late *failure.DeadlineError
-	if len(s.Events) == 1 && errors.As(err, &late) {
-		s.Events[0].Fault = late
-		return p.Applier.Stride(ctx, s)
-	}
-	return held, err
 }

@@ -137,6 +137,7 @@ func (r *Runner) tick(ctx, patient context.Context) error {
 			p := known[c.Key]
 			p.generation, p.read, p.stands = c.Generation, c.Position, c.Position
 			p.size, p.saved = r.Cfg.GroupEvents, time.Now()
+			p.suspects(ctx, &c)
 			r.start(patient, p)
 		}
 		return err

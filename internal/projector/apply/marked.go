@@ -28,6 +28,13 @@ func (a *Applier) Together(apply func() error) error {
 	return apply()
 }
 
+// Alone runs apply while this process applies nothing else.
+func (a *Applier) Alone(apply func() error) error {
+	a.alone.Lock()
+	defer a.alone.Unlock()
+	return apply()
+}
+
 // convicted reports whether the event that the last dead process had marked has killed it.
 func convicted(s *lease.Suspect) bool {
 	return s.Projection != "" && s.Crashes >= deadly && s.Deaths >= deadlyMarked &&
@@ -38,8 +45,10 @@ func convicted(s *lease.Suspect) bool {
 // It applies them as one group, or event by event and projection by projection if a process has
 // died under a mark before. It gives back what it does not reach.
 func (a *Applier) ApplySuspect(ctx context.Context, units []*Unit) error {
-	a.alone.Lock()
-	defer a.alone.Unlock()
+	return a.Alone(func() error { return a.applySuspect(ctx, units) })
+}
+
+func (a *Applier) applySuspect(ctx context.Context, units []*Unit) error {
 	owned, s := units[0].Lease, units[0].Lease.Suspect
 	log := a.Cfg.Logger.With("campaign", owned.CampaignID, "crashes", s.Crashes)
 	// The process has survived, whatever the outcome. If Unmark fails, the worker's next beat takes

@@ -111,8 +111,8 @@ type CrashError struct {
 }
 
 func (e *CrashError) Error() string {
-	return fmt.Sprintf("%d processes died while they held the campaign, %d of them while they applied it alone, the "+
-		"last one at this event", e.Crashes, e.Alone)
+	return fmt.Sprintf("%d processes died while they held the campaign or partition, %d of them while they applied "+
+		"it alone, the last one at this event", e.Crashes, e.Alone)
 }
 
 // FailureClass returns [ClassPermanent]: the event would end the next process too.

@@ -74,6 +74,8 @@ type Claimed struct {
 	Generation, Position int64
 	Errors               int
 	Wait                 time.Duration
+	Deaths               int      // processes that died holding the place, if the last one did
+	Marked               int64    // position of the event that it was trying alone; 0: none
 	Held                 []string `db:"-"` // campaigns held back
 }
 
@@ -170,6 +172,17 @@ func (l *Ledger) Apply(ctx context.Context, m Applied) error {
 	batch := &pgx.Batch{}
 	l.QueueApplied(batch, m)
 	return Error(l.send(ctx, batch))
+}
+
+// Mark notes, before an event is tried alone, its position: if the process dies, the event is
+// suspect. The next [Ledger.QueueApplied] takes the mark away. A negative position says that the event
+// is not being tried now.
+func (l *Ledger) Mark(ctx context.Context, place publications.Key, generation, position int64) error {
+	tag, err := l.exec(ctx, queryMark, place.Topic, place.Publisher, l.owner, generation, position)
+	if err == nil && tag.RowsAffected() == 0 {
+		return ErrLost
+	}
+	return err
 }
 
 // Error returns err as [ErrLost] if it is the error of the fence.

@@ -37,7 +37,7 @@ const (
 	queryInstance = `SELECT ` + instance
 
 	// queryClaim locks and writes free rows by their primary key. It waits for no lock.
-	queryClaim = `SELECT topic, publisher, generation, position, error_count, wait
+	queryClaim = `SELECT topic, publisher, generation, position, error_count, wait, deaths, marked
 		FROM tidemark.claim_readers($1, $2, $3, $4)`
 
 	// queryMove locks and writes rows by their primary key, in place (HOT). It contends only with
@@ -48,6 +48,10 @@ const (
 	// queryAdvance is the fence of a projection across campaigns: it writes one row by its primary key, or
 	// fails the transaction. Only operators contend for the row.
 	queryAdvance = `SELECT tidemark.advance_reader($1, $2, $3, $4, $5, $6, $7, $8, $9)`
+
+	// queryMark writes one row by its primary key. Deaths at the same mark go on counting.
+	queryMark = `UPDATE tidemark.readers SET marked = $5, deaths = CASE WHEN marked = -$5::bigint THEN deaths ELSE 0 END
+		WHERE topic = $1 AND publisher = $2 AND owner = $3 AND generation = $4`
 
 	// queryLockPlaces locks the places of sets of tables for an act of an operator. Their holders lock
 	// one row each, for a moment. queryRetake and queryRewind write the locked rows.
