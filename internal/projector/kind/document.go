@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -184,6 +185,11 @@ func (d *document[T]) Load(_ context.Context, g *Group) error {
 			campaigns, keys = append(campaigns, at.campaignID), append(keys, key)
 		}
 		w.byEvent[i], changed.lastIndex = changed, i
+	}
+	if d.Scope == ScopeJournal {
+		// The keys of a group are spread over the table. In their order they share pages of the index.
+		slices.SortFunc(w.entries, func(a, b *entry[T]) int { return cmp.Compare(a.key, b.key) })
+		slices.Sort(keys)
 	}
 	g.loaded = w
 	if len(keys) == 0 {
