@@ -24,6 +24,7 @@ type command struct {
 //	POST /wallets/{id}/transfers    {"to": "2", "amount": 100}
 //	POST /wallets/{id}/requests     the same, which a process transfers a moment later or refuses
 //	GET  /wallets/{id}              the read model, a moment behind
+//	GET  /days/{day}                the totals of all wallets on a day, such as 2026-05-04
 func handler(w wallets) http.Handler {
 	mux := http.NewServeMux()
 	on := func(pattern string, do func(ctx context.Context, id string, c command) error) {
@@ -58,14 +59,22 @@ func handler(w wallets) http.Handler {
 		if err == nil && !found {
 			err = errNotOpen
 		}
-		if err != nil {
-			http.Error(out, err.Error(), status(err))
-			return
-		}
-		out.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(out).Encode(b) // the client may have gone
+		answer(out, b, err)
+	})
+	mux.HandleFunc("GET /days/{day}", func(out http.ResponseWriter, r *http.Request) {
+		d, _, err := days().Get(r.Context(), w.pool, "", r.PathValue("day"))
+		answer(out, d, err)
 	})
 	return mux
+}
+
+func answer(out http.ResponseWriter, doc any, err error) {
+	if err != nil {
+		http.Error(out, err.Error(), status(err))
+		return
+	}
+	out.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(out).Encode(doc) // the client may have gone
 }
 
 func status(err error) int {

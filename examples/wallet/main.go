@@ -14,6 +14,7 @@
 //	curl -i 127.0.0.1:8080/wallets/1/withdrawals -d '{"amount": 300}'
 //	curl 127.0.0.1:8080/wallets/1
 //	curl 127.0.0.1:8080/wallets/2
+//	curl 127.0.0.1:8080/days/$(date -u +%F)
 //
 // The withdrawal is refused: at most 250 are left.
 package main
@@ -111,5 +112,7 @@ func newWorker(pool *pgxpool.Pool) (*projector.Projector, error) {
 }
 
 func projections() []projector.Projection {
-	return []projector.Projection{projector.NewDocument(balances()), projector.NewProcess(transfers())}
+	return []projector.Projection{
+		projector.NewDocument(balances()), projector.NewDocument(days()), projector.NewProcess(transfers()),
+	}
 }

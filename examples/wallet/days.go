@@ -1,0 +1,35 @@
+package main
+
+import (
+	"time"
+
+	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/projector"
+)
+
+// day is the read model of a day: what all wallets have taken in and given out, in cents.
+type day struct {
+	Deposited   int64 `json:"deposited"`
+	Withdrawn   int64 `json:"withdrawn"`
+	Transferred int64 `json:"transferred"`
+}
+
+// days keeps one document for each day in UTC, across all wallets.
+func days() projector.Document[day] {
+	return projector.Document[day]{
+		Name: "wallet_days", Version: 1, Types: []string{deposited, withdrawn, sent}, Scope: projector.ScopeJournal,
+		Key: func(e journal.Event) (string, error) { return e.OccurredAt.UTC().Format(time.DateOnly), nil },
+		Fold: func(d *day, e journal.Event) error {
+			m, err := journal.Decode[moved](e)
+			switch e.Type {
+			case deposited:
+				d.Deposited += m.Amount
+			case withdrawn:
+				d.Withdrawn += m.Amount
+			case sent:
+				d.Transferred += m.Amount
+			}
+			return err
+		},
+	}
+}
