@@ -70,8 +70,9 @@ func (p *place) probe(ctx context.Context, s *failed.Standing) error {
 	faults := pages.Upcast(p.Cfg.Catalogue, events)
 	for i := range events {
 		passed.pass(&events[i])
-		if one, ok := p.keyed(&events[i], faults); ok {
-			stride.Events = append(stride.Events, one)
+		one, ok := p.keyed(&events[i], faults)
+		if _, behind := p.held[one.Key]; ok && (!behind || one.Key == s.CampaignID) {
+			stride.Events = append(stride.Events, one) // otherwise its key, found at last, is behind itself
 		}
 	}
 	m := p.move(p.read)

@@ -86,7 +86,8 @@ func (p *place) mine(key string) bool {
 	return apply.PartitionOf(key, p.parts) == p.part
 }
 
-// keyed returns an event with its key. ok is false if the projection does not want it here.
+// keyed returns an event with its key. ok is false if the projection does not want it here: the key
+// may be another partition's.
 func (p *place) keyed(e *journal.Event, faults map[int64]error) (one apply.Keyed, ok bool) {
 	if p.leftOut[e.Position] {
 		return one, false
@@ -257,11 +258,17 @@ func (p *place) apply(ctx context.Context, page *pages.Page) error {
 			until = e.Position - 1
 			break
 		}
-		passed.pass(e)
-		if one, ok := p.keyed(e, page.Faults); ok {
-			if _, behind := p.held[one.Key]; !behind {
-				events = append(events, one)
+		one, ok := p.keyed(e, page.Faults)
+		if !ok && one.Fault != nil && one.Key == kind.AllKeys && !p.k.Skips(e.Type, one.Fault) {
+			// Its key may belong here: another partition holds it back, and this one waits for the outcome.
+			if until = e.Position - 1; len(events) == 0 && until == p.read {
+				return errors.Join(p.save(ctx), apply.ErrAside)
 			}
+			break
+		}
+		passed.pass(e)
+		if _, behind := p.held[one.Key]; ok && !behind {
+			events = append(events, one)
 		}
 	}
 	if len(events) == 0 {
