@@ -43,3 +43,31 @@ func TestBehindPgBouncerInTransactionMode(t *testing.T) {
 		}
 	}
 }
+
+func TestBehindPgBouncerInTransactionModeAcrossCampaigns(t *testing.T) {
+	t.Parallel()
+	for _, execMode := range []string{"cache_describe", "exec", "simple_protocol"} {
+		t.Run("all_is_applied_by_polling_with_"+execMode, func(t *testing.T) {
+			t.Parallel()
+			pool := pgtest.New(t)
+			url := startBouncer(t, pool, execMode)
+			failures := tally.WatchFailures(t, pool)
+			for i := range 2 {
+				tally.Run(t, projector.Config{
+					Pool: tally.Pool(t, url, fmt.Sprintf("worker-%d", i), 6), Projections: tally.Across(3, nil),
+					LeaseTTL: 2 * time.Second, PollInterval: 50 * time.Millisecond, NoListen: true,
+				})
+			}
+			load := tally.Load{
+				Pool: tally.Pool(t, url, "writer", 4), Writers: 4, Campaigns: 30, Amounts: 20, Pause: time.Millisecond,
+			}.Start(t)
+			tally.Eventually(t, "there is a load", func(context.Context) (bool, error) { return load.Appended() > 500, nil })
+			load.Stop(t, pool)
+			tally.SettleAcross(t, pool)
+			tally.VerifyAcross(t, pool, nil)
+			if n := failures(); n > 0 {
+				t.Errorf("%d failures were put down to a projection", n)
+			}
+		})
+	}
+}
