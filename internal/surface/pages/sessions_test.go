@@ -168,6 +168,9 @@ func (w *world) askAll(t *testing.T) (answers []string) {
 		for _, name := range slices.Sorted(maps.Keys(calls)) {
 			if method, address := path(name); method == http.MethodGet {
 				asked[name] = true
+				if strings.HasSuffix(address, "/stream") {
+					continue // it does not end
+				}
 				ask(name, method, address+queriesOfAPI()[name], "")
 			}
 		}

@@ -57,7 +57,7 @@ func database(t *testing.T) (*pgxpool.Pool, admin.Config) {
 		INSERT INTO tidemark.operation_items (operation_id, ord, campaign_id, subject, seq) VALUES (1, 1, 'a', 'notes', 1);
 		INSERT INTO tidemark.pauses (scope, consumer_group, name, reason, actor)
 			VALUES ('campaign', 'default', 'a', 'a test', 'ada');
-		INSERT INTO tidemark.readers (topic, publisher, position, kind) VALUES ('notes', '#0', 1, 'projection');
+		INSERT INTO tidemark.readers (topic, publisher, position, kind) VALUES ('days', '#0', 1, 'projection');
 		SELECT tidemark.append_at('a', now() + interval '1 h', '[{"type": "noted", "payload": {"secret": "s3cret"}}]')`)
 	return pool, admin.Config{Projector: p, Projections: []string{"notes"}}
 }
