@@ -16,6 +16,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/tidemark-go/tidemark/internal/store/pause"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
@@ -301,6 +302,33 @@ func TestAPartitionHasOneHolder(t *testing.T) {
 	if strings.Contains(query[string](t, pool, `SELECT coalesce(string_agg(act, ' '), '') FROM tidemark.failure_log`), "f") {
 		t.Error("events have failed")
 	}
+}
+
+func TestAGroupHasNoWorkItemsUntilAProjectionAppliesCampaignByCampaign(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	all := (&scores{}).projections()
+	p := workerOf(t, pool, nil, all...)
+	drain(t, p)
+	score(t, pool, "a", scored{"ada", 1}, scored{"bob", 2})
+	if n := query[int](t, pool, `SELECT count(*) FROM tidemark.outbox WHERE consumer_group = 'default'`); n != 0 {
+		t.Errorf("%d work items that no projection needs", n)
+	}
+	drain(t, p)
+	expectText(t, pool, "board", "ada bob", `SELECT string_agg(key, ' ' ORDER BY key) FROM board`)
+	group := pause.Target{Group: "default"}
+	if err := errors.Join(setPause(t.Context(), pool, group, 0), endPause(t.Context(), pool, group)); err != nil {
+		t.Errorf("it cannot be paused: %v", err)
+	}
+	counts := projector.NewHandlers(projector.Spec{
+		Name: "counts", Version: 1, Tables: "CREATE TABLE counts (campaign_id text PRIMARY KEY, n int)",
+	})
+	drain(t, workerOf(t, pool, nil, append(all, counts)...))
+	score(t, pool, "b", scored{"ada", 1})
+	if n := query[int](t, pool, `SELECT count(*) FROM tidemark.outbox WHERE consumer_group = 'default'`); n != 1 {
+		t.Errorf("%d work items for a new append", n)
+	}
+	expectText(t, pool, "checkpoint", "2", `SELECT checkpoint::text FROM tidemark.leases WHERE campaign_id = 'a'`)
 }
 
 func TestATableOfSeveralCampaignsNeedsAScope(t *testing.T) {

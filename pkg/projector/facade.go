@@ -14,7 +14,7 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
-// Register registers the consumer group and the projections. It creates their tables in the
+// Register registers the consumer group, if a projection applies campaign by campaign, and the projections. It creates their tables in the
 // configured schema, and files every campaign that has moved before for new projections, which
 // catch up while live work goes on. If a projection's version is higher than the registered one, it
 // begins the rebuild, unless [Config].ManualRebuilds is set. If it is lower, workers with the
@@ -27,11 +27,7 @@ func (p *Projector) Register(ctx context.Context) error {
 	if err := p.registrar.Check(ctx); err != nil {
 		return err
 	}
-	registerGroup := outbox.Register
-	if p.base.Cfg.Mode == ModeInlineApplyOnly {
-		registerGroup = outbox.RegisterInline
-	}
-	if err := registerGroup(ctx, p.base.Cfg.Pool, p.base.Cfg.ConsumerGroup); err != nil {
+	if err := p.registerGroup(ctx); err != nil {
 		return err
 	}
 	if p.base.Cfg.Mode == ModeEnqueueOnly {
@@ -61,6 +57,22 @@ func (p *Projector) Register(ctx context.Context) error {
 	}
 	p.base.Entered.Store(true)
 	return nil
+}
+
+// registerGroup registers the consumer group, unless all projections are across campaigns: they need
+// no work items, which each append would write for a registered group.
+func (p *Projector) registerGroup(ctx context.Context) error {
+	needless := len(p.base.Projections) > 0
+	for _, k := range p.base.Projections {
+		needless = needless && k.Described.Across()
+	}
+	switch {
+	case needless:
+		return nil
+	case p.base.Cfg.Mode == ModeInlineApplyOnly:
+		return outbox.RegisterInline(ctx, p.base.Cfg.Pool, p.base.Cfg.ConsumerGroup)
+	}
+	return outbox.Register(ctx, p.base.Cfg.Pool, p.base.Cfg.ConsumerGroup)
 }
 
 // ApplyInline applies the events that were just appended in tx, in tx, so readers see events and

@@ -159,7 +159,7 @@ func TestAChainOfReactionsEnds(t *testing.T) {
 	if fired != 16 {
 		t.Errorf("the chain has %d reactions, want 16", fired)
 	}
-	expectPairs(t, pool, "a echo 18 dead 1 permanent error never")
+	expectPairs(t, pool, "a echo 17 dead 1 permanent error never")
 	if message := query[string](t, pool, `SELECT error_message FROM tidemark.deferred`); strings.Count(message, "ping") != 17 ||
 		!strings.Contains(message, "the limit is 16") {
 		t.Errorf("message: %s", message)
@@ -220,7 +220,7 @@ func TestAReactionThatIsRefusedFailsItsKey(t *testing.T) {
 	if _, found, err := process.Get(t.Context(), pool, "bad"); found || err != nil {
 		t.Errorf("the state of the failed key was written: %v, %v", found, err)
 	}
-	if s := query[string](t, pool, `SELECT concat_ws(' ', campaign_id, projection, next_seq) FROM tidemark.deferred`); s != "bad orders 3" {
+	if s := query[string](t, pool, `SELECT concat_ws(' ', campaign_id, projection, next_seq) FROM tidemark.deferred`); s != "bad orders 2" {
 		t.Errorf("deferred: %s", s)
 	}
 }
