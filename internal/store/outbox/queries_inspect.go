@@ -118,7 +118,8 @@ const (
 			) i ORDER BY i.consumer_group, i.seq LIMIT $4
 		` + pageItems
 
-	pageFailed = `) SELECT d.consumer_group, d.campaign_id, d.next_seq, 0::bigint, coalesce(j.event_type, ''), d.status,
+	pageFailed = `) SELECT d.consumer_group, d.campaign_id, d.next_seq, 0::bigint,
+			coalesce(d.event_type, j.event_type, ''), d.status,
 		d.projection,
 			coalesce(j.recorded_at, d.first_failed_at, nullif(d.next_attempt_at, 'infinity'), '0001-01-01 00:00Z'),
 				d.attempt_count,
@@ -128,7 +129,7 @@ const (
 		ORDER BY d.campaign_id, d.projection`
 
 	failedColumns = `SELECT d.consumer_group, d.campaign_id, d.next_seq, d.status, d.projection, d.first_failed_at,
-		d.next_attempt_at, d.attempt_count, d.error_message FROM tidemark.deferred d `
+		d.next_attempt_at, d.attempt_count, d.error_message, d.event_type FROM tidemark.deferred d `
 
 	queryPageFailed = `WITH part AS MATERIALIZED
 		(` + failedColumns + `WHERE (d.campaign_id, d.projection) > ($1, $2)

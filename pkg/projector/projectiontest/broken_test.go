@@ -24,6 +24,7 @@ func TestBrokenProjectionsAreCaught(t *testing.T) {
 		name, tables string
 		apply        func(context.Context, *projector.Group) error
 		caughtBy     string // a rule that must catch it
+		across       string // the rule that must catch it across campaigns, with the campaign as its key
 	}{
 		{
 			"reads the clock", `CREATE TABLE bad (campaign_id text, seq bigint, at timestamptz)`,
@@ -32,10 +33,12 @@ func TestBrokenProjectionsAreCaught(t *testing.T) {
 					g.Queue(`INSERT INTO bad VALUES ($1, $2, clock_timestamp())`, e.CampaignID, e.Seq)
 				}
 				return nil
-			}, "applied from the start once more",
+			}, "applied from the start once more", "applied from the start once more",
 		},
-		{"keeps state in memory", `CREATE TABLE bad (campaign_id text, total
-			bigint)`, remembering(), "applied from the start once more"},
+		{
+			"keeps state in memory", `CREATE TABLE bad (campaign_id text, total bigint)`, remembering(),
+			"applied from the start once more", "a rolled back group leaves nothing",
+		},
 		{
 			"counts its groups", `CREATE TABLE bad (campaign_id text PRIMARY KEY, n bigint)`,
 			func(_ context.Context, g *projector.Group) error {
@@ -43,17 +46,17 @@ func TestBrokenProjectionsAreCaught(t *testing.T) {
 					g.Queue(`INSERT INTO bad AS b VALUES ($1, 1) ON CONFLICT (campaign_id) DO UPDATE SET n = b.n + 1`, e.CampaignID)
 				}
 				return nil
-			}, "one event a transaction equals all in one",
+			}, "one event a transaction equals all in one", "one event a transaction equals all in one",
 		},
 		{
-			"mixes campaigns", `CREATE TABLE bad (one int PRIMARY KEY, latest text)`,
+			"mixes campaigns", `CREATE TABLE bad (campaign_id text PRIMARY KEY, latest text)`,
 			func(_ context.Context, g *projector.Group) error {
 				for _, e := range g.Events {
-					g.Queue(`INSERT INTO bad VALUES (1, $1) ON CONFLICT (one) DO UPDATE
+					g.Queue(`INSERT INTO bad VALUES ('all', $1) ON CONFLICT (campaign_id) DO UPDATE
 						SET latest = excluded.latest`, fmt.Sprint(e.CampaignID, e.Seq))
 				}
 				return nil
-			}, "interleaved campaigns equal one after another",
+			}, "interleaved campaigns equal one after another", "keys apart equal keys together",
 		},
 		{
 			"numbers rows across campaigns", `CREATE TABLE bad (id bigint GENERATED ALWAYS AS IDENTITY, campaign_id text,
@@ -63,7 +66,7 @@ func TestBrokenProjectionsAreCaught(t *testing.T) {
 					g.Queue(`INSERT INTO bad (campaign_id, seq) VALUES ($1, $2)`, e.CampaignID, e.Seq)
 				}
 				return nil
-			}, "a rolled back group leaves nothing",
+			}, "a rolled back group leaves nothing", "a rolled back group leaves nothing",
 		},
 		{
 			"makes tables as it goes", `CREATE TABLE bad (campaign_id text)`,
@@ -72,28 +75,37 @@ func TestBrokenProjectionsAreCaught(t *testing.T) {
 				g.Queue(`INSERT INTO bad SELECT $1 WHERE NOT EXISTS (SELECT FROM bad
 					WHERE campaign_id = $1)`, g.Events[0].CampaignID)
 				return nil
-			}, "only its own tables are touched",
+			}, "only its own tables are touched", "only its own tables are touched",
 		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			broken := projection{spec: projector.Spec{Name: "bad", Version: 1, Tables: tt.tables}, apply: tt.apply}
-			preparation := prepared(t, pool, broken, events())
-			if preparation.err != nil {
-				t.Fatal(preparation.err)
-			}
-			err := find(t, tt.caughtBy).check(t.Context(), preparation.kit)
-			if err == nil || !strings.Contains(err.Error(), "the tables differ") {
-				t.Errorf("the rule %q says %v", tt.caughtBy, err)
-			}
+			caught(t, pool, broken, tt.caughtBy)
+			broken.spec.Scope = projector.ScopeJournal
+			broken.spec.Key = func(e journal.Event) (string, error) { return e.CampaignID, nil }
+			caught(t, pool, broken, tt.across)
 		})
+	}
+}
+
+// caught checks that a rule catches a broken projection.
+func caught(t *testing.T, pool *pgxpool.Pool, broken projection, by string) {
+	t.Helper()
+	preparation := prepared(t, pool, broken, events())
+	if preparation.err != nil {
+		t.Fatal(preparation.err)
+	}
+	err := find(t, preparation.kit, by).check(t.Context(), preparation.kit)
+	if err == nil || !strings.Contains(err.Error(), "the tables differ") {
+		t.Errorf("%s: the rule %q says %v", broken.spec.Scope, by, err)
 	}
 }
 
 func TestAProjectionThatFailsIsReportedWithItsEvent(t *testing.T) {
 	t.Parallel()
 	failing := projection{
-		spec: projector.Spec{Name: "bad", Version: 1, Tables: `CREATE TABLE bad (n int)`},
+		spec: projector.Spec{Name: "bad", Version: 1, Tables: `CREATE TABLE bad (campaign_id text)`},
 		apply: func(_ context.Context, g *projector.Group) error {
 			for _, e := range g.Events {
 				if e.CampaignID == "b" && e.Seq == 3 {
@@ -103,9 +115,16 @@ func TestAProjectionThatFailsIsReportedWithItsEvent(t *testing.T) {
 			return nil
 		},
 	}
-	err := prepared(t, pgtest.New(t), failing, events()).err
+	pool := pgtest.New(t)
+	err := prepared(t, pool, failing, events()).err
 	if err == nil || !strings.Contains(err.Error(), `event 3 (moved) of campaign "b" cannot be applied: no idea`) {
 		t.Errorf("got %v", err)
+	}
+	failing.spec.Scope = projector.ScopeJournal
+	failing.spec.Key = func(e journal.Event) (string, error) { return "key of " + e.CampaignID, nil }
+	err = prepared(t, pool, failing, events()).err
+	if err == nil || !strings.Contains(err.Error(), `(moved) cannot be applied for key "key of b": no idea`) {
+		t.Errorf("across campaigns: got %v", err)
 	}
 }
 
@@ -113,7 +132,7 @@ func TestEventsThatProveNothingAreRefused(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
 	nothing := projection{
-		spec:  projector.Spec{Name: "idle", Version: 1, Tables: `CREATE TABLE idle (n int)`},
+		spec:  projector.Spec{Name: "idle", Version: 1, Tables: `CREATE TABLE idle (campaign_id text)`},
 		apply: func(context.Context, *projector.Group) error { return nil },
 	}
 	if err := prepared(t, pool, nothing, events()).err; err == nil ||
@@ -191,9 +210,9 @@ func prepared(t *testing.T, pool *pgxpool.Pool, p projector.Projection, events [
 	return preparation{k, k.prepare(t.Context(), events)}
 }
 
-func find(t *testing.T, name string) rule {
+func find(t *testing.T, k *kit, name string) rule {
 	t.Helper()
-	for _, r := range rules() {
+	for _, r := range k.rules() {
 		if r.name == name {
 			return r
 		}

@@ -78,7 +78,8 @@ func (db *database) arrive(ctx context.Context, places []place) error {
 	if _, err := db.pool.Exec(ctx, queryArrive, campaigns, seqs); err != nil {
 		return fmt.Errorf("let events arrive: %w", err)
 	}
-	return nil
+	_, err := db.pool.Exec(ctx, queryArrived)
+	return err
 }
 
 // redeliver files all work items again.
@@ -106,6 +107,10 @@ func (db *database) drainWith(ctx context.Context, p *projector.Projector) error
 	}
 	for _, e := range entries {
 		if e.Projection == db.kit.projection.Spec().Name {
+			if spec := db.kit.projection.Spec(); spec.Across() {
+				return fmt.Errorf("the event at position %d (%s) cannot be applied for key %q: %s", e.Seq, e.EventType,
+					e.CampaignID, e.Error)
+			}
 			return fmt.Errorf("event %d (%s) of campaign %q cannot be applied: %s", e.Seq, e.EventType, e.CampaignID, e.Error)
 		}
 	}
@@ -113,11 +118,15 @@ func (db *database) drainWith(ctx context.Context, p *projector.Projector) error
 }
 
 func (db *database) projector(configure ...func(*projector.Config)) (*projector.Projector, error) {
+	return projector.New(db.config(configure...))
+}
+
+func (db *database) config(configure ...func(*projector.Config)) projector.Config {
 	config := projector.Config{Pool: db.pool, Projections: []projector.Projection{db.kit.projection}, NoListen: true}
 	for _, change := range slices.Concat(db.kit.configure, configure) {
 		change(&config)
 	}
-	return projector.New(config)
+	return config
 }
 
 // others returns a snapshot of the tables that are not the projection's.

@@ -23,7 +23,9 @@ func TestCorrectProjectionsPass(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, projection := range []projector.Projection{file, seatHandlers(), seatDocuments()} {
+	for _, projection := range []projector.Projection{
+		file, seatHandlers(), seatDocuments(), playerFile(t), playerHandlers(), playerDocuments(), playerProcess(),
+	} {
 		t.Run(projection.Spec().Name, func(t *testing.T) {
 			projectiontest.Run(t, pool, projection, seatEvents())
 		})
@@ -85,12 +87,84 @@ func seatDocuments() projector.Projection {
 	})
 }
 
+// playerOf is the key of projections across campaigns.
+func playerOf(e journal.Event) (string, error) {
+	s, err := journal.Decode[seat](e)
+	return s.By, err
+}
+
+func playerFile(t *testing.T) projector.Projection {
+	t.Helper()
+	file, err := sqlfile.Load(fstest.MapFS{"players.sql": {Data: []byte(playersSQL)}}, "players.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+const playersSQL = `-- projection: players_by_file
+-- version: 1
+-- scope: journal
+-- key: player = event.payload->>'by'
+CREATE TABLE players_by_file (player text PRIMARY KEY, seats int, latest text);
+-- on: seat_taken
+INSERT INTO players_by_file AS p VALUES (event.payload->>'by', 1, event.campaign_id)
+ON CONFLICT (player) DO UPDATE SET seats = p.seats + 1, latest = excluded.latest;
+`
+
+// playerHandlers names no key: its row is about all campaigns.
+func playerHandlers() projector.Projection {
+	h := projector.NewHandlers(projector.Spec{
+		Name: "latest_by_handlers", Version: 1, Scope: projector.ScopeJournal,
+		Tables: `CREATE TABLE latest_by_handlers (one int PRIMARY KEY, latest text)`,
+	})
+	projector.On(h, "seat_taken", func(_ context.Context, g *projector.Group, e journal.Event, s seat) error {
+		g.Queue(`INSERT INTO latest_by_handlers VALUES (1, $1) ON CONFLICT (one) DO UPDATE SET latest = excluded.latest`,
+			fmt.Sprint(e.CampaignID, s.By))
+		return nil
+	})
+	return h
+}
+
+// taken is how many seats a player has taken, and where the latest was.
+type taken struct {
+	Seats  int    `json:"seats"`
+	Latest string `json:"latest"`
+}
+
+func (d *taken) take(e journal.Event) error {
+	if e.Type == "seat_taken" {
+		d.Seats++
+		d.Latest = e.CampaignID
+	}
+	return nil
+}
+
+func playerDocuments() projector.Projection {
+	return projector.NewDocument(projector.Document[taken]{
+		Name: "players_by_document", Version: 1, Scope: projector.ScopeJournal, Partitions: 3, Key: playerOf,
+		Fold: (*taken).take,
+	})
+}
+
+func playerProcess() projector.Projection {
+	return projector.NewProcess(projector.Process[taken]{
+		Name: "greeter", Version: 1, Key: playerOf, Fold: (*taken).take,
+		React: func(d *taken, e journal.Event) ([]projector.Do, error) {
+			if d.Seats != 2 {
+				return nil, nil
+			}
+			return []projector.Do{{Campaign: "greetings", Events: []journal.Event{{Type: "greeted"}}}}, nil
+		},
+	})
+}
+
 // seatEvents returns events of three interleaved campaigns: players take seats, take over seats and
 // leave them.
 func seatEvents() []journal.Event {
 	var events []journal.Event
 	for i := range 24 {
-		payload, err := json.Marshal(seat{Seat: fmt.Sprint(i / 3 % 4), By: fmt.Sprint("player ", i)})
+		payload, err := json.Marshal(seat{Seat: fmt.Sprint(i / 3 % 4), By: fmt.Sprint("player ", i%5)})
 		if err != nil {
 			panic(err)
 		}

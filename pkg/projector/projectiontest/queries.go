@@ -10,13 +10,16 @@ const (
 		)
 		INSERT INTO tidemark.outbox SELECT o.* FROM projectiontest.outbox o JOIN arrived USING (campaign_id, seq)`
 
+	// queryArrived puts the writer floor behind the events, so that it does not pass those still to come.
+	queryArrived = `SELECT setval('tidemark.journal_position', max(position)) FROM tidemark.journal`
+
 	queryRedeliver = `INSERT INTO tidemark.outbox SELECT * FROM projectiontest.outbox ON CONFLICT DO NOTHING`
 
 	// queryTables returns all user tables except those that work itself changes.
 	queryTables = `SELECT format('%I.%I', schemaname, tablename) FROM pg_tables
 		WHERE schemaname NOT IN ('pg_catalog', 'information_schema')
 			AND (schemaname, tablename) NOT IN (('tidemark', 'outbox'), ('tidemark', 'leases'), ('tidemark', 'deferred'),
-				('tidemark', 'workers'))
+				('tidemark', 'workers'), ('tidemark', 'readers'), ('tidemark', 'relays'), ('tidemark', 'scheduled'))
 		ORDER BY 1`
 )
 
@@ -42,3 +45,9 @@ const (
 const formatRows = `SELECT to_jsonb(t)::text COLLATE "C" FROM %s t ORDER BY 1`
 
 const queryFails = `SELECT 1/0`
+
+// queryHoldPlaces makes each transaction that moves a place fail.
+const (
+	queryHoldPlaces = `ALTER TABLE tidemark.readers ADD CONSTRAINT projectiontest CHECK (position = 0)`
+	queryFreePlaces = `ALTER TABLE tidemark.readers DROP CONSTRAINT projectiontest`
+)

@@ -17,16 +17,29 @@ type rule struct {
 	check func(context.Context, *kit) error
 }
 
-func rules() []rule {
-	return []rule{
+func (k *kit) rules() []rule {
+	rules := []rule{
 		{"applied from the start once more", same(allAtOnce)},
-		{"a second delivery changes nothing", same(twice)},
 		{"one event a transaction equals all in one", same(oneEventATransaction)},
-		{"interleaved campaigns equal one after another", interleavedCampaigns},
 		{"several workers equal one", same(severalWorkers)},
-		{"a rolled back group leaves nothing", same(rolledBack)},
 		{"only its own tables are touched", ownTablesOnly},
 	}
+	spec := k.projection.Spec()
+	if !spec.Across() {
+		return append(rules,
+			rule{"a second delivery changes nothing", same(twice)},
+			rule{"interleaved campaigns equal one after another", interleavedCampaigns},
+			rule{"a rolled back group leaves nothing", same(rolledBack)},
+		)
+	}
+	rules = append(rules,
+		rule{"events as they arrive equal all at once", same(arriving(slices.Clone))},
+		rule{"a rolled back group leaves nothing", same(rolledBackAcross)},
+	)
+	if spec.Key != nil {
+		rules = append(rules, rule{"keys apart equal keys together", keysApart})
+	}
+	return rules
 }
 
 // same returns a check that work leaves the expected tables.
@@ -153,6 +166,40 @@ func rolledBack(ctx context.Context, db *database) error {
 		c.Projections = append(slices.Clone(c.Projections), saboteur{})
 		c.Concurrency = 1
 	})
+}
+
+// rolledBackAcross rolls back every group at its end, and applies the events again.
+func rolledBackAcross(ctx context.Context, db *database) error {
+	if _, err := db.pool.Exec(ctx, queryHoldPlaces); err != nil {
+		return err
+	}
+	if err := allAtOnce(ctx, db); err == nil {
+		return errors.New("no group was rolled back")
+	}
+	if _, err := db.pool.Exec(ctx, queryFreePlaces); err != nil {
+		return err
+	}
+	return db.drain(ctx)
+}
+
+// keysApart applies each half of the keys in a database of its own. Partitions rely on the result
+// being the same.
+func keysApart(ctx context.Context, k *kit) error {
+	var apart snapshot
+	for _, second := range []bool{false, true} {
+		half, err := k.tablesAfter(ctx, func(ctx context.Context, db *database) error {
+			places := slices.DeleteFunc(slices.Clone(k.places), func(p place) bool { return k.second[p] != second })
+			if err := db.arrive(ctx, places); err != nil {
+				return err
+			}
+			return db.drain(ctx)
+		})
+		if err != nil {
+			return err
+		}
+		apart = append(apart, half...)
+	}
+	return differences("applied at once", k.expected, "each half of the keys apart", apart[len(k.tables):])
 }
 
 type saboteur struct{}

@@ -35,7 +35,7 @@ func Run(
 	if err := k.prepare(t.Context(), events); err != nil {
 		t.Fatalf("projectiontest: %v", err)
 	}
-	for _, rule := range rules() {
+	for _, rule := range k.rules() {
 		t.Run(rule.name, func(t *testing.T) {
 			if err := rule.check(t.Context(), k); err != nil {
 				t.Error(err)
@@ -50,11 +50,12 @@ type kit struct {
 	projection projector.Projection
 	configure  []func(*projector.Config)
 
-	databases []string // to be dropped
-	source    string   // the database that all others are copied from
-	tables    []string // the projection's, quoted and with their schema
-	places    []place  // of the events, in the order of their appends
-	expected  snapshot // the tables after all events, applied at once
+	databases []string       // to be dropped
+	source    string         // the database that all others are copied from
+	tables    []string       // the projection's, quoted and with their schema
+	places    []place        // of the events, in the order of their appends
+	second    map[place]bool // its key is in the second half of all keys
+	expected  snapshot       // the tables after all events, applied at once
 }
 
 type place struct {

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/tidemark-go/tidemark/internal/store/pages"
 	"github.com/tidemark-go/tidemark/internal/store/rows"
 	"github.com/tidemark-go/tidemark/migrations"
 	"github.com/tidemark-go/tidemark/pkg/journal"
@@ -81,6 +83,9 @@ func (db *database) appendAll(ctx context.Context, events []journal.Event) error
 	if len(campaigns) < 2 {
 		return fmt.Errorf("the events are of %d campaigns: give events of two or more, with their CampaignID", len(campaigns))
 	}
+	if db.kit.second, err = db.secondHalf(ctx); err != nil {
+		return err
+	}
 	if _, err := db.pool.Exec(ctx, queryPutAside, pgx.QueryExecModeSimpleProtocol); err != nil {
 		return err
 	}
@@ -88,6 +93,33 @@ func (db *database) appendAll(ctx context.Context, events []journal.Event) error
 		return p, row.Scan(&p.campaignID, &p.seq)
 	}, "", queryPlaces)
 	return err
+}
+
+// secondHalf returns the events whose keys are in the second half of all keys, if the projection is
+// one across campaigns that names a key.
+func (db *database) secondHalf(ctx context.Context) (map[place]bool, error) {
+	key := db.kit.projection.Spec().Key
+	if key == nil {
+		return nil, nil
+	}
+	var events []journal.Event
+	for event, err := range journal.ReadAll(ctx, db.pool, 0) {
+		if err != nil {
+			return nil, err
+		}
+		events = append(events, event)
+	}
+	pages.Upcast(db.config().Catalogue, events) // an event that fails is reported when it is applied
+	keys := make([]string, len(events))
+	for i, event := range events {
+		keys[i], _ = key(event)
+	}
+	sorted := slices.Compact(slices.Sorted(slices.Values(keys)))
+	second := map[place]bool{}
+	for i, event := range events {
+		second[place{event.CampaignID, event.Seq}] = keys[i] > sorted[(len(sorted)-1)/2]
+	}
+	return second, nil
 }
 
 func (k *kit) copyExtensions(ctx context.Context, db *database) error {
