@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
@@ -14,6 +15,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/projector/replay"
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
 	"github.com/tidemark-go/tidemark/internal/surface/table"
+	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
@@ -22,13 +24,15 @@ type moment struct {
 	code                 code
 	campaign, projection string
 	asJSON               bool
+	seq                  int64
+	time                 time.Time // instead of seq
 }
 
 func (m *moment) bind(env *cli.Env, command *cobra.Command) {
 	flags := command.Flags()
 	flags.SortFlags = false
-	flags.StringVar(&m.campaign, "campaign", "", "the campaign")
-	flags.StringVar(&m.projection, "projection", "", "only this projection (default all whose code is here)")
+	flags.StringVar(&m.campaign, "campaign", "", "the campaign; or a key of a projection across campaigns, - for all keys")
+	flags.StringVar(&m.projection, "projection", "", "only this projection (default all of campaigns whose code is here)")
 	flags.BoolVar(&m.asJSON, "json", false, "write JSON")
 	cli.CompleteFlag(command, "campaign", env.Complete(campaignIDs))
 	cli.CompleteFlag(command, "projection", env.Complete(projectionNames))
@@ -40,21 +44,38 @@ func (m *moment) with(
 	work func(*projector.Projector, rebuild.Registered) error,
 ) error {
 	if m.campaign == "" {
-		return cli.Usagef("which campaign? --campaign names it")
+		return cli.Usagef("which campaign? --campaign names it, or the key of a projection across campaigns")
 	}
 	if name := registry.ProjectionOf(m.projection); name != m.projection {
 		return cli.Usagef("--projection %s: its rows are made by the code that runs here: name %s, and run the version "+
 			"that you mean", m.projection, name)
 	}
 	return env.WithPool(ctx, func(ctx context.Context, pool *pgxpool.Pool) error {
-		return explain(m.code.with(ctx, pool, choose, work))
+		return explain(m.code.with(ctx, pool, choose, func(p *projector.Projector, r rebuild.Registered) (err error) {
+			if !m.time.IsZero() {
+				if r.Scope != string(projector.ScopeJournal) {
+					return cli.Usagef("--time is for projections across campaigns, which --projection names: give --seq")
+				}
+				if m.seq, err = journal.PositionAt(ctx, pool, m.time); err != nil {
+					return err
+				}
+			}
+			return work(p, r)
+		}))
 	})
 }
 
 // chosen reports whether to look at r. Only live sets count: the result does not depend on any tables.
 func (m *moment) chosen(r rebuild.Registered) bool {
-	return r.Name == registry.ProjectionOf(r.Name) && (m.projection == "" || m.projection == r.Name)
+	every := m.projection == "" && r.Scope == string(projector.ScopeCampaign)
+	return r.Name == registry.ProjectionOf(r.Name) && (every || m.projection == r.Name)
 }
+
+// acrossHelp explains the commands for projections across campaigns.
+const acrossHelp = `
+
+For a projection across campaigns, which --projection names, --campaign is a key and events are named by
+position instead of seq.`
 
 // NewTravel returns the commands that look at a campaign's rows after any of its events.
 func NewTravel(env *cli.Env, compiled Compiled) []*cobra.Command {
@@ -63,22 +84,23 @@ func NewTravel(env *cli.Env, compiled Compiled) []*cobra.Command {
 
 // newAsOf returns the command that shows a campaign's rows as they were after an event.
 func newAsOf(env *cli.Env, compiled Compiled) *cobra.Command {
-	m, seq := moment{code: code{compiled: compiled}}, int64(0)
+	m := moment{code: code{compiled: compiled}}
 	command := &cobra.Command{
 		Use:   "as-of",
 		Short: "Show a campaign's rows as they were after one of its events",
 		Long: `Show a campaign's rows as they were after one of its events: the projections apply
-the events up to there beside the live tables. Nothing is written. Event 0 is before the first one.`,
+the events up to there beside the live tables. Nothing is written. Event 0 is before the first one.` + acrossHelp,
 		Example: `  tidemark campaign as-of --campaign oak --seq 12
-  tidemark campaign as-of --campaign oak --seq 12 --projection sessions --json`,
+  tidemark campaign as-of --campaign oak --seq 12 --projection sessions --json
+  tidemark campaign as-of --campaign ann --projection leaderboard --time 2026-11-01T00:00:00Z`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if !cmd.Flags().Changed("seq") {
-				return cli.Usagef("after which event? --seq names it")
+			if cmd.Flags().Changed("seq") != m.time.IsZero() {
+				return cli.Usagef("after which event? Either --seq or --time names it")
 			}
 			var states []replay.State
 			err := m.with(cmd.Context(), env, m.chosen, func(p *projector.Projector, r rebuild.Registered) error {
-				state, err := p.AsOf(cmd.Context(), r.Name, m.campaign, seq)
+				state, err := p.AsOf(cmd.Context(), r.Name, m.campaign, m.seq)
 				states = append(states, state)
 				return err
 			})
@@ -92,7 +114,9 @@ the events up to there beside the live tables. Nothing is written. Event 0 is be
 		},
 	}
 	m.bind(env, command)
-	command.Flags().Int64Var(&seq, "seq", 0, "the event")
+	command.Flags().Int64Var(&m.seq, "seq", 0, "the event")
+	command.Flags().TimeVar(&m.time, "time", time.Time{}, []string{time.RFC3339},
+		"the last event before this time (RFC 3339), for a projection across campaigns")
 	m.code.bind(command)
 	return command
 }
@@ -142,7 +166,7 @@ func newDiff(env *cli.Env, compiled Compiled) *cobra.Command {
 		Use:   "diff",
 		Short: "Show what changed in a campaign's rows between two of its events",
 		Long: `Show what changed in a campaign's rows between two of its events, --from and --to. Without
---from it shows what event --to changed. Nothing is written.`,
+--from it shows what event --to changed. Nothing is written.` + acrossHelp,
 		Example: `  tidemark campaign diff --campaign oak --to 12
   tidemark campaign diff --campaign oak --from 10 --to 12 --json`,
 		Args: cli.NoArgs,

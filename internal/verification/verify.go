@@ -102,7 +102,7 @@ NAME~next, with the code of theirs.`,
 	command.ValidArgsFunction = env.CompleteOne(projectionNames)
 	flags := command.Flags()
 	flags.SortFlags = false
-	flags.StringVar(&v.campaign, "campaign", "", "only this campaign")
+	flags.StringVar(&v.campaign, "campaign", "", "only this campaign, or this key of a projection across campaigns")
 	flags.IntVar(&v.request.Sample, "sample", 0, "number of random campaigns")
 	flags.BoolVar(&v.request.All, "all", false,
 		"all campaigns, and rows of campaigns that the journal does not have; the default")

@@ -29,7 +29,7 @@ func newWhy(env *cli.Env, compiled Compiled) *cobra.Command {
 		Long: `Name the events that wrote the values of a row: for each column the last event that
 changed its value. --key has the values of the table's primary key, in the order of its columns and
 without campaign_id. The campaign's events are applied one by one beside the live tables; nothing is
-written.`,
+written.` + acrossHelp,
 		Example: `  tidemark campaign why --campaign oak --table sessions --key s-1
   tidemark campaign why --campaign oak --table characters --key c-7 --seq 40`,
 		Args: cli.NoArgs,

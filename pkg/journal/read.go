@@ -3,6 +3,7 @@ package journal
 import (
 	"context"
 	"iter"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -48,6 +49,12 @@ func ReadAll(ctx context.Context, db Querier, afterPosition int64) iter.Seq2[Eve
 // REPEATABLE READ or SERIALIZABLE transaction.
 func Read(ctx context.Context, db Querier, q Query, from int64, limit int) ([]Event, error) {
 	return feed.Read(ctx, db, q, from, limit)
+}
+
+// PositionAt returns the position before the first event recorded at t or later, or the writer floor.
+// Later events are older than t by at most a few milliseconds, because appends overtake each other.
+func PositionAt(ctx context.Context, db Querier, t time.Time) (int64, error) {
+	return feed.PositionAt(ctx, db, t)
 }
 
 // Get returns the event with a seq of a campaign, or [ErrNotFound].

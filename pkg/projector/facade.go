@@ -14,12 +14,12 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
-// Register registers the consumer group, if a projection applies campaign by campaign, and the projections. It creates their tables in the
-// configured schema, and files every campaign that has moved before for new projections, which
-// catch up while live work goes on. If a projection's version is higher than the registered one, it
-// begins the rebuild, unless [Config].ManualRebuilds is set. If it is lower, workers with the
-// registered version serve it. Register is safe to call at every start and from several processes
-// at once. [Projector.Run] and [Projector.Drain] call it first.
+// Register registers the consumer group, if a projection applies campaign by campaign, and the
+// projections. It creates their tables in the configured schema, and files every campaign that has
+// moved before for new projections, which catch up while live work goes on. If a projection's
+// version is higher than the registered one, it begins the rebuild, unless [Config].ManualRebuilds
+// is set. If it is lower, workers with the registered version serve it. Register is safe to call at
+// every start and from several processes at once. [Projector.Run] and [Projector.Drain] call it first.
 func (p *Projector) Register(ctx context.Context) error {
 	if p.base.Entered.Load() {
 		return nil
@@ -112,6 +112,9 @@ func (p *Projector) Check(ctx context.Context) error {
 // makes them from the events, whether or not live work has got that far. It applies the events to
 // tables of its own, in a transaction that is rolled back, and leaves out those that
 // [Projector.Verify] leaves out. The rows are held in memory.
+//
+// For a projection across campaigns campaignID is a key, or "-" for all keys, and seq a position
+// ([journal.PositionAt] finds that of a time), also in Diff and Why.
 //
 // It returns [journal.ErrNotFound] if the campaign has no such event, an [*ApplyError] if the
 // projection fails on one, and an error if it writes to tables of others or the rows exceed 32 MiB.

@@ -49,8 +49,7 @@ type GroupState struct {
 // ProjectionState is a projection with its lag.
 type ProjectionState struct {
 	rebuild.Registered
-	Scope      string // campaign or journal
-	Failed     int64  // campaigns or keys, like the next two
+	Failed     int64 // campaigns or keys, like the next two
 	Dead       int64
 	Rebuilding int64
 	Behind     int64        // events not applied yet
@@ -235,10 +234,6 @@ func readProjections(ctx context.Context, from Reader) (states []ProjectionState
 	if err != nil {
 		return nil, err
 	}
-	places, err := ledger.Places(ctx, from.Pool)
-	if err != nil {
-		return nil, err
-	}
 	var sums []failed.Sum
 	var lags []outbox.Behind
 	if err := session.WithoutJIT(ctx, from.Pool, func(tx pgx.Tx) (err error) {
@@ -250,10 +245,7 @@ func readProjections(ctx context.Context, from Reader) (states []ProjectionState
 		return nil, err
 	}
 	for _, p := range all {
-		state := ProjectionState{Registered: p, Scope: "campaign"}
-		if slices.ContainsFunc(places, func(at ledger.Place) bool { return at.Projection == p.Name }) {
-			state.Scope = "journal"
-		}
+		state := ProjectionState{Registered: p}
 		campaigns := map[failed.Status]*int64{
 			failed.Failed: &state.Failed, failed.Dead: &state.Dead, failed.Rebuilding: &state.Rebuilding,
 		}

@@ -4,10 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"time"
 
+	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/operator/param"
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
 	"github.com/tidemark-go/tidemark/internal/projector/replay"
+	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
@@ -19,7 +22,8 @@ type travel struct {
 
 type asOf struct {
 	travel
-	Seq int64 `required:"true" help:"after this event; 0: before the first"`
+	Seq  *int64    `help:"after this event; 0: before the first; across campaigns a position"`
+	Time time.Time `help:"after the last event before this time, instead of seq; only across campaigns"`
 }
 
 type diffBetween struct {
@@ -58,8 +62,12 @@ func travelViews() []*View {
 			Name: "getAsOf", Path: "/campaigns/{campaign}/as-of", Schema: "ReadModel", Rows: true,
 			Short: "The campaign's rows in a projection after an event",
 		}, func(ctx context.Context, from Reader, in *asOf) (state replay.State, err error) {
+			at, err := in.place(ctx, from)
+			if err != nil {
+				return state, err
+			}
 			err = from.Acts.Travel(ctx, in.Projection, func(code *projector.Projector) error {
-				state, err = code.AsOf(ctx, in.Projection, in.CampaignID, in.Seq)
+				state, err = code.AsOf(ctx, in.Projection, in.CampaignID, at)
 				return err
 			})
 			for _, t := range state.Tables {
@@ -82,6 +90,25 @@ func travelViews() []*View {
 			Short: "Compare a projection's rows of the campaign with what the journal says, row by row",
 		}, readDifferences, nil),
 	}
+}
+
+// place returns the seq, or the position across campaigns.
+func (in *asOf) place(ctx context.Context, from Reader) (int64, error) {
+	switch {
+	case in.Seq != nil && in.Time.IsZero():
+		return *in.Seq, nil
+	case in.Seq != nil || in.Time.IsZero():
+		return 0, param.Refuse("seq", "", "0 or more", "it does not name one event", "give either seq or time")
+	}
+	r, err := admin.Registered(ctx, from.Pool, in.Projection)
+	if err == nil && r.Scope != string(projector.ScopeJournal) {
+		err = param.Refuse("time", in.Time.Format(time.RFC3339), "projections across campaigns",
+			in.Projection+" applies campaign by campaign", "give seq")
+	}
+	if err != nil {
+		return 0, err
+	}
+	return journal.PositionAt(ctx, from.Pool, in.Time)
 }
 
 func (in *diffBetween) check() error {

@@ -20,6 +20,7 @@ type Registered struct {
 	Tables       []string // without the schema
 	State        string   // "active", or "joining" while campaigns are being filed for it
 	RegisteredAt time.Time
+	Scope        string // "campaign", or "journal": it has keys instead of campaigns
 }
 
 // Projections lists the registered projections, ordered by name.

@@ -152,7 +152,7 @@ const (
 )
 
 // queryProjections reads a table of one row per projection.
-const queryProjections = `SELECT name, consumer_group, version, schema_name, table_names, state, registered_at
+const queryProjections = `SELECT name, consumer_group, version, schema_name, table_names, state, registered_at, scope
 	FROM tidemark.projections ORDER BY name`
 
 // queryRemove deletes one row by its primary key, under the registry's lock.

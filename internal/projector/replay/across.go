@@ -173,8 +173,8 @@ func (s *scratch) chosen(ids []string) chosen {
 	return chosen{ids: ids}
 }
 
-// travelAcross is travel for a projection across campaigns: key chooses the events ("": all), and
-// places are positions.
+// travelAcross is travel for a projection across campaigns: key chooses the events, unless it is
+// [kind.AllKeys], and places are positions.
 func (y *Replayer) travelAcross(
 	ctx context.Context, k *registry.Projection, key string, visit func(*scratch, func(int64) error) error,
 	places ...int64,
@@ -194,7 +194,7 @@ func (y *Replayer) travelAcross(
 	}
 	defer f.close(ctx)
 	f.head = floor
-	if key != "" {
+	if key != "" && key != kind.AllKeys {
 		f.takes = func(other string) bool { return other == key }
 	}
 	if err := visit(f.scratch, func(at int64) error { return f.to(ctx, at) }); err != nil {

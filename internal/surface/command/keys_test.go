@@ -1,10 +1,13 @@
 package command
 
 import (
+	"os"
 	"strings"
 	"testing"
 
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
+	"github.com/tidemark-go/tidemark/pkg/projector"
+	"github.com/tidemark-go/tidemark/pkg/projector/sqlfile"
 )
 
 // Keys of a projection across campaigns are repaired by the commands for failed campaigns.
@@ -37,5 +40,52 @@ func TestCommandsRepairKeysOfProjectionsAcrossCampaigns(t *testing.T) {
 				t.Errorf("%s shows\n%s\nwithout %q", one.args, out, want)
 			}
 		}
+	}
+}
+
+func TestRowsAcrossCampaignsAreLookedAtByKey(t *testing.T) {
+	t.Parallel()
+	pool, _ := played(t)
+	files, err := sqlfile.LoadDir(os.DirFS("testdata/across"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := projector.New(projector.Config{Pool: pool, Projections: files})
+	if err != nil {
+		t.Fatal(err)
+	}
+	drained(t, p)
+	url := pool.Config().ConnString()
+	change(t, url, `UPDATE totals SET points = 20 WHERE player = 'ada'`)
+	for _, one := range []struct {
+		args string
+		code int
+		want string
+	}{
+		{"campaign as-of --campaign ada --projection totals --seq 10", cli.ExitOK, "ada\t14\n"},
+		{"campaign as-of --campaign - --projection totals --seq 10 --json", cli.ExitOK, `"points": 10`},
+		{"campaign as-of --campaign bob --projection totals --time 2999-01-01T00:00:00Z", cli.ExitOK, "bob\t15\n"},
+		{"campaign as-of --campaign bob --projection totals --time 1999-01-01T00:00:00Z", cli.ExitOK, "player\tpoints\n"},
+		{"campaign as-of --campaign bob --seq 1", cli.ExitFailed, "no such projection"},
+		{"campaign as-of --campaign bob --projection totals --seq 1 --time 1999-01-01T00:00:00Z", cli.ExitUsage, "Either"},
+		{"campaign as-of --campaign bob --projection totals --seq 99999", cli.ExitFailed, "positions go up to"},
+		{"campaign diff --campaign ada --projection totals --from 7 --to 10", cli.ExitOK, "points\t10\t14\n"},
+		{"campaign why --campaign ada --projection totals --table totals", cli.ExitOK, "points\t21\t"},
+		{"projection verify totals --campaign bob", cli.ExitOK, "0"},
+		{"projection verify totals --campaign ada", cli.ExitDifferences, "21"},
+		{"projection verify totals", cli.ExitDifferences, "21"},
+	} {
+		got := execute(t, url, false, one.args+" --projections-dir testdata/across")
+		if out := got.out + got.err; got.code != one.code || !strings.Contains(out, one.want) {
+			t.Errorf("%s: exit code %d:\n%s\nwant %d and %q", one.args, got.code, out, one.code, one.want)
+		}
+	}
+	got := execute(t, url, false, "campaign as-of --campaign oak --seq 1 --time 1999-01-01T00:00:00Z"+projectionFiles)
+	if got.code != cli.ExitUsage {
+		t.Errorf("exit code %d: %s", got.code, got.err)
+	}
+	got = execute(t, url, false, "campaign as-of --campaign oak --time 1999-01-01T00:00:00Z"+projectionFiles)
+	if got.code != cli.ExitUsage || !strings.Contains(got.err, "give --seq") {
+		t.Errorf("exit code %d: %s", got.code, got.err)
 	}
 }

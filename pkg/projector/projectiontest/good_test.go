@@ -150,7 +150,7 @@ func playerDocuments() projector.Projection {
 func playerProcess() projector.Projection {
 	return projector.NewProcess(projector.Process[taken]{
 		Name: "greeter", Version: 1, Key: playerOf, Fold: (*taken).take,
-		React: func(d *taken, e journal.Event) ([]projector.Do, error) {
+		React: func(d *taken, _ journal.Event) ([]projector.Do, error) {
 			if d.Seats != 2 {
 				return nil, nil
 			}

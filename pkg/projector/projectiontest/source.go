@@ -9,7 +9,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/tidemark-go/tidemark/internal/store/pages"
 	"github.com/tidemark-go/tidemark/internal/store/rows"
 	"github.com/tidemark-go/tidemark/migrations"
 	"github.com/tidemark-go/tidemark/pkg/journal"
@@ -109,9 +108,9 @@ func (db *database) secondHalf(ctx context.Context) (map[place]bool, error) {
 		}
 		events = append(events, event)
 	}
-	pages.Upcast(db.config().Catalogue, events) // an event that fails is reported when it is applied
-	keys := make([]string, len(events))
+	catalogue, keys := db.config().Catalogue, make([]string, len(events))
 	for i, event := range events {
+		event, _ = catalogue.Current(event) // an event that fails is reported when it is applied
 		keys[i], _ = key(event)
 	}
 	sorted := slices.Compact(slices.Sorted(slices.Values(keys)))
