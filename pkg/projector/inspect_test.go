@@ -26,7 +26,7 @@ func TestProjectionsAreListedAsTheyAreRegistered(t *testing.T) {
 	}
 	want := rebuild.Registered{
 		Name: "scores", Group: "g", Version: 3, Schema: "read",
-		Tables: []string{"scores", "totals"}, State: "joining", RegisteredAt: all[1].RegisteredAt,
+		Tables: []string{"scores", "totals"}, State: "joining", Scope: "campaign", RegisteredAt: all[1].RegisteredAt,
 	}
 	if !reflect.DeepEqual(all[1], want) {
 		t.Errorf("got %+v, want %+v", all[1], want)

@@ -70,8 +70,8 @@ func (p *place) probe(ctx context.Context, s *failed.Standing) error {
 	faults := pages.Upcast(p.Cfg.Catalogue, events)
 	for i := range events {
 		passed.pass(&events[i])
-		one, ok := p.keyed(&events[i], faults)
-		if _, behind := p.held[one.Key]; ok && (!behind || one.Key == s.CampaignID) {
+		one := apply.KeyOf(p.k, &events[i], faults[events[i].Position])
+		if _, behind := p.held[one.Key]; p.takes(&one) && (!behind || one.Key == s.CampaignID) {
 			stride.Events = append(stride.Events, one) // otherwise its key, found at last, is behind itself
 		}
 	}
@@ -130,7 +130,7 @@ func (p *place) catchUp(ctx context.Context, behind map[string]*failed.Standing)
 				until = wanted[0].Event.Position
 				break
 			}
-			if one, ok := p.keyed(&events[i], faults); ok {
+			if one := apply.KeyOf(p.k, &events[i], faults[events[i].Position]); p.takes(&one) {
 				if s := behind[one.Key]; s != nil && one.Event.Position >= s.NextSeq {
 					wanted = append(wanted, one)
 				}

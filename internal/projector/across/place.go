@@ -86,16 +86,17 @@ func (p *place) mine(key string) bool {
 	return apply.PartitionOf(key, p.parts) == p.part
 }
 
-// keyed returns an event with its key. ok is false if the projection does not want it here: the key
-// may be another partition's.
-func (p *place) keyed(e *journal.Event, faults map[int64]error) (one apply.Keyed, ok bool) {
-	if p.leftOut[e.Position] {
-		return one, false
+// takes reports whether the place applies an event: its key may be another partition's. It empties
+// one for an event that is left out.
+func (p *place) takes(one *apply.Keyed) bool {
+	if one.Event == nil || p.leftOut[one.Event.Position] {
+		*one = apply.Keyed{}
+		return false
 	}
-	if one, ok = apply.KeyOf(p.k, e, faults[e.Position]); e.Position == p.guilty {
+	if one.Event.Position == p.guilty {
 		one.Fault = p.verdict
 	}
-	return one, ok && p.mine(one.Key)
+	return p.mine(one.Key)
 }
 
 // run applies events until ctx ends or the place is lost. A group under way goes on until patient
@@ -249,6 +250,7 @@ func (p *place) apply(ctx context.Context, page *pages.Page) error {
 	first, _ := slices.BinarySearchFunc(page.Events, p.read+1, func(e journal.Event, at int64) int {
 		return int(min(max(e.Position-at, -1), 1))
 	})
+	keyed := keyed(p.k, page)
 	for i := first; i < len(page.Events); i++ {
 		e := &page.Events[i]
 		if e.Position > until {
@@ -258,7 +260,11 @@ func (p *place) apply(ctx context.Context, page *pages.Page) error {
 			until = e.Position - 1
 			break
 		}
-		one, ok := p.keyed(e, page.Faults)
+		one := keyed[i]
+		if one.Fault != nil {
+			one = apply.KeyOf(p.k, e, page.Faults[e.Position]) // perhaps its key is found now
+		}
+		ok := p.takes(&one)
 		if !ok && one.Fault != nil && one.Key == kind.AllKeys && !p.k.Skips(e.Type, one.Fault) {
 			// Its key may belong here: another partition holds it back, and this one waits for the outcome.
 			if until = e.Position - 1; len(events) == 0 && until == p.read {

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tidemark-go/tidemark/internal/projector/apply"
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
 	"github.com/tidemark-go/tidemark/internal/store/pages"
 )
@@ -27,6 +28,25 @@ type source struct {
 	reading chan struct{}
 	woken   chan struct{} // closed by an append
 	ahead   sync.WaitGroup
+}
+
+// keys has the events of a page with their keys. The first of the partitions finds them.
+type keys struct {
+	mu    sync.Mutex
+	found []apply.Keyed
+}
+
+// keyed returns the events of a page with their keys.
+func keyed(k *registry.Projection, page *pages.Page) []apply.Keyed {
+	noted, _ := page.Notes.LoadOrStore(k, &keys{})
+	all := noted.(*keys)
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	for i := len(all.found); i < len(page.Events); i++ { // a page may have been extended
+		e := &page.Events[i]
+		all.found = append(all.found, apply.KeyOf(k, e, page.Faults[e.Position]))
+	}
+	return all.found
 }
 
 func newSource(b *registry.Base) *source {

@@ -20,21 +20,21 @@ import (
 
 // Keyed is an event of a projection across campaigns.
 type Keyed struct {
-	Event journal.Event
+	Event *journal.Event // nil: the projection does not want it
 	Key   string
 	Fault error // known before it is tried: it cannot be read, or its key cannot be found
 }
 
 // KeyOf returns an event of a projection across campaigns with its key. fault tells why it cannot be
-// read. ok is false if the projection does not want the event.
-func KeyOf(k *registry.Projection, e *journal.Event, fault error) (one Keyed, ok bool) {
+// read.
+func KeyOf(k *registry.Projection, e *journal.Event, fault error) (one Keyed) {
 	if !k.Wants(e) {
-		return one, false
+		return one
 	}
-	one = Keyed{Event: *e, Key: kind.AllKeys}
+	one = Keyed{Event: e, Key: kind.AllKeys}
 	if k.Described.Key != nil {
 		if one.Key, one.Fault = keyOf(k, e); one.Fault == nil && one.Key == "" {
-			return one, false
+			return Keyed{}
 		}
 	}
 	if fault != nil && one.Fault == nil {
@@ -43,7 +43,7 @@ func KeyOf(k *registry.Projection, e *journal.Event, fault error) (one Keyed, ok
 	if one.Fault != nil && one.Key == "" {
 		one.Key = kind.AllKeys
 	}
-	return one, true
+	return one
 }
 
 func keyOf(k *registry.Projection, e *journal.Event) (key string, err error) {
@@ -128,7 +128,7 @@ func (a *Applier) stride(ctx context.Context, s *Stride, careful bool) (held map
 	if !careful {
 		events := make([]journal.Event, len(s.Events))
 		for i := range s.Events {
-			events[i] = s.Events[i].Event
+			events[i] = *s.Events[i].Event
 		}
 		g = t.Group(k, events)
 		held = map[string]int64{}
@@ -204,7 +204,7 @@ func (t *Transaction) strideCarefully(ctx context.Context, s *Stride) (held map[
 		}
 		events := make([]journal.Event, until)
 		for i := range events {
-			events[i] = rest[i].Event
+			events[i] = *rest[i].Event
 		}
 		n, cause, err := t.find(ctx, k, events)
 		if err != nil {
@@ -259,6 +259,6 @@ func (t *Transaction) resetKeys(ctx context.Context, s *Stride, tables []string)
 
 // failKey records that the projection could not apply an event: its key is held back from there on.
 func (t *Transaction) failKey(k *registry.Projection, e *Keyed, cause error) {
-	f := t.fail(k, &e.Event, cause)
+	f := t.fail(k, e.Event, cause)
 	f.CampaignID, f.Seq = e.Key, e.Event.Position
 }

@@ -94,8 +94,8 @@ func (f *fold) wanted(ctx context.Context, page []journal.Event, faults map[int6
 	f.current = f.current[:0]
 	var keys []string
 	for i := range page {
-		one, ok := apply.KeyOf(f.k, &page[i], faults[page[i].Position])
-		if ok && f.reaches(one.Key, one.Event.Position) {
+		one := apply.KeyOf(f.k, &page[i], faults[page[i].Position])
+		if one.Event != nil && f.reaches(one.Key, one.Event.Position) {
 			f.current, keys = append(f.current, one), append(keys, one.Key)
 		}
 	}
@@ -115,9 +115,9 @@ func (f *fold) wanted(ctx context.Context, page []journal.Event, faults map[int6
 		case f.leftOut[one.Event.Position], one.Fault != nil && f.k.Skips(one.Event.Type, one.Fault):
 		case one.Fault != nil:
 			f.Units = []*apply.Unit{{Events: page}}
-			return nil, f.told(f.k.Origin(one.Event).Wrap(one.Fault))
+			return nil, f.told(f.k.Origin(*one.Event).Wrap(one.Fault))
 		default:
-			group = append(group, one.Event)
+			group = append(group, *one.Event)
 		}
 	}
 	return group, nil

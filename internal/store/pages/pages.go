@@ -5,6 +5,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/tidemark-go/tidemark/internal/redact"
@@ -18,6 +19,7 @@ type Page struct {
 	After, Until int64
 	Events       []journal.Event
 	Faults       map[int64]error // by position: events that the catalogue cannot read
+	Notes        *sync.Map       // what readers note about the events
 	bytes        int64
 }
 
@@ -142,7 +144,7 @@ func Read(ctx context.Context, conn lease.DB, q Query) (*Window, error) {
 }
 
 func (q *Query) once(ctx context.Context, conn lease.DB, floor int64) (w *Window, err error) {
-	w = &Window{Page: Page{After: q.After, Until: q.After}, Floor: floor, Last: floor}
+	w = &Window{Page: Page{After: q.After, Until: q.After, Notes: &sync.Map{}}, Floor: floor, Last: floor}
 	if q.After >= floor {
 		if w.Floor, w.Last, err = feed.Progress(ctx, conn); err != nil || w.Floor <= q.After {
 			return w, err

@@ -92,6 +92,9 @@ func (p *Pages) readAsOf(ctx context.Context, campaign string, seq int64) (*asOf
 		return nil, err
 	}
 	for _, reg := range registered {
+		if reg.Scope != string(projector.ScopeCampaign) {
+			continue // its rows are not the campaign's
+		}
 		m, err := p.readModel(ctx, reg, campaign, seq)
 		switch {
 		case err == nil:

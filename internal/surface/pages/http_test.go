@@ -15,6 +15,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/auth"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
+	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
 // get reads a page as a role.
@@ -135,5 +136,29 @@ func everyPage() []string {
 		"/workers?of=pauses", "/workers?of=groups", "/failed?of=resolutions",
 		"/audit", "/audit?of=failures", "/settings", "/operations", "/act/requeueManyFailed",
 		"/act/requeueManyFailed?projection=scores", "/act/resolveManyParked?publisher=billing",
+	}
+}
+
+func TestTheRowsOfACampaignAreOfProjectionsThatApplyByCampaign(t *testing.T) {
+	t.Parallel()
+	w := &world{pool: pgtest.New(t), token: map[auth.Role]string{}}
+	w.fill(t)
+	code := append(worldCode(), projector.NewDocument(projector.Document[hero]{
+		Name: "everywhere", Version: 1, Scope: projector.ScopeJournal,
+		Key:  func(e journal.Event) (string, error) { return e.CampaignID, nil },
+		Fold: func(*hero, journal.Event) error { return nil },
+	}))
+	p, err := projector.New(projector.Config{Pool: w.pool, Projections: code})
+	if err == nil {
+		err = p.Register(t.Context())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.serve(t, code)
+	_, body := w.get(t, auth.Admin, "/campaign?id=oak&seq=5")
+	body = strings.ReplaceAll(body, `<option value="everywhere">everywhere</option>`, "") // of acts
+	if !strings.Contains(body, "scores") || strings.Contains(body, "everywhere") {
+		t.Error("the page shows rows across campaigns, whose events have no seq")
 	}
 }
