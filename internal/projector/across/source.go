@@ -14,6 +14,7 @@ import (
 const (
 	cacheBytes = 64 << 20
 	readAhead  = 2 // pages
+	morePages  = 4 // of one partition in a page of several
 )
 
 // source reads the journal page by page for all places of a process. It is safe for concurrent use.
@@ -50,7 +51,11 @@ func keyed(k *registry.Projection, page *pages.Page) []apply.Keyed {
 }
 
 func newSource(b *registry.Base) *source {
-	events := max(2*b.Cfg.GroupEvents, 2000)
+	partitions := 1 // a page has events for all of them
+	for _, k := range b.Projections {
+		partitions = max(partitions, k.Described.Partitions)
+	}
+	events := max(2*b.Cfg.GroupEvents, 2000) * min(partitions, morePages)
 	return &source{
 		Base: b, events: events, cache: pages.NewCache(cacheBytes, events), woken: make(chan struct{}),
 	}
