@@ -125,7 +125,8 @@ func (a *Applier) stride(ctx context.Context, s *Stride, careful bool) (held map
 	})
 	t.Use(k)
 	var g *kind.Group
-	if !careful {
+	inParts := t.Streams && kind.Eventwise(k.Projection) != nil && !k.Intricate.Load() && !t.looksAhead()
+	if !careful && !inParts {
 		events := make([]journal.Event, len(s.Events))
 		for i := range s.Events {
 			events[i] = *s.Events[i].Event
@@ -153,11 +154,17 @@ func (a *Applier) stride(ctx context.Context, s *Stride, careful bool) (held map
 		return nil, ErrAside
 	}
 	a.Cfg.OnStep(kind.StepRead)
-	if careful {
+	switch {
+	case careful:
 		if err = t.resetKeys(ctx, s, tables); err == nil {
 			held, err = t.strideCarefully(ctx, s)
 		}
-	} else {
+	case inParts:
+		if held, err = t.strideInParts(ctx, s); errors.Is(err, kind.ErrIntricate) {
+			t.Checks = true
+			held, err = t.strideCarefully(ctx, s)
+		}
+	default:
 		err = a.Apply(ctx, k, g)
 	}
 	if err != nil {
@@ -191,6 +198,43 @@ func (t *Transaction) finishStride(ctx context.Context, s *Stride, held map[stri
 	a.succeeded(ctx, len(s.Events))
 	a.Metrics.Projections.Through.WithLabelValues(s.Projection.Name).Add(float64(len(s.Events) - len(t.failures)))
 	return nil
+}
+
+// strideInParts applies the events key by key, in parts with a savepoint each. Only a culprit's part
+// is redone.
+func (t *Transaction) strideInParts(ctx context.Context, s *Stride) (held map[string]int64, err error) {
+	k := s.Projection
+	var tasks []*task
+	byKey := map[string]*task{}
+	for _, e := range s.Events {
+		one := byKey[e.Key]
+		if one == nil {
+			one = &task{k: k, lane: e.Key}
+			byKey[e.Key], tasks = one, append(tasks, one)
+		}
+		one.events = append(one.events, *e.Event)
+	}
+	c, err := t.collect(ctx, k, tasks)
+	if err != nil {
+		return nil, err
+	}
+	k.Savepoints.Add(-1)
+	if err := t.runParts(ctx, cutIntoParts([]*collection{c}, true)); err != nil {
+		return nil, err
+	}
+	held = map[string]int64{}
+	for _, one := range tasks {
+		slices.SortFunc(one.failed, byPosition)
+		for i := range one.failed {
+			f := &one.failed[i]
+			k.Savepoints.Store(savepointsAfter)
+			t.failKey(k, &Keyed{Event: &f.event, Key: one.lane}, f.cause)
+			if !k.Skips(f.event.Type, f.cause) {
+				held[one.lane] = f.event.Position
+			}
+		}
+	}
+	return held, nil
 }
 
 // strideCarefully applies the events inside savepoints, and finds each that fails.

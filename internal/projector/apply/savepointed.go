@@ -115,10 +115,10 @@ func (a *Applier) noteFailures(t *Transaction) {
 	}
 }
 
-// task is a unit's events for a projection.
+// task is the events of a campaign for a projection, or of a key across campaigns.
 type task struct {
 	k      *registry.Projection
-	unit   *Unit
+	lane   string
 	events []journal.Event // in order; without those that failed, and those that wait for them
 	failed []failedEvent   // up to the first that is not skipped
 }
@@ -129,14 +129,14 @@ type failedEvent struct {
 }
 
 // dropFailed takes an event that failed out of a task, and all later ones unless the projection skips it.
-func (one *task) dropFailed(seq int64, cause error) (skipped bool) {
-	i := slices.IndexFunc(one.events, func(e journal.Event) bool { return e.Seq == seq })
+func (one *task) dropFailed(campaignID string, seq int64, cause error) (skipped bool) {
+	i := slices.IndexFunc(one.events, func(e journal.Event) bool { return e.Seq == seq && e.CampaignID == campaignID })
 	failed := failedEvent{one.events[i], cause}
 	if skipped = one.k.Skips(failed.event.Type, cause); skipped {
 		one.events = slices.Concat(one.events[:i], one.events[i+1:])
 	} else {
 		one.events = one.events[:i]
-		one.failed = slices.DeleteFunc(one.failed, func(s failedEvent) bool { return s.event.Seq > seq })
+		one.failed = slices.DeleteFunc(one.failed, func(s failedEvent) bool { return s.event.Position > failed.event.Position })
 	}
 	one.failed = append(one.failed, failed)
 	return skipped
@@ -179,7 +179,7 @@ func (t *Transaction) applyInParts(ctx context.Context) error {
 	}
 	t.useSchema(t.Applier.SearchPath)
 	for _, one := range all {
-		slices.SortFunc(one.failed, func(a, b failedEvent) int { return cmp.Compare(a.event.Seq, b.event.Seq) })
+		slices.SortFunc(one.failed, byPosition)
 		for i := range one.failed {
 			t.fail(one.k, &one.failed[i].event, one.failed[i].cause)
 		}
@@ -273,7 +273,7 @@ func (t *Transaction) applyTasks(ctx context.Context, k *registry.Projection, ta
 		}
 		culprit := events[n]
 		events = events[n+1:]
-		if taskOf(tasks, culprit.CampaignID).dropFailed(culprit.Seq, cause) {
+		if taskOf(tasks, culprit.CampaignID).dropFailed(culprit.CampaignID, culprit.Seq, cause) {
 			continue
 		}
 		for len(events) > 0 && events[0].CampaignID == culprit.CampaignID {
@@ -283,8 +283,10 @@ func (t *Transaction) applyTasks(ctx context.Context, k *registry.Projection, ta
 	return nil
 }
 
-func taskOf(tasks []*task, campaignID string) *task {
-	return tasks[slices.IndexFunc(tasks, func(one *task) bool { return one.unit.Lease.CampaignID == campaignID })]
+func byPosition(a, b failedEvent) int { return cmp.Compare(a.event.Position, b.event.Position) }
+
+func taskOf(tasks []*task, lane string) *task {
+	return tasks[slices.IndexFunc(tasks, func(one *task) bool { return one.lane == lane })]
 }
 
 // runParts runs parts. If some fail, it runs what is left of them without the culprits.

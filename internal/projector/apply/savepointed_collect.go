@@ -54,7 +54,7 @@ func (t *Transaction) collect(ctx context.Context, k *registry.Projection, tasks
 		n += len(one.events)
 	}
 	g.Events = t.Events
-	if n < len(t.Events) {
+	if n != len(t.Events) {
 		g.Events = slices.Concat(c.events...)
 	}
 	c.Origins, c.Batch.QueuedQueries = make([]pipeline.Origin, 0, n+1), make([]*pgx.QueuedQuery, 0, n)
@@ -72,7 +72,7 @@ func (t *Transaction) collect(ctx context.Context, k *registry.Projection, tasks
 	}
 	for i, one := range tasks {
 		for _, f := range c.failed[i] {
-			one.dropFailed(f.event.Seq, f.cause)
+			one.dropFailed(f.event.CampaignID, f.event.Seq, f.cause)
 		}
 	}
 	return c, nil
@@ -92,6 +92,7 @@ func (c *collection) run(ctx context.Context, each kind.EachEvent, g *kind.Group
 				c.k.Intricate.Store(true)
 				return kind.ErrIntricate
 			case err == nil:
+				c.keyed(from, c.tasks[i])
 				continue
 			case ctx.Err() != nil || c.k.Classify(err) == failure.ClassInfrastructure:
 				return err
@@ -104,6 +105,13 @@ func (c *collection) run(ctx context.Context, each kind.EachEvent, g *kind.Group
 		}
 	}
 	return nil
+}
+
+// keyed gives statements the key of their event, across campaigns.
+func (c *collection) keyed(from int, of *task) {
+	for i := from; i < c.Batch.Len() && c.Origins[i].CampaignID != of.lane; i++ {
+		c.Origins[i].Key = of.lane
+	}
 }
 
 // apply calls the projection for one event. A panic becomes an error.
@@ -170,8 +178,8 @@ func (p *part) cut(most int) []*part {
 	least := max(partStatements, len(p.Queries)/most*4/5)
 	var parts []*part
 	for from, i := 0, 0; i < len(p.Queries); {
-		campaign := p.origins[i].CampaignID
-		for i < len(p.Queries) && p.origins[i].CampaignID == campaign {
+		lane := p.origins[i].Lane()
+		for i < len(p.Queries) && p.origins[i].Lane() == lane {
 			i++
 		}
 		if i-from >= least && len(p.Queries)-i >= partStatements || i == len(p.Queries) {
@@ -187,12 +195,12 @@ func (p *part) cut(most int) []*part {
 // goes on after the culprit, all that is left is rest.
 func (p *part) without(cause error) (before *part, rest []*part) {
 	culprit := p.origins[p.Failed]
-	skipped := taskOf(p.tasks, culprit.CampaignID).dropFailed(culprit.Seq, cause)
+	skipped := taskOf(p.tasks, culprit.Lane()).dropFailed(culprit.CampaignID, culprit.Seq, cause)
 	from, to := p.Failed, p.Failed+1
 	for from > 0 && p.origins[from-1] == culprit {
 		from--
 	}
-	for to < len(p.origins) && (p.origins[to] == culprit || !skipped && p.origins[to].CampaignID == culprit.CampaignID) {
+	for to < len(p.origins) && (p.origins[to] == culprit || !skipped && p.origins[to].Lane() == culprit.Lane()) {
 		to++
 	}
 	before, after := p.piece(0, from), p.piece(to, len(p.Queries))
