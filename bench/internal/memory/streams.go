@@ -22,11 +22,12 @@ const (
 	firstStreams     = 10 // open before, for what they share
 	opensWithin      = 30 * time.Second
 	lookAgain        = 50 * time.Millisecond // until the worker listens
+	idleFor          = 2 * time.Second       // before a reading
 	appendNoted      = `SELECT tidemark.append('noted', '[{"type": "noted"}]')`
 )
 
 // MeasureStreams opens streams of events at the stock worker, and reads by how much its resident memory
-// grows. Each stream gets one event before and one after the reading.
+// grows once they are idle. Each stream gets one event before and one after the reading.
 func MeasureStreams(ctx context.Context, b *harness.Bench) ([]harness.Figure, error) {
 	db, err := b.Migrated(ctx)
 	if err != nil {
@@ -77,6 +78,7 @@ func growth(ctx context.Context, db *harness.Database, worker *harness.Worker, a
 		if err := toAll(ctx, conn, open); err != nil {
 			return 0, err
 		}
+		time.Sleep(idleFor)
 		return worker.Memory()
 	}
 	before, err := upTo(firstStreams)

@@ -16,6 +16,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/operator/document"
 	"github.com/tidemark-go/tidemark/internal/operator/param"
 	"github.com/tidemark-go/tidemark/internal/store/feed"
+	"github.com/tidemark-go/tidemark/internal/store/pages"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
@@ -64,7 +65,7 @@ func (a *API) streamRoutes() []Route {
 			Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				s, err := a.stream(r, path, params)
 				if err == nil { // before the stream begins, the database's errors have an answer
-					err = apart(func() error {
+					err = s.apart(func() error {
 						_, err := feed.Floor(r.Context(), a.cfg.Pool)
 						return err
 					})
@@ -123,7 +124,7 @@ func (s *stream) fill(b *bytes.Buffer) (<-chan struct{}, error) {
 		if head < 0 {
 			return news, nil
 		}
-		return atOnce, apart(func() error { return s.catchUp(b, head) })
+		return atOnce, s.apart(func() error { return s.catchUp(b, head) })
 	}
 	page, news := s.tail.after(s.looked)
 	if page == nil {
@@ -137,9 +138,11 @@ func (s *stream) fill(b *bytes.Buffer) (<-chan struct{}, error) {
 		if e.Position <= s.looked || !s.wants(e) || s.placed(e) <= s.place {
 			continue
 		}
-		if err := apart(func() error { return s.send(b, e) }); err != nil {
+		data, err := s.encodedOnce(page, e)
+		if err != nil {
 			return nil, err
 		}
+		s.send(b, e, data)
 		if s.looked = e.Position; b.Len() >= streamBytes {
 			return atOnce, nil
 		}
@@ -150,16 +153,13 @@ func (s *stream) fill(b *bytes.Buffer) (<-chan struct{}, error) {
 
 func (s *stream) catchUp(b *bytes.Buffer, head int64) error {
 	ctx := s.r.Context()
-	select {
-	case s.catching <- struct{}{}:
-		defer func() { <-s.catching }()
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 	bare := !s.cfg.Payloads.Sees(auth.From(ctx))
 	events, more, err := s.list(ctx, s.place, feed.List{Events: streamEvents, Bytes: streamBytes, Bare: bare})
 	for i := 0; i < len(events) && err == nil; i++ {
-		err = s.send(b, &events[i])
+		var data []byte
+		if data, err = s.encode(&events[i]); err == nil {
+			s.send(b, &events[i], data)
+		}
 	}
 	if err == nil && !more {
 		s.joined, s.looked = true, head
@@ -167,17 +167,42 @@ func (s *stream) catchUp(b *bytes.Buffer, head int64) error {
 	return err
 }
 
-func (s *stream) send(b *bytes.Buffer, e *journal.Event) error {
-	data, err := json.Marshal(document.Of(s.event(s.r, *e)))
-	if err == nil {
-		s.place = s.placed(e)
-		fmt.Fprintf(b, "id: %d\ndata: %s\n\n", s.place, data)
-	}
-	return err
+func (s *stream) encode(e *journal.Event) ([]byte, error) {
+	return json.Marshal(document.Of(s.event(s.r, *e)))
 }
 
-// apart runs do on another goroutine, so that an idle stream does not keep the stack that do needs.
-func apart(do func() error) error {
+// encodedAs is an event as those see it who see payloads, or as the others do.
+type encodedAs struct {
+	position int64
+	sees     bool
+}
+
+// encodedOnce encodes an event of the tail once for all streams.
+func (s *stream) encodedOnce(page *pages.Page, e *journal.Event) (data []byte, err error) {
+	as := encodedAs{e.Position, s.cfg.Payloads.Sees(auth.From(s.r.Context()))}
+	if known, there := page.Notes.Load(as); there {
+		return known.([]byte), nil
+	}
+	if data, err = s.encode(e); err == nil {
+		page.Notes.Store(as, data)
+	}
+	return data, err
+}
+
+func (s *stream) send(b *bytes.Buffer, e *journal.Event, data []byte) {
+	s.place = s.placed(e)
+	fmt.Fprintf(b, "id: %d\ndata: %s\n\n", s.place, data)
+}
+
+// apart runs do on another goroutine, so that an idle stream does not keep the stack that do needs. Few
+// do so at once.
+func (s *stream) apart(do func() error) error {
+	select {
+	case s.catching <- struct{}{}:
+		defer func() { <-s.catching }()
+	case <-s.r.Context().Done():
+		return s.r.Context().Err()
+	}
 	done := make(chan error, 1)
 	go func() {
 		defer func() {
