@@ -2,6 +2,7 @@ package pages_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"html"
 	"io"
@@ -145,12 +146,17 @@ func TestTheRowsOfACampaignAreOfProjectionsThatApplyByCampaign(t *testing.T) {
 	w.fill(t)
 	code := append(worldCode(), projector.NewDocument(projector.Document[hero]{
 		Name: "everywhere", Version: 1, Scope: projector.ScopeJournal,
-		Key:  func(e journal.Event) (string, error) { return e.CampaignID, nil },
-		Fold: func(*hero, journal.Event) error { return nil },
+		Key: func(e journal.Event) (string, error) { return "by " + e.Actor, nil },
+		Fold: func(_ *hero, e journal.Event) error {
+			if e.Actor == "goblin-1" {
+				return projector.Permanent(errors.New("it is a goblin"))
+			}
+			return nil
+		},
 	}))
 	p, err := projector.New(projector.Config{Pool: w.pool, Projections: code})
 	if err == nil {
-		err = p.Register(t.Context())
+		_, err = p.Drain(t.Context())
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -160,5 +166,9 @@ func TestTheRowsOfACampaignAreOfProjectionsThatApplyByCampaign(t *testing.T) {
 	body = strings.ReplaceAll(body, `<option value="everywhere">everywhere</option>`, "") // of acts
 	if !strings.Contains(body, "scores") || strings.Contains(body, "everywhere") {
 		t.Error("the page shows rows across campaigns, whose events have no seq")
+	}
+	_, body = w.get(t, auth.Admin, "/failed/campaign?projection=everywhere&campaign="+url.QueryEscape("by goblin-1"))
+	if !strings.Contains(body, `href="/event?campaign=oak&amp;seq=2"`) || !strings.Contains(body, "of this key wait") {
+		t.Errorf("the page of a key that has failed does not lead to its event:\n%s", body)
 	}
 }
