@@ -41,7 +41,8 @@ func (h *groupState) task(k *registry.Projection, u *Unit) *task {
 		}
 	}
 	for i := 0; i < len(one.events); {
-		if cause := h.verdict(k, u, &one.events[i]); cause == nil || !one.dropFailed(one.events[i].CampaignID, one.events[i].Seq, cause) {
+		e := &one.events[i]
+		if cause := h.verdict(k, u, e); cause == nil || !one.dropFailed(e.CampaignID, e.Seq, cause) {
 			i++
 		}
 	}

@@ -136,7 +136,7 @@ func (one *task) dropFailed(campaignID string, seq int64, cause error) (skipped 
 		one.events = slices.Concat(one.events[:i], one.events[i+1:])
 	} else {
 		one.events = one.events[:i]
-		one.failed = slices.DeleteFunc(one.failed, func(s failedEvent) bool { return s.event.Position > failed.event.Position })
+		one.failed = slices.DeleteFunc(one.failed, func(s failedEvent) bool { return byPosition(s, failed) > 0 })
 	}
 	one.failed = append(one.failed, failed)
 	return skipped
