@@ -552,3 +552,27 @@ func TestAHolderThatHasLostItsPlaceWritesNothing(t *testing.T) {
 	drain(t, workerOf(t, pool, nil, s.projections()...))
 	expectScores(t, pool, nil)
 }
+
+// Rows of one key that cannot be deleted hold back this key alone.
+func TestAKeyWhoseRowsCannotBeDeletedHoldsBackItselfAlone(t *testing.T) {
+	t.Parallel()
+	b := newTable(t, true, "b0")
+	drain(t, b.worker(0))
+	exec(t, b.pool, `CREATE TABLE kept (key text REFERENCES tidemark_views.b0 (key)); INSERT INTO kept VALUES ('bob')`)
+	exec(t, b.pool, `UPDATE tidemark_views.b0 SET doc = '{"games": 99}' WHERE key = 'ann'`)
+	b.must(b.replay("b0", "ann", "bob"))
+	b.more()
+	drain(t, b.worker(0))
+	retry(t, b.pool, b.worker(0))
+	b.more()
+	drain(t, b.worker(0))
+	expectText(t, b.pool, "rows", "ann 20 bob 11", `SELECT string_agg(concat_ws(' ', key, doc ->> 'games'), ' ' ORDER BY key)
+		FROM tidemark_views.b0 WHERE key IN ('ann', 'bob')`)
+	expectText(t, b.pool, "failed", "bob dead true 23503", `SELECT string_agg(concat_ws(' ', campaign_id, status, reset::text,
+		error_code), ', ') FROM tidemark.deferred`)
+	exec(t, b.pool, `DROP TABLE kept`)
+	b.must(b.many("b0", failed.RequeuePlaces))
+	drain(t, b.worker(0))
+	expectPairs(t, b.pool, "")
+	b.compare("b0", "replay")
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"maps"
 	"runtime/debug"
 	"slices"
 
@@ -156,8 +157,10 @@ func (a *Applier) stride(ctx context.Context, s *Stride, careful bool) (held map
 	a.Cfg.OnStep(kind.StepRead)
 	switch {
 	case careful:
-		if err = t.resetKeys(ctx, s, tables); err == nil {
+		var stuck map[string]int64
+		if stuck, err = t.resetKeys(ctx, s, tables); err == nil {
 			held, err = t.strideCarefully(ctx, s)
+			maps.Copy(held, stuck)
 		}
 	case inParts:
 		if held, err = t.strideInParts(ctx, s); errors.Is(err, kind.ErrIntricate) {
@@ -275,34 +278,71 @@ func (t *Transaction) strideCarefully(ctx context.Context, s *Stride) (held map[
 	return held, nil
 }
 
-// resetKeys deletes the rows of keys that start over, or all rows for [kind.AllKeys].
-func (t *Transaction) resetKeys(ctx context.Context, s *Stride, tables []string) error {
+// resetKeys deletes the rows of keys that start over. It takes those that fail out of the stride and
+// returns them.
+func (t *Transaction) resetKeys(ctx context.Context, s *Stride, tables []string) (stuck map[string]int64, err error) {
 	if len(s.Reset) == 0 {
-		return nil
+		return nil, nil
 	}
-	g := t.Group(s.Projection, nil)
-	return t.Applier.Supervise(ctx, s.Projection, g, func(ctx context.Context) error {
-		own, ok := s.Projection.Projection.(kind.Resetter)
-		all := slices.Contains(s.Reset, kind.AllKeys)
+	k := s.Projection
+	reset := func(keys ...string) error {
+		return t.savepoint(ctx, k, func() error { return t.deleteKeys(ctx, k, keys, tables) })
+	}
+	cause := reset(s.Reset...)
+	if cause == nil {
+		return nil, nil
+	}
+	stuck = map[string]int64{}
+	for _, key := range s.Reset {
+		if len(s.Reset) > 1 && !t.broken(ctx, k, cause) {
+			cause = reset(key)
+		}
+		if cause == nil {
+			continue
+		}
+		first := slices.IndexFunc(s.Events, func(e Keyed) bool { return e.Key == key || key == kind.AllKeys })
+		if t.broken(ctx, k, cause) || first < 0 && key == kind.AllKeys {
+			return nil, t.Blame(cause)
+		}
+		if stuck[key] = 0; first < 0 {
+			t.Applier.Cfg.Logger.WarnContext(ctx, "rows of a key not deleted, trying again at its first event",
+				"projection", k.Name, "error", cause)
+			continue
+		}
+		e := s.Events[first]
+		e.Key, stuck[key] = key, e.Event.Position
+		t.failKey(k, &e, cause).neverSkip()
+		s.Events = slices.DeleteFunc(slices.Clone(s.Events), func(e Keyed) bool {
+			return e.Key == key || key == kind.AllKeys
+		})
+	}
+	return stuck, nil
+}
+
+func (t *Transaction) deleteKeys(ctx context.Context, k *registry.Projection, keys, tables []string) error {
+	g := t.Group(k, nil)
+	return t.Applier.Supervise(ctx, k, g, func(ctx context.Context) error {
+		own, ok := k.Projection.(kind.Resetter)
+		all := slices.Contains(keys, kind.AllKeys)
 		for _, table := range slices.Backward(tables) {
-			name := pgx.Identifier{s.Projection.Schema, table}.Sanitize()
+			name := pgx.Identifier{k.Schema, table}.Sanitize()
 			switch {
 			case all:
 				g.Queue(`DELETE FROM ` + name)
 			case !ok:
-				g.Queue(fmt.Sprintf(queryResetKeys, name, pgx.Identifier{s.Projection.Described.KeyColumn}.Sanitize()),
-					s.Reset)
+				g.Queue(fmt.Sprintf(queryResetKeys, name, pgx.Identifier{k.Described.KeyColumn}.Sanitize()), keys)
 			}
 		}
 		if ok {
-			return own.Reset(ctx, g, s.Reset)
+			return own.Reset(ctx, g, keys)
 		}
 		return nil
 	})
 }
 
 // failKey records that the projection could not apply an event: its key is held back from there on.
-func (t *Transaction) failKey(k *registry.Projection, e *Keyed, cause error) {
+func (t *Transaction) failKey(k *registry.Projection, e *Keyed, cause error) *incident {
 	f := t.fail(k, e.Event, cause)
 	f.CampaignID, f.Seq = e.Key, e.Event.Position
+	return f
 }

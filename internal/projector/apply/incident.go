@@ -71,7 +71,10 @@ func (t *Transaction) fail(k *registry.Projection, e *journal.Event, cause error
 // failReset records that a campaign's rows could not be deleted ahead of e. The projection does not
 // go on without that, even if its policy is to skip e.
 func (t *Transaction) failReset(k *registry.Projection, e *journal.Event, cause error) {
-	f := t.fail(k, e, cause)
+	t.fail(k, e, cause).neverSkip()
+}
+
+func (f *incident) neverSkip() {
 	f.Reset = true
 	if f.policy.Action == kind.ActionSkip {
 		f.policy.Action = kind.ActionRetry
