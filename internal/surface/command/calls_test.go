@@ -71,6 +71,7 @@ func callsOf() map[string]string {
 		"events import": "- it appends, which is the application's: the API's credentials are operators', and " +
 			"what they appended could never be taken back",
 		"events export":     "exportEvents",
+		"catalogue check":   "- it reads files of whoever runs it",
 		"events query":      "queryEvents",
 		"workers list":      "listWorkers",
 		"workers drain":     "drainWorker",

@@ -53,6 +53,7 @@ up.`,
 			`A scheduled append is made by a worker when it is due, exactly once. One that is refused is retried, and holds
 back no other.`,
 		},
+		{name: "catalogue", short: "Check event catalogues before they are deployed"},
 		{name: "workers", short: "Show, drain and undrain workers"},
 		{
 			"operation", "Show and abort operations",

@@ -15,6 +15,7 @@ func newRoot(env *cli.Env, opts Options) *cobra.Command {
 	root := cli.Noun(opts.Name, "Operate a Tidemark database", newStatus(env), newDoctor(env))
 	parents := addCommands(root, env)
 	parents["events"].AddCommand(newEventsImport(env), newEventsExport(env))
+	parents["catalogue"].AddCommand(newCatalogueCheck(env))
 	parents["campaign"].AddCommand(verification.NewTravel(env, verification.Compiled{Operators: true})...)
 	parents["projection"].AddCommand(verification.NewVerify(env, verification.Compiled{Operators: true}))
 	if len(opts.Commands) > 0 {

@@ -1,0 +1,110 @@
+package journal
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemark-go/tidemark/test/support/pgtest"
+)
+
+func TestCompareTellsWhoReadsWhat(t *testing.T) {
+	t.Parallel()
+	step := map[int]Upcaster{1: Remove("a"), 2: Remove("b")}
+	third := EventType{Name: "x", Version: 3, Upcast: step}
+	for name, tt := range map[string]struct {
+		older, newer []EventType
+		want         string
+	}{
+		"the same":         {[]EventType{third}, []EventType{third}, ""},
+		"a new type":       {nil, []EventType{third}, "x full it is new"},
+		"a type gone":      {[]EventType{{Name: "x"}}, nil, "x full it is gone: its events are read as stored, and new ones unchecked"},
+		"its steps gone":   {[]EventType{third}, nil, "x forward it is gone: its events of older versions are read as stored"},
+		"a version more":   {[]EventType{{Name: "x"}}, []EventType{third}, "x backward it reads versions 1 to 3, and read 1 to 1"},
+		"a version less":   {[]EventType{third}, []EventType{{Name: "x"}}, "x forward it reads versions 1 to 1, and read 1 to 3"},
+		"a step less":      {[]EventType{third}, []EventType{{Name: "x", Version: 3}}, "x forward it reads versions 3 to 3, and read 1 to 3"},
+		"a jump":           {[]EventType{{Name: "x"}}, []EventType{{Name: "x", Version: 3}}, "x none it reads versions 3 to 3, and read 1 to 1"},
+		"another name":     {[]EventType{{Name: "x"}}, []EventType{{Name: "y", Aliases: []string{"x"}}}, "y backward its name was x"},
+		"an alias less":    {[]EventType{{Name: "x", Aliases: []string{"z"}}}, []EventType{{Name: "x"}}, "x forward the name z no longer leads to it: its events under that name are not found"},
+		"another intent":   {[]EventType{{Name: "x"}}, []EventType{{Name: "x", Intent: AuditOnly}}, "x full new events have the intent audit_only, and had projection_and_replay"},
+		"a schema":         {[]EventType{{Name: "x"}}, []EventType{{Name: "x", Schema: json.RawMessage(`{}`)}}, "x depends the schema of version 1 has changed"},
+		"a schema printed": {[]EventType{{Name: "x", Schema: json.RawMessage(`{ }`)}}, []EventType{{Name: "x", Schema: json.RawMessage(`{}`)}}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			older, newer := catalogueFor(t, tt.older...), catalogueFor(t, tt.newer...)
+			var got []string
+			for _, c := range older.Compare(newer) {
+				got = append(got, fmt.Sprint(c.Type, " ", c.Compatibility, " ", c.Detail))
+			}
+			if text := strings.Join(got, "\n"); text != tt.want {
+				t.Errorf("got\n%s\nwant\n%s", text, tt.want)
+			}
+		})
+	}
+	var none *Catalogue
+	if changes := none.Compare(catalogueFor(t, third)); len(changes) != 1 {
+		t.Errorf("no catalogue, and one: %v", changes)
+	}
+}
+
+func catalogueFor(t *testing.T, types ...EventType) *Catalogue {
+	t.Helper()
+	c, err := NewCatalogue(types...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestACatalogueIsCheckedAgainstTheJournal(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	if err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
+		for i := range 90 {
+			for _, e := range []Event{
+				{Type: "made", Payload: json.RawMessage(`{"hp": 7, "secret": "s3cret"}`)},
+				{Type: "stray"},
+				{Type: "made", Version: 3},
+				{Type: "born", Version: 2, Payload: json.RawMessage(`{"hit_points": "many"}`)},
+				{Type: "moved"},
+				{Type: "moved"},
+			} {
+				if _, err := Append(t.Context(), tx, fmt.Sprint("campaign ", i%7), Any, e); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	c := catalogueFor(t, EventType{
+		Name: "made", Aliases: []string{"born"}, Version: 2, Upcast: map[int]Upcaster{1: Rename("hp", "hit_points")},
+		Schema: json.RawMessage(`{"properties": {"hit_points": {"type": "integer"}}, "required": ["hit_points"]}`),
+	}, EventType{Name: "moved"}, EventType{Name: "never"})
+	for n, whole := range map[int64]bool{0: true, 100_000: true, 400: false, 1: false} {
+		r, err := c.Check(t.Context(), pool, n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n == 1 && r.Events > 200 || n == 400 && (r.Events < 300 || r.Events > 400) || whole && r.Events != 540 || r.Whole != whole {
+			t.Errorf("of %d events it looked at %d, all: %v", n, r.Events, r.Whole)
+		}
+		misfits := int64(len(r.Misfits)) + r.NotShown
+		if strings.Join(r.Unused, " ") != "never" || whole && (r.Unknown["stray"] != 90 || misfits != 180) {
+			t.Errorf("of %d events: unused %q, unknown %v, %d misfits", n, r.Unused, r.Unknown, misfits)
+		}
+		if len(r.Misfits) < 2 || len(r.Misfits) > 100 {
+			t.Fatalf("%d misfits are shown", len(r.Misfits))
+		}
+		text := fmt.Sprintf("%+v", r.Misfits[:2])
+		if !strings.Contains(text, "Seq:3 Type:made Version:3 Detail:version is 3, the catalogue knows 1 … 2") ||
+			!strings.Contains(text, "Seq:4 Type:born Version:2 Detail:payload") || strings.Contains(text, "many") {
+			t.Errorf("misfits: %s", text)
+		}
+	}
+}
