@@ -47,6 +47,7 @@ func reading() map[string][]string {
 		"events import":          {"FILE"},
 		"events export":          {"", "--campaign oak"},
 		"events query":           {"--limit 2", "--type scored"},
+		"catalogue check":        {"testdata/catalogue.yaml", "testdata/catalogue.yaml testdata/catalogue.yaml"},
 		"workers list":           {"", "--group default"},
 		"operation list":         {"", "--state failed", "--kind verify --before 9"},
 		"operation show":         {"1", "1 --after 1 --limit 1"},
