@@ -73,8 +73,10 @@ func (c *Catalogue) Compare(newer *Catalogue) (changes []CatalogueChange) {
 }
 
 func (t *catalogued) withdrawn() CatalogueChange {
-	if t.oldest < t.Version {
-		return CatalogueChange{t.Name, CompatibleForward, "it is gone: its events of older versions are read as stored"}
+	if t.oldest < t.Version || len(t.names) > 1 {
+		return CatalogueChange{
+			t.Name, CompatibleForward, "it is gone: its events of older versions and names are read as stored",
+		}
 	}
 	return CatalogueChange{t.Name, CompatibleFull, "it is gone: its events are read as stored, and new ones unchecked"}
 }

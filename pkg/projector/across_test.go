@@ -15,6 +15,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tidemark-go/tidemark/internal/store/pause"
 	"github.com/tidemark-go/tidemark/pkg/journal"
@@ -314,7 +315,14 @@ func TestAGroupHasNoWorkItemsUntilAProjectionAppliesCampaignByCampaign(t *testin
 	if n := query[int](t, pool, `SELECT count(*) FROM tidemark.outbox WHERE consumer_group = 'default'`); n != 0 {
 		t.Errorf("%d work items that no projection needs", n)
 	}
-	drain(t, p)
+	t.Run("and no gaps", func(t *testing.T) { // the worker ends with it
+		registry := prometheus.NewRegistry()
+		polling(t, pool, func(c *projector.Config) { c.Registerer = registry }, all...)
+		within(t, "all is applied", func() bool { return query[int](t, pool, `SELECT count(*) FROM board`) == 2 })
+		if n := metric(t, registry, "tidemark_gaps_total"); n != 0 {
+			t.Errorf("%v campaigns are taken for gaps", n)
+		}
+	})
 	expectText(t, pool, "board", "ada bob", `SELECT string_agg(key, ' ' ORDER BY key) FROM board`)
 	group := pause.Target{Group: "default"}
 	if err := errors.Join(setPause(t.Context(), pool, group, 0), endPause(t.Context(), pool, group)); err != nil {

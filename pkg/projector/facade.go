@@ -62,12 +62,8 @@ func (p *Projector) Register(ctx context.Context) error {
 // registerGroup registers the consumer group, unless all projections are across campaigns: they need
 // no work items, which each append would write for a registered group.
 func (p *Projector) registerGroup(ctx context.Context) error {
-	needless := len(p.base.Projections) > 0
-	for _, k := range p.base.Projections {
-		needless = needless && k.Described.Across()
-	}
 	switch {
-	case needless:
+	case p.base.Across():
 		return nil
 	case p.base.Cfg.Mode == ModeInlineApplyOnly:
 		return outbox.RegisterInline(ctx, p.base.Cfg.Pool, p.base.Cfg.ConsumerGroup)

@@ -250,7 +250,10 @@ func (p *place) apply(ctx context.Context, page *pages.Page) error {
 	first, _ := slices.BinarySearchFunc(page.Events, p.read+1, func(e journal.Event, at int64) int {
 		return int(min(max(e.Position-at, -1), 1))
 	})
-	keyed := keyed(p.k, page)
+	var found []apply.Keyed
+	if p.parts > 1 && p.marks == 0 { // a key of a suspect event is found only when its turn comes
+		found = keyed(p.k, page)
+	}
 	for i := first; i < len(page.Events); i++ {
 		e := &page.Events[i]
 		if e.Position > until {
@@ -260,9 +263,11 @@ func (p *place) apply(ctx context.Context, page *pages.Page) error {
 			until = e.Position - 1
 			break
 		}
-		one := keyed[i]
-		if one.Fault != nil {
-			one = apply.KeyOf(p.k, e, page.Faults[e.Position]) // perhaps its key is found now
+		var one apply.Keyed
+		if found != nil && found[i].Fault == nil {
+			one = found[i]
+		} else { // after a fault perhaps the key is found now
+			one = apply.KeyOf(p.k, e, page.Faults[e.Position])
 		}
 		ok := p.takes(&one)
 		if !ok && one.Fault != nil && one.Key == kind.AllKeys && !p.k.Skips(e.Type, one.Fault) {

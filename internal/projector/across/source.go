@@ -31,7 +31,7 @@ type source struct {
 	ahead   sync.WaitGroup
 }
 
-// keys has the events of a page with their keys. The first of the partitions finds them.
+// keys has the events of a page with their keys. The first of several partitions finds them.
 type keys struct {
 	mu    sync.Mutex
 	found []apply.Keyed

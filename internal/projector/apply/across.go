@@ -160,6 +160,8 @@ func (a *Applier) stride(ctx context.Context, s *Stride, careful bool) (held map
 		var stuck map[string]int64
 		if stuck, err = t.resetKeys(ctx, s, tables); err == nil {
 			held, err = t.strideCarefully(ctx, s)
+		}
+		if err == nil {
 			maps.Copy(held, stuck)
 		}
 	case inParts:

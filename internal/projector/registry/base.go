@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -59,6 +60,12 @@ func (b *Base) Whole(ctx context.Context) (context.Context, context.CancelFunc) 
 // Bounded returns a context for short requests, which ends after LeaseTTL: a silent connection never answers.
 func (b *Base) Bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, b.Cfg.LeaseTTL)
+}
+
+// Across reports whether all projections here are across campaigns, so no campaign has work for them.
+func (b *Base) Across() bool {
+	return len(b.Projections) > 0 &&
+		!slices.ContainsFunc(b.Projections, func(k *Projection) bool { return !k.Described.Across() })
 }
 
 // Backoff returns the wait after a failure of the infrastructure: full jitter, up to 5 seconds.

@@ -121,7 +121,7 @@ func (o *catalogueCheck) print(env *cli.Env, r *journal.CatalogueReport) error {
 		}
 		env.Note("Looked at %s: %d do not fit the catalogue.", looked, int64(len(r.Misfits))+r.NotShown)
 		for _, name := range slices.Sorted(maps.Keys(r.Unknown)) {
-			env.Note("No type of the catalogue: %s, %s.", name, table.Count(r.Unknown[name], "event"))
+			env.Note("No type of the catalogue: %s, %s.", table.Quote(name), table.Count(r.Unknown[name], "event"))
 		}
 		if len(r.Unused) > 0 {
 			env.Note("No event among them of: %s.", strings.Join(r.Unused, ", "))
