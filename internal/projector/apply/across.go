@@ -205,43 +205,6 @@ func (t *Transaction) finishStride(ctx context.Context, s *Stride, held map[stri
 	return nil
 }
 
-// strideInParts applies the events key by key, in parts with a savepoint each. Only a culprit's part
-// is redone.
-func (t *Transaction) strideInParts(ctx context.Context, s *Stride) (held map[string]int64, err error) {
-	k := s.Projection
-	var tasks []*task
-	byKey := map[string]*task{}
-	for _, e := range s.Events {
-		one := byKey[e.Key]
-		if one == nil {
-			one = &task{k: k, lane: e.Key}
-			byKey[e.Key], tasks = one, append(tasks, one)
-		}
-		one.events = append(one.events, *e.Event)
-	}
-	c, err := t.collect(ctx, k, tasks)
-	if err != nil {
-		return nil, err
-	}
-	k.Savepoints.Add(-1)
-	if err := t.runParts(ctx, cutIntoParts([]*collection{c}, true)); err != nil {
-		return nil, err
-	}
-	held = map[string]int64{}
-	for _, one := range tasks {
-		slices.SortFunc(one.failed, byPosition)
-		for i := range one.failed {
-			f := &one.failed[i]
-			k.Savepoints.Store(savepointsAfter)
-			t.failKey(k, &Keyed{Event: &f.event, Key: one.lane}, f.cause)
-			if !k.Skips(f.event.Type, f.cause) {
-				held[one.lane] = f.event.Position
-			}
-		}
-	}
-	return held, nil
-}
-
 // strideCarefully applies the events inside savepoints, and finds each that fails.
 func (t *Transaction) strideCarefully(ctx context.Context, s *Stride) (held map[string]int64, err error) {
 	k := s.Projection

@@ -33,7 +33,7 @@ func (h *groupState) stop(campaignID string, k *registry.Projection) {
 
 // task returns a unit's events for a projection. An event that is known to fail is not tried.
 func (h *groupState) task(k *registry.Projection, u *Unit) *task {
-	one := &task{k: k, lane: u.Lease.CampaignID, events: u.Events}
+	one := &task{k: k, unit: u, events: u.Events}
 	for i := range u.Events {
 		if !h.Wants(k, &u.Events[i]) {
 			one.events = slices.DeleteFunc(slices.Clone(u.Events), func(e journal.Event) bool { return !h.Wants(k, &e) })
@@ -41,8 +41,7 @@ func (h *groupState) task(k *registry.Projection, u *Unit) *task {
 		}
 	}
 	for i := 0; i < len(one.events); {
-		e := &one.events[i]
-		if cause := h.verdict(k, u, e); cause == nil || !one.dropFailed(e.CampaignID, e.Seq, cause) {
+		if cause := h.verdict(k, u, &one.events[i]); cause == nil || !one.dropFailed(one.events[i].Seq, cause) {
 			i++
 		}
 	}

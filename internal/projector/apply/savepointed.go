@@ -115,10 +115,10 @@ func (a *Applier) noteFailures(t *Transaction) {
 	}
 }
 
-// task is the events of a campaign for a projection, or of a key across campaigns.
+// task is the events of a campaign for a projection, or one event of a projection across campaigns.
 type task struct {
 	k      *registry.Projection
-	lane   string
+	unit   *Unit           // nil: across campaigns
 	events []journal.Event // in order; without those that failed, and those that wait for them
 	failed []failedEvent   // up to the first that is not skipped
 }
@@ -129,8 +129,8 @@ type failedEvent struct {
 }
 
 // dropFailed takes an event that failed out of a task, and all later ones unless the projection skips it.
-func (one *task) dropFailed(campaignID string, seq int64, cause error) (skipped bool) {
-	i := slices.IndexFunc(one.events, func(e journal.Event) bool { return e.Seq == seq && e.CampaignID == campaignID })
+func (one *task) dropFailed(seq int64, cause error) (skipped bool) {
+	i := slices.IndexFunc(one.events, func(e journal.Event) bool { return e.Seq == seq })
 	failed := failedEvent{one.events[i], cause}
 	if skipped = one.k.Skips(failed.event.Type, cause); skipped {
 		one.events = slices.Concat(one.events[:i], one.events[i+1:])
@@ -273,7 +273,7 @@ func (t *Transaction) applyTasks(ctx context.Context, k *registry.Projection, ta
 		}
 		culprit := events[n]
 		events = events[n+1:]
-		if taskOf(tasks, culprit.CampaignID).dropFailed(culprit.CampaignID, culprit.Seq, cause) {
+		if taskOf(tasks, culprit.CampaignID).dropFailed(culprit.Seq, cause) {
 			continue
 		}
 		for len(events) > 0 && events[0].CampaignID == culprit.CampaignID {
@@ -285,8 +285,19 @@ func (t *Transaction) applyTasks(ctx context.Context, k *registry.Projection, ta
 
 func byPosition(a, b failedEvent) int { return cmp.Compare(a.event.Position, b.event.Position) }
 
-func taskOf(tasks []*task, lane string) *task {
-	return tasks[slices.IndexFunc(tasks, func(one *task) bool { return one.lane == lane })]
+func taskOf(tasks []*task, campaignID string) *task {
+	return tasks[slices.IndexFunc(tasks, func(one *task) bool { return one.unit.Lease.CampaignID == campaignID })]
+}
+
+// streamParts runs parts in one round trip. An error concerns all of them.
+func (t *Transaction) streamParts(ctx context.Context, parts []*part, inOrder bool) error {
+	saved := make([]*pipeline.Savepoint, len(parts))
+	for i, one := range parts {
+		saved[i] = &one.Savepoint
+	}
+	t.queuePatience()
+	defer t.watchLocks(ctx)()
+	return t.Blame(t.StreamParts(ctx, saved, inOrder))
 }
 
 // runParts runs parts. If some fail, it runs what is left of them without the culprits.
@@ -306,17 +317,9 @@ func (t *Transaction) runParts(ctx context.Context, parts []*part) error {
 			}
 			stream = append(stream, one)
 		}
-		saved := make([]*pipeline.Savepoint, len(stream))
-		for i, one := range stream {
-			saved[i] = &one.Savepoint
-		}
 		start := time.Now()
-		t.queuePatience()
-		stop := t.watchLocks(ctx)
-		err := t.StreamParts(ctx, saved)
-		stop()
-		if err != nil {
-			return t.Blame(err)
+		if err := t.streamParts(ctx, stream, false); err != nil {
+			return err
 		}
 		parts = nil
 		undone := map[*registry.Projection]*part{} // rolled back with a culprit; will succeed again

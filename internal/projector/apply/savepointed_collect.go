@@ -72,7 +72,7 @@ func (t *Transaction) collect(ctx context.Context, k *registry.Projection, tasks
 	}
 	for i, one := range tasks {
 		for _, f := range c.failed[i] {
-			one.dropFailed(f.event.CampaignID, f.event.Seq, f.cause)
+			one.dropFailed(f.event.Seq, f.cause)
 		}
 	}
 	return c, nil
@@ -92,7 +92,6 @@ func (c *collection) run(ctx context.Context, each kind.EachEvent, g *kind.Group
 				c.k.Intricate.Store(true)
 				return kind.ErrIntricate
 			case err == nil:
-				c.keyed(from, c.tasks[i])
 				continue
 			case ctx.Err() != nil || c.k.Classify(err) == failure.ClassInfrastructure:
 				return err
@@ -105,13 +104,6 @@ func (c *collection) run(ctx context.Context, each kind.EachEvent, g *kind.Group
 		}
 	}
 	return nil
-}
-
-// keyed gives statements the key of their event, across campaigns.
-func (c *collection) keyed(from int, of *task) {
-	for i := from; i < c.Batch.Len() && c.Origins[i].CampaignID != of.lane; i++ {
-		c.Origins[i].Key = of.lane
-	}
 }
 
 // apply calls the projection for one event. A panic becomes an error.
@@ -167,7 +159,8 @@ func cutIntoParts(all []*collection, calm bool) []*part {
 	return parts
 }
 
-// cut cuts a part into about most parts, at most a quarter more. A campaign's statements stay together.
+// cut cuts a part into about most parts, at most a quarter more. A campaign's statements stay together,
+// or an event's across campaigns.
 func (p *part) cut(most int) []*part {
 	if len(p.Queries) == 0 {
 		return nil
@@ -178,8 +171,9 @@ func (p *part) cut(most int) []*part {
 	least := max(partStatements, len(p.Queries)/most*4/5)
 	var parts []*part
 	for from, i := 0, 0; i < len(p.Queries); {
-		lane := p.origins[i].Lane()
-		for i < len(p.Queries) && p.origins[i].Lane() == lane {
+		first := p.origins[i]
+		for i < len(p.Queries) && p.origins[i].CampaignID == first.CampaignID &&
+			(!p.inOrder || p.origins[i].Seq == first.Seq) {
 			i++
 		}
 		if i-from >= least && len(p.Queries)-i >= partStatements || i == len(p.Queries) {
@@ -195,12 +189,12 @@ func (p *part) cut(most int) []*part {
 // goes on after the culprit, all that is left is rest.
 func (p *part) without(cause error) (before *part, rest []*part) {
 	culprit := p.origins[p.Failed]
-	skipped := taskOf(p.tasks, culprit.Lane()).dropFailed(culprit.CampaignID, culprit.Seq, cause)
+	skipped := taskOf(p.tasks, culprit.CampaignID).dropFailed(culprit.Seq, cause)
 	from, to := p.Failed, p.Failed+1
 	for from > 0 && p.origins[from-1] == culprit {
 		from--
 	}
-	for to < len(p.origins) && (p.origins[to] == culprit || !skipped && p.origins[to].Lane() == culprit.Lane()) {
+	for to < len(p.origins) && (p.origins[to] == culprit || !skipped && p.origins[to].CampaignID == culprit.CampaignID) {
 		to++
 	}
 	before, after := p.piece(0, from), p.piece(to, len(p.Queries))
@@ -215,7 +209,7 @@ func (p *part) without(cause error) (before *part, rest []*part) {
 // piece returns a part's statements from one index up to another.
 func (p *part) piece(from, to int) *part {
 	return &part{
-		k: p.k, timeout: p.timeout, tasks: p.tasks,
+		k: p.k, timeout: p.timeout, tasks: p.tasks, inOrder: p.inOrder,
 		Savepoint: pipeline.Savepoint{Queries: p.Queries[from:to:to]}, origins: p.origins[from:to:to],
 	}
 }
@@ -227,7 +221,8 @@ type part struct {
 	timeout time.Duration        // of k
 	tasks   []*task
 	origins []pipeline.Origin
-	finer   int // parts to cut the rest into if it fails; 0: none
+	finer   int  // parts to cut the rest into if it fails; 0: none
+	inOrder bool // campaigns' statements are mixed, and stay in order
 
 	// It runs a second time, because it timed out on a lock without a known holder. Late in a large
 	// group only 20 ms are left to wait, and a busy server may take longer to extend a table.

@@ -22,9 +22,8 @@ type Spec struct {
 	Scope Scope // which events it sees, and in which order; default [ScopeCampaign]
 
 	// Key returns the key of an event for a projection across campaigns; "": it does not want the
-	// event. An event that fails holds back the later events of its key. The events of a key come in the
-	// order of position, those of several keys in any. nil: all events have one key, so a failure holds
-	// back all of them. Key must depend only on the event.
+	// event. An event that fails holds back the later events of its key. nil: all events have one key,
+	// so a failure holds back all of them. Key must depend only on the event.
 	Key func(e journal.Event) (string, error)
 
 	// KeyColumn is the column that has the key, in each of the tables. With it one key can be replayed,

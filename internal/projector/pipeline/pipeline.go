@@ -1,7 +1,6 @@
 package pipeline
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -20,11 +19,7 @@ type Origin struct {
 	CampaignID string
 	Seq        int64
 	EventType  string
-	Key        string // of the event, across campaigns
 }
-
-// Lane returns what the event's order is kept for: its campaign, or its key across campaigns.
-func (o *Origin) Lane() string { return cmp.Or(o.Key, o.CampaignID) }
 
 // Pipeline collects statements for one connection and runs them in one round trip.
 type Pipeline struct {

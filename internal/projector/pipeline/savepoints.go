@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -29,8 +30,9 @@ func (s *Savepoint) fail(i int, cause error) { s.Failed, s.Cause = i, cause }
 // StreamParts runs parts in one round trip, and records in each whether it failed. An error
 // concerns all of them. A batch of one UPSERT per event spends a fifth of its time on descriptions
 // and on waiting to read. Ahead of each part it rolls back to the last savepoint. That undoes a
-// failure and changes nothing after a success, so no outcome is waited for.
-func (p *Pipeline) StreamParts(ctx context.Context, parts []*Savepoint) error {
+// failure and changes nothing after a success, so no outcome is waited for. If inOrder is set, no
+// part runs after one that fails.
+func (p *Pipeline) StreamParts(ctx context.Context, parts []*Savepoint, inOrder bool) error {
 	if err := p.Exec(ctx, QuerySavepointPart); err != nil {
 		return err
 	}
@@ -42,7 +44,13 @@ func (p *Pipeline) StreamParts(ctx context.Context, parts []*Savepoint) error {
 	for _, one := range parts {
 		if one.Cause == nil {
 			sent = append(sent, one)
+		} else if inOrder {
+			break
 		}
+	}
+	together := 1 // parts up to a Sync: after a failure the server skips to it
+	if inOrder {
+		together = max(1, len(sent))
 	}
 	refused := make([]*refusal, len(sent))
 	again, keep, end := []*pgx.QueuedQuery{{SQL: QueryRollbackPart}, {SQL: QueryPatience}},
@@ -61,8 +69,13 @@ func (p *Pipeline) StreamParts(ctx context.Context, parts []*Savepoint) error {
 					return err
 				}
 			}
-			if err := w.sync(); err != nil {
-				return err
+			if (i+1)%together == 0 || refused[i] != nil {
+				if err := w.sync(); err != nil {
+					return err
+				}
+			}
+			if inOrder && refused[i] != nil {
+				break
 			}
 		}
 		if _, err := w.run(end, statements); err != nil {
@@ -70,16 +83,21 @@ func (p *Pipeline) StreamParts(ctx context.Context, parts []*Savepoint) error {
 		}
 		return errors.Join(w.sync(), w.frontend.Flush())
 	}, func(frontend *pgproto3.Frontend) error {
-		for _, one := range sent {
+		for round := range slices.Chunk(sent, together) {
 			done, failure, err := p.receive(frontend)
 			if err != nil {
 				return err
 			}
-			if failure != nil {
-				if done < len(again) || done-len(again) >= len(one.Queries) {
-					return fmt.Errorf("set a savepoint: %w", failure)
+			for _, one := range round {
+				at, all := done-len(again), len(again)+len(one.Queries)+len(keep)
+				if failure != nil && done < all {
+					if at < 0 || at >= len(one.Queries) {
+						return fmt.Errorf("set a savepoint: %w", failure)
+					}
+					one.fail(at, failure)
+					break
 				}
-				one.fail(done-len(again), failure)
+				done -= all
 			}
 		}
 		_, failure, err := p.receive(frontend)

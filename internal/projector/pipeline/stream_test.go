@@ -86,7 +86,7 @@ func TestAStream(t *testing.T) {
 			part(1, "INSERT INTO nowhere VALUES ($1)", func(int) []any { return []any{1} }),
 			inserts(4*many, nil),
 		}
-		if err := p.StreamParts(t.Context(), parts); err != nil {
+		if err := p.StreamParts(t.Context(), parts, false); err != nil {
 			t.Fatal(err)
 		}
 		for i, want := range []int{-1, 300, 41, 100, 0, -1} {
@@ -99,6 +99,34 @@ func TestAStream(t *testing.T) {
 			t.Errorf("%d rows (%v), want %d", rows, err, 2*many)
 		}
 	})
+
+	for name, fault := range map[string]any{"a failure": 7, "an argument that cannot be sent": struct{}{}} {
+		t.Run("in order runs nothing after "+name, func(t *testing.T) {
+			t.Parallel()
+			p, _ := streaming(t)
+			inserts := func(base, fails int) *Savepoint {
+				return part(many, "INSERT INTO t VALUES ($1, 'x')", func(i int) []any {
+					if i == fails {
+						return []any{fault}
+					}
+					return []any{base + i}
+				})
+			}
+			parts := []*Savepoint{inserts(0, -1), inserts(many, 300), inserts(2*many, 100), inserts(3*many, -1)}
+			if err := p.StreamParts(t.Context(), parts, true); err != nil {
+				t.Fatal(err)
+			}
+			for i, one := range parts {
+				if (one.Cause != nil) != (i == 1) || i == 1 && one.Failed != 300 {
+					t.Errorf("part %d failed at %d: %v", i, one.Failed, one.Cause)
+				}
+			}
+			var rows int
+			if err := p.Conn.QueryRow(t.Context(), "SELECT count(*) FROM t").Scan(&rows); err != nil || rows != many {
+				t.Errorf("%d rows (%v), want %d", rows, err, many)
+			}
+		})
+	}
 
 	t.Run("ends with its context and closes the connection", func(t *testing.T) {
 		t.Parallel()
@@ -119,7 +147,7 @@ func TestAStream(t *testing.T) {
 			}
 		}()
 		sleeping := part(1, "SELECT pg_sleep(60)", func(int) []any { return nil })
-		if err := p.StreamParts(ctx, []*Savepoint{sleeping}); !errors.Is(err, context.Canceled) || !p.Conn.IsClosed() {
+		if err := p.StreamParts(ctx, []*Savepoint{sleeping}, false); !errors.Is(err, context.Canceled) || !p.Conn.IsClosed() {
 			t.Fatalf("error %v, closed %t: want the context's, and a closed connection", err, p.Conn.IsClosed())
 		}
 	})
@@ -128,7 +156,7 @@ func TestAStream(t *testing.T) {
 		t.Parallel()
 		p, notices := streaming(t)
 		noisy := part(many, "DROP TABLE IF EXISTS nowhere", func(int) []any { return nil })
-		if err := p.StreamParts(t.Context(), []*Savepoint{noisy}); err != nil {
+		if err := p.StreamParts(t.Context(), []*Savepoint{noisy}, false); err != nil {
 			t.Fatal(err)
 		}
 		if len(*notices) != many {
