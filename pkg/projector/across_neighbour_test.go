@@ -111,7 +111,7 @@ func TestALockedRowDelaysItsKeyAlone(t *testing.T) {
 			polling(t, pool, func(c *projector.Config) { c.OnFailure = projector.Policy{} },
 				append(s.projections(), ordered("log"))...)
 			score(t, pool, "game", scored{"ann", 1}, scored{"bob", 1}, scored{"cid", 1})
-			within(t, "the rows are there", func() bool { return games(t, pool, "cid") == "1 1" })
+			within(t, "the rows are there", func() bool { return games(t, pool, "bob") == "1 1" && games(t, pool, "cid") == "1 1" })
 			tx := began(t, pool)
 			for _, sql := range []string{
 				`SELECT FROM tidemark_views.board WHERE key = 'bob' FOR UPDATE`,
