@@ -3,17 +3,18 @@ SELECT pg_catalog.set_config('tidemark.path', pg_catalog.current_setting('search
     pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
 
 -- State 'filing' lasts until every campaign that is behind has a work item. Appends write no work
--- items for a group in state 'inline': they apply the events themselves.
+-- items for a group in state 'inline', since they apply the events themselves, or 'across': its
+-- projections are all across campaigns, and read the journal.
 CREATE TABLE tidemark.consumer_groups (
     name          text COLLATE "C" PRIMARY KEY,
-    state         text NOT NULL DEFAULT 'filing' CHECK (state IN ('filing', 'ready', 'inline')),
+    state         text NOT NULL DEFAULT 'filing' CHECK (state IN ('filing', 'ready', 'inline', 'across')),
     registered_at timestamptz NOT NULL DEFAULT clock_timestamp()
 );
 COMMENT ON TABLE tidemark.consumer_groups IS
-    'Consumer groups. Each append writes work items for all of them except inline ones.';
+    'Consumer groups. Each append writes work items for those that are filing or ready.';
 COMMENT ON COLUMN tidemark.consumer_groups.name IS 'name of the group';
 COMMENT ON COLUMN tidemark.consumer_groups.state IS
-    'filing until every campaign that is behind has a work item, then ready, or inline if appends apply';
+    'filing until every campaign that is behind has a work item, then ready. inline: appends apply. across: all projections are across campaigns';
 COMMENT ON COLUMN tidemark.consumer_groups.registered_at IS 'time of the registration';
 
 -- One row stands for the events that one append added to a campaign (docs/adr/0011). Rows are
@@ -655,7 +656,7 @@ BEGIN
         RETURNING j.seq, j.position, j.event_id, false;
     INSERT INTO tidemark.outbox (consumer_group, campaign_id, seq, enqueued_at, events)
     SELECT g.name, p_campaign_id, head + n, at, n FROM tidemark.consumer_groups g WHERE g.name > ''
-        AND g.state <> 'inline';
+        AND g.state IN ('filing', 'ready');
 
     IF jsonb_path_exists(p_events, '$[*].tags[*]') THEN
         INSERT INTO tidemark.event_tags (tag, event_type, position)
@@ -763,7 +764,7 @@ BEGIN
         RETURNING j.seq, j.position, j.event_id, false INTO seq, position, event_id, duplicate;
         INSERT INTO tidemark.outbox (consumer_group, campaign_id, seq, enqueued_at, events)
         SELECT g.name, p_campaign_id, seq, at, 1 FROM tidemark.consumer_groups g WHERE g.name > ''
-            AND g.state <> 'inline';
+            AND g.state IN ('filing', 'ready');
         IF pg_sequence_last_value('tidemark.waiting') > date_part('epoch', at) * 1000 THEN
             PERFORM tidemark.wake();
         END IF;

@@ -623,7 +623,8 @@ $$;
 
 -- gaps examines up to p_limit campaigns below p_below ('': from the greatest on). It returns those
 -- whose journal has events to project beyond the group's checkpoint although the outbox has no row
--- for them. (Failed campaigns of a projection say nothing about its group.) It steps down the
+-- for them. (Failed campaigns of a projection say nothing about its group, and a group in state
+-- 'across' has no campaigns.) It steps down the
 -- journal's primary key: one probe finds the next campaign and its last event, one more the
 -- checkpoint. It is one statement, so a concurrent append or apply is seen as a whole or not at
 -- all. next is where to continue, '' at the end.
@@ -636,6 +637,10 @@ CREATE FUNCTION tidemark.gaps(p_group text, p_below text, p_limit integer,
     SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
+    IF EXISTS (SELECT FROM tidemark.consumer_groups g WHERE g.name = p_group AND g.state = 'across') THEN
+        campaign_ids := '{}'; checkpoints := '{}'; heads := '{}'; next := ''; walked := 0;
+        RETURN;
+    END IF;
     WITH RECURSIVE walk AS (
         (SELECT p_below COLLATE "C" AS campaign_id, 0::bigint AS head, 0 AS steps WHERE p_below <> ''
         UNION ALL

@@ -324,6 +324,7 @@ func TestAGroupHasNoWorkItemsUntilAProjectionAppliesCampaignByCampaign(t *testin
 		}
 	})
 	expectText(t, pool, "board", "ada bob", `SELECT string_agg(key, ' ' ORDER BY key) FROM board`)
+	expectText(t, pool, "group", "across", `SELECT state FROM tidemark.consumer_groups`)
 	group := pause.Target{Group: "default"}
 	if err := errors.Join(setPause(t.Context(), pool, group, 0), endPause(t.Context(), pool, group)); err != nil {
 		t.Errorf("it cannot be paused: %v", err)

@@ -14,8 +14,7 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
-// Register registers the consumer group, if a projection applies campaign by campaign, and the
-// projections. It creates their tables in the configured schema, and files every campaign that has
+// Register registers the consumer group and the projections. It creates their tables in the configured schema, and files every campaign that has
 // moved before for new projections, which catch up while live work goes on. If a projection's
 // version is higher than the registered one, it begins the rebuild, unless [Config].ManualRebuilds
 // is set. If it is lower, workers with the registered version serve it. Register is safe to call at
@@ -59,12 +58,12 @@ func (p *Projector) Register(ctx context.Context) error {
 	return nil
 }
 
-// registerGroup registers the consumer group, unless all projections are across campaigns: they need
-// no work items, which each append would write for a registered group.
+// registerGroup registers the consumer group. If all projections are across campaigns, they need no
+// work items.
 func (p *Projector) registerGroup(ctx context.Context) error {
 	switch {
 	case p.base.Across():
-		return nil
+		return outbox.RegisterAcross(ctx, p.base.Cfg.Pool, p.base.Cfg.ConsumerGroup)
 	case p.base.Cfg.Mode == ModeInlineApplyOnly:
 		return outbox.RegisterInline(ctx, p.base.Cfg.Pool, p.base.Cfg.ConsumerGroup)
 	}

@@ -160,7 +160,7 @@ func (p *Projector) Run(ctx context.Context) error {
 		others.Go(func() { p.listener.Listen(ctx) })
 		others.Go(func() { p.listener.EndWaits(ctx) })
 	}
-	if p.base.Cfg.GapRate > 0 && !p.base.Across() {
+	if p.base.Cfg.GapRate > 0 {
 		others.Go(func() { p.maintainer.RepairGaps(ctx) })
 	}
 	p.claimer.Dispatch(pulse.With(ctx, p.base.Pulse.Loop("claim")), work)

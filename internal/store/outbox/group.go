@@ -24,7 +24,8 @@ type DB interface {
 // Group is a registered consumer group.
 type Group struct {
 	Name string
-	// "ready"; "filing" while older campaigns are being filed; "inline" if appends apply the events, not workers
+	// "ready"; "filing" while older campaigns are being filed; "inline" if appends apply the events, not
+	// workers; "across" if all projections are across campaigns, which need no work items
 	State        string
 	RegisteredAt time.Time
 }
@@ -49,7 +50,7 @@ func Register(ctx context.Context, db DB, group string) (err error) {
 	if _, err := db.Exec(ctx, queryRegister, group); err != nil {
 		return err
 	}
-	if _, err := db.Exec(ctx, queryLeaveInline, group); err != nil {
+	if _, err := db.Exec(ctx, queryEnqueues, group); err != nil {
 		return err
 	}
 	state, err := rows.One(ctx, db, pgx.RowTo[string], "", queryState, group)
@@ -79,6 +80,13 @@ func RegisterInline(ctx context.Context, db DB, group string) (err error) {
 		return err
 	}
 	return barrier(ctx, db) // also if already inline: the earlier caller may not have waited to the end
+}
+
+// RegisterAcross makes a consumer group known whose projections are all across campaigns: appends
+// enqueue nothing for it, until [Register] is called. A group that is known stays as it is.
+func RegisterAcross(ctx context.Context, db DB, group string) error {
+	_, err := rows.Exec(ctx, db, fmt.Sprintf("register consumer group %q", group), queryRegisterAcross, group)
+	return err
 }
 
 // barrier waits until every append that may not have seen the group has ended: until none holds the

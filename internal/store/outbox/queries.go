@@ -4,8 +4,10 @@ const (
 	// queryRegister writes one row of a table that appends read. It waits for no lock.
 	queryRegister = `INSERT INTO tidemark.consumer_groups (name) VALUES ($1) ON CONFLICT DO NOTHING`
 
-	// queryLeaveInline makes appends enqueue and files the backlog; queryRegisterInline stops the enqueueing.
-	queryLeaveInline    = `UPDATE tidemark.consumer_groups SET state = 'filing' WHERE name = $1 AND state = 'inline'`
+	// queryEnqueues makes appends enqueue and files the backlog; queryRegisterInline stops the enqueueing.
+	queryEnqueues = `UPDATE tidemark.consumer_groups SET state = 'filing'
+		WHERE name = $1 AND state IN ('inline', 'across')`
+	queryRegisterAcross = `INSERT INTO tidemark.consumer_groups (name, state) VALUES ($1, 'across') ON CONFLICT DO NOTHING`
 	queryRegisterInline = `INSERT INTO tidemark.consumer_groups AS g (name, state) VALUES ($1, 'inline')
 		ON CONFLICT (name) DO UPDATE SET state = 'inline' WHERE g.state <> 'inline'`
 

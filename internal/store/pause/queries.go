@@ -14,11 +14,9 @@ const (
 
 	queryRename = `UPDATE tidemark.pauses SET name = $3 WHERE scope = 'projection' AND consumer_group = $1 AND name = $2`
 
-	// queryRegistered returns whether the target exists. It reads one row, or all
-	// projections for a group that has only some across campaigns.
+	// queryRegistered returns whether the target exists.
 	queryRegistered = `SELECT CASE $1
 		WHEN 'group' THEN EXISTS (SELECT FROM tidemark.consumer_groups g WHERE g.name = $2)
-			OR EXISTS (SELECT FROM tidemark.projections p WHERE p.consumer_group = $2)
 		WHEN 'projection' THEN EXISTS (SELECT FROM tidemark.projections p WHERE p.name = $3 AND p.consumer_group = $2)
 		ELSE EXISTS (SELECT FROM tidemark.consumer_groups g WHERE g.name = $2)
 			AND EXISTS (SELECT FROM tidemark.journal j WHERE j.campaign_id = $3) END`

@@ -105,7 +105,7 @@ func tone(status any) string {
 		return "warn"
 	case "bad", "error", "critical", "dead", "parked", "gone", "crashed", "permanent", "aborted", "failed again":
 		return "bad"
-	case "paused", "audit_only", "inline", "not for it":
+	case "paused", "audit_only", "inline", "across", "not for it":
 		return "neutral"
 	case "info", "processing", "rebuilding", "joining", "copying", "copied", "requested", "running", "replayed", "filing",
 		"rebuild_began", "rebuilt", "queued again":
