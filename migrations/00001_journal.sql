@@ -36,7 +36,8 @@ CREATE TABLE tidemark.journal (
     PRIMARY KEY (campaign_id, seq),
     CONSTRAINT journal_event_id_key UNIQUE (campaign_id, event_id)
 );
-COMMENT ON TABLE tidemark.journal IS 'Events. Append-only, written only by tidemark.append and its variants.';
+COMMENT ON TABLE tidemark.journal IS
+    'Events. Append-only, written only by tidemark.append and its variants. Only tidemark.erase changes them.';
 COMMENT ON COLUMN tidemark.journal.campaign_id IS 'campaign of the event';
 COMMENT ON COLUMN tidemark.journal.seq IS 'number in the campaign: 1, 2, 3, …, without gaps';
 COMMENT ON COLUMN tidemark.journal.position IS 'place in the whole journal, ascending with gaps';
@@ -70,12 +71,25 @@ COMMENT ON COLUMN tidemark.event_tags.tag IS 'a tag of the event';
 COMMENT ON COLUMN tidemark.event_tags.event_type IS 'type of the event';
 COMMENT ON COLUMN tidemark.event_tags.position IS 'position of the event';
 
+-- refuse_change lets tidemark.erase through (migrations/00014_erasure.sql), which keeps an event's
+-- place, type, id and times. Roles that do not own the tables may not change them at all.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.refuse_change() RETURNS trigger
     LANGUAGE plpgsql
     SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
+    IF current_setting('tidemark.erases', true) = 'on' THEN
+        IF TG_TABLE_NAME = 'event_tags' AND TG_OP = 'DELETE' THEN
+            RETURN OLD;
+        ELSIF TG_TABLE_NAME = 'journal' AND TG_OP = 'UPDATE' AND (NEW.campaign_id, NEW.seq, NEW.position, NEW.event_id,
+            NEW.event_type, NEW.event_version, NEW.intent, NEW.occurred_at, NEW.recorded_at) = (OLD.campaign_id, OLD.seq,
+            OLD.position, OLD.event_id, OLD.event_type, OLD.event_version, OLD.intent, OLD.occurred_at, OLD.recorded_at)
+            AND NEW.metadata ? '$erased'
+        THEN
+            RETURN NEW;
+        END IF;
+    END IF;
     RAISE EXCEPTION 'tidemark.% is append-only: % is refused', TG_TABLE_NAME, TG_OP
         USING ERRCODE = 'TM009', HINT = 'append an event that corrects the earlier one';
 END

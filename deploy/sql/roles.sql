@@ -181,6 +181,15 @@ BEGIN
     ALTER FUNCTION tidemark.applied SECURITY DEFINER;
     EXECUTE format('GRANT EXECUTE ON FUNCTION tidemark.await, tidemark.applied TO %I', appender);
 
+    -- Erasures are the operator's alone, and change the journal through functions that run as the owner.
+    EXECUTE format('REVOKE INSERT, UPDATE, DELETE, TRUNCATE ON tidemark.erasures, tidemark.erased_events,
+        tidemark.erased_values FROM %I', worker);
+    EXECUTE format('REVOKE EXECUTE ON FUNCTION tidemark.erase, tidemark.end_erasure FROM %I, %I', worker, publisher);
+    EXECUTE format('GRANT EXECUTE ON FUNCTION tidemark.erase, tidemark.end_erasure TO %I', operator);
+    EXECUTE format('GRANT INSERT ON tidemark.erasures TO %I', operator);
+    EXECUTE format('GRANT UPDATE ON SEQUENCE tidemark.erased TO %I', operator);
+    EXECUTE format('GRANT SELECT ON SEQUENCE tidemark.erased TO %I', publisher);
+
     -- Operator: long transactions and the state of autovacuum. Only some roles may grant that.
     BEGIN
         EXECUTE format('GRANT pg_read_all_stats TO %I', operator);

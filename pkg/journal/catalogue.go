@@ -21,6 +21,11 @@ type EventType struct {
 	Intent  Intent           // what its events are for; zero: ProjectionAndReplay
 	Upcast  map[int]Upcaster // from the key's version to the next one; no gap up to Version
 	Schema  json.RawMessage  // a JSON Schema for payloads of the current version; nil: none
+
+	// Subject are the fields whose value names the person that the event is about, such as "customer.id".
+	// Personal are the fields that an erasure of personal data takes. Both count for all versions: list
+	// former names too.
+	Subject, Personal []string
 }
 
 // Catalogue lists the event types: their current names, versions and shapes. Append fills in
@@ -115,6 +120,11 @@ func (c *Catalogue) add(t *EventType) (mistakes []error) {
 		wrong("intent is %s: it must be %s, %s or %s", feed.Shortened(string(t.Intent)), ProjectionAndReplay,
 			ReplayOnly, AuditOnly)
 	}
+	for _, path := range slices.Concat(t.Subject, t.Personal) {
+		if _, err := parsePath(path); err != nil {
+			mistakes = append(mistakes, err)
+		}
+	}
 	mistakes = append(mistakes, known.checkUpcasters()...)
 	if len(t.Schema) > 0 {
 		var err error
@@ -145,6 +155,28 @@ func (t *catalogued) checkUpcasters() (mistakes []error) {
 		}
 	}
 	return mistakes
+}
+
+// Subjects returns the fields that name the subject of events, by every name that types are stored under.
+func (c *Catalogue) Subjects() map[string][]string {
+	return c.fields(func(t *catalogued) []string { return t.Subject })
+}
+
+// Personal returns the personal fields of events, by every name that types are stored under.
+func (c *Catalogue) Personal() map[string][]string {
+	return c.fields(func(t *catalogued) []string { return t.EventType.Personal })
+}
+
+func (c *Catalogue) fields(of func(*catalogued) []string) map[string][]string {
+	fields := map[string][]string{}
+	for _, t := range c.all() {
+		for _, name := range t.names {
+			if paths := of(t); len(paths) > 0 {
+				fields[name] = slices.Clone(paths)
+			}
+		}
+	}
+	return fields
 }
 
 // Intent returns the intent of type t or of the type with alias t; "" if the catalogue has neither.
@@ -242,6 +274,9 @@ func (c *Catalogue) Current(e Event) (Event, error) {
 	switch {
 	case e.Version == t.Version:
 		e.Type = t.Name
+		return e, nil
+	case e.Erased() && string(e.Payload) == "{}": // nothing is left to upcast
+		e.Type, e.Version = t.Name, t.Version
 		return e, nil
 	case e.Version > t.Version || e.Version < t.oldest:
 		remedy := "add the missing upcasters to the catalogue"

@@ -26,6 +26,9 @@ type eventTypeYAML struct {
 	Aliases []string           `yaml:"aliases"`
 	Upcast  map[int][]stepYAML `yaml:"upcast"`
 	Schema  any                `yaml:"schema"` // inline, or the name of a file
+
+	Subject  []string `yaml:"subject"`
+	Personal []string `yaml:"personal"`
 }
 
 type stepYAML struct {
@@ -93,6 +96,7 @@ func located(err error) error {
 func (y eventTypeYAML) eventType(name string, fsys fs.FS, folder string) (EventType, error) {
 	t := EventType{
 		Name: name, Aliases: y.Aliases, Version: y.Version, Intent: y.Intent, Upcast: map[int]Upcaster{},
+		Subject: y.Subject, Personal: y.Personal,
 	}
 	var errs []error
 	for from, steps := range y.Upcast {

@@ -171,6 +171,7 @@ func (c *claimer) ticked(t *tick, err error) {
 		return
 	}
 	restored := c.restored(t)
+	c.reader.cache.Forget(t.Erased)
 	var back []written // to be claimed again
 	for _, row := range t.Pairs {
 		key := row.Key

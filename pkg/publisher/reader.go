@@ -41,7 +41,8 @@ func (r *reader) forget() {
 
 type reading struct {
 	pages.Query
-	journal int  // the value of agenda.journals when it started
+	journal int // the value of agenda.journals when it started
+	mark    int64
 	soon    bool // appends were asked to notify a moment ago: look again soon instead
 	wakes   int  // notifications before it started
 }
@@ -145,7 +146,7 @@ func (r *reader) read(after int64, now time.Time) {
 			After: after, Floor: r.head, Events: r.cfg.PageEvents, Small: r.small,
 			Catalogue: r.cfg.Catalogue,
 		},
-		journal: r.journals, wakes: r.wakes,
+		journal: r.journals, mark: r.cache.Mark(), wakes: r.wakes,
 	}
 	if after >= r.head {
 		r.lastTail = now
@@ -200,8 +201,8 @@ func (r *reader) arrived(rd *reading, w *pages.Window, err error, started time.T
 		}
 		return
 	}
-	if rd.journal != r.journals {
-		return // the journal was replaced
+	if rd.journal != r.journals || rd.mark != r.cache.Mark() {
+		return // the journal was replaced, or events have been erased
 	}
 	switch {
 	case w.Until == w.After && w.Floor < w.Last:

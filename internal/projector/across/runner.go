@@ -107,6 +107,7 @@ func (r *Runner) tick(ctx, patient context.Context) error {
 	}); err != nil {
 		return err
 	}
+	r.source.forget(seen.Erased)
 	assigned := ledger.Assign(seen.Relays, seen.Pairs)
 	var free []publications.Key
 	rows, parts := map[publications.Key]*ledger.Row{}, map[string]int{}

@@ -69,6 +69,13 @@ func (s *source) wake() {
 	s.woken = make(chan struct{})
 }
 
+// forget drops pages if events have been erased.
+func (s *source) forget(mark int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.cache.Forget(mark)
+}
+
 // next returns the page that continues after a position. If there are no events it returns nil, and
 // a channel that an append closes.
 func (s *source) next(ctx context.Context, after int64) (*pages.Page, <-chan struct{}, error) {
@@ -120,6 +127,7 @@ func (s *source) readAhead(ctx context.Context, after int64) {
 // read reads a page into the cache. The caller has set s.reading.
 func (s *source) read(ctx context.Context, after int64) (w *pages.Window, err error) {
 	s.mu.Lock()
+	mark := s.cache.Mark()
 	q := pages.Query{
 		After: after, Floor: s.head, Events: s.events, Small: s.small, Catalogue: s.Cfg.Catalogue,
 		Announce: 2*s.Cfg.PollInterval + time.Second,
@@ -134,7 +142,9 @@ func (s *source) read(ctx context.Context, after int64) (w *pages.Window, err er
 			s.small = 4*w.Payload()*int64(s.events) <= pages.Bytes*int64(len(w.Events))
 			kept := w.Page
 			kept.Faults = maps.Clone(w.Faults)
-			s.cache.Add(&kept)
+			if mark == s.cache.Mark() {
+				s.cache.Add(&kept)
+			}
 		}
 		close(s.reading)
 		s.reading = nil

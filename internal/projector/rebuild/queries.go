@@ -48,6 +48,8 @@ const (
 		kept_until = clock_timestamp() + $4::interval, declined = $5 WHERE name = $1`
 
 	// queryKeepLonger postpones the removal of tables that cannot be dropped.
+	queryDropReplaced = `UPDATE tidemark.projections SET kept_until = clock_timestamp() WHERE name LIKE '%~previous'`
+
 	queryKeepLonger = `UPDATE tidemark.projections SET kept_until = clock_timestamp() + interval '1 hour' WHERE name = $1`
 
 	// queryBehind counts deferred campaigns that prevent a swap, by their index: up to 1 that still

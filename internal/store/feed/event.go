@@ -1,6 +1,7 @@
 package feed
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"net/url"
@@ -47,6 +48,9 @@ type Event struct {
 
 	decoded *decoded // the payload, decoded once for all copies of the event
 }
+
+// Erased reports whether an operator has erased the event: its payload, or the personal fields of it, is gone.
+func (e *Event) Erased() bool { return bytes.HasPrefix(e.Metadata, []byte(`{"$erased":`)) }
 
 // Refuse makes an append refuse the event, whose payload could not be encoded.
 func Refuse(e *Event, err error) { e.refused = err }

@@ -87,6 +87,11 @@ func Progress(ctx context.Context, db Querier) (floor, last int64, err error) {
 	return floor, last, nil
 }
 
+// Erased returns a mark that has grown when events have been erased.
+func Erased(ctx context.Context, db Querier) (mark int64, err error) {
+	return rows.One(ctx, db, pgx.RowTo[int64], "look for erasures", queryErased)
+}
+
 // ReadRange reads up to limit events of a campaign, from a seq and up to a position.
 func ReadRange(
 	ctx context.Context, db Querier, campaignID string, fromSeq, untilPosition int64, limit int,

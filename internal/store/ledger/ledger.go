@@ -93,6 +93,7 @@ type Seen struct {
 	Relays   map[string]map[publications.Key]bool // live relays, and the pairs they know
 	Pairs    []Row
 	Due      []Parked
+	Erased   int64 // [feed.Erased]
 }
 
 // Row is the part of a pair's row that all relays look at.
@@ -129,6 +130,7 @@ func (l *Ledger) Look(ctx context.Context, conn *pgxpool.Conn, q Look) (*Seen, e
 		return err
 	})
 	batch.Queue(queryInstance).QueryRow(func(row pgx.Row) error { return row.Scan(&seen.Instance) })
+	batch.Queue(queryErased).QueryRow(func(row pgx.Row) error { return row.Scan(&seen.Erased) })
 	batch.Queue(queryPairs, l.ttl, l.kind).Query(func(rows pgx.Rows) (err error) {
 		seen.Pairs, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Row])
 		return err

@@ -54,10 +54,23 @@ type Cache struct {
 	bytes int64
 	limit int64
 	full  int // events of a page that is not extended
+
+	erased int64 // see Forget
 }
 
 // NewCache returns a cache of about limit bytes. Pages with full events are not extended.
 func NewCache(limit int64, full int) Cache { return Cache{limit: limit, full: full} }
+
+// Forget drops all pages if events have been erased since the last call: the mark, which is
+// [feed.Erased], has grown. A page whose read began before must not be added.
+func (c *Cache) Forget(mark int64) {
+	if c.erased != mark {
+		c.list, c.bytes, c.erased = nil, 0, mark
+	}
+}
+
+// Mark returns the mark of the last [Cache.Forget].
+func (c *Cache) Mark() int64 { return c.erased }
 
 // At returns the page that continues after a position, or nil.
 func (c *Cache) At(position int64) *Page {

@@ -70,7 +70,13 @@ func (t *tail) step(ctx context.Context, conn *pgx.Conn, payload string) (time.D
 	if idle {
 		return 0, nil
 	}
+	var mark int64
 	var err error
+	if payload == "" { // events may have been erased
+		if mark, err = feed.Erased(ctx, conn); err != nil {
+			return 0, err
+		}
+	}
 	if head < 0 {
 		if head, err = feed.Floor(ctx, conn); err != nil {
 			return 0, err
@@ -82,6 +88,9 @@ func (t *tail) step(ctx context.Context, conn *pgx.Conn, payload string) (time.D
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if payload == "" {
+		t.cache.Forget(mark)
+	}
 	if t.head == w.Until {
 		return tailPoll, nil
 	}

@@ -1,0 +1,234 @@
+-- +goose Up
+SELECT pg_catalog.set_config('tidemark.path', pg_catalog.current_setting('search_path'), true),
+    pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
+
+-- One row stands for one call of an operator who erases a campaign or a subject. The subject's key is
+-- not kept: it may be a person's name.
+CREATE TABLE tidemark.erasures (
+    id          bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    campaign_id text COLLATE "C",
+    actor       text COLLATE "C" NOT NULL,
+    reason      text             NOT NULL,
+    began_at    timestamptz      NOT NULL DEFAULT clock_timestamp(),
+    ended_at    timestamptz,
+    changed     jsonb            NOT NULL DEFAULT '{}'
+);
+COMMENT ON TABLE tidemark.erasures IS 'Erasures of campaigns and subjects. Kept as long as the journal.';
+COMMENT ON COLUMN tidemark.erasures.id IS 'number, which erased events have in their metadata';
+COMMENT ON COLUMN tidemark.erasures.campaign_id IS 'campaign, NULL for a subject';
+COMMENT ON COLUMN tidemark.erasures.actor IS 'operator';
+COMMENT ON COLUMN tidemark.erasures.reason IS 'reason of the operator';
+COMMENT ON COLUMN tidemark.erasures.began_at IS 'time of the first event';
+COMMENT ON COLUMN tidemark.erasures.ended_at IS 'time of the last, NULL if it was interrupted';
+COMMENT ON COLUMN tidemark.erasures.changed IS 'number of rows that were changed, by table';
+
+-- Grows when events have been erased. Processes that keep pages of the journal in memory read it every
+-- second, and then drop them.
+CREATE SEQUENCE tidemark.erased AS bigint MINVALUE 0 START 0 CACHE 1;
+SELECT nextval('tidemark.erased'); -- the next call moves last_value
+COMMENT ON SEQUENCE tidemark.erased IS 'Grows when events have been erased, so that processes drop pages in memory.';
+
+-- The events of an erasure.
+CREATE TABLE tidemark.erased_events (
+    erasure  bigint NOT NULL REFERENCES tidemark.erasures,
+    position bigint NOT NULL,
+    event_id uuid   NOT NULL,
+    PRIMARY KEY (erasure, position)
+);
+COMMENT ON TABLE tidemark.erased_events IS 'Events of an erasure.';
+COMMENT ON COLUMN tidemark.erased_events.erasure IS 'the erasure';
+COMMENT ON COLUMN tidemark.erased_events.position IS 'position of the event';
+COMMENT ON COLUMN tidemark.erased_events.event_id IS 'id of the event';
+
+-- Hashes of the values that were erased, with a key that only the certificate has. So they tell
+-- nothing, and a search with the key finds the values wherever they are left.
+CREATE TABLE tidemark.erased_values (
+    erasure bigint NOT NULL REFERENCES tidemark.erasures,
+    hash    bytea  NOT NULL,
+    PRIMARY KEY (erasure, hash)
+);
+COMMENT ON TABLE tidemark.erased_values IS 'Keyed hashes of the values that an erasure has erased.';
+COMMENT ON COLUMN tidemark.erased_values.erasure IS 'the erasure';
+COMMENT ON COLUMN tidemark.erased_values.hash IS 'SHA-256 of the certificate''s key and the value';
+
+-- texts returns the texts in a document: its strings, numbers and names of fields, and their words. A
+-- text has 4 characters and more, a number 7.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.erasable(p_document jsonb) RETURNS SETOF text
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+    SELECT DISTINCT v #>> '{}'
+    FROM jsonb_path_query(p_document, 'strict $.** ? (@.type() == "string" || @.type() == "number")') AS v
+    WHERE length(v #>> '{}') >= CASE jsonb_typeof(v) WHEN 'string' THEN 4 ELSE 7 END
+$$;
+-- +goose StatementEnd
+
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.texts(p_document jsonb) RETURNS SETOF text
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+    WITH whole AS (
+        SELECT v AS value FROM tidemark.erasable(p_document) AS v
+        UNION
+        SELECT k.key FROM jsonb_path_query(p_document, 'strict $.** ? (@.type() == "object")') AS o
+            CROSS JOIN LATERAL jsonb_object_keys(o) AS k (key)
+    )
+    SELECT w.value FROM whole w WHERE length(w.value) >= 4
+    UNION
+    SELECT word FROM whole w CROSS JOIN LATERAL regexp_split_to_table(w.value, '[^[:alnum:]@._+-]+') AS word
+    WHERE length(word) >= 4
+$$;
+-- +goose StatementEnd
+
+-- erase replaces payload and metadata of events of one campaign, and drops their tags, actor and
+-- aggregate: place, type, id and times stay. With p_personal, an object of arrays of paths by event
+-- type, it takes only these fields from the payloads, and leaves other types alone. What failed
+-- campaigns, parked events and logs tell of the events goes too, and so do scheduled appends of the
+-- campaign if all of it is erased (p_seqs is NULL: up to p_most events that are left). It appends an
+-- event that tells consumers, and returns the erased seqs. It locks the campaign, as an append does.
+-- It is the only way to change the journal.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.erase(p_erasure bigint, p_key bytea, p_campaign_id text, p_seqs bigint[], p_most integer,
+        p_personal jsonb) RETURNS bigint[]
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    mark CONSTANT jsonb := jsonb_build_object('$erased', p_erasure);
+    chosen bigint[];
+    erased bigint[] := '{}';
+    counts jsonb := '{}';
+    n bigint;
+    e tidemark.journal;
+    left_over jsonb;
+    path text;
+BEGIN
+    IF NOT EXISTS (SELECT FROM tidemark.erasures x WHERE x.id = p_erasure) THEN
+        RAISE EXCEPTION 'there is no erasure %', p_erasure
+            USING ERRCODE = 'invalid_parameter_value', HINT = 'erase with tidemark campaign erase or subject erase';
+    ELSIF octet_length(p_key) IS DISTINCT FROM 32 THEN
+        RAISE EXCEPTION 'the key has % bytes', octet_length(p_key)
+            USING ERRCODE = 'invalid_parameter_value', HINT = 'use 32 random bytes';
+    END IF;
+    PERFORM tidemark.lock_campaign(p_campaign_id);
+    chosen := p_seqs;
+    IF chosen IS NULL THEN
+        SELECT array_agg(j.seq) INTO chosen FROM (SELECT j.seq FROM tidemark.journal j
+            WHERE j.campaign_id = p_campaign_id AND NOT coalesce(j.metadata ? '$erased', false)
+                AND j.event_type <> 'events_erased'
+                AND (p_personal IS NULL OR p_personal ? j.event_type) ORDER BY j.seq LIMIT p_most) j;
+    END IF;
+    PERFORM set_config('tidemark.erases', 'on', true);
+    FOR e IN SELECT j.* FROM tidemark.journal j WHERE j.campaign_id = p_campaign_id AND j.seq = ANY (chosen)
+        AND NOT coalesce(j.metadata ? '$erased', false) AND (p_personal IS NULL OR p_personal ? j.event_type)
+        ORDER BY j.seq
+    LOOP
+        left_over := '{}';
+        IF p_personal IS NOT NULL THEN
+            left_over := e.payload;
+            FOR path IN SELECT jsonb_array_elements_text(p_personal -> e.event_type) LOOP
+                left_over := left_over #- string_to_array(path, '.');
+            END LOOP;
+        END IF;
+        INSERT INTO tidemark.erased_events VALUES (p_erasure, e.position, e.event_id);
+        INSERT INTO tidemark.erased_values
+        SELECT DISTINCT p_erasure, sha256(p_key || convert_to(t, 'UTF8'))
+        FROM tidemark.erasable(jsonb_build_array(e.metadata, e.actor, e.aggregate_id, e.payload,
+            (SELECT jsonb_agg(regexp_replace(tag, '^[^=]*=', '')) FROM unnest(e.tags) AS tag))) AS t
+        WHERE t NOT IN (e.campaign_id, e.event_id::text, e.event_type)
+            AND t NOT IN (SELECT tidemark.erasable(left_over))
+        ON CONFLICT DO NOTHING;
+        UPDATE tidemark.journal j SET payload = left_over, metadata = mark, tags = NULL, actor = NULL,
+            aggregate_type = NULL, aggregate_id = NULL,
+            payload_bytes = least(j.payload_bytes, 100 + octet_length(left_over::text))
+        WHERE j.campaign_id = e.campaign_id AND j.seq = e.seq;
+        erased := erased || e.seq;
+        DELETE FROM tidemark.event_tags t WHERE t.tag = ANY (e.tags) AND t.event_type = e.event_type
+            AND t.position = e.position;
+        GET DIAGNOSTICS n = ROW_COUNT;
+        counts := counts || jsonb_build_object('event_tags', coalesce((counts ->> 'event_tags')::bigint, 0) + n);
+    END LOOP;
+    PERFORM set_config('tidemark.erases', '', true);
+    IF cardinality(erased) > 0 THEN -- publishers send it, so that consumers can follow
+        PERFORM tidemark.append(p_campaign_id, jsonb_build_array(jsonb_build_object('type', 'events_erased',
+            'intent', 'audit_only', 'payload', jsonb_build_object('erasure', p_erasure, 'seqs', erased))));
+    END IF;
+
+    counts := counts || jsonb_build_object('journal', cardinality(erased));
+    UPDATE tidemark.deferred d SET error_message = 'erased', error_stack = NULL, fingerprint = NULL
+    WHERE d.campaign_id = p_campaign_id AND d.error_message IS NOT NULL;
+    GET DIAGNOSTICS n = ROW_COUNT;
+    counts := counts || jsonb_build_object('deferred', n);
+    UPDATE tidemark.failure_log l SET error_message = 'erased', error_stack = NULL, fingerprint = NULL
+    WHERE l.campaign_id = p_campaign_id AND l.error_message IS NOT NULL;
+    GET DIAGNOSTICS n = ROW_COUNT;
+    counts := counts || jsonb_build_object('failure_log', n);
+    UPDATE tidemark.parked k SET error_message = 'erased'
+    WHERE k.campaign_id = p_campaign_id AND k.error_message IS NOT NULL;
+    GET DIAGNOSTICS n = ROW_COUNT;
+    counts := counts || jsonb_build_object('parked', n);
+    n := 0;
+    IF p_seqs IS NULL AND p_personal IS NULL THEN
+        DELETE FROM tidemark.scheduled s WHERE s.campaign_id = p_campaign_id;
+        GET DIAGNOSTICS n = ROW_COUNT;
+    END IF;
+    counts := counts || jsonb_build_object('scheduled', n);
+    UPDATE tidemark.erasures x SET changed = (
+        SELECT jsonb_object_agg(k.key, coalesce((x.changed ->> k.key)::bigint, 0) + k.value::bigint)
+        FROM jsonb_each_text(counts) k)
+    WHERE x.id = p_erasure;
+    RETURN erased;
+END
+$$;
+-- +goose StatementEnd
+
+-- end_erasure takes what failed keys of projections across campaigns tell of the erased events, and
+-- the keys themselves, which may be names. It ends the erasure. It reads deferred, failure_log and
+-- resolutions once.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.end_erasure(p_erasure bigint) RETURNS jsonb
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    n bigint;
+    m bigint;
+    result jsonb;
+BEGIN
+    UPDATE tidemark.deferred d SET error_message = 'erased', error_stack = NULL, fingerprint = NULL
+    FROM tidemark.erased_events e
+    WHERE e.erasure = p_erasure AND d.event_id = e.event_id AND d.error_message IS DISTINCT FROM 'erased';
+    GET DIAGNOSTICS n = ROW_COUNT;
+    UPDATE tidemark.failure_log l SET campaign_id = 'erased', error_message = 'erased', error_stack = NULL,
+        fingerprint = NULL
+    FROM tidemark.erased_events e, tidemark.projections p
+    WHERE e.erasure = p_erasure AND l.seq = e.position AND p.scope = 'journal'
+        AND split_part(l.projection, '~', 1) = p.name;
+    GET DIAGNOSTICS m = ROW_COUNT;
+    UPDATE tidemark.resolutions r SET campaign_id = 'erased'
+    FROM tidemark.erased_events e, tidemark.projections p
+    WHERE e.erasure = p_erasure AND r.seq = e.position AND p.scope = 'journal' AND r.projection = p.name;
+    UPDATE tidemark.erasures x SET ended_at = clock_timestamp(), changed = x.changed
+        || jsonb_build_object('deferred', coalesce((x.changed ->> 'deferred')::bigint, 0) + n, 'failure_log',
+            coalesce((x.changed ->> 'failure_log')::bigint, 0) + m)
+    WHERE x.id = p_erasure RETURNING x.changed INTO result;
+    RETURN result;
+END
+$$;
+-- +goose StatementEnd
+
+REVOKE ALL ON FUNCTION tidemark.erase, tidemark.end_erasure FROM PUBLIC;
+
+SELECT set_config('search_path', current_setting('tidemark.path'), true);
+
+-- +goose Down
+DROP FUNCTION tidemark.end_erasure;
+DROP FUNCTION tidemark.erase;
+DROP FUNCTION tidemark.texts;
+DROP FUNCTION tidemark.erasable;
+DROP TABLE tidemark.erased_values;
+DROP TABLE tidemark.erased_events;
+DROP TABLE tidemark.erasures;
+DROP SEQUENCE tidemark.erased;

@@ -1,0 +1,15 @@
+// Package erasure erases campaigns and subjects from everything that Tidemark keeps, and searches for
+// what may be left.
+//
+// An erasure replaces payloads and metadata in the journal, and keeps the events' places, types, ids
+// and times. So order, numbering and proofs stand. Read models are made anew: campaigns are replayed,
+// projections across campaigns and those that cannot reset a campaign are rebuilt. Errors that failed
+// campaigns, parked events and logs tell of the events go, and so do scheduled appends of an erased
+// campaign. Each campaign gets an event of type [EventType], which publishers send.
+//
+// An erasure works in transactions of one campaign each and can be repeated: a second one takes what
+// an interrupted one has left. It reaches neither what was sent already, nor WAL, replicas and backups.
+//
+// The package owns tidemark.erasures, tidemark.erased_events and tidemark.erased_values. It is safe for
+// concurrent use.
+package erasure

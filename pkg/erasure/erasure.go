@@ -1,0 +1,279 @@
+package erasure
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemark-go/tidemark/internal/projector/registry"
+	"github.com/tidemark-go/tidemark/internal/store/failed"
+	"github.com/tidemark-go/tidemark/internal/store/rows"
+	"github.com/tidemark-go/tidemark/pkg/journal"
+)
+
+// EventType is the type of the event that an erased campaign gets. Its payload has the number of the
+// erasure and the seqs of the erased events.
+const EventType = "events_erased"
+
+const (
+	batchEvents = 500     // of one campaign, in one transaction
+	window      = 100_000 // positions looked at in one statement
+)
+
+// ErrNothing is returned if there is no such campaign, or no event of the subjects. Its message names
+// them. ErrConflict is returned for a request that does not say one thing.
+var (
+	ErrNothing  = errors.New("there is nothing to erase")
+	ErrConflict = errors.New("invalid erasure")
+)
+
+// Request says what to erase: a campaign or subjects.
+type Request struct {
+	Campaign string   // all its events
+	Subjects []string // events with one of these tags, or with one of these keys in the subject's field of the catalogue
+
+	// Personal limits the erasure to the personal fields of the catalogue. Events of types that have none
+	// keep their payload.
+	Personal  bool
+	Catalogue *journal.Catalogue // nil: no subject fields and no personal ones
+
+	By, Reason string // required
+}
+
+// DB is a pool, or a transaction's beginner.
+type DB = registry.Beginner
+
+// Certificate says what an erasure has done. Keep it: without its key nobody can search for what is left.
+type Certificate struct {
+	Erasure  int64            `json:"erasure"` // its number
+	Campaign string           `json:"campaign,omitempty"`
+	Subjects []string         `json:"subjects,omitempty"` // the database does not keep them
+	By       string           `json:"by"`
+	Reason   string           `json:"reason"`
+	BeganAt  time.Time        `json:"began_at"`
+	EndedAt  time.Time        `json:"ended_at"`
+	Events   int64            `json:"events"`  // erased
+	Changed  map[string]int64 `json:"changed"` // rows by table of the schema tidemark
+	Replayed []string         `json:"replayed"`
+	Rebuilt  []string         `json:"rebuilt"` // workers do both after the erasure has ended
+	Key      []byte           `json:"key,omitempty"`
+}
+
+// Found is what an erasure would take.
+type Found struct {
+	Events    int64 `json:"events"`
+	Campaigns int64 `json:"campaigns"`
+}
+
+// run is an erasure under way.
+type run struct {
+	Request
+	db       DB
+	act      failed.Act
+	personal []byte // by type, nil: all of the payload
+	resets   []projection
+	rebuilds []string
+	done     *Certificate
+}
+
+type projection struct {
+	Name, Group string
+	Across      bool
+	Schema      string
+	Tables      []string
+}
+
+// Count returns what [Erase] would take. It changes nothing.
+func Count(ctx context.Context, db journal.Querier, r Request) (found Found, err error) {
+	defer rows.Explain(&err, "count an erasure")
+	e, err := r.run()
+	if err != nil {
+		return found, err
+	}
+	if r.Campaign != "" {
+		found.Events, err = e.countCampaign(ctx, db)
+		found.Campaigns = min(found.Events, 1)
+		return found, err
+	}
+	campaigns := map[string]bool{}
+	err = e.find(ctx, db, func(campaign string, seqs []int64) error {
+		campaigns[campaign] = true
+		found.Events += int64(len(seqs))
+		return nil
+	})
+	found.Campaigns = int64(len(campaigns))
+	return found, err
+}
+
+// Erase erases, and has the workers make the read models anew. It returns when the journal and the logs
+// are done; [Verify] tells whether the read models are. Each campaign is locked for the time of a few
+// hundred events, as by an append. Errors: [ErrNothing], [ErrConflict], those of the database. Half of
+// an erasure that ends with an error is done: repeat it.
+func Erase(ctx context.Context, db DB, r Request) (_ *Certificate, err error) {
+	defer rows.Explain(&err, "erase")
+	e, err := r.run()
+	if err != nil {
+		return nil, err
+	}
+	e.db, e.act = db, failed.Act{By: r.By, Reason: r.Reason}
+	unfinished, err := rows.All(ctx, db, pgx.RowTo[int64], "", queryUnfinished, r.Campaign)
+	if err != nil {
+		return nil, err
+	}
+	if found, err := Count(ctx, db, r); err != nil || found.Events == 0 && len(unfinished) == 0 {
+		return nil, errors.Join(err, r.nothing(err))
+	}
+	if err := e.readModels(ctx); err != nil {
+		return nil, err
+	}
+	key := make([]byte, 32)
+	_, _ = rand.Read(key)
+	e.done = &Certificate{Campaign: r.Campaign, Subjects: r.Subjects, By: r.By, Reason: r.Reason, Key: key, Rebuilt: e.rebuilds}
+	if err := pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error {
+		return tx.QueryRow(ctx, queryBegin, r.Campaign, r.By, r.Reason).Scan(&e.done.Erasure, &e.done.BeganAt)
+	}); err != nil {
+		return nil, err
+	}
+	for _, p := range e.resets {
+		e.done.Replayed = append(e.done.Replayed, p.Name)
+	}
+	if r.Campaign != "" {
+		for n := batchEvents; n == batchEvents && err == nil; {
+			n, err = e.erase(ctx, r.Campaign, nil)
+		}
+	} else {
+		err = e.find(ctx, db, func(campaign string, seqs []int64) error {
+			for part := range slices.Chunk(seqs, batchEvents) {
+				if _, err := e.erase(ctx, campaign, part); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	if err == nil {
+		_, err = rows.One(ctx, db, pgx.RowTo[int64], "", queryMark)
+	}
+	if err == nil {
+		err = e.rebuild(ctx)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return e.done, pgx.BeginFunc(ctx, db, func(tx pgx.Tx) (err error) {
+		for _, id := range append(unfinished, e.done.Erasure) {
+			err = cmp.Or(err, tx.QueryRow(ctx, queryEnd, id).Scan(&e.done.Changed, &e.done.EndedAt))
+		}
+		return err
+	})
+}
+
+func (r Request) nothing(err error) error {
+	if err != nil {
+		return nil
+	}
+	what := fmt.Sprintf("of campaign %q", r.Campaign)
+	if r.Campaign == "" {
+		what = fmt.Sprintf("of subjects %q", r.Subjects)
+	}
+	return fmt.Errorf("%w: no event %s is left that is not erased", ErrNothing, what)
+}
+
+// run checks a request.
+func (r Request) run() (*run, error) {
+	e := &run{Request: r}
+	personal := r.Catalogue.Personal()
+	switch {
+	case (r.Campaign == "") == (len(r.Subjects) == 0):
+		return nil, fmt.Errorf("%w: name a campaign, or subjects", ErrConflict)
+	case slices.Contains(r.Subjects, ""):
+		return nil, fmt.Errorf("%w: a subject's key is empty", ErrConflict)
+	case r.By == "" || strings.TrimSpace(r.Reason) == "":
+		return nil, fmt.Errorf("%w: By or Reason is missing: the certificate has them", ErrConflict)
+	case r.Personal && len(personal) == 0:
+		return nil, fmt.Errorf("%w: the catalogue names no personal fields: add them, or erase whole payloads", ErrConflict)
+	case r.Personal:
+		e.personal, _ = json.Marshal(personal) // strings cannot fail
+	}
+	return e, nil
+}
+
+func (e *run) countCampaign(ctx context.Context, db journal.Querier) (left int64, err error) {
+	n, err := rows.One(ctx, db, pgx.RowToStructByPos[struct{ All, Left int64 }], "", queryCount, e.Campaign, e.personal)
+	if err == nil && n.All == 0 {
+		err = fmt.Errorf("%w: campaign %q has no events", ErrNothing, e.Campaign)
+	}
+	return n.Left, err
+}
+
+// find visits the events of the subjects, campaign by campaign of a window of positions.
+func (e *run) find(ctx context.Context, db journal.Querier, visit func(campaign string, seqs []int64) error) error {
+	last, err := rows.One(ctx, db, pgx.RowTo[int64], "", queryLast)
+	if err != nil {
+		return err
+	}
+	fields := e.Catalogue.Subjects()
+	encoded, _ := json.Marshal(fields) // strings cannot fail
+	step := int64(window)
+	if len(fields) == 0 {
+		step = math.MaxInt64 / 2
+	}
+	for after := int64(0); after < last; after += step {
+		found := map[string][]int64{}
+		var campaign string
+		var seq, position int64
+		read := func(sql string, args ...any) error {
+			return rows.Each(ctx, db, []any{&campaign, &seq, &position}, func() error {
+				found[campaign] = append(found[campaign], seq)
+				return nil
+			}, "find events of the subjects", sql, append([]any{e.Subjects, after, after + step, e.personal}, args...)...)
+		}
+		err := read(queryTagged)
+		if err == nil && len(fields) > 0 {
+			err = read(queryNamed, encoded)
+		}
+		for _, campaign := range slices.Sorted(maps.Keys(found)) {
+			if err != nil {
+				break
+			}
+			slices.Sort(found[campaign])
+			err = visit(campaign, slices.Compact(found[campaign]))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// erase erases events of a campaign, all that are left if seqs is nil, and has the campaign replayed.
+func (e *run) erase(ctx context.Context, campaign string, seqs []int64) (n int, err error) {
+	err = pgx.BeginFunc(ctx, e.db, func(tx pgx.Tx) error {
+		erased, err := rows.One(ctx, tx, pgx.RowTo[[]int64], "", queryErase, e.done.Erasure, e.done.Key, campaign, seqs,
+			batchEvents, e.personal)
+		if n = len(erased); err != nil || n == 0 {
+			return err
+		}
+		for _, p := range e.resets {
+			_, err := failed.Replay(ctx, tx, failed.ReplayRequest{
+				Group: p.Group, Projection: p.Name, Campaigns: []string{campaign},
+			}, e.act)
+			if err != nil && !errors.Is(err, failed.ErrUnknown) { // tables that a rebuild has not made yet, or removes
+				return err
+			}
+		}
+		return nil
+	})
+	e.done.Events += int64(n)
+	return n, err
+}

@@ -1,0 +1,371 @@
+package erasure_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/tidemark-go/tidemark/pkg/erasure"
+	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/projector"
+	"github.com/tidemark-go/tidemark/test/support/pgtest"
+)
+
+type order struct {
+	Customer string `json:"customer"`
+	Email    string `json:"email"`
+	Amount   int    `json:"amount"`
+}
+
+type sums struct {
+	Names  []string `json:"names"`
+	Amount int      `json:"amount"`
+}
+
+// shop is an application with each kind of read model. Its events about a customer have the planted
+// text of that customer everywhere an event can have text.
+type shop struct {
+	*pgxpool.Pool
+	t         *testing.T
+	catalogue *journal.Catalogue
+	fails     string // customers whose events fail
+}
+
+const shopCatalogue = `types:
+  ordered:
+    version: 2
+    subject: [customer, name]
+    personal: [customer, name, email]
+    upcast: {1: [{rename: {name: customer}}]}
+`
+
+func newShop(t *testing.T) *shop {
+	t.Helper()
+	catalogue, err := journal.LoadCatalogue(fstest.MapFS{"c.yaml": {Data: []byte(shopCatalogue)}}, "c.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &shop{Pool: pgtest.New(t), t: t, catalogue: catalogue, fails: "failing"}
+}
+
+// planted returns a text that only events of the customer have.
+func planted(customer string) string { return "planted-" + customer }
+
+func (s *shop) projections() []projector.Projection {
+	fold := func(doc *sums, e journal.Event) error {
+		o, err := journal.Decode[order](e)
+		if err == nil && strings.Contains(o.Customer, s.fails) {
+			err = fmt.Errorf("%s cannot order", o.Customer)
+		}
+		if e.Erased() {
+			return err
+		}
+		doc.Names, doc.Amount = append(doc.Names, o.Customer), doc.Amount+o.Amount
+		return err
+	}
+	orders := projector.NewHandlers(projector.Spec{
+		Name: "orders", Version: 1,
+		Tables: `CREATE TABLE orders (campaign_id text, seq bigint, customer text, amount int, PRIMARY KEY (campaign_id, seq))`,
+	})
+	projector.On(orders, "ordered", func(_ context.Context, g *projector.Group, e journal.Event, o order) error {
+		g.Queue(`INSERT INTO orders VALUES ($1, $2, $3, $4)`, e.CampaignID, e.Seq, o.Customer, o.Amount)
+		return nil
+	})
+	log := projector.NewHandlers(projector.Spec{ // its campaigns cannot be reset
+		Name: "log", Version: 1, Scope: projector.ScopeJournal,
+		Tables: `CREATE TABLE log (position bigint PRIMARY KEY, customer text)`,
+	})
+	projector.On(log, "ordered", func(_ context.Context, g *projector.Group, e journal.Event, o order) error {
+		g.Queue(`INSERT INTO log VALUES ($1, $2)`, e.Position, o.Customer)
+		return nil
+	})
+	return []projector.Projection{
+		projector.NewDocument(projector.Document[sums]{Name: "shops", Version: 1, Types: []string{"ordered"}, Fold: fold}),
+		projector.NewDocument(projector.Document[sums]{
+			Name: "customers", Version: 1, Types: []string{"ordered"}, Scope: projector.ScopeJournal, Partitions: 2, Fold: fold,
+			Key: func(e journal.Event) (string, error) {
+				o, err := journal.Decode[order](e)
+				return o.Customer, err
+			},
+		}),
+		orders, log,
+	}
+}
+
+// work runs a worker until the test ends.
+func (s *shop) work() {
+	s.t.Helper()
+	p, err := projector.New(projector.Config{
+		Pool: s.Pool, Projections: s.projections(), Catalogue: s.catalogue, NoListen: true, PollInterval: 20 * time.Millisecond,
+		OnFailure: projector.Policy{Base: time.Hour, Max: time.Hour},
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if err := p.Register(s.t.Context()); err != nil {
+		s.t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(s.t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- p.Run(ctx) }()
+	s.t.Cleanup(func() {
+		stop()
+		if err := <-ended; err != nil {
+			s.t.Error(err)
+		}
+	})
+}
+
+// order appends an order of a customer, in the old version if the amount is odd.
+func (s *shop) order(campaign, customer string, amount int) {
+	s.t.Helper()
+	name, text := "customer", planted(customer)
+	if amount%2 == 1 {
+		name = "name"
+	}
+	e := journal.Event{
+		Type: "ordered", Version: 2 - amount%2, Actor: text, AggregateID: text, Tags: []string{"customer=" + text},
+		Payload:  fmt.Appendf(nil, `{%q: %q, "email": "%s@example.com", "amount": %d}`, name, text, text, amount),
+		Metadata: fmt.Appendf(nil, `{"by": %q}`, text),
+	}
+	if err := pgx.BeginFunc(s.t.Context(), s.Pool, func(tx pgx.Tx) error {
+		_, err := journal.New(s.catalogue).Append(s.t.Context(), tx, campaign, journal.Any, e)
+		return err
+	}); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *shop) value(sql string, args ...any) (text string) {
+	s.t.Helper()
+	if err := s.QueryRow(s.t.Context(), `SELECT coalesce((`+sql+`)::text, '')`, args...).Scan(&text); err != nil {
+		s.t.Fatalf("%s: %v", sql, err)
+	}
+	return text
+}
+
+func (s *shop) within(what string, ready func() bool) {
+	s.t.Helper()
+	for deadline := time.Now().Add(15 * time.Second); !ready(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			s.t.Fatalf("not within a minute: %s", what)
+		}
+	}
+}
+
+// everywhere returns the tables of all schemas that have a row with the text.
+func (s *shop) everywhere(text string) (tables []string) {
+	s.t.Helper()
+	rows, err := s.Query(s.t.Context(), `SELECT c.oid::regclass::text FROM pg_class c JOIN pg_namespace n
+		ON n.oid = c.relnamespace WHERE c.relkind = 'r' AND n.nspname NOT IN ('pg_catalog', 'information_schema')`)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	all, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for _, table := range all {
+		if s.value(`SELECT count(*) FROM `+table+` t WHERE strpos(t::text, $1) > 0`, text) != "0" {
+			tables = append(tables, table)
+		}
+	}
+	return tables
+}
+
+func (s *shop) erase(r erasure.Request) *erasure.Certificate {
+	s.t.Helper()
+	r.By, r.Reason, r.Catalogue = "anna", "a request", s.catalogue
+	c, err := erasure.Erase(s.t.Context(), s.Pool, r)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return c
+}
+
+// verify waits until the read models are made anew, and returns what a search finds.
+func (s *shop) verify(c *erasure.Certificate) *erasure.Report {
+	s.t.Helper()
+	var report *erasure.Report
+	defer func() {
+		if s.t.Failed() || len(report.Pending) > 0 {
+			s.t.Log(s.value(`SELECT json_agg(r) FROM tidemark.rebuilds r`), s.value(`SELECT json_agg(p) FROM tidemark.projections p`),
+				s.value(`SELECT json_agg(d) FROM tidemark.deferred d`))
+		}
+	}()
+	s.within("read models are made anew", func() (done bool) {
+		var err error
+		if report, err = erasure.Verify(s.t.Context(), s.Pool, *c); err != nil {
+			s.t.Fatal(err)
+		}
+		return len(report.Pending) == 0
+	})
+	return report
+}
+
+func (s *shop) fill() {
+	s.t.Helper()
+	for i := range 6 {
+		for _, customer := range []string{"ann", "bob", "failing"} {
+			s.order(fmt.Sprint("shop", i), customer, 10+i)
+		}
+	}
+	s.within("all is applied or has failed", func() bool {
+		return s.value(`SELECT count(*) FROM tidemark_views.orders`) == "18" && s.value(`SELECT count(*) FROM tidemark_views.log`) == "18" &&
+			s.value(`SELECT count(*) FROM tidemark.deferred`) == "7" && s.value(`SELECT count(*) FROM tidemark_views.customers`) == "2"
+	})
+	if err := pgx.BeginFunc(s.t.Context(), s.Pool, func(tx pgx.Tx) error {
+		_, err := journal.AppendAt(s.t.Context(), tx, "shop1", time.Now().Add(time.Hour),
+			journal.Event{Type: "reminded", Payload: []byte(`{"text": "planted-reminder"}`)})
+		return err
+	}); err != nil {
+		s.t.Fatal(err)
+	}
+	if _, err := s.Exec(s.t.Context(), `INSERT INTO tidemark.parked (topic, publisher, campaign_id, seq, holds, position,
+		status, error_message) SELECT 'all', 'it', campaign_id, seq, true, position, 'parked', payload::text
+			FROM tidemark.journal WHERE seq = 1`); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func TestAnErasedSubjectIsNowhereAndReadModelsAreTheFoldOfWhatIsLeft(t *testing.T) {
+	t.Parallel()
+	for name, r := range map[string]erasure.Request{
+		"by tag":                {Subjects: []string{"customer=" + planted("ann"), "customer=" + planted("failing")}},
+		"by field":              {Subjects: []string{planted("ann"), planted("failing")}},
+		"personal fields alone": {Subjects: []string{planted("ann"), planted("failing")}, Personal: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newShop(t)
+			s.work()
+			s.fill()
+			c := s.erase(r)
+			if name == "by tag" && c.Events != 12 || c.Changed["journal"] != c.Events {
+				t.Errorf("%d events are erased, %v rows of the journal", c.Events, c.Changed)
+			}
+			report := s.verify(c)
+			if report.Rows != 0 {
+				t.Errorf("the search finds %+v", report.Searched)
+			}
+			for _, customer := range []string{"ann", "failing"} {
+				if found := s.everywhere(planted(customer)); found != nil {
+					t.Errorf("%s is found in %v", customer, found)
+				}
+			}
+			if found := s.everywhere(planted("bob")); len(found) < 6 {
+				t.Errorf("bob is found in %v alone", found)
+			}
+			s.within("the failed events are gone", func() bool { return s.value(`SELECT count(*) FROM tidemark.deferred`) == "0" })
+			sum := "75" // of bob
+			if got := s.value(`SELECT sum((doc ->> 'amount')::int) FROM tidemark_views.shops`); got != sum {
+				t.Errorf("shops have %s, want %s", got, sum)
+			}
+			if got := s.value(`SELECT string_agg(key || ' ' || (doc ->> 'amount'), ', ') FROM tidemark_views.customers`); got != planted("bob")+" "+sum {
+				t.Errorf("customers are %s", got)
+			}
+			if got := s.value(`SELECT count(*) FROM tidemark_views.orders WHERE customer = ''`); got != "12" {
+				t.Errorf("%s orders have no customer, want 12", got)
+			}
+			if got := s.value(`SELECT count(*) FROM tidemark.journal WHERE event_type = $1 AND payload -> 'seqs' <> '[]'`,
+				erasure.EventType); got != "6" {
+				t.Errorf("%s campaigns tell of it, want 6", got)
+			}
+			again := r
+			again.By, again.Reason, again.Catalogue = "anna", "once more", s.catalogue
+			if _, err := erasure.Erase(t.Context(), s.Pool, again); !errors.Is(err, erasure.ErrNothing) {
+				t.Errorf("a second erasure: %v", err)
+			}
+		})
+	}
+}
+
+func TestAnErasedCampaignKeepsPlacesTypesAndIDs(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	s.work()
+	s.fill()
+	const kept = `SELECT string_agg(concat_ws(' ', seq, position, event_id, event_type, event_version, intent, recorded_at), ', '
+		ORDER BY seq) FROM tidemark.journal WHERE campaign_id = 'shop1' AND event_type <> 'events_erased'`
+	before := s.value(kept)
+	c := s.erase(erasure.Request{Campaign: "shop1"})
+	if c.Events != 3 || s.value(kept) != before {
+		t.Errorf("%d events are erased, and the campaign is %s, was %s", c.Events, s.value(kept), before)
+	}
+	if got := s.value(`SELECT string_agg(DISTINCT payload::text || metadata::text, ' ') FROM tidemark.journal
+		WHERE campaign_id = 'shop1' AND event_type = 'ordered'`); got != fmt.Sprintf(`{}{"$erased": %d}`, c.Erasure) {
+		t.Errorf("the events have %s", got)
+	}
+	if found := s.everywhere("planted-reminder"); found != nil {
+		t.Errorf("a scheduled append is left in %v", found)
+	}
+	s.verify(c)
+	if got := s.value(`SELECT count(*) FROM tidemark_views.shops WHERE doc ->> 'amount' <> '0'`); got != "5" {
+		t.Errorf("%s shops have orders, want 5", got)
+	}
+	for e, err := range journal.ReadAll(t.Context(), s.Pool, 0) {
+		if err != nil || e.Erased() != (e.CampaignID == "shop1" && e.Type == "ordered") {
+			t.Errorf("event %d of %s: erased %t, error %v", e.Seq, e.CampaignID, e.Erased(), err)
+		}
+	}
+}
+
+func TestTheSearchFindsWhatIsLeft(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	s.order("shop", "ann", 2)
+	c := s.erase(erasure.Request{Campaign: "shop"})
+	if r := s.verify(c); r.Rows != 0 {
+		t.Errorf("the search finds %+v", r.Searched)
+	}
+	if _, err := s.Exec(t.Context(), `INSERT INTO tidemark.pauses (scope, consumer_group, name, reason, actor)
+		VALUES ('group', 'default', '', 'asked by planted-ann, today', 'anna')`); err != nil {
+		t.Fatal(err)
+	}
+	if r := s.verify(c); r.Rows != 1 {
+		t.Errorf("the search finds %+v, want a row of pauses", r.Searched)
+	}
+	c.Key = make([]byte, 32)
+	if r := s.verify(c); r.Rows != 0 {
+		t.Errorf("another key finds %+v", r.Searched)
+	}
+	c.Key = nil
+	if _, err := erasure.Verify(t.Context(), s.Pool, *c); !errors.Is(err, erasure.ErrKey) {
+		t.Errorf("without a key: %v", err)
+	}
+}
+
+func TestAnErasureThatSaysTwoThingsOrNothingIsRefused(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	s.order("shop", "ann", 2)
+	for name, tt := range map[string]struct {
+		erasure.Request
+		want error
+	}{
+		"nothing":         {erasure.Request{}, erasure.ErrConflict},
+		"both":            {erasure.Request{Campaign: "shop", Subjects: []string{"x"}}, erasure.ErrConflict},
+		"an empty key":    {erasure.Request{Subjects: []string{""}}, erasure.ErrConflict},
+		"no such one":     {erasure.Request{Campaign: "shop2"}, erasure.ErrNothing},
+		"no such subject": {erasure.Request{Subjects: []string{"x"}}, erasure.ErrNothing},
+		"no personal":     {erasure.Request{Campaign: "shop", Personal: true}, erasure.ErrConflict},
+	} {
+		tt.By, tt.Reason = "anna", "a test"
+		if _, err := erasure.Erase(t.Context(), s.Pool, tt.Request); !errors.Is(err, tt.want) {
+			t.Errorf("%s: %v, want %v", name, err, tt.want)
+		}
+	}
+	if n := s.value(`SELECT count(*) FROM tidemark.erasures`); n != "0" {
+		t.Errorf("%s erasures are on record", n)
+	}
+	if _, err := s.Exec(t.Context(), `UPDATE tidemark.journal SET payload = '{}'`); err == nil {
+		t.Error("an UPDATE of the journal is not refused")
+	}
+}

@@ -1,0 +1,67 @@
+package erasure
+
+const (
+	queryBegin = `INSERT INTO tidemark.erasures (campaign_id, actor, reason) VALUES (nullif($1, ''), $2, $3)
+		RETURNING id, began_at`
+
+	// queryErase locks the campaign, as an append does, and changes its events by the primary key.
+	queryErase = `SELECT tidemark.erase($1, $2, $3, $4, $5, $6)`
+
+	// queryMark has processes drop the pages that they keep in memory.
+	queryMark = `SELECT nextval('tidemark.erased')`
+
+	queryUnfinished = `SELECT id FROM tidemark.erasures WHERE ended_at IS NULL
+		AND campaign_id IS NOT DISTINCT FROM nullif($1, '')`
+
+	queryEnd = `SELECT tidemark.end_erasure($1), clock_timestamp()`
+
+	// queryCount reads a campaign's range of the primary key.
+	queryCount = `SELECT count(*), count(*) FILTER (WHERE NOT coalesce(metadata ? '$erased', false)
+			AND event_type <> 'events_erased' AND ($2::jsonb IS NULL OR $2::jsonb ? event_type))
+		FROM tidemark.journal WHERE campaign_id = $1`
+
+	// queryTagged reads the index on tags, then probes an event by position for each row.
+	queryTagged = `SELECT j.campaign_id, j.seq, t."position" FROM (
+			SELECT DISTINCT e."position" FROM tidemark.event_tags e WHERE e.tag = ANY ($1::text[]) AND e."position" > $2
+				AND e."position" <= $3
+		) t CROSS JOIN LATERAL (SELECT j.campaign_id, j.seq, j.metadata, j.event_type FROM tidemark.journal j
+			WHERE j."position" = t."position" LIMIT 1) j
+		WHERE NOT coalesce(j.metadata ? '$erased', false) AND ($4::jsonb IS NULL OR $4::jsonb ? j.event_type)`
+
+	// queryNamed reads a range of the index on position.
+	queryNamed = `SELECT j.campaign_id, j.seq, j."position" FROM tidemark.journal j
+		WHERE j."position" > $2 AND j."position" <= $3 AND NOT coalesce(j.metadata ? '$erased', false)
+			AND ($4::jsonb IS NULL OR $4::jsonb ? j.event_type)
+			AND EXISTS (SELECT FROM jsonb_array_elements_text($5::jsonb -> j.event_type) f (path)
+				WHERE j.payload #>> string_to_array(f.path, '.') = ANY ($1::text[]))`
+
+	queryLast = `SELECT last_value FROM tidemark.journal_position`
+
+	queryProjections = `SELECT name, consumer_group, scope = 'journal', schema_name, table_names
+		FROM tidemark.projections WHERE version >= 0 ORDER BY name`
+
+	// queryLeft tells what read models still catch up with.
+	queryLeft = `SELECT name FROM (
+			SELECT DISTINCT d.projection AS name FROM tidemark.deferred d WHERE d.status = 'rebuilding'
+			UNION SELECT r.projection FROM tidemark.rebuilds r
+			UNION SELECT p.name FROM tidemark.projections p WHERE p.name LIKE '%~previous'
+		) l ORDER BY name`
+
+	queryTables = `SELECT c.relname::text, pg_relation_size(c.oid) / current_setting('block_size')::bigint
+		FROM pg_class c WHERE c.relnamespace = 'tidemark'::regnamespace AND c.relkind IN ('r', 'p')
+			AND c.relname NOT IN ('journal', 'event_tags', 'erasures', 'erased_events', 'erased_values') ORDER BY 1`
+
+	queryPages = `SELECT coalesce(pg_relation_size(to_regclass($1)) / current_setting('block_size')::bigint, -1)`
+
+	queryKnown = `SELECT EXISTS (SELECT FROM tidemark.erasures WHERE id = $1)`
+
+	// querySearch and queryShared read a range of a table's pages, and probe a primary key for each text
+	// in its rows.
+	querySearch = `SELECT count(*) FROM %s t WHERE t.ctid >= $3::tid AND t.ctid < $4::tid AND EXISTS (
+		SELECT FROM tidemark.texts(to_jsonb(t)) x JOIN tidemark.erased_values v
+			ON v.erasure = $1 AND v.hash = sha256($2::bytea || convert_to(x, 'UTF8')) AND v.hash <> ALL ($5::bytea[]))`
+	queryShared = `SELECT count(DISTINCT t.ctid), coalesce(array_agg(DISTINCT v.hash), '{}') FROM tidemark.journal t
+		CROSS JOIN LATERAL tidemark.texts(jsonb_build_array(t.payload, t.metadata, t.actor, t.aggregate_id, t.tags)) x
+		JOIN tidemark.erased_values v ON v.erasure = $1 AND v.hash = sha256($2::bytea || convert_to(x, 'UTF8'))
+		WHERE t.ctid >= $3::tid AND t.ctid < $4::tid`
+)

@@ -1,0 +1,121 @@
+package erasure
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/tidemark-go/tidemark/internal/store/rows"
+	"github.com/tidemark-go/tidemark/pkg/journal"
+)
+
+// searchPages is how many pages of a table one statement reads.
+const searchPages = 512
+
+// Report is the outcome of a search for erased values.
+type Report struct {
+	Erasure  int64      `json:"erasure"`
+	Searched []Searched `json:"searched"`
+	Rows     int64      `json:"rows"`    // that have an erased value, and no event that is left has the value
+	Shared   int64      `json:"shared"`  // events that are left and have an erased value: are they about the subject too?
+	Pending  []string   `json:"pending"` // projections whose read models are still made anew: search again later
+}
+
+// Searched is a table with the number of rows that have an erased value.
+type Searched struct {
+	Table string `json:"table"`
+	Rows  int64  `json:"rows"`
+	Error string `json:"error,omitempty"` // why it was not searched, such as a missing right
+}
+
+// ErrKey is returned by [Verify] for a certificate without key, or of another database.
+var ErrKey = errors.New("the certificate does not fit")
+
+// Verify searches every table of Tidemark's and of the projections for the values that an erasure has
+// erased: texts of 4 characters and more, and their words. It reads the tables once, some pages at a
+// time, and takes no lock.
+func Verify(ctx context.Context, db journal.Querier, c Certificate) (r *Report, err error) {
+	defer rows.Explain(&err, "search for what erasure %d has erased", c.Erasure)
+	if len(c.Key) != 32 {
+		return nil, fmt.Errorf("%w: its key has %d bytes, 32 are needed", ErrKey, len(c.Key))
+	}
+	known, err := rows.One(ctx, db, pgx.RowTo[bool], "", queryKnown, c.Erasure)
+	if err != nil {
+		return nil, err
+	}
+	if !known {
+		return nil, fmt.Errorf("%w: this database has no erasure %d", ErrKey, c.Erasure)
+	}
+	r = &Report{Erasure: c.Erasure}
+	if r.Pending, err = rows.All(ctx, db, pgx.RowTo[string], "", queryLeft); err != nil {
+		return nil, err
+	}
+	shared, err := r.share(ctx, db, c)
+	if err != nil {
+		return nil, err
+	}
+	type sized struct {
+		Name  string
+		Pages int64
+	}
+	tables, err := rows.All(ctx, db, pgx.RowToStructByPos[sized], "list tables", queryTables)
+	if err != nil {
+		return nil, err
+	}
+	for i := range tables {
+		tables[i].Name = pgx.Identifier{"tidemark", tables[i].Name}.Sanitize()
+	}
+	projections, err := rows.All(ctx, db, pgx.RowToStructByPos[projection], "list projections", queryProjections)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range projections {
+		for _, table := range p.Tables {
+			name := pgx.Identifier{p.Schema, table}.Sanitize()
+			pages, err := rows.One(ctx, db, pgx.RowTo[int64], "", queryPages, name)
+			if err != nil {
+				return nil, err
+			}
+			tables = append(tables, sized{name, pages})
+		}
+	}
+	for _, t := range tables {
+		s := Searched{Table: t.Name}
+		for page := int64(0); page < t.Pages; page += searchPages {
+			n, err := rows.One(ctx, db, pgx.RowTo[int64], "", fmt.Sprintf(querySearch, t.Name), c.Erasure, c.Key,
+				fmt.Sprintf("(%d,0)", page), fmt.Sprintf("(%d,0)", page+searchPages), shared)
+			if server, ok := errors.AsType[*pgconn.PgError](err); ok {
+				s.Error = server.Message
+				break
+			}
+			if err != nil {
+				return nil, err
+			}
+			s.Rows += n
+		}
+		r.Searched, r.Rows = append(r.Searched, s), r.Rows+s.Rows
+	}
+	return r, nil
+}
+
+// share counts the events that are left and have an erased value, and returns the hashes of these values.
+func (r *Report) share(ctx context.Context, db journal.Querier, c Certificate) (hashes [][]byte, err error) {
+	hashes = [][]byte{} // not NULL
+	pages, err := rows.One(ctx, db, pgx.RowTo[int64], "", queryPages, "tidemark.journal")
+	for page := int64(0); page < pages && err == nil; page += searchPages {
+		var n int64
+		var some [][]byte
+		err = rows.Each(ctx, db, []any{&n, &some}, func() error {
+			r.Shared, hashes = r.Shared+n, append(hashes, some...)
+			return nil
+		}, "search the journal", queryShared, c.Erasure, c.Key, fmt.Sprintf("(%d,0)", page),
+			fmt.Sprintf("(%d,0)", page+searchPages))
+	}
+	slices.SortFunc(hashes, bytes.Compare)
+	return slices.CompactFunc(hashes, bytes.Equal), err
+}
