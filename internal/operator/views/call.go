@@ -157,10 +157,7 @@ func callViews() []*View {
 			Examples: []string{"outbox report", "outbox report --status failed --limit 100 --json"},
 			Empty:    noGroup,
 		}, lists[*everything, queueReport]{
-			Read: func(ctx context.Context, from Reader, _ *everything) ([]queueReport, any, error) {
-				reports, err := readQueue(ctx, from)
-				return reports, nil, err
-			},
+			All:     readQueue,
 			Columns: "GROUP|PENDING|PROCESSING|PAUSED|FAILED|DEAD|REBUILDING|PAUSES|AGE|OLDEST",
 			Row: func(g queueReport) []table.Cell {
 				oldest, age := table.OrDash(""), table.NumberText("-")
@@ -188,7 +185,7 @@ func callViews() []*View {
 			},
 			Empty: noGroup,
 		}, lists[*everything, status.Lag]{
-			Read: func(ctx context.Context, from Reader, _ *everything) (lags []status.Lag, _ any, err error) {
+			All: func(ctx context.Context, from Reader, _ *everything) (lags []status.Lag, err error) {
 				err = session.WithoutJIT(ctx, from.Pool, func(tx pgx.Tx) error {
 					behind, err := outbox.Lag(ctx, tx)
 					for _, b := range behind {
@@ -196,7 +193,7 @@ func callViews() []*View {
 					}
 					return err
 				})
-				return lags, nil, err
+				return lags, err
 			},
 			Columns: "GROUP|PROJECTION|EVENTS|CAMPAIGNS|AGE",
 			Row: func(l status.Lag) []table.Cell {
@@ -215,7 +212,10 @@ func callViews() []*View {
 			Name: "listRebuilds", Path: "/rebuilds", Schema: "Rebuild", Short: "Rebuilds that have not ended",
 			Empty: "No rebuild is under way.",
 		}, lists[*everything, rebuild.Rebuild]{
-			Read:    section(status.SectionRebuilds, func(s *status.Status) []rebuild.Rebuild { return s.Rebuilds }),
+			All: func(ctx context.Context, from Reader, _ *everything) ([]rebuild.Rebuild, error) {
+				s, err := readSection(ctx, from, status.SectionRebuilds)
+				return s.Rebuilds, err
+			},
 			Columns: "PROJECTION|FROM|TO|STATE|DONE|LEFT|FAILED|DEAD|STARTED|BY|NOT SWAPPED",
 			Row: func(r rebuild.Rebuild) []table.Cell {
 				state := table.Text(r.State)
@@ -267,7 +267,7 @@ func readGaps(ctx context.Context, from Reader, in *gapList) (gaps []outbox.Gap,
 	return gaps, nil, nil
 }
 
-func readQueue(ctx context.Context, from Reader) (reports []queueReport, err error) {
+func readQueue(ctx context.Context, from Reader, _ *everything) (reports []queueReport, err error) {
 	err = session.WithoutJIT(ctx, from.Pool, func(tx pgx.Tx) error {
 		groups, err := outbox.Report(ctx, tx)
 		if err != nil {
@@ -288,23 +288,12 @@ func readQueue(ctx context.Context, from Reader) (reports []queueReport, err err
 	return reports, err
 }
 
-func section[T any](of status.Section, pick func(s *status.Status) []T) func(
-	ctx context.Context, from Reader, _ *everything) ([]T, any, error) {
-	return func(ctx context.Context, from Reader, _ *everything) ([]T, any, error) {
-		s, err := readSection(ctx, from, of)
-		if err != nil {
-			return nil, nil, err
-		}
-		return pick(s), nil, nil
-	}
-}
-
-func readSection(ctx context.Context, from Reader, section status.Section) (*status.Status, error) {
+func readSection(ctx context.Context, from Reader, section status.Section) (status.Status, error) {
 	s, err := (&status.Reader{Pool: from.Pool}).Read(ctx, section)
-	if err == nil {
-		err = s.Unread[section]
+	if err != nil {
+		return status.Status{}, err
 	}
-	return s, err
+	return *s, s.Unread[section]
 }
 
 func showOperation(page *table.Page, o operationState) {

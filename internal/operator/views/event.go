@@ -78,9 +78,8 @@ func eventViews() []*View {
 			},
 			Columns: "GROUP|STATUS|CAMPAIGN|SEQ|EVENTS|TYPE|SINCE|PROJECTION|ATTEMPTS|ERROR",
 			Row: func(e outbox.Entry) []table.Cell {
-				tone := map[outbox.Status]table.Tone{outbox.Failed: table.Warning, outbox.Dead: table.Alarm}[e.Status]
-				return table.Row(e.Group, table.Toned(string(e.Status), tone), e.CampaignID, e.Seq, e.Events, e.EventType,
-					e.Since, e.Projection, e.Attempts, e.Error)
+				return table.Row(e.Group, statusCell(e.Status), e.CampaignID, e.Seq, e.Events, e.EventType, e.Since,
+					e.Projection, e.Attempts, e.Error)
 			},
 		}),
 		list(View{
@@ -109,9 +108,8 @@ func eventViews() []*View {
 			Examples: []string{"token list --all"},
 			Empty:    "There is no token.",
 		}, lists[*tokenList, auth.Token]{
-			Read: func(ctx context.Context, from Reader, in *tokenList) ([]auth.Token, any, error) {
-				tokens, err := auth.List(ctx, from.Pool, in.All)
-				return tokens, nil, err
+			All: func(ctx context.Context, from Reader, in *tokenList) ([]auth.Token, error) {
+				return auth.List(ctx, from.Pool, in.All)
 			},
 			Columns: "NAME|ROLE|CREATED|BY|EXPIRES|LAST USED|REVOKED",
 			Row: func(t auth.Token) []table.Cell {

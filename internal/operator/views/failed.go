@@ -83,7 +83,7 @@ func failedViews() []*View {
 			},
 			Columns: "STATUS|PROJECTION|CAMPAIGN|SEQ|TYPE|ATTEMPTS|NEXT|CLASS|CODE|ERROR",
 			Row: func(p failed.Campaign) []table.Cell {
-				return table.Row(table.Toned(string(p.Status), failedTone(p.Status)), p.Projection, p.CampaignID, p.NextSeq,
+				return table.Row(statusCell(p.Status), p.Projection, p.CampaignID, p.NextSeq,
 					p.EventType, p.Attempts, p.NextAttemptAt, p.Class, p.Code, p.Message)
 			},
 		}),
@@ -138,7 +138,7 @@ func failedViews() []*View {
 			},
 			Columns: "ID|AT|ACT|PROJECTION|CAMPAIGN|SEQ|ATTEMPT|BY|WHY",
 			Row: func(r failed.Record) []table.Cell {
-				return table.Row(r.ID, r.At, table.Toned(r.Act, recordTone(r.Act)), r.Projection, r.CampaignID,
+				return table.Row(r.ID, r.At, statusCell(r.Act), r.Projection, r.CampaignID,
 					table.NumberOrDash(r.Seq), table.NumberOrDash(int64(r.Attempt)), cmp.Or(r.Actor, r.Worker),
 					cmp.Or(r.Reason, r.Message))
 			},
@@ -167,26 +167,16 @@ func failedViews() []*View {
 	}
 }
 
-func failedTone(s failed.Status) table.Tone {
-	switch s {
-	case failed.Failed:
-		return table.Warning
-	case failed.Dead:
-		return table.Alarm
-	default:
-		return table.Plain
+// statusCell shows a status of any kind of thing, or an act in the failure log.
+func statusCell[T ~string](status T) table.Cell {
+	cell := table.Text(string(status))
+	switch cell.Text {
+	case "failed", "skipped", "retrying", "PAUSED":
+		cell.Tone = table.Warning
+	case "dead", "crashed", "parked", "FAILED":
+		cell.Tone = table.Alarm
 	}
-}
-
-func recordTone(act string) table.Tone {
-	switch act {
-	case "dead", "crashed":
-		return table.Alarm
-	case "failed", "skipped":
-		return table.Warning
-	default:
-		return table.Plain
-	}
+	return cell
 }
 
 func showFailed(page *table.Page, d *failed.Detail) {
@@ -231,7 +221,7 @@ func failedFacts(p failed.Campaign) []table.Fact {
 		{Name: "projection", Value: p.Projection},
 		{Name: "campaign", Value: p.CampaignID},
 		{Name: "group", Value: p.Group},
-		{Name: "status", Value: string(p.Status), Tone: failedTone(p.Status)},
+		{Name: "status", Value: string(p.Status), Tone: statusCell(p.Status).Tone},
 		{Name: "stands before", Value: fmt.Sprintf("event %d", p.NextSeq)},
 		{Name: "next attempt", Value: next},
 	}

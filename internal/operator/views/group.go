@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -65,10 +66,7 @@ func groupViews() []*View {
 			Examples: []string{"group list"},
 			Empty:    noGroup,
 		}, lists[*everything, GroupState]{
-			Read: func(ctx context.Context, from Reader, _ *everything) ([]GroupState, any, error) {
-				groups, err := readGroups(ctx, from)
-				return groups, nil, err
-			},
+			All:     readGroups,
 			Columns: "GROUP|STATE|WORKERS|REGISTERED|PAUSED",
 			Row: func(g GroupState) []table.Cell {
 				i := slices.IndexFunc(g.Pauses, func(p pause.Pause) bool { return p.Target == pause.Target{Group: g.Name} })
@@ -109,10 +107,7 @@ func groupViews() []*View {
 			Examples: []string{"projection list"},
 			Empty:    "No projection yet: the first worker registers its own.",
 		}, lists[*everything, ProjectionState]{
-			Read: func(ctx context.Context, from Reader, _ *everything) ([]ProjectionState, any, error) {
-				projections, err := readProjections(ctx, from)
-				return projections, nil, err
-			},
+			All:     readProjections,
 			Columns: "PROJECTION|GROUP|VERSION|SCOPE|STATE|FAILED|DEAD|REBUILDING|LAG|TABLES|PAUSED",
 			Row: func(p ProjectionState) []table.Cell {
 				var tables []string
@@ -134,9 +129,8 @@ func groupViews() []*View {
 			Examples: []string{"projection places", "projection places --json"},
 			Empty:    "No projection sees the events of all campaigns.",
 		}, lists[*everything, ledger.Place]{
-			Read: func(ctx context.Context, from Reader, _ *everything) ([]ledger.Place, any, error) {
-				places, err := ledger.Places(ctx, from.Pool)
-				return places, nil, err
+			All: func(ctx context.Context, from Reader, _ *everything) ([]ledger.Place, error) {
+				return ledger.Places(ctx, from.Pool)
 			},
 			Columns: "PROJECTION|GROUP|PARTITION|POSITION|LAG|AGE|HOLDER",
 			Row: func(p ledger.Place) []table.Cell {
@@ -170,14 +164,11 @@ func groupViews() []*View {
 			Examples: []string{"workers list", "workers list --group search --json"},
 			Empty:    "No workers: a worker registers when it starts and unregisters when it stops.",
 		}, lists[*workerList, status.Worker]{
-			Read: func(ctx context.Context, from Reader, in *workerList) ([]status.Worker, any, error) {
+			All: func(ctx context.Context, from Reader, in *workerList) ([]status.Worker, error) {
 				s, err := readSection(ctx, from, status.SectionWorkers)
-				if err != nil {
-					return nil, nil, err
-				}
 				return slices.DeleteFunc(s.Workers, func(w status.Worker) bool {
 					return in.Group != "" && in.Group != w.ConsumerGroup
-				}), nil, nil
+				}), err
 			},
 			Columns: "OWNER|GROUP|HOST|PID|STARTED|SEEN|HOLDS|APPLIED|DRAINED",
 			Row: func(w status.Worker) []table.Cell {
@@ -195,7 +186,7 @@ func groupViews() []*View {
 	}
 }
 
-func readGroups(ctx context.Context, from Reader) (states []GroupState, err error) {
+func readGroups(ctx context.Context, from Reader, _ *everything) (states []GroupState, err error) {
 	groups, err := outbox.Groups(ctx, from.Pool)
 	if err != nil {
 		return nil, err
@@ -225,7 +216,7 @@ func readGroups(ctx context.Context, from Reader) (states []GroupState, err erro
 	return states, nil
 }
 
-func readProjections(ctx context.Context, from Reader) (states []ProjectionState, err error) {
+func readProjections(ctx context.Context, from Reader, _ *everything) (states []ProjectionState, err error) {
 	all, err := rebuild.Projections(ctx, from.Pool)
 	if err != nil {
 		return nil, err
@@ -276,12 +267,16 @@ func pauseCell(p *pause.Pause) table.Cell {
 	if p == nil {
 		return table.Text("")
 	}
-	text := "by " + p.By
-	if !p.ExpiresAt.IsZero() {
-		text += " until " + table.Stamp(&p.ExpiresAt)
+	return table.Toned(pausedBy(p.By, &p.ExpiresAt, p.Reason), table.Warning)
+}
+
+func pausedBy(who string, until *time.Time, why string) string {
+	text := "by " + who
+	if until != nil && !until.IsZero() {
+		text += " until " + table.Stamp(until)
 	}
-	if p.Reason != "" {
-		text += ": " + p.Reason
+	if why != "" {
+		text += ": " + why
 	}
-	return table.Toned(text, table.Warning)
+	return text
 }

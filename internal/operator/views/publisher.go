@@ -64,9 +64,8 @@ func publisherViews() []*View {
 			},
 			Empty: "No matching publishers: a worker that is told what to publish where registers its pairs.",
 		}, lists[*publisherList, publications.Publication]{
-			Read: func(ctx context.Context, from Reader, in *publisherList) ([]publications.Publication, any, error) {
-				pairs, err := publications.List(ctx, from.Pool, publications.Key(*in))
-				return pairs, nil, err
+			All: func(ctx context.Context, from Reader, in *publisherList) ([]publications.Publication, error) {
+				return publications.List(ctx, from.Pool, publications.Key(*in))
 			},
 			Columns: "STATUS|TOPIC|PUBLISHER|POSITION|EVENTS|AGE|PUBLISHED|ERRORS|PARKED|RETRYING|HOLDER|WHY",
 			Row: func(p publications.Publication) []table.Cell {
@@ -138,7 +137,7 @@ func publisherViews() []*View {
 				if p.Status == "parked" {
 					next = table.OrDash("")
 				}
-				return table.Row(table.Toned(p.Status, parkedTone(p.Status)), p.Topic, p.Publisher, p.CampaignID, p.Seq,
+				return table.Row(statusCell(p.Status), p.Topic, p.Publisher, p.CampaignID, p.Seq,
 					p.EventType, holds, p.Attempts, p.FirstFailedAt, next, p.Message)
 			},
 		}),
@@ -212,15 +211,10 @@ func logOf[In any](v View, choose func(in In) (operatorLog, []string)) *View {
 
 // publisherStatus shows the status, or FAILING for an active publication whose sink fails.
 func publisherStatus(p publications.Publication) table.Cell {
-	switch {
-	case p.Failing():
+	if p.Failing() {
 		return table.Toned("FAILING", table.Warning)
-	case p.Status == "PAUSED":
-		return table.Toned(p.Status, table.Warning)
-	case p.Status == "FAILED":
-		return table.Toned(p.Status, table.Alarm)
 	}
-	return table.Text(p.Status)
+	return statusCell(p.Status)
 }
 
 // publisherAge shows the age of the oldest unpublished event.
@@ -235,14 +229,7 @@ func publisherAge(p publications.Publication) table.Cell {
 func publisherProblem(p publications.Publication) string {
 	switch {
 	case p.Status == "PAUSED" && p.Actor != "":
-		text := "by " + p.Actor
-		if p.PausedUntil != nil {
-			text += " until " + table.Stamp(p.PausedUntil)
-		}
-		if p.Reason != "" {
-			text += ": " + p.Reason
-		}
-		return text
+		return pausedBy(p.Actor, p.PausedUntil, p.Reason)
 	case p.Status == "PAUSED", p.Status == "FAILED" && p.Reason != "":
 		return p.Reason
 	case p.Failing() && p.FailingSince != nil:
@@ -259,15 +246,4 @@ func parkedCount(p publications.Publication) table.Cell {
 		cell.Text += "+"
 	}
 	return cell
-}
-
-func parkedTone(status string) table.Tone {
-	switch status {
-	case "parked":
-		return table.Alarm
-	case "retrying":
-		return table.Warning
-	default:
-		return table.Plain
-	}
 }

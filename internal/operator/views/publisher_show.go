@@ -1,6 +1,7 @@
 package views
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -84,10 +85,6 @@ func publicationFacts(p publications.Publication) []table.Fact {
 			strings.Replace(table.Count(p.Behind, "event"), fmt.Sprint(p.Behind),
 				table.About(p.Behind, p.Estimated(), table.Plain).Text, 1), table.Age(p.Lag))
 	}
-	holder := p.Holder
-	if holder == "" {
-		holder = "none"
-	}
 	facts := []table.Fact{
 		{Name: "status", Value: publisherStatus(p).Text, Tone: publisherStatus(p).Tone},
 		{Name: "why", Value: publisherProblem(p)},
@@ -101,7 +98,7 @@ func publicationFacts(p publications.Publication) []table.Fact {
 			Name:  "parked",
 			Value: fmt.Sprintf("%s, %d retried or catching up", parkedCount(p).Text, p.Retrying),
 		},
-		{Name: "held by", Value: holder},
+		{Name: "held by", Value: cmp.Or(p.Holder, "none")},
 	}
 	if p.Errors > 0 {
 		facts = append(facts,
@@ -152,7 +149,7 @@ func showParked(page *table.Page, d parkedState) {
 			waits = "waits behind it"
 		}
 		page.Facts(
-			table.Fact{Name: "status", Value: p.Status, Tone: parkedTone(p.Status)},
+			table.Fact{Name: "status", Value: p.Status, Tone: statusCell(p.Status).Tone},
 			table.Fact{Name: "its campaign", Value: waits},
 			table.Fact{Name: "attempts", Value: fmt.Sprint(p.Attempts)},
 			table.Fact{Name: "next attempt", Value: next},

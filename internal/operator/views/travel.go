@@ -80,7 +80,7 @@ func travelViews() []*View {
 		list(View{
 			Name: "getDiff", Path: "/campaigns/{campaign}/diff", Schema: "RowChange", Rows: true,
 			Short: "The row changes between two events",
-		}, lists[*diffBetween, replay.Change]{Check: (*diffBetween).check, Read: readDiff}),
+		}, lists[*diffBetween, replay.Change]{Check: (*diffBetween).check, All: readDiff}),
 		one(View{
 			Name: "getWhy", Path: "/campaigns/{campaign}/why", Schema: "Why", Rows: true,
 			Short: "Which events wrote the values of a row",
@@ -119,7 +119,7 @@ func (in *diffBetween) check() error {
 	return nil
 }
 
-func readDiff(ctx context.Context, from Reader, in *diffBetween) (changes []replay.Change, _ any, err error) {
+func readDiff(ctx context.Context, from Reader, in *diffBetween) (changes []replay.Change, err error) {
 	begin := max(0, in.To-1)
 	if in.From != nil {
 		begin = *in.From
@@ -131,7 +131,7 @@ func readDiff(ctx context.Context, from Reader, in *diffBetween) (changes []repl
 	for i, c := range changes {
 		changes[i].Before, changes[i].After = from.row(c.Before), from.row(c.After)
 	}
-	return changes, nil, err
+	return changes, err
 }
 
 func readWhy(ctx context.Context, from Reader, in *whyRow) (why replay.Why, err error) {

@@ -94,7 +94,8 @@ type lists[In, T any] struct {
 	Check func(in In) error // returns a [param.Error] for parameters that conflict; nil: none do
 	// Read returns the things and the place where the next page begins; nil: no more.
 	Read    func(ctx context.Context, from Reader, in In) (things []T, next any, err error)
-	Columns string // headings, separated by |
+	All     func(ctx context.Context, from Reader, in In) ([]T, error) // instead of Read, for a list without pages
+	Columns string                                                     // headings, separated by |
 	Row     func(T) []table.Cell
 	After   func(page *table.Page, things []T) // writes the text below the table; nil: none
 }
@@ -113,6 +114,12 @@ func list[In, T any](about View, l lists[In, T]) *View {
 	v.table = func(things any) ([]string, [][]table.Cell) { return columns, rows(things.([]T)) }
 	if l.Check != nil {
 		v.check = func(in any) error { return l.Check(in.(In)) }
+	}
+	if l.All != nil {
+		l.Read = func(ctx context.Context, from Reader, in In) ([]T, any, error) {
+			things, err := l.All(ctx, from, in)
+			return things, nil, err
+		}
 	}
 	v.read = func(ctx context.Context, from Reader, in any) (*Found, error) {
 		things, next, err := l.Read(ctx, from, in.(In))
