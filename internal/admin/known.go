@@ -22,12 +22,8 @@ func Registered(ctx context.Context, db journal.Querier, name string) (rebuild.R
 	}
 	i := slices.IndexFunc(all, func(p rebuild.Registered) bool { return p.Name == name })
 	if i < 0 {
-		var names []string
-		for _, p := range all {
-			names = append(names, p.Name)
-		}
 		there := "there is none yet: the first worker that has one registers it"
-		if len(names) > 0 {
+		if names := namesOf(all, func(p rebuild.Registered) string { return p.Name }); len(names) > 0 {
 			there = "there are " + strings.Join(names, ", ")
 		}
 		return rebuild.Registered{}, fmt.Errorf("projection %q: %w: %s", name, rebuild.ErrUnknownProjection, there)
@@ -53,26 +49,21 @@ func (e *UnknownNameError) Error() string {
 	return fmt.Sprintf("no %s %q: %s", e.Kind, e.Name, known)
 }
 
+// NamesIn returns the names that get returns by parameter.
+func NamesIn(get func(parameter string) string) Names {
+	return Names{Group: get("group"), Projection: get("projection"), Topic: get("topic"), Publisher: get("publisher")}
+}
+
 // Check returns an [UnknownNameError] for an unknown name. A removed group or projection is known
 // while the failure log mentions it. A projection is also known while it has resolved events.
 func (n Names) Check(ctx context.Context, db journal.Querier) error {
-	for _, c := range []struct {
-		kind, name string
-		known      func(ctx context.Context, db journal.Querier) ([]string, error)
-		log        failed.LogFilter
-	}{
-		{"group", n.Group, knownGroups, failed.LogFilter{Group: n.Group, Limit: 1}},
-		{"projection", n.Projection, knownProjections, failed.LogFilter{Projection: n.Projection, Limit: 1}},
-		{"topic", n.Topic, knownPublications(func(k publications.Key) string { return k.Topic }), failed.LogFilter{}},
-		{
-			"publisher", n.Publisher, knownPublications(func(k publications.Key) string { return k.Publisher }),
-			failed.LogFilter{},
-		},
+	for _, c := range []struct{ kind, name string }{
+		{"group", n.Group}, {"projection", n.Projection}, {"topic", n.Topic}, {"publisher", n.Publisher},
 	} {
 		if c.name == "" {
 			continue
 		}
-		known, err := c.known(ctx, db)
+		known, err := Known(ctx, db, c.kind)
 		if err != nil {
 			return err
 		}
@@ -80,54 +71,60 @@ func (n Names) Check(ctx context.Context, db journal.Querier) error {
 			slices.Contains(known, registry.ProjectionOf(c.name)) {
 			continue
 		}
-		if c.log.Limit > 0 {
-			records, err := failed.History(ctx, db, c.log)
-			if err != nil {
-				return err
-			}
-			if len(records) > 0 {
-				continue
-			}
+		was, err := mentioned(ctx, db, c.kind, c.name)
+		if err != nil {
+			return err
 		}
-		if c.kind == "projection" {
-			resolutions, err := failed.Resolutions(ctx, db, failed.ResolutionFilter{Projection: c.name, Limit: 1})
-			if err != nil {
-				return err
-			}
-			if len(resolutions) > 0 {
-				continue
-			}
+		if !was {
+			return &UnknownNameError{c.kind, c.name, known}
 		}
-		return &UnknownNameError{c.kind, c.name, known}
 	}
 	return nil
 }
 
-func knownGroups(ctx context.Context, db journal.Querier) (names []string, err error) {
-	all, err := outbox.Groups(ctx, db)
-	for _, g := range all {
-		names = append(names, g.Name)
+// mentioned reports whether a group or projection that was removed has left something behind.
+func mentioned(ctx context.Context, db journal.Querier, kind, name string) (bool, error) {
+	log := failed.LogFilter{Limit: 1}
+	switch kind {
+	case "group":
+		log.Group = name
+	case "projection":
+		log.Projection = name
+	default:
+		return false, nil
 	}
-	return names, err
+	records, err := failed.History(ctx, db, log)
+	if err != nil || len(records) > 0 || kind == "group" {
+		return len(records) > 0, err
+	}
+	resolutions, err := failed.Resolutions(ctx, db, failed.ResolutionFilter{Projection: name, Limit: 1})
+	return len(resolutions) > 0, err
 }
 
-func knownProjections(ctx context.Context, db journal.Querier) (names []string, err error) {
-	all, err := rebuild.Projections(ctx, db)
-	for _, p := range all {
-		names = append(names, p.Name)
-	}
-	return names, err
-}
-
-func knownPublications(
-	part func(publications.Key) string,
-) func(ctx context.Context, db journal.Querier) ([]string, error) {
-	return func(ctx context.Context, db journal.Querier) (names []string, err error) {
+// Known returns the existing names of a kind: group, projection, topic or publisher. It returns none for
+// other kinds.
+func Known(ctx context.Context, db journal.Querier, kind string) ([]string, error) {
+	switch kind {
+	case "group":
+		all, err := outbox.Groups(ctx, db)
+		return namesOf(all, func(g outbox.Group) string { return g.Name }), err
+	case "projection":
+		all, err := rebuild.Projections(ctx, db)
+		return namesOf(all, func(p rebuild.Registered) string { return p.Name }), err
+	case "topic", "publisher":
 		all, err := publications.List(ctx, db, publications.Key{})
-		for _, p := range all {
-			names = append(names, part(p.Key))
-		}
+		names := namesOf(all, func(p publications.Publication) string {
+			return map[string]string{"topic": p.Topic, "publisher": p.Publisher}[kind]
+		})
 		slices.Sort(names)
 		return slices.Compact(names), err
 	}
+	return nil, nil
+}
+
+func namesOf[T any](things []T, name func(T) string) (names []string) {
+	for _, thing := range things {
+		names = append(names, name(thing))
+	}
+	return names
 }

@@ -92,61 +92,51 @@ func (i *Item) mark(done bool) {
 // cursor is the progress of a walk over all campaigns.
 type cursor struct {
 	After    string `json:"after"`
-	Looked   int64  `json:"campaigns,omitempty"` // checked
 	Repaired int64  `json:"repaired,omitempty"`
 }
 
-func (o Operation) cursor() (c cursor, err error) {
+// walk does the next part of an operation on all campaigns of a group.
+func (r *Runner) walk(ctx context.Context, tx pgx.Tx, o Operation) (last bool, err error) {
+	var c cursor
 	if o.Progress != nil {
 		err = json.Unmarshal(o.Progress, &c)
 	}
-	return c, err
-}
-
-func (r *Runner) replaySome(ctx context.Context, tx pgx.Tx, o Operation) (bool, error) {
-	g, err := read[GroupReplay](o)
+	var n int64
+	switch {
+	case err != nil:
+	case o.Kind == OpReplay:
+		n, c.After, err = replaySome(ctx, tx, o, c.After)
+	default:
+		n, c.After, err = repairSome(ctx, tx, o, c.After)
+		c.Repaired += n
+	}
 	if err != nil {
 		return false, err
 	}
-	c, err := o.cursor()
-	if err != nil {
-		return false, err
-	}
-	n, next, err := failed.ReplayAll(ctx, tx, g.Replay(), c.After, walked, failed.Act{By: o.By, Reason: o.signed()})
-	if err != nil {
-		return false, err
-	}
-	c.After = next
-	return next == "", r.advance(ctx, tx, o, n, c)
-}
-
-func (r *Runner) repairSome(ctx context.Context, tx pgx.Tx, o Operation) (bool, error) {
-	g, err := read[GapRepair](o)
-	if err != nil {
-		return false, err
-	}
-	c, err := o.cursor()
-	if err != nil {
-		return false, err
-	}
-	gaps, next, err := outbox.Gaps(ctx, tx, g.Group, c.After, walked)
-	if err != nil {
-		return false, err
-	}
-	for _, gap := range gaps {
-		if err := outbox.RepairGap(ctx, tx, gap, o.By, o.signed()); err != nil {
-			return false, err
-		}
-	}
-	c.After, c.Repaired = next, c.Repaired+int64(len(gaps))
-	return next == "", r.advance(ctx, tx, o, int64(len(gaps)), c)
-}
-
-func (r *Runner) advance(ctx context.Context, tx pgx.Tx, o Operation, n int64, c cursor) error {
 	doc, err := json.Marshal(c)
 	if err != nil {
-		return err
+		return false, err
 	}
 	_, err = tx.Exec(ctx, queryCount, o.ID, n, 0, 0, document(doc))
-	return err
+	return c.After == "", err
+}
+
+func replaySome(ctx context.Context, tx pgx.Tx, o Operation, after string) (n int64, next string, err error) {
+	g, err := read[GroupReplay](o)
+	if err != nil {
+		return 0, "", err
+	}
+	return failed.ReplayAll(ctx, tx, g.Replay(), after, walked, failed.Act{By: o.By, Reason: o.signed()})
+}
+
+func repairSome(ctx context.Context, tx pgx.Tx, o Operation, after string) (n int64, next string, err error) {
+	g, err := read[GapRepair](o)
+	if err != nil {
+		return 0, "", err
+	}
+	gaps, next, err := outbox.Gaps(ctx, tx, g.Group, after, walked)
+	for i := 0; i < len(gaps) && err == nil; i++ {
+		err = outbox.RepairGap(ctx, tx, gaps[i], o.By, o.signed())
+	}
+	return int64(len(gaps)), next, err
 }

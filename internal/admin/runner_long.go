@@ -63,11 +63,8 @@ func (r *Runner) projections() []string {
 	return slices.Concat(r.cfg.Projector.Followed(), r.cfg.Projections)
 }
 
-func (r *Runner) publishers() (names []string) {
-	for _, p := range r.cfg.Publishers {
-		names = append(names, p.Name)
-	}
-	return names
+func (r *Runner) publishers() []string {
+	return namesOf(r.cfg.Publishers, func(p publisher.Publisher) string { return p.Name })
 }
 
 // underLease does the operation and renews the lease in the background.
@@ -230,23 +227,11 @@ func (r *Runner) republish(ctx context.Context, o Operation, p *progress) error 
 			return errPermanent{err}
 		}
 	}
-	replay := publisher.ReplayRequest{
-		CampaignID: q.CampaignID, From: before.Through + 1, Until: q.Until,
-		Catalogue: r.cfg.Catalogue,
-	}
-	for _, t := range r.cfg.Topics {
-		if t.Name == q.Topic {
-			replay.Topic = t
-		}
-	}
-	for _, to := range r.cfg.Publishers {
-		if to.Name == q.Publisher {
-			replay.To = to
-		}
-	}
-	if replay.Topic.Name == "" {
+	replay, here := q.here(r.cfg.Topics, r.cfg.Publishers)
+	if !here {
 		return errPermanent{fmt.Errorf("topic %q: %w", q.Topic, ErrNotHere)}
 	}
+	replay.From, replay.Catalogue = before.Through+1, r.cfg.Catalogue
 	if q.Until != 0 && replay.From > q.Until {
 		return nil
 	}

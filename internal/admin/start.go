@@ -67,6 +67,18 @@ func (p Republication) Last(ctx context.Context, db journal.Querier) (last journ
 	return journal.Last(ctx, db, p.CampaignID)
 }
 
+// here returns the replay with a process's topic and publisher. It is not ok without one of them.
+func (p Republication) here(topics []publisher.Topic, to []publisher.Publisher) (_ publisher.ReplayRequest, ok bool) {
+	i := slices.IndexFunc(topics, func(t publisher.Topic) bool { return t.Name == p.Topic })
+	j := slices.IndexFunc(to, func(q publisher.Publisher) bool { return q.Name == p.Publisher })
+	if i < 0 || j < 0 {
+		return publisher.ReplayRequest{}, false
+	}
+	return publisher.ReplayRequest{
+		Topic: topics[i], To: to[j], CampaignID: p.CampaignID, From: p.From, Until: p.Until,
+	}, true
+}
+
 // ProjectionRollback puts back the tables that a rebuild replaced.
 type ProjectionRollback struct {
 	Projection   string        `json:"projection"`
@@ -130,16 +142,12 @@ func (a *Acts) PreviewRepublication(ctx context.Context, r Request, p Republicat
 	if p.Until != 0 {
 		found.Through = min(p.Until, last.Seq)
 	}
-	topic := slices.IndexFunc(a.cfg.Topics, func(t publisher.Topic) bool { return t.Name == p.Topic })
-	to := slices.IndexFunc(a.cfg.Publishers, func(q publisher.Publisher) bool { return q.Name == p.Publisher })
-	if err != nil || topic < 0 || to < 0 {
+	replay, here := p.here(a.cfg.Topics, a.cfg.Publishers)
+	if err != nil || !here {
 		return found, err
 	}
-	counted, err := publisher.Replay(ctx, a.cfg.Pool, publisher.ReplayRequest{
-		Topic: a.cfg.Topics[topic], To: a.cfg.Publishers[to],
-		CampaignID: p.CampaignID, From: p.From, Until: p.Until,
-		Catalogue: a.cfg.Catalogue, DryRun: true,
-	}, r.Published())
+	replay.Catalogue, replay.DryRun = a.cfg.Catalogue, true
+	counted, err := publisher.Replay(ctx, a.cfg.Pool, replay, r.Published())
 	found.Events, found.Through = &counted.Sent, counted.Through
 	return found, err
 }

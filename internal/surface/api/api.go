@@ -103,12 +103,7 @@ func (a *API) Routes() []Route {
 // reads returns the route of a read. It refuses unknown names in filters.
 func (a *API) reads(pattern, id string, read func(r *http.Request) (any, error)) Route {
 	handler := a.get(func(r *http.Request) (any, error) {
-		q := r.URL.Query()
-		names := admin.Names{
-			Group: q.Get("group"), Projection: q.Get("projection"), Topic: q.Get("topic"),
-			Publisher: q.Get("publisher"),
-		}
-		if err := names.Check(r.Context(), a.cfg.Pool); err != nil {
+		if err := admin.NamesIn(r.URL.Query().Get).Check(r.Context(), a.cfg.Pool); err != nil {
 			return nil, err
 		}
 		return read(r)

@@ -11,7 +11,6 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/operator/views"
-	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
 )
 
@@ -29,13 +28,9 @@ func checkNames(env *cli.Env, command *cobra.Command) {
 		}
 		return ""
 	}
-	projection := value("projection")
-	if strings.Contains(command.Use, "PROJECTION CAMPAIGN") && projection == "" {
-		projection = argument(command, "PROJECTION")
-	}
-	names := admin.Names{
-		Group: value("group"), Projection: projection, Topic: value("topic"),
-		Publisher: value("publisher"),
+	names := admin.NamesIn(value)
+	if strings.Contains(command.Use, "PROJECTION CAMPAIGN") && names.Projection == "" {
+		names.Projection = argument(command, "PROJECTION")
 	}
 	if names == (admin.Names{}) {
 		return
@@ -107,10 +102,6 @@ func (s source) names(ctx context.Context, pool *pgxpool.Pool, prefix string) (n
 }
 
 // projectionNames reads only the registry, because the view also counts failed campaigns.
-func projectionNames(ctx context.Context, pool *pgxpool.Pool, _ string) (names []string, err error) {
-	all, err := rebuild.Projections(ctx, pool)
-	for _, p := range all {
-		names = append(names, p.Name)
-	}
-	return names, err
+func projectionNames(ctx context.Context, pool *pgxpool.Pool, _ string) ([]string, error) {
+	return admin.Known(ctx, pool, "projection")
 }

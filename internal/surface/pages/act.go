@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"hash/fnv"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -181,22 +180,15 @@ func (f frame) Form(name string, pairs ...any) (*actForm, error) {
 
 func fieldOf(form string, p param.Param, value string) formField {
 	f := formField{
-		ID: form + "-" + p.Name, Name: p.Name, Help: p.Help, Kind: "text", Value: value, Required: p.Required,
-		Label: labelOf(p.Name),
-	}
-	if f.Value == "" {
-		f.Value = p.Default
+		ID: form + "-" + p.Name, Name: p.Name, Help: p.Help, Kind: "text", Value: cmp.Or(value, p.Default),
+		Required: p.Required, Label: labelOf(p.Name),
 	}
 	switch {
 	case len(p.Offers) > 0:
 		f.Kind, f.Options = "choice", options(p.Offers...)
 		f.Value = f.Options[0].Value
 	case len(p.Choices) > 0:
-		choices := slices.Clone(p.Choices)
-		for i, c := range choices {
-			choices[i] = c + "=" + c
-		}
-		f.Kind, f.Options = "choice", options(choices...)
+		f.Kind, f.Options = "choice", choicesOf(p.Choices, "", true)
 	case p.Type == param.Number:
 		f.Kind = "number"
 	case p.Type == param.Switch:

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/operator/views"
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
@@ -101,7 +102,7 @@ func (p *Pages) standings(ctx context.Context, page *campaignPage) error {
 	for _, pa := range page.Pauses {
 		page.PausedHere = page.PausedHere || pa.CampaignID == page.ID
 	}
-	if page.Projections, err = namesOf(ctx, p.cfg.Pool, "projection"); err != nil {
+	if page.Projections, err = admin.Known(ctx, p.cfg.Pool, "projection"); err != nil {
 		return err
 	}
 	page.Parked, err = publications.ListParked(ctx, p.cfg.Pool, publications.ParkedFilter{

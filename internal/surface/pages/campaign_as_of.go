@@ -190,8 +190,7 @@ func (p *Pages) layRow(t replay.StateTable, raw json.RawMessage, changes []repla
 		if row.Kind != "" && slices.Contains(columns, column) {
 			c.Changed = true
 			if was, ok := before[column]; ok {
-				b := line(plain(was))
-				c.Before = &b
+				c.Before = new(line(plain(was)))
 			}
 		}
 		row.Cells = append(row.Cells, c)
@@ -201,9 +200,6 @@ func (p *Pages) layRow(t replay.StateTable, raw json.RawMessage, changes []repla
 
 // redacted hides the values of a row that are hidden in payloads.
 func redacted(rule payload.Rule, raw json.RawMessage) json.RawMessage {
-	if raw == nil {
-		return nil
-	}
 	return rule.Show(auth.Identity{Role: auth.Admin}, raw)
 }
 

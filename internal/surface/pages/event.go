@@ -159,8 +159,7 @@ func showPayload(ctx context.Context, rule payload.Rule, e journal.Event) shownP
 		out.Text.Whole, _ = link("/event/payload", "campaign", e.CampaignID, "seq", e.Seq)
 	}
 	if meta := strings.TrimSpace(string(e.Metadata)); meta != "" && meta != "{}" && meta != "null" {
-		t := blockJSON(rule.Show(id, e.Metadata))
-		out.Metadata = &t
+		out.Metadata = new(blockJSON(rule.Show(id, e.Metadata)))
 	}
 	return out
 }

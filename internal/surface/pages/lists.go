@@ -16,16 +16,13 @@ import (
 	"github.com/tidemark-go/tidemark/internal/operator/acts"
 	"github.com/tidemark-go/tidemark/internal/operator/param"
 	"github.com/tidemark-go/tidemark/internal/operator/views"
-	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
-	"github.com/tidemark-go/tidemark/internal/store/outbox"
-	"github.com/tidemark-go/tidemark/internal/store/publications"
 )
 
 // lists is a page with several lists, one of which it shows. Each list is a view of [views.All]
 // with its filter and pager.
 type lists struct {
-	Title, About string
-	Lists        []listedView
+	Path, Title, About string
+	Lists              []listedView
 }
 
 type listedView struct {
@@ -38,7 +35,6 @@ type listedView struct {
 type listPage struct {
 	lists
 	listedView
-	Path   string
 	Fields []filterField
 	Clear  bool // the filter is set
 	Acts   []actLink
@@ -49,18 +45,19 @@ type listPage struct {
 // actLink links to an act with a list's filter.
 type actLink struct{ Name, Path string }
 
-func listPages() map[string]lists {
-	return map[string]lists{
-		"/campaigns": {
-			"Campaigns", "All campaigns by id, the backlog, or appends that are still to be made.",
+// listPages returns the pages in the order in which a person on call needs them.
+func listPages() []lists {
+	return []lists{
+		{
+			"/campaigns", "Campaigns", "All campaigns by id, the backlog, or appends that are still to be made.",
 			[]listedView{
 				{Name: "By id", View: "listCampaigns"},
 				{Of: "work", Name: "With work", View: "listQueueEntries"},
 				{Of: "scheduled", Name: "Scheduled", View: "listScheduled"},
 			},
 		},
-		"/failed": {
-			"Failed", "Campaigns that failed in a projection. Other projections of the campaign go on.",
+		{
+			"/failed", "Failed", "Campaigns that failed in a projection. Other projections of the campaign go on.",
 			[]listedView{
 				{Name: "By cause", View: "listFailureCauses"},
 				{
@@ -70,29 +67,29 @@ func listPages() map[string]lists {
 				{Of: "resolutions", Name: "Resolved events", View: "listResolutions"},
 			},
 		},
-		"/parked": {
-			"Parked", "Events that a publisher's sink refused. Where one holds its campaign, later events of it wait for " +
-				"that publisher only.",
+		{
+			"/parked", "Parked", "Events that a publisher's sink refused. Where one holds its campaign, later events of it " +
+				"wait for that publisher only.",
 			[]listedView{{View: "listParked", Many: []string{"retryManyParked", "resolveManyParked"}}},
 		},
-		"/operations": {
-			"Operations", "Acts on many things, which workers do in batches.",
+		{
+			"/operations", "Operations", "Acts on many things, which workers do in batches.",
 			[]listedView{{View: "listOperations"}},
 		},
-		"/projections": {
-			"Projections", "Live tables, tables being built, and replaced tables.",
+		{
+			"/projections", "Projections", "Live tables, tables being built, and replaced tables.",
 			[]listedView{
 				{Name: "Projections", View: "listProjections"},
 				{Of: "rebuilds", Name: "Rebuilds under way", View: "listRebuilds"},
 				{Of: "places", Name: "Across campaigns", View: "listPlaces"},
 			},
 		},
-		"/publishers": {
-			"Publishers", "Each pair of a topic and a publisher has its own position in the journal.",
+		{
+			"/publishers", "Publishers", "Each pair of a topic and a publisher has its own position in the journal.",
 			[]listedView{{View: "listPublishers"}},
 		},
-		"/workers": {
-			"Workers", "Worker processes, the campaigns they hold, and pauses.",
+		{
+			"/workers", "Workers", "Worker processes, the campaigns they hold, and pauses.",
 			[]listedView{
 				{Name: "Workers", View: "listWorkers"},
 				{Of: "leases", Name: "Leases", View: "listLeases"},
@@ -100,8 +97,8 @@ func listPages() map[string]lists {
 				{Of: "groups", Name: "Consumer groups", View: "listGroups"},
 			},
 		},
-		"/audit": {
-			"Audit", "What operators did, and what happened to failed campaigns, newest first.",
+		{
+			"/audit", "Audit", "What operators did, and what happened to failed campaigns, newest first.",
 			[]listedView{
 				{Name: "Acts of operators", View: "listLog"},
 				{Of: "failures", Name: "History of failed campaigns", View: "listFailedLog"},
@@ -120,7 +117,7 @@ func (p *Pages) list(all lists) reading {
 		if err != nil {
 			return v, err
 		}
-		page := &listPage{lists: all, listedView: all.Lists[slices.Index(names, of)], Path: r.URL.Path}
+		page := &listPage{lists: all, listedView: all.Lists[slices.Index(names, of)]}
 		query := views.Named(page.View).Query
 		if err := takes(r, append(namesIn(query), "of", "after")); err != nil {
 			return v, err
@@ -224,7 +221,7 @@ func fieldsOf(
 			words = []string{"true"}
 		}
 		if len(words) == 0 {
-			if words, err = namesOf(ctx, pool, asks.Of); err != nil {
+			if words, err = admin.Known(ctx, pool, asks.Of); err != nil {
 				return nil, false, err
 			}
 		}
@@ -256,34 +253,4 @@ func choicesOf(words []string, chosen string, required bool) (choices []option) 
 
 func labelOf(name string) string {
 	return strings.ToUpper(name[:1]) + strings.ReplaceAll(name[1:], "_", " ")
-}
-
-// namesOf returns the existing names for a parameter, if it is of a kind with few.
-func namesOf(ctx context.Context, pool *pgxpool.Pool, of string) (names []string, err error) {
-	switch of {
-	case "group":
-		all, err := outbox.Groups(ctx, pool)
-		for _, g := range all {
-			names = append(names, g.Name)
-		}
-		return names, err
-	case "projection":
-		all, err := rebuild.Projections(ctx, pool)
-		for _, reg := range all {
-			names = append(names, reg.Name)
-		}
-		return names, err
-	case "topic", "publisher":
-		all, err := publications.List(ctx, pool, publications.Key{})
-		for _, pub := range all {
-			name := pub.Topic
-			if of == "publisher" {
-				name = pub.Publisher
-			}
-			names = append(names, name)
-		}
-		slices.Sort(names)
-		return slices.Compact(names), err
-	}
-	return nil, nil
 }

@@ -18,20 +18,13 @@ type menuItem struct {
 	Bad        bool // one of them is critical
 }
 
-// menu returns the pages in the order in which a person on call needs them.
+// menu returns the pages of the menu, with this request's marked.
 func (p *Pages) menu(r *http.Request) []menuItem {
-	items := []menuItem{
-		{Path: "/", Name: "Overview"},
-		{Path: "/campaigns", Name: "Campaigns"},
-		{Path: "/failed", Name: "Failed"},
-		{Path: "/parked", Name: "Parked"},
-		{Path: "/operations", Name: "Operations"},
-		{Path: "/projections", Name: "Projections"},
-		{Path: "/publishers", Name: "Publishers"},
-		{Path: "/workers", Name: "Workers"},
-		{Path: "/audit", Name: "Audit"},
-		{Path: "/settings", Name: "Settings"},
+	items := []menuItem{{Path: "/", Name: "Overview"}}
+	for _, page := range listPages() {
+		items = append(items, menuItem{Path: page.Path, Name: page.Title})
 	}
+	items = append(items, menuItem{Path: "/settings", Name: "Settings"})
 	section := "/" + strings.SplitN(strings.TrimPrefix(r.URL.Path, "/"), "/", 2)[0]
 	switch section {
 	case "/campaign", "/event":

@@ -85,13 +85,8 @@ type reading func(ctx context.Context, r *http.Request) (view, error)
 // and publisher names that do not exist.
 func (p *Pages) show(template string, read reading) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		q := r.URL.Query()
-		names := admin.Names{
-			Group: q.Get("group"), Projection: q.Get("projection"), Topic: q.Get("topic"),
-			Publisher: q.Get("publisher"),
-		}
 		var v view
-		err := names.Check(r.Context(), p.cfg.Pool)
+		err := admin.NamesIn(r.URL.Query().Get).Check(r.Context(), p.cfg.Pool)
 		if err == nil {
 			v, err = read(r.Context(), r)
 			v.Name = cmp.Or(v.Name, template)
@@ -165,8 +160,8 @@ func (p *Pages) routes() {
 			return page.read(ctx, r)
 		}))
 	}
-	for path, all := range listPages() {
-		p.mux.Handle("GET "+path, p.show("list", p.list(all)))
+	for _, all := range listPages() {
+		p.mux.Handle("GET "+all.Path, p.show("list", p.list(all)))
 	}
 	p.mux.Handle("GET /act/{act}", p.show("plan", p.plan))
 	p.mux.Handle("GET /", p.show("problem", p.readNothing))
