@@ -2,6 +2,7 @@ package admin
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -113,9 +114,7 @@ func New(cfg Config) (*Acts, error) {
 	if cfg.Pool == nil {
 		return nil, errors.New("admin: Pool is missing")
 	}
-	if cfg.Timeout == 0 {
-		cfg.Timeout = actTimeout
-	}
+	cfg.Timeout = cmp.Or(cfg.Timeout, actTimeout)
 	return &Acts{cfg: cfg, travels: make(chan struct{}, 1)}, nil
 }
 

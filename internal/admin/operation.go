@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -85,11 +86,8 @@ type OperationFilter struct {
 
 // Operations lists operations, newest first.
 func (a *Acts) Operations(ctx context.Context, f OperationFilter) ([]Operation, error) {
-	if f.Limit == 0 {
-		f.Limit = 50
-	}
 	return rows.All(ctx, a.cfg.Pool, pgx.RowToStructByPos[Operation], "list operations", queryOperations, f.State, f.Kind,
-		f.Before, f.Limit)
+		f.Before, cmp.Or(f.Limit, 50))
 }
 
 // Operation returns one operation with its [Since], or [ErrNotFound].
@@ -112,11 +110,8 @@ func readOperation(ctx context.Context, db journal.Querier, id int64) (*Operatio
 
 // Items lists up to limit (0: 100) items of an operation, in order, after position after.
 func (a *Acts) Items(ctx context.Context, id, after int64, limit int) ([]Item, error) {
-	if limit == 0 {
-		limit = 100
-	}
 	return rows.All(ctx, a.cfg.Pool, pgx.RowToStructByPos[Item], fmt.Sprintf("items of operation %d", id), queryItems, id,
-		after, limit)
+		after, cmp.Or(limit, 100))
 }
 
 // Abort ends an operation after its current batch. What is done stays done. Errors: [ErrNotFound], and

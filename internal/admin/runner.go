@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,7 +12,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidemark-go/tidemark/internal/projector/failure"
@@ -59,16 +59,9 @@ func NewRunner(cfg RunnerConfig) (*Runner, error) {
 	if cfg.Pool == nil || cfg.Owner == "" {
 		return nil, errors.New("admin: a runner needs Pool and Owner")
 	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
-	cfg.Logger = redact.Logger(cfg.Logger)
-	if cfg.Interval == 0 {
-		cfg.Interval = 2 * time.Second
-	}
-	if cfg.Batch == 0 {
-		cfg.Batch = 200
-	}
+	cfg.Logger = redact.Logger(cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler)))
+	cfg.Interval = cmp.Or(cfg.Interval, 2*time.Second)
+	cfg.Batch = cmp.Or(cfg.Batch, 200)
 	return &Runner{cfg: cfg}, nil
 }
 
@@ -188,11 +181,10 @@ func (r *Runner) fault(ctx context.Context, o Operation, err error) error {
 // that are not permanent.
 func passing(err error) bool {
 	var permanent errPermanent
-	var server *pgconn.PgError
 	switch {
 	case errors.As(err, &permanent):
 		return false
-	case errors.As(err, &server):
+	case redact.SQLState(err) != "":
 		return projector.Classify(err) != projector.ClassPermanent
 	}
 	return failure.IsInfrastructure(err)

@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -63,9 +64,7 @@ func Create(
 	if role < Viewer || role > Admin {
 		return "", fmt.Errorf("create token %q: role %q: use viewer, operator or admin", name, role)
 	}
-	if d == 0 {
-		d = DefaultExpiry
-	}
+	d = cmp.Or(d, DefaultExpiry)
 	expires := &d
 	if d == Never {
 		expires = nil

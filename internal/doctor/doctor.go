@@ -3,6 +3,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -52,9 +53,7 @@ type check struct {
 // Postgres or the schema does not fit, the later checks do not run. Run returns an error, and the
 // findings so far, if there is no connection or ctx ends.
 func Run(ctx context.Context, pool *pgxpool.Pool, opts Options) ([]Finding, error) {
-	if opts.Timeout == 0 {
-		opts.Timeout = 2 * time.Second
-	}
+	opts.Timeout = cmp.Or(opts.Timeout, 2*time.Second)
 	findings := []Finding{mode(opts)}
 	reader := &status.Reader{Pool: pool, Timeout: opts.Timeout}
 	for i, c := range checks() {

@@ -2,14 +2,14 @@ package doctor
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/tidemark-go/tidemark/internal/redact"
 )
 
 // perWorker is the maximum number of connections of a worker with default settings: four to apply,
@@ -161,9 +161,7 @@ func preparedThrough(ctx context.Context, pool *pgxpool.Pool) (between, works bo
 		return true, false, err
 	}
 	defer func() { _, _ = second.Exec(context.WithoutCancel(ctx), "ROLLBACK", pgx.QueryExecModeSimpleProtocol) }()
-	_, err = wire.ExecPrepared(ctx, name, nil, nil, nil).Close()
-	var refused *pgconn.PgError
-	if errors.As(err, &refused) {
+	if _, err = wire.ExecPrepared(ctx, name, nil, nil, nil).Close(); redact.SQLState(err) != "" {
 		return true, false, nil
 	}
 	return true, err == nil, err

@@ -93,11 +93,9 @@ func present(value json.RawMessage) json.RawMessage {
 func format(encoder *json.Encoder, e journal.Event) error {
 	l := line{
 		CampaignID: e.CampaignID, ID: &e.ID, Type: e.Type, Version: e.Version, Intent: e.Intent,
-		AggregateType: e.AggregateType,
-		AggregateID:   e.AggregateID, Actor: e.Actor, Tags: e.Tags, Payload: e.Payload, Metadata: e.Metadata,
+		AggregateType: e.AggregateType, AggregateID: e.AggregateID, Actor: e.Actor, Tags: e.Tags,
+		Payload: e.Payload, Metadata: e.Metadata, OccurredAt: new(e.OccurredAt.UTC()),
 	}
-	at := e.OccurredAt.UTC()
-	l.OccurredAt = &at
 	return encoder.Encode(l)
 }
 

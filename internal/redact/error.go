@@ -101,6 +101,14 @@ func raised(err *pgconn.PgError) bool {
 	return err.Routine == "exec_stmt_raise" && !strings.HasPrefix(err.Code, "TM")
 }
 
+// SQLState returns the code of the error of Postgres in the chain of err, or "".
+func SQLState(err error) string {
+	if server, ok := errors.AsType[*pgconn.PgError](err); ok {
+		return server.Code
+	}
+	return ""
+}
+
 // quoted matches everything from the first to the last quote.
 var quoted = regexp.MustCompile(`(?s)".*"`)
 

@@ -1,6 +1,7 @@
 package status
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -52,12 +53,8 @@ func NewCollector(cfg CollectorConfig) (*Collector, error) {
 	if cfg.Pool == nil || cfg.Registerer == nil || cfg.Owner == "" {
 		return nil, errors.New("collect the status: Pool, Registerer and Owner are required")
 	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
-	if cfg.Interval == 0 {
-		cfg.Interval = defaultInterval
-	}
+	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
+	cfg.Interval = cmp.Or(cfg.Interval, defaultInterval)
 	c := &Collector{cfg: cfg, reader: &Reader{Pool: cfg.Pool, Timeout: cfg.Timeout}, errors: newErrors()}
 	return c, errors.Join(cfg.Registerer.Register(c.errors), cfg.Registerer.Register(c))
 }

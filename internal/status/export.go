@@ -1,6 +1,7 @@
 package status
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -54,12 +55,9 @@ func (e export) deferred(s *Status) {
 		if d.Since != nil && (since[at] == nil || d.Since.Before(*since[at])) {
 			since[at] = d.Since
 		}
-		class := d.Class
-		if class == "" {
-			class = "none"
-		}
 		e.gauge("tidemark_failed_campaigns", "Campaigns in which a projection is behind its group.", float64(d.Campaigns),
-			"consumer_group", d.Group, "projection", d.Projection, "status", string(d.Status), "class", class)
+			"consumer_group", d.Group, "projection", d.Projection, "status", string(d.Status), "class",
+			cmp.Or(d.Class, "none"))
 	}
 	for at, first := range since {
 		e.time("tidemark_failed_oldest_timestamp_seconds", "First failure of the campaign that has failed longest.", first,

@@ -10,10 +10,10 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
+	"github.com/tidemark-go/tidemark/internal/redact"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/lease"
@@ -73,10 +73,7 @@ func (r *Reader) Read(ctx context.Context, sections ...Section) (*Status, error)
 // Within runs read in a read-only transaction. The server ends a statement after the timeout; if the
 // server does not answer, Within gives up after one and a half times the timeout.
 func (r *Reader) Within(ctx context.Context, read func(context.Context, pgx.Tx) error) error {
-	timeout := r.Timeout
-	if timeout == 0 {
-		timeout = defaultTimeout
-	}
+	timeout := cmp.Or(r.Timeout, defaultTimeout)
 	ctx, cancel := context.WithTimeout(ctx, timeout+timeout/2)
 	defer cancel()
 	return pgx.BeginTxFunc(ctx, r.Pool, pgx.TxOptions{IsoLevel: pgx.ReadCommitted, AccessMode: pgx.ReadOnly},
@@ -218,8 +215,7 @@ var ErrNoSchema = errors.New("the schema tidemark is missing or of another versi
 // undefined reports whether a statement names a table, schema or function that does not exist.
 func undefined(err error) bool {
 	const table, schema, function = "42P01", "3F000", "42883"
-	var server *pgconn.PgError
-	return errors.As(err, &server) && slices.Contains([]string{table, schema, function}, server.Code)
+	return slices.Contains([]string{table, schema, function}, redact.SQLState(err))
 }
 
 // NoSchema returns [ErrNoSchema] if err comes from a database that was never migrated, else err.

@@ -129,8 +129,7 @@ func (s *Status) Compare(earlier *Status) {
 		}
 		l.Drain = &Drain{PerSecond: float64(events-l.Events) / seconds}
 		if l.Drain.PerSecond > 0 {
-			empty := time.Duration(float64(l.Events) / l.Drain.PerSecond * float64(time.Second))
-			l.Drain.Empty = &empty
+			l.Drain.Empty = new(time.Duration(float64(l.Events) / l.Drain.PerSecond * float64(time.Second)))
 		}
 	}
 }

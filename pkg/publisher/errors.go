@@ -122,8 +122,7 @@ func withoutValues(err error, batch []Event) error {
 		about[i] = &batch[i].Event
 	}
 	clean := &sinkError{error: redact.Wrap(err, about...), err: err}
-	var partly *BatchError
-	if errors.As(err, &partly) {
+	if partly, ok := errors.AsType[*BatchError](err); ok {
 		known := map[string]error{} // by text: a sink often repeats one error for all events
 		clean.partly = &BatchError{Failures: slices.Clone(partly.Failures)}
 		for i := range clean.partly.Failures {

@@ -1,6 +1,7 @@
 package publisher
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"time"
@@ -143,8 +144,6 @@ func (r *round) done(b share, sent []bool, refused []refusal, broken error) {
 		f.index = b.place(f.index)
 		r.o.refused = append(r.o.refused, f)
 	}
-	if r.o.broken == nil {
-		r.o.broken = broken
-	}
+	r.o.broken = cmp.Or(r.o.broken, broken)
 	r.mark(b.events, false)
 }

@@ -175,8 +175,7 @@ const retryAfterMax = 5 * time.Minute
 // backoff returns the wait after consecutive failures, or the sink's own if that is longer.
 func (p *Publisher) backoff(failures int, err error) time.Duration {
 	wait := pace.Backoff(failures, p.BackoffMax, rand.Float64())
-	var after retryAfter
-	if errors.As(err, &after) {
+	if after, ok := errors.AsType[retryAfter](err); ok {
 		wait = max(wait, min(time.Duration(after), retryAfterMax))
 	}
 	return wait

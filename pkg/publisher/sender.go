@@ -1,6 +1,7 @@
 package publisher
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -200,8 +201,7 @@ func (s *sender) isolate(ctx context.Context, events []Event, o *outcome) {
 			return
 		}
 		permanent := false
-		var single *BatchError
-		if errors.As(err, &single) && plausible(single, 1) {
+		if single, ok := errors.AsType[*BatchError](err); ok && plausible(single, 1) {
 			err, permanent = single.Failures[0].Err, single.Failures[0].Permanent
 		}
 		failed[events[i].CampaignID] = true
@@ -244,9 +244,7 @@ func (s *sender) judge(ctx context.Context, o *outcome) {
 	if first < 0 || o.count() > 0 || s.healthy(ctx) == healthy {
 		return
 	}
-	if o.broken == nil {
-		o.broken = o.refused[first].err
-	}
+	o.broken = cmp.Or(o.broken, o.refused[first].err)
 	o.refused = slices.DeleteFunc(o.refused, passing)
 }
 

@@ -66,7 +66,7 @@ func projectionActs() []*Act {
 				Alone: func(ctx context.Context, db *admin.Recorder) (any, error) {
 					err := rebuild.Remove(ctx, db, in.Projection, in.Tables, db.Failed())
 					const dependentObjects = "2BP01"
-					if pgErr := (*pgconn.PgError)(nil); errors.As(err, &pgErr) && pgErr.Code == dependentObjects {
+					if pgErr, ok := errors.AsType[*pgconn.PgError](err); ok && pgErr.Code == dependentObjects {
 						err = fmt.Errorf("%w: %w (%s): nothing was removed; leave out its tables to keep them", admin.ErrNeeded,
 							err, pgErr.Detail)
 					}

@@ -98,10 +98,8 @@ func (d doing) do(r *http.Request) (*admin.Outcome, error) {
 
 // fields returns the names that the act takes under "with".
 func (d doing) fields() (names []string) {
-	for _, p := range d.act.Params {
-		if !strings.Contains(d.act.Path, "{"+p.Name+"}") {
-			names = append(names, p.Name)
-		}
+	for _, p := range asked(d.act.Path, d.act.Params) {
+		names = append(names, p.Name)
 	}
 	if d.act.Confirms {
 		names = append(names, "confirm")

@@ -18,32 +18,27 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
-// fail responds with a problem. Errors that are neither the database's nor the network's are errors of
-// the request.
+// fail responds with a problem.
 func (a *API) fail(w http.ResponseWriter, r *http.Request, err error) {
-	err = status.NoSchema(r.Context(), a.cfg.Pool, err)
-	var applied *projector.ApplyError
-	if errors.As(err, &applied) {
-		problem.Write(w, problem.New(http.StatusConflict, redact.Error(err),
-			"look at the campaign as of the previous event; /api/v1/failed shows why this one failed"))
-		return
+	a.cfg.Failed(w, r, explained(status.NoSchema(r.Context(), a.cfg.Pool, err)))
+}
+
+// explained returns the problem for an error. Errors that are neither the database's nor the network's
+// are errors of the request.
+func explained(err error) error {
+	if _, ok := errors.AsType[*projector.ApplyError](err); ok {
+		return problem.New(http.StatusConflict, redact.Error(err),
+			"look at the campaign as of the previous event; /api/v1/failed shows why this one failed")
 	}
-	var unknown *admin.UnknownNameError
-	if errors.As(err, &unknown) {
-		limit := strings.Join(unknown.Known, ", ")
-		problem.Write(w, problem.New(http.StatusBadRequest, err.Error(), "use one of those in limit").Of(unknown.Kind,
-			unknown.Name, limit))
-		return
+	if unknown, ok := errors.AsType[*admin.UnknownNameError](err); ok {
+		return problem.New(http.StatusBadRequest, err.Error(), "use one of those in limit").Of(unknown.Kind,
+			unknown.Name, strings.Join(unknown.Known, ", "))
 	}
-	var param *param.Error
-	if errors.As(err, &param) {
-		problem.Write(w, problem.New(http.StatusBadRequest, param.Detail, param.Remedy).Of(param.Param, param.Value,
-			param.Limit))
-		return
+	if wrong, ok := errors.AsType[*param.Error](err); ok {
+		return problem.New(http.StatusBadRequest, wrong.Detail, wrong.Remedy).Of(wrong.Param, wrong.Value, wrong.Limit)
 	}
 	if known, ok := operator.AnswerTo(err); ok {
-		problem.Write(w, problem.New(known.Status, redact.Error(err), known.Remedy))
-		return
+		return problem.New(known.Status, redact.Error(err), known.Remedy)
 	}
 	var refused *problem.Problem
 	var server *pgconn.PgError
@@ -51,13 +46,12 @@ func (a *API) fail(w http.ResponseWriter, r *http.Request, err error) {
 	var network net.Error
 	// an invalid regular expression, text that is not UTF-8 or contains NUL
 	if errors.As(err, &server) && (server.Code == "2201B" || server.Code == "22021") {
-		problem.Write(w, problem.New(http.StatusBadRequest, "the database refuses a value: "+server.Message,
-			"correct the regular expression, or write text as UTF-8 without NUL"))
-		return
+		return problem.New(http.StatusBadRequest, "the database refuses a value: "+server.Message,
+			"correct the regular expression, or write text as UTF-8 without NUL")
 	}
 	if !errors.As(err, &refused) && !errors.As(err, &server) && !errors.As(err, &connect) && !errors.As(err, &network) &&
 		!errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) {
-		err = problem.New(http.StatusBadRequest, redact.Error(err), "see /api/v1/openapi.yaml")
+		return problem.New(http.StatusBadRequest, redact.Error(err), "see /api/v1/openapi.yaml")
 	}
-	a.cfg.Failed(w, r, err)
+	return err
 }

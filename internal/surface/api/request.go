@@ -64,8 +64,7 @@ func decode(r *http.Request, v any) error {
 		}
 		err = errors.New("there is data after the object")
 	}
-	var large *http.MaxBytesError
-	if errors.As(err, &large) {
+	if large, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return problem.New(http.StatusRequestEntityTooLarge, "the body is too large", "send less").Of("body", "",
 			strconv.FormatInt(large.Limit, 10)+" bytes")
 	}

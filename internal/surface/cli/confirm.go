@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,13 +25,9 @@ func (e *Env) Confirm(ctx context.Context, c Confirmation) error {
 		return nil
 	}
 	if !e.InTerminal {
-		look := "--dry-run"
-		if c.Look != "" {
-			look = c.Look
-		}
 		return Exitf(ExitDeclined,
 			"this would %s and needs a confirmation, but stdin is not a terminal: add --yes, or preview it with %s",
-			c.What, look)
+			c.What, cmp.Or(c.Look, "--dry-run"))
 	}
 	_, _ = fmt.Fprintf(e.Err, "This would %s. Type %s to continue: ", c.What, c.Type)
 	typed, err := e.readLine(ctx)

@@ -10,12 +10,12 @@ import (
 	"os"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/lmittmann/tint"
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/tidemark-go/tidemark/internal/redact"
 	"github.com/tidemark-go/tidemark/internal/session"
 	"github.com/tidemark-go/tidemark/internal/surface/table"
 )
@@ -117,19 +117,14 @@ func connect(ctx context.Context, config *pgxpool.Config) (*pgxpool.Pool, error)
 // explain adds a remedy to errors of a missing schema and of lock timeouts.
 func explain(err error) error {
 	const undefinedTable, undefinedFunction, undefinedSchema, lockNotAvailable = "42P01", "42883", "3F000", "55P03"
-	var pgErr *pgconn.PgError
-	if !errors.As(err, &pgErr) {
-		return err
-	}
-	switch pgErr.Code {
+	switch redact.SQLState(err) {
 	case undefinedTable, undefinedFunction, undefinedSchema:
 		return fmt.Errorf("%w (is the schema up to date? tidemark migrate up)", err)
 	case lockNotAvailable:
 		return Exitf(ExitConflict,
 			"%w: another session is using it, most likely a worker; nothing was changed: try again in a moment", err)
-	default:
-		return err
 	}
+	return err
 }
 
 // Page returns a page that writes to the command's outputs.

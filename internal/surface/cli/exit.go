@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/tidemark-go/tidemark/internal/redact"
 )
 
 // The exit codes.
@@ -104,18 +106,14 @@ func Unavailable(err error) bool {
 		unavailable *UnavailableError
 		connect     *pgconn.ConnectError
 		network     *net.OpError
-		server      *pgconn.PgError
 	)
-	switch {
+	switch code := redact.SQLState(err); {
 	case errors.Is(err, context.Canceled):
 		return false
 	case errors.As(err, &unavailable), errors.As(err, &connect), errors.As(err, &network),
 		errors.Is(err, io.ErrUnexpectedEOF):
 		return true
-	case errors.As(err, &server):
-		// Shutting down, crashed, starting up, too many connections, connection lost.
-		return strings.HasPrefix(server.Code, "57P0") || server.Code == "53300" || strings.HasPrefix(server.Code, "08")
-	default:
-		return false
+	default: // shutting down, crashed, starting up, too many connections, connection lost
+		return strings.HasPrefix(code, "57P0") || code == "53300" || strings.HasPrefix(code, "08")
 	}
 }

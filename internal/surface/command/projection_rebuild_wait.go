@@ -32,8 +32,7 @@ type rebuildState struct {
 func (s rebuildState) print(env *cli.Env) error {
 	if r := s.Rebuild; r != nil && r.ActiveAt != nil && r.Events > r.LeftEvents {
 		s.EventsASecond = float64(r.Events-r.LeftEvents) / max(r.At.Sub(*r.ActiveAt).Seconds(), 1e-3)
-		left := float64(r.LeftEvents) / s.EventsASecond
-		s.SecondsLeft = &left
+		s.SecondsLeft = new(float64(r.LeftEvents) / s.EventsASecond)
 	}
 	return env.PrintJSONLine(document.One(s))
 }

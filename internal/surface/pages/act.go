@@ -10,8 +10,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/jackc/pgx/v5/pgconn"
-
 	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/auth"
 	"github.com/tidemark-go/tidemark/internal/operator/acts"
@@ -80,13 +78,12 @@ func (p *Pages) do(r *http.Request, req admin.Request) (*admin.Outcome, string, 
 // explain returns why an act was not done. Internal details go only to the log.
 func (p *Pages) explain(ctx context.Context, err error) string {
 	var refused *problem.Problem
-	var pgErr *pgconn.PgError
-	switch {
+	switch code := redact.SQLState(err); {
 	case errors.As(err, &refused):
 		return refused.Error()
-	case errors.As(err, &pgErr) && (pgErr.Code == "57014" || pgErr.Code == "55P03"):
+	case code == "57014" || code == "55P03":
 		return "The database took too long; another session may be using it. Try again."
-	case errors.As(err, &pgErr) && !strings.HasPrefix(pgErr.Code, "TM"):
+	case code != "" && !strings.HasPrefix(code, "TM"):
 		p.cfg.Logger.ErrorContext(ctx, "act of an operator", "error", err)
 		return "The database refused; the worker's log says why."
 	}

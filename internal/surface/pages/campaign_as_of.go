@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/jackc/pgx/v5/pgconn"
-
 	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/auth"
 	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
@@ -132,13 +130,9 @@ func (p *Pages) readModel(ctx context.Context, reg rebuild.Registered, campaign 
 // errors.
 func unreached(err error) (string, error) {
 	var applied *projector.ApplyError
-	var pgErr *pgconn.PgError
-	switch {
+	switch code := redact.SQLState(err); {
 	case errors.As(err, &applied), errors.Is(err, replay.ErrNotVerifiable), errors.Is(err, registry.ErrRegistered),
-		errors.Is(err, replay.ErrTouched),
-		errors.Is(err, replay.ErrStateTooLarge):
-		return redact.Error(err), nil
-	case errors.As(err, &pgErr) && pgErr.Code != "57014":
+		errors.Is(err, replay.ErrTouched), errors.Is(err, replay.ErrStateTooLarge), code != "" && code != "57014":
 		return redact.Error(err), nil
 	}
 	return "", err

@@ -12,7 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidemark-go/tidemark/internal/admin"
@@ -101,7 +100,6 @@ func (p *Pages) show(template string, read reading) http.Handler {
 // failed returns the page for an error, with its remedy.
 func (p *Pages) failed(ctx context.Context, err error) view {
 	var refused *problem.Problem
-	var pgErr *pgconn.PgError
 	var unknown *admin.UnknownNameError
 	err = status.NoSchema(ctx, p.cfg.Pool, err)
 	answer, ok := operator.AnswerTo(err)
@@ -110,7 +108,7 @@ func (p *Pages) failed(ctx context.Context, err error) view {
 	case errors.As(err, &unknown):
 		refused = problem.New(http.StatusBadRequest, err.Error(), "choose another").Of(unknown.Kind, unknown.Name,
 			strings.Join(unknown.Known, ", "))
-	case errors.As(err, &pgErr) && pgErr.Code == "57014", errors.Is(err, context.DeadlineExceeded):
+	case redact.SQLState(err) == "57014", errors.Is(err, context.DeadlineExceeded):
 		if ctx.Err() == nil {
 			p.cfg.Logger.WarnContext(ctx, "a page took too long to read", "error", err)
 		}

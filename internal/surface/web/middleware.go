@@ -14,6 +14,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/tidemark-go/tidemark/internal/redact"
 	"github.com/tidemark-go/tidemark/internal/surface/problem"
 )
 
@@ -151,28 +152,27 @@ func gone(r *http.Request) bool { return errors.Is(r.Context().Err(), context.Ca
 func failed(logger *slog.Logger) func(w http.ResponseWriter, r *http.Request, err error) {
 	return func(w http.ResponseWriter, r *http.Request, err error) {
 		var refused *problem.Problem
-		var server *pgconn.PgError
 		var connect *pgconn.ConnectError
+		code := redact.SQLState(err)
 		switch {
 		case errors.As(err, &refused):
 			problem.Write(w, refused)
 			return
-		case errors.As(err, &server) && server.Code == "57014", errors.Is(err, context.DeadlineExceeded):
+		case code == "57014", errors.Is(err, context.DeadlineExceeded):
 			problem.Write(w, problem.New(http.StatusServiceUnavailable, "the database took too long",
 				"ask for less, or try again later"))
-		case errors.As(err, &server) && server.Code == "55P03":
+		case code == "55P03":
 			problem.Write(w, problem.New(http.StatusConflict, "another session holds a lock that this needs",
 				"try again in a moment"))
-		case errors.As(err, &connect), errors.As(err, &server) &&
-			slices.Contains([]string{"57P01", "57P02", "57P03", "53300"}, server.Code):
+		case errors.As(err, &connect), slices.Contains([]string{"57P01", "57P02", "57P03", "53300"}, code):
 			problem.Write(w, problem.New(http.StatusServiceUnavailable,
 				"the database cannot be reached, or takes no more connections",
 				"look at Postgres; tidemark doctor and the worker's log say more"))
 		default:
 			problem.Write(w, problem.New(http.StatusInternalServerError, "the server failed", "the worker's log says why"))
 		}
-		if errors.As(err, &server) && strings.HasPrefix(server.Code, "22") { // its message quotes data
-			err = errors.New("SQLSTATE " + server.Code)
+		if strings.HasPrefix(code, "22") { // its message quotes data
+			err = errors.New("SQLSTATE " + code)
 		}
 		level := slog.LevelWarn
 		if gone(r) { // the error is only its cancellation

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -63,22 +64,11 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 	if cfg.Pool == nil || cfg.Acts == nil {
 		return nil, errors.New("admin listener: Pool and Acts are needed")
 	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
-	cfg.Logger = redact.Logger(cfg.Logger)
-	if cfg.StreamInterval == 0 {
-		cfg.StreamInterval = time.Second
-	}
-	if cfg.MaxStreams == 0 {
-		cfg.MaxStreams = 1000
-	}
-	if cfg.MaxStreamsEach == 0 {
-		cfg.MaxStreamsEach = 50
-	}
-	if cfg.Auth.Pool == nil {
-		cfg.Auth.Pool = cfg.Pool
-	}
+	cfg.Logger = redact.Logger(cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler)))
+	cfg.StreamInterval = cmp.Or(cfg.StreamInterval, time.Second)
+	cfg.MaxStreams = cmp.Or(cfg.MaxStreams, 1000)
+	cfg.MaxStreamsEach = cmp.Or(cfg.MaxStreamsEach, 50)
+	cfg.Auth.Pool = cmp.Or(cfg.Auth.Pool, cfg.Pool)
 	s := &Server{cfg: cfg}
 	var err error
 	if s.auth, err = auth.New(cfg.Auth); err != nil {

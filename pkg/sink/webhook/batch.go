@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -83,9 +84,7 @@ func (b *batch) begin() (number int, ok bool) {
 func (b *batch) fails(err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.broken == nil {
-		b.broken = err
-	}
+	b.broken = cmp.Or(b.broken, err)
 }
 
 // done records the result of an event and reports whether its campaign continues.
