@@ -49,9 +49,7 @@ func startAdmin(
 	}
 	closePools := func() { cfg.Auth.Pool.Close(); cfg.Pool.Close() }
 	acts.Pool = cfg.Pool
-	if routes != nil {
-		acts.Publishers, acts.Topics = routes.Publishers, routes.Topics
-	}
+	acts.Publishers, acts.Topics = routes.Publishers, routes.Topics
 	if cfg.Acts, err = admin.New(acts); err != nil {
 		closePools()
 		return "", err
@@ -87,9 +85,7 @@ func startOperations(
 	}
 	cfg.Owner = fmt.Sprintf("%s/%d/%s", host, os.Getpid(), uuid.NewString())
 	cfg.LogRetention = settings.ActsRetention
-	if routes != nil {
-		cfg.Publishers, cfg.Topics = routes.Publishers, routes.Topics
-	}
+	cfg.Publishers, cfg.Topics = routes.Publishers, routes.Topics
 	runner, err := admin.NewRunner(cfg)
 	if err != nil {
 		return err

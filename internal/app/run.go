@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -53,6 +54,7 @@ func Run(ctx context.Context, settings config.Worker, opts Options, logger *slog
 		return errors.Join(append(faults, versionErr, checkStart(ctx, pool, settings, projections, catalogue,
 			versionErr == nil))...)
 	}
+	routes = cmp.Or(routes, &publishing.Routes{}) // nothing is published
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	var traces trace.TracerProvider
@@ -96,15 +98,13 @@ func Run(ctx context.Context, settings config.Worker, opts Options, logger *slog
 		logger.WarnContext(ctx, mode.Warning, "mode", mode.Mode)
 	}
 	published := []string{}
-	if routes != nil {
-		for _, one := range routes.Publishers {
-			published = append(published, one.Name)
-		}
+	for _, one := range routes.Publishers {
+		published = append(published, one.Name)
 	}
 	logger.InfoContext(ctx, "worker starts", "mode", mode.Mode, "settings", mode.From,
 		"consumer_group", settings.Projector.ConsumerGroup,
 		"projections", names, "publishers", published, "pages", pagesURL, "pid", os.Getpid())
-	if routes != nil {
+	if len(published) > 0 {
 		relay, err := startRelay(ctx, g, pool, settings, routes, catalogue, registry, traces, logger)
 		if err != nil {
 			return err

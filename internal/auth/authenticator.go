@@ -95,14 +95,16 @@ func (a *Authenticator) identify(w http.ResponseWriter, r *http.Request) (Identi
 		return a.checked(r, "", func() (Identity, error) { return a.jwts.identity(r.Context(), raw) })
 	}
 	if header := r.Header.Get("Authorization"); header != "" {
-		_, secret := credentials(header)
-		return a.checked(r, secret, func() (Identity, error) { return a.authorization(r.Context(), header) })
+		user, secret := credentials(header)
+		return a.checked(r, secret, func() (Identity, error) { return a.token(r.Context(), secret, user) })
 	}
 	if id, ok, err := a.proxied(r); ok || err != nil {
 		return id, err
 	}
 	if cookie, err := r.Cookie(a.cookieName(r)); err == nil && cookie.Value != "" {
-		id, err := a.checked(r, cookie.Value, func() (Identity, error) { return a.session(r.Context(), cookie.Value) })
+		id, err := a.checked(r, cookie.Value, func() (Identity, error) {
+			return a.find(r.Context(), querySession, cookie.Value, "session")
+		})
 		var refused *problem.Problem
 		if !errors.As(err, &refused) || refused.Status != http.StatusUnauthorized {
 			return id, err
@@ -154,33 +156,21 @@ func credentials(header string) (user, token string) {
 	return "", header
 }
 
-func (a *Authenticator) authorization(ctx context.Context, header string) (Identity, error) {
-	user, token := credentials(header)
-	return a.token(ctx, token, user)
-}
-
 // token returns the identity of a token. If name is not empty, the token must have that name.
 func (a *Authenticator) token(ctx context.Context, token, name string) (Identity, error) {
 	if !strings.HasPrefix(token, tokenPrefix) {
 		return Identity{}, errUnknown
 	}
-	id, err := a.find(ctx, queryToken, token)
+	id, err := a.find(ctx, queryToken, token, "token")
 	if err == nil && name != "" && name != id.Name {
 		return Identity{}, errUnknown
 	}
-	id.Via = "token"
-	return id, err
-}
-
-func (a *Authenticator) session(ctx context.Context, cookie string) (Identity, error) {
-	id, err := a.find(ctx, querySession, cookie)
-	id.Via = "session"
 	return id, err
 }
 
 // find returns the identity of the token or session that has the secret.
-func (a *Authenticator) find(ctx context.Context, query, secret string) (Identity, error) {
-	id := Identity{secret: sha256.Sum256([]byte(secret))}
+func (a *Authenticator) find(ctx context.Context, query, secret, via string) (Identity, error) {
+	id := Identity{Via: via, secret: sha256.Sum256([]byte(secret))}
 	var role string
 	err := a.cfg.Pool.QueryRow(ctx, query, id.secret[:]).Scan(&id.TokenID, &id.Name, &role)
 	switch {

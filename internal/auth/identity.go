@@ -38,15 +38,10 @@ func ParseRole(name string) (Role, error) {
 }
 
 func (r Role) String() string {
-	switch r {
-	case Viewer:
-		return "viewer"
-	case Operator:
-		return "operator"
-	case Admin:
-		return "admin"
+	if r < Viewer || r > Admin {
+		return "nobody"
 	}
-	return "nobody"
+	return []string{Viewer: "viewer", Operator: "operator", Admin: "admin"}[r]
 }
 
 // Identity is the sender of a request. The zero value has no permissions.

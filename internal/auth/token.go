@@ -17,6 +17,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/tidemark-go/tidemark/internal/store/rows"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
@@ -72,7 +73,7 @@ func Create(
 		return "", fmt.Errorf("create token %q: its lifetime is %v: it must be positive", name, d)
 	}
 	token = tokenPrefix + random()
-	id, err := one[*int64](ctx, db, queryCreate, name, role.String(), hash(token), expires,
+	id, err := rows.One(ctx, db, pgx.RowTo[*int64], "", queryCreate, name, role.String(), hash(token), expires,
 		who.Name, reason, who.Way, who.TokenID, who.Address)
 	if err == nil && id == nil {
 		err = ErrNameTaken
@@ -85,21 +86,14 @@ func Create(
 
 // List returns the valid tokens, oldest first; with all, also those that were revoked or expired.
 func List(ctx context.Context, db journal.Querier, all bool) ([]Token, error) {
-	rows, err := db.Query(ctx, queryList, all)
-	if err != nil {
-		return nil, fmt.Errorf("list tokens: %w", err)
-	}
-	tokens, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Token])
-	if err != nil {
-		return nil, fmt.Errorf("list tokens: %w", err)
-	}
-	return tokens, nil
+	return rows.All(ctx, db, pgx.RowToStructByPos[Token], "list tokens", queryList, all)
 }
 
 // Revoke ends the token and its sessions at once. The operator log records who revoked it and the
 // reason. Errors: [ErrNoToken].
 func Revoke(ctx context.Context, db journal.Querier, name string, who Identity, reason string) error {
-	found, err := one[bool](ctx, db, queryRevoke, name, who.Name, reason, who.Way, who.TokenID, who.Address)
+	found, err := rows.One(ctx, db, pgx.RowTo[bool], "", queryRevoke, name, who.Name, reason, who.Way, who.TokenID,
+		who.Address)
 	if err == nil && !found {
 		err = ErrNoToken
 	}
@@ -107,14 +101,6 @@ func Revoke(ctx context.Context, db journal.Querier, name string, who Identity, 
 		return fmt.Errorf("revoke token %q: %w", name, err)
 	}
 	return nil
-}
-
-func one[T any](ctx context.Context, db journal.Querier, sql string, args ...any) (value T, err error) {
-	rows, err := db.Query(ctx, sql, args...)
-	if err != nil {
-		return value, err
-	}
-	return pgx.CollectExactlyOneRow(rows, pgx.RowTo[T])
 }
 
 // checkName rejects names that are unreadable in a log or cannot be the user of basic authentication.
@@ -172,11 +158,7 @@ func (v *valid) has(ctx context.Context, pool *pgxpool.Pool, secret string) bool
 }
 
 func hashesOf(ctx context.Context, pool *pgxpool.Pool, query string, args ...any) (map[[sha256.Size]byte]bool, error) {
-	rows, err := pool.Query(ctx, query, args...)
-	if err != nil {
-		return nil, err
-	}
-	found, err := pgx.CollectRows(rows, pgx.RowTo[[]byte])
+	found, err := rows.All(ctx, pool, pgx.RowTo[[]byte], "", query, args...)
 	hashes := make(map[[sha256.Size]byte]bool, len(found))
 	for _, h := range found {
 		hashes[[sha256.Size]byte(h)] = true

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidemark-go/tidemark/internal/redact"
+	"github.com/tidemark-go/tidemark/internal/store/rows"
 )
 
 // perWorker is the maximum number of connections of a worker with default settings: four to apply,
@@ -98,11 +99,7 @@ func extensions(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
 }
 
 func texts(ctx context.Context, tx pgx.Tx, query string) ([]string, error) {
-	rows, err := tx.Query(ctx, query)
-	if err != nil {
-		return nil, err
-	}
-	return pgx.CollectRows(rows, pgx.RowTo[string])
+	return rows.All(ctx, tx, pgx.RowTo[string], "", query)
 }
 
 // pooler looks for a pooler that gives each transaction another session, and tests whether prepared

@@ -22,6 +22,8 @@ type many struct {
 	AsOf  time.Time `help:"ignore failures after this time, the as_of of a dry run; resolve needs it"`
 }
 
+func (m *many) since(asOf time.Time) { m.AsOf = asOf }
+
 func (m many) asOf() *time.Time {
 	if m.AsOf.IsZero() {
 		return nil
@@ -40,11 +42,6 @@ func (in manyFailed) bulk(kind admin.OperationKind) admin.Bulk {
 	return admin.Bulk{Kind: kind, Failed: &in.FailedFilter, Limit: in.Limit, AsOf: in.asOf()}
 }
 
-func (in manyFailed) since(asOf time.Time) manyFailed {
-	in.AsOf = asOf
-	return in
-}
-
 type manyParked struct {
 	admin.ParkedFilter
 	many
@@ -56,31 +53,27 @@ func (in manyParked) bulk(kind admin.OperationKind) admin.Bulk {
 	return admin.Bulk{Kind: kind, Parked: &in.ParkedFilter, Limit: in.Limit, AsOf: in.asOf()}
 }
 
-func (in manyParked) since(asOf time.Time) manyParked {
-	in.AsOf = asOf
-	return in
-}
-
-// choice is a filter of a bulk act.
+// choice is a pointer to a filter of a bulk act.
 type choice[In any] interface {
+	*In
 	bulk(kind admin.OperationKind) admin.Bulk
 	open() bool // reports that neither a filter nor all is given
-	since(asOf time.Time) In
+	since(asOf time.Time)
 }
 
 // onMany builds the act that starts an operation on everything that In chooses.
-func onMany[In choice[In]](a Act, kind admin.OperationKind, thing string) *Act {
+func onMany[In any, P choice[In]](a Act, kind admin.OperationKind, thing string) *Act {
 	verb := strings.ReplaceAll(string(kind), "_parked", "")
 	a.Kind, a.Confirms, a.Counts = admin.ActStartOperation, true, true
 	return act(a, func(in *In) does {
 		var wrong error
-		if (*in).open() {
+		if P(in).open() {
 			wrong = param.Refuse("all", "", "true", "nothing chooses", "choose with other parameters, or say all")
 		}
 		return does{
 			Wrong: wrong,
 			Preview: func(ctx context.Context, acts *admin.Acts, _ admin.Request) (*Plan, error) {
-				found, err := acts.PreviewBulk(ctx, (*in).bulk(kind))
+				found, err := acts.PreviewBulk(ctx, P(in).bulk(kind))
 				if err != nil {
 					return nil, err
 				}
@@ -89,12 +82,14 @@ func onMany[In choice[In]](a Act, kind admin.OperationKind, thing string) *Act {
 					Count: found.Count, First: found.Sample,
 				}
 				if a.Danger {
-					plan.In = new((*in).since(*found.AsOf))
+					same := new(*in)
+					P(same).since(*found.AsOf)
+					plan.In = same
 				}
 				return plan, nil
 			},
 			Do: func(ctx context.Context, acts *admin.Acts, tx pgx.Tx, by admin.Request) (any, error) {
-				return acts.StartBulk(ctx, tx, by, (*in).bulk(kind))
+				return acts.StartBulk(ctx, tx, by, P(in).bulk(kind))
 			},
 			Told: func(done *admin.Outcome) Told {
 				return begun(fmt.Sprintf("is to %s %s", verb, table.Count(detail[admin.Operation](done).Total, thing)))(done)

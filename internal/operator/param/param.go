@@ -124,7 +124,7 @@ func Of(in reflect.Type) (found []Param) {
 		}
 		found = append(found, p)
 	}
-	slices.SortStableFunc(found, func(a, b Param) int { return cmp.Compare(rank(a), rank(b)) })
+	slices.SortStableFunc(found, func(a, b Param) int { return min(len(b.Arg), 1) - min(len(a.Arg), 1) })
 	return found
 }
 
@@ -140,13 +140,6 @@ func fieldsOf(in reflect.Type, outer []int) (found []reflect.StructField) {
 		}
 	}
 	return found
-}
-
-func rank(p Param) int {
-	if p.Arg != "" {
-		return 0
-	}
-	return 1
 }
 
 // offers returns choices of a form as value=name.

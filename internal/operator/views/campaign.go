@@ -159,10 +159,8 @@ func leaseCell(l lease.Place) table.Cell {
 	}
 	switch {
 	case !l.Held:
-		return table.Cell{
-			Text: fmt.Sprintf("expired %s, was %s, generation %d", table.Stamp(l.ExpiresAt), owner, l.Generation),
-			Tone: table.Warning,
-		}
+		return table.Toned(fmt.Sprintf("expired %s, was %s, generation %d", table.Stamp(l.ExpiresAt), owner, l.Generation),
+			table.Warning)
 	case l.ExpiresAt == nil:
 		return table.Text(fmt.Sprintf("%s, generation %d", owner, l.Generation))
 	default:

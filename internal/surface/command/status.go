@@ -36,12 +36,14 @@ publishers and rebuilds are. It is quick with any backlog: figures above some th
 			return env.WithPool(cmd.Context(), func(ctx context.Context, pool *pgxpool.Pool) error {
 				reader := &status.Reader{Pool: pool, Timeout: timeout}
 				s, err := reader.Read(ctx)
-				if err != nil {
-					return explainStatus(err)
-				}
-				if asJSON {
+				switch {
+				case errors.Is(err, status.ErrNoSchema):
+					return cli.Hint(err, "tidemark migrate up")
+				case err != nil:
+					return err
+				case asJSON:
 					err = env.PrintJSON(document.Status(s))
-				} else {
+				default:
 					err = printStatus(env, s)
 				}
 				if err != nil {
@@ -56,13 +58,6 @@ publishers and rebuilds are. It is quick with any backlog: figures above some th
 	flags.DurationVar(&timeout, "timeout", 2*time.Second,
 		"timeout of each part; a part that takes longer is left out and named")
 	return command
-}
-
-func explainStatus(err error) error {
-	if errors.Is(err, status.ErrNoSchema) {
-		return cli.Hint(err, "tidemark migrate up")
-	}
-	return err
 }
 
 // verdict returns the exit code for the worst problem.
@@ -142,7 +137,7 @@ func problemRows(s *status.Status, problems []status.Problem) (rows [][]table.Ce
 
 // groupRows returns a row per group, each followed by the projections that are further behind than it.
 func groupRows(s *status.Status) (rows [][]table.Cell) {
-	none := table.Cell{Text: "-", Tone: table.Faint, Right: true}
+	none := table.NumberText("-")
 	workers := map[string]int64{}
 	for _, w := range s.Workers {
 		if w.Live() {
@@ -177,16 +172,12 @@ func groupRows(s *status.Status) (rows [][]table.Cell) {
 }
 
 func lagCells(l status.Lag) []table.Cell {
-	cells := []table.Cell{
-		table.About(l.Events, l.Estimated, table.Plain),
-		{Text: "-", Tone: table.Faint, Right: true},
-		{Text: "-", Tone: table.Faint, Right: true},
-	}
+	age, empty := table.NumberText("-"), table.NumberText("-")
 	if l.Events > 0 {
-		cells[1] = table.Cell{Text: table.Age(l.Age), Right: true}
+		age = table.NumberText(table.Age(l.Age))
 		if l.Drain != nil && l.Drain.Empty != nil {
-			cells[2] = table.Cell{Text: table.Age(*l.Drain.Empty), Right: true}
+			empty = table.NumberText(table.Age(*l.Drain.Empty))
 		}
 	}
-	return cells
+	return []table.Cell{table.About(l.Events, l.Estimated, table.Plain), age, empty}
 }
