@@ -134,11 +134,8 @@ func (a *Authenticator) checked(r *http.Request, secret string, look func() (Ide
 		return Identity{}, tooMany(addr, wait)
 	}
 	a.limits.wrong(addr)
-	return Identity{}, problem.New(
-		http.StatusUnauthorized,
-		"the credentials are wrong, have expired or were revoked",
-		"ask the people who run the worker for a token: tidemark token create",
-	)
+	return Identity{}, unauthorized("the credentials are wrong, have expired or were revoked",
+		"ask the people who run the worker for a token: tidemark token create")
 }
 
 // credentials returns the user, "" if there is none, and the token of an Authorization header.

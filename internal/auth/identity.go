@@ -102,7 +102,7 @@ func (a *Authenticator) Require(role Role, failed Failed, next http.Handler) htt
 			return
 		case id.Role == Nobody:
 			const remedy = "send a token: Authorization: Bearer tmk_…"
-			challenge(w, problem.New(http.StatusUnauthorized, "this needs credentials", remedy))
+			challenge(w, unauthorized("this needs credentials", remedy))
 			return
 		case id.Role < role:
 			detail := fmt.Sprintf("%s is %s, and this is for role %s", id.Name, id.Role, role)
@@ -127,6 +127,10 @@ func challenge(w http.ResponseWriter, p *problem.Problem) {
 		w.Header().Set("Retry-After", p.Limit)
 	}
 	problem.Write(w, p)
+}
+
+func unauthorized(detail, remedy string) *problem.Problem {
+	return problem.New(http.StatusUnauthorized, detail, remedy)
 }
 
 func tooMany(addr netip.Addr, wait time.Duration) *problem.Problem {

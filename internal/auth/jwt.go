@@ -92,19 +92,12 @@ func (j *jwts) identity(ctx context.Context, raw string) (Identity, error) {
 	id := Identity{Role: Viewer, Via: "jwt", Until: token.Expiry}
 	id.Name, _ = claims[j.cfg.UserClaim].(string)
 	if id.Name = strings.TrimSpace(id.Name); !named(id.Name) {
-		return Identity{}, problem.New(
-			http.StatusUnauthorized,
-			"the token names no user in "+j.cfg.UserClaim,
-			"choose another claim with TIDEMARK_ADMIN_JWT_USER_CLAIM",
-		)
+		return Identity{}, unauthorized("the token names no user in "+j.cfg.UserClaim,
+			"choose another claim with TIDEMARK_ADMIN_JWT_USER_CLAIM")
 	}
 	if claim, ok := claims[j.cfg.RoleClaim]; ok && j.cfg.RoleClaim != "" {
 		if id.Role = highest(claim); id.Role == Nobody {
-			return Identity{}, problem.New(
-				http.StatusUnauthorized,
-				"the token has no valid role in "+j.cfg.RoleClaim,
-				"use viewer, operator or admin",
-			)
+			return Identity{}, unauthorized("the token has no valid role in "+j.cfg.RoleClaim, "use viewer, operator or admin")
 		}
 	}
 	return id, nil

@@ -7,8 +7,6 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
-
-	"github.com/tidemark-go/tidemark/internal/surface/problem"
 )
 
 const (
@@ -31,27 +29,22 @@ func (a *Authenticator) proxied(r *http.Request) (Identity, bool, error) {
 		roles = r.Header.Values(a.cfg.RoleHeader)
 	}
 	if len(users) > 1 || len(roles) > 1 {
-		return Identity{}, false, problem.New(
-			http.StatusUnauthorized,
-			"the proxy named several users or roles",
-			"have it replace "+a.cfg.UserHeader+" and "+a.cfg.RoleHeader+" and not add to them",
-		)
+		return Identity{}, false, unauthorized("the proxy named several users or roles",
+			"have it replace "+a.cfg.UserHeader+" and "+a.cfg.RoleHeader+" and not add to them")
 	}
 	name := strings.TrimSpace(users[0])
 	if name == "" {
 		return Identity{}, false, nil
 	}
 	if !named(name) {
-		return Identity{}, false, problem.New(http.StatusUnauthorized,
-			"the proxy's user name is invalid", "send up to 256 bytes of printable characters").
-			Of(a.cfg.UserHeader, name, "256 bytes")
+		return Identity{}, false, unauthorized("the proxy's user name is invalid",
+			"send up to 256 bytes of printable characters").Of(a.cfg.UserHeader, name, "256 bytes")
 	}
 	role := Viewer
 	if len(roles) == 1 && strings.TrimSpace(roles[0]) != "" {
 		var err error
 		if role, err = ParseRole(strings.ToLower(strings.TrimSpace(roles[0]))); err != nil {
-			return Identity{}, false, problem.New(http.StatusUnauthorized,
-				"the proxy's role is unknown", "send viewer, operator or admin").
+			return Identity{}, false, unauthorized("the proxy's role is unknown", "send viewer, operator or admin").
 				Of(a.cfg.RoleHeader, roles[0], "")
 		}
 	}

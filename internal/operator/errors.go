@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"net/http"
-	"slices"
 
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
 
@@ -29,7 +28,7 @@ type Answer struct {
 	Page   string // for users of the pages; default: Remedy
 	Next   string // tidemark command to run next; NOUN stands for the failed command's noun; "": none
 	With   string // what Next takes from the failed command: see below
-	Errs   []error
+	err    error
 
 	// In With, names in capitals become arguments and others flags, with the values that the user gave under that name.
 	// NAME is the first argument.
@@ -38,7 +37,7 @@ type Answer struct {
 // AnswerTo returns the answer to an error. It is not ok for errors of the database, the network or a bad request.
 func AnswerTo(err error) (found Answer, ok bool) {
 	for _, found = range answers() {
-		if slices.ContainsFunc(found.Errs, func(known error) bool { return errors.Is(err, known) }) {
+		if errors.Is(err, found.err) {
 			found.Page = cmp.Or(found.Page, found.Remedy)
 			return found, true
 		}
@@ -61,6 +60,7 @@ func (e *Hinted) Next() string { return "tidemark " + e.Then }
 
 const (
 	pageGone  = "go back to the list: it may have caught up, or never have existed"
+	rebuilds  = "/api/v1/rebuilds lists rebuilds, /api/v1/projections the previous tables"
 	lookAgain = "look at it again"
 	lookFor   = "look up the name in its list"
 
@@ -72,78 +72,64 @@ const (
 // answers are tried in order, because an error may wrap another.
 func answers() []Answer {
 	return []Answer{
-		{forbidden, "ask a person with that role", "", "", "", []error{admin.ErrForbidden}},
-		{unavailable, "run tidemark migrate up", "", "", "", []error{status.ErrNoSchema}},
-		{refused, "use a new Idempotency-Key", "", "", "", []error{admin.ErrKeyReused}},
-		{refused, "confirm with the text that is asked for", "", "", "", []error{admin.ErrDeclined}},
-		{bad, "see /api/v1/openapi.yaml", "write a simpler pattern", "", "", []error{admin.ErrInvalid}},
-		{
-			notFound, "/api/v1/failed lists failed campaigns", pageGone, "failed list", "campaign",
-			[]error{failed.ErrNotFound},
-		},
+		{forbidden, "ask a person with that role", "", "", "", admin.ErrForbidden},
+		{unavailable, "run tidemark migrate up", "", "", "", status.ErrNoSchema},
+		{refused, "use a new Idempotency-Key", "", "", "", admin.ErrKeyReused},
+		{refused, "confirm with the text that is asked for", "", "", "", admin.ErrDeclined},
+		{bad, "see /api/v1/openapi.yaml", "write a simpler pattern", "", "", admin.ErrInvalid},
+		{notFound, "/api/v1/failed lists failed campaigns", pageGone, "failed list", "campaign", failed.ErrNotFound},
 		{
 			notFound, "/api/v1/resolutions lists which events are left out", pageGone, "failed resolutions", "campaign",
-			[]error{failed.ErrNotResolved},
+			failed.ErrNotResolved,
 		},
 		{
 			notFound, "/api/v1/projections lists what is registered", pageGone, "projection list", "",
-			[]error{rebuild.ErrUnknownProjection},
+			rebuild.ErrUnknownProjection,
 		},
-		{notFound, "/api/v1/groups lists consumer groups", pageGone, "group list", "", []error{outbox.ErrNotRegistered}},
+		{notFound, "/api/v1/groups lists consumer groups", pageGone, "group list", "", outbox.ErrNotRegistered},
 		{
 			notFound, "/api/v1/publishers lists pairs of topics and publishers, /api/v1/parked parked events", pageGone,
-			"publisher list", "",
-			[]error{publications.ErrNotFound},
+			"publisher list", "", publications.ErrNotFound,
 		},
 		{
-			notFound, "/api/v1/campaigns?prefix= finds campaigns, /api/v1/campaigns/{campaign}/events lists events",
-			pageGone, "events query --help", "",
-			[]error{journal.ErrNotFound},
+			notFound, "/api/v1/campaigns?prefix= finds campaigns, /api/v1/campaigns/{campaign}/events lists events", pageGone,
+			"events query --help", "", journal.ErrNotFound,
 		},
 		{
 			refused, "lists show it by its place; /api/v1/failed and /api/v1/parked show what waits behind it",
-			"the event's page shows what waits behind it", "", "",
-			[]error{feed.ErrUnreadable},
+			"the event's page shows what waits behind it", "", "", feed.ErrUnreadable,
 		},
-		{
-			notFound, "/api/v1/scheduled lists scheduled appends", pageGone, "scheduled list", "",
-			[]error{scheduled.ErrNotFound},
-		},
-		{notFound, "/api/v1/tokens lists tokens", pageGone, "token list", "", []error{auth.ErrNoToken}},
-		{notFound, lookFor, pageGone, "projection list", "", []error{failed.ErrUnknown}},
-		{notFound, lookFor, pageGone, "group list", "", []error{pause.ErrUnknown}},
-		{notFound, lookFor, pageGone, "NOUN list", "", []error{admin.ErrNotFound}},
-		{conflict, "ask another worker", "", "", "", []error{admin.ErrNotHere}},
-		{conflict, "/api/v1/pauses lists what is paused", lookAgain, "group list", "", []error{pause.ErrNotPaused}},
-		{
-			conflict, "/api/v1/rebuilds lists rebuilds, /api/v1/projections the previous tables", pageGone,
-			"projection list", "",
-			[]error{rebuild.ErrNoRebuild, rebuild.ErrRebuilding, rebuild.ErrNoPrevious},
-		},
+		{notFound, "/api/v1/scheduled lists scheduled appends", pageGone, "scheduled list", "", scheduled.ErrNotFound},
+		{notFound, "/api/v1/tokens lists tokens", pageGone, "token list", "", auth.ErrNoToken},
+		{notFound, lookFor, pageGone, "projection list", "", failed.ErrUnknown},
+		{notFound, lookFor, pageGone, "group list", "", pause.ErrUnknown},
+		{notFound, lookFor, pageGone, "NOUN list", "", admin.ErrNotFound},
+		{conflict, "ask another worker", "", "", "", admin.ErrNotHere},
+		{conflict, "/api/v1/pauses lists what is paused", lookAgain, "group list", "", pause.ErrNotPaused},
+		{conflict, rebuilds, pageGone, "projection list", "", rebuild.ErrNoRebuild},
+		{conflict, rebuilds, pageGone, "projection list", "", rebuild.ErrRebuilding},
+		{conflict, rebuilds, pageGone, "projection list", "", rebuild.ErrNoPrevious},
 		{
 			conflict, "/api/v1/operations?kind=rollback&state=running shows it; aborting it withdraws it", lookAgain,
-			"operation list", "",
-			[]error{admin.ErrRollingBack},
+			"operation list", "", admin.ErrRollingBack,
 		},
-		{conflict, "drop what depends on them, or keep the tables", "", "projection list", "", []error{admin.ErrNeeded}},
+		{conflict, "drop what depends on them, or keep the tables", "", "projection list", "", admin.ErrNeeded},
 		{
 			conflict, "/api/v1/workers lists workers, with the code that they have", "look at the workers", "workers list", "",
-			[]error{rebuild.ErrNoCode},
+			rebuild.ErrNoCode,
 		},
-		{conflict, "revoke the token first, or choose another name", "", "token revoke", "NAME", []error{auth.ErrNameTaken}},
-		{conflict, "remove its projections first", "", "projection list", "", []error{outbox.ErrInUse}},
-		{conflict, lookAgain, "", "failed show", "PROJECTION CAMPAIGN", []error{failed.ErrConflict}},
-		{conflict, lookAgain, "", "publisher show", "NAME", []error{publications.ErrConflict}},
+		{conflict, "revoke the token first, or choose another name", "", "token revoke", "NAME", auth.ErrNameTaken},
+		{conflict, "remove its projections first", "", "projection list", "", outbox.ErrInUse},
+		{conflict, lookAgain, "", "failed show", "PROJECTION CAMPAIGN", failed.ErrConflict},
+		{conflict, lookAgain, "", "publisher show", "NAME", publications.ErrConflict},
 		{
-			conflict, "allow_behind allows that many campaigns to be behind", "",
-			"projection rollback --allow-behind -1", "NAME",
-			[]error{rebuild.ErrBehind},
+			conflict, "allow_behind allows that many campaigns to be behind", "", "projection rollback --allow-behind -1",
+			"NAME", rebuild.ErrBehind,
 		},
-		{conflict, lookAgain, "", "projection list", "", []error{registry.ErrRegistered}},
-		{conflict, lookAgain, "", "NOUN list", "", []error{admin.ErrChanged}},
-		{conflict, lookAgain, "", "", "", []error{
-			failed.ErrNotResettable, replay.ErrNotVerifiable,
-			replay.ErrStateTooLarge,
-		}},
+		{conflict, lookAgain, "", "projection list", "", registry.ErrRegistered},
+		{conflict, lookAgain, "", "NOUN list", "", admin.ErrChanged},
+		{conflict, lookAgain, "", "", "", failed.ErrNotResettable},
+		{conflict, lookAgain, "", "", "", replay.ErrNotVerifiable},
+		{conflict, lookAgain, "", "", "", replay.ErrStateTooLarge},
 	}
 }

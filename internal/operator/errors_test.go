@@ -31,11 +31,9 @@ func TestAnErrorHasOneAnswer(t *testing.T) {
 	}
 	seen := map[error]bool{}
 	for _, a := range answers() {
-		for _, err := range a.Errs {
-			if seen[err] {
-				t.Errorf("%v has two answers", err)
-			}
-			seen[err] = true
+		if seen[a.err] {
+			t.Errorf("%v has two answers", a.err)
 		}
+		seen[a.err] = true
 	}
 }

@@ -6,6 +6,7 @@ package command
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"os"
 	"slices"
@@ -51,7 +52,7 @@ func answerTo(command *cobra.Command, err error) (code int, next string) {
 		return 0, ""
 	}
 	if answer.Next == "" {
-		return exitCode(answer), ""
+		return exitCode(answer, err), ""
 	}
 	next = "tidemark " + strings.Replace(answer.Next, "NOUN", command.Parent().Name(), 1)
 	for _, name := range strings.Fields(answer.With) {
@@ -67,7 +68,7 @@ func answerTo(command *cobra.Command, err error) (code int, next string) {
 			next += " --" + name + " " + table.Quote(value)
 		}
 	}
-	return exitCode(answer), next
+	return exitCode(answer, err), next
 }
 
 // argument returns the argument with the placeholder name; "": not given. NAME is the first argument.
@@ -83,14 +84,14 @@ func argument(command *cobra.Command, name string) string {
 	return command.Flags().Arg(i)
 }
 
-func exitCode(a operator.Answer) int {
+func exitCode(a operator.Answer, err error) int {
 	switch a.Status {
 	case http.StatusBadRequest:
 		return cli.ExitUsage
 	case http.StatusConflict:
 		return cli.ExitConflict
 	}
-	if slices.Contains(a.Errs, admin.ErrDeclined) {
+	if errors.Is(err, admin.ErrDeclined) {
 		return cli.ExitDeclined
 	}
 	return cli.ExitFailed

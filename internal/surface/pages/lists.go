@@ -2,6 +2,7 @@ package pages
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"net/url"
 	"reflect"
@@ -16,6 +17,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/operator/acts"
 	"github.com/tidemark-go/tidemark/internal/operator/param"
 	"github.com/tidemark-go/tidemark/internal/operator/views"
+	"github.com/tidemark-go/tidemark/internal/surface/problem"
 )
 
 // lists is a page with several lists, one of which it shows. Each list is a view of [views.All]
@@ -113,11 +115,13 @@ func (p *Pages) list(all lists) reading {
 		for _, l := range all.Lists {
 			names = append(names, l.Of)
 		}
-		of, err := choice(r, "of", names)
-		if err != nil {
-			return v, err
+		of, known := r.FormValue("of"), strings.Join(names, ", ")
+		i := slices.Index(names, of)
+		if i < 0 {
+			return v, problem.New(http.StatusBadRequest, fmt.Sprintf("no of %q: there are %s", of, known), "choose another").
+				Of("of", of, known)
 		}
-		page := &listPage{lists: all, listedView: all.Lists[slices.Index(names, of)]}
+		page := &listPage{lists: all, listedView: all.Lists[i]}
 		query := views.Named(page.View).Query
 		if err := takes(r, append(namesIn(query), "of", "after")); err != nil {
 			return v, err

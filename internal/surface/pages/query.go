@@ -1,7 +1,6 @@
 package pages
 
 import (
-	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
@@ -22,17 +21,6 @@ func number(r *http.Request, name string, standard int64) (int64, error) {
 			"0 to 9223372036854775807")
 	}
 	return n, nil
-}
-
-// choice returns one of a few words of a query, or "" if it is missing.
-func choice[T ~string](r *http.Request, name string, words []T) (T, error) {
-	value := T(r.FormValue(name))
-	if value == "" || slices.Contains(words, value) {
-		return value, nil
-	}
-	choices := strings.Trim(strings.ReplaceAll(fmt.Sprint(words), " ", ", "), "[]")
-	detail := fmt.Sprintf("no %s %q: there are %s", name, value, choices)
-	return "", problem.New(http.StatusBadRequest, detail, "choose another").Of(name, string(value), choices)
 }
 
 // required returns a text of a query. It returns an error if the text is missing.

@@ -124,7 +124,8 @@ func (s *Server) checkAddr(ctx context.Context) error {
 // routes returns the complete handler. The outermost wrapper sees a request first.
 func (s *Server) routes() (http.Handler, error) {
 	fail := failed(s.cfg.Logger)
-	drawn, err := pages.New(pages.Config{
+	var err error
+	s.pages, err = pages.New(pages.Config{
 		Pool: s.cfg.Pool, Acts: s.cfg.Acts, Logger: s.cfg.Logger, Payloads: s.cfg.Payloads, Settings: s.cfg.Settings,
 		Version:     s.cfg.Version,
 		Projections: s.cfg.Projections, Catalogue: s.cfg.Catalogue, Secure: s.auth.Secure,
@@ -132,33 +133,31 @@ func (s *Server) routes() (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.pages = drawn
 	mux := http.NewServeMux()
 	login := bounded(s.auth.Login(fail))
 	mux.Handle("GET /login", login)
 	mux.Handle("POST /login", login)
 	mux.Handle("POST /logout", bounded(s.auth.Logout(fail)))
-	mux.Handle("GET /static/", bounded(drawn))
+	mux.Handle("GET /static/", bounded(s.pages))
 	mux.Handle("GET /events", s.auth.Require(auth.Viewer, fail, s.hub))
 	share := newQuota(int(s.cfg.Pool.Config().MaxConns)).share
-	mux.Handle("/", s.auth.Require(auth.Viewer, fail, bounded(share(drawn))))
+	mux.Handle("/", s.auth.Require(auth.Viewer, fail, bounded(share(s.pages))))
 	s.waiter = projector.NewWaiter(s.cfg.Pool, s.cfg.Logger)
-	calls, err := api.New(api.Config{
+	s.calls, err = api.New(api.Config{
 		Pool: s.cfg.Pool, Acts: s.cfg.Acts, Logger: s.cfg.Logger, Waiter: s.waiter, Payloads: s.cfg.Payloads,
 		Stream: s.hub.stream, Failed: fail,
 	})
 	if err != nil {
 		return nil, err
 	}
-	s.calls = calls
-	for _, route := range calls.Routes() {
+	for _, route := range s.calls.Routes() {
 		handler := route.Handler
 		if !route.Streams {
-			handler = bounded(calls.Await(route, share(handler)))
+			handler = bounded(s.calls.Await(route, share(handler)))
 		}
 		mux.Handle(route.Method+" "+route.Pattern, s.auth.Require(route.Role, fail, handler))
 	}
-	mux.Handle("/api/", s.auth.Require(auth.Viewer, fail, bounded(calls.Unknown())))
+	mux.Handle("/api/", s.auth.Require(auth.Viewer, fail, bounded(s.calls.Unknown())))
 	guarded := sameOrigin(mux)
 	if s.cfg.Auth.Anonymous > auth.Nobody {
 		guarded = localHost(guarded)
