@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -36,9 +37,7 @@ func Stray(environ []string) (found []string) {
 func variables() []string {
 	_, set := NewWorker(pflag.NewFlagSet("", pflag.ContinueOnError))
 	known := []string{"TIDEMARK_POSTGRES_BIN", "TIDEMARK_MODEL_CHECKS"}
-	for _, name := range set.env {
-		known = append(known, name)
-	}
+	known = slices.AppendSeq(known, maps.Values(set.env))
 	slices.Sort(known)
 	return known
 }

@@ -95,8 +95,7 @@ func (r *reader) startReads(now time.Time) {
 			r.hungry = true // once one of them is done
 			return
 		}
-		near := func(rd *reading) bool { return rd.After <= p.read && p.read-rd.After <= int64(r.cfg.PageEvents) }
-		if slices.ContainsFunc(r.reads, near) {
+		if r.underWay(p.read) {
 			continue
 		}
 		// Pairs shortly before it share the read.
@@ -108,6 +107,13 @@ func (r *reader) startReads(now time.Time) {
 		}
 		r.read(after, now)
 	}
+}
+
+// underWay reports whether a read may bring the events after a position.
+func (r *reader) underWay(after int64) bool {
+	return slices.ContainsFunc(r.reads, func(rd *reading) bool {
+		return rd.After <= after && after-rd.After <= int64(r.cfg.PageEvents)
+	})
 }
 
 // tailPause is the time between reads of the journal's end: each that finds events wakes all pairs there.
@@ -131,9 +137,7 @@ func (r *reader) prefetch(p *pair, now time.Time) {
 		at = in.Until
 	}
 	if at >= r.head || at < p.ahead || len(r.reads) >= maxReads || r.stopping || r.cache.At(at) != nil ||
-		slices.ContainsFunc(r.reads, func(rd *reading) bool {
-			return rd.After <= at && at-rd.After <= int64(r.cfg.PageEvents)
-		}) {
+		r.underWay(at) {
 		return
 	}
 	p.ahead = at + 1
@@ -204,10 +208,10 @@ func (r *reader) arrived(rd *reading, w *pages.Window, err error, started time.T
 	if rd.journal != r.journals || rd.mark != r.cache.Mark() {
 		return // the journal was replaced, or events have been erased
 	}
-	switch {
-	case w.Until == w.After && w.Floor < w.Last:
+	nothing := w.Until == w.After
+	if nothing && w.Floor < w.Last {
 		r.inFlight++
-	default:
+	} else {
 		r.inFlight = 0
 	}
 	r.head = max(r.head, w.Floor)
@@ -215,7 +219,6 @@ func (r *reader) arrived(rd *reading, w *pages.Window, err error, started time.T
 		r.small = 4*w.Payload()*int64(r.cfg.PageEvents) <= pages.Bytes*int64(n)
 	}
 	r.cache.Add(&w.Page)
-	nothing := w.Until == w.After
 	for _, p := range r.pairs {
 		if p.busy && !nothing && w.After >= p.read {
 			r.prefetch(p, now)

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -45,11 +47,7 @@ func New(cfg Config) (*Relay, error) {
 	if err := errors.Join(err, routesErr); err != nil {
 		return nil, fmt.Errorf("publisher: %w", err)
 	}
-	pairs := make([]publications.Key, 0, len(routes))
-	for key := range routes {
-		pairs = append(pairs, key)
-	}
-	m, err := metrics.New(cfg.Registerer, pairs)
+	m, err := metrics.New(cfg.Registerer, slices.Collect(maps.Keys(routes)))
 	if err != nil {
 		return nil, fmt.Errorf("publisher: %w", err)
 	}

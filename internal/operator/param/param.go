@@ -94,6 +94,14 @@ func (e *Error) Unwrap() error { return admin.ErrInvalid }
 // Flag returns the name on the command line.
 func (p Param) Flag() string { return strings.ReplaceAll(p.Name, "_", "-") }
 
+// Names returns the names of parameters.
+func Names(params []Param) (names []string) {
+	for _, p := range params {
+		names = append(names, p.Name)
+	}
+	return names
+}
+
 // Of returns the parameters of a struct, arguments first. As in Go, a field hides the field of the same
 // name in an embedded struct.
 func Of(in reflect.Type) (found []Param) {

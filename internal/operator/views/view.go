@@ -213,12 +213,11 @@ func All() []*View {
 
 // Named returns a view. It panics if there is none of that name.
 func Named(name string) *View {
-	for _, v := range All() {
-		if v.Name == name {
-			return v
-		}
+	i := slices.IndexFunc(All(), func(v *View) bool { return v.Name == name })
+	if i < 0 {
+		panic("no view " + name)
 	}
-	panic("no view " + name)
+	return All()[i]
 }
 
 // Input parses the view's input. params are its Params or its Query. Errors are [param.Error].

@@ -11,6 +11,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/auth"
 	"github.com/tidemark-go/tidemark/internal/operator/acts"
+	"github.com/tidemark-go/tidemark/internal/operator/param"
 	"github.com/tidemark-go/tidemark/internal/surface/problem"
 )
 
@@ -97,10 +98,8 @@ func (d doing) do(r *http.Request) (*admin.Outcome, error) {
 }
 
 // fields returns the names that the act takes under "with".
-func (d doing) fields() (names []string) {
-	for _, p := range asked(d.act.Path, d.act.Params) {
-		names = append(names, p.Name)
-	}
+func (d doing) fields() []string {
+	names := param.Names(asked(d.act.Path, d.act.Params))
 	if d.act.Confirms {
 		names = append(names, "confirm")
 	}

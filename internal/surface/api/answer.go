@@ -11,8 +11,8 @@ import (
 )
 
 // get responds with a document and its ETag, or 304 if the client has that version.
-func (a *API) get(read func(r *http.Request) (any, error)) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+func (a *API) get(read func(r *http.Request) (any, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
 		answer, err := read(r)
 		if err != nil {
 			a.fail(w, r, err)
@@ -35,7 +35,7 @@ func (a *API) get(read func(r *http.Request) (any, error)) http.Handler {
 		}
 		h.Set("Content-Type", "application/json")
 		_, _ = w.Write(append(body, '\n'))
-	})
+	}
 }
 
 // matches reports whether a list of ETags contains one.

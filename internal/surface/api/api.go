@@ -81,36 +81,33 @@ func (a *API) Run(ctx context.Context) error {
 // Routes returns all calls.
 func (a *API) Routes() []Route {
 	own := []Route{
-		{
-			Method: http.MethodGet, Pattern: "/api/v1/openapi.yaml", Role: auth.Viewer, OperationID: "getDescription",
-			Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-				w.Header().Set("Content-Type", "application/yaml")
-				_, _ = w.Write(description)
-			}),
-		},
+		forViewers("/openapi.yaml", "getDescription", func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/yaml")
+			_, _ = w.Write(description)
+		}),
 		a.reads("/me", "getMe", func(r *http.Request) (any, error) {
 			id := auth.From(r.Context())
 			return document.One(map[string]string{"name": id.Name, "role": id.Role.String(), "via": id.Via}), nil
 		}),
-		{
-			Method: http.MethodGet, Pattern: "/api/v1/events/export", Role: auth.Viewer, OperationID: "exportEvents",
-			Handler: http.HandlerFunc(a.export),
-		},
+		forViewers("/events/export", "exportEvents", a.export),
 	}
 	return slices.Concat(own, a.streamRoutes(), a.viewRoutes(), a.actRoutes())
 }
 
+func forViewers(pattern, id string, handle http.HandlerFunc) Route {
+	return Route{
+		Method: http.MethodGet, Pattern: "/api/v1" + pattern, Role: auth.Viewer, OperationID: id, Handler: handle,
+	}
+}
+
 // reads returns the route of a read. It refuses unknown names in filters.
 func (a *API) reads(pattern, id string, read func(r *http.Request) (any, error)) Route {
-	handler := a.get(func(r *http.Request) (any, error) {
+	return forViewers(pattern, id, a.get(func(r *http.Request) (any, error) {
 		if err := admin.NamesIn(r.URL.Query().Get).Check(r.Context(), a.cfg.Pool); err != nil {
 			return nil, err
 		}
 		return read(r)
-	})
-	return Route{
-		Method: http.MethodGet, Pattern: "/api/v1" + pattern, Role: auth.Viewer, OperationID: id, Handler: handler,
-	}
+	}))
 }
 
 // Unknown handles unknown calls.

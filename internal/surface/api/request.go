@@ -19,10 +19,7 @@ func input(
 	r *http.Request, path string, params []param.Param, read func([]param.Param, param.Texts) (any, error),
 ) (any, error) {
 	q := r.URL.Query()
-	var names []string
-	for _, p := range asked(path, params) {
-		names = append(names, p.Name)
-	}
+	names := param.Names(asked(path, params))
 	for name := range q {
 		if !slices.Contains(names, name) {
 			return nil, problem.New(http.StatusBadRequest, "there is no such parameter", "use one of those in limit").Of(name,

@@ -60,24 +60,23 @@ func (a *API) streamRoutes() []Route {
 		params := slices.DeleteFunc(param.Of(reflect.TypeFor[streamed]()), func(p param.Param) bool {
 			return p.Name != fieldPlace && (p.Name == "campaign") != ofCampaign
 		})
-		return Route{
-			Method: http.MethodGet, Pattern: "/api/v1" + path, Role: auth.Viewer, OperationID: id, Streams: true,
-			Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				s, err := a.stream(r, path, params)
-				if err == nil { // before the stream begins, the database's errors have an answer
-					err = s.apart(func() error {
-						_, err := feed.Floor(r.Context(), a.cfg.Pool)
-						return err
-					})
-				}
-				if err != nil {
-					a.fail(w, r, err)
-					return
-				}
-				defer a.tail.join()()
-				a.cfg.Stream(w, r, s.fill)
-			}),
-		}
+		route := forViewers(path, id, func(w http.ResponseWriter, r *http.Request) {
+			s, err := a.stream(r, path, params)
+			if err == nil { // before the stream begins, the database's errors have an answer
+				err = s.apart(func() error {
+					_, err := feed.Floor(r.Context(), a.cfg.Pool)
+					return err
+				})
+			}
+			if err != nil {
+				a.fail(w, r, err)
+				return
+			}
+			defer a.tail.join()()
+			a.cfg.Stream(w, r, s.fill)
+		})
+		route.Streams = true
+		return route
 	}
 	return []Route{
 		route("/campaigns/{campaign}/events/stream", "streamCampaign"),

@@ -114,11 +114,5 @@ func (m *aliasMode) nounForm(flags *flag.FlagSet) (args []string, err error) {
 }
 
 func mentionsAlias(args []string) bool {
-	alias := regexp.MustCompile(`^--?outbox-`)
-	for _, arg := range args {
-		if alias.MatchString(arg) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(args, regexp.MustCompile(`^--?outbox-`).MatchString)
 }

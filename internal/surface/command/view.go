@@ -47,13 +47,7 @@ func newView(env *cli.Env, view *views.View) *cobra.Command {
 // use returns the verb of a command with its placeholders.
 func use(command string, all []param.Param) string {
 	words := strings.Fields(command)
-	use := words[len(words)-1]
-	for _, p := range all {
-		if p.Arg != "" {
-			use += " " + p.Arg
-		}
-	}
-	return use
+	return strings.Join(append(words[len(words)-1:], placeholders(all)...), " ")
 }
 
 func examples(lines []string) (text string) {

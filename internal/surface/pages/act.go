@@ -96,12 +96,11 @@ type actForm struct {
 	*acts.Act
 	ID        string // of the form; prefix of its fields' ids
 	Title     string
-	Open      bool // open from the start
-	Refused   bool // it was sent and not done
+	Open      bool   // open from the start
+	Given     string // reason that was typed when it was sent and not done
 	Hidden    []hiddenField
 	Fields    []formField
 	Typed     string // text to type as confirmation; "": none
-	Frame     frame
 	Back, Key string
 }
 
@@ -127,7 +126,7 @@ func (f frame) Form(name string, pairs ...any) (*actForm, error) {
 	if f.id.Role < act.Role {
 		return nil, nil
 	}
-	form := &actForm{Act: act, ID: name, Title: act.Button, Frame: f, Back: f.Back, Key: f.Key}
+	form := &actForm{Act: act, ID: name, Title: act.Button, Back: f.Back, Key: f.Key}
 	fixed, given, options := map[string]string{}, map[string]string{}, map[string][]string{}
 	sum := fnv.New32a()
 	for i := 0; i < len(pairs); i += 2 {
@@ -157,7 +156,9 @@ func (f frame) Form(name string, pairs ...any) (*actForm, error) {
 		}
 	}
 	form.ID = name + "-" + strconv.FormatUint(uint64(sum.Sum32()), 36)
-	form.Refused = f.Typed(form.ID+"-reason") != ""
+	if f.Flash != nil && f.Flash.Field == form.ID+"-reason" {
+		form.Given = f.Flash.Typed
+	}
 	texts := func(name string) ([]string, bool) {
 		value, ok := fixed[name]
 		return []string{value}, ok

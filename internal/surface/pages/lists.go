@@ -123,7 +123,7 @@ func (p *Pages) list(all lists) reading {
 		}
 		page := &listPage{lists: all, listedView: all.Lists[i]}
 		query := views.Named(page.View).Query
-		if err := takes(r, append(namesIn(query), "of", "after")); err != nil {
+		if err := takes(r, append(param.Names(query), "of", "after")); err != nil {
 			return v, err
 		}
 		if page.Fields, page.Clear, err = fieldsOf(ctx, p.cfg.Pool, r, query); err != nil {
@@ -160,7 +160,7 @@ func (page *listPage) actOn(act *acts.Act) []actLink {
 	for _, f := range page.Fields {
 		switch {
 		case f.Value == "":
-		case !slices.Contains(namesIn(act.Params), f.Name):
+		case !slices.Contains(param.Names(act.Params), f.Name):
 			return page.Acts
 		default:
 			q.Set(f.Name, f.Value)
@@ -199,13 +199,6 @@ func asked(fields []filterField) param.Texts {
 		}
 		return nil, false
 	}
-}
-
-func namesIn(params []param.Param) (names []string) {
-	for _, of := range params {
-		names = append(names, of.Name)
-	}
-	return names
 }
 
 // fieldsOf returns the fields of a filter with the URL's values. chosen reports whether any is set.

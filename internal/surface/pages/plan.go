@@ -34,7 +34,7 @@ func (p *Pages) plan(ctx context.Context, r *http.Request) (view, error) {
 		return view{}, admin.ErrForbidden
 	}
 	params := slices.DeleteFunc(slices.Clone(act.Params), func(of param.Param) bool { return of.Name == "as_of" })
-	if err := takes(r, namesIn(params)); err != nil {
+	if err := takes(r, param.Names(params)); err != nil {
 		return view{}, err
 	}
 	page := &planPage{Act: act}

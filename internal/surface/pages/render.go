@@ -57,20 +57,6 @@ type frame struct {
 func (f frame) Operates() bool    { return f.id.Role >= auth.Operator }
 func (f frame) Administers() bool { return f.id.Role >= auth.Admin }
 
-// reason is the field for a reason, with the text that was typed before the act was refused.
-type reason struct{ ID, Typed string }
-
-// Reason returns the reason's field with this id.
-func (f frame) Reason(id string) reason { return reason{id, f.Typed(id)} }
-
-// Typed returns the text that was typed into a field of a refused form, or "".
-func (f frame) Typed(id string) string {
-	if f.Flash == nil || f.Flash.Field != id {
-		return ""
-	}
-	return f.Flash.Typed
-}
-
 // loadTemplates parses each page's template together with the layout and the parts.
 func loadTemplates() (map[string]*template.Template, error) {
 	all := map[string]*template.Template{}
