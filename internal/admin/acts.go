@@ -172,7 +172,6 @@ func (a *Acts) DoAlone(
 	return db.answer(do(ctx, db))
 }
 
-// begin checks the role and the request.
 func (a *Acts) begin(r Request, t Act) (*Recorder, error) {
 	if r.Who.Role < t.Role {
 		return nil, fmt.Errorf("%s is for role %s, and %q is %s: %w", t.Kind, t.Role, r.Who.Name, r.Who.Role, ErrForbidden)

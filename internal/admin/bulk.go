@@ -95,7 +95,6 @@ func (b Bulk) names() Names {
 
 func (b Bulk) most() int64 { return cmp.Or(b.Limit, MostItems) }
 
-// confirm returns the text to type for n items.
 func (b Bulk) confirm(n int64) string {
 	return fmt.Sprintf("%s %d", strings.ReplaceAll(string(b.Kind), "_", " "), n)
 }

@@ -49,7 +49,6 @@ func (r *Recorder) note(detail any) error {
 	return nil
 }
 
-// answer returns the outcome.
 func (r *Recorder) answer(detail any, err error) (*Outcome, error) {
 	if errors.Is(err, errRepeated) && r.repeated != nil {
 		return r.repeated, nil
@@ -134,7 +133,6 @@ func (r *Recorder) look(ctx context.Context) error {
 	return nil
 }
 
-// rower is a pool or a transaction.
 type rower interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 }

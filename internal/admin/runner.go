@@ -210,7 +210,6 @@ func (r *Runner) part(ctx context.Context, tx pgx.Tx, o Operation) (bool, error)
 	return len(items) < r.cfg.Batch, r.tally(ctx, tx, o, items)
 }
 
-// tally records the outcomes of items.
 func (r *Runner) tally(ctx context.Context, tx pgx.Tx, o Operation, items []Item) error {
 	var ords []int64
 	var outcomes, details []string
@@ -226,7 +225,6 @@ func (r *Runner) tally(ctx context.Context, tx pgx.Tx, o Operation, items []Item
 	return err
 }
 
-// read decodes the request of an operation.
 func read[T any](o Operation) (request T, err error) {
 	if err = json.Unmarshal(o.Request, &request); err != nil {
 		err = errPermanent{fmt.Errorf("read the request: %w", err)}

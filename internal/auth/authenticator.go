@@ -165,7 +165,6 @@ func (a *Authenticator) token(ctx context.Context, token, name string) (Identity
 	return id, err
 }
 
-// find returns the identity of the token or session that has the secret.
 func (a *Authenticator) find(ctx context.Context, query, secret, via string) (Identity, error) {
 	id := Identity{Via: via, secret: sha256.Sum256([]byte(secret))}
 	var role string

@@ -86,7 +86,6 @@ func readBatch(lines *lineReader, cfg ImportConfig) (b batch, more bool) {
 // character escaped, they are six times as long.
 const maxLineBytes = 8 << 20
 
-// lineReader reads numbered lines of bounded length.
 type lineReader struct {
 	in     *bufio.Reader
 	number int64 // of the last line read, from 1

@@ -74,7 +74,6 @@ func Import(ctx context.Context, pool *pgxpool.Pool, in io.Reader, cfg ImportCon
 	}
 }
 
-// step appends the events of a batch in one transaction.
 func (d *Imported) step(ctx context.Context, pool *pgxpool.Pool, b batch) error {
 	after := *d
 	var bad *LineError

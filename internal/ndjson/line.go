@@ -82,7 +82,6 @@ func explain(err error) error {
 	return fmt.Errorf("has a JSON %s as %q", meaning.JSONKind, meaning.JSONPointer.LastToken())
 }
 
-// present returns nil for null.
 func present(value json.RawMessage) json.RawMessage {
 	if string(value) == "null" {
 		return nil

@@ -30,7 +30,6 @@ type field struct {
 	value ast.Node
 }
 
-// wrong records a mistake at the node's line.
 func (f *file) wrong(at ast.Node, format string, args ...any) {
 	line := 1
 	if at != nil && at.GetToken() != nil {
@@ -89,7 +88,6 @@ func (f *file) decode(fields []field, what, prefix string, into any) {
 	}
 }
 
-// put decodes one field into its place.
 func (f *file) put(at field, place setting.Field) {
 	switch into := place.Into.(type) {
 	case *field:
@@ -117,7 +115,6 @@ func (f *file) put(at field, place setting.Field) {
 	}
 }
 
-// text returns a field's scalar.
 func (f *file) text(at field) string {
 	switch node := at.value.(type) {
 	case *ast.StringNode:

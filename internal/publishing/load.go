@@ -98,7 +98,6 @@ func (l *loader) root(node ast.Node) {
 	}
 }
 
-// named records a mistake if the name is blank.
 func (l *loader) named(at field, what string) {
 	if strings.TrimSpace(at.name) == "" {
 		l.wrong(at.key, "the name of a %s is %q: give it one, positions are kept under it", what, at.name)
@@ -118,7 +117,6 @@ func (l *loader) topic(at field) publisher.Topic {
 	return publisher.Topic{Name: at.name, Filter: s.Filter}
 }
 
-// cloudEvents is the settings of the format cloudevents.
 type cloudEvents struct {
 	Source     string `yaml:"source"`
 	TypePrefix string `yaml:"type_prefix"`

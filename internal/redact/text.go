@@ -56,7 +56,6 @@ func Text(message string, about ...*journal.Event) string {
 	return cut(passwords(message), messageBytes)
 }
 
-// documents removes a whole document from a message.
 func documents(message string, document json.RawMessage) string {
 	raw := bytes.TrimSpace(document)
 	if len(raw) <= len("{}") {
@@ -97,7 +96,6 @@ var (
 	)
 )
 
-// passwords removes passwords from URLs and connection strings.
 func passwords(s string) string {
 	s = passwordInURL.ReplaceAllString(s, "${1}:"+gone+"@")
 	return passwordNamed.ReplaceAllString(s, "${1}${2}"+gone)
@@ -174,7 +172,6 @@ func without(message, lower, value string) string {
 	return replaceWords(message, lower, ways)
 }
 
-// forms returns the ways to write a value.
 func forms(value string) []string {
 	list := []string{value}
 	if simple.MatchString(value) {
@@ -266,7 +263,6 @@ func lowered(s string) string {
 	}, s)
 }
 
-// letters matches text of letters only.
 var letters = regexp.MustCompile(`^\pL*$`)
 
 // joined reports whether found is part of a longer word.

@@ -210,7 +210,6 @@ func (e export) rest(s *Status) {
 	}
 }
 
-// newErrors returns the counter of sections that could not be read.
 func newErrors() *prometheus.CounterVec {
 	unread := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "tidemark_status_errors_total",

@@ -123,7 +123,6 @@ func (s *Status) work(found *problems) {
 	}
 }
 
-// groupPaused reports whether an operator has paused the whole group.
 func (s *Status) groupPaused(group string) bool {
 	return slices.ContainsFunc(s.Pauses, func(p pause.Pause) bool {
 		return p.Group == group && p.Projection == "" && p.CampaignID == ""
@@ -317,7 +316,6 @@ func (s *Status) across(found *problems) {
 	}
 }
 
-// scheduled reports scheduled appends that are overdue or refused.
 func (s *Status) scheduled(found *problems) {
 	r := s.Scheduled
 	if r == nil {

@@ -25,7 +25,6 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/scheduled"
 )
 
-// defaultTimeout is the default timeout of a section.
 const defaultTimeout = 2 * time.Second
 
 // Reader reads the status from the database.

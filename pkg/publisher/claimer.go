@@ -150,10 +150,8 @@ func (c *claimer) restored(t *tick) bool {
 	return true
 }
 
-// tickSoon schedules the next tick at once.
 func (c *claimer) tickSoon() { c.nextTick, c.early = time.Time{}, true }
 
-// ticked applies what a tick has seen.
 func (c *claimer) ticked(t *tick, err error) {
 	c.ticking = false
 	now := time.Now()
@@ -205,7 +203,6 @@ func (c *claimer) ticked(t *tick, err error) {
 	c.metrics.Held.Set(float64(len(c.pairs)))
 }
 
-// hold starts publishing a claimed pair.
 func (c *claimer) hold(row ledger.Claimed, t *tick, now time.Time) {
 	key := row.Key
 	if old := c.pairs[key]; old != nil {

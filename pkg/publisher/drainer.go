@@ -166,7 +166,6 @@ func (c *returning) advance(ctx context.Context, tx pgx.Tx) error {
 	return c.row.Advance(ctx, tx, c.from, c.last)
 }
 
-// returned handles the end of a catch-up.
 func (d *drainer) returned(p *pair, c *returning) {
 	now := time.Now()
 	d.history.remember(p, slices.Values(c.took))

@@ -30,7 +30,6 @@ func (pk *parker) writeParks(p *pair) {
 	}, func(err error) { pk.parked(p, parks, err) })
 }
 
-// refused returns the record of an event after some attempts.
 func (p *pair) refused(e *Event, attempts int, err error, permanent bool) *ledger.Refused {
 	return &ledger.Refused{
 		Campaign: e.CampaignID, Seq: e.Seq, Position: e.Position, ID: e.ID.String(), Type: e.Type, Attempts: attempts,

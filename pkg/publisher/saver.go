@@ -42,7 +42,6 @@ func (p *pair) move(release bool) written {
 	}, p}
 }
 
-// giveBack releases the pair at a position.
 func (p *pair) giveBack(position int64) written {
 	return written{ledger.Move{Key: p.Key, Generation: p.generation, To: position, Release: true}, p}
 }
@@ -141,7 +140,6 @@ func (s *saver) saved(moves []written, kept map[publications.Key]bool, err error
 	}
 }
 
-// release releases dropped pairs.
 func (s *saver) release(back []written) {
 	if len(back) > 0 {
 		s.write(back, func(_ map[publications.Key]bool, err error) { s.unwritten(err, "that pairs are given back") })

@@ -35,7 +35,6 @@ func (o *outcome) count() (n int) {
 	return n
 }
 
-// taken returns the events that got through.
 func (o *outcome) taken(events []Event) iter.Seq[ledger.Sent] {
 	return func(yield func(ledger.Sent) bool) {
 		for i, sent := range o.sent {

@@ -53,7 +53,6 @@ type Told struct {
 	Next []string // words, after the program's name, of the command that shows the result
 }
 
-// does implements an act for one input.
 type does struct {
 	Wrong error  // a [param.Error] for parameters that conflict
 	Typed string // text to type; "": nothing, or what Preview returns and Do checks
@@ -71,7 +70,6 @@ type does struct {
 	Told   func(done *admin.Outcome) Told
 }
 
-// told returns the same message for every outcome.
 func told(text string, next ...string) func(*admin.Outcome) Told {
 	return func(*admin.Outcome) Told { return Told{text, next} }
 }

@@ -119,7 +119,6 @@ type requeued struct {
 	Projections []string `json:"projections"`
 }
 
-// repairGap adds a work item if the campaign has a gap.
 func repairGap(ctx context.Context, tx pgx.Tx, by admin.Request, group, campaignID string) error {
 	if err := knownGroup(ctx, tx, group); err != nil {
 		return err

@@ -217,7 +217,6 @@ type newToken struct {
 	Expires string `help:"lifetime, such as 30d, or never (default 90d)"`
 }
 
-// holds returns the token's lifetime.
 func (in *newToken) holds() (time.Duration, error) {
 	switch in.Expires {
 	case "":

@@ -136,7 +136,6 @@ func (p pausable[In]) resume() *Act {
 	})
 }
 
-// paused is the outcome of a pause or a resume.
 type paused struct {
 	Group      string `json:"group"`
 	Projection string `json:"projection,omitempty"`

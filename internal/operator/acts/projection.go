@@ -122,7 +122,6 @@ func (in *projectionRemoval) plan(ctx context.Context, acts *admin.Acts, _ admin
 	return &Plan{Detail: found, Words: words}, nil
 }
 
-// begun returns the message of an act that starts an operation.
 func begun(does string) func(*admin.Outcome) Told {
 	return func(done *admin.Outcome) Told {
 		id := fmt.Sprint(detail[admin.Operation](done).ID)

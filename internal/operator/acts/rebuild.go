@@ -181,7 +181,6 @@ func (in oneProjection) told(text string) func(*admin.Outcome) Told {
 	return told(text, "projection", "rebuild", in.Projection, "--wait")
 }
 
-// onTarget calls do with the pause target of the rebuild.
 func (in oneProjection) onTarget(
 	ctx context.Context, tx pgx.Tx, d time.Duration, do func(pause.Target) error,
 ) (any, error) {
@@ -196,7 +195,6 @@ func (in oneProjection) onTarget(
 	return pausedAt(target, d), err
 }
 
-// start checks the rollback and starts the operation that does it.
 func (in *projectionRollback) start(ctx context.Context, _ *admin.Acts, tx pgx.Tx, by admin.Request) (any, error) {
 	kept, err := rebuild.CheckRollback(ctx, tx, in.Projection,
 		rebuild.RollbackOptions{AllowBehind: in.AllowBehind, Keep: in.Keep})

@@ -12,7 +12,6 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/scheduled"
 )
 
-// cancelled is the outcome of a cancellation.
 type cancelled struct {
 	CampaignID string `json:"campaign_id"`
 	Due        string `json:"due_at"`

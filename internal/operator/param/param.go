@@ -160,7 +160,6 @@ func offers(kind string) []string {
 	}
 }
 
-// among returns words that another package lists.
 func among(what string) []string {
 	switch what {
 	case "failed statuses":

@@ -196,7 +196,6 @@ func WriteCursor(place any) string {
 	return base64.RawURLEncoding.EncodeToString(raw)
 }
 
-// setCursor decodes what WriteCursor wrote.
 func (p Param) setCursor(field reflect.Value, text string) error {
 	raw, err := base64.RawURLEncoding.DecodeString(text)
 	if err != nil || json.Unmarshal(raw, field.Addr().Interface()) != nil {

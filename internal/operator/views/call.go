@@ -36,7 +36,6 @@ type operationDetail struct {
 	Limit int   `page:"limit" min:"1" default:"20" help:"maximum number of items"`
 }
 
-// operationState is an operation with some of its items.
 type operationState struct {
 	admin.Operation
 	Items []admin.Item

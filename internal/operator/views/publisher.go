@@ -180,7 +180,6 @@ func (in *publication) find(ctx context.Context, from Reader) ([]publications.Pu
 	return found, err
 }
 
-// one returns the publication of the topic and publisher.
 func (in *publication) one(ctx context.Context, from Reader) (p publications.Publication, err error) {
 	found, err := in.find(ctx, from)
 	if err == nil {
@@ -189,7 +188,6 @@ func (in *publication) one(ctx context.Context, from Reader) (p publications.Pub
 	return p, err
 }
 
-// logOf builds a view of the operators' log.
 func logOf[In any](v View, choose func(in In) (operatorLog, []string)) *View {
 	v.Schema, v.Empty = "OperatorRecord", "No matching acts."
 	return list(v, lists[In, publications.Record]{
@@ -217,7 +215,6 @@ func publisherStatus(p publications.Publication) table.Cell {
 	return statusCell(p.Status)
 }
 
-// publisherAge shows the age of the oldest unpublished event.
 func publisherAge(p publications.Publication) table.Cell {
 	if p.Behind == 0 {
 		return table.NumberText("-")

@@ -16,7 +16,6 @@ type scheduledList struct {
 	After *scheduled.Place `page:"after"`
 }
 
-// scheduledAppend is an append with its events.
 type scheduledAppend struct {
 	scheduled.Append
 	Content []journal.Event

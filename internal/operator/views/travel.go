@@ -92,7 +92,6 @@ func travelViews() []*View {
 	}
 }
 
-// place returns the seq, or the position across campaigns.
 func (in *asOf) place(ctx context.Context, from Reader) (int64, error) {
 	switch {
 	case in.Seq != nil && in.Time.IsZero():

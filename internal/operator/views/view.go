@@ -79,7 +79,6 @@ type Found struct {
 // Print writes it as text.
 func (f *Found) Print(page *table.Page) { f.print(page) }
 
-// reading implements a view.
 type reading struct {
 	input reflect.Type
 	check func(in any) error
@@ -100,7 +99,6 @@ type lists[In, T any] struct {
 	After   func(page *table.Page, things []T) // writes the text below the table; nil: none
 }
 
-// list builds a view of several things.
 func list[In, T any](about View, l lists[In, T]) *View {
 	v := view(about, reflect.TypeFor[In]().Elem())
 	v.List = true

@@ -15,7 +15,6 @@ import (
 	"github.com/tidemark-go/tidemark/internal/surface/problem"
 )
 
-// actRoutes returns the routes of all [acts.All].
 func (a *API) actRoutes() (routes []Route) {
 	for _, act := range acts.All() {
 		routes = append(routes, Route{
@@ -97,7 +96,6 @@ func (d doing) do(r *http.Request) (*admin.Outcome, error) {
 	return d.act.Do(r.Context(), d.api.cfg.Acts, by, in)
 }
 
-// fields returns the names that the act takes under "with".
 func (d doing) fields() []string {
 	names := param.Names(asked(d.act.Path, d.act.Params))
 	if d.act.Confirms {

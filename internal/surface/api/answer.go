@@ -38,7 +38,6 @@ func (a *API) get(read func(r *http.Request) (any, error)) http.HandlerFunc {
 	}
 }
 
-// matches reports whether a list of ETags contains one.
 func matches(list, tag string) bool {
 	for t := range strings.SplitSeq(list, ",") {
 		if t = strings.TrimSpace(t); t == "*" || strings.TrimPrefix(t, "W/") == tag {
@@ -48,7 +47,6 @@ func matches(list, tag string) bool {
 	return false
 }
 
-// page is a list with the cursor of its next page.
 type page struct {
 	document.List
 	Next *string `json:"next"` // value for after; null: no more

@@ -18,7 +18,6 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
-// fail responds with a problem.
 func (a *API) fail(w http.ResponseWriter, r *http.Request, err error) {
 	a.cfg.Failed(w, r, explained(status.NoSchema(r.Context(), a.cfg.Pool, err)))
 }

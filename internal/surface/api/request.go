@@ -34,7 +34,6 @@ func input(
 	})
 }
 
-// asked returns the parameters that are not in the path.
 func asked(path string, params []param.Param) []param.Param {
 	return slices.DeleteFunc(slices.Clone(params), func(p param.Param) bool {
 		return strings.Contains(path, "{"+p.Name+"}")

@@ -11,7 +11,6 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
-// viewRoutes returns the routes of all [views.All].
 func (a *API) viewRoutes() (routes []Route) {
 	for _, view := range views.All() {
 		if view.Path == "" {
@@ -24,7 +23,6 @@ func (a *API) viewRoutes() (routes []Route) {
 	return routes
 }
 
-// view handles the call of a view.
 func (a *API) view(r *http.Request, view *views.View) (any, error) {
 	in, err := input(r, view.Path, view.Query, view.Input)
 	if err != nil {

@@ -101,7 +101,6 @@ func unknown(command *cobra.Command, name string) error {
 	return Usagef("unknown command %q: there are %s", name, choices(command))
 }
 
-// choices lists the names of the subcommands.
 func choices(command *cobra.Command) string {
 	var names []string
 	for _, c := range command.Commands() {

@@ -21,7 +21,6 @@ import (
 
 const programName = "tidemark"
 
-// extra customizes the command of an act.
 type extra struct {
 	flags func(*pflag.FlagSet) // adds flags
 	after afterAct             // reports the outcome instead of [acts.Act.Told]
@@ -190,7 +189,6 @@ func (c *actCommand) do(
 	return c.act.Do(ctx, acts, request, plan.In)
 }
 
-// list prints the first things of a plan.
 func (c *actCommand) list(plan *acts.Plan, write func([]string, [][]table.Cell) error) error {
 	if len(plan.First) == 0 {
 		return nil
@@ -205,7 +203,6 @@ func (c *actCommand) list(plan *acts.Plan, write func([]string, [][]table.Cell) 
 	return write([]string{"CAMPAIGN", "OF", "SEQ"}, rows)
 }
 
-// tell reports the outcome.
 func (c *actCommand) tell(command *cobra.Command, in any, done *admin.Outcome) error {
 	if c.asJSON {
 		return c.env.PrintJSON(done)
@@ -222,7 +219,6 @@ func (c *actCommand) tell(command *cobra.Command, in any, done *admin.Outcome) e
 	return nil
 }
 
-// params are the flags of parameters by name.
 type params map[string]*given
 
 // given is a flag that keeps its texts for [param.Read] to parse.
@@ -241,7 +237,6 @@ func (g *given) Set(text string) error {
 
 func (g *given) Type() string { return string(g.Param.Type) }
 
-// bind adds a flag for each parameter that is not an argument.
 func (p params) bind(env *cli.Env, command *cobra.Command, all []param.Param) {
 	for _, one := range all {
 		if one.Arg != "" || p[one.Name] != nil {
@@ -260,7 +255,6 @@ func (p params) bind(env *cli.Env, command *cobra.Command, all []param.Param) {
 	}
 }
 
-// texts returns the values given as flags or arguments.
 func (p params) texts(all []param.Param, args []string) param.Texts {
 	byName, i := map[string][]string{}, 0
 	for _, one := range all {
@@ -305,7 +299,6 @@ func usage(all []param.Param, err error) error {
 	return cli.Usagef("%s %q: %s: %s", name, wrong.Value, wrong.Detail, wrong.Remedy)
 }
 
-// completeArgs completes arguments by their parameters.
 func completeArgs(env *cli.Env, all []param.Param) cobra.CompletionFunc {
 	var places []cobra.CompletionFunc
 	for _, p := range all {

@@ -74,7 +74,6 @@ func sources() map[string]source {
 	}
 }
 
-// names returns the sorted, distinct names.
 func (s source) names(ctx context.Context, pool *pgxpool.Pool, prefix string) (names []string, err error) {
 	view := views.Named(s.view)
 	in, err := view.Input(view.Params, func(name string) ([]string, bool) {

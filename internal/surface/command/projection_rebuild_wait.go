@@ -62,7 +62,6 @@ func rebuildCommand(env *cli.Env) extra {
 	return extra{flags: flags, after: after}
 }
 
-// await shows progress until the rebuild has ended.
 func (r awaited) await(ctx context.Context, env *cli.Env, pool *pgxpool.Pool) error {
 	var meter *progress.Meter
 	var last rebuild.Rebuild
@@ -129,7 +128,6 @@ func (r awaited) interrupted() error {
 	return cli.Hint(err, "tidemark projection rebuild %s --wait", table.Quote(r.name))
 }
 
-// ended reports how the rebuild has ended.
 func (r awaited) ended(ctx context.Context, env *cli.Env, pool *pgxpool.Pool, last rebuild.Rebuild) error {
 	found, err := admin.Registered(ctx, pool, r.name)
 	if err != nil {

@@ -14,7 +14,6 @@ import (
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
 )
 
-// newView returns the command of a view.
 func newView(env *cli.Env, view *views.View) *cobra.Command {
 	given, asJSON := params{}, false
 	command := &cobra.Command{

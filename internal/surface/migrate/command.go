@@ -106,7 +106,6 @@ func (o *options) database(cmd *cobra.Command, work func(ctx context.Context, ur
 	return work(cmd.Context(), url)
 }
 
-// change runs work and reports how it changed the schema.
 func (o *options) change(cmd *cobra.Command, work func(ctx context.Context, url string) error) error {
 	return o.database(cmd, func(ctx context.Context, url string) error {
 		if err := work(ctx, url); err != nil {

@@ -13,7 +13,6 @@ import (
 	"github.com/tidemark-go/tidemark/migrations"
 )
 
-// lookEvery is the poll interval.
 const lookEvery = time.Second
 
 func newWait(opts *options) *cobra.Command {
@@ -34,7 +33,6 @@ func newWait(opts *options) *cobra.Command {
 	return cmd
 }
 
-// wait polls until the schema is there or ctx ends.
 func wait(ctx context.Context, url string, timeout time.Duration) error {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()

@@ -38,7 +38,6 @@ type asOf struct {
 	Hidden  bool  // rows are hidden from this role, as payloads are
 }
 
-// model is the state of a projection.
 type model struct {
 	Projection string
 	Version    int

@@ -19,7 +19,6 @@ type pairPage struct {
 	Payload shownPayload
 }
 
-// failedCampaign shows the details of a failed campaign.
 func (p *Pages) failedCampaign(ctx context.Context, r *http.Request) (view, error) {
 	projection, err := required(r, "projection")
 	if err != nil {
@@ -45,7 +44,6 @@ type publisherPage struct {
 	History []publications.Record
 }
 
-// publisher shows one pair of topic and publisher.
 func (p *Pages) publisher(ctx context.Context, r *http.Request) (view, error) {
 	key := publications.Key{Topic: r.FormValue("topic"), Publisher: r.FormValue("publisher")}
 	if key.Topic == "" || key.Publisher == "" {
@@ -90,7 +88,6 @@ func again(o admin.Operation) (string, error) {
 	return link("/failed", "of", "all", "projection", f.Projection, "campaign", f.CampaignID, "type", f.EventType)
 }
 
-// operation shows the progress of an operation.
 func (p *Pages) operation(ctx context.Context, r *http.Request) (view, error) {
 	id, err := number(r, "id", 0)
 	if err != nil {

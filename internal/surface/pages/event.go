@@ -28,7 +28,6 @@ type eventPage struct {
 	Prev, Next string
 }
 
-// reached is the progress of a projection with the event.
 type reached struct {
 	Projection string
 	Status     string
@@ -144,7 +143,6 @@ type shownPayload struct {
 	Metadata *text
 }
 
-// showPayload returns the part of an event's payload and metadata that the user in ctx may see.
 func showPayload(ctx context.Context, rule payload.Rule, e journal.Event) shownPayload {
 	id := auth.From(ctx)
 	if unreadable := e.Unreadable(); unreadable != nil {

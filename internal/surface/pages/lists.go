@@ -44,7 +44,6 @@ type listPage struct {
 	Pager  pager
 }
 
-// actLink links to an act with a list's filter.
 type actLink struct{ Name, Path string }
 
 // listPages returns the pages in the order in which a person on call needs them.
@@ -175,7 +174,6 @@ func (page *listPage) actOn(act *acts.Act) []actLink {
 // searchLook is the maximum number of rows that a page examines if no index supports the filter.
 const searchLook = 5000
 
-// find reads a page of a view with the filter's fields.
 func (p *Pages) find(ctx context.Context, r *http.Request, name string, fields []filterField) (*views.Found, error) {
 	of := views.Named(name)
 	if auth.From(ctx).Role < of.Role {

@@ -56,7 +56,6 @@ func countProblems(items []menuItem, s *status.Status) {
 	}
 }
 
-// shownProblem is a problem and the page with its details.
 type shownProblem struct {
 	status.Problem
 	Tone string // bad, warn or neutral
@@ -78,7 +77,6 @@ func shownProblems(s *status.Status) []shownProblem {
 	return out
 }
 
-// pathOf returns the page about the subject of a problem.
 func pathOf(where string) string {
 	kind, name, _ := strings.Cut(where, " ")
 	name, _, _ = strings.Cut(name, " of ")

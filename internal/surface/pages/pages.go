@@ -97,7 +97,6 @@ func (p *Pages) show(template string, read reading) http.Handler {
 	})
 }
 
-// failed returns the page for an error, with its remedy.
 func (p *Pages) failed(ctx context.Context, err error) view {
 	var refused *problem.Problem
 	var unknown *admin.UnknownNameError

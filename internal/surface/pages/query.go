@@ -52,7 +52,6 @@ func pages(r *http.Request, next, shown string) pager {
 	return p
 }
 
-// takes rejects a URL with parameters other than names.
 func takes(r *http.Request, names []string) error {
 	q := r.URL.Query()
 	for name := range q {

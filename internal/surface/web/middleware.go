@@ -148,7 +148,6 @@ const statusGone = 499
 // gone reports whether the client has left, such as a browser that opened another page meanwhile.
 func gone(r *http.Request) bool { return errors.Is(r.Context().Err(), context.Canceled) }
 
-// failed returns the handler for errors of the server or the database.
 func failed(logger *slog.Logger) func(w http.ResponseWriter, r *http.Request, err error) {
 	return func(w http.ResponseWriter, r *http.Request, err error) {
 		var refused *problem.Problem

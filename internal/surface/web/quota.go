@@ -124,7 +124,6 @@ func (q *quota) begin(ctx context.Context, user string, viewer bool) (end func()
 	}, 0
 }
 
-// repay reduces spent for the time that has passed.
 func (u *usage) repay(now time.Time) {
 	u.spent = max(0, u.spent-now.Sub(u.at)/viewerRefill)
 	u.at = now

@@ -175,7 +175,6 @@ func (s *sink) Close() error {
 	return nil
 }
 
-// open returns the client, and starts it if needed.
 func (s *sink) open() (client *kgo.Client, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

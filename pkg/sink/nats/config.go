@@ -102,7 +102,6 @@ func Kind() publisher.Kind {
 	}
 }
 
-// subject returns an event's subject.
 func (s *sink) subject(e *publisher.Event) string {
 	if !strings.Contains(s.cfg.Subject, "{") {
 		return s.cfg.Subject

@@ -26,7 +26,6 @@ const (
 	maxName      = 63 // longest name in Postgres, in bytes
 )
 
-// fill fills in defaults and checks the rest.
 func (cfg *Config) fill() (pool *pgxpool.Config, table string, err error) {
 	cfg.Name = cmp.Or(cfg.Name, "postgres")
 	cfg.Table = cmp.Or(cfg.Table, defaultTable)

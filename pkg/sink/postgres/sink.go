@@ -41,7 +41,6 @@ func New(cfg Config) (publisher.Sink, error) {
 	}, nil
 }
 
-// literal returns text as a string constant of SQL.
 func literal(text string) string { return "'" + strings.ReplaceAll(text, "'", "''") + "'" }
 
 func (s *sink) Name() string { return s.cfg.Name }
@@ -115,7 +114,6 @@ func (s *sink) send(ctx context.Context, events []publisher.Event) error {
 	}
 }
 
-// columns returns the insert's parameters.
 func (s *sink) columns(events []publisher.Event) []any {
 	n := len(events)
 	ids, topics, types, campaigns := make([]uuid.UUID, n), make([]string, n), make([]string, n), make([]string, n)

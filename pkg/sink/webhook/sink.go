@@ -82,7 +82,6 @@ func (s *sink) Close() error {
 	return nil
 }
 
-// slot waits for a free slot among the concurrent requests.
 func (s *sink) slot(ctx context.Context) (release func(), err error) {
 	select {
 	case s.slots <- struct{}{}:
