@@ -65,7 +65,7 @@ func New(cfg Config) (*Authenticator, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	a := &Authenticator{cfg: cfg, limits: newLimiter(cfg.Now)}
+	a := &Authenticator{cfg: cfg, limits: &limiter{now: cfg.Now, full: map[netip.Addr]time.Time{}}}
 	var err error
 	if cfg.JWT.Issuer != "" || cfg.JWT.Audience != "" {
 		a.jwts, err = newJWTs(cfg.JWT)

@@ -158,10 +158,6 @@ type limiter struct {
 	full map[netip.Addr]time.Time // when the address may send limitBurst wrong credentials again
 }
 
-func newLimiter(now func() time.Time) *limiter {
-	return &limiter{now: now, full: map[netip.Addr]time.Time{}}
-}
-
 // wait returns how long the address has to wait; 0: it may try now.
 func (l *limiter) wait(addr netip.Addr) time.Duration {
 	l.mu.Lock()

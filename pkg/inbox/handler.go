@@ -152,11 +152,8 @@ func (h *receiver) receive(w http.ResponseWriter, r *http.Request) (status int, 
 	var handling error
 	err = pgx.BeginFunc(r.Context(), h.cfg.DB, func(tx pgx.Tx) error {
 		first, err := mark(r.Context(), tx, h.cfg.Consumer, campaign, id, h.cfg.TTL)
-		if err != nil {
+		if err != nil || !first {
 			return err
-		}
-		if !first {
-			return nil
 		}
 		d := Delivery{CampaignID: campaign, EventID: id, At: sent.At, Header: r.Header, Body: body}
 		handling = h.handle(journal.WithCause(r.Context(), d.cause()), tx, d)

@@ -63,10 +63,8 @@ func Replay(ctx context.Context, db publications.DB, r ReplayRequest, act public
 		err = r.each(ctx, db, floor, &done, func([]Event) error { return nil })
 		return done, err
 	}
-	key, detail := publications.Key{Topic: r.Topic.Name, Publisher: to.Name}, map[string]any{
-		"from":  r.From,
-		"until": r.Until,
-	}
+	key := publications.Key{Topic: r.Topic.Name, Publisher: to.Name}
+	detail := map[string]any{"from": r.From, "until": r.Until}
 	if err := publications.Note(ctx, db, act, publications.ActReplaying, key, r.CampaignID, r.From, detail); err != nil {
 		return done, err
 	}

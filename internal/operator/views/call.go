@@ -196,15 +196,12 @@ func callViews() []*View {
 			},
 			Columns: "GROUP|PROJECTION|EVENTS|CAMPAIGNS|AGE",
 			Row: func(l status.Lag) []table.Cell {
-				projection, age := table.Text(l.Projection), table.NumberText("-")
+				projection := table.Text(l.Projection)
 				if l.Projection == "" {
 					projection = table.Toned("(all)", table.Faint)
 				}
-				if l.Events > 0 {
-					age = table.NumberText(table.Age(l.Age))
-				}
 				return table.Row(l.Group, projection, table.About(l.Events, l.Estimated, table.Plain),
-					table.About(l.Campaigns, l.Estimated, table.Plain), age)
+					table.About(l.Campaigns, l.Estimated, table.Plain), table.AgeOf(l.Events, l.Age))
 			},
 		}),
 		list(View{
@@ -221,13 +218,10 @@ func callViews() []*View {
 				if r.Paused {
 					state = table.Toned("paused", table.Warning)
 				}
-				return []table.Cell{
-					table.Text(r.Projection), table.Number(int64(r.FromVersion), table.Plain),
-					table.NumberOrDash(int64(r.Version)), state, table.NumberText(fmt.Sprintf("%.0f%%", 100*r.Progress())),
-					table.About(r.Left, r.Estimated, table.Plain), table.About(r.Failed, r.Estimated, table.Warning),
-					table.About(r.Dead, r.Estimated, table.Alarm), table.When(r.StartedAt), table.Text(r.By),
-					table.Toned(r.Refusal, table.Warning),
-				}
+				return table.Row(r.Projection, r.FromVersion, table.NumberOrDash(int64(r.Version)), state,
+					table.NumberText(fmt.Sprintf("%.0f%%", 100*r.Progress())), table.About(r.Left, r.Estimated, table.Plain),
+					table.About(r.Failed, r.Estimated, table.Warning), table.About(r.Dead, r.Estimated, table.Alarm),
+					r.StartedAt, r.By, table.Toned(r.Refusal, table.Warning))
 			},
 		}),
 	}

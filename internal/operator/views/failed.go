@@ -116,8 +116,9 @@ func failedViews() []*View {
 			},
 			Columns: "PROJECTION|FINGERPRINT|FAILED|DEAD|CLASS|CODE|TYPE|LAST|FOR EXAMPLE|ERROR",
 			Row: func(c failed.Cause) []table.Cell {
-				return table.Row(c.Projection, c.Fingerprint, counted(c.Failed, table.Warning),
-					counted(c.Dead, table.Alarm), c.Class, c.Code, c.EventType, c.LastFailedAt, c.CampaignID, c.Message)
+				return table.Row(c.Projection, c.Fingerprint, counted(c.Failed, c.Failed >= failed.CauseBound, table.Warning),
+					counted(c.Dead, c.Dead >= failed.CauseBound, table.Alarm), c.Class, c.Code, c.EventType, c.LastFailedAt,
+					c.CampaignID, c.Message)
 			},
 		}),
 		list(View{
@@ -240,10 +241,10 @@ func failedFacts(p failed.Campaign) []table.Fact {
 	)
 }
 
-// counted shows a count that stops at [failed.CauseBound].
-func counted(n int64, tone table.Tone) table.Cell {
+// counted shows a count that stops where there are more.
+func counted(n int64, more bool, tone table.Tone) table.Cell {
 	cell := table.Number(n, tone)
-	if n >= failed.CauseBound {
+	if more {
 		cell.Text += "+"
 	}
 	return cell

@@ -134,15 +134,12 @@ func groupViews() []*View {
 			},
 			Columns: "PROJECTION|GROUP|PARTITION|POSITION|LAG|AGE|HOLDER",
 			Row: func(p ledger.Place) []table.Cell {
-				age, holder := table.NumberText("-"), table.Toned(p.Holder, table.Plain)
-				if p.Behind > 0 {
-					age = table.NumberText(table.Age(p.Lag))
-				}
+				holder := table.Text(p.Holder)
 				if p.Holder == "" {
 					holder = table.Toned("no process", table.Warning)
 				}
 				return table.Row(p.Projection, p.Group, p.Partition, p.Position,
-					table.About(p.Behind, p.Estimated(), table.Plain), age, holder)
+					table.About(p.Behind, p.Estimated(), table.Plain), table.AgeOf(p.Behind, p.Lag), holder)
 			},
 		}),
 		list(View{

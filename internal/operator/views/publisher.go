@@ -70,8 +70,8 @@ func publisherViews() []*View {
 			Columns: "STATUS|TOPIC|PUBLISHER|POSITION|EVENTS|AGE|PUBLISHED|ERRORS|PARKED|RETRYING|HOLDER|WHY",
 			Row: func(p publications.Publication) []table.Cell {
 				return table.Row(publisherStatus(p), p.Topic, p.Publisher, p.Position,
-					table.About(p.Behind, p.Estimated(), table.Plain), publisherAge(p), p.LastPublishedAt,
-					table.Number(int64(p.Errors), table.Warning), parkedCount(p),
+					table.About(p.Behind, p.Estimated(), table.Plain), table.AgeOf(p.Behind, p.Lag), p.LastPublishedAt,
+					table.Number(int64(p.Errors), table.Warning), counted(p.Parked, p.ManyParked(), table.Alarm),
 					table.Number(p.Retrying, table.Warning), table.OrDash(p.Holder), publisherProblem(p))
 			},
 		}),
@@ -215,13 +215,6 @@ func publisherStatus(p publications.Publication) table.Cell {
 	return statusCell(p.Status)
 }
 
-func publisherAge(p publications.Publication) table.Cell {
-	if p.Behind == 0 {
-		return table.NumberText("-")
-	}
-	return table.NumberText(table.Age(p.Lag))
-}
-
 // publisherProblem returns why a publication is paused, failed or failing; "": nothing is wrong.
 func publisherProblem(p publications.Publication) string {
 	switch {
@@ -235,12 +228,4 @@ func publisherProblem(p publications.Publication) string {
 		return p.LastError
 	}
 	return ""
-}
-
-func parkedCount(p publications.Publication) table.Cell {
-	cell := table.Number(p.Parked, table.Alarm)
-	if p.ManyParked() {
-		cell.Text += "+"
-	}
-	return cell
 }

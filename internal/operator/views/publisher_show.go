@@ -96,7 +96,7 @@ func publicationFacts(p publications.Publication) []table.Fact {
 		},
 		{
 			Name:  "parked",
-			Value: fmt.Sprintf("%s, %d retried or catching up", parkedCount(p).Text, p.Retrying),
+			Value: fmt.Sprintf("%s, %d retried or catching up", counted(p.Parked, p.ManyParked(), table.Alarm).Text, p.Retrying),
 		},
 		{Name: "held by", Value: cmp.Or(p.Holder, "none")},
 	}

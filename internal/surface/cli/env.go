@@ -26,10 +26,9 @@ type Env struct {
 	Out io.Writer // data
 	Err io.Writer // messages, progress
 
-	InTerminal  bool // In is a terminal: the user can be asked
-	Terminal    bool // Out is a terminal
-	ErrTerminal bool // Err is a terminal
-	Color       bool // Out may have colours
+	InTerminal bool // In is a terminal: the user can be asked
+	Terminal   bool // Out is a terminal
+	Color      bool // Out may have colours
 
 	// Logger writes warnings and errors to Err.
 	Logger *slog.Logger
@@ -51,14 +50,13 @@ func Standard(database func(context.Context, *slog.Logger) (string, func() error
 	plain := os.Getenv("NO_COLOR") != ""
 	env := &Env{
 		In: os.Stdin, Out: os.Stdout, Err: os.Stderr,
-		InTerminal:  term.IsTerminal(int(os.Stdin.Fd())),
-		Terminal:    term.IsTerminal(int(os.Stdout.Fd())),
-		ErrTerminal: term.IsTerminal(int(os.Stderr.Fd())),
-		Open:        OpenAt(database),
+		InTerminal: term.IsTerminal(int(os.Stdin.Fd())),
+		Terminal:   term.IsTerminal(int(os.Stdout.Fd())),
+		Open:       OpenAt(database),
 	}
 	env.Color = env.Terminal && !plain
 	env.Logger = slog.New(tint.NewTextHandler(env.Err,
-		&tint.Options{Level: slog.LevelWarn, NoColor: plain || !env.ErrTerminal}))
+		&tint.Options{Level: slog.LevelWarn, NoColor: plain || !term.IsTerminal(int(os.Stderr.Fd()))}))
 	return env
 }
 

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -75,10 +76,7 @@ func (c *actCommand) follow(ctx context.Context, pool *pgxpool.Pool, started *ad
 	} else if o.State == "done" {
 		c.env.Note("Operation %d is done: %d done, %d skipped, %d failed.", o.ID, o.Done, o.Skipped, o.Failed)
 	}
-	if dead != nil {
-		return dead
-	}
-	return endOf(o)
+	return cmp.Or(dead, endOf(o))
 }
 
 // followReplay shows progress until the replayed campaigns have caught up.

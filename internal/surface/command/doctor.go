@@ -81,11 +81,7 @@ func printFindings(env *cli.Env, findings []doctor.Finding, all, asJSON bool) er
 			well++
 			continue
 		}
-		rows = append(rows, []table.Cell{
-			{Text: string(f.Status), Tone: tones[f.Status]},
-			table.Text(f.Check),
-			table.Text(f.Detail),
-		})
+		rows = append(rows, table.Row(table.Toned(string(f.Status), tones[f.Status]), f.Check, f.Detail))
 	}
 	if len(rows) > 0 {
 		if err := env.PrintTable([]string{"STATUS", "CHECK", "FINDING"}, rows); err != nil {

@@ -172,12 +172,9 @@ func groupRows(s *status.Status) (rows [][]table.Cell) {
 }
 
 func lagCells(l status.Lag) []table.Cell {
-	age, empty := table.NumberText("-"), table.NumberText("-")
-	if l.Events > 0 {
-		age = table.NumberText(table.Age(l.Age))
-		if l.Drain != nil && l.Drain.Empty != nil {
-			empty = table.NumberText(table.Age(*l.Drain.Empty))
-		}
+	empty := table.NumberText("-")
+	if l.Events > 0 && l.Drain != nil && l.Drain.Empty != nil {
+		empty = table.NumberText(table.Age(*l.Drain.Empty))
 	}
-	return []table.Cell{table.About(l.Events, l.Estimated, table.Plain), age, empty}
+	return []table.Cell{table.About(l.Events, l.Estimated, table.Plain), table.AgeOf(l.Events, l.Age), empty}
 }

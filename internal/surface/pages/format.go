@@ -71,17 +71,14 @@ func iso(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z")
 
 // ago formats the time since t, or until t.
 func ago(now, t time.Time) string {
-	d := now.Sub(t)
-	if d < 0 {
-		if d > -time.Second {
-			return "now"
-		}
-		return "in " + span(-d)
-	}
-	if d < time.Second {
+	switch d := now.Sub(t); {
+	case d > -time.Second && d < time.Second:
 		return "now"
+	case d < 0:
+		return "in " + span(-d)
+	default:
+		return span(d) + " ago"
 	}
-	return span(d) + " ago"
 }
 
 // plural formats a number of things. n is an int or an int64.

@@ -74,6 +74,14 @@ func About(n int64, estimated bool, tone Tone) Cell {
 	return cell
 }
 
+// AgeOf returns a cell for the age of the oldest of n things, or a dash if there is none.
+func AgeOf(n int64, oldest time.Duration) Cell {
+	if n <= 0 {
+		return NumberText("-")
+	}
+	return NumberText(Age(oldest))
+}
+
 // When returns a cell for a time, or a dash for the zero time.
 func When(at time.Time) Cell { return IfKnown(&at) }
 
@@ -147,13 +155,11 @@ func (p *Page) Table(columns []string, rows [][]Cell) {
 func tabbed(rows [][]Cell) string {
 	var table strings.Builder
 	for _, row := range rows {
+		texts := make([]string, len(row))
 		for i, cell := range row {
-			if i > 0 {
-				table.WriteString("\t")
-			}
-			table.WriteString(Visible(cell.Text))
+			texts[i] = Visible(cell.Text)
 		}
-		table.WriteString("\n")
+		table.WriteString(strings.Join(texts, "\t") + "\n")
 	}
 	return table.String()
 }
