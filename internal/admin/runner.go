@@ -193,7 +193,7 @@ func passing(err error) bool {
 // part does a part of an operation and reports whether it was the last.
 func (r *Runner) part(ctx context.Context, tx pgx.Tx, o Operation) (bool, error) {
 	if o.Kind == OpReplay || o.Kind == OpRepairGaps {
-		return r.walk(ctx, tx, o)
+		return walk(ctx, tx, o)
 	}
 	items, err := rows.All(ctx, tx, pgx.RowToStructByPos[Item], "", queryLeft, o.ID, r.cfg.Batch)
 	if err != nil || len(items) == 0 {

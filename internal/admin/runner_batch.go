@@ -96,7 +96,7 @@ type cursor struct {
 }
 
 // walk does the next part of an operation on all campaigns of a group.
-func (r *Runner) walk(ctx context.Context, tx pgx.Tx, o Operation) (last bool, err error) {
+func walk(ctx context.Context, tx pgx.Tx, o Operation) (last bool, err error) {
 	var c cursor
 	if o.Progress != nil {
 		err = json.Unmarshal(o.Progress, &c)
