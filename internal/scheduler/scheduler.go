@@ -169,11 +169,9 @@ func (s *Scheduler) sleep(ctx context.Context, d time.Duration) {
 	if s.cfg.Listener != nil {
 		due = s.cfg.Listener.Due()
 	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
 	case <-ctx.Done():
-	case <-timer.C:
+	case <-time.After(d):
 	case <-due:
 	}
 }

@@ -145,8 +145,8 @@ func checkObject(document json.RawMessage) string {
 	case len(document) == 0:
 		return ""
 	case !json.Valid(document):
-		var syntax *json.SyntaxError
-		if errors.As(json.Unmarshal(document, new(json.RawMessage)), &syntax) {
+		err := json.Unmarshal(document, new(json.RawMessage))
+		if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
 			return fmt.Sprintf("is not valid JSON, or nested too deep, at byte %d", syntax.Offset)
 		}
 		return "is not valid JSON"

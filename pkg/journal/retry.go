@@ -37,8 +37,10 @@ func (r Retry) Do(ctx context.Context, attempt func(ctx context.Context) error) 
 		if n >= attempts {
 			return fmt.Errorf("after %d attempts: %w", n, err)
 		}
-		if wait(ctx, rand.N(max(min(first, most), 0)+1)) != nil {
+		select {
+		case <-ctx.Done():
 			return err
+		case <-time.After(rand.N(max(min(first, most), 0) + 1)):
 		}
 		first = min(2*first, most)
 	}
@@ -168,16 +170,4 @@ func identified(events []Event) []Event {
 		}
 	}
 	return events
-}
-
-// wait returns after d, or with an error when ctx ends.
-func wait(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
 }

@@ -171,12 +171,10 @@ func (p *place) rest(ctx context.Context, woken <-chan struct{}) {
 		wait = min(wait, saveEvery)
 	}
 	pulse.Of(ctx).Rest()
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
 	select {
 	case <-ctx.Done():
 	case <-woken:
-	case <-timer.C:
+	case <-time.After(wait):
 	}
 }
 

@@ -75,8 +75,7 @@ func (p *place) stride(ctx context.Context, s *apply.Stride) (held map[string]in
 // tryStride applies a stride. An event that alone exceeds its time limit has failed.
 func (p *place) tryStride(ctx context.Context, s *apply.Stride) (held map[string]int64, err error) {
 	held, err = p.Applier.Stride(ctx, s)
-	var late *failure.DeadlineError
-	if len(s.Events) == 1 && errors.As(err, &late) {
+	if late, ok := errors.AsType[*failure.DeadlineError](err); ok && len(s.Events) == 1 {
 		s.Events[0].Fault = late
 		return p.Applier.Stride(ctx, s)
 	}

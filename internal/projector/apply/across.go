@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"hash/fnv"
 	"maps"
-	"runtime/debug"
 	"slices"
 
 	"github.com/jackc/pgx/v5"
@@ -48,11 +47,7 @@ func KeyOf(k *registry.Projection, e *journal.Event, fault error) (one Keyed) {
 }
 
 func keyOf(k *registry.Projection, e *journal.Event) (key string, err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			err = &failure.PanicError{Value: r, Stack: string(debug.Stack())}
-		}
-	}()
+	defer failure.Recover(&err)
 	if key, err = k.Described.Key(*e); err != nil {
 		return "", fmt.Errorf("find the key of the event: %w", err)
 	}

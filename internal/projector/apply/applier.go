@@ -91,8 +91,7 @@ func (a *Applier) Group(ctx context.Context, units []*Unit, opened *Transaction)
 				"campaigns", len(units), "error", err)
 		}
 		size := a.Pace.Events()
-		var late *failure.DeadlineError
-		if errors.As(err, &late) {
+		if late, ok := errors.AsType[*failure.DeadlineError](err); ok {
 			a.Pace.shrink()
 			if size = a.Pace.Events(); late.Tried.Lost {
 				size = 1 // code that did not return is unlikely to return for half as many

@@ -57,7 +57,11 @@ func (b *Breaker) Pass(ctx context.Context) (trial bool) {
 		if state != breakerOpen {
 			return state == breakerHalfOpen
 		}
-		awaitChange(ctx, wait, changed)
+		select {
+		case <-ctx.Done():
+		case <-changed:
+		case <-time.After(wait):
+		}
 	}
 	return false
 }
@@ -75,16 +79,6 @@ func (b *Breaker) Settle(ctx context.Context) {
 		case <-changed:
 		case <-ctx.Done():
 		}
-	}
-}
-
-func awaitChange(ctx context.Context, wait time.Duration, changed <-chan struct{}) {
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-changed:
-	case <-timer.C:
 	}
 }
 

@@ -36,14 +36,12 @@ func (a *Applier) Supervise(
 	case <-bounded.Done():
 	}
 	if kind.LineOf(g).Disconnect != nil {
-		timer := time.NewTimer(registry.Grace)
-		defer timer.Stop()
 		select {
 		case err := <-h.done:
 			return late(bounded, k, g, err, timeout, start)
-		case <-timer.C:
+		case <-time.After(registry.Grace):
 		}
-		if h.state.CompareAndSwap(handlingRuns, handlingAbandoned) {
+		if h.decided.CompareAndSwap(false, true) {
 			return a.abandon(ctx, k, g, timeout)
 		}
 	}
@@ -71,8 +69,7 @@ func late(
 // wrapAs replaces err's cause by a deadline, and keeps the event that err names.
 func wrapAs(err error, k *registry.Projection, timeout time.Duration, tried failure.Attempt) error {
 	at := failure.ApplyError{Projection: k.Name}
-	var named *failure.ApplyError
-	if errors.As(err, &named) {
+	if named, ok := errors.AsType[*failure.ApplyError](err); ok {
 		at = *named
 	}
 	at.Err = &failure.DeadlineError{Projection: k.Name, Timeout: timeout, Tried: tried}
@@ -81,22 +78,16 @@ func wrapAs(err error, k *registry.Projection, timeout time.Duration, tried fail
 
 // handling is a call of a projection's code in its own goroutine.
 type handling struct {
-	done  chan error // buffered: the goroutine ends even if the result is never read
-	state atomic.Int32
+	done    chan error  // buffered: the goroutine ends even if the result is never read
+	decided atomic.Bool // it has returned, or was abandoned before
 }
-
-const (
-	handlingRuns int32 = iota
-	handlingAbandoned
-	handlingDone
-)
 
 var errExited = errors.New("the projection ended its goroutine (runtime.Goexit)")
 
 func (h *handling) run(call func() error, m *registry.Metrics) {
 	err := errExited
 	defer func() {
-		if !h.state.CompareAndSwap(handlingRuns, handlingDone) {
+		if !h.decided.CompareAndSwap(false, true) {
 			m.Projections.Stuck.Dec()
 		}
 		h.done <- err
@@ -127,8 +118,7 @@ func (a *Applier) abandon(ctx context.Context, k *registry.Projection, g *kind.G
 
 // noteLate records in a [failure.DeadlineError] which events were tried.
 func noteLate(err error, events []journal.Event) {
-	var late *failure.DeadlineError
-	if errors.As(err, &late) {
+	if late, ok := errors.AsType[*failure.DeadlineError](err); ok {
 		late.Tried.Events, late.Tried.At = len(events), failure.Verdict{
 			Projection: late.Projection, CampaignID: events[0].CampaignID, Seq: events[0].Seq,
 		}

@@ -33,7 +33,6 @@ func (a *Applier) describe(k *registry.Projection, e *journal.Event, err error) 
 	}
 	var own interface{ FailureCode() string }
 	var pgErr *pgconn.PgError
-	var panicked *failure.PanicError
 	kept := err
 	switch {
 	case errors.As(err, &own):
@@ -43,7 +42,7 @@ func (a *Applier) describe(k *registry.Projection, e *journal.Event, err error) 
 	case failure.IsDecoding(err):
 		f.Code = failure.CodeDecode
 	}
-	if errors.As(err, &panicked) {
+	if panicked, ok := errors.AsType[*failure.PanicError](err); ok {
 		f.Stack = redact.Stack(panicked.Stack)
 	}
 	f.Message = redact.Error(kept, e)
@@ -53,11 +52,7 @@ func (a *Applier) describe(k *registry.Projection, e *journal.Event, err error) 
 
 // fail records that a projection could not apply e. The end of the transaction writes what follows.
 func (t *Transaction) fail(k *registry.Projection, e *journal.Event, cause error) *incident {
-	var inner *failure.ApplyError
-	if errors.As(cause, &inner) {
-		cause = inner.Err
-	}
-	f := &incident{Failure: t.Applier.describe(k, e, cause), policy: k.Policy(e.Type)}
+	f := &incident{Failure: t.Applier.describe(k, e, failure.Cause(cause)), policy: k.Policy(e.Type)}
 	if f.Class == string(failure.ClassLock) {
 		f.policy.Action = kind.ActionRetry // the event has not failed, so its policy does not matter
 		if t.blockers != "" {
@@ -68,12 +63,8 @@ func (t *Transaction) fail(k *registry.Projection, e *journal.Event, cause error
 	return f
 }
 
-// failReset records that a campaign's rows could not be deleted ahead of e. The projection does not
-// go on without that, even if its policy is to skip e.
-func (t *Transaction) failReset(k *registry.Projection, e *journal.Event, cause error) {
-	t.fail(k, e, cause).neverSkip()
-}
-
+// neverSkip says that rows could not be deleted ahead of the event: the projection does not go on
+// without that, even if its policy is to skip the event.
 func (f *incident) neverSkip() {
 	f.Reset = true
 	if f.policy.Action == kind.ActionSkip {

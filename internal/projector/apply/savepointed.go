@@ -240,7 +240,7 @@ func (t *Transaction) resetFailed(
 	case t.broken(ctx, k, cause), !alone && t.over(ctx, k, cause), alone && len(units[0].Events) == 0:
 		return nil, t.Blame(cause)
 	case alone:
-		t.failReset(k, &units[0].Events[0], cause)
+		t.fail(k, &units[0].Events[0], cause).neverSkip()
 		return units, nil
 	}
 	for i := range units {

@@ -2,7 +2,6 @@ package apply
 
 import (
 	"context"
-	"runtime/debug"
 	"slices"
 	"time"
 
@@ -108,11 +107,7 @@ func (c *collection) run(ctx context.Context, each kind.EachEvent, g *kind.Group
 
 // apply calls the projection for one event. A panic becomes an error.
 func (c *collection) apply(ctx context.Context, each kind.EachEvent, g *kind.Group, e journal.Event) (err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			err = &failure.PanicError{Value: r, Stack: string(debug.Stack())}
-		}
-	}()
+	defer failure.Recover(&err)
 	g.At(e)
 	return each(ctx, g, e)
 }

@@ -138,11 +138,7 @@ func (s *session) broken(ctx context.Context, k *registry.Projection, err error)
 	if s.Abandoned || s.Conn.IsClosed() || ctx.Err() != nil {
 		return true
 	}
-	var apply *failure.ApplyError
-	if errors.As(err, &apply) {
-		err = apply.Err
-	}
-	return k.Classify(err) == failure.ClassInfrastructure
+	return k.Classify(failure.Cause(err)) == failure.ClassInfrastructure
 }
 
 // lockLook is how long a statement runs before its blocker is looked for, and the interval from then on.

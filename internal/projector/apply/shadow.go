@@ -137,8 +137,7 @@ func (s *shadow) tryUnit(ctx context.Context, t *Transaction, u *Unit) (again bo
 		return false, err
 	}
 	if err := t.applyInParts(ctx); err != nil {
-		var late *failure.DeadlineError
-		if errors.As(err, &late) {
+		if late, ok := errors.AsType[*failure.DeadlineError](err); ok {
 			s.fail(late.Projection, string(late.FailureClass()))
 		}
 		return false, err

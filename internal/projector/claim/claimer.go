@@ -130,15 +130,13 @@ func (c *Claimer) sleep(ctx context.Context, wait time.Duration, retry time.Time
 	if until := time.Until(retry); !retry.IsZero() && until > 0 {
 		wait = min(wait, until)
 	}
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
 	select {
 	case <-c.Listener.Wake:
 		return registry.Notified
 	case <-c.Crew.Free:
 		return registry.Finished
 	case <-ctx.Done():
-	case <-timer.C:
+	case <-time.After(wait):
 	}
 	return registry.Elapsed
 }

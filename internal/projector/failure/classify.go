@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"runtime/debug"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -38,8 +39,7 @@ func Classify(err error) Class {
 	if errors.As(err, &own) {
 		return own.FailureClass()
 	}
-	var pgErr *pgconn.PgError
-	if errors.As(err, &pgErr) {
+	if pgErr, ok := errors.AsType[*pgconn.PgError](err); ok {
 		return classifyState(pgErr.Code)
 	}
 	if IsDecoding(err) {
@@ -137,6 +137,13 @@ func (e *Undecodable) FailureCode() string { return CodeDecode }
 type PanicError struct {
 	Value any
 	Stack string
+}
+
+// Recover makes a panic of the function that defers it an error.
+func Recover(err *error) {
+	if r := recover(); r != nil {
+		*err = &PanicError{Value: r, Stack: string(debug.Stack())}
+	}
 }
 
 func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v", e.Value) }

@@ -30,6 +30,14 @@ func (e *ApplyError) Error() string {
 		e.Err)
 }
 
+// Cause returns what an [ApplyError] wraps, and any other error as it is.
+func Cause(err error) error {
+	if apply, ok := errors.AsType[*ApplyError](err); ok {
+		return apply.Err
+	}
+	return err
+}
+
 // RedactApply sets the text of an error for readers who may not see values of events.
 func RedactApply(e *ApplyError, text string) { e.redacted = text }
 
@@ -93,9 +101,8 @@ const (
 // statement_timeout into a [DeadlineError]. One cancelled earlier was cancelled from outside, by an
 // operator or a lower setting of the role: that is the infrastructure's.
 func Cancelled(err error, projection string, timeout time.Duration, start time.Time) error {
-	var pgErr *pgconn.PgError
-	if projection == "" || timeout == 0 || time.Since(start) < timeout || !errors.As(err, &pgErr) ||
-		pgErr.Code != stateCancelled {
+	pgErr, ok := errors.AsType[*pgconn.PgError](err)
+	if !ok || pgErr.Code != stateCancelled || projection == "" || timeout == 0 || time.Since(start) < timeout {
 		return err
 	}
 	return &DeadlineError{Projection: projection, Timeout: timeout}

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"slices"
 	"strings"
 
@@ -239,11 +238,7 @@ func (d *document[T]) Apply(ctx context.Context, g *Group) error {
 // apply changes a document by event i, and lets a process react. With [Isolate] a panic is an error.
 func (d *document[T]) apply(ctx context.Context, g *Group, changed *entry[T], i int) (err error) {
 	if g.refuse != nil {
-		defer func() {
-			if r := recover(); r != nil {
-				err = &failure.PanicError{Value: r, Stack: string(debug.Stack())}
-			}
-		}()
+		defer failure.Recover(&err)
 	}
 	e := &g.Events[i]
 	if changed.deleted, err = d.fold(&changed.doc, *e); err != nil {

@@ -148,8 +148,7 @@ func (b *Rebuilder) stepOne(ctx context.Context, name string, rows map[string]*r
 // expire removes tables that were kept long enough. If others still use them, it keeps them for another hour.
 func (b *Rebuilder) expire(ctx context.Context, name string) error {
 	err := withdraw(ctx, b.Cfg.Pool, name, registry.PreviousTables, nil)
-	var guests *exchange.GuestsError
-	if !errors.As(err, &guests) {
+	if _, guests := errors.AsType[*exchange.GuestsError](err); !guests {
 		return err
 	}
 	b.Cfg.Logger.WarnContext(ctx, "tables that were replaced are kept longer", "projection", name, "error", err)
@@ -256,8 +255,7 @@ func (b *Rebuilder) makeTables(ctx context.Context, tx pgx.Tx, k *registry.Proje
 // noteObstacles reports now what would prevent the swap later, while there is time to do something about it.
 func (b *Rebuilder) noteObstacles(ctx context.Context, tx pgx.Tx, live *lockedSet, r *registry.Registered) error {
 	err := exchange.Blocked(ctx, tx, live.tables(), (&lockedSet{Registered: *r}).tables())
-	var blocked *exchange.BlockedError
-	if !errors.As(err, &blocked) {
+	if _, blocked := errors.AsType[*exchange.BlockedError](err); !blocked {
 		return err
 	}
 	b.Cfg.Logger.WarnContext(ctx, "the new tables could not be swapped now", "projection", live.Name,

@@ -117,11 +117,7 @@ func (k *Projection) Policy(eventType string) kind.Policy {
 
 // Skips reports whether the projection skips events of this type that fail for this cause.
 func (k *Projection) Skips(eventType string, cause error) bool {
-	var apply *failure.ApplyError
-	if errors.As(cause, &apply) {
-		cause = apply.Err
-	}
-	return k.Policy(eventType).Action == kind.ActionSkip && k.Classify(cause) != failure.ClassLock
+	return k.Policy(eventType).Action == kind.ActionSkip && k.Classify(failure.Cause(cause)) != failure.ClassLock
 }
 
 // MaySkip reports whether any policy of the projection skips failed events.
@@ -203,9 +199,8 @@ func (b *Base) Infrastructure(ctx context.Context, err error) bool {
 	if ctx.Err() != nil {
 		return true
 	}
-	var apply *failure.ApplyError
 	var broken *failure.BrokenError
-	if errors.As(err, &apply) && !errors.As(err, &broken) {
+	if apply, ok := errors.AsType[*failure.ApplyError](err); ok && !errors.As(err, &broken) {
 		if k := b.named(apply.Projection); k != nil {
 			return k.Classify(apply.Err) == failure.ClassInfrastructure
 		}

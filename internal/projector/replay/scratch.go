@@ -178,8 +178,7 @@ func (s *scratch) advance(ctx context.Context, units []*apply.Unit) error {
 
 // told redacts an error for readers who may not see values of events.
 func (s *scratch) told(err error) error {
-	var failed *failure.ApplyError
-	if errors.As(err, &failed) {
+	if failed, ok := errors.AsType[*failure.ApplyError](err); ok {
 		for _, u := range s.Units {
 			for i := range u.Events {
 				if e := &u.Events[i]; e.CampaignID == failed.CampaignID && e.Seq == failed.Seq {

@@ -134,24 +134,12 @@ func (r Repair) Run(ctx context.Context, db Beginner) (done Repaired, err error)
 		if next == "" {
 			return done, nil
 		}
-		after = next
-		if r.Rate > 0 && !wait(ctx, time.Duration(looked)*time.Second/time.Duration(r.Rate)-time.Since(start)) {
-			return done, ctx.Err()
+		if after = next; r.Rate > 0 {
+			select {
+			case <-ctx.Done():
+				return done, ctx.Err()
+			case <-time.After(time.Duration(looked)*time.Second/time.Duration(r.Rate) - time.Since(start)):
+			}
 		}
-	}
-}
-
-// wait returns false if ctx ends first.
-func wait(ctx context.Context, d time.Duration) bool {
-	if d <= 0 {
-		return ctx.Err() == nil
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
 	}
 }
