@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemark-go/tidemark/internal/store/rows"
 )
 
 // The states of a projection with regard to an event.
@@ -68,10 +70,8 @@ func look(ctx context.Context, conn *pgx.Conn, events []event) (places []place, 
 	}
 	var batch pgx.Batch
 	batch.Queue(queryAwait, notify.Milliseconds())
-	batch.Queue(queryApplied, campaigns, seqs, positions, projections).Query(func(rows pgx.Rows) (err error) {
-		places, err = pgx.CollectRows(rows, pgx.RowToStructByPos[place])
-		return err
-	})
+	batch.Queue(queryApplied, campaigns, seqs, positions, projections).
+		Query(rows.Into(&places, pgx.RowToStructByPos[place]))
 	if err := conn.SendBatch(ctx, &batch).Close(); err != nil {
 		return nil, fmt.Errorf("look where projections stand: %w", err)
 	}

@@ -53,33 +53,19 @@ func NewDocument[T any](d Document[T]) Projection {
 	if d.Key == nil {
 		d.Key = func(journal.Event) (string, error) { return onlyKey, nil }
 	}
+	return newDocument(d)
+}
+
+func newDocument[T any](d Document[T]) *document[T] {
+	queries := []string{queryLoadDocuments, queryInsertDocuments, queryUpdateDocuments, queryDeleteDocuments}
 	if d.Scope == ScopeJournal {
-		return newAcross(d)
+		queries = []string{queryLoadAcross, queryInsertAcross, queryUpdateAcross, queryDeleteAcross}
 	}
-	table := pgx.Identifier{d.Name}.Sanitize()
-	return campaignDocument[T]{&document[T]{
-		Document:  d,
-		load:      fmt.Sprintf(queryLoadDocuments, table),
-		insert:    fmt.Sprintf(queryInsertDocuments, table),
-		update:    fmt.Sprintf(queryUpdateDocuments, table),
-		deleteAll: fmt.Sprintf(queryDeleteDocuments, table),
-	}}
-}
-
-// newAcross returns a projection of documents across campaigns.
-func newAcross[T any](d Document[T]) *document[T] {
-	table := pgx.Identifier{d.Name}.Sanitize()
-	return &document[T]{
-		Document:  d,
-		load:      fmt.Sprintf(queryLoadAcross, table),
-		insert:    fmt.Sprintf(queryInsertAcross, table),
-		update:    fmt.Sprintf(queryUpdateAcross, table),
-		deleteAll: fmt.Sprintf(queryDeleteAcross, table),
+	for i, query := range queries {
+		queries[i] = fmt.Sprintf(query, pgx.Identifier{d.Name}.Sanitize())
 	}
+	return &document[T]{Document: d, load: queries[0], insert: queries[1], update: queries[2], deleteAll: queries[3]}
 }
-
-// campaignDocument is a projection of documents that belong to campaigns.
-type campaignDocument[T any] struct{ *document[T] }
 
 // Get reads a document from db, which may be behind the journal. found is false if there is none.
 // If the projection has no Key, key is "". Across campaigns campaignID is not used.
@@ -287,13 +273,11 @@ func (d *document[T]) fold(doc *T, e journal.Event) (deleted bool, err error) {
 func (d *document[T]) write(g *Group, w *working[T]) error {
 	var inserted, updated, deleted columns
 	for _, e := range w.entries {
-		if g.refuse != nil && len(e.applied) == 0 {
+		switch {
+		case g.refuse != nil && len(e.applied) == 0, e.deleted && e.raw == nil:
 			continue
-		}
-		if e.deleted {
-			if e.raw != nil {
-				deleted.add(e.campaignID, e.key, "")
-			}
+		case e.deleted:
+			deleted.add(e.campaignID, e.key, "")
 			continue
 		}
 		g.at(&g.Events[e.lastIndex])

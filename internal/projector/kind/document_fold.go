@@ -43,8 +43,9 @@ type folded[T any] struct {
 // fewDocuments is the largest map of documents to reuse: clearing a map costs its largest size.
 const fewDocuments = 64
 
-func (d campaignDocument[T]) NewFold() Folder {
-	return &documentFold[T]{of: d.document, index: map[string]*folded[T]{}}
+// NewFold implements [Foldable]. Documents across campaigns are never copied, so they are not folded.
+func (d *document[T]) NewFold() Folder {
+	return &documentFold[T]{of: d, index: map[string]*folded[T]{}}
 }
 
 func (f *documentFold[T]) Add(g *Group) error {

@@ -64,7 +64,7 @@ type Do struct {
 
 // NewProcess is projector.NewProcess.
 func NewProcess[S any](p Process[S]) Projection {
-	doc := newAcross(Document[S]{
+	doc := newDocument(Document[S]{
 		Name: p.Name, Version: p.Version, Types: p.Types, Scope: ScopeJournal, Key: p.Key, Partitions: p.Partitions,
 		Fold: p.Fold, OnFailure: p.OnFailure, OnFailureOf: p.OnFailureOf, Classify: p.Classify,
 	})
@@ -96,7 +96,6 @@ func (p process[S]) Spec() Spec {
 	return spec
 }
 
-// reactsFrom implements reactor.
 func (p process[S]) reactsFrom() *int64 { return p.from }
 
 // ReactsFrom reports whether a projection is a process, and the position after which it reacts when
@@ -131,7 +130,7 @@ func (g *Group) react(ctx context.Context, process, key string, e *journal.Event
 	for i, do := range todo {
 		r := &g.reactions
 		timer := optional(do.Timer)
-		if do.Timer != "" {
+		if timer != nil {
 			*timer = strings.Join([]string{process, key, do.Timer}, "/")
 		}
 		if do.Cancel {

@@ -80,8 +80,9 @@ func (p *Pipeline) Flush(ctx context.Context) error {
 			_, err = results.Exec()
 		}
 		if err != nil {
-			_ = results.Close()                                                  // returns the same error
-			if unsent, ok := errors.AsType[pgx.ErrPreprocessingBatch](err); ok { // blame the first statement of this text
+			_ = results.Close() // returns the same error
+			if unsent, ok := errors.AsType[pgx.ErrPreprocessingBatch](err); ok {
+				// Blame the first statement of this text.
 				i = max(0, slices.IndexFunc(batch.QueuedQueries, func(q *pgx.QueuedQuery) bool { return q.SQL == unsent.SQL() }))
 			}
 			if i < len(origins) {

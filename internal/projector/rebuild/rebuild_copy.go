@@ -133,15 +133,14 @@ func (b *Rebuilder) nextRange(
 ) (*campaignRange, error) {
 	r := &campaignRange{first: first}
 	var l lease.Lease
-	err := rows.Each(ctx, tx, []any{&l.CampaignID, &l.Checkpoint}, func() error {
+	err := rows.Each(ctx, tx, []any{&l.CampaignID, &l.Checkpoint}, func() {
 		if events <= 0 {
-			return nil
+			return
 		}
 		events -= l.Checkpoint
 		if r.last = l.CampaignID; l.Checkpoint > 0 {
 			r.campaigns = append(r.campaigns, l)
 		}
-		return nil
 	}, "", queryNextRange, b.Cfg.ConsumerGroup, first, campaigns)
 	if err != nil || r.last == "" {
 		return nil, err
@@ -168,15 +167,9 @@ func (b *Rebuilder) CopyRange(ctx context.Context, k *registry.Projection, r cam
 	t.Sync()
 	// Read this before filed: an operator who resolves an event in between defers its campaign.
 	failed.LeftOutBetween(t.Batch, k.Name, r.first, r.last, t.LeaveOut)
-	filed := map[string]bool{}
-	t.Queue(queryRangeFiled, b.Cfg.ConsumerGroup, k.Name, r.first, r.last).Query(func(rows pgx.Rows) error {
-		var id string
-		_, err := pgx.ForEachRow(rows, []any{&id}, func() error {
-			filed[id] = true
-			return nil
-		})
-		return err
-	})
+	filed, id := map[string]bool{}, ""
+	t.Queue(queryRangeFiled, b.Cfg.ConsumerGroup, k.Name, r.first, r.last).
+		Query(rows.Visit([]any{&id}, func() { filed[id] = true }))
 	if err := t.Flush(ctx); err != nil {
 		return t.Blame(err)
 	}

@@ -132,12 +132,11 @@ func (g *Registrar) checkTables(ctx context.Context, made map[*Projection]tableC
 	var name string
 	var version int
 	var tables []string
-	if err := rows.Each(ctx, g.Cfg.Pool, []any{&name, &version, &tables}, func() error {
+	if err := rows.Each(ctx, g.Cfg.Pool, []any{&name, &version, &tables}, func() {
 		registered[Identity{name, version}] = true
 		for _, table := range tables {
 			owner[table] = name
 		}
-		return nil
 	}, "", queryOwners, g.Cfg.Schema); err != nil {
 		return nil, err
 	}
@@ -179,11 +178,5 @@ func (g *Registrar) checkTables(ctx context.Context, made map[*Projection]tableC
 }
 
 func readColumns(ctx context.Context, db journal.Querier, schema string) (tableColumns, error) {
-	tables := tableColumns{}
-	var table, column string
-	err := rows.Each(ctx, db, []any{&table, &column}, func() error {
-		tables[table] = append(tables[table], column)
-		return nil
-	}, "", queryColumns, schema)
-	return tables, err
+	return rows.ByKey[string, string](ctx, db, "", queryColumns, schema)
 }

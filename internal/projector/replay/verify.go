@@ -276,14 +276,13 @@ func (v *verification) findStrays(ctx context.Context) error {
 	for _, t := range v.report.Tables {
 		var campaign *string
 		var row []byte
-		err := rows.Each(ctx, v.p.Cfg.Pool, []any{&campaign, &row}, func() error {
+		err := rows.Each(ctx, v.p.Cfg.Pool, []any{&campaign, &row}, func() {
 			d := Difference{Kind: DifferenceStray, Table: t.Table, Got: slices.Clone(row)}
 			if campaign != nil {
 				d.CampaignID = *campaign
 			}
 			v.report.Strays++
 			v.tell(d)
-			return nil
 		}, "", fmt.Sprintf(formatStrays, pgx.Identifier{v.k.Schema, t.Table}.Sanitize()))
 		if err != nil {
 			return fmt.Errorf("look for rows of unknown campaigns in %s: %w", t.Table, err)

@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -185,7 +186,8 @@ func (s *scratch) compare(
 	var campaign string
 	var key, want, got []byte
 	var times int64
-	err = rows.Each(ctx, s.Conn, []any{&campaign, &key, &want, &got, &times}, func() error {
+	var unread error
+	err = rows.Each(ctx, s.Conn, []any{&campaign, &key, &want, &got, &times}, func() {
 		d := Difference{
 			CampaignID: campaign, Table: t.Name, Key: slices.Clone(key), Want: slices.Clone(want),
 			Got: slices.Clone(got),
@@ -199,15 +201,16 @@ func (s *scratch) compare(
 			counts.Extra += times
 		default:
 			d.Kind = DifferenceDifferent
+			var err error
 			d.Columns, err = t.differing(want, got)
+			unread = cmp.Or(unread, err)
 			counts.Different += times
 		}
 		for range times {
 			differs(d)
 		}
-		return err
 	}, "", t.comparison(s.table(t.Name), other, ignored, c), c.ids, ignored)
-	return counts, err
+	return counts, cmp.Or(err, unread)
 }
 
 // comparison returns the statement that finds differing rows of two quoted tables. $1 are the

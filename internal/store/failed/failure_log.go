@@ -119,14 +119,7 @@ func Prune(ctx context.Context, db rows.Execer, olderThan time.Duration, limit i
 func Skipped(
 	ctx context.Context, db journal.Querier, projection string, campaignIDs []string,
 ) (map[string][]int64, error) {
-	skipped := map[string][]int64{}
-	var id string
-	var seq int64
-	err := rows.Each(ctx, db, []any{&id, &seq}, func() error {
-		skipped[id] = append(skipped[id], seq)
-		return nil
-	}, "read which events were skipped", querySkipped, projection, campaignIDs)
-	return skipped, err
+	return rows.ByKey[string, int64](ctx, db, "read which events were skipped", querySkipped, projection, campaignIDs)
 }
 
 // CountSkipped counts the events that a projection skipped by its policy, in all campaigns, as far

@@ -72,15 +72,9 @@ func LeftOutBetween(
 }
 
 func eachLeftOut(visit func(projection, campaignID string, seq int64)) func(pgx.Rows) error {
-	return func(rows pgx.Rows) error {
-		var projection, campaignID string
-		var seq int64
-		_, err := pgx.ForEachRow(rows, []any{&projection, &campaignID, &seq}, func() error {
-			visit(projection, campaignID, seq)
-			return nil
-		})
-		return err
-	}
+	var projection, campaignID string
+	var seq int64
+	return rows.Visit([]any{&projection, &campaignID, &seq}, func() { visit(projection, campaignID, seq) })
 }
 
 // ResolvedAhead reports whether the projection has a resolved event that its group has not reached:

@@ -31,11 +31,8 @@ type List struct {
 func ListCampaign(
 	ctx context.Context, db Querier, campaignID string, fromSeq int64, l List,
 ) (events []Event, more bool, err error) {
-	events, more, err = l.collect(ctx, db, queryListCampaign, campaignID, fromSeq)
-	if err != nil {
-		return nil, false, fmt.Errorf("list campaign %q from seq %d: %w", campaignID, fromSeq, err)
-	}
-	return events, more, nil
+	defer rows.Explain(&err, "list campaign %q from seq %d", campaignID, fromSeq)
+	return l.collect(ctx, db, queryListCampaign, campaignID, fromSeq)
 }
 
 // ListMatches is [ListCampaign] for the events that a query selects, from a position to the writer floor.
@@ -43,11 +40,8 @@ func ListMatches(ctx context.Context, db Querier, q Query, from int64, l List) (
 	if err := CheckQuery(q); err != nil {
 		return nil, false, err
 	}
-	events, more, err = l.collect(ctx, db, queryListMatches, string(AppendQuery(nil, q)), from)
-	if err != nil {
-		return nil, false, fmt.Errorf("list the events of a query from position %d: %w", from, err)
-	}
-	return events, more, nil
+	defer rows.Explain(&err, "list the events of a query from position %d", from)
+	return l.collect(ctx, db, queryListMatches, string(AppendQuery(nil, q)), from)
 }
 
 func (l List) collect(ctx context.Context, db Querier, query string, of, from any) ([]Event, bool, error) {
@@ -80,11 +74,8 @@ func Last(ctx context.Context, db Querier, campaignID string) (Event, error) {
 
 // Progress returns [Floor] and the last assigned position. While they differ, appends are in flight.
 func Progress(ctx context.Context, db Querier) (floor, last int64, err error) {
-	if err = rows.Each(ctx, db, []any{&floor, &last}, func() error { return nil }, "read the writer floor",
-		queryProgress); err != nil {
-		return 0, 0, err
-	}
-	return floor, last, nil
+	err = rows.Each(ctx, db, []any{&floor, &last}, func() {}, "read the writer floor", queryProgress)
+	return floor, last, err
 }
 
 // Erased returns a mark that has grown when events have been erased.
@@ -95,12 +86,9 @@ func Erased(ctx context.Context, db Querier) (mark int64, err error) {
 // ReadRange reads up to limit events of a campaign, from a seq and up to a position.
 func ReadRange(
 	ctx context.Context, db Querier, campaignID string, fromSeq, untilPosition int64, limit int,
-) ([]Event, error) {
-	events, err := collect(ctx, db, queryCampaignRange, campaignID, fromSeq, untilPosition, limit)
-	if err != nil {
-		return nil, fmt.Errorf("read campaign %q from seq %d: %w", campaignID, fromSeq, err)
-	}
-	return events, nil
+) (_ []Event, err error) {
+	defer rows.Explain(&err, "read campaign %q from seq %d", campaignID, fromSeq)
+	return collect(ctx, db, queryCampaignRange, campaignID, fromSeq, untilPosition, limit)
 }
 
 // PositionAt returns the position before the first event recorded at t or later, or the writer floor.

@@ -7,6 +7,8 @@ import (
 	"slices"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemark-go/tidemark/internal/store/rows"
 )
 
 // Query is [journal.Query].
@@ -111,25 +113,19 @@ func appendStrings(buf []byte, values []string) []byte {
 const maxQueryTextBytes = 4096
 
 // Read is [journal.Read].
-func Read(ctx context.Context, db Querier, q Query, from int64, limit int) ([]Event, error) {
+func Read(ctx context.Context, db Querier, q Query, from int64, limit int) (_ []Event, err error) {
 	if err := CheckQuery(q); err != nil {
 		return nil, err
 	}
-	events, err := collect(ctx, db, queryRead, string(AppendQuery(nil, q)), from, limit)
-	if err != nil {
-		return nil, fmt.Errorf("read the events of a query from position %d: %w", from, err)
-	}
-	return events, nil
+	defer rows.Explain(&err, "read the events of a query from position %d", from)
+	return collect(ctx, db, queryRead, string(AppendQuery(nil, q)), from, limit)
 }
 
 // ReadMatches reads up to limit events with after < position <= until, in order, that a query
 // selects. [AppendQuery] encodes it.
-func ReadMatches(ctx context.Context, db Querier, query string, after, until int64, limit int) ([]Event, error) {
-	events, err := collect(ctx, db, queryMatches, query, after, until, limit)
-	if err != nil {
-		return nil, fmt.Errorf("read the events of a query after position %d: %w", after, err)
-	}
-	return events, nil
+func ReadMatches(ctx context.Context, db Querier, query string, after, until int64, limit int) (_ []Event, err error) {
+	defer rows.Explain(&err, "read the events of a query after position %d", after)
+	return collect(ctx, db, queryMatches, query, after, until, limit)
 }
 
 // batcher is a Querier that sends several statements in one round trip, as pgx does.

@@ -77,18 +77,16 @@ func Find(ctx context.Context, db Querier, campaignID string, id uuid.UUID) (Eve
 	return one(ctx, db, fmt.Sprintf("event %s of campaign %q", id, campaignID), queryFind, campaignID, id.String())
 }
 
-func one(ctx context.Context, db Querier, what, query string, args ...any) (Event, error) {
+func one(ctx context.Context, db Querier, what, query string, args ...any) (_ Event, err error) {
+	defer rows.Explain(&err, "%s", what)
 	events, err := collect(ctx, db, query, args...)
-	if err == nil && len(events) == 0 {
-		err = ErrNotFound
+	switch {
+	case err != nil:
+		return Event{}, err
+	case len(events) == 0:
+		return Event{}, ErrNotFound
 	}
-	if err != nil {
-		return Event{}, fmt.Errorf("%s: %w", what, err)
-	}
-	if err := events[0].Unreadable(); err != nil {
-		return events[0], fmt.Errorf("%s: %w", what, err)
-	}
-	return events[0], nil
+	return events[0], events[0].Unreadable()
 }
 
 // pages flattens pages. A page without events is the end.

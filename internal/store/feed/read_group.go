@@ -8,6 +8,8 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemark-go/tidemark/internal/store/rows"
 )
 
 // CampaignsRead selects the events that [ReadCampaigns] reads: those after event Seq of CampaignID,
@@ -100,32 +102,24 @@ func (r GroupRead) campaign(i int) (id string, after int64) {
 // CountGroup queues a count of the events that [ReadGroup] would read without its byte limit. visit
 // gets the number for each campaign that has events, in order.
 func CountGroup(batch *pgx.Batch, read GroupRead, visit func(campaign, events int)) {
-	batch.Queue(queryReadHeads, read.ranges()...).Query(func(rows pgx.Rows) error {
-		left := int64(read.Events)
-		var ord, head int64
-		_, err := pgx.ForEachRow(rows, []any{&ord, &head}, func() error {
-			// A campaign's events have no gaps, and a snapshot that sees one sees all before it.
-			_, after := read.campaign(int(ord) - 1)
-			if n := min(head-after, left); n > 0 {
-				left -= n
-				visit(int(ord)-1, int(n))
-			}
-			return nil
-		})
-		return err
-	})
+	left := int64(read.Events)
+	var ord, head int64
+	batch.Queue(queryReadHeads, read.ranges()...).Query(rows.Visit([]any{&ord, &head}, func() {
+		// A campaign's events have no gaps, and a snapshot that sees one sees all before it.
+		_, after := read.campaign(int(ord) - 1)
+		if n := min(head-after, left); n > 0 {
+			left -= n
+			visit(int(ord)-1, int(n))
+		}
+	}))
 }
 
 // HashGroup is [CountGroup] with the XOR of the [IDHash] of the events. The database visits each event.
 func HashGroup(batch *pgx.Batch, read GroupRead, visit func(campaign, events int, hash int64)) {
-	batch.Queue(queryReadHashes, read.ranges(read.Events)...).Query(func(rows pgx.Rows) error {
-		var ord, n, hash int64
-		_, err := pgx.ForEachRow(rows, []any{&ord, &n, &hash}, func() error {
-			visit(int(ord)-1, int(n), hash)
-			return nil
-		})
-		return err
-	})
+	var ord, n, hash int64
+	batch.Queue(queryReadHashes, read.ranges(read.Events)...).Query(rows.Visit([]any{&ord, &n, &hash}, func() {
+		visit(int(ord)-1, int(n), hash)
+	}))
 }
 
 // ReadGroup queues the read. visit gets each event with its campaign's index and its bytes in the

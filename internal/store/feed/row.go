@@ -55,7 +55,7 @@ func (r *rowReader) event(e *Event, raw [][]byte) (err error) {
 	e.AggregateType, e.AggregateID, e.Actor = r.share(raw[6]), string(raw[7]), string(raw[8])
 	e.Payload, e.Metadata = r.keep(raw[10], r.skip+10), r.keep(raw[11], r.skip+11)
 	e.unreadable = raw[10] == nil // only a careful read sends NULL
-	var version int64
+	version := int64(1)
 	for _, column := range [...]struct {
 		at     int
 		target *int64
@@ -68,9 +68,6 @@ func (r *rowReader) event(e *Event, raw [][]byte) (err error) {
 		}
 	}
 	e.Version = int(version)
-	if raw[4] == nil {
-		e.Version = 1
-	}
 	if raw[5] == nil {
 		e.Intent = ProjectionAndReplay
 	}

@@ -34,12 +34,10 @@ func (k Keeper) Suspects(ctx context.Context, db DB, claimed Claimed) error {
 	var id string
 	var s Suspect
 	return rows.Each(ctx, db, []any{&id, &s.Crashes, &s.Marked, &s.Projection, &s.Seq, &s.Deaths, &s.Unexplained},
-		func() error {
+		func() {
 			if l := byID[id]; l != nil && s.Crashes > 0 {
-				one := s
-				l.Suspect = &one
+				l.Suspect = new(s)
 			}
-			return nil
 		}, "look for suspects", querySuspects, k.Group, claimed.crashed, k.TTL, k.Owner)
 }
 

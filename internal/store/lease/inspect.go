@@ -39,10 +39,8 @@ func Checkpoints(ctx context.Context, db DB, group string, campaignIDs []string)
 	checkpoints := make(map[string]int64, len(campaignIDs))
 	var id string
 	var seq int64
-	err := rows.Each(ctx, db, []any{&id, &seq}, func() error {
-		checkpoints[id] = seq
-		return nil
-	}, fmt.Sprintf("read the checkpoints of group %s", group), queryCheckpoints, group, campaignIDs)
+	err := rows.Each(ctx, db, []any{&id, &seq}, func() { checkpoints[id] = seq },
+		fmt.Sprintf("read the checkpoints of group %s", group), queryCheckpoints, group, campaignIDs)
 	return checkpoints, err
 }
 
@@ -51,10 +49,7 @@ func Suspects(ctx context.Context, db DB) (map[string]int64, error) {
 	counts := map[string]int64{}
 	var group string
 	var n int64
-	err := rows.Each(ctx, db, []any{&group, &n}, func() error {
-		counts[group] = n
-		return nil
-	}, "count suspects", querySuspectCounts)
+	err := rows.Each(ctx, db, []any{&group, &n}, func() { counts[group] = n }, "count suspects", querySuspectCounts)
 	return counts, err
 }
 
@@ -104,8 +99,6 @@ func Prove(ctx context.Context, tx pgx.Tx, group string, visit func(Unproved)) (
 	}
 	var u Unproved
 	columns := []any{&u.CampaignID, &u.Checkpoint, &u.Applied, &u.Journal, &u.SameIDs}
-	return proved, rows.Each(ctx, tx, columns, func() error {
-		visit(u)
-		return nil
-	}, fmt.Sprintf("compare group %s with the journal", group), queryUnproved, group)
+	return proved, rows.Each(ctx, tx, columns, func() { visit(u) },
+		fmt.Sprintf("compare group %s with the journal", group), queryUnproved, group)
 }

@@ -178,8 +178,7 @@ func (k Keeper) Release(ctx context.Context, db DB, leases []Lease) error {
 
 // Error makes a lost lease's database error match [ErrLost]. It returns other errors unchanged.
 func Error(err error) error {
-	var pgErr *pgconn.PgError
-	if errors.As(err, &pgErr) && pgErr.Code == stateLost {
+	if pgErr, ok := errors.AsType[*pgconn.PgError](err); ok && pgErr.Code == stateLost {
 		return fmt.Errorf("%w: %w", ErrLost, err)
 	}
 	return err

@@ -66,14 +66,7 @@ func Workers(ctx context.Context, db DB) ([]Worker, error) {
 
 // Versions returns a group's versions of projections, by name, from workers seen within a minute.
 func Versions(ctx context.Context, db DB, group string) (map[string][]int, error) {
-	found := map[string][]int{}
-	var name string
-	var version int
-	err := rows.Each(ctx, db, []any{&name, &version}, func() error {
-		found[name] = append(found[name], version)
-		return nil
-	}, "list versions", queryVersions, group)
-	return found, err
+	return rows.ByKey[string, int](ctx, db, "list versions", queryVersions, group)
 }
 
 // TakeDuty takes or renews a named duty for ttl and reports whether the owner has it. One process

@@ -10,6 +10,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -17,6 +18,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidemark-go/tidemark/internal/store/publications"
+	"github.com/tidemark-go/tidemark/internal/store/rows"
 )
 
 // Connections is the most connections of the pool that a relay uses at once.
@@ -116,30 +118,20 @@ func (l *Ledger) Look(ctx context.Context, conn *pgxpool.Conn, q Look) (*Seen, e
 		knows = append(knows, key.Topic, key.Publisher)
 	}
 	batch.Queue(queryBeat, l.owner, q.Host, os.Getpid(), knows, q.Lives, q.Holding)
-	batch.Queue(queryRelays).Query(func(rows pgx.Rows) error {
-		var owner string
-		var knows []string
-		_, err := pgx.ForEachRow(rows, []any{&owner, &knows}, func() error {
-			pairs := map[publications.Key]bool{}
-			for i := 0; i+1 < len(knows); i += 2 {
-				pairs[publications.Key{Topic: knows[i], Publisher: knows[i+1]}] = true
-			}
-			seen.Relays[owner] = pairs
-			return nil
-		})
-		return err
-	})
+	var owner string
+	var theirs []string
+	batch.Queue(queryRelays).Query(rows.Visit([]any{&owner, &theirs}, func() {
+		pairs := map[publications.Key]bool{}
+		for pair := range slices.Chunk(theirs, 2) {
+			pairs[publications.Key{Topic: pair[0], Publisher: pair[1]}] = true
+		}
+		seen.Relays[owner] = pairs
+	}))
 	batch.Queue(queryInstance).QueryRow(func(row pgx.Row) error { return row.Scan(&seen.Instance) })
 	batch.Queue(queryErased).QueryRow(func(row pgx.Row) error { return row.Scan(&seen.Erased) })
-	batch.Queue(queryPairs, l.ttl, l.kind).Query(func(rows pgx.Rows) (err error) {
-		seen.Pairs, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Row])
-		return err
-	})
+	batch.Queue(queryPairs, l.ttl, l.kind).Query(rows.Into(&seen.Pairs, pgx.RowToStructByPos[Row]))
 	topics, publishers := columns(q.Mine)
-	batch.Queue(queryDue, topics, publishers, q.Due).Query(func(rows pgx.Rows) (err error) {
-		seen.Due, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Parked])
-		return err
-	})
+	batch.Queue(queryDue, topics, publishers, q.Due).Query(rows.Into(&seen.Due, pgx.RowToStructByPos[Parked]))
 	return seen, conn.SendBatch(ctx, batch).Close()
 }
 

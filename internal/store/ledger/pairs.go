@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidemark-go/tidemark/internal/store/publications"
+	"github.com/tidemark-go/tidemark/internal/store/rows"
 )
 
 func columns(pairs []publications.Key) (topics, publishers []string) {
@@ -26,36 +27,21 @@ func columns(pairs []publications.Key) (topics, publishers []string) {
 
 // Registered returns the pairs that have a row.
 func Registered(ctx context.Context, conn *pgxpool.Conn) (map[publications.Key]bool, error) {
-	rows, err := conn.Query(ctx, queryRegistered)
-	if err != nil {
-		return nil, err
-	}
-	return collectSet(rows)
-}
-
-func collectSet(rows pgx.Rows) (map[publications.Key]bool, error) {
-	pairs, err := pgx.CollectRows(rows, pgx.RowToStructByPos[publications.Key])
-	set := make(map[publications.Key]bool, len(pairs))
-	for _, p := range pairs {
-		set[p] = true
-	}
-	return set, err
-}
-
-// Execer runs a statement: a *pgxpool.Conn or a pgx.Tx.
-type Execer interface {
-	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
+	var p publications.Key
+	pairs := map[publications.Key]bool{}
+	err := rows.Each(ctx, conn, []any{&p.Topic, &p.Publisher}, func() { pairs[p] = true }, "", queryRegistered)
+	return pairs, err
 }
 
 // Register adds rows for readers that have none, each at its position.
-func Register(ctx context.Context, db Execer, kind Kind, readers []publications.Key, positions []int64) error {
+func Register(ctx context.Context, db rows.Execer, kind Kind, readers []publications.Key, positions []int64) error {
 	topics, publishers := columns(readers)
 	_, err := db.Exec(ctx, queryRegister, topics, publishers, positions, kind)
 	return err
 }
 
 // SetReacts makes a new process's places react to events after a position; nil: after the last one.
-func SetReacts(ctx context.Context, db Execer, process string, after *int64) error {
+func SetReacts(ctx context.Context, db rows.Execer, process string, after *int64) error {
 	_, err := db.Exec(ctx, querySetReacts, process, after)
 	return err
 }
@@ -82,25 +68,17 @@ type Claimed struct {
 // Claim leases those of the pairs that are free and returns them.
 func (l *Ledger) Claim(ctx context.Context, conn *pgxpool.Conn, pairs []publications.Key) ([]Claimed, error) {
 	topics, publishers := columns(pairs)
-	rows, err := conn.Query(ctx, queryClaim, l.owner, topics, publishers, l.ttl)
+	claimed, err := rows.All(ctx, conn, pgx.RowToStructByPos[Claimed], "claim pairs",
+		queryClaim, l.owner, topics, publishers, l.ttl)
 	if err != nil {
-		return nil, fmt.Errorf("claim pairs: %w", err)
-	}
-	claimed, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Claimed])
-	if err != nil {
-		return nil, fmt.Errorf("claim pairs: %w", err)
+		return nil, err
 	}
 	held := map[publications.Key][]string{}
-	rows, err = conn.Query(ctx, queryHeld, topics, publishers)
-	if err != nil {
-		return nil, fmt.Errorf("read parked campaigns: %w", err)
-	}
 	var p publications.Key
 	var campaign string
-	if _, err = pgx.ForEachRow(rows, []any{&p.Topic, &p.Publisher, &campaign}, func() error {
+	if err = rows.Each(ctx, conn, []any{&p.Topic, &p.Publisher, &campaign}, func() {
 		held[p] = append(held[p], campaign)
-		return nil
-	}); err != nil {
+	}, "read parked campaigns", queryHeld, topics, publishers); err != nil {
 		return nil, err
 	}
 	for i := range claimed {
@@ -127,12 +105,9 @@ type Move struct {
 // Move writes positions and renews leases, if the database is still the instance that the caller
 // read. It returns the pairs that are still the relay's.
 func (l *Ledger) Move(ctx context.Context, instance string, moves []Move) (map[publications.Key]bool, error) {
-	var kept map[publications.Key]bool
-	batch := &pgx.Batch{}
-	l.queueMoves(batch, instance, moves).Query(func(rows pgx.Rows) (err error) {
-		kept, err = collectSet(rows)
-		return err
-	})
+	var p publications.Key
+	kept, batch := map[publications.Key]bool{}, &pgx.Batch{}
+	l.queueMoves(batch, instance, moves).Query(rows.Visit([]any{&p.Topic, &p.Publisher}, func() { kept[p] = true }))
 	if slices.ContainsFunc(moves, func(m Move) bool { return m.Release }) {
 		publications.QueueNotify(batch)
 	}
@@ -187,8 +162,7 @@ func (l *Ledger) Mark(ctx context.Context, place publications.Key, generation, p
 
 // Error returns err as [ErrLost] if it is the error of the fence.
 func Error(err error) error {
-	var pgErr *pgconn.PgError
-	if errors.As(err, &pgErr) && pgErr.Code == stateLost {
+	if pgErr, ok := errors.AsType[*pgconn.PgError](err); ok && pgErr.Code == stateLost {
 		return fmt.Errorf("%w: %w", ErrLost, err)
 	}
 	return err

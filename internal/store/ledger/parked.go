@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidemark-go/tidemark/internal/store/publications"
+	"github.com/tidemark-go/tidemark/internal/store/rows"
 )
 
 // Refused is the record of an event that a sink refused.
@@ -65,14 +66,13 @@ var ErrActed = errors.New("the campaign's place was changed meanwhile")
 // Advance moves the campaign's place to event seq. position is that of the previous event.
 func (row *Parked) Advance(ctx context.Context, tx pgx.Tx, seq, position int64) error {
 	tag, err := tx.Exec(ctx, queryDrained, row.where(seq, position)...)
-	if err != nil {
-		return err
+	if err == nil && tag.RowsAffected() == 0 {
+		err = ErrActed
 	}
-	if tag.RowsAffected() == 0 {
-		return ErrActed
+	if err == nil {
+		row.Seq, row.Status, row.Attempts, row.Position = seq, "draining", 0, position
 	}
-	row.Seq, row.Status, row.Attempts, row.Position = seq, "draining", 0, position
-	return nil
+	return err
 }
 
 // Remove deletes the row: the campaign has caught up.
@@ -103,12 +103,9 @@ func (l *Ledger) Absent(
 	for i, s := range events {
 		campaigns[i], ids[i], seqs[i], positions[i] = s.Campaign, s.ID.String(), s.Seq, s.Position
 	}
-	err = l.Use(ctx, func(conn *pgxpool.Conn) error {
-		rows, err := conn.Query(ctx, queryGhosts, pair.Topic, pair.Publisher, campaigns, ids, seqs, positions, most)
-		if err != nil {
-			return err
-		}
-		absent, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Sent])
+	err = l.Use(ctx, func(conn *pgxpool.Conn) (err error) {
+		absent, err = rows.All(ctx, conn, pgx.RowToStructByPos[Sent], "",
+			queryGhosts, pair.Topic, pair.Publisher, campaigns, ids, seqs, positions, most)
 		return err
 	})
 	return absent, err

@@ -49,9 +49,8 @@ func lookForGaps(
 	}
 	var ids []string
 	var checkpoints, heads []int64
-	if err := rows.Each(ctx, db, []any{&ids, &checkpoints, &heads, &next, &looked}, func() error {
-		return nil
-	}, fmt.Sprintf("look for gaps of group %s", group), queryGaps, group, after, limit); err != nil {
+	if err := rows.Each(ctx, db, []any{&ids, &checkpoints, &heads, &next, &looked}, func() {},
+		fmt.Sprintf("look for gaps of group %s", group), queryGaps, group, after, limit); err != nil {
 		return nil, "", 0, err
 	}
 	gaps = make([]Gap, len(ids))

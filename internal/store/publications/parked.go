@@ -82,9 +82,6 @@ func Retry(ctx context.Context, db DB, f ParkedFilter, act Act) (int64, error) {
 
 // Resolve skips parked events for good: their campaigns continue. It returns their number, as [Retry].
 func Resolve(ctx context.Context, db DB, f ParkedFilter, act Act) (int64, error) {
-	if act.Reason == "" {
-		return 0, errors.New("a reason is missing: a resolved event is never published, so the log records why")
-	}
 	return actOnParked(ctx, db, f, act, ActResolved, queryResolve, queryResolveFree)
 }
 
@@ -145,16 +142,13 @@ func WalkParked(
 		&matches, &p.Topic, &p.Publisher, &p.CampaignID, &p.Seq, &p.Holds, &p.Position, &p.Status, &p.Attempts,
 		&p.NextAttemptAt, &p.EventID, &p.EventType, &p.Message,
 		&p.FirstFailedAt, &p.LastFailedAt,
-	}, func() error {
-		looked++
-		place := p.Place()
-		if matches && len(parked) < f.Limit {
-			parked = append(parked, p)
-			end = &place
-		} else if len(parked) < f.Limit {
-			end = &place
+	}, func() {
+		if looked++; len(parked) == f.Limit {
+			return
 		}
-		return nil
+		if end = new(p.Place()); matches {
+			parked = append(parked, p)
+		}
 	}, "walk parked events", queryWalkParked, f.Topic, f.Publisher, f.CampaignID, f.EventType, f.Status, from.Topic,
 		from.Publisher, from.CampaignID, from.Seq, from.Holds, look)
 	if err != nil {
@@ -180,9 +174,6 @@ func RetryKeys(ctx context.Context, tx pgx.Tx, events []ParkedKey, act Act) (map
 
 // ResolveKeys is [Resolve] for the given events. It returns those that were parked.
 func ResolveKeys(ctx context.Context, tx pgx.Tx, events []ParkedKey, act Act) (map[ParkedKey]bool, error) {
-	if act.Reason == "" {
-		return nil, errors.New("a reason is missing: a resolved event is never published, so the log records why")
-	}
 	return actOnKeys(ctx, tx, events, act, ActResolved, queryResolve, queryResolveFree)
 }
 
@@ -190,20 +181,22 @@ func ResolveKeys(ctx context.Context, tx pgx.Tx, events []ParkedKey, act Act) (m
 func actOnKeys(
 	ctx context.Context, tx pgx.Tx, events []ParkedKey, act Act, name string, queries ...string,
 ) (map[ParkedKey]bool, error) {
-	if act.By == "" {
+	switch {
+	case name == ActResolved && act.Reason == "":
+		return nil, errors.New("a reason is missing: a resolved event is never published, so the log records why")
+	case act.By == "":
 		return nil, ErrNoActor
 	}
 	topics, publishers, campaigns, seqs := columns(events)
 	done, batch := map[ParkedKey]bool{}, &pgx.Batch{}
 	var e ParkedKey
 	var holds bool
-	err := rows.Each(ctx, tx, []any{&e.Topic, &e.Publisher, &e.CampaignID, &e.Seq, &holds}, func() error {
+	err := rows.Each(ctx, tx, []any{&e.Topic, &e.Publisher, &e.CampaignID, &e.Seq, &holds}, func() {
 		done[e] = true
 		for _, q := range queries {
 			batch.Queue(q, e.Topic, e.Publisher, e.CampaignID, e.Seq, holds)
 		}
 		batch.Queue(queryRecord, act.logged(name, e.Key, e.CampaignID, e.Seq, nil)...)
-		return nil
 	}, "lock parked events", queryLockKeys, topics, publishers, campaigns, seqs)
 	if err != nil || len(done) == 0 {
 		return done, err
@@ -225,8 +218,5 @@ func CountOutcomes(ctx context.Context, db journal.Querier, events []ParkedKey) 
 	topics, publishers, campaigns, seqs := columns(events)
 	n, err := rows.One(ctx, db, pgx.RowToStructByPos[struct{ Sent, Refused int64 }],
 		"count what became of parked events", queryOutcomes, topics, publishers, campaigns, seqs)
-	if err != nil {
-		return 0, 0, err
-	}
-	return n.Sent, n.Refused, nil
+	return n.Sent, n.Refused, err
 }

@@ -39,14 +39,37 @@ func One[T any](
 }
 
 // Each scans each row into the variables in into, then calls visit.
-func Each(
-	ctx context.Context, db Querier, into []any, visit func() error, what, sql string, args ...any,
-) error {
+func Each(ctx context.Context, db Querier, into []any, visit func(), what, sql string, args ...any) error {
 	found, err := db.Query(ctx, sql, args...)
 	if err == nil {
-		_, err = pgx.ForEachRow(found, into, visit)
+		err = Visit(into, visit)(found)
 	}
 	return explained(what, err)
+}
+
+// ByKey returns the values in the second column by those in the first.
+func ByKey[K comparable, V any](ctx context.Context, db Querier, what, sql string, args ...any) (map[K][]V, error) {
+	all := map[K][]V{}
+	var key K
+	var value V
+	err := Each(ctx, db, []any{&key, &value}, func() { all[key] = append(all[key], value) }, what, sql, args...)
+	return all, err
+}
+
+// Visit is [Each] for a query on a batch.
+func Visit(into []any, visit func()) func(pgx.Rows) error {
+	return func(found pgx.Rows) error {
+		_, err := pgx.ForEachRow(found, into, func() error { visit(); return nil })
+		return err
+	}
+}
+
+// Into is [All] for a query on a batch.
+func Into[T any](all *[]T, scan pgx.RowToFunc[T]) func(pgx.Rows) error {
+	return func(found pgx.Rows) (err error) {
+		*all, err = pgx.CollectRows(found, scan)
+		return err
+	}
 }
 
 // Execer runs statements: a pool, a connection or a transaction.

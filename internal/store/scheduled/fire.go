@@ -21,6 +21,14 @@ type Place struct {
 	ID int64
 }
 
+// columns returns the place as arguments of statements; nil: before the first append.
+func (p *Place) columns() (at *time.Time, id int64) {
+	if p == nil {
+		return nil, 0
+	}
+	return &p.At, p.ID
+}
+
 // Look is how to look for due appends.
 type Look struct {
 	After    *Place        // only behind this one; nil: from the beginning
@@ -44,11 +52,7 @@ type Fired struct {
 // Fire makes due appends, in a transaction of its own that takes one round trip. So a caller that
 // stops in the middle holds no locks.
 func Fire(ctx context.Context, pool *pgxpool.Pool, look Look) (fired Fired, err error) {
-	var at *time.Time
-	var id int64
-	if look.After != nil {
-		at, id = &look.After.At, look.After.ID
-	}
+	at, id := look.After.columns()
 	batch := &pgx.Batch{}
 	batch.Queue(queryBegin)
 	batch.Queue(queryFire, mostAppends, look.Campaign, at, id, look.Skip, look.Sleep, look.Listens).QueryRow(

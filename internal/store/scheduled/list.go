@@ -43,11 +43,7 @@ type Filter struct {
 
 // List lists appends in the order in which they are tried.
 func List(ctx context.Context, db rows.Querier, f Filter) ([]Append, error) {
-	var at *time.Time
-	var id int64
-	if f.After != nil {
-		at, id = &f.After.At, f.After.ID
-	}
+	at, id := f.After.columns()
 	query, args := queryList, []any{at, id, f.Limit}
 	switch {
 	case f.CampaignID != "":
@@ -73,12 +69,11 @@ func Show(ctx context.Context, db rows.Querier, id int64, bare bool) (a Append, 
 	err = rows.Each(ctx, db, []any{
 		&e.ID, &e.Type, &e.Version, &e.Intent, &e.AggregateType, &e.AggregateID, &e.Actor, &e.Tags, &e.Payload,
 		&e.Metadata, &occurred,
-	}, func() error {
+	}, func() {
 		if e.CampaignID, e.OccurredAt = a.CampaignID, (time.Time{}); occurred != nil {
 			e.OccurredAt = *occurred
 		}
 		events = append(events, e)
-		return nil
 	}, "show a scheduled append", queryEvents, id, bare)
 	return a, events, err
 }
