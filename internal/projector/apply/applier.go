@@ -79,7 +79,7 @@ func (a *Applier) Group(ctx context.Context, units []*Unit, opened *Transaction)
 		return nil, nil
 	case err == nil:
 		rest = units[len(done):]
-		if last := done[len(done)-1]; last.More && !yields(last) {
+		if last := done[len(done)-1]; last.More && last.groups == 1 && !last.probes() {
 			rest = units[len(done)-1:]
 		}
 	case a.Infrastructure(ctx, err) && !errors.Is(err, lease.ErrLost):
@@ -180,14 +180,8 @@ func (a *Applier) applyBatched(ctx context.Context, units []*Unit, t *Transactio
 		return 0, nil, err
 	}
 	a.Cfg.OnStep(kind.StepApplied)
-	for _, u := range t.Units {
-		n += u.Count()
-		u.groups++
-	}
+	n = t.count()
 	if err := t.finish(ctx); err != nil {
-		for _, u := range t.Units {
-			u.groups--
-		}
 		a.Uninstall(ctx, err)
 		return 0, nil, err
 	}
@@ -195,10 +189,10 @@ func (a *Applier) applyBatched(ctx context.Context, units []*Unit, t *Transactio
 	return n, t.Units, nil
 }
 
-// yields reports whether a unit with more to do makes way for others. A unit cut off at the end of
-// a group goes on, once. A failed campaign that gets past its event is claimed again, as one
-// behind.
-func yields(u *Unit) bool { return u.groups > 1 || u.probes() }
+// yields reports whether a unit with more to do makes way for others at the end of the group. A unit
+// cut off at the end of a group goes on, once. A failed campaign that gets past its event is claimed
+// again, as one behind.
+func yields(u *Unit) bool { return u.groups > 0 || u.probes() }
 
 // Without returns the units that are not among others.
 func Without(units, others []*Unit) []*Unit {

@@ -52,14 +52,12 @@ func (a *Applier) Supervise(
 func late(
 	bounded context.Context, k *registry.Projection, g *kind.Group, err error, timeout time.Duration, start time.Time,
 ) error {
-	if errors.Is(bounded.Err(), context.DeadlineExceeded) && time.Since(start) >= timeout {
-		closed := kind.LineOf(g).Conn != nil && kind.LineOf(g).Conn.IsClosed()
-		if closed || errors.Is(err, context.DeadlineExceeded) {
-			return wrapAs(err, k, timeout, failure.Attempt{Lost: closed})
-		}
-	}
-	if bounded.Err() == nil && pgconn.Timeout(err) && errors.Is(err, context.DeadlineExceeded) &&
-		kind.LineOf(g).Conn != nil && kind.LineOf(g).Conn.IsClosed() {
+	closed := kind.LineOf(g).Conn != nil && kind.LineOf(g).Conn.IsClosed()
+	passed := errors.Is(err, context.DeadlineExceeded)
+	switch {
+	case errors.Is(bounded.Err(), context.DeadlineExceeded) && time.Since(start) >= timeout && (closed || passed):
+		return wrapAs(err, k, timeout, failure.Attempt{Lost: closed})
+	case bounded.Err() == nil && closed && passed && pgconn.Timeout(err):
 		// pgx closes a connection when it gives up a request, so the network did not end this one.
 		return wrapAs(err, k, timeout, failure.Attempt{Lost: true, Own: true})
 	}

@@ -153,6 +153,14 @@ func (h *groupState) Stretch(s *Stretches, k *registry.Projection, campaignID st
 	s.add(campaignID, after, until)
 }
 
+// count returns how many events the group moves its units forward.
+func (h *groupState) count() (n int) {
+	for _, u := range h.Units {
+		n += u.Count()
+	}
+	return n
+}
+
 func (h *groupState) campaigns() []string {
 	ids := make([]string, len(h.Units))
 	for i, u := range h.Units {

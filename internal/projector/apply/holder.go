@@ -94,14 +94,7 @@ func (o *Holder) dropExpired(h *holding) {
 }
 
 // LetGo forgets units whose leases are given back or lost.
-func (o *Holder) LetGo(units []*Unit) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	for _, u := range units {
-		o.remove(u.Lease)
-	}
-	o.Metrics.Leases.Count.Set(float64(len(o.holdings)))
-}
+func (o *Holder) LetGo(units []*Unit) { o.remove(leasesOf(units)) }
 
 // GiveBack releases the leases of units that were not applied. If that fails, they expire.
 func (o *Holder) GiveBack(ctx context.Context, units []*Unit) { o.GiveBackLeases(ctx, leasesOf(units)) }
@@ -113,19 +106,19 @@ func (o *Holder) GiveBackLeases(ctx context.Context, leases []lease.Lease) {
 	if err := o.Keeper.Release(ctx, o.Cfg.Pool, leases); err != nil {
 		o.Cfg.Logger.WarnContext(ctx, "leases not released, they will expire", "campaigns", len(leases), "error", err)
 	}
+	o.remove(leases)
+}
+
+// remove forgets leases, except those that have been acquired again since.
+func (o *Holder) remove(leases []lease.Lease) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, l := range leases {
-		o.remove(l)
+		if h := o.holdings[l.CampaignID]; h != nil && h.lease.Generation == l.Generation {
+			delete(o.holdings, l.CampaignID)
+		}
 	}
 	o.Metrics.Leases.Count.Set(float64(len(o.holdings)))
-}
-
-// remove forgets a lease, unless it has been acquired again since. The caller holds o.mu.
-func (o *Holder) remove(l lease.Lease) {
-	if h := o.holdings[l.CampaignID]; h != nil && h.lease.Generation == l.Generation {
-		delete(o.holdings, l.CampaignID)
-	}
 }
 
 func (o *Holder) holding() []lease.Lease {

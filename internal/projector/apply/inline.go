@@ -170,9 +170,7 @@ func (in *Inliner) applySlice(
 	if len(rest) > 0 && in.Cfg.InlineBestEffort {
 		return 0, nil, errBacklog
 	}
-	for _, u := range t.Units {
-		n += len(u.Events)
-	}
+	n = t.count()
 	t.last = func() {
 		if len(rest) == 0 {
 			end(t)

@@ -1,6 +1,7 @@
 package apply
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -147,10 +148,7 @@ func (t *Transaction) savepoint(ctx context.Context, k *registry.Projection, do 
 		return err
 	}
 	t.Reset() // statements queued after the failure
-	if err := t.Exec(ctx, pipeline.QueryRollbackPart); err != nil {
-		return err
-	}
-	return err
+	return cmp.Or(t.Exec(ctx, pipeline.QueryRollbackPart), err)
 }
 
 // looksAhead reports whether the checks of COMMIT run at once, so that a failure has a culprit:

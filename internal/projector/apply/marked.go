@@ -45,10 +45,8 @@ func convicted(s *lease.Suspect) bool {
 // It applies them as one group, or event by event and projection by projection if a process has
 // died under a mark before. It gives back what it does not reach.
 func (a *Applier) ApplySuspect(ctx context.Context, units []*Unit) error {
-	return a.Alone(func() error { return a.applySuspect(ctx, units) })
-}
-
-func (a *Applier) applySuspect(ctx context.Context, units []*Unit) error {
+	a.alone.Lock()
+	defer a.alone.Unlock()
 	owned, s := units[0].Lease, units[0].Lease.Suspect
 	log := a.Cfg.Logger.With("campaign", owned.CampaignID, "crashes", s.Crashes)
 	// The process has survived, whatever the outcome. If Unmark fails, the worker's next beat takes

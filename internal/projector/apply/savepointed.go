@@ -60,17 +60,7 @@ func (a *Applier) savepointed(ctx context.Context, t *Transaction, fenceFirst bo
 	t.Checks = true
 	t.link(ctx)
 	a.Cfg.OnStep(kind.StepRead)
-	for _, u := range t.Units {
-		n += u.Count()
-		u.groups++
-	}
-	defer func() {
-		if err != nil {
-			for _, u := range t.Units {
-				u.groups--
-			}
-		}
-	}()
+	n = t.count()
 	if fenceFirst {
 		err = t.fenceOnce(ctx)
 	}

@@ -18,7 +18,7 @@ type Unit struct {
 	Standing *failed.Standing // nil: live work
 	Place    int64            // the last seq done
 	Until    int64            // the last seq to do
-	groups   int              // that it took part in since its claim
+	groups   int              // that were committed since its claim
 
 	// Of the group under way:
 	Events     []journal.Event
@@ -116,6 +116,7 @@ func (u *Unit) settle() {
 		u.Standing.Reset = false
 	}
 	u.Events, u.counted, u.hashed = nil, 0, nil
+	u.groups++
 }
 
 // Unsuspected returns how many units come before the first suspect.

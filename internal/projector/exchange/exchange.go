@@ -51,8 +51,7 @@ func under(ctx context.Context, tx DB, schema string, do func() error) error {
 	if err := do(); err != nil {
 		return err
 	}
-	_, err = tx.Exec(ctx, querySearchPath, paths[0])
-	return err
+	return rows.Do(ctx, tx, "", querySearchPath, paths[0])
 }
 
 // Addition is something that the old table has and the new one lacks: an index, a constraint, a default, a setting.

@@ -106,8 +106,7 @@ func StartRebuild(
 			if o.Version != nil && *o.Version != building.Version {
 				return fmt.Errorf("version %d is being built: abort that first", building.Version)
 			}
-			_, err := tx.Exec(ctx, queryChangeRebuild, name, o.MaxShare, o.AllowFailed, o.Keep, o.Verify, o.Ignore)
-			return err
+			return rows.Do(ctx, tx, "", queryChangeRebuild, name, o.MaxShare, o.AllowFailed, o.Keep, o.Verify, o.Ignore)
 		}
 		if err := haveCode(ctx, tx, name, live.ConsumerGroup, o.Version); err != nil {
 			return err
@@ -140,9 +139,8 @@ func haveCode(ctx context.Context, tx pgx.Tx, name, group string, version *int) 
 }
 
 func writeRebuild(ctx context.Context, tx pgx.Tx, name string, o Options, act failed.Act) error {
-	_, err := tx.Exec(ctx, queryWriteRebuild, name, or(o.MaxShare, defaultMaxShare), or(o.AllowFailed, 0),
+	return rows.Do(ctx, tx, "", queryWriteRebuild, name, or(o.MaxShare, defaultMaxShare), or(o.AllowFailed, 0),
 		or(o.Keep, defaultKeep), or(o.Verify, defaultVerify), append([]string{}, o.Ignore...), act.By, act.Reason)
-	return err
 }
 
 func or[T any](v *T, standard T) T {

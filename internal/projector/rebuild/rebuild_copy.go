@@ -250,8 +250,7 @@ func copyEvents(ctx context.Context, t *apply.Transaction, k *registry.Projectio
 // EndCopy ends the copying once all ranges are taken. It waits for those under way; later ones are too late.
 func (b *Rebuilder) EndCopy(ctx context.Context, k *registry.Projection) error {
 	err := registry.Exclusively(ctx, b.Cfg.Pool, k.Described.Name, func(tx pgx.Tx) error {
-		_, err := tx.Exec(ctx, queryEndCopy, k.Name, k.Described.Version)
-		return err
+		return rows.Do(ctx, tx, "", queryEndCopy, k.Name, k.Described.Version)
 	})
 	if failure.IsLockTimeout(err) {
 		return nil // next time

@@ -152,8 +152,7 @@ func (b *Rebuilder) expire(ctx context.Context, name string) error {
 		return err
 	}
 	b.Cfg.Logger.WarnContext(ctx, "tables that were replaced are kept longer", "projection", name, "error", err)
-	_, err = b.Cfg.Pool.Exec(ctx, queryKeepLonger, registry.PreviousTables.Of(name))
-	return err
+	return rows.Do(ctx, b.Cfg.Pool, "", queryKeepLonger, registry.PreviousTables.Of(name))
 }
 
 // BeginRebuild makes a rebuild's tables, unless another worker was quicker. One of a lower version makes way.
@@ -167,11 +166,11 @@ func (b *Rebuilder) BeginRebuild(ctx context.Context, name string, version int) 
 		var inTheWay bool
 		err := registry.Exclusively(ctx, b.Cfg.Pool, name, func(tx pgx.Tx) error {
 			inTheWay = false
-			rows, err := lockSets(ctx, tx, name)
+			sets, err := lockSets(ctx, tx, name)
 			if err != nil {
 				return err
 			}
-			live, building := rows[name], rows[k.Name]
+			live, building := sets[name], sets[k.Name]
 			switch {
 			case live == nil || building == nil && version <= live.Version:
 				return nil // removed or rebuilt meanwhile
@@ -195,8 +194,7 @@ func (b *Rebuilder) BeginRebuild(ctx context.Context, name string, version int) 
 			if err := b.makeTables(ctx, tx, k, live); err != nil {
 				return err
 			}
-			_, err = tx.Exec(ctx, queryNoteMeasure, name, campaigns, events)
-			return err
+			return rows.Do(ctx, tx, "", queryNoteMeasure, name, campaigns, events)
 		})
 		if err != nil || !inTheWay {
 			return err
@@ -260,8 +258,7 @@ func (b *Rebuilder) noteObstacles(ctx context.Context, tx pgx.Tx, live *lockedSe
 	}
 	b.Cfg.Logger.WarnContext(ctx, "the new tables could not be swapped now", "projection", live.Name,
 		"error", err)
-	_, err = tx.Exec(ctx, queryPreviewRefusal, live.Name, "when the rebuild began, "+redact.Error(err))
-	return err
+	return rows.Do(ctx, tx, "", queryPreviewRefusal, live.Name, "when the rebuild began, "+redact.Error(err))
 }
 
 // addedTo returns what users have added to the live tables and not to another set. It leaves the

@@ -242,24 +242,18 @@ func swap(
 			return err
 		}
 	}
-	if err := forgetRebuild(ctx, tx, name); err != nil {
-		return err
-	}
-	if err := ledger.ReactOn(ctx, tx, name, append(setsOf(name), swapSet.Of(name))); err != nil {
-		return err
-	}
-	return failed.Write(ctx, tx, what, live.ConsumerGroup, name, act)
+	return cmp.Or(
+		forgetRebuild(ctx, tx, name),
+		ledger.ReactOn(ctx, tx, name, append(setsOf(name), swapSet.Of(name))),
+		failed.Write(ctx, tx, what, live.ConsumerGroup, name, act),
+	)
 }
 
 func rename(ctx context.Context, tx pgx.Tx, group, from, to, schema string, kept *time.Duration, declined int) error {
-	if _, err := tx.Exec(ctx, queryTakeSet, from, to, schema, kept, declined); err != nil {
-		return err
-	}
-	if err := failed.Rename(ctx, tx, group, from, to); err != nil {
-		return err
-	}
-	if err := ledger.Rename(ctx, tx, from, to); err != nil {
-		return err
-	}
-	return pauses.Rename(ctx, tx, group, from, to)
+	return cmp.Or( // an error ends the transaction, and what follows it
+		rows.Do(ctx, tx, "", queryTakeSet, from, to, schema, kept, declined),
+		failed.Rename(ctx, tx, group, from, to),
+		ledger.Rename(ctx, tx, from, to),
+		pauses.Rename(ctx, tx, group, from, to),
+	)
 }

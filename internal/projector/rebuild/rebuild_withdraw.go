@@ -1,6 +1,7 @@
 package rebuild
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -33,10 +34,8 @@ func AbortRebuild(ctx context.Context, db registry.Beginner, name string, act fa
 		if set.Version == Withdrawn {
 			return nil
 		}
-		if _, err := tx.Exec(ctx, queryDecline, name, set.Version); err != nil {
-			return err
-		}
-		return failed.Write(ctx, tx, "rebuild_aborted", set.ConsumerGroup, name, act)
+		return cmp.Or(rows.Do(ctx, tx, "", queryDecline, name, set.Version),
+			failed.Write(ctx, tx, "rebuild_aborted", set.ConsumerGroup, name, act))
 	})
 }
 
@@ -66,8 +65,7 @@ func withdraw(
 		if set == nil {
 			return errNothing // no commit
 		}
-		_, err = tx.Exec(ctx, QueryWithdraw, set.Name, Withdrawn)
-		return err
+		return rows.Do(ctx, tx, "", QueryWithdraw, set.Name, Withdrawn)
 	})
 	if errors.Is(err, errNothing) {
 		return nil
@@ -118,20 +116,20 @@ func dropTables(ctx context.Context, tx pgx.Tx, set *lockedSet) error {
 			return err
 		}
 	}
-	if err := pauses.Forget(ctx, tx, pauses.Target{Group: set.ConsumerGroup, Projection: set.Name}); err != nil {
-		return err
-	}
-	if err := ledger.Unregister(ctx, tx, set.Name); err != nil {
-		return err
-	}
-	_, err := tx.Exec(ctx, queryForgetRow, set.Name)
-	return err
+	return cmp.Or(forgetParts(ctx, tx, set.ConsumerGroup, set.Name), rows.Do(ctx, tx, "", queryForgetRow, set.Name))
+}
+
+// forgetParts deletes the pause and the readers of a set of tables.
+func forgetParts(ctx context.Context, tx pgx.Tx, group, set string) error {
+	return cmp.Or(
+		pauses.Forget(ctx, tx, pauses.Target{Group: group, Projection: set}),
+		ledger.Unregister(ctx, tx, set),
+	)
 }
 
 func forgetRebuild(ctx context.Context, tx pgx.Tx, name string) error {
-	if _, err := tx.Exec(ctx, queryForgetRanges, registry.NextTables.Of(name)); err != nil {
-		return err
-	}
-	_, err := tx.Exec(ctx, queryForgetRebuild, name)
-	return err
+	return cmp.Or(
+		rows.Do(ctx, tx, "", queryForgetRanges, registry.NextTables.Of(name)),
+		rows.Do(ctx, tx, "", queryForgetRebuild, name),
+	)
 }

@@ -1,6 +1,7 @@
 package rebuild
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,8 +11,6 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
-	"github.com/tidemark-go/tidemark/internal/store/ledger"
-	pauses "github.com/tidemark-go/tidemark/internal/store/pause"
 	"github.com/tidemark-go/tidemark/internal/store/rows"
 )
 
@@ -56,17 +55,9 @@ func Remove(ctx context.Context, db registry.Beginner, name string, tables bool,
 		if err != nil {
 			return err
 		}
-		if err := pauses.Forget(ctx, tx, pauses.Target{Group: group, Projection: name}); err != nil {
+		err = cmp.Or(forgetParts(ctx, tx, group, name), failed.Write(ctx, tx, "removed", group, name, act))
+		if err != nil || !tables {
 			return err
-		}
-		if err := ledger.Unregister(ctx, tx, name); err != nil {
-			return err
-		}
-		if err := failed.Write(ctx, tx, "removed", group, name, act); err != nil {
-			return err
-		}
-		if !tables {
-			return nil
 		}
 		for _, table := range slices.Backward(names) {
 			full := pgx.Identifier{schema, table}.Sanitize()

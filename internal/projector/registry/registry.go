@@ -94,8 +94,7 @@ func (g *Registrar) FileCampaigns(ctx context.Context, k *Projection) error {
 				n == fileCampaigns {
 				return err
 			}
-			_, err = tx.Exec(ctx, queryActivate, k.Name)
-			return err
+			return rows.Do(ctx, tx, "", queryActivate, k.Name)
 		})
 		if err != nil || n < fileCampaigns {
 			return err

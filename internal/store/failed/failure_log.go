@@ -101,8 +101,7 @@ func Write(ctx context.Context, tx pgx.Tx, what, group, projection string, act A
 	case group == "":
 		return fmt.Errorf("name the consumer group that was %s", what)
 	}
-	_, err = tx.Exec(ctx, queryWrite, what, group, projection, act.By, act.Reason)
-	return err
+	return rows.Do(ctx, tx, "", queryWrite, what, group, projection, act.By, act.Reason)
 }
 
 // Prune deletes up to limit rows of the failure log that are older than olderThan, oldest first. It

@@ -99,9 +99,8 @@ func Finish(batch *pgx.Batch, standings []Standing) {
 // name, which must have no failed campaigns. Its cost grows with their number. The caller holds the
 // registry's lock. Work under way on these campaigns is lost.
 func Rename(ctx context.Context, tx pgx.Tx, group, from, to string) error {
-	_, err := rows.Exec(ctx, tx, fmt.Sprintf("rename the failed campaigns of projection %s", from),
+	return rows.Do(ctx, tx, fmt.Sprintf("rename the failed campaigns of projection %s", from),
 		queryRename, group, from, to)
-	return err
 }
 
 // Drop deletes failed campaigns of a projection that workers no longer apply: up to limit dead

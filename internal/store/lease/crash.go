@@ -55,9 +55,8 @@ func (k Keeper) Mark(ctx context.Context, db DB, l Lease, projection string, seq
 
 // Unmark removes the owner's mark, after it survived the marked event.
 func (k Keeper) Unmark(ctx context.Context, db DB, l Lease) error {
-	_, err := rows.Exec(ctx, db, fmt.Sprintf("remove the mark of campaign %q", l.CampaignID),
+	return rows.Do(ctx, db, fmt.Sprintf("remove the mark of campaign %q", l.CampaignID),
 		queryUnmark, k.Group, k.Owner, l.CampaignID)
-	return err
 }
 
 // Survived queues on batch the removal of campaigns' crash records, for a transaction that gets them further.

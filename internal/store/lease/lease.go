@@ -172,8 +172,7 @@ func (k Keeper) Release(ctx context.Context, db DB, leases []Lease) error {
 		return nil
 	}
 	ids, generations := split(leases)
-	_, err := rows.Exec(ctx, db, "release leases", queryRelease, k.Group, k.Owner, ids, generations)
-	return err
+	return rows.Do(ctx, db, "release leases", queryRelease, k.Group, k.Owner, ids, generations)
 }
 
 // Error makes a lost lease's database error match [ErrLost]. It returns other errors unchanged.
@@ -229,9 +228,8 @@ func Fence(ctx context.Context, tx pgx.Tx, group string, campaignIDs []string) e
 	if len(campaignIDs) == 0 {
 		return nil
 	}
-	_, err := rows.Exec(ctx, tx, fmt.Sprintf("fence %d campaigns of group %s", len(campaignIDs), group),
+	return rows.Do(ctx, tx, fmt.Sprintf("fence %d campaigns of group %s", len(campaignIDs), group),
 		queryFence, group, campaignIDs)
-	return err
 }
 
 const ownerPaused = "paused"
@@ -243,14 +241,12 @@ func Pause(ctx context.Context, tx pgx.Tx, group, campaignID string, d time.Dura
 	if d > 0 {
 		lasts = &d
 	}
-	_, err := rows.Exec(ctx, tx, fmt.Sprintf("pause campaign %q of group %s", campaignID, group),
+	return rows.Do(ctx, tx, fmt.Sprintf("pause campaign %q of group %s", campaignID, group),
 		queryPause, group, campaignID, ownerPaused, lasts)
-	return err
 }
 
 // Resume releases a paused campaign. It leaves a worker's lease alone.
 func Resume(ctx context.Context, tx pgx.Tx, group, campaignID string) error {
-	_, err := rows.Exec(ctx, tx, fmt.Sprintf("resume campaign %q of group %s", campaignID, group),
+	return rows.Do(ctx, tx, fmt.Sprintf("resume campaign %q of group %s", campaignID, group),
 		queryUnpause, group, campaignID, ownerPaused)
-	return err
 }

@@ -55,8 +55,7 @@ func Undrain(ctx context.Context, db DB, owner string) (bool, error) {
 
 // Forget removes the owner's record.
 func (k Keeper) Forget(ctx context.Context, db DB) error {
-	_, err := rows.Exec(ctx, db, "forget worker", queryForget, k.Owner)
-	return err
+	return rows.Do(ctx, db, "forget worker", queryForget, k.Owner)
 }
 
 // Workers lists the workers of all groups that have a record, oldest first.
@@ -79,8 +78,7 @@ func TakeDuty(ctx context.Context, db DB, name, owner string, ttl time.Duration)
 
 // DropDuty gives the duty up before it expires. It does nothing if the owner does not have it.
 func DropDuty(ctx context.Context, db DB, name, owner string) error {
-	_, err := rows.Exec(ctx, db, fmt.Sprintf("drop the duty %q", name), queryDropDuty, name, owner)
-	return err
+	return rows.Do(ctx, db, fmt.Sprintf("drop the duty %q", name), queryDropDuty, name, owner)
 }
 
 // Channel carries the notifications of tidemark.append and [Wake] while a worker waits. The payload names the wait.
@@ -89,8 +87,7 @@ const Channel = "tidemark_work"
 // Wait asks appends to notify for d. Otherwise they do not: a NOTIFY takes a lock that all commits
 // of the server share, and under load no worker waits.
 func Wait(ctx context.Context, db DB, d time.Duration) error {
-	_, err := rows.Exec(ctx, db, "ask to be notified", queryWait, d.Milliseconds())
-	return err
+	return rows.Do(ctx, db, "ask to be notified", queryWait, d.Milliseconds())
 }
 
 // Awake ends the wait that a notification's payload names, so appends stop notifying. Later waits go on.
@@ -99,14 +96,12 @@ func Awake(ctx context.Context, db DB, payload string) error {
 	if err != nil {
 		return nil // not our notification; the wait expires
 	}
-	_, err = rows.Exec(ctx, db, "end the wait", queryAwake, wait)
-	return err
+	return rows.Do(ctx, db, "end the wait", queryAwake, wait)
 }
 
 // Wake notifies waiting workers when tx commits, for acts that create work without an append.
 func Wake(ctx context.Context, tx pgx.Tx) error {
-	_, err := rows.Exec(ctx, tx, "wake workers", queryWake)
-	return err
+	return rows.Do(ctx, tx, "wake workers", queryWake)
 }
 
 // ChannelApplied carries the notifications of [Tell].

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/jackc/pgx/v5"
@@ -27,9 +28,6 @@ func retake(ctx context.Context, tx pgx.Tx, sets []string, query string) error {
 	if len(sets) == 0 {
 		return nil
 	}
-	if _, err := rows.Exec(ctx, tx, "lock the places of projections across campaigns", queryLockPlaces, sets); err != nil {
-		return err
-	}
-	_, err := rows.Exec(ctx, tx, "take the places of projections across campaigns", query, sets)
-	return err
+	return cmp.Or(rows.Do(ctx, tx, "lock the places of projections across campaigns", queryLockPlaces, sets),
+		rows.Do(ctx, tx, "take the places of projections across campaigns", query, sets))
 }

@@ -36,14 +36,12 @@ func Registered(ctx context.Context, conn *pgxpool.Conn) (map[publications.Key]b
 // Register adds rows for readers that have none, each at its position.
 func Register(ctx context.Context, db rows.Execer, kind Kind, readers []publications.Key, positions []int64) error {
 	topics, publishers := columns(readers)
-	_, err := db.Exec(ctx, queryRegister, topics, publishers, positions, kind)
-	return err
+	return rows.Do(ctx, db, "", queryRegister, topics, publishers, positions, kind)
 }
 
 // SetReacts makes a new process's places react to events after a position; nil: after the last one.
 func SetReacts(ctx context.Context, db rows.Execer, process string, after *int64) error {
-	_, err := db.Exec(ctx, querySetReacts, process, after)
-	return err
+	return rows.Do(ctx, db, "", querySetReacts, process, after)
 }
 
 // Reacts returns the position after which a process reacts; nil: it does not.

@@ -40,9 +40,8 @@ func Park(ctx context.Context, tx pgx.Tx, pair publications.Key, r *Refused) err
 
 // LeaveOut records an event that is given up and does not hold back its campaign.
 func LeaveOut(ctx context.Context, tx pgx.Tx, pair publications.Key, r *Refused) error {
-	_, err := tx.Exec(ctx, queryLeaveOut, pair.Topic, pair.Publisher, r.Campaign, r.Seq, r.Position, r.ID, r.Type,
+	return rows.Do(ctx, tx, "", queryLeaveOut, pair.Topic, pair.Publisher, r.Campaign, r.Seq, r.Position, r.ID, r.Type,
 		r.Attempts, r.Why)
-	return err
 }
 
 // Parked is a row of parked, as last seen. Every write compares all of it: an operator's act wins.
@@ -77,8 +76,7 @@ func (row *Parked) Advance(ctx context.Context, tx pgx.Tx, seq, position int64) 
 
 // Remove deletes the row: the campaign has caught up.
 func (row *Parked) Remove(ctx context.Context, tx pgx.Tx) error {
-	_, err := tx.Exec(ctx, queryUnpark, row.where()...)
-	return err
+	return rows.Do(ctx, tx, "", queryUnpark, row.where()...)
 }
 
 // Postpone records another refusal of the campaign's next event.

@@ -18,14 +18,12 @@ import (
 
 // Rename gives the readers of a set to another name, and takes them from their holders.
 func Rename(ctx context.Context, tx pgx.Tx, from, to string) error {
-	_, err := rows.Exec(ctx, tx, "rename the readers of "+from, queryRename, from, to)
-	return err
+	return rows.Do(ctx, tx, "rename the readers of "+from, queryRename, from, to)
 }
 
 // Unregister deletes the readers of a set.
 func Unregister(ctx context.Context, tx pgx.Tx, set string) error {
-	_, err := rows.Exec(ctx, tx, "delete the readers of "+set, queryUnregister, set)
-	return err
+	return rows.Do(ctx, tx, "delete the readers of "+set, queryUnregister, set)
 }
 
 // Positions returns the positions of the readers of a set, in the order of partitions.
@@ -53,8 +51,7 @@ func StandStill(ctx context.Context, db rows.Querier, set, other string, d time.
 // ReactOn makes the live readers of a process, once the sets have changed places, react to what the
 // former live ones have not reached. Of other projections it changes nothing.
 func ReactOn(ctx context.Context, tx pgx.Tx, name string, sets []string) error {
-	_, err := rows.Exec(ctx, tx, "let process "+name+" react", queryReactOn, name, sets)
-	return err
+	return rows.Do(ctx, tx, "let process "+name+" react", queryReactOn, name, sets)
 }
 
 // Unreacted reports whether a process has keys that wait, and so events to react to that are not its

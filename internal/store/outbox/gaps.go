@@ -67,8 +67,7 @@ func RepairGap(ctx context.Context, tx pgx.Tx, gap Gap, by, reason string) (err 
 	if by == "" {
 		return errors.New("name who does it")
 	}
-	_, err = tx.Exec(ctx, queryRepairGap, gap.Group, gap.CampaignID, gap.Checkpoint, by, reason)
-	return err
+	return rows.Do(ctx, tx, "", queryRepairGap, gap.Group, gap.CampaignID, gap.Checkpoint, by, reason)
 }
 
 // Beginner begins transactions: a *pgxpool.Pool or a *pgx.Conn.

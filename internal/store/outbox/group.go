@@ -66,8 +66,7 @@ func Register(ctx context.Context, db DB, group string) (err error) {
 			return fmt.Errorf("file campaigns: %w", err)
 		}
 	}
-	_, err = db.Exec(ctx, queryReady, group)
-	return err
+	return rows.Do(ctx, db, "", queryReady, group)
 }
 
 // RegisterInline makes a consumer group known whose events the appends themselves apply: from now

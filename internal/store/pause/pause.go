@@ -146,15 +146,13 @@ func (t Target) check(by string) (scope, name string, err error) {
 
 // Forget deletes a removed projection's pause, if it has one.
 func Forget(ctx context.Context, tx pgx.Tx, t Target) error {
-	_, err := rows.Exec(ctx, tx, fmt.Sprintf("forget the pause of %s", t),
+	return rows.Do(ctx, tx, fmt.Sprintf("forget the pause of %s", t),
 		queryResume, "projection", t.Group, t.Projection)
-	return err
 }
 
 // Rename gives a projection's pause, if it has one, to another name, which must have none.
 func Rename(ctx context.Context, tx pgx.Tx, group, from, to string) error {
-	_, err := rows.Exec(ctx, tx, "rename the pause of projection "+from, queryRename, group, from, to)
-	return err
+	return rows.Do(ctx, tx, "rename the pause of projection "+from, queryRename, group, from, to)
 }
 
 // Failed queues on batch the pause of a failed projection, until it is resumed. The projector calls

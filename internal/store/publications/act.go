@@ -1,6 +1,7 @@
 package publications
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -151,13 +152,10 @@ func change(
 		if err == nil {
 			err = do(ctx, tx, status)
 		}
-		if err == nil {
-			err = WriteLog(ctx, tx, act, name, key, "", 0, detail)
+		if err != nil {
+			return err
 		}
-		if err == nil {
-			err = Notify(ctx, tx)
-		}
-		return err
+		return cmp.Or(WriteLog(ctx, tx, act, name, key, "", 0, detail), Notify(ctx, tx))
 	})
 }
 

@@ -89,24 +89,19 @@ func WriteLog(
 	if err != nil {
 		return err
 	}
-	_, err = tx.Exec(ctx, queryRecord, act.logged(name, key, campaignID, seq, string(doc))...)
-	return err
+	return rows.Do(ctx, tx, "", queryRecord, act.logged(name, key, campaignID, seq, string(doc))...)
 }
 
 // Note logs an act that happens outside the database, even after ctx has ended.
 func Note(
 	ctx context.Context, db DB, act Act, name string, key Key, campaign string, seq int64, detail map[string]any,
-) error {
+) (err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteTimeout)
 	defer cancel()
-	err := pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error {
-		return WriteLog(ctx, tx, act, name, key, campaign, seq,
-			detail)
+	defer rows.Explain(&err, "write %s to the log", name)
+	return pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error {
+		return WriteLog(ctx, tx, act, name, key, campaign, seq, detail)
 	})
-	if err != nil {
-		return fmt.Errorf("write %s to the log: %w", name, err)
-	}
-	return nil
 }
 
 // noteTimeout limits the write of an interrupted act's record.

@@ -83,6 +83,12 @@ func Exec(ctx context.Context, db Execer, what, sql string, args ...any) (affect
 	return tag.RowsAffected(), explained(what, err)
 }
 
+// Do is [Exec] where the number of rows does not matter.
+func Do(ctx context.Context, db Execer, what, sql string, args ...any) error {
+	_, err := Exec(ctx, db, what, sql, args...)
+	return err
+}
+
 // Explain prefixes an error that the calling function is about to return. Defer it.
 func Explain(err *error, format string, args ...any) {
 	if *err != nil {
