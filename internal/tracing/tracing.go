@@ -8,6 +8,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -26,10 +27,9 @@ const scope = "github.com/tidemark-go/tidemark"
 
 // Tracer starts spans of one kind. A nil Tracer starts none. It is safe for concurrent use.
 type Tracer struct {
-	tracer trace.Tracer
-	name   string
-	start  []trace.SpanStartOption // of a root
-	within []trace.SpanStartOption // of a child
+	tracer  trace.Tracer
+	name    string
+	options []trace.SpanStartOption
 }
 
 // New returns a tracer for spans with a name, a kind and attributes, or nil if there is no provider.
@@ -37,11 +37,8 @@ func New(provider trace.TracerProvider, name string, kind trace.SpanKind, attrib
 	if provider == nil {
 		return nil
 	}
-	within := []trace.SpanStartOption{trace.WithSpanKind(kind), trace.WithAttributes(attributes...)}
-	return &Tracer{
-		tracer: provider.Tracer(scope), name: name, start: append(within[:2:2], trace.WithNewRoot()),
-		within: within,
-	}
+	options := []trace.SpanStartOption{trace.WithSpanKind(kind), trace.WithAttributes(attributes...)}
+	return &Tracer{tracer: provider.Tracer(scope), name: name, options: options}
 }
 
 // Span is a span that a tracer started. Methods of a nil Span do nothing. It is for one goroutine.
@@ -58,22 +55,21 @@ type origin struct {
 type inContext struct{}
 
 // Start starts a root span and returns a context that carries it.
-func (t *Tracer) Start(ctx context.Context) (context.Context, *Span) {
-	if t == nil {
-		return ctx, nil
-	}
-	return t.begin(ctx, t.start)
-}
+func (t *Tracer) Start(ctx context.Context) (context.Context, *Span) { return t.begin(ctx, true) }
 
 // StartWithin starts a child of the span in ctx and returns a context that carries it.
 func (t *Tracer) StartWithin(ctx context.Context) (context.Context, *Span) {
+	return t.begin(ctx, false)
+}
+
+func (t *Tracer) begin(ctx context.Context, root bool) (context.Context, *Span) {
 	if t == nil {
 		return ctx, nil
 	}
-	return t.begin(ctx, t.within)
-}
-
-func (t *Tracer) begin(ctx context.Context, options []trace.SpanStartOption) (context.Context, *Span) {
+	options := slices.Clip(t.options)
+	if root {
+		options = append(options, trace.WithNewRoot())
+	}
 	ctx, span := t.tracer.Start(ctx, t.name, options...)
 	s := &Span{span: span, linked: map[origin]struct{}{}}
 	return context.WithValue(ctx, inContext{}, s), s

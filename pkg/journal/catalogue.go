@@ -224,34 +224,25 @@ func (c *Catalogue) prepare(e *Event) error {
 	t := c.find(e.Type)
 	if t == nil {
 		if c != nil && c.refuseUnknown {
-			return &InvalidEventError{
-				Type: e.Type, Field: "type",
-				Reason: "is not in the event catalogue, which refuses unknown types: add it there, or accept unknown types",
-			}
+			return invalid(e, "type",
+				"is not in the event catalogue, which refuses unknown types: add it there, or accept unknown types")
 		}
 		fillIn(e, 1, ProjectionAndReplay)
 		return nil
 	}
-	given := e.Type
-	e.Type = t.Name
 	fillIn(e, t.Version, t.Intent)
 	if e.Version > t.Version || e.Version < t.oldest {
-		return &InvalidEventError{
-			Type: given, Field: "version",
-			Reason: fmt.Sprintf("is %d, the catalogue knows %d … %d: write version %d, or extend the catalogue",
-				e.Version, t.oldest, t.Version, t.Version),
-		}
+		return invalid(e, "version", fmt.Sprintf("is %d, the catalogue knows %d … %d: write version %d, or extend the "+
+			"catalogue", e.Version, t.oldest, t.Version, t.Version))
 	}
 	payload, err := t.upcastPayload(e.Payload, e.Version)
 	if err != nil {
-		return &InvalidEventError{
-			Type: given, Field: "payload",
-			Reason: fmt.Sprintf("is not what version %d should be: %v", e.Version, err),
-		}
+		return invalid(e, "payload", fmt.Sprintf("is not what version %d should be: %v", e.Version, err))
 	}
 	if reason := t.checkSchema(payload); reason != "" {
-		return &InvalidEventError{Type: given, Field: "payload", Reason: reason}
+		return invalid(e, "payload", reason)
 	}
+	e.Type = t.Name
 	return nil
 }
 

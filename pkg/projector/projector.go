@@ -57,10 +57,6 @@ func New(cfg Config) (*Projector, error) {
 	if err != nil {
 		return nil, fmt.Errorf("projector: %w", err)
 	}
-	id, err := uuid.NewV7()
-	if err != nil {
-		return nil, fmt.Errorf("projector: %w", err)
-	}
 	host, err := os.Hostname()
 	if err != nil {
 		host = "unknown"
@@ -69,7 +65,7 @@ func New(cfg Config) (*Projector, error) {
 	b := &registry.Base{
 		Cfg: registry.Settings(cfg), Projections: list, Sets: sets, Metrics: metrics, Host: host,
 		Keeper: lease.Keeper{
-			Group: cfg.ConsumerGroup, Owner: id.String(), TTL: cfg.LeaseTTL,
+			Group: cfg.ConsumerGroup, Owner: uuid.Must(uuid.NewV7()).String(), TTL: cfg.LeaseTTL,
 			Knows: versions(cfg.Projections),
 		},
 		SearchPath: registry.LiveTables.SearchPath("", cfg.Schema),

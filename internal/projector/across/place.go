@@ -118,15 +118,12 @@ func (p *place) run(ctx, patient context.Context) error {
 			}
 		}
 		switch {
-		case err == nil && woken == nil:
-			failures = 0
-			continue
+		case err == nil && woken != nil && p.Draining:
+			return nil
 		case err == nil:
-			failures = 0
-			if p.Draining {
-				return nil
+			if failures = 0; woken != nil {
+				p.rest(ctx, woken)
 			}
-			p.rest(ctx, woken)
 			continue
 		case patient.Err() != nil:
 			return nil

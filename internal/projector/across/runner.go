@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -36,10 +37,10 @@ type Runner struct {
 // holding is a place with its goroutine.
 type holding struct {
 	*place
-	stop context.CancelFunc
-	done chan struct{}
-	gone bool  // the lease is not to be released
-	err  error // that ended a drain
+	stop  context.CancelFunc
+	ended atomic.Bool
+	gone  bool  // the lease is not to be released
+	err   error // that ended a drain
 }
 
 // NewRunner returns a runner that holds nothing.
@@ -168,7 +169,7 @@ func (r *Runner) known() map[publications.Key]*place {
 func (r *Runner) renew(ctx context.Context, instance string) error {
 	var moves []ledger.Move
 	for key, h := range r.places {
-		ended := h.ended()
+		ended := h.ended.Load()
 		if ended {
 			delete(r.places, key)
 		}
@@ -191,22 +192,13 @@ func (r *Runner) start(patient context.Context, p *place) {
 	}
 	patient = pulse.With(patient, loop)
 	ctx, stop := context.WithCancel(patient)
-	h := &holding{place: p, stop: stop, done: make(chan struct{})}
+	h := &holding{place: p, stop: stop}
 	r.places[p.key] = h
 	r.running.Go(func() {
-		defer close(h.done)
+		defer h.ended.Store(true)
 		defer loop.Rest()
 		h.err = p.run(ctx, patient)
 	})
-}
-
-func (h *holding) ended() bool {
-	select {
-	case <-h.done:
-		return true
-	default:
-		return false
-	}
 }
 
 // stopAll ends the goroutines, releases the places and deletes the process's row.

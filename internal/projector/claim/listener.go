@@ -9,6 +9,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
 	"github.com/tidemark-go/tidemark/internal/store/lease"
+	"github.com/tidemark-go/tidemark/internal/store/notified"
 	"github.com/tidemark-go/tidemark/internal/store/scheduled"
 )
 
@@ -37,33 +38,13 @@ func (w *Listener) Due() <-chan struct{} { return w.due }
 // Listen wakes the claimer when an append notifies. It has a connection of its own. Without one, or
 // if LISTEN does not work (PgBouncer in transaction mode), workers only poll.
 func (w *Listener) Listen(ctx context.Context) {
-	for attempt := 0; ctx.Err() == nil; attempt++ {
-		err := w.listenOnce(ctx, func() { attempt = 0 })
-		if ctx.Err() != nil {
-			return
-		}
-		wait := w.Backoff(attempt)
+	notified.Listen(ctx, w.Cfg.Pool, func(err error, wait time.Duration) {
 		w.Cfg.Logger.WarnContext(ctx, "not listening, polling only", "error", err, "wait", wait)
-		registry.Sleep(ctx, wait)
-	}
+	}, w.hear, lease.Channel, scheduled.Channel)
 }
 
-func (w *Listener) listenOnce(ctx context.Context, connected func()) error {
-	conn, err := pgx.ConnectConfig(ctx, w.Cfg.Pool.Config().ConnConfig)
-	if err != nil {
-		return err
-	}
-	defer func() {
-		bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-		defer cancel()
-		_ = conn.Close(bounded)
-	}()
-	for _, channel := range []string{lease.Channel, scheduled.Channel} {
-		if _, err := conn.Exec(ctx, "LISTEN "+channel); err != nil {
-			return err
-		}
-	}
-	connected()
+func (w *Listener) hear(ctx context.Context, conn *pgx.Conn, works func()) error {
+	works()
 	w.listening.Store(true)
 	w.Metrics.Worker.Listening.Set(1)
 	registry.Signal(w.due) // the scheduler sleeps without having asked for notifications

@@ -11,58 +11,30 @@ import (
 // Metrics are the projector's metrics.
 type Metrics struct {
 	Groups      GroupMetrics
-	Projections ProjectionMetrics
-	Leases      LeaseMetrics
-	Worker      WorkerMetrics
-	Inline      InlineMetrics
-	Shadow      ShadowMetrics
+	Projections struct { // results
+		Through, Failed, Retried, Dead, Skipped, Abandoned *prometheus.CounterVec
+
+		Stuck prometheus.Gauge
+	}
+	Leases struct { // of campaigns, by this worker
+		Count    prometheus.Gauge
+		Lost     *prometheus.CounterVec
+		Rejected prometheus.Counter
+	}
+	Worker struct { // how it finds work, and its circuit breaker
+		Claim              prometheus.Histogram
+		Listening, Breaker prometheus.Gauge
+		Wakeups, Gaps      *prometheus.CounterVec
+	}
+	Inline struct{ Applied, Left prometheus.Counter }       // in appending transactions
+	Shadow struct{ Applied, Failed *prometheus.CounterVec } // of a shadow worker, rolled back
 }
 
 // GroupMetrics count transactions that apply events.
 type GroupMetrics struct {
-	applied  prometheus.Counter   // events
-	groups   prometheus.Counter   //
-	events   prometheus.Histogram // in a group
-	Duration prometheus.Histogram
-}
-
-// ProjectionMetrics count the results of projections.
-type ProjectionMetrics struct {
-	Through   *prometheus.CounterVec
-	Failed    *prometheus.CounterVec
-	Retried   *prometheus.CounterVec
-	Dead      *prometheus.CounterVec
-	Skipped   *prometheus.CounterVec
-	Abandoned *prometheus.CounterVec
-	Stuck     prometheus.Gauge
-}
-
-// LeaseMetrics count the campaigns that this worker has leased.
-type LeaseMetrics struct {
-	Count    prometheus.Gauge
-	Lost     *prometheus.CounterVec
-	Rejected prometheus.Counter
-}
-
-// WorkerMetrics cover how the worker finds work, and its circuit breaker.
-type WorkerMetrics struct {
-	Claim     prometheus.Histogram
-	Wakeups   *prometheus.CounterVec
-	Listening prometheus.Gauge
-	Breaker   prometheus.Gauge
-	Gaps      *prometheus.CounterVec
-}
-
-// InlineMetrics count applies in appending transactions.
-type InlineMetrics struct {
-	Applied prometheus.Counter
-	Left    prometheus.Counter
-}
-
-// ShadowMetrics count what a shadow worker applies and rolls back.
-type ShadowMetrics struct {
-	Applied *prometheus.CounterVec
-	Failed  *prometheus.CounterVec
+	applied, groups prometheus.Counter
+	events          prometheus.Histogram // in a group
+	Duration        prometheus.Histogram
 }
 
 // Label values, and common settings of histograms.
@@ -87,58 +59,48 @@ func NewMetrics(reg prometheus.Registerer, projections []*Projection) (*Metrics,
 	byProjection := func(name, help string) *prometheus.CounterVec {
 		return r.counters(name, help, "projection", names...)
 	}
-	m := &Metrics{
-		Groups: GroupMetrics{
-			applied: r.counter("tidemark_events_applied_total", "Events whose effects have been committed."),
-			groups:  r.counter("tidemark_groups_applied_total", "Transactions that applied events."),
-			events:  r.histogram("tidemark_group_events", "Events applied in a transaction.", 1),
-			Duration: r.histogram("tidemark_apply_duration_seconds",
-				"Time from the start of a group to its commit, including a retry.", shortest),
-		},
-		Projections: ProjectionMetrics{
-			Through: byProjection("tidemark_projection_applied_total", "Events that a projection has processed and committed."),
-			Failed:  byProjection("tidemark_projection_failures_total", "Attempts that failed."),
-			Retried: byProjection("tidemark_projection_retries_total", "Attempts at events that had failed before."),
-			Dead:    byProjection("tidemark_projection_dead_total", "Attempts that failed and left the campaign dead."),
-			Skipped: byProjection("tidemark_projection_skipped_total", "Events that failed and were skipped, by policy."),
-			Abandoned: byProjection("tidemark_projections_abandoned_total",
-				"Calls of projections that did not return within their timeout, nor when cancelled."),
-			Stuck: r.gauge("tidemark_projections_stuck",
-				"Abandoned calls that have not returned since: each keeps a goroutine."),
-		},
-		Leases: LeaseMetrics{
-			Count: r.gauge("tidemark_leases_held", "Campaigns leased by this worker."),
-			Lost: r.counters("tidemark_leases_lost_total",
-				"Leases lost with work under way: taken over by another owner, or not renewed in time.",
-				"reason", LostTakenOver, LostExpired),
-			Rejected: r.counter("tidemark_fence_rejections_total", "Transactions refused because a generation was stale."),
-		},
-		Worker: WorkerMetrics{
-			Claim: r.histogram("tidemark_claim_duration_seconds", "Time of a claim.", shortest),
-			Wakeups: r.counters("tidemark_wakeups_total",
-				"Ends of a sleep: notified by an append or an operator, released by a campaign that blocked others, "+
-					"polled by the clock.", "cause", string(Elapsed), string(Notified), string(Finished)),
-			Listening: r.gauge("tidemark_listening", "Whether notifications arrive."),
-			Breaker: r.gauge("tidemark_breaker_state",
-				"Whether the worker keeps away from a database that fails: 0 no (closed), 1 trying one campaign "+
-					"(half-open), 2 yes (open)."),
-			Gaps: r.counters("tidemark_gaps_total",
-				"Campaigns with events but without a work item, by whether they could be repaired.",
-				"outcome", GapRepaired, GapFailed),
-		},
-		Inline: InlineMetrics{
-			Applied: r.counter("tidemark_inline_events_total",
-				"Events applied by the transactions that appended them, if those have committed."),
-			Left: r.counter("tidemark_inline_left_total", "Inline applies that failed and were left to the workers."),
-		},
-		Shadow: ShadowMetrics{
-			Applied: byProjection("tidemark_shadow_events_total", "Events that a shadow worker applied and rolled back."),
-			Failed: register(r, prometheus.NewCounterVec(prometheus.CounterOpts{
-				Name: "tidemark_shadow_failures_total",
-				Help: "Failures of a projection at an event in a shadow worker.",
-			}, []string{"projection", "class"})),
-		},
-	}
+	m := &Metrics{Groups: GroupMetrics{
+		applied: r.counter("tidemark_events_applied_total", "Events whose effects have been committed."),
+		groups:  r.counter("tidemark_groups_applied_total", "Transactions that applied events."),
+		events:  r.histogram("tidemark_group_events", "Events applied in a transaction.", 1),
+		Duration: r.histogram("tidemark_apply_duration_seconds",
+			"Time from the start of a group to its commit, including a retry.", shortest),
+	}}
+	p, l, w := &m.Projections, &m.Leases, &m.Worker
+	p.Through = byProjection("tidemark_projection_applied_total", "Events that a projection has processed and committed.")
+	p.Failed = byProjection("tidemark_projection_failures_total", "Attempts that failed.")
+	p.Retried = byProjection("tidemark_projection_retries_total", "Attempts at events that had failed before.")
+	p.Dead = byProjection("tidemark_projection_dead_total", "Attempts that failed and left the campaign dead.")
+	p.Skipped = byProjection("tidemark_projection_skipped_total", "Events that failed and were skipped, by policy.")
+	p.Abandoned = byProjection("tidemark_projections_abandoned_total",
+		"Calls of projections that did not return within their timeout, nor when cancelled.")
+	p.Stuck = r.gauge("tidemark_projections_stuck",
+		"Abandoned calls that have not returned since: each keeps a goroutine.")
+	l.Count = r.gauge("tidemark_leases_held", "Campaigns leased by this worker.")
+	l.Lost = r.counters("tidemark_leases_lost_total",
+		"Leases lost with work under way: taken over by another owner, or not renewed in time.",
+		"reason", LostTakenOver, LostExpired)
+	l.Rejected = r.counter("tidemark_fence_rejections_total", "Transactions refused because a generation was stale.")
+	w.Claim = r.histogram("tidemark_claim_duration_seconds", "Time of a claim.", shortest)
+	w.Wakeups = r.counters("tidemark_wakeups_total",
+		"Ends of a sleep: notified by an append or an operator, released by a campaign that blocked others, "+
+			"polled by the clock.", "cause", string(Elapsed), string(Notified), string(Finished))
+	w.Listening = r.gauge("tidemark_listening", "Whether notifications arrive.")
+	w.Breaker = r.gauge("tidemark_breaker_state",
+		"Whether the worker keeps away from a database that fails: 0 no (closed), 1 trying one campaign "+
+			"(half-open), 2 yes (open).")
+	w.Gaps = r.counters("tidemark_gaps_total",
+		"Campaigns with events but without a work item, by whether they could be repaired.",
+		"outcome", GapRepaired, GapFailed)
+	m.Inline.Applied = r.counter("tidemark_inline_events_total",
+		"Events applied by the transactions that appended them, if those have committed.")
+	m.Inline.Left = r.counter("tidemark_inline_left_total",
+		"Inline applies that failed and were left to the workers.")
+	m.Shadow.Applied = byProjection("tidemark_shadow_events_total",
+		"Events that a shadow worker applied and rolled back.")
+	m.Shadow.Failed = register(r, prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "tidemark_shadow_failures_total", Help: "Failures of a projection at an event in a shadow worker.",
+	}, []string{"projection", "class"}))
 	for _, name := range names {
 		for _, class := range failure.Classes() {
 			m.Shadow.Failed.WithLabelValues(name, string(class))

@@ -56,30 +56,27 @@ func (g *Registrar) checkServer(ctx context.Context) error {
 
 // checkTypes compares what projections handle with what they declare and with the catalogue.
 func (g *Registrar) checkTypes() (faults []error) {
+	wrong := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
 	for _, k := range g.Projections {
 		types := k.Described.Types
 		if declared, has, ok := kind.Handled(k.Projection); ok {
 			for _, t := range declared {
 				if !has(t) {
-					faults = append(faults,
-						fmt.Errorf("projection %s declares the event type %s and has no handler for it: add one with On, or take the "+
-							"type out of Spec.Types", k.Described.Name, t))
+					wrong("projection %s declares the event type %s and has no handler for it: add one with On, or take the "+
+						"type out of Spec.Types", k.Described.Name, t)
 				}
 			}
 			for _, t := range types {
 				if current := g.Cfg.Catalogue.Names(t)[0]; current != t && !has(current) {
-					faults = append(faults,
-						fmt.Errorf("projection %s handles the event type %s, which the catalogue calls %s: rename the handler",
-							k.Described.Name, t, current))
+					wrong("projection %s handles the event type %s, which the catalogue calls %s: rename the handler",
+						k.Described.Name, t, current)
 				}
 			}
 		}
 		for _, t := range types {
 			if intent := g.Cfg.Catalogue.Intent(t); intent == journal.AuditOnly || intent == journal.ReplayOnly {
-				faults = append(faults,
-					fmt.Errorf("projection %s handles the event type %s, which is %s and never shown to projections: take the "+
-						"handler out, or change the intent in the catalogue",
-						k.Described.Name, t, intent))
+				wrong("projection %s handles the event type %s, which is %s and never shown to projections: take the "+
+					"handler out, or change the intent in the catalogue", k.Described.Name, t, intent)
 			}
 		}
 	}
@@ -127,6 +124,7 @@ func (g *Registrar) scratchTables(ctx context.Context) (made map[*Projection]tab
 
 // checkTables finds tables claimed twice, and missing tables and columns of registered projections.
 func (g *Registrar) checkTables(ctx context.Context, made map[*Projection]tableColumns) (faults []error, err error) {
+	wrong := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
 	owner := map[string]string{} // by table
 	registered := map[Identity]bool{}
 	var name string
@@ -148,9 +146,8 @@ func (g *Registrar) checkTables(ctx context.Context, made map[*Projection]tableC
 		own := k.Described.Name
 		for _, table := range slices.Sorted(maps.Keys(made[k])) {
 			if other, taken := owner[table]; taken && other != own {
-				faults = append(faults,
-					fmt.Errorf("projections %s and %s both claim the table %s.%s: give one of them another table", other, own,
-						g.Cfg.Schema, table))
+				wrong("projections %s and %s both claim the table %s.%s: give one of them another table", other, own,
+					g.Cfg.Schema, table)
 				continue
 			}
 			owner[table] = own
@@ -159,17 +156,14 @@ func (g *Registrar) checkTables(ctx context.Context, made map[*Projection]tableC
 			}
 			live, exists := there[table]
 			if !exists {
-				faults = append(faults,
-					fmt.Errorf("the table %s.%s of projection %s is gone: restore it, or raise the version to rebuild it",
-						g.Cfg.Schema, table, own))
+				wrong("the table %s.%s of projection %s is gone: restore it, or raise the version to rebuild it",
+					g.Cfg.Schema, table, own)
 				continue
 			}
 			for _, column := range made[k][table] {
 				if !slices.Contains(live, column) {
-					faults = append(faults,
-						fmt.Errorf("the table %s.%s of projection %s has no column %s: add it, or raise the version to "+
-							"rebuild it",
-							g.Cfg.Schema, table, own, column))
+					wrong("the table %s.%s of projection %s has no column %s: add it, or raise the version to rebuild it",
+						g.Cfg.Schema, table, own, column)
 				}
 			}
 		}

@@ -156,12 +156,7 @@ func (s *scratch) event(ctx context.Context, campaignID string) func(int64) (jou
 		if s.fold == nil {
 			return journal.Get(ctx, s.Conn, campaignID, at)
 		}
-		w := feed.Window{After: at - 1, Floor: at, Events: 1, Bytes: math.MaxInt64}
-		events, _, err := feed.ReadWindow(ctx, s.Conn, w)
-		if err != nil || len(events) == 0 {
-			return journal.Event{}, cmp.Or(err, journal.ErrNotFound)
-		}
-		return events[0], nil
+		return feed.At(ctx, s.Conn, at)
 	}
 }
 

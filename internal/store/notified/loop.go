@@ -7,6 +7,7 @@ import (
 	"context"
 	"log/slog"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"time"
 
@@ -40,17 +41,38 @@ const (
 // Run connects, and calls Step until ctx ends. After an error it connects again, later and later. Where
 // LISTEN does not work, only the time that Step returned and pokes call it.
 func (l *Loop) Run(ctx context.Context) {
+	Listen(ctx, l.Pool, func(err error, wait time.Duration) {
+		l.Logger.WarnContext(ctx, "not listening to "+l.Channel, "error", err, "wait", wait)
+	}, l.once, l.Channel)
+}
+
+// Listen connects with the pool's settings, listens to channels, and calls hear, which takes the
+// notifications and calls works when all is well. After an error it tells of it and connects again,
+// later and later. It returns when ctx ends.
+func Listen(
+	ctx context.Context, pool *pgxpool.Pool, failed func(err error, wait time.Duration),
+	hear func(ctx context.Context, conn *pgx.Conn, works func()) error, channels ...string,
+) {
 	for attempt := 0; ctx.Err() == nil; attempt++ {
-		err := l.once(ctx, func() { attempt = 0 })
+		conn, err := connect(ctx, pool, channels)
+		if err == nil {
+			err = hear(ctx, conn, func() { attempt = 0 })
+		}
+		if conn != nil {
+			bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+			_ = conn.Close(bounded)
+			cancel()
+		}
 		if ctx.Err() != nil {
 			return
 		}
 		wait := min(longestWait, 50*time.Millisecond<<min(attempt, 7))
 		wait = wait/2 + rand.N(wait/2)
-		l.Logger.WarnContext(ctx, "not listening to "+l.Channel, "error", err, "wait", wait)
-		resting, cancel := context.WithTimeout(ctx, wait)
-		<-resting.Done()
-		cancel()
+		failed(err, wait)
+		select {
+		case <-ctx.Done():
+		case <-time.After(wait):
+		}
 	}
 }
 
@@ -63,18 +85,7 @@ func (l *Loop) Poke() {
 	}
 }
 
-func (l *Loop) once(ctx context.Context, stepped func()) error {
-	conn, err := l.listen(ctx)
-	if conn != nil {
-		defer func() {
-			bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-			defer cancel()
-			_ = conn.Close(bounded)
-		}()
-	}
-	if err != nil {
-		return err
-	}
+func (l *Loop) once(ctx context.Context, conn *pgx.Conn, stepped func()) error {
 	payload := ""
 	for {
 		began := time.Now()
@@ -100,17 +111,17 @@ func (l *Loop) once(ctx context.Context, stepped func()) error {
 	}
 }
 
-// listen connects. A poke must end a wait without a cancel request, which could meet the next statement.
-func (l *Loop) listen(ctx context.Context) (*pgx.Conn, error) {
+// connect listens. A poke must end a wait without a cancel request, which could meet the next statement.
+func connect(ctx context.Context, pool *pgxpool.Pool, channels []string) (*pgx.Conn, error) {
 	bounded, cancel := context.WithTimeout(ctx, stepWithin)
 	defer cancel()
-	cfg := l.Pool.Config().ConnConfig
+	cfg := pool.Config().ConnConfig
 	cfg.BuildContextWatcherHandler = func(c *pgconn.PgConn) ctxwatch.Handler {
 		return &pgconn.DeadlineContextWatcherHandler{Conn: c.Conn()}
 	}
 	conn, err := pgx.ConnectConfig(bounded, cfg)
 	if err == nil {
-		_, err = conn.Exec(bounded, "LISTEN "+l.Channel)
+		_, err = conn.Exec(bounded, "LISTEN "+strings.Join(channels, "; LISTEN "), pgx.QueryExecModeSimpleProtocol)
 	}
 	return conn, err
 }

@@ -1,6 +1,7 @@
 package pause
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -62,16 +63,12 @@ func Set(ctx context.Context, tx pgx.Tx, t Target, by, reason string, d time.Dur
 	if d > 0 {
 		lasts = &d
 	}
-	if _, err := tx.Exec(ctx, querySet, scope, t.Group, name, reason, by, lasts); err != nil {
-		return err
+	err = cmp.Or(rows.Do(ctx, tx, "", querySet, scope, t.Group, name, reason, by, lasts),
+		rows.Do(ctx, tx, "", queryLog, "paused", t.Group, t.Projection, t.CampaignID, by, reason))
+	if err == nil && t.CampaignID != "" {
+		err = lease.Pause(ctx, tx, t.Group, t.CampaignID, d)
 	}
-	if _, err := tx.Exec(ctx, queryLog, "paused", t.Group, t.Projection, t.CampaignID, by, reason); err != nil {
-		return err
-	}
-	if t.CampaignID != "" {
-		return lease.Pause(ctx, tx, t.Group, t.CampaignID, d)
-	}
-	return nil
+	return err
 }
 
 // Resume ends the target's pause, logs by and reason to tidemark.failure_log, and wakes waiting
@@ -89,15 +86,11 @@ func Resume(ctx context.Context, tx pgx.Tx, t Target, by, reason string) (err er
 	if err != nil {
 		return err
 	}
-	if _, err := tx.Exec(ctx, queryLog, "resumed", t.Group, t.Projection, t.CampaignID, by, reason); err != nil {
-		return err
+	err = rows.Do(ctx, tx, "", queryLog, "resumed", t.Group, t.Projection, t.CampaignID, by, reason)
+	if err == nil && t.CampaignID != "" {
+		err = lease.Resume(ctx, tx, t.Group, t.CampaignID)
 	}
-	if t.CampaignID != "" {
-		if err := lease.Resume(ctx, tx, t.Group, t.CampaignID); err != nil {
-			return err
-		}
-	}
-	return lease.Wake(ctx, tx)
+	return cmp.Or(err, lease.Wake(ctx, tx))
 }
 
 // List returns up to limit pauses (0: all) of a consumer group, or of all groups if group is empty,

@@ -82,10 +82,12 @@ func (db *database) arrive(ctx context.Context, places []place) error {
 	return err
 }
 
-// redeliver files all work items again.
-func (db *database) redeliver(ctx context.Context) error {
-	_, err := db.pool.Exec(ctx, queryRedeliver)
-	return err
+// applyAll lets all events arrive, and applies them.
+func (db *database) applyAll(ctx context.Context, configure ...func(*projector.Config)) error {
+	if err := db.arrive(ctx, db.kit.places); err != nil {
+		return err
+	}
+	return db.drain(ctx, configure...)
 }
 
 // drain applies the events that have arrived. It returns an error if the projection could not apply one.

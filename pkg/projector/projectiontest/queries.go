@@ -13,6 +13,7 @@ const (
 	// queryArrived puts the writer floor behind the events, so that it does not pass those still to come.
 	queryArrived = `SELECT setval('tidemark.journal_position', max(position)) FROM tidemark.journal`
 
+	// queryRedeliver files all work items again.
 	queryRedeliver = `INSERT INTO tidemark.outbox SELECT * FROM projectiontest.outbox ON CONFLICT DO NOTHING`
 
 	// queryTables returns all user tables except those that work itself changes.

@@ -53,36 +53,28 @@ func same(work func(context.Context, *database) error) func(context.Context, *ki
 	}
 }
 
+// limits bounds a group's events, a claim's campaigns, and the groups at a time.
+func limits(events, campaigns, groups int) func(*projector.Config) {
+	return func(c *projector.Config) { c.GroupEvents, c.ClaimCampaigns, c.Concurrency = events, campaigns, groups }
+}
+
 func allAtOnce(ctx context.Context, db *database) error {
-	if err := db.arrive(ctx, db.kit.places); err != nil {
-		return err
-	}
-	return db.drain(ctx, func(c *projector.Config) {
-		c.GroupEvents = len(db.kit.places) + 1
-		c.ClaimCampaigns = len(db.kit.places)
-		c.Concurrency = 1
-	})
+	n := len(db.kit.places)
+	return db.applyAll(ctx, limits(n+1, n, 1))
 }
 
 func twice(ctx context.Context, db *database) error {
 	if err := allAtOnce(ctx, db); err != nil {
 		return err
 	}
-	if err := db.redeliver(ctx); err != nil {
+	if _, err := db.pool.Exec(ctx, queryRedeliver); err != nil {
 		return err
 	}
 	return db.drain(ctx)
 }
 
 func oneEventATransaction(ctx context.Context, db *database) error {
-	if err := db.arrive(ctx, db.kit.places); err != nil {
-		return err
-	}
-	return db.drain(ctx, func(c *projector.Config) {
-		c.GroupEvents = 1
-		c.ClaimCampaigns = 1
-		c.Concurrency = 1
-	})
+	return db.applyAll(ctx, limits(1, 1, 1))
 }
 
 // interleavedCampaigns compares two orders of arrival: order is lost when all events arrive at once.
@@ -141,11 +133,7 @@ func severalWorkers(ctx context.Context, db *database) error {
 	if err := db.arrive(ctx, db.kit.places); err != nil {
 		return err
 	}
-	few := func(c *projector.Config) {
-		c.GroupEvents = 2
-		c.ClaimCampaigns = 1
-		c.Concurrency = 2
-	}
+	few := limits(2, 1, 2)
 	workers, ctx2 := errgroup.WithContext(ctx)
 	for range 3 {
 		workers.Go(func() error { return db.drain(ctx2, few) })
@@ -159,10 +147,7 @@ func severalWorkers(ctx context.Context, db *database) error {
 // rolledBack adds a projection that fails in each campaign's first group, after the tested
 // projection's statements have run.
 func rolledBack(ctx context.Context, db *database) error {
-	if err := db.arrive(ctx, db.kit.places); err != nil {
-		return err
-	}
-	return db.drain(ctx, func(c *projector.Config) {
+	return db.applyAll(ctx, func(c *projector.Config) {
 		c.Projections = append(slices.Clone(c.Projections), saboteur{})
 		c.Concurrency = 1
 	})

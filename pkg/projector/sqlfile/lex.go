@@ -141,23 +141,6 @@ func eventFields() []eventField {
 	}
 }
 
-func findEventField(name string) (eventField, bool) {
-	for _, f := range eventFields() {
-		if f.name == name {
-			return f, true
-		}
-	}
-	return eventField{}, false
-}
-
-func eventFieldNames() string {
-	var names []string
-	for _, f := range eventFields() {
-		names = append(names, f.name)
-	}
-	return strings.Join(names, ", ")
-}
-
 func textOrNull(s string) any {
 	if s == "" {
 		return nil

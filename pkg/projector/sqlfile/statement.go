@@ -28,6 +28,7 @@ func (p *sqlParser) compile(tokens []token) sqlStatement {
 	}
 	var (
 		statement = sqlStatement{line: tokens[0].line}
+		field     eventField
 		text, in  strings.Builder
 		copied    = tokens[0].pos // the source up to here has been copied to both
 	)
@@ -45,9 +46,14 @@ func (p *sqlParser) compile(tokens []token) sqlStatement {
 			p.errs.add(t.line, "event.%s among the tables: there is an event only below an -- on: line", name)
 			continue
 		}
-		field, ok := findEventField(name)
-		if !ok {
-			p.errs.add(t.line, "unknown field event.%s: there are %s", name, eventFieldNames())
+		var names []string
+		for _, field = range eventFields() {
+			if names = append(names, field.name); field.name == name {
+				break
+			}
+		}
+		if field.name != name {
+			p.errs.add(t.line, "unknown field event.%s: there are %s", name, strings.Join(names, ", "))
 			continue
 		}
 		after := tokens[i].pos + len(tokens[i].text)
