@@ -158,9 +158,8 @@ func explain(err error) error {
 		return cli.Hint(err, "tidemark projection list")
 	case errors.Is(err, journal.ErrNotFound):
 		return cli.Hint(err, "tidemark events query --help")
-	default:
-		return err
 	}
+	return err
 }
 
 // campaignIDs completes campaigns in the shell.

@@ -19,9 +19,7 @@ const (
 
 	// queryCommit begins another transaction, so the caller can end the one it opened.
 	queryCommit = `COMMIT AND CHAIN`
-)
 
-const (
 	// queryAppendAt inserts one row and locks nothing.
 	queryAppendAt = `SELECT tidemark.append_at($1, $2::timestamptz, $3::jsonb)`
 

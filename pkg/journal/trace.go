@@ -27,16 +27,11 @@ func NewTracer(reg prometheus.Registerer) (pgx.QueryTracer, error) {
 	if err := reg.Register(t.duration); err != nil {
 		return nil, fmt.Errorf("measure appends: %w", err)
 	}
-	for _, outcome := range []string{outcomeOK, outcomeError} {
+	for _, outcome := range []string{"ok", "error"} {
 		t.duration.WithLabelValues(outcome)
 	}
 	return t, nil
 }
-
-const (
-	outcomeOK    = "ok"
-	outcomeError = "error"
-)
 
 // appending is the context key of an append's start.
 type appending struct{}
@@ -53,9 +48,9 @@ func (t *tracer) TraceQueryEnd(ctx context.Context, _ *pgx.Conn, data pgx.TraceQ
 	if !ok {
 		return
 	}
-	outcome := outcomeOK
+	outcome := "ok"
 	if data.Err != nil {
-		outcome = outcomeError
+		outcome = "error"
 	}
 	t.duration.WithLabelValues(outcome).Observe(time.Since(start).Seconds())
 }

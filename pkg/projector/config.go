@@ -87,19 +87,12 @@ func complete(c Config) (Config, error) {
 	if c.Pool == nil {
 		errs = append(errs, errors.New("Pool is required"))
 	}
-	if c.ConsumerGroup == "" {
-		c.ConsumerGroup = "default"
-	}
-	if c.Schema == "" {
-		c.Schema = "tidemark_views"
-	}
+	c.ConsumerGroup = cmp.Or(c.ConsumerGroup, "default")
+	c.Schema = cmp.Or(c.Schema, "tidemark_views")
 	if c.Schema == "tidemark" || strings.HasPrefix(c.Schema, "pg_") {
 		errs = append(errs, fmt.Errorf("Schema %q is reserved: choose another for read models", c.Schema))
 	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
-	c.Logger = redact.Logger(c.Logger)
+	c.Logger = redact.Logger(cmp.Or(c.Logger, slog.New(slog.DiscardHandler)))
 	if c.Registerer == nil {
 		c.Registerer = prometheus.NewRegistry()
 	}
@@ -120,9 +113,7 @@ func complete(c Config) (Config, error) {
 	if err := kind.CheckPolicy(c.OnFailure); err != nil {
 		errs = append(errs, fmt.Errorf("OnFailure: %w", err))
 	}
-	if c.Mode == "" {
-		c.Mode = ModeOutboxApplyOnly
-	}
+	c.Mode = cmp.Or(c.Mode, ModeOutboxApplyOnly)
 	if !slices.Contains(kind.Modes(), c.Mode) {
 		errs = append(errs, fmt.Errorf("Mode is %q, known are %v", c.Mode, kind.Modes()))
 	}
@@ -139,10 +130,7 @@ func complete(c Config) (Config, error) {
 
 // positive sets *v to its default if it is zero, and refuses values below least.
 func positive[T ~int | ~int64](name string, v *T, standard, least T) error {
-	if *v == 0 {
-		*v = standard
-	}
-	if *v < least {
+	if *v = cmp.Or(*v, standard); *v < least {
 		return fmt.Errorf("%s is %v, at least %v is needed", name, *v, least)
 	}
 	return nil

@@ -68,13 +68,10 @@ func (b *Breaker) Pass(ctx context.Context) (trial bool) {
 
 // Settle waits until the trial has ended.
 func (b *Breaker) Settle(ctx context.Context) {
-	for ctx.Err() == nil {
-		b.mu.Lock()
-		state, changed := b.state, b.changed
-		b.mu.Unlock()
-		if state != breakerHalfOpen {
-			return
-		}
+	b.mu.Lock()
+	state, changed := b.state, b.changed
+	b.mu.Unlock()
+	if state == breakerHalfOpen {
 		select {
 		case <-changed:
 		case <-ctx.Done():

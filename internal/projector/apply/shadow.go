@@ -27,9 +27,7 @@ type shadow struct {
 }
 
 // NewShadow returns a shadow before its first round.
-func NewShadow(p *Applier) *shadow {
-	return &shadow{p: p, applied: map[string]int{}, failed: map[[2]string]int{}}
-}
+func NewShadow(p *Applier) *shadow { return &shadow{p: p} }
 
 // Run goes round until ctx ends.
 func (s *shadow) Run(ctx context.Context) {
@@ -46,9 +44,7 @@ func (s *shadow) Run(ctx context.Context) {
 
 // Round goes round the queue, then through the due retries. It returns how many events would have been applied.
 func (s *shadow) Round(ctx context.Context) (n int, err error) {
-	clear(s.applied)
-	clear(s.failed)
-	s.cut = 0
+	s.applied, s.failed, s.cut = map[string]int{}, map[[2]string]int{}, 0
 	cursor, again := "", true
 	for again {
 		if err := s.try(ctx, func(ctx context.Context, t *Transaction) (units []*Unit, more bool, err error) {

@@ -6,6 +6,7 @@
 package await
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -67,9 +68,7 @@ type call struct {
 // New returns a waiter for the database of the pool, of which it uses the settings and no connection.
 // A nil logger discards.
 func New(pool *pgxpool.Pool, logger *slog.Logger) *Waiter {
-	if logger == nil {
-		logger = slog.New(slog.DiscardHandler)
-	}
+	logger = cmp.Or(logger, slog.New(slog.DiscardHandler))
 	w := &Waiter{calls: map[*call]struct{}{}}
 	w.loop = notified.Loop{Pool: pool, Logger: redact.Logger(logger), Channel: lease.ChannelApplied, Step: w.step}
 	return w

@@ -2,6 +2,7 @@ package kind
 
 import (
 	"context"
+	"maps"
 	"slices"
 
 	"github.com/tidemark-go/tidemark/internal/store/feed"
@@ -36,10 +37,7 @@ func On[T any](
 // Spec implements [Projection].
 func (h *Handlers) Spec() Spec {
 	spec := h.spec
-	spec.Types = make([]string, 0, len(h.calls))
-	for t := range h.calls {
-		spec.Types = append(spec.Types, t)
-	}
+	spec.Types = slices.AppendSeq([]string{}, maps.Keys(h.calls)) // nil would mean all
 	slices.Sort(spec.Types)
 	return spec
 }

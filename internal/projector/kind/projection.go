@@ -83,10 +83,6 @@ func CheckSpec(s Spec) error {
 	if s.Version < 1 {
 		return fmt.Errorf("projection %s: version is %d, versions start at 1", s.Name, s.Version)
 	}
-	return checkScope(s)
-}
-
-func checkScope(s Spec) error {
 	switch s.Scope {
 	case "", ScopeCampaign:
 		if s.Partitions != 0 || s.Key != nil || s.KeyColumn != "" {

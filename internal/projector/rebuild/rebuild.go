@@ -56,22 +56,21 @@ type Options struct {
 
 func (o Options) validate() error {
 	var errs []error
-	if o.Version != nil && *o.Version < 1 {
+	if or(o.Version, 1) < 1 {
 		errs = append(errs, fmt.Errorf("Version is %d: versions start at 1", *o.Version))
 	}
-	if o.MaxShare != nil && !(*o.MaxShare > 0 && *o.MaxShare <= 1) {
-		errs = append(errs, fmt.Errorf("MaxShare is %v: it must be above 0 and not above 1", *o.MaxShare))
+	if share := or(o.MaxShare, 1); !(share > 0 && share <= 1) {
+		errs = append(errs, fmt.Errorf("MaxShare is %v: it must be above 0 and not above 1", share))
 	}
-	if o.AllowFailed != nil && *o.AllowFailed < 0 {
-		errs = append(errs, fmt.Errorf("AllowFailed is %d: it must not be negative", *o.AllowFailed))
+	return errors.Join(append(errs, notNegative("AllowFailed", or(o.AllowFailed, 0)), notNegative("Keep", or(o.Keep, 0)),
+		notNegative("Verify", or(o.Verify, 0)))...)
+}
+
+func notNegative[T int | int64 | time.Duration](name string, v T) error {
+	if v < 0 {
+		return fmt.Errorf("%s is %v: it must not be negative", name, v)
 	}
-	if o.Keep != nil && *o.Keep < 0 {
-		errs = append(errs, fmt.Errorf("Keep is %v: it must not be negative", *o.Keep))
-	}
-	if o.Verify != nil && *o.Verify < 0 {
-		errs = append(errs, fmt.Errorf("Verify is %d: it must not be negative", *o.Verify))
-	}
-	return errors.Join(errs...)
+	return nil
 }
 
 // StartRebuild asks the workers to build a projection's tables anew beside those that are read, and

@@ -1,6 +1,7 @@
 package rebuild
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -111,9 +112,7 @@ func (o RollbackOptions) behindError(ctx context.Context, db journal.Querier, na
 // [ErrOtherTables] and those of the database.
 func Rollback(ctx context.Context, db registry.Beginner, name string, o RollbackOptions, act failed.Act) (err error) {
 	defer rows.Explain(&err, "roll projection %q back", name)
-	if o.Keep == 0 {
-		o.Keep = defaultKeep
-	}
+	o.Keep = cmp.Or(o.Keep, defaultKeep)
 	if o.AllowBehind >= 0 {
 		if err := letPass(ctx, db, name, registry.PreviousTables, true); err != nil && !errors.Is(err, ErrNotYet) {
 			return err

@@ -145,13 +145,12 @@ func (k *Projection) Places() []publications.Key {
 	return places
 }
 
-// named returns this worker's projection whose set of tables has this name, in any version, or nil.
-func (b *Base) named(name string) *Projection {
-	i := slices.IndexFunc(b.Sets, func(k *Projection) bool { return k.Name == name })
-	if i < 0 {
-		return nil
+// find returns this worker's first set of tables that is such a one, or nil.
+func (b *Base) find(is func(*Projection) bool) *Projection {
+	if i := slices.IndexFunc(b.Sets, is); i >= 0 {
+		return b.Sets[i]
 	}
-	return b.Sets[i]
+	return nil
 }
 
 // Names returns the names of this worker's projections.
@@ -176,13 +175,7 @@ func (b *Base) Newest(name string) (newest *Projection) {
 
 // Set returns a projection's set of tables in a version, or nil if this worker lacks it.
 func (b *Base) Set(name string, s TableSet, version int) *Projection {
-	i := slices.IndexFunc(b.Sets, func(k *Projection) bool {
-		return k.Name == s.Of(name) && k.Described.Version == version
-	})
-	if i < 0 {
-		return nil
-	}
-	return b.Sets[i]
+	return b.find(func(k *Projection) bool { return k.Name == s.Of(name) && k.Described.Version == version })
 }
 
 // Behind returns the names of the sets whose failed campaigns this worker retries.
@@ -201,7 +194,7 @@ func (b *Base) Infrastructure(ctx context.Context, err error) bool {
 	}
 	var broken *failure.BrokenError
 	if apply, ok := errors.AsType[*failure.ApplyError](err); ok && !errors.As(err, &broken) {
-		if k := b.named(apply.Projection); k != nil {
+		if k := b.find(func(k *Projection) bool { return k.Name == apply.Projection }); k != nil {
 			return k.Classify(apply.Err) == failure.ClassInfrastructure
 		}
 	}
@@ -227,11 +220,10 @@ func (k *Projection) Classify(err error) (class failure.Class) {
 
 // Timeout returns the projection's timeout for the events: the longest of any of them.
 func (k *Projection) Timeout(events []journal.Event) time.Duration {
-	longest := k.onFailure.Timeout
 	if len(k.onFailureOf) == 0 || len(events) == 0 {
-		return longest
+		return k.onFailure.Timeout
 	}
-	longest = 0
+	longest := time.Duration(0)
 	for i := range events {
 		longest = max(longest, k.Policy(events[i].Type).Timeout)
 	}

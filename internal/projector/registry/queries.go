@@ -96,9 +96,7 @@ const (
 				AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
 				AND ((l.classid::bigint << 32) | l.objid::bigint) = tidemark.lock_key(32003, hashtextextended($1, 0))
 		) h LEFT JOIN pg_stat_activity a ON a.pid = h.pid`
-)
 
-const (
 	// QueryBlockers reads the server's lock table. It returns '' if the backend does not wait.
 	QueryBlockers = `SELECT ` + holders + ` FROM (SELECT unnest(pg_blocking_pids($1)) AS pid) h LEFT
 		JOIN pg_stat_activity a ON a.pid = h.pid`

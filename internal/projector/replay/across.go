@@ -178,11 +178,6 @@ func (y *Replayer) travelAcross(
 	if err != nil {
 		return err
 	}
-	for _, at := range places {
-		if at < 0 || at > floor {
-			return fmt.Errorf("%w: positions go up to %d, there is no %d", journal.ErrNotFound, floor, at)
-		}
-	}
 	f, err := y.openFold(ctx, k, k.Described.Name)
 	if err != nil {
 		return err
@@ -192,10 +187,7 @@ func (y *Replayer) travelAcross(
 	if key != "" && key != kind.AllKeys {
 		f.takes = func(other string) bool { return other == key }
 	}
-	if err := visit(f.scratch, func(at int64) error { return f.to(ctx, at) }); err != nil {
-		return err
-	}
-	return f.untouched(ctx)
+	return f.show(ctx, visit, "positions go up", places, func(at int64) error { return f.to(ctx, at) })
 }
 
 // sampling chooses up to n keys at random in one pass, all equally likely: those with the lowest

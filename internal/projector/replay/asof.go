@@ -149,11 +149,6 @@ func (y *Replayer) travel(
 		return err
 	}
 	s.head = head.Seq
-	for _, seq := range seqs {
-		if seq < 0 || seq > head.Seq {
-			return fmt.Errorf("%w: events are numbered from 1 to %d, there is no %d", journal.ErrNotFound, head.Seq, seq)
-		}
-	}
 	skipped, err := failed.Skipped(ctx, s.Conn, projection, []string{campaignID})
 	if err != nil {
 		return err
@@ -164,10 +159,22 @@ func (y *Replayer) travel(
 	s.leaveOutSkipped(campaignID, skipped[campaignID])
 	s.skips = k.MaySkip()
 	u := apply.Live(lease.Lease{CampaignID: campaignID})
-	if err := visit(s, func(seq int64) error {
+	return s.show(ctx, visit, "events are numbered from 1", seqs, func(seq int64) error {
 		u.Until = seq
 		return s.advance(ctx, []*apply.Unit{u})
-	}); err != nil {
+	})
+}
+
+// show calls visit with to, if all places exist.
+func (s *scratch) show(
+	ctx context.Context, visit func(*scratch, func(int64) error) error, there string, places []int64, to func(int64) error,
+) error {
+	for _, at := range places {
+		if at < 0 || at > s.head {
+			return fmt.Errorf("%w: %s to %d, there is no %d", journal.ErrNotFound, there, s.head, at)
+		}
+	}
+	if err := visit(s, to); err != nil {
 		return err
 	}
 	return s.untouched(ctx)

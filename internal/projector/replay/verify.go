@@ -79,11 +79,9 @@ func (y *Replayer) Verify(ctx context.Context, r VerifyRequest) (_ VerifyReport,
 		return v.report, err
 	}
 	if r.All {
-		if err := v.findStrays(ctx); err != nil {
-			return v.report, err
-		}
+		err = v.findStrays(ctx)
 	}
-	return v.report, nil
+	return v.report, err
 }
 
 // live returns the named set of tables as registered. still returns an error once that has changed.

@@ -68,17 +68,14 @@ func Skip(batch *pgx.Batch, f Failure, reason string) {
 
 // args returns the parameters $1 to $13 of the statements about a failure.
 func (f Failure) args() []any {
+	stack := &f.Stack
+	if f.Stack == "" {
+		stack = nil
+	}
 	return []any{
 		f.Group, f.Projection, f.Version, f.CampaignID, f.Seq, f.EventID.String(), f.EventType, f.Class, f.Code, f.Message,
-		nullable(f.Stack), f.Fingerprint, f.Worker,
+		stack, f.Fingerprint, f.Worker,
 	}
-}
-
-func nullable(s string) *string {
-	if s == "" {
-		return nil
-	}
-	return &s
 }
 
 func seconds(waits []time.Duration) []float64 {

@@ -251,9 +251,7 @@ const (
 	queryPrune = `DELETE FROM tidemark.failure_log WHERE (SELECT pg_try_advisory_xact_lock(tidemark.lock_key(32005, 0)))
 		AND id = ANY (ARRAY(SELECT l.id FROM tidemark.failure_log l
 			WHERE l.at < now() - $1::interval ORDER BY l.at LIMIT $2))`
-)
 
-const (
 	// querySearch reads the next $16 failed and dead campaigns in the order of queryList and returns
 	// the matches. If it read that many, it also returns the last one, with true.
 	querySearch = `WITH next AS MATERIALIZED ` + nextFailures + `
@@ -297,9 +295,7 @@ const (
 			DELETE FROM tidemark.deferred d WHERE d.ctid = ANY (ARRAY(SELECT c.place FROM chosen c))
 		)
 		SELECT count(*) FROM chosen`
-)
 
-const (
 	// queryReport counts up to $1 rows, and reads $2 pages beyond that (migrations/00009_status.sql).
 	queryReport = `SELECT consumer_group, projection, status, class, pairs, estimated, since
 		FROM tidemark.deferred_report($1, $2)`

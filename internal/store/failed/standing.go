@@ -76,10 +76,9 @@ func File(batch *pgx.Batch, group string, standings []Standing) {
 func FileMoved(
 	ctx context.Context, tx pgx.Tx, group, projection, after string, limit int,
 ) (last string, n int64, err error) {
-	if err := tx.QueryRow(ctx, queryFileMoved, group, projection, after, limit).Scan(&last, &n); err != nil {
-		return "", 0, fmt.Errorf("file the campaigns that have moved: %w", err)
-	}
-	return last, n, nil
+	defer rows.Explain(&err, "file the campaigns that have moved")
+	err = tx.QueryRow(ctx, queryFileMoved, group, projection, after, limit).Scan(&last, &n)
+	return last, n, err
 }
 
 // Move queues the progress of campaigns that have not caught up yet, each to its new place. A

@@ -123,9 +123,7 @@ const (
 
 	// queryLast reads the end of the campaign's range of the primary key.
 	queryLast = `SELECT ` + eventColumns + ` FROM tidemark.journal WHERE campaign_id = $1 ORDER BY seq DESC LIMIT 1`
-)
 
-const (
 	// queryListCampaign reads a range of the primary key, until payloads reach $4 bytes. It takes no lock.
 	queryListCampaign = `SELECT ` + listColumns + ` FROM (
 			SELECT j.*, sum(j.payload_bytes) OVER (ORDER BY j.seq ROWS UNBOUNDED PRECEDING) - j.payload_bytes AS before
@@ -137,9 +135,7 @@ const (
 			SELECT j.*, sum(j.payload_bytes) OVER (ORDER BY j."position" ROWS UNBOUNDED PRECEDING) - j.payload_bytes AS before
 			FROM tidemark.read($1::jsonb, $2, $3) j
 		) e WHERE before < $4 OR $5 ORDER BY "position"`
-)
 
-const (
 	// queryRead is queryMatches up to the writer floor, which the function reads in an earlier statement.
 	queryRead = `SELECT ` + eventColumns + ` FROM tidemark.read($1::jsonb, $2, $3)`
 

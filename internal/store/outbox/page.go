@@ -72,9 +72,7 @@ const mostLooked = 5000
 func Page(
 	ctx context.Context, db journal.Querier, filter Filter, after *Place,
 ) (entries []Entry, next *Place, err error) {
-	if filter.Limit == 0 {
-		filter.Limit = defaultListLimit
-	}
+	filter.Limit = cmp.Or(filter.Limit, defaultListLimit)
 	at, ofFailed := Place{}, slices.Contains([]Status{Failed, Dead, Rebuilding}, filter.Status)
 	if after != nil {
 		at = *after

@@ -1,6 +1,7 @@
 package publications
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -22,8 +23,6 @@ const (
 	ActReplaying = "replay_started"
 	ActReplayed  = "replay_ended"
 )
-
-const defaultRecords = 100
 
 // Acts lists all acts.
 func Acts() []string {
@@ -60,11 +59,8 @@ type Record struct {
 
 // Log lists records, newest first.
 func Log(ctx context.Context, db journal.Querier, f LogFilter) ([]Record, error) {
-	if f.Limit == 0 {
-		f.Limit = defaultRecords
-	}
-	return rows.All(ctx, db, pgx.RowToStructByPos[Record], "read the log of operators",
-		queryLog, f.Topic, f.Publisher, f.CampaignID, f.Actor, f.Acts, f.Before, f.Limit)
+	return rows.All(ctx, db, pgx.RowToStructByPos[Record], "read the log of operators", queryLog,
+		f.Topic, f.Publisher, f.CampaignID, f.Actor, f.Acts, f.Before, cmp.Or(f.Limit, 100))
 }
 
 // PruneLog deletes up to limit records older than olderThan, which counts as one day at least, and

@@ -128,9 +128,7 @@ func (p Parked) Place() ParkedPlace {
 func WalkParked(
 	ctx context.Context, db journal.Querier, f ParkedFilter, after *ParkedPlace, look int,
 ) (parked []Parked, end *ParkedPlace, err error) {
-	if f.Limit == 0 {
-		f.Limit = 100
-	}
+	f.Limit = cmp.Or(f.Limit, 100)
 	from := ParkedPlace{Topic: f.Topic, Publisher: f.Publisher}
 	if after != nil {
 		from = *after

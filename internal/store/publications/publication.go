@@ -1,6 +1,7 @@
 package publications
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -112,16 +113,13 @@ type GhostFilter struct {
 // up when the database is another one or was restarted. It does not find events that were not
 // acknowledged, that an operator sent by hand, or that ended processes sent.
 func ListGhosts(ctx context.Context, db journal.Querier, f GhostFilter) ([]Ghost, error) {
-	if f.Limit == 0 {
-		f.Limit = 100
-	}
 	after := Ghost{Position: -1}
 	if f.After != nil {
 		after = *f.After
 	}
 	return rows.All(ctx, db, pgx.RowToStructByPos[Ghost], "list ghosts",
-		queryListGhosts, f.Topic, f.Publisher, f.Limit, after.Topic, after.Publisher, after.Position, after.CampaignID,
-		after.EventID.String())
+		queryListGhosts, f.Topic, f.Publisher, cmp.Or(f.Limit, 100), after.Topic, after.Publisher, after.Position,
+		after.CampaignID, after.EventID.String())
 }
 
 // GhostsKept is the limit of ghosts kept for a pair.

@@ -140,9 +140,7 @@ const (
 				AND (p.topic, p.publisher, p.campaign_id, p.seq, p.holds) > ($6, $7, $8, $9::bigint, $10::boolean)
 			ORDER BY p.topic, p.publisher, p.campaign_id, p.seq, p.holds LIMIT $11::integer
 		) k ORDER BY k.topic, k.publisher, k.campaign_id, k.seq, k.holds`
-)
 
-const (
 	// queryListGhosts walks the primary key and probes two unique keys of the journal for each row.
 	queryListGhosts = `SELECT g.topic, g.publisher, g.campaign_id, g.event_id, g.seq, g.position, g.seen_at,
 			CASE WHEN EXISTS (SELECT FROM tidemark.journal j WHERE j.campaign_id = g.campaign_id
@@ -155,9 +153,7 @@ const (
 		WHERE ($1 = '' OR g.topic = $1) AND ($2 = '' OR g.publisher = $2)
 			AND (g.topic, g.publisher, g.position, g.campaign_id, g.event_id) > ($4, $5, $6::bigint, $7, $8::text::uuid)
 		ORDER BY g.topic, g.publisher, g.position, g.campaign_id, g.event_id LIMIT $3`
-)
 
-const (
 	// queryNotify wakes relays after pairs became free or an operator acted. It is rare.
 	queryNotify = `SELECT pg_notify('tidemark_relay', '')`
 )
