@@ -233,9 +233,8 @@ func (e *run) find(ctx context.Context, db journal.Querier, visit func(campaign 
 		var campaign string
 		var seq, position int64
 		read := func(sql string, args ...any) error {
-			return rows.Each(ctx, db, []any{&campaign, &seq, &position}, func() error {
+			return rows.Each(ctx, db, []any{&campaign, &seq, &position}, func() {
 				found[campaign] = append(found[campaign], seq)
-				return nil
 			}, "find events of the subjects", sql, append([]any{e.Subjects, after, after + step, e.personal}, args...)...)
 		}
 		err := read(queryTagged)

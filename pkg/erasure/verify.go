@@ -110,9 +110,8 @@ func (r *Report) share(ctx context.Context, db journal.Querier, c Certificate) (
 	for page := int64(0); page < pages && err == nil; page += searchPages {
 		var n int64
 		var some [][]byte
-		err = rows.Each(ctx, db, []any{&n, &some}, func() error {
+		err = rows.Each(ctx, db, []any{&n, &some}, func() {
 			r.Shared, hashes = r.Shared+n, append(hashes, some...)
-			return nil
 		}, "search the journal", queryShared, c.Erasure, c.Key, fmt.Sprintf("(%d,0)", page),
 			fmt.Sprintf("(%d,0)", page+searchPages))
 	}
