@@ -8,12 +8,14 @@
 #   chromium   a browser, for the tests of the pages
 #   cc         a C compiler, for linking with Go's race detector
 #   drivers    psycopg and node-postgres, for the snippets in the docs, if their interpreters are installed
+#   duckdb     DuckDB for node, for the tests of the lake sink, if node is installed
 #
 # It installs missing things with apt-get, as root or with sudo without a password. It starts and
 # enables no services. If it cannot install something, it says what is missing and what will fail.
 set -eu
 
 node_drivers=.tidemark/node
+node_duckdb=.tidemark/duckdb
 
 say() { printf '%s\n' "$*" >&2; }
 
@@ -157,9 +159,18 @@ need_drivers() {
 	fi
 }
 
+need_duckdb() {
+	if ! have node || [ -d "$node_duckdb/node_modules/@duckdb/node-api" ]; then
+		return
+	fi
+	say "need: installing DuckDB into $node_duckdb with npm"
+	have npm && npm install --silent --no-save --prefix "$node_duckdb" @duckdb/node-api@1.5.6-r.1 >/dev/null ||
+		say "need: node has no DuckDB; the lake sink's test with it will not run. Install it with: npm install --prefix $node_duckdb @duckdb/node-api@1.5.6-r.1"
+}
+
 for thing in "$@"; do
 	case $thing in
-	postgres | pgbouncer | redis | chromium | promtool | cc | drivers) "need_$thing" ;;
+	postgres | pgbouncer | redis | chromium | promtool | cc | drivers | duckdb) "need_$thing" ;;
 	*)
 		say "need: unknown thing $thing"
 		exit 2

@@ -5,6 +5,7 @@
 //
 //	go       it stands in a .go file of this repository, wrapped the same or not, which is compiled or run by other tests
 //	sql      psql runs it on a migrated database of its own
+//	         "sql duckdb" is run by a test of adapters/lake
 //	python   a Python with psycopg runs it, likewise
 //	js       Node with pg runs it, likewise
 //	sh       each line is a make target, a program of ours with flags that it knows, or one of a few known commands

@@ -91,7 +91,7 @@ func TestPages(t *testing.T) {
 	t.Parallel()
 	t.Run("name the language of every snippet", func(t *testing.T) {
 		t.Parallel()
-		known := []string{"go", "sql", "python", "js", "sh", "yaml", "json", "text", "text output"}
+		known := []string{"go", "sql", "sql duckdb", "python", "js", "sh", "yaml", "json", "text", "text output"}
 		for _, p := range pages(t) {
 			for _, s := range p.snippets {
 				if p.path == "docs/tutorial/first-worker.md" { // TestTutorial checks this page
