@@ -71,8 +71,7 @@ func (s *Sink) mergeInto(ctx context.Context, w io.Writer, files []data) (of sta
 		groups = append(groups, p.RowGroups()...)
 		of.NumRecords += p.NumRows()
 	}
-	merged, err := parquet.MergeRowGroups(groups, parquet.SchemaOf(row{}),
-		parquet.SortingRowGroupConfig(parquet.SortingColumns(parquet.Ascending("position"))))
+	merged, err := parquet.MergeRowGroups(groups, parquet.SchemaOf(row{}), parquet.SortingRowGroupConfig(byPosition()))
 	if err != nil {
 		return of, err
 	}

@@ -61,13 +61,15 @@ func rowOf(e *publisher.Event) row {
 }
 
 func newWriter(w io.Writer) *parquet.GenericWriter[row] {
-	return parquet.NewGenericWriter[row](w, parquet.Compression(&zstd.Codec{}), parquet.DataPageVersion(1), byPosition())
+	return parquet.NewGenericWriter[row](w, parquet.Compression(&zstd.Codec{}), parquet.DataPageVersion(1),
+		parquet.PageBufferSize(pageBytes), parquet.SortingWriterConfig(byPosition()))
 }
 
-// byPosition keeps files sorted, so that a merge need not sort and a search reads few pages.
-func byPosition() parquet.WriterOption {
-	return parquet.SortingWriterConfig(parquet.SortingColumns(parquet.Ascending("position")))
-}
+// pageBytes bounds what a search reads for one position.
+const pageBytes = 1 << 16
+
+// byPosition is the order of rows in a file, so that a merge need not sort and a search reads few pages.
+func byPosition() parquet.SortingOption { return parquet.SortingColumns(parquet.Ascending("position")) }
 
 // longestName is the most bytes that a folder's name has on common file systems.
 const longestName = 255

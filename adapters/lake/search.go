@@ -3,9 +3,7 @@ package lake
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"slices"
 
 	"github.com/parquet-go/parquet-go"
@@ -55,7 +53,7 @@ func firstAt(keys []key, position int64) int {
 	return i
 }
 
-// search adds those keys to found that the file has.
+// search adds those keys to found that the file has. It reads pages that may have a key's position.
 func (s *Sink) search(f data, keys []key, found map[key]bool) error {
 	p, in, err := s.folder.parquet(f.name)
 	if err != nil {
@@ -64,25 +62,41 @@ func (s *Sink) search(f data, keys []key, found map[key]bool) error {
 	defer func() { _ = in.Close() }()
 	column, _ := p.Schema().Lookup("position")
 	for _, group := range p.RowGroups() {
-		least, most, ok := group.ColumnChunks()[column.ColumnIndex].(*parquet.FileColumnChunk).Bounds()
-		if ok {
-			if from := firstAt(keys, least.Int64()); from == len(keys) || keys[from].Position > most.Int64() {
+		chunk := group.ColumnChunks()[column.ColumnIndex]
+		bounds, err := chunk.ColumnIndex()
+		if err != nil {
+			return fmt.Errorf("read %s: %w", f.name, err)
+		}
+		rows, err := chunk.OffsetIndex()
+		if err != nil {
+			return fmt.Errorf("read %s: %w", f.name, err)
+		}
+		for i := range bounds.NumPages() {
+			from := firstAt(keys, bounds.MinValue(i).Int64())
+			if from == len(keys) || keys[from].Position > bounds.MaxValue(i).Int64() {
 				continue
 			}
-		}
-		if err := scan(group, keys, found); err != nil {
-			return fmt.Errorf("read %s: %w", f.name, err)
+			end := group.NumRows()
+			if i+1 < rows.NumPages() {
+				end = rows.FirstRowIndex(i + 1)
+			}
+			if err := scan(group, rows.FirstRowIndex(i), end, keys, found); err != nil {
+				return fmt.Errorf("read %s: %w", f.name, err)
+			}
 		}
 	}
 	return nil
 }
 
-func scan(group parquet.RowGroup, keys []key, found map[key]bool) error {
+// scan reads the rows from first up to end.
+func scan(group parquet.RowGroup, first, end int64, keys []key, found map[key]bool) error {
 	rows := parquet.NewGenericRowGroupReader[key](group)
 	defer func() { _ = rows.Close() }()
-	read := make([]key, 256)
-	for {
-		n, err := rows.Read(read)
+	if err := rows.SeekToRow(first); err != nil {
+		return err
+	}
+	for read := make([]key, 256); first < end; {
+		n, err := rows.Read(read[:min(int64(len(read)), end-first)])
 		for _, k := range read[:n] {
 			for i := firstAt(keys, k.Position); i < len(keys) && keys[i].Position == k.Position; i++ {
 				if keys[i] == k {
@@ -90,10 +104,9 @@ func scan(group parquet.RowGroup, keys []key, found map[key]bool) error {
 				}
 			}
 		}
-		if errors.Is(err, io.EOF) {
-			return nil
-		} else if err != nil {
+		if first += int64(n); err != nil && first < end {
 			return err
 		}
 	}
+	return nil
 }

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -99,32 +101,30 @@ func TestAnEventIsInTheTableOnceHoweverOftenItIsSent(t *testing.T) {
 func TestAnEntryThatAnotherSinkMakesFirstIsReadBeforeTheBatchIsDecidedAgain(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
-	all := events(0, 500)
-	var sinks []*lake.Sink
-	for range 4 {
-		sinks = append(sinks, open(t, lake.Config{Path: root}))
-	}
-	errs := make(chan error)
-	for _, sink := range sinks {
-		go func() {
-			var err error
+	all := events(0, 1000)
+	var gaveUp atomic.Int32
+	var writers sync.WaitGroup
+	for range 2 {
+		sink := open(t, lake.Config{Path: root})
+		writers.Go(func() {
 			for batch := range slices.Chunk(all, 10) {
-				for err = sink.Publish(t.Context(), batch); err != nil && strings.Contains(err.Error(), "in a row"); {
+				err := sink.Publish(t.Context(), batch)
+				for err != nil && strings.Contains(err.Error(), "in a row") {
+					gaveUp.Add(1)
 					err = sink.Publish(t.Context(), batch)
 				}
 				if err != nil {
-					break
+					t.Error(err)
+					return
 				}
 			}
-			errs <- err
-		}()
+		})
 	}
-	for range sinks {
-		if err := <-errs; err != nil {
-			t.Error(err)
-		}
-	}
+	writers.Wait()
 	exactlyOnce(t, root, all)
+	if n := gaveUp.Load(); n > 10 {
+		t.Errorf("a sink has given up %d times", n)
+	}
 }
 
 func strange() []string {
@@ -219,6 +219,24 @@ func TestWhatIsWrongWithTheFolderIsNamed(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestAFolderIsNeverCreated(t *testing.T) {
+	t.Parallel()
+	root := filepath.Join(t.TempDir(), "events")
+	sink := open(t, lake.Config{Path: root})
+	outage(t, sink.Publish(t.Context(), events(0, 1)), "create it, or mount its disk")
+	mkdir(t, root)
+	if err := sink.Healthy(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if err := os.Remove(root); err != nil {
+		t.Fatal(err)
+	}
+	outage(t, sink.Publish(t.Context(), events(0, 1)), "create it, or mount its disk")
+	mkdir(t, root)
+	publish(t, sink, events(0, 1))
+	exactlyOnce(t, root, events(0, 1))
 }
 
 func TestAURLIsEnough(t *testing.T) {
