@@ -124,6 +124,25 @@ func TestALongLifeLeavesFewFilesAndAShortLog(t *testing.T) {
 	}
 }
 
+func TestAProcessThatWasIdleForLongReadsTheCheckpoint(t *testing.T) {
+	t.Parallel()
+	busy := newSink(t, t.TempDir())
+	busy.cfg.Keep = time.Nanosecond
+	publish(t, busy, day("2026-11-26", 0, 1))
+	idle := newSink(t, busy.cfg.Path)
+	publish(t, idle, day("2026-11-26", 0, 1))
+	for i := range 2*checkpointEvery + 5 {
+		publish(t, busy, day("2026-11-26", 1+i, 1))
+	}
+	if _, err := os.Stat(busy.folder.path(entryName(0))); err == nil {
+		t.Error("the first entry is still there")
+	}
+	publish(t, idle, day("2026-11-26", 0, 2*checkpointEvery+7))
+	if got := positions(t, idle); !slices.Equal(got, upTo(2*checkpointEvery+7)) {
+		t.Errorf("the table has %d rows, want %d", len(got), 2*checkpointEvery+7)
+	}
+}
+
 func TestMergedFilesStayForReaders(t *testing.T) {
 	t.Parallel()
 	s := newSink(t, t.TempDir())

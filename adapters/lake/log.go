@@ -31,14 +31,19 @@ func (s *Sink) refresh(ctx context.Context) (err error) {
 		if err := s.load(ctx); err != nil {
 			return err
 		}
-	} else if s.table.version >= 0 {
-		switch last, err := s.folder.read(entryName(s.table.version)); {
-		case errors.Is(err, fs.ErrNotExist):
-			return fmt.Errorf("%s is gone: restore the folder, or name a new one", entryName(s.table.version))
+	} else if known := s.table.version; known >= 0 {
+		switch last, err := s.folder.read(entryName(known)); {
+		case errors.Is(err, fs.ErrNotExist): // a checkpoint of another process may have replaced it
+			if err := s.load(ctx); err != nil {
+				return err
+			}
+			if s.table.version < known {
+				return fmt.Errorf("%s is gone: restore the folder, or name a new one", entryName(known))
+			}
 		case err != nil:
 			return err
 		case !bytes.Equal(last, s.table.last):
-			return fmt.Errorf("%s has changed: restore the folder, or name a new one", entryName(s.table.version))
+			return fmt.Errorf("%s has changed: restore the folder, or name a new one", entryName(known))
 		}
 	}
 	before := s.table.version

@@ -183,7 +183,10 @@ func TestWhatIsWrongWithTheFolderIsNamed(t *testing.T) {
 		"the last entry is missing": {func(root string) { _ = os.Remove(entry(root, 3)) }, "00003.json is gone: restore", ""},
 		"an entry is cut":           {func(root string) { _ = os.Truncate(entry(root, 3), 20) }, "00003.json has changed", "00003.json: it is damaged"},
 		"an entry is empty":         {func(root string) { _ = os.Truncate(entry(root, 2), 0) }, "", "00002.json: it is empty"},
-		"the folder is gone":        {func(root string) { _ = os.RemoveAll(root) }, "00003.json is gone", "create it, or mount its disk"},
+		"the folder is empty": {
+			func(root string) { _ = os.RemoveAll(root); _ = os.Mkdir(root, 0o755) }, "00003.json is gone", "",
+		},
+		"the folder is gone":        {func(root string) { _ = os.RemoveAll(root) }, "create it, or mount its disk", "create it, or mount its disk"},
 		"the folder is a file": {
 			func(root string) { _ = os.RemoveAll(root); write(root, "") }, "not a directory", "is no folder",
 		},
