@@ -186,7 +186,7 @@ func TestWhatIsWrongWithTheFolderIsNamed(t *testing.T) {
 		"the folder is empty": {
 			func(root string) { _ = os.RemoveAll(root); _ = os.Mkdir(root, 0o755) }, "00003.json is gone", "",
 		},
-		"the folder is gone":        {func(root string) { _ = os.RemoveAll(root) }, "create it, or mount its disk", "create it, or mount its disk"},
+		"the folder is gone": {func(root string) { _ = os.RemoveAll(root) }, "create it, or mount its disk", "create it, or mount its disk"},
 		"the folder is a file": {
 			func(root string) { _ = os.RemoveAll(root); write(root, "") }, "not a directory", "is no folder",
 		},
