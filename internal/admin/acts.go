@@ -124,6 +124,16 @@ func On(pool *pgxpool.Pool) *Acts {
 	return &Acts{cfg: Config{Pool: pool, Timeout: -1}, travels: make(chan struct{}, 1)}
 }
 
+// Reading returns acts that know an event catalogue.
+func (a *Acts) Reading(c *journal.Catalogue) *Acts {
+	with := &Acts{cfg: a.cfg, travels: a.travels}
+	with.cfg.Catalogue = c
+	return with
+}
+
+// Catalogue returns the event catalogue; nil: none.
+func (a *Acts) Catalogue() *journal.Catalogue { return a.cfg.Catalogue }
+
 // Pool returns the pool of the database that acts change.
 func (a *Acts) Pool() *pgxpool.Pool { return a.cfg.Pool }
 
@@ -138,6 +148,7 @@ type Act struct {
 	Name    string         // distinguishes acts of one kind
 	Role    auth.Role      // lowest that may do it
 	Asked   map[string]any // parameters, without the reason; kept in the log and in the idempotency key's hash
+	Hidden  []any          // parameters that are only in the hash
 	Reason  bool           // a reason is required
 	Confirm string         // required Request.Confirm; "": none
 	Logs    bool           // the act itself writes to tidemark.operator_log
@@ -205,8 +216,12 @@ func (a *Acts) begin(r Request, t Act) (*Recorder, error) {
 		return nil, fmt.Errorf("%s: %w", t.Kind, err)
 	}
 	// The reason is hashed too: a repeated key with another reason would lose that reason.
-	sum := sha256.Sum256(bytes.Join([][]byte{[]byte(t.Kind), []byte(t.Name), asked, []byte(r.Reason)}, []byte{0}))
+	parts := [][]byte{[]byte(t.Kind), []byte(t.Name), asked, []byte(r.Reason)}
+	if len(t.Hidden) > 0 {
+		parts = append(parts, fmt.Appendf(nil, "%q", t.Hidden))
+	}
+	sum := sha256.Sum256(bytes.Join(parts, []byte{0}))
 	return &Recorder{
-		Request: r, pool: a.cfg.Pool, timeout: a.cfg.Timeout, act: t, asked: asked, detail: asked, sum: sum[:],
+		Request: r, Catalogue: a.cfg.Catalogue, pool: a.cfg.Pool, timeout: a.cfg.Timeout, act: t, asked: asked, detail: asked, sum: sum[:],
 	}, nil
 }

@@ -129,6 +129,7 @@ func calls() []call {
 		{admin.ActStartOperation, "repairGaps", "group=g"},
 		{admin.ActAbortOperation, "abortOperation", "id=1"},
 		{admin.ActCancelScheduled, "cancelScheduled", "id=1"},
+		{admin.ActErase, "eraseCampaign", "campaign=c003"},
 		{admin.ActRemove, "removeProjection", "projection=p tables=true"},
 		{admin.ActRemoveGroup, "removeGroup", "group=g"},
 		{admin.ActCreateToken, "createToken", "name=eve expires=1h"},
@@ -141,7 +142,7 @@ func admins() []admin.Kind {
 	return []admin.Kind{
 		admin.ActResolve, admin.ActUnresolve, admin.ActResolveParked, admin.ActResetPublisher, admin.ActAbortRebuild,
 		admin.ActSwapRebuild, admin.ActRollback, admin.ActDrain, admin.ActUndrain, admin.ActRemove, admin.ActRemoveGroup,
-		admin.ActCreateToken, admin.ActRevokeToken, admin.ActCancelScheduled,
+		admin.ActCreateToken, admin.ActRevokeToken, admin.ActCancelScheduled, admin.ActErase,
 	}
 }
 
@@ -149,7 +150,7 @@ func admins() []admin.Kind {
 func words() map[admin.Kind]string {
 	return map[admin.Kind]string{
 		admin.ActAbortRebuild: "p", admin.ActResolveParked: "1", admin.ActResetPublisher: "s", admin.ActDrain: "w", admin.ActStartOperation: "g",
-		admin.ActCancelScheduled: "1",
+		admin.ActCancelScheduled: "1", admin.ActErase: "c003",
 		admin.ActRollback:        "p", admin.ActRemove: "p", admin.ActRemoveGroup: "g",
 	}
 }

@@ -31,6 +31,7 @@ const (
 	ActCreateToken     Kind = "token_created"
 	ActRevokeToken     Kind = "token_revoked"
 	ActCancelScheduled Kind = "scheduled_cancelled"
+	ActErase           Kind = "erased"
 	ActStartOperation  Kind = "operation_started"
 	ActAbortOperation  Kind = "operation_aborted"
 )
@@ -42,6 +43,6 @@ func Kinds() []Kind {
 		ActPauseRebuild, ActResumeRebuild, ActAbortRebuild, ActSwapRebuild,
 		ActRollback, ActPausePublisher, ActResumePublisher, ActResetPublisher, ActRetryParked, ActResolveParked,
 		ActDrain, ActUndrain, ActRepublish, ActRemove, ActRemoveGroup,
-		ActCreateToken, ActRevokeToken, ActCancelScheduled, ActStartOperation, ActAbortOperation,
+		ActCreateToken, ActRevokeToken, ActCancelScheduled, ActErase, ActStartOperation, ActAbortOperation,
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidemark-go/tidemark/internal/store/publications"
+	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
 // Recorder begins the transactions of an act. The first one that commits also writes the log record and
@@ -21,6 +22,8 @@ import (
 // pool can use it.
 type Recorder struct {
 	Request
+	Catalogue *journal.Catalogue // nil: none
+
 	pool    *pgxpool.Pool
 	timeout time.Duration // per statement; below 0: the pool's limit
 	act     Act

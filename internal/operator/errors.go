@@ -18,6 +18,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/pause"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/internal/store/scheduled"
+	"github.com/tidemark-go/tidemark/pkg/erasure"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
@@ -102,6 +103,8 @@ func answers() []Answer {
 		{notFound, "/api/v1/scheduled lists scheduled appends", pageGone, "scheduled list", "", scheduled.ErrNotFound},
 		{notFound, "/api/v1/tokens lists tokens", pageGone, "token list", "", auth.ErrNoToken},
 		{notFound, lookFor, pageGone, "projection list", "", failed.ErrUnknown},
+		{notFound, lookFor, "", "campaign list", "", erasure.ErrNothing},
+		{bad, "name a campaign, or subjects", "", "", "", erasure.ErrConflict},
 		{notFound, lookFor, pageGone, "group list", "", pause.ErrUnknown},
 		{notFound, lookFor, pageGone, "NOUN list", "", admin.ErrNotFound},
 		{conflict, "ask another worker", "", "", "", admin.ErrNotHere},

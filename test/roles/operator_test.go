@@ -133,6 +133,7 @@ func everyAct(t *testing.T, operator, applies *pgxpool.Pool, done func(what stri
 		{admin.ActStartOperation, "verifyProjection", "", "projection=counted"},
 		{admin.ActAbortOperation, "abortOperation", "", ""},
 		{admin.ActCancelScheduled, "cancelScheduled", "1", "id=1"},
+		{admin.ActErase, "eraseCampaign", "c", "campaign=c"},
 		{admin.ActCreateToken, "createToken", "", "name=eve expires=1h"},
 		{admin.ActRevokeToken, "revokeToken", "", "name=eve"},
 		{admin.ActRemoveGroup, "removeGroup", "spare", "group=spare"},

@@ -87,7 +87,7 @@ func act[In any](a Act, of func(in *In) does) *Act {
 // All returns all acts, ordered by command.
 var All = sync.OnceValue(func() []*Act { //nolint:gochecknoglobals // built once, never written again
 	all := slices.Concat(failedActs(), pauseActs(), campaignActs(), projectionActs(), rebuildActs(), publisherActs(),
-		parkedActs(), manyActs(), workerActs(), groupActs(), tokenActs(), operationActs(), scheduledActs())
+		parkedActs(), manyActs(), workerActs(), groupActs(), tokenActs(), operationActs(), scheduledActs(), eraseActs())
 	slices.SortStableFunc(all, func(a, b *Act) int { return strings.Compare(a.Command, b.Command) })
 	return all
 })
@@ -171,7 +171,8 @@ func (a *Act) Preview(ctx context.Context, acts *admin.Acts, by admin.Request, i
 func (a *Act) Do(ctx context.Context, acts *admin.Acts, by admin.Request, in any) (*admin.Outcome, error) {
 	does := a.does(in)
 	call := admin.Act{
-		Kind: a.Kind, Name: a.Name, Role: a.Role, Asked: param.Given(in, a.Params), Reason: a.Reason, Confirm: does.Typed,
+		Kind: a.Kind, Name: a.Name, Role: a.Role, Asked: param.Given(in, a.Params),
+		Hidden: param.Hidden(in, a.Params), Reason: a.Reason, Confirm: does.Typed,
 		Logs: a.Logs,
 	}
 	if does.Alone != nil {

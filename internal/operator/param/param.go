@@ -34,6 +34,7 @@ import (
 //	max      largest number
 //	form     "-": forms do not have it
 //	offers   "lasting": a form offers some durations, an hour first
+//	hidden   "true": the log does not keep it
 //	required "true": it must be given
 //	empty    "true": values of a list may be empty
 //	among    like choices, for words that are listed elsewhere: see among
@@ -49,6 +50,7 @@ type Param struct {
 	Min, Max int64 // for numbers
 	Offers   []string
 	NoForm   bool
+	Hidden   bool
 	Required bool
 	Empty    bool
 	Type     Type
@@ -114,7 +116,7 @@ func Of(in reflect.Type) (found []Param) {
 			Name: cmp.Or(tag.Get("name"), document.Snake(f.Name)), Arg: tag.Get("arg"), Help: tag.Get("help"), Of: tag.Get("of"),
 			Default: tag.Get("default"), Usual: tag.Get("usual"),
 			Choices: words(tag.Get("choices")), Offers: offers(tag.Get("offers")),
-			NoForm: tag.Get("form") == "-", Empty: tag.Get("empty") != "",
+			NoForm: tag.Get("form") == "-", Hidden: tag.Get("hidden") != "", Empty: tag.Get("empty") != "",
 			Required: tag.Get("required") != "" || tag.Get("arg") != "",
 			Min:      number(tag.Get("min"), 0), Max: number(tag.Get("max"), math.MaxInt64), Type: typeOf(f.Type),
 			index: f.Index,

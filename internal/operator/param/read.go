@@ -56,6 +56,8 @@ func Given(in any, params []Param) map[string]any {
 		name := document.Snake(v.Type().FieldByIndex(p.index).Name)
 		switch field := v.FieldByIndex(p.index); {
 		case field.IsZero():
+		case p.Hidden:
+			given[name] = "not kept"
 		case p.Type == Duration:
 			given[name] = fmt.Sprint(reflect.Indirect(field))
 		default:
@@ -63,6 +65,16 @@ func Given(in any, params []Param) map[string]any {
 		}
 	}
 	return given
+}
+
+// Hidden returns the values that [Given] leaves out.
+func Hidden(in any, params []Param) (values []any) {
+	for _, p := range params {
+		if p.Hidden {
+			values = append(values, reflect.Indirect(reflect.ValueOf(in)).FieldByIndex(p.index).Interface())
+		}
+	}
+	return values
 }
 
 func (p Param) set(field reflect.Value, values []string) error {

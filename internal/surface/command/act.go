@@ -23,7 +23,8 @@ const programName = "tidemark"
 
 type extra struct {
 	flags func(*pflag.FlagSet) // adds flags
-	after afterAct             // reports the outcome instead of [acts.Act.Told]
+	acts  func(*admin.Acts) (*admin.Acts, error)
+	after afterAct // reports the outcome instead of [acts.Act.Told]
 }
 
 // afterAct reports the outcome of an act on the thing that the first argument names.
@@ -117,7 +118,13 @@ func (c *actCommand) run(command *cobra.Command, args []string) error {
 		}
 	}
 	return c.env.WithPool(command.Context(), func(ctx context.Context, pool *pgxpool.Pool) error {
-		done, err := c.do(ctx, command, admin.On(pool), in)
+		does := admin.On(pool)
+		if c.extra.acts != nil {
+			if does, err = c.extra.acts(does); err != nil {
+				return err
+			}
+		}
+		done, err := c.do(ctx, command, does, in)
 		switch {
 		case err != nil || done == nil:
 			return err

@@ -27,7 +27,9 @@ the projection. Workers retry it (status failed) until its attempts are used up.
 operator: requeue or resolve it. A campaign that catches up is rebuilding. The log has every failure and every act,
 with who and why.`,
 		},
-		{name: "campaign", short: "Show, replay, pause and resume campaigns, and look at their past"},
+		{name: "campaign", short: "Show, replay, pause, resume and erase campaigns, and look at their past"},
+		{name: "subject", short: "Erase the events about a person"},
+		{name: "erase", short: "Search for what an erasure has left"},
 		{name: "projection", short: "Show, verify, rebuild, pause, resume and remove projections"},
 		{name: "group", short: "Show, pause, resume and remove consumer groups"},
 		{
@@ -88,7 +90,10 @@ func addCommands(root *cobra.Command, env *cli.Env) map[string]*cobra.Command {
 			above.AddCommand(command)
 		}
 	}
-	more := map[string]extra{"startRebuild": rebuildCommand(env), "createToken": tokenCommand(env)}
+	more := map[string]extra{
+		"startRebuild": rebuildCommand(env), "createToken": tokenCommand(env),
+		"eraseCampaign": eraseCommand(), "eraseSubjects": eraseCommand(),
+	}
 	byCommand := map[string][]*acts.Act{}
 	for _, act := range acts.All() {
 		byCommand[act.Command] = append(byCommand[act.Command], act)

@@ -48,6 +48,7 @@ func reading() map[string][]string {
 		"events export":          {"", "--campaign oak"},
 		"events query":           {"--limit 2", "--type scored"},
 		"catalogue check":        {"testdata/catalogue.yaml", "testdata/catalogue.yaml testdata/catalogue.yaml"},
+		"erase verify":           {"testdata/certificate.json"},
 		"workers list":           {"", "--group default"},
 		"operation list":         {"", "--state failed", "--kind verify --before 9"},
 		"operation show":         {"1", "1 --after 1 --limit 1"},
@@ -64,7 +65,7 @@ func TestEveryViewShowsTheSameInEverySession(t *testing.T) {
 	t.Parallel()
 	pool, _ := played(t)
 	game := pool.Config().ConnString()
-	fixtures := database(t, "deferred.sql", "paused.sql", "published.sql", "operations.sql", "scheduled.sql")
+	fixtures := database(t, "deferred.sql", "paused.sql", "published.sql", "operations.sql", "scheduled.sql", "erased.sql")
 	requireRun(t, fixtures, "token create eve", cli.ExitOK, "")
 	change(t, fixtures, `UPDATE tidemark.workers
 		SET seen_at = now() - interval '3 hours'`) // seconds must not decide which workers are alive

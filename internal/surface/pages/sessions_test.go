@@ -87,6 +87,9 @@ func actsOfAPI() [][2]string {
 		{"resetPublisher", `"position": 1, "dry_run": true`},
 		{"resetPublisher", `"position": 1`},
 		{"cancelScheduled", `"confirm": "1"`},
+		{"eraseCampaign", `"dry_run": true`},
+		{"eraseSubjects", `"subjects": ["nobody"], "dry_run": true`},
+		{"eraseCampaign", `"confirm": "oak"`},
 		{"drainWorker", ""},
 		{"undrainWorker", ""},
 		{"createToken", `"role": "operator", "expires": "1h"`},
@@ -290,6 +293,8 @@ func formsOfPages() [][2]string {
 		{"/act/swapRebuild", "projection=heroes&allow_failed=1"},
 		{"/act/abortRebuild", "projection=heroes&confirm=heroes"},
 		{"/act/rollbackProjection", "!projection=heroes&confirm=heroes"},
+		{"/act/eraseCampaign", "!campaign=oak&confirm=oak"},
+		{"/act/eraseSubjects", "!subjects=x&confirm=x"},
 		{"/act/createToken", "!name=eve&role=viewer"},
 		{"/act/revokeToken", "!name=eve"},
 	}

@@ -1,0 +1,94 @@
+package acts
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/tidemark-go/tidemark/internal/admin"
+	"github.com/tidemark-go/tidemark/internal/auth"
+	"github.com/tidemark-go/tidemark/internal/surface/table"
+	"github.com/tidemark-go/tidemark/pkg/erasure"
+)
+
+type erases struct {
+	Personal bool `help:"only the fields that the event catalogue names personal (default whole payloads)"`
+}
+
+type campaignErase struct {
+	CampaignID string `arg:"CAMPAIGN" name:"campaign" of:"campaign" help:"the campaign"`
+	erases
+}
+
+type subjectErase struct {
+	Subjects []string `arg:"KEY..." name:"subjects" hidden:"true" help:"tags, or keys in the subject fields of the event catalogue"`
+	erases
+}
+
+const aboutErasures = " Payloads and metadata go, and with them tags, actors and aggregates; places, types, ids " +
+	"and times stay. Errors and logs no longer tell of the events. Campaigns are replayed, and projections across " +
+	"campaigns are rebuilt. The command writes a certificate to stdout: keep it, erase verify needs its key, and the " +
+	"database does not have it. It can be repeated, and takes what an interrupted one has left. It reaches neither " +
+	"what was published, nor WAL, replicas and backups."
+
+func eraseActs() []*Act {
+	return []*Act{
+		act(Act{
+			Kind: admin.ActErase, Name: "eraseCampaign", Command: "campaign erase", Path: "/campaigns/{campaign}/erase",
+			Short: "Erase the events of a campaign for good",
+			Long: "Erase the events of a campaign for good, and its scheduled appends." + aboutErasures +
+				" The command asks for the campaign's id.",
+			Examples: []string{"campaign erase oak --reason 'request 4711' > certificate.json"},
+			NoForm:   true, Role: auth.Admin, Reason: true, Danger: true, Confirms: true,
+		}, func(in *campaignErase) does {
+			return in.does(erasure.Request{Campaign: in.CampaignID}, in.CampaignID, "campaign "+in.CampaignID)
+		}),
+		act(Act{
+			Kind: admin.ActErase, Name: "eraseSubjects", Command: "subject erase", Path: "/subjects/erase",
+			Short: "Erase the events about a person for good",
+			Long: "Erase the events that have one of the keys as a tag, or in a field that the event catalogue names " +
+				"subject. Neither log nor table keeps the keys." + aboutErasures +
+				" The command asks for the key, or the number of keys.",
+			Examples: []string{
+				"subject erase customer=4711 --reason 'request 4711' > certificate.json",
+				"subject erase ann@example.com --personal --catalogue catalogue.yaml --reason 'request 4711'",
+			},
+			NoForm: true, Role: auth.Admin, Reason: true, Danger: true, Confirms: true,
+		}, func(in *subjectErase) does {
+			typed, what := fmt.Sprintf("erase %d", len(in.Subjects)), table.Count(int64(len(in.Subjects)), "subject")
+			if len(in.Subjects) == 1 {
+				typed = in.Subjects[0]
+			}
+			return in.does(erasure.Request{Subjects: in.Subjects}, typed, what)
+		}),
+	}
+}
+
+func (in erases) does(r erasure.Request, typed, what string) does {
+	r.Personal = in.Personal
+	return does{
+		Typed: typed,
+		Preview: func(ctx context.Context, acts *admin.Acts, by admin.Request) (*Plan, error) {
+			r.Catalogue, r.By, r.Reason = acts.Catalogue(), by.Who.Name, by.Reason+" "
+			if by.Reason == "" {
+				r.Reason = "a preview"
+			}
+			found, err := erasure.Count(ctx, acts.Pool(), r)
+			return &Plan{
+				Detail: found, Count: found.Events,
+				Words: fmt.Sprintf("erase %s in %s of %s for good", table.Count(found.Events, "event"),
+					table.Count(found.Campaigns, "campaign"), what),
+			}, err
+		},
+		Alone: func(ctx context.Context, db *admin.Recorder) (any, error) {
+			r.Catalogue, r.By, r.Reason = db.Catalogue, db.Who.Name, db.Request.Reason
+			return erasure.Erase(ctx, db, r)
+		},
+		Told: func(done *admin.Outcome) Told {
+			c := detail[erasure.Certificate](done)
+			return Told{
+				fmt.Sprintf("Erased %s of %s. Workers make the read models anew.", table.Count(c.Events, "event"), what),
+				[]string{"erase", "verify", "certificate.json"},
+			}
+		},
+	}
+}

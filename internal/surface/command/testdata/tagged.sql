@@ -1,0 +1,2 @@
+-- An event about a person.
+SELECT tidemark.append('ash', '[{"type": "noted", "tags": ["who=ann"]}]'::jsonb);
