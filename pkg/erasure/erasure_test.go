@@ -35,7 +35,6 @@ type shop struct {
 	*pgxpool.Pool
 	t         *testing.T
 	catalogue *journal.Catalogue
-	fails     string // customers whose events fail
 }
 
 const shopCatalogue = `types:
@@ -46,22 +45,27 @@ const shopCatalogue = `types:
     upcast: {1: [{rename: {name: customer}}]}
 `
 
-func newShop(t *testing.T) *shop {
-	t.Helper()
+func catalogueOf() *journal.Catalogue {
 	catalogue, err := journal.LoadCatalogue(fstest.MapFS{"c.yaml": {Data: []byte(shopCatalogue)}}, "c.yaml")
 	if err != nil {
-		t.Fatal(err)
+		panic(err)
 	}
-	return &shop{Pool: pgtest.New(t), t: t, catalogue: catalogue, fails: "failing"}
+	return catalogue
+}
+
+func newShop(t *testing.T) *shop {
+	t.Helper()
+	return &shop{Pool: pgtest.New(t), t: t, catalogue: catalogueOf()}
 }
 
 // planted returns a text that only events of the customer have.
 func planted(customer string) string { return "planted-" + customer }
 
-func (s *shop) projections() []projector.Projection {
+// projections are read models of all kinds. Events of customers with "failing" in their name fail in documents.
+func projections() []projector.Projection {
 	fold := func(doc *sums, e journal.Event) error {
 		o, err := journal.Decode[order](e)
-		if err == nil && strings.Contains(o.Customer, s.fails) {
+		if err == nil && strings.Contains(o.Customer, "failing") {
 			err = fmt.Errorf("%s cannot order", o.Customer)
 		}
 		if e.Erased() {
@@ -99,13 +103,17 @@ func (s *shop) projections() []projector.Projection {
 	}
 }
 
+func projectorOf(pool *pgxpool.Pool) (*projector.Projector, error) {
+	return projector.New(projector.Config{
+		Pool: pool, Projections: projections(), Catalogue: catalogueOf(), NoListen: true, PollInterval: 20 * time.Millisecond,
+		OnFailure: projector.Policy{Base: time.Hour, Max: time.Hour}, LeaseTTL: time.Second,
+	})
+}
+
 // work runs a worker until the test ends.
 func (s *shop) work() {
 	s.t.Helper()
-	p, err := projector.New(projector.Config{
-		Pool: s.Pool, Projections: s.projections(), Catalogue: s.catalogue, NoListen: true, PollInterval: 20 * time.Millisecond,
-		OnFailure: projector.Policy{Base: time.Hour, Max: time.Hour},
-	})
+	p, err := projectorOf(s.Pool)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -153,7 +161,7 @@ func (s *shop) value(sql string, args ...any) (text string) {
 
 func (s *shop) within(what string, ready func() bool) {
 	s.t.Helper()
-	for deadline := time.Now().Add(15 * time.Second); !ready(); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); !ready(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			s.t.Fatalf("not within a minute: %s", what)
 		}
@@ -194,12 +202,6 @@ func (s *shop) erase(r erasure.Request) *erasure.Certificate {
 func (s *shop) verify(c *erasure.Certificate) *erasure.Report {
 	s.t.Helper()
 	var report *erasure.Report
-	defer func() {
-		if s.t.Failed() || len(report.Pending) > 0 {
-			s.t.Log(s.value(`SELECT json_agg(r) FROM tidemark.rebuilds r`), s.value(`SELECT json_agg(p) FROM tidemark.projections p`),
-				s.value(`SELECT json_agg(d) FROM tidemark.deferred d`))
-		}
-	}()
 	s.within("read models are made anew", func() (done bool) {
 		var err error
 		if report, err = erasure.Verify(s.t.Context(), s.Pool, *c); err != nil {
@@ -367,5 +369,31 @@ func TestAnErasureThatSaysTwoThingsOrNothingIsRefused(t *testing.T) {
 	}
 	if _, err := s.Exec(t.Context(), `UPDATE tidemark.journal SET payload = '{}'`); err == nil {
 		t.Error("an UPDATE of the journal is not refused")
+	}
+}
+
+// TestAnInterruptedErasureIsFinished has all events erased, but nothing after.
+func TestAnInterruptedErasureIsFinished(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	s.work()
+	s.order("shop", "ann", 2)
+	s.within("all is applied", func() bool {
+		return s.value(`SELECT count(*) FROM tidemark_views.customers`)+s.value(`SELECT count(*) FROM tidemark_views.log`) == "11"
+	})
+	if _, err := s.Exec(t.Context(), `WITH begun AS (
+			INSERT INTO tidemark.erasures (campaign_id, actor, reason) VALUES ('shop', 'anna', 'killed') RETURNING id
+		) SELECT tidemark.lock_campaign('shop') FROM begun`); err != nil {
+		t.Fatal(err)
+	}
+	if n := s.value(`SELECT array_length(tidemark.erase(1, decode(repeat('00', 32), 'hex'), 'shop', NULL, 10, NULL), 1)`); n != "1" {
+		t.Fatalf("%s events are erased", n)
+	}
+	s.verify(s.erase(erasure.Request{Campaign: "shop"}))
+	if found := s.value(`SELECT string_agg(key, ' ') FROM tidemark_views.customers`); found != "" {
+		t.Errorf("there are customers %s", found)
+	}
+	if found := s.value(`SELECT count(*) FROM tidemark.erasures WHERE ended_at IS NULL`); found != "0" {
+		t.Errorf("%s erasures have not ended", found)
 	}
 }
