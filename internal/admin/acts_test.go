@@ -151,7 +151,7 @@ func words() map[admin.Kind]string {
 	return map[admin.Kind]string{
 		admin.ActAbortRebuild: "p", admin.ActResolveParked: "1", admin.ActResetPublisher: "s", admin.ActDrain: "w", admin.ActStartOperation: "g",
 		admin.ActCancelScheduled: "1", admin.ActErase: "c003",
-		admin.ActRollback:        "p", admin.ActRemove: "p", admin.ActRemoveGroup: "g",
+		admin.ActRollback: "p", admin.ActRemove: "p", admin.ActRemoveGroup: "g",
 	}
 }
 

@@ -10,6 +10,9 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
+// orderedParts is how many parts are sent at once: what follows a failure is sent in vain.
+const orderedParts = 8
+
 // strideInParts applies the events in order, in parts with a savepoint each. After a failure it goes
 // on from the last savepoint, without the culprit and the events that wait for it.
 func (t *Transaction) strideInParts(ctx context.Context, s *Stride) (held map[string]int64, err error) {
@@ -33,29 +36,37 @@ func (t *Transaction) strideInParts(ctx context.Context, s *Stride) (held map[st
 		k: k, timeout: c.limit, inOrder: true,
 		Savepoint: pipeline.Savepoint{Queries: c.Batch.QueuedQueries}, origins: c.Origins[:c.Batch.Len()],
 	}
-	for again := false; ; {
-		failed, held, applies := s.judge(causes)
-		if len(failed) > 0 {
+	whole, again := len(rest.Queries), false
+	var failed []int
+	judge := func() {
+		var applies []bool
+		if failed, held, applies = s.judge(causes); len(failed) > 0 {
 			k.Savepoints.Store(savepointsAfter)
 			rest = s.without(rest, applies)
 		}
+	}
+	for judge(); len(rest.Queries) > 0; {
 		most := 1
 		if k.Savepoints.Load() > 0 {
-			most = mostParts
+			most = mostParts * len(rest.Queries) / whole
 		}
 		parts, start, done := rest.cut(most), time.Now(), 0
+		parts = parts[:min(len(parts), orderedParts)]
 		if err := t.streamParts(ctx, parts, true); err != nil {
 			return nil, err
 		}
-		n := slices.IndexFunc(parts, func(one *part) bool { done += len(one.Queries); return one.Cause != nil })
-		if n < 0 {
-			for _, i := range failed {
-				t.failKey(k, &s.Events[i], causes[i])
+		n := slices.IndexFunc(parts, func(one *part) bool {
+			if one.Cause == nil {
+				done += len(one.Queries)
 			}
-			return held, nil
+			return one.Cause != nil
+		})
+		rest = rest.piece(done, len(rest.Queries))
+		if n < 0 {
+			again = false
+			continue
 		}
 		one := parts[n]
-		rest = rest.piece(done-len(one.Queries), len(rest.Queries))
 		culprit := one.origins[one.Failed]
 		cause := culprit.Wrap(failure.Cancelled(one.Cause, culprit.Projection, one.timeout, start))
 		if t.over(ctx, k, cause) {
@@ -63,8 +74,13 @@ func (t *Transaction) strideInParts(ctx context.Context, s *Stride) (held map[st
 		}
 		if again = !again && t.blockers == "" && failure.IsLockTimeout(cause); !again {
 			causes[slices.IndexFunc(s.Events, func(e Keyed) bool { return e.is(culprit) })] = cause
+			judge()
 		}
 	}
+	for _, i := range failed {
+		t.failKey(k, &s.Events[i], causes[i])
+	}
+	return held, nil
 }
 
 // judge returns the events that have failed, the keys that these hold back, and whether each event
