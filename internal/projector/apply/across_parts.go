@@ -11,7 +11,7 @@ import (
 )
 
 // orderedParts is how many parts are sent at once: what follows a failure is sent in vain.
-const orderedParts = 8
+const orderedParts = 18
 
 // strideInParts applies the events in order, in parts with a savepoint each. After a failure it goes
 // on from the last savepoint, without the culprit and the events that wait for it.
