@@ -138,7 +138,9 @@ func Erase(ctx context.Context, db DB, r Request) (_ *Certificate, err error) {
 	}
 	key := make([]byte, 32)
 	_, _ = rand.Read(key)
-	e.done = &Certificate{Campaign: r.Campaign, Subjects: r.Subjects, By: r.By, Reason: r.Reason, Key: key, Rebuilt: e.rebuilds}
+	e.done = &Certificate{
+		Campaign: r.Campaign, Subjects: r.Subjects, By: r.By, Reason: r.Reason, Key: key, Rebuilt: e.rebuilds,
+	}
 	if err := pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error {
 		return tx.QueryRow(ctx, queryBegin, r.Campaign, r.By, r.Reason).Scan(&e.done.Erasure, &e.done.BeganAt)
 	}); err != nil {

@@ -161,9 +161,11 @@ func (s *shop) value(sql string, args ...any) (text string) {
 
 func (s *shop) within(what string, ready func() bool) {
 	s.t.Helper()
-	for deadline := time.Now().Add(time.Minute); !ready(); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			s.t.Fatalf("not within a minute: %s", what)
+	for limit := time.After(2 * time.Minute); !ready(); {
+		select {
+		case <-limit:
+			s.t.Fatalf("waited in vain: %s", what)
+		case <-time.After(20 * time.Millisecond):
 		}
 	}
 }

@@ -53,7 +53,7 @@ func TestErasuresUnderKillsLeaveNothing(t *testing.T) {
 			if err := operator.Process.Kill(); err != nil {
 				t.Error(err)
 			}
-			<-ended
+			_ = <-ended // it was killed
 			kills++
 		}
 		_ = worker.Process.Kill()

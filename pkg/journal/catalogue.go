@@ -164,7 +164,7 @@ func (c *Catalogue) Subjects() map[string][]string {
 
 // Personal returns the personal fields of events, by every name that types are stored under.
 func (c *Catalogue) Personal() map[string][]string {
-	return c.fields(func(t *catalogued) []string { return t.EventType.Personal })
+	return c.fields(func(t *catalogued) []string { return t.Personal })
 }
 
 func (c *Catalogue) fields(of func(*catalogued) []string) map[string][]string {

@@ -14,11 +14,12 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
-// Register registers the consumer group and the projections. It creates their tables in the configured schema, and files every campaign that has
-// moved before for new projections, which catch up while live work goes on. If a projection's
-// version is higher than the registered one, it begins the rebuild, unless [Config].ManualRebuilds
-// is set. If it is lower, workers with the registered version serve it. Register is safe to call at
-// every start and from several processes at once. [Projector.Run] and [Projector.Drain] call it first.
+// Register registers the consumer group and the projections. It creates their tables in the
+// configured schema, and files every campaign that has moved before for new projections, which
+// catch up while live work goes on. If a projection's version is higher than the registered one, it
+// begins the rebuild, unless [Config].ManualRebuilds is set. If it is lower, workers with the
+// registered version serve it. Register is safe to call at every start and from several processes
+// at once. [Projector.Run] and [Projector.Drain] call it first.
 func (p *Projector) Register(ctx context.Context) error {
 	if p.base.Entered.Load() {
 		return nil

@@ -20,7 +20,7 @@ type campaignErase struct {
 }
 
 type subjectErase struct {
-	Subjects []string `arg:"KEY..." name:"subjects" hidden:"true" help:"tags, or keys in the subject fields of the event catalogue"`
+	Subjects []string `arg:"KEY..." name:"subjects" hidden:"true" help:"tags, or keys in the catalogue's subject fields"`
 	erases
 }
 
@@ -80,7 +80,7 @@ func (in erases) does(r erasure.Request, typed, what string) does {
 			}, err
 		},
 		Alone: func(ctx context.Context, db *admin.Recorder) (any, error) {
-			r.Catalogue, r.By, r.Reason = db.Catalogue, db.Who.Name, db.Request.Reason
+			r.Catalogue, r.By, r.Reason = db.Catalogue, db.Who.Name, db.Reason
 			return erasure.Erase(ctx, db, r)
 		},
 		Told: func(done *admin.Outcome) Told {
