@@ -151,16 +151,18 @@ func Erase(ctx context.Context, db DB, r Request) (_ *Certificate, err error) {
 	}
 	if r.Campaign != "" {
 		for n := batchEvents; n == batchEvents && err == nil; {
-			n, err = e.erase(ctx, r.Campaign, nil)
+			n, err = e.erase(ctx, r.Campaign, nil, false)
 		}
 	} else {
 		err = e.find(ctx, db, func(campaign string, seqs []int64) error {
-			for part := range slices.Chunk(seqs, batchEvents) {
-				if _, err := e.erase(ctx, campaign, part); err != nil {
+			for len(seqs) > batchEvents {
+				if _, err := e.erase(ctx, campaign, seqs[:batchEvents], true); err != nil {
 					return err
 				}
+				seqs = seqs[batchEvents:]
 			}
-			return nil
+			_, err := e.erase(ctx, campaign, seqs, false)
+			return err
 		})
 	}
 	if err == nil {
@@ -257,12 +259,13 @@ func (e *run) find(ctx context.Context, db journal.Querier, visit func(campaign 
 	return nil
 }
 
-// erase erases events of a campaign, all that are left if seqs is nil, and has the campaign replayed.
-func (e *run) erase(ctx context.Context, campaign string, seqs []int64) (n int, err error) {
+// erase erases events of a campaign, or the first that are left if seqs is nil. It has the campaign
+// replayed with the last of them.
+func (e *run) erase(ctx context.Context, campaign string, seqs []int64, more bool) (n int, err error) {
 	err = pgx.BeginFunc(ctx, e.db, func(tx pgx.Tx) error {
 		erased, err := rows.One(ctx, tx, pgx.RowTo[[]int64], "", queryErase, e.done.Erasure, e.done.Key, campaign, seqs,
 			batchEvents, e.personal)
-		if n = len(erased); err != nil || n == 0 {
+		if n = len(erased); err != nil || more || seqs == nil && n == batchEvents {
 			return err
 		}
 		for _, p := range e.resets {

@@ -399,3 +399,23 @@ func TestAnInterruptedErasureIsFinished(t *testing.T) {
 		t.Errorf("%s erasures have not ended", found)
 	}
 }
+
+// TestALargeCampaignIsErasedInBatches has exactly two batches of events, so that a third finds nothing.
+func TestALargeCampaignIsErasedInBatches(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	s.work()
+	if _, err := s.Exec(t.Context(), `SELECT tidemark.append('shop', jsonb_agg(jsonb_build_object('type', 'ordered', 'version', 2,
+		'payload', jsonb_build_object('customer', 'planted-' || i, 'amount', i)))) FROM generate_series(1, 1000) i`); err != nil {
+		t.Fatal(err)
+	}
+	s.within("all is applied", func() bool { return s.value(`SELECT count(*) FROM tidemark_views.log`) == "1000" })
+	c := s.erase(erasure.Request{Campaign: "shop"})
+	if c.Events != 1000 {
+		t.Errorf("%d events are erased", c.Events)
+	}
+	s.verify(c)
+	if found := s.everywhere("planted-"); found != nil {
+		t.Errorf("they are found in %v", found)
+	}
+}
