@@ -49,7 +49,15 @@ const (
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`
 	queryOwnReset = `UPDATE tidemark.projections SET own_reset = $2 WHERE name = $1 AND own_reset <> $2`
 	queryTables   = `SELECT c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-		WHERE n.nspname = $1 AND c.relkind IN ('r', 'p') ORDER BY c.oid`
+		WHERE n.nspname = $1 AND c.relkind IN ('r', 'p')`
+
+	// queryMadeTables returns the tables that are not among $2 and that this transaction has locked as
+	// their creator does. Others may create tables in the schema at the same time.
+	queryMadeTables = `SELECT c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+		WHERE n.nspname = $1 AND c.relkind IN ('r', 'p') AND c.relname <> ALL ($2::text[]) AND EXISTS (SELECT FROM pg_locks l
+			WHERE l.locktype = 'relation' AND l.relation = c.oid AND l.mode = 'AccessExclusiveLock'
+				AND l.pid = pg_backend_pid() AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database()))
+		ORDER BY c.oid`
 
 	// querySharedTables returns the tables without the column campaign_id, and those that have keys, but
 	// none with it. Numbers that a sequence gives are no keys here. It reads the catalogue.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -209,7 +208,7 @@ func (g *Registrar) createTables(ctx context.Context, tx pgx.Tx, k *Projection) 
 	if _, err := tx.Exec(ctx, "CREATE SCHEMA IF NOT EXISTS "+pgx.Identifier{k.Schema}.Sanitize()); err != nil {
 		return nil, err
 	}
-	before, err := tablesOf(ctx, tx, k.Schema)
+	before, err := rows.All(ctx, tx, pgx.RowTo[string], "", queryTables, k.Schema)
 	if err != nil {
 		return nil, err
 	}
@@ -221,15 +220,10 @@ func (g *Registrar) createTables(ctx context.Context, tx pgx.Tx, k *Projection) 
 			return nil, fmt.Errorf("create its tables in schema %q: %w", k.Schema, err)
 		}
 	}
-	after, err := tablesOf(ctx, tx, k.Schema)
-	if err != nil {
-		return nil, err
+	if before == nil {
+		before = []string{} // not NULL
 	}
-	return slices.DeleteFunc(after, func(name string) bool { return slices.Contains(before, name) }), nil
-}
-
-func tablesOf(ctx context.Context, tx pgx.Tx, schema string) ([]string, error) {
-	return rows.All(ctx, tx, pgx.RowTo[string], "", queryTables, schema)
+	return rows.All(ctx, tx, pgx.RowTo[string], "", queryMadeTables, k.Schema, before)
 }
 
 // ownReset reports whether the rows of a campaign, or of a key, are not found by campaign_id.
