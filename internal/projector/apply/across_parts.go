@@ -32,6 +32,7 @@ func (t *Transaction) strideInParts(ctx context.Context, s *Stride) (held map[st
 	}
 	k.Savepoints.Add(-1)
 	t.LimitStatements(c.limit)
+	t.queuePatience()
 	rest := &part{
 		k: k, timeout: c.limit, inOrder: true,
 		Savepoint: pipeline.Savepoint{Queries: c.Batch.QueuedQueries}, origins: c.Origins[:c.Batch.Len()],

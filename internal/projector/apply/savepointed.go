@@ -285,7 +285,6 @@ func (t *Transaction) streamParts(ctx context.Context, parts []*part, inOrder bo
 	for i, one := range parts {
 		saved[i] = &one.Savepoint
 	}
-	t.queuePatience()
 	defer t.watchLocks(ctx)()
 	return t.Blame(t.StreamParts(ctx, saved, inOrder))
 }
@@ -308,6 +307,7 @@ func (t *Transaction) runParts(ctx context.Context, parts []*part) error {
 			stream = append(stream, one)
 		}
 		start := time.Now()
+		t.queuePatience()
 		if err := t.streamParts(ctx, stream, false); err != nil {
 			return err
 		}

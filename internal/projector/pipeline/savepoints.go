@@ -31,8 +31,11 @@ func (s *Savepoint) fail(i int, cause error) { s.Failed, s.Cause = i, cause }
 // concerns all of them. A batch of one UPSERT per event spends a fifth of its time on descriptions
 // and on waiting to read. Ahead of each part it rolls back to the last savepoint. That undoes a
 // failure and changes nothing after a success, so no outcome is waited for. If inOrder is set, no
-// part runs after one that fails.
+// part runs after one that fails, and all have the same limit for waits.
 func (p *Pipeline) StreamParts(ctx context.Context, parts []*Savepoint, inOrder bool) error {
+	if inOrder {
+		p.Queue(QueryPatience)
+	}
 	if err := p.Exec(ctx, QuerySavepointPart); err != nil {
 		return err
 	}
@@ -56,6 +59,9 @@ func (p *Pipeline) StreamParts(ctx context.Context, parts []*Savepoint, inOrder 
 	again, keep, end := []*pgx.QueuedQuery{{SQL: QueryRollbackPart}, {SQL: QueryPatience}},
 		[]*pgx.QueuedQuery{{SQL: QueryReleasePart}, {SQL: QuerySavepointPart}},
 		[]*pgx.QueuedQuery{{SQL: QueryRollbackPart}, {SQL: QueryReleasePart}}
+	if inOrder {
+		again = nil
+	}
 	err = p.duplex(ctx, func(w *writer) error {
 		for i, one := range sent {
 			if _, err := w.run(again, statements); err != nil {
