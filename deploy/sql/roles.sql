@@ -190,6 +190,14 @@ BEGIN
     EXECUTE format('GRANT UPDATE ON SEQUENCE tidemark.erased TO %I', operator);
     EXECUTE format('GRANT SELECT ON SEQUENCE tidemark.erased TO %I', publisher);
 
+    -- Keys of subjects: workers and operators read them wrapped, all others only for subjects they name.
+    EXECUTE format('REVOKE INSERT, UPDATE, DELETE, TRUNCATE ON tidemark.keys FROM %I', worker);
+    EXECUTE format('REVOKE EXECUTE ON FUNCTION tidemark.subject_keys, tidemark.forget_keys FROM %I', publisher);
+    EXECUTE format('REVOKE EXECUTE ON FUNCTION tidemark.forget_keys FROM %I', worker);
+    EXECUTE format('GRANT EXECUTE ON FUNCTION tidemark.subject_keys TO %I', appender);
+    EXECUTE format('GRANT EXECUTE ON FUNCTION tidemark.forget_keys TO %I', operator);
+    EXECUTE format('GRANT UPDATE (wrapped, wrapped_by) ON tidemark.keys TO %I', operator);
+
     -- Operator: long transactions and the state of autovacuum. Only some roles may grant that.
     BEGIN
         EXECUTE format('GRANT pg_read_all_stats TO %I', operator);

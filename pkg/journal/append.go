@@ -33,7 +33,7 @@ func New(catalogue *Catalogue) *Journal { return &Journal{catalogue} }
 func (j *Journal) Append(
 	ctx context.Context, tx pgx.Tx, campaignID string, expect Expect, events ...Event,
 ) ([]Appended, error) {
-	doc, err := j.Encode(ctx, campaignID, events)
+	doc, err := j.encode(ctx, tx, campaignID, events)
 	if err != nil || len(events) == 0 {
 		return nil, err
 	}
@@ -45,7 +45,7 @@ func (j *Journal) Append(
 func (j *Journal) AppendSQL(
 	ctx context.Context, tx *sql.Tx, campaignID string, expect Expect, events ...Event,
 ) ([]Appended, error) {
-	doc, err := j.Encode(ctx, campaignID, events)
+	doc, err := j.encode(ctx, tx, campaignID, events)
 	if err != nil || len(events) == 0 {
 		return nil, err
 	}
@@ -56,7 +56,7 @@ func (j *Journal) AppendSQL(
 // AppendAll adds events to several campaigns in one round trip. It locks the campaigns in one
 // order, so two such calls never deadlock. Its errors are those of [Journal.Append].
 func (j *Journal) AppendAll(ctx context.Context, tx pgx.Tx, batches ...Batch) ([]Appended, error) {
-	doc, n, err := j.encodeAll(ctx, batches)
+	doc, n, err := j.encodeAll(ctx, tx, batches)
 	if err != nil || n == 0 {
 		return nil, err
 	}
@@ -129,16 +129,37 @@ func AppendAll(ctx context.Context, tx pgx.Tx, batches ...Batch) ([]Appended, er
 
 // Encode validates events and encodes them as the JSON document that tidemark.append and
 // tidemark.append_at take, for statements of one's own. Errors: [*InvalidEventError].
+//
+// With a sealer, it refuses personal fields: use [Journal.EncodeIn].
 func (j *Journal) Encode(ctx context.Context, campaignID string, events []Event) (string, error) {
+	return j.encode(ctx, nil, campaignID, events)
+}
+
+// EncodeIn is [Journal.Encode] that seals personal fields. db is the transaction of the append, in which
+// it creates the keys of new subjects.
+func (j *Journal) EncodeIn(ctx context.Context, db Querier, campaignID string, events []Event) (string, error) {
+	return j.encode(ctx, db, campaignID, events)
+}
+
+// encode encodes events of one campaign. tx is of pgx or database/sql, or nil.
+func (j *Journal) encode(ctx context.Context, tx any, campaignID string, events []Event) (string, error) {
+	keys, err := j.keysOf(ctx, tx, Batch{CampaignID: campaignID, Events: events})
+	if err != nil {
+		return "", appendError(campaignID, err)
+	}
 	size := 2
 	for i := range events {
 		size += 160 + len(events[i].Payload) + len(events[i].Metadata)
 	}
-	doc, err := j.encodeEvents(ctx, make([]byte, 0, size), campaignID, events)
+	doc, err := j.encodeEvents(ctx, make([]byte, 0, size), campaignID, events, keys)
 	return string(doc), err
 }
 
-func (j *Journal) encodeAll(ctx context.Context, batches []Batch) (doc string, n int, err error) {
+func (j *Journal) encodeAll(ctx context.Context, tx any, batches []Batch) (doc string, n int, err error) {
+	keys, err := j.keysOf(ctx, tx, batches...)
+	if err != nil {
+		return "", 0, appendError("", err)
+	}
 	buf := []byte{'['}
 	for _, b := range batches {
 		if len(b.Events) == 0 {
@@ -152,7 +173,7 @@ func (j *Journal) encodeAll(ctx context.Context, batches []Batch) (doc string, n
 		if b.Expect.checked {
 			buf = strconv.AppendInt(append(buf, `,"expect":`...), b.Expect.seq, 10)
 		}
-		if buf, err = j.encodeEvents(ctx, append(buf, `,"events":`...), b.CampaignID, b.Events); err != nil {
+		if buf, err = j.encodeEvents(ctx, append(buf, `,"events":`...), b.CampaignID, b.Events, keys); err != nil {
 			return "", 0, err
 		}
 		buf = append(buf, '}')
@@ -161,7 +182,7 @@ func (j *Journal) encodeAll(ctx context.Context, batches []Batch) (doc string, n
 }
 
 func (j *Journal) encodeEvents(
-	ctx context.Context, buf []byte, campaignID string, events []Event,
+	ctx context.Context, buf []byte, campaignID string, events []Event, keys map[string]*dataKey,
 ) ([]byte, error) {
 	buf = append(buf, '[')
 	for i := range events {
@@ -171,6 +192,9 @@ func (j *Journal) encodeEvents(
 		}
 		if err := j.catalogue.admit(campaignID, i, &e); err != nil {
 			return nil, err
+		}
+		if err := j.catalogue.seal(campaignID, &e, keys); err != nil {
+			return nil, refused(err, campaignID, i)
 		}
 		if i > 0 {
 			buf = append(buf, ',')

@@ -34,6 +34,7 @@ type EventType struct {
 type Catalogue struct {
 	types         map[string]*catalogued // by current name and by alias
 	refuseUnknown bool
+	sealer        *Sealer // nil: none
 }
 
 // catalogued is an [EventType] with its defaults filled in and its schema compiled.
@@ -76,7 +77,7 @@ func catalogueOf(types []EventType) (*Catalogue, error) {
 func (c *Catalogue) RefuseUnknown() *Catalogue {
 	strict := Catalogue{refuseUnknown: true}
 	if c != nil {
-		strict.types = c.types
+		strict.types, strict.sealer = c.types, c.sealer
 	}
 	return &strict
 }
@@ -212,6 +213,11 @@ func (c *Catalogue) admit(campaignID string, index int, e *Event) error {
 	if err == nil {
 		err = c.prepare(e)
 	}
+	return refused(err, campaignID, index)
+}
+
+// refused completes an [InvalidEventError].
+func refused(err error, campaignID string, index int) error {
 	if refused, ok := errors.AsType[*InvalidEventError](err); ok {
 		refused.Campaign, refused.Index = campaignID, index
 	}
@@ -267,7 +273,9 @@ func (c *Catalogue) Current(e Event) (Event, error) {
 		e.Type = t.Name
 		return e, nil
 	case e.Erased() && string(e.Payload) == "{}": // nothing is left to upcast
-		e.Type, e.Version = t.Name, t.Version
+		if e.Type, e.Version = t.Name, t.Version; feed.Opened(&e) {
+			feed.Open(&e, e.Payload, e.Payload, true)
+		}
 		return e, nil
 	case e.Version > t.Version || e.Version < t.oldest:
 		remedy := "add the missing upcasters to the catalogue"
@@ -278,10 +286,19 @@ func (c *Catalogue) Current(e Event) (Event, error) {
 			e.Seq, feed.Shortened(e.CampaignID), feed.Shortened(e.Type), e.Version, t.oldest, t.Version, remedy)
 	}
 	payload, err := t.upcastPayload(e.Payload, e.Version)
+	stored := payload
+	if err == nil && feed.Opened(&e) {
+		stored, err = t.upcastPayload(feed.Stored(&e), e.Version)
+	}
 	if err != nil {
 		return e, fmt.Errorf("event %d of campaign %s: %w", e.Seq, feed.Shortened(e.CampaignID), err)
 	}
-	e.Type, e.Version, e.Payload = t.Name, t.Version, payload
-	feed.ForgetDecoded(&e)
+	e.Type, e.Version = t.Name, t.Version
+	if feed.Opened(&e) {
+		feed.Open(&e, payload, stored, e.Erased())
+	} else {
+		e.Payload = payload
+		feed.ForgetDecoded(&e)
+	}
 	return e, nil
 }

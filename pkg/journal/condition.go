@@ -44,7 +44,7 @@ func (j *Journal) AppendIf(ctx context.Context, tx pgx.Tx, events []Event, condi
 func (j *Journal) appendIf(
 	ctx context.Context, tx pgx.Tx, query string, events []Event, condition Condition,
 ) ([]Appended, error) {
-	doc, guard, err := j.encodeIf(ctx, events, condition)
+	doc, guard, err := j.encodeIf(ctx, tx, events, condition)
 	if err != nil {
 		return nil, err
 	}
@@ -57,7 +57,7 @@ func (j *Journal) appendIf(
 func (j *Journal) appendIfAndCommit(
 	ctx context.Context, tx pgx.Tx, events []Event, condition Condition,
 ) (places []Appended, err error) {
-	doc, guard, err := j.encodeIf(ctx, events, condition)
+	doc, guard, err := j.encodeIf(ctx, tx, events, condition)
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +77,7 @@ func (j *Journal) appendIfAndCommit(
 func (j *Journal) AppendIfSQL(
 	ctx context.Context, tx *sql.Tx, events []Event, condition Condition,
 ) ([]Appended, error) {
-	doc, guard, err := j.encodeIf(ctx, events, condition)
+	doc, guard, err := j.encodeIf(ctx, tx, events, condition)
 	if err != nil {
 		return nil, err
 	}
@@ -97,7 +97,7 @@ func AppendIfSQL(ctx context.Context, tx *sql.Tx, events []Event, condition Cond
 
 // encodeIf validates the arguments and encodes the two documents.
 func (j *Journal) encodeIf(
-	ctx context.Context, events []Event, condition Condition,
+	ctx context.Context, tx any, events []Event, condition Condition,
 ) (doc, guard string, err error) {
 	if len(events) == 0 {
 		return "", "", &InvalidEventError{
@@ -116,7 +116,7 @@ func (j *Journal) encodeIf(
 		}
 		batches = append(batches, Batch{CampaignID: events[i].CampaignID, Events: events[i : i+1]})
 	}
-	doc, _, err = j.encodeAll(ctx, batches)
+	doc, _, err = j.encodeAll(ctx, tx, batches)
 	return doc, condition.encode(), err
 }
 

@@ -26,3 +26,26 @@ const (
 	// queryCancel deletes one row by its primary key.
 	queryCancel = `SELECT tidemark.cancel_scheduled($1)`
 )
+
+const (
+	// querySubjectKeys probes the unique index on subjects. Creating a key waits for transactions that
+	// create the same one.
+	querySubjectKeys = `SELECT subject, id, wrapped, wrapped_by, current_setting('transaction_isolation') = 'read committed'
+		FROM tidemark.subject_keys($1::jsonb)`
+
+	// queryKeys probes the primary key for each id, and reads a value in the server's memory.
+	queryKeys = `SELECT m.last_value, current_setting('transaction_isolation') = 'read committed', k.id::text, k.subject,
+			k.wrapped, k.wrapped_by
+		FROM tidemark.erased m LEFT JOIN tidemark.keys k ON k.id = ANY ($1::text[]::uuid[])`
+
+	// queryOldKeys reads a range of the primary key.
+	queryOldKeys = `SELECT id::text, subject, wrapped, wrapped_by FROM tidemark.keys
+		WHERE id > $1::text::uuid AND wrapped_by <> $2 ORDER BY id LIMIT $3`
+
+	// queryRewrap changes rows by the primary key, unless another call has been faster.
+	queryRewrap = `WITH done AS (
+			UPDATE tidemark.keys k SET wrapped = n.wrapped, wrapped_by = $4
+			FROM unnest($1::text[], $2::text[], $3::bytea[]) AS n (id, wrapped_by, wrapped)
+			WHERE k.id = n.id::uuid AND k.wrapped_by = n.wrapped_by RETURNING 1
+		) SELECT count(*) FROM done`
+)

@@ -21,7 +21,7 @@ import (
 func (j *Journal) AppendAt(
 	ctx context.Context, tx pgx.Tx, campaignID string, due time.Time, events ...Event,
 ) (id int64, err error) {
-	doc, err := j.Encode(ctx, campaignID, events)
+	doc, err := j.encode(ctx, tx, campaignID, events)
 	if err != nil {
 		return 0, err
 	}

@@ -47,10 +47,37 @@ type Event struct {
 	refused    error // see Refuse
 
 	decoded *decoded // the payload, decoded once for all copies of the event
+	opened  *opened  // nil: the payload is as stored
+}
+
+// opened is what [Open] leaves of a payload with sealed fields.
+type opened struct {
+	stored json.RawMessage // with the fields sealed
+	gone   bool            // the key of one of them is deleted
 }
 
 // Erased reports whether an operator has erased the event: its payload, or the personal fields of it, is gone.
-func (e *Event) Erased() bool { return bytes.HasPrefix(e.Metadata, []byte(`{"$erased":`)) }
+func (e *Event) Erased() bool {
+	return e.opened != nil && e.opened.gone || bytes.HasPrefix(e.Metadata, []byte(`{"$erased":`))
+}
+
+// Open gives an event a payload whose sealed fields are open, and keeps the stored one. gone: the key
+// of a field is deleted, so that the field is absent.
+func Open(e *Event, payload, stored json.RawMessage, gone bool) {
+	e.Payload, e.opened = payload, &opened{stored, gone}
+	ForgetDecoded(e)
+}
+
+// Stored returns the payload with sealed fields as they are in the journal.
+func Stored(e *Event) json.RawMessage {
+	if e.opened == nil {
+		return e.Payload
+	}
+	return e.opened.stored
+}
+
+// Opened reports whether [Open] was called.
+func Opened(e *Event) bool { return e.opened != nil }
 
 // Refuse makes an append refuse the event, whose payload could not be encoded.
 func Refuse(e *Event, err error) { e.refused = err }

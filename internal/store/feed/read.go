@@ -23,6 +23,12 @@ type Querier interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 }
 
+// Opening is a Querier whose events are read with their sealed fields open.
+type Opening struct {
+	Querier
+	Open func(ctx context.Context, db Querier, events []Event) error
+}
+
 // ReadCampaign is [journal.ReadCampaign].
 func ReadCampaign(ctx context.Context, db Querier, campaignID string, afterSeq int64) iter.Seq2[Event, error] {
 	return pages(func() ([]Event, error) {
@@ -124,6 +130,12 @@ func collect(ctx context.Context, db Querier, query string, args ...any) ([]Even
 func collectSome(
 	ctx context.Context, db Querier, expected int, limit int64, query string, args ...any,
 ) (events []Event, size int64, err error) {
+	if opening, ok := db.(Opening); ok {
+		if events, size, err = collectSome(ctx, opening.Querier, expected, limit, query, args...); err == nil {
+			err = opening.Open(ctx, opening.Querier, events)
+		}
+		return events, size, err
+	}
 	rows, err := db.Query(ctx, query, args...)
 	if err == nil {
 		events, size, err = collectBytes(rows, expected, limit)

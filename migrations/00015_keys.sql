@@ -1,0 +1,67 @@
+-- +goose Up
+SELECT pg_catalog.set_config('tidemark.path', pg_catalog.current_setting('search_path'), true),
+    pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
+
+-- The keys that personal fields of events are sealed with, one for each subject. To delete a key is to
+-- erase these fields, wherever copies of the events are. Leave this table out of backups that are kept.
+CREATE TABLE tidemark.keys (
+    id         uuid             PRIMARY KEY,
+    subject    bytea            NOT NULL UNIQUE CHECK (octet_length(subject) = 32),
+    wrapped    bytea            NOT NULL CHECK (octet_length(wrapped) BETWEEN 32 AND 8192),
+    wrapped_by text COLLATE "C" NOT NULL CHECK (octet_length(wrapped_by) BETWEEN 1 AND 256),
+    created_at timestamptz      NOT NULL DEFAULT clock_timestamp()
+);
+COMMENT ON TABLE tidemark.keys IS 'Keys of subjects, which seal personal fields. Deleted when the subject is erased.';
+COMMENT ON COLUMN tidemark.keys.id IS 'id, which sealed fields name';
+COMMENT ON COLUMN tidemark.keys.subject IS 'SHA-256 of the subject';
+COMMENT ON COLUMN tidemark.keys.wrapped IS 'the key, encrypted by the wrapping key';
+COMMENT ON COLUMN tidemark.keys.wrapped_by IS 'name of the wrapping key';
+COMMENT ON COLUMN tidemark.keys.created_at IS 'time of the first append for the subject';
+
+-- subject_keys returns the keys of subjects. p_keys is an array of objects with "subject", a hash in hex.
+-- One that also has "id", "wrapped" (base64) and "wrapped_by" creates the key if the subject has none: it
+-- waits for a transaction that is creating it. Keys are created in one order, so that two calls never
+-- deadlock. Appenders have no other way to keys.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.subject_keys(p_keys jsonb)
+    RETURNS TABLE (subject text, id text, wrapped text, wrapped_by text)
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_column
+BEGIN
+    INSERT INTO tidemark.keys (id, subject, wrapped, wrapped_by)
+    SELECT (k ->> 'id')::uuid, decode(k ->> 'subject', 'hex'), decode(k ->> 'wrapped', 'base64'), k ->> 'wrapped_by'
+    FROM jsonb_array_elements(p_keys) AS k WHERE k ? 'id' ORDER BY k ->> 'subject'
+    ON CONFLICT (subject) DO NOTHING;
+    RETURN QUERY SELECT encode(s.subject, 'hex'), s.id::text, translate(encode(s.wrapped, 'base64'), E'\n', ''),
+        s.wrapped_by
+    FROM jsonb_array_elements(p_keys) AS k
+        CROSS JOIN LATERAL (SELECT * FROM tidemark.keys t WHERE t.subject = decode(k ->> 'subject', 'hex') LIMIT 1) s;
+END
+$$;
+-- +goose StatementEnd
+
+-- forget_keys deletes the keys of subjects and returns how many. What they have sealed cannot be read any more.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.forget_keys(p_subjects text[]) RETURNS bigint
+    LANGUAGE sql SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp
+AS $$
+    WITH gone AS (
+        DELETE FROM tidemark.keys k
+        USING (SELECT DISTINCT sha256(convert_to(s, 'UTF8')) AS subject FROM unnest(p_subjects) AS s) f
+        WHERE k.subject = f.subject RETURNING 1
+    )
+    SELECT count(*) FROM gone
+$$;
+-- +goose StatementEnd
+
+REVOKE ALL ON FUNCTION tidemark.subject_keys, tidemark.forget_keys FROM PUBLIC;
+
+SELECT set_config('search_path', current_setting('tidemark.path'), true);
+
+-- +goose Down
+DROP FUNCTION tidemark.forget_keys;
+DROP FUNCTION tidemark.subject_keys;
+DROP TABLE tidemark.keys;

@@ -1,0 +1,269 @@
+package journal
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/cipher"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"github.com/tidemark-go/tidemark/internal/store/feed"
+)
+
+// Sealed returns a copy of c whose personal fields are sealed when events are appended, and opened where
+// a projector reads. An append with a personal field and without a subject is then refused. A subject is
+// the first of the type's subject fields that has a text or a whole number.
+func (c *Catalogue) Sealed(s *Sealer) *Catalogue {
+	sealed := Catalogue{sealer: s}
+	if c != nil {
+		sealed.types, sealed.refuseUnknown = c.types, c.refuseUnknown
+	}
+	return &sealed
+}
+
+// sealedValue is a sealed field, as it is stored.
+type sealedValue struct {
+	Sealed []byte `json:"$sealed"`
+	Key    string `json:"key"`
+}
+
+// sealMark is in every payload with a sealed field.
+var sealMark = []byte(`"$sealed"`) //nolint:gochecknoglobals // constant
+
+// asSealed returns the sealed field that a value is; nil: it is none.
+func asSealed(value json.RawMessage) *sealedValue {
+	var fields map[string]json.RawMessage
+	var v sealedValue
+	if json.Unmarshal(value, &fields) != nil || len(fields) != 2 || json.Unmarshal(value, &v) != nil {
+		return nil
+	}
+	if id, err := uuid.Parse(v.Key); err != nil || id.String() != v.Key || v.Sealed == nil {
+		return nil
+	}
+	return &v
+}
+
+// dataKey is the key of a subject.
+type dataKey struct {
+	id    string
+	aead  cipher.AEAD
+	nonce []byte // a key too
+}
+
+func newDataKey(id string, plain []byte) (*dataKey, error) {
+	aead, err := newGCM(plain)
+	return &dataKey{id: id, aead: aead, nonce: sum(plain, []byte("tidemark nonce"))}, err
+}
+
+func sum(key []byte, parts ...[]byte) []byte {
+	mac := hmac.New(sha256.New, key)
+	for _, part := range parts {
+		mac.Write(part)
+	}
+	return mac.Sum(nil)
+}
+
+// place is what a sealed field is bound to. A campaign has no NUL.
+func place(campaignID string, id uuid.UUID, path string) []byte {
+	return append(id[:], path+"\x00"+campaignID...)
+}
+
+// seal seals a value at a place. The nonce depends on both: an append that is repeated is then the same.
+func (k *dataKey) seal(value json.RawMessage, at []byte) json.RawMessage {
+	var plain bytes.Buffer
+	_ = json.Compact(&plain, value) // it was decoded
+	nonce := sum(k.nonce, []byte(strconv.Itoa(len(at))), at, plain.Bytes())[:k.aead.NonceSize()]
+	sealed := base64.StdEncoding.EncodeToString(k.aead.Seal(nonce, nonce, plain.Bytes(), at))
+	return json.RawMessage(`{"$sealed":"` + sealed + `","key":"` + k.id + `"}`)
+}
+
+// keysOf returns the keys that the events' personal fields are sealed with, by subject.
+func (j *Journal) keysOf(ctx context.Context, tx any, batches ...Batch) (map[string]*dataKey, error) {
+	if j.catalogue == nil || j.catalogue.sealer == nil {
+		return nil, nil
+	}
+	var subjects []string
+	for _, b := range batches {
+		for i := range b.Events {
+			t := j.catalogue.find(b.Events[i].Type)
+			if t == nil || len(t.Personal) == 0 {
+				continue
+			}
+			if o, err := decodeObject(b.Events[i].Payload); err == nil && len(t.toSeal(o)) > 0 {
+				subjects = append(subjects, t.subject(o)...)
+			}
+		}
+	}
+	if len(subjects) == 0 {
+		return nil, nil
+	}
+	slices.Sort(subjects)
+	return j.catalogue.sealer.keysFor(ctx, tx, slices.Compact(subjects))
+}
+
+// seal seals the personal fields of an event that was admitted.
+func (c *Catalogue) seal(campaignID string, e *Event, keys map[string]*dataKey) error {
+	if c == nil || c.sealer == nil {
+		return nil
+	}
+	t := c.find(e.Type)
+	if t == nil || len(t.Personal) == 0 || len(e.Payload) == 0 {
+		return nil
+	}
+	o, err := decodeObject(e.Payload)
+	if err != nil {
+		return invalid(e, "payload", err.Error())
+	}
+	paths := t.toSeal(o)
+	if len(paths) == 0 {
+		return nil
+	}
+	subject := t.subject(o)
+	if len(subject) == 0 {
+		return invalid(e, "payload", fmt.Sprintf("has personal fields (%s) and no subject (%s): give it one, whose key seals "+
+			"them", strings.Join(paths, ", "), cmp.Or(strings.Join(t.Subject, ", "), "the catalogue names no subject field")))
+	}
+	if e.ID == uuid.Nil {
+		e.ID = uuid.Must(uuid.NewV7())
+	}
+	for _, path := range paths {
+		_ = o.at(strings.Split(path, "."), false, func(parent object, name string) error {
+			parent[name] = keys[subject[0]].seal(parent[name], place(campaignID, e.ID, path))
+			return nil
+		})
+	}
+	e.Payload, err = encodeJSON(o)
+	return err
+}
+
+// toSeal returns the paths of the personal fields that an object has, and that are not sealed.
+func (t *catalogued) toSeal(o object) (paths []string) {
+	for _, path := range slices.Compact(slices.Sorted(slices.Values(t.Personal))) {
+		_ = o.at(strings.Split(path, "."), false, func(parent object, name string) error {
+			within := len(paths) > 0 && strings.HasPrefix(path, paths[len(paths)-1]+".")
+			if value, there := parent[name]; there && !within && asSealed(value) == nil {
+				paths = append(paths, path)
+			}
+			return nil
+		})
+	}
+	return paths
+}
+
+// subject returns the subject of a payload; nil: it has none.
+func (t *catalogued) subject(o object) (subject []string) {
+	for _, path := range t.Subject {
+		_ = o.at(strings.Split(path, "."), false, func(parent object, name string) error {
+			var text string
+			var number int64
+			switch value := parent[name]; {
+			case len(subject) > 0 || len(value) == 0 || bytes.Equal(value, []byte("null")):
+			case json.Unmarshal(value, &text) == nil && text != "":
+				subject = []string{text}
+			case json.Unmarshal(value, &number) == nil:
+				subject = []string{strconv.FormatInt(number, 10)}
+			}
+			return nil
+		})
+	}
+	return subject
+}
+
+// Seals reports whether [Catalogue.Open] has something to do for an event.
+func (c *Catalogue) Seals(e *Event) bool {
+	return c != nil && c.sealer != nil && !feed.Opened(e) && bytes.Contains(e.Payload, sealMark)
+}
+
+// Open opens the sealed fields of events as they are stored, before [Catalogue.Current]. It returns the
+// errors of those that do not open by position. Another error is not about one event.
+func (c *Catalogue) Open(ctx context.Context, db Querier, events []Event) (faults map[int64]error, err error) {
+	if c == nil || c.sealer == nil {
+		return nil, nil
+	}
+	return c.sealer.open(ctx, db, events)
+}
+
+func (s *Sealer) open(ctx context.Context, db Querier, events []Event) (faults map[int64]error, err error) {
+	var ids []string
+	for i := range events {
+		if e := &events[i]; bytes.Contains(e.Payload, sealMark) {
+			_, _ = eachSealed(e.Payload, "", func(_ string, v *sealedValue) (json.RawMessage, error) {
+				ids = append(ids, v.Key)
+				return nil, nil
+			})
+		}
+	}
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	slices.Sort(ids)
+	keys, err := s.find(ctx, db, slices.Compact(ids))
+	if err != nil {
+		return nil, err
+	}
+	for i := range events {
+		e := &events[i]
+		if !bytes.Contains(e.Payload, sealMark) {
+			continue
+		}
+		gone := false
+		payload, err := eachSealed(e.Payload, "", func(path string, v *sealedValue) (json.RawMessage, error) {
+			key := keys[v.Key]
+			if key == nil {
+				gone = true
+				return nil, nil
+			}
+			plain, err := openGCM(key.aead, v.Sealed, place(e.CampaignID, e.ID, path))
+			if err != nil {
+				return nil, fmt.Errorf("event %d of campaign %s: the field %s does not open with its key %s: it was moved or "+
+					"changed", e.Seq, feed.Shortened(e.CampaignID), feed.Shortened(path), v.Key)
+			}
+			return plain, nil
+		})
+		if err == nil {
+			feed.Open(e, payload, e.Payload, gone)
+			continue
+		}
+		if faults == nil {
+			faults = map[int64]error{}
+		}
+		faults[e.Position] = err
+	}
+	return faults, nil
+}
+
+// eachSealed replaces the sealed fields of an object by what visit returns; nil removes one.
+func eachSealed(
+	payload json.RawMessage, under string, visit func(path string, v *sealedValue) (json.RawMessage, error),
+) (json.RawMessage, error) {
+	o, err := decodeObject(payload)
+	if err != nil {
+		return payload, nil // an array or a text that contains the mark
+	}
+	for name, value := range o {
+		if !bytes.Contains(value, sealMark) {
+			continue
+		}
+		if v := asSealed(value); v != nil {
+			value, err = visit(under+name, v)
+		} else {
+			value, err = eachSealed(value, under+name+".", visit)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if o[name] = value; value == nil {
+			delete(o, name)
+		}
+	}
+	return encodeJSON(o)
+}
