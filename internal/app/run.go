@@ -183,6 +183,9 @@ func load(
 ) ([]projector.Projection, *journal.Catalogue, error) {
 	code := verification.Compiled{Projections: opts.Projections, Catalogue: opts.Catalogue}
 	projections, catalogue, err := code.Load(settings.ProjectionsDir, settings.Catalogue)
+	if err == nil {
+		catalogue, err = settings.WrappingKeys.Seal(catalogue)
+	}
 	if err == nil && len(projections) == 0 && !publishes(settings) && mode != projector.ModeEnqueueOnly {
 		err = errors.New("there is nothing to project or to publish: name a folder of SQL files with --projections-dir or " +
 			"TIDEMARK_PROJECTIONS_DIR, or what to publish with TIDEMARK_PUBLISHERS")

@@ -22,6 +22,7 @@ type Worker struct {
 	Listen         bool
 	ProjectionsDir string
 	Catalogue      string
+	WrappingKeys   WrappingKeys
 	ActsRetention  time.Duration // of tidemark.operator_log
 	HTTPAddr       string
 
@@ -48,6 +49,7 @@ func NewWorker(flags *pflag.FlagSet) (*Worker, *Set) {
 	s.String(&w.ProjectionsDir, "TIDEMARK_PROJECTIONS_DIR", "", "folder of SQL-file projections")
 	s.String(&c.Schema, "TIDEMARK_SCHEMA", "tidemark_views", "schema of the projections' tables")
 	s.String(&w.Catalogue, "TIDEMARK_CATALOGUE", "", "event catalogue, a YAML file")
+	WrappingKeySettings(s, &w.WrappingKeys)
 	s.Duration(&c.PollInterval, "TIDEMARK_POLL_INTERVAL", 2*time.Second, time.Millisecond,
 		"longest wait between polls of the queue")
 	s.Int(&c.ClaimCampaigns, "TIDEMARK_CLAIM_CAMPAIGNS", 64, 1, "campaigns leased by one claim")

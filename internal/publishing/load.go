@@ -139,6 +139,7 @@ type publisherSettings struct {
 	RetryBase   time.Duration `yaml:"retry_base"`
 	RetryMax    time.Duration `yaml:"retry_max"`
 	BackoffMax  time.Duration `yaml:"backoff_max"`
+	OpenSealed  bool          `yaml:"open_sealed"`
 }
 
 func (l *loader) publisher(at field) publisher.Publisher {
@@ -149,7 +150,7 @@ func (l *loader) publisher(at field) publisher.Publisher {
 		Name: at.name, Topics: l.known(s.Topics), Start: l.start(s.Start),
 		BatchSize: s.BatchSize, Concurrency: s.Concurrency, Order: publisher.Order(s.Order), Timeout: s.Timeout,
 		OnRefusal: publisher.Policy(s.OnRefusal), Attempts: s.Attempts,
-		RetryBase: s.RetryBase, RetryMax: s.RetryMax, BackoffMax: s.BackoffMax,
+		RetryBase: s.RetryBase, RetryMax: s.RetryMax, BackoffMax: s.BackoffMax, OpenSealed: s.OpenSealed,
 	}
 	if s.Topics.value == nil {
 		l.wrong(at.key, "%s has no topics: name those that it publishes", what)

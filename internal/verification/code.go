@@ -37,6 +37,7 @@ type Compiled struct {
 type code struct {
 	compiled             Compiled
 	directory, catalogue string
+	wrapping             config.WrappingKeys
 	trusts               bool // objects that the workers' role created in the read models' schema
 	set                  *config.Set
 }
@@ -51,6 +52,7 @@ func (c *code) bind(command *cobra.Command) {
 	}
 	c.set.String(&c.directory, "TIDEMARK_PROJECTIONS_DIR", "", "folder of SQL-file projections")
 	c.set.String(&c.catalogue, "TIDEMARK_CATALOGUE", "", "event catalogue, a YAML file")
+	config.WrappingKeySettings(c.set, &c.wrapping)
 }
 
 // Load adds the projections in a folder of SQL files to the program's own, and reads a catalogue
@@ -82,6 +84,9 @@ func (c *code) load() ([]projector.Projection, *journal.Catalogue, error) {
 	var catalogue *journal.Catalogue
 	if err == nil {
 		projections, catalogue, err = c.compiled.Load(c.directory, c.catalogue)
+	}
+	if err == nil {
+		catalogue, err = c.wrapping.Seal(catalogue)
 	}
 	switch {
 	case err != nil:

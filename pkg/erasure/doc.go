@@ -7,8 +7,12 @@
 // campaigns, parked events and logs tell of the events go, and so do scheduled appends of an erased
 // campaign. Each campaign gets an event of type [EventType], which publishers send.
 //
+// If fields are sealed ([journal.Sealer]), an erasure of subjects deletes their keys. So copies of the
+// journal, such as backups and what brokers have, cannot be read either.
+//
 // An erasure works in transactions of one campaign each and can be repeated: a second one takes what
-// an interrupted one has left. It reaches neither what was sent already, nor WAL, replicas and backups.
+// an interrupted one has left. Fields that are not sealed stay in what was sent already, in WAL and in
+// backups.
 //
 // The package owns tidemark.erasures, tidemark.erased_events and tidemark.erased_values. It is safe for
 // concurrent use.

@@ -63,6 +63,7 @@ type Certificate struct {
 	BeganAt  time.Time        `json:"began_at"`
 	EndedAt  time.Time        `json:"ended_at"`
 	Events   int64            `json:"events"`  // erased
+	Keys     int64            `json:"keys"`    // deleted, of the subjects: no copy of the journal tells what they sealed
 	Changed  map[string]int64 `json:"changed"` // rows by table of the schema tidemark
 	Replayed []string         `json:"replayed"`
 	Rebuilt  []string         `json:"rebuilt"` // workers do both after the erasure has ended
@@ -73,6 +74,7 @@ type Certificate struct {
 type Found struct {
 	Events    int64 `json:"events"`
 	Campaigns int64 `json:"campaigns"`
+	Keys      int64 `json:"keys"` // of the subjects, named by the value of a subject field
 }
 
 // run is an erasure under way.
@@ -106,6 +108,11 @@ func Count(ctx context.Context, db journal.Querier, r Request) (found Found, err
 		return found, err
 	}
 	campaigns := map[string]bool{}
+	keys, err := e.keys(ctx, db)
+	if err != nil {
+		return found, err
+	}
+	found.Keys = int64(len(keys))
 	err = e.find(ctx, db, func(campaign string, seqs []int64) error {
 		campaigns[campaign] = true
 		found.Events += int64(len(seqs))
@@ -130,7 +137,7 @@ func Erase(ctx context.Context, db DB, r Request) (_ *Certificate, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if found, err := Count(ctx, db, r); err != nil || found.Events == 0 && len(unfinished) == 0 {
+	if found, err := Count(ctx, db, r); err != nil || found.Events+found.Keys == 0 && len(unfinished) == 0 {
 		return nil, errors.Join(err, r.nothing(err))
 	}
 	if err := e.readModels(ctx); err != nil {
@@ -164,6 +171,9 @@ func Erase(ctx context.Context, db DB, r Request) (_ *Certificate, err error) {
 			_, err := e.erase(ctx, campaign, seqs, false)
 			return err
 		})
+	}
+	if err == nil && len(r.Subjects) > 0 { // events that were appended meanwhile are forgotten too
+		e.done.Keys, err = rows.One(ctx, db, pgx.RowTo[int64], "", queryForget, r.Subjects)
 	}
 	if err == nil {
 		_, err = rows.One(ctx, db, pgx.RowTo[int64], "", queryMark)
@@ -220,9 +230,18 @@ func (e *run) countCampaign(ctx context.Context, db journal.Querier) (left int64
 	return n.Left, err
 }
 
+// keys returns the ids of the subjects' keys.
+func (e *run) keys(ctx context.Context, db journal.Querier) ([]string, error) {
+	return rows.All(ctx, db, pgx.RowTo[string], "", queryKeys, e.Subjects)
+}
+
 // find visits the events of the subjects, campaign by campaign of a window of positions.
 func (e *run) find(ctx context.Context, db journal.Querier, visit func(campaign string, seqs []int64) error) error {
 	last, err := rows.One(ctx, db, pgx.RowTo[int64], "", queryLast)
+	if err != nil {
+		return err
+	}
+	keys, err := e.keys(ctx, db)
 	if err != nil {
 		return err
 	}
@@ -243,7 +262,7 @@ func (e *run) find(ctx context.Context, db journal.Querier, visit func(campaign 
 		}
 		err := read(queryTagged)
 		if err == nil && len(fields) > 0 {
-			err = read(queryNamed, encoded)
+			err = read(queryNamed, encoded, keys)
 		}
 		for _, campaign := range slices.Sorted(maps.Keys(found)) {
 			if err != nil {

@@ -15,6 +15,13 @@ const (
 
 	queryEnd = `SELECT tidemark.end_erasure($1), clock_timestamp()`
 
+	// queryKeys probes the unique index on subjects.
+	queryKeys = `SELECT k.id::text FROM unnest($1::text[]) AS s (subject)
+		JOIN tidemark.keys k ON k.subject = sha256(convert_to(s.subject, 'UTF8'))`
+
+	// queryForget deletes rows by the unique index on subjects.
+	queryForget = `SELECT tidemark.forget_keys($1)`
+
 	// queryCount reads a campaign's range of the primary key.
 	queryCount = `SELECT count(*), count(*) FILTER (WHERE NOT coalesce(metadata ? '$erased', false)
 			AND event_type <> 'events_erased' AND ($2::jsonb IS NULL OR $2::jsonb ? event_type))
@@ -33,7 +40,8 @@ const (
 		WHERE j."position" > $2 AND j."position" <= $3 AND NOT coalesce(j.metadata ? '$erased', false)
 			AND ($4::jsonb IS NULL OR $4::jsonb ? j.event_type)
 			AND EXISTS (SELECT FROM jsonb_array_elements_text($5::jsonb -> j.event_type) f (path)
-				WHERE j.payload #>> string_to_array(f.path, '.') = ANY ($1::text[]))`
+				WHERE j.payload #>> string_to_array(f.path, '.') = ANY ($1::text[])
+					OR j.payload #>> string_to_array(f.path || '.key', '.') = ANY ($6::text[]))`
 
 	queryLast = `SELECT last_value FROM tidemark.journal_position`
 
@@ -49,7 +57,7 @@ const (
 
 	queryTables = `SELECT c.relname::text, pg_relation_size(c.oid) / current_setting('block_size')::bigint
 		FROM pg_class c WHERE c.relnamespace = 'tidemark'::regnamespace AND c.relkind IN ('r', 'p')
-			AND c.relname NOT IN ('journal', 'event_tags', 'erasures', 'erased_events', 'erased_values') ORDER BY 1`
+			AND c.relname NOT IN ('journal', 'event_tags', 'erasures', 'erased_events', 'erased_values', 'keys') ORDER BY 1`
 
 	queryPages = `SELECT coalesce(pg_relation_size(to_regclass($1)) / current_setting('block_size')::bigint, -1)`
 

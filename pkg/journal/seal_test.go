@@ -234,7 +234,9 @@ func TestWithoutItsKeyAFieldIsAbsentAlsoInACopyOfTheDatabase(t *testing.T) {
 		name string
 		*vault
 	}{
-		{"here", v}, {"in another program", v.with(wrappingKey)}, {"in the copy", copied.with(wrappingKey)},
+		{"here", v},
+		{"in another program", v.with(wrappingKey)},
+		{"in the copy", copied.with(wrappingKey)},
 		{"in the copy, with a memory of keys", copied},
 	} {
 		name, database := where.name, where.vault
@@ -477,9 +479,9 @@ func TestAPersonalFieldWithoutASubjectIsRefused(t *testing.T) {
 	t.Parallel()
 	v := newVault(t)
 	for payload, want := range map[string]string{
-		`{"email": "a@b.c"}`:                     "has personal fields (email) and no subject (customer, name)",
-		`{"email": "a@b.c", "customer": ""}`:     "no subject",
-		`{"name": ["x"], "email": "a@b.c"}`: "must be string",
+		`{"email": "a@b.c"}`:                 "has personal fields (email) and no subject (customer, name)",
+		`{"email": "a@b.c", "customer": ""}`: "no subject",
+		`{"name": ["x"], "email": "a@b.c"}`:  "must be string",
 	} {
 		err := v.within(func(tx pgx.Tx) error {
 			_, err := v.journal.Append(t.Context(), tx, "shop", journal.Any, journal.Event{Type: "bought", Version: 1, Payload: []byte(payload)})

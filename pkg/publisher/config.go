@@ -2,6 +2,7 @@ package publisher
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -14,6 +15,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/tidemark-go/tidemark/internal/redact"
+	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/ledger"
 	"github.com/tidemark-go/tidemark/internal/store/pages"
 	"github.com/tidemark-go/tidemark/pkg/journal"
@@ -67,6 +69,8 @@ type Publisher struct {
 	RetryBase  time.Duration // wait after an event's first refusal, doubled with each further one; default 500ms
 	RetryMax   time.Duration // longest wait after a refusal; default 1m
 	BackoffMax time.Duration // longest wait of a pair whose sink fails as a whole; default 10s
+
+	OpenSealed bool // send sealed fields open; default: sealed, so that brokers forget erased subjects too
 }
 
 // Order is what a publisher keeps in order.
@@ -191,9 +195,22 @@ func tagged(e *journal.Event, tag string) bool {
 	return false
 }
 
-// batchOf returns the events that a topic has, in their current version.
-func batchOf(catalogue *journal.Catalogue, topic string, f *Filter, events []journal.Event) (batch []Event) {
-	faults := pages.Upcast(catalogue, events)
+// read reads events of a campaign in their current version. It returns the errors of unreadable ones by position.
+func (p *Publisher) read(
+	ctx context.Context, db journal.Querier, catalogue *journal.Catalogue, campaignID string, from, until int64, limit int,
+) (events []journal.Event, faults map[int64]error, err error) {
+	if events, err = feed.ReadRange(ctx, db, campaignID, from, until, limit); err != nil {
+		return nil, nil, err
+	}
+	if p.OpenSealed {
+		faults, err = pages.Open(ctx, db, catalogue, events)
+		return events, faults, err
+	}
+	return events, pages.Upcast(catalogue, events), nil
+}
+
+// batchOf returns the events that a topic has.
+func batchOf(topic string, f *Filter, events []journal.Event, faults map[int64]error) (batch []Event) {
 	for i := range events {
 		if e := &events[i]; f.Match(e) {
 			batch = append(batch, Event{Event: *e, Topic: topic, fault: faults[e.Position]})

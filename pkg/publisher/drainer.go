@@ -10,7 +10,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/ledger"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/pkg/journal"
@@ -101,15 +100,16 @@ func (d *drainer) publishRest(ctx context.Context, p *pair, s *sender, c *return
 			limit = 1
 		}
 		var events []journal.Event
+		var faults map[int64]error
 		err := d.db.Use(ctx, func(conn *pgxpool.Conn) (err error) {
-			events, err = feed.ReadRange(ctx, conn, c.row.Campaign, c.from, c.until, limit)
+			events, faults, err = p.to.read(ctx, conn, d.cfg.Catalogue, c.row.Campaign, c.from, c.until, limit)
 			return err
 		})
 		if err != nil {
 			c.err = err
 			return
 		}
-		batch := batchOf(d.cfg.Catalogue, p.Topic, p.filter, events)
+		batch := batchOf(p.Topic, p.filter, events, faults)
 		if len(batch) > 0 && !d.sendRest(ctx, s, c, batch) {
 			return
 		}

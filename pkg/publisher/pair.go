@@ -11,6 +11,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/ledger"
 	"github.com/tidemark-go/tidemark/internal/store/pages"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
@@ -103,6 +104,9 @@ func (p *pair) take(page *pages.Page, room int) {
 			p.pending = slices.Grow(p.pending, min(max(3*n, 8), room-n, len(events)-i))
 		}
 		p.pending = append(p.pending, Event{Event: *e, Topic: p.Topic, fault: page.Faults[e.Position]})
+		if !p.to.OpenSealed { // others may have had the page opened
+			feed.Close(&p.pending[len(p.pending)-1].Event)
+		}
 	}
 	p.read = page.Until
 }

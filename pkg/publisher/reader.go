@@ -148,7 +148,9 @@ func (r *reader) read(after int64, now time.Time) {
 	rd := &reading{
 		Query: pages.Query{
 			After: after, Floor: r.head, Events: r.cfg.PageEvents, Small: r.small,
-			Catalogue: r.cfg.Catalogue,
+			Catalogue: r.cfg.Catalogue, Sealed: !slices.ContainsFunc(r.cfg.Publishers, func(p Publisher) bool {
+				return p.OpenSealed
+			}),
 		},
 		journal: r.journals, mark: r.cache.Mark(), wakes: r.wakes,
 	}

@@ -82,7 +82,7 @@ func (r *ReplayRequest) each(
 	ctx context.Context, db journal.Querier, floor int64, done *Replayed, do func([]Event) error,
 ) error {
 	for {
-		events, err := feed.ReadRange(ctx, db, r.CampaignID, done.Through+1, floor, r.To.BatchSize)
+		events, faults, err := r.To.read(ctx, db, r.Catalogue, r.CampaignID, done.Through+1, floor, r.To.BatchSize)
 		if err != nil {
 			return err
 		}
@@ -94,7 +94,7 @@ func (r *ReplayRequest) each(
 		if len(events) == 0 {
 			return nil
 		}
-		if batch := batchOf(r.Catalogue, r.Topic.Name, &r.Topic.Filter, events); len(batch) > 0 {
+		if batch := batchOf(r.Topic.Name, &r.Topic.Filter, events, faults); len(batch) > 0 {
 			if err := do(batch); err != nil {
 				return err
 			}

@@ -67,7 +67,10 @@ func (p *place) probe(ctx context.Context, s *failed.Standing) error {
 		stride.Reset = []string{s.CampaignID}
 	}
 	var passed passing
-	faults := pages.Upcast(p.Cfg.Catalogue, events)
+	faults, err := pages.Open(ctx, p.Cfg.Pool, p.Cfg.Catalogue, events)
+	if err != nil {
+		return err
+	}
 	for i := range events {
 		passed.pass(&events[i])
 		one := apply.KeyOf(p.k, &events[i], faults[events[i].Position])
@@ -123,7 +126,10 @@ func (p *place) catchUp(ctx context.Context, behind map[string]*failed.Standing)
 		if err != nil {
 			return err
 		}
-		faults := pages.Upcast(p.Cfg.Catalogue, events)
+		faults, err := pages.Open(ctx, p.Cfg.Pool, p.Cfg.Catalogue, events)
+		if err != nil {
+			return err
+		}
 		var wanted []apply.Keyed
 		for i := range events {
 			if p.marks > 0 && len(wanted) == 1 {

@@ -37,7 +37,7 @@ func KeyOf(k *registry.Projection, e *journal.Event, fault error) (one Keyed) {
 			return Keyed{}
 		}
 	}
-	if fault != nil && one.Fault == nil {
+	if fault != nil {
 		one.Fault = &failure.Undecodable{Err: fault}
 	}
 	if one.Fault != nil && one.Key == "" {

@@ -110,10 +110,14 @@ type Reading struct {
 	n              int   // events
 	size           int64 // their bytes
 	reached, first int   // the current unit, and its first event in the transaction's
+	from           int   // its own first event there
+	sealed         bool  // an event has sealed fields
 }
 
 // Reading returns a reading that adds to the transaction's events.
-func (t *Transaction) Reading() *Reading { return &Reading{t: t, first: len(t.Events)} }
+func (t *Transaction) Reading() *Reading {
+	return &Reading{t: t, first: len(t.Events), from: len(t.Events)}
+}
 
 // Visit adds an event of unit i, in the current version of its type.
 func (r *Reading) Visit(i int, e *journal.Event, bytes int) {
@@ -122,7 +126,9 @@ func (r *Reading) Visit(i int, e *journal.Event, bytes int) {
 		r.reached, r.first = i, len(t.Events)
 	}
 	t.Events = append(t.Events, *e)
-	if catalogue := t.Applier.Cfg.Catalogue; catalogue != nil || e.Unreadable() != nil {
+	if catalogue := t.Applier.Cfg.Catalogue; catalogue.Seals(e) {
+		r.sealed = true // see Open
+	} else if catalogue != nil || e.Unreadable() != nil {
 		current, err := catalogue.Current(*e)
 		if err != nil {
 			t.Units[i].MarkUnreadable(e.Seq, &failure.Undecodable{Err: err})
@@ -132,6 +138,40 @@ func (r *Reading) Visit(i int, e *journal.Event, bytes int) {
 	t.Units[i].Events = t.Events[r.first:]
 	r.size += int64(bytes)
 	r.n++
+}
+
+// Open opens the sealed fields of what was read, and brings these events to their current version.
+func (r *Reading) Open(ctx context.Context) error {
+	if !r.sealed {
+		return nil
+	}
+	t, catalogue := r.t, r.t.Applier.Cfg.Catalogue
+	events := t.Events[r.from:]
+	sealed := make([]bool, len(events))
+	for i := range events {
+		sealed[i] = catalogue.Seals(&events[i])
+	}
+	faults, err := catalogue.Open(ctx, t.Conn, events)
+	if err != nil {
+		return t.Blame(err)
+	}
+	at := 0
+	for _, u := range t.Units {
+		u.Events = events[at : at+len(u.Events)] // the slice has moved since the unit was read
+		for i := range u.Events {
+			if e := &u.Events[i]; sealed[at+i] {
+				err := faults[e.Position]
+				if err == nil {
+					*e, err = catalogue.Current(*e)
+				}
+				if err != nil {
+					u.MarkUnreadable(e.Seq, &failure.Undecodable{Err: err})
+				}
+			}
+		}
+		at += len(u.Events)
+	}
+	return nil
 }
 
 func (r *Reading) count(i, events int) {
@@ -212,6 +252,9 @@ func (t *Transaction) Read(ctx context.Context, events int) error {
 		if err := t.Flush(ctx); err != nil {
 			return t.Blame(p.SuspectUnreadable(err))
 		}
+	}
+	if err := found.Open(ctx); err != nil {
+		return err
 	}
 	found.End(read)
 	for _, u := range t.Units {

@@ -149,7 +149,7 @@ func (g *Group) react(ctx context.Context, process, key string, e *journal.Event
 			events[n] = do.Events[n]
 			events[n].ID = uuid.NewSHA1(e.IdentityUUID(), fmt.Appendf(nil, "%s %d %d", process, i, n))
 		}
-		doc, err := g.reacting.Journal.Encode(ctx, do.Campaign, events)
+		doc, err := g.reacting.Journal.EncodeIn(ctx, querier{g}, do.Campaign, events)
 		if err != nil {
 			return fmt.Errorf("reaction %d of process %s: %w", i, process, err)
 		}
@@ -160,6 +160,17 @@ func (g *Group) react(ctx context.Context, process, key string, e *journal.Event
 		r.add(timer, &do.Campaign, &doc, &due, do.Expect, optional(do.Refused))
 	}
 	return nil
+}
+
+// querier runs statements between those of a group.
+type querier struct{ g *Group }
+
+func (q querier) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
+	tx, err := q.g.Tx(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return tx.Query(ctx, sql, args...)
 }
 
 func optional(s string) *string {

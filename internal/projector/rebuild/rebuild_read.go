@@ -54,6 +54,13 @@ func (p *rangePages) next(ctx context.Context) (more bool, err error) {
 	t.Events = t.Events[:0]
 	n, size := 0, int64(0)
 	var unreadable error
+	current := func(e *journal.Event) {
+		next, err := t.Applier.Cfg.Catalogue.Current(*e)
+		if *e = next; err != nil && unreadable == nil && p.k.Wants(e) {
+			unreadable = p.k.Origin(*e).Wrap(&failure.Undecodable{Err: err})
+		}
+	}
+	var sealed []int // their places in the page
 	more, err = feed.ReadCampaigns(ctx, t.Conn, p.read, func(e *journal.Event, bytes int) {
 		n++
 		size += int64(bytes)
@@ -66,14 +73,25 @@ func (p *rangePages) next(ctx context.Context) (more bool, err error) {
 			return
 		}
 		t.Events = append(t.Events, *e)
-		if t.Applier.Cfg.Catalogue == nil && e.Unreadable() == nil {
-			return
-		}
-		current, err := t.Applier.Cfg.Catalogue.Current(*e)
-		if t.Events[len(t.Events)-1] = current; err != nil && unreadable == nil && p.k.Wants(&current) {
-			unreadable = p.k.Origin(current).Wrap(&failure.Undecodable{Err: err})
+		if last := len(t.Events) - 1; t.Applier.Cfg.Catalogue.Seals(e) {
+			sealed = append(sealed, last)
+		} else if t.Applier.Cfg.Catalogue != nil || e.Unreadable() != nil {
+			current(&t.Events[last])
 		}
 	})
+	if err == nil && len(sealed) > 0 {
+		var faults map[int64]error
+		faults, err = t.Applier.Cfg.Catalogue.Open(ctx, t.Conn, t.Events)
+		for _, i := range sealed {
+			switch e := &t.Events[i]; {
+			case err != nil:
+			case faults[e.Position] == nil:
+				current(e)
+			case unreadable == nil && p.k.Wants(e):
+				unreadable = p.k.Origin(*e).Wrap(&failure.Undecodable{Err: faults[e.Position]})
+			}
+		}
+	}
 	if t.Applier.SuspectUnreadable(err) != nil || unreadable != nil {
 		return false, cmp.Or(err, unreadable)
 	}

@@ -68,7 +68,11 @@ func (f *fold) to(ctx context.Context, until int64) error {
 		if err != nil {
 			return f.Blame(f.Applier.SuspectUnreadable(err))
 		}
-		group, err := f.wanted(ctx, events, pages.Upcast(cfg.Catalogue, events))
+		faults, err := pages.Open(ctx, f.Conn, cfg.Catalogue, events)
+		if err != nil {
+			return f.Blame(err)
+		}
+		group, err := f.wanted(ctx, events, faults)
 		if err != nil {
 			return err
 		}

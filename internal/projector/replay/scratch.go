@@ -217,6 +217,9 @@ func (s *scratch) readUnits(ctx context.Context, units []*apply.Unit) error {
 	if err := s.Flush(ctx); err != nil {
 		return s.Blame(s.Applier.SuspectUnreadable(err))
 	}
+	if err := found.Open(ctx); err != nil {
+		return err
+	}
 	found.End(read)
 	return nil
 }

@@ -76,6 +76,14 @@ func Stored(e *Event) json.RawMessage {
 	return e.opened.stored
 }
 
+// Close undoes [Open] for one copy of an event.
+func Close(e *Event) {
+	if e.opened != nil {
+		e.Payload, e.opened = e.opened.stored, nil
+		ForgetDecoded(e)
+	}
+}
+
 // Opened reports whether [Open] was called.
 func Opened(e *Event) bool { return e.opened != nil }
 

@@ -48,6 +48,21 @@ func Upcast(catalogue *journal.Catalogue, events []journal.Event) (faults map[in
 	return faults
 }
 
+// Open opens the sealed fields of events, and brings them to their current version as [Upcast] does.
+func Open(
+	ctx context.Context, db journal.Querier, catalogue *journal.Catalogue, events []journal.Event,
+) (faults map[int64]error, err error) {
+	closed, err := catalogue.Open(ctx, db, events)
+	if err != nil {
+		return nil, err
+	}
+	if faults = Upcast(catalogue, events); len(closed) > 0 {
+		maps.Copy(closed, faults)
+		return closed, nil
+	}
+	return faults, nil
+}
+
 // Cache is the latest pages, oldest first.
 type Cache struct {
 	list  []*Page
@@ -141,6 +156,7 @@ type Query struct {
 	Events    int           // at most
 	Small     bool          // events are so small that the server need not limit a page's bytes
 	Catalogue *journal.Catalogue
+	Sealed    bool // leave sealed fields as they are
 }
 
 // Read reads the next events below the writer floor. If there are none it asks to be notified, and
@@ -167,6 +183,10 @@ func (q *Query) once(ctx context.Context, conn lease.DB, floor int64) (w *Window
 	if w.Events, w.Until, err = feed.ReadWindow(ctx, conn, window); err != nil {
 		return nil, err
 	}
-	w.Faults = Upcast(q.Catalogue, w.Events)
+	if q.Sealed {
+		w.Faults = Upcast(q.Catalogue, w.Events)
+	} else if w.Faults, err = Open(ctx, conn, q.Catalogue, w.Events); err != nil {
+		return nil, err
+	}
 	return w, nil
 }

@@ -109,6 +109,9 @@ func (db *database) secondHalf(ctx context.Context) (map[place]bool, error) {
 		events = append(events, event)
 	}
 	catalogue, keys := db.config().Catalogue, make([]string, len(events))
+	if _, err := catalogue.Open(ctx, db.pool, events); err != nil {
+		return nil, err
+	}
 	for i, event := range events {
 		event, _ = catalogue.Current(event) // an event that fails is reported when it is applied
 		keys[i], _ = key(event)

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
@@ -70,7 +71,7 @@ func keyOf(expression string) func(journal.Event) (string, error) {
 	}
 	path = append(path, m[3])
 	return func(e journal.Event) (string, error) {
-		value := e.Payload
+		value := feed.Stored(&e)
 		if m[1] == "metadata" {
 			value = e.Metadata
 		}

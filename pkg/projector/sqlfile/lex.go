@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
@@ -134,7 +135,7 @@ func eventFields() []eventField {
 		}},
 		{"actor", "text", "nullif(j.actor, '')", func(e *journal.Event) any { return textOrNull(e.Actor) }},
 		{"tags", "text[]", "coalesce(j.tags, '{}')", func(e *journal.Event) any { return tagsOrEmpty(e.Tags) }},
-		{"payload", "jsonb", "j.payload", func(e *journal.Event) any { return objectOrEmpty(e.Payload) }},
+		{"payload", "jsonb", "j.payload", func(e *journal.Event) any { return objectOrEmpty(feed.Stored(e)) }},
 		{"metadata", "jsonb", "coalesce(j.metadata, '{}')", func(e *journal.Event) any { return objectOrEmpty(e.Metadata) }},
 		{"occurred_at", "timestamptz", "j.occurred_at", func(e *journal.Event) any { return e.OccurredAt }},
 		{"recorded_at", "timestamptz", "j.recorded_at", func(e *journal.Event) any { return e.RecordedAt }},

@@ -1,0 +1,232 @@
+package projector_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/projector"
+	"github.com/tidemark-go/tidemark/pkg/projector/sqlfile"
+	"github.com/tidemark-go/tidemark/test/support/pgtest"
+)
+
+// mailed has a field that is sealed.
+type mailed struct {
+	Customer string `json:"customer"`
+	Mail     string `json:"mail"`
+}
+
+const mailTypes = `types:
+  mailed:
+    version: 2
+    subject: [customer]
+    personal: [mail, address]
+    upcast: {1: [{rename: {address: mail}}]}
+  thanked:
+    subject: [customer]
+    personal: [mail]
+`
+
+// mailCatalogue seals with the key of the name.
+func mailCatalogue(t *testing.T, key string) *journal.Catalogue {
+	t.Helper()
+	catalogue, err := journal.LoadCatalogue(fstest.MapFS{"c.yaml": {Data: []byte(mailTypes)}}, "c.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	wrappers, err := journal.ParseWrappingKeys(key + ":MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sealer, err := journal.NewSealer(wrappers...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return catalogue.Sealed(sealer)
+}
+
+// mail appends an event of the old version if the number is odd.
+func mail(t *testing.T, pool *pgxpool.Pool, catalogue *journal.Catalogue, campaign string, n int) {
+	t.Helper()
+	e := journal.Event{Type: "mailed", Version: 2 - n%2, Payload: fmt.Appendf(nil, `{"customer": "c%d", %q: "planted-%d"}`, n,
+		[]string{"mail", "address"}[n%2], n)}
+	if err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
+		_, err := journal.New(catalogue).Append(t.Context(), tx, campaign, journal.Any, e)
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// mails is a projection of each kind.
+func mails(t *testing.T, version int) []projector.Projection {
+	t.Helper()
+	fold := func(all *[]string, e journal.Event) error {
+		m, err := journal.Decode[mailed](e)
+		*all = append(*all, m.Mail)
+		return err
+	}
+	rows := projector.NewHandlers(projector.Spec{
+		Name: "mail_rows", Version: version,
+		Tables: `CREATE TABLE mail_rows (campaign_id text, seq bigint, mail text, PRIMARY KEY (campaign_id, seq))`,
+	})
+	projector.On(rows, "mailed", func(_ context.Context, g *projector.Group, e journal.Event, m mailed) error {
+		g.Queue(`INSERT INTO mail_rows VALUES ($1, $2, $3)`, e.CampaignID, e.Seq, m.Mail)
+		return nil
+	})
+	files, err := sqlfile.LoadDir(fstest.MapFS{"mail_file.sql": {Data: fmt.Appendf(nil, `-- projection: mail_file
+-- version: %d
+CREATE TABLE mail_file (campaign_id text, seq bigint, mail jsonb, PRIMARY KEY (campaign_id, seq));
+-- on: mailed
+INSERT INTO mail_file VALUES (event.campaign_id, event.seq, event.payload->'mail');
+`, version)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return append(files, rows,
+		projector.NewDocument(projector.Document[[]string]{Name: "mail_lists", Version: version, Types: []string{"mailed"}, Fold: fold}),
+		projector.NewDocument(projector.Document[[]string]{
+			Name: "mail_keys", Version: version, Types: []string{"mailed"}, Scope: projector.ScopeJournal, Fold: fold,
+			Key: func(e journal.Event) (string, error) {
+				m, err := journal.Decode[mailed](e)
+				return m.Mail, err
+			},
+		}))
+}
+
+// expectMails checks the read models of mails 0 to n, without those that are gone.
+func expectMails(t *testing.T, pool *pgxpool.Pool, want string) {
+	t.Helper()
+	for what, sql := range map[string]string{
+		"rows":      `SELECT string_agg(mail, ' ' ORDER BY mail) FROM tidemark_views.mail_rows`,
+		"documents": `SELECT string_agg(m, ' ' ORDER BY m) FROM tidemark_views.mail_lists, jsonb_array_elements_text(doc) m`,
+		"keys":      `SELECT string_agg(key, ' ' ORDER BY key) FROM tidemark_views.mail_keys`,
+	} {
+		expectText(t, pool, what, want, sql)
+	}
+	expectText(t, pool, "SQL files", "0", `SELECT count(*)::text FROM tidemark_views.mail_file WHERE NOT mail ? '$sealed'
+		OR mail::text LIKE '%planted%'`)
+}
+
+func TestProjectionsInGoSeeSealedFieldsOpenAndSQLFilesAsTheyAre(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	catalogue := mailCatalogue(t, "a")
+	worker := func(version int) *projector.Projector {
+		return workerOf(t, pool, func(c *projector.Config) { c.Catalogue = catalogue }, mails(t, version)...)
+	}
+	one := worker(1)
+	for n := range 6 {
+		mail(t, pool, catalogue, fmt.Sprint("shop", n/3), n)
+	}
+	drain(t, one)
+	const all = "planted-0 planted-1 planted-2 planted-3 planted-4 planted-5"
+	expectMails(t, pool, all)
+	assertNothingDeferred(t, pool)
+	for _, name := range []string{"mail_rows", "mail_file", "mail_lists", "mail_keys"} {
+		if _, mistakes := verified(t, one, projector.VerifyRequest{Projection: name, All: true}); len(mistakes) > 0 {
+			t.Errorf("%s: %v", name, mistakes)
+		}
+	}
+	two := worker(2)
+	within(t, "version 2 is live", func() bool {
+		drain(t, two)
+		return query[int](t, pool, `SELECT count(*) FROM tidemark.projections WHERE version = 2 AND name LIKE 'mail____%'`) == 4 &&
+			query[int](t, pool, `SELECT count(*) FROM tidemark.rebuilds`) == 0
+	})
+	expectMails(t, pool, all)
+}
+
+func TestAWorkerWithoutTheWrappingKeyAppliesNothing(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	right := mailCatalogue(t, "a")
+	worker := func(catalogue *journal.Catalogue) *projector.Projector {
+		return workerOf(t, pool, func(c *projector.Config) { c.Catalogue = catalogue }, mails(t, 1)[1:3]...)
+	}
+	mail(t, pool, right, "shop", 2)
+	if _, err := worker(mailCatalogue(t, "b")).Drain(t.Context()); !errors.Is(err, journal.ErrWrappingKey) {
+		t.Errorf("without the key: %v", err)
+	}
+	assertNothingDeferred(t, pool)
+	expectText(t, pool, "rows", "0", `SELECT count(*)::text FROM tidemark_views.mail_rows`)
+	drainAll(t, pool, worker(right))
+	expectText(t, pool, "rows", "planted-2", `SELECT string_agg(mail, ' ') FROM tidemark_views.mail_rows`)
+}
+
+func TestASealedFieldThatWasMovedFailsItsEventAlone(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	catalogue := mailCatalogue(t, "a")
+	mail(t, pool, catalogue, "shop0", 2)
+	mail(t, pool, catalogue, "shop1", 4)
+	stored, err := journal.Get(t.Context(), pool, "shop0", 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	appendEvents(t, pool, "shop0", journal.Event{Type: "mailed", Version: 2, Payload: stored.Payload})
+	mail(t, pool, catalogue, "shop1", 6)
+	drain(t, workerOf(t, pool, func(c *projector.Config) { c.Catalogue = catalogue }, mails(t, 1)[1:]...))
+	expectText(t, pool, "failed", "mail_keys mail_lists mail_rows", `SELECT string_agg(projection, ' ' ORDER BY projection)
+		FROM tidemark.deferred WHERE error_message LIKE '%was moved or changed%'`)
+	expectText(t, pool, "rows", "planted-2 planted-4 planted-6",
+		`SELECT string_agg(mail, ' ' ORDER BY mail) FROM tidemark_views.mail_rows`)
+}
+
+func TestAProcessAndAnInlineApplySealAndOpen(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	catalogue := mailCatalogue(t, "a")
+	process := projector.NewProcess(projector.Process[int]{
+		Name: "thanks", Version: 1, Types: []string{"mailed"},
+		Key:  func(e journal.Event) (string, error) { return e.CampaignID, nil },
+		Fold: func(*int, journal.Event) error { return nil },
+		React: func(_ *int, e journal.Event) ([]projector.Do, error) {
+			m, err := journal.Decode[mailed](e)
+			payload, _ := json.Marshal(m)
+			return []projector.Do{{Campaign: e.CampaignID, Events: []journal.Event{{Type: "thanked", Payload: payload}}}}, err
+		},
+	})
+	p := workerOf(t, pool, func(c *projector.Config) { c.Catalogue = catalogue }, process)
+	drain(t, p)
+	mail(t, pool, catalogue, "shop", 2)
+	mail(t, pool, catalogue, "shop", 3)
+	drain(t, p)
+	if n := fire(t, pool); n != 2 {
+		t.Errorf("%d reactions", n)
+	}
+	expectText(t, pool, "plain", "0", `SELECT (SELECT count(*) FROM tidemark.journal WHERE payload::text LIKE '%planted%')::text`)
+	expectText(t, pool, "keys", "2", `SELECT count(*)::text FROM tidemark.keys`)
+	drain(t, p)
+	assertNothingDeferred(t, pool)
+
+	inline := pgtest.New(t)
+	q := workerOf(t, inline, func(c *projector.Config) { c.Catalogue = catalogue }, mails(t, 1)[1:3]...)
+	if err := q.Register(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := pgx.BeginFunc(t.Context(), inline, func(tx pgx.Tx) error {
+		places, err := journal.New(catalogue).Append(t.Context(), tx, "shop", journal.Any, journal.Event{
+			Type:    "mailed",
+			Payload: []byte(`{"customer": "c", "mail": "planted-9"}`),
+		})
+		if err != nil {
+			return err
+		}
+		return q.ApplyInline(t.Context(), tx, places...)
+	}); err != nil {
+		t.Fatal(err)
+	}
+	expectText(t, inline, "rows", "planted-9", `SELECT string_agg(mail, ' ') FROM tidemark_views.mail_rows`)
+	if strings.Contains(query[string](t, inline, `SELECT payload::text FROM tidemark.journal`), "planted") {
+		t.Error("the journal has the plain text")
+	}
+}
