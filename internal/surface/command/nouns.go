@@ -56,6 +56,7 @@ up.`,
 back no other.`,
 		},
 		{name: "catalogue", short: "Check event catalogues before they are deployed"},
+		{name: "keys", short: "Change the wrapping key of personal fields"},
 		{name: "workers", short: "Show, drain and undrain workers"},
 		{
 			"operation", "Show and abort operations",

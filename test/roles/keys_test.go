@@ -1,0 +1,55 @@
+package roles_test
+
+import (
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemark-go/tidemark/pkg/erasure"
+	"github.com/tidemark-go/tidemark/pkg/journal"
+)
+
+func TestKeysAreForThoseWhoNeedThem(t *testing.T) {
+	t.Parallel()
+	in := install(t, true)
+	wrappers, err := journal.ParseWrappingKeys(`b:MTIzNDU2Nzg5MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTI=
+		a:MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=`)
+	must(t, err)
+	sealer, err := journal.NewSealer(wrappers[1])
+	must(t, err)
+	types, err := journal.NewCatalogue(journal.EventType{Name: "noted", Subject: []string{"by"}, Personal: []string{"text"}})
+	must(t, err)
+	catalogue := types.Sealed(sealer)
+	appender, worker, operator := in.as(t, "appender"), in.as(t, "worker"), in.as(t, "operator")
+	for range 2 { // the key is created, and found
+		must(t, pgx.BeginFunc(t.Context(), appender, func(tx pgx.Tx) error {
+			_, err := journal.New(catalogue).Append(t.Context(), tx, "c", journal.Any,
+				journal.Event{Type: "noted", Payload: []byte(`{"by": "ann", "text": "planted"}`)})
+			return err
+		}))
+	}
+	e, err := journal.Get(t.Context(), sealer.Reading(worker), "c", 1)
+	must(t, err)
+	if text, err := journal.Decode[struct{ Text string }](e); err != nil || text.Text != "planted" {
+		t.Errorf("a worker reads %+v, %v", text, err)
+	}
+	both, err := journal.NewSealer(wrappers...)
+	must(t, err)
+	if n, err := both.Rotate(t.Context(), operator); n != 1 || err != nil {
+		t.Errorf("an operator rotates %d keys, %v", n, err)
+	}
+	const all = "SELECT FROM tidemark.keys"
+	refuses(t, appender, all, "SELECT tidemark.forget_keys('{ann}')", "DELETE FROM tidemark.keys")
+	refuses(t, worker, "DELETE FROM tidemark.keys", "UPDATE tidemark.keys SET wrapped = ''",
+		"SELECT tidemark.forget_keys('{ann}')", "TRUNCATE tidemark.keys")
+	refuses(t, in.as(t, "publisher"), all, "SELECT tidemark.forget_keys('{ann}')", "SELECT tidemark.subject_keys('[]')")
+	refuses(t, in.as(t, "reader"), all, "SELECT tidemark.subject_keys('[]')")
+	refuses(t, operator, "DELETE FROM tidemark.keys", "UPDATE tidemark.keys SET subject = ''")
+	c, err := erasure.Erase(t.Context(), operator, erasure.Request{
+		Subjects: []string{"ann"}, Catalogue: catalogue, By: "anna", Reason: "a request",
+	})
+	must(t, err)
+	if c.Keys != 1 || c.Events != 2 {
+		t.Errorf("an operator erases %d keys and %d events", c.Keys, c.Events)
+	}
+}
