@@ -454,6 +454,36 @@ func TestConcurrentFirstAppendsOfSubjectsCreateOneKeyEach(t *testing.T) {
 	}
 }
 
+func TestAFirstAppendTakesTheKeyOfAnotherThatCommitsBeforeIt(t *testing.T) {
+	t.Parallel()
+	v := newVault(t)
+	later := make(chan error, 1)
+	if err := v.within(func(tx pgx.Tx) error {
+		if _, err := v.journal.Append(t.Context(), tx, "shop", journal.Any, ordered("ann", 1)); err != nil {
+			return err
+		}
+		go func() {
+			other := v.with(wrappingKey)
+			later <- other.within(func(tx pgx.Tx) error {
+				_, err := other.journal.Append(t.Context(), tx, "market", journal.Any, ordered("ann", 2))
+				return err
+			})
+		}()
+		eventually(t, "the other append waits", func() bool {
+			return v.value(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`) == "1"
+		})
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-later; err != nil {
+		t.Fatal(err)
+	}
+	if payloads, _ := v.with(wrappingKey).read(); len(payloads) != 2 || !strings.Contains(payloads[1], planted("ann")) {
+		t.Errorf("read %s", payloads)
+	}
+}
+
 func TestAnAppendThatIsRolledBackLeavesNothing(t *testing.T) {
 	t.Parallel()
 	v := newVault(t)
