@@ -30,7 +30,8 @@ const (
 const (
 	// querySubjectKeys probes the unique index on subjects. Creating a key waits for transactions that
 	// create the same one.
-	querySubjectKeys = `SELECT subject, id, wrapped, wrapped_by, current_setting('transaction_isolation') = 'read committed'
+	querySubjectKeys = `SELECT subject, id, wrapped, wrapped_by,
+			current_setting('transaction_isolation') = 'read committed'
 		FROM tidemark.subject_keys($1::jsonb)`
 
 	// queryKeys probes the primary key for each id, and reads a value in the server's memory.

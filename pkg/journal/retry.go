@@ -143,7 +143,9 @@ func answered(err error) bool {
 	if _, refused := errors.AsType[*InvalidEventError](err); refused {
 		return true
 	}
-	for _, target := range []error{ErrConditionFailed, ErrVersionConflict, ErrInvalidQuery, ErrInvalidCondition, ErrWrappingKey} {
+	for _, target := range []error{
+		ErrConditionFailed, ErrVersionConflict, ErrInvalidQuery, ErrInvalidCondition, ErrWrappingKey,
+	} {
 		if errors.Is(err, target) {
 			return true
 		}

@@ -9,7 +9,9 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -30,26 +32,29 @@ func (c *Catalogue) Sealed(s *Sealer) *Catalogue {
 	return &sealed
 }
 
-// sealedValue is a sealed field, as it is stored.
-type sealedValue struct {
-	Sealed []byte `json:"$sealed"`
-	Key    string `json:"key"`
+// A sealed field as Postgres prints it: the head, the key's id, the middle, base64, and the tail. No
+// text has the middle within, because quotes are escaped there.
+const (
+	sealedHead, sealedMiddle, sealedTail = `{"key": "`, `", "$sealed": "`, `"}`
+	uuidBytes                            = 36
+)
+
+// sealedIn returns the key's id and the base64 of a stored field; ok: it is a sealed one.
+func sealedIn(value []byte) (id string, sealed []byte, ok bool) {
+	rest, head := bytes.CutPrefix(value, []byte(sealedHead))
+	rest, tail := bytes.CutSuffix(rest, []byte(sealedTail))
+	if !head || !tail || len(rest) < uuidBytes || uuid.Validate(string(rest[:uuidBytes])) != nil {
+		return "", nil, false
+	}
+	sealed, ok = bytes.CutPrefix(rest[uuidBytes:], []byte(sealedMiddle))
+	return string(rest[:uuidBytes]), sealed, ok && !bytes.ContainsRune(sealed, '"')
 }
 
-// sealMark is in every payload with a sealed field.
-var sealMark = []byte(`"$sealed"`) //nolint:gochecknoglobals // constant
-
-// asSealed returns the sealed field that a value is; nil: it is none.
-func asSealed(value json.RawMessage) *sealedValue {
-	var fields map[string]json.RawMessage
-	var v sealedValue
-	if json.Unmarshal(value, &fields) != nil || len(fields) != 2 || json.Unmarshal(value, &v) != nil {
-		return nil
-	}
-	if id, err := uuid.Parse(v.Key); err != nil || id.String() != v.Key || v.Sealed == nil {
-		return nil
-	}
-	return &v
+// isSealed reports whether a field to append is sealed already, e.g. one that was exported.
+func isSealed(value json.RawMessage) bool {
+	var fields map[string]string
+	return json.Unmarshal(value, &fields) == nil && len(fields) == 2 && fields["$sealed"] != "" &&
+		uuid.Validate(fields["key"]) == nil
 }
 
 // dataKey is the key of a subject.
@@ -84,6 +89,19 @@ func (k *dataKey) seal(value json.RawMessage, at []byte) json.RawMessage {
 	nonce := sum(k.nonce, []byte(strconv.Itoa(len(at))), at, plain.Bytes())[:k.aead.NonceSize()]
 	sealed := base64.StdEncoding.EncodeToString(k.aead.Seal(nonce, nonce, plain.Bytes(), at))
 	return json.RawMessage(`{"$sealed":"` + sealed + `","key":"` + k.id + `"}`)
+}
+
+// open appends what [dataKey.seal] has sealed at a place.
+func (k *dataKey) open(buf, encoded, at []byte) ([]byte, error) {
+	sealed, err := base64.StdEncoding.AppendDecode(make([]byte, 0, len(encoded)), encoded)
+	if err != nil {
+		return nil, err
+	}
+	n := k.aead.NonceSize()
+	if len(sealed) < n {
+		return nil, errors.New("it is too short")
+	}
+	return k.aead.Open(buf, sealed[:n], sealed[n:], at)
 }
 
 // keysOf returns the keys that the events' personal fields are sealed with, by subject.
@@ -129,8 +147,8 @@ func (c *Catalogue) seal(campaignID string, e *Event, keys map[string]*dataKey) 
 	}
 	subject := t.subject(o)
 	if len(subject) == 0 {
-		return invalid(e, "payload", fmt.Sprintf("has personal fields (%s) and no subject (%s): give it one, whose key seals "+
-			"them", strings.Join(paths, ", "), cmp.Or(strings.Join(t.Subject, ", "), "the catalogue names no subject field")))
+		return invalid(e, "payload", fmt.Sprintf("has personal fields (%s) and no subject (%s): give it one, whose key "+
+			"seals them", strings.Join(paths, ", "), cmp.Or(strings.Join(t.Subject, ", "), "the catalogue names no subject field")))
 	}
 	if e.ID == uuid.Nil {
 		e.ID = uuid.Must(uuid.NewV7())
@@ -150,7 +168,7 @@ func (t *catalogued) toSeal(o object) (paths []string) {
 	for _, path := range slices.Compact(slices.Sorted(slices.Values(t.Personal))) {
 		_ = o.at(strings.Split(path, "."), false, func(parent object, name string) error {
 			within := len(paths) > 0 && strings.HasPrefix(path, paths[len(paths)-1]+".")
-			if value, there := parent[name]; there && !within && asSealed(value) == nil {
+			if value, there := parent[name]; there && !within && !isSealed(value) {
 				paths = append(paths, path)
 			}
 			return nil
@@ -180,8 +198,10 @@ func (t *catalogued) subject(o object) (subject []string) {
 
 // Seals reports whether [Catalogue.Open] has something to do for an event.
 func (c *Catalogue) Seals(e *Event) bool {
-	return c != nil && c.sealer != nil && !feed.Opened(e) && bytes.Contains(e.Payload, sealMark)
+	return c != nil && c.sealer != nil && !feed.Opened(e) && hasSealed(e.Payload)
 }
+
+func hasSealed(payload []byte) bool { return bytes.Contains(payload, []byte(sealedMiddle)) }
 
 // Open opens the sealed fields of events as they are stored, before [Catalogue.Current]. It returns the
 // errors of those that do not open by position. Another error is not about one event.
@@ -195,11 +215,12 @@ func (c *Catalogue) Open(ctx context.Context, db Querier, events []Event) (fault
 func (s *Sealer) open(ctx context.Context, db Querier, events []Event) (faults map[int64]error, err error) {
 	var ids []string
 	for i := range events {
-		if e := &events[i]; bytes.Contains(e.Payload, sealMark) {
-			_, _ = eachSealed(e.Payload, "", func(_ string, v *sealedValue) (json.RawMessage, error) {
-				ids = append(ids, v.Key)
-				return nil, nil
-			})
+		rest := events[i].Payload
+		for at := bytes.Index(rest, []byte(sealedMiddle)); at >= 0; at = bytes.Index(rest, []byte(sealedMiddle)) {
+			if at >= uuidBytes && uuid.Validate(string(rest[at-uuidBytes:at])) == nil {
+				ids = append(ids, string(rest[at-uuidBytes:at]))
+			}
+			rest = rest[at+len(sealedMiddle):]
 		}
 	}
 	if len(ids) == 0 {
@@ -212,25 +233,13 @@ func (s *Sealer) open(ctx context.Context, db Querier, events []Event) (faults m
 	}
 	for i := range events {
 		e := &events[i]
-		if !bytes.Contains(e.Payload, sealMark) {
+		if !hasSealed(e.Payload) || feed.Opened(e) {
 			continue
 		}
-		gone := false
-		payload, err := eachSealed(e.Payload, "", func(path string, v *sealedValue) (json.RawMessage, error) {
-			key := keys[v.Key]
-			if key == nil {
-				gone = true
-				return nil, nil
-			}
-			plain, err := openGCM(key.aead, v.Sealed, place(e.CampaignID, e.ID, path))
-			if err != nil {
-				return nil, fmt.Errorf("event %d of campaign %s: the field %s does not open with its key %s: it was moved or "+
-					"changed", e.Seq, feed.Shortened(e.CampaignID), feed.Shortened(path), v.Key)
-			}
-			return plain, nil
-		})
+		o := opening{event: e, keys: keys}
+		payload, err := o.object(make([]byte, 0, len(e.Payload)), e.Payload, "")
 		if err == nil {
-			feed.Open(e, payload, e.Payload, gone)
+			feed.Open(e, payload, e.Payload, o.gone)
 			continue
 		}
 		if faults == nil {
@@ -241,29 +250,47 @@ func (s *Sealer) open(ctx context.Context, db Querier, events []Event) (faults m
 	return faults, nil
 }
 
-// eachSealed replaces the sealed fields of an object by what visit returns; nil removes one.
-func eachSealed(
-	payload json.RawMessage, under string, visit func(path string, v *sealedValue) (json.RawMessage, error),
-) (json.RawMessage, error) {
-	o, err := decodeObject(payload)
+// opening opens the fields of one event.
+type opening struct {
+	event *Event
+	keys  map[string]*dataKey
+	gone  bool // a key is deleted
+}
+
+// object appends an object with its sealed fields open, and without those whose key is deleted.
+func (o *opening) object(buf []byte, payload json.RawMessage, under string) (_ []byte, err error) {
+	fields, err := decodeObject(payload)
 	if err != nil {
-		return payload, nil // an array or a text that contains the mark
+		return append(buf, payload...), nil // an array
 	}
-	for name, value := range o {
-		if !bytes.Contains(value, sealMark) {
+	buf = append(buf, '{')
+	for i, name := range slices.Sorted(maps.Keys(fields)) {
+		before := len(buf)
+		if i > 0 && buf[before-1] != '{' {
+			buf = append(buf, ',')
+		}
+		buf = append(feed.AppendString(buf, name), ':')
+		value := fields[name]
+		if !hasSealed(value) {
+			buf = append(buf, value...)
 			continue
 		}
-		if v := asSealed(value); v != nil {
-			value, err = visit(under+name, v)
-		} else {
-			value, err = eachSealed(value, under+name+".", visit)
+		id, sealed, ok := sealedIn(value)
+		if !ok {
+			if buf, err = o.object(buf, value, under+name+"."); err != nil {
+				return nil, err
+			}
+			continue
 		}
-		if err != nil {
-			return nil, err
+		key := o.keys[id]
+		if key == nil {
+			o.gone, buf = true, buf[:before]
+			continue
 		}
-		if o[name] = value; value == nil {
-			delete(o, name)
+		if buf, err = key.open(buf, sealed, place(o.event.CampaignID, o.event.ID, under+name)); err != nil {
+			return nil, fmt.Errorf("event %d of campaign %s: the field %s does not open with its key %s: it was moved or "+
+				"changed", o.event.Seq, feed.Shortened(o.event.CampaignID), feed.Shortened(under+name), id)
 		}
 	}
-	return encodeJSON(o)
+	return append(buf, '}'), nil
 }

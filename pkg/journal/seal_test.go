@@ -145,7 +145,7 @@ func TestPersonalFieldsAreSealedAtRestAndOpenInEveryRead(t *testing.T) {
 	ctx := t.Context()
 	e := ordered("ann", 1)
 	db := stdlib.OpenDBFromPool(v.Pool)
-	defer db.Close()
+	defer func() { _ = db.Close() }()
 	err := v.within(func(tx pgx.Tx) error {
 		_, appended := v.journal.Append(ctx, tx, "shop", journal.Any, e)
 		_, all := v.journal.AppendAll(ctx, tx, journal.Batch{CampaignID: "shop", Events: []journal.Event{e}})

@@ -283,7 +283,7 @@ func askKeys(ctx context.Context, tx any, keys []*storedKey) (fresh bool, err er
 // ask runs a statement in a transaction of pgx or database/sql.
 func ask(ctx context.Context, tx any, query string, args ...any) (placeRows, error) {
 	if tx, ok := tx.(*sql.Tx); ok {
-		return tx.QueryContext(ctx, query, args...)
+		return tx.QueryContext(ctx, query, args...) //nolint:rowserrcheck // askKeys
 	}
 	db, ok := tx.(Querier)
 	if !ok {

@@ -19,9 +19,9 @@ func newKeysRotate(env *cli.Env) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "rotate",
 		Short: "Wrap the keys of subjects by the first wrapping key",
-		Long: `Wrap the keys of subjects by the first wrapping key; the others must be given too. It changes some hundred keys
-in a statement, beside appends and reads. One that was interrupted goes on where it stopped. When every program has the new
-wrapping key first and this finds nothing more, the others are not needed.`,
+		Long: `Wrap the keys of subjects by the first wrapping key; the others must be given too. It changes some hundred
+keys in a statement, beside appends and reads. One that was interrupted goes on where it stopped. When every program has
+the new wrapping key first and this finds nothing more, the others are not needed.`,
 		Example: "  tidemark keys rotate --wrapping-keys wrapping-keys",
 		Args:    cli.NoArgs,
 	}
