@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -179,6 +180,41 @@ func TestASealedFieldThatWasMovedFailsItsEventAlone(t *testing.T) {
 		FROM tidemark.deferred WHERE error_message LIKE '%was moved or changed%'`)
 	expectText(t, pool, "rows", "planted-2 planted-4 planted-6",
 		`SELECT string_agg(mail, ' ' ORDER BY mail) FROM tidemark_views.mail_rows`)
+}
+
+func TestAKeyThatFailedCatchesUpWithSealedFieldsOpen(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	catalogue, fails := mailCatalogue(t, "a"), true
+	p := workerOf(t, pool, func(c *projector.Config) {
+		c.Catalogue, c.OnFailure = catalogue, projector.Policy{Base: time.Second, Max: time.Second}
+	},
+		projector.NewDocument(projector.Document[[]string]{
+			Name: "mail_keys", Version: 1, Types: []string{"mailed"}, Scope: projector.ScopeJournal,
+			Key: func(e journal.Event) (string, error) { return e.CampaignID, nil },
+			Fold: func(all *[]string, e journal.Event) error {
+				m, err := journal.Decode[mailed](e)
+				if *all = append(*all, m.Mail); fails && m.Mail == "planted-2" {
+					err = errors.New("not yet")
+				}
+				return err
+			},
+		}))
+	for n := 2; n < 6; n++ {
+		mail(t, pool, catalogue, "shop", n)
+	}
+	drain(t, p)
+	expectText(t, pool, "failed", "1", `SELECT count(*)::text FROM tidemark.deferred WHERE error_message LIKE '%not yet%'`)
+	fails = false
+	within(t, "the key has caught up", func() bool {
+		exec(t, pool, `UPDATE tidemark.deferred SET next_attempt_at = now(), status = 'failed' WHERE status IN ('failed', 'dead')`)
+		drain(t, p)
+		return query[int](t, pool, `SELECT count(*) FROM tidemark.deferred`) == 0
+	})
+	expectText(t, pool, "failures of sealed events", "0",
+		`SELECT count(*)::text FROM tidemark.failure_log WHERE error_message LIKE '%decode%'`)
+	expectText(t, pool, "documents", "planted-2 planted-3 planted-4 planted-5",
+		`SELECT string_agg(m, ' ' ORDER BY m) FROM tidemark_views.mail_keys, jsonb_array_elements_text(doc) m`)
 }
 
 func TestAProcessAndAnInlineApplySealAndOpen(t *testing.T) {
