@@ -148,7 +148,8 @@ func (c *Catalogue) seal(campaignID string, e *Event, keys map[string]*dataKey) 
 	subject := t.subject(o)
 	if len(subject) == 0 {
 		return invalid(e, "payload", fmt.Sprintf("has personal fields (%s) and no subject (%s): give it one, whose key "+
-			"seals them", strings.Join(paths, ", "), cmp.Or(strings.Join(t.Subject, ", "), "the catalogue names no field for it")))
+			"seals them", strings.Join(paths, ", "),
+			cmp.Or(strings.Join(t.Subject, ", "), "the catalogue names no field for it")))
 	}
 	if e.ID == uuid.Nil {
 		e.ID = uuid.Must(uuid.NewV7())
