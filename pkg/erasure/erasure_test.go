@@ -103,9 +103,9 @@ func projections() []projector.Projection {
 	}
 }
 
-func projectorOf(pool *pgxpool.Pool) (*projector.Projector, error) {
+func projectorOf(pool *pgxpool.Pool, catalogue *journal.Catalogue) (*projector.Projector, error) {
 	return projector.New(projector.Config{
-		Pool: pool, Projections: projections(), Catalogue: catalogueOf(), NoListen: true, PollInterval: 20 * time.Millisecond,
+		Pool: pool, Projections: projections(), Catalogue: catalogue, NoListen: true, PollInterval: 20 * time.Millisecond,
 		OnFailure: projector.Policy{Base: time.Hour, Max: time.Hour}, LeaseTTL: time.Second,
 	})
 }
@@ -113,7 +113,7 @@ func projectorOf(pool *pgxpool.Pool) (*projector.Projector, error) {
 // work runs a worker until the test ends.
 func (s *shop) work() {
 	s.t.Helper()
-	p, err := projectorOf(s.Pool)
+	p, err := projectorOf(s.Pool, s.catalogue)
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -37,7 +37,7 @@ func child(ctx context.Context, does, url string, subjects []string) error {
 	}
 	defer pool.Close()
 	if does == "work" {
-		p, err := projectorOf(pool)
+		p, err := projectorOf(pool, catalogueOf())
 		if err != nil {
 			return err
 		}
