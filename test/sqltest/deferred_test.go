@@ -124,6 +124,7 @@ func TestOperatorsWaitNoLongerWhenMoreHasFailed(t *testing.T) {
 	for _, all := range []int{1_000, 50_000} {
 		s := open(t, pgtest.URL(t))
 		for _, statement := range []string{
+			"ALTER TABLE tidemark.leases SET (autovacuum_enabled = off)", // once analysed, it is known to be empty
 			fmt.Sprintf(fillFailures, all), "VACUUM ANALYZE tidemark.deferred",
 			"VACUUM ANALYZE tidemark.outbox", "VACUUM ANALYZE tidemark.pauses", "VACUUM ANALYZE tidemark.failure_log",
 		} {
