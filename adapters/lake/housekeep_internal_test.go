@@ -94,10 +94,10 @@ func TestALongLifeLeavesFewFilesAndAShortLog(t *testing.T) {
 	s := newSink(t, t.TempDir())
 	s.cfg.Keep = time.Nanosecond
 	today := time.Now().UTC().Format(time.DateOnly)
-	const batches, size = 450, 4
+	const batches, size = 250, 4
 	for i := range batches {
 		publish(t, s, day(today, i*size, size))
-		if i%150 == 149 { // a new process reads the checkpoint
+		if i%100 == 99 { // a new process reads the checkpoint
 			keep := s.cfg.Keep
 			s = newSink(t, s.cfg.Path)
 			s.cfg.Keep = keep
@@ -106,7 +106,7 @@ func TestALongLifeLeavesFewFilesAndAShortLog(t *testing.T) {
 	if got := positions(t, s); !slices.Equal(got, upTo(batches*size)) {
 		t.Errorf("the table has %d rows, want %d", len(got), batches*size)
 	}
-	if s.table.checkpoint < 400 {
+	if s.table.checkpoint < 200 {
 		t.Errorf("the last checkpoint is that of %d, the version %d", s.table.checkpoint, s.table.version)
 	}
 	if n := len(files(t, s, "_delta_log/*")); n > 2*checkpointEvery+5 {

@@ -101,7 +101,7 @@ func TestAnEventIsInTheTableOnceHoweverOftenItIsSent(t *testing.T) {
 func TestAnEntryThatAnotherSinkMakesFirstIsReadBeforeTheBatchIsDecidedAgain(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
-	all := events(0, 1000)
+	all := events(0, 400)
 	var gaveUp atomic.Int32
 	var writers sync.WaitGroup
 	for range 2 {
