@@ -51,8 +51,7 @@ COMMENT ON TABLE tidemark.erased_values IS 'Keyed hashes of the values that an e
 COMMENT ON COLUMN tidemark.erased_values.erasure IS 'the erasure';
 COMMENT ON COLUMN tidemark.erased_values.hash IS 'SHA-256 of the certificate''s key and the value';
 
--- texts returns the texts in a document: its strings, numbers and names of fields, and their words. A
--- text has 4 characters and more, a number 7.
+-- erasable returns the strings of 4 characters and more in a document, and the numbers of 7.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.erasable(p_document jsonb) RETURNS SETOF text
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -64,6 +63,7 @@ AS $$
 $$;
 -- +goose StatementEnd
 
+-- texts also returns the names of fields, and the words of all of them.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.texts(p_document jsonb) RETURNS SETOF text
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -80,6 +80,18 @@ AS $$
     SELECT word FROM whole w CROSS JOIN LATERAL regexp_split_to_table(w.value, '[^[:alnum:]@._+-]+') AS word
     WHERE length(word) >= 4
 $$;
+-- +goose StatementEnd
+
+-- count_erased adds numbers of changed rows, by table, to those of an erasure.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.count_erased(p_erasure bigint, p_counts jsonb) RETURNS void
+    LANGUAGE sql
+BEGIN ATOMIC
+    UPDATE tidemark.erasures x SET changed = (
+        SELECT jsonb_object_agg(k.key, coalesce((x.changed ->> k.key)::bigint, 0) + k.value::bigint)
+        FROM jsonb_each_text(p_counts) k) || (x.changed - array(SELECT jsonb_object_keys(p_counts)))
+    WHERE x.id = p_erasure;
+END;
 -- +goose StatementEnd
 
 -- erase replaces payload and metadata of events of one campaign, and drops their tags, actor and
@@ -157,6 +169,24 @@ BEGIN
     END IF;
 
     counts := counts || jsonb_build_object('journal', cardinality(erased));
+    PERFORM tidemark.count_erased(p_erasure, counts);
+    RETURN erased;
+END
+$$;
+-- +goose StatementEnd
+
+-- erase_traces takes what failed campaigns, parked events and the failure log tell of a campaign, and
+-- with p_scheduled its scheduled appends. Callers have fenced the leases before, as workers lock them
+-- before the rows of failed campaigns.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.erase_traces(p_erasure bigint, p_campaign_id text, p_scheduled boolean) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    counts jsonb := '{}';
+    n bigint;
+BEGIN
     UPDATE tidemark.deferred d SET error_message = 'erased', error_stack = NULL, fingerprint = NULL
     WHERE d.campaign_id = p_campaign_id AND d.error_message IS NOT NULL;
     GET DIAGNOSTICS n = ROW_COUNT;
@@ -170,16 +200,12 @@ BEGIN
     GET DIAGNOSTICS n = ROW_COUNT;
     counts := counts || jsonb_build_object('parked', n);
     n := 0;
-    IF p_seqs IS NULL AND p_personal IS NULL THEN
+    IF p_scheduled THEN
         DELETE FROM tidemark.scheduled s WHERE s.campaign_id = p_campaign_id;
         GET DIAGNOSTICS n = ROW_COUNT;
     END IF;
     counts := counts || jsonb_build_object('scheduled', n);
-    UPDATE tidemark.erasures x SET changed = (
-        SELECT jsonb_object_agg(k.key, coalesce((x.changed ->> k.key)::bigint, 0) + k.value::bigint)
-        FROM jsonb_each_text(counts) k)
-    WHERE x.id = p_erasure;
-    RETURN erased;
+    PERFORM tidemark.count_erased(p_erasure, counts);
 END
 $$;
 -- +goose StatementEnd
@@ -198,8 +224,12 @@ DECLARE
     result jsonb;
 BEGIN
     UPDATE tidemark.deferred d SET error_message = 'erased', error_stack = NULL, fingerprint = NULL
-    FROM tidemark.erased_events e
-    WHERE e.erasure = p_erasure AND d.event_id = e.event_id AND d.error_message IS DISTINCT FROM 'erased';
+    FROM (
+        SELECT f.campaign_id, f.projection FROM tidemark.deferred f JOIN tidemark.erased_events e ON e.event_id = f.event_id
+        WHERE e.erasure = p_erasure AND f.error_message IS DISTINCT FROM 'erased'
+        ORDER BY f.campaign_id, f.projection FOR UPDATE OF f
+    ) f
+    WHERE d.campaign_id = f.campaign_id AND d.projection = f.projection;
     GET DIAGNOSTICS n = ROW_COUNT;
     UPDATE tidemark.failure_log l SET campaign_id = 'erased', error_message = 'erased', error_stack = NULL,
         fingerprint = NULL
@@ -219,13 +249,15 @@ END
 $$;
 -- +goose StatementEnd
 
-REVOKE ALL ON FUNCTION tidemark.erase, tidemark.end_erasure FROM PUBLIC;
+REVOKE ALL ON FUNCTION tidemark.erase, tidemark.erase_traces, tidemark.end_erasure FROM PUBLIC;
 
 SELECT set_config('search_path', current_setting('tidemark.path'), true);
 
 -- +goose Down
 DROP FUNCTION tidemark.end_erasure;
+DROP FUNCTION tidemark.erase_traces;
 DROP FUNCTION tidemark.erase;
+DROP FUNCTION tidemark.count_erased;
 DROP FUNCTION tidemark.texts;
 DROP FUNCTION tidemark.erasable;
 DROP TABLE tidemark.erased_values;

@@ -53,7 +53,7 @@ type Request struct {
 // DB is a pool, or a transaction's beginner.
 type DB = registry.Beginner
 
-// Certificate says what an erasure has done. Keep it: without its key nobody can search for what is left.
+// Certificate says what an erasure has done. Keep it: [Verify] needs its key.
 type Certificate struct {
 	Erasure  int64            `json:"erasure"` // its number
 	Campaign string           `json:"campaign,omitempty"`
@@ -295,7 +295,8 @@ func (e *run) erase(ctx context.Context, campaign string, seqs []int64, more boo
 				return err
 			}
 		}
-		return nil
+		_, err = tx.Exec(ctx, queryTraces, e.done.Erasure, campaign, seqs == nil && e.personal == nil)
+		return err
 	})
 	e.done.Events += int64(n)
 	return n, err

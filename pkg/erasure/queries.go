@@ -7,6 +7,9 @@ const (
 	// queryErase locks the campaign, as an append does, and changes its events by the primary key.
 	queryErase = `SELECT tidemark.erase($1, $2, $3, $4, $5, $6)`
 
+	// queryTraces changes rows of the campaign by their primary keys.
+	queryTraces = `SELECT tidemark.erase_traces($1, $2, $3)`
+
 	// queryMark has processes drop the pages that they keep in memory.
 	queryMark = `SELECT nextval('tidemark.erased')`
 
@@ -57,7 +60,7 @@ const (
 
 	queryTables = `SELECT c.relname::text, pg_relation_size(c.oid) / current_setting('block_size')::bigint
 		FROM pg_class c WHERE c.relnamespace = 'tidemark'::regnamespace AND c.relkind IN ('r', 'p')
-			AND c.relname NOT IN ('journal', 'event_tags', 'erasures', 'erased_events', 'erased_values', 'keys') ORDER BY 1`
+			AND c.relname NOT IN ('journal', 'erasures', 'erased_events', 'erased_values', 'keys') ORDER BY 1`
 
 	queryPages = `SELECT coalesce(pg_relation_size(to_regclass($1)) / current_setting('block_size')::bigint, -1)`
 
