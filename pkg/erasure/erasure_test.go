@@ -333,8 +333,11 @@ func TestTheSearchFindsWhatIsLeft(t *testing.T) {
 		VALUES ('group', 'default', '', 'asked by planted-ann, today', 'anna')`); err != nil {
 		t.Fatal(err)
 	}
-	if r := s.verify(c); r.Rows != 1 {
-		t.Errorf("the search finds %+v, want a row of pauses", r.Searched)
+	if _, err := s.Exec(t.Context(), `INSERT INTO tidemark.event_tags VALUES ('who=planted-ann', 'ordered', 1)`); err != nil {
+		t.Fatal(err)
+	}
+	if r := s.verify(c); r.Rows != 2 {
+		t.Errorf("the search finds %+v, want a row of pauses and one of event_tags", r.Searched)
 	}
 	c.Key = make([]byte, 32)
 	if r := s.verify(c); r.Rows != 0 {
