@@ -6,8 +6,10 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	places "github.com/tidemark-go/tidemark/internal/store/ledger"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
@@ -99,4 +101,50 @@ func TestAnEventWhoseKeyIsFoundLateWaitsForItsKey(t *testing.T) {
 	drain(t, p)
 	expectPairs(t, pool, "")
 	expectBoard(t, pool)
+}
+
+// TestAGroupFromSeveralPagesStopsBeforeAnEventWhoseKeyIsNotFound has the event on the last of
+// six pages. Each partition wants a third of a page, so its group goes on with the next.
+func TestAGroupFromSeveralPagesStopsBeforeAnEventWhoseKeyIsNotFound(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	l := &lost{}
+	p := workerOf(t, pool, func(c *projector.Config) { c.GroupEvents = 1000 }, l.projection())
+	l.points.Store(7)
+	for game := range 12 {
+		events := make([]scored, 1000)
+		for i := range events {
+			events[i] = scored{fmt.Sprint("p", i%10), 1}
+			if game == 11 && i == 900 {
+				events[i].Points = 7
+			}
+		}
+		score(t, pool, fmt.Sprint("game", game), events...)
+	}
+	drain(t, p)
+	if n := query[int](t, pool, `SELECT count(*) FROM tidemark.readers WHERE position = (SELECT min(position) + 11899
+		FROM tidemark.journal)`); n != 3 {
+		t.Errorf("%d of 3 partitions wait before the event", n)
+	}
+	prove := func() {
+		t.Helper()
+		if err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
+			all, err := places.Prove(t.Context(), tx, "board")
+			for _, one := range all {
+				if one.Differs() {
+					t.Errorf("partition %s has applied %d events of %d", one.Partition, one.Applied, one.Journal)
+				}
+			}
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	prove()
+	l.points.Store(0)
+	retry(t, pool, p)
+	drain(t, p)
+	expectPairs(t, pool, "")
+	expectBoard(t, pool)
+	prove()
 }

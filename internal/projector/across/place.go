@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"math"
-	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -14,7 +13,6 @@ import (
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
 	"github.com/tidemark-go/tidemark/internal/pulse"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
-	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/ledger"
 	"github.com/tidemark-go/tidemark/internal/store/pages"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
@@ -197,8 +195,7 @@ func (p *place) step(ctx context.Context) (woken <-chan struct{}, err error) {
 	if err != nil || page == nil {
 		return woken, errors.Join(err, p.save(ctx))
 	}
-	page.Until = min(page.Until, follow)
-	return nil, p.apply(ctx, page)
+	return nil, p.apply(ctx, page, follow)
 }
 
 // follows reports whether the place belongs to other tables of a process than the live ones. They
@@ -229,67 +226,27 @@ func (p *place) settle(m ledger.Applied) {
 	p.stands, p.passed, p.hash, p.saved = m.To, p.passed-m.Events, p.hash^m.Hash, time.Now()
 }
 
-// passing counts events of the journal on the way to the next place.
-type passing struct{ n, hash int64 }
-
-func (m *passing) pass(e *journal.Event) {
-	m.n++
-	m.hash ^= feed.IDHash(e.ID)
-}
-
-// apply applies the next events of a page that the projection wants, in one transaction.
-func (p *place) apply(ctx context.Context, page *pages.Page) error {
-	events := make([]apply.Keyed, 0, p.size)
-	until := page.Until
-	var passed passing
-	first, _ := slices.BinarySearchFunc(page.Events, p.read+1, func(e journal.Event, at int64) int {
-		return int(min(max(e.Position-at, -1), 1))
-	})
-	var found []apply.Keyed
-	if p.parts > 1 && p.marks == 0 { // a key of a suspect event is found only when its turn comes
-		found = keyed(p.k, page)
+// apply applies the next events that the projection wants, in one transaction. They are from the page,
+// and from those behind it that are in memory.
+func (p *place) apply(ctx context.Context, page *pages.Page, limit int64) error {
+	g := gathered{events: make([]apply.Keyed, 0, p.size), until: p.read}
+	for page != nil && g.until < limit && !g.full {
+		p.gather(&g, page, limit)
+		page = p.source.ready(ctx, g.until)
 	}
-	for i := first; i < len(page.Events); i++ {
-		e := &page.Events[i]
-		if e.Position > until {
-			break
-		}
-		if len(events) == p.size || p.marks > 0 && len(events) == 1 {
-			until = e.Position - 1
-			break
-		}
-		var one apply.Keyed
-		if found != nil && found[i].Fault == nil {
-			one = found[i]
-		} else { // after a fault perhaps the key is found now
-			one = apply.KeyOf(p.k, e, page.Faults[e.Position])
-		}
-		ok := p.takes(&one)
-		if !ok && one.Fault != nil && one.Key == kind.AllKeys && !p.k.Skips(e.Type, one.Fault) {
-			// Its key may belong here: another partition holds it back, and this one waits for the outcome.
-			if until = e.Position - 1; len(events) == 0 && until == p.read {
-				return errors.Join(p.save(ctx), apply.ErrAside)
-			}
-			break
-		}
-		passed.pass(e)
-		if _, behind := p.held[one.Key]; ok && !behind {
-			events = append(events, one)
-		}
+	if g.until == p.read {
+		return errors.Join(p.save(ctx), apply.ErrAside)
 	}
-	if len(events) == 0 {
-		p.read, p.passed, p.hash = until, p.passed+passed.n, p.hash^passed.hash
+	if len(g.events) == 0 {
+		p.read, p.passed, p.hash = g.until, p.passed+g.passed.n, p.hash^g.passed.hash
 		return p.save(ctx)
 	}
-	stride := &apply.Stride{Projection: p.k, Events: events, Careful: p.careful > 0}
+	stride := &apply.Stride{Projection: p.k, Events: g.events, Careful: p.careful > 0}
 	var moved ledger.Applied
 	stride.Fence = func(batch *pgx.Batch, held map[string]int64) {
-		reached, on := until, passed
+		reached, on := g.until, g.passed
 		if at, all := held[kind.AllKeys]; all { // it stops before the event
-			reached, on = at-1, passing{}
-			for i := first; i < len(page.Events) && page.Events[i].Position < at; i++ {
-				on.pass(&page.Events[i])
-			}
+			reached, on = at-1, g.passedBelow(p.read, at)
 		}
 		moved = p.move(reached)
 		moved.Events, moved.Hash = moved.Events+on.n, moved.Hash^on.hash

@@ -13,8 +13,7 @@ import (
 
 const (
 	cacheBytes = 64 << 20
-	readAhead  = 2 // pages
-	morePages  = 4 // of one partition in a page of several
+	readAhead  = 4 // pages
 )
 
 // source reads the journal page by page for all places of a process. It is safe for concurrent use.
@@ -24,6 +23,7 @@ type source struct {
 
 	mu      sync.Mutex
 	cache   pages.Cache
+	asked   int64 // after which a page was last asked for
 	head    int64 // up to which the journal is known to be complete
 	small   bool  // the last events were so small that a page's bytes need no limit
 	reading chan struct{}
@@ -51,11 +51,7 @@ func keyed(k *registry.Projection, page *pages.Page) []apply.Keyed {
 }
 
 func newSource(b *registry.Base) *source {
-	partitions := 1 // a page has events for all of them
-	for _, k := range b.Projections {
-		partitions = max(partitions, k.Described.Partitions)
-	}
-	events := max(2*b.Cfg.GroupEvents, 2000) * min(partitions, morePages)
+	events := max(2*b.Cfg.GroupEvents, 2000)
 	return &source{
 		Base: b, events: events, cache: pages.NewCache(cacheBytes, events), woken: make(chan struct{}),
 	}
@@ -82,12 +78,9 @@ func (s *source) next(ctx context.Context, after int64) (*pages.Page, <-chan str
 	for {
 		s.mu.Lock()
 		woken := s.woken
-		if page := s.cache.At(after); page != nil {
-			kept := *page // later reads extend the page in the cache
-			kept.Faults = maps.Clone(page.Faults)
-			s.readAhead(ctx, kept.Until)
+		if page := s.at(ctx, after); page != nil {
 			s.mu.Unlock()
-			return &kept, nil, nil
+			return page, nil, nil
 		}
 		if busy := s.reading; busy != nil {
 			s.mu.Unlock()
@@ -106,6 +99,27 @@ func (s *source) next(ctx context.Context, after int64) (*pages.Page, <-chan str
 		}
 		return &w.Page, nil, nil
 	}
+}
+
+// ready returns the page that continues after a position if it is in memory.
+func (s *source) ready(ctx context.Context, after int64) *pages.Page {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.at(ctx, after)
+}
+
+// at returns the page in memory that continues after a position, and reads ahead of it. The caller
+// holds s.mu.
+func (s *source) at(ctx context.Context, after int64) *pages.Page {
+	page := s.cache.At(after)
+	if page == nil {
+		return nil
+	}
+	kept := *page // later reads extend the page in the cache
+	kept.Faults = maps.Clone(page.Faults)
+	s.asked = after
+	s.readAhead(ctx, after)
+	return &kept
 }
 
 // readAhead starts to read the pages that follow, unless they are there. The caller holds s.mu.
@@ -147,7 +161,9 @@ func (s *source) read(ctx context.Context, after int64) (w *pages.Window, err er
 			}
 		}
 		close(s.reading)
-		s.reading = nil
+		if s.reading = nil; err == nil && w.Until > after {
+			s.readAhead(ctx, s.asked)
+		}
 	}()
 	bounded, cancel := context.WithTimeout(ctx, max(s.Cfg.LeaseTTL, 30*time.Second))
 	defer cancel()

@@ -5,6 +5,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"sort"
 	"sync"
 	"time"
 
@@ -21,6 +22,11 @@ type Page struct {
 	Faults       map[int64]error // by position: events that the catalogue cannot read
 	Notes        *sync.Map       // what readers note about the events
 	bytes        int64
+}
+
+// Index returns the index of the first event behind a position.
+func (p *Page) Index(position int64) int {
+	return sort.Search(len(p.Events), func(i int) bool { return p.Events[i].Position > position })
 }
 
 // Payload returns the bytes of payloads and metadata.

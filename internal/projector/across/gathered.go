@@ -1,0 +1,72 @@
+package across
+
+import (
+	"github.com/tidemark-go/tidemark/internal/projector/apply"
+	"github.com/tidemark-go/tidemark/internal/projector/kind"
+	"github.com/tidemark-go/tidemark/internal/store/feed"
+	"github.com/tidemark-go/tidemark/internal/store/pages"
+	"github.com/tidemark-go/tidemark/pkg/journal"
+)
+
+// passing counts events of the journal on the way to the next place.
+type passing struct{ n, hash int64 }
+
+func (m *passing) pass(e *journal.Event) {
+	m.n++
+	m.hash ^= feed.IDHash(e.ID)
+}
+
+// gathered is the next events that the projection wants, from one page or several.
+type gathered struct {
+	events []apply.Keyed
+	pages  []*pages.Page
+	until  int64 // events up to here are passed
+	passed passing
+	full   bool
+}
+
+// gather adds the events of a page up to a limit.
+func (p *place) gather(g *gathered, page *pages.Page, limit int64) {
+	var found []apply.Keyed
+	if p.parts > 1 && p.marks == 0 { // a key of a suspect event is found only when its turn comes
+		found = keyed(p.k, page)
+	}
+	first := page.Index(g.until)
+	g.pages, g.until = append(g.pages, page), min(page.Until, limit)
+	for i := first; i < len(page.Events); i++ {
+		e := &page.Events[i]
+		if e.Position > g.until {
+			break
+		}
+		if g.full = len(g.events) == p.size || p.marks > 0 && len(g.events) == 1; g.full {
+			g.until = e.Position - 1
+			break
+		}
+		var one apply.Keyed
+		if found != nil && found[i].Fault == nil {
+			one = found[i]
+		} else { // after a fault perhaps the key is found now
+			one = apply.KeyOf(p.k, e, page.Faults[e.Position])
+		}
+		ok := p.takes(&one)
+		if !ok && one.Fault != nil && one.Key == kind.AllKeys && !p.k.Skips(e.Type, one.Fault) {
+			// Its key may belong here: another partition holds it back, and this one waits for the outcome.
+			g.until, g.full = e.Position-1, true
+			break
+		}
+		g.passed.pass(e)
+		if _, behind := p.held[one.Key]; ok && !behind {
+			g.events = append(g.events, one)
+		}
+	}
+}
+
+// passedBelow counts the events between a place and a position.
+func (g *gathered) passedBelow(place, at int64) (m passing) {
+	for _, page := range g.pages {
+		for i := page.Index(place); i < len(page.Events) && page.Events[i].Position < at; i++ {
+			m.pass(&page.Events[i])
+		}
+	}
+	return m
+}
