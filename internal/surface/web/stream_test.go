@@ -23,6 +23,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/surface/web"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
+	"github.com/tidemark-go/tidemark/test/support/tally"
 )
 
 // shown is an event of a stream.
@@ -258,6 +259,41 @@ func TestAStreamThatFallsBehindReadsForItself(t *testing.T) {
 	}
 	appendOne(t, s.pool, "oak", "noted")
 	same(t, "what came", f.ids(t, 1), "[1501]")
+}
+
+// TestAStreamThatIsNotReadIsCutOffAndResumes has a client that stops reading, with more events than the
+// kernel keeps for it.
+func TestAStreamThatIsNotReadIsCutOffAndResumes(t *testing.T) {
+	t.Parallel()
+	s := serve(t, func(cfg *web.Config) { cfg.MaxStreams = 1 })
+	const n = 1500
+	exec(t, s.pool, `SELECT tidemark.append('oak', (SELECT jsonb_agg(jsonb_build_object('type', 'noted', 'payload',
+		jsonb_build_object('text', repeat('x', 15000)))) FROM generate_series(1, 500))) FROM generate_series(1, 3)`)
+	const path = "/campaigns/oak/events/stream"
+	slow := s.follow(t, auth.Operator, path, "")
+	tally.Eventually(t, "the end of the stream that is not read", func(context.Context) (bool, error) {
+		response, _ := s.call(t, auth.Operator, http.MethodHead, "/api/v1"+path, "", nil)
+		return response.StatusCode == http.StatusOK, nil
+	})
+	last, text := 0, ""
+	for slow.lines.Scan() { // what was on the way
+		name, value, _ := strings.Cut(slow.lines.Text(), ": ")
+		switch {
+		case name == "id":
+			text = value
+		case name == "" && text != "": // the event is complete
+			last, _ = strconv.Atoi(text)
+		}
+	}
+	if last == 0 || last == n {
+		t.Errorf("%d of %d events have arrived", last, n)
+	}
+	resumed := s.follow(t, auth.Operator, path, strconv.Itoa(last))
+	for i := last + 1; i <= n; i++ {
+		if e := resumed.next(t); e.id != int64(i) {
+			t.Fatalf("after event %d comes %d", i-1, e.id)
+		}
+	}
 }
 
 func TestAStreamHidesWhatItsReaderMayNotSee(t *testing.T) {
