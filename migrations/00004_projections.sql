@@ -155,6 +155,9 @@ CREATE INDEX deferred_due_idx ON tidemark.deferred (consumer_group, projection, 
 CREATE INDEX deferred_failures_idx ON tidemark.deferred (status, next_attempt_at, next_seq, campaign_id, projection)
     WHERE status IN ('failed', 'dead');
 
+-- Those who wait for an event across campaigns look here, because they do not know its key.
+CREATE INDEX deferred_place_idx ON tidemark.deferred (projection, next_seq) WHERE status IN ('failed', 'dead');
+
 -- claim_deferred leases failed campaigns whose retry is due, for the projections that the caller
 -- knows. It looks at the oldest p_limit of each projection, so none starves the others. It skips
 -- paused projections. next_due is the earliest retry among the campaigns that are not leased.

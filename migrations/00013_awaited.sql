@@ -46,7 +46,7 @@ BEGIN
             WHEN j."position" <> w."position" THEN 'replaced'
             WHEN k.place >= w.seq OR j."position" IS NOT NULL AND NOT EXISTS (
                 SELECT FROM tidemark.journal e WHERE e.campaign_id = w.campaign_id AND e.seq > k.place AND e.seq <= w.seq
-                    AND e.intent = 'projection_and_replay') THEN 'applied'
+                    AND e.intent = 'projection_and_replay' ORDER BY e.seq OFFSET 0) THEN 'applied'
             WHEN d.status IN ('failed', 'dead') THEN d.status
             WHEN x.message IS NOT NULL THEN 'paused'
             ELSE 'waiting' END,
@@ -58,7 +58,8 @@ BEGIN
         SELECT p.consumer_group, p.state, p.scope FROM tidemark.projections p WHERE p.name = w.projection OFFSET 0
     ) p ON true
     LEFT JOIN LATERAL (
-        SELECT j."position" FROM tidemark.journal j WHERE j.campaign_id = w.campaign_id AND j.seq = w.seq OFFSET 0
+        SELECT j."position" FROM tidemark.journal j
+        WHERE j.campaign_id = w.campaign_id AND j.seq BETWEEN w.seq AND w.seq ORDER BY j.seq LIMIT 1
     ) j ON true
     LEFT JOIN LATERAL (
         (SELECT d.next_seq, d.status, d.error_message FROM tidemark.deferred d
@@ -66,7 +67,11 @@ BEGIN
         UNION ALL
         (SELECT d.next_seq, d.status, d.error_message FROM tidemark.deferred d
         WHERE p.scope = 'journal' AND d.projection = w.projection AND d.status IN ('failed', 'dead')
-            AND (d.next_seq = w."position" OR d.campaign_id = '-' AND d.next_seq <= w."position") LIMIT 1)
+            AND d.next_seq BETWEEN w."position" AND w."position" ORDER BY d.next_seq LIMIT 1)
+        UNION ALL
+        (SELECT d.next_seq, d.status, d.error_message FROM tidemark.deferred d
+        WHERE p.scope = 'journal' AND d.projection = w.projection AND d.campaign_id = '-'
+            AND d.next_seq < w."position" AND d.status IN ('failed', 'dead') ORDER BY d.campaign_id LIMIT 1)
     ) d ON true
     LEFT JOIN LATERAL (
         SELECT min(r."position") AS "position" FROM tidemark.readers r

@@ -1,6 +1,7 @@
 package sqltest
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"testing"
@@ -30,6 +31,9 @@ const fillFailures = `
 		WHEN 0 THEN 'infinity' ELSE now() END
 	FROM generate_series(1, 10) AS i;
 	INSERT INTO tidemark.consumer_groups (name) VALUES ('g');
+	INSERT INTO tidemark.projections (name, consumer_group, version, schema_name, table_names, state, scope)
+		VALUES ('p1', 'g', 1, 'public', '{p1}', 'active', 'campaign'), ('p2', 'g', 1, 'public', '{p2}', 'active', 'journal');
+	INSERT INTO tidemark.readers (topic, publisher, kind, position) VALUES ('p2', '#0', 'projection', 1000000);
 	INSERT INTO tidemark.outbox (consumer_group, campaign_id, seq, enqueued_at, events)
 		SELECT 'g', 'c' || lpad(i::text, 7, '0'), 1, now(), 1 FROM generate_series(1, 10 * %[1]d) AS i;
 	INSERT INTO tidemark.pauses (scope, consumer_group, name, reason, actor)
@@ -108,6 +112,12 @@ func operators() map[string]func(t *testing.T, tx pgx.Tx) error {
 			list, err := pause.List(t.Context(), tx, "", &pause.Target{Group: "g", CampaignID: "c0000500"}, group)
 			return enough(err, len(list), group)
 		},
+		"wait for a campaign that is dead": func(t *testing.T, tx pgx.Tx) error {
+			return applied(t.Context(), tx, "c0000400", "p1", "dead")
+		},
+		"wait for an event across campaigns": func(t *testing.T, tx pgx.Tx) error {
+			return applied(t.Context(), tx, "elsewhere", "p2", "waiting")
+		},
 		"rename a projection's": func(t *testing.T, tx pgx.Tx) error {
 			return failed.Rename(t.Context(), tx, "g", "few", "other")
 		},
@@ -116,6 +126,16 @@ func operators() map[string]func(t *testing.T, tx pgx.Tx) error {
 			return enough(err, int(n), 10)
 		},
 	}
+}
+
+// applied expects the state of an event far behind those that have failed.
+func applied(ctx context.Context, tx pgx.Tx, campaign, projection, want string) (err error) {
+	var state string
+	if err = tx.QueryRow(ctx, `SELECT state FROM tidemark.applied(ARRAY[$1], ARRAY[1000000::bigint],
+		ARRAY[1000001::bigint], ARRAY[$2])`, campaign, projection).Scan(&state); err == nil && state != want {
+		err = fmt.Errorf("the event is %s, want %s", state, want)
+	}
+	return err
 }
 
 func TestOperatorsWaitNoLongerWhenMoreHasFailed(t *testing.T) {
