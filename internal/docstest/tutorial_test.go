@@ -137,8 +137,7 @@ func newReader(t *testing.T) *reader {
 	}
 	r.env = append(os.Environ(),
 		"PATH="+bin+string(filepath.ListSeparator)+os.Getenv("PATH"), "TIDEMARK_DATABASE_URL="+r.url, "PSQLRC=/dev/null",
-		// All requirements of this checkout are in the module cache, so nothing is downloaded.
-		"TIDEMARK_HTTP_ADDR=off", "GOPROXY=off", "GOSUMDB=off", "GOFLAGS="+os.Getenv("GOFLAGS")+" -ldflags=-s")
+		"TIDEMARK_HTTP_ADDR=off", "GOSUMDB=off", "GOFLAGS="+os.Getenv("GOFLAGS")+" -ldflags=-s")
 	t.Cleanup(func() {
 		for name := range r.programs {
 			r.stop(name)
