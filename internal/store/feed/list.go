@@ -80,7 +80,7 @@ func Progress(ctx context.Context, db Querier) (floor, last int64, err error) {
 
 // Erased returns a mark that has grown when events have been erased.
 func Erased(ctx context.Context, db Querier) (mark int64, err error) {
-	return rows.One(ctx, db, pgx.RowTo[int64], "look for erasures", queryErased)
+	return rows.One(ctx, db, pgx.RowTo[int64], "look for erasures", QueryErased)
 }
 
 // ReadRange reads up to limit events of a campaign, from a seq and up to a position.

@@ -176,8 +176,8 @@ const (
 	queryProgress = `SELECT f.floor, p.last_value FROM (SELECT tidemark.read_floor() AS floor OFFSET 0) f CROSS
 		JOIN LATERAL (SELECT last_value FROM tidemark.journal_position WHERE f.floor IS NOT NULL) p`
 
-	// queryErased reads a value in the server's memory.
-	queryErased = `SELECT last_value FROM tidemark.erased`
+	// QueryErased reads a mark in the server's memory, which grows when events have been erased.
+	QueryErased = `SELECT last_value FROM tidemark.erased`
 
 	// queryPositionAt bisects the index on position for a time 10 s earlier, because appends
 	// overtake each other, and walks the index from there. It takes no lock.

@@ -17,6 +17,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/internal/store/rows"
 )
@@ -130,7 +131,7 @@ func (l *Ledger) Look(ctx context.Context, conn *pgxpool.Conn, q Look) (*Seen, e
 	batch.Queue(queryInstance).QueryRow(func(row pgx.Row) error { return row.Scan(&seen.Instance) })
 	batch.Queue(queryPairs, l.ttl, l.kind).Query(rows.Into(&seen.Pairs, pgx.RowToStructByPos[Row]))
 	// After the pairs: a rebuild that an erasure has begun is seen with the erasure.
-	batch.Queue(queryErased).QueryRow(func(row pgx.Row) error { return row.Scan(&seen.Erased) })
+	batch.Queue(feed.QueryErased).QueryRow(func(row pgx.Row) error { return row.Scan(&seen.Erased) })
 	topics, publishers := columns(q.Mine)
 	batch.Queue(queryDue, topics, publishers, q.Due).Query(rows.Into(&seen.Due, pgx.RowToStructByPos[Parked]))
 	return seen, conn.SendBatch(ctx, batch).Close()

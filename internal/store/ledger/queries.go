@@ -15,9 +15,6 @@ const (
 		ON CONFLICT (owner) DO UPDATE SET knows = excluded.knows, seen_at = excluded.seen_at,
 			expires_at = excluded.expires_at, pairs_held = excluded.pairs_held`
 
-	// queryErased reads a value in the server's memory.
-	queryErased = `SELECT last_value FROM tidemark.erased`
-
 	// queryForget deletes the row of a relay that stops, and those of relays not seen for a day.
 	queryForget = `DELETE FROM tidemark.relays WHERE owner = $1 OR seen_at < now() - interval '1 day'`
 
