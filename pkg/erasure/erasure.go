@@ -15,6 +15,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/rows"
@@ -47,7 +48,7 @@ type Request struct {
 	Personal  bool
 	Catalogue *journal.Catalogue // nil: no subject fields and no personal ones
 
-	By, Reason string // required
+	By, Reason string // required by [Erase]
 }
 
 // DB is a pool, or a transaction's beginner.
@@ -83,16 +84,10 @@ type run struct {
 	db       DB
 	act      failed.Act
 	personal []byte // by type, nil: all of the payload
-	resets   []projection
+	keys     []string
+	resets   []rebuild.Registered
 	rebuilds []string
 	done     *Certificate
-}
-
-type projection struct {
-	Name, Group string
-	Across      bool
-	Schema      string
-	Tables      []string
 }
 
 // Count returns what [Erase] would take. It changes nothing.
@@ -108,17 +103,12 @@ func Count(ctx context.Context, db journal.Querier, r Request) (found Found, err
 		return found, err
 	}
 	campaigns := map[string]bool{}
-	keys, err := e.keys(ctx, db)
-	if err != nil {
-		return found, err
-	}
-	found.Keys = int64(len(keys))
 	err = e.find(ctx, db, func(campaign string, seqs []int64) error {
 		campaigns[campaign] = true
 		found.Events += int64(len(seqs))
 		return nil
 	})
-	found.Campaigns = int64(len(campaigns))
+	found.Campaigns, found.Keys = int64(len(campaigns)), int64(len(e.keys))
 	return found, err
 }
 
@@ -132,13 +122,13 @@ func Erase(ctx context.Context, db DB, r Request) (_ *Certificate, err error) {
 	if err != nil {
 		return nil, err
 	}
+	if r.By == "" || strings.TrimSpace(r.Reason) == "" {
+		return nil, fmt.Errorf("%w: By or Reason is missing: the certificate has them", ErrConflict)
+	}
 	e.db, e.act = db, failed.Act{By: r.By, Reason: r.Reason}
 	unfinished, err := rows.All(ctx, db, pgx.RowTo[int64], "", queryUnfinished, r.Campaign)
 	if err != nil {
 		return nil, err
-	}
-	if found, err := Count(ctx, db, r); err != nil || found.Events+found.Keys == 0 && len(unfinished) == 0 {
-		return nil, errors.Join(err, r.nothing(err))
 	}
 	if err := e.readModels(ctx); err != nil {
 		return nil, err
@@ -148,32 +138,19 @@ func Erase(ctx context.Context, db DB, r Request) (_ *Certificate, err error) {
 	e.done = &Certificate{
 		Campaign: r.Campaign, Subjects: r.Subjects, By: r.By, Reason: r.Reason, Key: key, Rebuilt: e.rebuilds,
 	}
-	if err := pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error {
-		return tx.QueryRow(ctx, queryBegin, r.Campaign, r.By, r.Reason).Scan(&e.done.Erasure, &e.done.BeganAt)
-	}); err != nil {
-		return nil, err
-	}
 	for _, p := range e.resets {
 		e.done.Replayed = append(e.done.Replayed, p.Name)
 	}
-	if r.Campaign != "" {
-		for n := batchEvents; n == batchEvents && err == nil; {
-			n, err = e.erase(ctx, r.Campaign, nil, false)
-		}
-	} else {
-		err = e.find(ctx, db, func(campaign string, seqs []int64) error {
-			for len(seqs) > batchEvents {
-				if _, err := e.erase(ctx, campaign, seqs[:batchEvents], true); err != nil {
-					return err
-				}
-				seqs = seqs[batchEvents:]
-			}
-			_, err := e.erase(ctx, campaign, seqs, false)
-			return err
-		})
+	if len(unfinished) > 0 {
+		err = e.begin(ctx)
 	}
-	if err == nil && len(r.Subjects) > 0 { // events that were appended meanwhile are forgotten too
-		e.done.Keys, err = rows.One(ctx, db, pgx.RowTo[int64], "", queryForget, r.Subjects)
+	if err == nil && r.Campaign != "" {
+		err = e.eraseCampaign(ctx)
+	} else if err == nil {
+		err = e.eraseSubjects(ctx)
+	}
+	if err == nil && e.done.Erasure == 0 {
+		err = fmt.Errorf("%w: no event of %s is left that is not erased", ErrNothing, r)
 	}
 	if err == nil {
 		_, err = rows.One(ctx, db, pgx.RowTo[int64], "", queryMark)
@@ -192,15 +169,58 @@ func Erase(ctx context.Context, db DB, r Request) (_ *Certificate, err error) {
 	})
 }
 
-func (r Request) nothing(err error) error {
-	if err != nil {
+// String names what is erased.
+func (r Request) String() string {
+	if r.Campaign != "" {
+		return fmt.Sprintf("campaign %q", r.Campaign)
+	}
+	return fmt.Sprintf("subjects %q", r.Subjects)
+}
+
+// begin puts the erasure on record, once.
+func (e *run) begin(ctx context.Context) error {
+	if e.done.Erasure > 0 {
 		return nil
 	}
-	what := fmt.Sprintf("of campaign %q", r.Campaign)
-	if r.Campaign == "" {
-		what = fmt.Sprintf("of subjects %q", r.Subjects)
+	return pgx.BeginFunc(ctx, e.db, func(tx pgx.Tx) error {
+		return tx.QueryRow(ctx, queryBegin, e.Campaign, e.By, e.Reason).Scan(&e.done.Erasure, &e.done.BeganAt)
+	})
+}
+
+func (e *run) eraseCampaign(ctx context.Context) error {
+	left, err := e.countCampaign(ctx, e.db)
+	if left > 0 {
+		err = e.begin(ctx)
 	}
-	return fmt.Errorf("%w: no event %s is left that is not erased", ErrNothing, what)
+	for more := e.done.Erasure > 0; more && err == nil; {
+		var n int
+		n, err = e.erase(ctx, e.Campaign, nil, false)
+		more = n == batchEvents
+	}
+	return err
+}
+
+func (e *run) eraseSubjects(ctx context.Context) error {
+	err := e.find(ctx, e.db, func(campaign string, seqs []int64) error {
+		if err := e.begin(ctx); err != nil {
+			return err
+		}
+		for len(seqs) > batchEvents {
+			if _, err := e.erase(ctx, campaign, seqs[:batchEvents], true); err != nil {
+				return err
+			}
+			seqs = seqs[batchEvents:]
+		}
+		_, err := e.erase(ctx, campaign, seqs, false)
+		return err
+	})
+	if err == nil && len(e.keys) > 0 {
+		err = e.begin(ctx)
+	}
+	if err == nil && e.done.Erasure > 0 { // keys of events that were appended meanwhile go too
+		e.done.Keys, err = rows.One(ctx, e.db, pgx.RowTo[int64], "", queryForget, e.Subjects)
+	}
+	return err
 }
 
 // run checks a request.
@@ -212,8 +232,6 @@ func (r Request) run() (*run, error) {
 		return nil, fmt.Errorf("%w: name a campaign, or subjects", ErrConflict)
 	case slices.Contains(r.Subjects, ""):
 		return nil, fmt.Errorf("%w: a subject's key is empty", ErrConflict)
-	case r.By == "" || strings.TrimSpace(r.Reason) == "":
-		return nil, fmt.Errorf("%w: By or Reason is missing: the certificate has them", ErrConflict)
 	case r.Personal && len(personal) == 0:
 		return nil, fmt.Errorf("%w: the catalogue names no personal fields: add them, or erase whole payloads", ErrConflict)
 	case r.Personal:
@@ -230,19 +248,14 @@ func (e *run) countCampaign(ctx context.Context, db journal.Querier) (left int64
 	return n.Left, err
 }
 
-// keys returns the ids of the subjects' keys.
-func (e *run) keys(ctx context.Context, db journal.Querier) ([]string, error) {
-	return rows.All(ctx, db, pgx.RowTo[string], "", queryKeys, e.Subjects)
-}
-
-// find visits the events of the subjects, campaign by campaign of a window of positions.
+// find reads the ids of the subjects' keys, and visits their events, campaign by campaign of a window of
+// positions.
 func (e *run) find(ctx context.Context, db journal.Querier, visit func(campaign string, seqs []int64) error) error {
 	last, err := rows.One(ctx, db, pgx.RowTo[int64], "", queryLast)
 	if err != nil {
 		return err
 	}
-	keys, err := e.keys(ctx, db)
-	if err != nil {
+	if e.keys, err = rows.All(ctx, db, pgx.RowTo[string], "", queryKeys, e.Subjects); err != nil {
 		return err
 	}
 	fields := e.Catalogue.Subjects()
@@ -262,7 +275,7 @@ func (e *run) find(ctx context.Context, db journal.Querier, visit func(campaign 
 		}
 		err := read(queryTagged)
 		if err == nil && len(fields) > 0 {
-			err = read(queryNamed, encoded, keys)
+			err = read(queryNamed, encoded, e.keys)
 		}
 		for _, campaign := range slices.Sorted(maps.Keys(found)) {
 			if err != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/fstest"
 	"time"
@@ -420,5 +421,46 @@ func TestALargeCampaignIsErasedInBatches(t *testing.T) {
 	s.verify(c)
 	if found := s.everywhere("planted-"); found != nil {
 		t.Errorf("they are found in %v", found)
+	}
+}
+
+// statements counts the statements of a pool that contain a text.
+type statements struct {
+	text string
+	n    atomic.Int64
+}
+
+func (s *statements) TraceQueryStart(ctx context.Context, _ *pgx.Conn, q pgx.TraceQueryStartData) context.Context {
+	if strings.Contains(q.SQL, s.text) {
+		s.n.Add(1)
+	}
+	return ctx
+}
+
+func (s *statements) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+
+func TestASubjectIsErasedInOneReadOfTheJournal(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	s.order("shop", "ann", 2)
+	reads := &statements{text: "jsonb_array_elements_text($5::jsonb -> j.event_type)"}
+	config := s.Config()
+	config.ConnConfig.Tracer = reads
+	pool, err := pgxpool.NewWithConfig(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	r := erasure.Request{Subjects: []string{planted("ann")}, Catalogue: s.catalogue}
+	if found, err := erasure.Count(t.Context(), pool, r); err != nil || found.Events != 1 {
+		t.Errorf("counted %+v, %v", found, err)
+	}
+	if _, err := erasure.Erase(t.Context(), pool, r); !errors.Is(err, erasure.ErrConflict) {
+		t.Errorf("without operator and reason: %v", err)
+	}
+	r.By, r.Reason = "anna", "a request"
+	reads.n.Store(0)
+	if _, err := erasure.Erase(t.Context(), pool, r); err != nil || reads.n.Load() != 1 {
+		t.Errorf("%d reads, %v", reads.n.Load(), err)
 	}
 }

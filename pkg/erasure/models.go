@@ -4,25 +4,25 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strings"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
+	"github.com/tidemark-go/tidemark/internal/projector/registry"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
-	"github.com/tidemark-go/tidemark/internal/store/rows"
 )
 
 // readModels chooses which projections are replayed, and which are rebuilt.
 func (e *run) readModels(ctx context.Context) error {
-	all, err := rows.All(ctx, e.db, pgx.RowToStructByPos[projection], "list projections", queryProjections)
+	all, err := rebuild.Projections(ctx, e.db)
 	if err != nil {
 		return err
 	}
 	for _, p := range all {
-		live, set, _ := strings.Cut(p.Name, "~")
-		if !p.Across && set != "next" {
+		live, set := registry.Split(p.Name)
+		if p.Version == rebuild.Withdrawn {
+			continue
+		}
+		if p.Scope == "campaign" && set != registry.NextTables {
 			err := failed.Resettable(ctx, e.db, p.Group, p.Name)
 			if err == nil {
 				e.resets = append(e.resets, p)
@@ -32,7 +32,7 @@ func (e *run) readModels(ctx context.Context) error {
 				return err
 			}
 		}
-		if set != "previous" {
+		if set != registry.PreviousTables {
 			e.rebuilds = append(e.rebuilds, live)
 		}
 	}

@@ -48,9 +48,6 @@ const (
 
 	queryLast = `SELECT last_value FROM tidemark.journal_position`
 
-	queryProjections = `SELECT name, consumer_group, scope = 'journal', schema_name, table_names
-		FROM tidemark.projections WHERE version >= 0 ORDER BY name`
-
 	// queryLeft tells what read models still catch up with.
 	queryLeft = `SELECT name FROM (
 			SELECT DISTINCT d.projection AS name FROM tidemark.deferred d WHERE d.status = 'rebuilding'

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
 	"github.com/tidemark-go/tidemark/internal/store/rows"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
@@ -70,7 +71,7 @@ func Verify(ctx context.Context, db journal.Querier, c Certificate) (r *Report, 
 	for i := range tables {
 		tables[i].Name = pgx.Identifier{"tidemark", tables[i].Name}.Sanitize()
 	}
-	projections, err := rows.All(ctx, db, pgx.RowToStructByPos[projection], "list projections", queryProjections)
+	projections, err := rebuild.Projections(ctx, db)
 	if err != nil {
 		return nil, err
 	}

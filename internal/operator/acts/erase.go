@@ -67,11 +67,8 @@ func (in erases) does(r erasure.Request, typed, what string) does {
 	r.Personal = in.Personal
 	return does{
 		Typed: typed,
-		Preview: func(ctx context.Context, acts *admin.Acts, by admin.Request) (*Plan, error) {
-			r.Catalogue, r.By, r.Reason = acts.Catalogue(), by.Who.Name, by.Reason+" "
-			if by.Reason == "" {
-				r.Reason = "a preview"
-			}
+		Preview: func(ctx context.Context, acts *admin.Acts, _ admin.Request) (*Plan, error) {
+			r.Catalogue = acts.Catalogue()
 			found, err := erasure.Count(ctx, acts.Pool(), r)
 			return &Plan{
 				Detail: found, Count: found.Events,
