@@ -210,51 +210,63 @@ END
 $$;
 -- +goose StatementEnd
 
--- end_erasure takes what failed keys of projections across campaigns tell of the erased events, and
--- the keys themselves, which may be names. It ends the erasure. It reads deferred, failure_log and
--- resolutions once.
+-- erase_keys takes the keys of erased events from the failure log of projections across campaigns: keys
+-- may be names. These are keys of failures at the events, keys that an erased value is, and p_subjects.
+-- It reads p_most rows after p_after and returns the id of the last, NULL at the end of the log.
 -- +goose StatementBegin
-CREATE FUNCTION tidemark.end_erasure(p_erasure bigint) RETURNS jsonb
+CREATE FUNCTION tidemark.erase_keys(p_erasure bigint, p_key bytea, p_subjects text[], p_after bigint, p_most integer)
+    RETURNS bigint
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
+    last bigint;
     n bigint;
-    m bigint;
-    result jsonb;
 BEGIN
-    UPDATE tidemark.deferred d SET error_message = 'erased', error_stack = NULL, fingerprint = NULL
-    FROM (
-        SELECT f.campaign_id, f.projection FROM tidemark.deferred f JOIN tidemark.erased_events e ON e.event_id = f.event_id
-        WHERE e.erasure = p_erasure AND f.error_message IS DISTINCT FROM 'erased'
-        ORDER BY f.campaign_id, f.projection FOR UPDATE OF f
-    ) f
-    WHERE d.campaign_id = f.campaign_id AND d.projection = f.projection;
+    SELECT max(l.id) INTO last
+    FROM (SELECT l.id FROM tidemark.failure_log l WHERE l.id > p_after ORDER BY l.id LIMIT p_most) l;
+    UPDATE tidemark.failure_log l SET campaign_id = 'erased', error_stack = NULL, fingerprint = NULL,
+        error_message = CASE WHEN l.error_message IS NOT NULL THEN 'erased' END
+    FROM tidemark.projections p
+    WHERE l.id > p_after AND l.id <= last AND p.scope = 'journal' AND split_part(l.projection, '~', 1) = p.name
+        AND l.campaign_id <> 'erased' AND (l.campaign_id = ANY (p_subjects)
+            OR EXISTS (SELECT FROM tidemark.erased_events e WHERE e.erasure = p_erasure AND e.position = l.seq)
+            OR EXISTS (SELECT FROM tidemark.erased_values v WHERE v.erasure = p_erasure
+                AND v.hash = sha256(p_key || convert_to(l.campaign_id, 'UTF8'))));
     GET DIAGNOSTICS n = ROW_COUNT;
-    UPDATE tidemark.failure_log l SET campaign_id = 'erased', error_message = 'erased', error_stack = NULL,
-        fingerprint = NULL
-    FROM tidemark.erased_events e, tidemark.projections p
-    WHERE e.erasure = p_erasure AND l.seq = e.position AND p.scope = 'journal'
-        AND split_part(l.projection, '~', 1) = p.name;
-    GET DIAGNOSTICS m = ROW_COUNT;
-    UPDATE tidemark.resolutions r SET campaign_id = 'erased'
-    FROM tidemark.erased_events e, tidemark.projections p
-    WHERE e.erasure = p_erasure AND r.seq = e.position AND p.scope = 'journal' AND r.projection = p.name;
-    UPDATE tidemark.erasures x SET ended_at = clock_timestamp(), changed = x.changed
-        || jsonb_build_object('deferred', coalesce((x.changed ->> 'deferred')::bigint, 0) + n, 'failure_log',
-            coalesce((x.changed ->> 'failure_log')::bigint, 0) + m)
-    WHERE x.id = p_erasure RETURNING x.changed INTO result;
-    RETURN result;
+    PERFORM tidemark.count_erased(p_erasure, jsonb_build_object('failure_log', n));
+    RETURN last;
 END
 $$;
 -- +goose StatementEnd
 
-REVOKE ALL ON FUNCTION tidemark.erase, tidemark.erase_traces, tidemark.end_erasure FROM PUBLIC;
+-- end_erasure ends an erasure and returns the numbers of changed rows by table. It reads resolutions of
+-- projections across campaigns once. They keep the events, and no key.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.end_erasure(p_erasure bigint) RETURNS jsonb
+    LANGUAGE sql SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp
+AS $$
+    WITH gone AS (
+        DELETE FROM tidemark.resolutions r USING tidemark.erased_events e, tidemark.projections p
+        WHERE e.erasure = p_erasure AND r.seq = e.position AND p.scope = 'journal' AND r.projection = p.name
+            AND r.campaign_id <> 'erased'
+        RETURNING r.projection, r.seq, r.actor, r.reason, r.resolved_at
+    ), kept AS (
+        INSERT INTO tidemark.resolutions (campaign_id, projection, seq, actor, reason, resolved_at)
+        SELECT 'erased', g.* FROM gone g ON CONFLICT DO NOTHING
+    )
+    UPDATE tidemark.erasures x SET ended_at = clock_timestamp() WHERE x.id = p_erasure RETURNING x.changed
+$$;
+-- +goose StatementEnd
+
+REVOKE ALL ON FUNCTION tidemark.erase, tidemark.erase_traces, tidemark.erase_keys, tidemark.end_erasure FROM PUBLIC;
 
 SELECT set_config('search_path', current_setting('tidemark.path'), true);
 
 -- +goose Down
 DROP FUNCTION tidemark.end_erasure;
+DROP FUNCTION tidemark.erase_keys;
 DROP FUNCTION tidemark.erase_traces;
 DROP FUNCTION tidemark.erase;
 DROP FUNCTION tidemark.count_erased;

@@ -184,8 +184,10 @@ BEGIN
     -- Erasures are the operator's alone, and change the journal through functions that run as the owner.
     EXECUTE format('REVOKE INSERT, UPDATE, DELETE, TRUNCATE ON tidemark.erasures, tidemark.erased_events,
         tidemark.erased_values FROM %I', worker);
-    EXECUTE format('REVOKE EXECUTE ON FUNCTION tidemark.erase, tidemark.erase_traces, tidemark.end_erasure FROM %I, %I', worker, publisher);
-    EXECUTE format('GRANT EXECUTE ON FUNCTION tidemark.erase, tidemark.erase_traces, tidemark.end_erasure TO %I', operator);
+    EXECUTE format('REVOKE EXECUTE ON FUNCTION tidemark.erase, tidemark.erase_traces, tidemark.erase_keys,
+        tidemark.end_erasure FROM %I, %I', worker, publisher);
+    EXECUTE format('GRANT EXECUTE ON FUNCTION tidemark.erase, tidemark.erase_traces, tidemark.erase_keys,
+        tidemark.end_erasure TO %I', operator);
     EXECUTE format('GRANT INSERT ON tidemark.erasures TO %I', operator);
     EXECUTE format('GRANT UPDATE ON SEQUENCE tidemark.erased TO %I', operator);
     EXECUTE format('GRANT SELECT ON SEQUENCE tidemark.erased TO %I', publisher);

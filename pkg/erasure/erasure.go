@@ -1,7 +1,6 @@
 package erasure
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -29,6 +28,7 @@ const EventType = "events_erased"
 const (
 	batchEvents = 500     // of one campaign, in one transaction
 	window      = 100_000 // positions looked at in one statement
+	logRows     = 20_000  // of the failure log, in one statement
 )
 
 // ErrNothing is returned if there is no such campaign, or no event of the subjects. Its message names
@@ -161,11 +161,31 @@ func Erase(ctx context.Context, db DB, r Request) (_ *Certificate, err error) {
 	if err != nil {
 		return nil, err
 	}
-	return e.done, pgx.BeginFunc(ctx, db, func(tx pgx.Tx) (err error) {
-		for _, id := range append(unfinished, e.done.Erasure) {
-			err = cmp.Or(err, tx.QueryRow(ctx, queryEnd, id).Scan(&e.done.Changed, &e.done.EndedAt))
+	for _, id := range append(unfinished, e.done.Erasure) {
+		if err := e.end(ctx, id); err != nil {
+			return nil, err
 		}
-		return err
+	}
+	return e.done, nil
+}
+
+// end takes the keys of what was erased from the failure log, and ends an erasure.
+func (e *run) end(ctx context.Context, id int64) error {
+	subjects := slices.Clone(e.Subjects)
+	for _, tag := range e.Subjects {
+		if _, value, ok := strings.Cut(tag, "="); ok {
+			subjects = append(subjects, value)
+		}
+	}
+	for after := new(int64); after != nil; {
+		if err := pgx.BeginFunc(ctx, e.db, func(tx pgx.Tx) error {
+			return tx.QueryRow(ctx, queryEraseKeys, id, e.done.Key, subjects, *after, logRows).Scan(&after)
+		}); err != nil {
+			return err
+		}
+	}
+	return pgx.BeginFunc(ctx, e.db, func(tx pgx.Tx) error {
+		return tx.QueryRow(ctx, queryEnd, id).Scan(&e.done.Changed, &e.done.EndedAt)
 	})
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/pkg/erasure"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
@@ -401,6 +402,52 @@ func TestAnInterruptedErasureIsFinished(t *testing.T) {
 	}
 	if found := s.value(`SELECT count(*) FROM tidemark.erasures WHERE ended_at IS NULL`); found != "0" {
 		t.Errorf("%s erasures have not ended", found)
+	}
+}
+
+// TestKeysThatOperatorsActedOnAreErased has more acts than one statement looks at, and keys that no failure tells of.
+func TestKeysThatOperatorsActedOnAreErased(t *testing.T) {
+	t.Parallel()
+	for name, subject := range map[string]string{"by tag": "customer=" + planted("ann"), "by field": planted("ann")} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newShop(t)
+			s.work()
+			s.order("shop", "ann", 2)
+			s.order("shop", "bob", 2)
+			s.within("all is applied", func() bool { return s.value(`SELECT count(*) FROM tidemark_views.customers`) == "2" })
+			if err := pgx.BeginFunc(t.Context(), s.Pool, func(tx pgx.Tx) error {
+				_, err := failed.Replay(t.Context(), tx, failed.ReplayRequest{
+					Group: "default", Projection: "customers", Campaigns: []string{planted("ann"), planted("bob")},
+				}, failed.Act{By: "anna"})
+				return err
+			}); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := s.Exec(t.Context(), `INSERT INTO tidemark.failure_log (act, consumer_group, projection, campaign_id, seq,
+				error_message) SELECT 'dead', 'default', 'customers~next', CASE WHEN i % 1000 = 1 THEN $1 ELSE 'other' END, NULL, $1
+				FROM generate_series(1, 41001) i`, planted("ann")); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := s.Exec(t.Context(), `UPDATE tidemark.failure_log SET error_message = 'x' WHERE campaign_id = 'other'`); err != nil {
+				t.Fatal(err)
+			}
+			c := s.erase(erasure.Request{Subjects: []string{subject}})
+			s.verify(c)
+			if found := s.everywhere(planted("ann")); found != nil {
+				t.Errorf("the key is found in %v", found)
+			}
+			if got := s.value(`SELECT count(*) || ' ' || count(*) FILTER (WHERE act = 'replayed') || ' ' ||
+				count(*) FILTER (WHERE error_message = 'erased') FROM tidemark.failure_log WHERE campaign_id = 'erased'`); got != "43 1 42" {
+				t.Errorf("keys, acts and errors that are erased: %s", got)
+			}
+			if c.Changed["failure_log"] != 43 {
+				t.Errorf("the certificate tells of %d rows", c.Changed["failure_log"])
+			}
+			if got := s.value(`SELECT count(*) FROM tidemark.failure_log WHERE campaign_id = $1`, planted("bob")); got != "1" {
+				t.Errorf("%s acts on bob", got)
+			}
+		})
 	}
 }
 

@@ -16,6 +16,10 @@ const (
 	queryUnfinished = `SELECT id FROM tidemark.erasures WHERE ended_at IS NULL
 		AND campaign_id IS NOT DISTINCT FROM nullif($1, '')`
 
+	// queryEraseKeys reads a range of the primary key.
+	queryEraseKeys = `SELECT tidemark.erase_keys($1, $2, $3, $4, $5)`
+
+	// queryEnd reads what operators have resolved across campaigns.
 	queryEnd = `SELECT tidemark.end_erasure($1), clock_timestamp()`
 
 	// queryKeys probes the unique index on subjects.
