@@ -160,8 +160,12 @@ func (s *lockedSet) tables() exchange.Tables {
 	return exchange.Tables{Schema: s.SchemaName, Names: s.TableNames, Own: s.Own}
 }
 
-// lockSets locks the rows of a projection and returns them by name.
+// lockSets locks the rows of a projection and returns them by name. Rows that another transaction adds
+// while this one waits for the first lock are seen by the second statement.
 func lockSets(ctx context.Context, tx pgx.Tx, name string) (map[string]*lockedSet, error) {
+	if _, err := readSets(ctx, tx, queryLockSets, name); err != nil {
+		return nil, err
+	}
 	return readSets(ctx, tx, queryLockSets, name)
 }
 

@@ -114,7 +114,7 @@ func (b *Rebuilder) stepOne(ctx context.Context, name string, rows map[string]*r
 		return false, nil
 	}
 	if kept != nil && (kept.Expired || kept.Version == Withdrawn) { // the worker that withdraws it may have died
-		return true, b.expire(ctx, name)
+		return true, b.expire(ctx, name, kept.Registered)
 	}
 	newest := b.Newest(name)
 	wanted := newest
@@ -124,7 +124,7 @@ func (b *Rebuilder) stepOne(ctx context.Context, name string, rows map[string]*r
 	case building != nil && building.State == registry.StateRequested && building.Version == 0 &&
 		newest.Described.Version >= live.Version:
 	case building != nil && building.Version == Withdrawn: // the worker that aborts it may have died
-		return true, withdraw(ctx, b.Cfg.Pool, name, registry.NextTables, nil)
+		return true, withdraw(ctx, b.Cfg.Pool, name, registry.NextTables, still(building.Registered))
 	case !b.Cfg.ManualRebuilds && newest.Described.Version > max(live.Version, live.Declined) &&
 		(building == nil || building.Version < newest.Described.Version):
 	default:
@@ -146,8 +146,8 @@ func (b *Rebuilder) stepOne(ctx context.Context, name string, rows map[string]*r
 }
 
 // expire removes tables that were kept long enough. If others still use them, it keeps them for another hour.
-func (b *Rebuilder) expire(ctx context.Context, name string) error {
-	err := withdraw(ctx, b.Cfg.Pool, name, registry.PreviousTables, nil)
+func (b *Rebuilder) expire(ctx context.Context, name string, kept registry.Registered) error {
+	err := withdraw(ctx, b.Cfg.Pool, name, registry.PreviousTables, still(kept))
 	if _, guests := errors.AsType[*exchange.GuestsError](err); !guests {
 		return err
 	}
@@ -163,9 +163,9 @@ func (b *Rebuilder) BeginRebuild(ctx context.Context, name string, version int) 
 		return err
 	}
 	for {
-		var inTheWay bool
+		var inTheWay *lockedSet
 		err := registry.Exclusively(ctx, b.Cfg.Pool, name, func(tx pgx.Tx) error {
-			inTheWay = false
+			inTheWay = nil
 			sets, err := lockSets(ctx, tx, name)
 			if err != nil {
 				return err
@@ -188,7 +188,9 @@ func (b *Rebuilder) BeginRebuild(ctx context.Context, name string, version int) 
 					return err
 				}
 			default:
-				inTheWay = building.Version < version
+				if building.Version < version {
+					inTheWay = building
+				}
 				return nil
 			}
 			if err := b.makeTables(ctx, tx, k, live); err != nil {
@@ -196,10 +198,10 @@ func (b *Rebuilder) BeginRebuild(ctx context.Context, name string, version int) 
 			}
 			return rows.Do(ctx, tx, "", queryNoteMeasure, name, campaigns, events)
 		})
-		if err != nil || !inTheWay {
+		if err != nil || inTheWay == nil {
 			return err
 		}
-		if err := withdraw(ctx, b.Cfg.Pool, name, registry.NextTables, nil); err != nil {
+		if err := withdraw(ctx, b.Cfg.Pool, name, registry.NextTables, still(inTheWay.Registered)); err != nil {
 			return err
 		}
 	}

@@ -39,9 +39,19 @@ func AbortRebuild(ctx context.Context, db registry.Beginner, name string, act fa
 	})
 }
 
+// still lets [withdraw] take the set that was seen, and not another that has its name by now, such as
+// that of a rebuild which an operator has begun anew.
+func still(seen registry.Registered) func(pgx.Tx, *lockedSet) error {
+	return func(_ pgx.Tx, set *lockedSet) error {
+		if set == nil || !set.RegisteredAt.Equal(seen.RegisteredAt) {
+			return errNothing
+		}
+		return nil
+	}
+}
+
 // withdraw removes a set of tables, except the live one, and its deferred campaigns. The first
-// transaction takes the set from the workers and calls first (may be nil) with the set's row, or
-// nil. From then on no worker follows the set, so the rest is done in steps that can be repeated.
+// transaction takes the set from the workers and calls first with the set's row, or nil. From then on no worker follows the set, so the rest is done in steps that can be repeated.
 func withdraw(
 	ctx context.Context, db registry.Beginner, name string, s registry.TableSet, first func(pgx.Tx, *lockedSet) error,
 ) error {
@@ -57,10 +67,8 @@ func withdraw(
 				return err
 			}
 		}
-		if first != nil {
-			if err := first(tx, set); err != nil {
-				return err
-			}
+		if err := first(tx, set); err != nil {
+			return err
 		}
 		if set == nil {
 			return errNothing // no commit
@@ -74,7 +82,11 @@ func withdraw(
 		return err
 	}
 	for n := int64(1); n > 0; {
-		if err := pgx.BeginFunc(ctx, db, func(tx pgx.Tx) (err error) {
+		if err := pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error {
+			sets, err := lockSets(ctx, tx, name)
+			if n = 0; err != nil || sets[set.Name] == nil || sets[set.Name].Version != Withdrawn {
+				return err // another process was quicker
+			}
 			n, err = failed.Drop(ctx, tx, set.ConsumerGroup, set.Name, registry.DropBatch)
 			return err
 		}); err != nil {
