@@ -63,9 +63,10 @@ type Certificate struct {
 	Reason   string           `json:"reason"`
 	BeganAt  time.Time        `json:"began_at"`
 	EndedAt  time.Time        `json:"ended_at"`
-	Events   int64            `json:"events"`  // erased
-	Keys     int64            `json:"keys"`    // deleted, of the subjects: no copy of the journal tells what they sealed
-	Changed  map[string]int64 `json:"changed"` // rows by table of the schema tidemark
+	Events   int64            `json:"events"`                // erased
+	Keys     int64            `json:"keys"`                  // deleted, of the subjects: no copy of the journal tells what they sealed
+	Keyless  []string         `json:"without_key,omitempty"` // subjects that sealed nothing, such as tags
+	Changed  map[string]int64 `json:"changed"`               // rows by table of the schema tidemark
 	Replayed []string         `json:"replayed"`
 	Rebuilt  []string         `json:"rebuilt"` // workers do both after the erasure has ended
 	Key      []byte           `json:"key,omitempty"`
@@ -76,6 +77,8 @@ type Found struct {
 	Events    int64 `json:"events"`
 	Campaigns int64 `json:"campaigns"`
 	Keys      int64 `json:"keys"` // of the subjects, named by the value of a subject field
+
+	Keyless []string `json:"without_key,omitempty"` // as in [Certificate]
 }
 
 // run is an erasure under way.
@@ -85,9 +88,17 @@ type run struct {
 	act      failed.Act
 	personal []byte // by type, nil: all of the payload
 	keys     []string
+	keyless  []string
 	resets   []rebuild.Registered
-	rebuilds []string
-	done     *Certificate
+
+	unfinished []begun
+	done       *Certificate
+}
+
+// begun is an erasure that was interrupted.
+type begun struct {
+	ID int64
+	At time.Time
 }
 
 // Count returns what [Erase] would take. It changes nothing.
@@ -109,6 +120,7 @@ func Count(ctx context.Context, db journal.Querier, r Request) (found Found, err
 		return nil
 	})
 	found.Campaigns, found.Keys = int64(len(campaigns)), int64(len(e.keys))
+	found.Keyless = e.keyless
 	return found, err
 }
 
@@ -126,22 +138,19 @@ func Erase(ctx context.Context, db DB, r Request) (_ *Certificate, err error) {
 		return nil, fmt.Errorf("%w: By or Reason is missing: the certificate has them", ErrConflict)
 	}
 	e.db, e.act = db, failed.Act{By: r.By, Reason: r.Reason}
-	unfinished, err := rows.All(ctx, db, pgx.RowTo[int64], "", queryUnfinished, r.Campaign)
-	if err != nil {
+	if e.unfinished, err = rows.All(ctx, db, pgx.RowToStructByPos[begun], "", queryUnfinished, r.Campaign); err != nil {
 		return nil, err
 	}
-	if err := e.readModels(ctx); err != nil {
+	if e.resets, _, err = e.readModels(ctx); err != nil {
 		return nil, err
 	}
 	key := make([]byte, 32)
 	_, _ = rand.Read(key)
-	e.done = &Certificate{
-		Campaign: r.Campaign, Subjects: r.Subjects, By: r.By, Reason: r.Reason, Key: key, Rebuilt: e.rebuilds,
-	}
+	e.done = &Certificate{Campaign: r.Campaign, Subjects: r.Subjects, By: r.By, Reason: r.Reason, Key: key}
 	for _, p := range e.resets {
 		e.done.Replayed = append(e.done.Replayed, p.Name)
 	}
-	if len(unfinished) > 0 {
+	if len(e.unfinished) > 0 {
 		err = e.begin(ctx)
 	}
 	if err == nil && r.Campaign != "" {
@@ -161,12 +170,12 @@ func Erase(ctx context.Context, db DB, r Request) (_ *Certificate, err error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, id := range append(unfinished, e.done.Erasure) {
-		if err := e.end(ctx, id); err != nil {
+	for _, u := range e.unfinished {
+		if err := e.end(ctx, u.ID); err != nil {
 			return nil, err
 		}
 	}
-	return e.done, nil
+	return e.done, e.end(ctx, e.done.Erasure)
 }
 
 // end takes the keys of what was erased from the failure log, and ends an erasure.
@@ -238,6 +247,7 @@ func (e *run) eraseSubjects(ctx context.Context) error {
 		err = e.begin(ctx)
 	}
 	if err == nil && e.done.Erasure > 0 { // keys of events that were appended meanwhile go too
+		e.done.Keyless = e.keyless
 		e.done.Keys, err = rows.One(ctx, e.db, pgx.RowTo[int64], "", queryForget, e.Subjects)
 	}
 	return err
@@ -276,6 +286,9 @@ func (e *run) find(ctx context.Context, db journal.Querier, visit func(campaign 
 		return err
 	}
 	if e.keys, err = rows.All(ctx, db, pgx.RowTo[string], "", queryKeys, e.Subjects); err != nil {
+		return err
+	}
+	if e.keyless, err = rows.All(ctx, db, pgx.RowTo[string], "", queryKeyless, e.Subjects); err != nil {
 		return err
 	}
 	fields := e.Catalogue.Subjects()

@@ -405,6 +405,60 @@ func TestAnInterruptedErasureIsFinished(t *testing.T) {
 	}
 }
 
+// TestAProjectionThatIsRegisteredDuringAnErasureIsRebuilt has an operator who was killed, and who did not
+// know of any projection.
+func TestAProjectionThatIsRegisteredDuringAnErasureIsRebuilt(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	s.order("shop", "ann", 2)
+	s.order("shop", "bob", 2)
+	if _, err := s.Exec(t.Context(), `INSERT INTO tidemark.erasures (actor, reason) VALUES ('anna', 'killed')`); err != nil {
+		t.Fatal(err)
+	}
+	s.work()
+	s.within("all is applied", func() bool {
+		return s.value(`SELECT (SELECT count(*) FROM tidemark_views.orders) + (SELECT count(*) FROM tidemark_views.log)`) == "4"
+	})
+	s.value(`SELECT tidemark.erase(1, decode(repeat('00', 32), 'hex'), 'shop', '{1}', 10, NULL)`)
+	c := s.erase(erasure.Request{Subjects: []string{planted("ann")}})
+	if got := fmt.Sprint(c.Rebuilt); got != "[customers log orders shops]" {
+		t.Errorf("%s are rebuilt", got)
+	}
+	s.verify(c)
+	if found := s.everywhere(planted("ann")); found != nil {
+		t.Errorf("the erased text is found in %v", found)
+	}
+}
+
+// TestErasuresShareARebuildThatNoWorkerHasBegun has no worker between two erasures.
+func TestErasuresShareARebuildThatNoWorkerHasBegun(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	p, err := projectorOf(s.Pool, s.catalogue)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Register(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, customer := range []string{"ann", "bob", "eve"} {
+		s.order("shop", customer, 2)
+	}
+	for _, customer := range []string{"ann", "bob"} {
+		s.erase(erasure.Request{Subjects: []string{planted(customer)}})
+	}
+	if got := s.value(`SELECT count(*) || ' ' || count(*) FILTER (WHERE act = 'rebuild_aborted') FROM tidemark.failure_log
+		WHERE act LIKE 'rebuild%'`); got != "2 0" {
+		t.Errorf("rebuilds that began and that were aborted: %s, want one for each of two projections", got)
+	}
+	s.work()
+	c := s.erase(erasure.Request{Subjects: []string{planted("eve")}})
+	s.verify(c)
+	if found := s.everywhere("planted"); found != nil {
+		t.Errorf("the erased text is found in %v", found)
+	}
+}
+
 // TestKeysThatOperatorsActedOnAreErased has more acts than one statement looks at, and keys that no failure tells of.
 func TestKeysThatOperatorsActedOnAreErased(t *testing.T) {
 	t.Parallel()

@@ -11,12 +11,10 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/failed"
 )
 
-// readModels chooses which projections are replayed, and which are rebuilt.
-func (e *run) readModels(ctx context.Context) error {
+// readModels returns the sets of tables whose campaigns are replayed, and the projections that are
+// rebuilt.
+func (e *run) readModels(ctx context.Context) (resets []rebuild.Registered, rebuilds []string, err error) {
 	all, err := rebuild.Projections(ctx, e.db)
-	if err != nil {
-		return err
-	}
 	for _, p := range all {
 		live, set := registry.Split(p.Name)
 		if p.Version == rebuild.Withdrawn {
@@ -25,30 +23,52 @@ func (e *run) readModels(ctx context.Context) error {
 		if p.Scope == "campaign" && set != registry.NextTables {
 			err := failed.Resettable(ctx, e.db, p.Group, p.Name)
 			if err == nil {
-				e.resets = append(e.resets, p)
+				resets = append(resets, p)
 				continue
 			}
 			if !errors.Is(err, failed.ErrNotResettable) {
-				return err
+				return nil, nil, err
 			}
 		}
 		if set != registry.PreviousTables {
-			e.rebuilds = append(e.rebuilds, live)
+			rebuilds = append(rebuilds, live)
 		}
 	}
-	slices.Sort(e.rebuilds)
-	e.rebuilds = slices.Compact(e.rebuilds)
-	return nil
+	return resets, rebuilds, err
+}
+
+// replayed reports whether this erasure and those it finishes have had all their campaigns replayed.
+func (e *run) replayed(p rebuild.Registered) bool {
+	return slices.ContainsFunc(e.resets, func(r rebuild.Registered) bool {
+		return r.Name == p.Name && r.RegisteredAt.Equal(p.RegisteredAt)
+	}) && !slices.ContainsFunc(e.unfinished, func(u begun) bool { return p.RegisteredAt.After(u.At) })
 }
 
 // mostFailed is how many failed campaigns the tables of a rebuild may have at the swap.
 const mostFailed = 1_000_000
 
-// rebuild has projections rebuilt whose campaigns cannot be replayed. A rebuild that is under way may
-// have copied what was erased, so it begins anew. Tables that were replaced earlier are dropped.
+// rebuild has projections rebuilt whose campaigns cannot be replayed, or that were registered meanwhile.
+// A rebuild under way may have copied what was erased, so it begins anew; one that no worker has begun
+// serves several erasures. Tables that were replaced earlier are dropped.
 func (e *run) rebuild(ctx context.Context) error {
-	for _, name := range e.rebuilds {
-		err := rebuild.AbortRebuild(ctx, e.db, name, e.act)
+	now, rebuilds, err := e.readModels(ctx)
+	if err != nil {
+		return err
+	}
+	for _, p := range now {
+		if live, set := registry.Split(p.Name); set == registry.LiveTables && !e.replayed(p) {
+			rebuilds = append(rebuilds, live)
+		}
+	}
+	slices.Sort(rebuilds)
+	e.done.Rebuilt = slices.Compact(rebuilds)
+	for _, name := range e.done.Rebuilt {
+		under, err := rebuild.Rebuilds(ctx, e.db, name)
+		if err == nil && !slices.ContainsFunc(under, func(r rebuild.Rebuild) bool {
+			return r.Version != rebuild.Withdrawn && r.ActiveAt == nil
+		}) {
+			err = rebuild.AbortRebuild(ctx, e.db, name, e.act)
+		}
 		if err != nil && !errors.Is(err, rebuild.ErrNoRebuild) {
 			return err
 		}

@@ -13,7 +13,7 @@ const (
 	// queryMark has processes drop the pages that they keep in memory.
 	queryMark = `SELECT nextval('tidemark.erased')`
 
-	queryUnfinished = `SELECT id FROM tidemark.erasures WHERE ended_at IS NULL
+	queryUnfinished = `SELECT id, began_at FROM tidemark.erasures WHERE ended_at IS NULL
 		AND campaign_id IS NOT DISTINCT FROM nullif($1, '')`
 
 	// queryEraseKeys reads a range of the primary key.
@@ -25,6 +25,11 @@ const (
 	// queryKeys probes the unique index on subjects.
 	queryKeys = `SELECT k.id::text FROM unnest($1::text[]) AS s (subject)
 		JOIN tidemark.keys k ON k.subject = sha256(convert_to(s.subject, 'UTF8'))`
+
+	// queryKeyless returns the subjects without a key, if fields are sealed at all.
+	queryKeyless = `SELECT s.subject FROM unnest($1::text[]) WITH ORDINALITY AS s (subject, n)
+		WHERE EXISTS (SELECT FROM tidemark.keys) AND NOT EXISTS (
+			SELECT FROM tidemark.keys k WHERE k.subject = sha256(convert_to(s.subject, 'UTF8'))) ORDER BY s.n`
 
 	// queryForget deletes rows by the unique index on subjects.
 	queryForget = `SELECT tidemark.forget_keys($1)`

@@ -138,3 +138,20 @@ func TestAKeyIsErasedEvenIfNoEventIsLeft(t *testing.T) {
 		t.Errorf("%s keys", n)
 	}
 }
+
+func TestACertificateNamesSubjectsWithoutAKey(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	s.sealed()
+	s.orderSealed("shop", "ann", 2)
+	s.order("shop", "bob", 2)
+	tag := "customer=" + planted("bob")
+	r := erasure.Request{Subjects: []string{tag, planted("ann")}, Catalogue: s.catalogue}
+	found, err := erasure.Count(t.Context(), s.Pool, r)
+	if c := s.erase(r); err != nil || !slices.Equal(found.Keyless, []string{tag}) || !slices.Equal(c.Keyless, found.Keyless) {
+		t.Errorf("found %v, certified %v, want %s alone; error %v", found.Keyless, c.Keyless, tag, err)
+	}
+	if n := s.value(`SELECT count(*) FROM tidemark.keys`); n != "1" {
+		t.Errorf("%s keys are left, want bob's", n)
+	}
+}

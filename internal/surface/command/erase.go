@@ -43,6 +43,10 @@ func eraseCommand() extra {
 				return err
 			}
 			c.env.Note("Erased %s. Workers make the read models anew.", table.Count(certificate.Events, "event"))
+			for _, subject := range certificate.Keyless {
+				c.env.Note("No key of %s was deleted, as there is none. If it is a tag, also erase the value of the subject field.",
+					table.Quote(subject))
+			}
 			c.env.Note("next: tidemark erase verify FILE, with the certificate")
 			return c.env.PrintJSON(certificate)
 		},
