@@ -3,6 +3,7 @@ package main
 import (
 	"github.com/tidemark-go/tidemark/bench/internal/appends"
 	"github.com/tidemark-go/tidemark/bench/internal/applies"
+	"github.com/tidemark-go/tidemark/bench/internal/erasures"
 	"github.com/tidemark-go/tidemark/bench/internal/harness"
 	"github.com/tidemark-go/tidemark/bench/internal/latency"
 	"github.com/tidemark-go/tidemark/bench/internal/memory"
@@ -182,6 +183,11 @@ func Measures() []harness.Measure {
 			Name:  "across_latency",
 			About: "from append to visible across campaigns, against two bare commits",
 			Run:   latency.MeasureAcross,
+		},
+		{
+			Name:  "erasure",
+			About: "what a dump has left of a thousand erased subjects, under load and kills, against nothing",
+			Run:   erasures.MeasureErasure,
 		},
 	}
 }

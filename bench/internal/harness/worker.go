@@ -51,13 +51,20 @@ func StartProgram(ctx context.Context, pkg string, settings ...string) (*Worker,
 	if out, err := exec.CommandContext(ctx, "go", "build", "-C", "..", "-o", program, pkg).CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("build the worker: %w: %s", err, out)
 	}
+	return start(program, append(os.Environ(), settings...))
+}
+
+// Again runs the same program again.
+func (w *Worker) Again() (*Worker, error) { return start(w.process.Path, w.process.Env) }
+
+func start(program string, env []string) (*Worker, error) {
 	log, err := os.Create(workerLog)
 	if err != nil {
 		return nil, fmt.Errorf("start the worker: %w", err)
 	}
 	defer log.Close()
 	w := &Worker{process: exec.Command(program), ended: make(chan error, 1)}
-	w.process.Env = append(os.Environ(), settings...)
+	w.process.Env = env
 	w.process.Stdout, w.process.Stderr = log, log
 	if err := w.process.Start(); err != nil {
 		return nil, fmt.Errorf("start the worker: %w", err)
@@ -76,6 +83,13 @@ func (w *Worker) Stop() error {
 		return fmt.Errorf("the worker ended badly, see %s: %w", workerLog, err)
 	}
 	return nil
+}
+
+// Kill ends the worker at once and waits for its end.
+func (w *Worker) Kill() error {
+	err := w.process.Process.Kill()
+	<-w.ended
+	return err
 }
 
 // PeakMemory returns the worker's peak resident memory in bytes.
