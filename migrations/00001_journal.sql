@@ -16,25 +16,26 @@ CREATE SEQUENCE tidemark.journal_position AS bigint MINVALUE 0 START 0 CACHE 1 M
 SELECT nextval('tidemark.journal_position');
 COMMENT ON SEQUENCE tidemark.journal_position IS 'Positions of events.';
 
+-- Wide columns of fixed length come first: rows then have no padding (docs/adr/0019). In an append
+-- seq is computed before position, so a refused one takes no position.
 CREATE TABLE tidemark.journal (
-    campaign_id    text COLLATE "C" NOT NULL,
     seq            bigint           NOT NULL,
     position       bigint           NOT NULL,
+    recorded_at    timestamptz      NOT NULL,
+    occurred_at    timestamptz      NOT NULL,
     event_id       uuid             NOT NULL,
-    event_type     text COLLATE "C" NOT NULL,
+    payload_bytes  integer          NOT NULL,
     event_version  integer          NOT NULL,
     intent         tidemark.intent  NOT NULL,
+    campaign_id    text COLLATE "C" NOT NULL,
+    event_type     text COLLATE "C" NOT NULL,
     aggregate_type text,
     aggregate_id   text,
     actor          text,
     tags           text[],
     payload        jsonb            NOT NULL,
     metadata       jsonb,
-    payload_bytes  integer          NOT NULL,
-    occurred_at    timestamptz      NOT NULL,
-    recorded_at    timestamptz      NOT NULL,
-    PRIMARY KEY (campaign_id, seq),
-    CONSTRAINT journal_event_id_key UNIQUE (campaign_id, event_id)
+    PRIMARY KEY (campaign_id, seq)
 );
 COMMENT ON TABLE tidemark.journal IS
     'Events. Append-only, written only by tidemark.append and its variants. Only tidemark.erase changes them.';
@@ -56,6 +57,34 @@ COMMENT ON COLUMN tidemark.journal.occurred_at IS 'time of the fact';
 COMMENT ON COLUMN tidemark.journal.recorded_at IS 'time of the append';
 
 CREATE INDEX journal_position_idx ON tidemark.journal (position);
+
+-- An id that tidemark.append makes ends with the event's position, so this index has only ids that
+-- callers gave. It need not be unique: append looks ids up under the campaign's lock, and an append
+-- whose snapshot is older than the lock violates the primary key (docs/adr/0019).
+CREATE INDEX journal_given_id_idx ON tidemark.journal (uuid_hash_extended(event_id, hashtextextended(campaign_id, 0)))
+    WHERE substr(uuid_send(event_id), 11) <> substr(int8send(position), 3);
+
+-- find_event returns the event with an id, by one probe of each of these two indexes. It is inlined.
+-- ORDER BY and OFFSET 0 rule out other indexes, even while the planner believes the table is empty.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.find_event(p_campaign_id text, p_event_id uuid) RETURNS SETOF tidemark.journal
+    LANGUAGE sql STABLE ROWS 1
+BEGIN ATOMIC
+    SELECT e.* FROM (
+        (SELECT * FROM tidemark.journal j
+        WHERE j.position BETWEEN ('x' || right(p_event_id::text, 12))::bit(48)::bigint
+            AND ('x' || right(p_event_id::text, 12))::bit(48)::bigint
+        ORDER BY j.position OFFSET 0)
+        UNION ALL
+        (SELECT * FROM tidemark.journal j
+        WHERE uuid_hash_extended(j.event_id, hashtextextended(j.campaign_id, 0))
+                BETWEEN uuid_hash_extended(p_event_id, hashtextextended(p_campaign_id, 0))
+                AND uuid_hash_extended(p_event_id, hashtextextended(p_campaign_id, 0))
+            AND substr(uuid_send(j.event_id), 11) <> substr(int8send(j.position), 3)
+        ORDER BY uuid_hash_extended(j.event_id, hashtextextended(j.campaign_id, 0)) OFFSET 0)
+    ) AS e WHERE e.event_id = p_event_id AND e.campaign_id = p_campaign_id;
+END;
+-- +goose StatementEnd
 
 -- Index of tags for conditions. tidemark.append writes it for events that have tags
 -- (docs/adr/0008).
@@ -153,6 +182,7 @@ SELECT set_config('search_path', current_setting('tidemark.path'), true);
 -- +goose Down
 DROP FUNCTION tidemark.read_floor;
 DROP FUNCTION tidemark.lock_key;
+DROP FUNCTION tidemark.find_event;
 DROP TABLE tidemark.event_tags;
 DROP TABLE tidemark.journal;
 DROP FUNCTION tidemark.refuse_change;

@@ -553,11 +553,12 @@ CREATE FUNCTION tidemark.hold_floor() RETURNS timestamptz
 -- +goose StatementEnd
 
 -- made_id returns a UUIDv7 (RFC 9562): milliseconds, then a 12-bit counter that carries into them,
--- then p_random, which is the variant and 62 random bits as text.
+-- then p_tail as text: the variant and 14 random bits, then 48 bits, which in the journal are the
+-- event's position (tidemark.find_event).
 -- +goose StatementBegin
-CREATE FUNCTION tidemark.made_id(p_ms bigint, p_ord bigint, p_random text) RETURNS uuid
+CREATE FUNCTION tidemark.made_id(p_ms bigint, p_ord bigint, p_tail text) RETURNS uuid
     LANGUAGE sql IMMUTABLE
-    RETURN (lpad(to_hex((p_ms + (p_ord >> 12) << 16) | 28672 | (p_ord & 4095)), 16, '0') || p_random)::uuid;
+    RETURN (lpad(to_hex((p_ms + (p_ord >> 12) << 16) | 28672 | (p_ord & 4095)), 16, '0') || p_tail)::uuid;
 -- +goose StatementEnd
 
 -- append_rows numbers events and writes them. The caller holds the locks. Users call append or
@@ -574,15 +575,13 @@ DECLARE
     n CONSTANT integer := jsonb_array_length(p_events);
     at timestamptz;
     ms bigint;
-    random_tail text;
+    random_bits text;
     head bigint;
     known integer;
     different bigint;
 BEGIN
     -- An event that is in the journal already is returned with its seq. So an append whose outcome
-    -- is unknown can be repeated, whatever it expected at first. Each id is probed in a form that
-    -- forces the index on ids, even while the planner believes the table to be empty. A join, or
-    -- the primary key, would read the whole campaign.
+    -- is unknown can be repeated, whatever it expected at first.
     IF jsonb_path_exists(p_events, '$[*].id') THEN
         SELECT count(*), min(e.ord) FILTER (WHERE j.event_type IS DISTINCT FROM e.type OR j.payload IS DISTINCT
             FROM coalesce(e.payload, '{}')
@@ -598,10 +597,7 @@ BEGIN
             actor text, tags text[], payload jsonb, metadata jsonb, occurred_at timestamptz)) WITH ORDINALITY
             AS e (id, type, version, intent, aggregate_type, aggregate_id, actor, tags, payload, metadata,
                 occurred_at, ord)
-        CROSS JOIN LATERAL (
-            SELECT * FROM tidemark.journal j WHERE j.campaign_id = p_campaign_id AND j.event_id BETWEEN e.id AND e.id
-                ORDER BY j.event_id LIMIT 1
-        ) j;
+        CROSS JOIN LATERAL tidemark.find_event(p_campaign_id, e.id) AS j;
         IF different IS NOT NULL THEN
             RAISE EXCEPTION 'event % of campaign %: its id % was appended before with another content', different - 1,
                 left(p_campaign_id, 64), p_events -> (different::integer - 1) ->> 'id'
@@ -609,11 +605,7 @@ BEGIN
         ELSIF known = n THEN
             RETURN QUERY SELECT j.seq, j.position, j.event_id, true
                 FROM jsonb_array_elements(p_events) WITH ORDINALITY AS e (event, ord)
-                CROSS JOIN LATERAL (
-                    SELECT * FROM tidemark.journal j
-                    WHERE j.campaign_id = p_campaign_id AND j.event_id BETWEEN (e.event ->> 'id')::uuid
-                        AND (e.event ->> 'id')::uuid ORDER BY j.event_id LIMIT 1
-                ) j
+                CROSS JOIN LATERAL tidemark.find_event(p_campaign_id, (e.event ->> 'id')::uuid) AS j
                 ORDER BY e.ord;
             RETURN;
         ELSIF known > 0 THEN
@@ -630,18 +622,20 @@ BEGIN
 
     at := tidemark.hold_floor();
     ms := date_part('epoch', at) * 1000;
-    random_tail := right(gen_random_uuid()::text, 17);
+    random_bits := substr(gen_random_uuid()::text, 20, 4);
     SELECT coalesce((SELECT j.seq FROM tidemark.journal j WHERE j.campaign_id = p_campaign_id ORDER BY j.seq DESC
         LIMIT 1), 0) INTO head;
     IF p_expect <> head THEN
         PERFORM tidemark.refuse_version(p_campaign_id, p_expect, head);
     END IF;
     RETURN QUERY
+        -- The position comes before the id, which ends with it.
         INSERT INTO tidemark.journal AS j (campaign_id, seq, position, event_id, event_type, event_version, intent,
             aggregate_type, aggregate_id, actor,
             tags, payload, metadata, payload_bytes, occurred_at, recorded_at)
         SELECT p_campaign_id, head + e.ord, nextval('tidemark.journal_position'),
-            coalesce(e.id, tidemark.made_id(ms, e.ord, random_tail)), e.type, coalesce(e.version, 1),
+            coalesce(e.id, tidemark.made_id(ms, e.ord, random_bits
+                || lpad(to_hex(currval('tidemark.journal_position')), 12, '0'))), e.type, coalesce(e.version, 1),
             CASE WHEN tidemark.event_fits(e.event) OR tidemark.check_event(p_campaign_id, e.ord,
                 e.event) THEN coalesce(e.intent, 'projection_and_replay') END::tidemark.intent,
             e.aggregate_type, e.aggregate_id, e.actor, nullif(e.tags, '{}'), coalesce(e.payload, '{}'), e.metadata,
@@ -689,7 +683,7 @@ BEGIN
     RETURN QUERY SELECT * FROM tidemark.append_rows(p_campaign_id, p_events, p_expect);
 EXCEPTION WHEN unique_violation THEN
     GET STACKED DIAGNOSTICS taken = CONSTRAINT_NAME;
-    IF taken NOT IN ('journal_pkey', 'journal_event_id_key') THEN
+    IF taken <> 'journal_pkey' THEN
         RAISE;
     END IF;
     RAISE EXCEPTION 'campaign % has moved since the transaction''s snapshot', left(p_campaign_id, 64)
@@ -756,7 +750,8 @@ BEGIN
                 FROM tidemark.journal h WHERE h.campaign_id = p_campaign_id ORDER BY h.seq DESC LIMIT 1), CASE
                     WHEN p_expect <> 0 THEN tidemark.refuse_version(p_campaign_id, p_expect, 0) ELSE 1 END),
             nextval('tidemark.journal_position'), tidemark.made_id((date_part('epoch', at) * 1000)::bigint, 1,
-                right(gen_random_uuid()::text, 17)), one ->> 'type', coalesce((one ->> 'version')::integer, 1),
+                substr(gen_random_uuid()::text, 20, 4) || lpad(to_hex(currval('tidemark.journal_position')), 12, '0')),
+            one ->> 'type', coalesce((one ->> 'version')::integer, 1),
             coalesce(one ->> 'intent', 'projection_and_replay')::tidemark.intent, one ->> 'aggregate_type',
                 one ->> 'aggregate_id', one ->> 'actor',
             coalesce(nullif(one -> 'payload', 'null'), '{}'), nullif(one -> 'metadata', 'null'), pg_column_size(one),

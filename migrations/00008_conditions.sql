@@ -399,11 +399,7 @@ BEGIN
         SELECT count(*), count(j.seq) INTO n, known
         FROM jsonb_array_elements(p_batches) AS b (batch) CROSS
             JOIN LATERAL jsonb_array_elements(b.batch -> 'events') AS e (event)
-        LEFT JOIN LATERAL (
-            SELECT j.seq FROM tidemark.journal j
-            WHERE j.campaign_id = b.batch ->> 'campaign_id' AND j.event_id BETWEEN (e.event ->> 'id')::uuid
-                AND (e.event ->> 'id')::uuid ORDER BY j.event_id LIMIT 1
-        ) j ON true;
+        LEFT JOIN LATERAL tidemark.find_event(b.batch ->> 'campaign_id', (e.event ->> 'id')::uuid) AS j ON true;
         IF known > 0 AND known < n THEN
             RAISE EXCEPTION 'append: % of its % events are in the journal already, the others are new', known, n
                 USING ERRCODE = 'TM003', HINT = 'repeat an append with exactly the events it had at first';

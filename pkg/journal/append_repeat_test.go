@@ -2,9 +2,11 @@ package journal_test
 
 import (
 	"context"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -12,6 +14,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"golang.org/x/sync/errgroup"
 	"pgregory.net/rapid"
 
 	"github.com/tidemark-go/tidemark/pkg/journal"
@@ -54,6 +57,73 @@ func TestARepeatedAppendIsAnsweredWithTheFirstPlaces(t *testing.T) {
 	if other := mustAppend(t, pool, "other", first); other[0].Duplicate || other[0].Seq != 1 {
 		t.Errorf("the same id in another campaign got %+v", other[0])
 	}
+}
+
+// Ids that append makes have no row in the index of given ids: they end with the position.
+func TestARepeatIsFoundByMadeAndByGivenIDs(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	mustAppend(t, pool, "c", noted(1)...)
+	mustAppend(t, pool, "c", noted(3)...)
+	made := query[int64](t, pool, `SELECT count(*) FROM tidemark.journal
+		WHERE right(event_id::text, 12) = lpad(to_hex(position), 12, '0')`)
+	if made != 4 {
+		t.Fatalf("%d of 4 made ids end with their position", made)
+	}
+	next := query[int64](t, pool, "SELECT last_value + 1 FROM tidemark.journal_position")
+	given := map[string]uuid.UUID{
+		"random":                      uuid.New(),
+		"the nil id":                  uuid.Nil,
+		"of a position yet to come":   at(next + 100),
+		"of another event":            at(1),
+		"of the position it will get": at(next + 2),
+	}
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		if given[name] == uuid.Nil {
+			exec(t, pool, `SELECT FROM tidemark.append('c',
+				'[{"type": "noted", "id": "00000000-0000-0000-0000-000000000000"}]')`)
+			continue
+		}
+		mustAppend(t, pool, "c", journal.Event{ID: given[name], Type: "noted"})
+	}
+	all := query[[]string](t, pool, "SELECT array_agg(event_id::text) FROM tidemark.journal")
+	for _, id := range all {
+		repeat := fmt.Sprintf(`SELECT duplicate FROM tidemark.append('c', '[{"type": "noted", "id": "%s"}]')`, id)
+		if !query[bool](t, pool, repeat) {
+			t.Errorf("the event %s was appended again", id)
+		}
+	}
+}
+
+func TestOneOfManyAppendsOfAnIDIsWritten(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	e := journal.Event{ID: uuid.New(), Type: "noted"}
+	var g errgroup.Group
+	for i := range 9 {
+		level := []pgx.TxIsoLevel{pgx.RepeatableRead, pgx.Serializable, pgx.ReadCommitted}[i%3]
+		g.Go(func() error {
+			for {
+				if err := appendAt(t.Context(), pool, level, "c", e); !stale(err) {
+					return err
+				}
+			}
+		})
+	}
+	if err := g.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	if n := query[int64](t, pool, "SELECT count(*) FROM tidemark.journal"); n != 1 {
+		t.Errorf("the event is there %d times", n)
+	}
+}
+
+// at returns an id that ends with a position, as those that append makes.
+func at(position int64) uuid.UUID {
+	id := uuid.New()
+	binary.BigEndian.PutUint16(id[10:], uint16(position>>32))
+	binary.BigEndian.PutUint32(id[12:], uint32(position))
+	return id
 }
 
 func TestAnIDIsRefusedForAnotherEvent(t *testing.T) {

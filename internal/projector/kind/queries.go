@@ -15,13 +15,12 @@ const (
 		WHERE d.campaign_id = u.campaign_id AND d.key = u.key`
 )
 
-// The statements of processes. queryReact is in migrations/00012_scheduled.sql. queryCause probes the
-// unique index on ids.
+// The statements of processes. queryReact is in migrations/00012_scheduled.sql. queryCause probes two
+// indexes.
 const (
 	queryReact = `SELECT tidemark.react($1, $2::text[], $3::text[], $4::timestamptz[], $5::text[], $6::bigint[],
 		$7::text[])`
-	queryCause = `SELECT event_type, coalesce(metadata, '{}') FROM tidemark.journal
-		WHERE campaign_id = $1 AND event_id = $2::uuid`
+	queryCause = `SELECT event_type, coalesce(metadata, '{}') FROM tidemark.find_event($1, $2::uuid)`
 )
 
 // The same across campaigns. Their rows are written only by the holder of the key's partition.

@@ -27,8 +27,8 @@ const queryJournalPage = `SELECT ` + eventColumns + ` FROM tidemark.journal WHER
 const queryGet = `SELECT ` + eventColumns + ` FROM tidemark.journal WHERE campaign_id = $1 AND seq BETWEEN $2 AND $2
 	ORDER BY seq LIMIT 1`
 
-// queryFind probes the unique index on (campaign_id, event_id).
-const queryFind = `SELECT ` + eventColumns + ` FROM tidemark.journal WHERE campaign_id = $1 AND event_id = $2`
+// queryFind probes two indexes.
+const queryFind = `SELECT ` + eventColumns + ` FROM tidemark.find_event($1, $2)`
 
 // groupCampaigns is the campaigns in $1, past the seqs in $2 and up to those in $3 (NULL: no
 // bound). If $1 and $2 are NULL, it is the campaigns that the preceding claim on the connection

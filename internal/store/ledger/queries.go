@@ -203,13 +203,12 @@ const (
 		WHERE topic = $1 AND publisher = $2 AND campaign_id = $3 AND seq = $4 AND holds = $5 AND status = $6
 			AND attempt_count = $7`
 
-	// queryGhosts looks events up by the unique key of campaign and id, one by one. It returns those
-	// not in the journal and writes them while the pair has fewer than $7.
+	// queryGhosts looks events up by campaign and id, one by one. It returns those not in the journal
+	// and writes them while the pair has fewer than $7.
 	queryGhosts = `WITH gone AS MATERIALIZED (
 			SELECT u.* FROM unnest($3::text[], $4::text[]::uuid[], $5::bigint[], $6::bigint[]) AS u (campaign_id, event_id,
 				seq, position)
-			WHERE NOT EXISTS (SELECT FROM tidemark.journal j WHERE j.campaign_id = u.campaign_id
-				AND j.event_id = u.event_id OFFSET 0)
+			WHERE NOT EXISTS (SELECT FROM tidemark.find_event(u.campaign_id, u.event_id) OFFSET 0)
 		), written AS (
 			INSERT INTO tidemark.ghosts (topic, publisher, campaign_id, event_id, seq, position)
 			SELECT $1, $2, g.campaign_id, g.event_id, g.seq, g.position FROM gone g ORDER BY g.position

@@ -141,10 +141,9 @@ const (
 			ORDER BY p.topic, p.publisher, p.campaign_id, p.seq, p.holds LIMIT $11::integer
 		) k ORDER BY k.topic, k.publisher, k.campaign_id, k.seq, k.holds`
 
-	// queryListGhosts walks the primary key and probes two unique keys of the journal for each row.
+	// queryListGhosts walks the primary key and probes three indexes of the journal for each row.
 	queryListGhosts = `SELECT g.topic, g.publisher, g.campaign_id, g.event_id, g.seq, g.position, g.seen_at,
-			CASE WHEN EXISTS (SELECT FROM tidemark.journal j WHERE j.campaign_id = g.campaign_id
-				AND j.event_id = g.event_id OFFSET 0)
+			CASE WHEN EXISTS (SELECT FROM tidemark.find_event(g.campaign_id, g.event_id) OFFSET 0)
 					THEN '` + GhostAgain + `'
 				WHEN EXISTS (SELECT FROM tidemark.journal j WHERE j.campaign_id = g.campaign_id AND j.seq = g.seq OFFSET 0)
 					THEN '` + GhostAnother + `'
