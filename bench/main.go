@@ -13,6 +13,7 @@ import (
 	"os/signal"
 	"runtime/debug"
 	"syscall"
+	"time"
 )
 
 // gcPercent is the worker's initial value (internal/app), for every side.
@@ -28,6 +29,11 @@ func main() {
 		partial+" with -only or -quick)")
 	flag.StringVar(&o.profile, "profile", "",
 		"write a CPU profile of this program, and with it of the workers it runs, to this file")
+	flag.IntVar(&o.bigEvents, "big-events", 4_000_000, "events of the large journal of measure big")
+	flag.DurationVar(&o.bigFillFor, "big-fill-for", 0,
+		"fill the large journal for at most this long, and keep it for the next run on the same server (default: fill it "+
+			"at once, and drop it)")
+	flag.DurationVar(&o.held, "held", time.Minute, "how long measure held_xmin holds its snapshots")
 	flag.Parse()
 	debug.SetGCPercent(gcPercent)
 	o.databaseURL = os.Getenv("TIDEMARK_BENCH_DATABASE_URL")

@@ -75,6 +75,21 @@ func Measures() []harness.Measure {
 			Run:   scale.MeasureGaps,
 		},
 		{
+			Name:  "big",
+			About: "a journal of many events, against one of a million: bytes an event, and times",
+			Run:   scale.MeasureBig,
+		},
+		{
+			Name:  "big_bytes",
+			About: "bytes an event with UUIDs for campaigns, and with ids of events that callers give",
+			Run:   scale.MeasureBigBytes,
+		},
+		{
+			Name:  "held_xmin",
+			About: "appending and applying while foreign snapshots are open for -held, against before",
+			Run:   scale.MeasureHeld,
+		},
+		{
 			Name:  "pages",
 			About: "each of the operators' pages with millions of deferred pairs, against with thousands",
 			Run:   scale.MeasurePages,

@@ -10,6 +10,7 @@ import (
 	"runtime/pprof"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/tidemark-go/tidemark/bench/internal/harness"
 	"github.com/tidemark-go/tidemark/internal/devpg"
@@ -21,7 +22,8 @@ var errFallsShort = errors.New("a figure falls short")
 type options struct {
 	only, out, profile, databaseURL string
 	quick, strict                   bool
-	rounds                          int
+	rounds, bigEvents               int
+	bigFillFor, held                time.Duration
 }
 
 const (
@@ -82,7 +84,8 @@ func run(ctx context.Context, o options, out io.Writer) (err error) {
 	if err := prepare(ctx, server, out); err != nil {
 		return err
 	}
-	bench := &harness.Bench{Server: server, Rounds: standardRounds, Shrink: 1, Progress: out}
+	bench := &harness.Bench{Server: server, Rounds: standardRounds, Shrink: 1, Progress: out,
+		BigEvents: o.bigEvents, BigFillFor: o.bigFillFor, Held: o.held}
 	if o.quick {
 		bench.Rounds, bench.Shrink = 1, quickShrink
 	}

@@ -23,6 +23,10 @@ type Bench struct {
 	Rounds   int       // how often the sides of a comparison take turns
 	Shrink   int       // divides the size of every data set and the length of every timed run
 	Progress io.Writer // one line a step
+
+	BigEvents  int           // events of the large journal
+	BigFillFor time.Duration // fill it for at most this long and keep it; 0: fill it at once, and drop it
+	Held       time.Duration // how long a foreign snapshot stays open
 }
 
 // Scaled returns n divided by Shrink, at least 1.

@@ -93,11 +93,6 @@ func (s *Server) Create(ctx context.Context) (*Database, error) { return s.Clone
 func (s *Server) Clone(ctx context.Context, template string) (*Database, error) {
 	s.made++
 	name := fmt.Sprintf("%s%d", databasePrefix, s.made)
-	at, err := url.Parse(s.url)
-	if err != nil {
-		return nil, fmt.Errorf("parse the server's address: %w", err)
-	}
-	at.Path = "/" + name
 	create := "CREATE DATABASE " + pgx.Identifier{name}.Sanitize() + " TEMPLATE " + pgx.Identifier{template}.Sanitize()
 	if _, err := s.admin.Exec(ctx, create); err != nil {
 		return nil, fmt.Errorf("clone database %s: %w", template, err)
@@ -105,7 +100,37 @@ func (s *Server) Clone(ctx context.Context, template string) (*Database, error) 
 	if _, err := s.admin.Exec(ctx, "CHECKPOINT"); err != nil {
 		return nil, fmt.Errorf("checkpoint: %w", err)
 	}
+	return s.database(name)
+}
+
+// open returns a database, and creates it if it is not there.
+func (s *Server) open(ctx context.Context, name string) (*Database, error) {
+	var there bool
+	err := s.admin.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)", name).Scan(&there)
+	if err == nil && !there {
+		_, err = s.admin.Exec(ctx, "CREATE DATABASE "+pgx.Identifier{name}.Sanitize()+" TEMPLATE template0")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("create database %s: %w", name, err)
+	}
+	return s.database(name)
+}
+
+func (s *Server) database(name string) (*Database, error) {
+	at, err := url.Parse(s.url)
+	if err != nil {
+		return nil, fmt.Errorf("parse the server's address: %w", err)
+	}
+	at.Path = "/" + name
 	return &Database{Name: name, URL: at.String(), server: s}, nil
+}
+
+// DataDirectory returns the folder of the server's data.
+func (s *Server) DataDirectory(ctx context.Context) (dir string, err error) {
+	if err := s.admin.QueryRow(ctx, "SELECT current_setting('data_directory')").Scan(&dir); err != nil {
+		return "", fmt.Errorf("read the setting data_directory: %w", err)
+	}
+	return dir, nil
 }
 
 func (s *Server) drop(ctx context.Context, name string) error {

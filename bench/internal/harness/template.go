@@ -17,6 +17,19 @@ func (b *Bench) Migrated(ctx context.Context) (*Database, error) {
 	if err != nil {
 		return nil, err
 	}
+	return db.migrated(ctx)
+}
+
+// MigratedAs is Migrated with a name that no later run drops. If the database is there, it is used.
+func (b *Bench) MigratedAs(ctx context.Context, name string) (*Database, error) {
+	db, err := b.Server.open(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	return db.migrated(ctx)
+}
+
+func (db *Database) migrated(ctx context.Context) (*Database, error) {
 	if err := migrations.Up(ctx, db.URL); err != nil {
 		return nil, err
 	}

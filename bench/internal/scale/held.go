@@ -1,0 +1,235 @@
+package scale
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/tidemark-go/tidemark/bench/internal/harness"
+	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/projector"
+)
+
+const (
+	heldCampaigns = 10_000
+	heldRate      = 1000 // appends a second
+	heldClients   = 4
+	heldWindow    = 10 * time.Second
+	heldBefore    = 2 // windows, after one to warm up
+	heldAfter     = 6
+
+	// With an xid the transaction holds back the snapshots of all databases.
+	holdSnapshot = `SELECT pg_current_xact_id()`
+)
+
+// heldLoad appends at a steady rate while a worker applies, and counts both by window.
+type heldLoad struct {
+	b       *harness.Bench
+	pool    *pgxpool.Pool
+	applied atomic.Int64
+	mu      sync.Mutex
+	times   harness.Samples // of the appends of the current window
+}
+
+type heldFigures struct{ appends, p50, applied float64 }
+
+// projection is [harness.GoHandler] that counts.
+func (l *heldLoad) projection() projector.Projection {
+	h := projector.NewHandlers(projector.Spec{Name: "characters", Version: 1, Tables: harness.CreateCharacters})
+	projector.On(h, harness.EventType,
+		func(_ context.Context, g *projector.Group, e journal.Event, d harness.DamageTaken) error {
+			g.Queue(harness.UpsertCharacter, e.CampaignID, d.CharacterID, d.Damage)
+			l.applied.Add(1)
+			return nil
+		})
+	return h
+}
+
+// client appends at its share of the rate. It makes up for appends that were late.
+func (l *heldLoad) client(ctx context.Context) error {
+	next := time.Now()
+	for n := 1; ; n++ {
+		next = next.Add(time.Second * heldClients / heldRate)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(time.Until(next)):
+		}
+		payload, err := harness.DamagePayload(n)
+		if err != nil {
+			return err
+		}
+		start := time.Now()
+		err = pgx.BeginFunc(ctx, l.pool, func(tx pgx.Tx) error {
+			_, err := journal.Append(ctx, tx, harness.CampaignID(rand.IntN(heldCampaigns)), journal.Any,
+				journal.Event{Type: harness.EventType, Payload: payload})
+			return err
+		})
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		took := float64(time.Since(start).Nanoseconds()) / 1e6
+		l.mu.Lock()
+		l.times = append(l.times, took)
+		l.mu.Unlock()
+	}
+}
+
+// windows waits for windows of the load and returns their figures.
+func (l *heldLoad) windows(ctx context.Context, phase string, n int) (all []heldFigures, err error) {
+	length := l.b.ScaledTime(heldWindow)
+	for range n {
+		l.mu.Lock()
+		l.times = nil
+		l.mu.Unlock()
+		before, start := l.applied.Load(), time.Now()
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(length):
+		}
+		took := time.Since(start).Seconds()
+		l.mu.Lock()
+		f := heldFigures{
+			appends: float64(len(l.times)) / took, p50: l.times.Median(),
+			applied: float64(l.applied.Load()-before) / took,
+		}
+		l.mu.Unlock()
+		l.b.Logf("%-7s %6.0f appends/s, p50 %6.3f ms, %6.0f events/s applied", phase, f.appends, f.p50, f.applied)
+		all = append(all, f)
+	}
+	return all, nil
+}
+
+// hold opens snapshots that stay until release is called: one in db, one in another database.
+func hold(ctx context.Context, databases ...*harness.Database) (release func(), err error) {
+	var held []*pgx.Conn
+	release = func() {
+		for _, conn := range held {
+			_ = conn.Close(context.WithoutCancel(ctx))
+		}
+	}
+	for _, db := range databases {
+		conn, err := db.Connect(ctx)
+		if err != nil {
+			return release, fmt.Errorf("hold a snapshot: %w", err)
+		}
+		held = append(held, conn)
+		tx, err := conn.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead})
+		if err == nil {
+			_, err = tx.Exec(ctx, holdSnapshot)
+		}
+		if err != nil {
+			return release, fmt.Errorf("hold a snapshot: %w", err)
+		}
+	}
+	return release, nil
+}
+
+// MeasureHeld compares appends and their application while foreign snapshots keep vacuum from all
+// that has been deleted since, with before.
+func MeasureHeld(ctx context.Context, b *harness.Bench) (_ []harness.Figure, err error) {
+	db, err := b.Migrated(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer db.Drop(context.WithoutCancel(ctx))
+	other, err := b.Server.Create(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer other.Drop(context.WithoutCancel(ctx))
+	l := &heldLoad{b: b}
+	if l.pool, err = db.Pool(ctx, 2*heldClients); err != nil {
+		return nil, err
+	}
+	defer l.pool.Close()
+	workers, err := db.Pool(ctx, 6)
+	if err != nil {
+		return nil, err
+	}
+	defer workers.Close()
+	worker, err := projector.New(projector.Config{
+		Pool: workers, ConsumerGroup: harness.ConsumerGroup, Projections: []projector.Projection{l.projection()},
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := worker.Register(ctx); err != nil {
+		return nil, err
+	}
+	running, stop := context.WithCancel(ctx)
+	load, loaded := errgroup.WithContext(running)
+	load.Go(func() error { return worker.Run(loaded) })
+	for range heldClients {
+		load.Go(func() error { return l.client(loaded) })
+	}
+	defer func() {
+		stop()
+		err = errors.Join(err, load.Wait())
+	}()
+
+	if _, err := l.windows(loaded, "warm-up", 1); err != nil {
+		return nil, err
+	}
+	before, err := l.windows(loaded, "before", heldBefore)
+	if err != nil {
+		return nil, err
+	}
+	release, err := hold(loaded, db, other)
+	defer release()
+	if err != nil {
+		return nil, err
+	}
+	during, err := l.windows(loaded, "held", max(1, int(b.Held/heldWindow)))
+	if err != nil {
+		return nil, err
+	}
+	release()
+	after, err := l.windows(loaded, "after", heldAfter)
+	if err != nil {
+		return nil, err
+	}
+	return heldRatios(before, during, after), nil
+}
+
+// heldRatios takes the worst window of those held, and the last one after.
+func heldRatios(before, during, after []heldFigures) []harness.Figure {
+	applied := func(f heldFigures) float64 { return f.applied }
+	p50 := func(f heldFigures) float64 { return f.p50 }
+	column := func(of []heldFigures, value func(heldFigures) float64) (s harness.Samples) {
+		for _, f := range of {
+			s = append(s, value(f))
+		}
+		return s
+	}
+	usual, quick := column(before, applied).Median(), column(before, p50).Median()
+	last := after[len(after)-1]
+	slowest, longest := column(during, applied).Quantile(0), column(during, p50).Quantile(1)
+	const to = "the same before the snapshot"
+	return []harness.Figure{
+		harness.AtLeast(0.95, harness.Figure{
+			Name: "held_apply", Value: slowest, Unit: "events/s", Ratio: slowest / usual, To: to,
+		}),
+		harness.AtLeast(0.95, harness.Figure{
+			Name: "held_append_p50", Value: longest, Unit: "ms", Ratio: quick / longest, To: to + ", as speed",
+		}),
+		harness.AtLeast(0.98, harness.Figure{
+			Name: "held_apply_after", Value: last.applied, Unit: "events/s", Ratio: last.applied / usual, To: to,
+		}),
+		harness.AtLeast(0.95, harness.Figure{
+			Name: "held_append_p50_after", Value: last.p50, Unit: "ms", Ratio: quick / last.p50, To: to + ", as speed",
+		}),
+	}
+}
