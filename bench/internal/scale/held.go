@@ -37,9 +37,10 @@ type heldLoad struct {
 	applied atomic.Int64
 	mu      sync.Mutex
 	times   harness.Samples // of the appends of the current window
+	delays  harness.Samples // from the append to the handler
 }
 
-type heldFigures struct{ appends, p50, applied float64 }
+type heldFigures struct{ appends, p50, applied, delay float64 }
 
 // projection is [harness.GoHandler] that counts.
 func (l *heldLoad) projection() projector.Projection {
@@ -48,6 +49,9 @@ func (l *heldLoad) projection() projector.Projection {
 		func(_ context.Context, g *projector.Group, e journal.Event, d harness.DamageTaken) error {
 			g.Queue(harness.UpsertCharacter, e.CampaignID, d.CharacterID, d.Damage)
 			l.applied.Add(1)
+			l.mu.Lock()
+			l.delays = append(l.delays, float64(time.Since(e.RecordedAt).Nanoseconds())/1e6)
+			l.mu.Unlock()
 			return nil
 		})
 	return h
@@ -91,7 +95,7 @@ func (l *heldLoad) windows(ctx context.Context, phase string, n int) (all []held
 	length := l.b.ScaledTime(heldWindow)
 	for range n {
 		l.mu.Lock()
-		l.times = nil
+		l.times, l.delays = nil, nil
 		l.mu.Unlock()
 		before, start := l.applied.Load(), time.Now()
 		select {
@@ -103,10 +107,11 @@ func (l *heldLoad) windows(ctx context.Context, phase string, n int) (all []held
 		l.mu.Lock()
 		f := heldFigures{
 			appends: float64(len(l.times)) / took, p50: l.times.Median(),
-			applied: float64(l.applied.Load()-before) / took,
+			applied: float64(l.applied.Load()-before) / took, delay: l.delays.Median(),
 		}
 		l.mu.Unlock()
-		l.b.Logf("%-7s %6.0f appends/s, p50 %6.3f ms, %6.0f events/s applied", phase, f.appends, f.p50, f.applied)
+		l.b.Logf("%-7s %6.0f appends/s, p50 %6.3f ms; %6.0f events/s applied, p50 %6.3f ms after the append", phase,
+			f.appends, f.p50, f.applied, f.delay)
 		all = append(all, f)
 	}
 	return all, nil
