@@ -38,13 +38,13 @@ CREATE TABLE tidemark.journal (
     PRIMARY KEY (campaign_id, seq)
 );
 COMMENT ON TABLE tidemark.journal IS
-    'Events. Append-only, written only by tidemark.append and its variants. Only tidemark.erase changes them.';
+    'Events. Append-only, written only by tidemark.append and its variants. Only tidemark.erase, archive and restore change them.';
 COMMENT ON COLUMN tidemark.journal.campaign_id IS 'campaign of the event';
 COMMENT ON COLUMN tidemark.journal.seq IS 'number in the campaign: 1, 2, 3, …, without gaps';
 COMMENT ON COLUMN tidemark.journal.position IS 'place in the whole journal, ascending with gaps';
 COMMENT ON COLUMN tidemark.journal.event_id IS 'id, unique in the campaign. A repeated append with it changes nothing';
 COMMENT ON COLUMN tidemark.journal.event_type IS 'name at the time of the append';
-COMMENT ON COLUMN tidemark.journal.event_version IS 'version of the payload''s shape';
+COMMENT ON COLUMN tidemark.journal.event_version IS 'version of the payload''s shape, 0 for the stub of archived events';
 COMMENT ON COLUMN tidemark.journal.intent IS 'projection_and_replay, replay_only or audit_only';
 COMMENT ON COLUMN tidemark.journal.aggregate_type IS 'kind of the thing that the event changes';
 COMMENT ON COLUMN tidemark.journal.aggregate_id IS 'id of the thing that the event changes';
@@ -86,6 +86,9 @@ BEGIN ATOMIC
 END;
 -- +goose StatementEnd
 
+-- Stubs of archived campaigns (migrations/00016_archives.sql). Other events cost nothing here.
+CREATE INDEX journal_stub_idx ON tidemark.journal (campaign_id) WHERE event_version = 0;
+
 -- Index of tags for conditions. tidemark.append writes it for events that have tags
 -- (docs/adr/0008).
 CREATE TABLE tidemark.event_tags (
@@ -101,7 +104,8 @@ COMMENT ON COLUMN tidemark.event_tags.event_type IS 'type of the event';
 COMMENT ON COLUMN tidemark.event_tags.position IS 'position of the event';
 
 -- refuse_change lets tidemark.erase through (migrations/00014_erasure.sql), which keeps an event's
--- place, type, id and times. Roles that do not own the tables may not change them at all.
+-- place, type, id and times, and tidemark.archive and restore (migrations/00016_archives.sql), which
+-- leave the event or a stub with version 0. Roles that do not own the tables may not change them at all.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.refuse_change() RETURNS trigger
     LANGUAGE plpgsql
@@ -116,6 +120,13 @@ BEGIN
             OLD.position, OLD.event_id, OLD.event_type, OLD.event_version, OLD.intent, OLD.occurred_at, OLD.recorded_at)
             AND NEW.metadata ? '$erased'
         THEN
+            RETURN NEW;
+        END IF;
+    ELSIF current_setting('tidemark.archives', true) = 'on' AND TG_TABLE_NAME = 'journal' THEN
+        IF TG_OP = 'DELETE' THEN
+            RETURN OLD;
+        ELSIF TG_OP = 'UPDATE' AND NEW.event_version = 0 AND (NEW.campaign_id, NEW.seq, NEW.position, NEW.event_id)
+            = (OLD.campaign_id, OLD.seq, OLD.position, OLD.event_id) THEN
             RETURN NEW;
         END IF;
     END IF;

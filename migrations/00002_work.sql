@@ -516,6 +516,22 @@ END
 $$;
 -- +goose StatementEnd
 
+-- refuse_archived raises TM014: the campaign's events are in an archive (migrations/00016_archives.sql).
+-- The stub's version 0, which no append can write, says so. It never returns, as refuse_version.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.refuse_archived(p_campaign_id text, p_metadata jsonb) RETURNS bigint
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RAISE EXCEPTION 'campaign % is archived in %', left(p_campaign_id, 64), p_metadata #>> '{$archived,object}'
+        USING ERRCODE = 'TM014', HINT = 'bring it back with `tidemark campaign restore`, then try again',
+            DETAIL = jsonb_build_object('campaign', left(p_campaign_id, 256), 'object',
+                p_metadata #>> '{$archived,object}')::text;
+END
+$$;
+-- +goose StatementEnd
+
 -- lock_untagged locks the key of a type, shared, which conditions on untagged events take
 -- exclusively. Then it locks the campaign. Like lock_campaign it is used in expressions, as are
 -- hold_floor and made_id.
@@ -580,6 +596,9 @@ DECLARE
     known integer;
     different bigint;
 BEGIN
+    SELECT CASE WHEN j.event_version = 0 THEN tidemark.refuse_archived(p_campaign_id, j.metadata) ELSE j.seq END
+    INTO head FROM tidemark.journal j WHERE j.campaign_id = p_campaign_id ORDER BY j.seq DESC LIMIT 1;
+    head := coalesce(head, 0);
     -- An event that is in the journal already is returned with its seq. So an append whose outcome
     -- is unknown can be repeated, whatever it expected at first.
     IF jsonb_path_exists(p_events, '$[*].id') THEN
@@ -623,8 +642,6 @@ BEGIN
     at := tidemark.hold_floor();
     ms := date_part('epoch', at) * 1000;
     random_bits := substr(gen_random_uuid()::text, 20, 4);
-    SELECT coalesce((SELECT j.seq FROM tidemark.journal j WHERE j.campaign_id = p_campaign_id ORDER BY j.seq DESC
-        LIMIT 1), 0) INTO head;
     IF p_expect <> head THEN
         PERFORM tidemark.refuse_version(p_campaign_id, p_expect, head);
     END IF;
@@ -670,7 +687,8 @@ $$;
 
 -- append_rows_of_snapshot is append_rows for REPEATABLE READ and SERIALIZABLE, whose snapshot may
 -- be older than the lock on the campaign. A seq that is then already taken raises 40001, the error
--- on which clients retry such transactions.
+-- on which clients retry such transactions. So does the lock on the last event, if the campaign was
+-- archived meanwhile. The campaign's own lock is held, so nothing else waits for that one.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.append_rows_of_snapshot(p_campaign_id text, p_events jsonb, p_expect bigint)
     RETURNS TABLE (seq bigint, "position" bigint, event_id uuid, duplicate boolean)
@@ -680,6 +698,7 @@ AS $$
 DECLARE
     taken text;
 BEGIN
+    PERFORM FROM tidemark.journal j WHERE j.campaign_id = p_campaign_id ORDER BY j.seq DESC LIMIT 1 FOR SHARE;
     RETURN QUERY SELECT * FROM tidemark.append_rows(p_campaign_id, p_events, p_expect);
 EXCEPTION WHEN unique_violation THEN
     GET STACKED DIAGNOSTICS taken = CONSTRAINT_NAME;
@@ -746,6 +765,7 @@ BEGIN
             aggregate_type, aggregate_id, actor,
             payload, metadata, payload_bytes, occurred_at, recorded_at)
         VALUES (p_campaign_id, coalesce((SELECT CASE
+            WHEN h.event_version = 0 THEN tidemark.refuse_archived(p_campaign_id, h.metadata)
             WHEN p_expect <> h.seq THEN tidemark.refuse_version(p_campaign_id, p_expect, h.seq) ELSE h.seq + 1 END
                 FROM tidemark.journal h WHERE h.campaign_id = p_campaign_id ORDER BY h.seq DESC LIMIT 1), CASE
                     WHEN p_expect <> 0 THEN tidemark.refuse_version(p_campaign_id, p_expect, 0) ELSE 1 END),
@@ -954,6 +974,7 @@ DROP FUNCTION tidemark.made_id;
 DROP FUNCTION tidemark.hold_floor;
 DROP FUNCTION tidemark.next_floor;
 DROP FUNCTION tidemark.lock_untagged;
+DROP FUNCTION tidemark.refuse_archived;
 DROP FUNCTION tidemark.refuse_version;
 DROP FUNCTION tidemark.lock_keys;
 DROP FUNCTION tidemark.lock_exclusively;

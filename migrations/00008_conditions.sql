@@ -89,6 +89,9 @@ BEGIN
         GROUP BY m.position ORDER BY m.position LIMIT p_limit;
         RETURN;
     END IF;
+    -- Events with tags are never archived without a stub, all others are.
+    PERFORM tidemark.require_positions(p_after, p_until, CASE WHEN t.event_type IS NOT NULL THEN ARRAY[t.event_type] END)
+    FROM tidemark.query_terms(p_query) AS t WHERE t.tags = '{}';
     RETURN QUERY
     WITH terms AS MATERIALIZED (
         SELECT t.item, t.event_type, t.tags, CASE WHEN cardinality(t.tags) > 1 THEN tidemark.rarest_tag(t.tags)
@@ -396,6 +399,11 @@ BEGIN
     END IF;
 
     IF jsonb_path_exists(events, '$[*].id') THEN
+        PERFORM tidemark.refuse_archived(b.batch ->> 'campaign_id', h.metadata)
+        FROM jsonb_array_elements(p_batches) AS b (batch) CROSS JOIN LATERAL (
+            SELECT j.event_version, j.metadata FROM tidemark.journal j WHERE j.campaign_id = b.batch ->> 'campaign_id'
+            ORDER BY j.seq DESC LIMIT 1
+        ) AS h WHERE h.event_version = 0;
         SELECT count(*), count(j.seq) INTO n, known
         FROM jsonb_array_elements(p_batches) AS b (batch) CROSS
             JOIN LATERAL jsonb_array_elements(b.batch -> 'events') AS e (event)

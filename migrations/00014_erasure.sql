@@ -125,6 +125,9 @@ BEGIN
             USING ERRCODE = 'invalid_parameter_value', HINT = 'use 32 random bytes';
     END IF;
     PERFORM tidemark.lock_campaign(p_campaign_id);
+    PERFORM tidemark.refuse_archived(p_campaign_id, h.metadata) FROM (SELECT j.event_version, j.metadata
+        FROM tidemark.journal j WHERE j.campaign_id = p_campaign_id ORDER BY j.seq DESC LIMIT 1) h
+    WHERE h.event_version = 0;
     chosen := p_seqs;
     IF chosen IS NULL THEN
         SELECT array_agg(j.seq) INTO chosen FROM (SELECT j.seq FROM tidemark.journal j

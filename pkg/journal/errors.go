@@ -27,6 +27,9 @@ var (
 	// (campaigns_per_transaction, 1,000 by default). Commit, and append to the rest in another
 	// transaction.
 	ErrTooManyCampaigns = errors.New("the transaction appends to too many campaigns")
+	// ErrArchived: the campaign's events are in an archive, or a read by position would miss archived
+	// events. The text names the object. Bring it back with archive.Restore or tidemark campaign restore.
+	ErrArchived = feed.ErrArchived
 )
 
 // ErrConditionFailed is returned by [Journal.AppendIf] when an event that the decision did not know
@@ -59,6 +62,7 @@ const (
 	statePartlyAppended       = "TM003"
 	stateInvalidEvent         = "TM004"
 	stateTooManyCampaigns     = "TM011"
+	stateArchived             = "TM014"
 	stateConditionFailed      = "TM020"
 	stateSerializationFailure = "40001"
 	stateDeadlock             = "40P01"
@@ -84,7 +88,7 @@ func appendError(campaignID string, err error) error {
 	known := map[string]error{
 		stateVersionConflict: ErrVersionConflict, stateEventIDReused: ErrEventIDReused,
 		statePartlyAppended: ErrPartlyAppended, stateTooManyCampaigns: ErrTooManyCampaigns,
-		stateConditionFailed: ErrConditionFailed, stateSerializationFailure: ErrStaleSnapshot,
+		stateArchived: ErrArchived, stateConditionFailed: ErrConditionFailed, stateSerializationFailure: ErrStaleSnapshot,
 	}[code]
 	switch {
 	case known != nil:
@@ -112,11 +116,15 @@ func explained(known error, detail []byte) error {
 		InvalidEventError
 		Expected, Actual, Position, Seq, After, Item int64
 		Known, Last                                  *int64
+		Object                                       string
 	}
 	if json.Unmarshal(detail, &d) != nil {
 		return nil
 	}
 	switch {
+	case errors.Is(known, ErrArchived) && d.Campaign != "":
+		return detailing(known, "campaign %q is archived in %s: bring it back with tidemark campaign restore, then append again",
+			d.Campaign, d.Object)
 	case errors.Is(known, ErrVersionConflict):
 		return detailing(known, "campaign %q is at seq %d, the append expects it at %d: read the new events, "+
 			"decide again, append again", d.Campaign, d.Actual, d.Expected)

@@ -71,3 +71,13 @@ func Find(ctx context.Context, db Querier, campaignID string, id uuid.UUID) (Eve
 func Last(ctx context.Context, db Querier, campaignID string) (Event, error) {
 	return feed.Last(ctx, db, campaignID)
 }
+
+// Archive reads the events of archived campaigns, as [github.com/tidemark-go/tidemark/pkg/archive.Reader]
+// does. Stub says where they are.
+type (
+	Archive = feed.Archive
+	Stub    = feed.Stub
+)
+
+// ArchivedError is returned by reads that meet an archived campaign without an [Archive], or cannot read its object.
+type ArchivedError = feed.ArchivedError

@@ -222,9 +222,9 @@ func TestCountGroupCountsWhatReadGroupReads(t *testing.T) {
 		var read, counted [4]int
 		batch := &pgx.Batch{}
 		feed.ReadGroup(batch, r, func(campaign int, _ *journal.Event, _ int) { read[campaign]++ })
-		feed.CountGroup(batch, r, func(campaign, events int) { counted[campaign] += events })
+		feed.CountGroup(batch, r, func(campaign, events int) { counted[campaign] += events }, nil)
 		var hashed [4]int
-		feed.HashGroup(batch, r, func(campaign, events int, _ int64) { hashed[campaign] += events })
+		feed.HashGroup(batch, r, func(campaign, events int, _ int64) { hashed[campaign] += events }, nil)
 		if err := pool.SendBatch(t.Context(), batch).Close(); err != nil {
 			t.Fatal(err)
 		}

@@ -112,7 +112,7 @@ func TestReadersGetPastWhatAppendWouldHaveRefused(t *testing.T) {
 			marked("ReadGroup", 5, events, pool.SendBatch(t.Context(), &batch).Close())
 			events = nil
 			_, err = feed.ReadCampaigns(t.Context(), pool,
-				feed.CampaignsRead{Last: "good", Events: 10, Bytes: 1 << 30, Careful: true},
+				&feed.CampaignsRead{Last: "good", Events: 10, Bytes: 1 << 30, Careful: true},
 				func(e *journal.Event, _ int) { events = append(events, *e) })
 			marked("ReadCampaigns", 5, events, err)
 		})

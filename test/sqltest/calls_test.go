@@ -122,7 +122,7 @@ func calls(t *testing.T) map[string]call {
 				CampaignIDs: campaigns(group, all), After: make([]int64, group),
 				Until: one, Events: 500,
 			},
-				func(_, events int) { n += events })
+				func(_, events int) { n += events }, nil)
 			return enough(tx.SendBatch(t.Context(), batch).Close(), n, 500)
 		},
 		"apply an SQL file": func(t *testing.T, tx pgx.Tx, all int) error {

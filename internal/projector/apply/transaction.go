@@ -193,6 +193,10 @@ func (t *Transaction) Read(ctx context.Context, events int) error {
 	p := t.Applier
 	read := t.GroupRead(events)
 	read.Small = p.small.Load()
+	read.Expand = func(stub *feed.Event, after, until int64, visit func(*feed.Event) bool) error {
+		t.calls = nil // the database lacks the events
+		return feed.Expands(ctx, p.Cfg.Archive)(stub, after, until, visit)
+	}
 	t.Queue(registry.QueryRegistryGroup, p.Cfg.ConsumerGroup)
 	t.Queue(registry.QueryRegistry, p.Cfg.ConsumerGroup, []string(nil)).Query(func(rows pgx.Rows) error {
 		registry, err := pgx.CollectRows(rows, pgx.RowToStructByPos[registry.Registered])
@@ -223,9 +227,9 @@ func (t *Transaction) Read(ctx context.Context, events int) error {
 		feed.HashGroup(t.Batch, read, func(i, events int, hash int64) {
 			t.Units[i].hashed = &hash
 			found.count(i, events)
-		})
+		}, func() { t.calls = nil })
 	case counted:
-		feed.CountGroup(t.Batch, read, found.count)
+		feed.CountGroup(t.Batch, read, found.count, func() { t.calls = nil })
 	default:
 		feed.ReadGroup(t.Batch, read, found.Visit)
 	}
@@ -243,10 +247,10 @@ func (t *Transaction) Read(ctx context.Context, events int) error {
 		}
 	}
 	if counted && !t.counts() {
-		// The registry has changed: the events are needed here.
+		// The registry has changed, or the database lacks archived events: they are needed here.
 		found = t.Reading()
 		for _, u := range t.Units {
-			u.counted = 0
+			u.counted, u.hashed = 0, nil
 		}
 		feed.ReadGroup(t.Batch, read, found.Visit)
 		if err := t.Flush(ctx); err != nil {

@@ -17,6 +17,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/projector/pipeline"
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
+	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/lease"
 	"github.com/tidemark-go/tidemark/internal/store/rows"
 )
@@ -202,7 +203,11 @@ func copyCampaigns(
 ) error {
 	t.Use(k)
 	t.LimitStatements(k.Timeout(nil))
-	if call := k.Call.Load(); call != nil {
+	archived, err := feed.AnyArchived(ctx, t.Conn, r.first, r.last)
+	if err != nil {
+		return err
+	}
+	if call := k.Call.Load(); call != nil && !archived {
 		var s apply.Stretches
 		for _, c := range campaigns {
 			t.Stretch(&s, k, c.CampaignID, 0, c.Checkpoint)

@@ -34,7 +34,7 @@ func newRangePages(t *apply.Transaction, k *registry.Projection, r campaignRange
 	// first itself is not in the range: start behind all of its events.
 	p.read = feed.CampaignsRead{
 		CampaignID: r.first, Seq: endOfCampaign, Last: r.last, Events: firstPageEvents, Bytes: t.Applier.Cfg.GroupBytes,
-		Careful: t.Applier.Unreadable.Load() > 0,
+		Careful: t.Applier.Unreadable.Load() > 0, Archive: t.Applier.Cfg.Archive,
 	}
 	if k.Described.Types != nil {
 		p.read.Types = []string{}
@@ -61,10 +61,9 @@ func (p *rangePages) next(ctx context.Context) (more bool, err error) {
 		}
 	}
 	var sealed []int // their places in the page
-	more, err = feed.ReadCampaigns(ctx, t.Conn, p.read, func(e *journal.Event, bytes int) {
+	more, err = feed.ReadCampaigns(ctx, t.Conn, &p.read, func(e *journal.Event, bytes int) {
 		n++
 		size += int64(bytes)
-		p.read.CampaignID, p.read.Seq = e.CampaignID, e.Seq
 		for len(p.campaigns) > 0 && p.campaigns[0].CampaignID < e.CampaignID {
 			p.campaigns = p.campaigns[1:]
 		}

@@ -116,6 +116,7 @@ type Settings struct {
 	ConsumerGroup       string
 	Schema              string
 	Catalogue           *journal.Catalogue
+	Archive             journal.Archive
 	Logger              *slog.Logger
 	Registerer          prometheus.Registerer
 	TracerProvider      trace.TracerProvider

@@ -212,6 +212,7 @@ func (s *scratch) selected() ([]journal.Event, error) {
 func (s *scratch) readUnits(ctx context.Context, units []*apply.Unit) error {
 	s.Units, s.Events = units, s.Events[:0]
 	read := s.GroupRead(s.Applier.Cfg.GroupEvents)
+	read.Expand = feed.Expands(ctx, s.Applier.Cfg.Archive)
 	found := s.Reading()
 	feed.ReadGroup(s.Batch, read, found.Visit)
 	if err := s.Flush(ctx); err != nil {

@@ -44,6 +44,7 @@ type Event struct {
 	RecordedAt time.Time // when it was appended, by the database's clock
 
 	unreadable bool  // see Unreadable
+	archived   bool  // only a stub, whose version is 0
 	refused    error // see Refuse
 
 	decoded *decoded // the payload, decoded once for all copies of the event

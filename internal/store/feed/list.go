@@ -15,7 +15,7 @@ const (
 	// listColumns is eventColumns, with payload and metadata only if $5 is false. If true, Postgres
 	// does not read values it stores out of line.
 	listColumns   = eventHead + listDocuments + eventTail
-	listDocuments = `CASE WHEN NOT $5 THEN payload END, CASE WHEN NOT $5 THEN metadata END`
+	listDocuments = `CASE WHEN NOT $5 THEN payload END, CASE WHEN NOT $5 OR event_version = 0 THEN metadata END`
 )
 
 // List limits a list of events held in memory. It includes events that cannot be read; unless Bare
@@ -32,7 +32,7 @@ func ListCampaign(
 	ctx context.Context, db Querier, campaignID string, fromSeq int64, l List,
 ) (events []Event, more bool, err error) {
 	defer rows.Explain(&err, "list campaign %q from seq %d", campaignID, fromSeq)
-	return l.collect(ctx, db, queryListCampaign, campaignID, fromSeq)
+	return l.collect(ctx, db, fromSeq-1, queryListCampaign, campaignID, fromSeq)
 }
 
 // ListMatches is [ListCampaign] for the events that a query selects, from a position to the writer floor.
@@ -41,17 +41,25 @@ func ListMatches(ctx context.Context, db Querier, q Query, from int64, l List) (
 		return nil, false, err
 	}
 	defer rows.Explain(&err, "list the events of a query from position %d", from)
-	return l.collect(ctx, db, queryListMatches, string(AppendQuery(nil, q)), from)
+	return l.collect(ctx, db, -1, queryListMatches, string(AppendQuery(nil, q)), from)
 }
 
-func (l List) collect(ctx context.Context, db Querier, query string, of, from any) ([]Event, bool, error) {
+// collect reads a campaign after a seq, or events of several campaigns (-1).
+func (l List) collect(
+	ctx context.Context, db Querier, after int64, query string, of, from any,
+) ([]Event, bool, error) {
 	if l.Bare {
 		l.Bytes = math.MaxInt64
 	}
-	events, size, err := collectSome(ctx, db, 0, l.Bytes, query, of, from, l.Events, l.Bytes, l.Bare)
+	s := span{}
+	if after >= 0 {
+		s = whole(after, l.Events, l.Bytes)
+	}
+	events, size, err := collectSome(ctx, db, 0, l.Bytes, s, query, of, from, l.Events, l.Bytes, l.Bare)
 	if l.Bare {
 		for i := range events {
 			events[i].unreadable = false // unknown
+			events[i].Payload, events[i].Metadata = nil, nil
 		}
 	}
 	return events, len(events) == l.Events || cutShort(size, l.Bytes), err
@@ -72,6 +80,20 @@ func Last(ctx context.Context, db Querier, campaignID string) (Event, error) {
 	return one(ctx, db, fmt.Sprintf("the last event of campaign %q", campaignID), queryLast, campaignID)
 }
 
+// Head is [Last] that returns the stub of an archived campaign, without its payload.
+func Head(ctx context.Context, db Querier, campaignID string) (e Event, err error) {
+	defer rows.Explain(&err, "the head of campaign %q", campaignID)
+	rows, err := db.Query(ctx, queryLast, campaignID)
+	if err != nil {
+		return e, err
+	}
+	n, _, err := eachEvent(rows, math.MaxInt64, campaignFirst(func(found *Event, _ int) { e = *found }))
+	if err == nil && n == 0 {
+		err = ErrNotFound
+	}
+	return e, err
+}
+
 // Progress returns [Floor] and the last assigned position. While they differ, appends are in flight.
 func Progress(ctx context.Context, db Querier) (floor, last int64, err error) {
 	err = rows.Each(ctx, db, []any{&floor, &last}, func() {}, "read the writer floor", queryProgress)
@@ -88,7 +110,9 @@ func ReadRange(
 	ctx context.Context, db Querier, campaignID string, fromSeq, untilPosition int64, limit int,
 ) (_ []Event, err error) {
 	defer rows.Explain(&err, "read campaign %q from seq %d", campaignID, fromSeq)
-	return collect(ctx, db, queryCampaignRange, campaignID, fromSeq, untilPosition, limit)
+	s := span{after: fromSeq - 1, untilPosition: untilPosition, events: limit, bytes: math.MaxInt64}
+	events, _, err := collectSome(ctx, db, 0, math.MaxInt64, s, queryCampaignRange, campaignID, fromSeq, untilPosition, limit)
+	return events, err
 }
 
 // PositionAt returns the position before the first event recorded at t or later, or the writer floor.
@@ -98,7 +122,8 @@ func PositionAt(ctx context.Context, db Querier, t time.Time) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	return rows.One(ctx, db, pgx.RowTo[int64], fmt.Sprintf("find the position of %s", t), queryPositionAt, floor, t)
+	position, err := rows.One(ctx, db, pgx.RowTo[int64], fmt.Sprintf("find the position of %s", t), queryPositionAt, floor, t)
+	return position, archivedBy(err)
 }
 
 // OpenAppend is a transaction that has appended and is still open. The zero value means none.

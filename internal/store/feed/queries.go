@@ -19,12 +19,14 @@ const queryCampaignPage = `SELECT ` + eventColumns + ` FROM (
 const queryFloor = `SELECT tidemark.read_floor()`
 
 // queryJournalPage reads a page of the index on position. Send it after queryFloor has returned $2.
+// The check for archived events is made once.
 const queryJournalPage = `SELECT ` + eventColumns + ` FROM tidemark.journal WHERE "position" > $1 AND "position" <= $2
+	AND tidemark.require_positions($1, $2)
 	ORDER BY "position" LIMIT $3`
 
-// queryGet probes the primary key. Its ORDER BY rules out other indexes, even while the planner
-// believes the table is empty.
-const queryGet = `SELECT ` + eventColumns + ` FROM tidemark.journal WHERE campaign_id = $1 AND seq BETWEEN $2 AND $2
+// queryGet probes the primary key: the event, or the stub that stands for it. Its ORDER BY rules out
+// other indexes, even while the planner believes the table is empty.
+const queryGet = `SELECT ` + eventColumns + ` FROM tidemark.journal WHERE campaign_id = $1 AND seq >= $2
 	ORDER BY seq LIMIT 1`
 
 // queryFind probes two indexes.
@@ -36,28 +38,37 @@ const queryFind = `SELECT ` + eventColumns + ` FROM tidemark.find_event($1, $2)`
 const groupCampaigns = `unnest(coalesce($1::text[], tidemark.claimed_campaigns()),
 	coalesce($2::bigint[], tidemark.claimed_checkpoints()), $3::bigint[])`
 
-// queryReadHeads finds the last event of each campaign's range by one probe of the primary key. It takes no lock.
-const queryReadHeads = `SELECT c.ord, j.seq
+// queryReadHeads finds the last event of each campaign's range by one probe of the primary key, and
+// whether the campaign is archived. It takes no lock.
+const queryReadHeads = `SELECT c.ord, j.seq, j.event_version = 0
 	FROM ` + groupCampaigns + ` WITH ORDINALITY AS c (campaign_id, after, until, ord)
 	CROSS JOIN LATERAL (
-		SELECT j.seq FROM tidemark.journal j
+		(SELECT j.seq, j.event_version FROM tidemark.journal j
 		WHERE j.campaign_id = c.campaign_id AND j.seq > c.after AND j.seq <= coalesce(c.until, 9223372036854775807)
 		ORDER BY j.seq DESC
-		LIMIT 1
+		LIMIT 1)
+		UNION ALL
+		SELECT s.seq, s.event_version FROM ` + stubBeyond + ` s WHERE s.event_version = 0
 	) j
-	ORDER BY c.ord`
+	ORDER BY c.ord, j.seq`
+
+// stubBeyond is the event after a range that has an end: if it is a stub, it stands for events of the range too.
+const stubBeyond = `(SELECT j.* FROM tidemark.journal j WHERE c.until < 9223372036854775807
+				AND j.campaign_id = c.campaign_id AND j.seq > c.until ORDER BY j.seq LIMIT 1)`
 
 // queryReadHashes returns the number of each campaign's events and the hash of their ids. It reads
 // one range of the primary key for each campaign, up to $4 events in all, and takes no lock.
-const queryReadHashes = `SELECT e.ord, count(*), bit_xor(e.hash)
+const queryReadHashes = `SELECT e.ord, count(*), bit_xor(e.hash), bool_or(e.stub)
 	FROM (
-		SELECT c.ord, uuid_hash_extended(j.event_id, 0) AS hash
+		SELECT c.ord, uuid_hash_extended(j.event_id, 0) AS hash, j.event_version = 0 AS stub
 		FROM ` + groupCampaigns + ` WITH ORDINALITY AS c (campaign_id, after, until, ord)
 		CROSS JOIN LATERAL (
-			SELECT j.event_id FROM tidemark.journal j
+			(SELECT j.event_id, j.event_version FROM tidemark.journal j
 			WHERE j.campaign_id = c.campaign_id AND j.seq > c.after AND j.seq <= coalesce(c.until, 9223372036854775807)
 			ORDER BY j.seq
-			LIMIT $4
+			LIMIT $4)
+			UNION ALL
+			SELECT s.event_id, s.event_version FROM ` + stubBeyond + ` s WHERE s.event_version = 0
 		) j
 		LIMIT $4
 	) e
@@ -68,42 +79,62 @@ const groupColumns = `ord, payload_bytes, seq, "position", event_id, event_type,
 	nullif(intent, 'projection_and_replay')::text, aggregate_type, aggregate_id, actor, ` + documents + `occurred_at,
 	recorded_at), recorded_at`
 
-// groupRanges reads one range of the primary key for each campaign, in order, up to $4 events in all.
-const groupRanges = groupCampaigns + ` WITH ORDINALITY AS c (campaign_id, after, until, ord)
+// groupRanges and groupBounded read one range of the primary key for each campaign, in order, up to
+// $4 events in all. groupBounded is for ranges that may end before a stub.
+const (
+	groupRanges  = groupHead + groupRange + groupTail
+	groupBounded = groupHead + groupRange + ` UNION ALL SELECT s.seq, s."position", s.event_id, s.event_type,
+				s.event_version, s.intent, s.aggregate_type, s.aggregate_id, s.actor, s.tags, s.payload, s.metadata,
+				s.payload_bytes, s.occurred_at, s.recorded_at
+			FROM ` + stubBeyond + ` s WHERE s.event_version = 0` + groupTail
+
+	groupHead = groupCampaigns + ` WITH ORDINALITY AS c (campaign_id, after, until, ord)
 		CROSS JOIN LATERAL (
-			SELECT j.seq, j."position", j.event_id, j.event_type, j.event_version, j.intent, j.aggregate_type, j.aggregate_id,
-				j.actor, j.tags,
-				j.payload, j.metadata, j.payload_bytes, j.occurred_at, j.recorded_at
+			`
+	groupRange = `(SELECT j.seq, j."position", j.event_id, j.event_type, j.event_version, j.intent, j.aggregate_type,
+				j.aggregate_id, j.actor, j.tags, j.payload, j.metadata, j.payload_bytes, j.occurred_at, j.recorded_at
 			FROM tidemark.journal j
 			WHERE j.campaign_id = c.campaign_id AND j.seq > c.after AND j.seq <= coalesce(c.until, 9223372036854775807)
 			ORDER BY j.seq
-			LIMIT $4
+			LIMIT $4)`
+	groupTail = `
 		) j
 		LIMIT $4`
+)
 
 // queryReadGroup reads what a worker applies next, up to $5 bytes. payload_bytes lets it skip
 // payloads that are not sent. It takes no lock.
-const queryReadGroup = `SELECT ` + groupColumns + `
+const (
+	queryReadGroup        = `SELECT ` + groupRunning + groupRanges + groupUpTo
+	queryReadGroupBounded = `SELECT ` + groupRunning + groupBounded + groupUpTo
+
+	groupRunning = groupColumns + `
 	FROM (
 		SELECT c.ord, j.*, sum(j.payload_bytes) OVER (ROWS UNBOUNDED PRECEDING) - j.payload_bytes AS before
-		FROM ` + groupRanges + `
+		FROM `
+	groupUpTo = `
 	) e
 	WHERE before < $5`
+)
 
 // queryReadSmall is queryReadGroup without the byte limit, which costs a quarter of the read: its
 // running sum copies every row.
-const queryReadSmall = `SELECT ` + groupColumns + ` FROM ` + groupRanges
+const (
+	queryReadSmall        = `SELECT ` + groupColumns + ` FROM ` + groupRanges
+	queryReadSmallBounded = `SELECT ` + groupColumns + ` FROM ` + groupBounded
+)
 
 // queryReadCampaigns walks the primary key from a place to the end of a campaign, through all
-// campaigns between. It leaves out events that are not for projections. It takes no lock.
+// campaigns between. It leaves out events that are not for projections, unless they are stubs. It takes no lock.
 const queryReadCampaigns = `SELECT ` + eventColumns + ` FROM tidemark.journal
-	WHERE (campaign_id, seq) > ($1::text, $2::bigint) AND campaign_id <= $3 AND intent = 'projection_and_replay'
+	WHERE (campaign_id, seq) > ($1::text, $2::bigint) AND campaign_id <= $3
+		AND (intent = 'projection_and_replay' OR event_version = 0)
 	ORDER BY campaign_id, seq LIMIT $4`
 
 // queryReadCampaignsOf is queryReadCampaigns for events of some types.
 const queryReadCampaignsOf = `SELECT ` + eventColumns + ` FROM tidemark.journal
-	WHERE (campaign_id, seq) > ($1::text, $2::bigint) AND campaign_id <= $3 AND intent = 'projection_and_replay'
-		AND event_type = ANY ($5::text[])
+	WHERE (campaign_id, seq) > ($1::text, $2::bigint) AND campaign_id <= $3
+		AND (intent = 'projection_and_replay' AND event_type = ANY ($5::text[]) OR event_version = 0)
 	ORDER BY campaign_id, seq LIMIT $4`
 
 const (
@@ -195,16 +226,22 @@ const (
 		SELECT coalesce((
 			SELECT least(j."position" - 1, $1) FROM tidemark.journal j
 			WHERE j."position" >= (SELECT max(low) FROM bisection) AND j.recorded_at >= $2 ORDER BY j."position" LIMIT 1
-		), $1)`
+		), $1) WHERE tidemark.require_positions(coalesce((SELECT min(a.first_position) - 1 FROM tidemark.archives a
+			WHERE a.campaigns > 0 AND a.last_recorded >= $2::timestamptz), $1), $1)`
 
-	// queryCampaignRange reads a range of the primary key.
+	// queryCampaignRange reads a range of the primary key, and a stub that may stand for events before $3.
 	queryCampaignRange = `SELECT ` + eventColumns + ` FROM tidemark.journal WHERE campaign_id = $1 AND seq >= $2
-		AND "position" <= $3 ORDER BY seq LIMIT $4`
+		AND ("position" <= $3 OR event_version = 0) ORDER BY seq LIMIT $4`
 )
+
+// queryAnyArchived probes the index on stubs, which is small while few campaigns are archived.
+const queryAnyArchived = `SELECT EXISTS (SELECT FROM tidemark.journal WHERE event_version = 0 AND campaign_id > $1
+	AND campaign_id <= $2)`
 
 // queryWindow is queryJournalPage that stops, after the first event, once payloads reach $4 bytes.
 // payload_bytes lets it skip payloads that are not sent.
 const queryWindow = `SELECT ` + eventColumns + ` FROM (
 		SELECT j.*, sum(j.payload_bytes) OVER (ORDER BY j."position" ROWS UNBOUNDED PRECEDING) - j.payload_bytes AS before
-		FROM (SELECT * FROM tidemark.journal WHERE "position" > $1 AND "position" <= $2 ORDER BY "position" LIMIT $3) j
+		FROM (SELECT * FROM tidemark.journal WHERE "position" > $1 AND "position" <= $2
+			AND tidemark.require_positions($1, $2) ORDER BY "position" LIMIT $3) j
 	) e WHERE before < $4 ORDER BY "position"`

@@ -2,6 +2,7 @@ package feed
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"math"
@@ -32,7 +33,8 @@ type Opening struct {
 // ReadCampaign is [journal.ReadCampaign].
 func ReadCampaign(ctx context.Context, db Querier, campaignID string, afterSeq int64) iter.Seq2[Event, error] {
 	return pages(func() ([]Event, error) {
-		events, err := collect(ctx, db, queryCampaignPage, campaignID, afterSeq, PageEvents, pageBytes)
+		events, _, err := collectSome(ctx, db, 0, math.MaxInt64, whole(afterSeq, PageEvents, pageBytes), queryCampaignPage,
+			campaignID, afterSeq, PageEvents, pageBytes)
 		if err != nil {
 			return nil, fmt.Errorf("read campaign %q after seq %d: %w", campaignID, afterSeq, err)
 		}
@@ -70,7 +72,12 @@ func Floor(ctx context.Context, db Querier) (int64, error) {
 
 // Get is [journal.Get].
 func Get(ctx context.Context, db Querier, campaignID string, seq int64) (Event, error) {
-	return one(ctx, db, fmt.Sprintf("event %d of campaign %q", seq, campaignID), queryGet, campaignID, seq)
+	what := fmt.Sprintf("event %d of campaign %q", seq, campaignID)
+	events, _, err := collectSome(ctx, db, 0, math.MaxInt64, whole(seq-1, 1, 1), queryGet, campaignID, seq)
+	if len(events) > 0 && events[0].Seq != seq { // a later event, because there is none with this seq
+		events = nil
+	}
+	return only(events, what, err)
 }
 
 // At returns the event at a position, or [ErrNotFound].
@@ -80,12 +87,29 @@ func At(ctx context.Context, db Querier, position int64) (Event, error) {
 
 // Find is [journal.Find].
 func Find(ctx context.Context, db Querier, campaignID string, id uuid.UUID) (Event, error) {
-	return one(ctx, db, fmt.Sprintf("event %s of campaign %q", id, campaignID), queryFind, campaignID, id.String())
+	what := fmt.Sprintf("event %s of campaign %q", id, campaignID)
+	e, err := one(ctx, db, what, queryFind, campaignID, id.String())
+	if !errors.Is(err, ErrNotFound) {
+		return e, err
+	}
+	if head, headErr := Head(ctx, db, campaignID); headErr != nil || !head.archived {
+		return e, err
+	}
+	for e, err := range ReadCampaign(ctx, db, campaignID, 0) {
+		if err != nil || e.ID == id {
+			return e, err
+		}
+	}
+	return e, err
 }
 
 func one(ctx context.Context, db Querier, what, query string, args ...any) (_ Event, err error) {
-	defer rows.Explain(&err, "%s", what)
 	events, err := collect(ctx, db, query, args...)
+	return only(events, what, err)
+}
+
+func only(events []Event, what string, err error) (_ Event, _ error) {
+	defer rows.Explain(&err, "%s", what)
 	switch {
 	case err != nil:
 		return Event{}, err
@@ -121,17 +145,18 @@ func pages(next func() ([]Event, error)) iter.Seq2[Event, error] {
 }
 
 func collect(ctx context.Context, db Querier, query string, args ...any) ([]Event, error) {
-	events, _, err := collectSome(ctx, db, 0, math.MaxInt64, query, args...)
+	events, _, err := collectSome(ctx, db, 0, math.MaxInt64, span{}, query, args...)
 	return events, err
 }
 
-// collectSome runs a query and reads its rows with collectBytes. If an event's content makes that
+// collectSome runs a query and reads its rows with collectBytes. Stubs are replaced by the events that
+// they stand for. If an event's content makes that
 // fail, it reads again without the documents of that event.
 func collectSome(
-	ctx context.Context, db Querier, expected int, limit int64, query string, args ...any,
+	ctx context.Context, db Querier, expected int, limit int64, s span, query string, args ...any,
 ) (events []Event, size int64, err error) {
 	if opening, ok := db.(Opening); ok {
-		if events, size, err = collectSome(ctx, opening.Querier, expected, limit, query, args...); err == nil {
+		if events, size, err = collectSome(ctx, opening.Querier, expected, limit, s, query, args...); err == nil {
 			err = opening.Open(ctx, opening.Querier, events)
 		}
 		return events, size, err
@@ -140,8 +165,11 @@ func collectSome(
 	if err == nil {
 		events, size, err = collectBytes(rows, expected, limit)
 	}
+	if err == nil {
+		return s.fill(ctx, archiveOf(db), events, size)
+	}
 	if !CannotRead(err) {
-		return events, size, err
+		return events, size, archivedBy(err)
 	}
 	again, againErr := db.Query(ctx, careful(query), args...)
 	if againErr == nil {
@@ -150,7 +178,7 @@ func collectSome(
 	if againErr != nil { // e.g. in a transaction, which the first error has ended
 		return nil, 0, err
 	}
-	return events, size, nil
+	return s.fill(ctx, archiveOf(db), events, size)
 }
 
 // collectBytes reads rows of eventColumns until payload and metadata reach limit bytes, and at
@@ -235,7 +263,7 @@ func ReadWindow(ctx context.Context, db Querier, w Window) (events []Event, unti
 		query = careful(query)
 	}
 	expected := min(int64(w.Events), w.Floor-w.After)
-	events, size, err := collectSome(ctx, db, int(expected), w.Bytes, query, args...)
+	events, size, err := collectSome(ctx, db, int(expected), w.Bytes, span{}, query, args...)
 	if err != nil {
 		return nil, 0, fmt.Errorf("read journal after position %d: %w", w.After, err)
 	}

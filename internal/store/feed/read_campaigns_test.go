@@ -64,9 +64,8 @@ func TestReadCampaignsReadsWhatIsProjected(t *testing.T) {
 			}
 			for more := true; more; {
 				var err error
-				more, err = feed.ReadCampaigns(t.Context(), pool, read, func(e *feed.Event, _ int) {
+				more, err = feed.ReadCampaigns(t.Context(), pool, &read, func(e *feed.Event, _ int) {
 					got = append(got, fmt.Sprint(e.CampaignID, " ", e.Seq))
-					read.CampaignID, read.Seq = e.CampaignID, e.Seq
 				})
 				if err != nil {
 					t.Fatal(err)

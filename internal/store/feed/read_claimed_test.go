@@ -28,8 +28,8 @@ func TestReadGroupReadsWhatAClaimHasLeft(t *testing.T) {
 		feed.ReadGroup(batch, r, func(i int, e *feed.Event, _ int) {
 			read = append(read, fmt.Sprint(i, e.CampaignID, e.Seq))
 		})
-		feed.CountGroup(batch, r, func(i, events int) { counted = append(counted, fmt.Sprint(i, events)) })
-		feed.HashGroup(batch, r, func(i, events int, _ int64) { hashed = append(hashed, fmt.Sprint(i, events)) })
+		feed.CountGroup(batch, r, func(i, events int) { counted = append(counted, fmt.Sprint(i, events)) }, nil)
+		feed.HashGroup(batch, r, func(i, events int, _ int64) { hashed = append(hashed, fmt.Sprint(i, events)) }, nil)
 		if err := pool.SendBatch(t.Context(), batch).Close(); err != nil {
 			t.Fatal(err)
 		}

@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"math"
 	"math/bits"
+	"slices"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -22,13 +24,14 @@ type CampaignsRead struct {
 	Events     int      // stop after this many
 	Bytes      int64    // stop after about this many bytes of payload and metadata, but after at least one event
 	Careful    bool     // leave out documents that cannot be read; see [Event.Unreadable]
+	Archive    Archive  // nil: archived campaigns are an error
 }
 
 // ReadCampaigns reads events of intent [ProjectionAndReplay] in one walk along the primary key. It
 // is faster than [ReadGroup] for all campaigns. bytes is the size of payload and metadata. The
-// event is reused after the call. more means that a limit ended the read.
+// event is reused after the call. more means that a limit ended the read: read then continues there.
 func ReadCampaigns(
-	ctx context.Context, db Querier, read CampaignsRead, visit func(e *Event, bytes int),
+	ctx context.Context, db Querier, read *CampaignsRead, visit func(e *Event, bytes int),
 ) (more bool, err error) {
 	query, args := queryReadCampaigns, []any{read.CampaignID, read.Seq, read.Last, read.Events}
 	if read.Types != nil {
@@ -41,7 +44,35 @@ func ReadCampaigns(
 	if err != nil {
 		return false, err
 	}
-	n, size, err := eachEvent(rows, read.Bytes, campaignFirst(visit))
+	made := 0
+	columns := campaignFirst(visit)
+	takeRow := columns.take
+	columns.take = func(r *rowReader, raw [][]byte, e *Event) (size int64, err error) {
+		if !e.archived {
+			size, err = takeRow(r, raw, e)
+			read.CampaignID, read.Seq = e.CampaignID, e.Seq
+			return size, err
+		}
+		if e.CampaignID = string(raw[0]); e.CampaignID != read.CampaignID {
+			read.CampaignID, read.Seq = e.CampaignID, 0
+		}
+		err = expand(ctx, read.Archive, e, read.Seq, e.Seq, func(a *Event) bool {
+			read.Seq = a.Seq
+			if a.Intent != ProjectionAndReplay || read.Types != nil && !slices.Contains(read.Types, a.Type) {
+				return true
+			}
+			bytes := len(a.Payload) + len(a.Metadata)
+			visit(a, bytes)
+			size += int64(bytes)
+			made++
+			return size < read.Bytes && made < read.Events
+		})
+		if made >= read.Events {
+			size = max(size, read.Bytes) // no further rows
+		}
+		return size, err
+	}
+	n, size, err := eachEvent(rows, read.Bytes, columns)
 	return n >= read.Events || size >= read.Bytes, err
 }
 
@@ -82,6 +113,35 @@ type GroupRead struct {
 	Bytes   int64 // stop after about this many bytes, but after at least one event
 	Careful bool  // leave out documents that cannot be read; see [Event.Unreadable]
 	Small   bool  // fetch events beyond Bytes too and discard them: faster if there are hardly ever any
+
+	// Expand visits the events that a stub stands for; nil: archived campaigns are an error.
+	Expand func(stub *Event, after, until int64, visit func(*Event) bool) error
+}
+
+// bounded reports whether a range may end before the last event of its campaign.
+func (r GroupRead) bounded() bool {
+	return r.Claimed == nil && slices.ContainsFunc(r.Until, func(n int64) bool { return n < math.MaxInt64 })
+}
+
+func (r GroupRead) until(i int) int64 {
+	if r.Claimed != nil || r.Until == nil {
+		return math.MaxInt64
+	}
+	return r.Until[i]
+}
+
+// Expands returns what [GroupRead.Expand] may be.
+func Expands(ctx context.Context, archive Archive) func(*Event, int64, int64, func(*Event) bool) error {
+	return func(stub *Event, after, until int64, visit func(*Event) bool) error {
+		return expand(ctx, archive, stub, after, until, visit)
+	}
+}
+
+func (r GroupRead) expand(stub *Event, after, until int64, visit func(*Event) bool) error {
+	if r.Expand == nil {
+		return expand(context.Background(), nil, stub, after, until, visit)
+	}
+	return r.Expand(stub, after, until, visit)
 }
 
 // ranges returns the arguments that select the events.
@@ -100,11 +160,17 @@ func (r GroupRead) campaign(i int) (id string, after int64) {
 }
 
 // CountGroup queues a count of the events that [ReadGroup] would read without its byte limit. visit
-// gets the number for each campaign that has events, in order.
-func CountGroup(batch *pgx.Batch, read GroupRead, visit func(campaign, events int)) {
+// gets the number for each campaign that has events, in order. archived is called for each that has
+// stubs: its events cannot be counted.
+func CountGroup(batch *pgx.Batch, read GroupRead, visit func(campaign, events int), archived func()) {
 	left := int64(read.Events)
 	var ord, head int64
-	batch.Queue(queryReadHeads, read.ranges()...).Query(rows.Visit([]any{&ord, &head}, func() {
+	var stub bool
+	batch.Queue(queryReadHeads, read.ranges()...).Query(rows.Visit([]any{&ord, &head, &stub}, func() {
+		if stub {
+			archived()
+			return
+		}
 		// A campaign's events have no gaps, and a snapshot that sees one sees all before it.
 		_, after := read.campaign(int(ord) - 1)
 		if n := min(head-after, left); n > 0 {
@@ -115,9 +181,16 @@ func CountGroup(batch *pgx.Batch, read GroupRead, visit func(campaign, events in
 }
 
 // HashGroup is [CountGroup] with the XOR of the [IDHash] of the events. The database visits each event.
-func HashGroup(batch *pgx.Batch, read GroupRead, visit func(campaign, events int, hash int64)) {
+func HashGroup(
+	batch *pgx.Batch, read GroupRead, visit func(campaign, events int, hash int64), archived func(),
+) {
 	var ord, n, hash int64
-	batch.Queue(queryReadHashes, read.ranges(read.Events)...).Query(rows.Visit([]any{&ord, &n, &hash}, func() {
+	var stub bool
+	batch.Queue(queryReadHashes, read.ranges(read.Events)...).Query(rows.Visit([]any{&ord, &n, &hash, &stub}, func() {
+		if stub {
+			archived()
+			return
+		}
 		visit(int(ord)-1, int(n), hash)
 	}))
 }
@@ -126,13 +199,18 @@ func HashGroup(batch *pgx.Batch, read GroupRead, visit func(campaign, events int
 // database, in order of campaign and seq. The event is reused: visit must copy what it keeps.
 func ReadGroup(batch *pgx.Batch, read GroupRead, visit func(campaign int, e *Event, bytes int)) {
 	query, args := queryReadGroup, read.ranges(read.Events, read.Bytes)
-	if read.Small {
+	switch bounded := read.bounded(); {
+	case read.Small && bounded:
+		query, args = queryReadSmallBounded, args[:4]
+	case read.Small:
 		query, args = queryReadSmall, args[:4]
+	case bounded:
+		query = queryReadGroupBounded
 	}
 	if read.Careful {
 		query = careful(query)
 	}
-	previous, id, seq := 0, "", int64(0)
+	previous, id, seq, made := 0, "", int64(0), 0
 	take := func(r *rowReader, raw [][]byte, e *Event) (int64, error) {
 		ord, err := r.integer(raw, 0)
 		if err != nil {
@@ -146,6 +224,26 @@ func ReadGroup(batch *pgx.Batch, read GroupRead, visit func(campaign int, e *Eve
 		if campaign != previous || id == "" {
 			id, _ = read.campaign(campaign)
 		}
+		if e.archived {
+			if _, after := read.campaign(campaign); campaign != previous || seq == 0 {
+				seq = after
+			}
+			e.CampaignID, previous = id, campaign
+			size := int64(0)
+			err := read.expand(e, seq, read.until(campaign), func(a *Event) bool {
+				n := len(a.Payload) + len(a.Metadata)
+				visit(campaign, a, n)
+				seq = a.Seq
+				made++
+				size += int64(n)
+				return size < read.Bytes && made < read.Events
+			})
+			if made >= read.Events {
+				size = max(size, read.Bytes) // no further rows
+			}
+			return size, err
+		}
+		made++
 		if campaign < previous || campaign == previous && seq > 0 && e.Seq != seq+1 {
 			return 0, fmt.Errorf("event %d of campaign %q came after event %d of campaign number %d: the plan has changed the "+
 				"order", e.Seq, id, seq, previous)

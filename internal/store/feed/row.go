@@ -68,6 +68,7 @@ func (r *rowReader) event(e *Event, raw [][]byte) (err error) {
 		}
 	}
 	e.Version = int(version)
+	e.archived = version == 0
 	if raw[5] == nil {
 		e.Intent = ProjectionAndReplay
 	}

@@ -17,9 +17,12 @@ const (
 				WHERE j.position <= b.last
 			) j GROUP BY j.stretch
 		)
-		SELECT p.publisher, p.position, p.applied, coalesce(s.events, 0)::bigint, p.applied_hash = coalesce(s.hash, 0)
+		SELECT p.publisher, p.position, p.applied, (coalesce(s.events, 0) + coalesce(a.events, 0))::bigint,
+			p.applied_hash = coalesce(s.hash, 0) # coalesce(a.hash, 0)
 		FROM (SELECT p.*, dense_rank() OVER (ORDER BY p.position) - 1 AS stretch FROM places p) p
 		CROSS JOIN LATERAL (SELECT sum(s.events) AS events, bit_xor(s.hash) AS hash FROM stretches s
 			WHERE s.stretch <= p.stretch) s
+		CROSS JOIN LATERAL (SELECT sum(a.removed) AS events, bit_xor(a.removed_hash) AS hash FROM tidemark.archives a
+			WHERE a.campaigns > 0 AND a.last_position <= p.position) a
 		ORDER BY p.publisher`
 )

@@ -91,8 +91,9 @@ BEGIN
 				j.actor, j.tags, j.payload, j.metadata,
 				j.occurred_at, j.recorded_at
 			FROM tidemark.journal j
-			WHERE j.campaign_id = c.campaign_id AND j.seq > c.after AND j.seq <= c.until AND j.intent = 'projection_and_replay'
-				AND j.event_type IN (%[5]s)
+			WHERE j.campaign_id = c.campaign_id AND j.seq > c.after AND j.seq <= c.until AND CASE
+				WHEN j.event_version = 0 THEN tidemark.refuse_archived(j.campaign_id, j.metadata) > 0
+				ELSE j.intent = 'projection_and_replay' AND j.event_type IN (%[5]s) END
 			ORDER BY j.seq
 			OFFSET 0
 		) j

@@ -1,0 +1,316 @@
+-- +goose Up
+SELECT pg_catalog.set_config('tidemark.path', pg_catalog.current_setting('search_path'), true),
+    pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
+
+-- Objects that have the events of archived campaigns (docs/adr/0018). Positions, types and times bound
+-- what an object had at first. The other numbers are of the campaigns that were not restored.
+CREATE TABLE tidemark.archives (
+    object         text COLLATE "C" PRIMARY KEY CHECK (object <> ''),
+    sha256         bytea       NOT NULL CHECK (octet_length(sha256) = 32),
+    bytes          bigint      NOT NULL,
+    campaigns      bigint      NOT NULL,
+    events         bigint      NOT NULL,
+    removed        bigint      NOT NULL,
+    removed_hash   bigint      NOT NULL,
+    first_position bigint      NOT NULL,
+    last_position  bigint      NOT NULL,
+    last_recorded  timestamptz NOT NULL,
+    event_types    text[]      NOT NULL,
+    actor          text COLLATE "C" NOT NULL,
+    reason         text        NOT NULL,
+    archived_at    timestamptz NOT NULL DEFAULT clock_timestamp()
+);
+COMMENT ON TABLE tidemark.archives IS 'Objects with the events of archived campaigns: the manifest (docs/adr/0018).';
+COMMENT ON COLUMN tidemark.archives.object IS 'name in the archive';
+COMMENT ON COLUMN tidemark.archives.sha256 IS 'SHA-256 of the object';
+COMMENT ON COLUMN tidemark.archives.bytes IS 'size of the object';
+COMMENT ON COLUMN tidemark.archives.campaigns IS 'campaigns that are not restored';
+COMMENT ON COLUMN tidemark.archives.events IS 'events of these campaigns';
+COMMENT ON COLUMN tidemark.archives.removed IS 'events of these that are not in the journal, not even as stubs';
+COMMENT ON COLUMN tidemark.archives.removed_hash IS 'XOR of uuid_hash_extended(event_id, 0) over the removed events';
+COMMENT ON COLUMN tidemark.archives.first_position IS 'position of the first event of the object';
+COMMENT ON COLUMN tidemark.archives.last_position IS 'position of its last event';
+COMMENT ON COLUMN tidemark.archives.last_recorded IS 'time of the append that was last';
+COMMENT ON COLUMN tidemark.archives.event_types IS 'types of its events';
+COMMENT ON COLUMN tidemark.archives.actor IS 'operator';
+COMMENT ON COLUMN tidemark.archives.reason IS 'reason of the operator';
+COMMENT ON COLUMN tidemark.archives.archived_at IS 'time at which the events left the journal';
+
+-- Each position read asks whether an archive is in its way: almost always an index without entries.
+CREATE INDEX archives_position_idx ON tidemark.archives (last_position) WHERE campaigns > 0;
+
+-- require_positions raises TM014 if an archive has events after p_after and up to p_until. With p_types
+-- it asks for events of these types alone.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.require_positions(p_after bigint, p_until bigint, p_types text[] DEFAULT NULL)
+    RETURNS boolean
+    LANGUAGE plpgsql STABLE
+    SET enable_seqscan = off SET enable_bitmapscan = off
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    a tidemark.archives;
+BEGIN
+    SELECT * INTO a FROM tidemark.archives x WHERE x.campaigns > 0 AND x.last_position > p_after
+        AND x.first_position <= p_until AND (p_types IS NULL OR x.event_types && p_types)
+    ORDER BY x.last_position LIMIT 1;
+    IF FOUND THEN
+        RAISE EXCEPTION 'events after position % are archived in %, up to position %', p_after, a.object, a.last_position
+            USING ERRCODE = 'TM014', HINT = 'bring them back with `tidemark campaign restore --object`, or read after them',
+                DETAIL = jsonb_build_object('object', a.object, 'position', a.last_position)::text;
+    END IF;
+    RETURN true;
+END
+$$;
+-- +goose StatementEnd
+
+-- archive_lines returns the events of campaigns as lines of an archive, in the order of campaign and
+-- seq. A line has all columns; the first names are those of an export.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.archive_lines(p_campaign_ids text[])
+    RETURNS TABLE (campaign_id text, seq bigint, line text)
+    LANGUAGE sql STABLE
+    SET timezone = 'UTC' SET datestyle = 'ISO' SET enable_seqscan = off SET enable_bitmapscan = off
+        SET enable_hashjoin = off SET enable_mergejoin = off
+    SET search_path = pg_catalog, pg_temp
+AS $$
+    SELECT c.id, e.seq, e.line
+    FROM (SELECT DISTINCT u.id COLLATE "C" AS id FROM unnest(p_campaign_ids) AS u (id) ORDER BY 1) AS c
+    CROSS JOIN LATERAL (
+        SELECT j.seq, row_to_json(l)::text AS line FROM tidemark.journal j CROSS JOIN LATERAL (
+            SELECT j.campaign_id, j.event_id AS id, j.event_type AS type, j.event_version AS version, j.intent,
+                j.aggregate_type, j.aggregate_id, j.actor, j.tags, j.payload, j.metadata, j.occurred_at, j.seq,
+                j."position", j.recorded_at, j.payload_bytes
+        ) AS l
+        WHERE j.campaign_id = c.id ORDER BY j.seq
+    ) AS e
+    ORDER BY c.id, e.seq
+$$;
+-- +goose StatementEnd
+
+-- not_archivable returns the campaigns that may not leave the journal, with the reason: something still
+-- has to read their events.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.not_archivable(p_campaign_ids text[]) RETURNS TABLE (campaign_id text, reason text)
+    LANGUAGE plpgsql STABLE
+    SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+    SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_column
+DECLARE
+    place record;
+    behind record;
+    busy CONSTANT text := (
+        SELECT min(w.reason) FROM (
+            SELECT format('a rebuild of %s is under way', r.projection) AS reason FROM tidemark.rebuilds r
+            UNION ALL SELECT format('projection %s is not in step yet', p.name) FROM tidemark.projections p
+                WHERE p.state <> 'active'
+            UNION ALL SELECT format('erasure %s has not ended', e.id) FROM tidemark.erasures e WHERE e.ended_at IS NULL
+        ) AS w);
+BEGIN
+    SELECT r.topic, r.publisher, r.position INTO place FROM tidemark.readers r ORDER BY r.position LIMIT 1;
+    SELECT d.projection, d.campaign_id AS key, d.next_seq AS position INTO behind
+    FROM tidemark.deferred d JOIN tidemark.projections p ON p.name = d.projection AND p.scope = 'journal'
+    ORDER BY d.next_seq LIMIT 1;
+    RETURN QUERY
+    SELECT c.id, w.reason
+    FROM (SELECT DISTINCT u.id FROM unnest(p_campaign_ids) AS u (id)) AS c
+    LEFT JOIN LATERAL (SELECT j.seq, j.position, j.event_version FROM tidemark.journal j WHERE j.campaign_id = c.id
+        ORDER BY j.seq DESC LIMIT 1) AS h ON true
+    CROSS JOIN LATERAL (SELECT CASE
+        WHEN h.seq IS NULL THEN 'it has no events'
+        WHEN h.event_version = 0 THEN 'it is archived already'
+        WHEN busy IS NOT NULL THEN busy
+        WHEN EXISTS (SELECT FROM tidemark.scheduled s WHERE s.campaign_id = c.id) THEN 'it has a scheduled append'
+        WHEN EXISTS (SELECT FROM tidemark.parked k WHERE k.campaign_id = c.id) THEN 'an event of it is parked'
+        WHEN place.position < h.position THEN format('%s of %s is at position %s, before its last event at %s',
+            place.publisher, place.topic, place.position, h.position)
+        WHEN behind.position <= h.position THEN format('key %s of %s waits at position %s', left(behind.key, 64),
+            behind.projection, behind.position)
+        ELSE coalesce(
+            (SELECT format('group %s has work for it', o.consumer_group) FROM tidemark.consumer_groups g
+                CROSS JOIN LATERAL (SELECT o.consumer_group FROM tidemark.outbox o WHERE o.consumer_group = g.name
+                    AND o.campaign_id = c.id LIMIT 1) o LIMIT 1),
+            (SELECT format('projection %s is behind in it (%s)', d.projection, d.status) FROM tidemark.deferred d
+                WHERE d.campaign_id = c.id LIMIT 1),
+            (SELECT format('group %s stands at event %s of %s', g.name, coalesce(l.checkpoint, 0), h.seq)
+                FROM tidemark.consumer_groups g LEFT JOIN LATERAL (SELECT l.checkpoint FROM tidemark.leases l
+                    WHERE l.consumer_group = g.name AND l.campaign_id = c.id LIMIT 1) l ON true
+                WHERE g.name > '' AND g.state <> 'across' AND coalesce(l.checkpoint, 0) <> h.seq LIMIT 1))
+        END AS reason) AS w
+    WHERE w.reason IS NOT NULL;
+END
+$$;
+-- +goose StatementEnd
+
+-- archive takes campaigns out of the journal that an object has, and returns those that it leaves, with
+-- the reason. p_hashes are the SHA-256 of the campaigns' lines in the object as it was read back: an
+-- append or an erasure since then changes them. Events with tags stay as stubs, so that conditions see
+-- them, and so does the last one, which keeps the campaign's head. A campaign's lock is tried, never
+-- waited for.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.archive(p_object text, p_sha256 bytea, p_bytes bigint, p_campaign_ids text[],
+    p_hashes bytea[], p_actor text, p_reason text) RETURNS TABLE (campaign_id text, reason text)
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+    SET lock_timeout = '300ms'
+    SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_column
+DECLARE
+    free text[];
+    chosen text[];
+    refused jsonb;
+    total record;
+    gone record;
+BEGIN
+    IF current_setting('transaction_isolation') <> 'read committed' THEN
+        RAISE EXCEPTION 'tidemark.archive needs READ COMMITTED: it looks at campaigns after it has locked them'
+            USING ERRCODE = 'TM008', HINT = 'begin another transaction';
+    ELSIF cardinality(p_campaign_ids) > (tidemark.append_limits())[8] THEN
+        RAISE EXCEPTION 'archive: % campaigns in one call, the limit is % (campaigns_per_transaction of tidemark.limits)',
+            cardinality(p_campaign_ids), (tidemark.append_limits())[8]
+            USING ERRCODE = 'TM011', HINT = 'archive them in several calls';
+    END IF;
+    SELECT coalesce(array_agg(c.id) FILTER (WHERE c.free), '{}') INTO free
+    FROM (SELECT u.id, pg_try_advisory_xact_lock(tidemark.lock_key(32002, hashtextextended(u.id, 0))) AS free
+        FROM unnest(p_campaign_ids) AS u (id)) AS c;
+    RETURN QUERY SELECT u.id, 'an append to it is open' FROM unnest(p_campaign_ids) AS u (id)
+        WHERE u.id <> ALL (free);
+    SELECT coalesce(jsonb_object_agg(n.campaign_id, n.reason), '{}') INTO refused FROM tidemark.not_archivable(free) AS n;
+    RETURN QUERY SELECT n.key, n.value FROM jsonb_each_text(refused) AS n;
+    chosen := array(SELECT u.id FROM unnest(free) AS u (id) WHERE NOT refused ? u.id);
+    -- The lines are made again: what is deleted is what the object has.
+    WITH now AS MATERIALIZED (
+        SELECT l.campaign_id, sha256(convert_to(string_agg(l.line || E'\n', '' ORDER BY l.seq), 'UTF8')) AS hash
+        FROM tidemark.archive_lines(chosen) AS l GROUP BY l.campaign_id
+    )
+    SELECT coalesce(array_agg(n.campaign_id), '{}') INTO free
+    FROM now n JOIN unnest(p_campaign_ids, p_hashes) AS u (id, hash) ON u.id = n.campaign_id AND u.hash = n.hash;
+    RETURN QUERY SELECT u.id, 'it has changed since it was copied' FROM unnest(chosen) AS u (id)
+        WHERE u.id <> ALL (free);
+    IF free = '{}' THEN
+        RETURN;
+    END IF;
+
+    PERFORM set_config('tidemark.archives', 'on', true);
+    SELECT count(*) AS events, min(j.position) AS first, max(j.position) AS last, max(j.recorded_at) AS recorded,
+        array_agg(DISTINCT j.event_type::text) AS types INTO total
+    FROM unnest(free) AS u (id) CROSS JOIN LATERAL (SELECT j.position, j.recorded_at, j.event_type
+        FROM tidemark.journal j WHERE j.campaign_id = u.id) AS j;
+    WITH heads AS MATERIALIZED (
+        SELECT u.id, u.hash, h.seq, h.events FROM unnest(p_campaign_ids, p_hashes) AS u (id, hash)
+        CROSS JOIN LATERAL (SELECT max(j.seq) AS seq, count(*) AS events FROM tidemark.journal j
+            WHERE j.campaign_id = u.id) AS h
+        WHERE u.id = ANY (free)
+    ), deleted AS (
+        DELETE FROM tidemark.journal j USING heads h
+        WHERE j.campaign_id = h.id AND j.seq < h.seq AND coalesce(j.tags, '{}') = '{}'
+        RETURNING j.campaign_id, uuid_hash_extended(j.event_id, 0) AS hash
+    ), counted AS MATERIALIZED (
+        SELECT d.campaign_id, count(*) AS n, bit_xor(d.hash) AS hash FROM deleted d GROUP BY d.campaign_id
+    ), stubs AS (
+        UPDATE tidemark.journal j SET event_version = 0, payload = '{}', payload_bytes = 2, tags = NULL, actor = NULL,
+            aggregate_type = NULL, aggregate_id = NULL,
+            metadata = jsonb_build_object('$archived', jsonb_build_object('object', p_object,
+                'sha256', encode(p_sha256, 'hex')) || CASE WHEN j.seq < h.seq THEN '{}' ELSE jsonb_build_object(
+                'hash', encode(h.hash, 'hex'), 'events', h.events, 'removed', coalesce(c.n, 0),
+                'removed_hash', coalesce(c.hash, 0)) END)
+        FROM heads h LEFT JOIN counted c ON c.campaign_id = h.id
+        WHERE j.campaign_id = h.id AND (j.seq = h.seq OR j.tags <> '{}')
+    )
+    SELECT coalesce(sum(c.n), 0) AS n, coalesce(bit_xor(c.hash), 0) AS hash INTO gone FROM counted c;
+    INSERT INTO tidemark.archives (object, sha256, bytes, campaigns, events, removed, removed_hash, first_position,
+        last_position, last_recorded, event_types, actor, reason)
+    VALUES (p_object, p_sha256, p_bytes, cardinality(free), total.events, gone.n, gone.hash, total.first,
+        total.last, total.recorded, total.types, p_actor, p_reason)
+    ON CONFLICT (object) DO UPDATE SET campaigns = excluded.campaigns, events = excluded.events,
+        removed = excluded.removed, removed_hash = excluded.removed_hash, actor = excluded.actor,
+        reason = excluded.reason, archived_at = excluded.archived_at -- all of it was restored since
+    WHERE archives.campaigns = 0;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'archive: object % is in use by campaigns that are archived', p_object
+            USING ERRCODE = 'TM004', HINT = 'write the events to an object with another name';
+    END IF;
+    PERFORM set_config('tidemark.archives', '', true);
+END
+$$;
+-- +goose StatementEnd
+
+-- restore puts the events of campaigns back in the place of their stubs. p_lines are the lines of each
+-- campaign, which must have the hash that its stub keeps. It returns the campaigns that it leaves.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.restore(p_campaign_ids text[], p_lines text[]) RETURNS TABLE (campaign_id text, reason text)
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+    SET lock_timeout = '300ms'
+    SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_column
+DECLARE
+    ids text[];
+    texts text[];
+    marks jsonb[];
+    good boolean[];
+BEGIN
+    IF current_setting('transaction_isolation') <> 'read committed' THEN
+        RAISE EXCEPTION 'tidemark.restore needs READ COMMITTED: it looks at campaigns after it has locked them'
+            USING ERRCODE = 'TM008', HINT = 'begin another transaction';
+    ELSIF cardinality(p_campaign_ids) > (tidemark.append_limits())[8] THEN
+        RAISE EXCEPTION 'restore: % campaigns in one call, the limit is % (campaigns_per_transaction of tidemark.limits)',
+            cardinality(p_campaign_ids), (tidemark.append_limits())[8]
+            USING ERRCODE = 'TM011', HINT = 'restore them in several calls';
+    END IF;
+    SELECT array_agg(c.id), array_agg(c.lines) INTO ids, texts
+    FROM (SELECT u.id, u.lines, pg_try_advisory_xact_lock(tidemark.lock_key(32002, hashtextextended(u.id, 0))) AS free
+        FROM unnest(p_campaign_ids, p_lines) AS u (id, lines)) AS c WHERE c.free;
+    RETURN QUERY SELECT u.id, 'an append to it is open' FROM unnest(p_campaign_ids) AS u (id)
+        WHERE u.id <> ALL (coalesce(ids, '{}'));
+    SELECT array_agg(u.id), array_agg(u.lines), array_agg(h.mark),
+        array_agg(encode(sha256(convert_to(u.lines, 'UTF8')), 'hex') IS NOT DISTINCT FROM h.mark ->> 'hash')
+    INTO ids, texts, marks, good
+    FROM unnest(ids, texts) AS u (id, lines) LEFT JOIN LATERAL (
+        SELECT CASE WHEN j.event_version = 0 THEN j.metadata -> '$archived' END AS mark FROM tidemark.journal j
+        WHERE j.campaign_id = u.id ORDER BY j.seq DESC LIMIT 1
+    ) AS h ON true;
+    RETURN QUERY SELECT u.id, CASE WHEN u.mark IS NULL THEN 'it is not archived'
+        ELSE 'the lines are not those that were archived' END
+    FROM unnest(ids, marks, good) AS u (id, mark, good) WHERE NOT u.good;
+
+    PERFORM set_config('tidemark.archives', 'on', true);
+    DELETE FROM tidemark.journal j USING unnest(ids, good) AS u (id, good)
+    WHERE u.good AND j.campaign_id = u.id AND j.event_version = 0;
+    PERFORM set_config('tidemark.archives', '', true);
+    INSERT INTO tidemark.journal (campaign_id, seq, position, event_id, event_type, event_version, intent,
+        aggregate_type, aggregate_id, actor, tags, payload, metadata, payload_bytes, occurred_at, recorded_at)
+    SELECT l.campaign_id, l.seq, l."position", l.id, l.type, l.version, l.intent, l.aggregate_type, l.aggregate_id,
+        l.actor, l.tags, l.payload, l.metadata, l.payload_bytes, l.occurred_at, l.recorded_at
+    FROM unnest(texts, good) AS u (lines, good) CROSS JOIN LATERAL string_to_table(rtrim(u.lines, E'\n'), E'\n') AS t (line)
+    CROSS JOIN LATERAL jsonb_to_record(t.line::jsonb) AS l (campaign_id text, seq bigint, "position" bigint, id uuid,
+        type text, version integer, intent tidemark.intent, aggregate_type text, aggregate_id text, actor text,
+        tags text[], payload jsonb, metadata jsonb, payload_bytes integer, occurred_at timestamptz,
+        recorded_at timestamptz)
+    WHERE u.good;
+    UPDATE tidemark.archives a SET campaigns = a.campaigns - m.campaigns, events = a.events - m.events,
+        removed = a.removed - m.removed, removed_hash = a.removed_hash # m.removed_hash
+    FROM (
+        SELECT u.mark ->> 'object' AS object, count(*) AS campaigns, sum((u.mark ->> 'events')::bigint) AS events,
+            sum((u.mark ->> 'removed')::bigint) AS removed, bit_xor((u.mark ->> 'removed_hash')::bigint) AS removed_hash
+        FROM unnest(marks, good) AS u (mark, good) WHERE u.good GROUP BY 1
+    ) AS m
+    WHERE a.object = m.object;
+END
+$$;
+-- +goose StatementEnd
+
+REVOKE ALL ON FUNCTION tidemark.archive_lines, tidemark.not_archivable, tidemark.archive, tidemark.restore FROM PUBLIC;
+
+SELECT set_config('search_path', current_setting('tidemark.path'), true);
+
+-- +goose Down
+DROP FUNCTION tidemark.restore;
+DROP FUNCTION tidemark.archive;
+DROP FUNCTION tidemark.not_archivable;
+DROP FUNCTION tidemark.archive_lines;
+DROP FUNCTION tidemark.require_positions;
+DROP TABLE tidemark.archives;

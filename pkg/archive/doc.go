@@ -1,0 +1,18 @@
+// Package archive moves campaigns from the journal to a store of objects, and back.
+//
+// An object is a gzip file of JSON lines, one for each event, of many campaigns. Its name has the hash
+// of its content, so an interrupted run writes the same object again. [Run] writes an object, reads it
+// back and compares its hash, and only then deletes the events: in one transaction, which compares the
+// hash of each campaign with its events in the journal once more. A stub stays, the campaign's last
+// event without its content. It keeps the campaign's head, the object and its hash. Events with tags
+// stay as stubs too, so that conditions see them.
+//
+// Appends to an archived campaign return [journal.ErrArchived]. Rebuilds, verifications, exports of a
+// campaign and looks at its past read through a [Reader]; without one they are refused. Reads by
+// position are refused where they would miss archived events: restore these first.
+//
+// [Restore] brings events back with the same seqs, positions, ids and content.
+//
+// The package owns tidemark.archives. It is safe for concurrent use. S3-compatible stores need a
+// [Store] of their own: two methods.
+package archive

@@ -1,0 +1,141 @@
+package archive
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemark-go/tidemark/internal/store/rows"
+)
+
+// RestoreRequest says what to restore: campaigns, all of some objects, or everything.
+type RestoreRequest struct {
+	Campaigns []string
+	Objects   []string
+	All       bool
+
+	Rate     int          // events a second; 0: as fast as possible
+	Progress func(Report) // after each object; may be nil
+}
+
+// mark is where an archived campaign is.
+type mark struct{ ID, Object, SHA256 string }
+
+// Restore brings archived events back, as they were, an object or a part of it in each transaction. It
+// can be interrupted and repeated. Errors: [ErrInvalid]; [ErrObject], which leaves the campaigns of this
+// object archived and restores those of the others; those of store and database.
+func Restore(ctx context.Context, db DB, store Store, r RestoreRequest) (done Report, err error) {
+	defer rows.Explain(&err, "restore")
+	given := 0
+	for _, is := range []bool{len(r.Campaigns) > 0, len(r.Objects) > 0, r.All} {
+		if is {
+			given++
+		}
+	}
+	if given != 1 {
+		return done, fmt.Errorf("%w: name campaigns or objects to restore, or all", ErrInvalid)
+	}
+	wanted, err := r.objects(ctx, db, &done)
+	if err != nil {
+		return done, err
+	}
+	began := time.Now()
+	var unusable []error
+	for _, m := range wanted {
+		o, err := load(ctx, store, m.object.Object, m.object.SHA256)
+		if errors.Is(err, ErrObject) {
+			unusable = append(unusable, err)
+			continue
+		}
+		if err != nil {
+			return done, err
+		}
+		ids := m.ids
+		if len(r.Campaigns) == 0 {
+			ids = o.campaigns
+		}
+		for part := range slices.Chunk(ids, objectCampaigns) {
+			if err := restore(ctx, db, o, part, len(r.Campaigns) > 0, &done); err != nil {
+				return done, err
+			}
+			if err := pace(ctx, began, done.Events, r.Rate); err != nil {
+				return done, err
+			}
+		}
+		if r.Progress != nil {
+			r.Progress(done)
+		}
+	}
+	return done, errors.Join(unusable...)
+}
+
+// wanted is an object, and the campaigns to restore of it; none: all.
+type wanted struct {
+	object mark
+	ids    []string
+}
+
+func (r RestoreRequest) objects(ctx context.Context, db DB, done *Report) (all []wanted, err error) {
+	if len(r.Campaigns) == 0 {
+		var m mark
+		err = rows.Each(ctx, db, []any{&m.Object, &m.SHA256}, func() { all = append(all, wanted{object: m}) },
+			"list objects", queryObjects, r.Objects)
+		for _, name := range r.Objects {
+			if err == nil && !slices.ContainsFunc(all, func(w wanted) bool { return w.object.Object == name }) {
+				err = fmt.Errorf("%w: no archived campaign is in object %q", ErrInvalid, name)
+			}
+		}
+		return all, err
+	}
+	marks, err := rows.All(ctx, db, pgx.RowToStructByPos[mark], "find archived campaigns", queryMarks, r.Campaigns)
+	slices.SortFunc(marks, func(a, b mark) int {
+		return cmp.Or(strings.Compare(a.Object, b.Object), strings.Compare(a.ID, b.ID))
+	})
+	for _, m := range slices.Compact(marks) {
+		if m.Object == "" {
+			done.leave(m.ID, "it is not archived")
+			continue
+		}
+		if n := len(all); n == 0 || all[n-1].object.Object != m.Object {
+			all = append(all, wanted{object: m})
+		}
+		all[len(all)-1].ids = append(all[len(all)-1].ids, m.ID)
+	}
+	return all, err
+}
+
+// restore brings back campaigns of an object. Unless they were named, those restored before are passed over.
+func restore(ctx context.Context, db DB, o *object, ids []string, named bool, done *Report) error {
+	marks, err := rows.All(ctx, db, pgx.RowToStructByPos[mark], "", queryMarks, ids)
+	if err != nil {
+		return err
+	}
+	there, texts := []string{}, []string{}
+	for _, m := range marks {
+		switch lines, ok := o.lines[m.ID]; {
+		case m.Object == o.name && ok:
+			there, texts = append(there, m.ID), append(texts, string(lines))
+		case m.Object == o.name:
+			done.leave(m.ID, fmt.Sprintf("%s does not have it", o.name))
+		case named:
+			done.leave(m.ID, "it is not archived")
+		}
+	}
+	if len(there) == 0 {
+		return nil
+	}
+	left := map[string]string{}
+	if err := pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error {
+		return collect(ctx, tx, left, queryRestore, there, texts)
+	}); err != nil {
+		return err
+	}
+	done.moved(o, there, left)
+	return nil
+}
