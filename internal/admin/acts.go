@@ -18,6 +18,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/auth"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
+	"github.com/tidemark-go/tidemark/pkg/archive"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
@@ -97,6 +98,7 @@ type Config struct {
 	Publishers []publisher.Publisher
 	Topics     []publisher.Topic
 	Catalogue  *journal.Catalogue // upcasts these events; nil: as written
+	Archive    archive.Store      // of campaigns; nil: none
 
 	// Projector has the code of Projections; nil: no time travel.
 	Projector   *projector.Projector
@@ -128,6 +130,13 @@ func On(pool *pgxpool.Pool) *Acts {
 func (a *Acts) Reading(c *journal.Catalogue) *Acts {
 	with := &Acts{cfg: a.cfg, travels: a.travels}
 	with.cfg.Catalogue = c
+	return with
+}
+
+// Storing returns acts that have an archive of campaigns.
+func (a *Acts) Storing(store archive.Store) *Acts {
+	with := &Acts{cfg: a.cfg, travels: a.travels}
+	with.cfg.Archive = store
 	return with
 }
 
@@ -222,7 +231,7 @@ func (a *Acts) begin(r Request, t Act) (*Recorder, error) {
 	}
 	sum := sha256.Sum256(bytes.Join(parts, []byte{0}))
 	return &Recorder{
-		Request: r, Catalogue: a.cfg.Catalogue, pool: a.cfg.Pool, timeout: a.cfg.Timeout, act: t, asked: asked,
+		Request: r, Catalogue: a.cfg.Catalogue, Archive: a.cfg.Archive, pool: a.cfg.Pool, timeout: a.cfg.Timeout, act: t, asked: asked,
 		detail: asked, sum: sum[:],
 	}, nil
 }

@@ -32,6 +32,8 @@ const (
 	ActRevokeToken     Kind = "token_revoked"
 	ActCancelScheduled Kind = "scheduled_cancelled"
 	ActErase           Kind = "erased"
+	ActArchive         Kind = "archived"
+	ActRestore         Kind = "restored"
 	ActStartOperation  Kind = "operation_started"
 	ActAbortOperation  Kind = "operation_aborted"
 )
@@ -43,6 +45,6 @@ func Kinds() []Kind {
 		ActPauseRebuild, ActResumeRebuild, ActAbortRebuild, ActSwapRebuild,
 		ActRollback, ActPausePublisher, ActResumePublisher, ActResetPublisher, ActRetryParked, ActResolveParked,
 		ActDrain, ActUndrain, ActRepublish, ActRemove, ActRemoveGroup,
-		ActCreateToken, ActRevokeToken, ActCancelScheduled, ActErase, ActStartOperation, ActAbortOperation,
+		ActCreateToken, ActRevokeToken, ActCancelScheduled, ActErase, ActArchive, ActRestore, ActStartOperation, ActAbortOperation,
 	}
 }

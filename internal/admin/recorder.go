@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidemark-go/tidemark/internal/store/publications"
+	"github.com/tidemark-go/tidemark/pkg/archive"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
@@ -23,6 +24,7 @@ import (
 type Recorder struct {
 	Request
 	Catalogue *journal.Catalogue // nil: none
+	Archive   archive.Store      // nil: none
 
 	pool    *pgxpool.Pool
 	timeout time.Duration // per statement; below 0: the pool's limit

@@ -70,6 +70,9 @@ func Run(ctx context.Context, settings config.Worker, opts Options, logger *slog
 	var p *projector.Projector
 	if len(projections) > 0 || mode.Mode == projector.ModeEnqueueOnly {
 		cfg := projectorConfig(settings)
+		if cfg.Archive, err = settings.Archive.Reader(); err != nil {
+			return err
+		}
 		cfg.Pool, cfg.Projections, cfg.Catalogue, cfg.Logger, cfg.Registerer, cfg.Mode, cfg.TracerProvider = pool,
 			projections, catalogue, logger, registry, mode.Mode, traces
 		p, err = projector.New(cfg)
@@ -84,6 +87,9 @@ func Run(ctx context.Context, settings config.Worker, opts Options, logger *slog
 		names[i] = p.Spec().Name
 	}
 	acts := admin.Config{Projector: p, Projections: names, Catalogue: catalogue}
+	if acts.Archive, err = settings.Archive.Open(); err != nil {
+		return err
+	}
 	pagesURL, err := startAdmin(ctx, g, settings, acts, projections, catalogue, routes, logger)
 	if err != nil {
 		return err

@@ -23,6 +23,7 @@ type Worker struct {
 	ProjectionsDir string
 	Catalogue      string
 	WrappingKeys   WrappingKeys
+	Archive        Archive
 	ActsRetention  time.Duration // of tidemark.operator_log
 	HTTPAddr       string
 
@@ -50,6 +51,7 @@ func NewWorker(flags *pflag.FlagSet) (*Worker, *Set) {
 	s.String(&c.Schema, "TIDEMARK_SCHEMA", "tidemark_views", "schema of the projections' tables")
 	s.String(&w.Catalogue, "TIDEMARK_CATALOGUE", "", "event catalogue, a YAML file")
 	WrappingKeySettings(s, &w.WrappingKeys)
+	ArchiveSetting(s, &w.Archive)
 	s.Duration(&c.PollInterval, "TIDEMARK_POLL_INTERVAL", 2*time.Second, time.Millisecond,
 		"longest wait between polls of the queue")
 	s.Int(&c.ClaimCampaigns, "TIDEMARK_CLAIM_CAMPAIGNS", 64, 1, "campaigns leased by one claim")

@@ -38,6 +38,7 @@ type code struct {
 	compiled             Compiled
 	directory, catalogue string
 	wrapping             config.WrappingKeys
+	archive              config.Archive
 	trusts               bool // objects that the workers' role created in the read models' schema
 	set                  *config.Set
 }
@@ -53,6 +54,7 @@ func (c *code) bind(command *cobra.Command) {
 	c.set.String(&c.directory, "TIDEMARK_PROJECTIONS_DIR", "", "folder of SQL-file projections")
 	c.set.String(&c.catalogue, "TIDEMARK_CATALOGUE", "", "event catalogue, a YAML file")
 	config.WrappingKeySettings(c.set, &c.wrapping)
+	config.ArchiveSetting(c.set, &c.archive)
 }
 
 // Load adds the projections in a folder of SQL files to the program's own, and reads a catalogue
@@ -112,6 +114,10 @@ func (c *code) with(
 	if err != nil {
 		return err
 	}
+	through, err := c.archive.Reader()
+	if err != nil {
+		return &cli.UsageError{Err: err}
+	}
 	all, err := rebuild.Projections(ctx, pool)
 	if err != nil {
 		return err
@@ -133,7 +139,8 @@ func (c *code) with(
 		found = true
 		p, err := projector.New(projector.Config{
 			Pool: pool, Projections: byName[name], ConsumerGroup: r.Group,
-			Schema: schema[name], Catalogue: catalogue, OwnTablesOnly: c.compiled.Operators && !c.trusts,
+			Schema: schema[name], Catalogue: catalogue, Archive: through,
+			OwnTablesOnly: c.compiled.Operators && !c.trusts,
 		})
 		if err != nil {
 			return err

@@ -87,7 +87,8 @@ func act[In any](a Act, of func(in *In) does) *Act {
 // All returns all acts, ordered by command.
 var All = sync.OnceValue(func() []*Act { //nolint:gochecknoglobals // built once, never written again
 	all := slices.Concat(failedActs(), pauseActs(), campaignActs(), projectionActs(), rebuildActs(), publisherActs(),
-		parkedActs(), manyActs(), workerActs(), groupActs(), tokenActs(), operationActs(), scheduledActs(), eraseActs())
+		parkedActs(), manyActs(), workerActs(), groupActs(), tokenActs(), operationActs(), scheduledActs(), eraseActs(),
+		archiveActs())
 	slices.SortStableFunc(all, func(a, b *Act) int { return strings.Compare(a.Command, b.Command) })
 	return all
 })

@@ -8,10 +8,10 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
+	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/lease"
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
 	"github.com/tidemark-go/tidemark/internal/surface/table"
-	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
 type campaignReplay struct {
@@ -123,7 +123,7 @@ func repairGap(ctx context.Context, tx pgx.Tx, by admin.Request, group, campaign
 	if err := knownGroup(ctx, tx, group); err != nil {
 		return err
 	}
-	if _, err := journal.Last(ctx, tx, campaignID); err != nil {
+	if _, err := feed.Head(ctx, tx, campaignID); err != nil {
 		return err
 	}
 	checkpoints, err := lease.Checkpoints(ctx, tx, group, []string{campaignID})

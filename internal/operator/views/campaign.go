@@ -49,7 +49,7 @@ func campaignViews() []*View {
 			Short:    "Show a campaign: head, checkpoints, leases, failed projections, pauses, latest failures",
 			Examples: []string{"campaign show oak"},
 		}, func(ctx context.Context, from Reader, in *oneCampaign) (*Campaign, error) {
-			head, err := journal.Last(ctx, from.Pool, in.CampaignID)
+			head, err := feed.Head(ctx, from.Pool, in.CampaignID)
 			switch {
 			case errors.Is(err, journal.ErrNotFound):
 				return nil, noSuchCampaign(ctx, from, in.CampaignID)
@@ -65,7 +65,7 @@ func campaignViews() []*View {
 			Read: func(ctx context.Context, from Reader, in *campaignEvents) ([]journal.Event, any, error) {
 				events, more, err := feed.ListCampaign(ctx, from.Pool, in.CampaignID, in.After+1, from.events(in.Limit))
 				if err == nil && len(events) == 0 { // past its end, or unknown
-					_, err = journal.Last(ctx, from.Pool, in.CampaignID)
+					_, err = feed.Head(ctx, from.Pool, in.CampaignID)
 				}
 				return from.page(events, more, func(e journal.Event) int64 { return e.Seq }, err)
 			},

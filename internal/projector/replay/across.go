@@ -158,7 +158,7 @@ func (s *scratch) unit() string {
 func (s *scratch) event(ctx context.Context, campaignID string) func(int64) (journal.Event, error) {
 	return func(at int64) (journal.Event, error) {
 		if s.fold == nil {
-			return journal.Get(ctx, s.Conn, campaignID, at)
+			return journal.Get(ctx, feed.Through{Querier: s.Conn, Archive: s.Applier.Cfg.Archive}, campaignID, at)
 		}
 		return feed.At(ctx, s.Conn, at)
 	}

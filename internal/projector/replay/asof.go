@@ -12,6 +12,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/projector/apply"
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
+	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/lease"
 	"github.com/tidemark-go/tidemark/internal/store/rows"
 	"github.com/tidemark-go/tidemark/pkg/journal"
@@ -144,7 +145,7 @@ func (y *Replayer) travel(
 		return err
 	}
 	defer s.close(ctx)
-	head, err := journal.Last(ctx, s.Conn, campaignID)
+	head, err := feed.Head(ctx, s.Conn, campaignID)
 	if err != nil {
 		return err
 	}

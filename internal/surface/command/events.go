@@ -10,15 +10,19 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
 
+	"github.com/tidemark-go/tidemark/internal/config"
 	"github.com/tidemark-go/tidemark/internal/ndjson"
 	"github.com/tidemark-go/tidemark/internal/progress"
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
 	"github.com/tidemark-go/tidemark/internal/surface/table"
+	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
 func newEventsExport(env *cli.Env) *cobra.Command {
 	var cfg ndjson.ExportConfig
+	var where config.Archive
+	var set *config.Set
 	command := &cobra.Command{
 		Use:   "export",
 		Short: "Write events to stdout in journal order, in the format of import",
@@ -29,19 +33,29 @@ func newEventsExport(env *cli.Env) *cobra.Command {
 			}
 			// A closed pipe must return an error instead of killing the process, which may have a server to stop.
 			signal.Ignore(syscall.SIGPIPE)
+			err := set.Finish()
+			var through journal.Archive
+			if err == nil {
+				through, err = where.Reader()
+			}
+			if err != nil {
+				return &cli.UsageError{Err: err}
+			}
 			return env.WithPool(cmd.Context(), func(ctx context.Context, pool *pgxpool.Pool) error {
-				return export(ctx, env, pool, cfg)
+				return export(ctx, env, feed.Through{Querier: pool, Archive: through}, cfg)
 			})
 		},
 	}
 	flags := command.Flags()
+	set = config.NewSet(flags)
+	config.ArchiveSetting(set, &where)
 	flags.StringVar(&cfg.CampaignID, "campaign", "", "only events of this campaign")
 	flags.StringArrayVar(&cfg.Types, "type", nil, "only events of this type; may be given several times")
 	flags.Int64Var(&cfg.After, "after", 0, "only events past this position")
 	return command
 }
 
-func export(ctx context.Context, env *cli.Env, pool *pgxpool.Pool, cfg ndjson.ExportConfig) error {
+func export(ctx context.Context, env *cli.Env, pool journal.Querier, cfg ndjson.ExportConfig) error {
 	floor, err := feed.Floor(ctx, pool)
 	if err != nil {
 		return err

@@ -27,7 +27,7 @@ the projection. Workers retry it (status failed) until its attempts are used up.
 operator: requeue or resolve it. A campaign that catches up is rebuilding. The log has every failure and every act,
 with who and why.`,
 		},
-		{name: "campaign", short: "Show, replay, pause, resume and erase campaigns, and look at their past"},
+		{name: "campaign", short: "Show, replay, pause, resume, archive and erase campaigns, and look at their past"},
 		{name: "subject", short: "Erase the events about a person"},
 		{name: "erase", short: "Search for what an erasure has left"},
 		{name: "projection", short: "Show, verify, rebuild, pause, resume and remove projections"},
@@ -93,6 +93,7 @@ func addCommands(root *cobra.Command, env *cli.Env) map[string]*cobra.Command {
 	}
 	more := map[string]extra{
 		"startRebuild": rebuildCommand(env), "createToken": tokenCommand(env),
+		"archiveCampaign": archiveCommand(), "restoreCampaign": archiveCommand(),
 		"eraseCampaign": eraseCommand(), "eraseSubjects": eraseCommand(),
 	}
 	byCommand := map[string][]*acts.Act{}

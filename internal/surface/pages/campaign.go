@@ -60,7 +60,7 @@ func (p *Pages) campaign(ctx context.Context, r *http.Request) (view, error) {
 	}
 	settleSlide(r)
 	page := &campaignPage{ID: id}
-	if page.Head, err = journal.Last(ctx, p.cfg.Pool, id); err != nil {
+	if page.Head, err = feed.Head(ctx, p.cfg.Pool, id); err != nil {
 		return view{}, fmt.Errorf("campaign %q: %w", short(id), err)
 	}
 	head := page.Head.Seq
