@@ -20,7 +20,7 @@ import (
 )
 
 // ErrObject is returned for an object that is missing or was changed. The text names it.
-var ErrObject = errors.New("object of the archive cannot be used")
+var ErrObject = feed.ErrObject
 
 // object is the content of an object in memory.
 type object struct {

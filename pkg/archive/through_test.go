@@ -63,6 +63,18 @@ INSERT INTO closings AS c VALUES (event.campaign_id, event.seq, 0) ON CONFLICT (
 	}))
 }
 
+// late is a projection of another group.
+func late() projector.Projection {
+	late := projector.NewHandlers(projector.Spec{
+		Name: "late", Version: 1, Tables: `CREATE TABLE late (campaign_id text, seq bigint, n int, PRIMARY KEY (campaign_id, seq))`,
+	})
+	projector.On(late, "ordered", func(_ context.Context, g *projector.Group, e journal.Event, o order) error {
+		g.Queue(`INSERT INTO late VALUES ($1, $2, $3)`, e.CampaignID, e.Seq, o.N)
+		return nil
+	})
+	return late
+}
+
 func (s *shop) projector(group string, through journal.Archive, projections ...projector.Projection) *projector.Projector {
 	s.t.Helper()
 	p, err := projector.New(projector.Config{
@@ -104,12 +116,14 @@ func (s *shop) within(what string, holds func() bool) {
 	}
 }
 
-func (s *shop) idle() {
+// idle waits until so many projections have applied everything.
+func (s *shop) idle(projections string) {
 	s.t.Helper()
 	s.within("all is applied", func() bool {
 		return s.value(`SELECT (SELECT count(*) FROM tidemark.outbox) + (SELECT count(*) FROM tidemark.deferred)
-			+ (SELECT count(*) FROM tidemark.rebuilds) + (SELECT count(*) FROM tidemark.projections WHERE state <> 'active' OR name LIKE '%~%')
-			+ (SELECT count(*) FROM tidemark.consumer_groups WHERE state = 'filing')`) == "0"
+			+ (SELECT count(*) FROM tidemark.rebuilds) + (SELECT count(*) FROM tidemark.projections WHERE state <> 'active' OR name LIKE '%~next')
+			+ (SELECT count(*) FROM tidemark.consumer_groups WHERE state = 'filing')`) == "0" &&
+			s.value(`SELECT count(*) FROM tidemark.projections`) == projections
 	})
 }
 
@@ -135,7 +149,7 @@ func archived(t *testing.T) (s *shop, reader *archive.Reader, before string) {
 	s.closeCampaigns(5, s.ids(18)...)
 	s.exec(`SELECT tidemark.append('c007x', '[{"type": "ordered", "tags": ["a"], "payload": {"n": 7}}, {"type": "campaign_closed", "intent": "audit_only"}]')`)
 	s.exec(`SELECT tidemark.append('open', '[{"type": "ordered", "payload": {"n": 8}}, {"type": "ordered", "payload": {"n": 9}}]')`)
-	s.idle()
+	s.idle("3")
 	stop()
 	if done := s.archive(closed); done.Campaigns != 19 || done.LeftOut != 0 {
 		t.Fatalf("archived %+v", done)
@@ -154,9 +168,9 @@ func TestReadModelsAreRebuiltThroughTheArchive(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	s.idle()
 	s.within("replaced tables are dropped", func() bool {
-		return rebuild.DropReplaced(t.Context(), s.Pool) == nil && s.value(`SELECT count(*) FROM tidemark.projections`) == "3"
+		return rebuild.DropReplaced(t.Context(), s.Pool) == nil && s.value(`SELECT count(*) FROM tidemark.projections`) == "3" &&
+			s.value(`SELECT count(*) FROM tidemark.rebuilds`) == "0"
 	})
 	if after := s.readModels(); after != before {
 		t.Errorf("the read models were\n%s\nand are\n%s", before, after)
@@ -168,14 +182,7 @@ func TestANewGroupAndAReplayReadThroughTheArchive(t *testing.T) {
 	s, reader, before := archived(t)
 	p := s.projector("default", reader, projections(t)...)
 	s.work(p)
-	late := projector.NewHandlers(projector.Spec{
-		Name: "late", Version: 1, Tables: `CREATE TABLE late (campaign_id text, seq bigint, n int, PRIMARY KEY (campaign_id, seq))`,
-	})
-	projector.On(late, "ordered", func(_ context.Context, g *projector.Group, e journal.Event, o order) error {
-		g.Queue(`INSERT INTO late VALUES ($1, $2, $3)`, e.CampaignID, e.Seq, o.N)
-		return nil
-	})
-	s.work(s.projector("late", reader, late))
+	s.work(s.projector("late", reader, late()))
 	for _, name := range []string{"orders", "closings", "shops"} {
 		if err := s.append(func(ctx context.Context, tx pgx.Tx) error {
 			_, err := failed.Replay(ctx, tx, failed.ReplayRequest{
@@ -186,7 +193,7 @@ func TestANewGroupAndAReplayReadThroughTheArchive(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	s.idle()
+	s.idle("4")
 	if after := s.readModels(); after != before {
 		t.Errorf("the read models were\n%s\nand are\n%s", before, after)
 	}
@@ -312,5 +319,28 @@ func TestAnObjectThatIsMissingOrChangedIsNamed(t *testing.T) {
 				t.Errorf("oak was %s and is %s", before, after)
 			}
 		})
+	}
+}
+
+func TestAWorkerWithoutTheArchiveNamesArchivedCampaignsAndGoesOn(t *testing.T) {
+	t.Parallel()
+	s, reader, _ := archived(t)
+	stop := s.work(s.projector("late", nil, late()))
+	s.within("the open campaign is applied", func() bool {
+		return s.value(`SELECT checkpoint FROM tidemark.leases WHERE consumer_group = 'late' AND campaign_id = 'open'`) == "2"
+	})
+	s.within("the others wait, and say why", func() bool {
+		return s.value(`SELECT count(*) FROM tidemark.deferred WHERE projection = 'late' AND next_seq = 1 AND error_message
+			LIKE 'campaign "c0%" is archived in events-%: set TIDEMARK_ARCHIVE_URL%'`) == "19"
+	})
+	if n := s.value(`SELECT count(*) FROM tidemark_views.late`); n != "2" {
+		t.Errorf("late has %s rows, want those of the open campaign", n)
+	}
+	stop()
+	s.exec(`UPDATE tidemark.deferred SET next_attempt_at = clock_timestamp(), status = 'failed'`)
+	s.work(s.projector("late", reader, late()))
+	s.within("all is applied", func() bool { return s.value(`SELECT count(*) FROM tidemark.deferred`) == "0" })
+	if n := s.value(`SELECT count(*) FROM tidemark_views.late`); n != s.value(`SELECT count(*) FROM tidemark_views.orders`) {
+		t.Errorf("late has %s rows", n)
 	}
 }

@@ -295,7 +295,11 @@ func (e *run) find(ctx context.Context, db journal.Querier, visit func(campaign 
 	encoded, _ := json.Marshal(fields) // strings cannot fail
 	step := int64(window)
 	if len(fields) == 0 {
-		step = math.MaxInt64 / 2
+		step = math.MaxInt64 / 2 // archived events have stubs if they have tags
+	} else if object, err := rows.One(ctx, db, pgx.RowTo[string], "", queryArchived, slices.Collect(maps.Keys(fields))); err != nil {
+		return err
+	} else if object != "" {
+		return fmt.Errorf("%w in %s, and may be about the subjects: restore them first", journal.ErrArchived, object)
 	}
 	for after := int64(0); after < last; after += step {
 		found := map[string][]int64{}

@@ -55,6 +55,9 @@ const (
 				WHERE j.payload #>> string_to_array(f.path, '.') = ANY ($1::text[])
 					OR j.payload #>> string_to_array(f.path || '.key', '.') = ANY ($6::text[]))`
 
+	// queryArchived reads the manifest of the archive.
+	queryArchived = `SELECT coalesce(min(object), '') FROM tidemark.archives WHERE campaigns > 0 AND event_types && $1`
+
 	queryLast = `SELECT last_value FROM tidemark.journal_position`
 
 	// queryLeft tells what read models still catch up with.

@@ -13,6 +13,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
 	"github.com/tidemark-go/tidemark/internal/redact"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
+	"github.com/tidemark-go/tidemark/internal/store/feed"
 	pauses "github.com/tidemark-go/tidemark/internal/store/pause"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
@@ -53,6 +54,9 @@ func (a *Applier) describe(k *registry.Projection, e *journal.Event, err error) 
 // fail records that a projection could not apply e. The end of the transaction writes what follows.
 func (t *Transaction) fail(k *registry.Projection, e *journal.Event, cause error) *incident {
 	f := &incident{Failure: t.Applier.describe(k, e, failure.Cause(cause)), policy: k.Policy(e.Type)}
+	if errors.Is(cause, feed.ErrArchived) { // no policy may skip what cannot be read
+		f.policy = kind.DefaultPolicy
+	}
 	if f.Class == string(failure.ClassLock) {
 		f.policy.Action = kind.ActionRetry // the event has not failed, so its policy does not matter
 		if t.blockers != "" {

@@ -9,7 +9,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/tidemark-go/tidemark/internal/projector/failure"
 	"github.com/tidemark-go/tidemark/internal/projector/pipeline"
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
 	"github.com/tidemark-go/tidemark/internal/pulse"
@@ -131,7 +130,7 @@ func (r *Reading) Visit(i int, e *journal.Event, bytes int) {
 	} else if catalogue != nil || e.Unreadable() != nil {
 		current, err := catalogue.Current(*e)
 		if err != nil {
-			t.Units[i].MarkUnreadable(e.Seq, &failure.Undecodable{Err: err})
+			t.Units[i].MarkUnreadable(e.Seq, err)
 		}
 		t.Events[len(t.Events)-1] = current
 	}
@@ -165,7 +164,7 @@ func (r *Reading) Open(ctx context.Context) error {
 					*e, err = catalogue.Current(*e)
 				}
 				if err != nil {
-					u.MarkUnreadable(e.Seq, &failure.Undecodable{Err: err})
+					u.MarkUnreadable(e.Seq, err)
 				}
 			}
 		}
@@ -195,7 +194,15 @@ func (t *Transaction) Read(ctx context.Context, events int) error {
 	read.Small = p.small.Load()
 	read.Expand = func(stub *feed.Event, after, until int64, visit func(*feed.Event) bool) error {
 		t.calls = nil // the database lacks the events
-		return feed.Expands(ctx, p.Cfg.Archive)(stub, after, until, visit)
+		at := after
+		err := feed.Expands(ctx, p.Cfg.Archive)(stub, after, until, func(e *feed.Event) bool {
+			at = e.Seq
+			return visit(e)
+		})
+		if err != nil && feed.Missing(stub, at, until, err, visit) {
+			return nil
+		}
+		return err
 	}
 	t.Queue(registry.QueryRegistryGroup, p.Cfg.ConsumerGroup)
 	t.Queue(registry.QueryRegistry, p.Cfg.ConsumerGroup, []string(nil)).Query(func(rows pgx.Rows) error {

@@ -2,9 +2,11 @@ package apply
 
 import (
 	"context"
+	"errors"
 	"math"
 	"slices"
 
+	"github.com/tidemark-go/tidemark/internal/projector/failure"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/lease"
@@ -62,8 +64,12 @@ func (u *Unit) Probe() { u.Until = min(u.Until, u.Place+1) }
 // probes reports whether events wait behind the one to which the unit is limited.
 func (u *Unit) probes() bool { return u.Standing != nil && u.Until < u.Lease.Checkpoint }
 
-// MarkUnreadable records that an event cannot be brought to its current version.
+// MarkUnreadable records that an event cannot be brought to its current version, or is archived: then
+// it may be readable later.
 func (u *Unit) MarkUnreadable(seq int64, err error) {
+	if !errors.Is(err, feed.ErrArchived) {
+		err = &failure.Undecodable{Err: err}
+	}
 	if u.Unreadable == nil {
 		u.Unreadable = map[int64]error{}
 	}
@@ -102,6 +108,9 @@ func (u *Unit) hash() *int64 {
 	}
 	hash := int64(0)
 	for i := range u.Events {
+		if feed.Archived(&u.Events[i]) {
+			return nil
+		}
 		hash ^= feed.IDHash(u.Events[i].ID)
 	}
 	return &hash

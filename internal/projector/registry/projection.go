@@ -13,6 +13,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/projector/failure"
 	"github.com/tidemark-go/tidemark/internal/projector/kind"
 	"github.com/tidemark-go/tidemark/internal/projector/pipeline"
+	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
@@ -117,7 +118,8 @@ func (k *Projection) Policy(eventType string) kind.Policy {
 
 // Skips reports whether the projection skips events of this type that fail for this cause.
 func (k *Projection) Skips(eventType string, cause error) bool {
-	return k.Policy(eventType).Action == kind.ActionSkip && k.Classify(failure.Cause(cause)) != failure.ClassLock
+	return k.Policy(eventType).Action == kind.ActionSkip && k.Classify(failure.Cause(cause)) != failure.ClassLock &&
+		!errors.Is(cause, feed.ErrArchived)
 }
 
 // MaySkip reports whether any policy of the projection skips failed events.
@@ -126,9 +128,9 @@ func (k *Projection) MaySkip() bool {
 	return skips(k.onFailure) || slices.ContainsFunc(slices.Collect(maps.Values(k.onFailureOf)), skips)
 }
 
-// Wants reports whether the event is for the projection.
+// Wants reports whether the event is for the projection, or may be: it is archived and cannot be read.
 func (k *Projection) Wants(e *journal.Event) bool {
-	return e.Intent == journal.ProjectionAndReplay && (k.types == nil || k.types[e.Type])
+	return feed.Archived(e) || e.Intent == journal.ProjectionAndReplay && (k.types == nil || k.types[e.Type])
 }
 
 // Origin returns the origin of statements about an event.

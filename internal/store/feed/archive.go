@@ -14,6 +14,9 @@ import (
 // ErrArchived matches every [*ArchivedError], and the errors of the database about archived events.
 var ErrArchived = errors.New("the events are archived")
 
+// ErrObject is [archive.ErrObject].
+var ErrObject = errors.New("object of the archive cannot be used")
+
 // ArchivedError is [journal.ArchivedError].
 type ArchivedError struct {
 	Campaign string
@@ -110,6 +113,22 @@ func expand(ctx context.Context, archive Archive, stub *Event, after, until int6
 		return &ArchivedError{Campaign: stub.CampaignID, Object: s.Object, Err: err}
 	}
 	return nil
+}
+
+// Missing visits events in the place of archived ones that cannot be read, after a seq, up to another.
+// They have nothing but their places; their [Event.Unreadable] is err. It reports whether err lasts
+// until an operator acts: no archive is set, or the object is not as it was written.
+func Missing(stub *Event, after, until int64, err error, visit func(*Event) bool) bool {
+	var archived *ArchivedError
+	if !errors.As(err, &archived) || archived.Err != nil && !errors.Is(err, ErrObject) {
+		return false
+	}
+	e := *stub
+	e.Payload, e.Metadata, e.refused = nil, nil, err
+	for e.Seq = after + 1; e.Seq <= min(until, stub.Seq) && visit(&e); {
+		e.Seq++
+	}
+	return true
 }
 
 // span is what a read of a campaign covers. The zero value is a read of single events.

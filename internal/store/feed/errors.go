@@ -44,9 +44,13 @@ func (e *UnreadableError) Error() string {
 // Is reports whether target is [ErrUnreadable].
 func (e *UnreadableError) Is(target error) bool { return target == ErrUnreadable }
 
-// Unreadable returns an [*UnreadableError] if Postgres could not return payload and metadata (both nil).
+// Unreadable returns an [*UnreadableError] if Postgres could not return payload and metadata (both nil),
+// and an [*ArchivedError] for an event that [Missing] made.
 func (e *Event) Unreadable() error {
-	if !e.unreadable {
+	switch {
+	case e.archived:
+		return e.refused
+	case !e.unreadable:
 		return nil
 	}
 	return &UnreadableError{Campaign: e.CampaignID, Seq: e.Seq, Position: e.Position}
