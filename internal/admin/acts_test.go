@@ -49,7 +49,7 @@ func databaseOn(t *testing.T, pool *pgxpool.Pool, campaigns int) (*pgxpool.Pool,
 			first_failed_at) VALUES ('t', 's', 'c001', 1, true, 1, 'parked', 'no', now());
 		INSERT INTO tidemark.workers (owner, consumer_group, host, pid, started_at, seen_at, campaigns_held, events_applied)
 			VALUES ('w', 'g', 'h', 1, now(), now(), 0, 0)`, campaigns))
-	acts, err := admin.New(admin.Config{Pool: pool})
+	acts, err := admin.New(admin.Config{Pool: pool, Catalogue: acting.Sealed()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,6 +130,7 @@ func calls() []call {
 		{admin.ActAbortOperation, "abortOperation", "id=1"},
 		{admin.ActCancelScheduled, "cancelScheduled", "id=1"},
 		{admin.ActErase, "eraseCampaign", "campaign=c003"},
+		{admin.ActRotateKeys, "rotateKeys", ""},
 		{admin.ActRemove, "removeProjection", "projection=p tables=true"},
 		{admin.ActRemoveGroup, "removeGroup", "group=g"},
 		{admin.ActCreateToken, "createToken", "name=eve expires=1h"},

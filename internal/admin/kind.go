@@ -34,6 +34,7 @@ const (
 	ActErase           Kind = "erased"
 	ActArchive         Kind = "archived"
 	ActRestore         Kind = "restored"
+	ActRotateKeys      Kind = "keys_rotated"
 	ActStartOperation  Kind = "operation_started"
 	ActAbortOperation  Kind = "operation_aborted"
 )
@@ -45,6 +46,7 @@ func Kinds() []Kind {
 		ActPauseRebuild, ActResumeRebuild, ActAbortRebuild, ActSwapRebuild,
 		ActRollback, ActPausePublisher, ActResumePublisher, ActResetPublisher, ActRetryParked, ActResolveParked,
 		ActDrain, ActUndrain, ActRepublish, ActRemove, ActRemoveGroup,
-		ActCreateToken, ActRevokeToken, ActCancelScheduled, ActErase, ActArchive, ActRestore, ActStartOperation, ActAbortOperation,
+		ActCreateToken, ActRevokeToken, ActCancelScheduled, ActErase, ActRotateKeys, ActArchive, ActRestore,
+		ActStartOperation, ActAbortOperation,
 	}
 }

@@ -32,6 +32,14 @@ func (c *Catalogue) Sealed(s *Sealer) *Catalogue {
 	return &sealed
 }
 
+// Sealer returns what seals the personal fields; nil: nothing does.
+func (c *Catalogue) Sealer() *Sealer {
+	if c == nil {
+		return nil
+	}
+	return c.sealer
+}
+
 // A sealed field as Postgres prints it: the head, the key's id, the middle, base64, and the tail. No
 // text has the middle within, because quotes are escaped there.
 const (

@@ -72,7 +72,7 @@ func everyAct(t *testing.T, operator, applies *pgxpool.Pool, done func(what stri
 	})
 	a, err := admin.New(admin.Config{
 		Pool: operator, Projector: code, Projections: []string{"counted"}, Topics: []publisher.Topic{{Name: "all"}},
-		Publishers: []publisher.Publisher{to},
+		Publishers: []publisher.Publisher{to}, Catalogue: acting.Sealed(),
 	})
 	must(t, err)
 	ctx := t.Context()
@@ -134,6 +134,7 @@ func everyAct(t *testing.T, operator, applies *pgxpool.Pool, done func(what stri
 		{admin.ActAbortOperation, "abortOperation", "", ""},
 		{admin.ActCancelScheduled, "cancelScheduled", "1", "id=1"},
 		{admin.ActErase, "eraseCampaign", "c", "campaign=c"},
+		{admin.ActRotateKeys, "rotateKeys", "", ""},
 		{admin.ActCreateToken, "createToken", "", "name=eve expires=1h"},
 		{admin.ActRevokeToken, "revokeToken", "", "name=eve"},
 		{admin.ActRemoveGroup, "removeGroup", "spare", "group=spare"},

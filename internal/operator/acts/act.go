@@ -88,7 +88,7 @@ func act[In any](a Act, of func(in *In) does) *Act {
 var All = sync.OnceValue(func() []*Act { //nolint:gochecknoglobals // built once, never written again
 	all := slices.Concat(failedActs(), pauseActs(), campaignActs(), projectionActs(), rebuildActs(), publisherActs(),
 		parkedActs(), manyActs(), workerActs(), groupActs(), tokenActs(), operationActs(), scheduledActs(), eraseActs(),
-		archiveActs())
+		keyActs(), archiveActs())
 	slices.SortStableFunc(all, func(a, b *Act) int { return strings.Compare(a.Command, b.Command) })
 	return all
 })

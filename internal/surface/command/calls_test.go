@@ -75,7 +75,7 @@ func callsOf() map[string]string {
 			"what they appended could never be taken back",
 		"events export":     "exportEvents",
 		"catalogue check":   "- it reads files of whoever runs it",
-		"keys rotate":       "- it reads the wrapping keys of whoever runs it",
+		"keys rotate":       "rotateKeys",
 		"events query":      "queryEvents",
 		"workers list":      "listWorkers",
 		"workers drain":     "drainWorker",

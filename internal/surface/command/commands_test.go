@@ -97,7 +97,7 @@ func commands() []known {
 		acted("publisher replay", "published.sql", "archive oak --topic orders --from 2 --yes", started+" oak"),
 		// An import appends with an application's rights only, so the journal itself is its record.
 		shows("events import"), shows("events export"), shows("events query"),
-		shows("keys rotate"), // it changes no key, and each row names what it is wrapped by
+		acted("keys rotate", "", "--wrapping-keys-secret a:MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=", "keys_rotated"),
 		shows("catalogue check"), shows("workers list"),
 		acted("workers drain", "deferred.sql", "w1 --yes", "worker_drained"),
 		{command: "workers undrain", prepare: drainedWorker, args: "w1", log: []string{"worker_undrained"}},

@@ -17,7 +17,6 @@ func newRoot(env *cli.Env, opts Options) *cobra.Command {
 	parents["events"].AddCommand(newEventsImport(env), newEventsExport(env))
 	parents["catalogue"].AddCommand(newCatalogueCheck(env))
 	parents["erase"].AddCommand(newEraseVerify(env))
-	parents["keys"].AddCommand(newKeysRotate(env))
 	parents["campaign"].AddCommand(verification.NewTravel(env, verification.Compiled{Operators: true})...)
 	parents["projection"].AddCommand(verification.NewVerify(env, verification.Compiled{Operators: true}))
 	if len(opts.Commands) > 0 {

@@ -49,7 +49,6 @@ func reading() map[string][]string {
 		"events query":           {"--limit 2", "--type scored"},
 		"catalogue check":        {"testdata/catalogue.yaml", "testdata/catalogue.yaml testdata/catalogue.yaml"},
 		"erase verify":           {"testdata/certificate.json"},
-		"keys rotate":            {"--wrapping-keys-secret a:MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="},
 		"workers list":           {"", "--group default"},
 		"operation list":         {"", "--state failed", "--kind verify --before 9"},
 		"operation show":         {"1", "1 --after 1 --limit 1"},

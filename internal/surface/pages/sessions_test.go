@@ -90,6 +90,7 @@ func actsOfAPI() [][2]string {
 		{"eraseCampaign", `"dry_run": true`},
 		{"eraseSubjects", `"subjects": ["nobody"], "dry_run": true`},
 		{"eraseCampaign", `"confirm": "oak"`},
+		{"rotateKeys", ""},
 		{"drainWorker", ""},
 		{"undrainWorker", ""},
 		{"createToken", `"role": "operator", "expires": "1h"`},
@@ -295,6 +296,7 @@ func formsOfPages() [][2]string {
 		{"/act/rollbackProjection", "!projection=heroes&confirm=heroes"},
 		{"/act/eraseCampaign", "!campaign=oak&confirm=oak"},
 		{"/act/eraseSubjects", "!subjects=x&confirm=x"},
+		{"/act/rotateKeys", "!"},
 		{"/act/createToken", "!name=eve&role=viewer"},
 		{"/act/revokeToken", "!name=eve"},
 	}

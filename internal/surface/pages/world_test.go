@@ -23,6 +23,7 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
+	"github.com/tidemark-go/tidemark/test/support/acting"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
@@ -284,15 +285,15 @@ func (w *world) serve(t *testing.T, code []projector.Projection) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	acting := admin.Config{
-		Pool: w.pool, Topics: []publisher.Topic{{Name: "campaign-events"}},
+	on := admin.Config{
+		Pool: w.pool, Catalogue: acting.Sealed(), Topics: []publisher.Topic{{Name: "campaign-events"}},
 		Publishers: []publisher.Publisher{{Name: "billing", Sink: refuser{}, Topics: []string{"campaign-events"}}},
 	}
-	acting.Projector = verifier
+	on.Projector = verifier
 	for _, p := range code {
-		acting.Projections = append(acting.Projections, p.Spec().Name)
+		on.Projections = append(on.Projections, p.Spec().Name)
 	}
-	acts, err := admin.New(acting)
+	acts, err := admin.New(on)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/operator/acts"
+	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
 // Do does the act that has a name with parameters, each as name=value; one of them may be there several times.
@@ -27,4 +28,17 @@ func Do(
 		return nil, err
 	}
 	return act.Do(ctx, db, by, in)
+}
+
+// Sealed returns an event catalogue with a wrapping key.
+func Sealed() *journal.Catalogue {
+	wrappers, err := journal.ParseWrappingKeys("a:MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=")
+	if err != nil {
+		panic(err)
+	}
+	sealer, err := journal.NewSealer(wrappers...)
+	if err != nil {
+		panic(err)
+	}
+	return (*journal.Catalogue)(nil).Sealed(sealer)
 }
