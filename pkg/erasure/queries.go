@@ -73,6 +73,10 @@ const (
 
 	queryPages = `SELECT coalesce(pg_relation_size(to_regclass($1)) / current_setting('block_size')::bigint, -1)`
 
+	// queryList walks the primary key.
+	queryList = `SELECT id, coalesce(campaign_id, ''), began_at, ended_at, actor, reason, changed FROM tidemark.erasures
+		WHERE $1 = 0 OR id < $1 ORDER BY id DESC LIMIT $2`
+
 	queryKnown = `SELECT EXISTS (SELECT FROM tidemark.erasures WHERE id = $1)`
 
 	// querySearch and queryShared read a range of a table's pages, and probe a primary key for each text

@@ -37,6 +37,7 @@ func callsOf() map[string]string {
 		"campaign repair-gap":       "repairGap",
 		"campaign erase":            "eraseCampaign",
 		"subject erase":             "eraseSubjects",
+		"erase list":                "listErasures",
 		"erase verify":              "- it needs the certificate, which whoever erased has",
 		"campaign pause":            "pauseCampaign",
 		"campaign resume":           "resumeCampaign",

@@ -105,7 +105,7 @@ func commands() []known {
 		acted("operation abort", "deferred.sql operations.sql", "1", "operation_aborted"),
 		shows("projection places"), shows("scheduled list"), shows("scheduled show"),
 		acted("campaign erase", "deferred.sql", "oak --yes --reason test", "erased oak"),
-		acted("subject erase", "tagged.sql", "who=ann --yes --reason test", "erased"), shows("erase verify"),
+		acted("subject erase", "tagged.sql", "who=ann --yes --reason test", "erased"), shows("erase verify"), shows("erase list"),
 		acted("scheduled cancel", "deferred.sql scheduled.sql", "1 --yes", "scheduled_cancelled"),
 		shows("token list"),
 		acted("token create", "", "eve --role operator", "token_created"),

@@ -29,7 +29,7 @@ with who and why.`,
 		},
 		{name: "campaign", short: "Show, replay, pause, resume, archive and erase campaigns, and look at their past"},
 		{name: "subject", short: "Erase the events about a person"},
-		{name: "erase", short: "Search for what an erasure has left"},
+		{name: "erase", short: "List erasures, and search for what one has left"},
 		{name: "projection", short: "Show, verify, rebuild, pause, resume and remove projections"},
 		{name: "group", short: "Show, pause, resume and remove consumer groups"},
 		{

@@ -44,6 +44,7 @@ func narrowing() map[string]string {
 		"queryEvents type": "noted", "queryEvents tag": "wallet=7", "queryEvents after": "3",
 		"listQueueEntries status": "dead", "listQueueEntries campaign": "elm",
 		"listOperations state": "running", "listOperations kind": "verify", "listOperations before": "2",
+		"listErasures before": "2",
 		"listScheduled campaign": "oak", "listScheduled refused": "true",
 		"listTokens all": "true", "listGaps group": "search", "getOperation after": "1",
 	}
@@ -75,6 +76,7 @@ const moreToChoose = `
 		VALUES ('w2', 'search', 'box', 8, now(), now(), 0, 0);
 	INSERT INTO tidemark.parked (topic, publisher, campaign_id, seq, holds, position, event_type, status, attempt_count,
 		next_attempt_at) VALUES ('orders', 'shop', 'fir', 1, true, 1, 'noted', 'parked', 1, now());
+	INSERT INTO tidemark.erasures (campaign_id, actor, reason) VALUES ('oak', 'ada', 'a test'), (NULL, 'ada', 'a test');
 	INSERT INTO tidemark.operator_log (actor, act, topic, publisher) VALUES ('eve', 'publisher_reset', 'orders', 'shop');
 	SELECT tidemark.append('fir', '[{"type": "noted", "tags": ["wallet=7"]}]');
 	DELETE FROM tidemark.outbox WHERE campaign_id = 'fir' AND consumer_group = 'default'`

@@ -103,6 +103,7 @@ func listPages() []lists {
 			[]listedView{
 				{Name: "Acts of operators", View: "listLog"},
 				{Of: "failures", Name: "History of failed campaigns", View: "listFailedLog"},
+				{Of: "erasures", Name: "Erasures", View: "listErasures"},
 			},
 		},
 	}

@@ -239,11 +239,14 @@ func TestListsComeInPages(t *testing.T) {
 			SELECT 'campaign', 'default', 'x' || i, 'a test', 'ada' FROM generate_series(1, 22) i;
 		INSERT INTO tidemark.pauses (scope, consumer_group, name, reason, actor)
 			VALUES ('group', 'default', '', 'a test', 'ada'), ('projection', 'default', 'notes', 'a test', 'ada');
+		INSERT INTO tidemark.erasures (campaign_id, actor, reason, changed)
+			SELECT nullif('x' || i, 'x1'), 'ada', 'a test', '{"journal": 2}' FROM generate_series(1, 23) i; -- and one of the fixture
 		SELECT tidemark.append_at('c' || i, now() + interval '1 h', '[{"type": "noted"}]') FROM generate_series(1, 24) i;
 		SELECT tidemark.append('c' || i, '[{"type": "noted"}]') FROM generate_series(1, 23) i`)
 	for _, what := range []string{
 		"/api/v1/failed", "/api/v1/parked", "/api/v1/log", "/api/v1/campaigns",
 		"/api/v1/pauses", "/api/v1/queue/entries", "/api/v1/queue/entries?status=dead", "/api/v1/scheduled",
+		"/api/v1/erasures",
 	} {
 		seen := map[string]bool{}
 		after, pages := "", 0

@@ -1,0 +1,26 @@
+package erasure
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemark-go/tidemark/internal/store/rows"
+	"github.com/tidemark-go/tidemark/pkg/journal"
+)
+
+// Record is what the database keeps of an erasure.
+type Record struct {
+	ID         int64
+	CampaignID string // "": of subjects, which the database does not keep
+	BeganAt    time.Time
+	EndedAt    *time.Time // nil: it is under way or was interrupted
+	By, Reason string
+	Changed    map[string]int64 // rows by table of the schema tidemark
+}
+
+// List returns up to limit erasures before one with an id (0: from the newest on), newest first.
+func List(ctx context.Context, db journal.Querier, before int64, limit int) ([]Record, error) {
+	return rows.All(ctx, db, pgx.RowToStructByPos[Record], "list erasures", queryList, before, limit)
+}
