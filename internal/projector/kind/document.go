@@ -42,6 +42,10 @@ type Document[T any] struct {
 	// Fold changes the document, at first the zero T, by the event. It must depend only on its arguments.
 	Fold func(doc *T, e journal.Event) error
 
+	// DropErased has events whose payload was erased create no document. So the documents of a campaign
+	// that is erased as a whole go. Default: Fold gets these events like others.
+	DropErased bool
+
 	// As in [Spec].
 	OnFailure   Policy
 	OnFailureOf map[string]Policy
@@ -107,10 +111,10 @@ type entry[T any] struct {
 	campaignID, key string
 	doc             T
 	raw             []byte // as it is in the table; nil: it is not there
-	deleted         bool
-	lastIndex       int   // index in the group of the last event that changes it
-	applied         []int // events of the group; only with [Isolate]
-	waits           bool  // for an event that failed
+	deleted         bool   // or not there yet
+	lastIndex       int    // index in the group of the last event that changes it
+	applied         []int  // events of the group; only with [Isolate]
+	waits           bool   // for an event that failed
 }
 
 // working is the state that Load passes to Apply.
@@ -164,7 +168,7 @@ func (d *document[T]) Load(_ context.Context, g *Group) error {
 		}
 		changed := index[at]
 		if changed == nil {
-			changed = &entry[T]{campaignID: at.campaignID, key: key}
+			changed = &entry[T]{campaignID: at.campaignID, key: key, deleted: true}
 			index[at] = changed
 			w.entries = append(w.entries, changed)
 			campaigns, keys = append(campaigns, at.campaignID), append(keys, key)
@@ -227,7 +231,7 @@ func (d *document[T]) apply(ctx context.Context, g *Group, changed *entry[T], i 
 		defer failure.Recover(&err)
 	}
 	e := &g.Events[i]
-	if changed.deleted, err = d.fold(&changed.doc, *e); err != nil {
+	if changed.deleted, err = d.fold(&changed.doc, *e, changed.deleted); err != nil {
 		return err
 	}
 	if d.react != nil && g.reacting != nil && e.Position > g.reacting.After {
@@ -238,14 +242,14 @@ func (d *document[T]) apply(ctx context.Context, g *Group, changed *entry[T], i 
 
 // foldAgain undoes what an event that failed has left of a document.
 func (d *document[T]) foldAgain(g *Group, changed *entry[T]) (err error) {
-	changed.deleted = false
+	changed.deleted = true
 	if changed.doc = *new(T); changed.raw != nil {
 		if err := changed.decode(); err != nil {
 			return err
 		}
 	}
 	for _, i := range changed.applied {
-		if changed.deleted, err = d.fold(&changed.doc, g.Events[i]); err != nil {
+		if changed.deleted, err = d.fold(&changed.doc, g.Events[i], changed.deleted); err != nil {
 			return err
 		}
 	}
@@ -257,12 +261,15 @@ func (e *entry[T]) decode() error {
 	if err != nil {
 		return fmt.Errorf("decode document %q of campaign %q: %w", e.key, e.campaignID, err)
 	}
-	e.doc = *decoded
+	e.doc, e.deleted = *decoded, false
 	return nil
 }
 
-// fold changes a document by an event and reports whether that deletes it.
-func (d *document[T]) fold(doc *T, e journal.Event) (deleted bool, err error) {
+// fold changes a document, or one that is not there, by an event. It reports whether there is none then.
+func (d *document[T]) fold(doc *T, e journal.Event, none bool) (deleted bool, err error) {
+	if none && d.DropErased && e.Erased() && string(e.Payload) == "{}" {
+		return true, nil
+	}
 	if err = d.Fold(doc, e); errors.Is(err, Delete) {
 		*doc = *new(T)
 		return true, nil

@@ -61,7 +61,7 @@ func (f *documentFold[T]) Add(g *Group) error {
 		}
 		changed := f.find(e.CampaignID, key)
 		changed.seq, changed.eventType = e.Seq, e.Type
-		if changed.deleted, err = f.of.fold(&changed.doc, *e); err != nil {
+		if changed.deleted, err = f.of.fold(&changed.doc, *e, changed.deleted); err != nil {
 			return err
 		}
 	}
@@ -80,7 +80,7 @@ func (f *documentFold[T]) find(campaignID, key string) *folded[T] {
 		return f.latest
 	}
 	if f.latest = f.index[key]; f.latest == nil {
-		f.latest = &folded[T]{campaignID: campaignID, key: key}
+		f.latest = &folded[T]{campaignID: campaignID, key: key, deleted: true}
 		f.index[key], f.current = f.latest, append(f.current, f.latest)
 	}
 	return f.latest
