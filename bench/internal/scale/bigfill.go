@@ -46,7 +46,7 @@ const (
 				150 + (random() * 100)::integer)), 300, n.at, n.at
 		FROM numbered n ORDER BY n.position`
 
-	countBig = `SELECT last_value FROM tidemark.journal_position`
+	countBig = `SELECT last_value, EXISTS (SELECT FROM tidemark.leases) FROM tidemark.journal_position`
 
 	fillBigLeases = `
 		INSERT INTO tidemark.leases (consumer_group, campaign_id, owner, generation, expires_at, checkpoint)
@@ -120,10 +120,11 @@ func (j bigJournal) open(ctx context.Context, b *harness.Bench) (*harness.Databa
 	defer pool.Close()
 	start := time.Now()
 	var filled int
-	if err := pool.QueryRow(ctx, countBig).Scan(&filled); err != nil {
+	var finished bool
+	if err := pool.QueryRow(ctx, countBig).Scan(&filled, &finished); err != nil {
 		return nil, fmt.Errorf("fill the journal: %w", err)
 	}
-	if filled >= j.events {
+	if finished {
 		return db, nil
 	}
 	for filled < j.events && (j.kept == "" || time.Since(start) < j.fillFor) {
