@@ -2,9 +2,11 @@ package scale
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -25,9 +27,12 @@ const (
 	bigAppends = 3 * time.Second
 	bigWarmUp  = time.Second
 	bigApplied = 20_000 // events
+	bigActive  = 1000   // campaigns that these are for, on both sides
 	bigLooks   = 100
 	bigPage    = 500
 
+	// The projection has nothing to do with the events that were filled.
+	caughtUp   = `DELETE FROM tidemark.deferred`
 	sizesOfBig = `
 		SELECT c.relname, pg_relation_size(c.oid)::float8 / p.last_value
 		FROM tidemark.journal_position p CROSS JOIN pg_class c LEFT JOIN pg_index i ON i.indexrelid = c.oid
@@ -95,6 +100,9 @@ func openBig(ctx context.Context, b *harness.Bench, db *harness.Database) (_ *bi
 	if err := s.worker.Register(ctx); err != nil {
 		return nil, err
 	}
+	if err := db.Exec(ctx, caughtUp, "VACUUM ANALYZE tidemark.deferred"); err != nil {
+		return nil, err
+	}
 	rows, err := s.pool.Query(ctx, campaignsOfBig, harness.ConsumerGroup)
 	if err != nil {
 		return nil, fmt.Errorf("list the campaigns: %w", err)
@@ -102,12 +110,16 @@ func openBig(ctx context.Context, b *harness.Bench, db *harness.Database) (_ *bi
 	if s.campaigns, err = pgx.CollectRows(rows, pgx.RowToStructByPos[campaignHead]); err != nil {
 		return nil, fmt.Errorf("list the campaigns: %w", err)
 	}
+	rand.Shuffle(len(s.campaigns), func(i, k int) { s.campaigns[i], s.campaigns[k] = s.campaigns[k], s.campaigns[i] })
 	conn, err := db.Connect(ctx)
 	if err != nil {
 		return nil, err
 	}
 	s.queue = &claimer{conn: conn, keeper: lease.Keeper{Group: bigQueue, Owner: "bench", TTL: 30 * time.Second}}
-	payload, err := harness.DamagePayload(1)
+	// As long as those that were filled: shorter ones would go into holes of old pages.
+	damage := harness.DamageAt(1)
+	damage.Source = strings.Repeat(damage.Source, 8)
+	payload, err := json.Marshal(damage)
 	s.payload = journal.Event{Type: harness.EventType, Payload: payload}
 	return s, err
 }
@@ -185,7 +197,7 @@ func (s *bigSide) apply(ctx context.Context) (float64, error) {
 	for range s.b.Scaled(bigApplied) / 1000 {
 		batches := make([]journal.Batch, 100)
 		for i := range batches {
-			batches[i] = journal.Batch{CampaignID: s.any().ID}
+			batches[i] = journal.Batch{CampaignID: s.campaigns[rand.IntN(bigActive)].ID}
 			for range 10 {
 				batches[i].Events = append(batches[i].Events, s.payload)
 			}
