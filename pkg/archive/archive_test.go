@@ -99,7 +99,9 @@ func TestArchivedEventsComeBackBitEqual(t *testing.T) {
 	s := newShop(t)
 	s.exec(`SET datestyle = 'SQL, DMY'`) // of one session: lines do not depend on it
 	s.closeCampaigns(3, "oak", "ash", `quoted"\ ünïcode 🌳 {"campaign_id":`)
-	s.exec(`INSERT INTO tidemark.journal SELECT 'odd', n, nextval('tidemark.journal_position'), gen_random_uuid(),
+	s.exec(`INSERT INTO tidemark.journal (campaign_id, seq, position, event_id, event_type, event_version, intent,
+				aggregate_type, aggregate_id, actor, tags, payload, metadata, payload_bytes, occurred_at, recorded_at)
+			SELECT 'odd', n, nextval('tidemark.journal_position'), gen_random_uuid(),
 			CASE n WHEN 9 THEN 'campaign_closed' ELSE 'odd' END, n, (enum_range(NULL::tidemark.intent))[1 + n % 3],
 			CASE n % 2 WHEN 0 THEN 'kind' END, CASE n % 2 WHEN 1 THEN '' END, CASE n WHEN 4 THEN E'a\tb\nc"\\' END,
 			CASE n WHEN 3 THEN ARRAY['x', 'y=1', E'\n', ''] END,

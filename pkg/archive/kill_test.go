@@ -16,7 +16,9 @@ import (
 func TestRunsUnderKillsLoseNothing(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)
-	s.exec(`INSERT INTO tidemark.journal SELECT 'c' || c, n, nextval('tidemark.journal_position'), gen_random_uuid(),
+	s.exec(`INSERT INTO tidemark.journal (campaign_id, seq, position, event_id, event_type, event_version, intent,
+				aggregate_type, aggregate_id, actor, tags, payload, metadata, payload_bytes, occurred_at, recorded_at)
+			SELECT 'c' || c, n, nextval('tidemark.journal_position'), gen_random_uuid(),
 			CASE n WHEN 40 THEN 'campaign_closed' ELSE 'ordered' END, 1, 'projection_and_replay', NULL, NULL, 'eve',
 			CASE WHEN n % 10 = 0 THEN ARRAY['n=' || n] END, jsonb_build_object('c', c, 'n', n / 7.0), NULL, 20, now(), now()
 		FROM generate_series(1, 1500) AS c, generate_series(1, 40) AS n`)
