@@ -39,6 +39,35 @@ COMMENT ON COLUMN tidemark.archives.archived_at IS 'time at which the events lef
 -- Each position read asks whether an archive is in its way: almost always an index without entries.
 CREATE INDEX archives_position_idx ON tidemark.archives (last_position) WHERE campaigns > 0;
 
+-- Policies by which workers archive closed campaigns, and their last runs.
+CREATE TABLE tidemark.retention (
+    policy      text COLLATE "C" PRIMARY KEY,
+    closed_for  interval    NOT NULL,
+    event_types text[]      NOT NULL,
+    every       interval    NOT NULL,
+    rate        integer     NOT NULL,
+    began_at    timestamptz,
+    ended_at    timestamptz,
+    campaigns   bigint      NOT NULL DEFAULT 0,
+    events      bigint      NOT NULL DEFAULT 0,
+    left_out    bigint      NOT NULL DEFAULT 0,
+    reasons     jsonb       NOT NULL DEFAULT '[]',
+    error       text        NOT NULL DEFAULT ''
+);
+COMMENT ON TABLE tidemark.retention IS 'Policies by which workers archive closed campaigns, with their last runs.';
+COMMENT ON COLUMN tidemark.retention.policy IS 'name in the file';
+COMMENT ON COLUMN tidemark.retention.closed_for IS 'time since the last event of a campaign';
+COMMENT ON COLUMN tidemark.retention.event_types IS 'types of the last event of a closed campaign';
+COMMENT ON COLUMN tidemark.retention.every IS 'time between the beginnings of two runs';
+COMMENT ON COLUMN tidemark.retention.rate IS 'most events a second';
+COMMENT ON COLUMN tidemark.retention.began_at IS 'beginning of the last run';
+COMMENT ON COLUMN tidemark.retention.ended_at IS 'its end, NULL while it runs or if it was interrupted';
+COMMENT ON COLUMN tidemark.retention.campaigns IS 'campaigns that it has archived';
+COMMENT ON COLUMN tidemark.retention.events IS 'their events';
+COMMENT ON COLUMN tidemark.retention.left_out IS 'closed campaigns that it has left in the journal';
+COMMENT ON COLUMN tidemark.retention.reasons IS 'the first of these, with the reason';
+COMMENT ON COLUMN tidemark.retention.error IS 'what has stopped it';
+
 -- require_positions raises TM014 if an archive has events after p_after and up to p_until. With p_types
 -- it asks for events of these types alone.
 -- +goose StatementBegin
@@ -313,4 +342,5 @@ DROP FUNCTION tidemark.archive;
 DROP FUNCTION tidemark.not_archivable;
 DROP FUNCTION tidemark.archive_lines;
 DROP FUNCTION tidemark.require_positions;
+DROP TABLE tidemark.retention;
 DROP TABLE tidemark.archives;

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -22,6 +23,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/config"
 	"github.com/tidemark-go/tidemark/internal/publishing"
 	"github.com/tidemark-go/tidemark/internal/pulse"
+	"github.com/tidemark-go/tidemark/internal/retention"
 	"github.com/tidemark-go/tidemark/internal/scheduler"
 	"github.com/tidemark-go/tidemark/internal/session"
 	"github.com/tidemark-go/tidemark/internal/verification"
@@ -36,7 +38,8 @@ func Run(ctx context.Context, settings config.Worker, opts Options, logger *slog
 	mode, modeErr := settings.Outbox.Mode()
 	projections, catalogue, err := load(settings, opts, mode.Mode)
 	routes, routesErr := publishing.Configured(settings.Publishing, opts.Sinks, logger)
-	faults := []error{modeErr, err, routesErr, config.CheckRetries(&settings)}
+	policies, policiesErr := retain(settings)
+	faults := []error{modeErr, err, routesErr, policiesErr, config.CheckRetries(&settings)}
 	pool, err := connect(ctx, settings)
 	if err != nil {
 		return errors.Join(append(faults, err)...)
@@ -137,6 +140,10 @@ func Run(ctx context.Context, settings config.Worker, opts Options, logger *slog
 			return err
 		}
 	}
+	if len(policies) > 0 {
+		r := retention.Runner{Pool: pool, Store: acts.Archive, Policies: policies, Owner: uuid.NewString(), Logger: logger}
+		g.Go(func() error { r.Run(ctx); return ctx.Err() })
+	}
 	if p != nil {
 		g.Go(func() error {
 			if err := p.Run(ctx); err != nil {
@@ -223,6 +230,17 @@ func connect(ctx context.Context, settings config.Worker) (*pgxpool.Pool, error)
 		return nil, fmt.Errorf("database: %w", err)
 	}
 	return pool, nil
+}
+
+// retain returns the policies by which campaigns are archived.
+func retain(settings config.Worker) ([]retention.Policy, error) {
+	switch {
+	case settings.Retention == "":
+		return nil, nil
+	case settings.Archive.URL == "":
+		return nil, errors.New("TIDEMARK_RETENTION names policies, but there is no archive: set TIDEMARK_ARCHIVE_URL too")
+	}
+	return retention.Load(settings.Retention)
 }
 
 func publishes(settings config.Worker) bool {

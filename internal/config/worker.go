@@ -24,6 +24,7 @@ type Worker struct {
 	Catalogue      string
 	WrappingKeys   WrappingKeys
 	Archive        Archive
+	Retention      string // file of policies
 	ActsRetention  time.Duration // of tidemark.operator_log
 	HTTPAddr       string
 
@@ -52,6 +53,7 @@ func NewWorker(flags *pflag.FlagSet) (*Worker, *Set) {
 	s.String(&w.Catalogue, "TIDEMARK_CATALOGUE", "", "event catalogue, a YAML file")
 	WrappingKeySettings(s, &w.WrappingKeys)
 	ArchiveSetting(s, &w.Archive)
+	s.String(&w.Retention, "TIDEMARK_RETENTION", "", "policies by which closed campaigns are archived, a YAML file")
 	s.Duration(&c.PollInterval, "TIDEMARK_POLL_INTERVAL", 2*time.Second, time.Millisecond,
 		"longest wait between polls of the queue")
 	s.Int(&c.ClaimCampaigns, "TIDEMARK_CLAIM_CAMPAIGNS", 64, 1, "campaigns leased by one claim")

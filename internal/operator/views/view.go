@@ -204,7 +204,7 @@ var allViews struct { //nolint:gochecknoglobals // never written again
 func All() []*View {
 	allViews.once.Do(func() {
 		allViews.list = slices.Concat(failedViews(), campaignViews(), groupViews(), publisherViews(), publisherShows(),
-			eventViews(), callViews(), travelViews(), scheduledViews(), erasureViews())
+			eventViews(), callViews(), travelViews(), scheduledViews(), erasureViews(), retentionViews())
 	})
 	return allViews.list
 }

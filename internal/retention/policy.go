@@ -1,0 +1,96 @@
+package retention
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/goccy/go-yaml"
+
+	"github.com/tidemark-go/tidemark/internal/operator/param"
+)
+
+// Policy says which campaigns are archived, and how often it is looked for them.
+type Policy struct {
+	Name      string
+	ClosedFor time.Duration // since the last event of a campaign
+	Types     []string      // of the last event of a closed campaign
+	Every     time.Duration // between two runs; default 1 h
+	Rate      int           // events a second; default 10,000
+}
+
+const (
+	defaultEvery = time.Hour
+	leastEvery   = time.Minute
+	defaultRate  = 10_000
+)
+
+type file struct {
+	Policies map[string]struct {
+		ClosedFor days     `yaml:"closed_for"`
+		ByType    []string `yaml:"by_type"`
+		Every     days     `yaml:"every"`
+		Rate      int      `yaml:"rate"`
+	} `yaml:"policies"`
+}
+
+// days is a duration that is written like 90d or 12h.
+type days time.Duration
+
+// UnmarshalYAML reads the duration.
+func (d *days) UnmarshalYAML(text []byte) error {
+	var s string
+	if err := yaml.Unmarshal(text, &s); err != nil {
+		return err
+	}
+	parsed, err := param.ParseDuration(s)
+	if err != nil {
+		return fmt.Errorf("duration %q: %w: write it like 12h or 90d", s, err)
+	}
+	*d = days(parsed)
+	return nil
+}
+
+// Load reads a file of policies. The error names all that is wrong.
+func Load(name string) (policies []Policy, err error) {
+	content, err := os.ReadFile(name)
+	if err != nil {
+		return nil, err
+	}
+	var f file
+	if err := yaml.UnmarshalWithOptions(content, &f, yaml.Strict()); err != nil {
+		return nil, fmt.Errorf("%s: %s", name, yaml.FormatError(err, false, false))
+	}
+	if len(f.Policies) == 0 {
+		return nil, fmt.Errorf("%s: it has no policies: add one below policies", name)
+	}
+	var faults []error
+	for _, key := range slices.Sorted(maps.Keys(f.Policies)) {
+		in := f.Policies[key]
+		p := Policy{
+			Name: key, ClosedFor: time.Duration(in.ClosedFor), Types: in.ByType, Rate: cmp.Or(in.Rate, defaultRate),
+			Every: cmp.Or(time.Duration(in.Every), defaultEvery),
+		}
+		wrong := func(text string, args ...any) {
+			faults = append(faults, fmt.Errorf("%s: policy %q: %s", name, key, fmt.Sprintf(text, args...)))
+		}
+		if p.ClosedFor == 0 {
+			wrong("closed_for is missing: say how long a campaign is closed, like 90d")
+		}
+		if len(p.Types) == 0 || slices.Contains(p.Types, "") {
+			wrong("by_type is empty: name the types of the last event of a closed campaign")
+		}
+		if p.Every < leastEvery {
+			wrong("every is %s, the least is %s", p.Every, leastEvery)
+		}
+		if p.Rate < 1 {
+			wrong("rate is %d events a second, the least is 1", p.Rate)
+		}
+		policies = append(policies, p)
+	}
+	return policies, errors.Join(faults...)
+}

@@ -1,0 +1,93 @@
+package retention
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/tidemark-go/tidemark/internal/store/lease"
+	"github.com/tidemark-go/tidemark/internal/store/rows"
+	"github.com/tidemark-go/tidemark/pkg/archive"
+)
+
+const (
+	duty      = "retention"
+	dutyTTL   = 2 * time.Minute
+	lookEvery = time.Minute
+)
+
+// Runner runs policies. All fields are required.
+type Runner struct {
+	Pool     *pgxpool.Pool
+	Store    archive.Store
+	Policies []Policy
+	Owner    string // of the duty: unique for each process
+	Logger   *slog.Logger
+}
+
+// Run runs the policies that are due until ctx is cancelled. It waits out failures.
+func (r *Runner) Run(ctx context.Context) {
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	for {
+		if err := r.Step(ctx); err != nil && ctx.Err() == nil {
+			r.Logger.WarnContext(ctx, "retention waits", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			_ = lease.DropDuty(context.WithoutCancel(ctx), r.Pool, duty, r.Owner) // otherwise it expires
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// Step runs the policies that are due, unless another process has the duty.
+func (r *Runner) Step(ctx context.Context) error {
+	if mine, err := lease.TakeDuty(ctx, r.Pool, duty, r.Owner, dutyTTL); err != nil || !mine {
+		return err
+	}
+	names := make([]string, len(r.Policies))
+	for i, p := range r.Policies {
+		names[i] = p.Name
+	}
+	for _, p := range r.Policies {
+		err := rows.Do(ctx, r.Pool, "note a policy", queryKnow, p.Name, p.ClosedFor, p.Types, p.Every, p.Rate, names)
+		if err == nil {
+			err = r.run(ctx, p)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// run archives by a policy if it is due. What stops the policy is kept, for operators to see.
+func (r *Runner) run(ctx context.Context, p Policy) error {
+	if due, err := rows.Exec(ctx, r.Pool, "begin a policy", queryBegin, p.Name); err != nil || due == 0 {
+		return err
+	}
+	running, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	done, err := archive.Run(running, r.Pool, r.Store, archive.Request{
+		ClosedFor: p.ClosedFor, Types: p.Types, Rate: p.Rate, By: "retention", Reason: "policy " + p.Name,
+		Progress: func(archive.Report) {
+			if mine, err := lease.TakeDuty(ctx, r.Pool, duty, r.Owner, dutyTTL); err != nil || !mine {
+				cancel(fmt.Errorf("the duty is lost: %w", err))
+			}
+		},
+	})
+	text := ""
+	if err != nil {
+		text = err.Error()
+		r.Logger.WarnContext(ctx, "policy has stopped, it runs again later", "policy", p.Name, "error", err)
+	}
+	r.Logger.InfoContext(ctx, "policy has run", "policy", p.Name, "campaigns", done.Campaigns, "events", done.Events,
+		"left_out", done.LeftOut)
+	return rows.Do(context.WithoutCancel(ctx), r.Pool, "end a policy", queryEnd, p.Name, done.Campaigns, done.Events,
+		done.LeftOut, done.Left, text)
+}
