@@ -105,6 +105,11 @@ func Measures() []harness.Measure {
 			Run:   scale.MeasureScheduledPending,
 		},
 		{
+			Name:  "archive",
+			About: "a million events to an archive and back, against 50,000 a second; and appends meanwhile",
+			Run:   scale.MeasureArchive,
+		},
+		{
 			Name:  "memory",
 			About: "the worker's memory with a long backlog",
 			Run:   memory.MeasureMemory,

@@ -116,7 +116,9 @@ CREATE FUNCTION tidemark.refuse_change() RETURNS trigger
     SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-    IF current_setting('tidemark.erases', true) = 'on' THEN
+    IF TG_OP = 'DELETE' AND TG_TABLE_NAME = 'journal' AND current_setting('tidemark.archives', true) = 'on' THEN
+        RETURN OLD;
+    ELSIF current_setting('tidemark.erases', true) = 'on' THEN
         IF TG_TABLE_NAME = 'event_tags' AND TG_OP = 'DELETE' THEN
             RETURN OLD;
         ELSIF TG_TABLE_NAME = 'journal' AND TG_OP = 'UPDATE' AND (NEW.campaign_id, NEW.seq, NEW.position, NEW.event_id,
@@ -126,10 +128,8 @@ BEGIN
         THEN
             RETURN NEW;
         END IF;
-    ELSIF current_setting('tidemark.archives', true) = 'on' AND TG_TABLE_NAME = 'journal' THEN
-        IF TG_OP = 'DELETE' THEN
-            RETURN OLD;
-        ELSIF TG_OP = 'UPDATE' AND NEW.event_version = 0 AND (NEW.campaign_id, NEW.seq, NEW.position, NEW.event_id)
+    ELSIF current_setting('tidemark.archives', true) = 'on' THEN
+        IF TG_TABLE_NAME = 'journal' AND TG_OP = 'UPDATE' AND NEW.event_version = 0 AND (NEW.campaign_id, NEW.seq, NEW.position, NEW.event_id)
             = (OLD.campaign_id, OLD.seq, OLD.position, OLD.event_id) THEN
             RETURN NEW;
         END IF;

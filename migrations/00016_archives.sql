@@ -94,19 +94,19 @@ $$;
 -- +goose StatementEnd
 
 -- archive_lines returns the events of campaigns as lines of an archive, in the order of campaign and
--- seq. A line has all columns; the first names are those of an export.
+-- seq, with a hash of all columns. A line has all columns; the first names are those of an export.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.archive_lines(p_campaign_ids text[])
-    RETURNS TABLE (campaign_id text, seq bigint, line text)
+    RETURNS TABLE (campaign_id text, line text, hash bigint)
     LANGUAGE sql STABLE
     SET timezone = 'UTC' SET datestyle = 'ISO' SET enable_seqscan = off SET enable_bitmapscan = off
         SET enable_hashjoin = off SET enable_mergejoin = off
     SET search_path = pg_catalog, pg_temp
 AS $$
-    SELECT c.id, e.seq, e.line
+    SELECT c.id, e.line, e.hash
     FROM (SELECT DISTINCT u.id COLLATE "C" AS id FROM unnest(p_campaign_ids) AS u (id) ORDER BY 1) AS c
     CROSS JOIN LATERAL (
-        SELECT j.seq, row_to_json(l)::text AS line FROM tidemark.journal j CROSS JOIN LATERAL (
+        SELECT j.seq, row_to_json(l)::text AS line, hash_record_extended(j, 0) AS hash FROM tidemark.journal j CROSS JOIN LATERAL (
             SELECT j.campaign_id, j.event_id AS id, j.event_type AS type, j.event_version AS version, j.intent,
                 j.aggregate_type, j.aggregate_id, j.actor, j.tags, j.payload, j.metadata, j.occurred_at, j.seq,
                 j."position", j.recorded_at, j.payload_bytes
@@ -173,13 +173,13 @@ $$;
 -- +goose StatementEnd
 
 -- archive takes campaigns out of the journal that an object has, and returns those that it leaves, with
--- the reason. p_hashes are the SHA-256 of the campaigns' lines in the object as it was read back: an
--- append or an erasure since then changes them. Events with tags stay as stubs, so that conditions see
+-- the reason. p_sums are the XOR of the hashes of the campaigns' events when the lines were made: an
+-- append or an erasure since then changes them. p_hashes are the SHA-256 of the lines, for restore. Events with tags stay as stubs, so that conditions see
 -- them, and so does the last one, which keeps the campaign's head. A campaign's lock is tried, never
 -- waited for.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.archive(p_object text, p_sha256 bytea, p_bytes bigint, p_campaign_ids text[],
-    p_hashes bytea[], p_actor text, p_reason text) RETURNS TABLE (campaign_id text, reason text)
+    p_sums bigint[], p_hashes bytea[], p_actor text, p_reason text) RETURNS TABLE (campaign_id text, reason text)
     LANGUAGE plpgsql SECURITY DEFINER
     SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off
     SET lock_timeout = '300ms'
@@ -209,13 +209,12 @@ BEGIN
     SELECT coalesce(jsonb_object_agg(n.campaign_id, n.reason), '{}') INTO refused FROM tidemark.not_archivable(free) AS n;
     RETURN QUERY SELECT n.key, n.value FROM jsonb_each_text(refused) AS n;
     chosen := array(SELECT u.id FROM unnest(free) AS u (id) WHERE NOT refused ? u.id);
-    -- The lines are made again: what is deleted is what the object has.
-    WITH now AS MATERIALIZED (
-        SELECT l.campaign_id, sha256(convert_to(string_agg(l.line || E'\n', '' ORDER BY l.seq), 'UTF8')) AS hash
-        FROM tidemark.archive_lines(chosen) AS l GROUP BY l.campaign_id
-    )
-    SELECT coalesce(array_agg(n.campaign_id), '{}') INTO free
-    FROM now n JOIN unnest(p_campaign_ids, p_hashes) AS u (id, hash) ON u.id = n.campaign_id AND u.hash = n.hash;
+    -- What is deleted is what the object has.
+    SELECT coalesce(array_agg(u.id), '{}') INTO free
+    FROM unnest(p_campaign_ids, p_sums) AS u (id, hash) CROSS JOIN LATERAL (
+        SELECT bit_xor(hash_record_extended(j, 0)) AS hash FROM tidemark.journal j WHERE j.campaign_id = u.id
+    ) AS n
+    WHERE u.id = ANY (chosen) AND u.hash = n.hash;
     RETURN QUERY SELECT u.id, 'it has changed since it was copied' FROM unnest(chosen) AS u (id)
         WHERE u.id <> ALL (free);
     IF free = '{}' THEN

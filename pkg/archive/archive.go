@@ -2,6 +2,7 @@ package archive
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -9,9 +10,12 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/rows"
@@ -68,7 +72,19 @@ type Left struct {
 
 const mostLeft = 100
 
-func (r *Report) leave(campaign, reason string) {
+// tally is a report that several goroutines add to.
+type tally struct {
+	mu sync.Mutex
+	Report
+}
+
+func (r *tally) leave(campaign, reason string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.leftOut(campaign, reason)
+}
+
+func (r *Report) leftOut(campaign, reason string) {
 	if r.LeftOut++; len(r.Left) < mostLeft {
 		r.Left = append(r.Left, Left{campaign, reason})
 	}
@@ -97,10 +113,11 @@ type batch struct {
 }
 
 // Count returns what [Run] would archive now, and leave. It changes nothing.
-func Count(ctx context.Context, db DB, r Request) (done Report, err error) {
+func Count(ctx context.Context, db DB, r Request) (_ Report, err error) {
 	defer rows.Explain(&err, "count what can be archived")
+	var done tally
 	if err := r.check(); err != nil {
-		return done, err
+		return done.Report, err
 	}
 	err = r.choose(ctx, db, &done, func(b batch) error {
 		done.Objects++
@@ -108,28 +125,50 @@ func Count(ctx context.Context, db DB, r Request) (done Report, err error) {
 		done.Events += b.events
 		return nil
 	})
-	return done, err
+	return done.Report, err
 }
 
 // Run archives campaigns, an object and a transaction at a time. It can be interrupted and repeated:
 // each campaign is either in the journal or in the archive. Campaigns that something still has to read
 // are left, and so are those that change meanwhile. Errors: [ErrInvalid], those of store and database.
-func Run(ctx context.Context, db DB, store Store, r Request) (done Report, err error) {
+func Run(ctx context.Context, db DB, store Store, r Request) (_ Report, err error) {
 	defer rows.Explain(&err, "archive")
+	var done tally
 	if err := r.check(); err != nil {
-		return done, err
+		return done.Report, err
 	}
-	began := time.Now()
-	err = r.choose(ctx, db, &done, func(b batch) error {
-		if err := r.archive(ctx, db, store, b.ids, &done); err != nil {
+	err = atOnce(ctx, r.Rate, func(ctx context.Context, do func(int64, func() error) error) error {
+		return r.choose(ctx, db, &done, func(b batch) error {
+			return do(b.events, func() error { return r.archive(ctx, db, store, b.ids, &done) })
+		})
+	})
+	return done.Report, err
+}
+
+// objectsAtOnce is how many objects are worked on at a time: while the database makes the lines of one,
+// the other is compressed and written.
+const objectsAtOnce = 2
+
+// atOnce has work pass what is to be done for so many events, at no more than a rate of them. The first
+// is done alone: its transaction may record who has asked.
+func atOnce(
+	ctx context.Context, rate int, work func(ctx context.Context, do func(events int64, one func() error) error) error,
+) error {
+	began, events := time.Now(), int64(0)
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(objectsAtOnce)
+	err := work(ctx, func(n int64, one func() error) error {
+		first := events == 0
+		if err := pace(ctx, began, events, rate); err != nil {
 			return err
 		}
-		if r.Progress != nil {
-			r.Progress(done)
+		if events += n; first {
+			return one()
 		}
-		return pace(ctx, began, done.Events, r.Rate)
+		g.Go(one)
+		return ctx.Err()
 	})
-	return done, err
+	return cmp.Or(g.Wait(), err)
 }
 
 // pace waits until so many events are due at a rate.
@@ -146,7 +185,7 @@ func pace(ctx context.Context, began time.Time, events int64, rate int) error {
 }
 
 // choose passes the campaigns that may be archived, and notes the others.
-func (r Request) choose(ctx context.Context, db DB, done *Report, take func(batch) error) error {
+func (r Request) choose(ctx context.Context, db DB, done *tally, take func(batch) error) error {
 	var b batch
 	flush := func() error {
 		if len(b.ids) == 0 {
@@ -214,8 +253,8 @@ func (r Request) choose(ctx context.Context, db DB, done *Report, take func(batc
 }
 
 // archive moves campaigns to one object.
-func (r Request) archive(ctx context.Context, db DB, store Store, ids []string, done *Report) error {
-	text, err := lines(ctx, db, ids)
+func (r Request) archive(ctx context.Context, db DB, store Store, ids []string, done *tally) error {
+	text, sums, err := lines(ctx, db, ids)
 	if feed.CannotRead(err) {
 		unreadable, findErr := rows.All(ctx, db, pgx.RowTo[string], "", queryUnreadable, ids)
 		if findErr != nil || len(unreadable) == 0 {
@@ -228,7 +267,7 @@ func (r Request) archive(ctx context.Context, db DB, store Store, ids []string, 
 		if len(ids) == 0 {
 			return nil
 		}
-		text, err = lines(ctx, db, ids)
+		text, sums, err = lines(ctx, db, ids)
 	}
 	if err != nil {
 		return err
@@ -249,34 +288,42 @@ func (r Request) archive(ctx context.Context, db DB, store Store, ids []string, 
 	if err != nil {
 		return err
 	}
-	hashes := make([][]byte, len(o.campaigns))
+	hashes, of := make([][]byte, len(o.campaigns)), make([]int64, len(o.campaigns))
 	for i, id := range o.campaigns {
 		hash := sha256.Sum256(o.lines[id])
-		hashes[i] = hash[:]
+		hashes[i], of[i] = hash[:], sums[id]
 	}
 	left := map[string]string{}
 	if err := pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error {
-		return collect(ctx, tx, left, queryArchive, name, sum[:], len(content), o.campaigns, hashes, r.By, r.Reason)
+		return collect(ctx, tx, left, queryArchive, name, sum[:], len(content), o.campaigns, of, hashes, r.By,
+			r.Reason)
 	}); err != nil {
 		return err
 	}
-	done.moved(o, o.campaigns, left)
+	done.moved(o, o.campaigns, left, r.Progress)
 	return nil
 }
 
-// lines returns the campaigns' events as lines.
-func lines(ctx context.Context, db DB, ids []string) ([]byte, error) {
+// lines returns the campaigns' events as lines, and for each campaign the XOR of its events' hashes.
+func lines(ctx context.Context, db DB, ids []string) ([]byte, map[string]int64, error) {
 	var text bytes.Buffer
+	sums := map[string]int64{}
 	found, err := db.Query(ctx, queryLines, ids)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer found.Close()
 	for found.Next() {
-		text.Write(found.RawValues()[2])
+		row := found.RawValues() // texts
+		hash, err := strconv.ParseInt(string(row[2]), 10, 64)
+		if err != nil {
+			return nil, nil, err
+		}
+		sums[string(row[0])] ^= hash
+		text.Write(row[1])
 		text.WriteByte('\n')
 	}
-	return text.Bytes(), found.Err()
+	return text.Bytes(), sums, found.Err()
 }
 
 // collect runs a statement that returns campaigns with reasons.
@@ -286,18 +333,23 @@ func collect(ctx context.Context, tx pgx.Tx, left map[string]string, sql string,
 }
 
 // moved counts the campaigns of an object that were moved.
-func (r *Report) moved(o *object, ids []string, left map[string]string) {
+func (r *tally) moved(o *object, ids []string, left map[string]string, progress func(Report)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	if len(left) < len(ids) {
 		r.Objects++
 		r.Bytes += int64(o.size)
 	}
 	for _, id := range ids {
 		if reason, ok := left[id]; ok {
-			r.leave(id, reason)
+			r.leftOut(id, reason)
 			continue
 		}
 		r.Campaigns++
-		r.Events += int64(bytes.Count(o.lines[id], []byte("\n")))
+		r.Events += o.events([]string{id})
+	}
+	if progress != nil {
+		progress(r.Report)
 	}
 }
 

@@ -137,8 +137,16 @@ func campaignOf(text []byte) (id string, first []byte, err error) {
 	return id, text[:len(start)+int(d.InputOffset())+len(",")], nil
 }
 
-// events visits the events of a campaign after a seq, up to another, until visit returns false.
-func (o *object) events(campaign string, after, until int64, visit func(*journal.Event) bool) error {
+// events returns how many events campaigns have.
+func (o *object) events(ids []string) (n int64) {
+	for _, id := range ids {
+		n += int64(bytes.Count(o.lines[id], []byte("\n")))
+	}
+	return n
+}
+
+// read visits the events of a campaign after a seq, up to another, until visit returns false.
+func (o *object) read(campaign string, after, until int64, visit func(*journal.Event) bool) error {
 	for rest := o.lines[campaign]; len(rest) > 0; {
 		end := bytes.IndexByte(rest, '\n') + 1
 		var l line

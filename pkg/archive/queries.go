@@ -28,12 +28,12 @@ const (
 		LEFT JOIN tidemark.not_archivable($1) r ON r.campaign_id = c.id
 		ORDER BY c.ord`
 
-	queryLines      = `SELECT campaign_id, seq, line FROM tidemark.archive_lines($1)`
+	queryLines      = `SELECT campaign_id, line, hash::text FROM tidemark.archive_lines($1)`
 	queryUnreadable = `SELECT DISTINCT j.campaign_id FROM tidemark.journal j WHERE j.campaign_id = ANY ($1)
 		AND NOT tidemark.readable(j.payload, j.metadata)`
 
 	// queryArchive tries the campaigns' locks, and deletes and updates events by the primary key.
-	queryArchive = `SELECT campaign_id, reason FROM tidemark.archive($1, $2, $3, $4, $5, $6, $7)`
+	queryArchive = `SELECT campaign_id, reason FROM tidemark.archive($1, $2, $3, $4, $5, $6, $7, $8)`
 	queryRestore = `SELECT campaign_id, reason FROM tidemark.restore($1, $2)`
 
 	// queryMarks probes the primary key for each campaign.

@@ -47,7 +47,7 @@ func (r *Reader) Read(
 	if err != nil {
 		return err
 	}
-	return o.events(s.CampaignID, after, until, visit)
+	return o.read(s.CampaignID, after, until, visit)
 }
 
 func (r *Reader) object(ctx context.Context, name, hash string) (*object, error) {

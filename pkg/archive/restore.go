@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -30,8 +29,9 @@ type mark struct{ ID, Object, SHA256 string }
 // Restore brings archived events back, as they were, an object or a part of it in each transaction. It
 // can be interrupted and repeated. Errors: [ErrInvalid]; [ErrObject], which leaves the campaigns of this
 // object archived and restores those of the others; those of store and database.
-func Restore(ctx context.Context, db DB, store Store, r RestoreRequest) (done Report, err error) {
+func Restore(ctx context.Context, db DB, store Store, r RestoreRequest) (_ Report, err error) {
 	defer rows.Explain(&err, "restore")
+	var done tally
 	given := 0
 	for _, is := range []bool{len(r.Campaigns) > 0, len(r.Objects) > 0, r.All} {
 		if is {
@@ -39,40 +39,36 @@ func Restore(ctx context.Context, db DB, store Store, r RestoreRequest) (done Re
 		}
 	}
 	if given != 1 {
-		return done, fmt.Errorf("%w: name campaigns or objects to restore, or all", ErrInvalid)
+		return done.Report, fmt.Errorf("%w: name campaigns or objects to restore, or all", ErrInvalid)
 	}
 	wanted, err := r.objects(ctx, db, &done)
 	if err != nil {
-		return done, err
+		return done.Report, err
 	}
-	began := time.Now()
 	var unusable []error
-	for _, m := range wanted {
-		o, err := load(ctx, store, m.object.Object, m.object.SHA256)
-		if errors.Is(err, ErrObject) {
-			unusable = append(unusable, err)
-			continue
-		}
-		if err != nil {
-			return done, err
-		}
-		ids := m.ids
-		if len(r.Campaigns) == 0 {
-			ids = o.campaigns
-		}
-		for part := range slices.Chunk(ids, objectCampaigns) {
-			if err := restore(ctx, db, o, part, len(r.Campaigns) > 0, &done); err != nil {
-				return done, err
+	err = atOnce(ctx, r.Rate, func(ctx context.Context, do func(int64, func() error) error) error {
+		for _, m := range wanted {
+			o, err := load(ctx, store, m.object.Object, m.object.SHA256)
+			if errors.Is(err, ErrObject) {
+				unusable = append(unusable, err)
+				continue
 			}
-			if err := pace(ctx, began, done.Events, r.Rate); err != nil {
-				return done, err
+			if err != nil {
+				return err
+			}
+			ids := m.ids
+			if len(r.Campaigns) == 0 {
+				ids = o.campaigns
+			}
+			for part := range slices.Chunk(ids, objectCampaigns) {
+				if err := do(o.events(part), func() error { return r.restore(ctx, db, o, part, &done) }); err != nil {
+					return err
+				}
 			}
 		}
-		if r.Progress != nil {
-			r.Progress(done)
-		}
-	}
-	return done, errors.Join(unusable...)
+		return nil
+	})
+	return done.Report, errors.Join(append(unusable, err)...)
 }
 
 // wanted is an object, and the campaigns to restore of it; none: all.
@@ -81,7 +77,7 @@ type wanted struct {
 	ids    []string
 }
 
-func (r RestoreRequest) objects(ctx context.Context, db DB, done *Report) (all []wanted, err error) {
+func (r RestoreRequest) objects(ctx context.Context, db DB, done *tally) (all []wanted, err error) {
 	if len(r.Campaigns) == 0 {
 		var m mark
 		err = rows.Each(ctx, db, []any{&m.Object, &m.SHA256}, func() { all = append(all, wanted{object: m}) },
@@ -111,7 +107,7 @@ func (r RestoreRequest) objects(ctx context.Context, db DB, done *Report) (all [
 }
 
 // restore brings back campaigns of an object. Unless they were named, those restored before are passed over.
-func restore(ctx context.Context, db DB, o *object, ids []string, named bool, done *Report) error {
+func (r RestoreRequest) restore(ctx context.Context, db DB, o *object, ids []string, done *tally) error {
 	marks, err := rows.All(ctx, db, pgx.RowToStructByPos[mark], "", queryMarks, ids)
 	if err != nil {
 		return err
@@ -123,7 +119,7 @@ func restore(ctx context.Context, db DB, o *object, ids []string, named bool, do
 			there, texts = append(there, m.ID), append(texts, string(lines))
 		case m.Object == o.name:
 			done.leave(m.ID, fmt.Sprintf("%s does not have it", o.name))
-		case named:
+		case len(r.Campaigns) > 0:
 			done.leave(m.ID, "it is not archived")
 		}
 	}
@@ -136,6 +132,6 @@ func restore(ctx context.Context, db DB, o *object, ids []string, named bool, do
 	}); err != nil {
 		return err
 	}
-	done.moved(o, there, left)
+	done.moved(o, there, left, r.Progress)
 	return nil
 }
