@@ -18,6 +18,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
+	"github.com/tidemark-go/tidemark/pkg/archive"
 	"github.com/tidemark-go/tidemark/test/support/acting"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -49,7 +50,11 @@ func databaseOn(t *testing.T, pool *pgxpool.Pool, campaigns int) (*pgxpool.Pool,
 			first_failed_at) VALUES ('t', 's', 'c001', 1, true, 1, 'parked', 'no', now());
 		INSERT INTO tidemark.workers (owner, consumer_group, host, pid, started_at, seen_at, campaigns_held, events_applied)
 			VALUES ('w', 'g', 'h', 1, now(), now(), 0, 0)`, campaigns))
-	acts, err := admin.New(admin.Config{Pool: pool, Catalogue: acting.Sealed()})
+	store, err := archive.NewFolder(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	acts, err := admin.New(admin.Config{Pool: pool, Catalogue: acting.Sealed(), Archive: store})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,6 +134,8 @@ func calls() []call {
 		{admin.ActStartOperation, "repairGaps", "group=g"},
 		{admin.ActAbortOperation, "abortOperation", "id=1"},
 		{admin.ActCancelScheduled, "cancelScheduled", "id=1"},
+		{admin.ActArchive, "archiveCampaign", "campaign=c003"},
+		{admin.ActRestore, "restoreCampaign", "campaign=c003"},
 		{admin.ActErase, "eraseCampaign", "campaign=c003"},
 		{admin.ActRotateKeys, "rotateKeys", ""},
 		{admin.ActRemove, "removeProjection", "projection=p tables=true"},
@@ -143,7 +150,7 @@ func admins() []admin.Kind {
 	return []admin.Kind{
 		admin.ActResolve, admin.ActUnresolve, admin.ActResolveParked, admin.ActResetPublisher, admin.ActAbortRebuild,
 		admin.ActSwapRebuild, admin.ActRollback, admin.ActDrain, admin.ActUndrain, admin.ActRemove, admin.ActRemoveGroup,
-		admin.ActCreateToken, admin.ActRevokeToken, admin.ActCancelScheduled, admin.ActErase,
+		admin.ActCreateToken, admin.ActRevokeToken, admin.ActCancelScheduled, admin.ActErase, admin.ActArchive, admin.ActRestore,
 	}
 }
 

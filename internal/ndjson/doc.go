@@ -7,7 +7,8 @@
 //
 // campaign_id and type are required. Other fields have the journal's defaults, as in an append.
 // "aggregate_type", "aggregate_id", "actor", "tags" and "metadata" are allowed too. "seq",
-// "position" and "recorded_at" are ignored because the journal assigns them anew. Any other name is
+// "position" and "recorded_at" are ignored because the journal assigns them anew, and so is
+// "payload_bytes": archives have lines with these fields too. Any other name is
 // an error. Blank lines are ignored.
 //
 // [Export] writes lines in order of position and [Import] appends them in order of the file.

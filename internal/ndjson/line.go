@@ -33,6 +33,8 @@ type line struct {
 	Seq        json.RawMessage `json:"seq,omitempty"`
 	Position   json.RawMessage `json:"position,omitempty"`
 	RecordedAt json.RawMessage `json:"recorded_at,omitempty"`
+
+	PayloadBytes json.RawMessage `json:"payload_bytes,omitempty"` // in archives
 }
 
 // parse parses the event of a line. It rejects what decoders usually accept in silence: duplicate

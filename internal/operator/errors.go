@@ -18,6 +18,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/pause"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/internal/store/scheduled"
+	"github.com/tidemark-go/tidemark/pkg/archive"
 	"github.com/tidemark-go/tidemark/pkg/erasure"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
@@ -100,6 +101,12 @@ func answers() []Answer {
 			refused, "lists show it by its place; /api/v1/failed and /api/v1/parked show what waits behind it",
 			"the event's page shows what waits behind it", "", "", feed.ErrUnreadable,
 		},
+		{conflict, "put the object back, from a copy of the archive", "", "", "", archive.ErrObject},
+		{
+			conflict, "POST /api/v1/campaigns/{campaign}/restore brings it back", "an operator can restore it",
+			"campaign restore --help", "", journal.ErrArchived,
+		},
+		{bad, "name a campaign, or what closed ones are", "", "campaign archive --help", "", archive.ErrInvalid},
 		{notFound, "/api/v1/scheduled lists scheduled appends", pageGone, "scheduled list", "", scheduled.ErrNotFound},
 		{notFound, "/api/v1/tokens lists tokens", pageGone, "token list", "", auth.ErrNoToken},
 		{notFound, lookFor, pageGone, "projection list", "", failed.ErrUnknown},

@@ -1,6 +1,7 @@
 package archive_test
 
 import (
+	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
@@ -14,9 +15,11 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/ndjson"
 	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
+	"github.com/tidemark-go/tidemark/internal/store/lease"
 	"github.com/tidemark-go/tidemark/pkg/archive"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
@@ -32,7 +35,7 @@ type order struct {
 	N int `json:"n"`
 }
 
-// projections are one of each kind that is applied campaign by campaign.
+// projections are one of each kind.
 func projections(t *testing.T) []projector.Projection {
 	t.Helper()
 	orders := projector.NewHandlers(projector.Spec{
@@ -54,7 +57,15 @@ INSERT INTO closings AS c VALUES (event.campaign_id, event.seq, 0) ON CONFLICT (
 	if err != nil {
 		t.Fatal(err)
 	}
-	return append(files, orders, projector.NewDocument(projector.Document[sums]{
+	totals := projector.NewDocument(projector.Document[sums]{
+		Name: "totals", Version: 1, Types: []string{"ordered"}, Scope: projector.ScopeJournal, Partitions: 2,
+		Key: func(e journal.Event) (string, error) { return string(e.Payload), nil },
+		Fold: func(doc *sums, _ journal.Event) error {
+			doc.N++
+			return nil
+		},
+	})
+	return append(files, orders, totals, projector.NewDocument(projector.Document[sums]{
 		Name: "shops", Version: 1, Types: []string{"ordered"}, Fold: func(doc *sums, e journal.Event) error {
 			o, err := journal.Decode[order](e)
 			doc.N, doc.All = doc.N+1, append(doc.All, o.N)
@@ -149,7 +160,10 @@ func archived(t *testing.T) (s *shop, reader *archive.Reader, before string) {
 	s.closeCampaigns(5, s.ids(18)...)
 	s.exec(`SELECT tidemark.append('c007x', '[{"type": "ordered", "tags": ["a"], "payload": {"n": 7}}, {"type": "campaign_closed", "intent": "audit_only"}]')`)
 	s.exec(`SELECT tidemark.append('open', '[{"type": "ordered", "payload": {"n": 8}}, {"type": "ordered", "payload": {"n": 9}}]')`)
-	s.idle("3")
+	s.idle("4")
+	s.within("the projection across campaigns is at the end", func() bool {
+		return s.value(`SELECT min(position) >= (SELECT max(position) FROM tidemark.journal) FROM tidemark.readers`) == "true"
+	})
 	stop()
 	if done := s.archive(closed); done.Campaigns != 19 || done.LeftOut != 0 {
 		t.Fatalf("archived %+v", done)
@@ -169,7 +183,7 @@ func TestReadModelsAreRebuiltThroughTheArchive(t *testing.T) {
 		}
 	}
 	s.within("replaced tables are dropped", func() bool {
-		return rebuild.DropReplaced(t.Context(), s.Pool) == nil && s.value(`SELECT count(*) FROM tidemark.projections`) == "3" &&
+		return rebuild.DropReplaced(t.Context(), s.Pool) == nil && s.value(`SELECT count(*) FROM tidemark.projections`) == "4" &&
 			s.value(`SELECT count(*) FROM tidemark.rebuilds`) == "0"
 	})
 	if after := s.readModels(); after != before {
@@ -193,7 +207,7 @@ func TestANewGroupAndAReplayReadThroughTheArchive(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	s.idle("4")
+	s.idle("5")
 	if after := s.readModels(); after != before {
 		t.Errorf("the read models were\n%s\nand are\n%s", before, after)
 	}
@@ -211,8 +225,11 @@ func TestANewGroupAndAReplayReadThroughTheArchive(t *testing.T) {
 			t.Errorf("%s as of event 2: %+v, %v", name, state, err)
 		}
 	}
-	if n := s.value(`SELECT count(*) FROM tidemark.leases WHERE applied <> checkpoint`); n != "0" {
-		t.Errorf("%s campaigns lack the proof", n)
+	for _, name := range []string{"orders", "late", "totals"} {
+		if proof, err := admin.Prove(t.Context(), s.Pool, name, func(u lease.Unproved) { t.Logf("%+v", u) }); err != nil ||
+			proof.Campaigns == 0 || proof.Differing != 0 {
+			t.Errorf("the proof of %s: %+v, %v", name, proof, err)
+		}
 	}
 }
 
@@ -237,6 +254,19 @@ func TestEventsAreExportedThroughTheArchiveAsBefore(t *testing.T) {
 	}
 	s.archive(closed)
 	db := archive.NewReader(s.store, 0).Reading(s.Pool)
+	other := newShop(t)
+	object, err := os.Open(filepath.Join(s.folder, s.value(`SELECT object FROM tidemark.archives`)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = object.Close() }()
+	lines, err := gzip.NewReader(object)
+	if err == nil {
+		_, err = ndjson.Import(t.Context(), other.Pool, lines, ndjson.ImportConfig{Source: "archive"})
+	}
+	if got, exportErr := text(other.Pool, "oak"); err != nil || exportErr != nil || got != want["oak"] {
+		t.Errorf("an import of the object is exported as\n%s, %v", got, errors.Join(err, exportErr))
+	}
 	for campaign, want := range want {
 		if got, err := text(db, campaign); err != nil || got != want {
 			t.Errorf("%s was exported as\n%.2000s\nand is\n%.2000s, %v", campaign, want, got, err)
@@ -270,6 +300,15 @@ func TestEventsAreExportedThroughTheArchiveAsBefore(t *testing.T) {
 		if !errors.Is(err, journal.ErrArchived) || !strings.Contains(err.Error(), "events-") {
 			t.Errorf("%s: %v", what, err)
 		}
+	}
+	if err := s.append(func(ctx context.Context, tx pgx.Tx) error {
+		_, _, err := journal.Decide(ctx, tx, journal.Tagged([]string{"a"}), func(n *int, _ journal.Event) error {
+			*n++
+			return nil
+		})
+		return err
+	}, pgx.TxOptions{}); !errors.Is(err, journal.ErrArchived) {
+		t.Errorf("a decision about the tag: %v", err)
 	}
 	if events, err := journal.Read(t.Context(), s.Pool, journal.Types("never"), 0, 10); err != nil || len(events) != 0 {
 		t.Errorf("a query of a type that is not archived: %v, %v", events, err)

@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidemark-go/tidemark/internal/admin"
+	"github.com/tidemark-go/tidemark/pkg/archive"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 	"github.com/tidemark-go/tidemark/test/support/acting"
@@ -70,9 +71,11 @@ func everyAct(t *testing.T, operator, applies *pgxpool.Pool, done func(what stri
 		Pool: operator, Projections: projections(t, 1), GapRate: -1,
 		OwnTablesOnly: true,
 	})
+	store, err := archive.NewFolder(t.TempDir())
+	must(t, err)
 	a, err := admin.New(admin.Config{
-		Pool: operator, Projector: code, Projections: []string{"counted"}, Topics: []publisher.Topic{{Name: "all"}},
-		Publishers: []publisher.Publisher{to}, Catalogue: acting.Sealed(),
+		Pool: operator, Archive: store, Projector: code, Projections: []string{"counted"},
+		Topics: []publisher.Topic{{Name: "all"}}, Publishers: []publisher.Publisher{to}, Catalogue: acting.Sealed(),
 	})
 	must(t, err)
 	ctx := t.Context()
@@ -133,6 +136,8 @@ func everyAct(t *testing.T, operator, applies *pgxpool.Pool, done func(what stri
 		{admin.ActStartOperation, "verifyProjection", "", "projection=counted"},
 		{admin.ActAbortOperation, "abortOperation", "", ""},
 		{admin.ActCancelScheduled, "cancelScheduled", "1", "id=1"},
+		{admin.ActArchive, "archiveCampaign", "", "campaign=c"},
+		{admin.ActRestore, "restoreCampaign", "", "campaign=c"},
 		{admin.ActErase, "eraseCampaign", "c", "campaign=c"},
 		{admin.ActRotateKeys, "rotateKeys", "", ""},
 		{admin.ActCreateToken, "createToken", "", "name=eve expires=1h"},

@@ -21,7 +21,7 @@ const (
 	archiveAppenders = 2
 	archiveAlone     = 5 * time.Second
 	// archiveCalm is the --rate of a run beside appends.
-	archiveCalm = 10_000
+	archiveCalm = 5_000
 
 	withoutGroups = `DELETE FROM tidemark.outbox; DELETE FROM tidemark.consumer_groups`
 	// sumJournal does not depend on the order of rows.

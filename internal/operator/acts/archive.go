@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/auth"
 	"github.com/tidemark-go/tidemark/internal/operator/param"
@@ -114,7 +116,8 @@ func archives(r archive.Request) does {
 				return nil, errNoArchive()
 			}
 			r.By, r.Reason = db.Who.Name, db.Reason
-			return archive.Run(ctx, db, db.Archive, r)
+			done, err := archive.Run(ctx, db, db.Archive, r)
+			return recorded(ctx, db, done, err)
 		},
 		Told: func(done *admin.Outcome) Told {
 			r := detail[archive.Report](done)
@@ -131,7 +134,8 @@ func restores(wrong error, r archive.RestoreRequest) does {
 			if db.Archive == nil {
 				return nil, errNoArchive()
 			}
-			return archive.Restore(ctx, db, db.Archive, r)
+			done, err := archive.Restore(ctx, db, db.Archive, r)
+			return recorded(ctx, db, done, err)
 		},
 		Told: func(done *admin.Outcome) Told {
 			r := detail[archive.Report](done)
@@ -139,6 +143,14 @@ func restores(wrong error, r archive.RestoreRequest) does {
 				table.Count(r.Campaigns, "campaign")) + leftOut(r) + "."}
 		},
 	}
+}
+
+// recorded records an act that has moved nothing too.
+func recorded(ctx context.Context, db *admin.Recorder, done archive.Report, err error) (any, error) {
+	if err != nil {
+		return nil, err
+	}
+	return done, pgx.BeginFunc(ctx, db, func(pgx.Tx) error { return nil })
 }
 
 func errNoArchive() error {

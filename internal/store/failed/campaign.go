@@ -137,7 +137,7 @@ func Show(ctx context.Context, db journal.Querier, key Key) (_ *Detail, err erro
 	switch {
 	case err == nil:
 		d.Event = &event
-	case !errors.Is(err, journal.ErrNotFound):
+	case !errors.Is(err, journal.ErrNotFound) && !errors.Is(err, journal.ErrArchived):
 		return nil, err
 	}
 	if d.Resolutions, err = Resolutions(ctx, db, ResolutionFilter{

@@ -151,7 +151,8 @@ func ReadFirst(ctx context.Context, db Querier, query string) (floor int64, even
 		return err
 	})
 	if err := sender.SendBatch(ctx, &batch).Close(); err != nil {
-		return 0, nil, fmt.Errorf("read the writer floor and the events of a query: %w", err)
+		return 0, nil, fmt.Errorf("read the writer floor and the events of a query: %w", archivedBy(err))
 	}
-	return floor, events, nil
+	events, _, err = span{}.fill(ctx, archiveOf(db), events, 0)
+	return floor, events, err
 }

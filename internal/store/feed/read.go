@@ -108,11 +108,11 @@ func one(ctx context.Context, db Querier, what, query string, args ...any) (_ Ev
 	return only(events, what, err)
 }
 
-func only(events []Event, what string, err error) (_ Event, _ error) {
+func only(events []Event, what string, readErr error) (_ Event, err error) {
 	defer rows.Explain(&err, "%s", what)
 	switch {
-	case err != nil:
-		return Event{}, err
+	case readErr != nil:
+		return Event{}, readErr
 	case len(events) == 0:
 		return Event{}, ErrNotFound
 	}

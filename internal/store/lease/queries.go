@@ -198,8 +198,8 @@ const (
 	queryUnproved = `SELECT l.campaign_id, l.checkpoint, l.applied, coalesce(j.events, 0),
 		coalesce(l.applied_hash = coalesce(j.hash, 0), true)
 		FROM tidemark.leases l LEFT JOIN (
-			SELECT j.campaign_id, count(*) + coalesce(sum((j.metadata #>> '{$archived,removed}')::bigint)
-					FILTER (WHERE j.event_version = 0), 0) AS events, bit_xor(uuid_hash_extended(j.event_id, 0))
+			SELECT j.campaign_id, (count(*) + coalesce(sum((j.metadata #>> '{$archived,removed}')::bigint)
+					FILTER (WHERE j.event_version = 0), 0))::bigint AS events, bit_xor(uuid_hash_extended(j.event_id, 0))
 				# coalesce(bit_xor((j.metadata #>> '{$archived,removed_hash}')::bigint)
 					FILTER (WHERE j.event_version = 0), 0) AS hash
 			FROM tidemark.journal j JOIN tidemark.leases c ON c.consumer_group = $1 AND c.campaign_id = j.campaign_id

@@ -2,6 +2,7 @@ package command
 
 import (
 	"context"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -105,6 +106,8 @@ func commands() []known {
 		acted("operation abort", "deferred.sql operations.sql", "1", "operation_aborted"),
 		shows("projection places"), shows("scheduled list"), shows("scheduled show"),
 		acted("campaign erase", "deferred.sql", "oak --yes --reason test", "erased oak"),
+		acted("campaign archive", "deferred.sql", "oak --archive-url file://"+os.TempDir(), "archived oak"),
+		acted("campaign restore", "deferred.sql", "oak --archive-url file://"+os.TempDir(), "restored oak"),
 		acted("subject erase", "tagged.sql", "who=ann --yes --reason test", "erased"), shows("erase verify"), shows("erase list"),
 		acted("scheduled cancel", "deferred.sql scheduled.sql", "1 --yes", "scheduled_cancelled"),
 		shows("token list"),

@@ -2,6 +2,7 @@ package pages
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -122,7 +123,7 @@ func (p *Pages) timeline(ctx context.Context, r *http.Request, page *campaignPag
 	until = min(max(until, min(perPage, head)), head)
 	from := max(1, until-perPage+1)
 	events, _, err := feed.ListCampaign(ctx, p.cfg.Pool, page.ID, from, feed.List{Events: perPage, Bare: true})
-	if err != nil {
+	if err != nil && !errors.Is(err, feed.ErrArchived) {
 		return err
 	}
 	for _, e := range events {

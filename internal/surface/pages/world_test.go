@@ -20,6 +20,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/surface/pages"
 	"github.com/tidemark-go/tidemark/internal/surface/payload"
 	"github.com/tidemark-go/tidemark/internal/surface/web"
+	"github.com/tidemark-go/tidemark/pkg/archive"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
@@ -288,6 +289,10 @@ func (w *world) serve(t *testing.T, code []projector.Projection) {
 	on := admin.Config{
 		Pool: w.pool, Catalogue: acting.Sealed(), Topics: []publisher.Topic{{Name: "campaign-events"}},
 		Publishers: []publisher.Publisher{{Name: "billing", Sink: refuser{}, Topics: []string{"campaign-events"}}},
+	}
+	on.Archive, err = archive.NewFolder(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
 	}
 	on.Projector = verifier
 	for _, p := range code {
