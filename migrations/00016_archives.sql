@@ -69,11 +69,11 @@ COMMENT ON COLUMN tidemark.retention.reasons IS 'the first of these, with the re
 COMMENT ON COLUMN tidemark.retention.error IS 'what has stopped it';
 
 -- require_positions raises TM014 if an archive has events after p_after and up to p_until. With p_types
--- it asks for events of these types alone.
+-- it asks for events of these types alone. Readers of the journal call it, and learn names of objects.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.require_positions(p_after bigint, p_until bigint, p_types text[] DEFAULT NULL)
     RETURNS boolean
-    LANGUAGE plpgsql STABLE
+    LANGUAGE plpgsql STABLE SECURITY DEFINER
     SET enable_seqscan = off SET enable_bitmapscan = off
     SET search_path = pg_catalog, pg_temp
 AS $$

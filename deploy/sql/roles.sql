@@ -200,11 +200,10 @@ BEGIN
     EXECUTE format('GRANT EXECUTE ON FUNCTION tidemark.forget_keys TO %I', operator);
     EXECUTE format('GRANT UPDATE (wrapped, wrapped_by) ON tidemark.keys TO %I', operator);
 
-    -- Archives are the operator's alone too. Readers of the journal look whether one is in their way.
+    -- Archives are the operator's alone too.
     EXECUTE format('REVOKE INSERT, UPDATE, DELETE, TRUNCATE ON tidemark.archives FROM %I', worker);
     EXECUTE format('REVOKE EXECUTE ON FUNCTION tidemark.archive, tidemark.restore FROM %I, %I', worker, publisher);
     EXECUTE format('GRANT EXECUTE ON FUNCTION tidemark.archive, tidemark.restore TO %I', operator);
-    EXECUTE format('GRANT SELECT ON tidemark.archives TO %I', publisher);
 
     -- Operator: long transactions and the state of autovacuum. Only some roles may grant that.
     BEGIN

@@ -231,7 +231,8 @@ func (a *Acts) begin(r Request, t Act) (*Recorder, error) {
 	}
 	sum := sha256.Sum256(bytes.Join(parts, []byte{0}))
 	return &Recorder{
-		Request: r, Catalogue: a.cfg.Catalogue, Archive: a.cfg.Archive, pool: a.cfg.Pool, timeout: a.cfg.Timeout, act: t, asked: asked,
+		Request: r, Catalogue: a.cfg.Catalogue, Archive: a.cfg.Archive,
+		pool: a.cfg.Pool, timeout: a.cfg.Timeout, act: t, asked: asked,
 		detail: asked, sum: sum[:],
 	}, nil
 }

@@ -24,7 +24,7 @@ type Worker struct {
 	Catalogue      string
 	WrappingKeys   WrappingKeys
 	Archive        Archive
-	Retention      string // file of policies
+	Retention      string        // file of policies
 	ActsRetention  time.Duration // of tidemark.operator_log
 	HTTPAddr       string
 

@@ -166,7 +166,7 @@ func TestACampaignWithAnOpenAppendStays(t *testing.T) {
 }
 
 // TestAFullDiskLeavesTheJournalAsItWas limits the size of files that this process may write.
-func TestAFullDiskLeavesTheJournalAsItWas(t *testing.T) {
+func TestAFullDiskLeavesTheJournalAsItWas(t *testing.T) { //nolint:paralleltest // the limit is the process's
 	if runtime.GOOS != "linux" {
 		t.Fatal("it needs RLIMIT_FSIZE, as Linux has it")
 	}

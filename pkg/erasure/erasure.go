@@ -296,7 +296,8 @@ func (e *run) find(ctx context.Context, db journal.Querier, visit func(campaign 
 	step := int64(window)
 	if len(fields) == 0 {
 		step = math.MaxInt64 / 2 // archived events have stubs if they have tags
-	} else if object, err := rows.One(ctx, db, pgx.RowTo[string], "", queryArchived, slices.Collect(maps.Keys(fields))); err != nil {
+	} else if object, err := rows.One(ctx, db, pgx.RowTo[string], "", queryArchived,
+		slices.Collect(maps.Keys(fields))); err != nil {
 		return err
 	} else if object != "" {
 		return fmt.Errorf("%w in %s, and may be about the subjects: restore them first", journal.ErrArchived, object)

@@ -123,8 +123,8 @@ func explained(known error, detail []byte) error {
 	}
 	switch {
 	case errors.Is(known, ErrArchived) && d.Campaign != "":
-		return detailing(known, "campaign %q is archived in %s: bring it back with tidemark campaign restore, then append again",
-			d.Campaign, d.Object)
+		return detailing(known, "campaign %q is archived in %s: bring it back with tidemark campaign restore, then append "+
+			"again", d.Campaign, d.Object)
 	case errors.Is(known, ErrVersionConflict):
 		return detailing(known, "campaign %q is at seq %d, the append expects it at %d: read the new events, "+
 			"decide again, append again", d.Campaign, d.Actual, d.Expected)

@@ -72,12 +72,11 @@ func Last(ctx context.Context, db Querier, campaignID string) (Event, error) {
 	return feed.Last(ctx, db, campaignID)
 }
 
-// Archive reads the events of archived campaigns, as [github.com/tidemark-go/tidemark/pkg/archive.Reader]
-// does. Stub says where they are.
-type (
-	Archive = feed.Archive
-	Stub    = feed.Stub
-)
+// Archive reads the events of archived campaigns, as a Reader of package archive does.
+type Archive = feed.Archive
+
+// Stub says where archived events are.
+type Stub = feed.Stub
 
 // ArchivedError is returned by reads that meet an archived campaign without an [Archive], or cannot read its object.
 type ArchivedError = feed.ArchivedError

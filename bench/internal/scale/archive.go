@@ -56,7 +56,9 @@ func (a archiving) restore(ctx context.Context) (float64, error) {
 
 // MeasureArchive archives a million events and restores them, and measures appends meanwhile.
 func MeasureArchive(ctx context.Context, b *harness.Bench) ([]harness.Figure, error) {
-	template, err := b.Filled(ctx, harness.Workload{Campaigns: b.Scaled(archiveCampaigns), Events: archiveEvents, Whole: true})
+	template, err := b.Filled(ctx, harness.Workload{
+		Campaigns: b.Scaled(archiveCampaigns), Events: archiveEvents, Whole: true,
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -140,7 +142,9 @@ func MeasureArchive(ctx context.Context, b *harness.Bench) ([]harness.Figure, er
 	}
 	to := fmt.Sprintf("%d a second", archiveRate)
 	return []harness.Figure{
-		harness.AtLeast(1, harness.Figure{Name: "archive", Value: there.Median(), Unit: "events/s", Ratio: there.Over(limit), To: to}),
+		harness.AtLeast(1, harness.Figure{
+			Name: "archive", Value: there.Median(), Unit: "events/s", Ratio: there.Over(limit), To: to,
+		}),
 		harness.AtLeast(1, harness.Figure{
 			Name: "archive_restore", Value: back.Median(), Unit: "events/s", Ratio: back.Over(limit), To: to,
 		}),

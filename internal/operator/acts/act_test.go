@@ -38,7 +38,11 @@ func TestWhatHasToBeTypedIsAskedFor(t *testing.T) {
 		in, err := param.Read(act.input, act.Params, func(name string) ([]string, bool) {
 			i := slices.IndexFunc(act.Params, func(p param.Param) bool { return p.Name == name })
 			given := act.Params[i].Required || name == "position"
-			return map[bool][]string{true: {"1"}}[given], given
+			one := "1"
+			if act.Params[i].Type == param.Duration {
+				one = "1h"
+			}
+			return map[bool][]string{true: {one}}[given], given
 		})
 		if err != nil {
 			t.Errorf("%s: %v", act.Name, err)

@@ -25,7 +25,7 @@ type campaignArchive struct {
 
 type closedArchive struct {
 	ClosedFor time.Duration `required:"true" help:"time since the last event of a campaign"`
-	ByType    []string      `required:"true" help:"type of the last event of a closed campaign; may be given several times"`
+	ByType    []string      `required:"true" help:"type of the last event of closed campaigns; may be given several times"`
 	rated
 }
 
@@ -35,9 +35,9 @@ type objectRestore struct {
 	rated
 }
 
-const aboutArchives = " Events leave the journal for an object in the archive that TIDEMARK_ARCHIVE_URL names, which is " +
-	"read back and compared first. A stub keeps the campaign's head; appends to it are refused until it is restored. " +
-	"Campaigns that something still has to read are left, and named. It can be interrupted and repeated."
+const aboutArchives = " Events leave the journal for an object in the archive that TIDEMARK_ARCHIVE_URL names, " +
+	"which is read back and compared first. A stub keeps the campaign's head; appends to it are refused until it is " +
+	"restored. Campaigns that something still has to read are left, and named. It can be interrupted and repeated."
 
 func archiveActs() []*Act {
 	return []*Act{
@@ -53,11 +53,12 @@ func archiveActs() []*Act {
 		act(Act{
 			Kind: admin.ActArchive, Name: "archiveClosed", Command: "campaign archive", Path: "/campaigns/archive",
 			Short: "Move the events of closed campaigns to the archive",
-			Long:  "Move the events of all campaigns to the archive whose last event is of a type and old enough." + aboutArchives,
+			Long: "Move the events of all campaigns to the archive whose last event is of a type and old enough." +
+				aboutArchives,
 			Examples: []string{
 				"campaign archive --closed-for 90d --by-type campaign_closed --rate 20000 --reason 'a quarter is over'",
 			},
-			NoForm: true, Role: auth.Admin, Reason: true, Confirms: true, Counts: true,
+			NoForm: true, Role: auth.Admin, Reason: true, Counts: true,
 		}, func(in *closedArchive) does {
 			return archives(archive.Request{ClosedFor: in.ClosedFor, Types: in.ByType, Rate: int(in.Rate)})
 		}),

@@ -29,8 +29,8 @@ func (e *ArchivedError) Error() string {
 	if e.Err != nil {
 		return fmt.Sprintf("campaign %s is archived, and its events cannot be read: %v", Shortened(e.Campaign), e.Err)
 	}
-	return fmt.Sprintf("campaign %s is archived in %s: set TIDEMARK_ARCHIVE_URL, or bring it back with tidemark campaign restore",
-		Shortened(e.Campaign), e.Object)
+	return fmt.Sprintf("campaign %s is archived in %s: set TIDEMARK_ARCHIVE_URL, or bring it back with tidemark "+
+		"campaign restore", Shortened(e.Campaign), e.Object)
 }
 
 // Unwrap returns Err.

@@ -111,7 +111,8 @@ func ReadRange(
 ) (_ []Event, err error) {
 	defer rows.Explain(&err, "read campaign %q from seq %d", campaignID, fromSeq)
 	s := span{after: fromSeq - 1, untilPosition: untilPosition, events: limit, bytes: math.MaxInt64}
-	events, _, err := collectSome(ctx, db, 0, math.MaxInt64, s, queryCampaignRange, campaignID, fromSeq, untilPosition, limit)
+	events, _, err := collectSome(ctx, db, 0, math.MaxInt64, s, queryCampaignRange, campaignID, fromSeq, untilPosition,
+		limit)
 	return events, err
 }
 
@@ -122,7 +123,8 @@ func PositionAt(ctx context.Context, db Querier, t time.Time) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	position, err := rows.One(ctx, db, pgx.RowTo[int64], fmt.Sprintf("find the position of %s", t), queryPositionAt, floor, t)
+	position, err := rows.One(ctx, db, pgx.RowTo[int64], fmt.Sprintf("find the position of %s", t), queryPositionAt,
+		floor, t)
 	return position, archivedBy(err)
 }
 
