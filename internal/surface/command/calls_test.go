@@ -40,6 +40,7 @@ func callsOf() map[string]string {
 		"campaign restore":          "restoreCampaign restoreObjects",
 		"subject erase":             "eraseSubjects",
 		"erase list":                "listErasures",
+		"campaign policies":         "listPolicies",
 		"erase verify":              "- it needs the certificate, which whoever erased has",
 		"campaign pause":            "pauseCampaign",
 		"campaign resume":           "resumeCampaign",

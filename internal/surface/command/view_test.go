@@ -77,6 +77,8 @@ const moreToChoose = `
 	INSERT INTO tidemark.parked (topic, publisher, campaign_id, seq, holds, position, event_type, status, attempt_count,
 		next_attempt_at) VALUES ('orders', 'shop', 'fir', 1, true, 1, 'noted', 'parked', 1, now());
 	INSERT INTO tidemark.erasures (campaign_id, actor, reason) VALUES ('oak', 'ada', 'a test'), (NULL, 'ada', 'a test');
+	INSERT INTO tidemark.retention (policy, closed_for, event_types, every, rate) VALUES ('seats', '90 days', '{left}', '1 h', 9),
+		('tables', '1 day', '{closed}', '1 h', 9);
 	INSERT INTO tidemark.operator_log (actor, act, topic, publisher) VALUES ('eve', 'publisher_reset', 'orders', 'shop');
 	SELECT tidemark.append('fir', '[{"type": "noted", "tags": ["wallet=7"]}]');
 	DELETE FROM tidemark.outbox WHERE campaign_id = 'fir' AND consumer_group = 'default'`

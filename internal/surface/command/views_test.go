@@ -49,6 +49,7 @@ func reading() map[string][]string {
 		"events query":           {"--limit 2", "--type scored"},
 		"catalogue check":        {"testdata/catalogue.yaml", "testdata/catalogue.yaml testdata/catalogue.yaml"},
 		"erase list":             {"", "--before 2"},
+		"campaign policies":      {""},
 		"erase verify":           {"testdata/certificate.json"},
 		"workers list":           {"", "--group default"},
 		"operation list":         {"", "--state failed", "--kind verify --before 9"},

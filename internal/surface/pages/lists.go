@@ -104,6 +104,7 @@ func listPages() []lists {
 				{Name: "Acts of operators", View: "listLog"},
 				{Of: "failures", Name: "History of failed campaigns", View: "listFailedLog"},
 				{Of: "erasures", Name: "Erasures", View: "listErasures"},
+				{Of: "retention", Name: "Retention", View: "listPolicies"},
 			},
 		},
 	}

@@ -53,6 +53,7 @@ func database(t *testing.T) (*pgxpool.Pool, admin.Config) {
 		INSERT INTO tidemark.workers (owner, consumer_group, host, pid, started_at, seen_at, campaigns_held, events_applied)
 			VALUES ('h/1', 'default', 'h', 1, now(), now(), 0, 0);
 		INSERT INTO tidemark.operator_log (actor, act, reason, detail) VALUES ('ada', 'publisher_paused', 'a test', '{"x": 1}');
+		INSERT INTO tidemark.retention (policy, closed_for, event_types, every, rate) VALUES ('p', '1 day', '{closed}', '1 h', 9);
 		INSERT INTO tidemark.erasures (actor, reason, changed) VALUES ('ada', 'a test', '{"journal": 2}');
 		INSERT INTO tidemark.operations (kind, request, actor) VALUES ('repair_gaps', '{"group": "default"}', 'ada');
 		INSERT INTO tidemark.operation_items (operation_id, ord, campaign_id, subject, seq) VALUES (1, 1, 'a', 'notes', 1);
