@@ -64,7 +64,7 @@ type Certificate struct {
 	BeganAt  time.Time        `json:"began_at"`
 	EndedAt  time.Time        `json:"ended_at"`
 	Events   int64            `json:"events"`                // erased
-	Keys     int64            `json:"keys"`                  // deleted, of the subjects: no copy of the journal tells what they sealed
+	Keys     int64            `json:"keys"`                  // deleted: no copy of the journal tells what they sealed
 	Keyless  []string         `json:"without_key,omitempty"` // subjects that sealed nothing, such as tags
 	Changed  map[string]int64 `json:"changed"`               // rows by table of the schema tidemark
 	Replayed []string         `json:"replayed"`

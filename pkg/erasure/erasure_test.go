@@ -315,7 +315,7 @@ func TestAnErasedCampaignKeepsPlacesTypesAndIDs(t *testing.T) {
 		t.Errorf("a scheduled append is left in %v", found)
 	}
 	s.verify(c)
-	if got := s.value(`SELECT count(*) FROM tidemark_views.shops `); got != "5" {
+	if got := s.value(`SELECT count(*) FROM tidemark_views.shops`); got != "5" {
 		t.Errorf("there are %s shops, want 5", got)
 	}
 	for e, err := range journal.ReadAll(t.Context(), s.Pool, 0) {

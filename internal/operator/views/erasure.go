@@ -38,7 +38,8 @@ func erasureViews() []*View {
 						changed = append(changed, fmt.Sprintf("%s %d", name, n))
 					}
 				}
-				return table.Row(r.ID, table.OrDash(r.CampaignID), r.BeganAt, r.EndedAt, r.By, strings.Join(changed, ", "), r.Reason)
+				return table.Row(r.ID, table.OrDash(r.CampaignID), r.BeganAt, r.EndedAt, r.By, strings.Join(changed, ", "),
+					r.Reason)
 			},
 		}),
 	}

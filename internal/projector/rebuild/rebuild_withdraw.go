@@ -51,7 +51,8 @@ func still(seen registry.Registered) func(pgx.Tx, *lockedSet) error {
 }
 
 // withdraw removes a set of tables, except the live one, and its deferred campaigns. The first
-// transaction takes the set from the workers and calls first with the set's row, or nil. From then on no worker follows the set, so the rest is done in steps that can be repeated.
+// transaction takes the set from the workers and calls first with the set's row, or nil. From then on
+// no worker follows the set, so the rest is done in steps that can be repeated.
 func withdraw(
 	ctx context.Context, db registry.Beginner, name string, s registry.TableSet, first func(pgx.Tx, *lockedSet) error,
 ) error {

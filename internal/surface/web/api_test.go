@@ -242,7 +242,7 @@ func TestListsComeInPages(t *testing.T) {
 		INSERT INTO tidemark.retention (policy, closed_for, event_types, every, rate)
 			SELECT 'p' || i, '1 day', '{closed}', '1 h', 9 FROM generate_series(1, 24) i;
 		INSERT INTO tidemark.erasures (campaign_id, actor, reason, changed)
-			SELECT nullif('x' || i, 'x1'), 'ada', 'a test', '{"journal": 2}' FROM generate_series(1, 23) i; -- and one of the fixture
+			SELECT nullif('x' || i, 'x1'), 'ada', 'a test', '{"journal": 2}' FROM generate_series(1, 24) i; -- and one of the fixture
 		SELECT tidemark.append_at('c' || i, now() + interval '1 h', '[{"type": "noted"}]') FROM generate_series(1, 24) i;
 		SELECT tidemark.append('c' || i, '[{"type": "noted"}]') FROM generate_series(1, 23) i`)
 	for _, what := range []string{
