@@ -240,8 +240,12 @@ func TestRequestsThatSayNotOneThingAreRefused(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)
 	for _, r := range []archive.Request{
-		{}, {Campaigns: []string{"a"}, Types: []string{"b"}, ClosedFor: time.Hour}, {Types: []string{"a"}},
-		{Types: []string{""}, ClosedFor: time.Hour}, {Campaigns: []string{""}}, {Campaigns: []string{"a"}, Rate: -1},
+		{},
+		{Campaigns: []string{"a"}, Types: []string{"b"}, ClosedFor: time.Hour},
+		{Types: []string{"a"}},
+		{Types: []string{""}, ClosedFor: time.Hour},
+		{Campaigns: []string{""}},
+		{Campaigns: []string{"a"}, Rate: -1},
 	} {
 		r.By, r.Reason = "anna", "a test"
 		if _, err := archive.Run(t.Context(), s.Pool, s.store, r); !errors.Is(err, archive.ErrInvalid) {

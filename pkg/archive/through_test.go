@@ -227,7 +227,7 @@ func TestANewGroupAndAReplayReadThroughTheArchive(t *testing.T) {
 	}
 	for _, name := range []string{"orders", "late", "totals"} {
 		if proof, err := admin.Prove(t.Context(), s.Pool, name, func(u lease.Unproved) { t.Logf("%+v", u) }); err != nil ||
-			proof.Campaigns+int64(proof.Partitions) == 0 || proof.Differing != 0 {
+			proof.Campaigns+proof.Partitions == 0 || proof.Differing != 0 {
 			t.Errorf("the proof of %s: %+v, %v", name, proof, err)
 		}
 	}
