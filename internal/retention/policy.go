@@ -20,13 +20,13 @@ type Policy struct {
 	ClosedFor time.Duration // since the last event of a campaign
 	Types     []string      // of the last event of a closed campaign
 	Every     time.Duration // between two runs; default 1 h
-	Rate      int           // events a second; default 10,000
+	Rate      int           // events a second; default 5,000
 }
 
 const (
 	defaultEvery = time.Hour
 	leastEvery   = time.Minute
-	defaultRate  = 10_000
+	defaultRate  = 5000
 )
 
 type file struct {

@@ -127,7 +127,7 @@ func TestAFileOfPoliciesIsReadOrItsMistakesAreNamed(t *testing.T) {
 			"policies:\n  tables:\n    closed_for: 90d\n    by_type: [closed, lost]\n    every: 12h\n    rate: 500",
 			"[{tables 2160h0m0s [closed lost] 12h0m0s 500}]",
 		},
-		"defaults":         {"policies: {t: {closed_for: 1h, by_type: [closed]}}", "[{t 1h0m0s [closed] 1h0m0s 10000}]"},
+		"defaults":         {"policies: {t: {closed_for: 1h, by_type: [closed]}}", "[{t 1h0m0s [closed] 1h0m0s 5000}]"},
 		"nothing":          {"", "it has no policies"},
 		"an unknown field": {"policies: {t: {closed: 1h}}", `unknown field "closed"`},
 		"no duration":      {"policies: {t: {by_type: [closed]}}", `policy "t": closed_for is missing`},
