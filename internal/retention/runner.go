@@ -84,10 +84,10 @@ func (r *Runner) run(ctx context.Context, p Policy) error {
 	text := ""
 	if err != nil {
 		text = err.Error()
-		r.Logger.WarnContext(ctx, "policy has stopped, it runs again later", "policy", p.Name, "error", err)
+		r.Logger.WarnContext(ctx, "policy of retention has stopped, it runs again later", "policy", p.Name, "error", err)
 	}
-	r.Logger.InfoContext(ctx, "policy has run", "policy", p.Name, "campaigns", done.Campaigns, "events", done.Events,
-		"left_out", done.LeftOut)
+	r.Logger.InfoContext(ctx, "campaigns archived by a policy of retention", "policy", p.Name, "campaigns", done.Campaigns,
+		"events", done.Events)
 	return rows.Do(context.WithoutCancel(ctx), r.Pool, "end a policy", queryEnd, p.Name, done.Campaigns, done.Events,
 		done.LeftOut, done.Left, text)
 }

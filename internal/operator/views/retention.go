@@ -34,8 +34,8 @@ func retentionViews() []*View {
 				if why == "" && len(r.Left) > 0 {
 					why = fmt.Sprintf("%s: %s", r.Left[0].CampaignID, r.Left[0].Reason)
 				}
-				return table.Row(r.Policy, table.Age(r.ClosedFor), strings.Join(r.Types, ", "), r.BeganAt, r.EndedAt, r.Campaigns, r.Events,
-					table.Number(r.LeftOut, table.Warning), why)
+				return table.Row(r.Policy, table.Age(r.ClosedFor), strings.Join(r.Types, ", "), r.BeganAt, r.EndedAt, r.Campaigns,
+					r.Events, table.Number(r.LeftOut, table.Warning), why)
 			},
 		}),
 	}
