@@ -44,7 +44,8 @@ func narrowing() map[string]string {
 		"queryEvents type": "noted", "queryEvents tag": "wallet=7", "queryEvents after": "3",
 		"listQueueEntries status": "dead", "listQueueEntries campaign": "elm",
 		"listOperations state": "running", "listOperations kind": "verify", "listOperations before": "2",
-		"listErasures before": "2", "listScheduled campaign": "oak", "listScheduled refused": "true",
+		"listErasures before": "2", "listPolicies after": "seats",
+		"listScheduled campaign": "oak", "listScheduled refused": "true",
 		"listTokens all": "true", "listGaps group": "search", "getOperation after": "1",
 	}
 	for name, value := range failed {
