@@ -82,6 +82,17 @@ AS $$
 $$;
 -- +goose StatementEnd
 
+-- is_erased reports whether an erasure has taken an event, or with p_whole all of its payload. An append
+-- with the mark of erasures in its metadata does not hide an event from them.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.is_erased(p_position bigint, p_metadata jsonb, p_payload jsonb, p_whole boolean)
+    RETURNS boolean
+    LANGUAGE sql STABLE
+    RETURN CASE WHEN p_metadata ->> '$erased' ~ '^[0-9]{1,18}$' THEN (p_payload = '{}' OR NOT p_whole)
+        AND EXISTS (SELECT FROM tidemark.erased_events x WHERE x.erasure = (p_metadata ->> '$erased')::bigint
+            AND x.position = p_position) ELSE false END;
+-- +goose StatementEnd
+
 -- count_erased adds numbers of changed rows, by table, to those of an erasure.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.count_erased(p_erasure bigint, p_counts jsonb) RETURNS void
@@ -131,13 +142,15 @@ BEGIN
     chosen := p_seqs;
     IF chosen IS NULL THEN
         SELECT array_agg(j.seq) INTO chosen FROM (SELECT j.seq FROM tidemark.journal j
-            WHERE j.campaign_id = p_campaign_id AND NOT coalesce(j.metadata ? '$erased', false)
+            WHERE j.campaign_id = p_campaign_id
+                AND NOT tidemark.is_erased(j.position, j.metadata, j.payload, p_personal IS NULL)
                 AND j.event_type <> 'events_erased'
                 AND (p_personal IS NULL OR p_personal ? j.event_type) ORDER BY j.seq LIMIT p_most) j;
     END IF;
     PERFORM set_config('tidemark.erases', 'on', true);
     FOR e IN SELECT j.* FROM tidemark.journal j WHERE j.campaign_id = p_campaign_id AND j.seq = ANY (chosen)
-        AND NOT coalesce(j.metadata ? '$erased', false) AND (p_personal IS NULL OR p_personal ? j.event_type)
+        AND NOT tidemark.is_erased(j.position, j.metadata, j.payload, p_personal IS NULL)
+        AND (p_personal IS NULL OR p_personal ? j.event_type)
         ORDER BY j.seq
     LOOP
         left_over := '{}';
@@ -273,6 +286,7 @@ DROP FUNCTION tidemark.erase_keys;
 DROP FUNCTION tidemark.erase_traces;
 DROP FUNCTION tidemark.erase;
 DROP FUNCTION tidemark.count_erased;
+DROP FUNCTION tidemark.is_erased;
 DROP FUNCTION tidemark.texts;
 DROP FUNCTION tidemark.erasable;
 DROP TABLE tidemark.erased_values;

@@ -325,6 +325,42 @@ func TestAnErasedCampaignKeepsPlacesTypesAndIDs(t *testing.T) {
 	}
 }
 
+// TestAMarkInMetadataHidesNoEvent has events whose own metadata says that they are erased.
+func TestAMarkInMetadataHidesNoEvent(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	s.order("shop", "bob", 1)
+	s.erase(erasure.Request{Subjects: []string{"customer=" + planted("bob")}})
+	for _, mark := range []string{`1`, `"1"`, `"ann"`, `-1`, `1e300`, `99999999999999999999`, `null`, `{}`} {
+		exec := `SELECT tidemark.append('shop', jsonb_build_array(jsonb_build_object('type', 'ordered', 'tags', '["customer=ann"]'::jsonb,
+			'payload', '{"customer": "planted-ann"}'::jsonb, 'metadata', jsonb_build_object('$erased', $1::jsonb))))`
+		if _, err := s.Exec(t.Context(), exec, mark); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if c := s.erase(erasure.Request{Subjects: []string{"customer=ann"}}); c.Events != 8 {
+		t.Errorf("%d events are erased, want 8", c.Events)
+	}
+	if found := s.everywhere("planted-ann"); found != nil {
+		t.Errorf("it is found in %v", found)
+	}
+}
+
+// TestWhatAnErasureOfPersonalFieldsHasLeftCanBeErased erases the personal fields, and then the campaign.
+func TestWhatAnErasureOfPersonalFieldsHasLeftCanBeErased(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	s.order("shop", "ann", 2)
+	s.erase(erasure.Request{Campaign: "shop", Personal: true})
+	if got := s.value(`SELECT payload FROM tidemark.journal WHERE event_type = 'ordered'`); got != `{"amount": 2}` {
+		t.Errorf("personal fields are erased, and %s is left", got)
+	}
+	s.erase(erasure.Request{Campaign: "shop"})
+	if got := s.value(`SELECT payload FROM tidemark.journal WHERE event_type = 'ordered'`); got != `{}` {
+		t.Errorf("the campaign is erased, and %s is left", got)
+	}
+}
+
 func TestTheSearchFindsWhatIsLeft(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)

@@ -35,7 +35,8 @@ const (
 	queryForget = `SELECT tidemark.forget_keys($1)`
 
 	// queryCount reads a campaign's range of the primary key.
-	queryCount = `SELECT count(*), count(*) FILTER (WHERE NOT coalesce(metadata ? '$erased', false)
+	queryCount = `SELECT count(*), count(*) FILTER (WHERE NOT (coalesce(metadata ? '$erased', false)
+				AND tidemark.is_erased("position", metadata, payload, $2::jsonb IS NULL))
 			AND event_type <> 'events_erased' AND ($2::jsonb IS NULL OR $2::jsonb ? event_type))
 		FROM tidemark.journal WHERE campaign_id = $1`
 
@@ -43,13 +44,14 @@ const (
 	queryTagged = `SELECT j.campaign_id, j.seq, t."position" FROM (
 			SELECT DISTINCT e."position" FROM tidemark.event_tags e WHERE e.tag = ANY ($1::text[]) AND e."position" > $2
 				AND e."position" <= $3
-		) t CROSS JOIN LATERAL (SELECT j.campaign_id, j.seq, j.metadata, j.event_type FROM tidemark.journal j
-			WHERE j."position" = t."position" LIMIT 1) j
-		WHERE NOT coalesce(j.metadata ? '$erased', false) AND ($4::jsonb IS NULL OR $4::jsonb ? j.event_type)`
+		) t CROSS JOIN LATERAL (SELECT j.campaign_id, j.seq, j.metadata, j.payload, j.event_type
+			FROM tidemark.journal j WHERE j."position" = t."position" LIMIT 1) j
+		WHERE NOT tidemark.is_erased(t."position", j.metadata, j.payload, $4::jsonb IS NULL) AND ($4::jsonb IS NULL OR $4::jsonb ? j.event_type)`
 
 	// queryNamed reads a range of the index on position.
 	queryNamed = `SELECT j.campaign_id, j.seq, j."position" FROM tidemark.journal j
-		WHERE j."position" > $2 AND j."position" <= $3 AND NOT coalesce(j.metadata ? '$erased', false)
+		WHERE j."position" > $2 AND j."position" <= $3 AND NOT (coalesce(j.metadata ? '$erased', false)
+				AND tidemark.is_erased(j."position", j.metadata, j.payload, $4::jsonb IS NULL))
 			AND ($4::jsonb IS NULL OR $4::jsonb ? j.event_type)
 			AND EXISTS (SELECT FROM jsonb_array_elements_text($5::jsonb -> j.event_type) f (path)
 				WHERE j.payload #>> string_to_array(f.path, '.') = ANY ($1::text[])
