@@ -89,7 +89,7 @@ func archiveActs() []*Act {
 }
 
 // leftOut tells why the first campaigns were left out.
-func leftOut(r archive.Report) string {
+func leftOut(r archive.Report, verb string) string {
 	if r.LeftOut == 0 {
 		return ""
 	}
@@ -98,7 +98,7 @@ func leftOut(r archive.Report) string {
 	for _, l := range r.Left[:min(len(r.Left), shown)] {
 		why = append(why, l.CampaignID+": "+l.Reason)
 	}
-	return fmt.Sprintf(" and leave %s (%s)", table.Count(r.LeftOut, "campaign"), strings.Join(why, "; "))
+	return fmt.Sprintf("%s %s (%s)", verb, table.Count(r.LeftOut, "campaign"), strings.Join(why, "; "))
 }
 
 func archives(r archive.Request) does {
@@ -109,7 +109,7 @@ func archives(r archive.Request) does {
 			return &Plan{
 				Detail: found, Count: found.Campaigns,
 				Words: fmt.Sprintf("archive %s of %s", table.Count(found.Events, "event"),
-					table.Count(found.Campaigns, "campaign")) + leftOut(found),
+					table.Count(found.Campaigns, "campaign")) + leftOut(found, " and leave"),
 			}, err
 		},
 		Alone: func(ctx context.Context, db *admin.Recorder) (any, error) {
@@ -122,8 +122,8 @@ func archives(r archive.Request) does {
 		},
 		Told: func(done *admin.Outcome) Told {
 			r := detail[archive.Report](done)
-			return Told{Text: fmt.Sprintf("Did archive %s of %s in %s", table.Count(r.Events, "event"),
-				table.Count(r.Campaigns, "campaign"), table.Count(r.Objects, "object")) + leftOut(r) + "."}
+			return Told{Text: fmt.Sprintf("Archived %s of %s in %s", table.Count(r.Events, "event"),
+				table.Count(r.Campaigns, "campaign"), table.Count(r.Objects, "object")) + leftOut(r, ". Left") + "."}
 		},
 	}
 }
@@ -140,8 +140,8 @@ func restores(wrong error, r archive.RestoreRequest) does {
 		},
 		Told: func(done *admin.Outcome) Told {
 			r := detail[archive.Report](done)
-			return Told{Text: fmt.Sprintf("Did restore %s of %s", table.Count(r.Events, "event"),
-				table.Count(r.Campaigns, "campaign")) + leftOut(r) + "."}
+			return Told{Text: fmt.Sprintf("Restored %s of %s", table.Count(r.Events, "event"),
+				table.Count(r.Campaigns, "campaign")) + leftOut(r, ". Left") + "."}
 		},
 	}
 }
