@@ -21,7 +21,7 @@ func TestRunsUnderKillsLoseNothing(t *testing.T) {
 			SELECT 'c' || c, n, nextval('tidemark.journal_position'), gen_random_uuid(),
 			CASE n WHEN 40 THEN 'campaign_closed' ELSE 'ordered' END, 1, 'projection_and_replay', NULL, NULL, 'eve',
 			CASE WHEN n % 10 = 0 THEN ARRAY['n=' || n] END, jsonb_build_object('c', c, 'n', n / 7.0), NULL, 20, now(), now()
-		FROM generate_series(1, 800) AS c, generate_series(1, 40) AS n`)
+		FROM generate_series(1, 400) AS c, generate_series(1, 40) AS n`)
 	closedOnes := `SELECT md5(string_agg(j::text, E'\n' ORDER BY campaign_id, seq)) || count(*) FROM tidemark.journal j WHERE campaign_id LIKE 'c%'`
 	before, url := s.value(closedOnes), s.Config().ConnString()
 	ctx, stop := context.WithCancel(t.Context())
