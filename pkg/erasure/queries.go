@@ -46,7 +46,8 @@ const (
 				AND e."position" <= $3
 		) t CROSS JOIN LATERAL (SELECT j.campaign_id, j.seq, j.metadata, j.payload, j.event_type
 			FROM tidemark.journal j WHERE j."position" = t."position" LIMIT 1) j
-		WHERE NOT tidemark.is_erased(t."position", j.metadata, j.payload, $4::jsonb IS NULL) AND ($4::jsonb IS NULL OR $4::jsonb ? j.event_type)`
+		WHERE NOT tidemark.is_erased(t."position", j.metadata, j.payload, $4::jsonb IS NULL)
+			AND ($4::jsonb IS NULL OR $4::jsonb ? j.event_type)`
 
 	// queryNamed reads a range of the index on position.
 	queryNamed = `SELECT j.campaign_id, j.seq, j."position" FROM tidemark.journal j
