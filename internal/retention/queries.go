@@ -1,14 +1,16 @@
 package retention
 
 const (
-	// queryKnow writes the policies of the file, and forgets others.
-	queryKnow = `WITH known AS (
-			INSERT INTO tidemark.retention (policy, closed_for, event_types, every, rate)
-			SELECT $1, $2, $3, $4, $5
-			ON CONFLICT (policy) DO UPDATE SET closed_for = excluded.closed_for, event_types = excluded.event_types,
-				every = excluded.every, rate = excluded.rate
-		)
-		DELETE FROM tidemark.retention WHERE policy <> ALL ($6::text[])`
+	// queryKnow writes a policy of the file, unless it is known.
+	queryKnow = `INSERT INTO tidemark.retention AS r (policy, closed_for, event_types, every, rate)
+		VALUES ($1, $2, $3, $4, $5)
+		ON CONFLICT (policy) DO UPDATE SET closed_for = excluded.closed_for, event_types = excluded.event_types,
+			every = excluded.every, rate = excluded.rate
+		WHERE (r.closed_for, r.event_types, r.every, r.rate)
+			<> (excluded.closed_for, excluded.event_types, excluded.every, excluded.rate)`
+
+	// queryForget deletes the policies that the file does not have.
+	queryForget = `DELETE FROM tidemark.retention WHERE policy <> ALL ($1::text[])`
 
 	// queryBegin notes that a policy runs, if it is due.
 	queryBegin = `UPDATE tidemark.retention SET began_at = clock_timestamp(), ended_at = NULL

@@ -120,6 +120,22 @@ func TestAPolicyThatCannotWriteSaysSo(t *testing.T) {
 	}
 }
 
+// TestAPolicyStopsWhenItsDutyIsLost has another process take the duty with the first of two objects.
+func TestAPolicyStopsWhenItsDutyIsLost(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	exec(t, pool, `SELECT tidemark.append('c' || n, '[{"type": "opened"}, {"type": "closed"}]')
+		FROM generate_series(1, 600) AS n`)
+	exec(t, pool, `CREATE FUNCTION take() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+		UPDATE tidemark.duties SET owner = 'b'; RETURN NULL; END $$;
+		CREATE TRIGGER take AFTER INSERT ON tidemark.archives EXECUTE FUNCTION take()`)
+	step(t, runner(t, pool, "a", shut))
+	known, err := retention.List(t.Context(), pool, "", 10)
+	if err != nil || len(known) != 1 || known[0].Campaigns != 500 || known[0].Error != "another process has the duty" {
+		t.Errorf("policies %+v, %v; want 500 campaigns, and why it has stopped", known, err)
+	}
+}
+
 func TestAFileOfPoliciesIsReadOrItsMistakesAreNamed(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ text, want string }{

@@ -1,8 +1,9 @@
 package retention
 
 import (
+	"cmp"
 	"context"
-	"fmt"
+	"errors"
 	"log/slog"
 	"time"
 
@@ -18,6 +19,8 @@ const (
 	dutyTTL   = 2 * time.Minute
 	lookEvery = time.Minute
 )
+
+var errTaken = errors.New("another process has the duty")
 
 // Runner runs policies. All fields are required.
 type Runner struct {
@@ -54,8 +57,11 @@ func (r *Runner) Step(ctx context.Context) error {
 	for i, p := range r.Policies {
 		names[i] = p.Name
 	}
+	if err := rows.Do(ctx, r.Pool, "forget policies", queryForget, names); err != nil {
+		return err
+	}
 	for _, p := range r.Policies {
-		err := rows.Do(ctx, r.Pool, "note a policy", queryKnow, p.Name, p.ClosedFor, p.Types, p.Every, p.Rate, names)
+		err := rows.Do(ctx, r.Pool, "note a policy", queryKnow, p.Name, p.ClosedFor, p.Types, p.Every, p.Rate)
 		if err == nil {
 			err = r.run(ctx, p)
 		}
@@ -76,13 +82,18 @@ func (r *Runner) run(ctx context.Context, p Policy) error {
 	done, err := archive.Run(running, r.Pool, r.Store, archive.Request{
 		ClosedFor: p.ClosedFor, Types: p.Types, Rate: p.Rate, By: "retention", Reason: "policy " + p.Name,
 		Progress: func(archive.Report) {
-			if mine, err := lease.TakeDuty(ctx, r.Pool, duty, r.Owner, dutyTTL); err != nil || !mine {
-				cancel(fmt.Errorf("the duty is lost: %w", err))
+			mine, err := lease.TakeDuty(ctx, r.Pool, duty, r.Owner, dutyTTL)
+			if err == nil && !mine {
+				err = errTaken
+			}
+			if err != nil {
+				cancel(err)
 			}
 		},
 	})
 	text := ""
 	if err != nil {
+		err = cmp.Or(context.Cause(running), err)
 		text = err.Error()
 		r.Logger.WarnContext(ctx, "policy of retention has stopped, it runs again later", "policy", p.Name, "error", err)
 	}

@@ -13,7 +13,7 @@ import (
 
 const (
 	cacheBytes = 64 << 20
-	readAhead  = 4 // pages
+	readAhead  = 4 // pages behind the one that is asked for
 )
 
 // source reads the journal page by page for all places of a process. It is safe for concurrent use.
@@ -91,7 +91,7 @@ func (s *source) next(ctx context.Context, after int64) (*pages.Page, <-chan str
 				return nil, nil, ctx.Err()
 			}
 		}
-		s.reading = make(chan struct{})
+		s.reading, s.asked = make(chan struct{}), after
 		s.mu.Unlock()
 		w, err := s.read(ctx, after)
 		if err != nil || w.Until == after {
@@ -122,20 +122,15 @@ func (s *source) at(ctx context.Context, after int64) *pages.Page {
 	return &kept
 }
 
-// readAhead starts to read the pages that follow, unless they are there. The caller holds s.mu.
+// readAhead starts to read the page that follows those in memory, unless there are enough or the cache
+// is full: a page that is read in vain drops one that is needed. The caller holds s.mu.
 func (s *source) readAhead(ctx context.Context, after int64) {
-	for range readAhead {
-		page := s.cache.At(after)
-		if page == nil {
-			break
-		}
-		after = page.Until
-	}
-	if after >= s.head || s.reading != nil || s.cache.At(after) != nil {
+	until, next := s.cache.Ahead(after, readAhead+1)
+	if !next || until >= s.head || s.reading != nil {
 		return
 	}
 	s.reading = make(chan struct{})
-	s.ahead.Go(func() { _, _ = s.read(ctx, after) }) // a place that needs the page sees the error when it reads it
+	s.ahead.Go(func() { _, _ = s.read(ctx, until) }) // a place that needs the page sees the error when it reads it
 }
 
 // read reads a page into the cache. The caller has set s.reading.

@@ -127,6 +127,17 @@ func (c *Cache) Add(p *Page) {
 	c.trim()
 }
 
+// Ahead returns where up to n pages in memory end that continue after a position. next reports whether
+// to read the page that follows: there are fewer, and it has room beside them.
+func (c *Cache) Ahead(position int64, n int) (until int64, next bool) {
+	var bytes, found int64
+	until = position
+	for page := c.At(until); page != nil && found < int64(n); page = c.At(until) {
+		bytes, found, until = bytes+page.bytes, found+1, page.Until
+	}
+	return until, found > 0 && c.At(until) == nil && bytes+bytes/found <= c.limit
+}
+
 // Roomy reports whether less than half of the limit is used.
 func (c *Cache) Roomy() bool { return c.bytes < c.limit/2 }
 

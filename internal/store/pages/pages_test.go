@@ -28,3 +28,29 @@ func TestPagesAreFoundByPositionAndBounded(t *testing.T) {
 		t.Error("adding to a page has changed what its readers have")
 	}
 }
+
+// TestPagesAreReadAheadWhileTheyFit has pages of one event each, in a cache that holds five.
+func TestPagesAreReadAheadWhileTheyFit(t *testing.T) {
+	t.Parallel()
+	c := NewCache(5*eventBytes, 1)
+	expect := func(position int64, n int, until int64, next bool) {
+		t.Helper()
+		if gotUntil, got := c.Ahead(position, n); gotUntil != until || got != next {
+			t.Errorf("after %d, %d pages: they end at %d, read on: %t; want %d, %t", position, n, gotUntil, got, until, next)
+		}
+	}
+	expect(0, 3, 0, false) // its own page is not there
+	for at := range int64(4) {
+		c.Add(&Page{After: at, Until: at + 1, Events: []journal.Event{{Position: at + 1}}})
+	}
+	expect(0, 3, 3, false) // there are enough
+	expect(0, 4, 4, true)
+	expect(2, 4, 4, true)
+	expect(4, 4, 4, false)
+	c.Add(&Page{After: 4, Until: 5, Events: []journal.Event{{Position: 5}}})
+	expect(0, 9, 5, false) // a sixth page would drop the first
+	c.Add(&Page{After: 5, Until: 6, Events: []journal.Event{{Position: 6}}})
+	expect(0, 9, 0, false)
+	expect(1, 9, 6, false)
+	expect(3, 9, 6, true)
+}
