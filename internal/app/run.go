@@ -28,6 +28,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/session"
 	"github.com/tidemark-go/tidemark/internal/verification"
 	"github.com/tidemark-go/tidemark/migrations"
+	"github.com/tidemark-go/tidemark/pkg/archive"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
@@ -39,7 +40,8 @@ func Run(ctx context.Context, settings config.Worker, opts Options, logger *slog
 	projections, catalogue, err := load(settings, opts, mode.Mode)
 	routes, routesErr := publishing.Configured(settings.Publishing, opts.Sinks, logger)
 	policies, policiesErr := retain(settings)
-	faults := []error{modeErr, err, routesErr, policiesErr, config.CheckRetries(&settings)}
+	store, storeErr := settings.Archive.Open()
+	faults := []error{modeErr, err, routesErr, policiesErr, storeErr, config.CheckRetries(&settings)}
 	pool, err := connect(ctx, settings)
 	if err != nil {
 		return errors.Join(append(faults, err)...)
@@ -73,8 +75,8 @@ func Run(ctx context.Context, settings config.Worker, opts Options, logger *slog
 	var p *projector.Projector
 	if len(projections) > 0 || mode.Mode == projector.ModeEnqueueOnly {
 		cfg := projectorConfig(settings)
-		if cfg.Archive, err = settings.Archive.Reader(); err != nil {
-			return err
+		if store != nil {
+			cfg.Archive = archive.NewReader(store, 0)
 		}
 		cfg.Pool, cfg.Projections, cfg.Catalogue, cfg.Logger, cfg.Registerer, cfg.Mode, cfg.TracerProvider = pool,
 			projections, catalogue, logger, registry, mode.Mode, traces
@@ -89,10 +91,7 @@ func Run(ctx context.Context, settings config.Worker, opts Options, logger *slog
 	for i, p := range projections {
 		names[i] = p.Spec().Name
 	}
-	acts := admin.Config{Projector: p, Projections: names, Catalogue: catalogue}
-	if acts.Archive, err = settings.Archive.Open(); err != nil {
-		return err
-	}
+	acts := admin.Config{Projector: p, Projections: names, Catalogue: catalogue, Archive: store}
 	pagesURL, err := startAdmin(ctx, g, settings, acts, projections, catalogue, routes, logger)
 	if err != nil {
 		return err
@@ -141,7 +140,7 @@ func Run(ctx context.Context, settings config.Worker, opts Options, logger *slog
 		}
 	}
 	if len(policies) > 0 {
-		r := retention.Runner{Pool: pool, Store: acts.Archive, Policies: policies, Owner: uuid.NewString(), Logger: logger}
+		r := retention.Runner{Pool: pool, Store: store, Policies: policies, Owner: uuid.NewString(), Logger: logger}
 		g.Go(func() error { r.Run(ctx); return ctx.Err() })
 	}
 	if p != nil {

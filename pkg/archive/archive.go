@@ -100,8 +100,6 @@ func (r Request) check() error {
 		return fmt.Errorf("%w: a campaign or type is empty", ErrInvalid)
 	case r.Rate < 0:
 		return fmt.Errorf("%w: the rate is %d events a second", ErrInvalid, r.Rate)
-	case r.By == "" || r.Reason == "":
-		return fmt.Errorf("%w: By or Reason is missing", ErrInvalid)
 	}
 	return nil
 }
@@ -136,6 +134,9 @@ func Run(ctx context.Context, db DB, store Store, r Request) (_ Report, err erro
 	var done tally
 	if err := r.check(); err != nil {
 		return done.Report, err
+	}
+	if r.By == "" || r.Reason == "" {
+		return done.Report, fmt.Errorf("%w: By or Reason is missing", ErrInvalid)
 	}
 	err = atOnce(ctx, r.Rate, func(ctx context.Context, do func(int64, func() error) error) error {
 		return r.choose(ctx, db, &done, func(b batch) error {

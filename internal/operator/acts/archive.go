@@ -103,8 +103,7 @@ func leftOut(r archive.Report, verb string) string {
 
 func archives(r archive.Request) does {
 	return does{
-		Preview: func(ctx context.Context, acts *admin.Acts, by admin.Request) (*Plan, error) {
-			r.By, r.Reason = by.Who.Name, by.Reason+" "
+		Preview: func(ctx context.Context, acts *admin.Acts, _ admin.Request) (*Plan, error) {
 			found, err := archive.Count(ctx, acts.Pool(), r)
 			return &Plan{
 				Detail: found, Count: found.Campaigns,
@@ -118,7 +117,10 @@ func archives(r archive.Request) does {
 			}
 			r.By, r.Reason = db.Who.Name, db.Reason
 			done, err := archive.Run(ctx, db, db.Archive, r)
-			return recorded(ctx, db, done, err)
+			if err == nil { // also if nothing was moved
+				err = onRecord(ctx, db)
+			}
+			return done, err
 		},
 		Told: func(done *admin.Outcome) Told {
 			r := detail[archive.Report](done)
@@ -136,7 +138,10 @@ func restores(wrong error, r archive.RestoreRequest) does {
 				return nil, errNoArchive()
 			}
 			done, err := archive.Restore(ctx, db, db.Archive, r)
-			return recorded(ctx, db, done, err)
+			if err == nil {
+				err = onRecord(ctx, db)
+			}
+			return done, err
 		},
 		Told: func(done *admin.Outcome) Told {
 			r := detail[archive.Report](done)
@@ -146,12 +151,9 @@ func restores(wrong error, r archive.RestoreRequest) does {
 	}
 }
 
-// recorded records an act that has moved nothing too.
-func recorded(ctx context.Context, db *admin.Recorder, done archive.Report, err error) (any, error) {
-	if err != nil {
-		return nil, err
-	}
-	return done, pgx.BeginFunc(ctx, db, func(pgx.Tx) error { return nil })
+// onRecord puts the act on record, if no transaction has yet.
+func onRecord(ctx context.Context, db *admin.Recorder) error {
+	return pgx.BeginFunc(ctx, db, func(pgx.Tx) error { return nil })
 }
 
 func errNoArchive() error {

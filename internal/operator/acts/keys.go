@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/surface/table"
 )
@@ -32,7 +30,7 @@ func keyActs() []*Act {
 					if sealer == nil {
 						return nil, fmt.Errorf("%w: there are no wrapping keys", admin.ErrNotHere)
 					}
-					if err := pgx.BeginFunc(ctx, db, func(pgx.Tx) error { return nil }); err != nil { // on record before it begins
+					if err := onRecord(ctx, db); err != nil { // before it begins
 						return nil, err
 					}
 					n, err := sealer.Rotate(ctx, db)
