@@ -129,8 +129,8 @@ BEGIN
             RETURN NEW;
         END IF;
     ELSIF current_setting('tidemark.archives', true) = 'on' THEN
-        IF TG_TABLE_NAME = 'journal' AND TG_OP = 'UPDATE' AND NEW.event_version = 0 AND (NEW.campaign_id, NEW.seq, NEW.position, NEW.event_id)
-            = (OLD.campaign_id, OLD.seq, OLD.position, OLD.event_id) THEN
+        IF TG_TABLE_NAME = 'journal' AND TG_OP = 'UPDATE' AND NEW.event_version = 0
+            AND (NEW.campaign_id, NEW.seq, NEW.position, NEW.event_id) = (OLD.campaign_id, OLD.seq, OLD.position, OLD.event_id) THEN
             RETURN NEW;
         END IF;
     END IF;

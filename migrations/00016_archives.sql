@@ -106,7 +106,8 @@ AS $$
     SELECT c.id, e.line, e.hash
     FROM (SELECT DISTINCT u.id COLLATE "C" AS id FROM unnest(p_campaign_ids) AS u (id) ORDER BY 1) AS c
     CROSS JOIN LATERAL (
-        SELECT j.seq, row_to_json(l)::text AS line, hash_record_extended(j, 0) AS hash FROM tidemark.journal j CROSS JOIN LATERAL (
+        SELECT j.seq, row_to_json(l)::text AS line, hash_record_extended(j, 0) AS hash
+        FROM tidemark.journal j CROSS JOIN LATERAL (
             SELECT j.campaign_id, j.event_id AS id, j.event_type AS type, j.event_version AS version, j.intent,
                 j.aggregate_type, j.aggregate_id, j.actor, j.tags, j.payload, j.metadata, j.occurred_at, j.seq,
                 j."position", j.recorded_at, j.payload_bytes
@@ -172,11 +173,31 @@ END
 $$;
 -- +goose StatementEnd
 
--- archive takes campaigns out of the journal that an object has, and returns those that it leaves, with
+-- require_batch refuses a call of archive or restore that would not see what it has locked, or would lock
+-- too much.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.require_batch(p_act text, p_campaigns integer) RETURNS void
+    LANGUAGE plpgsql STABLE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF current_setting('transaction_isolation') <> 'read committed' THEN
+        RAISE EXCEPTION 'tidemark.% needs READ COMMITTED: it looks at campaigns after it has locked them', p_act
+            USING ERRCODE = 'TM008', HINT = 'begin another transaction';
+    ELSIF p_campaigns > (tidemark.append_limits())[8] THEN
+        RAISE EXCEPTION '%: % campaigns in one call, the limit is % (campaigns_per_transaction of tidemark.limits)',
+            p_act, p_campaigns, (tidemark.append_limits())[8]
+            USING ERRCODE = 'TM011', HINT = format('%s them in several calls', p_act);
+    END IF;
+END
+$$;
+-- +goose StatementEnd
+
+-- archive takes campaigns that an object has out of the journal, and returns those that it leaves, with
 -- the reason. p_sums are the XOR of the hashes of the campaigns' events when the lines were made: an
--- append or an erasure since then changes them. p_hashes are the SHA-256 of the lines, for restore. Events with tags stay as stubs, so that conditions see
--- them, and so does the last one, which keeps the campaign's head. A campaign's lock is tried, never
--- waited for.
+-- append or an erasure since then changes them. p_hashes are the SHA-256 of the lines, for restore. Events
+-- with tags stay as stubs, so that conditions see them, and so does the last one, which keeps the
+-- campaign's head. A campaign's lock is tried, never waited for.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.archive(p_object text, p_sha256 bytea, p_bytes bigint, p_campaign_ids text[],
     p_sums bigint[], p_hashes bytea[], p_actor text, p_reason text) RETURNS TABLE (campaign_id text, reason text)
@@ -193,20 +214,14 @@ DECLARE
     total record;
     gone record;
 BEGIN
-    IF current_setting('transaction_isolation') <> 'read committed' THEN
-        RAISE EXCEPTION 'tidemark.archive needs READ COMMITTED: it looks at campaigns after it has locked them'
-            USING ERRCODE = 'TM008', HINT = 'begin another transaction';
-    ELSIF cardinality(p_campaign_ids) > (tidemark.append_limits())[8] THEN
-        RAISE EXCEPTION 'archive: % campaigns in one call, the limit is % (campaigns_per_transaction of tidemark.limits)',
-            cardinality(p_campaign_ids), (tidemark.append_limits())[8]
-            USING ERRCODE = 'TM011', HINT = 'archive them in several calls';
-    END IF;
+    PERFORM tidemark.require_batch('archive', cardinality(p_campaign_ids));
     SELECT coalesce(array_agg(c.id) FILTER (WHERE c.free), '{}') INTO free
     FROM (SELECT u.id, pg_try_advisory_xact_lock(tidemark.lock_key(32002, hashtextextended(u.id, 0))) AS free
         FROM unnest(p_campaign_ids) AS u (id)) AS c;
     RETURN QUERY SELECT u.id, 'an append to it is open' FROM unnest(p_campaign_ids) AS u (id)
         WHERE u.id <> ALL (free);
-    SELECT coalesce(jsonb_object_agg(n.campaign_id, n.reason), '{}') INTO refused FROM tidemark.not_archivable(free) AS n;
+    SELECT coalesce(jsonb_object_agg(n.campaign_id, n.reason), '{}') INTO refused
+    FROM tidemark.not_archivable(free) AS n;
     RETURN QUERY SELECT n.key, n.value FROM jsonb_each_text(refused) AS n;
     chosen := array(SELECT u.id FROM unnest(free) AS u (id) WHERE NOT refused ? u.id);
     -- What is deleted is what the object has.
@@ -281,14 +296,7 @@ DECLARE
     marks jsonb[];
     good boolean[];
 BEGIN
-    IF current_setting('transaction_isolation') <> 'read committed' THEN
-        RAISE EXCEPTION 'tidemark.restore needs READ COMMITTED: it looks at campaigns after it has locked them'
-            USING ERRCODE = 'TM008', HINT = 'begin another transaction';
-    ELSIF cardinality(p_campaign_ids) > (tidemark.append_limits())[8] THEN
-        RAISE EXCEPTION 'restore: % campaigns in one call, the limit is % (campaigns_per_transaction of tidemark.limits)',
-            cardinality(p_campaign_ids), (tidemark.append_limits())[8]
-            USING ERRCODE = 'TM011', HINT = 'restore them in several calls';
-    END IF;
+    PERFORM tidemark.require_batch('restore', cardinality(p_campaign_ids));
     SELECT array_agg(c.id), array_agg(c.lines) INTO ids, texts
     FROM (SELECT u.id, u.lines, pg_try_advisory_xact_lock(tidemark.lock_key(32002, hashtextextended(u.id, 0))) AS free
         FROM unnest(p_campaign_ids, p_lines) AS u (id, lines)) AS c WHERE c.free;
@@ -331,13 +339,15 @@ END
 $$;
 -- +goose StatementEnd
 
-REVOKE ALL ON FUNCTION tidemark.archive_lines, tidemark.not_archivable, tidemark.archive, tidemark.restore FROM PUBLIC;
+REVOKE ALL ON FUNCTION tidemark.archive_lines, tidemark.not_archivable, tidemark.require_batch, tidemark.archive,
+    tidemark.restore FROM PUBLIC;
 
 SELECT set_config('search_path', current_setting('tidemark.path'), true);
 
 -- +goose Down
 DROP FUNCTION tidemark.restore;
 DROP FUNCTION tidemark.archive;
+DROP FUNCTION tidemark.require_batch;
 DROP FUNCTION tidemark.not_archivable;
 DROP FUNCTION tidemark.archive_lines;
 DROP FUNCTION tidemark.require_positions;

@@ -6,10 +6,8 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	places "github.com/tidemark-go/tidemark/internal/store/ledger"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
@@ -128,16 +126,8 @@ func TestAGroupFromSeveralPagesStopsBeforeAnEventWhoseKeyIsNotFound(t *testing.T
 	}
 	prove := func() {
 		t.Helper()
-		if err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-			all, err := places.Prove(t.Context(), tx, "board")
-			for _, one := range all {
-				if one.Differs() {
-					t.Errorf("partition %s has applied %d events of %d", one.Partition, one.Applied, one.Journal)
-				}
-			}
-			return err
-		}); err != nil {
-			t.Fatal(err)
+		if found := differing(t, pool); found != nil {
+			t.Errorf("differing %q", found)
 		}
 	}
 	prove()

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	places "github.com/tidemark-go/tidemark/internal/store/ledger"
 	"github.com/tidemark-go/tidemark/pkg/projector"
@@ -22,22 +23,7 @@ func TestWhatWasAppliedAcrossCampaignsCanBeProved(t *testing.T) {
 	drain(t, p)
 	prove := func(want ...string) {
 		t.Helper()
-		got := []string{}
-		if err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-			all, err := places.Prove(t.Context(), tx, "board")
-			for _, one := range all {
-				if one.Differs() {
-					got = append(got, fmt.Sprintf("%s %+d %t", one.Partition, one.Applied-one.Journal, one.SameIDs))
-				}
-			}
-			if len(all) != 3 {
-				t.Errorf("%d partitions, want 3", len(all))
-			}
-			return err
-		}); err != nil {
-			t.Fatal(err)
-		}
-		if !slices.Equal(got, want) {
+		if got := differing(t, pool); !slices.Equal(got, want) {
 			t.Errorf("differing %q, want %q", got, want)
 		}
 	}
@@ -62,4 +48,24 @@ func TestWhatWasAppliedAcrossCampaignsCanBeProved(t *testing.T) {
 	prove("#0 +0 false", "#2 +0 false")
 	exec(t, pool, `DELETE FROM tidemark.journal WHERE position = 3`)
 	prove("#0 +1 false", "#1 +1 false", "#2 +1 false")
+}
+
+// differing returns the partitions of the board, of three, whose places do not match the journal.
+func differing(t *testing.T, pool *pgxpool.Pool) (found []string) {
+	t.Helper()
+	if err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
+		all, err := places.Prove(t.Context(), tx, "board")
+		for _, one := range all {
+			if one.Differs() {
+				found = append(found, fmt.Sprintf("%s %+d %t", one.Partition, one.Applied-one.Journal, one.SameIDs))
+			}
+		}
+		if len(all) != 3 {
+			t.Errorf("%d partitions, want 3", len(all))
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return found
 }

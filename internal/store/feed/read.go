@@ -149,9 +149,8 @@ func collect(ctx context.Context, db Querier, query string, args ...any) ([]Even
 	return events, err
 }
 
-// collectSome runs a query and reads its rows with collectBytes. Stubs are replaced by the events that
-// they stand for. If an event's content makes that
-// fail, it reads again without the documents of that event.
+// collectSome runs a query and reads its rows with collectBytes. If an event's content makes that fail, it
+// reads again without the documents of that event. Stubs are replaced by the events that they stand for.
 func collectSome(
 	ctx context.Context, db Querier, expected int, limit int64, s span, query string, args ...any,
 ) (events []Event, size int64, err error) {
