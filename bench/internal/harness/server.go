@@ -125,6 +125,13 @@ func (s *Server) database(name string) (*Database, error) {
 	return &Database{Name: name, URL: at.String(), server: s}, nil
 }
 
+// Size returns the bytes of a database; 0: there is none.
+func (s *Server) Size(ctx context.Context, name string) (bytes int, err error) {
+	err = s.admin.QueryRow(ctx,
+		"SELECT coalesce(sum(pg_database_size(oid)), 0)::bigint FROM pg_database WHERE datname = $1", name).Scan(&bytes)
+	return bytes, err
+}
+
 // DataDirectory returns the folder of the server's data.
 func (s *Server) DataDirectory(ctx context.Context) (dir string, err error) {
 	if err := s.admin.QueryRow(ctx, "SELECT current_setting('data_directory')").Scan(&dir); err != nil {

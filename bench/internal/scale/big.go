@@ -383,14 +383,12 @@ func MeasureBigBytes(ctx context.Context, b *harness.Bench) (figures []harness.F
 // MeasureBig compares a journal of many events with one of a million.
 func MeasureBig(ctx context.Context, b *harness.Bench) (figures []harness.Figure, err error) {
 	small := bigJournal{events: b.Scaled(bigSmall), ids: "short", fillFor: b.BigFillFor}
-	events, err := affordable(ctx, b, b.Scaled(b.BigEvents))
-	if err != nil {
-		return nil, err
-	}
 	large := small
-	large.events = events
 	if b.BigFillFor > 0 {
 		large.kept, small.kept = "tidemark_big", "tidemark_big_small"
+	}
+	if large.events, err = affordable(ctx, b, b.Scaled(b.BigEvents), large.kept); err != nil {
+		return nil, err
 	}
 	var opened []*bigSide
 	for _, j := range []bigJournal{large, small} {

@@ -15,7 +15,7 @@ import (
 const (
 	bigPerCampaign = 100
 	bigChunk       = 100_000 // events in one statement
-	bigDiskBytes   = 1000    // of disk that a filled event takes, with WAL and a margin
+	bigDiskBytes   = 700     // of disk that a filled event takes, with WAL and a margin
 	bigDiskSpare   = 10 << 30
 
 	// Some campaigns have many events and most have few. The names of those that grow together are
@@ -82,9 +82,13 @@ type bigJournal struct {
 
 func (j bigJournal) campaigns() int { return max(1, j.events/bigPerCampaign) }
 
-// affordable returns how many of the events the disk takes.
-func affordable(ctx context.Context, b *harness.Bench, events int) (int, error) {
+// affordable returns how many of the events the disk takes, with what an earlier run has kept.
+func affordable(ctx context.Context, b *harness.Bench, events int, kept string) (int, error) {
 	dir, err := b.Server.DataDirectory(ctx)
+	if err != nil {
+		return 0, err
+	}
+	filled, err := b.Server.Size(ctx, kept)
 	if err != nil {
 		return 0, err
 	}
@@ -93,7 +97,7 @@ func affordable(ctx context.Context, b *harness.Bench, events int) (int, error) 
 		b.Logf("%s is not on this machine: is there room for %d GB?", dir, events*bigDiskBytes>>30)
 		return events, nil
 	}
-	room := (int(disk.Bavail)*int(disk.Bsize) - bigDiskSpare) / bigDiskBytes
+	room := (int(disk.Bavail)*int(disk.Bsize) + filled - bigDiskSpare) / bigDiskBytes
 	if room < events {
 		b.Logf("the disk takes %d of the %d events", max(0, room), events)
 	}
