@@ -93,6 +93,20 @@ END
 $$;
 -- +goose StatementEnd
 
+-- archive_mark returns 0 if no archive has events after p_after and up to p_until. Otherwise it returns a
+-- number that each archive and each restore changes, so that a reader knows whether it has all objects.
+CREATE FUNCTION tidemark.archive_mark(p_after bigint, p_until bigint) RETURNS bigint
+    LANGUAGE sql STABLE SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp
+AS $$
+    SELECT CASE WHEN EXISTS (SELECT FROM tidemark.archives x WHERE x.campaigns > 0 AND x.last_position > p_after
+            AND x.first_position <= p_until) THEN (
+        SELECT bit_xor(hashtextextended(a.object, a.campaigns)
+            # hashint8extended((extract(epoch FROM a.archived_at) * 1000000)::bigint, 0)) | 1
+        FROM tidemark.archives a
+    ) ELSE 0 END
+$$;
+
 -- archive_lines returns the events of campaigns as lines of an archive, in the order of campaign and
 -- seq, with a hash of all columns. A line has all columns; the first names are those of an export.
 -- +goose StatementBegin
@@ -350,6 +364,7 @@ DROP FUNCTION tidemark.archive;
 DROP FUNCTION tidemark.require_batch;
 DROP FUNCTION tidemark.not_archivable;
 DROP FUNCTION tidemark.archive_lines;
+DROP FUNCTION tidemark.archive_mark;
 DROP FUNCTION tidemark.require_positions;
 DROP TABLE tidemark.retention;
 DROP TABLE tidemark.archives;

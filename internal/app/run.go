@@ -71,15 +71,17 @@ func Run(ctx context.Context, settings config.Worker, opts Options, logger *slog
 		defer stop()
 		traces = provider
 	}
+	var through journal.Archive
+	if store != nil {
+		through = archive.NewReader(store, 0)
+	}
 	probes := probes{pool: pool}
 	var p *projector.Projector
 	if len(projections) > 0 || mode.Mode == projector.ModeEnqueueOnly {
 		cfg := projectorConfig(settings)
-		if store != nil {
-			cfg.Archive = archive.NewReader(store, 0)
-		}
 		cfg.Pool, cfg.Projections, cfg.Catalogue, cfg.Logger, cfg.Registerer, cfg.Mode, cfg.TracerProvider = pool,
 			projections, catalogue, logger, registry, mode.Mode, traces
+		cfg.Archive = through
 		p, err = projector.New(cfg)
 		if err != nil {
 			return err
@@ -113,7 +115,7 @@ func Run(ctx context.Context, settings config.Worker, opts Options, logger *slog
 		"consumer_group", settings.Projector.ConsumerGroup,
 		"projections", names, "publishers", published, "pages", pagesURL, "pid", os.Getpid())
 	if len(published) > 0 {
-		relay, err := startRelay(ctx, g, pool, settings, routes, catalogue, registry, traces, logger)
+		relay, err := startRelay(ctx, g, pool, settings, routes, catalogue, through, registry, traces, logger)
 		if err != nil {
 			return err
 		}
@@ -248,12 +250,12 @@ func publishes(settings config.Worker) bool {
 
 // startRelay publishes the routes until ctx ends, then closes their sinks.
 func startRelay(ctx context.Context, g *errgroup.Group, pool *pgxpool.Pool, settings config.Worker,
-	routes *publishing.Routes, catalogue *journal.Catalogue,
+	routes *publishing.Routes, catalogue *journal.Catalogue, through journal.Archive,
 	registry prometheus.Registerer, traces trace.TracerProvider, logger *slog.Logger,
 ) (*publisher.Relay, error) {
 	relay, err := publisher.New(publisher.Config{
-		Pool: pool, Topics: routes.Topics, Publishers: routes.Publishers, Catalogue: catalogue, Logger: logger,
-		Registerer: registry, LeaseTTL: settings.Projector.LeaseTTL,
+		Pool: pool, Topics: routes.Topics, Publishers: routes.Publishers, Catalogue: catalogue, Archive: through,
+		Logger: logger, Registerer: registry, LeaseTTL: settings.Projector.LeaseTTL,
 		PollInterval: settings.PublishPollInterval, NoListen: !settings.Listen,
 		ShutdownTimeout: settings.Projector.ShutdownTimeout, TracerProvider: traces,
 	})

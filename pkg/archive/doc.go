@@ -7,9 +7,8 @@
 // event without its content. It keeps the campaign's head, the object and its hash. Events with tags
 // stay as stubs too, so that conditions see them.
 //
-// Appends to an archived campaign return [journal.ErrArchived]. Rebuilds, verifications, exports of a
-// campaign and looks at its past read through a [Reader]; without one they are refused. Reads by
-// position are refused where they would miss archived events: restore these first.
+// Appends to an archived campaign return [journal.ErrArchived]. Rebuilds, verifications, publishers,
+// exports and looks at the past read through a [Reader]; without one they are refused.
 //
 // [Restore] brings events back with the same seqs, positions, ids and content.
 //

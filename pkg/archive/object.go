@@ -160,19 +160,23 @@ func (o *object) read(campaign string, after, until int64, visit func(*journal.E
 		if l.Seq > until {
 			break
 		}
-		e := journal.Event{
-			ID: l.ID, Type: l.Type, Version: l.Version, Intent: l.Intent, AggregateType: l.AggregateType,
-			AggregateID: l.AggregateID, Actor: l.Actor, Tags: l.Tags, Payload: l.Payload, Metadata: l.Metadata,
-			OccurredAt: l.OccurredAt.Local(), CampaignID: campaign, Seq: l.Seq, Position: l.Position,
-			RecordedAt: l.RecordedAt.Local(),
-		}
-		if string(l.Metadata) == "null" {
-			e.Metadata = nil
-		}
-		feed.NewDecoded(&e)
-		if !visit(&e) {
+		if !visit(l.event()) {
 			break
 		}
 	}
 	return nil
+}
+
+func (l *line) event() *journal.Event {
+	e := &journal.Event{
+		ID: l.ID, Type: l.Type, Version: l.Version, Intent: l.Intent, AggregateType: l.AggregateType,
+		AggregateID: l.AggregateID, Actor: l.Actor, Tags: l.Tags, Payload: l.Payload, Metadata: l.Metadata,
+		OccurredAt: l.OccurredAt.Local(), CampaignID: l.CampaignID, Seq: l.Seq, Position: l.Position,
+		RecordedAt: l.RecordedAt.Local(),
+	}
+	if string(l.Metadata) == "null" {
+		e.Metadata = nil
+	}
+	feed.NewDecoded(e)
+	return e
 }

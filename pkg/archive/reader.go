@@ -10,11 +10,16 @@ import (
 )
 
 // Reader reads archived events for those who read the journal. It keeps the objects used last in memory.
+// The first read by position copies the events of the objects that it needs, compressed, to a file in
+// [os.TempDir]. The file is gone ten minutes after the last such read, and with the process.
 type Reader struct {
 	store Store
 	most  int64
 	mu    sync.Mutex
 	kept  []*kept // used last at the end
+
+	spooling chan struct{} // whoever has filled it uses the spool
+	spool    spool
 }
 
 // kept is an object in memory, or on its way there.
@@ -31,10 +36,10 @@ func NewReader(store Store, bytes int64) *Reader {
 	if bytes <= 0 {
 		bytes = 64 << 20
 	}
-	return &Reader{store: store, most: bytes}
+	return &Reader{store: store, most: bytes, spooling: make(chan struct{}, 1)}
 }
 
-// Reading returns db with reads of campaigns that find archived events too.
+// Reading returns db with reads of campaigns and by position that find archived events too.
 func (r *Reader) Reading(db journal.Querier) journal.Querier {
 	return feed.Through{Querier: db, Archive: r}
 }

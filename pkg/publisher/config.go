@@ -33,6 +33,7 @@ type Config struct {
 	Publishers []Publisher
 
 	Catalogue  *journal.Catalogue // aliases and upcasters; default: events as appended
+	Archive    journal.Archive    // reads archived events; default: they are an error
 	Logger     *slog.Logger       // default: discard
 	Registerer prometheus.Registerer
 

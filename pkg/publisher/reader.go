@@ -148,7 +148,8 @@ func (r *reader) read(after int64, now time.Time) {
 	rd := &reading{
 		Query: pages.Query{
 			After: after, Floor: r.head, Events: r.cfg.PageEvents, Small: r.small,
-			Catalogue: r.cfg.Catalogue, Sealed: !slices.ContainsFunc(r.cfg.Publishers, func(p Publisher) bool {
+			Catalogue: r.cfg.Catalogue, Archive: r.cfg.Archive,
+			Sealed: !slices.ContainsFunc(r.cfg.Publishers, func(p Publisher) bool {
 				return p.OpenSealed
 			}),
 		},

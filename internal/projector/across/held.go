@@ -56,7 +56,7 @@ func (p *place) probe(ctx context.Context, s *failed.Standing) error {
 	if !s.Failed {
 		at-- // it is resolved
 	}
-	events, _, err := feed.ReadWindow(ctx, p.Cfg.Pool, feed.Window{
+	events, _, err := feed.ReadWindow(ctx, feed.Through{Querier: p.Cfg.Pool, Archive: p.Cfg.Archive}, feed.Window{
 		After: at - 1, Floor: at, Events: 1, Bytes: math.MaxInt64,
 	})
 	if err != nil {
@@ -120,7 +120,7 @@ func (p *place) catchUp(ctx context.Context, behind map[string]*failed.Standing)
 		after = min(after, s.NextSeq-1)
 	}
 	for len(behind) > 0 {
-		events, until, err := feed.ReadWindow(ctx, p.Cfg.Pool, feed.Window{
+		events, until, err := feed.ReadWindow(ctx, feed.Through{Querier: p.Cfg.Pool, Archive: p.Cfg.Archive}, feed.Window{
 			After: after, Floor: max(after, p.read), Events: p.source.events, Bytes: pages.Bytes,
 		})
 		if err != nil {

@@ -139,6 +139,7 @@ func (s *source) read(ctx context.Context, after int64) (w *pages.Window, err er
 	mark := s.cache.Mark()
 	q := pages.Query{
 		After: after, Floor: s.head, Events: s.events, Small: s.small, Catalogue: s.Cfg.Catalogue,
+		Archive:  s.Cfg.Archive,
 		Announce: 2*s.Cfg.PollInterval + time.Second,
 	}
 	s.mu.Unlock()

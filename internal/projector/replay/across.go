@@ -61,7 +61,7 @@ func (y *Replayer) openFold(ctx context.Context, k *registry.Projection, set str
 func (f *fold) to(ctx context.Context, until int64) error {
 	for f.read < until {
 		cfg := &f.Applier.Cfg
-		events, reached, err := feed.ReadWindow(ctx, f.Conn, feed.Window{
+		events, reached, err := feed.ReadWindow(ctx, f.journal(), feed.Window{
 			After: f.read, Floor: until, Events: cfg.GroupEvents, Bytes: cfg.GroupBytes,
 			Careful: f.Applier.Unreadable.Load() > 0,
 		})
@@ -158,10 +158,15 @@ func (s *scratch) unit() string {
 func (s *scratch) event(ctx context.Context, campaignID string) func(int64) (journal.Event, error) {
 	return func(at int64) (journal.Event, error) {
 		if s.fold == nil {
-			return journal.Get(ctx, feed.Through{Querier: s.Conn, Archive: s.Applier.Cfg.Archive}, campaignID, at)
+			return journal.Get(ctx, s.journal(), campaignID, at)
 		}
-		return feed.At(ctx, s.Conn, at)
+		return feed.At(ctx, s.journal(), at)
 	}
+}
+
+// journal returns what reads events, archived ones too.
+func (s *scratch) journal() feed.Through {
+	return feed.Through{Querier: s.Conn, Archive: s.Applier.Cfg.Archive}
 }
 
 // chosen returns the rows to compare between two times: all, if they are those of one key.

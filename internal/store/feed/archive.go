@@ -19,14 +19,17 @@ var ErrObject = errors.New("object of the archive cannot be used")
 
 // ArchivedError is [journal.ArchivedError].
 type ArchivedError struct {
-	Campaign string
+	Campaign string // "": events of several, read by position
 	Object   string // of the archive
 	Err      error  // why it cannot be read; nil: no archive is set
 }
 
 // Error names the campaign, the object and what to do.
 func (e *ArchivedError) Error() string {
-	if e.Err != nil {
+	switch {
+	case e.Err != nil && e.Campaign == "":
+		return fmt.Sprintf("archived events cannot be read: %v", e.Err)
+	case e.Err != nil:
 		return fmt.Sprintf("campaign %s is archived, and its events cannot be read: %v", Shortened(e.Campaign), e.Err)
 	}
 	return fmt.Sprintf("campaign %s is archived in %s: set TIDEMARK_ARCHIVE_URL, or bring it back with tidemark "+
@@ -51,9 +54,17 @@ type Stub struct {
 // another, in order, until it returns false. The event is reused after the call.
 type Archive interface {
 	Read(ctx context.Context, s Stub, after, until int64, visit func(*Event) bool) error
+	Positions
 }
 
-// Through is a Querier whose reads of campaigns find archived events too.
+// Positions reads archived events in order of position: the limits of w apply. until is the position it
+// read up to. mark tells which archives there are; known is the mark for which the events are complete
+// up to until. With a mark of 0 it returns what it has at hand: perhaps nothing, with a known of 0.
+type Positions interface {
+	ReadPositions(ctx context.Context, db Querier, mark int64, w Window) (events []Event, until, known int64, err error)
+}
+
+// Through is a Querier whose reads of campaigns and by position find archived events too.
 type Through struct {
 	Querier
 	Archive Archive
@@ -137,6 +148,7 @@ type span struct {
 	untilPosition int64 // 0: the last
 	events        int
 	bytes         int64
+	stubs         bool // leave them as they are
 }
 
 // fill replaces the stubs in events by what they stand for, within the span's limits.
@@ -145,7 +157,7 @@ func (s span) fill(ctx context.Context, archive Archive, events []Event, size in
 	for first < len(events) && !events[first].archived {
 		first++
 	}
-	if first == len(events) {
+	if first == len(events) || s.stubs {
 		return events, size, nil
 	}
 	filled, size := make([]Event, 0, len(events)), int64(0)

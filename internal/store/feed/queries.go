@@ -20,9 +20,18 @@ const queryFloor = `SELECT tidemark.read_floor()`
 
 // queryJournalPage reads a page of the index on position. Send it after queryFloor has returned $2.
 // The check for archived events is made once.
-const queryJournalPage = `SELECT ` + eventColumns + ` FROM tidemark.journal WHERE "position" > $1 AND "position" <= $2
-	AND tidemark.require_positions($1, $2)
-	ORDER BY "position" LIMIT $3`
+const (
+	queryJournalPage  = `SELECT ` + smallPage + requirePositions + smallPageEnd
+	smallPage         = eventColumns + ` FROM tidemark.journal WHERE "position" > $1 AND "position" <= $2`
+	smallPageEnd      = ` ORDER BY "position" LIMIT $3`
+	requirePositions  = ` AND tidemark.require_positions($1, $2)`
+	queryMarkedPage   = `SELECT ` + archiveMark + ` UNION ALL (SELECT ` + smallPage + smallPageEnd + `)`
+	queryMarkedWindow = `SELECT ` + archiveMark + ` UNION ALL (SELECT ` + window + windowEnd + `)`
+)
+
+// archiveMark is a row before the events of a page whose seq is tidemark.archive_mark, of the same snapshot.
+const archiveMark = `'', tidemark.archive_mark($1, $2), 0::bigint, '00000000-0000-0000-0000-000000000000'::uuid,
+	'', 0, NULL, NULL, NULL, NULL, NULL::text[], NULL::jsonb, NULL::jsonb, NULL::timestamptz, now()`
 
 // queryGet probes the primary key: the event, or the stub that stands for it. Its ORDER BY rules out
 // other indexes, even while the planner believes the table is empty.
@@ -240,8 +249,11 @@ const queryAnyArchived = `SELECT EXISTS (SELECT FROM tidemark.journal WHERE even
 
 // queryWindow is queryJournalPage that stops, after the first event, once payloads reach $4 bytes.
 // payload_bytes lets it skip payloads that are not sent.
-const queryWindow = `SELECT ` + eventColumns + ` FROM (
+const (
+	queryWindow = `SELECT ` + window + requirePositions + windowEnd
+	window      = eventColumns + ` FROM (
 		SELECT j.*, sum(j.payload_bytes) OVER (ORDER BY j."position" ROWS UNBOUNDED PRECEDING) - j.payload_bytes AS before
-		FROM (SELECT * FROM tidemark.journal WHERE "position" > $1 AND "position" <= $2
-			AND tidemark.require_positions($1, $2) ORDER BY "position" LIMIT $3) j
+		FROM (SELECT * FROM tidemark.journal WHERE "position" > $1 AND "position" <= $2`
+	windowEnd = ` ORDER BY "position" LIMIT $3) j
 	) e WHERE before < $4 ORDER BY "position"`
+)

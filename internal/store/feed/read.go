@@ -82,7 +82,10 @@ func Get(ctx context.Context, db Querier, campaignID string, seq int64) (Event, 
 
 // At returns the event at a position, or [ErrNotFound].
 func At(ctx context.Context, db Querier, position int64) (Event, error) {
-	return one(ctx, db, fmt.Sprintf("event at position %d", position), queryJournalPage, position-1, position, 1)
+	events, _, err := ReadWindow(ctx, db, Window{
+		After: position - 1, Floor: position, Events: 1, Bytes: math.MaxInt64, Small: true,
+	})
+	return only(events, fmt.Sprintf("event at position %d", position), err)
 }
 
 // Find is [journal.Find].
@@ -252,19 +255,38 @@ type Window struct {
 }
 
 // ReadWindow reads events in order of position. until is the position it read up to: Floor, unless
-// a limit ended it earlier.
+// a limit ended it earlier. With an [Archive] it reads archived events too, twice as many bytes at most.
 func ReadWindow(ctx context.Context, db Querier, w Window) (events []Event, until int64, err error) {
-	query, args := queryWindow, []any{w.After, w.Floor, w.Events, w.Bytes}
+	defer rows.Explain(&err, "read journal after position %d", w.After)
+	switch db := db.(type) {
+	case Opening:
+		if events, until, err = ReadWindow(ctx, db.Querier, w); err == nil {
+			err = db.Open(ctx, db.Querier, events)
+		}
+		return events, until, err
+	case Through:
+		if db.Archive != nil {
+			return db.readWindow(ctx, w)
+		}
+	}
 	if w.Small {
-		query, args = queryJournalPage, args[:3]
+		return w.read(ctx, db, queryJournalPage, span{})
+	}
+	return w.read(ctx, db, queryWindow, span{})
+}
+
+func (w Window) read(ctx context.Context, db Querier, query string, s span) (events []Event, until int64, err error) {
+	args := []any{w.After, w.Floor, w.Events, w.Bytes}
+	if w.Small {
+		args = args[:3]
 	}
 	if w.Careful {
 		query = careful(query)
 	}
 	expected := min(int64(w.Events), w.Floor-w.After)
-	events, size, err := collectSome(ctx, db, int(expected), w.Bytes, span{}, query, args...)
+	events, size, err := collectSome(ctx, db, int(expected), w.Bytes, s, query, args...)
 	if err != nil {
-		return nil, 0, fmt.Errorf("read journal after position %d: %w", w.After, err)
+		return nil, 0, err
 	}
 	cut := w.Small && size >= w.Bytes || !w.Small && cutShort(size, w.Bytes)
 	if n := len(events); n > 0 && (n >= w.Events || cut) {

@@ -173,7 +173,8 @@ type Query struct {
 	Events    int           // at most
 	Small     bool          // events are so small that the server need not limit a page's bytes
 	Catalogue *journal.Catalogue
-	Sealed    bool // leave sealed fields as they are
+	Archive   journal.Archive // reads archived events; nil: they are an error
+	Sealed    bool            // leave sealed fields as they are
 }
 
 // Read reads the next events below the writer floor. If there are none it asks to be notified, and
@@ -197,7 +198,7 @@ func (q *Query) once(ctx context.Context, conn lease.DB, floor int64) (w *Window
 		}
 	}
 	window := feed.Window{After: q.After, Floor: w.Floor, Events: q.Events, Bytes: Bytes, Small: q.Small}
-	if w.Events, w.Until, err = feed.ReadWindow(ctx, conn, window); err != nil {
+	if w.Events, w.Until, err = feed.ReadWindow(ctx, feed.Through{Querier: conn, Archive: q.Archive}, window); err != nil {
 		return nil, err
 	}
 	if q.Sealed {

@@ -1,0 +1,247 @@
+package archive_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/tidemark-go/tidemark/internal/store/feed"
+	"github.com/tidemark-go/tidemark/pkg/archive"
+	"github.com/tidemark-go/tidemark/pkg/erasure"
+	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/publisher"
+)
+
+// text has all that a reader sees of an event.
+func text(e *journal.Event) string {
+	return fmt.Sprintf("%s %d %d %s %s %d %s %s %s %s %v %s %s %s %s", e.CampaignID, e.Seq, e.Position, e.ID, e.Type, e.Version,
+		e.Intent, e.AggregateType, e.AggregateID, e.Actor, e.Tags, e.Payload, e.Metadata, e.OccurredAt, e.RecordedAt)
+}
+
+// all reads the journal by position in windows of up to so many events.
+func (s *shop) all(db journal.Querier, after int64, window func() int) (events []string, err error) {
+	floor, err := feed.Floor(s.t.Context(), s.Pool)
+	for err == nil && after < floor {
+		var page []journal.Event
+		w := feed.Window{After: after, Floor: floor, Events: window(), Bytes: 4 << 20, Small: rand.IntN(2) == 0}
+		if page, after, err = feed.ReadWindow(s.t.Context(), db, w); err == nil && len(page) == 0 && after < floor {
+			err = fmt.Errorf("no events up to %d, before the floor", after)
+		}
+		for i := range page {
+			events = append(events, text(&page[i]))
+		}
+	}
+	return events, err
+}
+
+func some() int { return 1 + rand.IntN(40) }
+
+// scattered is a shop whose campaigns grow side by side, over many ranges of positions.
+func scattered(t *testing.T) *shop {
+	t.Helper()
+	s := newShop(t)
+	ids := s.ids(30)
+	for range 12 {
+		s.exec(`SELECT tidemark.append_all(jsonb_agg(jsonb_build_object('campaign_id', id, 'events', jsonb_build_array(
+				jsonb_build_object('type', 'ordered', 'payload', jsonb_build_object('n', ascii(right(id, 1))),
+					'tags', CASE WHEN id LIKE '%7' THEN '["a"]'::jsonb END) - CASE WHEN id LIKE '%7' THEN '' ELSE 'tags' END))))
+			FROM unnest($1::text[]) AS u (id)`, ids)
+		s.exec(`SELECT setval('tidemark.journal_position', last_value + 1 + (random() * 9000)::int) FROM tidemark.journal_position`)
+	}
+	s.closeCampaigns(0, ids[:25]...)
+	return s
+}
+
+func TestEventsAreReadByPositionThroughTheArchiveAsBefore(t *testing.T) {
+	t.Parallel()
+	s := scattered(t)
+	want, err := s.all(s.Pool, 0, some)
+	if err != nil || len(want) != 385 {
+		t.Fatalf("%d events, %v", len(want), err)
+	}
+	for _, id := range s.ids(20) { // an object each
+		s.archive(archive.Request{Campaigns: []string{id}, By: "anna", Reason: "a test"})
+	}
+	s.archive(closed) // one object with the others
+	s.restore(archive.RestoreRequest{Campaigns: []string{"c003", "c021"}})
+	db := archive.NewReader(s.store, 0).Reading(s.Pool)
+	for range 5 {
+		if got, err := s.all(db, 0, some); err != nil || !slices.Equal(got, want) {
+			t.Fatalf("%d events\n%s\n%v, want %d\n%s", len(got), strings.Join(got, "\n"), err, len(want), strings.Join(want, "\n"))
+		}
+	}
+	for i := 0; i < len(want); i += 7 { // from anywhere, each time by a new reader
+		var campaign string
+		var seq, position int64
+		if _, err := fmt.Sscan(want[i], &campaign, &seq, &position); err != nil {
+			t.Fatal(err)
+		}
+		db := archive.NewReader(s.store, 0).Reading(s.Pool)
+		if got, err := s.all(db, position, func() int { return 1000 }); err != nil || !slices.Equal(got, want[i+1:]) {
+			t.Fatalf("after %d: %d events, %v, want %d", position, len(got), err, len(want)-i-1)
+		}
+		if e, err := feed.At(t.Context(), db, position); err != nil || text(&e) != want[i] {
+			t.Fatalf("at %d: %s, %v", position, text(&e), err)
+		}
+	}
+	if _, err := feed.At(t.Context(), db, math.MaxInt32); !errors.Is(err, journal.ErrNotFound) {
+		t.Errorf("at a place without an event: %v", err)
+	}
+}
+
+// What was restored, erased and archived again must not come back from the object that had it first.
+func TestOfAnEventInTwoObjectsTheLastCounts(t *testing.T) {
+	t.Parallel()
+	s := scattered(t)
+	s.archive(closed)
+	db := archive.NewReader(s.store, 0).Reading(s.Pool)
+	if _, err := s.all(db, 0, some); err != nil {
+		t.Fatal(err)
+	}
+	s.restore(archive.RestoreRequest{Campaigns: []string{"c001", "c002"}})
+	if _, err := erasure.Erase(t.Context(), s.Pool, erasure.Request{Campaign: "c001", By: "anna", Reason: "asked"}); err != nil {
+		t.Fatal(err)
+	}
+	s.exec(`UPDATE tidemark.erasures SET ended_at = coalesce(ended_at, now())`) // no worker has to follow
+	want, err := s.all(archive.NewReader(s.store, 0).Reading(s.Pool), 0, some)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if done := s.archive(archive.Request{Campaigns: []string{"c001"}, By: "anna", Reason: "again"}); done.Campaigns != 1 {
+		t.Fatalf("archived %+v", done)
+	}
+	for name, db := range map[string]journal.Querier{
+		"the reader of before": db, "a new one": archive.NewReader(s.store, 0).Reading(s.Pool),
+	} {
+		if got, err := s.all(db, 0, some); err != nil || !slices.Equal(got, want) {
+			t.Errorf("%s: %d events, %v\n%s\nwant %d\n%s", name, len(got), err, strings.Join(got, "\n"), len(want),
+				strings.Join(want, "\n"))
+		}
+	}
+}
+
+func TestNoEventIsMissedWhileCampaignsAreArchivedAndRestored(t *testing.T) {
+	t.Parallel()
+	s := scattered(t)
+	want, err := s.all(s.Pool, 0, some)
+	if err != nil {
+		t.Fatal(err)
+	}
+	db := archive.NewReader(s.store, 0).Reading(s.Pool)
+	ctx, cancel := context.WithCancel(t.Context())
+	var g errgroup.Group
+	g.Go(func() error {
+		for ctx.Err() == nil {
+			campaign := fmt.Sprintf("c%03d", rand.IntN(25))
+			r := archive.Request{Campaigns: []string{campaign}, By: "anna", Reason: "a test"}
+			if _, err := archive.Run(ctx, s.Pool, s.store, r); err != nil && ctx.Err() == nil {
+				return err
+			}
+			if rand.IntN(3) == 0 {
+				_, err := archive.Restore(ctx, s.Pool, s.store, archive.RestoreRequest{All: true, Rate: 1000})
+				if err != nil && ctx.Err() == nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+	for range 40 {
+		if got, err := s.all(db, 0, some); !errors.Is(err, journal.ErrArchived) && (err != nil || !slices.Equal(got, want)) {
+			t.Errorf("%d events, want %d, %v", len(got), len(want), err)
+			break
+		}
+	}
+	cancel()
+	if err := g.Wait(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAReadByPositionNamesAnObjectThatIsMissing(t *testing.T) {
+	t.Parallel()
+	s := scattered(t)
+	s.archive(closed)
+	object := s.value(`SELECT object FROM tidemark.archives`)
+	path := filepath.Join(s.folder, object)
+	if err := os.Rename(path, path+".away"); err != nil {
+		t.Fatal(err)
+	}
+	db := archive.NewReader(s.store, 0).Reading(s.Pool)
+	if got, err := s.all(db, 0, some); !errors.Is(err, archive.ErrObject) || !errors.Is(err, journal.ErrArchived) ||
+		!strings.Contains(err.Error(), object) || len(got) > 0 {
+		t.Errorf("%d events, %v", len(got), err)
+	}
+	if err := os.Rename(path+".away", path); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := s.all(db, 0, some); err != nil || len(got) != 385 {
+		t.Errorf("%d events, %v", len(got), err)
+	}
+}
+
+type sink struct {
+	mu        sync.Mutex
+	campaigns map[string][]int64
+}
+
+func (s *sink) Name() string { return "sink" }
+
+func (s *sink) Publish(_ context.Context, events []publisher.Event) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range events {
+		s.campaigns[events[i].CampaignID] = append(s.campaigns[events[i].CampaignID], events[i].Seq)
+	}
+	return nil
+}
+
+func TestANewPublisherSendsArchivedEvents(t *testing.T) {
+	t.Parallel()
+	s := scattered(t)
+	s.archive(closed)
+	sink := &sink{campaigns: map[string][]int64{}}
+	relay, err := publisher.New(publisher.Config{
+		Pool: s.Pool, Topics: []publisher.Topic{{Name: "all"}}, NoListen: true, PageEvents: 50,
+		Publishers: []publisher.Publisher{{Name: "new", Sink: sink, Topics: []string{"all"}}}, PollInterval: 20 * time.Millisecond,
+		Archive: archive.NewReader(s.store, 0),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- relay.Run(ctx) }()
+	s.within("all events are sent", func() bool {
+		sink.mu.Lock()
+		defer sink.mu.Unlock()
+		n := 0
+		for _, seqs := range sink.campaigns {
+			n += len(seqs)
+		}
+		return n == 385
+	})
+	cancel()
+	if err := <-ended; err != nil && !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	for campaign, seqs := range sink.campaigns {
+		for i, seq := range seqs {
+			if seq != int64(i+1) {
+				t.Errorf("%s: %v", campaign, seqs)
+				break
+			}
+		}
+	}
+}

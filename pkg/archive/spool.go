@@ -1,0 +1,272 @@
+package archive
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"compress/gzip"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"sort"
+	"strconv"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemark-go/tidemark/internal/store/feed"
+	"github.com/tidemark-go/tidemark/internal/store/rows"
+	"github.com/tidemark-go/tidemark/pkg/journal"
+)
+
+const (
+	bucketPositions = 8192
+	bufferBytes     = 32 << 20
+	loadBytes       = 32 << 20
+	spoolUnused     = 10 * time.Minute
+	recordHead      = 20 // rank, position, length
+)
+
+// spool has events of objects in the order of position. Objects are in the order of campaigns, and have
+// events of all times, so each is read once and its events are filed in buckets of positions: in blocks
+// of a temporary file without a name. The zero value is ready.
+type spool struct {
+	file     *os.File
+	end      int64
+	has      map[string]bool         // objects
+	marks    map[int64]int64         // by bucket: for which mark its events are complete
+	blocks   map[int64][]block       // by bucket, in the file
+	buffered map[int64]*bytes.Buffer // by bucket, not written yet
+	bytes    int                     // of these
+	loaded   run
+	unused   *time.Timer
+}
+
+type block struct{ at, size int64 }
+
+// run is the events after a position, up to another, which is in the same bucket.
+type run struct {
+	after, until int64
+	records      []record
+}
+
+// record is an event of an object. The object's rank is the time at which it was archived: of a campaign
+// that was restored and archived again, the last object counts.
+type record struct {
+	rank, position int64
+	line           []byte
+}
+
+func bucketOf(position int64) int64 { return (position - 1) / bucketPositions }
+
+// ReadPositions implements [feed.Positions].
+func (r *Reader) ReadPositions(
+	ctx context.Context, db journal.Querier, mark int64, w feed.Window,
+) (events []journal.Event, until, known int64, err error) {
+	select {
+	case r.spooling <- struct{}{}:
+		defer func() { <-r.spooling }()
+	case <-ctx.Done():
+		return nil, 0, 0, ctx.Err()
+	}
+	s, bucket := &r.spool, bucketOf(w.After+1)
+	if s.unused == nil {
+		s.unused = time.AfterFunc(spoolUnused, r.dropSpool)
+	}
+	s.unused.Reset(spoolUnused)
+	if mark != 0 && s.marks[bucket] != mark {
+		if err := s.gather(ctx, db, r.store, bucket); err != nil {
+			return nil, 0, 0, err
+		}
+	}
+	if known = s.marks[bucket]; known == 0 {
+		return nil, w.Floor, 0, nil
+	}
+	if w.After < s.loaded.after || w.After >= s.loaded.until {
+		if err := s.load(bucket, w.After, loadBytes); err != nil {
+			return nil, 0, 0, fmt.Errorf("read archived events in order: %w", err)
+		}
+	}
+	until = min(s.loaded.until, w.Floor)
+	first := sort.Search(len(s.loaded.records), func(i int) bool { return s.loaded.records[i].position > w.After })
+	bytes := int64(0)
+	for _, rec := range s.loaded.records[first:] {
+		if rec.position > until {
+			break
+		}
+		var l line
+		if err := json.Unmarshal(rec.line, &l); err != nil {
+			return nil, 0, 0, fmt.Errorf("%w: the event at position %d: %w", ErrObject, rec.position, err)
+		}
+		events = append(events, *l.event())
+		if bytes += int64(len(rec.line)); len(events) >= w.Events || bytes >= w.Bytes {
+			return events, rec.position, known, nil
+		}
+	}
+	return events, until, known, nil
+}
+
+// dropSpool frees the disk. What is needed is read again.
+func (r *Reader) dropSpool() {
+	r.spooling <- struct{}{}
+	defer func() { <-r.spooling }()
+	_ = r.spool.file.Close() // its content is not needed
+	r.spool = spool{}
+}
+
+// gather files the events of the objects that a bucket's events may be in. An interrupted call is
+// continued by the next.
+func (s *spool) gather(ctx context.Context, db journal.Querier, store Store, bucket int64) (err error) {
+	type archived struct {
+		Mark           int64
+		Object, SHA256 *string
+		Rank           int64
+	}
+	all, err := rows.All(ctx, db, pgx.RowToStructByPos[archived], "list objects", queryBetween, bucket*bucketPositions,
+		(bucket+1)*bucketPositions)
+	if err != nil {
+		return err
+	}
+	if s.file == nil {
+		if s.file, err = os.CreateTemp("", "tidemark-archive-*"); err != nil {
+			return err
+		}
+		_ = os.Remove(s.file.Name()) // it goes with the process
+		s.has, s.marks = map[string]bool{}, map[int64]int64{}
+		s.blocks, s.buffered = map[int64][]block{}, map[int64]*bytes.Buffer{}
+	}
+	for i, a := range all {
+		if a.Object == nil || s.has[*a.Object+*a.SHA256] {
+			continue
+		}
+		o, err := load(ctx, store, *a.Object, *a.SHA256)
+		if err == nil {
+			err = s.add(o, a.Rank)
+		}
+		if err != nil {
+			return fmt.Errorf("put archived events in order, object %d of %d: %w", i+1, len(all), err)
+		}
+		s.has[*a.Object+*a.SHA256] = true
+	}
+	s.marks[bucket] = all[0].Mark
+	return nil
+}
+
+// add files the events of an object.
+func (s *spool) add(o *object, rank int64) error {
+	const name = `,"position":`
+	for _, lines := range o.lines {
+		for text := range bytes.Lines(lines) {
+			at := bytes.LastIndex(text, []byte(name)) + len(name) // no document comes after it
+			digits := text[at : at+max(0, bytes.IndexByte(text[at:], ','))]
+			position, err := strconv.ParseInt(string(digits), 10, 64)
+			if err != nil {
+				return fmt.Errorf("%w: %s: a line has no position", ErrObject, o.name)
+			}
+			bucket := bucketOf(position)
+			b := s.buffered[bucket]
+			if b == nil {
+				b = new(bytes.Buffer)
+				s.buffered[bucket] = b
+			}
+			head := binary.BigEndian.AppendUint64(b.AvailableBuffer(), uint64(rank))
+			head = binary.BigEndian.AppendUint64(head, uint64(position))
+			b.Write(binary.BigEndian.AppendUint32(head, uint32(len(text))))
+			b.Write(text)
+			if s.bytes += recordHead + len(text); bucket == bucketOf(s.loaded.until) {
+				s.loaded = run{}
+			}
+		}
+	}
+	if s.bytes < bufferBytes {
+		return nil
+	}
+	return s.flush()
+}
+
+// flush writes what is buffered.
+func (s *spool) flush() error {
+	var b bytes.Buffer
+	w, _ := gzip.NewWriterLevel(&b, gzip.BestSpeed) // the level is valid
+	for bucket, content := range s.buffered {
+		b.Reset()
+		w.Reset(&b)
+		_, _ = w.Write(content.Bytes()) // a buffer takes all
+		_ = w.Close()
+		if _, err := s.file.WriteAt(b.Bytes(), s.end); err != nil {
+			return err
+		}
+		s.blocks[bucket] = append(s.blocks[bucket], block{s.end, int64(b.Len())})
+		s.end += int64(b.Len())
+		s.bytes -= content.Len()
+		delete(s.buffered, bucket)
+	}
+	return nil
+}
+
+// load reads a bucket's events after a position. It stops after about so many bytes, and uses twice as many.
+func (s *spool) load(bucket, after int64, most int) error {
+	if err := s.flush(); err != nil {
+		return err
+	}
+	l := run{after: after, until: (bucket + 1) * bucketPositions}
+	size := 0
+	for _, b := range s.blocks[bucket] {
+		z, err := gzip.NewReader(io.NewSectionReader(s.file, b.at, b.size))
+		if err != nil {
+			return err
+		}
+		for in := bufio.NewReader(z); ; {
+			rec, err := readRecord(in)
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			if err != nil {
+				return err
+			}
+			if rec.position <= after || rec.position > l.until {
+				continue
+			}
+			l.records = append(l.records, rec)
+			if size += len(rec.line); size > 2*most {
+				size = l.sort(most)
+			}
+		}
+	}
+	l.sort(most)
+	s.loaded = l
+	return nil
+}
+
+func readRecord(r io.Reader) (rec record, err error) {
+	var head [recordHead]byte
+	if _, err = io.ReadFull(r, head[:]); err != nil {
+		return rec, err
+	}
+	rec.rank = int64(binary.BigEndian.Uint64(head[:]))
+	rec.position = int64(binary.BigEndian.Uint64(head[8:]))
+	rec.line = make([]byte, binary.BigEndian.Uint32(head[16:]))
+	_, err = io.ReadFull(r, rec.line)
+	return rec, err
+}
+
+// sort orders the events and keeps the first of so many bytes, and at least one.
+func (l *run) sort(most int) (size int) {
+	slices.SortFunc(l.records, func(a, b record) int {
+		return cmp.Or(cmp.Compare(a.position, b.position), cmp.Compare(b.rank, a.rank))
+	})
+	l.records = slices.CompactFunc(l.records, func(a, b record) bool { return a.position == b.position })
+	for i, rec := range l.records {
+		if size += len(rec.line); size >= most && i+1 < len(l.records) {
+			clear(l.records[i+1:])
+			l.records, l.until = l.records[:i+1], rec.position
+			break
+		}
+	}
+	return size
+}
