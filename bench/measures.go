@@ -110,6 +110,11 @@ func Measures() []harness.Measure {
 			Run:   scale.MeasureArchive,
 		},
 		{
+			Name:  "archive_memory",
+			About: "the worker's memory while it builds read models of archived campaigns, with ten times as many",
+			Run:   memory.MeasureArchive,
+		},
+		{
 			Name:  "memory",
 			About: "the worker's memory with a long backlog",
 			Run:   memory.MeasureMemory,

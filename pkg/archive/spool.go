@@ -1,12 +1,11 @@
 package archive
 
 import (
-	"bufio"
 	"bytes"
 	"cmp"
 	"compress/gzip"
 	"context"
-	"encoding/binary"
+	"encoding/gob"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -29,7 +28,6 @@ const (
 	bufferBytes     = 32 << 20
 	loadBytes       = 32 << 20
 	spoolUnused     = 10 * time.Minute
-	recordHead      = 20 // rank, position, length
 )
 
 // spool has events of objects in the order of position. Objects are in the order of campaigns, and have
@@ -38,11 +36,11 @@ const (
 type spool struct {
 	file     *os.File
 	end      int64
-	has      map[string]bool         // objects
-	marks    map[int64]int64         // by bucket: for which mark its events are complete
-	blocks   map[int64][]block       // by bucket, in the file
-	buffered map[int64]*bytes.Buffer // by bucket, not written yet
-	bytes    int                     // of these
+	has      map[string]bool    // objects
+	marks    map[int64]int64    // by bucket: for which mark its events are complete
+	blocks   map[int64][]block  // by bucket, in the file
+	buffered map[int64][]record // by bucket, not written yet
+	bytes    int                // of these
 	loaded   run
 	unused   *time.Timer
 }
@@ -58,8 +56,8 @@ type run struct {
 // record is an event of an object. The object's rank is the time at which it was archived: of a campaign
 // that was restored and archived again, the last object counts.
 type record struct {
-	rank, position int64
-	line           []byte
+	Rank, Position int64
+	Line           []byte
 }
 
 func bucketOf(position int64) int64 { return (position - 1) / bucketPositions }
@@ -93,19 +91,19 @@ func (r *Reader) ReadPositions(
 		}
 	}
 	until = min(s.loaded.until, w.Floor)
-	first := sort.Search(len(s.loaded.records), func(i int) bool { return s.loaded.records[i].position > w.After })
+	first := sort.Search(len(s.loaded.records), func(i int) bool { return s.loaded.records[i].Position > w.After })
 	bytes := int64(0)
 	for _, rec := range s.loaded.records[first:] {
-		if rec.position > until {
+		if rec.Position > until {
 			break
 		}
 		var l line
-		if err := json.Unmarshal(rec.line, &l); err != nil {
-			return nil, 0, 0, fmt.Errorf("%w: the event at position %d: %w", ErrObject, rec.position, err)
+		if err := json.Unmarshal(rec.Line, &l); err != nil {
+			return nil, 0, 0, fmt.Errorf("%w: the event at position %d: %w", ErrObject, rec.Position, err)
 		}
 		events = append(events, *l.event())
-		if bytes += int64(len(rec.line)); len(events) >= w.Events || bytes >= w.Bytes {
-			return events, rec.position, known, nil
+		if bytes += int64(len(rec.Line)); len(events) >= w.Events || bytes >= w.Bytes {
+			return events, rec.Position, known, nil
 		}
 	}
 	return events, until, known, nil
@@ -138,7 +136,7 @@ func (s *spool) gather(ctx context.Context, db journal.Querier, store Store, buc
 		}
 		_ = os.Remove(s.file.Name()) // it goes with the process
 		s.has, s.marks = map[string]bool{}, map[int64]int64{}
-		s.blocks, s.buffered = map[int64][]block{}, map[int64]*bytes.Buffer{}
+		s.blocks, s.buffered = map[int64][]block{}, map[int64][]record{}
 	}
 	for i, a := range all {
 		if a.Object == nil || s.has[*a.Object+*a.SHA256] {
@@ -169,16 +167,8 @@ func (s *spool) add(o *object, rank int64) error {
 				return fmt.Errorf("%w: %s: a line has no position", ErrObject, o.name)
 			}
 			bucket := bucketOf(position)
-			b := s.buffered[bucket]
-			if b == nil {
-				b = new(bytes.Buffer)
-				s.buffered[bucket] = b
-			}
-			head := binary.BigEndian.AppendUint64(b.AvailableBuffer(), uint64(rank))
-			head = binary.BigEndian.AppendUint64(head, uint64(position))
-			b.Write(binary.BigEndian.AppendUint32(head, uint32(len(text))))
-			b.Write(text)
-			if s.bytes += recordHead + len(text); bucket == bucketOf(s.loaded.until) {
+			s.buffered[bucket] = append(s.buffered[bucket], record{rank, position, text})
+			if s.bytes += len(text); bucket == bucketOf(s.loaded.until) {
 				s.loaded = run{}
 			}
 		}
@@ -192,20 +182,22 @@ func (s *spool) add(o *object, rank int64) error {
 // flush writes what is buffered.
 func (s *spool) flush() error {
 	var b bytes.Buffer
-	w, _ := gzip.NewWriterLevel(&b, gzip.BestSpeed) // the level is valid
-	for bucket, content := range s.buffered {
+	z, _ := gzip.NewWriterLevel(&b, gzip.BestSpeed) // the level is valid
+	for bucket, records := range s.buffered {
 		b.Reset()
-		w.Reset(&b)
-		_, _ = w.Write(content.Bytes()) // a buffer takes all
-		_ = w.Close()
-		if _, err := s.file.WriteAt(b.Bytes(), s.end); err != nil {
+		z.Reset(&b)
+		err := errors.Join(gob.NewEncoder(z).Encode(records), z.Close())
+		if err == nil {
+			_, err = s.file.WriteAt(b.Bytes(), s.end)
+		}
+		if err != nil {
 			return err
 		}
 		s.blocks[bucket] = append(s.blocks[bucket], block{s.end, int64(b.Len())})
 		s.end += int64(b.Len())
-		s.bytes -= content.Len()
 		delete(s.buffered, bucket)
 	}
+	s.bytes = 0
 	return nil
 }
 
@@ -217,23 +209,20 @@ func (s *spool) load(bucket, after int64, most int) error {
 	l := run{after: after, until: (bucket + 1) * bucketPositions}
 	size := 0
 	for _, b := range s.blocks[bucket] {
+		var records []record
 		z, err := gzip.NewReader(io.NewSectionReader(s.file, b.at, b.size))
+		if err == nil {
+			err = gob.NewDecoder(z).Decode(&records)
+		}
 		if err != nil {
 			return err
 		}
-		for in := bufio.NewReader(z); ; {
-			rec, err := readRecord(in)
-			if errors.Is(err, io.EOF) {
-				break
-			}
-			if err != nil {
-				return err
-			}
-			if rec.position <= after || rec.position > l.until {
+		for _, rec := range records {
+			if rec.Position <= after || rec.Position > l.until {
 				continue
 			}
 			l.records = append(l.records, rec)
-			if size += len(rec.line); size > 2*most {
+			if size += len(rec.Line); size > 2*most {
 				size = l.sort(most)
 			}
 		}
@@ -243,28 +232,16 @@ func (s *spool) load(bucket, after int64, most int) error {
 	return nil
 }
 
-func readRecord(r io.Reader) (rec record, err error) {
-	var head [recordHead]byte
-	if _, err = io.ReadFull(r, head[:]); err != nil {
-		return rec, err
-	}
-	rec.rank = int64(binary.BigEndian.Uint64(head[:]))
-	rec.position = int64(binary.BigEndian.Uint64(head[8:]))
-	rec.line = make([]byte, binary.BigEndian.Uint32(head[16:]))
-	_, err = io.ReadFull(r, rec.line)
-	return rec, err
-}
-
 // sort orders the events and keeps the first of so many bytes, and at least one.
 func (l *run) sort(most int) (size int) {
 	slices.SortFunc(l.records, func(a, b record) int {
-		return cmp.Or(cmp.Compare(a.position, b.position), cmp.Compare(b.rank, a.rank))
+		return cmp.Or(cmp.Compare(a.Position, b.Position), cmp.Compare(b.Rank, a.Rank))
 	})
-	l.records = slices.CompactFunc(l.records, func(a, b record) bool { return a.position == b.position })
+	l.records = slices.CompactFunc(l.records, func(a, b record) bool { return a.Position == b.Position })
 	for i, rec := range l.records {
-		if size += len(rec.line); size >= most && i+1 < len(l.records) {
+		if size += len(rec.Line); size >= most && i+1 < len(l.records) {
 			clear(l.records[i+1:])
-			l.records, l.until = l.records[:i+1], rec.position
+			l.records, l.until = l.records[:i+1], rec.Position
 			break
 		}
 	}

@@ -1,7 +1,6 @@
 package archive
 
 import (
-	"bytes"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -16,7 +15,7 @@ func TestABucketIsReadInPartsThatAreComplete(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = file.Close() })
-	s := spool{file: file, blocks: map[int64][]block{}, buffered: map[int64]*bytes.Buffer{}}
+	s := spool{file: file, blocks: map[int64][]block{}, buffered: map[int64][]record{}}
 	positions := rand.Perm(3 * bucketPositions)
 	const kept, objects = 4000, 40
 	for n := range objects {
@@ -48,10 +47,10 @@ func TestABucketIsReadInPartsThatAreComplete(t *testing.T) {
 		}
 		size := 0
 		for _, rec := range s.loaded.records {
-			if size += len(rec.line); rec.position <= after || rec.position > s.loaded.until || !want[rec.position] {
-				t.Fatalf("position %d between %d and %d", rec.position, after, s.loaded.until)
+			if size += len(rec.Line); rec.Position <= after || rec.Position > s.loaded.until || !want[rec.Position] {
+				t.Fatalf("position %d between %d and %d", rec.Position, after, s.loaded.until)
 			}
-			delete(want, rec.position)
+			delete(want, rec.Position)
 		}
 		if size > 5300 {
 			t.Errorf("%d bytes are held", size)

@@ -20,8 +20,9 @@ const (
 	archiveRate      = 50_000
 	archiveAppenders = 2
 	archiveAlone     = 5 * time.Second
-	// archiveCalm is the --rate of a run beside appends.
-	archiveCalm = 5_000
+	// archiveCalm is the --rate of a run beside as many appends as the clients can make.
+	archiveCalm   = 5_000
+	archiveSteady = 1000 // appends a second beside a run without a --rate
 
 	withoutGroups = `DELETE FROM tidemark.outbox; DELETE FROM tidemark.consumer_groups`
 	// sumJournal does not depend on the order of rows.
@@ -62,7 +63,7 @@ func MeasureArchive(ctx context.Context, b *harness.Bench) ([]harness.Figure, er
 	if err != nil {
 		return nil, err
 	}
-	var there, back, alone, beside harness.Samples
+	var there, back, alone, beside, steadyAlone, steady harness.Samples
 	for round := range b.Rounds {
 		if err := func() error {
 			db, err := b.Server.Clone(ctx, template.Name)
@@ -108,19 +109,36 @@ func MeasureArchive(ctx context.Context, b *harness.Bench) ([]harness.Figure, er
 			if before != after {
 				return fmt.Errorf("the journal was %s and is %s", before, after)
 			}
-			n, err := appendsFor(ctx, pool, func(ctx context.Context) error {
+			idle := func(ctx context.Context) error {
 				select {
 				case <-ctx.Done():
 				case <-time.After(b.ScaledTime(archiveAlone)):
 				}
 				return nil
+			}
+			n, err := appendsFor(ctx, pool, archiveSteady, idle)
+			if err != nil {
+				return err
+			}
+			steadyAlone = append(steadyAlone, n)
+			n, err = appendsFor(ctx, pool, archiveSteady, func(ctx context.Context) error {
+				rate, err := a.archive(ctx)
+				b.Logf("round %d  archived %.0f events/s beside %d appends/s", round+1, rate, archiveSteady)
+				return err
 			})
 			if err != nil {
 				return err
 			}
+			steady = append(steady, n)
+			if _, err := a.restore(ctx); err != nil {
+				return err
+			}
+			if n, err = appendsFor(ctx, pool, 0, idle); err != nil {
+				return err
+			}
 			alone = append(alone, n)
 			a.rate = archiveCalm
-			n, err = appendsFor(ctx, pool, func(ctx context.Context) error {
+			n, err = appendsFor(ctx, pool, 0, func(ctx context.Context) error {
 				ctx, stop := context.WithTimeout(ctx, 2*b.ScaledTime(archiveAlone))
 				defer stop()
 				if _, err := a.archive(ctx); err != nil && ctx.Err() == nil {
@@ -149,13 +167,20 @@ func MeasureArchive(ctx context.Context, b *harness.Bench) ([]harness.Figure, er
 			Name: "archive_restore", Value: back.Median(), Unit: "events/s", Ratio: back.Over(limit), To: to,
 		}),
 		harness.AtLeast(0.9, harness.Figure{
+			Name: "archive_appends_steady", Value: steady.Median(), Unit: "appends/s", Ratio: steady.Over(steadyAlone),
+			To: fmt.Sprintf("the same without a run, with %d a second to make", archiveSteady),
+		}),
+		harness.AtLeast(0.9, harness.Figure{
 			Name: "archive_appends", Value: beside.Median(), Unit: "appends/s", Ratio: beside.Over(alone), To: "appends alone",
 		}),
 	}, nil
 }
 
-// appendsFor returns the appends a second to open campaigns while work runs.
-func appendsFor(ctx context.Context, pool *pgxpool.Pool, work func(context.Context) error) (float64, error) {
+// appendsFor returns the appends a second to open campaigns while work runs, of so many that are to be
+// made; 0: as many as the clients can.
+func appendsFor(
+	ctx context.Context, pool *pgxpool.Pool, rate int, work func(context.Context) error,
+) (float64, error) {
 	var n atomic.Int64
 	var stop atomic.Bool
 	var failed error
@@ -165,6 +190,9 @@ func appendsFor(ctx context.Context, pool *pgxpool.Pool, work func(context.Conte
 	for client := range archiveAppenders {
 		appenders.Go(func() {
 			for i := 0; !stop.Load(); i++ {
+				if rate > 0 {
+					time.Sleep(time.Until(start.Add(time.Duration(i) * time.Second * archiveAppenders / time.Duration(rate))))
+				}
 				if _, err := pool.Exec(ctx, appendOne, fmt.Sprintf("open-%d-%d", client, i%harness.AppendCampaigns)); err != nil {
 					once.Do(func() { failed = err })
 					return
@@ -174,11 +202,11 @@ func appendsFor(ctx context.Context, pool *pgxpool.Pool, work func(context.Conte
 		})
 	}
 	err := work(ctx)
-	rate := float64(n.Load()) / time.Since(start).Seconds()
+	made := float64(n.Load()) / time.Since(start).Seconds()
 	stop.Store(true)
 	appenders.Wait()
 	if err == nil {
 		err = failed
 	}
-	return rate, err
+	return made, err
 }
