@@ -32,6 +32,7 @@ type Act struct {
 	Examples []string  // command lines without the program's name
 	ByHand   bool      // the command is written by hand
 	NoForm   bool      // pages have no form for it
+	File     string    // name of a file with the detail, which pages hand over once; "": none
 	Button   string    // of the form
 	Hint     string    // above the form's fields; default: Short as a sentence
 	Role     auth.Role // lowest that may do it; default Operator, for acts that lose nothing and can be undone

@@ -30,6 +30,12 @@ const aboutErasures = " Payloads and metadata go, and with them tags, actors and
 	"database does not have it. It can be repeated, and takes what an interrupted one has left. It reaches neither " +
 	"what was published, nor WAL, replicas and backups."
 
+const (
+	certificateFile   = "certificate.json"
+	aboutCertificates = "There is no way back. It does not reach what was published, WAL, replicas and backups. Save " +
+		"the certificate, which is shown once: tidemark erase verify needs it."
+)
+
 func eraseActs() []*Act {
 	return []*Act{
 		act(Act{
@@ -38,7 +44,8 @@ func eraseActs() []*Act {
 			Long: "Erase the events of a campaign for good, and its scheduled appends." + aboutErasures +
 				" The command asks for the campaign's id.",
 			Examples: []string{"campaign erase oak --reason 'request 4711' > certificate.json"},
-			NoForm:   true, Role: auth.Admin, Reason: true, Danger: true, Confirms: true,
+			Button:   "Erase a campaign", Hint: "Erases what all events of a campaign say. " + aboutCertificates,
+			File: certificateFile, Role: auth.Admin, Reason: true, Danger: true, Confirms: true,
 		}, func(in *campaignErase) does {
 			return in.does(erasure.Request{Campaign: in.CampaignID}, in.CampaignID, "campaign "+in.CampaignID)
 		}),
@@ -52,7 +59,9 @@ func eraseActs() []*Act {
 				"subject erase customer=4711 --reason 'request 4711' > certificate.json",
 				"subject erase ann@example.com --personal --catalogue catalogue.yaml --reason 'request 4711'",
 			},
-			NoForm: true, Role: auth.Admin, Reason: true, Danger: true, Confirms: true,
+			Button: "Erase subjects", Hint: "Erases what events say that have a subject as a tag, or in a subject field " +
+				"of the event catalogue. Write one subject a line. " + aboutCertificates,
+			File: certificateFile, Role: auth.Admin, Reason: true, Danger: true, Confirms: true,
 		}, func(in *subjectErase) does {
 			typed, what := fmt.Sprintf("erase %d", len(in.Subjects)), table.Count(int64(len(in.Subjects)), "subject")
 			if len(in.Subjects) == 1 {
@@ -70,11 +79,12 @@ func (in erases) does(r erasure.Request, typed, what string) does {
 		Preview: func(ctx context.Context, acts *admin.Acts, _ admin.Request) (*Plan, error) {
 			r.Catalogue = acts.Catalogue()
 			found, err := erasure.Count(ctx, acts.Pool(), r)
-			return &Plan{
-				Detail: found, Count: found.Events,
-				Words: fmt.Sprintf("erase %s in %s of %s for good", table.Count(found.Events, "event"),
-					table.Count(found.Campaigns, "campaign"), what),
-			}, err
+			words := "erase " + table.Count(found.Events, "event")
+			if r.Campaign == "" {
+				words += fmt.Sprintf(" in %s, and %s,", table.Count(found.Campaigns, "campaign"),
+					table.Count(found.Keys, "sealing key"))
+			}
+			return &Plan{Detail: found, Count: found.Events, Words: words + " of " + what + " for good"}, err
 		},
 		Alone: func(ctx context.Context, db *admin.Recorder) (any, error) {
 			r.Catalogue, r.By, r.Reason = db.Catalogue, db.Who.Name, db.Reason
@@ -82,6 +92,9 @@ func (in erases) does(r erasure.Request, typed, what string) does {
 		},
 		Told: func(done *admin.Outcome) Told {
 			c := detail[erasure.Certificate](done)
+			if c.Erasure == 0 { // of a repeated request
+				return Told{Text: "The certificate was shown once. An erasure without an end was interrupted: erase again."}
+			}
 			return Told{
 				fmt.Sprintf("Erased %s of %s. Workers make the read models anew.", table.Count(c.Events, "event"), what),
 				[]string{"erase", "verify", "certificate.json"},

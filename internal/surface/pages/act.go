@@ -3,6 +3,7 @@ package pages
 import (
 	"cmp"
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"hash/fnv"
@@ -30,11 +31,15 @@ func (p *Pages) act(w http.ResponseWriter, r *http.Request) {
 			problem.New(http.StatusBadRequest, "the form is invalid or larger than 64 KiB", "shorten the reason")))
 		return
 	}
+	if r.PostForm.Has("look") {
+		p.show("plan", p.plan).ServeHTTP(w, r)
+		return
+	}
 	req := admin.Request{
 		Who: auth.From(r.Context()), Reason: strings.TrimSpace(r.PostFormValue("reason")),
 		Key: r.PostFormValue("key"), Confirm: r.PostFormValue("confirm"),
 	}
-	outcome, text, err := p.do(r, req)
+	act, outcome, text, err := p.do(r, req)
 	switch {
 	case errors.Is(err, admin.ErrForbidden):
 		p.write(r.Context(), w, r, p.failed(r.Context(), err))
@@ -49,30 +54,42 @@ func (p *Pages) act(w http.ResponseWriter, r *http.Request) {
 			Tone: "warn", Text: "This form was already sent; the act was done once.", More: text,
 			Path: operationOf(outcome),
 		})
+	case act.File != "":
+		p.write(r.Context(), w, r, view{Name: "file", Title: act.File, Data: filePage{
+			act.File, text, blockJSON(outcome.Detail), base64.StdEncoding.EncodeToString(outcome.Detail),
+		}})
+		return
 	default:
 		p.say(w, r, flash{Tone: "ok", Text: text, Path: operationOf(outcome)})
 	}
 	http.Redirect(w, r, auth.Local(r.PostFormValue("back")), http.StatusSeeOther)
 }
 
+// filePage hands over the file of an act. It is shown once, and no table has it.
+type filePage struct {
+	File, Told string
+	Text       text
+	Base64     string
+}
+
 // do does the act with the form's input and returns its outcome and a text for the person.
-func (p *Pages) do(r *http.Request, req admin.Request) (*admin.Outcome, string, error) {
+func (p *Pages) do(r *http.Request, req admin.Request) (*acts.Act, *admin.Outcome, string, error) {
 	act, ok := acts.Named(r.PathValue("act"))
 	if !ok || act.NoForm {
-		return nil, "", problem.New(http.StatusNotFound, "there is no such act on pages", "reload the page")
+		return nil, nil, "", problem.New(http.StatusNotFound, "there is no such act on pages", "reload the page")
 	}
 	in, err := act.Input(func(name string) ([]string, bool) {
 		values, given := r.PostForm[name]
 		return values, given
 	})
 	if err != nil {
-		return nil, "", err
+		return nil, nil, "", err
 	}
 	o, err := act.Do(r.Context(), p.cfg.Acts, req, in)
 	if err != nil {
-		return nil, "", err
+		return nil, nil, "", err
 	}
-	return o, act.Told(in, o).Text, nil
+	return act, o, act.Told(in, o).Text, nil
 }
 
 // explain returns why an act was not done. Internal details go only to the log.
@@ -81,6 +98,8 @@ func (p *Pages) explain(ctx context.Context, err error) string {
 	switch code := redact.SQLState(err); {
 	case errors.As(err, &refused):
 		return refused.Error()
+	case errors.Is(err, context.DeadlineExceeded):
+		return "It took too long; a part may be done. Do it again."
 	case code == "57014" || code == "55P03":
 		return "The database took too long; another session may be using it. Try again."
 	case code != "" && !strings.HasPrefix(code, "TM"):

@@ -46,6 +46,9 @@ func TestPagesAreAsTheyWereReviewed(t *testing.T) {
 		{"workers_pauses", "/workers?of=pauses"},
 		{"audit", "/audit"},
 		{"audit_failures", "/audit?of=failures&campaign=tomb-0"},
+		{"audit_erasures", "/audit?of=erasures"},
+		{"erase_campaign", "/act/eraseCampaign?campaign=oak"},
+		{"erase_subjects", "/act/eraseSubjects"},
 		{"settings", "/settings"},
 	} {
 		body := w.settled(t, page.path)

@@ -137,6 +137,8 @@ func everyPage() []string {
 		"/workers?of=pauses", "/workers?of=groups", "/failed?of=resolutions",
 		"/audit", "/audit?of=failures", "/settings", "/operations", "/act/requeueManyFailed",
 		"/act/requeueManyFailed?projection=scores", "/act/resolveManyParked?publisher=billing",
+		"/audit?of=erasures", "/act/eraseCampaign", "/act/eraseCampaign?campaign=oak", "/act/eraseSubjects",
+		"/act/eraseCampaign?campaign=" + q(hostileID),
 	}
 }
 

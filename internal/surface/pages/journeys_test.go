@@ -37,6 +37,7 @@ func TestJourneys(t *testing.T) {
 		{"drains_a_worker", testDrain},
 		{"pauses_and_aborts_a_rebuild", testRebuild},
 		{"acts_on_all_that_match_after_a_typed_confirmation", testBulk},
+		{"erases_and_saves_the_certificate", testErase},
 		{"moves_by_keys", testKeys},
 		{"shows_what_happens_without_being_asked_until_paused", testLive},
 		{"is_dark_and_light", testColours},

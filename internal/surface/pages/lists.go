@@ -31,7 +31,7 @@ type listedView struct {
 	Of   string // in the URL; "": the page's first list
 	Name string
 	View string
-	Many []string // bulk acts on everything that matches the filter
+	Many []string // acts on everything that matches the filter, or on what a page of their own asks for
 }
 
 type listPage struct {
@@ -103,7 +103,10 @@ func listPages() []lists {
 			[]listedView{
 				{Name: "Acts of operators", View: "listLog"},
 				{Of: "failures", Name: "History of failed campaigns", View: "listFailedLog"},
-				{Of: "erasures", Name: "Erasures", View: "listErasures"},
+				{
+					Of: "erasures", Name: "Erasures", View: "listErasures",
+					Many: []string{"eraseSubjects", "eraseCampaign"},
+				},
 				{Of: "retention", Name: "Retention", View: "listPolicies"},
 			},
 		},
@@ -167,6 +170,9 @@ func (page *listPage) actOn(act *acts.Act) []actLink {
 			q.Set(f.Name, f.Value)
 		}
 	}
+	if len(page.Fields) == 0 {
+		return append(page.Acts, actLink{act.Button, "/act/" + act.Name})
+	}
 	if len(q) == 0 {
 		q.Set("all", "true")
 	}
@@ -194,7 +200,7 @@ func asked(fields []filterField) param.Texts {
 	return func(name string) ([]string, bool) {
 		for _, f := range fields {
 			if f.Name == name && f.Value != "" {
-				return []string{f.Value}, true
+				return f.values(), true
 			}
 		}
 		return nil, false
@@ -211,6 +217,7 @@ func fieldsOf(
 		}
 		f := filterField{
 			Name: asks.Name, Label: labelOf(asks.Name), Help: asks.Help, Value: r.FormValue(asks.Name),
+			Lines: asks.Type == param.Several,
 		}
 		chosen = chosen || f.Value != ""
 		words := slices.Clone(asks.Choices)

@@ -18,6 +18,7 @@ type planPage struct {
 	*acts.Act
 	Fields []filterField
 	Chosen bool
+	Posts  bool       // no URL may have its parameters
 	Plan   *acts.Plan // nil: no parameters yet
 	More   bool       // more matches than one operation takes
 	asOf   string
@@ -34,12 +35,19 @@ func (p *Pages) plan(ctx context.Context, r *http.Request) (view, error) {
 		return view{}, admin.ErrForbidden
 	}
 	params := slices.DeleteFunc(slices.Clone(act.Params), func(of param.Param) bool { return of.Name == "as_of" })
-	if err := takes(r, param.Names(params)); err != nil {
+	hidden := func(of param.Param) bool { return of.Hidden }
+	if err := takes(r, param.Names(slices.DeleteFunc(slices.Clone(params), hidden))); err != nil {
 		return view{}, err
 	}
-	page := &planPage{Act: act}
+	page := &planPage{Act: act, Posts: slices.ContainsFunc(params, hidden)}
 	var err error
-	if page.Fields, page.Chosen, err = fieldsOf(ctx, p.cfg.Pool, r, params); err != nil || !page.Chosen {
+	page.Fields, page.Chosen, err = fieldsOf(ctx, p.cfg.Pool, r, params)
+	for i := range page.Fields {
+		if params[i].Type == param.Switch {
+			page.Fields[i].Options = options("=no", "true=yes")
+		}
+	}
+	if err != nil || !page.Chosen {
 		return view{Title: act.Button, Data: page}, err
 	}
 	in, err := act.Input(asked(page.Fields))
@@ -74,8 +82,9 @@ func (f frame) Planned(p *planPage) (*actForm, error) {
 	for _, of := range p.Fields {
 		if of.Value == "" {
 			pairs = append(pairs, ".without", of.Name)
-		} else {
-			pairs = append(pairs, of.Name, of.Value)
+		}
+		for _, value := range of.values() {
+			pairs = append(pairs, of.Name, value)
 		}
 	}
 	return f.Form(p.Name, pairs...)

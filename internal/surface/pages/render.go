@@ -123,6 +123,11 @@ func link(path string, pairs ...any) (string, error) {
 type filterField struct {
 	Name, Label, Value, Help string
 	Options                  []option
+	Lines                    bool // without options: each line is a value
+}
+
+func (f filterField) values() []string {
+	return strings.FieldsFunc(f.Value, func(r rune) bool { return f.Lines && (r == '\r' || r == '\n') })
 }
 
 type option struct{ Value, Name string }

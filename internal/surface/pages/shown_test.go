@@ -1,6 +1,9 @@
 package pages
 
 import (
+	"context"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -42,6 +45,14 @@ func TestTheLagTileIsThatOfWhatIsFurthestBehind(t *testing.T) {
 		if tile := tiles(page)[0]; tile.Tone != tt.tone {
 			t.Errorf("%s: the tile is %q (%s, %s), want %q", name, tile.Tone, tile.Value, tile.Note, tt.tone)
 		}
+	}
+}
+
+func TestAnActThatTookTooLongMayBeDoneInPart(t *testing.T) {
+	t.Parallel()
+	err := fmt.Errorf("erase: %w", context.DeadlineExceeded)
+	if got := (&Pages{}).explain(t.Context(), err); !strings.Contains(got, "a part may be done") {
+		t.Errorf("a person reads %q", got)
 	}
 }
 
