@@ -18,6 +18,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/devpg"
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
 	"github.com/tidemark-go/tidemark/internal/verification"
+	"github.com/tidemark-go/tidemark/pkg/archive"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
@@ -30,6 +31,7 @@ type Options struct {
 	Projections []projector.Projection
 	Catalogue   *journal.Catalogue
 	Sinks       []publisher.Kind
+	Archives    archive.Kinds
 	Settings    map[string]string
 	Logger      *slog.Logger
 }
@@ -37,6 +39,7 @@ type Options struct {
 // Settings returns a worker's settings without a command line.
 func Settings(opts Options) (*config.Worker, error) {
 	settings, set := config.NewWorker(pflag.NewFlagSet(opts.Name, pflag.ContinueOnError))
+	settings.Archive.Kinds = opts.Archives
 	set.Override(opts.Settings)
 	if err := set.Finish(); err != nil {
 		return nil, err
@@ -57,12 +60,14 @@ func NewCommand(opts Options) *cobra.Command {
 		// tidemark's commands of these names know only SQL files. These also know the worker's own
 		// projections.
 		env := cli.Standard(devpg.URL)
+		env.Archives = opts.Archives
 		compiled := verification.Compiled{Projections: opts.Projections, Catalogue: opts.Catalogue}
 		cmd.AddCommand(
 			cli.Noun("projection", "Verify projections", verification.NewVerify(env, compiled)),
 			cli.Noun("campaign", "Look at the past of campaigns", verification.NewTravel(env, compiled)...))
 	}
 	settings, set := config.NewWorker(cmd.Flags())
+	settings.Archive.Kinds = opts.Archives
 	set.Override(opts.Settings)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := set.Finish(); err != nil {

@@ -8,11 +8,15 @@ import (
 )
 
 // Archive names the archive of campaigns.
-type Archive struct{ URL string }
+type Archive struct {
+	URL   string
+	Kinds archive.Kinds // besides folders
+}
 
 // ArchiveSetting binds the setting of a.
 func ArchiveSetting(s *Set, a *Archive) {
-	s.String(&a.URL, "TIDEMARK_ARCHIVE_URL", "", "archive of campaigns, file:/// and the absolute path of a folder")
+	s.String(&a.URL, "TIDEMARK_ARCHIVE_URL", "",
+		"archive of campaigns, file:///folder, or s3://bucket/prefix with adapters/s3")
 }
 
 // Open returns the store; nil: none is set.
@@ -20,7 +24,7 @@ func (a Archive) Open() (archive.Store, error) {
 	if a.URL == "" {
 		return nil, nil
 	}
-	store, err := archive.Open(a.URL)
+	store, err := archive.Open(a.URL, a.Kinds)
 	if err != nil {
 		return nil, fmt.Errorf("TIDEMARK_ARCHIVE_URL: %w", err)
 	}

@@ -117,7 +117,7 @@ the events up to there beside the live tables. Nothing is written. Event 0 is be
 	command.Flags().Int64Var(&m.seq, "seq", 0, "the event")
 	command.Flags().TimeVar(&m.time, "time", time.Time{}, []string{time.RFC3339},
 		"the last event before this time (RFC 3339), for a projection across campaigns")
-	m.code.bind(command)
+	m.code.bind(env, command)
 	return command
 }
 
@@ -204,7 +204,7 @@ func newDiff(env *cli.Env, compiled Compiled) *cobra.Command {
 	command.Flags().Int64Var(&from, "from", 0,
 		"compare the rows after this event (default the one before --to)")
 	command.Flags().Int64Var(&to, "to", 0, "with the rows after this event")
-	m.code.bind(command)
+	m.code.bind(env, command)
 	return command
 }
 

@@ -44,7 +44,8 @@ type code struct {
 }
 
 // bind adds the workers' settings for files.
-func (c *code) bind(command *cobra.Command) {
+func (c *code) bind(env *cli.Env, command *cobra.Command) {
+	c.archive.Kinds = env.Archives
 	c.set = config.NewSet(command.Flags())
 	if c.compiled.Operators {
 		command.Flags().BoolVar(&c.trusts, "trust-read-models", false,

@@ -114,7 +114,7 @@ NAME~next, with the code of theirs.`,
 	v.act.BindOne(flags)
 	flags.BoolVar(&v.act.Yes, "yes", false, "do not ask for confirmation")
 	flags.BoolVar(&v.asJSON, "json", false, "write JSON")
-	v.code.bind(command)
+	v.code.bind(env, command)
 	cli.CompleteFlag(command, "campaign", env.Complete(campaignIDs))
 	return command
 }

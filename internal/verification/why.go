@@ -70,7 +70,7 @@ written.` + acrossHelp,
 	flags.StringVar(&request.Table, "table", "", "the table")
 	flags.StringArrayVar(&request.Key, "key", nil, "a value of its primary key, without campaign_id; once for each column")
 	flags.Int64Var(&request.Seq, "seq", 0, "as the row was after this event (default the last one)")
-	m.code.bind(command)
+	m.code.bind(env, command)
 	return command
 }
 

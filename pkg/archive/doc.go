@@ -12,6 +12,6 @@
 //
 // [Restore] brings events back with the same seqs, positions, ids and content.
 //
-// The package owns tidemark.archives. It is safe for concurrent use. S3-compatible stores need a
-// [Store] of their own: two methods.
+// The package owns tidemark.archives. It is safe for concurrent use. S3-compatible stores are in the
+// module adapters/s3. For others write a [Store], and test it with package archivetest.
 package archive

@@ -3,6 +3,7 @@ package archive_test
 import (
 	"context"
 	"errors"
+	"net/url"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -225,15 +226,35 @@ func TestNamesNeverLeadOutOfTheFolder(t *testing.T) {
 		t.Error("a link out of the folder was followed")
 	}
 	for _, url := range []string{"", "/srv", "s3://bucket", "file://host/srv", "file:srv", "file:///no/such/folder", "file:///srv?x=1"} {
-		if _, err := archive.Open(url); err == nil {
+		if _, err := archive.Open(url, nil); err == nil {
 			t.Errorf("%q was opened", url)
 		}
 	}
-	store2, err := archive.Open("file://" + folder)
+	opened, err := archive.Open("file://"+folder, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_ = store2.Close()
+	_ = opened.(*archive.Folder).Close()
+}
+
+func TestAURLOfAnotherKindNeedsAProgramThatHasIt(t *testing.T) {
+	t.Parallel()
+	const text = "mine://shelf/3"
+	kinds := archive.Kinds{"mine": func(u *url.URL) (archive.Store, error) {
+		return nil, errors.New("opened " + u.String())
+	}}
+	if _, err := archive.Open(text, kinds); err == nil || err.Error() != "opened "+text {
+		t.Errorf("its kind returned %v", err)
+	}
+	for text, want := range map[string]string{
+		text:                         "use file:/// and the absolute path",
+		"s3://key:secret@bucket/old": `archive "s3://key:xxxxx@bucket/old": this program has no client of S3: use worker and tidemark of adapters/s3`,
+		"s3://key:secr%et@bucket":    "this is no URL",
+	} {
+		if _, err := archive.Open(text, nil); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secr") {
+			t.Errorf("%s: got %v", text, err)
+		}
+	}
 }
 
 func TestRequestsThatSayNotOneThingAreRefused(t *testing.T) {

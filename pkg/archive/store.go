@@ -2,7 +2,9 @@ package archive
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -23,11 +25,23 @@ type Store interface {
 	Get(ctx context.Context, name string) ([]byte, error)
 }
 
-// Open returns the store of a URL: file:///folder. The folder must exist.
-func Open(text string) (*Folder, error) {
+// Kinds are stores that a program has besides folders, by the scheme of their URLs, such as "s3".
+type Kinds map[string]func(*url.URL) (Store, error)
+
+// Open returns the store of a URL: file:///folder, or one of kinds. The folder must exist.
+func Open(text string, kinds Kinds) (Store, error) {
 	u, err := url.Parse(text)
-	if err != nil || u.Scheme != "file" || u.Host != "" || !path.IsAbs(u.Path) || u.RawQuery != "" || u.Fragment != "" {
-		return nil, fmt.Errorf("archive %q: use file:/// and the absolute path of a folder", text)
+	if err != nil {
+		return nil, errors.New("archive: this is no URL: use file:/// and the absolute path of a folder")
+	}
+	switch open := kinds[u.Scheme]; {
+	case open != nil:
+		return open(u)
+	case u.Scheme == "s3":
+		return nil, fmt.Errorf("archive %q: this program has no client of S3: use worker and tidemark of adapters/s3, "+
+			"or add it to worker.Options.Archives", u.Redacted())
+	case u.Scheme != "file" || u.Host != "" || !path.IsAbs(u.Path) || u.RawQuery != "" || u.Fragment != "":
+		return nil, fmt.Errorf("archive %q: use file:/// and the absolute path of a folder", u.Redacted())
 	}
 	return NewFolder(filepath.FromSlash(u.Path))
 }
@@ -48,14 +62,14 @@ func NewFolder(folder string) (*Folder, error) {
 func (f *Folder) Close() error { return f.root.Close() }
 
 // Put writes to another name, syncs, and renames. A write that fails leaves nothing under the name.
-func (f *Folder) Put(_ context.Context, name string, content []byte) (err error) {
-	if err := valid(name); err != nil {
+func (f *Folder) Put(ctx context.Context, name string, content []byte) (err error) {
+	if err := cmp.Or(CheckName(name), ctx.Err()); err != nil {
 		return err
 	}
 	if old, err := f.root.ReadFile(name); err == nil && bytes.Equal(old, content) {
 		return nil
 	}
-	unfinished := fmt.Sprintf("%s.%d.unfinished", name, os.Getpid())
+	unfinished := name + "." + rand.Text() + ".unfinished"
 	defer func() {
 		if err != nil {
 			_ = f.root.Remove(unfinished)
@@ -81,14 +95,15 @@ func (f *Folder) Put(_ context.Context, name string, content []byte) (err error)
 }
 
 // Get reads a file.
-func (f *Folder) Get(_ context.Context, name string) ([]byte, error) {
-	if err := valid(name); err != nil {
+func (f *Folder) Get(ctx context.Context, name string) ([]byte, error) {
+	if err := cmp.Or(CheckName(name), ctx.Err()); err != nil {
 		return nil, err
 	}
 	return f.root.ReadFile(name)
 }
 
-func valid(name string) error {
+// CheckName refuses names of objects that are paths, or hidden. A [Store] calls it first.
+func CheckName(name string) error {
 	if !fs.ValidPath(name) || strings.ContainsAny(name, `/\:`) || strings.HasPrefix(name, ".") {
 		return fmt.Errorf("archive: %q is no name of an object: use a file name without a folder", name)
 	}

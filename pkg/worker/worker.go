@@ -20,6 +20,7 @@ import (
 	"os"
 
 	"github.com/tidemark-go/tidemark/internal/app"
+	"github.com/tidemark-go/tidemark/pkg/archive"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
@@ -42,6 +43,9 @@ type Options struct {
 	// Sinks are the kinds of sinks that TIDEMARK_PUBLISHERS and TIDEMARK_PUBLISH_URL can name, such as
 	// webhook.Kind(). Only their clients are linked. Default: none.
 	Sinks []publisher.Kind
+
+	// Archives are the stores that TIDEMARK_ARCHIVE_URL can name besides folders. Default: none.
+	Archives archive.Kinds
 
 	// Settings are keyed by the names of their variables, such as "TIDEMARK_DATABASE_URL". The
 	// command's flags override them, and they override the environment.

@@ -133,6 +133,10 @@ func TestAWorkerNamesAllThatIsWrongWithItsSettings(t *testing.T) {
 			map[string]string{"TIDEMARK_DATABSE_URL": "postgres://x", "TIDEMARK_LEASE_TTL": "1ms"},
 			[]string{"TIDEMARK_DATABSE_URL is not a setting", `TIDEMARK_LEASE_TTL="1ms" is too short`},
 		},
+		"an archive that is not linked": {
+			map[string]string{"TIDEMARK_DATABASE_URL": pgtest.URL(t), "TIDEMARK_ARCHIVE_URL": "s3://bucket"},
+			[]string{"TIDEMARK_ARCHIVE_URL: ", "adapters/s3", "worker.Options.Archives"},
+		},
 		"a sink that is not linked": {
 			map[string]string{"TIDEMARK_DATABASE_URL": pgtest.URL(t), "TIDEMARK_PUBLISH_URL": "kafka://x/y"},
 			[]string{`no kind of sink "kafka"`, "worker.Options.Sinks"},

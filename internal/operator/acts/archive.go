@@ -157,6 +157,6 @@ func onRecord(ctx context.Context, db *admin.Recorder) error {
 }
 
 func errNoArchive() error {
-	return fmt.Errorf("%w: there is no archive: set TIDEMARK_ARCHIVE_URL to file:/// and the path of a folder",
+	return fmt.Errorf("%w: there is no archive: set TIDEMARK_ARCHIVE_URL, such as to file:/// and the path of a folder",
 		admin.ErrInvalid)
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/redact"
 	"github.com/tidemark-go/tidemark/internal/session"
 	"github.com/tidemark-go/tidemark/internal/surface/table"
+	"github.com/tidemark-go/tidemark/pkg/archive"
 )
 
 // Env is the environment of a command.
@@ -40,6 +41,8 @@ type Env struct {
 	Known func(command *cobra.Command, err error) (code int, next string)
 
 	Open Open
+
+	Archives archive.Kinds // of the program, besides folders
 }
 
 // Open returns a pool and a function that closes it.

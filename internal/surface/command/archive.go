@@ -9,9 +9,9 @@ import (
 )
 
 // archiveCommand opens the archive.
-func archiveCommand() extra {
+func archiveCommand(env *cli.Env) extra {
 	var set *config.Set
-	var where config.Archive
+	where := config.Archive{Kinds: env.Archives}
 	return extra{
 		flags: func(flags *pflag.FlagSet) {
 			set = config.NewSet(flags)

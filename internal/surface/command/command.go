@@ -19,19 +19,23 @@ import (
 	"github.com/tidemark-go/tidemark/internal/operator"
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
 	"github.com/tidemark-go/tidemark/internal/surface/table"
+	"github.com/tidemark-go/tidemark/pkg/archive"
 )
 
 // Options configures a program with the operators' commands.
 type Options struct {
 	Name     string           // of the program
 	Commands []*cobra.Command // besides the operators' commands
+	Archives archive.Kinds    // besides folders
 }
 
 // Main runs the command line of the process and returns the exit code for [os.Exit].
 func Main(opts Options) int {
 	ctx, stop := cli.Context()
 	defer stop()
-	return perform(ctx, cli.Standard(devpg.URL), opts, os.Args[1:])
+	env := cli.Standard(devpg.URL)
+	env.Archives = opts.Archives
+	return perform(ctx, env, opts, os.Args[1:])
 }
 
 // perform runs one command line, in noun form or flag form.

@@ -21,7 +21,7 @@ import (
 
 func newEventsExport(env *cli.Env) *cobra.Command {
 	var cfg ndjson.ExportConfig
-	var where config.Archive
+	where := config.Archive{Kinds: env.Archives}
 	var set *config.Set
 	command := &cobra.Command{
 		Use:   "export",

@@ -93,7 +93,7 @@ func addCommands(root *cobra.Command, env *cli.Env) map[string]*cobra.Command {
 	}
 	more := map[string]extra{
 		"startRebuild": rebuildCommand(env), "createToken": tokenCommand(env),
-		"archiveCampaign": archiveCommand(), "restoreCampaign": archiveCommand(),
+		"archiveCampaign": archiveCommand(env), "restoreCampaign": archiveCommand(env),
 		"eraseCampaign": eraseCommand(), "eraseSubjects": eraseCommand(), "rotateKeys": keysCommand(),
 	}
 	byCommand := map[string][]*acts.Act{}

@@ -1,0 +1,110 @@
+// Package archivetest tests whether a store keeps the promises that package archive relies on.
+//
+// [Run] checks these rules:
+//
+//   - an object comes back as it was put, also after it is put again, and the store keeps nothing of
+//     the bytes that it is lent or returns
+//   - several goroutines may put and get at once, also the same object
+//   - the error for an object that is not there wraps [fs.ErrNotExist]
+//   - a name that is a path or hidden is refused
+//   - with a context that has ended Put and Get return its error, and Put writes nothing
+package archivetest
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"testing"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/tidemark-go/tidemark/pkg/archive"
+)
+
+// Run runs the rules. It leaves some megabytes in the store, in objects with made-up names.
+func Run(t *testing.T, store archive.Store) {
+	t.Helper()
+	for name, rule := range rules() {
+		t.Run(name, func(t *testing.T) {
+			if err := rule(t.Context(), store); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func rules() map[string]func(context.Context, archive.Store) error {
+	return map[string]func(context.Context, archive.Store) error{
+		"objects come back": comeBack, "several at once": atOnce, "missing": missing, "names": names, "contexts": contexts,
+	}
+}
+
+func comeBack(ctx context.Context, store archive.Store) error {
+	name := "test-" + rand.Text()
+	want := bytes.Repeat([]byte(name), 100_000)
+	content := bytes.Clone(want)
+	for range 2 {
+		if err := store.Put(ctx, name, content); err != nil || !bytes.Equal(content, want) {
+			return errors.Join(errors.New("Put changed the content, or failed"), err)
+		}
+	}
+	clear(content)
+	for range 2 {
+		got, err := store.Get(ctx, name)
+		if err != nil || !bytes.Equal(got, want) {
+			return errors.Join(errors.New("Get returned other content than Put was given, or failed"), err)
+		}
+		clear(got)
+	}
+	return nil
+}
+
+func atOnce(ctx context.Context, store archive.Store) error {
+	var g errgroup.Group
+	for _, name := range []string{"test-" + rand.Text(), "test-" + rand.Text()} {
+		want := bytes.Repeat([]byte(name), 10_000)
+		for range 4 {
+			g.Go(func() error {
+				err := store.Put(ctx, name, want)
+				got, getErr := store.Get(ctx, name)
+				if err != nil || getErr != nil || !bytes.Equal(got, want) {
+					return errors.Join(errors.New("several at once: Get returned other content than Put, or failed"), err, getErr)
+				}
+				return nil
+			})
+		}
+	}
+	return g.Wait()
+}
+
+func missing(ctx context.Context, store archive.Store) error {
+	if _, err := store.Get(ctx, "test-"+rand.Text()); !errors.Is(err, fs.ErrNotExist) {
+		return errors.Join(errors.New("Get of an object that is not there returned no fs.ErrNotExist"), err)
+	}
+	return nil
+}
+
+func names(ctx context.Context, store archive.Store) error {
+	for _, name := range []string{"", ".", "../a", "/a", "a/b", `a\b`, ".hidden", "c:d"} {
+		_, err := store.Get(ctx, name)
+		if store.Put(ctx, name, []byte("x")) == nil || err == nil || errors.Is(err, fs.ErrNotExist) {
+			return errors.Join(fmt.Errorf("%q is no name of an object: Put wrote it, or Get looked for it", name), err)
+		}
+	}
+	return nil
+}
+
+func contexts(ctx context.Context, store archive.Store) error {
+	ended, end := context.WithCancel(ctx)
+	end()
+	name := "test-" + rand.Text()
+	put, get := store.Put(ended, name, []byte("x")), missing(ended, store)
+	if _, err := store.Get(ctx, name); !errors.Is(err, fs.ErrNotExist) || !errors.Is(put, context.Canceled) ||
+		!errors.Is(get, context.Canceled) {
+		return errors.Join(errors.New("the context had ended: Put or Get did not say so, or Put wrote"), put, get, err)
+	}
+	return nil
+}
