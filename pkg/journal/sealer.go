@@ -207,7 +207,7 @@ func (s *Sealer) keysFor(ctx context.Context, tx any, subjects []string) (map[st
 		}
 	}
 	if err == nil && len(missing) > 0 {
-		_, err = askKeys(ctx, tx, missing)
+		fresh, err = askKeys(ctx, tx, missing)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("keys of subjects: %w", err)

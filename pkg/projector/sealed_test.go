@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/fstest"
 	"time"
@@ -265,4 +266,45 @@ func TestAProcessAndAnInlineApplySealAndOpen(t *testing.T) {
 	if strings.Contains(query[string](t, inline, `SELECT payload::text FROM tidemark.journal`), "planted") {
 		t.Error("the journal has the plain text")
 	}
+}
+
+// service is a wrapping key that can be out of reach.
+type service struct {
+	journal.Wrapper
+	away atomic.Bool
+	errs atomic.Int64
+}
+
+func (s *service) Unwrap(ctx context.Context, wrapped, bound []byte) ([]byte, error) {
+	if s.away.Load() {
+		s.errs.Add(1)
+		return nil, errors.New("the service is away")
+	}
+	return s.Wrapper.Unwrap(ctx, wrapped, bound)
+}
+
+func TestAWorkerWaitsWhileItsKeyServiceIsAway(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	mail(t, pool, mailCatalogue(t, "a"), "shop", 2)
+	wrappers, err := journal.ParseWrappingKeys("a:MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=")
+	if err != nil {
+		t.Fatal(err)
+	}
+	kms := &service{Wrapper: wrappers[0]}
+	kms.away.Store(true)
+	sealer, err := journal.NewSealer(kms)
+	if err != nil {
+		t.Fatal(err)
+	}
+	running(t, workerOf(t, pool, func(c *projector.Config) { c.Catalogue = mailCatalogue(t, "a").Sealed(sealer) }, mails(t, 1)[1:]...))
+	within(t, "the worker has tried again and again", func() bool { return kms.errs.Load() > 2 })
+	assertNothingDeferred(t, pool)
+	expectText(t, pool, "rows", "0", `SELECT count(*)::text FROM tidemark_views.mail_rows`)
+	kms.away.Store(false)
+	within(t, "the worker goes on by itself", func() bool {
+		return query[int](t, pool, `SELECT (SELECT count(*) FROM tidemark_views.mail_rows) + (SELECT count(*) FROM tidemark_views.mail_lists)
+			+ (SELECT count(*) FROM tidemark_views.mail_keys)`) == 3
+	})
+	assertNothingDeferred(t, pool)
 }

@@ -1,7 +1,10 @@
 package publisher_test
 
 import (
+	"context"
+	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -68,5 +71,66 @@ func TestAPublisherSendsSealedFieldsAsTheyAreUnlessItOpensThem(t *testing.T) {
 	eventually(t, "the later event arrives", func() bool { return len(open.Received()) == 3 })
 	if got := string(open.Received()[2].Payload); !strings.Contains(got, "planted") {
 		t.Errorf("after an erasure: %s", got)
+	}
+}
+
+// service is a wrapping key that can be out of reach.
+type service struct {
+	journal.Wrapper
+	away atomic.Bool
+	errs atomic.Int64
+}
+
+func (s *service) Unwrap(ctx context.Context, wrapped, bound []byte) ([]byte, error) {
+	if s.away.Load() {
+		s.errs.Add(1)
+		return nil, errors.New("the service is away")
+	}
+	return s.Wrapper.Unwrap(ctx, wrapped, bound)
+}
+
+func TestAPublisherThatOpensWaitsWhileItsKeyServiceIsAway(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	types, err := journal.NewCatalogue(journal.EventType{Name: "mailed", Subject: []string{"by"}, Personal: []string{"text"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wrappers, err := journal.ParseWrappingKeys("a:MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=")
+	if err != nil {
+		t.Fatal(err)
+	}
+	kms := &service{Wrapper: wrappers[0]}
+	kms.away.Store(true)
+	inAppends, err1 := journal.NewSealer(wrappers...)
+	inWorker, err2 := journal.NewSealer(kms)
+	if err := errors.Join(err1, err2); err != nil {
+		t.Fatal(err)
+	}
+	if err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
+		_, err := journal.New(types.Sealed(inAppends)).Append(t.Context(), tx, "a", journal.Any, journal.Event{
+			Type: "mailed", Payload: []byte(`{"by": "ann", "text": "planted"}`),
+		})
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	closed, beside, open := &memory.Sink{}, &memory.Sink{}, &memory.Sink{}
+	start(t, quick(pool, closed, func(c *publisher.Config, _ *publisher.Publisher) { c.Catalogue = types.Sealed(inWorker) }))
+	start(t, quick(pool, beside, func(c *publisher.Config, p *publisher.Publisher) {
+		opens := *p
+		p.Name, opens.Name, opens.Sink, opens.OpenSealed = "beside", "open", open, true
+		c.Catalogue, c.Publishers = types.Sealed(inWorker), []publisher.Publisher{*p, opens}
+	}))
+	eventually(t, "a program that opens nothing has sent, and the other one has tried again and again", func() bool {
+		return len(closed.Received()) == 1 && kms.errs.Load() > 2
+	})
+	if got := open.Received(); len(got) > 0 {
+		t.Errorf("sent %s", got[0].Payload)
+	}
+	kms.away.Store(false)
+	eventually(t, "it sends by itself", func() bool { return len(open.Received()) == 1 && len(beside.Received()) == 1 })
+	if got := string(open.Received()[0].Payload); !strings.Contains(got, "planted") {
+		t.Errorf("sent %s", got)
 	}
 }
