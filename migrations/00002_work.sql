@@ -525,7 +525,8 @@ CREATE FUNCTION tidemark.refuse_archived(p_campaign_id text, p_metadata jsonb) R
 AS $$
 BEGIN
     RAISE EXCEPTION 'campaign % is archived in %', left(p_campaign_id, 64), p_metadata #>> '{$archived,object}'
-        USING ERRCODE = 'TM014', HINT = 'bring it back with `tidemark campaign restore`, then try again',
+        USING ERRCODE = 'TM014', HINT =
+            'ask for it with tidemark.ask_restore, or bring it back with `tidemark campaign restore`, then try again',
             DETAIL = jsonb_build_object('campaign', left(p_campaign_id, 256), 'object',
                 p_metadata #>> '{$archived,object}')::text;
 END

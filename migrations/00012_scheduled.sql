@@ -372,6 +372,12 @@ BEGIN
             EXCEPTION WHEN OTHERS THEN
                 IF left(SQLSTATE, 2) IN ('25', '40', '53', '55', '57', '58') THEN
                     RAISE;
+                ELSIF SQLSTATE = 'TM014' THEN
+                    BEGIN
+                        PERFORM tidemark.ask_restore(owners[n]); -- migrations/00016_archives.sql
+                    EXCEPTION WHEN SQLSTATE 'TM015' THEN
+                        NULL; -- an operator must bring it back, as its own error says
+                    END;
                 END IF;
                 UPDATE tidemark.scheduled s SET attempts = s.attempts + 1,
                     attempt_at = clock_timestamp() + least(longest, interval '1 s' * 2 ^ least(s.attempts, 16)),

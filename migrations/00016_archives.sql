@@ -68,6 +68,30 @@ COMMENT ON COLUMN tidemark.retention.left_out IS 'closed campaigns that it has l
 COMMENT ON COLUMN tidemark.retention.reasons IS 'the first of these, with the reason';
 COMMENT ON COLUMN tidemark.retention.error IS 'what has stopped it';
 
+-- Archived campaigns that appends need, until workers have brought them back and for as long as these
+-- are not archived again.
+CREATE TABLE tidemark.restore_requests (
+    campaign_id text COLLATE "C" PRIMARY KEY,
+    asked_by    text COLLATE "C" NOT NULL,
+    asked_at    timestamptz      NOT NULL,
+    attempts    integer          NOT NULL DEFAULT 0,
+    attempt_at  timestamptz      NOT NULL,
+    error       text             NOT NULL DEFAULT '',
+    kept_until  timestamptz
+);
+COMMENT ON TABLE tidemark.restore_requests IS 'Archived campaigns that appends have asked for: tidemark.ask_restore.';
+COMMENT ON COLUMN tidemark.restore_requests.campaign_id IS 'campaign to bring back';
+COMMENT ON COLUMN tidemark.restore_requests.asked_by IS 'login of the program';
+COMMENT ON COLUMN tidemark.restore_requests.asked_at IS 'time of the request';
+COMMENT ON COLUMN tidemark.restore_requests.attempts IS 'attempts to bring it back';
+COMMENT ON COLUMN tidemark.restore_requests.attempt_at IS 'time of the next attempt';
+COMMENT ON COLUMN tidemark.restore_requests.error IS 'what the last attempt has met';
+COMMENT ON COLUMN tidemark.restore_requests.kept_until IS
+    'time until which it is not archived again, NULL while it is not back';
+
+-- Workers look for due requests each second: almost always an index without entries.
+CREATE INDEX restore_requests_attempt_idx ON tidemark.restore_requests (attempt_at) WHERE kept_until IS NULL;
+
 -- require_positions raises TM014 if an archive has events after p_after and up to p_until. With p_types
 -- it asks for events of these types alone. Readers of the journal call it, and learn names of objects.
 -- +goose StatementBegin
@@ -175,6 +199,8 @@ BEGIN
             (SELECT format('group %s has work for it', o.consumer_group) FROM tidemark.consumer_groups g
                 CROSS JOIN LATERAL (SELECT o.consumer_group FROM tidemark.outbox o WHERE o.consumer_group = g.name
                     AND o.campaign_id = c.id LIMIT 1) o LIMIT 1),
+            (SELECT format('an append has asked for it, it is kept until %s', date_trunc('second', a.kept_until))
+                FROM tidemark.restore_requests a WHERE a.campaign_id = c.id AND a.kept_until > clock_timestamp()),
             (SELECT format('projection %s is behind in it (%s)', d.projection, d.status) FROM tidemark.deferred d
                 WHERE d.campaign_id = c.id LIMIT 1),
             (SELECT format('group %s stands at event %s of %s', g.name, coalesce(l.checkpoint, 0), h.seq)
@@ -295,9 +321,12 @@ $$;
 -- +goose StatementEnd
 
 -- restore puts the events of campaigns back in the place of their stubs. p_lines are the lines of each
--- campaign, which must have the hash that its stub keeps. It returns the campaigns that it leaves.
+-- campaign, which must have the hash that its stub keeps. It returns the campaigns that it leaves. With
+-- p_keep it serves requests: they are written to the log of operators, and not_archivable keeps the
+-- campaigns for so long.
 -- +goose StatementBegin
-CREATE FUNCTION tidemark.restore(p_campaign_ids text[], p_lines text[]) RETURNS TABLE (campaign_id text, reason text)
+CREATE FUNCTION tidemark.restore(p_campaign_ids text[], p_lines text[], p_keep interval DEFAULT NULL)
+    RETURNS TABLE (campaign_id text, reason text)
     LANGUAGE plpgsql SECURITY DEFINER
     SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off
     SET lock_timeout = '300ms'
@@ -349,6 +378,49 @@ BEGIN
         FROM unnest(marks, good) AS u (mark, good) WHERE u.good GROUP BY 1
     ) AS m
     WHERE a.object = m.object;
+    PERFORM tidemark.log_act(r.asked_by, 'restored', 'an append asked for it', '', '', r.campaign_id, 0,
+        jsonb_build_object('request', jsonb_build_object('campaigns', ARRAY[r.campaign_id], 'asked_at', r.asked_at)),
+        '', 0, '')
+    FROM unnest(ids, good) AS u (id, good) JOIN tidemark.restore_requests r ON r.campaign_id = u.id
+    WHERE u.good AND r.kept_until IS NULL AND p_keep IS NOT NULL;
+    UPDATE tidemark.restore_requests r SET error = '', kept_until = clock_timestamp() + coalesce(p_keep, '0')
+    FROM unnest(ids, good) AS u (id, good) WHERE u.good AND r.campaign_id = u.id AND r.kept_until IS NULL;
+END
+$$;
+-- +goose StatementEnd
+
+-- ask_restore asks workers to bring an archived campaign back, and returns whether it is archived: if not,
+-- append again. Call it after an append has failed with TM014, in another transaction, as often as you
+-- like. It raises TM015 if no worker has served requests for 2 minutes, or 1,000 of them are open: a
+-- few more if calls run at once.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.ask_restore(p_campaign_id text) RETURNS boolean
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET enable_seqscan = off SET enable_bitmapscan = off
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    most CONSTANT integer := 1000;
+BEGIN
+    IF (SELECT j.event_version FROM tidemark.journal j WHERE j.campaign_id = p_campaign_id ORDER BY j.seq DESC LIMIT 1)
+        IS DISTINCT FROM 0 THEN
+        RETURN false;
+    ELSIF NOT EXISTS (SELECT FROM tidemark.duties d WHERE d.name = 'restore'
+        AND d.expires_at > clock_timestamp() - interval '2 min') THEN
+        RAISE EXCEPTION 'campaign % is archived, and no worker brings campaigns back: add restore to the file of TIDEMARK_RETENTION, or run `tidemark campaign restore`', left(p_campaign_id, 64)
+            USING ERRCODE = 'TM015';
+    ELSIF EXISTS (SELECT FROM tidemark.restore_requests r WHERE r.campaign_id = p_campaign_id AND r.kept_until IS NULL) THEN
+        RETURN true;
+    ELSIF (SELECT count(*) FROM tidemark.restore_requests r WHERE r.kept_until IS NULL) >= most THEN
+        RAISE EXCEPTION '% requests for archived campaigns are open, which is the limit: `tidemark campaign requests` shows why', most
+            USING ERRCODE = 'TM015';
+    END IF;
+    INSERT INTO tidemark.restore_requests AS r (campaign_id, asked_by, asked_at, attempt_at)
+    VALUES (p_campaign_id, session_user, clock_timestamp(), clock_timestamp())
+    ON CONFLICT (campaign_id) DO UPDATE SET asked_by = excluded.asked_by, asked_at = excluded.asked_at, attempts = 0,
+        attempt_at = excluded.attempt_at, error = '', kept_until = NULL -- it was archived again
+    WHERE r.kept_until IS NOT NULL;
+    RETURN true;
 END
 $$;
 -- +goose StatementEnd
@@ -359,6 +431,7 @@ REVOKE ALL ON FUNCTION tidemark.archive_lines, tidemark.not_archivable, tidemark
 SELECT set_config('search_path', current_setting('tidemark.path'), true);
 
 -- +goose Down
+DROP FUNCTION tidemark.ask_restore;
 DROP FUNCTION tidemark.restore;
 DROP FUNCTION tidemark.archive;
 DROP FUNCTION tidemark.require_batch;
@@ -366,5 +439,6 @@ DROP FUNCTION tidemark.not_archivable;
 DROP FUNCTION tidemark.archive_lines;
 DROP FUNCTION tidemark.archive_mark;
 DROP FUNCTION tidemark.require_positions;
+DROP TABLE tidemark.restore_requests;
 DROP TABLE tidemark.retention;
 DROP TABLE tidemark.archives;

@@ -10,8 +10,8 @@
 --   ALTER ROLE app_worker SET role = 'tidemark_worker';      -- so that all workers own their tables together
 --
 --   tidemark_owner      owns the schema tidemark; migrations run as it
---   tidemark_appender   appends events, schedules and cancels appends, waits for projections, only through
---                       functions; reads nothing
+--   tidemark_appender   appends events, schedules and cancels appends, asks for archived campaigns, waits for
+--                       projections, only through functions; reads nothing
 --   tidemark_worker     applies: reads the journal, writes queue and leases, owns the read models; appends
 --                       nothing but what is scheduled and due
 --   tidemark_publisher  publishes: reads the journal, writes positions and parked events
@@ -204,6 +204,8 @@ BEGIN
     EXECUTE format('REVOKE INSERT, UPDATE, DELETE, TRUNCATE ON tidemark.archives FROM %I', worker);
     EXECUTE format('REVOKE EXECUTE ON FUNCTION tidemark.archive, tidemark.restore FROM %I, %I', worker, publisher);
     EXECUTE format('GRANT EXECUTE ON FUNCTION tidemark.archive, tidemark.restore TO %I', operator);
+    -- Appenders may ask for them.
+    EXECUTE format('GRANT EXECUTE ON FUNCTION tidemark.ask_restore TO %I', appender);
 
     -- Operator: long transactions and the state of autovacuum. Only some roles may grant that.
     BEGIN

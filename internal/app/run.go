@@ -39,7 +39,7 @@ func Run(ctx context.Context, settings config.Worker, opts Options, logger *slog
 	mode, modeErr := settings.Outbox.Mode()
 	projections, catalogue, err := load(settings, opts, mode.Mode)
 	routes, routesErr := publishing.Configured(settings.Publishing, opts.Sinks, logger)
-	policies, policiesErr := retain(settings)
+	policies, keep, policiesErr := retain(settings)
 	store, storeErr := settings.Archive.Open()
 	faults := []error{modeErr, err, routesErr, policiesErr, storeErr, config.CheckRetries(&settings)}
 	pool, err := connect(ctx, settings)
@@ -141,9 +141,14 @@ func Run(ctx context.Context, settings config.Worker, opts Options, logger *slog
 			return err
 		}
 	}
-	if len(policies) > 0 {
-		r := retention.Runner{Pool: pool, Store: store, Policies: policies, Owner: uuid.NewString(), Logger: logger}
+	if settings.Retention != "" {
+		r := retention.Runner{
+			Pool: pool, Store: store, Policies: policies, Keep: keep, Owner: uuid.NewString(), Logger: logger,
+		}
 		g.Go(func() error { r.Run(ctx); return ctx.Err() })
+		if keep > 0 {
+			g.Go(func() error { r.Serve(ctx); return ctx.Err() })
+		}
 	}
 	if p != nil {
 		g.Go(func() error {
@@ -233,13 +238,13 @@ func connect(ctx context.Context, settings config.Worker) (*pgxpool.Pool, error)
 	return pool, nil
 }
 
-// retain returns the policies by which campaigns are archived.
-func retain(settings config.Worker) ([]retention.Policy, error) {
+// retain returns the policies by which campaigns are archived and brought back.
+func retain(settings config.Worker) ([]retention.Policy, time.Duration, error) {
 	switch {
 	case settings.Retention == "":
-		return nil, nil
+		return nil, 0, nil
 	case settings.Archive.URL == "":
-		return nil, errors.New("TIDEMARK_RETENTION names policies, but there is no archive: set TIDEMARK_ARCHIVE_URL too")
+		return nil, 0, errors.New("TIDEMARK_RETENTION names policies, but there is no archive: set TIDEMARK_ARCHIVE_URL too")
 	}
 	return retention.Load(settings.Retention)
 }

@@ -53,7 +53,8 @@ func NewWorker(flags *pflag.FlagSet) (*Worker, *Set) {
 	s.String(&w.Catalogue, "TIDEMARK_CATALOGUE", "", "event catalogue, a YAML file")
 	WrappingKeySettings(s, &w.WrappingKeys)
 	ArchiveSetting(s, &w.Archive)
-	s.String(&w.Retention, "TIDEMARK_RETENTION", "", "policies by which closed campaigns are archived, a YAML file")
+	s.String(&w.Retention, "TIDEMARK_RETENTION", "",
+		"policies by which closed campaigns are archived and brought back, a YAML file")
 	s.Duration(&c.PollInterval, "TIDEMARK_POLL_INTERVAL", 2*time.Second, time.Millisecond,
 		"longest wait between polls of the queue")
 	s.Int(&c.ClaimCampaigns, "TIDEMARK_CLAIM_CAMPAIGNS", 64, 1, "campaigns leased by one claim")

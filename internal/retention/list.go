@@ -30,3 +30,19 @@ type Record struct {
 func List(ctx context.Context, db rows.Querier, after string, limit int) ([]Record, error) {
 	return rows.All(ctx, db, pgx.RowToStructByPos[Record], "list policies", queryList, after, limit)
 }
+
+// Request is an archived campaign that an append has asked for.
+type Request struct {
+	CampaignID string
+	AskedBy    string
+	AskedAt    time.Time
+	Attempts   int
+	NextAt     *time.Time // nil: it is back
+	KeptUntil  *time.Time // nil: it is not back
+	Error      string
+}
+
+// Requests returns up to limit requests after one, in the order of campaigns.
+func Requests(ctx context.Context, db rows.Querier, after string, limit int) ([]Request, error) {
+	return rows.All(ctx, db, pgx.RowToStructByPos[Request], "list requests", queryRequests, after, limit)
+}

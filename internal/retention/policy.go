@@ -36,6 +36,9 @@ type file struct {
 		Every     days     `yaml:"every"`
 		Rate      int      `yaml:"rate"`
 	} `yaml:"policies"`
+	Restore *struct {
+		Keep days `yaml:"keep"`
+	} `yaml:"restore"`
 }
 
 // days is a duration that is written like 90d or 12h.
@@ -55,20 +58,26 @@ func (d *days) UnmarshalYAML(text []byte) error {
 	return nil
 }
 
-// Load reads a file of policies. The error names all that is wrong.
-func Load(name string) (policies []Policy, err error) {
+// Load reads a file of policies. keep is for how long campaigns that appends have asked for are not
+// archived again; 0: they are not brought back. The error names all that is wrong.
+func Load(name string) (policies []Policy, keep time.Duration, err error) {
 	content, err := os.ReadFile(name)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	var f file
 	if err := yaml.UnmarshalWithOptions(content, &f, yaml.Strict()); err != nil {
-		return nil, fmt.Errorf("%s: %s", name, yaml.FormatError(err, false, false))
+		return nil, 0, fmt.Errorf("%s: %s", name, yaml.FormatError(err, false, false))
 	}
-	if len(f.Policies) == 0 {
-		return nil, fmt.Errorf("%s: it has no policies: add one below policies", name)
+	if len(f.Policies) == 0 && f.Restore == nil {
+		return nil, 0, fmt.Errorf("%s: it has no policies: add one below policies, or restore", name)
 	}
 	var faults []error
+	if f.Restore != nil {
+		if keep = time.Duration(f.Restore.Keep); keep < leastEvery {
+			faults = append(faults, fmt.Errorf("%s: restore: keep is %s, the least is %s", name, keep, leastEvery))
+		}
+	}
 	for _, key := range slices.Sorted(maps.Keys(f.Policies)) {
 		in := f.Policies[key]
 		p := Policy{
@@ -92,5 +101,5 @@ func Load(name string) (policies []Policy, err error) {
 		}
 		policies = append(policies, p)
 	}
-	return policies, errors.Join(faults...)
+	return policies, keep, errors.Join(faults...)
 }

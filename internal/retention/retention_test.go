@@ -141,9 +141,12 @@ func TestAFileOfPoliciesIsReadOrItsMistakesAreNamed(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
 		"all settings": {
 			"policies:\n  tables:\n    closed_for: 90d\n    by_type: [closed, lost]\n    every: 12h\n    rate: 500",
-			"[{tables 2160h0m0s [closed lost] 12h0m0s 500}]",
+			"[{tables 2160h0m0s [closed lost] 12h0m0s 500}] 0s",
 		},
-		"defaults":         {"policies: {t: {closed_for: 1h, by_type: [closed]}}", "[{t 1h0m0s [closed] 1h0m0s 5000}]"},
+		"defaults":         {"policies: {t: {closed_for: 1h, by_type: [closed]}}", "[{t 1h0m0s [closed] 1h0m0s 5000}] 0s"},
+		"restores alone":   {"restore: {keep: 1d}", "[] 24h0m0s"},
+		"restores too":     {"restore: {keep: 12h}\npolicies: {t: {closed_for: 1h, by_type: [a]}}", "[{t 1h0m0s [a] 1h0m0s 5000}] 12h0m0s"},
+		"no keep":          {"restore: {}", "restore: keep is 0s, the least is 1m0s"},
 		"nothing":          {"", "it has no policies"},
 		"an unknown field": {"policies: {t: {closed: 1h}}", `unknown field "closed"`},
 		"no duration":      {"policies: {t: {by_type: [closed]}}", `policy "t": closed_for is missing`},
@@ -159,8 +162,8 @@ func TestAFileOfPoliciesIsReadOrItsMistakesAreNamed(t *testing.T) {
 			if err := os.WriteFile(path, []byte(c.text), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			policies, err := retention.Load(path)
-			if got := fmt.Sprint(policies); err == nil && got != c.want || err != nil && !strings.Contains(err.Error(), c.want) {
+			policies, keep, err := retention.Load(path)
+			if got := fmt.Sprint(policies, keep); err == nil && got != c.want || err != nil && !strings.Contains(err.Error(), c.want) {
 				t.Errorf("read %s, %v; want %s", got, err, c.want)
 			}
 		})

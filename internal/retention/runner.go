@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidemark-go/tidemark/internal/store/lease"
@@ -18,30 +19,43 @@ const (
 	duty      = "retention"
 	dutyTTL   = 2 * time.Minute
 	lookEvery = time.Minute
+
+	restoreDuty = "restore" // tidemark.ask_restore reads it
+	restoreTTL  = 30 * time.Second
+	askedEvery  = time.Second
 )
 
 var errTaken = errors.New("another process has the duty")
 
-// Runner runs policies. All fields are required.
+// Runner runs policies, and brings back what appends have asked for. All fields but Keep are required.
 type Runner struct {
 	Pool     *pgxpool.Pool
 	Store    archive.Store
 	Policies []Policy
-	Owner    string // of the duty: unique for each process
+	Keep     time.Duration // before what was brought back is archived again
+	Owner    string        // of the duty: unique for each process
 	Logger   *slog.Logger
 }
 
 // Run runs the policies that are due until ctx is cancelled. It waits out failures.
 func (r *Runner) Run(ctx context.Context) {
-	tick := time.NewTicker(lookEvery)
+	r.repeat(ctx, lookEvery, r.Step)
+	_ = lease.DropDuty(context.WithoutCancel(ctx), r.Pool, duty, r.Owner) // otherwise it expires
+}
+
+// Serve is Run for requests of appends. It keeps its duty until that expires, so that requests are filed
+// while workers restart.
+func (r *Runner) Serve(ctx context.Context) { r.repeat(ctx, askedEvery, r.Restore) }
+
+func (r *Runner) repeat(ctx context.Context, every time.Duration, step func(context.Context) error) {
+	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
-		if err := r.Step(ctx); err != nil && ctx.Err() == nil {
+		if err := step(ctx); err != nil && ctx.Err() == nil {
 			r.Logger.WarnContext(ctx, "retention waits", "error", err)
 		}
 		select {
 		case <-ctx.Done():
-			_ = lease.DropDuty(context.WithoutCancel(ctx), r.Pool, duty, r.Owner) // otherwise it expires
 			return
 		case <-tick.C:
 		}
@@ -101,4 +115,29 @@ func (r *Runner) run(ctx context.Context, p Policy) error {
 		"events", done.Events)
 	return rows.Do(context.WithoutCancel(ctx), r.Pool, "end a policy", queryEnd, p.Name, done.Campaigns, done.Events,
 		done.LeftOut, done.Left, text)
+}
+
+// Restore brings back the campaigns that are asked for and due, unless another process has the duty. A
+// request that fails keeps the reason, and is tried again after a growing wait.
+func (r *Runner) Restore(ctx context.Context) error {
+	look, err := rows.One(ctx, r.Pool, pgx.RowTo[bool], "look for requests", queryLook, restoreDuty)
+	if err != nil || !look {
+		return err
+	}
+	if mine, err := lease.TakeDuty(ctx, r.Pool, restoreDuty, r.Owner, restoreTTL); err != nil || !mine {
+		return err
+	}
+	if err := rows.Do(ctx, r.Pool, "forget requests", queryServed); err != nil {
+		return err
+	}
+	ids, err := rows.All(ctx, r.Pool, pgx.RowTo[string], "claim requests", queryClaim)
+	if err != nil || len(ids) == 0 {
+		return err
+	}
+	done, err := archive.Restore(ctx, r.Pool, r.Store, archive.RestoreRequest{Campaigns: ids, Keep: r.Keep})
+	text := ""
+	if err != nil {
+		text = err.Error()
+	}
+	return errors.Join(err, rows.Do(context.WithoutCancel(ctx), r.Pool, "note requests", queryNote, ids, done.Left, text))
 }

@@ -7,8 +7,9 @@
 // event without its content. It keeps the campaign's head, the object and its hash. Events with tags
 // stay as stubs too, so that conditions see them.
 //
-// Appends to an archived campaign return [journal.ErrArchived]. Rebuilds, verifications, publishers,
-// exports and looks at the past read through a [Reader]; without one they are refused.
+// Appends to an archived campaign return [journal.ErrArchived]; [Ask] has workers bring it back.
+// Rebuilds, verifications, publishers, exports and looks at the past read through a [Reader]; without one
+// they are refused.
 //
 // [Restore] brings events back with the same seqs, positions, ids and content.
 //

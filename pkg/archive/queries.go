@@ -34,7 +34,8 @@ const (
 
 	// queryArchive tries the campaigns' locks, and deletes and updates events by the primary key.
 	queryArchive = `SELECT campaign_id, reason FROM tidemark.archive($1, $2, $3, $4, $5, $6, $7, $8)`
-	queryRestore = `SELECT campaign_id, reason FROM tidemark.restore($1, $2)`
+	queryRestore = `SELECT campaign_id, reason FROM tidemark.restore($1, $2, nullif($3::interval, '0'))`
+	queryAsk     = `SELECT tidemark.ask_restore($1)`
 
 	// queryMarks probes the primary key for each campaign.
 	queryMarks = `SELECT c.id, coalesce(h.mark ->> 'object', ''), coalesce(h.mark ->> 'sha256', '')

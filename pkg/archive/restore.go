@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -18,6 +19,10 @@ type RestoreRequest struct {
 	Campaigns []string
 	Objects   []string
 	All       bool
+
+	// Keep is for campaigns that appends have asked for: the restore is on record as theirs, and they are
+	// not archived again for so long. 0: an operator restores.
+	Keep time.Duration
 
 	Rate     int          // events a second; 0: as fast as possible
 	Progress func(Report) // after each object; may be nil
@@ -51,6 +56,9 @@ func Restore(ctx context.Context, db DB, store Store, r RestoreRequest) (_ Repor
 			o, err := load(ctx, store, m.object.Object, m.object.SHA256)
 			if errors.Is(err, ErrObject) {
 				unusable = append(unusable, err)
+				for _, id := range m.ids {
+					done.leave(id, err.Error())
+				}
 				continue
 			}
 			if err != nil {
@@ -128,7 +136,7 @@ func (r RestoreRequest) restore(ctx context.Context, db DB, o *object, ids []str
 	}
 	left := map[string]string{}
 	if err := pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error {
-		return collect(ctx, tx, left, queryRestore, there, texts)
+		return collect(ctx, tx, left, queryRestore, there, texts, r.Keep)
 	}); err != nil {
 		return err
 	}

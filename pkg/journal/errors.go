@@ -28,7 +28,8 @@ var (
 	// transaction.
 	ErrTooManyCampaigns = errors.New("the transaction appends to too many campaigns")
 	// ErrArchived: the campaign's events are in an archive, or a read by position would miss archived
-	// events. The text names the object. Bring it back with archive.Restore or tidemark campaign restore.
+	// events. The text names the object. Ask for the campaign with archive.Ask, or bring it back with
+	// archive.Restore or tidemark campaign restore.
 	ErrArchived = feed.ErrArchived
 )
 
@@ -123,8 +124,8 @@ func explained(known error, detail []byte) error {
 	}
 	switch {
 	case errors.Is(known, ErrArchived) && d.Campaign != "":
-		return detailing(known, "campaign %q is archived in %s: bring it back with tidemark campaign restore, then append "+
-			"again", d.Campaign, d.Object)
+		return detailing(known, "campaign %q is archived in %s: ask for it with archive.Ask (tidemark.ask_restore), or "+
+			"bring it back with tidemark campaign restore, then append again", d.Campaign, d.Object)
 	case errors.Is(known, ErrVersionConflict):
 		return detailing(known, "campaign %q is at seq %d, the append expects it at %d: read the new events, "+
 			"decide again, append again", d.Campaign, d.Actual, d.Expected)

@@ -2,10 +2,14 @@ package roles_test
 
 import (
 	"errors"
+	"log/slog"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/tidemark-go/tidemark/internal/retention"
 	"github.com/tidemark-go/tidemark/pkg/archive"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
@@ -55,4 +59,39 @@ func TestArchivesAreTheOperators(t *testing.T) {
 		t.Errorf("an operator restored %+v, %v", done, err)
 	}
 	must(t, add())
+}
+
+// TestAppendersAskAndWorkersBringBackOnceTheyMay grants what docs/guides/archive.md names.
+func TestAppendersAskAndWorkersBringBackOnceTheyMay(t *testing.T) {
+	t.Parallel()
+	in := install(t, true)
+	appender, worker := in.as(t, "appender"), in.as(t, "worker")
+	add := `SELECT tidemark.append('c', '[{"type": "a"}, {"type": "b"}]')`
+	_, err := appender.Exec(t.Context(), add)
+	must(t, err)
+	store, err := archive.NewFolder(t.TempDir())
+	must(t, err)
+	_, err = archive.Run(t.Context(), in.admin, store, archive.Request{Campaigns: []string{"c"}, By: "anna", Reason: "a test"})
+	must(t, err)
+	serves := &retention.Runner{Pool: worker, Store: store, Keep: time.Hour, Owner: "w", Logger: slog.New(slog.DiscardHandler)}
+	must(t, serves.Restore(t.Context()))
+	if archived, err := archive.Ask(t.Context(), appender, "c"); err != nil || !archived {
+		t.Errorf("an appender asks: %v, %v", archived, err)
+	}
+	refuses(t, appender, "SELECT FROM tidemark.restore_requests", "DELETE FROM tidemark.restore_requests",
+		"SELECT tidemark.restore('{c}', '{x}', '1 h')")
+	if err := serves.Restore(t.Context()); err == nil || !strings.Contains(err.Error(), "permission denied for function restore") {
+		t.Errorf("a worker without the privilege: %v", err)
+	}
+	asked, err := retention.Requests(t.Context(), in.admin, "", 10)
+	if err != nil || len(asked) != 1 || asked[0].AskedBy != in.prefix+"_appender_login" || !strings.Contains(asked[0].Error,
+		"permission denied") {
+		t.Errorf("the request: %+v, %v", asked, err)
+	}
+	_, err = in.admin.Exec(t.Context(), `UPDATE tidemark.restore_requests SET attempt_at = now();
+		GRANT EXECUTE ON FUNCTION tidemark.restore TO `+in.prefix+`_worker`)
+	must(t, err)
+	must(t, serves.Restore(t.Context()))
+	_, err = appender.Exec(t.Context(), add)
+	must(t, err)
 }

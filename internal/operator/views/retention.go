@@ -9,8 +9,8 @@ import (
 	"github.com/tidemark-go/tidemark/internal/surface/table"
 )
 
-type policyList struct {
-	After string `page:"after" help:"only policies after this one"`
+type retained struct {
+	After string `page:"after" help:"only items after this one"`
 	limited
 }
 
@@ -23,8 +23,8 @@ func retentionViews() []*View {
 				"campaigns that stay in the journal, because something still has to read them.",
 			Examples: []string{"campaign policies --json"},
 			Empty:    "No policies.",
-		}, lists[*policyList, retention.Record]{
-			Read: func(ctx context.Context, from Reader, in *policyList) ([]retention.Record, any, error) {
+		}, lists[*retained, retention.Record]{
+			Read: func(ctx context.Context, from Reader, in *retained) ([]retention.Record, any, error) {
 				found, err := retention.List(ctx, from.Pool, in.After, in.Limit)
 				return found, nextOf(found, in.Limit, func(r retention.Record) string { return r.Policy }), err
 			},
@@ -36,6 +36,23 @@ func retentionViews() []*View {
 				}
 				return table.Row(r.Policy, table.Age(r.ClosedFor), strings.Join(r.Types, ", "), r.BeganAt, r.EndedAt, r.Campaigns,
 					r.Events, table.Number(r.LeftOut, table.Warning), why)
+			},
+		}),
+		list(View{
+			Name: "listRestoreRequests", Command: "campaign requests", Path: "/retention/requests", Schema: "RestoreRequest",
+			Short: "List the archived campaigns that appends have asked for",
+			Long: "List the archived campaigns that appends have asked for, until workers have brought them back and for " +
+				"as long as they are kept. ERROR is why one is not back yet.",
+			Examples: []string{"campaign requests --json"},
+			Empty:    "No requests.",
+		}, lists[*retained, retention.Request]{
+			Read: func(ctx context.Context, from Reader, in *retained) ([]retention.Request, any, error) {
+				found, err := retention.Requests(ctx, from.Pool, in.After, in.Limit)
+				return found, nextOf(found, in.Limit, func(r retention.Request) string { return r.CampaignID }), err
+			},
+			Columns: "CAMPAIGN|ASKED BY|ASKED|ATTEMPTS|NEXT|KEPT UNTIL|ERROR",
+			Row: func(r retention.Request) []table.Cell {
+				return table.Row(r.CampaignID, r.AskedBy, r.AskedAt, r.Attempts, r.NextAt, r.KeptUntil, r.Error)
 			},
 		}),
 	}

@@ -41,6 +41,7 @@ func callsOf() map[string]string {
 		"subject erase":             "eraseSubjects",
 		"erase list":                "listErasures",
 		"campaign policies":         "listPolicies",
+		"campaign requests":         "listRestoreRequests",
 		"erase verify":              "- it needs the certificate, which whoever erased has",
 		"campaign pause":            "pauseCampaign",
 		"campaign resume":           "resumeCampaign",

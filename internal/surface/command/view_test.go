@@ -44,7 +44,7 @@ func narrowing() map[string]string {
 		"queryEvents type": "noted", "queryEvents tag": "wallet=7", "queryEvents after": "3",
 		"listQueueEntries status": "dead", "listQueueEntries campaign": "elm",
 		"listOperations state": "running", "listOperations kind": "verify", "listOperations before": "2",
-		"listErasures before": "2", "listPolicies after": "seats",
+		"listErasures before": "2", "listPolicies after": "seats", "listRestoreRequests after": "elm",
 		"listScheduled campaign": "oak", "listScheduled refused": "true",
 		"listTokens all": "true", "listGaps group": "search", "getOperation after": "1",
 	}
@@ -79,6 +79,8 @@ const moreToChoose = `
 	INSERT INTO tidemark.erasures (campaign_id, actor, reason) VALUES ('oak', 'ada', 'a test'), (NULL, 'ada', 'a test');
 	INSERT INTO tidemark.retention (policy, closed_for, event_types, every, rate) VALUES ('seats', '90 days', '{left}', '1 h', 9),
 		('tables', '1 day', '{closed}', '1 h', 9);
+	INSERT INTO tidemark.restore_requests (campaign_id, asked_by, asked_at, attempt_at, kept_until)
+		VALUES ('elm', 'shop', now(), now(), NULL), ('oak', 'shop', now(), now(), now());
 	INSERT INTO tidemark.operator_log (actor, act, topic, publisher) VALUES ('eve', 'publisher_reset', 'orders', 'shop');
 	SELECT tidemark.append('fir', '[{"type": "noted", "tags": ["wallet=7"]}]');
 	DELETE FROM tidemark.outbox WHERE campaign_id = 'fir' AND consumer_group = 'default'`

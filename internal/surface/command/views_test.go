@@ -50,6 +50,7 @@ func reading() map[string][]string {
 		"catalogue check":        {"testdata/catalogue.yaml", "testdata/catalogue.yaml testdata/catalogue.yaml"},
 		"erase list":             {"", "--before 2"},
 		"campaign policies":      {""},
+		"campaign requests":      {""},
 		"erase verify":           {"testdata/certificate.json"},
 		"workers list":           {"", "--group default"},
 		"operation list":         {"", "--state failed", "--kind verify --before 9"},

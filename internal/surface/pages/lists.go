@@ -108,6 +108,7 @@ func listPages() []lists {
 					Many: []string{"eraseSubjects", "eraseCampaign"},
 				},
 				{Of: "retention", Name: "Retention", View: "listPolicies"},
+				{Of: "requests", Name: "Asked from the archive", View: "listRestoreRequests"},
 			},
 		},
 	}

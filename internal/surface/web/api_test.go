@@ -241,6 +241,8 @@ func TestListsComeInPages(t *testing.T) {
 			VALUES ('group', 'default', '', 'a test', 'ada'), ('projection', 'default', 'notes', 'a test', 'ada');
 		INSERT INTO tidemark.retention (policy, closed_for, event_types, every, rate)
 			SELECT 'p' || i, '1 day', '{closed}', '1 h', 9 FROM generate_series(1, 24) i;
+		INSERT INTO tidemark.restore_requests (campaign_id, asked_by, asked_at, attempt_at)
+			SELECT 'c' || i, 'shop', now(), now() FROM generate_series(1, 24) i;
 		INSERT INTO tidemark.erasures (campaign_id, actor, reason, changed)
 			SELECT nullif('x' || i, 'x1'), 'ada', 'a test', '{"journal": 2}' FROM generate_series(1, 24) i; -- and one of the fixture
 		SELECT tidemark.append_at('c' || i, now() + interval '1 h', '[{"type": "noted"}]') FROM generate_series(1, 24) i;
@@ -248,7 +250,7 @@ func TestListsComeInPages(t *testing.T) {
 	for _, what := range []string{
 		"/api/v1/failed", "/api/v1/parked", "/api/v1/log", "/api/v1/campaigns",
 		"/api/v1/pauses", "/api/v1/queue/entries", "/api/v1/queue/entries?status=dead", "/api/v1/scheduled",
-		"/api/v1/erasures", "/api/v1/retention",
+		"/api/v1/erasures", "/api/v1/retention", "/api/v1/retention/requests",
 	} {
 		seen := map[string]bool{}
 		after, pages := "", 0
