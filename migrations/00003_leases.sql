@@ -6,6 +6,10 @@ SELECT pg_catalog.set_config('tidemark.path', pg_catalog.current_setting('search
 -- functions run under settings and in a form that leave the planner one choice. Each probes the
 -- primary key for every named campaign (a lateral subquery that cannot be pulled up), then locks
 -- the row, which cannot move meanwhile, and updates it by its place (ctid).
+-- While an old snapshot keeps vacuum from dead rows (docs/adr/0020), a lease has hundreds of dead
+-- versions, each with an entry in the index. Equal keys stand in the order of their places and the
+-- table grows at its end, so a probe backwards usually meets the live version first. Postgres drops
+-- an ORDER BY after a campaign_id that is given by =, so these probes say BETWEEN.
 -- A woken worker usually has one campaign. Separate statements for one campaign do the same as
 -- those for many and start sooner.
 
@@ -88,9 +92,10 @@ BEGIN
                 SELECT l.ctid AS place, CASE WHEN l.expires_at > '-infinity' AND l.expires_at <= at
                     OR l.owner = ANY (fallen) AND l.expires_at > at THEN l.owner END AS left_by,
                     l.expires_at AS left_at FROM tidemark.leases l
-                WHERE l.consumer_group = p_group AND l.campaign_id = w.campaign_id
+                WHERE l.consumer_group = p_group AND l.campaign_id BETWEEN w.campaign_id AND w.campaign_id
                     AND (l.expires_at <= at OR l.owner = ANY (fallen) OR l.expires_at > at + p_ttl + interval '1 s'
                         AND l.owner <> 'paused' AND tidemark.stranded(l.owner, l.expires_at))
+                ORDER BY l.consumer_group DESC, l.campaign_id DESC LIMIT 1
                 FOR UPDATE SKIP LOCKED
             ) f
         ), taken AS (
@@ -252,7 +257,8 @@ BEGIN
             SELECT CASE WHEN l.owner = ANY (fallen) OR l.expires_at > far AND l.owner <> 'paused'
                 AND tidemark.stranded(l.owner, l.expires_at) THEN '-infinity' ELSE l.expires_at END AS expires_at
             FROM tidemark.leases l
-            WHERE l.consumer_group = p_group AND l.campaign_id = c.campaign_id OFFSET 0
+            WHERE l.consumer_group = p_group AND l.campaign_id BETWEEN c.campaign_id AND c.campaign_id
+            ORDER BY l.consumer_group DESC, l.campaign_id DESC LIMIT 1
         ) l ON true;
         more := pass_rows = missing;
         idle_ids := idle_ids || pass_idle;
@@ -279,7 +285,8 @@ BEGIN
                         AND tidemark.stranded(l.owner, l.expires_at) THEN '-infinity'
                         ELSE l.expires_at END AS expires_at
                     FROM tidemark.leases l
-                    WHERE l.consumer_group = p_group AND l.campaign_id = n.campaign_id OFFSET 0
+                    WHERE l.consumer_group = p_group AND l.campaign_id BETWEEN n.campaign_id AND n.campaign_id
+                    ORDER BY l.consumer_group DESC, l.campaign_id DESC LIMIT 1
                 ) l ON true
                 CROSS JOIN LATERAL (SELECT coalesce(l.expires_at <= at, true) AS free OFFSET 0) f
                 WHERE w.found < missing AND w.steps < steps_left AND (stop IS NULL OR n.campaign_id <= stop)
@@ -356,7 +363,9 @@ BEGIN
                 expires_at = clock_timestamp() + p_ttl
             FROM (
                 SELECT l.ctid AS place FROM tidemark.leases l
-                WHERE l.consumer_group = p_group AND l.campaign_id = only_id AND l.expires_at = '-infinity'
+                WHERE l.consumer_group = p_group AND l.campaign_id BETWEEN only_id AND only_id
+                    AND l.expires_at = '-infinity'
+                ORDER BY l.consumer_group DESC, l.campaign_id DESC LIMIT 1
                 FOR UPDATE SKIP LOCKED
             ) f
             WHERE l.ctid = f.place
@@ -370,6 +379,80 @@ BEGIN
     SELECT a.campaign_ids, a.generations, a.checkpoints, a.next_cursor, a.next_expiry, a.crashed_ids
         INTO campaign_ids, generations, checkpoints, next_cursor, next_expiry, crashed_ids
     FROM tidemark.claim_around(p_group, p_owner, p_cursor, p_limit, p_ttl, p_steps) AS a;
+END
+$$;
+-- +goose StatementEnd
+
+-- claim_recent is a claim that looks only at the campaigns of the newest events and at p_known. So
+-- it does not step over dead rows, which the journal does not have (docs/adr/0020). It reads up to
+-- 1024 events after the position p_since (0: the newest). next_since repeats the last 256, for
+-- appends that commit later. known_ids are campaigns that have work but were not claimed: give them
+-- to the next claim. next_cursor is '' if nothing else can be claimed now.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.claim_recent(p_group text, p_owner text, p_since bigint, p_known text[], p_limit integer,
+    p_ttl interval,
+        OUT campaign_ids text[], OUT generations bigint[], OUT checkpoints bigint[], OUT next_cursor text,
+            OUT next_expiry timestamptz, OUT crashed_ids text[], OUT next_since bigint, OUT known_ids text[])
+    LANGUAGE plpgsql
+    SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off
+        SET plan_cache_mode = force_generic_plan SET jit = off
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    at CONSTANT timestamptz := clock_timestamp();
+    far CONSTANT timestamptz := at + p_ttl + interval '1 s';
+    fallen CONSTANT text[] := tidemark.fallen(p_group);
+    newest CONSTANT bigint := pg_sequence_last_value('tidemark.journal_position');
+    idle_ids text[];
+    new_ids text[];
+    last_read bigint;
+    more boolean;
+BEGIN
+    PERFORM set_config('synchronous_commit', 'off', true);
+    IF EXISTS (SELECT FROM tidemark.pauses p WHERE p.scope = 'group' AND p.consumer_group = p_group AND p.name = ''
+        AND p.expires_at > at) THEN
+        campaign_ids := '{}'; generations := '{}'; checkpoints := '{}'; crashed_ids := '{}';
+        next_cursor := ''; next_since := p_since; known_ids := p_known;
+        RETURN;
+    END IF;
+    WITH recent AS MATERIALIZED (
+        SELECT j.campaign_id, j.position FROM tidemark.journal j
+        WHERE j.position > CASE p_since WHEN 0 THEN newest - 1024 ELSE p_since END ORDER BY j.position LIMIT 1024
+    ), named AS (
+        SELECT u.campaign_id, min(u.position) AS position
+        FROM (TABLE recent UNION ALL SELECT * FROM unnest(p_known) WITH ORDINALITY) u
+        GROUP BY u.campaign_id
+    ), waiting AS (
+        SELECT n.campaign_id, n.position, l.expires_at
+        FROM named n
+        LEFT JOIN LATERAL (
+            SELECT l.checkpoint, CASE WHEN l.owner = ANY (fallen) OR l.expires_at > far AND l.owner <> 'paused'
+                AND tidemark.stranded(l.owner, l.expires_at) THEN '-infinity' ELSE l.expires_at END AS expires_at
+            FROM tidemark.leases l
+            WHERE l.consumer_group = p_group AND l.campaign_id BETWEEN n.campaign_id AND n.campaign_id
+            ORDER BY l.consumer_group DESC, l.campaign_id DESC LIMIT 1
+        ) l ON true
+        CROSS JOIN LATERAL (
+            SELECT FROM tidemark.outbox o WHERE o.consumer_group = p_group AND o.campaign_id = n.campaign_id
+                AND o.seq > coalesce(l.checkpoint, 0) LIMIT 1
+        ) o
+    )
+    SELECT coalesce(array_agg(w.campaign_id ORDER BY w.position) FILTER (WHERE w.expires_at <= at), '{}'),
+        coalesce(array_agg(w.campaign_id ORDER BY w.position) FILTER (WHERE w.expires_at IS NULL), '{}'),
+        coalesce(array_agg(w.campaign_id) FILTER (WHERE w.expires_at > at AND w.expires_at < 'infinity'), '{}'),
+        min(w.expires_at) FILTER (WHERE w.expires_at > at AND w.expires_at < 'infinity'),
+        (SELECT max(r.position) FROM recent r), (SELECT count(*) = 1024 FROM recent)
+    INTO idle_ids, new_ids, known_ids, next_expiry, last_read, more
+    FROM waiting w;
+    next_since := greatest(p_since, coalesce(last_read, newest) - 256);
+    more := more OR cardinality(idle_ids) + cardinality(new_ids) > p_limit;
+    next_cursor := CASE WHEN more THEN 'more' ELSE '' END;
+    SELECT a.campaign_ids, a.generations, a.checkpoints, a.crashed_ids
+        INTO campaign_ids, generations, checkpoints, crashed_ids
+    FROM tidemark.acquire_leases(p_group, p_owner, idle_ids[:p_limit],
+        new_ids[:greatest(p_limit - cardinality(idle_ids), 0)], p_ttl) AS a;
+    known_ids := (array(SELECT f.campaign_id FROM unnest(idle_ids || new_ids) WITH ORDINALITY AS f (campaign_id, n)
+        WHERE f.campaign_id <> ALL (campaign_ids) ORDER BY f.n) || known_ids)[:1024];
 END
 $$;
 -- +goose StatementEnd
@@ -416,8 +499,11 @@ BEGIN
         UPDATE tidemark.leases l
         SET checkpoint = p_to[1], applied = l.applied + p_events[1], applied_hash = l.applied_hash # p_hashes[1],
             expires_at = CASE WHEN p_release[1] THEN '-infinity' ELSE clock_timestamp() + p_ttl END
-        WHERE l.consumer_group = p_group AND l.campaign_id = p_campaign_ids[1] AND l.generation = p_generations[1]
-            AND l.owner = p_owner AND l.checkpoint = p_from[1];
+        WHERE l.ctid = (
+                SELECT h.ctid FROM tidemark.leases h
+                WHERE h.consumer_group = p_group AND h.campaign_id BETWEEN p_campaign_ids[1] AND p_campaign_ids[1]
+                ORDER BY h.consumer_group DESC, h.campaign_id DESC LIMIT 1
+            ) AND l.generation = p_generations[1] AND l.owner = p_owner AND l.checkpoint = p_from[1];
         IF FOUND THEN
             RETURN;
         END IF;
@@ -434,8 +520,9 @@ BEGIN
                 ORDER BY 1
             ) u
             CROSS JOIN LATERAL (
-                SELECT l.ctid AS place FROM tidemark.leases l WHERE l.consumer_group = p_group
-                    AND l.campaign_id = u.campaign_id OFFSET 0
+                SELECT l.ctid AS place FROM tidemark.leases l
+                WHERE l.consumer_group = p_group AND l.campaign_id BETWEEN u.campaign_id AND u.campaign_id
+                ORDER BY l.consumer_group DESC, l.campaign_id DESC LIMIT 1
             ) h
             OFFSET 0
         ) m
@@ -497,17 +584,17 @@ BEGIN
         SELECT m.campaign_id
         FROM mine m CROSS JOIN LATERAL (
             SELECT FROM tidemark.leases l
-            WHERE l.consumer_group = p_group AND l.campaign_id = m.campaign_id AND l.generation = m.generation
-                AND l.owner = p_owner
-                AND l.expires_at > '-infinity' OFFSET 0
+            WHERE l.consumer_group = p_group AND l.campaign_id BETWEEN m.campaign_id AND m.campaign_id
+                AND l.generation = m.generation AND l.owner = p_owner AND l.expires_at > '-infinity'
+            ORDER BY l.consumer_group DESC, l.campaign_id DESC LIMIT 1
         ) l
     ), quiet AS MATERIALIZED (
         SELECT q.place
         FROM mine m CROSS JOIN LATERAL (
             SELECT l.ctid AS place FROM tidemark.leases l
-            WHERE l.consumer_group = p_group AND l.campaign_id = m.campaign_id AND l.generation = m.generation
-                AND l.owner = p_owner
-                AND l.expires_at > '-infinity'
+            WHERE l.consumer_group = p_group AND l.campaign_id BETWEEN m.campaign_id AND m.campaign_id
+                AND l.generation = m.generation AND l.owner = p_owner AND l.expires_at > '-infinity'
+            ORDER BY l.consumer_group DESC, l.campaign_id DESC LIMIT 1
             FOR UPDATE SKIP LOCKED
         ) q
     ), renewed AS (
@@ -564,9 +651,11 @@ END
 $$;
 -- +goose StatementEnd
 
--- complete deletes the work items of each campaign up to its seq.
+-- complete deletes the work items of each campaign from its old checkpoint up to its new one, so that
+-- it does not step over items that are already deleted. If the checkpoint stays, it deletes all items
+-- up to there: somebody may have filed work that was already done.
 -- +goose StatementBegin
-CREATE FUNCTION tidemark.complete(p_group text, p_campaign_ids text[], p_to bigint[]) RETURNS bigint
+CREATE FUNCTION tidemark.complete(p_group text, p_campaign_ids text[], p_from bigint[], p_to bigint[]) RETURNS bigint
     LANGUAGE plpgsql
     SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off
         SET plan_cache_mode = force_generic_plan SET jit = off
@@ -577,7 +666,7 @@ DECLARE
 BEGIN
     IF cardinality(p_campaign_ids) = 1 THEN
         DELETE FROM tidemark.outbox o WHERE o.consumer_group = p_group AND o.campaign_id = p_campaign_ids[1]
-            AND o.seq <= p_to[1];
+            AND o.seq > CASE WHEN p_from[1] < p_to[1] THEN p_from[1] ELSE 0 END AND o.seq <= p_to[1];
         GET DIAGNOSTICS n = ROW_COUNT;
         RETURN n;
     END IF;
@@ -586,10 +675,11 @@ BEGIN
     DELETE FROM tidemark.outbox o
     WHERE o.ctid = ANY (ARRAY(
         SELECT i.place
-        FROM (SELECT * FROM unnest(p_campaign_ids, p_to) AS u (campaign_id, seq) ORDER BY 1) u
+        FROM (SELECT * FROM unnest(p_campaign_ids, p_from, p_to) AS u (campaign_id, old, new) ORDER BY 1) u
         CROSS JOIN LATERAL (
             SELECT o.ctid AS place FROM tidemark.outbox o
-            WHERE o.consumer_group = p_group AND o.campaign_id = u.campaign_id AND o.seq <= u.seq OFFSET 0
+            WHERE o.consumer_group = p_group AND o.campaign_id = u.campaign_id
+                AND o.seq > CASE WHEN u.old < u.new THEN u.old ELSE 0 END AND o.seq <= u.new OFFSET 0
         ) i
     ));
     GET DIAGNOSTICS n = ROW_COUNT;
@@ -663,7 +753,8 @@ BEGIN
             ) AS gap
         FROM walk w LEFT JOIN LATERAL (
             SELECT l.checkpoint FROM tidemark.leases l WHERE l.consumer_group = p_group
-                AND l.campaign_id = w.campaign_id OFFSET 0
+                AND l.campaign_id BETWEEN w.campaign_id AND w.campaign_id
+            ORDER BY l.consumer_group DESC, l.campaign_id DESC LIMIT 1
         ) l ON true
         WHERE w.steps > 0
     )
@@ -739,6 +830,7 @@ DROP FUNCTION tidemark.renew;
 DROP FUNCTION tidemark.advance;
 DROP FUNCTION tidemark.claimed_checkpoints;
 DROP FUNCTION tidemark.claimed_campaigns;
+DROP FUNCTION tidemark.claim_recent;
 DROP FUNCTION tidemark.claim;
 DROP FUNCTION tidemark.claim_around;
 DROP FUNCTION tidemark.acquire_leases;

@@ -214,7 +214,8 @@ BEGIN
         FROM (SELECT DISTINCT unnest(due_ids) AS campaign_id) c
         LEFT JOIN LATERAL (
             SELECT true AS known FROM tidemark.leases l WHERE l.consumer_group = p_group
-                AND l.campaign_id = c.campaign_id OFFSET 0
+                AND l.campaign_id BETWEEN c.campaign_id AND c.campaign_id
+            ORDER BY l.consumer_group DESC, l.campaign_id DESC LIMIT 1
         ) l ON true;
         SELECT a.campaign_ids, a.generations, a.checkpoints, a.crashed_ids
             INTO campaign_ids, generations, checkpoints, crashed_ids

@@ -90,12 +90,12 @@ func calls(t *testing.T) map[string]call {
 		},
 		"complete": func(t *testing.T, tx pgx.Tx, all int) error {
 			batch := &pgx.Batch{}
-			outbox.Complete(batch, "g", campaigns(group, all), one)
+			outbox.Complete(batch, "g", campaigns(group, all), make([]int64, len(one)), one)
 			return tx.SendBatch(t.Context(), batch).Close()
 		},
 		"complete one": func(t *testing.T, tx pgx.Tx, all int) error {
 			batch := &pgx.Batch{}
-			outbox.Complete(batch, "g", campaigns(1, all), one[:1])
+			outbox.Complete(batch, "g", campaigns(1, all), make([]int64, len(one[:1])), one[:1])
 			return tx.SendBatch(t.Context(), batch).Close()
 		},
 		"read a group": func(t *testing.T, tx pgx.Tx, all int) error {

@@ -52,15 +52,15 @@ func (t *Transaction) finish(ctx context.Context) error {
 	t.moveFailed()
 	t.survived()
 	var done []string
-	var upTo []int64
+	var from, upTo []int64
 	for _, u := range t.Units {
 		if u.Standing == nil {
-			done, upTo = append(done, u.Lease.CampaignID), append(upTo, u.Last())
+			done, from, upTo = append(done, u.Lease.CampaignID), append(from, u.Lease.Checkpoint), append(upTo, u.Last())
 		}
 	}
 	t.Sync()
 	if len(done) > 0 {
-		outbox.Complete(t.Batch, t.Applier.Cfg.ConsumerGroup, done, upTo)
+		outbox.Complete(t.Batch, t.Applier.Cfg.ConsumerGroup, done, from, upTo)
 	}
 	t.end()
 	t.Sync()

@@ -3,6 +3,7 @@ package claim
 import (
 	"context"
 	"slices"
+	"sync"
 	"sync/atomic"
 
 	"github.com/tidemark-go/tidemark/internal/projector/apply"
@@ -20,6 +21,17 @@ type Crew struct {
 	working  atomic.Int64  // assignments not finished
 	finishes atomic.Int64  // assignments finished
 	inTheWay atomic.Bool   // the last claim passed over campaigns that are held
+
+	mu   sync.Mutex
+	left []string // campaigns that assignments left with work since the last claim
+}
+
+// takeLeft returns the campaigns left with work since the last call.
+func (c *Crew) takeLeft() (left []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	left, c.left = c.left, nil
+	return left
 }
 
 // Worker applies assignments until work is closed.
@@ -54,11 +66,21 @@ func (c *Crew) Process(ctx context.Context, stopping <-chan struct{}, a apply.As
 		if len(units) > 0 {
 			c.Holder.GiveBack(ctx, units)
 		}
-		left := len(units) > 0 || slices.ContainsFunc(all, func(u *apply.Unit) bool { return u.More })
+		left := slices.Clone(units)
+		for _, u := range all {
+			if u.More {
+				left = append(left, u)
+			}
+		}
+		c.mu.Lock()
+		for _, u := range left {
+			c.left = append(c.left, u.Lease.CampaignID)
+		}
+		c.mu.Unlock()
 		c.Holder.LetGo(all)
 		last := c.working.Add(-1) == 0
 		c.finishes.Add(1)
-		if left || c.inTheWay.Load() && !c.Draining || last && c.Draining {
+		if len(left) > 0 || c.inTheWay.Load() && !c.Draining || last && c.Draining {
 			registry.Signal(c.Free)
 		}
 	}()

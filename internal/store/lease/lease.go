@@ -51,6 +51,8 @@ type Claimed struct {
 	Leases []Lease   // in order of campaign id
 	Cursor string    // where the next claim starts; empty after a full round
 	Retry  time.Time // the earliest expiry of a lease in the way, or the earliest due retry; zero: unknown
+	Met    int64     // entries of the outbox's index that a claim around it met, most of them dead if there are many
+	Recent Recent    // where the next [Keeper.ClaimRecent] starts
 
 	crashed []string // campaigns that may be suspects
 }
@@ -58,16 +60,33 @@ type Claimed struct {
 // Suspicious reports whether processes may have died on some of the campaigns. See [Keeper.Suspects].
 func (c Claimed) Suspicious() bool { return len(c.crashed) > 0 }
 
+// Recent is where [Keeper.ClaimRecent] looks for work: in the newest events if it is zero.
+type Recent struct {
+	Since int64    // events after this position
+	Known []string // campaigns that may have work
+}
+
 // Claim leases up to limit campaigns that have work in the outbox and no live lease, from just
 // after cursor around the outbox. With wait above zero it first asks appends to notify for that
 // long ([Wait]).
 func (k Keeper) Claim(ctx context.Context, db DB, cursor string, limit int, wait time.Duration) (Claimed, error) {
+	return k.claim(ctx, db, wait, queryClaim, k.Group, k.Owner, cursor, limit, k.TTL)
+}
+
+// ClaimRecent is a [Keeper.Claim] that looks only at the campaigns of recent events and those known
+// to have work. It does not meet dead rows of the outbox, and does not find work that is older or
+// filed without an event.
+func (k Keeper) ClaimRecent(ctx context.Context, db DB, in Recent, limit int, wait time.Duration) (Claimed, error) {
+	return k.claim(ctx, db, wait, queryClaimRecent, k.Group, k.Owner, in.Since, in.Known, limit, k.TTL)
+}
+
+func (k Keeper) claim(ctx context.Context, db DB, wait time.Duration, query string, args ...any) (Claimed, error) {
 	batch := &pgx.Batch{}
 	if wait > 0 {
 		batch.Queue(queryWait, wait.Milliseconds())
 	}
 	var claimed Claimed
-	batch.Queue(queryClaim, k.Group, k.Owner, cursor, limit, k.TTL).QueryRow(func(row pgx.Row) error {
+	batch.Queue(query, args...).QueryRow(func(row pgx.Row) error {
 		return claimed.scan(row)
 	})
 	if err := db.SendBatch(ctx, batch).Close(); err != nil {
@@ -101,7 +120,9 @@ func (c *Claimed) scan(row pgx.Row, more ...any) error {
 	var ids []string
 	var generations, checkpoints []int64
 	var retry *time.Time
-	columns := []any{&ids, &generations, &checkpoints, &c.Cursor, &retry, &c.crashed}
+	columns := []any{
+		&ids, &generations, &checkpoints, &c.Cursor, &retry, &c.crashed, &c.Met, &c.Recent.Since, &c.Recent.Known,
+	}
 	if err := row.Scan(append(columns, more...)...); err != nil {
 		return err
 	}

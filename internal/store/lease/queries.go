@@ -3,19 +3,27 @@ package lease
 // The functions and their locks stand in migrations/00003_leases.sql and 00004_projections.sql. All
 // lock leases in the order of campaign_id. Claims skip rows that are being written and do not wait.
 const (
-	// queryClaim walks the outbox's primary key from campaign to campaign and stops at the limit.
-	queryClaim = `SELECT campaign_ids, generations, checkpoints, next_cursor, next_expiry, crashed_ids
-		FROM tidemark.claim($1, $2, $3, $4, $5)`
+	// queryClaim walks the outbox's primary key from campaign to campaign and stops at the limit. It
+	// counts the entries of the index that it met on the way.
+	queryClaim = `SELECT (s.c).campaign_ids, (s.c).generations, (s.c).checkpoints, (s.c).next_cursor,
+			(s.c).next_expiry, (s.c).crashed_ids, s.met - s.before, 0, NULL::text[]
+		FROM (SELECT ` + met + ` AS before, tidemark.claim($1, $2, $3, $4, $5) AS c, ` + met + ` AS met OFFSET 0) s`
+
+	met = `pg_stat_get_xact_tuples_returned('tidemark.outbox_pkey'::regclass)`
 
 	// queryClaimAhead is queryClaim that also stores its result for later statements on the
 	// connection, before the client has read it (tidemark.claimed_campaigns and claimed_checkpoints).
-	queryClaimAhead = `SELECT campaign_ids, generations, checkpoints, next_cursor, next_expiry, crashed_ids,
-			set_config('tidemark.claimed_campaigns', campaign_ids::text, false),
-				set_config('tidemark.claimed_checkpoints', checkpoints::text, false)
-		FROM tidemark.claim($1, $2, $3, $4, $5)`
+	queryClaimAhead = `SELECT s.*, set_config('tidemark.claimed_campaigns', s.campaign_ids::text, false),
+			set_config('tidemark.claimed_checkpoints', s.checkpoints::text, false)
+		FROM (` + queryClaim + `) s`
+
+	// queryClaimRecent reads a part of the journal by position, and probes the primary keys once per campaign.
+	queryClaimRecent = `SELECT campaign_ids, generations, checkpoints, next_cursor, next_expiry, crashed_ids,
+			0::bigint, next_since, known_ids
+		FROM tidemark.claim_recent($1, $2, $3, $4, $5, $6)`
 
 	// queryClaimBehind walks the partial index on due retries and stops at the limit.
-	queryClaimBehind = `SELECT campaign_ids, generations, checkpoints, '', next_due, crashed_ids
+	queryClaimBehind = `SELECT campaign_ids, generations, checkpoints, '', next_due, crashed_ids, 0, 0, NULL::text[]
 		FROM tidemark.claim_deferred($1, $2, $3, $4, $5)`
 
 	// queryTakeOver locks and writes one row per campaign, by the primary key.

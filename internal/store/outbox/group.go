@@ -112,9 +112,10 @@ func barrier(ctx context.Context, db DB) error {
 	}
 }
 
-// Complete queues the deletion of campaigns' work items up to a seq each, in the transaction that applied them.
-func Complete(batch *pgx.Batch, group string, campaignIDs []string, upTo []int64) {
-	batch.Queue(queryComplete, group, campaignIDs, upTo)
+// Complete queues the deletion of campaigns' work items, from the checkpoint of each up to a seq, in
+// the transaction that applied them. If the two are equal, it deletes all items up to there.
+func Complete(batch *pgx.Batch, group string, campaignIDs []string, from, upTo []int64) {
+	batch.Queue(queryComplete, group, campaignIDs, from, upTo)
 }
 
 // Enqueue queues one work item per campaign, which brings it to its head, unless its last event has one.

@@ -206,7 +206,7 @@ func TestCompleteDeletesUpToASeqInOneGroup(t *testing.T) {
 		mustAppend(t, pool, campaign, 2)
 	}
 	batch := &pgx.Batch{}
-	outbox.Complete(batch, "g", []string{"b", "a", "nobody"}, []int64{3, 2, 9})
+	outbox.Complete(batch, "g", []string{"b", "a", "nobody"}, []int64{0, 0, 0}, []int64{3, 2, 9})
 	if err := pool.SendBatch(t.Context(), batch).Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -215,5 +215,14 @@ func TestCompleteDeletesUpToASeqInOneGroup(t *testing.T) {
 	}
 	if got := items(t, pool, "h"); len(got) != 6 {
 		t.Errorf("another group has %v", got)
+	}
+	batch = &pgx.Batch{}
+	outbox.Complete(batch, "h", []string{"a", "b", "c"}, []int64{1, 3, 0}, []int64{3, 3, 1})
+	outbox.Complete(batch, "h", []string{"c"}, []int64{1}, []int64{3})
+	if err := pool.SendBatch(t.Context(), batch).Close(); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := items(t, pool, "h"), []string{"a:1-1"}; !slices.Equal(got, want) {
+		t.Errorf("from the checkpoints, and from the beginning where it stays: %v are left, want %v", got, want)
 	}
 }

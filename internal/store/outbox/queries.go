@@ -96,5 +96,5 @@ const (
 		WHERE i.consumer_group = $1 LIMIT $2))`
 
 	// queryComplete deletes one range of the primary key per campaign. See migrations/00003_leases.sql.
-	queryComplete = `SELECT tidemark.complete($1, $2, $3)`
+	queryComplete = `SELECT tidemark.complete($1, $2, $3, $4)`
 )
