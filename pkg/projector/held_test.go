@@ -57,6 +57,7 @@ func TestWorkersFindAllWorkWhileASnapshotKeepsDeadRows(t *testing.T) {
 	for i := range workers {
 		workers[i], err = projector.New(projector.Config{
 			Pool: traced, Projections: []projector.Projection{counters()}, PollInterval: 100 * time.Millisecond,
+			GroupEvents: 5, // so "long" takes 80 groups or more
 		})
 		if err == nil {
 			err = workers[i].Register(t.Context())
@@ -91,6 +92,7 @@ func TestWorkersFindAllWorkWhileASnapshotKeepsDeadRows(t *testing.T) {
 	for _, p := range workers {
 		running(t, p)
 	}
+	appendMoves(t, pool, "long", make([]int, 400)...)
 	for round := range rounds {
 		for i := range campaigns {
 			appendMoves(t, pool, fmt.Sprint("c", i), 1)
