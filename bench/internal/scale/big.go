@@ -391,7 +391,7 @@ func MeasureBig(ctx context.Context, b *harness.Bench) (figures []harness.Figure
 		return nil, err
 	}
 	var opened []*bigSide
-	for _, j := range []bigJournal{large, small} {
+	for _, j := range []*bigJournal{&large, &small} {
 		db, err := j.open(ctx, b)
 		if err != nil && !errors.Is(err, errUnfilled) {
 			return nil, err
@@ -407,7 +407,7 @@ func MeasureBig(ctx context.Context, b *harness.Bench) (figures []harness.Figure
 		if err != nil {
 			return nil, err
 		}
-		if j == large {
+		if j == &large {
 			figures = append(figures, besideFigure("big_bytes", beside, 250))
 		}
 		side, err := openBig(ctx, b, db)

@@ -107,8 +107,8 @@ func affordable(ctx context.Context, b *harness.Bench, events int, kept string) 
 	return min(events, room), nil
 }
 
-// open returns the filled database.
-func (j bigJournal) open(ctx context.Context, b *harness.Bench) (*harness.Database, error) {
+// open returns the filled database. One that an earlier run has filled keeps its events.
+func (j *bigJournal) open(ctx context.Context, b *harness.Bench) (*harness.Database, error) {
 	create := b.Migrated
 	if j.kept != "" {
 		create = func(ctx context.Context) (*harness.Database, error) { return b.MigratedAs(ctx, j.kept) }
@@ -129,6 +129,7 @@ func (j bigJournal) open(ctx context.Context, b *harness.Bench) (*harness.Databa
 		return nil, fmt.Errorf("fill the journal: %w", err)
 	}
 	if finished {
+		j.events = filled
 		return db, nil
 	}
 	for filled < j.events && (j.kept == "" || time.Since(start) < j.fillFor) {
