@@ -387,12 +387,15 @@ $$;
 -- it does not step over dead rows, which the journal does not have (docs/adr/0020). It reads up to
 -- 1024 events after the position p_since (0: the newest). next_since repeats the last 256, for
 -- appends that commit later. known_ids are campaigns that have work but were not claimed: give them
--- to the next claim. next_cursor is '' if nothing else can be claimed now.
+-- to the next claim. It also looks at the next 16 campaigns of the journal after p_after, so that
+-- nothing is missed; next_after is '' after the last one. next_cursor is '' if nothing else can be
+-- claimed now. dead is about how many rows of the outbox vacuum has yet to remove.
 -- +goose StatementBegin
-CREATE FUNCTION tidemark.claim_recent(p_group text, p_owner text, p_since bigint, p_known text[], p_limit integer,
-    p_ttl interval,
+CREATE FUNCTION tidemark.claim_recent(p_group text, p_owner text, p_since bigint, p_known text[], p_after text,
+    p_limit integer, p_ttl interval,
         OUT campaign_ids text[], OUT generations bigint[], OUT checkpoints bigint[], OUT next_cursor text,
-            OUT next_expiry timestamptz, OUT crashed_ids text[], OUT next_since bigint, OUT known_ids text[])
+            OUT next_expiry timestamptz, OUT crashed_ids text[], OUT next_since bigint, OUT known_ids text[],
+                OUT next_after text, OUT dead bigint)
     LANGUAGE plpgsql
     SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off
         SET plan_cache_mode = force_generic_plan SET jit = off
@@ -409,18 +412,31 @@ DECLARE
     more boolean;
 BEGIN
     PERFORM set_config('synchronous_commit', 'off', true);
+    next_after := p_after;
+    dead := pg_stat_get_dead_tuples('tidemark.outbox'::regclass);
     IF EXISTS (SELECT FROM tidemark.pauses p WHERE p.scope = 'group' AND p.consumer_group = p_group AND p.name = ''
         AND p.expires_at > at) THEN
         campaign_ids := '{}'; generations := '{}'; checkpoints := '{}'; crashed_ids := '{}';
         next_cursor := ''; next_since := p_since; known_ids := p_known;
         RETURN;
     END IF;
-    WITH recent AS MATERIALIZED (
+    WITH RECURSIVE others AS (
+        SELECT p_after COLLATE "C" AS campaign_id, 0 AS n
+        UNION ALL
+        SELECT f.campaign_id, o.n + 1
+        FROM others o CROSS JOIN LATERAL (
+            SELECT j.campaign_id FROM tidemark.journal j WHERE j.campaign_id > o.campaign_id ORDER BY j.campaign_id LIMIT 1
+        ) f
+        WHERE o.n < 16
+    ), recent AS MATERIALIZED (
         SELECT j.campaign_id, j.position FROM tidemark.journal j
         WHERE j.position > CASE p_since WHEN 0 THEN newest - 1024 ELSE p_since END ORDER BY j.position LIMIT 1024
     ), named AS (
         SELECT u.campaign_id, min(u.position) AS position
-        FROM (TABLE recent UNION ALL SELECT * FROM unnest(p_known) WITH ORDINALITY) u
+        FROM (
+            TABLE recent UNION ALL SELECT * FROM unnest(p_known) WITH ORDINALITY
+            UNION ALL SELECT o.campaign_id, 9223372036854775807 FROM others o WHERE o.n > 0
+        ) u
         GROUP BY u.campaign_id
     ), waiting AS (
         SELECT n.campaign_id, n.position, l.expires_at
@@ -441,8 +457,9 @@ BEGIN
         coalesce(array_agg(w.campaign_id ORDER BY w.position) FILTER (WHERE w.expires_at IS NULL), '{}'),
         coalesce(array_agg(w.campaign_id) FILTER (WHERE w.expires_at > at AND w.expires_at < 'infinity'), '{}'),
         min(w.expires_at) FILTER (WHERE w.expires_at > at AND w.expires_at < 'infinity'),
-        (SELECT max(r.position) FROM recent r), (SELECT count(*) = 1024 FROM recent)
-    INTO idle_ids, new_ids, known_ids, next_expiry, last_read, more
+        (SELECT max(r.position) FROM recent r), (SELECT count(*) = 1024 FROM recent),
+        coalesce((SELECT o.campaign_id FROM others o WHERE o.n = 16), '')
+    INTO idle_ids, new_ids, known_ids, next_expiry, last_read, more, next_after
     FROM waiting w;
     next_since := greatest(p_since, coalesce(last_read, newest) - 256);
     more := more OR cardinality(idle_ids) + cardinality(new_ids) > p_limit;

@@ -76,7 +76,7 @@ func TestASnapshotThatKeepsDeadRowsDoesNotMakeClaimsDearer(t *testing.T) {
 	claims := map[string]call{
 		"claim around": func(t *testing.T, tx pgx.Tx, _ int) error {
 			claimed, err := k.Claim(t.Context(), tx, "", group+1, 0)
-			met = claimed.Met
+			met = claimed.Dead
 			return enough(err, len(claimed.Leases), group)
 		},
 		"claim recent": func(t *testing.T, tx pgx.Tx, _ int) error {

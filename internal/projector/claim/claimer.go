@@ -23,7 +23,9 @@ type Claimer struct {
 
 	cursor       string
 	recent       lease.Recent
-	around       time.Time // when to claim around the outbox again; until then, from recent events
+	around       time.Time // when to claim around the outbox again; zero: always
+	found        time.Time // when work was last found
+	dead         int64     // rows of the outbox, by the last claim from recent events
 	lookedBehind time.Time
 }
 
@@ -109,12 +111,14 @@ const (
 	// drainedWait is how often a drained worker checks whether to go on.
 	drainedWait = 500 * time.Millisecond
 
-	// Claims around the outbox get a twentieth of the time once one of them meets more dead rows than
-	// this, plus so many for each campaign that it finds: a few milliseconds, and a quarter each. See
+	// Once a claim around the outbox meets more dead rows than this, plus so many for each campaign that
+	// it finds (a few milliseconds, and a quarter each), others are claims from recent events: until the
+	// rows are gone. While there is no work, claims around still get a twentieth of the time. See
 	// docs/adr/0020.
 	aroundShare  = 20
 	freeDead     = 10_000
 	freeDeadEach = 1000
+	aroundIdle   = time.Second
 
 	// announceEvery is the shortest time between requests for notifications, and so between notifications.
 	announceEvery = 4 * time.Millisecond
@@ -176,7 +180,8 @@ func (c *Claimer) claim(
 	bounded, cancel := c.Whole(ctx)
 	var claimed lease.Claimed
 	var first apply.Assignment
-	recent := start.Before(c.around) && !c.Draining
+	busy := time.Since(c.found) < aroundIdle && c.dead > freeDead
+	recent := !c.around.IsZero() && !c.Draining && (busy || start.Before(c.around))
 	c.recent.Known = append(c.recent.Known, c.Crew.takeLeft()...)
 	switch {
 	case recent:
@@ -191,15 +196,17 @@ func (c *Claimer) claim(
 	if err != nil {
 		return 0, following{}, err
 	}
-	if !recent {
-		c.cursor, claimed.Recent = claimed.Cursor, c.recent
-		if dead := claimed.Met - freeDead - freeDeadEach*int64(len(claimed.Leases)); dead > 0 {
-			c.around = time.Now().Add(aroundShare * time.Since(start))
-		} else {
-			claimed.Recent = lease.Recent{}
-		}
+	if len(claimed.Leases) > 0 {
+		c.found = start
 	}
-	c.recent = claimed.Recent
+	switch {
+	case recent:
+		c.recent, c.dead = claimed.Recent, claimed.Dead
+	case claimed.Dead > freeDead+freeDeadEach*int64(len(claimed.Leases)):
+		c.cursor, c.dead, c.around = claimed.Cursor, claimed.Dead, time.Now().Add(aroundShare*time.Since(start))
+	default:
+		c.cursor, c.recent, c.around = claimed.Cursor, lease.Recent{}, time.Time{}
+	}
 	// A worker that finishes later signals; one that finished meanwhile may have freed what was in the way.
 	c.Crew.inTheWay.Store(!claimed.Retry.IsZero())
 	next = following{retry: claimed.Retry, around: claimed.Cursor == "", again: !claimed.Retry.IsZero() &&

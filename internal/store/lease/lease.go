@@ -51,7 +51,7 @@ type Claimed struct {
 	Leases []Lease   // in order of campaign id
 	Cursor string    // where the next claim starts; empty after a full round
 	Retry  time.Time // the earliest expiry of a lease in the way, or the earliest due retry; zero: unknown
-	Met    int64     // entries of the outbox's index that a claim around it met, most of them dead if there are many
+	Dead   int64     // rows of the outbox: met in its index by a claim around it, or that vacuum has yet to remove
 	Recent Recent    // where the next [Keeper.ClaimRecent] starts
 
 	crashed []string // campaigns that may be suspects
@@ -64,6 +64,7 @@ func (c Claimed) Suspicious() bool { return len(c.crashed) > 0 }
 type Recent struct {
 	Since int64    // events after this position
 	Known []string // campaigns that may have work
+	After string   // the campaigns that are looked at in turn go on after this one
 }
 
 // Claim leases up to limit campaigns that have work in the outbox and no live lease, from just
@@ -74,10 +75,10 @@ func (k Keeper) Claim(ctx context.Context, db DB, cursor string, limit int, wait
 }
 
 // ClaimRecent is a [Keeper.Claim] that looks only at the campaigns of recent events and those known
-// to have work. It does not meet dead rows of the outbox, and does not find work that is older or
-// filed without an event.
+// to have work, and at a few others in turn. It does not meet dead rows of the outbox. Work that is
+// older, or was filed without an event, is found when it is its campaign's turn.
 func (k Keeper) ClaimRecent(ctx context.Context, db DB, in Recent, limit int, wait time.Duration) (Claimed, error) {
-	return k.claim(ctx, db, wait, queryClaimRecent, k.Group, k.Owner, in.Since, in.Known, limit, k.TTL)
+	return k.claim(ctx, db, wait, queryClaimRecent, k.Group, k.Owner, in.Since, in.Known, in.After, limit, k.TTL)
 }
 
 func (k Keeper) claim(ctx context.Context, db DB, wait time.Duration, query string, args ...any) (Claimed, error) {
@@ -121,7 +122,8 @@ func (c *Claimed) scan(row pgx.Row, more ...any) error {
 	var generations, checkpoints []int64
 	var retry *time.Time
 	columns := []any{
-		&ids, &generations, &checkpoints, &c.Cursor, &retry, &c.crashed, &c.Met, &c.Recent.Since, &c.Recent.Known,
+		&ids, &generations, &checkpoints, &c.Cursor, &retry, &c.crashed, &c.Dead, &c.Recent.Since, &c.Recent.Known,
+		&c.Recent.After,
 	}
 	if err := row.Scan(append(columns, more...)...); err != nil {
 		return err

@@ -6,7 +6,7 @@ const (
 	// queryClaim walks the outbox's primary key from campaign to campaign and stops at the limit. It
 	// counts the entries of the index that it met on the way.
 	queryClaim = `SELECT (s.c).campaign_ids, (s.c).generations, (s.c).checkpoints, (s.c).next_cursor,
-			(s.c).next_expiry, (s.c).crashed_ids, s.met - s.before, 0, NULL::text[]
+			(s.c).next_expiry, (s.c).crashed_ids, s.met - s.before, 0, NULL::text[], ''
 		FROM (SELECT ` + met + ` AS before, tidemark.claim($1, $2, $3, $4, $5) AS c, ` + met + ` AS met OFFSET 0) s`
 
 	met = `pg_stat_get_xact_tuples_returned('tidemark.outbox_pkey'::regclass)`
@@ -19,11 +19,11 @@ const (
 
 	// queryClaimRecent reads a part of the journal by position, and probes the primary keys once per campaign.
 	queryClaimRecent = `SELECT campaign_ids, generations, checkpoints, next_cursor, next_expiry, crashed_ids,
-			0::bigint, next_since, known_ids
-		FROM tidemark.claim_recent($1, $2, $3, $4, $5, $6)`
+			dead, next_since, known_ids, next_after
+		FROM tidemark.claim_recent($1, $2, $3, $4, $5, $6, $7)`
 
 	// queryClaimBehind walks the partial index on due retries and stops at the limit.
-	queryClaimBehind = `SELECT campaign_ids, generations, checkpoints, '', next_due, crashed_ids, 0, 0, NULL::text[]
+	queryClaimBehind = `SELECT campaign_ids, generations, checkpoints, '', next_due, crashed_ids, 0, 0, NULL::text[], ''
 		FROM tidemark.claim_deferred($1, $2, $3, $4, $5)`
 
 	// queryTakeOver locks and writes one row per campaign, by the primary key.

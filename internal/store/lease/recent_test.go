@@ -64,8 +64,29 @@ func TestARecentClaimFindsNewEventsAndLeavesOlderOnesToTheClaimAround(t *testing
 	expect(t, "again", claimRecent(t, pool, k, claimed.Recent, 9).Leases, "")
 	appended(t, pool, "d")
 	exec(t, pool, "DELETE FROM tidemark.leases WHERE campaign_id IN ('b', 'old')") // as if they had never been claimed
+	claimed.Recent.After = none
 	expect(t, "after the position", claimRecent(t, pool, k, claimed.Recent, 9).Leases, "b:1:0 d:1:0")
 	expect(t, "around", claim(t, pool, k, 9).Leases, "filed:1:0 old:1:0")
+}
+
+// none is after all campaigns.
+const none = "~"
+
+func TestRecentClaimsComeToEachCampaignInTurn(t *testing.T) {
+	t.Parallel()
+	pool := withGroup(t)
+	k := keeper("one")
+	for i := range 40 {
+		appended(t, pool, fmt.Sprintf("c%02d", i))
+	}
+	next := lease.Recent{Since: 1 << 40} // out of reach
+	for turn, want := range []int{16, 16, 8, 0} {
+		claimed := claimRecent(t, pool, k, next, 64)
+		if len(claimed.Leases) != want || want > 0 && claimed.Leases[0].CampaignID != fmt.Sprintf("c%02d", 16*turn) {
+			t.Errorf("turn %d: %v", turn, claimed.Leases)
+		}
+		next = claimed.Recent
+	}
 }
 
 func TestARecentClaimKeepsInMindWhatItCannotLeaseYet(t *testing.T) {
@@ -84,7 +105,7 @@ func TestARecentClaimKeepsInMindWhatItCannotLeaseYet(t *testing.T) {
 	exec(t, pool, "INSERT INTO tidemark.leases VALUES ('g', 'paused', 'paused', 1, 'infinity', 0)")
 	appended(t, pool, "paused", "c")
 	// From here on events are out of reach, so only the campaigns in mind count.
-	far := func(known []string) lease.Recent { return lease.Recent{Since: 1 << 40, Known: known} }
+	far := func(known []string) lease.Recent { return lease.Recent{Since: 1 << 40, Known: known, After: none} }
 	second := claimRecent(t, pool, two, far([]string{"b", "paused", "c", "done"}), 9)
 	expect(t, "what is free", second.Leases, "b:1:0")
 	if known := second.Recent.Known; !slices.Equal(known, []string{"c"}) {
