@@ -180,9 +180,8 @@ func (r *Runner) fault(ctx context.Context, o Operation, err error) error {
 // passing reports whether a retry may succeed: for infrastructure errors, and for errors of the database
 // that are not permanent.
 func passing(err error) bool {
-	var permanent errPermanent
-	switch {
-	case errors.As(err, &permanent):
+	switch _, permanent := errors.AsType[errPermanent](err); {
+	case permanent:
 		return false
 	case redact.SQLState(err) != "":
 		return projector.Classify(err) != projector.ClassPermanent

@@ -105,8 +105,7 @@ func (a *Authenticator) identify(w http.ResponseWriter, r *http.Request) (Identi
 		id, err := a.checked(r, cookie.Value, func() (Identity, error) {
 			return a.find(r.Context(), querySession, cookie.Value, "session")
 		})
-		var refused *problem.Problem
-		if !errors.As(err, &refused) || refused.Status != http.StatusUnauthorized {
+		if refused, ok := errors.AsType[*problem.Problem](err); !ok || refused.Status != http.StatusUnauthorized {
 			return id, err
 		}
 		a.clearCookie(w, r) // the session is over: go on without one

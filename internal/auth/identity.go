@@ -89,9 +89,8 @@ type Failed func(w http.ResponseWriter, r *http.Request, err error)
 func (a *Authenticator) Require(role Role, failed Failed, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		id, err := a.identify(w, r)
-		var refused *problem.Problem
-		switch {
-		case errors.As(err, &refused):
+		switch refused, ok := errors.AsType[*problem.Problem](err); {
+		case ok:
 			challenge(w, refused)
 			return
 		case err != nil:

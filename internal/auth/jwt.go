@@ -78,9 +78,8 @@ func (j *jwts) identity(ctx context.Context, raw string) (Identity, error) {
 		return Identity{}, err
 	}
 	token, err := verifier.Verify(oidc.ClientContext(ctx, j.client), raw)
-	var network *url.Error
-	switch {
-	case errors.As(err, &network) && !errors.Is(err, errSoon):
+	switch _, network := errors.AsType[*url.Error](err); {
+	case network && !errors.Is(err, errSoon):
 		return Identity{}, unreachable(err)
 	case err != nil:
 		return Identity{}, errUnknown

@@ -64,9 +64,8 @@ func (a *Authenticator) Login(failed Failed) http.Handler {
 		next := Local(r.PostForm.Get("next"))
 		token, cookie := strings.TrimSpace(r.PostForm.Get("token")), random()
 		_, err := a.checked(r, token, func() (Identity, error) { return a.begin(r.Context(), token, cookie) })
-		var refused *problem.Problem
-		switch {
-		case errors.As(err, &refused):
+		switch refused, ok := errors.AsType[*problem.Problem](err); {
+		case ok:
 			if refused.Status == http.StatusTooManyRequests {
 				w.Header().Set("Retry-After", refused.Limit)
 			}

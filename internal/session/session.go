@@ -22,8 +22,8 @@ func Open(ctx context.Context, cfg *pgxpool.Config) (*pgxpool.Pool, error) {
 	Prepare(cfg)
 	cfg.ConnConfig.RuntimeParams["search_path"] = SearchPath
 	pool, err := open(ctx, cfg)
-	var refused *pgconn.PgError
-	if errors.As(err, &refused) && refused.Code == "08P01" { // protocol violation: the startup parameter
+	refused, ok := errors.AsType[*pgconn.PgError](err)
+	if ok && refused.Code == "08P01" { // protocol violation: the startup parameter
 		delete(cfg.ConnConfig.RuntimeParams, "search_path")
 		return open(ctx, cfg)
 	}

@@ -134,9 +134,8 @@ func (h *receiver) receive(w http.ResponseWriter, r *http.Request) (status int, 
 		return http.StatusMethodNotAllowed, nil
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, h.cfg.BodyBytes))
-	var large *http.MaxBytesError
-	switch {
-	case errors.As(err, &large):
+	switch _, large := errors.AsType[*http.MaxBytesError](err); {
+	case large:
 		return http.StatusRequestEntityTooLarge, nil
 	case err != nil:
 		return http.StatusRequestTimeout, err
@@ -159,11 +158,10 @@ func (h *receiver) receive(w http.ResponseWriter, r *http.Request) (status int, 
 		handling = h.handle(journal.WithCause(r.Context(), d.cause()), tx, d)
 		return handling
 	})
-	var refused *refusedError
-	switch {
+	switch _, refused := errors.AsType[*refusedError](handling); {
 	case err == nil:
 		return http.StatusNoContent, nil
-	case errors.As(handling, &refused):
+	case refused:
 		return http.StatusUnprocessableEntity, err
 	case handling != nil:
 		return http.StatusInternalServerError, err

@@ -131,9 +131,8 @@ func (a *Applier) applyCampaignInTime(
 ) (int, error) {
 	for {
 		n, err := a.applyCampaign(ctx, units, events, verdicts, marked)
-		var late *failure.DeadlineError
-		switch {
-		case !errors.As(err, &late) || late.Tried.Events == 0 || ctx.Err() != nil:
+		switch late, ok := errors.AsType[*failure.DeadlineError](err); {
+		case !ok || late.Tried.Events == 0 || ctx.Err() != nil:
 			return n, err
 		case late.Tried.Events > 1:
 			events = 1
@@ -173,8 +172,7 @@ func guarded(k *registry.Projection, g *kind.Group, call func() error) (err erro
 		kind.LineOf(g).At = pipeline.Origin{}
 	}()
 	err = call()
-	var apply *failure.ApplyError
-	if err == nil || errors.As(err, &apply) {
+	if _, named := errors.AsType[*failure.ApplyError](err); err == nil || named {
 		return err
 	}
 	return kind.LineOf(g).At.Wrap(err)

@@ -168,9 +168,8 @@ func (t *Transaction) lookAhead(ctx context.Context, k *registry.Projection) err
 // notCommitted records that a transaction failed at its end, though its statements went through and
 // the infrastructure is not at fault. The next savepointed groups look ahead.
 func (a *Applier) notCommitted(ctx context.Context, err error) {
-	var named *failure.ApplyError
-	if err == nil || errors.As(err, &named) || errors.Is(err, lease.ErrLost) || errors.Is(err, ledger.ErrLost) ||
-		a.Infrastructure(ctx, err) {
+	if _, named := errors.AsType[*failure.ApplyError](err); err == nil || named || errors.Is(err, lease.ErrLost) ||
+		errors.Is(err, ledger.ErrLost) || a.Infrastructure(ctx, err) {
 		return
 	}
 	a.uncommitted.Store(savepointsAfter)

@@ -58,11 +58,10 @@ func (a *API) await(r *http.Request, token, projection string) error {
 		err = a.cfg.Waiter.Wait(ctx, token, projection)
 	}
 	a.awaiting.Add(-1)
-	var refused *projector.NotAppliedError
-	switch {
-	case errors.As(err, &refused) && refused.Status == projector.WaitUnregistered:
+	switch refused, ok := errors.AsType[*projector.NotAppliedError](err); {
+	case ok && refused.Status == projector.WaitUnregistered:
 		return nil // the call names those that are
-	case errors.As(err, &refused):
+	case ok:
 		return problem.New(http.StatusConflict, refused.Error(), "look at /api/v1/failed, or read without after").
 			Of("projection", projection, "")
 	case errors.Is(err, context.DeadlineExceeded) && r.Context().Err() == nil:

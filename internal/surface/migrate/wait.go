@@ -39,8 +39,7 @@ func wait(ctx context.Context, url string, timeout time.Duration) error {
 	var last error
 	for {
 		err := check(ctx, url)
-		var version *migrations.VersionError
-		if err == nil || errors.As(err, &version) && version.Newer() {
+		if version, ok := errors.AsType[*migrations.VersionError](err); err == nil || ok && version.Newer() {
 			return nil
 		}
 		if ctx.Err() == nil {

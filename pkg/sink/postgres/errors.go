@@ -50,9 +50,8 @@ func refused(err error) bool { return permanent(err) || is(err, raisedException)
 // explain adds remedies that errors lack, and marks errors that are no event's fault as outages.
 func explain(err error, table string) error {
 	remedy := ""
-	var batch *publisher.BatchError
-	switch {
-	case err == nil || errors.As(err, &batch):
+	switch _, batch := errors.AsType[*publisher.BatchError](err); {
+	case err == nil || batch:
 		return err
 	case is(err, undefinedTable):
 		remedy = "create the table"
