@@ -8,6 +8,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
+	"github.com/tidemark-go/tidemark/internal/slice"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
@@ -23,7 +24,7 @@ func Registered(ctx context.Context, db journal.Querier, name string) (rebuild.R
 	i := slices.IndexFunc(all, func(p rebuild.Registered) bool { return p.Name == name })
 	if i < 0 {
 		there := "there is none yet: the first worker that has one registers it"
-		if names := namesOf(all, func(p rebuild.Registered) string { return p.Name }); len(names) > 0 {
+		if names := slice.Of(all, func(p rebuild.Registered) string { return p.Name }); len(names) > 0 {
 			there = "there are " + strings.Join(names, ", ")
 		}
 		return rebuild.Registered{}, fmt.Errorf("projection %q: %w: %s", name, rebuild.ErrUnknownProjection, there)
@@ -107,24 +108,17 @@ func Known(ctx context.Context, db journal.Querier, kind string) ([]string, erro
 	switch kind {
 	case "group":
 		all, err := outbox.Groups(ctx, db)
-		return namesOf(all, func(g outbox.Group) string { return g.Name }), err
+		return slice.Of(all, func(g outbox.Group) string { return g.Name }), err
 	case "projection":
 		all, err := rebuild.Projections(ctx, db)
-		return namesOf(all, func(p rebuild.Registered) string { return p.Name }), err
+		return slice.Of(all, func(p rebuild.Registered) string { return p.Name }), err
 	case "topic", "publisher":
 		all, err := publications.List(ctx, db, publications.Key{})
-		names := namesOf(all, func(p publications.Publication) string {
+		names := slice.Of(all, func(p publications.Publication) string {
 			return map[string]string{"topic": p.Topic, "publisher": p.Publisher}[kind]
 		})
 		slices.Sort(names)
 		return slices.Compact(names), err
 	}
 	return nil, nil
-}
-
-func namesOf[T any](things []T, name func(T) string) (names []string) {
-	for _, thing := range things {
-		names = append(names, name(thing))
-	}
-	return names
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
+	"github.com/tidemark-go/tidemark/internal/slice"
 	"github.com/tidemark-go/tidemark/internal/store/lease"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/pkg/projector"
@@ -64,7 +65,7 @@ func (r *Runner) projections() []string {
 }
 
 func (r *Runner) publishers() []string {
-	return namesOf(r.cfg.Publishers, func(p publisher.Publisher) string { return p.Name })
+	return slice.Of(r.cfg.Publishers, func(p publisher.Publisher) string { return p.Name })
 }
 
 // underLease does the operation and renews the lease in the background.
@@ -167,10 +168,9 @@ func (r *Runner) verify(ctx context.Context, o Operation, p *progress) error {
 		return err
 	}
 	p.set(report, report.Total, report.Campaigns, report.Skipped, report.Differing)
-	items := make([]Item, len(differ))
-	for i, id := range differ {
-		items[i] = Item{CampaignID: id, Subject: v.Projection, Detail: "its rows differ from what the journal says"}
-	}
+	items := slice.Of(differ, func(id string) Item {
+		return Item{CampaignID: id, Subject: v.Projection, Detail: "its rows differ from what the journal says"}
+	})
 	return r.keepFailed(ctx, o, items)
 }
 

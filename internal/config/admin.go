@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tidemark-go/tidemark/internal/auth"
+	"github.com/tidemark-go/tidemark/internal/slice"
 	"github.com/tidemark-go/tidemark/internal/surface/payload"
 )
 
@@ -89,9 +90,5 @@ func (s *Set) networks(target *[]netip.Prefix, env, usage string) {
 }
 
 func list[T fmt.Stringer](things []T) string {
-	texts := make([]string, len(things))
-	for i, thing := range things {
-		texts[i] = thing.String()
-	}
-	return strings.Join(texts, ",")
+	return strings.Join(slice.Of(things, T.String), ",")
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 
 	"github.com/tidemark-go/tidemark/internal/sinks/setting"
+	"github.com/tidemark-go/tidemark/internal/slice"
 )
 
 // file reads a parsed file and collects its mistakes, so all are reported together.
@@ -41,11 +42,9 @@ func (f *file) wrong(at ast.Node, format string, args ...any) {
 // err returns the mistakes in the order of their lines, or nil.
 func (f *file) err() error {
 	slices.SortStableFunc(f.mistakes, func(a, b mistake) int { return cmp.Compare(a.line, b.line) })
-	var errs []error
-	for _, m := range f.mistakes {
-		errs = append(errs, fmt.Errorf("%s:%d: %w", f.name, m.line, m.err))
-	}
-	return errors.Join(errs...)
+	return errors.Join(slice.Of(f.mistakes, func(m mistake) error {
+		return fmt.Errorf("%s:%d: %w", f.name, m.line, m.err)
+	})...)
 }
 
 // fields returns the entries of a mapping in the order they are written.

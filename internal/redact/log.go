@@ -3,6 +3,8 @@ package redact
 import (
 	"context"
 	"log/slog"
+
+	"github.com/tidemark-go/tidemark/internal/slice"
 )
 
 // Logger returns a logger to the same handler that logs each error as [Error] returns it.
@@ -32,11 +34,7 @@ func (h *handler) Handle(ctx context.Context, r slog.Record) error {
 
 // WithAttrs implements [slog.Handler].
 func (h *handler) WithAttrs(attrs []slog.Attr) slog.Handler {
-	clean := make([]slog.Attr, len(attrs))
-	for i, a := range attrs {
-		clean[i] = attribute(a)
-	}
-	return &handler{h.to.WithAttrs(clean)}
+	return &handler{h.to.WithAttrs(slice.Of(attrs, attribute))}
 }
 
 // WithGroup implements [slog.Handler].
@@ -45,11 +43,7 @@ func (h *handler) WithGroup(name string) slog.Handler { return &handler{h.to.Wit
 func attribute(a slog.Attr) slog.Attr {
 	a.Value = a.Value.Resolve()
 	if a.Value.Kind() == slog.KindGroup {
-		var clean []slog.Attr
-		for _, inner := range a.Value.Group() {
-			clean = append(clean, attribute(inner))
-		}
-		return slog.Attr{Key: a.Key, Value: slog.GroupValue(clean...)}
+		return slog.Attr{Key: a.Key, Value: slog.GroupValue(slice.Of(a.Value.Group(), attribute)...)}
 	}
 	if err, ok := a.Value.Any().(error); ok && err != nil {
 		a.Value = slog.StringValue(Error(err))

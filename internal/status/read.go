@@ -14,6 +14,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
 	"github.com/tidemark-go/tidemark/internal/redact"
+	"github.com/tidemark-go/tidemark/internal/slice"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/lease"
@@ -85,12 +86,7 @@ func (r *Reader) Within(ctx context.Context, read func(context.Context, pgx.Tx) 
 }
 
 // Sections returns all sections in the order in which they are read.
-func Sections() (all []Section) {
-	for _, r := range readers() {
-		all = append(all, r.section)
-	}
-	return all
-}
+func Sections() []Section { return slice.Of(readers(), func(r reader) Section { return r.section }) }
 
 // reader reads a section into s. It sets the section's field even if there is nothing, so that an
 // empty section differs from an unread one.
@@ -155,10 +151,7 @@ func readLag(ctx context.Context, tx pgx.Tx, s *Status) error {
 	if err != nil {
 		return err
 	}
-	s.Lag = make([]Lag, len(lags))
-	for i, l := range lags {
-		s.Lag[i] = Lag{Behind: l}
-	}
+	s.Lag = slice.Of(lags, func(l outbox.Behind) Lag { return Lag{Behind: l} })
 	s.Places, err = ledger.Places(ctx, tx)
 	return err
 }
@@ -186,10 +179,7 @@ func readWorkers(ctx context.Context, tx pgx.Tx, s *Status) error {
 	if s.Suspects, err = lease.Suspects(ctx, tx); err != nil {
 		return err
 	}
-	s.Workers = make([]Worker, len(workers))
-	for i, w := range workers {
-		s.Workers[i] = Worker{Worker: w, Silent: now.Sub(w.SeenAt)}
-	}
+	s.Workers = slice.Of(workers, func(w lease.Worker) Worker { return Worker{Worker: w, Silent: now.Sub(w.SeenAt)} })
 	return nil
 }
 

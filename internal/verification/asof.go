@@ -13,6 +13,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
 	"github.com/tidemark-go/tidemark/internal/projector/replay"
+	"github.com/tidemark-go/tidemark/internal/slice"
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
 	"github.com/tidemark-go/tidemark/internal/surface/table"
 	"github.com/tidemark-go/tidemark/pkg/journal"
@@ -132,11 +133,9 @@ func printStates(env *cli.Env, states []replay.State) error {
 				if err := json.Unmarshal(raw, &values); err != nil {
 					return fmt.Errorf("read a row of %s: %w", t.Table, err)
 				}
-				var row []table.Cell
-				for _, column := range t.Columns {
-					row = append(row, table.Text(plain(values[column])))
-				}
-				rows = append(rows, row)
+				rows = append(rows, slice.Of(t.Columns, func(column string) table.Cell {
+					return table.Text(plain(values[column]))
+				}))
 			}
 			page.Table(t.Columns, rows)
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/config"
 	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
+	"github.com/tidemark-go/tidemark/internal/slice"
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
 	"github.com/tidemark-go/tidemark/pkg/journal"
@@ -183,9 +184,5 @@ func campaignIDs(ctx context.Context, pool *pgxpool.Pool, prefix string) ([]stri
 // projectionNames completes projections in the shell.
 func projectionNames(ctx context.Context, pool *pgxpool.Pool, _ string) ([]string, error) {
 	all, err := rebuild.Projections(ctx, pool)
-	var names []string
-	for _, p := range all {
-		names = append(names, p.Name)
-	}
-	return names, err
+	return slice.Of(all, func(p rebuild.Registered) string { return p.Name }), err
 }

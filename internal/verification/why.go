@@ -11,6 +11,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/operator/document"
 	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
 	"github.com/tidemark-go/tidemark/internal/projector/replay"
+	"github.com/tidemark-go/tidemark/internal/slice"
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
 	"github.com/tidemark-go/tidemark/internal/surface/table"
 	"github.com/tidemark-go/tidemark/pkg/journal"
@@ -89,10 +90,9 @@ func printWhy(env *cli.Env, w replay.Why) error {
 		env.Note("There is no such row after event %d: this event deleted it.", w.Seq)
 		return env.PrintTable([]string{"SEQ", "TYPE", "OCCURRED", "ACTOR"}, [][]table.Cell{event(*w.Gone)})
 	}
-	var rows [][]table.Cell
-	for _, c := range w.Causes {
-		rows = append(rows, append([]table.Cell{table.Text(c.Column), table.Text(plain(c.Value))}, event(c.Event)...))
-	}
+	rows := slice.Of(w.Causes, func(c replay.Cause) []table.Cell {
+		return append([]table.Cell{table.Text(c.Column), table.Text(plain(c.Value))}, event(c.Event)...)
+	})
 	if err := env.PrintTable([]string{"COLUMN", "VALUE", "SEQ", "TYPE", "OCCURRED", "ACTOR"}, rows); err != nil {
 		return fmt.Errorf("write the table: %w", err)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 
+	"github.com/tidemark-go/tidemark/internal/slice"
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 )
 
@@ -59,9 +60,8 @@ func (t *catalogued) checkSchema(payload json.RawMessage) (reason string) {
 		return "is not valid JSON"
 	}
 	err = t.schema.Validate(document)
-	var breach *jsonschema.ValidationError
-	switch {
-	case errors.As(err, &breach):
+	switch breach, ok := errors.AsType[*jsonschema.ValidationError](err); {
+	case ok:
 		return fmt.Sprintf("breaks the schema of %s: %s", t.Name, describeBreach(breach))
 	case err != nil:
 		return fmt.Sprintf("breaks the schema of %s: %v", t.Name, err)
@@ -112,10 +112,7 @@ func describeKind(k jsonschema.ErrorKind) string {
 	case *kind.Required:
 		return "lacks " + strings.Join(k.Missing, ", ")
 	case *kind.AdditionalProperties:
-		names := make([]string, len(k.Properties))
-		for i, name := range k.Properties {
-			names[i] = feed.Shortened(name)
-		}
+		names := slice.Of(k.Properties, feed.Shortened)
 		return "has unknown fields " + strings.Join(names[:min(len(names), 3)], ", ")
 	default:
 		return "breaks the rule " + strings.Join(k.KeywordPath(), "/")

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tidemark-go/tidemark/internal/redact"
+	"github.com/tidemark-go/tidemark/internal/slice"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
@@ -46,11 +47,7 @@ func (e *BatchError) Error() string {
 
 // Unwrap returns the errors of the failures.
 func (e *BatchError) Unwrap() []error {
-	errs := make([]error, len(e.Failures))
-	for i, f := range e.Failures {
-		errs[i] = f.Err
-	}
-	return errs
+	return slice.Of(e.Failures, func(f Failure) error { return f.Err })
 }
 
 // Pause marks an error that pauses the pair until an operator resumes it: the other side wants no

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tidemark-go/tidemark/internal/redact"
+	"github.com/tidemark-go/tidemark/internal/slice"
 	"github.com/tidemark-go/tidemark/internal/store/ledger"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/pkg/publisher/internal/pace"
@@ -89,10 +90,7 @@ func savePause(moved int) time.Duration {
 
 // write writes moves. then gets the pairs that are still ours.
 func (s *saver) write(moves []written, then func(kept map[publications.Key]bool, err error)) {
-	rows := make([]ledger.Move, len(moves))
-	for i, m := range moves {
-		rows[i] = m.Move
-	}
+	rows := slice.Of(moves, func(m written) ledger.Move { return m.Move })
 	var kept map[publications.Key]bool
 	instance := s.instance
 	s.timed(s.cfg.LeaseTTL/2, func(ctx context.Context) (err error) {
@@ -152,12 +150,11 @@ func (s *saver) fail(p *pair, err error, now time.Time) {
 	wait := p.to.backoff(p.failures, err)
 	p.notBefore = now.Add(wait)
 	s.metrics.Failures.WithLabelValues(p.Topic, p.Publisher).Inc()
-	var blocked *blockedError
-	switch {
+	switch blocked, ok := errors.AsType[*blockedError](err); {
 	case isPause(err):
 		s.halt(p, "PAUSED", err)
 		return
-	case errors.As(err, &blocked) && blocked.final:
+	case ok && blocked.final:
 		s.halt(p, "FAILED", err)
 		return
 	}

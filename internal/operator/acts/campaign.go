@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/internal/admin"
+	"github.com/tidemark-go/tidemark/internal/slice"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/lease"
@@ -77,11 +78,8 @@ func campaignActs() []*Act {
 			return does{
 				Do: func(ctx context.Context, _ *admin.Acts, tx pgx.Tx, by admin.Request) (any, error) {
 					keys, err := failed.RequeueSeq(ctx, tx, in.Group, in.CampaignID, in.Seq, by.Failed())
-					done := requeued{CampaignID: in.CampaignID, Seq: in.Seq, Projections: []string{}}
-					for _, k := range keys {
-						done.Projections = append(done.Projections, k.Projection)
-					}
-					return done, err
+					names := slice.Of(keys, func(k failed.Key) string { return k.Projection })
+					return requeued{CampaignID: in.CampaignID, Seq: in.Seq, Projections: names}, err
 				},
 				Told: func(done *admin.Outcome) Told {
 					projections := table.Count(int64(len(detail[requeued](done).Projections)), "projection")

@@ -13,6 +13,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/auth"
 	"github.com/tidemark-go/tidemark/internal/operator/param"
 	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
+	"github.com/tidemark-go/tidemark/internal/slice"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/surface/table"
 )
@@ -110,9 +111,7 @@ func (in *projectionRemoval) plan(ctx context.Context, acts *admin.Acts, _ admin
 	}
 	behind, kept := table.Count(found.Campaigns, "failed campaign"), " and without its tables"
 	if in.Tables {
-		for _, table := range p.Tables {
-			found.Tables = append(found.Tables, p.Schema+"."+table)
-		}
+		found.Tables = slice.Of(p.Tables, func(table string) string { return p.Schema + "." + table })
 		kept = " and what is in " + strings.Join(found.Tables, ", ")
 	}
 	words := fmt.Sprintf("remove projection %s with %s%s", in.Projection, behind, kept)

@@ -15,6 +15,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/operator/document"
 	"github.com/tidemark-go/tidemark/internal/projector/failure"
+	"github.com/tidemark-go/tidemark/internal/slice"
 	"github.com/tidemark-go/tidemark/internal/status"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
@@ -97,12 +98,7 @@ func (e *Error) Unwrap() error { return admin.ErrInvalid }
 func (p Param) Flag() string { return strings.ReplaceAll(p.Name, "_", "-") }
 
 // Names returns the names of parameters.
-func Names(params []Param) (names []string) {
-	for _, p := range params {
-		names = append(names, p.Name)
-	}
-	return names
-}
+func Names(params []Param) []string { return slice.Of(params, func(p Param) string { return p.Name }) }
 
 // Of returns the parameters of a struct, arguments first. As in Go, a field hides the field of the same
 // name in an embedded struct.

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/tidemark-go/tidemark/internal/operator"
+	"github.com/tidemark-go/tidemark/internal/slice"
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/lease"
 	"github.com/tidemark-go/tidemark/internal/surface/table"
@@ -133,12 +134,10 @@ func showCampaign(page *table.Page, d *Campaign) {
 			table.Stamp(&d.Head.RecordedAt), d.Head.Position)},
 	)
 	if len(d.Groups) > 0 {
-		var rows [][]table.Cell
-		for _, s := range d.Groups {
-			rows = append(rows, table.Row(s.Group, s.Checkpoint, table.Number(s.Behind, table.Warning), leaseCell(s.Place)))
-		}
 		page.Heading("Consumer groups")
-		page.Table([]string{"GROUP", "CHECKPOINT", "BEHIND", "LEASE"}, rows)
+		page.Table([]string{"GROUP", "CHECKPOINT", "BEHIND", "LEASE"}, slice.Of(d.Groups, func(s Standing) []table.Cell {
+			return table.Row(s.Group, s.Checkpoint, table.Number(s.Behind, table.Warning), leaseCell(s.Place))
+		}))
 	}
 	Section(page, "Projections that are behind", "listFailed", d.Deferred)
 	Section(page, "Paused", "listPauses", d.Pauses)

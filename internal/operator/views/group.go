@@ -10,6 +10,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
 	"github.com/tidemark-go/tidemark/internal/session"
+	"github.com/tidemark-go/tidemark/internal/slice"
 	"github.com/tidemark-go/tidemark/internal/status"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/feed"
@@ -110,10 +111,7 @@ func groupViews() []*View {
 			All:     readProjections,
 			Columns: "PROJECTION|GROUP|VERSION|SCOPE|STATE|FAILED|DEAD|REBUILDING|LAG|TABLES|PAUSED",
 			Row: func(p ProjectionState) []table.Cell {
-				var tables []string
-				for _, name := range p.Tables {
-					tables = append(tables, p.Schema+"."+name)
-				}
+				tables := slice.Of(p.Tables, func(name string) string { return p.Schema + "." + name })
 				return table.Row(p.Name, p.Group, p.Version, p.Scope, p.State, table.About(p.Failed, p.Estimated, table.Warning),
 					table.About(p.Dead, p.Estimated, table.Alarm), table.About(p.Rebuilding, p.Estimated, table.Plain),
 					table.About(p.Behind, p.Estimated, table.Plain), strings.Join(tables, " "), pauseCell(p.Pause))

@@ -16,6 +16,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/auth"
 	"github.com/tidemark-go/tidemark/internal/operator/document"
 	"github.com/tidemark-go/tidemark/internal/operator/param"
+	"github.com/tidemark-go/tidemark/internal/slice"
 	"github.com/tidemark-go/tidemark/internal/surface/table"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
@@ -102,12 +103,7 @@ type lists[In, T any] struct {
 func list[In, T any](about View, l lists[In, T]) *View {
 	v := view(about, reflect.TypeFor[In]().Elem())
 	v.List = true
-	rows := func(things []T) (rows [][]table.Cell) {
-		for _, thing := range things {
-			rows = append(rows, l.Row(thing))
-		}
-		return rows
-	}
+	rows := func(things []T) [][]table.Cell { return slice.Of(things, l.Row) }
 	columns := strings.Split(l.Columns, "|")
 	v.table = func(things any) ([]string, [][]table.Cell) { return columns, rows(things.([]T)) }
 	if l.Check != nil {

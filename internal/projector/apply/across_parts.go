@@ -7,6 +7,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/projector/failure"
 	"github.com/tidemark-go/tidemark/internal/projector/pipeline"
+	"github.com/tidemark-go/tidemark/internal/slice"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
@@ -17,10 +18,7 @@ const orderedParts = 18
 // on from the last savepoint, without the culprit and the events that wait for it.
 func (t *Transaction) strideInParts(ctx context.Context, s *Stride) (held map[string]int64, err error) {
 	k, causes := s.Projection, make([]error, len(s.Events))
-	tasks := make([]*task, len(s.Events))
-	for i, e := range s.Events {
-		tasks[i] = &task{k: k, events: []journal.Event{*e.Event}}
-	}
+	tasks := slice.Of(s.Events, func(e Keyed) *task { return &task{k: k, events: []journal.Event{*e.Event}} })
 	c, err := t.collect(ctx, k, tasks)
 	if err != nil {
 		return nil, err

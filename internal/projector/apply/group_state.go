@@ -6,6 +6,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/projector/failure"
 	"github.com/tidemark-go/tidemark/internal/projector/kind"
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
+	"github.com/tidemark-go/tidemark/internal/slice"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
@@ -162,11 +163,7 @@ func (h *groupState) count() (n int) {
 }
 
 func (h *groupState) campaigns() []string {
-	ids := make([]string, len(h.Units))
-	for i, u := range h.Units {
-		ids[i] = u.Lease.CampaignID
-	}
-	return ids
+	return slice.Of(h.Units, func(u *Unit) string { return u.Lease.CampaignID })
 }
 
 // verdict returns what is known of an event before it is tried: it cannot be read, or the

@@ -8,10 +8,11 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/tidemark-go/tidemark/internal/projector/pipeline"
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
+	"github.com/tidemark-go/tidemark/internal/redact"
+	"github.com/tidemark-go/tidemark/internal/slice"
 	"github.com/tidemark-go/tidemark/internal/store/lease"
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
 	"github.com/tidemark-go/tidemark/internal/tracing"
@@ -53,10 +54,7 @@ func (in *Inliner) ApplyInline(ctx context.Context, tx pgx.Tx, appended ...journ
 	if !in.Entered.Load() {
 		return ErrNotRegistered
 	}
-	campaigns := make([]string, len(appended))
-	for i, a := range appended {
-		campaigns[i] = a.CampaignID
-	}
+	campaigns := slice.Of(appended, func(a journal.Appended) string { return a.CampaignID })
 	slices.Sort(campaigns)
 	campaigns = slices.Compact(campaigns)
 	if len(campaigns) == 0 {
@@ -74,8 +72,7 @@ func (in *Inliner) ApplyInline(ctx context.Context, tx pgx.Tx, appended ...journ
 		if back := undoInline(ctx, tx.Conn()); back != nil {
 			return fmt.Errorf("apply inline: %w", err)
 		}
-		var pgErr *pgconn.PgError
-		if errors.As(err, &pgErr) && (pgErr.Code == "55P03" || pgErr.Code == "40P01") && attempt < inlineAttempts &&
+		if code := redact.SQLState(err); (code == "55P03" || code == "40P01") && attempt < inlineAttempts &&
 			!in.Cfg.InlineBestEffort {
 			continue // lock not available, deadlock
 		}

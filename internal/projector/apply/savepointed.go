@@ -11,6 +11,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/projector/kind"
 	"github.com/tidemark-go/tidemark/internal/projector/pipeline"
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
+	"github.com/tidemark-go/tidemark/internal/slice"
 	"github.com/tidemark-go/tidemark/internal/store/lease"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
@@ -281,10 +282,7 @@ func taskOf(tasks []*task, campaignID string) *task {
 
 // streamParts runs parts in one round trip. An error concerns all of them.
 func (t *Transaction) streamParts(ctx context.Context, parts []*part, inOrder bool) error {
-	saved := make([]*pipeline.Savepoint, len(parts))
-	for i, one := range parts {
-		saved[i] = &one.Savepoint
-	}
+	saved := slice.Of(parts, func(one *part) *pipeline.Savepoint { return &one.Savepoint })
 	defer t.watchLocks(ctx)()
 	return t.Blame(t.StreamParts(ctx, saved, inOrder))
 }

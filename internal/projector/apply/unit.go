@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/tidemark-go/tidemark/internal/projector/failure"
+	"github.com/tidemark-go/tidemark/internal/slice"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/lease"
@@ -50,11 +51,7 @@ func (a *Applier) Due(
 		ids[i], byID[l.CampaignID] = l.CampaignID, l
 	}
 	due, err := failed.Due(ctx, db, a.Cfg.ConsumerGroup, ids, projections)
-	units := make([]*Unit, len(due))
-	for i, d := range due {
-		units[i] = CatchUp(byID[d.CampaignID], d)
-	}
-	return units, err
+	return slice.Of(due, func(d *failed.Standing) *Unit { return CatchUp(byID[d.CampaignID], d) }), err
 }
 
 // Probe limits the unit to the next event of its campaign. A projection that failed there is likely

@@ -6,6 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tidemark-go/tidemark/internal/projector/failure"
+	"github.com/tidemark-go/tidemark/internal/slice"
 )
 
 // Metrics are the projector's metrics.
@@ -52,10 +53,7 @@ const (
 // NewMetrics registers the metrics. Counters by projection start at 0 for each projection.
 func NewMetrics(reg prometheus.Registerer, projections []*Projection) (*Metrics, error) {
 	r := &registration{with: reg}
-	names := make([]string, len(projections))
-	for i, k := range projections {
-		names[i] = k.Name
-	}
+	names := slice.Of(projections, func(k *Projection) string { return k.Name })
 	byProjection := func(name, help string) *prometheus.CounterVec {
 		return r.counters(name, help, "projection", names...)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/internal/projector/kind"
+	"github.com/tidemark-go/tidemark/internal/slice"
 	"github.com/tidemark-go/tidemark/internal/store/rows"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
@@ -100,10 +101,7 @@ func (s *scratch) find(r WhyRequest) (scratchTable, string, error) {
 		return t.Name == r.Table || r.Table == "" && len(s.tables) == 1
 	})
 	if i < 0 {
-		names := make([]string, len(s.tables))
-		for i, t := range s.tables {
-			names[i] = t.Name
-		}
+		names := slice.Of(s.tables, func(t scratchTable) string { return t.Name })
 		return scratchTable{}, "", fmt.Errorf("%w: there is no table %q, there are %q", ErrNotVerifiable, r.Table, names)
 	}
 	t := s.tables[i]

@@ -16,6 +16,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/projector/apply"
 	"github.com/tidemark-go/tidemark/internal/projector/failure"
 	"github.com/tidemark-go/tidemark/internal/projector/kind"
+	"github.com/tidemark-go/tidemark/internal/slice"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/lease"
 	"github.com/tidemark-go/tidemark/internal/store/rows"
@@ -56,10 +57,7 @@ func (v *verification) look(ctx context.Context, ids []string, skipped []int64) 
 		return nil, err
 	}
 	f := &findings{passed: int64(len(ids) - len(units))}
-	ids = ids[:0:0]
-	for _, u := range units {
-		ids = append(ids, u.Lease.CampaignID)
-	}
+	ids = slice.Of(units, func(u *apply.Unit) string { return u.Lease.CampaignID })
 	if f.resolutions, err = s.leaveOutResolved(ctx, ids); err != nil {
 		return nil, err
 	}

@@ -2,7 +2,11 @@
 // of a batch.
 package delivery
 
-import "github.com/tidemark-go/tidemark/pkg/publisher"
+import (
+	"github.com/tidemark-go/tidemark/pkg/publisher"
+
+	"github.com/tidemark-go/tidemark/internal/slice"
+)
 
 // Outcome records which events of a batch failed. After a failure the later events of its campaign
 // count as not tried. Of the events it keeps only the campaign ids.
@@ -14,11 +18,7 @@ type Outcome struct {
 
 // Of returns the outcome of a batch without failures.
 func Of(events []publisher.Event) *Outcome {
-	o := &Outcome{campaigns: make([]string, len(events))}
-	for i := range events {
-		o.campaigns[i] = events[i].CampaignID
-	}
-	return o
+	return &Outcome{campaigns: slice.Of(events, func(e publisher.Event) string { return e.CampaignID })}
 }
 
 // Again returns an outcome of the same events without failures.

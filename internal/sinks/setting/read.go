@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tidemark-go/tidemark/internal/slice"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
@@ -71,11 +72,7 @@ func (l List) String() string {
 	if len(l) == 0 {
 		return "none"
 	}
-	var names []string
-	for _, field := range l {
-		names = append(names, field.Name)
-	}
-	return strings.Join(names, ", ")
+	return strings.Join(slice.Of(l, func(field Field) string { return field.Name }), ", ")
 }
 
 // Find returns the field with a name.

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
+	"github.com/tidemark-go/tidemark/internal/slice"
 	"github.com/tidemark-go/tidemark/internal/store/lease"
 	"github.com/tidemark-go/tidemark/internal/store/rows"
 )
@@ -38,11 +39,8 @@ func (a Act) validate(reasoned bool) error {
 }
 
 // texts returns an error for each filter value that Postgres would refuse.
-func texts(values ...string) (errs []error) {
-	for _, value := range values {
-		errs = append(errs, text("a field", value, 4<<10))
-	}
-	return errs
+func texts(values ...string) []error {
+	return slice.Of(values, func(value string) error { return text("a field", value, 4<<10) })
 }
 
 // text returns an error if Postgres would refuse the value.
@@ -73,19 +71,12 @@ func take(ctx context.Context, tx pgx.Tx, found []candidate) ([]candidate, error
 		return nil, nil
 	}
 	campaigns, projections, seqs := columns(found)
-	due := make([]pgtype.Timestamptz, len(found))
-	for i, c := range found {
-		due[i] = timestamp(c.NextAttemptAt)
-	}
+	due := slice.Of(found, func(c candidate) pgtype.Timestamptz { return timestamp(c.NextAttemptAt) })
 	places, err := rows.All(ctx, tx, pgx.RowTo[int], "", queryTake, campaigns, projections, seqs, due)
 	if err != nil {
 		return nil, err
 	}
-	taken := make([]candidate, len(places))
-	for i, place := range places {
-		taken[i] = found[place]
-	}
-	return taken, nil
+	return slice.Of(places, func(place int) candidate { return found[place] }), nil
 }
 
 // lockOne locks one failed campaign. It waits for its writer.
@@ -105,10 +96,7 @@ func lockOne(ctx context.Context, tx pgx.Tx, key Key) (candidate, error) {
 
 // write runs an act on locked failed campaigns, logs it, and wakes waiting workers.
 func write(ctx context.Context, tx pgx.Tx, query string, chosen []candidate, act Act) ([]Key, error) {
-	keys := make([]Key, len(chosen))
-	for i, c := range chosen {
-		keys[i] = c.Key
-	}
+	keys := slice.Of(chosen, func(c candidate) Key { return c.Key })
 	if len(chosen) == 0 {
 		return keys, nil
 	}

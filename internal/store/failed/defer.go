@@ -5,6 +5,8 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemark-go/tidemark/internal/slice"
 )
 
 // Failure describes an event that a projection could not apply. Its texts contain no values of the event.
@@ -78,10 +80,4 @@ func (f Failure) args() []any {
 	}
 }
 
-func seconds(waits []time.Duration) []float64 {
-	s := make([]float64, len(waits))
-	for i, w := range waits {
-		s[i] = w.Seconds()
-	}
-	return s
-}
+func seconds(waits []time.Duration) []float64 { return slice.Of(waits, time.Duration.Seconds) }

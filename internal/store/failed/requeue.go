@@ -6,6 +6,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/tidemark-go/tidemark/internal/slice"
 	"github.com/tidemark-go/tidemark/internal/store/rows"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
@@ -52,11 +53,7 @@ func Choose(ctx context.Context, tx pgx.Tx, f Filter) (_ []Place, err error) {
 		return nil, err
 	}
 	found, err := collect(ctx, tx, queryCandidates, f.args(0)...)
-	places := make([]Place, len(found))
-	for i, c := range found {
-		places[i] = c.Place
-	}
-	return places, err
+	return slice.Of(found, func(c candidate) Place { return c.Place }), err
 }
 
 // RequeuePlaces requeues and returns the failed campaigns that still stand before the event of

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
+	"github.com/tidemark-go/tidemark/internal/slice"
 	"github.com/tidemark-go/tidemark/internal/store/rows"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
@@ -94,10 +95,9 @@ func actOnParked(
 		if err != nil {
 			return err
 		}
-		events := make([]ParkedKey, len(parked))
-		for i, p := range parked {
-			events[i] = ParkedKey{Key{p.Topic, p.Publisher}, p.CampaignID, p.Seq}
-		}
+		events := slice.Of(parked, func(p Parked) ParkedKey {
+			return ParkedKey{Key{p.Topic, p.Publisher}, p.CampaignID, p.Seq}
+		})
 		done, err := actOnKeys(ctx, tx, events, act, name, queries...)
 		if n = int64(len(done)); err == nil && n == 0 {
 			err = fmt.Errorf("no parked event is chosen: %w", ErrNotFound)

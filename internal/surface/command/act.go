@@ -15,6 +15,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/operator/acts"
 	"github.com/tidemark-go/tidemark/internal/operator/param"
+	"github.com/tidemark-go/tidemark/internal/slice"
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
 	"github.com/tidemark-go/tidemark/internal/surface/table"
 )
@@ -203,11 +204,9 @@ func (c *actCommand) list(plan *acts.Plan, write func([]string, [][]table.Cell) 
 	if int64(len(plan.First)) < plan.Count {
 		c.env.Note("These are the first %d of %d:", len(plan.First), plan.Count)
 	}
-	var rows [][]table.Cell
-	for _, i := range plan.First {
-		rows = append(rows, table.Row(i.CampaignID, i.Subject, i.Seq))
-	}
-	return write([]string{"CAMPAIGN", "OF", "SEQ"}, rows)
+	return write([]string{"CAMPAIGN", "OF", "SEQ"}, slice.Of(plan.First, func(i admin.Item) []table.Cell {
+		return table.Row(i.CampaignID, i.Subject, i.Seq)
+	}))
 }
 
 func (c *actCommand) tell(command *cobra.Command, in any, done *admin.Outcome) error {
@@ -217,11 +216,7 @@ func (c *actCommand) tell(command *cobra.Command, in any, done *admin.Outcome) e
 	told := c.act.Told(in, done)
 	c.env.Note("%s", table.Visible(told.Text))
 	if len(told.Next) > 0 {
-		next := []string{command.Root().Name()}
-		for _, word := range told.Next {
-			next = append(next, table.Quote(word))
-		}
-		c.env.Note("next: %s", strings.Join(next, " "))
+		c.env.Note("next: %s %s", command.Root().Name(), strings.Join(slice.Of(told.Next, table.Quote), " "))
 	}
 	return nil
 }

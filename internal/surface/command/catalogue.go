@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tidemark-go/tidemark/internal/operator/document"
+	"github.com/tidemark-go/tidemark/internal/slice"
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
 	"github.com/tidemark-go/tidemark/internal/surface/table"
 	"github.com/tidemark-go/tidemark/pkg/journal"
@@ -108,10 +109,9 @@ func (o *catalogueCheck) print(env *cli.Env, r *journal.CatalogueReport) error {
 	if o.asJSON {
 		err = env.PrintJSON(document.One(*r))
 	} else {
-		var rows [][]table.Cell
-		for _, m := range r.Misfits {
-			rows = append(rows, table.Row(m.Type, m.Version, m.CampaignID, m.Seq, m.Detail))
-		}
+		rows := slice.Of(r.Misfits, func(m journal.CatalogueMisfit) []table.Cell {
+			return table.Row(m.Type, m.Version, m.CampaignID, m.Seq, m.Detail)
+		})
 		if len(rows) > 0 {
 			err = env.PrintTable([]string{"TYPE", "VERSION", "CAMPAIGN", "SEQ", "WHY"}, rows)
 		}

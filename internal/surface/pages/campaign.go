@@ -11,6 +11,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/operator/views"
+	"github.com/tidemark-go/tidemark/internal/slice"
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/internal/surface/problem"
@@ -40,11 +41,8 @@ type campaignPage struct {
 }
 
 // GroupNames returns the names of the consumer groups.
-func (c *campaignPage) GroupNames() (names []string) {
-	for _, g := range c.Groups {
-		names = append(names, g.Group)
-	}
-	return names
+func (c *campaignPage) GroupNames() []string {
+	return slice.Of(c.Groups, func(g views.Standing) string { return g.Group })
 }
 
 type timelineEvent struct {

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/tidemark-go/tidemark/internal/auth"
+	"github.com/tidemark-go/tidemark/internal/slice"
 )
 
 // Hidden replaces a value that is hidden.
@@ -148,10 +149,7 @@ func hide(v any, steps []step) any {
 
 // String describes the rule for a person.
 func (r Rule) String() string {
-	texts := make([]string, len(r.Redact))
-	for i, p := range r.Redact {
-		texts[i] = p.text
-	}
+	texts := slice.Of(r.Redact, Path.String)
 	slices.Sort(texts)
 	return fmt.Sprintf("payloads for %s; hidden: %s", r.Least, strings.Join(texts, ", "))
 }

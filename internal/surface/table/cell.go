@@ -8,6 +8,8 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/tidemark-go/tidemark/internal/slice"
 )
 
 // Tone is the weight of a cell on a coloured terminal.
@@ -155,10 +157,7 @@ func (p *Page) Table(columns []string, rows [][]Cell) {
 func tabbed(rows [][]Cell) string {
 	var table strings.Builder
 	for _, row := range rows {
-		texts := make([]string, len(row))
-		for i, cell := range row {
-			texts[i] = Visible(cell.Text)
-		}
+		texts := slice.Of(row, func(cell Cell) string { return Visible(cell.Text) })
 		table.WriteString(strings.Join(texts, "\t") + "\n")
 	}
 	return table.String()

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/tidemark-go/tidemark/internal/projector/kind"
+	"github.com/tidemark-go/tidemark/internal/slice"
 )
 
 // sqlFunction is an SQL file's handlers as one database function, which reads a group's events from
@@ -117,11 +118,7 @@ BEGIN
 }
 
 func (h *sqlHandler) literals() string {
-	types := make([]string, len(h.types))
-	for i, eventType := range h.types {
-		types[i] = kind.Literal(eventType)
-	}
-	return strings.Join(types, ", ")
+	return strings.Join(slice.Of(h.types, kind.Literal), ", ")
 }
 
 // handle writes the statements for an event. A loop discards the rows of statements that return some.

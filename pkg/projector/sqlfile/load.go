@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tidemark-go/tidemark/internal/slice"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
@@ -121,10 +122,7 @@ func (f *sqlFile) ApplyEvent(_ context.Context, group *projector.Group, event jo
 	}
 	for i := range handler.statements {
 		statement := &handler.statements[i]
-		args := make([]any, len(statement.fields))
-		for k, field := range statement.fields {
-			args[k] = field.value(&event)
-		}
+		args := slice.Of(statement.fields, func(field eventField) any { return field.value(&event) })
 		group.Queue(statement.text, args...)
 	}
 	return nil
@@ -162,9 +160,5 @@ func (e *mistakes) add(line int, format string, args ...any) {
 // join returns all mistakes in the order of their lines, or nil.
 func (e *mistakes) join() error {
 	slices.SortStableFunc(e.list, func(a, b *Error) int { return cmp.Compare(a.Line, b.Line) })
-	errs := make([]error, len(e.list))
-	for i, err := range e.list {
-		errs[i] = err
-	}
-	return errors.Join(errs...)
+	return errors.Join(slice.Of(e.list, func(err *Error) error { return err })...)
 }
