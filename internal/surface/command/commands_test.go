@@ -136,7 +136,8 @@ func TestEveryActOfACommandIsInTheOperatorsLog(t *testing.T) {
 	t.Parallel()
 	all := leaves(newRoot(environment("", false, nil, nil), stock()))
 	filled := map[string]string{} // URLs by fixture files
-	for _, k := range commands() {
+	sessions := pgtest.Sessions()
+	for i, k := range commands() {
 		c := all[k.command]
 		if c == nil {
 			t.Errorf("there is no command %q", k.command)
@@ -161,7 +162,7 @@ func TestEveryActOfACommandIsInTheOperatorsLog(t *testing.T) {
 		}
 		t.Run(k.command+" "+k.args, func(t *testing.T) {
 			t.Parallel()
-			isInTheLog(t, k, c)
+			isInTheLog(t, k, c, sessions[i%len(sessions)])
 		})
 	}
 	for name := range all {
@@ -171,49 +172,43 @@ func TestEveryActOfACommandIsInTheOperatorsLog(t *testing.T) {
 	}
 }
 
-// isInTheLog runs an act in each kind of session, on copies of the prepared database.
-func isInTheLog(t *testing.T, k known, c *cobra.Command) {
+// isInTheLog runs an act in one kind of session, on a copy of the prepared database. Each act is done
+// in every kind by tests of internal/admin and of internal/surface/pages.
+func isInTheLog(t *testing.T, k known, c *cobra.Command, session pgtest.Session) {
 	t.Helper()
-	filled := k.prepare(t)
-	for _, session := range pgtest.Sessions() {
-		t.Run(session.Name, func(t *testing.T) {
-			t.Parallel()
-			plain := pgtest.CopyURL(t, filled)
-			url := share(t, session.Open(t, plain))
-			if k.worker {
-				operate(t, url)
-			}
-			line := k.command + " " + k.args + " --by eve --reason because"
-			if c.Flags().Lookup("dry-run") != nil {
-				got := execute(t, url, false, line+" --dry-run")
-				refused := got.code == cli.ExitUsage && strings.Contains(got.err, "--dry-run cannot be combined with")
-				if !refused && got.code != cli.ExitOK && got.code != cli.ExitDifferences {
-					t.Fatalf("a dry run ends with %d: %s", got.code, got.err)
-				}
-				if did := logged(t, url); len(did) > 0 {
-					t.Errorf("a dry run leaves %q", did)
-				}
-			}
-			before := lines(t, url, everything)
-			change(t, url, refuseRecords)
-			if got := execute(t, url, false, line); got.code == cli.ExitOK || !strings.Contains(got.err, "SQLSTATE P0001") {
-				t.Errorf("without a record it ends with %d: %s", got.code, got.err)
-			}
-			if after := lines(t, url, everything); !slices.Equal(after, before) {
-				t.Errorf("without a record it has changed something:\n%s\nwas\n%s", after, before)
-			}
-			change(t, url, `DROP TRIGGER refuse ON tidemark.operator_log`)
-			if got := execute(t, url, false, line); got.code != cli.ExitOK && got.code != cli.ExitDifferences {
-				t.Fatalf("it ends with %d: %s", got.code, got.err)
-			}
-			want := slices.Clone(k.log)
-			for i := range want {
-				want[i] += " by eve since because"
-			}
-			if did := logged(t, url); !slices.Equal(did, want) {
-				t.Errorf("the log has %q, want %q", did, want)
-			}
-		})
+	url := share(t, session.Open(t, pgtest.CopyURL(t, k.prepare(t))))
+	if k.worker {
+		operate(t, url)
+	}
+	line := k.command + " " + k.args + " --by eve --reason because"
+	if c.Flags().Lookup("dry-run") != nil {
+		got := execute(t, url, false, line+" --dry-run")
+		refused := got.code == cli.ExitUsage && strings.Contains(got.err, "--dry-run cannot be combined with")
+		if !refused && got.code != cli.ExitOK && got.code != cli.ExitDifferences {
+			t.Fatalf("a dry run ends with %d: %s", got.code, got.err)
+		}
+		if did := logged(t, url); len(did) > 0 {
+			t.Errorf("a dry run leaves %q", did)
+		}
+	}
+	before := lines(t, url, everything)
+	change(t, url, refuseRecords)
+	if got := execute(t, url, false, line); got.code == cli.ExitOK || !strings.Contains(got.err, "SQLSTATE P0001") {
+		t.Errorf("without a record it ends with %d: %s", got.code, got.err)
+	}
+	if after := lines(t, url, everything); !slices.Equal(after, before) {
+		t.Errorf("without a record it has changed something:\n%s\nwas\n%s", after, before)
+	}
+	change(t, url, `DROP TRIGGER refuse ON tidemark.operator_log`)
+	if got := execute(t, url, false, line); got.code != cli.ExitOK && got.code != cli.ExitDifferences {
+		t.Fatalf("it ends with %d: %s", got.code, got.err)
+	}
+	want := slices.Clone(k.log)
+	for i := range want {
+		want[i] += " by eve since because"
+	}
+	if did := logged(t, url); !slices.Equal(did, want) {
+		t.Errorf("the log has %q, want %q", did, want)
 	}
 }
 
