@@ -85,6 +85,14 @@ func act[In any](a Act, of func(in *In) does) *Act {
 	return &a
 }
 
+// define is [act] for an implementation in place: fill sets the fields of d.
+func define[In any](a Act, fill func(in *In, d *does)) *Act {
+	return act(a, func(in *In) (d does) {
+		fill(in, &d)
+		return d
+	})
+}
+
 // All returns all acts, ordered by command.
 var All = sync.OnceValue(func() []*Act { //nolint:gochecknoglobals // built once, never written again
 	all := slices.Concat(failedActs(), pauseActs(), campaignActs(), projectionActs(), rebuildActs(), publisherActs(),

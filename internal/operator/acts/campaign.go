@@ -36,7 +36,7 @@ type oneEvent struct {
 
 func campaignActs() []*Act {
 	return []*Act{
-		act(Act{
+		define(Act{
 			Kind: admin.ActReplay, Name: "replayCampaign", Command: "campaign replay",
 			Path:  "/campaigns/{campaign}/replay",
 			Short: "Apply the events of a campaign again",
@@ -51,22 +51,20 @@ func campaignActs() []*Act {
 			Button: "Replay the campaign", Counts: true,
 			Hint: "A replay from scratch deletes the campaign's rows first; a replay from an event keeps them. " +
 				"Readers never see a campaign half done.",
-		}, func(in *campaignReplay) does {
-			return does{
-				Preview: planReplay(in.request()),
-				Do: func(ctx context.Context, _ *admin.Acts, tx pgx.Tx, by admin.Request) (any, error) {
-					n, err := failed.Replay(ctx, tx, in.request(), by.Failed())
-					return Filing{n}, err
-				},
-				Told: func(*admin.Outcome) Told {
-					return Told{
-						"Replay begun: projections are listed as rebuilding until they have caught up.",
-						[]string{"campaign", "show", in.Campaigns[0]},
-					}
-				},
+		}, func(in *campaignReplay, d *does) {
+			d.Preview = planReplay(in.request())
+			d.Do = func(ctx context.Context, _ *admin.Acts, tx pgx.Tx, by admin.Request) (any, error) {
+				n, err := failed.Replay(ctx, tx, in.request(), by.Failed())
+				return Filing{n}, err
+			}
+			d.Told = func(*admin.Outcome) Told {
+				return Told{
+					"Replay begun: projections are listed as rebuilding until they have caught up.",
+					[]string{"campaign", "show", in.Campaigns[0]},
+				}
 			}
 		}),
-		act(Act{
+		define(Act{
 			Kind: admin.ActRequeue, Name: "requeueEvent", Command: "outbox requeue",
 			Path:  "/campaigns/{campaign}/events/{seq}/requeue",
 			Short: "Retry an event in all projections that failed at it",
@@ -74,23 +72,21 @@ func campaignActs() []*Act {
 				"one projection or many campaigns, use failed requeue.",
 			Examples: []string{"outbox requeue oak 7"},
 			Button:   "Requeue",
-		}, func(in *oneEvent) does {
-			return does{
-				Do: func(ctx context.Context, _ *admin.Acts, tx pgx.Tx, by admin.Request) (any, error) {
-					keys, err := failed.RequeueSeq(ctx, tx, in.Group, in.CampaignID, in.Seq, by.Failed())
-					names := slice.Of(keys, func(k failed.Key) string { return k.Projection })
-					return requeued{CampaignID: in.CampaignID, Seq: in.Seq, Projections: names}, err
-				},
-				Told: func(done *admin.Outcome) Told {
-					projections := table.Count(int64(len(detail[requeued](done).Projections)), "projection")
-					return Told{
-						fmt.Sprintf("Requeued event %d of %s in %s.", in.Seq, in.CampaignID, projections),
-						[]string{"campaign", "show", in.CampaignID},
-					}
-				},
+		}, func(in *oneEvent, d *does) {
+			d.Do = func(ctx context.Context, _ *admin.Acts, tx pgx.Tx, by admin.Request) (any, error) {
+				keys, err := failed.RequeueSeq(ctx, tx, in.Group, in.CampaignID, in.Seq, by.Failed())
+				names := slice.Of(keys, func(k failed.Key) string { return k.Projection })
+				return requeued{CampaignID: in.CampaignID, Seq: in.Seq, Projections: names}, err
+			}
+			d.Told = func(done *admin.Outcome) Told {
+				projections := table.Count(int64(len(detail[requeued](done).Projections)), "projection")
+				return Told{
+					fmt.Sprintf("Requeued event %d of %s in %s.", in.Seq, in.CampaignID, projections),
+					[]string{"campaign", "show", in.CampaignID},
+				}
 			}
 		}),
-		act(Act{
+		define(Act{
 			Kind: admin.ActRepairGaps, Name: "repairGap", Command: "campaign repair-gap",
 			Path:  "/campaigns/{campaign}/repair-gap",
 			Short: "Repair the gap of a campaign",
@@ -98,14 +94,12 @@ func campaignActs() []*Act {
 				"look for such gaps every hour; this command looks now.",
 			Examples: []string{"campaign repair-gap oak --reason 'its work item was deleted by hand'"},
 			Button:   "Repair",
-		}, func(in *campaignInGroup) does {
-			return does{
-				Do: func(ctx context.Context, _ *admin.Acts, tx pgx.Tx, by admin.Request) (any, error) {
-					return nil, repairGap(ctx, tx, by, in.Group, in.CampaignID)
-				},
-				Told: told(fmt.Sprintf("A worker processes %s in group %s now.", in.CampaignID, in.Group), "campaign", "show",
-					in.CampaignID),
+		}, func(in *campaignInGroup, d *does) {
+			d.Do = func(ctx context.Context, _ *admin.Acts, tx pgx.Tx, by admin.Request) (any, error) {
+				return nil, repairGap(ctx, tx, by, in.Group, in.CampaignID)
 			}
+			d.Told = told(fmt.Sprintf("A worker processes %s in group %s now.", in.CampaignID, in.Group), "campaign", "show",
+				in.CampaignID)
 		}),
 	}
 }

@@ -25,22 +25,20 @@ type failedEvent struct {
 
 func failedActs() []*Act {
 	return []*Act{
-		act(Act{
+		define(Act{
 			Kind: admin.ActRequeue, Name: "requeueFailed", Command: "failed requeue",
 			Path:     "/failed/{projection}/{campaign}/requeue",
 			Short:    "Retry a failed campaign as if it had never failed",
 			Long:     "Retry a failed campaign at once, as if it had never failed. Use it once the projection is fixed.",
 			Examples: []string{"failed requeue scores oak"},
 			Button:   "Requeue",
-		}, func(in *failedCampaign) does {
-			return does{
-				Do: func(ctx context.Context, _ *admin.Acts, tx pgx.Tx, by admin.Request) (any, error) {
-					return nil, failed.Requeue(ctx, tx, in.Key(), by.Failed())
-				},
-				Told: in.told("Requeued %s in %s: a worker tries it now.", in.Projection, in.CampaignID),
+		}, func(in *failedCampaign, d *does) {
+			d.Do = func(ctx context.Context, _ *admin.Acts, tx pgx.Tx, by admin.Request) (any, error) {
+				return nil, failed.Requeue(ctx, tx, in.Key(), by.Failed())
 			}
+			d.Told = in.told("Requeued %s in %s: a worker tries it now.", in.Projection, in.CampaignID)
 		}),
-		act(Act{
+		define(Act{
 			Kind: admin.ActResolve, Name: "resolveFailed", Command: "failed resolve",
 			Path:  "/failed/{projection}/{campaign}/resolve",
 			Short: "Leave out the event that a projection failed at",
@@ -50,15 +48,13 @@ func failedActs() []*Act {
 				"names the event.",
 			Examples: []string{"failed resolve scores oak --seq 7 --reason 'test data, see #812'"},
 			Button:   "Resolve", Role: auth.Admin, Reason: true, Danger: true,
-		}, func(in *failedEvent) does {
-			return does{
-				Do: func(ctx context.Context, _ *admin.Acts, tx pgx.Tx, by admin.Request) (any, error) {
-					return nil, failed.Resolve(ctx, tx, in.Key(), in.Seq, by.Failed())
-				},
-				Told: in.told("Resolved: %s goes on in %s without event %d.", in.Projection, in.CampaignID, in.Seq),
+		}, func(in *failedEvent, d *does) {
+			d.Do = func(ctx context.Context, _ *admin.Acts, tx pgx.Tx, by admin.Request) (any, error) {
+				return nil, failed.Resolve(ctx, tx, in.Key(), in.Seq, by.Failed())
 			}
+			d.Told = in.told("Resolved: %s goes on in %s without event %d.", in.Projection, in.CampaignID, in.Seq)
 		}),
-		act(Act{
+		define(Act{
 			Kind: admin.ActUnresolve, Name: "unresolveFailed", Command: "failed unresolve",
 			Path:  "/failed/{projection}/{campaign}/unresolve",
 			Short: "Undo failed resolve: the projection applies the event after all",
@@ -68,13 +64,11 @@ func failedActs() []*Act {
 			Examples: []string{"failed unresolve scores oak --seq 7 --reason 'it was not test data'"},
 			Button:   "Take back", Role: auth.Admin, Reason: true, Danger: true,
 			Hint: "The projection applies the whole campaign again, with this event.",
-		}, func(in *failedEvent) does {
-			return does{
-				Do: func(ctx context.Context, _ *admin.Acts, tx pgx.Tx, by admin.Request) (any, error) {
-					return nil, failed.Unresolve(ctx, tx, in.Key(), in.Seq, by.Failed())
-				},
-				Told: in.told("Undone: %s applies %s again, with event %d.", in.Projection, in.CampaignID, in.Seq),
+		}, func(in *failedEvent, d *does) {
+			d.Do = func(ctx context.Context, _ *admin.Acts, tx pgx.Tx, by admin.Request) (any, error) {
+				return nil, failed.Unresolve(ctx, tx, in.Key(), in.Seq, by.Failed())
 			}
+			d.Told = in.told("Undone: %s applies %s again, with event %d.", in.Projection, in.CampaignID, in.Seq)
 		}),
 	}
 }

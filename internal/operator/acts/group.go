@@ -23,7 +23,7 @@ import (
 
 func groupActs() []*Act {
 	return []*Act{
-		act(Act{
+		define(Act{
 			Kind: admin.ActStartOperation, Name: "replayGroup", Command: "group replay", Path: "/groups/{group}/replay",
 			Short: "Apply the events of all campaigns of a group again",
 			Long: "Apply the events of all campaigns of a group again. Workers do it in batches. By default they " +
@@ -36,20 +36,18 @@ func groupActs() []*Act {
 				"group replay default --projection scores --from 1000 --wait",
 			},
 			Button: "Replay", Counts: true,
-		}, func(in *admin.GroupReplay) does {
-			return does{
-				Preview: planReplay(in.Replay()),
-				Do: func(ctx context.Context, _ *admin.Acts, tx pgx.Tx, by admin.Request) (any, error) {
-					n, err := failed.CountReplay(ctx, tx, in.Replay())
-					if err != nil {
-						return nil, err
-					}
-					return admin.Start(ctx, tx, by, admin.OpReplay, in, n)
-				},
-				Told: begun("replays group " + in.Group),
+		}, func(in *admin.GroupReplay, d *does) {
+			d.Preview = planReplay(in.Replay())
+			d.Do = func(ctx context.Context, _ *admin.Acts, tx pgx.Tx, by admin.Request) (any, error) {
+				n, err := failed.CountReplay(ctx, tx, in.Replay())
+				if err != nil {
+					return nil, err
+				}
+				return admin.Start(ctx, tx, by, admin.OpReplay, in, n)
 			}
+			d.Told = begun("replays group " + in.Group)
 		}),
-		act(Act{
+		define(Act{
 			Kind: admin.ActStartOperation, Name: "repairGaps", Command: "gaps repair", Path: "/groups/{group}/repair-gaps",
 			Short: "Find and repair the gaps of a group",
 			Long: "Search the whole journal for gaps of a group and repair them. A gap is a campaign with events " +
@@ -57,20 +55,18 @@ func groupActs() []*Act {
 				"hour; this command looks now. It asks for the group's name.",
 			Examples: []string{"gaps repair default --dry-run", "gaps repair default --reason 'restored from a backup' --yes"},
 			Button:   "Look and repair", Confirms: true, Counts: true,
-		}, func(in *oneGroup) does {
-			return does{
-				Typed:   in.Group,
-				Preview: in.planRepair,
-				Do: func(ctx context.Context, _ *admin.Acts, tx pgx.Tx, by admin.Request) (any, error) {
-					if err := knownGroup(ctx, tx, in.Group); err != nil {
-						return nil, err
-					}
-					return admin.Start(ctx, tx, by, admin.OpRepairGaps, admin.GapRepair{Group: in.Group}, 0)
-				},
-				Told: begun("looks for gaps of group " + in.Group),
+		}, func(in *oneGroup, d *does) {
+			d.Typed = in.Group
+			d.Preview = in.planRepair
+			d.Do = func(ctx context.Context, _ *admin.Acts, tx pgx.Tx, by admin.Request) (any, error) {
+				if err := knownGroup(ctx, tx, in.Group); err != nil {
+					return nil, err
+				}
+				return admin.Start(ctx, tx, by, admin.OpRepairGaps, admin.GapRepair{Group: in.Group}, 0)
 			}
+			d.Told = begun("looks for gaps of group " + in.Group)
 		}),
-		act(Act{
+		define(Act{
 			Kind: admin.ActRemoveGroup, Name: "removeGroup", Command: "group remove", Path: "/groups/{group}/remove",
 			Short: "Remove a consumer group that has no projections",
 			Long: "Remove a consumer group that has no projections. Its work items, checkpoints and pauses are " +
@@ -82,16 +78,14 @@ func groupActs() []*Act {
 				"group remove search --dry-run", "group remove search --reason 'the index is gone'",
 			},
 			Button: "Remove", Role: auth.Admin, Danger: true, Confirms: true,
-		}, func(in *oneGroup) does {
-			return does{
-				Typed:   in.Group,
-				Would:   "remove group " + in.Group + " with its work items, checkpoints and pauses",
-				Preview: in.planRemoval,
-				Alone: func(ctx context.Context, db *admin.Recorder) (any, error) {
-					return nil, outbox.Unregister(ctx, db, in.Group, db.Who.Name, db.Reason)
-				},
-				Told: told("Removed group "+in.Group+" with its work items, checkpoints and pauses.", "group", "list"),
+		}, func(in *oneGroup, d *does) {
+			d.Typed = in.Group
+			d.Would = "remove group " + in.Group + " with its work items, checkpoints and pauses"
+			d.Preview = in.planRemoval
+			d.Alone = func(ctx context.Context, db *admin.Recorder) (any, error) {
+				return nil, outbox.Unregister(ctx, db, in.Group, db.Who.Name, db.Reason)
 			}
+			d.Told = told("Removed group "+in.Group+" with its work items, checkpoints and pauses.", "group", "list")
 		}),
 	}
 }
@@ -158,7 +152,7 @@ type oneWorker struct {
 
 func workerActs() []*Act {
 	return []*Act{
-		act(Act{
+		define(Act{
 			Kind: admin.ActDrain, Name: "drainWorker", Command: "workers drain", Path: "/workers/{owner}/drain",
 			Short: "Stop a worker from claiming campaigns",
 			Long: "Stop a worker from claiming campaigns until it is undrained or ends. It finishes the campaigns " +
@@ -166,39 +160,35 @@ func workerActs() []*Act {
 				"command asks for the worker's name.",
 			Examples: []string{"workers drain box/4711/1f0c --reason 'the machine is replaced'"},
 			Button:   "Drain", Role: auth.Admin, Danger: true, Confirms: true,
-		}, func(in *oneWorker) does {
-			return does{
-				Typed: in.Owner,
-				Would: "stop worker " + in.Owner + " from claiming campaigns",
-				Preview: func(ctx context.Context, acts *admin.Acts, _ admin.Request) (*Plan, error) {
-					workers, err := lease.Workers(ctx, acts.Pool())
-					for _, w := range workers {
-						if w.Owner == in.Owner {
-							return &Plan{Detail: w}, nil
-						}
+		}, func(in *oneWorker, d *does) {
+			d.Typed = in.Owner
+			d.Would = "stop worker " + in.Owner + " from claiming campaigns"
+			d.Preview = func(ctx context.Context, acts *admin.Acts, _ admin.Request) (*Plan, error) {
+				workers, err := lease.Workers(ctx, acts.Pool())
+				for _, w := range workers {
+					if w.Owner == in.Owner {
+						return &Plan{Detail: w}, nil
 					}
-					return nil, cmp.Or(err, in.found(false))
-				},
-				Do: func(ctx context.Context, _ *admin.Acts, tx pgx.Tx, by admin.Request) (any, error) {
-					there, err := lease.Drain(ctx, tx, in.Owner, by.Who.Name)
-					return nil, cmp.Or(err, in.found(there))
-				},
-				Told: told("Worker "+in.Owner+" finishes what it holds and claims no more.", "workers", "list"),
+				}
+				return nil, cmp.Or(err, in.found(false))
 			}
+			d.Do = func(ctx context.Context, _ *admin.Acts, tx pgx.Tx, by admin.Request) (any, error) {
+				there, err := lease.Drain(ctx, tx, in.Owner, by.Who.Name)
+				return nil, cmp.Or(err, in.found(there))
+			}
+			d.Told = told("Worker "+in.Owner+" finishes what it holds and claims no more.", "workers", "list")
 		}),
-		act(Act{
+		define(Act{
 			Kind: admin.ActUndrain, Name: "undrainWorker", Command: "workers undrain", Path: "/workers/{owner}/undrain",
 			Short:    "Let a drained worker claim campaigns again",
 			Examples: []string{"workers undrain box/4711/1f0c"},
 			Button:   "Undrain", Role: auth.Admin,
-		}, func(in *oneWorker) does {
-			return does{
-				Do: func(ctx context.Context, _ *admin.Acts, tx pgx.Tx, _ admin.Request) (any, error) {
-					there, err := lease.Undrain(ctx, tx, in.Owner)
-					return nil, cmp.Or(err, in.found(there))
-				},
-				Told: told("Worker "+in.Owner+" claims campaigns again.", "workers", "list"),
+		}, func(in *oneWorker, d *does) {
+			d.Do = func(ctx context.Context, _ *admin.Acts, tx pgx.Tx, _ admin.Request) (any, error) {
+				there, err := lease.Undrain(ctx, tx, in.Owner)
+				return nil, cmp.Or(err, in.found(there))
 			}
+			d.Told = told("Worker "+in.Owner+" claims campaigns again.", "workers", "list")
 		}),
 	}
 }
@@ -246,7 +236,7 @@ type oneToken struct {
 
 func tokenActs() []*Act {
 	return []*Act{
-		act(Act{
+		define(Act{
 			Kind: admin.ActCreateToken, Name: "createToken", Command: "token create", NoForm: true,
 			Path:  "/tokens/{name}/create",
 			Short: "Create a token and show it once",
@@ -257,64 +247,58 @@ func tokenActs() []*Act {
 				"token create ada --role operator", "token create ci --role viewer --expires 30d",
 			},
 			Button: "Create", Role: auth.Admin, Logs: true,
-		}, func(in *newToken) does {
+		}, func(in *newToken, d *does) {
 			made := NewToken{Name: in.Name, Role: in.Role, Expires: in.Expires}
 			holds, err := in.holds()
 			if holds > 0 {
 				made.Expires = holds.String()
 			}
-			return does{
-				Wrong: err,
-				Do: func(ctx context.Context, _ *admin.Acts, tx pgx.Tx, by admin.Request) (any, error) {
-					role, err := auth.ParseRole(in.Role)
-					if err != nil {
-						return nil, fmt.Errorf("%w: %w", admin.ErrInvalid, err)
-					}
-					kept := made
-					made.Token, err = auth.Create(ctx, tx, in.Name, role, holds, by.Who, by.Reason)
-					return kept, err
-				},
-				Reveal: func() any { return made },
-				Told:   told("This is the token of " + in.Name + ", " + in.Role + ". It cannot be shown again."),
+			d.Wrong = err
+			d.Do = func(ctx context.Context, _ *admin.Acts, tx pgx.Tx, by admin.Request) (any, error) {
+				role, err := auth.ParseRole(in.Role)
+				if err != nil {
+					return nil, fmt.Errorf("%w: %w", admin.ErrInvalid, err)
+				}
+				kept := made
+				made.Token, err = auth.Create(ctx, tx, in.Name, role, holds, by.Who, by.Reason)
+				return kept, err
 			}
+			d.Reveal = func() any { return made }
+			d.Told = told("This is the token of " + in.Name + ", " + in.Role + ". It cannot be shown again.")
 		}),
-		act(Act{
+		define(Act{
 			Kind: admin.ActRevokeToken, Name: "revokeToken", Command: "token revoke", Path: "/tokens/{name}/revoke",
 			Short:    "Revoke a token and end its sessions at once",
 			Examples: []string{"token revoke ada --reason 'she has left'"},
 			Button:   "Revoke", Role: auth.Admin, Danger: true, Logs: true,
-		}, func(in *oneToken) does {
-			return does{
-				Do: func(ctx context.Context, _ *admin.Acts, tx pgx.Tx, by admin.Request) (any, error) {
-					return nil, auth.Revoke(ctx, tx, in.Name, by.Who, by.Reason)
-				},
-				Told: told("Revoked token "+in.Name+".", "token", "list"),
+		}, func(in *oneToken, d *does) {
+			d.Do = func(ctx context.Context, _ *admin.Acts, tx pgx.Tx, by admin.Request) (any, error) {
+				return nil, auth.Revoke(ctx, tx, in.Name, by.Who, by.Reason)
 			}
+			d.Told = told("Revoked token "+in.Name+".", "token", "list")
 		}),
 	}
 }
 
 func operationActs() []*Act {
 	return []*Act{
-		act(Act{
+		define(Act{
 			Kind: admin.ActAbortOperation, Name: "abortOperation", Command: "operation abort",
 			Path:     "/operations/{id}/abort",
 			Short:    "Abort an operation after its current batch; what is done stays done",
 			Examples: []string{"operation abort 7 --reason 'it makes things worse'"},
 			Button:   "Abort",
-		}, func(in *operator.Operation) does {
-			return does{
-				Do: func(ctx context.Context, _ *admin.Acts, tx pgx.Tx, by admin.Request) (any, error) {
-					return admin.Abort(ctx, tx, by, in.ID)
-				},
-				Told: func(done *admin.Outcome) Told {
-					o := detail[admin.Operation](done)
-					return Told{
-						fmt.Sprintf("Operation %d, %s, is aborted: %d of %d were done, and stay so.", in.ID, o.Kind, o.Done,
-							o.Total),
-						[]string{"operation", "show", fmt.Sprint(in.ID)},
-					}
-				},
+		}, func(in *operator.Operation, d *does) {
+			d.Do = func(ctx context.Context, _ *admin.Acts, tx pgx.Tx, by admin.Request) (any, error) {
+				return admin.Abort(ctx, tx, by, in.ID)
+			}
+			d.Told = func(done *admin.Outcome) Told {
+				o := detail[admin.Operation](done)
+				return Told{
+					fmt.Sprintf("Operation %d, %s, is aborted: %d of %d were done, and stay so.", in.ID, o.Kind, o.Done,
+						o.Total),
+					[]string{"operation", "show", fmt.Sprint(in.ID)},
+				}
 			}
 		}),
 	}

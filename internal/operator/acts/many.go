@@ -65,35 +65,31 @@ type choice[In any] interface {
 func onMany[In any, P choice[In]](a Act, kind admin.OperationKind, thing string) *Act {
 	verb := strings.ReplaceAll(string(kind), "_parked", "")
 	a.Kind, a.Confirms, a.Counts = admin.ActStartOperation, true, true
-	return act(a, func(in *In) does {
-		var wrong error
+	return define(a, func(in *In, d *does) {
 		if P(in).open() {
-			wrong = param.Refuse("all", "", "true", "nothing chooses", "choose with other parameters, or say all")
+			d.Wrong = param.Refuse("all", "", "true", "nothing chooses", "choose with other parameters, or say all")
 		}
-		return does{
-			Wrong: wrong,
-			Preview: func(ctx context.Context, acts *admin.Acts, _ admin.Request) (*Plan, error) {
-				found, err := acts.PreviewBulk(ctx, P(in).bulk(kind))
-				if err != nil {
-					return nil, err
-				}
-				plan := &Plan{
-					Detail: found, Words: verb + " " + table.Count(found.Count, thing), Typed: found.Confirm,
-					Count: found.Count, First: found.Sample,
-				}
-				if a.Danger {
-					same := new(*in)
-					P(same).since(*found.AsOf)
-					plan.In = same
-				}
-				return plan, nil
-			},
-			Do: func(ctx context.Context, acts *admin.Acts, tx pgx.Tx, by admin.Request) (any, error) {
-				return acts.StartBulk(ctx, tx, by, P(in).bulk(kind))
-			},
-			Told: func(done *admin.Outcome) Told {
-				return begun(fmt.Sprintf("is to %s %s", verb, table.Count(detail[admin.Operation](done).Total, thing)))(done)
-			},
+		d.Preview = func(ctx context.Context, acts *admin.Acts, _ admin.Request) (*Plan, error) {
+			found, err := acts.PreviewBulk(ctx, P(in).bulk(kind))
+			if err != nil {
+				return nil, err
+			}
+			plan := &Plan{
+				Detail: found, Words: verb + " " + table.Count(found.Count, thing), Typed: found.Confirm,
+				Count: found.Count, First: found.Sample,
+			}
+			if a.Danger {
+				same := new(*in)
+				P(same).since(*found.AsOf)
+				plan.In = same
+			}
+			return plan, nil
+		}
+		d.Do = func(ctx context.Context, acts *admin.Acts, tx pgx.Tx, by admin.Request) (any, error) {
+			return acts.StartBulk(ctx, tx, by, P(in).bulk(kind))
+		}
+		d.Told = func(done *admin.Outcome) Told {
+			return begun(fmt.Sprintf("is to %s %s", verb, table.Count(detail[admin.Operation](done).Total, thing)))(done)
 		}
 	})
 }

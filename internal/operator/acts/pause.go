@@ -88,7 +88,7 @@ func pauseActs() []*Act {
 }
 
 func (p pausable[In]) pause() *Act {
-	return act(Act{
+	return define(Act{
 		Kind: admin.ActPause, Name: "pause" + p.title, Command: p.noun + " pause", Path: p.path + "/pause",
 		Short: "Pause a " + p.noun,
 		Long: "Pause a " + p.noun + " until it is resumed or for a time. " + p.stops + " Nothing is lost. Pausing it again " +
@@ -98,40 +98,36 @@ func (p pausable[In]) pause() *Act {
 			p.noun + " pause " + p.example + " --for 2h --reason 'deploy of 1.4.2'",
 		},
 		Button: "Pause", Hint: p.stops,
-	}, func(in *pausing[In]) does {
-		return does{
-			Do: func(ctx context.Context, _ *admin.Acts, tx pgx.Tx, by admin.Request) (any, error) {
-				target, err := p.target(ctx, tx, in.What)
-				if err != nil {
-					return nil, err
-				}
-				return pausedAt(target, in.For), pause.Set(ctx, tx, target, by.Who.Name, by.Reason, in.For)
-			},
-			Told: func(done *admin.Outcome) Told {
-				return Told{fmt.Sprintf("Paused %s %s.", detail[paused](done).target(), in.until()), p.next(in.What)}
-			},
+	}, func(in *pausing[In], d *does) {
+		d.Do = func(ctx context.Context, _ *admin.Acts, tx pgx.Tx, by admin.Request) (any, error) {
+			target, err := p.target(ctx, tx, in.What)
+			if err != nil {
+				return nil, err
+			}
+			return pausedAt(target, in.For), pause.Set(ctx, tx, target, by.Who.Name, by.Reason, in.For)
+		}
+		d.Told = func(done *admin.Outcome) Told {
+			return Told{fmt.Sprintf("Paused %s %s.", detail[paused](done).target(), in.until()), p.next(in.What)}
 		}
 	})
 }
 
 func (p pausable[In]) resume() *Act {
-	return act(Act{
+	return define(Act{
 		Kind: admin.ActResume, Name: "resume" + p.title, Command: p.noun + " resume", Path: p.path + "/resume",
 		Short:    "Resume a paused " + p.noun,
 		Examples: []string{p.noun + " resume " + p.example + " --reason deployed"},
 		Button:   "Resume",
-	}, func(in *In) does {
-		return does{
-			Do: func(ctx context.Context, _ *admin.Acts, tx pgx.Tx, by admin.Request) (any, error) {
-				target, err := p.target(ctx, tx, *in)
-				if err != nil {
-					return nil, err
-				}
-				return pausedAt(target, 0), pause.Resume(ctx, tx, target, by.Who.Name, by.Reason)
-			},
-			Told: func(done *admin.Outcome) Told {
-				return Told{fmt.Sprintf("Resumed %s.", detail[paused](done).target()), []string{"lag"}}
-			},
+	}, func(in *In, d *does) {
+		d.Do = func(ctx context.Context, _ *admin.Acts, tx pgx.Tx, by admin.Request) (any, error) {
+			target, err := p.target(ctx, tx, *in)
+			if err != nil {
+				return nil, err
+			}
+			return pausedAt(target, 0), pause.Resume(ctx, tx, target, by.Who.Name, by.Reason)
+		}
+		d.Told = func(done *admin.Outcome) Told {
+			return Told{fmt.Sprintf("Resumed %s.", detail[paused](done).target()), []string{"lag"}}
 		}
 	})
 }

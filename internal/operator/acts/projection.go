@@ -25,25 +25,23 @@ type projectionRemoval struct {
 
 func projectionActs() []*Act {
 	return []*Act{
-		act(Act{
+		define(Act{
 			Kind: admin.ActStartOperation, Name: "verifyProjection", Command: "projection verify", ByHand: true,
 			Path:   "/projections/{projection}/verify",
 			Short:  "Compare the rows of a projection with the journal",
 			Button: "Verify", Hint: "A worker with the projection's code applies the events beside its tables and " +
 				"compares the rows.",
-		}, func(in *admin.Verification) does {
-			return does{
-				Wrong: checkVerification(in),
-				Do: func(ctx context.Context, _ *admin.Acts, tx pgx.Tx, by admin.Request) (any, error) {
-					if _, err := admin.Registered(ctx, tx, in.Projection); err != nil {
-						return nil, err
-					}
-					return admin.Start(ctx, tx, by, admin.OpVerify, in, 0)
-				},
-				Told: begun("verifies " + in.Projection),
+		}, func(in *admin.Verification, d *does) {
+			d.Wrong = checkVerification(in)
+			d.Do = func(ctx context.Context, _ *admin.Acts, tx pgx.Tx, by admin.Request) (any, error) {
+				if _, err := admin.Registered(ctx, tx, in.Projection); err != nil {
+					return nil, err
+				}
+				return admin.Start(ctx, tx, by, admin.OpVerify, in, 0)
 			}
+			d.Told = begun("verifies " + in.Projection)
 		}),
-		act(Act{
+		define(Act{
 			Kind: admin.ActRemove, Name: "removeProjection", Command: "projection remove",
 			Path:  "/projections/{projection}/remove",
 			Short: "Remove a projection from the registry",
@@ -56,25 +54,23 @@ func projectionActs() []*Act {
 				"projection remove scores --tables --reason 'totals has replaced it'",
 			},
 			Button: "Remove", Role: auth.Admin, Danger: true, Confirms: true,
-		}, func(in *projectionRemoval) does {
+		}, func(in *projectionRemoval, d *does) {
 			kept := "; its tables stay"
 			if in.Tables {
 				kept = " with its tables"
 			}
-			return does{
-				Typed:   in.Projection,
-				Preview: in.plan,
-				Alone: func(ctx context.Context, db *admin.Recorder) (any, error) {
-					err := rebuild.Remove(ctx, db, in.Projection, in.Tables, db.Failed())
-					const dependentObjects = "2BP01"
-					if pgErr, ok := errors.AsType[*pgconn.PgError](err); ok && pgErr.Code == dependentObjects {
-						err = fmt.Errorf("%w: %w (%s): nothing was removed; leave out its tables to keep them", admin.ErrNeeded,
-							err, pgErr.Detail)
-					}
-					return nil, err
-				},
-				Told: told(fmt.Sprintf("Removed projection %s%s.", in.Projection, kept), "projection", "list"),
+			d.Typed = in.Projection
+			d.Preview = in.plan
+			d.Alone = func(ctx context.Context, db *admin.Recorder) (any, error) {
+				err := rebuild.Remove(ctx, db, in.Projection, in.Tables, db.Failed())
+				const dependentObjects = "2BP01"
+				if pgErr, ok := errors.AsType[*pgconn.PgError](err); ok && pgErr.Code == dependentObjects {
+					err = fmt.Errorf("%w: %w (%s): nothing was removed; leave out its tables to keep them", admin.ErrNeeded,
+						err, pgErr.Detail)
+				}
+				return nil, err
 			}
+			d.Told = told(fmt.Sprintf("Removed projection %s%s.", in.Projection, kept), "projection", "list")
 		}),
 	}
 }

@@ -133,7 +133,7 @@ func (in *publicationReset) plan(ctx context.Context, acts *admin.Acts, by admin
 func publisherActs() []*Act {
 	const path = "/publishers/{topic}/{publisher}"
 	return []*Act{
-		act(Act{
+		define(Act{
 			Kind: admin.ActPausePublisher, Name: "pausePublisher", Command: "publisher pause", Path: path + "/pause",
 			Short: "Pause a publisher",
 			Long: "Pause a publisher until it is resumed or for a time. Workers notice within a second and finish " +
@@ -144,35 +144,31 @@ func publisherActs() []*Act {
 				"publisher pause archive --topic orders --for 2h --reason 'the broker moves'",
 			},
 			Button: "Pause", Hint: "Events wait in the journal and are sent when it is resumed.", Logs: true,
-		}, func(in *publicationPause) does {
-			return does{
-				Do: func(ctx context.Context, _ *admin.Acts, tx pgx.Tx, by admin.Request) (any, error) {
-					able := func(p publications.Publication) bool { return p.Status != "FAILED" }
-					return nil, in.each(ctx, tx, able, func(key publications.Key) error {
-						return publications.Suspend(ctx, tx, key, in.For, by.Published())
-					})
-				},
-				Told: told(fmt.Sprintf("Paused publisher %s %s.", in.Said(), in.until()), "publisher", "resume",
-					in.Publisher),
+		}, func(in *publicationPause, d *does) {
+			d.Do = func(ctx context.Context, _ *admin.Acts, tx pgx.Tx, by admin.Request) (any, error) {
+				able := func(p publications.Publication) bool { return p.Status != "FAILED" }
+				return nil, in.each(ctx, tx, able, func(key publications.Key) error {
+					return publications.Suspend(ctx, tx, key, in.For, by.Published())
+				})
 			}
+			d.Told = told(fmt.Sprintf("Paused publisher %s %s.", in.Said(), in.until()), "publisher", "resume",
+				in.Publisher)
 		}),
-		act(Act{
+		define(Act{
 			Kind: admin.ActResumePublisher, Name: "resumePublisher", Command: "publisher resume", Path: path + "/resume",
 			Short:    "Resume a paused publisher",
 			Examples: []string{"publisher resume archive --reason 'the broker has moved'"},
 			Button:   "Resume", Hint: "It continues where it stopped.", Logs: true,
-		}, func(in *publication) does {
-			return does{
-				Do: func(ctx context.Context, _ *admin.Acts, tx pgx.Tx, by admin.Request) (any, error) {
-					able := func(p publications.Publication) bool { return p.Status == "PAUSED" }
-					return nil, in.each(ctx, tx, able, func(key publications.Key) error {
-						return publications.Resume(ctx, tx, key, by.Published())
-					})
-				},
-				Told: in.told("Resumed publisher " + in.Said() + "."),
+		}, func(in *publication, d *does) {
+			d.Do = func(ctx context.Context, _ *admin.Acts, tx pgx.Tx, by admin.Request) (any, error) {
+				able := func(p publications.Publication) bool { return p.Status == "PAUSED" }
+				return nil, in.each(ctx, tx, able, func(key publications.Key) error {
+					return publications.Resume(ctx, tx, key, by.Published())
+				})
 			}
+			d.Told = in.told("Resumed publisher " + in.Said() + ".")
 		}),
-		act(Act{
+		define(Act{
 			Kind: admin.ActResetPublisher, Name: "resetPublisher", Command: "publisher reset", Path: path + "/reset",
 			Short: "Restart a failed publisher, or move its position",
 			Long: "Reset a publisher: it becomes active and its errors are cleared. Without a place it continues " +
@@ -186,29 +182,27 @@ func publisherActs() []*Act {
 				"publisher reset archive --topic orders --position 4711 --reason 'the consumer lost a day'",
 			},
 			Button: "Reset", Role: auth.Admin, Danger: true, Confirms: true, Logs: true,
-		}, func(in *publicationReset) does {
+		}, func(in *publicationReset, d *does) {
 			typed := ""
 			if in.places() > 0 {
 				typed = in.Publisher
 			}
-			return does{
-				Wrong:   in.check(),
-				Typed:   typed,
-				Preview: in.plan,
-				Do: func(ctx context.Context, _ *admin.Acts, tx pgx.Tx, by admin.Request) (any, error) {
-					return in.reset(ctx, tx, by, false)
-				},
-				Told: func(done *admin.Outcome) Told {
-					var parts []string
-					for _, r := range detail[resets](done).Publications {
-						parts = append(parts, fmt.Sprintf("%s/%s stands at position %d now, %s sent again, %s never sent", r.Topic,
-							r.Publisher, r.To, table.Count(r.Sent, "event"), table.Count(r.Skipped, "event")))
-					}
-					return in.told(strings.Join(parts, "; ") + ".")(done)
-				},
+			d.Wrong = in.check()
+			d.Typed = typed
+			d.Preview = in.plan
+			d.Do = func(ctx context.Context, _ *admin.Acts, tx pgx.Tx, by admin.Request) (any, error) {
+				return in.reset(ctx, tx, by, false)
+			}
+			d.Told = func(done *admin.Outcome) Told {
+				var parts []string
+				for _, r := range detail[resets](done).Publications {
+					parts = append(parts, fmt.Sprintf("%s/%s stands at position %d now, %s sent again, %s never sent", r.Topic,
+						r.Publisher, r.To, table.Count(r.Sent, "event"), table.Count(r.Skipped, "event")))
+				}
+				return in.told(strings.Join(parts, "; ") + ".")(done)
 			}
 		}),
-		act(Act{
+		define(Act{
 			Kind: admin.ActStartOperation, Name: "republish", Command: "publisher replay", Path: path + "/replay",
 			Short: "Send a slice of a campaign to a publisher again",
 			Long: "Send a slice of a campaign to a publisher again, to restore what a consumer has lost. A worker " +
@@ -222,35 +216,31 @@ func publisherActs() []*Act {
 				"publisher replay archive oak --topic orders --from 40 --until 60 --reason lost --wait",
 			},
 			Button: "Send again", Danger: true, Confirms: true, Counts: true,
-		}, func(in *admin.Republication) does {
-			var wrong error
+		}, func(in *admin.Republication, d *does) {
 			if in.Until != 0 && in.Until < in.From {
-				wrong = param.Refuse("until", fmt.Sprint(in.Until), fmt.Sprintf("%d or more", in.From), "it is less than from",
+				d.Wrong = param.Refuse("until", fmt.Sprint(in.Until), fmt.Sprintf("%d or more", in.From), "it is less than from",
 					"swap them")
 			}
-			return does{
-				Wrong: wrong,
-				Typed: in.Publisher,
-				Preview: func(ctx context.Context, acts *admin.Acts, by admin.Request) (*Plan, error) {
-					slice, err := acts.PreviewRepublication(ctx, by, *in)
-					events := fmt.Sprintf("events %d to %d of %s to %s again, if they are of the topic", slice.From,
-						slice.Through, in.CampaignID, in.Publisher)
-					if slice.Events != nil {
-						events = fmt.Sprintf("%s of %s to %s again, up to %d", table.Count(*slice.Events, "event"), in.CampaignID,
-							in.Publisher, slice.Through)
-					}
-					counted := *in
-					counted.Until = slice.Through
-					return &Plan{Detail: slice, Words: "send " + events, In: &counted, Count: slice.Through - slice.From + 1}, err
-				},
-				Do: func(ctx context.Context, _ *admin.Acts, tx pgx.Tx, by admin.Request) (any, error) {
-					if _, err := in.Last(ctx, tx); err != nil {
-						return nil, err
-					}
-					return admin.Start(ctx, tx, by, admin.OpRepublish, in, 0)
-				},
-				Told: begun("that has " + in.Publisher + " sends the events of " + in.CampaignID + " again"),
+			d.Typed = in.Publisher
+			d.Preview = func(ctx context.Context, acts *admin.Acts, by admin.Request) (*Plan, error) {
+				slice, err := acts.PreviewRepublication(ctx, by, *in)
+				events := fmt.Sprintf("events %d to %d of %s to %s again, if they are of the topic", slice.From,
+					slice.Through, in.CampaignID, in.Publisher)
+				if slice.Events != nil {
+					events = fmt.Sprintf("%s of %s to %s again, up to %d", table.Count(*slice.Events, "event"), in.CampaignID,
+						in.Publisher, slice.Through)
+				}
+				counted := *in
+				counted.Until = slice.Through
+				return &Plan{Detail: slice, Words: "send " + events, In: &counted, Count: slice.Through - slice.From + 1}, err
 			}
+			d.Do = func(ctx context.Context, _ *admin.Acts, tx pgx.Tx, by admin.Request) (any, error) {
+				if _, err := in.Last(ctx, tx); err != nil {
+					return nil, err
+				}
+				return admin.Start(ctx, tx, by, admin.OpRepublish, in, 0)
+			}
+			d.Told = begun("that has " + in.Publisher + " sends the events of " + in.CampaignID + " again")
 		}),
 	}
 }
@@ -276,32 +266,28 @@ func (in *parkedEvent) on(
 func parkedActs() []*Act {
 	const path = "/parked/{topic}/{publisher}/{campaign}/{seq}"
 	return []*Act{
-		act(Act{
+		define(Act{
 			Kind: admin.ActRetryParked, Name: "retryParked", Command: "publisher parked retry", Path: path + "/retry",
 			Short:    "Send a refused event again at once, with all attempts restored",
 			Examples: []string{"publisher parked retry archive oak 2"},
 			Button:   "Send again", Logs: true,
-		}, func(in *parkedEvent) does {
-			return does{
-				Do: in.on(publications.Retry),
-				Told: told(fmt.Sprintf("Event %d of %s is sent again now.", in.Seq, in.CampaignID), "publisher", "parked",
-					"list"),
-			}
+		}, func(in *parkedEvent, d *does) {
+			d.Do = in.on(publications.Retry)
+			d.Told = told(fmt.Sprintf("Event %d of %s is sent again now.", in.Seq, in.CampaignID), "publisher", "parked",
+				"list")
 		}),
-		act(Act{
+		define(Act{
 			Kind: admin.ActResolveParked, Name: "resolveParked", Command: "publisher parked resolve", Path: path + "/resolve",
 			Short: "Leave out a refused event for good",
 			Long: "Leave out a refused event for good: the publisher never sends it, and its campaign continues " +
 				"with the next event. The command asks for the event's seq.",
 			Examples: []string{"publisher parked resolve archive oak 2 --reason 'test data'"},
 			Button:   "Resolve", Role: auth.Admin, Reason: true, Danger: true, Confirms: true, Logs: true,
-		}, func(in *parkedEvent) does {
-			return does{
-				Typed: fmt.Sprint(in.Seq),
-				Do:    in.on(publications.Resolve),
-				Told: told(fmt.Sprintf("Resolved: %s goes on in %s without event %d.", in.Said(), in.CampaignID, in.Seq),
-					"publisher", "parked", "list"),
-			}
+		}, func(in *parkedEvent, d *does) {
+			d.Typed = fmt.Sprint(in.Seq)
+			d.Do = in.on(publications.Resolve)
+			d.Told = told(fmt.Sprintf("Resolved: %s goes on in %s without event %d.", in.Said(), in.CampaignID, in.Seq),
+				"publisher", "parked", "list")
 		}),
 	}
 }

@@ -54,7 +54,7 @@ type projectionRollback struct {
 
 func rebuildActs() []*Act {
 	return []*Act{
-		act(Act{
+		define(Act{
 			Kind: admin.ActStartRebuild, Name: "startRebuild", Command: "projection rebuild",
 			Path:  "/projections/{projection}/rebuild",
 			Short: "Rebuild a projection in new tables and swap them in once they have caught up",
@@ -69,16 +69,14 @@ func rebuildActs() []*Act {
 				"projection rebuild scores --max-share 0.2",
 			},
 			Button: "Rebuild", Hint: "New tables are built beside these and swapped in when they have caught up.",
-		}, func(in *rebuildStart) does {
-			return does{
-				Do: func(ctx context.Context, _ *admin.Acts, tx pgx.Tx, by admin.Request) (any, error) {
-					began, err := rebuild.StartRebuild(ctx, tx, in.Projection, in.with(in.AllowFailed), by.Failed())
-					return rebuildBegun{began}, err
-				},
-				Told: in.told("Workers with the code of " + in.Projection + " rebuild it now."),
+		}, func(in *rebuildStart, d *does) {
+			d.Do = func(ctx context.Context, _ *admin.Acts, tx pgx.Tx, by admin.Request) (any, error) {
+				began, err := rebuild.StartRebuild(ctx, tx, in.Projection, in.with(in.AllowFailed), by.Failed())
+				return rebuildBegun{began}, err
 			}
+			d.Told = in.told("Workers with the code of " + in.Projection + " rebuild it now.")
 		}),
-		act(Act{
+		define(Act{
 			Kind: admin.ActSwapRebuild, Name: "swapRebuild", Command: "projection swap-rebuild",
 			Path:  "/projections/{projection}/rebuild/swap",
 			Short: "Retry the swap of a rebuild",
@@ -86,19 +84,17 @@ func rebuildActs() []*Act {
 				"be failed.",
 			Examples: []string{"projection swap-rebuild scores --allow-failed 3 --reason 'they are test data'"},
 			Button:   "Swap now", Role: auth.Admin,
-		}, func(in *rebuildSwap) does {
-			return does{
-				Do: func(ctx context.Context, _ *admin.Acts, tx pgx.Tx, by admin.Request) (any, error) {
-					began, err := rebuild.StartRebuild(ctx, tx, in.Projection, in.with(in.AllowFailed), by.Failed())
-					if err == nil && began {
-						err = fmt.Errorf("swap projection %q: %w", in.Projection, rebuild.ErrNoRebuild)
-					}
-					return rebuildBegun{began}, err
-				},
-				Told: in.told("A worker tries the swap of " + in.Projection + " again."),
+		}, func(in *rebuildSwap, d *does) {
+			d.Do = func(ctx context.Context, _ *admin.Acts, tx pgx.Tx, by admin.Request) (any, error) {
+				began, err := rebuild.StartRebuild(ctx, tx, in.Projection, in.with(in.AllowFailed), by.Failed())
+				if err == nil && began {
+					err = fmt.Errorf("swap projection %q: %w", in.Projection, rebuild.ErrNoRebuild)
+				}
+				return rebuildBegun{began}, err
 			}
+			d.Told = in.told("A worker tries the swap of " + in.Projection + " again.")
 		}),
-		act(Act{
+		define(Act{
 			Kind: admin.ActPauseRebuild, Name: "pauseRebuild", Command: "projection pause-rebuild",
 			Path:  "/projections/{projection}/rebuild/pause",
 			Short: "Pause the rebuild of a projection",
@@ -107,50 +103,44 @@ func rebuildActs() []*Act {
 				"projection pause-rebuild scores --for 4h",
 			},
 			Button: "Pause",
-		}, func(in *rebuildPause) does {
-			return does{
-				Do: func(ctx context.Context, _ *admin.Acts, tx pgx.Tx, by admin.Request) (any, error) {
-					return in.onTarget(ctx, tx, in.For, func(t pause.Target) error {
-						return pause.Set(ctx, tx, t, by.Who.Name, by.Reason, in.For)
-					})
-				},
-				Told: told(fmt.Sprintf("The rebuild of %s waits %s.", in.Projection, in.until()), "projection",
-					"resume-rebuild", in.Projection),
+		}, func(in *rebuildPause, d *does) {
+			d.Do = func(ctx context.Context, _ *admin.Acts, tx pgx.Tx, by admin.Request) (any, error) {
+				return in.onTarget(ctx, tx, in.For, func(t pause.Target) error {
+					return pause.Set(ctx, tx, t, by.Who.Name, by.Reason, in.For)
+				})
 			}
+			d.Told = told(fmt.Sprintf("The rebuild of %s waits %s.", in.Projection, in.until()), "projection",
+				"resume-rebuild", in.Projection)
 		}),
-		act(Act{
+		define(Act{
 			Kind: admin.ActResumeRebuild, Name: "resumeRebuild", Command: "projection resume-rebuild",
 			Path:     "/projections/{projection}/rebuild/resume",
 			Short:    "Resume the rebuild of a projection",
 			Examples: []string{"projection resume-rebuild scores"},
 			Button:   "Resume",
-		}, func(in *oneProjection) does {
-			return does{
-				Do: func(ctx context.Context, _ *admin.Acts, tx pgx.Tx, by admin.Request) (any, error) {
-					return in.onTarget(ctx, tx, 0, func(t pause.Target) error {
-						return pause.Resume(ctx, tx, t, by.Who.Name, by.Reason)
-					})
-				},
-				Told: in.told("The rebuild of " + in.Projection + " goes on."),
+		}, func(in *oneProjection, d *does) {
+			d.Do = func(ctx context.Context, _ *admin.Acts, tx pgx.Tx, by admin.Request) (any, error) {
+				return in.onTarget(ctx, tx, 0, func(t pause.Target) error {
+					return pause.Resume(ctx, tx, t, by.Who.Name, by.Reason)
+				})
 			}
+			d.Told = in.told("The rebuild of " + in.Projection + " goes on.")
 		}),
-		act(Act{
+		define(Act{
 			Kind: admin.ActAbortRebuild, Name: "abortRebuild", Command: "projection abort-rebuild",
 			Path:     "/projections/{projection}/rebuild/abort",
 			Short:    "Abort the rebuild of a projection and remove what it has built",
 			Examples: []string{"projection abort-rebuild scores --reason 'version 3 is wrong'"},
 			Button:   "Abort", Role: auth.Admin, Danger: true, Confirms: true,
-		}, func(in *oneProjection) does {
-			return does{
-				Typed: in.Projection,
-				Would: "abort the rebuild of projection " + in.Projection + " and remove what it has built",
-				Alone: func(ctx context.Context, db *admin.Recorder) (any, error) {
-					return nil, rebuild.AbortRebuild(ctx, db, in.Projection, db.Failed())
-				},
-				Told: told("Aborted the rebuild of "+in.Projection+" and removed what it had built.", "projection", "list"),
+		}, func(in *oneProjection, d *does) {
+			d.Typed = in.Projection
+			d.Would = "abort the rebuild of projection " + in.Projection + " and remove what it has built"
+			d.Alone = func(ctx context.Context, db *admin.Recorder) (any, error) {
+				return nil, rebuild.AbortRebuild(ctx, db, in.Projection, db.Failed())
 			}
+			d.Told = told("Aborted the rebuild of "+in.Projection+" and removed what it had built.", "projection", "list")
 		}),
-		act(Act{
+		define(Act{
 			Kind: admin.ActRollback, Name: "rollbackProjection", Command: "projection rollback",
 			Path:  "/projections/{projection}/rollback",
 			Short: "Put back the tables that a rebuild replaced",
@@ -161,13 +151,11 @@ func rebuildActs() []*Act {
 				"unless operation abort withdraws it first. The command asks for the projection's name.",
 			Examples: []string{"projection rollback scores --reason 'version 3 is wrong'"},
 			Button:   "Roll back", Role: auth.Admin, Danger: true, Confirms: true,
-		}, func(in *projectionRollback) does {
-			return does{
-				Typed: in.Projection,
-				Would: "put back the previous tables of projection " + in.Projection,
-				Do:    in.start,
-				Told:  begun("puts back the previous tables of " + in.Projection),
-			}
+		}, func(in *projectionRollback, d *does) {
+			d.Typed = in.Projection
+			d.Would = "put back the previous tables of projection " + in.Projection
+			d.Do = in.start
+			d.Told = begun("puts back the previous tables of " + in.Projection)
 		}),
 	}
 }

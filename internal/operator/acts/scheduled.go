@@ -20,7 +20,7 @@ type cancelled struct {
 
 func scheduledActs() []*Act {
 	return []*Act{
-		act(Act{
+		define(Act{
 			Kind: admin.ActCancelScheduled, Name: "cancelScheduled", Command: "scheduled cancel",
 			Path:  "/scheduled/{id}/cancel",
 			Short: "Cancel a scheduled append: its events are never appended",
@@ -28,20 +28,18 @@ func scheduledActs() []*Act {
 				"command waits for the outcome. It asks for the append's number.",
 			Examples: []string{"scheduled cancel 7 --reason 'the hold was bought'"},
 			Button:   "Cancel", Role: auth.Admin, Danger: true, Confirms: true,
-		}, func(in *operator.Scheduled) does {
-			return does{
-				Typed: fmt.Sprint(in.ID),
-				Do: func(ctx context.Context, _ *admin.Acts, tx pgx.Tx, _ admin.Request) (any, error) {
-					a, err := scheduled.Cancel(ctx, tx, in.ID)
-					return cancelled{a.CampaignID, a.DueAt.UTC().Format("2006-01-02T15:04:05Z"), a.EventType}, err
-				},
-				Told: func(done *admin.Outcome) Told {
-					c := detail[cancelled](done)
-					return Told{
-						fmt.Sprintf("Scheduled append %d to campaign %s is cancelled.", in.ID, c.CampaignID),
-						[]string{"scheduled", "list"},
-					}
-				},
+		}, func(in *operator.Scheduled, d *does) {
+			d.Typed = fmt.Sprint(in.ID)
+			d.Do = func(ctx context.Context, _ *admin.Acts, tx pgx.Tx, _ admin.Request) (any, error) {
+				a, err := scheduled.Cancel(ctx, tx, in.ID)
+				return cancelled{a.CampaignID, a.DueAt.UTC().Format("2006-01-02T15:04:05Z"), a.EventType}, err
+			}
+			d.Told = func(done *admin.Outcome) Told {
+				c := detail[cancelled](done)
+				return Told{
+					fmt.Sprintf("Scheduled append %d to campaign %s is cancelled.", in.ID, c.CampaignID),
+					[]string{"scheduled", "list"},
+				}
 			}
 		}),
 	}
