@@ -155,8 +155,7 @@ func (r *Runner) batch(ctx context.Context) (bool, error) {
 		if err != nil || !done {
 			return err
 		}
-		_, err = tx.Exec(ctx, queryFinish, o.ID, "done", "")
-		return err
+		return rows.Do(ctx, tx, "", queryFinish, o.ID, "done", "")
 	})
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
@@ -173,8 +172,7 @@ func (r *Runner) fault(ctx context.Context, o Operation, err error) error {
 		return fmt.Errorf("operation %d, %s: %w", o.ID, o.Kind, err)
 	}
 	r.cfg.Logger.WarnContext(ctx, "an operation has failed", "operation", o.ID, "kind", o.Kind, "error", err)
-	_, err = r.cfg.Pool.Exec(ctx, queryFinish, o.ID, "failed", redact.Error(err))
-	return err
+	return rows.Do(ctx, r.cfg.Pool, "", queryFinish, o.ID, "failed", redact.Error(err))
 }
 
 // passing reports whether a retry may succeed: for infrastructure errors, and for errors of the database
@@ -220,8 +218,7 @@ func (r *Runner) tally(ctx context.Context, tx pgx.Tx, o Operation, items []Item
 	if _, err := tx.Exec(ctx, queryOutcomes, o.ID, ords, outcomes, details); err != nil {
 		return err
 	}
-	_, err := tx.Exec(ctx, queryCount, o.ID, count["done"], count["skipped"], count["failed"], nil)
-	return err
+	return rows.Do(ctx, tx, "", queryCount, o.ID, count["done"], count["skipped"], count["failed"], nil)
 }
 
 func read[T any](o Operation) (request T, err error) {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/tidemark-go/tidemark/internal/slice"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
@@ -60,26 +61,18 @@ func (r *Runner) onParked(ctx context.Context, tx pgx.Tx, o Operation, items []I
 }
 
 func placesOf(items []Item) []failed.Place {
-	places := make([]failed.Place, len(items))
-	for i, item := range items {
-		places[i] = failed.Place{NextSeq: item.Seq, Key: failed.Key{
-			Projection: item.Subject,
-			CampaignID: item.CampaignID,
-		}}
-	}
-	return places
+	return slice.Of(items, func(i Item) failed.Place {
+		return failed.Place{NextSeq: i.Seq, Key: failed.Key{Projection: i.Subject, CampaignID: i.CampaignID}}
+	})
 }
 
 func parkedOf(items []Item) []publications.ParkedKey {
-	events := make([]publications.ParkedKey, len(items))
-	for i, item := range items {
-		topic, name, _ := strings.Cut(item.Subject, "/")
-		events[i] = publications.ParkedKey{
-			Key: publications.Key{Topic: topic, Publisher: name}, CampaignID: item.CampaignID,
-			Seq: item.Seq,
+	return slice.Of(items, func(i Item) publications.ParkedKey {
+		topic, name, _ := strings.Cut(i.Subject, "/")
+		return publications.ParkedKey{
+			Key: publications.Key{Topic: topic, Publisher: name}, CampaignID: i.CampaignID, Seq: i.Seq,
 		}
-	}
-	return events
+	})
 }
 
 func (i *Item) mark(done bool) {

@@ -36,7 +36,7 @@ func (m *moment) bind(env *cli.Env, command *cobra.Command) {
 	flags.StringVar(&m.projection, "projection", "", "only this projection (default all of campaigns whose code is here)")
 	flags.BoolVar(&m.asJSON, "json", false, "write JSON")
 	cli.CompleteFlag(command, "campaign", env.Complete(campaignIDs))
-	cli.CompleteFlag(command, "projection", env.Complete(projectionNames))
+	cli.CompleteFlag(command, "projection", env.Complete(ProjectionNames))
 }
 
 // with calls work for each chosen projection.

@@ -181,8 +181,9 @@ func campaignIDs(ctx context.Context, pool *pgxpool.Pool, prefix string) ([]stri
 	return feed.Campaigns(ctx, pool, prefix, "", 50)
 }
 
-// projectionNames completes projections in the shell.
-func projectionNames(ctx context.Context, pool *pgxpool.Pool, _ string) ([]string, error) {
+// ProjectionNames completes projections in the shell. It reads only the registry, because the view also
+// counts failed campaigns.
+func ProjectionNames(ctx context.Context, pool *pgxpool.Pool, _ string) ([]string, error) {
 	all, err := rebuild.Projections(ctx, pool)
 	return slice.Of(all, func(p rebuild.Registered) string { return p.Name }), err
 }

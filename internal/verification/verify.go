@@ -99,7 +99,7 @@ NAME~next, with the code of theirs.`,
 			})
 		},
 	}
-	command.ValidArgsFunction = env.CompleteOne(projectionNames)
+	command.ValidArgsFunction = env.CompleteOne(ProjectionNames)
 	flags := command.Flags()
 	flags.SortFlags = false
 	flags.StringVar(&v.campaign, "campaign", "", "only this campaign, or this key of a projection across campaigns")

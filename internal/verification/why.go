@@ -20,10 +20,8 @@ import (
 
 // newWhy returns the command that names the events that wrote a row.
 func newWhy(env *cli.Env, compiled Compiled) *cobra.Command {
-	var (
-		request projector.WhyRequest
-		m       = moment{code: code{compiled: compiled}}
-	)
+	var request projector.WhyRequest
+	m := moment{code: code{compiled: compiled}}
 	command := &cobra.Command{
 		Use:   "why",
 		Short: "Name the events that wrote the values of a row",

@@ -346,8 +346,7 @@ func (e *run) erase(ctx context.Context, campaign string, seqs []int64, more boo
 				return err
 			}
 		}
-		_, err = tx.Exec(ctx, queryTraces, e.done.Erasure, campaign, seqs == nil && e.personal == nil)
-		return err
+		return rows.Do(ctx, tx, "", queryTraces, e.done.Erasure, campaign, seqs == nil && e.personal == nil)
 	})
 	e.done.Events += int64(n)
 	return n, err

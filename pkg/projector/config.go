@@ -94,9 +94,7 @@ func complete(c Config) (Config, error) {
 		errs = append(errs, fmt.Errorf("Schema %q is reserved: choose another for read models", c.Schema))
 	}
 	c.Logger = redact.Logger(cmp.Or(c.Logger, slog.New(slog.DiscardHandler)))
-	if c.Registerer == nil {
-		c.Registerer = prometheus.NewRegistry()
-	}
+	c.Registerer = cmp.Or[prometheus.Registerer](c.Registerer, prometheus.NewRegistry())
 	errs = append(errs,
 		positive("PollInterval", &c.PollInterval, 2*time.Second, time.Millisecond),
 		positive("ClaimCampaigns", &c.ClaimCampaigns, 64, 1),

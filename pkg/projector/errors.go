@@ -1,8 +1,6 @@
 package projector
 
-import (
-	"github.com/tidemark-go/tidemark/internal/projector/failure"
-)
+import "github.com/tidemark-go/tidemark/internal/projector/failure"
 
 // Class tells what a failure means for the event that was being applied.
 type Class = failure.Class

@@ -106,9 +106,7 @@ func (c Config) withDefaults() (Config, error) {
 		errs = append(errs, errors.New("Pool is required"))
 	}
 	c.Logger = redact.Logger(cmp.Or(c.Logger, slog.New(slog.DiscardHandler)))
-	if c.Registerer == nil {
-		c.Registerer = prometheus.NewRegistry()
-	}
+	c.Registerer = cmp.Or[prometheus.Registerer](c.Registerer, prometheus.NewRegistry())
 	errs = append(errs,
 		positive("LeaseTTL", &c.LeaseTTL, 30*time.Second, time.Second),
 		positive("PollInterval", &c.PollInterval, 500*time.Millisecond, time.Millisecond),

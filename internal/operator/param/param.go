@@ -118,7 +118,8 @@ func Of(in reflect.Type) (found []Param) {
 			index: f.Index,
 			Page:  tag.Get("page"),
 		}
-		if words := among(tag.Get("among")); words != nil {
+		if what := tag.Get("among"); what != "" {
+			words := among()[what]
 			p.Choices = words
 			p.Help += ": " + strings.Join(words, ", ")
 			if len(words) > 12 {
@@ -158,37 +159,23 @@ func offers(kind string) []string {
 	}
 }
 
-func among(what string) []string {
-	switch what {
-	case "failed statuses":
-		return texts(failed.Statuses())
-	case "failed acts":
-		return failed.Acts()
-	case "failure classes":
-		return texts(failure.Classes())
-	case "parked statuses":
-		return publications.ParkedStatuses()
-	case "publisher acts":
-		return publications.Acts()
-	case "acts":
-		return loggedActs()
-	case "entry statuses":
-		return texts(outbox.Statuses())
-	case "operation states":
-		return admin.OperationStates()
-	case "sections":
-		return texts(status.Sections())
-	case "operation kinds":
-		return texts(admin.OperationKinds())
+func among() map[string][]string {
+	return map[string][]string{
+		"failed statuses":  texts(failed.Statuses()),
+		"failed acts":      failed.Acts(),
+		"failure classes":  texts(failure.Classes()),
+		"parked statuses":  publications.ParkedStatuses(),
+		"publisher acts":   publications.Acts(),
+		"acts":             loggedActs(),
+		"entry statuses":   texts(outbox.Statuses()),
+		"operation states": admin.OperationStates(),
+		"sections":         texts(status.Sections()),
+		"operation kinds":  texts(admin.OperationKinds()),
 	}
-	return nil
 }
 
-func texts[T ~string](words []T) (found []string) {
-	for _, word := range words {
-		found = append(found, string(word))
-	}
-	return found
+func texts[T ~string](words []T) []string {
+	return slice.Of(words, func(word T) string { return string(word) })
 }
 
 func words(text string) []string {
@@ -219,21 +206,14 @@ func typeOf(t reflect.Type) Type {
 	case reflect.TypeFor[time.Time]():
 		return Time
 	}
-	switch t.Kind() {
-	case reflect.String:
-		return Text
-	case reflect.Int, reflect.Int64:
-		return Number
-	case reflect.Float64:
-		return Share
-	case reflect.Bool:
-		return Switch
-	case reflect.Slice:
-		return Several
-	case reflect.Struct:
-		return Cursor
+	kind, known := map[reflect.Kind]Type{
+		reflect.String: Text, reflect.Int: Number, reflect.Int64: Number, reflect.Float64: Share, reflect.Bool: Switch,
+		reflect.Slice: Several, reflect.Struct: Cursor,
+	}[t.Kind()]
+	if !known {
+		panic(fmt.Sprintf("a parameter is a %v", t))
 	}
-	panic(fmt.Sprintf("a parameter is a %v", t))
+	return kind
 }
 
 // loggedActs returns the acts that the operators' log can contain.

@@ -76,7 +76,6 @@ func Remove(ctx context.Context, db registry.Beginner, name string, tables bool,
 // DropReplaced has all tables that rebuilds have replaced dropped at once, instead of after their time.
 func DropReplaced(ctx context.Context, db registry.Beginner) error {
 	return pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error {
-		_, err := tx.Exec(ctx, queryDropReplaced)
-		return err
+		return rows.Do(ctx, tx, "", queryDropReplaced)
 	})
 }

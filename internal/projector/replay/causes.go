@@ -144,9 +144,8 @@ func escaped(s string) string {
 func (s *scratch) trace(ctx context.Context, t scratchTable, match string) error {
 	s.tracing = true
 	function := s.table("tidemark_trace")
-	_, err := s.Conn.Exec(ctx, fmt.Sprintf(formatTrace,
+	return rows.Do(ctx, s.Conn, "", fmt.Sprintf(formatTrace,
 		function, fmt.Sprintf(match, "OLD"), fmt.Sprintf(match, "NEW"), s.table(t.Name)), pgx.QueryExecModeSimpleProtocol)
-	return err
 }
 
 // traced reads the row and the trigger's record. The events hold only their seq so far.

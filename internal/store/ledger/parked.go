@@ -33,9 +33,8 @@ func (r *Refused) status() string {
 
 // Park records an event that holds back its campaign.
 func Park(ctx context.Context, tx pgx.Tx, pair publications.Key, r *Refused) error {
-	_, err := tx.Exec(ctx, queryPark, pair.Topic, pair.Publisher, r.Campaign, r.Seq, r.Position, r.ID, r.Type, r.status(),
-		r.Attempts, r.Delay, r.Why)
-	return err
+	return rows.Do(ctx, tx, "", queryPark, pair.Topic, pair.Publisher, r.Campaign, r.Seq, r.Position, r.ID, r.Type,
+		r.status(), r.Attempts, r.Delay, r.Why)
 }
 
 // LeaveOut records an event that is given up and does not hold back its campaign.
@@ -81,8 +80,7 @@ func (row *Parked) Remove(ctx context.Context, tx pgx.Tx) error {
 
 // Postpone records another refusal of the campaign's next event.
 func (row *Parked) Postpone(ctx context.Context, tx pgx.Tx, r *Refused) error {
-	_, err := tx.Exec(ctx, queryPostpone, row.where(r.status(), r.Attempts, r.Delay, r.Why, r.ID, r.Type, r.Position)...)
-	return err
+	return rows.Do(ctx, tx, "", queryPostpone, row.where(r.status(), r.Attempts, r.Delay, r.Why, r.ID, r.Type, r.Position)...)
 }
 
 // Sent is an event that a sink accepted.

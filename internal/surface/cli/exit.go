@@ -82,10 +82,8 @@ func Hint(err error, format string, args ...any) error {
 
 // ExitCode returns the exit code for err.
 func ExitCode(err error) int {
-	var (
-		usage *UsageError
-		coded *ExitError
-	)
+	var usage *UsageError
+	var coded *ExitError
 	switch {
 	case err == nil:
 		return ExitOK
@@ -102,11 +100,9 @@ func ExitCode(err error) int {
 
 // Unavailable reports whether the database could not be reached or the connection was lost.
 func Unavailable(err error) bool {
-	var (
-		unavailable *UnavailableError
-		connect     *pgconn.ConnectError
-		network     *net.OpError
-	)
+	var unavailable *UnavailableError
+	var connect *pgconn.ConnectError
+	var network *net.OpError
 	switch code := redact.SQLState(err); {
 	case errors.Is(err, context.Canceled):
 		return false

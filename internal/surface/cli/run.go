@@ -57,10 +57,8 @@ func message(ctx context.Context, err error) string {
 
 // next returns the next command after err; "": none.
 func next(command *cobra.Command, err error) string {
-	var (
-		hinted interface{ Next() string }
-		usage  *UsageError
-	)
+	var hinted interface{ Next() string }
+	var usage *UsageError
 	switch {
 	case errors.As(err, &hinted):
 		return hinted.Next()

@@ -18,6 +18,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/slice"
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
 	"github.com/tidemark-go/tidemark/internal/surface/table"
+	"github.com/tidemark-go/tidemark/internal/verification"
 )
 
 const programName = "tidemark"
@@ -326,7 +327,7 @@ func completer(env *cli.Env, p param.Param) cobra.CompletionFunc {
 		return cli.Choices(p.Choices)
 	}
 	if p.Of == "projection" {
-		return env.Complete(projectionNames)
+		return env.Complete(verification.ProjectionNames)
 	}
 	if source, ok := sources()[p.Of]; ok {
 		return env.Complete(source.names)

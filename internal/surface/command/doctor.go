@@ -15,11 +15,9 @@ import (
 )
 
 func newDoctor(env *cli.Env) *cobra.Command {
-	var (
-		asJSON, all bool
-		timeout     time.Duration
-		outbox      config.Outbox
-	)
+	var asJSON, all bool
+	var timeout time.Duration
+	var outbox config.Outbox
 	command := &cobra.Command{
 		Use:   "doctor",
 		Short: "Check the database, the schema and the settings",

@@ -99,8 +99,3 @@ func (s source) names(ctx context.Context, pool *pgxpool.Pool, prefix string) (n
 	slices.Sort(names)
 	return slices.Compact(names), nil
 }
-
-// projectionNames reads only the registry, because the view also counts failed campaigns.
-func projectionNames(ctx context.Context, pool *pgxpool.Pool, _ string) ([]string, error) {
-	return admin.Known(ctx, pool, "projection")
-}

@@ -16,10 +16,8 @@ import (
 )
 
 func newStatus(env *cli.Env) *cobra.Command {
-	var (
-		asJSON  bool
-		timeout time.Duration
-	)
+	var asJSON bool
+	var timeout time.Duration
 	command := &cobra.Command{
 		Use:   "status",
 		Short: "Show current problems with remedies, and the progress of everything",

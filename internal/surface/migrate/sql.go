@@ -20,10 +20,8 @@ the goose command line tool instead:
   goose -dir tidemark-migrations postgres "$TIDEMARK_DATABASE_URL" up`
 
 func newSQL() *cobra.Command {
-	var (
-		from, to int64
-		dir      string
-	)
+	var from, to int64
+	var dir string
 	cmd := &cobra.Command{
 		Use:   "sql",
 		Short: "Print the SQL for those who apply it themselves; needs no database",

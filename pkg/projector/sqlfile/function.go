@@ -63,21 +63,16 @@ func (f *sqlFile) Function(only func(eventType string) (version int, asStored bo
 // body returns the function's text. A name that may be a column's is a column's. Events come in the
 // order that WITH ORDINALITY and the primary key give.
 func (fn *sqlFunction) body(answers []bool) string {
-	var (
-		b                        strings.Builder
-		declared, targets, reads []string
-		types                    []string
-		used                     = fn.fields()
-	)
+	var b strings.Builder
+	var declared, targets, reads []string
+	used := fn.fields()
 	for _, field := range eventFields() {
 		if slices.Contains(used, field.name) {
 			declared = append(declared, field.variable()+" "+field.cast+";")
 			targets, reads = append(targets, field.variable()), append(reads, field.column)
 		}
 	}
-	for _, handler := range fn.file.handlers {
-		types = append(types, handler.literals())
-	}
+	types := slice.Of(fn.file.handlers, (*sqlHandler).literals)
 	fmt.Fprintf(&b, `
 #variable_conflict use_column
 DECLARE
