@@ -14,6 +14,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/config"
 	"github.com/tidemark-go/tidemark/internal/publishing"
+	"github.com/tidemark-go/tidemark/internal/slice"
 	"github.com/tidemark-go/tidemark/internal/surface/pages"
 	"github.com/tidemark-go/tidemark/internal/surface/web"
 	"github.com/tidemark-go/tidemark/pkg/journal"
@@ -37,9 +38,7 @@ func startAdmin(
 		return "", err
 	}
 	url := cmp.Or(s.DatabaseURL, settings.DatabaseURL)
-	for _, s := range settings.Shown {
-		cfg.Settings = append(cfg.Settings, pages.Setting(s))
-	}
+	cfg.Settings = slice.Of(settings.Shown, func(s config.Setting) pages.Setting { return pages.Setting(s) })
 	if cfg.Pool, err = web.NewPool(ctx, url, s.Connections, s.StatementTimeout); err != nil {
 		return "", err
 	}

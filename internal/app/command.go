@@ -75,10 +75,7 @@ func NewCommand(opts Options) *cobra.Command {
 		}
 		settings.Shown = set.List()
 		tuneMemory(cmd.Context())
-		logger := opts.Logger
-		if logger == nil {
-			logger = NewLogger(cmd.ErrOrStderr(), settings.LogFormat, settings.LogLevel)
-		}
+		logger := cmp.Or(opts.Logger, NewLogger(cmd.ErrOrStderr(), settings.LogFormat, settings.LogLevel))
 		for _, stray := range config.Stray(os.Environ()) {
 			logger.WarnContext(cmd.Context(), stray)
 		}

@@ -120,10 +120,8 @@ NAME~next, with the code of theirs.`,
 }
 
 func (v *verify) check(cmd *cobra.Command) error {
-	if cmd.Flags().Changed("sample") {
-		if err := cli.AtLeastOne("sample", v.request.Sample); err != nil {
-			return err
-		}
+	if cmd.Flags().Changed("sample") && v.request.Sample < 1 {
+		return cli.Usagef("--sample %d: at least 1", v.request.Sample)
 	}
 	chosen := 0
 	for _, name := range []string{"campaign", "sample", "all"} {

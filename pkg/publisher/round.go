@@ -5,6 +5,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/tidemark-go/tidemark/internal/slice"
 )
 
 // round is events that lanes send batch by batch, from the first on. A campaign is with one lane at
@@ -108,10 +110,7 @@ func (r *round) next() share {
 	}
 	b := share{first: places[0]}
 	if b.events = r.events[b.first : b.first+len(places)]; gaps {
-		b.events, b.places = make([]Event, len(places)), places
-		for i, place := range places {
-			b.events[i] = r.events[place]
-		}
+		b.events, b.places = slice.Of(places, func(place int) Event { return r.events[place] }), places
 	}
 	r.mark(b.events, true)
 	return b

@@ -168,9 +168,7 @@ func (a *Act) Preview(ctx context.Context, acts *admin.Acts, by admin.Request, i
 			return nil, err
 		}
 	}
-	if plan.In == nil {
-		plan.In = in
-	}
+	plan.In = cmp.Or(plan.In, in)
 	plan.Typed = cmp.Or(plan.Typed, does.Typed)
 	plan.Words = cmp.Or(plan.Words, does.Would, strings.ToLower(a.Short[:1])+a.Short[1:])
 	return plan, nil

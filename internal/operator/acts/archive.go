@@ -11,6 +11,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/auth"
 	"github.com/tidemark-go/tidemark/internal/operator/param"
+	"github.com/tidemark-go/tidemark/internal/slice"
 	"github.com/tidemark-go/tidemark/internal/surface/table"
 	"github.com/tidemark-go/tidemark/pkg/archive"
 )
@@ -94,10 +95,7 @@ func leftOut(r archive.Report, verb string) string {
 		return ""
 	}
 	const shown = 5
-	var why []string
-	for _, l := range r.Left[:min(len(r.Left), shown)] {
-		why = append(why, l.CampaignID+": "+l.Reason)
-	}
+	why := slice.Of(r.Left[:min(len(r.Left), shown)], func(l archive.Left) string { return l.CampaignID + ": " + l.Reason })
 	return fmt.Sprintf("%s %s (%s)", verb, table.Count(r.LeftOut, "campaign"), strings.Join(why, "; "))
 }
 

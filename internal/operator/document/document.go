@@ -53,11 +53,6 @@ type Found struct {
 	Findings []doctor.Finding
 }
 
-// Examination returns the document of what the doctor found.
-func Examination(findings []doctor.Finding) Single {
-	return One(Found{doctor.Worst(findings), findings})
-}
-
 func convert(v reflect.Value) any {
 	if !v.IsValid() {
 		return nil

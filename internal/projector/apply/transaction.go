@@ -1,6 +1,7 @@
 package apply
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -289,10 +290,7 @@ func (t *Transaction) link(ctx context.Context) {
 
 // counts reports whether no events are needed here: the database applies all projections, and traces are off.
 func (t *Transaction) counts() bool {
-	v := t.view
-	if v == nil {
-		v = t.Applier.Seen.Load()
-	}
+	v := cmp.Or(t.view, t.Applier.Seen.Load())
 	return v != nil && len(t.calls) > 0 && t.Applier.Tracer == nil &&
 		!slices.ContainsFunc(v.Projections, func(k *registry.Projection) bool {
 			return v.Rows[k.Name].State == registry.StateActive && t.calls[k] == ""

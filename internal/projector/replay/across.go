@@ -12,6 +12,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/projector/apply"
 	"github.com/tidemark-go/tidemark/internal/projector/kind"
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
+	"github.com/tidemark-go/tidemark/internal/slice"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/ledger"
@@ -277,10 +278,7 @@ func (v *verification) verifyAcross(ctx context.Context) error {
 		return err
 	}
 	if r.Sample > 0 {
-		compared.except, compared.ids = false, nil
-		for _, one := range sample.keys {
-			compared.ids = append(compared.ids, one.key)
-		}
+		compared = chosen{ids: slice.Of(sample.keys, func(one sampled) string { return one.key })}
 	}
 	found.events = int64(f.applied)
 	if err := v.compareWith(ctx, f.scratch, found, compared); err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/projector/apply"
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
+	"github.com/tidemark-go/tidemark/internal/slice"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/lease"
@@ -188,10 +189,7 @@ func (s *scratch) rows(ctx context.Context) ([]StateTable, error) {
 	}
 	tables, size := make([]StateTable, len(s.tables)), 0
 	for i, t := range s.tables {
-		order := make([]string, 0, len(t.Key)+1)
-		for _, column := range t.Key {
-			order = append(order, "t."+pgx.Identifier{column}.Sanitize())
-		}
+		order := slice.Of(t.Key, func(column string) string { return "t." + pgx.Identifier{column}.Sanitize() })
 		if len(t.Key) == 0 {
 			order = append(order, "to_jsonb(t)")
 		}

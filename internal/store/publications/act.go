@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/internal/store/feed"
+	"github.com/tidemark-go/tidemark/internal/store/rows"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
@@ -52,8 +53,7 @@ func Suspend(ctx context.Context, db DB, key Key, d time.Duration, act Act) erro
 			if status == "FAILED" {
 				return fmt.Errorf("pause %s: it has failed: reset it first: %w", key, ErrConflict)
 			}
-			_, err := tx.Exec(ctx, queryPause, key.Topic, key.Publisher, act.By, act.Reason, d.Microseconds())
-			return err
+			return rows.Do(ctx, tx, "", queryPause, key.Topic, key.Publisher, act.By, act.Reason, d.Microseconds())
 		})
 }
 
@@ -63,8 +63,7 @@ func Resume(ctx context.Context, db DB, key Key, act Act) error {
 		if status != "PAUSED" {
 			return fmt.Errorf("resume %s: it is %s, not paused: %w", key, status, ErrConflict)
 		}
-		_, err := tx.Exec(ctx, queryResume, key.Topic, key.Publisher)
-		return err
+		return rows.Do(ctx, tx, "", queryResume, key.Topic, key.Publisher)
 	})
 }
 
@@ -155,15 +154,9 @@ func change(
 		if err != nil {
 			return err
 		}
-		return cmp.Or(WriteLog(ctx, tx, act, name, key, "", 0, detail), Notify(ctx, tx))
+		return cmp.Or(WriteLog(ctx, tx, act, name, key, "", 0, detail), rows.Do(ctx, tx, "", queryNotify))
 	})
 }
 
-// Notify wakes the relays once tx commits.
-func Notify(ctx context.Context, tx pgx.Tx) error {
-	_, err := tx.Exec(ctx, queryNotify)
-	return err
-}
-
-// QueueNotify queues a Notify on a batch.
+// QueueNotify wakes the relays once the batch's transaction commits.
 func QueueNotify(batch *pgx.Batch) { batch.Queue(queryNotify) }

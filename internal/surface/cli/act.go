@@ -3,7 +3,6 @@ package cli
 import (
 	"os"
 	"os/user"
-	"strings"
 
 	"github.com/spf13/pflag"
 )
@@ -21,14 +20,6 @@ func (a *Act) BindOne(flags *pflag.FlagSet) {
 	flags.StringVar(&a.Reason, "reason", "", "reason, for the log")
 	flags.StringVar(&a.By, "by", loggedIn(), "your name, for the log")
 	flags.Lookup("by").DefValue = "user@host" // the same help text for every user
-}
-
-// NeedReason returns an error if no reason was given.
-func (a *Act) NeedReason() error {
-	if strings.TrimSpace(a.Reason) == "" {
-		return Usagef("--reason is required: the log records it")
-	}
-	return nil
 }
 
 // loggedIn returns user@host, as the system knows them.

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -119,12 +118,4 @@ func NoArgs(command *cobra.Command, args []string) error {
 	default:
 		return Usagef("unexpected %q", args[0])
 	}
-}
-
-// AtLeastOne returns an error unless value is 1 or more.
-func AtLeastOne(flag string, value int) error {
-	if value >= 1 {
-		return nil
-	}
-	return &UsageError{fmt.Errorf("--%s %d: at least 1", flag, value)}
 }

@@ -114,10 +114,8 @@ func (c *actCommand) run(command *cobra.Command, args []string) error {
 	if err != nil {
 		return usage(c.act.Params, err)
 	}
-	if c.act.Reason {
-		if err := c.by.NeedReason(); err != nil {
-			return err
-		}
+	if c.act.Reason && strings.TrimSpace(c.by.Reason) == "" {
+		return cli.Usagef("--reason is required: the log records it")
 	}
 	return c.env.WithPool(command.Context(), func(ctx context.Context, pool *pgxpool.Pool) error {
 		does := admin.On(pool)

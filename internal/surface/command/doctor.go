@@ -69,7 +69,7 @@ mode of a worker with the same switches. The exit code is 1 if anything does not
 
 func printFindings(env *cli.Env, findings []doctor.Finding, all, asJSON bool) error {
 	if asJSON {
-		return env.PrintJSON(document.Examination(findings))
+		return env.PrintJSON(document.One(document.Found{Worst: doctor.Worst(findings), Findings: findings}))
 	}
 	tones := map[doctor.Status]table.Tone{doctor.OK: table.Faint, doctor.Warn: table.Warning, doctor.Fail: table.Alarm}
 	var rows [][]table.Cell

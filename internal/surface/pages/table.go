@@ -173,10 +173,7 @@ func newCell(columns []string, row []table.Cell, at int) shownCell {
 	cell := shownCell{Cell: row[at], Head: headOf(columns[at]), Path: pageOf(columns, row, at)}
 	switch columns[at] {
 	case "STATUS", "STATE", "ACT", "CLASS", "OUTCOME":
-		cell.Tag, cell.Tone = cell.Text != "", tone(cell.Text)
-		if cell.Tone == "" {
-			cell.Tone = toneOf(row[at].Tone)
-		}
+		cell.Tag, cell.Tone = cell.Text != "", cmp.Or(tone(cell.Text), toneOf(row[at].Tone))
 		cell.Text = word(cell.Text)
 	default:
 		cell.Tone = toneOf(row[at].Tone)

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -94,16 +95,12 @@ type observed struct {
 }
 
 func (o *observed) WriteHeader(status int) {
-	if o.status == 0 {
-		o.status = status
-	}
+	o.status = cmp.Or(o.status, status)
 	o.ResponseWriter.WriteHeader(status)
 }
 
 func (o *observed) Write(b []byte) (int, error) {
-	if o.status == 0 {
-		o.status = http.StatusOK
-	}
+	o.status = cmp.Or(o.status, http.StatusOK)
 	return o.ResponseWriter.Write(b)
 }
 

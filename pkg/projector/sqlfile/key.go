@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tidemark-go/tidemark/internal/slice"
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
@@ -65,11 +66,8 @@ func keyOf(expression string) func(journal.Event) (string, error) {
 	if m == nil {
 		return nil
 	}
-	var path []string
-	for _, step := range pathStep.FindAllStringSubmatch(m[2], -1) {
-		path = append(path, step[1])
-	}
-	path = append(path, m[3])
+	steps := slice.Of(pathStep.FindAllStringSubmatch(m[2], -1), func(step []string) string { return step[1] })
+	path := append(steps, m[3])
 	return func(e journal.Event) (string, error) {
 		value := feed.Stored(&e)
 		if m[1] == "metadata" {
