@@ -26,6 +26,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/retention"
 	"github.com/tidemark-go/tidemark/internal/scheduler"
 	"github.com/tidemark-go/tidemark/internal/session"
+	"github.com/tidemark-go/tidemark/internal/slice"
 	"github.com/tidemark-go/tidemark/internal/verification"
 	"github.com/tidemark-go/tidemark/migrations"
 	"github.com/tidemark-go/tidemark/pkg/archive"
@@ -89,10 +90,7 @@ func Run(ctx context.Context, settings config.Worker, opts Options, logger *slog
 		probes.stuck = append(probes.stuck, p.Stuck)
 	}
 	g, ctx := errgroup.WithContext(ctx)
-	names := make([]string, len(projections))
-	for i, p := range projections {
-		names[i] = p.Spec().Name
-	}
+	names := slice.Of(projections, func(p projector.Projection) string { return p.Spec().Name })
 	acts := admin.Config{Projector: p, Projections: names, Catalogue: catalogue, Archive: store}
 	pagesURL, err := startAdmin(ctx, g, settings, acts, projections, catalogue, routes, logger)
 	if err != nil {
@@ -107,10 +105,7 @@ func Run(ctx context.Context, settings config.Worker, opts Options, logger *slog
 	if mode.Warning != "" {
 		logger.WarnContext(ctx, mode.Warning, "mode", mode.Mode)
 	}
-	published := []string{}
-	for _, one := range routes.Publishers {
-		published = append(published, one.Name)
-	}
+	published := slice.Of(routes.Publishers, func(one publisher.Publisher) string { return one.Name })
 	logger.InfoContext(ctx, "worker starts", "mode", mode.Mode, "settings", mode.From,
 		"consumer_group", settings.Projector.ConsumerGroup,
 		"projections", names, "publishers", published, "pages", pagesURL, "pid", os.Getpid())

@@ -2,8 +2,11 @@ package archive
 
 import (
 	"context"
+	"encoding/hex"
 	"slices"
 	"sync"
+
+	"golang.org/x/sync/singleflight"
 
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/pkg/journal"
@@ -16,18 +19,11 @@ type Reader struct {
 	store Store
 	most  int64
 	mu    sync.Mutex
-	kept  []*kept // used last at the end
+	kept  []*object // used last at the end
+	loads singleflight.Group
 
 	spooling chan struct{} // whoever has filled it uses the spool
 	spool    spool
-}
-
-// kept is an object in memory, or on its way there.
-type kept struct {
-	name, hash string
-	ready      chan struct{}
-	object     *object
-	err        error
 }
 
 // NewReader returns a reader that keeps objects of up to so many bytes in memory, and at least one.
@@ -56,47 +52,46 @@ func (r *Reader) Read(
 }
 
 func (r *Reader) object(ctx context.Context, name, hash string) (*object, error) {
-	r.mu.Lock()
-	i := slices.IndexFunc(r.kept, func(k *kept) bool { return k.name == name && k.hash == hash })
-	if i >= 0 {
-		k := r.kept[i]
-		r.kept = append(slices.Delete(r.kept, i, i+1), k)
-		r.mu.Unlock()
-		select {
-		case <-k.ready:
-			return k.object, k.err
-		case <-ctx.Done():
-			return nil, ctx.Err()
+	if o := r.inMemory(name, hash); o != nil {
+		return o, nil
+	}
+	loaded := r.loads.DoChan(name+" "+hash, func() (any, error) {
+		o, err := load(context.WithoutCancel(ctx), r.store, name, hash)
+		if err == nil {
+			r.keep(o)
 		}
+		return o, err
+	})
+	select {
+	case l := <-loaded:
+		return l.Val.(*object), l.Err
+	case <-ctx.Done():
+		return nil, ctx.Err()
 	}
-	k := &kept{name: name, hash: hash, ready: make(chan struct{})}
-	r.kept = append(r.kept, k)
-	r.mu.Unlock()
-	k.object, k.err = load(context.WithoutCancel(ctx), r.store, name, hash)
-	close(k.ready)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if k.err != nil {
-		r.kept = slices.DeleteFunc(r.kept, func(other *kept) bool { return other == k })
-	}
-	r.trim()
-	return k.object, k.err
 }
 
-// trim drops the objects that were used longest ago.
-func (r *Reader) trim() {
-	var bytes int64
+func (r *Reader) inMemory(name, hash string) *object {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	i := slices.IndexFunc(r.kept, func(o *object) bool { return o.name == name && hex.EncodeToString(o.sha256[:]) == hash })
+	if i < 0 {
+		return nil
+	}
+	o := r.kept[i]
+	r.kept = append(slices.Delete(r.kept, i, i+1), o)
+	return o
+}
+
+// keep drops the objects that were used longest ago for another.
+func (r *Reader) keep(o *object) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.kept = append(r.kept, o)
+	bytes := int64(0)
 	for i := len(r.kept) - 1; i >= 0; i-- {
-		select {
-		case <-r.kept[i].ready:
-			if r.kept[i].object == nil {
-				continue
-			}
-			if bytes += r.kept[i].object.bytes; bytes > r.most && i < len(r.kept)-1 {
-				r.kept = slices.Delete(r.kept, 0, i+1)
-				return
-			}
-		default: // on its way
+		if bytes += r.kept[i].bytes; bytes > r.most && i < len(r.kept)-1 {
+			r.kept = slices.Delete(r.kept, 0, i+1)
+			return
 		}
 	}
 }

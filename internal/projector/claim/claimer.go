@@ -10,6 +10,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/projector/apply"
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
 	"github.com/tidemark-go/tidemark/internal/pulse"
+	"github.com/tidemark-go/tidemark/internal/slice"
 	"github.com/tidemark-go/tidemark/internal/store/lease"
 )
 
@@ -221,10 +222,7 @@ func (c *Claimer) claim(
 		return len(leases), next, nil
 	}
 	first.Drop(ctx)
-	units := make([]*apply.Unit, len(leases))
-	for i, l := range leases {
-		units[i] = apply.Live(l)
-	}
+	units := slice.Of(leases, apply.Live)
 	n = len(units)
 	for parts := (n + size - 1) / size; parts > 0; parts-- {
 		k := (len(units) + parts - 1) / parts // parts of equal size
@@ -359,10 +357,7 @@ func (c *Claimer) claimAhead(
 	t.Claimed = true
 	t.Queue(apply.QueryBegin)
 	c.Keeper.ClaimAhead(t.Batch, c.cursor, most, ask, func(got lease.Claimed) {
-		claimed = got
-		for _, l := range got.Leases {
-			a.Units = append(a.Units, apply.Live(l))
-		}
+		claimed, a.Units = got, slice.Of(got.Leases, apply.Live)
 		t.Units = a.Units
 	})
 	t.Queue(apply.QueryCommitBegin)

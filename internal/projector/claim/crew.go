@@ -66,16 +66,14 @@ func (c *Crew) Process(ctx context.Context, stopping <-chan struct{}, a apply.As
 		if len(units) > 0 {
 			c.Holder.GiveBack(ctx, units)
 		}
-		left := slices.Clone(units)
+		var left []string
 		for _, u := range all {
-			if u.More {
-				left = append(left, u)
+			if u.More || slices.Contains(units, u) {
+				left = append(left, u.Lease.CampaignID)
 			}
 		}
 		c.mu.Lock()
-		for _, u := range left {
-			c.left = append(c.left, u.Lease.CampaignID)
-		}
+		c.left = append(c.left, left...)
 		c.mu.Unlock()
 		c.Holder.LetGo(all)
 		last := c.working.Add(-1) == 0

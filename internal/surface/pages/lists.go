@@ -17,6 +17,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/operator/acts"
 	"github.com/tidemark-go/tidemark/internal/operator/param"
 	"github.com/tidemark-go/tidemark/internal/operator/views"
+	"github.com/tidemark-go/tidemark/internal/slice"
 	"github.com/tidemark-go/tidemark/internal/surface/problem"
 )
 
@@ -116,10 +117,7 @@ func listPages() []lists {
 
 func (p *Pages) list(all lists) reading {
 	return func(ctx context.Context, r *http.Request) (v view, err error) {
-		var names []string
-		for _, l := range all.Lists {
-			names = append(names, l.Of)
-		}
+		names := slice.Of(all.Lists, func(l listedView) string { return l.Of })
 		of, known := r.FormValue("of"), strings.Join(names, ", ")
 		i := slices.Index(names, of)
 		if i < 0 {
