@@ -14,12 +14,19 @@ race := $(if $(filter 1,$(RACE)),-race)
 # takes a third less.
 export CGO_ENABLED := $(if $(race),1,0)
 
+# With the race detector, a program waits a second before it exits, for races of goroutines that are
+# left. test/support/leaktest fails tests that leave some, so there is nothing to wait for.
+export GORACE ?= atexit_sleep_ms=10
+
 # `make lint` vets everything, tests included. Vetting again for each test binary takes longer than
 # many of the tests.
 TEST := $(GO) test $(race) -vet=off $(TESTFLAGS)
 
 # Number of packages tested at once: one more than processors, since one usually waits.
 packages := $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
+
+# These take longest, so they start first and no processor waits for one of them at the end.
+longest := ./pkg/projector ./test/crash ./internal/surface/command ./internal/surface/pages ./internal/app
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test testmain testmodules bench lint vuln sbom release fmt build migrate tidy screenshot postgres testtools
@@ -34,10 +41,9 @@ test: testtools ## run all tests, on a private Postgres or TIDEMARK_TEST_DATABAS
 	@$(MAKE) --no-print-directory -j 2 testmain testmodules
 
 testmain:
-	$(TEST) -p $(packages) -timeout 12m ./...
+	$(TEST) -p $(packages) -timeout 12m $(longest) ./...
 
 testmodules:
-	cd bench && $(GO) build -o /dev/null ./...
 	cd adapters/watermill && $(TEST) -timeout 5m ./...
 	cd adapters/pubsub && $(TEST) -timeout 5m ./...
 	cd adapters/lake && $(TEST) -timeout 10m ./...
