@@ -1,8 +1,8 @@
 package projector_test
 
 import (
+	"context"
 	"errors"
-	"strings"
 	"testing"
 
 	"github.com/tidemark-go/tidemark/internal/projector/replay"
@@ -11,24 +11,18 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
-type inflated struct {
-	Text string `json:"text"`
-}
-
 func TestRowsThatMemoryShouldNotHoldAreRefused(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
-	p, err := projector.New(projector.Config{
-		Pool: pool,
-		Projections: []projector.Projection{projector.NewDocument(projector.Document[inflated]{
-			Name: "inflated", Version: 1,
-			Key: func(e journal.Event) (string, error) { return e.ID.String(), nil },
-			Fold: func(d *inflated, _ journal.Event) error {
-				d.Text = strings.Repeat("x", 12<<20)
-				return nil
-			},
-		})},
+	h := projector.NewHandlers(projector.Spec{
+		Name: "inflated", Version: 1,
+		Tables: `CREATE TABLE inflated (id uuid, campaign_id text, text text, PRIMARY KEY (campaign_id, id))`,
 	})
+	projector.On(h, "x", func(_ context.Context, g *projector.Group, e journal.Event, _ struct{}) error {
+		g.Queue(`INSERT INTO inflated VALUES ($1, $2, repeat('x', 12 << 20))`, e.ID, e.CampaignID)
+		return nil
+	})
+	p, err := projector.New(projector.Config{Pool: pool, Projections: []projector.Projection{h}})
 	if err != nil {
 		t.Fatal(err)
 	}
