@@ -6,7 +6,8 @@ TESTFLAGS ?=
 
 # Pinned, and kept in Go's build cache: only the first run builds them.
 VULN := $(GO) run golang.org/x/vuln/cmd/govulncheck@v1.9.0
-LINT := $(GO) run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
+# Linting makes much garbage: collected less often, it takes a quarter less.
+LINT := GOGC=400 $(GO) run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 
 race := $(if $(filter 1,$(RACE)),-race)
 
