@@ -111,7 +111,7 @@ func Measures() []harness.Measure {
 		},
 		{
 			Name:  "archive_memory",
-			About: "the worker's memory while it builds read models of archived campaigns, with ten times as many",
+			About: "the worker's memory while it builds read models of archived campaigns, against a quarter of them",
 			Run:   memory.MeasureArchive,
 		},
 		{

@@ -22,14 +22,14 @@ const (
 )
 
 // MeasureArchive builds read models of journals whose campaigns are archived, but for one in ten, and
-// compares the worker's peak memory with that for a tenth of the journal.
+// compares the worker's peak memory with that for a quarter of the journal.
 func MeasureArchive(ctx context.Context, b *harness.Bench) (figures []harness.Figure, err error) {
 	for _, scope := range []struct{ name, files, catchesUp string }{
 		{"archive_memory_campaigns", harness.Campaigns, campaignsCatch},
 		{"archive_memory_across", harness.Across, acrossCatches},
 	} {
 		var peaks [2]int64
-		for i, campaigns := range []int{b.Scaled(1000), b.Scaled(10_000)} {
+		for i, campaigns := range []int{b.Scaled(5000), b.Scaled(20_000)} {
 			w := harness.Workload{Campaigns: campaigns, Events: 100, Whole: true}
 			if peaks[i], err = buildArchived(ctx, b, w, scope.files, scope.catchesUp); err != nil {
 				return nil, fmt.Errorf("%s: %w", scope.name, err)
@@ -38,7 +38,7 @@ func MeasureArchive(ctx context.Context, b *harness.Bench) (figures []harness.Fi
 		}
 		figures = append(figures, harness.AtMost(1.25, harness.Figure{
 			Name: scope.name, Value: float64(peaks[1]) / (1 << 20), Unit: "MiB",
-			Ratio: float64(peaks[1]) / float64(peaks[0]), To: "the same with a tenth of the events",
+			Ratio: float64(peaks[1]) / float64(peaks[0]), To: "the same with a quarter of the events",
 		}))
 	}
 	return figures, nil
