@@ -73,7 +73,9 @@ func (r *Reader) object(ctx context.Context, name, hash string) (*object, error)
 func (r *Reader) inMemory(name, hash string) *object {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	i := slices.IndexFunc(r.kept, func(o *object) bool { return o.name == name && hex.EncodeToString(o.sha256[:]) == hash })
+	i := slices.IndexFunc(r.kept, func(o *object) bool {
+		return o.name == name && hex.EncodeToString(o.sha256[:]) == hash
+	})
 	if i < 0 {
 		return nil
 	}

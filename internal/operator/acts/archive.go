@@ -95,7 +95,8 @@ func leftOut(r archive.Report, verb string) string {
 		return ""
 	}
 	const shown = 5
-	why := slice.Of(r.Left[:min(len(r.Left), shown)], func(l archive.Left) string { return l.CampaignID + ": " + l.Reason })
+	named := r.Left[:min(len(r.Left), shown)]
+	why := slice.Of(named, func(l archive.Left) string { return l.CampaignID + ": " + l.Reason })
 	return fmt.Sprintf("%s %s (%s)", verb, table.Count(r.LeftOut, "campaign"), strings.Join(why, "; "))
 }
 

@@ -80,7 +80,8 @@ func (row *Parked) Remove(ctx context.Context, tx pgx.Tx) error {
 
 // Postpone records another refusal of the campaign's next event.
 func (row *Parked) Postpone(ctx context.Context, tx pgx.Tx, r *Refused) error {
-	return rows.Do(ctx, tx, "", queryPostpone, row.where(r.status(), r.Attempts, r.Delay, r.Why, r.ID, r.Type, r.Position)...)
+	return rows.Do(ctx, tx, "", queryPostpone,
+		row.where(r.status(), r.Attempts, r.Delay, r.Why, r.ID, r.Type, r.Position)...)
 }
 
 // Sent is an event that a sink accepted.
