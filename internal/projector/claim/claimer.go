@@ -25,7 +25,7 @@ type Claimer struct {
 	cursor       string
 	recent       lease.Recent
 	around       time.Time // when to claim around the outbox again; zero: always
-	found        time.Time // when work was last found
+	idle         time.Time // since when claims find nothing; zero: the last one has found work
 	dead         int64     // rows of the outbox, by the last claim from recent events
 	lookedBehind time.Time
 }
@@ -181,7 +181,7 @@ func (c *Claimer) claim(
 	bounded, cancel := c.Whole(ctx)
 	var claimed lease.Claimed
 	var first apply.Assignment
-	busy := time.Since(c.found) < aroundIdle && c.dead > freeDead
+	busy := c.dead > freeDead && (c.idle.IsZero() || time.Since(c.idle) < aroundIdle)
 	recent := !c.around.IsZero() && !c.Draining && (busy || start.Before(c.around))
 	c.recent.Known = append(c.recent.Known, c.Crew.takeLeft()...)
 	switch {
@@ -198,7 +198,9 @@ func (c *Claimer) claim(
 		return 0, following{}, err
 	}
 	if len(claimed.Leases) > 0 {
-		c.found = start
+		c.idle = time.Time{}
+	} else if c.idle.IsZero() {
+		c.idle = time.Now()
 	}
 	switch {
 	case recent:
