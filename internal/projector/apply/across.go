@@ -14,6 +14,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/projector/kind"
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
 	"github.com/tidemark-go/tidemark/internal/pulse"
+	"github.com/tidemark-go/tidemark/internal/slice"
 	"github.com/tidemark-go/tidemark/internal/store/ledger"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
@@ -123,10 +124,7 @@ func (a *Applier) stride(ctx context.Context, s *Stride, careful bool) (held map
 	var g *kind.Group
 	inParts := t.Streams && kind.Eventwise(k.Projection) != nil && !k.Intricate.Load() && !t.looksAhead()
 	if !careful && !inParts {
-		events := make([]journal.Event, len(s.Events))
-		for i := range s.Events {
-			events[i] = *s.Events[i].Event
-		}
+		events := slice.Of(s.Events, func(e Keyed) journal.Event { return *e.Event })
 		g = t.Group(k, events)
 		held = map[string]int64{}
 		kind.Isolate(g, func(i int, cause error) bool {
@@ -209,10 +207,7 @@ func (t *Transaction) strideCarefully(ctx context.Context, s *Stride) (held map[
 		if until < 0 {
 			until = len(rest)
 		}
-		events := make([]journal.Event, until)
-		for i := range events {
-			events[i] = *rest[i].Event
-		}
+		events := slice.Of(rest[:until], func(e Keyed) journal.Event { return *e.Event })
 		n, cause, err := t.find(ctx, k, events)
 		if err != nil {
 			return nil, err

@@ -24,12 +24,12 @@ type groupState struct {
 	verdicts map[failure.Verdict]error // known failures of events, before they are tried
 }
 
-// stop leaves the campaign out for the projection, as if it were deferred.
-func (h *groupState) stop(campaignID string, k *registry.Projection) {
-	if h.standings[campaignID] == nil {
-		h.standings[campaignID] = map[string]*failed.Standing{}
+// stop adds a deferred campaign: its projection leaves it out.
+func (h *groupState) stop(d *failed.Standing) {
+	if h.standings[d.CampaignID] == nil {
+		h.standings[d.CampaignID] = map[string]*failed.Standing{}
 	}
-	h.standings[campaignID][k.Name] = &failed.Standing{CampaignID: campaignID, Projection: k.Name}
+	h.standings[d.CampaignID][d.Projection] = d
 }
 
 // task returns a unit's events for a projection. An event that is known to fail is not tried.

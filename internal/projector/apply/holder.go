@@ -170,13 +170,11 @@ func (o *Holder) Beat(ctx context.Context) {
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), min(o.Cfg.LeaseTTL/3, registry.ReleaseTimeout))
 	defer cancel()
 	drained, err := o.Keeper.Beat(bounded, o.Cfg.Pool, o.Host, os.Getpid(), len(o.holding()), o.Applied.Load())
-	if err != nil {
-		if ctx.Err() == nil {
-			o.Cfg.Logger.WarnContext(ctx, "worker not recorded", "error", err)
-		}
-		return
-	}
-	if o.Drained.Swap(drained) != drained {
+	switch {
+	case err != nil && ctx.Err() != nil:
+	case err != nil:
+		o.Cfg.Logger.WarnContext(ctx, "worker not recorded", "error", err)
+	case o.Drained.Swap(drained) != drained:
 		o.Cfg.Logger.InfoContext(ctx, "an operator drained or undrained the worker", "drained", drained)
 	}
 }

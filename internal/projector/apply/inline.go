@@ -15,6 +15,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/slice"
 	"github.com/tidemark-go/tidemark/internal/store/lease"
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
+	"github.com/tidemark-go/tidemark/internal/store/rows"
 	"github.com/tidemark-go/tidemark/internal/tracing"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
@@ -132,9 +133,7 @@ func (in *Inliner) takeOver(
 	})
 	line.Sync()
 	in.Keeper.TakeOver(line.Batch, campaigns, !in.Cfg.InlineBestEffort, func(leases []lease.Lease) {
-		for _, l := range leases {
-			units = append(units, Live(l))
-		}
+		units = slice.Of(leases, Live)
 	})
 	line.Queue(registry.QueryRegistryShared, in.Cfg.ConsumerGroup)
 	line.Queue(querySetInline, in.SearchPath, "off", "off", "off", inlinePatience)
@@ -195,9 +194,8 @@ func (in *Inliner) queueEnd(line *pipeline.Pipeline, before, left []string) {
 // undoInline rolls back to the savepoint: effects, leases and settings. After an error the transaction is lost.
 func undoInline(ctx context.Context, conn *pgx.Conn) error {
 	// One statement a request: in a failed transaction Postgres parses only the first.
-	if _, err := conn.Exec(ctx, queryUndoInline, pgx.QueryExecModeSimpleProtocol); err != nil {
+	if err := rows.Do(ctx, conn, "", queryUndoInline, pgx.QueryExecModeSimpleProtocol); err != nil {
 		return err
 	}
-	_, err := conn.Exec(ctx, queryRelease, pgx.QueryExecModeSimpleProtocol)
-	return err
+	return rows.Do(ctx, conn, "", queryRelease, pgx.QueryExecModeSimpleProtocol)
 }

@@ -121,10 +121,9 @@ func (s *Share) Spend(units []*Unit, cost time.Duration) {
 			}
 		}
 	}
-	if n == 0 {
-		return
+	if n > 0 {
+		s.Charge(time.Duration(float64(cost) * float64(n) / float64(len(units))))
 	}
-	s.Charge(time.Duration(float64(cost) * float64(n) / float64(len(units))))
 }
 
 // Charge takes a cost from the budget.

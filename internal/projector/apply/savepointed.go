@@ -193,12 +193,9 @@ func (t *Transaction) fenceOnce(ctx context.Context) error {
 
 // tasks returns the events to apply to a projection. It first deletes the rows of campaigns that start over.
 func (t *Transaction) tasks(ctx context.Context, k *registry.Projection) (tasks []*task, err error) {
-	var reset []*Unit
-	for _, u := range t.Units {
-		if u.Standing != nil && u.Standing.Reset && t.applies(k, u) {
-			reset = append(reset, u)
-		}
-	}
+	reset := slices.DeleteFunc(slices.Clone(t.Units), func(u *Unit) bool {
+		return u.Standing == nil || !u.Standing.Reset || !t.applies(k, u)
+	})
 	failed, err := t.resetFailed(ctx, k, reset)
 	if err != nil {
 		return nil, err
@@ -253,10 +250,7 @@ func (t *Transaction) over(ctx context.Context, k *registry.Projection, err erro
 
 // applyTasks applies a projection's tasks, and finds every event that fails.
 func (t *Transaction) applyTasks(ctx context.Context, k *registry.Projection, tasks []*task) error {
-	var events []journal.Event
-	for _, one := range tasks {
-		events = append(events, one.events...)
-	}
+	events := slices.Concat(slice.Of(tasks, func(one *task) []journal.Event { return one.events })...)
 	for len(events) > 0 {
 		n, cause, err := t.find(ctx, k, events)
 		if err != nil || cause == nil {

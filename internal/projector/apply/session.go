@@ -135,10 +135,8 @@ func (s *session) watchLocks(ctx context.Context) (stop func()) {
 
 // broken reports whether a failure is the infrastructure's: the transaction is lost, and no event is at fault.
 func (s *session) broken(ctx context.Context, k *registry.Projection, err error) bool {
-	if s.Abandoned || s.Conn.IsClosed() || ctx.Err() != nil {
-		return true
-	}
-	return k.Classify(failure.Cause(err)) == failure.ClassInfrastructure
+	return s.Abandoned || s.Conn.IsClosed() || ctx.Err() != nil ||
+		k.Classify(failure.Cause(err)) == failure.ClassInfrastructure
 }
 
 // lockLook is how long a statement runs before its blocker is looked for, and the interval from then on.

@@ -10,6 +10,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/projector/failure"
 	"github.com/tidemark-go/tidemark/internal/projector/kind"
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
+	"github.com/tidemark-go/tidemark/internal/store/failed"
 )
 
 // ShadowCampaigns limits how many campaigns a shadow claims at once: its transaction keeps them
@@ -164,7 +165,7 @@ func (s *shadow) tryUnit(ctx context.Context, t *Transaction, u *Unit) (again bo
 		switch {
 		case end == math.MaxInt64:
 		case u.Standing == nil: // from here on it would be deferred
-			t.stop(u.Lease.CampaignID, k)
+			t.stop(&failed.Standing{CampaignID: u.Lease.CampaignID, Projection: k.Name})
 		default:
 			again = false
 		}

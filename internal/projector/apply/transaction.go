@@ -13,6 +13,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/projector/pipeline"
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
 	"github.com/tidemark-go/tidemark/internal/pulse"
+	"github.com/tidemark-go/tidemark/internal/slice"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/tracing"
@@ -147,10 +148,7 @@ func (r *Reading) Open(ctx context.Context) error {
 	}
 	t, catalogue := r.t, r.t.Applier.Cfg.Catalogue
 	events := t.Events[r.from:]
-	sealed := make([]bool, len(events))
-	for i := range events {
-		sealed[i] = catalogue.Seals(&events[i])
-	}
+	sealed := slice.Of(events, func(e journal.Event) bool { return catalogue.Seals(&e) })
 	faults, err := catalogue.Open(ctx, t.Conn, events)
 	if err != nil {
 		return t.Blame(err)
@@ -214,12 +212,7 @@ func (t *Transaction) Read(ctx context.Context, events int) error {
 		return err
 	})
 	t.Sync()
-	failed.Standings(t.Batch, p.Cfg.ConsumerGroup, read.CampaignIDs, func(d *failed.Standing) {
-		if t.standings[d.CampaignID] == nil {
-			t.standings[d.CampaignID] = map[string]*failed.Standing{}
-		}
-		t.standings[d.CampaignID][d.Projection] = d
-	})
+	failed.Standings(t.Batch, p.Cfg.ConsumerGroup, read.CampaignIDs, t.stop)
 	t.LeftOut = nil
 	retraces := slices.ContainsFunc(t.Units, func(u *Unit) bool { return u.Standing != nil })
 	if retraces {

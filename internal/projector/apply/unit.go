@@ -144,13 +144,8 @@ func OfOneCampaign(units []*Unit) int {
 
 // leasesOf returns the leases of units. Units of one campaign share one.
 func leasesOf(units []*Unit) []lease.Lease {
-	leases := make([]lease.Lease, 0, len(units))
-	for i, u := range units {
-		if i == 0 || u.Lease.CampaignID != units[i-1].Lease.CampaignID {
-			leases = append(leases, u.Lease)
-		}
-	}
-	return leases
+	leases := slice.Of(units, func(u *Unit) lease.Lease { return u.Lease })
+	return slices.CompactFunc(leases, func(a, b lease.Lease) bool { return a.CampaignID == b.CampaignID })
 }
 
 // Assignment is the work of a worker.

@@ -1,6 +1,7 @@
 package exchange
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -45,13 +46,10 @@ func under(ctx context.Context, tx DB, schema string, do func() error) error {
 	if err != nil {
 		return err
 	}
-	if _, err := tx.Exec(ctx, querySearchBefore, schema); err != nil {
+	if err := rows.Do(ctx, tx, "", querySearchBefore, schema); err != nil {
 		return err
 	}
-	if err := do(); err != nil {
-		return err
-	}
-	return rows.Do(ctx, tx, "", querySearchPath, paths[0])
+	return cmp.Or(do(), rows.Do(ctx, tx, "", querySearchPath, paths[0]))
 }
 
 // Addition is something that the old table has and the new one lacks: an index, a constraint, a default, a setting.

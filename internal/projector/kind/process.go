@@ -101,11 +101,10 @@ func (p process[S]) reactsFrom() *int64 { return p.from }
 // ReactsFrom reports whether a projection is a process, and the position after which it reacts when
 // it is new; nil: the end of the journal.
 func ReactsFrom(p Projection) (from *int64, ok bool) {
-	r, ok := p.(interface{ reactsFrom() *int64 })
-	if !ok {
-		return nil, false
+	if r, ok := p.(interface{ reactsFrom() *int64 }); ok {
+		return r.reactsFrom(), true
 	}
-	return r.reactsFrom(), true
+	return nil, false
 }
 
 // Reacting lets a group's process react to events after a position.

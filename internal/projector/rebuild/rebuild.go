@@ -1,6 +1,7 @@
 package rebuild
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -111,14 +112,11 @@ func StartRebuild(
 			return err
 		}
 		begun = true
-		if _, err := tx.Exec(ctx, queryRequest, registry.NextTables.Of(name), live.ConsumerGroup,
-			or(o.Version, 0)); err != nil {
-			return err
-		}
-		if err := writeRebuild(ctx, tx, name, o, act); err != nil {
-			return err
-		}
-		return failed.Write(ctx, tx, "rebuild_began", live.ConsumerGroup, name, act)
+		return cmp.Or( // an error ends the transaction, and what follows it
+			rows.Do(ctx, tx, "", queryRequest, registry.NextTables.Of(name), live.ConsumerGroup, or(o.Version, 0)),
+			writeRebuild(ctx, tx, name, o, act),
+			failed.Write(ctx, tx, "rebuild_began", live.ConsumerGroup, name, act),
+		)
 	})
 	return begun, err
 }

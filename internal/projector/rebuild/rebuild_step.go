@@ -1,6 +1,7 @@
 package rebuild
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -176,10 +177,8 @@ func (b *Rebuilder) BeginRebuild(ctx context.Context, name string, version int) 
 				return nil // removed or rebuilt meanwhile
 			case building == nil:
 				by.Reason = fmt.Sprintf("it has version %d, registered is %d", version, live.Version)
-				if err := failed.Write(ctx, tx, "rebuild_began", b.Cfg.ConsumerGroup, name, by); err != nil {
-					return err
-				}
-				if err := writeRebuild(ctx, tx, name, Options{}, by); err != nil {
+				if err := cmp.Or(failed.Write(ctx, tx, "rebuild_began", b.Cfg.ConsumerGroup, name, by),
+					writeRebuild(ctx, tx, name, Options{}, by)); err != nil {
 					return err
 				}
 			case building.State == registry.StateRequested && building.Version != Withdrawn &&

@@ -170,11 +170,11 @@ func swap(
 	ctx context.Context, tx pgx.Tx, name string, from registry.TableSet, keep time.Duration, declined int,
 	act failed.Act, what string,
 ) error {
-	rows, err := lockSets(ctx, tx, name)
+	sets, err := lockSets(ctx, tx, name)
 	if err != nil {
 		return err
 	}
-	live, replacement := rows[name], rows[from.Of(name)]
+	live, replacement := sets[name], sets[from.Of(name)]
 	if live == nil || replacement == nil || !replacement.Moves() {
 		return ErrNotYet
 	}
@@ -187,7 +187,7 @@ func swap(
 		return fmt.Errorf("keys of process %s wait, and other tables would not react to their events: requeue them with "+
 			"code of the same version that can, or resolve their events", name)
 	}
-	if kept := rows[registry.PreviousTables.Of(name)]; from == registry.NextTables && kept != nil {
+	if kept := sets[registry.PreviousTables.Of(name)]; from == registry.NextTables && kept != nil {
 		if err := dropSet(ctx, tx, kept); err != nil {
 			return err
 		}
@@ -196,11 +196,8 @@ func swap(
 	if from == registry.PreviousTables {
 		attic = swapSet.Schema(name, live.SchemaName)
 	}
-	if _, err := tx.Exec(ctx, "CREATE SCHEMA "+pgx.Identifier{attic}.Sanitize()); err != nil {
-		return err
-	}
-	if _, err := tx.Exec(ctx, registry.QuerySearchPath,
-		registry.LiveTables.SearchPath(name, live.SchemaName)); err != nil {
+	if err := cmp.Or(rows.Do(ctx, tx, "", "CREATE SCHEMA "+pgx.Identifier{attic}.Sanitize()),
+		rows.Do(ctx, tx, "", registry.QuerySearchPath, registry.LiveTables.SearchPath(name, live.SchemaName))); err != nil {
 		return err
 	}
 	if from == registry.NextTables {
@@ -227,25 +224,14 @@ func swap(
 		}
 		attic = replacement.SchemaName
 	}
-	for _, r := range []struct {
-		from, to registry.TableSet
-		schema   string
-		kept     *time.Duration
-		declined int
-	}{
-		{registry.LiveTables, swapSet, attic, &keep, 0},
-		{from, registry.LiveTables, live.SchemaName, nil, max(declined, live.Declined)},
-		{swapSet, registry.PreviousTables, attic, &keep, 0},
-	} {
-		if err := rename(ctx, tx, live.ConsumerGroup, r.from.Of(name), r.to.Of(name), r.schema, r.kept,
-			r.declined); err != nil {
-			return err
-		}
-	}
-	return cmp.Or(
+	group, aside, previous := live.ConsumerGroup, swapSet.Of(name), registry.PreviousTables.Of(name)
+	return cmp.Or( // an error ends the transaction, and what follows it
+		rename(ctx, tx, group, name, aside, attic, &keep, 0),
+		rename(ctx, tx, group, from.Of(name), name, live.SchemaName, nil, max(declined, live.Declined)),
+		rename(ctx, tx, group, aside, previous, attic, &keep, 0),
 		forgetRebuild(ctx, tx, name),
-		ledger.ReactOn(ctx, tx, name, append(setsOf(name), swapSet.Of(name))),
-		failed.Write(ctx, tx, what, live.ConsumerGroup, name, act),
+		ledger.ReactOn(ctx, tx, name, append(setsOf(name), aside)),
+		failed.Write(ctx, tx, what, group, name, act),
 	)
 }
 

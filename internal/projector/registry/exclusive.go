@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -50,10 +51,8 @@ func (e exclusive) do(ctx context.Context, what func(pgx.Tx) error) error {
 	for attempt := 1; ; attempt++ {
 		locked := false
 		err := pgx.BeginFunc(ctx, e.db, func(tx pgx.Tx) error {
-			if _, err := tx.Exec(ctx, QueryExclusivePatience); err != nil {
-				return err
-			}
-			if _, err := tx.Exec(ctx, queryRegistryExclusive, e.group); err != nil {
+			if err := cmp.Or(rows.Do(ctx, tx, "", QueryExclusivePatience),
+				rows.Do(ctx, tx, "", queryRegistryExclusive, e.group)); err != nil {
 				return err
 			}
 			locked = true

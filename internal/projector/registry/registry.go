@@ -179,9 +179,8 @@ func (g *Registrar) Insert(ctx context.Context, tx pgx.Tx, k *Projection) (*Regi
 			}
 		}
 	}
-	_, err = tx.Exec(ctx, queryInsertProjection, r.Name, r.ConsumerGroup, r.Version, r.SchemaName, r.TableNames,
+	return r, rows.Do(ctx, tx, "", queryInsertProjection, r.Name, r.ConsumerGroup, r.Version, r.SchemaName, r.TableNames,
 		ownReset(k), own, ahead, r.State, scope)
-	return r, err
 }
 
 // Lookup returns the row of that name, nil if there is none, or an error if this worker cannot serve it.
@@ -220,9 +219,7 @@ func (g *Registrar) createTables(ctx context.Context, tx pgx.Tx, k *Projection) 
 			return nil, fmt.Errorf("create its tables in schema %q: %w", k.Schema, err)
 		}
 	}
-	if before == nil {
-		before = []string{} // not NULL
-	}
+	before = append([]string{}, before...) // not NULL
 	return rows.All(ctx, tx, pgx.RowTo[string], "", queryMadeTables, k.Schema, before)
 }
 

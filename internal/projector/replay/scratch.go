@@ -14,6 +14,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/projector/failure"
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
 	"github.com/tidemark-go/tidemark/internal/redact"
+	"github.com/tidemark-go/tidemark/internal/slice"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/rows"
@@ -53,13 +54,8 @@ type scratchTable struct {
 
 // written returns the columns that can be written, as a list for SQL.
 func (t scratchTable) written() string {
-	var names []string
-	for _, c := range t.Columns {
-		if !slices.Contains(t.Generated, c) {
-			names = append(names, pgx.Identifier{c}.Sanitize())
-		}
-	}
-	return strings.Join(names, ", ")
+	names := slices.DeleteFunc(slices.Clone(t.Columns), func(c string) bool { return slices.Contains(t.Generated, c) })
+	return strings.Join(slice.Of(names, func(c string) string { return pgx.Identifier{c}.Sanitize() }), ", ")
 }
 
 // Replayer applies events again, beside the live tables, to verify them or to show earlier states.
@@ -126,11 +122,9 @@ func (s *scratch) close(ctx context.Context) {
 	if s.Pool != nil && !s.Abandoned && !s.Conn.IsClosed() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 		defer cancel()
-		if _, err := s.Conn.Exec(ctx, "ROLLBACK"); err == nil {
-			err = s.Conn.DeallocateAll(ctx) // those prepared for tables that are gone
-			if err != nil {
-				_ = s.Conn.Close(ctx)
-			}
+		_, err := s.Conn.Exec(ctx, "ROLLBACK")
+		if err == nil && s.Conn.DeallocateAll(ctx) != nil { // of statements prepared for tables that are gone
+			_ = s.Conn.Close(ctx)
 		}
 	}
 	s.Abort(ctx)

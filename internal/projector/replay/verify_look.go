@@ -72,10 +72,7 @@ func (v *verification) look(ctx context.Context, ids []string, skipped []int64) 
 	if err != nil {
 		return nil, err
 	}
-	if err := s.untouched(ctx); err != nil {
-		return nil, err
-	}
-	if err := s.unbounded(ctx); err != nil {
+	if err := cmp.Or(s.untouched(ctx), s.unbounded(ctx)); err != nil {
 		return nil, err
 	}
 	f.events = int64(s.applied)
@@ -146,7 +143,7 @@ func (s *scratch) unbounded(ctx context.Context) error {
 
 // ignored returns the table's columns that are not compared.
 func (r VerifyRequest) ignored(t scratchTable) []string {
-	ignored := slices.Clone(t.Numbered)
+	ignored := append([]string{}, t.Numbered...) // not nil: NULL would remove all columns
 	for _, name := range r.Ignore {
 		table, column, qualified := strings.Cut(name, ".")
 		switch {
@@ -155,9 +152,6 @@ func (r VerifyRequest) ignored(t scratchTable) []string {
 		case table == t.Name:
 			ignored = append(ignored, column)
 		}
-	}
-	if ignored == nil {
-		ignored = []string{} // NULL would remove all columns
 	}
 	return ignored
 }
@@ -254,13 +248,9 @@ func (t scratchTable) differing(want, got []byte) ([]string, error) {
 	if err := json.Unmarshal(got, &b); err != nil {
 		return nil, err
 	}
-	var columns []string
-	for _, column := range t.Columns {
-		if string(a[column]) != string(b[column]) {
-			columns = append(columns, column)
-		}
-	}
-	return columns, nil
+	return slices.DeleteFunc(slices.Clone(t.Columns), func(column string) bool {
+		return string(a[column]) == string(b[column])
+	}), nil
 }
 
 // sample chooses n campaigns of the journal at random, all equally likely.
