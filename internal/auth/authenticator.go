@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/tidemark-go/tidemark/internal/store/rows"
 	"github.com/tidemark-go/tidemark/internal/surface/problem"
 )
 
@@ -79,11 +80,7 @@ func (a *Authenticator) Configured(ctx context.Context) (bool, error) {
 	if len(a.cfg.Proxies) > 0 || a.jwts != nil {
 		return true, nil
 	}
-	var found bool
-	if err := a.cfg.Pool.QueryRow(ctx, queryAny).Scan(&found); err != nil {
-		return false, fmt.Errorf("look for tokens: %w", err)
-	}
-	return found, nil
+	return rows.One(ctx, a.cfg.Pool, pgx.RowTo[bool], "look for tokens", queryAny)
 }
 
 var errUnknown = errors.New("unknown credentials")

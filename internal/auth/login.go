@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"html/template"
+	"maps"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -184,11 +185,7 @@ func (l *limiter) wrong(addr netip.Addr) {
 
 // forget drops addresses that no longer count, then any others until there is room.
 func (l *limiter) forget(now time.Time) {
-	for addr, at := range l.full {
-		if !at.After(now) {
-			delete(l.full, addr)
-		}
-	}
+	maps.DeleteFunc(l.full, func(_ netip.Addr, at time.Time) bool { return !at.After(now) })
 	for addr := range l.full {
 		if len(l.full) < limitEntries {
 			return

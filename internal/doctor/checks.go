@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/tidemark-go/tidemark/internal/slice"
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
 	"github.com/tidemark-go/tidemark/migrations"
@@ -88,10 +89,7 @@ func recovery(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
 }
 
 func schema(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
-	if err := migrations.Check(ctx, tx); err != nil {
-		return Finding{}, err
-	}
-	return Finding{Status: OK, Detail: "at the version of this program"}, nil
+	return Finding{Status: OK, Detail: "at the version of this program"}, migrations.Check(ctx, tx)
 }
 
 func groups(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
@@ -102,12 +100,8 @@ func groups(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
 	if len(all) == 0 {
 		return warn("none is registered: appends enqueue nothing", "start a worker, or call Register"), nil
 	}
-	var list []string
-	filing := false
-	for _, g := range all {
-		list = append(list, g.Name+" "+g.State)
-		filing = filing || g.State == "filing"
-	}
+	list := slice.Of(all, func(g outbox.Group) string { return g.Name + " " + g.State })
+	filing := slices.ContainsFunc(all, func(g outbox.Group) bool { return g.State == "filing" })
 	return verdict(!filing, Warn, strings.Join(list, ", "),
 		"a group that stays 'filing' was interrupted: start its worker, which continues"), nil
 }

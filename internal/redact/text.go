@@ -12,6 +12,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/tidemark-go/tidemark/internal/slice"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
@@ -165,11 +166,7 @@ func without(message, lower, value string) string {
 	if message != before {
 		lower = lowered(message)
 	}
-	ways := forms(value)
-	for i := range ways {
-		ways[i] = lowered(ways[i])
-	}
-	return replaceWords(message, lower, ways)
+	return replaceWords(message, lower, slice.Of(forms(value), lowered))
 }
 
 func forms(value string) []string {

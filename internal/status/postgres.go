@@ -46,15 +46,14 @@ func (p *Postgres) Oldest() (name, remedy string) {
 	return "", ""
 }
 
-func readPostgres(ctx context.Context, tx pgx.Tx, s *Status) error {
+func readPostgres(ctx context.Context, tx pgx.Tx, s *Status) (err error) {
 	p := &Postgres{}
 	var seconds float64
-	if err := tx.QueryRow(ctx, queryServer).Scan(&seconds, &p.OldestPID, &p.OldestGID, &p.Connections, &p.MaxConnections,
+	if err = tx.QueryRow(ctx, queryServer).Scan(&seconds, &p.OldestPID, &p.OldestGID, &p.Connections, &p.MaxConnections,
 		&p.WraparoundLeft); err != nil {
 		return err
 	}
 	p.OldestTransaction = time.Duration(seconds * float64(time.Second))
-	var err error
 	if p.Holders, err = Holders(ctx, tx, longAppend); err != nil {
 		return err
 	}

@@ -219,13 +219,8 @@ func NoSchema(ctx context.Context, pool *pgxpool.Pool, err error) error {
 // mixed reports groups whose live workers have different projections. It is a note while it may be a
 // rolling upgrade.
 func (s *Status) mixed(found *problems) {
-	var live []lease.Worker
-	for _, w := range s.Workers {
-		if w.Live() {
-			live = append(live, w.Worker)
-		}
-	}
-	for _, m := range lease.Mixtures(live) {
+	live := slices.DeleteFunc(slices.Clone(s.Workers), func(w Worker) bool { return !w.Live() })
+	for _, m := range lease.Mixtures(slice.Of(live, func(w Worker) lease.Worker { return w.Worker })) {
 		severity := Warning
 		if m.Upgrade(s.At) {
 			severity = Note

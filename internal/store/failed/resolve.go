@@ -103,12 +103,12 @@ func Unresolve(ctx context.Context, tx pgx.Tx, key Key, seq int64, act Act) (err
 			return err
 		}
 	}
-	tag, err := tx.Exec(ctx, queryUnresolve, key.CampaignID, projection, seq, group, act.By, act.Reason)
+	n, err := rows.Exec(ctx, tx, "", queryUnresolve, key.CampaignID, projection, seq, group, act.By, act.Reason)
+	if err == nil && n == 0 {
+		err = ErrNotResolved
+	}
 	if err != nil {
 		return err
-	}
-	if tag.RowsAffected() == 0 {
-		return ErrNotResolved
 	}
 	sets, err := beyond(ctx, tx, []string{key.CampaignID}, []string{projection}, []int64{seq})
 	if err != nil {
@@ -169,7 +169,8 @@ func settle(ctx context.Context, tx pgx.Tx, chosen []candidate, act Act) ([]Key,
 	if err != nil {
 		return nil, err
 	}
-	if _, err := tx.Exec(ctx, queryInsertResolutions, campaigns, projections, seqs, act.By, act.Reason); err != nil {
+	err = rows.Do(ctx, tx, "", queryInsertResolutions, campaigns, projections, seqs, act.By, act.Reason)
+	if err != nil {
 		return nil, err
 	}
 	keys, err := write(ctx, tx, queryResolve, chosen, act)
@@ -177,10 +178,10 @@ func settle(ctx context.Context, tx pgx.Tx, chosen []candidate, act Act) ([]Key,
 		return nil, err
 	}
 	siblings, err := collect(ctx, tx, querySiblings, campaigns, projections, seqs)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		_, err = write(ctx, tx, queryResolve, siblings, act)
 	}
-	if _, err := write(ctx, tx, queryResolve, siblings, act); err != nil {
+	if err != nil {
 		return nil, err
 	}
 	return keys, beginAnew(ctx, tx, sets, act)

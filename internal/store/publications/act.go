@@ -97,7 +97,7 @@ func Reset(ctx context.Context, db DB, key Key, to ResetTo, act Act) (ResetResul
 	}
 	detail := map[string]any{}
 	undo := errors.New("dry run")
-	err := change(ctx, db, key, act, ActReset, detail, func(ctx context.Context, tx pgx.Tx, _ string) error {
+	err := change(ctx, db, key, act, ActReset, detail, func(ctx context.Context, tx pgx.Tx, _ string) (err error) {
 		var last int64
 		if err := tx.QueryRow(ctx, queryPlace, key.Topic, key.Publisher).Scan(&result.From, &last); err != nil {
 			return err
@@ -116,13 +116,9 @@ func Reset(ctx context.Context, db DB, key Key, to ResetTo, act Act) (ResetResul
 			result.Sent, result.Skipped = 0, result.Sent
 		}
 		if result.To < result.From {
-			tag, err := tx.Exec(ctx, queryForgetParked, key.Topic, key.Publisher, result.To)
-			if err != nil {
-				return err
-			}
-			result.Forgotten = tag.RowsAffected()
+			result.Forgotten, err = rows.Exec(ctx, tx, "", queryForgetParked, key.Topic, key.Publisher, result.To)
 		}
-		if _, err := tx.Exec(ctx, queryReset, key.Topic, key.Publisher, result.To); err != nil {
+		if err = cmp.Or(err, rows.Do(ctx, tx, "", queryReset, key.Topic, key.Publisher, result.To)); err != nil {
 			return err
 		}
 		detail["from"], detail["to"], detail["forgotten"] = result.From, result.To, result.Forgotten

@@ -1,6 +1,7 @@
 package sqlfile
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,10 +26,7 @@ func (f *sqlFile) Check(ctx context.Context, tx pgx.Tx) error {
 		return fmt.Errorf("check %s: %w", f.file, err)
 	}
 	errs, err := f.checkIn(ctx, scratch)
-	if rollbackErr := scratch.Rollback(ctx); err == nil && rollbackErr != nil {
-		err = rollbackErr
-	}
-	if err != nil {
+	if err = cmp.Or(err, scratch.Rollback(ctx)); err != nil {
 		return fmt.Errorf("check %s: %w", f.file, err)
 	}
 	return errs.join()
@@ -37,10 +35,8 @@ func (f *sqlFile) Check(ctx context.Context, tx pgx.Tx) error {
 // checkIn returns the mistakes it found, or an error if it could not look for them.
 func (f *sqlFile) checkIn(ctx context.Context, tx pgx.Tx) (*mistakes, error) {
 	errs := &mistakes{file: f.file}
-	if _, err := tx.Exec(ctx, registry.QueryMakeScratch); err != nil {
-		return nil, err
-	}
-	if _, err := tx.Exec(ctx, registry.QuerySearchScratch, nil); err != nil {
+	if err := cmp.Or(rows.Do(ctx, tx, "", registry.QueryMakeScratch),
+		rows.Do(ctx, tx, "", registry.QuerySearchScratch, nil)); err != nil {
 		return nil, err
 	}
 	known := map[string]bool{}

@@ -134,7 +134,7 @@ func eventFields() []eventField {
 			return textOrNull(e.AggregateID)
 		}},
 		{"actor", "text", "nullif(j.actor, '')", func(e *journal.Event) any { return textOrNull(e.Actor) }},
-		{"tags", "text[]", "coalesce(j.tags, '{}')", func(e *journal.Event) any { return tagsOrEmpty(e.Tags) }},
+		{"tags", "text[]", "coalesce(j.tags, '{}')", func(e *journal.Event) any { return append([]string{}, e.Tags...) }},
 		{"payload", "jsonb", "j.payload", func(e *journal.Event) any { return objectOrEmpty(feed.Stored(e)) }},
 		{"metadata", "jsonb", "coalesce(j.metadata, '{}')", func(e *journal.Event) any { return objectOrEmpty(e.Metadata) }},
 		{"occurred_at", "timestamptz", "j.occurred_at", func(e *journal.Event) any { return e.OccurredAt }},
@@ -147,13 +147,6 @@ func textOrNull(s string) any {
 		return nil
 	}
 	return s
-}
-
-func tagsOrEmpty(tags []string) []string {
-	if tags == nil {
-		return []string{}
-	}
-	return tags
 }
 
 func objectOrEmpty(object json.RawMessage) json.RawMessage {

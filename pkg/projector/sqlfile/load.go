@@ -26,12 +26,9 @@ func LoadDir(fsys fs.FS) ([]projector.Projection, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the projections' folder: %w", err)
 	}
-	var (
-		projections []projector.Projection
-		errs        []error
-		files       int
-		fileOf      = map[string]string{} // by name and version
-	)
+	var projections []projector.Projection
+	var errs []error
+	files, fileOf := 0, map[string]string{} // by name and version
 	for _, entry := range entries {
 		if entry.IsDir() || path.Ext(entry.Name()) != ".sql" || strings.HasPrefix(entry.Name(), ".") {
 			continue

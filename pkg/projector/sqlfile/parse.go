@@ -182,12 +182,9 @@ func (p *sqlParser) endSection() {
 // split cuts a section into statements at its semicolons, except within brackets (CREATE RULE) or
 // the body of a function in standard SQL (BEGIN ATOMIC … END).
 func (p *sqlParser) split(section []token) [][]token {
-	var (
-		statements [][]token
-		start      int
-		open       []token // brackets
-		blocks     int     // BEGIN ATOMIC and CASE … END inside it
-	)
+	var statements [][]token
+	var open []token      // brackets
+	start, blocks := 0, 0 // blocks: BEGIN ATOMIC and CASE … END inside it
 	end := func(i int) {
 		if i > start {
 			statements = append(statements, section[start:i])

@@ -26,12 +26,10 @@ func (p *sqlParser) compile(tokens []token) sqlStatement {
 	case p.handler != nil && !first.isAny("insert", "update", "delete", "merge", "with", "select"):
 		p.errs.add(first.line, "%s: a handler is made of INSERT, UPDATE, DELETE, MERGE, WITH and SELECT", name)
 	}
-	var (
-		statement = sqlStatement{line: tokens[0].line}
-		field     eventField
-		text, in  strings.Builder
-		copied    = tokens[0].pos // the source up to here has been copied to both
-	)
+	statement := sqlStatement{line: first.line}
+	var field eventField
+	var text, in strings.Builder
+	copied := first.pos // the source up to here has been copied to both
 	for i := 0; i < len(tokens); i++ {
 		t := tokens[i]
 		if t.kind == placeholder {
