@@ -78,7 +78,7 @@ func (c *claimer) observe(ctx context.Context, conn *pgxpool.Conn, t *tick) erro
 	return c.claim(ctx, conn, t)
 }
 
-func (c *claimer) claim(ctx context.Context, conn *pgxpool.Conn, t *tick) error {
+func (c *claimer) claim(ctx context.Context, conn *pgxpool.Conn, t *tick) (err error) {
 	var free []publications.Key
 	for _, row := range t.Pairs {
 		key := row.Key
@@ -93,11 +93,9 @@ func (c *claimer) claim(ctx context.Context, conn *pgxpool.Conn, t *tick) error 
 			free = append(free, row.Key)
 		}
 	}
-	if len(free) == 0 {
-		return nil
+	if len(free) > 0 {
+		t.claimed, err = c.db.Claim(ctx, conn, free)
 	}
-	claimed, err := c.db.Claim(ctx, conn, free)
-	t.claimed = claimed
 	return err
 }
 
@@ -108,14 +106,11 @@ func (c *claimer) refuseAhead(ctx context.Context, conn *pgxpool.Conn, row ledge
 		"older backup, or the position was set by hand. Reset the pair to a position up to %d",
 		row.Position, row.Last, row.Last)
 	ahead, err := ledger.RefuseAhead(ctx, conn, row.Key, reason)
-	if err != nil {
-		return err
-	}
 	if ahead {
 		c.cfg.Logger.ErrorContext(ctx, "publishing stops", "topic", row.Topic, "publisher", row.Publisher,
 			"status", "FAILED", "error", reason)
 	}
-	return nil
+	return err
 }
 
 // restored reports whether the journal may have been replaced by a backup: the database is another

@@ -186,12 +186,9 @@ func (f *Filter) Match(e *journal.Event) bool {
 
 // tagged reports whether the event has the tag, or the key with any value.
 func tagged(e *journal.Event, tag string) bool {
-	for _, t := range e.Tags {
-		if t == tag || len(t) > len(tag) && t[len(tag)] == '=' && t[:len(tag)] == tag {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(e.Tags, func(t string) bool {
+		return t == tag || len(t) > len(tag) && t[len(tag)] == '=' && t[:len(tag)] == tag
+	})
 }
 
 // read reads events of a campaign in their current version. It returns the errors of unreadable ones by position.

@@ -114,10 +114,7 @@ func withoutValues(err error, batch []Event) error {
 	if err == nil {
 		return nil
 	}
-	about := make([]*journal.Event, len(batch))
-	for i := range batch {
-		about[i] = &batch[i].Event
-	}
+	about := slice.Of(batch, func(e Event) *journal.Event { return &e.Event })
 	clean := &sinkError{error: redact.Wrap(err, about...), err: err}
 	if partly, ok := errors.AsType[*BatchError](err); ok {
 		known := map[string]error{} // by text: a sink often repeats one error for all events

@@ -70,7 +70,7 @@ func (s *sender) send(ctx context.Context, events []Event) *outcome {
 func (s *sender) batch(ctx context.Context, events []Event, sent []bool) (refused []refusal, broken error) {
 	kept, rest := []int(nil), events // indexes, if some events are left out
 	failed := map[string]bool(nil)
-	if faulty(events) {
+	if slices.ContainsFunc(events, func(e Event) bool { return e.fault != nil }) {
 		failed = map[string]bool{}
 		kept, rest = make([]int, 0, len(events)), make([]Event, 0, len(events))
 		for i := range events {
@@ -126,16 +126,6 @@ func (s *sender) batch(ctx context.Context, events []Event, sent []bool) (refuse
 		return refused, err
 	}
 	return refused, nil
-}
-
-// faulty reports whether there is an event that must not be sent.
-func faulty(batch []Event) bool {
-	for i := range batch {
-		if batch[i].fault != nil {
-			return true
-		}
-	}
-	return false
 }
 
 // plausible reports whether a sink's batch error is consistent. Otherwise nothing is known.
