@@ -20,13 +20,10 @@ type binaries string
 func (b binaries) program(name string) string { return filepath.Join(string(b), name) }
 
 func (b binaries) complete() bool {
-	for _, name := range []string{"postgres", "initdb", "pg_ctl"} {
+	return !slices.ContainsFunc([]string{"postgres", "initdb", "pg_ctl"}, func(name string) bool {
 		info, err := os.Stat(b.program(name))
-		if err != nil || info.IsDir() || info.Mode()&0o111 == 0 {
-			return false
-		}
-	}
-	return true
+		return err != nil || info.IsDir() || info.Mode()&0o111 == 0
+	})
 }
 
 // errNoBinaries is wrapped with the places that were searched.
@@ -71,10 +68,7 @@ func newestFirst(pattern string) []string {
 	matches, _ := filepath.Glob(pattern) // the only error is a malformed pattern
 	version := func(dir string) float64 {
 		name := filepath.Base(filepath.Dir(dir))
-		if _, after, ok := strings.Cut(name, "@"); ok {
-			name = after
-		}
-		number, _ := strconv.ParseFloat(name, 64)
+		number, _ := strconv.ParseFloat(name[strings.Index(name, "@")+1:], 64)
 		return number
 	}
 	slices.SortFunc(matches, func(a, b string) int { return cmp.Compare(version(b), version(a)) })
