@@ -89,8 +89,7 @@ func (r *Reader) keep(o *object) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.kept = append(r.kept, o)
-	bytes := int64(0)
-	for i := len(r.kept) - 1; i >= 0; i-- {
+	for bytes, i := int64(0), len(r.kept)-1; i >= 0; i-- {
 		if bytes += r.kept[i].bytes; bytes > r.most && i < len(r.kept)-1 {
 			r.kept = slices.Delete(r.kept, 0, i+1)
 			return

@@ -15,6 +15,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/operator/document"
 	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
 	"github.com/tidemark-go/tidemark/internal/session"
+	"github.com/tidemark-go/tidemark/internal/slice"
 	"github.com/tidemark-go/tidemark/internal/status"
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
 	"github.com/tidemark-go/tidemark/internal/store/pause"
@@ -187,9 +188,7 @@ func callViews() []*View {
 			All: func(ctx context.Context, from Reader, _ *everything) (lags []status.Lag, err error) {
 				err = session.WithoutJIT(ctx, from.Pool, func(tx pgx.Tx) error {
 					behind, err := outbox.Lag(ctx, tx)
-					for _, b := range behind {
-						lags = append(lags, status.Lag{Behind: b})
-					}
+					lags = slice.Of(behind, func(b outbox.Behind) status.Lag { return status.Lag{Behind: b} })
 					return err
 				})
 				return lags, err
