@@ -109,7 +109,8 @@ BEGIN
     ORDER BY x.last_position LIMIT 1;
     IF FOUND THEN
         RAISE EXCEPTION 'events after position % are archived in %, up to position %', p_after, a.object, a.last_position
-            USING ERRCODE = 'TM014', HINT = 'bring them back with `tidemark campaign restore --object`, or read after them',
+            USING ERRCODE = 'TM014', HINT =
+                'set TIDEMARK_ARCHIVE_URL, bring them back with `tidemark campaign restore --object`, or read after them',
                 DETAIL = jsonb_build_object('object', a.object, 'position', a.last_position)::text;
     END IF;
     RETURN true;

@@ -110,10 +110,15 @@ func (p *Process) Proceed(t testing.TB) {
 	}
 }
 
-// Signal sends the worker a signal.
+// Signal sends the worker a signal. After SIGSTOP it returns once all threads have stopped, which takes a
+// moment on a busy machine.
 func (p *Process) Signal(t testing.TB, signal syscall.Signal) {
 	t.Helper()
-	if err := p.cmd.Process.Signal(signal); err != nil {
+	err := p.cmd.Process.Signal(signal)
+	if err == nil && signal == syscall.SIGSTOP {
+		_, err = syscall.Wait4(p.cmd.Process.Pid, nil, syscall.WUNTRACED, nil)
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
 }
