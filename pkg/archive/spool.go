@@ -5,9 +5,7 @@ import (
 	"cmp"
 	"compress/gzip"
 	"context"
-	"encoding/gob"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -186,11 +184,11 @@ func (s *spool) flush() error {
 	for bucket, records := range s.buffered {
 		b.Reset()
 		z.Reset(&b)
-		err := errors.Join(gob.NewEncoder(z).Encode(records), z.Close())
-		if err == nil {
-			_, err = s.file.WriteAt(b.Bytes(), s.end)
+		for _, rec := range records {
+			_, _ = fmt.Fprintf(z, "%d %d %s", rec.Rank, rec.Position, rec.Line) // a buffer takes all
 		}
-		if err != nil {
+		_ = z.Close()
+		if _, err := s.file.WriteAt(b.Bytes(), s.end); err != nil {
 			return err
 		}
 		s.blocks[bucket] = append(s.blocks[bucket], block{s.end, int64(b.Len())})
@@ -209,15 +207,19 @@ func (s *spool) load(bucket, after int64, most int) error {
 	l := run{after: after, until: (bucket + 1) * bucketPositions}
 	size := 0
 	for _, b := range s.blocks[bucket] {
-		var records []record
+		var text []byte
 		z, err := gzip.NewReader(io.NewSectionReader(s.file, b.at, b.size))
 		if err == nil {
-			err = gob.NewDecoder(z).Decode(&records)
+			text, err = io.ReadAll(z)
 		}
 		if err != nil {
 			return err
 		}
-		for _, rec := range records {
+		for entry := range bytes.Lines(text) {
+			parts := bytes.SplitN(entry, []byte(" "), 3)
+			rec := record{Line: bytes.Clone(parts[2])}
+			rec.Rank, _ = strconv.ParseInt(string(parts[0]), 10, 64) // as written
+			rec.Position, _ = strconv.ParseInt(string(parts[1]), 10, 64)
 			if rec.Position <= after || rec.Position > l.until {
 				continue
 			}

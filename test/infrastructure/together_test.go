@@ -106,6 +106,7 @@ func TestProgramsThatStartTogetherLeaveNoErrorInTheServersLog(t *testing.T) {
 			tally.Append(t, pool, fmt.Sprint("campaign ", i), 1, 2)
 		}
 		for _, table := range []string{"first", "second", "third", "fourth", "fifth", "sent"} {
+			tally.Eventually(t, table+" is there", tally.Holds(pool, `SELECT to_regclass('tidemark_views.`+table+`') IS NOT NULL`))
 			tally.Eventually(t, table+" has all events", tally.Holds(pool, `SELECT count(*) = 40 FROM tidemark_views.`+table))
 		}
 		said := serverLog(t, server)[len(before):]
