@@ -22,7 +22,7 @@ const (
 	archiveAlone     = 5 * time.Second
 	// archiveCalm is the --rate of a run beside as many appends as the clients can make.
 	archiveCalm   = 5_000
-	archiveSteady = 1000 // appends a second beside a run without a --rate
+	archiveSteady = 1000 // appends a second beside a run with a --rate of archiveRate
 
 	withoutGroups = `DELETE FROM tidemark.outbox; DELETE FROM tidemark.consumer_groups`
 	// sumJournal does not depend on the order of rows.
@@ -121,6 +121,7 @@ func MeasureArchive(ctx context.Context, b *harness.Bench) ([]harness.Figure, er
 				return err
 			}
 			steadyAlone = append(steadyAlone, n)
+			a.rate = archiveRate
 			n, err = appendsFor(ctx, pool, archiveSteady, func(ctx context.Context) error {
 				rate, err := a.archive(ctx)
 				b.Logf("round %d  archived %.0f events/s beside %d appends/s", round+1, rate, archiveSteady)
@@ -130,6 +131,7 @@ func MeasureArchive(ctx context.Context, b *harness.Bench) ([]harness.Figure, er
 				return err
 			}
 			steady = append(steady, n)
+			a.rate = 0
 			if _, err := a.restore(ctx); err != nil {
 				return err
 			}
