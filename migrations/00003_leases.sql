@@ -425,7 +425,8 @@ BEGIN
         UNION ALL
         SELECT f.campaign_id, o.n + 1
         FROM others o CROSS JOIN LATERAL (
-            SELECT j.campaign_id FROM tidemark.journal j WHERE j.campaign_id > o.campaign_id ORDER BY j.campaign_id LIMIT 1
+            SELECT j.campaign_id FROM tidemark.journal j WHERE j.campaign_id > o.campaign_id
+            ORDER BY j.campaign_id LIMIT 1
         ) f
         WHERE o.n < 16
     ), recent AS MATERIALIZED (
@@ -670,7 +671,7 @@ $$;
 
 -- complete deletes the work items of each campaign from its old checkpoint up to its new one, so that
 -- it does not step over items that are already deleted. If the checkpoint stays, it deletes all items
--- up to there: somebody may have filed work that was already done.
+-- up to there: work that was already done may have been filed again.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.complete(p_group text, p_campaign_ids text[], p_from bigint[], p_to bigint[]) RETURNS bigint
     LANGUAGE plpgsql

@@ -109,8 +109,8 @@ BEGIN
     ORDER BY x.last_position LIMIT 1;
     IF FOUND THEN
         RAISE EXCEPTION 'events after position % are archived in %, up to position %', p_after, a.object, a.last_position
-            USING ERRCODE = 'TM014', HINT =
-                'set TIDEMARK_ARCHIVE_URL, bring them back with `tidemark campaign restore --object`, or read after them',
+            USING ERRCODE = 'TM014', HINT = 'set TIDEMARK_ARCHIVE_URL, bring them back with `tidemark campaign restore '
+                '--object`, or read after them',
                 DETAIL = jsonb_build_object('object', a.object, 'position', a.last_position)::text;
     END IF;
     RETURN true;
@@ -410,7 +410,8 @@ BEGIN
         AND d.expires_at > clock_timestamp() - interval '2 min') THEN
         RAISE EXCEPTION 'campaign % is archived, and no worker brings campaigns back: add restore to the file of TIDEMARK_RETENTION, or run `tidemark campaign restore`', left(p_campaign_id, 64)
             USING ERRCODE = 'TM015';
-    ELSIF EXISTS (SELECT FROM tidemark.restore_requests r WHERE r.campaign_id = p_campaign_id AND r.kept_until IS NULL) THEN
+    ELSIF EXISTS (SELECT FROM tidemark.restore_requests r
+        WHERE r.campaign_id = p_campaign_id AND r.kept_until IS NULL) THEN
         RETURN true;
     ELSIF (SELECT count(*) FROM tidemark.restore_requests r WHERE r.kept_until IS NULL) >= most THEN
         RAISE EXCEPTION '% requests for archived campaigns are open, which is the limit: `tidemark campaign requests` shows why', most

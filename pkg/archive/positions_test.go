@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -16,10 +17,13 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
+	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/pkg/archive"
 	"github.com/tidemark-go/tidemark/pkg/erasure"
 	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
@@ -243,5 +247,44 @@ func TestANewPublisherSendsArchivedEvents(t *testing.T) {
 				break
 			}
 		}
+	}
+}
+
+// totals is the read model across campaigns.
+func (s *shop) totals() string {
+	s.t.Helper()
+	return s.value(`SELECT string_agg(key || doc, ' ' ORDER BY key) FROM tidemark_views.totals`)
+}
+
+func TestAReadModelAcrossCampaignsIsRebuiltAndVerifiedThroughTheArchive(t *testing.T) {
+	t.Parallel()
+	s, reader, _ := archived(t)
+	before := s.totals()
+	p := s.projector("default", reader, projections(t)...)
+	s.work(p)
+	sample, none := 100, time.Duration(0)
+	if _, err := rebuild.StartRebuild(t.Context(), s.Pool, "totals", rebuild.Options{Keep: &none, Verify: &sample},
+		failed.Act{By: "ada", Reason: "a test"}); err != nil {
+		t.Fatal(err)
+	}
+	s.within("replaced tables are dropped", func() bool {
+		return rebuild.DropReplaced(t.Context(), s.Pool) == nil && s.value(`SELECT count(*) FROM tidemark.projections`) == "4" &&
+			s.value(`SELECT count(*) FROM tidemark.rebuilds`) == "0"
+	})
+	if after := s.totals(); after != before || before == "" {
+		t.Errorf("the read model was\n%s\nand is\n%s", before, after)
+	}
+	if report, err := p.Verify(t.Context(), projector.VerifyRequest{Projection: "totals", All: true}); err != nil ||
+		report.Differing != 0 || report.Events != 93 {
+		t.Errorf("verify: %+v, %v", report, err)
+	}
+	position := s.value(`SELECT min(last_position) - 1 FROM tidemark.archives`)
+	at, err := strconv.ParseInt(position, 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	state, err := p.AsOf(t.Context(), "totals", `{"n": 3}`, at)
+	if text := fmt.Sprintf("%s", state.Tables); err != nil || !strings.Contains(text, `{"n": 18, `) {
+		t.Errorf("as of position %d: %s, %v", at, text, err)
 	}
 }

@@ -156,6 +156,11 @@ func (s *spool) gather(ctx context.Context, db journal.Querier, store Store, buc
 // add files the events of an object.
 func (s *spool) add(o *object, rank int64) error {
 	const name = `,"position":`
+	if s.bytes >= bufferBytes { // first, so that tries on a full disk add nothing
+		if err := s.flush(); err != nil {
+			return err
+		}
+	}
 	for _, lines := range o.lines {
 		for text := range bytes.Lines(lines) {
 			at := bytes.LastIndex(text, []byte(name)) + len(name) // no document comes after it
@@ -171,10 +176,7 @@ func (s *spool) add(o *object, rank int64) error {
 			}
 		}
 	}
-	if s.bytes < bufferBytes {
-		return nil
-	}
-	return s.flush()
+	return nil
 }
 
 // flush writes what is buffered.

@@ -60,3 +60,25 @@ func TestABucketIsReadInPartsThatAreComplete(t *testing.T) {
 		t.Errorf("%d events are missed", len(want))
 	}
 }
+
+func TestTriesOnAFullDiskHoldNoMoreThanOneObjectBeyondTheBuffer(t *testing.T) {
+	t.Parallel()
+	file, err := os.Create(t.TempDir() + "/spool")
+	if err == nil {
+		err = file.Close() // each write fails
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := spool{file: file, blocks: map[int64][]block{}, buffered: map[int64][]record{}}
+	line := `{"position":0,"metadata":"` + strings.Repeat("x", 4<<20) + `","seq":1,"position":1,"recorded_at":""}` + "\n"
+	failed := 0
+	for range 20 {
+		if err := s.add(&object{lines: map[string][]byte{"a": []byte(line)}}, 1); err != nil {
+			failed++
+		}
+	}
+	if failed == 0 || s.bytes > bufferBytes+len(line) {
+		t.Errorf("%d of 20 tries failed, %d bytes are held", failed, s.bytes)
+	}
+}

@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -189,45 +188,6 @@ func TestReadModelsAreRebuiltThroughTheArchive(t *testing.T) {
 	})
 	if after := s.readModels(); after != before {
 		t.Errorf("the read models were\n%s\nand are\n%s", before, after)
-	}
-}
-
-// totals is the read model across campaigns.
-func (s *shop) totals() string {
-	s.t.Helper()
-	return s.value(`SELECT string_agg(key || doc, ' ' ORDER BY key) FROM tidemark_views.totals`)
-}
-
-func TestAReadModelAcrossCampaignsIsRebuiltAndVerifiedThroughTheArchive(t *testing.T) {
-	t.Parallel()
-	s, reader, _ := archived(t)
-	before := s.totals()
-	p := s.projector("default", reader, projections(t)...)
-	s.work(p)
-	sample, none := 100, time.Duration(0)
-	if _, err := rebuild.StartRebuild(t.Context(), s.Pool, "totals", rebuild.Options{Keep: &none, Verify: &sample},
-		failed.Act{By: "ada", Reason: "a test"}); err != nil {
-		t.Fatal(err)
-	}
-	s.within("replaced tables are dropped", func() bool {
-		return rebuild.DropReplaced(t.Context(), s.Pool) == nil && s.value(`SELECT count(*) FROM tidemark.projections`) == "4" &&
-			s.value(`SELECT count(*) FROM tidemark.rebuilds`) == "0"
-	})
-	if after := s.totals(); after != before || before == "" {
-		t.Errorf("the read model was\n%s\nand is\n%s", before, after)
-	}
-	if report, err := p.Verify(t.Context(), projector.VerifyRequest{Projection: "totals", All: true}); err != nil ||
-		report.Differing != 0 || report.Events != 93 {
-		t.Errorf("verify: %+v, %v", report, err)
-	}
-	position := s.value(`SELECT min(last_position) - 1 FROM tidemark.archives`)
-	at, err := strconv.ParseInt(position, 10, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
-	state, err := p.AsOf(t.Context(), "totals", `{"n": 3}`, at)
-	if text := fmt.Sprintf("%s", state.Tables); err != nil || !strings.Contains(text, `{"n": 18, `) {
-		t.Errorf("as of position %d: %s, %v", at, text, err)
 	}
 }
 
