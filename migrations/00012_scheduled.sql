@@ -247,6 +247,7 @@ CREATE FUNCTION tidemark.fire_scheduled(p_limit integer, p_campaign_id text, p_a
     LANGUAGE plpgsql
     SET lock_timeout = '300ms'
     SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+        SET jit = off
     SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_column

@@ -88,6 +88,7 @@ func open(t *testing.T, url string) *session {
 		"SET auto_explain.log_buffers = on",
 		"SET auto_explain.log_timing = off",
 		"SET auto_explain.log_nested_statements = on",
+		"SET jit = on",
 	} {
 		if _, err := s.Exec(t.Context(), statement); err != nil {
 			t.Fatalf("the plans need a superuser and the extension auto_explain: %v", err)
@@ -124,9 +125,15 @@ func (s *session) explain(t *testing.T, call func(tx pgx.Tx) error) cost {
 		if !ok {
 			continue
 		}
-		var explained struct{ Plan node }
+		var explained struct {
+			Plan node
+			JIT  json.RawMessage
+		}
 		if err := json.Unmarshal([]byte(plan), &explained); err != nil {
 			t.Fatalf("%v in %s", err, plan)
+		}
+		if len(explained.JIT) > 0 {
+			t.Errorf("a statement was compiled, which takes longer than the statement itself: %s", plan)
 		}
 		c.plans = append(c.plans, explained.Plan)
 		c.Blocks = max(c.Blocks, explained.Plan.Hit+explained.Plan.Read) // of the statement that ran the others
