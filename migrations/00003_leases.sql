@@ -385,14 +385,15 @@ $$;
 
 -- claim_recent is a claim that looks only at the campaigns of the newest events and at p_known. So
 -- it does not step over dead rows, which the journal does not have (docs/adr/0020). It reads up to
--- 1024 events after the position p_since (0: the newest). next_since repeats the last 256, for
--- appends that commit later. known_ids are campaigns that have work but were not claimed: give them
--- to the next claim. It also looks at the next 16 campaigns of the journal after p_after, so that
--- nothing is missed; next_after is '' after the last one. next_cursor is '' if nothing else can be
--- claimed now. dead is about how many rows of the outbox vacuum has yet to remove.
+-- 1024 events after the position p_since (0: the newest). The next claim goes on at next_since: the
+-- first gap, whose append may commit later, but at most 256 positions back. known_ids are campaigns
+-- that have work but were not claimed: give them to the next claim. It also looks at the next p_turn
+-- campaigns of the journal after p_after, so that nothing is missed; next_after is '' after the last
+-- one. next_cursor is '' if nothing else can be claimed now. dead is about how many rows of the
+-- outbox vacuum has yet to remove.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.claim_recent(p_group text, p_owner text, p_since bigint, p_known text[], p_after text,
-    p_limit integer, p_ttl interval,
+    p_turn integer, p_limit integer, p_ttl interval,
         OUT campaign_ids text[], OUT generations bigint[], OUT checkpoints bigint[], OUT next_cursor text,
             OUT next_expiry timestamptz, OUT crashed_ids text[], OUT next_since bigint, OUT known_ids text[],
                 OUT next_after text, OUT dead bigint)
@@ -408,7 +409,6 @@ DECLARE
     newest CONSTANT bigint := pg_sequence_last_value('tidemark.journal_position');
     idle_ids text[];
     new_ids text[];
-    last_read bigint;
     more boolean;
 BEGIN
     PERFORM set_config('synchronous_commit', 'off', true);
@@ -428,14 +428,17 @@ BEGIN
             SELECT j.campaign_id FROM tidemark.journal j WHERE j.campaign_id > o.campaign_id
             ORDER BY j.campaign_id LIMIT 1
         ) f
-        WHERE o.n < 16
+        WHERE o.n < p_turn
     ), recent AS MATERIALIZED (
-        SELECT j.campaign_id, j.position FROM tidemark.journal j
-        WHERE j.position > CASE p_since WHEN 0 THEN newest - 1024 ELSE p_since END ORDER BY j.position LIMIT 1024
+        SELECT r.campaign_id, r.position, r.position - row_number() OVER (ORDER BY r.position) AS before
+        FROM (
+            SELECT j.campaign_id, j.position FROM tidemark.journal j
+            WHERE j.position > CASE p_since WHEN 0 THEN newest - 1024 ELSE p_since END ORDER BY j.position LIMIT 1024
+        ) r
     ), named AS (
         SELECT u.campaign_id, min(u.position) AS position
         FROM (
-            TABLE recent UNION ALL SELECT * FROM unnest(p_known) WITH ORDINALITY
+            SELECT r.campaign_id, r.position FROM recent r UNION ALL SELECT * FROM unnest(p_known) WITH ORDINALITY
             UNION ALL SELECT o.campaign_id, 9223372036854775807 FROM others o WHERE o.n > 0
         ) u
         GROUP BY u.campaign_id
@@ -458,11 +461,11 @@ BEGIN
         coalesce(array_agg(w.campaign_id ORDER BY w.position) FILTER (WHERE w.expires_at IS NULL), '{}'),
         coalesce(array_agg(w.campaign_id) FILTER (WHERE w.expires_at > at AND w.expires_at < 'infinity'), '{}'),
         min(w.expires_at) FILTER (WHERE w.expires_at > at AND w.expires_at < 'infinity'),
-        (SELECT max(r.position) FROM recent r), (SELECT count(*) = 1024 FROM recent),
-        coalesce((SELECT o.campaign_id FROM others o WHERE o.n = 16), '')
-    INTO idle_ids, new_ids, known_ids, next_expiry, last_read, more, next_after
+        (SELECT greatest(p_since, coalesce(max(r.position), newest) - 256,
+            max(r.position) FILTER (WHERE r.before = p_since)) FROM recent r), (SELECT count(*) = 1024 FROM recent),
+        coalesce((SELECT o.campaign_id FROM others o WHERE o.n = p_turn), '')
+    INTO idle_ids, new_ids, known_ids, next_expiry, next_since, more, next_after
     FROM waiting w;
-    next_since := greatest(p_since, coalesce(last_read, newest) - 256);
     more := more OR cardinality(idle_ids) + cardinality(new_ids) > p_limit;
     next_cursor := CASE WHEN more THEN 'more' ELSE '' END;
     SELECT a.campaign_ids, a.generations, a.checkpoints, a.crashed_ids

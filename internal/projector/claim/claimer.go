@@ -25,6 +25,7 @@ type Claimer struct {
 	cursor       string
 	recent       lease.Recent
 	around       time.Time // when to claim around the outbox again; zero: always
+	turned       time.Time // when campaigns in turn were last looked at
 	idle         time.Time // since when claims find nothing; zero: the last one has found work
 	dead         int64     // rows of the outbox, by the last claim from recent events
 	lookedBehind time.Time
@@ -121,6 +122,10 @@ const (
 	freeDeadEach = 1000
 	aroundIdle   = time.Second
 
+	// Claims from recent events look at so many other campaigns in turn, so often: a fiftieth of the time.
+	turnSize  = 16
+	turnEvery = 10 * time.Millisecond
+
 	// announceEvery is the shortest time between requests for notifications, and so between notifications.
 	announceEvery = 4 * time.Millisecond
 
@@ -186,6 +191,10 @@ func (c *Claimer) claim(
 	c.recent.Known = append(c.recent.Known, c.Crew.takeLeft()...)
 	switch {
 	case recent:
+		c.recent.Turn = 0
+		if start.Sub(c.turned) >= turnEvery {
+			c.recent.Turn, c.turned = turnSize, start
+		}
 		claimed, err = c.Keeper.ClaimRecent(bounded, c.Cfg.Pool, c.recent, most, how.ask)
 	case how.ahead:
 		claimed, first, err = c.claimAhead(bounded, min(size, most), how.ask)

@@ -64,7 +64,8 @@ func (c Claimed) Suspicious() bool { return len(c.crashed) > 0 }
 type Recent struct {
 	Since int64    // events after this position
 	Known []string // campaigns that may have work
-	After string   // the campaigns that are looked at in turn go on after this one
+	Turn  int      // so many other campaigns to look at in turn
+	After string   // the last one that was looked at
 }
 
 // Claim leases up to limit campaigns that have work in the outbox and no live lease, from just
@@ -78,7 +79,7 @@ func (k Keeper) Claim(ctx context.Context, db DB, cursor string, limit int, wait
 // to have work, and at a few others in turn. It does not meet dead rows of the outbox. Work that is
 // older, or was filed without an event, is found when it is its campaign's turn.
 func (k Keeper) ClaimRecent(ctx context.Context, db DB, in Recent, limit int, wait time.Duration) (Claimed, error) {
-	return k.claim(ctx, db, wait, queryClaimRecent, k.Group, k.Owner, in.Since, in.Known, in.After, limit, k.TTL)
+	return k.claim(ctx, db, wait, queryClaimRecent, k.Group, k.Owner, in.Since, in.Known, in.After, in.Turn, limit, k.TTL)
 }
 
 func (k Keeper) claim(ctx context.Context, db DB, wait time.Duration, query string, args ...any) (Claimed, error) {

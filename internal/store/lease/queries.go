@@ -20,7 +20,7 @@ const (
 	// queryClaimRecent reads a part of the journal by position, and probes the primary keys once per campaign.
 	queryClaimRecent = `SELECT campaign_ids, generations, checkpoints, next_cursor, next_expiry, crashed_ids,
 			dead, next_since, known_ids, next_after
-		FROM tidemark.claim_recent($1, $2, $3, $4, $5, $6, $7)`
+		FROM tidemark.claim_recent($1, $2, $3, $4, $5, $6, $7, $8)`
 
 	// queryClaimBehind walks the partial index on due retries and stops at the limit.
 	queryClaimBehind = `SELECT campaign_ids, generations, checkpoints, '', next_due, crashed_ids, 0, 0, NULL::text[], ''

@@ -1,12 +1,14 @@
 package lease_test
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"golang.org/x/sync/errgroup"
 
@@ -56,7 +58,7 @@ func TestARecentClaimFindsNewEventsAndLeavesOlderOnesToTheClaimAround(t *testing
 		('g', 'filler', '', 1, '-infinity', 1000)`)
 
 	// Position 0 precedes all of them: the first claim reads the newest 1,024, then the next ones.
-	claimed := claimRecent(t, pool, k, lease.Recent{}, 9)
+	claimed := claimRecent(t, pool, k, lease.Recent{Turn: 16}, 9)
 	expect(t, "the newest", claimed.Leases, "a:1:0 b:1:0 c:4:0 old:1:0 older:1:0")
 	if claimed.Cursor != "" || len(claimed.Recent.Known) > 0 {
 		t.Errorf("something is left: %+v", claimed)
@@ -64,13 +66,55 @@ func TestARecentClaimFindsNewEventsAndLeavesOlderOnesToTheClaimAround(t *testing
 	expect(t, "again", claimRecent(t, pool, k, claimed.Recent, 9).Leases, "")
 	appended(t, pool, "d")
 	exec(t, pool, "DELETE FROM tidemark.leases WHERE campaign_id IN ('b', 'old')") // as if they had never been claimed
-	claimed.Recent.After = none
-	expect(t, "after the position", claimRecent(t, pool, k, claimed.Recent, 9).Leases, "b:1:0 d:1:0")
-	expect(t, "around", claim(t, pool, k, 9).Leases, "filed:1:0 old:1:0")
+	expect(t, "after the position", claimRecent(t, pool, k, claimed.Recent, 9).Leases, "d:1:0")
+	expect(t, "around", claim(t, pool, k, 9).Leases, "b:1:0 filed:1:0 old:1:0")
 }
 
-// none is after all campaigns.
-const none = "~"
+func TestRecentClaimsFindAppendsThatCommitLate(t *testing.T) {
+	t.Parallel()
+	pool := withGroup(t)
+	k := keeper("one")
+	appended(t, pool, "a")
+	first := claimRecent(t, pool, k, lease.Recent{}, 9)
+	expect(t, "before", first.Leases, "a:1:0")
+	appending := func(campaign string) pgx.Tx {
+		t.Helper()
+		tx, err := pool.Begin(t.Context())
+		if err == nil {
+			_, err = tx.Exec(t.Context(), `SELECT tidemark.append($1, '[{"type": "noted"}]'::jsonb)`, campaign)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return tx
+	}
+	late, never := appending("late"), appending("never")
+	appended(t, pool, "b")
+	second := claimRecent(t, pool, k, first.Recent, 9)
+	expect(t, "while they are open", second.Leases, "b:1:0")
+	if second.Recent.Since != first.Recent.Since {
+		t.Errorf("the next claim goes on at %d, beyond the gap after %d", second.Recent.Since, first.Recent.Since)
+	}
+	for tx, end := range map[pgx.Tx]func(context.Context) error{late: late.Commit, never: never.Rollback} {
+		if err := end(t.Context()); err != nil {
+			t.Fatal(tx, err)
+		}
+	}
+	third := claimRecent(t, pool, k, second.Recent, 9)
+	expect(t, "after the commit", third.Leases, "late:1:0")
+	if want := first.Recent.Since + 1; third.Recent.Since != want {
+		t.Errorf("the next claim goes on at %d, want %d, before the gap of the other one", third.Recent.Since, want)
+	}
+	for range 3 {
+		exec(t, pool, `SELECT tidemark.append('many', (SELECT jsonb_agg('{"type": "noted"}'::jsonb)
+			FROM generate_series(1, 100)))`)
+	}
+	fourth := claimRecent(t, pool, k, third.Recent, 9)
+	expect(t, "many more", fourth.Leases, "many:1:0")
+	if want := third.Recent.Since + 2 + 300 - 256; fourth.Recent.Since != want {
+		t.Errorf("the next claim goes on at %d, want %d, 256 positions back", fourth.Recent.Since, want)
+	}
+}
 
 func TestRecentClaimsComeToEachCampaignInTurn(t *testing.T) {
 	t.Parallel()
@@ -79,8 +123,9 @@ func TestRecentClaimsComeToEachCampaignInTurn(t *testing.T) {
 	for i := range 40 {
 		appended(t, pool, fmt.Sprintf("c%02d", i))
 	}
-	next := lease.Recent{Since: 1 << 40} // out of reach
+	next := lease.Recent{Since: 1 << 40} // events are out of reach
 	for turn, want := range []int{16, 16, 8, 0} {
+		next.Turn = 16
 		claimed := claimRecent(t, pool, k, next, 64)
 		if len(claimed.Leases) != want || want > 0 && claimed.Leases[0].CampaignID != fmt.Sprintf("c%02d", 16*turn) {
 			t.Errorf("turn %d: %v", turn, claimed.Leases)
@@ -105,7 +150,7 @@ func TestARecentClaimKeepsInMindWhatItCannotLeaseYet(t *testing.T) {
 	exec(t, pool, "INSERT INTO tidemark.leases VALUES ('g', 'paused', 'paused', 1, 'infinity', 0)")
 	appended(t, pool, "paused", "c")
 	// From here on events are out of reach, so only the campaigns in mind count.
-	far := func(known []string) lease.Recent { return lease.Recent{Since: 1 << 40, Known: known, After: none} }
+	far := func(known []string) lease.Recent { return lease.Recent{Since: 1 << 40, Known: known} }
 	second := claimRecent(t, pool, two, far([]string{"b", "paused", "c", "done"}), 9)
 	expect(t, "what is free", second.Leases, "b:1:0")
 	if known := second.Recent.Known; !slices.Equal(known, []string{"c"}) {
