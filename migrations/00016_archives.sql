@@ -16,6 +16,7 @@ CREATE TABLE tidemark.archives (
     last_position  bigint      NOT NULL,
     last_recorded  timestamptz NOT NULL,
     event_types    text[]      NOT NULL,
+    members        bigint[]    NOT NULL,
     actor          text COLLATE "C" NOT NULL,
     reason         text        NOT NULL,
     archived_at    timestamptz NOT NULL DEFAULT clock_timestamp()
@@ -32,12 +33,17 @@ COMMENT ON COLUMN tidemark.archives.first_position IS 'position of the first eve
 COMMENT ON COLUMN tidemark.archives.last_position IS 'position of its last event';
 COMMENT ON COLUMN tidemark.archives.last_recorded IS 'time of the append that was last';
 COMMENT ON COLUMN tidemark.archives.event_types IS 'types of its events';
+COMMENT ON COLUMN tidemark.archives.members IS
+    'hashtextextended(campaign_id, 0) of all campaigns that it has lines of, restored ones too';
 COMMENT ON COLUMN tidemark.archives.actor IS 'operator';
 COMMENT ON COLUMN tidemark.archives.reason IS 'reason of the operator';
 COMMENT ON COLUMN tidemark.archives.archived_at IS 'time at which the events left the journal';
 
 -- Each position read asks whether an archive is in its way: almost always an index without entries.
 CREATE INDEX archives_position_idx ON tidemark.archives (last_position) WHERE campaigns > 0;
+
+-- Erasures ask which objects have lines of a campaign.
+CREATE INDEX archives_members_idx ON tidemark.archives USING gin (members);
 
 -- Policies by which workers archive closed campaigns, and their last runs.
 CREATE TABLE tidemark.retention (
@@ -238,7 +244,8 @@ $$;
 -- the reason. p_sums are the XOR of the hashes of the campaigns' events when the lines were made: an
 -- append or an erasure since then changes them. p_hashes are the SHA-256 of the lines, for restore. Events
 -- with tags stay as stubs, so that conditions see them, and so does the last one, which keeps the
--- campaign's head. A campaign's lock is tried, never waited for.
+-- campaign's head. A campaign's lock is tried, never waited for. If an erasure has taken what a line of
+-- the object tells, none of its campaigns is archived in it.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.archive(p_object text, p_sha256 bytea, p_bytes bigint, p_campaign_ids text[],
     p_sums bigint[], p_hashes bytea[], p_actor text, p_reason text) RETURNS TABLE (campaign_id text, reason text)
@@ -252,10 +259,12 @@ DECLARE
     free text[];
     chosen text[];
     refused jsonb;
+    erased boolean;
     total record;
     gone record;
 BEGIN
     PERFORM tidemark.require_batch('archive', cardinality(p_campaign_ids));
+    PERFORM pg_advisory_xact_lock_shared(tidemark.lock_key(32009, 0)); -- an erasure begins before or after this
     SELECT coalesce(array_agg(c.id) FILTER (WHERE c.free), '{}') INTO free
     FROM (SELECT u.id, pg_try_advisory_xact_lock(tidemark.lock_key(32002, hashtextextended(u.id, 0))) AS free
         FROM unnest(p_campaign_ids) AS u (id)) AS c;
@@ -266,13 +275,18 @@ BEGIN
     RETURN QUERY SELECT n.key, n.value FROM jsonb_each_text(refused) AS n;
     chosen := array(SELECT u.id FROM unnest(free) AS u (id) WHERE NOT refused ? u.id);
     -- What is deleted is what the object has.
-    SELECT coalesce(array_agg(u.id), '{}') INTO free
+    SELECT coalesce(array_agg(u.id) FILTER (WHERE u.hash = n.hash AND u.id = ANY (chosen)), '{}'),
+        coalesce(bool_or(u.hash <> n.hash AND n.erased), false)
+    INTO free, erased
     FROM unnest(p_campaign_ids, p_sums) AS u (id, hash) CROSS JOIN LATERAL (
-        SELECT bit_xor(hash_record_extended(j, 0)) AS hash FROM tidemark.journal j WHERE j.campaign_id = u.id
-    ) AS n
-    WHERE u.id = ANY (chosen) AND u.hash = n.hash;
-    RETURN QUERY SELECT u.id, 'it has changed since it was copied' FROM unnest(chosen) AS u (id)
-        WHERE u.id <> ALL (free);
+        SELECT bit_xor(hash_record_extended(j, 0)) AS hash, bool_or(coalesce(j.metadata ? '$erased', false)) AS erased
+        FROM tidemark.journal j WHERE j.campaign_id = u.id
+    ) AS n;
+    IF erased THEN
+        free := '{}';
+    END IF;
+    RETURN QUERY SELECT u.id, CASE WHEN erased THEN 'an event that was copied with it was erased meanwhile'
+        ELSE 'it has changed since it was copied' END FROM unnest(chosen) AS u (id) WHERE u.id <> ALL (free);
     IF free = '{}' THEN
         RETURN;
     END IF;
@@ -305,9 +319,10 @@ BEGIN
     )
     SELECT coalesce(sum(c.n), 0) AS n, coalesce(bit_xor(c.hash), 0) AS hash INTO gone FROM counted c;
     INSERT INTO tidemark.archives (object, sha256, bytes, campaigns, events, removed, removed_hash, first_position,
-        last_position, last_recorded, event_types, actor, reason)
+        last_position, last_recorded, event_types, members, actor, reason)
     VALUES (p_object, p_sha256, p_bytes, cardinality(free), total.events, gone.n, gone.hash, total.first,
-        total.last, total.recorded, total.types, p_actor, p_reason)
+        total.last, total.recorded, total.types, array(SELECT hashtextextended(u.id, 0)
+            FROM unnest(p_campaign_ids) AS u (id)), p_actor, p_reason)
     ON CONFLICT (object) DO UPDATE SET campaigns = excluded.campaigns, events = excluded.events,
         removed = excluded.removed, removed_hash = excluded.removed_hash, actor = excluded.actor,
         reason = excluded.reason, archived_at = excluded.archived_at -- all of it was restored since

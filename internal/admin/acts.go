@@ -143,6 +143,9 @@ func (a *Acts) Storing(store archive.Store) *Acts {
 // Catalogue returns the event catalogue; nil: none.
 func (a *Acts) Catalogue() *journal.Catalogue { return a.cfg.Catalogue }
 
+// Archive returns the archive of campaigns; nil: none.
+func (a *Acts) Archive() archive.Store { return a.cfg.Archive }
+
 // Pool returns the pool of the database that acts change.
 func (a *Acts) Pool() *pgxpool.Pool { return a.cfg.Pool }
 

@@ -28,8 +28,8 @@ type object struct {
 	sha256    [sha256.Size]byte
 	size      int
 	campaigns []string
+	text      []byte            // all lines
 	lines     map[string][]byte // by campaign, in the order of seq
-	bytes     int64             // of all lines
 }
 
 // line is an event in an object. tidemark.archive_lines makes it.
@@ -91,7 +91,7 @@ func (o *object) index(content []byte) error {
 	if err != nil {
 		return err
 	}
-	o.bytes = int64(len(text))
+	o.text = text
 	var before []byte // the beginning of the lines of a campaign
 	start := 0
 	for at := 0; at < len(text); {

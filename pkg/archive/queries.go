@@ -45,7 +45,8 @@ const (
 		) h ON true`
 
 	queryObjects = `SELECT object, encode(sha256, 'hex') FROM tidemark.archives
-		WHERE campaigns > 0 AND ($1::text[] IS NULL OR object = ANY ($1)) ORDER BY object`
+		WHERE campaigns > 0 AND ($1::text[] IS NULL OR object = ANY ($1)) AND ($2::text[] IS NULL OR event_types && $2)
+		ORDER BY object`
 
 	// queryBetween reads the small table of archives: the mark, and the objects with events after $1 up to $2.
 	queryBetween = `SELECT m.mark, a.object, encode(a.sha256, 'hex'),

@@ -6,9 +6,11 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/jackc/pgx/v5"
 	"golang.org/x/sync/singleflight"
 
 	"github.com/tidemark-go/tidemark/internal/store/feed"
+	"github.com/tidemark-go/tidemark/internal/store/rows"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
@@ -51,6 +53,25 @@ func (r *Reader) Read(
 	return o.read(s.CampaignID, after, until, visit)
 }
 
+// Search visits the lines of each object that may have events of some types, an object at a time. Lines
+// of campaigns that were restored are among them. Errors: [ErrObject]; those of store, database and visit.
+func Search(
+	ctx context.Context, db journal.Querier, store Store, types []string, visit func(object string, lines []byte) error,
+) error {
+	objects, err := rows.All(ctx, db, pgx.RowToStructByPos[struct{ Name, SHA256 string }], "list objects",
+		queryObjects, nil, types)
+	for _, m := range objects {
+		var o *object
+		if o, err = load(ctx, store, m.Name, m.SHA256); err == nil {
+			err = visit(o.name, o.text)
+		}
+		if err != nil {
+			break
+		}
+	}
+	return err
+}
+
 func (r *Reader) object(ctx context.Context, name, hash string) (*object, error) {
 	if o := r.inMemory(name, hash); o != nil {
 		return o, nil
@@ -90,7 +111,7 @@ func (r *Reader) keep(o *object) {
 	defer r.mu.Unlock()
 	r.kept = append(r.kept, o)
 	for bytes, i := int64(0), len(r.kept)-1; i >= 0; i-- {
-		if bytes += r.kept[i].bytes; bytes > r.most && i < len(r.kept)-1 {
+		if bytes += int64(len(r.kept[i].text)); bytes > r.most && i < len(r.kept)-1 {
 			r.kept = slices.Delete(r.kept, 0, i+1)
 			return
 		}

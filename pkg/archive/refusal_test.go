@@ -124,25 +124,29 @@ func (g grown) Get(ctx context.Context, name string) ([]byte, error) {
 
 func TestACampaignThatMovesMeanwhileStays(t *testing.T) {
 	t.Parallel()
-	for name, sql := range map[string]string{
-		"appended": `SELECT tidemark.append('oak', '[{"type": "late"}]')`,
-		"erased": `INSERT INTO tidemark.erasures (actor, reason) VALUES ('a', 'b');
+	for name, moved := range map[string]struct {
+		sql    string
+		left   int64
+		reason string
+	}{
+		"appended": {`SELECT tidemark.append('oak', '[{"type": "late"}]')`, 1, "it has changed since it was copied"},
+		"erased": {`INSERT INTO tidemark.erasures (actor, reason) VALUES ('a', 'b');
 			SELECT tidemark.erase(1, decode(repeat('00', 32), 'hex'), 'oak', NULL, 500, NULL);
-			UPDATE tidemark.erasures SET ended_at = now()`,
+			UPDATE tidemark.erasures SET ended_at = now()`, 2, "an event that was copied with it was erased meanwhile"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newShop(t)
 			s.closeCampaigns(2, "oak", "ash")
-			done, err := archive.Run(t.Context(), s.Pool, grown{s.store, func() { s.exec(sql) }}, closed)
+			done, err := archive.Run(t.Context(), s.Pool, grown{s.store, func() { s.exec(moved.sql) }}, closed)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if done.Campaigns != 1 || done.Events != 3 || done.LeftOut != 1 ||
-				done.Left[0] != (archive.Left{CampaignID: "oak", Reason: "it has changed since it was copied"}) {
+			if done.Campaigns != 2-moved.left || done.Events != 3*done.Campaigns || done.LeftOut != moved.left ||
+				done.Left[moved.left-1] != (archive.Left{CampaignID: "oak", Reason: moved.reason}) {
 				t.Errorf("archived %+v", done)
 			}
-			if done := s.restore(archive.RestoreRequest{All: true}); done.Campaigns != 1 || done.LeftOut != 0 {
+			if again := s.restore(archive.RestoreRequest{All: true}); again.Campaigns != done.Campaigns || again.LeftOut != 0 {
 				t.Errorf("restored %+v", done)
 			}
 		})

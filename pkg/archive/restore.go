@@ -90,7 +90,7 @@ func (r RestoreRequest) objects(ctx context.Context, db DB, done *tally) (all []
 	if len(r.Campaigns) == 0 {
 		var m mark
 		err = rows.Each(ctx, db, []any{&m.Object, &m.SHA256}, func() { all = append(all, wanted{object: m}) },
-			"list objects", queryObjects, r.Objects)
+			"list objects", queryObjects, r.Objects, nil)
 		for _, name := range r.Objects {
 			if err == nil && !slices.ContainsFunc(all, func(w wanted) bool { return w.object.Object == name }) {
 				err = fmt.Errorf("%w: no archived campaign is in object %q", ErrInvalid, name)

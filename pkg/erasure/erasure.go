@@ -6,8 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
-	"math"
 	"slices"
 	"strings"
 	"time"
@@ -16,8 +14,10 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
+	"github.com/tidemark-go/tidemark/internal/slice"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/rows"
+	"github.com/tidemark-go/tidemark/pkg/archive"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
@@ -48,6 +48,10 @@ type Request struct {
 	Personal  bool
 	Catalogue *journal.Catalogue // nil: no subject fields and no personal ones
 
+	// Archive brings archived events back to the journal, with all campaigns of their objects. nil: the
+	// erasure of archived events is refused.
+	Archive archive.Store
+
 	By, Reason string // required by [Erase]
 }
 
@@ -68,7 +72,8 @@ type Certificate struct {
 	Keyless  []string         `json:"without_key,omitempty"` // subjects that sealed nothing, such as tags
 	Changed  map[string]int64 `json:"changed"`               // rows by table of the schema tidemark
 	Replayed []string         `json:"replayed"`
-	Rebuilt  []string         `json:"rebuilt"` // workers do both after the erasure has ended
+	Rebuilt  []string         `json:"rebuilt"`           // workers do both after the erasure has ended
+	Objects  []string         `json:"objects,omitempty"` // of the archive, with lines of the campaigns: delete them, none is needed
 	Key      []byte           `json:"key,omitempty"`
 }
 
@@ -109,7 +114,8 @@ func Count(ctx context.Context, db journal.Querier, r Request) (found Found, err
 		return found, err
 	}
 	if r.Campaign != "" {
-		found.Events, err = e.countCampaign(ctx, db)
+		n, err := e.countCampaign(ctx, db)
+		found.Events = max(n.Left, n.Archived)
 		found.Campaigns = min(found.Events, 1)
 		return found, err
 	}
@@ -126,8 +132,9 @@ func Count(ctx context.Context, db journal.Querier, r Request) (found Found, err
 
 // Erase erases, and has the workers make the read models anew. It returns when the journal and the logs
 // are done; [Verify] tells whether the read models are. Each campaign is locked for the time of a few
-// hundred events, as by an append. Errors: [ErrNothing], [ErrConflict], those of the database. Half of
-// an erasure that ends with an error is done: repeat it.
+// hundred events, as by an append. Errors: [ErrNothing], [ErrConflict]; [journal.ErrArchived] without an
+// archive; [archive.ErrObject]; those of archive and database. Half of an erasure that ends with an error
+// is done: repeat it.
 func Erase(ctx context.Context, db DB, r Request) (_ *Certificate, err error) {
 	defer rows.Explain(&err, "erase")
 	e, err := r.run()
@@ -151,7 +158,7 @@ func Erase(ctx context.Context, db DB, r Request) (_ *Certificate, err error) {
 		e.done.Replayed = append(e.done.Replayed, p.Name)
 	}
 	if len(e.unfinished) > 0 {
-		err = e.begin(ctx)
+		err = e.record(ctx)
 	}
 	if err == nil && r.Campaign != "" {
 		err = e.eraseCampaign(ctx)
@@ -170,12 +177,16 @@ func Erase(ctx context.Context, db DB, r Request) (_ *Certificate, err error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, u := range e.unfinished {
-		if err := e.end(ctx, u.ID); err != nil {
+	all := append(slice.Of(e.unfinished, func(u begun) int64 { return u.ID }), e.done.Erasure)
+	if e.done.Objects, err = rows.All(ctx, db, pgx.RowTo[string], "", queryObjects, all); err != nil {
+		return nil, err
+	}
+	for _, id := range all {
+		if err := e.end(ctx, id); err != nil {
 			return nil, err
 		}
 	}
-	return e.done, e.end(ctx, e.done.Erasure)
+	return e.done, nil
 }
 
 // end takes the keys of what was erased from the failure log, and ends an erasure.
@@ -206,8 +217,8 @@ func (r Request) String() string {
 	return fmt.Sprintf("subjects %q", r.Subjects)
 }
 
-// begin puts the erasure on record, once.
-func (e *run) begin(ctx context.Context) error {
+// record puts the erasure on record, once. From then on nothing is archived.
+func (e *run) record(ctx context.Context) error {
 	if e.done.Erasure > 0 {
 		return nil
 	}
@@ -217,9 +228,9 @@ func (e *run) begin(ctx context.Context) error {
 }
 
 func (e *run) eraseCampaign(ctx context.Context) error {
-	left, err := e.countCampaign(ctx, e.db)
-	if left > 0 {
-		err = e.begin(ctx)
+	n, err := e.countCampaign(ctx, e.db)
+	if err == nil && max(n.Left, n.Archived) > 0 {
+		err = e.begin(ctx, e.Campaign)
 	}
 	for more := e.done.Erasure > 0; more && err == nil; {
 		var n int
@@ -231,7 +242,7 @@ func (e *run) eraseCampaign(ctx context.Context) error {
 
 func (e *run) eraseSubjects(ctx context.Context) error {
 	err := e.find(ctx, e.db, func(campaign string, seqs []int64) error {
-		if err := e.begin(ctx); err != nil {
+		if err := e.begin(ctx, campaign); err != nil {
 			return err
 		}
 		for len(seqs) > batchEvents {
@@ -244,7 +255,7 @@ func (e *run) eraseSubjects(ctx context.Context) error {
 		return err
 	})
 	if err == nil && len(e.keys) > 0 {
-		err = e.begin(ctx)
+		err = e.record(ctx)
 	}
 	if err == nil && e.done.Erasure > 0 { // keys of events that were appended meanwhile go too
 		e.done.Keyless = e.keyless
@@ -268,65 +279,6 @@ func (r Request) run() (*run, error) {
 		e.personal, _ = json.Marshal(personal) // strings cannot fail
 	}
 	return e, nil
-}
-
-func (e *run) countCampaign(ctx context.Context, db journal.Querier) (left int64, err error) {
-	n, err := rows.One(ctx, db, pgx.RowToStructByPos[struct{ All, Left int64 }], "", queryCount, e.Campaign, e.personal)
-	if err == nil && n.All == 0 {
-		err = fmt.Errorf("%w: campaign %q has no events", ErrNothing, e.Campaign)
-	}
-	return n.Left, err
-}
-
-// find reads the ids of the subjects' keys, and visits their events, campaign by campaign of a window of
-// positions.
-func (e *run) find(ctx context.Context, db journal.Querier, visit func(campaign string, seqs []int64) error) error {
-	last, err := rows.One(ctx, db, pgx.RowTo[int64], "", queryLast)
-	if err != nil {
-		return err
-	}
-	if e.keys, err = rows.All(ctx, db, pgx.RowTo[string], "", queryKeys, e.Subjects); err != nil {
-		return err
-	}
-	if e.keyless, err = rows.All(ctx, db, pgx.RowTo[string], "", queryKeyless, e.Subjects); err != nil {
-		return err
-	}
-	fields := e.Catalogue.Subjects()
-	encoded, _ := json.Marshal(fields) // strings cannot fail
-	step := int64(window)
-	if len(fields) == 0 {
-		step = math.MaxInt64 / 2 // archived events have stubs if they have tags
-	} else if object, err := rows.One(ctx, db, pgx.RowTo[string], "", queryArchived,
-		slices.Collect(maps.Keys(fields))); err != nil {
-		return err
-	} else if object != "" {
-		return fmt.Errorf("%w in %s, and may be about the subjects: restore them first", journal.ErrArchived, object)
-	}
-	for after := int64(0); after < last; after += step {
-		found := map[string][]int64{}
-		var campaign string
-		var seq, position int64
-		read := func(sql string, args ...any) error {
-			return rows.Each(ctx, db, []any{&campaign, &seq, &position}, func() {
-				found[campaign] = append(found[campaign], seq)
-			}, "find events of the subjects", sql, append([]any{e.Subjects, after, after + step, e.personal}, args...)...)
-		}
-		err := read(queryTagged)
-		if err == nil && len(fields) > 0 {
-			err = read(queryNamed, encoded, e.keys)
-		}
-		for _, campaign := range slices.Sorted(maps.Keys(found)) {
-			if err != nil {
-				break
-			}
-			slices.Sort(found[campaign])
-			err = visit(campaign, slices.Compact(found[campaign]))
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // erase erases events of a campaign, or the first that are left if seqs is nil. It has the campaign

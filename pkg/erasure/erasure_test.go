@@ -585,7 +585,7 @@ func TestASubjectIsErasedInOneReadOfTheJournal(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)
 	s.order("shop", "ann", 2)
-	reads := &statements{text: "jsonb_array_elements_text($5::jsonb -> j.event_type)"}
+	reads := &statements{text: "jsonb_array_elements_text($3::jsonb -> j.event_type)"}
 	config := s.Config()
 	config.ConnConfig.Tracer = reads
 	pool, err := pgxpool.NewWithConfig(t.Context(), config)

@@ -1,7 +1,11 @@
 package erasure
 
 const (
-	queryBegin = `INSERT INTO tidemark.erasures (campaign_id, actor, reason) VALUES (nullif($1, ''), $2, $3)
+	// queryBegin waits for archives that are being written. Those that begin later see the erasure.
+	queryBegin = `WITH alone AS MATERIALIZED (
+			SELECT set_config('lock_timeout', '3s', true), pg_advisory_xact_lock(tidemark.lock_key(32009, 0))
+		)
+		INSERT INTO tidemark.erasures (campaign_id, actor, reason) SELECT nullif($1, ''), $2, $3 FROM alone
 		RETURNING id, began_at`
 
 	// queryErase locks the campaign, as an append does, and changes its events by the primary key.
@@ -34,32 +38,54 @@ const (
 	// queryForget deletes rows by the unique index on subjects.
 	queryForget = `SELECT tidemark.forget_keys($1)`
 
-	// queryCount reads a campaign's range of the primary key.
-	queryCount = `SELECT count(*), count(*) FILTER (WHERE NOT (coalesce(metadata ? '$erased', false)
+	// queryCount reads a campaign's range of the primary key. An archived one has its last event and, in the
+	// mark of that, the number of all.
+	queryCount = `SELECT count(*), coalesce(max((metadata #>> '{$archived,events}')::bigint)
+			FILTER (WHERE event_version = 0), 0), count(*) FILTER (WHERE NOT (coalesce(metadata ? '$erased', false)
 				AND tidemark.is_erased("position", metadata, payload, $2::jsonb IS NULL))
 			AND event_type <> 'events_erased' AND ($2::jsonb IS NULL OR $2::jsonb ? event_type))
 		FROM tidemark.journal WHERE campaign_id = $1`
 
 	// queryTagged reads the index on tags, then probes an event by position for each row.
-	queryTagged = `SELECT j.campaign_id, j.seq, t."position" FROM (
-			SELECT DISTINCT e."position" FROM tidemark.event_tags e WHERE e.tag = ANY ($1::text[]) AND e."position" > $2
-				AND e."position" <= $3
+	queryTagged = `SELECT j.campaign_id, j.seq FROM (
+			SELECT DISTINCT e."position" FROM tidemark.event_tags e WHERE e.tag = ANY ($1::text[]) AND e."position" > $3
+				AND e."position" <= $4
 		) t CROSS JOIN LATERAL (SELECT j.campaign_id, j.seq, j.metadata, j.payload, j.event_type
 			FROM tidemark.journal j WHERE j."position" = t."position" LIMIT 1) j
-		WHERE NOT tidemark.is_erased(t."position", j.metadata, j.payload, $4::jsonb IS NULL)
-			AND ($4::jsonb IS NULL OR $4::jsonb ? j.event_type)`
+		WHERE NOT tidemark.is_erased(t."position", j.metadata, j.payload, $2::jsonb IS NULL)
+			AND ($2::jsonb IS NULL OR $2::jsonb ? j.event_type)`
+
+	// named is what the events of the subjects have that a field names.
+	named = ` NOT (coalesce(j.metadata ? '$erased', false)
+				AND tidemark.is_erased(j."position", j.metadata, j.payload, $2::jsonb IS NULL))
+			AND ($2::jsonb IS NULL OR $2::jsonb ? j.event_type)
+			AND EXISTS (SELECT FROM jsonb_array_elements_text($3::jsonb -> j.event_type) f (path)
+				WHERE j.payload #>> string_to_array(f.path, '.') = ANY ($1::text[])
+					OR j.payload #>> string_to_array(f.path || '.key', '.') = ANY ($4::text[]))`
 
 	// queryNamed reads a range of the index on position.
-	queryNamed = `SELECT j.campaign_id, j.seq, j."position" FROM tidemark.journal j
-		WHERE j."position" > $2 AND j."position" <= $3 AND NOT (coalesce(j.metadata ? '$erased', false)
-				AND tidemark.is_erased(j."position", j.metadata, j.payload, $4::jsonb IS NULL))
-			AND ($4::jsonb IS NULL OR $4::jsonb ? j.event_type)
-			AND EXISTS (SELECT FROM jsonb_array_elements_text($5::jsonb -> j.event_type) f (path)
-				WHERE j.payload #>> string_to_array(f.path, '.') = ANY ($1::text[])
-					OR j.payload #>> string_to_array(f.path || '.key', '.') = ANY ($6::text[]))`
+	queryNamed = `SELECT j.campaign_id, j.seq FROM tidemark.journal j
+		WHERE j."position" > $5 AND j."position" <= $6 AND` + named
+
+	// queryLines reads the lines $5 of object $6, but not those of events with a stub that queryTagged finds.
+	queryLines = `SELECT j.campaign_id, j.seq
+		FROM string_to_table(rtrim($5, E'\n'), E'\n') AS t (line) CROSS JOIN LATERAL (
+			SELECT l.*, l.type AS event_type FROM jsonb_to_record(t.line::jsonb) AS l (campaign_id text, seq bigint,
+				"position" bigint, type text, tags text[], payload jsonb, metadata jsonb)
+		) j
+		WHERE NOT coalesce(j.tags && $1, false) AND` + named + ` AND $6 = (
+				SELECT h.metadata #>> '{$archived,object}' FROM tidemark.journal h
+				WHERE h.campaign_id = j.campaign_id ORDER BY h.seq DESC LIMIT 1)`
 
 	// queryArchived reads the manifest of the archive.
 	queryArchived = `SELECT coalesce(min(object), '') FROM tidemark.archives WHERE campaigns > 0 AND event_types && $1`
+
+	// queryInUse and queryObjects probe the index on members for each campaign.
+	queryInUse = `SELECT object FROM tidemark.archives
+		WHERE members @> ARRAY[hashtextextended($1, 0)] AND campaigns > 0 ORDER BY 1`
+	queryObjects = `SELECT DISTINCT a.object FROM (SELECT DISTINCT j.campaign_id FROM tidemark.erased_events e
+			JOIN tidemark.journal j ON j."position" = e."position" WHERE e.erasure = ANY ($1)) c
+		JOIN tidemark.archives a ON a.members @> ARRAY[hashtextextended(c.campaign_id, 0)] ORDER BY 1`
 
 	queryLast = `SELECT last_value FROM tidemark.journal_position`
 

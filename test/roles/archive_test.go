@@ -11,6 +11,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/retention"
 	"github.com/tidemark-go/tidemark/pkg/archive"
+	"github.com/tidemark-go/tidemark/pkg/erasure"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
@@ -59,6 +60,13 @@ func TestArchivesAreTheOperators(t *testing.T) {
 		t.Errorf("an operator restored %+v, %v", done, err)
 	}
 	must(t, add())
+	if done, err := archive.Run(t.Context(), operator, store, r); err != nil || done.Campaigns != 1 {
+		t.Errorf("an operator archived %+v, %v", done, err)
+	}
+	erases := erasure.Request{Campaign: "c", Archive: store, By: "anna", Reason: "a test"}
+	if c, err := erasure.Erase(t.Context(), operator, erases); err != nil || c.Events != 4 || len(c.Objects) != 2 {
+		t.Errorf("an operator erased %+v, %v", c, err)
+	}
 }
 
 // TestAppendersAskAndWorkersBringBackOnceTheyMay grants what docs/guides/archive.md names.

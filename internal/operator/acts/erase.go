@@ -26,9 +26,10 @@ type subjectErase struct {
 
 const aboutErasures = " Payloads and metadata go, and with them tags, actors and aggregates; places, types, ids " +
 	"and times stay. Errors and logs no longer tell of the events. Campaigns are replayed, and projections across " +
-	"campaigns are rebuilt. The command writes a certificate to stdout: keep it, erase verify needs its key, and the " +
-	"database does not have it. It can be repeated, and takes what an interrupted one has left. It reaches neither " +
-	"what was published, nor WAL, replicas and backups."
+	"campaigns are rebuilt. Archived events are brought back first, with all campaigns of their objects; delete the " +
+	"objects, which the certificate names. The command writes the certificate to stdout: keep it, erase verify needs " +
+	"its key, and the database does not have it. It can be repeated, and takes what an interrupted one has left. It " +
+	"reaches neither what was published, nor WAL, replicas and backups."
 
 const (
 	certificateFile   = "certificate.json"
@@ -77,7 +78,7 @@ func (in erases) does(r erasure.Request, typed, what string) does {
 	return does{
 		Typed: typed,
 		Preview: func(ctx context.Context, acts *admin.Acts, _ admin.Request) (*Plan, error) {
-			r.Catalogue = acts.Catalogue()
+			r.Catalogue, r.Archive = acts.Catalogue(), acts.Archive()
 			found, err := erasure.Count(ctx, acts.Pool(), r)
 			words := "erase " + table.Count(found.Events, "event")
 			if r.Campaign == "" {
@@ -87,7 +88,7 @@ func (in erases) does(r erasure.Request, typed, what string) does {
 			return &Plan{Detail: found, Count: found.Events, Words: words + " of " + what + " for good"}, err
 		},
 		Alone: func(ctx context.Context, db *admin.Recorder) (any, error) {
-			r.Catalogue, r.By, r.Reason = db.Catalogue, db.Who.Name, db.Reason
+			r.Catalogue, r.Archive, r.By, r.Reason = db.Catalogue, db.Archive, db.Who.Name, db.Reason
 			return erasure.Erase(ctx, db, r)
 		},
 		Told: func(done *admin.Outcome) Told {
@@ -95,10 +96,11 @@ func (in erases) does(r erasure.Request, typed, what string) does {
 			if c.Erasure == 0 { // of a repeated request
 				return Told{Text: "The certificate was shown once. An erasure without an end was interrupted: erase again."}
 			}
-			return Told{
-				fmt.Sprintf("Erased %s of %s. Workers make the read models anew.", table.Count(c.Events, "event"), what),
-				[]string{"erase", "verify", "certificate.json"},
+			text := fmt.Sprintf("Erased %s of %s. Workers make the read models anew.", table.Count(c.Events, "event"), what)
+			if n := int64(len(c.Objects)); n > 0 {
+				text += fmt.Sprintf(" Delete %s of the archive that the certificate names.", table.Count(n, "object"))
 			}
+			return Told{text, []string{"erase", "verify", "certificate.json"}}
 		},
 	}
 }

@@ -20,16 +20,19 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
-// eraseCommand writes the certificate, and reads the event catalogue.
-func eraseCommand() extra {
+// eraseCommand writes the certificate, reads the event catalogue, and opens the archive.
+func eraseCommand(env *cli.Env) extra {
 	var file string
+	archive := archiveCommand(env)
 	return extra{
 		flags: func(flags *pflag.FlagSet) {
+			archive.flags(flags)
 			flags.StringVar(&file, "catalogue", "", "event catalogue, a YAML file, for subject fields and --personal")
 		},
 		acts: func(acts *admin.Acts) (*admin.Acts, error) {
-			if file == "" {
-				return acts, nil
+			acts, err := archive.acts(acts)
+			if err != nil || file == "" {
+				return acts, err
 			}
 			catalogue, err := journal.LoadCatalogue(os.DirFS(filepath.Dir(file)), filepath.Base(file))
 			if err != nil {
@@ -46,6 +49,9 @@ func eraseCommand() extra {
 			for _, subject := range certificate.Keyless {
 				c.env.Note("No key of %s was deleted, as there is none. If it is a tag, also erase the value of the subject field.",
 					table.Quote(subject))
+			}
+			for _, object := range certificate.Objects {
+				c.env.Note("Delete %s and its manifest from the archive: no campaign needs it.", object)
 			}
 			c.env.Note("next: tidemark erase verify FILE, with the certificate")
 			return c.env.PrintJSON(certificate)

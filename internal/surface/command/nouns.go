@@ -94,7 +94,7 @@ func addCommands(root *cobra.Command, env *cli.Env) map[string]*cobra.Command {
 	more := map[string]extra{
 		"startRebuild": rebuildCommand(env), "createToken": tokenCommand(env),
 		"archiveCampaign": archiveCommand(env), "restoreCampaign": archiveCommand(env),
-		"eraseCampaign": eraseCommand(), "eraseSubjects": eraseCommand(), "rotateKeys": keysCommand(),
+		"eraseCampaign": eraseCommand(env), "eraseSubjects": eraseCommand(env), "rotateKeys": keysCommand(),
 	}
 	byCommand := map[string][]*acts.Act{}
 	for _, act := range acts.All() {
