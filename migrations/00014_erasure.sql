@@ -55,6 +55,7 @@ COMMENT ON COLUMN tidemark.erased_values.hash IS 'SHA-256 of the certificate''s 
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.erasable(p_document jsonb) RETURNS SETOF text
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    SET jit = off
     SET search_path = pg_catalog, pg_temp
 AS $$
     SELECT DISTINCT v #>> '{}'
@@ -67,6 +68,7 @@ $$;
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.texts(p_document jsonb) RETURNS SETOF text
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    SET jit = off
     SET search_path = pg_catalog, pg_temp
 AS $$
     WITH whole AS (

@@ -104,7 +104,7 @@ CREATE INDEX restore_requests_attempt_idx ON tidemark.restore_requests (attempt_
 CREATE FUNCTION tidemark.require_positions(p_after bigint, p_until bigint, p_types text[] DEFAULT NULL)
     RETURNS boolean
     LANGUAGE plpgsql STABLE SECURITY DEFINER
-    SET enable_seqscan = off SET enable_bitmapscan = off
+    SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off
     SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
@@ -145,7 +145,7 @@ CREATE FUNCTION tidemark.archive_lines(p_campaign_ids text[])
     RETURNS TABLE (campaign_id text, line text, hash bigint)
     LANGUAGE sql STABLE
     SET timezone = 'UTC' SET datestyle = 'ISO' SET enable_seqscan = off SET enable_bitmapscan = off
-        SET enable_hashjoin = off SET enable_mergejoin = off
+        SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off
     SET search_path = pg_catalog, pg_temp
 AS $$
     SELECT c.id, e.line, e.hash
@@ -169,6 +169,7 @@ $$;
 CREATE FUNCTION tidemark.not_archivable(p_campaign_ids text[]) RETURNS TABLE (campaign_id text, reason text)
     LANGUAGE plpgsql STABLE
     SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+        SET jit = off
     SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_column
@@ -251,6 +252,7 @@ CREATE FUNCTION tidemark.archive(p_object text, p_sha256 bytea, p_bytes bigint, 
     p_sums bigint[], p_hashes bytea[], p_actor text, p_reason text) RETURNS TABLE (campaign_id text, reason text)
     LANGUAGE plpgsql SECURITY DEFINER
     SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+        SET jit = off
     SET lock_timeout = '300ms'
     SET search_path = pg_catalog, pg_temp
 AS $$
@@ -345,6 +347,7 @@ CREATE FUNCTION tidemark.restore(p_campaign_ids text[], p_lines text[], p_keep i
     RETURNS TABLE (campaign_id text, reason text)
     LANGUAGE plpgsql SECURITY DEFINER
     SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+        SET jit = off
     SET lock_timeout = '300ms'
     SET search_path = pg_catalog, pg_temp
 AS $$
@@ -412,7 +415,7 @@ $$;
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.ask_restore(p_campaign_id text) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER
-    SET enable_seqscan = off SET enable_bitmapscan = off
+    SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off
     SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE

@@ -92,7 +92,8 @@ const (
 	queryRegistryExclusive = `SELECT pg_advisory_xact_lock(tidemark.lock_key(32003, hashtextextended($1, 0)))`
 
 	// QueryExclusivePatience bounds the wait for an exclusive lock, and so the wait of others behind it.
-	QueryExclusivePatience = `SELECT set_config('lock_timeout', '300ms', true)`
+	// Queries of the catalogues are not compiled under it: that takes a quarter of a second.
+	QueryExclusivePatience = `SELECT set_config('lock_timeout', '300ms', true), set_config('jit', 'off', true)`
 
 	// queryGroupOf probes the primary key of a table with one row per projection.
 	queryGroupOf = `SELECT coalesce((SELECT p.consumer_group FROM tidemark.projections p WHERE p.name = ANY ($1)
