@@ -49,14 +49,15 @@ type catalogued struct {
 // accepts types that are not in it; see [Catalogue.RefuseUnknown].
 func NewCatalogue(types ...EventType) (*Catalogue, error) {
 	c, err := catalogueOf(types)
-	return c, inCatalogue(err)
+	inCatalogue(&err)
+	return c, err
 }
 
-func inCatalogue(err error) error {
-	if err == nil {
-		return nil
+// inCatalogue says that an error is about a catalogue.
+func inCatalogue(err *error) {
+	if *err != nil {
+		*err = fmt.Errorf("event catalogue: %w", *err)
 	}
-	return fmt.Errorf("event catalogue: %w", err)
 }
 
 func catalogueOf(types []EventType) (*Catalogue, error) {
@@ -75,10 +76,8 @@ func catalogueOf(types []EventType) (*Catalogue, error) {
 
 // RefuseUnknown returns a copy of c that refuses appends, but not reads, of types it does not have.
 func (c *Catalogue) RefuseUnknown() *Catalogue {
-	strict := Catalogue{refuseUnknown: true}
-	if c != nil {
-		strict.types, strict.sealer = c.types, c.sealer
-	}
+	strict := *cmp.Or(c, &Catalogue{})
+	strict.refuseUnknown = true
 	return &strict
 }
 

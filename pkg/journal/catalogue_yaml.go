@@ -41,12 +41,8 @@ type stepYAML struct {
 // LoadCatalogue reads a catalogue from a YAML file; docs/guides/catalogue.md describes the format.
 // Schemas are inline, or files in fsys named relative to this one. The error has the line of a
 // syntax error, or all mistakes in the types.
-func LoadCatalogue(fsys fs.FS, name string) (*Catalogue, error) {
-	c, err := loadCatalogue(fsys, name)
-	return c, inCatalogue(err)
-}
-
-func loadCatalogue(fsys fs.FS, name string) (*Catalogue, error) {
+func LoadCatalogue(fsys fs.FS, name string) (_ *Catalogue, err error) {
+	defer inCatalogue(&err)
 	content, err := fs.ReadFile(fsys, name)
 	if err != nil {
 		return nil, err

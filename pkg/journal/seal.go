@@ -9,7 +9,6 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -25,10 +24,8 @@ import (
 // a projector reads. An append with a personal field and without a subject is then refused. A subject is
 // the first of the type's subject fields that has a text or a whole number.
 func (c *Catalogue) Sealed(s *Sealer) *Catalogue {
-	sealed := Catalogue{sealer: s}
-	if c != nil {
-		sealed.types, sealed.refuseUnknown = c.types, c.refuseUnknown
-	}
+	sealed := *cmp.Or(c, &Catalogue{})
+	sealed.sealer = s
 	return &sealed
 }
 
@@ -105,11 +102,7 @@ func (k *dataKey) open(buf, encoded, at []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := k.aead.NonceSize()
-	if len(sealed) < n {
-		return nil, errors.New("it is too short")
-	}
-	return k.aead.Open(buf, sealed[:n], sealed[n:], at)
+	return openGCM(k.aead, buf, sealed, at)
 }
 
 // keysOf returns the keys that the events' personal fields are sealed with, by subject.

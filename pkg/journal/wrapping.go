@@ -70,14 +70,14 @@ func (w wrappingKey) Wrap(_ context.Context, key, bound []byte) ([]byte, error) 
 }
 
 func (w wrappingKey) Unwrap(_ context.Context, wrapped, bound []byte) ([]byte, error) {
-	return openGCM(w.aead, wrapped, bound)
+	return openGCM(w.aead, nil, wrapped, bound)
 }
 
-// openGCM opens a nonce with what was sealed under it.
-func openGCM(aead cipher.AEAD, sealed, bound []byte) ([]byte, error) {
+// openGCM opens a nonce with what was sealed under it, and appends it to buf.
+func openGCM(aead cipher.AEAD, buf, sealed, bound []byte) ([]byte, error) {
 	n := aead.NonceSize()
 	if len(sealed) < n {
 		return nil, errors.New("it is too short")
 	}
-	return aead.Open(nil, sealed[:n], sealed[n:], bound)
+	return aead.Open(buf, sealed[:n], sealed[n:], bound)
 }
