@@ -12,6 +12,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/store/lease"
 	"github.com/tidemark-go/tidemark/internal/store/ledger"
+	"github.com/tidemark-go/tidemark/internal/store/notified"
 	"github.com/tidemark-go/tidemark/pkg/publisher/internal/pace"
 )
 
@@ -36,33 +37,13 @@ func (l *Listener) Listening() bool { return l.listening.Load() }
 // Run listens on its own connection until ctx is cancelled. If it cannot connect or LISTEN does not
 // work (PgBouncer in transaction mode), the relay only polls.
 func (l *Listener) Run(ctx context.Context) {
-	for attempt := 1; ctx.Err() == nil; attempt++ {
-		err := l.once(ctx, func() { attempt = 1 })
-		if ctx.Err() != nil {
-			return
-		}
-		wait := pace.Backoff(attempt, 5*time.Second, 0.5)
+	notified.Listen(ctx, l.pool, func(err error, wait time.Duration) {
 		l.logger.WarnContext(ctx, "not listening, polling only", "error", err, "wait", wait)
-		pace.Wait(ctx, wait)
-	}
+	}, l.hear, lease.Channel, ledger.Channel)
 }
 
-func (l *Listener) once(ctx context.Context, connected func()) error {
-	conn, err := pgx.ConnectConfig(ctx, l.pool.Config().ConnConfig)
-	if err != nil {
-		return err
-	}
-	defer func() {
-		bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-		defer cancel()
-		_ = conn.Close(bounded)
-	}()
-	for _, name := range []string{lease.Channel, ledger.Channel} {
-		if _, err := conn.Exec(ctx, "LISTEN "+name); err != nil {
-			return err
-		}
-	}
-	connected()
+func (l *Listener) hear(ctx context.Context, conn *pgx.Conn, works func()) error {
+	works()
 	l.listening.Store(true)
 	defer l.listening.Store(false)
 	pace.Signal(l.Wake) // earlier appends did not notify

@@ -22,12 +22,10 @@ func Signal(c chan<- struct{}) {
 
 // Wait returns false if ctx ends first.
 func Wait(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
 	case <-ctx.Done():
 		return false
-	case <-timer.C:
+	case <-time.After(d):
 		return true
 	}
 }
