@@ -81,11 +81,7 @@ func appendError(campaignID string, err error) error {
 	if campaignID != "" {
 		what = fmt.Sprintf("append to campaign %q", campaignID)
 	}
-	var state interface{ SQLState() string }
-	if !errors.As(err, &state) {
-		return fmt.Errorf("%s: %w", what, err)
-	}
-	code := state.SQLState()
+	code := feed.SQLState(err)
 	known := map[string]error{
 		stateVersionConflict: ErrVersionConflict, stateEventIDReused: ErrEventIDReused,
 		statePartlyAppended: ErrPartlyAppended, stateTooManyCampaigns: ErrTooManyCampaigns,

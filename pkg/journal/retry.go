@@ -6,13 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
-
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/tidemark-go/tidemark/internal/store/feed"
 )
 
 // Retry retries attempts that lose a race. Before each retry it waits a random time up to a bound
@@ -136,36 +138,25 @@ func (e *doubtError) Unwrap() error { return e.error }
 // answered reports whether err means that nothing was appended: the database refused, or the call
 // never reached it. A server that is shutting down also returns an error but may have committed.
 func answered(err error) bool {
-	var state interface{ SQLState() string }
-	if errors.As(err, &state) {
-		return !strings.HasPrefix(state.SQLState(), stateGoingDown)
+	if code := feed.SQLState(err); code != "" {
+		return !strings.HasPrefix(code, stateGoingDown)
 	}
-	if _, refused := errors.AsType[*InvalidEventError](err); refused {
-		return true
-	}
-	for _, target := range []error{
+	_, refused := errors.AsType[*InvalidEventError](err)
+	return refused || slices.ContainsFunc([]error{
 		ErrConditionFailed, ErrVersionConflict, ErrInvalidQuery, ErrInvalidCondition, ErrWrappingKey,
-	} {
-		if errors.Is(err, target) {
-			return true
-		}
-	}
-	return false
+	}, func(target error) bool { return errors.Is(err, target) })
 }
 
 // worthRetrying reports whether the same call may succeed on another attempt.
 func worthRetrying(err error) bool {
-	var state interface{ SQLState() string }
-	if errors.As(err, &state) && (state.SQLState() == stateSerializationFailure || state.SQLState() == stateDeadlock) {
-		return true
-	}
 	var doubt *doubtError
-	return errors.As(err, &doubt) || errors.Is(err, ErrConditionFailed) || errors.Is(err, ErrVersionConflict) ||
+	return slices.Contains([]string{stateSerializationFailure, stateDeadlock}, feed.SQLState(err)) ||
+		errors.As(err, &doubt) || errors.Is(err, ErrConditionFailed) || errors.Is(err, ErrVersionConflict) ||
 		errors.Is(err, ErrStaleSnapshot)
 }
 
 func identified(events []Event) []Event {
-	events = append([]Event(nil), events...)
+	events = slices.Clone(events)
 	for i := range events {
 		if events[i].ID == uuid.Nil {
 			events[i].ID = uuid.Must(uuid.NewV7())

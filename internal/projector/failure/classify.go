@@ -11,6 +11,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/tidemark-go/tidemark/internal/redact"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
@@ -167,8 +168,7 @@ func (e *PanicError) FailureCode() string { return codePanic }
 
 // IsLockTimeout reports whether a statement waited for a lock in vain: lock not available, or deadlock.
 func IsLockTimeout(err error) bool {
-	var pgErr *pgconn.PgError
-	return errors.As(err, &pgErr) && classifyState(pgErr.Code) == ClassLock
+	return classifyState(redact.SQLState(err)) == ClassLock
 }
 
 // OwnLockTimeout is IsLockTimeout for statements that belong to no projection.

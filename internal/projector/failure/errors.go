@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgconn"
-
 	"github.com/tidemark-go/tidemark/internal/redact"
 )
 
@@ -101,8 +99,7 @@ const (
 // statement_timeout into a [DeadlineError]. One cancelled earlier was cancelled from outside, by an
 // operator or a lower setting of the role: that is the infrastructure's.
 func Cancelled(err error, projection string, timeout time.Duration, start time.Time) error {
-	pgErr, ok := errors.AsType[*pgconn.PgError](err)
-	if !ok || pgErr.Code != stateCancelled || projection == "" || timeout == 0 || time.Since(start) < timeout {
+	if redact.SQLState(err) != stateCancelled || projection == "" || timeout == 0 || time.Since(start) < timeout {
 		return err
 	}
 	return &DeadlineError{Projection: projection, Timeout: timeout}

@@ -79,8 +79,7 @@ func NewDecoded(e *Event) { e.decoded = new(decoded) }
 // archivedBy makes an error of the database about archived events match [ErrArchived].
 func archivedBy(err error) error {
 	const archived = "TM014"
-	var state interface{ SQLState() string }
-	if errors.As(err, &state) && state.SQLState() == archived {
+	if SQLState(err) == archived {
 		return fmt.Errorf("%w: %w", ErrArchived, err)
 	}
 	return err
@@ -186,11 +185,6 @@ func (s span) fill(ctx context.Context, archive Archive, events []Event, size in
 		after = e.Seq
 	}
 	return filled, size, nil
-}
-
-// whole is the span of a read of a campaign after a seq.
-func whole(after int64, events int, bytes int64) span {
-	return span{after: after, events: events, bytes: bytes}
 }
 
 // AnyArchived reports whether a campaign after one, up to another, is archived.

@@ -3,6 +3,7 @@ package feed
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -56,15 +57,19 @@ func (e *Event) Unreadable() error {
 	return &UnreadableError{Campaign: e.CampaignID, Seq: e.Seq, Position: e.Position}
 }
 
+// SQLState returns the code of an error of the database, through any driver, or "".
+func SQLState(err error) string {
+	var state interface{ SQLState() string }
+	if !errors.As(err, &state) {
+		return ""
+	}
+	return state.SQLState()
+}
+
 // CannotRead reports whether a read failed because of an event's content.
 func CannotRead(err error) bool {
 	const limitExceeded, internal, corrupted = "54000", "XX000", "XX001"
-	var state interface{ SQLState() string }
-	if !errors.As(err, &state) {
-		return false
-	}
-	code := state.SQLState()
-	return code == limitExceeded || code == internal || code == corrupted
+	return slices.Contains([]string{limitExceeded, internal, corrupted}, SQLState(err))
 }
 
 // documents is the part of a column list that careful replaces.

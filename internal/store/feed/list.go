@@ -53,7 +53,7 @@ func (l List) collect(
 	}
 	s := span{}
 	if after >= 0 {
-		s = whole(after, l.Events, l.Bytes)
+		s = span{after: after, events: l.Events, bytes: l.Bytes}
 	}
 	events, size, err := collectSome(ctx, db, 0, l.Bytes, s, query, of, from, l.Events, l.Bytes, l.Bare)
 	if l.Bare {

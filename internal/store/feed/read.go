@@ -33,8 +33,9 @@ type Opening struct {
 // ReadCampaign is [journal.ReadCampaign].
 func ReadCampaign(ctx context.Context, db Querier, campaignID string, afterSeq int64) iter.Seq2[Event, error] {
 	return pages(func() ([]Event, error) {
-		events, _, err := collectSome(ctx, db, 0, math.MaxInt64, whole(afterSeq, PageEvents, pageBytes), queryCampaignPage,
-			campaignID, afterSeq, PageEvents, pageBytes)
+		page := span{after: afterSeq, events: PageEvents, bytes: pageBytes}
+		events, _, err := collectSome(ctx, db, 0, math.MaxInt64, page, queryCampaignPage, campaignID, afterSeq, PageEvents,
+			pageBytes)
 		if err != nil {
 			return nil, fmt.Errorf("read campaign %q after seq %d: %w", campaignID, afterSeq, err)
 		}
@@ -73,7 +74,8 @@ func Floor(ctx context.Context, db Querier) (int64, error) {
 // Get is [journal.Get].
 func Get(ctx context.Context, db Querier, campaignID string, seq int64) (Event, error) {
 	what := fmt.Sprintf("event %d of campaign %q", seq, campaignID)
-	events, _, err := collectSome(ctx, db, 0, math.MaxInt64, whole(seq-1, 1, 1), queryGet, campaignID, seq)
+	s := span{after: seq - 1, events: 1, bytes: 1}
+	events, _, err := collectSome(ctx, db, 0, math.MaxInt64, s, queryGet, campaignID, seq)
 	if len(events) > 0 && events[0].Seq != seq { // a later event, because there is none with this seq
 		events = nil
 	}

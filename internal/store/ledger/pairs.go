@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/internal/store/rows"
 )
@@ -160,7 +160,7 @@ func (l *Ledger) Mark(ctx context.Context, place publications.Key, generation, p
 
 // Error returns err as [ErrLost] if it is the error of the fence.
 func Error(err error) error {
-	if pgErr, ok := errors.AsType[*pgconn.PgError](err); ok && pgErr.Code == stateLost {
+	if feed.SQLState(err) == stateLost {
 		return fmt.Errorf("%w: %w", ErrLost, err)
 	}
 	return err

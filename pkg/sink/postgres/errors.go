@@ -3,11 +3,9 @@ package postgres
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
-	"github.com/jackc/pgx/v5/pgconn"
-
+	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
@@ -26,21 +24,13 @@ const (
 	readOnly              = "25006"
 )
 
-func code(err error) string {
-	var pgErr *pgconn.PgError
-	if !errors.As(err, &pgErr) {
-		return ""
-	}
-	return pgErr.Code
-}
-
-func is(err error, codes ...string) bool { return err != nil && slices.Contains(codes, code(err)) }
+func is(err error, state string) bool { return feed.SQLState(err) == state }
 
 // permanent reports whether the database would refuse the event again because of its content.
 func permanent(err error) bool {
-	c := code(err)
-	return strings.HasPrefix(c, dataException) || strings.HasPrefix(c, constraintViolation) ||
-		strings.HasPrefix(c, programLimit)
+	state := feed.SQLState(err)
+	return strings.HasPrefix(state, dataException) || strings.HasPrefix(state, constraintViolation) ||
+		strings.HasPrefix(state, programLimit)
 }
 
 // refused reports whether an event is at fault, rather than the connection, the server, the table
@@ -63,7 +53,7 @@ func explain(err error, table string) error {
 		remedy = "campaign_id and event_id together must be the primary key or unique"
 	case is(err, insufficientPrivilege):
 		remedy = "grant INSERT and SELECT on it, and CREATE on its schema if the sink is to create it"
-	case is(err, readOnly) || strings.HasPrefix(code(err), noResources):
+	case is(err, readOnly) || strings.HasPrefix(feed.SQLState(err), noResources):
 		return publisher.Outage(err)
 	default:
 		return err
