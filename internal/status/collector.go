@@ -65,12 +65,10 @@ func (c *Collector) Run(ctx context.Context) error {
 	defer c.drop(ctx)
 	// A random start spreads replicas that start together.
 	for wait := time.Duration(rand.Int64N(int64(c.cfg.Interval)/4 + 1)); ; wait = c.cfg.Interval {
-		timer := time.NewTimer(wait)
 		select {
 		case <-ctx.Done():
-			timer.Stop()
 			return nil
-		case <-timer.C:
+		case <-time.After(wait):
 		}
 		if err := c.step(ctx); err != nil && ctx.Err() == nil {
 			c.cfg.Logger.WarnContext(ctx, "database's figures not collected", "error", err)

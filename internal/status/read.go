@@ -98,16 +98,16 @@ type reader struct {
 func readers() []reader {
 	return []reader{
 		{SectionQueue, func(ctx context.Context, tx pgx.Tx, s *Status) (err error) {
-			s.Queue, err = list(outbox.Report(ctx, tx))
+			s.Queue, err = outbox.Report(ctx, tx)
 			return err
 		}},
 		{SectionLag, readLag},
 		{SectionDeferred, func(ctx context.Context, tx pgx.Tx, s *Status) (err error) {
-			s.Deferred, err = list(failed.Report(ctx, tx))
+			s.Deferred, err = failed.Report(ctx, tx)
 			return err
 		}},
 		{SectionPauses, func(ctx context.Context, tx pgx.Tx, s *Status) (err error) {
-			s.Pauses, err = list(pause.List(ctx, tx, "", nil, MostPauses))
+			s.Pauses, err = pause.List(ctx, tx, "", nil, MostPauses)
 			slices.SortFunc(s.Pauses, func(a, b pause.Pause) int { // each group's own first
 				return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.CampaignID, b.CampaignID),
 					cmp.Compare(a.Projection, b.Projection))
@@ -117,7 +117,7 @@ func readers() []reader {
 		{SectionWorkers, readWorkers},
 		{SectionRebuilds, readRebuilds},
 		{SectionPublishers, func(ctx context.Context, tx pgx.Tx, s *Status) (err error) {
-			s.Publishers, err = list(publications.List(ctx, tx, publications.Key{}))
+			s.Publishers, err = publications.List(ctx, tx, publications.Key{})
 			return err
 		}},
 		{SectionInbox, func(ctx context.Context, tx pgx.Tx, s *Status) error {
@@ -139,13 +139,6 @@ func readers() []reader {
 	}
 }
 
-func list[T any](all []T, err error) ([]T, error) {
-	if err == nil && all == nil {
-		all = []T{}
-	}
-	return all, err
-}
-
 func readLag(ctx context.Context, tx pgx.Tx, s *Status) error {
 	lags, err := outbox.Lag(ctx, tx)
 	if err != nil {
@@ -157,7 +150,7 @@ func readLag(ctx context.Context, tx pgx.Tx, s *Status) error {
 }
 
 func readRebuilds(ctx context.Context, tx pgx.Tx, s *Status) (err error) {
-	if s.Rebuilds, err = list(rebuild.Rebuilds(ctx, tx, "")); err != nil {
+	if s.Rebuilds, err = rebuild.Rebuilds(ctx, tx, ""); err != nil {
 		return err
 	}
 	registered, err := rebuild.Projections(ctx, tx)
