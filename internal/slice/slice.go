@@ -1,4 +1,4 @@
-// Package slice makes one slice of another.
+// Package slice maps slices, and counts.
 package slice
 
 // Of returns what f returns for each of the things, in their order. The slice is never nil.
@@ -8,4 +8,14 @@ func Of[T, U any](things []T, f func(T) U) []U {
 		all[i] = f(thing)
 	}
 	return all
+}
+
+// Count returns for how many of the things f returns true.
+func Count[T any](things []T, f func(T) bool) (n int) {
+	for _, thing := range things {
+		if f(thing) {
+			n++
+		}
+	}
+	return n
 }

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tidemark-go/tidemark/internal/slice"
 	"github.com/tidemark-go/tidemark/internal/store/ledger"
 	"github.com/tidemark-go/tidemark/internal/tracing"
 )
@@ -26,14 +27,7 @@ type refusal struct {
 	permanent bool
 }
 
-func (o *outcome) count() (n int) {
-	for _, sent := range o.sent {
-		if sent {
-			n++
-		}
-	}
-	return n
-}
+func (o *outcome) count() int { return slice.Count(o.sent, func(sent bool) bool { return sent }) }
 
 func (o *outcome) taken(events []Event) iter.Seq[ledger.Sent] {
 	return func(yield func(ledger.Sent) bool) {

@@ -13,6 +13,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/auth"
 	"github.com/tidemark-go/tidemark/internal/operator"
 	"github.com/tidemark-go/tidemark/internal/operator/param"
+	"github.com/tidemark-go/tidemark/internal/slice"
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/internal/surface/table"
@@ -61,20 +62,8 @@ type publicationReset struct {
 }
 
 // places counts the given places. Without one the reset only clears errors.
-func (in *publicationReset) places() (n int) {
-	for _, given := range []bool{in.Position != nil, !in.Time.IsZero(), in.End} {
-		if given {
-			n++
-		}
-	}
-	return n
-}
-
-func (in *publicationReset) check() error {
-	if in.places() > 1 {
-		return param.Refuse("position", "", "1", "a reset has one target", "give a position, a time, or the end")
-	}
-	return nil
+func (in *publicationReset) places() int {
+	return slice.Count([]bool{in.Position != nil, !in.Time.IsZero(), in.End}, func(given bool) bool { return given })
 }
 
 type resets struct {
@@ -183,12 +172,12 @@ func publisherActs() []*Act {
 			},
 			Button: "Reset", Role: auth.Admin, Danger: true, Confirms: true, Logs: true,
 		}, func(in *publicationReset, d *does) {
-			typed := ""
-			if in.places() > 0 {
-				typed = in.Publisher
+			if in.places() > 1 {
+				d.Wrong = param.Refuse("position", "", "1", "a reset has one target", "give a position, a time, or the end")
 			}
-			d.Wrong = in.check()
-			d.Typed = typed
+			if in.places() > 0 {
+				d.Typed = in.Publisher
+			}
 			d.Preview = in.plan
 			d.Do = func(ctx context.Context, _ *admin.Acts, tx pgx.Tx, by admin.Request) (any, error) {
 				return in.reset(ctx, tx, by, false)

@@ -267,13 +267,8 @@ func readQueue(ctx context.Context, from Reader, _ *everything) (reports []queue
 		}
 		pauses, err := pause.List(ctx, tx, "", nil, 0)
 		for _, g := range groups {
-			report := queueReport{GroupReport: g}
-			for _, p := range pauses {
-				if p.Group == g.Group {
-					report.Pauses++
-				}
-			}
-			reports = append(reports, report)
+			paused := slice.Count(pauses, func(p pause.Pause) bool { return p.Group == g.Group })
+			reports = append(reports, queueReport{g, int64(paused)})
 		}
 		return err
 	})

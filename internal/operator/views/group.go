@@ -78,11 +78,8 @@ func groupViews() []*View {
 				return table.Row(g.Name, g.State, g.Workers, g.RegisteredAt, paused)
 			},
 			After: func(page *table.Page, groups []GroupState) {
-				var pauses []pause.Pause
-				for _, g := range groups {
-					pauses = append(pauses, g.Pauses...)
-				}
-				Section(page, "Paused", "listPauses", pauses)
+				pauses := slice.Of(groups, func(g GroupState) []pause.Pause { return g.Pauses })
+				Section(page, "Paused", "listPauses", slices.Concat(pauses...))
 			},
 		}),
 		list(View{
@@ -195,18 +192,11 @@ func readGroups(ctx context.Context, from Reader, _ *everything) (states []Group
 		return nil, err
 	}
 	for _, g := range groups {
-		state := GroupState{Group: g}
-		for _, w := range workers {
-			if w.ConsumerGroup == g.Name {
-				state.Workers++
-			}
-		}
-		for _, p := range pauses {
-			if p.Group == g.Name {
-				state.Pauses = append(state.Pauses, p)
-			}
-		}
-		states = append(states, state)
+		states = append(states, GroupState{
+			Group:   g,
+			Workers: slice.Count(workers, func(w lease.Worker) bool { return w.ConsumerGroup == g.Name }),
+			Pauses:  slices.DeleteFunc(slices.Clone(pauses), func(p pause.Pause) bool { return p.Group != g.Name }),
+		})
 	}
 	return states, nil
 }

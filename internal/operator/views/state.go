@@ -2,6 +2,7 @@ package views
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -70,11 +71,7 @@ func ReadCampaign(ctx context.Context, pool *pgxpool.Pool, head journal.Event) (
 	if err != nil {
 		return nil, err
 	}
-	for _, p := range pauses {
-		if p.CampaignID == "" || p.CampaignID == id {
-			c.Pauses = append(c.Pauses, p)
-		}
-	}
+	c.Pauses = slices.DeleteFunc(pauses, func(p pause.Pause) bool { return p.CampaignID != "" && p.CampaignID != id })
 	if c.Resolutions, err = failed.Resolutions(ctx, pool, failed.ResolutionFilter{CampaignID: id}); err != nil {
 		return nil, err
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/projector/kind"
 	"github.com/tidemark-go/tidemark/internal/projector/pipeline"
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
+	"github.com/tidemark-go/tidemark/internal/slice"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
@@ -128,12 +129,7 @@ func (c *collection) plain(from int, e *journal.Event, texts map[string]bool, la
 // cutIntoParts cuts what projections have queued into parts of whole tasks, smaller for those that
 // failed of late. If none did and calm is set, each projection stays one part.
 func cutIntoParts(all []*collection, calm bool) []*part {
-	failing := 0
-	for _, c := range all {
-		if c.k.Savepoints.Load() > 0 {
-			failing++
-		}
-	}
+	failing := slice.Count(all, func(c *collection) bool { return c.k.Savepoints.Load() > 0 })
 	var parts []*part
 	for _, c := range all {
 		whole := &part{

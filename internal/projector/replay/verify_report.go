@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 
+	"github.com/tidemark-go/tidemark/internal/slice"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
 )
 
@@ -85,13 +86,8 @@ type Difference struct {
 }
 
 func (r VerifyRequest) validate() error {
-	ways := 0
-	for _, way := range []bool{len(r.Campaigns) > 0, r.Sample > 0, r.All} {
-		if way {
-			ways++
-		}
-	}
-	if ways != 1 {
+	ways := []bool{len(r.Campaigns) > 0, r.Sample > 0, r.All}
+	if slice.Count(ways, func(given bool) bool { return given }) != 1 {
 		return errors.New("what to verify is one of Campaigns, Sample and All")
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tidemark-go/tidemark/internal/slice"
 	"github.com/tidemark-go/tidemark/internal/status"
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
 )
@@ -45,11 +46,7 @@ func (p *Pages) overview(ctx context.Context, _ *http.Request) (view, error) {
 		p.cfg.Logger.WarnContext(ctx, "a section of the overview could not be read", "section", string(section), "error",
 			err)
 	}
-	for _, w := range s.Workers {
-		if w.Live() {
-			page.Alive++
-		}
-	}
+	page.Alive = slice.Count(s.Workers, status.Worker.Live)
 	for _, q := range s.Queue {
 		if o := q.Oldest; o != nil && (page.Oldest == nil || o.Since.Before(page.Oldest.Since)) {
 			page.Oldest, page.Waited = o, q.At.Sub(o.Since)

@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/tidemark-go/tidemark/internal/sinks/setting"
+	"github.com/tidemark-go/tidemark/internal/slice"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
@@ -42,13 +43,8 @@ func (cfg *Config) options() ([]nats.Option, error) {
 	if (cfg.User == "") != (cfg.Password == "") {
 		wrong("user is %q and user or password is missing: name both, or neither", cfg.User)
 	}
-	ways := 0
-	for _, way := range []string{cfg.User, cfg.Token, cfg.Creds} {
-		if way != "" {
-			ways++
-		}
-	}
-	if ways > 1 {
+	ways := []string{cfg.User, cfg.Token, cfg.Creds}
+	if slice.Count(ways, func(way string) bool { return way != "" }) > 1 {
 		wrong("user, token and creds exclude each other: name one of them")
 	}
 	if cfg.Creds != "" {
