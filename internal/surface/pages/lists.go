@@ -248,10 +248,7 @@ func choicesOf(words []string, chosen string, required bool) (choices []option) 
 	if chosen != "" && !slices.Contains(words, chosen) {
 		words = append(words, chosen)
 	}
-	for _, w := range words {
-		choices = append(choices, option{w, w})
-	}
-	return choices
+	return append(choices, slice.Of(words, func(w string) option { return option{w, w} })...)
 }
 
 func labelOf(name string) string {

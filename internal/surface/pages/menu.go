@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/tidemark-go/tidemark/internal/slice"
 	"github.com/tidemark-go/tidemark/internal/status"
 )
 
@@ -63,18 +64,10 @@ type shownProblem struct {
 }
 
 func shownProblems(s *status.Status) []shownProblem {
-	problems := s.Problems()
-	out := make([]shownProblem, len(problems))
-	for i, p := range problems {
-		out[i] = shownProblem{Problem: p, Tone: "warn", Path: pathOf(p.Where)}
-		switch p.Severity {
-		case status.Critical:
-			out[i].Tone = "bad"
-		case status.Note:
-			out[i].Tone = "neutral"
-		}
-	}
-	return out
+	tones := map[status.Severity]string{status.Critical: "bad", status.Warning: "warn", status.Note: "neutral"}
+	return slice.Of(s.Problems(), func(p status.Problem) shownProblem {
+		return shownProblem{Problem: p, Tone: tones[p.Severity], Path: pathOf(p.Where)}
+	})
 }
 
 func pathOf(where string) string {

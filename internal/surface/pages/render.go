@@ -20,6 +20,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/auth"
 	"github.com/tidemark-go/tidemark/internal/operator/views"
+	"github.com/tidemark-go/tidemark/internal/slice"
 )
 
 //go:embed templates/*.html
@@ -134,12 +135,10 @@ type option struct{ Value, Name string }
 
 // options parses texts of the form "value=Name".
 func options(texts ...string) []option {
-	out := make([]option, len(texts))
-	for i, t := range texts {
-		value, name, _ := strings.Cut(t, "=")
-		out[i] = option{Value: value, Name: name}
-	}
-	return out
+	return slice.Of(texts, func(text string) option {
+		value, name, _ := strings.Cut(text, "=")
+		return option{Value: value, Name: name}
+	})
 }
 
 // write renders the whole page before it sends the first byte, so that no page is incomplete.
