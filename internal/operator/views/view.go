@@ -74,17 +74,15 @@ type Found struct {
 	Next     string // of a list: cursor of the next page; "": no more
 	Things   any    // of a list: the slice that [View.Table] takes
 
-	print func(page *table.Page)
+	Print func(page *table.Page) // writes it as text
 }
-
-// Print writes it as text.
-func (f *Found) Print(page *table.Page) { f.print(page) }
 
 type reading struct {
 	input reflect.Type
 	check func(in any) error
-	read  func(ctx context.Context, from Reader, in any) (*Found, error)
-	table func(things any) (columns []string, rows [][]table.Cell)
+	Read  func(ctx context.Context, from Reader, in any) (*Found, error)
+	// Table returns things, a slice of the type that the view lists, as rows of its table.
+	Table func(things any) (columns []string, rows [][]table.Cell)
 }
 
 // lists implements a view of several things. In is a pointer to a struct of parameters. Its field
@@ -105,7 +103,7 @@ func list[In, T any](about View, l lists[In, T]) *View {
 	v.List = true
 	rows := func(things []T) [][]table.Cell { return slice.Of(things, l.Row) }
 	columns := strings.Split(l.Columns, "|")
-	v.table = func(things any) ([]string, [][]table.Cell) { return columns, rows(things.([]T)) }
+	v.Table = func(things any) ([]string, [][]table.Cell) { return columns, rows(things.([]T)) }
 	if l.Check != nil {
 		v.check = func(in any) error { return l.Check(in.(In)) }
 	}
@@ -115,13 +113,13 @@ func list[In, T any](about View, l lists[In, T]) *View {
 			return things, nil, err
 		}
 	}
-	v.read = func(ctx context.Context, from Reader, in any) (*Found, error) {
+	v.Read = func(ctx context.Context, from Reader, in any) (*Found, error) {
 		things, next, err := l.Read(ctx, from, in.(In))
 		if err != nil {
 			return nil, err
 		}
 		found := &Found{Document: document.All(things), Next: param.WriteCursor(next), Things: things}
-		found.print = func(page *table.Page) {
+		found.Print = func(page *table.Page) {
 			if len(things) == 0 {
 				page.Note("%s", v.Empty)
 				return
@@ -144,12 +142,12 @@ func one[In, T any](
 	about View, read func(ctx context.Context, from Reader, in In) (T, error), show func(page *table.Page, thing T),
 ) *View {
 	v := view(about, reflect.TypeFor[In]().Elem())
-	v.read = func(ctx context.Context, from Reader, in any) (*Found, error) {
+	v.Read = func(ctx context.Context, from Reader, in any) (*Found, error) {
 		thing, err := read(ctx, from, in.(In))
 		if err != nil {
 			return nil, err
 		}
-		return &Found{Document: document.One(thing), print: func(page *table.Page) { show(page, thing) }}, nil
+		return &Found{Document: document.One(thing), Print: func(page *table.Page) { show(page, thing) }}, nil
 	}
 	return v
 }
@@ -222,13 +220,6 @@ func (v *View) Input(params []param.Param, texts param.Texts) (any, error) {
 	}
 	return in, err
 }
-
-func (v *View) Read(ctx context.Context, from Reader, in any) (*Found, error) {
-	return v.read(ctx, from, in)
-}
-
-// Table returns things, a slice of the type that the view lists, as rows of its table.
-func (v *View) Table(things any) (columns []string, rows [][]table.Cell) { return v.table(things) }
 
 // nextOf returns the place of the page's last thing, or nil if the page is not full.
 func nextOf[T, P any](things []T, limit int, place func(T) P) any {
