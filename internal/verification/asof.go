@@ -108,10 +108,7 @@ the events up to there beside the live tables. Nothing is written. Event 0 is be
 			if err != nil {
 				return err
 			}
-			if m.asJSON {
-				return env.PrintJSON(document.All(states))
-			}
-			return printStates(env, states)
+			return env.Print(m.asJSON, document.All(states), func() error { return printStates(env, states) })
 		},
 	}
 	m.bind(env, command)
@@ -182,9 +179,7 @@ func newDiff(env *cli.Env, compiled Compiled) *cobra.Command {
 			var changed []change
 			err := m.with(cmd.Context(), env, m.chosen, func(p *projector.Projector, r rebuild.Registered) error {
 				changes, err := p.Diff(cmd.Context(), r.Name, m.campaign, from, to)
-				for _, c := range changes {
-					changed = append(changed, change{r.Name, c})
-				}
+				changed = append(changed, slice.Of(changes, func(c replay.Change) change { return change{r.Name, c} })...)
 				return err
 			})
 			switch {
@@ -211,10 +206,7 @@ func printChanges(env *cli.Env, changes []change) error {
 	var rows [][]table.Cell
 	for _, c := range changes {
 		eachColumn(c.Columns, c.Before, c.After, func(column string, before, after json.RawMessage) {
-			rows = append(rows, []table.Cell{
-				table.Text(string(c.Kind)), table.Text(c.Table), table.Text(compact(c.Key)),
-				table.Text(column), table.Text(plain(before)), table.Text(plain(after)),
-			})
+			rows = append(rows, table.Row(c.Kind, c.Table, compact(c.Key), column, plain(before), plain(after)))
 		})
 	}
 	return env.PrintTable([]string{"CHANGE", "TABLE", "KEY", "COLUMN", "BEFORE", "AFTER"}, rows)

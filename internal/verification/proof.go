@@ -11,6 +11,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/operator/document"
 	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
+	"github.com/tidemark-go/tidemark/internal/slice"
 	"github.com/tidemark-go/tidemark/internal/store/lease"
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
 	"github.com/tidemark-go/tidemark/internal/surface/table"
@@ -36,11 +37,7 @@ func (v *verify) prove(ctx context.Context, env *cli.Env, pool *pgxpool.Pool, na
 	if err != nil {
 		return err
 	}
-	if v.asJSON {
-		err = env.PrintJSON(document.One(found))
-	} else {
-		err = found.print(env)
-	}
+	err = env.Print(v.asJSON, document.One(found), func() error { return found.print(env) })
 	if err != nil || found.Differing == 0 {
 		return err
 	}
@@ -50,17 +47,13 @@ func (v *verify) prove(ctx context.Context, env *cli.Env, pool *pgxpool.Pool, na
 
 func (d proof) print(env *cli.Env) error {
 	if len(d.Unproved) > 0 {
-		var rows [][]table.Cell
-		for _, u := range d.Unproved {
-			ids := table.Cell{Text: "other", Tone: table.Alarm}
+		rows := slice.Of(d.Unproved, func(u lease.Unproved) []table.Cell {
+			ids := table.Toned("other", table.Alarm)
 			if u.SameIDs {
 				ids = table.Text("the same")
 			}
-			rows = append(rows, []table.Cell{
-				table.Text(u.CampaignID), table.Number(u.Checkpoint, table.Plain),
-				table.Number(u.Applied, table.Plain), table.Number(u.Journal, table.Plain), ids,
-			})
-		}
+			return table.Row(u.CampaignID, u.Checkpoint, u.Applied, u.Journal, ids)
+		})
 		columns := []string{strings.ToUpper(d.unit()), "CHECKPOINT", "APPLIED", "JOURNAL", "IDS"}
 		if err := env.PrintTable(columns, rows); err != nil {
 			return err

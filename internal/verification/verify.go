@@ -14,6 +14,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/progress"
 	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
 	"github.com/tidemark-go/tidemark/internal/projector/replay"
+	"github.com/tidemark-go/tidemark/internal/slice"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
 	"github.com/tidemark-go/tidemark/internal/surface/table"
@@ -123,12 +124,7 @@ func (v *verify) check(cmd *cobra.Command) error {
 	if cmd.Flags().Changed("sample") && v.request.Sample < 1 {
 		return cli.Usagef("--sample %d: at least 1", v.request.Sample)
 	}
-	chosen := 0
-	for _, name := range []string{"campaign", "sample", "all"} {
-		if cmd.Flags().Changed(name) {
-			chosen++
-		}
-	}
+	chosen := slice.Count([]string{"campaign", "sample", "all"}, cmd.Flags().Changed)
 	if chosen > 1 {
 		return cli.Usagef("--campaign, --sample and --all: one at a time")
 	}
@@ -179,11 +175,7 @@ func (v *verify) run(
 			return err
 		}
 	}
-	if v.asJSON {
-		err = env.PrintJSON(document.One(v.document))
-	} else {
-		err = v.print(env)
-	}
+	err = env.Print(v.asJSON, document.One(v.document), func() error { return v.print(env) })
 	if err != nil || report.Differences() == 0 {
 		return err
 	}

@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"time"
+	"slices"
 
 	"github.com/tidemark-go/tidemark/internal/projector/replay"
 	"github.com/tidemark-go/tidemark/internal/redact"
+	"github.com/tidemark-go/tidemark/internal/slice"
+	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
 	"github.com/tidemark-go/tidemark/internal/surface/table"
 )
@@ -17,30 +19,20 @@ func (v *verify) print(env *cli.Env) error {
 	d := &v.document
 	page := env.Page()
 	if len(d.Differences) > 0 {
-		var rows [][]table.Cell
-		for _, difference := range d.Differences {
-			rows = append(rows, cells(difference)...)
-		}
+		rows := slices.Concat(slice.Of(d.Differences, cells)...)
 		page.Table([]string{"DIFFERENCE", "TABLE", "CAMPAIGN", "KEY", "COLUMN", "JOURNAL SAYS", "TABLE HAS"}, rows)
 		page.Heading("Tables")
 	}
-	var rows [][]table.Cell
-	for _, t := range d.Tables {
-		rows = append(rows, []table.Cell{
-			table.Text(t.Table), table.Number(t.Rows, table.Plain), table.Number(t.Missing, table.Alarm),
-			table.Number(t.Extra, table.Alarm), table.Number(t.Different, table.Alarm),
-		})
-	}
+	alarm := func(n int64) table.Cell { return table.Number(n, table.Alarm) }
+	rows := slice.Of(d.Tables, func(t replay.VerifiedTable) []table.Cell {
+		return table.Row(t.Table, t.Rows, alarm(t.Missing), alarm(t.Extra), alarm(t.Different))
+	})
 	page.Table([]string{"TABLE", "ROWS", "MISSING", "EXTRA", "DIFFERENT"}, rows)
 	if len(d.Resolutions) > 0 {
-		rows = nil
-		for _, r := range d.Resolutions {
-			rows = append(rows, []table.Cell{
-				table.Text(r.CampaignID), table.Number(r.Seq, table.Plain), table.Text(r.Actor),
-				table.Text(r.At.UTC().Format(time.RFC3339)), table.Text(r.Reason),
-			})
-		}
 		page.Heading("Left out: resolved by operators")
+		rows := slice.Of(d.Resolutions, func(r failed.Resolution) []table.Cell {
+			return table.Row(r.CampaignID, r.Seq, r.Actor, r.At, r.Reason)
+		})
 		page.Table([]string{"CAMPAIGN", "SEQ", "BY", "AT", "WHY"}, rows)
 	}
 	if err := page.Err(); err != nil {
@@ -82,11 +74,8 @@ func (v *verify) verdict() string {
 // cells returns the lines of a difference, one per differing column.
 func cells(d replay.Difference) [][]table.Cell {
 	line := func(column, want, got string) []table.Cell {
-		return []table.Cell{
-			{Text: string(d.Kind), Tone: table.Alarm},
-			table.Text(d.Table), table.Text(d.CampaignID), table.Text(compact(d.Key)),
-			table.Text(column), table.Text(want), table.Text(got),
-		}
+		kind := table.Toned(string(d.Kind), table.Alarm)
+		return table.Row(kind, d.Table, d.CampaignID, compact(d.Key), column, want, got)
 	}
 	if d.Err != nil {
 		return [][]table.Cell{line("", redact.Error(d.Err), "")}

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -58,10 +57,7 @@ written.` + acrossHelp,
 			if err != nil {
 				return err
 			}
-			if m.asJSON {
-				return env.PrintJSON(document.One(why))
-			}
-			return printWhy(env, why)
+			return env.Print(m.asJSON, document.One(why), func() error { return printWhy(env, why) })
 		},
 	}
 	m.bind(env, command)
@@ -75,10 +71,7 @@ written.` + acrossHelp,
 
 func printWhy(env *cli.Env, w replay.Why) error {
 	event := func(e journal.Event) []table.Cell {
-		return []table.Cell{
-			table.Number(e.Seq, table.Plain), table.Text(e.Type), table.Text(e.OccurredAt.UTC().Format(time.RFC3339)),
-			table.Text(e.Actor),
-		}
+		return table.Row(e.Seq, e.Type, e.OccurredAt, e.Actor)
 	}
 	switch {
 	case w.Row == nil && w.Gone == nil:
@@ -89,7 +82,7 @@ func printWhy(env *cli.Env, w replay.Why) error {
 		return env.PrintTable([]string{"SEQ", "TYPE", "OCCURRED", "ACTOR"}, [][]table.Cell{event(*w.Gone)})
 	}
 	rows := slice.Of(w.Causes, func(c replay.Cause) []table.Cell {
-		return append([]table.Cell{table.Text(c.Column), table.Text(plain(c.Value))}, event(c.Event)...)
+		return append(table.Row(c.Column, plain(c.Value)), event(c.Event)...)
 	})
 	if err := env.PrintTable([]string{"COLUMN", "VALUE", "SEQ", "TYPE", "OCCURRED", "ACTOR"}, rows); err != nil {
 		return fmt.Errorf("write the table: %w", err)

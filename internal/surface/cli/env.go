@@ -148,6 +148,14 @@ func (e *Env) PrintJSON(document any) error {
 	return encoder.Encode(document)
 }
 
+// Print writes document as JSON, or what text writes.
+func (e *Env) Print(asJSON bool, document any, text func() error) error {
+	if asJSON {
+		return e.PrintJSON(document)
+	}
+	return text()
+}
+
 // PrintJSONLine writes document as one line of JSON, for commands that write several documents.
 func (e *Env) PrintJSONLine(document any) error {
 	encoder := json.NewEncoder(e.Out)

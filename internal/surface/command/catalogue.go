@@ -86,7 +86,7 @@ func (o *catalogueCheck) compare(env *cli.Env, changes []journal.CatalogueChange
 			breaking++
 			compatible = table.Toned(string(c.Compatibility), table.Alarm)
 		}
-		rows = append(rows, []table.Cell{table.Text(c.Type), compatible, table.Text(c.Detail)})
+		rows = append(rows, table.Row(c.Type, compatible, c.Detail))
 	}
 	var err error
 	switch {

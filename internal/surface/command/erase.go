@@ -84,11 +84,7 @@ It ends with 7 if a table has an erased value.`,
 				if err != nil {
 					return err
 				}
-				if asJSON {
-					err = env.PrintJSON(document.One(report))
-				} else {
-					err = printErasure(env, report)
-				}
+				err = env.Print(asJSON, document.One(report), func() error { return printErasure(env, report) })
 				if err == nil && report.Rows > 0 {
 					err = cli.Exitf(cli.ExitDifferences, "%s with an erased value", table.Count(report.Rows, "row"))
 				}

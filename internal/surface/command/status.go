@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -39,15 +40,9 @@ publishers and rebuilds are. It is quick with any backlog: figures above some th
 					return cli.Hint(err, "tidemark migrate up")
 				case err != nil:
 					return err
-				case asJSON:
-					err = env.PrintJSON(document.Status(s))
-				default:
-					err = printStatus(env, s)
 				}
-				if err != nil {
-					return err
-				}
-				return verdict(s)
+				err = env.Print(asJSON, document.Status(s), func() error { return printStatus(env, s) })
+				return cmp.Or(err, verdict(s))
 			})
 		},
 	}
