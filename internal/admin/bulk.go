@@ -10,6 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/tidemark-go/tidemark/internal/slice"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
 )
@@ -37,14 +38,11 @@ type FailedFilter struct {
 
 // Filter returns the filter of the store.
 func (f FailedFilter) Filter() failed.Filter {
-	out := failed.Filter{
+	return failed.Filter{
 		Group: f.Group, Projection: f.Projection, CampaignID: f.CampaignID, EventType: f.EventType, Class: f.Class,
 		Code: f.Code, Fingerprint: f.Fingerprint,
+		Status: slice.Of(f.Status, func(s string) failed.Status { return failed.Status(s) }),
 	}
-	for _, s := range f.Status {
-		out.Status = append(out.Status, failed.Status(s))
-	}
-	return out
 }
 
 // ParkedFilter chooses parked events. Empty fields match all. The tags are like those of [FailedFilter].

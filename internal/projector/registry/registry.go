@@ -219,7 +219,6 @@ func (g *Registrar) createTables(ctx context.Context, tx pgx.Tx, k *Projection) 
 			return nil, fmt.Errorf("create its tables in schema %q: %w", k.Schema, err)
 		}
 	}
-	before = append([]string{}, before...) // not NULL
 	return rows.All(ctx, tx, pgx.RowTo[string], "", queryMadeTables, k.Schema, before)
 }
 

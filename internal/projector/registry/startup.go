@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -95,10 +96,8 @@ func (g *Registrar) scratchTables(ctx context.Context) (made map[*Projection]tab
 		}
 		err := pgx.BeginFunc(ctx, g.Cfg.Pool, func(tx pgx.Tx) error {
 			var schema string
-			if _, err := tx.Exec(ctx, QueryExclusivePatience); err != nil { // foreign keys lock the tables that they refer to
-				return err
-			}
-			if _, err := tx.Exec(ctx, QueryMakeScratch); err != nil {
+			// Foreign keys lock the tables that they refer to.
+			if err := cmp.Or(rows.Do(ctx, tx, "", QueryExclusivePatience), rows.Do(ctx, tx, "", QueryMakeScratch)); err != nil {
 				return err
 			}
 			if err := tx.QueryRow(ctx, QuerySearchScratch, g.SearchPath).Scan(nil, &schema); err != nil {

@@ -84,8 +84,7 @@ func RegisterInline(ctx context.Context, db DB, group string) (err error) {
 // RegisterAcross makes a consumer group known whose projections are all across campaigns: appends
 // enqueue nothing for it, until [Register] is called. A group that is known stays as it is.
 func RegisterAcross(ctx context.Context, db DB, group string) error {
-	_, err := rows.Exec(ctx, db, fmt.Sprintf("register consumer group %q", group), queryRegisterAcross, group)
-	return err
+	return rows.Do(ctx, db, fmt.Sprintf("register consumer group %q", group), queryRegisterAcross, group)
 }
 
 // barrier waits until every append that may not have seen the group has ended: until none holds the
