@@ -72,9 +72,12 @@ type Certificate struct {
 	Keyless  []string         `json:"without_key,omitempty"` // subjects that sealed nothing, such as tags
 	Changed  map[string]int64 `json:"changed"`               // rows by table of the schema tidemark
 	Replayed []string         `json:"replayed"`
-	Rebuilt  []string         `json:"rebuilt"`           // workers do both after the erasure has ended
-	Objects  []string         `json:"objects,omitempty"` // of the archive, with lines of the campaigns: delete them, none is needed
-	Key      []byte           `json:"key,omitempty"`
+	Rebuilt  []string         `json:"rebuilt"` // workers do both after the erasure has ended
+
+	// Objects of the archive that have lines of the erased campaigns. No campaign needs them: delete them.
+	Objects []string `json:"objects,omitempty"`
+
+	Key []byte `json:"key,omitempty"`
 }
 
 // Found is what an erasure would take.

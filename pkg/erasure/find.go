@@ -59,7 +59,8 @@ func (e *run) restore(ctx context.Context, objects []string) error {
 }
 
 func refuse(object string) error {
-	return fmt.Errorf("%w in %s: set TIDEMARK_ARCHIVE_URL, or Request.Archive, to bring it back", journal.ErrArchived, object)
+	return fmt.Errorf("%w in %s: set TIDEMARK_ARCHIVE_URL, or Request.Archive, to bring it back", journal.ErrArchived,
+		object)
 }
 
 // find reads the ids of the subjects' keys, and visits their events, campaign by campaign of a window of
