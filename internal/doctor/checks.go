@@ -42,6 +42,7 @@ func checks() []check {
 		{"listen", listen},
 		{"connections", connections},
 		{"operator-log", operatorLog},
+		{"archive", archives},
 	}
 }
 
@@ -186,6 +187,17 @@ func listen(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
 			"(TIDEMARK_LISTEN=false, or PgBouncer in transaction mode)", workers)
 	}
 	return Finding{Status: OK, Detail: detail}, nil
+}
+
+func archives(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
+	var requests, policies, erasures int
+	if err := tx.QueryRow(ctx, queryArchives).Scan(&requests, &policies, &erasures); err != nil {
+		return Finding{}, err
+	}
+	detail := fmt.Sprintf("%d requests for campaigns wait longer than a minute, %d policies have stopped, %d erasures "+
+		"hold up archives", requests, policies, erasures)
+	return verdict(requests+policies+erasures == 0, Warn, detail, "look at `tidemark campaign requests`, `tidemark "+
+		"campaign policies` and `tidemark erase list`: repeat an erasure that has not ended"), nil
 }
 
 func connections(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {

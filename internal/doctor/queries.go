@@ -80,6 +80,12 @@ const (
 	// queryWalkLog hashes up to $3 records. It finds them by the index on link.
 	queryWalkLog = `SELECT link, hash, coalesce(fault, '') FROM tidemark.walk_log($1, $2, $3)`
 
+	// queryArchives reads small tables, and erasures.
+	queryArchives = `SELECT (SELECT count(*) FROM tidemark.restore_requests
+			WHERE kept_until IS NULL AND asked_at < now() - interval '1 minute'),
+		(SELECT count(*) FROM tidemark.retention WHERE error <> ''),
+		(SELECT count(*) FROM tidemark.erasures WHERE ended_at IS NULL AND began_at < now() - interval '1 hour')`
+
 	queryBackend = `SELECT pg_backend_pid()`
 
 	queryListening = `SELECT (SELECT last_value FROM tidemark.waiting) > 0,
