@@ -80,12 +80,14 @@ const (
 	// queryArchived reads the manifest of the archive.
 	queryArchived = `SELECT coalesce(min(object), '') FROM tidemark.archives WHERE campaigns > 0 AND event_types && $1`
 
-	// queryInUse and queryObjects probe the index on members for each campaign.
+	// queryInUse and queryObjects probe the index on members for each campaign. An object that a campaign
+	// needs must never be named for deletion.
 	queryInUse = `SELECT object FROM tidemark.archives
 		WHERE members @> ARRAY[hashtextextended($1, 0)] AND campaigns > 0 ORDER BY 1`
 	queryObjects = `SELECT DISTINCT a.object FROM (SELECT DISTINCT j.campaign_id FROM tidemark.erased_events e
 			JOIN tidemark.journal j ON j."position" = e."position" WHERE e.erasure = ANY ($1)) c
-		JOIN tidemark.archives a ON a.members @> ARRAY[hashtextextended(c.campaign_id, 0)] ORDER BY 1`
+		JOIN tidemark.archives a ON a.members @> ARRAY[hashtextextended(c.campaign_id, 0)] AND a.campaigns = 0
+		ORDER BY 1`
 
 	queryLast = `SELECT last_value FROM tidemark.journal_position`
 
