@@ -275,34 +275,52 @@ END
 $$;
 -- +goose StatementEnd
 
--- link_log runs once for each row at COMMIT. The first run links all rows of the transaction. The
--- lock on the head is the last one that the transaction takes, so it is held only for the rest of
--- the commit.
+-- link_rows links all rows that are not linked yet. The caller holds the head's lock.
 -- +goose StatementBegin
-CREATE FUNCTION tidemark.link_log() RETURNS trigger
-    LANGUAGE plpgsql SECURITY DEFINER
-    SET lock_timeout = '5s' SET enable_seqscan = off SET jit = off SET search_path = pg_catalog, pg_temp
+CREATE FUNCTION tidemark.link_rows(head tidemark.operator_log_head) RETURNS tidemark.operator_log_head
+    LANGUAGE plpgsql
+    SET enable_seqscan = off SET jit = off SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    head tidemark.operator_log_head;
+    before CONSTANT bigint := head.link;
     r tidemark.operator_log;
 BEGIN
-    IF NOT EXISTS (SELECT FROM tidemark.operator_log l WHERE l.id = NEW.id AND l.link IS NULL) THEN
-        RETURN NULL;
-    END IF;
-    SELECT h.* INTO STRICT head FROM tidemark.operator_log_head h WHERE h.one FOR UPDATE;
     FOR r IN SELECT l.* FROM tidemark.operator_log l WHERE l.link IS NULL ORDER BY l.id LOOP
         head.link := head.link + 1;
         r.link := head.link;
         head.hash := tidemark.hash_log(head.hash, r);
         UPDATE tidemark.operator_log l SET link = r.link, hash = head.hash WHERE l.id = r.id;
     END LOOP;
-    UPDATE tidemark.operator_log_head h SET link = head.link, hash = head.hash WHERE h.one;
+    IF head.link > before THEN
+        UPDATE tidemark.operator_log_head h SET link = head.link, hash = head.hash WHERE h.one;
+    END IF;
+    RETURN head;
+END
+$$;
+-- +goose StatementEnd
+
+-- link_log runs once for each row at COMMIT. The first run links all rows of the transaction, and
+-- those that others have left. The lock on the head is the last one that the transaction takes, so
+-- it is held only for the rest of the commit. A session that keeps it holds up no act: after 300 ms
+-- the transaction leaves its rows to the next one.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.link_log() RETURNS trigger
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET lock_timeout = '300ms' SET enable_seqscan = off SET jit = off SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    head tidemark.operator_log_head;
+BEGIN
+    IF current_setting('tidemark.unlinked', true) = pg_current_xact_id()::text
+        OR NOT EXISTS (SELECT FROM tidemark.operator_log l WHERE l.id = NEW.id AND l.link IS NULL) THEN
+        RETURN NULL;
+    END IF;
+    SELECT h.* INTO STRICT head FROM tidemark.operator_log_head h WHERE h.one FOR UPDATE;
+    PERFORM tidemark.link_rows(head);
     RETURN NULL;
 EXCEPTION WHEN lock_not_available THEN
-    RAISE EXCEPTION 'the log of operators is locked: another transaction has written to it for 5 s'
-        USING ERRCODE = 'lock_not_available', HINT =
-            'try again; end the transaction that holds the row of tidemark.operator_log_head';
+    PERFORM set_config('tidemark.unlinked', pg_current_xact_id()::text, true); -- its other rows do not wait again
+    RETURN NULL;
 END
 $$;
 -- +goose StatementEnd
@@ -341,18 +359,27 @@ CREATE TRIGGER operator_log_no_truncate BEFORE TRUNCATE ON tidemark.operator_log
 
 -- prune_log deletes up to p_limit rows that are older than p_age and the head's keep, oldest first,
 -- and returns their number. It stops at the first younger row. It refuses rows that break the
--- chain: they are evidence.
+-- chain: they are evidence. First it links rows that acts have left. While another session holds the
+-- head it does nothing.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.prune_log(p_age interval, p_limit integer) RETURNS bigint
     LANGUAGE plpgsql SECURITY DEFINER
-    SET lock_timeout = '5s' SET enable_seqscan = off SET jit = off SET search_path = pg_catalog, pg_temp
+    SET enable_seqscan = off SET jit = off SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     head tidemark.operator_log_head;
     n bigint;
     walked record;
 BEGIN
-    SELECT h.* INTO STRICT head FROM tidemark.operator_log_head h WHERE h.one FOR UPDATE;
+    IF p_age IS NULL OR coalesce(p_limit NOT BETWEEN 0 AND 1000000, true) THEN
+        RAISE EXCEPTION 'prune_log(%, %)', quote_nullable(p_age), quote_nullable(p_limit)
+            USING ERRCODE = 'invalid_parameter_value', HINT = 'use an age, and a limit of 0 to 1000000 rows';
+    END IF;
+    SELECT h.* INTO head FROM tidemark.operator_log_head h WHERE h.one FOR UPDATE SKIP LOCKED;
+    IF NOT FOUND THEN
+        RETURN 0;
+    END IF;
+    head := tidemark.link_rows(head);
     SELECT count(*) FILTER (WHERE old) INTO n FROM (
         SELECT bool_and(l.at < now() - greatest(p_age, head.keep)) OVER (ORDER BY l.link) AS old
         FROM tidemark.operator_log l WHERE l.link > head.pruned ORDER BY l.link LIMIT p_limit) o;
@@ -368,7 +395,7 @@ END
 $$;
 -- +goose StatementEnd
 
-REVOKE EXECUTE ON FUNCTION tidemark.log_act, tidemark.prune_log, tidemark.link_log FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION tidemark.log_act, tidemark.prune_log, tidemark.link_log, tidemark.link_rows FROM PUBLIC;
 
 -- claim_readers leases the pairs that are free and active, or whose pause is over. If the
 -- server's clock has gone back, a lease from the old time is free as soon as its owner is dead: no
@@ -507,6 +534,7 @@ DROP FUNCTION tidemark.hash_log;
 DROP TABLE tidemark.operator_log;
 DROP FUNCTION tidemark.guard_log;
 DROP FUNCTION tidemark.link_log;
+DROP FUNCTION tidemark.link_rows;
 DROP TABLE tidemark.operator_log_head;
 DROP TABLE tidemark.ghosts;
 DROP TABLE tidemark.parked;

@@ -143,14 +143,13 @@ BEGIN
         (id, name, role, created_at, created_by, expires_at, last_used_at, revoked_at, revoked_by) ON tidemark.tokens TO %I', worker);
     EXECUTE format('GRANT UPDATE ON SEQUENCE tidemark.waiting, tidemark.awaited TO %I', worker);
 
-    -- Publisher: the journal, its own tables, and the log of operators, which it prunes.
+    -- Publisher: the journal and its own tables.
     EXECUTE format('GRANT SELECT ON tidemark.journal, tidemark.event_tags, tidemark.journal_position, tidemark.waiting TO %I', publisher);
     EXECUTE format('GRANT SELECT, INSERT, UPDATE, DELETE ON tidemark.readers, tidemark.relays, tidemark.parked, tidemark.ghosts TO %I', publisher);
-    EXECUTE format('REVOKE ALL ON tidemark.operator_log FROM %I', publisher);
-    EXECUTE format('GRANT SELECT ON tidemark.operator_log TO %I', publisher);
+    EXECUTE format('REVOKE ALL ON tidemark.operator_log, tidemark.operator_log_head FROM %I', publisher);
     EXECUTE format('GRANT UPDATE ON SEQUENCE tidemark.waiting TO %I', publisher);
     EXECUTE format('GRANT EXECUTE ON ALL ROUTINES IN SCHEMA tidemark TO %I', publisher);
-    -- It prunes the log and writes nothing there.
+    -- It prunes the log of operators, and neither reads nor writes it.
     EXECUTE format('REVOKE EXECUTE ON FUNCTION tidemark.log_act FROM %I', publisher);
     EXECUTE format('REVOKE EXECUTE ON FUNCTION tidemark.create_token, tidemark.revoke_token, tidemark.use_token,
         tidemark.find_session, tidemark.begin_session, tidemark.end_session, tidemark.valid_secrets,

@@ -129,7 +129,7 @@ func (r *Runner) prune(ctx context.Context) error {
 		}
 	}
 	if r.cfg.LogRetention == 0 {
-		return nil
+		return publications.LinkLog(ctx, r.cfg.Pool)
 	}
 	_, err := publications.PruneLog(ctx, r.cfg.Pool, r.cfg.LogRetention, pruneRows)
 	return err

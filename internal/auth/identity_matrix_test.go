@@ -293,6 +293,33 @@ func TestARoleHeaderNeedsASecret(t *testing.T) {
 	}
 }
 
+// Keys that come in the clear can be replaced on their way.
+func TestKeysOfJWTsNeverComeInTheClear(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	for _, c := range []struct {
+		issuer, keys string
+		ok           bool
+	}{
+		{"https://id.example.com", "", true},
+		{"https://id.example.com", "https://keys.example.com/jwks", true},
+		{"http://127.0.0.1:8080", "", true},
+		{"http://[::1]:8080", "http://localhost/jwks", true},
+		{"http://id.example.com", "", false},
+		{"http://10.0.0.7:8080/realms/shop", "", false},
+		{"http://127.0.0.1.example.com", "", false},
+		{"https://id.example.com", "http://keys.example.com/jwks", false},
+		{"id.example.com", "", false},
+		{"ftp://id.example.com", "", false},
+		{"https://", "", false},
+	} {
+		_, err := auth.New(auth.Config{Pool: pool, JWT: auth.JWT{Issuer: c.issuer, Audience: audience, KeysURL: c.keys}})
+		if (err == nil) != c.ok || err != nil && !strings.Contains(err.Error(), "https") {
+			t.Errorf("issuer %s, keys %q: %v", c.issuer, c.keys, err)
+		}
+	}
+}
+
 func TestAJWTIsABearerTokenWhereNoHeaderIsNamed(t *testing.T) {
 	t.Parallel()
 	pool, issued := pgtest.New(t), newIssuer(t)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -49,6 +50,15 @@ func newJWTs(cfg JWT) (*jwts, error) {
 		return nil, errors.New(
 			"JWTs need an issuer and an audience: set TIDEMARK_ADMIN_JWT_ISSUER and TIDEMARK_ADMIN_JWT_AUDIENCE",
 		)
+	}
+	for name, address := range map[string]string{
+		"TIDEMARK_ADMIN_JWT_ISSUER": cfg.Issuer, "TIDEMARK_ADMIN_JWT_KEYS_URL": cfg.KeysURL,
+	} {
+		if u, err := url.Parse(address); err != nil || address != "" && !private(u) {
+			return nil, fmt.Errorf("%s is %q: use an https URL, because whoever is between can replace keys that come over "+
+				"http and then sign tokens for any role; http is for this machine alone, such as http://127.0.0.1:8080",
+				name, address)
+		}
 	}
 	cfg.Header = cmp.Or(cfg.Header, "Authorization")
 	cfg.UserClaim = cmp.Or(cfg.UserClaim, "sub")
@@ -171,8 +181,19 @@ type fetch struct {
 	err error
 }
 
-// RoundTrip sends the request, or returns errSoon or the last error of that URL.
+// private reports whether nobody between can change what a URL answers.
+func private(u *url.URL) bool {
+	ip := net.ParseIP(u.Hostname())
+	return u.Scheme == "https" && u.Host != "" ||
+		u.Scheme == "http" && (u.Hostname() == "localhost" || ip != nil && ip.IsLoopback())
+}
+
+// RoundTrip sends the request, or returns errSoon or the last error of that URL. Redirects and the
+// addresses of a discovery come here too.
 func (p *patient) RoundTrip(r *http.Request) (*http.Response, error) {
+	if !private(r.URL) {
+		return nil, fmt.Errorf("%s is not an https URL", r.URL.Redacted())
+	}
 	key := r.URL.String()
 	p.mu.Lock()
 	last := p.last[key]

@@ -30,8 +30,8 @@ func TestTheDoctorNamesTheFirstRecordOfOperatorsThatDoesNotFit(t *testing.T) {
 		"the last was removed": {`DELETE FROM tidemark.operator_log
 			WHERE link = 6`, "links 6 to 6, the last, are missing"},
 		"all were removed": {`DELETE FROM tidemark.operator_log`, "links 1 to 6, the last, are missing"},
-		"one was written beside": {`INSERT INTO tidemark.operator_log (actor, act)
-			VALUES ('eve', 'x')`, "record 7 was written without the trigger"},
+		"one was written beside": {`INSERT INTO tidemark.operator_log (actor, act, at)
+			VALUES ('eve', 'x', now() - interval '1 hour')`, "record 7 is not in the chain"},
 		"one was changed and one pruned": {`UPDATE tidemark.operator_log SET reason = 'x' WHERE link = 5;
 			SELECT tidemark.prune_log('1 day', 2)`, "row 5 (link 5) was changed"},
 	} {

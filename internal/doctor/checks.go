@@ -227,8 +227,9 @@ func operatorLog(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
 	}
 	remedy := "find who has the owner's rights: no other role can change the log; compare it with a backup"
 	if beside != 0 {
-		return fail(fmt.Sprintf("record %d was written without the trigger that chains it", beside),
-			remedy), nil
+		return fail(fmt.Sprintf("record %d is not in the chain: it was written without the trigger that chains it, or a "+
+			"session holds the row of tidemark.operator_log_head", beside),
+			"end transactions that are idle (the check idle-transactions names them); "+remedy), nil
 	}
 	from := link
 	for link < head {

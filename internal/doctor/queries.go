@@ -70,9 +70,11 @@ const (
 		ORDER BY 1 LIMIT 20`
 
 	// queryLogHead returns the record after which at most $1 records follow, the end of the chain, and
-	// the ID of a record outside the chain. It reads rows by the index on link.
+	// the ID of a record that is outside the chain for longer than workers need to link what acts have
+	// left. It reads rows by the index on link.
 	queryLogHead = `SELECT coalesce(l.link, h.pruned), coalesce(l.hash, h.pruned_hash), h.link, h.hash,
-			coalesce((SELECT b.id FROM tidemark.operator_log b WHERE b.link IS NULL LIMIT 1), 0)
+			coalesce((SELECT b.id FROM tidemark.operator_log b
+				WHERE b.link IS NULL AND b.at < now() - interval '15 minutes' LIMIT 1), 0)
 		FROM tidemark.operator_log_head h
 		LEFT JOIN LATERAL (SELECT o.link, o.hash FROM tidemark.operator_log o WHERE o.link <= h.link - $1::bigint
 			ORDER BY o.link DESC LIMIT 1) l ON true`

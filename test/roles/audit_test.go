@@ -59,35 +59,64 @@ func TestTheLogOfOperatorsCannotBeRewritten(t *testing.T) {
 	}
 }
 
-// The commit of an act waits for another act at most 5 s. Under a stricter isolation it fails if
-// another act has committed meanwhile.
+// Under a stricter isolation the commit of an act fails if another act has committed meanwhile.
 func TestActsThatMeetAreToldToTryAgain(t *testing.T) {
 	t.Parallel()
 	in := install(t, true)
 	pool := in.as(t, "operator")
-	write := func(tx pgx.Tx) error {
-		return publications.WriteLog(t.Context(), tx, publications.Act{By: "ada"}, "x", publications.Key{}, "", 0, nil)
-	}
-	fails := func(tx pgx.Tx, code string) {
-		t.Helper()
-		var refused *pgconn.PgError
-		if err := tx.Commit(t.Context()); !errors.As(err, &refused) || refused.Code != code {
-			t.Errorf("the commit answers %v, want %s", err, code)
-		}
-	}
 	strict, err := pool.BeginTx(t.Context(), pgx.TxOptions{IsoLevel: pgx.RepeatableRead})
 	must(t, err)
-	must(t, write(strict))
-	must(t, pgx.BeginFunc(t.Context(), pool, write))
-	fails(strict, "40001")
+	must(t, act(t, strict))
+	must(t, pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error { return act(t, tx) }))
+	var refused *pgconn.PgError
+	if err := strict.Commit(t.Context()); !errors.As(err, &refused) || refused.Code != "40001" {
+		t.Errorf("the commit answers %v, want 40001", err)
+	}
+}
 
-	holder, err := in.admin.Begin(t.Context())
-	must(t, err)
-	_, err = holder.Exec(t.Context(), `SELECT FROM tidemark.operator_log_head FOR UPDATE`)
-	must(t, err)
-	waiting, err := pool.Begin(t.Context())
-	must(t, err)
-	must(t, write(waiting))
-	fails(waiting, "55P03")
-	must(t, holder.Rollback(t.Context()))
+func act(t *testing.T, tx pgx.Tx) error {
+	t.Helper()
+	return publications.WriteLog(t.Context(), tx, publications.Act{By: "ada"}, "x", publications.Key{}, "", 0, nil)
+}
+
+// Acts go on while a session sits in a transaction that holds the head of the log. Their records are
+// linked later.
+func TestNoSessionHoldsUpTheActsOfOthers(t *testing.T) {
+	t.Parallel()
+	in := install(t, true)
+	pool := in.as(t, "operator")
+	holders := map[string]*pgxpool.Pool{"superuser": in.admin, "worker": in.as(t, "worker"), "publisher": in.as(t, "publisher")}
+	for _, holder := range []struct{ role, sql string }{
+		{"superuser", `SELECT FROM tidemark.operator_log_head FOR UPDATE`},
+		{"worker", `SELECT tidemark.prune_log('1 day', 10)`},
+		{"publisher", `SELECT tidemark.prune_log('1 day', 10)`},
+		{"worker", `SELECT tidemark.log_act('eve', 'x', '', '', '', '', 0, NULL, '', 0, ''); SET CONSTRAINTS ALL IMMEDIATE`},
+	} {
+		open, err := holders[holder.role].Begin(t.Context())
+		must(t, err)
+		_, err = open.Exec(t.Context(), holder.sql, pgx.QueryExecModeSimpleProtocol)
+		must(t, err)
+		if err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
+			for range 20 {
+				if err := act(t, tx); err != nil {
+					return err
+				}
+			}
+			return nil
+		}); err != nil {
+			t.Errorf("acts while a %s holds the head: %v", holder.role, err)
+		}
+		if n, err := publications.PruneLog(t.Context(), holders["worker"], time.Hour, 10); n != 0 || err != nil {
+			t.Errorf("another prune meanwhile: %d, %v", n, err)
+		}
+		must(t, open.Commit(t.Context()))
+	}
+	must(t, publications.LinkLog(t.Context(), holders["worker"]))
+	var records, links int
+	var fault string
+	must(t, in.admin.QueryRow(t.Context(), `SELECT (SELECT count(*) FROM tidemark.operator_log), w.link, coalesce(w.fault, '')
+		FROM tidemark.walk_log(0, '', 1000) w`).Scan(&records, &links, &fault))
+	if records != 81 || links != records || fault != "" {
+		t.Errorf("%d records, %d links, fault %q", records, links, fault)
+	}
 }

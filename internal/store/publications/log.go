@@ -102,3 +102,10 @@ func Note(
 
 // noteTimeout limits the write of an interrupted act's record.
 const noteTimeout = 5 * time.Second
+
+// LinkLog adds records to the chain that acts have left out of it, because another session held its
+// head. [PruneLog] does so too.
+func LinkLog(ctx context.Context, db journal.Querier) error {
+	_, err := rows.One(ctx, db, pgx.RowTo[int64], "link the log of operators", queryLinkLog)
+	return err
+}

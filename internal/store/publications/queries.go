@@ -68,10 +68,13 @@ const (
 			AND (coalesce(cardinality($5::text[]), 0) = 0 OR act = ANY ($5)) AND ($6::bigint = 0 OR id < $6)
 		ORDER BY id DESC LIMIT $7`
 
-	// queryPruneLog locks the head of the log, so commits of acts wait while it deletes $2 rows. It
-	// reads all ghosts, which are few.
+	// queryPruneLog locks the head of the log. Acts that commit meanwhile wait up to 300 ms, and then
+	// leave their records for the next one to link. It reads all ghosts, which are few.
 	queryPruneLog = `WITH ghosts AS (DELETE FROM tidemark.ghosts WHERE seen_at < clock_timestamp() - interval '30 days')
 		SELECT tidemark.prune_log($1::interval, $2)`
+
+	// queryLinkLog is queryPruneLog for no rows.
+	queryLinkLog = `SELECT tidemark.prune_log('1 day', 0)`
 
 	parkedFilter = `($1 = '' OR topic = $1) AND ($2 = '' OR publisher = $2) AND ($3 = '' OR campaign_id = $3)
 		AND ($4::bigint = 0 OR seq = $4) AND ($5 = '' OR event_type = $5)
