@@ -603,16 +603,16 @@ BEGIN
     INTO head FROM tidemark.journal j WHERE j.campaign_id = p_campaign_id ORDER BY j.seq DESC LIMIT 1;
     head := coalesce(head, 0);
     -- An event that is in the journal already is returned with its seq. So an append whose outcome
-    -- is unknown can be repeated, whatever it expected at first.
+    -- is unknown can be repeated, whatever it expected at first. An erased event has only its type left.
     IF jsonb_path_exists(p_events, '$[*].id') THEN
-        SELECT count(*), min(e.ord) FILTER (WHERE j.event_type IS DISTINCT FROM e.type OR j.payload IS DISTINCT
-            FROM coalesce(e.payload, '{}')
+        SELECT count(*), min(e.ord) FILTER (WHERE j.event_type IS DISTINCT FROM e.type
+            OR (j.metadata ? '$erased') IS NOT TRUE AND (j.payload IS DISTINCT FROM coalesce(e.payload, '{}')
             OR j.event_version IS DISTINCT FROM coalesce(e.version, 1) OR j.intent::text IS DISTINCT
                 FROM coalesce(e.intent, 'projection_and_replay')
             OR j.metadata IS DISTINCT FROM e.metadata OR j.tags IS DISTINCT FROM nullif(e.tags, '{}')
                 OR j.actor IS DISTINCT FROM e.actor
             OR j.aggregate_type IS DISTINCT FROM e.aggregate_type OR j.aggregate_id IS DISTINCT FROM e.aggregate_id
-            OR j.occurred_at IS DISTINCT FROM coalesce(e.occurred_at, j.occurred_at))
+            OR j.occurred_at IS DISTINCT FROM coalesce(e.occurred_at, j.occurred_at)))
         INTO known, different
         FROM ROWS FROM (jsonb_to_recordset(p_events) AS (id uuid, type text, version integer, intent text,
             aggregate_type text, aggregate_id text,

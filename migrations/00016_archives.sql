@@ -3,7 +3,8 @@ SELECT pg_catalog.set_config('tidemark.path', pg_catalog.current_setting('search
     pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
 
 -- Objects that have the events of archived campaigns (docs/adr/0018). Positions, types and times bound
--- what an object had at first. The other numbers are of the campaigns that were not restored.
+-- what an object had since all of it was last restored. The other numbers are of the campaigns that are
+-- not restored.
 CREATE TABLE tidemark.archives (
     object         text COLLATE "C" PRIMARY KEY CHECK (object <> ''),
     sha256         bytea       NOT NULL CHECK (octet_length(sha256) = 32),
@@ -138,6 +139,15 @@ AS $$
     ) ELSE 0 END
 $$;
 
+-- is_archived reports whether an archived event has a place. Its id and content are in the object alone.
+-- The last event of a campaign stays, with its id.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.is_archived(p_campaign_id text, p_seq bigint, p_position bigint) RETURNS boolean
+    LANGUAGE sql STABLE
+    RETURN coalesce((SELECT j.event_version = 0 AND j.seq > p_seq AND j.position > p_position FROM tidemark.journal j
+        WHERE j.campaign_id = p_campaign_id AND j.seq >= p_seq ORDER BY j.seq LIMIT 1), false);
+-- +goose StatementEnd
+
 -- archive_lines returns the events of campaigns as lines of an archive, in the order of campaign and
 -- seq, with a hash of all columns. A line has all columns; the first names are those of an export.
 -- +goose StatementBegin
@@ -246,7 +256,8 @@ $$;
 -- append or an erasure since then changes them. p_hashes are the SHA-256 of the lines, for restore. Events
 -- with tags stay as stubs, so that conditions see them, and so does the last one, which keeps the
 -- campaign's head. A campaign's lock is tried, never waited for. If an erasure has taken what a line of
--- the object tells, none of its campaigns is archived in it.
+-- the object tells, none of its campaigns is archived in it. An object may be written again, with more
+-- of its campaigns or others: its row describes all that is archived in it now.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.archive(p_object text, p_sha256 bytea, p_bytes bigint, p_campaign_ids text[],
     p_sums bigint[], p_hashes bytea[], p_actor text, p_reason text) RETURNS TABLE (campaign_id text, reason text)
@@ -320,17 +331,27 @@ BEGIN
         WHERE j.campaign_id = h.id AND (j.seq = h.seq OR j.tags <> '{}')
     )
     SELECT coalesce(sum(c.n), 0) AS n, coalesce(bit_xor(c.hash), 0) AS hash INTO gone FROM counted c;
-    INSERT INTO tidemark.archives (object, sha256, bytes, campaigns, events, removed, removed_hash, first_position,
+    INSERT INTO tidemark.archives AS a (object, sha256, bytes, campaigns, events, removed, removed_hash, first_position,
         last_position, last_recorded, event_types, members, actor, reason)
     VALUES (p_object, p_sha256, p_bytes, cardinality(free), total.events, gone.n, gone.hash, total.first,
         total.last, total.recorded, total.types, array(SELECT hashtextextended(u.id, 0)
             FROM unnest(p_campaign_ids) AS u (id)), p_actor, p_reason)
-    ON CONFLICT (object) DO UPDATE SET campaigns = excluded.campaigns, events = excluded.events,
-        removed = excluded.removed, removed_hash = excluded.removed_hash, actor = excluded.actor,
-        reason = excluded.reason, archived_at = excluded.archived_at -- all of it was restored since
-    WHERE archives.campaigns = 0;
+    ON CONFLICT (object) DO UPDATE SET sha256 = excluded.sha256, bytes = excluded.bytes,
+        campaigns = a.campaigns + excluded.campaigns, events = a.events + excluded.events,
+        removed = a.removed + excluded.removed, removed_hash = a.removed_hash # excluded.removed_hash,
+        first_position = CASE WHEN a.campaigns = 0 THEN excluded.first_position
+            ELSE least(a.first_position, excluded.first_position) END,
+        last_position = CASE WHEN a.campaigns = 0 THEN excluded.last_position
+            ELSE greatest(a.last_position, excluded.last_position) END,
+        last_recorded = CASE WHEN a.campaigns = 0 THEN excluded.last_recorded
+            ELSE greatest(a.last_recorded, excluded.last_recorded) END,
+        event_types = CASE WHEN a.campaigns = 0 THEN excluded.event_types
+            ELSE array(SELECT unnest(a.event_types) UNION SELECT unnest(excluded.event_types)) END,
+        members = array(SELECT unnest(a.members) UNION SELECT unnest(excluded.members)),
+        actor = excluded.actor, reason = excluded.reason, archived_at = excluded.archived_at
+    WHERE a.campaigns = 0 OR a.sha256 = excluded.sha256;
     IF NOT FOUND THEN
-        RAISE EXCEPTION 'archive: object % is in use by campaigns that are archived', p_object
+        RAISE EXCEPTION 'archive: object % has archived campaigns, with another SHA-256', p_object
             USING ERRCODE = 'TM004', HINT = 'write the events to an object with another name';
     END IF;
     PERFORM set_config('tidemark.archives', '', true);
@@ -457,6 +478,7 @@ DROP FUNCTION tidemark.archive;
 DROP FUNCTION tidemark.require_batch;
 DROP FUNCTION tidemark.not_archivable;
 DROP FUNCTION tidemark.archive_lines;
+DROP FUNCTION tidemark.is_archived;
 DROP FUNCTION tidemark.archive_mark;
 DROP FUNCTION tidemark.require_positions;
 DROP TABLE tidemark.restore_requests;

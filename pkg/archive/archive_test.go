@@ -3,6 +3,7 @@ package archive_test
 import (
 	"context"
 	"errors"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -88,6 +89,16 @@ func (s *shop) restore(r archive.RestoreRequest) archive.Report {
 		s.t.Fatal(err)
 	}
 	return done
+}
+
+// files returns how many files the archive has.
+func (s *shop) files() int {
+	s.t.Helper()
+	files, err := os.ReadDir(s.folder)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return len(files)
 }
 
 func (s *shop) append(do func(ctx context.Context, tx pgx.Tx) error, opts pgx.TxOptions) error {

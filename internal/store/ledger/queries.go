@@ -170,8 +170,10 @@ const (
 		event_type, status, attempt_count, error_message, first_failed_at, last_failed_at)
 		VALUES ($1, $2, $3, $4, false, $5, $6, $7, 'parked', $8, $9, clock_timestamp(), clock_timestamp())
 		ON CONFLICT (topic, publisher, campaign_id, seq, holds) DO UPDATE
-			SET status = 'parked', attempt_count = excluded.attempt_count, error_message = excluded.error_message,
-			last_failed_at = excluded.last_failed_at`
+			SET position = excluded.position, event_id = excluded.event_id, event_type = excluded.event_type,
+			status = 'parked', attempt_count = excluded.attempt_count, error_message = excluded.error_message,
+			first_failed_at = CASE WHEN p.event_id = excluded.event_id THEN coalesce(p.first_failed_at,
+				excluded.first_failed_at) ELSE excluded.first_failed_at END, last_failed_at = excluded.last_failed_at`
 
 	// queryDue walks the partial index on due rows, pair after pair, and stops at the limit for each.
 	queryDue = `SELECT u.topic, u.publisher, d.campaign_id, d.seq, d.holds, d.position, d.status, d.attempt_count
@@ -203,12 +205,13 @@ const (
 		WHERE topic = $1 AND publisher = $2 AND campaign_id = $3 AND seq = $4 AND holds = $5 AND status = $6
 			AND attempt_count = $7`
 
-	// queryGhosts looks events up by campaign and id, one by one. It returns those not in the journal
-	// and writes them while the pair has fewer than $7.
+	// queryGhosts looks events up by campaign and id, one by one. It returns those that are neither in
+	// the journal nor archived, and writes them while the pair has fewer than $7.
 	queryGhosts = `WITH gone AS MATERIALIZED (
 			SELECT u.* FROM unnest($3::text[], $4::text[]::uuid[], $5::bigint[], $6::bigint[]) AS u (campaign_id, event_id,
 				seq, position)
 			WHERE NOT EXISTS (SELECT FROM tidemark.find_event(u.campaign_id, u.event_id) OFFSET 0)
+				AND NOT tidemark.is_archived(u.campaign_id, u.seq, u.position)
 		), written AS (
 			INSERT INTO tidemark.ghosts (topic, publisher, campaign_id, event_id, seq, position)
 			SELECT $1, $2, g.campaign_id, g.event_id, g.seq, g.position FROM gone g ORDER BY g.position

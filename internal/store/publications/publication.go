@@ -88,15 +88,17 @@ type Ghost struct {
 	SeenAt     time.Time
 
 	// Now is what the journal has now: GhostAgain if the same event was appended again, at any seq;
-	// else GhostAnother if another event has its seq in its campaign, or GhostNothing.
+	// else GhostArchived if an archived event has its seq in its campaign, GhostAnother if another event
+	// has it, or GhostNothing.
 	Now string
 }
 
 // Values of [Ghost.Now].
 const (
-	GhostNothing = "nothing"
-	GhostAnother = "another event"
-	GhostAgain   = "appended again"
+	GhostNothing  = "nothing"
+	GhostAnother  = "another event"
+	GhostArchived = "archived event" // which one is told by its id, after a restore
+	GhostAgain    = "appended again"
 )
 
 // GhostFilter selects ghosts. Empty fields match any.

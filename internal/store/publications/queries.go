@@ -144,10 +144,12 @@ const (
 			ORDER BY p.topic, p.publisher, p.campaign_id, p.seq, p.holds LIMIT $11::integer
 		) k ORDER BY k.topic, k.publisher, k.campaign_id, k.seq, k.holds`
 
-	// queryListGhosts walks the primary key and probes three indexes of the journal for each row.
+	// queryListGhosts walks the primary key and probes three indexes of the journal for each row. Of an
+	// archived event the journal has no id.
 	queryListGhosts = `SELECT g.topic, g.publisher, g.campaign_id, g.event_id, g.seq, g.position, g.seen_at,
 			CASE WHEN EXISTS (SELECT FROM tidemark.find_event(g.campaign_id, g.event_id) OFFSET 0)
 					THEN '` + GhostAgain + `'
+				WHEN tidemark.is_archived(g.campaign_id, g.seq, 0) THEN '` + GhostArchived + `'
 				WHEN EXISTS (SELECT FROM tidemark.journal j WHERE j.campaign_id = g.campaign_id AND j.seq = g.seq OFFSET 0)
 					THEN '` + GhostAnother + `'
 				ELSE '` + GhostNothing + `' END
