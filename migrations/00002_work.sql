@@ -185,13 +185,14 @@ CREATE FUNCTION tidemark.readable(p_payload jsonb, p_metadata jsonb) RETURNS boo
         AND (p_metadata IS NULL OR tidemark.printed_bytes(p_metadata) IS NOT NULL);
 -- +goose StatementEnd
 
--- event_fits reports whether an event is certainly within all limits. It judges mostly by length: a
--- short event is neither deep nor has long fields, and a number that expands is long. false means
+-- event_fits reports whether an event is certainly within all limits and has no reserved name. It
+-- judges mostly by length: a short event is neither deep nor has long fields, and a number that expands is long. false means
 -- that check_event must look. Callers use it in expressions, which are cheaper than queries.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.event_fits(p_event jsonb) RETURNS boolean
     LANGUAGE sql STABLE
-    RETURN coalesce(jsonb_typeof(p_event) = 'object' AND p_event ->> 'type' <> ''
+    RETURN coalesce(jsonb_typeof(p_event) = 'object' AND p_event ->> 'type' NOT IN ('', 'events_erased')
+        AND NOT coalesce(p_event -> 'metadata' ?| '{$erased,$archived}', false)
         AND coalesce(jsonb_typeof(p_event -> 'payload') = 'object', true)
             AND coalesce(jsonb_typeof(p_event -> 'metadata') = 'object', true)
         AND (p_event - '{type,payload,metadata}'::text[] = '{}'
@@ -211,9 +212,10 @@ CREATE FUNCTION tidemark.event_fits(p_event jsonb) RETURNS boolean
 -- +goose StatementEnd
 
 -- check_event checks an event that event_fits did not accept. It raises the first violation, or
--- returns true.
+-- returns true. With p_reserved it accepts the names that are reserved for erasures and archives.
 -- +goose StatementBegin
-CREATE FUNCTION tidemark.check_event(p_campaign_id text, p_ord bigint, p_event jsonb) RETURNS boolean
+CREATE FUNCTION tidemark.check_event(p_campaign_id text, p_ord bigint, p_event jsonb,
+    p_reserved boolean DEFAULT false) RETURNS boolean
     LANGUAGE plpgsql
     SET search_path = pg_catalog, pg_temp
 AS $$
@@ -241,6 +243,12 @@ BEGIN
         field := 'type'; reason := 'is missing: name what happened, e.g. "order_placed"';
     ELSIF octet_length(type) > 256 THEN
         field := 'type'; reason := format('has %s bytes, the limit is 256', octet_length(type));
+    ELSIF type = 'events_erased' AND NOT p_reserved THEN
+        field := 'type'; reason :=
+            'is events_erased, which is reserved for the notices of erasures: give the event another type';
+    ELSIF p_event -> 'metadata' ?| '{$erased,$archived}' AND NOT p_reserved THEN
+        field := 'metadata'; reason := format('has the key %s, which is reserved for erasures and archives: rename it',
+            CASE WHEN p_event -> 'metadata' ? '$erased' THEN '$erased' ELSE '$archived' END);
     ELSIF (p_event ->> 'version')::integer < 1 THEN
         field := 'version'; reason := format('is %s, versions start at 1', p_event ->> 'version');
     ELSIF p_event ->> 'intent' NOT IN ('projection_and_replay', 'replay_only', 'audit_only') THEN
@@ -581,9 +589,10 @@ CREATE FUNCTION tidemark.made_id(p_ms bigint, p_ord bigint, p_tail text) RETURNS
 -- +goose StatementEnd
 
 -- append_rows numbers events and writes them. The caller holds the locks. Users call append or
--- append_all instead.
+-- append_all instead. Only erasures and imports pass p_reserved: see check_event.
 -- +goose StatementBegin
-CREATE FUNCTION tidemark.append_rows(p_campaign_id text, p_events jsonb, p_expect bigint)
+CREATE FUNCTION tidemark.append_rows(p_campaign_id text, p_events jsonb, p_expect bigint,
+    p_reserved boolean DEFAULT false)
     RETURNS TABLE (seq bigint, "position" bigint, event_id uuid, duplicate boolean)
     LANGUAGE plpgsql
     SET enable_seqscan = off SET enable_bitmapscan = off
@@ -657,7 +666,7 @@ BEGIN
             coalesce(e.id, tidemark.made_id(ms, e.ord, random_bits
                 || lpad(to_hex(currval('tidemark.journal_position')), 12, '0'))), e.type, coalesce(e.version, 1),
             CASE WHEN tidemark.event_fits(e.event) OR tidemark.check_event(p_campaign_id, e.ord,
-                e.event) THEN coalesce(e.intent, 'projection_and_replay') END::tidemark.intent,
+                e.event, p_reserved) THEN coalesce(e.intent, 'projection_and_replay') END::tidemark.intent,
             e.aggregate_type, e.aggregate_id, e.actor, nullif(e.tags, '{}'), coalesce(e.payload, '{}'), e.metadata,
             coalesce(pg_column_size(e.payload), 0) + coalesce(pg_column_size(e.metadata), 0),
                 coalesce(e.occurred_at, at), at

@@ -51,6 +51,72 @@ COMMENT ON TABLE tidemark.erased_values IS 'Keyed hashes of the values that an e
 COMMENT ON COLUMN tidemark.erased_values.erasure IS 'the erasure';
 COMMENT ON COLUMN tidemark.erased_values.hash IS 'SHA-256 of the certificate''s key and the value';
 
+-- One random secret, which only functions of the owner read. Hashes that the database must be able to
+-- make again depend on it.
+CREATE TABLE tidemark.erasure_secret (
+    only_row boolean PRIMARY KEY DEFAULT true CHECK (only_row),
+    secret   bytea   NOT NULL CHECK (octet_length(secret) = 32)
+);
+COMMENT ON TABLE tidemark.erasure_secret IS 'A random secret of this installation: one row, which only the owner reads.';
+COMMENT ON COLUMN tidemark.erasure_secret.only_row IS 'always true, so that there is one row';
+COMMENT ON COLUMN tidemark.erasure_secret.secret IS '32 random bytes';
+INSERT INTO tidemark.erasure_secret (secret)
+SELECT sha256(uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid()));
+
+-- secret_hash returns a keyed hash of a value, the same one each time in this database. p_use keeps hashes
+-- of different uses apart.
+CREATE FUNCTION tidemark.secret_hash(p_use text, p_value text) RETURNS bytea
+    LANGUAGE sql STABLE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+    SELECT sha256(s.secret || sha256(s.secret || convert_to(p_use, 'UTF8')) || convert_to(p_value, 'UTF8'))
+    FROM tidemark.erasure_secret s
+$$;
+
+-- What the erased events had that a topic may filter by, for each event of type events_erased that an
+-- erasure has appended. An event of this type without a row here is not a notice.
+CREATE TABLE tidemark.erasure_notices (
+    position   bigint           NOT NULL,
+    n          integer          NOT NULL,
+    event_type text COLLATE "C" NOT NULL,
+    intent     tidemark.intent  NOT NULL,
+    tags       bytea[]          NOT NULL,
+    PRIMARY KEY (position, n)
+);
+COMMENT ON TABLE tidemark.erasure_notices IS
+    'What topics may filter erased events by: a row for each notice, type, intent and set of tags.';
+COMMENT ON COLUMN tidemark.erasure_notices.position IS 'position of the notice, an event of type events_erased';
+COMMENT ON COLUMN tidemark.erasure_notices.n IS 'number of the row, from 1';
+COMMENT ON COLUMN tidemark.erasure_notices.event_type IS 'type of some erased events';
+COMMENT ON COLUMN tidemark.erasure_notices.intent IS 'intent of these events';
+COMMENT ON COLUMN tidemark.erasure_notices.tags IS 'keyed hashes of their tags, and of the keys of these';
+
+-- tag_hashes returns keyed hashes of tags and of their keys: topics filter by both.
+CREATE FUNCTION tidemark.tag_hashes(p_tags text[]) RETURNS bytea[]
+    LANGUAGE sql STABLE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+    SELECT coalesce(array_agg(DISTINCT h.hash ORDER BY h.hash), '{}') FROM unnest(p_tags) AS t (tag)
+    CROSS JOIN LATERAL (VALUES (t.tag), (split_part(t.tag, '=', 1))) AS v (value)
+    CROSS JOIN LATERAL (SELECT tidemark.secret_hash('tag', v.value) AS hash OFFSET 0) AS h
+$$;
+
+-- notices returns what the events had that notices are about, a row for each type, intent and set of
+-- tags. Of the tags it tells those alone that the caller names.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.notices(p_positions bigint[], p_tags text[])
+    RETURNS TABLE ("position" bigint, event_type text, intent text, tags text[])
+    LANGUAGE sql STABLE SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp
+AS $$
+    WITH asked AS MATERIALIZED (
+        SELECT t.tag, tidemark.secret_hash('tag', t.tag) AS hash FROM unnest(p_tags) AS t (tag)
+    )
+    SELECT n.position, n.event_type, n.intent::text, array(SELECT a.tag FROM asked a WHERE a.hash = ANY (n.tags))
+    FROM tidemark.erasure_notices n WHERE n.position = ANY (p_positions) ORDER BY n.position, n.n
+$$;
+-- +goose StatementEnd
+
 -- erasable returns the strings of 4 characters and more in a document, and the numbers of 7.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.erasable(p_document jsonb) RETURNS SETOF text
@@ -129,6 +195,7 @@ DECLARE
     e tidemark.journal;
     left_over jsonb;
     path text;
+    carried jsonb := '[]';
 BEGIN
     IF NOT EXISTS (SELECT FROM tidemark.erasures x WHERE x.id = p_erasure) THEN
         RAISE EXCEPTION 'there is no erasure %', p_erasure
@@ -137,7 +204,7 @@ BEGIN
         RAISE EXCEPTION 'the key has % bytes', octet_length(p_key)
             USING ERRCODE = 'invalid_parameter_value', HINT = 'use 32 random bytes';
     END IF;
-    PERFORM tidemark.lock_campaign(p_campaign_id);
+    PERFORM tidemark.lock_untagged(p_campaign_id, 'events_erased');
     PERFORM tidemark.refuse_archived(p_campaign_id, h.metadata) FROM (SELECT j.event_version, j.metadata
         FROM tidemark.journal j WHERE j.campaign_id = p_campaign_id ORDER BY j.seq DESC LIMIT 1) h
     WHERE h.event_version = 0;
@@ -175,6 +242,7 @@ BEGIN
             payload_bytes = least(j.payload_bytes, 100 + octet_length(left_over::text))
         WHERE j.campaign_id = e.campaign_id AND j.seq = e.seq;
         erased := erased || e.seq;
+        carried := carried || jsonb_build_object('type', e.event_type, 'intent', e.intent, 'tags', e.tags);
         DELETE FROM tidemark.event_tags t WHERE t.tag = ANY (e.tags) AND t.event_type = e.event_type
             AND t.position = e.position;
         GET DIAGNOSTICS n = ROW_COUNT;
@@ -182,8 +250,12 @@ BEGIN
     END LOOP;
     PERFORM set_config('tidemark.erases', '', true);
     IF cardinality(erased) > 0 THEN -- publishers send it, so that consumers can follow
-        PERFORM tidemark.append(p_campaign_id, jsonb_build_array(jsonb_build_object('type', 'events_erased',
-            'intent', 'audit_only', 'payload', jsonb_build_object('erasure', p_erasure, 'seqs', erased))));
+        INSERT INTO tidemark.erasure_notices
+        SELECT a.position, row_number() OVER (), c.type, c.intent, c.tags
+        FROM tidemark.append_rows(p_campaign_id, jsonb_build_array(jsonb_build_object('type', 'events_erased', 'intent',
+            'audit_only', 'payload', jsonb_build_object('erasure', p_erasure, 'seqs', erased))), NULL, true) AS a
+        CROSS JOIN (SELECT DISTINCT r.type, r.intent, tidemark.tag_hashes(r.tags) AS tags
+            FROM jsonb_to_recordset(carried) AS r (type text, intent tidemark.intent, tags text[])) AS c;
     END IF;
 
     counts := counts || jsonb_build_object('journal', cardinality(erased));
@@ -278,11 +350,63 @@ AS $$
 $$;
 -- +goose StatementEnd
 
-REVOKE ALL ON FUNCTION tidemark.erase, tidemark.erase_traces, tidemark.erase_keys, tidemark.end_erasure FROM PUBLIC;
+-- import_erased is append_all for exported lines that tell of erasures: erased events, and the notices of
+-- these. It refuses them unless they are as an erasure writes them. A notice is published to topics that
+-- have events of the kinds that the erased ones still are.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.import_erased(p_batches jsonb)
+    RETURNS TABLE (campaign_id text, seq bigint, "position" bigint, event_id uuid, duplicate boolean)
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    good CONSTANT boolean := tidemark.check_batches(p_batches);
+    all_events CONSTANT jsonb := jsonb_path_query_array(p_batches, '$[*].events[*]');
+    batch record;
+BEGIN
+    IF EXISTS (SELECT FROM jsonb_array_elements(all_events) AS e WHERE e -> 'metadata' ? '$archived'
+        OR e -> 'metadata' ? '$erased' AND NOT coalesce(e -> 'metadata' ->> '$erased' ~ '^[0-9]{1,18}$', false)
+        OR e ->> 'type' = 'events_erased' AND NOT coalesce(e ->> 'intent' = 'audit_only' AND e -> 'tags' IS NULL
+            AND (e -> 'payload') - '{erasure,seqs}'::text[] = '{}' AND e -> 'payload' ->> 'erasure' ~ '^[0-9]{1,18}$'
+            AND jsonb_typeof(e -> 'payload' -> 'seqs') = 'array' AND NOT jsonb_path_exists(e -> 'payload',
+                'strict $.seqs[*] ? (@.type() != "number")'), false)) THEN
+        RAISE EXCEPTION 'import: a line has the type events_erased or metadata $erased or $archived, and is not as an erasure writes it'
+            USING ERRCODE = 'TM004', HINT = 'import lines as tidemark events export has written them';
+    END IF;
+    PERFORM tidemark.lock_keys(tidemark.touched_types(all_events), tidemark.touched_tags(all_events), '{}',
+        array(SELECT DISTINCT b ->> 'campaign_id' FROM jsonb_array_elements(p_batches) AS b));
+    FOR batch IN
+        SELECT b ->> 'campaign_id' AS id, b -> 'events' AS events, (b ->> 'expect')::bigint AS expect
+            FROM jsonb_array_elements(p_batches) AS b WHERE b -> 'events' <> '[]'
+    LOOP
+        FOR seq, position, event_id, duplicate IN
+            SELECT a.* FROM tidemark.append_rows(batch.id, batch.events, batch.expect, true) AS a
+        LOOP
+            campaign_id := batch.id;
+            INSERT INTO tidemark.erasure_notices
+            SELECT notice.position, row_number() OVER (), c.event_type, c.intent, c.tags
+            FROM tidemark.journal notice CROSS JOIN LATERAL (
+                SELECT DISTINCT j.event_type, j.intent, tidemark.tag_hashes(j.tags) AS tags
+                FROM tidemark.journal j WHERE j.campaign_id = notice.campaign_id
+                    AND j.seq IN (SELECT s::bigint FROM jsonb_array_elements_text(notice.payload -> 'seqs') AS s)
+                    AND j.metadata ? '$erased'
+            ) AS c
+            WHERE notice.campaign_id = import_erased.campaign_id AND notice.seq = import_erased.seq
+                AND notice.event_type = 'events_erased' AND NOT import_erased.duplicate;
+            RETURN NEXT;
+        END LOOP;
+    END LOOP;
+END
+$$;
+-- +goose StatementEnd
+
+REVOKE ALL ON FUNCTION tidemark.erase, tidemark.erase_traces, tidemark.erase_keys, tidemark.end_erasure,
+    tidemark.import_erased, tidemark.secret_hash, tidemark.tag_hashes, tidemark.notices FROM PUBLIC;
 
 SELECT set_config('search_path', current_setting('tidemark.path'), true);
 
 -- +goose Down
+DROP FUNCTION tidemark.import_erased;
 DROP FUNCTION tidemark.end_erasure;
 DROP FUNCTION tidemark.erase_keys;
 DROP FUNCTION tidemark.erase_traces;
@@ -291,6 +415,11 @@ DROP FUNCTION tidemark.count_erased;
 DROP FUNCTION tidemark.is_erased;
 DROP FUNCTION tidemark.texts;
 DROP FUNCTION tidemark.erasable;
+DROP FUNCTION tidemark.notices;
+DROP FUNCTION tidemark.tag_hashes;
+DROP TABLE tidemark.erasure_notices;
+DROP FUNCTION tidemark.secret_hash;
+DROP TABLE tidemark.erasure_secret;
 DROP TABLE tidemark.erased_values;
 DROP TABLE tidemark.erased_events;
 DROP TABLE tidemark.erasures;

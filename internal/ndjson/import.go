@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -100,7 +101,11 @@ func (d *Imported) append(ctx context.Context, tx pgx.Tx, entries []entry) (bad 
 	}
 	var places []journal.Appended
 	err = pgx.BeginFunc(ctx, tx, func(savepoint pgx.Tx) error {
-		places, err = journal.AppendAll(ctx, savepoint, batches(entries)...)
+		if slices.ContainsFunc(entries, entry.reserved) {
+			places, err = appendErased(ctx, savepoint, batches(entries))
+		} else {
+			places, err = journal.AppendAll(ctx, savepoint, batches(entries)...)
+		}
 		return err
 	})
 	switch {
@@ -152,6 +157,9 @@ func refusal(err error) error {
 	}
 	const dataException, limitExceeded = "22", "54"
 	pgErr, ok := errors.AsType[*pgconn.PgError](err)
+	if ok && slices.Contains([]string{"TM002", "TM003", "TM004"}, pgErr.Code) { // of appendErased
+		return fmt.Errorf("is refused: %s: %s", pgErr.Message, pgErr.Hint)
+	}
 	if ok && (strings.HasPrefix(pgErr.Code, dataException) || strings.HasPrefix(pgErr.Code, limitExceeded)) {
 		return fmt.Errorf("is refused by the database: %s", pgErr.Message)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidemark-go/tidemark/internal/ndjson"
+	"github.com/tidemark-go/tidemark/pkg/erasure"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -105,6 +106,47 @@ func TestExport(t *testing.T) {
 			t.Errorf("the second export differs from the first:\n%.500s\n%.500s", second, first)
 		}
 		requireImported(t, importAll(t, source, first, ndjson.ImportConfig{}), ndjson.Imported{Duplicates: 900})
+	})
+
+	t.Run("tells of erasures", func(t *testing.T) {
+		t.Parallel()
+		source, target := pgtest.New(t), pgtest.New(t)
+		importAll(t, source, `{"campaign_id":"a","type":"x","tags":["who=ann"],"payload":{"name":"ann"}}
+			{"campaign_id":"b","type":"y"}
+			{"campaign_id":"a","type":"x","tags":["who=bob"]}`, ndjson.ImportConfig{})
+		r := erasure.Request{Subjects: []string{"who=ann"}, By: "anna", Reason: "a test"}
+		if _, err := erasure.Erase(t.Context(), source, r); err != nil {
+			t.Fatal(err)
+		}
+		first := exportAll(t, source, ndjson.ExportConfig{})
+		requireImported(t, importAll(t, target, first, ndjson.ImportConfig{}), ndjson.Imported{Appended: 4})
+		if second := exportAll(t, target, ndjson.ExportConfig{}); second != first {
+			t.Errorf("the second export differs from the first:\n%s\n%s", second, first)
+		}
+		requireImported(t, importAll(t, source, first, ndjson.ImportConfig{}), ndjson.Imported{Duplicates: 4})
+		requireImported(t, importAll(t, target, first, ndjson.ImportConfig{}), ndjson.Imported{Duplicates: 4})
+		for e, err := range journal.ReadCampaign(t.Context(), target, "a", 0) {
+			if err != nil || e.Erased() != (e.Seq == 1) {
+				t.Errorf("event %d is erased: %t, %v", e.Seq, e.Erased(), err)
+			}
+		}
+		var notices string
+		if err := target.QueryRow(t.Context(), `SELECT string_agg(concat_ws(' ', j.campaign_id, j.seq, n.event_type), ', ')
+			FROM tidemark.erasure_notices n JOIN tidemark.journal j USING (position)`).Scan(&notices); err != nil || notices != "a 3 x" {
+			t.Errorf("the notices are %s, %v", notices, err)
+		}
+		for _, forged := range []string{
+			`{"campaign_id":"c","type":"events_erased"}`,
+			`{"campaign_id":"c","type":"events_erased","intent":"audit_only","payload":{"erasure":1,"seqs":[1],"more":1}}`,
+			`{"campaign_id":"c","type":"events_erased","intent":"audit_only","payload":{"erasure":1,"seqs":["x"]}}`,
+			`{"campaign_id":"c","type":"x","metadata":{"$archived":{}}}`,
+			`{"campaign_id":"c","type":"x","metadata":{"\u0024erased":"me"}}`,
+		} {
+			_, err := ndjson.Import(t.Context(), target, strings.NewReader(forged), ndjson.ImportConfig{})
+			if bad, ok := errors.AsType[*ndjson.LineError](err); !ok || !strings.Contains(bad.Error(), "tidemark events export") {
+				t.Errorf("%s: %v", forged, err)
+			}
+		}
 	})
 
 	t.Run("chooses by campaign type and position", func(t *testing.T) {

@@ -16,14 +16,15 @@ import (
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
 	"github.com/tidemark-go/tidemark/internal/slice"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
+	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/rows"
 	"github.com/tidemark-go/tidemark/pkg/archive"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
 // EventType is the type of the event that an erased campaign gets. Its payload has the number of the
-// erasure and the seqs of the erased events.
-const EventType = "events_erased"
+// erasure and the seqs of the erased events. Only erasures append it.
+const EventType = feed.Notice
 
 const (
 	batchEvents = 500     // of one campaign, in one transaction

@@ -43,6 +43,12 @@ func TestTheDatabaseRefusesWhatTheLibraryRefuses(t *testing.T) {
 			"no type":                         {"c", event(`"payload": {}`), invalidEvent, "type"},
 			"an empty type":                   {"c", event(`"type": ""`), invalidEvent, "type"},
 			"a long type":                     {"c", event(`"type": "` + long + `"`), invalidEvent, "type"},
+			"the type of notices of erasures": {"c", event(`"type": "events_erased"`), invalidEvent, "type"},
+			"the mark of erasures":            {"c", event(`"type": "x", "metadata": {"$erased": 1}`), invalidEvent, "metadata"},
+			"the mark of archives": {
+				"c", event(`"type": "x", "metadata": {"by": 1, "$archived": {}}`),
+				invalidEvent, "metadata",
+			},
 			"version 0":                       {"c", event(`"type": "x", "version": 0`), invalidEvent, "version"},
 			"a version beyond integers":       {"c", event(`"type": "x", "version": 2147483648`), "22003", ""},
 			"an unknown intent":               {"c", event(`"type": "x", "intent": "maybe"`), invalidEvent, "intent"},

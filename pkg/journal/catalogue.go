@@ -106,6 +106,8 @@ func (c *Catalogue) add(t *EventType) (mistakes []error) {
 	for _, name := range known.names {
 		if reason := feed.CheckName(name, maxNameBytes); reason != "" {
 			wrong("a name %s", reason)
+		} else if name == feed.Notice {
+			wrong("the name %s is reserved for the notices of erasures: give the type another name", name)
 		} else if other, taken := c.types[name]; taken {
 			wrong("the name %s belongs to %s already: a name leads to one type", feed.Shortened(name),
 				feed.Shortened(other.Name))

@@ -184,6 +184,24 @@ func (f *Filter) Match(e *journal.Event) bool {
 		(len(f.AnyOfTags) == 0 || slices.ContainsFunc(f.AnyOfTags, func(tag string) bool { return tagged(e, tag) }))
 }
 
+// has reports whether the topic gets an event. A notice of an erasure goes where one of the erased events
+// could have gone: it tells of their campaign. kinds are what it is about; none: it is not a notice.
+func (f *Filter) has(e *journal.Event, kinds []journal.Event) bool {
+	if len(kinds) == 0 {
+		return f.Match(e)
+	}
+	named := slices.Contains(f.EventTypes, e.Type)
+	return slices.ContainsFunc(kinds, func(kind journal.Event) bool {
+		if named {
+			kind.Type = e.Type
+		}
+		return f.Match(&kind)
+	})
+}
+
+// tags returns the tags that the filter names.
+func (f *Filter) tags() []string { return slices.Concat(f.RequiredTags, f.AnyOfTags) }
+
 // tagged reports whether the event has the tag, or the key with any value.
 func tagged(e *journal.Event, tag string) bool {
 	return slices.ContainsFunc(e.Tags, func(t string) bool {
@@ -191,25 +209,37 @@ func tagged(e *journal.Event, tag string) bool {
 	})
 }
 
-// read reads events of a campaign in their current version. It returns the errors of unreadable ones by position.
-func (p *Publisher) read(
-	ctx context.Context, db journal.Querier, catalogue *journal.Catalogue, campaignID string, from, until int64, limit int,
-) (events []journal.Event, faults map[int64]error, err error) {
-	if events, err = feed.ReadRange(ctx, db, campaignID, from, until, limit); err != nil {
-		return nil, nil, err
-	}
-	if p.OpenSealed {
-		faults, err = pages.Open(ctx, db, catalogue, events)
-		return events, faults, err
-	}
-	return events, pages.Upcast(catalogue, events), nil
+// part is the part of a campaign that a publisher reads for a topic.
+type part struct {
+	topic       string
+	filter      *Filter
+	catalogue   *journal.Catalogue
+	campaign    string
+	from, until int64 // the first seq, and a position
+	limit       int
 }
 
-// batchOf returns the events that a topic has.
-func batchOf(topic string, f *Filter, events []journal.Event, faults map[int64]error) (batch []Event) {
-	for i := range events {
-		if e := &events[i]; f.Match(e) {
-			batch = append(batch, Event{Event: *e, Topic: topic, fault: faults[e.Position]})
+// read reads events in their current version.
+func (p *Publisher) read(ctx context.Context, db journal.Querier, of part) (page pages.Page, err error) {
+	if page.Events, err = feed.ReadRange(ctx, db, of.campaign, of.from, of.until, of.limit); err != nil {
+		return page, err
+	}
+	if p.OpenSealed {
+		page.Faults, err = pages.Open(ctx, db, of.catalogue, page.Events)
+	} else {
+		page.Faults = pages.Upcast(of.catalogue, page.Events)
+	}
+	if err == nil {
+		page.Notices, err = pages.ReadNotices(ctx, db, of.catalogue, page.Events, of.filter.tags())
+	}
+	return page, err
+}
+
+// batch returns the events of a page that the topic has.
+func (of part) batch(page pages.Page) (batch []Event) {
+	for i := range page.Events {
+		if e := &page.Events[i]; of.filter.has(e, page.Notices[e.Position]) {
+			batch = append(batch, Event{Event: *e, Topic: of.topic, fault: page.Faults[e.Position]})
 		}
 	}
 	return batch

@@ -11,8 +11,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidemark-go/tidemark/internal/store/ledger"
+	"github.com/tidemark-go/tidemark/internal/store/pages"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
-	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
 // drainer lets parked campaigns catch up.
@@ -99,17 +99,17 @@ func (d *drainer) publishRest(ctx context.Context, p *pair, s *sender, c *return
 		if !c.row.Holds {
 			limit = 1
 		}
-		var events []journal.Event
-		var faults map[int64]error
+		of := part{p.Topic, p.filter, d.cfg.Catalogue, c.row.Campaign, c.from, c.until, limit}
+		var page pages.Page
 		err := d.db.Use(ctx, func(conn *pgxpool.Conn) (err error) {
-			events, faults, err = p.to.read(ctx, conn, d.cfg.Catalogue, c.row.Campaign, c.from, c.until, limit)
+			page, err = p.to.read(ctx, conn, of)
 			return err
 		})
 		if err != nil {
 			c.err = err
 			return
 		}
-		batch := batchOf(p.Topic, p.filter, events, faults)
+		events, batch := page.Events, of.batch(page)
 		if len(batch) > 0 && !d.sendRest(ctx, s, c, batch) {
 			return
 		}

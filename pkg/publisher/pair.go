@@ -93,7 +93,7 @@ func (p *pair) take(page *pages.Page, room int) {
 		}
 		e := &events[i]
 		p.read = e.Position
-		if !p.filter.Match(e) {
+		if !p.filter.has(e, page.Notices[e.Position]) {
 			continue
 		}
 		if _, held := p.held[e.CampaignID]; held {

@@ -25,11 +25,15 @@ type reader struct {
 	wakes     int       // notifications so far
 	announced time.Time // when appends were last asked to notify
 	lastTail  time.Time // when the journal's end was last read
+	tags      []string  // that topics filter by
 	inFlight  int       // consecutive reads that found only appends in flight
 }
 
 func newReader(a *agenda, l *listener.Listener) *reader {
 	r := &reader{agenda: a, listener: l}
+	for i := range a.cfg.Topics {
+		r.tags = append(r.tags, a.cfg.Topics[i].tags()...)
+	}
 	r.forget()
 	return r
 }
@@ -182,7 +186,9 @@ func (r *reader) longestPoll() (longest time.Duration) {
 
 func (r *reader) readWindow(ctx context.Context, rd *reading) (w *pages.Window, err error) {
 	err = r.db.Use(ctx, func(conn *pgxpool.Conn) error {
-		w, err = pages.Read(ctx, conn, rd.Query)
+		if w, err = pages.Read(ctx, conn, rd.Query); err == nil {
+			w.Notices, err = pages.ReadNotices(ctx, conn, r.cfg.Catalogue, w.Events, r.tags)
+		}
 		return err
 	})
 	return w, err

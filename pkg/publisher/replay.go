@@ -82,10 +82,12 @@ func (r *ReplayRequest) each(
 	ctx context.Context, db journal.Querier, floor int64, done *Replayed, do func([]Event) error,
 ) error {
 	for {
-		events, faults, err := r.To.read(ctx, db, r.Catalogue, r.CampaignID, done.Through+1, floor, r.To.BatchSize)
+		of := part{r.Topic.Name, &r.Topic.Filter, r.Catalogue, r.CampaignID, done.Through + 1, floor, r.To.BatchSize}
+		page, err := r.To.read(ctx, db, of)
 		if err != nil {
 			return err
 		}
+		events := page.Events
 		if beyond := slices.IndexFunc(events, func(e journal.Event) bool {
 			return r.Until > 0 && e.Seq > r.Until
 		}); beyond >= 0 {
@@ -94,7 +96,8 @@ func (r *ReplayRequest) each(
 		if len(events) == 0 {
 			return nil
 		}
-		if batch := batchOf(r.Topic.Name, &r.Topic.Filter, events, faults); len(batch) > 0 {
+		page.Events = events
+		if batch := of.batch(page); len(batch) > 0 {
 			if err := do(batch); err != nil {
 				return err
 			}

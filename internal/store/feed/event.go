@@ -57,9 +57,18 @@ type opened struct {
 	gone   bool            // the key of one of them is deleted
 }
 
-// Erased reports whether an operator has erased the event: its payload, or the personal fields of it, is gone.
+// Notice is the type of the event that tells consumers of erased ones. Appends of it are refused.
+const Notice = "events_erased"
+
+// Erased reports whether an operator has erased the event: its payload, or the personal fields of it, is
+// gone.
 func (e *Event) Erased() bool {
-	return e.opened != nil && e.opened.gone || bytes.HasPrefix(e.Metadata, []byte(`{"$erased":`))
+	const mark = `"$erased":` // quotes within texts are escaped
+	if e.opened != nil && e.opened.gone || !bytes.Contains(e.Metadata, []byte(mark)) {
+		return e.opened != nil && e.opened.gone
+	}
+	var metadata map[string]json.RawMessage // the mark of an object within does not count
+	return json.Unmarshal(e.Metadata, &metadata) == nil && metadata["$erased"] != nil
 }
 
 // Open gives an event a payload whose sealed fields are open, and keeps the stored one. gone: the key

@@ -20,7 +20,8 @@ type Page struct {
 	After, Until int64
 	Events       []journal.Event
 	Faults       map[int64]error // by position: events that the catalogue cannot read
-	Notes        *sync.Map       // what readers note about the events
+	Notices      Notices
+	Notes        *sync.Map // what readers note about the events
 	bytes        int64
 }
 
@@ -117,6 +118,11 @@ func (c *Cache) Add(p *Page) {
 				last.Faults = p.Faults
 			} else {
 				maps.Copy(last.Faults, p.Faults)
+			}
+			if last.Notices == nil {
+				last.Notices = p.Notices
+			} else {
+				maps.Copy(last.Notices, p.Notices)
 			}
 			last.Events, last.Until, last.bytes = append(last.Events, p.Events...), p.Until, last.bytes+p.bytes
 			c.trim()

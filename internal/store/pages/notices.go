@@ -1,0 +1,39 @@
+package pages
+
+import (
+	"context"
+
+	"github.com/tidemark-go/tidemark/internal/store/feed"
+	"github.com/tidemark-go/tidemark/internal/store/rows"
+	"github.com/tidemark-go/tidemark/pkg/journal"
+)
+
+// Notices are, by the position of an erasure's notice, the kinds of events that it is about: their campaign,
+// current type, intent, and those of their tags that were asked for.
+type Notices map[int64][]journal.Event
+
+// ReadNotices returns the notices among events. It asks the database only if one may be there. tags are
+// those that the caller asks for.
+func ReadNotices(
+	ctx context.Context, db journal.Querier, catalogue *journal.Catalogue, events []journal.Event, tags []string,
+) (notices Notices, err error) {
+	campaigns, positions := map[int64]string{}, []int64{}
+	for i := range events {
+		if e := &events[i]; e.Type == feed.Notice {
+			campaigns[e.Position], positions = e.CampaignID, append(positions, e.Position)
+		}
+	}
+	if len(positions) == 0 {
+		return nil, nil
+	}
+	notices = Notices{}
+	var position int64
+	var kind, intent string
+	var had []string
+	err = rows.Each(ctx, db, []any{&position, &kind, &intent, &had}, func() {
+		notices[position] = append(notices[position], journal.Event{
+			CampaignID: campaigns[position], Type: catalogue.Names(kind)[0], Intent: journal.Intent(intent), Tags: had,
+		})
+	}, "read notices of erasures", queryNotices, positions, append([]string{}, tags...))
+	return notices, err
+}

@@ -1,0 +1,15 @@
+package pages
+
+import (
+	"testing"
+
+	"github.com/tidemark-go/tidemark/test/sqltest"
+	"github.com/tidemark-go/tidemark/test/support/pgtest"
+)
+
+func TestMain(m *testing.M) { pgtest.Main(m) }
+
+func TestEveryStatementPrepares(t *testing.T) {
+	t.Parallel()
+	sqltest.Prepare(t, pgtest.New(t), "")
+}
