@@ -10,6 +10,8 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/pressly/goose/v3"
 	"github.com/pressly/goose/v3/lock"
+
+	"github.com/tidemark-go/tidemark/internal/session"
 )
 
 // lockSeconds is how long a migration waits for another one. The goose locker tries once a second,
@@ -48,6 +50,7 @@ func migrate(ctx context.Context, databaseURL string, work func(*goose.Provider)
 	if err != nil {
 		return fmt.Errorf("migrate: %w", err)
 	}
+	session.Text(cfg)
 	db := stdlib.OpenDB(*cfg, stdlib.OptionAfterConnect(setPath))
 	defer func() { err = errors.Join(err, db.Close()) }()
 	if err := requireUTF8(ctx, db); err != nil {

@@ -10,6 +10,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/pressly/goose/v3"
+
+	"github.com/tidemark-go/tidemark/internal/session"
 )
 
 // Querier reads the schema's version. A pool, a connection and a transaction of pgx implement it.
@@ -30,7 +32,7 @@ type Migration struct {
 // Status returns all migrations that this program or the database knows, in order. It changes
 // nothing.
 func Status(ctx context.Context, databaseURL string) (status []Migration, err error) {
-	conn, err := pgx.Connect(ctx, databaseURL)
+	conn, err := session.Connect(ctx, databaseURL)
 	if err != nil {
 		return nil, fmt.Errorf("migration status: %w", err)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/examples/tabletop"
 	"github.com/tidemark-go/tidemark/internal/devpg"
+	"github.com/tidemark-go/tidemark/internal/session"
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/migrations"
 )
@@ -88,6 +89,7 @@ func Run(ctx context.Context, config Config) (result Result, err error) {
 		return Result{}, err
 	}
 	settings.MaxConns = lanes + 2 // and the progress lines
+	session.Text(settings.ConnConfig)
 	pool, err := pgxpool.NewWithConfig(ctx, settings)
 	if err != nil {
 		return Result{}, err

@@ -29,6 +29,7 @@ func checks() []check {
 	return []check{
 		{"connection", connection},
 		{"recovery", recovery},
+		{"encoding", encoding},
 		{checkSchema, schema},
 		{"extensions", extensions},
 		{"groups", groups},
@@ -87,6 +88,30 @@ func recovery(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
 	}
 	return verdict(!readOnly, Fail, fmt.Sprintf("a primary, default_transaction_read_only is %t", readOnly),
 		"switch default_transaction_read_only off for this role and database"), nil
+}
+
+// encoding looks at the database's own encoding, and at settings by which Postgres would convert text on
+// its way to programs that do not pin UTF8.
+func encoding(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
+	var server string
+	var everyone, appenders []string
+	if err := tx.QueryRow(ctx, queryEncoding).Scan(&server, &everyone, &appenders); err != nil {
+		return Finding{}, err
+	}
+	if server != "UTF8" {
+		return fail("the database has the encoding "+server, "make a new one with CREATE DATABASE … ENCODING 'UTF8' "+
+			"TEMPLATE template0: this one cannot store the text of all events"), nil
+	}
+	detail, status := "the database and its sessions have UTF8", OK
+	if set := slices.Concat(everyone, appenders); len(set) > 0 {
+		detail = "sessions get " + strings.Join(set, ", ")
+		if status = Warn; len(everyone) > 0 {
+			status = Fail
+		}
+	}
+	return verdict(status == OK, status, detail, "ALTER DATABASE … or ALTER ROLE … RESET client_encoding: Tidemark's "+
+		"programs ask for UTF8 themselves, and appends of other Go programs are refused unless their URL has "+
+		"client_encoding=UTF8"), nil
 }
 
 func schema(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {

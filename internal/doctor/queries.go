@@ -8,6 +8,22 @@ const (
 	queryRecovery = `SELECT pg_is_in_recovery(), current_setting('default_transaction_read_only')::boolean,
 		current_setting('default_transaction_isolation')`
 
+	// queryEncoding returns the database's encoding, and the settings of client_encoding other than UTF8: of
+	// all sessions or of this role, and of other roles that may append.
+	queryEncoding = `SELECT current_setting('server_encoding'),
+			coalesce(array_agg(s.told ORDER BY s.told) FILTER (WHERE s.role = 0 OR r.rolname = session_user), '{}'),
+			coalesce(array_agg(s.told ORDER BY s.told) FILTER (WHERE s.role <> 0 AND r.rolname <> session_user), '{}')
+		FROM (SELECT s.setrole AS role, format('%s by ALTER %s', o.setting,
+				CASE WHEN s.setrole <> 0 THEN 'ROLE ' || pg_get_userbyid(s.setrole)
+					WHEN s.setdatabase = 0 THEN 'ROLE ALL' ELSE 'DATABASE' END) AS told
+			FROM pg_db_role_setting s CROSS JOIN unnest(s.setconfig) AS o (setting)
+			WHERE s.setdatabase IN (0, (SELECT d.oid FROM pg_database d WHERE d.datname = current_database()))
+				AND o.setting ~* '^client_encoding=' AND o.setting !~* '=(utf-?8|unicode)$') s
+		LEFT JOIN pg_roles r ON r.oid = s.role
+		WHERE s.role = 0 OR r.rolname = session_user
+			OR EXISTS (SELECT FROM pg_proc f JOIN pg_namespace n ON n.oid = f.pronamespace
+				WHERE n.nspname = 'tidemark' AND f.proname = 'append' AND has_function_privilege(s.role, f.oid, 'EXECUTE'))`
+
 	queryDurability = `SELECT current_setting('fsync')::boolean, current_setting('full_page_writes')::boolean,
 		current_setting('synchronous_commit')`
 

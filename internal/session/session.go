@@ -9,11 +9,27 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/tidemark-go/tidemark/internal/store/feed"
 )
 
 // SearchPath leaves out every schema in which other roles may create functions and operators.
 // Statements qualify all other names with a schema.
 const SearchPath = "pg_catalog, pg_temp"
+
+// Text pins how sessions write text, whatever the role, the database or the URL sets. PgBouncer
+// tracks these parameters.
+func Text(cfg *pgx.ConnConfig) { cfg.RuntimeParams["client_encoding"] = "UTF8" }
+
+// Connect opens one connection with [Text].
+func Connect(ctx context.Context, url string) (*pgx.Conn, error) {
+	cfg, err := pgx.ParseConfig(url)
+	if err != nil {
+		return nil, err
+	}
+	Text(cfg)
+	return pgx.ConnectConfig(ctx, cfg)
+}
 
 // Open opens a pool whose sessions have [SearchPath], whatever the URL sets, and checks that the
 // database answers. PgBouncer refuses settings of a session; through it, sessions have the
@@ -42,16 +58,21 @@ func open(ctx context.Context, cfg *pgxpool.Config) (*pgxpool.Pool, error) {
 	return pool, nil
 }
 
-// Prepare sets the pool's connections to READ COMMITTED if the default is stricter: each statement
-// must see what was committed before it. This costs a round trip a connection. Behind a pooler the
-// default of the role must be changed instead; doctor and workers report it.
+// Prepare pins [Text], and sets the pool's connections to READ COMMITTED if the default is stricter:
+// each statement must see what was committed before it. This costs a round trip a connection. Behind a
+// pooler the default of the role must be changed instead; doctor and workers report it. A connection
+// of another encoding all the same is refused with a [*feed.EncodingError].
 func Prepare(cfg *pgxpool.Config) {
+	Text(cfg.ConnConfig)
 	before := cfg.AfterConnect
 	cfg.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
 		if before != nil {
 			if err := before(ctx, conn); err != nil {
 				return err
 			}
+		}
+		if err := feed.CheckEncoding(conn); err != nil {
+			return err
 		}
 		if err := conn.PgConn().Exec(ctx, fmt.Sprintf(queryReadCommitted, conn.PgConn().PID())).Close(); err != nil {
 			return fmt.Errorf("set the session's isolation: %w", err)

@@ -49,8 +49,10 @@ func (j *Journal) AppendSQL(
 	if err != nil || len(events) == 0 {
 		return nil, err
 	}
-	rows, err := tx.QueryContext(ctx, queryAppend, campaignID, doc, expect.argument()) //nolint:rowserrcheck // placesIn
-	return placesIn(rows, err, campaignID, len(events))
+	//nolint:rowserrcheck // placesIn
+	rows, err := tx.QueryContext(ctx, queryAppend+unlessConverted, campaignID, doc, expect.argument())
+	places, err := placesIn(rows, err, campaignID, len(events))
+	return places, encodingOf(ctx, tx, err)
 }
 
 // AppendAll adds events to several campaigns in one round trip. It locks the campaigns in one
@@ -90,8 +92,9 @@ func placesIn(rows placeRows, err error, campaignID string, n int) ([]Appended, 
 
 // readPlaces reads the places of n events. A row without an id means [ErrConditionFailed].
 func readPlaces(rows placeRows, n int) ([]Appended, error) {
-	places := make([]Appended, 0, n)
+	places, none := make([]Appended, 0, n), true
 	for rows.Next() {
+		none = false
 		var place Appended
 		var id uuid.NullUUID
 		var duplicate *bool
@@ -106,6 +109,8 @@ func readPlaces(rows placeRows, n int) ([]Appended, error) {
 	switch err := rows.Err(); {
 	case err != nil:
 		return nil, err
+	case none:
+		return nil, errNothingDone
 	case len(places) < n:
 		return nil, ErrConditionFailed
 	}
@@ -143,6 +148,9 @@ func (j *Journal) EncodeIn(ctx context.Context, db Querier, campaignID string, e
 
 // encode encodes events of one campaign. tx is of pgx or database/sql, or nil.
 func (j *Journal) encode(ctx context.Context, tx any, campaignID string, events []Event) (string, error) {
+	if err := checkEncoding(tx); err != nil {
+		return "", appendError(campaignID, err)
+	}
 	keys, err := j.keysOf(ctx, tx, Batch{CampaignID: campaignID, Events: events})
 	if err != nil {
 		return "", appendError(campaignID, err)
@@ -156,6 +164,9 @@ func (j *Journal) encode(ctx context.Context, tx any, campaignID string, events 
 }
 
 func (j *Journal) encodeAll(ctx context.Context, tx any, batches []Batch) (doc string, n int, err error) {
+	if err := checkEncoding(tx); err != nil {
+		return "", 0, appendError("", err)
+	}
 	keys, err := j.keysOf(ctx, tx, batches...)
 	if err != nil {
 		return "", 0, appendError("", err)

@@ -81,8 +81,9 @@ func (j *Journal) AppendIfSQL(
 	if err != nil {
 		return nil, err
 	}
-	rows, err := tx.QueryContext(ctx, queryAppendIf, doc, guard) //nolint:rowserrcheck // placesIn
-	return placesIn(rows, err, "", len(events))
+	rows, err := tx.QueryContext(ctx, queryAppendIf+unlessConverted, doc, guard) //nolint:rowserrcheck // placesIn
+	places, err := placesIn(rows, err, "", len(events))
+	return places, encodingOf(ctx, tx, err)
 }
 
 // AppendIf is [Journal.AppendIf] without a catalogue.

@@ -33,6 +33,10 @@ var (
 	ErrArchived = feed.ErrArchived
 )
 
+// EncodingError is returned by appends and reads on a connection whose client_encoding is not UTF8.
+// Nothing was appended.
+type EncodingError = feed.EncodingError
+
 // ErrConditionFailed is returned by [Journal.AppendIf] when an event that the decision did not know
 // matches the condition. The text names the first one, its place, and the item of the query that
 // selects it. Decide again; [Retry] does.

@@ -4,6 +4,12 @@ package journal
 // Everything else is a probe of one index. See migrations/00002_work.sql.
 const queryAppend = `SELECT $1::text, seq, "position", event_id, duplicate FROM tidemark.append($1, $2::jsonb, $3)`
 
+// unlessConverted ends an append: it returns no row and does not run the function where the server converts
+// text. It is a condition of the plan, not of a row.
+const unlessConverted = ` WHERE pg_client_encoding() = 'UTF8'`
+
+const queryEncoding = `SELECT pg_client_encoding()`
+
 // queryAppendAll takes the advisory locks of all campaigns in one order before it appends to the first.
 const queryAppendAll = `SELECT campaign_id, seq, "position", event_id, duplicate FROM tidemark.append_all($1::jsonb)`
 

@@ -142,7 +142,8 @@ func answered(err error) bool {
 		return !strings.HasPrefix(code, stateGoingDown)
 	}
 	_, refused := errors.AsType[*InvalidEventError](err)
-	return refused || slices.ContainsFunc([]error{
+	_, encoding := errors.AsType[*EncodingError](err)
+	return refused || encoding || slices.ContainsFunc([]error{
 		ErrConditionFailed, ErrVersionConflict, ErrInvalidQuery, ErrInvalidCondition, ErrWrappingKey,
 	}, func(target error) bool { return errors.Is(err, target) })
 }

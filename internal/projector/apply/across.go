@@ -101,9 +101,9 @@ func (a *Applier) Stride(ctx context.Context, s *Stride) (held map[string]int64,
 
 func (a *Applier) stride(ctx context.Context, s *Stride, careful bool) (held map[string]int64, err error) {
 	pulse.Of(ctx).Within(a.Promises.Step)
-	conn, err := a.Cfg.Pool.Acquire(ctx)
+	conn, err := a.acquire(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("acquire a connection: %w", err)
+		return nil, err
 	}
 	t := a.On(conn, nil, nil)
 	defer t.Abort(ctx)

@@ -43,9 +43,9 @@ func (a *Applier) open(
 	ctx context.Context, units []*Unit, events int, calls map[*registry.Projection]string,
 ) (*Transaction, error) {
 	pulse.Of(ctx).Within(a.Promises.Step)
-	conn, err := a.Cfg.Pool.Acquire(ctx)
+	conn, err := a.acquire(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("acquire a connection: %w", err)
+		return nil, err
 	}
 	t := a.On(conn, units, calls)
 	t.Queue(QueryBegin)
@@ -55,6 +55,19 @@ func (a *Applier) open(
 		return nil, err
 	}
 	return t, nil
+}
+
+// acquire returns a connection of the pool that changes no text on its way.
+func (a *Applier) acquire(ctx context.Context) (*pgxpool.Conn, error) {
+	conn, err := a.Cfg.Pool.Acquire(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("acquire a connection: %w", err)
+	}
+	if err := feed.CheckEncoding(conn.Conn()); err != nil {
+		conn.Release()
+		return nil, err
+	}
+	return conn, nil
 }
 
 // SuspectUnreadable makes the next groups read carefully, if an event has made a read fail. They

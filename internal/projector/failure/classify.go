@@ -46,7 +46,16 @@ func Classify(err error) Class {
 	if IsDecoding(err) {
 		return ClassPermanent
 	}
+	if isEncoding(err) {
+		return ClassInfrastructure
+	}
 	return ClassTransient
+}
+
+// isEncoding reports whether a connection was refused because it would change text.
+func isEncoding(err error) bool {
+	_, refused := errors.AsType[*journal.EncodingError](err)
+	return refused
 }
 
 func classifyState(state string) Class {
@@ -94,7 +103,7 @@ func IsInfrastructure(err error) bool {
 	}
 	var connect *pgconn.ConnectError
 	var network net.Error
-	return errors.As(err, &connect) || errors.As(err, &network) || errors.Is(err, net.ErrClosed) ||
+	return isEncoding(err) || errors.As(err, &connect) || errors.As(err, &network) || errors.Is(err, net.ErrClosed) ||
 		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
 		errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || pgconn.SafeToRetry(err)
 }

@@ -10,9 +10,11 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidemark-go/tidemark/internal/projector/failure"
 	"github.com/tidemark-go/tidemark/internal/projector/kind"
+	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/rows"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
@@ -36,7 +38,12 @@ func (g *Registrar) Check(ctx context.Context) error {
 func (g *Registrar) checkServer(ctx context.Context) error {
 	var standby, readOnly bool
 	var isolation string
-	err := g.Cfg.Pool.QueryRow(ctx, queryWritable).Scan(&standby, &readOnly, &isolation)
+	err := g.Cfg.Pool.AcquireFunc(ctx, func(conn *pgxpool.Conn) error {
+		if err := feed.CheckEncoding(conn.Conn()); err != nil {
+			return err
+		}
+		return conn.QueryRow(ctx, queryWritable).Scan(&standby, &readOnly, &isolation)
+	})
 	switch {
 	case err != nil:
 		return fmt.Errorf("check the server: %w", err)

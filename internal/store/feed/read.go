@@ -226,6 +226,9 @@ func eachEvent(rows pgx.Rows, limit int64, c columns) (n int, size int64, err er
 	if err := rows.Err(); err != nil { // a broken connection leaves no description
 		return 0, 0, err
 	}
+	if err := CheckEncoding(rows.Conn()); err != nil {
+		return 0, 0, err
+	}
 	r := newRowReader(rows, c.before)
 	var e Event
 	for rows.Next() {

@@ -15,6 +15,8 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgconn/ctxwatch"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/tidemark-go/tidemark/internal/session"
 )
 
 // Loop calls Step after each notification, after [Loop.Poke], and when the time that Step returned is
@@ -116,6 +118,7 @@ func connect(ctx context.Context, pool *pgxpool.Pool, channels []string) (*pgx.C
 	bounded, cancel := context.WithTimeout(ctx, stepWithin)
 	defer cancel()
 	cfg := pool.Config().ConnConfig
+	session.Text(cfg)
 	cfg.BuildContextWatcherHandler = func(c *pgconn.PgConn) ctxwatch.Handler {
 		return &pgconn.DeadlineContextWatcherHandler{Conn: c.Conn()}
 	}

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/spf13/cobra"
 
+	"github.com/tidemark-go/tidemark/internal/session"
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
 	"github.com/tidemark-go/tidemark/migrations"
 )
@@ -55,7 +55,7 @@ func wait(ctx context.Context, url string, timeout time.Duration) error {
 
 // check compares the schema's version with the program's, over a new connection.
 func check(ctx context.Context, url string) error {
-	conn, err := pgx.Connect(ctx, url)
+	conn, err := session.Connect(ctx, url)
 	if err != nil {
 		return err
 	}

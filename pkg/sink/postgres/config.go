@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/tidemark-go/tidemark/internal/session"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
@@ -42,8 +43,11 @@ func (cfg *Config) fill() (pool *pgxpool.Config, table string, err error) {
 		wrong("url is missing: write postgres://user:password@host:5432/database")
 	} else if pool, err = pgxpool.ParseConfig(cfg.URL); err != nil { // its errors hide the password
 		wrong("url: %w: write postgres://user:password@host:5432/database", err)
-	} else if pool.ConnConfig.RuntimeParams["application_name"] == "" {
-		pool.ConnConfig.RuntimeParams["application_name"] = "tidemark " + cfg.Name
+	} else {
+		session.Text(pool.ConnConfig)
+		if pool.ConnConfig.RuntimeParams["application_name"] == "" {
+			pool.ConnConfig.RuntimeParams["application_name"] = "tidemark " + cfg.Name
+		}
 	}
 	return pool, name.Sanitize(), errors.Join(errs...)
 }
