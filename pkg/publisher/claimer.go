@@ -164,7 +164,12 @@ func (c *claimer) ticked(t *tick, err error) {
 		return
 	}
 	restored := c.restored(t)
-	c.reader.cache.Forget(t.Erased)
+	if c.reader.cache.Forget(t.Erased) {
+		for _, p := range c.pairs {
+			p.erased = true
+			c.look(p)
+		}
+	}
 	var back []written // to be claimed again
 	for _, row := range t.Pairs {
 		key := row.Key

@@ -37,6 +37,9 @@ func (d *dispatcher) advance(p *pair, now time.Time) {
 		d.at(p.notBefore)
 	case len(p.parks) > 0:
 		d.parker.writeParks(p)
+	case p.erased:
+		p.forget()
+		d.fill(p, now)
 	case len(p.pending) > 0 && p.failures > 0:
 		d.sendRound(p)
 	default:

@@ -30,6 +30,7 @@ type pair struct {
 
 	pending []Event           // of the round
 	parks   []*ledger.Refused // to be written before the round continues
+	erased  bool              // events have been erased, perhaps some of the round
 	busy    bool              // a goroutine works on the round
 	leaving bool              // to be released once it is not busy
 }
@@ -122,6 +123,14 @@ func (p *pair) settle(now time.Time) {
 		if p.changed.IsZero() {
 			p.changed = now
 		}
+	}
+}
+
+// forget drops the round, which may have events that have been erased since they were read. Those after
+// acked are read again.
+func (p *pair) forget() {
+	if p.erased = false; len(p.pending) > 0 {
+		p.pending, p.read, p.ahead = nil, p.acked, 0
 	}
 }
 

@@ -84,11 +84,12 @@ type Cache struct {
 func NewCache(limit int64, full int) Cache { return Cache{limit: limit, full: full} }
 
 // Forget drops all pages if events have been erased since the last call: the mark, which is
-// [feed.Erased], has grown. A page whose read began before must not be added.
-func (c *Cache) Forget(mark int64) {
-	if c.erased != mark {
+// [feed.Erased], has grown. It reports whether it has. A page whose read began before must not be added.
+func (c *Cache) Forget(mark int64) (erased bool) {
+	if erased = c.erased != mark; erased {
 		c.list, c.bytes, c.erased = nil, 0, mark
 	}
+	return erased
 }
 
 // Mark returns the mark of the last [Cache.Forget].
