@@ -188,11 +188,10 @@ BEGIN
     EXECUTE format('GRANT EXECUTE ON FUNCTION tidemark.erase, tidemark.erase_traces, tidemark.erase_keys,
         tidemark.end_erasure TO %I', operator);
     -- Only the owner imports lines of erased events, which others could forge. Only functions of the owner
-    -- read the secret. Publishers ask tidemark.notices.
+    -- read the secret. Publishers ask tidemark.notices, and workers publish too.
     EXECUTE format('REVOKE ALL ON tidemark.erasure_secret FROM %I', worker);
     EXECUTE format('REVOKE EXECUTE ON FUNCTION tidemark.secret_hash, tidemark.tag_hashes FROM %I, %I', worker, publisher);
-    EXECUTE format('REVOKE EXECUTE ON FUNCTION tidemark.notices FROM %I', worker);
-    EXECUTE format('GRANT EXECUTE ON FUNCTION tidemark.notices TO %I', publisher);
+    EXECUTE format('GRANT EXECUTE ON FUNCTION tidemark.notices TO %I, %I', worker, publisher);
     EXECUTE format('GRANT INSERT ON tidemark.erasures TO %I', operator);
     EXECUTE format('GRANT UPDATE ON SEQUENCE tidemark.erased TO %I', operator);
     EXECUTE format('GRANT SELECT ON SEQUENCE tidemark.erased TO %I', publisher);

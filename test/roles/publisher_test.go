@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/tidemark-go/tidemark/pkg/erasure"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 	"github.com/tidemark-go/tidemark/test/support/memory"
 )
@@ -31,12 +32,19 @@ func TestWorkerPublishesToo(t *testing.T) {
 	publish(t, in, in.as(t, "worker"))
 }
 
-// publish lets a relay publish the events of in.fill.
+// publish lets a relay publish the events of in.fill, and the notice that they are erased.
 func publish(t *testing.T, in installation, pool *pgxpool.Pool) {
 	t.Helper()
+	_, err := erasure.Erase(t.Context(), in.admin, erasure.Request{Campaign: "c", By: "eve", Reason: "a test"})
+	must(t, err)
 	sink := &memory.Sink{}
 	reached := make(chan struct{}, 16)
-	sink.OnPublish = func(context.Context, []publisher.Event) error { reached <- struct{}{}; return nil }
+	sink.OnPublish = func(_ context.Context, events []publisher.Event) error {
+		if events[len(events)-1].Type == erasure.EventType {
+			reached <- struct{}{}
+		}
+		return nil
+	}
 	relay, err := publisher.New(publisher.Config{
 		Pool: pool, Topics: []publisher.Topic{{Name: "all"}},
 		Publishers: []publisher.Publisher{{Name: "it", Sink: sink, Topics: []string{"all"}}},
