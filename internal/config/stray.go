@@ -36,7 +36,7 @@ func Stray(environ []string) (found []string) {
 
 func variables() []string {
 	_, set := NewWorker(pflag.NewFlagSet("", pflag.ContinueOnError))
-	known := []string{"TIDEMARK_POSTGRES_BIN", "TIDEMARK_MODEL_CHECKS"}
+	known := []string{"TIDEMARK_POSTGRES_BIN", "TIDEMARK_MODEL_CHECKS", envModels}
 	known = slices.AppendSeq(known, maps.Values(set.env))
 	slices.Sort(known)
 	return known

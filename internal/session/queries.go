@@ -8,3 +8,7 @@ const queryReadCommitted = `SELECT set_config('default_transaction_isolation', '
 // queryNoJIT switches JIT off for the transaction. The planner overestimates statements that count
 // and sample, and compiling them takes longer than running them.
 const queryNoJIT = `SELECT set_config('jit', 'off', true)`
+
+// queryDatabase identifies the database while its server runs.
+const queryDatabase = `SELECT format('%s %s', d.oid, extract(epoch FROM pg_postmaster_start_time()))
+	FROM pg_database d WHERE d.datname = current_database()`

@@ -91,3 +91,14 @@ func WithoutJIT(ctx context.Context, pool *pgxpool.Pool, read func(pgx.Tx) error
 		return read(tx)
 	})
 }
+
+// Same reports whether two pools are of one database.
+func Same(ctx context.Context, a, b *pgxpool.Pool) (bool, error) {
+	var of [2]string
+	for i, pool := range []*pgxpool.Pool{a, b} {
+		if err := pool.QueryRow(ctx, queryDatabase).Scan(&of[i]); err != nil {
+			return false, err
+		}
+	}
+	return of[0] == of[1], nil
+}

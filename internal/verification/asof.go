@@ -52,7 +52,7 @@ func (m *moment) with(
 			"that you mean", m.projection, name)
 	}
 	return env.WithPool(ctx, func(ctx context.Context, pool *pgxpool.Pool) error {
-		return explain(m.code.with(ctx, pool, choose, func(p *projector.Projector, r rebuild.Registered) (err error) {
+		return explain(m.code.with(ctx, env, pool, choose, func(p *projector.Projector, r rebuild.Registered) (err error) {
 			if !m.time.IsZero() {
 				if r.Scope != string(projector.ScopeJournal) {
 					return cli.Usagef("--time is for projections across campaigns, which --projection names: give --seq")

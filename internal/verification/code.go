@@ -30,7 +30,7 @@ type Compiled struct {
 	Catalogue   *journal.Catalogue
 
 	// Operators is set if others than the workers' role run the commands. Bare names then do not refer
-	// to the read models' schema, unless a flag allows it.
+	// to the read models' schema, unless a setting names the workers' login.
 	Operators bool
 }
 
@@ -40,7 +40,7 @@ type code struct {
 	directory, catalogue string
 	wrapping             config.WrappingKeys
 	archive              config.Archive
-	trusts               bool // objects that the workers' role created in the read models' schema
+	models               string // URL of the workers' login
 	set                  *config.Set
 }
 
@@ -48,11 +48,7 @@ type code struct {
 func (c *code) bind(env *cli.Env, command *cobra.Command) {
 	c.archive.Kinds = env.Archives
 	c.set = config.NewSet(command.Flags())
-	if c.compiled.Operators {
-		command.Flags().BoolVar(&c.trusts, "trust-read-models", false,
-			"also find unqualified tables and functions in the read models' schema; this runs functions that the "+
-				"workers' role made there, with your rights")
-	}
+	config.ModelsSetting(c.set, &c.models)
 	c.set.String(&c.directory, "TIDEMARK_PROJECTIONS_DIR", "", "folder of SQL-file projections")
 	c.set.String(&c.catalogue, "TIDEMARK_CATALOGUE", "", "event catalogue, a YAML file")
 	config.WrappingKeySettings(c.set, &c.wrapping)
@@ -107,15 +103,25 @@ func (c *code) load() ([]projector.Projection, *journal.Catalogue, error) {
 var errNotHere = errors.New("no such projection is registered with its code in this program")
 
 // with calls work for each registered projection that choose wants and whose code is here, with a
-// projector of all its versions here.
+// projector of all its versions here. Its sessions are the workers', because the code is theirs, and so
+// are the tables.
 func (c *code) with(
-	ctx context.Context, pool *pgxpool.Pool, choose func(rebuild.Registered) bool,
+	ctx context.Context, env *cli.Env, pool *pgxpool.Pool, choose func(rebuild.Registered) bool,
 	work func(*projector.Projector, rebuild.Registered) error,
 ) error {
 	projections, catalogue, err := c.load()
 	if err != nil {
 		return err
 	}
+	return env.WithModels(ctx, c.models, pool, func(models *pgxpool.Pool) error {
+		return c.within(ctx, models, projections, catalogue, choose, work)
+	})
+}
+
+func (c *code) within(
+	ctx context.Context, pool *pgxpool.Pool, projections []projector.Projection, catalogue *journal.Catalogue,
+	choose func(rebuild.Registered) bool, work func(*projector.Projector, rebuild.Registered) error,
+) error {
 	through, err := c.archive.Reader()
 	if err != nil {
 		return &cli.UsageError{Err: err}
@@ -139,10 +145,13 @@ func (c *code) with(
 			continue
 		}
 		found = true
+		if err := registry.Readable(ctx, pool, r.Schema, r.Tables); err != nil {
+			return err
+		}
 		p, err := projector.New(projector.Config{
 			Pool: pool, Projections: byName[name], ConsumerGroup: r.Group,
 			Schema: schema[name], Catalogue: catalogue, Archive: through,
-			OwnTablesOnly: c.compiled.Operators && !c.trusts,
+			OwnTablesOnly: c.compiled.Operators && c.models == "",
 		})
 		if err != nil {
 			return err

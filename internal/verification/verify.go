@@ -94,7 +94,7 @@ NAME~next, with the code of theirs.`,
 					return v.prove(ctx, env, pool, args[0])
 				}
 				named := func(r rebuild.Registered) bool { return r.Name == args[0] }
-				return v.code.with(ctx, pool, named, func(p *projector.Projector, r rebuild.Registered) error {
+				return v.code.with(ctx, env, pool, named, func(p *projector.Projector, r rebuild.Registered) error {
 					return v.run(ctx, env, pool, p, r)
 				})
 			})

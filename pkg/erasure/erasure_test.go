@@ -210,7 +210,7 @@ func (s *shop) verify(c *erasure.Certificate) *erasure.Report {
 	var report *erasure.Report
 	s.within("read models are made anew", func() (done bool) {
 		var err error
-		if report, err = erasure.Verify(s.t.Context(), s.Pool, *c); err != nil {
+		if report, err = erasure.Verify(s.t.Context(), s.Pool, s.Pool, *c); err != nil {
 			s.t.Fatal(err)
 		}
 		return len(report.Pending) == 0
@@ -386,7 +386,7 @@ func TestTheSearchFindsWhatIsLeft(t *testing.T) {
 		t.Errorf("another key finds %+v", r.Searched)
 	}
 	c.Key = nil
-	if _, err := erasure.Verify(t.Context(), s.Pool, *c); !errors.Is(err, erasure.ErrKey) {
+	if _, err := erasure.Verify(t.Context(), s.Pool, s.Pool, *c); !errors.Is(err, erasure.ErrKey) {
 		t.Errorf("without a key: %v", err)
 	}
 }

@@ -98,7 +98,8 @@ const (
 			UNION SELECT p.name FROM tidemark.projections p WHERE p.name LIKE '%~previous'
 		) l ORDER BY name`
 
-	queryTables = `SELECT c.relname::text, pg_relation_size(c.oid) / current_setting('block_size')::bigint
+	queryTables = `SELECT 'tidemark', c.relname::text, pg_relation_size(c.oid) / current_setting('block_size')::bigint,
+			false
 		FROM pg_class c WHERE c.relnamespace = 'tidemark'::regnamespace AND c.relkind IN ('r', 'p')
 			AND c.relname NOT IN ('journal', 'erasures', 'erased_events', 'erased_values', 'keys') ORDER BY 1`
 
@@ -109,6 +110,10 @@ const (
 		WHERE $1 = 0 OR id < $1 ORDER BY id DESC LIMIT $2`
 
 	queryKnown = `SELECT EXISTS (SELECT FROM tidemark.erasures WHERE id = $1)`
+
+	// queryAlone has names mean Postgres' own objects, and policies that would hide rows be an error.
+	queryAlone = `SELECT pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true),
+		pg_catalog.set_config('row_security', 'off', true)`
 
 	// querySearch and queryShared read a range of a table's pages, and probe a primary key for each text
 	// in its rows.

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
+	"github.com/tidemark-go/tidemark/internal/projector/registry"
 	"github.com/tidemark-go/tidemark/internal/store/rows"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
@@ -39,8 +40,12 @@ var ErrKey = errors.New("the certificate does not fit")
 
 // Verify searches every table of Tidemark's and of the projections for the values that an erasure has
 // erased: texts of 4 characters and more, and their words. It reads the tables once, some pages at a
-// time, and takes no lock.
-func Verify(ctx context.Context, db journal.Querier, c Certificate) (r *Report, err error) {
+// time, and takes no lock that readers do not take.
+//
+// models reads the tables of the projections. Give it a login of the workers' role; db does if the
+// projections' tables belong to its login. A session that may do more than the owner of a table gets a
+// projector.OwnerError, before anything is searched.
+func Verify(ctx context.Context, db journal.Querier, models DB, c Certificate) (r *Report, err error) {
 	defer rows.Explain(&err, "search for what erasure %d has erased", c.Erasure)
 	if len(c.Key) != 32 {
 		return nil, fmt.Errorf("%w: its key has %d bytes, 32 are needed", ErrKey, len(c.Key))
@@ -60,36 +65,39 @@ func Verify(ctx context.Context, db journal.Querier, c Certificate) (r *Report, 
 	if err != nil {
 		return nil, err
 	}
-	type sized struct {
-		Name  string
-		Pages int64
-	}
 	tables, err := rows.All(ctx, db, pgx.RowToStructByPos[sized], "list tables", queryTables)
 	if err != nil {
 		return nil, err
-	}
-	for i := range tables {
-		tables[i].Name = pgx.Identifier{"tidemark", tables[i].Name}.Sanitize()
 	}
 	projections, err := rebuild.Projections(ctx, db)
 	if err != nil {
 		return nil, err
 	}
 	for _, p := range projections {
+		if err := registry.Readable(ctx, models, p.Schema, p.Tables); err != nil {
+			return nil, err
+		}
 		for _, table := range p.Tables {
-			name := pgx.Identifier{p.Schema, table}.Sanitize()
-			pages, err := rows.One(ctx, db, pgx.RowTo[int64], "", queryPages, name)
+			pages, err := rows.One(ctx, db, pgx.RowTo[int64], "", queryPages, pgx.Identifier{p.Schema, table}.Sanitize())
 			if err != nil {
 				return nil, err
 			}
-			tables = append(tables, sized{name, pages})
+			tables = append(tables, sized{p.Schema, table, pages, true})
 		}
 	}
 	for _, t := range tables {
-		s := Searched{Table: t.Name}
+		s := Searched{Table: pgx.Identifier{t.Schema, t.Table}.Sanitize()}
+		query := fmt.Sprintf(querySearch, s.Table)
 		for page := int64(0); page < t.Pages; page += searchPages {
-			n, err := rows.One(ctx, db, pgx.RowTo[int64], "", fmt.Sprintf(querySearch, t.Name), c.Erasure, c.Key,
-				fmt.Sprintf("(%d,0)", page), fmt.Sprintf("(%d,0)", page+searchPages), shared)
+			args := []any{
+				c.Erasure, c.Key, fmt.Sprintf("(%d,0)", page), fmt.Sprintf("(%d,0)", page+searchPages), shared,
+			}
+			var n int64
+			if t.Model {
+				n, err = t.search(ctx, models, query, args)
+			} else {
+				n, err = rows.One(ctx, db, pgx.RowTo[int64], "", query, args...)
+			}
 			if server, ok := errors.AsType[*pgconn.PgError](err); ok {
 				s.Error = server.Message
 				break
@@ -102,6 +110,29 @@ func Verify(ctx context.Context, db journal.Querier, c Certificate) (r *Report, 
 		r.Searched, r.Rows = append(r.Searched, s), r.Rows+s.Rows
 	}
 	return r, nil
+}
+
+// sized is a table to search.
+type sized struct {
+	Schema, Table string
+	Pages         int64
+	Model         bool // is a projection's
+}
+
+// search searches pages of a projection's table. The table may run code of its owner: nothing that this
+// leaves in the session may see the key.
+func (t sized) search(ctx context.Context, models DB, query string, args []any) (n int64, err error) {
+	err = pgx.BeginFunc(ctx, models, func(tx pgx.Tx) error {
+		if err := rows.Do(ctx, tx, "", queryAlone); err != nil {
+			return err
+		}
+		if err := registry.HoldReadable(ctx, tx, t.Schema, []string{t.Table}); err != nil {
+			return err
+		}
+		n, err = rows.One(ctx, tx, pgx.RowTo[int64], "", query, args...)
+		return err
+	})
+	return n, err
 }
 
 // share counts the events that are left and have an erased value, and returns the hashes of these values.

@@ -1,6 +1,9 @@
 package projector
 
-import "github.com/tidemark-go/tidemark/internal/projector/failure"
+import (
+	"github.com/tidemark-go/tidemark/internal/projector/failure"
+	"github.com/tidemark-go/tidemark/internal/projector/registry"
+)
 
 // Class tells what a failure means for the event that was being applied.
 type Class = failure.Class
@@ -54,3 +57,8 @@ func Permanent(err error) error {
 
 // ApplyError names the event that a projection could not apply. It wraps the cause.
 type ApplyError = failure.ApplyError
+
+// OwnerError is returned by [Projector.Verify] and erasure.Verify instead of reading a table whose owner
+// may do less than the session: reading it could run its owner's code with all rights of the session's
+// user.
+type OwnerError = registry.OwnerError

@@ -107,7 +107,7 @@ func (p *Projector) Check(ctx context.Context) error {
 // AsOf returns a projection's rows of a campaign after event seq (0: before the first), as its code
 // makes them from the events, whether or not live work has got that far. It applies the events to
 // tables of its own, in a transaction that is rolled back, and leaves out those that
-// [Projector.Verify] leaves out. The rows are held in memory.
+// [Projector.Verify] leaves out. It does not read the live tables. The rows are held in memory.
 //
 // For a projection across campaigns campaignID is a key, or "-" for all keys, and seq a position
 // ([journal.PositionAt] finds that of a time), also in Diff and Why.
@@ -142,7 +142,8 @@ func (p *Projector) Why(ctx context.Context, r WhyRequest) (replay.Why, error) {
 //
 // Memory does not grow with the amount compared. Differences are not errors. Verify returns an
 // error if no table has a column campaign_id, if the projection writes to tables of others, or if
-// its registered version is not here.
+// its registered version is not here, and an [*OwnerError] if the pool's login may do more than the
+// owner of the tables.
 func (p *Projector) Verify(ctx context.Context, r VerifyRequest) (VerifyReport, error) {
 	return p.replayer.Verify(ctx, r)
 }

@@ -144,3 +144,41 @@ const (
 	QuerySearchScratch = `SELECT set_config('search_path', concat_ws(', ', 'tidemark_check_' || pg_backend_pid(),
 			nullif(coalesce($1, current_setting('search_path')), '')), true), 'tidemark_check_' || pg_backend_pid()`
 )
+
+// queryForeign returns the tables that the session must not read, with their owner and the session's
+// user: those whose owner may do less than the user. Superusers are nobody's equals but theirs. A user
+// is the owner's equal if it is the owner, or a member of the owner and of nothing else that the owner
+// is not a member of. pg_stat_get_activity has the user who logged in, whom SET SESSION AUTHORIZATION
+// does not change. If a superuser owns a table, the owner of the schema must be trusted too: it can
+// put another schema in its place. With $3 names mean what they mean now, not in the transaction's
+// snapshot. It reads the catalogue by name, and the roles once for each owner.
+const queryForeign = `WITH users AS MATERIALIZED (
+		SELECT u.* FROM pg_roles u WHERE u.rolname = session_user
+			OR u.oid = (SELECT a.usesysid FROM pg_stat_get_activity(pg_backend_pid()) a)
+	), found AS MATERIALIZED (
+		SELECT format('%I.%I', n.nspname, t.name) AS name, c.relowner, n.nspowner,
+			CASE WHEN $3 THEN to_regclass(format('%I.%I', n.nspname, t.name))::oid IS DISTINCT FROM c.oid
+				ELSE c.oid IS NULL END AS other
+		FROM unnest($2::text[]) AS t (name) JOIN pg_namespace n ON n.nspname = $1
+			LEFT JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = t.name
+	), pairs AS MATERIALIZED (
+		SELECT u.oid AS who, u.rolname, o.oid AS owner, o.rolname AS owns, o.rolsuper AS super,
+			NOT u.rolsuper AND (u.oid = o.oid OR pg_has_role(u.oid, o.oid, 'MEMBER')
+				AND u.rolcreaterole <= o.rolcreaterole AND u.rolcreatedb <= o.rolcreatedb
+				AND u.rolreplication <= o.rolreplication AND u.rolbypassrls <= o.rolbypassrls
+				AND NOT EXISTS (SELECT FROM pg_roles r WHERE (
+						pg_has_role(u.oid, r.oid, 'MEMBER') AND NOT pg_has_role(o.oid, r.oid, 'MEMBER')
+						OR pg_has_role(u.oid, r.oid, 'MEMBER WITH ADMIN OPTION')
+							AND NOT pg_has_role(o.oid, r.oid, 'MEMBER WITH ADMIN OPTION'))
+					AND (r.oid <> u.oid
+						OR r.oid = (SELECT d.datdba FROM pg_database d WHERE d.datname = current_database())
+						OR r.oid = (SELECT n.nspowner FROM pg_namespace n WHERE n.nspname = 'tidemark')))) AS equal
+		FROM users u CROSS JOIN pg_roles o
+		WHERE o.oid IN (SELECT f.relowner FROM found f UNION SELECT f.nspowner FROM found f)
+	)
+	SELECT f.name, coalesce(p.owns, 'another role by now')::text, coalesce(p.rolname, session_user)::text
+	FROM found f LEFT JOIN pairs p ON p.owner = f.relowner
+	WHERE f.other AND $3 OR NOT (p.equal OR p.super AND EXISTS (SELECT FROM pairs s WHERE s.who = p.who
+		AND s.owner = f.nspowner AND (s.equal OR s.super OR s.owns = 'pg_database_owner'
+			OR s.owner = (SELECT d.datdba FROM pg_database d WHERE d.datname = current_database()))))
+	ORDER BY f.name, p.rolname`

@@ -84,7 +84,8 @@ func (y *Replayer) Verify(ctx context.Context, r VerifyRequest) (_ VerifyReport,
 	return v.report, err
 }
 
-// live returns the named set of tables as registered. still returns an error once that has changed.
+// live returns the named set of tables as registered, if this session may read them. still returns an
+// error once the set has changed.
 func (y *Replayer) live(
 	ctx context.Context, name string,
 ) (k *registry.Projection, still func(context.Context, journal.Querier) error, err error) {
@@ -116,7 +117,10 @@ func (y *Replayer) live(
 		}
 		return nil
 	}
-	return k, still, still(ctx, y.Cfg.Pool)
+	if err := still(ctx, y.Cfg.Pool); err != nil {
+		return nil, nil, err
+	}
+	return k, still, registry.Readable(ctx, y.Cfg.Pool, k.Schema, row.TableNames)
 }
 
 // verification is a call of Verify.
@@ -274,14 +278,19 @@ func (v *verification) findStrays(ctx context.Context) error {
 	for _, t := range v.report.Tables {
 		var campaign *string
 		var row []byte
-		err := rows.Each(ctx, v.p.Cfg.Pool, []any{&campaign, &row}, func() {
-			d := Difference{Kind: DifferenceStray, Table: t.Table, Got: slices.Clone(row)}
-			if campaign != nil {
-				d.CampaignID = *campaign
+		err := pgx.BeginFunc(ctx, v.p.Cfg.Pool, func(tx pgx.Tx) error {
+			if err := registry.HoldReadable(ctx, tx, v.k.Schema, []string{t.Table}); err != nil {
+				return err
 			}
-			v.report.Strays++
-			v.tell(d)
-		}, "", fmt.Sprintf(formatStrays, pgx.Identifier{v.k.Schema, t.Table}.Sanitize()))
+			return rows.Each(ctx, tx, []any{&campaign, &row}, func() {
+				d := Difference{Kind: DifferenceStray, Table: t.Table, Got: slices.Clone(row)}
+				if campaign != nil {
+					d.CampaignID = *campaign
+				}
+				v.report.Strays++
+				v.tell(d)
+			}, "", fmt.Sprintf(formatStrays, pgx.Identifier{v.k.Schema, t.Table}.Sanitize()))
+		})
 		if err != nil {
 			return fmt.Errorf("look for rows of unknown campaigns in %s: %w", t.Table, err)
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/projector/apply"
 	"github.com/tidemark-go/tidemark/internal/projector/failure"
 	"github.com/tidemark-go/tidemark/internal/projector/kind"
+	"github.com/tidemark-go/tidemark/internal/projector/registry"
 	"github.com/tidemark-go/tidemark/internal/slice"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/lease"
@@ -82,10 +83,15 @@ func (v *verification) look(ctx context.Context, ids []string, skipped []int64) 
 // compareWith compares the live tables with those of a scratch.
 func (v *verification) compareWith(ctx context.Context, s *scratch, f *findings, c chosen) error {
 	differing := map[string]bool{}
-	for _, t := range s.tables {
-		if t.Owner == "" && s.fold == nil {
-			continue
-		}
+	compared := s.tables
+	if s.fold == nil {
+		compared = slices.DeleteFunc(slices.Clone(compared), func(t scratchTable) bool { return t.Owner == "" })
+	}
+	if err := registry.HoldReadable(ctx, s.Conn, v.k.Schema,
+		slice.Of(compared, func(t scratchTable) string { return t.Name })); err != nil {
+		return err
+	}
+	for _, t := range compared {
 		counts, err := s.compare(ctx, t, pgx.Identifier{v.k.Schema, t.Name}.Sanitize(), v.request.ignored(t), c,
 			func(d Difference) {
 				if d.CampaignID == "" && s.fold != nil {

@@ -79,6 +79,34 @@ func (e *Env) WithPool(ctx context.Context, work func(context.Context, *pgxpool.
 	return explain(work(ctx, pool))
 }
 
+// WithModels calls work with a pool for read models: at url, which must name pool's database, or pool
+// itself without one.
+func (e *Env) WithModels(
+	ctx context.Context, url string, pool *pgxpool.Pool, work func(models *pgxpool.Pool) error,
+) error {
+	if url == "" {
+		return work(pool)
+	}
+	config, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		return &UsageError{fmt.Errorf("TIDEMARK_MODELS_URL: %w", err)}
+	}
+	models, err := connect(ctx, config)
+	if err != nil {
+		return &UnavailableError{fmt.Errorf("TIDEMARK_MODELS_URL: %w", err)}
+	}
+	defer models.Close()
+	same, err := session.Same(ctx, pool, models)
+	if err == nil && !same {
+		err = Usagef("TIDEMARK_MODELS_URL names another database than the command works on: give it the same host, port " +
+			"and database, with a login of the workers' role")
+	}
+	if err != nil {
+		return err
+	}
+	return work(models)
+}
+
 // OpenAt opens a pool at the URL that database returns. Closing the pool also calls closeServer. The
 // error is an [UnavailableError] if the database cannot be reached.
 func OpenAt(database func(context.Context, *slog.Logger) (url string, closeServer func() error, err error)) Open {

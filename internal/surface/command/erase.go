@@ -3,6 +3,7 @@ package command
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -13,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/tidemark-go/tidemark/internal/admin"
+	"github.com/tidemark-go/tidemark/internal/config"
 	"github.com/tidemark-go/tidemark/internal/operator/document"
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
 	"github.com/tidemark-go/tidemark/internal/surface/table"
@@ -62,6 +64,8 @@ func eraseCommand(env *cli.Env) extra {
 // newEraseVerify returns the command that searches for what an erasure has left.
 func newEraseVerify(env *cli.Env) *cobra.Command {
 	var asJSON bool
+	var models string
+	var set *config.Set
 	command := &cobra.Command{
 		Use:   "verify CERTIFICATE",
 		Short: "Search all tables for what an erasure has erased",
@@ -71,16 +75,22 @@ func newEraseVerify(env *cli.Env) *cobra.Command {
 A value that events have which were not erased is searched for in no other table: the number of these events is shown.
 Projections that workers still make anew are listed: search again later.
 
+The tables of projections are read with the workers' login, which --models-url names.
+
 It ends with 7 if a table has an erased value.`,
 		Example: "  tidemark erase verify certificate.json",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			certificate, err := readCertificate(env, args[0])
-			if err != nil {
+			if err := errors.Join(set.Finish(), err); err != nil {
 				return &cli.UsageError{Err: err}
 			}
 			return env.WithPool(cmd.Context(), func(ctx context.Context, pool *pgxpool.Pool) error {
-				report, err := erasure.Verify(ctx, pool, certificate)
+				var report *erasure.Report
+				err := env.WithModels(ctx, models, pool, func(models *pgxpool.Pool) (err error) {
+					report, err = erasure.Verify(ctx, pool, models, certificate)
+					return err
+				})
 				if err != nil {
 					return err
 				}
@@ -93,6 +103,8 @@ It ends with 7 if a table has an erased value.`,
 		},
 	}
 	command.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	set = config.NewSet(command.Flags())
+	config.ModelsSetting(set, &models)
 	return command
 }
 

@@ -23,8 +23,7 @@ INSERT INTO doubled (campaign_id, n) VALUES (event.campaign_id, twice(event.seq)
 	SET n = excluded.n;
 `
 
-// Functions in the schema of read models run with an operator's rights only if the operator allows
-// it.
+// Functions in the schema of read models run only where the command connects as workers do.
 func TestVerifyLooksAmongTheReadModelsOnlyIfToldTo(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
@@ -57,7 +56,7 @@ func TestVerifyLooksAmongTheReadModelsOnlyIfToldTo(t *testing.T) {
 		!strings.Contains(got.out, "function twice(bigint) does not exist") {
 		t.Errorf("it ends with %d: %s%s", got.code, got.out, got.err)
 	}
-	if got := execute(t, url, false, line+" --trust-read-models"); got.code != cli.ExitOK {
-		t.Errorf("trusting it ends with %d: %s%s", got.code, got.out, got.err)
+	if got := execute(t, url, false, line+" --models-url "+url); got.code != cli.ExitOK {
+		t.Errorf("as the workers do, it ends with %d: %s%s", got.code, got.out, got.err)
 	}
 }

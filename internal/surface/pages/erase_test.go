@@ -81,7 +81,7 @@ func (w *world) accepted(t *testing.T, c erasure.Certificate) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if report, err := erasure.Verify(t.Context(), w.pool, c); err != nil || report.Rows > 0 {
+	if report, err := erasure.Verify(t.Context(), w.pool, w.pool, c); err != nil || report.Rows > 0 {
 		t.Errorf("verify: %+v, %v", report, err)
 	}
 }
