@@ -76,11 +76,17 @@ const (
 				error_message = NULL, error_stack = NULL, fingerprint = NULL, worker = NULL, first_failed_at = NULL,
 				last_failed_at = NULL`
 
+	// erasedKey is the key of an old row, unless the event at which it failed has been erased meanwhile: the key
+	// may be a name, and the erasure has taken it from the log.
+	erasedKey = `CASE WHEN EXISTS (SELECT FROM tidemark.erased_events x JOIN tidemark.projections p ON p.scope = 'journal'
+				WHERE x."position" = o.next_seq AND p.name = split_part(o.projection, '~', 1))
+			THEN 'erased' ELSE o.campaign_id END`
+
 	// recovered logs the old rows that had failed.
 	recovered = `)
 		INSERT INTO tidemark.failure_log (act, consumer_group, projection, projection_version, campaign_id, seq,
 			event_id, event_type, attempt)
-		SELECT 'recovered', o.consumer_group, o.projection, o.projection_version, o.campaign_id, o.next_seq, o.event_id,
+		SELECT 'recovered', o.consumer_group, o.projection, o.projection_version, ` + erasedKey + `, o.next_seq, o.event_id,
 			o.event_type, o.attempt_count
 		FROM old o WHERE o.last_failed_at IS NOT NULL`
 
@@ -151,17 +157,17 @@ const (
 			INSERT INTO tidemark.failure_log (act, consumer_group, projection, projection_version, campaign_id, seq, event_id,
 				event_type, attempt,
 				error_class, error_code, error_message, error_stack, fingerprint, worker)
-			SELECT l.act, $1, $2, l.version, $4, l.seq, l.event_id, l.event_type, l.attempt, l.class, l.code, l.message,
+			SELECT l.act, $1, $2, l.version, l.key, l.seq, l.event_id, l.event_type, l.attempt, l.class, l.code, l.message,
 				l.stack, l.fingerprint, l.worker
 			FROM (
-				SELECT 'recovered', o.projection_version, o.next_seq, o.event_id, o.event_type, o.attempt_count, NULL, NULL, NULL,
+				SELECT 'recovered', ` + erasedKey + `, o.projection_version, o.next_seq, o.event_id, o.event_type, o.attempt_count, NULL, NULL, NULL,
 					NULL, NULL, NULL
 				FROM old o WHERE o.next_seq < $5 AND o.last_failed_at IS NOT NULL
 				UNION ALL
-				SELECT CASE WHEN $9 = 'crash' AND c.status = 'dead' THEN 'crashed' ELSE c.status END, $3, $5, $6, $7,
+				SELECT CASE WHEN $9 = 'crash' AND c.status = 'dead' THEN 'crashed' ELSE c.status END, $4, $3, $5, $6, $7,
 					c.attempt, $8, $9, $10, $11, $12, $13
 				FROM decision c WHERE NOT c.again
-			) AS l (act, version, seq, event_id, event_type, attempt, class, code, message, stack, fingerprint, worker)
+			) AS l (act, key, version, seq, event_id, event_type, attempt, class, code, message, stack, fingerprint, worker)
 			ORDER BY l.seq
 		)
 		SELECT c.status, c.attempt, nullif(c.next_attempt_at, 'infinity') FROM decision c`
