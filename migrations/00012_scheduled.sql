@@ -33,7 +33,7 @@ COMMENT ON COLUMN tidemark.scheduled.scheduled_by IS 'process that scheduled it,
 COMMENT ON COLUMN tidemark.scheduled.attempts IS 'attempts that were refused';
 COMMENT ON COLUMN tidemark.scheduled.error IS 'reason of the last refusal';
 COMMENT ON COLUMN tidemark.scheduled.timer IS
-    'name by which its process replaces or cancels it: process, key and timer. NULL: none';
+    'name by which its process replaces or cancels it: process, length of the key, key, timer. NULL: none';
 
 CREATE INDEX scheduled_due_idx ON tidemark.scheduled (attempt_at, id);
 CREATE INDEX scheduled_campaign_idx ON tidemark.scheduled (campaign_id, attempt_at, id);

@@ -56,6 +56,31 @@ func orders(change func(*projector.Process[order])) projector.Process[order] {
 	return p
 }
 
+func TestTimersOfDifferentKeysAreSetSideBySide(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	keys := []string{"room", "room/7", "room%2F7", "7:room", "%", "/", "é", "日/本", "room/7/seat"}
+	process := orders(func(p *projector.Process[order]) {
+		p.React = func(_ *order, e journal.Event) ([]projector.Do, error) {
+			var todo []projector.Do
+			for _, timer := range []string{"seat", "7/seat", "/", "%2F", "seat/seat"} {
+				todo = append(todo, projector.Do{
+					Campaign: e.CampaignID, Events: []journal.Event{{Type: "expired"}}, Timer: timer, At: e.RecordedAt.Add(time.Hour),
+				})
+			}
+			return todo, nil
+		}
+	})
+	drain(t, workerOf(t, pool, nil, projector.NewProcess(process)))
+	for _, key := range keys {
+		appendEvents(t, pool, key, journal.Event{Type: "placed"})
+	}
+	drain(t, workerOf(t, pool, nil, projector.NewProcess(process)))
+	if n := query[int](t, pool, `SELECT count(*)::int FROM tidemark.scheduled`); n != 5*len(keys) {
+		t.Errorf("%d timers are set, want %d", n, 5*len(keys))
+	}
+}
+
 // fire makes the appends that are due, as a worker does, and returns their number.
 func fire(t *testing.T, pool *pgxpool.Pool) int {
 	t.Helper()
@@ -78,15 +103,15 @@ func TestAProcessReactsOnceByAppendingAndSetsTimers(t *testing.T) {
 	appendEvents(t, pool, "o1", journal.Event{Type: "placed"})
 	appendEvents(t, pool, "o2", journal.Event{Type: "placed"})
 	drain(t, worker())
-	expectScheduled(t, pool, "stock reserved orders 0, o1 expired orders/o1/payment orders 60, "+
-		"stock reserved orders 0, o2 expired orders/o2/payment orders 60")
+	expectScheduled(t, pool, "stock reserved orders 0, o1 expired orders/2:o1/payment orders 60, "+
+		"stock reserved orders 0, o2 expired orders/2:o2/payment orders 60")
 	if n := fire(t, pool); n != 2 {
 		t.Errorf("%d appends are made, want the two that are due", n)
 	}
 	appendEvents(t, pool, "o1", journal.Event{Type: "paid"})
 	appendEvents(t, pool, "o2", journal.Event{Type: "reminded"})
 	drain(t, worker())
-	expectScheduled(t, pool, "o2 expired orders/o2/payment orders 120")
+	expectScheduled(t, pool, "o2 expired orders/2:o2/payment orders 120")
 	for range 2 {
 		drain(t, worker())
 		if n := fire(t, pool); n != 0 {

@@ -49,7 +49,7 @@ func (s *session) useSchema(path string) {
 	if s.path != path {
 		s.path = path
 		s.At = pipeline.Origin{}
-		s.Queue(registry.QuerySearchPath, path)
+		s.QueuePath(registry.QuerySearchPath, path)
 	}
 }
 
@@ -64,7 +64,7 @@ func (s *session) Group(k *registry.Projection, events []journal.Event) *kind.Gr
 func (s *session) QueueSettings() {
 	// A handler may spend its timeout in Go, and some time more until it is abandoned.
 	idle := max(s.base.Cfg.LeaseTTL, s.base.Longest+2*registry.Grace)
-	s.Queue(querySettings, s.path, strconv.FormatInt(idle.Milliseconds(), 10), s.base.Longest.Milliseconds(),
+	s.QueuePath(querySettings, s.path, strconv.FormatInt(idle.Milliseconds(), 10), s.base.Longest.Milliseconds(),
 		max(1, s.base.Longest.Milliseconds()/2)).
 		QueryRow(func(row pgx.Row) error {
 			var milliseconds float64

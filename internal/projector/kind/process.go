@@ -128,9 +128,9 @@ func (g *Group) react(ctx context.Context, process, key string, e *journal.Event
 	ctx = feed.WithReaction(ctx, e)
 	for i, do := range todo {
 		r := &g.reactions
-		timer := optional(do.Timer)
-		if timer != nil {
-			*timer = strings.Join([]string{process, key, do.Timer}, "/")
+		timer, err := timerName(process, key, do.Timer)
+		if err != nil {
+			return fmt.Errorf("reaction %d of process %s: %w", i, process, err)
 		}
 		if do.Cancel {
 			if do.Timer == "" || len(do.Events) > 0 {
@@ -170,6 +170,23 @@ func (q querier) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, 
 		return nil, err
 	}
 	return tx.Query(ctx, sql, args...)
+}
+
+// mostTimerName is the longest name of a timer, in bytes: the index of timers takes no longer ones.
+const mostTimerName = 2000
+
+// timerName returns the name of a key's timer among those of all processes and keys; nil: none. The
+// key's length tells where the key ends, since keys and timers may have any characters.
+func timerName(process, key, timer string) (*string, error) {
+	if timer == "" {
+		return nil, nil
+	}
+	name := fmt.Sprintf("%s/%d:%s/%s", process, len(key), key, timer)
+	if len(name) > mostTimerName {
+		return nil, failure.Permanent(fmt.Errorf("the timer %s of the key %s: both have %d bytes with the process's name, the limit is %d: "+
+			"use a shorter timer or key", feed.Shortened(timer), feed.Shortened(key), len(name), mostTimerName))
+	}
+	return &name, nil
 }
 
 func optional(s string) *string {

@@ -27,6 +27,7 @@ type Pipeline struct {
 	Batch   *pgx.Batch
 	Origins []Origin
 	At      Origin // of the statements queued next
+	paths   []*pgx.QueuedQuery
 
 	Timeout    time.Duration // the shortest of the projections that have queued statements; 0: none
 	Disconnect func()        // ends everything on the connection, from any goroutine; nil: the connection is not ours
@@ -50,6 +51,13 @@ func (p *Pipeline) Queue(sql string, args ...any) *pgx.QueuedQuery {
 	return p.Batch.Queue(sql, args...)
 }
 
+// QueuePath queues a statement that sets the search_path.
+func (p *Pipeline) QueuePath(sql string, args ...any) *pgx.QueuedQuery {
+	q := p.Queue(sql, args...)
+	p.paths = append(p.paths, q)
+	return q
+}
+
 // Sync gives the origin At to statements that were queued on Batch directly.
 func (p *Pipeline) Sync() {
 	for len(p.Origins) <= p.Batch.Len() {
@@ -59,12 +67,26 @@ func (p *Pipeline) Sync() {
 
 // Flush runs what is queued, in one round trip. It returns the first error, as a
 // [*failure.ApplyError] if the statement belongs to a projection.
+//
+// pgx prepares a batch's new statements before it runs the first, so a projection's statement would not
+// find its tables if the search_path is set in the same batch. Such a statement begins a batch of its
+// own, the first time on its connection.
 func (p *Pipeline) Flush(ctx context.Context) error {
-	batch, origins := p.Batch, p.Origins
-	if batch.Len() == 0 {
-		return nil
+	queries, origins, paths := p.Batch.QueuedQueries, p.Origins, p.paths
+	p.Batch, p.Origins, p.paths = &pgx.Batch{}, origins[:0], nil
+	for from := 0; from < len(queries); {
+		until := p.firstUnprepared(queries, origins, paths, from)
+		rest := origins[min(from, len(origins)):min(until, len(origins))]
+		if err := p.send(ctx, &pgx.Batch{QueuedQueries: queries[from:until]}, rest); err != nil {
+			Forget(p.Conn)
+			return err
+		}
+		from = until
 	}
-	p.Batch, p.Origins = &pgx.Batch{}, origins[:0]
+	return nil
+}
+
+func (p *Pipeline) send(ctx context.Context, batch *pgx.Batch, origins []Origin) error {
 	if p.Checks {
 		if i, err := p.encode(ctx, batch.QueuedQueries, origins); err != nil {
 			return origins[i].Wrap(err)
@@ -140,7 +162,7 @@ func NeverSent(err error) bool {
 }
 
 // Reset drops what is queued.
-func (p *Pipeline) Reset() { p.Batch, p.Origins, p.At = &pgx.Batch{}, nil, Origin{} }
+func (p *Pipeline) Reset() { p.Batch, p.Origins, p.At, p.paths = &pgx.Batch{}, nil, Origin{}, nil }
 
 // Exec runs one statement that belongs to no projection, after what is queued.
 func (p *Pipeline) Exec(ctx context.Context, sql string, args ...any) error {

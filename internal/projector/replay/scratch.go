@@ -12,6 +12,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/projector/apply"
 	"github.com/tidemark-go/tidemark/internal/projector/failure"
+	"github.com/tidemark-go/tidemark/internal/projector/pipeline"
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
 	"github.com/tidemark-go/tidemark/internal/redact"
 	"github.com/tidemark-go/tidemark/internal/slice"
@@ -80,6 +81,7 @@ func (y *Replayer) openScratch(ctx context.Context, k *registry.Projection) (*sc
 
 func (s *scratch) begin(ctx context.Context) error {
 	// Statements prepared for the live tables know their columns' types, which may be the projection's own.
+	pipeline.Forget(s.Conn)
 	if err := s.Conn.DeallocateAll(ctx); err != nil {
 		return err
 	}
@@ -91,7 +93,7 @@ func (s *scratch) begin(ctx context.Context) error {
 	if s.Applier.Cfg.OwnTablesOnly {
 		path = "pg_temp"
 	}
-	s.Queue(registry.QuerySearchScratch, path).QueryRow(func(row pgx.Row) error { return row.Scan(nil, &s.schema) })
+	s.QueuePath(registry.QuerySearchScratch, path).QueryRow(func(row pgx.Row) error { return row.Scan(nil, &s.schema) })
 	if err := s.Flush(ctx); err != nil {
 		return fmt.Errorf("create a schema for the rows (needs the CREATE privilege on the database): %w", err)
 	}
@@ -122,6 +124,7 @@ func (s *scratch) close(ctx context.Context) {
 	if s.Pool != nil && !s.Abandoned && !s.Conn.IsClosed() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 		defer cancel()
+		pipeline.Forget(s.Conn)
 		_, err := s.Conn.Exec(ctx, "ROLLBACK")
 		if err == nil && s.Conn.DeallocateAll(ctx) != nil { // of statements prepared for tables that are gone
 			_ = s.Conn.Close(ctx)
