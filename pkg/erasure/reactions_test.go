@@ -15,7 +15,8 @@ func TestAnErasedCampaignLosesWhatIsScheduledForItAndOthersKeepTheirs(t *testing
 	s.order("shop2", "bob", 2)
 	const react = `SELECT tidemark.react('billing', ARRAY[NULL::text, 'billing/5:shop1/pay', NULL, 'billing/5:shop2/pay'],
 		ARRAY['shop1', 'shop2', 'shop2', 'shop1'], array_fill(now() + interval '1 h', ARRAY[4]),
-		array_fill('[{"type": "billed"}]'::text, ARRAY[4]), array_fill(NULL::bigint, ARRAY[4]), array_fill(NULL::text, ARRAY[4]))`
+		array_fill('[{"type": "billed"}]'::text, ARRAY[4]), array_fill(NULL::bigint, ARRAY[4]),
+		array_fill(NULL::text, ARRAY[4]))`
 	if _, err := s.Exec(t.Context(), react); err != nil {
 		t.Fatal(err)
 	}

@@ -183,7 +183,7 @@ func timerName(process, key, timer string) (*string, error) {
 	}
 	name := fmt.Sprintf("%s/%d:%s/%s", process, len(key), key, timer)
 	if len(name) > mostTimerName {
-		return nil, failure.Permanent(fmt.Errorf("the timer %s of the key %s: both have %d bytes with the process's name, the limit is %d: "+
+		return nil, failure.Permanent(fmt.Errorf("the timer %s of the key %s has a name of %d bytes, the limit is %d: "+
 			"use a shorter timer or key", feed.Shortened(timer), feed.Shortened(key), len(name), mostTimerName))
 	}
 	return &name, nil
