@@ -56,7 +56,8 @@ COMMENT ON COLUMN tidemark.journal.payload_bytes IS 'approximate size in memory 
 COMMENT ON COLUMN tidemark.journal.occurred_at IS 'time of the fact';
 COMMENT ON COLUMN tidemark.journal.recorded_at IS 'time of the append';
 
-CREATE INDEX journal_position_idx ON tidemark.journal (position);
+-- Unique: a copy whose sequence is behind would hand positions out twice (migrations/00017_copies.sql).
+CREATE UNIQUE INDEX journal_position_idx ON tidemark.journal (position);
 
 -- An id that tidemark.append makes ends with the event's position, so this index has only ids that
 -- callers gave. It need not be unique: append looks ids up under the campaign's lock, and an append

@@ -543,6 +543,38 @@ END
 $$;
 -- +goose StatementEnd
 
+-- refuse_position raises TM016: the position that an append got belongs to another event, because the
+-- sequence is behind the journal. It never returns, as refuse_version. Sequences are not rolled back, so
+-- refused appends would move this one past the journal's positions, but perhaps not past places of
+-- readers, who would never see what follows. So hold_back puts the sequence back to where it was.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.refuse_position() RETURNS bigint
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    PERFORM tidemark.hold_back();
+    RAISE EXCEPTION 'the sequence tidemark.journal_position is behind the journal: it has handed out a position that is taken'
+        USING ERRCODE = 'TM016', HINT =
+            'this database is a copy without the values of its sequences: run `tidemark copy repair`, then try again';
+END
+$$;
+-- +goose StatementEnd
+
+-- first_position returns the first position, for a sequence that has never been called: in a copy of an
+-- empty schema it begins at 0. It raises TM016 if the database has positions already.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.first_position() RETURNS bigint
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RETURN CASE WHEN tidemark.hold_back() THEN tidemark.refuse_position()
+        ELSE nextval('tidemark.journal_position') END;
+END
+$$;
+-- +goose StatementEnd
+
 -- lock_untagged locks the key of a type, shared, which conditions on untagged events take
 -- exclusively. Then it locks the campaign. Like lock_campaign it is used in expressions, as are
 -- hold_floor and made_id.
@@ -662,7 +694,8 @@ BEGIN
         INSERT INTO tidemark.journal AS j (campaign_id, seq, position, event_id, event_type, event_version, intent,
             aggregate_type, aggregate_id, actor,
             tags, payload, metadata, payload_bytes, occurred_at, recorded_at)
-        SELECT p_campaign_id, head + e.ord, nextval('tidemark.journal_position'),
+        SELECT p_campaign_id, head + e.ord,
+            coalesce(nullif(nextval('tidemark.journal_position'), 0), tidemark.first_position()),
             coalesce(e.id, tidemark.made_id(ms, e.ord, random_bits
                 || lpad(to_hex(currval('tidemark.journal_position')), 12, '0'))), e.type, coalesce(e.version, 1),
             CASE WHEN tidemark.event_fits(e.event) OR tidemark.check_event(p_campaign_id, e.ord,
@@ -676,7 +709,12 @@ BEGIN
                 jsonb_array_elements(p_events)) WITH ORDINALITY
             AS e (id, type, version, intent, aggregate_type, aggregate_id, actor, tags, payload, metadata,
                 occurred_at, event, ord)
+        ON CONFLICT (position) DO NOTHING
         RETURNING j.seq, j.position, j.event_id, false;
+    GET DIAGNOSTICS known = ROW_COUNT;
+    IF known < n THEN
+        PERFORM tidemark.refuse_position();
+    END IF;
     INSERT INTO tidemark.outbox (consumer_group, campaign_id, seq, enqueued_at, events)
     SELECT g.name, p_campaign_id, head + n, at, n FROM tidemark.consumer_groups g WHERE g.name > ''
         AND g.state IN ('filing', 'ready');
@@ -781,18 +819,22 @@ BEGIN
             WHEN p_expect <> h.seq THEN tidemark.refuse_version(p_campaign_id, p_expect, h.seq) ELSE h.seq + 1 END
                 FROM tidemark.journal h WHERE h.campaign_id = p_campaign_id ORDER BY h.seq DESC LIMIT 1), CASE
                     WHEN p_expect <> 0 THEN tidemark.refuse_version(p_campaign_id, p_expect, 0) ELSE 1 END),
-            nextval('tidemark.journal_position'), tidemark.made_id((date_part('epoch', at) * 1000)::bigint, 1,
+            coalesce(nullif(nextval('tidemark.journal_position'), 0), tidemark.first_position()),
+            tidemark.made_id((date_part('epoch', at) * 1000)::bigint, 1,
                 substr(gen_random_uuid()::text, 20, 4) || lpad(to_hex(currval('tidemark.journal_position')), 12, '0')),
             one ->> 'type', coalesce((one ->> 'version')::integer, 1),
             coalesce(one ->> 'intent', 'projection_and_replay')::tidemark.intent, one ->> 'aggregate_type',
                 one ->> 'aggregate_id', one ->> 'actor',
             coalesce(nullif(one -> 'payload', 'null'), '{}'), nullif(one -> 'metadata', 'null'), pg_column_size(one),
                 coalesce((one ->> 'occurred_at')::timestamptz, at), at)
+        ON CONFLICT (position) DO NOTHING -- then seq stays NULL
         RETURNING j.seq, j.position, j.event_id, false INTO seq, position, event_id, duplicate;
         INSERT INTO tidemark.outbox (consumer_group, campaign_id, seq, enqueued_at, events)
-        SELECT g.name, p_campaign_id, seq, at, 1 FROM tidemark.consumer_groups g WHERE g.name > ''
+        SELECT g.name, p_campaign_id, coalesce(seq, tidemark.refuse_position()), at, 1
+        FROM tidemark.consumer_groups g WHERE g.name > ''
             AND g.state IN ('filing', 'ready');
-        IF pg_sequence_last_value('tidemark.waiting') > date_part('epoch', at) * 1000 THEN
+        IF pg_sequence_last_value('tidemark.waiting') -- both sides are always computed
+            > (CASE WHEN seq > 0 THEN date_part('epoch', at) * 1000 ELSE tidemark.refuse_position() END) THEN
             PERFORM tidemark.wake();
         END IF;
         RETURN NEXT;
@@ -986,6 +1028,8 @@ DROP FUNCTION tidemark.made_id;
 DROP FUNCTION tidemark.hold_floor;
 DROP FUNCTION tidemark.next_floor;
 DROP FUNCTION tidemark.lock_untagged;
+DROP FUNCTION tidemark.first_position;
+DROP FUNCTION tidemark.refuse_position;
 DROP FUNCTION tidemark.refuse_archived;
 DROP FUNCTION tidemark.refuse_version;
 DROP FUNCTION tidemark.lock_keys;

@@ -211,6 +211,11 @@ BEGIN
     -- Appenders may ask for them.
     EXECUTE format('GRANT EXECUTE ON FUNCTION tidemark.ask_restore TO %I', appender);
 
+    -- Workers and operators repair a copy: it changes nothing in a database that lacks nothing.
+    EXECUTE format('REVOKE EXECUTE ON FUNCTION tidemark.repair_copy FROM %I', publisher);
+    -- Appends call it as the owner.
+    EXECUTE format('REVOKE EXECUTE ON FUNCTION tidemark.hold_back FROM %I, %I', worker, publisher);
+
     -- Operator: long transactions and the state of autovacuum. Only some roles may grant that.
     BEGIN
         EXECUTE format('GRANT pg_read_all_stats TO %I', operator);

@@ -138,6 +138,7 @@ func calls() []call {
 		{admin.ActRestore, "restoreCampaign", "campaign=c003"},
 		{admin.ActErase, "eraseCampaign", "campaign=c003"},
 		{admin.ActRotateKeys, "rotateKeys", ""},
+		{admin.ActRepairCopy, "repairCopy", ""},
 		{admin.ActRemove, "removeProjection", "projection=p tables=true"},
 		{admin.ActRemoveGroup, "removeGroup", "group=g"},
 		{admin.ActCreateToken, "createToken", "name=eve expires=1h"},
@@ -151,6 +152,7 @@ func admins() []admin.Kind {
 		admin.ActResolve, admin.ActUnresolve, admin.ActResolveParked, admin.ActResetPublisher, admin.ActAbortRebuild,
 		admin.ActSwapRebuild, admin.ActRollback, admin.ActDrain, admin.ActUndrain, admin.ActRemove, admin.ActRemoveGroup,
 		admin.ActCreateToken, admin.ActRevokeToken, admin.ActCancelScheduled, admin.ActErase, admin.ActArchive, admin.ActRestore,
+		admin.ActRepairCopy,
 	}
 }
 

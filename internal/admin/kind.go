@@ -35,6 +35,7 @@ const (
 	ActArchive         Kind = "archived"
 	ActRestore         Kind = "restored"
 	ActRotateKeys      Kind = "keys_rotated"
+	ActRepairCopy      Kind = "copy_repaired"
 	ActStartOperation  Kind = "operation_started"
 	ActAbortOperation  Kind = "operation_aborted"
 )
@@ -47,6 +48,6 @@ func Kinds() []Kind {
 		ActRollback, ActPausePublisher, ActResumePublisher, ActResetPublisher, ActRetryParked, ActResolveParked,
 		ActDrain, ActUndrain, ActRepublish, ActRemove, ActRemoveGroup,
 		ActCreateToken, ActRevokeToken, ActCancelScheduled, ActErase, ActRotateKeys, ActArchive, ActRestore,
-		ActStartOperation, ActAbortOperation,
+		ActRepairCopy, ActStartOperation, ActAbortOperation,
 	}
 }

@@ -27,6 +27,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/scheduler"
 	"github.com/tidemark-go/tidemark/internal/session"
 	"github.com/tidemark-go/tidemark/internal/slice"
+	"github.com/tidemark-go/tidemark/internal/store/copies"
 	"github.com/tidemark-go/tidemark/internal/verification"
 	"github.com/tidemark-go/tidemark/migrations"
 	"github.com/tidemark-go/tidemark/pkg/archive"
@@ -55,6 +56,9 @@ func Run(ctx context.Context, settings config.Worker, opts Options, logger *slog
 			"the schema is newer than this program: migrations run beside the programs of one release before", "schema",
 			version.Database, "program", version.Program)
 		versionErr = nil
+	}
+	if versionErr == nil {
+		faults = append(faults, copies.Check(ctx, pool))
 	}
 	if versionErr != nil || errors.Join(faults...) != nil {
 		return errors.Join(append(faults, versionErr, checkStart(ctx, pool, settings, projections, catalogue,

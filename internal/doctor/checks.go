@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/internal/slice"
+	"github.com/tidemark-go/tidemark/internal/store/copies"
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
 	"github.com/tidemark-go/tidemark/migrations"
@@ -161,19 +162,21 @@ func writerFloor(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
 }
 
 func sequence(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
-	var cache, least, last, highest int64
-	if err := tx.QueryRow(ctx, querySequence).Scan(&cache, &least, &last, &highest); err != nil {
+	var cache, least int64
+	if err := tx.QueryRow(ctx, querySequence).Scan(&cache, &least); err != nil {
 		return Finding{}, err
 	}
+	faults, err := copies.Faults(ctx, tx)
 	switch {
+	case err != nil:
+		return Finding{}, err
 	case least != 0:
 		return fail(fmt.Sprintf("tidemark.journal_position has MINVALUE %d", least),
 			"ALTER SEQUENCE tidemark.journal_position MINVALUE 0: the writer floor is not below the first events"), nil
-	case highest > last:
-		return fail(fmt.Sprintf("the journal goes up to position %d, tidemark.journal_position stands at %d",
-			highest, last),
-			fmt.Sprintf("stop all that append, SELECT setval('tidemark.journal_position', %d), and start them again: "+
-				"a copy without its sequences hands positions out twice", highest)), nil
+	case len(faults) > 0:
+		return fail(strings.Join(slice.Of(faults, copies.Fault.String), "; "),
+			"stop all that append, run `tidemark copy repair`, and start them again: a copy without its sequences hands "+
+				"positions and ids out twice"), nil
 	}
 	return verdict(cache == 1, Fail, fmt.Sprintf("tidemark.journal_position has CACHE %d", cache),
 		"ALTER SEQUENCE tidemark.journal_position CACHE 1: with more, readers of the whole journal miss events"), nil

@@ -27,13 +27,8 @@ const (
 	queryDurability = `SELECT current_setting('fsync')::boolean, current_setting('full_page_writes')::boolean,
 		current_setting('synchronous_commit')`
 
-	// querySequence reads the journal's highest position before the sequence. Appends in between move
-	// the sequence ahead, so a sequence that is behind is a fault.
-	querySequence = `SELECT s.cache_size, s.min_value, (SELECT p.last_value FROM tidemark.journal_position p
-		WHERE j.highest IS NOT NULL), j.highest
-		FROM (SELECT coalesce((SELECT position FROM tidemark.journal ORDER BY position DESC LIMIT 1),
-			0) AS highest OFFSET 0) j
-		CROSS JOIN pg_sequences s WHERE s.schemaname = 'tidemark' AND s.sequencename = 'journal_position'`
+	querySequence = `SELECT s.cache_size, s.min_value FROM pg_sequences s
+		WHERE s.schemaname = 'tidemark' AND s.sequencename = 'journal_position'`
 
 	// queryConnections subtracts the connections reserved for superusers.
 	queryConnections = `SELECT current_setting('max_connections')::integer -

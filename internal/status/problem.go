@@ -59,7 +59,7 @@ func (p *problems) add(severity Severity, where string, since *time.Time, do, wh
 func (s *Status) Problems() []Problem {
 	var found problems
 	for _, look := range []func(*problems){
-		s.unread, s.work, s.silent, s.failures, s.mixed, s.paused, s.kept, s.rebuilding, s.publishing, s.across,
+		s.unread, s.incomplete, s.work, s.silent, s.failures, s.mixed, s.paused, s.kept, s.rebuilding, s.publishing, s.across,
 		s.scheduled, s.storage, s.locked,
 	} {
 		look(&found)
@@ -87,6 +87,19 @@ func (s *Status) unread(found *problems) {
 					"doctor says more",
 				"could not be read: %v", err)
 		}
+	}
+}
+
+// incomplete reports what a copy of the database lacks.
+func (s *Status) incomplete(found *problems) {
+	if s.Journal == nil {
+		return
+	}
+	for _, f := range s.Journal.Faults {
+		found.add(Critical, f.Object, nil,
+			"stop the programs that append, run tidemark copy repair, start them again; then tidemark gaps late shows "+
+				"events that readers have passed",
+			"%s: this database is an incomplete copy", f.Fault)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
 	"github.com/tidemark-go/tidemark/internal/redact"
 	"github.com/tidemark-go/tidemark/internal/slice"
+	"github.com/tidemark-go/tidemark/internal/store/copies"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/lease"
@@ -184,6 +185,9 @@ func readJournal(ctx context.Context, tx pgx.Tx, s *Status) error {
 	j := &Journal{Position: last, Floor: floor}
 	oldest, err := feed.OldestAppend(ctx, tx)
 	if err != nil {
+		return err
+	}
+	if j.Faults, err = copies.Faults(ctx, tx); err != nil {
 		return err
 	}
 	j.FloorAge, j.FloorPID, j.FloorHolder, j.FloorRemedy = oldest.Age, oldest.PID, oldest.Holder, oldest.Remedy

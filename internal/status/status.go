@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
+	"github.com/tidemark-go/tidemark/internal/store/copies"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/lease"
 	"github.com/tidemark-go/tidemark/internal/store/ledger"
@@ -102,8 +103,9 @@ type Journal struct {
 	FloorAge time.Duration // age of the transaction that holds the floor below Position; 0: none
 	FloorPID int           // its backend; 0: none, not visible, or a prepared transaction
 
-	FloorHolder string // a process and its application, or the name of a prepared transaction
-	FloorRemedy string // the statement that ends the holder's transaction
+	Faults      []copies.Fault // what the database lacks if it is a copy
+	FloorHolder string         // a process and its application, or the name of a prepared transaction
+	FloorRemedy string         // the statement that ends the holder's transaction
 }
 
 // Compare sets the drain of each lag since an earlier reading. It does nothing unless earlier is at

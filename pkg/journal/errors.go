@@ -31,6 +31,9 @@ var (
 	// events. The text names the object. Ask for the campaign with archive.Ask, or bring it back with
 	// archive.Restore or tidemark campaign restore.
 	ErrArchived = feed.ErrArchived
+	// ErrPositionTaken: the sequence of positions is behind the journal, because this database is a copy
+	// without the values of its sequences. Nothing was appended. Run tidemark copy repair, then append again.
+	ErrPositionTaken = errors.New("the sequence of positions is behind the journal: run tidemark copy repair")
 )
 
 // EncodingError is returned by appends and reads on a connection whose client_encoding is not UTF8.
@@ -68,6 +71,7 @@ const (
 	stateInvalidEvent         = "TM004"
 	stateTooManyCampaigns     = "TM011"
 	stateArchived             = "TM014"
+	statePositionTaken        = "TM016"
 	stateConditionFailed      = "TM020"
 	stateSerializationFailure = "40001"
 	stateDeadlock             = "40P01"
@@ -89,7 +93,8 @@ func appendError(campaignID string, err error) error {
 	known := map[string]error{
 		stateVersionConflict: ErrVersionConflict, stateEventIDReused: ErrEventIDReused,
 		statePartlyAppended: ErrPartlyAppended, stateTooManyCampaigns: ErrTooManyCampaigns,
-		stateArchived: ErrArchived, stateConditionFailed: ErrConditionFailed, stateSerializationFailure: ErrStaleSnapshot,
+		stateArchived: ErrArchived, statePositionTaken: ErrPositionTaken,
+		stateConditionFailed: ErrConditionFailed, stateSerializationFailure: ErrStaleSnapshot,
 	}[code]
 	switch {
 	case known != nil:

@@ -10,6 +10,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/projector/kind"
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
 	"github.com/tidemark-go/tidemark/internal/projector/replay"
+	"github.com/tidemark-go/tidemark/internal/store/copies"
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
@@ -25,6 +26,9 @@ func (p *Projector) Register(ctx context.Context) error {
 		return nil
 	}
 	if err := p.registrar.Check(ctx); err != nil {
+		return err
+	}
+	if err := copies.Check(ctx, p.base.Cfg.Pool); err != nil {
 		return err
 	}
 	if err := p.registerGroup(ctx); err != nil {

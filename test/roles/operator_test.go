@@ -134,6 +134,7 @@ func everyAct(t *testing.T, operator, applies *pgxpool.Pool, done func(what stri
 		{admin.ActRestore, "restoreCampaign", "", "campaign=c"},
 		{admin.ActErase, "eraseCampaign", "c", "campaign=c"},
 		{admin.ActRotateKeys, "rotateKeys", "", ""},
+		{admin.ActRepairCopy, "repairCopy", "", ""},
 		{admin.ActCreateToken, "createToken", "", "name=eve expires=1h"},
 		{admin.ActRevokeToken, "revokeToken", "", "name=eve"},
 		{admin.ActRemoveGroup, "removeGroup", "spare", "group=spare"},

@@ -97,7 +97,7 @@ func define[In any](a Act, fill func(in *In, d *does)) *Act {
 var All = sync.OnceValue(func() []*Act { //nolint:gochecknoglobals // built once, never written again
 	all := slices.Concat(failedActs(), pauseActs(), campaignActs(), projectionActs(), rebuildActs(), publisherActs(),
 		parkedActs(), manyActs(), workerActs(), groupActs(), tokenActs(), operationActs(), scheduledActs(), eraseActs(),
-		keyActs(), archiveActs())
+		keyActs(), archiveActs(), copyActs())
 	slices.SortStableFunc(all, func(a, b *Act) int { return strings.Compare(a.Command, b.Command) })
 	return all
 })

@@ -17,6 +17,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/session"
 	"github.com/tidemark-go/tidemark/internal/slice"
 	"github.com/tidemark-go/tidemark/internal/status"
+	"github.com/tidemark-go/tidemark/internal/store/copies"
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
 	"github.com/tidemark-go/tidemark/internal/store/pause"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
@@ -30,6 +31,10 @@ type gapList struct {
 
 // gapPlace is where a page of gaps begins: after a campaign of a group.
 type gapPlace struct{ Group, CampaignID string }
+
+type lateList struct {
+	After *copies.Walk `page:"after"`
+}
 
 type operationDetail struct {
 	operator.Operation
@@ -147,6 +152,22 @@ func callViews() []*View {
 			},
 		}),
 		list(View{
+			Name: "listLate", Command: "gaps late", Path: "/late-events", Schema: "LateEvent",
+			Short: "List events that readers of the journal may have passed",
+			Long: "List events that were appended later than events at higher positions. Publishers and projections across " +
+				"campaigns that had passed their positions have not seen them: rebuild these, and publish the campaigns " +
+				"again. A copy of the database whose sequence was behind has such events (copy repair), and so does a server " +
+				"whose clock has gone back. A page of the API may be empty and have a next one.",
+			Examples: []string{"gaps late"},
+			Empty:    "No late event.",
+		}, lists[*lateList, copies.Late]{
+			Read:    readLate,
+			Columns: "POSITION|CAMPAIGN|SEQ|TYPE|APPENDED|AFTER AN EVENT OF",
+			Row: func(e copies.Late) []table.Cell {
+				return table.Row(e.Position, e.CampaignID, e.Seq, e.Type, &e.RecordedAt, &e.Before)
+			},
+		}),
+		list(View{
 			Name: "listQueue", Command: "outbox report", Path: "/queue", Schema: "QueueReport",
 			Short: "Count the backlog by status and show its oldest entry",
 			Long: "Count the backlog of each consumer group by status and show the oldest entry that a worker could " +
@@ -257,6 +278,24 @@ func readGaps(ctx context.Context, from Reader, in *gapList) (gaps []outbox.Gap,
 		}
 	}
 	return gaps, nil, nil
+}
+
+// readLate returns all late events. For the API it returns after each window of the journal.
+func readLate(ctx context.Context, from Reader, in *lateList) (late []copies.Late, _ any, err error) {
+	walk := in.After
+	if walk == nil {
+		walk = &copies.Walk{}
+	}
+	for walk != nil {
+		var found []copies.Late
+		if found, walk, err = copies.FindLate(ctx, from.Pool, *walk); err != nil {
+			return nil, nil, err
+		}
+		if late = append(late, found...); from.API && walk != nil {
+			return late, walk, nil
+		}
+	}
+	return late, nil, nil
 }
 
 func readQueue(ctx context.Context, from Reader, _ *everything) (reports []queueReport, err error) {

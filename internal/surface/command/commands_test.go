@@ -99,6 +99,7 @@ func commands() []known {
 		// An import appends with an application's rights only, so the journal itself is its record.
 		shows("events import"), shows("events export"), shows("events query"),
 		acted("keys rotate", "", "--wrapping-keys-secret a:MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=", "keys_rotated"),
+		acted("copy repair", "deferred.sql", "", "copy_repaired"), shows("gaps late"),
 		shows("catalogue check"), shows("workers list"),
 		acted("workers drain", "deferred.sql", "w1 --yes", "worker_drained"),
 		{command: "workers undrain", prepare: drainedWorker, args: "w1", log: []string{"worker_undrained"}},

@@ -55,6 +55,7 @@ up.`,
 			`A scheduled append is made by a worker when it is due, exactly once. One that is refused is retried, and holds
 back no other.`,
 		},
+		{name: "copy", short: "Repair a copy of the database"},
 		{name: "catalogue", short: "Check event catalogues before they are deployed"},
 		{name: "keys", short: "Change the wrapping key of personal fields"},
 		{name: "workers", short: "Show, drain and undrain workers"},

@@ -83,7 +83,11 @@ const moreToChoose = `
 		VALUES ('elm', 'shop', now(), now(), NULL), ('oak', 'shop', now(), now(), now());
 	INSERT INTO tidemark.operator_log (actor, act, topic, publisher) VALUES ('eve', 'publisher_reset', 'orders', 'shop');
 	SELECT tidemark.append('fir', '[{"type": "noted", "tags": ["wallet=7"]}]');
-	DELETE FROM tidemark.outbox WHERE campaign_id = 'fir' AND consumer_group = 'default'`
+	DELETE FROM tidemark.outbox WHERE campaign_id = 'fir' AND consumer_group = 'default';
+	INSERT INTO tidemark.journal (campaign_id, seq, position, event_id, event_type, event_version, intent, payload,
+		payload_bytes, occurred_at, recorded_at)
+	SELECT 'yew', 1, setval('tidemark.journal_position', 900), gen_random_uuid(), 'noted', 1, 'audit_only', '{}', 2, now(),
+		now() - interval '1 day'`
 
 // argumentsOf returns the arguments of views that need some, for the command and for the path.
 func argumentsOf() map[string][2]string {

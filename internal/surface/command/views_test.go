@@ -38,6 +38,7 @@ func reading() map[string][]string {
 		"group list":             {""},
 		"group pauses":           {"", "--group search"},
 		"gaps detect":            {"", "--group default"},
+		"gaps late":              {""},
 		"publisher list":         {""},
 		"publisher show":         {"archive", "shop --topic orders"},
 		"publisher ghosts":       {"archive"},

@@ -97,6 +97,8 @@ func actsOfAPI() [][2]string {
 		{"eraseSubjects", `"subjects": ["nobody"], "dry_run": true`},
 		{"eraseCampaign", `"confirm": "oak"`},
 		{"rotateKeys", ""},
+		{"repairCopy", `"dry_run": true`},
+		{"repairCopy", ""},
 		{"drainWorker", ""},
 		{"undrainWorker", ""},
 		{"createToken", `"role": "operator", "expires": "1h"`},
@@ -307,6 +309,7 @@ func formsOfPages() [][2]string {
 		{"/act/eraseCampaign", "campaign=oak&confirm=oak"},
 		{"/act/eraseSubjects", "subjects=hero%3Dalina&confirm=hero%3Dalina"},
 		{"/act/rotateKeys", "!"},
+		{"/act/repairCopy", ""},
 		{"/act/createToken", "!name=eve&role=viewer"},
 		{"/act/revokeToken", "!name=eve"},
 	}

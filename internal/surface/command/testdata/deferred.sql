@@ -54,3 +54,5 @@ VALUES
         'ada@box', 'does 1.4.2 help?'),
     (now() - interval '5 minutes', 'failed', 'default', 'sessions', 1, 'oak', 2, '00000000-0000-7000-8000-000000000002', 'scored', 3, 'transient', 'error',
         E'two\nlines, and \x1b[31mred', 'aa2a8c1d90be', 'w1', NULL, NULL);
+SELECT setval('tidemark.journal_position', greatest(last_value, (SELECT max(position) FROM tidemark.journal)))
+FROM tidemark.journal_position;
