@@ -61,10 +61,6 @@ func Verify(ctx context.Context, db journal.Querier, models DB, c Certificate) (
 	if r.Pending, err = rows.All(ctx, db, pgx.RowTo[string], "", queryLeft); err != nil {
 		return nil, err
 	}
-	shared, err := r.share(ctx, db, c)
-	if err != nil {
-		return nil, err
-	}
 	tables, err := rows.All(ctx, db, pgx.RowToStructByPos[sized], "list tables", queryTables)
 	if err != nil {
 		return nil, err
@@ -84,6 +80,10 @@ func Verify(ctx context.Context, db journal.Querier, models DB, c Certificate) (
 			}
 			tables = append(tables, sized{p.Schema, table, pages, true})
 		}
+	}
+	shared, err := r.share(ctx, db, c)
+	if err != nil {
+		return nil, err
 	}
 	for _, t := range tables {
 		s := Searched{Table: pgx.Identifier{t.Schema, t.Table}.Sanitize()}
@@ -119,17 +119,18 @@ type sized struct {
 	Model         bool // is a projection's
 }
 
-// search searches pages of a projection's table. The table may run code of its owner: nothing that this
-// leaves in the session may see the key.
+// search searches pages of a projection's table. The table may run code of its owner, which must not see
+// the key: it may have left a search_path, or a prepared statement with the name of one of ours. So
+// nothing comes between setting the path and the search, and neither has a name.
 func (t sized) search(ctx context.Context, models DB, query string, args []any) (n int64, err error) {
 	err = pgx.BeginFunc(ctx, models, func(tx pgx.Tx) error {
-		if err := rows.Do(ctx, tx, "", queryAlone); err != nil {
-			return err
-		}
 		if err := registry.HoldReadable(ctx, tx, t.Schema, []string{t.Table}); err != nil {
 			return err
 		}
-		n, err = rows.One(ctx, tx, pgx.RowTo[int64], "", query, args...)
+		if err := rows.Do(ctx, tx, "", queryAlone, pgx.QueryExecModeExec); err != nil {
+			return err
+		}
+		n, err = rows.One(ctx, tx, pgx.RowTo[int64], "", query, append([]any{pgx.QueryExecModeExec}, args...)...)
 		return err
 	})
 	return n, err

@@ -147,7 +147,7 @@ func (p *Projector) Why(ctx context.Context, r WhyRequest) (replay.Why, error) {
 // Memory does not grow with the amount compared. Differences are not errors. Verify returns an
 // error if no table has a column campaign_id, if the projection writes to tables of others, or if
 // its registered version is not here, and an [*OwnerError] if the pool's login may do more than the
-// owner of the tables.
+// owner of the tables. After [Projector.Register] it does not ask: the process runs the owner's code anyway.
 func (p *Projector) Verify(ctx context.Context, r VerifyRequest) (VerifyReport, error) {
 	return p.replayer.Verify(ctx, r)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
+	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
 // TestWhoMayReadAReadModel holds sessions against tables of several owners.
@@ -79,6 +80,29 @@ func TestWhoMayReadAReadModel(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 		must(t, conn.Close(t.Context()))
+	}
+}
+
+// TestAWorkerVerifiesWhatItApplies has a worker's login that may do more than the owner of the tables.
+func TestAWorkerVerifiesWhatItApplies(t *testing.T) {
+	t.Parallel()
+	in := install(t, false)
+	in.fill(t)
+	pool := in.as(t, "worker")
+	_, err := worker(t, pool, 1).Drain(t.Context())
+	must(t, err)
+	_, err = in.admin.Exec(t.Context(), fmt.Sprintf("GRANT pg_monitor TO %s_worker_login", in.prefix))
+	must(t, err)
+	code := worker(t, pool, 1)
+	_, err = code.Verify(t.Context(), projector.VerifyRequest{Projection: "heroes", All: true})
+	var foreign *projector.OwnerError
+	if !errors.As(err, &foreign) {
+		t.Errorf("a process that does not apply verifies: %v", err)
+	}
+	must(t, code.Register(t.Context()))
+	report, err := code.Verify(t.Context(), projector.VerifyRequest{Projection: "heroes", All: true})
+	if err != nil || report.Campaigns == 0 || report.Differences() > 0 {
+		t.Errorf("a worker verifies: %+v, %v", report, err)
 	}
 }
 

@@ -5,9 +5,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidemark-go/tidemark/pkg/erasure"
+	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 	"github.com/tidemark-go/tidemark/test/support/memory"
 )
@@ -32,10 +34,14 @@ func TestWorkerPublishesToo(t *testing.T) {
 	publish(t, in, in.as(t, "worker"))
 }
 
-// publish lets a relay publish the events of in.fill, and the notice that they are erased.
+// publish lets a relay publish all events, and the notice that one of them is erased.
 func publish(t *testing.T, in installation, pool *pgxpool.Pool) {
 	t.Helper()
-	_, err := erasure.Erase(t.Context(), in.admin, erasure.Request{Campaign: "c", By: "eve", Reason: "a test"})
+	must(t, pgx.BeginFunc(t.Context(), in.admin, func(tx pgx.Tx) error {
+		_, err := journal.Append(t.Context(), tx, "published", journal.Any, journal.Event{Type: "noted"})
+		return err
+	}))
+	_, err := erasure.Erase(t.Context(), in.admin, erasure.Request{Campaign: "published", By: "eve", Reason: "a test"})
 	must(t, err)
 	sink := &memory.Sink{}
 	reached := make(chan struct{}, 16)

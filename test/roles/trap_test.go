@@ -95,6 +95,7 @@ func layout(t *testing.T) trapped {
 		_, err := journal.Append(t.Context(), tx, "erased", journal.Any, event("somebody"))
 		return err
 	}))
+	publish(t, in.installation, in.as(t, "publisher"))
 	text, err := os.ReadFile("../../deploy/kubernetes/example/projections/heroes.sql")
 	must(t, err)
 	must(t, os.WriteFile(filepath.Join(in.projections, "heroes.sql"), text, 0o600))
@@ -106,7 +107,6 @@ func layout(t *testing.T) trapped {
 		_, err = worker(t, applies, version).Drain(t.Context())
 		must(t, err)
 	}
-	publish(t, in.installation, in.as(t, "publisher"))
 	for _, trap := range traps() {
 		_, err := in.admin.Exec(t.Context(), "CREATE SEQUENCE public.sprung_"+trap+"; GRANT ALL ON SEQUENCE public.sprung_"+
 			trap+" TO PUBLIC", pgx.QueryExecModeSimpleProtocol)
@@ -282,5 +282,70 @@ func TestASessionIsNamedThatMustNotReadAReadModel(t *testing.T) {
 			t.Errorf("erase verify by %s with the worker's login: %v", who, err)
 		}
 		in.untouched(t, "verify by "+who)
+	}
+}
+
+// layThief has a table's cast leave a search_path and prepared statements that hand on what they get.
+const layThief = `
+	CREATE TABLE tidemark_views.loot (value bytea);
+	CREATE FUNCTION tidemark_views.take(bytea) RETURNS bytea LANGUAGE plpgsql SET search_path = pg_catalog AS $$
+		BEGIN INSERT INTO tidemark_views.loot VALUES ($1); RETURN $1; END $$;
+	CREATE FUNCTION tidemark_views.sha256(bytea) RETURNS bytea LANGUAGE sql VOLATILE
+		RETURN pg_catalog.sha256(tidemark_views.take($1));
+	CREATE TYPE tidemark_views.ware AS ENUM ('ware');
+	CREATE FUNCTION tidemark_views.shown(tidemark_views.ware) RETURNS json LANGUAGE plpgsql VOLATILE AS $$
+		DECLARE
+			s record;
+		BEGIN
+			PERFORM pg_catalog.set_config('search_path', 'tidemark_views, pg_catalog', false);
+			FOR s IN SELECT name, parameter_types FROM pg_catalog.pg_prepared_statements
+				WHERE from_sql IS FALSE AND 'bytea'::regtype = ANY (parameter_types)
+			LOOP
+				EXECUTE pg_catalog.format('DEALLOCATE %I', s.name);
+				EXECUTE pg_catalog.format('PREPARE %I (%s) AS SELECT pg_catalog.length(tidemark_views.take($2))::bigint
+					WHERE $1 IS NOT NULL AND $3::text || $4::text || $5::text IS NOT NULL', s.name,
+					pg_catalog.array_to_string(s.parameter_types, ', '));
+			END LOOP;
+			RETURN '"x"';
+		END $$;
+	CREATE CAST (tidemark_views.ware AS json) WITH FUNCTION tidemark_views.shown(tidemark_views.ware);
+	ALTER TABLE tidemark_views.heroes ADD COLUMN ware tidemark_views.ware NOT NULL DEFAULT 'ware';
+	INSERT INTO tidemark_views.heroes (campaign_id, hero_id, name) SELECT 'x', n::text, repeat('long', 450)
+		FROM generate_series(1, 2600) n`
+
+// TestTheKeyOfACertificateStaysHiddenFromReadModels has code of a read model look for it in the session that
+// searches the table.
+func TestTheKeyOfACertificateStaysHiddenFromReadModels(t *testing.T) {
+	t.Parallel()
+	in := install(t, false)
+	must(t, pgx.BeginFunc(t.Context(), in.admin, func(tx pgx.Tx) error {
+		_, err := journal.Append(t.Context(), tx, "c", journal.Any, event("somebody"))
+		return err
+	}))
+	applies := in.as(t, "worker")
+	_, err := worker(t, applies, 1).Drain(t.Context())
+	must(t, err)
+	operator := in.as(t, "operator")
+	certificate, err := erasure.Erase(t.Context(), operator, erasure.Request{Campaign: "c", By: "anna", Reason: "why"})
+	must(t, err)
+	_, err = worker(t, applies, 1).Drain(t.Context())
+	must(t, err)
+	_, err = applies.Exec(t.Context(), layThief, pgx.QueryExecModeSimpleProtocol)
+	must(t, err)
+	one, err := pgx.Connect(t.Context(), applies.Config().ConnString())
+	must(t, err)
+	defer func() { must(t, one.Close(t.Context())) }()
+	report, err := erasure.Verify(t.Context(), operator, one, *certificate)
+	must(t, err)
+	for _, s := range report.Searched {
+		if strings.Contains(s.Table, "tidemark_views") && s.Error != "" {
+			t.Errorf("%s: %s", s.Table, s.Error)
+		}
+	}
+	var loot, path int
+	must(t, applies.QueryRow(t.Context(), "SELECT count(*) FROM tidemark_views.loot").Scan(&loot))
+	must(t, one.QueryRow(t.Context(), "SELECT strpos(current_setting('search_path'), 'tidemark_views')").Scan(&path))
+	if loot > 0 || path == 0 {
+		t.Errorf("%d values are stolen; the trap is sprung: %t", loot, path > 0)
 	}
 }

@@ -27,6 +27,12 @@ func (e *OwnerError) Error() string {
 		e.Table, e.Owner, e.User)
 }
 
+// Session is a transaction, or a connection within one.
+type Session interface {
+	rows.Querier
+	rows.Execer
+}
+
 // Readable returns an [*OwnerError] if the session must not read one of the tables. A missing table is
 // readable.
 func Readable(ctx context.Context, db rows.Querier, schema string, tables []string) error {
@@ -35,11 +41,7 @@ func Readable(ctx context.Context, db rows.Querier, schema string, tables []stri
 
 // HoldReadable is Readable until the transaction ends: it locks the tables as reading does, so that
 // nobody puts others in their place. It fails if one of them is missing.
-func HoldReadable(ctx context.Context, tx interface {
-	rows.Querier
-	rows.Execer
-}, schema string, tables []string,
-) error {
+func HoldReadable(ctx context.Context, tx Session, schema string, tables []string) error {
 	if len(tables) == 0 {
 		return nil
 	}

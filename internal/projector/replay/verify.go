@@ -120,7 +120,18 @@ func (y *Replayer) live(
 	if err := still(ctx, y.Cfg.Pool); err != nil {
 		return nil, nil, err
 	}
+	if y.Entered.Load() {
+		return k, still, nil
+	}
 	return k, still, registry.Readable(ctx, y.Cfg.Pool, k.Schema, row.TableNames)
+}
+
+// hold is [registry.HoldReadable]. A process that applies events to the tables runs their code in any case.
+func (y *Replayer) hold(ctx context.Context, tx registry.Session, schema string, tables []string) error {
+	if y.Entered.Load() {
+		return nil
+	}
+	return registry.HoldReadable(ctx, tx, schema, tables)
 }
 
 // verification is a call of Verify.
@@ -279,7 +290,7 @@ func (v *verification) findStrays(ctx context.Context) error {
 		var campaign *string
 		var row []byte
 		err := pgx.BeginFunc(ctx, v.p.Cfg.Pool, func(tx pgx.Tx) error {
-			if err := registry.HoldReadable(ctx, tx, v.k.Schema, []string{t.Table}); err != nil {
+			if err := v.p.hold(ctx, tx, v.k.Schema, []string{t.Table}); err != nil {
 				return err
 			}
 			return rows.Each(ctx, tx, []any{&campaign, &row}, func() {

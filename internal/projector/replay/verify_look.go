@@ -16,7 +16,6 @@ import (
 	"github.com/tidemark-go/tidemark/internal/projector/apply"
 	"github.com/tidemark-go/tidemark/internal/projector/failure"
 	"github.com/tidemark-go/tidemark/internal/projector/kind"
-	"github.com/tidemark-go/tidemark/internal/projector/registry"
 	"github.com/tidemark-go/tidemark/internal/slice"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/lease"
@@ -87,7 +86,7 @@ func (v *verification) compareWith(ctx context.Context, s *scratch, f *findings,
 	if s.fold == nil {
 		compared = slices.DeleteFunc(slices.Clone(compared), func(t scratchTable) bool { return t.Owner == "" })
 	}
-	if err := registry.HoldReadable(ctx, s.Conn, v.k.Schema,
+	if err := v.p.hold(ctx, s.Conn, v.k.Schema,
 		slice.Of(compared, func(t scratchTable) string { return t.Name })); err != nil {
 		return err
 	}
