@@ -39,8 +39,8 @@ func (a *Applier) leaseLost(ctx context.Context, u *Unit) {
 }
 
 // applyCampaign applies the units of one campaign savepointed, one projection after the other, and
-// gives the lease back. The fence of marked work runs last: earlier it would block renewals, and
-// renewals and beats tell a living owner from a dead one.
+// gives the lease back. The fence runs last: earlier it would block renewals. They keep the lease while
+// deadlines are waited for, and with beats they tell a living owner from a dead one.
 func (a *Applier) applyCampaign(
 	ctx context.Context, units []*Unit, events int, verdicts map[failure.Verdict]error, marked bool,
 ) (int, error) {
@@ -50,7 +50,7 @@ func (a *Applier) applyCampaign(
 	}
 	t.verdicts, t.apart, t.marks = verdicts, true, marked
 	t.yield = func(*Unit) bool { return true }
-	n, _, err := a.savepointed(ctx, t, !marked)
+	n, _, err := a.savepointed(ctx, t, false)
 	return n, err
 }
 

@@ -54,8 +54,8 @@ func (a *Applier) applySavepointed(ctx context.Context, units []*Unit) (n int, d
 }
 
 // savepointed is applySavepointed in a transaction that has read its units. Unless fenceFirst is
-// set, the fence runs just before the first statement is sent (with t.marks, last). A worker that
-// waits for the lease then does not also wait for the handlers that queue statements.
+// set, the fence runs just before the first statement is sent, or last. A worker that waits for the
+// lease then does not also wait for the handlers that queue statements.
 func (a *Applier) savepointed(ctx context.Context, t *Transaction, fenceFirst bool) (n int, done []*Unit, err error) {
 	defer t.Abort(ctx)
 	t.Checks = true
@@ -63,7 +63,7 @@ func (a *Applier) savepointed(ctx context.Context, t *Transaction, fenceFirst bo
 	a.Cfg.OnStep(kind.StepRead)
 	n = t.count()
 	if fenceFirst {
-		err = t.fenceOnce(ctx)
+		err = t.fenceAhead(ctx)
 	}
 	if err == nil {
 		err = t.applyInParts(ctx)
@@ -151,7 +151,7 @@ func (t *Transaction) applyInParts(ctx context.Context) error {
 		c, err := t.collect(ctx, k, tasks)
 		switch {
 		case errors.Is(err, kind.ErrIntricate):
-			if err = t.fenceOnce(ctx); err == nil {
+			if err = t.fenceAhead(ctx); err == nil {
 				t.Use(k)
 				err = t.applyTasks(ctx, k, tasks)
 			}
@@ -176,6 +176,17 @@ func (t *Transaction) applyInParts(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// fenceAhead is fenceOnce ahead of a projection's code. The fence locks the leases until the transaction
+// ends, so they are not renewed. So it runs after code that may outlast them: otherwise the work is
+// dropped before a deadline counts, and is tried for ever.
+func (t *Transaction) fenceAhead(ctx context.Context) error {
+	a := t.Applier
+	if t.apart || a.Longest+registry.Grace > a.Cfg.LeaseTTL/2 {
+		return nil
+	}
+	return t.fenceOnce(ctx)
 }
 
 // fenceOnce runs the fence before anything is written, unless it has run or must run last.
