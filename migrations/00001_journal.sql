@@ -194,9 +194,143 @@ END
 $$;
 -- +goose StatementEnd
 
+-- Histories of the journal. A crash that loses commits, a failover, and the restore of a backup begin a
+-- new one: from then on the same positions may have other events. Cursors carry the history that they
+-- are from. The newest row notes the writer floor, at most once a second. Commits are replayed in their
+-- order, so where the row says a position, the journal has all events up to it: later histories share
+-- them with this one. Pages keep room for the versions of a row (HOT).
+CREATE TABLE tidemark.histories (
+    number   bigint           PRIMARY KEY,
+    history  text COLLATE "C" NOT NULL UNIQUE,
+    began_at timestamptz      NOT NULL DEFAULT clock_timestamp(),
+    position bigint           NOT NULL,
+    noted_at timestamptz      NOT NULL DEFAULT '-infinity'
+) WITH (
+    fillfactor = 25
+);
+COMMENT ON TABLE tidemark.histories IS
+    'Histories of the journal: a failover, a restore or a crash that may have lost commits begins a new one.';
+COMMENT ON COLUMN tidemark.histories.number IS 'number in the order of time';
+COMMENT ON COLUMN tidemark.histories.history IS 'random id, which cursors carry';
+COMMENT ON COLUMN tidemark.histories.began_at IS 'time at which a session first saw it';
+COMMENT ON COLUMN tidemark.histories.position IS 'writer floor: later histories have the same events up to here';
+COMMENT ON COLUMN tidemark.histories.noted_at IS 'time at which the position was noted';
+
+-- Crash recovery, promotion and physical restore reset an unlogged table, a clean restart keeps it. A
+-- copy of the database carries the row, so it says which database it was made in.
+CREATE UNLOGGED TABLE tidemark.incarnation (
+    one        boolean          PRIMARY KEY DEFAULT true CHECK (one),
+    history    text COLLATE "C" NOT NULL,
+    system_id  bigint           NOT NULL,
+    database   oid              NOT NULL,
+    journal    oid              NOT NULL
+);
+COMMENT ON TABLE tidemark.incarnation IS
+    'The present history: one row, or none after a crash, a promotion or a physical restore (unlogged).';
+COMMENT ON COLUMN tidemark.incarnation.one IS 'always true, so that there is one row';
+COMMENT ON COLUMN tidemark.incarnation.history IS 'the history, a row of histories';
+COMMENT ON COLUMN tidemark.incarnation.system_id IS 'cluster in which it began: pg_control_system()';
+COMMENT ON COLUMN tidemark.incarnation.database IS 'oid of the database in which it began';
+COMMENT ON COLUMN tidemark.incarnation.journal IS 'oid of tidemark.journal there';
+
+-- history returns the present history, or NULL if keep_history has not begun it yet. On a standby it is
+-- the newest one that has arrived. It reads one row, and a file of the server.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.history() RETURNS text
+    LANGUAGE plpgsql STABLE SECURITY DEFINER
+    SET jit = off SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF pg_is_in_recovery() THEN
+        RETURN (SELECT h.history FROM tidemark.histories h ORDER BY h.number DESC LIMIT 1);
+    END IF;
+    RETURN (SELECT i.history FROM tidemark.incarnation i
+        WHERE i.one AND i.journal = 'tidemark.journal'::regclass
+            AND i.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())
+            AND i.system_id = (SELECT c.system_identifier FROM pg_control_system() c));
+END
+$$;
+-- +goose StatementEnd
+
+-- instance identifies what a process may remember of the database: the history, and the start of the
+-- server, before which another data directory may have been put in its place. NULL if there is no history.
+CREATE FUNCTION tidemark.instance() RETURNS text
+    LANGUAGE sql STABLE SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp
+    RETURN tidemark.history() || '/' || extract(epoch FROM pg_postmaster_start_time());
+
+-- keep_history makes sure that the present history has begun, notes the writer floor, and returns the
+-- instance. Workers and relays call it each second, in a short transaction: others wait for the session
+-- that begins a history, 300 ms at most.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.keep_history() RETURNS text
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET lock_timeout = '300ms' SET jit = off SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    made CONSTANT text := encode(substr(uuid_send(gen_random_uuid()), 9), 'hex');
+    newest bigint;
+BEGIN
+    IF pg_is_in_recovery() THEN
+        RETURN tidemark.instance();
+    END IF;
+    IF tidemark.history() IS NULL THEN
+        INSERT INTO tidemark.incarnation AS i
+        SELECT true, made, c.system_identifier, d.oid, 'tidemark.journal'::regclass
+        FROM pg_control_system() c CROSS JOIN pg_database d WHERE d.datname = current_database()
+        ON CONFLICT (one) DO UPDATE SET history = excluded.history, system_id = excluded.system_id,
+            database = excluded.database, journal = excluded.journal
+        WHERE (i.system_id, i.database, i.journal) <> (excluded.system_id, excluded.database, excluded.journal);
+        IF FOUND THEN
+            IF current_setting('synchronous_commit') = 'off' THEN -- cursors must not survive their history
+                PERFORM set_config('synchronous_commit', 'local', true);
+            END IF;
+            INSERT INTO tidemark.histories (number, history, position)
+            SELECT coalesce(max(h.number), 0) + 1, made, coalesce(max(h.position), 0) FROM tidemark.histories h;
+        END IF;
+    END IF;
+    SELECT h.number INTO newest FROM tidemark.histories h
+    WHERE h.history = tidemark.history()
+        AND h.noted_at NOT BETWEEN clock_timestamp() - interval '1 s' AND clock_timestamp()
+    FOR UPDATE SKIP LOCKED;
+    IF FOUND THEN
+        UPDATE tidemark.histories h SET position = f.floor, noted_at = clock_timestamp()
+        FROM tidemark.read_floor() AS f (floor) WHERE h.number = newest AND h.position < f.floor;
+    END IF;
+    RETURN tidemark.instance();
+END
+$$;
+-- +goose StatementEnd
+
+-- resume returns the position from which a reader goes on that has seen the events of a history up to
+-- p_position: that position, or an earlier one if the present journal may have other events up to it. A
+-- history of '' stands for the present one. Nothing is known of a history that this database has not seen.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.resume(p_position bigint, p_history text) RETURNS bigint
+    LANGUAGE plpgsql STABLE SECURITY DEFINER
+    SET jit = off SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    last bigint;
+BEGIN
+    IF p_history NOT IN ('', tidemark.history()) IS NOT FALSE THEN
+        SELECT h.position INTO last FROM tidemark.histories h WHERE h.history = p_history;
+        last := coalesce(last, 0);
+    END IF;
+    RETURN (SELECT least(p_position, last, j.last_value) FROM tidemark.journal_position j);
+END
+$$;
+-- +goose StatementEnd
+
 SELECT set_config('search_path', current_setting('tidemark.path'), true);
 
 -- +goose Down
+DROP FUNCTION tidemark.resume;
+DROP FUNCTION tidemark.keep_history;
+DROP FUNCTION tidemark.instance;
+DROP FUNCTION tidemark.history;
+DROP TABLE tidemark.incarnation;
+DROP TABLE tidemark.histories;
 DROP FUNCTION tidemark.read_floor;
 DROP FUNCTION tidemark.lock_key;
 DROP FUNCTION tidemark.find_event;

@@ -495,12 +495,13 @@ $$;
 -- +goose StatementEnd
 
 -- advance_reader moves the place of a partition of a projection and renews its lease. If the caller
--- does not hold it, or the place has moved, it fails the transaction with TM010. p_events and p_hash
+-- does not hold it, the place has moved, or the database is not the instance that the caller has read, it
+-- fails the transaction with TM010. p_events and p_hash
 -- are the number and the hash of the events on the way. Who moves the place, or has survived the event
 -- that it tried alone, is no longer suspect.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.advance_reader(p_owner text, p_topic text, p_publisher text, p_generation bigint,
-    p_from bigint, p_to bigint, p_events bigint, p_hash bigint, p_ttl interval) RETURNS void
+    p_from bigint, p_to bigint, p_events bigint, p_hash bigint, p_ttl interval, p_instance text) RETURNS void
     LANGUAGE plpgsql
     SET enable_seqscan = off SET plan_cache_mode = force_generic_plan SET jit = off
     SET search_path = pg_catalog, pg_temp
@@ -512,10 +513,10 @@ BEGIN
         deaths = CASE WHEN p_to > p_from OR r.marked > 0 THEN 0 ELSE r.deaths END,
         marked = CASE WHEN p_to <= p_from AND r.marked <= 0 THEN r.marked END
     WHERE r.topic = p_topic AND r.publisher = p_publisher AND r.owner = p_owner AND r.generation = p_generation
-        AND r.position = p_from;
+        AND r.position = p_from AND tidemark.instance() = p_instance;
     IF NOT FOUND THEN
         RAISE EXCEPTION 'the place of % % is lost', p_topic, p_publisher
-            USING ERRCODE = 'TM010', HINT = 'another process has taken over: drop the work, claim again';
+            USING ERRCODE = 'TM010', HINT = 'another process has taken over, or another database: drop the work, claim again';
     END IF;
 END
 $$;

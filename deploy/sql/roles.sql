@@ -137,6 +137,8 @@ BEGIN
         ON tidemark.journal, tidemark.event_tags, tidemark.limits, tidemark.scheduled FROM %I', worker);
     EXECUTE format('REVOKE INSERT, UPDATE, DELETE, TRUNCATE
         ON tidemark.operator_log, tidemark.operator_log_head FROM %I', worker); -- log_act and prune_log write
+    EXECUTE format('REVOKE INSERT, UPDATE, DELETE, TRUNCATE
+        ON tidemark.histories, tidemark.incarnation FROM %I', worker); -- keep_history writes
     -- Tokens and sessions are written only through functions, and their hashes cannot be read.
     EXECUTE format('REVOKE ALL ON tidemark.tokens, tidemark.sessions FROM %I', worker);
     EXECUTE format('GRANT SELECT

@@ -178,7 +178,7 @@ func readWorkers(ctx context.Context, tx pgx.Tx, s *Status) error {
 }
 
 func readJournal(ctx context.Context, tx pgx.Tx, s *Status) error {
-	floor, last, err := feed.Progress(ctx, tx)
+	floor, last, _, err := feed.Progress(ctx, tx)
 	if err != nil {
 		return err
 	}

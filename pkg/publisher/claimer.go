@@ -114,23 +114,26 @@ func (c *claimer) refuseAhead(ctx context.Context, conn *pgxpool.Conn, row ledge
 }
 
 // restored reports whether the journal may have been replaced by a backup: the database is another
-// one, the journal ends before a position it had reached, or a pair's row is older than before. The
-// same positions may then hold other events.
+// instance, the journal ends before a position it had reached, or a pair's row is older than before. The
+// same positions may then hold other events, unless the server has only been restarted.
 func (c *claimer) restored(t *tick) bool {
-	why := ""
+	why, restarted := "", false
 	if c.instance != "" && c.instance != t.Instance {
-		why = "it is another database, or its server was restarted"
+		why = "its history is another one, after a failover, a restore or a crash"
+		if restarted = ledger.History(c.instance) == ledger.History(t.Instance); restarted {
+			why = "its server was restarted"
+		}
 	}
 	c.instance = t.Instance
 	for _, row := range t.Pairs {
 		key := row.Key
 		switch known := c.generations[key]; {
 		case row.Last < t.head:
-			why = fmt.Sprintf("the journal ends at %d, and was read up to %d", row.Last, t.head)
+			restarted, why = false, fmt.Sprintf("the journal ends at %d, and was read up to %d", row.Last, t.head)
 		case row.Generation < known:
-			why = fmt.Sprintf("%s has generation %d, and had %d", key, row.Generation, known)
+			restarted, why = false, fmt.Sprintf("%s has generation %d, and had %d", key, row.Generation, known)
 		case row.Generation == known && row.Position < t.saved[key]: // no write of a relay moves a position back
-			why = fmt.Sprintf("%s is at position %d, and was at %d", key, row.Position, t.saved[key])
+			restarted, why = false, fmt.Sprintf("%s is at position %d, and was at %d", key, row.Position, t.saved[key])
 		}
 		c.generations[key] = row.Generation
 	}
@@ -140,7 +143,7 @@ func (c *claimer) restored(t *tick) bool {
 	c.cfg.Logger.WarnContext(c.ctx, "the database may have been restored from a backup: discarding what was read",
 		"reason", why)
 	c.journals++
-	c.history.doubtful = true
+	c.history.doubtful = c.history.doubtful || !restarted
 	c.reader.forget()
 	return true
 }

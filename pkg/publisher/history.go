@@ -45,7 +45,7 @@ func (h *history) remember(p *pair, took iter.Seq[ledger.Sent]) {
 	}
 	h.sent[p.Key] = m
 	// A round of a dropped pair may end after the other events were looked up.
-	h.doubtful = h.doubtful || h.journals > 0 && p.instance != h.instance
+	h.doubtful = h.doubtful || ledger.History(p.instance) != ledger.History(h.instance)
 }
 
 // findGhosts looks up what this process sent, if some of it may be lost.

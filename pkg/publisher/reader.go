@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/pages"
 	"github.com/tidemark-go/tidemark/pkg/publisher/internal/listener"
 	"github.com/tidemark-go/tidemark/pkg/publisher/internal/pace"
@@ -151,7 +152,7 @@ func (r *reader) prefetch(p *pair, now time.Time) {
 func (r *reader) read(after int64, now time.Time) {
 	rd := &reading{
 		Query: pages.Query{
-			After: after, Floor: r.head, Events: r.cfg.PageEvents, Small: r.small,
+			After: after, Floor: r.head, Instance: r.instance, Events: r.cfg.PageEvents, Small: r.small,
 			Catalogue: r.cfg.Catalogue, Archive: r.cfg.Archive,
 			Sealed: !slices.ContainsFunc(r.cfg.Publishers, func(p Publisher) bool {
 				return p.OpenSealed
@@ -186,7 +187,10 @@ func (r *reader) longestPoll() (longest time.Duration) {
 
 func (r *reader) readWindow(ctx context.Context, rd *reading) (w *pages.Window, err error) {
 	err = r.db.Use(ctx, func(conn *pgxpool.Conn) error {
-		if w, err = pages.Read(ctx, conn, rd.Query); err == nil {
+		if w, err = pages.Read(ctx, conn, rd.Query); err == nil && w.Instance != rd.Instance {
+			err = feed.ErrReplaced // the next tick sees it
+		}
+		if err == nil {
 			w.Notices, err = pages.ReadNotices(ctx, conn, r.cfg.Catalogue, w.Events, r.tags)
 		}
 		return err

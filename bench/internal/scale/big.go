@@ -290,7 +290,7 @@ func (s *bigSide) find(ctx context.Context) (float64, error) {
 // relayHead reads the last events of the journal, as a relay does that is up to date.
 func (s *bigSide) relayHead(ctx context.Context) (float64, error) {
 	return median(bigLooks, func() error {
-		floor, _, err := feed.Progress(ctx, s.pool)
+		floor, _, _, err := feed.Progress(ctx, s.pool)
 		if err != nil {
 			return err
 		}
@@ -301,7 +301,7 @@ func (s *bigSide) relayHead(ctx context.Context) (float64, error) {
 // relayStart goes on through the journal from its first event.
 func (s *bigSide) relayStart(ctx context.Context) (float64, error) {
 	return median(bigLooks, func() error {
-		floor, _, err := feed.Progress(ctx, s.pool)
+		floor, _, _, err := feed.Progress(ctx, s.pool)
 		if err != nil {
 			return err
 		}

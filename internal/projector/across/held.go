@@ -2,6 +2,7 @@ package across
 
 import (
 	"context"
+	"errors"
 	"math"
 	"time"
 
@@ -11,7 +12,9 @@ import (
 	"github.com/tidemark-go/tidemark/internal/projector/kind"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/feed"
+	"github.com/tidemark-go/tidemark/internal/store/ledger"
 	"github.com/tidemark-go/tidemark/internal/store/pages"
+	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
 const (
@@ -56,9 +59,7 @@ func (p *place) probe(ctx context.Context, s *failed.Standing) error {
 	if !s.Failed {
 		at-- // it is resolved
 	}
-	events, _, err := feed.ReadWindow(ctx, feed.Through{Querier: p.Cfg.Pool, Archive: p.Cfg.Archive}, feed.Window{
-		After: at - 1, Floor: at, Events: 1, Bytes: math.MaxInt64,
-	})
+	events, _, err := p.window(ctx, feed.Window{After: at - 1, Floor: at, Events: 1, Bytes: math.MaxInt64})
 	if err != nil {
 		return err
 	}
@@ -112,6 +113,15 @@ func (p *place) probe(ctx context.Context, s *failed.Standing) error {
 	return nil
 }
 
+// window reads events of the instance of the database in which the place was claimed.
+func (p *place) window(ctx context.Context, w feed.Window) ([]journal.Event, int64, error) {
+	page, err := feed.ReadPage(ctx, feed.Through{Querier: p.Cfg.Pool, Archive: p.Cfg.Archive}, w)
+	if err == nil && page.Instance != p.instance || errors.Is(err, feed.ErrReplaced) {
+		err = ledger.ErrLost
+	}
+	return page.Events, page.Until, err
+}
+
 // catchUp applies the events of keys between their places and the partition's. The journal has no
 // index by key: one pass over it serves all of them.
 func (p *place) catchUp(ctx context.Context, behind map[string]*failed.Standing) error {
@@ -120,7 +130,7 @@ func (p *place) catchUp(ctx context.Context, behind map[string]*failed.Standing)
 		after = min(after, s.NextSeq-1)
 	}
 	for len(behind) > 0 {
-		events, until, err := feed.ReadWindow(ctx, feed.Through{Querier: p.Cfg.Pool, Archive: p.Cfg.Archive}, feed.Window{
+		events, until, err := p.window(ctx, feed.Window{
 			After: after, Floor: max(after, p.read), Events: p.source.events, Bytes: pages.Bytes,
 		})
 		if err != nil {

@@ -35,6 +35,7 @@ type place struct {
 	parts      int
 	building   bool // by a rebuild, which has a share of the time
 	generation int64
+	instance   string // of the database, as of the claim; all that follows is from it
 
 	stands   int64            // position of the row
 	read     int64            // events up to here are applied, held back or not wanted
@@ -191,7 +192,7 @@ func (p *place) step(ctx context.Context) (woken <-chan struct{}, err error) {
 			return make(chan struct{}), p.save(ctx)
 		}
 	}
-	page, woken, err := p.source.next(ctx, p.read)
+	page, woken, err := p.source.next(ctx, p.instance, p.read)
 	if err != nil || page == nil {
 		return woken, errors.Join(err, p.save(ctx))
 	}
@@ -219,7 +220,9 @@ func (p *place) save(ctx context.Context) error {
 }
 
 func (p *place) move(to int64) ledger.Applied {
-	return ledger.Applied{Key: p.key, Generation: p.generation, From: p.stands, To: to, Events: p.passed, Hash: p.hash}
+	return ledger.Applied{
+		Key: p.key, Generation: p.generation, Instance: p.instance, From: p.stands, To: to, Events: p.passed, Hash: p.hash,
+	}
 }
 
 func (p *place) settle(m ledger.Applied) {
@@ -232,7 +235,7 @@ func (p *place) apply(ctx context.Context, page *pages.Page, limit int64) error 
 	g := gathered{events: make([]apply.Keyed, 0, p.size), until: p.read}
 	for page != nil && g.until < limit && !g.full {
 		p.gather(&g, page, limit)
-		page = p.source.ready(ctx, g.until)
+		page = p.source.ready(ctx, p.instance, g.until)
 	}
 	if g.until == p.read {
 		return errors.Join(p.save(ctx), apply.ErrAside)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -28,6 +29,8 @@ type Runner struct {
 	Applier *apply.Applier
 	db      *ledger.Ledger
 	source  *source
+
+	instance string // of the database, as last seen
 
 	places  map[publications.Key]*holding
 	loops   map[publications.Key]*pulse.Loop
@@ -108,6 +111,7 @@ func (r *Runner) tick(ctx, patient context.Context) error {
 	}); err != nil {
 		return err
 	}
+	r.replaced(ctx, seen)
 	r.source.forget(seen.Erased)
 	assigned := ledger.Assign(seen.Relays, seen.Pairs)
 	var free []publications.Key
@@ -137,13 +141,34 @@ func (r *Runner) tick(ctx, patient context.Context) error {
 		claimed, err := r.db.Claim(ctx, conn, free)
 		for _, c := range claimed {
 			p := known[c.Key]
-			p.generation, p.read, p.stands = c.Generation, c.Position, c.Position
+			p.generation, p.read, p.stands, p.instance = c.Generation, c.Position, c.Position, seen.Instance
 			p.size, p.saved = r.Cfg.GroupEvents, time.Now()
 			p.suspects(ctx, &c)
 			r.start(patient, p)
 		}
 		return err
 	})
+}
+
+// replaced drops what was read from another instance of the database, after a failover, a restore or a
+// restart. Places that were claimed there end, and begin anew from their rows: the rows are as old as
+// the journal beside them.
+func (r *Runner) replaced(ctx context.Context, seen *ledger.Seen) {
+	end := int64(math.MaxInt64)
+	for i := range seen.Pairs {
+		end = min(end, seen.Pairs[i].Last)
+	}
+	shorter := r.source.replaced(seen.Instance, end)
+	for _, h := range r.places {
+		if shorter || h.instance != seen.Instance {
+			h.stop()
+		}
+	}
+	if shorter || r.instance != "" && r.instance != seen.Instance {
+		r.Cfg.Logger.WarnContext(ctx, "the database is another instance than before, after a failover, a restore or a "+
+			"restart: places begin anew from their rows")
+	}
+	r.instance = seen.Instance
 }
 
 // known returns the partitions of the registered projections that this program has code for.

@@ -2,12 +2,15 @@ package across
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"sync"
 	"time"
 
 	"github.com/tidemark-go/tidemark/internal/projector/apply"
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
+	"github.com/tidemark-go/tidemark/internal/store/feed"
+	"github.com/tidemark-go/tidemark/internal/store/ledger"
 	"github.com/tidemark-go/tidemark/internal/store/pages"
 )
 
@@ -21,14 +24,15 @@ type source struct {
 	*registry.Base
 	events int // of a page
 
-	mu      sync.Mutex
-	cache   pages.Cache
-	asked   int64 // after which a page was last asked for
-	head    int64 // up to which the journal is known to be complete
-	small   bool  // the last events were so small that a page's bytes need no limit
-	reading chan struct{}
-	woken   chan struct{} // closed by an append
-	ahead   sync.WaitGroup
+	mu       sync.Mutex
+	instance string // of the database that head and pages are from
+	cache    pages.Cache
+	asked    int64 // after which a page was last asked for
+	head     int64 // up to which the journal is known to be complete
+	small    bool  // the last events were so small that a page's bytes need no limit
+	reading  chan struct{}
+	woken    chan struct{} // closed by an append
+	ahead    sync.WaitGroup
 }
 
 // keys has the events of a page with their keys. The first of several partitions finds them.
@@ -72,13 +76,35 @@ func (s *source) forget(mark int64) {
 	s.cache.Forget(mark)
 }
 
-// next returns the page that continues after a position. If there are no events it returns nil, and
-// a channel that an append closes.
-func (s *source) next(ctx context.Context, after int64) (*pages.Page, <-chan struct{}, error) {
+// replaced drops pages and head if they are from another instance of the database. So it does if the
+// journal ends before the head, which it reports.
+func (s *source) replaced(instance string, end int64) (shorter bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if shorter = s.instance == instance && end < s.head; shorter {
+		s.instance = ""
+	}
+	s.enter(instance)
+	return shorter
+}
+
+// enter drops what is from another instance of the database. The caller holds s.mu.
+func (s *source) enter(instance string) {
+	if s.instance != instance {
+		s.cache.Drop()
+		s.instance, s.head = instance, 0
+	}
+}
+
+// next returns the page that continues after a position, of an instance of the database. If there are no
+// events it returns nil, and a channel that an append closes. If the database is another instance it
+// returns [ledger.ErrLost].
+func (s *source) next(ctx context.Context, instance string, after int64) (*pages.Page, <-chan struct{}, error) {
 	for {
 		s.mu.Lock()
+		s.enter(instance)
 		woken := s.woken
-		if page := s.at(ctx, after); page != nil {
+		if page := s.at(ctx, instance, after); page != nil {
 			s.mu.Unlock()
 			return page, nil, nil
 		}
@@ -102,17 +128,17 @@ func (s *source) next(ctx context.Context, after int64) (*pages.Page, <-chan str
 }
 
 // ready returns the page that continues after a position if it is in memory.
-func (s *source) ready(ctx context.Context, after int64) *pages.Page {
+func (s *source) ready(ctx context.Context, instance string, after int64) *pages.Page {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.at(ctx, after)
+	return s.at(ctx, instance, after)
 }
 
 // at returns the page in memory that continues after a position, and reads ahead of it. The caller
 // holds s.mu.
-func (s *source) at(ctx context.Context, after int64) *pages.Page {
+func (s *source) at(ctx context.Context, instance string, after int64) *pages.Page {
 	page := s.cache.At(after)
-	if page == nil {
+	if page == nil || s.instance != instance {
 		return nil
 	}
 	kept := *page // later reads extend the page in the cache
@@ -138,7 +164,7 @@ func (s *source) read(ctx context.Context, after int64) (w *pages.Window, err er
 	s.mu.Lock()
 	mark := s.cache.Mark()
 	q := pages.Query{
-		After: after, Floor: s.head, Events: s.events, Small: s.small, Catalogue: s.Cfg.Catalogue,
+		After: after, Floor: s.head, Instance: s.instance, Events: s.events, Small: s.small, Catalogue: s.Cfg.Catalogue,
 		Archive:  s.Cfg.Archive,
 		Announce: 2*s.Cfg.PollInterval + time.Second,
 	}
@@ -147,7 +173,7 @@ func (s *source) read(ctx context.Context, after int64) (w *pages.Window, err er
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.small = false // it may have been too much for the time limit
-		if err == nil {
+		if err == nil && q.Instance == s.instance {
 			s.head = max(s.head, w.Floor)
 			s.small = 4*w.Payload()*int64(s.events) <= pages.Bytes*int64(len(w.Events))
 			kept := w.Page
@@ -168,5 +194,9 @@ func (s *source) read(ctx context.Context, after int64) (w *pages.Window, err er
 		return nil, err
 	}
 	defer conn.Release()
-	return pages.Read(bounded, conn, q)
+	w, err = pages.Read(bounded, conn, q)
+	if err == nil && w.Instance != q.Instance || errors.Is(err, feed.ErrReplaced) {
+		return nil, ledger.ErrLost
+	}
+	return w, err
 }

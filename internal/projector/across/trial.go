@@ -57,7 +57,7 @@ func (p *place) stride(ctx context.Context, s *apply.Stride) (held map[string]in
 	}
 	at := s.Events[0].Event.Position
 	err = p.Applier.Alone(func() error {
-		if err := p.db.Mark(ctx, p.key, p.generation, at); err != nil {
+		if err := p.db.Mark(ctx, p.key, p.generation, p.instance, at); err != nil {
 			return err
 		}
 		p.marks, p.suspect = p.marks-1, 0
@@ -67,7 +67,7 @@ func (p *place) stride(ctx context.Context, s *apply.Stride) (held map[string]in
 		}
 		bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), registry.ReleaseTimeout)
 		defer cancel()
-		return errors.Join(err, p.db.Mark(bounded, p.key, p.generation, -at))
+		return errors.Join(err, p.db.Mark(bounded, p.key, p.generation, p.instance, -at))
 	})
 	return held, err
 }

@@ -21,6 +21,10 @@ func (e *DecodeError) Unwrap() error { return e.Err }
 // ErrNotFound is returned by [Get], [Find] and [Last].
 var ErrNotFound = errors.New("no such event")
 
+// ErrReplaced is returned by reads of several statements that met different histories of the journal,
+// because of a failover or a restore between them. A read that begins anew meets one.
+var ErrReplaced = errors.New("the journal was replaced during the read: begin anew")
+
 // ErrInvalidQuery means that no event can have a part of a query. The text names the part, the
 // reason and the remedy.
 var ErrInvalidQuery = errors.New("invalid query")

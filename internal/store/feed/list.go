@@ -95,9 +95,9 @@ func Head(ctx context.Context, db Querier, campaignID string) (e Event, err erro
 }
 
 // Progress returns [Floor] and the last assigned position. While they differ, appends are in flight.
-func Progress(ctx context.Context, db Querier) (floor, last int64, err error) {
-	err = rows.Each(ctx, db, []any{&floor, &last}, func() {}, "read the writer floor", queryProgress)
-	return floor, last, err
+func Progress(ctx context.Context, db Querier) (floor, last int64, instance string, err error) {
+	err = rows.Each(ctx, db, []any{&floor, &last, &instance}, func() {}, "read the writer floor", queryProgress)
+	return floor, last, instance, err
 }
 
 // Erased returns a mark that has grown when events have been erased.

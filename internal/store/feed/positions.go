@@ -13,16 +13,20 @@ import (
 const mostTries = 5
 
 // readWindow reads events of the journal and of the archive. It returns an empty page only at the floor.
-func (t Through) readWindow(ctx context.Context, w Window) (events []Event, until int64, err error) {
-	for until = w.After; len(events) == 0 && until < w.Floor; w.After = until {
-		if events, until, err = t.readMarked(ctx, w); err != nil {
-			return nil, 0, err
+func (t Through) readWindow(ctx context.Context, w Window) (page Page, err error) {
+	for page.Until = w.After; len(page.Events) == 0 && page.Until < w.Floor; w.After = page.Until {
+		before := page.Instance
+		if page, err = t.readMarked(ctx, w); err != nil {
+			return Page{}, err
+		}
+		if before != "" && before != page.Instance { // what was passed is another journal's
+			return Page{}, ErrReplaced
 		}
 	}
-	return events, until, nil
+	return page, nil
 }
 
-func (t Through) readMarked(ctx context.Context, w Window) ([]Event, int64, error) {
+func (t Through) readMarked(ctx context.Context, w Window) (page Page, err error) {
 	mark := int64(0)
 	for range mostTries {
 		archived, until, known, err := t.Archive.ReadPositions(ctx, t.Querier, mark, w)
@@ -30,38 +34,26 @@ func (t Through) readMarked(ctx context.Context, w Window) ([]Event, int64, erro
 			err = &ArchivedError{Err: err}
 		}
 		if err != nil {
-			return nil, 0, err
+			return page, err
 		}
-		events, until, now, err := w.marked(ctx, t.Querier, until)
-		if err != nil {
-			return nil, 0, err
+		within := w
+		within.Floor = until
+		if page, err = within.marked(ctx, t.Querier, queryMarkedWindow, queryMarkedPage); err != nil {
+			return page, err
 		}
-		if now == known || now == 0 {
-			return merge(events, archived, until, w.Events)
+		if page.mark == known || page.mark == 0 {
+			page.merge(archived, w.Events)
+			return page, nil
 		}
-		mark = now
+		mark = page.mark
 	}
-	return nil, 0, fmt.Errorf("%w: archives have changed %d times during the read: try again", ErrArchived, mostTries)
+	return Page{}, fmt.Errorf("%w: archives have changed %d times during the read: try again", ErrArchived, mostTries)
 }
 
-// marked reads events of the journal alone, stubs among them, and the mark of the archives.
-func (w Window) marked(ctx context.Context, db Querier, floor int64) ([]Event, int64, int64, error) {
-	query := queryMarkedWindow
-	if w.Small {
-		query = queryMarkedPage
-	}
-	w.Floor = floor
-	w.Events++ // the mark
-	events, until, err := w.read(ctx, db, query, span{stubs: true})
-	if err != nil {
-		return nil, 0, 0, err
-	}
-	return events[1:], until, events[0].Seq, nil
-}
-
-// merge returns events up to a position. Those of the journal come before archived ones of the same
-// position, which were restored.
-func merge(events, archived []Event, until int64, most int) ([]Event, int64, error) {
+// merge adds archived events, up to a number of events. Those of the journal come before archived ones
+// of the same position, which were restored.
+func (p *Page) merge(archived []Event, most int) {
+	events, until := p.Events, p.Until
 	events = slices.DeleteFunc(events, func(e Event) bool { return e.archived })
 	if len(archived) > 0 {
 		events = append(events, archived...)
@@ -72,5 +64,5 @@ func merge(events, archived []Event, until int64, most int) ([]Event, int64, err
 	if len(events) > most {
 		events, until = events[:most], events[most-1].Position
 	}
-	return events, until, nil
+	p.Events, p.Until = events, until
 }

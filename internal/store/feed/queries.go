@@ -18,20 +18,25 @@ const queryCampaignPage = `SELECT ` + eventColumns + ` FROM (
 // queryFloor reads one sequence and the lock table; both are in memory.
 const queryFloor = `SELECT tidemark.read_floor()`
 
-// queryJournalPage reads a page of the index on position. Send it after queryFloor has returned $2.
-// The check for archived events is made once.
+// queryJournalPage reads a page of the index on position, behind its mark. Send it after queryFloor has
+// returned $2. The check for archived events is made once.
 const (
-	queryJournalPage  = `SELECT ` + smallPage + requirePositions + smallPageEnd
+	queryJournalPage  = `SELECT ` + markOf + `0::bigint` + markEnd + smallPage + requirePositions + smallPageEnd
 	smallPage         = eventColumns + ` FROM tidemark.journal WHERE "position" > $1 AND "position" <= $2`
-	smallPageEnd      = ` ORDER BY "position" LIMIT $3`
+	smallPageEnd      = ` ORDER BY "position" LIMIT $3)`
 	requirePositions  = ` AND tidemark.require_positions($1, $2)`
-	queryMarkedPage   = `SELECT ` + archiveMark + ` UNION ALL (SELECT ` + smallPage + smallPageEnd + `)`
-	queryMarkedWindow = `SELECT ` + archiveMark + ` UNION ALL (SELECT ` + window + windowEnd + `)`
+	queryMarkedPage   = `SELECT ` + markOf + archiveMark + markEnd + smallPage + smallPageEnd
+	queryMarkedWindow = `SELECT ` + markOf + archiveMark + markEnd + window + windowEnd
 )
 
-// archiveMark is a row before the events of a page whose seq is tidemark.archive_mark, of the same snapshot.
-const archiveMark = `'', tidemark.archive_mark($1, $2), 0::bigint, '00000000-0000-0000-0000-000000000000'::uuid,
-	'', 0, NULL, NULL, NULL, NULL, NULL::text[], NULL::jsonb, NULL::jsonb, NULL::timestamptz, now()`
+// markOf begins a row before the events of a page, of the same snapshot: its campaign is
+// tidemark.instance, and its seq is tidemark.archive_mark where archives are read too.
+const (
+	markOf  = `coalesce(tidemark.instance(), ''), `
+	markEnd = `, 0::bigint, '00000000-0000-0000-0000-000000000000'::uuid, '', 0, NULL, NULL, NULL, NULL, NULL::text[],
+	NULL::jsonb, NULL::jsonb, NULL::timestamptz, now() UNION ALL (SELECT `
+	archiveMark = `tidemark.archive_mark($1, $2)`
+)
 
 // queryGet probes the primary key: the event, or the stub that stands for it. Its ORDER BY rules out
 // other indexes, even while the planner believes the table is empty.
@@ -212,8 +217,9 @@ const queryOldestAppend = `WITH held AS MATERIALIZED (
 	FROM holders`
 
 const (
-	// queryProgress reads the lock table, then the sequence, which is therefore never behind the floor.
-	queryProgress = `SELECT f.floor, p.last_value FROM (SELECT tidemark.read_floor() AS floor OFFSET 0) f CROSS
+	// queryProgress reads the lock table, then the sequence, which is therefore never behind the floor, and
+	// the instance.
+	queryProgress = `SELECT f.floor, p.last_value, coalesce(tidemark.instance(), '') FROM (SELECT tidemark.read_floor() AS floor OFFSET 0) f CROSS
 		JOIN LATERAL (SELECT last_value FROM tidemark.journal_position WHERE f.floor IS NOT NULL) p`
 
 	// QueryErased reads a mark in the server's memory, which grows when events have been erased.
@@ -250,10 +256,10 @@ const queryAnyArchived = `SELECT EXISTS (SELECT FROM tidemark.journal WHERE even
 // queryWindow is queryJournalPage that stops, after the first event, once payloads reach $4 bytes.
 // payload_bytes lets it skip payloads that are not sent.
 const (
-	queryWindow = `SELECT ` + window + requirePositions + windowEnd
+	queryWindow = `SELECT ` + markOf + `0::bigint` + markEnd + window + requirePositions + windowEnd
 	window      = eventColumns + ` FROM (
 		SELECT j.*, sum(j.payload_bytes) OVER (ORDER BY j."position" ROWS UNBOUNDED PRECEDING) - j.payload_bytes AS before
 		FROM (SELECT * FROM tidemark.journal WHERE "position" > $1 AND "position" <= $2`
 	windowEnd = ` ORDER BY "position" LIMIT $3) j
-	) e WHERE before < $4 ORDER BY "position"`
+	) e WHERE before < $4 ORDER BY "position")`
 )

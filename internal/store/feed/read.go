@@ -262,22 +262,50 @@ type Window struct {
 // ReadWindow reads events in order of position. until is the position it read up to: Floor, unless
 // a limit ended it earlier. With an [Archive] it reads archived events too, twice as many bytes at most.
 func ReadWindow(ctx context.Context, db Querier, w Window) (events []Event, until int64, err error) {
+	page, err := ReadPage(ctx, db, w)
+	return page.Events, page.Until, err
+}
+
+// Page is the result of [ReadPage].
+type Page struct {
+	Events   []Event
+	Until    int64  // see [ReadWindow]
+	Instance string // of the database that the events are from; "": its history has not begun
+	mark     int64  // tidemark.archive_mark
+}
+
+// ReadPage is [ReadWindow] that tells which instance of the database the events are from.
+func ReadPage(ctx context.Context, db Querier, w Window) (page Page, err error) {
 	defer rows.Explain(&err, "read journal after position %d", w.After)
 	switch db := db.(type) {
 	case Opening:
-		if events, until, err = ReadWindow(ctx, db.Querier, w); err == nil {
-			err = db.Open(ctx, db.Querier, events)
+		if page, err = ReadPage(ctx, db.Querier, w); err == nil {
+			err = db.Open(ctx, db.Querier, page.Events)
 		}
-		return events, until, err
+		return page, err
 	case Through:
 		if db.Archive != nil {
 			return db.readWindow(ctx, w)
 		}
 	}
-	if w.Small {
-		return w.read(ctx, db, queryJournalPage, span{})
+	if page, err = w.marked(ctx, db, queryWindow, queryJournalPage); err != nil {
+		return page, err
 	}
-	return w.read(ctx, db, queryWindow, span{})
+	page.merge(nil, w.Events)
+	return page, nil
+}
+
+// marked reads events of the journal alone, stubs among them, behind their mark. There may be one too many.
+func (w Window) marked(ctx context.Context, db Querier, query, small string) (page Page, err error) {
+	if w.Small {
+		query = small
+	}
+	w.Events++ // the mark
+	events, until, err := w.read(ctx, db, query, span{stubs: true})
+	if err != nil {
+		return page, err
+	}
+	return Page{Events: events[1:], Until: until, Instance: events[0].CampaignID, mark: events[0].Seq}, nil
 }
 
 func (w Window) read(ctx context.Context, db Querier, query string, s span) (events []Event, until int64, err error) {

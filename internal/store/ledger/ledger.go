@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -92,11 +93,17 @@ type Look struct {
 
 // Seen is the result of [Ledger.Look].
 type Seen struct {
-	Instance string                               // of the database
+	Instance string                               // of the database, see tidemark.instance
 	Relays   map[string]map[publications.Key]bool // live relays, and the pairs they know
 	Pairs    []Row
 	Due      []Parked
 	Erased   int64 // [feed.Erased]
+}
+
+// History returns the history of an instance: sent events are not lost while it stays.
+func History(instance string) string {
+	history, _, _ := strings.Cut(instance, "/")
+	return history
 }
 
 // Row is the part of a pair's row that all relays look at.

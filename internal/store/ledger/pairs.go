@@ -128,16 +128,18 @@ func (l *Ledger) queueMoves(batch *pgx.Batch, instance string, moves []Move) *pg
 type Applied struct {
 	publications.Key
 	Generation int64
-	From, To   int64 // positions
-	Events     int64 // of the journal since the last move, also those that the projection does not want
-	Hash       int64 // XOR of the hashes of their ids
+	Instance   string // of the database that the events were read from
+	From, To   int64  // positions
+	Events     int64  // of the journal since the last move, also those that the projection does not want
+	Hash       int64  // XOR of the hashes of their ids
 }
 
 // QueueApplied queues the fence: the place moves and its lease is renewed, or the transaction fails
-// with an error for [Error], because another process holds the place or has moved it. So has the
-// caller, if its last COMMIT got no answer and has happened.
+// with an error for [Error], because another process holds the place or has moved it, or the database is
+// another instance. The caller itself has moved it if its last COMMIT got no answer and has happened.
 func (l *Ledger) QueueApplied(batch *pgx.Batch, m Applied) {
-	batch.Queue(queryAdvance, l.owner, m.Topic, m.Publisher, m.Generation, m.From, m.To, m.Events, m.Hash, l.ttl)
+	batch.Queue(queryAdvance, l.owner, m.Topic, m.Publisher, m.Generation, m.From, m.To, m.Events, m.Hash, l.ttl,
+		m.Instance)
 }
 
 // Apply moves a place without rows: there was nothing that the projection wants.
@@ -150,8 +152,10 @@ func (l *Ledger) Apply(ctx context.Context, m Applied) error {
 // Mark notes, before an event is tried alone, its position: if the process dies, the event is
 // suspect. The next [Ledger.QueueApplied] takes the mark away. A negative position says that the event
 // is not being tried now.
-func (l *Ledger) Mark(ctx context.Context, place publications.Key, generation, position int64) error {
-	tag, err := l.exec(ctx, queryMark, place.Topic, place.Publisher, l.owner, generation, position)
+func (l *Ledger) Mark(
+	ctx context.Context, place publications.Key, generation int64, instance string, position int64,
+) error {
+	tag, err := l.exec(ctx, queryMark, place.Topic, place.Publisher, l.owner, generation, position, instance)
 	if err == nil && tag.RowsAffected() == 0 {
 		return ErrLost
 	}
@@ -185,8 +189,9 @@ func (l *Ledger) Halt(ctx context.Context, instance string, move Move, status, w
 	return l.send(ctx, batch)
 }
 
-// ErrLost is returned for a place that another relay holds.
-var ErrLost = errors.New("another process has taken over the place")
+// ErrLost is returned for a place that another relay holds, and for one that was claimed in another
+// instance of the database.
+var ErrLost = errors.New("another process has taken over the place, or the database was replaced")
 
 // Fenced runs write in a transaction that locks the pair's row and checks that the relay holds it.
 func (l *Ledger) Fenced(

@@ -33,8 +33,9 @@ const (
 					AND r.seen_at <= clock_timestamp() + interval '1 s' AND r.expires_at > clock_timestamp())), j.last_value
 		FROM tidemark.readers p CROSS JOIN tidemark.journal_position j WHERE p.kind = $2`
 
-	// queryInstance reads one row by its key, and two values in the server's memory.
-	queryInstance = `SELECT ` + instance
+	// queryInstance reads a row or two. Once a second one session writes one row, whose lock it does not
+	// wait for; if a failover or a restore has begun a new history, one more. Others wait for that, 300 ms.
+	queryInstance = `SELECT tidemark.keep_history()`
 
 	// queryClaim locks and writes free rows by their primary key. It waits for no lock.
 	queryClaim = `SELECT topic, publisher, generation, position, error_count, wait, deaths, marked
@@ -42,16 +43,16 @@ const (
 
 	// queryMove locks and writes rows by their primary key, in place (HOT). It contends only with
 	// operators, for a moment. It writes nothing if the database is not the instance that the caller read.
-	queryMove = `SELECT m.topic, m.publisher FROM (SELECT $1::text AS owner WHERE ` + instance + ` = $9 OFFSET 0) o
+	queryMove = `SELECT m.topic, m.publisher FROM (SELECT $1::text AS owner WHERE tidemark.instance() = $9 OFFSET 0) o
 		CROSS JOIN LATERAL tidemark.move_readers(o.owner, $2, $3, $4, $5, $6, $7, $8) m`
 
 	// queryAdvance is the fence of a projection across campaigns: it writes one row by its primary key, or
 	// fails the transaction. Only operators contend for the row.
-	queryAdvance = `SELECT tidemark.advance_reader($1, $2, $3, $4, $5, $6, $7, $8, $9)`
+	queryAdvance = `SELECT tidemark.advance_reader($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`
 
 	// queryMark writes one row by its primary key. Deaths at the same mark go on counting.
 	queryMark = `UPDATE tidemark.readers SET marked = $5, deaths = CASE WHEN marked = -$5::bigint THEN deaths ELSE 0 END
-		WHERE topic = $1 AND publisher = $2 AND owner = $3 AND generation = $4`
+		WHERE topic = $1 AND publisher = $2 AND owner = $3 AND generation = $4 AND tidemark.instance() = $6`
 
 	// queryLockPlaces locks the places of sets of tables for an act of an operator. Their holders lock
 	// one row each, for a moment. queryRetake and queryRewind write the locked rows.
@@ -151,7 +152,7 @@ const (
 	// queryFence locks a pair's row while the caller writes its parked rows, if the database is still
 	// the instance that the caller read.
 	queryFence = `SELECT FROM tidemark.readers WHERE topic = $1 AND publisher = $2 AND owner = $3
-		AND generation = $4 AND ` + instance + ` = $5 FOR UPDATE`
+		AND generation = $4 AND tidemark.instance() = $5 FOR UPDATE`
 
 	// queryPark adds a refused event, or overwrites the row that held its campaign before.
 	queryPark = `INSERT INTO tidemark.parked AS p (topic, publisher, campaign_id, seq, holds, position, event_id,
@@ -220,8 +221,3 @@ const (
 		)
 		SELECT campaign_id, event_id, seq, position FROM gone`
 )
-
-// instance identifies the database. It changes when a backup is restored into another database, the
-// server restarts, or a standby takes over.
-const instance = `(SELECT d.oid || '/' || 'tidemark.journal'::regclass::oid || '/' || extract(epoch
-	FROM pg_postmaster_start_time()) FROM pg_database d WHERE d.datname = current_database())`

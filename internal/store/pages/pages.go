@@ -83,11 +83,15 @@ type Cache struct {
 // NewCache returns a cache of about limit bytes. Pages with full events are not extended.
 func NewCache(limit int64, full int) Cache { return Cache{limit: limit, full: full} }
 
+// Drop drops all pages: the journal was replaced.
+func (c *Cache) Drop() { c.list, c.bytes = nil, 0 }
+
 // Forget drops all pages if events have been erased since the last call: the mark, which is
 // [feed.Erased], has grown. It reports whether it has. A page whose read began before must not be added.
 func (c *Cache) Forget(mark int64) (erased bool) {
 	if erased = c.erased != mark; erased {
-		c.list, c.bytes, c.erased = nil, 0, mark
+		c.Drop()
+		c.erased = mark
 	}
 	return erased
 }
@@ -170,12 +174,14 @@ const Bytes = 4 << 20
 type Window struct {
 	Page
 	Floor, Last int64
+	Instance    string // of the database that the events and the floor are from
 }
 
 // Query selects what [Read] reads.
 type Query struct {
 	After     int64
 	Floor     int64         // up to which the journal is known to be complete; if not beyond After, Read reads it
+	Instance  string        // of the database that Floor was read from
 	Announce  time.Duration // ask appends to notify for this long if there is nothing; 0: do not
 	Events    int           // at most
 	Small     bool          // events are so small that the server need not limit a page's bytes
@@ -185,7 +191,8 @@ type Query struct {
 }
 
 // Read reads the next events below the writer floor. If there are none it asks to be notified, and
-// then looks once more for events appended before appenders knew.
+// then looks once more for events appended before appenders knew. It returns [feed.ErrReplaced] if the
+// events are from another instance than the floor: below it, appends may be in flight.
 func Read(ctx context.Context, conn lease.DB, q Query) (*Window, error) {
 	w, err := q.once(ctx, conn, q.Floor)
 	if err != nil || w.Until > q.After || q.Announce == 0 {
@@ -198,16 +205,23 @@ func Read(ctx context.Context, conn lease.DB, q Query) (*Window, error) {
 }
 
 func (q *Query) once(ctx context.Context, conn lease.DB, floor int64) (w *Window, err error) {
-	w = &Window{Page: Page{After: q.After, Until: q.After, Notes: &sync.Map{}}, Floor: floor, Last: floor}
+	w = &Window{
+		Page: Page{After: q.After, Until: q.After, Notes: &sync.Map{}}, Floor: floor, Last: floor, Instance: q.Instance,
+	}
 	if q.After >= floor {
-		if w.Floor, w.Last, err = feed.Progress(ctx, conn); err != nil || w.Floor <= q.After {
+		if w.Floor, w.Last, w.Instance, err = feed.Progress(ctx, conn); err != nil || w.Floor <= q.After {
 			return w, err
 		}
 	}
 	window := feed.Window{After: q.After, Floor: w.Floor, Events: q.Events, Bytes: Bytes, Small: q.Small}
-	if w.Events, w.Until, err = feed.ReadWindow(ctx, feed.Through{Querier: conn, Archive: q.Archive}, window); err != nil {
+	page, err := feed.ReadPage(ctx, feed.Through{Querier: conn, Archive: q.Archive}, window)
+	if err != nil {
 		return nil, err
 	}
+	if page.Instance != w.Instance {
+		return nil, feed.ErrReplaced
+	}
+	w.Events, w.Until = page.Events, page.Until
 	if q.Sealed {
 		w.Faults = Upcast(q.Catalogue, w.Events)
 	} else if w.Faults, err = Open(ctx, conn, q.Catalogue, w.Events); err != nil {

@@ -112,6 +112,9 @@ func VerifyAcross(t testing.TB, pool *pgxpool.Pool, held map[string]int64) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			if e.Type != added {
+				continue
+			}
 			key, err := keyOf(e)
 			if err != nil {
 				t.Fatal(err)
