@@ -103,7 +103,10 @@ const (
 		FROM pg_class c WHERE c.relnamespace = 'tidemark'::regnamespace AND c.relkind IN ('r', 'p')
 			AND c.relname NOT IN ('journal', 'erasures', 'erased_events', 'erased_values', 'keys') ORDER BY 1`
 
-	queryPages = `SELECT coalesce(pg_relation_size(to_regclass($1)) / current_setting('block_size')::bigint, -1)`
+	// queryPages returns -1 if there is no such relation, and -2 for one that is no table, such as a view.
+	queryPages = `SELECT coalesce((SELECT CASE WHEN c.relkind IN ('r', 'p')
+			THEN pg_relation_size(c.oid) / current_setting('block_size')::bigint ELSE -2 END
+		FROM pg_class c WHERE c.oid = to_regclass($1)), -1)`
 
 	// queryList walks the primary key.
 	queryList = `SELECT id, coalesce(campaign_id, ''), began_at, ended_at, actor, reason, changed FROM tidemark.erasures

@@ -16,6 +16,9 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
+// isView is the number of pages of a relation that is no table.
+const isView = -2
+
 // searchPages is how many pages of a table one statement reads.
 const searchPages = 512
 
@@ -74,7 +77,7 @@ func Verify(ctx context.Context, db journal.Querier, models DB, c Certificate) (
 			return nil, err
 		}
 		for _, table := range p.Tables {
-			pages, err := rows.One(ctx, db, pgx.RowTo[int64], "", queryPages, pgx.Identifier{p.Schema, table}.Sanitize())
+			pages, err := rows.One(ctx, models, pgx.RowTo[int64], "", queryPages, pgx.Identifier{p.Schema, table}.Sanitize())
 			if err != nil {
 				return nil, err
 			}
@@ -88,6 +91,9 @@ func Verify(ctx context.Context, db journal.Querier, models DB, c Certificate) (
 	for _, t := range tables {
 		s := Searched{Table: pgx.Identifier{t.Schema, t.Table}.Sanitize()}
 		query := fmt.Sprintf(querySearch, s.Table)
+		if t.Pages == isView {
+			s.Error = "something else, such as a view, has the name of the table, which was not searched"
+		}
 		for page := int64(0); page < t.Pages; page += searchPages {
 			args := []any{
 				c.Erasure, c.Key, fmt.Sprintf("(%d,0)", page), fmt.Sprintf("(%d,0)", page+searchPages), shared,

@@ -212,6 +212,12 @@ func TestNoCodeOfAReadModelRunsInASessionOfOthers(t *testing.T) {
 		}
 	}
 	for who, pool := range map[string]*pgxpool.Pool{"the operator": operator, "a superuser": super} {
+		report, _, _ := in.run(t, in.operator, "erase verify "+file, "--models-url", in.worker)
+		for _, why := range []string{"row-level security", "such as a view"} { // it names what it did not search
+			if !strings.Contains(report, why) {
+				t.Errorf("erase verify: %s", report)
+			}
+		}
 		_, err := doctor.Run(t.Context(), pool, doctor.Options{})
 		must(t, err)
 		_, err = (&status.Reader{Pool: pool, Timeout: 30 * time.Second}).Read(t.Context())
