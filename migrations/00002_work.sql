@@ -895,6 +895,30 @@ BEGIN ATOMIC
 END;
 -- +goose StatementEnd
 
+-- wait_for_work lets appends notify for the next p_ms milliseconds, a day at most. The value grows with
+-- every wait, so ending an earlier wait does not end a later one.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.wait_for_work(p_ms bigint) RETURNS bigint
+    LANGUAGE sql SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp
+AS $$
+    SELECT setval('tidemark.waiting', greatest(w.last_value + 1, (extract(epoch FROM clock_timestamp()) * 1000)::bigint
+        + least(greatest(p_ms, 0), 86400000))) FROM tidemark.waiting w
+$$;
+-- +goose StatementEnd
+
+-- end_wait ends a wait unless another has begun.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.end_wait(p_wait bigint) RETURNS bigint
+    LANGUAGE sql SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp
+AS $$
+    SELECT setval('tidemark.waiting', 0) FROM tidemark.waiting w WHERE w.last_value = p_wait
+$$;
+-- +goose StatementEnd
+
+REVOKE EXECUTE ON FUNCTION tidemark.wait_for_work, tidemark.end_wait FROM PUBLIC;
+
 -- wake notifies waiting workers when the transaction commits. The payload is the wait that it ends,
 -- so one NOTIFY is enough. A transaction that will be prepared (two-phase commit) must not notify:
 -- SET tidemark.notify = off, and workers find the work when they poll.
@@ -1049,6 +1073,8 @@ DROP FUNCTION tidemark.nesting;
 DROP FUNCTION tidemark.append_limits;
 DROP TABLE tidemark.limits;
 DROP FUNCTION tidemark.apply_limits;
+DROP FUNCTION tidemark.end_wait;
+DROP FUNCTION tidemark.wait_for_work;
 DROP SEQUENCE tidemark.waiting;
 DROP TABLE tidemark.workers;
 DROP TABLE tidemark.leases;

@@ -109,8 +109,9 @@ BEGIN ATOMIC
 END;
 -- +goose StatementEnd
 
--- react does what a process has decided, in order. A timer is cancelled, and set again if there are
--- events. Events are marked with the seq at which their campaign is expected, for append_scheduled.
+-- react does what a registered process has decided, in order. A timer is cancelled, and set again if
+-- there are events; only timers of the process itself are. Events are marked with the seq at which
+-- their campaign is expected, for append_scheduled, and their metadata name the process.
 -- It waits for a worker that is firing a timer to be cancelled, which takes a moment.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.react(p_process text, p_timers text[], p_campaign_ids text[], p_dues timestamptz[],
@@ -120,14 +121,29 @@ CREATE FUNCTION tidemark.react(p_process text, p_timers text[], p_campaign_ids t
     SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
+    doc jsonb;
     made bigint;
 BEGIN
-    FOR i IN 1 .. cardinality(p_campaign_ids) LOOP
+    IF NOT EXISTS (SELECT FROM tidemark.readers r WHERE r.topic = p_process AND r.kind = 'projection'
+        AND r.reacts_after IS NOT NULL) THEN
+        RAISE EXCEPTION 'process % is not registered', quote_nullable(left(p_process, 64))
+            USING ERRCODE = 'invalid_parameter_value',
+                HINT = 'start the worker that has the process: it registers it, and reacts in its name';
+    END IF;
+    FOR i IN 1 .. coalesce(cardinality(p_campaign_ids), 0) LOOP
         IF p_timers[i] IS NOT NULL THEN
-            DELETE FROM tidemark.scheduled s WHERE s.timer = p_timers[i];
+            DELETE FROM tidemark.scheduled s WHERE s.timer = p_timers[i] AND s.scheduled_by = p_process;
         END IF;
         CONTINUE WHEN p_events[i] IS NULL;
-        made := tidemark.append_at(p_campaign_ids[i], p_dues[i], p_events[i]::jsonb, p_process);
+        doc := p_events[i]::jsonb;
+        IF jsonb_typeof(doc) = 'array' THEN
+            SELECT coalesce(jsonb_agg(CASE WHEN jsonb_typeof(coalesce(nullif(e.event -> 'metadata', 'null'), '{}')) = 'object'
+                AND jsonb_typeof(e.event) = 'object' THEN e.event || jsonb_build_object('metadata',
+                    coalesce(nullif(e.event -> 'metadata', 'null'), '{}') || jsonb_build_object('causation_process', p_process))
+                ELSE e.event END ORDER BY e.ord), '[]')
+            INTO doc FROM jsonb_array_elements(doc) WITH ORDINALITY AS e (event, ord);
+        END IF;
+        made := tidemark.append_at(p_campaign_ids[i], p_dues[i], doc, p_process);
         IF p_timers[i] IS NOT NULL OR p_expects[i] IS NOT NULL THEN
             UPDATE tidemark.scheduled s SET timer = p_timers[i], events = CASE WHEN p_expects[i] IS NULL THEN s.events
                 ELSE (SELECT jsonb_agg(CASE e.ord WHEN 1 THEN e.event || jsonb_strip_nulls(jsonb_build_object(
@@ -154,6 +170,36 @@ BEGIN
 END
 $$;
 -- +goose StatementEnd
+
+-- cancel_for_operator is cancel_scheduled as an act: the log of operators says who did it.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.cancel_for_operator(p_id bigint, p_actor text, p_reason text, p_way text, p_token_id bigint,
+    p_address text) RETURNS boolean
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    gone tidemark.scheduled;
+BEGIN
+    IF coalesce(p_actor, '') = '' THEN
+        RAISE EXCEPTION 'the actor is missing'
+            USING ERRCODE = 'invalid_parameter_value', HINT = 'say who does it: it is written to the log';
+    END IF;
+    DELETE FROM tidemark.scheduled s WHERE s.id = p_id RETURNING s.* INTO gone;
+    IF gone.id IS NULL THEN
+        RETURN false;
+    END IF;
+    PERFORM tidemark.log_act(p_actor, 'scheduled_cancelled', p_reason, '', '', gone.campaign_id, 0, jsonb_build_object(
+        'request', jsonb_build_object('id', p_id), 'result', jsonb_build_object('campaign_id', gone.campaign_id,
+            'due_at', to_char(gone.due_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'),
+            'event_type', gone.events -> 0 -> 'type', 'scheduled_by', gone.scheduled_by)),
+        p_way, p_token_id, p_address);
+    RETURN true;
+END
+$$;
+-- +goose StatementEnd
+
+REVOKE EXECUTE ON FUNCTION tidemark.cancel_for_operator FROM PUBLIC;
 
 -- append_expecting makes an append of a process that expects its campaign at a seq. If the campaign
 -- stands elsewhere, it appends an event of the type p_refused instead, or raises TM001 without one.
@@ -237,7 +283,7 @@ $$;
 -- for this campaign alone and waits 300 ms for its locks, like any append: a campaign whose lock
 -- always has a queue would never be free.
 --
--- With p_wait the caller is about to sleep for so long at most. If it listens, the call first says
+-- With p_wait the caller is about to sleep for so long at most, and for a day. If it listens, the call first says
 -- so in tidemark.next_look, and then looks. wait is the time to sleep. held counts due appends that
 -- a caller is cancelling.
 -- +goose StatementBegin
@@ -265,6 +311,11 @@ DECLARE
     many boolean;
     batch record;
 BEGIN
+    IF p_limit < 1 THEN
+        RAISE EXCEPTION 'fire_scheduled with a limit of %', p_limit
+            USING ERRCODE = 'invalid_parameter_value', HINT = 'use a limit from 1';
+    END IF;
+    p_wait := least(greatest(p_wait, '0'), '1 day');
     fired := 0; refused := 0; held := 0; busy := '{}'; more := false;
     IF p_campaign_id IS NOT NULL THEN
         campaigns := ARRAY[p_campaign_id]; counts := ARRAY[most];
@@ -446,6 +497,7 @@ DROP FUNCTION tidemark.fire_scheduled;
 DROP FUNCTION tidemark.scheduled_keys;
 DROP FUNCTION tidemark.append_scheduled;
 DROP FUNCTION tidemark.append_expecting;
+DROP FUNCTION tidemark.cancel_for_operator;
 DROP FUNCTION tidemark.cancel_scheduled;
 DROP FUNCTION tidemark.react;
 DROP FUNCTION tidemark.append_at(text, timestamptz, text, text);

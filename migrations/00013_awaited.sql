@@ -16,7 +16,7 @@ CREATE FUNCTION tidemark.await(p_ms integer) RETURNS void
     SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    until CONSTANT bigint := extract(epoch FROM clock_timestamp()) * 1000 + least(p_ms, 10000);
+    until CONSTANT bigint := extract(epoch FROM clock_timestamp()) * 1000 + least(greatest(p_ms, 0), 10000);
 BEGIN
     PERFORM setval('tidemark.awaited', until) FROM tidemark.awaited a WHERE a.last_value < until - p_ms / 2;
 END

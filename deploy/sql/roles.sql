@@ -14,6 +14,7 @@
 --                       projections, only through functions; reads nothing
 --   tidemark_worker     applies: reads the journal, writes queue and leases, owns the read models; appends
 --                       nothing but what is scheduled and due
+--   tidemark_process    a worker that may also run processes, whose reactions append anything to any campaign
 --   tidemark_publisher  publishes: reads the journal, writes positions and parked events
 --   tidemark_reader     reads the read models, and nothing of the schema tidemark: neither payloads nor
 --                       errors, which may quote them
@@ -42,6 +43,7 @@ DECLARE
     owner CONSTANT text := prefix || '_owner';
     appender CONSTANT text := prefix || '_appender';
     worker CONSTANT text := prefix || '_worker';
+    process CONSTANT text := prefix || '_process';
     publisher CONSTANT text := prefix || '_publisher';
     reader CONSTANT text := prefix || '_reader';
     operator CONSTANT text := prefix || '_operator';
@@ -52,13 +54,14 @@ BEGIN
         RAISE EXCEPTION 'the read models cannot be in the schema %', models
             USING HINT = 'set tidemark.read_models and TIDEMARK_SCHEMA to a schema that only the worker creates in';
     END IF;
-    FOREACH name IN ARRAY ARRAY[owner, appender, worker, publisher, reader, operator] LOOP
+    FOREACH name IN ARRAY ARRAY[owner, appender, worker, process, publisher, reader, operator] LOOP
         IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = name) THEN
             EXECUTE format('CREATE ROLE %I NOLOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE', name);
         END IF;
         EXECUTE format('GRANT CONNECT ON DATABASE %I TO %I', current_database(), name);
     END LOOP;
     EXECUTE format('GRANT %I, %I TO %I', worker, publisher, operator);
+    EXECUTE format('GRANT %I TO %I', worker, process);
 
     -- Only the owner creates and changes the schema tidemark and public.goose_db_version. Workers
     -- create the schemas in which they check projections, rebuild and verify.
@@ -72,12 +75,14 @@ BEGIN
         models, appender, publisher, reader, operator);
     EXECUTE format('GRANT USAGE, CREATE ON SCHEMA %I TO %I', models, worker);
     EXECUTE format('GRANT USAGE ON SCHEMA %I TO %I, %I', models, reader, operator);
-    EXECUTE format('ALTER DEFAULT PRIVILEGES FOR ROLE %I IN SCHEMA %I GRANT SELECT ON TABLES TO %I', worker, models,
-        reader);
+    FOREACH name IN ARRAY ARRAY[worker, process] LOOP
+        EXECUTE format('ALTER DEFAULT PRIVILEGES FOR ROLE %I IN SCHEMA %I GRANT SELECT ON TABLES TO %I', name, models,
+            reader);
+    END LOOP;
     FOR object IN
         SELECT c.oid::regclass AS name FROM pg_class c
         WHERE c.relnamespace = models::regnamespace AND c.relkind IN ('r', 'p', 'v', 'm')
-            AND pg_get_userbyid(c.relowner) = worker
+            AND pg_get_userbyid(c.relowner) IN (worker, process)
     LOOP
         EXECUTE format('GRANT SELECT ON %s TO %I', object.name, reader);
     END LOOP;
@@ -88,8 +93,8 @@ BEGIN
         worker, publisher);
     EXECUTE format('ALTER DEFAULT PRIVILEGES FOR ROLE %I GRANT SELECT, INSERT, UPDATE, DELETE ON TABLES TO %I', owner,
         worker);
-    EXECUTE format('ALTER DEFAULT PRIVILEGES FOR ROLE %I GRANT SELECT, USAGE, UPDATE ON SEQUENCES TO %I', owner,
-        worker);
+    EXECUTE format('ALTER DEFAULT PRIVILEGES FOR ROLE %I REVOKE UPDATE ON SEQUENCES FROM %I', owner, worker);
+    EXECUTE format('ALTER DEFAULT PRIVILEGES FOR ROLE %I GRANT SELECT, USAGE ON SEQUENCES TO %I', owner, worker);
     EXECUTE format('ALTER DEFAULT PRIVILEGES FOR ROLE %I GRANT EXECUTE ON FUNCTIONS TO %I, %I', owner, worker,
         publisher);
 
@@ -127,11 +132,20 @@ BEGIN
     EXECUTE format('REVOKE ALL ON public.goose_db_version FROM %I', worker);
     EXECUTE format('GRANT SELECT ON public.goose_db_version TO %I, %I', worker, publisher);
 
+    IF to_regprocedure('tidemark.ask_restore(text)') IS NULL THEN -- of the newest migration
+        RAISE NOTICE 'the schema tidemark is older than this script: migrate, and run this again';
+        RETURN;
+    END IF;
+
     -- Worker: everything except appending and changing appended events.
     EXECUTE format('GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA tidemark TO %I', worker);
-    -- A new consumer group takes a position of the journal as a mark.
-    EXECUTE format('GRANT SELECT, USAGE ON ALL SEQUENCES IN SCHEMA tidemark TO %I', worker);
-    EXECUTE format('REVOKE UPDATE ON SEQUENCE tidemark.journal_position FROM %I', worker);
+    -- No role sets a sequence: tokens, the log and scheduled appends get their numbers from one, and waits
+    -- are times. Functions that run as the owner do it. A new consumer group takes a position of the
+    -- journal as a mark.
+    EXECUTE format('REVOKE ALL ON ALL SEQUENCES IN SCHEMA tidemark FROM %I, %I, %I, %I', worker, appender, publisher,
+        operator);
+    EXECUTE format('GRANT SELECT ON ALL SEQUENCES IN SCHEMA tidemark TO %I', worker);
+    EXECUTE format('GRANT USAGE ON SEQUENCE tidemark.journal_position TO %I', worker);
     EXECUTE format('GRANT EXECUTE ON ALL ROUTINES IN SCHEMA tidemark TO %I', worker);
     EXECUTE format('REVOKE INSERT, UPDATE, DELETE, TRUNCATE
         ON tidemark.journal, tidemark.event_tags, tidemark.limits, tidemark.scheduled FROM %I', worker);
@@ -143,13 +157,11 @@ BEGIN
     EXECUTE format('REVOKE ALL ON tidemark.tokens, tidemark.sessions FROM %I', worker);
     EXECUTE format('GRANT SELECT
         (id, name, role, created_at, created_by, expires_at, last_used_at, revoked_at, revoked_by) ON tidemark.tokens TO %I', worker);
-    EXECUTE format('GRANT UPDATE ON SEQUENCE tidemark.waiting, tidemark.awaited TO %I', worker);
 
     -- Publisher: the journal and its own tables.
     EXECUTE format('GRANT SELECT ON tidemark.journal, tidemark.event_tags, tidemark.journal_position, tidemark.waiting TO %I', publisher);
     EXECUTE format('GRANT SELECT, INSERT, UPDATE, DELETE ON tidemark.readers, tidemark.relays, tidemark.parked, tidemark.ghosts TO %I', publisher);
     EXECUTE format('REVOKE ALL ON tidemark.operator_log, tidemark.operator_log_head FROM %I', publisher);
-    EXECUTE format('GRANT UPDATE ON SEQUENCE tidemark.waiting TO %I', publisher);
     EXECUTE format('GRANT EXECUTE ON ALL ROUTINES IN SCHEMA tidemark TO %I', publisher);
     -- It prunes the log of operators, and neither reads nor writes it.
     EXECUTE format('REVOKE EXECUTE ON FUNCTION tidemark.log_act FROM %I', publisher);
@@ -157,8 +169,8 @@ BEGIN
         tidemark.find_session, tidemark.begin_session, tidemark.end_session, tidemark.valid_secrets,
         tidemark.holding_secrets FROM %I', publisher);
 
-    -- Appender: functions that run as the owner. Operators cancel too, and workers and publishers make
-    -- what is due.
+    -- Appender: functions that run as the owner. Workers and publishers make what is due. Operators cancel
+    -- by cancel_for_operator, which writes the log.
     FOR object IN
         SELECT p.oid::regprocedure::text AS name, p.proname FROM pg_proc p
         WHERE p.pronamespace = 'tidemark'::regnamespace
@@ -166,16 +178,15 @@ BEGIN
     LOOP
         EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', object.name);
         CONTINUE WHEN object.proname = 'fire_scheduled';
-        EXECUTE format('REVOKE EXECUTE ON FUNCTION %s FROM %I', object.name, publisher);
-        IF object.proname <> 'cancel_scheduled' THEN
-            EXECUTE format('REVOKE EXECUTE ON FUNCTION %s FROM %I', object.name, worker);
-        END IF;
+        EXECUTE format('REVOKE EXECUTE ON FUNCTION %s FROM %I, %I', object.name, publisher, worker);
         EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO %I', object.name, appender);
     END LOOP;
+    EXECUTE format('REVOKE EXECUTE ON FUNCTION tidemark.cancel_for_operator FROM %I', publisher);
 
-    -- Processes of workers schedule appends.
+    -- Only processes schedule appends.
     ALTER FUNCTION tidemark.react SECURITY DEFINER;
-    EXECUTE format('REVOKE EXECUTE ON FUNCTION tidemark.react FROM %I', publisher);
+    EXECUTE format('REVOKE EXECUTE ON FUNCTION tidemark.react FROM %I, %I', publisher, worker);
+    EXECUTE format('GRANT EXECUTE ON FUNCTION tidemark.react TO %I', process);
 
     -- It may wait for projections. Both functions tell nothing of events.
     ALTER FUNCTION tidemark.await SECURITY DEFINER;
@@ -195,14 +206,14 @@ BEGIN
     EXECUTE format('REVOKE EXECUTE ON FUNCTION tidemark.secret_hash, tidemark.tag_hashes FROM %I, %I', worker, publisher);
     EXECUTE format('GRANT EXECUTE ON FUNCTION tidemark.notices TO %I, %I', worker, publisher);
     EXECUTE format('GRANT INSERT ON tidemark.erasures TO %I', operator);
-    EXECUTE format('GRANT UPDATE ON SEQUENCE tidemark.erased TO %I', operator);
+    EXECUTE format('GRANT USAGE ON SEQUENCE tidemark.erased TO %I', operator);
     EXECUTE format('GRANT SELECT ON SEQUENCE tidemark.erased TO %I', publisher);
 
     -- Keys of subjects: workers and operators read them wrapped, all others only for subjects they name.
     EXECUTE format('REVOKE INSERT, UPDATE, DELETE, TRUNCATE ON tidemark.keys FROM %I', worker);
     EXECUTE format('REVOKE EXECUTE ON FUNCTION tidemark.subject_keys, tidemark.forget_keys FROM %I', publisher);
-    EXECUTE format('REVOKE EXECUTE ON FUNCTION tidemark.forget_keys FROM %I', worker);
-    EXECUTE format('GRANT EXECUTE ON FUNCTION tidemark.subject_keys TO %I', appender);
+    EXECUTE format('REVOKE EXECUTE ON FUNCTION tidemark.subject_keys, tidemark.forget_keys FROM %I', worker);
+    EXECUTE format('GRANT EXECUTE ON FUNCTION tidemark.subject_keys TO %I, %I', appender, process);
     EXECUTE format('GRANT EXECUTE ON FUNCTION tidemark.forget_keys TO %I', operator);
     EXECUTE format('GRANT UPDATE (wrapped, wrapped_by) ON tidemark.keys TO %I', operator);
 

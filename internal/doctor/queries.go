@@ -58,19 +58,24 @@ const (
 		WHERE c.relnamespace = 'tidemark'::regnamespace AND 'autovacuum_enabled=false' = ANY (c.reloptions)
 		ORDER BY 1`
 
-	// queryPrivileges returns the privileges that a worker needs and this role lacks. Workers need none
-	// on the functions that append. Of those it returns the ones that are not SECURITY DEFINER although
+	// queryPrivileges returns the privileges that a worker needs and this role lacks. Workers need few of
+	// the functions that run as the owner, and none of those that append. Of those it returns the ones that are not SECURITY DEFINER although
 	// another is: roles.sql treats all three alike.
 	queryPrivileges = `SELECT 'CREATE on the database' WHERE NOT has_database_privilege(current_database(), 'CREATE')
 		UNION ALL
 		SELECT format('%s on tidemark.%s', p.privilege, c.relname) FROM pg_class c CROSS
 			JOIN (VALUES ('SELECT'), ('INSERT'), ('UPDATE'), ('DELETE')) AS p (privilege)
 		WHERE c.relnamespace = 'tidemark'::regnamespace AND c.relkind IN ('r', 'p')
+			AND c.relname NOT IN ('tokens', 'sessions', 'erasure_secret')
 			AND (p.privilege = 'SELECT' OR c.relname NOT IN ('journal', 'event_tags', 'limits', 'operator_log',
-			'operator_log_head')) AND NOT has_table_privilege(c.oid, p.privilege)
+				'operator_log_head', 'scheduled', 'keys', 'archives') AND c.relname NOT LIKE 'eras%')
+			AND NOT has_table_privilege(c.oid, p.privilege)
 		UNION ALL
 		SELECT format('EXECUTE on tidemark.%s', f.proname) FROM pg_proc f
-		WHERE f.pronamespace = 'tidemark'::regnamespace AND f.proname NOT IN ('append', 'append_all', 'append_if')
+		WHERE f.pronamespace = 'tidemark'::regnamespace AND f.prorettype <> 'trigger'::regtype
+			AND f.proname NOT IN ('append', 'append_all', 'append_if', 'append_at', 'cancel_scheduled', 'react',
+				'secret_hash', 'tag_hashes')
+			AND (NOT f.prosecdef OR f.proname IN ('fire_scheduled', 'wait_for_work', 'end_wait', 'prune_log', 'log_act'))
 			AND NOT has_function_privilege(f.oid, 'EXECUTE')
 		UNION ALL
 		SELECT DISTINCT format('SECURITY DEFINER of tidemark.%s, which others have', f.proname) FROM pg_proc f

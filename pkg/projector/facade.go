@@ -42,6 +42,9 @@ func (p *Projector) Register(ctx context.Context) error {
 	if _, err := p.base.Cfg.Pool.Exec(ctx, schema, pgx.QueryExecModeSimpleProtocol); err != nil {
 		return fmt.Errorf("create schema %q: %w", p.base.Cfg.Schema, err)
 	}
+	if err := p.registrar.CheckProcesses(ctx); err != nil {
+		return err
+	}
 	for _, k := range p.base.Projections {
 		if k != p.base.Newest(k.Described.Name) {
 			continue

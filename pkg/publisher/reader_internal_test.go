@@ -38,7 +38,7 @@ func TestWhatIsAppendedBeforeTheWaitIsKnownIsSeen(t *testing.T) {
 	pool := pgtest.New(t)
 	cfg := pool.Config().Copy()
 	appended := 0
-	cfg.ConnConfig.Tracer = before{"tidemark.waiting", func() {
+	cfg.ConnConfig.Tracer = before{"tidemark.wait_for_work", func() {
 		appended++
 		err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
 			_, err := journal.Append(t.Context(), tx, "a", journal.Any, journal.Event{Type: "noted"})

@@ -37,6 +37,20 @@ type installation struct {
 // install migrates as the owner if asOwner is set, otherwise as a superuser, and creates the roles.
 func install(t *testing.T, asOwner bool) installation {
 	t.Helper()
+	in := empty(t)
+	in.apply(t)
+	migrate := in.url
+	if asOwner {
+		migrate = in.login(t, "owner")
+	}
+	must(t, migrations.Up(t.Context(), migrate))
+	in.apply(t)
+	return in
+}
+
+// empty returns a database without schema and roles.
+func empty(t *testing.T) installation {
+	t.Helper()
 	in := installation{prefix: "tm_" + strings.ToLower(rand.Text()[:10])}
 	var server string
 	t.Cleanup(func() { // after the database is dropped, and with it the roles' privileges there
@@ -70,13 +84,6 @@ func install(t *testing.T, asOwner bool) installation {
 	u.Path = "/postgres"
 	server = u.String()
 	in.admin = in.connect(t, in.url)
-	in.apply(t)
-	migrate := in.url
-	if asOwner {
-		migrate = in.login(t, "owner")
-	}
-	must(t, migrations.Up(t.Context(), migrate))
-	in.apply(t)
 	return in
 }
 

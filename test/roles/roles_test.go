@@ -19,6 +19,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
 
+	"github.com/tidemark-go/tidemark/internal/doctor"
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/migrations"
 	"github.com/tidemark-go/tidemark/pkg/archive"
@@ -118,27 +119,85 @@ func TestWorkersAndPublishersMakeWhatAppendersScheduled(t *testing.T) {
 		if fired != 1 || events != 1 {
 			t.Errorf("%s makes %d appends, %d events", role, fired, events)
 		}
-		if role == "worker" {
-			_, err = pool.Exec(t.Context(), react)
-			must(t, err)
-			must(t, pool.QueryRow(t.Context(), fireScheduled).Scan(&fired))
-			if fired != 1 {
-				t.Errorf("a process of a worker schedules %d appends", fired)
-			}
-		}
-		if role == "publisher" {
-			refuses(t, pool, react, `SELECT tidemark.cancel_scheduled(1)`, `SELECT tidemark.append_at('c', now(), '[]')`,
-				"SELECT FROM tidemark.scheduled")
-			continue
-		}
-		_, err = pool.Exec(t.Context(), `SELECT tidemark.cancel_scheduled(1)`)
-		must(t, err)
+		refuses(t, pool, fmt.Sprintf(react, "p", "p/k/t", "c"), `SELECT tidemark.cancel_scheduled(1)`,
+			`SELECT tidemark.append_at('c', now(), '[]')`)
 	}
+	refuses(t, in.as(t, "reader"), fmt.Sprintf(react, "p", "p/k/t", "c"))
 }
 
-// react is a reaction of a process.
-const react = `SELECT tidemark.react('p', ARRAY['p/k/t'], ARRAY['c'], ARRAY[now()], ARRAY['[{"type": "noted"}]'],
+// react is a reaction of a process, with a timer.
+const react = `SELECT tidemark.react('%s', ARRAY['%s'], ARRAY['%s'], ARRAY[now()], ARRAY['[{"type": "noted"}]'],
 	ARRAY[NULL::bigint], ARRAY[NULL::text])`
+
+// A process of a worker of its own reacts in its own name alone, and leaves the timers of others.
+func TestProcessesReactInTheirName(t *testing.T) {
+	t.Parallel()
+	in := install(t, true)
+	process := func(name string) projector.Projection {
+		return projector.NewProcess(projector.Process[int]{
+			Name: name, Version: 1, Types: []string{"hero_joined"},
+			Key:  func(e journal.Event) (string, error) { return e.CampaignID, nil },
+			Fold: func(n *int, _ journal.Event) error { *n++; return nil },
+			React: func(_ *int, e journal.Event) ([]projector.Do, error) {
+				return []projector.Do{{Campaign: "answers", Events: []journal.Event{{Type: "noted"}}, Timer: "t", At: time.Now()}}, nil
+			},
+		})
+	}
+	run := func(pool *pgxpool.Pool, names ...string) error {
+		cfg := projector.Config{Pool: pool, Schema: "tidemark_views"}
+		for _, name := range names {
+			cfg.Projections = append(cfg.Projections, process(name))
+		}
+		p, err := projector.New(cfg)
+		must(t, err)
+		_, err = p.Drain(t.Context())
+		return err
+	}
+	if err := run(in.as(t, "worker"), "one"); err == nil || !strings.Contains(err.Error(), "tidemark_process") {
+		t.Errorf("a worker runs a process: %v", err)
+	}
+	pool := in.as(t, "process")
+	must(t, run(pool, "one", "two"))
+	in.fill(t)
+	must(t, run(pool, "one", "two"))
+	count := func(sql string, args ...any) (n int) {
+		t.Helper()
+		must(t, in.admin.QueryRow(t.Context(), sql, args...).Scan(&n))
+		return n
+	}
+	if n := count(`SELECT count(*) FROM tidemark.scheduled WHERE scheduled_by IN ('one', 'two') AND timer IS NOT NULL`); n != 2 {
+		t.Fatalf("%d timers", n)
+	}
+	var timer string
+	must(t, in.admin.QueryRow(t.Context(), `SELECT timer FROM tidemark.scheduled WHERE scheduled_by = 'two'`).Scan(&timer))
+	_, err := pool.Exec(t.Context(), fmt.Sprintf(react, "one", timer, "c"))
+	must(t, err)
+	if n := count(`SELECT count(*) FROM tidemark.scheduled WHERE scheduled_by = 'two' AND campaign_id = 'answers'`); n != 1 {
+		t.Error("process one has cancelled a timer of process two")
+	}
+	for _, stranger := range []string{"three", "", "hero"} {
+		var refused *pgconn.PgError
+		if _, err := pool.Exec(t.Context(), fmt.Sprintf(react, stranger, "t", "c")); !errors.As(err, &refused) ||
+			refused.Code != "22023" || !strings.Contains(refused.Message, "not registered") {
+			t.Errorf("a reaction of process %q: %v", stranger, err)
+		}
+	}
+	_, err = pool.Exec(t.Context(), `SELECT tidemark.react(NULL, '{t}', '{c}', ARRAY[now()], '{"[]"}', '{1}', '{x}')`)
+	if err == nil {
+		t.Error("a reaction without a process")
+	}
+	must(t, in.admin.QueryRow(t.Context(), `SELECT fired FROM tidemark.fire_scheduled(10, NULL, '-infinity', 0, '{}', NULL, false)`).
+		Scan(new(int)))
+	if n := count(`SELECT count(*) FROM tidemark.journal WHERE event_type = 'noted'
+		AND metadata ->> 'causation_process' = CASE WHEN campaign_id = 'c' THEN 'one' ELSE metadata ->> 'causation_process' END
+		AND metadata ->> 'causation_process' IN ('one', 'two')`); n != 3 {
+		t.Errorf("%d events name their process, want 3", n)
+	}
+	see := in.as(t, "reader")
+	if _, err := see.Exec(t.Context(), `SELECT FROM tidemark_views.one`); err != nil {
+		t.Errorf("a reader sees no state of a process: %v", err)
+	}
+}
 
 // waits expects that an application may wait for projections.
 func waits(t *testing.T, pool *pgxpool.Pool) {
@@ -404,6 +463,19 @@ func TestWorkerAndReader(t *testing.T) {
 	see("2")
 	rollBack(t, in.as(t, "operator"), pool, "counted")
 	see("2")
+}
+
+func TestTheDoctorAsksForWhatWorkersNeed(t *testing.T) {
+	t.Parallel()
+	in := install(t, true)
+	for role, want := range map[string]string{"worker": "all that workers need", "process": "all that workers need", "publisher": "missing"} {
+		findings, err := doctor.Run(t.Context(), in.as(t, role), doctor.Options{})
+		must(t, err)
+		i := slices.IndexFunc(findings, func(f doctor.Finding) bool { return f.Check == "privileges" })
+		if got := findings[i].Detail; !strings.HasPrefix(got, want) {
+			t.Errorf("to a %s the doctor says %q, want %q", role, got, want)
+		}
+	}
 }
 
 func TestOperatorActsThroughMaintenance(t *testing.T) {

@@ -27,11 +27,13 @@ func scheduledActs() []*Act {
 			Long: "Cancel a scheduled append: its events are never appended. If a worker is making the append, the " +
 				"command waits for the outcome. It asks for the append's number.",
 			Examples: []string{"scheduled cancel 7 --reason 'the hold was bought'"},
-			Button:   "Cancel", Role: auth.Admin, Danger: true, Confirms: true,
+			Button:   "Cancel", Role: auth.Admin, Danger: true, Confirms: true, Logs: true,
 		}, func(in *operator.Scheduled, d *does) {
 			d.Typed = fmt.Sprint(in.ID)
-			d.Do = func(ctx context.Context, _ *admin.Acts, tx pgx.Tx, _ admin.Request) (any, error) {
-				a, err := scheduled.Cancel(ctx, tx, in.ID)
+			d.Do = func(ctx context.Context, _ *admin.Acts, tx pgx.Tx, by admin.Request) (any, error) {
+				a, err := scheduled.Cancel(ctx, tx, in.ID, scheduled.Actor{
+					Name: by.Who.Name, Reason: by.Reason, Way: by.Who.Way, TokenID: by.Who.TokenID, Address: by.Who.Address,
+				})
 				return cancelled{a.CampaignID, a.DueAt.UTC().Format("2006-01-02T15:04:05Z"), a.EventType}, err
 			}
 			d.Told = func(done *admin.Outcome) Told {

@@ -38,6 +38,10 @@ const (
 	QueryRegistry = `SELECT ` + Columns + `
 		FROM tidemark.projections p WHERE p.consumer_group = $1 OR p.name = ANY ($2) ORDER BY p.name`
 
+	// queryMayReact reads the catalogue.
+	queryMayReact = `SELECT current_user::text, has_function_privilege(f.oid, 'EXECUTE') FROM pg_proc f
+		WHERE f.pronamespace = 'tidemark'::regnamespace AND f.proname = 'react'`
+
 	// queryFiling locks the row, so its state stays true until the transaction ends.
 	queryFiling = `SELECT p.state IN ('joining', 'copied') AND p.version = $2 FROM tidemark.projections p
 		WHERE p.name = $1 FOR UPDATE`

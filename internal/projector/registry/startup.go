@@ -31,7 +31,25 @@ func (g *Registrar) Check(ctx context.Context) error {
 		return errors.Join(append(faults, err)...)
 	}
 	claims, err := g.checkTables(ctx, made)
-	return errors.Join(append(append(faults, claims...), g.check(ctx), g.checkScopes(ctx), err)...)
+	return errors.Join(append(append(faults, claims...), g.check(ctx), g.checkScopes(ctx), g.CheckProcesses(ctx), err)...)
+}
+
+// CheckProcesses checks that the role may react, if there is a process: its first reaction would fail.
+func (g *Registrar) CheckProcesses(ctx context.Context) error {
+	for _, k := range g.Projections {
+		if _, reacts := kind.ReactsFrom(k.Projection); !reacts {
+			continue
+		}
+		var role string
+		var may bool
+		err := g.Cfg.Pool.QueryRow(ctx, queryMayReact).Scan(&role, &may)
+		if err == nil && !may {
+			err = fmt.Errorf("process %s: the role %s may not append reactions: connect as a member of tidemark_process "+
+				"(deploy/sql/roles.sql)", k.Described.Name, role)
+		}
+		return err
+	}
+	return nil
 }
 
 // checkServer checks that the pool's connections can write, and see what others have committed.

@@ -75,18 +75,14 @@ const (
 		jsonb_each(w.knows) AS k (name, versions), jsonb_array_elements_text(k.versions) AS v (version)
 		WHERE w.consumer_group = $1 AND w.seen_at > clock_timestamp() - interval '1 minute' GROUP BY 1, 2 ORDER BY 1, 2`
 
-	// queryWait moves only a sequence. Its value grows with every wait, so ending an earlier wait does
-	// not end a later one. It need not survive a crash, so it does not wait for the disk.
-	queryWait = `SELECT setval('tidemark.waiting', greatest(last_value + 1,
-		(extract(epoch FROM clock_timestamp()) * 1000)::bigint + $1)),
-		set_config('synchronous_commit', 'off', true) FROM tidemark.waiting`
+	// queryWait moves only a sequence. It need not survive a crash, so it does not wait for the disk.
+	queryWait = `SELECT tidemark.wait_for_work($1), set_config('synchronous_commit', 'off', true)`
 
 	// queryWake reads a sequence and notifies if a worker waits.
 	queryWake = `SELECT tidemark.wake()`
 
 	// queryAwake ends a wait unless another has begun.
-	queryAwake = `SELECT setval('tidemark.waiting', 0), set_config('synchronous_commit', 'off', true)
-		FROM tidemark.waiting WHERE last_value = $1`
+	queryAwake = `SELECT tidemark.end_wait($1), set_config('synchronous_commit', 'off', true)`
 
 	// queryTell reads a sequence and notifies if a program waits for projections. Like tidemark.wake it
 	// respects tidemark.notify: a transaction that is to be prepared must not notify.

@@ -78,13 +78,22 @@ func Show(ctx context.Context, db rows.Querier, id int64, bare bool) (a Append, 
 	return a, events, err
 }
 
-// Cancel deletes an append and returns it. If a worker is making it, Cancel waits for the outcome.
-func Cancel(ctx context.Context, tx pgx.Tx, id int64) (Append, error) {
+// Actor is the operator who cancels, for the operators' log.
+type Actor struct {
+	Name, Reason, Way string
+	TokenID           int64
+	Address           string
+}
+
+// Cancel deletes an append, writes that to the operators' log, and returns it. If a worker is making
+// it, Cancel waits for the outcome.
+func Cancel(ctx context.Context, tx pgx.Tx, id int64, by Actor) (Append, error) {
 	a, _, err := Show(ctx, tx, id, true)
 	if err != nil {
 		return a, err
 	}
-	cancelled, err := rows.One(ctx, tx, pgx.RowTo[bool], "cancel a scheduled append", queryCancel, id)
+	cancelled, err := rows.One(ctx, tx, pgx.RowTo[bool], "cancel a scheduled append", queryCancel, id,
+		by.Name, by.Reason, by.Way, by.TokenID, by.Address)
 	if err == nil && !cancelled {
 		err = fmt.Errorf("scheduled append %d: %w", id, ErrNotFound)
 	}

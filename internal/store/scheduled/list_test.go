@@ -77,7 +77,7 @@ func TestCancel(t *testing.T) {
 	id := schedule(t, pool, "a", time.Hour, "later")
 	cancel := func() (a scheduled.Append, err error) {
 		err = pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-			a, err = scheduled.Cancel(t.Context(), tx, id)
+			a, err = scheduled.Cancel(t.Context(), tx, id, scheduled.Actor{Name: "ada"})
 			return err
 		})
 		return a, err

@@ -45,6 +45,6 @@ const (
 			WHERE s.id = $1
 		) AS e ORDER BY e.ord LIMIT 100`
 
-	// queryCancel deletes one row by its primary key.
-	queryCancel = `SELECT tidemark.cancel_scheduled($1)`
+	// queryCancel deletes one row by its primary key, and writes the log of operators.
+	queryCancel = `SELECT tidemark.cancel_for_operator($1, $2, $3, $4, $5, $6)`
 )

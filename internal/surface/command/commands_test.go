@@ -112,7 +112,7 @@ func commands() []known {
 		acted("subject erase", "tagged.sql", "who=ann --yes --reason test", "erased"), shows("erase verify"), shows("erase list"),
 		shows("campaign policies"),
 		shows("campaign requests"),
-		acted("scheduled cancel", "deferred.sql scheduled.sql", "1 --yes", "scheduled_cancelled"),
+		acted("scheduled cancel", "deferred.sql scheduled.sql", "1 --yes", "scheduled_cancelled oak"),
 		shows("token list"),
 		acted("token create", "", "eve --role operator", "token_created"),
 		{command: "token revoke", prepare: entrusted, args: "eve", log: []string{"token_revoked"}},
