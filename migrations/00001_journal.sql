@@ -108,30 +108,64 @@ COMMENT ON COLUMN tidemark.event_tags.tag IS 'a tag of the event';
 COMMENT ON COLUMN tidemark.event_tags.event_type IS 'type of the event';
 COMMENT ON COLUMN tidemark.event_tags.position IS 'position of the event';
 
+-- Transactions that may change the journal, as long as tidemark.erase, archive or restore is at work in them.
+-- Only these write it, so no setting of a session lets a change through.
+CREATE TABLE tidemark.journal_changes (
+    xid xid8 PRIMARY KEY,
+    act text COLLATE "C" NOT NULL CHECK (act IN ('erase', 'archive', 'restore'))
+);
+COMMENT ON TABLE tidemark.journal_changes IS
+    'Transactions that may change the journal now. Only tidemark.erase, archive and restore write it.';
+COMMENT ON COLUMN tidemark.journal_changes.xid IS 'the transaction';
+COMMENT ON COLUMN tidemark.journal_changes.act IS 'erase, archive or restore';
+
+-- begin_change lets the transaction change the journal until end_change.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.begin_change(p_act text) RETURNS void
+    LANGUAGE sql
+BEGIN ATOMIC
+    INSERT INTO tidemark.journal_changes (xid, act) VALUES (pg_current_xact_id(), p_act);
+END;
+-- +goose StatementEnd
+
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.end_change() RETURNS void
+    LANGUAGE sql
+BEGIN ATOMIC
+    DELETE FROM tidemark.journal_changes c WHERE c.xid = pg_current_xact_id();
+END;
+-- +goose StatementEnd
+
 -- refuse_change lets tidemark.erase through (migrations/00014_erasure.sql), which keeps an event's
 -- place, type, id and times, and tidemark.archive and restore (migrations/00016_archives.sql), which
 -- leave the event or a stub with version 0. Roles that do not own the tables may not change them at all.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.refuse_change() RETURNS trigger
-    LANGUAGE plpgsql
+    LANGUAGE plpgsql SECURITY DEFINER
     SET search_path = pg_catalog, pg_temp
 AS $$
+DECLARE
+    act CONSTANT text := (SELECT c.act FROM tidemark.journal_changes c WHERE c.xid = pg_current_xact_id());
 BEGIN
-    IF TG_OP = 'DELETE' AND TG_TABLE_NAME = 'journal' AND current_setting('tidemark.archives', true) = 'on' THEN
-        RETURN OLD;
-    ELSIF current_setting('tidemark.erases', true) = 'on' THEN
-        IF TG_TABLE_NAME = 'event_tags' AND TG_OP = 'DELETE' THEN
+    IF act IS NULL THEN
+        NULL;
+    ELSIF TG_TABLE_NAME = 'event_tags' THEN
+        IF TG_OP = 'DELETE' AND act = 'erase' THEN
             RETURN OLD;
-        ELSIF TG_TABLE_NAME = 'journal' AND TG_OP = 'UPDATE' AND (NEW.campaign_id, NEW.seq, NEW.position, NEW.event_id,
+        END IF;
+    ELSIF TG_OP = 'DELETE' THEN
+        IF act = 'archive' AND OLD.event_version > 0 OR act = 'restore' AND OLD.event_version = 0 THEN
+            RETURN OLD;
+        END IF;
+    ELSIF TG_OP = 'UPDATE' THEN
+        IF act = 'erase' AND (NEW.campaign_id, NEW.seq, NEW.position, NEW.event_id,
             NEW.event_type, NEW.event_version, NEW.intent, NEW.occurred_at, NEW.recorded_at) = (OLD.campaign_id, OLD.seq,
             OLD.position, OLD.event_id, OLD.event_type, OLD.event_version, OLD.intent, OLD.occurred_at, OLD.recorded_at)
             AND NEW.metadata ? '$erased'
+            OR act = 'archive' AND NEW.event_version = 0
+            AND (NEW.campaign_id, NEW.seq, NEW.position, NEW.event_id)
+                = (OLD.campaign_id, OLD.seq, OLD.position, OLD.event_id)
         THEN
-            RETURN NEW;
-        END IF;
-    ELSIF current_setting('tidemark.archives', true) = 'on' THEN
-        IF TG_TABLE_NAME = 'journal' AND TG_OP = 'UPDATE' AND NEW.event_version = 0
-            AND (NEW.campaign_id, NEW.seq, NEW.position, NEW.event_id) = (OLD.campaign_id, OLD.seq, OLD.position, OLD.event_id) THEN
             RETURN NEW;
         END IF;
     END IF;
@@ -140,6 +174,8 @@ BEGIN
 END
 $$;
 -- +goose StatementEnd
+
+REVOKE ALL ON FUNCTION tidemark.begin_change, tidemark.end_change FROM PUBLIC;
 
 CREATE TRIGGER journal_no_update BEFORE UPDATE OR DELETE ON tidemark.journal
     FOR EACH ROW EXECUTE FUNCTION tidemark.refuse_change();
@@ -337,6 +373,9 @@ DROP FUNCTION tidemark.find_event;
 DROP TABLE tidemark.event_tags;
 DROP TABLE tidemark.journal;
 DROP FUNCTION tidemark.refuse_change;
+DROP FUNCTION tidemark.end_change;
+DROP FUNCTION tidemark.begin_change;
+DROP TABLE tidemark.journal_changes;
 DROP SEQUENCE tidemark.journal_position;
 DROP TYPE tidemark.intent;
 DROP SCHEMA tidemark;

@@ -216,7 +216,7 @@ BEGIN
                 AND j.event_type <> 'events_erased'
                 AND (p_personal IS NULL OR p_personal ? j.event_type) ORDER BY j.seq LIMIT p_most) j;
     END IF;
-    PERFORM set_config('tidemark.erases', 'on', true);
+    PERFORM tidemark.begin_change('erase');
     FOR e IN SELECT j.* FROM tidemark.journal j WHERE j.campaign_id = p_campaign_id AND j.seq = ANY (chosen)
         AND NOT tidemark.is_erased(j.position, j.metadata, j.payload, p_personal IS NULL)
         AND (p_personal IS NULL OR p_personal ? j.event_type)
@@ -248,7 +248,7 @@ BEGIN
         GET DIAGNOSTICS n = ROW_COUNT;
         counts := counts || jsonb_build_object('event_tags', coalesce((counts ->> 'event_tags')::bigint, 0) + n);
     END LOOP;
-    PERFORM set_config('tidemark.erases', '', true);
+    PERFORM tidemark.end_change();
     IF cardinality(erased) > 0 THEN -- publishers send it, so that consumers can follow
         INSERT INTO tidemark.erasure_notices
         SELECT a.position, row_number() OVER (), c.type, c.intent, c.tags
@@ -256,6 +256,9 @@ BEGIN
             'audit_only', 'payload', jsonb_build_object('erasure', p_erasure, 'seqs', erased))), NULL, true) AS a
         CROSS JOIN (SELECT DISTINCT r.type, r.intent, tidemark.tag_hashes(r.tags) AS tags
             FROM jsonb_to_recordset(carried) AS r (type text, intent tidemark.intent, tags text[])) AS c;
+        PERFORM tidemark.log_act(x.actor, 'events_erased', x.reason, '', '', p_campaign_id, 0,
+            jsonb_build_object('erasure', p_erasure, 'events', cardinality(erased)), '', 0, '')
+        FROM tidemark.erasures x WHERE x.id = p_erasure;
     END IF;
 
     counts := counts || jsonb_build_object('journal', cardinality(erased));

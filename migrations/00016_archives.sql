@@ -8,7 +8,7 @@ SELECT pg_catalog.set_config('tidemark.path', pg_catalog.current_setting('search
 CREATE TABLE tidemark.archives (
     object         text COLLATE "C" PRIMARY KEY CHECK (object <> ''),
     sha256         bytea       NOT NULL CHECK (octet_length(sha256) = 32),
-    bytes          bigint      NOT NULL,
+    bytes          bigint      NOT NULL CHECK (bytes > 0),
     campaigns      bigint      NOT NULL,
     events         bigint      NOT NULL,
     removed        bigint      NOT NULL,
@@ -149,19 +149,18 @@ CREATE FUNCTION tidemark.is_archived(p_campaign_id text, p_seq bigint, p_positio
 -- +goose StatementEnd
 
 -- archive_lines returns the events of campaigns as lines of an archive, in the order of campaign and
--- seq, with a hash of all columns. A line has all columns; the first names are those of an export.
+-- seq. A line has all columns; the first names are those of an export. No setting of the session changes it.
 -- +goose StatementBegin
-CREATE FUNCTION tidemark.archive_lines(p_campaign_ids text[])
-    RETURNS TABLE (campaign_id text, line text, hash bigint)
+CREATE FUNCTION tidemark.archive_lines(p_campaign_ids text[]) RETURNS TABLE (campaign_id text, line text)
     LANGUAGE sql STABLE
     SET timezone = 'UTC' SET datestyle = 'ISO' SET enable_seqscan = off SET enable_bitmapscan = off
         SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off
     SET search_path = pg_catalog, pg_temp
 AS $$
-    SELECT c.id, e.line, e.hash
+    SELECT c.id, e.line
     FROM (SELECT DISTINCT u.id COLLATE "C" AS id FROM unnest(p_campaign_ids) AS u (id) ORDER BY 1) AS c
     CROSS JOIN LATERAL (
-        SELECT j.seq, row_to_json(l)::text AS line, hash_record_extended(j, 0) AS hash
+        SELECT j.seq, row_to_json(l)::text AS line
         FROM tidemark.journal j CROSS JOIN LATERAL (
             SELECT j.campaign_id, j.event_id AS id, j.event_type AS type, j.event_version AS version, j.intent,
                 j.aggregate_type, j.aggregate_id, j.actor, j.tags, j.payload, j.metadata, j.occurred_at, j.seq,
@@ -231,10 +230,10 @@ END
 $$;
 -- +goose StatementEnd
 
--- require_batch refuses a call of archive or restore that would not see what it has locked, or would lock
--- too much.
+-- require_batch refuses a call of archive or restore that would not see what it has locked, would lock too
+-- much, or does not name each campaign once, with a value.
 -- +goose StatementBegin
-CREATE FUNCTION tidemark.require_batch(p_act text, p_campaigns integer) RETURNS void
+CREATE FUNCTION tidemark.require_batch(p_act text, p_campaign_ids text[], p_values integer) RETURNS void
     LANGUAGE plpgsql STABLE
     SET search_path = pg_catalog, pg_temp
 AS $$
@@ -242,25 +241,31 @@ BEGIN
     IF current_setting('transaction_isolation') <> 'read committed' THEN
         RAISE EXCEPTION 'tidemark.% needs READ COMMITTED: it looks at campaigns after it has locked them', p_act
             USING ERRCODE = 'TM008', HINT = 'begin another transaction';
-    ELSIF p_campaigns > (tidemark.append_limits())[8] THEN
+    ELSIF cardinality(p_campaign_ids) > (tidemark.append_limits())[8] THEN
         RAISE EXCEPTION '%: % campaigns in one call, the limit is % (campaigns_per_transaction of tidemark.limits)',
-            p_act, p_campaigns, (tidemark.append_limits())[8]
+            p_act, cardinality(p_campaign_ids), (tidemark.append_limits())[8]
             USING ERRCODE = 'TM011', HINT = format('%s them in several calls', p_act);
+    ELSIF cardinality(p_campaign_ids) IS DISTINCT FROM p_values
+        OR p_values <> (SELECT count(DISTINCT u.id) FROM unnest(p_campaign_ids) AS u (id)) THEN
+        RAISE EXCEPTION '%: % campaigns with % values, or one of them is NULL or named twice', p_act,
+            cardinality(p_campaign_ids), p_values
+            USING ERRCODE = 'invalid_parameter_value', HINT = 'name each campaign once, with one value';
     END IF;
 END
 $$;
 -- +goose StatementEnd
 
 -- archive takes campaigns that an object has out of the journal, and returns those that it leaves, with
--- the reason. p_sums are the XOR of the hashes of the campaigns' events when the lines were made: an
--- append or an erasure since then changes them. p_hashes are the SHA-256 of the lines, for restore. Events
--- with tags stay as stubs, so that conditions see them, and so does the last one, which keeps the
--- campaign's head. A campaign's lock is tried, never waited for. If an erasure has taken what a line of
--- the object tells, none of its campaigns is archived in it. An object may be written again, with more
--- of its campaigns or others: its row describes all that is archived in it now.
+-- the reason. It computes the SHA-256 of each campaign's lines under the campaign's lock and keeps it:
+-- restore puts nothing else back. p_hashes are the hashes of what the caller has read from the object. They
+-- decide one thing: a campaign that has another hash by now has changed, and stays. Events with tags stay as
+-- stubs, so that conditions see them, and so does the last one, which keeps the campaign's head. A campaign's
+-- lock is tried, never waited for. If an erasure has taken what a line of the object tells, none of its
+-- campaigns is archived in it. An object may be written again, with more of its campaigns or others: its row
+-- describes all that is archived in it now.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.archive(p_object text, p_sha256 bytea, p_bytes bigint, p_campaign_ids text[],
-    p_sums bigint[], p_hashes bytea[], p_actor text, p_reason text) RETURNS TABLE (campaign_id text, reason text)
+    p_hashes bytea[], p_actor text, p_reason text) RETURNS TABLE (campaign_id text, reason text)
     LANGUAGE plpgsql SECURITY DEFINER
     SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off
         SET jit = off
@@ -272,11 +277,12 @@ DECLARE
     free text[];
     chosen text[];
     refused jsonb;
+    hashes bytea[];
     erased boolean;
     total record;
     gone record;
 BEGIN
-    PERFORM tidemark.require_batch('archive', cardinality(p_campaign_ids));
+    PERFORM tidemark.require_batch('archive', p_campaign_ids, cardinality(p_hashes));
     PERFORM pg_advisory_xact_lock_shared(tidemark.lock_key(32009, 0)); -- an erasure begins before or after this
     SELECT coalesce(array_agg(c.id) FILTER (WHERE c.free), '{}') INTO free
     FROM (SELECT u.id, pg_try_advisory_xact_lock(tidemark.lock_key(32002, hashtextextended(u.id, 0))) AS free
@@ -288,13 +294,16 @@ BEGIN
     RETURN QUERY SELECT n.key, n.value FROM jsonb_each_text(refused) AS n;
     chosen := array(SELECT u.id FROM unnest(free) AS u (id) WHERE NOT refused ? u.id);
     -- What is deleted is what the object has.
+    WITH now AS MATERIALIZED (
+        SELECT l.campaign_id AS id, sha256(convert_to(string_agg(l.line || E'\n', '' ORDER BY l.n), 'UTF8')) AS hash
+        FROM tidemark.archive_lines(p_campaign_ids) WITH ORDINALITY AS l (campaign_id, line, n) GROUP BY l.campaign_id
+    )
     SELECT coalesce(array_agg(u.id) FILTER (WHERE u.hash = n.hash AND u.id = ANY (chosen)), '{}'),
-        coalesce(bool_or(u.hash <> n.hash AND n.erased), false)
-    INTO free, erased
-    FROM unnest(p_campaign_ids, p_sums) AS u (id, hash) CROSS JOIN LATERAL (
-        SELECT bit_xor(hash_record_extended(j, 0)) AS hash, bool_or(coalesce(j.metadata ? '$erased', false)) AS erased
-        FROM tidemark.journal j WHERE j.campaign_id = u.id
-    ) AS n;
+        array_agg(n.hash) FILTER (WHERE u.hash = n.hash AND u.id = ANY (chosen)),
+        coalesce(bool_or(u.hash IS DISTINCT FROM n.hash AND EXISTS (SELECT FROM tidemark.journal j
+            WHERE j.campaign_id = u.id AND j.metadata ? '$erased')), false)
+    INTO free, hashes, erased
+    FROM unnest(p_campaign_ids, p_hashes) AS u (id, hash) LEFT JOIN now n ON n.id = u.id;
     IF erased THEN
         free := '{}';
     END IF;
@@ -304,16 +313,15 @@ BEGIN
         RETURN;
     END IF;
 
-    PERFORM set_config('tidemark.archives', 'on', true);
     SELECT count(*) AS events, min(j.position) AS first, max(j.position) AS last, max(j.recorded_at) AS recorded,
         array_agg(DISTINCT j.event_type::text) AS types INTO total
     FROM unnest(free) AS u (id) CROSS JOIN LATERAL (SELECT j.position, j.recorded_at, j.event_type
         FROM tidemark.journal j WHERE j.campaign_id = u.id) AS j;
+    PERFORM tidemark.begin_change('archive');
     WITH heads AS MATERIALIZED (
-        SELECT u.id, u.hash, h.seq, h.events FROM unnest(p_campaign_ids, p_hashes) AS u (id, hash)
+        SELECT u.id, u.hash, h.seq, h.events FROM unnest(free, hashes) AS u (id, hash)
         CROSS JOIN LATERAL (SELECT max(j.seq) AS seq, count(*) AS events FROM tidemark.journal j
             WHERE j.campaign_id = u.id) AS h
-        WHERE u.id = ANY (free)
     ), deleted AS (
         DELETE FROM tidemark.journal j USING heads h
         WHERE j.campaign_id = h.id AND j.seq < h.seq AND coalesce(j.tags, '{}') = '{}'
@@ -324,13 +332,14 @@ BEGIN
         UPDATE tidemark.journal j SET event_version = 0, payload = '{}', payload_bytes = 2, tags = NULL, actor = NULL,
             aggregate_type = NULL, aggregate_id = NULL,
             metadata = jsonb_build_object('$archived', jsonb_build_object('object', p_object,
-                'sha256', encode(p_sha256, 'hex')) || CASE WHEN j.seq < h.seq THEN '{}' ELSE jsonb_build_object(
-                'hash', encode(h.hash, 'hex'), 'events', h.events, 'removed', coalesce(c.n, 0),
+                'sha256', encode(p_sha256, 'hex'), 'bytes', p_bytes) || CASE WHEN j.seq < h.seq THEN '{}'
+                ELSE jsonb_build_object('hash', encode(h.hash, 'hex'), 'events', h.events, 'removed', coalesce(c.n, 0),
                 'removed_hash', coalesce(c.hash, 0)) END)
         FROM heads h LEFT JOIN counted c ON c.campaign_id = h.id
         WHERE j.campaign_id = h.id AND (j.seq = h.seq OR j.tags <> '{}')
     )
     SELECT coalesce(sum(c.n), 0) AS n, coalesce(bit_xor(c.hash), 0) AS hash INTO gone FROM counted c;
+    PERFORM tidemark.end_change();
     INSERT INTO tidemark.archives AS a (object, sha256, bytes, campaigns, events, removed, removed_hash, first_position,
         last_position, last_recorded, event_types, members, actor, reason)
     VALUES (p_object, p_sha256, p_bytes, cardinality(free), total.events, gone.n, gone.hash, total.first,
@@ -354,21 +363,59 @@ BEGIN
         RAISE EXCEPTION 'archive: object % has archived campaigns, with another SHA-256', p_object
             USING ERRCODE = 'TM004', HINT = 'write the events to an object with another name';
     END IF;
-    PERFORM set_config('tidemark.archives', '', true);
+    PERFORM tidemark.log_act(p_actor, 'events_archived', p_reason, '', '',
+        CASE WHEN cardinality(free) = 1 THEN free[1] END, 0, jsonb_build_object('object', p_object,
+            'campaigns', free, 'events', total.events), '', 0, '');
+END
+$$;
+-- +goose StatementEnd
+
+-- unlike says how lines differ from what was archived of a campaign, whose stub has the mark.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.unlike(p_campaign_id text, p_lines text, p_mark jsonb) RETURNS text
+    LANGUAGE plpgsql STABLE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    t record;
+    event jsonb;
+    stub record;
+    n bigint := 0;
+BEGIN
+    FOR t IN SELECT l.line FROM string_to_table(rtrim(p_lines, E'\n'), E'\n') AS l (line) LOOP
+        n := n + 1;
+        event := t.line;
+        SELECT j.position, j.event_id INTO stub FROM tidemark.journal j
+        WHERE j.campaign_id = p_campaign_id AND j.seq = n;
+        IF event ->> 'campaign_id' IS DISTINCT FROM p_campaign_id THEN
+            RETURN format('line %s names campaign %s', n, left(event ->> 'campaign_id', 64));
+        ELSIF event ->> 'seq' IS DISTINCT FROM n::text THEN
+            RETURN format('line %s has seq %s', n, left(event ->> 'seq', 64));
+        ELSIF event ->> 'position' <> stub.position::text THEN
+            RETURN format('line %s has position %s, the event has %s', n, left(event ->> 'position', 64), stub.position);
+        ELSIF event ->> 'id' <> stub.event_id::text THEN
+            RETURN format('line %s has id %s, the event has %s', n, left(event ->> 'id', 64), stub.event_id);
+        END IF;
+    END LOOP;
+    IF n::text <> p_mark ->> 'events' THEN
+        RETURN format('there are %s lines, %s events were archived', n, p_mark ->> 'events');
+    END IF;
+    RETURN format('their SHA-256 is %s, not %s', encode(sha256(convert_to(p_lines, 'UTF8')), 'hex'), p_mark ->> 'hash');
+EXCEPTION WHEN data_exception OR program_limit_exceeded THEN
+    RETURN format('line %s is not JSON', n);
 END
 $$;
 -- +goose StatementEnd
 
 -- restore puts the events of campaigns back in the place of their stubs. p_lines are the lines of each
--- campaign, which must have the hash that its stub keeps. It returns the campaigns that it leaves. With
--- p_keep it serves requests: they are written to the log of operators, and not_archivable keeps the
--- campaigns for so long.
+-- campaign, which must have the hash that archive has computed. It returns the campaigns that it leaves, with
+-- the reason. With p_keep it serves requests, and not_archivable keeps their campaigns for so long.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.restore(p_campaign_ids text[], p_lines text[], p_keep interval DEFAULT NULL)
     RETURNS TABLE (campaign_id text, reason text)
     LANGUAGE plpgsql SECURITY DEFINER
-    SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off
-        SET jit = off
+    SET timezone = 'UTC' SET datestyle = 'ISO' SET enable_seqscan = off SET enable_bitmapscan = off
+        SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off
     SET lock_timeout = '300ms'
     SET search_path = pg_catalog, pg_temp
 AS $$
@@ -377,54 +424,67 @@ DECLARE
     ids text[];
     texts text[];
     marks jsonb[];
-    good boolean[];
+    reasons text[];
 BEGIN
-    PERFORM tidemark.require_batch('restore', cardinality(p_campaign_ids));
+    PERFORM tidemark.require_batch('restore', p_campaign_ids, cardinality(p_lines));
     SELECT array_agg(c.id), array_agg(c.lines) INTO ids, texts
     FROM (SELECT u.id, u.lines, pg_try_advisory_xact_lock(tidemark.lock_key(32002, hashtextextended(u.id, 0))) AS free
         FROM unnest(p_campaign_ids, p_lines) AS u (id, lines)) AS c WHERE c.free;
     RETURN QUERY SELECT u.id, 'an append to it is open' FROM unnest(p_campaign_ids) AS u (id)
         WHERE u.id <> ALL (coalesce(ids, '{}'));
-    SELECT array_agg(u.id), array_agg(u.lines), array_agg(h.mark),
-        array_agg(encode(sha256(convert_to(u.lines, 'UTF8')), 'hex') IS NOT DISTINCT FROM h.mark ->> 'hash')
-    INTO ids, texts, marks, good
+    SELECT array_agg(u.id), array_agg(u.lines), array_agg(h.mark), array_agg(CASE
+        WHEN h.mark IS NULL THEN 'it is not archived'
+        WHEN encode(sha256(convert_to(u.lines, 'UTF8')), 'hex') = h.mark ->> 'hash' THEN ''
+        ELSE 'the lines are not those that were archived: ' || tidemark.unlike(u.id, coalesce(u.lines, ''), h.mark) END)
+    INTO ids, texts, marks, reasons
     FROM unnest(ids, texts) AS u (id, lines) LEFT JOIN LATERAL (
         SELECT CASE WHEN j.event_version = 0 THEN j.metadata -> '$archived' END AS mark FROM tidemark.journal j
         WHERE j.campaign_id = u.id ORDER BY j.seq DESC LIMIT 1
     ) AS h ON true;
-    RETURN QUERY SELECT u.id, CASE WHEN u.mark IS NULL THEN 'it is not archived'
-        ELSE 'the lines are not those that were archived' END
-    FROM unnest(ids, marks, good) AS u (id, mark, good) WHERE NOT u.good;
+    RETURN QUERY SELECT u.id, u.reason FROM unnest(ids, reasons) AS u (id, reason) WHERE u.reason IS DISTINCT FROM '';
+    SELECT array_agg(u.id), array_agg(u.lines), array_agg(u.mark) INTO ids, texts, marks
+    FROM unnest(ids, texts, marks, reasons) AS u (id, lines, mark, reason) WHERE u.reason = '';
+    IF ids IS NULL THEN
+        RETURN;
+    END IF;
 
-    PERFORM set_config('tidemark.archives', 'on', true);
-    DELETE FROM tidemark.journal j USING unnest(ids, good) AS u (id, good)
-    WHERE u.good AND j.campaign_id = u.id AND j.event_version = 0;
-    PERFORM set_config('tidemark.archives', '', true);
+    PERFORM tidemark.begin_change('restore');
+    DELETE FROM tidemark.journal j USING unnest(ids) AS u (id) WHERE j.campaign_id = u.id;
+    PERFORM tidemark.end_change();
     INSERT INTO tidemark.journal (campaign_id, seq, position, event_id, event_type, event_version, intent,
         aggregate_type, aggregate_id, actor, tags, payload, metadata, payload_bytes, occurred_at, recorded_at)
     SELECT l.campaign_id, l.seq, l."position", l.id, l.type, l.version, l.intent, l.aggregate_type, l.aggregate_id,
         l.actor, l.tags, l.payload, l.metadata, l.payload_bytes, l.occurred_at, l.recorded_at
-    FROM unnest(texts, good) AS u (lines, good) CROSS JOIN LATERAL string_to_table(rtrim(u.lines, E'\n'), E'\n') AS t (line)
+    FROM unnest(texts) AS u (lines) CROSS JOIN LATERAL string_to_table(rtrim(u.lines, E'\n'), E'\n') AS t (line)
     CROSS JOIN LATERAL jsonb_to_record(t.line::jsonb) AS l (campaign_id text, seq bigint, "position" bigint, id uuid,
         type text, version integer, intent tidemark.intent, aggregate_type text, aggregate_id text, actor text,
         tags text[], payload jsonb, metadata jsonb, payload_bytes integer, occurred_at timestamptz,
-        recorded_at timestamptz)
-    WHERE u.good;
+        recorded_at timestamptz);
     UPDATE tidemark.archives a SET campaigns = a.campaigns - m.campaigns, events = a.events - m.events,
         removed = a.removed - m.removed, removed_hash = a.removed_hash # m.removed_hash
     FROM (
         SELECT u.mark ->> 'object' AS object, count(*) AS campaigns, sum((u.mark ->> 'events')::bigint) AS events,
             sum((u.mark ->> 'removed')::bigint) AS removed, bit_xor((u.mark ->> 'removed_hash')::bigint) AS removed_hash
-        FROM unnest(marks, good) AS u (mark, good) WHERE u.good GROUP BY 1
+        FROM unnest(marks) AS u (mark) GROUP BY 1
     ) AS m
     WHERE a.object = m.object;
-    PERFORM tidemark.log_act(r.asked_by, 'restored', 'an append asked for it', '', '', r.campaign_id, 0,
-        jsonb_build_object('request', jsonb_build_object('campaigns', ARRAY[r.campaign_id], 'asked_at', r.asked_at)),
+    -- A campaign that an append has asked for has a row of its own.
+    PERFORM tidemark.log_act(coalesce(r.asked_by, session_user),
+        CASE WHEN r.asked_by IS NULL THEN 'events_restored' ELSE 'restored' END,
+        CASE WHEN r.asked_by IS NOT NULL THEN 'an append asked for it' END, '', '',
+        CASE WHEN cardinality(r.ids) = 1 THEN r.ids[1] END, 0, CASE WHEN r.asked_by IS NULL
+            THEN jsonb_build_object('campaigns', r.ids, 'objects', r.objects, 'events', r.events)
+            ELSE jsonb_build_object('request', jsonb_build_object('campaigns', r.ids, 'asked_at', r.asked_at)) END,
         '', 0, '')
-    FROM unnest(ids, good) AS u (id, good) JOIN tidemark.restore_requests r ON r.campaign_id = u.id
-    WHERE u.good AND r.kept_until IS NULL AND p_keep IS NOT NULL;
+    FROM (
+        SELECT r.asked_by, r.asked_at, array_agg(u.id ORDER BY u.id) AS ids,
+            array_agg(DISTINCT u.mark ->> 'object') AS objects, sum((u.mark ->> 'events')::bigint) AS events
+        FROM unnest(ids, marks) AS u (id, mark) LEFT JOIN tidemark.restore_requests r ON r.campaign_id = u.id
+            AND r.kept_until IS NULL AND p_keep IS NOT NULL
+        GROUP BY r.asked_by, r.asked_at, r.campaign_id
+    ) AS r;
     UPDATE tidemark.restore_requests r SET error = '', kept_until = clock_timestamp() + coalesce(p_keep, '0')
-    FROM unnest(ids, good) AS u (id, good) WHERE u.good AND r.campaign_id = u.id AND r.kept_until IS NULL;
+    FROM unnest(ids) AS u (id) WHERE r.campaign_id = u.id AND r.kept_until IS NULL;
 END
 $$;
 -- +goose StatementEnd
@@ -467,13 +527,14 @@ $$;
 -- +goose StatementEnd
 
 REVOKE ALL ON FUNCTION tidemark.archive_lines, tidemark.not_archivable, tidemark.require_batch, tidemark.archive,
-    tidemark.restore FROM PUBLIC;
+    tidemark.unlike, tidemark.restore FROM PUBLIC;
 
 SELECT set_config('search_path', current_setting('tidemark.path'), true);
 
 -- +goose Down
 DROP FUNCTION tidemark.ask_restore;
 DROP FUNCTION tidemark.restore;
+DROP FUNCTION tidemark.unlike;
 DROP FUNCTION tidemark.archive;
 DROP FUNCTION tidemark.require_batch;
 DROP FUNCTION tidemark.not_archivable;

@@ -20,10 +20,7 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/archive"
 )
 
-const (
-	tries     = 3
-	mostBytes = 128 << 20 // more than any object of an archive has
-)
+const tries = 3
 
 // Store is a store in a bucket. Its zero value is not usable; use [Open].
 type Store struct {
@@ -74,7 +71,7 @@ func (s *Store) Put(ctx context.Context, name string, content []byte) error {
 }
 
 // Get reads an object.
-func (s *Store) Get(ctx context.Context, name string) ([]byte, error) {
+func (s *Store) Get(ctx context.Context, name string, size int64) ([]byte, error) {
 	if err := archive.CheckName(name); err != nil {
 		return nil, err
 	}
@@ -85,9 +82,9 @@ func (s *Store) Get(ctx context.Context, name string) ([]byte, error) {
 		return nil, s.explain("read", name, err)
 	}
 	defer func() { _ = body.Close() }()
-	content, err := io.ReadAll(io.LimitReader(body, mostBytes+1))
-	if len(content) > mostBytes {
-		err = fmt.Errorf("it has more than %d bytes: it is no object of an archive", mostBytes)
+	content, err := io.ReadAll(io.LimitReader(body, size+1))
+	if err == nil && int64(len(content)) != size {
+		err = fmt.Errorf("%w: it does not have the %d bytes that it was written with", archive.ErrObject, size)
 	}
 	return content, s.explain("read", name, err)
 }

@@ -35,7 +35,7 @@ func TestAServerThatStopsHalfWayIsLeftAfterAWhile(t *testing.T) {
 	}
 	store := opened.(*Store)
 	store.patience = 50 * time.Millisecond
-	if _, err := store.Get(t.Context(), "events"); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := store.Get(t.Context(), "events", 10); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("Get returned %v", err)
 	}
 	if err := store.Put(t.Context(), "events", []byte("x")); !errors.Is(err, context.DeadlineExceeded) {

@@ -122,10 +122,10 @@ func TestAnObjectIsUnderThePrefix(t *testing.T) {
 	if err := open(t, s.url("shelf/a/b/")).Put(t.Context(), "oak", []byte("x")); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := open(t, s.url("shelf/a")).Get(t.Context(), "oak"); !errors.Is(err, fs.ErrNotExist) {
+	if got, err := open(t, s.url("shelf/a")).Get(t.Context(), "oak", 1); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("at another prefix is %q, %v", got, err)
 	}
-	if got, err := open(t, s.url("shelf/a/b")).Get(t.Context(), "oak"); err != nil || string(got) != "x" {
+	if got, err := open(t, s.url("shelf/a/b")).Get(t.Context(), "oak", 1); err != nil || string(got) != "x" {
 		t.Errorf("at the prefix is %q, %v", got, err)
 	}
 }
@@ -151,7 +151,7 @@ func TestAByteThatChangesOnTheWayIsFound(t *testing.T) {
 				!strings.Contains(err.Error(), "write s3://shelf/events at 127.0.0.1") {
 				t.Errorf("Put returned %v", err)
 			}
-			if got, err := store.Get(t.Context(), "events"); !errors.Is(err, fs.ErrNotExist) {
+			if got, err := store.Get(t.Context(), "events", 1); !errors.Is(err, fs.ErrNotExist) {
 				t.Errorf("there is %q, %v", got, err)
 			}
 		})
@@ -191,7 +191,7 @@ func TestWhatIsWrongWithABucketIsSaid(t *testing.T) {
 		strings.Replace(s.url("shelf"), "http://", "", 1): "server gave HTTP response to HTTPS client",
 	} {
 		store := open(t, text)
-		_, get := store.Get(t.Context(), "events")
+		_, get := store.Get(t.Context(), "events", 1)
 		u, err := url.Parse(text)
 		if err != nil {
 			t.Fatal(err)
@@ -217,7 +217,7 @@ func TestARequestIsTriedThreeTimes(t *testing.T) {
 	for fails, want := range map[int64]bool{2: true, 3: false} {
 		for does, run := range map[string]func() error{
 			"put": func() error { return store.Put(t.Context(), "events", []byte("x")) },
-			"get": func() error { _, err := store.Get(t.Context(), "events"); return err },
+			"get": func() error { _, err := store.Get(t.Context(), "events", 1); return err },
 		} {
 			if err := store.Put(t.Context(), "events", []byte("x")); err != nil {
 				t.Fatal(err)
@@ -246,7 +246,7 @@ func TestAServerThatDoesNotAnswerIsLeftInTime(t *testing.T) {
 	store := open(t, s.url("shelf"))
 	for does, run := range map[string]func(context.Context) error{
 		"put": func(ctx context.Context) error { return store.Put(ctx, "events", []byte("x")) },
-		"get": func(ctx context.Context) error { _, err := store.Get(ctx, "events"); return err },
+		"get": func(ctx context.Context) error { _, err := store.Get(ctx, "events", 1); return err },
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		if err := run(ctx); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "s3://shelf/events") {
@@ -269,8 +269,8 @@ func TestAnObjectOfAnySizeIsNotRead(t *testing.T) {
 		}
 		return true
 	})
-	if _, err := open(t, s.url("shelf")).Get(t.Context(), "events"); err == nil ||
-		!strings.Contains(err.Error(), "it has more than 134217728 bytes") {
+	if _, err := open(t, s.url("shelf")).Get(t.Context(), "events", 1); !errors.Is(err, archive.ErrObject) ||
+		!strings.Contains(err.Error(), "it does not have the 1 bytes") {
 		t.Errorf("an object without an end: %v", err)
 	}
 }

@@ -148,7 +148,8 @@ BEGIN
     EXECUTE format('GRANT USAGE ON SEQUENCE tidemark.journal_position TO %I', worker);
     EXECUTE format('GRANT EXECUTE ON ALL ROUTINES IN SCHEMA tidemark TO %I', worker);
     EXECUTE format('REVOKE INSERT, UPDATE, DELETE, TRUNCATE
-        ON tidemark.journal, tidemark.event_tags, tidemark.limits, tidemark.scheduled FROM %I', worker);
+        ON tidemark.journal, tidemark.journal_changes, tidemark.event_tags, tidemark.limits, tidemark.scheduled FROM %I',
+        worker);
     EXECUTE format('REVOKE INSERT, UPDATE, DELETE, TRUNCATE
         ON tidemark.operator_log, tidemark.operator_log_head FROM %I', worker); -- log_act and prune_log write
     EXECUTE format('REVOKE INSERT, UPDATE, DELETE, TRUNCATE

@@ -176,6 +176,9 @@ const everything = `SELECT md5(concat((SELECT string_agg(d::text, ';' ORDER BY c
 		(SELECT count(*) FROM tidemark.operator_log),
 	(SELECT string_agg(w::text, ';') FROM tidemark.workers w)))`
 
+// acted counts the acts on record, without what functions of the database write beside them.
+const acted = `SELECT count(*) FROM tidemark.operator_log WHERE act NOT LIKE 'events\_%'`
+
 func TestEveryActIsDoneOnceByWhoeverMayAndWrittenDown(t *testing.T) {
 	t.Parallel()
 	for _, session := range pgtest.Sessions() {
@@ -221,16 +224,16 @@ func everyAct(t *testing.T, pool *pgxpool.Pool) {
 			}
 			request.Confirm = word
 		}
-		logged := scan[int](t, pool, `SELECT count(*) FROM tidemark.operator_log`)
+		logged := scan[int](t, pool, acted)
 		if _, err := call.do(t, acts, request); err != nil {
 			t.Fatalf("%s: %v", call.kind, err)
 		}
 		now := scan[string](t, pool, everything)
-		if n := scan[int](t, pool, `SELECT count(*) FROM tidemark.operator_log`); n != logged+1 {
+		if n := scan[int](t, pool, acted); n != logged+1 {
 			t.Errorf("%s wrote %d rows of the operators' log", call.kind, n-logged)
 		}
 		if got := scan[string](t, pool, `SELECT concat(act, ' ', actor, ' ', reason) FROM tidemark.operator_log
-			ORDER BY id DESC LIMIT 1`); got != string(call.kind)+" ada a test" {
+			WHERE act NOT LIKE 'events\_%' ORDER BY id DESC LIMIT 1`); got != string(call.kind)+" ada a test" {
 			t.Errorf("%s is in the operators' log as %q", call.kind, got)
 		}
 		again, err := call.do(t, acts, request)

@@ -51,3 +51,7 @@ func Kinds() []Kind {
 		ActRepairCopy, ActStartOperation, ActAbortOperation,
 	}
 }
+
+// Written returns the kinds that functions of the database write, whoever calls them: tidemark.archive,
+// restore and erase.
+func Written() []Kind { return []Kind{"events_archived", "events_restored", "events_erased"} }

@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
 
@@ -255,7 +254,7 @@ func (r Request) choose(ctx context.Context, db DB, done *tally, take func(batch
 
 // archive moves campaigns to one object.
 func (r Request) archive(ctx context.Context, db DB, store Store, ids []string, done *tally) error {
-	text, sums, err := lines(ctx, db, ids)
+	text, err := lines(ctx, db, ids)
 	if feed.CannotRead(err) {
 		unreadable, findErr := rows.All(ctx, db, pgx.RowTo[string], "", queryUnreadable, ids)
 		if findErr != nil || len(unreadable) == 0 {
@@ -268,7 +267,7 @@ func (r Request) archive(ctx context.Context, db DB, store Store, ids []string, 
 		if len(ids) == 0 {
 			return nil
 		}
-		text, sums, err = lines(ctx, db, ids)
+		text, err = lines(ctx, db, ids)
 	}
 	if err != nil {
 		return err
@@ -278,9 +277,12 @@ func (r Request) archive(ctx context.Context, db DB, store Store, ids []string, 
 	if err := store.Put(ctx, name, content); err != nil {
 		return err
 	}
-	o, err := load(ctx, store, name, hex.EncodeToString(sum[:]))
+	o, err := load(ctx, store, feed.Stub{Object: name, SHA256: hex.EncodeToString(sum[:]), Bytes: int64(len(content))})
 	if err != nil {
 		return err
+	}
+	if !bytes.Equal(o.text, text) {
+		return fmt.Errorf("%w: %s has other lines than were written", ErrObject, name)
 	}
 	manifest, err := json.Marshal(o.manifest())
 	if err == nil {
@@ -289,15 +291,14 @@ func (r Request) archive(ctx context.Context, db DB, store Store, ids []string, 
 	if err != nil {
 		return err
 	}
-	hashes, of := make([][]byte, len(o.campaigns)), make([]int64, len(o.campaigns))
+	hashes := make([][]byte, len(o.campaigns)) // of what was read back; the database computes its own
 	for i, id := range o.campaigns {
 		hash := sha256.Sum256(o.lines[id])
-		hashes[i], of[i] = hash[:], sums[id]
+		hashes[i] = hash[:]
 	}
 	left := map[string]string{}
 	if err := pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error {
-		return collect(ctx, tx, left, queryArchive, name, sum[:], len(content), o.campaigns, of, hashes, r.By,
-			r.Reason)
+		return collect(ctx, tx, left, queryArchive, name, sum[:], len(content), o.campaigns, hashes, r.By, r.Reason)
 	}); err != nil {
 		return err
 	}
@@ -305,26 +306,19 @@ func (r Request) archive(ctx context.Context, db DB, store Store, ids []string, 
 	return nil
 }
 
-// lines returns the campaigns' events as lines, and for each campaign the XOR of its events' hashes.
-func lines(ctx context.Context, db DB, ids []string) ([]byte, map[string]int64, error) {
+// lines returns the campaigns' events as lines.
+func lines(ctx context.Context, db DB, ids []string) ([]byte, error) {
 	var text bytes.Buffer
-	sums := map[string]int64{}
 	found, err := db.Query(ctx, queryLines, ids)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	defer found.Close()
 	for found.Next() {
-		row := found.RawValues() // texts
-		hash, err := strconv.ParseInt(string(row[2]), 10, 64)
-		if err != nil {
-			return nil, nil, err
-		}
-		sums[string(row[0])] ^= hash
-		text.Write(row[1])
+		text.Write(found.RawValues()[0])
 		text.WriteByte('\n')
 	}
-	return text.Bytes(), sums, found.Err()
+	return text.Bytes(), found.Err()
 }
 
 // collect runs a statement that returns campaigns with reasons.

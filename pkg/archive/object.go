@@ -61,19 +61,25 @@ func compress(lines []byte) (name string, content []byte) {
 	return "events-" + hex.EncodeToString(sum[:16]) + ".ndjson.gz", b.Bytes()
 }
 
-// load reads an object and checks its hash.
-func load(ctx context.Context, store Store, name, hash string) (*object, error) {
-	content, err := store.Get(ctx, name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%w: %s is missing: put it back, from a copy of the archive", ErrObject, name)
+// load reads an object and checks its size and hash.
+func load(ctx context.Context, store Store, s feed.Stub) (*object, error) {
+	const remedy = "put it back, from a copy of the archive"
+	name, hash := s.Object, s.SHA256
+	if s.Bytes < 1 || s.Bytes > MostBytes {
+		return nil, fmt.Errorf("%w: %s has %d bytes in the manifest, the limit is %d", ErrObject, name, s.Bytes, MostBytes)
 	}
-	if err != nil {
+	content, err := store.Get(ctx, name, s.Bytes)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("%w: %s is missing: %s", ErrObject, name, remedy)
+	case errors.Is(err, ErrObject):
+		return nil, fmt.Errorf("%s: %w: %s", name, err, remedy)
+	case err != nil:
 		return nil, fmt.Errorf("read %s from the archive: %w", name, err)
 	}
 	o := &object{name: name, size: len(content), sha256: sha256.Sum256(content), lines: map[string][]byte{}}
 	if got := hex.EncodeToString(o.sha256[:]); got != hash {
-		return nil, fmt.Errorf("%w: %s has the SHA-256 %s, it was written with %s: put it back, from a copy of the archive",
-			ErrObject, name, got, hash)
+		return nil, fmt.Errorf("%w: %s has the SHA-256 %s, it was written with %s: %s", ErrObject, name, got, hash, remedy)
 	}
 	if err := o.index(content); err != nil {
 		return nil, fmt.Errorf("%w: %s: %w", ErrObject, name, err)

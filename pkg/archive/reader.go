@@ -3,6 +3,7 @@ package archive
 import (
 	"context"
 	"encoding/hex"
+	"errors"
 	"slices"
 	"sync"
 
@@ -46,7 +47,7 @@ func (r *Reader) Reading(db journal.Querier) journal.Querier {
 func (r *Reader) Read(
 	ctx context.Context, s journal.Stub, after, until int64, visit func(*journal.Event) bool,
 ) error {
-	o, err := r.object(ctx, s.Object, s.SHA256)
+	o, err := r.object(ctx, s)
 	if err != nil {
 		return err
 	}
@@ -58,11 +59,10 @@ func (r *Reader) Read(
 func Search(
 	ctx context.Context, db journal.Querier, store Store, types []string, visit func(object string, lines []byte) error,
 ) error {
-	objects, err := rows.All(ctx, db, pgx.RowToStructByPos[struct{ Name, SHA256 string }], "list objects",
-		queryObjects, nil, types)
+	objects, err := rows.All(ctx, db, pgx.RowToStructByPos[feed.Stub], "list objects", queryObjects, nil, types)
 	for _, m := range objects {
 		var o *object
-		if o, err = load(ctx, store, m.Name, m.SHA256); err == nil {
+		if o, err = load(ctx, store, m); err == nil {
 			err = visit(o.name, o.text)
 		}
 		if err != nil {
@@ -72,22 +72,29 @@ func Search(
 	return err
 }
 
-func (r *Reader) object(ctx context.Context, name, hash string) (*object, error) {
-	if o := r.inMemory(name, hash); o != nil {
-		return o, nil
-	}
-	loaded := r.loads.DoChan(name+" "+hash, func() (any, error) {
-		o, err := load(context.WithoutCancel(ctx), r.store, name, hash)
-		if err == nil {
-			r.keep(o)
+// object returns an object. Several readers share one load, which ends with the context of its first.
+func (r *Reader) object(ctx context.Context, s feed.Stub) (*object, error) {
+	for {
+		if o := r.inMemory(s.Object, s.SHA256); o != nil {
+			return o, nil
 		}
-		return o, err
-	})
-	select {
-	case l := <-loaded:
-		return l.Val.(*object), l.Err
-	case <-ctx.Done():
-		return nil, ctx.Err()
+		ours := false
+		loaded := r.loads.DoChan(s.Object+" "+s.SHA256, func() (any, error) {
+			ours = true
+			o, err := load(ctx, r.store, s)
+			if err == nil {
+				r.keep(o)
+			}
+			return o, err
+		})
+		select {
+		case l := <-loaded:
+			if ended := errors.Is(l.Err, context.Canceled) || errors.Is(l.Err, context.DeadlineExceeded); !ended || ours {
+				return l.Val.(*object), l.Err
+			}
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
 	}
 }
 

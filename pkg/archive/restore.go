@@ -11,6 +11,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/rows"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
@@ -28,9 +29,6 @@ type RestoreRequest struct {
 	Rate     int          // events a second; 0: as fast as possible
 	Progress func(Report) // after each object; may be nil
 }
-
-// mark is where an archived campaign is.
-type mark struct{ ID, Object, SHA256 string }
 
 // Restore brings archived events back, as they were, an object or a part of it in each transaction. It
 // can be interrupted and repeated. Errors: [ErrInvalid]; [ErrObject], which leaves the campaigns of this
@@ -54,7 +52,7 @@ func Restore(ctx context.Context, db DB, store Store, r RestoreRequest) (_ Repor
 	var unusable []error
 	err = atOnce(ctx, r.Rate, func(ctx context.Context, do func(int64, func() error) error) error {
 		for _, m := range wanted {
-			o, err := load(ctx, store, m.object.Object, m.object.SHA256)
+			o, err := load(ctx, store, m.object)
 			if errors.Is(err, ErrObject) {
 				unusable = append(unusable, err)
 				for _, id := range m.ids {
@@ -82,15 +80,16 @@ func Restore(ctx context.Context, db DB, store Store, r RestoreRequest) (_ Repor
 
 // wanted is an object, and the campaigns to restore of it; none: all.
 type wanted struct {
-	object mark
+	object feed.Stub
 	ids    []string
 }
 
 func (r RestoreRequest) objects(ctx context.Context, db DB, done *tally) (all []wanted, err error) {
 	if len(r.Campaigns) == 0 {
-		var m mark
-		err = rows.Each(ctx, db, []any{&m.Object, &m.SHA256}, func() { all = append(all, wanted{object: m}) },
-			"list objects", queryObjects, r.Objects, nil)
+		objects, err := rows.All(ctx, db, pgx.RowToStructByPos[feed.Stub], "list objects", queryObjects, r.Objects, nil)
+		for _, o := range objects {
+			all = append(all, wanted{object: o})
+		}
 		for _, name := range r.Objects {
 			if err == nil && !slices.ContainsFunc(all, func(w wanted) bool { return w.object.Object == name }) {
 				err = fmt.Errorf("%w: no archived campaign is in object %q", ErrInvalid, name)
@@ -98,38 +97,38 @@ func (r RestoreRequest) objects(ctx context.Context, db DB, done *tally) (all []
 		}
 		return all, err
 	}
-	marks, err := rows.All(ctx, db, pgx.RowToStructByPos[mark], "find archived campaigns", queryMarks, r.Campaigns)
-	slices.SortFunc(marks, func(a, b mark) int {
-		return cmp.Or(strings.Compare(a.Object, b.Object), strings.Compare(a.ID, b.ID))
+	marks, err := rows.All(ctx, db, pgx.RowToStructByPos[feed.Stub], "find archived campaigns", queryMarks, r.Campaigns)
+	slices.SortFunc(marks, func(a, b feed.Stub) int {
+		return cmp.Or(strings.Compare(a.Object, b.Object), strings.Compare(a.CampaignID, b.CampaignID))
 	})
 	for _, m := range slices.Compact(marks) {
 		if m.Object == "" {
-			done.leave(m.ID, "it is not archived")
+			done.leave(m.CampaignID, "it is not archived")
 			continue
 		}
 		if n := len(all); n == 0 || all[n-1].object.Object != m.Object {
 			all = append(all, wanted{object: m})
 		}
-		all[len(all)-1].ids = append(all[len(all)-1].ids, m.ID)
+		all[len(all)-1].ids = append(all[len(all)-1].ids, m.CampaignID)
 	}
 	return all, err
 }
 
 // restore brings back campaigns of an object. Unless they were named, those restored before are passed over.
 func (r RestoreRequest) restore(ctx context.Context, db DB, o *object, ids []string, done *tally) error {
-	marks, err := rows.All(ctx, db, pgx.RowToStructByPos[mark], "", queryMarks, ids)
+	marks, err := rows.All(ctx, db, pgx.RowToStructByPos[feed.Stub], "", queryMarks, ids)
 	if err != nil {
 		return err
 	}
 	there, texts := []string{}, []string{}
 	for _, m := range marks {
-		switch lines, ok := o.lines[m.ID]; {
+		switch lines, ok := o.lines[m.CampaignID]; {
 		case m.Object == o.name && ok:
-			there, texts = append(there, m.ID), append(texts, string(lines))
+			there, texts = append(there, m.CampaignID), append(texts, string(lines))
 		case m.Object == o.name:
-			done.leave(m.ID, fmt.Sprintf("%s does not have it", o.name))
+			done.leave(m.CampaignID, fmt.Sprintf("%s does not have it", o.name))
 		case len(r.Campaigns) > 0:
-			done.leave(m.ID, "it is not archived")
+			done.leave(m.CampaignID, "it is not archived")
 		}
 	}
 	if len(there) == 0 {

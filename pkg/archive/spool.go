@@ -119,9 +119,9 @@ func (r *Reader) dropSpool() {
 // continued by the next.
 func (s *spool) gather(ctx context.Context, db journal.Querier, store Store, bucket int64) (err error) {
 	type archived struct {
-		Mark           int64
-		Object, SHA256 *string
-		Rank           int64
+		Mark, Rank     int64
+		Object, SHA256 string
+		Bytes          int64
 	}
 	all, err := rows.All(ctx, db, pgx.RowToStructByPos[archived], "list objects", queryBetween, bucket*bucketPositions,
 		(bucket+1)*bucketPositions)
@@ -137,17 +137,17 @@ func (s *spool) gather(ctx context.Context, db journal.Querier, store Store, buc
 		s.blocks, s.buffered = map[int64][]block{}, map[int64][]record{}
 	}
 	for i, a := range all {
-		if a.Object == nil || s.has[*a.Object+*a.SHA256] {
+		if a.Object == "" || s.has[a.Object+a.SHA256] {
 			continue
 		}
-		o, err := load(ctx, store, *a.Object, *a.SHA256)
+		o, err := load(ctx, store, feed.Stub{Object: a.Object, SHA256: a.SHA256, Bytes: a.Bytes})
 		if err == nil {
 			err = s.add(o, a.Rank)
 		}
 		if err != nil {
 			return fmt.Errorf("put archived events in order, object %d of %d: %w", i+1, len(all), err)
 		}
-		s.has[*a.Object+*a.SHA256] = true
+		s.has[a.Object+a.SHA256] = true
 	}
 	s.marks[bucket] = all[0].Mark
 	return nil

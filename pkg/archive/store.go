@@ -13,16 +13,21 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+	"syscall"
 )
 
-// Store keeps objects of up to about 100 MB. It is safe for concurrent use.
+// MostBytes is more than any object has.
+const MostBytes = 128 << 20
+
+// Store keeps objects of up to [MostBytes]. It is safe for concurrent use.
 type Store interface {
 	// Put writes an object. When it returns, the object is durable and complete. An object with this
 	// name and content may be there already.
 	Put(ctx context.Context, name string, content []byte) error
 
-	// Get returns an object. The error wraps [fs.ErrNotExist] if there is none.
-	Get(ctx context.Context, name string) ([]byte, error)
+	// Get returns an object of so many bytes. The error wraps [fs.ErrNotExist] if there is none, and
+	// [ErrObject] if there is something of another size, or that is no object. It reads no more than size.
+	Get(ctx context.Context, name string, size int64) ([]byte, error)
 }
 
 // Kinds are stores that a program has besides folders, by the scheme of their URLs, such as "s3".
@@ -66,7 +71,7 @@ func (f *Folder) Put(ctx context.Context, name string, content []byte) (err erro
 	if err := cmp.Or(CheckName(name), ctx.Err()); err != nil {
 		return err
 	}
-	if old, err := f.root.ReadFile(name); err == nil && bytes.Equal(old, content) {
+	if old, err := f.Get(ctx, name, int64(len(content))); err == nil && bytes.Equal(old, content) {
 		return nil
 	}
 	unfinished := name + "." + rand.Text() + ".unfinished"
@@ -94,12 +99,48 @@ func (f *Folder) Put(ctx context.Context, name string, content []byte) (err erro
 	return errors.Join(folder.Sync(), folder.Close()) // the name is durable too
 }
 
-// Get reads a file.
-func (f *Folder) Get(ctx context.Context, name string) ([]byte, error) {
-	if err := cmp.Or(CheckName(name), ctx.Err()); err != nil {
+// Get reads a regular file. It opens nothing else: reads of a FIFO or a device may never end.
+func (f *Folder) Get(ctx context.Context, name string, size int64) (content []byte, err error) {
+	if err := CheckName(name); err != nil {
 		return nil, err
 	}
-	return f.root.ReadFile(name)
+	info, err := f.root.Stat(name)
+	if err == nil {
+		err = isObject(info, size)
+	}
+	if err != nil {
+		return nil, cmp.Or(ctx.Err(), err)
+	}
+	file, err := f.root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // it may be another by now
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = file.Close() }()
+	if info, err = file.Stat(); err == nil {
+		err = isObject(info, size)
+	}
+	content = make([]byte, 0, size)
+	for err == nil && int64(len(content)) < size {
+		if err = ctx.Err(); err == nil {
+			var n int
+			n, err = file.Read(content[len(content):min(int64(len(content)+readBytes), size)])
+			content = content[:len(content)+n]
+		}
+	}
+	return content, err
+}
+
+const readBytes = 1 << 20 // at a time
+
+// isObject returns an error for what is no file of so many bytes.
+func isObject(info fs.FileInfo, size int64) error {
+	switch {
+	case !info.Mode().IsRegular():
+		return fmt.Errorf("%w: it is no file but %s", ErrObject, info.Mode().Type())
+	case info.Size() != size:
+		return fmt.Errorf("%w: it has %d bytes, it was written with %d", ErrObject, info.Size(), size)
+	}
+	return nil
 }
 
 // CheckName refuses names of objects that are paths, or hidden. A [Store] calls it first.

@@ -254,7 +254,7 @@ func TestAnErasureWaitsForArchivesThatAreBeingWritten(t *testing.T) {
 	}
 	defer func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }()
 	_, err = tx.Exec(t.Context(),
-		`SELECT * FROM tidemark.archive('o', sha256(''), 1, '{}', '{}', '{}', 'anna', 'a test')`)
+		`SELECT * FROM tidemark.archive('o', sha256(''), 1, '{}', '{}', 'anna', 'a test')`)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -49,7 +49,7 @@ func TestArchivesAreTheOperators(t *testing.T) {
 	}
 	change := []string{
 		"DELETE FROM tidemark.archives", "UPDATE tidemark.archives SET campaigns = 0",
-		"SELECT tidemark.archive('x', '', 1, '{}', '{}', '{}', '', '')", "SELECT tidemark.restore('{}', '{}')",
+		"SELECT tidemark.archive('x', '', 1, '{}', '{}', '', '')", "SELECT tidemark.restore('{}', '{}')",
 	}
 	refuses(t, worker, change...)
 	refuses(t, publisher, change...)

@@ -219,7 +219,7 @@ func typeOf(t reflect.Type) Type {
 // loggedActs returns the acts that the operators' log can contain.
 func loggedActs() []string {
 	acts := publications.Acts()
-	for _, kind := range admin.Kinds() {
+	for _, kind := range slices.Concat(admin.Kinds(), admin.Written()) {
 		if !slices.Contains(acts, string(kind)) {
 			acts = append(acts, string(kind))
 		}

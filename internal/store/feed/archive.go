@@ -46,8 +46,9 @@ func (e *ArchivedError) Is(target error) bool { return target == ErrArchived }
 // the one before it, up to itself.
 type Stub struct {
 	CampaignID string
-	Object     string // of the archive, with its hash in hex
+	Object     string // of the archive, with its hash in hex and its size
 	SHA256     string
+	Bytes      int64
 }
 
 // Archive reads archived events. visit gets those of the stub's campaign after one seq and up to

@@ -5,7 +5,8 @@
 //   - an object comes back as it was put, also after it is put again, and the store keeps nothing of
 //     the bytes that it is lent or returns
 //   - several goroutines may put and get at once, also the same object
-//   - the error for an object that is not there wraps [fs.ErrNotExist]
+//   - the error for an object that is not there wraps [fs.ErrNotExist], and that for one of another size
+//     [archive.ErrObject]
 //   - a name that is a path or hidden is refused
 //   - with a context that has ended Put and Get return its error, and Put writes nothing
 package archivetest
@@ -38,7 +39,8 @@ func Run(t *testing.T, store archive.Store) {
 
 func rules() map[string]func(context.Context, archive.Store) error {
 	return map[string]func(context.Context, archive.Store) error{
-		"objects come back": comeBack, "several at once": atOnce, "missing": missing, "names": names, "contexts": contexts,
+		"objects come back": comeBack, "several at once": atOnce, "missing": missing, "sizes": sizes, "names": names,
+		"contexts": contexts,
 	}
 }
 
@@ -53,7 +55,7 @@ func comeBack(ctx context.Context, store archive.Store) error {
 	}
 	clear(content)
 	for range 2 {
-		got, err := store.Get(ctx, name)
+		got, err := store.Get(ctx, name, int64(len(want)))
 		if err != nil || !bytes.Equal(got, want) {
 			return errors.Join(errors.New("Get returned other content than Put was given, or failed"), err)
 		}
@@ -69,7 +71,7 @@ func atOnce(ctx context.Context, store archive.Store) error {
 		for range 4 {
 			g.Go(func() error {
 				err := store.Put(ctx, name, want)
-				got, getErr := store.Get(ctx, name)
+				got, getErr := store.Get(ctx, name, int64(len(want)))
 				if err != nil || getErr != nil || !bytes.Equal(got, want) {
 					return errors.Join(errors.New("several at once: Get returned other content than Put, or failed"), err, getErr)
 				}
@@ -81,15 +83,28 @@ func atOnce(ctx context.Context, store archive.Store) error {
 }
 
 func missing(ctx context.Context, store archive.Store) error {
-	if _, err := store.Get(ctx, "test-"+rand.Text()); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := store.Get(ctx, "test-"+rand.Text(), 1); !errors.Is(err, fs.ErrNotExist) {
 		return errors.Join(errors.New("Get of an object that is not there returned no fs.ErrNotExist"), err)
+	}
+	return nil
+}
+
+func sizes(ctx context.Context, store archive.Store) error {
+	name := "test-" + rand.Text()
+	if err := store.Put(ctx, name, bytes.Repeat([]byte("x"), 1000)); err != nil {
+		return err
+	}
+	for _, size := range []int64{1, 999, 1001, archive.MostBytes} {
+		if _, err := store.Get(ctx, name, size); !errors.Is(err, archive.ErrObject) {
+			return errors.Join(fmt.Errorf("Get of an object of 1000 bytes as if it had %d returned no archive.ErrObject", size), err)
+		}
 	}
 	return nil
 }
 
 func names(ctx context.Context, store archive.Store) error {
 	for _, name := range []string{"", ".", "../a", "/a", "a/b", `a\b`, ".hidden", "c:d"} {
-		_, err := store.Get(ctx, name)
+		_, err := store.Get(ctx, name, 1)
 		if store.Put(ctx, name, []byte("x")) == nil || err == nil || errors.Is(err, fs.ErrNotExist) {
 			return errors.Join(fmt.Errorf("%q is no name of an object: Put wrote it, or Get looked for it", name), err)
 		}
@@ -102,7 +117,7 @@ func contexts(ctx context.Context, store archive.Store) error {
 	end()
 	name := "test-" + rand.Text()
 	put, get := store.Put(ended, name, []byte("x")), missing(ended, store)
-	if _, err := store.Get(ctx, name); !errors.Is(err, fs.ErrNotExist) || !errors.Is(put, context.Canceled) ||
+	if _, err := store.Get(ctx, name, 1); !errors.Is(err, fs.ErrNotExist) || !errors.Is(put, context.Canceled) ||
 		!errors.Is(get, context.Canceled) {
 		return errors.Join(errors.New("the context had ended: Put or Get did not say so, or Put wrote"), put, get, err)
 	}

@@ -57,7 +57,7 @@ func (m *memory) Put(ctx context.Context, name string, content []byte) error {
 	return ctx.Err()
 }
 
-func (m *memory) Get(ctx context.Context, name string) ([]byte, error) {
+func (m *memory) Get(ctx context.Context, name string, size int64) ([]byte, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if err := archive.CheckName(name); err != nil && m.breaks != "names" {
@@ -77,6 +77,8 @@ func (m *memory) Get(ctx context.Context, name string) ([]byte, error) {
 		return nil, nil
 	case !ok:
 		return nil, fs.ErrNotExist
+	case int64(len(content)) != size && m.breaks != "any size":
+		return nil, archive.ErrObject
 	case m.breaks == "lends":
 		return content, nil
 	}
@@ -87,7 +89,7 @@ func TestBrokenStoresAreCaught(t *testing.T) {
 	t.Parallel()
 	for breaks, rule := range map[string]string{
 		"": "", "repeats": "objects come back", "keeps": "objects come back", "changes": "objects come back",
-		"lends": "objects come back", "mixes": "several at once", "empty": "missing", "names": "names",
+		"lends": "objects come back", "mixes": "several at once", "empty": "missing", "any size": "sizes", "names": "names",
 		"writes late": "contexts", "ignores": "contexts",
 	} {
 		broken := map[string]error{}
