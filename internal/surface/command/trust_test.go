@@ -56,6 +56,18 @@ func TestVerifyLooksAmongTheReadModelsOnlyIfToldTo(t *testing.T) {
 		!strings.Contains(got.out, "function twice(bigint) does not exist") {
 		t.Errorf("it ends with %d: %s%s", got.code, got.out, got.err)
 	}
+	for models, want := range map[string]struct {
+		code    int
+		message string
+	}{
+		pgtest.Empty(t): {cli.ExitUsage, "names another database"},
+		"postgres://[":  {cli.ExitUsage, "TIDEMARK_MODELS_URL"},
+		"host=127.0.0.1%20port=1%20connect_timeout=5": {cli.ExitUnavailable, "TIDEMARK_MODELS_URL"},
+	} {
+		if got := execute(t, url, false, line+" --models-url "+models); got.code != want.code || !strings.Contains(got.err, want.message) {
+			t.Errorf("with the models at %s it ends with %d: %s", models, got.code, got.err)
+		}
+	}
 	if got := execute(t, url, false, line+" --models-url "+url); got.code != cli.ExitOK {
 		t.Errorf("as the workers do, it ends with %d: %s%s", got.code, got.out, got.err)
 	}
