@@ -2,25 +2,74 @@
 SELECT pg_catalog.set_config('tidemark.path', pg_catalog.current_setting('search_path'), true),
     pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
 
--- One row stands for one call of an operator who erases a campaign or a subject. The subject's key is
--- not kept: it may be a person's name.
+-- One row stands for one request of operators to erase a campaign or subjects, however often it was
+-- interrupted and continued. The subject's key is not kept: it may be a person's name. Only the same
+-- request finds the row again, by a keyed hash. Whoever carries it out holds it until held_until, by
+-- the database's clock, and each holder has a generation of its own: who has lost it changes nothing.
 CREATE TABLE tidemark.erasures (
     id          bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    request     bytea            NOT NULL CHECK (octet_length(request) = 32),
     campaign_id text COLLATE "C",
+    fields      jsonb            NOT NULL DEFAULT '{}',
+    personal    jsonb,
     actor       text COLLATE "C" NOT NULL,
     reason      text             NOT NULL,
     began_at    timestamptz      NOT NULL DEFAULT clock_timestamp(),
     ended_at    timestamptz,
+    holder      text COLLATE "C" NOT NULL DEFAULT '',
+    generation  bigint           NOT NULL DEFAULT 1,
+    held_until  timestamptz      NOT NULL DEFAULT clock_timestamp(),
     changed     jsonb            NOT NULL DEFAULT '{}'
 );
 COMMENT ON TABLE tidemark.erasures IS 'Erasures of campaigns and subjects. Kept as long as the journal.';
 COMMENT ON COLUMN tidemark.erasures.id IS 'number, which erased events have in their metadata';
-COMMENT ON COLUMN tidemark.erasures.campaign_id IS 'campaign, NULL for a subject';
-COMMENT ON COLUMN tidemark.erasures.actor IS 'operator';
-COMMENT ON COLUMN tidemark.erasures.reason IS 'reason of the operator';
+COMMENT ON COLUMN tidemark.erasures.request IS 'keyed hash of the campaign or the subjects, and of what it takes';
+COMMENT ON COLUMN tidemark.erasures.campaign_id IS 'campaign, NULL for subjects';
+COMMENT ON COLUMN tidemark.erasures.fields IS 'subject fields of the catalogue that it searches, by event type';
+COMMENT ON COLUMN tidemark.erasures.personal IS 'personal fields that it takes, by event type, NULL for whole payloads';
+COMMENT ON COLUMN tidemark.erasures.actor IS 'operator who began it';
+COMMENT ON COLUMN tidemark.erasures.reason IS 'reason of that operator';
 COMMENT ON COLUMN tidemark.erasures.began_at IS 'time of the first event';
-COMMENT ON COLUMN tidemark.erasures.ended_at IS 'time of the last, NULL if it was interrupted';
+COMMENT ON COLUMN tidemark.erasures.ended_at IS 'time of the last, NULL while it runs or if it was interrupted';
+COMMENT ON COLUMN tidemark.erasures.holder IS 'operator who carries it out, or did last';
+COMMENT ON COLUMN tidemark.erasures.generation IS 'grows with each holder; all changes are made under it';
+COMMENT ON COLUMN tidemark.erasures.held_until IS 'time from which the same request may take it over';
 COMMENT ON COLUMN tidemark.erasures.changed IS 'number of rows that were changed, by table';
+
+-- There is one unfinished erasure of a request.
+CREATE UNIQUE INDEX erasures_request_idx ON tidemark.erasures (request) WHERE ended_at IS NULL;
+
+-- The secret of the installation, of 366 random bits: the inner and outer block of HMAC-SHA256.
+-- Keys of erasures and hashes of subjects are derived from it. Only functions of the owner read it.
+CREATE TABLE tidemark.erasure_secret (
+    one         boolean PRIMARY KEY DEFAULT true CHECK (one),
+    inner_block bytea NOT NULL CHECK (octet_length(inner_block) = 64),
+    outer_block bytea NOT NULL CHECK (octet_length(outer_block) = 64)
+);
+COMMENT ON TABLE tidemark.erasure_secret IS 'Secret from which keys of erasures are derived. For the owner''s functions alone.';
+COMMENT ON COLUMN tidemark.erasure_secret.one IS 'there is one row';
+COMMENT ON COLUMN tidemark.erasure_secret.inner_block IS 'the secret with the inner padding of HMAC';
+COMMENT ON COLUMN tidemark.erasure_secret.outer_block IS 'the secret with the outer padding of HMAC';
+INSERT INTO tidemark.erasure_secret (inner_block, outer_block)
+SELECT string_agg(set_byte('\x00', 0, get_byte(r.secret, n) # 54), '' ORDER BY n),
+    string_agg(set_byte('\x00', 0, get_byte(r.secret, n) # 92), '' ORDER BY n)
+FROM (SELECT sha256(uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid()))
+    || decode(repeat('00', 32), 'hex') AS secret OFFSET 0) r CROSS JOIN generate_series(0, 63) n;
+-- +goose StatementBegin
+DO $$
+DECLARE
+    grantee text;
+BEGIN
+    -- Default privileges may give new tables to workers: deploy/sql/roles.sql.
+    REVOKE ALL ON tidemark.erasure_secret FROM PUBLIC;
+    FOR grantee IN SELECT DISTINCT a.grantee::regrole::text FROM pg_class c CROSS JOIN LATERAL aclexplode(c.relacl) a
+        WHERE c.oid = 'tidemark.erasure_secret'::regclass AND a.grantee NOT IN (0, c.relowner)
+    LOOP
+        EXECUTE format('REVOKE ALL ON tidemark.erasure_secret FROM %s', grantee);
+    END LOOP;
+END
+$$;
+-- +goose StatementEnd
 
 -- Grows when events have been erased. Processes that keep pages of the journal in memory read it every
 -- second, and then drop them.
@@ -35,43 +84,80 @@ CREATE TABLE tidemark.erased_events (
     event_id uuid   NOT NULL,
     PRIMARY KEY (erasure, position)
 );
+CREATE INDEX erased_events_position_idx ON tidemark.erased_events (position);
 COMMENT ON TABLE tidemark.erased_events IS 'Events of an erasure.';
 COMMENT ON COLUMN tidemark.erased_events.erasure IS 'the erasure';
 COMMENT ON COLUMN tidemark.erased_events.position IS 'position of the event';
 COMMENT ON COLUMN tidemark.erased_events.event_id IS 'id of the event';
 
--- Hashes of the values that were erased, with a key that only the certificate has. So they tell
--- nothing, and a search with the key finds the values wherever they are left.
+-- Tags and subjects that erased events had, as keyed hashes, so that a later erasure of the subject finds
+-- them again: a field may be declared personal later.
+CREATE TABLE tidemark.erased_subjects (
+    hash        bytea            NOT NULL CHECK (octet_length(hash) = 32),
+    position    bigint           NOT NULL,
+    campaign_id text COLLATE "C" NOT NULL,
+    seq         bigint           NOT NULL,
+    event_type  text COLLATE "C" NOT NULL,
+    PRIMARY KEY (hash, position)
+);
+COMMENT ON TABLE tidemark.erased_subjects IS 'Keyed hashes of the tags and subjects of erased events.';
+COMMENT ON COLUMN tidemark.erased_subjects.hash IS 'HMAC with the secret of the installation of the SHA-256';
+COMMENT ON COLUMN tidemark.erased_subjects.position IS 'position of the event';
+COMMENT ON COLUMN tidemark.erased_subjects.campaign_id IS 'its campaign';
+COMMENT ON COLUMN tidemark.erased_subjects.seq IS 'its number in the campaign';
+COMMENT ON COLUMN tidemark.erased_subjects.event_type IS 'its type';
+
+-- Hashes of the values that were erased, with the key of the erasure, which the certificate has. So they
+-- tell nothing without it, and a search finds the values wherever they are left.
 CREATE TABLE tidemark.erased_values (
-    erasure bigint NOT NULL REFERENCES tidemark.erasures,
-    hash    bytea  NOT NULL,
+    erasure bigint   NOT NULL REFERENCES tidemark.erasures,
+    hash    bytea    NOT NULL,
+    words   smallint NOT NULL,
     PRIMARY KEY (erasure, hash)
 );
 COMMENT ON TABLE tidemark.erased_values IS 'Keyed hashes of the values that an erasure has erased.';
 COMMENT ON COLUMN tidemark.erased_values.erasure IS 'the erasure';
-COMMENT ON COLUMN tidemark.erased_values.hash IS 'SHA-256 of the certificate''s key and the value';
+COMMENT ON COLUMN tidemark.erased_values.hash IS 'SHA-256 of the erasure''s key and the value: tidemark.spoken';
+COMMENT ON COLUMN tidemark.erased_values.words IS 'words of the value, at most 8';
 
--- One random secret, which only functions of the owner read. Hashes that the database must be able to
--- make again depend on it.
-CREATE TABLE tidemark.erasure_secret (
-    only_row boolean PRIMARY KEY DEFAULT true CHECK (only_row),
-    secret   bytea   NOT NULL CHECK (octet_length(secret) = 32)
-);
-COMMENT ON TABLE tidemark.erasure_secret IS 'A random secret of this installation: one row, which only the owner reads.';
-COMMENT ON COLUMN tidemark.erasure_secret.only_row IS 'always true, so that there is one row';
-COMMENT ON COLUMN tidemark.erasure_secret.secret IS '32 random bytes';
-INSERT INTO tidemark.erasure_secret (secret)
-SELECT sha256(uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid()));
-
--- secret_hash returns a keyed hash of a value, the same one each time in this database. p_use keeps hashes
--- of different uses apart.
-CREATE FUNCTION tidemark.secret_hash(p_use text, p_value text) RETURNS bytea
-    LANGUAGE sql STABLE
+-- derive returns the HMAC-SHA256 of a message by the secret of the installation. Nobody but functions of
+-- the owner may call it.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.derive(p_use text, p_message bytea) RETURNS bytea
+    LANGUAGE plpgsql STABLE
     SET search_path = pg_catalog, pg_temp
 AS $$
-    SELECT sha256(s.secret || sha256(s.secret || convert_to(p_use, 'UTF8')) || convert_to(p_value, 'UTF8'))
-    FROM tidemark.erasure_secret s
+DECLARE
+    s tidemark.erasure_secret;
+BEGIN
+    SELECT * INTO s FROM tidemark.erasure_secret;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'the secret of erasures is missing: tidemark.erasure_secret has no row'
+            USING ERRCODE = 'TM018', HINT = 'restore the table from a backup: without it no erased subject is found again';
+    END IF;
+    RETURN sha256(s.outer_block || sha256(s.inner_block || convert_to(p_use || ':', 'UTF8') || p_message));
+END
 $$;
+-- +goose StatementEnd
+
+-- spoken returns the words of a text in small letters, one space between them. What stands between words
+-- is neither a letter nor a digit of ASCII, and no other character but general punctuation.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.spoken(p_text text) RETURNS text
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+    SELECT btrim(regexp_replace(lower(p_text),
+        '[\u0001-\u002f\u003a-\u0040\u005b-\u0060\u007b-\u00bf\u2000-\u206f\u3000-\u303f]+', ' ', 'g'), ' ')
+$$;
+-- +goose StatementEnd
+
+-- secret_hash is derive for texts.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.secret_hash(p_use text, p_value text) RETURNS bytea
+    LANGUAGE sql STABLE
+    RETURN tidemark.derive(p_use, convert_to(p_value, 'UTF8'));
+-- +goose StatementEnd
 
 -- What the erased events had that a topic may filter by, for each event of type events_erased that an
 -- erasure has appended. An event of this type without a row here is not a notice.
@@ -130,35 +216,29 @@ AS $$
 $$;
 -- +goose StatementEnd
 
--- texts also returns the names of fields, and the words of all of them.
+-- erased_hashes returns the hashes of values for tidemark.erased_values. Of a long one it is that of the
+-- first 8 words.
 -- +goose StatementBegin
-CREATE FUNCTION tidemark.texts(p_document jsonb) RETURNS SETOF text
-    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+CREATE FUNCTION tidemark.erased_hashes(p_key bytea, p_values text[]) RETURNS TABLE (hash bytea, words smallint)
+    LANGUAGE sql STABLE
     SET jit = off
     SET search_path = pg_catalog, pg_temp
 AS $$
-    WITH whole AS (
-        SELECT v AS value FROM tidemark.erasable(p_document) AS v
-        UNION
-        SELECT k.key FROM jsonb_path_query(p_document, 'strict $.** ? (@.type() == "object")') AS o
-            CROSS JOIN LATERAL jsonb_object_keys(o) AS k (key)
-    )
-    SELECT w.value FROM whole w WHERE length(w.value) >= 4
-    UNION
-    SELECT word FROM whole w CROSS JOIN LATERAL regexp_split_to_table(w.value, '[^[:alnum:]@._+-]+') AS word
-    WHERE length(word) >= 4
+    SELECT DISTINCT sha256(p_key || convert_to(array_to_string(w.words, ' '), 'UTF8')), cardinality(w.words)::smallint
+    FROM unnest(p_values) AS v (value)
+        CROSS JOIN LATERAL (SELECT (string_to_array(tidemark.spoken(v.value), ' '))[1:8] AS words) w
+    WHERE length(array_to_string(w.words, '')) >= 4
 $$;
 -- +goose StatementEnd
 
--- is_erased reports whether an erasure has taken an event, or with p_whole all of its payload. An append
--- with the mark of erasures in its metadata does not hide an event from them.
+-- is_erased reports whether an erasure has taken all of an event, or with p_personal these fields of its
+-- type. A mark that an append has written into its metadata hides no event from erasures.
 -- +goose StatementBegin
-CREATE FUNCTION tidemark.is_erased(p_position bigint, p_metadata jsonb, p_payload jsonb, p_whole boolean)
-    RETURNS boolean
+CREATE FUNCTION tidemark.is_erased(p_position bigint, p_type text, p_personal jsonb) RETURNS boolean
     LANGUAGE sql STABLE
-    RETURN CASE WHEN p_metadata ->> '$erased' ~ '^[0-9]{1,18}$' THEN (p_payload = '{}' OR NOT p_whole)
-        AND EXISTS (SELECT FROM tidemark.erased_events x WHERE x.erasure = (p_metadata ->> '$erased')::bigint
-            AND x.position = p_position) ELSE false END;
+    RETURN EXISTS (SELECT FROM tidemark.erased_events e JOIN tidemark.erasures x ON x.id = e.erasure
+        WHERE e.position = p_position AND (x.personal IS NULL
+            OR coalesce(x.personal -> p_type @> (p_personal -> p_type), false)));
 -- +goose StatementEnd
 
 -- count_erased adds numbers of changed rows, by table, to those of an erasure.
@@ -173,21 +253,168 @@ BEGIN ATOMIC
 END;
 -- +goose StatementEnd
 
--- erase replaces payload and metadata of events of one campaign, and drops their tags, actor and
--- aggregate: place, type, id and times stay. With p_personal, an object of arrays of paths by event
--- type, it takes only these fields from the payloads, and leaves other types alone. What failed
--- campaigns, parked events and logs tell of the events goes too, and so do scheduled appends of the
--- campaign if all of it is erased (p_seqs is NULL: up to p_most events that are left). It appends an
--- event that tells consumers, and returns the erased seqs. It locks the campaign, as an append does.
--- It is the only way to change the journal.
+-- merge_paths returns the paths of two objects of arrays of paths by event type; NULL if one is NULL.
 -- +goose StatementBegin
-CREATE FUNCTION tidemark.erase(p_erasure bigint, p_key bytea, p_campaign_id text, p_seqs bigint[], p_most integer,
-        p_personal jsonb) RETURNS bigint[]
+CREATE FUNCTION tidemark.merge_paths(p_a jsonb, p_b jsonb) RETURNS jsonb
+    LANGUAGE sql IMMUTABLE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+    SELECT CASE WHEN p_a IS NOT NULL AND p_b IS NOT NULL THEN (
+        SELECT coalesce(jsonb_object_agg(t.key, t.paths), '{}') FROM (
+            SELECT e.key, jsonb_agg(DISTINCT p.path) AS paths FROM (VALUES (p_a), (p_b)) v (paths)
+                CROSS JOIN LATERAL jsonb_each(v.paths) e CROSS JOIN LATERAL jsonb_array_elements(e.value) p (path)
+            GROUP BY e.key) t
+    ) END
+$$;
+-- +goose StatementEnd
+
+-- begin_erasure puts a request on record, and returns the erasure with its key. If the same request was
+-- interrupted, it takes that erasure over, with the fields of both calls. While another holds it, it
+-- raises TM017. Without p_new it begins no new one and returns no row.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.begin_erasure(p_campaign_id text, p_subjects text[], p_fields jsonb, p_personal jsonb,
+        p_actor text, p_reason text, p_new boolean)
+    RETURNS TABLE (id bigint, generation bigint, key bytea, began_at timestamptz, continued boolean, fields jsonb,
+        personal jsonb, changed jsonb)
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET lock_timeout = '3s'
+    SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_column
+DECLARE
+    hash CONSTANT bytea := tidemark.derive('request', convert_to(jsonb_build_object('campaign', p_campaign_id,
+        'subjects', (SELECT to_jsonb(array_agg(DISTINCT s.subject COLLATE "C")) FROM unnest(p_subjects) s (subject)),
+        'personal', p_personal IS NOT NULL)::text, 'UTF8'));
+    x tidemark.erasures;
+    again boolean := true;
+BEGIN
+    IF (p_campaign_id IS NULL) = (coalesce(p_subjects, '{}') = '{}') THEN
+        RAISE EXCEPTION 'an erasure is of a campaign or of subjects' USING ERRCODE = 'invalid_parameter_value',
+            HINT = 'erase with tidemark campaign erase or subject erase';
+    END IF;
+    SELECT * INTO x FROM tidemark.erasures e WHERE e.request = hash AND e.ended_at IS NULL;
+    IF NOT FOUND AND NOT p_new THEN
+        RETURN;
+    ELSIF NOT FOUND THEN
+        -- Wait for archives that are being written. Those that begin later see the erasure.
+        PERFORM pg_advisory_xact_lock(tidemark.lock_key(32009, 0));
+        INSERT INTO tidemark.erasures AS e (request, campaign_id, fields, personal, actor, reason, holder, held_until)
+        VALUES (hash, p_campaign_id, coalesce(p_fields, '{}'), p_personal, p_actor, p_reason, p_actor,
+            clock_timestamp() + interval '30 s')
+        ON CONFLICT (request) WHERE ended_at IS NULL DO NOTHING RETURNING * INTO x;
+        again := x.id IS NULL; -- another session was first
+        IF again THEN
+            SELECT * INTO STRICT x FROM tidemark.erasures e WHERE e.request = hash AND e.ended_at IS NULL;
+        END IF;
+    END IF;
+    IF again THEN
+        UPDATE tidemark.erasures e SET generation = e.generation + 1, holder = p_actor,
+            held_until = clock_timestamp() + interval '30 s', fields = tidemark.merge_paths(e.fields, coalesce(p_fields, '{}')),
+            personal = tidemark.merge_paths(e.personal, p_personal)
+        WHERE e.id = x.id AND e.generation = x.generation AND e.ended_at IS NULL AND e.held_until <= clock_timestamp()
+        RETURNING * INTO x;
+        IF NOT FOUND THEN
+            SELECT * INTO x FROM tidemark.erasures e WHERE e.request = hash ORDER BY e.id DESC LIMIT 1;
+            RAISE EXCEPTION 'erasure % is carried out by %, who holds it until %', x.id, left(x.holder, 64), x.held_until
+                USING ERRCODE = 'TM017', HINT = 'wait until then, and erase again if it has not ended',
+                    DETAIL = jsonb_build_object('erasure', x.id, 'holder', x.holder, 'until', x.held_until)::text;
+        END IF;
+    END IF;
+    RETURN QUERY SELECT x.id, x.generation, tidemark.derive('erasure', int8send(x.id)), x.began_at, again, x.fields,
+        x.personal, x.changed;
+END
+$$;
+-- +goose StatementEnd
+
+-- hold_erasure has the holder of an erasure hold it for 30 seconds more, and returns it. It raises TM017 if
+-- another has taken it over, or if it has ended.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.hold_erasure(p_erasure bigint, p_generation bigint) RETURNS tidemark.erasures
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    x tidemark.erasures;
+BEGIN
+    UPDATE tidemark.erasures e SET held_until = clock_timestamp() + interval '30 s'
+    WHERE e.id = p_erasure AND e.generation = p_generation AND e.ended_at IS NULL RETURNING * INTO x;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'erasure % is not held by this call any more', p_erasure
+            USING ERRCODE = 'TM017', HINT = 'tidemark erase list shows it; erase again if it has not ended';
+    END IF;
+    RETURN x;
+END
+$$;
+-- +goose StatementEnd
+
+-- release_erasure lets the same request take an erasure over at once.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.release_erasure(p_erasure bigint, p_generation bigint) RETURNS void
+    LANGUAGE sql SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp
+AS $$
+    UPDATE tidemark.erasures e SET held_until = clock_timestamp()
+    WHERE e.id = p_erasure AND e.generation = p_generation AND e.ended_at IS NULL
+$$;
+-- +goose StatementEnd
+
+-- erased_of returns the events of subjects, or with these tags, that erasures have taken before but not all
+-- of, or not p_personal of it. They cannot be found by what they say any more.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.erased_of(p_subjects text[], p_personal jsonb)
+    RETURNS TABLE (subject text, campaign_id text, seq bigint, left_over boolean)
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY SELECT s.subject, e.campaign_id, e.seq, NOT tidemark.is_erased(e.position, e.event_type, p_personal)
+        AND (p_personal IS NULL OR p_personal ? e.event_type)
+    FROM (SELECT u.subject, tidemark.derive('subject', sha256(convert_to(u.subject, 'UTF8'))) AS hash
+        FROM unnest(p_subjects) AS u (subject) OFFSET 0) s
+    JOIN tidemark.erased_subjects e ON e.hash = s.hash;
+END
+$$;
+-- +goose StatementEnd
+
+-- keep_subjects keeps the hashes of the tags of an event and of the subjects that p_paths lead to. Of a
+-- sealed subject the key's row has the SHA-256.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.keep_subjects(p_event tidemark.journal, p_paths jsonb) RETURNS void
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    INSERT INTO tidemark.erased_subjects (hash, position, campaign_id, seq, event_type)
+    SELECT tidemark.derive('subject', s.hash), p_event.position, p_event.campaign_id, p_event.seq, p_event.event_type
+    FROM (
+        SELECT sha256(convert_to(tag, 'UTF8')) AS hash FROM unnest(p_event.tags) AS tag
+        UNION SELECT CASE jsonb_typeof(f.value) WHEN 'object' THEN (SELECT k.subject FROM tidemark.keys k
+                WHERE k.id = CASE WHEN f.value ->> 'key' ~ '^[0-9a-f-]{36}$' THEN (f.value ->> 'key')::uuid END)
+            ELSE sha256(convert_to(f.value #>> '{}', 'UTF8')) END
+        FROM (SELECT p_event.payload #> string_to_array(p.path, '.') AS value
+            FROM jsonb_array_elements_text(p_paths) p (path)) f
+    ) s WHERE s.hash IS NOT NULL
+    ON CONFLICT DO NOTHING;
+END
+$$;
+-- +goose StatementEnd
+
+-- erase replaces payload and metadata of events of one campaign, and drops their tags, actor and
+-- aggregate: place, type, id and times stay. If the erasure is of personal fields, it takes only these
+-- from the payloads, and leaves other types alone. If p_seqs is NULL, it takes up to p_most events that are
+-- left. It appends an event that tells consumers, and returns the erased seqs. It locks the campaign, as
+-- an append does. It is the only way to change the journal.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.erase(p_erasure bigint, p_generation bigint, p_campaign_id text, p_seqs bigint[],
+        p_most integer) RETURNS bigint[]
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     mark CONSTANT jsonb := jsonb_build_object('$erased', p_erasure);
+    x CONSTANT tidemark.erasures := tidemark.hold_erasure(p_erasure, p_generation);
+    derived CONSTANT bytea := tidemark.derive('erasure', int8send(p_erasure));
     chosen bigint[];
     erased bigint[] := '{}';
     counts jsonb := '{}';
@@ -197,13 +424,6 @@ DECLARE
     path text;
     carried jsonb := '[]';
 BEGIN
-    IF NOT EXISTS (SELECT FROM tidemark.erasures x WHERE x.id = p_erasure) THEN
-        RAISE EXCEPTION 'there is no erasure %', p_erasure
-            USING ERRCODE = 'invalid_parameter_value', HINT = 'erase with tidemark campaign erase or subject erase';
-    ELSIF octet_length(p_key) IS DISTINCT FROM 32 THEN
-        RAISE EXCEPTION 'the key has % bytes', octet_length(p_key)
-            USING ERRCODE = 'invalid_parameter_value', HINT = 'use 32 random bytes';
-    END IF;
     PERFORM tidemark.lock_untagged(p_campaign_id, 'events_erased');
     PERFORM tidemark.refuse_archived(p_campaign_id, h.metadata) FROM (SELECT j.event_version, j.metadata
         FROM tidemark.journal j WHERE j.campaign_id = p_campaign_id ORDER BY j.seq DESC LIMIT 1) h
@@ -212,30 +432,32 @@ BEGIN
     IF chosen IS NULL THEN
         SELECT array_agg(j.seq) INTO chosen FROM (SELECT j.seq FROM tidemark.journal j
             WHERE j.campaign_id = p_campaign_id
-                AND NOT tidemark.is_erased(j.position, j.metadata, j.payload, p_personal IS NULL)
+                AND NOT tidemark.is_erased(j.position, j.event_type, x.personal)
                 AND j.event_type <> 'events_erased'
-                AND (p_personal IS NULL OR p_personal ? j.event_type) ORDER BY j.seq LIMIT p_most) j;
+                AND (x.personal IS NULL OR x.personal ? j.event_type) ORDER BY j.seq LIMIT p_most) j;
     END IF;
     PERFORM tidemark.begin_change('erase');
     FOR e IN SELECT j.* FROM tidemark.journal j WHERE j.campaign_id = p_campaign_id AND j.seq = ANY (chosen)
-        AND NOT tidemark.is_erased(j.position, j.metadata, j.payload, p_personal IS NULL)
-        AND (p_personal IS NULL OR p_personal ? j.event_type)
+        AND NOT tidemark.is_erased(j.position, j.event_type, x.personal)
+        AND (x.personal IS NULL OR x.personal ? j.event_type)
         ORDER BY j.seq
     LOOP
         left_over := '{}';
-        IF p_personal IS NOT NULL THEN
+        IF x.personal IS NOT NULL THEN
             left_over := e.payload;
-            FOR path IN SELECT jsonb_array_elements_text(p_personal -> e.event_type) LOOP
+            FOR path IN SELECT jsonb_array_elements_text(x.personal -> e.event_type) LOOP
                 left_over := left_over #- string_to_array(path, '.');
             END LOOP;
         END IF;
-        INSERT INTO tidemark.erased_events VALUES (p_erasure, e.position, e.event_id);
-        INSERT INTO tidemark.erased_values
-        SELECT DISTINCT p_erasure, sha256(p_key || convert_to(t, 'UTF8'))
-        FROM tidemark.erasable(jsonb_build_array(e.metadata, e.actor, e.aggregate_id, e.payload,
-            (SELECT jsonb_agg(regexp_replace(tag, '^[^=]*=', '')) FROM unnest(e.tags) AS tag))) AS t
-        WHERE t NOT IN (e.campaign_id, e.event_id::text, e.event_type)
-            AND t NOT IN (SELECT tidemark.erasable(left_over))
+        INSERT INTO tidemark.erased_events VALUES (p_erasure, e.position, e.event_id)
+        ON CONFLICT DO NOTHING; -- a continuation takes more fields than the call before
+        PERFORM tidemark.keep_subjects(e, x.fields -> e.event_type);
+        INSERT INTO tidemark.erased_values (erasure, hash, words)
+        SELECT p_erasure, h.* FROM tidemark.erased_hashes(derived, array(
+            SELECT t FROM tidemark.erasable(jsonb_build_array(e.metadata, e.actor, e.aggregate_id, e.payload,
+                (SELECT jsonb_agg(regexp_replace(tag, '^[^=]*=', '')) FROM unnest(e.tags) AS tag))) AS t
+            WHERE t NOT IN (e.campaign_id, e.event_id::text, e.event_type)
+                AND t NOT IN (SELECT tidemark.erasable(left_over)))) h
         ON CONFLICT DO NOTHING;
         UPDATE tidemark.journal j SET payload = left_over, metadata = mark, tags = NULL, actor = NULL,
             aggregate_type = NULL, aggregate_id = NULL,
@@ -272,7 +494,8 @@ $$;
 -- with p_scheduled its scheduled appends. Callers have fenced the leases before, as workers lock them
 -- before the rows of failed campaigns.
 -- +goose StatementBegin
-CREATE FUNCTION tidemark.erase_traces(p_erasure bigint, p_campaign_id text, p_scheduled boolean) RETURNS void
+CREATE FUNCTION tidemark.erase_traces(p_erasure bigint, p_generation bigint, p_campaign_id text, p_scheduled boolean)
+    RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path = pg_catalog, pg_temp
 AS $$
@@ -280,6 +503,7 @@ DECLARE
     counts jsonb := '{}';
     n bigint;
 BEGIN
+    PERFORM tidemark.hold_erasure(p_erasure, p_generation);
     UPDATE tidemark.deferred d SET error_message = 'erased', error_stack = NULL, fingerprint = NULL
     WHERE d.campaign_id = p_campaign_id AND d.error_message IS NOT NULL;
     GET DIAGNOSTICS n = ROW_COUNT;
@@ -307,15 +531,17 @@ $$;
 -- may be names. These are keys of failures at the events, keys that an erased value is, and p_subjects.
 -- It reads p_most rows after p_after and returns the id of the last, NULL at the end of the log.
 -- +goose StatementBegin
-CREATE FUNCTION tidemark.erase_keys(p_erasure bigint, p_key bytea, p_subjects text[], p_after bigint, p_most integer)
-    RETURNS bigint
+CREATE FUNCTION tidemark.erase_keys(p_erasure bigint, p_generation bigint, p_subjects text[], p_after bigint,
+        p_most integer) RETURNS bigint
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
+    derived CONSTANT bytea := tidemark.derive('erasure', int8send(p_erasure));
     last bigint;
     n bigint;
 BEGIN
+    PERFORM tidemark.hold_erasure(p_erasure, p_generation);
     SELECT max(l.id) INTO last
     FROM (SELECT l.id FROM tidemark.failure_log l WHERE l.id > p_after ORDER BY l.id LIMIT p_most) l;
     UPDATE tidemark.failure_log l SET campaign_id = 'erased', error_stack = NULL, fingerprint = NULL,
@@ -324,8 +550,8 @@ BEGIN
     WHERE l.id > p_after AND l.id <= last AND p.scope = 'journal' AND split_part(l.projection, '~', 1) = p.name
         AND l.campaign_id <> 'erased' AND (l.campaign_id = ANY (p_subjects)
             OR EXISTS (SELECT FROM tidemark.erased_events e WHERE e.erasure = p_erasure AND e.position = l.seq)
-            OR EXISTS (SELECT FROM tidemark.erased_values v WHERE v.erasure = p_erasure
-                AND v.hash = sha256(p_key || convert_to(l.campaign_id, 'UTF8'))));
+            OR EXISTS (SELECT FROM tidemark.erased_hashes(derived, ARRAY[l.campaign_id]) h
+                JOIN tidemark.erased_values v ON v.erasure = p_erasure AND v.hash = h.hash));
     GET DIAGNOSTICS n = ROW_COUNT;
     PERFORM tidemark.count_erased(p_erasure, jsonb_build_object('failure_log', n));
     RETURN last;
@@ -336,20 +562,24 @@ $$;
 -- end_erasure ends an erasure and returns the numbers of changed rows by table. It reads resolutions of
 -- projections across campaigns once. They keep the events, and no key.
 -- +goose StatementBegin
-CREATE FUNCTION tidemark.end_erasure(p_erasure bigint) RETURNS jsonb
-    LANGUAGE sql SECURITY DEFINER
+CREATE FUNCTION tidemark.end_erasure(p_erasure bigint, p_generation bigint) RETURNS jsonb
+    LANGUAGE plpgsql SECURITY DEFINER
     SET search_path = pg_catalog, pg_temp
 AS $$
+DECLARE
+    x CONSTANT tidemark.erasures := tidemark.hold_erasure(p_erasure, p_generation);
+BEGIN
     WITH gone AS (
         DELETE FROM tidemark.resolutions r USING tidemark.erased_events e, tidemark.projections p
-        WHERE e.erasure = p_erasure AND r.seq = e.position AND p.scope = 'journal' AND r.projection = p.name
+        WHERE e.erasure = x.id AND r.seq = e.position AND p.scope = 'journal' AND r.projection = p.name
             AND r.campaign_id <> 'erased'
         RETURNING r.projection, r.seq, r.actor, r.reason, r.resolved_at
-    ), kept AS (
-        INSERT INTO tidemark.resolutions (campaign_id, projection, seq, actor, reason, resolved_at)
-        SELECT 'erased', g.* FROM gone g ON CONFLICT DO NOTHING
     )
-    UPDATE tidemark.erasures x SET ended_at = clock_timestamp() WHERE x.id = p_erasure RETURNING x.changed
+    INSERT INTO tidemark.resolutions (campaign_id, projection, seq, actor, reason, resolved_at)
+    SELECT 'erased', g.* FROM gone g ON CONFLICT DO NOTHING;
+    UPDATE tidemark.erasures e SET ended_at = clock_timestamp() WHERE e.id = x.id;
+    RETURN x.changed;
+END
 $$;
 -- +goose StatementEnd
 
@@ -403,8 +633,9 @@ END
 $$;
 -- +goose StatementEnd
 
-REVOKE ALL ON FUNCTION tidemark.erase, tidemark.erase_traces, tidemark.erase_keys, tidemark.end_erasure,
-    tidemark.import_erased, tidemark.secret_hash, tidemark.tag_hashes, tidemark.notices FROM PUBLIC;
+REVOKE ALL ON FUNCTION tidemark.derive, tidemark.secret_hash, tidemark.tag_hashes, tidemark.notices,
+    tidemark.begin_erasure, tidemark.hold_erasure, tidemark.release_erasure, tidemark.erased_of, tidemark.erase,
+    tidemark.erase_traces, tidemark.erase_keys, tidemark.end_erasure, tidemark.import_erased FROM PUBLIC;
 
 SELECT set_config('search_path', current_setting('tidemark.path'), true);
 
@@ -414,16 +645,25 @@ DROP FUNCTION tidemark.end_erasure;
 DROP FUNCTION tidemark.erase_keys;
 DROP FUNCTION tidemark.erase_traces;
 DROP FUNCTION tidemark.erase;
+DROP FUNCTION tidemark.keep_subjects;
+DROP FUNCTION tidemark.erased_of;
+DROP FUNCTION tidemark.release_erasure;
+DROP FUNCTION tidemark.hold_erasure;
+DROP FUNCTION tidemark.begin_erasure;
+DROP FUNCTION tidemark.merge_paths;
 DROP FUNCTION tidemark.count_erased;
 DROP FUNCTION tidemark.is_erased;
-DROP FUNCTION tidemark.texts;
+DROP FUNCTION tidemark.erased_hashes;
 DROP FUNCTION tidemark.erasable;
 DROP FUNCTION tidemark.notices;
 DROP FUNCTION tidemark.tag_hashes;
 DROP TABLE tidemark.erasure_notices;
 DROP FUNCTION tidemark.secret_hash;
-DROP TABLE tidemark.erasure_secret;
+DROP FUNCTION tidemark.spoken;
+DROP FUNCTION tidemark.derive;
 DROP TABLE tidemark.erased_values;
+DROP TABLE tidemark.erased_subjects;
 DROP TABLE tidemark.erased_events;
 DROP TABLE tidemark.erasures;
+DROP TABLE tidemark.erasure_secret;
 DROP SEQUENCE tidemark.erased;

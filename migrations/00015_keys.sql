@@ -42,18 +42,24 @@ END
 $$;
 -- +goose StatementEnd
 
--- forget_keys deletes the keys of subjects and returns how many. What they have sealed cannot be read any more.
+-- forget_keys deletes the keys of an erasure's subjects and returns how many. What they have sealed cannot be
+-- read any more.
 -- +goose StatementBegin
-CREATE FUNCTION tidemark.forget_keys(p_subjects text[]) RETURNS bigint
-    LANGUAGE sql SECURITY DEFINER
+CREATE FUNCTION tidemark.forget_keys(p_erasure bigint, p_generation bigint, p_subjects text[]) RETURNS bigint
+    LANGUAGE plpgsql SECURITY DEFINER
     SET search_path = pg_catalog, pg_temp
 AS $$
-    WITH gone AS (
-        DELETE FROM tidemark.keys k
-        USING (SELECT DISTINCT sha256(convert_to(s, 'UTF8')) AS subject FROM unnest(p_subjects) AS s) f
-        WHERE k.subject = f.subject RETURNING 1
-    )
-    SELECT count(*) FROM gone
+DECLARE
+    n bigint;
+BEGIN
+    PERFORM tidemark.hold_erasure(p_erasure, p_generation);
+    DELETE FROM tidemark.keys k
+    USING (SELECT DISTINCT sha256(convert_to(s, 'UTF8')) AS subject FROM unnest(p_subjects) AS s) f
+    WHERE k.subject = f.subject;
+    GET DIAGNOSTICS n = ROW_COUNT;
+    PERFORM tidemark.count_erased(p_erasure, jsonb_build_object('keys', n));
+    RETURN n;
+END
 $$;
 -- +goose StatementEnd
 

@@ -194,19 +194,21 @@ BEGIN
     ALTER FUNCTION tidemark.applied SECURITY DEFINER;
     EXECUTE format('GRANT EXECUTE ON FUNCTION tidemark.await, tidemark.applied TO %I', appender);
 
-    -- Erasures are the operator's alone, and change the journal through functions that run as the owner.
+    -- Erasures are the operator's alone, and change everything through functions that run as the owner. Nobody
+    -- reads the secret, and only operators ask for events of erased subjects.
     EXECUTE format('REVOKE INSERT, UPDATE, DELETE, TRUNCATE ON tidemark.erasures, tidemark.erased_events,
-        tidemark.erased_values, tidemark.erasure_notices FROM %I', worker);
-    EXECUTE format('REVOKE EXECUTE ON FUNCTION tidemark.erase, tidemark.erase_traces, tidemark.erase_keys,
-        tidemark.end_erasure, tidemark.import_erased FROM %I, %I', worker, publisher);
-    EXECUTE format('GRANT EXECUTE ON FUNCTION tidemark.erase, tidemark.erase_traces, tidemark.erase_keys,
-        tidemark.end_erasure TO %I', operator);
-    -- Only the owner imports lines of erased events, which others could forge. Only functions of the owner
-    -- read the secret. Publishers ask tidemark.notices, and workers publish too.
+        tidemark.erased_subjects, tidemark.erased_values, tidemark.erasure_notices FROM %I', worker);
     EXECUTE format('REVOKE ALL ON tidemark.erasure_secret FROM %I', worker);
-    EXECUTE format('REVOKE EXECUTE ON FUNCTION tidemark.secret_hash, tidemark.tag_hashes FROM %I, %I', worker, publisher);
+    EXECUTE format('REVOKE EXECUTE ON FUNCTION tidemark.derive, tidemark.secret_hash, tidemark.tag_hashes,
+        tidemark.begin_erasure, tidemark.hold_erasure, tidemark.release_erasure, tidemark.erased_of, tidemark.erase,
+        tidemark.erase_traces, tidemark.erase_keys, tidemark.end_erasure, tidemark.import_erased FROM %I, %I', worker,
+        publisher);
+    EXECUTE format('GRANT EXECUTE ON FUNCTION tidemark.begin_erasure, tidemark.hold_erasure,
+        tidemark.release_erasure, tidemark.erased_of, tidemark.erase, tidemark.erase_traces, tidemark.erase_keys,
+        tidemark.end_erasure TO %I', operator);
+    -- Only the owner imports lines of erased events, which others could forge. Publishers ask tidemark.notices,
+    -- and workers publish too.
     EXECUTE format('GRANT EXECUTE ON FUNCTION tidemark.notices TO %I, %I', worker, publisher);
-    EXECUTE format('GRANT INSERT ON tidemark.erasures TO %I', operator);
     EXECUTE format('GRANT USAGE ON SEQUENCE tidemark.erased TO %I', operator);
     EXECUTE format('GRANT SELECT ON SEQUENCE tidemark.erased TO %I', publisher);
 

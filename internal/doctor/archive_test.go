@@ -14,8 +14,8 @@ func TestTheDoctorNamesWhatHoldsUpArchives(t *testing.T) {
 			VALUES ('oak', 'app', now() - interval `
 		policy = `INSERT INTO tidemark.retention (policy, closed_for, event_types, every, rate, error)
 			VALUES ('tables', '1 d', '{closed}', '1 h', 1, `
-		erasure = `INSERT INTO tidemark.erasures (actor, reason, began_at, ended_at)
-			VALUES ('anna', 'r', now() - interval '2 h', `
+		erasure = `INSERT INTO tidemark.erasures (request, actor, reason, began_at, ended_at)
+			VALUES (sha256(''), 'anna', 'r', now() - interval '2 h', `
 	)
 	for name, c := range map[string]struct {
 		sql    string

@@ -113,8 +113,9 @@ func TestOfAnEventInTwoObjectsTheLastCounts(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.restore(archive.RestoreRequest{Campaigns: []string{"c001", "c002"}})
-	s.exec(`INSERT INTO tidemark.erasures (actor, reason, ended_at) VALUES ('anna', 'asked', now())`)
-	s.exec(`SELECT tidemark.erase(1, decode(repeat('00', 32), 'hex'), 'c001', NULL, 500, NULL)`)
+	s.exec(`INSERT INTO tidemark.erasures (request, actor, reason) VALUES (sha256(''), 'anna', 'asked')`)
+	s.exec(`SELECT tidemark.erase(1, 1, 'c001', NULL, 500)`)
+	s.exec(`SELECT tidemark.end_erasure(1, 1)`)
 	want, err := s.all(archive.NewReader(s.store, 0).Reading(s.Pool), 0, some)
 	if err != nil {
 		t.Fatal(err)

@@ -71,7 +71,7 @@ func TestCampaignsThatAreStillReadAreLeftWithTheReason(t *testing.T) {
 			VALUES ('p', 'g', 1, 's', '{}', 'joining')`, "projection p is not in step yet",
 		},
 		"erasure": {
-			`INSERT INTO tidemark.erasures (actor, reason) VALUES ('a', 'b')`, "erasure 1 has not ended",
+			`INSERT INTO tidemark.erasures (request, actor, reason) VALUES (sha256(''), 'a', 'b')`, "erasure 1 has not ended",
 		},
 		"unreadable": {
 			`INSERT INTO tidemark.journal (campaign_id, seq, position, event_id, event_type, event_version, intent,
@@ -130,8 +130,8 @@ func TestACampaignThatMovesMeanwhileStays(t *testing.T) {
 		reason string
 	}{
 		"appended": {`SELECT tidemark.append('oak', '[{"type": "late"}]')`, 1, "it has changed since it was copied"},
-		"erased": {`INSERT INTO tidemark.erasures (actor, reason) VALUES ('a', 'b');
-			SELECT tidemark.erase(1, decode(repeat('00', 32), 'hex'), 'oak', NULL, 500, NULL);
+		"erased": {`INSERT INTO tidemark.erasures (request, actor, reason) VALUES (sha256(''), 'a', 'b');
+			SELECT tidemark.erase(1, 1, 'oak', NULL, 500);
 			UPDATE tidemark.erasures SET ended_at = now()`, 2, "an event that was copied with it was erased meanwhile"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -12,8 +12,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/tidemark-go/tidemark/pkg/archive"
 	"github.com/tidemark-go/tidemark/pkg/erasure"
 	"github.com/tidemark-go/tidemark/pkg/journal"
@@ -284,15 +282,9 @@ func TestTheCertificateOfARepeatedErasureNamesTheObjectsOfAnInterruptedOne(t *te
 	s.archived(a, "oak")
 	objects := a.with(t, planted("ann"))
 	s.restore(a, "oak")
-	if err := pgx.BeginFunc(t.Context(), s.Pool, func(tx pgx.Tx) error {
-		_, err := tx.Exec(t.Context(), `INSERT INTO tidemark.erasures (actor, reason) VALUES ('anna', 'killed')`)
-		if err == nil {
-			_, err = tx.Exec(t.Context(), `SELECT tidemark.erase(1, decode(repeat('00', 32), 'hex'), 'oak', '{1}', 10, NULL)`)
-		}
-		return err
-	}); err != nil {
-		t.Fatal(err)
-	}
+	s.killed(erasure.Request{Subjects: []string{planted("ann")}})
+	s.value(`SELECT tidemark.erase(1, 1, 'oak', '{1}', 10)`)
+	s.expire()
 	if n := s.archived(a, "oak"); n != 0 {
 		t.Error("it is archived while an erasure has not ended")
 	}

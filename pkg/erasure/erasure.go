@@ -1,9 +1,8 @@
 package erasure
 
 import (
+	"cmp"
 	"context"
-	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -14,7 +13,6 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
-	"github.com/tidemark-go/tidemark/internal/slice"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/rows"
@@ -53,13 +51,18 @@ type Request struct {
 	// erasure of archived events is refused.
 	Archive archive.Store
 
+	// Patience is how long [Erase] comes back to campaigns that others have locked, after the last one that it
+	// could erase. Default: 10 s.
+	Patience time.Duration
+
 	By, Reason string // required by [Erase]
 }
 
 // DB is a pool, or a transaction's beginner.
 type DB = registry.Beginner
 
-// Certificate says what an erasure has done. Keep it: [Verify] needs its key.
+// Certificate says what an erasure has done, with what interrupted calls of the same request did. Keep it:
+// [Verify] needs its key.
 type Certificate struct {
 	Erasure  int64            `json:"erasure"` // its number
 	Campaign string           `json:"campaign,omitempty"`
@@ -67,13 +70,15 @@ type Certificate struct {
 	By       string           `json:"by"`
 	Reason   string           `json:"reason"`
 	BeganAt  time.Time        `json:"began_at"`
-	EndedAt  time.Time        `json:"ended_at"`
+	EndedAt  time.Time        `json:"ended_at,omitzero"`
 	Events   int64            `json:"events"`                // erased
 	Keys     int64            `json:"keys"`                  // deleted: no copy of the journal tells what they sealed
 	Keyless  []string         `json:"without_key,omitempty"` // subjects that sealed nothing, such as tags
+	Unknown  []string         `json:"unknown,omitempty"`     // subjects that nothing was found of
 	Changed  map[string]int64 `json:"changed"`               // rows by table of the schema tidemark
 	Replayed []string         `json:"replayed"`
-	Rebuilt  []string         `json:"rebuilt"` // workers do both after the erasure has ended
+	Rebuilt  []string         `json:"rebuilt"`        // workers do both after the erasure has ended
+	Left     []string         `json:"left,omitempty"` // campaigns that are still to be erased: the erasure has not ended
 
 	// Objects of the archive that have lines of the erased campaigns. No campaign needs them: delete them.
 	Objects []string `json:"objects,omitempty"`
@@ -88,6 +93,7 @@ type Found struct {
 	Keys      int64 `json:"keys"` // of the subjects, named by the value of a subject field
 
 	Keyless []string `json:"without_key,omitempty"` // as in [Certificate]
+	Unknown []string `json:"unknown,omitempty"`
 }
 
 // run is an erasure under way.
@@ -95,19 +101,18 @@ type run struct {
 	Request
 	db       DB
 	act      failed.Act
-	personal []byte // by type, nil: all of the payload
-	keys     []string
+	fields   paths // of subjects
+	personal paths // nil: all of the payload
+	keys     []subjectKey
 	keyless  []string
+	seen     map[string]bool // subjects that something was found of, at some time
 	resets   []rebuild.Registered
 
-	unfinished []begun
+	generation int64
+	continued  bool               // it was interrupted
+	left       map[string][]int64 // seqs by campaign that another session has locked, nil: all
+	why        error
 	done       *Certificate
-}
-
-// begun is an erasure that was interrupted.
-type begun struct {
-	ID int64
-	At time.Time
 }
 
 // Count returns what [Erase] would take. It changes nothing.
@@ -124,21 +129,22 @@ func Count(ctx context.Context, db journal.Querier, r Request) (found Found, err
 		return found, err
 	}
 	campaigns := map[string]bool{}
-	err = e.find(ctx, db, func(campaign string, seqs []int64) error {
+	err = e.find(ctx, db, func(_ context.Context, campaign string, seqs []int64) error {
 		campaigns[campaign] = true
 		found.Events += int64(len(seqs))
 		return nil
 	})
 	found.Campaigns, found.Keys = int64(len(campaigns)), int64(len(e.keys))
-	found.Keyless = e.keyless
+	found.Keyless, found.Unknown = e.keyless, e.unknown()
 	return found, err
 }
 
 // Erase erases, and has the workers make the read models anew. It returns when the journal and the logs
 // are done; [Verify] tells whether the read models are. Each campaign is locked for the time of a few
-// hundred events, as by an append. Errors: [ErrNothing], [ErrConflict]; [journal.ErrArchived] without an
-// archive; [archive.ErrObject]; those of archive and database. Half of an erasure that ends with an error
-// is done: repeat it.
+// hundred events, as by an append. Errors: [ErrNothing], [ErrConflict]; a [HeldError] while another call
+// carries out the same request; a [PartialError] once something is erased: the same request, also of another
+// operator, continues it. Before that, [journal.ErrArchived] without an archive, [archive.ErrObject], and
+// those of archive and database.
 func Erase(ctx context.Context, db DB, r Request) (_ *Certificate, err error) {
 	defer rows.Explain(&err, "erase")
 	e, err := r.run()
@@ -149,52 +155,81 @@ func Erase(ctx context.Context, db DB, r Request) (_ *Certificate, err error) {
 		return nil, fmt.Errorf("%w: By or Reason is missing: the certificate has them", ErrConflict)
 	}
 	e.db, e.act = db, failed.Act{By: r.By, Reason: r.Reason}
-	if e.unfinished, err = rows.All(ctx, db, pgx.RowToStructByPos[begun], "", queryUnfinished, r.Campaign); err != nil {
+	if err = e.record(ctx, false); err != nil {
 		return nil, err
 	}
+	defer func() {
+		if err = held(err, e.done.Erasure); err != nil {
+			e.release(ctx)
+			err = e.partial(err)
+		}
+	}()
 	if e.resets, _, err = e.readModels(ctx); err != nil {
 		return nil, err
 	}
-	key := make([]byte, 32)
-	_, _ = rand.Read(key)
-	e.done = &Certificate{Campaign: r.Campaign, Subjects: r.Subjects, By: r.By, Reason: r.Reason, Key: key}
 	for _, p := range e.resets {
 		e.done.Replayed = append(e.done.Replayed, p.Name)
 	}
-	if len(e.unfinished) > 0 {
-		err = e.record(ctx)
-	}
-	if err == nil && r.Campaign != "" {
-		err = e.eraseCampaign(ctx)
-	} else if err == nil {
-		err = e.eraseSubjects(ctx)
-	}
-	if err == nil && e.done.Erasure == 0 {
-		err = fmt.Errorf("%w: no event of %s is left that is not erased", ErrNothing, r)
-	}
-	if err == nil {
-		_, err = rows.One(ctx, db, pgx.RowTo[int64], "", queryMark)
-	}
-	if err == nil {
-		err = e.rebuild(ctx)
-	}
-	if err != nil {
+	if err = e.events(ctx); err != nil {
 		return nil, err
 	}
-	all := append(slice.Of(e.unfinished, func(u begun) int64 { return u.ID }), e.done.Erasure)
-	if e.done.Objects, err = rows.All(ctx, db, pgx.RowTo[string], "", queryObjects, all); err != nil {
-		return nil, err
+	if e.done.Erasure == 0 {
+		return nil, e.nothing()
 	}
-	for _, id := range all {
-		if err := e.end(ctx, id); err != nil {
-			return nil, err
-		}
+	if err = e.end(ctx); err != nil {
+		return nil, err
 	}
 	return e.done, nil
 }
 
-// end takes the keys of what was erased from the failure log, and ends an erasure.
-func (e *run) end(ctx context.Context, id int64) error {
+// events erases the events, and comes back to campaigns that were locked.
+func (e *run) events(ctx context.Context) (err error) {
+	if e.Campaign != "" {
+		err = e.eraseCampaign(ctx)
+	} else {
+		err = e.find(ctx, e.db, e.visit)
+	}
+	if err == nil && len(e.keys) > 0 {
+		err = e.record(ctx, true)
+	}
+	if err == nil {
+		err = e.comeBack(ctx)
+	}
+	if e.done.Erasure > 0 { // processes drop the pages that they keep in memory, also if it stops here
+		_, markErr := rows.One(context.WithoutCancel(ctx), e.db, pgx.RowTo[int64], "", queryMark)
+		err = cmp.Or(err, markErr)
+	}
+	return err
+}
+
+// nothing tells why there is nothing to erase.
+func (e *run) nothing() error {
+	if unknown := e.unknown(); e.Campaign == "" && len(unknown) == len(e.Subjects) {
+		return fmt.Errorf("%w: no event has %s, as a tag or in a subject field of the catalogue", ErrNothing, e.Request)
+	}
+	return fmt.Errorf("%w: no event of %s is left that is not erased", ErrNothing, e.Request)
+}
+
+// end erases what is not in the journal, has read models made anew, and ends the erasure.
+func (e *run) end(ctx context.Context) error {
+	if len(e.Subjects) > 0 { // keys of events that were appended meanwhile go too
+		e.done.Keyless, e.done.Unknown = e.keyless, e.unknown()
+		err := pgx.BeginFunc(ctx, e.db, func(tx pgx.Tx) error {
+			n, err := rows.One(ctx, tx, pgx.RowTo[int64], "", queryForget, e.done.Erasure, e.generation, e.Subjects)
+			e.done.Keys += n
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	err := e.rebuild(ctx)
+	if err != nil {
+		return err
+	}
+	if e.done.Objects, err = rows.All(ctx, e.db, pgx.RowTo[string], "", queryObjects, e.done.Erasure); err != nil {
+		return err
+	}
 	subjects := slices.Clone(e.Subjects)
 	for _, tag := range e.Subjects {
 		if _, value, ok := strings.Cut(tag, "="); ok {
@@ -203,13 +238,17 @@ func (e *run) end(ctx context.Context, id int64) error {
 	}
 	for after := new(int64); after != nil; {
 		if err := pgx.BeginFunc(ctx, e.db, func(tx pgx.Tx) error {
-			return tx.QueryRow(ctx, queryEraseKeys, id, e.done.Key, subjects, *after, logRows).Scan(&after)
+			return tx.QueryRow(ctx, queryEraseKeys, e.done.Erasure, e.generation, subjects, *after, logRows).Scan(&after)
 		}); err != nil {
 			return err
 		}
 	}
 	return pgx.BeginFunc(ctx, e.db, func(tx pgx.Tx) error {
-		return tx.QueryRow(ctx, queryEnd, id).Scan(&e.done.Changed, &e.done.EndedAt)
+		err := tx.QueryRow(ctx, queryEnd, e.done.Erasure, e.generation).Scan(&e.done.Changed, &e.done.EndedAt)
+		if err == nil {
+			e.done.Events, e.done.Keys = e.done.Changed["journal"], e.done.Changed["keys"]
+		}
+		return err
 	})
 }
 
@@ -221,56 +260,20 @@ func (r Request) String() string {
 	return fmt.Sprintf("subjects %q", r.Subjects)
 }
 
-// record puts the erasure on record, once. From then on nothing is archived.
-func (e *run) record(ctx context.Context) error {
-	if e.done.Erasure > 0 {
-		return nil
-	}
-	return pgx.BeginFunc(ctx, e.db, func(tx pgx.Tx) error {
-		return tx.QueryRow(ctx, queryBegin, e.Campaign, e.By, e.Reason).Scan(&e.done.Erasure, &e.done.BeganAt)
-	})
-}
-
 func (e *run) eraseCampaign(ctx context.Context) error {
 	n, err := e.countCampaign(ctx, e.db)
-	if err == nil && max(n.Left, n.Archived) > 0 {
-		err = e.begin(ctx, e.Campaign)
-	}
-	for more := e.done.Erasure > 0; more && err == nil; {
-		var n int
-		n, err = e.erase(ctx, e.Campaign, nil, false)
-		more = n == batchEvents
-	}
-	return err
-}
-
-func (e *run) eraseSubjects(ctx context.Context) error {
-	err := e.find(ctx, e.db, func(campaign string, seqs []int64) error {
-		if err := e.begin(ctx, campaign); err != nil {
-			return err
-		}
-		for len(seqs) > batchEvents {
-			if _, err := e.erase(ctx, campaign, seqs[:batchEvents], true); err != nil {
-				return err
-			}
-			seqs = seqs[batchEvents:]
-		}
-		_, err := e.erase(ctx, campaign, seqs, false)
-		return err
-	})
-	if err == nil && len(e.keys) > 0 {
-		err = e.record(ctx)
-	}
-	if err == nil && e.done.Erasure > 0 { // keys of events that were appended meanwhile go too
-		e.done.Keyless = e.keyless
-		e.done.Keys, err = rows.One(ctx, e.db, pgx.RowTo[int64], "", queryForget, e.Subjects)
+	if err == nil && (e.continued || max(n.Left, n.Archived) > 0) {
+		err = e.visit(ctx, e.Campaign, nil)
 	}
 	return err
 }
 
 // run checks a request.
 func (r Request) run() (*run, error) {
-	e := &run{Request: r}
+	e := &run{
+		Request: r, fields: r.Catalogue.Subjects(), left: map[string][]int64{}, seen: map[string]bool{},
+		done: &Certificate{Campaign: r.Campaign, Subjects: r.Subjects, By: r.By, Reason: r.Reason},
+	}
 	personal := r.Catalogue.Personal()
 	switch {
 	case (r.Campaign == "") == (len(r.Subjects) == 0):
@@ -280,7 +283,7 @@ func (r Request) run() (*run, error) {
 	case r.Personal && len(personal) == 0:
 		return nil, fmt.Errorf("%w: the catalogue names no personal fields: add them, or erase whole payloads", ErrConflict)
 	case r.Personal:
-		e.personal, _ = json.Marshal(personal) // strings cannot fail
+		e.personal = personal
 	}
 	return e, nil
 }
@@ -289,8 +292,8 @@ func (r Request) run() (*run, error) {
 // replayed with the last of them.
 func (e *run) erase(ctx context.Context, campaign string, seqs []int64, more bool) (n int, err error) {
 	err = pgx.BeginFunc(ctx, e.db, func(tx pgx.Tx) error {
-		erased, err := rows.One(ctx, tx, pgx.RowTo[[]int64], "", queryErase, e.done.Erasure, e.done.Key, campaign, seqs,
-			batchEvents, e.personal)
+		erased, err := rows.One(ctx, tx, pgx.RowTo[[]int64], "", queryErase, e.done.Erasure, e.generation, campaign, seqs,
+			batchEvents)
 		if n = len(erased); err != nil || more || seqs == nil && n == batchEvents {
 			return err
 		}
@@ -302,8 +305,10 @@ func (e *run) erase(ctx context.Context, campaign string, seqs []int64, more boo
 				return err
 			}
 		}
-		return rows.Do(ctx, tx, "", queryTraces, e.done.Erasure, campaign, seqs == nil && e.personal == nil)
+		return rows.Do(ctx, tx, "", queryTraces, e.done.Erasure, e.generation, campaign, seqs == nil && e.personal == nil)
 	})
-	e.done.Events += int64(n)
+	if err == nil {
+		e.done.Events += int64(n)
+	}
 	return n, err
 }

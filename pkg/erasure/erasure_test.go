@@ -419,6 +419,22 @@ func TestAnErasureThatSaysTwoThingsOrNothingIsRefused(t *testing.T) {
 	}
 }
 
+// killed puts a request on record, whose call was killed then.
+func (s *shop) killed(r erasure.Request) {
+	s.t.Helper()
+	s.value(`SELECT id FROM tidemark.begin_erasure(nullif($1, ''), $2, NULL, NULL, 'anna', 'killed', true)`, r.Campaign,
+		r.Subjects)
+	s.expire()
+}
+
+// expire has no call hold an erasure.
+func (s *shop) expire() {
+	s.t.Helper()
+	if _, err := s.Exec(s.t.Context(), `UPDATE tidemark.erasures SET held_until = now()`); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
 // TestAnInterruptedErasureIsFinished has all events erased, but nothing after.
 func TestAnInterruptedErasureIsFinished(t *testing.T) {
 	t.Parallel()
@@ -428,14 +444,11 @@ func TestAnInterruptedErasureIsFinished(t *testing.T) {
 	s.within("all is applied", func() bool {
 		return s.value(`SELECT count(*) FROM tidemark_views.customers`)+s.value(`SELECT count(*) FROM tidemark_views.log`) == "11"
 	})
-	if _, err := s.Exec(t.Context(), `WITH begun AS (
-			INSERT INTO tidemark.erasures (campaign_id, actor, reason) VALUES ('shop', 'anna', 'killed') RETURNING id
-		) SELECT tidemark.lock_campaign('shop') FROM begun`); err != nil {
-		t.Fatal(err)
-	}
-	if n := s.value(`SELECT array_length(tidemark.erase(1, decode(repeat('00', 32), 'hex'), 'shop', NULL, 10, NULL), 1)`); n != "1" {
+	s.killed(erasure.Request{Campaign: "shop"})
+	if n := s.value(`SELECT array_length(tidemark.erase(1, 1, 'shop', NULL, 10), 1)`); n != "1" {
 		t.Fatalf("%s events are erased", n)
 	}
+	s.expire()
 	s.verify(s.erase(erasure.Request{Campaign: "shop"}))
 	if found := s.value(`SELECT string_agg(key, ' ') FROM tidemark_views.customers`); found != "" {
 		t.Errorf("there are customers %s", found)
@@ -452,14 +465,13 @@ func TestAProjectionThatIsRegisteredDuringAnErasureIsRebuilt(t *testing.T) {
 	s := newShop(t)
 	s.order("shop", "ann", 2)
 	s.order("shop", "bob", 2)
-	if _, err := s.Exec(t.Context(), `INSERT INTO tidemark.erasures (actor, reason) VALUES ('anna', 'killed')`); err != nil {
-		t.Fatal(err)
-	}
+	s.killed(erasure.Request{Subjects: []string{planted("ann")}})
 	s.work()
 	s.within("all is applied", func() bool {
 		return s.value(`SELECT (SELECT count(*) FROM tidemark_views.orders) + (SELECT count(*) FROM tidemark_views.log)`) == "4"
 	})
-	s.value(`SELECT tidemark.erase(1, decode(repeat('00', 32), 'hex'), 'shop', '{1}', 10, NULL)`)
+	s.value(`SELECT tidemark.erase(1, 1, 'shop', '{1}', 10)`)
+	s.expire()
 	c := s.erase(erasure.Request{Subjects: []string{planted("ann")}})
 	if got := fmt.Sprint(c.Rebuilt); got != "[customers log orders shops]" {
 		t.Errorf("%s are rebuilt", got)

@@ -2,7 +2,6 @@ package erasure
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"math"
@@ -20,7 +19,7 @@ import (
 type counts struct{ All, Archived, Left int64 }
 
 func (e *run) countCampaign(ctx context.Context, db journal.Querier) (n counts, err error) {
-	n, err = rows.One(ctx, db, pgx.RowToStructByPos[counts], "", queryCount, e.Campaign, e.personal)
+	n, err = rows.One(ctx, db, pgx.RowToStructByPos[counts], "", queryCount, e.Campaign, e.personal.encoded())
 	if err == nil && n.All == 0 {
 		err = fmt.Errorf("%w: campaign %q has no events", ErrNothing, e.Campaign)
 	}
@@ -38,7 +37,7 @@ func (e *run) begin(ctx context.Context, campaign string) error {
 		case len(objects) == 0 && e.done.Erasure > 0:
 			return nil
 		case len(objects) == 0:
-			err = e.record(ctx) // then look again: the campaign may have been archived meanwhile
+			err = e.record(ctx, true) // then look again: the campaign may have been archived meanwhile
 		case e.Archive == nil:
 			err = refuse(objects[0])
 		default:
@@ -53,7 +52,7 @@ func (e *run) begin(ctx context.Context, campaign string) error {
 func (e *run) restore(ctx context.Context, objects []string) error {
 	done, err := archive.Restore(ctx, e.db, e.Archive, archive.RestoreRequest{Objects: objects})
 	if err == nil && done.LeftOut > 0 {
-		err = fmt.Errorf("campaign %q stays archived, as %s: erase again", done.Left[0].CampaignID, done.Left[0].Reason)
+		err = fmt.Errorf("%w: campaign %q stays archived, as %s", errBusy, done.Left[0].CampaignID, done.Left[0].Reason)
 	}
 	return err
 }
@@ -63,52 +62,83 @@ func refuse(object string) error {
 		object)
 }
 
+// subjectKey is a sealing key, with the subject whose it is.
+type subjectKey struct{ ID, Subject string }
+
+// unknown returns the subjects that nothing was found of.
+func (e *run) unknown() (unknown []string) {
+	for _, subject := range e.Subjects {
+		if !e.seen[subject] {
+			unknown = append(unknown, subject)
+		}
+	}
+	return unknown
+}
+
 // find reads the ids of the subjects' keys, and visits their events, campaign by campaign of a window of
 // positions.
-func (e *run) find(ctx context.Context, db journal.Querier, visit func(campaign string, seqs []int64) error) error {
+func (e *run) find(
+	ctx context.Context, db journal.Querier, visit func(ctx context.Context, campaign string, seqs []int64) error,
+) error {
 	last, err := rows.One(ctx, db, pgx.RowTo[int64], "", queryLast)
 	if err != nil {
 		return err
 	}
-	if e.keys, err = rows.All(ctx, db, pgx.RowTo[string], "", queryKeys, e.Subjects); err != nil {
+	if e.keys, err = rows.All(ctx, db, pgx.RowToStructByPos[subjectKey], "", queryKeys, e.Subjects); err != nil {
 		return err
 	}
 	if e.keyless, err = rows.All(ctx, db, pgx.RowTo[string], "", queryKeyless, e.Subjects); err != nil {
 		return err
 	}
-	fields := e.Catalogue.Subjects()
-	encoded, _ := json.Marshal(fields) // strings cannot fail
+	var keys, subjects []string
+	for _, k := range e.keys {
+		e.seen[k.Subject] = true
+		keys, subjects = append(keys, k.ID), append(subjects, k.Subject)
+	}
+	fields := e.fields.encoded()
 	step := int64(window)
 	found := map[string][]int64{}
 	read := func(sql string, args ...any) error {
-		var campaign string
+		var campaign, subject string
 		var seq int64
-		return rows.Each(ctx, db, []any{&campaign, &seq}, func() { found[campaign] = append(found[campaign], seq) },
-			"find events of the subjects", sql, append([]any{e.Subjects, e.personal}, args...)...)
+		var left bool
+		return rows.Each(ctx, db, []any{&campaign, &seq, &subject, &left}, func() {
+			e.seen[subject] = true
+			if left {
+				found[campaign] = append(found[campaign], seq)
+			}
+		}, "find events of the subjects", sql, append([]any{e.Subjects, e.personal.encoded()}, args...)...)
 	}
 	visitAll := func() error {
 		for _, campaign := range slices.Sorted(maps.Keys(found)) {
 			slices.Sort(found[campaign])
-			if err := visit(campaign, slices.Compact(found[campaign])); err != nil {
+			if err := visit(ctx, campaign, slices.Compact(found[campaign])); err != nil {
 				return err
 			}
 		}
 		clear(found)
-		return nil
+		return e.hold(ctx)
 	}
-	if len(fields) == 0 {
+	if err := read(queryErasedOf); err != nil {
+		return err
+	}
+	if len(e.fields) == 0 {
 		step = math.MaxInt64 / 2 // archived events have stubs if they have tags
 	} else {
-		err = e.search(ctx, db, slices.Sorted(maps.Keys(fields)), func(object string, lines []byte) error {
-			return read(queryLines, encoded, e.keys, string(lines), object)
+		err = e.search(ctx, db, slices.Sorted(maps.Keys(e.fields)), func(object string, lines []byte) error {
+			err := e.hold(ctx)
+			if err == nil {
+				err = read(queryLines, fields, keys, subjects, string(lines), object)
+			}
+			return err
 		})
 	}
 	for after := int64(0); err == nil; after += step {
 		if err = visitAll(); err != nil || after >= last {
 			return err
 		}
-		if err = read(queryTagged, after, after+step); err == nil && len(fields) > 0 {
-			err = read(queryNamed, encoded, e.keys, after, after+step)
+		if err = read(queryTagged, after, after+step); err == nil && len(e.fields) > 0 {
+			err = read(queryNamed, fields, keys, subjects, after, after+step)
 		}
 	}
 	return err

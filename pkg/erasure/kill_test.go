@@ -55,6 +55,7 @@ func TestErasuresUnderKillsLeaveNothing(t *testing.T) {
 			}
 			done = <-ended == nil // it was quicker
 			kills++
+			s.expire()
 		}
 		_ = worker.Process.Kill()
 		_ = worker.Wait()

@@ -15,8 +15,11 @@ type Record struct {
 	ID         int64
 	CampaignID string // "": of subjects, which the database does not keep
 	BeganAt    time.Time
-	EndedAt    *time.Time // nil: it is under way or was interrupted
-	By, Reason string
+	EndedAt    *time.Time       // nil: it has not ended
+	State      string           // ended, running, or interrupted: the same request continues it
+	Holder     string           // operator who carries it out, or did last
+	HeldUntil  *time.Time       // while it is running: from when the same request can take it over; else nil
+	By, Reason string           // of the operator who began it
 	Changed    map[string]int64 // rows by table of the schema tidemark
 }
 

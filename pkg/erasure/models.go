@@ -37,11 +37,11 @@ func (e *run) readModels(ctx context.Context) (resets []rebuild.Registered, rebu
 	return resets, rebuilds, err
 }
 
-// replayed reports whether this erasure and those it finishes have had all their campaigns replayed.
+// replayed reports whether this call and those that were interrupted have had all their campaigns replayed.
 func (e *run) replayed(p rebuild.Registered) bool {
 	return slices.ContainsFunc(e.resets, func(r rebuild.Registered) bool {
 		return r.Name == p.Name && r.RegisteredAt.Equal(p.RegisteredAt)
-	}) && !slices.ContainsFunc(e.unfinished, func(u begun) bool { return p.RegisteredAt.After(u.At) })
+	}) && !(e.continued && p.RegisteredAt.After(e.done.BeganAt))
 }
 
 // mostFailed is how many failed campaigns the tables of a rebuild may have at the swap.

@@ -1,33 +1,35 @@
 package erasure
 
-const (
-	// queryBegin waits for archives that are being written. Those that begin later see the erasure.
-	queryBegin = `WITH alone AS MATERIALIZED (
-			SELECT set_config('lock_timeout', '3s', true), pg_advisory_xact_lock(tidemark.lock_key(32009, 0))
-		)
-		INSERT INTO tidemark.erasures (campaign_id, actor, reason) SELECT nullif($1, ''), $2, $3 FROM alone
-		RETURNING id, began_at`
+import "github.com/jackc/pgx/v5/pgtype"
 
-	// queryErase locks the campaign, as an append does, and changes its events by the primary key.
-	queryErase = `SELECT tidemark.erase($1, $2, $3, $4, $5, $6)`
+const (
+	// queryBegin waits up to 3 s for archives that are being written. Those that begin later see the erasure.
+	queryBegin = `SELECT id, generation, key, began_at, continued, fields, personal, changed
+		FROM tidemark.begin_erasure(nullif($1, ''), $2, $3, $4, $5, $6, $7)`
+
+	// queryHold and queryRelease change the erasure's row, which only its holder changes.
+	queryHold    = `SELECT tidemark.hold_erasure($1, $2)`
+	queryRelease = `SELECT tidemark.release_erasure($1, $2)`
+
+	// queryErase locks the campaign, as an append does, and changes its events by the primary key. Others queue
+	// behind the lock, so it is not waited for long.
+	queryErase = `WITH patient AS MATERIALIZED (SELECT set_config('lock_timeout', '300ms', true))
+		SELECT tidemark.erase($1, $2, $3, $4, $5) FROM patient`
 
 	// queryTraces changes rows of the campaign by their primary keys.
-	queryTraces = `SELECT tidemark.erase_traces($1, $2, $3)`
+	queryTraces = `SELECT tidemark.erase_traces($1, $2, $3, $4)`
 
 	// queryMark has processes drop the pages that they keep in memory.
 	queryMark = `SELECT nextval('tidemark.erased')`
-
-	queryUnfinished = `SELECT id, began_at FROM tidemark.erasures WHERE ended_at IS NULL
-		AND campaign_id IS NOT DISTINCT FROM nullif($1, '')`
 
 	// queryEraseKeys reads a range of the primary key.
 	queryEraseKeys = `SELECT tidemark.erase_keys($1, $2, $3, $4, $5)`
 
 	// queryEnd reads what operators have resolved across campaigns.
-	queryEnd = `SELECT tidemark.end_erasure($1), clock_timestamp()`
+	queryEnd = `SELECT tidemark.end_erasure($1, $2), clock_timestamp()`
 
 	// queryKeys probes the unique index on subjects.
-	queryKeys = `SELECT k.id::text FROM unnest($1::text[]) AS s (subject)
+	queryKeys = `SELECT k.id::text, s.subject FROM unnest($1::text[]) AS s (subject)
 		JOIN tidemark.keys k ON k.subject = sha256(convert_to(s.subject, 'UTF8'))`
 
 	// queryKeyless returns the subjects without a key, if fields are sealed at all.
@@ -36,44 +38,51 @@ const (
 			SELECT FROM tidemark.keys k WHERE k.subject = sha256(convert_to(s.subject, 'UTF8'))) ORDER BY s.n`
 
 	// queryForget deletes rows by the unique index on subjects.
-	queryForget = `SELECT tidemark.forget_keys($1)`
+	queryForget = `SELECT tidemark.forget_keys($1, $2, $3)`
 
 	// queryCount reads a campaign's range of the primary key. An archived one has its last event and, in the
 	// mark of that, the number of all.
 	queryCount = `SELECT count(*), coalesce(max((metadata #>> '{$archived,events}')::bigint)
 			FILTER (WHERE event_version = 0), 0), count(*) FILTER (WHERE NOT (coalesce(metadata ? '$erased', false)
-				AND tidemark.is_erased("position", metadata, payload, $2::jsonb IS NULL))
+				AND tidemark.is_erased("position", event_type, $2))
 			AND event_type <> 'events_erased' AND ($2::jsonb IS NULL OR $2::jsonb ? event_type))
 		FROM tidemark.journal WHERE campaign_id = $1`
 
-	// queryTagged reads the index on tags, then probes an event by position for each row.
-	queryTagged = `SELECT j.campaign_id, j.seq FROM (
-			SELECT DISTINCT e."position" FROM tidemark.event_tags e WHERE e.tag = ANY ($1::text[]) AND e."position" > $3
-				AND e."position" <= $4
-		) t CROSS JOIN LATERAL (SELECT j.campaign_id, j.seq, j.metadata, j.payload, j.event_type
-			FROM tidemark.journal j WHERE j."position" = t."position" LIMIT 1) j
-		WHERE NOT tidemark.is_erased(t."position", j.metadata, j.payload, $2::jsonb IS NULL)
-			AND ($2::jsonb IS NULL OR $2::jsonb ? j.event_type)`
+	// queryErasedOf probes the primary key of erased subjects, and the index on positions of erased events.
+	queryErasedOf = `SELECT campaign_id, seq, subject, left_over FROM tidemark.erased_of($1, $2)`
 
-	// named is what the events of the subjects have that a field names.
-	named = ` NOT (coalesce(j.metadata ? '$erased', false)
-				AND tidemark.is_erased(j."position", j.metadata, j.payload, $2::jsonb IS NULL))
-			AND ($2::jsonb IS NULL OR $2::jsonb ? j.event_type)
-			AND EXISTS (SELECT FROM jsonb_array_elements_text($3::jsonb -> j.event_type) f (path)
-				WHERE j.payload #>> string_to_array(f.path, '.') = ANY ($1::text[])
-					OR j.payload #>> string_to_array(f.path || '.key', '.') = ANY ($4::text[]))`
+	// queryTagged reads the index on tags, then probes an event by position for each row.
+	queryTagged = `SELECT j.campaign_id, j.seq, t.tag, NOT tidemark.is_erased(t."position", j.event_type, $2)
+				AND ($2::jsonb IS NULL OR $2::jsonb ? j.event_type)
+		FROM (
+			SELECT e."position", e.tag FROM tidemark.event_tags e WHERE e.tag = ANY ($1::text[]) AND e."position" > $3
+				AND e."position" <= $4
+		) t CROSS JOIN LATERAL (SELECT j.campaign_id, j.seq, j.event_type
+			FROM tidemark.journal j WHERE j."position" = t."position" LIMIT 1) j`
+
+	// named are the subjects that a field of an event names, and whether something of it is to be erased.
+	named = ` CROSS JOIN LATERAL (
+			SELECT CASE WHEN v.value = ANY ($1::text[]) THEN v.value
+				ELSE ($5::text[])[array_position($4::text[], v.key)] END AS subject
+			FROM jsonb_array_elements_text($3::jsonb -> j.event_type) f (path) CROSS JOIN LATERAL (
+				SELECT j.payload #>> string_to_array(f.path, '.') AS value,
+					j.payload #>> string_to_array(f.path || '.key', '.') AS key) v
+			WHERE v.value = ANY ($1::text[]) OR v.key = ANY ($4::text[])
+		) s`
+	isLeft = `, s.subject, NOT (coalesce(j.metadata ? '$erased', false)
+			AND tidemark.is_erased(j."position", j.event_type, $2)) AND ($2::jsonb IS NULL OR $2::jsonb ? j.event_type)`
 
 	// queryNamed reads a range of the index on position.
-	queryNamed = `SELECT j.campaign_id, j.seq FROM tidemark.journal j
-		WHERE j."position" > $5 AND j."position" <= $6 AND` + named
+	queryNamed = `SELECT j.campaign_id, j.seq` + isLeft + ` FROM tidemark.journal j` + named + `
+		WHERE j."position" > $6 AND j."position" <= $7`
 
-	// queryLines reads the lines $5 of object $6, but not those of events with a stub that queryTagged finds.
-	queryLines = `SELECT j.campaign_id, j.seq
-		FROM string_to_table(rtrim($5, E'\n'), E'\n') AS t (line) CROSS JOIN LATERAL (
+	// queryLines reads the lines $6 of object $7, but not those of events with a stub that queryTagged finds.
+	queryLines = `SELECT j.campaign_id, j.seq` + isLeft + `
+		FROM string_to_table(rtrim($6, E'\n'), E'\n') AS t (line) CROSS JOIN LATERAL (
 			SELECT l.*, l.type AS event_type FROM jsonb_to_record(t.line::jsonb) AS l (campaign_id text, seq bigint,
 				"position" bigint, type text, tags text[], payload jsonb, metadata jsonb)
-		) j
-		WHERE NOT coalesce(j.tags && $1, false) AND` + named + ` AND $6 = (
+		) j` + named + `
+		WHERE NOT coalesce(j.tags && $1, false) AND $7 = (
 				SELECT h.metadata #>> '{$archived,object}' FROM tidemark.journal h
 				WHERE h.campaign_id = j.campaign_id ORDER BY h.seq DESC LIMIT 1)`
 
@@ -85,7 +94,7 @@ const (
 	queryInUse = `SELECT object FROM tidemark.archives
 		WHERE members @> ARRAY[hashtextextended($1, 0)] AND campaigns > 0 ORDER BY 1`
 	queryObjects = `SELECT DISTINCT a.object FROM (SELECT DISTINCT j.campaign_id FROM tidemark.erased_events e
-			JOIN tidemark.journal j ON j."position" = e."position" WHERE e.erasure = ANY ($1)) c
+			JOIN tidemark.journal j ON j."position" = e."position" WHERE e.erasure = $1) c
 		JOIN tidemark.archives a ON a.members @> ARRAY[hashtextextended(c.campaign_id, 0)] AND a.campaigns = 0
 		ORDER BY 1`
 
@@ -98,33 +107,41 @@ const (
 			UNION SELECT p.name FROM tidemark.projections p WHERE p.name LIKE '%~previous'
 		) l ORDER BY name`
 
-	queryTables = `SELECT 'tidemark', c.relname::text, pg_relation_size(c.oid) / current_setting('block_size')::bigint,
-			false
-		FROM pg_class c WHERE c.relnamespace = 'tidemark'::regnamespace AND c.relkind IN ('r', 'p')
-			AND c.relname NOT IN ('journal', 'erasures', 'erased_events', 'erased_values', 'keys') ORDER BY 1`
+	// queryTables and queryModels read the catalogue of Postgres. Partitioned tables have rows in partitions alone.
+	queryTables = `SELECT c.oid, 'tidemark', c.relname::text, pg_relation_size(c.oid) / current_setting('block_size')::bigint
+		FROM pg_class c WHERE c.relnamespace = 'tidemark'::regnamespace AND c.relkind = 'r' AND c.relname NOT IN ('journal',
+			'erasures', 'erased_events', 'erased_subjects', 'erased_values', 'erasure_secret', 'keys') ORDER BY 3`
+	// queryModels returns -2 pages of what is no table, such as a view.
+	queryModels = `SELECT c.oid, n.nspname::text, c.relname::text, CASE WHEN c.relkind = 'r'
+			THEN coalesce(pg_relation_size(c.oid), 0) / current_setting('block_size')::bigint ELSE -2 END
+		FROM (SELECT DISTINCT coalesce(p.relid, r.oid) AS oid FROM unnest($1::text[], $2::text[]) AS t (schema, name)
+			JOIN pg_namespace s ON s.nspname = t.schema JOIN pg_class r ON r.relnamespace = s.oid AND r.relname = t.name
+			LEFT JOIN LATERAL pg_partition_tree(r.oid) p ON p.isleaf) t
+		JOIN pg_class c ON c.oid = t.oid JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.relkind <> 'p' ORDER BY 2, 3`
 
-	// queryPages returns -1 if there is no such relation, and -2 for one that is no table, such as a view.
-	queryPages = `SELECT coalesce((SELECT CASE WHEN c.relkind IN ('r', 'p')
-			THEN pg_relation_size(c.oid) / current_setting('block_size')::bigint ELSE -2 END
-		FROM pg_class c WHERE c.oid = to_regclass($1)), -1)`
+	queryPages = `SELECT pg_relation_size('tidemark.journal') / current_setting('block_size')::bigint`
 
 	// queryList walks the primary key.
-	queryList = `SELECT id, coalesce(campaign_id, ''), began_at, ended_at, actor, reason, changed FROM tidemark.erasures
-		WHERE $1 = 0 OR id < $1 ORDER BY id DESC LIMIT $2`
+	queryList = `SELECT id, coalesce(campaign_id, ''), began_at, ended_at, CASE WHEN ended_at IS NOT NULL THEN 'ended'
+			WHEN held_until > clock_timestamp() THEN 'running' ELSE 'interrupted' END, holder,
+			CASE WHEN ended_at IS NULL AND held_until > clock_timestamp() THEN held_until END, actor, reason, changed
+		FROM tidemark.erasures WHERE $1 = 0 OR id < $1 ORDER BY id DESC LIMIT $2`
 
-	queryKnown = `SELECT EXISTS (SELECT FROM tidemark.erasures WHERE id = $1)`
+	queryKnown = `SELECT ended_at IS NOT NULL, personal IS NULL FROM tidemark.erasures WHERE id = $1`
 
 	// queryAlone has names mean Postgres' own objects, and policies that would hide rows be an error.
 	queryAlone = `SELECT pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true),
 		pg_catalog.set_config('row_security', 'off', true)`
 
-	// querySearch and queryShared read a range of a table's pages, and probe a primary key for each text
-	// in its rows.
-	querySearch = `SELECT count(*) FROM %s t WHERE t.ctid >= $3::tid AND t.ctid < $4::tid AND EXISTS (
-		SELECT FROM tidemark.texts(to_jsonb(t)) x JOIN tidemark.erased_values v
-			ON v.erasure = $1 AND v.hash = sha256($2::bytea || convert_to(x, 'UTF8')) AND v.hash <> ALL ($5::bytea[]))`
-	queryShared = `SELECT count(DISTINCT t.ctid), coalesce(array_agg(DISTINCT v.hash), '{}') FROM tidemark.journal t
-		CROSS JOIN LATERAL tidemark.texts(jsonb_build_array(t.payload, t.metadata, t.actor, t.aggregate_id, t.tags)) x
-		JOIN tidemark.erased_values v ON v.erasure = $1 AND v.hash = sha256($2::bytea || convert_to(x, 'UTF8'))
-		WHERE t.ctid >= $3::tid AND t.ctid < $4::tid`
+	queryValues = `SELECT hash, words FROM tidemark.erased_values WHERE erasure = $1`
+
+	// querySearch and queryJournal read a range of a table's pages.
+	querySearch  = `SELECT t.* FROM %s t WHERE t.tableoid = $1 AND t.ctid >= $2::tid AND t.ctid < $3::tid`
+	queryJournal = `SELECT t.payload::text, t.metadata::text, t.actor, t.aggregate_id, t.tags::text,
+			coalesce(t.metadata ? '$erased', false) AND EXISTS (SELECT FROM tidemark.erased_events e
+				WHERE e.erasure = $1 AND e."position" = t."position")
+		FROM tidemark.journal t WHERE t.ctid >= $2::tid AND t.ctid < $3::tid`
 )
+
+// journalColumns are the types of the texts that queryJournal returns.
+var journalColumns = [5]uint32{pgtype.JSONBOID, pgtype.JSONBOID, pgtype.TextOID, pgtype.TextOID, pgtype.TextOID}

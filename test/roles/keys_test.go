@@ -39,10 +39,10 @@ func TestKeysAreForThoseWhoNeedThem(t *testing.T) {
 		t.Errorf("an operator rotates %d keys, %v", n, err)
 	}
 	const all = "SELECT FROM tidemark.keys"
-	refuses(t, appender, all, "SELECT tidemark.forget_keys('{ann}')", "DELETE FROM tidemark.keys")
+	refuses(t, appender, all, "SELECT tidemark.forget_keys(1, 1, '{ann}')", "DELETE FROM tidemark.keys")
 	refuses(t, worker, "DELETE FROM tidemark.keys", "UPDATE tidemark.keys SET wrapped = ''",
-		"SELECT tidemark.forget_keys('{ann}')", "TRUNCATE tidemark.keys")
-	refuses(t, in.as(t, "publisher"), all, "SELECT tidemark.forget_keys('{ann}')", "SELECT tidemark.subject_keys('[]')")
+		"SELECT tidemark.forget_keys(1, 1, '{ann}')", "TRUNCATE tidemark.keys")
+	refuses(t, in.as(t, "publisher"), all, "SELECT tidemark.forget_keys(1, 1, '{ann}')", "SELECT tidemark.subject_keys('[]')")
 	refuses(t, in.as(t, "reader"), all, "SELECT tidemark.subject_keys('[]')")
 	refuses(t, operator, "DELETE FROM tidemark.keys", "UPDATE tidemark.keys SET subject = ''")
 	c, err := erasure.Erase(t.Context(), operator, erasure.Request{

@@ -76,7 +76,8 @@ const moreToChoose = `
 		VALUES ('w2', 'search', 'box', 8, now(), now(), 0, 0);
 	INSERT INTO tidemark.parked (topic, publisher, campaign_id, seq, holds, position, event_type, status, attempt_count,
 		next_attempt_at) VALUES ('orders', 'shop', 'fir', 1, true, 1, 'noted', 'parked', 1, now());
-	INSERT INTO tidemark.erasures (campaign_id, actor, reason) VALUES ('oak', 'ada', 'a test'), (NULL, 'ada', 'a test');
+	INSERT INTO tidemark.erasures (request, campaign_id, actor, reason) VALUES (sha256('1'), 'oak', 'ada', 'a test'),
+		(sha256('2'), NULL, 'ada', 'a test');
 	INSERT INTO tidemark.retention (policy, closed_for, event_types, every, rate) VALUES ('seats', '90 days', '{left}', '1 h', 9),
 		('tables', '1 day', '{closed}', '1 h', 9);
 	INSERT INTO tidemark.restore_requests (campaign_id, asked_by, asked_at, attempt_at, kept_until)

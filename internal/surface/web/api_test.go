@@ -243,8 +243,8 @@ func TestListsComeInPages(t *testing.T) {
 			SELECT 'p' || i, '1 day', '{closed}', '1 h', 9 FROM generate_series(1, 24) i;
 		INSERT INTO tidemark.restore_requests (campaign_id, asked_by, asked_at, attempt_at)
 			SELECT 'c' || i, 'shop', now(), now() FROM generate_series(1, 24) i;
-		INSERT INTO tidemark.erasures (campaign_id, actor, reason, changed)
-			SELECT nullif('x' || i, 'x1'), 'ada', 'a test', '{"journal": 2}' FROM generate_series(1, 24) i; -- and one of the fixture
+		INSERT INTO tidemark.erasures (request, campaign_id, actor, reason, changed)
+			SELECT sha256(int4send(i)), nullif('x' || i, 'x1'), 'ada', 'a test', '{"journal": 2}' FROM generate_series(1, 24) i; -- and one of the fixture
 		SELECT tidemark.append_at('c' || i, now() + interval '1 h', '[{"type": "noted"}]') FROM generate_series(1, 24) i;
 		SELECT tidemark.append('c' || i, '[{"type": "noted"}]') FROM generate_series(1, 23) i`)
 	for _, what := range []string{

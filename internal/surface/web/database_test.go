@@ -55,7 +55,7 @@ func database(t *testing.T) (*pgxpool.Pool, admin.Config) {
 		INSERT INTO tidemark.operator_log (actor, act, reason, detail) VALUES ('ada', 'publisher_paused', 'a test', '{"x": 1}');
 		INSERT INTO tidemark.retention (policy, closed_for, event_types, every, rate) VALUES ('p', '1 day', '{closed}', '1 h', 9);
 		INSERT INTO tidemark.restore_requests (campaign_id, asked_by, asked_at, attempt_at) VALUES ('a', 'shop', now(), now());
-		INSERT INTO tidemark.erasures (actor, reason, changed) VALUES ('ada', 'a test', '{"journal": 2}');
+		INSERT INTO tidemark.erasures (request, actor, reason, changed) VALUES (sha256(''), 'ada', 'a test', '{"journal": 2}');
 		INSERT INTO tidemark.operations (kind, request, actor) VALUES ('repair_gaps', '{"group": "default"}', 'ada');
 		INSERT INTO tidemark.operation_items (operation_id, ord, campaign_id, subject, seq) VALUES (1, 1, 'a', 'notes', 1);
 		INSERT INTO tidemark.pauses (scope, consumer_group, name, reason, actor)
