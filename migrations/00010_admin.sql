@@ -239,7 +239,7 @@ COMMENT ON TABLE tidemark.act_keys IS 'Idempotency keys of acts, with the result
 COMMENT ON COLUMN tidemark.act_keys.actor IS 'id of the token, or a name and its way';
 COMMENT ON COLUMN tidemark.act_keys.key IS 'idempotency key';
 COMMENT ON COLUMN tidemark.act_keys.act IS 'the act';
-COMMENT ON COLUMN tidemark.act_keys.request IS 'SHA-256 of the request';
+COMMENT ON COLUMN tidemark.act_keys.request IS 'keyed hash of the request: tidemark.request_hash';
 COMMENT ON COLUMN tidemark.act_keys.result IS 'result';
 COMMENT ON COLUMN tidemark.act_keys.at IS 'time';
 

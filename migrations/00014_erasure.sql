@@ -81,7 +81,8 @@ COMMENT ON SEQUENCE tidemark.erased IS 'Grows when events have been erased, so t
 CREATE TABLE tidemark.erased_events (
     erasure  bigint NOT NULL REFERENCES tidemark.erasures,
     position bigint NOT NULL,
-    event_id uuid   NOT NULL,
+    event_id uuid    NOT NULL,
+    tags     bytea[] NOT NULL DEFAULT '{}',
     PRIMARY KEY (erasure, position)
 );
 CREATE INDEX erased_events_position_idx ON tidemark.erased_events (position);
@@ -89,6 +90,7 @@ COMMENT ON TABLE tidemark.erased_events IS 'Events of an erasure.';
 COMMENT ON COLUMN tidemark.erased_events.erasure IS 'the erasure';
 COMMENT ON COLUMN tidemark.erased_events.position IS 'position of the event';
 COMMENT ON COLUMN tidemark.erased_events.event_id IS 'id of the event';
+COMMENT ON COLUMN tidemark.erased_events.tags IS 'keyed hashes of the tags that it had, for the notices of later erasures';
 
 -- Tags and subjects that erased events had, as keyed hashes, so that a later erasure of the subject finds
 -- them again: a field may be declared personal later.
@@ -157,6 +159,17 @@ $$;
 CREATE FUNCTION tidemark.secret_hash(p_use text, p_value text) RETURNS bytea
     LANGUAGE sql STABLE
     RETURN tidemark.derive(p_use, convert_to(p_value, 'UTF8'));
+-- +goose StatementEnd
+
+-- request_hash returns what is kept of an act's request, of which p_sum is a hash: a keyed hash, as a request may
+-- name a person.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.request_hash(p_sum bytea) RETURNS bytea
+    LANGUAGE sql STABLE SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp
+AS $$
+    SELECT tidemark.derive('act', p_sum)
+$$;
 -- +goose StatementEnd
 
 -- What the erased events had that a topic may filter by, for each event of type events_erased that an
@@ -400,14 +413,145 @@ END
 $$;
 -- +goose StatementEnd
 
+-- holds reports whether a text is one of the values, has one after the sign of a tag, or has one of at
+-- least 4 characters as words.
+CREATE FUNCTION tidemark.holds(p_text text, p_values text[]) RETURNS boolean
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+    SELECT p_text = ANY (p_values) OR strpos(p_text, '=') > 0 AND substr(p_text, strpos(p_text, '=') + 1) = ANY (p_values)
+        OR EXISTS (SELECT FROM unnest(p_values) AS v (value) WHERE length(v.value) >= 4
+            AND tidemark.spoken(v.value) <> ''
+            AND strpos(' ' || tidemark.spoken(p_text) || ' ', ' ' || tidemark.spoken(v.value) || ' ') > 0)
+$$;
+
+-- cut takes a field out of a document: of all elements where the path leads through an array.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.cut(p_document jsonb, p_path text[]) RETURNS jsonb
+    LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF jsonb_typeof(p_document) = 'array' THEN
+        RETURN (SELECT coalesce(jsonb_agg(tidemark.cut(e.value, p_path) ORDER BY e.n), '[]')
+            FROM jsonb_array_elements(p_document) WITH ORDINALITY AS e (value, n));
+    ELSIF jsonb_typeof(p_document) <> 'object' OR NOT p_document ? p_path[1] THEN
+        RETURN p_document;
+    ELSIF cardinality(p_path) = 1 THEN
+        RETURN p_document - p_path[1];
+    END IF;
+    RETURN jsonb_set(p_document, p_path[1:1], tidemark.cut(p_document -> p_path[1], p_path[2:]));
+END
+$$;
+-- +goose StatementEnd
+
+-- without takes the texts, numbers and fields out of a document that hold one of the values, or puts
+-- p_instead in the place of the texts and numbers.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.without(p_document jsonb, p_values text[], p_instead jsonb DEFAULT NULL) RETURNS jsonb
+    LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    CASE jsonb_typeof(p_document)
+    WHEN 'object' THEN
+        RETURN (SELECT coalesce(jsonb_object_agg(f.key, f.value) FILTER (WHERE f.value IS NOT NULL), '{}')
+            FROM (SELECT o.key, tidemark.without(o.value, p_values, p_instead) AS value FROM jsonb_each(p_document) AS o
+                WHERE NOT tidemark.holds(o.key, p_values)) AS f);
+    WHEN 'array' THEN
+        RETURN (SELECT coalesce(jsonb_agg(f.value ORDER BY f.n) FILTER (WHERE f.value IS NOT NULL), '[]')
+            FROM (SELECT a.n, tidemark.without(a.value, p_values, p_instead) AS value
+                FROM jsonb_array_elements(p_document) WITH ORDINALITY AS a (value, n)) AS f);
+    WHEN 'string', 'number' THEN
+        RETURN CASE WHEN tidemark.holds(p_document #>> '{}', p_values) THEN p_instead ELSE p_document END;
+    ELSE
+        RETURN p_document;
+    END CASE;
+END
+$$;
+-- +goose StatementEnd
+
+-- subject_values returns the subjects, and the values of those that are tags.
+CREATE FUNCTION tidemark.subject_values(p_subjects text[]) RETURNS text[]
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+    SELECT coalesce(array_agg(DISTINCT v.value), '{}') FROM unnest(p_subjects) AS s (subject)
+    CROSS JOIN LATERAL (VALUES (s.subject), (substr(s.subject, strpos(s.subject, '=') + 1))) AS v (value)
+    WHERE v.value <> ''
+$$;
+
+-- erased_form returns an event as an erasure leaves it, without its mark. Without paths nothing is left of
+-- payload, metadata, tags, actor and aggregate. Otherwise the fields of the paths go from the payload:
+-- $actor, $aggregate_id, $tags and $metadata name what is beside it, and $tags.KEY and $metadata.FIELD a
+-- part. Beside the payload goes also what holds a value that went, or one of p_values.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.erased_form(p_event tidemark.journal, p_paths jsonb, p_values text[]) RETURNS tidemark.journal
+    LANGUAGE plpgsql STABLE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    held text[];
+    path text;
+    said CONSTANT jsonb := p_event.payload;
+BEGIN
+    IF p_paths IS NULL THEN
+        p_event.payload := '{}';
+        p_event.metadata := NULL;
+        p_event.tags := NULL;
+        p_event.actor := NULL;
+        p_event.aggregate_type := NULL;
+        p_event.aggregate_id := NULL;
+        RETURN p_event;
+    END IF;
+    FOR path IN SELECT jsonb_array_elements_text(p_paths) LOOP
+        CASE split_part(path, '.', 1)
+        WHEN '$actor' THEN
+            p_event.actor := NULL;
+        WHEN '$aggregate_id' THEN
+            p_event.aggregate_id := NULL;
+        WHEN '$tags' THEN
+            p_event.tags := array(SELECT t.tag FROM unnest(p_event.tags) AS t (tag) WHERE path <> '$tags'
+                AND split_part(t.tag, '=', 1) <> substr(path, length('$tags.') + 1));
+        WHEN '$metadata' THEN
+            p_event.metadata := CASE WHEN path <> '$metadata' THEN
+                tidemark.cut(p_event.metadata, (string_to_array(path, '.'))[2:]) END;
+        ELSE
+            p_event.payload := tidemark.cut(p_event.payload, string_to_array(path, '.'));
+        END CASE;
+    END LOOP;
+    held := p_values || array(SELECT tidemark.erasable(said) EXCEPT SELECT tidemark.erasable(p_event.payload));
+    IF tidemark.holds(p_event.actor, held) THEN
+        p_event.actor := NULL;
+    END IF;
+    IF tidemark.holds(p_event.aggregate_id, held) THEN
+        p_event.aggregate_id := NULL;
+    END IF;
+    p_event.tags := nullif(array(SELECT t.tag FROM unnest(p_event.tags) WITH ORDINALITY AS t (tag, n)
+        WHERE NOT tidemark.holds(t.tag, held) ORDER BY t.n), '{}');
+    p_event.metadata := tidemark.without(p_event.metadata, held);
+    RETURN p_event;
+END
+$$;
+-- +goose StatementEnd
+
+-- event_texts returns what an event says, in one document.
+CREATE FUNCTION tidemark.event_texts(p_event tidemark.journal) RETURNS jsonb
+    LANGUAGE sql STABLE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+    SELECT jsonb_build_array(p_event.metadata, p_event.actor, p_event.aggregate_id, p_event.payload,
+        (SELECT jsonb_agg(regexp_replace(tag, '^[^=]*=', '')) FROM unnest(p_event.tags) AS tag))
+$$;
+
 -- erase replaces payload and metadata of events of one campaign, and drops their tags, actor and
--- aggregate: place, type, id and times stay. If the erasure is of personal fields, it takes only these
--- from the payloads, and leaves other types alone. If p_seqs is NULL, it takes up to p_most events that are
--- left. It appends an event that tells consumers, and returns the erased seqs. It locks the campaign, as
--- an append does. It is the only way to change the journal.
+-- aggregate: place, type, id and times stay. If the erasure is of personal fields, it takes only these,
+-- and beside the payload what tells the subject: erased_form. It leaves other types alone. If p_seqs is
+-- NULL, it takes up to p_most events that are left. It appends an event that tells consumers, and returns
+-- the erased seqs. It locks the campaign, as an append does. It is the only way to change the journal.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.erase(p_erasure bigint, p_generation bigint, p_campaign_id text, p_seqs bigint[],
-        p_most integer) RETURNS bigint[]
+        p_most integer, p_subjects text[] DEFAULT NULL) RETURNS bigint[]
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path = pg_catalog, pg_temp
 AS $$
@@ -420,10 +564,10 @@ DECLARE
     counts jsonb := '{}';
     n bigint;
     e tidemark.journal;
-    left_over jsonb;
-    path text;
+    after tidemark.journal;
     carried jsonb := '[]';
 BEGIN
+    PERFORM nextval('tidemark.erased'); -- processes drop pages with what the transaction before has erased
     PERFORM tidemark.lock_untagged(p_campaign_id, 'events_erased');
     PERFORM tidemark.refuse_archived(p_campaign_id, h.metadata) FROM (SELECT j.event_version, j.metadata
         FROM tidemark.journal j WHERE j.campaign_id = p_campaign_id ORDER BY j.seq DESC LIMIT 1) h
@@ -442,31 +586,31 @@ BEGIN
         AND (x.personal IS NULL OR x.personal ? j.event_type)
         ORDER BY j.seq
     LOOP
-        left_over := '{}';
-        IF x.personal IS NOT NULL THEN
-            left_over := e.payload;
-            FOR path IN SELECT jsonb_array_elements_text(x.personal -> e.event_type) LOOP
-                left_over := left_over #- string_to_array(path, '.');
-            END LOOP;
-        END IF;
-        INSERT INTO tidemark.erased_events VALUES (p_erasure, e.position, e.event_id)
+        after := tidemark.erased_form(e, x.personal -> e.event_type, tidemark.subject_values(p_subjects)
+            || array(SELECT e.payload #>> string_to_array(f.path, '.')
+                FROM jsonb_array_elements_text(x.fields -> e.event_type) AS f (path)
+                WHERE jsonb_typeof(e.payload #> string_to_array(f.path, '.')) IN ('string', 'number')));
+        INSERT INTO tidemark.erased_events VALUES (p_erasure, e.position, e.event_id, tidemark.tag_hashes(e.tags))
         ON CONFLICT DO NOTHING; -- a continuation takes more fields than the call before
         PERFORM tidemark.keep_subjects(e, x.fields -> e.event_type);
         INSERT INTO tidemark.erased_values (erasure, hash, words)
         SELECT p_erasure, h.* FROM tidemark.erased_hashes(derived, array(
-            SELECT t FROM tidemark.erasable(jsonb_build_array(e.metadata, e.actor, e.aggregate_id, e.payload,
-                (SELECT jsonb_agg(regexp_replace(tag, '^[^=]*=', '')) FROM unnest(e.tags) AS tag))) AS t
+            SELECT t FROM tidemark.erasable(tidemark.event_texts(e)) AS t
             WHERE t NOT IN (e.campaign_id, e.event_id::text, e.event_type)
-                AND t NOT IN (SELECT tidemark.erasable(left_over)))) h
+                AND t NOT IN (SELECT tidemark.erasable(tidemark.event_texts(after))))) h
         ON CONFLICT DO NOTHING;
-        UPDATE tidemark.journal j SET payload = left_over, metadata = mark, tags = NULL, actor = NULL,
-            aggregate_type = NULL, aggregate_id = NULL,
-            payload_bytes = least(j.payload_bytes, 100 + octet_length(left_over::text))
+        after.metadata := coalesce(after.metadata, '{}') || mark;
+        UPDATE tidemark.journal j SET payload = after.payload, metadata = after.metadata, tags = after.tags,
+            actor = after.actor, aggregate_type = after.aggregate_type, aggregate_id = after.aggregate_id,
+            payload_bytes = least(j.payload_bytes,
+                100 + octet_length(after.payload::text) + octet_length(after.metadata::text))
         WHERE j.campaign_id = e.campaign_id AND j.seq = e.seq;
         erased := erased || e.seq;
-        carried := carried || jsonb_build_object('type', e.event_type, 'intent', e.intent, 'tags', e.tags);
-        DELETE FROM tidemark.event_tags t WHERE t.tag = ANY (e.tags) AND t.event_type = e.event_type
-            AND t.position = e.position;
+        carried := carried || jsonb_build_object('type', e.event_type, 'intent', e.intent, 'tags', array(
+            SELECT DISTINCT encode(t.hash, 'hex') FROM tidemark.erased_events h CROSS JOIN LATERAL unnest(h.tags) AS t (hash)
+            WHERE h.position = e.position ORDER BY 1));
+        DELETE FROM tidemark.event_tags t WHERE t.tag = ANY (e.tags) AND t.tag <> ALL (coalesce(after.tags, '{}'))
+            AND t.event_type = e.event_type AND t.position = e.position;
         GET DIAGNOSTICS n = ROW_COUNT;
         counts := counts || jsonb_build_object('event_tags', coalesce((counts ->> 'event_tags')::bigint, 0) + n);
     END LOOP;
@@ -476,7 +620,7 @@ BEGIN
         SELECT a.position, row_number() OVER (), c.type, c.intent, c.tags
         FROM tidemark.append_rows(p_campaign_id, jsonb_build_array(jsonb_build_object('type', 'events_erased', 'intent',
             'audit_only', 'payload', jsonb_build_object('erasure', p_erasure, 'seqs', erased))), NULL, true) AS a
-        CROSS JOIN (SELECT DISTINCT r.type, r.intent, tidemark.tag_hashes(r.tags) AS tags
+        CROSS JOIN (SELECT DISTINCT r.type, r.intent, array(SELECT decode(t, 'hex') FROM unnest(r.tags) AS t) AS tags
             FROM jsonb_to_recordset(carried) AS r (type text, intent tidemark.intent, tags text[])) AS c;
         PERFORM tidemark.log_act(x.actor, 'events_erased', x.reason, '', '', p_campaign_id, 0,
             jsonb_build_object('erasure', p_erasure, 'events', cardinality(erased)), '', 0, '')
@@ -527,6 +671,85 @@ END
 $$;
 -- +goose StatementEnd
 
+-- erase_scheduled deletes or changes the scheduled appends about the subjects, or about p_campaign_id, in
+-- all campaigns. Without p_personal it deletes those that have an event of a subject, by its tags or by the
+-- fields p_fields, or that hold a subject in a text or the name of a timer. With p_personal it takes these
+-- fields from the events of the subjects. If a subject field is one of them, it then deletes those that still
+-- hold a subject. It reads p_most rows after p_after and returns the id of the last, NULL at the end, and
+-- the number of rows. Without an erasure it only counts.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.erase_scheduled(p_erasure bigint, p_generation bigint, p_campaign_id text, p_subjects text[],
+        p_fields jsonb, p_personal jsonb, p_after bigint, p_most integer, OUT last bigint, OUT changed bigint)
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    subjects CONSTANT text[] := coalesce(p_subjects, '{}');
+    held CONSTANT text[] := tidemark.subject_values(subjects);
+    keys CONSTANT text[] := array(SELECT k.id::text FROM tidemark.keys k
+        WHERE k.subject IN (SELECT sha256(convert_to(s, 'UTF8')) FROM unnest(subjects) AS s));
+    named CONSTANT boolean := p_personal IS NULL OR EXISTS (SELECT FROM jsonb_each(p_fields) AS f
+        WHERE EXISTS (SELECT FROM jsonb_array_elements_text(f.value) AS v WHERE p_personal -> f.key ? v));
+    derived bytea;
+    s tidemark.scheduled;
+    kept jsonb;
+    said jsonb;
+BEGIN
+    IF p_erasure IS NOT NULL THEN
+        PERFORM tidemark.hold_erasure(p_erasure, p_generation);
+        derived := tidemark.derive('erasure', int8send(p_erasure));
+    END IF;
+    changed := 0;
+    SELECT max(x.id) INTO last
+    FROM (SELECT x.id FROM tidemark.scheduled x WHERE x.id > p_after ORDER BY x.id LIMIT p_most) x;
+    IF p_erasure IS NOT NULL THEN -- one that is being made is then an event
+        PERFORM FROM tidemark.scheduled x WHERE x.id > p_after AND x.id <= last ORDER BY x.id FOR UPDATE;
+    END IF;
+    FOR s IN SELECT * FROM tidemark.scheduled x WHERE x.id > p_after AND x.id <= last ORDER BY x.id LOOP
+        -- What is left of each event that is about them, and what it said.
+        SELECT jsonb_agg(CASE WHEN e.about THEN (e.event - '{payload,metadata,tags,actor,aggregate_type,aggregate_id}'::text[])
+                || (SELECT jsonb_object_agg(v.key, v.value) FROM (VALUES ('payload', (f).payload), ('metadata', (f).metadata),
+                    ('tags', to_jsonb((f).tags)), ('actor', to_jsonb((f).actor)), ('aggregate_id', to_jsonb((f).aggregate_id)),
+                    ('aggregate_type', to_jsonb((f).aggregate_type))) AS v (key, value) WHERE v.value IS NOT NULL)
+                ELSE e.event END ORDER BY e.n),
+            coalesce(jsonb_agg(tidemark.event_texts(e.was)) FILTER (WHERE e.about), '[]')
+        INTO kept, said
+        FROM (
+            SELECT x.event, x.n, x.was, CASE WHEN x.about THEN tidemark.erased_form(x.was, p_personal -> (x.event ->> 'type'),
+                held) END AS f, x.about
+            FROM (
+                SELECT a.event, a.n, jsonb_populate_record(NULL::tidemark.journal, a.event) AS was,
+                    (p_personal IS NULL OR p_personal ? (a.event ->> 'type')) AND (s.campaign_id = p_campaign_id
+                        OR coalesce(a.event -> 'tags' ?| subjects, false)
+                        OR EXISTS (SELECT FROM jsonb_array_elements_text(p_fields -> (a.event ->> 'type')) AS f (path)
+                            WHERE a.event -> 'payload' #>> string_to_array(f.path, '.') = ANY (subjects)
+                                OR a.event -> 'payload' #>> string_to_array(f.path || '.key', '.') = ANY (keys))) AS about
+                FROM jsonb_array_elements(s.events) WITH ORDINALITY AS a (event, n) OFFSET 0
+            ) AS x OFFSET 0
+        ) AS e;
+        IF p_personal IS NULL AND said <> '[]' OR named AND held <> '{}' AND (tidemark.holds(s.timer, held)
+            OR EXISTS (SELECT FROM unnest(held) AS v (value) WHERE starts_with(s.timer,
+                format('%s/%s:%s/', s.scheduled_by, octet_length(v.value), v.value))) -- kind.timerName
+            OR EXISTS (SELECT FROM jsonb_array_elements(kept) AS e CROSS JOIN LATERAL jsonb_path_query(
+                e - '{id,type,version,intent,occurred_at}'::text[], 'strict $.** ? (@.type() == "string")') AS v
+                WHERE tidemark.holds(v #>> '{}', held))) THEN
+            DELETE FROM tidemark.scheduled x WHERE x.id = s.id AND p_erasure IS NOT NULL;
+            changed := changed + 1;
+        ELSIF kept <> s.events THEN
+            UPDATE tidemark.scheduled x SET events = kept, error = NULL WHERE x.id = s.id AND p_erasure IS NOT NULL;
+            changed := changed + 1;
+        END IF;
+        CONTINUE WHEN p_erasure IS NULL;
+        INSERT INTO tidemark.erased_values (erasure, hash, words)
+        SELECT p_erasure, h.* FROM tidemark.erased_hashes(derived, array(SELECT t FROM tidemark.erasable(said) AS t
+            WHERE p_personal IS NULL OR t NOT IN (SELECT tidemark.erasable(kept)))) h
+        ON CONFLICT DO NOTHING;
+    END LOOP;
+    PERFORM tidemark.count_erased(p_erasure, jsonb_build_object('scheduled', changed));
+END
+$$;
+-- +goose StatementEnd
+
 -- erase_keys takes the keys of erased events from the failure log of projections across campaigns: keys
 -- may be names. These are keys of failures at the events, keys that an erased value is, and p_subjects.
 -- It reads p_most rows after p_after and returns the id of the last, NULL at the end of the log.
@@ -555,6 +778,80 @@ BEGIN
     GET DIAGNOSTICS n = ROW_COUNT;
     PERFORM tidemark.count_erased(p_erasure, jsonb_build_object('failure_log', n));
     RETURN last;
+END
+$$;
+-- +goose StatementEnd
+
+-- erase_items takes the keys of subjects and of erased events from the items and requests of operations. It
+-- reads p_most operations after p_after and returns the id of the last, NULL at the end.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.erase_items(p_erasure bigint, p_generation bigint, p_subjects text[], p_after bigint,
+        p_most integer) RETURNS bigint
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    derived CONSTANT bytea := tidemark.derive('erasure', int8send(p_erasure));
+    last bigint;
+    n bigint;
+    o record;
+BEGIN
+    PERFORM tidemark.hold_erasure(p_erasure, p_generation);
+    SELECT max(x.id) INTO last
+    FROM (SELECT x.id FROM tidemark.operations x WHERE x.id > p_after ORDER BY x.id LIMIT p_most) x;
+    UPDATE tidemark.operation_items i SET campaign_id = 'erased',
+        detail = CASE WHEN i.detail IS NOT NULL THEN 'erased' END
+    WHERE i.operation_id > p_after AND i.operation_id <= last AND i.campaign_id <> 'erased'
+        AND (i.campaign_id = ANY (p_subjects) OR EXISTS (SELECT FROM tidemark.erased_hashes(derived, ARRAY[i.campaign_id]) h
+            JOIN tidemark.erased_values v ON v.erasure = p_erasure AND v.hash = h.hash));
+    GET DIAGNOSTICS n = ROW_COUNT;
+    PERFORM tidemark.count_erased(p_erasure, jsonb_build_object('operation_items', n));
+    n := 0;
+    FOR o IN SELECT x.id, array(SELECT t FROM tidemark.erasable(jsonb_build_array(x.request, x.progress)) AS t
+            WHERE t = ANY (p_subjects) OR EXISTS (SELECT FROM tidemark.erased_hashes(derived, ARRAY[t]) h
+                JOIN tidemark.erased_values v ON v.erasure = p_erasure AND v.hash = h.hash)) || coalesce(p_subjects, '{}') AS held
+        FROM tidemark.operations x WHERE x.id > p_after AND x.id <= last ORDER BY x.id
+    LOOP
+        UPDATE tidemark.operations x SET request = tidemark.without(x.request, o.held, '"erased"'),
+            progress = tidemark.without(x.progress, o.held, '"erased"'), error = CASE WHEN x.error IS NOT NULL THEN 'erased' END
+        WHERE x.id = o.id AND x.request <> tidemark.without(x.request, o.held, '"erased"');
+        IF FOUND THEN
+            n := n + 1;
+        END IF;
+    END LOOP;
+    PERFORM tidemark.count_erased(p_erasure, jsonb_build_object('operations', n));
+    RETURN last;
+END
+$$;
+-- +goose StatementEnd
+
+-- forget_statistics has the planner forget what it knows of values that are gone. ANALYZE leaves what it
+-- knows of a table without rows, so such a table has one meanwhile. The lock holds up nothing but a vacuum.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.forget_statistics() RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET lock_timeout = '10s'
+    SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    INSERT INTO tidemark.event_tags SELECT '', '', 0 WHERE NOT EXISTS (SELECT FROM tidemark.event_tags);
+    INSERT INTO tidemark.scheduled (campaign_id, due_at, attempt_at, events)
+    SELECT '', 'infinity', 'infinity', '[]' WHERE NOT EXISTS (SELECT FROM tidemark.scheduled);
+    INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status)
+    SELECT '', '', '', 0, 'dead' WHERE NOT EXISTS (SELECT FROM tidemark.deferred);
+    INSERT INTO tidemark.failure_log (act, consumer_group)
+    SELECT 'removed', '' WHERE NOT EXISTS (SELECT FROM tidemark.failure_log);
+    INSERT INTO tidemark.parked (topic, publisher, campaign_id, seq, holds, position, status)
+    SELECT '', '', '', 0, false, 0, 'parked' WHERE NOT EXISTS (SELECT FROM tidemark.parked);
+    ANALYZE tidemark.journal, tidemark.event_tags, tidemark.scheduled, tidemark.deferred, tidemark.failure_log,
+        tidemark.parked, tidemark.resolutions, tidemark.operations, tidemark.operation_items;
+    PERFORM set_config('tidemark.erases', 'on', true);
+    DELETE FROM tidemark.event_tags WHERE tag = '' AND event_type = '' AND position = 0;
+    PERFORM set_config('tidemark.erases', '', true);
+    DELETE FROM tidemark.scheduled WHERE campaign_id = '';
+    DELETE FROM tidemark.deferred WHERE campaign_id = '' AND projection = '';
+    DELETE FROM tidemark.failure_log WHERE act = 'removed' AND consumer_group = '';
+    DELETE FROM tidemark.parked WHERE topic = '' AND publisher = '' AND campaign_id = '';
 END
 $$;
 -- +goose StatementEnd
@@ -633,18 +930,28 @@ END
 $$;
 -- +goose StatementEnd
 
-REVOKE ALL ON FUNCTION tidemark.derive, tidemark.secret_hash, tidemark.tag_hashes, tidemark.notices,
+REVOKE ALL ON FUNCTION tidemark.derive, tidemark.secret_hash, tidemark.request_hash, tidemark.tag_hashes, tidemark.notices,
     tidemark.begin_erasure, tidemark.hold_erasure, tidemark.release_erasure, tidemark.erased_of, tidemark.erase,
-    tidemark.erase_traces, tidemark.erase_keys, tidemark.end_erasure, tidemark.import_erased FROM PUBLIC;
+    tidemark.erase_traces, tidemark.erase_scheduled, tidemark.erase_keys, tidemark.erase_items,
+    tidemark.forget_statistics, tidemark.end_erasure, tidemark.import_erased FROM PUBLIC;
 
 SELECT set_config('search_path', current_setting('tidemark.path'), true);
 
 -- +goose Down
 DROP FUNCTION tidemark.import_erased;
 DROP FUNCTION tidemark.end_erasure;
+DROP FUNCTION tidemark.forget_statistics;
+DROP FUNCTION tidemark.erase_items;
 DROP FUNCTION tidemark.erase_keys;
+DROP FUNCTION tidemark.erase_scheduled;
 DROP FUNCTION tidemark.erase_traces;
 DROP FUNCTION tidemark.erase;
+DROP FUNCTION tidemark.event_texts;
+DROP FUNCTION tidemark.erased_form;
+DROP FUNCTION tidemark.subject_values;
+DROP FUNCTION tidemark.without;
+DROP FUNCTION tidemark.cut;
+DROP FUNCTION tidemark.holds;
 DROP FUNCTION tidemark.keep_subjects;
 DROP FUNCTION tidemark.erased_of;
 DROP FUNCTION tidemark.release_erasure;
@@ -658,6 +965,7 @@ DROP FUNCTION tidemark.erasable;
 DROP FUNCTION tidemark.notices;
 DROP FUNCTION tidemark.tag_hashes;
 DROP TABLE tidemark.erasure_notices;
+DROP FUNCTION tidemark.request_hash;
 DROP FUNCTION tidemark.secret_hash;
 DROP FUNCTION tidemark.spoken;
 DROP FUNCTION tidemark.derive;

@@ -18,6 +18,35 @@ COMMENT ON COLUMN tidemark.keys.wrapped IS 'the key, encrypted by the wrapping k
 COMMENT ON COLUMN tidemark.keys.wrapped_by IS 'name of the wrapping key';
 COMMENT ON COLUMN tidemark.keys.created_at IS 'time of the first append for the subject';
 
+-- A key that was deleted never comes back under its id, neither by a program that still has it nor by an
+-- older backup of the keys. The subject gets another key with its next append.
+CREATE TABLE tidemark.deleted_keys (
+    id         uuid        PRIMARY KEY,
+    deleted_at timestamptz NOT NULL DEFAULT clock_timestamp()
+);
+COMMENT ON TABLE tidemark.deleted_keys IS 'Ids of keys that were deleted. Kept as long as the journal.';
+COMMENT ON COLUMN tidemark.deleted_keys.id IS 'random id of the key';
+COMMENT ON COLUMN tidemark.deleted_keys.deleted_at IS 'time of its end';
+
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.end_key() RETURNS trigger
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF TG_OP = 'DELETE' THEN
+        INSERT INTO tidemark.deleted_keys (id) VALUES (OLD.id) ON CONFLICT DO NOTHING;
+        RETURN OLD;
+    ELSIF EXISTS (SELECT FROM tidemark.deleted_keys d WHERE d.id = NEW.id) THEN
+        RETURN NULL;
+    END IF;
+    RETURN NEW;
+END
+$$;
+-- +goose StatementEnd
+CREATE TRIGGER keys_end AFTER DELETE ON tidemark.keys FOR EACH ROW EXECUTE FUNCTION tidemark.end_key();
+CREATE TRIGGER keys_ended BEFORE INSERT ON tidemark.keys FOR EACH ROW EXECUTE FUNCTION tidemark.end_key();
+
 -- subject_keys returns the keys of subjects. p_keys is an array of objects with "subject", a hash in hex.
 -- One that also has "id", "wrapped" (base64) and "wrapped_by" creates the key if the subject has none: it
 -- waits for a transaction that is creating it. Keys are created in one order, so that two calls never
@@ -30,6 +59,10 @@ CREATE FUNCTION tidemark.subject_keys(p_keys jsonb)
 AS $$
 #variable_conflict use_column
 BEGIN
+    IF jsonb_path_exists(p_keys, '$[*].id') THEN -- one that came back in a transaction with an old snapshot
+        DELETE FROM tidemark.keys t USING tidemark.deleted_keys d WHERE t.id = d.id
+            AND t.subject IN (SELECT decode(k ->> 'subject', 'hex') FROM jsonb_array_elements(p_keys) AS k);
+    END IF;
     INSERT INTO tidemark.keys (id, subject, wrapped, wrapped_by)
     SELECT (k ->> 'id')::uuid, decode(k ->> 'subject', 'hex'), decode(k ->> 'wrapped', 'base64'), k ->> 'wrapped_by'
     FROM jsonb_array_elements(p_keys) AS k WHERE k ? 'id' ORDER BY k ->> 'subject'
@@ -37,7 +70,8 @@ BEGIN
     RETURN QUERY SELECT encode(s.subject, 'hex'), s.id::text, translate(encode(s.wrapped, 'base64'), E'\n', ''),
         s.wrapped_by
     FROM jsonb_array_elements(p_keys) AS k
-        CROSS JOIN LATERAL (SELECT * FROM tidemark.keys t WHERE t.subject = decode(k ->> 'subject', 'hex') LIMIT 1) s;
+        CROSS JOIN LATERAL (SELECT * FROM tidemark.keys t WHERE t.subject = decode(k ->> 'subject', 'hex') LIMIT 1) s
+    WHERE NOT EXISTS (SELECT FROM tidemark.deleted_keys d WHERE d.id = s.id);
 END
 $$;
 -- +goose StatementEnd
@@ -71,3 +105,5 @@ SELECT set_config('search_path', current_setting('tidemark.path'), true);
 DROP FUNCTION tidemark.forget_keys;
 DROP FUNCTION tidemark.subject_keys;
 DROP TABLE tidemark.keys;
+DROP FUNCTION tidemark.end_key;
+DROP TABLE tidemark.deleted_keys;

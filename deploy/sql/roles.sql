@@ -201,19 +201,21 @@ BEGIN
     EXECUTE format('REVOKE ALL ON tidemark.erasure_secret FROM %I', worker);
     EXECUTE format('REVOKE EXECUTE ON FUNCTION tidemark.derive, tidemark.secret_hash, tidemark.tag_hashes,
         tidemark.begin_erasure, tidemark.hold_erasure, tidemark.release_erasure, tidemark.erased_of, tidemark.erase,
-        tidemark.erase_traces, tidemark.erase_keys, tidemark.end_erasure, tidemark.import_erased FROM %I, %I', worker,
-        publisher);
+        tidemark.erase_traces, tidemark.erase_scheduled, tidemark.erase_keys, tidemark.erase_items,
+        tidemark.forget_statistics, tidemark.end_erasure, tidemark.import_erased FROM %I, %I', worker, publisher);
     EXECUTE format('GRANT EXECUTE ON FUNCTION tidemark.begin_erasure, tidemark.hold_erasure,
-        tidemark.release_erasure, tidemark.erased_of, tidemark.erase, tidemark.erase_traces, tidemark.erase_keys,
-        tidemark.end_erasure TO %I', operator);
+        tidemark.release_erasure, tidemark.erased_of, tidemark.erase, tidemark.erase_traces, tidemark.erase_scheduled,
+        tidemark.erase_keys, tidemark.erase_items, tidemark.forget_statistics, tidemark.end_erasure TO %I', operator);
     -- Only the owner imports lines of erased events, which others could forge. Publishers ask tidemark.notices,
     -- and workers publish too.
     EXECUTE format('GRANT EXECUTE ON FUNCTION tidemark.notices TO %I, %I', worker, publisher);
+    EXECUTE format('REVOKE EXECUTE ON FUNCTION tidemark.request_hash FROM %I', publisher);
     EXECUTE format('GRANT USAGE ON SEQUENCE tidemark.erased TO %I', operator);
     EXECUTE format('GRANT SELECT ON SEQUENCE tidemark.erased TO %I', publisher);
 
     -- Keys of subjects: workers and operators read them wrapped, all others only for subjects they name.
-    EXECUTE format('REVOKE INSERT, UPDATE, DELETE, TRUNCATE ON tidemark.keys FROM %I', worker);
+    EXECUTE format('REVOKE INSERT, UPDATE, DELETE, TRUNCATE ON tidemark.keys, tidemark.deleted_keys FROM %I', worker);
+    EXECUTE format('GRANT SELECT ON tidemark.deleted_keys TO %I', publisher); -- for one that may read keys
     EXECUTE format('REVOKE EXECUTE ON FUNCTION tidemark.subject_keys, tidemark.forget_keys FROM %I', publisher);
     EXECUTE format('REVOKE EXECUTE ON FUNCTION tidemark.subject_keys, tidemark.forget_keys FROM %I', worker);
     EXECUTE format('GRANT EXECUTE ON FUNCTION tidemark.subject_keys TO %I, %I', appender, process);

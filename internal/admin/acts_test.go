@@ -1,6 +1,8 @@
 package admin_test
 
 import (
+	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -356,5 +358,30 @@ func TestATokenIsShownOnceAndNeverKept(t *testing.T) {
 	if got := scan[string](t, pool, `SELECT concat_ws(' ', act, actor, detail -> 'request' ->> 'name')
 		FROM tidemark.operator_log`); got != "token_created ada eve" {
 		t.Errorf("the log has %q", got)
+	}
+}
+
+// TestAPersonIsNotGuessedFromAKeptRequest compares what is kept of a request with the hash of a guess.
+func TestAPersonIsNotGuessedFromAKeptRequest(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	r := admin.Request{Who: auth.Identity{Name: "ada", Role: auth.Admin}, Reason: "asked", Key: "k"}
+	act := admin.Act{Kind: admin.ActErase, Name: "eraseSubjects", Role: auth.Admin, Hidden: []any{[]string{"ann"}}}
+	does := func(act admin.Act) (*admin.Outcome, error) {
+		return admin.On(pool).Do(t.Context(), r, act, func(context.Context, pgx.Tx) (any, error) { return nil, nil })
+	}
+	if o, err := does(act); err != nil || o.Repeated {
+		t.Fatalf("%+v, %v", o, err)
+	}
+	if o, err := does(act); err != nil || !o.Repeated {
+		t.Errorf("a repetition: %+v, %v", o, err)
+	}
+	guess := sha256.Sum256([]byte("erased\x00eraseSubjects\x00null\x00asked\x00" + fmt.Sprintf("%q", act.Hidden)))
+	if n := scan[int](t, pool, fmt.Sprintf(`SELECT count(*) FROM tidemark.act_keys WHERE request = '\\x%x'`, guess)); n != 0 {
+		t.Error("who reads the table can test guesses")
+	}
+	act.Hidden = []any{[]string{"bob"}}
+	if _, err := does(act); !errors.Is(err, admin.ErrKeyReused) {
+		t.Errorf("another person: %v", err)
 	}
 }

@@ -9,11 +9,12 @@ const (
 		WHEN current_setting('lock_timeout')::interval BETWEEN '1 ms' AND make_interval(secs => $1::float8 / 1000)
 		THEN current_setting('lock_timeout') ELSE $1::bigint::text END, true)`
 
-	// queryTakeKey waits for a transaction that is taking the same key.
-	queryTakeKey = `INSERT INTO tidemark.act_keys (actor, key, act, request) VALUES ($1, $2, $3, $4)
+	// queryTakeKey waits for a transaction that is taking the same key. A request may name a person, so only a
+	// keyed hash of it is kept.
+	queryTakeKey = `INSERT INTO tidemark.act_keys (actor, key, act, request) VALUES ($1, $2, $3, tidemark.request_hash($4))
 		ON CONFLICT (actor, key) DO NOTHING`
 
-	queryKey = `SELECT request, result FROM tidemark.act_keys WHERE actor = $1 AND key = $2`
+	queryKey = `SELECT request = tidemark.request_hash($3), result FROM tidemark.act_keys WHERE actor = $1 AND key = $2`
 
 	queryKeepResult = `UPDATE tidemark.act_keys SET result = $3::text::jsonb WHERE actor = $1 AND key = $2`
 

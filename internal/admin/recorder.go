@@ -144,12 +144,12 @@ type rower interface {
 
 // find returns errRepeated, ErrKeyReused, or pgx.ErrNoRows for an unused key.
 func (r *Recorder) find(ctx context.Context, db rower) error {
-	var sum []byte
+	var same bool
 	o := &Outcome{Version: 1, Act: string(r.act.Kind), Repeated: true}
-	if err := db.QueryRow(ctx, queryKey, r.Who.Owner(), r.Key).Scan(&sum, &o.Detail); err != nil {
+	if err := db.QueryRow(ctx, queryKey, r.Who.Owner(), r.Key, r.sum).Scan(&same, &o.Detail); err != nil {
 		return err
 	}
-	if !bytes.Equal(sum, r.sum) {
+	if !same {
 		return fmt.Errorf("idempotency key %q: %w", r.Key, ErrKeyReused)
 	}
 	r.repeated = o

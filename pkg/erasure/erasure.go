@@ -90,7 +90,12 @@ type Certificate struct {
 type Found struct {
 	Events    int64 `json:"events"`
 	Campaigns int64 `json:"campaigns"`
-	Keys      int64 `json:"keys"` // of the subjects, named by the value of a subject field
+	Keys      int64 `json:"keys"`      // of the subjects, named by the value of a subject field
+	Scheduled int64 `json:"scheduled"` // appends that are still to be made
+
+	// Tags of the events, in order, without those that are subjects: decisions by them will not see the events.
+	// At most 1,000, and none if the erasure is of personal fields.
+	Tags []string `json:"tags,omitempty"`
 
 	Keyless []string `json:"without_key,omitempty"` // as in [Certificate]
 	Unknown []string `json:"unknown,omitempty"`
@@ -122,17 +127,23 @@ func Count(ctx context.Context, db journal.Querier, r Request) (found Found, err
 	if err != nil {
 		return found, err
 	}
+	if found.Scheduled, err = e.countScheduled(ctx, db); err != nil {
+		return found, err
+	}
 	if r.Campaign != "" {
-		n, err := e.countCampaign(ctx, db)
+		n, err := e.countCampaign(ctx, db, found.Scheduled)
 		found.Events = max(n.Left, n.Archived)
 		found.Campaigns = min(found.Events, 1)
+		if err == nil {
+			err = found.tags(ctx, db, e, r.Campaign, nil)
+		}
 		return found, err
 	}
 	campaigns := map[string]bool{}
-	err = e.find(ctx, db, func(_ context.Context, campaign string, seqs []int64) error {
+	err = e.find(ctx, db, func(ctx context.Context, campaign string, seqs []int64) error {
 		campaigns[campaign] = true
 		found.Events += int64(len(seqs))
-		return nil
+		return found.tags(ctx, db, e, campaign, seqs)
 	})
 	found.Campaigns, found.Keys = int64(len(campaigns)), int64(len(e.keys))
 	found.Keyless, found.Unknown = e.keyless, e.unknown()
@@ -184,8 +195,12 @@ func Erase(ctx context.Context, db DB, r Request) (_ *Certificate, err error) {
 
 // events erases the events, and comes back to campaigns that were locked.
 func (e *run) events(ctx context.Context) (err error) {
+	scheduled, err := e.beginScheduled(ctx)
+	if err != nil {
+		return err
+	}
 	if e.Campaign != "" {
-		err = e.eraseCampaign(ctx)
+		err = e.eraseCampaign(ctx, scheduled)
 	} else {
 		err = e.find(ctx, e.db, e.visit)
 	}
@@ -243,6 +258,12 @@ func (e *run) end(ctx context.Context) error {
 			return err
 		}
 	}
+	if err = e.eraseScheduled(ctx); err != nil { // again: processes may have reacted meanwhile
+		return err
+	}
+	if err = e.eraseOperations(ctx, subjects); err != nil {
+		return err
+	}
 	return pgx.BeginFunc(ctx, e.db, func(tx pgx.Tx) error {
 		err := tx.QueryRow(ctx, queryEnd, e.done.Erasure, e.generation).Scan(&e.done.Changed, &e.done.EndedAt)
 		if err == nil {
@@ -260,8 +281,8 @@ func (r Request) String() string {
 	return fmt.Sprintf("subjects %q", r.Subjects)
 }
 
-func (e *run) eraseCampaign(ctx context.Context) error {
-	n, err := e.countCampaign(ctx, e.db)
+func (e *run) eraseCampaign(ctx context.Context, scheduled int64) error {
+	n, err := e.countCampaign(ctx, e.db, scheduled)
 	if err == nil && (e.continued || max(n.Left, n.Archived) > 0) {
 		err = e.visit(ctx, e.Campaign, nil)
 	}
@@ -293,7 +314,7 @@ func (r Request) run() (*run, error) {
 func (e *run) erase(ctx context.Context, campaign string, seqs []int64, more bool) (n int, err error) {
 	err = pgx.BeginFunc(ctx, e.db, func(tx pgx.Tx) error {
 		erased, err := rows.One(ctx, tx, pgx.RowTo[[]int64], "", queryErase, e.done.Erasure, e.generation, campaign, seqs,
-			batchEvents)
+			batchEvents, e.Subjects)
 		if n = len(erased); err != nil || more || seqs == nil && n == batchEvents {
 			return err
 		}

@@ -18,12 +18,29 @@ import (
 // are not erased.
 type counts struct{ All, Archived, Left int64 }
 
-func (e *run) countCampaign(ctx context.Context, db journal.Querier) (n counts, err error) {
+func (e *run) countCampaign(ctx context.Context, db journal.Querier, scheduled int64) (n counts, err error) {
 	n, err = rows.One(ctx, db, pgx.RowToStructByPos[counts], "", queryCount, e.Campaign, e.personal.encoded())
-	if err == nil && n.All == 0 {
+	if err == nil && n.All == 0 && scheduled == 0 {
 		err = fmt.Errorf("%w: campaign %q has no events", ErrNothing, e.Campaign)
 	}
 	return n, err
+}
+
+// mostTags bounds the tags of [Found].
+const mostTags = 1000
+
+// tags adds tags of events of a campaign: those with seqs, or all if that is nil.
+func (f *Found) tags(ctx context.Context, db journal.Querier, e *run, campaign string, seqs []int64) error {
+	if e.personal != nil || len(f.Tags) >= mostTags {
+		return nil
+	}
+	tags, err := rows.All(ctx, db, pgx.RowTo[string], "read tags of events", queryTags, campaign, seqs, e.Subjects,
+		mostTags)
+	f.Tags = append(f.Tags, tags...)
+	slices.Sort(f.Tags)
+	f.Tags = slices.Compact(f.Tags)
+	f.Tags = f.Tags[:min(len(f.Tags), mostTags)]
+	return err
 }
 
 // begin brings the objects back that have lines of a campaign, whole because objects never change, and

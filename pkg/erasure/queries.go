@@ -14,7 +14,21 @@ const (
 	// queryErase locks the campaign, as an append does, and changes its events by the primary key. Others queue
 	// behind the lock, so it is not waited for long.
 	queryErase = `WITH patient AS MATERIALIZED (SELECT set_config('lock_timeout', '300ms', true))
-		SELECT tidemark.erase($1, $2, $3, $4, $5) FROM patient`
+		SELECT tidemark.erase($1, $2, $3, $4, $5, $6) FROM patient`
+
+	// queryTags reads a campaign's range of the primary key, or probes it for each seq.
+	queryTags = `SELECT DISTINCT t.tag FROM tidemark.journal j CROSS JOIN LATERAL unnest(j.tags) AS t (tag)
+		WHERE j.campaign_id = $1 AND ($2::bigint[] IS NULL OR j.seq = ANY ($2)) AND t.tag <> ALL (coalesce($3::text[], '{}'))
+		ORDER BY 1 LIMIT $4`
+
+	// queryScheduled reads a range of the primary key, and locks its rows unless it only counts.
+	queryScheduled = `SELECT last, changed FROM tidemark.erase_scheduled($1, $2, nullif($3, ''), $4, $5, $6, $7, $8)`
+
+	// queryEraseItems reads a range of the primary key of operations.
+	queryEraseItems = `SELECT tidemark.erase_items($1, $2, $3, $4, $5)`
+
+	// queryForgetStatistics samples pages of the tables.
+	queryForgetStatistics = `SELECT tidemark.forget_statistics()`
 
 	// queryTraces changes rows of the campaign by their primary keys.
 	queryTraces = `SELECT tidemark.erase_traces($1, $2, $3, $4)`
@@ -110,7 +124,8 @@ const (
 	// queryTables and queryModels read the catalogue of Postgres. Partitioned tables have rows in partitions alone.
 	queryTables = `SELECT c.oid, 'tidemark', c.relname::text, pg_relation_size(c.oid) / current_setting('block_size')::bigint
 		FROM pg_class c WHERE c.relnamespace = 'tidemark'::regnamespace AND c.relkind = 'r' AND c.relname NOT IN ('journal',
-			'erasures', 'erased_events', 'erased_subjects', 'erased_values', 'erasure_secret', 'keys') ORDER BY 3`
+			'erasures', 'erased_events', 'erased_subjects', 'erased_values', 'erasure_secret', 'keys', 'deleted_keys')
+		ORDER BY 3`
 	// queryModels returns -2 pages of what is no table, such as a view.
 	queryModels = `SELECT c.oid, n.nspname::text, c.relname::text, CASE WHEN c.relkind = 'r'
 			THEN coalesce(pg_relation_size(c.oid), 0) / current_setting('block_size')::bigint ELSE -2 END

@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
+	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
@@ -23,9 +25,52 @@ type EventType struct {
 	Schema  json.RawMessage  // a JSON Schema for payloads of the current version; nil: none
 
 	// Subject are the fields whose value names the person that the event is about, such as "customer.id".
-	// Personal are the fields that an erasure of personal data takes. Both count for all versions: list
-	// former names too.
+	// Personal are the fields that an erasure of personal data takes. A path through an array, such as
+	// "guests.name", is of all its elements. "$actor", "$aggregate_id", "$tags", "$tags.KEY", "$metadata" and
+	// "$metadata.FIELD" are what is beside the payload: erasures take it, nothing seals it. Both count for
+	// all versions. The former names of fields that steps of YAML rename or move are known; list those that
+	// upcasters in Go change.
 	Subject, Personal []string
+
+	moves map[int][]move // that steps of YAML make, by version, in order
+}
+
+// move is a field that gets another name or place.
+type move struct{ from, to string }
+
+// withFormer returns paths, and the ones that older versions had in their place.
+func (t *EventType) withFormer(paths []string) []string {
+	all := slices.Clone(paths)
+	for version := t.Version - 1; version > 0; version-- {
+		for _, m := range slices.Backward(t.moves[version]) {
+			for _, path := range slices.Clone(all) {
+				former := path
+				if rest, of := strings.CutPrefix(path+".", m.to+"."); of {
+					former = strings.TrimSuffix(m.from+"."+rest, ".")
+				} else if strings.HasPrefix(m.to, path+".") {
+					former = m.from
+				}
+				if !slices.Contains(all, former) {
+					all = append(all, former)
+				}
+			}
+		}
+	}
+	return all
+}
+
+// checkPersonal returns what is wrong with the path of a personal field.
+func checkPersonal(path string) error {
+	first, rest, more := strings.Cut(path, ".")
+	switch {
+	case !strings.HasPrefix(path, "$"):
+	case slices.Contains([]string{"$actor", "$aggregate_id"}, path):
+	case slices.Contains([]string{"$tags", "$metadata"}, first) && (!more || rest != ""):
+	default:
+		return fmt.Errorf("personal field %q: beside the payload there are $actor, $aggregate_id, $tags, $tags.KEY, "+
+			"$metadata and $metadata.FIELD", path)
+	}
+	return nil
 }
 
 // Catalogue lists the event types: their current names, versions and shapes. Append fills in
@@ -37,10 +82,14 @@ type Catalogue struct {
 	sealer        *Sealer // nil: none
 }
 
+// withoutBrackets matches what other languages write for the elements of an array.
+var withoutBrackets = regexp.MustCompile(`\[[^\]]*\]?`)
+
 // catalogued is an [EventType] with its defaults filled in and its schema compiled.
 type catalogued struct {
 	EventType
 	names  []string           // the current name, then the aliases
+	sealed []string           // personal fields of the payload
 	oldest int                // the lowest version with an unbroken chain of upcasters
 	schema *jsonschema.Schema // nil: none
 }
@@ -125,6 +174,20 @@ func (c *Catalogue) add(t *EventType) (mistakes []error) {
 	for _, path := range slices.Concat(t.Subject, t.Personal) {
 		if _, err := parsePath(path); err != nil {
 			mistakes = append(mistakes, err)
+		} else if strings.Contains(path, "[") {
+			wrong("field %q: write %q: a path leads through all elements of an array", path,
+				withoutBrackets.ReplaceAllString(path, ""))
+		}
+	}
+	for _, path := range t.Personal {
+		if err := checkPersonal(path); err != nil {
+			mistakes = append(mistakes, err)
+		}
+	}
+	known.Subject, known.Personal = known.withFormer(t.Subject), known.withFormer(t.Personal)
+	for _, path := range known.Personal {
+		if !strings.HasPrefix(path, "$") {
+			known.sealed = append(known.sealed, path)
 		}
 	}
 	mistakes = append(mistakes, known.checkUpcasters()...)

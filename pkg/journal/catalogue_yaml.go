@@ -92,7 +92,7 @@ func located(err error) error {
 func (y eventTypeYAML) eventType(name string, fsys fs.FS, folder string) (EventType, error) {
 	t := EventType{
 		Name: name, Aliases: y.Aliases, Version: y.Version, Intent: y.Intent, Upcast: map[int]Upcaster{},
-		Subject: y.Subject, Personal: y.Personal,
+		Subject: y.Subject, Personal: y.Personal, moves: map[int][]move{},
 	}
 	var errs []error
 	for from, steps := range y.Upcast {
@@ -100,7 +100,7 @@ func (y eventTypeYAML) eventType(name string, fsys fs.FS, folder string) (EventT
 		if err != nil {
 			errs = append(errs, fmt.Errorf("upcast from version %d: %w", from, err))
 		}
-		t.Upcast[from] = inOrder(edits).upcast
+		t.Upcast[from], t.moves[from] = inOrder(edits).upcast, movesOf(steps)
 	}
 	var err error
 	switch schema := y.Schema.(type) {
@@ -135,4 +135,17 @@ func editsOf(steps []stepYAML) (edits []edit, err error) {
 		add(removeEdit(step.Remove...))
 	}
 	return edits, errors.Join(errs...)
+}
+
+// movesOf returns the fields that steps rename and move, in the order of [editsOf].
+func movesOf(steps []stepYAML) (moves []move) {
+	for _, step := range steps {
+		for _, from := range slices.Sorted(maps.Keys(step.Rename)) {
+			moves = append(moves, move{from, renamed(from, step.Rename[from])})
+		}
+		for _, from := range slices.Sorted(maps.Keys(step.Move)) {
+			moves = append(moves, move{from, step.Move[from]})
+		}
+	}
+	return moves
 }

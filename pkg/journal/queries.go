@@ -40,10 +40,12 @@ const (
 			current_setting('transaction_isolation') = 'read committed'
 		FROM tidemark.subject_keys($1::jsonb)`
 
-	// queryKeys probes the primary key for each id, and reads a value in the server's memory.
+	// queryKeys probes two primary keys for each id, and reads a value in the server's memory. A key that was
+	// deleted may be back in its table: an old backup has it.
 	queryKeys = `SELECT m.last_value, current_setting('transaction_isolation') = 'read committed', k.id::text, k.subject,
 			k.wrapped, k.wrapped_by
-		FROM tidemark.erased m LEFT JOIN tidemark.keys k ON k.id = ANY ($1::text[]::uuid[])`
+		FROM tidemark.erased m LEFT JOIN tidemark.keys k ON k.id = ANY ($1::text[]::uuid[])
+			AND NOT EXISTS (SELECT FROM tidemark.deleted_keys d WHERE d.id = k.id)`
 
 	// queryOldKeys reads a range of the primary key.
 	queryOldKeys = `SELECT id::text, subject, wrapped, wrapped_by FROM tidemark.keys

@@ -114,7 +114,7 @@ func (j *Journal) keysOf(ctx context.Context, tx any, batches ...Batch) (map[str
 	for _, b := range batches {
 		for i := range b.Events {
 			t := j.catalogue.find(b.Events[i].Type)
-			if t == nil || len(t.Personal) == 0 {
+			if t == nil || len(t.sealed) == 0 {
 				continue
 			}
 			if o, err := decodeObject(b.Events[i].Payload); err == nil && len(t.toSeal(o)) > 0 {
@@ -135,7 +135,7 @@ func (c *Catalogue) seal(campaignID string, e *Event, keys map[string]*dataKey) 
 		return nil
 	}
 	t := c.find(e.Type)
-	if t == nil || len(t.Personal) == 0 || len(e.Payload) == 0 {
+	if t == nil || len(t.sealed) == 0 || len(e.Payload) == 0 {
 		return nil
 	}
 	o, err := decodeObject(e.Payload)
@@ -156,9 +156,10 @@ func (c *Catalogue) seal(campaignID string, e *Event, keys map[string]*dataKey) 
 		e.ID = uuid.Must(uuid.NewV7())
 	}
 	for _, path := range paths {
-		_ = o.at(strings.Split(path, "."), false, func(parent object, name string) error {
-			parent[name] = keys[subject[0]].seal(parent[name], place(campaignID, e.ID, path))
-			return nil
+		o.through(strings.Split(path, "."), "", func(parent object, name, at string) {
+			if value, there := parent[name]; there && !isSealed(value) {
+				parent[name] = keys[subject[0]].seal(value, place(campaignID, e.ID, at))
+			}
 		})
 	}
 	e.Payload, err = encodeJSON(o)
@@ -167,14 +168,18 @@ func (c *Catalogue) seal(campaignID string, e *Event, keys map[string]*dataKey) 
 
 // toSeal returns the paths of the personal fields that an object has, and that are not sealed.
 func (t *catalogued) toSeal(o object) (paths []string) {
-	for _, path := range slices.Compact(slices.Sorted(slices.Values(t.Personal))) {
-		_ = o.at(strings.Split(path, "."), false, func(parent object, name string) error {
-			within := len(paths) > 0 && strings.HasPrefix(path, paths[len(paths)-1]+".")
-			if value, there := parent[name]; there && !within && !isSealed(value) {
-				paths = append(paths, path)
-			}
-			return nil
+	for _, path := range slices.Compact(slices.Sorted(slices.Values(t.sealed))) {
+		if len(paths) > 0 && strings.HasPrefix(path, paths[len(paths)-1]+".") {
+			continue // it is sealed with the field that has it
+		}
+		open := false
+		o.through(strings.Split(path, "."), "", func(parent object, name, _ string) {
+			value, there := parent[name]
+			open = open || there && !isSealed(value)
 		})
+		if open {
+			paths = append(paths, path)
+		}
 	}
 	return paths
 }
@@ -263,36 +268,58 @@ type opening struct {
 func (o *opening) object(buf []byte, payload json.RawMessage, under string) (_ []byte, err error) {
 	fields, err := decodeObject(payload)
 	if err != nil {
-		return append(buf, payload...), nil // an array
+		return append(buf, payload...), nil // a text
 	}
 	buf = append(buf, '{')
-	for i, name := range slices.Sorted(maps.Keys(fields)) {
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		before := len(buf)
-		if i > 0 && buf[before-1] != '{' {
+		if buf[before-1] != '{' {
 			buf = append(buf, ',')
 		}
-		buf = append(feed.AppendString(buf, name), ':')
-		value := fields[name]
-		if !hasSealed(value) {
-			buf = append(buf, value...)
-			continue
+		there := false
+		if buf, there, err = o.value(append(feed.AppendString(buf, name), ':'), fields[name], under+name); err != nil {
+			return nil, err
 		}
-		id, sealed, ok := sealedIn(value)
-		if !ok {
-			if buf, err = o.object(buf, value, under+name+"."); err != nil {
-				return nil, err
-			}
-			continue
-		}
-		key := o.keys[id]
-		if key == nil {
-			o.gone, buf = true, buf[:before]
-			continue
-		}
-		if buf, err = key.open(buf, sealed, place(o.event.CampaignID, o.event.ID, under+name)); err != nil {
-			return nil, fmt.Errorf("event %d of campaign %s: the field %s does not open with its key %s: it was moved or "+
-				"changed", o.event.Seq, feed.Shortened(o.event.CampaignID), feed.Shortened(under+name), id)
+		if !there {
+			buf = buf[:before]
 		}
 	}
 	return append(buf, '}'), nil
+}
+
+// value appends a value at a place; there: its key is not deleted.
+func (o *opening) value(buf []byte, value json.RawMessage, at string) (_ []byte, there bool, err error) {
+	if !hasSealed(value) {
+		return append(buf, value...), true, nil
+	}
+	id, sealed, ok := sealedIn(value)
+	var list []json.RawMessage
+	switch {
+	case ok && o.keys[id] == nil:
+		o.gone = true
+		return buf, false, nil
+	case ok:
+		if buf, err = o.keys[id].open(buf, sealed, place(o.event.CampaignID, o.event.ID, at)); err != nil {
+			err = fmt.Errorf("event %d of campaign %s: the field %s does not open with its key %s: it was moved or changed",
+				o.event.Seq, feed.Shortened(o.event.CampaignID), feed.Shortened(at), id)
+		}
+		return buf, true, err
+	case json.Unmarshal(value, &list) != nil:
+		buf, err = o.object(buf, value, at+".")
+		return buf, true, err
+	}
+	buf = append(buf, '[')
+	for i := range list {
+		before := len(buf)
+		if buf[before-1] != '[' {
+			buf = append(buf, ',')
+		}
+		if buf, there, err = o.value(buf, list[i], at+"."+strconv.Itoa(i)); err != nil {
+			return nil, false, err
+		}
+		if !there {
+			buf = buf[:before]
+		}
+	}
+	return append(buf, ']'), true, nil
 }

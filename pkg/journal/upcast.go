@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"runtime/debug"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -118,8 +119,11 @@ func renameEdit(path, name string) (edit, error) {
 		return nil, fmt.Errorf("rename: the new name %q has a dot: a renamed field stays where it is; to put it "+
 			"elsewhere, use move", name)
 	}
-	return moveEdit(path, path[:strings.LastIndex(path, ".")+1]+name)
+	return moveEdit(path, renamed(path, name))
 }
+
+// renamed returns the path of a field with another name.
+func renamed(path, name string) string { return path[:strings.LastIndex(path, ".")+1] + name }
 
 func moveEdit(source, target string) (edit, error) {
 	from, err := parsePath(source)
@@ -216,6 +220,40 @@ func (o object) at(path fieldPath, create bool, change func(parent object, name 
 	}
 	o[name], err = encodeJSON(child)
 	return err
+}
+
+// through calls change with each object that holds path's last field, and the place of that field. Arrays
+// on the way stand for all their elements, whose places have their indexes.
+func (o object) through(path fieldPath, under string, change func(parent object, name, place string)) {
+	name := path[0]
+	if len(path) == 1 {
+		change(o, name, under+name)
+	} else if raw, there := o[name]; there {
+		o[name] = throughValue(raw, path[1:], under+name+".", change)
+	}
+}
+
+func throughValue(
+	raw json.RawMessage, path fieldPath, under string, change func(parent object, name, place string),
+) json.RawMessage {
+	var list []json.RawMessage
+	var changed any
+	if child, err := decodeObject(raw); err == nil {
+		child.through(path, under, change)
+		changed = child
+	} else if json.Unmarshal(raw, &list) == nil && list != nil {
+		for i := range list {
+			list[i] = throughValue(list[i], path, under+strconv.Itoa(i)+".", change)
+		}
+		changed = list
+	} else {
+		return raw
+	}
+	encoded, err := encodeJSON(changed)
+	if err != nil {
+		return raw // it was decoded
+	}
+	return encoded
 }
 
 type fieldPath []string

@@ -48,13 +48,22 @@ func TestANoticeGoesWhereTheErasedEventsWent(t *testing.T) {
 	if err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
 		_, err := journal.AppendAll(t.Context(), tx,
 			journal.Batch{CampaignID: "shop", Events: []journal.Event{
-				{Type: "ordered", Tags: []string{"customer=ann", "sku=tea"}, Intent: journal.ReplayOnly},
-				{Type: "payed", Tags: []string{"customer=ann"}},
+				{
+					Type: "ordered", Tags: []string{"customer=ann", "sku=tea"}, Intent: journal.ReplayOnly,
+					Payload: []byte(`{"who": "ann"}`),
+				},
+				{Type: "payed", Tags: []string{"customer=ann"}, Payload: []byte(`{"who": "ann"}`)},
 			}},
 			journal.Batch{CampaignID: "bank", Events: []journal.Event{{Type: "ordered", Tags: []string{"customer=bob", "sku=milk"}}}},
 		)
 		return err
 	}); err != nil {
+		t.Fatal(err)
+	}
+	who, err := journal.NewCatalogue(
+		journal.EventType{Name: "ordered", Subject: []string{"who"}, Personal: []string{"who"}},
+		journal.EventType{Name: "payed", Subject: []string{"who"}, Personal: []string{"who"}})
+	if err != nil {
 		t.Fatal(err)
 	}
 	erase := func(r erasure.Request) {
@@ -64,7 +73,8 @@ func TestANoticeGoesWhereTheErasedEventsWent(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	erase(erasure.Request{Subjects: []string{"customer=ann"}})
+	erase(erasure.Request{Subjects: []string{"ann"}, Personal: true, Catalogue: who}) // takes the tag
+	erase(erasure.Request{Campaign: "shop"})
 	// A row of the journal that looks like a notice, and is none.
 	mustExec(t, pool, `INSERT INTO tidemark.journal (seq, position, recorded_at, occurred_at, event_id, payload_bytes, event_version,
 		intent, campaign_id, event_type, payload) VALUES (9, nextval('tidemark.journal_position'), now(), now(), gen_random_uuid(), 2, 1,
@@ -93,7 +103,7 @@ func TestANoticeGoesWhereTheErasedEventsWent(t *testing.T) {
 	for name, filter := range filters {
 		var want []int64
 		if strings.HasPrefix(name, "yes") {
-			want = []int64{3}
+			want = []int64{3, 4} // of the personal fields, and of the campaign
 		}
 		if name == "yes all" || name == "yes prefix" || name == "no intent" {
 			want = append(want, 9) // it is an event like others

@@ -3,6 +3,7 @@ package acts
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/auth"
@@ -73,6 +74,9 @@ func eraseActs() []*Act {
 	}
 }
 
+// tagsShown is how many tags a preview names.
+const tagsShown = 10
+
 func (in erases) does(r erasure.Request, typed, what string) does {
 	r.Personal = in.Personal
 	return does{
@@ -85,7 +89,17 @@ func (in erases) does(r erasure.Request, typed, what string) does {
 				words += fmt.Sprintf(" in %s, and %s,", table.Count(found.Campaigns, "campaign"),
 					table.Count(found.Keys, "sealing key"))
 			}
-			return &Plan{Detail: found, Count: found.Events, Words: words + " of " + what + " for good"}, err
+			words += " of " + what + " for good"
+			if found.Scheduled > 0 {
+				words += ", with " + table.Count(found.Scheduled, "scheduled append")
+			}
+			if n := len(found.Tags); n > 0 {
+				words += "; decisions by these tags will not see the events: " + strings.Join(found.Tags[:min(n, tagsShown)], ", ")
+				if n > tagsShown {
+					words += fmt.Sprintf(" and %d more", n-tagsShown)
+				}
+			}
+			return &Plan{Detail: found, Count: found.Events + found.Scheduled, Words: words}, err
 		},
 		Alone: func(ctx context.Context, db *admin.Recorder) (any, error) {
 			r.Catalogue, r.Archive, r.By, r.Reason = db.Catalogue, db.Archive, db.Who.Name, db.Reason

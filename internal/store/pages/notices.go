@@ -2,9 +2,11 @@ package pages
 
 import (
 	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/internal/store/feed"
-	"github.com/tidemark-go/tidemark/internal/store/rows"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
@@ -30,10 +32,17 @@ func ReadNotices(
 	var position int64
 	var kind, intent string
 	var had []string
-	err = rows.Each(ctx, db, []any{&position, &kind, &intent, &had}, func() {
-		notices[position] = append(notices[position], journal.Event{
-			CampaignID: campaigns[position], Type: catalogue.Names(kind)[0], Intent: journal.Intent(intent), Tags: had,
+	rows, err := db.Query(ctx, queryNotices, positions, append([]string{}, tags...))
+	if err == nil {
+		_, err = pgx.ForEachRow(rows, []any{&position, &kind, &intent, &had}, func() error {
+			notices[position] = append(notices[position], journal.Event{
+				CampaignID: campaigns[position], Type: catalogue.Names(kind)[0], Intent: journal.Intent(intent), Tags: had,
+			})
+			return nil
 		})
-	}, "read notices of erasures", queryNotices, positions, append([]string{}, tags...))
-	return notices, err
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read notices of erasures: %w", err)
+	}
+	return notices, nil
 }
