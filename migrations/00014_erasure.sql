@@ -623,8 +623,7 @@ BEGIN
         CROSS JOIN (SELECT DISTINCT r.type, r.intent, array(SELECT decode(t, 'hex') FROM unnest(r.tags) AS t) AS tags
             FROM jsonb_to_recordset(carried) AS r (type text, intent tidemark.intent, tags text[])) AS c;
         PERFORM tidemark.log_act(x.actor, 'events_erased', x.reason, '', '', p_campaign_id, 0,
-            jsonb_build_object('erasure', p_erasure, 'events', cardinality(erased)), '', 0, '')
-        FROM tidemark.erasures x WHERE x.id = p_erasure;
+            jsonb_build_object('erasure', p_erasure, 'events', cardinality(erased)), '', 0, '');
     END IF;
 
     counts := counts || jsonb_build_object('journal', cardinality(erased));
@@ -845,9 +844,9 @@ BEGIN
     SELECT '', '', '', 0, false, 0, 'parked' WHERE NOT EXISTS (SELECT FROM tidemark.parked);
     ANALYZE tidemark.journal, tidemark.event_tags, tidemark.scheduled, tidemark.deferred, tidemark.failure_log,
         tidemark.parked, tidemark.resolutions, tidemark.operations, tidemark.operation_items;
-    PERFORM set_config('tidemark.erases', 'on', true);
+    PERFORM tidemark.begin_change('erase');
     DELETE FROM tidemark.event_tags WHERE tag = '' AND event_type = '' AND position = 0;
-    PERFORM set_config('tidemark.erases', '', true);
+    PERFORM tidemark.end_change();
     DELETE FROM tidemark.scheduled WHERE campaign_id = '';
     DELETE FROM tidemark.deferred WHERE campaign_id = '' AND projection = '';
     DELETE FROM tidemark.failure_log WHERE act = 'removed' AND consumer_group = '';
