@@ -25,7 +25,7 @@ $$;
 
 -- applied tells for each event and projection whether the projection has applied the event: applied,
 -- waiting, failed, dead, paused, unregistered, or replaced: the append was rolled back, and another
--- event has its seq. For failed and dead, at_seq is the event that stops the projection.
+-- event has its seq, or the journal lost it and ends before its position. For failed and dead, at_seq is the event that stops the projection.
 -- A projection stands where its deferred row says, else at its group's checkpoint. Events that are not
 -- for projections count as applied with those before them: no work item moves a checkpoint past them
 -- at a campaign's end.
@@ -43,7 +43,8 @@ BEGIN
     RETURN QUERY
     SELECT CASE
             WHEN p.state IS NULL THEN 'unregistered'
-            WHEN j."position" <> w."position" THEN 'replaced'
+            WHEN j."position" <> w."position" OR w."position" > (SELECT last_value FROM tidemark.journal_position)
+                THEN 'replaced'
             WHEN k.place >= w.seq OR j."position" IS NOT NULL AND NOT EXISTS (
                 SELECT FROM tidemark.journal e WHERE e.campaign_id = w.campaign_id AND e.seq > k.place AND e.seq <= w.seq
                     AND e.intent = 'projection_and_replay' ORDER BY e.seq OFFSET 0) THEN 'applied'

@@ -192,7 +192,8 @@ BEGIN
     -- It may wait for projections. Both functions tell nothing of events.
     ALTER FUNCTION tidemark.await SECURITY DEFINER;
     ALTER FUNCTION tidemark.applied SECURITY DEFINER;
-    EXECUTE format('GRANT EXECUTE ON FUNCTION tidemark.await, tidemark.applied TO %I', appender);
+    EXECUTE format('GRANT EXECUTE ON FUNCTION tidemark.await, tidemark.applied, tidemark.history, tidemark.resume TO %I',
+        appender);
 
     -- Erasures are the operator's alone, and change everything through functions that run as the owner. Nobody
     -- reads the secret, and only operators ask for events of erased subjects.

@@ -18,7 +18,7 @@ import (
 type ExportConfig struct {
 	CampaignID string               // only this campaign's events
 	Types      []string             // only events of these types, as named when appended
-	After      int64                // only events after this position
+	After      journal.Cursor       // only events after this position
 	Limit      int64                // maximum number of lines; 0: all
 	Look       int64                // maximum number of events examined; 0: all
 	Edit       func(*journal.Event) // called before an event is written; may be nil
@@ -29,29 +29,31 @@ type ExportConfig struct {
 // Exported is the result of an export.
 type Exported struct {
 	Events   int64
-	Position int64 // where the next export may start, see [ExportConfig.After]
-	More     bool  // stopped by Limit or Look, or before an event that cannot be read
+	Position journal.Cursor // where the next export may start, see [ExportConfig.After]
+	More     bool           // stopped by Limit or Look, or before an event that cannot be read
 }
 
 // progressEvents is the number of events between calls of Progress.
 const progressEvents = 1000
 
 // Export writes events to out, one a line, in order of position, up to the writer floor at the
-// start. After an error the last line may be incomplete.
+// start. After an error the last line may be incomplete. For a cursor beyond the journal it returns a
+// [*journal.ResetError].
 func Export(ctx context.Context, db journal.Querier, out io.Writer, cfg ExportConfig) (Exported, error) {
 	if cfg.Progress == nil {
 		cfg.Progress = func(int64, int64) {}
 	}
-	floor, err := feed.Floor(ctx, db)
+	start, err := feed.Resume(ctx, db, cfg.After)
 	if err != nil {
 		return Exported{}, err
 	}
 	buffered := bufio.NewWriterSize(out, 1<<16)
 	encoder := json.NewEncoder(buffered)
 	encoder.SetEscapeHTML(false)
-	done := Exported{Position: cfg.After}
+	after := start.Position
+	done := Exported{Position: start.Cursor}
 	seen, looked := 0, int64(0)
-	for e, err := range events(ctx, db, cfg) {
+	for e, err := range events(ctx, db, cfg, start.Cursor) {
 		if cfg.Limit > 0 && done.Events > 0 && errors.Is(err, feed.ErrUnreadable) {
 			done.More = true // the next page starts with it and returns the error
 			break
@@ -59,15 +61,15 @@ func Export(ctx context.Context, db journal.Querier, out io.Writer, cfg ExportCo
 		if err != nil {
 			return done, err
 		}
-		if e.Position > floor {
+		if e.Position > start.Floor {
 			break
 		}
-		if e.Position > cfg.After {
+		if e.Position > after {
 			if done.More = cfg.Limit > 0 && done.Events == cfg.Limit || cfg.Look > 0 && looked == cfg.Look; done.More {
 				break
 			}
 			looked++
-			done.Position = e.Position
+			done.Position.Position = e.Position
 			if len(cfg.Types) == 0 || slices.Contains(cfg.Types, e.Type) {
 				if cfg.Edit != nil {
 					cfg.Edit(&e)
@@ -86,15 +88,17 @@ func Export(ctx context.Context, db journal.Querier, out io.Writer, cfg ExportCo
 		return done, fmt.Errorf("write events: %w", err)
 	}
 	if !done.More {
-		done.Position = max(floor, cfg.After)
+		done.Position.Position = max(start.Floor, after)
 	}
 	return done, nil
 }
 
 // events returns the candidates in order of position, which within a campaign is the order of seq.
-func events(ctx context.Context, db journal.Querier, cfg ExportConfig) iter.Seq2[journal.Event, error] {
+func events(
+	ctx context.Context, db journal.Querier, cfg ExportConfig, after journal.Cursor,
+) iter.Seq2[journal.Event, error] {
 	if cfg.CampaignID != "" {
 		return journal.ReadCampaign(ctx, db, cfg.CampaignID, 0)
 	}
-	return journal.ReadAll(ctx, db, cfg.After)
+	return journal.ReadAfter(ctx, db, after)
 }

@@ -175,7 +175,7 @@ func TestExport(t *testing.T) {
 			{ndjson.ExportConfig{CampaignID: "a", Types: []string{"x"}}, 3},
 			{ndjson.ExportConfig{After: start.Position}, 2},
 			{ndjson.ExportConfig{CampaignID: "a", After: start.Position}, 1},
-			{ndjson.ExportConfig{After: start.Position + 1000}, 0},
+			{ndjson.ExportConfig{Types: []string{"none"}}, 0},
 		} {
 			if got := strings.Count(exportAll(t, pool, c.cfg), "\n"); got != c.want {
 				t.Errorf("%+v chooses %d events, want %d", c.cfg, got, c.want)

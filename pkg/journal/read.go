@@ -19,6 +19,10 @@ var (
 	ErrNotFound = feed.ErrNotFound
 	// ErrInvalidQuery: no event can match a part of the query. The text names the part and the reason.
 	ErrInvalidQuery = feed.ErrInvalidQuery
+	// ErrInvalidCursor is returned by [ParseCursor].
+	ErrInvalidCursor = feed.ErrInvalidCursor
+	// ErrReset matches every [*ResetError].
+	ErrReset = feed.ErrReset
 )
 
 // UnreadableError names an event by Campaign, Seq and Position whose payload or metadata Postgres
@@ -38,10 +42,37 @@ func ReadCampaign(ctx context.Context, db Querier, campaignID string, afterSeq i
 
 // ReadAll streams the journal after a position (0: from the first event), in order of position, up
 // to the writer floor at the start of the read. No event below the floor can appear later. It must
-// not run inside a REPEATABLE READ or SERIALIZABLE transaction. It ends as [ReadCampaign] does.
+// not run inside a REPEATABLE READ or SERIALIZABLE transaction. It ends as [ReadCampaign] does, and with
+// a [*ResetError] if the position is beyond the end of the journal.
 func ReadAll(ctx context.Context, db Querier, afterPosition int64) iter.Seq2[Event, error] {
-	return feed.ReadAll(ctx, db, afterPosition)
+	return feed.ReadAll(ctx, db, Cursor{Position: afterPosition})
 }
+
+// ReadAfter is [ReadAll] after a cursor, for a reader that keeps its place outside the database: a
+// failover, a restore or a crash may give the same positions to other events. It ends with a
+// [*ResetError], which names the place to go on from, if the journal may have other events up to the cursor.
+func ReadAfter(ctx context.Context, db Querier, after Cursor) iter.Seq2[Event, error] {
+	return feed.ReadAll(ctx, db, after)
+}
+
+// History returns the present history of the journal, for cursors of what is read after this call; "" if
+// no worker has begun it yet.
+func History(ctx context.Context, db Querier) (string, error) {
+	s, err := feed.Resume(ctx, db, Cursor{})
+	return s.History, err
+}
+
+// Cursor is a place in the journal: a position, with the history of the journal in which it was read.
+type Cursor = feed.Cursor
+
+// ParseCursor parses the text of a [Cursor], or returns [ErrInvalidCursor]. A position alone is a cursor of
+// the present history.
+func ParseCursor(text string) (Cursor, error) { return feed.ParseCursor(text) }
+
+// ResetError is returned for a cursor up to which the journal may have other events than its reader has
+// seen: it is of an older history, beyond what is known to be the same, or beyond the end. Go is the cursor
+// from which the reader goes on: it gets events again, or others in their place. It matches [ErrReset].
+type ResetError = feed.ResetError
 
 // Read returns the first limit events that a query selects, from a position (inclusive; 0: from the
 // first), in order of position and up to the writer floor. It may miss an event just appended while

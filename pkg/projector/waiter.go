@@ -25,7 +25,7 @@ const (
 	WaitDead         = await.Dead         // the projection failed at an event, and waits for an operator
 	WaitPaused       = await.Paused       // the projection, its group or the campaign is paused
 	WaitUnregistered = await.Unregistered // there is no projection of that name
-	WaitReplaced     = await.Replaced     // the append was rolled back, and another event has its seq
+	WaitReplaced     = await.Replaced     // the append was rolled back or lost, and another event may have its seq
 )
 
 // ErrWaiterStopped is returned by [Waiter.Wait] once [Waiter.Run] has ended.

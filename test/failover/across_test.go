@@ -62,11 +62,11 @@ func answers(t *testing.T, pool *pgxpool.Pool) {
 // them, for projections of each kind and a process.
 func TestProjectionsAcrossCampaignsGoOnWithWhatTheDatabaseHas(t *testing.T) {
 	t.Parallel()
-	for name, make := range losses {
+	for name, begin := range losses {
 		for _, partitions := range []int{1, 4} {
 			t.Run(fmt.Sprintf("%s, partitions %d", name, partitions), func(t *testing.T) {
 				t.Parallel()
-				l := make(t)
+				l := begin(t)
 				pool := tally.Pool(t, l.url, "test", 4)
 				tally.Run(t, projector.Config{
 					Pool: tally.Pool(t, l.url, "worker", 10), LeaseTTL: 3 * time.Second, PollInterval: 50 * time.Millisecond,

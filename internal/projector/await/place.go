@@ -17,7 +17,7 @@ const (
 	Dead         = "dead"         // it failed at an event and waits for an operator
 	Paused       = "paused"       // an operator or a policy has paused it, its group or the campaign
 	Unregistered = "unregistered" // no worker has registered a projection of that name
-	Replaced     = "replaced"     // the append was rolled back, and another event has its seq
+	Replaced     = "replaced"     // the append was rolled back or lost, and another event may have its seq
 )
 
 // NotAppliedError says why a projection will not apply an event soon.
@@ -37,7 +37,8 @@ func (e *NotAppliedError) Error() string {
 	case Unregistered:
 		return what + "it is not registered: start a worker that has it, or correct the name"
 	case Replaced:
-		return what + "the append was rolled back: wait only after the commit"
+		return what + "the append was rolled back, or a failover, a restore or a crash took it: wait only after the " +
+			"commit, and append again what is lost"
 	case Paused:
 		return what + e.Message + ": resume it"
 	case Failed:
@@ -61,8 +62,15 @@ func (p place) refusal(e event) error {
 	return &NotAppliedError{e.projection, e.CampaignID, e.Seq, p.State, p.At, p.Message}
 }
 
-// look asks to be notified and then reads the places, in one round trip.
-func look(ctx context.Context, conn *pgx.Conn, events []event) (places []place, err error) {
+// present is the history of the journal.
+type present struct {
+	history string
+	shared  int64 // up to here the journal has the events that it had in the history before
+}
+
+// look asks to be notified and then reads the places, in one round trip. before is the history of the last
+// look; "": there was none.
+func look(ctx context.Context, conn *pgx.Conn, events []event, before string) (places []place, now present, err error) {
 	campaigns, projections := make([]string, len(events)), make([]string, len(events))
 	seqs, positions := make([]int64, len(events)), make([]int64, len(events))
 	for i, e := range events {
@@ -72,8 +80,9 @@ func look(ctx context.Context, conn *pgx.Conn, events []event) (places []place, 
 	batch.Queue(queryAwait, notify.Milliseconds())
 	batch.Queue(queryApplied, campaigns, seqs, positions, projections).
 		Query(rows.Into(&places, pgx.RowToStructByPos[place]))
+	batch.Queue(queryHistory, before).QueryRow(func(row pgx.Row) error { return row.Scan(&now.history, &now.shared) })
 	if err := conn.SendBatch(ctx, &batch).Close(); err != nil {
-		return nil, fmt.Errorf("look where projections stand: %w", err)
+		return nil, now, fmt.Errorf("look where projections stand: %w", err)
 	}
-	return places, nil
+	return places, now, nil
 }

@@ -37,6 +37,8 @@ type Waiter struct {
 	within time.Duration // until the next look, if no notification comes
 	looked time.Time     // when workers were last asked to notify
 	soon   bool          // a look is about to begin
+
+	history string // of the journal, as of the last look
 }
 
 const (
@@ -60,9 +62,10 @@ type event struct {
 
 // call is one [Waiter.Wait].
 type call struct {
-	left []event
-	done chan struct{}
-	err  error
+	left    []event
+	history string // of the journal, as of the first look; "": it is still to come
+	done    chan struct{}
+	err     error
 }
 
 // New returns a waiter for the database of the pool, of which it uses the settings and no connection.
@@ -154,21 +157,26 @@ func (w *Waiter) step(ctx context.Context, conn *pgx.Conn, _ string) (time.Durat
 			}
 		}
 	}
+	before := w.history
 	w.mu.Unlock()
 	if len(events) == 0 {
 		return 0, nil
 	}
-	places, err := look(ctx, conn, events)
+	places, now, err := look(ctx, conn, events, before)
 	if err != nil {
 		return 0, err
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.looked = time.Now()
+	w.looked, w.history = time.Now(), now.history
 	for c := range w.calls {
 		var refused error
+		lost := c.history != "" && c.history != now.history
 		c.left = slices.DeleteFunc(c.left, func(e event) bool {
 			i, there := asked[e]
+			if there && lost && e.Position > now.shared { // another event may have its seq and its position
+				places[i].State = Replaced
+			}
 			if there && refused == nil {
 				refused = places[i].refusal(e)
 			}
@@ -176,6 +184,8 @@ func (w *Waiter) step(ctx context.Context, conn *pgx.Conn, _ string) (time.Durat
 		})
 		if refused != nil || len(c.left) == 0 {
 			w.answer(c, refused)
+		} else if _, there := asked[c.left[0]]; there {
+			c.history = now.history
 		}
 	}
 	within := w.within

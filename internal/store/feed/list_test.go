@@ -122,7 +122,7 @@ func TestStreamsHoldFewLargeEventsAtOnce(t *testing.T) {
 	conn, read := large(t)
 	for name, stream := range map[string]func(yield func(feed.Event, error) bool){
 		"ReadCampaign": feed.ReadCampaign(t.Context(), conn, "large", 0),
-		"ReadAll":      feed.ReadAll(t.Context(), conn, 0),
+		"ReadAll":      feed.ReadAll(t.Context(), conn, feed.Cursor{}),
 	} {
 		before, n := read.Load(), 0
 		for _, err := range stream {

@@ -18,6 +18,16 @@ const queryCampaignPage = `SELECT ` + eventColumns + ` FROM (
 // queryFloor reads one sequence and the lock table; both are in memory.
 const queryFloor = `SELECT tidemark.read_floor()`
 
+// queryResume is queryFloor, with the position from which a cursor goes on, and the instance.
+const queryResume = `SELECT tidemark.resume($1, $2), tidemark.read_floor(), coalesce(tidemark.instance(), '')`
+
+// queryLastBefore walks a campaign backwards, over the events after a position.
+const queryLastBefore = `SELECT coalesce((SELECT seq FROM tidemark.journal WHERE campaign_id = $1 AND "position" <= $2
+	ORDER BY seq DESC LIMIT 1), 0)`
+
+// queryPresent reads one row.
+const queryPresent = `SELECT coalesce(tidemark.instance(), '')`
+
 // queryJournalPage reads a page of the index on position, behind its mark. Send it after queryFloor has
 // returned $2. The check for archived events is made once.
 const (

@@ -47,22 +47,36 @@ func ReadCampaign(ctx context.Context, db Querier, campaignID string, afterSeq i
 }
 
 // ReadAll is [journal.ReadAll].
-func ReadAll(ctx context.Context, db Querier, afterPosition int64) iter.Seq2[Event, error] {
+func ReadAll(ctx context.Context, db Querier, after Cursor) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
-		floor, err := Floor(ctx, db)
+		start, err := Resume(ctx, db, after)
 		if err != nil {
 			yield(Event{}, err)
 			return
 		}
-		pages(func() ([]Event, error) {
-			window := Window{After: afterPosition, Floor: floor, Events: PageEvents, Bytes: pageBytes}
-			events, until, err := ReadWindow(ctx, db, window)
-			if err == nil {
-				afterPosition = until
-			}
-			return events, err
-		})(yield)
+		pages(func() ([]Event, error) { return start.next(ctx, db) })(yield)
 	}
+}
+
+// next reads the next page. In another history than before it goes on where the two are the same.
+func (s *Start) next(ctx context.Context, db Querier) ([]Event, error) {
+	for range mostTries {
+		window := Window{After: s.Position, Floor: s.Floor, Events: PageEvents, Bytes: pageBytes}
+		page, err := ReadPage(ctx, db, window)
+		if err == nil && page.Instance == s.Instance {
+			s.Position = page.Until
+			return page.Events, nil
+		}
+		if err != nil && !errors.Is(err, ErrReplaced) {
+			return nil, err
+		}
+		floor := s.Floor
+		if *s, err = Resume(ctx, db, s.Cursor); err != nil {
+			return nil, err
+		}
+		s.Floor = min(s.Floor, floor)
+	}
+	return nil, ErrReplaced
 }
 
 // Floor returns the highest position up to which the journal is complete: a statement sent after Floor

@@ -100,6 +100,12 @@ type Seen struct {
 	Erased   int64 // [feed.Erased]
 }
 
+// KeepHistory begins the present history of the journal if it has not begun, notes the writer floor, and
+// returns the instance. [Ledger.Look] does the same.
+func KeepHistory(ctx context.Context, db rows.Querier) (string, error) {
+	return rows.One(ctx, db, pgx.RowTo[string], "keep the history of the journal", queryInstance)
+}
+
 // History returns the history of an instance: sent events are not lost while it stays.
 func History(instance string) string {
 	history, _, _ := strings.Cut(instance, "/")

@@ -4,7 +4,6 @@ import (
 	"io"
 	"net/http"
 	"reflect"
-	"strconv"
 
 	"github.com/tidemark-go/tidemark/internal/auth"
 	"github.com/tidemark-go/tidemark/internal/ndjson"
@@ -20,7 +19,7 @@ const (
 type exported struct {
 	CampaignID string   `name:"campaign"`
 	Types      []string `name:"type"`
-	After      int64
+	After      string
 	Limit      int64 `min:"1" max:"100000" default:"10000"`
 }
 
@@ -39,8 +38,13 @@ func (a *API) export(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	of := in.(*exported)
+	after, err := cursorOf(fieldPlace, of.After)
+	if err != nil {
+		a.fail(w, r, err)
+		return
+	}
 	cfg := ndjson.ExportConfig{
-		CampaignID: of.CampaignID, Types: of.Types, After: of.After, Limit: of.Limit, Look: exportMost,
+		CampaignID: of.CampaignID, Types: of.Types, After: after, Limit: of.Limit, Look: exportMost,
 	}
 	id := auth.From(r.Context())
 	cfg.Edit = func(e *journal.Event) {
@@ -61,8 +65,21 @@ func (a *API) export(w http.ResponseWriter, r *http.Request) {
 	}
 	_, _ = out.Write(nil)
 	if done.More {
-		h.Set(exportNext, strconv.FormatInt(done.Position, 10))
+		h.Set(exportNext, done.Position.String())
 	}
+}
+
+// cursorOf parses a cursor that a request has in a field; "": the beginning.
+func cursorOf(field, text string) (journal.Cursor, error) {
+	if text == "" {
+		return journal.Cursor{}, nil
+	}
+	after, err := journal.ParseCursor(text)
+	if err != nil {
+		return after, param.Refuse(field, text, "0 or more, or like 17@8f3c0a5be1d24967", "this is no place of the journal",
+			"send the last one unchanged")
+	}
+	return after, nil
 }
 
 // begun calls first before the first write.

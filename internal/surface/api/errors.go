@@ -15,6 +15,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/redact"
 	"github.com/tidemark-go/tidemark/internal/status"
 	"github.com/tidemark-go/tidemark/internal/surface/problem"
+	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
@@ -28,6 +29,10 @@ func explained(err error) error {
 	if _, ok := errors.AsType[*projector.ApplyError](err); ok {
 		return problem.New(http.StatusConflict, redact.Error(err),
 			"look at the campaign as of the previous event; /api/v1/failed shows why this one failed")
+	}
+	if reset, ok := errors.AsType[*journal.ResetError](err); ok {
+		return problem.New(http.StatusConflict, reset.Error(), "go on from the place in limit").Of(fieldPlace,
+			reset.Cursor.String(), reset.Go.String())
 	}
 	if unknown, ok := errors.AsType[*admin.UnknownNameError](err); ok {
 		return problem.New(http.StatusBadRequest, err.Error(), "use one of those in limit").Of(unknown.Kind,

@@ -4,12 +4,12 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"reflect"
 	"runtime/debug"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/tidemark-go/tidemark/internal/auth"
@@ -36,7 +36,7 @@ type streamed struct {
 	CampaignID string   `name:"campaign"`
 	Types      []string `name:"type"`
 	Tags       []string `name:"tag"`
-	After      int64    `min:"0"`
+	After      string
 }
 
 // stream is one client's way through the journal. It sends the events that wants selects, in the order
@@ -47,10 +47,12 @@ type stream struct {
 	wants  func(e *journal.Event) bool
 	placed func(e *journal.Event) int64
 	list   func(ctx context.Context, after int64, l feed.List) (events []journal.Event, more bool, err error)
+	resume func(ctx context.Context, after journal.Cursor) (feed.Start, error)
 
-	place  int64 // of the last event that was sent
-	joined bool  // it follows the tail
-	looked int64 // position in the tail; events up to here are sent or not wanted
+	place    journal.Cursor // of the last event that was sent
+	instance string         // of the database that it was read from; "": the place is still to be looked at
+	joined   bool           // it follows the tail
+	looked   int64          // position in the tail; events up to here are sent or not wanted
 }
 
 // streamRoutes returns the streams of server-sent events. Their ids are places.
@@ -64,7 +66,7 @@ func (a *API) streamRoutes() []Route {
 			s, err := a.stream(r, path, params)
 			if err == nil { // before the stream begins, the database's errors have an answer
 				err = s.apart(func() error {
-					_, err := feed.Floor(r.Context(), a.cfg.Pool)
+					_, err := feed.Resume(r.Context(), a.cfg.Pool, journal.Cursor{})
 					return err
 				})
 			}
@@ -92,17 +94,22 @@ func (a *API) stream(r *http.Request, path string, params []param.Param) (*strea
 		return nil, err
 	}
 	of := in.(*streamed)
-	s := &stream{API: a, r: r, place: of.After}
+	s := &stream{API: a, r: r}
+	field, after := fieldPlace, of.After
 	if last := r.Header.Get(headerPlace); last != "" {
-		if s.place, err = strconv.ParseInt(last, 10, 64); err != nil || s.place < 0 {
-			return nil, param.Refuse(headerPlace, last, "0 or more", "this is no id of the stream", "send the last id unchanged")
-		}
+		field, after = headerPlace, last
+	}
+	if s.place, err = cursorOf(field, after); err != nil {
+		return nil, err
 	}
 	if of.CampaignID != "" {
 		s.wants = func(e *journal.Event) bool { return e.CampaignID == of.CampaignID }
 		s.placed = func(e *journal.Event) int64 { return e.Seq }
 		s.list = func(ctx context.Context, after int64, l feed.List) ([]journal.Event, bool, error) {
 			return feed.ListCampaign(ctx, a.cfg.Pool, of.CampaignID, after+1, l)
+		}
+		s.resume = func(ctx context.Context, after journal.Cursor) (feed.Start, error) {
+			return feed.ResumeCampaign(ctx, a.cfg.Pool, of.CampaignID, after)
 		}
 		return s, nil
 	}
@@ -112,20 +119,26 @@ func (a *API) stream(r *http.Request, path string, params []param.Param) (*strea
 	s.list = func(ctx context.Context, after int64, l feed.List) ([]journal.Event, bool, error) {
 		return feed.ListMatches(ctx, a.cfg.Pool, query, after+1, l)
 	}
+	s.resume = func(ctx context.Context, after journal.Cursor) (feed.Start, error) {
+		return feed.Resume(ctx, a.cfg.Pool, after)
+	}
 	return s, feed.CheckQuery(query)
 }
 
 // fill is a [Fill]. A stream reads for itself until it has caught up with the tail. What it reads then
-// is complete up to where the tail was before, so no event is lost between the two.
+// is complete up to where the tail was before, so no event is lost between the two. In another instance of
+// the database it looks first whether its place still is what it was.
 func (s *stream) fill(b *bytes.Buffer) (<-chan struct{}, error) {
-	if !s.joined {
-		head, news := s.tail.now()
-		if head < 0 {
-			return news, nil
-		}
+	head, instance, news := s.tail.now()
+	switch {
+	case s.instance == "" || head >= 0 && s.instance != instance:
+		return atOnce, s.apart(func() error { return s.enter(b) })
+	case head < 0:
+		return news, nil
+	case !s.joined:
 		return atOnce, s.apart(func() error { return s.catchUp(b, head) })
 	}
-	page, news := s.tail.after(s.looked)
+	page, news := s.tail.after(instance, s.looked)
 	if page == nil {
 		if s.joined = news != nil; s.joined {
 			return news, nil
@@ -134,7 +147,7 @@ func (s *stream) fill(b *bytes.Buffer) (<-chan struct{}, error) {
 	}
 	for i := range page.Events {
 		e := &page.Events[i]
-		if e.Position <= s.looked || !s.wants(e) || s.placed(e) <= s.place {
+		if e.Position <= s.looked || !s.wants(e) || s.placed(e) <= s.place.Position {
 			continue
 		}
 		data, err := s.encodedOnce(page, e)
@@ -150,10 +163,31 @@ func (s *stream) fill(b *bytes.Buffer) (<-chan struct{}, error) {
 	return atOnce, nil
 }
 
+// enter takes the place into the present history. If the journal may have other events up to the place, it
+// sends a reset, and goes on from where it does not.
+func (s *stream) enter(b *bytes.Buffer) error {
+	start, err := s.resume(s.r.Context(), s.place)
+	if reset, ok := errors.AsType[*journal.ResetError](err); ok {
+		fmt.Fprintf(b, "event: reset\nid: %s\ndata: {\"after\":%q,\"was\":%q}\n\n", reset.Go, reset.Go, reset.Cursor)
+		err = nil
+	}
+	if err == nil {
+		s.place, s.instance, s.joined, s.looked = start.Cursor, start.Instance, false, 0
+	}
+	return err
+}
+
 func (s *stream) catchUp(b *bytes.Buffer, head int64) error {
 	ctx := s.r.Context()
 	bare := !s.cfg.Payloads.Sees(auth.From(ctx))
-	events, more, err := s.list(ctx, s.place, feed.List{Events: streamEvents, Bytes: streamBytes, Bare: bare})
+	events, more, err := s.list(ctx, s.place.Position, feed.List{Events: streamEvents, Bytes: streamBytes, Bare: bare})
+	if err == nil {
+		var instance string
+		if instance, err = feed.Instance(ctx, s.cfg.Pool); err == nil && instance != s.instance {
+			s.instance = "" // some of the events may be another database's
+			return nil
+		}
+	}
 	for i := 0; i < len(events) && err == nil; i++ {
 		var data []byte
 		if data, err = s.encode(&events[i]); err == nil {
@@ -189,8 +223,8 @@ func (s *stream) encodedOnce(page *pages.Page, e *journal.Event) (data []byte, e
 }
 
 func (s *stream) send(b *bytes.Buffer, e *journal.Event, data []byte) {
-	s.place = s.placed(e)
-	fmt.Fprintf(b, "id: %d\ndata: %s\n\n", s.place, data)
+	s.place.Position = s.placed(e)
+	fmt.Fprintf(b, "id: %s\ndata: %s\n\n", s.place, data)
 }
 
 // apart runs do on another goroutine, so that an idle stream does not keep the stack that do needs. Few

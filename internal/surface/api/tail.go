@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
 	"time"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/lease"
+	"github.com/tidemark-go/tidemark/internal/store/ledger"
 	"github.com/tidemark-go/tidemark/internal/store/notified"
 	"github.com/tidemark-go/tidemark/internal/store/pages"
 )
@@ -26,11 +28,12 @@ const (
 type tail struct {
 	loop notified.Loop
 
-	mu      sync.Mutex
-	streams int
-	head    int64 // all events up to here were read, or are older than the tail; -1: there is none
-	cache   pages.Cache
-	news    chan struct{} // closed when head moves
+	mu       sync.Mutex
+	streams  int
+	instance string // of the database that head and pages are from
+	head     int64  // all events up to here were read, or are older than the tail; -1: there is none
+	cache    pages.Cache
+	news     chan struct{} // closed when head moves
 }
 
 func newTail(pool *pgxpool.Pool, logger *slog.Logger) *tail {
@@ -62,7 +65,7 @@ func (t *tail) step(ctx context.Context, conn *pgx.Conn, payload string) (time.D
 	if t.streams == 0 {
 		t.head = -1
 	}
-	head, idle := t.head, t.streams == 0
+	head, instance, idle := t.head, t.instance, t.streams == 0
 	if head < 0 {
 		t.cache = pages.NewCache(tailBytes, tailEvents)
 	}
@@ -77,12 +80,28 @@ func (t *tail) step(ctx context.Context, conn *pgx.Conn, payload string) (time.D
 			return 0, err
 		}
 	}
+	if payload == "" || head < 0 { // workers do the same, if there are any
+		if instance, err = ledger.KeepHistory(ctx, conn); err != nil {
+			return 0, err
+		}
+	}
+	if instance != t.instance {
+		t.replaced(instance)
+		head = -1
+	}
 	if head < 0 {
 		if head, err = feed.Floor(ctx, conn); err != nil {
 			return 0, err
 		}
 	}
 	w, err := pages.Read(ctx, conn, pages.Query{After: head, Events: tailEvents, Announce: 2 * tailPoll})
+	if err == nil && w.Instance != instance {
+		err = feed.ErrReplaced
+	}
+	if errors.Is(err, feed.ErrReplaced) {
+		t.replaced("")
+		return 1, nil
+	}
 	if err != nil {
 		return 0, err
 	}
@@ -101,18 +120,31 @@ func (t *tail) step(ctx context.Context, conn *pgx.Conn, payload string) (time.D
 	return 1, nil // at once, to ask for a notification where nothing follows
 }
 
-// now returns head, and a channel that is closed when it moves.
-func (t *tail) now() (head int64, news <-chan struct{}) {
+// replaced drops all that is from another instance of the database, and tells the streams.
+func (t *tail) replaced(instance string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.head, t.news
+	t.cache.Drop()
+	t.instance, t.head = instance, -1
+	close(t.news)
+	t.news = make(chan struct{})
+}
+
+// now returns head, the instance of the database that it is from, and a channel that is closed when it moves.
+func (t *tail) now() (head int64, instance string, news <-chan struct{}) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.head, t.instance, t.news
 }
 
 // after returns the page that continues after a position. It returns nil and a channel that is closed
 // when there is news, or nil twice if the tail no longer has the page.
-func (t *tail) after(position int64) (*pages.Page, <-chan struct{}) {
+func (t *tail) after(instance string, position int64) (*pages.Page, <-chan struct{}) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if t.instance != instance {
+		return nil, nil
+	}
 	if page := t.cache.At(position); page != nil {
 		kept := *page // later reads extend the page
 		return &kept, nil

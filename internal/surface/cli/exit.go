@@ -22,6 +22,7 @@ const (
 	ExitConflict    = 5  // another act came first, or the state is not as the command line says
 	ExitPartial     = 6  // part of it worked; the output names the rest
 	ExitDifferences = 7  // worked and found differences
+	ExitReset       = 11 // a cursor is not of this journal; the next command goes on from the place that it names
 	ExitWarnings    = 9  // status: warnings, nothing critical
 	ExitCritical    = 10 // status: something is critical
 	ExitUnavailable = 8  // database unreachable: retry later

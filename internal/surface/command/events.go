@@ -21,6 +21,7 @@ import (
 
 func newEventsExport(env *cli.Env) *cobra.Command {
 	var cfg ndjson.ExportConfig
+	var after string
 	where := config.Archive{Kinds: env.Archives}
 	var set *config.Set
 	command := &cobra.Command{
@@ -28,8 +29,9 @@ func newEventsExport(env *cli.Env) *cobra.Command {
 		Short: "Write events to stdout in journal order, in the format of import",
 		Args:  cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if cfg.After < 0 {
-				return cli.Usagef("--after %d: positions start at 1", cfg.After)
+			var wrong error
+			if cfg.After, wrong = journal.ParseCursor(after); wrong != nil {
+				return cli.Usagef("--after: %w", wrong)
 			}
 			// A closed pipe must return an error instead of killing the process, which may have a server to stop.
 			signal.Ignore(syscall.SIGPIPE)
@@ -51,7 +53,7 @@ func newEventsExport(env *cli.Env) *cobra.Command {
 	config.ArchiveSetting(set, &where)
 	flags.StringVar(&cfg.CampaignID, "campaign", "", "only events of this campaign")
 	flags.StringArrayVar(&cfg.Types, "type", nil, "only events of this type; may be given several times")
-	flags.Int64Var(&cfg.After, "after", 0, "only events past this position")
+	flags.StringVar(&after, "after", "0", "only events past this cursor, a position or what an earlier export named")
 	return command
 }
 
@@ -64,17 +66,21 @@ func export(ctx context.Context, env *cli.Env, pool journal.Querier, cfg ndjson.
 	if env.Terminal {
 		seen = io.Discard // the events on the terminal show the progress
 	}
-	meter := progress.New(seen, "positions", floor-cfg.After)
-	cfg.Progress = func(position, events int64) { meter.Set(position-cfg.After, events) }
+	first := cfg.After.Position
+	meter := progress.New(seen, "positions", floor-first)
+	cfg.Progress = func(position, events int64) { meter.Set(position-first, events) }
 	done, err := ndjson.Export(ctx, pool, env.Out, cfg)
 	if errors.Is(err, syscall.EPIPE) {
 		return nil
+	}
+	if reset, ok := errors.AsType[*journal.ResetError](err); ok {
+		return cli.Hint(cli.Exitf(cli.ExitReset, "--after: %w", err), "tidemark events export --after %s", reset.Go)
 	}
 	if err != nil {
 		return err
 	}
 	meter.Done()
-	env.Note("%s up to position %d; for later events: --after %d", table.Count(done.Events, "event"), done.Position,
-		done.Position)
+	env.Note("%s up to position %d; for later events: --after %s", table.Count(done.Events, "event"),
+		done.Position.Position, done.Position)
 	return nil
 }

@@ -53,6 +53,7 @@ Exit codes:
   7  differences were found
   8  the database is unavailable
   9  status only: there are warnings
-  10 status only: something is critical`
+  10 status only: something is critical
+  11 events export only: the cursor is not of this journal`
 	return root
 }

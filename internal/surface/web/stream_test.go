@@ -28,8 +28,10 @@ import (
 
 // shown is an event of a stream.
 type shown struct {
-	id   int64
-	data struct {
+	event  string // "": an event of the journal
+	cursor string
+	id     int64
+	data   struct {
 		CampaignID string `json:"campaign_id"`
 		Seq        int64
 		Position   int64
@@ -80,11 +82,13 @@ func (f *following) next(t *testing.T) (e shown) {
 		name, value, _ := strings.Cut(f.lines.Text(), ": ")
 		switch name {
 		case "id":
-			id, err := strconv.ParseInt(value, 10, 64)
+			at, err := journal.ParseCursor(value)
 			if err != nil {
 				t.Fatal(err)
 			}
-			e.id = id
+			e.id, e.cursor = at.Position, value
+		case "event":
+			e.event = value
 		case "data":
 			if err := json.Unmarshal([]byte(value), &e.data); err != nil {
 				t.Fatal(err)
@@ -282,7 +286,7 @@ func TestAStreamThatIsNotReadIsCutOffAndResumes(t *testing.T) {
 		case name == "id":
 			text = value
 		case name == "" && text != "": // the event is complete
-			last, _ = strconv.Atoi(text)
+			last, _ = strconv.Atoi(strings.Split(text, "@")[0])
 		}
 	}
 	if last == 0 || last == n {
