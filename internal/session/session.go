@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -17,9 +19,42 @@ import (
 // Statements qualify all other names with a schema.
 const SearchPath = "pg_catalog, pg_temp"
 
-// Text pins how sessions write text, whatever the role, the database or the URL sets. PgBouncer
-// tracks these parameters.
-func Text(cfg *pgx.ConnConfig) { cfg.RuntimeParams["client_encoding"] = "UTF8" }
+// Encoding pins the encoding of text, whatever the role, the database or the URL sets.
+func Encoding(cfg *pgx.ConnConfig) { pin(cfg, "client_encoding", "UTF8") }
+
+// Text pins the [Encoding], and how sessions read and write text, times and dates. PgBouncer tracks
+// these parameters.
+func Text(cfg *pgx.ConnConfig) {
+	Encoding(cfg)
+	pin(cfg, "timezone", "UTC")
+	pin(cfg, "datestyle", "ISO, MDY")
+	pin(cfg, "standard_conforming_strings", "on")
+}
+
+// untracked are the other settings of a session. PgBouncer refuses them.
+func untracked() map[string]string {
+	return map[string]string{
+		"search_path": SearchPath, "intervalstyle": "postgres", "bytea_output": "hex", "extra_float_digits": "1",
+	}
+}
+
+// pin sets a parameter in place of all spellings of its name.
+func pin(cfg *pgx.ConnConfig, name, value string) {
+	unpin(cfg, name)
+	cfg.RuntimeParams[name] = value
+}
+
+func unpin(cfg *pgx.ConnConfig, name string) {
+	maps.DeleteFunc(cfg.RuntimeParams, func(other, _ string) bool { return strings.EqualFold(other, name) })
+}
+
+// Direct pins all settings of sessions of the server itself. PgBouncer refuses some of them.
+func Direct(cfg *pgx.ConnConfig) {
+	Text(cfg)
+	for name, value := range untracked() {
+		pin(cfg, name, value)
+	}
+}
 
 // Connect opens one connection with [Text].
 func Connect(ctx context.Context, url string) (*pgx.Conn, error) {
@@ -31,16 +66,18 @@ func Connect(ctx context.Context, url string) (*pgx.Conn, error) {
 	return pgx.ConnectConfig(ctx, cfg)
 }
 
-// Open opens a pool whose sessions have [SearchPath], whatever the URL sets, and checks that the
-// database answers. PgBouncer refuses settings of a session; through it, sessions have the
-// search_path of their role. The caller closes the pool.
+// Open opens a pool whose sessions have the settings of [Direct], whatever the URL sets, and checks
+// that the database answers. Through PgBouncer, which refuses those, sessions have only [Text], and
+// the search_path of their role. The caller closes the pool.
 func Open(ctx context.Context, cfg *pgxpool.Config) (*pgxpool.Pool, error) {
 	Prepare(cfg)
-	cfg.ConnConfig.RuntimeParams["search_path"] = SearchPath
+	Direct(cfg.ConnConfig)
 	pool, err := open(ctx, cfg)
 	refused, ok := errors.AsType[*pgconn.PgError](err)
 	if ok && refused.Code == "08P01" { // protocol violation: the startup parameter
-		delete(cfg.ConnConfig.RuntimeParams, "search_path")
+		for name := range untracked() {
+			unpin(cfg.ConnConfig, name)
+		}
 		return open(ctx, cfg)
 	}
 	return pool, err

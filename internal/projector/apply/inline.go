@@ -125,18 +125,23 @@ func (in *Inliner) takeOver(
 	ctx context.Context, conn *pgx.Conn, campaigns []string,
 ) (units []*Unit, before []string, err error) {
 	var isolation string
-	before = make([]string, 5)
+	before = make([]string, 10)
 	line := pipeline.NewPipeline(conn)
 	line.Queue(querySavepoint)
 	line.Queue(querySettingsNow).QueryRow(func(row pgx.Row) error {
-		return row.Scan(&isolation, &before[0], &before[1], &before[2], &before[3], &before[4])
+		into := []any{&isolation}
+		for i := range before {
+			into = append(into, &before[i])
+		}
+		return row.Scan(into...)
 	})
 	line.Sync()
 	in.Keeper.TakeOver(line.Batch, campaigns, !in.Cfg.InlineBestEffort, func(leases []lease.Lease) {
 		units = slice.Of(leases, Live)
 	})
 	line.Queue(registry.QueryRegistryShared, in.Cfg.ConsumerGroup)
-	line.Queue(querySetInline, in.SearchPath, "off", "off", "off", inlinePatience)
+	line.Queue(querySetInline, in.SearchPath, "off", "off", "off", inlinePatience,
+		"UTC", "ISO, MDY", "postgres", "hex", "1")
 	if err := line.Flush(ctx); err != nil {
 		return nil, nil, err
 	}
@@ -183,7 +188,7 @@ func (in *Inliner) queueEnd(line *pipeline.Pipeline, before, left []string) {
 	if in.PutsOff {
 		line.QueueLookAhead()
 	}
-	line.Queue(querySetInline, before[0], before[1], before[2], before[3], before[4])
+	line.Queue(querySetInline, slice.Of(before, func(setting string) any { return setting })...)
 	if len(left) > 0 {
 		line.Sync()
 		outbox.Enqueue(line.Batch, in.Cfg.ConsumerGroup, left)

@@ -9,10 +9,14 @@ const (
 	// querySettingsNow reads what querySetInline changes until the transaction ends or it is restored.
 	querySettingsNow = `SELECT current_setting('transaction_isolation'), current_setting('search_path'),
 		current_setting('enable_seqscan'), current_setting('jit'),
-		current_setting('enable_memoize'), current_setting('lock_timeout')`
+		current_setting('enable_memoize'), current_setting('lock_timeout'), current_setting('TimeZone'),
+		current_setting('DateStyle'), current_setting('IntervalStyle'), current_setting('bytea_output'),
+		current_setting('extra_float_digits')`
 	querySetInline = `SELECT set_config('search_path', $1, true), set_config('enable_seqscan', $2, true),
 		set_config('jit', $3, true), set_config('enable_memoize', $4, true),
-		set_config('lock_timeout', $5, true)`
+		set_config('lock_timeout', $5, true), set_config('TimeZone', $6, true), set_config('DateStyle', $7, true),
+		set_config('IntervalStyle', $8, true), set_config('bytea_output', $9, true),
+		set_config('extra_float_digits', $10, true)`
 )
 
 // queryShadowPatience limits a shadow's waits for rows: it gives way to workers before a deadlock.
@@ -37,7 +41,8 @@ const (
 	// milliseconds. enable_seqscan is off: a plan prepared while its table was empty must not
 	// become a scan later. jit is off: a scan that cannot be avoided now looks so costly that it
 	// would be compiled. enable_memoize is off: each campaign comes once. plan_cache_mode is
-	// generic: planning short statements for each group's values took longer than running them. The
+	// generic: planning short statements for each group's values took longer than running them. Time
+	// zone and formats of text are pinned: rows must not depend on who applies or verifies them. The
 	// server ends the transaction if this process stops in the middle ($2). It cancels a statement
 	// that takes too long ($3, in milliseconds) or waits too long for a lock ($4, shorter, so the
 	// error tells which of the two it was). A lower limit of the role or the database stays.
@@ -48,6 +53,9 @@ const (
 		set_config('lock_timeout', CASE WHEN current_setting('lock_timeout')::interval BETWEEN '1 ms'
 			AND make_interval(secs => $4 / 1000.0)
 			THEN current_setting('lock_timeout') ELSE $4::bigint::text END, true),
+		set_config('TimeZone', 'UTC', true), set_config('DateStyle', 'ISO, MDY', true),
+		set_config('IntervalStyle', 'postgres', true), set_config('bytea_output', 'hex', true),
+		set_config('extra_float_digits', '1', true),
 		extract(epoch FROM set_config('statement_timeout', CASE
 			WHEN current_setting('statement_timeout')::interval BETWEEN '1 ms' AND make_interval(secs => $3 / 1000.0)
 			THEN current_setting('statement_timeout') ELSE $3::bigint::text END, true)::interval)::float8 * 1000`

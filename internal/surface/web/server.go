@@ -207,7 +207,7 @@ func NewPool(ctx context.Context, url string, connections int, timeout time.Dura
 	cfg.ConnConfig.ConnectTimeout = 5 * time.Second
 	params := cfg.ConnConfig.RuntimeParams
 	params["application_name"] = "tidemark-admin"
-	params["search_path"] = session.SearchPath
+	session.Direct(cfg.ConnConfig)
 	params["statement_timeout"] = milliseconds(timeout)
 	params["jit"] = "off" // pages read a few rows: compilation takes longer than the query
 	params["lock_timeout"] = milliseconds(min(timeout, 2*time.Second))

@@ -44,7 +44,7 @@ func (cfg *Config) fill() (pool *pgxpool.Config, table string, err error) {
 	} else if pool, err = pgxpool.ParseConfig(cfg.URL); err != nil { // its errors hide the password
 		wrong("url: %w: write postgres://user:password@host:5432/database", err)
 	} else {
-		session.Text(pool.ConnConfig)
+		session.Encoding(pool.ConnConfig)
 		if pool.ConnConfig.RuntimeParams["application_name"] == "" {
 			pool.ConnConfig.RuntimeParams["application_name"] = "tidemark " + cfg.Name
 		}
