@@ -16,6 +16,7 @@ import (
 func TestReservedNamesAreRefused(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)
+	exec(t, pool, `INSERT INTO tidemark.readers (kind, topic, publisher, position, reacts_after) VALUES ('projection', 'p', '0', 0, 0)`)
 	events := map[string]string{
 		"events_erased": `{"type": "events_erased", "intent": "audit_only", "payload": {"erasure": 1, "seqs": [1]}}`,
 		"$erased":       `{"type": "x", "metadata": {"$erased": 1}}`,
