@@ -834,12 +834,12 @@ CREATE FUNCTION tidemark.forget_statistics() RETURNS void
 AS $$
 BEGIN
     INSERT INTO tidemark.event_tags SELECT '', '', 0 WHERE NOT EXISTS (SELECT FROM tidemark.event_tags);
-    INSERT INTO tidemark.scheduled (campaign_id, due_at, attempt_at, events)
-    SELECT '', 'infinity', 'infinity', '[]' WHERE NOT EXISTS (SELECT FROM tidemark.scheduled);
+    INSERT INTO tidemark.scheduled (id, campaign_id, due_at, attempt_at, events) OVERRIDING SYSTEM VALUE
+    SELECT 0, '', 'infinity', 'infinity', '[]' WHERE NOT EXISTS (SELECT FROM tidemark.scheduled);
     INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status)
     SELECT '', '', '', 0, 'dead' WHERE NOT EXISTS (SELECT FROM tidemark.deferred);
-    INSERT INTO tidemark.failure_log (act, consumer_group)
-    SELECT 'removed', '' WHERE NOT EXISTS (SELECT FROM tidemark.failure_log);
+    INSERT INTO tidemark.failure_log (id, act, consumer_group) OVERRIDING SYSTEM VALUE
+    SELECT 0, 'removed', '' WHERE NOT EXISTS (SELECT FROM tidemark.failure_log);
     INSERT INTO tidemark.parked (topic, publisher, campaign_id, seq, holds, position, status)
     SELECT '', '', '', 0, false, 0, 'parked' WHERE NOT EXISTS (SELECT FROM tidemark.parked);
     ANALYZE tidemark.journal, tidemark.event_tags, tidemark.scheduled, tidemark.deferred, tidemark.failure_log,
@@ -847,9 +847,9 @@ BEGIN
     PERFORM tidemark.begin_change('erase');
     DELETE FROM tidemark.event_tags WHERE tag = '' AND event_type = '' AND position = 0;
     PERFORM tidemark.end_change();
-    DELETE FROM tidemark.scheduled WHERE campaign_id = '';
+    DELETE FROM tidemark.scheduled WHERE id = 0;
     DELETE FROM tidemark.deferred WHERE campaign_id = '' AND projection = '';
-    DELETE FROM tidemark.failure_log WHERE act = 'removed' AND consumer_group = '';
+    DELETE FROM tidemark.failure_log WHERE id = 0;
     DELETE FROM tidemark.parked WHERE topic = '' AND publisher = '' AND campaign_id = '';
 END
 $$;
