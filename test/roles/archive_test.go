@@ -59,6 +59,15 @@ func TestArchivesAreTheOperators(t *testing.T) {
 	if done, err := archive.Restore(t.Context(), operator, store, archive.RestoreRequest{All: true}); err != nil || done.Events != 2 {
 		t.Errorf("an operator restored %+v, %v", done, err)
 	}
+	refuses(t, worker, "INSERT INTO tidemark.journal_changes VALUES (pg_current_xact_id(), 'archive')",
+		"SELECT tidemark.begin_change('archive')")
+	refuses(t, operator, "SELECT tidemark.begin_change('erase')")
+	var did string
+	must(t, in.admin.QueryRow(t.Context(), `SELECT string_agg(concat(act, ' ', database_user = $1), ', ' ORDER BY id)
+		FROM tidemark.operator_log`, in.prefix+"_operator_login").Scan(&did))
+	if did != "events_archived t, events_restored t" {
+		t.Errorf("the log has %s", did)
+	}
 	must(t, add())
 	if done, err := archive.Run(t.Context(), operator, store, r); err != nil || done.Campaigns != 1 {
 		t.Errorf("an operator archived %+v, %v", done, err)
