@@ -60,6 +60,9 @@ func TestAWaitForALostEventIsAnswered(t *testing.T) {
 				go func() { end <- waiter.Wait(t.Context(), lost, name) }()
 			}
 			tally.Eventually(t, "the waits are under way", tally.Holds(pool, `SELECT last_value > 0 FROM tidemark.awaited`))
+			looked := tally.Value[int64](t, pool, `SELECT last_value FROM tidemark.awaited`)
+			tally.Eventually(t, "the first look is answered", tally.Holds(pool, `SELECT last_value > $1 FROM tidemark.awaited`,
+				looked))
 			l.lose(t)
 			answers(t, pool)
 			token(t, pool, "lost") // it may have the seq and the position
