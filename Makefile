@@ -27,13 +27,13 @@ TEST := $(GO) test $(race) -vet=off $(TESTFLAGS)
 packages := $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
 
 # These take longest, so they start first and no processor waits for one of them at the end.
-longest := ./pkg/projector ./test/crash ./internal/surface/command ./internal/surface/pages ./internal/app
+longest := ./pkg/projector ./test/crash ./test/matrix ./internal/surface/command ./internal/surface/pages ./internal/app
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test testmain testmodules bench lint vuln sbom release fmt build migrate tidy screenshot postgres testtools
+.PHONY: help demo test test-matrix testmain testmodules bench lint vuln sbom release fmt build migrate tidy screenshot postgres testtools
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: postgres ## run the demo: Postgres, three workers, live load, one worker killed halfway (DEMO_SECONDS=30)
 	@$(GO) run ./cmd/tidemark demo
@@ -50,6 +50,9 @@ testmodules:
 	cd adapters/lake && $(TEST) -timeout 10m ./...
 	cd adapters/s3 && $(TEST) -timeout 5m ./...
 	cd test/monitoring && $(TEST) -timeout 5m ./...
+
+test-matrix: postgres ## run all cells of the matrix of acts, states and features, of which `test` runs each pair
+	$(TEST) -timeout 8m -run TestNothingErasedIsLeftWhateverMeets ./test/matrix -args -all
 
 bench: postgres ## compare with a bare loop and with peers; writes bench/out/latest.json
 	cd bench && $(GO) run .

@@ -67,6 +67,7 @@ type Certificate struct {
 	Erasure  int64            `json:"erasure"` // its number
 	Campaign string           `json:"campaign,omitempty"`
 	Subjects []string         `json:"subjects,omitempty"` // the database does not keep them
+	Personal bool             `json:"personal,omitempty"` // only personal fields
 	By       string           `json:"by"`
 	Reason   string           `json:"reason"`
 	BeganAt  time.Time        `json:"began_at"`
@@ -293,7 +294,9 @@ func (e *run) eraseCampaign(ctx context.Context, scheduled int64) error {
 func (r Request) run() (*run, error) {
 	e := &run{
 		Request: r, fields: r.Catalogue.Subjects(), left: map[string][]int64{}, seen: map[string]bool{},
-		done: &Certificate{Campaign: r.Campaign, Subjects: r.Subjects, By: r.By, Reason: r.Reason},
+		done: &Certificate{
+			Campaign: r.Campaign, Subjects: r.Subjects, Personal: r.Personal, By: r.By, Reason: r.Reason,
+		},
 	}
 	personal := r.Catalogue.Personal()
 	switch {

@@ -142,7 +142,8 @@ const (
 			CASE WHEN ended_at IS NULL AND held_until > clock_timestamp() THEN held_until END, actor, reason, changed
 		FROM tidemark.erasures WHERE $1 = 0 OR id < $1 ORDER BY id DESC LIMIT $2`
 
-	queryKnown = `SELECT ended_at IS NOT NULL, personal IS NULL FROM tidemark.erasures WHERE id = $1`
+	// queryKnown compares the time too: after a restore of a backup, another erasure may have the number.
+	queryKnown = `SELECT ended_at IS NOT NULL, personal IS NULL FROM tidemark.erasures WHERE id = $1 AND began_at = $2`
 
 	// queryAlone has names mean Postgres' own objects, and policies that would hide rows be an error.
 	queryAlone = `SELECT pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true),

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -63,11 +64,13 @@ func Verify(ctx context.Context, db journal.Querier, models DB, c Certificate) (
 	var whole bool
 	r = &Report{Erasure: c.Erasure}
 	known := false
-	if err := rows.Each(ctx, db, []any{&r.Ended, &whole}, func() { known = true }, "", queryKnown, c.Erasure); err != nil {
+	if err := rows.Each(ctx, db, []any{&r.Ended, &whole}, func() { known = true }, "", queryKnown, c.Erasure,
+		c.BeganAt); err != nil {
 		return nil, err
 	}
 	if !known {
-		return nil, fmt.Errorf("%w: this database has no erasure %d", ErrKey, c.Erasure)
+		return nil, fmt.Errorf("%w: this database has no erasure %d that began at %s: if it was restored from a backup "+
+			"of before, erase again", ErrKey, c.Erasure, c.BeganAt.Format(time.RFC3339Nano))
 	}
 	if r.Pending, err = rows.All(ctx, db, pgx.RowTo[string], "", queryLeft); err != nil {
 		return nil, err
