@@ -97,11 +97,37 @@ END
 $$;
 -- +goose StatementEnd
 
+-- forget_key deletes the key with an id, such as one that does not open, and reports whether there was one.
+-- What it has sealed is erased. Programs drop it from their memory, and the log of operators has the act.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.forget_key(p_id uuid, p_actor text, p_reason text) RETURNS boolean
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF coalesce(p_actor, '') = '' OR coalesce(p_reason, '') = '' THEN
+        RAISE EXCEPTION 'the actor or the reason is missing'
+            USING ERRCODE = 'invalid_parameter_value', HINT = 'say who does it and why: it is written to the log';
+    END IF;
+    DELETE FROM tidemark.keys k WHERE k.id = p_id;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    PERFORM nextval('tidemark.erased');
+    PERFORM tidemark.log_act(p_actor, 'key_deleted', p_reason, '', '', '', 0,
+        jsonb_build_object('request', jsonb_build_object('key', p_id)), '', 0, '');
+    RETURN true;
+END
+$$;
+-- +goose StatementEnd
+
+REVOKE ALL ON FUNCTION tidemark.forget_key FROM PUBLIC;
 REVOKE ALL ON FUNCTION tidemark.subject_keys, tidemark.forget_keys FROM PUBLIC;
 
 SELECT set_config('search_path', current_setting('tidemark.path'), true);
 
 -- +goose Down
+DROP FUNCTION tidemark.forget_key;
 DROP FUNCTION tidemark.forget_keys;
 DROP FUNCTION tidemark.subject_keys;
 DROP TABLE tidemark.keys;

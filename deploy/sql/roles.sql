@@ -132,7 +132,7 @@ BEGIN
     EXECUTE format('REVOKE ALL ON public.goose_db_version FROM %I', worker);
     EXECUTE format('GRANT SELECT ON public.goose_db_version TO %I, %I', worker, publisher);
 
-    IF to_regprocedure('tidemark.ask_restore(text)') IS NULL THEN -- of the newest migration
+    IF to_regprocedure('tidemark.repair_copy()') IS NULL THEN -- of the newest migration
         RAISE NOTICE 'the schema tidemark is older than this script: migrate, and run this again';
         RETURN;
     END IF;
@@ -220,6 +220,8 @@ BEGIN
     EXECUTE format('REVOKE EXECUTE ON FUNCTION tidemark.subject_keys, tidemark.forget_keys FROM %I', publisher);
     EXECUTE format('REVOKE EXECUTE ON FUNCTION tidemark.subject_keys, tidemark.forget_keys FROM %I', worker);
     EXECUTE format('GRANT EXECUTE ON FUNCTION tidemark.subject_keys TO %I, %I', appender, process);
+    EXECUTE format('REVOKE EXECUTE ON FUNCTION tidemark.forget_key FROM %I, %I', worker, publisher);
+    EXECUTE format('GRANT EXECUTE ON FUNCTION tidemark.forget_key TO %I', operator);
     EXECUTE format('GRANT EXECUTE ON FUNCTION tidemark.forget_keys TO %I', operator);
     EXECUTE format('GRANT UPDATE (wrapped, wrapped_by) ON tidemark.keys TO %I', operator);
 

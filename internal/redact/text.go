@@ -12,6 +12,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/google/uuid"
+
 	"github.com/tidemark-go/tidemark/internal/slice"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
@@ -122,6 +124,10 @@ func values(events []*journal.Event) ([]string, bool) {
 				walk(element)
 			}
 		case map[string]any:
+			if id, ok := v["key"].(string); ok && v["$sealed"] != nil && len(v) == 2 && uuid.Validate(id) == nil {
+				walk(v["$sealed"])
+				return // messages name keys
+			}
 			for name, field := range v {
 				if !plain.MatchString(name) {
 					found = append(found, name)

@@ -47,6 +47,11 @@ const (
 		FROM tidemark.erased m LEFT JOIN tidemark.keys k ON k.id = ANY ($1::text[]::uuid[])
 			AND NOT EXISTS (SELECT FROM tidemark.deleted_keys d WHERE d.id = k.id)`
 
+	// querySomeKeys reads the first keys by the primary key, and of these some of one wrapping key.
+	querySomeKeys = `SELECT k.id::text, k.subject, k.wrapped, k.wrapped_by FROM (
+			SELECT * FROM tidemark.keys ORDER BY id LIMIT 200) k
+		WHERE k.wrapped_by = $1 AND k.id <> $2::text::uuid LIMIT 8`
+
 	// queryOldKeys reads a range of the primary key.
 	queryOldKeys = `SELECT id::text, subject, wrapped, wrapped_by FROM tidemark.keys
 		WHERE id > $1::text::uuid AND wrapped_by <> $2 ORDER BY id LIMIT $3`

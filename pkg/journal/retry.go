@@ -144,7 +144,7 @@ func answered(err error) bool {
 	_, refused := errors.AsType[*InvalidEventError](err)
 	_, encoding := errors.AsType[*EncodingError](err)
 	return refused || encoding || slices.ContainsFunc([]error{
-		ErrConditionFailed, ErrVersionConflict, ErrInvalidQuery, ErrInvalidCondition, ErrWrappingKey,
+		ErrConditionFailed, ErrVersionConflict, ErrInvalidQuery, ErrInvalidCondition, ErrWrappingKey, ErrBrokenKey,
 	}, func(target error) bool { return errors.Is(err, target) })
 }
 

@@ -55,13 +55,6 @@ func sealedIn(value []byte) (id string, sealed []byte, ok bool) {
 	return string(rest[:uuidBytes]), sealed, ok && !bytes.ContainsRune(sealed, '"')
 }
 
-// isSealed reports whether a field to append is sealed already, e.g. one that was exported.
-func isSealed(value json.RawMessage) bool {
-	var fields map[string]string
-	return json.Unmarshal(value, &fields) == nil && len(fields) == 2 && fields["$sealed"] != "" &&
-		uuid.Validate(fields["key"]) == nil
-}
-
 // dataKey is the key of a subject.
 type dataKey struct {
 	id    string
@@ -157,7 +150,7 @@ func (c *Catalogue) seal(campaignID string, e *Event, keys map[string]*dataKey) 
 	}
 	for _, path := range paths {
 		o.through(strings.Split(path, "."), "", func(parent object, name, at string) {
-			if value, there := parent[name]; there && !isSealed(value) {
+			if value, there := parent[name]; there && !feed.IsSealed(value) {
 				parent[name] = keys[subject[0]].seal(value, place(campaignID, e.ID, at))
 			}
 		})
@@ -175,7 +168,7 @@ func (t *catalogued) toSeal(o object) (paths []string) {
 		open := false
 		o.through(strings.Split(path, "."), "", func(parent object, name, _ string) {
 			value, there := parent[name]
-			open = open || there && !isSealed(value)
+			open = open || there && !feed.IsSealed(value)
 		})
 		if open {
 			paths = append(paths, path)
@@ -234,7 +227,7 @@ func (s *Sealer) open(ctx context.Context, db Querier, events []Event) (faults m
 		return nil, nil
 	}
 	slices.Sort(ids)
-	keys, err := s.find(ctx, db, slices.Compact(ids))
+	keys, closed, err := s.find(ctx, db, slices.Compact(ids))
 	if err != nil {
 		return nil, err
 	}
@@ -243,7 +236,7 @@ func (s *Sealer) open(ctx context.Context, db Querier, events []Event) (faults m
 		if !hasSealed(e.Payload) || feed.Opened(e) {
 			continue
 		}
-		o := opening{event: e, keys: keys}
+		o := opening{event: e, keys: keys, closed: closed}
 		payload, err := o.object(make([]byte, 0, len(e.Payload)), e.Payload, "")
 		if err == nil {
 			feed.Open(e, payload, e.Payload, o.gone)
@@ -252,16 +245,17 @@ func (s *Sealer) open(ctx context.Context, db Querier, events []Event) (faults m
 		if faults == nil {
 			faults = map[int64]error{}
 		}
-		faults[e.Position] = err
+		faults[e.Position] = &feed.ClosedError{Err: err}
 	}
 	return faults, nil
 }
 
 // opening opens the fields of one event.
 type opening struct {
-	event *Event
-	keys  map[string]*dataKey
-	gone  bool // a key is deleted
+	event  *Event
+	keys   map[string]*dataKey
+	closed map[string]error // why a key does not open
+	gone   bool             // a key is deleted
 }
 
 // object appends an object with its sealed fields open, and without those whose key is deleted.
@@ -295,6 +289,9 @@ func (o *opening) value(buf []byte, value json.RawMessage, at string) (_ []byte,
 	id, sealed, ok := sealedIn(value)
 	var list []json.RawMessage
 	switch {
+	case ok && o.closed[id] != nil:
+		return nil, false, fmt.Errorf("event %d of campaign %s: the field %s does not open: %w", o.event.Seq,
+			feed.Shortened(o.event.CampaignID), feed.Shortened(at), o.closed[id])
 	case ok && o.keys[id] == nil:
 		o.gone = true
 		return buf, false, nil

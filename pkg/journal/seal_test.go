@@ -345,8 +345,12 @@ func TestAWrongOrMissingWrappingKeyIsNamedAndNothingIsWritten(t *testing.T) {
 	v := newVault(t)
 	v.append("shop", ordered("ann", 1))
 	id := v.value(`SELECT id FROM tidemark.keys`)
-	for keys, remedy := range map[string]string{
-		newerWrappingKey: "add it to its wrapping keys", wrongWrappingKey: "give the one of that name",
+	for keys, want := range map[string]struct {
+		remedy string
+		is     error
+	}{
+		newerWrappingKey: {"add it to its wrapping keys", journal.ErrWrappingKey},
+		wrongWrappingKey: {"if that is the right one", journal.ErrBrokenKey},
 	} {
 		other := v.with(keys)
 		err := other.within(func(tx pgx.Tx) error {
@@ -356,8 +360,8 @@ func TestAWrongOrMissingWrappingKeyIsNamedAndNothingIsWritten(t *testing.T) {
 		_, read := journal.Get(t.Context(), other.sealer.Reading(v.Pool), "shop", 1)
 		_, rotated := v.with(wrappingKey, newerWrappingKey).sealer.Rotate(t.Context(), v.Pool)
 		for _, err := range []error{err, read} {
-			if !errors.Is(err, journal.ErrWrappingKey) || !strings.Contains(err.Error(), id) ||
-				!strings.Contains(err.Error(), remedy) || !strings.Contains(err.Error(), `"2025"`) {
+			if !errors.Is(err, want.is) || !strings.Contains(err.Error(), id) ||
+				!strings.Contains(err.Error(), want.remedy) || !strings.Contains(err.Error(), `"2025"`) {
 				t.Errorf("with %s: %v", keys[:4], err)
 			}
 		}

@@ -14,6 +14,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -21,9 +22,13 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 )
 
-// ErrWrappingKey is returned where a subject's key cannot be unwrapped. The text names the key, the
-// wrapping key and the remedy.
+// ErrWrappingKey is returned where a subject's key cannot be unwrapped now: this program lacks the wrapping
+// key, or its service is away. The text names the key, the wrapping key and the remedy.
 var ErrWrappingKey = errors.New("a subject's key cannot be unwrapped")
+
+// ErrBrokenKey is returned for a subject's key that does not open with its wrapping key, and never will. The
+// text names the key. A [Wrapper] returns it if it has the key's wrapping key and the key does not open.
+var ErrBrokenKey = errors.New("a subject's key does not open")
 
 // Sealer seals the personal fields of events with a key for each subject, and opens them. The keys are
 // in tidemark.keys, wrapped by a [Wrapper]. Give it to a catalogue ([Catalogue.Sealed]), from which
@@ -33,6 +38,7 @@ type Sealer struct {
 
 	mu   sync.Mutex
 	keys map[string]*dataKey // by id
+	good map[string]bool     // wrapping keys that have opened a key, by name
 	mark int64               // of the last erasure that is known; keys of an older one are dropped
 }
 
@@ -51,12 +57,12 @@ func NewSealer(wrappers ...Wrapper) (*Sealer, error) {
 		}
 		names[w.Name()] = true
 	}
-	return &Sealer{wrappers: wrappers, keys: map[string]*dataKey{}}, nil
+	return &Sealer{wrappers: wrappers, keys: map[string]*dataKey{}, good: map[string]bool{}}, nil
 }
 
 // Reading returns db for reads that open sealed fields, such as [ReadAll] and [Load]. A field whose key
 // is deleted is absent, and [Event.Erased] reports it. A field that does not open ends a read with an
-// error, because it was moved or changed.
+// error: it was moved or changed, or its key is broken.
 func (s *Sealer) Reading(db Querier) Querier {
 	return feed.Opening{Querier: db, Open: func(ctx context.Context, db Querier, events []Event) error {
 		faults, err := s.open(ctx, db, events)
@@ -85,8 +91,21 @@ func (s *Sealer) unwrap(ctx context.Context, k *storedKey) (*dataKey, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newDataKey(k.id, plain)
+	key, err := newDataKey(k.id, plain)
+	if err != nil || len(plain) != keyBytes {
+		return nil, broken(k, fmt.Errorf("it has %d bytes", len(plain)))
+	}
+	return key, nil
 }
+
+func broken(k *storedKey, cause error) error {
+	return fmt.Errorf("%w: %w", detailing(ErrBrokenKey, "key %s does not open with the wrapping key %s; if that is "+
+		"the right one, an operator can delete the key with tidemark.forget_key: what it has sealed is then erased", k.id,
+		feed.Shortened(k.by)), cause)
+}
+
+// unwrapTime is how long a wrapping key's service may take for one key, and how long a read asks one that fails.
+const unwrapTime = 5 * time.Second
 
 func (s *Sealer) unwrapped(ctx context.Context, k *storedKey) ([]byte, error) {
 	at := slices.IndexFunc(s.wrappers, func(w Wrapper) bool { return w.Name() == k.by })
@@ -94,12 +113,50 @@ func (s *Sealer) unwrapped(ctx context.Context, k *storedKey) ([]byte, error) {
 		return nil, detailing(ErrWrappingKey, "key %s is wrapped by the wrapping key %s, which this program does not have: "+
 			"add it to its wrapping keys, after the first one", k.id, feed.Shortened(k.by))
 	}
-	plain, err := s.wrappers[at].Unwrap(ctx, k.wrapped, k.bound())
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", detailing(ErrWrappingKey, "key %s does not open with the wrapping key %s: give the "+
-			"one of that name that wrapped it", k.id, feed.Shortened(k.by)), err)
+	bounded, cancel := context.WithTimeout(ctx, unwrapTime)
+	defer cancel()
+	plain, err := s.wrappers[at].Unwrap(bounded, k.wrapped, k.bound())
+	switch {
+	case errors.Is(err, ErrBrokenKey):
+		return nil, broken(k, err)
+	case err != nil:
+		return nil, fmt.Errorf("%w: %w", detailing(ErrWrappingKey, "key %s cannot be opened with the wrapping key %s now",
+			k.id, feed.Shortened(k.by)), err)
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.good[k.by] = true
 	return plain, nil
+}
+
+// judge tells a broken key from a wrapping key that is another one under the same name: if there are other
+// keys and it opens none of them, it is not the key that is at fault.
+func (s *Sealer) judge(ctx context.Context, db Querier, k *storedKey, cause error) error {
+	s.mu.Lock()
+	good := s.good[k.by]
+	s.mu.Unlock()
+	if good || !errors.Is(cause, ErrBrokenKey) {
+		return cause
+	}
+	rows, err := db.Query(ctx, querySomeKeys, k.by, k.id)
+	if err != nil {
+		return cause
+	}
+	others, err := pgx.CollectRows(rows, scanKey)
+	if err != nil || len(others) == 0 {
+		return cause
+	}
+	for i := range others {
+		if _, err := s.unwrapped(ctx, &others[i]); !errors.Is(err, ErrBrokenKey) {
+			return cause
+		}
+	}
+	return fmt.Errorf("%w: %w", detailing(ErrWrappingKey, "key %s does not open with the wrapping key %s, nor does any other: "+
+		"give the one of that name that wrapped them", k.id, feed.Shortened(k.by)), errors.Unwrap(cause))
+}
+
+func scanKey(row pgx.CollectableRow) (k storedKey, err error) {
+	return k, row.Scan(&k.id, &k.subject, &k.wrapped, &k.by)
 }
 
 // keep adds keys that were read when the mark was known. A later erasure moves it, so that [Sealer.find]
@@ -145,9 +202,11 @@ func (s *Sealer) forget(mark int64) {
 	}
 }
 
-// find returns the keys with some ids. One statement reads those that are not in memory, and tells of
-// erasures since. Keys that are deleted are missing.
-func (s *Sealer) find(ctx context.Context, db Querier, ids []string) (map[string]*dataKey, error) {
+// find returns the keys with some ids, and why others do not open. One statement reads those that are not
+// in memory, and tells of erasures since. Keys that are deleted are missing.
+func (s *Sealer) find(
+	ctx context.Context, db Querier, ids []string,
+) (found map[string]*dataKey, closed map[string]error, err error) {
 	found, missing, before := s.known(ids)
 	mark, fresh, stored, err := readKeys(ctx, db, missing)
 	if err == nil && mark != before {
@@ -156,19 +215,42 @@ func (s *Sealer) find(ctx context.Context, db Querier, ids []string) (map[string
 		mark, fresh, stored, err = readKeys(ctx, db, ids)
 	}
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	read := map[string]*dataKey{}
-	for i := range stored {
-		if read[stored[i].id], err = s.unwrap(ctx, &stored[i]); err != nil {
-			return nil, err
-		}
+	read, closed := s.unwrapAll(ctx, db, stored)
+	if err := ctx.Err(); err != nil {
+		return nil, nil, err
 	}
 	maps.Copy(found, read)
 	if fresh && mark == before {
 		s.keep(mark, read)
 	}
-	return found, nil
+	return found, closed, nil
+}
+
+// unwrapAll unwraps keys. A service that has hung is not asked for the others.
+func (s *Sealer) unwrapAll(
+	ctx context.Context, db Querier, stored []storedKey,
+) (read map[string]*dataKey, closed map[string]error) {
+	read, closed = map[string]*dataKey{}, map[string]error{}
+	away := map[string]error{} // by wrapping key
+	for i := range stored {
+		k := &stored[i]
+		start, err := time.Now(), away[k.by]
+		var key *dataKey
+		if err == nil {
+			key, err = s.unwrap(ctx, k)
+		}
+		if err == nil {
+			read[k.id] = key
+			continue
+		}
+		if time.Since(start) >= unwrapTime {
+			away[k.by] = err
+		}
+		closed[k.id] = s.judge(ctx, db, k, err)
+	}
+	return read, closed
 }
 
 // readKeys reads keys, and the mark of erasures. fresh: the snapshot is not older than the statement.
@@ -296,23 +378,32 @@ func ask(ctx context.Context, tx any, query string, args ...any) (placeRows, err
 // Rotate wraps every key by the first wrapping key, some hundred in a statement, and returns how many it
 // has changed. It can be interrupted and repeated, and runs beside appends and reads. Once it has returned
 // 0 and no program wraps by another one, the other wrapping keys are not needed.
+//
+// A key that does not open, or whose wrapping key is not given, stays as it is. Rotate wraps the others, and
+// then returns an error that names it.
 func (s *Sealer) Rotate(ctx context.Context, db Querier) (rotated int64, err error) {
+	var left error
+	skipped := 0
 	for after := uuid.Nil.String(); ; {
 		rows, err := db.Query(ctx, queryOldKeys, after, s.wrappers[0].Name(), rotateKeys)
 		if err != nil {
 			return rotated, err
 		}
-		old, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (k storedKey, err error) {
-			return k, row.Scan(&k.id, &k.subject, &k.wrapped, &k.by)
-		})
+		old, err := pgx.CollectRows(rows, scanKey)
 		if err != nil || len(old) == 0 {
-			return rotated, err
+			return rotated, errors.Join(err, left)
 		}
 		var ids, by []string
 		var wrapped [][]byte
 		for i := range old {
 			k := &old[i]
 			plain, err := s.unwrapped(ctx, k)
+			if after = k.id; errors.Is(err, ErrBrokenKey) || err != nil && !s.has(k.by) {
+				if skipped++; skipped <= mostNamed {
+					left = errors.Join(left, err)
+				}
+				continue
+			}
 			if err != nil {
 				return rotated, err
 			}
@@ -320,7 +411,7 @@ func (s *Sealer) Rotate(ctx context.Context, db Querier) (rotated int64, err err
 			if err != nil {
 				return rotated, fmt.Errorf("wrap key %s: %w", k.id, err)
 			}
-			ids, by, wrapped, after = append(ids, k.id), append(by, k.by), append(wrapped, again), k.id
+			ids, by, wrapped = append(ids, k.id), append(by, k.by), append(wrapped, again)
 		}
 		if rows, err = db.Query(ctx, queryRewrap, ids, by, wrapped, s.wrappers[0].Name()); err != nil {
 			return rotated, err
@@ -331,6 +422,14 @@ func (s *Sealer) Rotate(ctx context.Context, db Querier) (rotated int64, err err
 		}
 	}
 }
+
+// has reports whether there is a wrapping key of that name.
+func (s *Sealer) has(name string) bool {
+	return slices.ContainsFunc(s.wrappers, func(w Wrapper) bool { return w.Name() == name })
+}
+
+// mostNamed is how many keys an error of [Sealer.Rotate] names.
+const mostNamed = 10
 
 // rotateKeys is how many keys one statement of [Sealer.Rotate] changes.
 const rotateKeys = 200

@@ -12,7 +12,8 @@ import (
 )
 
 // Wrapper encrypts keys of subjects. [ParseWrappingKeys] makes those of keys in a file; implement it for a
-// key management service. bound is authenticated with the key, and must be the same in both calls.
+// key management service. bound is authenticated with the key, and must be the same in both calls. Unwrap
+// returns [ErrBrokenKey] for a key that the service has refused; with any other error it is asked again later.
 type Wrapper interface {
 	Name() string // of the wrapping key, stored with each key that it wraps
 	Wrap(ctx context.Context, key, bound []byte) (wrapped []byte, err error)
@@ -70,7 +71,11 @@ func (w wrappingKey) Wrap(_ context.Context, key, bound []byte) ([]byte, error) 
 }
 
 func (w wrappingKey) Unwrap(_ context.Context, wrapped, bound []byte) ([]byte, error) {
-	return openGCM(w.aead, nil, wrapped, bound)
+	key, err := openGCM(w.aead, nil, wrapped, bound)
+	if err != nil {
+		return nil, ErrBrokenKey
+	}
+	return key, nil
 }
 
 // openGCM opens a nonce with what was sealed under it, and appends it to buf.

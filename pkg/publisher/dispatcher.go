@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/tidemark-go/tidemark/internal/redact"
+	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
 const (
@@ -175,5 +176,5 @@ func (p *pair) block(e *Event, f refusal) error {
 		p.blocked, p.blockedFor = e.Position, 0
 	}
 	p.blockedFor++
-	return &blockedError{refusal: f, event: e, attempts: p.blockedFor, final: f.permanent || p.blockedFor >= p.to.Attempts}
+	return &blockedError{refusal: f, event: e, attempts: p.blockedFor, final: f.permanent || p.blockedFor >= p.to.Attempts && !errors.Is(f.err, journal.ErrWrappingKey)}
 }

@@ -104,7 +104,11 @@ func (p *pair) take(page *pages.Page, room int) {
 		if n := len(p.pending); n == cap(p.pending) {
 			p.pending = slices.Grow(p.pending, min(max(3*n, 8), room-n, len(events)-i))
 		}
-		p.pending = append(p.pending, Event{Event: *e, Topic: p.Topic, fault: page.Faults[e.Position]})
+		fault := page.Faults[e.Position]
+		if closed := new(feed.ClosedError); !p.to.OpenSealed && errors.As(fault, &closed) {
+			fault = nil
+		}
+		p.pending = append(p.pending, Event{Event: *e, Topic: p.Topic, fault: fault})
 		if !p.to.OpenSealed { // others may have had the page opened
 			feed.Close(&p.pending[len(p.pending)-1].Event)
 		}

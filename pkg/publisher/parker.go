@@ -9,6 +9,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/redact"
 	"github.com/tidemark-go/tidemark/internal/store/ledger"
+	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
 type parker struct{ *agenda }
@@ -31,9 +32,13 @@ func (pk *parker) writeParks(p *pair) {
 }
 
 func (p *pair) refused(e *Event, attempts int, err error, permanent bool) *ledger.Refused {
+	final := permanent || attempts >= p.to.Attempts
+	if errors.Is(err, journal.ErrWrappingKey) { // no attempt: nothing was sent
+		attempts, final = 0, false
+	}
 	return &ledger.Refused{
 		Campaign: e.CampaignID, Seq: e.Seq, Position: e.Position, ID: e.ID.String(), Type: e.Type, Attempts: attempts,
-		Final: permanent || attempts >= p.to.Attempts, Delay: p.retryDelay(attempts), Why: redact.Error(err),
+		Final: final, Delay: p.retryDelay(attempts), Why: redact.Error(err),
 	}
 }
 

@@ -3,6 +3,7 @@ package publisher_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -75,6 +76,59 @@ func TestAPublisherSendsSealedFieldsAsTheyAreUnlessItOpensThem(t *testing.T) {
 	}
 }
 
+// An event that names a key that does not open is parked alone, and only where sealed fields are opened.
+func TestAKeyThatDoesNotOpenParksItsEventAlone(t *testing.T) {
+	t.Parallel()
+	for by, status := range map[string]string{"a": "parked", "a wrapping key of nobody": "retrying"} {
+		t.Run(by, func(t *testing.T) {
+			t.Parallel()
+			pool := pgtest.New(t)
+			types, err := journal.NewCatalogue(journal.EventType{Name: "mailed", Subject: []string{"by"}, Personal: []string{"text"}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			wrappers, err := journal.ParseWrappingKeys("a:MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=")
+			if err != nil {
+				t.Fatal(err)
+			}
+			sealer, err := journal.NewSealer(wrappers...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			const id = "01a21831-0aaf-7001-9512-0e2cf06179e0"
+			mustExec(t, pool, fmt.Sprintf(`SELECT tidemark.subject_keys(jsonb_build_array(jsonb_build_object('subject',
+				encode(sha256('eve'), 'hex'), 'id', '%s', 'wrapped', encode(sha256('x') || sha256('y'), 'base64'), 'wrapped_by', '%s')))`,
+				id, by))
+			for _, campaign := range []string{"a", "bad", "b"} {
+				j, e := journal.New(types.Sealed(sealer)), journal.Event{Type: "mailed", Payload: []byte(`{"by": "ann", "text": "planted"}`)}
+				if campaign == "bad" {
+					e.Payload = []byte(`{"by": "eve", "text": {"$sealed": "q83vq83vq83vq83vq83vq83vq83vq83vq83v", "key": "` + id + `"}}`)
+				}
+				if err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
+					_, err := j.Append(t.Context(), tx, campaign, journal.Any, e)
+					return err
+				}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			closed, open := &memory.Sink{}, &memory.Sink{}
+			start(t, quick(pool, closed, func(c *publisher.Config, p *publisher.Publisher) {
+				opens := *p
+				opens.Name, opens.Sink, opens.OpenSealed = "open", open, true
+				c.Catalogue, c.Publishers = types.Sealed(sealer), []publisher.Publisher{*p, opens}
+			}))
+			eventually(t, "all others are sent", func() bool { return len(closed.Received()) == 3 && len(open.Received()) == 2 })
+			eventually(t, "the event waits, and its key is named", func() bool {
+				return query[int](t, pool, `SELECT count(*) FROM tidemark.parked WHERE campaign_id = 'bad' AND publisher = 'open'
+					AND status = '`+status+`' AND error_message LIKE '%key `+id+`%'`) == 1
+			})
+			if n := query[int](t, pool, `SELECT count(*) FROM tidemark.parked`); n != 1 {
+				t.Errorf("%d events are parked", n)
+			}
+		})
+	}
+}
+
 // service is a wrapping key that can be out of reach.
 type service struct {
 	journal.Wrapper
@@ -123,9 +177,12 @@ func TestAPublisherThatOpensWaitsWhileItsKeyServiceIsAway(t *testing.T) {
 		p.Name, opens.Name, opens.Sink, opens.OpenSealed = "beside", "open", open, true
 		c.Catalogue, c.Publishers = types.Sealed(inWorker), []publisher.Publisher{*p, opens}
 	}))
-	eventually(t, "a program that opens nothing has sent, and the other one has tried again and again", func() bool {
-		return len(closed.Received()) == 1 && kms.errs.Load() > 2
+	eventually(t, "what opens nothing has sent, and the other one has tried again and again", func() bool {
+		return len(closed.Received()) == 1 && len(beside.Received()) == 1 && kms.errs.Load() > 2
 	})
+	if n := query[int](t, pool, `SELECT count(*) FROM tidemark.parked WHERE status = 'retrying' AND attempt_count = 0`); n != 1 {
+		t.Errorf("%d campaigns wait for the key", n)
+	}
 	if got := open.Received(); len(got) > 0 {
 		t.Errorf("sent %s", got[0].Payload)
 	}

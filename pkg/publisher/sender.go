@@ -13,6 +13,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/slice"
 	"github.com/tidemark-go/tidemark/internal/store/ledger"
 	"github.com/tidemark-go/tidemark/internal/tracing"
+	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
 type outcome struct {
@@ -25,6 +26,11 @@ type refusal struct {
 	index     int
 	err       error
 	permanent bool
+}
+
+// faulty is the refusal of an event that cannot be sent. One whose key is out of reach may be sent later.
+func faulty(index int, err error) refusal {
+	return refusal{index, err, !errors.Is(err, journal.ErrWrappingKey)}
 }
 
 func (o *outcome) count() int { return slice.Count(o.sent, func(sent bool) bool { return sent }) }
@@ -72,7 +78,7 @@ func (s *sender) batch(ctx context.Context, events []Event, sent []bool) (refuse
 			case failed[e.CampaignID]:
 			case e.fault != nil:
 				failed[e.CampaignID] = true
-				refused = append(refused, refusal{i, e.fault, true})
+				refused = append(refused, faulty(i, e.fault))
 			default:
 				kept, rest = append(kept, i), append(rest, *e)
 			}
@@ -170,7 +176,7 @@ func (s *sender) isolate(ctx context.Context, events []Event, o *outcome) {
 		}
 		if events[i].fault != nil {
 			failed[events[i].CampaignID] = true
-			o.refused = append(o.refused, refusal{i, events[i].fault, true})
+			o.refused = append(o.refused, faulty(i, events[i].fault))
 			continue
 		}
 		err := s.publish(ctx, events[i:i+1])
@@ -222,7 +228,7 @@ func (s *sender) failsAgain(ctx context.Context, o *outcome, events []Event, sus
 // judge drops refusals that may not be the event's fault: if nothing got through and the sink does
 // not report healthy, it may be down. Permanent refusals stand.
 func (s *sender) judge(ctx context.Context, o *outcome) {
-	passing := func(r refusal) bool { return !r.permanent }
+	passing := func(r refusal) bool { return !r.permanent && !errors.Is(r.err, journal.ErrWrappingKey) }
 	first := slices.IndexFunc(o.refused, passing)
 	if first < 0 || o.count() > 0 || s.healthy(ctx) == healthy {
 		return

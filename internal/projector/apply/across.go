@@ -15,6 +15,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
 	"github.com/tidemark-go/tidemark/internal/pulse"
 	"github.com/tidemark-go/tidemark/internal/slice"
+	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/ledger"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
@@ -34,12 +35,16 @@ func KeyOf(k *registry.Projection, e *journal.Event, fault error) (one Keyed) {
 	}
 	one = Keyed{Event: e, Key: kind.AllKeys}
 	if k.Described.Key != nil {
-		if one.Key, one.Fault = keyOf(k, e); one.Fault == nil && one.Key == "" {
+		known := *e
+		if closed := new(feed.ClosedError); errors.As(fault, &closed) {
+			known = feed.WithoutSealed(*e) // a field that does not open must not hide the key beside it
+		}
+		if one.Key, one.Fault = keyOf(k, &known); one.Fault == nil && one.Key == "" && fault == nil {
 			return Keyed{}
 		}
 	}
 	if fault != nil {
-		one.Fault = &failure.Undecodable{Err: fault}
+		one.Fault = failure.Unreadable(fault)
 	}
 	if one.Fault != nil && one.Key == "" {
 		one.Key = kind.AllKeys

@@ -13,7 +13,6 @@ import (
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
 	"github.com/tidemark-go/tidemark/internal/redact"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
-	"github.com/tidemark-go/tidemark/internal/store/feed"
 	pauses "github.com/tidemark-go/tidemark/internal/store/pause"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
@@ -54,7 +53,7 @@ func (a *Applier) describe(k *registry.Projection, e *journal.Event, err error) 
 // fail records that a projection could not apply e. The end of the transaction writes what follows.
 func (t *Transaction) fail(k *registry.Projection, e *journal.Event, cause error) *incident {
 	f := &incident{Failure: t.Applier.describe(k, e, failure.Cause(cause)), policy: k.Policy(e.Type)}
-	if errors.Is(cause, feed.ErrArchived) { // no policy may skip what cannot be read
+	if failure.Later(cause) { // no policy may skip what cannot be read
 		f.policy = kind.DefaultPolicy
 	}
 	if f.Class == string(failure.ClassLock) {

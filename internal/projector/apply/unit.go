@@ -2,7 +2,6 @@ package apply
 
 import (
 	"context"
-	"errors"
 	"math"
 	"slices"
 
@@ -61,16 +60,12 @@ func (u *Unit) Probe() { u.Until = min(u.Until, u.Place+1) }
 // probes reports whether events wait behind the one to which the unit is limited.
 func (u *Unit) probes() bool { return u.Standing != nil && u.Until < u.Lease.Checkpoint }
 
-// MarkUnreadable records that an event cannot be brought to its current version, or is archived: then
-// it may be readable later.
+// MarkUnreadable records why an event cannot be opened or brought to its current version.
 func (u *Unit) MarkUnreadable(seq int64, err error) {
-	if !errors.Is(err, feed.ErrArchived) {
-		err = &failure.Undecodable{Err: err}
-	}
 	if u.Unreadable == nil {
 		u.Unreadable = map[int64]error{}
 	}
-	u.Unreadable[seq] = err
+	u.Unreadable[seq] = failure.Unreadable(err)
 }
 
 // Count returns how many events the group moves the unit forward.

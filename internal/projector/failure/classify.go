@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/tidemark-go/tidemark/internal/redact"
+	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
@@ -141,7 +142,37 @@ func (e *Undecodable) Unwrap() error { return e.Err }
 func (e *Undecodable) FailureClass() Class { return ClassPermanent }
 
 // FailureCode returns the code that is stored.
-func (e *Undecodable) FailureCode() string { return CodeDecode }
+func (e *Undecodable) FailureCode() string {
+	if errors.Is(e.Err, journal.ErrBrokenKey) {
+		return CodeKey
+	}
+	return CodeDecode
+}
+
+// Unreadable is the error of an event that could not be read: [Undecodable], unless it may be readable
+// later, because it is archived or a wrapping key is out of reach.
+func Unreadable(err error) error {
+	switch {
+	case errors.Is(err, feed.ErrArchived):
+		return err
+	case errors.Is(err, journal.ErrWrappingKey):
+		return &closed{err}
+	}
+	return &Undecodable{Err: err}
+}
+
+// Later reports whether an event that could not be read may be readable later: no policy may skip it.
+func Later(err error) bool {
+	return errors.Is(err, feed.ErrArchived) || errors.Is(err, journal.ErrWrappingKey)
+}
+
+// closed is the error of an event whose key is out of reach. It counts as no attempt.
+type closed struct{ err error }
+
+func (e *closed) Error() string       { return e.err.Error() }
+func (e *closed) Unwrap() error       { return e.err }
+func (e *closed) FailureClass() Class { return ClassTransient }
+func (e *closed) FailureCode() string { return CodeWrappingKey }
 
 // PanicError is the error of a projection that panicked.
 type PanicError struct {

@@ -133,6 +133,9 @@ const (
 	codePanic  = "panic"
 	CodeDecode = "decode"
 	CodeError  = "error"
+
+	CodeKey         = "key"          // it does not open: see [journal.ErrBrokenKey]
+	CodeWrappingKey = "wrapping_key" // out of reach: see [journal.ErrWrappingKey]
 )
 
 // Verdict names an event and a projection.

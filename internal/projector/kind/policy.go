@@ -99,7 +99,7 @@ func (p Policy) waits(random float64) []time.Duration {
 
 // Schedule returns the retry schedule of a failed campaign.
 func Schedule(p Policy, f failed.Failure, random float64) failed.Schedule {
-	if failure.Class(f.Class) == failure.ClassLock {
+	if failure.Class(f.Class) == failure.ClassLock || f.Code == failure.CodeWrappingKey {
 		return failed.Schedule{Attempts: math.MaxInt32, Waits: []time.Duration{lockWait}, Free: true}
 	}
 	s := failed.Schedule{Attempts: p.Attempts, Waits: p.waits(random)}
@@ -114,5 +114,5 @@ func Schedule(p Policy, f failed.Failure, random float64) failed.Schedule {
 	return s
 }
 
-// lockWait is the first wait for a lock of another session. Waits grow while it stays: see queryDefer.
+// lockWait is the first wait for a lock of another session, or for a wrapping key. Waits grow while it stays: see queryDefer.
 const lockWait = time.Second

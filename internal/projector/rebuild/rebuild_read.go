@@ -57,7 +57,7 @@ func (p *rangePages) next(ctx context.Context) (more bool, err error) {
 	current := func(e *journal.Event) {
 		next, err := t.Applier.Cfg.Catalogue.Current(*e)
 		if *e = next; err != nil && unreadable == nil && p.k.Wants(e) {
-			unreadable = p.k.Origin(*e).Wrap(&failure.Undecodable{Err: err})
+			unreadable = p.k.Origin(*e).Wrap(failure.Unreadable(err))
 		}
 	}
 	var sealed []int // their places in the page
@@ -87,7 +87,7 @@ func (p *rangePages) next(ctx context.Context) (more bool, err error) {
 			case faults[e.Position] == nil:
 				current(e)
 			case unreadable == nil && p.k.Wants(e):
-				unreadable = p.k.Origin(*e).Wrap(&failure.Undecodable{Err: faults[e.Position]})
+				unreadable = p.k.Origin(*e).Wrap(failure.Unreadable(faults[e.Position]))
 			}
 		}
 	}

@@ -119,7 +119,7 @@ func (k *Projection) Policy(eventType string) kind.Policy {
 // Skips reports whether the projection skips events of this type that fail for this cause.
 func (k *Projection) Skips(eventType string, cause error) bool {
 	return k.Policy(eventType).Action == kind.ActionSkip && k.Classify(failure.Cause(cause)) != failure.ClassLock &&
-		!errors.Is(cause, feed.ErrArchived)
+		!failure.Later(cause)
 }
 
 // MaySkip reports whether any policy of the projection skips failed events.
