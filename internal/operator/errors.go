@@ -10,6 +10,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
 	"github.com/tidemark-go/tidemark/internal/projector/replay"
+	"github.com/tidemark-go/tidemark/internal/redact"
 	"github.com/tidemark-go/tidemark/internal/status"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/feed"
@@ -35,8 +36,15 @@ type Answer struct {
 	// NAME is the first argument.
 }
 
-// AnswerTo returns the answer to an error. It is not ok for errors of the database, the network or a bad request.
+// AnswerTo returns the answer to an error. It is not ok for errors of the database, but for missing privileges, the
+// network or a bad request.
 func AnswerTo(err error) (found Answer, ok bool) {
+	const insufficientPrivilege = "42501"
+	if redact.SQLState(err) == insufficientPrivilege {
+		const remedy = "the database role of this program may not do it: use tidemark with a login of the operator's role " +
+			"(deploy/sql/roles.sql)"
+		return Answer{Status: forbidden, Remedy: remedy, Page: remedy}, true
+	}
 	for _, found = range answers() {
 		if errors.Is(err, found.err) {
 			found.Page = cmp.Or(found.Page, found.Remedy)
@@ -110,6 +118,14 @@ func answers() []Answer {
 		{notFound, "/api/v1/tokens lists tokens", pageGone, "token list", "", auth.ErrNoToken},
 		{notFound, lookFor, pageGone, "projection list", "", failed.ErrUnknown},
 		{notFound, lookFor, "", "campaign list", "", erasure.ErrNothing},
+		{
+			conflict, "wait until it has ended, or until it expires, and erase again: /api/v1/erasures shows it",
+			"wait until it has ended, or until it expires, and erase again", "erase list", "", erasure.ErrHeld,
+		},
+		{
+			conflict, "erase again, with a new Idempotency-Key: the same request continues the erasure",
+			"erase again: the same request continues the erasure", "erase list", "", erasure.ErrPartial,
+		},
 		{bad, "name a campaign, or subjects", "", "", "", erasure.ErrConflict},
 		{notFound, lookFor, pageGone, "group list", "", pause.ErrUnknown},
 		{notFound, lookFor, pageGone, "NOUN list", "", admin.ErrNotFound},

@@ -8,6 +8,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/jackc/pgx/v5/pgtype"
@@ -26,10 +27,7 @@ type values struct {
 // hits adds the erased values in a text to found: words in a row, in small or capital letters. It stops at
 // the first if found is nil, and reports whether there is one.
 func (v *values) hits(text string, found map[hash]bool) bool {
-	hit := v.spoken(strings.ToLower(text), found)
-	if !ascii(text) && (found != nil || !hit) { // a database may know small letters of ASCII alone
-		hit = v.spoken(lowerASCII(text), found) || hit
-	}
+	hit := v.spoken(strings.Map(small, text), found)
 	if strings.Contains(text, `\`) && (found != nil || !hit) {
 		hit = v.hits(unescaped.Replace(text), found) || hit
 	}
@@ -85,17 +83,16 @@ func spokenRune(r rune) bool {
 	}
 }
 
-func ascii(text string) bool {
-	return strings.IndexFunc(text, func(r rune) bool { return r >= utf8.RuneSelf }) < 0
-}
-
-func lowerASCII(text string) string {
-	return strings.Map(func(r rune) rune {
-		if r >= 'A' && r <= 'Z' {
-			return r + 'a' - 'A'
-		}
+// small returns the small letter of a Latin, Greek or Cyrillic one.
+func small(r rune) rune {
+	switch {
+	case r >= 'A' && r <= 'Z':
+		return r + 'a' - 'A'
+	case r >= 0xc0 && r <= 0x17f && r != 0x130, r >= 0x370 && r <= 0x52f, r >= 0x1e00 && r <= 0x1eff:
+		return unicode.ToLower(r)
+	default:
 		return r
-	}, text)
+	}
 }
 
 // column looks for values in a column, as Postgres prints it.

@@ -119,6 +119,8 @@ func (c *Catalogue) all() (types []*catalogued) {
 // CatalogueReport is the result of [Catalogue.Check].
 type CatalogueReport struct {
 	Events   int64            // that were looked at
+	Erased   int64            // of these, that an erasure has taken or whose key is deleted: they fit
+	Sealed   int64            // of these, with fields that cannot be opened without the wrapping keys: they are not checked
 	Whole    bool             // these are all events below the writer floor
 	Unknown  map[string]int64 // events of types that the catalogue does not name
 	Unused   []string         // types of which no event was seen
@@ -160,8 +162,14 @@ func (c *Catalogue) Check(ctx context.Context, db Querier, n int64) (r Catalogue
 		if err != nil {
 			return r, fmt.Errorf("check the catalogue: %w", err)
 		}
+		var faults map[int64]error
+		if c != nil && c.sealer != nil {
+			if faults, err = c.Open(ctx, db, events); err != nil {
+				return r, fmt.Errorf("check the catalogue: %w", err)
+			}
+		}
 		for j := range events {
-			c.check(&events[j], &r, used)
+			c.check(&events[j], faults[events[j].Position], &r, used)
 		}
 		if after = until; !r.Whole {
 			after = max(until, floor/windows*(i+1))
@@ -175,7 +183,7 @@ func (c *Catalogue) Check(ctx context.Context, db Querier, n int64) (r Catalogue
 	return r, nil
 }
 
-func (c *Catalogue) check(e *Event, r *CatalogueReport, used map[*catalogued]bool) {
+func (c *Catalogue) check(e *Event, err error, r *CatalogueReport, used map[*catalogued]bool) {
 	r.Events++
 	t := c.find(e.Type)
 	if t == nil {
@@ -183,7 +191,16 @@ func (c *Catalogue) check(e *Event, r *CatalogueReport, used map[*catalogued]boo
 		return
 	}
 	used[t] = true
-	err := e.Unreadable()
+	switch {
+	case e.Erased():
+		r.Erased++
+		return
+	case err == nil && c.sealer == nil && len(t.Personal) > 0 && bytes.Contains(e.Payload, []byte(`"$sealed"`)):
+		r.Sealed++
+		return
+	case err == nil:
+		err = e.Unreadable()
+	}
 	if err == nil {
 		current := *e
 		err = c.prepare(&current)

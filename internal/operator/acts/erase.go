@@ -29,8 +29,9 @@ const aboutErasures = " Payloads and metadata go, and with them tags, actors and
 	"and times stay. Errors and logs no longer tell of the events. Campaigns are replayed, and projections across " +
 	"campaigns are rebuilt. Archived events are brought back first, with all campaigns of their objects; delete the " +
 	"objects, which the certificate names. The command writes the certificate to stdout: keep it, erase verify needs " +
-	"its key, and the database does not have it. It can be repeated, and takes what an interrupted one has left. It " +
-	"reaches neither what was published, nor WAL, replicas and backups."
+	"its key. The same request continues an interrupted erasure, also of another operator. Campaigns that others have " +
+	"locked are left for the end; if they stay locked, it ends with 6 and names them. It ends with 4 if nothing was found " +
+	"of a subject. It reaches neither what was published, nor WAL, replicas and backups."
 
 const (
 	certificateFile   = "certificate.json"
@@ -99,6 +100,9 @@ func (in erases) does(r erasure.Request, typed, what string) does {
 					words += fmt.Sprintf(" and %d more", n-tagsShown)
 				}
 			}
+			if len(found.Unknown) > 0 {
+				words += fmt.Sprintf("; nothing was found of %q", found.Unknown)
+			}
 			return &Plan{Detail: found, Count: found.Events + found.Scheduled, Words: words}, err
 		},
 		Alone: func(ctx context.Context, db *admin.Recorder) (any, error) {
@@ -111,6 +115,12 @@ func (in erases) does(r erasure.Request, typed, what string) does {
 				return Told{Text: "The certificate was shown once. An erasure without an end was interrupted: erase again."}
 			}
 			text := fmt.Sprintf("Erased %s of %s. Workers make the read models anew.", table.Count(c.Events, "event"), what)
+			if len(c.Rebuilt) > 0 {
+				text += " Rebuilds of " + strings.Join(c.Rebuilt, ", ") + " swap also with failed keys."
+			}
+			if len(c.Unknown) > 0 {
+				text += fmt.Sprintf(" Nothing was found of %q.", c.Unknown)
+			}
 			if n := int64(len(c.Objects)); n > 0 {
 				text += fmt.Sprintf(" Delete %s of the archive that the certificate names.", table.Count(n, "object"))
 			}

@@ -22,7 +22,8 @@ func erasureViews() []*View {
 			Name: "listErasures", Command: "erase list", Path: "/erasures", Schema: "Erasure",
 			Short: "List erasures with the rows that they changed, newest first",
 			Long: "List erasures with the rows that they changed, newest first. CAMPAIGN is - for subjects, which the " +
-				"database does not keep. One without an end is under way, or was interrupted: repeat it.",
+				"database does not keep. STATE is running while a call holds the erasure, which expires 30 s after its last " +
+				"step, and interrupted then: the same request continues it.",
 			Examples: []string{"erase list --limit 10 --json"},
 			Empty:    "Nothing was erased.",
 		}, lists[*erasureList, erasure.Record]{
@@ -30,7 +31,7 @@ func erasureViews() []*View {
 				found, err := erasure.List(ctx, from.Pool, in.Before, in.Limit)
 				return found, nextOf(found, in.Limit, func(r erasure.Record) int64 { return r.ID }), err
 			},
-			Columns: "ID|CAMPAIGN|BEGAN|ENDED|BY|CHANGED|REASON",
+			Columns: "ID|CAMPAIGN|STATE|BEGAN|ENDED|BY|CHANGED|REASON",
 			Row: func(r erasure.Record) []table.Cell {
 				var changed []string
 				for _, name := range slices.Sorted(maps.Keys(r.Changed)) {
@@ -38,7 +39,7 @@ func erasureViews() []*View {
 						changed = append(changed, fmt.Sprintf("%s %d", name, n))
 					}
 				}
-				return table.Row(r.ID, table.OrDash(r.CampaignID), r.BeganAt, r.EndedAt, r.By, strings.Join(changed, ", "),
+				return table.Row(r.ID, table.OrDash(r.CampaignID), r.State, r.BeganAt, r.EndedAt, r.By, strings.Join(changed, ", "),
 					r.Reason)
 			},
 		}),

@@ -145,6 +145,10 @@ func connect(ctx context.Context, config *pgxpool.Config) (*pgxpool.Pool, error)
 
 // explain adds a remedy to errors of a missing schema and of lock timeouts.
 func explain(err error) error {
+	var coded *ExitError
+	if errors.As(err, &coded) {
+		return err
+	}
 	const undefinedTable, undefinedFunction, undefinedSchema, lockNotAvailable = "42P01", "42883", "3F000", "55P03"
 	switch redact.SQLState(err) {
 	case undefinedTable, undefinedFunction, undefinedSchema:

@@ -19,6 +19,7 @@ const (
 	ExitFailed      = 1  // failed
 	ExitUsage       = 2  // invalid command line or variable
 	ExitDeclined    = 3  // a confirmation was refused or could not be asked for
+	ExitNothing     = 4  // nothing is there of what the command line names; erasures only
 	ExitConflict    = 5  // another act came first, or the state is not as the command line says
 	ExitPartial     = 6  // part of it worked; the output names the rest
 	ExitDifferences = 7  // worked and found differences

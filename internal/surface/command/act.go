@@ -27,6 +27,9 @@ type extra struct {
 	flags func(*pflag.FlagSet) // adds flags
 	acts  func(*admin.Acts) (*admin.Acts, error)
 	after afterAct // reports the outcome instead of [acts.Act.Told]
+
+	failed func(c *actCommand, err error) error       // reports an error, and returns it with its exit code
+	found  func(c *actCommand, plan *acts.Plan) error // refuses to end a dry run with success
 }
 
 // afterAct reports the outcome of an act on the thing that the first argument names.
@@ -114,7 +117,7 @@ func (c *actCommand) run(command *cobra.Command, args []string) error {
 	if err != nil {
 		return usage(c.act.Params, err)
 	}
-	if c.act.Reason && strings.TrimSpace(c.by.Reason) == "" {
+	if c.act.Reason && !c.by.DryRun && strings.TrimSpace(c.by.Reason) == "" {
 		return cli.Usagef("--reason is required: the log records it")
 	}
 	return c.env.WithPool(command.Context(), func(ctx context.Context, pool *pgxpool.Pool) error {
@@ -125,6 +128,9 @@ func (c *actCommand) run(command *cobra.Command, args []string) error {
 			}
 		}
 		done, err := c.do(ctx, command, does, in)
+		if err != nil && c.failed != nil {
+			err = c.failed(c, err)
+		}
 		switch {
 		case err != nil || done == nil:
 			return err
@@ -152,7 +158,7 @@ const asksBeyond = 100
 // no outcome.
 func (c *actCommand) do(
 	ctx context.Context, command *cobra.Command, acts *admin.Acts, in any,
-) (*admin.Outcome, error) {
+) (_ *admin.Outcome, err error) {
 	request := by(c.by)
 	if c.act.Typed(in) == "" && !c.act.Counts && !c.by.DryRun {
 		return c.act.Do(ctx, acts, request, in)
@@ -162,6 +168,9 @@ func (c *actCommand) do(
 		return nil, err
 	}
 	nothing := c.act.Counts && plan.Count == 0
+	if c.by.DryRun && c.found != nil {
+		defer func() { err = errors.Join(err, c.found(c, plan)) }()
+	}
 	switch {
 	case (c.by.DryRun || nothing) && c.asJSON:
 		return nil, c.env.PrintJSON(plan.Found)

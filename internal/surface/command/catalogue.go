@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
 
+	"github.com/tidemark-go/tidemark/internal/config"
 	"github.com/tidemark-go/tidemark/internal/operator/document"
 	"github.com/tidemark-go/tidemark/internal/slice"
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
@@ -20,8 +21,10 @@ import (
 )
 
 type catalogueCheck struct {
-	events int64
-	asJSON bool
+	set      *config.Set
+	wrapping config.WrappingKeys
+	events   int64
+	asJSON   bool
 }
 
 // newCatalogueCheck returns the command that checks an event catalogue before it is deployed.
@@ -38,7 +41,8 @@ events), none, or depends (on the events: check them). It needs no database.
 
 Against the journal, events are brought to their current shape and compared with their schemas:
 --events of them, spread over the journal; 0: all. It also lists types of events that the catalogue does
-not name, and types without an event among those.
+not name, and types without an event among those. Erased events fit. Events with sealed fields are opened
+with the wrapping keys, and without them counted.
 
 It ends with 7 if new programs may not read an old event.`,
 		Example: `  tidemark catalogue check main/catalogue.yaml catalogue.yaml
@@ -64,7 +68,15 @@ It ends with 7 if new programs may not read an old event.`,
 				return o.compare(env, catalogues[0].Compare(catalogues[1]))
 			}
 			return env.WithPool(cmd.Context(), func(ctx context.Context, pool *pgxpool.Pool) error {
-				report, err := catalogues[0].Check(ctx, pool, o.events)
+				err := o.set.Finish()
+				var sealing *journal.Catalogue
+				if err == nil {
+					sealing, err = o.wrapping.Seal(catalogues[0])
+				}
+				if err != nil {
+					return &cli.UsageError{Err: err}
+				}
+				report, err := sealing.Check(ctx, pool, o.events)
 				if err != nil {
 					return err
 				}
@@ -72,6 +84,8 @@ It ends with 7 if new programs may not read an old event.`,
 			})
 		},
 	}
+	o.set = config.NewSet(command.Flags())
+	config.WrappingKeySettings(o.set, &o.wrapping)
 	command.Flags().Int64Var(&o.events, "events", 10_000, "about how many events of the journal; 0: all")
 	command.Flags().BoolVar(&o.asJSON, "json", false, "write JSON")
 	return command
@@ -120,6 +134,12 @@ func (o *catalogueCheck) print(env *cli.Env, r *journal.CatalogueReport) error {
 			looked = fmt.Sprintf("all %d events", r.Events)
 		}
 		env.Note("Looked at %s: %d do not fit the catalogue.", looked, int64(len(r.Misfits))+r.NotShown)
+		if r.Erased > 0 {
+			env.Note("Erased of these: %d.", r.Erased)
+		}
+		if r.Sealed > 0 {
+			env.Note("Sealed, and not checked: %d. Give the wrapping keys.", r.Sealed)
+		}
 		for _, name := range slices.Sorted(maps.Keys(r.Unknown)) {
 			env.Note("No type of the catalogue: %s, %s.", table.Quote(name), table.Count(r.Unknown[name], "event"))
 		}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
@@ -15,32 +16,45 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/config"
+	"github.com/tidemark-go/tidemark/internal/operator/acts"
 	"github.com/tidemark-go/tidemark/internal/operator/document"
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
 	"github.com/tidemark-go/tidemark/internal/surface/table"
+	"github.com/tidemark-go/tidemark/pkg/archive"
 	"github.com/tidemark-go/tidemark/pkg/erasure"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
 // eraseCommand writes the certificate, reads the event catalogue, and opens the archive.
 func eraseCommand(env *cli.Env) extra {
+	var set *config.Set
 	var file string
-	archive := archiveCommand(env)
+	where := config.Archive{Kinds: env.Archives}
 	return extra{
 		flags: func(flags *pflag.FlagSet) {
-			archive.flags(flags)
-			flags.StringVar(&file, "catalogue", "", "event catalogue, a YAML file, for subject fields and --personal")
+			set = config.NewSet(flags)
+			config.ArchiveSetting(set, &where)
+			set.String(&file, "TIDEMARK_CATALOGUE", "", "event catalogue, a YAML file, for subject fields and --personal")
 		},
-		acts: func(acts *admin.Acts) (*admin.Acts, error) {
-			acts, err := archive.acts(acts)
-			if err != nil || file == "" {
-				return acts, err
+		acts: func(does *admin.Acts) (*admin.Acts, error) {
+			err := set.Finish()
+			var store archive.Store
+			if err == nil {
+				store, err = where.Open()
 			}
-			catalogue, err := journal.LoadCatalogue(os.DirFS(filepath.Dir(file)), filepath.Base(file))
+			var catalogue *journal.Catalogue
+			if err == nil && file != "" {
+				catalogue, err = journal.LoadCatalogue(os.DirFS(filepath.Dir(file)), filepath.Base(file))
+			}
 			if err != nil {
 				return nil, &cli.UsageError{Err: err}
 			}
-			return acts.Reading(catalogue), nil
+			return does.Storing(store).Reading(catalogue), nil
+		},
+		failed: eraseFailed,
+		found: func(c *actCommand, plan *acts.Plan) error {
+			found, _ := plan.Detail.(erasure.Found)
+			return unknownSubjects(found.Unknown)
 		},
 		after: func(_ context.Context, c *actCommand, _ *pgxpool.Pool, _ string, done *admin.Outcome) error {
 			var certificate erasure.Certificate
@@ -48,6 +62,10 @@ func eraseCommand(env *cli.Env) extra {
 				return err
 			}
 			c.env.Note("Erased %s. Workers make the read models anew.", table.Count(certificate.Events, "event"))
+			if len(certificate.Rebuilt) > 0 {
+				c.env.Note("They rebuild %s, and swap also with failed keys: tidemark failed list shows these.",
+					strings.Join(certificate.Rebuilt, ", "))
+			}
 			for _, subject := range certificate.Keyless {
 				c.env.Note("No key of %s was deleted, as there is none. If it is a tag, also erase the value of the subject field.",
 					table.Quote(subject))
@@ -56,9 +74,33 @@ func eraseCommand(env *cli.Env) extra {
 				c.env.Note("Delete %s and its manifest from the archive: no campaign needs it.", object)
 			}
 			c.env.Note("next: tidemark erase verify FILE, with the certificate")
-			return c.env.PrintJSON(certificate)
+			if err := c.env.PrintJSON(certificate); err != nil {
+				return err
+			}
+			return unknownSubjects(certificate.Unknown)
 		},
 	}
+}
+
+// unknownSubjects returns the error for subjects of which nothing was found.
+func unknownSubjects(subjects []string) error {
+	if len(subjects) == 0 {
+		return nil
+	}
+	return cli.Exitf(cli.ExitNothing, "nothing was found of %q, as a tag or in a subject field of the catalogue "+
+		"(TIDEMARK_CATALOGUE)", subjects)
+}
+
+// eraseFailed writes the certificate of what is done.
+func eraseFailed(c *actCommand, err error) error {
+	if errors.Is(err, erasure.ErrNothing) {
+		return cli.Exitf(cli.ExitNothing, "%w", err)
+	}
+	partial, ok := errors.AsType[*erasure.PartialError](err)
+	if !ok {
+		return err
+	}
+	return cli.Exitf(cli.ExitPartial, "%w", errors.Join(err, c.env.PrintJSON(partial.Certificate)))
 }
 
 // newEraseVerify returns the command that searches for what an erasure has left.
@@ -70,14 +112,16 @@ func newEraseVerify(env *cli.Env) *cobra.Command {
 		Use:   "verify CERTIFICATE",
 		Short: "Search all tables for what an erasure has erased",
 		Long: `Search all tables of Tidemark and of the projections for the values that an erasure has erased: texts of
-4 characters and more, and numbers of 7. CERTIFICATE is the file that campaign erase or subject erase wrote; -: stdin.
+4 letters and digits or more, and numbers of 7, also in longer text, in small and capital letters. CERTIFICATE is the
+file that campaign erase or subject erase wrote; -: stdin.
 
 A value that events have which were not erased is searched for in no other table: the number of these events is shown.
 Projections that workers still make anew are listed: search again later.
 
 The tables of projections are read with the workers' login, which --models-url names.
 
-It ends with 7 if a table has an erased value.`,
+It ends with 7 if a table has an erased value, and else with 6 while the erasure has not ended, while read models are
+made anew, or if a table could not be searched.`,
 		Example: "  tidemark erase verify certificate.json",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -95,10 +139,18 @@ It ends with 7 if a table has an erased value.`,
 					return err
 				}
 				err = env.Print(asJSON, document.One(report), func() error { return printErasure(env, report) })
-				if err == nil && report.Rows > 0 {
-					err = cli.Exitf(cli.ExitDifferences, "%s with an erased value", table.Count(report.Rows, "row"))
+				switch {
+				case err != nil:
+					return err
+				case report.Rows > 0:
+					return cli.Exitf(cli.ExitDifferences, "%s with an erased value", table.Count(report.Rows, "row"))
+				case !report.Ended:
+					return cli.Exitf(cli.ExitPartial, "erasure %d has not ended: tidemark erase list tells whether it runs; if "+
+						"not, erase again", report.Erasure)
+				case !report.Finished():
+					return cli.Exitf(cli.ExitPartial, "read models are still made anew, or a table could not be searched: search again")
 				}
-				return err
+				return nil
 			})
 		},
 	}
@@ -138,8 +190,10 @@ func printErasure(env *cli.Env, r *erasure.Report) error {
 	for _, name := range r.Pending {
 		env.Note("%s is still made anew: search again later.", name)
 	}
-	if len(rows) == 0 {
+	if len(rows) == 0 && r.Finished() {
 		env.Note("Found in none of %s.", table.Count(int64(len(r.Searched)), "table"))
+	}
+	if len(rows) == 0 {
 		return nil
 	}
 	return env.PrintTable([]string{"TABLE", "ROWS", "ERROR"}, rows)

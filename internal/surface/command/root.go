@@ -48,6 +48,7 @@ Exit codes:
   1  failure
   2  invalid command line
   3  declined: a confirmation was refused, or there was no terminal to ask on
+  4  erasures only: nothing was found of a subject or campaign
   5  conflict: another session was first, or the state is not as the command line says
   6  partial: some of it worked, and the output names the rest
   7  differences were found
