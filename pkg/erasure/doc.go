@@ -10,10 +10,10 @@
 // If fields are sealed ([journal.Sealer]), an erasure of subjects deletes their keys. So copies of the
 // journal, such as backups and what brokers have, cannot be read either.
 //
-// An erasure works in transactions of one campaign each and can be repeated: a second one takes what
-// an interrupted one has left. Fields that are not sealed stay in what was sent already, in WAL and in
-// backups.
+// An erasure works in transactions of one campaign each, and is one record. The same request continues one
+// that was interrupted; while a call carries it out, the same request is refused. Fields that are not sealed
+// stay in what was sent already, in WAL and in backups.
 //
-// The package owns tidemark.erasures, tidemark.erased_events and tidemark.erased_values. It is safe for
-// concurrent use.
+// The package owns tidemark.erasures, erased_events, erased_subjects, erased_values and erasure_secret. It is
+// safe for concurrent use.
 package erasure

@@ -147,7 +147,9 @@ func Count(ctx context.Context, db journal.Querier, r Request) (found Found, err
 		return found.tags(ctx, db, e, campaign, seqs)
 	})
 	found.Campaigns, found.Keys = int64(len(campaigns)), int64(len(e.keys))
-	found.Keyless, found.Unknown = e.keyless, e.unknown()
+	if found.Keyless = e.keyless; found.Scheduled == 0 { // these do not tell whose they are
+		found.Unknown = e.unknown()
+	}
 	return found, err
 }
 
@@ -269,6 +271,9 @@ func (e *run) end(ctx context.Context) error {
 		err := tx.QueryRow(ctx, queryEnd, e.done.Erasure, e.generation).Scan(&e.done.Changed, &e.done.EndedAt)
 		if err == nil {
 			e.done.Events, e.done.Keys = e.done.Changed["journal"], e.done.Changed["keys"]
+			if e.done.Changed["scheduled"] > 0 { // these do not tell whose they were
+				e.done.Unknown = nil
+			}
 		}
 		return err
 	})

@@ -46,7 +46,7 @@ func TestALockedCampaignIsLeftForTheEnd(t *testing.T) {
 	if got := s.states(); got != "1 interrupted anna\n" {
 		t.Errorf("the list says %s", got)
 	}
-	if report, err := erasure.Verify(t.Context(), s.Pool, *partial.Certificate); err != nil || report.Ended || report.Finished() {
+	if report, err := erasure.Verify(t.Context(), s.Pool, s.Pool, *partial.Certificate); err != nil || report.Ended || report.Finished() {
 		t.Errorf("the search says %+v, %v", report, err)
 	}
 	unlock1()
