@@ -15,14 +15,16 @@ func TestTheSecretOfErasuresIsTheOwnersAlone(t *testing.T) {
 	t.Parallel()
 	in := install(t, true)
 	for _, role := range []string{"appender", "worker", "publisher", "reader", "operator"} {
-		refuses(t, in.as(t, role), "SELECT FROM tidemark.erasure_secret", "DELETE FROM tidemark.erasure_secret",
+		pool := in.as(t, role)
+		refuses(t, pool, "SELECT FROM tidemark.erasure_secret", "DELETE FROM tidemark.erasure_secret",
 			"SELECT tidemark.derive('subject', '')", "SELECT tidemark.secret_hash('tag', 'ann')",
 			"UPDATE tidemark.erasures SET ended_at = now()",
 			"INSERT INTO tidemark.erasures (request, actor, reason) VALUES (sha256(''), 'a', 'b')")
-	}
-	for _, role := range []string{"appender", "worker", "publisher", "reader"} {
-		refuses(t, in.as(t, role), "SELECT tidemark.begin_erasure('c', NULL, NULL, NULL, 'a', 'b', true)",
-			"SELECT tidemark.hold_erasure(1, 1)", "SELECT tidemark.release_erasure(1, 1)", "SELECT tidemark.erased_of('{ann}', NULL)")
+		if role != "operator" {
+			refuses(t, pool, "SELECT tidemark.begin_erasure('c', NULL, NULL, NULL, 'a', 'b', true)",
+				"SELECT tidemark.hold_erasure(1, 1)", "SELECT tidemark.release_erasure(1, 1)",
+				"SELECT tidemark.erased_of('{ann}', NULL)")
+		}
 	}
 }
 
