@@ -12,9 +12,10 @@ import (
 // mostTries bounds how often a read begins anew because events were archived or restored meanwhile.
 const mostTries = 5
 
-// readWindow reads events of the journal and of the archive. It returns an empty page only at the floor.
+// readWindow reads events of the journal and of the archive. It returns an empty page only at the floor,
+// which has the instance too.
 func (t Through) readWindow(ctx context.Context, w Window) (page Page, err error) {
-	for page.Until = w.After; len(page.Events) == 0 && page.Until < w.Floor; w.After = page.Until {
+	for first := true; first || len(page.Events) == 0 && page.Until < w.Floor; first = false {
 		before := page.Instance
 		if page, err = t.readMarked(ctx, w); err != nil {
 			return Page{}, err
@@ -22,6 +23,8 @@ func (t Through) readWindow(ctx context.Context, w Window) (page Page, err error
 		if before != "" && before != page.Instance { // what was passed is another journal's
 			return Page{}, ErrReplaced
 		}
+		page.Until = max(page.Until, w.After) // the floor may be lower
+		w.After = page.Until
 	}
 	return page, nil
 }
