@@ -41,7 +41,8 @@ func TestSettings(t *testing.T) {
 func TestVariables(t *testing.T) {
 	t.Parallel()
 	known := workerDefaults(t)
-	for _, name := range []string{"TIDEMARK_TEST_DATABASE_URL", "TIDEMARK_BENCH_DATABASE_URL", "TIDEMARK_POSTGRES_BIN",
+	for _, name := range []string{
+		"TIDEMARK_TEST_DATABASE_URL", "TIDEMARK_BENCH_DATABASE_URL", "TIDEMARK_POSTGRES_BIN",
 		"TIDEMARK_MODELS_URL",
 	} {
 		known[name] = ""

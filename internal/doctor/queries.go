@@ -59,8 +59,8 @@ const (
 		ORDER BY 1`
 
 	// queryPrivileges returns the privileges that a worker needs and this role lacks. Workers need few of
-	// the functions that run as the owner, and none of those that append. Of those it returns the ones that are not SECURITY DEFINER although
-	// another is: roles.sql treats all three alike.
+	// the functions that run as the owner, and none of those that append. Of those it returns the ones that
+	// are not SECURITY DEFINER although another is: roles.sql treats all three alike.
 	queryPrivileges = `SELECT 'CREATE on the database' WHERE NOT has_database_privilege(current_database(), 'CREATE')
 		UNION ALL
 		SELECT format('%s on tidemark.%s', p.privilege, c.relname) FROM pg_class c CROSS

@@ -28,8 +28,8 @@ func (e *HeldError) Error() string {
 	if e.Until.IsZero() {
 		return fmt.Sprintf("erasure %d was taken over by another call, or has ended: tidemark erase list shows it", e.Erasure)
 	}
-	return fmt.Sprintf("erasure %d of the same request is carried out by %q: wait until it has ended, or until %s, and erase "+
-		"again", e.Erasure, e.Holder, e.Until.UTC().Format(time.RFC3339))
+	return fmt.Sprintf("erasure %d of the same request is carried out by %q: wait until it has ended, or until %s, and "+
+		"erase again", e.Erasure, e.Holder, e.Until.UTC().Format(time.RFC3339))
 }
 
 // Unwrap returns [ErrHeld].
@@ -82,8 +82,8 @@ func (e *run) record(ctx context.Context, anew bool) error {
 	}
 	var found []record
 	err := pgx.BeginFunc(ctx, e.db, func(tx pgx.Tx) (err error) {
-		found, err = rows.All(ctx, tx, pgx.RowToStructByPos[record], "", queryBegin, e.Campaign, e.Subjects, e.fields.encoded(),
-			e.personal.encoded(), e.By, e.Reason, anew)
+		found, err = rows.All(ctx, tx, pgx.RowToStructByPos[record], "", queryBegin, e.Campaign, e.Subjects,
+			e.fields.encoded(), e.personal.encoded(), e.By, e.Reason, anew)
 		return err
 	})
 	if err != nil || len(found) == 0 {

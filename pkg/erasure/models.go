@@ -41,7 +41,7 @@ func (e *run) readModels(ctx context.Context) (resets []rebuild.Registered, rebu
 func (e *run) replayed(p rebuild.Registered) bool {
 	return slices.ContainsFunc(e.resets, func(r rebuild.Registered) bool {
 		return r.Name == p.Name && r.RegisteredAt.Equal(p.RegisteredAt)
-	}) && !(e.continued && p.RegisteredAt.After(e.done.BeganAt))
+	}) && (!e.continued || !p.RegisteredAt.After(e.done.BeganAt))
 }
 
 // mostFailed is how many failed campaigns the tables of a rebuild may have at the swap.

@@ -122,7 +122,8 @@ const (
 		) l ORDER BY name`
 
 	// queryTables and queryModels read the catalogue of Postgres. Partitioned tables have rows in partitions alone.
-	queryTables = `SELECT c.oid, 'tidemark', c.relname::text, pg_relation_size(c.oid) / current_setting('block_size')::bigint
+	queryTables = `SELECT c.oid, 'tidemark', c.relname::text,
+			pg_relation_size(c.oid) / current_setting('block_size')::bigint
 		FROM pg_class c WHERE c.relnamespace = 'tidemark'::regnamespace AND c.relkind = 'r' AND c.relname NOT IN ('journal',
 			'erasures', 'erased_events', 'erased_subjects', 'erased_values', 'erasure_secret', 'keys', 'deleted_keys')
 		ORDER BY 3`
@@ -160,4 +161,6 @@ const (
 )
 
 // journalColumns are the types of the texts that queryJournal returns.
+//
+//nolint:gochecknoglobals // never written
 var journalColumns = [5]uint32{pgtype.JSONBOID, pgtype.JSONBOID, pgtype.TextOID, pgtype.TextOID, pgtype.TextOID}

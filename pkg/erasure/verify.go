@@ -144,7 +144,8 @@ func tablesOf(ctx context.Context, db, models journal.Querier) ([]relation, erro
 			schemas, tables = append(schemas, p.Schema), append(tables, table)
 		}
 	}
-	return rows.All(ctx, models, pgx.RowToStructByPos[relation], "list tables of projections", queryModels, schemas, tables)
+	return rows.All(ctx, models, pgx.RowToStructByPos[relation], "list tables of projections", queryModels, schemas,
+		tables)
 }
 
 // search searches the listed tables. It lists them again until there are no others: the swap of a rebuild

@@ -34,7 +34,8 @@ func (v *values) hits(text string, found map[hash]bool) bool {
 	return hit
 }
 
-var unescaped = strings.NewReplacer(`\n`, " ", `\r`, " ", `\t`, " ", `\`, " ") //nolint:gochecknoglobals // never written
+//nolint:gochecknoglobals // never written
+var unescaped = strings.NewReplacer(`\n`, " ", `\r`, " ", `\t`, " ", `\`, " ")
 
 // spoken looks for values in a text in small letters, as tidemark.spoken makes them.
 func (v *values) spoken(text string, found map[hash]bool) (hit bool) {

@@ -120,7 +120,7 @@ func (c *Catalogue) all() (types []*catalogued) {
 type CatalogueReport struct {
 	Events   int64            // that were looked at
 	Erased   int64            // of these, that an erasure has taken or whose key is deleted: they fit
-	Sealed   int64            // of these, with fields that cannot be opened without the wrapping keys: they are not checked
+	Sealed   int64            // of these, not checked: their fields cannot be opened without the wrapping keys
 	Whole    bool             // these are all events below the writer floor
 	Unknown  map[string]int64 // events of types that the catalogue does not name
 	Unused   []string         // types of which no event was seen

@@ -106,7 +106,7 @@ INSERT INTO %[1]s_file_%[2]d VALUES (event.campaign_id, event.position);
 	}
 	return append(all, projector.NewProcess(projector.Process[int]{
 		Name: "process", Version: version, Types: []string{"moved"}, Key: key, Fold: fold,
-		React: func(_ *int, e journal.Event) ([]projector.Do, error) {
+		React: func(_ *int, _ journal.Event) ([]projector.Do, error) {
 			return []projector.Do{{Campaign: "elsewhere", Events: []journal.Event{{Type: "seen"}}}}, nil
 		},
 	}))

@@ -176,5 +176,6 @@ func (p *pair) block(e *Event, f refusal) error {
 		p.blocked, p.blockedFor = e.Position, 0
 	}
 	p.blockedFor++
-	return &blockedError{refusal: f, event: e, attempts: p.blockedFor, final: f.permanent || p.blockedFor >= p.to.Attempts && !errors.Is(f.err, journal.ErrWrappingKey)}
+	usedUp := p.blockedFor >= p.to.Attempts && !errors.Is(f.err, journal.ErrWrappingKey)
+	return &blockedError{refusal: f, event: e, attempts: p.blockedFor, final: f.permanent || usedUp}
 }

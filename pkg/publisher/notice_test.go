@@ -41,7 +41,7 @@ func TestANoticeGoesWhereTheErasedEventsWent(t *testing.T) {
 		"no named of another":    {EventTypes: []string{notice}, CampaignPrefix: "bank"},
 		"no type and yes prefix": {EventTypes: []string{"shipped"}, CampaignPrefix: "shop"},
 	}
-	catalogue, err := journal.NewCatalogue(journal.EventType{Name: "paid", Aliases: []string{"payed"}})
+	catalogue, err := journal.NewCatalogue(journal.EventType{Name: "paid", Aliases: []string{"settled"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,7 +52,7 @@ func TestANoticeGoesWhereTheErasedEventsWent(t *testing.T) {
 					Type: "ordered", Tags: []string{"customer=ann", "sku=tea"}, Intent: journal.ReplayOnly,
 					Payload: []byte(`{"who": "ann"}`),
 				},
-				{Type: "payed", Tags: []string{"customer=ann"}, Payload: []byte(`{"who": "ann"}`)},
+				{Type: "settled", Tags: []string{"customer=ann"}, Payload: []byte(`{"who": "ann"}`)},
 			}},
 			journal.Batch{CampaignID: "bank", Events: []journal.Event{{Type: "ordered", Tags: []string{"customer=bob", "sku=milk"}}}},
 		)
@@ -62,7 +62,7 @@ func TestANoticeGoesWhereTheErasedEventsWent(t *testing.T) {
 	}
 	who, err := journal.NewCatalogue(
 		journal.EventType{Name: "ordered", Subject: []string{"who"}, Personal: []string{"who"}},
-		journal.EventType{Name: "payed", Subject: []string{"who"}, Personal: []string{"who"}})
+		journal.EventType{Name: "settled", Subject: []string{"who"}, Personal: []string{"who"}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/tidemark-go/tidemark/migrations"
 )
 
-var update = flag.Bool("update", false, "write the grants into docs/guides/operations/security.md")
+var update = flag.Bool("update", false, "write the grants into security.md") //nolint:gochecknoglobals // a flag
 
 const guide = "../../docs/guides/operations/security.md"
 

@@ -138,7 +138,7 @@ func TestProcessesReactInTheirName(t *testing.T) {
 			Name: name, Version: 1, Types: []string{"hero_joined"},
 			Key:  func(e journal.Event) (string, error) { return e.CampaignID, nil },
 			Fold: func(n *int, _ journal.Event) error { *n++; return nil },
-			React: func(_ *int, e journal.Event) ([]projector.Do, error) {
+			React: func(_ *int, _ journal.Event) ([]projector.Do, error) {
 				return []projector.Do{{Campaign: "answers", Events: []journal.Event{{Type: "noted"}}, Timer: "t", At: time.Now()}}, nil
 			},
 		})

@@ -30,8 +30,8 @@ const aboutErasures = " Payloads and metadata go, and with them tags, actors and
 	"campaigns are rebuilt. Archived events are brought back first, with all campaigns of their objects; delete the " +
 	"objects, which the certificate names. The command writes the certificate to stdout: keep it, erase verify needs " +
 	"its key. The same request continues an interrupted erasure, also of another operator. Campaigns that others have " +
-	"locked are left for the end; if they stay locked, it ends with 6 and names them. It ends with 4 if nothing was found " +
-	"of a subject. It reaches neither what was published, nor WAL, replicas and backups."
+	"locked are left for the end; if they stay locked, it ends with 6 and names them. It ends with 4 if nothing was " +
+	"found of a subject. It reaches neither what was published, nor WAL, replicas and backups."
 
 const (
 	certificateFile   = "certificate.json"

@@ -80,9 +80,9 @@ func publisherViews() []*View {
 			Short: "List sent events that the journal lost in a failover or a restore",
 			Long: "List sent events that the journal no longer has, because a failover or a restore lost their " +
 				"commits. NOW says what the journal has at their seq: nothing, another event, an archived event, " +
-				"or the same event, appended again. Workers check the events that they sent last when they see another database or a " +
-				"restarted server. Events of a worker that has ended meanwhile are not found. They are listed for 30 " +
-				"days, at most 10,000 of each pair.",
+				"or the same event, appended again. Workers check the events that they sent last when they see another " +
+				"database or a restarted server. Events of a worker that has ended meanwhile are not found. They are " +
+				"listed for 30 days, at most 10,000 of each pair.",
 			Examples: []string{
 				"publisher ghosts archive",
 				`publisher ghosts archive --limit 10000 --json | jq '.items[] | select(.now != "appended again")'`,

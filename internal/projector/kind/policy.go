@@ -114,5 +114,6 @@ func Schedule(p Policy, f failed.Failure, random float64) failed.Schedule {
 	return s
 }
 
-// lockWait is the first wait for a lock of another session, or for a wrapping key. Waits grow while it stays: see queryDefer.
+// lockWait is the first wait for a lock of another session, or for a wrapping key. Waits grow while it
+// stays: see queryDefer.
 const lockWait = time.Second

@@ -63,25 +63,39 @@ type lack struct{ change, object, fault string }
 func lost() map[string]lack {
 	const positions = "tidemark.journal_position"
 	return map[string]lack{
-		"the sequence has no value": {`SELECT setval('tidemark.journal_position', 0, false)`,
-			positions, "stands at 0, and an event of the journal has 10"},
-		"the sequence is behind": {`SELECT setval('tidemark.journal_position', 4)`,
-			positions, "stands at 4, and an event of the journal has 10"},
-		"the sequence is behind by one": {`SELECT setval('tidemark.journal_position', 9)`,
-			positions, "stands at 9, and an event of the journal has 10"},
-		"a reader is beyond the sequence": {`INSERT INTO tidemark.readers (topic, publisher, position) VALUES ('all', 'p', 90)`,
-			positions, "stands at 10, and reader p of all has 90"},
-		"an archive is beyond the sequence": {`INSERT INTO tidemark.archives (object, sha256, bytes, campaigns, events, removed, removed_hash,
+		"the sequence has no value": {
+			`SELECT setval('tidemark.journal_position', 0, false)`,
+			positions, "stands at 0, and an event of the journal has 10",
+		},
+		"the sequence is behind": {
+			`SELECT setval('tidemark.journal_position', 4)`,
+			positions, "stands at 4, and an event of the journal has 10",
+		},
+		"the sequence is behind by one": {
+			`SELECT setval('tidemark.journal_position', 9)`,
+			positions, "stands at 9, and an event of the journal has 10",
+		},
+		"a reader is beyond the sequence": {
+			`INSERT INTO tidemark.readers (topic, publisher, position) VALUES ('all', 'p', 90)`,
+			positions, "stands at 10, and reader p of all has 90",
+		},
+		"an archive is beyond the sequence": {
+			`INSERT INTO tidemark.archives (object, sha256, bytes, campaigns, events, removed, removed_hash,
 		first_position, last_position, last_recorded, event_types, members, actor, reason)
 		VALUES ('o', sha256(''), 1, 1, 1, 1, 1, 11, 80, now(), '{}', '{}', 'a', 'r')`,
-			positions, "stands at 10, and archive o has 80"},
-		"a tag is beyond the sequence": {`INSERT INTO tidemark.event_tags VALUES ('a', 'b', 70)`,
-			positions, "stands at 10, and a row of tidemark.event_tags has 70"},
-		"a failed key is beyond the sequence": {`WITH p AS (INSERT INTO tidemark.projections (name, consumer_group, version, schema_name, table_names, state, scope)
+			positions, "stands at 10, and archive o has 80",
+		},
+		"a tag is beyond the sequence": {
+			`INSERT INTO tidemark.event_tags VALUES ('a', 'b', 70)`,
+			positions, "stands at 10, and a row of tidemark.event_tags has 70",
+		},
+		"a failed key is beyond the sequence": {
+			`WITH p AS (INSERT INTO tidemark.projections (name, consumer_group, version, schema_name, table_names, state, scope)
 		VALUES ('totals', 'default', 1, 'public', '{}', 'active', 'journal'))
 		INSERT INTO tidemark.deferred (campaign_id, projection, consumer_group, next_seq, status, next_attempt_at)
 		VALUES ('k', 'totals', 'default', 61, 'dead', 'infinity')`,
-			positions, "stands at 10, and a failed key of totals has 60"},
+			positions, "stands at 10, and a failed key of totals has 60",
+		},
 		"the ids of a log are behind": {`INSERT INTO tidemark.failure_log OVERRIDING SYSTEM VALUE
 		SELECT (jsonb_populate_record(NULL::tidemark.failure_log, to_jsonb(f) || '{"id": 7}')).*
 		FROM (SELECT 'c0' AS campaign_id, 'p' AS projection, 'default' AS consumer_group, 1 AS seq, 'failed' AS act,

@@ -160,8 +160,8 @@ const (
 			SELECT l.act, $1, $2, l.version, l.key, l.seq, l.event_id, l.event_type, l.attempt, l.class, l.code, l.message,
 				l.stack, l.fingerprint, l.worker
 			FROM (
-				SELECT 'recovered', ` + erasedKey + `, o.projection_version, o.next_seq, o.event_id, o.event_type, o.attempt_count, NULL, NULL, NULL,
-					NULL, NULL, NULL
+				SELECT 'recovered', ` + erasedKey + `, o.projection_version, o.next_seq, o.event_id, o.event_type,
+					o.attempt_count, NULL, NULL, NULL, NULL, NULL, NULL
 				FROM old o WHERE o.next_seq < $5 AND o.last_failed_at IS NOT NULL
 				UNION ALL
 				SELECT CASE WHEN $9 = 'crash' AND c.status = 'dead' THEN 'crashed' ELSE c.status END, $4, $3, $5, $6, $7,

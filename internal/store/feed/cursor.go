@@ -51,8 +51,8 @@ type ResetError struct {
 
 // Error names both cursors.
 func (e *ResetError) Error() string {
-	return fmt.Sprintf("the journal may have other events than those up to cursor %s: a failover, a restore or a crash has "+
-		"taken commits, or the cursor is another journal's; go on after %s", e.Cursor, e.Go)
+	return fmt.Sprintf("the journal may have other events than those up to cursor %s: a failover, a restore or a crash "+
+		"has taken commits, or the cursor is another journal's; go on after %s", e.Cursor, e.Go)
 }
 
 // Is reports whether target is [ErrReset].

@@ -229,8 +229,9 @@ const queryOldestAppend = `WITH held AS MATERIALIZED (
 const (
 	// queryProgress reads the lock table, then the sequence, which is therefore never behind the floor, and
 	// the instance.
-	queryProgress = `SELECT f.floor, p.last_value, coalesce(tidemark.instance(), '') FROM (SELECT tidemark.read_floor() AS floor OFFSET 0) f CROSS
-		JOIN LATERAL (SELECT last_value FROM tidemark.journal_position WHERE f.floor IS NOT NULL) p`
+	queryProgress = `SELECT f.floor, p.last_value, coalesce(tidemark.instance(), '')
+		FROM (SELECT tidemark.read_floor() AS floor OFFSET 0) f
+		CROSS JOIN LATERAL (SELECT last_value FROM tidemark.journal_position WHERE f.floor IS NOT NULL) p`
 
 	// QueryErased reads a mark in the server's memory, which grows when events have been erased.
 	QueryErased = `SELECT last_value FROM tidemark.erased`

@@ -52,7 +52,7 @@ func eraseCommand(env *cli.Env) extra {
 			return does.Storing(store).Reading(catalogue), nil
 		},
 		failed: eraseFailed,
-		found: func(c *actCommand, plan *acts.Plan) error {
+		found: func(_ *actCommand, plan *acts.Plan) error {
 			found, _ := plan.Detail.(erasure.Found)
 			return unknownSubjects(found.Unknown)
 		},
@@ -148,7 +148,8 @@ made anew, or if a table could not be searched.`,
 					return cli.Exitf(cli.ExitPartial, "erasure %d has not ended: tidemark erase list tells whether it runs; if "+
 						"not, erase again", report.Erasure)
 				case !report.Finished():
-					return cli.Exitf(cli.ExitPartial, "read models are still made anew, or a table could not be searched: search again")
+					return cli.Exitf(cli.ExitPartial, "read models are still made anew, or a table could not be searched: "+
+						"search again")
 				}
 				return nil
 			})

@@ -96,7 +96,8 @@ func sizes(ctx context.Context, store archive.Store) error {
 	}
 	for _, size := range []int64{1, 999, 1001, archive.MostBytes} {
 		if _, err := store.Get(ctx, name, size); !errors.Is(err, archive.ErrObject) {
-			return errors.Join(fmt.Errorf("Get of an object of 1000 bytes as if it had %d returned no archive.ErrObject", size), err)
+			return errors.Join(fmt.Errorf("Get of an object of 1000 bytes as if it had %d returned no archive.ErrObject",
+				size), err)
 		}
 	}
 	return nil
