@@ -127,7 +127,7 @@ func TestABadLine(t *testing.T) {
 		for args, message := range map[string]string{
 			"events import":            "import what?",
 			"events import a b":        "import what?",
-			"events export --after -1": "--after -1",
+			"events export --after -1": `--after: invalid cursor: "-1"`,
 			"events export everything": `unexpected "everything"`,
 			"events import -f now":     "unknown shorthand flag",
 		} {
