@@ -7,6 +7,9 @@ const (
 			SELECT * FROM unnest($1::text[], $2::bigint[]) AS a (campaign_id, seq)
 		), appended AS (
 			INSERT INTO tidemark.journal SELECT j.* FROM projectiontest.journal j JOIN arrived USING (campaign_id, seq)
+		), tagged AS (
+			INSERT INTO tidemark.event_tags SELECT t.* FROM projectiontest.event_tags t
+				JOIN projectiontest.journal j USING (position) JOIN arrived USING (campaign_id, seq)
 		)
 		INSERT INTO tidemark.outbox SELECT o.* FROM projectiontest.outbox o JOIN arrived USING (campaign_id, seq)`
 
@@ -20,7 +23,8 @@ const (
 	queryTables = `SELECT format('%I.%I', schemaname, tablename) FROM pg_tables
 		WHERE schemaname NOT IN ('pg_catalog', 'information_schema')
 			AND (schemaname, tablename) NOT IN (('tidemark', 'outbox'), ('tidemark', 'leases'), ('tidemark', 'deferred'),
-				('tidemark', 'workers'), ('tidemark', 'readers'), ('tidemark', 'relays'), ('tidemark', 'scheduled'))
+				('tidemark', 'workers'), ('tidemark', 'readers'), ('tidemark', 'relays'), ('tidemark', 'scheduled'), ('tidemark', 'histories'),
+				('tidemark', 'incarnation'))
 		ORDER BY 1`
 )
 
@@ -32,7 +36,11 @@ const (
 		CREATE SCHEMA projectiontest;
 		CREATE TABLE projectiontest.journal AS TABLE tidemark.journal;
 		CREATE TABLE projectiontest.outbox AS TABLE tidemark.outbox;
+		CREATE TABLE projectiontest.event_tags AS TABLE tidemark.event_tags;
 		DELETE FROM tidemark.outbox;
+		ALTER TABLE tidemark.event_tags DISABLE TRIGGER USER;
+		DELETE FROM tidemark.event_tags;
+		ALTER TABLE tidemark.event_tags ENABLE TRIGGER USER;
 		ALTER TABLE tidemark.journal DISABLE TRIGGER USER;
 		DELETE FROM tidemark.journal;
 		ALTER TABLE tidemark.journal ENABLE TRIGGER USER`
