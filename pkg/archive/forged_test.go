@@ -146,9 +146,10 @@ func TestCallsThatChangeTheJournalStandInTheLog(t *testing.T) {
 		sha256(convert_to($2, 'UTF8'))], 'eve', 'a test')`, oak, ash)
 	s.exec(`SELECT tidemark.restore('{oak}', ARRAY[$1])`, oak)
 	s.exec(`SELECT tidemark.restore('{ash}', ARRAY['x'])`) // changes nothing
-	s.exec(`INSERT INTO tidemark.erasures (actor, reason) VALUES ('eve', 'asked')`)
-	s.exec(`SELECT tidemark.erase(1, decode(repeat('00', 32), 'hex'), 'oak', NULL, 500, NULL)`)
-	s.exec(`SELECT tidemark.erase(1, decode(repeat('00', 32), 'hex'), 'oak', NULL, 500, NULL)`) // changes nothing
+	s.exec(`INSERT INTO tidemark.erasures (request, actor, reason, held_until)
+		VALUES (sha256(''), 'eve', 'asked', now() + interval '1 hour')`)
+	s.exec(`SELECT tidemark.erase(1, 1, 'oak', NULL, 500)`)
+	s.exec(`SELECT tidemark.erase(1, 1, 'oak', NULL, 500)`) // changes nothing
 	got := s.value(`SELECT string_agg(concat_ws(' ', actor = 'eve' OR actor = session_user, database_user = session_user, act,
 		reason, campaign_id, detail), E'\n' ORDER BY link) FROM tidemark.operator_log`)
 	if want := `t t events_archived a test {"events": 4, "object": "mine", "campaigns": ["oak", "ash"]}

@@ -290,8 +290,10 @@ func (l look) String() string {
 func TestARepeatedAppendIsKnownWhateverWasDoneToItsEvents(t *testing.T) {
 	t.Parallel()
 	erase := func(s *shop) {
-		s.exec(`INSERT INTO tidemark.erasures (actor, reason, ended_at) VALUES ('anna', 'asked', now())`)
-		s.exec(`SELECT tidemark.erase(1, decode(repeat('00', 32), 'hex'), 'oak', NULL, 500, NULL)`)
+		s.exec(`INSERT INTO tidemark.erasures (request, actor, reason, held_until)
+			VALUES (sha256(''), 'anna', 'asked', now() + interval '1 hour')`)
+		s.exec(`SELECT tidemark.erase(1, 1, 'oak', NULL, 500)`)
+		s.exec(`UPDATE tidemark.erasures SET ended_at = now()`)
 	}
 	oak := archive.Request{Campaigns: []string{"oak"}, By: "anna", Reason: "a test"}
 	back := archive.RestoreRequest{Campaigns: []string{"oak"}}
