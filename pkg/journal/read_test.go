@@ -52,8 +52,13 @@ func TestReadsGoOverManyPagesAndStopWhereTheyAreTold(t *testing.T) {
 	for e, err := range journal.ReadCampaign(t.Context(), pool, "nobody", 0) {
 		t.Errorf("a campaign without events has %+v, %v", e, err)
 	}
-	for e, err := range journal.ReadAll(t.Context(), pool, 1<<40) {
+	for e, err := range journal.ReadAll(t.Context(), pool, 1604) {
 		t.Errorf("after the last event comes %+v, %v", e, err)
+	}
+	for e, err := range journal.ReadAll(t.Context(), pool, 1<<40) {
+		if reset, beyond := errors.AsType[*journal.ResetError](err); !beyond || reset.Go.Position != 1604 {
+			t.Errorf("beyond the end comes %+v, %v", e, err)
+		}
 	}
 }
 
