@@ -68,13 +68,14 @@ const (
 		WHERE c.relnamespace = 'tidemark'::regnamespace AND c.relkind IN ('r', 'p')
 			AND c.relname NOT IN ('tokens', 'sessions', 'erasure_secret')
 			AND (p.privilege = 'SELECT' OR c.relname NOT IN ('journal', 'event_tags', 'limits', 'operator_log',
-				'operator_log_head', 'scheduled', 'keys', 'archives') AND c.relname NOT LIKE 'eras%')
+				'operator_log_head', 'scheduled', 'keys', 'deleted_keys', 'archives', 'journal_changes', 'histories',
+				'incarnation') AND c.relname NOT LIKE 'eras%')
 			AND NOT has_table_privilege(c.oid, p.privilege)
 		UNION ALL
 		SELECT format('EXECUTE on tidemark.%s', f.proname) FROM pg_proc f
 		WHERE f.pronamespace = 'tidemark'::regnamespace AND f.prorettype <> 'trigger'::regtype
 			AND f.proname NOT IN ('append', 'append_all', 'append_if', 'append_at', 'cancel_scheduled', 'react',
-				'secret_hash', 'tag_hashes')
+				'secret_hash', 'tag_hashes', 'derive')
 			AND (NOT f.prosecdef OR f.proname IN ('fire_scheduled', 'wait_for_work', 'end_wait', 'prune_log', 'log_act'))
 			AND NOT has_function_privilege(f.oid, 'EXECUTE')
 		UNION ALL

@@ -166,6 +166,7 @@ func (c *claimer) ticked(t *tick, err error) {
 		c.giveBack(t)
 		return
 	}
+	another := c.instance != "" && c.instance != t.Instance
 	restored := c.restored(t)
 	if c.reader.cache.Forget(t.Erased) {
 		for _, p := range c.pairs {
@@ -188,9 +189,9 @@ func (c *claimer) ticked(t *tick, err error) {
 		case row.Owner != c.owner || row.Generation != p.generation:
 			c.metrics.Lost.Inc()
 			c.drop(p)
-		case !row.Active || row.Position > row.Last || restored && p.read > row.Last: // it saves its position as it leaves
-			c.leave(p)
-		case restored: // its progress was in the previous journal: start from its row
+		case !another && (!row.Active || row.Position > row.Last || restored && p.read > row.Last):
+			c.leave(p) // it saves its position as it leaves
+		case restored: // its progress was in the previous journal, and is not saved in this one: start from its row
 			c.drop(p)
 			back = append(back, p.giveBack(row.Position))
 		case to != "" && to != c.owner:

@@ -182,7 +182,7 @@ func TestNoCodeOfAReadModelRunsInASessionOfOthers(t *testing.T) {
 		{"campaign diff --campaign c --to 2", 0},
 		{"campaign why --campaign c --table heroes --key ann", 0},
 		{"campaign why --campaign c --table hashed --key 1", 0},
-		{"erase verify " + file, 0},
+		{"erase verify " + file, 6}, // the repair makes heroes anew
 	}
 	for _, actor := range []struct{ who, url string }{{"the operator", in.operator}, {"a superuser", in.super}} {
 		who, url := actor.who, actor.url
@@ -348,10 +348,9 @@ func TestTheKeyOfACertificateStaysHiddenFromReadModels(t *testing.T) {
 			t.Errorf("%s: %s", s.Table, s.Error)
 		}
 	}
-	var loot, path int
+	var loot int
 	must(t, applies.QueryRow(t.Context(), "SELECT count(*) FROM tidemark_views.loot").Scan(&loot))
-	must(t, one.QueryRow(t.Context(), "SELECT strpos(current_setting('search_path'), 'tidemark_views')").Scan(&path))
-	if loot > 0 || path == 0 {
-		t.Errorf("%d values are stolen; the trap is sprung: %t", loot, path > 0)
+	if loot > 0 {
+		t.Errorf("%d values are stolen", loot)
 	}
 }

@@ -34,6 +34,7 @@ const fillFailures = `
 	INSERT INTO tidemark.projections (name, consumer_group, version, schema_name, table_names, state, scope)
 		VALUES ('p1', 'g', 1, 'public', '{p1}', 'active', 'campaign'), ('p2', 'g', 1, 'public', '{p2}', 'active', 'journal');
 	INSERT INTO tidemark.readers (topic, publisher, kind, position) VALUES ('p2', '#0', 'projection', 1000000);
+	SELECT setval('tidemark.journal_position', 1000001);
 	INSERT INTO tidemark.outbox (consumer_group, campaign_id, seq, enqueued_at, events)
 		SELECT 'g', 'c' || lpad(i::text, 7, '0'), 1, now(), 1 FROM generate_series(1, 10 * %[1]d) AS i;
 	INSERT INTO tidemark.pauses (scope, consumer_group, name, reason, actor)

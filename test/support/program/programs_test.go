@@ -65,11 +65,11 @@ func TestEachLevelOfCommandsNamesTheNearestOne(t *testing.T) {
 	}
 }
 
-// TestTheOperatorsCommandsAloneAreSmall keeps the shipped cmd/maintenance below 20 MB.
+// TestTheOperatorsCommandsAloneAreSmall keeps the shipped cmd/maintenance below 21 MB.
 func TestTheOperatorsCommandsAloneAreSmall(t *testing.T) {
 	t.Parallel()
 	path := build(t, "cmd/maintenance")
-	const limit = 20_000_000
+	const limit = 21_000_000
 	if info, err := os.Stat(path); err != nil || info.Size() >= limit {
 		t.Errorf("%s has %d bytes (%v), want fewer than %d", path, info.Size(), err, limit)
 	}
