@@ -23,8 +23,8 @@ const (
 	queryTables = `SELECT format('%I.%I', schemaname, tablename) FROM pg_tables
 		WHERE schemaname NOT IN ('pg_catalog', 'information_schema')
 			AND (schemaname, tablename) NOT IN (('tidemark', 'outbox'), ('tidemark', 'leases'), ('tidemark', 'deferred'),
-				('tidemark', 'workers'), ('tidemark', 'readers'), ('tidemark', 'relays'), ('tidemark', 'scheduled'), ('tidemark', 'histories'),
-				('tidemark', 'incarnation'))
+				('tidemark', 'workers'), ('tidemark', 'readers'), ('tidemark', 'relays'), ('tidemark', 'scheduled'),
+				('tidemark', 'histories'), ('tidemark', 'incarnation'))
 		ORDER BY 1`
 )
 
