@@ -333,6 +333,8 @@ func (t *Transaction) Abort(ctx context.Context) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 		_, _ = t.Conn.Exec(ctx, "ROLLBACK") // if it fails, the pool closes the connection, which also rolls back
 		cancel()
+	} else if conn.IsClosed() { // pgx still waits for the server, whose session would keep its locks meanwhile
+		_ = conn.Conn().Close()
 	}
 	t.Pool.Release()
 	t.Pool = nil
