@@ -407,9 +407,49 @@ END
 $$;
 -- +goose StatementEnd
 
+-- put_back writes lines of an archive in the place of campaigns' stubs.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.put_back(p_campaign_ids text[], p_lines text[]) RETURNS void
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    PERFORM tidemark.begin_change('restore');
+    DELETE FROM tidemark.journal j USING unnest(p_campaign_ids) AS u (id) WHERE j.campaign_id = u.id;
+    PERFORM tidemark.end_change();
+    INSERT INTO tidemark.journal (campaign_id, seq, position, event_id, event_type, event_version, intent,
+        aggregate_type, aggregate_id, actor, tags, payload, metadata, payload_bytes, occurred_at, recorded_at)
+    SELECT l.campaign_id, l.seq, l."position", l.id, l.type, l.version, l.intent, l.aggregate_type, l.aggregate_id,
+        l.actor, l.tags, l.payload, l.metadata, l.payload_bytes, l.occurred_at, l.recorded_at
+    FROM unnest(p_lines) AS u (lines) CROSS JOIN LATERAL string_to_table(rtrim(u.lines, E'\n'), E'\n') AS t (line)
+    CROSS JOIN LATERAL jsonb_to_record(t.line::jsonb) AS l (campaign_id text, seq bigint, "position" bigint, id uuid,
+        type text, version integer, intent tidemark.intent, aggregate_type text, aggregate_id text, actor text,
+        tags text[], payload jsonb, metadata jsonb, payload_bytes integer, occurred_at timestamptz,
+        recorded_at timestamptz);
+END
+$$;
+-- +goose StatementEnd
+
+-- taken says which position of a campaign's lines belongs to another event, or returns NULL.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.taken(p_campaign_id text, p_lines text) RETURNS text
+    LANGUAGE sql STABLE
+    SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+        SET jit = off
+    SET search_path = pg_catalog, pg_temp
+AS $$
+    SELECT format('position %s belongs to event %s of campaign %s: this database is a copy whose sequence was behind; '
+        'run `tidemark copy repair`, and read the campaign in the archive', j.position, j.seq, left(j.campaign_id, 64))
+    FROM string_to_table(rtrim(p_lines, E'\n'), E'\n') AS t (line)
+    CROSS JOIN LATERAL jsonb_to_record(t.line::jsonb) AS l ("position" bigint)
+    JOIN tidemark.journal j ON j.position = l."position" AND j.campaign_id <> p_campaign_id
+    ORDER BY j.position LIMIT 1
+$$;
+-- +goose StatementEnd
+
 -- restore puts the events of campaigns back in the place of their stubs. p_lines are the lines of each
 -- campaign, which must have the hash that archive has computed. It returns the campaigns that it leaves, with
--- the reason. With p_keep it serves requests, and not_archivable keeps their campaigns for so long.
+-- the reason: in a copy whose sequence was behind, another event may have a position of theirs. With p_keep it serves requests, and not_archivable keeps their campaigns for so long.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.restore(p_campaign_ids text[], p_lines text[], p_keep interval DEFAULT NULL)
     RETURNS TABLE (campaign_id text, reason text)
@@ -425,6 +465,7 @@ DECLARE
     texts text[];
     marks jsonb[];
     reasons text[];
+    back integer[] := '{}';
 BEGIN
     PERFORM tidemark.require_batch('restore', p_campaign_ids, cardinality(p_lines));
     SELECT array_agg(c.id), array_agg(c.lines) INTO ids, texts
@@ -448,18 +489,24 @@ BEGIN
         RETURN;
     END IF;
 
-    PERFORM tidemark.begin_change('restore');
-    DELETE FROM tidemark.journal j USING unnest(ids) AS u (id) WHERE j.campaign_id = u.id;
-    PERFORM tidemark.end_change();
-    INSERT INTO tidemark.journal (campaign_id, seq, position, event_id, event_type, event_version, intent,
-        aggregate_type, aggregate_id, actor, tags, payload, metadata, payload_bytes, occurred_at, recorded_at)
-    SELECT l.campaign_id, l.seq, l."position", l.id, l.type, l.version, l.intent, l.aggregate_type, l.aggregate_id,
-        l.actor, l.tags, l.payload, l.metadata, l.payload_bytes, l.occurred_at, l.recorded_at
-    FROM unnest(texts) AS u (lines) CROSS JOIN LATERAL string_to_table(rtrim(u.lines, E'\n'), E'\n') AS t (line)
-    CROSS JOIN LATERAL jsonb_to_record(t.line::jsonb) AS l (campaign_id text, seq bigint, "position" bigint, id uuid,
-        type text, version integer, intent tidemark.intent, aggregate_type text, aggregate_id text, actor text,
-        tags text[], payload jsonb, metadata jsonb, payload_bytes integer, occurred_at timestamptz,
-        recorded_at timestamptz);
+    BEGIN
+        PERFORM tidemark.put_back(ids, texts);
+    EXCEPTION WHEN unique_violation THEN -- so each on its own
+        FOR n IN 1 .. cardinality(ids) LOOP
+            BEGIN
+                PERFORM tidemark.put_back(ids[n:n], texts[n:n]);
+                back := back || n;
+            EXCEPTION WHEN unique_violation THEN
+                campaign_id := ids[n];
+                reason := coalesce(tidemark.taken(ids[n], texts[n]), SQLERRM);
+                RETURN NEXT;
+            END;
+        END LOOP;
+        IF back = '{}' THEN
+            RETURN;
+        END IF;
+        SELECT array_agg(ids[b.n]), array_agg(marks[b.n]) INTO ids, marks FROM unnest(back) AS b (n);
+    END;
     UPDATE tidemark.archives a SET campaigns = a.campaigns - m.campaigns, events = a.events - m.events,
         removed = a.removed - m.removed, removed_hash = a.removed_hash # m.removed_hash
     FROM (
@@ -527,13 +574,15 @@ $$;
 -- +goose StatementEnd
 
 REVOKE ALL ON FUNCTION tidemark.archive_lines, tidemark.not_archivable, tidemark.require_batch, tidemark.archive,
-    tidemark.unlike, tidemark.restore FROM PUBLIC;
+    tidemark.unlike, tidemark.put_back, tidemark.taken, tidemark.restore FROM PUBLIC;
 
 SELECT set_config('search_path', current_setting('tidemark.path'), true);
 
 -- +goose Down
 DROP FUNCTION tidemark.ask_restore;
 DROP FUNCTION tidemark.restore;
+DROP FUNCTION tidemark.taken;
+DROP FUNCTION tidemark.put_back;
 DROP FUNCTION tidemark.unlike;
 DROP FUNCTION tidemark.archive;
 DROP FUNCTION tidemark.require_batch;

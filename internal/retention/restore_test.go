@@ -350,3 +350,27 @@ func TestAScheduledAppendAsksForItsCampaign(t *testing.T) {
 		t.Errorf("when it is back: %s", got)
 	}
 }
+
+// TestARequestForACampaignWhosePositionsAreTakenSaysSo serves requests on a copy whose sequence was behind.
+func TestARequestForACampaignWhosePositionsAreTakenSaysSo(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	r, _ := server(t, pool, "a")
+	closedOnes(t, pool, r, "before", "oak", "elm")
+	first := value(t, pool, `SELECT min(position) - 1 FROM tidemark.journal WHERE campaign_id = 'oak'`)
+	must(t, serve(t, pool, r)) // so the duty is taken
+	exec(t, pool, `SELECT setval('tidemark.journal_position', `+first+` - 1)`)
+	exec(t, pool, `SELECT tidemark.append('new', '[{"type": "opened"}]')`)
+	exec(t, pool, `SELECT setval('tidemark.journal_position', 100)`)
+	ask(t, pool, "oak", true)
+	ask(t, pool, "elm", true)
+	must(t, serve(t, pool, r))
+	if ids := archived(t, pool); ids != "before oak" {
+		t.Errorf("archived are %q", ids)
+	}
+	for _, q := range requests(t, pool) {
+		if taken := strings.HasPrefix(q.Error, "position "+first+" belongs to event 1 of campaign new: "); taken != (q.CampaignID == "oak") {
+			t.Errorf("the request for %s says %q", q.CampaignID, q.Error)
+		}
+	}
+}
