@@ -52,6 +52,7 @@ CREATE TABLE tidemark.rebuilds (
     keep          interval         NOT NULL,
     verify_sample integer          NOT NULL,
     verify_ignore text[]           NOT NULL,
+    version       integer          NOT NULL DEFAULT 0,
     actor         text COLLATE "C" NOT NULL,
     reason        text             NOT NULL,
     campaigns     bigint,
@@ -69,6 +70,7 @@ COMMENT ON COLUMN tidemark.rebuilds.allow_failed IS 'number of campaigns that ma
 COMMENT ON COLUMN tidemark.rebuilds.keep IS 'time to keep the replaced tables';
 COMMENT ON COLUMN tidemark.rebuilds.verify_sample IS 'number of campaigns to compare with their events before the swap';
 COMMENT ON COLUMN tidemark.rebuilds.verify_ignore IS 'columns that the comparison ignores';
+COMMENT ON COLUMN tidemark.rebuilds.version IS 'version that was requested, 0: the highest that a worker has';
 COMMENT ON COLUMN tidemark.rebuilds.actor IS 'operator who requested it';
 COMMENT ON COLUMN tidemark.rebuilds.reason IS 'reason of the operator';
 COMMENT ON COLUMN tidemark.rebuilds.campaigns IS 'campaigns to catch up with when its tables were created';

@@ -140,6 +140,10 @@ func answers() []Answer {
 		},
 		{conflict, "drop what depends on them, or keep the tables", "", "projection list", "", admin.ErrNeeded},
 		{
+			forbidden, "ask the API of a worker of that role, or use its login", "open the pages of a worker of that role",
+			"", "", rebuild.ErrNotOurs,
+		},
+		{
 			conflict, "/api/v1/workers lists workers, with the code that they have", "look at the workers", "workers list", "",
 			rebuild.ErrNoCode,
 		},

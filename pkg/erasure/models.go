@@ -65,9 +65,9 @@ func (e *run) rebuild(ctx context.Context) error {
 	for _, name := range e.done.Rebuilt {
 		under, err := rebuild.Rebuilds(ctx, e.db, name)
 		if err == nil && !slices.ContainsFunc(under, func(r rebuild.Rebuild) bool {
-			return r.Version != rebuild.Withdrawn && r.ActiveAt == nil
+			return r.ActiveAt == nil
 		}) {
-			err = rebuild.AbortRebuild(ctx, e.db, name, e.act)
+			_, err = rebuild.AbortRebuild(ctx, e.db, name, e.act)
 		}
 		if err != nil && !errors.Is(err, rebuild.ErrNoRebuild) {
 			return err

@@ -118,7 +118,7 @@ const (
 	queryLeft = `SELECT name FROM (
 			SELECT DISTINCT d.projection AS name FROM tidemark.deferred d WHERE d.status = 'rebuilding'
 			UNION SELECT r.projection FROM tidemark.rebuilds r
-			UNION SELECT p.name FROM tidemark.projections p WHERE p.name LIKE '%~previous'
+			UNION SELECT p.name FROM tidemark.projections p WHERE p.name LIKE '%~previous' OR p.version < 0
 		) l ORDER BY name`
 
 	// queryTables and queryModels read the catalogue of Postgres. Partitioned tables have rows in partitions alone.

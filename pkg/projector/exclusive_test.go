@@ -67,7 +67,7 @@ func exclusiveActs() map[string]struct {
 			return err
 		}, `SELECT count(*) = 1 FROM tidemark.projections WHERE name = 'counters' AND version = 2`},
 		"withdraw": {copied, func(t *testing.T, pool *pgxpool.Pool) error {
-			return rebuild.AbortRebuild(t.Context(), pool, "counters", by)
+			return abort(t.Context(), pool, "counters", by)
 		}, `SELECT count(*) = 1 FROM tidemark.projections WHERE name LIKE 'counters%'`},
 		"Rollback": {rebuilt, func(t *testing.T, pool *pgxpool.Pool) error {
 			return rebuild.Rollback(t.Context(), pool, "counters", rebuild.RollbackOptions{AllowBehind: -1}, by)

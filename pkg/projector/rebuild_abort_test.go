@@ -1,12 +1,24 @@
 package projector_test
 
 import (
+	"context"
 	"errors"
 	"testing"
 
 	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
+	tables "github.com/tidemark-go/tidemark/internal/projector/registry"
+	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
+
+// abort ends a rebuild whose tables the session may drop.
+func abort(ctx context.Context, db tables.Beginner, name string, act failed.Act) error {
+	left, err := rebuild.AbortRebuild(ctx, db, name, act)
+	if left {
+		err = errors.New("the tables are left")
+	}
+	return err
+}
 
 func TestAnAbortedRebuildLeavesNothingBehindAndDoesNotBeginByItself(t *testing.T) {
 	t.Parallel()
@@ -21,10 +33,10 @@ func TestAnAbortedRebuildLeavesNothingBehindAndDoesNotBeginByItself(t *testing.T
 	exec(t, pool, `INSERT INTO tidemark.pauses (scope, consumer_group, name, reason, actor)
 		VALUES ('projection', 'default', 'file_k~next', '', 'ada')`)
 	for _, name := range []string{"document_k", "handlers_k", "file_k"} {
-		if err := rebuild.AbortRebuild(t.Context(), pool, name, ada); err != nil {
+		if err := abort(t.Context(), pool, name, ada); err != nil {
 			t.Fatal(err)
 		}
-		if err := rebuild.AbortRebuild(t.Context(), pool, name, ada); !errors.Is(err, rebuild.ErrNoRebuild) {
+		if err := abort(t.Context(), pool, name, ada); !errors.Is(err, rebuild.ErrNoRebuild) {
 			t.Errorf("aborted twice: %v", err)
 		}
 	}
@@ -65,7 +77,7 @@ func TestARebuildOfAnotherVersionDoesNotMakeAnAbortedOneBeginAgain(t *testing.T)
 	if err := three.Register(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := rebuild.AbortRebuild(t.Context(), pool, "counters", ada); err != nil {
+	if err := abort(t.Context(), pool, "counters", ada); err != nil {
 		t.Fatal(err)
 	}
 	shown := func(when, want string) {

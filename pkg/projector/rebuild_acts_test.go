@@ -276,11 +276,11 @@ func TestTablesThatOthersStandOnAreNotDropped(t *testing.T) {
 	refused("removed", rebuild.Remove(t.Context(), pool, "counters", true, ada), "view compared")
 	exec(`DROP VIEW compared`)
 	exec(`CREATE VIEW peeked AS SELECT campaign_id FROM tidemark_next_counters.counters`)
-	refused("aborted", rebuild.AbortRebuild(t.Context(), pool, "counters", ada), "view peeked")
+	refused("aborted", abort(t.Context(), pool, "counters", ada), "view peeked")
 	expectText(t, pool, "versions", "counters 2, counters~next 2, counters~previous 1", `SELECT string_agg(name || ' ' ||
 		version, ', ' ORDER BY name) FROM tidemark.projections`)
 	exec(`DROP VIEW peeked`)
-	if err := rebuild.AbortRebuild(t.Context(), pool, "counters", ada); err != nil {
+	if err := abort(t.Context(), pool, "counters", ada); err != nil {
 		t.Fatal(err)
 	}
 	exec(`UPDATE tidemark.projections SET kept_until = now() WHERE name = 'counters~previous'`)

@@ -7,7 +7,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -66,7 +65,7 @@ func TestAnAbortLeavesNothingOfAnActThatItMeets(t *testing.T) {
 			two := workerOf(t, pool, nil, tripled(2))
 			drain(t, two)
 			expectPairs(t, pool, "a counters~next 2 dead 1 transient error never")
-			meets(t, pool, act, func(ctx context.Context) error { return rebuild.AbortRebuild(ctx, pool, "counters", ada) })
+			meets(t, pool, act, func(ctx context.Context) error { return abort(ctx, pool, "counters", ada) })
 			if s := leftovers(t, pool); s != "" {
 				t.Errorf("left: %s", s)
 			}

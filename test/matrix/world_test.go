@@ -130,10 +130,7 @@ func (w *world) roles() {
 		as.User = url.UserPassword(login, "secret")
 		return as.String()
 	}
-	w.worker, w.anna, w.ben = login("works", "worker"), login("anna", "operator"), login("ben", "operator")
-	// Processes share the worker's role here: operators may not drop what the role of processes owns.
-	_, err = w.Exec(w.t.Context(), "GRANT EXECUTE ON FUNCTION tidemark.react, tidemark.subject_keys TO "+w.prefix+"_worker")
-	w.must(err)
+	w.worker, w.anna, w.ben = login("works", "process"), login("anna", "operator"), login("ben", "operator")
 	if w.act == seal { // operators of it are programs that append, and wrap keys anew
 		for _, name := range []string{"anna", "ben"} {
 			_, err := w.Exec(w.t.Context(), fmt.Sprintf("GRANT %[1]s_appender TO %[1]s_%[2]s; ALTER ROLE %[1]s_%[2]s RESET role",

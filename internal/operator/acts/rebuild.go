@@ -136,9 +136,19 @@ func rebuildActs() []*Act {
 			d.Typed = in.Projection
 			d.Would = "abort the rebuild of projection " + in.Projection + " and remove what it has built"
 			d.Alone = func(ctx context.Context, db *admin.Recorder) (any, error) {
-				return nil, rebuild.AbortRebuild(ctx, db, in.Projection, db.Failed())
+				left, err := rebuild.AbortRebuild(ctx, db, in.Projection, db.Failed())
+				if err != nil || !left {
+					return nil, err
+				}
+				return rebuildAborted{in.Projection, left}, nil
 			}
-			d.Told = told("Aborted the rebuild of "+in.Projection+" and removed what it had built.", "projection", "list")
+			d.Told = func(done *admin.Outcome) Told {
+				what := " and removed what it had built."
+				if detail[rebuildAborted](done).Left {
+					what = ". Its tables belong to the role of its workers: one of them removes them."
+				}
+				return Told{"Aborted the rebuild of " + in.Projection + what, []string{"projection", "list"}}
+			}
 		}),
 		define(Act{
 			Kind: admin.ActRollback, Name: "rollbackProjection", Command: "projection rollback",
@@ -158,6 +168,12 @@ func rebuildActs() []*Act {
 			d.Told = begun("puts back the previous tables of " + in.Projection)
 		}),
 	}
+}
+
+// rebuildAborted is the outcome of an abort that leaves tables to workers.
+type rebuildAborted struct {
+	Projection string `json:"projection"`
+	Left       bool   `json:"left"` // a worker removes the tables
 }
 
 // rebuildBegun is the outcome of startRebuild and swapRebuild.

@@ -20,8 +20,8 @@ const (
 
 	// queryWriteRebuild keeps a row that exists: a worker that begins by itself has no options of its own.
 	queryWriteRebuild = `INSERT INTO tidemark.rebuilds AS r (projection, max_share, allow_failed, keep, verify_sample,
-		verify_ignore, actor, reason)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+		verify_ignore, actor, reason, version)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
 		ON CONFLICT (projection) DO NOTHING`
 	queryChangeRebuild = `UPDATE tidemark.rebuilds SET max_share = coalesce($2, max_share),
 		allow_failed = coalesce($3, allow_failed), keep = coalesce($4, keep),
@@ -39,9 +39,27 @@ const (
 	queryRefuse         = `UPDATE tidemark.rebuilds SET refusal = $2, refused_at = clock_timestamp() WHERE projection = $1`
 	queryPreviewRefusal = `UPDATE tidemark.rebuilds SET refusal = $2 WHERE projection = $1`
 	queryForgetRebuild  = `DELETE FROM tidemark.rebuilds WHERE projection = $1`
-	QueryWithdraw       = `UPDATE tidemark.projections SET state = 'requested', version = $2 WHERE name = $1`
-	queryForgetRow      = `DELETE FROM tidemark.projections WHERE name = $1`
-	queryDecline        = `UPDATE tidemark.projections SET declined = greatest(declined, $2) WHERE name = $1`
+
+	// QueryWithdraw takes a set of tables from the workers, and ends its rebuild. One that was requested
+	// since then begins when the tables are gone: queryFollow.
+	QueryWithdraw = `WITH ended AS (
+			DELETE FROM tidemark.rebuilds r USING tidemark.projections p
+			WHERE p.name = $1 AND p.version <> $2 AND r.projection || '~next' = p.name
+		) UPDATE tidemark.projections SET state = 'requested', version = $2 WHERE name = $1`
+	queryFollowing = `SELECT version FROM tidemark.rebuilds WHERE projection = $1`
+	queryFollow    = `INSERT INTO tidemark.projections (name, consumer_group, version, schema_name, table_names, state)
+		SELECT $1, $2, r.version, '', '{}', 'requested' FROM tidemark.rebuilds r WHERE r.projection = $3`
+
+	// queryOurs reports whether the session may drop a schema, which runs no code of its owner. A schema
+	// that is missing is dropped already.
+	queryOurs = `SELECT NOT EXISTS (SELECT FROM pg_catalog.pg_namespace n WHERE n.nspname = $1
+		AND NOT pg_catalog.pg_has_role(n.nspowner, 'USAGE'))`
+	queryOurTable = `SELECT NOT EXISTS (SELECT FROM pg_catalog.pg_class c
+		WHERE c.oid = pg_catalog.to_regclass($1) AND NOT pg_catalog.pg_has_role(c.relowner, 'USAGE'))
+			OR pg_catalog.pg_has_role((SELECT nspowner FROM pg_catalog.pg_namespace WHERE nspname = $2), 'USAGE')`
+
+	queryForgetRow = `DELETE FROM tidemark.projections WHERE name = $1`
+	queryDecline   = `UPDATE tidemark.projections SET declined = greatest(declined, $2) WHERE name = $1`
 
 	// queryTakeSet renames and moves a set of tables, and sets until when it is kept.
 	queryTakeSet = `UPDATE tidemark.projections SET name = $2, schema_name = $3,
@@ -107,7 +125,8 @@ const (
 
 	// queryProgress sums up what is left of each rebuild. It counts up to 10,000 deferred
 	// campaigns, and probes the lease of each; if there are more, these stand for the rest.
-	queryProgress = `SELECT r.projection, p.consumer_group, l.version, p.version, p.state, r.max_share, r.allow_failed,
+	queryProgress = `SELECT r.projection, p.consumer_group, l.version,
+			CASE WHEN p.version < 0 THEN r.version ELSE p.version END, p.state, r.max_share, r.allow_failed,
 		r.keep, r.verify_sample, r.actor, r.reason, r.started_at, r.active_at,
 			coalesce(r.campaigns, 0), coalesce(r.events, 0), coalesce(r.refusal, ''), EXISTS (
 				SELECT FROM tidemark.pauses x WHERE x.scope = 'projection' AND x.consumer_group = p.consumer_group

@@ -77,7 +77,8 @@ func notNegative[T int | int64 | time.Duration](name string, v T) error {
 // StartRebuild asks the workers to build a projection's tables anew beside those that are read, and
 // to swap the two when nothing is left behind. It returns at once; [Rebuilds] reports the progress.
 // If a rebuild is under way, StartRebuild changes its options and has the swap retried, and begun
-// is false. It refuses another version than the one being built. A version that was aborted or
+// is false. It refuses another version than the one being built. While the tables of an aborted
+// rebuild are being removed, the new one waits for that. A version that was aborted or
 // rolled back is built if it is requested, or is the highest that a worker has.
 //
 // Errors are [ErrUnknownProjection], [ErrNoCode] for a requested version that no worker has, and
@@ -95,12 +96,19 @@ func StartRebuild(
 		if err != nil {
 			return err
 		}
-		live, building := sets[name], sets[registry.NextTables.Of(name)]
+		live, building, request := sets[name], sets[registry.NextTables.Of(name)], true
 		switch {
 		case live == nil:
 			return ErrUnknownProjection
-		case building != nil && building.Version == Withdrawn:
-			return errors.New("the previous rebuild is being aborted: try again in a moment")
+		case building != nil && building.Version == Withdrawn: // this one begins when its tables are gone
+			next, err := following(ctx, tx, name)
+			if err != nil {
+				return err
+			}
+			request = false
+			if building = nil; next != nil {
+				building = &lockedSet{Registered: registry.Registered{Version: *next}}
+			}
 		}
 		if building != nil {
 			if o.Version != nil && *o.Version != building.Version {
@@ -112,8 +120,11 @@ func StartRebuild(
 			return err
 		}
 		begun = true
+		if request {
+			err = rows.Do(ctx, tx, "", queryRequest, registry.NextTables.Of(name), live.ConsumerGroup, or(o.Version, 0))
+		}
 		return cmp.Or( // an error ends the transaction, and what follows it
-			rows.Do(ctx, tx, "", queryRequest, registry.NextTables.Of(name), live.ConsumerGroup, or(o.Version, 0)),
+			err,
 			writeRebuild(ctx, tx, name, o, act),
 			failed.Write(ctx, tx, "rebuild_began", live.ConsumerGroup, name, act),
 		)
@@ -137,7 +148,8 @@ func haveCode(ctx context.Context, tx pgx.Tx, name, group string, version *int) 
 
 func writeRebuild(ctx context.Context, tx pgx.Tx, name string, o Options, act failed.Act) error {
 	return rows.Do(ctx, tx, "", queryWriteRebuild, name, or(o.MaxShare, defaultMaxShare), or(o.AllowFailed, 0),
-		or(o.Keep, defaultKeep), or(o.Verify, defaultVerify), append([]string{}, o.Ignore...), act.By, act.Reason)
+		or(o.Keep, defaultKeep), or(o.Verify, defaultVerify), append([]string{}, o.Ignore...), act.By, act.Reason,
+		or(o.Version, 0))
 }
 
 func or[T any](v *T, standard T) T {

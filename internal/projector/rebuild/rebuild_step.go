@@ -115,7 +115,12 @@ func (b *Rebuilder) stepOne(ctx context.Context, name string, rows map[string]*r
 		return false, nil
 	}
 	if kept != nil && (kept.Expired || kept.Version == Withdrawn) { // the worker that withdraws it may have died
-		return true, b.expire(ctx, name, kept.Registered)
+		if ours, err := ours(ctx, b.Cfg.Pool, kept.SchemaName); err != nil || ours {
+			if err == nil {
+				err = b.expire(ctx, name, kept.Registered)
+			}
+			return true, err
+		}
 	}
 	newest := b.Newest(name)
 	wanted := newest
@@ -125,6 +130,9 @@ func (b *Rebuilder) stepOne(ctx context.Context, name string, rows map[string]*r
 	case building != nil && building.State == registry.StateRequested && building.Version == 0 &&
 		newest.Described.Version >= live.Version:
 	case building != nil && building.Version == Withdrawn: // the worker that aborts it may have died
+		if ours, err := ours(ctx, b.Cfg.Pool, building.SchemaName); err != nil || !ours {
+			return false, err
+		}
 		return true, withdraw(ctx, b.Cfg.Pool, name, registry.NextTables, still(building.Registered))
 	case !b.Cfg.ManualRebuilds && newest.Described.Version > max(live.Version, live.Declined) &&
 		(building == nil || building.Version < newest.Described.Version):
@@ -200,7 +208,11 @@ func (b *Rebuilder) BeginRebuild(ctx context.Context, name string, version int) 
 		if err != nil || inTheWay == nil {
 			return err
 		}
-		if err := withdraw(ctx, b.Cfg.Pool, name, registry.NextTables, still(inTheWay.Registered)); err != nil {
+		err = withdraw(ctx, b.Cfg.Pool, name, registry.NextTables, still(inTheWay.Registered))
+		if errors.Is(err, ErrNotOurs) { // this one begins when another worker has
+			return nil
+		}
+		if err != nil {
 			return err
 		}
 	}

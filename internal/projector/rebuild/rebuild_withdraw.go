@@ -13,6 +13,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/ledger"
 	pauses "github.com/tidemark-go/tidemark/internal/store/pause"
 	"github.com/tidemark-go/tidemark/internal/store/rows"
+	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
 // Withdrawn is the version of tables that are being removed: no worker has it.
@@ -21,22 +22,51 @@ const Withdrawn = -1
 // errNothing means that there is no set of tables to withdraw.
 var errNothing = errors.New("nothing to withdraw")
 
+// ErrNotOurs is returned by [Remove] for tables of a role that the session is no member of.
+var ErrNotOurs = errors.New("its tables belong to a role that this session is no member of")
+
+// ours reports whether the session may drop a schema, or has nothing to drop.
+func ours(ctx context.Context, db journal.Querier, schema string) (bool, error) {
+	return rows.One(ctx, db, pgx.RowTo[bool], "", queryOurs, schema)
+}
+
 // AbortRebuild ends a projection's rebuild after the groups under way. It removes its tables,
 // deferred campaigns and functions. Workers do not begin that version or a lower one by themselves
-// again. Errors are [ErrNoRebuild], [*exchange.GuestsError], and the database's; after one, call it
-// again.
-func AbortRebuild(ctx context.Context, db registry.Beginner, name string, act failed.Act) (err error) {
+// again. If the tables belong to a role that the session is no member of, left is true: no worker
+// applies to them any more, and a worker of that role removes them. Errors are [ErrNoRebuild],
+// [*exchange.GuestsError], and the database's; after one, call it again.
+func AbortRebuild(ctx context.Context, db registry.Beginner, name string, act failed.Act) (left bool, err error) {
 	defer rows.Explain(&err, "abort the rebuild of projection %q", name)
-	return withdraw(ctx, db, name, registry.NextTables, func(tx pgx.Tx, set *lockedSet) error {
+	err = withdraw(ctx, db, name, registry.NextTables, func(tx pgx.Tx, set *lockedSet) error {
 		if set == nil {
 			return ErrNoRebuild
 		}
-		if set.Version == Withdrawn {
-			return nil
+		version := set.Version
+		if version == Withdrawn { // one that was to begin afterwards is aborted too
+			next, err := following(ctx, tx, name)
+			if err != nil || next == nil {
+				return err
+			}
+			version = *next
 		}
-		return cmp.Or(rows.Do(ctx, tx, "", queryDecline, name, set.Version),
+		return cmp.Or(rows.Do(ctx, tx, "", queryForgetRebuild, name),
+			rows.Do(ctx, tx, "", queryDecline, name, version),
 			failed.Write(ctx, tx, "rebuild_aborted", set.ConsumerGroup, name, act))
 	})
+	if errors.Is(err, ErrNotOurs) {
+		return true, nil
+	}
+	return false, err
+}
+
+// following returns the version of the rebuild that begins once the tables of an aborted one are
+// removed; nil: there is none.
+func following(ctx context.Context, tx pgx.Tx, name string) (*int, error) {
+	version, err := rows.One(ctx, tx, pgx.RowTo[int], "", queryFollowing, name)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, nil //nolint:nilnil // none
+	}
+	return &version, err
 }
 
 // still lets [withdraw] take the set that was seen, and not another that has its name by now, such as
@@ -52,7 +82,8 @@ func still(seen registry.Registered) func(pgx.Tx, *lockedSet) error {
 
 // withdraw removes a set of tables, except the live one, and its deferred campaigns. The first
 // transaction takes the set from the workers and calls first with the set's row, or nil. From then on
-// no worker follows the set, so the rest is done in steps that can be repeated.
+// no worker follows the set, so the rest is done in steps that can be repeated. It returns ErrNotOurs
+// if the session may not do the last one.
 func withdraw(
 	ctx context.Context, db registry.Beginner, name string, s registry.TableSet, first func(pgx.Tx, *lockedSet) error,
 ) error {
@@ -97,16 +128,18 @@ func withdraw(
 	// Readers of the tables block the drop, and must not wait for long themselves.
 	return registry.Exclusively(ctx, db, name, func(tx pgx.Tx) error {
 		// Two that withdraw the same set meet here.
-		rows, err := lockSets(ctx, tx, name)
-		if err != nil || rows[set.Name] == nil || rows[set.Name].Version != Withdrawn {
+		sets, err := lockSets(ctx, tx, name)
+		if err != nil || sets[set.Name] == nil || sets[set.Name].Version != Withdrawn {
 			return err
 		}
-		if s == registry.NextTables {
-			if err := forgetRebuild(ctx, tx, name); err != nil {
-				return err
-			}
+		if ours, err := ours(ctx, tx, set.SchemaName); err != nil || !ours {
+			return cmp.Or(err, ErrNotOurs)
 		}
-		return dropSet(ctx, tx, set)
+		if err := dropSet(ctx, tx, set); err != nil || s != registry.NextTables {
+			return err
+		}
+		return cmp.Or(rows.Do(ctx, tx, "", queryForgetRanges, set.Name),
+			rows.Do(ctx, tx, "", queryFollow, set.Name, set.ConsumerGroup, name))
 	})
 }
 

@@ -20,7 +20,8 @@ var ErrUnknownProjection = errors.New("no such projection is registered")
 // Remove removes a projection from the registry, with its deferred campaigns, its pause, its
 // rebuild and its previous tables. If tables is set, it drops the projection's own tables too. It
 // waits for groups under way. From then on workers leave the projection alone, but one that starts
-// with it registers it again. A table that others depend on is an error, and nothing is removed.
+// with it registers it again. A table that others depend on is an error, and nothing is removed. So is a table of
+// a role that the session is no member of ([ErrNotOurs]).
 // NAME~next and NAME~previous are unknown here.
 //
 // Workers wait only while the row and the tables are deleted. Deferred campaigns follow; if that
@@ -38,6 +39,9 @@ func Remove(ctx context.Context, db registry.Beginner, name string, tables bool,
 		}
 		for _, s := range []registry.TableSet{registry.NextTables, registry.PreviousTables} {
 			if set := sets[s.Of(name)]; set != nil {
+				if ours, err := ours(ctx, tx, set.SchemaName); err != nil || !ours {
+					return cmp.Or(err, ErrNotOurs)
+				}
 				if err := dropTables(ctx, tx, set); err != nil {
 					return err
 				}
@@ -61,6 +65,10 @@ func Remove(ctx context.Context, db registry.Beginner, name string, tables bool,
 		}
 		for _, table := range slices.Backward(names) {
 			full := pgx.Identifier{schema, table}.Sanitize()
+			ours, err := rows.One(ctx, tx, pgx.RowTo[bool], "", queryOurTable, full, schema)
+			if err != nil || !ours {
+				return cmp.Or(err, ErrNotOurs)
+			}
 			if _, err := tx.Exec(ctx, "DROP TABLE IF EXISTS "+full); err != nil {
 				return fmt.Errorf("drop its table %s: %w", full, err)
 			}
