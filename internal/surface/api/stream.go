@@ -45,6 +45,7 @@ type stream struct {
 	*API
 	r      *http.Request
 	wants  func(e *journal.Event) bool
+	query  journal.Query // what it selects; no items: of a campaign, or all
 	placed func(e *journal.Event) int64
 	list   func(ctx context.Context, after int64, l feed.List) (events []journal.Event, more bool, err error)
 	resume func(ctx context.Context, after journal.Cursor) (feed.Start, error)
@@ -114,7 +115,12 @@ func (a *API) stream(r *http.Request, path string, params []param.Param) (*strea
 		return s, nil
 	}
 	query := journal.Query{Items: []journal.Item{{Types: of.Types, Tags: of.Tags}}}
-	s.wants = func(e *journal.Event) bool { return query.Matches(*e) }
+	wanted := query
+	s.wants = func(e *journal.Event) bool { return wanted.Matches(*e) }
+	if len(of.Types)+len(of.Tags) > 0 { // it also reads notices of erasures
+		s.query = wanted
+		query.Items = append(slices.Clone(query.Items), journal.Item{Types: []string{feed.Notice}})
+	}
 	s.placed = func(e *journal.Event) int64 { return e.Position }
 	s.list = func(ctx context.Context, after int64, l feed.List) ([]journal.Event, bool, error) {
 		return feed.ListMatches(ctx, a.cfg.Pool, query, after+1, l)
@@ -145,9 +151,15 @@ func (s *stream) fill(b *bytes.Buffer) (<-chan struct{}, error) {
 		}
 		return atOnce, nil
 	}
+	var notices pages.Notices
+	if slices.ContainsFunc(page.Events, func(e journal.Event) bool { return e.Type == feed.Notice }) {
+		if err := s.apart(func() (err error) { notices, err = s.notices(page.Events); return err }); err != nil {
+			return nil, err
+		}
+	}
 	for i := range page.Events {
 		e := &page.Events[i]
-		if e.Position <= s.looked || !s.wants(e) || s.placed(e) <= s.place.Position {
+		if e.Position <= s.looked || !s.selects(e, notices) || s.placed(e) <= s.place.Position {
 			continue
 		}
 		data, err := s.encodedOnce(page, e)
@@ -188,7 +200,15 @@ func (s *stream) catchUp(b *bytes.Buffer, head int64) error {
 			return nil
 		}
 	}
+	var notices pages.Notices
+	if err == nil {
+		notices, err = s.notices(events)
+	}
 	for i := 0; i < len(events) && err == nil; i++ {
+		if !s.selects(&events[i], notices) {
+			s.place.Position = s.placed(&events[i])
+			continue
+		}
 		var data []byte
 		if data, err = s.encode(&events[i]); err == nil {
 			s.send(b, &events[i], data)
@@ -198,6 +218,30 @@ func (s *stream) catchUp(b *bytes.Buffer, head int64) error {
 		s.joined, s.looked = true, head
 	}
 	return err
+}
+
+// notices returns what the notices of erasures among events are about, if the stream selects events.
+func (s *stream) notices(events []journal.Event) (pages.Notices, error) {
+	if len(s.query.Items) == 0 {
+		return nil, nil
+	}
+	return pages.ReadNotices(s.r.Context(), s.cfg.Pool, nil, events, s.query.Items[0].Tags)
+}
+
+// selects reports whether the stream sends an event. It sends the notice of an erasure if it could have sent
+// one of the erased events.
+func (s *stream) selects(e *journal.Event, notices pages.Notices) bool {
+	kinds := notices[e.Position]
+	if len(kinds) == 0 {
+		return s.wants(e)
+	}
+	named := slices.Contains(s.query.Items[0].Types, e.Type)
+	return slices.ContainsFunc(kinds, func(kind journal.Event) bool {
+		if named {
+			kind.Type = e.Type
+		}
+		return s.query.Matches(kind)
+	})
 }
 
 func (s *stream) encode(e *journal.Event) ([]byte, error) {
