@@ -19,7 +19,9 @@ CREATE TABLE tidemark.erasures (
     holder      text COLLATE "C" NOT NULL DEFAULT '',
     generation  bigint           NOT NULL DEFAULT 1,
     held_until  timestamptz      NOT NULL DEFAULT clock_timestamp(),
-    changed     jsonb            NOT NULL DEFAULT '{}'
+    changed     jsonb            NOT NULL DEFAULT '{}',
+    abandoned_by text COLLATE "C",
+    abandon_reason text
 );
 COMMENT ON TABLE tidemark.erasures IS 'Erasures of campaigns and subjects. Kept as long as the journal.';
 COMMENT ON COLUMN tidemark.erasures.id IS 'number, which erased events have in their metadata';
@@ -35,6 +37,8 @@ COMMENT ON COLUMN tidemark.erasures.holder IS 'operator who carries it out, or d
 COMMENT ON COLUMN tidemark.erasures.generation IS 'grows with each holder; all changes are made under it';
 COMMENT ON COLUMN tidemark.erasures.held_until IS 'time from which the same request may take it over';
 COMMENT ON COLUMN tidemark.erasures.changed IS 'number of rows that were changed, by table';
+COMMENT ON COLUMN tidemark.erasures.abandoned_by IS 'operator who has abandoned what was left of it, NULL if none has';
+COMMENT ON COLUMN tidemark.erasures.abandon_reason IS 'reason of that operator';
 
 -- There is one unfinished erasure of a request.
 CREATE UNIQUE INDEX erasures_request_idx ON tidemark.erasures (request) WHERE ended_at IS NULL;
@@ -335,7 +339,7 @@ BEGIN
     IF again THEN
         UPDATE tidemark.erasures e SET generation = e.generation + 1, holder = p_actor,
             held_until = clock_timestamp() + interval '30 s', fields = tidemark.merge_paths(e.fields, coalesce(p_fields, '{}')),
-            personal = tidemark.merge_paths(e.personal, p_personal)
+            personal = tidemark.merge_paths(e.personal, p_personal), abandoned_by = NULL, abandon_reason = NULL
         WHERE e.id = x.id AND e.generation = x.generation AND e.ended_at IS NULL AND e.held_until <= clock_timestamp()
         RETURNING * INTO x;
         IF NOT FOUND THEN
@@ -348,6 +352,52 @@ BEGIN
     RETURN QUERY SELECT x.id, x.generation, tidemark.derive('erasure', int8send(x.id)), x.began_at, again, x.fields,
         x.personal, x.changed;
 END
+$$;
+-- +goose StatementEnd
+
+-- abandon_erasure takes over an erasure that was interrupted, so that the caller ends it with what is erased so
+-- far. Its request may be forgotten. While another holds it, it raises TM017. It returns no row if there is no
+-- such erasure, or if it has ended.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.abandon_erasure(p_erasure bigint, p_actor text, p_reason text)
+    RETURNS TABLE (id bigint, generation bigint, key bytea, began_at timestamptz, continued boolean, fields jsonb,
+        personal jsonb, changed jsonb, campaign_id text)
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET lock_timeout = '3s'
+    SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_column
+DECLARE
+    x tidemark.erasures;
+BEGIN
+    UPDATE tidemark.erasures e SET generation = e.generation + 1, holder = p_actor,
+        held_until = clock_timestamp() + interval '30 s', abandoned_by = p_actor, abandon_reason = p_reason
+    WHERE e.id = p_erasure AND e.ended_at IS NULL AND e.held_until <= clock_timestamp()
+    RETURNING * INTO x;
+    IF NOT FOUND THEN
+        SELECT * INTO x FROM tidemark.erasures e WHERE e.id = p_erasure AND e.ended_at IS NULL;
+        IF NOT FOUND THEN
+            RETURN;
+        END IF;
+        RAISE EXCEPTION 'erasure % is carried out by %, who holds it until %', x.id, left(x.holder, 64), x.held_until
+            USING ERRCODE = 'TM017', HINT = 'wait until then, and abandon it if it has not ended',
+                DETAIL = jsonb_build_object('erasure', x.id, 'holder', x.holder, 'until', x.held_until)::text;
+    END IF;
+    RETURN QUERY SELECT x.id, x.generation, tidemark.derive('erasure', int8send(x.id)), x.began_at, true, x.fields,
+        x.personal, x.changed, coalesce(x.campaign_id, '');
+END
+$$;
+-- +goose StatementEnd
+
+-- erasure_key returns the key of an erasure that has not ended, so that what a killed call has erased can be
+-- searched for. The certificate has the key of one that has ended.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.erasure_key(p_erasure bigint) RETURNS TABLE (key bytea, began_at timestamptz)
+    LANGUAGE sql STABLE SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp
+AS $$
+    SELECT tidemark.derive('erasure', int8send(x.id)), x.began_at FROM tidemark.erasures x
+    WHERE x.id = p_erasure AND x.ended_at IS NULL
 $$;
 -- +goose StatementEnd
 
@@ -402,6 +452,22 @@ END
 $$;
 -- +goose StatementEnd
 
+-- field_values returns what a path leads to in a document: of all elements where it leads through an array.
+-- It has no SET, so that Postgres can make it a part of the query.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.field_values(p_document jsonb, p_path text) RETURNS SETOF jsonb
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+BEGIN ATOMIC
+    SELECT p_document #> string_to_array(p_path, '.')
+    WHERE jsonb_typeof(p_document #> string_to_array(p_path, '.')) <> 'array'
+    UNION ALL
+    SELECT v.value FROM jsonb_path_query(p_document, (
+        SELECT 'lax $' || string_agg('.' || to_json(s.name)::text || '[*]', '' ORDER BY s.n)
+        FROM string_to_table(p_path, '.') WITH ORDINALITY AS s (name, n))::jsonpath) AS v (value)
+    WHERE coalesce(jsonb_typeof(p_document #> string_to_array(p_path, '.')), 'array') = 'array';
+END;
+-- +goose StatementEnd
+
 -- keep_subjects keeps the hashes of the tags of an event and of the subjects that p_paths lead to. Of a
 -- sealed subject the key's row has the SHA-256.
 -- +goose StatementBegin
@@ -417,8 +483,8 @@ BEGIN
         UNION SELECT CASE jsonb_typeof(f.value) WHEN 'object' THEN (SELECT k.subject FROM tidemark.keys k
                 WHERE k.id = CASE WHEN f.value ->> 'key' ~ '^[0-9a-f-]{36}$' THEN (f.value ->> 'key')::uuid END)
             ELSE sha256(convert_to(f.value #>> '{}', 'UTF8')) END
-        FROM (SELECT p_event.payload #> string_to_array(p.path, '.') AS value
-            FROM jsonb_array_elements_text(p_paths) p (path)) f
+        FROM (SELECT v.value FROM jsonb_array_elements_text(p_paths) p (path)
+            CROSS JOIN LATERAL tidemark.field_values(p_event.payload, p.path) v (value)) f
     ) s WHERE s.hash IS NOT NULL
     ON CONFLICT DO NOTHING;
 END
@@ -733,8 +799,8 @@ BEGIN
                     (p_personal IS NULL OR p_personal ? (a.event ->> 'type')) AND (s.campaign_id = p_campaign_id
                         OR coalesce(a.event -> 'tags' ?| subjects, false)
                         OR EXISTS (SELECT FROM jsonb_array_elements_text(p_fields -> (a.event ->> 'type')) AS f (path)
-                            WHERE a.event -> 'payload' #>> string_to_array(f.path, '.') = ANY (subjects)
-                                OR a.event -> 'payload' #>> string_to_array(f.path || '.key', '.') = ANY (keys))) AS about
+                            CROSS JOIN LATERAL tidemark.field_values(a.event -> 'payload', f.path) AS v (value)
+                            WHERE v.value #>> '{}' = ANY (subjects) OR v.value ->> 'key' = ANY (keys))) AS about
                 FROM jsonb_array_elements(s.events) WITH ORDINALITY AS a (event, n) OFFSET 0
             ) AS x OFFSET 0
         ) AS e;
@@ -942,9 +1008,10 @@ $$;
 -- +goose StatementEnd
 
 REVOKE ALL ON FUNCTION tidemark.derive, tidemark.secret_hash, tidemark.request_hash, tidemark.tag_hashes, tidemark.notices,
-    tidemark.begin_erasure, tidemark.hold_erasure, tidemark.release_erasure, tidemark.erased_of, tidemark.erase,
-    tidemark.erase_traces, tidemark.erase_scheduled, tidemark.erase_keys, tidemark.erase_items,
-    tidemark.forget_statistics, tidemark.end_erasure, tidemark.import_erased FROM PUBLIC;
+    tidemark.begin_erasure, tidemark.abandon_erasure, tidemark.erasure_key, tidemark.hold_erasure,
+    tidemark.release_erasure, tidemark.erased_of, tidemark.erase, tidemark.erase_traces, tidemark.erase_scheduled,
+    tidemark.erase_keys, tidemark.erase_items, tidemark.forget_statistics, tidemark.end_erasure,
+    tidemark.import_erased FROM PUBLIC;
 
 SELECT set_config('search_path', current_setting('tidemark.path'), true);
 
@@ -964,9 +1031,12 @@ DROP FUNCTION tidemark.without;
 DROP FUNCTION tidemark.cut;
 DROP FUNCTION tidemark.holds;
 DROP FUNCTION tidemark.keep_subjects;
+DROP FUNCTION tidemark.field_values;
 DROP FUNCTION tidemark.erased_of;
 DROP FUNCTION tidemark.release_erasure;
 DROP FUNCTION tidemark.hold_erasure;
+DROP FUNCTION tidemark.erasure_key;
+DROP FUNCTION tidemark.abandon_erasure;
 DROP FUNCTION tidemark.begin_erasure;
 DROP FUNCTION tidemark.merge_paths;
 DROP FUNCTION tidemark.count_erased;

@@ -201,12 +201,14 @@ BEGIN
         tidemark.erased_subjects, tidemark.erased_values, tidemark.erasure_notices FROM %I', worker);
     EXECUTE format('REVOKE ALL ON tidemark.erasure_secret FROM %I', worker);
     EXECUTE format('REVOKE EXECUTE ON FUNCTION tidemark.derive, tidemark.secret_hash, tidemark.tag_hashes,
-        tidemark.begin_erasure, tidemark.hold_erasure, tidemark.release_erasure, tidemark.erased_of, tidemark.erase,
-        tidemark.erase_traces, tidemark.erase_scheduled, tidemark.erase_keys, tidemark.erase_items,
-        tidemark.forget_statistics, tidemark.end_erasure, tidemark.import_erased FROM %I, %I', worker, publisher);
-    EXECUTE format('GRANT EXECUTE ON FUNCTION tidemark.begin_erasure, tidemark.hold_erasure,
+        tidemark.begin_erasure, tidemark.abandon_erasure, tidemark.erasure_key, tidemark.hold_erasure,
         tidemark.release_erasure, tidemark.erased_of, tidemark.erase, tidemark.erase_traces, tidemark.erase_scheduled,
-        tidemark.erase_keys, tidemark.erase_items, tidemark.forget_statistics, tidemark.end_erasure TO %I', operator);
+        tidemark.erase_keys, tidemark.erase_items, tidemark.forget_statistics, tidemark.end_erasure,
+        tidemark.import_erased FROM %I, %I', worker, publisher);
+    EXECUTE format('GRANT EXECUTE ON FUNCTION tidemark.begin_erasure, tidemark.abandon_erasure,
+        tidemark.erasure_key, tidemark.hold_erasure, tidemark.release_erasure, tidemark.erased_of, tidemark.erase,
+        tidemark.erase_traces, tidemark.erase_scheduled, tidemark.erase_keys, tidemark.erase_items,
+        tidemark.forget_statistics, tidemark.end_erasure TO %I', operator);
     -- Only the owner imports lines of erased events, which others could forge. Publishers ask tidemark.notices,
     -- and workers publish too.
     EXECUTE format('GRANT EXECUTE ON FUNCTION tidemark.notices TO %I, %I', worker, publisher);

@@ -136,6 +136,7 @@ func calls() []call {
 		{admin.ActStartOperation, "repairGaps", "group=g"},
 		{admin.ActAbortOperation, "abortOperation", "id=1"},
 		{admin.ActCancelScheduled, "cancelScheduled", "id=1"},
+		{admin.ActAbandonErasure, "abandonErasure", "erasure=1"},
 		{admin.ActArchive, "archiveCampaign", "campaign=c003"},
 		{admin.ActRestore, "restoreCampaign", "campaign=c003"},
 		{admin.ActErase, "eraseCampaign", "campaign=c003"},
@@ -154,7 +155,7 @@ func admins() []admin.Kind {
 		admin.ActResolve, admin.ActUnresolve, admin.ActResolveParked, admin.ActResetPublisher, admin.ActAbortRebuild,
 		admin.ActSwapRebuild, admin.ActRollback, admin.ActDrain, admin.ActUndrain, admin.ActRemove, admin.ActRemoveGroup,
 		admin.ActCreateToken, admin.ActRevokeToken, admin.ActCancelScheduled, admin.ActErase, admin.ActArchive, admin.ActRestore,
-		admin.ActRepairCopy,
+		admin.ActRepairCopy, admin.ActAbandonErasure,
 	}
 }
 
@@ -162,7 +163,7 @@ func admins() []admin.Kind {
 func words() map[admin.Kind]string {
 	return map[admin.Kind]string{
 		admin.ActAbortRebuild: "p", admin.ActResolveParked: "1", admin.ActResetPublisher: "s", admin.ActDrain: "w", admin.ActStartOperation: "g",
-		admin.ActCancelScheduled: "1", admin.ActErase: "c003",
+		admin.ActCancelScheduled: "1", admin.ActErase: "c003", admin.ActAbandonErasure: "1",
 		admin.ActRollback: "p", admin.ActRemove: "p", admin.ActRemoveGroup: "g",
 	}
 }
@@ -194,6 +195,10 @@ func TestEveryActIsDoneOnceByWhoeverMayAndWrittenDown(t *testing.T) {
 func everyAct(t *testing.T, pool *pgxpool.Pool) {
 	t.Helper()
 	_, acts := databaseOn(t, pool, 3)
+	if _, err := pool.Exec(t.Context(), `INSERT INTO tidemark.erasures (request, campaign_id, actor, reason)
+		VALUES (sha256(''), 'gone', 'anna', 'it was killed')`); err != nil {
+		t.Fatal(err)
+	}
 	// These have tests of their own. A worker records the last one.
 	seen := map[admin.Kind]bool{admin.ActRollback: true, admin.ActRepublish: true}
 	for i, call := range calls() {

@@ -32,6 +32,7 @@ const (
 	ActRevokeToken     Kind = "token_revoked"
 	ActCancelScheduled Kind = "scheduled_cancelled"
 	ActErase           Kind = "erased"
+	ActAbandonErasure  Kind = "erasure_abandoned"
 	ActArchive         Kind = "archived"
 	ActRestore         Kind = "restored"
 	ActRotateKeys      Kind = "keys_rotated"
@@ -47,7 +48,7 @@ func Kinds() []Kind {
 		ActPauseRebuild, ActResumeRebuild, ActAbortRebuild, ActSwapRebuild,
 		ActRollback, ActPausePublisher, ActResumePublisher, ActResetPublisher, ActRetryParked, ActResolveParked,
 		ActDrain, ActUndrain, ActRepublish, ActRemove, ActRemoveGroup,
-		ActCreateToken, ActRevokeToken, ActCancelScheduled, ActErase, ActRotateKeys, ActArchive, ActRestore,
+		ActCreateToken, ActRevokeToken, ActCancelScheduled, ActErase, ActAbandonErasure, ActRotateKeys, ActArchive, ActRestore,
 		ActRepairCopy, ActStartOperation, ActAbortOperation,
 	}
 }

@@ -81,6 +81,9 @@ type Certificate struct {
 	Rebuilt  []string         `json:"rebuilt"`        // workers do both after the erasure has ended
 	Left     []string         `json:"left,omitempty"` // campaigns that are still to be erased: the erasure has not ended
 
+	// Abandoned: what is left of the request was not erased ([Abandon]), and By and Reason are of that call.
+	Abandoned bool `json:"abandoned,omitempty"`
+
 	// Objects of the archive that have lines of the erased campaigns. No campaign needs them: delete them.
 	Objects []string `json:"objects,omitempty"`
 
@@ -241,6 +244,12 @@ func (e *run) end(ctx context.Context) error {
 			return err
 		}
 	}
+	return e.finish(ctx, e.eraseScheduled) // again: processes may have reacted meanwhile
+}
+
+// finish has read models made anew, takes what is left beside the journal of erased events, does also, and ends
+// the erasure.
+func (e *run) finish(ctx context.Context, also func(context.Context) error) error {
 	err := e.rebuild(ctx)
 	if err != nil {
 		return err
@@ -248,7 +257,7 @@ func (e *run) end(ctx context.Context) error {
 	if e.done.Objects, err = rows.All(ctx, e.db, pgx.RowTo[string], "", queryObjects, e.done.Erasure); err != nil {
 		return err
 	}
-	subjects := slices.Clone(e.Subjects)
+	subjects := append([]string{}, e.Subjects...)
 	for _, tag := range e.Subjects {
 		if _, value, ok := strings.Cut(tag, "="); ok {
 			subjects = append(subjects, value)
@@ -261,7 +270,7 @@ func (e *run) end(ctx context.Context) error {
 			return err
 		}
 	}
-	if err = e.eraseScheduled(ctx); err != nil { // again: processes may have reacted meanwhile
+	if err = also(ctx); err != nil {
 		return err
 	}
 	if err = e.eraseOperations(ctx, subjects); err != nil {

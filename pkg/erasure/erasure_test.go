@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/fstest"
@@ -388,6 +389,46 @@ func TestTheSearchFindsWhatIsLeft(t *testing.T) {
 	c.Key = nil
 	if _, err := erasure.Verify(t.Context(), s.Pool, s.Pool, *c); !errors.Is(err, erasure.ErrKey) {
 		t.Errorf("without a key: %v", err)
+	}
+}
+
+// swapped does something once, before the first transaction.
+type swapped struct {
+	*pgxpool.Pool
+	before sync.Once
+	swap   string
+}
+
+func (s *swapped) Begin(ctx context.Context) (tx pgx.Tx, err error) {
+	s.before.Do(func() { _, err = s.Exec(ctx, s.swap) })
+	if err != nil {
+		return nil, err
+	}
+	return s.Pool.Begin(ctx)
+}
+
+// TestTheSearchGoesOnWhereASwapHasDroppedTables drops tables between their list and the search: one is gone, and
+// another table gets the name of the second.
+func TestTheSearchGoesOnWhereASwapHasDroppedTables(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	s.work()
+	s.order("shop", "ann", 2)
+	s.within("all is applied", func() bool { return s.value(`SELECT count(*) FROM tidemark_views.log`) == "1" })
+	c := s.erase(erasure.Request{Campaign: "shop"})
+	if r := s.verify(c); r.Rows != 0 || !r.Finished() {
+		t.Fatalf("the search finds %+v", r)
+	}
+	report, err := erasure.Verify(t.Context(), s.Pool, &swapped{Pool: s.Pool, swap: `DROP TABLE tidemark_views.log;
+		CREATE TABLE tidemark_views.made AS SELECT campaign_id, 1 AS seq, 'planted-ann' AS customer FROM tidemark_views.orders;
+		DROP TABLE tidemark_views.orders; ALTER TABLE tidemark_views.made RENAME TO orders`}, *c)
+	if err != nil || report.Rows != 1 || !report.Finished() {
+		t.Errorf("after the swap the search finds %+v, %v", report, err)
+	}
+	for _, searched := range report.Searched {
+		if strings.Contains(searched.Table, "log") && strings.Contains(searched.Table, "tidemark_views") {
+			t.Errorf("%s was searched", searched.Table)
+		}
 	}
 }
 

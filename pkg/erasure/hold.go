@@ -89,12 +89,16 @@ func (e *run) record(ctx context.Context, anew bool) error {
 	if err != nil || len(found) == 0 {
 		return held(err, 0)
 	}
-	r := found[0]
+	e.take(&found[0])
+	return nil
+}
+
+// take takes what is on record.
+func (e *run) take(r *record) {
 	e.generation, e.fields, e.personal = r.Generation, r.Fields, r.Personal
 	e.done.Erasure, e.done.BeganAt, e.done.Key = r.ID, r.BeganAt, r.Key
 	e.done.Changed, e.done.Events, e.done.Keys = r.Changed, r.Changed["journal"], r.Changed["keys"]
 	e.continued = r.Continued
-	return nil
 }
 
 // hold keeps the erasure for as long as the next step may take.

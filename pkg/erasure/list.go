@@ -16,7 +16,7 @@ type Record struct {
 	CampaignID string // "": of subjects, which the database does not keep
 	BeganAt    time.Time
 	EndedAt    *time.Time       // nil: it has not ended
-	State      string           // ended, running, or interrupted: the same request continues it
+	State      string           // ended, abandoned, running, or interrupted: the same request continues it
 	Holder     string           // operator who carries it out, or did last
 	HeldUntil  *time.Time       // while it is running: from when the same request can take it over; else nil
 	By, Reason string           // of the operator who began it

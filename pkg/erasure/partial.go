@@ -18,7 +18,8 @@ import (
 // ErrPartial is wrapped by [PartialError].
 var ErrPartial = errors.New("the erasure is not finished")
 
-// PartialError is returned by [Erase] if a part of the erasure is done. The same request continues it.
+// PartialError is returned by [Erase] and [Abandon] if a part of the erasure is done. The same request continues
+// it.
 type PartialError struct {
 	Certificate *Certificate // of what is done, without an end
 	Left        []string     // campaigns that have events of it and that others have locked
@@ -33,6 +34,9 @@ func (e *PartialError) Error() string {
 		if n > most {
 			text += " and more"
 		}
+	}
+	if e.Certificate.Abandoned {
+		return text + "; abandon it again: " + e.Err.Error()
 	}
 	return text + "; erase again: " + e.Err.Error()
 }

@@ -326,3 +326,45 @@ func TestPagesAreDroppedWhileAnErasureRuns(t *testing.T) {
 		t.Errorf("the mark has moved to %s, want a step for each of three batches and one at the end", s.value(`SELECT last_value FROM tidemark.erased`))
 	}
 }
+
+const bookings = `types:
+  booked:
+    subject: [passengers.id, of.contacts]
+    personal: [passengers.id, passengers.name]
+`
+
+// TestSubjectsInArraysAreFound has a subject in elements of arrays, in arrays in arrays and as an element.
+func TestSubjectsInArraysAreFound(t *testing.T) {
+	t.Parallel()
+	s := shopOf(t, bookings)
+	book := func(payload string) journal.Event { return journal.Event{Type: "booked", Payload: []byte(payload)} }
+	s.append("oak",
+		book(`{"n": 1, "passengers": [{"id": "p-1", "name": "planted-one"}, "x", {"id": "p-2", "name": "planted-two"}]}`),
+		book(`{"n": 2, "passengers": [[{"id": 7, "name": "planted-x"}, {"id": "p-2", "name": "planted-two"}]]}`),
+		book(`{"n": 3, "of": {"contacts": ["p-3", "p-2"]}}`), book(`{"n": 4, "of": [{"contacts": "p-2"}]}`),
+		book(`{"n": 5, "passengers": [{"id": "p-3", "name": "planted-three"}], "of": {"contacts": []}}`), book(`{"n": 6, "passengers": {}}`))
+	if _, err := s.Exec(t.Context(), `SELECT tidemark.append_at('elm', now() + interval '1 day',
+		'[{"type": "booked", "payload": {"passengers": [{"id": "p-2"}]}}]')`); err != nil {
+		t.Fatal(err)
+	}
+	r := erasure.Request{Subjects: []string{"p-2"}, Catalogue: s.catalogue}
+	if found, err := erasure.Count(t.Context(), s.Pool, r); err != nil || found.Events != 4 || found.Scheduled != 1 {
+		t.Errorf("counted %+v, %v", found, err)
+	}
+	c := s.erase(erasure.Request{Subjects: []string{"p-2"}, Personal: true})
+	if c.Events != 4 || c.Changed["scheduled"] != 1 {
+		t.Errorf("%d events, %v", c.Events, c.Changed)
+	}
+	const left = `SELECT string_agg(payload::text, ' ' ORDER BY seq) FROM tidemark.journal WHERE event_type = 'booked'`
+	if got, want := s.value(left), `{"n": 1, "passengers": [{}, "x", {}]} {"n": 2, "passengers": [[{}, {}]]} `+
+		`{"n": 3, "of": {"contacts": ["p-3", "p-2"]}} {"n": 4, "of": [{"contacts": "p-2"}]} `+
+		`{"n": 5, "of": {"contacts": []}, "passengers": [{"id": "p-3", "name": "planted-three"}]} {"n": 6, "passengers": {}}`; got != want {
+		t.Errorf("left is %s\nwant    %s", got, want)
+	}
+	if c := s.erase(erasure.Request{Subjects: []string{"p-2"}}); c.Events != 4 { // two say nothing of it any more
+		t.Errorf("then %d whole events are erased", c.Events)
+	}
+	if found := s.everywhere("p-2"); found != nil {
+		t.Errorf("p-2 is found in %v", found)
+	}
+}

@@ -7,6 +7,15 @@ const (
 	queryBegin = `SELECT id, generation, key, began_at, continued, fields, personal, changed
 		FROM tidemark.begin_erasure(nullif($1, ''), $2, $3, $4, $5, $6, $7)`
 
+	// queryAbandon takes an interrupted erasure over by its row, and queryKey reads it.
+	queryAbandon = `SELECT id, generation, key, began_at, continued, fields, personal, changed, campaign_id
+		FROM tidemark.abandon_erasure($1, $2, $3)`
+	queryKey = `SELECT key, began_at FROM tidemark.erasure_key($1)`
+
+	// queryCampaigns probes the journal's index on positions for each event of an erasure.
+	queryCampaigns = `SELECT DISTINCT j.campaign_id FROM tidemark.erased_events e
+		JOIN tidemark.journal j ON j."position" = e."position" WHERE e.erasure = $1 ORDER BY 1`
+
 	// queryHold and queryRelease change the erasure's row, which only its holder changes.
 	queryHold    = `SELECT tidemark.hold_erasure($1, $2)`
 	queryRelease = `SELECT tidemark.release_erasure($1, $2)`
@@ -76,12 +85,11 @@ const (
 
 	// named are the subjects that a field of an event names, and whether something of it is to be erased.
 	named = ` CROSS JOIN LATERAL (
-			SELECT CASE WHEN v.value = ANY ($1::text[]) THEN v.value
-				ELSE ($5::text[])[array_position($4::text[], v.key)] END AS subject
-			FROM jsonb_array_elements_text($3::jsonb -> j.event_type) f (path) CROSS JOIN LATERAL (
-				SELECT j.payload #>> string_to_array(f.path, '.') AS value,
-					j.payload #>> string_to_array(f.path || '.key', '.') AS key) v
-			WHERE v.value = ANY ($1::text[]) OR v.key = ANY ($4::text[])
+			SELECT CASE WHEN v.value #>> '{}' = ANY ($1::text[]) THEN v.value #>> '{}'
+				ELSE ($5::text[])[array_position($4::text[], v.value ->> 'key')] END AS subject
+			FROM jsonb_array_elements_text($3::jsonb -> j.event_type) f (path)
+				CROSS JOIN LATERAL tidemark.field_values(j.payload, f.path) v (value)
+			WHERE v.value #>> '{}' = ANY ($1::text[]) OR v.value ->> 'key' = ANY ($4::text[])
 		) s`
 	isLeft = `, s.subject, NOT (coalesce(j.metadata ? '$erased', false)
 			AND tidemark.is_erased(j."position", j.event_type, $2)) AND ($2::jsonb IS NULL OR $2::jsonb ? j.event_type)`
@@ -138,13 +146,15 @@ const (
 	queryPages = `SELECT pg_relation_size('tidemark.journal') / current_setting('block_size')::bigint`
 
 	// queryList walks the primary key.
-	queryList = `SELECT id, coalesce(campaign_id, ''), began_at, ended_at, CASE WHEN ended_at IS NOT NULL THEN 'ended'
+	queryList = `SELECT id, coalesce(campaign_id, ''), began_at, ended_at, CASE
+			WHEN ended_at IS NOT NULL AND abandoned_by IS NOT NULL THEN 'abandoned' WHEN ended_at IS NOT NULL THEN 'ended'
 			WHEN held_until > clock_timestamp() THEN 'running' ELSE 'interrupted' END, holder,
 			CASE WHEN ended_at IS NULL AND held_until > clock_timestamp() THEN held_until END, actor, reason, changed
 		FROM tidemark.erasures WHERE $1 = 0 OR id < $1 ORDER BY id DESC LIMIT $2`
 
 	// queryKnown compares the time too: after a restore of a backup, another erasure may have the number.
-	queryKnown = `SELECT ended_at IS NOT NULL, personal IS NULL FROM tidemark.erasures WHERE id = $1 AND began_at = $2`
+	queryKnown = `SELECT ended_at IS NOT NULL, ended_at IS NOT NULL AND abandoned_by IS NOT NULL, personal IS NULL
+		FROM tidemark.erasures WHERE id = $1 AND began_at = $2`
 
 	// queryAlone has names mean Postgres' own objects, and policies that would hide rows be an error.
 	queryAlone = `SELECT pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true),

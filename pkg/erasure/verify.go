@@ -24,8 +24,12 @@ const searchPages = 512
 
 // Report is the outcome of a search for erased values.
 type Report struct {
-	Erasure  int64      `json:"erasure"`
-	Ended    bool       `json:"ended"` // false: it runs, or was interrupted: the same request continues it
+	Erasure int64 `json:"erasure"`
+	Ended   bool  `json:"ended"` // false: it runs, or was interrupted: the same request continues it
+
+	// Abandoned erasures have ended before all was erased: [Abandon].
+	Abandoned bool `json:"abandoned,omitempty"`
+
 	Searched []Searched `json:"searched"`
 	Rows     int64      `json:"rows"`    // that have an erased value, and no event that is left has the value
 	Shared   int64      `json:"shared"`  // events that are left and have an erased value: are they about the subject too?
@@ -45,7 +49,8 @@ type Searched struct {
 	Error string `json:"error,omitempty"` // why it was not searched, such as a missing right
 }
 
-// ErrKey is returned by [Verify] for a certificate without key, or of another database.
+// ErrKey is returned by [Verify] for a certificate without key, or of another database, and for the number of
+// an erasure that has ended.
 var ErrKey = errors.New("the certificate does not fit")
 
 // Verify searches every table of Tidemark's and of the projections for the values that an erasure has
@@ -56,15 +61,23 @@ var ErrKey = errors.New("the certificate does not fit")
 // models reads the tables of the projections. Give it a login of the workers' role; db does if the
 // projections' tables belong to its login. A session that may do more than the owner of a table gets a
 // projector.OwnerError, before anything is searched.
+//
+// A killed erasure has no certificate: give its number alone, as long as it has not ended. The database then
+// tells the key, to those alone who may erase.
 func Verify(ctx context.Context, db journal.Querier, models DB, c Certificate) (r *Report, err error) {
 	defer rows.Explain(&err, "search for what erasure %d has erased", c.Erasure)
+	if c.Key == nil && c.BeganAt.IsZero() {
+		if err := c.unfinished(ctx, db); err != nil {
+			return nil, err
+		}
+	}
 	if len(c.Key) != 32 {
 		return nil, fmt.Errorf("%w: its key has %d bytes, 32 are needed", ErrKey, len(c.Key))
 	}
 	var whole bool
 	r = &Report{Erasure: c.Erasure}
 	known := false
-	if err := rows.Each(ctx, db, []any{&r.Ended, &whole}, func() { known = true }, "", queryKnown, c.Erasure,
+	if err := rows.Each(ctx, db, []any{&r.Ended, &r.Abandoned, &whole}, func() { known = true }, "", queryKnown, c.Erasure,
 		c.BeganAt); err != nil {
 		return nil, err
 	}
@@ -118,6 +131,15 @@ func Verify(ctx context.Context, db journal.Querier, models DB, c Certificate) (
 		})
 		return n, err
 	})
+}
+
+// unfinished reads the key of an erasure that has not ended.
+func (c *Certificate) unfinished(ctx context.Context, db journal.Querier) error {
+	err := rows.Each(ctx, db, []any{&c.Key, &c.BeganAt}, func() {}, "", queryKey, c.Erasure)
+	if err == nil && c.Key == nil {
+		err = fmt.Errorf("%w: no erasure %d is unfinished: give the certificate of one that has ended", ErrKey, c.Erasure)
+	}
+	return err
 }
 
 // relation is a table to search.

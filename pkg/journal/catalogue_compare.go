@@ -195,7 +195,7 @@ func (c *Catalogue) check(e *Event, err error, r *CatalogueReport, used map[*cat
 	case e.Erased():
 		r.Erased++
 		return
-	case err == nil && c.sealer == nil && len(t.Personal) > 0 && bytes.Contains(e.Payload, []byte(`"$sealed"`)):
+	case err == nil && c.sealer == nil && hasSealed(e.Payload): // the field may not be personal any more
 		r.Sealed++
 		return
 	case err == nil:

@@ -22,6 +22,7 @@ func TestTheSecretOfErasuresIsTheOwnersAlone(t *testing.T) {
 			"INSERT INTO tidemark.erasures (request, actor, reason) VALUES (sha256(''), 'a', 'b')")
 		if role != "operator" {
 			refuses(t, pool, "SELECT tidemark.begin_erasure('c', NULL, NULL, NULL, 'a', 'b', true)",
+				"SELECT tidemark.abandon_erasure(1, 'a', 'b')", "SELECT tidemark.erasure_key(1)",
 				"SELECT tidemark.hold_erasure(1, 1)", "SELECT tidemark.release_erasure(1, 1)",
 				"SELECT tidemark.erased_of('{ann}', NULL)")
 		}

@@ -62,6 +62,7 @@ const behind = `
 	INSERT INTO tidemark.workers (owner, consumer_group, host, pid, started_at, seen_at, campaigns_held, events_applied)
 		VALUES ('w', 'default', 'h', 1, now(), now(), 0, 0);
 	SELECT tidemark.append_at('c', now() + interval '1 h', '[{"type": "noted"}]');
+	INSERT INTO tidemark.erasures (request, campaign_id, actor, reason) VALUES (sha256(''), 'gone', 'anna', 'it was killed');
 	INSERT INTO tidemark.consumer_groups (name, state) VALUES ('spare', 'ready')`
 
 // everyAct performs every act of operators and calls done after each.
@@ -130,6 +131,7 @@ func everyAct(t *testing.T, operator, applies *pgxpool.Pool, done func(what stri
 		{admin.ActStartOperation, "verifyProjection", "", "projection=counted"},
 		{admin.ActAbortOperation, "abortOperation", "", ""},
 		{admin.ActCancelScheduled, "cancelScheduled", "1", "id=1"},
+		{admin.ActAbandonErasure, "abandonErasure", "", ""},
 		{admin.ActArchive, "archiveCampaign", "", "campaign=c"},
 		{admin.ActRestore, "restoreCampaign", "", "campaign=c"},
 		{admin.ActErase, "eraseCampaign", "c", "campaign=c"},
@@ -144,6 +146,10 @@ func everyAct(t *testing.T, operator, applies *pgxpool.Pool, done func(what stri
 			all, err := a.Operations(ctx, admin.OperationFilter{State: "running"})
 			must(t, err)
 			act.params = fmt.Sprint("id=", all[0].ID)
+		}
+		if act.kind == admin.ActAbandonErasure {
+			must(t, operator.QueryRow(ctx, "SELECT id::text FROM tidemark.erasures WHERE ended_at IS NULL").Scan(&act.confirm))
+			act.params = "erasure=" + act.confirm
 		}
 		if _, err := acting.Do(ctx, a, confirmed(act.confirm), act.name, strings.Fields(act.params)...); err != nil {
 			t.Errorf("%s: %v", act.kind, err)

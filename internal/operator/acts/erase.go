@@ -3,6 +3,7 @@ package acts
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/tidemark-go/tidemark/internal/admin"
@@ -23,6 +24,10 @@ type campaignErase struct {
 type subjectErase struct {
 	Subjects []string `arg:"KEY..." name:"subjects" hidden:"true" help:"tags, or keys in the catalogue's subject fields"`
 	erases
+}
+
+type erasureAbandon struct {
+	Erasure int64 `arg:"ERASURE" min:"1" help:"its number"`
 }
 
 const aboutErasures = " Payloads and metadata go, and with them tags, actors and aggregates; places, types, ids " +
@@ -71,6 +76,32 @@ func eraseActs() []*Act {
 				typed = in.Subjects[0]
 			}
 			return in.does(erasure.Request{Subjects: in.Subjects}, typed, what)
+		}),
+		act(Act{
+			Kind: admin.ActAbandonErasure, Name: "abandonErasure", Command: "erase abandon", Path: "/erasures/{erasure}/abandon",
+			Short: "End an interrupted erasure whose request is forgotten",
+			Long: "End an interrupted erasure whose request is forgotten. As long as one has not ended, nothing is archived, " +
+				"and only the same request can do the rest. What it has erased is erased in read models and logs too; what " +
+				"it has not reached stays as it is, and so do sealing keys. The command writes the certificate to stdout: " +
+				"keep it, erase verify needs its key. erase list shows the erasure as abandoned. The command asks for its " +
+				"number.",
+			Examples: []string{"erase abandon 7 --reason 'the request is lost' > certificate.json"},
+			NoForm:   true, Role: auth.Admin, Reason: true, Danger: true, Confirms: true,
+		}, func(in *erasureAbandon) does {
+			return does{
+				Typed: strconv.FormatInt(in.Erasure, 10),
+				Would: fmt.Sprintf("end erasure %d for good before it has erased all", in.Erasure),
+				Alone: func(ctx context.Context, db *admin.Recorder) (any, error) {
+					return erasure.Abandon(ctx, db, in.Erasure, db.Who.Name, db.Reason)
+				},
+				Told: func(done *admin.Outcome) Told {
+					c := detail[erasure.Certificate](done)
+					return Told{
+						fmt.Sprintf("Abandoned erasure %d, which has erased %s.", in.Erasure, table.Count(c.Events, "event")),
+						[]string{"erase", "verify", certificateFile},
+					}
+				},
+			}
 		}),
 	}
 }

@@ -23,7 +23,7 @@ func erasureViews() []*View {
 			Short: "List erasures with the rows that they changed, newest first",
 			Long: "List erasures with the rows that they changed, newest first. CAMPAIGN is - for subjects, which the " +
 				"database does not keep. STATE is running while a call holds the erasure, which expires 30 s after its last " +
-				"step, and interrupted then: the same request continues it.",
+				"step, and interrupted then: the same request continues it, or erase abandon ends it.",
 			Examples: []string{"erase list --limit 10 --json"},
 			Empty:    "Nothing was erased.",
 		}, lists[*erasureList, erasure.Record]{

@@ -40,6 +40,7 @@ func callsOf() map[string]string {
 		"campaign restore":          "restoreCampaign restoreObjects",
 		"subject erase":             "eraseSubjects",
 		"erase list":                "listErasures",
+		"erase abandon":             "abandonErasure",
 		"campaign policies":         "listPolicies",
 		"campaign requests":         "listRestoreRequests",
 		"erase verify":              "- it needs the certificate, which whoever erased has",

@@ -110,6 +110,7 @@ func commands() []known {
 		acted("campaign archive", "deferred.sql", "oak --archive-url file://"+os.TempDir(), "archived oak"),
 		acted("campaign restore", "deferred.sql", "oak --archive-url file://"+os.TempDir(), "restored oak"),
 		acted("subject erase", "tagged.sql", "who=ann --yes --reason test", "erased"), shows("erase verify"), shows("erase list"),
+		acted("erase abandon", "killed.sql", "1 --yes --reason test", "erasure_abandoned"),
 		shows("campaign policies"),
 		shows("campaign requests"),
 		acted("scheduled cancel", "deferred.sql scheduled.sql", "1 --yes", "scheduled_cancelled oak"),

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -82,6 +83,23 @@ func eraseCommand(env *cli.Env) extra {
 	}
 }
 
+// abandonCommand writes the certificate.
+func abandonCommand() extra {
+	return extra{
+		failed: eraseFailed,
+		after: func(_ context.Context, c *actCommand, _ *pgxpool.Pool, _ string, done *admin.Outcome) error {
+			var certificate erasure.Certificate
+			if err := json.Unmarshal(done.Detail, &certificate); err != nil {
+				return err
+			}
+			c.env.Note("Abandoned erasure %d. It has erased %s, and nothing of what it had not reached.", certificate.Erasure,
+				table.Count(certificate.Events, "event"))
+			c.env.Note("next: tidemark erase verify FILE, with the certificate")
+			return c.env.PrintJSON(certificate)
+		},
+	}
+}
+
 // unknownSubjects returns the error for subjects of which nothing was found.
 func unknownSubjects(subjects []string) error {
 	if len(subjects) == 0 {
@@ -109,11 +127,12 @@ func newEraseVerify(env *cli.Env) *cobra.Command {
 	var models string
 	var set *config.Set
 	command := &cobra.Command{
-		Use:   "verify CERTIFICATE",
+		Use:   "verify CERTIFICATE|ERASURE",
 		Short: "Search all tables for what an erasure has erased",
 		Long: `Search all tables of Tidemark and of the projections for the values that an erasure has erased: texts of
 4 letters and digits or more, and numbers of 7, also in longer text, in small and capital letters. CERTIFICATE is the
-file that campaign erase or subject erase wrote; -: stdin.
+file that campaign erase or subject erase wrote; -: stdin. ERASURE is the number of an erasure that was killed, and
+has not ended.
 
 A value that events have which were not erased is searched for in no other table: the number of these events is shown.
 Projections that workers still make anew are listed: search again later.
@@ -122,7 +141,7 @@ The tables of projections are read with the workers' login, which --models-url n
 
 It ends with 7 if a table has an erased value, and else with 6 while the erasure has not ended, while read models are
 made anew, or if a table could not be searched.`,
-		Example: "  tidemark erase verify certificate.json",
+		Example: "  tidemark erase verify certificate.json\n  tidemark erase verify 7",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			certificate, err := readCertificate(env, args[0])
@@ -146,7 +165,7 @@ made anew, or if a table could not be searched.`,
 					return cli.Exitf(cli.ExitDifferences, "%s with an erased value", table.Count(report.Rows, "row"))
 				case !report.Ended:
 					return cli.Exitf(cli.ExitPartial, "erasure %d has not ended: tidemark erase list tells whether it runs; if "+
-						"not, erase again", report.Erasure)
+						"not, erase again, or abandon it if the request is lost", report.Erasure)
 				case !report.Finished():
 					return cli.Exitf(cli.ExitPartial, "read models are still made anew, or a table could not be searched: "+
 						"search again")
@@ -163,6 +182,9 @@ made anew, or if a table could not be searched.`,
 
 func readCertificate(env *cli.Env, file string) (c erasure.Certificate, err error) {
 	in := env.In
+	if number, err := strconv.ParseInt(file, 10, 64); err == nil && number > 0 {
+		return erasure.Certificate{Erasure: number}, nil
+	}
 	if file != "-" {
 		opened, err := os.Open(file)
 		if err != nil {
@@ -190,6 +212,9 @@ func printErasure(env *cli.Env, r *erasure.Report) error {
 	}
 	for _, name := range r.Pending {
 		env.Note("%s is still made anew: search again later.", name)
+	}
+	if r.Abandoned {
+		env.Note("The erasure was abandoned: events that it had not reached are as they were.")
 	}
 	if len(rows) == 0 && r.Finished() {
 		env.Note("Found in none of %s.", table.Count(int64(len(r.Searched)), "table"))

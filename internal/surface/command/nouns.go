@@ -29,7 +29,7 @@ with who and why.`,
 		},
 		{name: "campaign", short: "Show, replay, pause, resume, archive and erase campaigns, and look at their past"},
 		{name: "subject", short: "Erase the events about a person"},
-		{name: "erase", short: "List erasures, and search for what one has left"},
+		{name: "erase", short: "List and abandon erasures, and search for what one has left"},
 		{name: "projection", short: "Show, verify, rebuild, pause, resume and remove projections"},
 		{name: "group", short: "Show, pause, resume and remove consumer groups"},
 		{
@@ -95,7 +95,8 @@ func addCommands(root *cobra.Command, env *cli.Env) map[string]*cobra.Command {
 	more := map[string]extra{
 		"startRebuild": rebuildCommand(env), "createToken": tokenCommand(env),
 		"archiveCampaign": archiveCommand(env), "restoreCampaign": archiveCommand(env),
-		"eraseCampaign": eraseCommand(env), "eraseSubjects": eraseCommand(env), "rotateKeys": keysCommand(),
+		"eraseCampaign": eraseCommand(env), "eraseSubjects": eraseCommand(env), "abandonErasure": abandonCommand(),
+		"rotateKeys": keysCommand(),
 	}
 	byCommand := map[string][]*acts.Act{}
 	for _, act := range acts.All() {

@@ -96,6 +96,7 @@ func actsOfAPI() [][2]string {
 		{"eraseCampaign", `"dry_run": true`},
 		{"eraseSubjects", `"subjects": ["nobody"], "dry_run": true`},
 		{"eraseCampaign", `"confirm": "oak"`},
+		{"abandonErasure", `"confirm": "1"`}, // it has ended
 		{"rotateKeys", ""},
 		{"repairCopy", `"dry_run": true`},
 		{"repairCopy", ""},
@@ -157,7 +158,7 @@ func (w *world) askAll(t *testing.T) (answers []string) {
 	values := map[string]string{
 		"projection": "scores", "campaign": "cave-00", "seq": "4", "group": "default", "topic": "campaign-events",
 		"publisher": "billing",
-		"owner":     "worker-a-1", "name": "eve", "id": "last", // the last operation
+		"owner":     "worker-a-1", "name": "eve", "erasure": "1", "id": "last", // the last operation
 	}
 	var last string
 	path := func(name string) (method, address string) {
