@@ -45,7 +45,7 @@ $$;
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.rarest_tag(p_tags text[]) RETURNS text
     LANGUAGE plpgsql STABLE
-    SET enable_seqscan = off SET enable_bitmapscan = off
+    SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off
     SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
@@ -342,7 +342,7 @@ $$;
 CREATE FUNCTION tidemark.append_if(p_batches jsonb, p_condition jsonb, p_keep boolean DEFAULT false)
     RETURNS TABLE (campaign_id text, seq bigint, "position" bigint, event_id uuid, duplicate boolean)
     LANGUAGE plpgsql
-    SET enable_seqscan = off SET enable_bitmapscan = off
+    SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off
     SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_column

@@ -117,7 +117,7 @@ END;
 CREATE FUNCTION tidemark.react(p_process text, p_timers text[], p_campaign_ids text[], p_dues timestamptz[],
     p_events text[], p_expects bigint[], p_refused text[]) RETURNS void
     LANGUAGE plpgsql
-    SET enable_seqscan = off SET enable_bitmapscan = off
+    SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off
     SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE

@@ -238,9 +238,187 @@ func (w *world) scan(cells []cell) {
 		}
 		w.search("a dump of "+table, line, cells)
 	}
-	// Statistics of read models and of failed keys go with the next ANALYZE, as the guide says.
+	// Statistics of read models, and of keys that were replayed after the erasure, go with the next ANALYZE that
+	// finds rows, as the guide says.
 	for _, table := range w.read(`SELECT oid::regclass::text FROM pg_class WHERE relkind = 'r'
-			AND (relnamespace::regnamespace::text LIKE 'tidemark_%' OR oid = 'tidemark.deferred'::regclass)`) {
+			AND relnamespace::regnamespace::text LIKE 'tidemark_%'`) {
+		_, err := w.Exec(w.t.Context(), "ANALYZE "+table)
+		w.must(err)
+	}
+	const statistics = `SELECT starelid::regclass || ' ' || s::text FROM pg_statistic s `
+	others := w.read(statistics + `WHERE starelid <> 'tidemark.deferred'::regclass`)
+	w.search("pg_statistic", strings.Join(others, "\n"), cells)
+	_, err := w.Exec(w.t.Context(), `SELECT tidemark.forget_statistics()`)
+	w.must(err)
+	w.search("pg_statistic", strings.Join(w.read(statistics), "\n"), cells)
+	files, err := filepath.Glob(filepath.Join(w.folder, "*.gz"))
+	w.must(err)
+	for _, file := range files {
+		content := strings.ReplaceAll(w.unpack(file), `: "`, `:"`)
+		if slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(content, text) }) {
+			names = append(names, filepath.Base(file))
+		}
+	}
+	return names
+}
+
+func (w *world) unpack(file string) string {
+	w.t.Helper()
+	packed, err := os.ReadFile(file)
+	w.must(err)
+	unpacked, err := gzip.NewReader(bytes.NewReader(packed))
+	w.must(err)
+	content, err := io.ReadAll(unpacked)
+	w.must(err)
+	return string(content)
+}
+
+// compare compares the journal, through the archive, and all read models with what the test remembers.
+func (w *world) compare(cells []cell) {
+	w.t.Helper()
+	of := func(campaign string) string {
+		for _, c := range cells {
+			if strings.HasSuffix(campaign, c.campaign()) {
+				return c.String()
+			}
+		}
+		return string(w.act) + "/neighbours"
+	}
+	lines, rows := map[string][]string{}, map[string][]string{}
+	shops, customers, bookings := map[string]sums{}, map[string]sums{}, map[string]sums{}
+	add := func(to map[string]sums, key string, is payload) {
+		s := to[key]
+		if is.Customer != "" {
+			s.Names = append(s.Names, is.Customer)
+		}
+		s.Amount += is.Amount
+		to[key] = s
+	}
+	for _, p := range w.remembered() {
+		is := w.told(p)
+		lines[p.Campaign] = append(lines[p.Campaign], fmt.Sprintf("%s %+v", p.Type, is))
+		switch {
+		case p.Type == "booked" && is.Customer != "":
+			add(bookings, is.Customer, is)
+		case p.Type == "ordered":
+			add(shops, p.Campaign, is)
+			rows[p.Campaign] = append(rows[p.Campaign], fmt.Sprintf("%s %d", is.Customer, is.Amount))
+			if is.Customer != "" {
+				add(customers, is.Customer, is)
+			}
+		}
+	}
+	reader := archive.NewReader(w.store, 0)
+	db := reader.Reading(wrapped("a", "b").Reading(w.Pool))
+	for campaign, want := range lines {
+		var have []string
+		var events []journal.Event
+		for e, err := range journal.ReadCampaign(w.t.Context(), db, campaign, 0) {
+			w.must(err)
+			if e.Type != erasure.EventType {
+				events = append(events, e)
+			}
+		}
+		_, err := types().Sealed(wrapped("a", "b")).Open(w.t.Context(), w.Pool, events)
+		w.must(err)
+		for _, e := range events {
+			var is payload
+			w.must(json.Unmarshal(e.Payload, &is))
+			if is.Name != "" {
+				is.Customer, is.Name = is.Name, ""
+			}
+			have = append(have, fmt.Sprintf("%s %+v", e.Type, is))
+		}
+		if !slices.Equal(have, want) {
+			w.t.Errorf("%s: the events of %s are\n%s\nwant\n%s", of(campaign), campaign, strings.Join(have, "\n"), strings.Join(want, "\n"))
+		}
+	}
+	for table, want := range map[string]map[string]sums{"shops": shops, "customers": customers, "reminders": bookings} {
+		key := "key"
+		if table == "shops" {
+			key = "campaign_id"
+		}
+		w.documents(table, key, want, of)
+	}
+	for _, table := range []string{"orders", "log"} {
+		have := map[string][]string{}
+		for _, line := range w.read(`SELECT concat_ws(' ', campaign_id, customer, amount) FROM tidemark_views.` + table + ` ORDER BY campaign_id, seq`) {
+			campaign, row, _ := strings.Cut(line, " ")
+			have[campaign] = append(have[campaign], row)
+		}
+		for campaign, want := range rows {
+			if !slices.Equal(have[campaign], want) {
+				w.t.Errorf("%s: %s has %q of %s, want %q", of(campaign), table, have[campaign], campaign, want)
+			}
+			delete(have, campaign)
+		}
+		if len(have) > 0 {
+			w.t.Errorf("%s has also %v", table, have)
+		}
+	}
+}
+
+func (w *world) documents(table, key string, want map[string]sums, of func(string) string) {
+	w.t.Helper()
+	have := map[string]sums{}
+	for _, line := range w.read(fmt.Sprintf(`SELECT %s || ' ' || doc FROM tidemark_views.%s`, key, table)) {
+		id, doc, _ := strings.Cut(line, " ")
+		var s sums
+		w.must(json.Unmarshal([]byte(doc), &s))
+		have[id] = s
+	}
+	for id, s := range want {
+		if fmt.Sprint(have[id]) != fmt.Sprint(s) {
+			w.t.Errorf("%s: %s has %v of %s, want %v", of(id), table, have[id], id, s)
+		}
+		delete(have, id)
+	}
+	for id, s := range have {
+		if s.Amount > 0 || len(s.Names) > 0 {
+			w.t.Errorf("%s: %s has %v of %s, want nothing", of(id), table, s, id)
+		}
+	}
+}
+
+var goneText = regexp.MustCompile(`gone-([a-z]+-[a-z]+)`)
+
+// search reports texts of persons who are to be forgotten, by cell.
+func (w *world) search(where, text string, cells []cell) {
+	w.t.Helper()
+	found := map[string][]string{}
+	for line := range strings.Lines(text) {
+		for _, m := range goneText.FindAllStringSubmatch(line, -1) {
+			if found[m[1]] == nil {
+				found[m[1]] = append(found[m[1]], fmt.Sprintf("%.300s", line))
+			}
+		}
+	}
+	for campaign, in := range found {
+		i := slices.IndexFunc(cells, func(c cell) bool { return c.campaign() == campaign })
+		name := string(w.act) + "/" + campaign
+		if i >= 0 {
+			name = cells[i].String()
+		}
+		w.t.Errorf("%s: %s has %s", name, where, in)
+	}
+}
+
+// scan searches a dump of the database, the planner's statistics, the archive, the lake and the logs.
+func (w *world) scan(cells []cell) {
+	w.t.Helper()
+	table := "?"
+	for line := range strings.Lines(w.dump()) {
+		if name, ok := strings.CutPrefix(line, "COPY "); ok {
+			table, _, _ = strings.Cut(name, " ")
+		}
+		w.search("a dump of "+table, line, cells)
+	}
+	// Statistics of read models, and of keys that were replayed after the erasure, go with an ANALYZE that finds
+	// rows, as the guide says.
+	_, err := w.Exec(w.t.Context(), `SELECT tidemark.forget_statistics()`)
+	w.must(err)
+	for _, table := range w.read(`SELECT oid::regclass::text FROM pg_class WHERE relkind = 'r'
+			AND relnamespace::regnamespace::text LIKE 'tidemark_%'`) {
 		_, err := w.Exec(w.t.Context(), "ANALYZE "+table)
 		w.must(err)
 	}

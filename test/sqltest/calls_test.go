@@ -164,7 +164,8 @@ func calls(t *testing.T) map[string]call {
 			return err
 		},
 		"schedule": func(t *testing.T, tx pgx.Tx, _ int) error {
-			_, err := journal.AppendAt(t.Context(), tx, long, time.Now().Add(time.Hour), journal.Event{Type: "noted"})
+			event := journal.Event{ID: uuid.New(), Type: "noted"}
+			_, err := journal.AppendAt(t.Context(), tx, long, time.Now().Add(time.Hour), event)
 			return err
 		},
 		"list scheduled appends": func(t *testing.T, tx pgx.Tx, all int) error {
@@ -190,6 +191,30 @@ func calls(t *testing.T) map[string]call {
 				[]journal.Event{{CampaignID: long, Type: "noted", Tags: []string{"all"}}},
 				journal.Condition{FailIfMatch: query, After: int64((perCampaign + 1) * all)})
 			return enough(err, len(places), 1)
+		},
+		"append with ids on a condition": func(t *testing.T, tx pgx.Tx, all int) error {
+			places, err := journal.AppendIf(t.Context(), tx,
+				[]journal.Event{{ID: uuid.New(), CampaignID: long, Type: "noted", Tags: []string{"all"}}},
+				journal.Condition{FailIfMatch: journal.Tagged([]string{"all"}, "lost"), After: int64((perCampaign + 1) * all)})
+			return enough(err, len(places), 1)
+		},
+		"append with ids on a condition that fails": func(t *testing.T, tx pgx.Tx, all int) error {
+			var position int64
+			err := tx.QueryRow(t.Context(), `SELECT position FROM tidemark.append_if($1, $2, true)`,
+				`[{"campaign_id": "`+long+`", "events": [{"type": "noted", "tags": ["all"], "id": "`+uuid.NewString()+`"}]}]`,
+				fmt.Sprintf(`{"failIfEventsMatch": {"items": [{"types": ["noted"], "tags": ["all"]}]}, "after": %d}`,
+					(perCampaign+1)*all-1)).Scan(&position)
+			return enough(err, int(position), (perCampaign+1)*all)
+		},
+		"repeat an append on a condition": func(t *testing.T, tx pgx.Tx, all int) error {
+			events := make([]journal.Event, 20)
+			for i := range events {
+				id := md5.Sum(fmt.Appendf(nil, "0 %d", i+50)) // as in fill
+				events[i] = journal.Event{ID: id, CampaignID: long, Type: "noted", Payload: []byte(`{"a": 1}`)}
+			}
+			places, err := journal.AppendIf(t.Context(), tx, events,
+				journal.Condition{FailIfMatch: journal.Tagged([]string{"all"}, "noted"), After: int64(all)})
+			return enough(err, len(places), len(events))
 		},
 		"read a query": func(t *testing.T, tx pgx.Tx, all int) error {
 			events, err := journal.Read(t.Context(), tx, journal.Tagged([]string{"all", "campaign=" + campaigns(1, all)[0]},
@@ -224,6 +249,14 @@ func calls(t *testing.T) map[string]call {
 			var batches []journal.Batch
 			for _, id := range campaigns(group, all) {
 				batches = append(batches, journal.Batch{CampaignID: id, Events: []journal.Event{{Type: "noted"}}})
+			}
+			places, err := journal.AppendAll(t.Context(), tx, batches...)
+			return enough(err, len(places), group)
+		},
+		"append to many with ids": func(t *testing.T, tx pgx.Tx, all int) error {
+			var batches []journal.Batch
+			for _, id := range campaigns(group, all) {
+				batches = append(batches, journal.Batch{CampaignID: id, Events: []journal.Event{{ID: uuid.New(), Type: "noted"}}})
 			}
 			places, err := journal.AppendAll(t.Context(), tx, batches...)
 			return enough(err, len(places), group)

@@ -38,7 +38,7 @@ func TestTimersOfDifferentKeysHaveDifferentNames(t *testing.T) {
 		a, errA := timerName(one.process, one.key, one.name)
 		b, errB := timerName(other.process, other.key, other.name)
 		if errA != nil || errB != nil {
-			t.Skip("too long")
+			return // TestTheNameOfATimerHasALimit has longer ones
 		}
 		if (*a == *b) != (one == other) {
 			t.Errorf("%q and %q are named %q and %q", one, other, *a, *b)
