@@ -29,7 +29,7 @@ func Server(t testing.TB) *devpg.Server {
 	defer cancel()
 	server, err := devpg.Open(ctx, devpg.Config{
 		Private: true, Settings: map[string]string{
-			"shared_buffers": "32MB", "fsync": "off", "jit": "off", "max_prepared_transactions": "8",
+			"shared_buffers": "32MB", "fsync": "off", "max_prepared_transactions": "8",
 			"search_path": readModels + ", public",
 		},
 	})
@@ -58,7 +58,6 @@ func shared(ctx context.Context) (url string, closeServer func() error, err erro
 		Settings: map[string]string{
 			"fsync":                 "off",
 			"full_page_writes":      "off",
-			"jit":                   "off", // statements run a few times on a few rows, where compiling costs more
 			"max_connections":       "300",
 			"max_wal_size":          "512MB",
 			"bgwriter_lru_maxpages": "0", // the databases are gone in a moment
