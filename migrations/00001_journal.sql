@@ -296,8 +296,8 @@ CREATE FUNCTION tidemark.instance() RETURNS text
     RETURN tidemark.history() || '/' || extract(epoch FROM pg_postmaster_start_time());
 
 -- keep_history makes sure that the present history has begun, notes the writer floor, and returns the
--- instance. Workers and relays call it each second, in a short transaction: others wait for the session
--- that begins a history, 300 ms at most.
+-- instance. Workers and relays call it each second, and programs that hand out cursors when they read, in a
+-- short transaction: others wait for the session that begins a history, 300 ms at most.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.keep_history() RETURNS text
     LANGUAGE plpgsql SECURITY DEFINER
@@ -307,7 +307,7 @@ DECLARE
     made CONSTANT text := encode(substr(uuid_send(gen_random_uuid()), 9), 'hex');
     newest bigint;
 BEGIN
-    IF pg_is_in_recovery() THEN
+    IF current_setting('transaction_read_only')::boolean THEN -- also on a standby
         RETURN tidemark.instance();
     END IF;
     IF tidemark.history() IS NULL THEN

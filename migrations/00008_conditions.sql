@@ -331,8 +331,10 @@ $$;
 -- p_condition is {"failIfEventsMatch": query, "after": position} with an optional "seen": later
 -- positions that do not count.
 -- It refuses positions beyond the end of the journal: such a caller read them from another journal,
--- or from one that lost data since, and would miss the events that get those positions here. Events
--- that are in the journal already are returned with their places, whatever the condition.
+-- or from one that lost data since, and would miss the events that get those positions here. With a
+-- "history", that of tidemark.history before the read, it also refuses positions up to which the journal
+-- may have other events by now. Events that are in the journal already are returned with their places,
+-- whatever the condition.
 -- Locks come first: a concurrent append of an event that the query selects has either committed,
 -- and is visible, or waits. The check is a later statement, which has a snapshot of its own under
 -- READ COMMITTED. With p_keep a conflicting event is not an error: it is returned as the only row,
@@ -349,6 +351,7 @@ AS $$
 DECLARE
     query CONSTANT jsonb := p_condition -> 'failIfEventsMatch';
     after CONSTANT bigint := coalesce((p_condition ->> 'after')::bigint, 0);
+    history CONSTANT text := coalesce(p_condition ->> 'history', '');
     terms CONSTANT text[] := tidemark.tag_terms(query);
     single CONSTANT boolean := jsonb_typeof(p_batches) = 'array' AND jsonb_array_length(p_batches) = 1;
     campaign CONSTANT text := p_batches -> 0 ->> 'campaign_id'; -- if single
@@ -371,8 +374,8 @@ BEGIN
         taken := tidemark.check_batches(p_batches);
     END IF;
     IF coalesce(jsonb_typeof(p_condition), 'null') <> 'object'
-        OR p_condition - '{failIfEventsMatch,after,seen}'::text[] <> '{}' THEN
-        RAISE EXCEPTION 'condition %: it must be an object of "failIfEventsMatch", "after" and "seen"',
+        OR p_condition - '{failIfEventsMatch,after,seen,history}'::text[] <> '{}' THEN
+        RAISE EXCEPTION 'condition %: it must be an object of "failIfEventsMatch", "after", "seen" and "history"',
             left(coalesce(p_condition::text, 'NULL'), 256)
             USING ERRCODE = 'TM004';
     ELSIF coalesce(events, '[]') = '[]' THEN
@@ -383,7 +386,7 @@ BEGIN
         seen := array(SELECT jsonb_array_elements_text(p_condition -> 'seen')::bigint);
         last_known := greatest(after, (SELECT max(position) FROM unnest(seen) AS s (position)));
     END IF;
-    IF after < 0 OR last_known > last_position THEN
+    IF after < 0 OR history = '' AND last_known > last_position THEN
         RAISE EXCEPTION 'condition: it knows position %, the journal goes from 1 to %', CASE WHEN after < 0 THEN after
             ELSE last_known END, last_position
             USING ERRCODE = 'TM004', HINT =
@@ -412,6 +415,13 @@ BEGIN
             RAISE EXCEPTION 'append: % of its % events are in the journal already, the others are new', known, n
                 USING ERRCODE = 'TM003', HINT = 'repeat an append with exactly the events it had at first';
         END IF;
+    END IF;
+    IF known = 0 AND history <> '' AND tidemark.resume(last_known, history) < last_known THEN
+        RAISE EXCEPTION 'condition: it knows the journal up to %, which may have other events up to there by now',
+            last_known || '@' || left(history, 64)
+            USING ERRCODE = 'TM004', HINT = 'read again and decide again: a failover, a restore or a crash has taken '
+                'commits, or it was read from another journal',
+                DETAIL = jsonb_build_object('known', last_known, 'history', left(history, 64))::text;
     END IF;
     IF known = 0 THEN
         -- Usually nothing matches, which this finds without the rest of query_matches.

@@ -25,7 +25,9 @@ $$;
 
 -- applied tells for each event and projection whether the projection has applied the event: applied,
 -- waiting, failed, dead, paused, unregistered, or replaced: the append was rolled back, and another
--- event has its seq, or the journal lost it and ends before its position. For failed and dead, at_seq is the event that stops the projection.
+-- event has its seq, or the journal lost it and ends before its position. For failed and dead, at_seq is
+-- the event that stops the projection. event_id is the event's, NULL if it is not in the journal: another id
+-- than before is another event.
 -- A projection stands where its deferred row says, else at its group's checkpoint. Events that are not
 -- for projections count as applied with those before them: no work item moves a checkpoint past them
 -- at a campaign's end.
@@ -33,7 +35,7 @@ $$;
 -- code knows the key of an event: that an earlier event holds the key back is not seen here.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.applied(p_campaign_ids text[], p_seqs bigint[], p_positions bigint[], p_projections text[])
-    RETURNS TABLE (state text, at_seq bigint, message text)
+    RETURNS TABLE (state text, at_seq bigint, message text, event_id uuid)
     LANGUAGE plpgsql STABLE
     SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off
         SET plan_cache_mode = force_generic_plan SET jit = off
@@ -52,14 +54,15 @@ BEGIN
             WHEN x.message IS NOT NULL THEN 'paused'
             ELSE 'waiting' END,
         coalesce(d.next_seq, 0), CASE WHEN d.status IN ('failed', 'dead') THEN coalesce(d.error_message, '')
-            ELSE coalesce(x.message, '') END
+            ELSE coalesce(x.message, '') END,
+        j.event_id
     FROM unnest(p_campaign_ids, p_seqs, p_positions, p_projections) WITH ORDINALITY
         AS w (campaign_id, seq, "position", projection, ord)
     LEFT JOIN LATERAL (
         SELECT p.consumer_group, p.state, p.scope FROM tidemark.projections p WHERE p.name = w.projection OFFSET 0
     ) p ON true
     LEFT JOIN LATERAL (
-        SELECT j."position" FROM tidemark.journal j
+        SELECT j."position", j.event_id FROM tidemark.journal j
         WHERE j.campaign_id = w.campaign_id AND j.seq BETWEEN w.seq AND w.seq ORDER BY j.seq LIMIT 1
     ) j ON true
     LEFT JOIN LATERAL (

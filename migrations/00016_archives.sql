@@ -126,7 +126,8 @@ $$;
 -- +goose StatementEnd
 
 -- archive_mark returns 0 if no archive has events after p_after and up to p_until. Otherwise it returns a
--- number that each archive and each restore changes, so that a reader knows whether it has all objects.
+-- number that each archive, each restore and another instance of the database change, so that a reader knows
+-- whether it has all objects, and no others.
 CREATE FUNCTION tidemark.archive_mark(p_after bigint, p_until bigint) RETURNS bigint
     LANGUAGE sql STABLE SECURITY DEFINER
     SET search_path = pg_catalog, pg_temp
@@ -134,7 +135,8 @@ AS $$
     SELECT CASE WHEN EXISTS (SELECT FROM tidemark.archives x WHERE x.campaigns > 0 AND x.last_position > p_after
             AND x.first_position <= p_until) THEN (
         SELECT bit_xor(hashtextextended(a.object, a.campaigns)
-            # hashint8extended((extract(epoch FROM a.archived_at) * 1000000)::bigint, 0)) | 1
+            # hashint8extended((extract(epoch FROM a.archived_at) * 1000000)::bigint, 0))
+            # hashtextextended(coalesce(tidemark.instance(), ''), 0) | 1
         FROM tidemark.archives a
     ) ELSE 0 END
 $$;

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
@@ -284,5 +285,46 @@ func TestAReadModelAcrossCampaignsIsRebuiltAndVerifiedThroughTheArchive(t *testi
 	state, err := p.AsOf(t.Context(), "totals", `{"n": 3}`, at)
 	if text := fmt.Sprintf("%s", state.Tables); err != nil || !strings.Contains(text, `{"n": 18, `) {
 		t.Errorf("as of position %d: %s, %v", at, text, err)
+	}
+}
+
+// TestEventsOfALostArchiveAreDropped reads archived events by position, loses them with their archive,
+// and reads on with the same reader.
+func TestEventsOfALostArchiveAreDropped(t *testing.T) {
+	t.Parallel()
+	for name, before := range map[string][]string{"nothing else is archived": nil, "others are": {"old"}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newShop(t)
+			s.exec(`SELECT tidemark.keep_history()`)
+			if len(before) > 0 {
+				s.closeCampaigns(2, before...)
+				s.archive(closed)
+			}
+			kept := s.value(`SELECT last_value FROM tidemark.journal_position`)
+			s.closeCampaigns(3, "lost")
+			if r := s.archive(closed); r.Campaigns != 1 {
+				t.Fatalf("archived %+v", r)
+			}
+			reader := archive.NewReader(s.store, 0)
+			if events, err := s.all(reader.Reading(s.Pool), 0, some); err != nil || len(events) != 4+3*len(before) {
+				t.Fatalf("%d events are read: %v", len(events), err)
+			}
+			if _, err := s.Exec(t.Context(), fmt.Sprintf(`BEGIN; SET LOCAL session_replication_role = replica;
+				DELETE FROM tidemark.journal WHERE position > %[1]s; DELETE FROM tidemark.archives WHERE last_position > %[1]s;
+				DELETE FROM tidemark.incarnation; SELECT setval('tidemark.journal_position', %[1]s + 50); COMMIT`, kept),
+				pgx.QueryExecModeSimpleProtocol); err != nil {
+				t.Fatal(err)
+			}
+			s.exec(`SELECT tidemark.keep_history()`)
+			s.closeCampaigns(1, "new")
+			want, err := s.all(archive.NewReader(s.store, 0).Reading(s.Pool), 0, some)
+			if err != nil || len(want) != 2+3*len(before) {
+				t.Fatalf("a new reader has %d events: %v", len(want), err)
+			}
+			if got, err := s.all(reader.Reading(s.Pool), 0, some); err != nil || !slices.Equal(got, want) {
+				t.Errorf("the reader of before has %d events: %v, %v", len(got), got, err)
+			}
+		})
 	}
 }

@@ -34,6 +34,7 @@ const (
 type spool struct {
 	file     *os.File
 	end      int64
+	instance string             // of the database whose objects it has
 	has      map[string]bool    // objects
 	marks    map[int64]int64    // by bucket: for which mark its events are complete
 	blocks   map[int64][]block  // by bucket, in the file
@@ -111,15 +112,23 @@ func (r *Reader) ReadPositions(
 func (r *Reader) dropSpool() {
 	r.spooling <- struct{}{}
 	defer func() { <-r.spooling }()
-	_ = r.spool.file.Close() // its content is not needed
-	r.spool = spool{}
+	r.spool.drop()
+	r.spool.unused = nil
+}
+
+// drop forgets all events.
+func (s *spool) drop() {
+	_ = s.file.Close() // its content is not needed
+	*s = spool{unused: s.unused}
 }
 
 // gather files the events of the objects that a bucket's events may be in. An interrupted call is
 // continued by the next.
 func (s *spool) gather(ctx context.Context, db journal.Querier, store Store, bucket int64) (err error) {
 	type archived struct {
-		Mark, Rank     int64
+		Mark           int64
+		Instance       string
+		Rank           int64
 		Object, SHA256 string
 		Bytes          int64
 	}
@@ -128,7 +137,11 @@ func (s *spool) gather(ctx context.Context, db journal.Querier, store Store, buc
 	if err != nil {
 		return err
 	}
+	if s.instance != all[0].Instance {
+		s.drop()
+	}
 	if s.file == nil {
+		s.instance = all[0].Instance
 		if s.file, err = os.CreateTemp("", "tidemark-archive-*"); err != nil {
 			return err
 		}

@@ -17,6 +17,9 @@ type Condition struct {
 	// … has a position past this one, up to which everything was read: that of the last event of
 	// [Read], or [Floor]. 0: if there is any
 	After int64
+	// of the journal that After was read from: [History] before the read, or "": the present one. After a
+	// failover the append is refused if others may have the positions up to After. [Decide] sets it
+	History string
 
 	// seen are positions past After that the decision knows: events visible while an append with a
 	// lower position was in flight. After stays below that append.
@@ -134,6 +137,9 @@ func (c Condition) encode() string {
 	}
 	if len(c.seen) > 0 {
 		buf = append(buf, ']')
+	}
+	if c.History != "" {
+		buf = strconv.AppendQuote(append(buf, `,"history":`...), c.History)
 	}
 	return string(append(buf, '}'))
 }

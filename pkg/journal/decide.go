@@ -67,11 +67,11 @@ func DecideAll(ctx context.Context, db Querier, models ...Folder) (Condition, er
 		return Condition{}, err
 	}
 	query := string(feed.AppendQuery(nil, union))
-	floor, events, err := feed.ReadFirst(ctx, db, query)
+	floor, history, events, err := feed.ReadFirst(ctx, db, query)
 	if err != nil {
 		return Condition{}, err
 	}
-	condition := Condition{FailIfMatch: union, After: floor}
+	condition := Condition{FailIfMatch: union, After: floor, History: history}
 	for after := int64(0); ; {
 		if after > 0 {
 			if events, err = feed.ReadMatches(ctx, db, query, after, math.MaxInt64, feed.PageEvents); err != nil {

@@ -46,9 +46,13 @@ type EncodingError = feed.EncodingError
 var ErrConditionFailed = errors.New("an event matches the condition")
 
 // ErrInvalidCondition is returned by [Journal.AppendIf] for a condition that names a position the
-// journal has not reached, as after a restore. The condition would miss events that get that
-// position. Read and decide again.
+// journal has not reached, or up to which it may have other events than the decision has read, as after a
+// failover or a restore. The condition would miss events that have or get these positions. Read and
+// decide again; [Retry] does where the condition names its history.
 var ErrInvalidCondition = errors.New("invalid condition")
+
+// errOtherHistory: the condition was decided in another history of the journal.
+var errOtherHistory = fmt.Errorf("%w: of another history", ErrInvalidCondition)
 
 // detailed is a sentinel with its own text.
 type detailed struct {
@@ -122,7 +126,7 @@ func explained(known error, detail []byte) error {
 		InvalidEventError
 		Expected, Actual, Position, Seq, After, Item int64
 		Known, Last                                  *int64
-		Object                                       string
+		Object, History                              string
 	}
 	if json.Unmarshal(detail, &d) != nil {
 		return nil
@@ -141,6 +145,10 @@ func explained(known error, detail []byte) error {
 	case d.Known != nil && d.Last != nil:
 		return detailing(ErrInvalidCondition, "condition: it knows position %d, the journal goes from 1 to %d: read again "+
 			"and decide again", *d.Known, *d.Last)
+	case d.Known != nil && d.History != "":
+		return detailing(errOtherHistory, "condition: it knows the journal up to %s, which may have other events up to "+
+			"there by now: a failover, a restore or a crash has taken commits; read again and decide again",
+			Cursor{Position: *d.Known, History: d.History})
 	case d.Reason != "":
 		return &d.InvalidEventError
 	}

@@ -55,8 +55,8 @@ func ReadAfter(ctx context.Context, db Querier, after Cursor) iter.Seq2[Event, e
 	return feed.ReadAll(ctx, db, after)
 }
 
-// History returns the present history of the journal, for cursors of what is read after this call; "" if
-// no worker has begun it yet.
+// History returns the present history of the journal, for cursors of what is read after this call. In a
+// transaction it is "" if neither a worker nor a read outside of transactions has begun it yet.
 func History(ctx context.Context, db Querier) (string, error) {
 	s, err := feed.Resume(ctx, db, Cursor{})
 	return s.History, err

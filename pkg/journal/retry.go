@@ -26,8 +26,8 @@ type Retry struct {
 }
 
 // Do calls attempt until it succeeds, returns another error, or has been called Attempts times. It
-// returns the last error. It retries [ErrConditionFailed], [ErrVersionConflict],
-// [ErrStaleSnapshot], and Postgres' serialization failures and deadlocks. It returns early when ctx
+// returns the last error. It retries [ErrConditionFailed], [ErrVersionConflict], [ErrStaleSnapshot],
+// conditions of a lost history, and Postgres' serialization failures and deadlocks. It returns early when ctx
 // ends.
 func (r Retry) Do(ctx context.Context, attempt func(ctx context.Context) error) error {
 	attempts, first, most := cmp.Or(r.Attempts, 10), cmp.Or(r.First, 5*time.Millisecond), cmp.Or(r.Most, time.Second)
@@ -153,7 +153,7 @@ func worthRetrying(err error) bool {
 	var doubt *doubtError
 	return slices.Contains([]string{stateSerializationFailure, stateDeadlock}, feed.SQLState(err)) ||
 		errors.As(err, &doubt) || errors.Is(err, ErrConditionFailed) || errors.Is(err, ErrVersionConflict) ||
-		errors.Is(err, ErrStaleSnapshot)
+		errors.Is(err, ErrStaleSnapshot) || errors.Is(err, errOtherHistory)
 }
 
 func identified(events []Event) []Event {

@@ -33,9 +33,6 @@ func token(t *testing.T, pool *pgxpool.Pool, campaign string) (token string) {
 func TestAWaitForALostEventIsAnswered(t *testing.T) {
 	t.Parallel()
 	for name, begin := range losses {
-		if name == "a cold copy that is put back" { // it has the same history, and a token names none
-			continue
-		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			l := begin(t)

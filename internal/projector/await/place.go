@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/internal/store/rows"
@@ -53,6 +54,7 @@ type place struct {
 	State   string
 	At      int64
 	Message string
+	ID      *uuid.UUID // of the event that has the seq; nil: it is not in the journal
 }
 
 func (p place) refusal(e event) error {

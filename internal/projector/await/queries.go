@@ -8,6 +8,6 @@ const (
 	queryHistory = `SELECT coalesce(tidemark.history(), ''), tidemark.resume(9223372036854775807, $1)`
 
 	// queryApplied probes primary keys, a few for each event. It takes no lock.
-	queryApplied = `SELECT state, at_seq, message
+	queryApplied = `SELECT state, at_seq, message, event_id
 		FROM tidemark.applied($1::text[], $2::bigint[], $3::bigint[], $4::text[])`
 )

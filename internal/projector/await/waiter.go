@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -63,7 +64,8 @@ type event struct {
 // call is one [Waiter.Wait].
 type call struct {
 	left    []event
-	history string // of the journal, as of the first look; "": it is still to come
+	ids     map[event]uuid.UUID // of the events, as of the first look that found them
+	history string              // of the journal, as of the first look; "": it is still to come
 	done    chan struct{}
 	err     error
 }
@@ -103,7 +105,7 @@ func (w *Waiter) Wait(ctx context.Context, token string, projections ...string) 
 	case len(projections) == 0:
 		return errors.New("wait for projections: none is named")
 	}
-	c := &call{done: make(chan struct{})}
+	c := &call{ids: map[event]uuid.UUID{}, done: make(chan struct{})}
 	for _, p := range projections {
 		c.left = append(c.left, event{t, p})
 	}
@@ -174,13 +176,17 @@ func (w *Waiter) step(ctx context.Context, conn *pgx.Conn, _ string) (time.Durat
 		lost := c.history != "" && c.history != now.history
 		c.left = slices.DeleteFunc(c.left, func(e event) bool {
 			i, there := asked[e]
-			if there && lost && e.Position > now.shared { // another event may have its seq and its position
-				places[i].State = Replaced
+			if !there {
+				return false
 			}
-			if there && refused == nil {
-				refused = places[i].refusal(e)
+			p := places[i]
+			if lost && e.Position > now.shared || c.another(e, p.ID) { // another event may have its seq and its position
+				p.State = Replaced
 			}
-			return there && places[i].State == applied
+			if refused == nil {
+				refused = p.refusal(e)
+			}
+			return p.State == applied
 		})
 		if refused != nil || len(c.left) == 0 {
 			w.answer(c, refused)
@@ -191,6 +197,18 @@ func (w *Waiter) step(ctx context.Context, conn *pgx.Conn, _ string) (time.Durat
 	within := w.within
 	w.within = min(2*within, latest)
 	return within, nil
+}
+
+// another reports whether an event is no longer the one that the first look found in its place.
+func (c *call) another(e event, id *uuid.UUID) bool {
+	if id == nil {
+		return false
+	}
+	first, found := c.ids[e]
+	if !found {
+		c.ids[e] = *id
+	}
+	return found && first != *id
 }
 
 // answer ends a call. The caller has locked the waiter.

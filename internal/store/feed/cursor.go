@@ -8,6 +8,9 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
 	"github.com/tidemark-go/tidemark/internal/store/rows"
 )
 
@@ -65,15 +68,50 @@ type Start struct {
 	Instance string // of the database
 }
 
-// Resume returns where a read goes on after a cursor, or a [*ResetError].
+// Resume returns where a read goes on after a cursor, or a [*ResetError]. It makes sure that the present
+// history has begun, unless it is in a transaction of the caller, where others would wait for its end.
 func Resume(ctx context.Context, db Querier, after Cursor) (s Start, err error) {
-	err = rows.Each(ctx, db, []any{&s.Position, &s.Floor, &s.Instance}, func() {}, "read the writer floor", queryResume,
-		after.Position, after.History)
+	query := queryResume
+	if alone(db) {
+		query = queryResumeKeeping
+	}
+	read := func() error {
+		return rows.Each(ctx, db, []any{&s.Position, &s.Floor, &s.Instance}, func() {}, "read the writer floor", query,
+			after.Position, after.History)
+	}
+	err = read()
+	if code := SQLState(err); query == queryResumeKeeping && (code == stateNoRight || code == stateLocked) {
+		query = queryResume
+		err = read()
+	}
 	s.History, _, _ = strings.Cut(s.Instance, "/")
 	if err == nil && s.Position < after.Position {
 		err = &ResetError{Cursor: after, Go: s.Cursor}
 	}
 	return s, err
+}
+
+// SQLSTATEs of a login that may not keep the history, and of one that would wait for it.
+const (
+	stateNoRight = "42501"
+	stateLocked  = "55P03"
+)
+
+// alone reports whether a statement is a transaction of its own.
+func alone(db Querier) bool {
+	switch db := db.(type) {
+	case Opening:
+		return alone(db.Querier)
+	case Through:
+		return alone(db.Querier)
+	case *pgxpool.Pool:
+		return true
+	case *pgxpool.Conn:
+		return alone(db.Conn())
+	case *pgx.Conn:
+		return db.PgConn().TxStatus() == 'I'
+	}
+	return false
 }
 
 // ResumeCampaign is [Resume] for a reader of a campaign, whose cursors have its seqs as positions.

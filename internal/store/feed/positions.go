@@ -44,6 +44,9 @@ func (t Through) readMarked(ctx context.Context, w Window) (page Page, err error
 		if page, err = within.marked(ctx, t.Querier, queryMarkedWindow, queryMarkedPage); err != nil {
 			return page, err
 		}
+		if page.mark == 0 { // nothing is archived there in this instance of the database
+			archived = nil
+		}
 		if page.mark == known || page.mark == 0 {
 			page.merge(archived, w.Events)
 			return page, nil

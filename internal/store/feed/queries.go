@@ -18,8 +18,18 @@ const queryCampaignPage = `SELECT ` + eventColumns + ` FROM (
 // queryFloor reads one sequence and the lock table; both are in memory.
 const queryFloor = `SELECT tidemark.read_floor()`
 
+// queryFloorOf is queryFloor with the history.
+const queryFloorOf = `SELECT tidemark.read_floor(), coalesce(tidemark.history(), '')`
+
 // queryResume is queryFloor, with the position from which a cursor goes on, and the instance.
-const queryResume = `SELECT tidemark.resume($1, $2), tidemark.read_floor(), coalesce(tidemark.instance(), '')`
+// queryResumeKeeping also makes sure of the history, so that a cursor can name it, and notes the writer
+// floor. It waits for no standby: until one has the row, it bounds the cursor by an earlier note.
+const (
+	queryResume = `SELECT tidemark.resume($1, $2), tidemark.read_floor(), coalesce(tidemark.instance(), '')`
+
+	queryResumeKeeping = `SELECT tidemark.resume($1, $2), tidemark.read_floor(), coalesce(tidemark.keep_history(), '')
+		FROM set_config('synchronous_commit', 'local', true)`
+)
 
 // queryLastBefore walks a campaign backwards, over the events after a position.
 const queryLastBefore = `SELECT coalesce((SELECT seq FROM tidemark.journal WHERE campaign_id = $1 AND "position" <= $2

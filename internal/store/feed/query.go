@@ -133,26 +133,29 @@ type batcher interface {
 	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
 }
 
-// ReadFirst reads the writer floor and then, in a later statement, the first page that a query
-// selects. Both take one round trip if db can batch.
-func ReadFirst(ctx context.Context, db Querier, query string) (floor int64, events []Event, err error) {
+// ReadFirst reads the writer floor with the history and then, in a later statement, the first page that a
+// query selects. Both take one round trip if db can batch.
+func ReadFirst(
+	ctx context.Context, db Querier, query string,
+) (floor int64, history string, events []Event, err error) {
 	sender, ok := db.(batcher)
 	if !ok {
-		if floor, err = Floor(ctx, db); err != nil {
-			return 0, nil, err
+		err = rows.Each(ctx, db, []any{&floor, &history}, func() {}, "read the writer floor", queryFloorOf)
+		if err != nil {
+			return 0, "", nil, err
 		}
 		events, err = ReadMatches(ctx, db, query, 0, math.MaxInt64, PageEvents)
-		return floor, events, err
+		return floor, history, events, err
 	}
 	var batch pgx.Batch
-	batch.Queue(queryFloor).QueryRow(func(row pgx.Row) error { return row.Scan(&floor) })
+	batch.Queue(queryFloorOf).QueryRow(func(row pgx.Row) error { return row.Scan(&floor, &history) })
 	batch.Queue(queryMatches, query, 0, int64(math.MaxInt64), PageEvents).Query(func(rows pgx.Rows) (err error) {
 		events, _, err = collectBytes(rows, 0, math.MaxInt64)
 		return err
 	})
 	if err := sender.SendBatch(ctx, &batch).Close(); err != nil {
-		return 0, nil, fmt.Errorf("read the writer floor and the events of a query: %w", archivedBy(err))
+		return 0, "", nil, fmt.Errorf("read the writer floor and the events of a query: %w", archivedBy(err))
 	}
 	events, _, err = span{}.fill(ctx, archiveOf(db), events, 0)
-	return floor, events, err
+	return floor, history, events, err
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -162,4 +163,113 @@ func TestAnExportAfterACursorOfALostHistoryNamesThePlaceToGoOnFrom(t *testing.T)
 
 func asReset(err error, reset **journal.ResetError) bool {
 	return errors.As(err, reset) && errors.Is(err, journal.ErrReset)
+}
+
+// TestACursorNamesItsHistoryWithoutAWorker loses commits that an export alone has read, with its cursor.
+func TestACursorNamesItsHistoryWithoutAWorker(t *testing.T) {
+	t.Parallel()
+	for who, cursor := range map[string]func(t *testing.T, s *served) journal.Cursor{
+		"an export": func(t *testing.T, s *served) journal.Cursor {
+			t.Helper()
+			done, err := ndjson.Export(t.Context(), s.pool, io.Discard, ndjson.ExportConfig{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return done.Position
+		},
+		"a Go program": func(t *testing.T, s *served) (at journal.Cursor) {
+			t.Helper()
+			var err error
+			if at.History, err = journal.History(t.Context(), s.pool); err != nil {
+				t.Fatal(err)
+			}
+			for e, err := range journal.ReadAll(t.Context(), s.pool, 0) {
+				if at.Position = e.Position; err != nil {
+					t.Fatal(err)
+				}
+			}
+			return at
+		},
+	} {
+		t.Run(who, func(t *testing.T) {
+			t.Parallel()
+			s := serve(t, nil)
+			kept := appendOne(t, s.pool, "oak", "noted").Position
+			shared := cursor(t, s)
+			if shared.Position != kept || shared.History == "" {
+				t.Errorf("the cursor is %s", shared)
+			}
+			for range 3 {
+				appendOne(t, s.pool, "oak", "noted")
+			}
+			lost := cursor(t, s)
+			s.rewind(t, kept)
+			for range 5 {
+				appendOne(t, s.pool, "oak", "noted")
+			}
+			var reset *journal.ResetError
+			if _, err := ndjson.Export(t.Context(), s.pool, io.Discard, ndjson.ExportConfig{After: lost}); !asReset(err, &reset) {
+				t.Errorf("after %s: %v", lost, err)
+			} else if reset.Go.Position != kept {
+				t.Errorf("it is reset to %s, want %d", reset.Go, kept)
+			}
+			if done, err := ndjson.Export(t.Context(), s.pool, io.Discard, ndjson.ExportConfig{After: shared}); err != nil ||
+				done.Events != 5 {
+				t.Errorf("after %s, which both share: %d events, %v", shared, done.Events, err)
+			}
+		})
+	}
+}
+
+// TestAReadInATransactionHoldsNoHistoryUp reads in a transaction that stays open, of a login that may not
+// keep the history, and in one that may not write.
+func TestAReadInATransactionHoldsNoHistoryUp(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	appendOne(t, s.pool, "oak", "noted")
+	reads := func(db journal.Querier) {
+		t.Helper()
+		read := 0
+		for _, err := range journal.ReadAfter(t.Context(), db, journal.Cursor{}) {
+			if read++; err != nil {
+				t.Fatal(err)
+			}
+		}
+		same(t, "events", read, 1)
+	}
+	conn, err := s.pool.Acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Release()
+	for _, set := range []string{"SET default_transaction_read_only = on", "RESET default_transaction_read_only", "BEGIN"} {
+		if _, err := conn.Exec(t.Context(), set); err != nil {
+			t.Fatal(err)
+		}
+		if set[0] == 'R' {
+			continue
+		}
+		reads(conn)
+		reads(conn.Conn())
+	}
+	tx, err := s.pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback(t.Context()) }()
+	reads(tx)
+	if _, err := ledger.KeepHistory(t.Context(), s.pool); err != nil {
+		t.Errorf("a worker waits for the open transaction: %v", err)
+	}
+	if _, err := conn.Exec(t.Context(), "ROLLBACK"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := conn.Exec(t.Context(), `REVOKE EXECUTE ON FUNCTION tidemark.keep_history FROM PUBLIC;
+		SET ROLE pg_read_all_data`, pgx.QueryExecModeSimpleProtocol); err != nil {
+		t.Fatal(err)
+	}
+	reads(conn)
+	if _, err := conn.Exec(t.Context(), `RESET ROLE`); err != nil {
+		t.Fatal(err)
+	}
 }
