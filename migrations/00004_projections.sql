@@ -22,7 +22,8 @@ CREATE TABLE tidemark.projections (
     kept_until     timestamptz,
     resolved_ahead boolean          NOT NULL DEFAULT false,
     registered_at  timestamptz      NOT NULL DEFAULT clock_timestamp(),
-    scope          text COLLATE "C" NOT NULL DEFAULT 'campaign' CHECK (scope IN ('campaign', 'journal'))
+    scope          text COLLATE "C" NOT NULL DEFAULT 'campaign' CHECK (scope IN ('campaign', 'journal')),
+    written_by     text COLLATE "C" NOT NULL DEFAULT current_user
 );
 COMMENT ON TABLE tidemark.projections IS
     'Registry of projections. During a rebuild NAME~next and NAME~previous are rows of their own (docs/guides/rebuild.md).';
@@ -43,6 +44,23 @@ COMMENT ON COLUMN tidemark.projections.resolved_ahead IS
 COMMENT ON COLUMN tidemark.projections.registered_at IS 'time of the registration';
 COMMENT ON COLUMN tidemark.projections.scope IS
     'campaign: applied campaign by campaign. journal: across campaigns, by the places in readers';
+COMMENT ON COLUMN tidemark.projections.written_by IS
+    'role that wrote the names of schema and tables: what it may not drop is not dropped for the row';
+
+-- sign_projection writes who names the tables. Others drop what the row names, some with more rights.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.sign_projection() RETURNS trigger
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    NEW.written_by := current_user;
+    RETURN NEW;
+END
+$$;
+-- +goose StatementEnd
+CREATE TRIGGER projections_sign BEFORE INSERT OR UPDATE OF name, schema_name, table_names, written_by
+    ON tidemark.projections FOR EACH ROW EXECUTE FUNCTION tidemark.sign_projection();
 
 -- Options of a rebuild, as given when it began. The row is deleted together with NAME~next.
 CREATE TABLE tidemark.rebuilds (
@@ -235,3 +253,4 @@ DROP TABLE tidemark.deferred;
 DROP TABLE tidemark.rebuild_ranges;
 DROP TABLE tidemark.rebuilds;
 DROP TABLE tidemark.projections;
+DROP FUNCTION tidemark.sign_projection;

@@ -176,6 +176,20 @@ const (
 const queryProjections = `SELECT name, consumer_group, version, schema_name, table_names, state, registered_at, scope
 	FROM tidemark.projections ORDER BY name`
 
+// queryForeignObjects returns what the row $1 names and its writer may not drop: tables if $2, else the schema.
+// It reads the catalogue by name. Only an owner can have a name mean something else afterwards.
+const queryForeignObjects = `SELECT o.name, o.owner::regrole::text, p.written_by FROM tidemark.projections p
+		CROSS JOIN LATERAL (
+			SELECT 'schema ' || quote_ident(n.nspname) AS name, n.nspowner AS owner, n.nspowner FROM pg_namespace n
+			WHERE n.nspname = p.schema_name AND NOT $2
+			UNION ALL SELECT format('table %I.%I', n.nspname, c.relname), c.relowner, n.nspowner FROM pg_namespace n
+				JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = ANY (p.table_names)
+			WHERE n.nspname = p.schema_name AND $2
+		) AS o CROSS JOIN LATERAL (SELECT to_regrole(quote_ident(p.written_by))::oid AS role OFFSET 0) AS w
+	WHERE p.name = $1 AND NOT coalesce(pg_has_role(w.role, o.owner, 'MEMBER')
+		OR pg_has_role(w.role, o.nspowner, 'MEMBER'), false)
+	ORDER BY o.name`
+
 // queryRemove deletes one row by its primary key, under the registry's lock.
 const queryRemove = `DELETE FROM tidemark.projections WHERE name = $1
 	RETURNING consumer_group, schema_name, table_names`

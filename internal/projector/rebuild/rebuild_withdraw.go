@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/jackc/pgx/v5"
 
@@ -95,6 +96,9 @@ func withdraw(
 		}
 		set = sets[s.Of(name)]
 		if set != nil && set.SchemaName != "" { // before anything changes
+			if err := droppable(ctx, tx, set.Name, false); err != nil {
+				return err
+			}
 			if err := exchange.Droppable(ctx, tx, set.SchemaName); err != nil {
 				return err
 			}
@@ -158,12 +162,30 @@ func dropSet(ctx context.Context, tx pgx.Tx, set *lockedSet) error {
 // them, and [registry.ClearLeft] deletes them.
 func dropTables(ctx context.Context, tx pgx.Tx, set *lockedSet) error {
 	if set.SchemaName != "" {
+		if err := droppable(ctx, tx, set.Name, false); err != nil {
+			return err
+		}
 		if err := exchange.Drop(ctx, tx, set.SchemaName); err != nil {
 			return err
 		}
 	}
 	return cmp.Or(forgetParts(ctx, tx, set.ConsumerGroup, set.Name), rows.Do(ctx, tx, "", queryForgetRow, set.Name))
 }
+
+// droppable returns an error if the role that wrote a row of the registry may not itself drop the tables
+// that the row names, or else their schema. This session may do more than that role.
+func droppable(ctx context.Context, tx pgx.Tx, set string, tables bool) error {
+	foreign, err := rows.All(ctx, tx, pgx.RowToStructByPos[foreignObject], "", queryForeignObjects, set, tables)
+	if err != nil || len(foreign) == 0 {
+		return err
+	}
+	f := foreign[0]
+	return fmt.Errorf("the row %s of tidemark.projections names %s, which belongs to %s. The role %s has written that, "+
+		"and may not drop it: correct the row, or vouch for it as the owner: UPDATE tidemark.projections "+
+		"SET schema_name = schema_name WHERE name = '%[1]s'", set, f.Name, f.Owner, f.Writer)
+}
+
+type foreignObject struct{ Name, Owner, Writer string }
 
 // forgetParts deletes the pause and the readers of a set of tables.
 func forgetParts(ctx context.Context, tx pgx.Tx, group, set string) error {

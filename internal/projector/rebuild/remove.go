@@ -50,6 +50,11 @@ func Remove(ctx context.Context, db registry.Beginner, name string, tables bool,
 		if err := forgetRebuild(ctx, tx, name); err != nil {
 			return err
 		}
+		if tables {
+			if err := droppable(ctx, tx, name, true); err != nil {
+				return err
+			}
+		}
 		var schema string
 		var names []string
 		err = tx.QueryRow(ctx, queryRemove, name).Scan(&group, &schema, &names)
