@@ -70,6 +70,29 @@ COMMENT ON COLUMN tidemark.readers.marked IS
 COMMENT ON COLUMN tidemark.readers.reacts_after IS
     'a process reacts to events after this position. NULL if it is no process, or does not react';
 
+-- guard_places keeps the places of projections from roles that only publish: who moves one makes a read
+-- model or a process skip events, or react twice.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.guard_places() RETURNS trigger
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF NOT has_table_privilege('tidemark.projections', 'UPDATE') THEN
+        RAISE EXCEPTION 'role % may not change places of projections', quote_ident(current_user)
+            USING ERRCODE = 'insufficient_privilege', HINT = 'change rows of publishers alone; workers have the others';
+    END IF;
+    RETURN CASE TG_OP WHEN 'DELETE' THEN OLD ELSE NEW END;
+END
+$$;
+-- +goose StatementEnd
+CREATE TRIGGER readers_insert BEFORE INSERT ON tidemark.readers
+    FOR EACH ROW WHEN (NEW.kind = 'projection') EXECUTE FUNCTION tidemark.guard_places();
+CREATE TRIGGER readers_update BEFORE UPDATE ON tidemark.readers
+    FOR EACH ROW WHEN (OLD.kind = 'projection' OR NEW.kind = 'projection') EXECUTE FUNCTION tidemark.guard_places();
+CREATE TRIGGER readers_delete BEFORE DELETE ON tidemark.readers
+    FOR EACH ROW WHEN (OLD.kind = 'projection') EXECUTE FUNCTION tidemark.guard_places();
+
 -- Processes that read the journal by position. knows lists the readers in their configuration:
 -- topic and publisher alternate.
 CREATE TABLE tidemark.relays (
@@ -275,7 +298,8 @@ END
 $$;
 -- +goose StatementEnd
 
--- link_rows links all rows that are not linked yet. The caller holds the head's lock.
+-- link_rows links the first 1,000 rows that are not linked yet: others may have left any number. The
+-- caller holds the head's lock.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.link_rows(head tidemark.operator_log_head) RETURNS tidemark.operator_log_head
     LANGUAGE plpgsql
@@ -285,7 +309,7 @@ DECLARE
     before CONSTANT bigint := head.link;
     r tidemark.operator_log;
 BEGIN
-    FOR r IN SELECT l.* FROM tidemark.operator_log l WHERE l.link IS NULL ORDER BY l.id LOOP
+    FOR r IN SELECT l.* FROM tidemark.operator_log l WHERE l.link IS NULL ORDER BY l.id LIMIT 1000 LOOP
         head.link := head.link + 1;
         r.link := head.link;
         head.hash := tidemark.hash_log(head.hash, r);
@@ -299,8 +323,8 @@ END
 $$;
 -- +goose StatementEnd
 
--- link_log runs once for each row at COMMIT. The first run links all rows of the transaction, and
--- those that others have left. The lock on the head is the last one that the transaction takes, so
+-- link_log runs once for each row at COMMIT. The first run links rows of the transaction, and before
+-- them those that others have left. The lock on the head is the last one that the transaction takes, so
 -- it is held only for the rest of the commit. A session that keeps it holds up no act: after 300 ms
 -- the transaction leaves its rows to the next one.
 -- +goose StatementBegin
@@ -541,3 +565,4 @@ DROP TABLE tidemark.ghosts;
 DROP TABLE tidemark.parked;
 DROP TABLE tidemark.relays;
 DROP TABLE tidemark.readers;
+DROP FUNCTION tidemark.guard_places;

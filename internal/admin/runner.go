@@ -128,8 +128,8 @@ func (r *Runner) prune(ctx context.Context) error {
 			return err
 		}
 	}
-	if r.cfg.LogRetention == 0 {
-		return publications.LinkLog(ctx, r.cfg.Pool)
+	if err := publications.LinkLog(ctx, r.cfg.Pool); err != nil || r.cfg.LogRetention == 0 {
+		return err
 	}
 	_, err := publications.PruneLog(ctx, r.cfg.Pool, r.cfg.LogRetention, pruneRows)
 	return err

@@ -104,8 +104,17 @@ func Note(
 const noteTimeout = 5 * time.Second
 
 // LinkLog adds records to the chain that acts have left out of it, because another session held its
-// head. [PruneLog] does so too.
+// head. It links some in a statement, and stops while another session holds the head.
 func LinkLog(ctx context.Context, db journal.Querier) error {
-	_, err := rows.One(ctx, db, pgx.RowTo[int64], "link the log of operators", queryLinkLog)
-	return err
+	const what = "link the log of operators"
+	for before := int64(-1); ; {
+		if _, err := rows.One(ctx, db, pgx.RowTo[int64], what, queryLinkLog); err != nil {
+			return err
+		}
+		left, err := rows.One(ctx, db, pgx.RowTo[int64], what, queryUnlinked)
+		if err != nil || left == 0 || left == before {
+			return err
+		}
+		before = left
+	}
 }

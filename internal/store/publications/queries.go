@@ -75,6 +75,8 @@ const (
 
 	// queryLinkLog is queryPruneLog for no rows.
 	queryLinkLog = `SELECT tidemark.prune_log('1 day', 0)`
+	// queryUnlinked returns the first record that is not linked, or 0. It reads the unique index on link.
+	queryUnlinked = `SELECT coalesce(min(id), 0) FROM tidemark.operator_log WHERE link IS NULL`
 
 	parkedFilter = `($1 = '' OR topic = $1) AND ($2 = '' OR publisher = $2) AND ($3 = '' OR campaign_id = $3)
 		AND ($4::bigint = 0 OR seq = $4) AND ($5 = '' OR event_type = $5)
