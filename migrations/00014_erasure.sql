@@ -17,6 +17,7 @@ CREATE TABLE tidemark.erasures (
     began_at    timestamptz      NOT NULL DEFAULT clock_timestamp(),
     ended_at    timestamptz,
     holder      text COLLATE "C" NOT NULL DEFAULT '',
+    login       text COLLATE "C" NOT NULL DEFAULT session_user,
     generation  bigint           NOT NULL DEFAULT 1,
     held_until  timestamptz      NOT NULL DEFAULT clock_timestamp(),
     changed     jsonb            NOT NULL DEFAULT '{}',
@@ -34,6 +35,7 @@ COMMENT ON COLUMN tidemark.erasures.reason IS 'reason of that operator';
 COMMENT ON COLUMN tidemark.erasures.began_at IS 'time of the first event';
 COMMENT ON COLUMN tidemark.erasures.ended_at IS 'time of the last, NULL while it runs or if it was interrupted';
 COMMENT ON COLUMN tidemark.erasures.holder IS 'operator who carries it out, or did last';
+COMMENT ON COLUMN tidemark.erasures.login IS 'database login of the holder: no other one makes changes';
 COMMENT ON COLUMN tidemark.erasures.generation IS 'grows with each holder; all changes are made under it';
 COMMENT ON COLUMN tidemark.erasures.held_until IS 'time from which the same request may take it over';
 COMMENT ON COLUMN tidemark.erasures.changed IS 'number of rows that were changed, by table';
@@ -299,7 +301,7 @@ $$;
 
 -- begin_erasure puts a request on record, and returns the erasure with its key. If the same request was
 -- interrupted, it takes that erasure over, with the fields of both calls. While another holds it, it
--- raises TM017. Without p_new it begins no new one and returns no row.
+-- raises TM017. Without p_new it begins no new one and returns no row. The log of operators has each holder.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.begin_erasure(p_campaign_id text, p_subjects text[], p_fields jsonb, p_personal jsonb,
         p_actor text, p_reason text, p_new boolean)
@@ -337,7 +339,7 @@ BEGIN
         END IF;
     END IF;
     IF again THEN
-        UPDATE tidemark.erasures e SET generation = e.generation + 1, holder = p_actor,
+        UPDATE tidemark.erasures e SET generation = e.generation + 1, holder = p_actor, login = session_user,
             held_until = clock_timestamp() + interval '30 s', fields = tidemark.merge_paths(e.fields, coalesce(p_fields, '{}')),
             personal = tidemark.merge_paths(e.personal, p_personal), abandoned_by = NULL, abandon_reason = NULL
         WHERE e.id = x.id AND e.generation = x.generation AND e.ended_at IS NULL AND e.held_until <= clock_timestamp()
@@ -349,6 +351,8 @@ BEGIN
                     DETAIL = jsonb_build_object('erasure', x.id, 'holder', x.holder, 'until', x.held_until)::text;
         END IF;
     END IF;
+    PERFORM tidemark.log_act(p_actor, 'erasure_begun', p_reason, '', '', p_campaign_id, 0,
+        jsonb_build_object('erasure', x.id, 'generation', x.generation), '', 0, '');
     RETURN QUERY SELECT x.id, x.generation, tidemark.derive('erasure', int8send(x.id)), x.began_at, again, x.fields,
         x.personal, x.changed;
 END
@@ -370,7 +374,7 @@ AS $$
 DECLARE
     x tidemark.erasures;
 BEGIN
-    UPDATE tidemark.erasures e SET generation = e.generation + 1, holder = p_actor,
+    UPDATE tidemark.erasures e SET generation = e.generation + 1, holder = p_actor, login = session_user,
         held_until = clock_timestamp() + interval '30 s', abandoned_by = p_actor, abandon_reason = p_reason
     WHERE e.id = p_erasure AND e.ended_at IS NULL AND e.held_until <= clock_timestamp()
     RETURNING * INTO x;
@@ -383,6 +387,8 @@ BEGIN
             USING ERRCODE = 'TM017', HINT = 'wait until then, and abandon it if it has not ended',
                 DETAIL = jsonb_build_object('erasure', x.id, 'holder', x.holder, 'until', x.held_until)::text;
     END IF;
+    PERFORM tidemark.log_act(p_actor, 'erasure_begun', p_reason, '', '', x.campaign_id, 0,
+        jsonb_build_object('erasure', x.id, 'generation', x.generation, 'abandons', true), '', 0, '');
     RETURN QUERY SELECT x.id, x.generation, tidemark.derive('erasure', int8send(x.id)), x.began_at, true, x.fields,
         x.personal, x.changed, coalesce(x.campaign_id, '');
 END
@@ -402,9 +408,12 @@ $$;
 -- +goose StatementEnd
 
 -- hold_erasure has the holder of an erasure hold it for 30 seconds more, and returns it. It raises TM017 if
--- another has taken it over, or if it has ended.
+-- another has taken it over, or if it has ended. All operators can read number and generation, so it asks for
+-- the holder's login too. p_campaign_id is what the caller is about to change: an erasure of one campaign
+-- changes no other.
 -- +goose StatementBegin
-CREATE FUNCTION tidemark.hold_erasure(p_erasure bigint, p_generation bigint) RETURNS tidemark.erasures
+CREATE FUNCTION tidemark.hold_erasure(p_erasure bigint, p_generation bigint, p_campaign_id text DEFAULT NULL)
+    RETURNS tidemark.erasures
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path = pg_catalog, pg_temp
 AS $$
@@ -412,10 +421,15 @@ DECLARE
     x tidemark.erasures;
 BEGIN
     UPDATE tidemark.erasures e SET held_until = clock_timestamp() + interval '30 s'
-    WHERE e.id = p_erasure AND e.generation = p_generation AND e.ended_at IS NULL RETURNING * INTO x;
+    WHERE e.id = p_erasure AND e.generation = p_generation AND e.login = session_user AND e.ended_at IS NULL
+    RETURNING * INTO x;
     IF NOT FOUND THEN
         RAISE EXCEPTION 'erasure % is not held by this call any more', p_erasure
             USING ERRCODE = 'TM017', HINT = 'tidemark erase list shows it; erase again if it has not ended';
+    ELSIF p_campaign_id <> x.campaign_id THEN
+        RAISE EXCEPTION 'erasure % is of campaign %, and not of %', p_erasure, left(x.campaign_id, 64),
+            left(p_campaign_id, 64)
+            USING ERRCODE = 'invalid_parameter_value', HINT = 'begin an erasure of that campaign';
     END IF;
     RETURN x;
 END
@@ -429,7 +443,7 @@ CREATE FUNCTION tidemark.release_erasure(p_erasure bigint, p_generation bigint) 
     SET search_path = pg_catalog, pg_temp
 AS $$
     UPDATE tidemark.erasures e SET held_until = clock_timestamp()
-    WHERE e.id = p_erasure AND e.generation = p_generation AND e.ended_at IS NULL
+    WHERE e.id = p_erasure AND e.generation = p_generation AND e.login = session_user AND e.ended_at IS NULL
 $$;
 -- +goose StatementEnd
 
@@ -635,7 +649,7 @@ CREATE FUNCTION tidemark.erase(p_erasure bigint, p_generation bigint, p_campaign
 AS $$
 DECLARE
     mark CONSTANT jsonb := jsonb_build_object('$erased', p_erasure);
-    x CONSTANT tidemark.erasures := tidemark.hold_erasure(p_erasure, p_generation);
+    x CONSTANT tidemark.erasures := tidemark.hold_erasure(p_erasure, p_generation, p_campaign_id);
     derived CONSTANT bytea := tidemark.derive('erasure', int8send(p_erasure));
     chosen bigint[];
     erased bigint[] := '{}';
@@ -724,7 +738,7 @@ DECLARE
     counts jsonb := '{}';
     n bigint;
 BEGIN
-    PERFORM tidemark.hold_erasure(p_erasure, p_generation);
+    PERFORM tidemark.hold_erasure(p_erasure, p_generation, p_campaign_id);
     UPDATE tidemark.deferred d SET error_message = 'erased', error_stack = NULL, fingerprint = NULL
     WHERE d.campaign_id = p_campaign_id AND d.error_message IS NOT NULL;
     GET DIAGNOSTICS n = ROW_COUNT;
@@ -773,7 +787,7 @@ DECLARE
     said jsonb;
 BEGIN
     IF p_erasure IS NOT NULL THEN
-        PERFORM tidemark.hold_erasure(p_erasure, p_generation);
+        PERFORM tidemark.hold_erasure(p_erasure, p_generation, p_campaign_id);
         derived := tidemark.derive('erasure', int8send(p_erasure));
     END IF;
     changed := 0;

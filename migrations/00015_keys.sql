@@ -121,12 +121,39 @@ END
 $$;
 -- +goose StatementEnd
 
-REVOKE ALL ON FUNCTION tidemark.forget_key FROM PUBLIC;
+-- rewrap_keys puts keys that were wrapped anew in the place of those that p_before wraps, and returns how
+-- many. The log of operators has each call: who overwrites keys can make what they seal unreadable.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.rewrap_keys(p_ids uuid[], p_before text[], p_wrapped bytea[], p_by text) RETURNS bigint
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    n bigint;
+BEGIN
+    IF (cardinality(p_before), cardinality(p_wrapped)) IS DISTINCT FROM (cardinality(p_ids), cardinality(p_ids)) THEN
+        RAISE EXCEPTION '% keys have % wrapping keys and % values', cardinality(p_ids), cardinality(p_before),
+            cardinality(p_wrapped) USING ERRCODE = 'invalid_parameter_value', HINT = 'give one of each';
+    END IF;
+    UPDATE tidemark.keys k SET wrapped = w.wrapped, wrapped_by = p_by
+    FROM unnest(p_ids, p_before, p_wrapped) AS w (id, before, wrapped) WHERE k.id = w.id AND k.wrapped_by = w.before;
+    GET DIAGNOSTICS n = ROW_COUNT;
+    IF n > 0 THEN
+        PERFORM tidemark.log_act(session_user, 'keys_rewrapped', '', '', '', '', 0,
+            jsonb_build_object('keys', n, 'wrapped_by', p_by), '', 0, '');
+    END IF;
+    RETURN n;
+END
+$$;
+-- +goose StatementEnd
+
+REVOKE ALL ON FUNCTION tidemark.forget_key, tidemark.rewrap_keys FROM PUBLIC;
 REVOKE ALL ON FUNCTION tidemark.subject_keys, tidemark.forget_keys FROM PUBLIC;
 
 SELECT set_config('search_path', current_setting('tidemark.path'), true);
 
 -- +goose Down
+DROP FUNCTION tidemark.rewrap_keys;
 DROP FUNCTION tidemark.forget_key;
 DROP FUNCTION tidemark.forget_keys;
 DROP FUNCTION tidemark.subject_keys;

@@ -222,10 +222,9 @@ BEGIN
     EXECUTE format('REVOKE EXECUTE ON FUNCTION tidemark.subject_keys, tidemark.forget_keys FROM %I', publisher);
     EXECUTE format('REVOKE EXECUTE ON FUNCTION tidemark.subject_keys, tidemark.forget_keys FROM %I', worker);
     EXECUTE format('GRANT EXECUTE ON FUNCTION tidemark.subject_keys TO %I, %I', appender, process);
-    EXECUTE format('REVOKE EXECUTE ON FUNCTION tidemark.forget_key FROM %I, %I', worker, publisher);
-    EXECUTE format('GRANT EXECUTE ON FUNCTION tidemark.forget_key TO %I', operator);
+    EXECUTE format('REVOKE EXECUTE ON FUNCTION tidemark.forget_key, tidemark.rewrap_keys FROM %I, %I', worker, publisher);
+    EXECUTE format('GRANT EXECUTE ON FUNCTION tidemark.forget_key, tidemark.rewrap_keys TO %I', operator);
     EXECUTE format('GRANT EXECUTE ON FUNCTION tidemark.forget_keys TO %I', operator);
-    EXECUTE format('GRANT UPDATE (wrapped, wrapped_by) ON tidemark.keys TO %I', operator);
 
     -- Archives are the operator's alone too.
     EXECUTE format('REVOKE INSERT, UPDATE, DELETE, TRUNCATE ON tidemark.archives FROM %I', worker);

@@ -180,7 +180,10 @@ const everything = `SELECT md5(concat((SELECT string_agg(d::text, ';' ORDER BY c
 	(SELECT string_agg(w::text, ';') FROM tidemark.workers w)))`
 
 // acted counts the acts on record, without what functions of the database write beside them.
-const acted = `SELECT count(*) FROM tidemark.operator_log WHERE act NOT LIKE 'events\_%'`
+const (
+	acted  = `SELECT count(*) FROM tidemark.operator_log WHERE ` + ofActs
+	ofActs = `act <> ALL ('{events_archived,events_restored,erasure_begun,events_erased,keys_rewrapped}')`
+)
 
 func TestEveryActIsDoneOnceByWhoeverMayAndWrittenDown(t *testing.T) {
 	t.Parallel()
@@ -240,7 +243,7 @@ func everyAct(t *testing.T, pool *pgxpool.Pool) {
 			t.Errorf("%s wrote %d rows of the operators' log", call.kind, n-logged)
 		}
 		if got := scan[string](t, pool, `SELECT concat(act, ' ', actor, ' ', reason) FROM tidemark.operator_log
-			WHERE act NOT LIKE 'events\_%' ORDER BY id DESC LIMIT 1`); got != string(call.kind)+" ada a test" {
+			WHERE `+ofActs+` ORDER BY id DESC LIMIT 1`); got != string(call.kind)+" ada a test" {
 			t.Errorf("%s is in the operators' log as %q", call.kind, got)
 		}
 		again, err := call.do(t, acts, request)

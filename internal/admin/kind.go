@@ -54,5 +54,7 @@ func Kinds() []Kind {
 }
 
 // Written returns the kinds that functions of the database write, whoever calls them: tidemark.archive,
-// restore and erase.
-func Written() []Kind { return []Kind{"events_archived", "events_restored", "events_erased"} }
+// restore, begin_erasure, abandon_erasure, erase, forget_key and rewrap_keys.
+func Written() []Kind {
+	return []Kind{"events_archived", "events_restored", "erasure_begun", "events_erased", "key_deleted", "keys_rewrapped"}
+}

@@ -57,9 +57,5 @@ const (
 		WHERE id > $1::text::uuid AND wrapped_by <> $2 ORDER BY id LIMIT $3`
 
 	// queryRewrap changes rows by the primary key, unless another call has been faster.
-	queryRewrap = `WITH done AS (
-			UPDATE tidemark.keys k SET wrapped = n.wrapped, wrapped_by = $4
-			FROM unnest($1::text[], $2::text[], $3::bytea[]) AS n (id, wrapped_by, wrapped)
-			WHERE k.id = n.id::uuid AND k.wrapped_by = n.wrapped_by RETURNING 1
-		) SELECT count(*) FROM done`
+	queryRewrap = `SELECT tidemark.rewrap_keys($1::text[]::uuid[], $2, $3, $4)`
 )

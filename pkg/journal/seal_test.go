@@ -331,7 +331,7 @@ type stopping struct {
 }
 
 func (s stopping) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
-	if rows, err := s.Pool.Query(ctx, sql, args...); err != nil || !strings.Contains(sql, "UPDATE") {
+	if rows, err := s.Pool.Query(ctx, sql, args...); err != nil || !strings.Contains(sql, "rewrap_keys") {
 		return rows, err
 	} else {
 		rows.Close()
