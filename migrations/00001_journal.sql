@@ -269,18 +269,21 @@ COMMENT ON COLUMN tidemark.incarnation.system_id IS 'cluster in which it began: 
 COMMENT ON COLUMN tidemark.incarnation.database IS 'oid of the database in which it began';
 COMMENT ON COLUMN tidemark.incarnation.journal IS 'oid of tidemark.journal there';
 
--- history returns the present history, or NULL if keep_history has not begun it yet. On a standby it is
--- the newest one that has arrived. It reads one row, and a file of the server.
+-- instance identifies what a process may remember of the database: the history, and the start of the
+-- server, before which another data directory may have been put in its place. It is NULL if keep_history has
+-- not begun a history yet. On a standby it has the newest history that has arrived. It reads one row, and a
+-- file of the server. Each page and each move of a place calls it, so it is one function with one statement.
 -- +goose StatementBegin
-CREATE FUNCTION tidemark.history() RETURNS text
+CREATE FUNCTION tidemark.instance() RETURNS text
     LANGUAGE plpgsql STABLE SECURITY DEFINER
-    SET jit = off SET search_path = pg_catalog, pg_temp
+    SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     IF pg_is_in_recovery() THEN
-        RETURN (SELECT h.history FROM tidemark.histories h ORDER BY h.number DESC LIMIT 1);
+        RETURN (SELECT h.history || '/' || extract(epoch FROM pg_postmaster_start_time()) FROM tidemark.histories h
+            ORDER BY h.number DESC LIMIT 1);
     END IF;
-    RETURN (SELECT i.history FROM tidemark.incarnation i
+    RETURN (SELECT i.history || '/' || extract(epoch FROM pg_postmaster_start_time()) FROM tidemark.incarnation i
         WHERE i.one AND i.journal = 'tidemark.journal'::regclass
             AND i.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())
             AND i.system_id = (SELECT c.system_identifier FROM pg_control_system() c));
@@ -288,12 +291,17 @@ END
 $$;
 -- +goose StatementEnd
 
--- instance identifies what a process may remember of the database: the history, and the start of the
--- server, before which another data directory may have been put in its place. NULL if there is no history.
-CREATE FUNCTION tidemark.instance() RETURNS text
-    LANGUAGE sql STABLE SECURITY DEFINER
+-- history returns the history of instance.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.history() RETURNS text
+    LANGUAGE plpgsql STABLE SECURITY DEFINER
     SET search_path = pg_catalog, pg_temp
-    RETURN tidemark.history() || '/' || extract(epoch FROM pg_postmaster_start_time());
+AS $$
+BEGIN
+    RETURN split_part(tidemark.instance(), '/', 1);
+END
+$$;
+-- +goose StatementEnd
 
 -- keep_history makes sure that the present history has begun, notes the writer floor, and returns the
 -- instance. Workers and relays call it each second, and programs that hand out cursors when they read, in a
@@ -363,8 +371,8 @@ SELECT set_config('search_path', current_setting('tidemark.path'), true);
 -- +goose Down
 DROP FUNCTION tidemark.resume;
 DROP FUNCTION tidemark.keep_history;
-DROP FUNCTION tidemark.instance;
 DROP FUNCTION tidemark.history;
+DROP FUNCTION tidemark.instance;
 DROP TABLE tidemark.incarnation;
 DROP TABLE tidemark.histories;
 DROP FUNCTION tidemark.read_floor;

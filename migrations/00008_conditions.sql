@@ -416,7 +416,8 @@ BEGIN
                 USING ERRCODE = 'TM003', HINT = 'repeat an append with exactly the events it had at first';
         END IF;
     END IF;
-    IF known = 0 AND history <> '' AND tidemark.resume(last_known, history) < last_known THEN
+    IF known = 0 AND history <> '' AND (last_known > last_position OR history IS DISTINCT FROM tidemark.history())
+        AND tidemark.resume(last_known, history) < last_known THEN
         RAISE EXCEPTION 'condition: it knows the journal up to %, which may have other events up to there by now',
             last_known || '@' || left(history, 64)
             USING ERRCODE = 'TM004', HINT = 'read again and decide again: a failover, a restore or a crash has taken '
