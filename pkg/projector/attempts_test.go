@@ -130,27 +130,38 @@ func TestACrashBeforeTheCommitCountsNothing(t *testing.T) {
 	expectApplied(t, pool, "a", "1")
 }
 
+// TestFailuresOfTheInfrastructureCostNoAttempt has a policy that gives up at once. It does not hold here.
 func TestFailuresOfTheInfrastructureCostNoAttempt(t *testing.T) {
 	t.Parallel()
-	pool := pgtest.New(t)
-	h := newPicky(nil).failWith(func(*projector.Group, journal.Event, moved) error {
-		return fmt.Errorf("apply: %w", &pgconn.PgError{Code: "40001", Message: "could not serialize access"})
-	})
-	p := workerOf(t, pool, func(cfg *projector.Config) { cfg.LeaseTTL = time.Second }, h)
-	appendMoves(t, pool, "a", 1)
-	if _, err := p.Drain(t.Context()); !failure.IsInfrastructure(err) {
-		t.Fatalf("Drain = %v, want the failure", err)
+	for _, action := range []projector.Action{
+		projector.ActionRetry, projector.ActionDead, projector.ActionSkip, projector.ActionPause,
+	} {
+		t.Run(string(action), func(t *testing.T) {
+			t.Parallel()
+			pool := pgtest.New(t)
+			h := newPicky(nil).failWith(func(*projector.Group, journal.Event, moved) error {
+				return fmt.Errorf("apply: %w", &pgconn.PgError{Code: "40001", Message: "could not serialize access"})
+			})
+			p := workerOf(t, pool, func(cfg *projector.Config) {
+				cfg.OnFailure = projector.Policy{Action: action, Attempts: 1}
+			}, h)
+			appendMoves(t, pool, "a", 1)
+			drain(t, p)
+			for range 3 {
+				retry(t, pool, p)
+			}
+			expectPairs(t, pool, "a picky 1 failed 0 infrastructure 40001")
+			expectLog(t, pool, "failed 1 0")
+			exec(t, pool, `UPDATE tidemark.deferred SET first_failed_at = now() - interval '1 hour', next_attempt_at = now()`)
+			drain(t, p)
+			expectText(t, pool, "the pause grows", "60", `SELECT round(extract(epoch FROM next_attempt_at - last_failed_at))::text
+				FROM tidemark.deferred`)
+			h.heal()
+			retry(t, pool, p)
+			expectPairs(t, pool, "")
+			expectApplied(t, pool, "a", "1")
+		})
 	}
-	for range 9 { // some may find a lease left by an interrupted claim
-		if _, err := p.Drain(t.Context()); err != nil && !failure.IsInfrastructure(err) {
-			t.Fatalf("Drain = %v, want the failure", err)
-		}
-	}
-	expectPairs(t, pool, "")
-	expectLog(t, pool, "")
-	h.heal()
-	drainAll(t, pool, p)
-	expectApplied(t, pool, "a", "1")
 }
 
 // TestAPairThatFailedIsTriedAgainWithOneEvent expects a retry to apply the failed event alone. The

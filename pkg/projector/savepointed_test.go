@@ -179,8 +179,6 @@ func TestTheInfrastructureFailsAmongCulprits(t *testing.T) {
 	t.Parallel()
 	for name, statement := range map[string]string{
 		"by losing the connection":  `SELECT pg_terminate_backend(pg_backend_pid())`,
-		"by a cancelled statement":  `SELECT pg_cancel_backend(pg_backend_pid()), pg_sleep(60)`,
-		"by a disk that is full":    `DO $$ BEGIN RAISE 'full' USING ERRCODE = '53100'; END $$`,
 		"between parts and the end": "",
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -217,6 +215,47 @@ func TestTheInfrastructureFailsAmongCulprits(t *testing.T) {
 			drainAll(t, pool, p)
 			expectPairs(t, pool, "a listing 2 failed 1 transient error, c listing 2 dead 1 permanent 23514 never")
 			expectText(t, pool, "applied", "a 1, b 1, b 2, c 1", `SELECT string_agg(campaign_id || ' ' || seq, ', ' ORDER BY 1)
+				FROM listed`)
+			expectText(t, pool, "others", "8", `SELECT count(*)::text FROM ledger`)
+		})
+	}
+}
+
+// TestAProjectionWaitsAmongCulprits lets a statement of the second campaign meet the infrastructure once, on a
+// connection that lives on. The projection waits there, and the rest of the group is kept. A serialization
+// failure is tried again at once.
+func TestAProjectionWaitsAmongCulprits(t *testing.T) {
+	t.Parallel()
+	for statement, code := range map[string]string{
+		`SELECT pg_cancel_backend(pg_backend_pid()), pg_sleep(60)`:                                       "57014",
+		`DO $$ BEGIN RAISE 'full' USING ERRCODE = '53100'; END $$`:                                       "53100",
+		`DO $$ BEGIN IF nextval('tries') = 1 THEN RAISE 'again' USING ERRCODE = '40001'; END IF; END $$`: "",
+	} {
+		t.Run(code, func(t *testing.T) {
+			t.Parallel()
+			pool := pgtest.New(t)
+			exec(t, pool, `CREATE SEQUENCE tries`)
+			met := false
+			p := workerOf(t, pool, nil, ledger(), listing("",
+				func(_ context.Context, g *projector.Group, e journal.Event, m moved) error {
+					if e.CampaignID == "b" && !met {
+						met = true
+						g.Queue(statement)
+					}
+					return list(g, e, m)
+				}))
+			appendMoves(t, pool, "a", 1, byError, 1)
+			appendMoves(t, pool, "b", 1, 1)
+			appendMoves(t, pool, "c", 1, byServer, 1)
+			drain(t, p)
+			others := "a listing 2 failed 1 transient error, c listing 2 dead 1 permanent 23514 never"
+			if code != "" {
+				expectPairs(t, pool, strings.Replace(others, ", ", ", b listing 1 failed 0 infrastructure "+code+", ", 1))
+				retry(t, pool, p)
+				others = strings.Replace(others, "failed 1", "failed 2", 1)
+			}
+			expectPairs(t, pool, others)
+			expectText(t, pool, "applied", "a 1, b 1, b 2, c 1", `SELECT string_agg(campaign_id || ' ' || seq, ', ' ORDER BY campaign_id, seq)
 				FROM listed`)
 			expectText(t, pool, "others", "8", `SELECT count(*)::text FROM ledger`)
 		})

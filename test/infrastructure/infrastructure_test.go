@@ -2,10 +2,14 @@ package infrastructure_test
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/base64"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -14,7 +18,9 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/devpg"
 	"github.com/tidemark-go/tidemark/migrations"
+	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
+	"github.com/tidemark-go/tidemark/pkg/projector/sqlfile"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 	"github.com/tidemark-go/tidemark/test/support/tally"
 )
@@ -201,11 +207,23 @@ func TestAWorkerGetsOver(t *testing.T) {
 	t.Run("a_disk_that_is_full", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t, nil)
-		room := w.fill(t, "entries")
+		// Our own rows of what waits find no room either.
+		room, ours := w.fill(t, "entries"), w.fill(t, "tidemark.deferred")
 		w.work(t)
 		w.opens(t)
+		ours()
 		room()
 		w.recovers(t)
+	})
+	t.Run("a_disk_that_is_full_for_one_projection", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t, nil)
+		room := w.fill(t, "entries")
+		w.work(t)
+		w.waits(t)
+		room()
+		tally.Settle(t, w.pool, group)
+		tally.Verify(t, w.pool, "")
 	})
 	t.Run("a_small_tablespace_that_is_full", func(t *testing.T) {
 		t.Parallel()
@@ -215,10 +233,76 @@ func TestAWorkerGetsOver(t *testing.T) {
 			room = w.fill(t, "entries")
 		}
 		w.work(t)
-		w.opens(t)
+		w.waits(t)
 		room()
-		w.recovers(t)
+		tally.Settle(t, w.pool, group)
+		tally.Verify(t, w.pool, "")
 	})
+}
+
+// waits expects that the projection with the table entries waits alone, with rows that name the error and
+// count no attempt. The other one goes on, and the breaker does not open.
+func (w *world) waits(t *testing.T) {
+	t.Helper()
+	tally.Eventually(t, "the other projection goes on, and rows name the error", tally.Holds(w.pool, `SELECT
+		(SELECT count(*) FROM tallies) >= 5 AND count(*) >= 5 AND bool_and(d.projection = 'entries' AND d.status = 'failed'
+			AND d.error_class = 'infrastructure' AND d.error_code = '53100' AND d.attempt_count = 0
+			AND d.error_message LIKE '%No space left on device%')
+		FROM tidemark.deferred d WHERE d.last_failed_at IS NOT NULL`))
+	if state := w.state(t); state != 0 {
+		t.Errorf("the breaker has the state %v, want 0", state)
+	}
+}
+
+// TestALargeEventDoesNotDieOfAFullDisk has room for small events and none for a large one: its text would go to
+// the table's TOAST table.
+func TestALargeEventDoesNotDieOfAFullDisk(t *testing.T) {
+	t.Parallel()
+	bodies, err := sqlfile.Load(fstest.MapFS{"f.sql": {Data: []byte(`-- projection: bodies
+-- version: 1
+CREATE TABLE bodies (campaign_id text COLLATE "C" NOT NULL, seq bigint NOT NULL, body text NOT NULL);
+-- on: written
+INSERT INTO bodies VALUES (event.campaign_id, event.seq, event.payload->>'body');
+`)}}, "f.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := newWorld(t, func(cfg *projector.Config) {
+		cfg.Projections = []projector.Projection{bodies, tally.Tallies("")}
+		cfg.OnFailure = projector.Policy{Attempts: 2, Base: time.Millisecond}
+	})
+	room := w.fill(t, tally.Value[string](t, w.pool, `SELECT reltoastrelid::regclass::text FROM pg_class
+		WHERE oid = 'bodies'::regclass`))
+	large := make([]byte, 30_000) // random, or it would be compressed into its row
+	_, _ = rand.Read(large)
+	write := func(campaign, body string) {
+		t.Helper()
+		event := journal.Event{Type: "written", Payload: fmt.Appendf(nil, `{"body": %q}`, body)}
+		tally.AppendAll(t, w.pool, journal.Batch{CampaignID: campaign, Events: []journal.Event{event}})
+	}
+	write("large", base64.StdEncoding.EncodeToString(large))
+	for i := range 20 {
+		write(fmt.Sprint("small", i), "small")
+	}
+	tally.Eventually(t, "the small ones are applied", tally.Holds(w.pool, `SELECT count(*) = 20 FROM bodies`))
+	const waiting = `SELECT d.last_failed_at FROM tidemark.deferred d WHERE d.campaign_id = 'large' AND d.status = 'failed'
+		AND d.error_class = 'infrastructure' AND d.error_code = '53100' AND d.attempt_count = 0`
+	for range 4 { // more than it has attempts
+		tally.Eventually(t, "the large one waits", tally.Holds(w.pool, `SELECT EXISTS (`+waiting+`)`))
+		tried := tally.Value[time.Time](t, w.pool, waiting)
+		w.exec(t, `UPDATE tidemark.deferred SET next_attempt_at = now()`)
+		tally.Eventually(t, "it is tried again", tally.Holds(w.pool, `SELECT EXISTS (`+waiting+`
+			AND d.last_failed_at > $1)`, tried))
+	}
+	if state := w.state(t); state != 0 {
+		t.Errorf("the breaker has the state %v, want 0", state)
+	}
+	room()
+	w.exec(t, `UPDATE tidemark.deferred SET next_attempt_at = now()`)
+	tally.Settle(t, w.pool, group)
+	if got := tally.Value[int](t, w.pool, `SELECT count(*) FROM bodies`); got != 21 {
+		t.Errorf("%d rows, want 21", got)
+	}
 }
 
 // fill leaves no room for an empty table to grow until the returned function is called.

@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/tidemark-go/tidemark/internal/projector/failure"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
@@ -90,7 +91,7 @@ func (f *faults) strike() error {
 	if f.outage--; f.outage > 0 {
 		return nil
 	}
-	return &pgconn.PgError{Code: "40001", Message: "could not serialize access"}
+	return &failure.BrokenError{Err: &pgconn.PgError{Code: "08006", Message: "the connection is gone"}}
 }
 
 // schema has what the projections need besides their tables.

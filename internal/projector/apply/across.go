@@ -193,7 +193,7 @@ func (t *Transaction) finishStride(ctx context.Context, s *Stride, held map[stri
 	t.Sync()
 	t.end()
 	if err := ledger.Error(t.Flush(ctx)); err != nil {
-		a.notCommitted(ctx, err)
+		t.notCommitted(ctx, err)
 		return t.Blame(err)
 	}
 	a.Cfg.OnStep(kind.StepCommitted)
@@ -254,14 +254,14 @@ func (t *Transaction) resetKeys(ctx context.Context, s *Stride, tables []string)
 	}
 	stuck = map[string]int64{}
 	for _, key := range s.Reset {
-		if len(s.Reset) > 1 && !t.broken(ctx, k, cause) {
+		if len(s.Reset) > 1 && !t.broken(ctx, cause) {
 			cause = reset(key)
 		}
 		if cause == nil {
 			continue
 		}
 		first := slices.IndexFunc(s.Events, func(e Keyed) bool { return e.Key == key || key == kind.AllKeys })
-		if t.broken(ctx, k, cause) || first < 0 && key == kind.AllKeys {
+		if t.broken(ctx, cause) || first < 0 && key == kind.AllKeys {
 			return nil, t.Blame(cause)
 		}
 		if stuck[key] = 0; first < 0 {

@@ -68,10 +68,10 @@ func (t *Transaction) strideInParts(ctx context.Context, s *Stride) (held map[st
 		one := parts[n]
 		culprit := one.origins[one.Failed]
 		cause := culprit.Wrap(failure.Cancelled(one.Cause, culprit.Projection, one.timeout, start))
-		if t.over(ctx, k, cause) {
+		if t.over(ctx, cause) {
 			return nil, t.Blame(cause)
 		}
-		if again = !again && t.blockers == "" && failure.IsLockTimeout(cause); !again {
+		if again = !again && t.passes(cause); !again {
 			causes[slices.IndexFunc(s.Events, func(e Keyed) bool { return e.is(culprit) })] = cause
 			judge()
 		}

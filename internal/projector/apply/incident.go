@@ -56,11 +56,11 @@ func (t *Transaction) fail(k *registry.Projection, e *journal.Event, cause error
 	if failure.Later(cause) { // no policy may skip what cannot be read
 		f.policy = kind.DefaultPolicy
 	}
-	if f.Class == string(failure.ClassLock) {
+	if failure.Waits(failure.Class(f.Class)) {
 		f.policy.Action = kind.ActionRetry // the event has not failed, so its policy does not matter
-		if t.blockers != "" {
-			f.Message += "; in the way was " + t.blockers
-		}
+	}
+	if f.Class == string(failure.ClassLock) && t.blockers != "" {
+		f.Message += "; in the way was " + t.blockers
 	}
 	t.failures = append(t.failures, f)
 	return f
@@ -117,6 +117,8 @@ func (t *Transaction) report(ctx context.Context) {
 		switch {
 		case f.Class == string(failure.ClassLock):
 			log.WarnContext(ctx, "projection waits for a lock, it will be tried again")
+		case f.Class == string(failure.ClassInfrastructure):
+			log.WarnContext(ctx, "projection waits for the infrastructure, it will be tried again")
 		case f.policy.Action == kind.ActionPause:
 			log.ErrorContext(ctx, "projection failed, paused until it is resumed")
 		default:

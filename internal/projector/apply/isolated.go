@@ -99,7 +99,7 @@ func (t *Transaction) find(
 				size /= 2
 			}
 			continue
-		case t.broken(ctx, k, cause), some[0].CampaignID != some[size-1].CampaignID && t.over(ctx, k, cause):
+		case t.broken(ctx, cause), some[0].CampaignID != some[size-1].CampaignID && t.over(ctx, cause):
 			return 0, nil, t.Blame(cause)
 		case size == 1:
 			return from, cause, nil
@@ -144,7 +144,7 @@ func (t *Transaction) savepoint(ctx context.Context, k *registry.Projection, do 
 	if err == nil {
 		return t.Exec(ctx, pipeline.QueryReleasePart)
 	}
-	if t.broken(ctx, k, err) {
+	if t.broken(ctx, err) {
 		return err
 	}
 	t.Reset() // statements queued after the failure
@@ -165,12 +165,13 @@ func (t *Transaction) lookAhead(ctx context.Context, k *registry.Projection) err
 	return t.Flush(ctx)
 }
 
-// notCommitted records that a transaction failed at its end, though its statements went through and
-// the infrastructure is not at fault. The next savepointed groups look ahead.
-func (a *Applier) notCommitted(ctx context.Context, err error) {
-	if _, named := errors.AsType[*failure.ApplyError](err); err == nil || named || errors.Is(err, lease.ErrLost) ||
-		errors.Is(err, ledger.ErrLost) || a.Infrastructure(ctx, err) {
+// notCommitted records that a transaction failed at its end on a living connection, though its statements
+// went through. The next groups are savepointed and look ahead: what is left to COMMIT may be a projection's.
+func (t *Transaction) notCommitted(ctx context.Context, err error) {
+	if _, named := errors.AsType[*failure.ApplyError](err); named || errors.Is(err, lease.ErrLost) ||
+		errors.Is(err, ledger.ErrLost) || t.Conn.IsClosed() || ctx.Err() != nil {
 		return
 	}
-	a.uncommitted.Store(savepointsAfter)
+	t.Applier.Savepoints.Store(savepointsAfter)
+	t.Applier.uncommitted.Store(savepointsAfter)
 }

@@ -236,7 +236,7 @@ func (t *Transaction) resetFailed(
 	switch {
 	case cause == nil:
 		return nil, nil
-	case t.broken(ctx, k, cause), !alone && t.over(ctx, k, cause), alone && len(units[0].Events) == 0:
+	case t.broken(ctx, cause), !alone && t.over(ctx, cause), alone && len(units[0].Events) == 0:
 		return nil, t.Blame(cause)
 	case alone:
 		t.fail(k, &units[0].Events[0], cause).neverSkip()
@@ -254,9 +254,14 @@ func (t *Transaction) resetFailed(
 
 // over reports whether a failure ends the transaction: no event is at fault, or a deadline has
 // passed, and the campaigns are tried one at a time next.
-func (t *Transaction) over(ctx context.Context, k *registry.Projection, err error) bool {
+func (t *Transaction) over(ctx context.Context, err error) bool {
 	var late *failure.DeadlineError
-	return errors.As(err, &late) || t.broken(ctx, k, err)
+	return errors.As(err, &late) || t.broken(ctx, err)
+}
+
+// passes reports whether the same statement may succeed at once.
+func (t *Transaction) passes(cause error) bool {
+	return failure.IsRollback(cause) || t.blockers == "" && failure.IsLockTimeout(cause)
 }
 
 // applyTasks applies a projection's tasks, and finds every event that fails.
@@ -325,10 +330,10 @@ func (t *Transaction) runParts(ctx context.Context, parts []*part) error {
 			}
 			culprit := one.origins[one.Failed]
 			cause := culprit.Wrap(failure.Cancelled(one.Cause, culprit.Projection, one.timeout, start))
-			if t.over(ctx, one.k, cause) {
+			if t.over(ctx, cause) {
 				return t.Blame(cause)
 			}
-			if !one.again && t.blockers == "" && failure.IsLockTimeout(cause) {
+			if !one.again && t.passes(cause) {
 				one.again, one.Cause = true, nil
 				parts = append(parts, one)
 				continue

@@ -65,7 +65,7 @@ func (t *Transaction) collect(ctx context.Context, k *registry.Projection, tasks
 	err := t.Applier.Supervise(ctx, k, g, func(ctx context.Context) error { return c.run(ctx, each, g) })
 	t.Abandoned = t.Abandoned || c.Abandoned
 	if err != nil {
-		if t.over(ctx, k, err) {
+		if t.over(ctx, err) {
 			return nil, t.Blame(err)
 		}
 		return nil, kind.ErrIntricate
@@ -93,7 +93,7 @@ func (c *collection) run(ctx context.Context, each kind.EachEvent, g *kind.Group
 				return kind.ErrIntricate
 			case err == nil:
 				continue
-			case ctx.Err() != nil || c.k.Classify(err) == failure.ClassInfrastructure:
+			case ctx.Err() != nil || failure.IsRollback(err): // tried again, with savepoints
 				return err
 			}
 			c.Batch.QueuedQueries, c.Origins = c.Batch.QueuedQueries[:from], c.Origins[:from]
@@ -215,7 +215,8 @@ type part struct {
 	finer   int  // parts to cut the rest into if it fails; 0: none
 	inOrder bool // campaigns' statements are mixed, and stay in order
 
-	// It runs a second time, because it timed out on a lock without a known holder. Late in a large
-	// group only 20 ms are left to wait, and a busy server may take longer to extend a table.
+	// It runs a second time, because the server has rolled it back, or because it timed out on a lock
+	// without a known holder. Late in a large group only 20 ms are left to wait, and a busy server may
+	// take longer to extend a table.
 	again bool
 }

@@ -133,10 +133,15 @@ func (s *session) watchLocks(ctx context.Context) (stop func()) {
 	}
 }
 
-// broken reports whether a failure is the infrastructure's: the transaction is lost, and no event is at fault.
-func (s *session) broken(ctx context.Context, k *registry.Projection, err error) bool {
-	return s.Abandoned || s.Conn.IsClosed() || ctx.Err() != nil ||
-		k.Classify(failure.Cause(err)) == failure.ClassInfrastructure
+// broken reports whether a failure costs the transaction: the connection is lost, the work has ended, or a
+// statement of ours has met the infrastructure. Then no event is at fault.
+func (s *session) broken(ctx context.Context, err error) bool {
+	var lost *failure.BrokenError
+	if s.Abandoned || s.Conn.IsClosed() || ctx.Err() != nil || errors.As(err, &lost) {
+		return true
+	}
+	_, named := errors.AsType[*failure.ApplyError](err)
+	return !named && failure.IsInfrastructure(err) && !failure.IsLockTimeout(err)
 }
 
 // lockLook is how long a statement runs before its blocker is looked for, and the interval from then on.

@@ -71,7 +71,7 @@ func (t *Transaction) finish(ctx context.Context) error {
 		t.Origins = slices.Insert(t.Origins, 0, make([]pipeline.Origin, len(ahead.QueuedQueries))...)
 	}
 	if err := t.refused(lease.Error(t.Flush(ctx))); err != nil {
-		t.Applier.notCommitted(ctx, err)
+		t.notCommitted(ctx, err)
 		return t.Blame(err)
 	}
 	if t.last == nil {

@@ -8,6 +8,8 @@ import (
 	"io"
 	"net"
 	"runtime/debug"
+	"slices"
+	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -31,6 +33,10 @@ const (
 func Classes() []Class {
 	return []Class{ClassInfrastructure, ClassTransient, ClassPermanent, ClassLock}
 }
+
+// Waits reports whether failures of a class are no event's fault: the projection waits at the event, and
+// counts no attempt.
+func Waits(c Class) bool { return c == ClassInfrastructure || c == ClassLock }
 
 // Classifier returns the class of a failure of one projection, or "".
 type Classifier func(err error) Class
@@ -65,6 +71,8 @@ func classifyState(state string) Class {
 		return ClassLock
 	case "25006", "25P03":
 		return ClassInfrastructure
+	case "53400": // a limit such as temp_file_limit, which the same event meets again
+		return ClassTransient
 	case "42P01", "42703", "42883", "42704", "42501":
 		return ClassTransient
 	}
@@ -72,12 +80,19 @@ func classifyState(state string) Class {
 		return ClassTransient
 	}
 	switch state[:2] {
-	case "08", "28", "3D", "40", "53", "57", "58":
+	case "40", "53", "57", "58":
 		return ClassInfrastructure
 	case "21", "22", "23", "42", "44", "54":
 		return ClassPermanent
 	}
 	return ClassTransient
+}
+
+// elsewhere reports whether an error is our database's fault if a request of ours gets it. On a living
+// connection a projection's statement has it from another server, or from a limit.
+func elsewhere(err error) bool {
+	state := redact.SQLState(err)
+	return state == "53400" || len(state) == 5 && slices.Contains([]string{"08", "28", "3D"}, state[:2])
 }
 
 // IsDecoding reports whether something could not be decoded.
@@ -100,7 +115,7 @@ func IsInfrastructure(err error) bool {
 	var pgErr *pgconn.PgError
 	if errors.As(err, &own) || errors.As(err, &pgErr) {
 		class := Classify(err)
-		return class == ClassInfrastructure || class == ClassLock
+		return Waits(class) || own == nil && elsewhere(err)
 	}
 	var connect *pgconn.ConnectError
 	var network net.Error
@@ -196,7 +211,7 @@ func (e *PanicError) Redacted() string { return fmt.Sprintf("panic (%T)", e.Valu
 // an error of the infrastructure, or of a lock, has the class of that error.
 func (e *PanicError) FailureClass() Class {
 	if cause, ok := e.Value.(error); ok {
-		if class := Classify(cause); class == ClassInfrastructure || class == ClassLock {
+		if class := Classify(cause); Waits(class) || elsewhere(cause) {
 			return class
 		}
 	}
@@ -209,6 +224,12 @@ func (e *PanicError) FailureCode() string { return codePanic }
 // IsLockTimeout reports whether a statement waited for a lock in vain: lock not available, or deadlock.
 func IsLockTimeout(err error) bool {
 	return classifyState(redact.SQLState(err)) == ClassLock
+}
+
+// IsRollback reports whether the server has rolled something back for a reason that may be gone at once, such
+// as a serialization failure. Deadlocks are lock timeouts.
+func IsRollback(err error) bool {
+	return strings.HasPrefix(redact.SQLState(err), "40") && !IsLockTimeout(err)
 }
 
 // OwnLockTimeout is IsLockTimeout for statements that belong to no projection.

@@ -23,9 +23,10 @@ func TestClassify(t *testing.T) {
 		err  error
 		want Class
 	}{
-		{"connection failure", state("08006"), ClassInfrastructure},
-		{"password refused", state("28P01"), ClassInfrastructure},
-		{"database gone", state("3D000"), ClassInfrastructure},
+		{"another server is away", state("08006"), ClassTransient},
+		{"another server refuses the password", state("28P01"), ClassTransient},
+		{"another database is gone", state("3D000"), ClassTransient},
+		{"limit on temporary files", state("53400"), ClassTransient},
 		{"too many connections", state("53300"), ClassInfrastructure},
 		{"disk full", state("53100"), ClassInfrastructure},
 		{"out of memory", state("53200"), ClassInfrastructure},

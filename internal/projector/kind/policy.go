@@ -99,8 +99,11 @@ func (p Policy) waits(random float64) []time.Duration {
 
 // Schedule returns the retry schedule of a failed campaign.
 func Schedule(p Policy, f failed.Failure, random float64) failed.Schedule {
-	if failure.Class(f.Class) == failure.ClassLock || f.Code == failure.CodeWrappingKey {
-		return failed.Schedule{Attempts: math.MaxInt32, Waits: []time.Duration{lockWait}, Free: true}
+	switch class := failure.Class(f.Class); {
+	case class == failure.ClassInfrastructure:
+		return waiting(firstWait, outageWait)
+	case failure.Waits(class), f.Code == failure.CodeWrappingKey:
+		return waiting(firstWait, lockWait)
 	}
 	s := failed.Schedule{Attempts: p.Attempts, Waits: p.waits(random)}
 	switch p.Action {
@@ -114,6 +117,14 @@ func Schedule(p Policy, f failed.Failure, random float64) failed.Schedule {
 	return s
 }
 
-// lockWait is the first wait for a lock of another session, or for a wrapping key. Waits grow while it
-// stays: see queryDefer.
-const lockWait = time.Second
+// The waits for what is no event's fault. They grow with the time that it lasts: see queryDefer.
+const (
+	firstWait  = time.Second
+	lockWait   = 10 * time.Second // the longest, for a lock of another session or a wrapping key
+	outageWait = time.Minute      // the longest, for the infrastructure
+)
+
+// waiting returns a schedule that counts no attempt.
+func waiting(first, longest time.Duration) failed.Schedule {
+	return failed.Schedule{Attempts: math.MaxInt32, Waits: []time.Duration{first, longest}, Free: true}
+}

@@ -118,7 +118,7 @@ func (k *Projection) Policy(eventType string) kind.Policy {
 
 // Skips reports whether the projection skips events of this type that fail for this cause.
 func (k *Projection) Skips(eventType string, cause error) bool {
-	return k.Policy(eventType).Action == kind.ActionSkip && k.Classify(failure.Cause(cause)) != failure.ClassLock &&
+	return k.Policy(eventType).Action == kind.ActionSkip && !failure.Waits(k.Classify(failure.Cause(cause))) &&
 		!failure.Later(cause)
 }
 
@@ -188,17 +188,15 @@ func (b *Base) Behind() []string {
 	return nil
 }
 
-// Infrastructure reports whether the infrastructure made a group fail. If the projection itself
-// failed, on a working connection under a live context, its classifier decides.
+// Infrastructure reports whether the infrastructure made a group fail. A projection that failed on a
+// working connection under a live context did not, whatever the class of its error.
 func (b *Base) Infrastructure(ctx context.Context, err error) bool {
 	if ctx.Err() != nil {
 		return true
 	}
 	var broken *failure.BrokenError
-	if apply, ok := errors.AsType[*failure.ApplyError](err); ok && !errors.As(err, &broken) {
-		if k := b.find(func(k *Projection) bool { return k.Name == apply.Projection }); k != nil {
-			return k.Classify(apply.Err) == failure.ClassInfrastructure
-		}
+	if _, named := errors.AsType[*failure.ApplyError](err); named && !errors.As(err, &broken) {
+		return false
 	}
 	return failure.IsInfrastructure(err)
 }

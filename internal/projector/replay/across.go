@@ -264,7 +264,7 @@ func (v *verification) verifyAcross(ctx context.Context) error {
 		return err
 	}
 	err = f.to(ctx, slices.Max(f.places))
-	if errors.As(err, &found.failed) && !v.p.Infrastructure(ctx, err) {
+	if errors.As(err, &found.failed) && !v.p.Infrastructure(ctx, err) && !v.outage(found.failed) {
 		i := slices.IndexFunc(f.current, func(one apply.Keyed) bool {
 			return one.Event.CampaignID == found.failed.CampaignID && one.Event.Seq == found.failed.Seq
 		})

@@ -66,7 +66,7 @@ func (v *verification) look(ctx context.Context, ids []string, skipped []int64) 
 		s.skips = s.k.MaySkip()
 	}
 	err = s.advance(ctx, slices.DeleteFunc(slices.Clone(units), func(u *apply.Unit) bool { return u.Until == 0 }))
-	if errors.As(err, &f.failed) && !v.p.Infrastructure(ctx, err) {
+	if errors.As(err, &f.failed) && !v.p.Infrastructure(ctx, err) && !v.outage(f.failed) {
 		return &findings{failed: f.failed, resolutions: f.resolutions}, nil
 	}
 	if err != nil {
@@ -77,6 +77,11 @@ func (v *verification) look(ctx context.Context, ids []string, skipped []int64) 
 	}
 	f.events = int64(s.applied)
 	return f, v.compareWith(ctx, s, f, chosen{ids: ids})
+}
+
+// outage reports whether a failure of the projection says nothing about its events: the verification ends.
+func (v *verification) outage(failed *failure.ApplyError) bool {
+	return v.k.Classify(failed.Err) == failure.ClassInfrastructure
 }
 
 // compareWith compares the live tables with those of a scratch.

@@ -32,7 +32,8 @@ type Schedule struct {
 	Dead     bool            // dead at once, no retry
 	Attempts int             // the campaign is dead after this many failures
 	Waits    []time.Duration // after the first failure, the second …; the last one repeats
-	// the failure does not count as an attempt: neither event nor projection caused it
+	// the failure does not count as an attempt: neither event nor projection caused it. Waits has the
+	// shortest and the longest wait.
 	Free bool
 }
 

@@ -118,8 +118,8 @@ const (
 	// queryDefer counts on from the current row, so it respects a recent act of an operator: a count
 	// reset to zero becomes one. $14 makes the campaign dead at once, $15 is the last attempt, $16 are
 	// the waits after each. With $18 the failure does not count and is logged once; the campaign waits
-	// as long as after a first failure or a tenth of the time since then, up to 10 s, whichever is
-	// longer. A reset is done in the same transaction, unless it is what failed.
+	// for the first of the waits or a tenth of the time since the first failure, up to the last of the
+	// waits, whichever is longer. A reset is done in the same transaction, unless it is what failed.
 	queryDefer = `WITH old AS MATERIALIZED (
 			SELECT * FROM tidemark.deferred d WHERE d.campaign_id = $4 AND d.projection = $2 FOR UPDATE
 		), tried AS (
@@ -133,7 +133,8 @@ const (
 		), decision AS (
 			SELECT v.*, coalesce(clock_timestamp() + make_interval(secs => CASE
 				WHEN v.status = 'dead' THEN NULL
-				WHEN $18 THEN greatest(($16::float8[])[1], least(10, extract(epoch FROM now() - v.first_failed_at) / 10))
+				WHEN $18 THEN greatest(($16::float8[])[1], least(($16::float8[])[cardinality($16::float8[])],
+					extract(epoch FROM now() - v.first_failed_at) / 10))
 				ELSE ($16::float8[])[least(v.attempt, cardinality($16::float8[]))] END), 'infinity') AS next_attempt_at
 			FROM verdict v
 		), pair AS (
