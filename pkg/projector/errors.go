@@ -10,7 +10,8 @@ type Class = failure.Class
 
 // The classes.
 const (
-	// a failure of the database or the network; it costs the event no attempt
+	// the database is short of something, or has been told to stop; the first retry comes after 1s, later
+	// ones within a minute, and no attempt is counted
 	ClassInfrastructure = failure.ClassInfrastructure
 	ClassTransient      = failure.ClassTransient // another attempt may succeed
 	// the projection as it is can never apply the event
@@ -20,23 +21,22 @@ const (
 	ClassLock = failure.ClassLock
 )
 
-// Classify returns the class of a failure. The Classify of the projection's [Spec] comes first; it
-// returns "" for errors that it does not know. If that calls an error [ClassInfrastructure], the whole
-// worker waits. Any other class costs an attempt, even where Classify would return infrastructure: use
-// that for failures of a service that only this projection talks to. A broken connection to Postgres is
-// always infrastructure. By SQLSTATE:
+// Classify returns the class of a projection's failure. The Classify of the projection's [Spec] comes
+// first; it returns "" for errors that it does not know. No class stops other projections, or this one
+// for other campaigns. [ClassInfrastructure] and [ClassLock] cost no attempt. By SQLSTATE:
 //
 //   - lock: lock not available (55P03), deadlock (40P01)
-//   - infrastructure: connection (08), failed authorization (28) and missing database (3D) on a new
-//     connection, other transaction rollbacks (40), resources (53), operator intervention such as
-//     shutdown or a cancelled statement (57), system (58), read-only server (25006), idle transaction
-//     ended (25P03)
+//   - infrastructure: resources (53), operator intervention such as a cancelled statement (57), system
+//     (58), read-only server (25006), idle transaction ended (25P03), and other transaction rollbacks
+//     (40), which are tried again at once before they wait
 //   - permanent: cardinality (21), data (22), constraints (23), program limits such as a row that is
 //     too large for an index (54), CHECK OPTION (44), and those of 42 that no deployment mends: syntax
 //     errors and mismatched types
-//   - transient: all others, also objects that are missing or forbidden in the schema (42P01, 42703,
-//     42883, 42704, 42501, 3F000). A deployment causes and soon mends these, and they concern all
-//     campaigns at once, so they should not need an operator.
+//   - transient: all others, also those of another server that a statement asks: connection (08),
+//     authorization (28), missing database (3D); limits such as temp_file_limit (53400); and objects
+//     that are missing or forbidden in the schema (42P01, 42703, 42883, 42704, 42501, 3F000). A
+//     deployment causes and soon mends the latter, and they concern all campaigns at once, so they
+//     should not need an operator.
 //
 // Other errors: decoding errors ([journal.DecodeError], encoding/json), [journal.ErrUnknownVersion],
 // panics and errors marked by [Permanent] are permanent. A method FailureClass() Class of an error
@@ -44,13 +44,14 @@ const (
 // service that the projection talks to, or from a deadline of its own.
 //
 // A projection that exceeds its [Policy].Timeout has failed transiently. If the connection to Postgres
-// has broken or the worker stops, the failure is infrastructure, whatever the error.
+// has broken, the worker stops, or a statement of the projector's own fails, the group is repeated,
+// whatever the error: that is no failure of a projection.
 func Classify(err error) Class {
 	return failure.Classify(err)
 }
 
 // Permanent marks an error as permanent: the campaign is dead at once, unless a policy says
-// otherwise. It returns nil and errors of [ClassInfrastructure] unchanged.
+// otherwise. It returns nil and errors of the database or the network unchanged.
 func Permanent(err error) error {
 	return failure.Permanent(err)
 }

@@ -1,0 +1,166 @@
+package projector_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/pkg/projector"
+	"github.com/tidemark-go/tidemark/pkg/projector/sqlfile"
+	"github.com/tidemark-go/tidemark/test/support/pgtest"
+)
+
+// outage has a function that raises the SQLSTATE of public.outage for one campaign.
+const outage = `
+	CREATE TABLE public.outage (state text);
+	CREATE FUNCTION public.unless_away(campaign text) RETURNS text LANGUAGE plpgsql AS $$
+	DECLARE
+		found text := (SELECT o.state FROM public.outage o);
+	BEGIN
+		IF campaign = 'bad' AND found IS NOT NULL THEN
+			RAISE EXCEPTION 'away' USING ERRCODE = found;
+		END IF;
+		RETURN campaign;
+	END $$`
+
+func brittle(t *testing.T, version int) projector.Projection {
+	t.Helper()
+	file, err := sqlfile.Load(fstest.MapFS{"f.sql": {Data: fmt.Appendf(nil, `-- projection: brittle
+-- version: %d
+CREATE TABLE brittle (campaign_id text COLLATE "C" NOT NULL, seq bigint NOT NULL);
+-- on: moved
+INSERT INTO brittle VALUES (public.unless_away(event.campaign_id), event.seq);
+`, version)}}, "f.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// TestARebuildWaitsAtAnErrorOfItsOwn copies the campaigns that do not fail. The live tables go on.
+func TestARebuildWaitsAtAnErrorOfItsOwn(t *testing.T) {
+	t.Parallel()
+	for state, want := range map[string]string{
+		"53100": "bad brittle~next 1 failed 0 infrastructure 53100", "08006": "bad brittle~next 1 failed 1 transient 08006",
+	} {
+		t.Run(state, func(t *testing.T) {
+			t.Parallel()
+			pool := pgtest.New(t)
+			exec(t, pool, outage)
+			for _, campaign := range []string{"a", "bad", "c"} {
+				appendMoves(t, pool, campaign, 1, 2)
+			}
+			drain(t, newProjector(t, pool, brittle(t, 1), ledger()))
+			exec(t, pool, `INSERT INTO public.outage VALUES ($1)`, state)
+			two := newProjector(t, pool, brittle(t, 2), ledger())
+			drain(t, two)
+			expectPairs(t, pool, want)
+			expectText(t, pool, "copied", "a 2, c 2", `SELECT string_agg(concat_ws(' ', campaign_id, n), ', ' ORDER BY 1)
+				FROM (SELECT campaign_id, count(*) AS n FROM tidemark_next_brittle.brittle GROUP BY 1) x`)
+			exec(t, pool, `DELETE FROM public.outage`)
+			retry(t, pool, two)
+			drain(t, two)
+			expectPairs(t, pool, "")
+			expectText(t, pool, "swapped", "2 6", `SELECT concat_ws(' ', p.version, (SELECT count(*) FROM brittle))
+				FROM tidemark.projections p WHERE p.name = 'brittle'`)
+		})
+	}
+}
+
+// TestAVerificationEndsWithAnOutage counts a campaign as failed only if the event may be at fault.
+func TestAVerificationEndsWithAnOutage(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	exec(t, pool, outage)
+	for _, campaign := range []string{"a", "bad", "c"} {
+		appendMoves(t, pool, campaign, 1, 2)
+	}
+	p := newProjector(t, pool, brittle(t, 1))
+	drain(t, p)
+	exec(t, pool, `INSERT INTO public.outage VALUES ('53100')`)
+	_, err := p.Verify(t.Context(), projector.VerifyRequest{Projection: "brittle", All: true})
+	if err == nil || !strings.Contains(err.Error(), "projection brittle") || !strings.Contains(err.Error(), "53100") {
+		t.Errorf("Verify = %v, want the error of the projection", err)
+	}
+	exec(t, pool, `UPDATE public.outage SET state = '08006'`)
+	report, _ := verified(t, p, projector.VerifyRequest{Projection: "brittle", All: true})
+	if report.Failed != 1 || report.Campaigns != 3 {
+		t.Errorf("%+v, want one of three campaigns failed", report)
+	}
+}
+
+// TestAnInlineApplyReturnsAnOutage goes on in the application's transaction.
+func TestAnInlineApplyReturnsAnOutage(t *testing.T) {
+	t.Parallel()
+	for _, state := range []string{"08006", "53100", "57014"} {
+		t.Run(state, func(t *testing.T) {
+			t.Parallel()
+			pool := pgtest.New(t)
+			exec(t, pool, outage)
+			exec(t, pool, `INSERT INTO public.outage VALUES ($1)`, state)
+			p := inlineProjector(t, pool, projector.Config{Projections: []projector.Projection{brittle(t, 1), ledger()}})
+			tx, err := pool.Begin(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			appended, err := journal.Append(t.Context(), tx, "bad", journal.Any, moveEvents(1)...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var refused *pgconn.PgError
+			if err := p.ApplyInline(t.Context(), tx, appended...); !errors.As(err, &refused) || refused.Code != state ||
+				!strings.Contains(err.Error(), "projection brittle") {
+				t.Errorf("ApplyInline = %v, want %s of the projection", err, state)
+			}
+			if appended, err = journal.Append(t.Context(), tx, "a", journal.Any, moveEvents(1)...); err != nil {
+				t.Fatal(err)
+			}
+			if err := errors.Join(p.ApplyInline(t.Context(), tx, appended...), tx.Commit(t.Context())); err != nil {
+				t.Fatal(err)
+			}
+			expectPairs(t, pool, "")
+			expectText(t, pool, "applied", "1 1", `SELECT concat_ws(' ', (SELECT count(*) FROM brittle),
+				(SELECT count(*) FROM ledger))`)
+		})
+	}
+}
+
+// TestAProcessWaitsAtAnErrorOfItsOwn lets the table of the states, or the append of a reaction, meet the
+// infrastructure for one key. The others react.
+func TestAProcessWaitsAtAnErrorOfItsOwn(t *testing.T) {
+	t.Parallel()
+	for name, trigger := range map[string]string{
+		"in_its_table": `CREATE TRIGGER away BEFORE INSERT ON tidemark_views.orders FOR EACH ROW WHEN (NEW.key = 'bad')
+			EXECUTE FUNCTION public.away()`,
+		"in_a_reaction": `CREATE TRIGGER away BEFORE INSERT ON tidemark.scheduled FOR EACH ROW
+			WHEN (NEW.campaign_id = 'bad') EXECUTE FUNCTION public.away()`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pool := pgtest.New(t)
+			exec(t, pool, `CREATE FUNCTION public.away() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+				RAISE EXCEPTION 'away' USING ERRCODE = '53100'; END $$`)
+			p := workerOf(t, pool, nil, projector.NewProcess(orders(nil)))
+			drain(t, p)
+			exec(t, pool, trigger)
+			for _, key := range []string{"a", "bad", "c"} {
+				appendEvents(t, pool, key, journal.Event{Type: "placed"})
+			}
+			drain(t, p)
+			expectPairs(t, pool, "bad orders "+query[string](t, pool, `SELECT position::text FROM tidemark.journal
+				WHERE campaign_id = 'bad'`)+" failed 0 infrastructure 53100")
+			const each = "stock reserved orders 0, %s expired orders/%d:%[1]s/payment orders 60"
+			a, bad, c := fmt.Sprintf(each, "a", 1), fmt.Sprintf(each, "bad", 3), fmt.Sprintf(each, "c", 1)
+			expectScheduled(t, pool, a+", "+c)
+			exec(t, pool, `DROP FUNCTION public.away CASCADE`)
+			retry(t, pool, p)
+			expectPairs(t, pool, "")
+			expectScheduled(t, pool, a+", "+c+", "+bad)
+		})
+	}
+}
