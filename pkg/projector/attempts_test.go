@@ -154,8 +154,8 @@ func TestFailuresOfTheInfrastructureCostNoAttempt(t *testing.T) {
 			expectLog(t, pool, "failed 1 0")
 			exec(t, pool, `UPDATE tidemark.deferred SET first_failed_at = now() - interval '1 hour', next_attempt_at = now()`)
 			drain(t, p)
-			expectText(t, pool, "the pause grows", "60", `SELECT round(extract(epoch FROM next_attempt_at - last_failed_at))::text
-				FROM tidemark.deferred`)
+			expectText(t, pool, "the pause grows", "60", `SELECT
+				round(extract(epoch FROM next_attempt_at - last_failed_at))::text FROM tidemark.deferred`)
 			h.heal()
 			retry(t, pool, p)
 			expectPairs(t, pool, "")

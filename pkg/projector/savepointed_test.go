@@ -255,8 +255,8 @@ func TestAProjectionWaitsAmongCulprits(t *testing.T) {
 				others = strings.Replace(others, "failed 1", "failed 2", 1)
 			}
 			expectPairs(t, pool, others)
-			expectText(t, pool, "applied", "a 1, b 1, b 2, c 1", `SELECT string_agg(campaign_id || ' ' || seq, ', ' ORDER BY campaign_id, seq)
-				FROM listed`)
+			expectText(t, pool, "applied", "a 1, b 1, b 2, c 1", `SELECT string_agg(campaign_id || ' ' || seq, ', '
+				ORDER BY campaign_id, seq) FROM listed`)
 			expectText(t, pool, "others", "8", `SELECT count(*)::text FROM ledger`)
 		})
 	}

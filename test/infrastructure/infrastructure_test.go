@@ -285,8 +285,8 @@ INSERT INTO bodies VALUES (event.campaign_id, event.seq, event.payload->>'body')
 		write(fmt.Sprint("small", i), "small")
 	}
 	tally.Eventually(t, "the small ones are applied", tally.Holds(w.pool, `SELECT count(*) = 20 FROM bodies`))
-	const waiting = `SELECT d.last_failed_at FROM tidemark.deferred d WHERE d.campaign_id = 'large' AND d.status = 'failed'
-		AND d.error_class = 'infrastructure' AND d.error_code = '53100' AND d.attempt_count = 0`
+	const waiting = `SELECT d.last_failed_at FROM tidemark.deferred d WHERE d.campaign_id = 'large'
+		AND d.status = 'failed' AND d.error_class = 'infrastructure' AND d.error_code = '53100' AND d.attempt_count = 0`
 	for range 4 { // more than it has attempts
 		tally.Eventually(t, "the large one waits", tally.Holds(w.pool, `SELECT EXISTS (`+waiting+`)`))
 		tried := tally.Value[time.Time](t, w.pool, waiting)

@@ -165,8 +165,8 @@ func expectOthersGoOn(t *testing.T, pool *pgxpool.Pool, url, cause string, acros
 	})
 	for _, p := range projections {
 		name := p.Spec().Name
-		if got := tally.Value[string](t, pool, fmt.Sprintf(`SELECT concat_ws(' ', count(*), count(DISTINCT (campaign_id, seq)))
-			FROM tidemark_views.%s`, name)); got != want(len(names)) {
+		if got := tally.Value[string](t, pool, fmt.Sprintf(`SELECT concat_ws(' ', count(*),
+			count(DISTINCT (campaign_id, seq))) FROM tidemark_views.%s`, name)); got != want(len(names)) {
 			t.Errorf("%s has the rows %s, want %s", name, got, want(len(names)))
 		}
 	}
