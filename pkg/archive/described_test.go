@@ -2,6 +2,7 @@ package archive_test
 
 import (
 	"context"
+	"io/fs"
 	"strings"
 	"testing"
 
@@ -97,5 +98,37 @@ func TestArchiveAndRestoreSeeWhatTheyLock(t *testing.T) {
 	left, err := s.call(`SELECT reason FROM tidemark.restore('{oak}', ARRAY[$1])`, oak)
 	if err != nil || len(left) != 1 || left[0] != "an append to it is open" || s.journal() != before {
 		t.Errorf("restored while an append is open: left because %q, %v", left, err)
+	}
+}
+
+// losing is a store that takes what it gets, and gives back something else.
+type losing struct {
+	archive.Store
+	give func(content []byte) ([]byte, error)
+}
+
+func (l losing) Get(ctx context.Context, name string, size int64) ([]byte, error) {
+	content, err := l.Store.Get(ctx, name, size)
+	if err != nil {
+		return nil, err
+	}
+	return l.give(content)
+}
+
+// TestWhatCannotBeReadBackStays has stores that keep less than they say.
+func TestWhatCannotBeReadBackStays(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	s.closeCampaigns(2, "oak", "ash")
+	before := s.journal()
+	for what, give := range map[string]func(content []byte) ([]byte, error){
+		"nothing": func([]byte) ([]byte, error) { return nil, fs.ErrNotExist },
+		"less":    func(content []byte) ([]byte, error) { return content[:len(content)-1], nil },
+		"other":   func(content []byte) ([]byte, error) { content[len(content)/2] ^= 1; return content, nil },
+	} {
+		done, err := archive.Run(t.Context(), s.Pool, losing{s.store, give}, closed)
+		if err == nil || done.Campaigns != 0 || s.journal() != before {
+			t.Errorf("%s comes back: archived %+v, %v", what, done, err)
+		}
 	}
 }

@@ -103,7 +103,7 @@ func attacks() map[string][]attack {
 		"cancel_for_operator": slices.Concat(
 			as("worker", "22023", "", `SELECT tidemark.cancel_for_operator(1, NULL, '', '', 0, '')`, `SELECT tidemark.cancel_for_operator(1, '', '', '', 0, '')`),
 			as("worker", "", "", `SELECT tidemark.cancel_for_operator(NULL, 'eve', '', '', 0, '')`, `SELECT tidemark.cancel_for_operator(-7, 'eve', '', '', 0, '')`),
-			as("worker", "", "scheduled operator_log", `SELECT tidemark.cancel_for_operator((SELECT min(id) FROM tidemark.scheduled), 'eve', '', 'cli', 0, '')`)),
+			as("worker", "", "scheduled operator_log", `SELECT tidemark.cancel_for_operator((SELECT max(id) FROM tidemark.scheduled), 'eve', '', 'cli', 0, '')`)),
 		"fire_scheduled": slices.Concat(
 			as("worker", "22023", "", `SELECT FROM tidemark.fire_scheduled(0, NULL, '-infinity', 0, '{}', NULL, false)`,
 				`SELECT FROM tidemark.fire_scheduled(-5, 'c', '-infinity', 0, '{}', NULL, false)`),

@@ -44,7 +44,8 @@ func TestTheLogOfOperatorsCannotBeRewritten(t *testing.T) {
 	if n, err := publications.PruneLog(t.Context(), publishers, time.Microsecond, 10); n != 1 || err != nil {
 		t.Errorf("the publisher pruned %d, %v; want 1", n, err)
 	}
-	refuses(t, publishers, `SELECT tidemark.log_act('ada', 'x', '', '', '', '', 0, NULL, '', 0, '')`)
+	refuses(t, publishers, `SELECT tidemark.log_act('ada', 'x', '', '', '', '', 0, NULL, '', 0, '')`,
+		`SELECT FROM tidemark.operator_log`, `SELECT FROM tidemark.operator_log_head`)
 	for _, role := range []string{"worker", "operator"} {
 		pool := pools[role]
 		must(t, pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
