@@ -26,7 +26,8 @@ const (
 // tail reads the end of the journal, below the writer floor, once for all streams. It keeps the latest
 // pages. A stream that needs older ones reads for itself.
 type tail struct {
-	loop notified.Loop
+	loop   notified.Loop
+	looked time.Time // for erased events and another history; only steps use it
 
 	mu       sync.Mutex
 	streams  int
@@ -75,12 +76,14 @@ func (t *tail) step(ctx context.Context, conn *pgx.Conn, payload string) (time.D
 	}
 	var mark int64
 	var err error
-	if payload == "" { // events may have been erased
+	began := time.Now()
+	look := payload == "" || began.Sub(t.looked) >= tailPoll // others may notify without a pause
+	if look { // events may have been erased
 		if mark, err = feed.Erased(ctx, conn); err != nil {
 			return 0, err
 		}
 	}
-	if payload == "" || head < 0 { // workers do the same, if there are any
+	if look || head < 0 { // workers do the same, if there are any
 		if instance, err = ledger.KeepHistory(ctx, conn); err != nil {
 			return 0, err
 		}
@@ -107,8 +110,9 @@ func (t *tail) step(ctx context.Context, conn *pgx.Conn, payload string) (time.D
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if payload == "" {
+	if look {
 		t.cache.Forget(mark)
+		t.looked = began
 	}
 	if t.head == w.Until {
 		return tailPoll, nil
