@@ -100,7 +100,8 @@ $$;
 -- forget_key deletes the key with an id, such as one that does not open, and reports whether there was one.
 -- What it has sealed is erased. Programs drop it from their memory, and the log of operators has the act.
 -- +goose StatementBegin
-CREATE FUNCTION tidemark.forget_key(p_id uuid, p_actor text, p_reason text) RETURNS boolean
+CREATE FUNCTION tidemark.forget_key(p_id uuid, p_actor text, p_reason text, p_way text DEFAULT '',
+    p_token_id bigint DEFAULT 0, p_address text DEFAULT '') RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path = pg_catalog, pg_temp
 AS $$
@@ -115,7 +116,7 @@ BEGIN
     END IF;
     PERFORM nextval('tidemark.erased');
     PERFORM tidemark.log_act(p_actor, 'key_deleted', p_reason, '', '', '', 0,
-        jsonb_build_object('request', jsonb_build_object('key', p_id)), '', 0, '');
+        jsonb_build_object('request', jsonb_build_object('id', p_id)), p_way, p_token_id, p_address);
     RETURN true;
 END
 $$;

@@ -51,7 +51,9 @@ func databaseOn(t *testing.T, pool *pgxpool.Pool, campaigns int) (*pgxpool.Pool,
 		INSERT INTO tidemark.parked (topic, publisher, campaign_id, seq, holds, position, status, error_message,
 			first_failed_at) VALUES ('t', 's', 'c001', 1, true, 1, 'parked', 'no', now());
 		INSERT INTO tidemark.workers (owner, consumer_group, host, pid, started_at, seen_at, campaigns_held, events_applied)
-			VALUES ('w', 'g', 'h', 1, now(), now(), 0, 0)`, campaigns))
+			VALUES ('w', 'g', 'h', 1, now(), now(), 0, 0);
+		INSERT INTO tidemark.keys (id, subject, wrapped, wrapped_by)
+			VALUES ('01a21831-0aaf-7001-9512-0e2cf06179e0', sha256('eve'), sha256('x'), 'a')`, campaigns))
 	store, err := archive.NewFolder(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
@@ -141,6 +143,7 @@ func calls() []call {
 		{admin.ActRestore, "restoreCampaign", "campaign=c003"},
 		{admin.ActErase, "eraseCampaign", "campaign=c003"},
 		{admin.ActRotateKeys, "rotateKeys", ""},
+		{admin.ActDeleteKey, "deleteKey", "id=01a21831-0aaf-7001-9512-0e2cf06179e0"},
 		{admin.ActRepairCopy, "repairCopy", ""},
 		{admin.ActRemove, "removeProjection", "projection=p tables=true"},
 		{admin.ActRemoveGroup, "removeGroup", "group=g"},
@@ -155,7 +158,7 @@ func admins() []admin.Kind {
 		admin.ActResolve, admin.ActUnresolve, admin.ActResolveParked, admin.ActResetPublisher, admin.ActAbortRebuild,
 		admin.ActSwapRebuild, admin.ActRollback, admin.ActDrain, admin.ActUndrain, admin.ActRemove, admin.ActRemoveGroup,
 		admin.ActCreateToken, admin.ActRevokeToken, admin.ActCancelScheduled, admin.ActErase, admin.ActArchive, admin.ActRestore,
-		admin.ActRepairCopy, admin.ActAbandonErasure,
+		admin.ActRepairCopy, admin.ActAbandonErasure, admin.ActDeleteKey,
 	}
 }
 
@@ -164,6 +167,7 @@ func words() map[admin.Kind]string {
 	return map[admin.Kind]string{
 		admin.ActAbortRebuild: "p", admin.ActResolveParked: "1", admin.ActResetPublisher: "s", admin.ActDrain: "w", admin.ActStartOperation: "g",
 		admin.ActCancelScheduled: "1", admin.ActErase: "c003", admin.ActAbandonErasure: "1",
+		admin.ActDeleteKey: "01a21831-0aaf-7001-9512-0e2cf06179e0",
 		admin.ActRollback: "p", admin.ActRemove: "p", admin.ActRemoveGroup: "g",
 	}
 }

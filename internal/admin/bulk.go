@@ -31,7 +31,7 @@ type FailedFilter struct {
 	CampaignID  string   `json:"campaign_id,omitempty" name:"campaign" of:"failed" help:"only this campaign"`
 	EventType   string   `json:"event_type,omitempty" name:"type" help:"only where an event of this type failed"`
 	Class       string   `json:"class,omitempty" among:"failure classes" help:"only failures of this class"`
-	Code        string   `json:"code,omitempty" help:"only this code: a SQLSTATE, panic, deadline, crash, decode, error"`
+	Code        string   `json:"code,omitempty" help:"only this code: a SQLSTATE, panic, crash, decode, key, error …"`
 	Fingerprint string   `json:"fingerprint,omitempty" of:"fingerprint" help:"only this fingerprint; stats lists them"`
 	Status      []string `json:"status,omitempty" choices:"failed,dead" help:"only this status; several may be given"`
 }

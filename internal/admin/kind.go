@@ -36,6 +36,7 @@ const (
 	ActArchive         Kind = "archived"
 	ActRestore         Kind = "restored"
 	ActRotateKeys      Kind = "keys_rotated"
+	ActDeleteKey       Kind = "key_deleted"
 	ActRepairCopy      Kind = "copy_repaired"
 	ActStartOperation  Kind = "operation_started"
 	ActAbortOperation  Kind = "operation_aborted"
@@ -48,13 +49,13 @@ func Kinds() []Kind {
 		ActPauseRebuild, ActResumeRebuild, ActAbortRebuild, ActSwapRebuild,
 		ActRollback, ActPausePublisher, ActResumePublisher, ActResetPublisher, ActRetryParked, ActResolveParked,
 		ActDrain, ActUndrain, ActRepublish, ActRemove, ActRemoveGroup,
-		ActCreateToken, ActRevokeToken, ActCancelScheduled, ActErase, ActAbandonErasure, ActRotateKeys, ActArchive, ActRestore,
-		ActRepairCopy, ActStartOperation, ActAbortOperation,
+		ActCreateToken, ActRevokeToken, ActCancelScheduled, ActErase, ActAbandonErasure, ActRotateKeys, ActDeleteKey,
+		ActArchive, ActRestore, ActRepairCopy, ActStartOperation, ActAbortOperation,
 	}
 }
 
 // Written returns the kinds that functions of the database write, whoever calls them: tidemark.archive,
-// restore, begin_erasure, abandon_erasure, erase, forget_key and rewrap_keys.
+// restore, begin_erasure, abandon_erasure, erase and rewrap_keys.
 func Written() []Kind {
-	return []Kind{"events_archived", "events_restored", "erasure_begun", "events_erased", "key_deleted", "keys_rewrapped"}
+	return []Kind{"events_archived", "events_restored", "erasure_begun", "events_erased", "keys_rewrapped"}
 }

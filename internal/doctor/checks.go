@@ -12,6 +12,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/slice"
 	"github.com/tidemark-go/tidemark/internal/store/copies"
 	"github.com/tidemark-go/tidemark/internal/store/feed"
+	"github.com/tidemark-go/tidemark/internal/store/keys"
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
 	"github.com/tidemark-go/tidemark/migrations"
 )
@@ -45,6 +46,7 @@ func checks() []check {
 		{"connections", connections},
 		{"operator-log", operatorLog},
 		{"archive", archives},
+		{"keys", unopened},
 	}
 }
 
@@ -226,6 +228,24 @@ func archives(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
 		"hold up archives", requests, policies, erasures)
 	return verdict(requests+policies+erasures == 0, Warn, detail, "look at `tidemark campaign requests`, `tidemark "+
 		"campaign policies` and `tidemark erase list`: repeat an erasure that has not ended"), nil
+}
+
+// unopened names the keys of subjects that workers and publishers could not open.
+func unopened(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
+	const named = 5
+	found, err := keys.List(ctx, tx, named+1)
+	if err != nil || len(found) == 0 {
+		return Finding{Status: OK, Detail: "no failure names a key of a subject that does not open"}, err
+	}
+	list := slice.Of(found[:min(len(found), named)], func(k keys.Unopened) string {
+		return fmt.Sprintf("%s (%d failed campaigns, %d parked events, %d readers held)", k.ID, k.Failed, k.Parked, k.Held)
+	})
+	detail := "these keys do not open: " + strings.Join(list, ", ")
+	if len(found) > named {
+		detail += ", and others"
+	}
+	return warn(detail, "give the programs the wrapping keys that the errors name; a key that is garbage: "+
+		"`tidemark keys delete ID --dry-run` (docs/guides/sealing.md)"), nil
 }
 
 func connections(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {

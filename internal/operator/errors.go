@@ -14,6 +14,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/status"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/feed"
+	"github.com/tidemark-go/tidemark/internal/store/keys"
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
 	"github.com/tidemark-go/tidemark/internal/store/pause"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
@@ -115,6 +116,7 @@ func answers() []Answer {
 		},
 		{bad, "name a campaign, or what closed ones are", "", "campaign archive --help", "", archive.ErrInvalid},
 		{notFound, "/api/v1/scheduled lists scheduled appends", pageGone, "scheduled list", "", scheduled.ErrNotFound},
+		{notFound, "errors of failed campaigns and parked events name keys", "", "failed list", "", keys.ErrNotFound},
 		{notFound, "/api/v1/tokens lists tokens", pageGone, "token list", "", auth.ErrNoToken},
 		{notFound, lookFor, pageGone, "projection list", "", failed.ErrUnknown},
 		{notFound, lookFor, "", "campaign list", "", erasure.ErrNothing},

@@ -100,7 +100,7 @@ func (s *Sealer) unwrap(ctx context.Context, k *storedKey) (*dataKey, error) {
 
 func broken(k *storedKey, cause error) error {
 	return fmt.Errorf("%w: %w", detailing(ErrBrokenKey, "key %s does not open with the wrapping key %s; if that is "+
-		"the right one, an operator can delete the key with tidemark.forget_key: what it has sealed is then erased", k.id,
+		"the right one, an operator can delete the key with tidemark keys delete: what it has sealed is then erased", k.id,
 		feed.Shortened(k.by)), cause)
 }
 

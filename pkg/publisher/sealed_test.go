@@ -10,6 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 	"github.com/tidemark-go/tidemark/test/support/memory"
@@ -115,15 +116,31 @@ func TestAKeyThatDoesNotOpenParksItsEventAlone(t *testing.T) {
 			start(t, quick(pool, closed, func(c *publisher.Config, p *publisher.Publisher) {
 				opens := *p
 				opens.Name, opens.Sink, opens.OpenSealed = "open", open, true
-				c.Catalogue, c.Publishers = types.Sealed(sealer), []publisher.Publisher{*p, opens}
+				blocks := opens
+				blocks.Name, blocks.Sink, blocks.OnRefusal, blocks.Attempts = "blocks", &memory.Sink{}, publisher.Block, 1
+				c.Catalogue, c.Publishers = types.Sealed(sealer), []publisher.Publisher{*p, opens, blocks}
 			}))
+			eventually(t, "a publisher that blocks names the key", func() bool {
+				return query[int](t, pool, `SELECT count(*) FROM tidemark.readers WHERE publisher = 'blocks'
+					AND failing_since IS NOT NULL AND last_error LIKE '%key `+id+`%'`) == 1
+			})
 			eventually(t, "all others are sent", func() bool { return len(closed.Received()) == 3 && len(open.Received()) == 2 })
 			eventually(t, "the event waits, and its key is named", func() bool {
 				return query[int](t, pool, `SELECT count(*) FROM tidemark.parked WHERE campaign_id = 'bad' AND publisher = 'open'
 					AND status = '`+status+`' AND error_message LIKE '%key `+id+`%'`) == 1
 			})
-			if n := query[int](t, pool, `SELECT count(*) FROM tidemark.parked`); n != 1 {
+			if n := query[int](t, pool, `SELECT count(*) FROM tidemark.parked WHERE publisher <> 'blocks'`); n != 1 {
 				t.Errorf("%d events are parked", n)
+			}
+			if !query[bool](t, pool, `SELECT tidemark.forget_key('`+id+`', 'anna', 'it does not open')`) {
+				t.Error("there was no key")
+			}
+			if _, err := publications.Retry(t.Context(), pool, publications.ParkedFilter{CampaignID: "bad"}, anna()); err != nil {
+				t.Fatal(err)
+			}
+			eventually(t, "the event is sent without the field", func() bool { return len(open.Received()) == 3 })
+			if got := string(open.Received()[2].Payload); got != `{"by":"eve"}` && got != `{"by": "eve"}` {
+				t.Errorf("sent %s", got)
 			}
 		})
 	}

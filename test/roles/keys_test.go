@@ -40,10 +40,13 @@ func TestKeysAreForThoseWhoNeedThem(t *testing.T) {
 	}
 	const all = "SELECT FROM tidemark.keys"
 	refuses(t, appender, all, "SELECT tidemark.forget_keys(1, 1, '{ann}')", "DELETE FROM tidemark.keys")
-	refuses(t, worker, "DELETE FROM tidemark.keys", "UPDATE tidemark.keys SET wrapped = ''",
+	const forget = "SELECT tidemark.forget_key('01a21831-0aaf-7001-9512-0e2cf06179e0', 'eve', 'x')"
+	refuses(t, appender, forget)
+	refuses(t, in.as(t, "process"), forget)
+	refuses(t, worker, forget, "DELETE FROM tidemark.keys", "UPDATE tidemark.keys SET wrapped = ''",
 		"SELECT tidemark.forget_keys(1, 1, '{ann}')", "TRUNCATE tidemark.keys")
-	refuses(t, in.as(t, "publisher"), all, "SELECT tidemark.forget_keys(1, 1, '{ann}')", "SELECT tidemark.subject_keys('[]')")
-	refuses(t, in.as(t, "reader"), all, "SELECT tidemark.subject_keys('[]')")
+	refuses(t, in.as(t, "publisher"), all, forget, "SELECT tidemark.forget_keys(1, 1, '{ann}')", "SELECT tidemark.subject_keys('[]')")
+	refuses(t, in.as(t, "reader"), all, forget, "SELECT tidemark.subject_keys('[]')")
 	refuses(t, operator, "DELETE FROM tidemark.keys", "UPDATE tidemark.keys SET subject = ''")
 	c, err := erasure.Erase(t.Context(), operator, erasure.Request{
 		Subjects: []string{"ann"}, Catalogue: catalogue, By: "anna", Reason: "a request",

@@ -49,6 +49,8 @@ func operations(t *testing.T, operator, worker *pgxpool.Pool) {
 	}
 }
 
+const brokenKey = "01a21831-0aaf-7001-9512-0e2cf06179e0"
+
 // behind creates data for operators to act on, besides the projection counted, which is rolled
 // back.
 const behind = `
@@ -63,7 +65,9 @@ const behind = `
 		VALUES ('w', 'default', 'h', 1, now(), now(), 0, 0);
 	SELECT tidemark.append_at('c', now() + interval '1 h', '[{"type": "noted"}]');
 	INSERT INTO tidemark.erasures (request, campaign_id, actor, reason) VALUES (sha256(''), 'gone', 'anna', 'it was killed');
-	INSERT INTO tidemark.consumer_groups (name, state) VALUES ('spare', 'ready')`
+	INSERT INTO tidemark.consumer_groups (name, state) VALUES ('spare', 'ready');
+	INSERT INTO tidemark.keys (id, subject, wrapped, wrapped_by)
+		VALUES ('` + brokenKey + `', sha256('eve'), sha256('x'), 'a')`
 
 // everyAct performs every act of operators and calls done after each.
 func everyAct(t *testing.T, operator, applies *pgxpool.Pool, done func(what string)) {
@@ -136,6 +140,7 @@ func everyAct(t *testing.T, operator, applies *pgxpool.Pool, done func(what stri
 		{admin.ActRestore, "restoreCampaign", "", "campaign=c"},
 		{admin.ActErase, "eraseCampaign", "c", "campaign=c"},
 		{admin.ActRotateKeys, "rotateKeys", "", ""},
+		{admin.ActDeleteKey, "deleteKey", brokenKey, "id=" + brokenKey},
 		{admin.ActRepairCopy, "repairCopy", "", ""},
 		{admin.ActCreateToken, "createToken", "", "name=eve expires=1h"},
 		{admin.ActRevokeToken, "revokeToken", "", "name=eve"},

@@ -26,7 +26,8 @@ func TestAnOperatorEndsARebuildOfTheRoleOfProcesses(t *testing.T) {
 	drain(process)
 	act := func(name string, params ...string) (string, error) {
 		t.Helper()
-		done, err := acting.Do(t.Context(), admin.On(operator), confirmed("counted"), name, append(params, "projection=counted")...)
+		done, err := acting.Do(t.Context(), admin.On(operator), confirmed("counted"), name,
+			append(params, "projection=counted")...)
 		if err != nil {
 			return "", err
 		}

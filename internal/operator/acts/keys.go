@@ -3,14 +3,26 @@ package acts
 import (
 	"context"
 	"fmt"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/internal/admin"
+	"github.com/tidemark-go/tidemark/internal/auth"
+	"github.com/tidemark-go/tidemark/internal/operator/param"
+	"github.com/tidemark-go/tidemark/internal/store/keys"
 	"github.com/tidemark-go/tidemark/internal/surface/table"
 )
 
 // Rotated is the outcome of wrapping keys anew.
 type Rotated struct {
 	Rotated int64 `json:"rotated"`
+}
+
+type keyDeletion struct {
+	ID string `arg:"ID" help:"the key's id, which errors and sealed fields name"`
 }
 
 func keyActs() []*Act {
@@ -39,5 +51,51 @@ func keyActs() []*Act {
 				return Told{Text: fmt.Sprintf("Wrapped %s anew.", table.Count(detail[Rotated](done).Rotated, "key"))}
 			}
 		}),
+		define(Act{
+			Kind: admin.ActDeleteKey, Name: "deleteKey", Command: "keys delete", Path: "/keys/{id}/delete",
+			Short: "Delete the key of a subject by its id, such as one that does not open",
+			Long: "Delete the key of a subject by its id, such as one that does not open. What it has sealed is erased for " +
+				"good, also where the key would open: its fields are absent from then on. The key never comes back; the " +
+				"subject gets another with its next event. --dry-run names campaigns of the newest events and of the " +
+				"failures that name the key. Requeue and retry what has failed by it afterwards. The command asks for the id.",
+			Examples: []string{
+				"keys delete 01a21831-0aaf-7001-9512-0e2cf06179e0 --dry-run",
+				"keys delete 01a21831-0aaf-7001-9512-0e2cf06179e0 --reason 'it does not open'",
+			},
+			Button: "Delete a key", Hint: "What the key has sealed is erased for good. Errors of failed campaigns and " +
+				"parked events name keys that do not open.",
+			Role: auth.Admin, Reason: true, Danger: true, Confirms: true, Logs: true,
+		}, func(in *keyDeletion, d *does) {
+			if id, err := uuid.Parse(in.ID); err != nil {
+				d.Wrong = param.Refuse("id", in.ID, "", "it is no UUID", "copy it from the error or the sealed field")
+			} else {
+				in.ID = id.String()
+			}
+			d.Typed = in.ID
+			d.Preview = in.plan
+			d.Do = func(ctx context.Context, _ *admin.Acts, tx pgx.Tx, by admin.Request) (any, error) {
+				return nil, keys.Delete(ctx, tx, in.ID, keys.Actor{
+					Name: by.Who.Name, Reason: by.Reason, Way: by.Who.Way, TokenID: by.Who.TokenID, Address: by.Who.Address,
+				})
+			}
+			d.Told = told("Deleted key "+in.ID+". Requeue and retry what has failed by it.", "failed", "list")
+		}),
 	}
+}
+
+func (in *keyDeletion) plan(ctx context.Context, acts *admin.Acts, _ admin.Request) (*Plan, error) {
+	found, err := keys.Find(ctx, acts.Pool(), in.ID)
+	if err != nil {
+		return nil, err
+	}
+	words := fmt.Sprintf("delete the key of %s, wrapped by %q, and erase what it has sealed: of the newest %s, %d have it",
+		found.CreatedAt.UTC().Format(time.RFC3339), found.WrappedBy, table.Count(found.Looked, "event"), found.Events)
+	if found.Failed+found.Parked > 0 {
+		words += fmt.Sprintf("; %s and %s wait for it", table.Count(found.Failed, "failed campaign"),
+			table.Count(found.Parked, "parked event"))
+	}
+	if len(found.Campaigns) > 0 {
+		words += "; campaigns " + strings.Join(found.Campaigns, ", ")
+	}
+	return &Plan{Detail: found, Words: words}, nil
 }

@@ -82,6 +82,7 @@ func callsOf() map[string]string {
 		"events export":     "exportEvents",
 		"catalogue check":   "- it reads files of whoever runs it",
 		"keys rotate":       "rotateKeys",
+		"keys delete":       "deleteKey",
 		"copy repair":       "repairCopy",
 		"gaps late":         "listLate",
 		"events query":      "queryEvents",

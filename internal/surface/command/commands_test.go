@@ -99,6 +99,7 @@ func commands() []known {
 		// An import appends with an application's rights only, so the journal itself is its record.
 		shows("events import"), shows("events export"), shows("events query"),
 		acted("keys rotate", "", "--wrapping-keys-secret a:MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=", "keys_rotated"),
+		acted("keys delete", "keys.sql", "01a21831-0aaf-7001-9512-0e2cf06179e0 --yes --reason test", "key_deleted"),
 		acted("copy repair", "deferred.sql", "", "copy_repaired"), shows("gaps late"),
 		shows("catalogue check"), shows("workers list"),
 		acted("workers drain", "deferred.sql", "w1 --yes", "worker_drained"),

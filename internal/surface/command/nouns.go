@@ -57,7 +57,7 @@ back no other.`,
 		},
 		{name: "copy", short: "Repair a copy of the database"},
 		{name: "catalogue", short: "Check event catalogues before they are deployed"},
-		{name: "keys", short: "Change the wrapping key of personal fields"},
+		{name: "keys", short: "Change the wrapping key of personal fields, and delete keys"},
 		{name: "workers", short: "Show, drain and undrain workers"},
 		{
 			"operation", "Show and abort operations",

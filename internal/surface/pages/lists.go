@@ -106,7 +106,7 @@ func listPages() []lists {
 				{Of: "failures", Name: "History of failed campaigns", View: "listFailedLog"},
 				{
 					Of: "erasures", Name: "Erasures", View: "listErasures",
-					Many: []string{"eraseSubjects", "eraseCampaign"},
+					Many: []string{"eraseSubjects", "eraseCampaign", "deleteKey"},
 				},
 				{Of: "retention", Name: "Retention", View: "listPolicies"},
 				{Of: "requests", Name: "Asked from the archive", View: "listRestoreRequests"},

@@ -23,6 +23,9 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
+// brokenKey is the id of a key that does not open.
+const brokenKey = "01a21831-0aaf-7001-9512-0e2cf06179e0"
+
 // callsOfAPI returns the calls in openapi.yaml as "GET /path", by name.
 func callsOfAPI(t *testing.T) map[string]string {
 	t.Helper()
@@ -98,6 +101,8 @@ func actsOfAPI() [][2]string {
 		{"eraseCampaign", `"confirm": "oak"`},
 		{"abandonErasure", `"confirm": "1"`}, // it has ended
 		{"rotateKeys", ""},
+		{"deleteKey", `"dry_run": true`},
+		{"deleteKey", `"confirm": "` + brokenKey + `"`},
 		{"repairCopy", `"dry_run": true`},
 		{"repairCopy", ""},
 		{"drainWorker", ""},
@@ -165,6 +170,8 @@ func (w *world) askAll(t *testing.T) (answers []string) {
 		method, address, _ = strings.Cut(calls[name], " ")
 		if strings.Contains(address, "/scheduled/{id}") {
 			values["id"] = "1"
+		} else if strings.Contains(address, "/keys/{id}") {
+			values["id"] = brokenKey
 		} else if strings.Contains(address, "{id}") {
 			if err := w.pool.QueryRow(t.Context(), `SELECT coalesce(max(id), 0)::text
 				FROM tidemark.operations`).Scan(&last); err != nil {
@@ -310,6 +317,7 @@ func formsOfPages() [][2]string {
 		{"/act/eraseCampaign", "campaign=oak&confirm=oak"},
 		{"/act/eraseSubjects", "subjects=hero%3Dalina&confirm=hero%3Dalina"},
 		{"/act/rotateKeys", "!"},
+		{"/act/deleteKey", "id=" + brokenKey + "&confirm=" + brokenKey},
 		{"/act/repairCopy", ""},
 		{"/act/createToken", "!name=eve&role=viewer"},
 		{"/act/revokeToken", "!name=eve"},

@@ -211,6 +211,10 @@ func (w *world) fill(t *testing.T) {
 	w.relay(t)
 	w.append(t, "waiting-room", heroEvents(4)...)
 	w.append(t, "oak", heroEvents(3)...)
+	if _, err := w.pool.Exec(ctx, `INSERT INTO tidemark.keys (id, subject, wrapped, wrapped_by)
+		VALUES ($1, sha256('eve'), sha256('x'), 'a')`, brokenKey); err != nil {
+		t.Fatal(err)
+	}
 	if _, err := w.pool.Exec(ctx, `INSERT INTO tidemark.workers (owner, consumer_group, host, pid, started_at, seen_at,
 		campaigns_held, events_applied)
 		VALUES ('worker-a-1', 'default', 'node-a', 4242, now() - interval '3 hours', now(), 12, 90210),
