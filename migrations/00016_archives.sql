@@ -451,7 +451,8 @@ $$;
 
 -- restore puts the events of campaigns back in the place of their stubs. p_lines are the lines of each
 -- campaign, which must have the hash that archive has computed. It returns the campaigns that it leaves, with
--- the reason: in a copy whose sequence was behind, another event may have a position of theirs. With p_keep it serves requests, and not_archivable keeps their campaigns for so long.
+-- the reason: in a copy whose sequence was behind, another event may have a position of theirs. With p_keep it
+-- serves requests, and not_archivable keeps their campaigns for so long.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.restore(p_campaign_ids text[], p_lines text[], p_keep interval DEFAULT NULL)
     RETURNS TABLE (campaign_id text, reason text)

@@ -369,7 +369,8 @@ func TestARequestForACampaignWhosePositionsAreTakenSaysSo(t *testing.T) {
 		t.Errorf("archived are %q", ids)
 	}
 	for _, q := range requests(t, pool) {
-		if taken := strings.HasPrefix(q.Error, "position "+first+" belongs to event 1 of campaign new: "); taken != (q.CampaignID == "oak") {
+		taken := strings.HasPrefix(q.Error, "position "+first+" belongs to event 1 of campaign new: ")
+		if taken != (q.CampaignID == "oak") {
 			t.Errorf("the request for %s says %q", q.CampaignID, q.Error)
 		}
 	}

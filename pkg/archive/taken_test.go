@@ -39,7 +39,8 @@ func TestARestoreOntoATakenPositionLeavesTheCampaign(t *testing.T) {
 	if len(done.Left) != 1 || done.Left[0] != (archive.Left{CampaignID: "oak", Reason: want}) || done.Campaigns != 3 {
 		t.Errorf("the restore is %+v, want oak left: %s", done, want)
 	}
-	if still := s.value(`SELECT string_agg(campaign_id, ' ') FROM tidemark.journal WHERE event_version = 0`); still != "oak" {
+	still := s.value(`SELECT string_agg(campaign_id, ' ') FROM tidemark.journal WHERE event_version = 0`)
+	if still != "oak" {
 		t.Errorf("archived are %q", still)
 	}
 	if n := s.value(`SELECT count(*) FROM tidemark.journal WHERE campaign_id = 'new'`); n != "2" {
@@ -70,7 +71,8 @@ func TestOfCampaignsWithTheSamePositionsOneIsRestored(t *testing.T) {
 	}
 	campaigns := []string{"oak", "ash"}
 	left, err := s.call(`SELECT campaign_id || ': ' || reason FROM tidemark.restore($1, $2)`, campaigns, lines)
-	if err != nil || len(left) != 1 || !strings.HasPrefix(left[0], "ash: position "+first+" belongs to event 1 of campaign oak: ") {
+	if err != nil || len(left) != 1 ||
+		!strings.HasPrefix(left[0], "ash: position "+first+" belongs to event 1 of campaign oak: ") {
 		t.Errorf("left are %q, %v", left, err)
 	}
 	if n := s.value(`SELECT count(*) FROM tidemark.journal WHERE campaign_id = 'oak' AND event_version > 0`); n != "3" {

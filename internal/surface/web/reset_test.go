@@ -208,7 +208,8 @@ func TestACursorNamesItsHistoryWithoutAWorker(t *testing.T) {
 				appendOne(t, s.pool, "oak", "noted")
 			}
 			var reset *journal.ResetError
-			if _, err := ndjson.Export(t.Context(), s.pool, io.Discard, ndjson.ExportConfig{After: lost}); !asReset(err, &reset) {
+			_, err := ndjson.Export(t.Context(), s.pool, io.Discard, ndjson.ExportConfig{After: lost})
+			if !asReset(err, &reset) {
 				t.Errorf("after %s: %v", lost, err)
 			} else if reset.Go.Position != kept {
 				t.Errorf("it is reset to %s, want %d", reset.Go, kept)
@@ -242,7 +243,9 @@ func TestAReadInATransactionHoldsNoHistoryUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Release()
-	for _, set := range []string{"SET default_transaction_read_only = on", "RESET default_transaction_read_only", "BEGIN"} {
+	for _, set := range []string{
+		"SET default_transaction_read_only = on", "RESET default_transaction_read_only", "BEGIN",
+	} {
 		if _, err := conn.Exec(t.Context(), set); err != nil {
 			t.Fatal(err)
 		}
