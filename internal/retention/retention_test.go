@@ -66,6 +66,13 @@ func TestAPolicyArchivesClosedCampaignsWhenItIsDue(t *testing.T) {
 	exec(t, pool, `SELECT tidemark.append('elm', '[{"type": "opened"}]')`)
 	later := retention.Policy{Name: "later", ClosedFor: time.Hour, Types: []string{"opened"}, Every: time.Hour, Rate: 1}
 	r := runner(t, pool, "a", shut, later)
+	exec(t, pool, `INSERT INTO tidemark.erasures (request, campaign_id, actor, reason) VALUES (sha256(''), 'gone', 'anna', 'killed')`)
+	step(t, r)
+	if ids := archived(t, pool); ids != "" {
+		t.Errorf("while an erasure has not ended, archived %q", ids)
+	}
+	exec(t, pool, `UPDATE tidemark.erasures SET ended_at = now()`)
+	exec(t, pool, `UPDATE tidemark.retention SET began_at = began_at - interval '1 hour'`)
 	step(t, r)
 	if ids := archived(t, pool); ids != "oak" {
 		t.Errorf("archived %q, want oak", ids)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -90,17 +91,24 @@ func TestTheSameRequestContinuesAnErasure(t *testing.T) {
 		c.Key); n != "1" {
 		t.Error("the certificate's key does not fit what the killed call erased")
 	}
-	for name, sql := range map[string]string{
-		"erase": `SELECT tidemark.erase(1, 1, 'elm', '{1}', 10)`, "traces": `SELECT tidemark.erase_traces(1, 1, 'elm', false)`,
-		"keys": `SELECT tidemark.erase_keys(1, 1, '{}', 0, 10)`, "end": `SELECT tidemark.end_erasure(1, 1)`,
-		"forget": `SELECT tidemark.forget_keys(1, 1, '{}')`, "ended": `SELECT tidemark.hold_erasure(1, 2)`,
-	} {
-		if _, err := s.Exec(t.Context(), sql); err == nil {
+	for name, sql := range changes() {
+		if _, err := s.Exec(t.Context(), sql); err == nil && name != "release" {
 			t.Errorf("%s is not refused", name)
 		}
 	}
 	if _, err := erasure.Erase(t.Context(), s.Pool, r); !errors.Is(err, erasure.ErrNothing) {
 		t.Errorf("once more: %v", err)
+	}
+}
+
+// changes returns statements of the first holder of erasure 1.
+func changes() map[string]string {
+	return map[string]string{
+		"erase": `SELECT tidemark.erase(1, 1, 'oak', '{1}', 10)`, "traces": `SELECT tidemark.erase_traces(1, 1, 'oak', true)`,
+		"scheduled": `SELECT tidemark.erase_scheduled(1, 1, 'oak', NULL, '{}', NULL, 0, 10)`,
+		"keys":      `SELECT tidemark.erase_keys(1, 1, '{}', 0, 10)`, "items": `SELECT tidemark.erase_items(1, 1, '{}', 0, 10)`,
+		"end": `SELECT tidemark.end_erasure(1, 1)`, "forget": `SELECT tidemark.forget_keys(1, 1, '{}')`,
+		"hold": `SELECT tidemark.hold_erasure(1, 1)`, "release": `SELECT tidemark.release_erasure(1, 1)`,
 	}
 }
 
@@ -113,8 +121,14 @@ func TestAnErasureThatLostItsHoldStops(t *testing.T) {
 	if got := s.value(`SELECT generation FROM tidemark.erasures`); got != "2" {
 		t.Fatalf("generation %s", got)
 	}
-	for _, sql := range []string{`SELECT tidemark.release_erasure(1, 1)`, `SELECT tidemark.hold_erasure(1, 1)`} {
-		_, _ = s.Exec(t.Context(), sql)
+	s.order("oak", "ann", 2)
+	for name, sql := range changes() {
+		if _, err := s.Exec(t.Context(), sql); name != "release" && (err == nil || !strings.Contains(err.Error(), "is not held by this call")) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if n := s.value(`SELECT count(*) FROM tidemark.erased_events`); n != "0" {
+		t.Errorf("%s events are erased", n)
 	}
 	if got := s.value(`SELECT generation || ' ' || (held_until <= clock_timestamp()) FROM tidemark.erasures`); got != "2 true" {
 		t.Errorf("generation and expiry: %s", got)

@@ -189,6 +189,20 @@ func TestScheduledAppendsOfASubjectAreErased(t *testing.T) {
 			t.Errorf("%s appends are left, want the payment and those of others", n)
 		}
 	})
+	t.Run("timers of a key that is no word", func(t *testing.T) {
+		t.Parallel()
+		s := shopOf(t, payments)
+		for _, name := range []string{"baskets/1:7/expiry", "baskets/2:71/expiry", "baskets/3:1:7/7"} {
+			s.value(`SELECT tidemark.append_at('c1', now() + interval '1 day', '[{"type": "expired"}]', 'baskets')`)
+			if _, err := s.Exec(t.Context(), `UPDATE tidemark.scheduled SET timer = $1 WHERE timer IS NULL`, name); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s.erase(erasure.Request{Subjects: []string{"7"}})
+		if got := s.value(`SELECT string_agg(timer, ' ' ORDER BY id) FROM tidemark.scheduled`); got != "baskets/2:71/expiry baskets/3:1:7/7" {
+			t.Errorf("the timers %s are left", got)
+		}
+	})
 	t.Run("campaign", func(t *testing.T) {
 		t.Parallel()
 		s := shopOf(t, payments)
