@@ -948,10 +948,11 @@ $$;
 -- +goose StatementEnd
 
 -- end_erasure ends an erasure and returns the numbers of changed rows by table. It reads resolutions of
--- projections across campaigns once. They keep the events, and no key.
+-- projections across campaigns once. They keep the events, and no key. Errors of publishers go.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.end_erasure(p_erasure bigint, p_generation bigint) RETURNS jsonb
     LANGUAGE plpgsql SECURITY DEFINER
+    SET lock_timeout = '10s'
     SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
@@ -965,6 +966,14 @@ BEGIN
     )
     INSERT INTO tidemark.resolutions (campaign_id, projection, seq, actor, reason, resolved_at)
     SELECT 'erased', g.* FROM gone g ON CONFLICT DO NOTHING;
+    -- A publisher may have been writing an error while the events were erased.
+    UPDATE tidemark.parked k SET error_message = 'erased' FROM tidemark.erased_events e
+    WHERE e.erasure = x.id AND k.error_message <> 'erased' AND e.position = (
+        SELECT j.position FROM tidemark.journal j WHERE j.campaign_id = k.campaign_id AND j.seq = k.seq);
+    -- The last error of a reader may tell of any event. Its locks are held for the time of a short write.
+    PERFORM FROM tidemark.readers r WHERE r.last_error <> 'erased' ORDER BY r.topic, r.publisher FOR UPDATE;
+    UPDATE tidemark.readers r SET last_error = 'erased', reason = CASE WHEN r.reason = r.last_error THEN 'erased' ELSE r.reason END
+    WHERE r.last_error <> 'erased';
     UPDATE tidemark.erasures e SET ended_at = clock_timestamp() WHERE e.id = x.id;
     RETURN x.changed;
 END

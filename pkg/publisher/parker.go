@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/internal/redact"
+	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/ledger"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
@@ -38,7 +39,7 @@ func (p *pair) refused(e *Event, attempts int, err error, permanent bool) *ledge
 	}
 	return &ledger.Refused{
 		Campaign: e.CampaignID, Seq: e.Seq, Position: e.Position, ID: e.ID.String(), Type: e.Type, Attempts: attempts,
-		Final: final, Delay: p.retryDelay(attempts), Why: redact.Error(err),
+		Final: final, Delay: p.retryDelay(attempts), Why: redact.Error(err), ErasedBy: feed.ErasedBy(&e.Event),
 	}
 }
 

@@ -71,6 +71,18 @@ func (e *Event) Erased() bool {
 	return json.Unmarshal(e.Metadata, &metadata) == nil && metadata["$erased"] != nil
 }
 
+// ErasedBy returns the number of the last erasure that has taken something of an event, "" if none has.
+func ErasedBy(e *Event) string {
+	if !bytes.Contains(e.Metadata, []byte(`"$erased":`)) {
+		return ""
+	}
+	var metadata struct {
+		Erased json.RawMessage `json:"$erased"`
+	}
+	_ = json.Unmarshal(e.Metadata, &metadata)
+	return string(metadata.Erased)
+}
+
 // Open gives an event a payload whose sealed fields are open, and keeps the stored one. gone: the key
 // of a field is deleted, so that the field is absent.
 func Open(e *Event, payload, stored json.RawMessage, gone bool) {

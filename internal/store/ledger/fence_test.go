@@ -119,7 +119,7 @@ func TestAnActOnWhatIsParkedWinsOverTheRelay(t *testing.T) {
 		for statement, got := range map[string]int64{
 			"drained":  affected(t, pool, queryDrained, row.where(int64(5), int64(9))...),
 			"unpark":   affected(t, pool, queryUnpark, row.where()...),
-			"postpone": affected(t, pool, queryPostpone, row.where("parked", 2, time.Second, "no", nil, "noted", int64(7))...),
+			"postpone": affected(t, pool, queryPostpone, row.where("parked", 2, time.Second, "no", nil, "noted", int64(7), "")...),
 		} {
 			if got != 0 {
 				t.Errorf("%s, of %s: %d rows", statement, name, got)
@@ -127,7 +127,7 @@ func TestAnActOnWhatIsParkedWinsOverTheRelay(t *testing.T) {
 		}
 	}
 	if n := affected(t, pool, queryPostpone, seen.where("retrying", 2, time.Second, "no", nil, "noted",
-		int64(7))...); n != 1 {
+		int64(7), "")...); n != 1 {
 		t.Errorf("postpone: %d rows", n)
 	}
 	seen.Attempts = 2

@@ -22,6 +22,7 @@ type Refused struct {
 	Final         bool          // no further attempt: it waits for an operator
 	Delay         time.Duration // until the next attempt
 	Why           string
+	ErasedBy      string // the last erasure that the refused event tells of; after a later one Why is not kept
 }
 
 func (r *Refused) status() string {
@@ -34,13 +35,13 @@ func (r *Refused) status() string {
 // Park records an event that holds back its campaign.
 func Park(ctx context.Context, tx pgx.Tx, pair publications.Key, r *Refused) error {
 	return rows.Do(ctx, tx, "", queryPark, pair.Topic, pair.Publisher, r.Campaign, r.Seq, r.Position, r.ID, r.Type,
-		r.status(), r.Attempts, r.Delay, r.Why)
+		r.status(), r.Attempts, r.Delay, r.Why, r.ErasedBy)
 }
 
 // LeaveOut records an event that is given up and does not hold back its campaign.
 func LeaveOut(ctx context.Context, tx pgx.Tx, pair publications.Key, r *Refused) error {
 	return rows.Do(ctx, tx, "", queryLeaveOut, pair.Topic, pair.Publisher, r.Campaign, r.Seq, r.Position, r.ID, r.Type,
-		r.Attempts, r.Why)
+		r.Attempts, r.Why, r.ErasedBy)
 }
 
 // Parked is a row of parked, as last seen. Every write compares all of it: an operator's act wins.
@@ -81,7 +82,7 @@ func (row *Parked) Remove(ctx context.Context, tx pgx.Tx) error {
 // Postpone records another refusal of the campaign's next event.
 func (row *Parked) Postpone(ctx context.Context, tx pgx.Tx, r *Refused) error {
 	return rows.Do(ctx, tx, "", queryPostpone,
-		row.where(r.status(), r.Attempts, r.Delay, r.Why, r.ID, r.Type, r.Position)...)
+		row.where(r.status(), r.Attempts, r.Delay, r.Why, r.ID, r.Type, r.Position, r.ErasedBy)...)
 }
 
 // Sent is an event that a sink accepted.

@@ -154,10 +154,15 @@ const (
 	queryFence = `SELECT FROM tidemark.readers WHERE topic = $1 AND publisher = $2 AND owner = $3
 		AND generation = $4 AND tidemark.instance() = $5 FOR UPDATE`
 
+	// lastErasure is the one that has taken something of event $4 of campaign $3, by the primary key. What an event
+	// that was read before it says must not be written after it.
+	lastErasure = `(SELECT j.metadata ->> '$erased' FROM tidemark.journal j WHERE j.campaign_id = $3 AND j.seq = $4)`
+
 	// queryPark adds a refused event, or overwrites the row that held its campaign before.
 	queryPark = `INSERT INTO tidemark.parked AS p (topic, publisher, campaign_id, seq, holds, position, event_id,
 		event_type, status, attempt_count, next_attempt_at, error_message, first_failed_at, last_failed_at)
-		VALUES ($1, $2, $3, $4, true, $5, $6, $7, $8, $9, clock_timestamp() + $10::interval, $11, clock_timestamp(),
+		VALUES ($1, $2, $3, $4, true, $5, $6, $7, $8, $9, clock_timestamp() + $10::interval,
+			CASE WHEN coalesce(` + lastErasure + `, $12) <> $12 THEN 'erased' ELSE $11 END, clock_timestamp(),
 			clock_timestamp())
 		ON CONFLICT (topic, publisher, campaign_id) WHERE holds DO UPDATE
 			SET seq = excluded.seq, position = excluded.position, event_id = excluded.event_id, event_type = excluded.event_type,
@@ -169,7 +174,8 @@ const (
 	// queryLeaveOut adds an event that holds back no others.
 	queryLeaveOut = `INSERT INTO tidemark.parked AS p (topic, publisher, campaign_id, seq, holds, position, event_id,
 		event_type, status, attempt_count, error_message, first_failed_at, last_failed_at)
-		VALUES ($1, $2, $3, $4, false, $5, $6, $7, 'parked', $8, $9, clock_timestamp(), clock_timestamp())
+		VALUES ($1, $2, $3, $4, false, $5, $6, $7, 'parked', $8, CASE WHEN coalesce(` + lastErasure + `, $10) <> $10
+			THEN 'erased' ELSE $9 END, clock_timestamp(), clock_timestamp())
 		ON CONFLICT (topic, publisher, campaign_id, seq, holds) DO UPDATE
 			SET position = excluded.position, event_id = excluded.event_id, event_type = excluded.event_type,
 			status = 'parked', attempt_count = excluded.attempt_count, error_message = excluded.error_message,
@@ -200,7 +206,8 @@ const (
 
 	// queryPostpone writes one row by its primary key.
 	queryPostpone = `UPDATE tidemark.parked SET status = $8, attempt_count = $9,
-		next_attempt_at = clock_timestamp() + $10::interval, error_message = $11,
+		next_attempt_at = clock_timestamp() + $10::interval,
+			error_message = CASE WHEN coalesce(` + lastErasure + `, $15) <> $15 THEN 'erased' ELSE $11 END,
 			first_failed_at = coalesce(first_failed_at, clock_timestamp()), last_failed_at = clock_timestamp(), event_id = $12,
 				event_type = $13, position = $14
 		WHERE topic = $1 AND publisher = $2 AND campaign_id = $3 AND seq = $4 AND holds = $5 AND status = $6
