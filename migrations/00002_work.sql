@@ -101,6 +101,10 @@ COMMENT ON COLUMN tidemark.workers.lease_ttl IS 'duration of its leases';
 CREATE SEQUENCE tidemark.waiting AS bigint MINVALUE 0 START 0 CACHE 1;
 COMMENT ON SEQUENCE tidemark.waiting IS 'Time, in milliseconds since 1970, until which a worker waits (docs/adr/0002).';
 
+CREATE SEQUENCE tidemark.notify_queue AS bigint MINVALUE 0 START 0 CACHE 1;
+COMMENT ON SEQUENCE tidemark.notify_queue IS
+    'Twice the time, in milliseconds since 1970, of the last look at the server''s NOTIFY queue; odd: it was more than half full.';
+
 -- limits bounds an event, a call and a transaction. It has one row, which only the schema's owner
 -- changes. The CHECKs stay below the limits of Postgres itself.
 CREATE TABLE tidemark.limits (
@@ -895,15 +899,51 @@ BEGIN ATOMIC
 END;
 -- +goose StatementEnd
 
--- wait_for_work lets appends notify for the next p_ms milliseconds, a day at most. The value grows with
--- every wait, so ending an earlier wait does not end a later one.
+-- notify_queue_usage returns how full the NOTIFY queue is, from 0 to 1. All databases of the server share it.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.notify_queue_usage() RETURNS double precision
+    LANGUAGE sql
+BEGIN ATOMIC
+    SELECT pg_notification_queue_usage();
+END;
+-- +goose StatementEnd
+
+-- may_notify reports whether the NOTIFY queue is at most half full. A commit that notifies fails once it is full.
+-- Then this ends all announced waits, so commits do not notify and programs poll. It looks once a second, for all
+-- programs: a look takes a lock that all commits with notifications share.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.may_notify() RETURNS boolean
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    now CONSTANT bigint := extract(epoch FROM clock_timestamp()) * 1000;
+    looked bigint := coalesce(pg_sequence_last_value('tidemark.notify_queue'), 0);
+BEGIN
+    IF looked / 2 NOT BETWEEN now - 1000 AND now THEN
+        looked := 2 * now + CASE WHEN tidemark.notify_queue_usage() > 0.5 THEN 1 ELSE 0 END;
+        PERFORM setval('tidemark.notify_queue', looked);
+    END IF;
+    IF looked % 2 = 0 THEN
+        RETURN true;
+    END IF;
+    PERFORM setval('tidemark.waiting', 0) FROM tidemark.waiting s WHERE s.last_value > 0;
+    PERFORM setval('tidemark.awaited', 0) FROM tidemark.awaited s WHERE s.last_value > 0;
+    PERFORM setval('tidemark.next_look', 0) FROM tidemark.next_look s WHERE s.last_value > 0;
+    RETURN false;
+END
+$$;
+-- +goose StatementEnd
+
+-- wait_for_work lets appends notify for the next p_ms milliseconds, a day at most, unless the NOTIFY queue fills.
+-- The value grows with every wait, so ending an earlier wait does not end a later one.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.wait_for_work(p_ms bigint) RETURNS bigint
     LANGUAGE sql SECURITY DEFINER
     SET search_path = pg_catalog, pg_temp
 AS $$
     SELECT setval('tidemark.waiting', greatest(w.last_value + 1, (extract(epoch FROM clock_timestamp()) * 1000)::bigint
-        + least(greatest(p_ms, 0), 86400000))) FROM tidemark.waiting w
+        + least(greatest(p_ms, 0), 86400000))) FROM tidemark.waiting w WHERE tidemark.may_notify()
 $$;
 -- +goose StatementEnd
 
@@ -917,7 +957,7 @@ AS $$
 $$;
 -- +goose StatementEnd
 
-REVOKE EXECUTE ON FUNCTION tidemark.wait_for_work, tidemark.end_wait FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION tidemark.may_notify, tidemark.wait_for_work, tidemark.end_wait FROM PUBLIC;
 
 -- wake notifies waiting workers when the transaction commits. The payload is the wait that it ends,
 -- so one NOTIFY is enough. A transaction that will be prepared (two-phase commit) must not notify:
@@ -1075,6 +1115,9 @@ DROP TABLE tidemark.limits;
 DROP FUNCTION tidemark.apply_limits;
 DROP FUNCTION tidemark.end_wait;
 DROP FUNCTION tidemark.wait_for_work;
+DROP FUNCTION tidemark.may_notify;
+DROP FUNCTION tidemark.notify_queue_usage;
+DROP SEQUENCE tidemark.notify_queue;
 DROP SEQUENCE tidemark.waiting;
 DROP TABLE tidemark.workers;
 DROP TABLE tidemark.leases;

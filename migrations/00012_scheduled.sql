@@ -329,7 +329,7 @@ BEGIN
             RETURN;
         END;
     ELSE
-        IF p_wait IS NOT NULL AND p_listens THEN
+        IF p_wait IS NOT NULL AND p_listens AND tidemark.may_notify() THEN
             SELECT date_part('epoch', least(at + p_wait, (SELECT s.attempt_at FROM tidemark.scheduled s
                 WHERE s.attempt_at > at ORDER BY s.attempt_at, s.id LIMIT 1))) * 1000 INTO until;
             PERFORM setval('tidemark.next_look', until) FROM tidemark.next_look n

@@ -18,7 +18,8 @@ AS $$
 DECLARE
     until CONSTANT bigint := extract(epoch FROM clock_timestamp()) * 1000 + least(greatest(p_ms, 0), 10000);
 BEGIN
-    PERFORM setval('tidemark.awaited', until) FROM tidemark.awaited a WHERE a.last_value < until - p_ms / 2;
+    PERFORM setval('tidemark.awaited', until) FROM tidemark.awaited a
+    WHERE a.last_value < until - p_ms / 2 AND tidemark.may_notify();
 END
 $$;
 -- +goose StatementEnd

@@ -199,6 +199,8 @@ func (e export) rest(s *Status) {
 	e.gauge("tidemark_postgres_max_connections", "Client connections that the server may have.", float64(p.MaxConnections))
 	e.gauge("tidemark_postgres_wraparound_transactions_left",
 		"Transactions until this database refuses to write, unless it is vacuumed.", float64(p.WraparoundLeft))
+	e.gauge("tidemark_postgres_notify_queue_ratio",
+		"Fullness of the server's NOTIFY queue, from 0 to 1. Above 0.5 nothing notifies.", p.NotifyQueue)
 	for _, t := range p.Tables {
 		e.gauge("tidemark_postgres_table_live_tuples", "Rows, by the statistics.", float64(t.LiveTuples), "table", t.Name)
 		e.gauge("tidemark_postgres_table_dead_tuples", "Rows that vacuum has yet to remove, by the statistics.",

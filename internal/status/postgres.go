@@ -19,6 +19,8 @@ type Postgres struct {
 	Connections       int           // client connections to all databases of the server
 	MaxConnections    int
 	WraparoundLeft    int64 // transactions until the database refuses to write, unless it is vacuumed
+	NotifyQueue       float64 // how full the server's NOTIFY queue is, from 0 to 1
+	NotifyHolder      *Holder // of a queue that is more than half full: the session that most likely keeps it so
 	Tables            []Table
 	Holders           []Holder
 }
@@ -50,12 +52,21 @@ func readPostgres(ctx context.Context, tx pgx.Tx, s *Status) (err error) {
 	p := &Postgres{}
 	var seconds float64
 	if err = tx.QueryRow(ctx, queryServer).Scan(&seconds, &p.OldestPID, &p.OldestGID, &p.Connections, &p.MaxConnections,
-		&p.WraparoundLeft); err != nil {
+		&p.WraparoundLeft, &p.NotifyQueue); err != nil {
 		return err
 	}
 	p.OldestTransaction = time.Duration(seconds * float64(time.Second))
 	if p.Holders, err = Holders(ctx, tx, longAppend); err != nil {
 		return err
+	}
+	if p.NotifyQueue > halfFull {
+		found, err := rows.All(ctx, tx, pgx.RowToAddrOfStructByPos[Holder], "look who holds the NOTIFY queue", queryNotified)
+		if err != nil {
+			return err
+		}
+		if len(found) > 0 {
+			p.NotifyHolder = found[0]
+		}
 	}
 	if p.Tables, err = rows.All(ctx, tx, pgx.RowToStructByPos[Table], "look at tables", queryTables); err != nil {
 		return err
@@ -90,6 +101,18 @@ func (s *Status) storage(found *problems) {
 	if share := float64(p.Connections) / float64(max(1, p.MaxConnections)); share > busyConnections {
 		found.add(Warning, "Postgres", nil, "put PgBouncer in front, or raise max_connections",
 			"%d of %d connections are in use", p.Connections, p.MaxConnections)
+	}
+	if p.NotifyQueue > halfFull {
+		severity, do := Warning, "end the listener that takes no notifications: a session that listens and is idle in a transaction"
+		if p.NotifyQueue > nearlyFull {
+			severity = Critical
+		}
+		if p.NotifyHolder != nil {
+			do += ", most likely " + p.NotifyHolder.String() + ": " + p.NotifyHolder.Remedy
+		}
+		found.add(severity, "Postgres", nil, do,
+			"the server's NOTIFY queue is %.0f %% full: programs poll, and once it is full, commits of others that notify fail",
+			100*p.NotifyQueue)
 	}
 	if p.WraparoundLeft < fewTransactions {
 		severity := Warning

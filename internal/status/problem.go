@@ -45,6 +45,8 @@ const (
 	fewTransactions = 500_000_000 // transactions left before wraparound
 	noTransactions  = 100_000_000
 	busyConnections = 0.9 // of max_connections
+	halfFull        = 0.5 // of the NOTIFY queue: from here on nothing notifies (tidemark.may_notify)
+	nearlyFull      = 0.9
 )
 
 type problems []Problem

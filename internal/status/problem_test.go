@@ -150,6 +150,13 @@ func TestProblemsAreWhatIsWrongTheWorstFirst(t *testing.T) {
 			OldestTransaction: time.Hour, Connections: 95, MaxConnections: 100, WraparoundLeft: 1000,
 			Tables: []Table{{Name: "outbox", DeadTuples: 200_000, LiveTuples: 10}, {Name: "journal", LiveTuples: 1e6}},
 		}}, []string{"critical Postgres", "warning Postgres", "warning Postgres", "warning table outbox"}},
+		{"a NOTIFY queue that fills", Status{At: at, Postgres: &Postgres{
+			MaxConnections: 100, WraparoundLeft: 1 << 31, NotifyQueue: 0.6,
+		}}, []string{"warning Postgres"}},
+		{"a NOTIFY queue that is nearly full", Status{At: at, Postgres: &Postgres{
+			MaxConnections: 100, WraparoundLeft: 1 << 31, NotifyQueue: 0.91,
+			NotifyHolder: &Holder{PID: 7, User: "eve", Application: "etl", Remedy: "SELECT pg_terminate_backend(7)"},
+		}}, []string{"critical Postgres"}},
 		{"a healthy Postgres", Status{At: at, Postgres: &Postgres{MaxConnections: 100, WraparoundLeft: 1 << 31}}, nil},
 		{
 			"what could not be read",

@@ -31,7 +31,7 @@ const (
 
 	// queryServer subtracts the 3,000,000 transactions that Postgres reserves.
 	queryServer = `SELECT coalesce(extract(epoch FROM clock_timestamp() - o.since), 0)::float8, coalesce(o.pid, 0),
-		coalesce(o.gid, ''), c.n, current_setting('max_connections')::integer, w.n
+		coalesce(o.gid, ''), c.n, current_setting('max_connections')::integer, w.n, tidemark.notify_queue_usage()
 		FROM (SELECT count(*)::integer AS n FROM pg_stat_activity WHERE backend_type = 'client backend') c
 		CROSS JOIN (
 			SELECT greatest(2147483647 - 3000000 - greatest(age(datfrozenxid), mxid_age(datminmxid))::bigint, 0) AS n
@@ -44,6 +44,15 @@ const (
 			UNION ALL SELECT prepared, NULL, gid FROM pg_prepared_xacts WHERE database = current_database()
 			ORDER BY 1 LIMIT 1
 		) o ON true`
+
+	// queryNotified finds the session that most likely holds the NOTIFY queue. A listener reads it between its
+	// transactions, and not while its client takes nothing. Who listens cannot be seen.
+	queryNotified = `SELECT a.pid, '', coalesce(a.application_name, ''), coalesce(a.usename, ''),
+			coalesce(a.xact_start, a.state_change) AS since, format('SELECT pg_terminate_backend(%s)', a.pid)
+		FROM pg_stat_activity a
+		WHERE a.backend_type = 'client backend' AND a.pid <> pg_backend_pid()
+			AND (a.xact_start IS NOT NULL OR a.wait_event = 'ClientWrite')
+		ORDER BY since LIMIT 1`
 
 	queryTables = `SELECT relname::text, n_live_tup, n_dead_tup, pg_total_relation_size(relid),
 		greatest(last_vacuum, last_autovacuum), last_autovacuum

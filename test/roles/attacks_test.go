@@ -129,7 +129,8 @@ func attacks() map[string][]attack {
 			`SELECT FROM tidemark.applied(`+hugeArray+`, '{1}', '{1}', '{x}')`),
 		"wait_for_work": as("publisher", "", "", `SELECT tidemark.wait_for_work(NULL)`, `SELECT tidemark.wait_for_work(9223372036854775807)`,
 			`SELECT tidemark.wait_for_work(-9223372036854775808)`),
-		"end_wait": as("publisher", "", "", `SELECT tidemark.end_wait(NULL)`, `SELECT tidemark.end_wait(-1)`),
+		"may_notify": as("publisher", "", "", `SELECT tidemark.may_notify()`),
+		"end_wait":   as("publisher", "", "", `SELECT tidemark.end_wait(NULL)`, `SELECT tidemark.end_wait(-1)`),
 		"log_act": slices.Concat(
 			as("worker", "23502", "", `SELECT tidemark.log_act(NULL, 'x', '', '', '', '', 0, NULL, '', 0, '')`, `SELECT tidemark.log_act('eve', NULL, '', '', '', '', 0, NULL, '', 0, '')`),
 			as("worker", "23514", "", `SELECT tidemark.log_act('eve', 'x', '', '', '', '', 0, NULL, 'forged', 0, '')`)),

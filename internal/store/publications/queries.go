@@ -160,6 +160,6 @@ const (
 			AND (g.topic, g.publisher, g.position, g.campaign_id, g.event_id) > ($4, $5, $6::bigint, $7, $8::text::uuid)
 		ORDER BY g.topic, g.publisher, g.position, g.campaign_id, g.event_id LIMIT $3`
 
-	// queryNotify wakes relays after pairs became free or an operator acted. It is rare.
-	queryNotify = `SELECT pg_notify('tidemark_relay', '')`
+	// queryNotify wakes relays after pairs became free or an operator acted, unless the NOTIFY queue fills. It is rare.
+	queryNotify = `SELECT pg_notify('tidemark_relay', '') WHERE tidemark.may_notify()`
 )
