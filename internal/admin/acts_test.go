@@ -168,7 +168,7 @@ func words() map[admin.Kind]string {
 		admin.ActAbortRebuild: "p", admin.ActResolveParked: "1", admin.ActResetPublisher: "s", admin.ActDrain: "w", admin.ActStartOperation: "g",
 		admin.ActCancelScheduled: "1", admin.ActErase: "c003", admin.ActAbandonErasure: "1",
 		admin.ActDeleteKey: "01a21831-0aaf-7001-9512-0e2cf06179e0",
-		admin.ActRollback: "p", admin.ActRemove: "p", admin.ActRemoveGroup: "g",
+		admin.ActRollback:  "p", admin.ActRemove: "p", admin.ActRemoveGroup: "g",
 	}
 }
 

@@ -45,7 +45,8 @@ func TestKeysAreForThoseWhoNeedThem(t *testing.T) {
 	refuses(t, in.as(t, "process"), forget)
 	refuses(t, worker, forget, "DELETE FROM tidemark.keys", "UPDATE tidemark.keys SET wrapped = ''",
 		"SELECT tidemark.forget_keys(1, 1, '{ann}')", "TRUNCATE tidemark.keys")
-	refuses(t, in.as(t, "publisher"), all, forget, "SELECT tidemark.forget_keys(1, 1, '{ann}')", "SELECT tidemark.subject_keys('[]')")
+	refuses(t, in.as(t, "publisher"), all, forget,
+		"SELECT tidemark.forget_keys(1, 1, '{ann}')", "SELECT tidemark.subject_keys('[]')")
 	refuses(t, in.as(t, "reader"), all, forget, "SELECT tidemark.subject_keys('[]')")
 	refuses(t, operator, "DELETE FROM tidemark.keys", "UPDATE tidemark.keys SET subject = ''")
 	c, err := erasure.Erase(t.Context(), operator, erasure.Request{
