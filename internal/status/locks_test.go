@@ -1,8 +1,11 @@
 package status_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -128,5 +131,38 @@ func TestAForgottenPreparedAppendIsNamed(t *testing.T) {
 	}
 	if _, err := conn.Exec(t.Context(), remedy); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestAWorkerThatHasJustCommittedHoldsNoLocks looks at sessions that append all the time. A look reads the locks
+// before it reads what sessions do.
+func TestAWorkerThatHasJustCommittedHoldsNoLocks(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	ctx, stop := context.WithCancel(t.Context())
+	var appending sync.WaitGroup
+	for n := range 3 {
+		appending.Go(func() {
+			for ctx.Err() == nil {
+				_, err := pool.Exec(t.Context(), `SELECT FROM tidemark.append($1, '[{"type": "noted"}]')`, fmt.Sprint("oak", n))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	defer appending.Wait()
+	defer stop()
+	err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
+		for range 400 {
+			if found, err := status.Holders(t.Context(), tx, time.Minute); err != nil || len(found) > 0 {
+				return errors.Join(err, fmt.Errorf("found %v", found))
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
 	}
 }

@@ -8,19 +8,20 @@ const (
 	queryNow     = `SELECT clock_timestamp()`
 	queryThere   = `SELECT to_regclass('tidemark.journal') IS NOT NULL`
 
-	// queryHolders reads pg_locks. Tidemark's own advisory locks end with their transactions, so a
-	// session that holds one outside a transaction took it by itself. 32001 to 32255 are Tidemark's
-	// namespaces.
+	// queryHolders reads pg_locks, and then anew what the sessions do. Tidemark's own advisory locks end
+	// with their transactions, so a session that has been idle since before the look took its lock by
+	// itself. 32001 to 32255 are Tidemark's namespaces.
 	queryHolders = `WITH held AS MATERIALIZED (
 			SELECT DISTINCT l.pid, l.virtualtransaction FROM pg_locks l
 			WHERE l.locktype = 'advisory' AND l.objsubid = 1 AND l.granted AND l.classid::bigint >> 16 BETWEEN 32001 AND 32255
 				AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+				AND (SELECT pg_stat_clear_snapshot()) IS NOT NULL
 		)
 		SELECT a.pid, '', coalesce(a.application_name, ''), coalesce(a.usename, ''),
 			coalesce(a.xact_start, a.state_change) AS since,
 			format('SELECT pg_terminate_backend(%s)', a.pid)
 		FROM held h JOIN pg_stat_activity a USING (pid)
-		WHERE a.state = 'idle' OR a.xact_start < clock_timestamp() - $1::interval
+		WHERE a.state = 'idle' AND a.state_change < statement_timestamp() OR a.xact_start < clock_timestamp() - $1::interval
 		UNION ALL
 		SELECT 0, x.gid, '', x.owner::text, x.prepared, format('ROLLBACK PREPARED %L', x.gid)
 		FROM held h JOIN pg_locks t ON h.pid IS NULL AND t.pid IS NULL AND t.locktype = 'transactionid'
