@@ -1,18 +1,23 @@
 package projector_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
 	"testing"
 	"testing/fstest"
+	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/pkg/projector/sqlfile"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
+	"github.com/tidemark-go/tidemark/test/support/tally"
 )
 
 // outage has a function that raises the SQLSTATE of public.outage for one campaign.
@@ -162,6 +167,59 @@ func TestAProcessWaitsAtAnErrorOfItsOwn(t *testing.T) {
 			retry(t, pool, p)
 			expectPairs(t, pool, "")
 			expectScheduled(t, pool, a+", "+c+", "+bad)
+		})
+	}
+}
+
+// TestASlowErrorHoldsUpNoOtherProjection has a statement that takes a second until it fails, as one that waits for
+// a server that does not answer. Not every campaign of the group waits for it.
+func TestASlowErrorHoldsUpNoOtherProjection(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []pgx.QueryExecMode{pgx.QueryExecModeCacheStatement, pgx.QueryExecModeExec} {
+		t.Run(mode.String(), func(t *testing.T) {
+			t.Parallel()
+			pool := pgtest.New(t)
+			exec(t, pool, `CREATE SEQUENCE public.tries; CREATE TABLE public.mended (yes boolean);
+				CREATE FUNCTION public.ask() RETURNS void LANGUAGE plpgsql AS $$ BEGIN
+					IF NOT EXISTS (SELECT FROM public.mended) THEN
+						PERFORM nextval('public.tries'), pg_sleep(1);
+						RAISE EXCEPTION 'no answer' USING ERRCODE = '08001';
+					END IF; END $$`)
+			config := pool.Config()
+			config.ConnConfig.DefaultQueryExecMode = mode
+			workers, err := pgxpool.NewWithConfig(t.Context(), config)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(workers.Close)
+			tally.Run(t, projector.Config{
+				Pool: workers, Concurrency: 1, PollInterval: 50 * time.Millisecond,
+				Projections: []projector.Projection{ledger(), listing("",
+					func(_ context.Context, g *projector.Group, e journal.Event, m moved) error {
+						g.Queue(`SELECT public.ask()`)
+						return list(g, e, m)
+					})},
+			})
+			var batches []journal.Batch
+			for i := range 30 {
+				batches = append(batches, journal.Batch{CampaignID: fmt.Sprint("c", i), Events: moveEvents(1, 2)})
+			}
+			tally.AppendAll(t, pool, batches...)
+			within(t, "the other projection has applied all", func() bool {
+				return query[bool](t, pool, `SELECT to_regclass('ledger') IS NOT NULL`) &&
+					query[int](t, pool, `SELECT count(*) FROM ledger`) == 60
+			})
+			if n := query[int](t, pool, `SELECT last_value FROM public.tries`); n > 10 {
+				t.Errorf("%d events were tried before the other projection was done, want at most 10", n)
+			}
+			expectText(t, pool, "pairs", "30 0 08001", `SELECT concat_ws(' ', count(*), min(attempt_count),
+				string_agg(DISTINCT error_code, ' ')) FROM tidemark.deferred WHERE projection = 'listing'`)
+			expectText(t, pool, "causes", "1", `SELECT count(DISTINCT fingerprint)::text FROM tidemark.deferred`)
+			exec(t, pool, `INSERT INTO public.mended VALUES (true)`)
+			within(t, "all is applied", func() bool {
+				exec(t, pool, `UPDATE tidemark.deferred SET next_attempt_at = now() WHERE status = 'failed'`)
+				return query[bool](t, pool, `SELECT count(*) = 60 FROM listed`)
+			})
 		})
 	}
 }

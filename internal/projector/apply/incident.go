@@ -47,6 +47,9 @@ func (a *Applier) describe(k *registry.Projection, e *journal.Event, err error) 
 	}
 	f.Message = redact.Error(kept, e)
 	f.Fingerprint = failed.Fingerprint(f.Code, f.Message)
+	if other, putOff := errors.AsType[*failure.PutOffError](err); putOff {
+		f.Fingerprint = other.Fingerprint
+	}
 	return f
 }
 

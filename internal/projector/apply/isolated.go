@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/tidemark-go/tidemark/internal/projector/failure"
 	"github.com/tidemark-go/tidemark/internal/projector/pipeline"
@@ -121,7 +122,9 @@ func (t *Transaction) find(
 // attempt applies events inside a savepoint, and rolls back to it if they fail.
 func (t *Transaction) attempt(ctx context.Context, k *registry.Projection, events []journal.Event) error {
 	t.LimitStatements(k.Timeout(events))
+	start := time.Now()
 	err := t.savepoint(ctx, k, func() error { return t.Apply(ctx, k, events) })
+	t.took = time.Since(start)
 	noteLate(err, events)
 	return err
 }

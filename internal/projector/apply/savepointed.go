@@ -99,6 +99,7 @@ func (a *Applier) noteFailures(t *Transaction) {
 	a.uncommitted.Add(-1)
 	for _, k := range t.view.Projections {
 		k.Savepoints.Add(-1)
+		k.Slow.Add(-1)
 	}
 	for _, f := range t.failures {
 		a.Savepoints.Store(savepointsAfter)
@@ -274,7 +275,12 @@ func (t *Transaction) applyTasks(ctx context.Context, k *registry.Projection, ta
 		}
 		culprit := events[n]
 		events = events[n+1:]
-		if taskOf(tasks, culprit.CampaignID).dropFailed(culprit.Seq, cause) {
+		skipped := taskOf(tasks, culprit.CampaignID).dropFailed(culprit.Seq, cause)
+		if t.took >= slowFailure {
+			t.putOff(k, &culprit, cause, tasks, events)
+			return nil
+		}
+		if skipped {
 			continue
 		}
 		for len(events) > 0 && events[0].CampaignID == culprit.CampaignID {
@@ -282,6 +288,25 @@ func (t *Transaction) applyTasks(ctx context.Context, k *registry.Projection, ta
 		}
 	}
 	return nil
+}
+
+// slowFailure is how long a statement takes to fail until the rest of the group does not wait for more of its kind.
+const slowFailure = time.Second
+
+// putOff leaves events of a projection to later groups, because the culprit took long to fail and they may take
+// as long. Their campaigns wait, and count no attempt.
+func (t *Transaction) putOff(
+	k *registry.Projection, culprit *journal.Event, cause error, tasks []*task, events []journal.Event,
+) {
+	k.Slow.Store(savepointsAfter)
+	f := t.Applier.describe(k, culprit, failure.Cause(cause))
+	later := &failure.PutOffError{Code: f.Code, Message: f.Message, Fingerprint: f.Fingerprint}
+	for i := range events {
+		one := taskOf(tasks, events[i].CampaignID)
+		if slices.ContainsFunc(one.events, func(e journal.Event) bool { return e.Seq == events[i].Seq }) {
+			one.dropFailed(events[i].Seq, later)
+		}
+	}
 }
 
 func byPosition(a, b failedEvent) int { return cmp.Compare(a.event.Position, b.event.Position) }
@@ -338,7 +363,13 @@ func (t *Transaction) runParts(ctx context.Context, parts []*part) error {
 				parts = append(parts, one)
 				continue
 			}
+			event := one.culprit()
 			before, rest := one.without(cause)
+			// The time includes that of the statements before.
+			if one.Took >= slowFailure*time.Duration(1+one.Failed/partStatements) {
+				t.putOff(one.k, &event, cause, one.tasks, eventsOf(rest))
+				rest = nil
+			}
 			switch together := undone[one.k]; {
 			case len(before.Queries) == 0:
 			case first && together != nil:

@@ -138,6 +138,8 @@ func cutIntoParts(all []*collection, calm bool) []*part {
 		}
 		most := mostParts / len(all)
 		switch {
+		case c.k.Slow.Load() > 0:
+			most = 1
 		case c.k.Savepoints.Load() > 0:
 			most = mostParts * 7 / 8 / failing
 		case failing > 0:
@@ -195,6 +197,23 @@ func (p *part) without(cause error) (before *part, rest []*part) {
 		before = p.piece(0, 0)
 	}
 	return before, after.cut(max(1, p.finer))
+}
+
+// culprit returns the event whose statement has failed.
+func (p *part) culprit() journal.Event {
+	at := p.origins[p.Failed]
+	events := taskOf(p.tasks, at.CampaignID).events
+	return events[slices.IndexFunc(events, func(e journal.Event) bool { return e.Seq == at.Seq })]
+}
+
+// eventsOf returns the campaigns and seqs of the events in parts.
+func eventsOf(parts []*part) (events []journal.Event) {
+	for _, one := range parts {
+		for _, at := range one.origins {
+			events = append(events, journal.Event{CampaignID: at.CampaignID, Seq: at.Seq})
+		}
+	}
+	return events
 }
 
 // piece returns a part's statements from one index up to another.

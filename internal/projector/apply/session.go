@@ -26,6 +26,7 @@ type session struct {
 	limit    time.Duration // on statements, as the server set it at the beginning
 	InForce  time.Duration // on statements, as last requested
 	patient  bool          // the total time it waits for locks is bounded
+	took     time.Duration // the last attempt at events of a projection
 	blockers string        // who blocked its statements, when last looked up; "": unknown
 	trying   bool          // it is rolled back, and moves no deferred campaign
 	reacting *kind.Reacting

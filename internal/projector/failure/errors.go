@@ -105,6 +105,23 @@ func Cancelled(err error, projection string, timeout time.Duration, start time.T
 	return &DeadlineError{Projection: projection, Timeout: timeout}
 }
 
+// PutOffError is the error of an event that was not tried, because another one of its group took long to
+// fail. It has what is stored of the other one.
+type PutOffError struct{ Code, Message, Fingerprint string }
+
+func (e *PutOffError) Error() string {
+	return "not tried yet: another event of the group took long to fail: " + e.Message
+}
+
+// Redacted returns the error's text, which has no values.
+func (e *PutOffError) Redacted() string { return e.Error() }
+
+// FailureClass returns [ClassInfrastructure]: the event waits, and counts no attempt.
+func (e *PutOffError) FailureClass() Class { return ClassInfrastructure }
+
+// FailureCode returns the code that is stored.
+func (e *PutOffError) FailureCode() string { return e.Code }
+
 // CrashError is the error of an event that ended the process each time it was tried, by an exit, a
 // fatal error of the runtime, or too much memory. The event is given up after three deaths, two of
 // them under a mark, if the last mark named it and nothing else is killing as well

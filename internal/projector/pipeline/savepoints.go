@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -21,8 +22,9 @@ func (p *Pipeline) QueueLookAhead() {
 // Savepoint is the statements of one savepoint, and their outcome.
 type Savepoint struct {
 	Queries []*pgx.QueuedQuery
-	Failed  int   // index of the statement that failed
-	Cause   error // nil: none has failed
+	Failed  int           // index of the statement that failed
+	Cause   error         // nil: none has failed
+	Took    time.Duration // about, if it was sent by itself
 }
 
 func (s *Savepoint) fail(i int, cause error) { s.Failed, s.Cause = i, cause }
@@ -90,11 +92,13 @@ func (p *Pipeline) StreamParts(ctx context.Context, parts []*Savepoint, inOrder 
 		return errors.Join(w.sync(), w.frontend.Flush())
 	}, func(frontend *pgproto3.Frontend) error {
 		for round := range slices.Chunk(sent, together) {
+			start := time.Now()
 			done, failure, err := p.receive(frontend)
 			if err != nil {
 				return err
 			}
 			for _, one := range round {
+				one.Took = time.Since(start)
 				at, all := done-len(again), len(again)+len(one.Queries)+len(keep)
 				if failure != nil && done < all {
 					if at < 0 || at >= len(one.Queries) {

@@ -33,6 +33,7 @@ type Projection struct {
 
 	Intricate  atomic.Bool  // its statements cannot be cut into parts
 	Savepoints atomic.Int64 // groups still to be cut into small parts because of it
+	Slow       atomic.Int64 // groups still to be left whole, because it took long to fail
 
 	onFailure   kind.Policy            // complete
 	onFailureOf map[string]kind.Policy // complete, by event type, with their aliases
@@ -203,7 +204,7 @@ func (b *Base) Infrastructure(ctx context.Context, err error) bool {
 
 // Classify returns the class of an error. It asks the projection's own classifier first.
 func (k *Projection) Classify(err error) (class failure.Class) {
-	if k.Described.Classify == nil {
+	if _, putOff := errors.AsType[*failure.PutOffError](err); putOff || k.Described.Classify == nil {
 		return failure.Classify(err)
 	}
 	defer func() {
