@@ -17,10 +17,10 @@ const (
 				AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
 				AND (SELECT pg_stat_clear_snapshot()) IS NOT NULL
 		)
-		SELECT a.pid, '', coalesce(a.application_name, ''), coalesce(a.usename, ''),
+		SELECT a.pid, '', coalesce(a.application_name, ''), coalesce(pg_get_userbyid(a.usesysid), ''),
 			coalesce(a.xact_start, a.state_change) AS since,
 			format('SELECT pg_terminate_backend(%s)', a.pid)
-		FROM held h JOIN pg_stat_activity a USING (pid)
+		FROM held h CROSS JOIN LATERAL pg_stat_get_activity(coalesce(h.pid, 0)) a
 		WHERE a.state = 'idle' AND a.state_change < statement_timestamp() OR a.xact_start < clock_timestamp() - $1::interval
 		UNION ALL
 		SELECT 0, x.gid, '', x.owner::text, x.prepared, format('ROLLBACK PREPARED %L', x.gid)
