@@ -316,6 +316,7 @@ func formsOfPages() [][2]string {
 		{"/act/restoreObjects", "!all=true"},
 		{"/act/eraseCampaign", "campaign=oak&confirm=oak"},
 		{"/act/eraseSubjects", "subjects=hero%3Dalina&confirm=hero%3Dalina"},
+		{"/act/abandonErasure", "!erasure=1&confirm=1"},
 		{"/act/rotateKeys", "!"},
 		{"/act/deleteKey", "id=" + brokenKey + "&confirm=" + brokenKey},
 		{"/act/repairCopy", ""},
