@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/tidemark-go/tidemark/internal/projector/failure"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/pkg/projector/sqlfile"
@@ -221,5 +222,53 @@ func TestASlowErrorHoldsUpNoOtherProjection(t *testing.T) {
 				return query[bool](t, pool, `SELECT count(*) = 60 FROM listed`)
 			})
 		})
+	}
+}
+
+// TestAnErrorAtCommitIsFoundWhateverItsClass has a constraint trigger that meets the infrastructure at COMMIT, as a
+// statement of ours may. The next group looks ahead, and finds whose it is.
+func TestAnErrorAtCommitIsFoundWhateverItsClass(t *testing.T) {
+	t.Parallel()
+	for at, scope := range map[string]string{
+		"seq": "", "position": "-- scope: journal\n-- key: campaign_id = event.campaign_id\n",
+	} {
+		for _, state := range []string{"53100", "08006"} {
+			t.Run(state+" at "+at, func(t *testing.T) {
+				t.Parallel()
+				pool := pgtest.New(t)
+				exec(t, pool, outage)
+				exec(t, pool, `CREATE FUNCTION public.later() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+					PERFORM public.unless_away(NEW.campaign_id); RETURN NULL; END $$`)
+				file, err := sqlfile.Load(fstest.MapFS{"f.sql": {Data: fmt.Appendf(nil, `-- projection: late
+-- version: 1
+%sCREATE TABLE late (campaign_id text COLLATE "C" NOT NULL, seq bigint NOT NULL);
+CREATE CONSTRAINT TRIGGER later AFTER INSERT ON late DEFERRABLE INITIALLY DEFERRED FOR EACH ROW
+	EXECUTE FUNCTION public.later();
+-- on: moved
+INSERT INTO late VALUES (event.campaign_id, event.seq);
+`, scope)}}, "f.sql")
+				if err != nil {
+					t.Fatal(err)
+				}
+				p := workerOf(t, pool, nil, ledger(), file)
+				drain(t, p)
+				exec(t, pool, `INSERT INTO public.outage VALUES ($1)`, state)
+				for _, campaign := range []string{"a", "bad", "c"} {
+					appendMoves(t, pool, campaign, 1)
+				}
+				if _, err := p.Drain(t.Context()); !failure.IsInfrastructure(err) {
+					t.Errorf("the first drain ends with %v, want the error of its COMMIT", err)
+				}
+				drain(t, p)
+				counted := map[string]string{"53100": "0 infrastructure", "08006": "1 transient"}[state]
+				expectPairs(t, pool, "bad late "+query[string](t, pool, `SELECT `+at+`::text FROM tidemark.journal
+					WHERE campaign_id = 'bad'`)+" failed "+counted+" "+state)
+				expectText(t, pool, "applied", "2 3", `SELECT concat_ws(' ', (SELECT count(*) FROM late),
+					(SELECT count(*) FROM ledger))`)
+				exec(t, pool, `DELETE FROM public.outage`)
+				retry(t, pool, p)
+				expectText(t, pool, "applied", "3", `SELECT count(*)::text FROM late`)
+			})
+		}
 	}
 }

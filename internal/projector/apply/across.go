@@ -90,7 +90,8 @@ var ErrAside = errors.New("the projection does not move")
 // the event. The later events of such a key are left out, and all later events if it is
 // [kind.AllKeys]. Errors are the infrastructure's, or those of code that cost the transaction.
 func (a *Applier) Stride(ctx context.Context, s *Stride) (held map[string]int64, err error) {
-	careful := s.Careful || len(s.Reset) > 0 || slices.ContainsFunc(s.Events, func(e Keyed) bool { return e.Fault != nil })
+	careful := s.Careful || len(s.Reset) > 0 || a.uncommitted.Load() > 0 ||
+		slices.ContainsFunc(s.Events, func(e Keyed) bool { return e.Fault != nil })
 	if !careful {
 		held, err = a.stride(ctx, s, false)
 		if err == nil || errors.Is(err, ErrAside) || errors.Is(err, ledger.ErrLost) ||
@@ -197,6 +198,7 @@ func (t *Transaction) finishStride(ctx context.Context, s *Stride, held map[stri
 		return t.Blame(err)
 	}
 	a.Cfg.OnStep(kind.StepCommitted)
+	a.uncommitted.Add(-1) // as in noteFailures
 	t.report(ctx)
 	a.succeeded(ctx, len(s.Events))
 	a.Metrics.Projections.Through.WithLabelValues(s.Projection.Name).Add(float64(len(s.Events) - len(t.failures)))
