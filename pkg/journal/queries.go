@@ -47,10 +47,14 @@ const (
 		FROM tidemark.erased m LEFT JOIN tidemark.keys k ON k.id = ANY ($1::text[]::uuid[])
 			AND NOT EXISTS (SELECT FROM tidemark.deleted_keys d WHERE d.id = k.id)`
 
-	// querySomeKeys reads the first keys by the primary key, and of these some of one wrapping key.
-	querySomeKeys = `SELECT k.id::text, k.subject, k.wrapped, k.wrapped_by FROM (
-			SELECT * FROM tidemark.keys ORDER BY id LIMIT 200) k
-		WHERE k.wrapped_by = $1 AND k.id <> $2::text::uuid LIMIT 8`
+	// querySomeKeys reads some keys of one wrapping key around a random place of the primary key, since appenders
+	// choose the ids of keys.
+	querySomeKeys = `WITH at AS MATERIALIZED (SELECT gen_random_uuid() AS id)
+		SELECT k.id::text, k.subject, k.wrapped, k.wrapped_by FROM (
+			(SELECT * FROM tidemark.keys WHERE id > (SELECT id FROM at) ORDER BY id LIMIT 100)
+			UNION ALL (SELECT * FROM tidemark.keys WHERE id < (SELECT id FROM at) ORDER BY id DESC LIMIT 100)
+		) k
+		WHERE k.wrapped_by = $1 AND k.id <> $2::text::uuid ORDER BY random() LIMIT 8`
 
 	// queryOldKeys reads a range of the primary key.
 	queryOldKeys = `SELECT id::text, subject, wrapped, wrapped_by FROM tidemark.keys

@@ -374,6 +374,26 @@ func TestAWrongOrMissingWrappingKeyIsNamedAndNothingIsWritten(t *testing.T) {
 	}
 }
 
+// TestPlantedKeysDoNotHideThatTheWrappingKeyIsRight plants keys that do not open, whose ids are the first ones.
+func TestPlantedKeysDoNotHideThatTheWrappingKeyIsRight(t *testing.T) {
+	t.Parallel()
+	v := newVault(t)
+	for n := range 30 {
+		v.append("shop", ordered(fmt.Sprint("ann", n), 1))
+	}
+	v.value(`SELECT count(*) FROM generate_series(0, 9) AS n, tidemark.subject_keys(jsonb_build_array(jsonb_build_object(
+		'subject', encode(sha256(n::text::bytea), 'hex'), 'id', '00000000-0000-4000-8000-00000000000' || n,
+		'wrapped', encode(sha256('garbage') || sha256('x'), 'base64'), 'wrapped_by', '2025')))`)
+	if _, err := v.Exec(t.Context(), `UPDATE tidemark.keys SET wrapped = sha256('garbage') || sha256('x')
+			WHERE subject = sha256(convert_to($1, 'UTF8'))`, planted("ann0")); err != nil {
+		t.Fatal(err)
+	}
+	_, err := journal.Get(t.Context(), v.with(wrappingKey).sealer.Reading(v.Pool), "shop", 1)
+	if !errors.Is(err, journal.ErrBrokenKey) || errors.Is(err, journal.ErrWrappingKey) {
+		t.Error(err)
+	}
+}
+
 func TestASealedFieldThatWasMovedOrChangedIsRefused(t *testing.T) {
 	t.Parallel()
 	v := newVault(t)

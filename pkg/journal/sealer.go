@@ -151,8 +151,8 @@ func (s *Sealer) judge(ctx context.Context, db Querier, k *storedKey, cause erro
 			return cause
 		}
 	}
-	return fmt.Errorf("%w: %w", detailing(ErrWrappingKey, "key %s does not open with the wrapping key %s, nor does any "+
-		"other: give the one of that name that wrapped them", k.id, feed.Shortened(k.by)), errors.Unwrap(cause))
+	return detailing(ErrWrappingKey, "key %s does not open with the wrapping key %s, nor does any other: give the one of "+
+		"that name that wrapped them", k.id, feed.Shortened(k.by))
 }
 
 func scanKey(row pgx.CollectableRow) (k storedKey, err error) {

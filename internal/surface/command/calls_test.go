@@ -127,6 +127,7 @@ func dryRuns() map[string]string {
 		"group remove":             "removeGroup",
 		"gaps repair":              "repairGaps",
 		"copy repair":              "repairCopy",
+		"keys delete":              "deleteKey",
 		"publisher reset":          "resetPublisher",
 		"workers drain":            "drainWorker",
 		"publisher replay":         "republish",
