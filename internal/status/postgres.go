@@ -18,7 +18,7 @@ type Postgres struct {
 	OldestGID         string        // name of the prepared transaction; empty: not a prepared one
 	Connections       int           // client connections to all databases of the server
 	MaxConnections    int
-	WraparoundLeft    int64 // transactions until the database refuses to write, unless it is vacuumed
+	WraparoundLeft    int64   // transactions until the database refuses to write, unless it is vacuumed
 	NotifyQueue       float64 // how full the server's NOTIFY queue is, from 0 to 1
 	NotifyHolder      *Holder // of a queue that is more than half full: the session that most likely keeps it so
 	Tables            []Table

@@ -78,7 +78,7 @@ func (t *tail) step(ctx context.Context, conn *pgx.Conn, payload string) (time.D
 	var err error
 	began := time.Now()
 	look := payload == "" || began.Sub(t.looked) >= tailPoll // others may notify without a pause
-	if look { // events may have been erased
+	if look {                                                // events may have been erased
 		if mark, err = feed.Erased(ctx, conn); err != nil {
 			return 0, err
 		}
