@@ -42,6 +42,7 @@ func TestJourneys(t *testing.T) {
 		{"shows_what_happens_without_being_asked_until_paused", testLive},
 		{"is_dark_and_light", testColours},
 		{"fits_a_phone", testPhone},
+		{"keeps_columns_and_rows_readable_on_a_laptop", testWidths},
 		{"hides_acts_and_payloads_from_viewers", testViewer},
 		{"works_without_script", testNoScript},
 		{"keeps_to_rules_of_accessibility", testAccess},

@@ -202,6 +202,12 @@ func digitsApart(text string) string {
 // Long reports whether the cell's text needs lines of its own.
 func (c shownCell) Long() bool { return len(c.Text) > shortBytes }
 
+// Wide reports whether the cell's text is too long for the narrowest column.
+func (c shownCell) Wide() bool { return len(c.Text) >= wideBytes && !c.Tag && c.At.IsZero() }
+
+// wideBytes is the shortest text whose column is kept wide.
+const wideBytes = 8
+
 // shortBytes is the maximum length of a tag. A longer one would be wider than the page.
 const shortBytes = 40
 
