@@ -624,6 +624,52 @@ CREATE FUNCTION tidemark.made_id(p_ms bigint, p_ord bigint, p_tail text) RETURNS
     RETURN (lpad(to_hex((p_ms + (p_ord >> 12) << 16) | 28672 | (p_ord & 4095)), 16, '0') || p_tail)::uuid;
 -- +goose StatementEnd
 
+-- appended_before returns true if all events of an append are in the journal of the campaign, by their ids, and
+-- false if none is. It raises TM002 for another content, or for an id that is given twice, and TM003 for some
+-- of them. An erased event has only its type left.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.appended_before(p_campaign_id text, p_events jsonb) RETURNS boolean
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    n CONSTANT integer := jsonb_array_length(p_events);
+    known integer;
+    different bigint;
+BEGIN
+    SELECT count(*), min(e.ord) FILTER (WHERE j.event_type IS DISTINCT FROM e.type
+        OR (j.metadata ? '$erased') IS NOT TRUE AND (j.payload IS DISTINCT FROM coalesce(e.payload, '{}')
+        OR j.event_version IS DISTINCT FROM coalesce(e.version, 1) OR j.intent::text IS DISTINCT
+            FROM coalesce(e.intent, 'projection_and_replay')
+        OR j.metadata IS DISTINCT FROM e.metadata OR j.tags IS DISTINCT FROM nullif(e.tags, '{}')
+            OR j.actor IS DISTINCT FROM e.actor
+        OR j.aggregate_type IS DISTINCT FROM e.aggregate_type OR j.aggregate_id IS DISTINCT FROM e.aggregate_id
+        OR j.occurred_at IS DISTINCT FROM coalesce(e.occurred_at, j.occurred_at)))
+    INTO known, different
+    FROM ROWS FROM (jsonb_to_recordset(p_events) AS (id uuid, type text, version integer, intent text,
+        aggregate_type text, aggregate_id text,
+        actor text, tags text[], payload jsonb, metadata jsonb, occurred_at timestamptz)) WITH ORDINALITY
+        AS e (id, type, version, intent, aggregate_type, aggregate_id, actor, tags, payload, metadata,
+            occurred_at, ord)
+    CROSS JOIN LATERAL tidemark.find_event(p_campaign_id, e.id) AS j;
+    IF different IS NOT NULL THEN
+        RAISE EXCEPTION 'event % of campaign %: its id % was appended before with another content', different - 1,
+            left(p_campaign_id, 64), p_events -> (different::integer - 1) ->> 'id'
+            USING ERRCODE = 'TM002', HINT = 'give each new event an id of its own';
+    ELSIF known > 0 AND known < n THEN
+        RAISE EXCEPTION 'append to campaign %: % of its % events are in the journal already, the others are new',
+            left(p_campaign_id, 64), known, n
+            USING ERRCODE = 'TM003', HINT = 'repeat an append with exactly the events it had at first';
+    ELSIF known = 0 AND (SELECT count(e.event ->> 'id') <> count(DISTINCT (e.event ->> 'id')::uuid)
+        FROM jsonb_array_elements(p_events) AS e (event)) THEN
+        RAISE EXCEPTION 'append to campaign %: two of its events have the same id', left(p_campaign_id, 64)
+            USING ERRCODE = 'TM002', HINT = 'give each new event an id of its own';
+    END IF;
+    RETURN known > 0;
+END
+$$;
+-- +goose StatementEnd
+
 -- append_rows numbers events and writes them. The caller holds the locks. Users call append or
 -- append_all instead. Only erasures and imports pass p_reserved: see check_event.
 -- +goose StatementBegin
@@ -641,50 +687,19 @@ DECLARE
     ms bigint;
     random_bits text;
     head bigint;
-    known integer;
-    different bigint;
+    made integer;
 BEGIN
     SELECT CASE WHEN j.event_version = 0 THEN tidemark.refuse_archived(p_campaign_id, j.metadata) ELSE j.seq END
     INTO head FROM tidemark.journal j WHERE j.campaign_id = p_campaign_id ORDER BY j.seq DESC LIMIT 1;
     head := coalesce(head, 0);
     -- An event that is in the journal already is returned with its seq. So an append whose outcome
-    -- is unknown can be repeated, whatever it expected at first. An erased event has only its type left.
-    IF jsonb_path_exists(p_events, '$[*].id') THEN
-        SELECT count(*), min(e.ord) FILTER (WHERE j.event_type IS DISTINCT FROM e.type
-            OR (j.metadata ? '$erased') IS NOT TRUE AND (j.payload IS DISTINCT FROM coalesce(e.payload, '{}')
-            OR j.event_version IS DISTINCT FROM coalesce(e.version, 1) OR j.intent::text IS DISTINCT
-                FROM coalesce(e.intent, 'projection_and_replay')
-            OR j.metadata IS DISTINCT FROM e.metadata OR j.tags IS DISTINCT FROM nullif(e.tags, '{}')
-                OR j.actor IS DISTINCT FROM e.actor
-            OR j.aggregate_type IS DISTINCT FROM e.aggregate_type OR j.aggregate_id IS DISTINCT FROM e.aggregate_id
-            OR j.occurred_at IS DISTINCT FROM coalesce(e.occurred_at, j.occurred_at)))
-        INTO known, different
-        FROM ROWS FROM (jsonb_to_recordset(p_events) AS (id uuid, type text, version integer, intent text,
-            aggregate_type text, aggregate_id text,
-            actor text, tags text[], payload jsonb, metadata jsonb, occurred_at timestamptz)) WITH ORDINALITY
-            AS e (id, type, version, intent, aggregate_type, aggregate_id, actor, tags, payload, metadata,
-                occurred_at, ord)
-        CROSS JOIN LATERAL tidemark.find_event(p_campaign_id, e.id) AS j;
-        IF different IS NOT NULL THEN
-            RAISE EXCEPTION 'event % of campaign %: its id % was appended before with another content', different - 1,
-                left(p_campaign_id, 64), p_events -> (different::integer - 1) ->> 'id'
-                USING ERRCODE = 'TM002', HINT = 'give each new event an id of its own';
-        ELSIF known = n THEN
-            RETURN QUERY SELECT j.seq, j.position, j.event_id, true
-                FROM jsonb_array_elements(p_events) WITH ORDINALITY AS e (event, ord)
-                CROSS JOIN LATERAL tidemark.find_event(p_campaign_id, (e.event ->> 'id')::uuid) AS j
-                ORDER BY e.ord;
-            RETURN;
-        ELSIF known > 0 THEN
-            RAISE EXCEPTION 'append to campaign %: % of its % events are in the journal already, the others are new',
-                left(p_campaign_id, 64), known, n
-                USING ERRCODE = 'TM003', HINT = 'repeat an append with exactly the events it had at first';
-        END IF;
-        IF (SELECT count(e.event ->> 'id') <> count(DISTINCT (e.event ->> 'id')::uuid)
-            FROM jsonb_array_elements(p_events) AS e (event)) THEN
-            RAISE EXCEPTION 'append to campaign %: two of its events have the same id', left(p_campaign_id, 64)
-                USING ERRCODE = 'TM002', HINT = 'give each new event an id of its own';
-        END IF;
+    -- is unknown can be repeated, whatever it expected at first.
+    IF jsonb_path_exists(p_events, '$[*].id') AND tidemark.appended_before(p_campaign_id, p_events) THEN
+        RETURN QUERY SELECT j.seq, j.position, j.event_id, true
+            FROM jsonb_array_elements(p_events) WITH ORDINALITY AS e (event, ord)
+            CROSS JOIN LATERAL tidemark.find_event(p_campaign_id, (e.event ->> 'id')::uuid) AS j
+            ORDER BY e.ord;
+        RETURN;
     END IF;
 
     at := tidemark.hold_floor();
@@ -715,8 +730,8 @@ BEGIN
                 occurred_at, event, ord)
         ON CONFLICT (position) DO NOTHING
         RETURNING j.seq, j.position, j.event_id, false;
-    GET DIAGNOSTICS known = ROW_COUNT;
-    IF known < n THEN
+    GET DIAGNOSTICS made = ROW_COUNT;
+    IF made < n THEN
         PERFORM tidemark.refuse_position();
     END IF;
     INSERT INTO tidemark.outbox (consumer_group, campaign_id, seq, enqueued_at, events)
@@ -1088,6 +1103,7 @@ DROP FUNCTION tidemark.append(text, jsonb, bigint);
 DROP FUNCTION tidemark.refuse_call;
 DROP FUNCTION tidemark.append_rows_of_snapshot;
 DROP FUNCTION tidemark.append_rows;
+DROP FUNCTION tidemark.appended_before;
 DROP FUNCTION tidemark.made_id;
 DROP FUNCTION tidemark.hold_floor;
 DROP FUNCTION tidemark.next_floor;

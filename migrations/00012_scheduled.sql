@@ -14,7 +14,8 @@ CREATE TABLE tidemark.scheduled (
     scheduled_by text COLLATE "C",
     attempts     integer          NOT NULL DEFAULT 0,
     error        text,
-    timer        text COLLATE "C"
+    timer        text COLLATE "C",
+    given_id     uuid
 ) WITH (
     autovacuum_vacuum_scale_factor = 0.02,
     autovacuum_vacuum_threshold = 5000,
@@ -34,10 +35,13 @@ COMMENT ON COLUMN tidemark.scheduled.attempts IS 'attempts that were refused';
 COMMENT ON COLUMN tidemark.scheduled.error IS 'reason of the last refusal';
 COMMENT ON COLUMN tidemark.scheduled.timer IS
     'name by which its process replaces or cancels it: process, length of the key, key, timer. NULL: none';
+COMMENT ON COLUMN tidemark.scheduled.given_id IS
+    'the first id that the caller gave an event, by which a repeated call is known. NULL: none';
 
 CREATE INDEX scheduled_due_idx ON tidemark.scheduled (attempt_at, id);
 CREATE INDEX scheduled_campaign_idx ON tidemark.scheduled (campaign_id, attempt_at, id);
 CREATE INDEX scheduled_timer_idx ON tidemark.scheduled (timer) WHERE timer IS NOT NULL;
+CREATE UNIQUE INDEX scheduled_given_id_idx ON tidemark.scheduled (campaign_id, given_id) WHERE given_id IS NOT NULL;
 CREATE INDEX scheduled_refused_idx ON tidemark.scheduled (attempt_at, id) WHERE attempts > 0;
 
 -- The time, in milliseconds since 1970, at which a sleeping worker looks for due appends. An append
@@ -46,20 +50,66 @@ CREATE SEQUENCE tidemark.next_look AS bigint MINVALUE 0 START 0 CACHE 1;
 COMMENT ON SEQUENCE tidemark.next_look IS
     'Time, in milliseconds since 1970, at which a sleeping worker looks for due appends (docs/adr/0002).';
 
--- append_at schedules an append: a worker makes it once it is due by the database's clock. It
--- checks the events as append does and gives each its id, so that a second append of them changes
--- nothing. It takes no lock. The result is the number that cancel_scheduled needs.
+-- check_repeat raises TM002 or TM003 unless p_events are the events of a scheduled append. An event without
+-- an id repeats the one at its place.
 -- +goose StatementBegin
-CREATE FUNCTION tidemark.append_at(p_campaign_id text, p_due timestamptz, p_events jsonb,
-    p_scheduled_by text DEFAULT NULL) RETURNS bigint
-    LANGUAGE plpgsql
+CREATE FUNCTION tidemark.check_repeat(p_campaign_id text, p_events jsonb, p_scheduled jsonb) RETURNS void
+    LANGUAGE plpgsql STABLE
     SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
+    n CONSTANT integer := jsonb_array_length(p_events);
+    known integer;
+    different bigint;
+BEGIN
+    SELECT count(DISTINCT s.ord), min(e.ord) FILTER (WHERE s.type IS DISTINCT FROM e.type
+        OR coalesce(s.payload, '{}') IS DISTINCT FROM coalesce(e.payload, '{}')
+        OR coalesce(s.version, 1) IS DISTINCT FROM coalesce(e.version, 1)
+        OR coalesce(s.intent, 'projection_and_replay') IS DISTINCT FROM coalesce(e.intent, 'projection_and_replay')
+        OR s.metadata IS DISTINCT FROM e.metadata OR nullif(s.tags, '{}') IS DISTINCT FROM nullif(e.tags, '{}')
+        OR s.actor IS DISTINCT FROM e.actor OR s.aggregate_type IS DISTINCT FROM e.aggregate_type
+        OR s.aggregate_id IS DISTINCT FROM e.aggregate_id
+        OR s.occurred_at IS DISTINCT FROM coalesce(e.occurred_at, s.occurred_at))
+    INTO known, different
+    FROM ROWS FROM (jsonb_to_recordset(p_events) AS (id uuid, type text, version integer, intent text,
+        aggregate_type text, aggregate_id text, actor text, tags text[], payload jsonb, metadata jsonb,
+        occurred_at timestamptz)) WITH ORDINALITY AS e (id, type, version, intent, aggregate_type, aggregate_id,
+            actor, tags, payload, metadata, occurred_at, ord)
+    JOIN ROWS FROM (jsonb_to_recordset(p_scheduled) AS (id uuid, type text, version integer, intent text,
+        aggregate_type text, aggregate_id text, actor text, tags text[], payload jsonb, metadata jsonb,
+        occurred_at timestamptz)) WITH ORDINALITY AS s (id, type, version, intent, aggregate_type, aggregate_id,
+            actor, tags, payload, metadata, occurred_at, ord) ON s.id = e.id OR e.id IS NULL AND s.ord = e.ord;
+    IF known <> n OR n <> jsonb_array_length(p_scheduled) THEN
+        RAISE EXCEPTION 'append to campaign %: % of its % events are scheduled already, in an append of % events',
+            left(p_campaign_id, 64), known, n, jsonb_array_length(p_scheduled)
+            USING ERRCODE = 'TM003', HINT = 'repeat a scheduled append with exactly the events it had at first';
+    ELSIF different IS NOT NULL THEN
+        RAISE EXCEPTION 'event % of campaign %: it was scheduled before with another content, id %', different - 1,
+            left(p_campaign_id, 64), coalesce(p_events -> (different::integer - 1) ->> 'id', 'none')
+            USING ERRCODE = 'TM002', HINT = 'give each new event an id of its own';
+    END IF;
+END
+$$;
+-- +goose StatementEnd
+
+-- schedule is append_at that says more. A repeated call is known by the first id that it gives: it returns the
+-- number and the due time of the first call. id and due_at are NULL if the events are in the journal already.
+-- It takes no lock, and waits only for a repeat of itself. The row comes first, then the look at the
+-- journal: an append that was made meanwhile is seen.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.schedule(p_campaign_id text, p_due timestamptz, p_events jsonb,
+    p_scheduled_by text DEFAULT NULL, OUT id bigint, OUT due_at timestamptz, OUT duplicate boolean)
+    LANGUAGE plpgsql
+    SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off
+    SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_column
+DECLARE
     ms CONSTANT bigint := date_part('epoch', clock_timestamp()) * 1000;
     random_tail CONSTANT text := right(gen_random_uuid()::text, 17);
+    given uuid;
     reason text;
-    made bigint;
+    stored jsonb;
 BEGIN
     IF NOT coalesce(octet_length(p_campaign_id) BETWEEN 1 AND (tidemark.append_limits())[1]
         AND jsonb_typeof(p_events) = 'array', false)
@@ -75,28 +125,56 @@ BEGIN
             USING ERRCODE = 'TM004', DETAIL = jsonb_build_object('campaign', left(p_campaign_id, 256), 'index', -1,
                 'field', split_part(reason, ' ', 1), 'reason', substr(reason, strpos(reason, ' ') + 1))::text;
     END IF;
-    -- The columns are those of append_rows, for whatever fails to convert there to fail here.
-    INSERT INTO tidemark.scheduled (campaign_id, due_at, attempt_at, scheduled_by, events)
-    SELECT p_campaign_id, p_due, p_due, nullif(p_scheduled_by, ''), jsonb_agg(
-        CASE WHEN tidemark.event_fits(e.event) OR tidemark.check_event(p_campaign_id, e.ord, e.event) THEN
-            CASE WHEN e.id IS NULL THEN e.event || jsonb_build_object('id', tidemark.made_id(ms, e.ord, random_tail))
-                ELSE e.event END END ORDER BY e.ord)
-    FROM ROWS FROM (jsonb_to_recordset(p_events) AS (id uuid, version integer, tags text[], occurred_at timestamptz),
-        jsonb_array_elements(p_events)) WITH ORDINALITY AS e (id, version, tags, occurred_at, event, ord)
-    RETURNING id INTO made;
-    IF jsonb_path_exists(p_events, '$[1 to last].id') AND (
-        SELECT count(e.event ->> 'id') <> count(DISTINCT (e.event ->> 'id')::uuid)
-        FROM jsonb_array_elements(p_events) AS e (event)) THEN
-        RAISE EXCEPTION 'append to campaign %: two of its events have the same id', left(p_campaign_id, 64)
-            USING ERRCODE = 'TM002', HINT = 'give each new event an id of its own';
+    FOR attempt IN 1 .. 10 LOOP -- again if the append that this repeats was made or cancelled meanwhile
+        -- The columns are those of append_rows, for whatever fails to convert there to fail here.
+        INSERT INTO tidemark.scheduled AS s (campaign_id, due_at, attempt_at, scheduled_by, given_id, events)
+        SELECT p_campaign_id, p_due, p_due, nullif(p_scheduled_by, ''),
+            (array_agg(e.id ORDER BY e.ord) FILTER (WHERE e.id IS NOT NULL))[1], jsonb_agg(
+            CASE WHEN tidemark.event_fits(e.event) OR tidemark.check_event(p_campaign_id, e.ord, e.event) THEN
+                CASE WHEN e.id IS NULL THEN e.event || jsonb_build_object('id', tidemark.made_id(ms, e.ord, random_tail))
+                    ELSE e.event END END ORDER BY e.ord)
+        FROM ROWS FROM (jsonb_to_recordset(p_events) AS (id uuid, version integer, tags text[], occurred_at timestamptz),
+            jsonb_array_elements(p_events)) WITH ORDINALITY AS e (id, version, tags, occurred_at, event, ord)
+        ON CONFLICT (campaign_id, given_id) WHERE given_id IS NOT NULL DO NOTHING
+        RETURNING s.id, s.due_at, s.given_id, false INTO id, due_at, given, duplicate;
+        EXIT WHEN id IS NOT NULL;
+        given := (SELECT (e ->> 'id')::uuid FROM jsonb_array_elements(p_events) WITH ORDINALITY AS e (e, ord)
+            WHERE e ->> 'id' IS NOT NULL ORDER BY ord LIMIT 1);
+        SELECT s.id, s.due_at, s.events, true INTO id, due_at, stored, duplicate
+        FROM tidemark.scheduled s WHERE s.campaign_id = p_campaign_id AND s.given_id = given;
+        IF FOUND THEN
+            PERFORM tidemark.check_repeat(p_campaign_id, p_events, stored);
+            RETURN;
+        END IF;
+    END LOOP;
+    IF id IS NULL THEN
+        RAISE EXCEPTION 'append to campaign %: others schedule and cancel it all the time', left(p_campaign_id, 64)
+            USING ERRCODE = '40001', HINT = 'retry the transaction';
+    END IF;
+    IF given IS NOT NULL AND tidemark.appended_before(p_campaign_id, p_events) THEN
+        DELETE FROM tidemark.scheduled s WHERE s.id = schedule.id;
+        id := NULL; due_at := NULL; duplicate := true;
+        RETURN;
     END IF;
     IF pg_sequence_last_value('tidemark.next_look') > greatest(ms, date_part('epoch', p_due) * 1000)
         AND coalesce(current_setting('tidemark.notify', true), '') <> 'off' THEN
         PERFORM pg_notify('tidemark_scheduled', '');
     END IF;
-    RETURN made;
 END
 $$;
+-- +goose StatementEnd
+
+-- append_at schedules an append: a worker makes it once it is due by the database's clock. It
+-- checks the events as append does and gives each its id, so that a second append of them changes
+-- nothing. The result is the number that cancel_scheduled needs, of the first call if this one repeats it.
+-- NULL: the events are in the journal already.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.append_at(p_campaign_id text, p_due timestamptz, p_events jsonb,
+    p_scheduled_by text DEFAULT NULL) RETURNS bigint
+    LANGUAGE sql
+BEGIN ATOMIC
+    SELECT s.id FROM tidemark.schedule(p_campaign_id, p_due, p_events, p_scheduled_by) AS s;
+END;
 -- +goose StatementEnd
 
 -- append_at with text serves calls with a literal or an untyped parameter, as append does.
@@ -158,15 +236,18 @@ $$;
 -- +goose StatementEnd
 
 -- cancel_scheduled deletes a scheduled append. It returns false if the append has been made or
--- cancelled. If a worker is making it, it waits for the outcome.
+-- cancelled, or its events were appended otherwise. If a worker is making it, it waits for the outcome.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.cancel_scheduled(p_id bigint) RETURNS boolean
     LANGUAGE plpgsql
     SET search_path = pg_catalog, pg_temp
 AS $$
+DECLARE
+    campaign text;
+    given uuid;
 BEGIN
-    DELETE FROM tidemark.scheduled s WHERE s.id = p_id;
-    RETURN FOUND;
+    DELETE FROM tidemark.scheduled s WHERE s.id = p_id RETURNING s.campaign_id, s.given_id INTO campaign, given;
+    RETURN FOUND AND NOT EXISTS (SELECT FROM tidemark.find_event(campaign, given));
 END
 $$;
 -- +goose StatementEnd
@@ -186,7 +267,7 @@ BEGIN
             USING ERRCODE = 'invalid_parameter_value', HINT = 'say who does it: it is written to the log';
     END IF;
     DELETE FROM tidemark.scheduled s WHERE s.id = p_id RETURNING s.* INTO gone;
-    IF gone.id IS NULL THEN
+    IF gone.id IS NULL OR EXISTS (SELECT FROM tidemark.find_event(gone.campaign_id, gone.given_id)) THEN
         RETURN false;
     END IF;
     PERFORM tidemark.log_act(p_actor, 'scheduled_cancelled', p_reason, '', '', gone.campaign_id, 0, jsonb_build_object(
@@ -502,5 +583,7 @@ DROP FUNCTION tidemark.cancel_scheduled;
 DROP FUNCTION tidemark.react;
 DROP FUNCTION tidemark.append_at(text, timestamptz, text, text);
 DROP FUNCTION tidemark.append_at(text, timestamptz, jsonb, text);
+DROP FUNCTION tidemark.schedule;
+DROP FUNCTION tidemark.check_repeat;
 DROP SEQUENCE tidemark.next_look;
 DROP TABLE tidemark.scheduled;

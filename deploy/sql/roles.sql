@@ -26,8 +26,8 @@
 -- (default tidemark_views). Only the worker may create objects in that schema, so it cannot be
 -- public.
 --
--- append, append_all, append_if, append_at, cancel_scheduled, fire_scheduled, react, await and applied
--- become SECURITY DEFINER functions here. They run as the owner, so callers need no privileges on tables. A
+-- append, append_all, append_if, append_at, schedule, cancel_scheduled, fire_scheduled, react, await and
+-- applied become SECURITY DEFINER functions here. They run as the owner, so callers need no privileges on tables. A
 -- migration that replaces them must keep that (docs/guides/operations/upgrades.md).
 
 BEGIN;
@@ -175,7 +175,8 @@ BEGIN
     FOR object IN
         SELECT p.oid::regprocedure::text AS name, p.proname FROM pg_proc p
         WHERE p.pronamespace = 'tidemark'::regnamespace
-            AND p.proname IN ('append', 'append_all', 'append_if', 'append_at', 'cancel_scheduled', 'fire_scheduled')
+            AND p.proname IN ('append', 'append_all', 'append_if', 'append_at', 'schedule', 'cancel_scheduled',
+                'fire_scheduled')
     LOOP
         EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', object.name);
         CONTINUE WHEN object.proname = 'fire_scheduled';

@@ -28,6 +28,7 @@ func TestReservedNamesAreRefused(t *testing.T) {
 		"append_all":         `SELECT FROM tidemark.append_all(('[{"campaign_id": "c", "events": [' || $1 || ']}]')::jsonb)`,
 		"append_if":          `SELECT FROM tidemark.append_if(('[{"campaign_id": "c", "events": [' || $1 || ']}]')::jsonb, '{"failIfEventsMatch": {"items": [{"types": ["z"]}]}, "after": 0}')`,
 		"append_at":          `SELECT FROM tidemark.append_at('c', now(), ('[' || $1 || ']')::jsonb)`,
+		"schedule":           `SELECT FROM tidemark.schedule('c', now(), ('[' || $1 || ']')::jsonb)`,
 		"react":              `SELECT tidemark.react('p', ARRAY[NULL]::text[], '{c}', ARRAY[now()], ARRAY['[' || $1 || ']'], ARRAY[NULL]::bigint[], ARRAY[NULL]::text[])`,
 		"append with itself": `SELECT FROM tidemark.append('c', (SELECT jsonb_agg(e || jsonb_build_object('id', gen_random_uuid())) FROM (SELECT $1::jsonb AS e) e))`,
 	}

@@ -26,8 +26,8 @@ const (
 	// queryCommit begins another transaction, so the caller can end the one it opened.
 	queryCommit = `COMMIT AND CHAIN`
 
-	// queryAppendAt inserts one row and locks nothing.
-	queryAppendAt = `SELECT tidemark.append_at($1, $2::timestamptz, $3::jsonb)`
+	// queryAppendAt inserts one row and locks nothing. It waits only for a repeat of itself.
+	queryAppendAt = `SELECT coalesce(id, 0), due_at, duplicate FROM tidemark.schedule($1, $2::timestamptz, $3::jsonb)`
 
 	// queryCancel deletes one row by its primary key.
 	queryCancel = `SELECT tidemark.cancel_scheduled($1)`

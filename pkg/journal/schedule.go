@@ -7,37 +7,54 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
+// Scheduled is the answer of [AppendAt].
+type Scheduled struct {
+	ID        int64     // for [Cancel]; 0: the events are in the journal already
+	DueAt     time.Time // due time of the first call; zero without an ID
+	Duplicate bool      // an earlier call scheduled these events, or they were appended
+}
+
 // AppendAt schedules an append of events to a campaign. A worker makes it, exactly once, when it is
 // due by the database's clock; if due is past, at once. The row commits with the caller's
-// transaction and takes no lock, so nobody waits for it. [Cancel] takes the id.
+// transaction and takes no lock, so nobody waits for it. [Cancel] takes its ID.
+//
+// A call that is repeated with the same event IDs changes nothing and returns the first call's ID and
+// due time, also if it gives another time. The first ID that a call gives identifies it.
 //
 // A campaign's scheduled appends are made in the order of (due, id). Where the campaign then stands
 // is not known, so there is no [Expect]. Events are checked now, as by [Journal.Append], and get
-// their ids now. An append that is refused all the same, e.g. after a change of limits, is tried
+// their IDs now. An append that is refused all the same, e.g. after a change of limits, is tried
 // again and holds back no other.
 //
 // Errors: [*InvalidEventError], also for a due time outside the years 1 to 9999 and for no events,
-// and [ErrEventIDReused].
+// [ErrEventIDReused], [ErrPartlyAppended], and [ErrStaleSnapshot] under REPEATABLE READ and SERIALIZABLE.
 func (j *Journal) AppendAt(
 	ctx context.Context, tx pgx.Tx, campaignID string, due time.Time, events ...Event,
-) (id int64, err error) {
+) (Scheduled, error) {
 	doc, err := j.encode(ctx, tx, campaignID, events)
 	if err != nil {
-		return 0, err
+		return Scheduled{}, err
 	}
-	err = tx.QueryRow(ctx, queryAppendAt, campaignID, due, doc).Scan(&id)
-	return id, appendError(campaignID, err)
+	var s Scheduled
+	var dueAt *time.Time
+	if err := tx.QueryRow(ctx, queryAppendAt, campaignID, due, doc).Scan(&s.ID, &dueAt, &s.Duplicate); err != nil {
+		return Scheduled{}, appendError(campaignID, err)
+	}
+	if dueAt != nil {
+		s.DueAt = *dueAt
+	}
+	return s, nil
 }
 
 // AppendAt is [Journal.AppendAt] without a catalogue.
 func AppendAt(
 	ctx context.Context, tx pgx.Tx, campaignID string, due time.Time, events ...Event,
-) (id int64, err error) {
+) (Scheduled, error) {
 	return New(nil).AppendAt(ctx, tx, campaignID, due, events...)
 }
 
 // Cancel deletes an append that [AppendAt] has scheduled. It returns false if the append has been
-// made or cancelled before. It waits while a worker makes the append, or another transaction
+// made or cancelled before, or if other calls have appended its first event. It waits while a worker makes the append, or another transaction
 // cancels it. Until the caller's transaction ends, the campaign's later appends wait.
 func Cancel(ctx context.Context, tx pgx.Tx, id int64) (cancelled bool, err error) {
 	err = tx.QueryRow(ctx, queryCancel, id).Scan(&cancelled)

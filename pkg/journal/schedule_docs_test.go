@@ -17,7 +17,7 @@ func holdAndRelease(ctx context.Context, tx pgx.Tx, due time.Time) (bool, error)
 	if err != nil {
 		return false, err
 	}
-	cancelled, err := journal.Cancel(ctx, tx, ends)
+	cancelled, err := journal.Cancel(ctx, tx, ends.ID)
 	return cancelled, err
 }
 

@@ -21,11 +21,19 @@ import (
 func scheduleAt(
 	ctx context.Context, pool *pgxpool.Pool, campaign string, due time.Time, events ...journal.Event,
 ) (id int64, err error) {
+	s, err := scheduleAll(ctx, pool, campaign, due, events...)
+	return s.ID, err
+}
+
+// scheduleAll is scheduleAt with the whole answer.
+func scheduleAll(
+	ctx context.Context, pool *pgxpool.Pool, campaign string, due time.Time, events ...journal.Event,
+) (s journal.Scheduled, err error) {
 	err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-		id, err = journal.AppendAt(ctx, tx, campaign, due, events...)
+		s, err = journal.AppendAt(ctx, tx, campaign, due, events...)
 		return err
 	})
-	return id, err
+	return s, err
 }
 
 // fireDue makes the due appends of a database, as a worker does.

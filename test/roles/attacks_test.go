@@ -99,6 +99,8 @@ func attacks() map[string][]attack {
 		"append_at": as("appender", "TM004", "", `SELECT tidemark.append_at(NULL, now(), '[{"type": "x"}]')`,
 			`SELECT tidemark.append_at('c', NULL, '[{"type": "x"}]')`, `SELECT tidemark.append_at('c', 'infinity', '[{"type": "x"}]')`,
 			`SELECT tidemark.append_at('c', now(), '[]')`),
+		"schedule": as("appender", "TM004", "", `SELECT tidemark.schedule(NULL, now(), '[{"type": "x"}]')`,
+			`SELECT tidemark.schedule('c', 'infinity', '[{"type": "x"}]')`, `SELECT tidemark.schedule('c', now(), '[]')`),
 		"cancel_scheduled": as("appender", "", "", `SELECT tidemark.cancel_scheduled(NULL)`, `SELECT tidemark.cancel_scheduled(-1)`),
 		"cancel_for_operator": slices.Concat(
 			as("worker", "22023", "", `SELECT tidemark.cancel_for_operator(1, NULL, '', '', 0, '')`, `SELECT tidemark.cancel_for_operator(1, '', '', '', 0, '')`),

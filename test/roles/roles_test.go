@@ -53,11 +53,11 @@ func TestAppender(t *testing.T) {
 			return err
 		},
 		"AppendAt and Cancel": func(tx pgx.Tx) error {
-			id, err := journal.AppendAt(t.Context(), tx, "at", time.Now(), event("ann"))
+			s, err := journal.AppendAt(t.Context(), tx, "at", time.Now(), event("ann"))
 			if err != nil {
 				return err
 			}
-			if cancelled, err := journal.Cancel(t.Context(), tx, id); !cancelled {
+			if cancelled, err := journal.Cancel(t.Context(), tx, s.ID); !cancelled {
 				return fmt.Errorf("not cancelled: %w", err)
 			}
 			_, err = tx.Exec(t.Context(), `SELECT tidemark.append_at('at', now(), '[{"type": "noted"}]')`)
@@ -233,6 +233,7 @@ func TestAppenderCannotSwitchChecksOff(t *testing.T) {
 			"append":     `SELECT FROM tidemark.append('c', ` + events + `)`,
 			"append_all": `SELECT FROM tidemark.append_all(` + batches + `)`,
 			"append_at":  `SELECT FROM tidemark.append_at('c', now(), ` + events + `)`,
+			"schedule":   `SELECT FROM tidemark.schedule('c', now(), ` + events + `)`,
 			"append_if": `SELECT FROM tidemark.append_if(` +
 				batches + `, '{"failIfEventsMatch": {"items": [{"types": ["never"]}]}}')`,
 			"p_keep": `SELECT FROM tidemark.append_if(` +

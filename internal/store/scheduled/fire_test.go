@@ -31,8 +31,9 @@ func scheduleEvents(
 	t *testing.T, pool *pgxpool.Pool, campaign string, in time.Duration, events ...journal.Event,
 ) (id int64) {
 	t.Helper()
-	if err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) (err error) {
-		id, err = journal.AppendAt(t.Context(), tx, campaign, time.Now().Add(in), events...)
+	if err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
+		s, err := journal.AppendAt(t.Context(), tx, campaign, time.Now().Add(in), events...)
+		id = s.ID
 		return err
 	}); err != nil {
 		t.Fatal(err)
