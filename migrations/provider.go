@@ -46,12 +46,12 @@ func Down(ctx context.Context, databaseURL string, toVersion int64) error {
 
 // migrate opens the database, calls work and closes the database.
 func migrate(ctx context.Context, databaseURL string, work func(*goose.Provider) error) (err error) {
-	cfg, err := pgx.ParseConfig(databaseURL)
+	cfg, err := session.Parse(databaseURL)
 	if err != nil {
 		return fmt.Errorf("migrate: %w", err)
 	}
-	session.Text(cfg)
-	db := stdlib.OpenDB(*cfg, stdlib.OptionAfterConnect(setPath))
+	session.Text(cfg.ConnConfig)
+	db := stdlib.OpenDB(*cfg.ConnConfig, stdlib.OptionAfterConnect(setPath), stdlib.OptionBeforeConnect(cfg.BeforeConnect))
 	defer func() { err = errors.Join(err, db.Close()) }()
 	if err := requireUTF8(ctx, db); err != nil {
 		return fmt.Errorf("migrate: %w", err)

@@ -9,6 +9,7 @@ import (
 	"os"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tidemark-go/tidemark/internal/admin"
@@ -24,8 +25,8 @@ import (
 // startAdmin serves the pages and the API for operators until ctx ends. It returns their URL, or
 // "off" if the settings name no address.
 func startAdmin(
-	ctx context.Context, g *errgroup.Group, settings config.Worker, acts admin.Config, projections []projector.Projection,
-	catalogue *journal.Catalogue, routes *publishing.Routes, logger *slog.Logger,
+	ctx context.Context, g *errgroup.Group, settings config.Worker, opts Options, acts admin.Config,
+	projections []projector.Projection, catalogue *journal.Catalogue, routes *publishing.Routes, logger *slog.Logger,
 ) (pagesURL string, err error) {
 	s := settings.Admin
 	if s.Addr == "off" {
@@ -39,10 +40,13 @@ func startAdmin(
 	}
 	url := cmp.Or(s.DatabaseURL, settings.DatabaseURL)
 	cfg.Settings = slice.Of(settings.Shown, func(s config.Setting) pages.Setting { return pages.Setting(s) })
-	if cfg.Pool, err = web.NewPool(ctx, url, s.Connections, s.StatementTimeout); err != nil {
+	pool := func(connections int) (*pgxpool.Pool, error) {
+		return web.NewPool(ctx, url, connections, s.StatementTimeout, opts.BeforeConnect)
+	}
+	if cfg.Pool, err = pool(s.Connections); err != nil {
 		return "", err
 	}
-	if cfg.Auth.Pool, err = web.NewPool(ctx, url, authConnections, s.StatementTimeout); err != nil {
+	if cfg.Auth.Pool, err = pool(authConnections); err != nil {
 		cfg.Pool.Close()
 		return "", err
 	}

@@ -9,6 +9,7 @@ import (
 	"runtime/debug"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/lmittmann/tint"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -34,6 +35,8 @@ type Options struct {
 	Archives    archive.Kinds
 	Settings    map[string]string
 	Logger      *slog.Logger
+
+	BeforeConnect func(context.Context, *pgx.ConnConfig) error
 }
 
 // Settings returns a worker's settings without a command line.
@@ -60,7 +63,7 @@ func NewCommand(opts Options) *cobra.Command {
 		// tidemark's commands of these names know only SQL files. These also know the worker's own
 		// projections.
 		env := cli.Standard(devpg.URL)
-		env.Archives = opts.Archives
+		env.Archives, env.BeforeConnect = opts.Archives, opts.BeforeConnect
 		compiled := verification.Compiled{Projections: opts.Projections, Catalogue: opts.Catalogue}
 		cmd.AddCommand(
 			cli.Noun("projection", "Verify projections", verification.NewVerify(env, compiled)),

@@ -44,7 +44,7 @@ func Run(ctx context.Context, settings config.Worker, opts Options, logger *slog
 	policies, keep, policiesErr := retain(settings)
 	store, storeErr := settings.Archive.Open()
 	faults := []error{modeErr, err, routesErr, policiesErr, storeErr, config.CheckRetries(&settings)}
-	pool, err := connect(ctx, settings)
+	pool, err := connect(ctx, settings, opts)
 	if err != nil {
 		return errors.Join(append(faults, err)...)
 	}
@@ -96,7 +96,7 @@ func Run(ctx context.Context, settings config.Worker, opts Options, logger *slog
 	g, ctx := errgroup.WithContext(ctx)
 	names := slice.Of(projections, func(p projector.Projection) string { return p.Spec().Name })
 	acts := admin.Config{Projector: p, Projections: names, Catalogue: catalogue, Archive: store}
-	pagesURL, err := startAdmin(ctx, g, settings, acts, projections, catalogue, routes, logger)
+	pagesURL, err := startAdmin(ctx, g, settings, opts, acts, projections, catalogue, routes, logger)
 	if err != nil {
 		return err
 	}
@@ -212,11 +212,12 @@ func load(
 }
 
 // connect opens a pool with enough connections for the worker and checks that the database answers.
-func connect(ctx context.Context, settings config.Worker) (*pgxpool.Pool, error) {
-	cfg, err := pgxpool.ParseConfig(settings.DatabaseURL)
+func connect(ctx context.Context, settings config.Worker, opts Options) (*pgxpool.Pool, error) {
+	cfg, err := session.Parse(settings.DatabaseURL)
 	if err != nil {
 		return nil, fmt.Errorf("database URL: %w", err)
 	}
+	session.Before(cfg, opts.BeforeConnect)
 	// Five more than groups need: they claim, renew, beat and run operations.
 	cfg.MaxConns = max(cfg.MaxConns, int32(min(settings.Projector.Concurrency, 1000))+5)
 	if settings.HTTPAddr != "off" {
@@ -226,7 +227,6 @@ func connect(ctx context.Context, settings config.Worker) (*pgxpool.Pool, error)
 		cfg.MaxConns += publisher.Connections
 	}
 	cfg.PingTimeout = 5 * time.Second
-	cfg.ConnConfig.ConnectTimeout = 5 * time.Second
 	if cfg.ConnConfig.RuntimeParams["application_name"] == "" {
 		cfg.ConnConfig.RuntimeParams["application_name"] = "tidemark-worker"
 	}

@@ -146,9 +146,10 @@ func (v *value[T]) String() string {
 	return v.format(*v.target)
 }
 
-// Set sets the setting. It keeps a mistake and returns nil.
+// Set sets the setting, without white space around it: files often end with a newline. It keeps a
+// mistake and returns nil.
 func (v *value[T]) Set(text string) error {
-	parsed, err := v.parse(text)
+	parsed, err := v.parse(strings.TrimSpace(text))
 	if err != nil {
 		v.set.errs = append(v.set.errs, fmt.Errorf("%s=%q %w", v.name, text, err))
 		return nil
@@ -181,7 +182,7 @@ func (s *Set) Finish() error {
 		if ok && f.Changed {
 			s.from[env] = "flag"
 		}
-		if !ok || f.Changed || text == "" {
+		if !ok || f.Changed || strings.TrimSpace(text) == "" {
 			return
 		}
 		s.from[env] = from

@@ -84,7 +84,7 @@ func Run(ctx context.Context, config Config) (result Result, err error) {
 	if err := migrations.Up(ctx, config.DatabaseURL); err != nil {
 		return Result{}, err
 	}
-	settings, err := pgxpool.ParseConfig(config.DatabaseURL)
+	settings, err := session.Parse(config.DatabaseURL)
 	if err != nil {
 		return Result{}, err
 	}

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 
@@ -181,7 +182,7 @@ const urlEnv = "TIDEMARK_DATABASE_URL"
 // private server, which runs until closeServer is called. The caller calls closeServer, which is
 // never nil when err is nil. Only commands call URL, because it reads the environment.
 func URL(ctx context.Context, logger *slog.Logger) (url string, closeServer func() error, err error) {
-	if url := os.Getenv(urlEnv); url != "" {
+	if url := strings.TrimSpace(os.Getenv(urlEnv)); url != "" {
 		return url, func() error { return nil }, nil
 	}
 	server, err := Open(ctx, Config{Logger: logger})

@@ -2,11 +2,13 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -56,14 +58,81 @@ func Direct(cfg *pgx.ConnConfig) {
 	}
 }
 
-// Connect opens one connection with [Text].
-func Connect(ctx context.Context, url string) (*pgx.Conn, error) {
-	cfg, err := pgx.ParseConfig(url)
+// hostTimeout is how long a session waits for one host, unless the URL has a connect_timeout.
+const hostTimeout = 5 * time.Second
+
+// Parse returns the settings of a pool for url, whose first and last white space does not count. Each
+// host has a time-out of its own. Each new connection reads the password and the certificates again,
+// so it has those of now.
+func Parse(url string) (*pgxpool.Config, error) {
+	url = strings.TrimSpace(url)
+	cfg, err := pgxpool.ParseConfig(url)
 	if err != nil {
 		return nil, err
 	}
-	Text(cfg)
-	return pgx.ConnectConfig(ctx, cfg)
+	cfg.ConnConfig.ConnectTimeout = cmp.Or(cfg.ConnConfig.ConnectTimeout, hostTimeout)
+	cfg.BeforeConnect = func(_ context.Context, conn *pgx.ConnConfig) error {
+		fresh, err := pgxpool.ParseConfig(url)
+		if err != nil {
+			return err
+		}
+		now := fresh.ConnConfig
+		conn.Password, conn.TLSConfig, conn.Fallbacks = now.Password, now.TLSConfig, now.Fallbacks
+		return nil
+	}
+	return cfg, nil
+}
+
+// Before adds before to what a pool does before each connection; nil adds nothing.
+func Before(cfg *pgxpool.Config, before func(context.Context, *pgx.ConnConfig) error) {
+	first := cfg.BeforeConnect
+	if before == nil {
+		return
+	}
+	cfg.BeforeConnect = func(ctx context.Context, conn *pgx.ConnConfig) error {
+		if first != nil {
+			if err := first(ctx, conn); err != nil {
+				return err
+			}
+		}
+		return before(ctx, conn)
+	}
+}
+
+// Alone opens a connection as pool does, outside it. change may change its settings.
+func Alone(ctx context.Context, pool *pgxpool.Pool, change func(*pgx.ConnConfig)) (*pgx.Conn, error) {
+	cfg := pool.Config()
+	conn := cfg.ConnConfig
+	conn.ConnectTimeout = cmp.Or(conn.ConnectTimeout, hostTimeout)
+	if cfg.BeforeConnect != nil {
+		if err := cfg.BeforeConnect(ctx, conn); err != nil {
+			return nil, err
+		}
+	}
+	change(conn)
+	alone, err := pgx.ConnectConfig(ctx, conn)
+	if err == nil && cfg.AfterConnect != nil {
+		if err = cfg.AfterConnect(ctx, alone); err != nil {
+			_ = alone.Close(ctx)
+			return nil, err
+		}
+	}
+	return alone, err
+}
+
+// Within is how long all hosts of cfg may take to connect and to answer.
+func Within(cfg *pgx.ConnConfig) time.Duration {
+	return time.Duration(len(cfg.Fallbacks)+2) * cmp.Or(cfg.ConnectTimeout, hostTimeout)
+}
+
+// Connect opens one connection with [Text].
+func Connect(ctx context.Context, url string) (*pgx.Conn, error) {
+	cfg, err := Parse(url)
+	if err != nil {
+		return nil, err
+	}
+	Text(cfg.ConnConfig)
+	return pgx.ConnectConfig(ctx, cfg.ConnConfig)
 }
 
 // Open opens a pool whose sessions have the settings of [Direct], whatever the URL sets, and checks

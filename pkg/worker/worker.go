@@ -19,6 +19,8 @@ import (
 	"log/slog"
 	"os"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/tidemark-go/tidemark/internal/app"
 	"github.com/tidemark-go/tidemark/pkg/archive"
 	"github.com/tidemark-go/tidemark/pkg/journal"
@@ -53,6 +55,10 @@ type Options struct {
 
 	// Logger receives the log. Default: standard error, by TIDEMARK_LOG_FORMAT and TIDEMARK_LOG_LEVEL.
 	Logger *slog.Logger
+
+	// BeforeConnect runs before each connection to Postgres, as [pgxpool.Config.BeforeConnect] does.
+	// It may set a new token as conn.Password. Default: passwords of URLs and files, read each time.
+	BeforeConnect func(ctx context.Context, conn *pgx.ConnConfig) error
 }
 
 // Main runs the worker's command and returns the exit code for [os.Exit]. It reads flags from

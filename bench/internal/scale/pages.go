@@ -86,7 +86,7 @@ func newPageSide(
 		return nil, fmt.Errorf("fill %d pairs: %w", pairs, err)
 	}
 	b.Logf("%d deferred pairs after %s", pairs, time.Since(start).Round(time.Millisecond))
-	pool, err := web.NewPool(ctx, db.URL, pagesAtOnce, pagesTimeout)
+	pool, err := web.NewPool(ctx, db.URL, pagesAtOnce, pagesTimeout, nil)
 	if err != nil {
 		return nil, err
 	}

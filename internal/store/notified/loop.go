@@ -4,6 +4,7 @@
 package notified
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"math/rand/v2"
@@ -48,17 +49,22 @@ func (l *Loop) Run(ctx context.Context) {
 	}, l.once, l.Channel)
 }
 
-// Listen connects with the pool's settings, listens to channels, and calls hear, which takes the
-// notifications and calls works when all is well. After an error it tells of it and connects again,
-// later and later. It returns when ctx ends.
+// Listen connects as the pool does, listens to channels, and calls hear, which takes the notifications
+// and calls works when all is well. A connection ends after the pool's MaxConnLifetime, and the next one
+// follows at once. After an error Listen tells of it and connects again, later and later. It returns
+// when ctx ends.
 func Listen(
 	ctx context.Context, pool *pgxpool.Pool, failed func(err error, wait time.Duration),
 	hear func(ctx context.Context, conn *pgx.Conn, works func()) error, channels ...string,
 ) {
 	for attempt := 0; ctx.Err() == nil; attempt++ {
 		conn, err := connect(ctx, pool, channels)
+		old := false
 		if err == nil {
-			err = hear(ctx, conn, func() { attempt = 0 })
+			living, cancel := context.WithTimeout(ctx, lifetime(pool))
+			err = hear(living, conn, func() { attempt = 0 })
+			old = living.Err() != nil
+			cancel()
 		}
 		if conn != nil {
 			bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
@@ -68,6 +74,10 @@ func Listen(
 		if ctx.Err() != nil {
 			return
 		}
+		if old {
+			attempt = -1
+			continue
+		}
 		wait := min(longestWait, 50*time.Millisecond<<min(attempt, 7))
 		wait = wait/2 + rand.N(wait/2)
 		failed(err, wait)
@@ -76,6 +86,11 @@ func Listen(
 		case <-time.After(wait):
 		}
 	}
+}
+
+// lifetime is how long a connection lives: as long as the pool's own.
+func lifetime(pool *pgxpool.Pool) time.Duration {
+	return cmp.Or(pool.Config().MaxConnLifetime, asleep)
 }
 
 // Poke makes Step run soon.
@@ -115,15 +130,17 @@ func (l *Loop) once(ctx context.Context, conn *pgx.Conn, stepped func()) error {
 
 // connect listens. A poke must end a wait without a cancel request, which could meet the next statement.
 func connect(ctx context.Context, pool *pgxpool.Pool, channels []string) (*pgx.Conn, error) {
-	bounded, cancel := context.WithTimeout(ctx, stepWithin)
+	connecting, cancel := context.WithTimeout(ctx, session.Within(pool.Config().ConnConfig))
 	defer cancel()
-	cfg := pool.Config().ConnConfig
-	session.Text(cfg)
-	cfg.BuildContextWatcherHandler = func(c *pgconn.PgConn) ctxwatch.Handler {
-		return &pgconn.DeadlineContextWatcherHandler{Conn: c.Conn()}
-	}
-	conn, err := pgx.ConnectConfig(bounded, cfg)
+	conn, err := session.Alone(connecting, pool, func(cfg *pgx.ConnConfig) {
+		session.Text(cfg)
+		cfg.BuildContextWatcherHandler = func(c *pgconn.PgConn) ctxwatch.Handler {
+			return &pgconn.DeadlineContextWatcherHandler{Conn: c.Conn()}
+		}
+	})
 	if err == nil {
+		bounded, cancel := context.WithTimeout(ctx, stepWithin)
+		defer cancel()
 		_, err = conn.Exec(bounded, "LISTEN "+strings.Join(channels, "; LISTEN "), pgx.QueryExecModeSimpleProtocol)
 	}
 	return conn, err

@@ -8,8 +8,8 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/lmittmann/tint"
 	"github.com/spf13/cobra"
@@ -43,6 +43,8 @@ type Env struct {
 	Open Open
 
 	Archives archive.Kinds // of the program, besides folders
+
+	BeforeConnect func(context.Context, *pgx.ConnConfig) error // before each connection; nil: nothing
 }
 
 // Open returns a pool and a function that closes it.
@@ -55,7 +57,9 @@ func Standard(database func(context.Context, *slog.Logger) (string, func() error
 		In: os.Stdin, Out: os.Stdout, Err: os.Stderr,
 		InTerminal: term.IsTerminal(int(os.Stdin.Fd())),
 		Terminal:   term.IsTerminal(int(os.Stdout.Fd())),
-		Open:       OpenAt(database),
+	}
+	env.Open = func(ctx context.Context, logger *slog.Logger) (*pgxpool.Pool, func() error, error) {
+		return OpenAt(database, env.BeforeConnect)(ctx, logger)
 	}
 	env.Color = env.Terminal && !plain
 	env.Logger = slog.New(tint.NewTextHandler(env.Err,
@@ -87,10 +91,11 @@ func (e *Env) WithModels(
 	if url == "" {
 		return work(pool)
 	}
-	config, err := pgxpool.ParseConfig(url)
+	config, err := session.Parse(url)
 	if err != nil {
 		return &UsageError{fmt.Errorf("TIDEMARK_MODELS_URL: %w", err)}
 	}
+	session.Before(config, e.BeforeConnect)
 	models, err := connect(ctx, config)
 	if err != nil {
 		return &UnavailableError{fmt.Errorf("TIDEMARK_MODELS_URL: %w", err)}
@@ -109,7 +114,10 @@ func (e *Env) WithModels(
 
 // OpenAt opens a pool at the URL that database returns. Closing the pool also calls closeServer. The
 // error is an [UnavailableError] if the database cannot be reached.
-func OpenAt(database func(context.Context, *slog.Logger) (url string, closeServer func() error, err error)) Open {
+func OpenAt(
+	database func(context.Context, *slog.Logger) (url string, closeServer func() error, err error),
+	before func(context.Context, *pgx.ConnConfig) error,
+) Open {
 	return func(ctx context.Context, logger *slog.Logger) (_ *pgxpool.Pool, closePool func() error, err error) {
 		url, closeServer, err := database(ctx, logger)
 		if err != nil {
@@ -120,10 +128,11 @@ func OpenAt(database func(context.Context, *slog.Logger) (url string, closeServe
 				err = errors.Join(err, closeServer())
 			}
 		}()
-		config, err := pgxpool.ParseConfig(url)
+		config, err := session.Parse(url)
 		if err != nil {
 			return nil, nil, &UsageError{fmt.Errorf("TIDEMARK_DATABASE_URL: %w", err)}
 		}
+		session.Before(config, before)
 		pool, err := connect(ctx, config)
 		if err != nil {
 			return nil, nil, &UnavailableError{err}
@@ -135,10 +144,8 @@ func OpenAt(database func(context.Context, *slog.Logger) (url string, closeServe
 	}
 }
 
-const connectTimeout = 10 * time.Second
-
 func connect(ctx context.Context, config *pgxpool.Config) (*pgxpool.Pool, error) {
-	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+	ctx, cancel := context.WithTimeout(ctx, session.Within(config.ConnConfig))
 	defer cancel()
 	return session.Open(ctx, config)
 }

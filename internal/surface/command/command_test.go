@@ -240,7 +240,7 @@ func environment(url string, terminal bool, out, errs *bytes.Buffer) *cli.Env {
 			}
 			return cli.OpenAt(func(context.Context, *slog.Logger) (string, func() error, error) {
 				return url, func() error { return nil }, nil
-			})(ctx, logger)
+			}, nil)(ctx, logger)
 		},
 	}
 }

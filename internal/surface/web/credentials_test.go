@@ -201,7 +201,7 @@ func TestNoStatementOfTheListenerLastsLong(t *testing.T) {
 	t.Parallel()
 	const limit = 1500 * time.Millisecond
 	url := pgtest.URL(t)
-	pool, err := web.NewPool(t.Context(), url, 3, limit)
+	pool, err := web.NewPool(t.Context(), url, 3, limit, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -217,7 +217,7 @@ func TestNoStatementOfTheListenerLastsLong(t *testing.T) {
 			t.Errorf("%s is %s, want %s", setting, got, want)
 		}
 	}
-	long, err := web.NewPool(t.Context(), url, 1, time.Minute)
+	long, err := web.NewPool(t.Context(), url, 1, time.Minute, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -182,12 +182,12 @@ func TestIdempotencyKeysBelongToTheToken(t *testing.T) {
 func TestPeopleLogInWhilePagesKeepAllConnectionsBusy(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)
-	pool, err := web.NewPool(t.Context(), url, 1, time.Minute)
+	pool, err := web.NewPool(t.Context(), url, 1, time.Minute, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(pool.Close)
-	own, err := web.NewPool(t.Context(), url, 1, time.Minute)
+	own, err := web.NewPool(t.Context(), url, 1, time.Minute, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

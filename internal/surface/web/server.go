@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"golang.org/x/sync/errgroup"
 
@@ -196,15 +197,18 @@ func (s *Server) Run(ctx context.Context) error {
 }
 
 // NewPool opens the admin listener's own small pool, so that no page takes a connection from a
-// worker. timeout limits each statement.
-func NewPool(ctx context.Context, url string, connections int, timeout time.Duration) (*pgxpool.Pool, error) {
-	cfg, err := pgxpool.ParseConfig(url)
+// worker. timeout limits each statement. before runs before each connection, unless it is nil.
+func NewPool(
+	ctx context.Context, url string, connections int, timeout time.Duration,
+	before func(context.Context, *pgx.ConnConfig) error,
+) (*pgxpool.Pool, error) {
+	cfg, err := session.Parse(url)
 	if err != nil {
 		return nil, fmt.Errorf("database URL of the admin listener: %w", err)
 	}
+	session.Before(cfg, before)
 	cfg.MaxConns, cfg.MinConns = int32(min(connections, 100)), 0
 	cfg.MaxConnIdleTime = time.Minute
-	cfg.ConnConfig.ConnectTimeout = 5 * time.Second
 	params := cfg.ConnConfig.RuntimeParams
 	params["application_name"] = "tidemark-admin"
 	session.Direct(cfg.ConnConfig)

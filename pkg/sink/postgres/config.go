@@ -41,7 +41,7 @@ func (cfg *Config) fill() (pool *pgxpool.Config, table string, err error) {
 	}
 	if cfg.URL == "" {
 		wrong("url is missing: write postgres://user:password@host:5432/database")
-	} else if pool, err = pgxpool.ParseConfig(cfg.URL); err != nil { // its errors hide the password
+	} else if pool, err = session.Parse(cfg.URL); err != nil { // its errors hide the password
 		wrong("url: %w: write postgres://user:password@host:5432/database", err)
 	} else {
 		session.Encoding(pool.ConnConfig)
