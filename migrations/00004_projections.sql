@@ -167,7 +167,7 @@ COMMENT ON COLUMN tidemark.deferred.worker IS 'worker that failed';
 COMMENT ON COLUMN tidemark.deferred.first_failed_at IS 'first failure at next_seq';
 COMMENT ON COLUMN tidemark.deferred.last_failed_at IS 'last failure at next_seq';
 
-CREATE INDEX deferred_due_idx ON tidemark.deferred (consumer_group, projection, next_attempt_at)
+CREATE INDEX deferred_due_idx ON tidemark.deferred (consumer_group, projection, next_attempt_at, campaign_id)
     WHERE next_attempt_at < 'infinity';
 
 -- The order in which operators list and requeue failed campaigns. Rows that are being rebuilt are

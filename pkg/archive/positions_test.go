@@ -288,6 +288,42 @@ func TestAReadModelAcrossCampaignsIsRebuiltAndVerifiedThroughTheArchive(t *testi
 	}
 }
 
+func TestKeysAreReplayedWhileCampaignsAreRestored(t *testing.T) {
+	t.Parallel()
+	s := scattered(t)
+	reader := archive.NewReader(s.store, 1)
+	s.work(s.projector("default", reader, projections(t)...))
+	s.idle("4")
+	s.within("all is applied", func() bool {
+		return s.value(`SELECT bool_and(position >= (SELECT max(position) FROM tidemark.journal)) FROM tidemark.readers`) == "true"
+	})
+	before := s.totals()
+	var keys []string
+	if err := s.QueryRow(t.Context(), `SELECT array_agg(key) FROM tidemark_views.totals`).Scan(&keys); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 4 {
+		archives := i%2 == 0
+		if archives {
+			s.archiveWithout()
+		}
+		if err := s.append(func(ctx context.Context, tx pgx.Tx) error {
+			_, err := failed.Replay(ctx, tx, failed.ReplayRequest{Group: "default", Projection: "totals", Campaigns: keys},
+				failed.Act{By: "ada", Reason: "a test"})
+			return err
+		}, pgx.TxOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if archives { // none is archived while a key has it before itself
+			s.restore(archive.RestoreRequest{All: true})
+		}
+		s.within("the keys have caught up", func() bool { return s.value(`SELECT count(*) FROM tidemark.deferred`) == "0" })
+		if after := s.totals(); after != before || before == "" {
+			t.Errorf("%d: the read model was\n%s\nand is\n%s", i, before, after)
+		}
+	}
+}
+
 // TestEventsOfALostArchiveAreDropped reads archived events by position, loses them with their archive,
 // and reads on with the same reader.
 func TestEventsOfALostArchiveAreDropped(t *testing.T) {

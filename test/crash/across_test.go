@@ -7,10 +7,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidemark-go/tidemark/internal/devpg"
 	"github.com/tidemark-go/tidemark/internal/projector/kind"
+	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/migrations"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
@@ -76,6 +78,50 @@ func TestAWorkerThatIsKilledAcrossCampaigns(t *testing.T) {
 					worker.Start(t, acrossConfig(url, fmt.Sprint("successor ", i), partitions))
 				}
 				tally.Append(t, pool, "b", 2, 4, 6)
+				tally.SettleAcross(t, pool)
+				tally.VerifyAcross(t, pool, nil)
+			})
+		}
+	}
+}
+
+// TestAWorkerThatIsKilledWhileItReplaysKeys appends events of the keys afterwards.
+func TestAWorkerThatIsKilledWhileItReplaysKeys(t *testing.T) {
+	t.Parallel()
+	for _, partitions := range []int{1, 4} {
+		for _, at := range []kind.Step{kind.StepRead, worker.Applying, kind.StepApplied, kind.StepCommitted} {
+			t.Run(fmt.Sprintf("%s_of_%d_partitions", at, partitions), func(t *testing.T) {
+				t.Parallel()
+				pool, url := preparedAcross(t, partitions)
+				for range 20 {
+					tally.Append(t, pool, "a", 3, 4, 5, 6)
+				}
+				tally.Exec(t, pool, `DELETE FROM tidemark.outbox`)
+				first := worker.Start(t, acrossConfig(url, "first", partitions))
+				tally.SettleAcross(t, pool)
+				first.Terminate(t)
+				if err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
+					for _, name := range []string{"boards", "lines", "sums"} {
+						if _, err := failed.Replay(t.Context(), tx, failed.ReplayRequest{
+							Group: "default", Projection: name, Campaigns: []string{"1", "3", "4"},
+						}, failed.Act{By: "ada", Reason: "a test"}); err != nil {
+							return err
+						}
+					}
+					return nil
+				}); err != nil {
+					t.Fatal(err)
+				}
+				cfg := acrossConfig(url, "victim", partitions)
+				cfg.HaltAt = at
+				victim := worker.Start(t, cfg)
+				victim.Halts(t)
+				victim.Kill(t)
+				tally.Append(t, pool, "b", 1, 3, 4, 6)
+				for i := range 2 {
+					worker.Start(t, acrossConfig(url, fmt.Sprint("successor ", i), partitions))
+				}
+				tally.Append(t, pool, "b", 1, 3, 4, 6)
 				tally.SettleAcross(t, pool)
 				tally.VerifyAcross(t, pool, nil)
 			})

@@ -45,19 +45,21 @@ type place struct {
 	leftOut  map[int64]bool   // positions that operators have resolved
 	reacting *kind.Reacting   // nil: it is no process, or its tables are not the live ones
 	saved    time.Time
-	looked   time.Time // when due keys were last looked for
-	careful  int       // groups still to be applied carefully
-	size     int       // most events of a group
+	careful  int  // groups still to be applied carefully
+	size     int  // most events of a group
+	turn     bool // of live events, not of keys that are behind
+	due
+	catchUp
 	trial
 }
 
 // load reads what is held back. Whoever changes that from outside raises the generation.
 func (p *place) load(ctx context.Context) error {
-	keys, err := failed.Keys(ctx, p.Cfg.Pool, p.Cfg.ConsumerGroup, p.k.Name, false, mostKeys)
+	keys, err := failed.Keys(ctx, p.Cfg.Pool, p.Cfg.ConsumerGroup, p.k.Name, mostKeys)
 	if err != nil {
 		return err
 	}
-	p.held, p.leftOut = map[string]int64{}, map[int64]bool{}
+	p.held, p.leftOut, p.behind = map[string]int64{}, map[int64]bool{}, map[string]*failed.Standing{}
 	for _, s := range keys {
 		if p.mine(s.CampaignID) {
 			p.held[s.CampaignID] = s.NextSeq
@@ -102,7 +104,9 @@ func (p *place) takes(one *apply.Keyed) bool {
 // ends. A drain ends at the end of the journal, and with the first error.
 func (p *place) run(ctx, patient context.Context) error {
 	failures, loaded := 0, false
+	defer p.drop()
 	for ctx.Err() == nil {
+		pulse.Of(ctx).Within(p.Promises.Step + 2*p.source.limit())
 		var woken <-chan struct{}
 		var err error
 		if !loaded {
@@ -166,19 +170,45 @@ func (p *place) rest(ctx context.Context, woken <-chan struct{}) {
 	if p.passed > 0 || len(p.held) > 0 {
 		wait = min(wait, saveEvery)
 	}
+	var read chan struct{}
+	if p.window != nil {
+		read = p.window.done
+	}
 	pulse.Of(ctx).Rest()
 	select {
 	case <-ctx.Done():
 	case <-woken:
+	case <-read:
 	case <-time.After(wait):
 	}
 }
 
-// step applies the next group. It returns a channel that an append closes if there is nothing to do.
+// step applies the next group of live events, in turn with keys that are behind. It returns a channel
+// that an append closes if there is nothing to do.
 func (p *place) step(ctx context.Context) (woken <-chan struct{}, err error) {
-	if worked, err := p.retryDue(ctx); worked || err != nil {
+	p.turn = !p.turn
+	if !p.turn {
+		if worked, err := p.catchUpStep(ctx); worked || err != nil {
+			return nil, err
+		}
+	}
+	woken, err = p.live(ctx)
+	if err != nil || woken == nil {
 		return nil, err
 	}
+	if p.turn {
+		if worked, err := p.catchUpStep(ctx); worked || err != nil {
+			return nil, err
+		}
+	}
+	if p.Draining && p.busy() || !p.cursor.At.IsZero() {
+		return nil, nil
+	}
+	return woken, nil
+}
+
+// live applies the next group of live events.
+func (p *place) live(ctx context.Context) (woken <-chan struct{}, err error) {
 	if _, all := p.held[kind.AllKeys]; all {
 		return make(chan struct{}), p.save(ctx)
 	}

@@ -76,6 +76,16 @@ func (s *source) forget(mark int64) {
 	s.cache.Forget(mark)
 }
 
+// mark tells which erasures there were. A page read before another one is not to be applied.
+func (s *source) mark() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.cache.Mark()
+}
+
+// limit bounds the read of a page.
+func (s *source) limit() time.Duration { return max(s.Cfg.LeaseTTL, 30*time.Second) }
+
 // replaced drops pages and head if they are from another instance of the database. So it does if the
 // journal ends before the head, which it reports.
 func (s *source) replaced(instance string, end int64) (shorter bool) {
@@ -187,7 +197,7 @@ func (s *source) read(ctx context.Context, after int64) (w *pages.Window, err er
 			s.readAhead(ctx, s.asked)
 		}
 	}()
-	bounded, cancel := context.WithTimeout(ctx, max(s.Cfg.LeaseTTL, 30*time.Second))
+	bounded, cancel := context.WithTimeout(ctx, s.limit())
 	defer cancel()
 	conn, err := s.Cfg.Pool.Acquire(bounded)
 	if err != nil {

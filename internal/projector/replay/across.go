@@ -304,7 +304,7 @@ func (v *verification) stand(ctx context.Context, f *fold) (again []string, err 
 	if err != nil {
 		return nil, err
 	}
-	keys, err := failed.Keys(ctx, f.Conn, v.p.Cfg.ConsumerGroup, v.k.Name, false, math.MaxInt32)
+	keys, err := failed.Keys(ctx, f.Conn, v.p.Cfg.ConsumerGroup, v.k.Name, math.MaxInt32)
 	f.held = make(map[string]int64, len(keys))
 	for _, s := range keys {
 		if f.held[s.CampaignID] = s.NextSeq; s.Reset {

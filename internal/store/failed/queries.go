@@ -24,15 +24,22 @@ const (
 				AND x.name = p.name AND x.expires_at > clock_timestamp() OFFSET 0)))
 		ORDER BY d.campaign_id, d.projection`
 
-	// queryKeys reads the index of rows that are due, then, unless $3, that of dead ones.
+	// queryKeys reads the index of rows that are due, then that of dead ones.
 	queryKeys = `(SELECT d.campaign_id, d.projection, d.next_seq, d.last_failed_at IS NOT NULL, d.reset
 			FROM tidemark.deferred d WHERE d.consumer_group = $1 AND d.projection = $2 AND d.next_attempt_at < 'infinity'
-				AND (NOT $3::boolean OR d.next_attempt_at <= clock_timestamp())
-			ORDER BY d.consumer_group, d.projection, d.next_attempt_at LIMIT $4)
+			ORDER BY d.consumer_group, d.projection, d.next_attempt_at LIMIT $3)
 		UNION ALL
 		(SELECT d.campaign_id, d.projection, d.next_seq, true, d.reset
-			FROM tidemark.deferred d WHERE NOT $3 AND d.consumer_group = $1 AND d.projection = $2 AND d.status = 'dead'
-			LIMIT $4)`
+			FROM tidemark.deferred d WHERE d.consumer_group = $1 AND d.projection = $2 AND d.status = 'dead'
+			LIMIT $3)`
+
+	// queryDueKeys reads a range of the index of rows that are due, in its order.
+	queryDueKeys = `SELECT d.campaign_id, d.projection, d.next_seq, d.last_failed_at IS NOT NULL, d.reset,
+			d.next_attempt_at
+		FROM tidemark.deferred d WHERE d.consumer_group = $1 AND d.projection = $2
+			AND (d.next_attempt_at, d.campaign_id) > ($3::timestamptz, $4) AND d.next_attempt_at <= clock_timestamp()
+			AND d.next_attempt_at < 'infinity'
+		ORDER BY d.consumer_group, d.projection, d.next_attempt_at, d.campaign_id LIMIT $5`
 
 	// queryResolvedPositions reads a range of the index on projection.
 	queryResolvedPositions = `SELECT r.seq FROM tidemark.resolutions r WHERE r.projection = $1`
@@ -90,17 +97,19 @@ const (
 			o.event_type, o.attempt_count
 		FROM old o WHERE o.last_failed_at IS NOT NULL`
 
-	// queryMove moves campaigns forward. The failure's details belonged to the event before, and a reset is done.
+	// queryMove moves campaigns forward. The failure's details belonged to the event before. Unless $4, a reset
+	// is done.
 	queryMove = `WITH old AS MATERIALIZED (
-			SELECT d.*, u.next_seq AS reached
-			FROM unnest($1::text[], $2::text[], $3::bigint[]) AS u (campaign_id, projection, next_seq) CROSS JOIN LATERAL (
+			SELECT d.*, u.next_seq AS reached, u.reset AS resets
+			FROM unnest($1::text[], $2::text[], $3::bigint[], $4::boolean[])
+				AS u (campaign_id, projection, next_seq, reset) CROSS JOIN LATERAL (
 				SELECT d.ctid AS place, d.* FROM tidemark.deferred d WHERE d.campaign_id = u.campaign_id
 					AND d.projection = u.projection FOR UPDATE
 			) d
 			WHERE d.next_seq < u.next_seq
 		), moved AS (
-			UPDATE tidemark.deferred d SET next_seq = o.reached, reset = false, status = 'rebuilding', attempt_count = 0,
-				next_attempt_at = least(d.next_attempt_at, now()), ` + forgotten + `
+			UPDATE tidemark.deferred d SET next_seq = o.reached, reset = d.reset AND o.resets, status = 'rebuilding',
+				attempt_count = 0, next_attempt_at = least(d.next_attempt_at, now()), ` + forgotten + `
 			FROM old o WHERE d.ctid = o.place
 		` + recovered
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/tidemark-go/tidemark/internal/slice"
 	"github.com/tidemark-go/tidemark/internal/store/rows"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
@@ -46,11 +47,25 @@ func Due(
 		queryDue, campaignIDs, group, projections)
 }
 
-// Keys returns the keys of a projection across campaigns that are behind, up to limit of them, those
-// that are due first. With due it leaves out the others.
-func Keys(ctx context.Context, db journal.Querier, group, projection string, due bool, limit int) ([]*Standing, error) {
+// Keys returns the keys of a projection across campaigns that are behind, up to limit of them.
+func Keys(ctx context.Context, db journal.Querier, group, projection string, limit int) ([]*Standing, error) {
 	return rows.All(ctx, db, pgx.RowToAddrOfStructByPos[Standing], "read the keys that are behind",
-		queryKeys, group, projection, due, limit)
+		queryKeys, group, projection, limit)
+}
+
+// DueKey is a key of a projection across campaigns that is due.
+type DueKey struct {
+	Standing
+	At time.Time
+}
+
+// DueKeys returns up to limit keys of a projection across campaigns that are due, the oldest first.
+// after is the last one of the page before; zero: the first page.
+func DueKeys(
+	ctx context.Context, db journal.Querier, group, projection string, after DueKey, limit int,
+) ([]*DueKey, error) {
+	return rows.All(ctx, db, pgx.RowToAddrOfStructByPos[DueKey], "read the keys that are due",
+		queryDueKeys, group, projection, after.At, after.CampaignID, limit)
 }
 
 // Resolved returns the positions of a projection across campaigns that operators have resolved.
@@ -82,10 +97,12 @@ func FileMoved(
 }
 
 // Move queues the progress of campaigns that have not caught up yet, each to its new place. A
-// failed campaign that passed its event leaves a row 'recovered'. The caller holds the leases.
+// failed campaign that passed its event leaves a row 'recovered'. With Reset a campaign's rows are
+// still to be deleted. The caller holds the leases.
 func Move(batch *pgx.Batch, standings []Standing) {
 	campaigns, projections, seqs := columns(standings)
-	batch.Queue(queryMove, campaigns, projections, seqs)
+	resets := slice.Of(standings, func(s Standing) bool { return s.Reset })
+	batch.Queue(queryMove, campaigns, projections, seqs, resets)
 }
 
 // Finish queues the removal of campaigns that have caught up; otherwise it is like [Move].
