@@ -81,7 +81,8 @@ CREATE TABLE tidemark.workers (
     campaigns_held integer          NOT NULL,
     events_applied bigint           NOT NULL,
     knows          jsonb            NOT NULL DEFAULT '{}',
-    lease_ttl      interval         NOT NULL DEFAULT '30 s'
+    lease_ttl      interval         NOT NULL DEFAULT '30 s',
+    statements     jsonb            NOT NULL DEFAULT '{}'
 ) WITH (fillfactor = 50);
 COMMENT ON TABLE tidemark.workers IS 'Worker processes. Each updates its row every second.';
 COMMENT ON COLUMN tidemark.workers.owner IS 'random name of the process';
@@ -94,6 +95,7 @@ COMMENT ON COLUMN tidemark.workers.campaigns_held IS 'leases that it holds';
 COMMENT ON COLUMN tidemark.workers.events_applied IS 'events since its start';
 COMMENT ON COLUMN tidemark.workers.knows IS 'projections that it has code for, with their versions';
 COMMENT ON COLUMN tidemark.workers.lease_ttl IS 'duration of its leases';
+COMMENT ON COLUMN tidemark.workers.statements IS 'hashes of the statements of its SQL files, by name/version';
 
 -- The time, in milliseconds since 1970, until which a worker waits for a wake-up. A sequence is
 -- visible at once, and idle workers and appends do not contend for it as they would for a row

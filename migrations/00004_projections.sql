@@ -23,7 +23,10 @@ CREATE TABLE tidemark.projections (
     resolved_ahead boolean          NOT NULL DEFAULT false,
     registered_at  timestamptz      NOT NULL DEFAULT clock_timestamp(),
     scope          text COLLATE "C" NOT NULL DEFAULT 'campaign' CHECK (scope IN ('campaign', 'journal')),
-    written_by     text COLLATE "C" NOT NULL DEFAULT current_user
+    written_by     text COLLATE "C" NOT NULL DEFAULT current_user,
+    statements     text COLLATE "C" NOT NULL DEFAULT '',
+    other          text COLLATE "C" NOT NULL DEFAULT '',
+    other_since    timestamptz
 );
 COMMENT ON TABLE tidemark.projections IS
     'Registry of projections. During a rebuild NAME~next and NAME~previous are rows of their own (docs/guides/rebuild.md).';
@@ -46,6 +49,11 @@ COMMENT ON COLUMN tidemark.projections.scope IS
     'campaign: applied campaign by campaign. journal: across campaigns, by the places in readers';
 COMMENT ON COLUMN tidemark.projections.written_by IS
     'role that wrote the names of schema and tables: what it may not drop is not dropped for the row';
+COMMENT ON COLUMN tidemark.projections.statements IS
+    'hash of the statements of the SQL file that made the tables, empty for a projection in Go';
+COMMENT ON COLUMN tidemark.projections.other IS 'hash of another file of this version that a worker had, empty: none';
+COMMENT ON COLUMN tidemark.projections.other_since IS
+    'time at which a worker first had that other file: ten minutes later none registers it';
 
 -- sign_projection writes who names the tables. Others drop what the row names, some with more rights.
 -- +goose StatementBegin

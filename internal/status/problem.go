@@ -61,8 +61,8 @@ func (p *problems) add(severity Severity, where string, since *time.Time, do, wh
 func (s *Status) Problems() []Problem {
 	var found problems
 	for _, look := range []func(*problems){
-		s.unread, s.incomplete, s.work, s.silent, s.failures, s.mixed, s.paused, s.kept, s.rebuilding, s.publishing, s.across,
-		s.scheduled, s.storage, s.locked,
+		s.unread, s.incomplete, s.work, s.silent, s.failures, s.mixed, s.changed, s.paused, s.kept, s.rebuilding,
+		s.publishing, s.across, s.scheduled, s.storage, s.locked,
 	} {
 		look(&found)
 	}

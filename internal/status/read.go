@@ -154,6 +154,9 @@ func readRebuilds(ctx context.Context, tx pgx.Tx, s *Status) (err error) {
 	if s.Rebuilds, err = rebuild.Rebuilds(ctx, tx, ""); err != nil {
 		return err
 	}
+	if s.Others, err = rebuild.Others(ctx, tx); err != nil {
+		return err
+	}
 	registered, err := rebuild.Projections(ctx, tx)
 	s.Kept = slices.DeleteFunc(registered, func(r rebuild.Registered) bool {
 		return !strings.HasSuffix(r.Name, previous)
@@ -223,5 +226,20 @@ func (s *Status) mixed(found *problems) {
 			severity = Note
 		}
 		found.add(severity, "group "+m.Group, &m.Since, m.Remedy(), "%s", m)
+	}
+}
+
+// changed warns of SQL files that were changed under one version.
+func (s *Status) changed(found *problems) {
+	for _, o := range s.Others {
+		who := strings.Join(o.Workers[:min(len(o.Workers), 3)], ", ")
+		if more := len(o.Workers) - 3; more > 0 {
+			who += fmt.Sprintf(" and %d more", more)
+		}
+		found.add(Warning, "projection "+o.Name, o.Since,
+			"raise the version in the changed file, which rebuilds the tables, or take the change back; ten minutes after "+
+				"it was first seen no worker starts with it",
+			"its file in %s has other statements than the one that made its tables, and both are version %d: rows of two "+
+				"meanings stand side by side", who, o.Version)
 	}
 }

@@ -58,6 +58,8 @@ type Status struct {
 
 	Kept []rebuild.Registered `json:"-"` // replaced tables that a rollback would use, read with Rebuilds
 
+	Others []rebuild.Other `json:"-"` // SQL files that were changed under one version, read with Rebuilds
+
 	// Unread has the errors of requested sections that are missing.
 	Unread map[Section]error
 }

@@ -45,6 +45,9 @@ func (p *Projector) Register(ctx context.Context) error {
 	if err := p.registrar.CheckProcesses(ctx); err != nil {
 		return err
 	}
+	if err := p.registrar.CheckStatements(ctx); err != nil {
+		return err
+	}
 	for _, k := range p.base.Projections {
 		if k != p.base.Newest(k.Described.Name) {
 			continue

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strconv"
 	"sync"
 	"time"
 
@@ -19,6 +20,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/projector/apply"
 	"github.com/tidemark-go/tidemark/internal/projector/claim"
 	"github.com/tidemark-go/tidemark/internal/projector/failure"
+	"github.com/tidemark-go/tidemark/internal/projector/kind"
 	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
 	"github.com/tidemark-go/tidemark/internal/projector/replay"
@@ -67,7 +69,7 @@ func New(cfg Config) (*Projector, error) {
 		Cfg: registry.Settings(cfg), Projections: list, Sets: sets, Metrics: metrics, Host: host,
 		Keeper: lease.Keeper{
 			Group: cfg.ConsumerGroup, Owner: uuid.Must(uuid.NewV7()).String(), TTL: cfg.LeaseTTL,
-			Knows: versions(cfg.Projections),
+			Knows: versions(cfg.Projections), Statements: statements(list),
 		},
 		SearchPath: registry.LiveTables.SearchPath("", cfg.Schema),
 		Longest:    registry.LongestTimeout(list),
@@ -116,6 +118,18 @@ func versions(code []Projection) string {
 		byName[s.Name] = append(byName[s.Name], s.Version)
 	}
 	raw, _ := json.Marshal(byName) // names and numbers
+	return string(raw)
+}
+
+// statements returns the hashes of the statements of SQL files as JSON, by name and version.
+func statements(code []*registry.Projection) string {
+	hashes := map[string]string{}
+	for _, k := range code {
+		if hash := kind.Statements(k.Projection); hash != "" {
+			hashes[k.Described.Name+"/"+strconv.Itoa(k.Described.Version)] = hash
+		}
+	}
+	raw, _ := json.Marshal(hashes) // names, numbers and hashes
 	return string(raw)
 }
 

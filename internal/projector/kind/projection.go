@@ -119,6 +119,14 @@ type Checker interface {
 	Check(ctx context.Context, tx pgx.Tx) error
 }
 
+// Statements returns the hash of the statements of a projection in an SQL file; "": it is code in Go.
+func Statements(p Projection) string {
+	if file, ok := p.(interface{ StatementsHash() string }); ok {
+		return file.StatementsHash()
+	}
+	return ""
+}
+
 // EachEvent applies one event of a projection that takes events one by one, each independent of the others.
 type EachEvent func(ctx context.Context, g *Group, e journal.Event) error
 

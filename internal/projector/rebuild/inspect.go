@@ -28,6 +28,20 @@ func Projections(ctx context.Context, db journal.Querier) ([]Registered, error) 
 	return rows.All(ctx, db, pgx.RowToStructByPos[Registered], "list projections", queryProjections)
 }
 
+// Other is a projection of which live workers have an SQL file with other statements than the file that made
+// its tables.
+type Other struct {
+	Name    string
+	Version int // the same of both
+	Since   *time.Time
+	Workers []string
+}
+
+// Others lists these projections, ordered by name.
+func Others(ctx context.Context, db journal.Querier) ([]Other, error) {
+	return rows.All(ctx, db, pgx.RowToStructByPos[Other], "compare SQL files", queryOthers)
+}
+
 // Rebuild is a rebuild under way. Its fields are in the order of queryProgress.
 type Rebuild struct {
 	Projection  string

@@ -176,6 +176,14 @@ const (
 const queryProjections = `SELECT name, consumer_group, version, schema_name, table_names, state, registered_at, scope
 	FROM tidemark.projections ORDER BY name`
 
+// queryOthers compares the SQL files of live workers with those that made the tables: a row for each of both.
+const queryOthers = `SELECT p.name, p.version, p.other_since,
+		array_agg(format('%s (process %s)', w.host, w.pid) ORDER BY w.started_at, w.owner)
+	FROM tidemark.projections p JOIN tidemark.workers w ON w.consumer_group = p.consumer_group
+	WHERE p.other <> '' AND w.statements ->> format('%s/%s', p.name, p.version) <> p.statements
+		AND w.seen_at > clock_timestamp() - interval '5 s'
+	GROUP BY p.name ORDER BY p.name`
+
 // queryForeignObjects returns what the row $1 names and its writer may not drop: tables if $2, else the schema.
 // It reads the catalogue by name. Only an owner can have a name mean something else afterwards.
 const queryForeignObjects = `SELECT o.name, o.owner::regrole::text, p.written_by FROM tidemark.projections p

@@ -11,6 +11,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/projector/exchange"
 	"github.com/tidemark-go/tidemark/internal/projector/kind"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
+	"github.com/tidemark-go/tidemark/internal/store/lease"
 	"github.com/tidemark-go/tidemark/internal/store/ledger"
 	"github.com/tidemark-go/tidemark/internal/store/rows"
 	"github.com/tidemark-go/tidemark/pkg/journal"
@@ -180,7 +181,38 @@ func (g *Registrar) Insert(ctx context.Context, tx pgx.Tx, k *Projection) (*Regi
 		}
 	}
 	return r, rows.Do(ctx, tx, "", queryInsertProjection, r.Name, r.ConsumerGroup, r.Version, r.SchemaName, r.TableNames,
-		ownReset(k), own, ahead, r.State, scope)
+		ownReset(k), own, ahead, r.State, scope, kind.Statements(k.Projection))
+}
+
+// CheckStatements compares the SQL files with those that made the tables. For [lease.UpgradeTime] after a
+// worker first had another file of the same version it warns: that may be a rolling upgrade. Then it
+// returns an error, as rows of two meanings would stand side by side.
+func (g *Registrar) CheckStatements(ctx context.Context) error {
+	var names, hashes []string
+	var versions []int
+	for _, k := range g.Projections {
+		if hash := kind.Statements(k.Projection); hash != "" {
+			names, versions, hashes = append(names, k.Name), append(versions, k.Described.Version), append(hashes, hash)
+		}
+	}
+	if names == nil {
+		return nil
+	}
+	var errs []error
+	var name string
+	var version int
+	var other, late bool
+	err := rows.Each(ctx, g.Cfg.Pool, []any{&name, &version, &other, &late}, func() {
+		if other && late {
+			errs = append(errs, fmt.Errorf("register projection %s: %w: its file has other statements than the one that made its "+
+				"tables, which has version %d too: raise the version to rebuild them, or take the change back",
+				name, ErrRegistered, version))
+		} else if other {
+			g.Cfg.Logger.WarnContext(ctx, "the file has other statements than the one that made the tables: raise the version, "+
+				"or take the change back", "projection", name, "version", version, "refused_after", lease.UpgradeTime)
+		}
+	}, "", queryOthers, names, versions, hashes, lease.UpgradeTime)
+	return errors.Join(append(errs, err)...)
 }
 
 // Lookup returns the row of that name, nil if there is none, or an error if this worker cannot serve it.

@@ -44,6 +44,8 @@ type Keeper struct {
 	Owner string        // unique to a run of a process: never reused after a restart
 	TTL   time.Duration // a lease not renewed for this long may be taken over
 	Knows string        // JSON: the versions of projections that the program has, by name; "": none
+
+	Statements string // JSON: hashes of the statements of its SQL files, by name/version; "": none
 }
 
 // Claimed is the outcome of a claim.

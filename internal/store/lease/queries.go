@@ -54,8 +54,9 @@ const (
 				FOR UPDATE SKIP LOCKED))
 		)
 		INSERT INTO tidemark.workers AS w (owner, consumer_group, host, pid, started_at, seen_at, campaigns_held,
-			events_applied, knows, lease_ttl)
-		VALUES ($1, $2, $3, $4, now(), now(), $5, $6, coalesce(nullif($7, ''), '{}')::jsonb, $8)
+			events_applied, knows, lease_ttl, statements)
+		VALUES ($1, $2, $3, $4, now(), now(), $5, $6, coalesce(nullif($7, ''), '{}')::jsonb, $8,
+			coalesce(nullif($9, ''), '{}')::jsonb)
 		ON CONFLICT (owner) DO UPDATE SET seen_at = now(), lease_ttl = excluded.lease_ttl,
 			campaigns_held = excluded.campaigns_held, events_applied = excluded.events_applied
 		RETURNING drained_by IS NOT NULL`

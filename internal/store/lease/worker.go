@@ -33,7 +33,7 @@ type Worker struct {
 // start. drained reports whether it must claim nothing more (see [Drain]).
 func (k Keeper) Beat(ctx context.Context, db DB, host string, pid, held int, applied int64) (drained bool, err error) {
 	return rows.One(ctx, db, pgx.RowTo[bool], "record worker",
-		queryBeat, k.Owner, k.Group, host, pid, held, applied, k.Knows, k.TTL)
+		queryBeat, k.Owner, k.Group, host, pid, held, applied, k.Knows, k.TTL, k.Statements)
 }
 
 // Drain tells a worker to finish its work and claim nothing more, until [Undrain] or its end. The

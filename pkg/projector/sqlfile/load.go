@@ -3,9 +3,12 @@ package sqlfile
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -98,6 +101,19 @@ func (f *sqlFile) Spec() projector.Spec {
 	spec := f.spec
 	spec.Types = slices.Clone(spec.Types)
 	return spec
+}
+
+// StatementsHash returns a hash of the handlers' statements. Comments, white space, the order of handlers,
+// and the tables are no part of it.
+func (f *sqlFile) StatementsHash() string {
+	h := sha256.New()
+	for _, eventType := range slices.Sorted(maps.Keys(f.byType)) {
+		fmt.Fprintf(h, "%q\n", eventType)
+		for _, s := range f.byType[eventType].statements {
+			fmt.Fprintf(h, "%q\n", s.words)
+		}
+	}
+	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 
 // Apply implements [projector.Projection]. It queues the statements of each event.

@@ -11,6 +11,7 @@ import (
 type sqlStatement struct {
 	text       string
 	inFunction string       // text with variables instead of parameters
+	words      []string     // its tokens, without comments
 	line       int          // first line in the file
 	fields     []eventField // field i is parameter i+1
 }
@@ -27,6 +28,9 @@ func (p *sqlParser) compile(tokens []token) sqlStatement {
 		p.errs.add(first.line, "%s: a handler is made of INSERT, UPDATE, DELETE, MERGE, WITH and SELECT", name)
 	}
 	statement := sqlStatement{line: first.line}
+	for _, t := range tokens {
+		statement.words = append(statement.words, t.text)
+	}
 	var field eventField
 	var text, in strings.Builder
 	copied := first.pos // the source up to here has been copied to both
