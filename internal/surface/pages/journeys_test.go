@@ -39,6 +39,7 @@ func TestJourneys(t *testing.T) {
 		{"acts_on_all_that_match_after_a_typed_confirmation", testBulk},
 		{"erases_and_saves_the_certificate", testErase},
 		{"moves_by_keys", testKeys},
+		{"keeps_what_is_pressed_selected_opened_and_filled_in_while_it_updates", testHeld},
 		{"shows_what_happens_without_being_asked_until_paused", testLive},
 		{"is_dark_and_light", testColours},
 		{"fits_a_phone", testPhone},

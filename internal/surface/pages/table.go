@@ -3,6 +3,7 @@ package pages
 import (
 	"cmp"
 	"fmt"
+	"hash/fnv"
 	"reflect"
 	"slices"
 	"strconv"
@@ -33,6 +34,7 @@ type shownColumn struct {
 }
 
 type shownRow struct {
+	Key   string // of the row's thing: live updates keep the row's element by it
 	Cells []shownCell
 	Acts  []*actForm // that the user may do
 }
@@ -159,11 +161,30 @@ func newTable(columns []string, rows [][]table.Cell) *shownTable {
 			t.Rows[r].Cells = append(t.Rows[r].Cells, newCell(columns, row, c))
 		}
 	}
-	for _, row := range t.Rows {
+	for r, row := range t.Rows {
+		t.Rows[r].Key = keyOf(columns, rows[r])
 		i := slices.IndexFunc(row.Cells, func(c shownCell) bool { return c.Path != "" })
 		row.Cells[max(0, i)].Names = true
 	}
 	return t
+}
+
+// keyOf returns a short text that is the same for the same thing. Rows of one thing may share it.
+func keyOf(columns []string, row []table.Cell) string {
+	sum := fnv.New64a()
+	for c, name := range columns {
+		switch name {
+		case "OWNER": // of a lease it changes
+			if slices.Contains(columns, "CAMPAIGN") {
+				continue
+			}
+			fallthrough
+		case "ID", "#", "NAME", "GROUP", "PROJECTION", "PARTITION", "FINGERPRINT", "TOPIC", "PUBLISHER",
+			"CAMPAIGN", "SEQ", "POLICY":
+			_, _ = fmt.Fprintf(sum, "%s=%q;", name, row[c].Text)
+		}
+	}
+	return strconv.FormatUint(sum.Sum64(), 36)
 }
 
 // headOf formats the name of a column, such as LAST USED, as a heading.

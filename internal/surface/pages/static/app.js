@@ -23,6 +23,11 @@
 		const offset = `${zone < 0 ? "−" : "+"}${two(Math.floor(Math.abs(zone) / 60))}:${two(Math.abs(zone) % 60)}`;
 		return `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())} ${two(at.getHours())}:${two(at.getMinutes())}:${two(at.getSeconds())} ${offset}`;
 	};
+	// The text of a time stays while it is part of a selection.
+	const setText = (e, text) => {
+		const s = getSelection();
+		if (e.textContent !== text && (!s || s.isCollapsed || !s.containsNode(e, true))) e.textContent = text;
+	};
 	const showTimes = (within) => {
 		for (const time of within.querySelectorAll("time[datetime]")) {
 			const at = new Date(time.dateTime);
@@ -31,10 +36,10 @@
 			if (Number.isNaN(at.getTime())) continue;
 			if (text) {
 				text.dataset.utc ??= text.textContent;
-				text.textContent = local ? localText(at) : text.dataset.utc;
+				setText(text, local ? localText(at) : text.dataset.utc);
 				time.title = local ? text.dataset.utc : localText(at);
 			}
-			if (relative) relative.textContent = ago((at - Date.now()) / 1000);
+			if (relative) setText(relative, ago((at - Date.now()) / 1000));
 		}
 	};
 	const zone = document.getElementById("zone");
@@ -56,7 +61,7 @@
 	document.addEventListener("input", (e) => { if (e.target.matches("input[data-confirm]")) check(e.target); });
 	arm(document);
 
-	// Live updates: the stream says that something changed, the page is read again, and the parts marked data-live take the place of the old ones.
+	// Live updates: the stream says that something changed, the page is read again, and the parts marked data-live become like the new ones.
 	const button = document.getElementById("live");
 	const state = document.getElementById("live-state");
 	let paused = recall("tidemark.live") === "paused";
@@ -70,10 +75,91 @@
 		button.setAttribute("aria-pressed", String(word === "paused"));
 		if (state) state.textContent = text;
 	};
-	// A part in which somebody types, chooses or has opened something stays as it is.
-	const busy = (part) => part.contains(document.activeElement) && document.activeElement.matches("input, select, textarea, button, summary")
-		|| part.querySelector("details[open]:not([data-open])") !== null
-		|| [...part.querySelectorAll("input[name=reason]")].some((box) => box.value !== "");
+	// An update leaves what a person holds: what is focused, selected, opened or filled in. What it leaves is read again
+	// when it is let go.
+	let left = false;
+	const selected = (node) => { const s = getSelection(); return Boolean(s) && !s.isCollapsed && s.containsNode(node, true); };
+	const filled = (field) => field.matches("select")
+		? [...field.options].some((o) => o.defaultSelected !== o.selected) && [...field.options].some((o) => o.defaultSelected)
+		: field.value !== field.defaultValue || field.checked !== field.defaultChecked;
+	const opened = "details[open]:not([data-open])";
+	const held = (node) => {
+		if (selected(node)) return true;
+		if (node.nodeType !== Node.ELEMENT_NODE) return false;
+		return node.contains(document.activeElement) || node.matches(opened) || node.querySelector(opened) !== null
+			|| [node, ...node.querySelectorAll("*")].some((e) => e.matches("input:not([type=hidden]), select, textarea") && filled(e));
+	};
+	const remove = (node) => { if (held(node)) left = true; else node.remove(); };
+	// An element is known by its id, a row by its key or its link.
+	const keyOf = (node) => {
+		if (node.nodeType !== Node.ELEMENT_NODE) return "";
+		return node.id || node.dataset.key || (node.matches("li") && node.querySelector("a[href]")?.getAttribute("href")) || "";
+	};
+	// patch makes an element like the next one. Nodes that are in both stay the same nodes.
+	const patch = (old, next) => {
+		if (old.nodeType !== Node.ELEMENT_NODE) {
+			if (old.data === next.data) return;
+			if (selected(old)) left = true; else old.data = next.data;
+			return;
+		}
+		if (old.matches("select, textarea") || old.matches(`form, input, ${opened}`) && held(old)) { left = true; return; }
+		for (const { name, value } of [...next.attributes]) {
+			if (name !== "open" && old.getAttribute(name) !== value) old.setAttribute(name, value);
+		}
+		const here = old.classList.contains("here");
+		for (const { name } of [...old.attributes]) {
+			if (name !== "open" && !next.hasAttribute(name)) old.removeAttribute(name);
+		}
+		if (here) old.classList.add("here");
+		patchChildren(old, next);
+	};
+	const patchChildren = (old, next) => {
+		const places = new Map(); // of next's keys: how many there are
+		for (const wanted of next.childNodes) {
+			const key = keyOf(wanted);
+			if (key) places.set(key, (places.get(key) ?? 0) + 1);
+		}
+		const kept = new Map(); // old children by key, as many as there are places
+		for (const child of [...old.childNodes]) {
+			const key = keyOf(child);
+			if (!key) continue;
+			const same = kept.get(key) ?? [];
+			if (same.length < (places.get(key) ?? 0)) kept.set(key, [...same, child]); else remove(child);
+		}
+		const waits = (child) => Boolean(kept.get(keyOf(child))?.includes(child));
+		let at = old.firstChild;
+		const drop = () => { const gone = at; at = at.nextSibling; remove(gone); };
+		for (const wanted of [...next.childNodes]) {
+			const key = keyOf(wanted);
+			while (at && keyOf(at) && !waits(at)) at = at.nextSibling; // held, and in no place of next
+			let found = null;
+			if (key) {
+				found = kept.get(key)?.[0] ?? null;
+				while (found && at && at !== found && !waits(at)) drop();
+				kept.get(key)?.shift();
+			} else if (at && !keyOf(at) && at.nodeName === wanted.nodeName) {
+				found = at;
+			}
+			if (!found) { old.insertBefore(document.adoptNode(wanted), at); continue; }
+			if (found === at) at = at.nextSibling; else if (!held(found)) old.insertBefore(found, at);
+			patch(found, wanted);
+		}
+		while (at) drop();
+	};
+	// Between the press and the release of a button nothing moves, nor while the pointer is on its way to its target.
+	let pressed = false;
+	let moved = -Infinity;
+	const released = () => setTimeout(() => { pressed = false; });
+	addEventListener("pointerdown", () => { pressed = true; }, true);
+	for (const name of ["pointerup", "pointercancel"]) addEventListener(name, released, true);
+	addEventListener("blur", released); // of the window
+	addEventListener("pointermove", (e) => { moved = performance.now(); if (e.buttons === 0) pressed = false; }, { passive: true });
+	const rest = async () => {
+		const end = performance.now() + 3000;
+		while (pressed || (performance.now() - moved < 300 && performance.now() < end)) {
+			await new Promise((done) => { setTimeout(done, 50); });
+		}
+	};
 	const refresh = async () => {
 		if (reading) { again = true; return; }
 		reading = true;
@@ -81,17 +167,15 @@
 			const answer = await fetch(location.href, { headers: { "X-Tidemark-Live": "1" }, credentials: "same-origin", redirect: "error" });
 			if (!answer.ok) throw new Error(String(answer.status));
 			const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
+			await rest();
 			if (paused) return;
+			left = false;
 			for (const part of document.querySelectorAll("[data-live]")) {
 				const next = fresh.getElementById(part.id);
-				if (!next || busy(part)) continue;
-				const focused = part.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
-				const here = [...part.querySelectorAll("tr")].findIndex((row) => row.classList.contains("here"));
-				part.replaceWith(document.adoptNode(next));
-				showTimes(next);
-				arm(next);
-				if (here >= 0) next.querySelectorAll("tr")[here]?.classList.add("here");
-				if (focused) [...next.querySelectorAll("a[href]")].find((a) => a.getAttribute("href") === focused)?.focus({ preventScroll: true });
+				if (!next) continue;
+				patch(part, next);
+				showTimes(part);
+				arm(part);
 			}
 			say("live", "Live");
 		} catch {
@@ -101,6 +185,13 @@
 			if (again) { again = false; setTimeout(refresh, 1000); }
 		}
 	};
+	let letGo = 0;
+	const readAgain = () => {
+		if (!left || paused) return;
+		clearTimeout(letGo);
+		letGo = setTimeout(refresh, 250);
+	};
+	for (const name of ["selectionchange", "focusout", "toggle", "change"]) document.addEventListener(name, readAgain, true);
 	const connect = () => {
 		if (!button || stream || !document.querySelector("[data-live]")) return;
 		stream = new EventSource(button.dataset.stream);
