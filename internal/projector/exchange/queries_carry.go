@@ -1,10 +1,51 @@
 package exchange
 
 const (
-	// queryCarry returns statements that give each table, view and sequence in schema $2 the owner,
-	// grants, comments, policies and triggers of its namesake in schema $1, except the policies and
-	// triggers in $3, which came with it.
-	queryCarry = `WITH pairs AS (
+	// parts lists what can have a comment in schemas $1 and $2, besides relations and their columns.
+	parts = `parts AS (
+			SELECT o.nspname, o.class, o.oid, pg_catalog.format('%s %s', o.kind, o.identity) AS what FROM others o
+			UNION ALL
+			SELECT s.nspname, 'pg_catalog.pg_class'::regclass, c.oid, pg_catalog.format('INDEX %I.%I', s.nspname, c.relname)
+			FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace s ON s.oid = c.relnamespace
+			WHERE s.nspname IN ($1, $2) AND c.relkind IN ('i', 'I')
+			UNION ALL
+			SELECT s.nspname, 'pg_catalog.pg_statistic_ext'::regclass, x.oid,
+				pg_catalog.format('STATISTICS %I.%I', s.nspname, x.stxname)
+			FROM pg_catalog.pg_statistic_ext x JOIN pg_catalog.pg_namespace s ON s.oid = x.stxnamespace
+			WHERE s.nspname IN ($1, $2)
+			UNION ALL
+			SELECT s.nspname, 'pg_catalog.pg_constraint'::regclass, k.oid, pg_catalog.format('CONSTRAINT %I ON %s%I.%I',
+				k.conname, CASE WHEN k.contypid <> 0 THEN 'DOMAIN ' END, s.nspname, coalesce(c.relname, y.typname))
+			FROM pg_catalog.pg_constraint k JOIN pg_catalog.pg_namespace s ON s.oid = k.connamespace
+			LEFT JOIN pg_catalog.pg_class c ON c.oid = k.conrelid LEFT JOIN pg_catalog.pg_type y ON y.oid = k.contypid
+			WHERE s.nspname IN ($1, $2)
+			UNION ALL
+			SELECT s.nspname, p.class, p.oid, pg_catalog.format('%s %I ON %I.%I', p.kind, p.name, s.nspname, c.relname)
+			FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace s ON s.oid = c.relnamespace
+			JOIN (SELECT g.tgrelid, 'pg_catalog.pg_trigger'::regclass, g.oid, 'TRIGGER', g.tgname FROM pg_catalog.pg_trigger g
+					WHERE NOT g.tgisinternal
+				UNION ALL SELECT y.polrelid, 'pg_catalog.pg_policy'::regclass, y.oid, 'POLICY', y.polname
+				FROM pg_catalog.pg_policy y) p (of, class, oid, kind, name) ON p.of = c.oid
+			WHERE s.nspname IN ($1, $2)
+		)`
+
+	// queryCarry returns statements that give each table, view, sequence, type and routine in schema $2
+	// the owner, grants and comments of its namesake in schema $1, and tables its policies and triggers,
+	// except those in $3, which came with it. A new table gets the default privileges of schema $1.
+	queryCarry = `WITH ` + others + `, ` + parts + `, twins AS (
+			SELECT n.kind, n.identity, coalesce(f.proowner, y.typowner) AS owner,
+				coalesce(nf.proowner, ny.typowner) AS new_owner,
+				coalesce(f.proacl, y.typacl, pg_catalog.acldefault(CASE WHEN f.oid IS NULL THEN 'T' ELSE 'f' END::"char",
+					coalesce(f.proowner, y.typowner))) AS acl,
+				coalesce(nf.proacl, ny.typacl, pg_catalog.acldefault(CASE WHEN nf.oid IS NULL THEN 'T' ELSE 'f' END::"char",
+					coalesce(nf.proowner, ny.typowner))) AS new_acl
+			FROM others o JOIN others n ON n.key = o.key AND n.nspname = $2
+			LEFT JOIN pg_catalog.pg_proc f ON o.class = 'pg_catalog.pg_proc'::regclass AND f.oid = o.oid
+			LEFT JOIN pg_catalog.pg_proc nf ON n.class = 'pg_catalog.pg_proc'::regclass AND nf.oid = n.oid
+			LEFT JOIN pg_catalog.pg_type y ON o.kind = 'TYPE' AND o.oid IN (y.oid, nullif(y.typrelid, 0))
+			LEFT JOIN pg_catalog.pg_type ny ON n.kind = 'TYPE' AND n.oid IN (ny.oid, nullif(ny.typrelid, 0))
+			WHERE o.nspname = $1 AND o.kind IN ('ROUTINE', 'TYPE') AND coalesce(y.typtype, 'b') <> 'm'
+		), pairs AS (
 			SELECT o.oid AS old, n.oid AS new, o.relname, o.relkind, o.relowner, n.relowner AS new_owner, o.relacl,
 				n.relacl AS new_acl, o.relrowsecurity, o.relforcerowsecurity,
 				o.reloptions, n.reloptions AS new_options, pg_catalog.format('%I.%I', $2::text, n.relname) AS target,
@@ -25,6 +66,22 @@ const (
 				JOIN LATERAL aclexplode(c.attacl) a
 			WHERE EXISTS (SELECT FROM pg_catalog.pg_attribute n WHERE n.attrelid = p.new AND n.attname = c.attname
 				AND NOT n.attisdropped)
+			UNION ALL
+			SELECT t.identity, t.kind, '', a.grantee, a.privilege_type, a.is_grantable, true
+			FROM twins t CROSS JOIN LATERAL aclexplode(t.acl) a WHERE a.grantee <> t.owner
+			UNION ALL
+			SELECT t.identity, t.kind, '', a.grantee, a.privilege_type, a.is_grantable, false
+			FROM twins t CROSS JOIN LATERAL aclexplode(t.new_acl) a WHERE a.grantee <> t.new_owner
+			UNION ALL
+			SELECT pg_catalog.format('%I.%I', $2::text, n.relname),
+				CASE d.defaclobjtype WHEN 'S' THEN 'SEQUENCE' ELSE 'TABLE' END, '', a.grantee, a.privilege_type, a.is_grantable, true
+			FROM pg_catalog.pg_default_acl d JOIN pg_catalog.pg_namespace s ON s.oid = d.defaclnamespace AND s.nspname = $1
+			JOIN pg_catalog.pg_class n ON n.relowner = d.defaclrole
+				AND d.defaclobjtype = CASE n.relkind WHEN 'S' THEN 'S' ELSE 'r' END::"char"
+			JOIN pg_catalog.pg_namespace ns ON ns.oid = n.relnamespace AND ns.nspname = $2
+			CROSS JOIN LATERAL aclexplode(d.defaclacl) a
+			WHERE n.relkind IN ('r', 'p', 'v', 'S') AND a.grantee <> n.relowner
+				AND NOT EXISTS (SELECT FROM pairs p WHERE p.new = n.oid)
 		), changes AS (
 			SELECT g.target, g.kind, g.column_name, g.grantee, g.privilege_type, bool_or(g.is_grantable) AS is_grantable,
 				bool_or(g.old) AS old
@@ -54,6 +111,13 @@ const (
 			JOIN pg_catalog.pg_attribute n ON n.attrelid = p.new AND n.attname = c.attname
 			WHERE p.kind <> 'SEQUENCE' AND pg_catalog.col_description(p.old, c.attnum) IS NOT NULL
 				AND pg_catalog.col_description(p.new, n.attnum) IS NULL
+			UNION ALL
+			SELECT 2, pg_catalog.format('COMMENT ON %s IS %L', n.what,
+				pg_catalog.obj_description(o.oid, o.class::regclass::name))
+			FROM parts n JOIN parts o ON o.nspname = $1
+				AND replace(o.what, pg_catalog.quote_ident($1) || '.', '') = replace(n.what, pg_catalog.quote_ident($2) || '.', '')
+			WHERE n.nspname = $2 AND pg_catalog.obj_description(o.oid, o.class::regclass::name) IS NOT NULL
+				AND pg_catalog.obj_description(n.oid, n.class::regclass::name) IS NULL
 			UNION ALL
 			SELECT 2, pg_catalog.format('ALTER VIEW %s SET (%s)', p.target, o.option) FROM pairs p CROSS
 				JOIN LATERAL unnest(p.reloptions) o (option)
@@ -88,6 +152,9 @@ const (
 			WHERE p.relowner <> p.new_owner AND NOT (p.relkind = 'S'
 				AND EXISTS (SELECT FROM pg_catalog.pg_depend d WHERE d.objid = p.new AND d.deptype IN ('a', 'i')
 				AND d.refobjsubid > 0))
+			UNION ALL
+			SELECT 7, pg_catalog.format('ALTER %s %s OWNER TO %s', t.kind, t.identity, t.owner::regrole) FROM twins t
+			WHERE t.owner <> t.new_owner
 		) s (ord, sql)
 		ORDER BY s.ord, s.sql`
 )

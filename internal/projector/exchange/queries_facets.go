@@ -84,6 +84,15 @@ const facets = `tables AS (
 				' ' || g.tgenabled::text ELSE '' END), CASE WHEN g.tgenabled = 'O' THEN '' END
 			FROM tables t JOIN pg_catalog.pg_trigger g ON g.tgrelid = t.oid AND NOT g.tgisinternal
 			UNION ALL
+			SELECT 5, pg_catalog.format('type %s with %s', y.typname, pg_catalog.concat_ws(' ',
+				pg_catalog.pg_get_expr(y.typdefaultbin, 0), CASE WHEN y.typnotnull THEN 'NOT NULL' END,
+				(SELECT string_agg(pg_catalog.pg_get_constraintdef(k.oid), ' ' ORDER BY pg_catalog.pg_get_constraintdef(k.oid))
+					FROM pg_catalog.pg_constraint k WHERE k.contypid = y.oid AND k.contype = 'c'),
+				(SELECT string_agg(e.enumlabel, ',' ORDER BY e.enumsortorder) FROM pg_catalog.pg_enum e
+					WHERE e.enumtypid = y.oid))), NULL
+			FROM pg_catalog.pg_type y JOIN pg_catalog.pg_namespace s ON s.oid = y.typnamespace AND s.nspname = $1
+			WHERE y.typtype IN ('d', 'e') AND EXISTS (SELECT FROM columns c WHERE c.atttypid IN (y.oid, y.typarray))
+			UNION ALL
 			SELECT 5, pg_catalog.format('policy %s.%s', t.relname, y.polname), '' FROM tables t
 				JOIN pg_catalog.pg_policy y ON y.polrelid = t.oid
 			UNION ALL
