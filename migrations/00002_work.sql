@@ -191,24 +191,50 @@ CREATE FUNCTION tidemark.readable(p_payload jsonb, p_metadata jsonb) RETURNS boo
         AND (p_metadata IS NULL OR tidemark.printed_bytes(p_metadata) IS NOT NULL);
 -- +goose StatementEnd
 
--- event_fits reports whether an event is certainly within all limits and has no reserved name. It
--- judges mostly by length: a short event is neither deep nor has long fields, and a number that expands is long. false means
--- that check_event must look. Callers use it in expressions, which are cheaper than queries.
+-- types_fit reports whether an event certainly has only fields that append knows, each of its type. It does not
+-- know leap years, nor every form of a UUID: false means that misfit must look.
 -- +goose StatementBegin
-CREATE FUNCTION tidemark.event_fits(p_event jsonb) RETURNS boolean
+CREATE FUNCTION tidemark.types_fit(p_event jsonb) RETURNS boolean
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN jsonb_typeof(p_event) = 'object'
+        AND p_event - '{type,payload,metadata,id,version,intent,aggregate_type,aggregate_id,actor,tags,occurred_at}'::text[] = '{}'
+        AND coalesce(jsonb_typeof(p_event -> 'type') = 'string', true)
+        AND coalesce(p_event ->> 'version' ~ '^[1-9][0-9]{0,8}$'
+            AND jsonb_typeof(p_event -> 'version') = 'number', true)
+        AND coalesce(p_event ->> 'intent' IN ('projection_and_replay', 'replay_only', 'audit_only'), true)
+        AND coalesce(jsonb_typeof(p_event -> 'aggregate_type') IN ('string', 'null'), true)
+        AND coalesce(jsonb_typeof(p_event -> 'aggregate_id') IN ('string', 'null'), true)
+        AND coalesce(jsonb_typeof(p_event -> 'actor') IN ('string', 'null'), true)
+        AND coalesce(p_event ->> 'id' ~ '^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$', true)
+        AND coalesce(p_event ->> 'occurred_at' ~ ('^[12][0-9]{3}-'
+            || '((0[1-9]|1[0-2])-(0[1-9]|1[0-9]|2[0-8])|(0[13-9]|1[0-2])-(29|30)|(0[13578]|1[02])-31)[Tt ]'
+            || '([01][0-9]|2[0-3])(:[0-5][0-9]){2}([.][0-9]{1,9})?([Zz]|[-+](0[0-9]|1[0-4]):[0-5][0-9])$'), true)
+        AND (p_event ->> 'tags' IS NULL OR jsonb_typeof(p_event -> 'tags') = 'array'
+            AND NOT jsonb_path_exists(p_event -> 'tags', 'strict $[*] ? (@.type() != "string" || @ == "")'));
+-- +goose StatementEnd
+
+-- fits_apart is types_fit as a call of its own. Inlined, its parts would be set up for each append, used or not.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.fits_apart(p_event jsonb) RETURNS boolean
+    LANGUAGE plpgsql IMMUTABLE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RETURN tidemark.types_fit(p_event);
+END
+$$;
+-- +goose StatementEnd
+
+-- event_within reports whether an event whose types fit is certainly within all limits and has no reserved name.
+-- It judges mostly by length: a short event is neither deep nor has long fields, and a number that expands is long.
+-- false means that check_event must look. Callers use it in expressions, which are cheaper than queries.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.event_within(p_event jsonb) RETURNS boolean
     LANGUAGE sql STABLE
-    RETURN coalesce(jsonb_typeof(p_event) = 'object' AND p_event ->> 'type' NOT IN ('', 'events_erased')
+    RETURN coalesce(p_event ->> 'type' NOT IN ('', 'events_erased')
         AND NOT coalesce(p_event -> 'metadata' ?| '{$erased,$archived}', false)
         AND coalesce(jsonb_typeof(p_event -> 'payload') = 'object', true)
             AND coalesce(jsonb_typeof(p_event -> 'metadata') = 'object', true)
-        AND (p_event - '{type,payload,metadata}'::text[] = '{}'
-            OR p_event - '{type,payload,metadata,id,version,intent,aggregate_type,aggregate_id,actor,tags,occurred_at}'::text[] = '{}'
-            AND coalesce((p_event ->> 'version')::integer >= 1, true)
-                AND coalesce(p_event ->> 'intent' IN ('projection_and_replay', 'replay_only', 'audit_only'), true)
-            AND coalesce((p_event ->> 'occurred_at')::timestamptz >= '0001-01-01 00:00Z'
-                AND (p_event ->> 'occurred_at')::timestamptz < '10000-01-01 00:00Z', true)
-            AND NOT coalesce(jsonb_path_exists(p_event,
-                'strict $.tags[*] ? (@ == "" || @.type() == "null" || @.type() == "array")', silent => true), false))
         AND pg_column_size(p_event) < 65536
         AND (octet_length(p_event::text) <= (tidemark.append_limits())[9]
             OR octet_length((p_event - 'payload'::text)::text) <= (tidemark.append_limits())[9]
@@ -217,7 +243,125 @@ CREATE FUNCTION tidemark.event_fits(p_event jsonb) RETURNS boolean
                     false);
 -- +goose StatementEnd
 
--- check_event checks an event that event_fits did not accept. It raises the first violation, or
+-- event_fits reports whether the types of an event certainly fit, and event_within.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.event_fits(p_event jsonb) RETURNS boolean
+    LANGUAGE sql STABLE
+    RETURN coalesce(jsonb_typeof(p_event) = 'object' AND (jsonb_typeof(p_event -> 'type') = 'string'
+        AND p_event - '{type,payload,metadata}'::text[] = '{}' OR tidemark.fits_apart(p_event)), false)
+        AND tidemark.event_within(p_event);
+-- +goose StatementEnd
+
+-- misfit returns the first field that is unknown or of a wrong type, and what is wrong with it, or NULL. No
+-- setting of the session changes how it reads a value.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.misfit(p_event jsonb) RETURNS text[]
+    LANGUAGE plpgsql STABLE
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    field text := 'event';
+    kind text := coalesce(jsonb_typeof(p_event), 'null');
+    at timestamptz;
+BEGIN
+    IF kind <> 'object' THEN
+        RETURN ARRAY[field, format('is a JSON %s, it must be an object', kind)];
+    END IF;
+    FOR field IN SELECT left(min(k), 64) FROM jsonb_object_keys(p_event -
+        '{type,payload,metadata,id,version,intent,aggregate_type,aggregate_id,actor,tags,occurred_at}'::text[]) AS k
+    LOOP
+        EXIT WHEN field IS NULL;
+        RETURN ARRAY[field, 'is no field of an event: known are type, id, version, intent, aggregate_type, '
+            || 'aggregate_id, actor, tags, payload, metadata, occurred_at'];
+    END LOOP;
+    FOREACH field IN ARRAY '{type,intent,aggregate_type,aggregate_id,actor,id,occurred_at}'::text[] LOOP
+        kind := coalesce(jsonb_typeof(p_event -> field), 'null');
+        IF kind NOT IN ('string', 'null') THEN
+            RETURN ARRAY[field, format('is a JSON %s, it must be a string', kind)];
+        END IF;
+    END LOOP;
+    IF p_event ->> 'intent' NOT IN ('projection_and_replay', 'replay_only', 'audit_only') THEN
+        RETURN ARRAY['intent', format('is %L, known are projection_and_replay, replay_only, audit_only',
+            left(p_event ->> 'intent', 64))];
+    END IF;
+    kind := coalesce(jsonb_typeof(p_event -> 'version'), 'null');
+    IF kind NOT IN ('number', 'null') THEN
+        RETURN ARRAY['version', format('is a JSON %s, it must be a number', kind)];
+    ELSIF (p_event ->> 'version')::numeric < 1 THEN
+        RETURN ARRAY['version', format('is %s, versions start at 1', left(p_event ->> 'version', 64))];
+    ELSIF (p_event ->> 'version')::numeric > 2147483647 OR (p_event ->> 'version')::numeric % 1 <> 0 THEN
+        RETURN ARRAY['version', format('is %s, it must be an integer up to 2147483647',
+            left(p_event ->> 'version', 64))];
+    END IF;
+    kind := coalesce(jsonb_typeof(p_event -> 'tags'), 'null');
+    IF kind NOT IN ('array', 'null') OR kind = 'array'
+        AND jsonb_path_exists(p_event, 'lax $.tags[*].type() ? (@ != "string")') THEN
+        RETURN ARRAY['tags', 'must be an array of strings'];
+    ELSIF kind = 'array' AND p_event -> 'tags' ? '' THEN
+        RETURN ARRAY['tags', 'hold one that is empty'];
+    END IF;
+    field := 'id';
+    PERFORM (p_event ->> 'id')::uuid;
+    field := 'occurred_at';
+    IF p_event ->> field !~ '^[0-9]{4}(-[0-9]{2}){2}[Tt ][0-9]{2}(:[0-9]{2}){2}([.][0-9]+)?([Zz]|[-+][0-9]{2}:[0-9]{2})$'
+        OR p_event ->> field ~ '^.{11}24' THEN
+        RAISE invalid_datetime_format;
+    END IF;
+    at := (p_event ->> field)::timestamptz;
+    IF at < '0001-01-01 00:00Z' OR at >= '10000-01-01 00:00Z' THEN
+        RETURN ARRAY[field, format('is %s, it must be in the years 1 to 9999', p_event ->> field)];
+    END IF;
+    RETURN NULL;
+EXCEPTION
+    WHEN invalid_text_representation THEN
+        RETURN ARRAY[field, format('is %L, it must be a UUID', left(p_event ->> field, 64))];
+    WHEN invalid_datetime_format OR datetime_field_overflow OR invalid_time_zone_displacement_value THEN
+        RETURN ARRAY[field, format('is %L, it must be a time of RFC 3339 with an offset, e.g. 2026-03-01T12:00:00Z',
+            left(p_event ->> field, 64))];
+END
+$$;
+-- +goose StatementEnd
+
+-- refuse_event raises TM004 for one event.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.refuse_event(p_campaign_id text, p_ord bigint, p_event jsonb, p_field text, p_reason text)
+    RETURNS void
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    type CONSTANT text := CASE jsonb_typeof(p_event -> 'type') WHEN 'string' THEN p_event ->> 'type' END;
+BEGIN
+    RAISE EXCEPTION 'event % (%) of campaign %: % %', p_ord - 1, coalesce(left(type, 64), 'no type'),
+        left(p_campaign_id, 64), p_field, p_reason
+        USING ERRCODE = 'TM004', DETAIL = jsonb_build_object('campaign', left(p_campaign_id, 256), 'index', p_ord - 1,
+            'type', left(type, 256), 'field', p_field, 'reason', p_reason)::text;
+END
+$$;
+-- +goose StatementEnd
+
+-- check_types raises TM004 for the first of the events that has a field of a wrong type, or an unknown one.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.check_types(p_campaign_id text, p_events jsonb) RETURNS boolean
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF jsonb_array_length(p_events) = 1 AND tidemark.types_fit(p_events -> 0) THEN -- without a query
+        RETURN true;
+    END IF;
+    PERFORM tidemark.refuse_event(p_campaign_id, m.ord, m.event, m.wrong[1], m.wrong[2])
+    FROM (
+        SELECT e.ord, e.event, tidemark.misfit(e.event) AS wrong
+        FROM jsonb_array_elements(p_events) WITH ORDINALITY AS e (event, ord)
+        WHERE tidemark.types_fit(e.event) IS NOT true OFFSET 0
+    ) AS m WHERE m.wrong IS NOT NULL;
+    RETURN true;
+END
+$$;
+-- +goose StatementEnd
+
+-- check_event checks an event that event_fits or event_within did not accept. It raises the first violation, or
 -- returns true. With p_reserved it accepts the names that are reserved for erasures and archives.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.check_event(p_campaign_id text, p_ord bigint, p_event jsonb,
@@ -229,22 +373,15 @@ DECLARE
     field text;
     reason text;
     limits CONSTANT integer[] := tidemark.append_limits();
+    wrong CONSTANT text[] := tidemark.misfit(p_event);
     type CONSTANT text := p_event ->> 'type';
     document jsonb;
     most integer;
     bytes integer;
     tags CONSTANT jsonb := nullif(p_event -> 'tags', 'null');
-    at timestamptz;
 BEGIN
-    IF jsonb_typeof(p_event) IS DISTINCT FROM 'object' THEN
-        field := 'event'; reason := format('is a JSON %s, it must be an object',
-            coalesce(jsonb_typeof(p_event), 'null'));
-    ELSIF p_event - '{type,payload,metadata,id,version,intent,aggregate_type,aggregate_id,actor,tags,occurred_at}'::text[] <> '{}' THEN
-        SELECT left(min(k), 64) INTO field
-            FROM jsonb_object_keys(p_event -
-            '{type,payload,metadata,id,version,intent,aggregate_type,aggregate_id,actor,tags,occurred_at}'::text[]) AS
-            k;
-        reason := 'is no field of an event: known are type, id, version, intent, aggregate_type, aggregate_id, actor, tags, payload, metadata, occurred_at';
+    IF wrong IS NOT NULL THEN
+        field := wrong[1]; reason := wrong[2];
     ELSIF type IS NULL OR type = '' THEN
         field := 'type'; reason := 'is missing: name what happened, e.g. "order_placed"';
     ELSIF octet_length(type) > 256 THEN
@@ -255,11 +392,6 @@ BEGIN
     ELSIF p_event -> 'metadata' ?| '{$erased,$archived}' AND NOT p_reserved THEN
         field := 'metadata'; reason := format('has the key %s, which is reserved for erasures and archives: rename it',
             CASE WHEN p_event -> 'metadata' ? '$erased' THEN '$erased' ELSE '$archived' END);
-    ELSIF (p_event ->> 'version')::integer < 1 THEN
-        field := 'version'; reason := format('is %s, versions start at 1', p_event ->> 'version');
-    ELSIF p_event ->> 'intent' NOT IN ('projection_and_replay', 'replay_only', 'audit_only') THEN
-        field := 'intent'; reason := format('is %L, known are projection_and_replay, replay_only, audit_only',
-            left(p_event ->> 'intent', 64));
     END IF;
     FOREACH field IN ARRAY CASE WHEN reason IS NULL THEN '{payload,metadata}'::text[] ELSE ARRAY[field] END LOOP
         EXIT WHEN reason IS NOT NULL;
@@ -280,31 +412,21 @@ BEGIN
         END IF;
         EXIT WHEN reason IS NOT NULL;
     END LOOP;
-    at := (p_event ->> 'occurred_at')::timestamptz;
     IF reason IS NOT NULL THEN
         NULL;
-    ELSIF jsonb_typeof(tags) <> 'array' OR jsonb_path_exists(tags, 'strict $[*] ? (@.type() == "array")',
-        silent => true) THEN
-        field := 'tags'; reason := 'must be an array of strings';
     ELSIF jsonb_array_length(tags) > limits[5] THEN
         field := 'tags'; reason := format('are %s, the limit is %s (tags of tidemark.limits)',
             jsonb_array_length(tags), limits[5]);
-    ELSIF tags IS NOT NULL AND EXISTS (SELECT FROM jsonb_array_elements_text(tags) AS t (tag) WHERE tag IS NULL
-        OR tag = '' OR octet_length(tag) > limits[6]) THEN
-        field := 'tags'; reason :=
-            format('hold one that is empty or longer than %s bytes (tag_bytes of tidemark.limits)', limits[6]);
-    ELSIF at < '0001-01-01 00:00Z' OR at >= '10000-01-01 00:00Z' THEN
-        field := 'occurred_at'; reason := format('is %s, it must be in the years 1 to 9999', at);
+    ELSIF tags IS NOT NULL AND EXISTS (SELECT FROM jsonb_array_elements_text(tags) AS t (tag)
+        WHERE octet_length(tag) > limits[6]) THEN
+        field := 'tags'; reason := format('hold one longer than %s bytes (tag_bytes of tidemark.limits)', limits[6]);
     ELSIF greatest(octet_length(p_event ->> 'aggregate_type'), octet_length(p_event ->> 'aggregate_id'),
         octet_length(p_event ->> 'actor')) > 256 THEN
         field := 'aggregate_type, aggregate_id, actor'; reason := 'are longer than 256 bytes each';
     ELSE
         RETURN true;
     END IF;
-    RAISE EXCEPTION 'event % (%) of campaign %: % %', p_ord - 1, coalesce(left(type, 64), 'no type'),
-        left(p_campaign_id, 64), field, reason
-        USING ERRCODE = 'TM004', DETAIL = jsonb_build_object('campaign', left(p_campaign_id, 256), 'index', p_ord - 1,
-            'type', left(type, 256), 'field', field, 'reason', reason)::text;
+    PERFORM tidemark.refuse_event(p_campaign_id, p_ord, p_event, field, reason);
 END
 $$;
 -- +goose StatementEnd
@@ -423,9 +545,10 @@ BEGIN
     ELSIF jsonb_path_exists(p_events, '$[*].tags[*]') THEN
         keys := array(
             SELECT DISTINCT tidemark.tag_key(t.tag, k.event_type)
-            FROM jsonb_to_recordset(p_events) AS e (type text, tags text[])
-            CROSS JOIN LATERAL unnest(e.tags) AS t (tag)
-            CROSS JOIN LATERAL (VALUES (NULL), (e.type)) AS k (event_type));
+            FROM jsonb_array_elements(p_events) AS e (event)
+            CROSS JOIN LATERAL jsonb_array_elements_text(CASE jsonb_typeof(e.event -> 'tags')
+                WHEN 'array' THEN e.event -> 'tags' ELSE '[]' END) AS t (tag)
+            CROSS JOIN LATERAL (VALUES (NULL), (e.event ->> 'type')) AS k (event_type));
     END IF;
     RETURN keys;
 END
@@ -644,8 +767,9 @@ BEGIN
         OR j.event_version IS DISTINCT FROM coalesce(e.version, 1) OR j.intent::text IS DISTINCT
             FROM coalesce(e.intent, 'projection_and_replay')
         OR j.metadata IS DISTINCT FROM e.metadata OR j.tags IS DISTINCT FROM nullif(e.tags, '{}')
-            OR j.actor IS DISTINCT FROM e.actor
-        OR j.aggregate_type IS DISTINCT FROM e.aggregate_type OR j.aggregate_id IS DISTINCT FROM e.aggregate_id
+            OR j.actor IS DISTINCT FROM nullif(e.actor, '')
+        OR j.aggregate_type IS DISTINCT FROM nullif(e.aggregate_type, '')
+        OR j.aggregate_id IS DISTINCT FROM nullif(e.aggregate_id, '')
         OR j.occurred_at IS DISTINCT FROM coalesce(e.occurred_at, j.occurred_at)))
     INTO known, different
     FROM ROWS FROM (jsonb_to_recordset(p_events) AS (id uuid, type text, version integer, intent text,
@@ -690,6 +814,7 @@ DECLARE
     random_bits text;
     head bigint;
     made integer;
+    good CONSTANT boolean := tidemark.check_types(p_campaign_id, p_events);
 BEGIN
     SELECT CASE WHEN j.event_version = 0 THEN tidemark.refuse_archived(p_campaign_id, j.metadata) ELSE j.seq END
     INTO head FROM tidemark.journal j WHERE j.campaign_id = p_campaign_id ORDER BY j.seq DESC LIMIT 1;
@@ -719,9 +844,10 @@ BEGIN
             coalesce(nullif(nextval('tidemark.journal_position'), 0), tidemark.first_position()),
             coalesce(e.id, tidemark.made_id(ms, e.ord, random_bits
                 || lpad(to_hex(currval('tidemark.journal_position')), 12, '0'))), e.type, coalesce(e.version, 1),
-            CASE WHEN tidemark.event_fits(e.event) OR tidemark.check_event(p_campaign_id, e.ord,
+            CASE WHEN tidemark.event_within(e.event) OR tidemark.check_event(p_campaign_id, e.ord,
                 e.event, p_reserved) THEN coalesce(e.intent, 'projection_and_replay') END::tidemark.intent,
-            e.aggregate_type, e.aggregate_id, e.actor, nullif(e.tags, '{}'), coalesce(e.payload, '{}'), e.metadata,
+            nullif(e.aggregate_type, ''), nullif(e.aggregate_id, ''), nullif(e.actor, ''), nullif(e.tags, '{}'),
+            coalesce(e.payload, '{}'), e.metadata,
             coalesce(pg_column_size(e.payload), 0) + coalesce(pg_column_size(e.metadata), 0),
                 coalesce(e.occurred_at, at), at
         FROM ROWS FROM (jsonb_to_recordset(p_events) AS (id uuid, type text, version integer, intent text,
@@ -809,8 +935,8 @@ $$;
 
 -- append adds events to a campaign in the caller's transaction. p_events is an array of objects
 -- with "type" and the optional fields "id", "version", "intent", "aggregate_type", "aggregate_id",
--- "actor", "tags", "payload", "metadata" and "occurred_at". p_expect is the seq at which the
--- campaign must be: NULL for any, 0 for a campaign without events.
+-- "actor", "tags", "payload", "metadata" and "occurred_at", a time of RFC 3339. An empty text is none.
+-- p_expect is the seq at which the campaign must be: NULL for any, 0 for a campaign without events.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.append(p_campaign_id text, p_events jsonb, p_expect bigint DEFAULT NULL)
     RETURNS TABLE (seq bigint, "position" bigint, event_id uuid, duplicate boolean)
@@ -844,8 +970,8 @@ BEGIN
             tidemark.made_id((date_part('epoch', at) * 1000)::bigint, 1,
                 substr(gen_random_uuid()::text, 20, 4) || lpad(to_hex(currval('tidemark.journal_position')), 12, '0')),
             one ->> 'type', coalesce((one ->> 'version')::integer, 1),
-            coalesce(one ->> 'intent', 'projection_and_replay')::tidemark.intent, one ->> 'aggregate_type',
-                one ->> 'aggregate_id', one ->> 'actor',
+            coalesce(one ->> 'intent', 'projection_and_replay')::tidemark.intent,
+            nullif(one ->> 'aggregate_type', ''), nullif(one ->> 'aggregate_id', ''), nullif(one ->> 'actor', ''),
             coalesce(nullif(one -> 'payload', 'null'), '{}'), nullif(one -> 'metadata', 'null'), pg_column_size(one),
                 coalesce((one ->> 'occurred_at')::timestamptz, at), at)
         ON CONFLICT (position) DO NOTHING -- then seq stays NULL
@@ -1031,6 +1157,7 @@ DECLARE
     limits CONSTANT integer[] := tidemark.append_limits();
     bad text;
     unknown text;
+    expect text;
     n bigint;
 BEGIN
     IF coalesce(jsonb_typeof(p_batches), 'null') <> 'array'
@@ -1040,18 +1167,22 @@ BEGIN
             USING ERRCODE = 'TM004';
     END IF;
     SELECT min(left(coalesce(b ->> 'campaign_id', ''), 64)) FILTER (WHERE coalesce(octet_length(b ->> 'campaign_id'),
-        0) NOT BETWEEN 1 AND limits[1]
+        0) NOT BETWEEN 1 AND limits[1] OR jsonb_typeof(b -> 'campaign_id') <> 'string'
             OR coalesce(jsonb_typeof(b -> 'events'), 'null') <> 'array'),
         sum(CASE WHEN jsonb_typeof(b -> 'events') = 'array' THEN jsonb_array_length(b -> 'events') END),
         min((b - '{campaign_id,events,expect}'::text[])::text) FILTER
-            (WHERE b - '{campaign_id,events,expect}'::text[] <> '{}')
-    INTO bad, n, unknown FROM jsonb_array_elements(p_batches) AS b;
+            (WHERE b - '{campaign_id,events,expect}'::text[] <> '{}'),
+        min(left(b ->> 'expect', 64)) FILTER (WHERE b ->> 'expect' !~ '^-?[0-9]{1,18}$')
+    INTO bad, n, unknown, expect FROM jsonb_array_elements(p_batches) AS b;
     IF bad IS NOT NULL THEN
         RAISE EXCEPTION 'campaign id %: it must have 1 to % bytes (campaign_id_bytes of tidemark.limits), and its events must be an array', quote_literal(bad), limits[1]
             USING ERRCODE = 'TM004';
     ELSIF unknown IS NOT NULL THEN
         RAISE EXCEPTION 'append: % is no field of a batch: known are campaign_id, events, expect',
             (SELECT left(min(k), 64) FROM jsonb_object_keys(unknown::jsonb) AS k)
+            USING ERRCODE = 'TM004';
+    ELSIF expect IS NOT NULL THEN
+        RAISE EXCEPTION 'append: a batch expects %, it must be the seq of the last event, or 0', quote_literal(expect)
             USING ERRCODE = 'TM004';
     ELSIF n > limits[2] THEN
         RAISE EXCEPTION 'append: % events in one call, the limit is % (events_per_call of tidemark.limits)', n,
@@ -1124,7 +1255,13 @@ DROP FUNCTION tidemark.lock_campaigns;
 DROP FUNCTION tidemark.count_campaigns;
 DROP FUNCTION tidemark.lock_campaign;
 DROP FUNCTION tidemark.check_event;
+DROP FUNCTION tidemark.check_types;
+DROP FUNCTION tidemark.refuse_event;
+DROP FUNCTION tidemark.misfit;
 DROP FUNCTION tidemark.event_fits;
+DROP FUNCTION tidemark.event_within;
+DROP FUNCTION tidemark.fits_apart;
+DROP FUNCTION tidemark.types_fit;
 DROP FUNCTION tidemark.readable;
 DROP FUNCTION tidemark.printed_bytes;
 DROP FUNCTION tidemark.nesting;

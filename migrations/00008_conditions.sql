@@ -350,12 +350,14 @@ AS $$
 #variable_conflict use_column
 DECLARE
     query CONSTANT jsonb := p_condition -> 'failIfEventsMatch';
-    after CONSTANT bigint := coalesce((p_condition ->> 'after')::bigint, 0);
+    after CONSTANT bigint := CASE WHEN p_condition ->> 'after' IS NULL THEN 0
+        WHEN p_condition ->> 'after' ~ '^-?[0-9]{1,18}$' THEN (p_condition ->> 'after')::bigint END;
     history CONSTANT text := coalesce(p_condition ->> 'history', '');
     terms CONSTANT text[] := tidemark.tag_terms(query);
     single CONSTANT boolean := jsonb_typeof(p_batches) = 'array' AND jsonb_array_length(p_batches) = 1;
     campaign CONSTANT text := p_batches -> 0 ->> 'campaign_id'; -- if single
-    expect CONSTANT bigint := (p_batches -> 0 ->> 'expect')::bigint; -- if single
+    expect CONSTANT bigint := CASE WHEN p_batches -> 0 ->> 'expect' ~ '^-?[0-9]{1,18}$'
+        THEN (p_batches -> 0 ->> 'expect')::bigint END; -- if single
     events CONSTANT jsonb := CASE WHEN single
         AND jsonb_typeof(p_batches -> 0 -> 'events') = 'array' THEN p_batches -> 0 -> 'events'
         ELSE jsonb_path_query_array(p_batches, '$[*].events[*]') END;
@@ -369,13 +371,17 @@ DECLARE
 BEGIN
     IF NOT single OR NOT coalesce((p_batches -> 0) - '{campaign_id,events,expect}'::text[] = '{}'
         AND jsonb_typeof(p_batches -> 0 -> 'events') = 'array'
+        AND jsonb_typeof(p_batches -> 0 -> 'campaign_id') = 'string'
+        AND (expect IS NOT NULL OR p_batches -> 0 ->> 'expect' IS NULL)
         AND jsonb_array_length(events) <= (tidemark.append_limits())[2] AND octet_length(campaign) BETWEEN 1
             AND (tidemark.append_limits())[1], false) THEN
         taken := tidemark.check_batches(p_batches);
     END IF;
     IF coalesce(jsonb_typeof(p_condition), 'null') <> 'object'
-        OR p_condition - '{failIfEventsMatch,after,seen,history}'::text[] <> '{}' THEN
-        RAISE EXCEPTION 'condition %: it must be an object of "failIfEventsMatch", "after", "seen" and "history"',
+        OR p_condition - '{failIfEventsMatch,after,seen,history}'::text[] <> '{}' OR after IS NULL
+        OR p_condition ? 'seen' AND NOT coalesce(jsonb_path_match(p_condition, 'strict $.seen.type() == "array"
+            && !exists($.seen[*] ? (@.type() != "number" || @.floor() != @ || @ > 9223372036854775807))'), false) THEN
+        RAISE EXCEPTION 'condition %: it must be an object of "failIfEventsMatch", "after", "seen" and "history", with positions as integers',
             left(coalesce(p_condition::text, 'NULL'), 256)
             USING ERRCODE = 'TM004';
     ELSIF coalesce(events, '[]') = '[]' THEN
@@ -402,6 +408,8 @@ BEGIN
     END IF;
 
     IF jsonb_path_exists(events, '$[*].id') THEN
+        PERFORM tidemark.check_types(b.batch ->> 'campaign_id', b.batch -> 'events')
+        FROM jsonb_array_elements(p_batches) AS b (batch);
         PERFORM tidemark.refuse_archived(b.batch ->> 'campaign_id', h.metadata)
         FROM jsonb_array_elements(p_batches) AS b (batch) CROSS JOIN LATERAL (
             SELECT j.event_version, j.metadata FROM tidemark.journal j WHERE j.campaign_id = b.batch ->> 'campaign_id'

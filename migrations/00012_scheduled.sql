@@ -67,8 +67,9 @@ BEGIN
         OR coalesce(s.version, 1) IS DISTINCT FROM coalesce(e.version, 1)
         OR coalesce(s.intent, 'projection_and_replay') IS DISTINCT FROM coalesce(e.intent, 'projection_and_replay')
         OR s.metadata IS DISTINCT FROM e.metadata OR nullif(s.tags, '{}') IS DISTINCT FROM nullif(e.tags, '{}')
-        OR s.actor IS DISTINCT FROM e.actor OR s.aggregate_type IS DISTINCT FROM e.aggregate_type
-        OR s.aggregate_id IS DISTINCT FROM e.aggregate_id
+        OR nullif(s.actor, '') IS DISTINCT FROM nullif(e.actor, '')
+        OR nullif(s.aggregate_type, '') IS DISTINCT FROM nullif(e.aggregate_type, '')
+        OR nullif(s.aggregate_id, '') IS DISTINCT FROM nullif(e.aggregate_id, '')
         OR s.occurred_at IS DISTINCT FROM coalesce(e.occurred_at, s.occurred_at))
     INTO known, different
     FROM ROWS FROM (jsonb_to_recordset(p_events) AS (id uuid, type text, version integer, intent text,
@@ -125,16 +126,17 @@ BEGIN
             USING ERRCODE = 'TM004', DETAIL = jsonb_build_object('campaign', left(p_campaign_id, 256), 'index', -1,
                 'field', split_part(reason, ' ', 1), 'reason', substr(reason, strpos(reason, ' ') + 1))::text;
     END IF;
+    PERFORM tidemark.check_types(p_campaign_id, p_events);
     FOR attempt IN 1 .. 10 LOOP -- again if the append that this repeats was made or cancelled meanwhile
-        -- The columns are those of append_rows, for whatever fails to convert there to fail here.
         INSERT INTO tidemark.scheduled AS s (campaign_id, due_at, attempt_at, scheduled_by, given_id, events)
         SELECT p_campaign_id, p_due, p_due, nullif(p_scheduled_by, ''),
-            (array_agg(e.id ORDER BY e.ord) FILTER (WHERE e.id IS NOT NULL))[1], jsonb_agg(
-            CASE WHEN tidemark.event_fits(e.event) OR tidemark.check_event(p_campaign_id, e.ord, e.event) THEN
-                CASE WHEN e.id IS NULL THEN e.event || jsonb_build_object('id', tidemark.made_id(ms, e.ord, random_tail))
+            (array_agg((e.event ->> 'id')::uuid ORDER BY e.ord) FILTER (WHERE e.event ->> 'id' IS NOT NULL))[1],
+            jsonb_agg(
+            CASE WHEN tidemark.event_within(e.event) OR tidemark.check_event(p_campaign_id, e.ord, e.event) THEN
+                CASE WHEN e.event ->> 'id' IS NULL
+                    THEN e.event || jsonb_build_object('id', tidemark.made_id(ms, e.ord, random_tail))
                     ELSE e.event END END ORDER BY e.ord)
-        FROM ROWS FROM (jsonb_to_recordset(p_events) AS (id uuid, version integer, tags text[], occurred_at timestamptz),
-            jsonb_array_elements(p_events)) WITH ORDINALITY AS e (id, version, tags, occurred_at, event, ord)
+        FROM jsonb_array_elements(p_events) WITH ORDINALITY AS e (event, ord)
         ON CONFLICT (campaign_id, given_id) WHERE given_id IS NOT NULL DO NOTHING
         RETURNING s.id, s.due_at, s.given_id, false INTO id, due_at, given, duplicate;
         EXIT WHEN id IS NOT NULL;

@@ -184,12 +184,12 @@ func TestAppendAt(t *testing.T) {
 			`'a', now(), '{}'`:                                            "the events are a JSON object, they must be an array of objects",
 			`'a', now(), NULL::jsonb`:                                     "the events are a JSON null, they must be an array of objects",
 			`'a', now(), '[{"type": "noted", "due": 1}]'`:                 "due is no field of an event",
-			`'a', now(), '[{"type": "noted", "id": "x"}]'`:                "invalid input syntax for type uuid",
-			`'a', now(), '[{"type": "noted", "tags": "x"}]'`:              "",
-			`'a', now(), '[{"type": "noted", "tags": [["x"]]}]'`:          "",
-			`'a', now(), '[{"type": "noted", "occurred_at": "no time"}]'`: "invalid input syntax for type timestamp with time zone",
+			`'a', now(), '[{"type": "noted", "id": "x"}]'`:                "id is 'x', it must be a UUID",
+			`'a', now(), '[{"type": "noted", "tags": "x"}]'`:              "tags must be an array of strings",
+			`'a', now(), '[{"type": "noted", "tags": [["x"]]}]'`:          "tags must be an array of strings",
+			`'a', now(), '[{"type": "noted", "occurred_at": "no time"}]'`: "occurred_at is 'no time', it must be a time of RFC 3339",
 			`'a', now(), '[{"type": "noted", "version": 0}]'`:             "version is 0, versions start at 1",
-			`'a', now(), '[7]'`:                                           "",
+			`'a', now(), '[7]'`:                                           "event is a JSON number, it must be an object",
 			`NULL, now(), '[{"type": "noted"}]'`:                          "campaign id NULL: it must have 1 to 256 bytes",
 		} {
 			_, err := pool.Exec(t.Context(), `SELECT tidemark.append_at(`+call+`)`)

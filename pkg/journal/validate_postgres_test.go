@@ -67,7 +67,7 @@ func TestAppendAtTheLimits(t *testing.T) {
 		"an empty tag":               {"tags", func(e *Event) { e.Tags[3] = "" }},
 		"no type":                    {"type", func(e *Event) { e.Type = "" }},
 		"a version below 1":          {"version", func(e *Event) { e.Version = -1 }},
-		"a version beyond Postgres'": {"events", func(e *Event) { e.Version = 1 << 31 }},
+		"a version beyond Postgres'": {"version", func(e *Event) { e.Version = 1 << 31 }},
 		"an unknown intent":          {"intent", func(e *Event) { e.Intent = "maybe" }},
 		"a field of payload":         {"payload", func(e *Event) { e.Payload = append([]byte(`{"more":1,`), e.Payload[1:]...) }},
 		"a level of metadata":        {"metadata", func(e *Event) { e.Metadata = nested(129) }},
