@@ -43,7 +43,7 @@ func TestAProjectionAcrossCampaignsIsAsFarBehindAsItsPlace(t *testing.T) {
 		t.Fatal(err, s.Unread)
 	}
 	i := slices.IndexFunc(s.Lag, func(l Lag) bool { return l.Projection == "board" })
-	if len(s.Lag) != 3 || i < 0 || s.Lag[i].Events != 3 || s.Lag[i].Campaigns != 3 || s.Lag[i].Age <= 0 || s.Lag[i].Estimated {
+	if len(s.Lag) != 3 || i < 0 || s.Lag[i].Events != 5 || s.Lag[i].Campaigns != 3 || s.Lag[i].Age <= 0 || !s.Lag[i].Estimated {
 		t.Errorf("%+v", s.Lag)
 	}
 	if len(s.Places) != 2 || s.Places[1] != (ledger.Place{Group: "default", Projection: "board", Partition: 1, Position: 5}) {
@@ -51,6 +51,42 @@ func TestAProjectionAcrossCampaignsIsAsFarBehindAsItsPlace(t *testing.T) {
 	}
 	if p := s.Places[0]; p.Position != 2 || p.Behind != 3 || p.Lag <= 0 || p.Holder != "box/7" || p.Estimated() {
 		t.Errorf("%+v", p)
+	}
+}
+
+func TestLagOfAKeyThatFailedIsNotZeroOncePlacesHavePassedIt(t *testing.T) {
+	t.Parallel()
+	pool := board(t)
+	for _, step := range []struct{ name, sql, count string }{
+		{
+			"a key waits from event 2 on",
+			`UPDATE tidemark.readers SET position = 5; DELETE FROM tidemark.deferred WHERE campaign_id = 'bob'`,
+			`SELECT count(*) FROM tidemark.journal WHERE position >= 2`,
+		},
+		{
+			"all is applied", `DELETE FROM tidemark.deferred`,
+			`SELECT count(*) FROM tidemark.journal WHERE position > 5`,
+		},
+		{
+			"no worker has begun", `DELETE FROM tidemark.readers`,
+			`SELECT count(*) FROM tidemark.journal WHERE position > 0`,
+		},
+	} {
+		if _, err := pool.Exec(t.Context(), step.sql, pgx.QueryExecModeSimpleProtocol); err != nil {
+			t.Fatal(err)
+		}
+		var want int64
+		if err := pool.QueryRow(t.Context(), step.count).Scan(&want); err != nil {
+			t.Fatal(err)
+		}
+		s, err := (&Reader{Pool: pool}).Read(t.Context(), SectionLag)
+		if err != nil || s.Unread != nil {
+			t.Fatal(err, s.Unread)
+		}
+		i := slices.IndexFunc(s.Lag, func(l Lag) bool { return l.Projection == "board" })
+		if s.Lag[i].Events != want || (s.Lag[i].Age > 0) != (want > 0) {
+			t.Errorf("%s: the lag is %+v, want %d events", step.name, s.Lag[i], want)
+		}
 	}
 }
 

@@ -44,8 +44,10 @@ const (
 		ORDER BY q.consumer_group`
 
 	// queryLag counts like queryReport. A projection's lag is its group's plus that of its own failed
-	// campaigns. Across campaigns it is that of its partition that is furthest behind: the places in
-	// the journal tell. Each partition that is behind counts as a campaign, and so does each key.
+	// campaigns. Across campaigns it counts from the first event that is not applied: after the place of
+	// the partition that is furthest behind, or from the failed event of a key. Which later events are
+	// of that key only code knows, so the count is an estimate while a key is behind. Each partition
+	// that is behind counts as a campaign, and so does each key.
 	queryLag = `
 		WITH parts AS MATERIALIZED (SELECT * FROM tidemark.lag_report($1, $2)), subjects AS (
 			SELECT p.consumer_group, p.projection FROM parts p
@@ -59,14 +61,23 @@ const (
 		FROM subjects s LEFT JOIN parts p ON p.consumer_group = s.consumer_group AND p.projection IN ('', s.projection)
 		GROUP BY s.consumer_group, s.projection
 		UNION ALL
-		SELECT r.consumer_group, r.name, coalesce(max(b.events), 0), count(*) FILTER (WHERE b.events > 0) + k.behind,
+		SELECT r.consumer_group, r.name, coalesce(max(b.events), 0), count(*) FILTER (WHERE n.late) + k.behind,
 			coalesce(extract(epoch FROM now() - min(b.since)), 0)::float8, coalesce(max(b.events), 0) > $1 OR k.behind >= $1
+				OR bool_or(n.passed)
 		FROM tidemark.projections r CROSS JOIN tidemark.journal_position j
 		LEFT JOIN tidemark.readers p ON p.topic = r.name AND p.kind = 'projection'
+		CROSS JOIN LATERAL (
+			SELECT least(w.place, d.before) AS position, coalesce(d.before < w.place, false) AS passed,
+				EXISTS (SELECT FROM tidemark.journal e WHERE e.position > w.place) AS late
+			FROM (SELECT coalesce(p.position, 0) AS place) w CROSS JOIN (
+				SELECT min(d.next_seq) - 1 AS before FROM tidemark.deferred d
+				WHERE d.projection = r.name AND d.status IN ('failed', 'dead')
+			) d
+		) n
 		LEFT JOIN LATERAL (
-			SELECT CASE WHEN j.last_value - p.position > $1 THEN j.last_value - p.position
-					ELSE (SELECT count(*) FROM tidemark.journal e WHERE e.position > p.position) END AS events,
-				(SELECT e.recorded_at FROM tidemark.journal e WHERE e.position > p.position ORDER BY e.position LIMIT 1) AS since
+			SELECT CASE WHEN j.last_value - n.position > $1 THEN j.last_value - n.position
+					ELSE (SELECT count(*) FROM tidemark.journal e WHERE e.position > n.position) END AS events,
+				(SELECT e.recorded_at FROM tidemark.journal e WHERE e.position > n.position ORDER BY e.position LIMIT 1) AS since
 		) b ON true
 		CROSS JOIN LATERAL (
 			SELECT count(*) AS behind FROM (

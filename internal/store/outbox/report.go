@@ -77,7 +77,9 @@ type Behind struct {
 // Lag returns the lag of each consumer group and, after it, of each of its projections. A
 // projection is behind its group in campaigns where it failed or is catching up. Events that no
 // projection wants count until a worker has passed them. A projection across campaigns is as far
-// behind as its place in the journal; Campaigns counts its keys that are behind, and its partitions.
+// behind as the first event that it has not applied, be it after its place in the journal or at a key
+// that has failed. Then Events is an upper bound, and Estimated. Campaigns counts its keys that are
+// behind, and its partitions.
 //
 // It counts up to 10,000 work items of a group and 10,000 failed campaigns. Beyond that it
 // extrapolates from some pages of the tables.
