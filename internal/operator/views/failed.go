@@ -103,8 +103,8 @@ func failedViews() []*View {
 			Name: "listFailureCauses", Command: "failed stats", Path: "/failure-causes", Schema: "FailureCause",
 			Short: "Count failed and dead campaigns by projection and cause, with an example of each",
 			Long: "Count failed and dead campaigns by projection and fingerprint. The fingerprint is the same for " +
-				"messages that differ only in numbers and names. Each count stops at 100. The details beside the " +
-				"counts are those of one of the campaigns.",
+				"messages that differ only in numbers and names. Each count stops at 100; LAST is the last " +
+				"failure of those counted. Class, code, type and error are those of the campaign named as an example.",
 			Examples: []string{"failed stats", "failed stats --projection scores --json"},
 			Empty:    "No matching failed campaigns.",
 		}, lists[*failureCauses, failed.Cause]{

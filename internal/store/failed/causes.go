@@ -25,12 +25,14 @@ type Cause struct {
 	Dead        int64  // campaigns, counted up to CauseBound
 
 	// Taken from one of the campaigns.
-	Group         string
-	Class         string
-	Code          string
-	Message       string
-	EventType     string
-	CampaignID    string
+	Group      string
+	Class      string
+	Code       string
+	Message    string
+	EventType  string
+	CampaignID string
+
+	// The first and the last failure of the campaigns that are counted.
 	FirstFailedAt *time.Time
 	LastFailedAt  *time.Time
 }

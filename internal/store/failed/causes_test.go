@@ -2,6 +2,7 @@ package failed_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -139,5 +140,33 @@ func TestSearchLooksAtNoMoreThanItMay(t *testing.T) {
 	if _, _, err := failed.Search(t.Context(), pool, failed.Filter{Status: []failed.Status{failed.Rebuilding}},
 		10); err == nil {
 		t.Error("pairs that are being rebuilt are searched")
+	}
+}
+
+func TestLastOfACauseIsTheLastOfItsCampaigns(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	fillFailures(t, pool, 60)
+	if _, err := pool.Exec(t.Context(), `UPDATE tidemark.deferred AS d SET
+			first_failed_at = timestamptz '2026-01-01 00:00Z' + (100 - n) * interval '1 h',
+			last_failed_at = timestamptz '2026-02-01 00:00Z' + (CASE WHEN n % 2 = 0 THEN n ELSE 100 - n END) * interval '1 h'
+		FROM (SELECT campaign_id AS id, substr(campaign_id, 2)::integer AS n FROM tidemark.deferred) AS o
+		WHERE o.id = d.campaign_id`); err != nil {
+		t.Fatal(err)
+	}
+	causes, err := failed.Causes(t.Context(), pool, failed.CauseFilter{})
+	if err != nil || len(causes) != 6 {
+		t.Fatal(causes, err)
+	}
+	for _, c := range causes {
+		var first, last time.Time
+		if err := pool.QueryRow(t.Context(), `SELECT min(first_failed_at), max(last_failed_at) FROM tidemark.deferred
+			WHERE projection = $1 AND fingerprint = $2`, c.Projection, c.Fingerprint).Scan(&first, &last); err != nil {
+			t.Fatal(err)
+		}
+		if !c.FirstFailedAt.Equal(first) || !c.LastFailedAt.Equal(last) {
+			t.Errorf("%s of %s failed from %s to %s, want %s to %s", c.Fingerprint, c.Projection, c.FirstFailedAt,
+				c.LastFailedAt, first, last)
+		}
 	}
 }

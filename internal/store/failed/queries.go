@@ -198,8 +198,8 @@ const (
 )
 
 const (
-	// queryCauses steps along deferred_causes_idx, two probes per cause, and counts up to CauseBound
-	// entries of each status in the same index. A cause given by both names is read at once. The bound
+	// queryCauses steps along deferred_causes_idx, two probes per cause, and reads up to CauseBound
+	// rows of each status by the same index. A cause given by both names is read at once. The bound
 	// is written out, so that the generic plan knows it. It locks nothing.
 	queryCauses = `WITH RECURSIVE walk AS (
 			SELECT CASE WHEN $3::boolean AND ($1::text = '' OR $2::text = '') THEN $4::text
@@ -224,16 +224,16 @@ const (
 		)
 		SELECT w.projection, w.fingerprint, f.pairs, x.pairs, s.consumer_group,
 			coalesce(s.error_class, ''), coalesce(s.error_code, ''), coalesce(s.error_message, ''),
-			coalesce(s.event_type, ''), s.campaign_id, s.first_failed_at, s.last_failed_at
+			coalesce(s.event_type, ''), s.campaign_id, least(f.first, x.first), greatest(f.last, x.last)
 		FROM walk w CROSS JOIN LATERAL (
-			SELECT count(*) AS pairs FROM (
-				SELECT FROM tidemark.deferred d WHERE d.status = 'failed' AND d.projection = w.projection
-					AND d.fingerprint = w.fingerprint LIMIT 100
+			SELECT count(*) AS pairs, min(c.first_failed_at) AS first, max(c.last_failed_at) AS last FROM (
+				SELECT d.first_failed_at, d.last_failed_at FROM tidemark.deferred d
+				WHERE d.status = 'failed' AND d.projection = w.projection AND d.fingerprint = w.fingerprint LIMIT 100
 			) c
 		) f CROSS JOIN LATERAL (
-			SELECT count(*) AS pairs FROM (
-				SELECT FROM tidemark.deferred d WHERE d.status = 'dead' AND d.projection = w.projection
-					AND d.fingerprint = w.fingerprint LIMIT 100
+			SELECT count(*) AS pairs, min(c.first_failed_at) AS first, max(c.last_failed_at) AS last FROM (
+				SELECT d.first_failed_at, d.last_failed_at FROM tidemark.deferred d
+				WHERE d.status = 'dead' AND d.projection = w.projection AND d.fingerprint = w.fingerprint LIMIT 100
 			) c
 		) x CROSS JOIN LATERAL (
 			SELECT d.* FROM tidemark.deferred d WHERE d.status IN ('failed', 'dead') AND d.projection = w.projection
