@@ -56,6 +56,9 @@ func migrate(ctx context.Context, databaseURL string, work func(*goose.Provider)
 	if err := requireUTF8(ctx, db); err != nil {
 		return fmt.Errorf("migrate: %w", err)
 	}
+	if err := requireVersions(ctx, db); err != nil {
+		return fmt.Errorf("migrate: %w", err)
+	}
 	if _, err := db.ExecContext(ctx, ensureVersions); err != nil {
 		return fmt.Errorf("migrate: create %s: %w", versions, err)
 	}
@@ -93,6 +96,20 @@ END $$`
 func setPath(ctx context.Context, conn *pgx.Conn) error {
 	_, err := conn.Exec(ctx, "SET search_path = pg_catalog, pg_temp")
 	return err
+}
+
+// requireVersions refuses a database whose schema has lost its versions, before goose fails at the
+// first object that exists.
+func requireVersions(ctx context.Context, db *sql.DB) (err error) {
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, conn.Close()) }()
+	return conn.Raw(func(driver any) error {
+		_, err := applied(ctx, driver.(*stdlib.Conn).Conn())
+		return err
+	})
 }
 
 // requireUTF8 refuses a database with an encoding that cannot store an event's text, or would

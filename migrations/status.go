@@ -126,6 +126,8 @@ func byVersion(m Migration, version int64) int { return int(m.Version - version)
 const (
 	// Takes no lock that conflicts with other sessions.
 	hasVersions = `SELECT pg_catalog.to_regclass('` + versions + `') IS NOT NULL`
+	hasJournal  = `SELECT EXISTS (SELECT FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+		WHERE n.nspname = 'tidemark' AND c.relname = 'journal')`
 	// The table has a row for each migration, and one for version 0, which is none. Its time is
 	// local to the session that wrote it.
 	selectVersions = `
@@ -139,18 +141,43 @@ type appliedStep struct {
 	AppliedAt time.Time
 }
 
-// applied returns the migrations that the database has, in order. It returns nothing if goose has
-// never run there.
-func applied(ctx context.Context, db Querier) ([]appliedStep, error) {
-	rows, err := db.Query(ctx, hasVersions)
+// ErrUnversioned is returned for a database with Tidemark's schema and without its versions, such as
+// one that was restored from a dump of the schema alone.
+var ErrUnversioned = errors.New("the database has the schema tidemark, and " + versions + " does not say its version: " +
+	"a dump of the schema alone (pg_dump -n tidemark) leaves that table out. Copy it from the same source, pg_dump -t " +
+	versions + " SOURCE | psql TARGET; docs/guides/operations/backup.md says what to do if the source is gone")
+
+// applied returns the migrations that the database has, in order. It returns nothing if there are none,
+// and [ErrUnversioned] if the schema is there all the same.
+func applied(ctx context.Context, db Querier) (steps []appliedStep, err error) {
+	// The schema first: a migration that commits in between writes its version too.
+	journal, err := holds(ctx, db, hasJournal)
 	if err != nil {
 		return nil, err
 	}
-	if there, err := pgx.CollectExactlyOneRow(rows, pgx.RowTo[bool]); err != nil || !there {
+	there, err := holds(ctx, db, hasVersions)
+	if err != nil {
 		return nil, err
 	}
-	if rows, err = db.Query(ctx, selectVersions); err != nil {
-		return nil, err
+	if there {
+		rows, err := db.Query(ctx, selectVersions)
+		if err != nil {
+			return nil, err
+		}
+		if steps, err = pgx.CollectRows(rows, pgx.RowToStructByName[appliedStep]); err != nil {
+			return nil, err
+		}
 	}
-	return pgx.CollectRows(rows, pgx.RowToStructByName[appliedStep])
+	if journal && len(steps) == 0 {
+		return nil, ErrUnversioned
+	}
+	return steps, nil
+}
+
+func holds(ctx context.Context, db Querier, query string) (bool, error) {
+	rows, err := db.Query(ctx, query)
+	if err != nil {
+		return false, err
+	}
+	return pgx.CollectExactlyOneRow(rows, pgx.RowTo[bool])
 }

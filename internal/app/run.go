@@ -28,6 +28,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/session"
 	"github.com/tidemark-go/tidemark/internal/slice"
 	"github.com/tidemark-go/tidemark/internal/store/copies"
+	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/verification"
 	"github.com/tidemark-go/tidemark/migrations"
 	"github.com/tidemark-go/tidemark/pkg/archive"
@@ -58,7 +59,7 @@ func Run(ctx context.Context, settings config.Worker, opts Options, logger *slog
 		versionErr = nil
 	}
 	if versionErr == nil {
-		faults = append(faults, copies.Check(ctx, pool))
+		faults = append(faults, copies.Check(ctx, pool), feed.CheckRowSecurity(ctx, pool))
 	}
 	if versionErr != nil || errors.Join(faults...) != nil {
 		return errors.Join(append(faults, versionErr, checkStart(ctx, pool, settings, projections, catalogue,

@@ -34,6 +34,7 @@ func checks() []check {
 		{"encoding", encoding},
 		{checkSchema, schema},
 		{"extensions", extensions},
+		{"row-security", rowSecurity},
 		{"groups", groups},
 		{"durability", durability},
 		{"idle-transactions", idleTransactions},

@@ -5,6 +5,7 @@ package doctor
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidemark-go/tidemark/internal/status"
+	"github.com/tidemark-go/tidemark/migrations"
 )
 
 // Status is the result of a check.
@@ -67,6 +69,8 @@ func Run(ctx context.Context, pool *pgxpool.Pool, opts Options) ([]Finding, erro
 			return findings, ctx.Err()
 		case err != nil && i == 0:
 			return findings, fmt.Errorf("doctor: %w", err)
+		case errors.Is(err, migrations.ErrUnversioned):
+			f = fail(err.Error(), "restore public.goose_db_version too")
 		case err != nil && c.name == checkSchema:
 			f = fail(err.Error(), "run `tidemark migrate up`, or use the program of the schema's version")
 		case err != nil:

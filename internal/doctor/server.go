@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidemark-go/tidemark/internal/redact"
+	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/rows"
 )
 
@@ -96,6 +98,15 @@ func extensions(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
 		}
 	}
 	return Finding{Status: OK, Detail: "tables are plain tables of this server"}, nil
+}
+
+// rowSecurity looks for policies on tables of Tidemark, whichever roles they apply to.
+func rowSecurity(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
+	err := feed.AnyRowSecurity(ctx, tx)
+	if on, is := errors.AsType[*feed.RowSecurityError](err); is {
+		return fail("on for "+strings.Join(on.Tables, ", ")+": roles that policies apply to miss rows", on.Remedy()), nil
+	}
+	return Finding{Status: OK, Detail: "off for all tables of Tidemark"}, err
 }
 
 func texts(ctx context.Context, tx pgx.Tx, query string) ([]string, error) {

@@ -15,6 +15,9 @@ import (
 
 // register adds rows for pairs that have none, each at its publisher's Start.
 func (c *claimer) register(ctx context.Context, conn *pgxpool.Conn) error {
+	if err := feed.CheckRowSecurity(ctx, conn); err != nil {
+		return err
+	}
 	known, err := ledger.Registered(ctx, conn)
 	if err != nil {
 		return fmt.Errorf("register pairs: %w", err)

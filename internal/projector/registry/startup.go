@@ -77,7 +77,7 @@ func (g *Registrar) checkServer(ctx context.Context) error {
 			"Set it for the role (ALTER ROLE … IN DATABASE … SET default_transaction_isolation = 'read committed'), or for "+
 			"the pool (pgxpool.Config.ConnConfig.RuntimeParams)", strings.ToUpper(isolation))
 	}
-	return nil
+	return feed.CheckRowSecurity(ctx, g.Cfg.Pool)
 }
 
 // checkTypes compares what projections handle with what they declare and with the catalogue.

@@ -284,3 +284,9 @@ const (
 	windowEnd = ` ORDER BY "position" LIMIT $3) j
 	) e WHERE before < $4 ORDER BY "position")`
 )
+
+// queryRowSecurity returns tables of Tidemark whose policies apply to this role or to the owner, or with
+// $1 to any role.
+const queryRowSecurity = `SELECT format('%s.%I', c.relnamespace::regnamespace, c.relname)
+	FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace AND n.nspname = 'tidemark'
+	WHERE c.relrowsecurity AND ($1 OR c.relforcerowsecurity OR pg_catalog.row_security_active(c.oid)) ORDER BY 1`
