@@ -58,15 +58,24 @@ const (
 		WHERE c.relnamespace = 'tidemark'::regnamespace AND 'autovacuum_enabled=false' = ANY (c.reloptions)
 		ORDER BY 1`
 
-	// queryPrivileges returns the privileges that a worker needs and this role lacks. Workers need few of
+	// queryRole tells what this role is for: it may write the tables of workers, or those of publishers, or
+	// neither, which append or read.
+	queryRole = `SELECT CASE
+			WHEN EXISTS (SELECT FROM unnest('{leases,outbox,deferred,workers,projections}'::text[]) AS t (name)
+				WHERE has_table_privilege(format('tidemark.%s', t.name), 'INSERT, UPDATE, DELETE')) THEN 'workers'
+			WHEN has_table_privilege('tidemark.readers', 'INSERT, UPDATE, DELETE') THEN 'publishers' ELSE '' END`
+
+	// queryPrivileges returns the privileges that workers or publishers ($1) need and this role lacks. They need few of
 	// the functions that run as the owner, and none of those that append. Of those it returns the ones that
 	// are not SECURITY DEFINER although another is: roles.sql treats all three alike.
-	queryPrivileges = `SELECT 'CREATE on the database' WHERE NOT has_database_privilege(current_database(), 'CREATE')
+	queryPrivileges = `SELECT 'CREATE on the database'
+		WHERE $1 = 'workers' AND NOT has_database_privilege(current_database(), 'CREATE')
 		UNION ALL
 		SELECT format('%s on tidemark.%s', p.privilege, c.relname) FROM pg_class c CROSS
 			JOIN (VALUES ('SELECT'), ('INSERT'), ('UPDATE'), ('DELETE')) AS p (privilege)
 		WHERE c.relnamespace = 'tidemark'::regnamespace AND c.relkind IN ('r', 'p')
 			AND c.relname NOT IN ('tokens', 'sessions', 'erasure_secret')
+			AND ($1 = 'workers' OR c.relname IN ('journal', 'event_tags', 'readers', 'relays', 'parked', 'ghosts'))
 			AND (p.privilege = 'SELECT' OR c.relname NOT IN ('journal', 'event_tags', 'limits', 'operator_log',
 				'operator_log_head', 'scheduled', 'keys', 'deleted_keys', 'archives', 'journal_changes', 'histories',
 				'incarnation') AND c.relname NOT LIKE 'eras%')
@@ -76,7 +85,8 @@ const (
 		WHERE f.pronamespace = 'tidemark'::regnamespace AND f.prorettype <> 'trigger'::regtype
 			AND f.proname NOT IN ('append', 'append_all', 'append_if', 'append_at', 'schedule', 'cancel_scheduled',
 				'react', 'secret_hash', 'tag_hashes', 'derive')
-			AND (NOT f.prosecdef OR f.proname IN ('fire_scheduled', 'wait_for_work', 'end_wait', 'prune_log', 'log_act'))
+			AND (NOT f.prosecdef OR f.proname IN ('fire_scheduled', 'wait_for_work', 'end_wait', 'prune_log')
+				OR $1 = 'workers' AND f.proname = 'log_act')
 			AND NOT has_function_privilege(f.oid, 'EXECUTE')
 		UNION ALL
 		SELECT DISTINCT format('SECURITY DEFINER of tidemark.%s, which others have', f.proname) FROM pg_proc f

@@ -51,19 +51,25 @@ func idleTransactions(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error
 			"rows in the hot tables, and after an append it blocks readers of the journal"), nil
 }
 
-// privileges looks for privileges that workers need and this role lacks, and for functions that need
-// roles.sql again.
+// privileges judges this role by what it is for. It looks for privileges that workers or publishers need and
+// it lacks, and for functions that need roles.sql again.
 func privileges(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
-	missing, err := texts(ctx, tx, queryPrivileges)
+	var of string
+	if err := tx.QueryRow(ctx, queryRole).Scan(&of); err != nil {
+		return Finding{}, err
+	}
+	if of == "" {
+		return Finding{Status: OK, Detail: "a role that appends or reads: workers and publishers need another"}, nil
+	}
+	missing, err := rows.All(ctx, tx, pgx.RowTo[string], "", queryPrivileges, of)
 	if err != nil {
 		return Finding{}, err
 	}
 	if len(missing) > 0 {
 		return warn("missing: "+strings.Join(missing, ", "),
-			"grant it, or run deploy/sql/roles.sql again after a migration; a role that only appends or reads "+
-				"does not need it"), nil
+			"grant it, or run deploy/sql/roles.sql again after a migration: "+of+" need it"), nil
 	}
-	return Finding{Status: OK, Detail: "all that workers need"}, nil
+	return Finding{Status: OK, Detail: "all that " + of + " need"}, nil
 }
 
 // extensions looks for tables of Tidemark that are no longer plain tables of this server. It queries

@@ -466,13 +466,23 @@ func TestWorkerAndReader(t *testing.T) {
 	see("2")
 }
 
-func TestTheDoctorAsksForWhatWorkersNeed(t *testing.T) {
+func TestTheDoctorJudgesByTheRoleThatItRunsAs(t *testing.T) {
 	t.Parallel()
 	in := install(t, true)
-	for role, want := range map[string]string{"worker": "all that workers need", "process": "all that workers need", "publisher": "missing"} {
+	_, err := in.admin.Exec(t.Context(), fmt.Sprintf(`GRANT USAGE ON SCHEMA tidemark TO %[1]s;
+		GRANT SELECT ON ALL TABLES IN SCHEMA tidemark TO %[1]s; GRANT SELECT ON goose_db_version TO %[1]s`,
+		in.prefix+"_reader"), pgx.QueryExecModeSimpleProtocol)
+	must(t, err)
+	for role, want := range map[string]string{
+		"worker": "all that workers need", "process": "all that workers need", "operator": "all that workers need",
+		"publisher": "all that publishers need", "reader": "a role that appends or reads",
+	} {
 		findings, err := doctor.Run(t.Context(), in.as(t, role), doctor.Options{})
 		must(t, err)
 		i := slices.IndexFunc(findings, func(f doctor.Finding) bool { return f.Check == "privileges" })
+		if i < 0 {
+			t.Fatal(role, findings)
+		}
 		if got := findings[i].Detail; !strings.HasPrefix(got, want) {
 			t.Errorf("to a %s the doctor says %q, want %q", role, got, want)
 		}
