@@ -118,6 +118,9 @@ func (b Bulk) choice(ctx context.Context, tx pgx.Tx) (choice, error) {
 		return &parkedChoice{b.Parked.Filter(), b.AsOf}, nil
 	}
 	f := b.Failed.Filter()
+	if b.Kind == OpRequeue && failed.Replaced(f.Projection) {
+		return nil, fmt.Errorf("requeue what failed in %s: %w", f.Projection, failed.ErrReplaced)
+	}
 	if len(f.Status) == 0 {
 		f.Status = []failed.Status{failed.Failed, failed.Dead}
 	}

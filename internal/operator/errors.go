@@ -152,6 +152,10 @@ func answers() []Answer {
 		{conflict, "revoke the token first, or choose another name", "", "token revoke", "NAME", auth.ErrNameTaken},
 		{conflict, "remove its projections first", "", "projection list", "", outbox.ErrInUse},
 		{conflict, lookAgain, "", "failed show", "PROJECTION CAMPAIGN", failed.ErrConflict},
+		{
+			conflict, "act on the projection's own name; the replaced tables are dropped when their time is over", "",
+			"projection list", "", failed.ErrReplaced,
+		},
 		{conflict, lookAgain, "", "publisher show", "NAME", publications.ErrConflict},
 		{
 			conflict, "allow_behind allows that many campaigns to be behind", "", "projection rollback --allow-behind -1",

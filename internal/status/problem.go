@@ -224,9 +224,6 @@ func (s *Status) failures(found *problems) {
 		default:
 			continue
 		}
-		if strings.HasSuffix(d.Projection, previous) {
-			severity = Note
-		}
 		found.add(severity, "projection "+d.Projection, d.Since, do, what, are(d.Campaigns, d.Estimated, "campaign"),
 			cmp.Or(d.Class, "unknown"))
 	}

@@ -93,8 +93,7 @@ func TestProblemsAreWhatIsWrongTheWorstFirst(t *testing.T) {
 				{Worker: lease.Worker{ConsumerGroup: "f", Knows: map[string][]int{"p": {1}}}},
 				{Worker: lease.Worker{ConsumerGroup: "g", Knows: map[string][]int{"p": {1}}}, Silent: 2 * time.Hour},
 			},
-			Deferred: []failed.Sum{{Projection: "p~previous", Status: failed.Dead, Campaigns: 1, Since: ago(time.Hour)}},
-		}, []string{"note projection p~previous", "note projection p~previous"}},
+		}, []string{"note projection p~previous"}},
 		{"tables that were replaced, which a worker keeps up", Status{
 			At: at, Lag: []Lag{{Behind: outbox.Behind{Group: "g", Projection: "p~previous", Events: 9, Age: time.Hour}}},
 			Kept:    []rebuild.Registered{{Name: "p~previous", Group: "g", Version: 1}},

@@ -105,6 +105,7 @@ func readers() []reader {
 		{SectionLag, readLag},
 		{SectionDeferred, func(ctx context.Context, tx pgx.Tx, s *Status) (err error) {
 			s.Deferred, err = failed.Report(ctx, tx)
+			s.Deferred = slices.DeleteFunc(s.Deferred, func(d failed.Sum) bool { return failed.Replaced(d.Projection) })
 			return err
 		}},
 		{SectionPauses, func(ctx context.Context, tx pgx.Tx, s *Status) (err error) {

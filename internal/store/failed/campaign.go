@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -21,7 +22,14 @@ var (
 	ErrNotFound = errors.New("no such failed campaign")
 	// ErrConflict: the campaign has not failed, or stands at another event. Returned by [Requeue] and [Resolve].
 	ErrConflict = errors.New("failed campaign has changed")
+	// ErrReplaced: a rebuild has replaced the tables. Returned by [Requeue].
+	ErrReplaced = errors.New("a rebuild has replaced these tables, and nothing reads them: the code that failed is that " +
+		"of their version, so a retry fails again")
 )
+
+// Replaced reports whether a projection stands for tables that a rebuild has replaced. What fails there
+// is left out of sums and lists, unless the projection is named.
+func Replaced(projection string) bool { return strings.HasSuffix(projection, "~previous") }
 
 // Status is the status of a failed campaign.
 type Status string

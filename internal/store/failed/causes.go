@@ -54,13 +54,29 @@ type CauseKey struct{ Projection, Fingerprint string }
 // Causes returns the causes of failures, ordered by projection and fingerprint. It steps along an
 // index and counts each cause up to CauseBound, so millions of failures cost no more than thousands.
 func Causes(ctx context.Context, db journal.Querier, f CauseFilter) ([]Cause, error) {
-	after := CauseKey{}
-	if f.After != nil {
-		after = *f.After
+	limit := cmp.Or(f.Limit, listLimit)
+	var found []Cause
+	for {
+		after := CauseKey{}
+		if f.After != nil {
+			after = *f.After
+		}
+		page, err := rows.All(ctx, db, pgx.RowToStructByPos[Cause], "list causes of failures",
+			queryCauses, f.Projection, f.Fingerprint, f.After != nil, after.Projection, after.Fingerprint, limit)
+		if err != nil {
+			return nil, err
+		}
+		for _, c := range page {
+			if f.Projection != "" || !Replaced(c.Projection) {
+				found = append(found, c)
+			}
+		}
+		if len(page) < limit || len(found) >= limit {
+			return found[:min(len(found), limit)], nil
+		}
+		last := page[len(page)-1].Key()
+		f.After = &last
 	}
-	return rows.All(ctx, db, pgx.RowToStructByPos[Cause], "list causes of failures",
-		queryCauses, f.Projection, f.Fingerprint, f.After != nil, after.Projection, after.Fingerprint,
-		cmp.Or(f.Limit, listLimit))
 }
 
 // varying matches the parts of a message that differ between failures of one cause.

@@ -16,7 +16,8 @@ const (
 
 	campaignOrder = ` ORDER BY next_attempt_at, next_seq, campaign_id, projection`
 
-	matches = ` = ANY ($1::text[]) AND ($2 = '' OR d.consumer_group = $2) AND ($3 = '' OR d.projection = $3)
+	matches = ` = ANY ($1::text[]) AND ($2 = '' OR d.consumer_group = $2)
+		AND ($3 = '' AND d.projection NOT LIKE '%~previous' OR d.projection = $3)
 		AND ($4 = '' OR d.campaign_id = $4)
 		AND ($5 = '' OR d.event_type = $5) AND ($6 = '' OR d.error_class = $6) AND ($7 = '' OR d.error_code = $7)
 			AND ($8 = '' OR d.fingerprint = $8)
@@ -97,7 +98,7 @@ const (
 		AND d.projection = $2 FOR UPDATE`
 	queryLockSeq = `SELECT` + standing + ` FROM tidemark.deferred d
 		WHERE d.campaign_id = $1 AND d.next_seq = $2 AND ($3 = '' OR d.consumer_group = $3)
-			AND d.status IN ('failed', 'dead') ORDER BY d.projection FOR UPDATE`
+			AND d.status IN ('failed', 'dead') AND d.projection NOT LIKE '%~previous' ORDER BY d.projection FOR UPDATE`
 
 	// The acts. They write locked rows by their primary key, and the log. Campaigns become due in the order named.
 	queryRequeue = `WITH ` + named + `UPDATE tidemark.deferred d SET status = 'failed', attempt_count = 0,

@@ -12,11 +12,14 @@ import (
 )
 
 // Requeue retries a failed or dead campaign at once, as if it had not failed before. It returns
-// [ErrConflict] if the campaign is being rebuilt and has not failed.
+// [ErrConflict] if the campaign is being rebuilt and has not failed, and [ErrReplaced] for NAME~previous.
 func Requeue(ctx context.Context, tx pgx.Tx, key Key, act Act) (err error) {
 	defer rows.Explain(&err, "requeue %s", key)
 	if err := errors.Join(key.validate(), act.validate(false)); err != nil {
 		return err
+	}
+	if Replaced(key.Projection) {
+		return ErrReplaced
 	}
 	chosen, err := lockOne(ctx, tx, key)
 	if err != nil {

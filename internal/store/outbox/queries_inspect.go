@@ -18,7 +18,7 @@ const (
 			SELECT d.consumer_group, sum(d.pairs) FILTER (WHERE d.status = 'failed')::bigint AS failed,
 				sum(d.pairs) FILTER (WHERE d.status = 'dead')::bigint AS dead,
 				sum(d.pairs) FILTER (WHERE d.status = 'rebuilding')::bigint AS rebuilding, bool_or(d.estimated) AS estimated
-			FROM tidemark.deferred_report($3, $2) d
+			FROM tidemark.deferred_report($3, $2) d WHERE d.projection NOT LIKE '%~previous'
 			GROUP BY d.consumer_group
 		) behind ON behind.consumer_group = q.consumer_group
 		LEFT JOIN LATERAL (
@@ -35,7 +35,7 @@ const (
 				) d
 				CROSS JOIN LATERAL (SELECT j.event_type, j.recorded_at FROM tidemark.journal j WHERE j.campaign_id = d.campaign_id
 					AND j.seq = d.next_seq OFFSET 0) j
-				WHERE d.consumer_group = q.consumer_group AND NOT EXISTS (
+				WHERE d.consumer_group = q.consumer_group AND d.projection NOT LIKE '%~previous' AND NOT EXISTS (
 					SELECT FROM tidemark.pauses p WHERE p.consumer_group = q.consumer_group AND p.expires_at > now()
 						AND (p.scope = 'group' OR p.scope = 'projection' AND p.name = d.projection))
 				ORDER BY j.recorded_at, d.campaign_id, d.projection LIMIT 1)
