@@ -309,7 +309,7 @@ CREATE FUNCTION tidemark.begin_erasure(p_campaign_id text, p_subjects text[], p_
         personal jsonb, changed jsonb)
     LANGUAGE plpgsql SECURITY DEFINER
     SET lock_timeout = '3s'
-    SET search_path = pg_catalog, pg_temp
+    SET jit = off SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_column
 DECLARE
@@ -368,7 +368,7 @@ CREATE FUNCTION tidemark.abandon_erasure(p_erasure bigint, p_actor text, p_reaso
         personal jsonb, changed jsonb, campaign_id text)
     LANGUAGE plpgsql SECURITY DEFINER
     SET lock_timeout = '3s'
-    SET search_path = pg_catalog, pg_temp
+    SET jit = off SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_column
 DECLARE
@@ -453,7 +453,7 @@ $$;
 CREATE FUNCTION tidemark.erased_of(p_subjects text[], p_personal jsonb)
     RETURNS TABLE (subject text, campaign_id text, seq bigint, left_over boolean)
     LANGUAGE plpgsql SECURITY DEFINER
-    SET search_path = pg_catalog, pg_temp
+    SET jit = off SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_column
 BEGIN
@@ -487,7 +487,7 @@ END;
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.keep_subjects(p_event tidemark.journal, p_paths jsonb) RETURNS void
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, pg_temp
+    SET jit = off SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     INSERT INTO tidemark.erased_subjects (hash, position, campaign_id, seq, event_type)
@@ -645,7 +645,7 @@ $$;
 CREATE FUNCTION tidemark.erase(p_erasure bigint, p_generation bigint, p_campaign_id text, p_seqs bigint[],
         p_most integer, p_subjects text[] DEFAULT NULL) RETURNS bigint[]
     LANGUAGE plpgsql SECURITY DEFINER
-    SET search_path = pg_catalog, pg_temp
+    SET jit = off SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     mark CONSTANT jsonb := jsonb_build_object('$erased', p_erasure);
@@ -732,7 +732,7 @@ $$;
 CREATE FUNCTION tidemark.erase_traces(p_erasure bigint, p_generation bigint, p_campaign_id text, p_scheduled boolean)
     RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER
-    SET search_path = pg_catalog, pg_temp
+    SET jit = off SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     counts jsonb := '{}';
@@ -772,7 +772,7 @@ $$;
 CREATE FUNCTION tidemark.erase_scheduled(p_erasure bigint, p_generation bigint, p_campaign_id text, p_subjects text[],
         p_fields jsonb, p_personal jsonb, p_after bigint, p_most integer, OUT last bigint, OUT changed bigint)
     LANGUAGE plpgsql SECURITY DEFINER
-    SET search_path = pg_catalog, pg_temp
+    SET jit = off SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     subjects CONSTANT text[] := coalesce(p_subjects, '{}');
@@ -848,7 +848,7 @@ $$;
 CREATE FUNCTION tidemark.erase_keys(p_erasure bigint, p_generation bigint, p_subjects text[], p_after bigint,
         p_most integer) RETURNS bigint
     LANGUAGE plpgsql SECURITY DEFINER
-    SET search_path = pg_catalog, pg_temp
+    SET jit = off SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     derived CONSTANT bytea := tidemark.derive('erasure', int8send(p_erasure));
@@ -879,7 +879,7 @@ $$;
 CREATE FUNCTION tidemark.erase_items(p_erasure bigint, p_generation bigint, p_subjects text[], p_after bigint,
         p_most integer) RETURNS bigint
     LANGUAGE plpgsql SECURITY DEFINER
-    SET search_path = pg_catalog, pg_temp
+    SET jit = off SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     derived CONSTANT bytea := tidemark.derive('erasure', int8send(p_erasure));
@@ -922,7 +922,7 @@ $$;
 CREATE FUNCTION tidemark.forget_statistics() RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER
     SET lock_timeout = '10s'
-    SET search_path = pg_catalog, pg_temp
+    SET jit = off SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     INSERT INTO tidemark.event_tags SELECT '', '', 0 WHERE NOT EXISTS (SELECT FROM tidemark.event_tags);
@@ -953,7 +953,7 @@ $$;
 CREATE FUNCTION tidemark.end_erasure(p_erasure bigint, p_generation bigint) RETURNS jsonb
     LANGUAGE plpgsql SECURITY DEFINER
     SET lock_timeout = '10s'
-    SET search_path = pg_catalog, pg_temp
+    SET jit = off SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     x CONSTANT tidemark.erasures := tidemark.hold_erasure(p_erasure, p_generation);
@@ -987,7 +987,7 @@ $$;
 CREATE FUNCTION tidemark.import_erased(p_batches jsonb)
     RETURNS TABLE (campaign_id text, seq bigint, "position" bigint, event_id uuid, duplicate boolean)
     LANGUAGE plpgsql SECURITY DEFINER
-    SET search_path = pg_catalog, pg_temp
+    SET jit = off SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     good CONSTANT boolean := tidemark.check_batches(p_batches);

@@ -81,7 +81,7 @@ $$;
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.forget_keys(p_erasure bigint, p_generation bigint, p_subjects text[]) RETURNS bigint
     LANGUAGE plpgsql SECURITY DEFINER
-    SET search_path = pg_catalog, pg_temp
+    SET jit = off SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     n bigint;
@@ -103,7 +103,7 @@ $$;
 CREATE FUNCTION tidemark.forget_key(p_id uuid, p_actor text, p_reason text, p_way text DEFAULT '',
     p_token_id bigint DEFAULT 0, p_address text DEFAULT '') RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER
-    SET search_path = pg_catalog, pg_temp
+    SET jit = off SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     IF coalesce(p_actor, '') = '' OR coalesce(p_reason, '') = '' THEN
@@ -127,7 +127,7 @@ $$;
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.rewrap_keys(p_ids uuid[], p_before text[], p_wrapped bytea[], p_by text) RETURNS bigint
     LANGUAGE plpgsql SECURITY DEFINER
-    SET search_path = pg_catalog, pg_temp
+    SET jit = off SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     n bigint;

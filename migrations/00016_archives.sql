@@ -413,7 +413,7 @@ $$;
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.put_back(p_campaign_ids text[], p_lines text[]) RETURNS void
     LANGUAGE plpgsql
-    SET search_path = pg_catalog, pg_temp
+    SET jit = off SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     PERFORM tidemark.begin_change('restore');

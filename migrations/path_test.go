@@ -19,11 +19,14 @@ const (
 		AND NOT coalesce(p.proconfig, '{}') && '{"search_path=pg_catalog, pg_temp"}'`
 
 	// selectCompiled lists functions whose plans Postgres may compile: a scan that is forbidden and yet the
-	// only way, as of a sequence, seems to cost much. Compiling takes 50 ms and more. The functions left out
+	// only way, as of a sequence, seems to cost much, and so does each function in a statement of an erasure or
+	// archive. Compiling takes 50 ms and more. The functions left out
 	// run for each append and save the setting: TestHotStatementsCostTheSameHoweverMuchThereIs shows that
 	// their plans are cheap.
 	selectCompiled = `SELECT p.oid::regprocedure::text FROM pg_proc p
-		WHERE p.pronamespace = 'tidemark'::regnamespace AND p.proconfig && '{enable_seqscan=off}'
+		WHERE p.pronamespace = 'tidemark'::regnamespace AND (p.proconfig && '{enable_seqscan=off}'
+			OR p.prosecdef AND p.proname ~ 'eras|keep_subjects|forget_|rewrap|^(archive|restore|put_back)$'
+				AND p.prorettype <> 'trigger'::regtype AND p.proname !~ '^(erased_form|(hold|release)_erasure|count_erased|erasure_key)$')
 		AND NOT p.proconfig && '{jit=off}' AND p.proname !~ '^(append|append_at|append_rows|lock_untagged|require_fresh_snapshot)$'`
 
 	enter = "-- +goose Up\nSELECT pg_catalog.set_config('tidemark.path', pg_catalog.current_setting('search_path'), " +

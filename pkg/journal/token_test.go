@@ -25,11 +25,11 @@ func TestATokenNamesItsEventInGoAndInSQL(t *testing.T) {
 		}
 		last := appended[1]
 		got, err := journal.ParseToken(last.Token())
-		if want := (journal.Token{CampaignID: campaign, Seq: 2, Position: last.Position}); err != nil || got != want {
+		if want := (journal.Token{CampaignID: campaign, Seq: 2, Position: last.Position, EventID: last.ID}); err != nil || got != want {
 			t.Errorf("%s names %+v, want %+v: %v", last.Token(), got, want, err)
 		}
 		var bySQL string
-		if err := pool.QueryRow(t.Context(), `SELECT concat_ws('.', 1, position, seq, $1::text)
+		if err := pool.QueryRow(t.Context(), `SELECT concat_ws('.', 1, position, seq, event_id, $1::text)
 			FROM tidemark.append($1::text, '[{"type": "c"}]'::jsonb)`, campaign).Scan(&bySQL); err != nil {
 			t.Fatal(err)
 		}
@@ -41,9 +41,11 @@ func TestATokenNamesItsEventInGoAndInSQL(t *testing.T) {
 
 func TestATextThatIsNoTokenIsRefusedWithTheRemedy(t *testing.T) {
 	t.Parallel()
+	const id = "018c5f3e-0000-7000-8000-000000000001"
 	for _, text := range []string{
-		"", "oak", "1", "1.2", "1.2.3", "1.2.3.", "2.7.3.oak", "1.x.3.oak", "1.7.x.oak", "1.0.3.oak", "1.7.0.oak", "1.-7.3.oak",
-		"1.9223372036854775808.3.oak",
+		"", "oak", "1", "1.2", "1.2.3", "1.2.3.", "1.2.3." + id, "1.2.3." + id + ".", "2.7.3." + id + ".oak",
+		"1.x.3." + id + ".oak", "1.7.x." + id + ".oak", "1.0.3." + id + ".oak", "1.7.0." + id + ".oak",
+		"1.-7.3." + id + ".oak", "1.9223372036854775808.3." + id + ".oak", "1.7.3.oak.oak",
 	} {
 		_, err := journal.ParseToken(text)
 		if !errors.Is(err, journal.ErrInvalidToken) {

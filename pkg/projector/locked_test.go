@@ -2,9 +2,9 @@ package projector_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -259,18 +259,8 @@ func TestAShortWaitLateInAGroupIsTriedAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(pool.Close)
-	var release func()
-	waits := 0
 	h := projector.NewHandlers(projector.Spec{
 		Name: "late", Version: 1, Tables: `CREATE TABLE late (campaign_id text PRIMARY KEY, count bigint NOT NULL)`,
-		Classify: func(err error) projector.Class {
-			if class := projector.Classify(err); class != projector.ClassLock {
-				return class
-			}
-			waits++
-			release()
-			return projector.ClassLock
-		},
 	})
 	projector.On(h, "moved", func(_ context.Context, g *projector.Group, e journal.Event, m moved) error {
 		if m.By > 0 {
@@ -284,8 +274,7 @@ func TestAShortWaitLateInAGroupIsTriedAgain(t *testing.T) {
 	appendMoves(t, pool, "a", 0)
 	appendMoves(t, pool, "b", 0)
 	drain(t, p)
-	_, release = elsewhere(t, pool, `SELECT FROM late WHERE campaign_id = 'b' FOR UPDATE`)
-	release = sync.OnceFunc(release)
+	waited := untilOneHasWaited(t, pool, `SELECT FROM late WHERE campaign_id = 'b' FOR UPDATE`)
 	appendMoves(t, pool, "a", append(make([]int, 600), 600)...)
 	appendMoves(t, pool, "b", 0)
 	second, err := pool.Acquire(t.Context()) // so the worker cannot look up who holds the lock
@@ -297,11 +286,42 @@ func TestAShortWaitLateInAGroupIsTriedAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if waits == 0 {
-		t.Error("no statement waited in vain")
+	if err := <-waited; err != nil {
+		t.Error(err)
 	}
 	expectText(t, pool, "what has failed", "0 and 0", `SELECT (SELECT count(*) FROM tidemark.deferred) || ' and '
 		|| (SELECT count(*) FROM tidemark.failure_log)`)
 	expectText(t, pool, "rows", "a 602, b 2",
 		`SELECT string_agg(campaign_id || ' ' || count, ', ' ORDER BY campaign_id) FROM late`)
+}
+
+// untilOneHasWaited holds a lock in another session until the first wait for it is over.
+func untilOneHasWaited(t *testing.T, pool *pgxpool.Pool, lock string) (waited <-chan error) {
+	t.Helper()
+	conn, err := pgx.ConnectConfig(t.Context(), pool.Config().ConnConfig)
+	if err == nil {
+		_, err = conn.Exec(t.Context(), "BEGIN; "+lock)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() {
+		_, err := conn.Exec(t.Context(), `DO $$
+			DECLARE
+				first timestamptz;
+				now timestamptz;
+			BEGIN
+				LOOP
+					PERFORM pg_sleep(0.001);
+					SELECT l.waitstart INTO now FROM pg_locks l
+					WHERE NOT l.granted AND l.transactionid = pg_current_xact_id()::xid LIMIT 1;
+					EXIT WHEN now IS DISTINCT FROM first AND first IS NOT NULL;
+					first := now;
+				END LOOP;
+			END
+			$$`)
+		ended <- errors.Join(err, conn.Close(context.WithoutCancel(t.Context())))
+	}()
+	return ended
 }

@@ -207,7 +207,8 @@ func waits(t *testing.T, pool *pgxpool.Pool) {
 	ended := make(chan error, 1)
 	go func() { ended <- w.Run(ctx) }()
 	var unknown *projector.NotAppliedError
-	if err := w.Wait(ctx, "1.1.1.go", "scores"); !errors.As(err, &unknown) || unknown.Status != projector.WaitUnregistered {
+	token := journal.Token{CampaignID: "go", Seq: 1, Position: 1}.String()
+	if err := w.Wait(ctx, token, "scores"); !errors.As(err, &unknown) || unknown.Status != projector.WaitUnregistered {
 		t.Errorf("an application waits for a projection: %v", err)
 	}
 	cancel()

@@ -276,7 +276,7 @@ func (t *Transaction) applyTasks(ctx context.Context, k *registry.Projection, ta
 		culprit := events[n]
 		events = events[n+1:]
 		skipped := taskOf(tasks, culprit.CampaignID).dropFailed(culprit.Seq, cause)
-		if t.took >= slowFailure {
+		if t.took >= slowFailure && !waited(cause) {
 			t.putOff(k, &culprit, cause, tasks, events)
 			return nil
 		}
@@ -292,6 +292,9 @@ func (t *Transaction) applyTasks(ctx context.Context, k *registry.Projection, ta
 
 // slowFailure is how long a statement takes to fail until the rest of the group does not wait for more of its kind.
 const slowFailure = time.Second
+
+// waited reports whether a statement failed for others' locks, whose time is limited for the whole group.
+func waited(cause error) bool { return failure.IsLockTimeout(cause) || failure.IsRollback(cause) }
 
 // putOff leaves events of a projection to later groups, because the culprit took long to fail and they may take
 // as long. Their campaigns wait, and count no attempt.
@@ -366,7 +369,7 @@ func (t *Transaction) runParts(ctx context.Context, parts []*part) error {
 			event := one.culprit()
 			before, rest := one.without(cause)
 			// The time includes that of the statements before.
-			if one.Took >= slowFailure*time.Duration(1+one.Failed/partStatements) {
+			if one.Took >= slowFailure*time.Duration(1+one.Failed/partStatements) && !waited(cause) {
 				t.putOff(one.k, &event, cause, one.tasks, eventsOf(rest))
 				rest = nil
 			}

@@ -15,7 +15,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -64,8 +63,7 @@ type event struct {
 // call is one [Waiter.Wait].
 type call struct {
 	left    []event
-	ids     map[event]uuid.UUID // of the events, as of the first look that found them
-	history string              // of the journal, as of the first look; "": it is still to come
+	history string // of the journal, as of the first look; "": it is still to come
 	done    chan struct{}
 	err     error
 }
@@ -105,7 +103,7 @@ func (w *Waiter) Wait(ctx context.Context, token string, projections ...string) 
 	case len(projections) == 0:
 		return errors.New("wait for projections: none is named")
 	}
-	c := &call{ids: map[event]uuid.UUID{}, done: make(chan struct{})}
+	c := &call{done: make(chan struct{})}
 	for _, p := range projections {
 		c.left = append(c.left, event{t, p})
 	}
@@ -180,7 +178,7 @@ func (w *Waiter) step(ctx context.Context, conn *pgx.Conn, _ string) (time.Durat
 				return false
 			}
 			p := places[i]
-			if lost && e.Position > now.shared || c.another(e, p.ID) { // another event may have its seq and its position
+			if lost && e.Position > now.shared || p.ID != nil && *p.ID != e.EventID {
 				p.State = Replaced
 			}
 			if refused == nil {
@@ -197,18 +195,6 @@ func (w *Waiter) step(ctx context.Context, conn *pgx.Conn, _ string) (time.Durat
 	within := w.within
 	w.within = min(2*within, latest)
 	return within, nil
-}
-
-// another reports whether an event is no longer the one that the first look found in its place.
-func (c *call) another(e event, id *uuid.UUID) bool {
-	if id == nil {
-		return false
-	}
-	first, found := c.ids[e]
-	if !found {
-		c.ids[e] = *id
-	}
-	return found && first != *id
 }
 
 // answer ends a call. The caller has locked the waiter.

@@ -121,7 +121,7 @@ func TestACallWaitsUntilTheProjectionHasApplied(t *testing.T) {
 	}{
 		{auth.Viewer, first, "scores", http.StatusForbidden},
 		{auth.Operator, "oak", "scores", http.StatusBadRequest},
-		{auth.Operator, "1.1.1.elm", "scores", http.StatusBadRequest},
+		{auth.Operator, journal.Token{CampaignID: "elm", Seq: 1, Position: 1}.String(), "scores", http.StatusBadRequest},
 		{auth.Operator, first, "nosuch", http.StatusNoContent}, // the call refuses it
 		{auth.Operator, first, "", http.StatusNoContent},       // and this
 		{auth.Operator, "", "scores", http.StatusNoContent},

@@ -415,10 +415,12 @@ func TestACallWithATokenWaitsBeforeItReads(t *testing.T) {
 	t.Parallel()
 	pool, acting := database(t)
 	s := serveOn(t, pool, acting, nil)
-	first := scan[string](t, pool, `SELECT concat_ws('.', 1, position, seq, campaign_id) FROM tidemark.journal
+	first := scan[string](t, pool, `SELECT concat_ws('.', 1, position, seq, event_id, campaign_id) FROM tidemark.journal
 		WHERE campaign_id = 'a' AND seq = 1`)
+	const id = "018c5f3e-0000-7000-8000-000000000001"
 	for token, want := range map[string]int{
-		first: http.StatusOK, "1.3.1.b": http.StatusBadRequest, "1.9.2.a": http.StatusConflict, "a": http.StatusBadRequest,
+		first: http.StatusOK, "1.3.1." + id + ".b": http.StatusBadRequest, "1.9.2." + id + ".a": http.StatusConflict,
+		"1.1.1." + id + ".a": http.StatusConflict, "a": http.StatusBadRequest,
 	} {
 		response, body := s.call(t, auth.Operator, http.MethodGet,
 			"/api/v1/campaigns/a/as-of?projection=notes&seq=1&after="+token, "", nil)
