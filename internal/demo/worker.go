@@ -74,7 +74,7 @@ func (w *worker) kill() error {
 		return fmt.Errorf("worker %d has ended: %w", w.number, w.err)
 	}
 	w.state = "killed"
-	if err := w.process.Kill(); err != nil {
+	if err := w.process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return err
 	}
 	<-w.done
