@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tidemark-go/tidemark/internal/operator/document"
+	"github.com/tidemark-go/tidemark/internal/projector/kind"
 	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
 	"github.com/tidemark-go/tidemark/internal/projector/replay"
@@ -100,15 +101,22 @@ the events up to there beside the live tables. Nothing is written. Event 0 is be
 				return cli.Usagef("after which event? Either --seq or --time names it")
 			}
 			var states []replay.State
+			across := false
 			err := m.with(cmd.Context(), env, m.chosen, func(p *projector.Projector, r rebuild.Registered) error {
 				state, err := p.AsOf(cmd.Context(), r.Name, m.campaign, m.seq)
-				states = append(states, state)
+				states, across = append(states, state), r.Scope == string(projector.ScopeJournal)
 				return err
 			})
 			if err != nil {
 				return err
 			}
-			return env.Print(m.asJSON, document.All(states), func() error { return printStates(env, states) })
+			return env.Print(m.asJSON, document.All(states), func() error {
+				if err := printStates(env, states); err != nil {
+					return err
+				}
+				m.noteEmpty(env, states, across)
+				return nil
+			})
 		},
 	}
 	m.bind(env, command)
@@ -117,6 +125,25 @@ the events up to there beside the live tables. Nothing is written. Event 0 is be
 		"the last event before this time (RFC 3339), for a projection across campaigns")
 	m.code.bind(env, command)
 	return command
+}
+
+// noteEmpty says so if there is no row: a key may be misspelled.
+func (m *moment) noteEmpty(env *cli.Env, states []replay.State, across bool) {
+	for _, s := range states {
+		for _, t := range s.Tables {
+			if len(t.Rows) > 0 {
+				return
+			}
+		}
+	}
+	switch {
+	case across && m.campaign == kind.AllKeys:
+		env.Note("No key has a row after position %d.", m.seq)
+	case across:
+		env.Note("Key %s has no row after position %d: no event up to there may have it.", table.Quote(m.campaign), m.seq)
+	default:
+		env.Note("Campaign %s has no row after event %d.", table.Quote(m.campaign), m.seq)
+	}
 }
 
 func printStates(env *cli.Env, states []replay.State) error {

@@ -50,6 +50,7 @@ type verify struct {
 	asJSON   bool
 
 	document  verified
+	across    bool     // its rows belong to keys
 	differing []string // campaigns to repair
 	meter     *progress.Meter
 }
@@ -145,7 +146,7 @@ func (v *verify) run(
 	ctx context.Context, env *cli.Env, pool *pgxpool.Pool, p *projector.Projector, r rebuild.Registered,
 ) error {
 	v.document = verified{Projection: r.Name, ProjectionVersion: r.Version}
-	v.request.Projection = r.Name
+	v.request.Projection, v.across = r.Name, r.Scope == string(projector.ScopeJournal)
 	if v.repair {
 		v.request.OnCampaign = func(id string) { v.differing = append(v.differing, id) }
 	}

@@ -54,20 +54,29 @@ func (v *verify) print(env *cli.Env) error {
 		env.Note("%s of campaigns that the journal does not have: no replay reaches them, delete them by hand.",
 			table.Count(d.Strays, "row"))
 	}
-	env.Note("%s verified, %s applied: %s.", table.Count(d.Campaigns, "campaign"), table.Count(d.Events, "event"),
-		v.verdict())
+	what := table.Count(d.Campaigns, "campaign")
+	switch {
+	case v.across && v.campaign != "":
+		what = "key " + table.Quote(v.campaign)
+	case v.across:
+		what = "all keys"
+	}
+	env.Note("%s verified, %s applied: %s.", what, table.Count(d.Events, "event"), v.verdict())
 	return nil
 }
 
 func (v *verify) verdict() string {
-	d := &v.document
+	d, unit := &v.document, "campaign"
+	if v.across {
+		unit = "key"
+	}
 	switch {
 	case d.Differing+d.Strays == 0:
 		return "nothing differs"
 	case d.Repaired != nil:
-		return fmt.Sprintf("%s filed; workers replay them from scratch", table.Count(*d.Repaired, "campaign"))
+		return fmt.Sprintf("%s filed; workers replay them from scratch", table.Count(*d.Repaired, unit))
 	default:
-		return table.Count(d.Differing, "campaign") + " with differences"
+		return table.Count(d.Differing, unit) + " with differences"
 	}
 }
 

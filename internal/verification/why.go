@@ -43,8 +43,10 @@ written.` + acrossHelp,
 				return m.chosen(r) && slices.Contains(r.Tables, request.Table)
 			}
 			var why replay.Why
+			across := false
 			err := m.with(cmd.Context(), env, owns, func(p *projector.Projector, r rebuild.Registered) (err error) {
 				request.Projection, request.CampaignID = r.Name, m.campaign
+				across = r.Scope == string(projector.ScopeJournal)
 				why, err = p.Why(cmd.Context(), request)
 				return err
 			})
@@ -57,7 +59,7 @@ written.` + acrossHelp,
 			if err != nil {
 				return err
 			}
-			return env.Print(m.asJSON, document.One(why), func() error { return printWhy(env, why) })
+			return env.Print(m.asJSON, document.One(why), func() error { return printWhy(env, why, across) })
 		},
 	}
 	m.bind(env, command)
@@ -69,22 +71,31 @@ written.` + acrossHelp,
 	return command
 }
 
-func printWhy(env *cli.Env, w replay.Why) error {
+// printWhy names events across campaigns by position and campaign too.
+func printWhy(env *cli.Env, w replay.Why, across bool) error {
+	place, columns := "event", []string{"SEQ", "TYPE", "OCCURRED", "ACTOR"}
+	if across {
+		place, columns = "position", append([]string{"POSITION", "CAMPAIGN"}, columns...)
+	}
 	event := func(e journal.Event) []table.Cell {
-		return table.Row(e.Seq, e.Type, e.OccurredAt, e.Actor)
+		cells := table.Row(e.Seq, e.Type, e.OccurredAt, e.Actor)
+		if across {
+			cells = append(table.Row(e.Position, e.CampaignID), cells...)
+		}
+		return cells
 	}
 	switch {
 	case w.Row == nil && w.Gone == nil:
-		env.Note("There is no such row after event %d, and never was.", w.Seq)
+		env.Note("There is no such row after %s %d, and never was.", place, w.Seq)
 		return nil
 	case w.Row == nil:
-		env.Note("There is no such row after event %d: this event deleted it.", w.Seq)
-		return env.PrintTable([]string{"SEQ", "TYPE", "OCCURRED", "ACTOR"}, [][]table.Cell{event(*w.Gone)})
+		env.Note("There is no such row after %s %d: this event deleted it.", place, w.Seq)
+		return env.PrintTable(columns, [][]table.Cell{event(*w.Gone)})
 	}
 	rows := slice.Of(w.Causes, func(c replay.Cause) []table.Cell {
 		return append(table.Row(c.Column, plain(c.Value)), event(c.Event)...)
 	})
-	if err := env.PrintTable([]string{"COLUMN", "VALUE", "SEQ", "TYPE", "OCCURRED", "ACTOR"}, rows); err != nil {
+	if err := env.PrintTable(append([]string{"COLUMN", "VALUE"}, columns...), rows); err != nil {
 		return fmt.Errorf("write the table: %w", err)
 	}
 	return nil

@@ -66,14 +66,24 @@ func TestRowsAcrossCampaignsAreLookedAtByKey(t *testing.T) {
 		{"campaign as-of --campaign - --projection totals --seq 10 --json", cli.ExitOK, `"points": 10`},
 		{"campaign as-of --campaign bob --projection totals --time 2999-01-01T00:00:00Z", cli.ExitOK, "bob\t15\n"},
 		{"campaign as-of --campaign bob --projection totals --time 1999-01-01T00:00:00Z", cli.ExitOK, "player\tpoints\n"},
+		{"campaign as-of --campaign eve --projection totals --seq 10", cli.ExitOK, "Key eve has no row after position 10"},
 		{"campaign as-of --campaign bob --seq 1", cli.ExitFailed, "no such projection"},
 		{"campaign as-of --campaign bob --projection totals --seq 1 --time 1999-01-01T00:00:00Z", cli.ExitUsage, "Either"},
 		{"campaign as-of --campaign bob --projection totals --seq 99999", cli.ExitFailed, "positions go up to"},
 		{"campaign diff --campaign ada --projection totals --from 7 --to 10", cli.ExitOK, "points\t10\t14\n"},
 		{"campaign why --campaign ada --projection totals --table totals", cli.ExitOK, "points\t21\t"},
-		{"projection verify totals --campaign bob", cli.ExitOK, "0"},
+		{
+			"campaign why --campaign ada --projection totals --table totals", cli.ExitOK,
+			"POSITION\tCAMPAIGN\tSEQ\tTYPE",
+		},
+		{
+			"campaign why --campaign eve --projection totals --table totals --seq 10", cli.ExitOK,
+			"no such row after position 10",
+		},
+		{"projection verify totals --campaign bob", cli.ExitOK, "key bob verified, "},
 		{"projection verify totals --campaign ada", cli.ExitDifferences, "21"},
 		{"projection verify totals", cli.ExitDifferences, "21"},
+		{"projection verify totals", cli.ExitDifferences, "all keys verified, "},
 	} {
 		got := execute(t, url, false, one.args+" --projections-dir testdata/across")
 		if out := got.out + got.err; got.code != one.code || !strings.Contains(out, one.want) {
