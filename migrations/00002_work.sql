@@ -567,8 +567,8 @@ CREATE FUNCTION tidemark.lock_exclusively(p_shared bigint[], p_exclusive bigint[
     SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    patience CONSTANT interval := CASE WHEN p_patience = '0' THEN '10s' ELSE p_patience END;
-    until CONSTANT timestamptz := clock_timestamp() + patience;
+    patience CONSTANT text := CASE WHEN p_patience = '0' THEN '10s' ELSE p_patience END;
+    until CONSTANT timestamptz := clock_timestamp() + patience::interval;
 BEGIN
     LOOP
         BEGIN

@@ -119,7 +119,8 @@ BEGIN
     ELSIF p_events = '[]' THEN
         reason := 'events are none: schedule at least one';
     ELSIF NOT coalesce(p_due >= '0001-01-01 00:00Z' AND p_due < '10000-01-01 00:00Z', false) THEN
-        reason := format('due is %s, it must be in the years 1 to 9999', coalesce(p_due::text, 'NULL'));
+        reason := format('due is %s, it must be in the years 1 to 9999',
+            coalesce(to_jsonb(p_due AT TIME ZONE 'UTC') #>> '{}', 'NULL'));
     END IF;
     IF reason IS NOT NULL THEN
         RAISE EXCEPTION 'append to campaign %: %', left(p_campaign_id, 64), reason

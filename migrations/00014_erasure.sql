@@ -168,7 +168,7 @@ AS $$
             'прстуфхцчшщъыьэюяѡѣѥѧѩѫѭѯѱѳѵѷѹѻѽѿҁҋҍҏґғҕҗҙқҝҟҡңҥҧҩҫҭүұҳҵҷҹһҽҿӏӂӄӆӈӊӌӎӑӓӕӗәӛӝӟӡӣӥӧөӫӭӯӱӳӵӷӹ'
             'ӻӽӿԁԃԅԇԉԋԍԏԑԓԕԗԙԛԝԟԡԣԥԧԩԫԭԯḁḃḅḇḉḋḍḏḑḓḕḗḙḛḝḟḡḣḥḧḩḫḭḯḱḳḵḷḹḻḽḿṁṃṅṇṉṋṍṏṑṓṕṗṙṛṝṟṡṣṥṧṩṫṭṯṱṳṵṷṹṻṽ'
             'ṿẁẃẅẇẉẋẍẏẑẓẕßạảấầẩẫậắằẳẵặẹẻẽếềểễệỉịọỏốồổỗộớờởỡợụủứừửữựỳỵỷỹỻỽỿ') END,
-        '[\u0001-\u002f\u003a-\u0040\u005b-\u0060\u007b-\u00bf\u2000-\u206f\u3000-\u303f]+', ' ', 'g'), ' ')
+        E'[\\u0001-\\u002f\\u003a-\\u0040\\u005b-\\u0060\\u007b-\\u00bf\\u2000-\\u206f\\u3000-\\u303f]+', ' ', 'g'), ' ')
 $$;
 -- +goose StatementEnd
 
@@ -308,7 +308,7 @@ CREATE FUNCTION tidemark.begin_erasure(p_campaign_id text, p_subjects text[], p_
     RETURNS TABLE (id bigint, generation bigint, key bytea, began_at timestamptz, continued boolean, fields jsonb,
         personal jsonb, changed jsonb)
     LANGUAGE plpgsql SECURITY DEFINER
-    SET lock_timeout = '3s'
+    SET lock_timeout = '3s' SET timezone = 'UTC' SET datestyle = 'ISO'
     SET jit = off SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_column
@@ -367,7 +367,7 @@ CREATE FUNCTION tidemark.abandon_erasure(p_erasure bigint, p_actor text, p_reaso
     RETURNS TABLE (id bigint, generation bigint, key bytea, began_at timestamptz, continued boolean, fields jsonb,
         personal jsonb, changed jsonb, campaign_id text)
     LANGUAGE plpgsql SECURITY DEFINER
-    SET lock_timeout = '3s'
+    SET lock_timeout = '3s' SET timezone = 'UTC' SET datestyle = 'ISO'
     SET jit = off SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_column

@@ -218,7 +218,8 @@ BEGIN
             (SELECT format('group %s has work for it', o.consumer_group) FROM tidemark.consumer_groups g
                 CROSS JOIN LATERAL (SELECT o.consumer_group FROM tidemark.outbox o WHERE o.consumer_group = g.name
                     AND o.campaign_id = c.id LIMIT 1) o LIMIT 1),
-            (SELECT format('an append has asked for it, it is kept until %s', date_trunc('second', a.kept_until))
+            (SELECT format('an append has asked for it, it is kept until %s', to_char(a.kept_until AT TIME ZONE 'UTC',
+                    'YYYY-MM-DD"T"HH24:MI:SS"Z"'))
                 FROM tidemark.restore_requests a WHERE a.campaign_id = c.id AND a.kept_until > clock_timestamp()),
             (SELECT format('projection %s is behind in it (%s)', d.projection, d.status) FROM tidemark.deferred d
                 WHERE d.campaign_id = c.id LIMIT 1),

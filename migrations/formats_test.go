@@ -1,0 +1,81 @@
+package migrations_test
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemark-go/tidemark/test/support/pgtest"
+)
+
+// selectUnpinned lists functions that read and write values by the caller's settings.
+const selectUnpinned = `SELECT p.proname::text AS name, pg_get_functiondef(p.oid) AS source FROM pg_proc p
+	WHERE p.pronamespace = 'tidemark'::regnamespace AND p.prokind = 'f'
+		AND NOT coalesce(p.proconfig, '{}')::text ~* '(?=.*"?timezone=)(?=.*"?datestyle=)' ORDER BY p.oid`
+
+// conversions find casts between text and time, interval, float or bytea. They cannot see the type of a
+// name, so they know the names of our columns and variables.
+var conversions = map[string]*regexp.Regexp{ //nolint:gochecknoglobals // constants
+	"text as a time": regexp.MustCompile(
+		`[)'\w]::(?:timestamptz|timestamp|date|timetz|time|interval|bytea|float[48]|real|double precision)\b`),
+	"a record with times": regexp.MustCompile(
+		`(?s)(?:to_record|to_recordset)\([^;]*?\b(?:timestamp with time zone|timestamptz|interval|bytea|float8)\b`),
+	"a record of a table": regexp.MustCompile(`(?:populate_record|populate_recordset|row_to_json)\(`),
+	"a time as text":      regexp.MustCompile(`(?:_at|_until|due|ttl|keep|timestamp\(\)|now\(\))\)?::text\b`),
+	"a time in JSON":      regexp.MustCompile(`'\w+'(?:::text)?, (?:\w+\.)?\w*(?:_at|_until|due|ttl)\s*[,)]`),
+	"a time in a message": regexp.MustCompile(`RAISE [^;]*', [^;]*\b(?:ttl|\w+_at|\w+_until|p_due)\b[^;]*USING`),
+}
+
+// fixed are conversions that no setting changes, and why.
+var fixed = map[string]string{ //nolint:gochecknoglobals // constants
+	"misfit":           "a time is RFC 3339, which it checks before",
+	"append":           "a time is RFC 3339: event_fits",
+	"append_rows":      "times are RFC 3339: check_types",
+	"appended_before":  "times are RFC 3339: check_types",
+	"check_repeat":     "times are RFC 3339: check_types",
+	"erase_scheduled":  "times are RFC 3339: check_types",
+	"put_back":         "the lines have the formats of archive_lines, which their hash proves",
+	"sample_pages":     "it casts a number",
+	"lock_exclusively": "lock_timeout has a number and a unit",
+}
+
+// literal finds a string and whether it has escapes whatever standard_conforming_strings is.
+var literal = regexp.MustCompile(`(E?)'((?:[^'\\]|\\.|'')*)'`) //nolint:gochecknoglobals // a constant
+
+func TestFunctionsThatConvertTimesPinTheFormats(t *testing.T) {
+	t.Parallel()
+	rows, err := connect(t, pgtest.URL(t)).Query(t.Context(), selectUnpinned)
+	must(t, err)
+	type function struct{ Name, Source string }
+	functions, err := pgx.CollectRows(rows, pgx.RowToStructByName[function])
+	must(t, err)
+	comment := regexp.MustCompile(`(?m)--.*$`)
+	harmless := regexp.MustCompile(`NULL::|\d::|'(?:epoch|second)', `)
+	left := map[string]bool{}
+	for _, f := range functions {
+		source := harmless.ReplaceAllString(comment.ReplaceAllString(f.Source, ""), "")
+		for _, text := range literal.FindAllStringSubmatch(source, -1) {
+			if text[1] == "" && strings.Contains(text[2], `\`) {
+				t.Errorf("%s has the string %.120q: with standard_conforming_strings off it is another", f.Name, text[0])
+			}
+		}
+		for what, pattern := range conversions {
+			found := pattern.FindString(source)
+			if found == "" {
+				continue
+			}
+			if fixed[f.Name] != "" {
+				left[f.Name] = true
+				continue
+			}
+			t.Errorf("%s has %s, %.120q: SET timezone and datestyle, or say why no setting changes it", f.Name, what, found)
+		}
+	}
+	for name := range fixed {
+		if !left[name] {
+			t.Errorf("%s converts nothing any more", name)
+		}
+	}
+}
