@@ -64,3 +64,49 @@ func TestHeadersOfCloudEventsAreEncodedAsTheBindingSays(t *testing.T) {
 		}
 	}
 }
+
+// A header of NATS begins after spaces and ends with its line, so values of other formats are encoded too.
+func TestHeadersOfAllFormatsAreDecodedOnce(t *testing.T) {
+	t.Parallel()
+	b := start(t, nil)
+	conn, err := client.Connect(b.address())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(conn.Close)
+	js, err := jetstream.New(conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "all", Subjects: []string{"events"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	texts := []string{"100%", "50%25", "  led", "trailed ", "line\r\nbreak: x", `say "when"`, "żółw 😀", "plain/one"}
+	stored := uint64(0)
+	for _, format := range []publisher.Format{publisher.FormatEnvelope, publisher.FormatRaw, publisher.FormatCloudEvents} {
+		var events []publisher.Event
+		for _, text := range texts {
+			e := event(string(format)+text, 1)
+			e.Actor = text
+			events = append(events, e)
+		}
+		encoder := publisher.Encoder{Format: format}
+		sink := open(t, nats.Config{Servers: []string{b.address()}, Subject: "events", Encoder: encoder})
+		if err := sink.Publish(t.Context(), events); err != nil {
+			t.Fatal(err)
+		}
+		for i := range events {
+			stored++
+			m, err := s.GetMsg(t.Context(), stored)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, a := range encoder.AppendAttributes(nil, &events[i]) {
+				if got, err := url.PathUnescape(m.Header.Get(a.Name)); err != nil || got != a.Value {
+					t.Errorf("%s: the header %s is %q, %v, for %q", format, a.Name, m.Header.Get(a.Name), err, a.Value)
+				}
+			}
+		}
+	}
+}

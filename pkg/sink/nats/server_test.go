@@ -105,11 +105,9 @@ func stream(
 				return received, nil
 			}
 			id := m.Header.Get("event_id") + m.Header.Get("ce-id")
-			campaign := m.Header.Get("campaign_id")
-			if subject := m.Header.Get("ce-subject"); subject != "" {
-				if campaign, err = url.PathUnescape(subject); err != nil {
-					return nil, err
-				}
+			campaign, err := url.PathUnescape(m.Header.Get("campaign_id") + m.Header.Get("ce-subject"))
+			if err != nil {
+				return nil, err
 			}
 			received = append(received, publishertest.Received{
 				EventID: uuid.MustParse(id[:36]), CampaignID: campaign,

@@ -132,8 +132,8 @@ func (s *sink) start(l *link, m *message, e *publisher.Event) (jetstream.PubAckF
 	m.set("Content-Type", s.cfg.Encoder.ContentType())
 	m.set(jetstream.MsgIDHeader, e.Identity())
 	cloud := s.cfg.Encoder.Format == publisher.FormatCloudEvents
-	for _, a := range m.attrs {
-		if cloud {
+	for _, a := range m.attrs { // a header loses spaces before and after it, and ends of lines
+		if a.Name != "traceparent" && a.Name != "tracestate" { // ASCII, in their own format
 			a.Value = header.Escape(a.Value)
 		}
 		m.set(a.Name, a.Value)
