@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/tidemark-go/tidemark/internal/bom"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
@@ -29,7 +30,7 @@ func (k WrappingKeys) Sealer() (*journal.Sealer, error) {
 		if err != nil {
 			return nil, fmt.Errorf("TIDEMARK_WRAPPING_KEYS: %w", err)
 		}
-		text, name = string(data), "TIDEMARK_WRAPPING_KEYS"
+		text, name = string(bom.Trim(data)), "TIDEMARK_WRAPPING_KEYS"
 	case k.Secret == "":
 		return nil, nil
 	}

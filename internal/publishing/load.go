@@ -18,6 +18,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
 
+	"github.com/tidemark-go/tidemark/internal/bom"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
@@ -49,7 +50,7 @@ func Load(path string, kinds []publisher.Kind, logger *slog.Logger) (*Routes, er
 	}
 	l := &loader{file: &file{name: path}, kinds: kinds, logger: logger, routes: &Routes{}, topics: map[string]bool{}}
 	// report duplicate keys together with all other mistakes
-	parsed, err := parser.ParseBytes(content, 0, parser.AllowDuplicateMapKey())
+	parsed, err := parser.ParseBytes(bom.Trim(content), 0, parser.AllowDuplicateMapKey())
 	switch syntax := yaml.Error(nil); {
 	case errors.As(err, &syntax) && syntax.GetToken() != nil:
 		l.mistakes = append(l.mistakes, mistake{syntax.GetToken().Position.Line, fmt.Errorf("it is not YAML (a text that "+

@@ -11,6 +11,7 @@ import (
 
 	"github.com/goccy/go-yaml"
 
+	"github.com/tidemark-go/tidemark/internal/bom"
 	"github.com/tidemark-go/tidemark/internal/operator/param"
 )
 
@@ -66,7 +67,7 @@ func Load(name string) (policies []Policy, keep time.Duration, err error) {
 		return nil, 0, err
 	}
 	var f file
-	if err := yaml.UnmarshalWithOptions(content, &f, yaml.Strict()); err != nil {
+	if err := yaml.UnmarshalWithOptions(bom.Trim(content), &f, yaml.Strict()); err != nil {
 		return nil, 0, fmt.Errorf("%s: %s", name, yaml.FormatError(err, false, false))
 	}
 	if len(f.Policies) == 0 && f.Restore == nil {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/goccy/go-yaml"
 
+	"github.com/tidemark-go/tidemark/internal/bom"
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 )
 
@@ -48,7 +49,7 @@ func LoadCatalogue(fsys fs.FS, name string) (_ *Catalogue, err error) {
 		return nil, err
 	}
 	var file catalogueFile
-	decoder := yaml.NewDecoder(bytes.NewReader(content), yaml.Strict())
+	decoder := yaml.NewDecoder(bytes.NewReader(bom.Trim(content)), yaml.Strict())
 	if err := decoder.Decode(&file); err != nil && !errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("%s:%w", name, located(err))
 	}
@@ -107,6 +108,7 @@ func (y eventTypeYAML) eventType(name string, fsys fs.FS, folder string) (EventT
 	case nil:
 	case string:
 		t.Schema, err = fs.ReadFile(fsys, path.Join(folder, schema))
+		t.Schema = bom.Trim(t.Schema)
 	default:
 		t.Schema, err = encodeJSON(schema)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/tidemark-go/tidemark/internal/projector/failure"
 	"github.com/tidemark-go/tidemark/internal/projector/kind"
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
 	"github.com/tidemark-go/tidemark/internal/projector/replay"
@@ -21,7 +22,8 @@ import (
 // begins the rebuild, unless [Config].ManualRebuilds is set. If it is lower, workers with the
 // registered version serve it. Register is safe to call at every start and from several processes
 // at once. [Projector.Run] and [Projector.Drain] call it first.
-func (p *Projector) Register(ctx context.Context) error {
+func (p *Projector) Register(ctx context.Context) (err error) {
+	defer func() { err = failure.WithContext(err) }()
 	if p.base.Entered.Load() {
 		return nil
 	}

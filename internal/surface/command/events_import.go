@@ -1,12 +1,15 @@
 package command
 
 import (
+	"bufio"
+	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
@@ -66,13 +69,20 @@ must not change.`,
 }
 
 func (o eventsImport) run(ctx context.Context, env *cli.Env, path string) error {
-	in, size, err := openInput(env, path)
+	file, size, err := openInput(env, path)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = in.Close() }()
+	defer func() { _ = file.Close() }()
+	in, compressed, err := unpacked(file)
+	if err != nil {
+		return err
+	}
+	if compressed {
+		size = 0
+	}
 	if o.source == "" {
-		o.source = filepath.Base(path)
+		o.source = strings.TrimSuffix(filepath.Base(path), ".gz")
 	}
 	return env.WithPool(ctx, func(ctx context.Context, pool *pgxpool.Pool) error {
 		meter := progress.New(env.Err, "KiB", size>>10)
@@ -91,6 +101,28 @@ func (o eventsImport) run(ctx context.Context, env *cli.Env, path string) error 
 		}
 		return err
 	})
+}
+
+// unpacked returns what in holds, whether or not it is compressed with gzip.
+func unpacked(in io.Reader) (content io.Reader, compressed bool, err error) {
+	buffered := bufio.NewReader(in)
+	if magic, _ := buffered.Peek(2); string(magic) != "\x1f\x8b" {
+		return buffered, false, nil
+	}
+	unzipped, err := gzip.NewReader(buffered)
+	return gzipped{unzipped}, true, err
+}
+
+// gzipped says of a file that is cut off what it is. The client for Postgres has the same error for a
+// server that is away.
+type gzipped struct{ content io.Reader }
+
+func (g gzipped) Read(into []byte) (int, error) {
+	n, err := g.content.Read(into)
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		err = errors.New("the gzip data is cut off: copy the file again")
+	}
+	return n, err
 }
 
 // openInput returns the file, and its size if known.

@@ -2,6 +2,7 @@ package command
 
 import (
 	"bytes"
+	"compress/gzip"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -57,6 +58,24 @@ func TestEventsImportedAndExported(t *testing.T) {
 		if second := requireRun(t, other, "events export", cli.ExitOK, "2500 events"); second.out != first.out {
 			t.Error("the copy's export differs from the original's")
 		}
+	})
+
+	t.Run("are read from gzip, with the ids of the file itself", func(t *testing.T) {
+		t.Parallel()
+		url := fresh(t)
+		plain := writeFile(t, "ticks", ticks(0, 3))
+		var packed bytes.Buffer
+		w := gzip.NewWriter(&packed)
+		if _, err := w.Write([]byte(ticks(0, 3))); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		requireRun(t, url, "events import "+writeFile(t, filepath.Base(plain)+".gz", packed.String()), cli.ExitOK, "3 appended")
+		requireRun(t, url, "events import "+plain, cli.ExitOK, "0 appended, 3 already there")
+		requireRun(t, url, "events import "+writeFile(t, "cut.gz", packed.String()[:packed.Len()-9]), cli.ExitFailed,
+			"the gzip data is cut off")
 	})
 
 	t.Run("come from stdin", func(t *testing.T) {

@@ -2,6 +2,7 @@ package sqlfile
 
 import (
 	"bytes"
+	"iter"
 	"regexp"
 	"slices"
 	"strconv"
@@ -138,10 +139,11 @@ func (p *sqlParser) version(line int, value string) {
 // types reads the event types of a handler, and records the handler's line for each.
 func (p *sqlParser) types(line int, value string) []string {
 	var types []string
-	for eventType := range strings.SplitSeq(value, ",") {
-		eventType = strings.TrimSpace(eventType)
-		if eventType == "" || strings.ContainsAny(eventType, " \t'\";*") {
-			p.errs.add(line, "event type %q: write -- on: type, type …", eventType)
+	for written := range listed(value) {
+		eventType, ok := unquoted(written)
+		if !ok {
+			p.errs.add(line, "event type %q: write -- on: type, type …, and a type with spaces, commas or quotes as "+
+				`"order placed", with "" for a quote in it`, written)
 			continue
 		}
 		if first, taken := p.onLine[eventType]; taken {
@@ -152,6 +154,35 @@ func (p *sqlParser) types(line int, value string) []string {
 		types = append(types, eventType)
 	}
 	return types
+}
+
+// listed returns the parts of value between commas outside double quotes.
+func listed(value string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		quoted, from := false, 0
+		for i := range len(value) {
+			switch {
+			case value[i] == '"':
+				quoted = !quoted
+			case value[i] == ',' && !quoted:
+				if !yield(strings.TrimSpace(value[from:i])) {
+					return
+				}
+				from = i + 1
+			}
+		}
+		yield(strings.TrimSpace(value[from:]))
+	}
+}
+
+// unquoted returns the event type that is written as it is or, like names in SQL, in double quotes.
+func unquoted(written string) (eventType string, ok bool) {
+	if inner, quoted := strings.CutPrefix(written, `"`); quoted {
+		inner, closed := strings.CutSuffix(inner, `"`)
+		rest := strings.ReplaceAll(inner, `""`, "")
+		return strings.ReplaceAll(inner, `""`, `"`), closed && inner != "" && !strings.Contains(rest, `"`)
+	}
+	return written, written != "" && !strings.ContainsAny(written, " \t'\";*")
 }
 
 // endSection compiles the statements since the last header.

@@ -47,6 +47,25 @@ DELETE FROM sessions; UPDATE sessions SET note = 'a;b'
 	}
 }
 
+func TestLoadReadsTypesInQuotes(t *testing.T) {
+	t.Parallel()
+	projection, err := loadText(sessionsHead + `
+-- on: plain, "order placed", "a, b", "the ""best"" one" ,"it's; *"
+DELETE FROM sessions
+`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"plain", "order placed", "a, b", `the "best" one`, "it's; *"}
+	if got := projection.Spec().Types; !reflect.DeepEqual(got, want) {
+		t.Errorf("got types %q, want %q", got, want)
+	}
+	_, err = loadText(sessionsHead + "-- on: \"a, x y, \"\", \"a\"b\"\nSELECT 1")
+	if err == nil || strings.Count(err.Error(), `"order placed"`) == 0 {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestLoadReplacesFieldsByNumberedParameters(t *testing.T) {
 	t.Parallel()
 	tests := []struct{ name, sql, want string }{

@@ -10,6 +10,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/tidemark-go/tidemark/pkg/publisher"
 )
 
 // link is one connection. It is never repaired: unconfirmed messages are lost with it.
@@ -23,7 +25,7 @@ type link struct {
 	why error
 }
 
-// connect connects and reads the stream's size limit.
+// connect connects, and reads the stream's size limit and whether it confirms.
 func (s *sink) connect(ctx context.Context) (*link, error) {
 	l := &link{broken: make(chan struct{})}
 	timeout := connectTimeout
@@ -46,8 +48,14 @@ func (s *sink) connect(ctx context.Context) (*link, error) {
 		return nil, err
 	}
 	// Without permission to ask, the limit is unknown: the stream itself then refuses larger events.
-	if stream, err := s.stream(ctx, l); err == nil && stream.CachedInfo().Config.MaxMsgSize > 0 {
-		l.maxSize = int(stream.CachedInfo().Config.MaxMsgSize)
+	if stream, err := s.stream(ctx, l); err == nil {
+		config := stream.CachedInfo().Config
+		if config.NoAck {
+			conn.Close()
+			return nil, publisher.Outage(fmt.Errorf("the stream %s has no_ack, so it confirms no event: set no_ack to false there",
+				config.Name))
+		}
+		l.maxSize = int(max(0, config.MaxMsgSize))
 	}
 	return l, nil
 }
