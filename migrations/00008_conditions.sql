@@ -151,10 +151,11 @@ $$;
 -- +goose StatementEnd
 
 -- read returns the first p_limit events that a query selects, from position p_from on, in order and
--- up to the writer floor. No event can later appear between them.
+-- up to the writer floor. No event can later appear between them. A rare event may be far away: p_until
+-- bounds what one call looks at.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.read(p_query jsonb, p_from bigint DEFAULT 0,
-    p_limit integer DEFAULT 100) RETURNS SETOF tidemark.journal
+    p_limit integer DEFAULT 100, p_until bigint DEFAULT 9223372036854775807) RETURNS SETOF tidemark.journal
     LANGUAGE plpgsql VOLATILE
     SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off
     SET search_path = pg_catalog, pg_temp
@@ -164,7 +165,7 @@ DECLARE
 BEGIN
     -- A separate statement, whose snapshot is younger than the floor.
     RETURN QUERY
-    SELECT j.* FROM tidemark.query_matches(p_query, p_from - 1, floor, p_limit) AS m
+    SELECT j.* FROM tidemark.query_matches(p_query, p_from - 1, least(floor, p_until), p_limit) AS m
     CROSS JOIN LATERAL (SELECT * FROM tidemark.journal j WHERE j.position BETWEEN m.position AND m.position
         ORDER BY j.position LIMIT 1) AS j
     ORDER BY m.position;

@@ -77,7 +77,8 @@ type ResetError = feed.ResetError
 // Read returns the first limit events that a query selects, from a position (inclusive; 0: from the
 // first), in order of position and up to the writer floor. It may miss an event just appended while
 // an append with a lower position is in flight; [Decide] includes it. It must not run inside a
-// REPEATABLE READ or SERIALIZABLE transaction.
+// REPEATABLE READ or SERIALIZABLE transaction. However rare the events are, each of its statements is
+// short; reading from far back has many.
 func Read(ctx context.Context, db Querier, q Query, from int64, limit int) ([]Event, error) {
 	return feed.Read(ctx, db, q, from, limit)
 }

@@ -35,18 +35,9 @@ func ListCampaign(
 	return l.collect(ctx, db, fromSeq-1, queryListCampaign, campaignID, fromSeq)
 }
 
-// ListMatches is [ListCampaign] for the events that a query selects, from a position to the writer floor.
-func ListMatches(ctx context.Context, db Querier, q Query, from int64, l List) (events []Event, more bool, err error) {
-	if err := CheckQuery(q); err != nil {
-		return nil, false, err
-	}
-	defer rows.Explain(&err, "list the events of a query from position %d", from)
-	return l.collect(ctx, db, -1, queryListMatches, string(AppendQuery(nil, q)), from)
-}
-
 // collect reads a campaign after a seq, or events of several campaigns (-1).
 func (l List) collect(
-	ctx context.Context, db Querier, after int64, query string, of, from any,
+	ctx context.Context, db Querier, after int64, query string, of, from any, until ...any,
 ) ([]Event, bool, error) {
 	if l.Bare {
 		l.Bytes = math.MaxInt64
@@ -55,7 +46,8 @@ func (l List) collect(
 	if after >= 0 {
 		s = span{after: after, events: l.Events, bytes: l.Bytes}
 	}
-	events, size, err := collectSome(ctx, db, 0, l.Bytes, s, query, of, from, l.Events, l.Bytes, l.Bare)
+	args := append([]any{of, from, l.Events, l.Bytes, l.Bare}, until...)
+	events, size, err := collectSome(ctx, db, 0, l.Bytes, s, query, args...)
 	if l.Bare {
 		for i := range events {
 			events[i].unreadable = false // unknown

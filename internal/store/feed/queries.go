@@ -195,14 +195,12 @@ const (
 			FROM (SELECT * FROM tidemark.journal WHERE campaign_id = $1 AND seq >= $2 ORDER BY seq LIMIT $3) j
 		) e WHERE before < $4 OR $5 ORDER BY seq`
 
-	// queryListMatches is queryRead, until payloads reach $4 bytes.
+	// queryListMatches reads from $2 up to $6 or the writer floor, which the function reads in an earlier
+	// statement, until payloads reach $4 bytes.
 	queryListMatches = `SELECT ` + listColumns + ` FROM (
 			SELECT j.*, sum(j.payload_bytes) OVER (ORDER BY j."position" ROWS UNBOUNDED PRECEDING) - j.payload_bytes AS before
-			FROM tidemark.read($1::jsonb, $2, $3) j
+			FROM tidemark.read($1::jsonb, $2, $3, $6) j
 		) e WHERE before < $4 OR $5 ORDER BY "position"`
-
-	// queryRead is queryMatches up to the writer floor, which the function reads in an earlier statement.
-	queryRead = `SELECT ` + eventColumns + ` FROM tidemark.read($1::jsonb, $2, $3)`
 
 	// queryMatches reads ranges of the index on tags, then probes one event by position for each
 	// row. The ORDER BY rules out other indexes. It takes no lock.

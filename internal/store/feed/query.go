@@ -112,15 +112,6 @@ func appendStrings(buf []byte, values []string) []byte {
 // maxQueryTextBytes is the longest type or tag in a query. No event has a longer one.
 const maxQueryTextBytes = 4096
 
-// Read is [journal.Read].
-func Read(ctx context.Context, db Querier, q Query, from int64, limit int) (_ []Event, err error) {
-	if err := CheckQuery(q); err != nil {
-		return nil, err
-	}
-	defer rows.Explain(&err, "read the events of a query from position %d", from)
-	return collect(ctx, db, queryRead, string(AppendQuery(nil, q)), from, limit)
-}
-
 // ReadMatches reads up to limit events with after < position <= until, in order, that a query
 // selects. [AppendQuery] encodes it.
 func ReadMatches(ctx context.Context, db Querier, query string, after, until int64, limit int) (_ []Event, err error) {

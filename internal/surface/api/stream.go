@@ -13,10 +13,13 @@ import (
 	"strings"
 
 	"github.com/tidemark-go/tidemark/internal/auth"
+	"github.com/tidemark-go/tidemark/internal/operator"
 	"github.com/tidemark-go/tidemark/internal/operator/document"
 	"github.com/tidemark-go/tidemark/internal/operator/param"
+	"github.com/tidemark-go/tidemark/internal/redact"
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/pages"
+	"github.com/tidemark-go/tidemark/internal/surface/problem"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
@@ -24,6 +27,7 @@ const (
 	streamEvents = 100     // of one read of a stream that catches up
 	streamBytes  = 1 << 20 // of one write, about
 	catchingUp   = 2       // streams that read at once
+	streamPassed = 1000    // positions without a wanted event, after which a stream tells its place
 	fieldPlace   = "after" // the place to begin after
 	headerPlace  = "Last-Event-ID"
 )
@@ -47,13 +51,15 @@ type stream struct {
 	wants  func(e *journal.Event) bool
 	query  journal.Query // what it selects; no items: of a campaign, or all
 	placed func(e *journal.Event) int64
-	list   func(ctx context.Context, after int64, l feed.List) (events []journal.Event, more bool, err error)
+	list   func(ctx context.Context, l feed.List) (events []journal.Event, more bool, err error) // after place
 	resume func(ctx context.Context, after journal.Cursor) (feed.Start, error)
 
-	place    journal.Cursor // of the last event that was sent
+	place    journal.Cursor // events up to here are sent or not wanted
+	told     int64          // place that the client knows
 	instance string         // of the database that it was read from; "": the place is still to be looked at
 	joined   bool           // it follows the tail
 	looked   int64          // position in the tail; events up to here are sent or not wanted
+	matching *feed.Matching // what it reads until it follows the tail; nil: of a campaign
 }
 
 // streamRoutes returns the streams of server-sent events. Their ids are places.
@@ -68,6 +74,9 @@ func (a *API) streamRoutes() []Route {
 			if err == nil { // before the stream begins, the database's errors have an answer
 				err = s.apart(func() error {
 					_, err := feed.Resume(r.Context(), a.cfg.Pool, journal.Cursor{})
+					if err == nil {
+						_, _, err = s.list(r.Context(), feed.List{Events: 1, Bare: true})
+					}
 					return err
 				})
 			}
@@ -76,7 +85,13 @@ func (a *API) streamRoutes() []Route {
 				return
 			}
 			defer a.tail.join()()
-			a.cfg.Stream(w, r, s.fill)
+			a.cfg.Stream(w, r, func(b *bytes.Buffer) (<-chan struct{}, error) {
+				more, err := s.fill(b)
+				if known, ok := operator.AnswerTo(err); ok {
+					err = problem.New(known.Status, redact.Error(err), known.Remedy)
+				}
+				return more, err
+			})
 		})
 		route.Streams = true
 		return route
@@ -106,8 +121,8 @@ func (a *API) stream(r *http.Request, path string, params []param.Param) (*strea
 	if of.CampaignID != "" {
 		s.wants = func(e *journal.Event) bool { return e.CampaignID == of.CampaignID }
 		s.placed = func(e *journal.Event) int64 { return e.Seq }
-		s.list = func(ctx context.Context, after int64, l feed.List) ([]journal.Event, bool, error) {
-			return feed.ListCampaign(ctx, a.cfg.Pool, of.CampaignID, after+1, l)
+		s.list = func(ctx context.Context, l feed.List) ([]journal.Event, bool, error) {
+			return feed.ListCampaign(ctx, a.cfg.Pool, of.CampaignID, s.place.Position+1, l)
 		}
 		s.resume = func(ctx context.Context, after journal.Cursor) (feed.Start, error) {
 			return feed.ResumeCampaign(ctx, a.cfg.Pool, of.CampaignID, after)
@@ -122,9 +137,8 @@ func (a *API) stream(r *http.Request, path string, params []param.Param) (*strea
 		query.Items = append(slices.Clone(query.Items), journal.Item{Types: []string{feed.Notice}})
 	}
 	s.placed = func(e *journal.Event) int64 { return e.Position }
-	s.list = func(ctx context.Context, after int64, l feed.List) ([]journal.Event, bool, error) {
-		return feed.ListMatches(ctx, a.cfg.Pool, query, after+1, l)
-	}
+	s.matching = &feed.Matching{Query: query}
+	s.list = s.listMatching
 	s.resume = func(ctx context.Context, after journal.Cursor) (feed.Start, error) {
 		return feed.Resume(ctx, a.cfg.Pool, after)
 	}
@@ -171,7 +185,9 @@ func (s *stream) fill(b *bytes.Buffer) (<-chan struct{}, error) {
 			return atOnce, nil
 		}
 	}
-	s.looked = page.Until
+	if s.looked = page.Until; s.matching != nil {
+		s.pass(b, s.looked)
+	}
 	return atOnce, nil
 }
 
@@ -185,14 +201,29 @@ func (s *stream) enter(b *bytes.Buffer) error {
 	}
 	if err == nil {
 		s.place, s.instance, s.joined, s.looked = start.Cursor, start.Instance, false, 0
+		if s.told = s.place.Position; s.matching != nil {
+			s.matching.Floor = 0 // it may be another journal's
+		}
 	}
 	return err
+}
+
+// listMatching reads the next window of positions. Others read between two windows.
+func (s *stream) listMatching(ctx context.Context, l feed.List) (events []journal.Event, more bool, err error) {
+	m := s.matching
+	if m.After = s.place.Position; m.Done() {
+		m.Floor, err = feed.Floor(ctx, s.cfg.Pool)
+	}
+	if err == nil {
+		events, err = m.Next(ctx, s.cfg.Pool, l)
+	}
+	return events, !m.Done(), err
 }
 
 func (s *stream) catchUp(b *bytes.Buffer, head int64) error {
 	ctx := s.r.Context()
 	bare := !s.cfg.Payloads.Sees(auth.From(ctx))
-	events, more, err := s.list(ctx, s.place.Position, feed.List{Events: streamEvents, Bytes: streamBytes, Bare: bare})
+	events, more, err := s.list(ctx, feed.List{Events: streamEvents, Bytes: streamBytes, Bare: bare})
 	if err == nil {
 		var instance string
 		if instance, err = feed.Instance(ctx, s.cfg.Pool); err == nil && instance != s.instance {
@@ -214,10 +245,22 @@ func (s *stream) catchUp(b *bytes.Buffer, head int64) error {
 			s.send(b, &events[i], data)
 		}
 	}
+	if err == nil && s.matching != nil {
+		s.pass(b, s.matching.After)
+	}
 	if err == nil && !more {
 		s.joined, s.looked = true, head
 	}
 	return err
+}
+
+// pass moves the place to a position up to which all is sent. Once that is far behind the last event,
+// it tells the client: one that comes back goes on from there.
+func (s *stream) pass(b *bytes.Buffer, position int64) {
+	if s.place.Position = max(s.place.Position, position); s.place.Position >= s.told+streamPassed {
+		s.told = s.place.Position
+		fmt.Fprintf(b, "id: %s\n\n", s.place)
+	}
 }
 
 // notices returns what the notices of erasures among events are about, if the stream selects events.
@@ -268,6 +311,7 @@ func (s *stream) encodedOnce(page *pages.Page, e *journal.Event) (data []byte, e
 
 func (s *stream) send(b *bytes.Buffer, e *journal.Event, data []byte) {
 	s.place.Position = s.placed(e)
+	s.told = s.place.Position
 	fmt.Fprintf(b, "id: %s\ndata: %s\n\n", s.place, data)
 }
 

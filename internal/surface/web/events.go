@@ -210,8 +210,15 @@ func (h *hub) stream(w http.ResponseWriter, r *http.Request, fill api.Fill) {
 	for {
 		more, err := fill(&b)
 		if err != nil {
-			if r.Context().Err() == nil {
-				h.logger.WarnContext(r.Context(), "event stream ends: its events could not be read", "error", err)
+			if r.Context().Err() != nil {
+				return
+			}
+			h.logger.WarnContext(r.Context(), "event stream ends: its events could not be read", "error", err)
+			b.WriteString("event: error\ndata: ")
+			_ = json.NewEncoder(&b).Encode(problemOf(err))
+			b.WriteString("\n")
+			if control.SetWriteDeadline(time.Now().Add(h.patience)) == nil {
+				_, _ = w.Write(b.Bytes())
 			}
 			return
 		}

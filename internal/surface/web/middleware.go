@@ -147,27 +147,11 @@ func gone(r *http.Request) bool { return errors.Is(r.Context().Err(), context.Ca
 
 func failed(logger *slog.Logger) func(w http.ResponseWriter, r *http.Request, err error) {
 	return func(w http.ResponseWriter, r *http.Request, err error) {
-		var refused *problem.Problem
-		var connect *pgconn.ConnectError
-		code := redact.SQLState(err)
-		switch {
-		case errors.As(err, &refused):
-			problem.Write(w, refused)
+		problem.Write(w, problemOf(err))
+		if _, refused := errors.AsType[*problem.Problem](err); refused {
 			return
-		case code == "57014", errors.Is(err, context.DeadlineExceeded):
-			problem.Write(w, problem.New(http.StatusServiceUnavailable, "the database took too long",
-				"ask for less, or try again later"))
-		case code == "55P03":
-			problem.Write(w, problem.New(http.StatusConflict, "another session holds a lock that this needs",
-				"try again in a moment"))
-		case errors.As(err, &connect), slices.Contains([]string{"57P01", "57P02", "57P03", "53300"}, code):
-			problem.Write(w, problem.New(http.StatusServiceUnavailable,
-				"the database cannot be reached, or takes no more connections",
-				"look at Postgres; tidemark doctor and the worker's log say more"))
-		default:
-			problem.Write(w, problem.New(http.StatusInternalServerError, "the server failed", "the worker's log says why"))
 		}
-		if strings.HasPrefix(code, "22") { // its message quotes data
+		if code := redact.SQLState(err); strings.HasPrefix(code, "22") { // its message quotes data
 			err = errors.New("SQLSTATE " + code)
 		}
 		level := slog.LevelWarn
@@ -176,4 +160,23 @@ func failed(logger *slog.Logger) func(w http.ResponseWriter, r *http.Request, er
 		}
 		logger.Log(r.Context(), level, "a request failed", "method", r.Method, "path", r.URL.Path, "error", err)
 	}
+}
+
+// problemOf returns what a client gets to know of an error.
+func problemOf(err error) *problem.Problem {
+	code := redact.SQLState(err)
+	if refused, ok := errors.AsType[*problem.Problem](err); ok {
+		return refused
+	}
+	_, connect := errors.AsType[*pgconn.ConnectError](err)
+	switch {
+	case code == "57014", errors.Is(err, context.DeadlineExceeded):
+		return problem.New(http.StatusServiceUnavailable, "the database took too long", "ask for less, or try again later")
+	case code == "55P03":
+		return problem.New(http.StatusConflict, "another session holds a lock that this needs", "try again in a moment")
+	case connect, slices.Contains([]string{"57P01", "57P02", "57P03", "53300"}, code):
+		return problem.New(http.StatusServiceUnavailable, "the database cannot be reached, or takes no more connections",
+			"look at Postgres; tidemark doctor and the worker's log say more")
+	}
+	return problem.New(http.StatusInternalServerError, "the server failed", "the worker's log says why")
 }

@@ -75,6 +75,25 @@ func (s *served) follow(t *testing.T, role auth.Role, path, last string) *follow
 	return f
 }
 
+// place reads the next id without data, and returns it.
+func (f *following) place(t *testing.T) (e shown) {
+	t.Helper()
+	for f.lines.Scan() {
+		name, value, _ := strings.Cut(f.lines.Text(), ": ")
+		at, err := journal.ParseCursor(value)
+		switch {
+		case name == "data":
+			t.Fatalf("there is an event: %s", value)
+		case name == "id" && err != nil:
+			t.Fatal(err)
+		case name == "id":
+			return shown{id: at.Position, cursor: value}
+		}
+	}
+	t.Fatalf("the stream has ended: %v", f.lines.Err())
+	return e
+}
+
 // next reads the next event.
 func (f *following) next(t *testing.T) (e shown) {
 	t.Helper()
@@ -427,5 +446,76 @@ func TestACallWithATokenWaitsBeforeItReads(t *testing.T) {
 		if response.StatusCode != want {
 			t.Errorf("with the token %s it is answered %s\n%s", token, response.Status, body)
 		}
+	}
+}
+
+// leap leaves positions free, as many as some windows have, and appends an event.
+func (s *served) leap(t *testing.T, by int64) journal.Appended {
+	t.Helper()
+	exec(t, s.pool, fmt.Sprintf(`SELECT setval('tidemark.journal_position', last_value + %d)
+		FROM tidemark.journal_position`, by))
+	return appendOne(t, s.pool, "oak", "common")
+}
+
+// TestAStreamOfRareEventsTellsHowFarItHasRead has none of the wanted events at first.
+func TestAStreamOfRareEventsTellsHowFarItHasRead(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	for range 4 {
+		s.leap(t, 200_000)
+	}
+	end := s.leap(t, 200_000)
+	f := s.follow(t, auth.Operator, "/events/stream?type=rare", "")
+	var places []shown
+	for len(places) == 0 || places[len(places)-1].id < end.Position {
+		places = append(places, f.place(t))
+		if n := len(places); n > 1 && places[n-1].id <= places[n-2].id || n > 50 {
+			t.Fatalf("the places are %v", places)
+		}
+	}
+	if len(places) < 3 || places[0].id > 100_000 {
+		t.Errorf("the places are %v", places)
+	}
+	later := s.leap(t, 5000) // behind the tail
+	if at := f.place(t); at.id < later.Position {
+		t.Errorf("behind the tail the place is %v, want %d", at, later.Position)
+	}
+	rare := appendOne(t, s.pool, "oak", "rare")
+	if e := f.next(t); e.id != rare.Position {
+		t.Errorf("the stream has %+v, want position %d", e, rare.Position)
+	}
+	again := s.follow(t, auth.Operator, "/events/stream?type=rare", places[len(places)-1].cursor)
+	if e := again.next(t); e.id != rare.Position {
+		t.Errorf("the stream that went on has %+v, want position %d", e, rare.Position)
+	}
+}
+
+// TestAStreamThatMeetsArchivedEventsSaysSo has an archive at its place, then far behind it.
+func TestAStreamThatMeetsArchivedEventsSaysSo(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	s.leap(t, 1)
+	far := s.leap(t, 500_000)
+	archived := func(position int64) {
+		exec(t, s.pool, fmt.Sprintf(`INSERT INTO tidemark.archives VALUES ('object', sha256(''), 1, 1, 1, 1, 0, %[1]d,
+			%[1]d, now(), '{common}', '{1}', 'ada', 'a test')
+			ON CONFLICT (object) DO UPDATE SET first_position = %[1]d, last_position = %[1]d`, position))
+	}
+	archived(far.Position - 1)
+	f := s.follow(t, auth.Operator, "/events/stream?type=common", "")
+	same(t, "before the archive", f.next(t).data.Type, "common")
+	failed := ""
+	for f.lines.Scan() {
+		if name, value, _ := strings.Cut(f.lines.Text(), ": "); name == "event" && value == "error" || failed != "" {
+			failed += f.lines.Text()
+		}
+	}
+	if !strings.Contains(failed, `"status":409`) || !strings.Contains(failed, "object") {
+		t.Errorf("the stream ends with %q", failed)
+	}
+	archived(1)
+	answer, body := s.call(t, auth.Operator, http.MethodGet, "/api/v1/events/stream?type=common", "", nil)
+	if answer.StatusCode != http.StatusConflict || !strings.Contains(body, "archived") {
+		t.Errorf("at its place: %d %s", answer.StatusCode, body)
 	}
 }
