@@ -96,14 +96,27 @@ func archiveOf(db Querier) Archive {
 	return nil
 }
 
-// expand visits the events that a stub stands for. archive may be nil.
-func expand(ctx context.Context, archive Archive, stub *Event, after, until int64, visit func(*Event) bool) error {
+// StubOf returns what the journal keeps of an archived event, or false if it is not archived.
+func StubOf(e *Event) (Stub, bool) {
+	if !Archived(e) {
+		return Stub{}, false
+	}
+	s, err := readStub(e)
+	return s, err == nil
+}
+
+func readStub(e *Event) (Stub, error) {
 	var mark struct {
 		Archived Stub `json:"$archived"`
 	}
-	err := json.Unmarshal(stub.Metadata, &mark)
-	s := mark.Archived
-	s.CampaignID = stub.CampaignID
+	err := json.Unmarshal(e.Metadata, &mark)
+	mark.Archived.CampaignID = e.CampaignID
+	return mark.Archived, err
+}
+
+// expand visits the events that a stub stands for. archive may be nil.
+func expand(ctx context.Context, archive Archive, stub *Event, after, until int64, visit func(*Event) bool) error {
+	s, err := readStub(stub)
 	if err == nil && archive != nil {
 		next, more := after+1, true
 		until = min(until, stub.Seq)

@@ -15,6 +15,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/internal/surface/problem"
+	"github.com/tidemark-go/tidemark/internal/surface/table"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
@@ -25,7 +26,9 @@ type campaignPage struct {
 	Parked []publications.Parked
 
 	Projections []string
-	PausedHere  bool // the campaign itself, apart from its groups and projections
+	Archived    *feed.Stub // all of the campaign, up to its head; nil: it is in the journal
+	Restore     string     // command that brings it back
+	PausedHere  bool       // the campaign itself, apart from its groups and projections
 
 	Events []timelineEvent // newest first
 	Older  string          // URLs
@@ -61,6 +64,9 @@ func (p *Pages) campaign(ctx context.Context, r *http.Request) (view, error) {
 	page := &campaignPage{ID: id}
 	if page.Head, err = feed.Head(ctx, p.cfg.Pool, id); err != nil {
 		return view{}, fmt.Errorf("campaign %q: %w", short(id), err)
+	}
+	if stub, ok := feed.StubOf(&page.Head); ok {
+		page.Archived, page.Restore = &stub, "tidemark campaign restore "+table.Quote(id)+" --reason …"
 	}
 	head := page.Head.Seq
 	if page.Seq, err = number(r, "seq", head); err != nil {

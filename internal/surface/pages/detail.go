@@ -12,6 +12,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/failed"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/internal/surface/problem"
+	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
 type pairPage struct {
@@ -67,6 +68,7 @@ type operationPage struct {
 	admin.Operation
 	Request  text
 	Progress text
+	Found    *verified // of a verification
 	Items    []admin.Item
 	Pager    pager
 	Percent  int64
@@ -101,6 +103,11 @@ func (p *Pages) operation(ctx context.Context, r *http.Request) (view, error) {
 		Operation: *o, Request: blockJSON(o.Request), Progress: blockJSON(o.Progress),
 		Hidden: !p.cfg.Payloads.Sees(auth.From(ctx)),
 	}
+	if o.Kind == admin.OpVerify {
+		if page.Found, err = verifiedBy(o.Request, o.Progress); err != nil {
+			return view{}, err
+		}
+	}
 	if o.Total > 0 {
 		page.Percent = 100 * (o.Done + o.Skipped + o.Failed) / o.Total
 	}
@@ -121,6 +128,29 @@ func (p *Pages) operation(ctx context.Context, r *http.Request) (view, error) {
 	}
 	page.Pager = pages(r, found.Next, plural(len(page.Items), "item")+" on this page")
 	return view{Title: fmt.Sprintf("Operation %d", id), Data: page}, nil
+}
+
+// verified is what a verification was asked for and has found: of its rows, or as a proof.
+type verified struct {
+	Asked  admin.Verification
+	Report *projector.VerifyReport
+	Proof  *admin.Proof
+}
+
+func verifiedBy(request, found json.RawMessage) (*verified, error) {
+	v := &verified{}
+	if err := json.Unmarshal(request, &v.Asked); err != nil {
+		return nil, err
+	}
+	if len(found) == 0 || string(found) == "null" || string(found) == "{}" {
+		return v, nil
+	}
+	if v.Asked.Proof {
+		v.Proof = &admin.Proof{}
+		return v, json.Unmarshal(found, v.Proof)
+	}
+	v.Report = &projector.VerifyReport{}
+	return v, json.Unmarshal(found, v.Report)
 }
 
 const operationPath = "/operation?id="

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -17,6 +18,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/admin"
 	"github.com/tidemark-go/tidemark/internal/auth"
 	"github.com/tidemark-go/tidemark/internal/operator"
+	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
 	"github.com/tidemark-go/tidemark/internal/redact"
 	"github.com/tidemark-go/tidemark/internal/status"
 	"github.com/tidemark-go/tidemark/internal/surface/payload"
@@ -131,7 +133,20 @@ func (p *Pages) frame(w http.ResponseWriter, r *http.Request, v view) frame {
 		Title: v.Title, Place: p.cfg.Pool.Config().ConnConfig.Database, Back: r.URL.RequestURI(),
 		Menu: p.menu(r), User: id.Name, Role: id.Role.String(), Flash: p.said(w, r), Now: time.Now(), Data: v.Data,
 		Key: rand.Text(), id: id, bare: !p.cfg.Payloads.Sees(id), LogOut: id.Via == "session",
+		across: sync.OnceValues(func() (map[string]bool, error) { return p.across(r.Context()) }),
 	}
+}
+
+// across returns the names of the projections across campaigns, whose rows have keys instead of campaigns.
+func (p *Pages) across(ctx context.Context) (map[string]bool, error) {
+	all, err := rebuild.Projections(ctx, p.cfg.Pool)
+	names := map[string]bool{}
+	for _, r := range all {
+		if r.Scope == "journal" {
+			names[r.Name] = true
+		}
+	}
+	return names, err
 }
 
 // routes registers every URL. A page's template is named after its path, with _ for /. Changes are

@@ -49,8 +49,9 @@ type frame struct {
 	Now    time.Time
 	Data   any
 	id     auth.Identity
-	bare   bool // payloads are hidden from the user
-	LogOut bool // the user has a session to end
+	across func() (map[string]bool, error) // the names of projections across campaigns
+	bare   bool                            // payloads are hidden from the user
+	LogOut bool                            // the user has a session to end
 }
 
 // Operates and Administers report which acts the page shows. The server checks the role again when an

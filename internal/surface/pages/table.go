@@ -58,7 +58,11 @@ func (f frame) Table(view string, things any) (*shownTable, error) {
 			row[c] = table.Text("hidden")
 		}
 	}
-	t := newTable(columns, rows)
+	across, err := f.across()
+	if err != nil {
+		return nil, err
+	}
+	t := newTable(columns, rows, across)
 	t.Name, t.Empty = v.Short, v.Empty
 	all := reflect.ValueOf(things)
 	for i := range t.Rows {
@@ -147,8 +151,9 @@ func resume(t pause.Target) rowAct {
 	return rowAct{"resumeGroup", []any{"group", t.Group}}
 }
 
-// newTable returns a table of cells. It omits columns that are empty in all rows.
-func newTable(columns []string, rows [][]table.Cell) *shownTable {
+// newTable returns a table of cells. It omits columns that are empty in all rows. across has the names of
+// projections across campaigns.
+func newTable(columns []string, rows [][]table.Cell, across map[string]bool) *shownTable {
 	t := &shownTable{Rows: make([]shownRow, len(rows))}
 	for c, name := range columns {
 		filled := func(row []table.Cell) bool { return row[c].Text != "" && row[c].Text != "-" }
@@ -158,7 +163,7 @@ func newTable(columns []string, rows [][]table.Cell) *shownTable {
 		column := shownColumn{headOf(name), rows[0][c].Right}
 		t.Columns = append(t.Columns, column)
 		for r, row := range rows {
-			t.Rows[r].Cells = append(t.Rows[r].Cells, newCell(columns, row, c))
+			t.Rows[r].Cells = append(t.Rows[r].Cells, newCell(columns, row, c, across))
 		}
 	}
 	for r, row := range t.Rows {
@@ -190,8 +195,8 @@ func keyOf(columns []string, row []table.Cell) string {
 // headOf formats the name of a column, such as LAST USED, as a heading.
 func headOf(name string) string { return name[:1] + strings.ToLower(name[1:]) }
 
-func newCell(columns []string, row []table.Cell, at int) shownCell {
-	cell := shownCell{Cell: row[at], Head: headOf(columns[at]), Path: pageOf(columns, row, at)}
+func newCell(columns []string, row []table.Cell, at int, across map[string]bool) shownCell {
+	cell := shownCell{Cell: row[at], Head: headOf(columns[at]), Path: pageOf(columns, row, at, across)}
 	switch columns[at] {
 	case "STATUS", "STATE", "ACT", "CLASS", "OUTCOME":
 		cell.Tag, cell.Tone = cell.Text != "", cmp.Or(tone(cell.Text), toneOf(row[at].Tone))
@@ -240,8 +245,9 @@ func toneOf(t table.Tone) string {
 }
 
 // pageOf returns the URL of the page about a cell's thing, or "" if there is none. It uses other cells
-// of the row as parameters.
-func pageOf(columns []string, row []table.Cell, at int) string {
+// of the row as parameters. A row of a projection across campaigns has a key and a position where others
+// have a campaign and a seq: only a failed key has a page.
+func pageOf(columns []string, row []table.Cell, at int, across map[string]bool) string {
 	value := func(column string) string {
 		if i := slices.Index(columns, column); i >= 0 && row[i].Text != "-" {
 			return row[i].Text
@@ -260,6 +266,7 @@ func pageOf(columns []string, row []table.Cell, at int) string {
 		address, _ := link(path, pairs...)
 		return address
 	}
+	key := across[value("PROJECTION")] || across[value("OF")]
 	switch campaign := value("CAMPAIGN"); columns[at] {
 	case "CAMPAIGN":
 		if campaign == "" {
@@ -269,9 +276,15 @@ func pageOf(columns []string, row []table.Cell, at int) string {
 		if slices.Contains(columns, "STATUS") { // it has failed
 			stands = to("/failed/campaign", "projection", "campaign")
 		}
+		if key {
+			return stands
+		}
 		address, _ := link("/campaign", "id", campaign)
 		return cmp.Or(stands, address)
 	case "SEQ":
+		if key {
+			return ""
+		}
 		return to("/event", "campaign", "seq")
 	case "FINGERPRINT", "ERROR":
 		if cause := to("/failed", "projection", "fingerprint"); cause != "" {
