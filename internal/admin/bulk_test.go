@@ -283,6 +283,10 @@ func TestAnOperationTellsWhatBecameOfWhatItHadTriedAgain(t *testing.T) {
 			if err != nil || got.Since == nil || *got.Since != want {
 				t.Errorf("%s: since then %+v, %v, want %+v", op.Kind, got.Since, err, want)
 			}
+			all, err := acts.Operations(t.Context(), admin.OperationFilter{Kind: op.Kind, Limit: 1})
+			if err != nil || got.State == "done" && (all[0].Since == nil || *all[0].Since != want) {
+				t.Errorf("%s: in the list, since then %+v, %v, want %+v", op.Kind, all[0].Since, err, want)
+			}
 		}
 		expect(admin.Since{})
 		for worked := true; worked; {

@@ -62,7 +62,7 @@ type Operation struct {
 	EndedAt   *time.Time      `json:"ended_at"`
 	EndedBy   string          `json:"ended_by"` // who aborted it
 
-	// Since is set for a single requeue or retry; else nil.
+	// Since is set for requeues and retries, once they are done; else nil.
 	Since *Since `json:"since" db:"-"`
 }
 
@@ -86,15 +86,21 @@ type OperationFilter struct {
 
 // Operations lists operations, newest first.
 func (a *Acts) Operations(ctx context.Context, f OperationFilter) ([]Operation, error) {
-	return rows.All(ctx, a.cfg.Pool, pgx.RowToStructByPos[Operation], "list operations", queryOperations, f.State, f.Kind,
-		f.Before, cmp.Or(f.Limit, 50))
+	all, err := rows.All(ctx, a.cfg.Pool, pgx.RowToStructByPos[Operation], "list operations", queryOperations, f.State,
+		f.Kind, f.Before, cmp.Or(f.Limit, 50))
+	for i := range all {
+		if o := &all[i]; err == nil && o.Kind.Retries() && o.State == "done" {
+			o.Since, err = a.since(ctx, o, sinceListed)
+		}
+	}
+	return all, err
 }
 
 // Operation returns one operation with its [Since], or [ErrNotFound].
 func (a *Acts) Operation(ctx context.Context, id int64) (*Operation, error) {
 	o, err := readOperation(ctx, a.cfg.Pool, id)
 	if err == nil && o.Kind.Retries() {
-		o.Since, err = a.since(ctx, o)
+		o.Since, err = a.since(ctx, o, sinceItems)
 	}
 	return o, err
 }
@@ -128,11 +134,14 @@ func Abort(ctx context.Context, tx pgx.Tx, r Request, id int64) (*Operation, err
 	return o, err
 }
 
-const sinceItems = 10_000
+const (
+	sinceItems  = 10_000 // of a single operation
+	sinceListed = 1000   // of each operation in a list
+)
 
 // Since is the outcome of the retries that an operation started. The operation ends before they do.
 type Since struct {
-	LookedAt    int64 `json:"looked_at"`    // items checked: the first 10,000 that are done
+	LookedAt    int64 `json:"looked_at"`    // items checked: the first 10,000 that are done; in a list 1,000
 	Passed      int64 `json:"passed"`       // succeeded
 	Waiting     int64 `json:"waiting"`      // not tried yet
 	FailedAgain int64 `json:"failed_again"` // at the same event
@@ -141,9 +150,9 @@ type Since struct {
 // Retries reports whether the operation only queues its items for a retry.
 func (k OperationKind) Retries() bool { return k == OpRequeue || k == OpRetryParked }
 
-func (a *Acts) since(ctx context.Context, o *Operation) (*Since, error) {
+func (a *Acts) since(ctx context.Context, o *Operation, most int) (*Since, error) {
 	items, err := rows.All(ctx, a.cfg.Pool, pgx.RowToStructByPos[Item], fmt.Sprintf("operation %d", o.ID), queryDone, o.ID,
-		sinceItems)
+		most)
 	if err != nil {
 		return nil, err
 	}

@@ -129,7 +129,7 @@ func OperationState(o admin.Operation) table.Cell {
 		return table.Text(o.State)
 	case o.Since != nil && o.Since.FailedAgain > 0:
 		return table.Toned("failed again", table.Warning)
-	case o.Since != nil && o.Since.Passed == o.Done:
+	case o.Since != nil && o.Since.LookedAt > 0 && o.Since.Waiting == 0:
 		return table.Text(o.State)
 	}
 	return table.Text("queued again")

@@ -24,6 +24,9 @@ const (
 	// waitInterval is the poll interval of --wait.
 	waitInterval = 250 * time.Millisecond
 
+	// outcomeQuiet ends the wait for retries that an operation has queued: nothing of them ended for so long.
+	outcomeQuiet = 3 * time.Second
+
 	// campaignsLookedAt is the maximum number of campaigns that --wait reads one by one. For more, it
 	// counts all failed campaigns of the projection.
 	campaignsLookedAt = 20
@@ -57,6 +60,11 @@ func (c *actCommand) follow(ctx context.Context, pool *pgxpool.Pool, started *ad
 			o = *now
 		}
 	}
+	if o.State == "done" && o.Kind.Retries() {
+		if err := retried(ctx, pool, &o); err != nil {
+			return err
+		}
+	}
 	var dead error
 	if o.State == "done" && o.Kind == admin.OpReplay {
 		var of admin.GroupReplay
@@ -73,10 +81,39 @@ func (c *actCommand) follow(ctx context.Context, pool *pgxpool.Pool, started *ad
 		if err != nil {
 			return err
 		}
+	} else if s := o.Since; o.State == "done" && s != nil {
+		c.env.Note("Operation %d is done: %d queued again, %d skipped, %d failed. Since then %d got past it, %d failed "+
+			"again, %d wait.", o.ID, o.Done, o.Skipped, o.Failed, s.Passed, s.FailedAgain, s.Waiting)
 	} else if o.State == "done" {
 		c.env.Note("Operation %d is done: %d done, %d skipped, %d failed.", o.ID, o.Done, o.Skipped, o.Failed)
 	}
 	return cmp.Or(dead, endOf(o))
+}
+
+// retried waits until all that an operation has queued again has passed or failed, or until none of it has
+// for a while.
+func retried(ctx context.Context, pool *pgxpool.Pool, o *admin.Operation) error {
+	waiting, changed := int64(-1), time.Now()
+	for time.Since(changed) < outcomeQuiet {
+		now, err := admin.On(pool).Operation(ctx, o.ID)
+		if err != nil {
+			if ctx.Err() != nil {
+				return nil
+			}
+			return err
+		}
+		*o = *now
+		if o.Since == nil || o.Since.Waiting == 0 {
+			return nil
+		}
+		if o.Since.Waiting != waiting {
+			waiting, changed = o.Since.Waiting, time.Now()
+		}
+		if untilNext(ctx, waitInterval) != nil {
+			return nil
+		}
+	}
+	return nil
 }
 
 // followReplay shows progress until the replayed campaigns have caught up.
@@ -109,6 +146,9 @@ func endOf(o admin.Operation) (err error) {
 		err = errors.New(o.Error)
 	case o.Failed > 0 && o.Kind == admin.OpVerify:
 		err = cli.Exitf(cli.ExitDifferences, "%s", table.Count(o.Failed, "campaign")+" differ from what the journal says")
+	case o.Since != nil && o.Since.FailedAgain > 0:
+		err = cli.Exitf(cli.ExitPartial, "%d of the %d that were queued again failed again", o.Since.FailedAgain,
+			o.Since.LookedAt)
 	case o.Skipped > 0 && o.Done == 0 && o.Kind != admin.OpVerify:
 		err = cli.Exitf(cli.ExitConflict, "none of %d was done: all have changed meanwhile, look again", o.Skipped)
 	case o.Skipped > 0 && o.Kind != admin.OpVerify:

@@ -52,5 +52,5 @@ func testBulk(t *testing.T, b *tab, w *world) {
 	b.press("#since a")
 	b.await("location.pathname === '/failed' && location.search.includes('type=entombed')")
 	b.open("/operations")
-	b.await(`document.querySelector("#list .tag").innerText === "queued again"`)
+	b.await(`document.querySelector("#list .tag").innerText === "failed again"`)
 }
