@@ -125,7 +125,10 @@ func pooler(ctx context.Context, pool *pgxpool.Pool, timeout time.Duration) Find
 	ctx, cancel := context.WithTimeout(ctx, 2*timeout)
 	defer cancel()
 	between, works, err := preparedThrough(ctx, pool)
+	unfit, is := errors.AsType[*unfitError](err)
 	switch {
+	case is:
+		return warn(unfit.Error(), unfit.remedy())
 	case err != nil:
 		return warn(fmt.Sprintf("could not look: %v", err),
 			"look again when the server is less busy; two connections are needed")
@@ -143,6 +146,30 @@ func pooler(ctx context.Context, pool *pgxpool.Pool, timeout time.Duration) Find
 	}
 }
 
+// unfitError is a setting of sessions under which statements cannot be sent as text.
+type unfitError struct{ setting, value, needed string }
+
+func (e *unfitError) Error() string {
+	return fmt.Sprintf("could not look: sessions have %s=%s, not %s", e.setting, e.value, e.needed)
+}
+
+func (e *unfitError) remedy() string {
+	return fmt.Sprintf("ALTER ROLE … SET %[1]s = '%[2]s', or add %[1]s=%[2]s to the URL; a pooler in between must pass it on",
+		e.setting, e.needed)
+}
+
+// fit returns an [*unfitError] if the connection cannot send statements as text.
+func fit(conn *pgx.Conn) error {
+	for _, e := range []unfitError{
+		{setting: "standard_conforming_strings", needed: "on"}, {setting: "client_encoding", needed: "UTF8"},
+	} {
+		if e.value = conn.PgConn().ParameterStatus(e.setting); e.value != e.needed {
+			return &e
+		}
+	}
+	return nil
+}
+
 // preparedThrough prepares a statement on one connection and then runs it. In between a second
 // connection opens a transaction, which occupies the first one's session if they share sessions.
 func preparedThrough(ctx context.Context, pool *pgxpool.Pool) (between, works bool, err error) {
@@ -151,6 +178,9 @@ func preparedThrough(ctx context.Context, pool *pgxpool.Pool) (between, works bo
 		return false, false, err
 	}
 	defer first.Release()
+	if err := fit(first.Conn()); err != nil {
+		return false, false, err
+	}
 	var backend uint32
 	if err := first.QueryRow(ctx, queryBackend, pgx.QueryExecModeSimpleProtocol).Scan(&backend); err != nil {
 		return false, false, err
