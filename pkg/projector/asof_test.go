@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/jackc/pgx/v5/pgxpool"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tidemark-go/tidemark/internal/projector/replay"
@@ -325,5 +326,22 @@ func TestWhyNamesTheEventsThatWroteARow(t *testing.T) {
 				t.Errorf("event %d is named for %s, which was there before", seq, raw)
 			}
 		}
+	}
+}
+
+func TestARefusedSchemaNamesWhatLacks(t *testing.T) {
+	t.Parallel()
+	pool, err := pgxpool.New(t.Context(), pgtest.With(pgtest.URL(t), "default_transaction_read_only", "on"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	h := projector.NewHandlers(projector.Spec{
+		Name: "p", Version: 1, Types: []string{"noted"}, Tables: "CREATE TABLE p (campaign_id text)",
+	})
+	projector.On(h, "noted", func(context.Context, *projector.Group, journal.Event, struct{}) error { return nil })
+	_, err = newProjector(t, pool, h).AsOf(t.Context(), "p", "a", 0)
+	if err == nil || !strings.Contains(err.Error(), "connect to the primary") || strings.Contains(err.Error(), "privilege") {
+		t.Errorf("as-of in a read-only session: %v", err)
 	}
 }

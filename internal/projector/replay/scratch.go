@@ -95,7 +95,7 @@ func (s *scratch) begin(ctx context.Context) error {
 	}
 	s.QueuePath(registry.QuerySearchScratch, path).QueryRow(func(row pgx.Row) error { return row.Scan(nil, &s.schema) })
 	if err := s.Flush(ctx); err != nil {
-		return fmt.Errorf("create a schema for the rows (needs the CREATE privilege on the database): %w", err)
+		return fmt.Errorf("create a schema for the rows%s: %w", needed(err), err)
 	}
 	if strings.TrimSpace(s.k.Described.Tables) != "" {
 		if _, err := s.Conn.Exec(ctx, s.k.Described.Tables, pgx.QueryExecModeSimpleProtocol); err != nil {
@@ -103,6 +103,18 @@ func (s *scratch) begin(ctx context.Context) error {
 		}
 	}
 	return s.readTables(ctx)
+}
+
+// needed names what lacks for a schema: the rows are written beside the live tables, and rolled back.
+func needed(err error) string {
+	const readOnly, denied = "25006", "42501"
+	switch feed.SQLState(err) {
+	case readOnly:
+		return " (the server or the session is read-only: connect to the primary)"
+	case denied:
+		return " (needs the CREATE privilege on the database)"
+	}
+	return ""
 }
 
 func (s *scratch) readTables(ctx context.Context) (err error) {
