@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -45,7 +46,7 @@ func Run(ctx context.Context, settings config.Worker, opts Options, logger *slog
 	policies, keep, policiesErr := retain(settings)
 	store, storeErr := settings.Archive.Open()
 	faults := []error{modeErr, err, routesErr, policiesErr, storeErr, config.CheckRetries(&settings)}
-	pool, err := connect(ctx, settings, opts)
+	pool, err := connect(ctx, settings, opts, logger)
 	if err != nil {
 		return errors.Join(append(faults, err)...)
 	}
@@ -213,7 +214,9 @@ func load(
 }
 
 // connect opens a pool with enough connections for the worker and checks that the database answers.
-func connect(ctx context.Context, settings config.Worker, opts Options) (*pgxpool.Pool, error) {
+func connect(
+	ctx context.Context, settings config.Worker, opts Options, logger *slog.Logger,
+) (*pgxpool.Pool, error) {
 	cfg, err := session.Parse(settings.DatabaseURL)
 	if err != nil {
 		return nil, fmt.Errorf("database URL: %w", err)
@@ -235,8 +238,40 @@ func connect(ctx context.Context, settings config.Worker, opts Options) (*pgxpoo
 	if err != nil {
 		return nil, fmt.Errorf("database: %w", err)
 	}
+	var limit, room int32
+	switch err := pool.QueryRow(ctx, queryRoom).Scan(&limit, &room); {
+	case errors.Is(err, pgx.ErrNoRows):
+		return pool, nil
+	case err != nil:
+		pool.Close()
+		return nil, fmt.Errorf("look up the role's connection limit: %w", err)
+	}
+	if settings.Listen {
+		room -= listeners
+	}
+	if settings.Admin.Addr != "off" {
+		room -= int32(min(settings.Admin.Connections, 100)) + authConnections
+	}
+	if room >= cfg.MaxConns {
+		return pool, nil
+	}
+	pool.Close()
+	wanted := cfg.MaxConns
+	cfg.MaxConns = max(room, leastConnections)
+	cfg.MinConns, cfg.MinIdleConns = min(cfg.MinConns, cfg.MaxConns), min(cfg.MinIdleConns, cfg.MaxConns)
+	logger.WarnContext(ctx, "the role's connection limit leaves less than the worker would use: groups wait for each "+
+		"other. Raise it with ALTER ROLE … CONNECTION LIMIT, or lower TIDEMARK_APPLY_CONCURRENCY",
+		"limit", limit, "wanted", wanted, "pool", cfg.MaxConns)
+	if pool, err = pgxpool.NewWithConfig(ctx, cfg); err != nil {
+		return nil, fmt.Errorf("database: %w", err)
+	}
 	return pool, nil
 }
+
+const (
+	listeners        = 2 // of projections and publishers, outside the pool
+	leastConnections = 3 // to claim, to renew and to apply
+)
 
 // retain returns the policies by which campaigns are archived and brought back.
 func retain(settings config.Worker) ([]retention.Policy, time.Duration, error) {
