@@ -126,7 +126,8 @@ func byVersion(m Migration, version int64) int { return int(m.Version - version)
 const (
 	// Takes no lock that conflicts with other sessions.
 	hasVersions = `SELECT pg_catalog.to_regclass('` + versions + `') IS NOT NULL`
-	hasJournal  = `SELECT EXISTS (SELECT FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+	hasJournal  = `SELECT EXISTS (SELECT FROM pg_catalog.pg_class c
+		JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 		WHERE n.nspname = 'tidemark' AND c.relname = 'journal')`
 	// The table has a row for each migration, and one for version 0, which is none. Its time is
 	// local to the session that wrote it.

@@ -88,7 +88,12 @@ func TestNothingNotifiesWhileTheQueueIsMoreThanHalfFull(t *testing.T) {
 	running, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- waiter.Run(running) }()
-	t.Cleanup(func() { stop(); <-ended })
+	t.Cleanup(func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
 	until(t, "the registration", func() bool {
 		var there bool
 		err := pool.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM tidemark.projections)`).Scan(&there)

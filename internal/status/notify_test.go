@@ -17,7 +17,7 @@ func TestTheSessionThatFillsTheNotifyQueueIsNamed(t *testing.T) {
 			RETURNS double precision LANGUAGE sql AS 'SELECT 0.95::double precision'`); err != nil {
 		t.Fatal(err)
 	}
-	err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
+	err := pgx.BeginFunc(t.Context(), pool, func(pgx.Tx) error {
 		s, err := (&Reader{Pool: pool}).Read(t.Context(), SectionPostgres)
 		if err != nil {
 			return err

@@ -103,7 +103,7 @@ func (s *Status) storage(found *problems) {
 			"%d of %d connections are in use", p.Connections, p.MaxConnections)
 	}
 	if p.NotifyQueue > halfFull {
-		severity, do := Warning, "end the listener that takes no notifications: a session that listens and is idle in a transaction"
+		severity, do := Warning, "end the session that listens and is idle in a transaction"
 		if p.NotifyQueue > nearlyFull {
 			severity = Critical
 		}

@@ -51,7 +51,8 @@ const (
 
 	// queryBetween reads the small table of archives: the mark, the instance of the database, and the objects
 	// with events after $1 up to $2.
-	queryBetween = `SELECT m.mark, coalesce(tidemark.instance(), ''), coalesce((extract(epoch FROM a.archived_at) * 1000000)::bigint, 0),
+	queryBetween = `SELECT m.mark, coalesce(tidemark.instance(), ''),
+			coalesce((extract(epoch FROM a.archived_at) * 1000000)::bigint, 0),
 			coalesce(a.object, ''), coalesce(encode(a.sha256, 'hex'), ''), coalesce(a.bytes, 0)
 		FROM (SELECT tidemark.archive_mark(0, 9223372036854775807) AS mark) m
 		LEFT JOIN tidemark.archives a ON a.campaigns > 0 AND a.last_position > $1 AND a.first_position <= $2

@@ -81,7 +81,7 @@ type exporter struct {
 	program, url string
 }
 
-var cursorTold = regexp.MustCompile(`--after (\d+@[0-9a-f]+)`) //nolint:gochecknoglobals // never written
+var cursorTold = regexp.MustCompile(`--after (\d+@[0-9a-f]+)`)
 
 // export adds the events after a cursor. It returns the cursor that the program names, and its exit code.
 func (e *exporter) export(t *testing.T, after string) (cursor string, code int) {

@@ -74,7 +74,8 @@ const (
 			FROM twins t CROSS JOIN LATERAL aclexplode(t.new_acl) a WHERE a.grantee <> t.new_owner
 			UNION ALL
 			SELECT pg_catalog.format('%I.%I', $2::text, n.relname),
-				CASE d.defaclobjtype WHEN 'S' THEN 'SEQUENCE' ELSE 'TABLE' END, '', a.grantee, a.privilege_type, a.is_grantable, true
+				CASE d.defaclobjtype WHEN 'S' THEN 'SEQUENCE' ELSE 'TABLE' END, '', a.grantee, a.privilege_type,
+				a.is_grantable, true
 			FROM pg_catalog.pg_default_acl d JOIN pg_catalog.pg_namespace s ON s.oid = d.defaclnamespace AND s.nspname = $1
 			JOIN pg_catalog.pg_class n ON n.relowner = d.defaclrole
 				AND d.defaclobjtype = CASE n.relkind WHEN 'S' THEN 'S' ELSE 'r' END::"char"

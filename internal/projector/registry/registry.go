@@ -204,8 +204,8 @@ func (g *Registrar) CheckStatements(ctx context.Context) error {
 	var other, late bool
 	err := rows.Each(ctx, g.Cfg.Pool, []any{&name, &version, &other, &late}, func() {
 		if other && late {
-			errs = append(errs, fmt.Errorf("register projection %s: %w: its file has other statements than the one that made its "+
-				"tables, which has version %d too: raise the version to rebuild them, or take the change back",
+			errs = append(errs, fmt.Errorf("register projection %s: %w: its file has other statements than the one that "+
+				"made its tables, which has version %d too: raise the version to rebuild them, or take the change back",
 				name, ErrRegistered, version))
 		} else if other {
 			g.Cfg.Logger.WarnContext(ctx, "the file has other statements than the one that made the tables: raise the version, "+

@@ -36,8 +36,10 @@ func TestRowSecurityOnTablesOfTidemarkIsRefused(t *testing.T) {
 		{"SELECT", false, false, doctor.OK},
 		{"ALTER TABLE tidemark.journal ENABLE ROW LEVEL SECURITY", true, false, doctor.Fail},
 		{"ALTER TABLE tidemark.journal FORCE ROW LEVEL SECURITY", true, true, doctor.Fail},
-		{"ALTER TABLE tidemark.journal DISABLE ROW LEVEL SECURITY, NO FORCE ROW LEVEL SECURITY", false, false,
-			doctor.OK},
+		{
+			"ALTER TABLE tidemark.journal DISABLE ROW LEVEL SECURITY, NO FORCE ROW LEVEL SECURITY", false, false,
+			doctor.OK,
+		},
 	} {
 		tally.Exec(t, pool, c.sql)
 		if got := refused(p.Check(t.Context())); got != c.owner {

@@ -108,9 +108,9 @@ func (f *sqlFile) Spec() projector.Spec {
 func (f *sqlFile) StatementsHash() string {
 	h := sha256.New()
 	for _, eventType := range slices.Sorted(maps.Keys(f.byType)) {
-		fmt.Fprintf(h, "%q\n", eventType)
+		_, _ = fmt.Fprintf(h, "%q\n", eventType)
 		for _, s := range f.byType[eventType].statements {
-			fmt.Fprintf(h, "%q\n", s.words)
+			_, _ = fmt.Fprintf(h, "%q\n", s.words)
 		}
 	}
 	return hex.EncodeToString(h.Sum(nil)[:16])
