@@ -209,7 +209,7 @@ func (g *Registrar) CheckStatements(ctx context.Context) error {
 				name, ErrRegistered, version))
 		} else if other {
 			g.Cfg.Logger.WarnContext(ctx, "the file has other statements than the one that made the tables: raise the version, "+
-				"or take the change back", "projection", name, "version", version, "refused_after", lease.UpgradeTime)
+				"or take the change back; soon no worker starts with it", "projection", name, "version", version)
 		}
 	}, "", queryOthers, names, versions, hashes, lease.UpgradeTime)
 	return errors.Join(append(errs, err)...)
