@@ -89,7 +89,8 @@ func TestStatementsThatChangeUnderOneVersionAreRefused(t *testing.T) {
 			t.Errorf("version %d: %v", version, err)
 		}
 	}
-	if since := query[time.Time](t, pool, `SELECT other_since FROM tidemark.projections WHERE name = 'sold'`); time.Since(since) < time.Minute {
+	since := query[time.Time](t, pool, `SELECT other_since FROM tidemark.projections WHERE name = 'sold'`)
+	if time.Since(since) < time.Minute {
 		t.Error("the first file ends the time of the other")
 	}
 }
