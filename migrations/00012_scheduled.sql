@@ -440,6 +440,8 @@ BEGIN
         GROUP BY l.attempt_at, l.id;
         IF campaigns IS NULL THEN
             more := false;
+            after := at;
+            after_id := 0;
         END IF;
         SELECT coalesce(array_agg(c.id) FILTER (WHERE c.free), '{}'), array_agg(c.n) FILTER (WHERE c.free),
             coalesce(array_agg(c.id) FILTER (WHERE NOT c.free), '{}')

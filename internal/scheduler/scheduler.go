@@ -28,6 +28,10 @@ const (
 	mostSkipped = 50
 
 	mostBackoff = 5 * time.Second // after a failure of the database
+
+	// wholeEvery is the longest time between looks from the beginning. An old snapshot keeps the index entries
+	// of appends that are made, and each look from the beginning steps over them.
+	wholeEvery = time.Second
 )
 
 // Config configures a [Scheduler]. All fields but Listener are required.
@@ -51,7 +55,9 @@ type Listener interface {
 type Scheduler struct {
 	cfg            Config
 	loop           *pulse.Loop
-	stuck          chan string // a campaign whose lock is to be waited for
+	stuck          chan string      // a campaign whose lock is to be waited for
+	from           *scheduled.Place // all due appends before it are made, but for those scheduled since whole
+	whole          time.Time        // of the last look from the beginning
 	fired, refused prometheus.Counter
 }
 
@@ -93,7 +99,7 @@ func (s *Scheduler) Run(ctx context.Context) {
 }
 
 // step makes due appends until there are none, and returns how long to sleep. The last pass first
-// announces the sleep, so an append that it misses notifies.
+// announces the sleep, so an append that it misses notifies, or is found by the next look from the beginning.
 func (s *Scheduler) step(ctx context.Context) (sleep time.Duration, err error) {
 	for made, last := int64(0), false; ; last = made == 0 {
 		look := scheduled.Look{}
@@ -109,14 +115,30 @@ func (s *Scheduler) step(ctx context.Context) (sleep time.Duration, err error) {
 
 // pass goes once over all due appends, but those of a busy campaign are passed over after the first.
 func (s *Scheduler) pass(ctx context.Context, look scheduled.Look) (made int64, sleep time.Duration, err error) {
+	from, kept := s.from, true
+	if s.from == nil || time.Since(s.whole) >= wholeEvery {
+		s.whole = time.Now()
+	} else {
+		look.After = s.from
+	}
+	defer func() { s.from = from }()
 	for first := true; ; first = false {
 		done, err := s.fire(ctx, look)
 		if err != nil {
+			from = nil
 			return made, 0, err
 		}
 		made += done.Appends
 		if first {
 			sleep = done.Sleep
+		}
+		if first && look.After != nil {
+			sleep = min(sleep, max(time.Millisecond, wholeEvery-time.Since(s.whole)))
+		}
+		if kept = kept && len(done.Busy) == 0 && done.Held == 0; !kept {
+			from = nil
+		} else if done.After != nil {
+			from = done.After
 		}
 		if n := len(done.Busy); n > 0 {
 			select {
@@ -173,5 +195,6 @@ func (s *Scheduler) sleep(ctx context.Context, d time.Duration) {
 	case <-ctx.Done():
 	case <-time.After(d):
 	case <-due:
+		s.from = nil // it may be due before
 	}
 }
