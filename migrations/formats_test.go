@@ -42,7 +42,7 @@ var fixed = map[string]string{ //nolint:gochecknoglobals // constants
 }
 
 // literal finds a string and whether it has escapes whatever standard_conforming_strings is.
-var literal = regexp.MustCompile(`(E?)'((?:[^'\\]|\\.|'')*)'`) //nolint:gochecknoglobals // a constant
+var literal = regexp.MustCompile(`(E?)'((?:[^'\\]|\\.|'')*)'`)
 
 func TestFunctionsThatConvertTimesPinTheFormats(t *testing.T) {
 	t.Parallel()

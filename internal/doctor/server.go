@@ -154,8 +154,8 @@ func (e *unfitError) Error() string {
 }
 
 func (e *unfitError) remedy() string {
-	return fmt.Sprintf("ALTER ROLE … SET %[1]s = '%[2]s', or add %[1]s=%[2]s to the URL; a pooler in between must pass it on",
-		e.setting, e.needed)
+	return fmt.Sprintf("ALTER ROLE … SET %[1]s = '%[2]s', or add %[1]s=%[2]s to the URL; a pooler in between must pass "+
+		"it on", e.setting, e.needed)
 }
 
 // fit returns an [*unfitError] if the connection cannot send statements as text.

@@ -55,7 +55,8 @@ func AppendAt(
 
 // Cancel deletes an append that [AppendAt] has scheduled. It returns false if the append has been
 // made or cancelled before, or if other calls have appended its first event. It waits while a worker
-// makes the append, or another transaction cancels it. Until the caller's transaction ends, the campaign's later appends wait.
+// makes the append, or another transaction cancels it. Until the caller's transaction ends, the
+// campaign's later appends wait.
 func Cancel(ctx context.Context, tx pgx.Tx, id int64) (cancelled bool, err error) {
 	err = tx.QueryRow(ctx, queryCancel, id).Scan(&cancelled)
 	return cancelled, appendError("", err)

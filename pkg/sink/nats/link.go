@@ -52,8 +52,8 @@ func (s *sink) connect(ctx context.Context) (*link, error) {
 		config := stream.CachedInfo().Config
 		if config.NoAck {
 			conn.Close()
-			return nil, publisher.Outage(fmt.Errorf("the stream %s has no_ack, so it confirms no event: set no_ack to false there",
-				config.Name))
+			return nil, publisher.Outage(fmt.Errorf("the stream %s has no_ack, so it confirms no event: set no_ack to false "+
+				"there", config.Name))
 		}
 		l.maxSize = int(max(0, config.MaxMsgSize))
 	}
