@@ -1047,7 +1047,7 @@ END;
 CREATE FUNCTION tidemark.notify_queue_usage() RETURNS double precision
     LANGUAGE sql
 BEGIN ATOMIC
-    SELECT pg_notification_queue_usage();
+    SELECT round(pg_notification_queue_usage()::numeric, 4)::double precision;
 END;
 -- +goose StatementEnd
 

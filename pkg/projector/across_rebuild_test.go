@@ -287,6 +287,10 @@ func TestEveryActInEveryStateOfARebuildAcrossCampaignsEndsWithTheFoldOfTheJourna
 						t.Fatal(err)
 					}
 					exec(t, c.pool, `UPDATE tidemark.rebuilds SET refused_at = NULL`)
+					if mend == "succeeds" {
+						exec(t, c.pool, `UPDATE tidemark.deferred SET status = 'failed', attempt_count = 0, next_attempt_at = now()
+							WHERE projection LIKE '%~previous' AND status = 'dead'`) // as after a rollback
+					}
 					drain(t, c.worker(t, c.pool, c.names, 1, 2, 3))
 				}
 				expectPairs(t, c.pool, "")

@@ -123,8 +123,13 @@ func (c *cell) resolve(string) error {
 	})
 }
 
+// retryReplaced retries at once what has failed in replaced tables. No act does: a rollback comes first.
+const retryReplaced = `UPDATE tidemark.deferred SET status = 'failed', attempt_count = 0, next_attempt_at = now()
+	WHERE projection LIKE '%~previous' AND status = 'dead'`
+
 func (c *cell) requeue(string) error {
 	c.broken.Store(false)
+	c.exec(retryReplaced+` AND consumer_group = $1`, c.group)
 	return c.within(func(tx pgx.Tx) error {
 		_, err := bulk.Requeue(c.Context(), tx, failed.Filter{Group: c.group}, operator())
 		return err

@@ -55,7 +55,8 @@ func expectCrashedAcross(t *testing.T, pool *pgxpool.Pool, r *replicas) {
 	tally.Append(t, pool, "c", 6, 2, 1)
 	r.until(t, "other keys go on", tally.AtTheEnd(pool))
 	tally.VerifyAcross(t, pool, held)
-	if t.Logf("%d crashes", crashes); crashes < 5 || crashes > 16 || r.crashes != crashes {
+	// On a busy machine a replica often dies before it has taken note of what the other died of.
+	if t.Logf("%d crashes", crashes); crashes < 5 || crashes > 30 || r.crashes != crashes {
 		t.Errorf("it took %d crashes, then %d more", crashes, r.crashes-crashes)
 	}
 	want := fmt.Sprintf("boards 2 %d dead permanent crash, lines 2 %[1]d dead permanent crash", at)
