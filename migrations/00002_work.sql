@@ -1047,7 +1047,7 @@ END;
 CREATE FUNCTION tidemark.notify_queue_usage() RETURNS double precision
     LANGUAGE sql
 BEGIN ATOMIC
-    SELECT round(pg_notification_queue_usage()::numeric, 4)::double precision;
+    SELECT pg_notification_queue_usage();
 END;
 -- +goose StatementEnd
 

@@ -3,6 +3,7 @@ package status
 import (
 	"context"
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
@@ -55,6 +56,7 @@ func readPostgres(ctx context.Context, tx pgx.Tx, s *Status) (err error) {
 		&p.WraparoundLeft, &p.NotifyQueue); err != nil {
 		return err
 	}
+	p.NotifyQueue = math.Round(p.NotifyQueue*1e4) / 1e4
 	p.OldestTransaction = time.Duration(seconds * float64(time.Second))
 	if p.Holders, err = Holders(ctx, tx, longAppend); err != nil {
 		return err
