@@ -352,7 +352,9 @@ AS $$
 DECLARE
     query CONSTANT jsonb := p_condition -> 'failIfEventsMatch';
     after CONSTANT bigint := CASE WHEN p_condition ->> 'after' IS NULL THEN 0
-        WHEN p_condition ->> 'after' ~ '^-?[0-9]{1,18}$' THEN (p_condition ->> 'after')::bigint END;
+        WHEN p_condition ->> 'after' ~ '^-?[0-9]{1,18}$' THEN (p_condition ->> 'after')::bigint
+        WHEN p_condition ->> 'after' ~ '^-?[0-9]{19}$' THEN least(greatest((p_condition ->> 'after')::numeric,
+            -9223372036854775808), 9223372036854775807)::bigint END;
     history CONSTANT text := coalesce(p_condition ->> 'history', '');
     terms CONSTANT text[] := tidemark.tag_terms(query);
     single CONSTANT boolean := jsonb_typeof(p_batches) = 'array' AND jsonb_array_length(p_batches) = 1;

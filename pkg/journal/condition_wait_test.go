@@ -123,9 +123,9 @@ func TestAnExclusiveLockIsWaitedForOnlySoLong(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			pool := pgtest.New(t)
-			setting, bound := "SET LOCAL lock_timeout = '1s'", "for more than 00:00:01"
+			setting, bound := "SET LOCAL lock_timeout = '1s'", "for more than 1s"
 			if name == "an import" {
-				setting, bound = "SELECT 1", "for more than 00:00:10" // the default
+				setting, bound = "SELECT 1", "for more than 10s" // the default
 			}
 			open, waiting := contend(t, pool, c, setting)
 			if err := <-waiting; sqlState(err) != "55P03" || !strings.Contains(err.Error(), bound) {
