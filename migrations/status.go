@@ -144,9 +144,10 @@ type appliedStep struct {
 
 // ErrUnversioned is returned for a database with Tidemark's schema and without its versions, such as
 // one that was restored from a dump of the schema alone.
-var ErrUnversioned = errors.New("the database has the schema tidemark, and " + versions + " does not say its version: " +
-	"a dump of the schema alone (pg_dump -n tidemark) leaves that table out. Copy it from the same source, pg_dump " +
-	"-t " + versions + " SOURCE | psql TARGET; docs/guides/operations/backup.md says what to do if the source is gone")
+var ErrUnversioned = errors.New("the database has the schema tidemark, and " + versions +
+	" does not say its version: a dump of the schema alone (pg_dump -n tidemark) leaves that table out. Copy it " +
+	"from the same source, pg_dump -t " + versions + " SOURCE | psql TARGET; docs/guides/operations/backup.md says what " +
+	"to do if the source is gone")
 
 // applied returns the migrations that the database has, in order. It returns nothing if there are none,
 // and [ErrUnversioned] if the schema is there all the same.

@@ -129,10 +129,12 @@ func (f *follower) until(t *testing.T, last uuid.UUID) {
 		case "event":
 			event = value
 		case "data":
-			if event == "reset" {
+			switch event {
+			case "reset":
 				f.resets++
 				f.back(t, f.cursor)
-			} else {
+			case "error": // the stream ends
+			default:
 				f.take(t, []byte(value))
 			}
 			event = ""

@@ -207,7 +207,7 @@ func waits(t *testing.T, pool *pgxpool.Pool) {
 	ended := make(chan error, 1)
 	go func() { ended <- w.Run(ctx) }()
 	var unknown *projector.NotAppliedError
-	token := journal.Token{CampaignID: "go", Seq: 1, Position: 1}.String()
+	token := journal.Token{CampaignID: "elsewhere", Seq: 1, Position: 1}.String()
 	if err := w.Wait(ctx, token, "scores"); !errors.As(err, &unknown) || unknown.Status != projector.WaitUnregistered {
 		t.Errorf("an application waits for a projection: %v", err)
 	}
