@@ -95,7 +95,7 @@ $$;
 
 -- schedule is append_at that says more. A repeated call is known by the first id that it gives: it returns the
 -- number and the due time of the first call. id and due_at are NULL if the events are in the journal already.
--- It takes no lock, and waits only for a repeat of itself. The row comes first, then the look at the
+-- It waits only for an open transaction that schedules the same ids. The row comes first, then the look at the
 -- journal: an append that was made meanwhile is seen.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.schedule(p_campaign_id text, p_due timestamptz, p_events jsonb,

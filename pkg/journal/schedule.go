@@ -16,7 +16,8 @@ type Scheduled struct {
 
 // AppendAt schedules an append of events to a campaign. A worker makes it, exactly once, when it is
 // due by the database's clock; if due is past, at once. The row commits with the caller's
-// transaction and takes no lock, so nobody waits for it. [Cancel] takes its ID.
+// transaction. The call waits only for an open transaction that schedules the same IDs. [Cancel]
+// takes the row's ID.
 //
 // A call that is repeated with the same event IDs changes nothing and returns the first call's ID and
 // due time, also if it gives another time. The first ID that a call gives identifies it.
