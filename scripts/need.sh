@@ -88,8 +88,8 @@ need_postgres() {
 		return
 	fi
 	if ! try_install postgresql || ! postgres_bin >/dev/null; then
-		say "need: no Postgres found, and apt-get cannot install one."
-		say "need: install one, set TIDEMARK_POSTGRES_BIN to its bin folder, or set TIDEMARK_DATABASE_URL."
+		say "need: no Postgres found, and apt-get cannot install one. The demo and migrations download one;"
+		say "need: for tests install one, or set TIDEMARK_POSTGRES_BIN to its bin folder."
 	fi
 }
 

@@ -2,8 +2,10 @@ package devpg
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -32,6 +34,34 @@ var errNoBinaries = errors.New("no PostgreSQL server binaries (postgres, initdb 
 type search struct {
 	getenv func(string) string
 	root   string // prefix of absolute folders; empty outside of tests
+	// installed is the folder of [Config.Install], which is searched last; empty: none
+	installed string
+}
+
+// installed returns the folder that [Config.Install] fills, for all checkouts of the user; empty: the user
+// has none. Root's is one that the server's user can reach.
+func installed() string {
+	if os.Geteuid() == 0 {
+		return "/var/cache/tidemark/postgres"
+	}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return ""
+	}
+	return filepath.Join(cache, "tidemark", "postgres")
+}
+
+// provide calls install unless there is a Postgres. install may be nil.
+func (s search) provide(ctx context.Context, install func(context.Context, string) error, log *slog.Logger) error {
+	_, missing := s.best()
+	if missing == nil || install == nil || s.installed == "" || s.getenv(binEnv) != "" {
+		return nil // without binaries a server may be running, or making a cluster names what is missing
+	}
+	log.WarnContext(ctx, "no Postgres is installed: downloading one", "dir", s.installed)
+	if err := install(ctx, s.installed); err != nil {
+		return fmt.Errorf("%w. The download failed: %w", missing, err)
+	}
+	return nil
 }
 
 // best returns the first folder that has all binaries. If the environment variable is set, it returns
@@ -53,13 +83,17 @@ func (s search) best() (binaries, error) {
 	for _, pattern := range patterns {
 		dirs = append(dirs, newestFirst(filepath.Join(s.root, pattern))...)
 	}
+	if s.installed != "" {
+		dirs = append(dirs, filepath.Join(s.installed, "bin"))
+	}
 	for _, dir := range dirs {
 		if b := binaries(dir); dir != "" && b.complete() {
 			return b, nil
 		}
 	}
 	return "", fmt.Errorf("%w: looked at %s, PATH, %s; install them (Debian: apt-get install postgresql; macOS: brew "+
-		"install postgresql), name their folder in %s, or name a running server in %s", errNoBinaries, binEnv,
+		"install postgresql), name their folder in %s, or name a running server in %s; tidemark "+
+		"--dev downloads them", errNoBinaries, binEnv,
 		strings.Join(patterns, ", "), binEnv, urlEnv)
 }
 

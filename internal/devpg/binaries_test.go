@@ -1,7 +1,9 @@
 package devpg
 
 import (
+	"context"
 	"errors"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -124,6 +126,66 @@ func TestTheStateFolderIsFoundUpwards(t *testing.T) {
 			got, err := stateDir(filepath.Join(root, c.wd))
 			if want := filepath.Join(root, c.want, stateName); err != nil || got != want {
 				t.Errorf("found %s, %v; want %s", got, err, want)
+			}
+		})
+	}
+}
+
+func TestAPostgresIsInstalledOnlyWhereThereIsNone(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		path, bin, wanted string // folders below the root: of programs, named, and found
+		calls             int
+		fails             error
+	}{
+		"none":                    {wanted: "cache/bin", calls: 1},
+		"one in PATH":             {path: "opt/pg", wanted: "opt/pg"},
+		"one that was downloaded": {path: "cache/bin", wanted: "cache/bin"},
+		"another folder is named": {bin: "opt/none"},
+		"no network":              {calls: 1, fails: errors.New("maven.example: no route")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			root := t.TempDir()
+			programs := func(dir string) { install(t, filepath.Join(root, dir), "", "postgres", "initdb", "pg_ctl") }
+			s := search{root: root, installed: filepath.Join(root, "cache"), getenv: func(name string) string {
+				switch {
+				case name == binEnv && c.bin != "":
+					return filepath.Join(root, c.bin)
+				case name == "PATH":
+					return filepath.Join(root, c.path)
+				}
+				return ""
+			}}
+			if c.path != "" {
+				programs(c.path)
+			}
+			calls := 0
+			err := s.provide(t.Context(), func(_ context.Context, dir string) error {
+				calls++
+				if dir != s.installed {
+					t.Errorf("it is installed in %s", dir)
+				}
+				if c.fails == nil {
+					programs("cache/bin")
+				}
+				return c.fails
+			}, slog.New(slog.DiscardHandler))
+			if calls != c.calls {
+				t.Errorf("it is installed %d times, want %d", calls, c.calls)
+			}
+			if c.fails != nil {
+				if !errors.Is(err, c.fails) || !errors.Is(err, errNoBinaries) {
+					t.Errorf("it says %v", err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			found, err := s.best()
+			if wanted := filepath.Join(root, c.wanted); c.wanted != "" && (err != nil || string(found) != wanted) {
+				t.Errorf("found %s (%v), want %s", found, err, wanted)
 			}
 		})
 	}

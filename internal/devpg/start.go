@@ -32,6 +32,10 @@ const (
 // the same server, or because backends outlived their postmaster and have not noticed yet. So it
 // tries several times.
 func (s *Server) connectOrStart(ctx context.Context) (found *postmaster, err error) {
+	search := search{getenv: os.Getenv, installed: installed()}
+	if err := search.provide(ctx, s.cfg.Install, s.log); err != nil {
+		return nil, err
+	}
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	begun, attempts := time.Now(), 0
