@@ -4,7 +4,7 @@ SELECT pg_catalog.set_config('tidemark.path', pg_catalog.current_setting('search
 
 -- Tokens for the admin listener. A token is random, and only its SHA-256 is stored. A name is free
 -- again once its token is revoked. Roles write here and look up hashes only through the functions
--- below (deploy/sql/roles.sql).
+-- below (migrations/roles/roles.sql).
 CREATE TABLE tidemark.tokens (
     id           bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     name         text COLLATE "C" NOT NULL,

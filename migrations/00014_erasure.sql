@@ -66,7 +66,7 @@ DO $$
 DECLARE
     grantee text;
 BEGIN
-    -- Default privileges may give new tables to workers: deploy/sql/roles.sql.
+    -- Default privileges may give new tables to workers: migrations/roles/roles.sql.
     REVOKE ALL ON tidemark.erasure_secret FROM PUBLIC;
     FOR grantee IN SELECT DISTINCT a.grantee::regrole::text FROM pg_class c CROSS JOIN LATERAL aclexplode(c.relacl) a
         WHERE c.oid = 'tidemark.erasure_secret'::regclass AND a.grantee NOT IN (0, c.relowner)

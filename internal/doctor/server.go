@@ -67,7 +67,7 @@ func privileges(ctx context.Context, tx pgx.Tx, _ Options) (Finding, error) {
 	}
 	if len(missing) > 0 {
 		return warn("missing: "+strings.Join(missing, ", "),
-			"grant it, or run deploy/sql/roles.sql again after a migration: "+of+" need it"), nil
+			"grant it, or run tidemark migrate roles again after a migration: "+of+" need it"), nil
 	}
 	return Finding{Status: OK, Detail: "all that " + of + " need"}, nil
 }

@@ -43,7 +43,7 @@ func AnswerTo(err error) (found Answer, ok bool) {
 	const insufficientPrivilege = "42501"
 	if redact.SQLState(err) == insufficientPrivilege {
 		const remedy = "the database role of this program may not do it: use tidemark with a login of the operator's role " +
-			"(deploy/sql/roles.sql)"
+			"(tidemark migrate roles)"
 		return Answer{Status: forbidden, Remedy: remedy, Page: remedy}, true
 	}
 	for _, found = range answers() {

@@ -179,7 +179,7 @@ func (s *Status) locked(found *problems) {
 			continue
 		}
 		found.add(Warning, "Postgres", &h.Since,
-			h.Remedy+"; deploy/sql/advisory-locks.sql revokes such locks from other roles "+
+			h.Remedy+"; tidemark migrate roles --advisory-locks revokes such locks from other roles "+
 				"(docs/guides/operations/security.md)",
 			"%s holds Tidemark's advisory locks: appends and workers may wait for it", h)
 	}

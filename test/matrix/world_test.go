@@ -21,6 +21,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/tidemark-go/tidemark/migrations/roles"
 	"github.com/tidemark-go/tidemark/pkg/archive"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/publisher"
@@ -117,10 +118,9 @@ func (w *world) roles() {
 	w.Pool = pgtest.New(w.t)
 	address, err := url.Parse(w.Config().ConnString())
 	w.must(err)
-	script, err := os.ReadFile("../../deploy/sql/roles.sql")
+	script, err := roles.Script(roles.Options{Prefix: w.prefix})
 	w.must(err)
-	_, err = w.Exec(w.t.Context(), "SET tidemark.role_prefix = '"+w.prefix+"'; "+string(script)+
-		"; RESET tidemark.role_prefix", pgx.QueryExecModeSimpleProtocol)
+	_, err = w.Exec(w.t.Context(), script, pgx.QueryExecModeSimpleProtocol)
 	w.must(err)
 	login := func(name, role string) string {
 		as, login := *address, w.prefix+"_"+name

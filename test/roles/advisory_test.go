@@ -5,15 +5,16 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	scripts "github.com/tidemark-go/tidemark/migrations/roles"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
-// With deploy/sql/advisory-locks.sql, other logins cannot block appends and workers, and all of
+// With `tidemark migrate roles --advisory-locks`, other logins cannot block appends and workers, and all of
 // Tidemark still works.
 func TestAdvisoryLocksAreForTidemarkAlone(t *testing.T) {
 	t.Parallel()
 	in := install(t, false)
-	in.script(t, "advisory-locks.sql")
+	in.script(t, scripts.Options{AdvisoryLocks: true})
 	appender := in.as(t, "appender")
 	refuses(t, in.as(t, "reader"), "SELECT pg_advisory_lock(1)", "SELECT pg_try_advisory_xact_lock(1)",
 		"SELECT pg_advisory_xact_lock_shared(1)")

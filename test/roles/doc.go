@@ -1,3 +1,3 @@
-// Package roles connects as each role of deploy/sql/roles.sql and shows what the role may and may
+// Package roles connects as each role of migrations/roles/roles.sql and shows what the role may and may
 // not do.
 package roles

@@ -23,7 +23,7 @@ const guide = "../../docs/guides/operations/security.md"
 
 // roles are those of roles.sql that programs use. The owner may do everything.
 func roles() []string {
-	return []string{"appender", "worker", "process", "publisher", "reader", "operator"}
+	return []string{"appender", "application", "worker", "process", "publisher", "reader", "operator"}
 }
 
 // queryRoutines returns the functions of the schema, with whether each role may call them.

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidemark-go/tidemark/migrations"
+	scripts "github.com/tidemark-go/tidemark/migrations/roles"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -90,20 +90,16 @@ func empty(t *testing.T) installation {
 // apply runs roles.sql.
 func (in installation) apply(t *testing.T) {
 	t.Helper()
-	in.script(t, "roles.sql")
+	in.script(t, scripts.Options{})
 }
 
-// script runs a file of deploy/sql.
-func (in installation) script(t *testing.T, name string) {
+// script runs what tidemark migrate roles prints.
+func (in installation) script(t *testing.T, o scripts.Options) {
 	t.Helper()
-	script, err := os.ReadFile("../../deploy/sql/" + name)
+	o.Prefix = in.prefix
+	script, err := scripts.Script(o)
 	must(t, err)
-	conn, err := in.admin.Acquire(t.Context())
-	must(t, err)
-	defer conn.Release()
-	_, err = conn.Exec(t.Context(), fmt.Sprintf("SET tidemark.role_prefix = '%s'", in.prefix))
-	must(t, err)
-	_, err = conn.Exec(t.Context(), string(script), pgx.QueryExecModeSimpleProtocol)
+	_, err = in.admin.Exec(t.Context(), script, pgx.QueryExecModeSimpleProtocol)
 	must(t, err)
 }
 

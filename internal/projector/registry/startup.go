@@ -45,7 +45,7 @@ func (g *Registrar) CheckProcesses(ctx context.Context) error {
 		err := g.Cfg.Pool.QueryRow(ctx, queryMayReact).Scan(&role, &may)
 		if err == nil && !may {
 			err = fmt.Errorf("process %s: the role %s may not append reactions: connect as a member of tidemark_process "+
-				"(deploy/sql/roles.sql)", k.Described.Name, role)
+				"(tidemark migrate roles)", k.Described.Name, role)
 		}
 		return err
 	}

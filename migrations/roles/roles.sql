@@ -1,7 +1,7 @@
 -- Roles for Tidemark in one database. Run it as a superuser, or as the owner of the database if
 -- that role may create roles, before the first migration and again after each one:
 --
---   psql "$URL" -v ON_ERROR_STOP=1 -f deploy/sql/roles.sql
+--   tidemark migrate roles | psql "$URL" -v ON_ERROR_STOP=1
 --
 -- It can run any number of times: it creates missing objects and sets the privileges below. The
 -- roles cannot log in. Create logins that are members of them:
@@ -12,6 +12,7 @@
 --   tidemark_owner      owns the schema tidemark; migrations run as it
 --   tidemark_appender   appends events, schedules and cancels appends, asks for archived campaigns, waits for
 --                       projections, only through functions; reads nothing
+--   tidemark_application an appender that also reads events and read models, decides on events, and keeps an inbox
 --   tidemark_worker     applies: reads the journal, writes queue and leases, owns the read models; appends
 --                       nothing but what is scheduled and due
 --   tidemark_process    a worker that may also run processes, whose reactions append anything to any campaign
@@ -23,7 +24,8 @@
 --
 -- Two settings of the session change names, for several installations on one server:
 -- tidemark.role_prefix (default tidemark), and tidemark.read_models, the schema of the read models
--- (default tidemark_views). Only the worker may create objects in that schema, so it cannot be
+-- (default tidemark_views). tidemark migrate roles --prefix and --schema set them.
+-- Only the worker may create objects in that schema, so it cannot be
 -- public.
 --
 -- append, append_all, append_if, append_at, schedule, cancel_scheduled, fire_scheduled, react, await and
@@ -42,6 +44,7 @@ DECLARE
     models CONSTANT text := coalesce(nullif(current_setting('tidemark.read_models', true), ''), 'tidemark_views');
     owner CONSTANT text := prefix || '_owner';
     appender CONSTANT text := prefix || '_appender';
+    application CONSTANT text := prefix || '_application';
     worker CONSTANT text := prefix || '_worker';
     process CONSTANT text := prefix || '_process';
     publisher CONSTANT text := prefix || '_publisher';
@@ -54,7 +57,7 @@ BEGIN
         RAISE EXCEPTION 'the read models cannot be in the schema %', models
             USING HINT = 'set tidemark.read_models and TIDEMARK_SCHEMA to a schema that only the worker creates in';
     END IF;
-    FOREACH name IN ARRAY ARRAY[owner, appender, worker, process, publisher, reader, operator] LOOP
+    FOREACH name IN ARRAY ARRAY[owner, appender, application, worker, process, publisher, reader, operator] LOOP
         IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = name) THEN
             EXECUTE format('CREATE ROLE %I NOLOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE', name);
         END IF;
@@ -62,17 +65,18 @@ BEGIN
     END LOOP;
     EXECUTE format('GRANT %I, %I TO %I', worker, publisher, operator);
     EXECUTE format('GRANT %I TO %I', worker, process);
+    EXECUTE format('GRANT %I, %I TO %I', appender, reader, application);
 
     -- Only the owner creates and changes the schema tidemark and public.goose_db_version. Workers
     -- create the schemas in which they check projections, rebuild and verify.
     EXECUTE format('GRANT CREATE ON DATABASE %I TO %I, %I', current_database(), owner, worker);
     REVOKE CREATE ON SCHEMA public FROM PUBLIC; -- the default since Postgres 15
-    EXECUTE format('REVOKE CREATE ON SCHEMA public FROM %I, %I, %I, %I, %I',
-        appender, worker, publisher, reader, operator);
+    EXECUTE format('REVOKE CREATE ON SCHEMA public FROM %I, %I, %I, %I, %I, %I',
+        appender, application, worker, publisher, reader, operator);
     EXECUTE format('GRANT USAGE, CREATE ON SCHEMA public TO %I', owner);
     EXECUTE format('CREATE SCHEMA IF NOT EXISTS %I', models);
-    EXECUTE format('REVOKE ALL ON SCHEMA %I FROM PUBLIC, %I, %I, %I, %I',
-        models, appender, publisher, reader, operator);
+    EXECUTE format('REVOKE ALL ON SCHEMA %I FROM PUBLIC, %I, %I, %I, %I, %I',
+        models, appender, application, publisher, reader, operator);
     EXECUTE format('GRANT USAGE, CREATE ON SCHEMA %I TO %I', models, worker);
     EXECUTE format('GRANT USAGE ON SCHEMA %I TO %I, %I', models, reader, operator);
     FOREACH name IN ARRAY ARRAY[worker, process] LOOP
@@ -195,6 +199,14 @@ BEGIN
     ALTER FUNCTION tidemark.applied SECURITY DEFINER;
     EXECUTE format('GRANT EXECUTE ON FUNCTION tidemark.await, tidemark.applied, tidemark.history, tidemark.resume TO %I',
         appender);
+
+    -- Application: reads events, also archived ones and sealed ones, and keeps its own inbox.
+    EXECUTE format('GRANT SELECT ON tidemark.journal, tidemark.event_tags, tidemark.journal_position, tidemark.archives,
+        tidemark.keys, tidemark.deleted_keys TO %I', application);
+    EXECUTE format('GRANT SELECT, INSERT, UPDATE, DELETE ON tidemark.inbox TO %I', application);
+    EXECUTE format('GRANT EXECUTE ON FUNCTION tidemark.read, tidemark.read_floor, tidemark.query_matches,
+        tidemark.query_terms, tidemark.rarest_tag, tidemark.find_event, tidemark.require_positions, tidemark.instance,
+        tidemark.archive_mark TO %I', application);
 
     -- Erasures are the operator's alone, and change everything through functions that run as the owner. Nobody
     -- reads the secret, and only operators ask for events of erased subjects.

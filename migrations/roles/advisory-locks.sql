@@ -1,7 +1,7 @@
 -- Keeps other roles from taking advisory locks with 64-bit keys, which could block all appends and
 -- all workers. Run it as a superuser after roles.sql:
 --
---   psql "$URL" -v ON_ERROR_STOP=1 -f deploy/sql/advisory-locks.sql
+--   tidemark migrate roles --advisory-locks | psql "$URL" -v ON_ERROR_STOP=1
 --
 -- It applies to one database. Applications that take such locks themselves (migration tools and job
 -- queues do) need a GRANT. Locks with two 32-bit keys are not affected. tidemark.role_prefix is as
