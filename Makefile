@@ -92,7 +92,7 @@ build: ## build the programs into bin/, statically linked
 	CGO_ENABLED=0 $(GO) build -trimpath -o bin/ ./cmd/...
 
 migrate: postgres ## migrate the schema (TIDEMARK_DATABASE_URL, or the private server)
-	@$(GO) run ./cmd/tidemark migrate up
+	@$(GO) run ./cmd/tidemark migrate up $(if $(TIDEMARK_DATABASE_URL),,--dev)
 
 tidy: ## tidy all modules
 	$(GO) mod tidy

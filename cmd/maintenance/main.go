@@ -5,7 +5,8 @@ package main
 import (
 	"os"
 
+	"github.com/tidemark-go/tidemark/internal/devpg"
 	"github.com/tidemark-go/tidemark/internal/surface/command"
 )
 
-func main() { os.Exit(command.Main(command.Options{Name: "maintenance"})) }
+func main() { os.Exit(command.Main(command.Options{Name: "maintenance", Server: devpg.Serve})) }

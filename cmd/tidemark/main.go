@@ -9,6 +9,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/app"
 	"github.com/tidemark-go/tidemark/internal/demo"
+	"github.com/tidemark-go/tidemark/internal/devpg/embedded"
 	"github.com/tidemark-go/tidemark/internal/sinks"
 	"github.com/tidemark-go/tidemark/internal/surface/command"
 	"github.com/tidemark-go/tidemark/internal/surface/migrate"
@@ -16,9 +17,11 @@ import (
 
 func main() {
 	os.Exit(command.Main(command.Options{
-		Name: "tidemark",
+		Name:   "tidemark",
+		Server: embedded.Serve,
 		Commands: []*cobra.Command{
-			app.NewCommand(app.Options{Sinks: sinks.Kinds()}), migrate.NewCommand(), demo.NewCommand(),
+			app.NewCommand(app.Options{Sinks: sinks.Kinds(), Server: embedded.Serve}),
+			migrate.NewCommand(embedded.Serve), demo.NewCommand(embedded.Serve),
 		},
 	}))
 }

@@ -6,9 +6,10 @@
 // projections/tree.sql applies them. At the end its table is compared with `git ls-tree -r HEAD`.
 // Run it again after new commits, or after a kill, and it continues where it stopped.
 //
-//	go run ./examples/githistory -repo PATH [-depth N] [-name NAME]
-//	go run ./examples/githistory -remove
+//	go run ./examples/githistory -repo PATH [-depth N] [-name NAME] [-dev]
+//	go run ./examples/githistory -remove [-dev]
 //
+// It uses the database of TIDEMARK_DATABASE_URL, or with -dev a private Postgres under .tidemark/.
 // -remove removes everything that it has created except the events: the projection, its table and
 // the consumer group.
 package main
@@ -46,6 +47,7 @@ func command(ctx context.Context, args []string) error {
 	flags.StringVar(&o.name, "name", "", "the repository's name in the journal (default: its folder's, and a hash)")
 	flags.BoolVar(&o.remove, "remove", false,
 		"take the projection, its table and the consumer group away; the events stay")
+	flags.BoolVar(&o.dev, "dev", false, "use a private Postgres under .tidemark/, started if necessary")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}

@@ -36,12 +36,13 @@ type options struct {
 	name  string // "": derived from the repository
 
 	remove bool // remove everything except the events instead
+	dev    bool // on a private Postgres
 }
 
 // runOnDatabase finds or starts a database and runs on it.
 func runOnDatabase(ctx context.Context, o options, stdout io.Writer, stderr io.Writer) (err error) {
 	url, closeServer, err := devpg.URL(ctx, slog.New(slog.NewTextHandler(stderr,
-		&slog.HandlerOptions{Level: slog.LevelWarn})))
+		&slog.HandlerOptions{Level: slog.LevelWarn})), o.dev)
 	if err != nil {
 		return fmt.Errorf("find a database: %w", err)
 	}

@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"fmt"
 	"log/slog"
+	"net"
 	"os"
 
 	"github.com/google/uuid"
@@ -22,10 +23,10 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
-// startAdmin serves the pages and the API for operators until ctx ends. It returns their URL, or
+// startAdmin serves the pages and the API for operators at listener until ctx ends. It returns their URL, or
 // "off" if the settings name no address.
 func startAdmin(
-	ctx context.Context, g *errgroup.Group, settings config.Worker, opts Options, acts admin.Config,
+	ctx context.Context, g *errgroup.Group, settings config.Worker, opts Options, listener net.Listener, acts admin.Config,
 	projections []projector.Projection, catalogue *journal.Catalogue, routes *publishing.Routes, logger *slog.Logger,
 ) (pagesURL string, err error) {
 	s := settings.Admin
@@ -33,7 +34,8 @@ func startAdmin(
 		return "off", nil
 	}
 	cfg := web.Config{
-		Addr: s.Addr, Auth: s.Auth, Payloads: s.Payloads, Logger: logger, Projections: projections, Catalogue: catalogue,
+		Addr: s.Addr, Listener: listener, Auth: s.Auth, Payloads: s.Payloads, Logger: logger,
+		Projections: projections, Catalogue: catalogue,
 	}
 	if cfg.TLS, err = certificate(s); err != nil {
 		return "", err

@@ -37,6 +37,8 @@ type Options struct {
 	Logger      *slog.Logger
 
 	BeforeConnect func(context.Context, *pgx.ConnConfig) error
+
+	Server cli.Server // for --dev; nil: devpg.Serve
 }
 
 // Settings returns a worker's settings without a command line.
@@ -53,6 +55,10 @@ func Settings(opts Options) (*config.Worker, error) {
 
 // NewCommand returns the command that runs a worker until its context ends.
 func NewCommand(opts Options) *cobra.Command {
+	server := opts.Server
+	if server == nil {
+		server = devpg.Serve
+	}
 	cmd := &cobra.Command{
 		Use: cmp.Or(opts.Name, "worker"), Args: cli.NoArgs, SilenceUsage: true, SilenceErrors: true,
 		Short:            cmp.Or(opts.Short, "Keep read models up to date with the journal, and publish it"),
@@ -62,8 +68,14 @@ func NewCommand(opts Options) *cobra.Command {
 	if len(opts.Projections) > 0 {
 		// tidemark's commands of these names know only SQL files. These also know the worker's own
 		// projections.
-		env := cli.Standard(devpg.URL)
+		env := cli.Standard(server)
 		env.Archives, env.BeforeConnect = opts.Archives, opts.BeforeConnect
+		env.URL = opts.Settings[cli.URLVariable]
+		before := cmd.PersistentPreRun
+		cmd.PersistentPreRun = func(cmd *cobra.Command, args []string) {
+			env.Dev = cli.Dev(cmd)
+			before(cmd, args)
+		}
 		compiled := verification.Compiled{Projections: opts.Projections, Catalogue: opts.Catalogue}
 		cmd.AddCommand(
 			cli.Noun("projection", "Verify projections", verification.NewVerify(env, compiled)),
@@ -82,15 +94,21 @@ func NewCommand(opts Options) *cobra.Command {
 		for _, stray := range config.Stray(os.Environ()) {
 			logger.WarnContext(cmd.Context(), stray)
 		}
-		if settings.DatabaseURL == "" {
-			url, closeServer, err := devpg.URL(cmd.Context(), logger)
-			if err != nil {
-				return err
-			}
-			defer func() { _ = closeServer() }()
-			settings.DatabaseURL = url
+		if err := devpg.Choose(settings.DatabaseURL, cli.Dev(cmd)); err != nil {
+			return &cli.UsageError{Err: err}
 		}
-		return Run(cmd.Context(), *settings, opts, logger)
+		open, err := openPorts(cmd.Context(), *settings)
+		if err != nil {
+			return err
+		}
+		defer open.close()
+		url, closeServer, err := cli.Database(cmd.Context(), logger, settings.DatabaseURL, cli.Dev(cmd), server)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = closeServer() }()
+		settings.DatabaseURL = url
+		return run(cmd.Context(), *settings, opts, open, logger)
 	}
 	return cmd
 }
@@ -113,7 +131,7 @@ func Main(opts Options) int {
 	defer stop()
 	cmd := NewCommand(opts)
 	cmd.CompletionOptions.DisableDefaultCmd = true
-	return cli.Run(ctx, cmd, cli.Standard(devpg.URL), os.Args[1:])
+	return cli.Run(ctx, cmd, cli.Standard(opts.Server), os.Args[1:])
 }
 
 // NewLogger returns a logger. The format is "tint", "json", or "auto": tint on a terminal, else

@@ -23,19 +23,15 @@ import (
 )
 
 func serve(
-	ctx context.Context, g *errgroup.Group, addr string, registry *prometheus.Registry, probes probes, logger *slog.Logger,
-) error {
+	ctx context.Context, g *errgroup.Group, listener net.Listener, registry *prometheus.Registry, probes probes,
+	logger *slog.Logger,
+) {
 	mux := http.NewServeMux()
 	probes.register(mux)
 	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
 	server := &http.Server{
 		Handler: mux, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second,
 		WriteTimeout: 30 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10,
-	}
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
-	if err != nil {
-		return fmt.Errorf("health and metrics: %w: choose another address with --http-addr or TIDEMARK_HTTP_ADDR, or turn "+
-			"it \"off\"", err)
 	}
 	logger.InfoContext(ctx, "health and metrics", "address", listener.Addr().String())
 	g.Go(func() error {
@@ -51,7 +47,6 @@ func serve(
 		_ = server.Shutdown(bounded)
 		return nil
 	})
-	return nil
 }
 
 const readyTimeout = 2 * time.Second

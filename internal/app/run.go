@@ -40,6 +40,16 @@ import (
 
 // Run runs a worker until ctx ends.
 func Run(ctx context.Context, settings config.Worker, opts Options, logger *slog.Logger) error {
+	open, err := openPorts(ctx, settings)
+	if err != nil {
+		return err
+	}
+	defer open.close()
+	return run(ctx, settings, opts, open, logger)
+}
+
+// run runs a worker at the open ports until ctx ends.
+func run(ctx context.Context, settings config.Worker, opts Options, open ports, logger *slog.Logger) error {
 	mode, modeErr := settings.Outbox.Mode()
 	projections, catalogue, err := load(settings, opts, mode.Mode)
 	routes, routesErr := publishing.Configured(settings.Publishing, opts.Sinks, logger)
@@ -98,7 +108,7 @@ func Run(ctx context.Context, settings config.Worker, opts Options, logger *slog
 	g, ctx := errgroup.WithContext(ctx)
 	names := slice.Of(projections, func(p projector.Projection) string { return p.Spec().Name })
 	acts := admin.Config{Projector: p, Projections: names, Catalogue: catalogue, Archive: store}
-	pagesURL, err := startAdmin(ctx, g, settings, opts, acts, projections, catalogue, routes, logger)
+	pagesURL, err := startAdmin(ctx, g, settings, opts, open.admin, acts, projections, catalogue, routes, logger)
 	if err != nil {
 		return err
 	}
@@ -112,9 +122,13 @@ func Run(ctx context.Context, settings config.Worker, opts Options, logger *slog
 		logger.WarnContext(ctx, mode.Warning, "mode", mode.Mode)
 	}
 	published := slice.Of(routes.Publishers, func(one publisher.Publisher) string { return one.Name })
-	logger.InfoContext(ctx, "worker starts", "mode", mode.Mode, "settings", mode.From,
-		"consumer_group", settings.Projector.ConsumerGroup,
-		"projections", names, "publishers", published, "pages", pagesURL, "pid", os.Getpid())
+	log := logger
+	if mode.From != "" {
+		log = log.With("settings", mode.From)
+	}
+	log.InfoContext(ctx, "worker starts", "mode", mode.Mode, "consumer_group", settings.Projector.ConsumerGroup,
+		"projections", slice.Of(projections, versioned), "publishers", published, "pages", pagesURL,
+		"health", addressOf(open.http), "pid", os.Getpid())
 	if len(published) > 0 {
 		relay, err := startRelay(ctx, g, pool, settings, routes, catalogue, through, registry, traces, logger)
 		if err != nil {
@@ -138,9 +152,7 @@ func Run(ctx context.Context, settings config.Worker, opts Options, logger *slog
 		if err := collect(ctx, g, pool, settings, mode.Mode, registry, logger); err != nil {
 			return err
 		}
-		if err := serve(ctx, g, settings.HTTPAddr, registry, probes, logger); err != nil {
-			return err
-		}
+		serve(ctx, g, open.http, registry, probes, logger)
 	}
 	if settings.Retention != "" {
 		r := retention.Runner{
@@ -167,6 +179,11 @@ func Run(ctx context.Context, settings config.Worker, opts Options, logger *slog
 	}
 	logger.InfoContext(ctx, "worker stopped")
 	return nil
+}
+
+// versioned returns a projection's name and version, for people.
+func versioned(p projector.Projection) string {
+	return fmt.Sprintf("%s version %d", p.Spec().Name, p.Spec().Version)
 }
 
 func projectorConfig(s config.Worker) projector.Config {

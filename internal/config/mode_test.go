@@ -66,7 +66,7 @@ func TestAModeSaysWhereItCameFrom(t *testing.T) {
 		t.Fatal(err)
 	}
 	m, err := settings.Outbox.Mode()
-	want := outboxEnv + "=true (environment), " + workerEnv + "=false (flag), " + shadowEnv + "=false (default)"
+	want := outboxEnv + "=true (environment), " + workerEnv + "=false (flag)"
 	if err != nil || m.Mode != projector.ModeEnqueueOnly || m.From != want {
 		t.Errorf("got %+v, %v, want %s", m, err, want)
 	}

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"strconv"
@@ -45,7 +44,7 @@ func NewWorker(flags *pflag.FlagSet) (*Worker, *Set) {
 	w, s := &Worker{}, NewSet(flags)
 	c := &w.Projector
 	flags.SortFlags = false
-	s.String(&w.DatabaseURL, "TIDEMARK_DATABASE_URL", "", "database; empty: the private Postgres under .tidemark/")
+	s.String(&w.DatabaseURL, "TIDEMARK_DATABASE_URL", "", "database; without it only --dev runs a worker")
 	s.String(&c.ConsumerGroup, "TIDEMARK_CONSUMER_GROUP", "default", "consumer group to serve")
 	OutboxSwitches(s, &w.Outbox)
 	s.String(&w.ProjectionsDir, "TIDEMARK_PROJECTIONS_DIR", "", "folder of SQL-file projections")
@@ -137,7 +136,7 @@ type Outbox struct {
 type Mode struct {
 	Mode    projector.Mode
 	Warning string // a switch that has no effect; empty: none
-	From    string // the switches and their sources, for people
+	From    string // the switches that were set and their sources, for people; empty: all have their defaults
 }
 
 // OutboxSwitches binds the switches of o.
@@ -196,13 +195,16 @@ func (o Outbox) Mode() (Mode, error) {
 	return m, nil
 }
 
+// origin returns the switches that were set, with their sources.
 func (o Outbox) origin(worker bool) string {
-	parts := make([]string, 0, 3)
+	var parts []string
 	for _, s := range []struct {
 		name  string
 		value bool
 	}{{envOutbox, o.Enabled}, {envWorker, worker}, {envShadow, o.Shadow}} {
-		parts = append(parts, fmt.Sprintf("%s=%t (%s)", s.name, s.value, cmp.Or(o.from[s.name], "default")))
+		if from := o.from[s.name]; from != "" {
+			parts = append(parts, fmt.Sprintf("%s=%t (%s)", s.name, s.value, from))
+		}
 	}
 	return strings.Join(parts, ", ")
 }

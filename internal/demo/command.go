@@ -6,20 +6,24 @@ import (
 	"log/slog"
 	"os"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/tidemark-go/tidemark/examples/tabletop"
 	"github.com/tidemark-go/tidemark/internal/app"
+	"github.com/tidemark-go/tidemark/internal/devpg"
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
 )
 
 const interrupted = 130
 
-// NewCommand returns the demo command. Its workers run the same program.
-func NewCommand() *cobra.Command {
+// NewCommand returns the demo command. Its workers run the same program. Without TIDEMARK_DATABASE_URL it uses the
+// Postgres that server starts.
+func NewCommand(server cli.Server) *cobra.Command {
 	config := Config{
+		Server: server,
 		Out:    os.Stdout,
 		Logger: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
 	}
@@ -29,7 +33,7 @@ func NewCommand() *cobra.Command {
 		Short: "See it work: three workers, live load, a worker killed halfway, and a check of every row",
 		Long: `See it work: it brings the schema up to date, starts three workers, appends events of games at a steady
 rate, kills one worker halfway, and in the end compares every row with a fold of the whole journal. It runs on the
-database of TIDEMARK_DATABASE_URL, else on the checkout's private server. Tables and events stay there.`,
+database of TIDEMARK_DATABASE_URL, else on a private Postgres under .tidemark/. Tables and events stay there.`,
 		Example: `  tidemark demo
   tidemark demo --seconds 5 --rate 500`,
 		Args: cli.NoArgs,
@@ -45,6 +49,9 @@ database of TIDEMARK_DATABASE_URL, else on the checkout's private server. Tables
 				return &cli.UsageError{Err: err}
 			}
 			var err error
+			if config.DatabaseURL = strings.TrimSpace(os.Getenv(cli.URLVariable)); config.DatabaseURL != "" && cli.Dev(cmd) {
+				return &cli.UsageError{Err: devpg.Choose(config.DatabaseURL, true)}
+			}
 			if config.Program, err = os.Executable(); err != nil {
 				return fmt.Errorf("find the program of the workers: %w", err)
 			}

@@ -12,16 +12,17 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidemark-go/tidemark/examples/tabletop"
-	"github.com/tidemark-go/tidemark/internal/devpg"
 	"github.com/tidemark-go/tidemark/internal/session"
 	"github.com/tidemark-go/tidemark/internal/store/feed"
+	"github.com/tidemark-go/tidemark/internal/surface/cli"
 	"github.com/tidemark-go/tidemark/migrations"
 )
 
-// Config configures [Run]. All fields but DatabaseURL and Rate are required.
+// Config configures [Run]. All fields but Rate and one of DatabaseURL and Server are required.
 type Config struct {
 	Program     string // path of tidemark; workers run its "demo worker"
-	DatabaseURL string // empty: TIDEMARK_DATABASE_URL, or the private server of the checkout
+	DatabaseURL string // empty: of the private Postgres that Server starts
+	Server      cli.Server
 
 	Length time.Duration // of the load
 	Rate   float64       // events a second; 0: as fast as it goes
@@ -76,7 +77,7 @@ func Run(ctx context.Context, config Config) (result Result, err error) {
 	}
 	if config.DatabaseURL == "" {
 		var closeServer func() error
-		if config.DatabaseURL, closeServer, err = devpg.URL(ctx, config.Logger); err != nil {
+		if config.DatabaseURL, closeServer, err = config.Server(ctx, config.Logger); err != nil {
 			return Result{}, err
 		}
 		defer func() { err = errors.Join(err, closeServer()) }()

@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"syscall"
 
@@ -173,21 +172,4 @@ func (s *Server) createDatabase(ctx context.Context) error {
 	}
 	_, err = conn.Exec(ctx, "CREATE DATABASE "+pgx.Identifier{Database}.Sanitize())
 	return err
-}
-
-// urlEnv names the server to use instead of a private one.
-const urlEnv = "TIDEMARK_DATABASE_URL"
-
-// URL returns the database for a command: TIDEMARK_DATABASE_URL if it is set, else the checkout's
-// private server, which runs until closeServer is called. The caller calls closeServer, which is
-// never nil when err is nil. Only commands call URL, because it reads the environment.
-func URL(ctx context.Context, logger *slog.Logger) (url string, closeServer func() error, err error) {
-	if url := strings.TrimSpace(os.Getenv(urlEnv)); url != "" {
-		return url, func() error { return nil }, nil
-	}
-	server, err := Open(ctx, Config{Logger: logger})
-	if err != nil {
-		return "", nil, err
-	}
-	return server.URL(), server.Close, nil
 }

@@ -9,7 +9,7 @@ import (
 func TestURLUsesTheServerThatTheEnvironmentNames(t *testing.T) {
 	const named = "postgres://somebody@db.example:5433/journal"
 	t.Setenv("TIDEMARK_DATABASE_URL", named)
-	url, done, err := devpg.URL(t.Context(), nil)
+	url, done, err := devpg.URL(t.Context(), nil, false)
 	if err != nil || url != named {
 		t.Fatalf("got %q, %v", url, err)
 	}
@@ -18,11 +18,14 @@ func TestURLUsesTheServerThatTheEnvironmentNames(t *testing.T) {
 	}
 }
 
-func TestURLStartsThePrivateServerWhenTheEnvironmentNamesNone(t *testing.T) {
+func TestURLStartsThePrivateServerOnlyForDevelopment(t *testing.T) {
 	dir := stateFolder(t)
 	t.Setenv("TIDEMARK_DATABASE_URL", "")
 	t.Chdir(dir)
-	url, done, err := devpg.URL(t.Context(), nil)
+	if url, _, err := devpg.URL(t.Context(), nil, false); err == nil {
+		t.Errorf("nothing names a database, and it is %s", url)
+	}
+	url, done, err := devpg.URL(t.Context(), nil, true)
 	if err != nil {
 		t.Fatal(err)
 	}

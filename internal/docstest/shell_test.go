@@ -103,6 +103,8 @@ func checkProgram(t *testing.T, programs map[string]string, pkg string, args []s
 	if programs[pkg] == "" {
 		programs[pkg] = build(t, pkg)
 	}
+	// The test's database stands for the private Postgres.
+	args = slices.DeleteFunc(slices.Clone(args), func(arg string) bool { return arg == "--dev" })
 	cmd := exec.CommandContext(t.Context(), programs[pkg], args...)
 	cmd.Env = append(os.Environ(), "TIDEMARK_DATABASE_URL="+pgtest.URL(t))
 	if out, err := cmd.CombinedOutput(); err != nil {

@@ -76,7 +76,7 @@ func New(opts Options) *Worker { return &Worker{opts: opts.wiring()} }
 // current batch and returns nil. It returns an error for all wrong settings and projections
 // together, or if the worker cannot go on.
 //
-// Without TIDEMARK_DATABASE_URL it returns an error: only the command falls back to a private Postgres.
+// Without TIDEMARK_DATABASE_URL it returns an error. Only the command has --dev, with a private Postgres.
 func (w *Worker) Run(ctx context.Context) error {
 	settings, err := app.Settings(w.opts)
 	if err != nil {
@@ -92,4 +92,9 @@ func (w *Worker) Run(ctx context.Context) error {
 	return app.Run(ctx, *settings, w.opts, logger)
 }
 
-func (o Options) wiring() app.Options { return app.Options(o) }
+func (o Options) wiring() app.Options {
+	return app.Options{
+		Name: o.Name, Short: o.Short, Projections: o.Projections, Catalogue: o.Catalogue, Sinks: o.Sinks,
+		Archives: o.Archives, Settings: o.Settings, Logger: o.Logger, BeforeConnect: o.BeforeConnect,
+	}
+}

@@ -3,8 +3,8 @@
 //
 //	go run ./test/dcbhttp -addr 127.0.0.1:3000
 //
-// It uses the database that TIDEMARK_DATABASE_URL names, or the private Postgres of this checkout.
-// -reset starts without events.
+// It uses the database that TIDEMARK_DATABASE_URL names, or with -dev the private Postgres of this
+// checkout. -reset starts without events.
 package main
 
 import (
@@ -32,9 +32,10 @@ const connections = 32
 func main() {
 	addr := flag.String("addr", "127.0.0.1:3000", "the address to listen on")
 	reset := flag.Bool("reset", false, "begin with no events: drops the schema tidemark and makes it again")
+	dev := flag.Bool("dev", false, "use a private Postgres under .tidemark/, started if necessary")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := start(ctx, os.Getenv("TIDEMARK_DATABASE_URL"), *addr, *reset, os.Stdout)
+	err := run(ctx, *dev, *addr, *reset)
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "dcbhttp:", err)
@@ -42,16 +43,17 @@ func main() {
 	}
 }
 
+func run(ctx context.Context, dev bool, addr string, reset bool) (err error) {
+	url, closeServer, err := devpg.URL(ctx, nil, dev)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, closeServer()) }()
+	return start(ctx, url, addr, reset, os.Stdout)
+}
+
 // start serves until ctx ends.
 func start(ctx context.Context, databaseURL, addr string, reset bool, out io.Writer) (err error) {
-	if databaseURL == "" {
-		server, openErr := devpg.Open(ctx, devpg.Config{})
-		if openErr != nil {
-			return openErr
-		}
-		defer func() { err = errors.Join(err, server.Close()) }()
-		databaseURL = server.URL()
-	}
 	if reset {
 		if err := migrations.Down(ctx, databaseURL, 0); err != nil {
 			return err

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -42,6 +43,9 @@ type Env struct {
 
 	Open Open
 
+	URL string // of the database; empty: TIDEMARK_DATABASE_URL
+	Dev bool   // the command line has --dev: a private Postgres
+
 	Archives archive.Kinds // of the program, besides folders
 
 	BeforeConnect func(context.Context, *pgx.ConnConfig) error // before each connection; nil: nothing
@@ -50,8 +54,8 @@ type Env struct {
 // Open returns a pool and a function that closes it.
 type Open func(context.Context, *slog.Logger) (pool *pgxpool.Pool, closePool func() error, err error)
 
-// Standard returns the environment of the process. database returns a URL and a function to call at the end.
-func Standard(database func(context.Context, *slog.Logger) (string, func() error, error)) *Env {
+// Standard returns the environment of the process. With --dev, commands use the Postgres that start starts.
+func Standard(start Server) *Env {
 	plain := os.Getenv("NO_COLOR") != ""
 	env := &Env{
 		In: os.Stdin, Out: os.Stdout, Err: os.Stderr,
@@ -59,6 +63,9 @@ func Standard(database func(context.Context, *slog.Logger) (string, func() error
 		Terminal:   term.IsTerminal(int(os.Stdout.Fd())),
 	}
 	env.Open = func(ctx context.Context, logger *slog.Logger) (*pgxpool.Pool, func() error, error) {
+		database := func(ctx context.Context, logger *slog.Logger) (string, func() error, error) {
+			return Database(ctx, logger, cmp.Or(env.URL, os.Getenv(URLVariable)), env.Dev, start)
+		}
 		return OpenAt(database, env.BeforeConnect)(ctx, logger)
 	}
 	env.Color = env.Terminal && !plain
@@ -120,6 +127,9 @@ func OpenAt(
 ) Open {
 	return func(ctx context.Context, logger *slog.Logger) (_ *pgxpool.Pool, closePool func() error, err error) {
 		url, closeServer, err := database(ctx, logger)
+		if _, usage := errors.AsType[*UsageError](err); usage {
+			return nil, nil, err
+		}
 		if err != nil {
 			return nil, nil, &UnavailableError{err}
 		}

@@ -108,7 +108,9 @@ func Unavailable(err error) bool {
 	switch code := redact.SQLState(err); {
 	case errors.Is(err, context.Canceled):
 		return false
-	case errors.As(err, &unavailable), errors.As(err, &connect), errors.As(err, &network),
+	case errors.As(err, &network):
+		return network.Op != "listen" // that is an address of the program's own
+	case errors.As(err, &unavailable), errors.As(err, &connect),
 		errors.Is(err, io.ErrUnexpectedEOF):
 		return true
 	default: // shutting down, crashed, starting up, too many connections, connection lost

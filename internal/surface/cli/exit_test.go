@@ -33,6 +33,7 @@ func TestExitCodeFollowsFromTheError(t *testing.T) {
 		{&pgconn.PgError{Code: "53300"}, 8},                           // the server has too many connections
 		{&pgconn.PgError{Code: "08006"}, 8},
 		{&net.OpError{Op: "read", Err: errors.New("reset")}, 8},
+		{&net.OpError{Op: "listen", Err: errors.New("address already in use")}, 1},
 		{fmt.Errorf("report: %w", io.ErrUnexpectedEOF), 8},
 		{&pgconn.PgError{Code: "57014"}, 1}, // a statement timeout is a failure
 		{&pgconn.PgError{Code: "42P01"}, 1},

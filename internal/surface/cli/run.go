@@ -15,6 +15,8 @@ import (
 // the next command to env.Err.
 func Run(ctx context.Context, root *cobra.Command, env *Env, args []string) int {
 	root.SetArgs(args)
+	root.PersistentFlags().BoolVar(&env.Dev, devFlag, env.Dev,
+		"use a private Postgres under .tidemark/, started if necessary; for development")
 	root.Version = Version()
 	root.SetIn(env.In)
 	root.SetOut(env.Out) // requested help is data

@@ -53,7 +53,7 @@ func fromFlagForm(args []string) ([]string, error) {
 			flags.String(name, "", "")
 		}
 	}
-	for _, name := range []string{"json", "dry-run", "yes"} {
+	for _, name := range []string{"json", "dry-run", "yes", "dev"} {
 		flags.Bool(name, false, "")
 	}
 	for _, name := range []string{"by", "reason"} {

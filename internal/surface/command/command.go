@@ -1,7 +1,7 @@
 // Package command has the operators' commands. It generates most of them from the views and acts of
 // package operator. docs/reference/commands.md lists them all.
 //
-// Commands use the database in TIDEMARK_DATABASE_URL, or else the checkout's private server.
+// Commands use the database in TIDEMARK_DATABASE_URL, or with --dev the checkout's private server.
 package command
 
 import (
@@ -15,7 +15,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tidemark-go/tidemark/internal/admin"
-	"github.com/tidemark-go/tidemark/internal/devpg"
 	"github.com/tidemark-go/tidemark/internal/operator"
 	"github.com/tidemark-go/tidemark/internal/surface/cli"
 	"github.com/tidemark-go/tidemark/internal/surface/table"
@@ -27,13 +26,14 @@ type Options struct {
 	Name     string           // of the program
 	Commands []*cobra.Command // besides the operators' commands
 	Archives archive.Kinds    // besides folders
+	Server   cli.Server       // for --dev
 }
 
 // Main runs the command line of the process and returns the exit code for [os.Exit].
 func Main(opts Options) int {
 	ctx, stop := cli.Context()
 	defer stop()
-	env := cli.Standard(devpg.URL)
+	env := cli.Standard(opts.Server)
 	env.Archives = opts.Archives
 	return perform(ctx, env, opts, os.Args[1:])
 }

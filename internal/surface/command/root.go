@@ -37,8 +37,7 @@ func newRoot(env *cli.Env, opts Options) *cobra.Command {
 		}
 		checkNames(env, command)
 	}
-	root.Long = `Operate a Tidemark database: TIDEMARK_DATABASE_URL, or the checkout's private server if that is not
-set.
+	root.Long = `Operate the Tidemark database that TIDEMARK_DATABASE_URL names.
 
 Data goes to stdout, everything else to stderr. Tables are aligned on a terminal and tab-separated
 elsewhere; --json writes a versioned document.
@@ -46,7 +45,7 @@ elsewhere; --json writes a versioned document.
 Exit codes:
   0  success
   1  failure
-  2  invalid command line
+  2  invalid command line, or no database is named
   3  declined: a confirmation was refused, or there was no terminal to ask on
   4  erasures only: nothing was found of a subject or campaign
   5  conflict: another session was first, or the state is not as the command line says

@@ -2,6 +2,7 @@
 package migrate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,21 +20,22 @@ import (
 
 const description = `migrate brings the schema "tidemark" up or down, and tells where it stands.
 
-It works on the database of --database-url, else of TIDEMARK_DATABASE_URL, else on the private Postgres under
-.tidemark, which it starts for as long as it needs it. The connection must be a direct one: PgBouncer in
-transaction mode breaks the lock that keeps two migrations from running at once.
+It works on the database of --database-url or TIDEMARK_DATABASE_URL. The connection must be a direct one: PgBouncer
+in transaction mode breaks the lock that keeps two migrations from running at once. With --dev it works on a private
+Postgres under .tidemark/, which it starts for as long as it needs it.
 
 The migrations are those of the goose command line tool, and so is the table with the versions, goose_db_version.`
 
 type options struct {
 	databaseURL string
+	server      cli.Server // for --dev
 }
 
 // Main runs the command line of the process and returns the exit code for [os.Exit].
 func Main() int {
 	ctx, stop := cli.Context()
 	defer stop()
-	env, root := cli.Standard(devpg.URL), NewCommand()
+	env, root := cli.Standard(devpg.Serve), NewCommand(devpg.Serve)
 	root.PersistentPreRun = func(*cobra.Command, []string) {
 		for _, stray := range config.Stray(os.Environ()) {
 			env.Note("%s: %s", root.Name(), stray)
@@ -42,14 +44,15 @@ func Main() int {
 	return cli.Run(ctx, root, env, os.Args[1:])
 }
 
-// NewCommand returns the command migrate with its subcommands.
-func NewCommand() *cobra.Command {
-	var opts options
+// NewCommand returns the command migrate with its subcommands. With --dev they migrate the Postgres that server
+// starts.
+func NewCommand(server cli.Server) *cobra.Command {
+	opts := options{server: server}
 	root := cli.Noun("migrate", `Migrate the schema "tidemark"`,
-		newUp(&opts), newDown(&opts), newStatus(&opts), newWait(&opts), newSQL())
+		newUp(&opts), newDown(&opts), newStatus(&opts), newWait(&opts), newSQL(), newRoles())
 	root.Long = description
 	root.PersistentFlags().StringVar(&opts.databaseURL, "database-url", "",
-		"the database (default TIDEMARK_DATABASE_URL, else the private Postgres)")
+		"the database (default TIDEMARK_DATABASE_URL)")
 	return root
 }
 
@@ -94,15 +97,13 @@ func newDown(opts *options) *cobra.Command {
 
 // database calls work with the URL from the flags or the environment, or of the private server.
 func (o *options) database(cmd *cobra.Command, work func(ctx context.Context, url string) error) (err error) {
-	url := o.databaseURL
-	if url == "" {
-		logger := slog.New(tint.NewTextHandler(cmd.ErrOrStderr(), &tint.Options{Level: slog.LevelWarn}))
-		var done func() error
-		if url, done, err = devpg.URL(cmd.Context(), logger); err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, done()) }()
+	logger := slog.New(tint.NewTextHandler(cmd.ErrOrStderr(), &tint.Options{Level: slog.LevelWarn}))
+	url := cmp.Or(o.databaseURL, os.Getenv(cli.URLVariable))
+	url, done, err := cli.Database(cmd.Context(), logger, url, cli.Dev(cmd), o.server)
+	if err != nil {
+		return err
 	}
+	defer func() { err = errors.Join(err, done()) }()
 	return work(cmd.Context(), url)
 }
 

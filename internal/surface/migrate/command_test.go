@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tidemark-go/tidemark/internal/devpg"
+	"github.com/tidemark-go/tidemark/internal/surface/cli"
 	"github.com/tidemark-go/tidemark/migrations"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
@@ -19,7 +21,8 @@ func TestMain(m *testing.M) { pgtest.Main(m) }
 func run(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	var out bytes.Buffer
-	cmd := NewCommand()
+	cmd := NewCommand(devpg.Serve)
+	cmd.PersistentFlags().Bool("dev", false, "as cli.Run adds it (default false)")
 	cmd.SetArgs(args)
 	cmd.SetOut(&out)
 	cmd.SetErr(&out)
@@ -108,9 +111,29 @@ func TestSQLPrintsTheScriptOrWritesTheFiles(t *testing.T) {
 	}
 }
 
+func TestRolesPrintsTheScriptWithItsParameters(t *testing.T) {
+	t.Parallel()
+	out := mustRun(t, "roles", "--prefix", "o'neil", "--schema=views", "--advisory-locks")
+	for _, want := range []string{
+		"SET tidemark.role_prefix = 'o''neil';", "SET tidemark.read_models = 'views';", "|| '_application'",
+		"pg_try_advisory_lock",
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("it does not say %q", want)
+		}
+	}
+	if out := mustRun(t, "roles"); strings.Contains(out, "pg_try_advisory_lock") || strings.HasPrefix(out, "SET") {
+		t.Errorf("without parameters it prints:\n%s", out)
+	}
+	if out, err := run(t, "roles", "--prefix", strings.Repeat("x", 52)); cli.ExitCode(err) != cli.ExitUsage {
+		t.Errorf("a prefix that is too long: %v %s", err, out)
+	}
+}
+
 func TestHelpListsEveryFlagWithItsDefault(t *testing.T) {
 	t.Parallel()
-	for _, args := range [][]string{{"--help"}, {"up", "--help"}, {"status", "--help"}, {"sql", "--help"}} {
+	for _, command := range []string{"", "up", "status", "sql", "roles"} {
+		args := append(strings.Fields(command), "--help")
 		for line := range strings.Lines(mustRun(t, args...)) {
 			isFlag := strings.HasPrefix(strings.TrimSpace(line), "-") && !strings.Contains(line, "--help")
 			if isFlag && !strings.Contains(line, "default") {
@@ -120,17 +143,20 @@ func TestHelpListsEveryFlagWithItsDefault(t *testing.T) {
 	}
 }
 
-func TestWithoutADatabaseURLThePrivateServerIsUsed(t *testing.T) {
+func TestOnlyWithDevThePrivateServerIsUsed(t *testing.T) {
 	t.Setenv("TIDEMARK_DATABASE_URL", "postgres://nobody@127.0.0.1:1/nowhere?connect_timeout=5")
 	if out, err := run(t, "status"); err == nil {
 		t.Errorf("the environment's database is not used: %s", out)
 	}
 	t.Setenv("TIDEMARK_DATABASE_URL", "")
 	t.Chdir(t.TempDir())
-	if out := mustRun(t, "up"); !strings.HasSuffix(out, ", 0 pending\n") {
+	if out, err := run(t, "status"); cli.ExitCode(err) != cli.ExitUsage {
+		t.Errorf("without a database it answers %v: %s", err, out)
+	}
+	if out := mustRun(t, "up", "--dev"); !strings.HasSuffix(out, ", 0 pending\n") {
 		t.Errorf("up says %q", out)
 	}
-	if out := mustRun(t, "status"); strings.Contains(out, "pending") {
+	if out := mustRun(t, "status", "--dev"); strings.Contains(out, "pending") {
 		t.Errorf("the second command found another server:\n%s", out)
 	}
 	if target, err := os.Readlink(filepath.Join(".tidemark", "pg")); err == nil {

@@ -31,6 +31,7 @@ import (
 // Config configures [New].
 type Config struct {
 	Addr     string        // required, host:port
+	Listener net.Listener  // at Addr, [Server.Run] closes it; nil: New listens
 	Pool     *pgxpool.Pool // required, see [NewPool]; the caller closes it
 	Acts     *admin.Acts   // required
 	Auth     auth.Config   // default of its Pool: Pool. A separate one lets people log in while pages keep Pool busy
@@ -60,7 +61,7 @@ type Server struct {
 	listener net.Listener
 }
 
-// New checks the configuration and listens. [Server.Run] serves.
+// New checks the configuration and listens, unless it is given a listener. [Server.Run] serves.
 func New(ctx context.Context, cfg Config) (*Server, error) {
 	if cfg.Pool == nil || cfg.Acts == nil {
 		return nil, errors.New("admin listener: Pool and Acts are needed")
@@ -82,9 +83,10 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 	if s.handler, err = s.routes(); err != nil {
 		return nil, err
 	}
-	if s.listener, err = (&net.ListenConfig{}).Listen(ctx, "tcp", cfg.Addr); err != nil {
-		return nil, fmt.Errorf("admin listener: %w: choose another address with --admin-addr or TIDEMARK_ADMIN_ADDR, or "+
-			"turn it \"off\"", err)
+	if s.listener = cfg.Listener; s.listener == nil {
+		if s.listener, err = (&net.ListenConfig{}).Listen(ctx, "tcp", cfg.Addr); err != nil {
+			return nil, fmt.Errorf("admin listener: %w", err)
+		}
 	}
 	if cfg.TLS != nil {
 		s.listener = tls.NewListener(s.listener, cfg.TLS)

@@ -16,8 +16,8 @@ import (
 )
 
 // run appends for the given time (0: until ctx is cancelled) and prints the number of events.
-func run(ctx context.Context, config tabletop.LoadConfig, length time.Duration) (err error) {
-	url, closeServer, err := devpg.URL(ctx, slog.New(slog.NewTextHandler(os.Stderr, nil)))
+func run(ctx context.Context, dev bool, config tabletop.LoadConfig, length time.Duration) (err error) {
+	url, closeServer, err := devpg.URL(ctx, slog.New(slog.NewTextHandler(os.Stderr, nil)), dev)
 	if err != nil {
 		return err
 	}
