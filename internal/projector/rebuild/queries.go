@@ -30,6 +30,8 @@ const (
 		WHERE projection = $1`
 	queryReadRebuild = `SELECT allow_failed, keep, verify_sample, verify_ignore,
 		coalesce(refused_at > clock_timestamp() - interval '10 s', false) FROM tidemark.rebuilds WHERE projection = $1`
+	// queryRebuildActor probes the primary key.
+	queryRebuildActor = `SELECT actor, reason FROM tidemark.rebuilds WHERE projection = $1`
 	// queryMeasureRebuild returns how much there is to do. It reads the group's leases, so it runs
 	// before the registry's lock is taken; queryNoteMeasure stores the result.
 	queryMeasureRebuild = `SELECT count(*), coalesce(sum(l.checkpoint), 0)::bigint FROM tidemark.leases l

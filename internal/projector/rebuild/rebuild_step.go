@@ -173,8 +173,10 @@ func (b *Rebuilder) BeginRebuild(ctx context.Context, name string, version int) 
 	}
 	for {
 		var inTheWay *lockedSet
+		var begun *failed.Act
+		var replaces int
 		err := registry.Exclusively(ctx, b.Cfg.Pool, name, func(tx pgx.Tx) error {
-			inTheWay = nil
+			inTheWay, begun = nil, nil
 			sets, err := lockSets(ctx, tx, name)
 			if err != nil {
 				return err
@@ -203,8 +205,16 @@ func (b *Rebuilder) BeginRebuild(ctx context.Context, name string, version int) 
 			if err := b.makeTables(ctx, tx, k, live); err != nil {
 				return err
 			}
+			replaces, begun = live.Version, &failed.Act{}
+			if err := tx.QueryRow(ctx, queryRebuildActor, name).Scan(&begun.By, &begun.Reason); err != nil {
+				return err
+			}
 			return rows.Do(ctx, tx, "", queryNoteMeasure, name, campaigns, events)
 		})
+		if err == nil && begun != nil {
+			b.Cfg.Logger.InfoContext(ctx, "rebuild begins", "projection", name, "version", version, "replaces", replaces,
+				"by", begun.By, "reason", begun.Reason, "campaigns", campaigns, "events", events)
+		}
 		if err != nil || inTheWay == nil {
 			return err
 		}

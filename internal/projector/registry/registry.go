@@ -119,12 +119,14 @@ func (g *Registrar) Enter(ctx context.Context, k *Projection) (now *Registered, 
 		db: g.Cfg.Pool, group: g.Cfg.ConsumerGroup, attempts: patiently,
 		log: g.Cfg.Logger.With("registering", k.Name),
 	}
+	made := false
 	for left := true; left; {
 		// A removed projection of the same name may have left failed campaigns behind.
 		if err := ClearLeft(ctx, g.Cfg.Pool, g.Cfg.ConsumerGroup, k.Name); err != nil {
 			return nil, err
 		}
 		err = register.do(ctx, func(tx pgx.Tx) error {
+			made = false
 			now, err = g.Lookup(ctx, tx, k.Name)
 			if err != nil || now != nil {
 				left = false
@@ -134,6 +136,7 @@ func (g *Registrar) Enter(ctx context.Context, k *Projection) (now *Registered, 
 				return err
 			}
 			now, err = g.Insert(ctx, tx, k)
+			made = err == nil
 			return err
 		})
 		if err != nil {
@@ -142,6 +145,10 @@ func (g *Registrar) Enter(ctx context.Context, k *Projection) (now *Registered, 
 			}
 			return nil, err
 		}
+	}
+	if made {
+		g.Cfg.Logger.InfoContext(ctx, "projection registered", "projection", k.Described.Name, "version", now.Version,
+			"consumer_group", now.ConsumerGroup, "schema", now.SchemaName, "by", "worker "+g.Keeper.Owner)
 	}
 	return now, nil
 }
