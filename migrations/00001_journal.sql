@@ -137,8 +137,8 @@ END;
 -- +goose StatementEnd
 
 -- refuse_change lets tidemark.erase through (migrations/00014_erasure.sql), which keeps an event's
--- place, type, id and times, and tidemark.archive and restore (migrations/00016_archives.sql), which
--- leave the event or a stub with version 0. Roles that do not own the tables may not change them at all.
+-- place, type, id and times, and tidemark.archive (migrations/00016_archives.sql), which leaves a stub with
+-- version 0. Roles that do not own the tables may not change them at all.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.refuse_change() RETURNS trigger
     LANGUAGE plpgsql SECURITY DEFINER
@@ -151,10 +151,6 @@ BEGIN
         NULL;
     ELSIF TG_TABLE_NAME = 'event_tags' THEN
         IF TG_OP = 'DELETE' AND act = 'erase' THEN
-            RETURN OLD;
-        END IF;
-    ELSIF TG_OP = 'DELETE' THEN
-        IF act = 'archive' AND OLD.event_version > 0 OR act = 'restore' AND OLD.event_version = 0 THEN
             RETURN OLD;
         END IF;
     ELSIF TG_OP = 'UPDATE' THEN
@@ -175,10 +171,31 @@ END
 $$;
 -- +goose StatementEnd
 
+-- refuse_delete does the same for deleted events, once a statement: an archive deletes thousands.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.refuse_delete() RETURNS trigger
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    act CONSTANT text := (SELECT c.act FROM tidemark.journal_changes c WHERE c.xid = pg_current_xact_id());
+BEGIN
+    IF EXISTS (SELECT FROM gone g
+        WHERE (act = 'archive' AND g.event_version > 0 OR act = 'restore' AND g.event_version = 0) IS NOT TRUE) THEN
+        RAISE EXCEPTION 'tidemark.% is append-only: % is refused', TG_TABLE_NAME, TG_OP
+            USING ERRCODE = 'TM009', HINT = 'append an event that corrects the earlier one';
+    END IF;
+    RETURN NULL;
+END
+$$;
+-- +goose StatementEnd
+
 REVOKE ALL ON FUNCTION tidemark.begin_change, tidemark.end_change FROM PUBLIC;
 
-CREATE TRIGGER journal_no_update BEFORE UPDATE OR DELETE ON tidemark.journal
+CREATE TRIGGER journal_no_update BEFORE UPDATE ON tidemark.journal
     FOR EACH ROW EXECUTE FUNCTION tidemark.refuse_change();
+CREATE TRIGGER journal_no_delete AFTER DELETE ON tidemark.journal REFERENCING OLD TABLE AS gone
+    FOR EACH STATEMENT EXECUTE FUNCTION tidemark.refuse_delete();
 CREATE TRIGGER journal_no_truncate BEFORE TRUNCATE ON tidemark.journal
     FOR EACH STATEMENT EXECUTE FUNCTION tidemark.refuse_change();
 CREATE TRIGGER event_tags_no_update BEFORE UPDATE OR DELETE ON tidemark.event_tags
@@ -380,6 +397,7 @@ DROP FUNCTION tidemark.lock_key;
 DROP FUNCTION tidemark.find_event;
 DROP TABLE tidemark.event_tags;
 DROP TABLE tidemark.journal;
+DROP FUNCTION tidemark.refuse_delete;
 DROP FUNCTION tidemark.refuse_change;
 DROP FUNCTION tidemark.end_change;
 DROP FUNCTION tidemark.begin_change;
