@@ -150,27 +150,32 @@ CREATE FUNCTION tidemark.is_archived(p_campaign_id text, p_seq bigint, p_positio
         WHERE j.campaign_id = p_campaign_id AND j.seq >= p_seq ORDER BY j.seq LIMIT 1), false);
 -- +goose StatementEnd
 
--- archive_lines returns the events of campaigns as lines of an archive, in the order of campaign and
--- seq. A line has all columns; the first names are those of an export. No setting of the session changes it.
+-- archive_lines returns the events of campaigns as lines of an archive, a row for each campaign that has
+-- events, in the order of campaign and seq. A line has all columns; the first names are those of an export.
+-- Each ends with a newline. No setting of the session changes it.
 -- +goose StatementBegin
-CREATE FUNCTION tidemark.archive_lines(p_campaign_ids text[]) RETURNS TABLE (campaign_id text, line text)
+CREATE FUNCTION tidemark.archive_lines(p_campaign_ids text[]) RETURNS TABLE (campaign_id text, lines text)
     LANGUAGE sql STABLE
     SET timezone = 'UTC' SET datestyle = 'ISO' SET enable_seqscan = off SET enable_bitmapscan = off
         SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off
     SET search_path = pg_catalog, pg_temp
 AS $$
-    SELECT c.id, e.line
+    SELECT c.id, e.lines
     FROM (SELECT DISTINCT u.id COLLATE "C" AS id FROM unnest(p_campaign_ids) AS u (id) ORDER BY 1) AS c
     CROSS JOIN LATERAL (
-        SELECT j.seq, row_to_json(l)::text AS line
-        FROM tidemark.journal j CROSS JOIN LATERAL (
-            SELECT j.campaign_id, j.event_id AS id, j.event_type AS type, j.event_version AS version, j.intent,
-                j.aggregate_type, j.aggregate_id, j.actor, j.tags, j.payload, j.metadata, j.occurred_at, j.seq,
-                j."position", j.recorded_at, j.payload_bytes
-        ) AS l
-        WHERE j.campaign_id = c.id ORDER BY j.seq
+        SELECT string_agg(s.line || E'\n', '') AS lines
+        FROM (
+            SELECT row_to_json(l)::text AS line
+            FROM tidemark.journal j CROSS JOIN LATERAL (
+                SELECT j.campaign_id, j.event_id AS id, j.event_type AS type, j.event_version AS version, j.intent,
+                    j.aggregate_type, j.aggregate_id, j.actor, j.tags, j.payload, j.metadata, j.occurred_at, j.seq,
+                    j."position", j.recorded_at, j.payload_bytes
+            ) AS l
+            WHERE j.campaign_id = c.id ORDER BY j.seq
+        ) AS s
     ) AS e
-    ORDER BY c.id, e.seq
+    WHERE e.lines IS NOT NULL
+    ORDER BY c.id
 $$;
 -- +goose StatementEnd
 
@@ -298,8 +303,8 @@ BEGIN
     chosen := array(SELECT u.id FROM unnest(free) AS u (id) WHERE NOT refused ? u.id);
     -- What is deleted is what the object has.
     WITH now AS MATERIALIZED (
-        SELECT l.campaign_id AS id, sha256(convert_to(string_agg(l.line || E'\n', '' ORDER BY l.n), 'UTF8')) AS hash
-        FROM tidemark.archive_lines(p_campaign_ids) WITH ORDINALITY AS l (campaign_id, line, n) GROUP BY l.campaign_id
+        SELECT l.campaign_id AS id, sha256(convert_to(l.lines, 'UTF8')) AS hash
+        FROM tidemark.archive_lines(p_campaign_ids) AS l
     )
     SELECT coalesce(array_agg(u.id) FILTER (WHERE u.hash = n.hash AND u.id = ANY (chosen)), '{}'),
         array_agg(n.hash) FILTER (WHERE u.hash = n.hash AND u.id = ANY (chosen)),

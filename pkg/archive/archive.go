@@ -316,7 +316,6 @@ func lines(ctx context.Context, db DB, ids []string) ([]byte, error) {
 	defer found.Close()
 	for found.Next() {
 		text.Write(found.RawValues()[0])
-		text.WriteByte('\n')
 	}
 	return text.Bytes(), found.Err()
 }

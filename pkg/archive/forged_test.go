@@ -23,7 +23,7 @@ import (
 // lines returns the lines that an archive of a campaign has.
 func (s *shop) lines(campaign string) string {
 	s.t.Helper()
-	return s.value(`SELECT string_agg(line || E'\n', '') FROM tidemark.archive_lines(ARRAY[$1])`, campaign)
+	return s.value(`SELECT lines FROM tidemark.archive_lines(ARRAY[$1])`, campaign)
 }
 
 // call calls tidemark.restore or archive, and returns the reasons of the campaigns that it has left.

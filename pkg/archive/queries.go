@@ -28,7 +28,7 @@ const (
 		LEFT JOIN tidemark.not_archivable($1) r ON r.campaign_id = c.id
 		ORDER BY c.ord`
 
-	queryLines      = `SELECT line FROM tidemark.archive_lines($1)`
+	queryLines      = `SELECT lines FROM tidemark.archive_lines($1)`
 	queryUnreadable = `SELECT DISTINCT j.campaign_id FROM tidemark.journal j WHERE j.campaign_id = ANY ($1)
 		AND NOT tidemark.readable(j.payload, j.metadata)`
 
