@@ -210,6 +210,11 @@ func Measures() []harness.Measure {
 			Run:   latency.MeasureAcross,
 		},
 		{
+			Name:  "replay_latency",
+			About: "the same while a key is replayed over half a million events, against nothing to replay",
+			Run:   latency.MeasureReplay,
+		},
+		{
 			Name:  "erasure",
 			About: "what a dump has left of a thousand erased subjects, under load and kills, against nothing",
 			Run:   erasures.MeasureErasure,
