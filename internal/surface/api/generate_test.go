@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
 	"os"
@@ -145,7 +146,7 @@ func describeView(b *strings.Builder, view *views.View) {
 	}
 	line(3, "responses:")
 	line(4, "'200':")
-	line(5, "description: It.")
+	line(5, "description: %s", quoted(answerOf(view)))
 	line(5, "headers: {ETag: {schema: {type: string}}}")
 	line(5, "content:")
 	line(6, "application/json:")
@@ -164,8 +165,17 @@ func describeView(b *strings.Builder, view *views.View) {
 		line(9, "version: {const: 1}")
 		line(9, "item: %s", item)
 	}
-	line(4, "'304': {description: What If-None-Match names is still so.}")
+	line(4, "'304': {description: Not modified since the ETag of If-None-Match.}")
 	line(4, "default: {$ref: '#/components/responses/Problem'}")
+}
+
+// answerOf describes the body of a view's answer.
+func answerOf(view *views.View) string {
+	what := cmp.Or(view.Schema, "string")
+	if view.List {
+		return "One page of a list of " + what + "."
+	}
+	return "The " + what + "."
 }
 
 // schemaOf returns the schema of a parameter in one line.
