@@ -691,7 +691,7 @@ BEGIN
             WHERE t NOT IN (e.campaign_id, e.event_id::text, e.event_type)
                 AND t NOT IN (SELECT tidemark.erasable(tidemark.event_texts(after))))) h
         ON CONFLICT DO NOTHING;
-        after.metadata := coalesce(after.metadata, '{}') || mark;
+        after.metadata := coalesce(after.metadata, '{}') - '$command' || mark; -- a hash of what a command asked
         UPDATE tidemark.journal j SET payload = after.payload, metadata = after.metadata, tags = after.tags,
             actor = after.actor, aggregate_type = after.aggregate_type, aggregate_id = after.aggregate_id,
             payload_bytes = least(j.payload_bytes,

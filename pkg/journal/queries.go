@@ -23,6 +23,10 @@ const (
 	queryAppendIfKeeping = `SELECT campaign_id, seq, "position", event_id, duplicate
 		FROM tidemark.append_if($1::jsonb, $2::jsonb, true)`
 
+	// queryIDs reads a few rows from the primary key.
+	queryIDs = `SELECT seq, "position", event_id FROM tidemark.journal
+		WHERE campaign_id = $1 AND seq > $2 ORDER BY seq LIMIT 64`
+
 	// queryCommit begins another transaction, so the caller can end the one it opened.
 	queryCommit = `COMMIT AND CHAIN`
 

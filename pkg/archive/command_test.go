@@ -1,0 +1,45 @@
+package archive_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemark-go/tidemark/pkg/archive"
+	"github.com/tidemark-go/tidemark/pkg/journal"
+)
+
+// TestCommandsOfAnArchivedCampaignAreToldSo repeats a command, and sends another, while the campaign is in
+// the archive and after it has come back.
+func TestCommandsOfAnArchivedCampaignAreToldSo(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	order := func(context.Context, pgx.Tx) (journal.Decision, error) {
+		return journal.Decision{Events: []journal.Event{{Type: "ordered"}, {Type: "confirmed"}}}, nil
+	}
+	c := journal.Command{CampaignID: "oak", ID: uuid.New()}
+	out, err := c.Do(t.Context(), s.Pool, order)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.closeCampaigns(0, "oak")
+	s.archive(closed)
+	other := journal.Command{CampaignID: "oak", ID: uuid.New()}
+	for _, c := range []journal.Command{c, other} {
+		if got, err := c.Do(t.Context(), s.Pool, order); !errors.Is(err, journal.ErrArchived) || got.Places != nil {
+			t.Errorf("%+v, %v", got, err)
+		}
+	}
+	if _, err := archive.Restore(t.Context(), s.Pool, s.store, archive.RestoreRequest{All: true}); err != nil {
+		t.Fatal(err)
+	}
+	if again, err := c.Do(t.Context(), s.Pool, order); err != nil || !again.Repeated || again.Token() != out.Token() {
+		t.Errorf("%+v, %v", again, err)
+	}
+	if got, err := other.Do(t.Context(), s.Pool, order); err != nil || got.Repeated {
+		t.Errorf("%+v, %v", got, err)
+	}
+}

@@ -1,0 +1,103 @@
+package journal_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/test/support/pgtest"
+)
+
+// errTaken is an answer of the seat's decision.
+var errTaken = errors.New("the seat is taken")
+
+// bookSeat books a seat, once for each command.
+func bookSeat(ctx context.Context, pool *pgxpool.Pool, c journal.Command) (journal.Outcome, error) {
+	return c.Do(ctx, pool, func(ctx context.Context, tx pgx.Tx) (journal.Decision, error) {
+		taken, seq, err := journal.Load(ctx, tx, c.CampaignID, func(taken *bool, e journal.Event) error {
+			*taken = e.Type == "seat_booked"
+			return nil
+		})
+		if err != nil || taken {
+			return journal.Decision{}, errors.Join(err, errTaken)
+		}
+		return journal.Decision{
+			Events: []journal.Event{{Type: "seat_booked", Payload: json.RawMessage(c.Content)}},
+			Expect: journal.Exactly(seq),
+		}, nil
+	})
+}
+
+// seatHandler serves POST /seats/{seat}.
+func seatHandler(pool *pgxpool.Pool) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		id, err := uuid.Parse(r.Header.Get("Idempotency-Key"))
+		if err != nil {
+			http.Error(w, "Idempotency-Key must be a UUID", http.StatusBadRequest)
+			return
+		}
+		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, 1<<16))
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusRequestEntityTooLarge)
+			return
+		}
+		out, err := bookSeat(r.Context(), pool, journal.Command{
+			CampaignID: "seat-" + r.PathValue("seat"), ID: id, Content: body,
+		})
+		var invalid *journal.InvalidEventError
+		switch {
+		case errors.Is(err, errTaken):
+			http.Error(w, err.Error(), http.StatusConflict)
+		case errors.Is(err, journal.ErrCommandReused), errors.As(err, &invalid):
+			http.Error(w, err.Error(), http.StatusUnprocessableEntity)
+		case errors.Is(err, journal.ErrArchived):
+			http.Error(w, "this seat is archived", http.StatusGone)
+		case err != nil:
+			http.Error(w, "try again with the same Idempotency-Key", http.StatusServiceUnavailable)
+		default:
+			w.Header().Set("Tidemark-Token", out.Token())
+			w.WriteHeader(http.StatusCreated)
+		}
+	}
+}
+
+// A client sends a request again because it has lost the answer, and another client comes too late.
+func ExampleCommand() {
+	if err := pgtest.Example(func(ctx context.Context, pool *pgxpool.Pool) error {
+		server := http.NewServeMux()
+		server.Handle("POST /seats/{seat}", seatHandler(pool))
+		post := func(key, name string) string {
+			r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/seats/7", strings.NewReader(`{"name": "`+name+`"}`))
+			r.Header.Set("Idempotency-Key", key)
+			w := httptest.NewRecorder()
+			server.ServeHTTP(w, r)
+			fmt.Println(strings.TrimSpace(fmt.Sprint(name, " ", w.Code, " ", w.Body.String())))
+			return w.Header().Get("Tidemark-Token")
+		}
+		const ann, bob = "018c5f3e-0000-7000-8000-00000000000a", "018c5f3e-0000-7000-8000-00000000000b"
+		first := post(ann, "Ann")
+		again := post(ann, "Ann")
+		fmt.Println("the same token:", first == again)
+		post(bob, "Bob")
+		post(ann, "Cid")
+		return nil
+	}); err != nil {
+		fmt.Println(err)
+	}
+	// Output:
+	// Ann 201
+	// Ann 201
+	// the same token: true
+	// Bob 409 the seat is taken
+	// Cid 422 command 018c5f3e-0000-7000-8000-00000000000a of campaign "seat-7" was used for another request: give each command an id of its own, and repeat it unchanged
+}
