@@ -3,6 +3,8 @@ package s3_test
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -112,6 +114,44 @@ func TestABucketKeepsTheRulesOfStores(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			archivetest.Run(t, open(t, text))
+		})
+	}
+}
+
+// TestAStoreThatDoesNotKnowSignedChunks keeps bodies as they are sent, as some stores do.
+func TestAStoreThatDoesNotKnowSignedChunks(t *testing.T) {
+	t.Parallel()
+	for name, start := range map[string]func(http.Handler) *httptest.Server{
+		"plain": httptest.NewServer, "TLS": httptest.NewTLSServer,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newServer(t, start)
+			var kept []byte
+			s.before(func(w http.ResponseWriter, r *http.Request) bool {
+				if r.Method == http.MethodPut {
+					var err error
+					if kept, err = io.ReadAll(r.Body); err != nil {
+						t.Error(err)
+					}
+					if sum := sha256.Sum256([]byte("an oak")); r.Header.Get("X-Amz-Content-Sha256") != hex.EncodeToString(sum[:]) ||
+						r.Header.Get("Content-Md5") == "" {
+						t.Errorf("the headers lack a hash of the content: %v", r.Header)
+					}
+					return true
+				}
+				w.Header().Set("Last-Modified", time.Now().UTC().Format(http.TimeFormat))
+				w.Header().Set("ETag", `"x"`)
+				_, _ = w.Write(kept)
+				return true
+			})
+			store := open(t, s.url("shelf"))
+			if err := store.Put(t.Context(), "events", []byte("an oak")); err != nil {
+				t.Fatal(err)
+			}
+			if got, err := store.Get(t.Context(), "events", 6); err != nil || string(got) != "an oak" {
+				t.Errorf("it kept %q, and Get returned %q, %v", kept, got, err)
+			}
 		})
 	}
 }

@@ -252,6 +252,10 @@ func (r Request) choose(ctx context.Context, db DB, done *tally, take func(batch
 	return flush()
 }
 
+// notKept is the remedy for a store that does not return what it was given a moment ago.
+const notKept = "the store did not keep what was just written. Its campaigns are still in the journal: " +
+	"check the store, and proxies before it, then run again"
+
 // archive moves campaigns to one object.
 func (r Request) archive(ctx context.Context, db DB, store Store, ids []string, done *tally) error {
 	text, err := lines(ctx, db, ids)
@@ -277,12 +281,13 @@ func (r Request) archive(ctx context.Context, db DB, store Store, ids []string, 
 	if err := store.Put(ctx, name, content); err != nil {
 		return err
 	}
-	o, err := load(ctx, store, feed.Stub{Object: name, SHA256: hex.EncodeToString(sum[:]), Bytes: int64(len(content))})
+	written := feed.Stub{Object: name, SHA256: hex.EncodeToString(sum[:]), Bytes: int64(len(content))}
+	o, err := loadOr(ctx, store, written, notKept)
 	if err != nil {
 		return err
 	}
 	if !bytes.Equal(o.text, text) {
-		return fmt.Errorf("%w: %s has other lines than were written", ErrObject, name)
+		return fmt.Errorf("%w: %s has other lines than were written: %s", ErrObject, name, notKept)
 	}
 	manifest, err := json.Marshal(o.manifest())
 	if err == nil {

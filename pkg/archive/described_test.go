@@ -2,6 +2,7 @@ package archive_test
 
 import (
 	"context"
+	"fmt"
 	"io/fs"
 	"strings"
 	"testing"
@@ -125,10 +126,15 @@ func TestWhatCannotBeReadBackStays(t *testing.T) {
 		"nothing": func([]byte) ([]byte, error) { return nil, fs.ErrNotExist },
 		"less":    func(content []byte) ([]byte, error) { return content[:len(content)-1], nil },
 		"other":   func(content []byte) ([]byte, error) { content[len(content)/2] ^= 1; return content, nil },
+		"more":    func([]byte) ([]byte, error) { return nil, fmt.Errorf("%w: it has another size", archive.ErrObject) },
 	} {
 		done, err := archive.Run(t.Context(), s.Pool, losing{s.store, give}, closed)
 		if err == nil || done.Campaigns != 0 || s.journal() != before {
 			t.Errorf("%s comes back: archived %+v, %v", what, done, err)
+		}
+		if text := fmt.Sprint(err); strings.Contains(text, "put it back") ||
+			!strings.Contains(text, "Its campaigns are still in the journal: check the store") {
+			t.Errorf("%s comes back, and the error is %s", what, text)
 		}
 	}
 }

@@ -63,7 +63,11 @@ func compress(lines []byte) (name string, content []byte) {
 
 // load reads an object and checks its size and hash.
 func load(ctx context.Context, store Store, s feed.Stub) (*object, error) {
-	const remedy = "put it back, from a copy of the archive"
+	return loadOr(ctx, store, s, "put it back, from a copy of the archive")
+}
+
+// loadOr is load with the remedy for an object that is missing or was changed.
+func loadOr(ctx context.Context, store Store, s feed.Stub, remedy string) (*object, error) {
 	name, hash := s.Object, s.SHA256
 	if s.Bytes < 1 || s.Bytes > MostBytes {
 		return nil, fmt.Errorf("%w: %s has %d bytes in the manifest, the limit is %d", ErrObject, name, s.Bytes, MostBytes)
