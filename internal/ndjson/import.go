@@ -12,6 +12,8 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/tidemark-go/tidemark/internal/store/feed"
+	"github.com/tidemark-go/tidemark/internal/store/rows"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
@@ -32,6 +34,8 @@ type ImportConfig struct {
 	Source string // name of the input: part of the derived ids
 	// called after each transaction with the bytes read and the events appended or found; may be nil
 	Progress func(bytes, events int64)
+	// called when the session's statement_timeout allows fewer lines in a transaction than so far; may be nil
+	Halved func(lines int)
 }
 
 // Imported is the result of an import.
@@ -45,12 +49,19 @@ type Imported struct {
 // import continues from there. Import stops at the first bad line with a [*LineError], after
 // appending everything before it.
 //
+// A transaction that the session's statement_timeout ends is repeated with half of its lines. If a
+// single line is too much, the error is a [*LineError] that names the limit.
+//
 // Import returns when ctx ends, even while in blocks. A goroutine then keeps reading in until the
 // blocked read returns.
 func Import(ctx context.Context, pool *pgxpool.Pool, in io.Reader, cfg ImportConfig) (done Imported, err error) {
 	if cfg.Progress == nil {
 		cfg.Progress = func(int64, int64) {}
 	}
+	if cfg.Halved == nil {
+		cfg.Halved = func(int) {}
+	}
+	w := window{most: batchLines, told: batchLines, halved: cfg.Halved}
 	reading, stop := context.WithCancel(ctx)
 	defer stop()
 	batches := make(chan batch)
@@ -64,7 +75,7 @@ func Import(ctx context.Context, pool *pgxpool.Pool, in io.Reader, cfg ImportCon
 			if !more { // the reader saw ctx end first
 				return done, ctx.Err()
 			}
-			if err := done.step(ctx, pool, b); err != nil {
+			if err := done.step(ctx, pool, b, &w); err != nil {
 				return done, err
 			}
 			cfg.Progress(b.bytes, done.Appended+done.Duplicates)
@@ -75,21 +86,68 @@ func Import(ctx context.Context, pool *pgxpool.Pool, in io.Reader, cfg ImportCon
 	}
 }
 
-func (d *Imported) step(ctx context.Context, pool *pgxpool.Pool, b batch) error {
-	after := *d
-	var bad *LineError
-	err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) (err error) {
-		bad, err = after.append(ctx, tx, b.entries)
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("append the lines up to %d: %w", b.last, err)
+// window is how many lines a transaction appends: fewer after a statement timeout, then slowly more again.
+type window struct {
+	most    int
+	fitting int // transactions in a row that were not ended
+	told    int // fewest lines so far
+	halved  func(lines int)
+}
+
+const growAfter = 16 // transactions
+
+func (w *window) fits() {
+	if w.fitting++; w.fitting%growAfter == 0 {
+		w.most = min(2*w.most, batchLines)
 	}
-	*d = after
-	if bad != nil {
-		return bad
+}
+
+func (w *window) halve(lines int) {
+	w.most, w.fitting = max(lines/2, 1), 0
+	if w.most < w.told {
+		w.told = w.most
+		w.halved(w.most)
+	}
+}
+
+// step appends a batch, in one transaction or, if the session's statement_timeout is short, in several.
+func (d *Imported) step(ctx context.Context, pool *pgxpool.Pool, b batch, w *window) error {
+	for rest := b.entries; len(rest) > 0; {
+		part := rest[:min(w.most, len(rest))]
+		after := *d
+		var bad *LineError
+		err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) (err error) {
+			bad, err = after.append(ctx, tx, part)
+			return err
+		})
+		const cancelled = "57014"
+		switch timedOut := feed.SQLState(err) == cancelled && ctx.Err() == nil; {
+		case timedOut && len(part) > 1:
+			w.halve(len(part))
+			continue
+		case timedOut:
+			return &LineError{part[0].number, tooSlow(ctx, pool, err)}
+		case err != nil:
+			return fmt.Errorf("append the lines up to %d: %w", b.last, err)
+		}
+		if *d = after; bad != nil {
+			return bad
+		}
+		rest = rest[len(part):]
+		w.fits()
 	}
 	return nil
+}
+
+// tooSlow explains that a statement_timeout has ended the append of a single event.
+func tooSlow(ctx context.Context, pool *pgxpool.Pool, err error) error {
+	limit, unknown := rows.One(ctx, pool, pgx.RowTo[string], "read statement_timeout", queryTimeout)
+	if unknown != nil {
+		return errors.Join(err, unknown)
+	}
+	return fmt.Errorf("is not appended within the session's statement_timeout of %s: raise it, as with "+
+		"options=-c%%20statement_timeout=0 in the URL, or end the transaction that the append waits for, then import "+
+		"again: %w", limit, err)
 }
 
 // append appends entries in order. If the journal refuses them, it halves them until it finds the

@@ -89,6 +89,9 @@ func (o eventsImport) run(ctx context.Context, env *cli.Env, path string) error 
 		done, err := ndjson.Import(ctx, pool, in, ndjson.ImportConfig{
 			Source:   o.source,
 			Progress: func(bytes, events int64) { meter.Set(bytes>>10, events) },
+			Halved: func(lines int) {
+				env.Note("the session's statement_timeout has ended a transaction: going on with %d lines each", lines)
+			},
 		})
 		meter.Done()
 		if o.asJSON {
