@@ -206,8 +206,8 @@ CREATE TRIGGER event_tags_no_truncate BEFORE TRUNCATE ON tidemark.event_tags
 -- Advisory lock keys share one space with the application's own. Tidemark's keys carry a namespace
 -- in the high 16 bits: 0x7D01 writer floor, 0x7D02 campaign, 0x7D03 registry, 0x7D04 bucket of
 -- campaigns, 0x7D05 pruner, 0x7D06 bucket of event types, 0x7D07 tag, 0x7D08 bucket of tags, 0x7D09
--- archives and the beginning of an erasure. The low 48 bits are the floor's position, zero, or a hash
--- (its low bits for a bucket).
+-- archives and the beginning of an erasure, 0x7D0A lane of the manifest of archives. The low 48 bits are the
+-- floor's position, zero, a lane, or a hash (its low bits for a bucket).
 
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.lock_key(namespace integer, value bigint) RETURNS bigint

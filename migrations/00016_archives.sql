@@ -20,7 +20,9 @@ CREATE TABLE tidemark.archives (
     members        bigint[]    NOT NULL,
     actor          text COLLATE "C" NOT NULL,
     reason         text        NOT NULL,
-    archived_at    timestamptz NOT NULL DEFAULT clock_timestamp()
+    archived_at    timestamptz NOT NULL DEFAULT clock_timestamp(),
+    lane           smallint    NOT NULL DEFAULT 0,
+    changed_at     timestamptz NOT NULL DEFAULT clock_timestamp()
 );
 COMMENT ON TABLE tidemark.archives IS 'Objects with the events of archived campaigns: the manifest (docs/adr/0018).';
 COMMENT ON COLUMN tidemark.archives.object IS 'name in the archive';
@@ -39,9 +41,16 @@ COMMENT ON COLUMN tidemark.archives.members IS
 COMMENT ON COLUMN tidemark.archives.actor IS 'operator';
 COMMENT ON COLUMN tidemark.archives.reason IS 'reason of the operator';
 COMMENT ON COLUMN tidemark.archives.archived_at IS 'time at which the events left the journal';
+COMMENT ON COLUMN tidemark.archives.lane IS 'lane of its last change: changes that run at once have different ones';
+COMMENT ON COLUMN tidemark.archives.changed_at IS 'time of its last change, by which archive_mark tells changes apart';
+
+CREATE INDEX archives_position_idx ON tidemark.archives (last_position);
 
 -- Each position read asks whether an archive is in its way: almost always an index without entries.
-CREATE INDEX archives_position_idx ON tidemark.archives (last_position) WHERE campaigns > 0;
+CREATE INDEX archives_span_idx ON tidemark.archives USING gist (int8range(first_position, last_position, '[]'))
+    WHERE campaigns > 0;
+
+CREATE INDEX archives_changed_idx ON tidemark.archives (lane, changed_at);
 
 -- Erasures ask which objects have lines of a campaign.
 CREATE INDEX archives_members_idx ON tidemark.archives USING gin (members);
@@ -59,7 +68,8 @@ CREATE TABLE tidemark.retention (
     events      bigint      NOT NULL DEFAULT 0,
     left_out    bigint      NOT NULL DEFAULT 0,
     reasons     jsonb       NOT NULL DEFAULT '[]',
-    error       text        NOT NULL DEFAULT ''
+    error       text        NOT NULL DEFAULT '',
+    position    bigint
 );
 COMMENT ON TABLE tidemark.retention IS 'Policies by which workers archive closed campaigns, with their last runs.';
 COMMENT ON COLUMN tidemark.retention.policy IS 'name in the file';
@@ -74,6 +84,23 @@ COMMENT ON COLUMN tidemark.retention.events IS 'their events';
 COMMENT ON COLUMN tidemark.retention.left_out IS 'closed campaigns that it has left in the journal';
 COMMENT ON COLUMN tidemark.retention.reasons IS 'the first of these, with the reason';
 COMMENT ON COLUMN tidemark.retention.error IS 'what has stopped it';
+COMMENT ON COLUMN tidemark.retention.position IS
+    'up to which it has seen events, NULL before it has been through all campaigns';
+
+-- Campaigns that a policy looks at, and no others: those with a closing event since it began, those that it
+-- had to leave, and those that are back from the archive.
+CREATE TABLE tidemark.retention_due (
+    policy      text COLLATE "C" NOT NULL REFERENCES tidemark.retention ON DELETE CASCADE,
+    campaign_id text COLLATE "C" NOT NULL,
+    due_at      timestamptz      NOT NULL,
+    PRIMARY KEY (policy, campaign_id)
+);
+COMMENT ON TABLE tidemark.retention_due IS
+    'Campaigns that policies of retention look at: closed, left in the journal, or back from the archive.';
+COMMENT ON COLUMN tidemark.retention_due.policy IS 'name of the policy';
+COMMENT ON COLUMN tidemark.retention_due.campaign_id IS 'campaign';
+COMMENT ON COLUMN tidemark.retention_due.due_at IS 'time from which the policy may archive it';
+CREATE INDEX retention_due_idx ON tidemark.retention_due (policy, due_at, campaign_id);
 
 -- Archived campaigns that appends need, until workers have brought them back and for as long as these
 -- are not archived again.
@@ -109,12 +136,18 @@ CREATE FUNCTION tidemark.require_positions(p_after bigint, p_until bigint, p_typ
     SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
+    most CONSTANT bigint := 1::bigint << 62; -- ranges have no greater bound
+    span CONSTANT int8range := int8range(least(greatest(p_after, 0), most), least(greatest(p_after, p_until, 0), most),
+        '(]');
     a tidemark.archives;
 BEGIN
-    SELECT * INTO a FROM tidemark.archives x WHERE x.campaigns > 0 AND x.last_position > p_after
-        AND x.first_position <= p_until AND (p_types IS NULL OR x.event_types && p_types)
-    ORDER BY x.last_position LIMIT 1;
-    IF FOUND THEN
+    IF EXISTS (SELECT FROM tidemark.archives x
+        WHERE x.campaigns > 0 AND int8range(x.first_position, x.last_position, '[]') && span
+            AND (p_types IS NULL OR x.event_types && p_types)) THEN
+        SELECT * INTO a FROM tidemark.archives x
+        WHERE x.campaigns > 0 AND int8range(x.first_position, x.last_position, '[]') && span
+            AND (p_types IS NULL OR x.event_types && p_types)
+        ORDER BY x.last_position LIMIT 1;
         RAISE EXCEPTION 'events after position % are archived in %, up to position %', p_after, a.object, a.last_position
             USING ERRCODE = 'TM014', HINT = 'set TIDEMARK_ARCHIVE_URL, bring them back with `tidemark campaign restore '
                 '--object`, or read after them',
@@ -127,19 +160,54 @@ $$;
 
 -- archive_mark returns 0 if no archive has events after p_after and up to p_until. Otherwise it returns a
 -- number that each archive, each restore and another instance of the database change, so that a reader knows
--- whether it has all objects, and no others.
+-- whether it has all objects, and no others. It reads the last change of each lane. The changes are in the rows
+-- themselves, so the mark of a copy is always that of its rows.
+-- +goose StatementBegin
 CREATE FUNCTION tidemark.archive_mark(p_after bigint, p_until bigint) RETURNS bigint
-    LANGUAGE sql STABLE SECURITY DEFINER
+    LANGUAGE plpgsql STABLE SECURITY DEFINER
+    SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off
     SET search_path = pg_catalog, pg_temp
 AS $$
-    SELECT CASE WHEN EXISTS (SELECT FROM tidemark.archives x WHERE x.campaigns > 0 AND x.last_position > p_after
-            AND x.first_position <= p_until) THEN (
-        SELECT bit_xor(hashtextextended(a.object, a.campaigns)
-            # hashint8extended((extract(epoch FROM a.archived_at) * 1000000)::bigint, 0))
-            # hashtextextended(coalesce(tidemark.instance(), ''), 0) | 1
-        FROM tidemark.archives a
-    ) ELSE 0 END
+DECLARE
+    most CONSTANT bigint := 1::bigint << 62; -- ranges have no greater bound
+    span CONSTANT int8range := int8range(least(greatest(p_after, 0), most), least(greatest(p_after, p_until, 0), most),
+        '(]');
+BEGIN
+    IF NOT EXISTS (SELECT FROM tidemark.archives x
+        WHERE x.campaigns > 0 AND int8range(x.first_position, x.last_position, '[]') && span) THEN
+        RETURN 0;
+    END IF;
+    RETURN (SELECT hashtextextended(coalesce(tidemark.instance(), ''), bit_xor(hashint8extended(
+            (extract(epoch FROM c.changed_at) * 1000000)::bigint, lanes.n))) | 1
+        FROM generate_series(0, 7) AS lanes (n) CROSS JOIN LATERAL (
+            SELECT a.changed_at FROM tidemark.archives a WHERE a.lane = lanes.n ORDER BY a.changed_at DESC LIMIT 1
+        ) AS c);
+END
 $$;
+-- +goose StatementEnd
+
+-- begin_manifest returns a lane and a time for a change of tidemark.archives. No other transaction has the lane
+-- until this one ends, and no committed change in it is as late: otherwise a change that commits late would
+-- not change the mark. Only the ninth change at once waits.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.begin_manifest(OUT lane smallint, OUT changed_at timestamptz)
+    LANGUAGE plpgsql
+    SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off
+    SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    SELECT n INTO lane FROM generate_series(0, 7) AS n
+    WHERE pg_try_advisory_xact_lock(tidemark.lock_key(32010, n)) LIMIT 1;
+    IF lane IS NULL THEN
+        lane := 0;
+        PERFORM pg_advisory_xact_lock(tidemark.lock_key(32010, 0));
+    END IF;
+    SELECT a.changed_at + interval '1 microsecond' INTO changed_at FROM tidemark.archives a
+    WHERE a.lane = begin_manifest.lane ORDER BY a.changed_at DESC LIMIT 1;
+    changed_at := greatest(changed_at, clock_timestamp());
+END
+$$;
+-- +goose StatementEnd
 
 -- is_archived reports whether an archived event has a place. Its id and content are in the object alone.
 -- The last event of a campaign stays, with its id.
@@ -289,6 +357,7 @@ DECLARE
     erased boolean;
     total record;
     gone record;
+    change record;
 BEGIN
     PERFORM tidemark.require_batch('archive', p_campaign_ids, cardinality(p_hashes));
     PERFORM pg_advisory_xact_lock_shared(tidemark.lock_key(32009, 0)); -- an erasure begins before or after this
@@ -348,11 +417,12 @@ BEGIN
     )
     SELECT coalesce(sum(c.n), 0) AS n, coalesce(bit_xor(c.hash), 0) AS hash INTO gone FROM counted c;
     PERFORM tidemark.end_change();
+    change := tidemark.begin_manifest();
     INSERT INTO tidemark.archives AS a (object, sha256, bytes, campaigns, events, removed, removed_hash, first_position,
-        last_position, last_recorded, event_types, members, actor, reason)
+        last_position, last_recorded, event_types, members, actor, reason, lane, changed_at)
     VALUES (p_object, p_sha256, p_bytes, cardinality(free), total.events, gone.n, gone.hash, total.first,
         total.last, total.recorded, total.types, array(SELECT hashtextextended(u.id, 0)
-            FROM unnest(p_campaign_ids) AS u (id)), p_actor, p_reason)
+            FROM unnest(p_campaign_ids) AS u (id)), p_actor, p_reason, change.lane, change.changed_at)
     ON CONFLICT (object) DO UPDATE SET sha256 = excluded.sha256, bytes = excluded.bytes,
         campaigns = a.campaigns + excluded.campaigns, events = a.events + excluded.events,
         removed = a.removed + excluded.removed, removed_hash = a.removed_hash # excluded.removed_hash,
@@ -365,7 +435,8 @@ BEGIN
         event_types = CASE WHEN a.campaigns = 0 THEN excluded.event_types
             ELSE array(SELECT unnest(a.event_types) UNION SELECT unnest(excluded.event_types)) END,
         members = array(SELECT unnest(a.members) UNION SELECT unnest(excluded.members)),
-        actor = excluded.actor, reason = excluded.reason, archived_at = excluded.archived_at
+        actor = excluded.actor, reason = excluded.reason, archived_at = excluded.archived_at,
+        lane = excluded.lane, changed_at = excluded.changed_at
     WHERE a.campaigns = 0 OR a.sha256 = excluded.sha256;
     IF NOT FOUND THEN
         RAISE EXCEPTION 'archive: object % has archived campaigns, with another SHA-256', p_object
@@ -475,6 +546,7 @@ DECLARE
     marks jsonb[];
     reasons text[];
     back integer[] := '{}';
+    change record;
 BEGIN
     PERFORM tidemark.require_batch('restore', p_campaign_ids, cardinality(p_lines));
     SELECT array_agg(c.id), array_agg(c.lines) INTO ids, texts
@@ -516,8 +588,10 @@ BEGIN
         END IF;
         SELECT array_agg(ids[b.n]), array_agg(marks[b.n]) INTO ids, marks FROM unnest(back) AS b (n);
     END;
+    change := tidemark.begin_manifest();
     UPDATE tidemark.archives a SET campaigns = a.campaigns - m.campaigns, events = a.events - m.events,
-        removed = a.removed - m.removed, removed_hash = a.removed_hash # m.removed_hash
+        removed = a.removed - m.removed, removed_hash = a.removed_hash # m.removed_hash, lane = change.lane,
+        changed_at = change.changed_at
     FROM (
         SELECT u.mark ->> 'object' AS object, count(*) AS campaigns, sum((u.mark ->> 'events')::bigint) AS events,
             sum((u.mark ->> 'removed')::bigint) AS removed, bit_xor((u.mark ->> 'removed_hash')::bigint) AS removed_hash
@@ -541,6 +615,9 @@ BEGIN
     ) AS r;
     UPDATE tidemark.restore_requests r SET error = '', kept_until = clock_timestamp() + coalesce(p_keep, '0')
     FROM unnest(ids) AS u (id) WHERE r.campaign_id = u.id AND r.kept_until IS NULL;
+    INSERT INTO tidemark.retention_due (policy, campaign_id, due_at)
+    SELECT t.policy, u.id, clock_timestamp() FROM unnest(ids) AS u (id) CROSS JOIN tidemark.retention t
+    ORDER BY t.policy, u.id ON CONFLICT DO NOTHING;
 END
 $$;
 -- +goose StatementEnd
@@ -582,8 +659,9 @@ END
 $$;
 -- +goose StatementEnd
 
-REVOKE ALL ON FUNCTION tidemark.archive_lines, tidemark.not_archivable, tidemark.require_batch, tidemark.archive,
-    tidemark.unlike, tidemark.put_back, tidemark.taken, tidemark.restore FROM PUBLIC;
+REVOKE ALL ON FUNCTION tidemark.begin_manifest, tidemark.archive_lines, tidemark.not_archivable,
+    tidemark.require_batch, tidemark.archive, tidemark.unlike, tidemark.put_back, tidemark.taken, tidemark.restore
+    FROM PUBLIC;
 
 SELECT set_config('search_path', current_setting('tidemark.path'), true);
 
@@ -598,8 +676,10 @@ DROP FUNCTION tidemark.require_batch;
 DROP FUNCTION tidemark.not_archivable;
 DROP FUNCTION tidemark.archive_lines;
 DROP FUNCTION tidemark.is_archived;
+DROP FUNCTION tidemark.begin_manifest;
 DROP FUNCTION tidemark.archive_mark;
 DROP FUNCTION tidemark.require_positions;
 DROP TABLE tidemark.restore_requests;
+DROP TABLE tidemark.retention_due;
 DROP TABLE tidemark.retention;
 DROP TABLE tidemark.archives;

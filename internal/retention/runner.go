@@ -1,7 +1,6 @@
 package retention
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -88,26 +87,13 @@ func (r *Runner) Step(ctx context.Context) error {
 
 // run archives by a policy if it is due. What stops the policy is kept, for operators to see.
 func (r *Runner) run(ctx context.Context, p Policy) error {
-	if due, err := rows.Exec(ctx, r.Pool, "begin a policy", queryBegin, p.Name); err != nil || due == 0 {
+	begun, err := rows.All(ctx, r.Pool, pgx.RowToStructByPos[begin], "begin a policy", queryBegin, p.Name)
+	if err != nil || len(begun) == 0 {
 		return err
 	}
-	running, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	done, err := archive.Run(running, r.Pool, r.Store, archive.Request{
-		ClosedFor: p.ClosedFor, Types: p.Types, Rate: p.Rate, By: "retention", Reason: "policy " + p.Name,
-		Progress: func(archive.Report) {
-			mine, err := lease.TakeDuty(ctx, r.Pool, duty, r.Owner, dutyTTL)
-			if err == nil && !mine {
-				err = errTaken
-			}
-			if err != nil {
-				cancel(err)
-			}
-		},
-	})
+	done, err := r.archive(ctx, p, begun[0])
 	text := ""
 	if err != nil {
-		err = cmp.Or(context.Cause(running), err)
 		text = err.Error()
 		r.Logger.WarnContext(ctx, "policy of retention has stopped, it runs again later", "policy", p.Name, "error", err)
 	}

@@ -364,3 +364,72 @@ func TestEventsOfALostArchiveAreDropped(t *testing.T) {
 		})
 	}
 }
+
+// TestEachChangeOfArchivesChangesTheMark has each act, and acts that commit in another order than they began.
+func TestEachChangeOfArchivesChangesTheMark(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	s.closeCampaigns(1, s.ids(12)...)
+	seen := map[string]string{}
+	changed := func(what string) {
+		t.Helper()
+		mark := s.value(`SELECT tidemark.archive_mark(0, 9223372036854775807)`)
+		if before, known := seen[mark]; known && mark != "0" {
+			t.Errorf("after %q the mark is as after %q", what, before)
+		}
+		seen[mark] = what
+		if again := s.value(`SELECT tidemark.archive_mark(0, 9223372036854775807)`); again != mark {
+			t.Errorf("after %q the mark is %s, then %s", what, mark, again)
+		}
+	}
+	archives := func(ids ...string) { s.archive(archive.Request{Campaigns: ids, By: "anna", Reason: "a test"}) }
+	restores := func(ids ...string) { s.restore(archive.RestoreRequest{Campaigns: ids}) }
+	for range 2 { // the second time into the same objects
+		archives("c000", "c001", "c002")
+		changed("an archive")
+		archives("c003")
+		changed("another")
+		restores("c001")
+		changed("a restore of one")
+		restores("c000", "c002")
+		changed("a restore of the rest")
+		archives("c001")
+		changed("an object that had no campaigns any more")
+		restores("c001", "c003")
+		changed("a restore from two objects")
+	}
+	archives("c004")
+	s.exec(`INSERT INTO tidemark.erasures (request, actor, reason) VALUES (sha256(''), 'anna', 'asked')`)
+	restores("c004")
+	changed("a restore for an erasure")
+	s.exec(`SELECT tidemark.erase(1, 1, 'c004', NULL, 500)`)
+	s.exec(`SELECT tidemark.end_erasure(1, 1)`)
+	archives("c004")
+	changed("lines that were erased")
+
+	lines := s.lines("c005")
+	archives("c005")
+	archives("c006")
+	changed("two archives")
+	late, err := s.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = late.Rollback(context.WithoutCancel(t.Context())) }()
+	if _, err := late.Exec(t.Context(), `SELECT tidemark.restore('{c005}', ARRAY[$1])`, lines); err != nil {
+		t.Fatal(err)
+	}
+	restores("c006")
+	changed("a restore while another is open")
+	archives("c007")
+	changed("an archive while a restore is open")
+	if err := late.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	changed("the restore that began first")
+
+	s.exec(`UPDATE tidemark.archives SET changed_at = changed_at + interval '1 year'`) // as by a clock that was ahead
+	changed("a clock that was ahead")
+	restores("c007")
+	changed("a restore by the clock of today")
+}
