@@ -74,6 +74,15 @@ func TestProbes(t *testing.T) {
 			t.Errorf("/healthz answers %d %q", code, body)
 		}
 	})
+	t.Run("are green while the database is read-only: pages show all there is", func(t *testing.T) {
+		t.Parallel()
+		p := probes{pool: connectTo(t, pgtest.With(pgtest.URL(t), "default_transaction_read_only", "on"))}
+		for path, want := range map[string]string{"/healthz": "ok\n", "/readyz": "ready\n"} {
+			if code, body := probe(t, p, path); code != http.StatusOK || body != want {
+				t.Errorf("%s answers %d %q", path, code, body)
+			}
+		}
+	})
 	t.Run("are not ready with a schema that is older, and are with one that is newer", func(t *testing.T) {
 		t.Parallel()
 		url := pgtest.Empty(t)

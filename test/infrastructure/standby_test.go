@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidemark-go/tidemark/internal/devpg"
 	"github.com/tidemark-go/tidemark/internal/doctor"
@@ -125,6 +126,32 @@ func TestAStandbyDoesNotSayHowFarTheJournalCanBeRead(t *testing.T) {
 	i := slices.IndexFunc(findings, func(f doctor.Finding) bool { return f.Check == "recovery" })
 	if i < 0 || findings[i].Status != doctor.Fail {
 		t.Errorf("the doctor finds %+v", findings)
+	}
+}
+
+// TestAStandbyNamesThePrimaryForLooksIntoThePast verifies, and asks for an earlier state.
+func TestAStandbyNamesThePrimaryForLooksIntoThePast(t *testing.T) {
+	t.Parallel()
+	p := standby.New(t)
+	primary, pool := tally.Pool(t, p.Primary.URL(), "test", 2), tally.Pool(t, p.StandbyURL(), "test", 2)
+	of := func(pool *pgxpool.Pool) *projector.Projector {
+		made, err := projector.New(projector.Config{Pool: pool, Projections: tally.Both()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return made
+	}
+	if err := of(primary).Register(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	tally.Append(t, primary, "c", 1, 2)
+	tally.Eventually(t, "the standby shows the events", tally.Holds(pool, `SELECT count(*) = 2 FROM tidemark.journal`))
+	_, verify := of(pool).Verify(t.Context(), projector.VerifyRequest{Projection: "entries", All: true})
+	_, asOf := of(pool).AsOf(t.Context(), "entries", "c", 1)
+	for what, err := range map[string]error{"verify": verify, "as-of": asOf} {
+		if err == nil || !strings.Contains(err.Error(), "connect to the primary") || strings.Contains(err.Error(), "privilege") {
+			t.Errorf("%s on a standby: %v", what, err)
+		}
 	}
 }
 
