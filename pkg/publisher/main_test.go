@@ -96,7 +96,13 @@ func appendTo(t *testing.T, pool *pgxpool.Pool, n int, campaigns ...string) {
 // eventually waits until condition returns true.
 func eventually(t *testing.T, what string, condition func() bool) {
 	t.Helper()
-	deadline := time.Now().Add(2 * time.Minute)
+	within(t, 2*time.Minute, what, condition)
+}
+
+// within is eventually for what takes long on a slow machine.
+func within(t *testing.T, limit time.Duration, what string, condition func() bool) {
+	t.Helper()
+	deadline := time.Now().Add(limit)
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for !condition() {

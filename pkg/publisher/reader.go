@@ -19,6 +19,7 @@ type reader struct {
 	*agenda
 	listener  *listener.Listener
 	cache     pages.Cache
+	patience  *pages.Patience
 	reads     []*reading
 	head      int64     // the end of the journal when it was last read to its end
 	hungry    bool      // a pair may wait for a read that could be started
@@ -31,7 +32,7 @@ type reader struct {
 }
 
 func newReader(a *agenda, l *listener.Listener) *reader {
-	r := &reader{agenda: a, listener: l}
+	r := &reader{agenda: a, listener: l, patience: pages.NewPatience(max(a.cfg.LeaseTTL, readTimeout))}
 	for i := range a.cfg.Topics {
 		r.tags = append(r.tags, a.cfg.Topics[i].tags()...)
 	}
@@ -46,6 +47,7 @@ func (r *reader) forget() {
 
 type reading struct {
 	pages.Query
+	limit   time.Duration
 	journal int // the value of agenda.journals when it started
 	mark    int64
 	soon    bool // appends were asked to notify a moment ago: look again soon instead
@@ -59,7 +61,7 @@ const (
 	tailPair      = 100 * time.Microsecond
 	tailMost      = 20 * time.Millisecond
 
-	// readTimeout is the minimum time limit of a read, even with short leases, which are renewed
+	// readTimeout is the minimum time limit of a first read, even with short leases, which are renewed
 	// meanwhile. A read that finds an unreadable event prints a gigabyte twice.
 	readTimeout = 30 * time.Second
 )
@@ -150,15 +152,16 @@ func (r *reader) prefetch(p *pair, now time.Time) {
 }
 
 func (r *reader) read(after int64, now time.Time) {
+	events, limit := r.patience.Next(after, r.cfg.PageEvents)
 	rd := &reading{
 		Query: pages.Query{
-			After: after, Floor: r.head, Instance: r.instance, Events: r.cfg.PageEvents, Small: r.small,
+			After: after, Floor: r.head, Instance: r.instance, Events: events, Small: r.small,
 			Catalogue: r.cfg.Catalogue, Archive: r.cfg.Archive,
 			Sealed: !slices.ContainsFunc(r.cfg.Publishers, func(p Publisher) bool {
 				return p.OpenSealed
 			}),
 		},
-		journal: r.journals, mark: r.cache.Mark(), wakes: r.wakes,
+		limit: limit, journal: r.journals, mark: r.cache.Mark(), wakes: r.wakes,
 	}
 	if after >= r.head {
 		r.lastTail = now
@@ -170,7 +173,7 @@ func (r *reader) read(after int64, now time.Time) {
 	}
 	r.reads = append(r.reads, rd)
 	var w *pages.Window
-	r.timed(max(r.cfg.LeaseTTL, readTimeout), func(ctx context.Context) (err error) {
+	r.timed(limit, func(ctx context.Context) (err error) {
 		w, err = r.readWindow(ctx, rd)
 		return err
 	}, func(err error) { r.arrived(rd, w, err, now) })
@@ -207,7 +210,12 @@ func (r *reader) arrived(rd *reading, w *pages.Window, err error, started time.T
 		r.small = false // it may have been too much for the time limit
 		if r.ctx.Err() == nil {
 			wait := pace.Backoff(2, time.Second, 0.5)
-			r.cfg.Logger.WarnContext(r.ctx, "cannot read the journal", "after", rd.After, "error", err, "wait", wait)
+			if r.patience.Done(rd.After, err) {
+				r.cfg.Logger.WarnContext(r.ctx, "a read of the journal took too long, the next is of one event, with more time",
+					"after", rd.After, "events", rd.Events, "timeout", rd.limit, "error", err, "wait", wait)
+			} else {
+				r.cfg.Logger.WarnContext(r.ctx, "cannot read the journal", "after", rd.After, "error", err, "wait", wait)
+			}
 			for _, p := range r.pairs {
 				if p.wanting {
 					p.notBefore = later(p.notBefore, now.Add(wait))
@@ -218,6 +226,7 @@ func (r *reader) arrived(rd *reading, w *pages.Window, err error, started time.T
 		}
 		return
 	}
+	r.patience.Done(rd.After, nil)
 	if rd.journal != r.journals || rd.mark != r.cache.Mark() {
 		return // the journal was replaced, or events have been erased
 	}

@@ -107,14 +107,17 @@ func (p *place) open(ctx context.Context) {
 	p.nearest = !p.nearest
 	w := &window{after: after, until: max(after, p.read), mark: p.source.mark(), done: make(chan struct{})}
 	p.window = w
-	limited, cancel := context.WithTimeout(ctx, p.source.limit())
+	events, limit := p.source.patience.Next(after, 2*p.Cfg.GroupEvents)
+	limited, cancel := context.WithTimeout(ctx, limit)
 	w.cancel = cancel
 	single := p.marks > 0
 	read := func() {
 		defer close(w.done)
 		defer cancel()
 		if w.after < w.until {
-			w.err = p.readWindow(limited, w, single)
+			if w.err = p.readWindow(limited, w, events, single); ctx.Err() == nil {
+				p.source.patience.Done(after, w.err)
+			}
 		}
 	}
 	if w.after == w.until || single || p.building || p.Draining {
@@ -124,11 +127,11 @@ func (p *place) open(ctx context.Context) {
 	p.source.ahead.Go(read)
 }
 
-// readWindow reads a window up to its end, or up to a limit. With single it ends after the first
+// readWindow reads a window up to its end, or up to a limit, as of most events. With single it ends after the first
 // event of a key that is behind: finding the key of a later one may end the process.
-func (p *place) readWindow(ctx context.Context, w *window, single bool) error {
+func (p *place) readWindow(ctx context.Context, w *window, most int, single bool) error {
 	events, until, err := p.readJournal(ctx, feed.Window{
-		After: w.after, Floor: w.until, Events: 2 * p.Cfg.GroupEvents, Bytes: pages.Bytes,
+		After: w.after, Floor: w.until, Events: most, Bytes: pages.Bytes,
 	})
 	if err != nil {
 		return err

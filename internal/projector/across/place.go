@@ -106,7 +106,7 @@ func (p *place) run(ctx, patient context.Context) error {
 	failures, loaded := 0, false
 	defer p.drop()
 	for ctx.Err() == nil {
-		pulse.Of(ctx).Within(p.Promises.Step + 2*p.source.limit())
+		pulse.Of(ctx).Within(p.source.promise())
 		var woken <-chan struct{}
 		var err error
 		if !loaded {

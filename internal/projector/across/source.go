@@ -9,6 +9,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/projector/apply"
 	"github.com/tidemark-go/tidemark/internal/projector/registry"
+	"github.com/tidemark-go/tidemark/internal/pulse"
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 	"github.com/tidemark-go/tidemark/internal/store/ledger"
 	"github.com/tidemark-go/tidemark/internal/store/pages"
@@ -17,12 +18,15 @@ import (
 const (
 	cacheBytes = 64 << 20
 	readAhead  = 4 // pages behind the one that is asked for
+
+	readTimeout = 30 * time.Second // the minimum time limit of a first read
 )
 
 // source reads the journal page by page for all places of a process. It is safe for concurrent use.
 type source struct {
 	*registry.Base
-	events int // of a page
+	events   int // of a page
+	patience *pages.Patience
 
 	mu       sync.Mutex
 	instance string // of the database that head and pages are from
@@ -58,6 +62,7 @@ func newSource(b *registry.Base) *source {
 	events := max(2*b.Cfg.GroupEvents, 2000)
 	return &source{
 		Base: b, events: events, cache: pages.NewCache(cacheBytes, events), woken: make(chan struct{}),
+		patience: pages.NewPatience(max(b.Cfg.LeaseTTL, readTimeout)),
 	}
 }
 
@@ -83,8 +88,8 @@ func (s *source) mark() int64 {
 	return s.cache.Mark()
 }
 
-// limit bounds the read of a page.
-func (s *source) limit() time.Duration { return max(s.Cfg.LeaseTTL, 30*time.Second) }
+// promise is the longest that a step of a place takes with its reads.
+func (s *source) promise() time.Duration { return s.Promises.Step + 2*s.patience.Longest() }
 
 // replaced drops pages and head if they are from another instance of the database. So it does if the
 // journal ends before the head, which it reports.
@@ -120,6 +125,7 @@ func (s *source) next(ctx context.Context, instance string, after int64) (*pages
 		}
 		if busy := s.reading; busy != nil {
 			s.mu.Unlock()
+			pulse.Of(ctx).Within(s.promise())
 			select {
 			case <-busy:
 				continue
@@ -173,13 +179,18 @@ func (s *source) readAhead(ctx context.Context, after int64) {
 func (s *source) read(ctx context.Context, after int64) (w *pages.Window, err error) {
 	s.mu.Lock()
 	mark := s.cache.Mark()
+	events, limit := s.patience.Next(after, s.events)
 	q := pages.Query{
-		After: after, Floor: s.head, Instance: s.instance, Events: s.events, Small: s.small, Catalogue: s.Cfg.Catalogue,
+		After: after, Floor: s.head, Instance: s.instance, Events: events, Small: s.small, Catalogue: s.Cfg.Catalogue,
 		Archive:  s.Cfg.Archive,
 		Announce: 2*s.Cfg.PollInterval + time.Second,
 	}
 	s.mu.Unlock()
 	defer func() {
+		if ctx.Err() == nil && s.patience.Done(after, err) {
+			s.Cfg.Logger.WarnContext(ctx, "a read of the journal took too long, the next is of one event, with more time",
+				"after", after, "events", events, "timeout", limit, "error", err)
+		}
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.small = false // it may have been too much for the time limit
@@ -197,7 +208,7 @@ func (s *source) read(ctx context.Context, after int64) (w *pages.Window, err er
 			s.readAhead(ctx, s.asked)
 		}
 	}()
-	bounded, cancel := context.WithTimeout(ctx, s.limit())
+	bounded, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	conn, err := s.Cfg.Pool.Acquire(bounded)
 	if err != nil {

@@ -1,0 +1,88 @@
+package pages
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/tidemark-go/tidemark/internal/store/feed"
+)
+
+const (
+	longestRead  = time.Hour
+	longerLimit  = 4
+	smallestPart = 1 << 12 // of the events of a page
+	mostPlaces   = 64
+)
+
+// Patience bounds the time of reads. When its limit has ended a read, the next one after the same position
+// is of one event and has four times as long, up to an hour: an event of half a gigabyte may need it. Other
+// reads are of one event too, then of twice as many each time. It is safe for concurrent use.
+type Patience struct {
+	base time.Duration
+
+	mu    sync.Mutex
+	ended map[int64]int // reads in a row that a limit has ended, by the position that they began after
+	part  int           // reads are of one part in so many of their events
+}
+
+// NewPatience returns the patience of reads that normally have a time limit of base.
+func NewPatience(base time.Duration) *Patience {
+	return &Patience{base: base, ended: map[int64]int{}, part: 1}
+}
+
+// Next returns how many events the next read after a position is of, and its time limit. A page has events.
+func (p *Patience) Next(after int64, events int) (most int, limit time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	ended := p.ended[after]
+	switch most = max(events/p.part, 1); {
+	case ended > 0:
+		return 1, p.limit(ended)
+	case most == 1 && p.part > 1: // it may be the event that another read has met
+		return 1, p.limit(1)
+	}
+	return most, p.base
+}
+
+// Longest returns the longest limit of a read that may be under way.
+func (p *Patience) Longest() time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	longest := min(p.part-1, 1)
+	for _, n := range p.ended {
+		longest = max(longest, n)
+	}
+	return p.limit(longest)
+}
+
+func (p *Patience) limit(ended int) time.Duration {
+	limit := p.base
+	for ; ended > 0 && limit < longestRead; ended-- {
+		limit = min(limit*longerLimit, longestRead)
+	}
+	return limit
+}
+
+// Done notes how a read after a position has ended. It reports whether its time limit ended it, or the
+// session's statement_timeout.
+func (p *Patience) Done(after int64, err error) (tooSlow bool) {
+	const cancelled = "57014"
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case errors.Is(err, context.DeadlineExceeded) || feed.SQLState(err) == cancelled:
+		if len(p.ended) >= mostPlaces { // of readers that have gone on elsewhere
+			clear(p.ended)
+		}
+		p.ended[after]++
+		p.part = smallestPart
+		return true
+	case err == nil && p.ended[after] > 0:
+		delete(p.ended, after)
+	case err == nil:
+		p.part = max(p.part/2, 1)
+	}
+	return false
+}
