@@ -145,8 +145,11 @@ func (r *Runner) move(ctx context.Context, p Policy, campaigns []string, done *a
 			}
 		},
 	})
-	done.Objects, done.Campaigns, done.Events = done.Objects+part.Objects, done.Campaigns+part.Campaigns, done.Events+part.Events
-	done.Bytes, done.LeftOut = done.Bytes+part.Bytes, done.LeftOut+part.LeftOut
+	done.Objects += part.Objects
+	done.Campaigns += part.Campaigns
+	done.Events += part.Events
+	done.Bytes += part.Bytes
+	done.LeftOut += part.LeftOut
 	done.Left = append(done.Left, part.Left[:min(len(part.Left), mostOut-len(done.Left))]...)
 	if err != nil {
 		err = cmp.Or(context.Cause(running), err)

@@ -43,7 +43,8 @@ func TestARunReadsNothingOfWhatIsArchivedOrUnchanged(t *testing.T) {
 		r := runner(t, pool, "a", shut)
 		exec(t, pool, `SELECT tidemark.append('c' || n, '[{"type": "opened"}, {"type": "closed", "tags": ["a"]}]')
 			FROM generate_series(1, $1::int) n`, campaigns)
-		exec(t, pool, `SELECT tidemark.append('open' || n, '[{"type": "opened"}]') FROM generate_series(1, $1::int) n`, campaigns)
+		exec(t, pool, `SELECT tidemark.append('open' || n, '[{"type": "opened"}]') FROM generate_series(1, $1::int) n`,
+			campaigns)
 		again(t, pool, r)
 		if n := value(t, pool, `SELECT count(*) FROM tidemark.journal WHERE event_version = 0`); n == "0" {
 			t.Fatal("nothing is archived")
@@ -51,15 +52,14 @@ func TestARunReadsNothingOfWhatIsArchivedOrUnchanged(t *testing.T) {
 		idle = read(t, pool, r)
 		exec(t, pool, `SELECT tidemark.append('oak', '[{"type": "opened"}, {"type": "closed"}]')`)
 		one = read(t, pool, r)
-		if ids := value(t, pool, `SELECT count(*) FROM tidemark.journal WHERE event_version = 0 AND campaign_id = 'oak'`); ids != "1" {
+		if n := value(t, pool, `SELECT count(*) FROM tidemark.journal
+			WHERE event_version = 0 AND campaign_id = 'oak'`); n != "1" {
 			t.Errorf("with %d others, a closed campaign is not archived", campaigns)
 		}
 		return idle, one
 	}
 	idleFew, oneFew := measure(10)
 	idleMany, oneMany := measure(800)
-	t.Logf("a run reads %d rows and index entries, %d among many; with one to archive %d, and %d", idleFew, idleMany, oneFew,
-		oneMany)
 	if idleMany > idleFew || oneMany > oneFew+20 { // an index of another height
 		t.Errorf("a run reads %d rows, %d among many; with one to archive %d, and %d", idleFew, idleMany, oneFew, oneMany)
 	}
