@@ -153,6 +153,10 @@ BEGIN
         IF TG_OP = 'DELETE' AND act = 'erase' THEN
             RETURN OLD;
         END IF;
+    ELSIF TG_OP = 'DELETE' THEN -- before a statement: refuse_delete looks at its events
+        IF act IN ('archive', 'restore') THEN
+            RETURN NULL;
+        END IF;
     ELSIF TG_OP = 'UPDATE' THEN
         IF act = 'erase' AND (NEW.campaign_id, NEW.seq, NEW.position, NEW.event_id,
             NEW.event_type, NEW.event_version, NEW.intent, NEW.occurred_at, NEW.recorded_at) = (OLD.campaign_id, OLD.seq,
@@ -171,7 +175,7 @@ END
 $$;
 -- +goose StatementEnd
 
--- refuse_delete does the same for deleted events, once a statement: an archive deletes thousands.
+-- refuse_delete looks at deleted events once a statement: an archive deletes thousands.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.refuse_delete() RETURNS trigger
     LANGUAGE plpgsql SECURITY DEFINER
@@ -194,7 +198,9 @@ REVOKE ALL ON FUNCTION tidemark.begin_change, tidemark.end_change FROM PUBLIC;
 
 CREATE TRIGGER journal_no_update BEFORE UPDATE ON tidemark.journal
     FOR EACH ROW EXECUTE FUNCTION tidemark.refuse_change();
-CREATE TRIGGER journal_no_delete AFTER DELETE ON tidemark.journal REFERENCING OLD TABLE AS gone
+CREATE TRIGGER journal_no_delete BEFORE DELETE ON tidemark.journal
+    FOR EACH STATEMENT EXECUTE FUNCTION tidemark.refuse_change();
+CREATE TRIGGER journal_deleted AFTER DELETE ON tidemark.journal REFERENCING OLD TABLE AS gone
     FOR EACH STATEMENT EXECUTE FUNCTION tidemark.refuse_delete();
 CREATE TRIGGER journal_no_truncate BEFORE TRUNCATE ON tidemark.journal
     FOR EACH STATEMENT EXECUTE FUNCTION tidemark.refuse_change();

@@ -226,3 +226,33 @@ func TestWhatIsNoObjectIsNamedAndHoldsNothingUp(t *testing.T) {
 		})
 	}
 }
+
+// TestAnActDeletesOnlyItsKindOfEvent deletes events as the owner's functions do: an archive may delete no
+// stub, and a restore no event.
+func TestAnActDeletesOnlyItsKindOfEvent(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	s.closeCampaigns(2, "oak", "ash")
+	s.archive(archive.Request{Campaigns: []string{"ash"}, By: "anna", Reason: "a test"})
+	for statement, refused := range map[string]bool{
+		"SELECT tidemark.begin_change('archive'); DELETE FROM tidemark.journal WHERE campaign_id = 'oak'":            false,
+		"SELECT tidemark.begin_change('archive'); DELETE FROM tidemark.journal":                                      true,
+		"SELECT tidemark.begin_change('restore'); DELETE FROM tidemark.journal WHERE campaign_id = 'ash'":            false,
+		"SELECT tidemark.begin_change('restore'); DELETE FROM tidemark.journal":                                      true,
+		"SELECT tidemark.begin_change('erase'); DELETE FROM tidemark.journal WHERE campaign_id = 'oak'":              true,
+		"SELECT tidemark.begin_change('archive'), tidemark.end_change(); DELETE FROM tidemark.journal WHERE seq = 1": true,
+		"DELETE FROM tidemark.journal WHERE false":                                                                   true,
+	} {
+		tx, err := s.Begin(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = tx.Exec(t.Context(), statement, pgx.QueryExecModeSimpleProtocol)
+		if got := feed.SQLState(err) == "TM009"; got != refused || !refused && err != nil {
+			t.Errorf("%s: %v", statement, err)
+		}
+		if err := tx.Rollback(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
