@@ -26,7 +26,8 @@ CREATE TABLE tidemark.projections (
     written_by     text COLLATE "C" NOT NULL DEFAULT current_user,
     statements     text COLLATE "C" NOT NULL DEFAULT '',
     other          text COLLATE "C" NOT NULL DEFAULT '',
-    other_since    timestamptz
+    other_since    timestamptz,
+    takes          jsonb
 );
 COMMENT ON TABLE tidemark.projections IS
     'Registry of projections. During a rebuild NAME~next and NAME~previous are rows of their own (docs/guides/rebuild.md).';
@@ -54,6 +55,8 @@ COMMENT ON COLUMN tidemark.projections.statements IS
 COMMENT ON COLUMN tidemark.projections.other IS 'hash of another file of this version that a worker had, empty: none';
 COMMENT ON COLUMN tidemark.projections.other_since IS
     'time at which a worker first had that other file: ten minutes later none registers it';
+COMMENT ON COLUMN tidemark.projections.takes IS
+    'events that its code takes, as tidemark.reader_lag reads it: types with their aliases, and intents. NULL: all';
 
 -- sign_projection writes who names the tables. Others drop what the row names, some with more rights.
 -- +goose StatementBegin

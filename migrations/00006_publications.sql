@@ -34,6 +34,7 @@ CREATE TABLE tidemark.readers (
     deaths            integer          NOT NULL DEFAULT 0,
     marked            bigint,
     reacts_after      bigint,
+    takes             jsonb,
     PRIMARY KEY (topic, publisher)
 ) WITH (
     fillfactor = 25,
@@ -69,6 +70,8 @@ COMMENT ON COLUMN tidemark.readers.marked IS
     'position of the event that the holder tries alone; negative: it has killed, and is to be tried again';
 COMMENT ON COLUMN tidemark.readers.reacts_after IS
     'a process reacts to events after this position. NULL if it is no process, or does not react';
+COMMENT ON COLUMN tidemark.readers.takes IS
+    'filter of the topic, as tidemark.reader_lag reads it. NULL: all events, or those of the projection';
 
 -- guard_places keeps the places of projections from roles that only publish: who moves one makes a read
 -- model or a process skip events, or react twice.

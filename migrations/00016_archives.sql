@@ -209,6 +209,27 @@ END
 $$;
 -- +goose StatementEnd
 
+-- archived_after returns the events in objects with events after p_after, up to p_most objects: those that
+-- have an event of p_types, or all. since is the time of the first object's last append. within is true if
+-- some of the events may be before p_after, or if there are more objects.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.archived_after(p_after bigint, p_types text[], p_most integer)
+    RETURNS TABLE (events bigint, since timestamptz, within boolean)
+    LANGUAGE plpgsql STABLE SECURITY DEFINER ROWS 1
+    SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off
+    SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RETURN QUERY
+    SELECT coalesce(sum(a.events) FILTER (WHERE p_types IS NULL OR a.event_types && p_types), 0)::bigint,
+        min(a.last_recorded) FILTER (WHERE p_types IS NULL OR a.event_types && p_types),
+        coalesce(bool_or(a.first_position <= p_after) OR count(*) >= p_most, false)
+    FROM (SELECT * FROM tidemark.archives x WHERE x.campaigns > 0 AND x.last_position > p_after
+        ORDER BY x.last_position LIMIT p_most) a;
+END
+$$;
+-- +goose StatementEnd
+
 -- is_archived reports whether an archived event has a place. Its id and content are in the object alone.
 -- The last event of a campaign stays, with its id.
 -- +goose StatementBegin
@@ -675,6 +696,7 @@ DROP FUNCTION tidemark.archive;
 DROP FUNCTION tidemark.require_batch;
 DROP FUNCTION tidemark.not_archivable;
 DROP FUNCTION tidemark.archive_lines;
+DROP FUNCTION tidemark.archived_after;
 DROP FUNCTION tidemark.is_archived;
 DROP FUNCTION tidemark.begin_manifest;
 DROP FUNCTION tidemark.archive_mark;

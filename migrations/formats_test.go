@@ -38,6 +38,7 @@ var fixed = map[string]string{ //nolint:gochecknoglobals // constants
 	"erase_scheduled":  "times are RFC 3339: check_types",
 	"put_back":         "the lines have the formats of archive_lines, which their hash proves",
 	"sample_pages":     "it casts a number",
+	"reader_lag":       "it casts a number",
 	"lock_exclusively": "lock_timeout has a number and a unit",
 }
 

@@ -46,10 +46,12 @@ func TestAProjectionAcrossCampaignsIsAsFarBehindAsItsPlace(t *testing.T) {
 	if len(s.Lag) != 3 || i < 0 || s.Lag[i].Events != 5 || s.Lag[i].Campaigns != 3 || s.Lag[i].Age <= 0 || !s.Lag[i].Estimated {
 		t.Errorf("%+v", s.Lag)
 	}
-	if len(s.Places) != 2 || s.Places[1] != (ledger.Place{Group: "default", Projection: "board", Partition: 1, Position: 5}) {
+	if len(s.Places) != 2 || s.Places[1] != (ledger.Place{
+		Group: "default", Projection: "board", Partition: 1, Position: 5, Keys: 2, KeysFrom: 1,
+	}) {
 		t.Errorf("%+v", s.Places)
 	}
-	if p := s.Places[0]; p.Position != 2 || p.Behind != 3 || p.Lag <= 0 || p.Holder != "box/7" || p.Estimated() {
+	if p := s.Places[0]; p.Position != 2 || p.Behind != 3 || p.Lag <= 0 || p.Holder != "box/7" || p.Estimated {
 		t.Errorf("%+v", p)
 	}
 }

@@ -284,7 +284,7 @@ func (s *Status) publishing(found *problems) {
 			found.add(Critical, where, &behind, "start a worker that knows it: TIDEMARK_PUBLISHERS",
 				"is behind and no process holds it")
 		case p.Lag > longSilence:
-			found.add(Warning, where, &behind, show, "is %s behind", count(p.Behind, p.Estimated(), "event"))
+			found.add(Warning, where, &behind, show, "is %s behind", count(p.Behind, p.Estimated, "event"))
 		}
 		if p.GhostsAt != nil && s.At.Sub(*p.GhostsAt) < recentGhosts {
 			found.add(Warning, where, p.GhostsAt,
@@ -313,7 +313,7 @@ func (s *Status) across(found *problems) {
 			continue
 		}
 		where, behind := fmt.Sprintf("projection %s, partition %d", p.Projection, p.Partition), s.At.Add(-p.Lag)
-		late := count(p.Behind, p.Estimated(), "event")
+		late := count(p.Behind, p.Estimated, "event")
 		switch j := s.Journal; {
 		case p.Holder == "":
 			found.add(Critical, where, &behind, "start a worker that has its code",

@@ -19,8 +19,8 @@ import (
 type Behind = outbox.Behind
 
 // Lag returns the backlog of each consumer group followed by that of its projections. A projection
-// is behind its group in campaigns where it failed or is catching up. Events that no projection
-// wants count until a worker has passed them.
+// is behind its group in campaigns where it failed or is catching up. Events that it does not want do
+// not count.
 //
 // Up to 10,000 work items of a group are counted, and 10,000 deferred pairs. Beyond that it samples
 // some pages of their tables.

@@ -89,11 +89,28 @@ func TestANoticeGoesWhereTheErasedEventsWent(t *testing.T) {
 			p.Topics = append(p.Topics, name)
 		}
 	})
-	start(t, cfg)
+	stop := start(t, cfg)
 	last := query[int64](t, pool, `SELECT max(position) FROM tidemark.journal`)
 	eventually(t, "all topics are at the end", func() bool {
 		return query[int64](t, pool, `SELECT count(*) FROM tidemark.readers WHERE position >= $1`, last) == int64(len(filters))
 	})
+	stop()
+	mustExec(t, pool, `UPDATE tidemark.readers SET position = 0`)
+	pairs, err := publications.List(t.Context(), pool, publications.Key{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range pairs {
+		sent := int64(0)
+		for _, r := range sink.Received() {
+			if r.Topic == p.Topic {
+				sent++
+			}
+		}
+		if p.Behind != sent || (p.Lag > 0) != (sent > 0) || p.Estimated {
+			t.Errorf("%s: the lag from the start is %d events, %s; %d were sent", p.Topic, p.Behind, p.Lag, sent)
+		}
+	}
 	got := map[string][]int64{}
 	for _, r := range sink.Received() {
 		if r.CampaignID == "shop" && r.Seq > 2 {

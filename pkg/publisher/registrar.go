@@ -39,13 +39,35 @@ func (c *claimer) register(ctx context.Context, conn *pgxpool.Conn) error {
 		}
 		missing, positions = append(missing, key), append(positions, position)
 	}
-	if len(missing) == 0 {
-		return nil
+	if len(missing) > 0 {
+		if err := ledger.Register(ctx, conn, ledger.Publisher, missing, positions); err != nil {
+			return fmt.Errorf("register pairs: %w", err)
+		}
 	}
-	if err := ledger.Register(ctx, conn, ledger.Publisher, missing, positions); err != nil {
-		return fmt.Errorf("register pairs: %w", err)
+	takes := map[publications.Key]ledger.Takes{}
+	for key, route := range c.routes {
+		takes[key] = route.filter.takes(c.cfg.Catalogue)
 	}
-	return nil
+	return ledger.SetTakes(ctx, conn, takes)
+}
+
+// takes is the filter for the database, with the names under which events are stored.
+func (f *Filter) takes(catalogue *journal.Catalogue) ledger.Takes {
+	if f.CampaignPrefix == "" && len(f.EventTypes)+len(f.Intents)+len(f.tags()) == 0 {
+		return ledger.Takes{}
+	}
+	takes := ledger.Takes{
+		Intents: f.Intents, Prefix: f.CampaignPrefix, Required: f.RequiredTags, AnyOf: f.AnyOfTags, Notices: true,
+	}
+	for _, name := range f.EventTypes {
+		if catalogue.Names(name)[0] == name { // events have the current name
+			takes.Types = append(takes.Types, catalogue.Names(name)...)
+		}
+	}
+	if takes.Types == nil && len(f.EventTypes) > 0 {
+		takes.Types = []string{}
+	}
+	return takes
 }
 
 // resolve returns the position after which a new pair starts.

@@ -177,6 +177,8 @@ func attacks() map[string][]attack {
 		"ask_restore":       as("appender", "", "", `SELECT tidemark.ask_restore(NULL)`, `SELECT tidemark.ask_restore('no such campaign')`),
 		"archive_mark": as("publisher", "", "", `SELECT tidemark.archive_mark(NULL, NULL)`,
 			`SELECT tidemark.archive_mark(-9223372036854775808, 9223372036854775807)`),
+		"archived_after": as("publisher", "", "", `SELECT FROM tidemark.archived_after(NULL, NULL, NULL)`,
+			`SELECT FROM tidemark.archived_after(-9223372036854775808, `+hugeArray+`, 2147483647)`),
 		"require_positions": as("publisher", "", "", `SELECT tidemark.require_positions(NULL, NULL, NULL)`, `SELECT tidemark.require_positions(0, 9, `+hugeArray+`)`),
 	}
 }

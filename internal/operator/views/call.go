@@ -69,6 +69,7 @@ type queueReport struct {
 type publisherLag struct {
 	Position, Behind int64
 	Lag              time.Duration
+	Estimated        bool
 }
 
 // callViews has the views of operations, gaps and lag, and views that only the API has because commands
@@ -86,7 +87,7 @@ func callViews() []*View {
 			Short: "How far a publisher of a topic is behind",
 		}, func(ctx context.Context, from Reader, in *publication) (publisherLag, error) {
 			p, err := in.one(ctx, from)
-			return publisherLag{p.Position, p.Behind, p.Lag}, err
+			return publisherLag{p.Position, p.Behind, p.Lag, p.Estimated}, err
 		}, nil),
 		one(View{
 			Name: "getStatus", Path: "/status", Schema: "Status",
@@ -198,9 +199,9 @@ func callViews() []*View {
 		list(View{
 			Name: "listLag", Command: "lag", Path: "/lag", Schema: "Lag",
 			Short: "Show how far groups and their projections are behind the journal",
-			Long: "Show how far each consumer group and each projection is behind the journal: events that are not " +
-				"applied yet, their campaigns, and the age of the oldest. Figures above some thousand are estimates, " +
-				"marked with ~.",
+			Long: "Show how far each consumer group and each projection is behind the journal: events that it takes and " +
+				"that are not applied yet, their campaigns, and the age of the oldest. Figures above some thousand are " +
+				"estimates, marked with ~.",
 			Examples: []string{
 				"lag", "lag --json | jq '.items[] | select(.age_seconds > 60)'",
 			},

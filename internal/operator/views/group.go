@@ -18,6 +18,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/ledger"
 	"github.com/tidemark-go/tidemark/internal/store/outbox"
 	"github.com/tidemark-go/tidemark/internal/store/pause"
+	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/internal/surface/table"
 )
 
@@ -118,23 +119,27 @@ func groupViews() []*View {
 			Name: "listPlaces", Command: "projection places", Path: "/places", Schema: "Place",
 			Short: "List where projections across campaigns stand in the journal, and which process holds them",
 			Long: "List the partitions of projections across campaigns: the position up to which events are applied, or " +
-				"wait behind the event of their key that failed; how many events of the journal follow; the age of the " +
-				"first of them; and the process that holds the partition. Above 10,000 events LAG is an estimate, " +
-				"marked with ~.",
+				"wait behind the event of their key that failed; how many events that the projection takes follow, in all " +
+				"partitions; the age of the first of them; and the process that holds the partition. Above 10,000 events, " +
+				"shared among the partitions, LAG is an estimate, marked with ~. KEYS counts " +
+				"the projection's keys that are behind, in all partitions, and FROM is the position of the next event of " +
+				"the first of them: `lag` counts from there.",
 			Examples: []string{"projection places", "projection places --json"},
 			Empty:    "No projection sees the events of all campaigns.",
 		}, lists[*everything, ledger.Place]{
 			All: func(ctx context.Context, from Reader, _ *everything) ([]ledger.Place, error) {
 				return ledger.Places(ctx, from.Pool)
 			},
-			Columns: "PROJECTION|GROUP|PARTITION|POSITION|LAG|AGE|HOLDER",
+			Columns: "PROJECTION|GROUP|PARTITION|POSITION|LAG|AGE|KEYS|FROM|HOLDER",
 			Row: func(p ledger.Place) []table.Cell {
 				holder := table.Text(p.Holder)
 				if p.Holder == "" {
 					holder = table.Toned("no process", table.Warning)
 				}
 				return table.Row(p.Projection, p.Group, p.Partition, p.Position,
-					table.About(p.Behind, p.Estimated(), table.Plain), table.AgeOf(p.Behind, p.Lag), holder)
+					table.About(p.Behind, p.Estimated, table.Plain), table.AgeOf(p.Behind, p.Lag),
+					counted(p.Keys, p.Keys >= publications.CountedBehind, table.Warning), table.Number(p.KeysFrom, table.Warning),
+					holder)
 			},
 		}),
 		list(View{

@@ -53,9 +53,9 @@ func publisherViews() []*View {
 		list(View{
 			Name: "listPublishers", Command: "publisher list", Path: "/publishers", Schema: "Publication",
 			Short: "List the publishers of each topic with position, errors and holder",
-			Long: "List the publishers of each topic with position, errors and holder. EVENTS counts the journal's " +
-				"events after the pair's position, before the topic's filter; from 10,000 on it is the distance in " +
-				"positions, marked with ~. AGE is the age of the oldest of them. STATUS is FAILING while attempts " +
+			Long: "List the publishers of each topic with position, errors and holder. EVENTS counts the topic's " +
+				"events after the pair's position, without those in PARKED. Above 10,000 events of the journal, shared " +
+				"among the pairs, it is an estimate, marked with ~. AGE is the age of the oldest of them. STATUS is FAILING while attempts " +
 				"fail in a row: ERRORS counts them, and WHY says since when. An idle pair writes its position only " +
 				"every few seconds. PUBLISHED is when the last event was published.",
 			Examples: []string{
@@ -70,7 +70,7 @@ func publisherViews() []*View {
 			Columns: "STATUS|TOPIC|PUBLISHER|POSITION|EVENTS|AGE|PUBLISHED|ERRORS|PARKED|RETRYING|HOLDER|WHY",
 			Row: func(p publications.Publication) []table.Cell {
 				return table.Row(publisherStatus(p), p.Topic, p.Publisher, p.Position,
-					table.About(p.Behind, p.Estimated(), table.Plain), table.AgeOf(p.Behind, p.Lag), p.LastPublishedAt,
+					table.About(p.Behind, p.Estimated, table.Plain), table.AgeOf(p.Behind, p.Lag), p.LastPublishedAt,
 					table.Number(int64(p.Errors), table.Warning), counted(p.Parked, p.ManyParked(), table.Alarm),
 					table.Number(p.Retrying, table.Warning), table.OrDash(p.Holder), publisherProblem(p))
 			},

@@ -83,7 +83,7 @@ func publicationFacts(p publications.Publication) []table.Fact {
 	if p.Behind > 0 {
 		lag = fmt.Sprintf("%s, the oldest from %s ago",
 			strings.Replace(table.Count(p.Behind, "event"), fmt.Sprint(p.Behind),
-				table.About(p.Behind, p.Estimated(), table.Plain).Text, 1), table.Age(p.Lag))
+				table.About(p.Behind, p.Estimated, table.Plain).Text, 1), table.Age(p.Lag))
 	}
 	facts := []table.Fact{
 		{Name: "status", Value: publisherStatus(p).Text, Tone: publisherStatus(p).Tone},

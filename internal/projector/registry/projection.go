@@ -14,6 +14,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/projector/kind"
 	"github.com/tidemark-go/tidemark/internal/projector/pipeline"
 	"github.com/tidemark-go/tidemark/internal/store/feed"
+	"github.com/tidemark-go/tidemark/internal/store/ledger"
 	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
@@ -132,6 +133,16 @@ func (k *Projection) MaySkip() bool {
 // Wants reports whether the event is for the projection, or may be: it is archived and cannot be read.
 func (k *Projection) Wants(e *journal.Event) bool {
 	return feed.Archived(e) || e.Intent == journal.ProjectionAndReplay && (k.types == nil || k.types[e.Type])
+}
+
+// takes is [Projection.Wants] for the database.
+func (k *Projection) takes() ledger.Takes {
+	takes := ledger.Takes{Intents: []journal.Intent{journal.ProjectionAndReplay}}
+	if k.types != nil {
+		takes.Types = slices.AppendSeq([]string{}, maps.Keys(k.types)) // nil would mean all
+		slices.Sort(takes.Types)
+	}
+	return takes
 }
 
 // Origin returns the origin of statements about an event.

@@ -49,8 +49,8 @@ const (
 	// queryInsertProjection and those below serve registration, under the registry's lock. Tables come
 	// in the order of their creation.
 	queryInsertProjection = `INSERT INTO tidemark.projections (name, consumer_group, version, schema_name, table_names,
-		own_reset, own_objects, resolved_ahead, state, scope, statements)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`
+		own_reset, own_objects, resolved_ahead, state, scope, statements, takes)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12::text::jsonb)`
 
 	// queryOthers notes files whose statements are others than those that made the tables, and since when.
 	// Most starts find none, and write nothing.
@@ -61,8 +61,9 @@ const (
 		FROM unnest($1::text[], $2::integer[], $3::text[]) AS u (name, version, hash)
 		WHERE p.name = u.name AND p.version = u.version AND p.statements <> u.hash
 		RETURNING p.name, p.version, p.other = u.hash, coalesce(p.other_since < clock_timestamp() - $4::interval, false)`
-	queryOwnReset = `UPDATE tidemark.projections SET own_reset = $2 WHERE name = $1 AND own_reset <> $2`
-	queryTables   = `SELECT c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+	queryRenew = `UPDATE tidemark.projections SET own_reset = $2, takes = $3::text::jsonb
+		WHERE name = $1 AND (own_reset <> $2 OR takes IS DISTINCT FROM $3::text::jsonb)`
+	queryTables = `SELECT c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 		WHERE n.nspname = $1 AND c.relkind IN ('r', 'p')`
 
 	// queryMadeTables returns the tables that are not among $2 and that this transaction has locked as

@@ -111,7 +111,7 @@ func (g *Registrar) Enter(ctx context.Context, k *Projection) (now *Registered, 
 	}
 	if now != nil {
 		if now.Version == k.Described.Version {
-			_, err = g.Cfg.Pool.Exec(ctx, queryOwnReset, k.Name, ownReset(k)) // the code may have changed
+			_, err = g.Cfg.Pool.Exec(ctx, queryRenew, k.Name, ownReset(k), k.takes().Document()) // the code may have changed
 		}
 		return now, err
 	}
@@ -188,7 +188,7 @@ func (g *Registrar) Insert(ctx context.Context, tx pgx.Tx, k *Projection) (*Regi
 		}
 	}
 	return r, rows.Do(ctx, tx, "", queryInsertProjection, r.Name, r.ConsumerGroup, r.Version, r.SchemaName, r.TableNames,
-		ownReset(k), own, ahead, r.State, scope, kind.Statements(k.Projection))
+		ownReset(k), own, ahead, r.State, scope, kind.Statements(k.Projection), k.takes().Document())
 }
 
 // CheckStatements compares the SQL files with those that made the tables. For [lease.UpgradeTime] after a

@@ -18,15 +18,14 @@ type Place struct {
 	Partition  int    // from 0
 	Position   int64  // events up to it are applied, or wait behind the event of their key that failed
 
-	// Behind is the number of journal events after Position, also those that the projection does not
-	// want. Above [publications.CountedBehind] it is the distance in positions.
-	Behind int64
-	Lag    time.Duration // age of the first of them; 0: none
-	Holder string        // host and process of the worker that holds it; empty: none
+	// Behind is the number of events after Position that the projection takes, in all its partitions.
+	Behind    int64
+	Lag       time.Duration // age of the first of them; 0: none
+	Estimated bool          // Behind is extrapolated, and Lag may be too much: see [publications.Publication]
+	Keys      int64         // keys of the projection that are behind, in all its partitions, counted up to a limit
+	KeysFrom  int64         // position of the next event of the one that is furthest behind; 0: none
+	Holder    string        // host and process of the worker that holds it; empty: none
 }
-
-// Estimated reports whether Behind is a distance in positions.
-func (p Place) Estimated() bool { return p.Behind > publications.CountedBehind }
 
 // Places lists the places of all projections across campaigns, ordered by projection and partition.
 func Places(ctx context.Context, db journal.Querier) ([]Place, error) {

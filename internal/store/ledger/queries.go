@@ -6,6 +6,15 @@ const (
 	queryRegister = `INSERT INTO tidemark.readers (topic, publisher, position, kind) SELECT u.*, $4
 		FROM unnest($1::text[], $2::text[], $3::bigint[]) AS u ORDER BY 1, 2 ON CONFLICT DO NOTHING`
 
+	// querySetTakes writes rows by their primary key, in its order, if they differ. Most starts write none.
+	querySetTakes = `UPDATE tidemark.readers r SET takes = u.takes
+		FROM (SELECT r.topic, r.publisher, u.takes::jsonb AS takes
+			FROM unnest($1::text[], $2::text[], $3::text[]) AS u (topic, publisher, takes)
+			JOIN tidemark.readers r USING (topic, publisher)
+			WHERE r.kind = 'publisher' AND r.takes IS DISTINCT FROM u.takes::jsonb
+			ORDER BY r.topic, r.publisher FOR UPDATE OF r) u
+		WHERE r.topic = u.topic AND r.publisher = u.publisher`
+
 	// queryRegistered reads one row a pair.
 	queryRegistered = `SELECT topic, publisher FROM tidemark.readers`
 
@@ -111,15 +120,15 @@ const (
 			AND NOT EXISTS (SELECT FROM tidemark.deferred d WHERE d.campaign_id = '-' AND d.projection = $1)
 		RETURNING publisher`
 
-	// queryPlaces reads one row a partition, and for each a range of the index on position limited by $1.
+	// queryPlaces reads one row a partition. The partitions share the $1 events that are read.
 	queryPlaces = `SELECT p.consumer_group, p.name, substr(r.publisher, 2)::integer, r.position,
-			CASE WHEN j.last_value - r.position > $1::bigint THEN j.last_value - r.position
-				ELSE (SELECT count(*) FROM tidemark.journal e WHERE e.position > r.position) END,
-			coalesce((SELECT clock_timestamp() - e.recorded_at FROM tidemark.journal e WHERE e.position > r.position
-				ORDER BY e.position LIMIT 1), interval '0'),
+			l.events, coalesce(clock_timestamp() - l.since, interval '0'), l.estimated, k.keys, k.first,
 			CASE WHEN r.expires_at > clock_timestamp() THEN coalesce(w.host || '/' || w.pid, r.owner) ELSE '' END
 		FROM tidemark.readers r JOIN tidemark.projections p ON p.name = r.topic
-		CROSS JOIN tidemark.journal_position j LEFT JOIN tidemark.relays w ON w.owner = r.owner
+		LEFT JOIN tidemark.relays w ON w.owner = r.owner
+		CROSS JOIN LATERAL tidemark.reader_lag(r.position, p.takes, (SELECT greatest($1::integer / count(*), 500)::integer
+			FROM tidemark.readers WHERE kind = 'projection')) l
+		CROSS JOIN LATERAL tidemark.keys_behind(p.consumer_group, p.name, $1::integer) k
 		WHERE r.kind = 'projection' ORDER BY 2, 3`
 
 	// queryHeld reads a range of the primary key's partial index.

@@ -43,11 +43,11 @@ const (
 		) oldest ON true
 		ORDER BY q.consumer_group`
 
-	// queryLag counts like queryReport. A projection's lag is its group's plus that of its own failed
-	// campaigns. Across campaigns it counts from the first event that is not applied: after the place of
-	// the partition that is furthest behind, or from the failed event of a key. Which later events are
-	// of that key only code knows, so the count is an estimate while a key is behind. Each partition
-	// that is behind counts as a campaign, and so does each key.
+	// queryLag counts like queryReport. A projection's lag is what it takes of its group's, and of its own
+	// failed campaigns. Across campaigns it counts the events that the projection takes from the first one that is
+	// not applied: after the place of the partition that is furthest behind, or from the next event of a key
+	// that is behind. Which later events are of that key only code knows, so the count is then an upper
+	// bound. Each partition that is behind counts as a campaign, and so does each key.
 	queryLag = `
 		WITH parts AS MATERIALIZED (SELECT * FROM tidemark.lag_report($1, $2)), subjects AS (
 			SELECT p.consumer_group, p.projection FROM parts p
@@ -58,38 +58,27 @@ const (
 		)
 		SELECT s.consumer_group, s.projection, coalesce(sum(p.events), 0)::bigint, coalesce(sum(p.campaigns), 0)::bigint,
 			coalesce(extract(epoch FROM now() - min(p.since)), 0)::float8, coalesce(bool_or(p.estimated), false)
-		FROM subjects s LEFT JOIN parts p ON p.consumer_group = s.consumer_group AND p.projection IN ('', s.projection)
+		FROM subjects s LEFT JOIN parts p ON p.consumer_group = s.consumer_group AND p.projection = s.projection
 		GROUP BY s.consumer_group, s.projection
 		UNION ALL
-		SELECT r.consumer_group, r.name, coalesce(max(b.events), 0), count(*) FILTER (WHERE n.late) + k.behind,
-			coalesce(extract(epoch FROM now() - min(b.since)), 0)::float8, coalesce(max(b.events), 0) > $1 OR k.behind >= $1
-				OR bool_or(n.passed)
-		FROM tidemark.projections r CROSS JOIN tidemark.journal_position j
-		LEFT JOIN tidemark.readers p ON p.topic = r.name AND p.kind = 'projection'
+		SELECT r.consumer_group, r.name, greatest(a.events, f.events), a.late + k.keys,
+			coalesce(extract(epoch FROM now() - least(a.since, f.since)), 0)::float8,
+			a.estimated OR f.events IS NOT NULL OR k.keys >= $1
+		FROM tidemark.projections r
 		CROSS JOIN LATERAL (
-			SELECT least(w.place, d.before) AS position, coalesce(d.before < w.place, false) AS passed,
-				EXISTS (SELECT FROM tidemark.journal e WHERE e.position > w.place) AS late
-			FROM (SELECT coalesce(p.position, 0) AS place) w CROSS JOIN (
-				SELECT min(d.next_seq) - 1 AS before FROM tidemark.deferred d
-				WHERE d.projection = r.name AND d.status IN ('failed', 'dead')
-			) d
-		) n
-		LEFT JOIN LATERAL (
-			SELECT CASE WHEN j.last_value - n.position > $1 THEN j.last_value - n.position
-					ELSE (SELECT count(*) FROM tidemark.journal e WHERE e.position > n.position) END AS events,
-				(SELECT e.recorded_at FROM tidemark.journal e WHERE e.position > n.position ORDER BY e.position LIMIT 1) AS since
-		) b ON true
-		CROSS JOIN LATERAL (
-			SELECT count(*) AS behind FROM (
-				(SELECT FROM tidemark.deferred d WHERE d.consumer_group = r.consumer_group AND d.projection = r.name
-					AND d.next_attempt_at < 'infinity' LIMIT $1)
+			SELECT max(l.events) AS events, count(*) FILTER (WHERE l.events > 0) AS late, min(l.since) AS since,
+				bool_or(l.estimated) AS estimated, min(w.place) AS place
+			FROM (
+				SELECT p.position AS place FROM tidemark.readers p WHERE p.topic = r.name AND p.kind = 'projection'
 				UNION ALL
-				(SELECT FROM tidemark.deferred d WHERE d.consumer_group = r.consumer_group AND d.projection = r.name
-					AND d.status = 'dead' LIMIT $1)
-			) d
-		) k
+				SELECT 0 WHERE NOT EXISTS (SELECT FROM tidemark.readers p WHERE p.topic = r.name AND p.kind = 'projection')
+			) w CROSS JOIN LATERAL tidemark.reader_lag(w.place, r.takes, (SELECT greatest($1 / greatest(count(*), 1),
+				500)::integer FROM tidemark.readers WHERE kind = 'projection')) l
+		) a
+		CROSS JOIN LATERAL tidemark.keys_behind(r.consumer_group, r.name, $1) k
+		LEFT JOIN LATERAL (SELECT l.* FROM tidemark.reader_lag(k.first - 1, r.takes, $1) l
+			WHERE k.keys > 0 AND k.first <= a.place) f ON true
 		WHERE r.scope = 'journal'
-		GROUP BY r.consumer_group, r.name, k.behind
 		ORDER BY 1, 2`
 
 	// queryGroups reads a table with one row per group.

@@ -63,7 +63,8 @@ func scanGroupReport(row pgx.CollectableRow) (GroupReport, error) {
 	return group, err
 }
 
-// Behind is the lag of a consumer group or a projection.
+// Behind is the lag of a consumer group or a projection: the events that it takes and has not applied. A
+// group takes what one of its projections by campaign takes, or all if it has no projections.
 type Behind struct {
 	Group      string
 	Projection string        // empty: the group as a whole, by its checkpoints
@@ -75,14 +76,14 @@ type Behind struct {
 }
 
 // Lag returns the lag of each consumer group and, after it, of each of its projections. A
-// projection is behind its group in campaigns where it failed or is catching up. Events that no
-// projection wants count until a worker has passed them. A projection across campaigns is as far
+// projection is behind its group in campaigns where it failed or is catching up. It takes the types and
+// intents that the program which registered it last wants. A projection across campaigns is as far
 // behind as the first event that it has not applied, be it after its place in the journal or at a key
 // that has failed. Then Events is an upper bound, and Estimated. Campaigns counts its keys that are
 // behind, and its partitions.
 //
-// It counts up to 10,000 work items of a group and 10,000 failed campaigns. Beyond that it
-// extrapolates from some pages of the tables.
+// It counts up to 10,000 work items of a group and 10,000 failed campaigns, with 10,000 events of each.
+// Beyond that it extrapolates from some pages of the tables, and from some events of each campaign.
 func Lag(ctx context.Context, db journal.Querier) ([]Behind, error) {
 	return rows.All(ctx, db, func(row pgx.CollectableRow) (Behind, error) {
 		var b Behind

@@ -18,10 +18,13 @@ type Publication struct {
 	Status   string // "ACTIVE", "PAUSED" or "FAILED"; an expired pause counts as "ACTIVE"
 	Position int64  // all up to it is published or parked; written every few seconds without events of the topic
 
-	// Behind is the number of journal events after Position, before the topic's filter. Above
-	// CountedBehind it is the distance in positions, which includes the gaps of rollbacks.
-	Behind int64
-	Lag    time.Duration // age of the first of them; 0: none
+	// Behind is the number of events of the topic after Position, archived ones too. Parked events are
+	// counted apart. If CountedBehind events, shared among the pairs, do not reach the end of the
+	// journal, it is extrapolated from ten parts of the way. Lag is then the age of the first event that
+	// may be of the topic.
+	Behind    int64
+	Lag       time.Duration // age of the first of them; 0: none
+	Estimated bool
 
 	Errors        int // consecutive failures
 	LastError     string
@@ -54,16 +57,13 @@ type Stop struct {
 // Failing reports whether the pair is active but its sink fails.
 func (p Publication) Failing() bool { return p.Status == "ACTIVE" && p.Errors > 0 }
 
-// Estimated reports whether Behind is a distance in positions.
-func (p Publication) Estimated() bool { return p.Behind > CountedBehind }
-
 // ManyParked reports whether Parked and Retrying reached the limit, so there may be more.
 func (p Publication) ManyParked() bool { return p.Parked+p.Retrying >= CountedBehind }
 
 // ManyGhosts reports whether Ghosts reached the limit, so there may have been more.
 func (p Publication) ManyGhosts() bool { return p.Ghosts >= GhostsKept }
 
-// CountedBehind limits how many events are counted behind a pair's position.
+// CountedBehind limits how many events are read to count those behind pairs' positions.
 const CountedBehind = 10_000
 
 // List lists the pairs of a topic, a publisher, or both, ordered by key. Empty names match all.

@@ -33,14 +33,11 @@ const (
 	queryRecord = `SELECT tidemark.log_act($1, $2, $3, $4, $5, $6, $7::bigint,
 		nullif($8::text, 'null')::jsonb, $9, $10::bigint, $11)`
 
-	// queryList reads one row a pair. For each it reads a range of the index on position limited by
-	// $3, its parked rows up to $3, and its ghosts, which are few.
+	// queryList reads one row a pair. The pairs share the $3 events that are read. Each reads its parked
+	// rows up to $3, and its ghosts, which are few.
 	queryList = `SELECT p.topic, p.publisher, CASE WHEN p.status = 'PAUSED'
 		AND p.paused_until <= clock_timestamp() THEN 'ACTIVE' ELSE p.status END, p.position,
-			CASE WHEN j.last_value - p.position > $3::bigint THEN j.last_value - p.position
-				ELSE (SELECT count(*) FROM tidemark.journal e WHERE e.position > p.position) END,
-			coalesce((SELECT clock_timestamp() - e.recorded_at FROM tidemark.journal e WHERE e.position > p.position
-				ORDER BY e.position LIMIT 1), interval '0'),
+			l.events, coalesce(clock_timestamp() - l.since, interval '0'), l.estimated,
 			p.error_count, coalesce(p.last_error, ''), p.last_error_at, p.failing_since, CASE
 				WHEN p.next_attempt_at > clock_timestamp() THEN p.next_attempt_at END,
 			k.parked, k.retrying, coalesce(p.reason, ''), coalesce(p.actor, ''), nullif(p.paused_until, 'infinity'),
@@ -48,7 +45,9 @@ const (
 			CASE WHEN p.expires_at > clock_timestamp() THEN coalesce(r.host || '/' || r.pid, p.owner)
 				ELSE '' END, p.generation, p.created_at,
 			g.ghosts, g.seen_at
-		FROM tidemark.readers p CROSS JOIN tidemark.journal_position j LEFT JOIN tidemark.relays r ON r.owner = p.owner
+		FROM tidemark.readers p LEFT JOIN tidemark.relays r ON r.owner = p.owner
+		CROSS JOIN LATERAL tidemark.reader_lag(p.position, p.takes, (SELECT greatest($3 / count(*), 500)::integer
+			FROM tidemark.readers WHERE kind = 'publisher')) l
 		CROSS JOIN LATERAL (
 			SELECT count(*) FILTER (WHERE status = 'parked') AS parked, count(*) FILTER (WHERE status <> 'parked') AS retrying
 			FROM (SELECT status FROM tidemark.parked WHERE topic = p.topic AND publisher = p.publisher LIMIT $3) q

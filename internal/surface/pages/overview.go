@@ -147,7 +147,7 @@ func (page *overviewPage) furthest() (worst time.Duration, who string) {
 	}
 	for _, p := range page.Publishers {
 		if p.Behind > 0 && p.Lag > worst && p.Status != "PAUSED" {
-			worst, who = p.Lag, fmt.Sprintf("publisher %s is %s%s behind", p.Publisher, about(p.Estimated()),
+			worst, who = p.Lag, fmt.Sprintf("publisher %s is %s%s behind", p.Publisher, about(p.Estimated),
 				plural(p.Behind, "event"))
 		}
 	}
