@@ -3,6 +3,7 @@ package journal
 import (
 	"context"
 	"database/sql"
+	"fmt"
 	"strconv"
 
 	"github.com/jackc/pgx/v5"
@@ -52,7 +53,17 @@ func (j *Journal) appendIf(
 		return nil, err
 	}
 	rows, err := tx.Query(ctx, query, doc, guard)
-	return placesIn(pgxRows{rows}, err, "", len(events))
+	places, err := placesIn(pgxRows{rows}, err, "", len(events))
+	return places, condition.explain(ctx, err)
+}
+
+// explain names the remedy if the server's time limit ended the look for events of a condition on types.
+func (c Condition) explain(ctx context.Context, err error) error {
+	if feed.SQLState(err) != stateCancelled || ctx.Err() != nil || !untagged(c.FailIfMatch) {
+		return err
+	}
+	return fmt.Errorf("%w: a condition on types alone reads the journal after position %d: decide again just before, "+
+		"give the events a tag, or create an index on (event_type, position)", err, c.After)
 }
 
 // appendIfAndCommit commits in the same round trip, so others wait less. It leaves an empty
@@ -71,7 +82,7 @@ func (j *Journal) appendIfAndCommit(
 	})
 	batch.Queue(queryCommit)
 	if err := tx.SendBatch(ctx, &batch).Close(); err != nil {
-		return nil, err
+		return nil, condition.explain(ctx, err)
 	}
 	return places, nil
 }
@@ -86,7 +97,7 @@ func (j *Journal) AppendIfSQL(
 	}
 	rows, err := tx.QueryContext(ctx, queryAppendIf+unlessConverted, doc, guard) //nolint:rowserrcheck // placesIn
 	places, err := placesIn(rows, err, "", len(events))
-	return places, encodingOf(ctx, tx, err)
+	return places, condition.explain(ctx, encodingOf(ctx, tx, err))
 }
 
 // AppendIf is [Journal.AppendIf] without a catalogue.

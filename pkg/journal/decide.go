@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/tidemark-go/tidemark/internal/store/feed"
 )
@@ -67,7 +68,21 @@ func DecideAll(ctx context.Context, db Querier, models ...Folder) (Condition, er
 		return Condition{}, err
 	}
 	query := string(feed.AppendQuery(nil, union))
-	floor, history, events, err := feed.ReadFirst(ctx, db, query)
+	until := int64(math.MaxInt64)
+	if untagged(union) {
+		until = feed.FirstSpan
+	}
+	floor, history, events, err := feed.ReadFirst(ctx, db, query, until)
+	if feed.TimedOut(ctx, db, err) { // few events have all tags of an item, or the server is slow
+		until = 0
+		floor, history, events, err = feed.ReadFirst(ctx, db, query, until)
+	}
+	if err == nil && floor > until {
+		m := feed.Matching{Query: union, After: until, Floor: floor, Whole: true}
+		if err = addWindows(ctx, db, models, &m, events); err == nil {
+			events, err = feed.ReadMatches(ctx, db, query, floor, math.MaxInt64, feed.PageEvents)
+		}
+	}
 	if err != nil {
 		return Condition{}, err
 	}
@@ -93,6 +108,32 @@ func DecideAll(ctx context.Context, db Querier, models ...Folder) (Condition, er
 		// Stop after one page past the floor: two reads there may see different moments.
 		if len(events) < feed.PageEvents || after > floor {
 			return condition, nil
+		}
+	}
+}
+
+// untagged reports whether a part of the query selects by types alone. No index has those, so rare events
+// of a long journal need several statements.
+func untagged(q Query) bool {
+	return slices.ContainsFunc(q.Items, func(i feed.Item) bool { return len(i.Tags) == 0 && len(i.Types) > 0 })
+}
+
+// addWindows folds the first page of the first window, and then all windows of m.
+func addWindows(ctx context.Context, db Querier, models []Folder, m *feed.Matching, events []Event) (err error) {
+	if n := len(events); n == feed.PageEvents {
+		m.After = events[n-1].Position
+	}
+	for {
+		for i := range events {
+			if err := addTo(models, events[i]); err != nil {
+				return foldError(&events[i], err)
+			}
+		}
+		if m.Done() {
+			return nil
+		}
+		if events, err = m.Next(ctx, db, feed.List{Events: feed.PageEvents}); err != nil {
+			return err
 		}
 	}
 }

@@ -77,6 +77,7 @@ const (
 	stateArchived             = "TM014"
 	statePositionTaken        = "TM016"
 	stateConditionFailed      = "TM020"
+	stateCancelled            = "57014"
 	stateSerializationFailure = "40001"
 	stateDeadlock             = "40P01"
 	stateGoingDown            = "57P" // a prefix

@@ -50,8 +50,14 @@ func eventViews() []*View {
 		}, lists[*eventQuery, journal.Event]{
 			Read: func(ctx context.Context, from Reader, in *eventQuery) ([]journal.Event, any, error) {
 				query := journal.Query{Items: []journal.Item{{Types: in.Types, Tags: in.Tags}}}
-				events, more, err := feed.ListMatches(ctx, from.Pool, query, in.After+1, from.events(in.Limit))
-				return from.page(events, more, func(e journal.Event) int64 { return e.Position }, err)
+				bound := from.events(in.Limit)
+				bound.Time = from.Time
+				events, until, more, err := feed.ListMatches(ctx, from.Pool, query, in.After+1, bound)
+				shown, next, err := from.page(events, more, func(e journal.Event) int64 { return e.Position }, err)
+				if more && err == nil {
+					next = until
+				}
+				return shown, next, err
 			},
 			Columns: "POSITION|CAMPAIGN|SEQ|TYPE|TAGS|RECORDED",
 			Row: func(e journal.Event) []table.Cell {

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -48,6 +49,7 @@ type Reader struct {
 	Acts *admin.Acts
 	API  bool                              // the API reads, page by page
 	Look int                               // rows searched for one page; 0: until the page is full
+	Time time.Duration                     // after which a page of the journal ends where it has got to; 0: never
 	Hide func(journal.Event) journal.Event // hides what the reader may not see; nil: nothing
 	Bare bool                              // the reader may not see payloads, so none is read
 	// Redact hides what the reader may not see of a read model's row; nil: nothing.

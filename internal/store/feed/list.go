@@ -21,9 +21,10 @@ const (
 // List limits a list of events held in memory. It includes events that cannot be read; unless Bare
 // is set, [Event.Unreadable] returns their error.
 type List struct {
-	Events int   // at most this many
-	Bytes  int64 // about this many bytes of payload and metadata, and at least one event
-	Bare   bool  // leave payload and metadata nil and do not read them; Bytes does not count
+	Events int           // at most this many
+	Bytes  int64         // about this many bytes of payload and metadata, and at least one event
+	Time   time.Duration // of [ListMatches]: end after about this long, but after at least one window; 0: no limit
+	Bare   bool          // leave payload and metadata nil and do not read them; Bytes does not count
 }
 
 // ListCampaign returns events of a campaign from a seq on. more means that a limit ended the list:

@@ -82,7 +82,8 @@ func TestListsAreBoundedInBytesAndLeaveOutWhatIsHidden(t *testing.T) {
 			return feed.ListCampaign(t.Context(), conn, "large", from, l)
 		},
 		"of a query": func(from int64, l feed.List) ([]feed.Event, bool, error) {
-			return feed.ListMatches(t.Context(), conn, feed.Types("written"), from, l)
+			events, _, more, err := feed.ListMatches(t.Context(), conn, feed.Types("written"), from, l)
+			return events, more, err
 		},
 	} {
 		before := read.Load()

@@ -10,7 +10,8 @@ import (
 )
 
 const (
-	firstSpan  = 1 << 14 // positions of the first window
+	// FirstSpan is the number of positions of the first window.
+	FirstSpan  = 1 << 14
 	leastSpan  = 1 << 6
 	mostSpan   = 1 << 48
 	windowTime = 100 * time.Millisecond // that a window should take, about
@@ -23,6 +24,7 @@ type Matching struct {
 	Query Query
 	After int64 // events up to here were read
 	Floor int64 // that [Floor] has returned
+	Whole bool  // read whole events by [ReadMatches], which needs fewer privileges; only Events of a limit counts
 
 	span int64
 	text string
@@ -38,17 +40,16 @@ func (m *Matching) Next(ctx context.Context, db Querier, l List) (events []Event
 		if err := CheckQuery(m.Query); err != nil {
 			return nil, err
 		}
-		m.text, m.span = string(AppendQuery(nil, m.Query)), firstSpan
+		m.text, m.span = string(AppendQuery(nil, m.Query)), FirstSpan
 	}
 	for !m.Done() {
 		until, start := m.Floor, time.Now()
 		if m.Floor-m.After > m.span {
 			until = m.After + m.span
 		}
-		events, more, err := l.collect(ctx, db, -1, queryListMatches, m.text, m.After+1, until)
+		events, more, err := m.window(ctx, db, l, until)
 		took := time.Since(start)
-		const cancelled = "57014"
-		if SQLState(err) == cancelled && ctx.Err() == nil && m.span > leastSpan && alone(db) {
+		if m.span > leastSpan && TimedOut(ctx, db, err) {
 			m.span = max(m.span/16, leastSpan)
 			continue
 		}
@@ -69,25 +70,44 @@ func (m *Matching) Next(ctx context.Context, db Querier, l List) (events []Event
 	return nil, nil
 }
 
+// TimedOut reports whether err is that the server has ended a statement, and db can send a shorter one.
+func TimedOut(ctx context.Context, db Querier, err error) bool {
+	const cancelled = "57014"
+	return SQLState(err) == cancelled && ctx.Err() == nil && alone(db)
+}
+
+func (m *Matching) window(ctx context.Context, db Querier, l List, until int64) ([]Event, bool, error) {
+	if !m.Whole {
+		return l.collect(ctx, db, -1, queryListMatches, m.text, m.After+1, until)
+	}
+	events, err := collect(ctx, db, queryMatches, m.text, m.After, until, l.Events)
+	return events, len(events) == l.Events, err
+}
+
 // ListMatches is [ListCampaign] for the events that a query selects, from a position to the writer
-// floor. It returns [ErrReplaced] if a failover came between.
-func ListMatches(ctx context.Context, db Querier, q Query, from int64, l List) (events []Event, more bool, err error) {
+// floor. until is the position that it has read up to. It returns [ErrReplaced] if a failover came between.
+func ListMatches(
+	ctx context.Context, db Querier, q Query, from int64, l List,
+) (events []Event, until int64, more bool, err error) {
 	if err := CheckQuery(q); err != nil {
-		return nil, false, err
+		return nil, 0, false, err
 	}
 	floor, _, instance, err := Progress(ctx, db)
 	if err != nil {
-		return nil, false, err
+		return nil, 0, false, err
 	}
 	m := Matching{Query: q, After: from - 1, Floor: floor}
-	left := l
+	left, begun := l, time.Now()
 	if l.Bare {
 		left.Bytes = math.MaxInt64
 	}
-	for !m.Done() && left.Events > 0 && left.Bytes > 0 {
+	for first := true; !m.Done() && left.Events > 0 && left.Bytes > 0; first = false {
+		if l.Time > 0 && !first && time.Since(begun) > l.Time {
+			break
+		}
 		page, err := m.Next(ctx, db, left)
 		if err != nil {
-			return nil, false, err
+			return nil, 0, false, err
 		}
 		events = append(events, page...)
 		left.Events -= len(page)
@@ -96,13 +116,13 @@ func ListMatches(ctx context.Context, db Querier, q Query, from int64, l List) (
 		}
 	}
 	if present, err := Instance(ctx, db); err != nil || present != instance {
-		return nil, false, cmp.Or(err, ErrReplaced)
+		return nil, 0, false, cmp.Or(err, ErrReplaced)
 	}
-	return events, !m.Done(), nil
+	return events, m.After, !m.Done(), nil
 }
 
 // Read is [journal.Read].
 func Read(ctx context.Context, db Querier, q Query, from int64, limit int) ([]Event, error) {
-	events, _, err := ListMatches(ctx, db, q, from, List{Events: limit, Bytes: math.MaxInt64})
+	events, _, _, err := ListMatches(ctx, db, q, from, List{Events: limit, Bytes: math.MaxInt64})
 	return events, err
 }

@@ -1,14 +1,17 @@
 package feed_test
 
 import (
+	"context"
 	"fmt"
 	"math"
+	"strings"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidemark-go/tidemark/internal/store/feed"
+	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
@@ -54,7 +57,7 @@ func TestRareEventsAreFoundInShortStatements(t *testing.T) {
 		if err != nil || len(events) != 1 || events[0].Type != "rare" {
 			t.Errorf("%s: %d events, %v", name, len(events), err)
 		}
-		listed, more, err := feed.ListMatches(t.Context(), pool, q, 0, feed.List{Events: 10, Bytes: math.MaxInt64})
+		listed, _, more, err := feed.ListMatches(t.Context(), pool, q, 0, feed.List{Events: 10, Bytes: math.MaxInt64})
 		if err != nil || more || len(listed) != 1 {
 			t.Errorf("%s: %d events, more %t, %v", name, len(listed), more, err)
 		}
@@ -96,5 +99,90 @@ func TestMatchesAreReadOverGapsInFewWindows(t *testing.T) {
 	}
 	if got != 6 || windows > 100 {
 		t.Errorf("%d events in %d windows", got, windows)
+	}
+}
+
+// spans is a Querier that notes how many positions each statement looks at.
+type spans struct {
+	journal.Querier
+	most []int64
+}
+
+func (s *spans) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
+	if len(args) == 4 {
+		s.most = append(s.most, args[2].(int64)-args[1].(int64))
+	}
+	return s.Querier.Query(ctx, sql, args...)
+}
+
+// TestDecisionsOnRareEventsAreReadInShortStatements decides over a long journal, with a short time limit and in a
+// transaction.
+func TestDecisionsOnRareEventsAreReadInShortStatements(t *testing.T) {
+	t.Parallel()
+	filled := rareAtTheEnd(t)
+	cfg := filled.Config().Copy()
+	cfg.ConnConfig.RuntimeParams["statement_timeout"] = "100ms"
+	pool, err := pgxpool.NewWithConfig(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	count := func(n *int, _ journal.Event) error { *n++; return nil }
+	decide := func(db journal.Querier, name string, q journal.Query, want int) journal.Condition {
+		t.Helper()
+		n, condition, err := journal.Decide(t.Context(), db, q, count)
+		if err != nil || n != want || condition.After != manyEvents {
+			t.Errorf("%s: %d events, after %d, %v; want %d", name, n, condition.After, err, want)
+		}
+		return condition
+	}
+	decide(pool, "two tags", journal.Tagged([]string{"a", "b"}), 1)
+	decide(pool, "a type", journal.Types("rare"), 1)
+	decide(filled, "many", journal.Types("rare", "common"), manyEvents)
+	tx, err := filled.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback(t.Context()) }()
+	noted := &spans{Querier: tx}
+	condition := decide(noted, "in a transaction", journal.Types("rare"), 1)
+	if n := len(noted.most); n < 3 || noted.most[0] != feed.FirstSpan || noted.most[1] != feed.FirstSpan {
+		t.Errorf("the statements look at %d positions", noted.most)
+	}
+	if _, err := journal.AppendIf(t.Context(), tx, []journal.Event{{CampaignID: "x", Type: "rare"}}, condition); err != nil {
+		t.Error(err)
+	}
+	if _, err := tx.Exec(t.Context(), `SET LOCAL statement_timeout = 1`); err != nil {
+		t.Fatal(err)
+	}
+	_, err = journal.AppendIf(t.Context(), tx, []journal.Event{{CampaignID: "x", Type: "rare"}}, journal.Condition{
+		FailIfMatch: journal.Types("lost"),
+	})
+	if err == nil || !strings.Contains(err.Error(), "reads the journal after position 0: decide again just before") {
+		t.Errorf("a condition on the whole journal: %v", err)
+	}
+}
+
+// TestAPageOfRareEventsEndsWhereItHasGotTo has time for one window a page.
+func TestAPageOfRareEventsEndsWhereItHasGotTo(t *testing.T) {
+	t.Parallel()
+	pool := rareAtTheEnd(t)
+	var found []feed.Event
+	pages, from := 0, int64(0)
+	for more := true; more; pages++ {
+		var events []feed.Event
+		var until int64
+		var err error
+		l := feed.List{Events: 10, Bytes: math.MaxInt64, Time: 1}
+		if events, until, more, err = feed.ListMatches(t.Context(), pool, feed.Types("rare"), from, l); err != nil {
+			t.Fatal(err)
+		}
+		if until < from || pages > 100 {
+			t.Fatalf("page %d from %d ends at %d", pages, from, until)
+		}
+		found, from = append(found, events...), until+1
+	}
+	if len(found) != 1 || pages < 3 {
+		t.Errorf("%d events on %d pages", len(found), pages)
 	}
 }

@@ -125,9 +125,9 @@ type batcher interface {
 }
 
 // ReadFirst reads the writer floor with the history and then, in a later statement, the first page that a
-// query selects. Both take one round trip if db can batch.
+// query selects up to a position. Both take one round trip if db can batch.
 func ReadFirst(
-	ctx context.Context, db Querier, query string,
+	ctx context.Context, db Querier, query string, until int64,
 ) (floor int64, history string, events []Event, err error) {
 	sender, ok := db.(batcher)
 	if !ok {
@@ -135,12 +135,12 @@ func ReadFirst(
 		if err != nil {
 			return 0, "", nil, err
 		}
-		events, err = ReadMatches(ctx, db, query, 0, math.MaxInt64, PageEvents)
+		events, err = ReadMatches(ctx, db, query, 0, until, PageEvents)
 		return floor, history, events, err
 	}
 	var batch pgx.Batch
 	batch.Queue(queryFloorOf).QueryRow(func(row pgx.Row) error { return row.Scan(&floor, &history) })
-	batch.Queue(queryMatches, query, 0, int64(math.MaxInt64), PageEvents).Query(func(rows pgx.Rows) (err error) {
+	batch.Queue(queryMatches, query, 0, until, PageEvents).Query(func(rows pgx.Rows) (err error) {
 		events, _, err = collectBytes(rows, 0, math.MaxInt64)
 		return err
 	})

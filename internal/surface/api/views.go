@@ -3,6 +3,7 @@ package api
 import (
 	"encoding/json"
 	"net/http"
+	"time"
 
 	"github.com/tidemark-go/tidemark/internal/auth"
 	"github.com/tidemark-go/tidemark/internal/operator/document"
@@ -10,6 +11,9 @@ import (
 	"github.com/tidemark-go/tidemark/internal/surface/problem"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
+
+// viewTime ends a page of rare events where it has got to: the next page goes on from there.
+const viewTime = 2 * time.Second
 
 func (a *API) viewRoutes() (routes []Route) {
 	for _, view := range views.All() {
@@ -34,7 +38,7 @@ func (a *API) view(r *http.Request, view *views.View) (any, error) {
 		}
 	}
 	found, err := view.Read(r.Context(), views.Reader{
-		Pool: a.cfg.Pool, Acts: a.cfg.Acts, API: true, Bare: !a.cfg.Payloads.Sees(auth.From(r.Context())),
+		Pool: a.cfg.Pool, Acts: a.cfg.Acts, API: true, Time: viewTime, Bare: !a.cfg.Payloads.Sees(auth.From(r.Context())),
 		Hide:   func(e journal.Event) journal.Event { return a.event(r, e) },
 		Redact: func(row json.RawMessage) json.RawMessage { return a.cfg.Payloads.Show(auth.From(r.Context()), row) },
 	}, in)

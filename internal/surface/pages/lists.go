@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -178,8 +179,10 @@ func (page *listPage) actOn(act *acts.Act) []actLink {
 	return append(page.Acts, actLink{act.Button + " all that match", "/act/" + act.Name + "?" + q.Encode()})
 }
 
-// searchLook is the maximum number of rows that a page examines if no index supports the filter.
-const searchLook = 5000
+const (
+	searchLook = 5000            // rows that a page examines at most if no index supports the filter
+	searchTime = 2 * time.Second // that a page reads the journal for rare events
+)
 
 func (p *Pages) find(ctx context.Context, r *http.Request, name string, fields []filterField) (*views.Found, error) {
 	of := views.Named(name)
@@ -191,7 +194,7 @@ func (p *Pages) find(ctx context.Context, r *http.Request, name string, fields [
 	if err != nil {
 		return nil, err
 	}
-	return of.Read(ctx, views.Reader{Pool: p.cfg.Pool, Acts: p.cfg.Acts, API: true, Look: searchLook}, in)
+	return of.Read(ctx, views.Reader{Pool: p.cfg.Pool, Acts: p.cfg.Acts, API: true, Look: searchLook, Time: searchTime}, in)
 }
 
 // asked returns the values of fields as parameters.
