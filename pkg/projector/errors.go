@@ -61,5 +61,6 @@ type ApplyError = failure.ApplyError
 
 // OwnerError is returned by [Projector.Verify] and erasure.Verify instead of reading a table whose owner
 // may do less than the session: reading it could run its owner's code with all rights of the session's
-// user.
+// user. It is also returned by [Projector.AsOf], [Projector.Diff] and [Projector.Why] if such a role may
+// have put functions into the schema of the read models.
 type OwnerError = registry.OwnerError

@@ -15,16 +15,21 @@ import (
 // it can run code of its owner, such as a policy, a cast or a view, with all rights of the session's
 // user: SET ROLE is no boundary, because that code can reset it.
 type OwnerError struct {
-	Table string // with its schema, quoted if need be
-	Owner string // its role
-	User  string // of the session
+	Table  string // with its schema, quoted if need be; "": the whole schema
+	Schema string // without a table
+	Owner  string // its role
+	User   string // of the session
 }
 
 func (e *OwnerError) Error() string {
-	return fmt.Sprintf("the table %s belongs to %s, and this session is one of %s, which may do more: reading it would "+
-		"lend these rights to %[2]s. Connect with a login that is a member of %[2]s and of no other role, as workers do "+
+	what := fmt.Sprintf("the table %s belongs to %s", e.Table, e.Owner)
+	if e.Table == "" {
+		what = fmt.Sprintf("the schema %s may have functions of %s", e.Schema, e.Owner)
+	}
+	return fmt.Sprintf("%s, and this session is one of %s, which may do more: reading it would "+
+		"lend these rights to %[3]s. Connect with a login that is a member of %[3]s and of no other role, as workers do "+
 		"(--models-url or TIDEMARK_MODELS_URL; in Go the pool), or let a worker do it, by the API or the pages",
-		e.Table, e.Owner, e.User)
+		what, e.User, e.Owner)
 }
 
 // Session is a transaction, or a connection within one.
@@ -57,10 +62,22 @@ func HoldReadable(ctx context.Context, tx Session, schema string, tables []strin
 	return readable(ctx, tx, schema, tables, true)
 }
 
-func readable(ctx context.Context, db rows.Querier, schema string, tables []string, held bool) error {
-	refused, err := rows.All(ctx, db, pgx.RowToAddrOfStructByPos[OwnerError], "", queryForeign, schema, tables, held)
+// Resolvable returns an [*OwnerError] if the session must not look up names in the schema, because roles that may
+// do less can have put functions there. It does not ask the registry, which a worker's role writes.
+func Resolvable(ctx context.Context, db rows.Querier, schema string) error {
+	type found struct{ Schema, Owner, User string }
+	refused, err := rows.All(ctx, db, pgx.RowToStructByPos[found], "", queryForeignSchema, schema)
 	if err == nil && len(refused) > 0 {
-		err = refused[0]
+		err = &OwnerError{Schema: refused[0].Schema, Owner: refused[0].Owner, User: refused[0].User}
+	}
+	return err
+}
+
+func readable(ctx context.Context, db rows.Querier, schema string, tables []string, held bool) error {
+	type found struct{ Table, Owner, User string }
+	refused, err := rows.All(ctx, db, pgx.RowToStructByPos[found], "", queryForeign, schema, tables, held)
+	if err == nil && len(refused) > 0 {
+		err = &OwnerError{Table: refused[0].Table, Owner: refused[0].Owner, User: refused[0].User}
 	}
 	return err
 }

@@ -167,19 +167,50 @@ const (
 // does not change. If a superuser owns a table, the owner of the schema must be trusted too: it can
 // put another schema in its place. With $3 names mean what they mean now, not in the transaction's
 // snapshot. It reads the catalogue by name, and the roles once for each owner.
-const queryForeign = `WITH users AS MATERIALIZED (
-		SELECT u.* FROM pg_roles u WHERE u.rolname = session_user
-			OR u.oid = (SELECT a.usesysid FROM pg_stat_get_activity(pg_backend_pid()) a)
-	), found AS MATERIALIZED (
+const queryForeign = withUsers + `, found AS MATERIALIZED (
 		SELECT format('%I.%I', n.nspname, t.name) AS name, c.relowner, n.nspowner,
 			CASE WHEN $3 THEN to_regclass(format('%I.%I', n.nspname, t.name))::oid IS DISTINCT FROM c.oid
 				ELSE c.oid IS NULL END AS other
 		FROM unnest($2::text[]) AS t (name) JOIN pg_namespace n ON n.nspname = $1
 			LEFT JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = t.name
-	), pairs AS MATERIALIZED (
+	), ` + pairs + `
+	SELECT f.name, coalesce(p.owns, 'another role by now')::text, coalesce(p.rolname, session_user)::text
+	FROM found f LEFT JOIN pairs p ON p.owner = f.relowner
+	WHERE f.other AND $3 OR NOT (p.member AND p.able OR p.super AND EXISTS (SELECT FROM pairs s WHERE s.who = p.who
+		AND s.owner = f.nspowner AND (s.member AND s.able OR s.super OR s.owns = 'pg_database_owner'
+			OR s.owner = (SELECT d.datdba FROM pg_database d WHERE d.datname = current_database()))))
+	ORDER BY f.name, p.rolname`
+
+// queryForeignSchema returns roles that may do less than the session's user, and may have put code into the
+// schema: its owner, roles that may create there, and owners of what is in it. The user's equals and their members
+// are trusted, and so are the owners of the database and of the schema tidemark. It reads the catalogue by the schema.
+const queryForeignSchema = withUsers + `, space AS MATERIALIZED (
+		SELECT n.* FROM pg_namespace n WHERE n.nspname = $1
+	), found AS MATERIALIZED (
+		SELECT n.nspowner AS relowner, n.nspowner FROM space n
+		UNION SELECT a.grantee, n.nspowner FROM space n CROSS JOIN LATERAL aclexplode(n.nspacl) AS a
+			WHERE a.privilege_type = 'CREATE' AND a.grantee > 0
+		UNION SELECT c.relowner, n.nspowner FROM space n JOIN pg_class c ON c.relnamespace = n.oid
+		UNION SELECT f.proowner, n.nspowner FROM space n JOIN pg_proc f ON f.pronamespace = n.oid
+		UNION SELECT t.typowner, n.nspowner FROM space n JOIN pg_type t ON t.typnamespace = n.oid
+		UNION SELECT o.oprowner, n.nspowner FROM space n JOIN pg_operator o ON o.oprnamespace = n.oid
+	), ` + pairs + `
+	SELECT quote_ident($1), p.owns::text, p.rolname::text FROM pairs p
+	WHERE NOT (p.super OR p.owns = 'pg_database_owner' OR EXISTS (SELECT FROM pairs w
+			WHERE w.who = p.who AND w.member AND w.able AND pg_has_role(p.owner, w.owner, 'MEMBER'))
+		OR p.owner IN (SELECT d.datdba FROM pg_database d WHERE d.datname = current_database()
+			UNION SELECT n.nspowner FROM pg_namespace n WHERE n.nspname = 'tidemark'))
+	ORDER BY p.owns, p.rolname`
+
+const (
+	withUsers = `WITH users AS MATERIALIZED (
+		SELECT u.* FROM pg_roles u WHERE u.rolname = session_user
+			OR u.oid = (SELECT a.usesysid FROM pg_stat_get_activity(pg_backend_pid()) a)
+	)`
+	pairs = `pairs AS MATERIALIZED (
 		SELECT u.oid AS who, u.rolname, o.oid AS owner, o.rolname AS owns, o.rolsuper AS super,
-			NOT u.rolsuper AND (u.oid = o.oid OR pg_has_role(u.oid, o.oid, 'MEMBER')
-				AND u.rolcreaterole <= o.rolcreaterole AND u.rolcreatedb <= o.rolcreatedb
+			u.oid = o.oid OR pg_has_role(u.oid, o.oid, 'MEMBER') AS member,
+			NOT u.rolsuper AND (u.oid = o.oid OR u.rolcreaterole <= o.rolcreaterole AND u.rolcreatedb <= o.rolcreatedb
 				AND u.rolreplication <= o.rolreplication AND u.rolbypassrls <= o.rolbypassrls
 				AND NOT EXISTS (SELECT FROM pg_roles r WHERE (
 						pg_has_role(u.oid, r.oid, 'MEMBER') AND NOT pg_has_role(o.oid, r.oid, 'MEMBER')
@@ -187,13 +218,8 @@ const queryForeign = `WITH users AS MATERIALIZED (
 							AND NOT pg_has_role(o.oid, r.oid, 'MEMBER WITH ADMIN OPTION'))
 					AND (r.oid <> u.oid
 						OR r.oid = (SELECT d.datdba FROM pg_database d WHERE d.datname = current_database())
-						OR r.oid = (SELECT n.nspowner FROM pg_namespace n WHERE n.nspname = 'tidemark')))) AS equal
+						OR r.oid = (SELECT n.nspowner FROM pg_namespace n WHERE n.nspname = 'tidemark')))) AS able
 		FROM users u CROSS JOIN pg_roles o
 		WHERE o.oid IN (SELECT f.relowner FROM found f UNION SELECT f.nspowner FROM found f)
-	)
-	SELECT f.name, coalesce(p.owns, 'another role by now')::text, coalesce(p.rolname, session_user)::text
-	FROM found f LEFT JOIN pairs p ON p.owner = f.relowner
-	WHERE f.other AND $3 OR NOT (p.equal OR p.super AND EXISTS (SELECT FROM pairs s WHERE s.who = p.who
-		AND s.owner = f.nspowner AND (s.equal OR s.super OR s.owns = 'pg_database_owner'
-			OR s.owner = (SELECT d.datdba FROM pg_database d WHERE d.datname = current_database()))))
-	ORDER BY f.name, p.rolname`
+	)`
+)

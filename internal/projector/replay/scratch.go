@@ -72,7 +72,15 @@ func (y *Replayer) openScratch(ctx context.Context, k *registry.Projection) (*sc
 		return nil, fmt.Errorf("acquire a connection: %w", err)
 	}
 	s := &scratch{k: k, Transaction: y.Applier.On(conn, nil, nil)}
-	if err := s.begin(ctx); err != nil {
+	// Bare names of the code are looked up in the schema of the live tables too. A process that applies events
+	// runs its code in any case.
+	if !y.Cfg.OwnTablesOnly && !y.Entered.Load() {
+		err = registry.Resolvable(ctx, s.Conn, y.Cfg.Schema)
+	}
+	if err == nil {
+		err = s.begin(ctx)
+	}
+	if err != nil {
 		s.close(ctx)
 		return nil, err
 	}
