@@ -19,13 +19,23 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/tally"
 )
 
+func TestTimesInAFormatThatPgxCannotReadAreNamed(t *testing.T) {
+	t.Parallel()
+	pool := tally.Pool(t, pgtest.With(pgtest.With(pgtest.With(pgtest.URL(t), "intervalstyle", "postgres"), "datestyle",
+		"SQL, DMY"), "default_query_exec_mode", "exec"), "test", 1)
+	tally.Append(t, pool, "c", 1)
+	var refused *journal.EncodingError
+	if _, err := journal.Get(t.Context(), pool, "c", 1); !errors.As(err, &refused) || refused.Format != "DateStyle SQL, DMY" ||
+		!strings.Contains(err.Error(), "datestyle=ISO") {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestAConnectionOfAnotherEncodingIsRefused(t *testing.T) {
 	t.Parallel()
 	const campaign = "é"
 	address := pgtest.URL(t)
 	right := tally.Pool(t, pgtest.With(address, "client_encoding", "UTF8"), "right", 2)
-	tally.Exec(t, right, `DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET client_encoding = ''LATIN1''',
-		current_database()); END $$`)
 	e := journal.Event{ID: uuid.New(), CampaignID: campaign, Type: "noted", Payload: []byte(`{"name":"Zoë 日本"}`)}
 	all := journal.Types("noted")
 	appends := map[string]func(context.Context, pgx.Tx) error{
@@ -102,7 +112,8 @@ func TestAConnectionOfAnotherEncodingIsRefused(t *testing.T) {
 	}
 	for _, mode := range []string{"cache_statement", "exec", "simple_protocol"} {
 		t.Run(mode, func(t *testing.T) {
-			pool := tally.Pool(t, pgtest.With(address, "default_query_exec_mode", mode), "wrong", 2)
+			wrong := pgtest.With(pgtest.With(address, "client_encoding", "LATIN1"), "standard_conforming_strings", "on")
+			pool := tally.Pool(t, pgtest.With(wrong, "default_query_exec_mode", mode), "wrong", 2)
 			db := stdlib.OpenDBFromPool(pool)
 			refused := func(name string, err error) {
 				t.Helper()

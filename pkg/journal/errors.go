@@ -37,7 +37,8 @@ var (
 )
 
 // EncodingError is returned by appends and reads on a connection whose client_encoding is not UTF8.
-// Nothing was appended.
+// Nothing was appended. Reads return it too if they get times as text (pgx's modes exec and simple
+// protocol) and the DateStyle is not ISO.
 type EncodingError = feed.EncodingError
 
 // ErrConditionFailed is returned by [Journal.AppendIf] when an event that the decision did not know

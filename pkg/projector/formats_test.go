@@ -1,6 +1,7 @@
 package projector_test
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 	"testing/fstest"
@@ -42,30 +43,27 @@ func TestRowsDoNotDependOnTheSessionsFormats(t *testing.T) {
 	for _, mode := range []string{"cache_statement", "exec"} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
-			address := pgtest.With(pgtest.URL(t), "default_query_exec_mode", mode)
-			usual := tally.Pool(t, address, "usual", 4)
+			url := pgtest.URL(t)
+			usual := openWith(t, url, session.Direct)
 			sold := journal.Event{Type: "sold", OccurredAt: time.Date(2026, 3, 1, 23, 30, 0, 0, time.UTC)}
 			appendEvents(t, usual, "usual", sold)
 			drain(t, workerOf(t, usual, nil, files...))
 			for _, setting := range []string{
 				"TimeZone = 'Pacific/Chatham'", "DateStyle = 'SQL, DMY'", "IntervalStyle = sql_standard", "bytea_output = escape",
-				"extra_float_digits = -15",
+				"extra_float_digits = -15", "standard_conforming_strings = off",
 			} {
 				tally.Exec(t, usual, `DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET ', current_database())
 					|| $sql$`+setting+`$sql$; END $$`)
 			}
-			cfg, err := pgxpool.ParseConfig(address)
-			if err != nil {
-				t.Fatal(err)
+			odd := openWith(t, pgtest.With(url, "default_query_exec_mode", mode), session.Encoding)
+			if mode == "exec" { // times come as text
+				var refused *journal.EncodingError
+				if err := workerOf(t, odd, nil, files...).Run(t.Context()); !errors.As(err, &refused) || refused.Format == "" {
+					t.Errorf("times that pgx cannot read: got %v", err)
+				}
+				url := pgtest.With(pgtest.With(url, "datestyle", "ISO"), "intervalstyle", "postgres")
+				odd = openWith(t, pgtest.With(url, "default_query_exec_mode", mode), session.Encoding)
 			}
-			if mode == "exec" { // results come as text: as our programs connect
-				session.Direct(cfg.ConnConfig)
-			}
-			odd, err := pgxpool.NewWithConfig(t.Context(), cfg)
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(odd.Close)
 			worker := workerOf(t, odd, nil, files...)
 			appendEvents(t, usual, "odd", sold)
 			drain(t, worker)
@@ -78,6 +76,21 @@ func TestRowsDoNotDependOnTheSessionsFormats(t *testing.T) {
 			}
 		})
 	}
+}
+
+func openWith(t *testing.T, url string, settings func(*pgx.ConnConfig)) *pgxpool.Pool {
+	t.Helper()
+	cfg, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	settings(cfg.ConnConfig)
+	pool, err := pgxpool.NewWithConfig(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	return pool
 }
 
 // ApplyInline pins the formats of its own statements alone.
@@ -94,9 +107,11 @@ func TestInlineApplyRestoresTheApplicationsFormats(t *testing.T) {
 	}
 	if err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
 		const formats = `SELECT concat_ws(' ', current_setting('TimeZone'), current_setting('DateStyle'),
-			current_setting('IntervalStyle'), current_setting('bytea_output'), current_setting('extra_float_digits'))`
+			current_setting('IntervalStyle'), current_setting('bytea_output'), current_setting('extra_float_digits'),
+			current_setting('standard_conforming_strings'))`
 		if _, err := tx.Exec(t.Context(), `SET LOCAL TimeZone = 'Pacific/Chatham'; SET LOCAL DateStyle = 'SQL, DMY';
-			SET LOCAL IntervalStyle = iso_8601; SET LOCAL bytea_output = escape; SET LOCAL extra_float_digits = -15`,
+			SET LOCAL IntervalStyle = iso_8601; SET LOCAL bytea_output = escape; SET LOCAL extra_float_digits = -15;
+			SET LOCAL standard_conforming_strings = off`,
 			pgx.QueryExecModeSimpleProtocol); err != nil {
 			return err
 		}

@@ -125,7 +125,7 @@ func (in *Inliner) takeOver(
 	ctx context.Context, conn *pgx.Conn, campaigns []string,
 ) (units []*Unit, before []string, err error) {
 	var isolation string
-	before = make([]string, 10)
+	before = make([]string, 11)
 	line := pipeline.NewPipeline(conn)
 	line.Queue(querySavepoint)
 	line.Queue(querySettingsNow).QueryRow(func(row pgx.Row) error {
@@ -141,7 +141,7 @@ func (in *Inliner) takeOver(
 	})
 	line.Queue(registry.QueryRegistryShared, in.Cfg.ConsumerGroup)
 	line.Queue(querySetInline, in.SearchPath, "off", "off", "off", inlinePatience,
-		"UTC", "ISO, MDY", "postgres", "hex", "1")
+		"UTC", "ISO, MDY", "postgres", "hex", "1", "on")
 	if err := line.Flush(ctx); err != nil {
 		return nil, nil, err
 	}

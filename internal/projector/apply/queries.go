@@ -11,12 +11,12 @@ const (
 		current_setting('enable_seqscan'), current_setting('jit'),
 		current_setting('enable_memoize'), current_setting('lock_timeout'), current_setting('TimeZone'),
 		current_setting('DateStyle'), current_setting('IntervalStyle'), current_setting('bytea_output'),
-		current_setting('extra_float_digits')`
+		current_setting('extra_float_digits'), current_setting('standard_conforming_strings')`
 	querySetInline = `SELECT set_config('search_path', $1, true), set_config('enable_seqscan', $2, true),
 		set_config('jit', $3, true), set_config('enable_memoize', $4, true),
 		set_config('lock_timeout', $5, true), set_config('TimeZone', $6, true), set_config('DateStyle', $7, true),
 		set_config('IntervalStyle', $8, true), set_config('bytea_output', $9, true),
-		set_config('extra_float_digits', $10, true)`
+		set_config('extra_float_digits', $10, true), set_config('standard_conforming_strings', $11, true)`
 )
 
 // queryShadowPatience limits a shadow's waits for rows: it gives way to workers before a deadlock.
@@ -55,7 +55,7 @@ const (
 			THEN current_setting('lock_timeout') ELSE $4::bigint::text END, true),
 		set_config('TimeZone', 'UTC', true), set_config('DateStyle', 'ISO, MDY', true),
 		set_config('IntervalStyle', 'postgres', true), set_config('bytea_output', 'hex', true),
-		set_config('extra_float_digits', '1', true),
+		set_config('extra_float_digits', '1', true), set_config('standard_conforming_strings', 'on', true),
 		extract(epoch FROM set_config('statement_timeout', CASE
 			WHEN current_setting('statement_timeout')::interval BETWEEN '1 ms' AND make_interval(secs => $3 / 1000.0)
 			THEN current_setting('statement_timeout') ELSE $3::bigint::text END, true)::interval)::float8 * 1000`

@@ -69,7 +69,7 @@ func (s *session) QueueSettings() {
 		max(1, s.base.Longest.Milliseconds()/2)).
 		QueryRow(func(row pgx.Row) error {
 			var milliseconds float64
-			err := row.Scan(nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, &milliseconds)
+			err := row.Scan(nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, &milliseconds)
 			s.limit = time.Duration(milliseconds) * time.Millisecond
 			return err
 		})

@@ -261,7 +261,7 @@ func (b *Rebuilder) makeTables(ctx context.Context, tx pgx.Tx, k *registry.Proje
 			return err
 		}
 	}
-	if _, err := tx.Exec(ctx, registry.QuerySearchPath, k.Path); err != nil {
+	if _, err := tx.Exec(ctx, registry.QueryMaking, k.Path); err != nil {
 		return err
 	}
 	for _, a := range added {
@@ -287,7 +287,7 @@ func (b *Rebuilder) noteObstacles(ctx context.Context, tx pgx.Tx, live *lockedSe
 // addedTo returns what users have added to the live tables and not to another set. It leaves the
 // search_path set to that of the live tables.
 func addedTo(ctx context.Context, tx pgx.Tx, live, set *lockedSet) ([]exchange.Addition, error) {
-	if _, err := tx.Exec(ctx, registry.QuerySearchPath,
+	if _, err := tx.Exec(ctx, registry.QueryMaking,
 		registry.LiveTables.SearchPath(live.Name, live.SchemaName)); err != nil {
 		return nil, err
 	}

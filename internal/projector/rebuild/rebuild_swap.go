@@ -197,7 +197,7 @@ func swap(
 		attic = swapSet.Schema(name, live.SchemaName)
 	}
 	if err := cmp.Or(rows.Do(ctx, tx, "", "CREATE SCHEMA "+pgx.Identifier{attic}.Sanitize()),
-		rows.Do(ctx, tx, "", registry.QuerySearchPath, registry.LiveTables.SearchPath(name, live.SchemaName))); err != nil {
+		rows.Do(ctx, tx, "", registry.QueryMaking, registry.LiveTables.SearchPath(name, live.SchemaName))); err != nil {
 		return err
 	}
 	if from == registry.NextTables {

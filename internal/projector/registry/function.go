@@ -56,7 +56,7 @@ func (b *Base) Install(ctx context.Context, k *Projection) error {
 
 func (b *Base) createFunction(ctx context.Context, k *Projection, fn *kind.Function) error {
 	return pgx.BeginFunc(ctx, b.Cfg.Pool, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, QuerySearchPath, k.Path); err != nil {
+		if _, err := tx.Exec(ctx, QueryMaking, k.Path); err != nil {
 			return err
 		}
 		var answers []bool

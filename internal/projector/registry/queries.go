@@ -15,6 +15,13 @@ const (
 	// QuerySearchPath sets the search_path for the rest of the transaction.
 	QuerySearchPath = `SELECT set_config('search_path', $1, true)`
 
+	// QueryMaking is QuerySearchPath for transactions that check and make what projections declare. A
+	// literal of theirs means the same as when events are applied, whatever the session's formats are.
+	QueryMaking = `SELECT set_config('search_path', $1, true), set_config('standard_conforming_strings', 'on', true),
+		set_config('TimeZone', 'UTC', true), set_config('DateStyle', 'ISO, MDY', true),
+		set_config('IntervalStyle', 'postgres', true), set_config('bytea_output', 'hex', true),
+		set_config('extra_float_digits', '1', true)`
+
 	// QueryRegistryShared takes the consumer group's registry lock, shared: the registry does not
 	// change while the transaction is open. Applies never wait for each other. They wait for an act
 	// that changes the registry: up to 300 ms while it waits for the lock, then until it ends.

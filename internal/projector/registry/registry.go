@@ -44,7 +44,7 @@ func (g *Registrar) check(ctx context.Context) error {
 			continue
 		}
 		err := pgx.BeginFunc(ctx, g.Cfg.Pool, func(tx pgx.Tx) error {
-			if _, err := tx.Exec(ctx, QuerySearchPath, k.Path); err != nil {
+			if _, err := tx.Exec(ctx, QueryMaking, k.Path); err != nil {
 				return err
 			}
 			if err := checker.Check(ctx, tx); err != nil {
@@ -250,7 +250,7 @@ func (g *Registrar) createTables(ctx context.Context, tx pgx.Tx, k *Projection) 
 	if err != nil {
 		return nil, err
 	}
-	if _, err := tx.Exec(ctx, QuerySearchPath, k.Path); err != nil {
+	if _, err := tx.Exec(ctx, QueryMaking, k.Path); err != nil {
 		return nil, err
 	}
 	if strings.TrimSpace(k.Described.Tables) != "" {

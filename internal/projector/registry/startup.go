@@ -60,6 +60,12 @@ func (g *Registrar) checkServer(ctx context.Context) error {
 		if err := feed.CheckEncoding(conn.Conn()); err != nil {
 			return err
 		}
+		switch g.Cfg.Pool.Config().ConnConfig.DefaultQueryExecMode {
+		case pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol:
+			if err := feed.CheckTimes(conn.Conn()); err != nil {
+				return err
+			}
+		}
 		return conn.QueryRow(ctx, queryWritable).Scan(&standby, &readOnly, &isolation)
 	})
 	switch {

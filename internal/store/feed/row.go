@@ -1,6 +1,7 @@
 package feed
 
 import (
+	"cmp"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
@@ -19,6 +20,7 @@ import (
 // it applies, and this takes half the time of scanning column by column. Repeated strings are
 // shared and payloads are cut from larger allocations. Nothing is shared with the rows.
 type rowReader struct {
+	conn   *pgx.Conn // may be nil
 	types  *pgtype.Map
 	fields []pgconn.FieldDescription
 	skip   int // columns before seq
@@ -40,8 +42,8 @@ const (
 
 func newRowReader(rows pgx.Rows, skip int) *rowReader {
 	r := &rowReader{fields: rows.FieldDescriptions(), skip: skip, shared: map[string]string{}}
-	if conn := rows.Conn(); conn != nil {
-		r.types = conn.TypeMap()
+	if r.conn = rows.Conn(); r.conn != nil {
+		r.types = r.conn.TypeMap()
 	} else {
 		r.types = pgtype.NewMap()
 	}
@@ -159,7 +161,11 @@ func (r *rowReader) time(b []byte, column int) (t time.Time, err error) {
 		micros := int64(binary.BigEndian.Uint64(b))
 		return time.Unix(epoch+micros/1e6, micros%1e6*1000), nil
 	}
-	if err := r.types.Scan(f.DataTypeOID, f.Format, b, &t); err != nil {
+	err = r.types.Scan(f.DataTypeOID, f.Format, b, &t)
+	if err != nil && r.conn != nil {
+		err = cmp.Or(CheckTimes(r.conn), err)
+	}
+	if err != nil {
 		return t, fmt.Errorf("read %s: %w", f.Name, err)
 	}
 	return t, nil

@@ -157,7 +157,7 @@ func With(address, name, value string) string {
 	}
 	query := u.Query()
 	query.Set(name, value)
-	u.RawQuery = query.Encode()
+	u.RawQuery = strings.ReplaceAll(query.Encode(), "+", "%20") // Postgres knows no plus for a space
 	return u.String()
 }
 
