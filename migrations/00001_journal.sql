@@ -3,6 +3,7 @@ SELECT pg_catalog.set_config('tidemark.path', pg_catalog.current_setting('search
     pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
 -- Each migration resolves names in pg_catalog alone, then restores the path that goose needs to
 -- find its table.
+SET LOCAL client_encoding = 'UTF8'; -- this file has letters beyond ASCII
 
 CREATE SCHEMA tidemark;
 

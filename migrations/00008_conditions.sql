@@ -1,6 +1,7 @@
 -- +goose Up
 SELECT pg_catalog.set_config('tidemark.path', pg_catalog.current_setting('search_path'), true),
     pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
+SET LOCAL client_encoding = 'UTF8'; -- this file has letters beyond ASCII
 
 -- Conditions on the events of any campaign: docs/guides/conditions.md. For the locks see
 -- docs/adr/0008.

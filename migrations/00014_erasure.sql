@@ -1,6 +1,7 @@
 -- +goose Up
 SELECT pg_catalog.set_config('tidemark.path', pg_catalog.current_setting('search_path'), true),
     pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
+SET LOCAL client_encoding = 'UTF8'; -- this file has letters beyond ASCII
 
 -- One row stands for one request of operators to erase a campaign or subjects, however often it was
 -- interrupted and continued. The subject's key is not kept: it may be a person's name. Only the same
@@ -57,8 +58,8 @@ COMMENT ON COLUMN tidemark.erasure_secret.one IS 'there is one row';
 COMMENT ON COLUMN tidemark.erasure_secret.inner_block IS 'the secret with the inner padding of HMAC';
 COMMENT ON COLUMN tidemark.erasure_secret.outer_block IS 'the secret with the outer padding of HMAC';
 INSERT INTO tidemark.erasure_secret (inner_block, outer_block)
-SELECT string_agg(set_byte('\x00', 0, get_byte(r.secret, n) # 54), '' ORDER BY n),
-    string_agg(set_byte('\x00', 0, get_byte(r.secret, n) # 92), '' ORDER BY n)
+SELECT string_agg(set_byte(decode('00', 'hex'), 0, get_byte(r.secret, n) # 54), '' ORDER BY n),
+    string_agg(set_byte(decode('00', 'hex'), 0, get_byte(r.secret, n) # 92), '' ORDER BY n)
 FROM (SELECT sha256(uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid()))
     || decode(repeat('00', 32), 'hex') AS secret OFFSET 0) r CROSS JOIN generate_series(0, 63) n;
 -- +goose StatementBegin

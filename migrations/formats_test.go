@@ -1,12 +1,15 @@
 package migrations_test
 
 import (
+	"io/fs"
 	"regexp"
 	"strings"
 	"testing"
+	"unicode"
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/tidemark-go/tidemark/migrations"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
@@ -77,6 +80,28 @@ func TestFunctionsThatConvertTimesPinTheFormats(t *testing.T) {
 	for name := range fixed {
 		if !left[name] {
 			t.Errorf("%s converts nothing any more", name)
+		}
+	}
+}
+
+// The goose tool and psql run the files in sessions of any settings.
+func TestTheFilesMeanTheSameInEachSession(t *testing.T) {
+	t.Parallel()
+	names, err := fs.Glob(migrations.FS, "*.sql")
+	must(t, err)
+	comment := regexp.MustCompile(`(?m)--.*$`)
+	for _, name := range names {
+		content, err := fs.ReadFile(migrations.FS, name)
+		must(t, err)
+		text := comment.ReplaceAllString(string(content), "")
+		for _, found := range literal.FindAllStringSubmatch(text, -1) {
+			if found[1] == "" && strings.Contains(found[2], `\`) {
+				t.Errorf("%s has the string %.120q: with standard_conforming_strings off it is another", name, found[0])
+			}
+		}
+		beyond := strings.ContainsFunc(text, func(r rune) bool { return r > unicode.MaxASCII })
+		if beyond && !strings.Contains(text, "SET LOCAL client_encoding = 'UTF8';") {
+			t.Errorf("%s has letters beyond ASCII: SET LOCAL client_encoding = 'UTF8' first", name)
 		}
 	}
 }
