@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
 // selectCatalogue describes everything that a migration can create, one line each, without object
@@ -101,7 +103,7 @@ func sameCatalogue(t *testing.T, when string, got, want []string) {
 
 func connect(t *testing.T, url string) *pgx.Conn {
 	t.Helper()
-	conn, err := pgx.Connect(t.Context(), url)
+	conn, err := pgx.Connect(t.Context(), pgtest.UTF8(url))
 	if err != nil {
 		t.Fatal(err)
 	}

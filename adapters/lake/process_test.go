@@ -66,7 +66,7 @@ func spawn(t *testing.T, child, root string, env ...string) *exec.Cmd {
 
 // relay publishes a journal.
 func relay(ctx context.Context, sink *lake.Sink) error {
-	pool, err := pgxpool.New(ctx, os.Getenv("TIDEMARK_TEST_DATABASE"))
+	pool, err := pgxpool.New(ctx, pgtest.UTF8(os.Getenv("TIDEMARK_TEST_DATABASE")))
 	if err != nil {
 		return err
 	}
@@ -91,7 +91,7 @@ func TestKilledAtRandomEachEventOfAJournalIsInTheTableOnce(t *testing.T) {
 			t.Run(fmt.Sprintf("%s merge=%s", order, merge), func(t *testing.T) {
 				t.Parallel()
 				root, databaseURL := t.TempDir(), pgtest.URL(t)
-				pool, err := pgxpool.New(t.Context(), databaseURL)
+				pool, err := pgxpool.New(t.Context(), pgtest.UTF8(databaseURL))
 				if err != nil {
 					t.Fatal(err)
 				}

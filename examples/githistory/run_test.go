@@ -274,7 +274,7 @@ func TestRunAfterAKillGoesOnWithoutDuplicates(t *testing.T) {
 	}
 	r.gitWith(stream.String(), "fast-import", "--quiet")
 
-	url := pgtest.URL(t)
+	url := pgtest.UTF8(pgtest.URL(t))
 	pool, err := pgxpool.New(t.Context(), url)
 	if err != nil {
 		t.Fatal(err)

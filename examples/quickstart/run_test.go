@@ -13,7 +13,7 @@ func TestQuickstart(t *testing.T) {
 	t.Parallel()
 	t.Run("prints the same on every run", func(t *testing.T) {
 		t.Parallel()
-		url := pgtest.URL(t)
+		url := pgtest.UTF8(pgtest.URL(t))
 		for range 2 {
 			var out strings.Builder
 			if err := run(t.Context(), url, &out); err != nil {

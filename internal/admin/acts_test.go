@@ -389,7 +389,7 @@ func TestAPersonIsNotGuessedFromAKeptRequest(t *testing.T) {
 		t.Errorf("a repetition: %+v, %v", o, err)
 	}
 	guess := sha256.Sum256([]byte("erased\x00eraseSubjects\x00null\x00asked\x00" + fmt.Sprintf("%q", act.Hidden)))
-	if n := scan[int](t, pool, fmt.Sprintf(`SELECT count(*) FROM tidemark.act_keys WHERE request = '\\x%x'`, guess)); n != 0 {
+	if n := scan[int](t, pool, fmt.Sprintf(`SELECT count(*) FROM tidemark.act_keys WHERE request = E'\\x%x'`, guess)); n != 0 {
 		t.Error("who reads the table can test guesses")
 	}
 	act.Hidden = []any{[]string{"bob"}}

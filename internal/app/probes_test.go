@@ -27,7 +27,7 @@ func probe(t *testing.T, p probes, path string) (int, string) {
 
 func connectTo(t *testing.T, url string) *pgxpool.Pool {
 	t.Helper()
-	pool, err := pgxpool.New(t.Context(), url)
+	pool, err := pgxpool.New(t.Context(), pgtest.UTF8(url))
 	if err != nil {
 		t.Fatal(err)
 	}

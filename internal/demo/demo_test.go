@@ -50,7 +50,7 @@ func TestRunStopsItsWorkersWhenItIsCancelled(t *testing.T) {
 	if _, err := Run(ctx, c); !errors.Is(err, context.Canceled) {
 		t.Fatalf("a cancelled run ended with %v", err)
 	}
-	pool, err := pgxpool.New(t.Context(), url)
+	pool, err := pgxpool.New(t.Context(), pgtest.UTF8(url))
 	if err != nil {
 		t.Fatal(err)
 	}

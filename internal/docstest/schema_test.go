@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
+	"github.com/tidemark-go/tidemark/test/support/tally"
 )
 
 // querySchema lists the tables with their columns, and the sequences, of the schema tidemark with
@@ -34,7 +35,11 @@ const schemaPage = "docs/reference/schema.md"
 // comment. UPDATE_GOLDEN=1 writes the page.
 func TestSchema(t *testing.T) {
 	t.Parallel()
-	rows, err := pgtest.New(t).Query(t.Context(), querySchema)
+	address := pgtest.URL(t)
+	for name, value := range map[string]string{"intervalstyle": "postgres", "datestyle": "ISO", "bytea_output": "hex"} {
+		address = pgtest.With(address, name, value)
+	}
+	rows, err := tally.Pool(t, address, "test", 1).Query(t.Context(), querySchema)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -43,7 +43,7 @@ func TestVariables(t *testing.T) {
 	known := workerDefaults(t)
 	for _, name := range []string{
 		"TIDEMARK_TEST_DATABASE_URL", "TIDEMARK_BENCH_DATABASE_URL", "TIDEMARK_POSTGRES_BIN",
-		"TIDEMARK_MODELS_URL",
+		"TIDEMARK_MODELS_URL", "TIDEMARK_TEST_DEFAULTS",
 	} {
 		known[name] = ""
 	}

@@ -36,4 +36,15 @@ func TestWorkflowRunsEachPostgres(t *testing.T) {
 	if last.Run != "bash .ci/run" || !strings.Contains(last.Env["TIDEMARK_POSTGRES_BIN"], "${{ matrix.postgres }}") {
 		t.Errorf("the last step is %+v, want .ci/run with that Postgres", last)
 	}
+	var plain []string
+	for name, job := range workflow.Jobs {
+		for _, step := range job.Steps {
+			if step.Env["TIDEMARK_TEST_DEFAULTS"] == "1" {
+				plain = append(plain, name)
+			}
+		}
+	}
+	if !slices.Equal(plain, []string{"defaults"}) {
+		t.Errorf("the jobs %v leave the server's settings, want one: defaults", plain)
+	}
 }

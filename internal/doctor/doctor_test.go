@@ -13,6 +13,7 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/test/sqltest"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
+	"github.com/tidemark-go/tidemark/test/support/tally"
 )
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
@@ -39,7 +40,7 @@ func byCheck(t *testing.T, findings []doctor.Finding) map[string]doctor.Finding 
 
 func TestAHealthyDatabaseIsFoundSo(t *testing.T) {
 	t.Parallel()
-	pool := pgtest.New(t)
+	pool := healthy(t)
 	if err := outbox.Register(t.Context(), pool, "default"); err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +65,7 @@ func TestAHealthyDatabaseIsFoundSo(t *testing.T) {
 
 func TestEachTroubleIsFound(t *testing.T) {
 	t.Parallel()
-	pool := pgtest.New(t)
+	pool := healthy(t)
 	if err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
 		_, err := journal.Append(t.Context(), tx, "forgotten", journal.Any, journal.Event{Type: "noted"})
 		return err
@@ -128,8 +129,22 @@ func TestADatabaseWithoutTheSchemaIsFoundSo(t *testing.T) {
 	}
 }
 
+// healthy returns a pool on a database whose settings the doctor approves.
+func healthy(t *testing.T) *pgxpool.Pool {
+	t.Helper()
+	url := pgtest.URL(t)
+	tally.Exec(t, open(t, url), `DO $$ BEGIN
+		EXECUTE format('ALTER DATABASE %I RESET client_encoding', current_database());
+		EXECUTE format('ALTER DATABASE %I RESET standard_conforming_strings', current_database());
+	END $$`)
+	return open(t, url)
+}
+
 func open(t *testing.T, url string) *pgxpool.Pool {
 	t.Helper()
+	if !strings.Contains(url, "client_encoding") {
+		url = pgtest.UTF8(url)
+	}
 	pool, err := pgxpool.New(t.Context(), url)
 	if err != nil {
 		t.Fatal(err)

@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/tidemark-go/tidemark/internal/doctor"
-	"github.com/tidemark-go/tidemark/test/support/pgtest"
 	"github.com/tidemark-go/tidemark/test/support/tally"
 )
 
@@ -36,7 +35,7 @@ func TestTheDoctorNamesAnEncodingThatIsNotUTF8(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			pool := pgtest.New(t)
+			pool := healthy(t)
 			tally.Exec(t, pool, c.sql)
 			findings, err := doctor.Run(t.Context(), pool, doctor.Options{})
 			if err != nil {

@@ -19,7 +19,7 @@ func TestTheAppendThatHoldsTheFloorIsNamed(t *testing.T) {
 	if err := migrations.Up(t.Context(), url); err != nil {
 		t.Fatal(err)
 	}
-	pool, err := pgxpool.New(t.Context(), pgtest.With(url, "application_name", "shop"))
+	pool, err := pgxpool.New(t.Context(), pgtest.UTF8(pgtest.With(url, "application_name", "shop")))
 	if err != nil {
 		t.Fatal(err)
 	}

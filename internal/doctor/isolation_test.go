@@ -19,7 +19,7 @@ func TestAStricterDefaultIsolationIsNamedWhereSessionsDoNotChangeIt(t *testing.T
 	t.Parallel()
 	url := pgtest.With(pgtest.URL(t), "default_transaction_isolation", "serializable")
 	for _, prepared := range []bool{false, true} {
-		cfg, err := pgxpool.ParseConfig(url)
+		cfg, err := pgxpool.ParseConfig(pgtest.UTF8(url))
 		if err != nil {
 			t.Fatal(err)
 		}

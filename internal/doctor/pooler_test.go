@@ -10,7 +10,7 @@ import (
 
 func TestSettingsThatKeepThePoolerFromSightAreNamed(t *testing.T) {
 	t.Parallel()
-	url := pgtest.URL(t)
+	url := pgtest.With(pgtest.URL(t), "standard_conforming_strings", "on")
 	for setting, value := range map[string]string{"standard_conforming_strings": "off", "client_encoding": "LATIN1"} {
 		findings, err := doctor.Run(t.Context(), open(t, pgtest.With(url, setting, value)), doctor.Options{})
 		if err != nil {

@@ -80,7 +80,7 @@ func TestAForgottenPreparedAppendIsNamed(t *testing.T) {
 	if err := migrations.Up(t.Context(), url); err != nil {
 		t.Fatal(err)
 	}
-	pool, err := pgxpool.New(t.Context(), url)
+	pool, err := pgxpool.New(t.Context(), pgtest.UTF8(url))
 	if err != nil {
 		t.Fatal(err)
 	}

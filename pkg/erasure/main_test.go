@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 }
 
 func child(ctx context.Context, does, url string, subjects []string) error {
-	pool, err := pgxpool.New(ctx, url)
+	pool, err := pgxpool.New(ctx, pgtest.UTF8(url))
 	if err != nil {
 		return err
 	}

@@ -156,7 +156,7 @@ func TestAnAppendCanBePreparedWhileAWorkerWaits(t *testing.T) {
 	if err := migrations.Up(t.Context(), url); err != nil {
 		t.Fatal(err)
 	}
-	pool, err := pgxpool.New(t.Context(), url)
+	pool, err := pgxpool.New(t.Context(), pgtest.UTF8(url))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -134,7 +134,7 @@ const (
 // and others hold advisory locks. The readers must see exactly the committed events.
 func TestPositionReadersMissNothingAndRepeatNothing(t *testing.T) {
 	t.Parallel()
-	cfg, err := pgxpool.ParseConfig(pgtest.URL(t))
+	cfg, err := pgxpool.ParseConfig(pgtest.UTF8(pgtest.URL(t)))
 	if err != nil {
 		t.Fatal(err)
 	}

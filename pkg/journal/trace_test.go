@@ -22,7 +22,7 @@ func TestATracerMeasuresAppendsAndNothingElse(t *testing.T) {
 	if _, err := journal.NewTracer(registry); err == nil {
 		t.Error("a second tracer for one registry is accepted")
 	}
-	cfg, err := pgxpool.ParseConfig(pgtest.URL(t))
+	cfg, err := pgxpool.ParseConfig(pgtest.UTF8(pgtest.URL(t)))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -331,7 +331,7 @@ func TestWhyNamesTheEventsThatWroteARow(t *testing.T) {
 
 func TestARefusedSchemaNamesWhatLacks(t *testing.T) {
 	t.Parallel()
-	pool, err := pgxpool.New(t.Context(), pgtest.With(pgtest.URL(t), "default_transaction_read_only", "on"))
+	pool, err := pgxpool.New(t.Context(), pgtest.UTF8(pgtest.With(pgtest.URL(t), "default_transaction_read_only", "on")))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -129,7 +129,7 @@ func TestApplyInlineBesideWorkers(t *testing.T) {
 			defer stop()
 			var workers errgroup.Group
 			for range 2 {
-				own, err := pgxpool.New(t.Context(), pool.Config().ConnString())
+				own, err := pgxpool.New(t.Context(), pgtest.UTF8(pool.Config().ConnString()))
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -126,7 +126,7 @@ func TestNewConnectionsCauseNoErrors(t *testing.T) {
 			apply := func(what string, version int) {
 				t.Helper()
 				var heard complaints
-				cfg, err := pgxpool.ParseConfig(address)
+				cfg, err := pgxpool.ParseConfig(pgtest.UTF8(address))
 				if err != nil {
 					t.Fatal(err)
 				}

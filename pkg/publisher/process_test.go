@@ -56,7 +56,7 @@ func (s post) Publish(ctx context.Context, events []publisher.Event) error {
 func child() int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
-	pool, err := pgxpool.New(ctx, os.Getenv("TIDEMARK_TEST_RELAY"))
+	pool, err := pgxpool.New(ctx, pgtest.UTF8(os.Getenv("TIDEMARK_TEST_RELAY")))
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
@@ -146,7 +146,7 @@ func spawn(t *testing.T, url string, d *destination, ttl time.Duration) *exec.Cm
 func poolFor(t *testing.T) (*pgxpool.Pool, string) {
 	t.Helper()
 	url := pgtest.URL(t)
-	pool, err := pgxpool.New(t.Context(), url)
+	pool, err := pgxpool.New(t.Context(), pgtest.UTF8(url))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tidemark-go/tidemark/pkg/journal"
+	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
 const (
@@ -30,7 +31,7 @@ const (
 // committed.
 func client(url string, out io.Writer) error {
 	ctx := context.Background()
-	pool, err := pgxpool.New(ctx, url)
+	pool, err := pgxpool.New(ctx, pgtest.UTF8(url))
 	if err != nil {
 		return err
 	}

@@ -37,7 +37,7 @@ var errTaken = errors.New("the name is taken")
 // open returns a pool with the given number of connections on the test's own database.
 func open(t *testing.T, connections int32) *pgxpool.Pool {
 	t.Helper()
-	cfg, err := pgxpool.ParseConfig(pgtest.URL(t))
+	cfg, err := pgxpool.ParseConfig(pgtest.UTF8(pgtest.URL(t)))
 	if err != nil {
 		t.Fatal(err)
 	}

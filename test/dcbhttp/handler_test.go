@@ -171,7 +171,7 @@ func TestReadsDoNotFallBackWithTheFloor(t *testing.T) {
 
 func TestResetBeginsWithNoEvents(t *testing.T) {
 	t.Parallel()
-	databaseURL := pgtest.URL(t)
+	databaseURL := pgtest.UTF8(pgtest.URL(t))
 	for _, c := range []struct {
 		reset bool
 		want  int

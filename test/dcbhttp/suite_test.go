@@ -31,7 +31,7 @@ type httpStore struct {
 // startServer runs the program on the test's own database until the test ends.
 func startServer(t *testing.T) (httpStore, *pgxpool.Pool) {
 	t.Helper()
-	databaseURL := pgtest.URL(t)
+	databaseURL := pgtest.UTF8(pgtest.URL(t))
 	s, stop := startServerOn(t, databaseURL, false)
 	t.Cleanup(stop)
 	pool, err := pgxpool.New(t.Context(), databaseURL)

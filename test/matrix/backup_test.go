@@ -45,7 +45,7 @@ func TestABackupRestoredAfterErasures(t *testing.T) {
 	if out, err := psql.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	restored, err := pgxpool.New(t.Context(), url)
+	restored, err := pgxpool.New(t.Context(), pgtest.UTF8(url))
 	w.must(err)
 	t.Cleanup(restored.Close)
 	again := func() (missing []erasure.Certificate) {

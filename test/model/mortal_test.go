@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidemark-go/tidemark/internal/projector/kind"
+	"github.com/tidemark-go/tidemark/test/support/pgtest"
 	"github.com/tidemark-go/tidemark/test/support/tally"
 )
 
@@ -46,7 +47,7 @@ func (c wire) Write(b []byte) (int, error) {
 func newMortal(t *testing.T, url, name string) *mortal {
 	t.Helper()
 	m := &mortal{name: name}
-	cfg, err := pgxpool.ParseConfig(url)
+	cfg, err := pgxpool.ParseConfig(pgtest.UTF8(url))
 	if err != nil {
 		t.Fatal(err)
 	}

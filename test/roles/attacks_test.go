@@ -75,7 +75,7 @@ type attack struct {
 
 const (
 	hugeArray = `(SELECT array_agg(n::text) FROM generate_series(1, 300000) n)`
-	someone   = `'\x0000000000000000000000000000000000000000000000000000000000000001'::bytea`
+	someone   = `E'\\x0000000000000000000000000000000000000000000000000000000000000001'::bytea`
 )
 
 // attacks lists by function what a member of a role may pass: nothing, too much, what belongs to others, and what is
@@ -141,7 +141,7 @@ func attacks() map[string][]attack {
 				`SELECT tidemark.prune_log('1 day', 2147483647)`),
 			as("publisher", "", "", `SELECT tidemark.prune_log('-1000 years', 1000)`)),
 		"create_token": slices.Concat(
-			as("worker", "22023", "", token(`NULL`, `'admin'`, someone, `'eve'`), token(`'x'`, `'root'`, someone, `'eve'`), token(`'x'`, `'admin'`, `'\x00'`, `'eve'`),
+			as("worker", "22023", "", token(`NULL`, `'admin'`, someone, `'eve'`), token(`'x'`, `'root'`, someone, `'eve'`), token(`'x'`, `'admin'`, `E'\\x00'`, `'eve'`),
 				token(`'x'`, `'admin'`, someone, `''`), token(`'a b'`, `'admin'`, someone, `'eve'`)),
 			as("worker", "", "", token(`'theirs'`, `'admin'`, someone, `'eve'`))), // the name is another's
 		"revoke_token": slices.Concat(
@@ -166,7 +166,7 @@ func attacks() map[string][]attack {
 		"history":      as("appender", "", "", `SELECT tidemark.history()`),
 		"instance":     as("worker", "", "", `SELECT tidemark.instance()`),
 		"keep_history": as("publisher", "", "", `SELECT tidemark.keep_history()`),
-		"request_hash": as("worker", "", "", `SELECT tidemark.request_hash(NULL)`, `SELECT tidemark.request_hash('\x00')`),
+		"request_hash": as("worker", "", "", `SELECT tidemark.request_hash(NULL)`, `SELECT tidemark.request_hash(E'\\x00')`),
 		"resume": as("appender", "", "", `SELECT tidemark.resume(NULL, NULL)`, `SELECT tidemark.resume(-1, 'none')`,
 			`SELECT tidemark.resume(9223372036854775807, '')`),
 		"notices": as("publisher", "", "", `SELECT FROM tidemark.notices(NULL, NULL)`,

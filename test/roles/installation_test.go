@@ -120,7 +120,7 @@ func (in installation) login(t *testing.T, role string) string {
 
 func (in installation) connect(t *testing.T, url string) *pgxpool.Pool {
 	t.Helper()
-	pool, err := pgxpool.New(t.Context(), url)
+	pool, err := pgxpool.New(t.Context(), pgtest.UTF8(url))
 	must(t, err)
 	t.Cleanup(pool.Close)
 	return pool

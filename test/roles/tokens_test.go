@@ -23,8 +23,8 @@ func TestRolesCannotForgeTokensAndSessions(t *testing.T) {
 	t.Parallel()
 	in := install(t, true)
 	_, err := in.admin.Exec(t.Context(), `INSERT INTO tidemark.tokens (name, role, hash, created_by)
-		VALUES ('old', 'admin', '\x01', 'sql');
-		INSERT INTO tidemark.sessions (hash, token_id, expires_at) SELECT '\x02', id, expires_at FROM tidemark.tokens`)
+		VALUES ('old', 'admin', E'\\x01', 'sql');
+		INSERT INTO tidemark.sessions (hash, token_id, expires_at) SELECT E'\\x02', id, expires_at FROM tidemark.tokens`)
 	must(t, err)
 	var expires bool
 	must(t, in.admin.QueryRow(t.Context(),
@@ -35,9 +35,9 @@ func TestRolesCannotForgeTokensAndSessions(t *testing.T) {
 	}
 	functions := []string{
 		`SELECT tidemark.create_token('eve', 'admin', sha256('x'), NULL, 'eve', '', '', 0, '')`,
-		`SELECT tidemark.revoke_token('old', 'eve', '', '', 0, '')`, `SELECT FROM tidemark.use_token('\x01')`,
-		`SELECT FROM tidemark.find_session('\x02')`, `SELECT tidemark.begin_session('\x01', sha256('y'), '1 hour')`,
-		`SELECT tidemark.end_session('\x02')`, `SELECT FROM tidemark.valid_secrets()`,
+		`SELECT tidemark.revoke_token('old', 'eve', '', '', 0, '')`, `SELECT FROM tidemark.use_token(E'\\x01')`,
+		`SELECT FROM tidemark.find_session(E'\\x02')`, `SELECT tidemark.begin_session(E'\\x01', sha256('y'), '1 hour')`,
+		`SELECT tidemark.end_session(E'\\x02')`, `SELECT FROM tidemark.valid_secrets()`,
 		`SELECT FROM tidemark.holding_secrets('{}')`,
 	}
 	for _, role := range []string{"appender", "publisher", "reader"} {

@@ -66,7 +66,7 @@ INSERT INTO notes AS n (campaign_id, n) VALUES (event.campaign_id, (event.payloa
 // register creates the projection's function in a database without events.
 func register(t *testing.T, url string) string {
 	t.Helper()
-	pool, err := pgxpool.New(t.Context(), url)
+	pool, err := pgxpool.New(t.Context(), pgtest.UTF8(url))
 	if err != nil {
 		t.Fatal(err)
 	}

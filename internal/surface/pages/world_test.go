@@ -153,7 +153,7 @@ func newWorld(t *testing.T) *world {
 func fillWorld(t *testing.T) string {
 	t.Helper()
 	url := pgtest.URL(t)
-	pool, err := pgxpool.New(t.Context(), url)
+	pool, err := pgxpool.New(t.Context(), pgtest.UTF8(url))
 	if err != nil {
 		t.Fatal(err)
 	}

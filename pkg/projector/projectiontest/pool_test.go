@@ -37,7 +37,7 @@ func TestTheCallerMayCloseThePoolAsSoonAsRunReturns(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			pool, err := pgxpool.New(t.Context(), address)
+			pool, err := pgxpool.New(t.Context(), pgtest.UTF8(address))
 			if err != nil {
 				t.Fatal(err)
 			}

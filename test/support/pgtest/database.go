@@ -13,13 +13,15 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/tidemark-go/tidemark/internal/session"
 )
 
 // maxConns limits a test's pool, because many tests share one server.
 const maxConns = 8
 
-// New returns a pool on the test's own migrated database. Both are closed and dropped at the end of
-// the test.
+// New returns a pool on the test's own migrated database, which is all that a user's own pool needs to
+// be: its text is UTF8. Both are closed and dropped at the end of the test.
 func New(t testing.TB) *pgxpool.Pool {
 	t.Helper()
 	return open(t, URL(t))
@@ -52,6 +54,7 @@ func open(t testing.TB, url string, change ...func(*pgxpool.Config)) *pgxpool.Po
 		t.Fatalf("open the test's pool: %v", err)
 	}
 	cfg.MaxConns = maxConns
+	session.Encoding(cfg.ConnConfig)
 	for _, c := range change {
 		c(cfg)
 	}
@@ -107,13 +110,14 @@ func create(
 		if err != nil {
 			return fmt.Errorf("make the template: %w", err)
 		}
-		if err := clone(ctx, admin, name, source); err != nil || source == "template0" {
+		if err := clone(ctx, admin, name, source); err != nil {
 			return err
 		}
+		if source == "template0" {
+			return set(ctx, admin, name)
+		}
 		// Tests read and write the tables of projections without naming their schema.
-		_, err = admin.Exec(ctx, "ALTER DATABASE "+pgx.Identifier{name}.Sanitize()+" SET search_path = "+
-			readModels+", public")
-		return err
+		return set(ctx, admin, name, [2]string{"search_path", readModels + ", public"})
 	})
 }
 
@@ -160,6 +164,9 @@ func With(address, name, value string) string {
 	u.RawQuery = strings.ReplaceAll(query.Encode(), "+", "%20") // Postgres knows no plus for a space
 	return u.String()
 }
+
+// UTF8 returns the address with the encoding that a user's own pool must have.
+func UTF8(address string) string { return With(address, "client_encoding", "UTF8") }
 
 // testName returns a unique name that includes the time, for prune.
 func testName(now time.Time) string {

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/tidemark-go/tidemark/internal/session"
 )
 
 // Example runs the body of an Example, which has no testing.TB, on its own migrated database. The
@@ -23,7 +25,12 @@ func Example(run func(ctx context.Context, pool *pgxpool.Pool) error) (err error
 		return err
 	}
 	defer func() { err = errors.Join(err, drop(ctx, server, name)) }()
-	pool, err := pgxpool.New(ctx, withDatabase(server, name))
+	cfg, err := pgxpool.ParseConfig(withDatabase(server, name))
+	if err != nil {
+		return err
+	}
+	session.Encoding(cfg.ConnConfig)
+	pool, err := pgxpool.NewWithConfig(ctx, cfg)
 	if err != nil {
 		return err
 	}

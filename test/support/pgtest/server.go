@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -27,12 +28,14 @@ func Server(t testing.TB) *devpg.Server {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), setupTimeout)
 	defer cancel()
-	server, err := devpg.Open(ctx, devpg.Config{
-		Private: true, Settings: map[string]string{
-			"shared_buffers": "32MB", "fsync": "off", "max_prepared_transactions": "8",
-			"search_path": readModels + ", public",
-		},
-	})
+	settings := map[string]string{
+		"shared_buffers": "32MB", "fsync": "off", "max_prepared_transactions": "8",
+		"search_path": readModels + ", public",
+	}
+	for _, setting := range hostile() {
+		settings[setting[0]] = strings.Trim(setting[1], "'")
+	}
+	server, err := devpg.Open(ctx, devpg.Config{Private: true, Settings: settings})
 	if err != nil {
 		t.Fatalf("this test needs a Postgres server of its own: %v", err)
 	}

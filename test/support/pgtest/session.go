@@ -50,5 +50,8 @@ func (s Session) Open(t testing.TB, url string) *pgxpool.Pool {
 			t.Fatal(err)
 		}
 	}
-	return open(t, With(url, "default_query_exec_mode", s.mode), session.Prepare)
+	return open(t, With(url, "default_query_exec_mode", s.mode), session.Prepare, func(cfg *pgxpool.Config) {
+		session.Direct(cfg.ConnConfig)
+		delete(cfg.ConnConfig.RuntimeParams, "search_path") // tests read the tables of projections with it
+	})
 }

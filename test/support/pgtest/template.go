@@ -65,6 +65,9 @@ func makeTemplate(ctx context.Context, admin *pgx.Conn, name string) error {
 	if err := clone(ctx, admin, making, "template0"); err != nil {
 		return err
 	}
+	if err := set(ctx, admin, making); err != nil {
+		return err
+	}
 	if err := migrations.Up(ctx, withDatabase(admin.Config().ConnString(), making)); err != nil {
 		return err
 	}
@@ -137,7 +140,7 @@ func schemaHash(fsys fs.FS) (string, error) {
 		return "", fmt.Errorf("list the migrations: %w", err)
 	}
 	hash := sha256.New()
-	_, _ = hash.Write([]byte(readModels))
+	_, _ = fmt.Fprint(hash, readModels, hostile())
 	for _, name := range names {
 		content, err := fs.ReadFile(fsys, name)
 		if err != nil {

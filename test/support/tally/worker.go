@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/tidemark-go/tidemark/internal/session"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 )
 
@@ -27,6 +28,9 @@ func HastyPool(t testing.TB, url, name string, conns int32, patience time.Durati
 		t.Fatal(err)
 	}
 	cfg.MaxConns = conns
+	if cfg.ConnConfig.RuntimeParams["client_encoding"] == "" {
+		session.Encoding(cfg.ConnConfig)
+	}
 	cfg.ConnConfig.RuntimeParams["application_name"] = name
 	cfg.ConnConfig.ConnectTimeout = patience
 	pool, err := pgxpool.NewWithConfig(t.Context(), cfg)

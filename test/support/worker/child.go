@@ -21,6 +21,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidemark-go/tidemark/internal/projector/kind"
+	"github.com/tidemark-go/tidemark/internal/session"
 	"github.com/tidemark-go/tidemark/pkg/journal"
 	"github.com/tidemark-go/tidemark/pkg/projector"
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
@@ -99,6 +100,7 @@ func run(config string, own []projector.Projection) error {
 	if err != nil {
 		return err
 	}
+	session.Encoding(poolConfig.ConnConfig)
 	poolConfig.ConnConfig.RuntimeParams["application_name"] = cfg.Name
 	poolConfig.MaxConns = int32(max(cfg.Concurrency, 4)) + 2
 	pool, err := pgxpool.NewWithConfig(ctx, poolConfig)

@@ -1,0 +1,99 @@
+package pgtest
+
+import (
+	"context"
+	"os"
+	"runtime/debug"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// defaultsEnv leaves databases with the server's own settings if it is 1. If it is 0, exempt packages
+// get the hostile ones too.
+const defaultsEnv = "TIDEMARK_TEST_DEFAULTS"
+
+// exempt lists packages whose tests have not been green with the hostile settings yet: they were not run.
+const exempt = `
+adapters/lake
+adapters/s3
+examples/decisions
+examples/delivery
+examples/githistory
+examples/quickstart
+examples/tabletop
+examples/wallet
+internal/app
+internal/demo
+internal/docstest
+internal/ndjson
+internal/retention
+internal/store/copies
+internal/store/keys
+internal/store/ledger
+internal/store/notified
+internal/store/pages
+internal/store/pause
+internal/store/scheduled
+internal/surface/api
+internal/surface/cli
+internal/surface/command
+internal/surface/migrate
+internal/surface/pages
+internal/surface/web
+pkg/archive
+pkg/erasure
+pkg/projector
+pkg/publisher
+pkg/sink/postgres
+pkg/worker
+test/chaos
+test/crash
+test/dcb
+test/dcbhttp
+test/failover
+test/fencing
+test/groups
+test/infrastructure
+test/matrix
+test/model
+test/modes
+test/monitoring
+test/network
+test/pgbouncer
+test/publish
+test/roles
+test/sqltest
+`
+
+// hostile are settings with which SQL reads and writes text in other formats than on most servers. A
+// test's database and its template have them, because a user's database may.
+func hostile() [][2]string {
+	if plain := os.Getenv(defaultsEnv); plain == "1" || plain != "0" && exempted() {
+		return nil
+	}
+	return [][2]string{
+		{"TimeZone", "'Pacific/Chatham'"}, {"DateStyle", "SQL, DMY"}, {"IntervalStyle", "sql_standard"},
+		{"bytea_output", "escape"}, {"client_encoding", "LATIN1"}, {"standard_conforming_strings", "off"},
+		{"extra_float_digits", "-15"},
+	}
+}
+
+func exempted() bool {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return false
+	}
+	_, name, _ := strings.Cut(strings.TrimSuffix(info.Path, ".test"), "/tidemark/")
+	return name != "" && strings.Contains(exempt, "\n"+name+"\n")
+}
+
+// set gives a database the hostile settings. A clone does not have those of its template.
+func set(ctx context.Context, admin *pgx.Conn, name string, more ...[2]string) error {
+	var statements []string
+	for _, setting := range append(hostile(), more...) {
+		statements = append(statements, "ALTER DATABASE "+pgx.Identifier{name}.Sanitize()+" SET "+
+			setting[0]+" = "+setting[1])
+	}
+	return admin.PgConn().Exec(ctx, strings.Join(statements, ";")).Close()
+}
