@@ -28,13 +28,6 @@ internal/demo
 internal/docstest
 internal/ndjson
 internal/retention
-internal/store/copies
-internal/store/keys
-internal/store/ledger
-internal/store/notified
-internal/store/pages
-internal/store/pause
-internal/store/scheduled
 internal/surface/api
 internal/surface/cli
 internal/surface/command
