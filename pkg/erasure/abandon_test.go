@@ -82,3 +82,33 @@ func TestTheSameRequestTakesAnAbandonedErasureBack(t *testing.T) {
 		t.Errorf("the list says %s", got)
 	}
 }
+
+// TestTheSameRequestErasesWhatAnAbandonedErasureHasLeft has an erasure abandoned that had erased all events, and
+// neither the sealing key nor what is scheduled.
+func TestTheSameRequestErasesWhatAnAbandonedErasureHasLeft(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	s.sealed()
+	s.orderSealed("oak", "ann", 2)
+	s.value(`SELECT tidemark.append_at('oak', now() + interval '1 day', jsonb_build_array(jsonb_build_object('type', 'noted',
+		'payload', jsonb_build_object('who', $1::text))))`, planted("ann"))
+	r := erasure.Request{Subjects: []string{planted("ann")}}
+	s.value(`SELECT id FROM tidemark.begin_erasure(NULL, $1, '{"ordered": ["customer", "name"]}', NULL, 'anna', 'killed', true)`,
+		r.Subjects)
+	s.value(`SELECT array_length(tidemark.erase(1, 1, 'oak', (SELECT array_agg(seq) FROM tidemark.journal
+		WHERE campaign_id = 'oak'), 10), 1)`)
+	s.expire()
+	if c, err := erasure.Abandon(t.Context(), s.Pool, 1, "otto", "it is lost"); err != nil || c.Keys > 0 || c.Changed["scheduled"] > 0 {
+		t.Fatalf("%+v, %v", c, err)
+	}
+	const left = `SELECT (SELECT count(*) FROM tidemark.keys) || ' ' || (SELECT count(*) FROM tidemark.scheduled)`
+	if n := s.value(left); n != "1 1" {
+		t.Errorf("keys and scheduled appends after it was abandoned: %s", n)
+	}
+	if c := s.erase(r); c.Erasure != 2 || c.Keys != 1 || c.Changed["scheduled"] != 1 {
+		t.Errorf("the same request: %+v", c)
+	}
+	if n := s.value(left); n != "0 0" {
+		t.Errorf("keys and scheduled appends after the same request: %s", n)
+	}
+}

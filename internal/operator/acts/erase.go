@@ -86,7 +86,10 @@ func eraseActs() []*Act {
 				"keep it, erase verify needs its key. erase list shows the erasure as abandoned. The command asks for its " +
 				"number.",
 			Examples: []string{"erase abandon 7 --reason 'the request is lost' > certificate.json"},
-			NoForm:   true, Role: auth.Admin, Reason: true, Danger: true, Confirms: true,
+			Button:   "Abandon", Hint: "Ends an interrupted erasure whose request is forgotten. What it has erased is erased " +
+				"everywhere, what it has not reached stays. Save the certificate, which is shown once: tidemark erase verify " +
+				"needs it.",
+			File: certificateFile, Role: auth.Admin, Reason: true, Danger: true, Confirms: true,
 		}, func(in *erasureAbandon) does {
 			return does{
 				Typed: strconv.FormatInt(in.Erasure, 10),
@@ -96,6 +99,9 @@ func eraseActs() []*Act {
 				},
 				Told: func(done *admin.Outcome) Told {
 					c := detail[erasure.Certificate](done)
+					if c.Erasure == 0 { // of a repeated request
+						return Told{Text: "The certificate was shown once."}
+					}
 					return Told{
 						fmt.Sprintf("Abandoned erasure %d, which has erased %s.", in.Erasure, table.Count(c.Events, "event")),
 						[]string{"erase", "verify", certificateFile},

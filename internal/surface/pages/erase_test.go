@@ -212,6 +212,38 @@ func TestSubjectsAreErasedByAFormThatNoAddressAndNoLogTellsOf(t *testing.T) {
 	w.accepted(t, certificate(t, page))
 }
 
+func TestAnInterruptedErasureIsAbandonedByAForm(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	const form = `action="/act/abandonErasure"`
+	if _, err := w.pool.Exec(t.Context(), `INSERT INTO tidemark.erasures (request, campaign_id, actor, reason)
+		VALUES (sha256(''), 'oak', 'anna', 'it was killed')`); err != nil {
+		t.Fatal(err)
+	}
+	_, list := w.get(t, auth.Admin, "/audit?of=erasures")
+	_, viewed := w.get(t, auth.Viewer, "/audit?of=erasures")
+	if strings.Count(list, form) != 1 || strings.Contains(viewed, form) {
+		t.Errorf("the admin's list has %d forms, the viewer's: %t", strings.Count(list, form), strings.Contains(viewed, form))
+	}
+	fields := url.Values{
+		"erasure": {w.scan(t, `SELECT id::text FROM tidemark.erasures`)}, "confirm": {"no"}, "reason": {"it is lost"},
+		"key": {uuid.NewString()},
+	}
+	if tone, said := w.flash(t, "/act/abandonErasure", fields); tone != "bad" {
+		t.Errorf("a wrong word: %s %s", tone, said)
+	}
+	fields["confirm"], fields["key"] = fields["erasure"], []string{uuid.NewString()}
+	status, page := w.answer(t, auth.Admin, "/act/abandonErasure", fields)
+	c := certificate(t, page)
+	if status != http.StatusOK || !c.Abandoned {
+		t.Errorf("%d, certificate %+v", status, c)
+	}
+	w.accepted(t, c)
+	if _, list = w.get(t, auth.Admin, "/audit?of=erasures"); strings.Contains(list, form) || !strings.Contains(list, "abandoned") {
+		t.Errorf("the list afterwards:\n%s", list)
+	}
+}
+
 func TestOnlyAnAdminErasesAndNoOtherSiteDoes(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

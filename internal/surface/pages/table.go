@@ -18,6 +18,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/store/publications"
 	"github.com/tidemark-go/tidemark/internal/store/scheduled"
 	"github.com/tidemark-go/tidemark/internal/surface/table"
+	"github.com/tidemark-go/tidemark/pkg/erasure"
 )
 
 type shownTable struct {
@@ -100,12 +101,16 @@ func actsOn(thing any) []rowAct {
 		event := []any{"topic", t.Topic, "publisher", t.Publisher, "campaign", t.CampaignID, "seq", t.Seq}
 		return []rowAct{{"retryParked", event}, {"resolveParked", event}}
 	case scheduled.Append:
-		return []rowAct{{"cancelScheduled", []any{"id", t.ID}}}
+		return []rowAct{{"reschedule", []any{"id", t.ID}}, {"cancelScheduled", []any{"id", t.ID}}}
 	case status.Worker:
 		if t.DrainedBy != "" {
 			return []rowAct{{"undrainWorker", []any{"owner", t.Owner}}}
 		}
 		return []rowAct{{"drainWorker", []any{"owner", t.Owner}}}
+	case erasure.Record:
+		if t.State == "interrupted" {
+			return []rowAct{{"abandonErasure", []any{"erasure", t.ID}}}
+		}
 	case views.GroupState:
 		return []rowAct{{"repairGaps", []any{"group", t.Name}}}
 	case views.ProjectionState:
