@@ -591,6 +591,24 @@ END
 $$;
 -- +goose StatementEnd
 
+-- bound_wait makes the waits for locks that follow end after 10 s with 55P03, unless the session has a
+-- lock_timeout. It returns the setting, which the caller puts back; a rollback does that too.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.bound_wait() RETURNS text
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    patience CONSTANT text := current_setting('lock_timeout');
+BEGIN
+    IF patience = '0' THEN
+        PERFORM set_config('lock_timeout', '10s', true);
+    END IF;
+    RETURN patience;
+END
+$$;
+-- +goose StatementEnd
+
 -- lock_keys locks keys, then campaigns: keys of types and tags shared, keys of conditions
 -- exclusively. A transaction takes at most 64 locks on tags, so an import cannot exhaust the lock
 -- table. Beyond that, events lock whole buckets of tags exclusively, and conditions on tags lock
@@ -1245,6 +1263,7 @@ DROP FUNCTION tidemark.first_position;
 DROP FUNCTION tidemark.refuse_position;
 DROP FUNCTION tidemark.refuse_archived;
 DROP FUNCTION tidemark.refuse_version;
+DROP FUNCTION tidemark.bound_wait;
 DROP FUNCTION tidemark.lock_keys;
 DROP FUNCTION tidemark.lock_exclusively;
 DROP FUNCTION tidemark.touched_tags;

@@ -2,8 +2,8 @@
 SELECT pg_catalog.set_config('tidemark.path', pg_catalog.current_setting('search_path'), true),
     pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
 
--- Appends that are still to be made (docs/adr/0012). Rows are inserted and deleted. Only a refused
--- append is updated.
+-- Appends that are still to be made (docs/adr/0012). Rows are inserted and deleted. They are updated when an
+-- append is refused, moved to another time, or erased in part.
 CREATE TABLE tidemark.scheduled (
     id           bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     campaign_id  text COLLATE "C" NOT NULL,
@@ -15,7 +15,8 @@ CREATE TABLE tidemark.scheduled (
     attempts     integer          NOT NULL DEFAULT 0,
     error        text,
     timer        text COLLATE "C",
-    given_id     uuid
+    given_id     uuid,
+    other_ids    uuid[]
 ) WITH (
     autovacuum_vacuum_scale_factor = 0.02,
     autovacuum_vacuum_threshold = 5000,
@@ -38,10 +39,14 @@ COMMENT ON COLUMN tidemark.scheduled.timer IS
 COMMENT ON COLUMN tidemark.scheduled.given_id IS
     'the first id that the caller gave an event, by which a repeated call is known. NULL: none';
 
+COMMENT ON COLUMN tidemark.scheduled.other_ids IS 'further ids that the caller gave. NULL: none';
+
 CREATE INDEX scheduled_due_idx ON tidemark.scheduled (attempt_at, id);
 CREATE INDEX scheduled_campaign_idx ON tidemark.scheduled (campaign_id, attempt_at, id);
 CREATE INDEX scheduled_timer_idx ON tidemark.scheduled (timer) WHERE timer IS NOT NULL;
 CREATE UNIQUE INDEX scheduled_given_id_idx ON tidemark.scheduled (campaign_id, given_id) WHERE given_id IS NOT NULL;
+CREATE INDEX scheduled_other_ids_idx ON tidemark.scheduled USING gin (other_ids)
+    WITH (fastupdate = off) WHERE other_ids IS NOT NULL; -- each call looks, and a pending list is read as a whole
 CREATE INDEX scheduled_refused_idx ON tidemark.scheduled (attempt_at, id) WHERE attempts > 0;
 
 -- The time, in milliseconds since 1970, at which a sleeping worker looks for due appends. An append
@@ -93,10 +98,38 @@ END
 $$;
 -- +goose StatementEnd
 
--- schedule is append_at that says more. A repeated call is known by the first id that it gives: it returns the
--- number and the due time of the first call. id and due_at are NULL if the events are in the journal already.
--- It waits only for an open transaction that schedules the same ids. The row comes first, then the look at the
--- journal: an append that was made meanwhile is seen.
+-- scheduled_with returns a scheduled append of the campaign, but for p_but, that has one of these ids.
+-- Appends with one event are found by the index on given_id, the others also by that on other_ids.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.scheduled_with(p_campaign_id text, p_ids uuid[], p_but bigint,
+    OUT id bigint, OUT due_at timestamptz, OUT events jsonb)
+    LANGUAGE plpgsql STABLE
+    SET enable_seqscan = off SET enable_indexscan = off SET jit = off
+    SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_column
+BEGIN
+    WITH shares AS MATERIALIZED (
+        SELECT s.id, s.campaign_id FROM tidemark.scheduled s
+        WHERE s.other_ids IS NOT NULL AND s.other_ids && p_ids
+    )
+    SELECT h.id INTO id FROM shares h WHERE h.campaign_id = p_campaign_id AND h.id <> p_but ORDER BY h.id LIMIT 1;
+    IF id IS NULL AND cardinality(p_ids) > 1 THEN -- the first is this append's own
+        SELECT s.id INTO id FROM unnest(p_ids) AS u (given) CROSS JOIN LATERAL (
+            SELECT s.id FROM tidemark.scheduled s WHERE s.campaign_id = p_campaign_id AND s.given_id = u.given OFFSET 0
+        ) AS s WHERE s.id <> p_but ORDER BY s.id LIMIT 1;
+    END IF;
+    IF id IS NOT NULL THEN
+        SELECT s.due_at, s.events INTO due_at, events FROM tidemark.scheduled s WHERE s.id = scheduled_with.id;
+    END IF;
+END
+$$;
+-- +goose StatementEnd
+
+-- schedule is append_at that says more. A repeated call is known by the ids that it gives: it returns the number
+-- and the due time that the first call's append has. id and due_at are NULL if the events are in the journal already.
+-- It waits only for an open transaction that schedules the same first id: for 10 s, or for the session's
+-- lock_timeout. The row comes first, then the look at the journal: an append that was made meanwhile is seen.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.schedule(p_campaign_id text, p_due timestamptz, p_events jsonb,
     p_scheduled_by text DEFAULT NULL, OUT id bigint, OUT due_at timestamptz, OUT duplicate boolean)
@@ -108,7 +141,10 @@ AS $$
 DECLARE
     ms CONSTANT bigint := date_part('epoch', clock_timestamp()) * 1000;
     random_tail CONSTANT text := right(gen_random_uuid()::text, 17);
-    given uuid;
+    patience CONSTANT text := tidemark.bound_wait();
+    ids uuid[];
+    made bigint;
+    other record;
     reason text;
     stored jsonb;
 BEGIN
@@ -129,34 +165,45 @@ BEGIN
     END IF;
     PERFORM tidemark.check_types(p_campaign_id, p_events);
     FOR attempt IN 1 .. 10 LOOP -- again if the append that this repeats was made or cancelled meanwhile
-        INSERT INTO tidemark.scheduled AS s (campaign_id, due_at, attempt_at, scheduled_by, given_id, events)
-        SELECT p_campaign_id, p_due, p_due, nullif(p_scheduled_by, ''),
-            (array_agg((e.event ->> 'id')::uuid ORDER BY e.ord) FILTER (WHERE e.event ->> 'id' IS NOT NULL))[1],
+        INSERT INTO tidemark.scheduled AS s (campaign_id, due_at, attempt_at, scheduled_by, given_id, other_ids, events)
+        SELECT p_campaign_id, p_due, p_due, nullif(p_scheduled_by, ''), e.ids[1], nullif(e.ids[2:], '{}'), e.events
+        FROM (SELECT array_agg((e.event ->> 'id')::uuid ORDER BY e.ord) FILTER (WHERE e.event ->> 'id' IS NOT NULL) AS ids,
             jsonb_agg(
             CASE WHEN tidemark.event_within(e.event) OR tidemark.check_event(p_campaign_id, e.ord, e.event) THEN
                 CASE WHEN e.event ->> 'id' IS NULL
                     THEN e.event || jsonb_build_object('id', tidemark.made_id(ms, e.ord, random_tail))
-                    ELSE e.event END END ORDER BY e.ord)
-        FROM jsonb_array_elements(p_events) WITH ORDINALITY AS e (event, ord)
+                    ELSE e.event END END ORDER BY e.ord) AS events
+            FROM jsonb_array_elements(p_events) WITH ORDINALITY AS e (event, ord)) AS e
         ON CONFLICT (campaign_id, given_id) WHERE given_id IS NOT NULL DO NOTHING
-        RETURNING s.id, s.due_at, s.given_id, false INTO id, due_at, given, duplicate;
+        RETURNING s.id, s.due_at, array_prepend(s.given_id, s.other_ids), false INTO id, due_at, ids, duplicate;
         EXIT WHEN id IS NOT NULL;
-        given := (SELECT (e ->> 'id')::uuid FROM jsonb_array_elements(p_events) WITH ORDINALITY AS e (e, ord)
-            WHERE e ->> 'id' IS NOT NULL ORDER BY ord LIMIT 1);
         SELECT s.id, s.due_at, s.events, true INTO id, due_at, stored, duplicate
-        FROM tidemark.scheduled s WHERE s.campaign_id = p_campaign_id AND s.given_id = given;
-        IF FOUND THEN
-            PERFORM tidemark.check_repeat(p_campaign_id, p_events, stored);
-            RETURN;
-        END IF;
+        FROM tidemark.scheduled s WHERE s.campaign_id = p_campaign_id AND s.given_id = (
+            SELECT (e ->> 'id')::uuid FROM jsonb_array_elements(p_events) WITH ORDINALITY AS e (e, ord)
+            WHERE e ->> 'id' IS NOT NULL ORDER BY ord LIMIT 1);
+        EXIT WHEN FOUND;
     END LOOP;
+    PERFORM set_config('lock_timeout', patience, true);
     IF id IS NULL THEN
         RAISE EXCEPTION 'append to campaign %: others schedule and cancel it all the time', left(p_campaign_id, 64)
             USING ERRCODE = '40001', HINT = 'retry the transaction';
     END IF;
-    IF given IS NOT NULL AND tidemark.appended_before(p_campaign_id, p_events) THEN
-        DELETE FROM tidemark.scheduled s WHERE s.id = schedule.id;
-        id := NULL; due_at := NULL; duplicate := true;
+    IF NOT duplicate AND ids[1] IS NOT NULL THEN
+        made := id;
+        IF tidemark.appended_before(p_campaign_id, p_events) THEN
+            id := NULL; due_at := NULL; duplicate := true;
+        ELSE
+            SELECT w.id, w.due_at, w.events INTO other FROM tidemark.scheduled_with(p_campaign_id, ids, made) AS w;
+            IF other.id IS NOT NULL THEN -- perhaps the same events in another order
+                id := other.id; due_at := other.due_at; stored := other.events; duplicate := true;
+            END IF;
+        END IF;
+        IF duplicate THEN
+            DELETE FROM tidemark.scheduled s WHERE s.id = made;
+        END IF;
+    END IF;
+    IF duplicate THEN
+        PERFORM tidemark.check_repeat(p_campaign_id, p_events, stored) WHERE stored IS NOT NULL;
         RETURN;
     END IF;
     IF pg_sequence_last_value('tidemark.next_look') > greatest(ms, date_part('epoch', p_due) * 1000)
@@ -239,18 +286,21 @@ $$;
 -- +goose StatementEnd
 
 -- cancel_scheduled deletes a scheduled append. It returns false if the append has been made or
--- cancelled, or its events were appended otherwise. If a worker is making it, it waits for the outcome.
+-- cancelled, or its events were appended otherwise. If a worker is making it, or another transaction cancels or moves
+-- it, it waits for the outcome: for 10 s, or for the session's lock_timeout.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.cancel_scheduled(p_id bigint) RETURNS boolean
     LANGUAGE plpgsql
     SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
+    patience CONSTANT text := tidemark.bound_wait();
     campaign text;
     given uuid;
 BEGIN
     DELETE FROM tidemark.scheduled s WHERE s.id = p_id RETURNING s.campaign_id, s.given_id INTO campaign, given;
-    RETURN FOUND AND NOT EXISTS (SELECT FROM tidemark.find_event(campaign, given));
+    PERFORM set_config('lock_timeout', patience, true);
+    RETURN campaign IS NOT NULL AND NOT EXISTS (SELECT FROM tidemark.find_event(campaign, given));
 END
 $$;
 -- +goose StatementEnd
@@ -263,6 +313,7 @@ CREATE FUNCTION tidemark.cancel_for_operator(p_id bigint, p_actor text, p_reason
     SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
+    patience CONSTANT text := tidemark.bound_wait();
     gone tidemark.scheduled;
 BEGIN
     IF coalesce(p_actor, '') = '' THEN
@@ -270,6 +321,7 @@ BEGIN
             USING ERRCODE = 'invalid_parameter_value', HINT = 'say who does it: it is written to the log';
     END IF;
     DELETE FROM tidemark.scheduled s WHERE s.id = p_id RETURNING s.* INTO gone;
+    PERFORM set_config('lock_timeout', patience, true);
     IF gone.id IS NULL OR EXISTS (SELECT FROM tidemark.find_event(gone.campaign_id, gone.given_id)) THEN
         RETURN false;
     END IF;
@@ -284,6 +336,79 @@ $$;
 -- +goose StatementEnd
 
 REVOKE EXECUTE ON FUNCTION tidemark.cancel_for_operator FROM PUBLIC;
+
+-- reschedule moves a scheduled append to another time, and returns that and the time it had. A refused append
+-- begins anew. moved is false if the append has been made or cancelled, or its events were appended otherwise.
+-- It waits as cancel_scheduled does. A sleeping worker is woken if the append is due before its next look.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.reschedule(p_id bigint, p_due timestamptz, OUT moved boolean, OUT due_at timestamptz,
+    OUT was_due_at timestamptz)
+    LANGUAGE plpgsql
+    SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_column
+DECLARE
+    patience CONSTANT text := tidemark.bound_wait();
+    campaign text;
+    given uuid;
+BEGIN
+    IF NOT coalesce(p_due >= '0001-01-01 00:00Z' AND p_due < '10000-01-01 00:00Z', false) THEN
+        RAISE EXCEPTION 'scheduled append %: due is %, it must be in the years 1 to 9999', p_id,
+            coalesce(to_jsonb(p_due AT TIME ZONE 'UTC') #>> '{}', 'NULL')
+            USING ERRCODE = 'TM004', HINT = 'give a time in these years', DETAIL = jsonb_build_object('campaign', '',
+                'index', -1, 'field', 'due', 'reason', format('is %s, it must be in the years 1 to 9999',
+                    coalesce(to_jsonb(p_due AT TIME ZONE 'UTC') #>> '{}', 'NULL')))::text;
+    END IF;
+    SELECT s.campaign_id, s.given_id, s.due_at INTO campaign, given, was_due_at
+    FROM tidemark.scheduled s WHERE s.id = p_id FOR UPDATE;
+    PERFORM set_config('lock_timeout', patience, true);
+    moved := campaign IS NOT NULL AND NOT EXISTS (SELECT FROM tidemark.find_event(campaign, given));
+    IF NOT moved THEN
+        was_due_at := NULL;
+        RETURN;
+    END IF;
+    UPDATE tidemark.scheduled s SET due_at = p_due, attempt_at = p_due, attempts = 0, error = NULL WHERE s.id = p_id;
+    due_at := p_due;
+    IF pg_sequence_last_value('tidemark.next_look')
+            > greatest(date_part('epoch', clock_timestamp()), date_part('epoch', p_due)) * 1000
+        AND coalesce(current_setting('tidemark.notify', true), '') <> 'off' THEN
+        PERFORM pg_notify('tidemark_scheduled', '');
+    END IF;
+END
+$$;
+-- +goose StatementEnd
+
+-- reschedule_for_operator is reschedule as an act: the log of operators says who did it.
+-- +goose StatementBegin
+CREATE FUNCTION tidemark.reschedule_for_operator(p_id bigint, p_due timestamptz, p_actor text, p_reason text, p_way text,
+    p_token_id bigint, p_address text, OUT moved boolean, OUT due_at timestamptz, OUT was_due_at timestamptz)
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_column
+DECLARE
+    row tidemark.scheduled;
+BEGIN
+    IF coalesce(p_actor, '') = '' THEN
+        RAISE EXCEPTION 'the actor is missing'
+            USING ERRCODE = 'invalid_parameter_value', HINT = 'say who does it: it is written to the log';
+    END IF;
+    SELECT r.moved, r.due_at, r.was_due_at INTO moved, due_at, was_due_at FROM tidemark.reschedule(p_id, p_due) AS r;
+    IF moved THEN
+        SELECT s.* INTO row FROM tidemark.scheduled s WHERE s.id = p_id;
+        PERFORM tidemark.log_act(p_actor, 'rescheduled', p_reason, '', '', row.campaign_id, 0, jsonb_build_object(
+            'request', jsonb_build_object('id', p_id, 'due', to_char(p_due AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')),
+            'result', jsonb_build_object('campaign_id', row.campaign_id,
+                'due_at', to_char(due_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'),
+                'was_due_at', to_char(was_due_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'),
+                'event_type', row.events -> 0 -> 'type', 'scheduled_by', row.scheduled_by)),
+            p_way, p_token_id, p_address);
+    END IF;
+END
+$$;
+-- +goose StatementEnd
+
+REVOKE EXECUTE ON FUNCTION tidemark.reschedule_for_operator FROM PUBLIC;
 
 -- append_expecting makes an append of a process that expects its campaign at a seq. If the campaign
 -- stands elsewhere, it appends an event of the type p_refused instead, or raises TM001 without one.
@@ -450,7 +575,7 @@ BEGIN
             FROM unnest(campaigns, counts) AS u (id, n)) AS c;
     END IF;
 
-    -- Only now, under the campaigns' locks, the appends themselves. One that a caller is cancelling
+    -- Only now, under the campaigns' locks, the appends themselves. One that a caller is cancelling or moving
     -- holds back those behind it.
     WITH head AS MATERIALIZED (
         SELECT h.place, row_number() OVER (PARTITION BY h.campaign_id ORDER BY h.attempt_at, h.id) AS n
@@ -460,7 +585,8 @@ BEGIN
         ) AS h
     ), mine AS MATERIALIZED (
         SELECT s.campaign_id, s.id, s.attempt_at, s.events, h.n
-        FROM head h JOIN tidemark.scheduled s ON s.ctid = h.place FOR UPDATE OF s SKIP LOCKED
+        FROM head h JOIN tidemark.scheduled s ON s.ctid = h.place AND s.attempt_at <= at -- it may just have been moved
+        FOR UPDATE OF s SKIP LOCKED
     ), first AS MATERIALIZED (
         SELECT m.*, row_number() OVER (PARTITION BY m.campaign_id ORDER BY m.n) = m.n AS whole FROM mine m
     )
@@ -513,8 +639,11 @@ BEGIN
                 ELSIF SQLSTATE = 'TM014' THEN
                     BEGIN
                         PERFORM tidemark.ask_restore(owners[n]); -- migrations/00016_archives.sql
-                    EXCEPTION WHEN SQLSTATE 'TM015' THEN
-                        NULL; -- an operator must bring it back, as its own error says
+                    EXCEPTION
+                        WHEN SQLSTATE 'TM015' THEN
+                            NULL; -- an operator must bring it back, as its own error says
+                        WHEN lock_not_available THEN
+                            NULL; -- an open transaction asks for it
                     END;
                 END IF;
                 UPDATE tidemark.scheduled s SET attempts = s.attempts + 1,
@@ -583,12 +712,15 @@ DROP FUNCTION tidemark.fire_scheduled;
 DROP FUNCTION tidemark.scheduled_keys;
 DROP FUNCTION tidemark.append_scheduled;
 DROP FUNCTION tidemark.append_expecting;
+DROP FUNCTION tidemark.reschedule_for_operator;
+DROP FUNCTION tidemark.reschedule;
 DROP FUNCTION tidemark.cancel_for_operator;
 DROP FUNCTION tidemark.cancel_scheduled;
 DROP FUNCTION tidemark.react;
 DROP FUNCTION tidemark.append_at(text, timestamptz, text, text);
 DROP FUNCTION tidemark.append_at(text, timestamptz, jsonb, text);
 DROP FUNCTION tidemark.schedule;
+DROP FUNCTION tidemark.scheduled_with;
 DROP FUNCTION tidemark.check_repeat;
 DROP SEQUENCE tidemark.next_look;
 DROP TABLE tidemark.scheduled;

@@ -645,7 +645,8 @@ $$;
 
 -- ask_restore asks workers to bring an archived campaign back, and returns whether it is archived: if not,
 -- append again. Call it after an append has failed with TM014, in another transaction, as often as you
--- like. It raises TM015 if no worker has served requests for 2 minutes, or 1,000 of them are open: a
+-- like. It waits for an open transaction that asks for the same campaign: for 10 s, or for the session's
+-- lock_timeout. It raises TM015 if no worker has served requests for 2 minutes, or 1,000 of them are open: a
 -- few more if calls run at once.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.ask_restore(p_campaign_id text) RETURNS boolean
@@ -655,6 +656,7 @@ CREATE FUNCTION tidemark.ask_restore(p_campaign_id text) RETURNS boolean
 AS $$
 DECLARE
     most CONSTANT integer := 1000;
+    patience text;
 BEGIN
     IF (SELECT j.event_version FROM tidemark.journal j WHERE j.campaign_id = p_campaign_id ORDER BY j.seq DESC LIMIT 1)
         IS DISTINCT FROM 0 THEN
@@ -670,11 +672,13 @@ BEGIN
         RAISE EXCEPTION '% requests for archived campaigns are open, which is the limit: `tidemark campaign requests` shows why', most
             USING ERRCODE = 'TM015';
     END IF;
+    patience := tidemark.bound_wait();
     INSERT INTO tidemark.restore_requests AS r (campaign_id, asked_by, asked_at, attempt_at)
     VALUES (p_campaign_id, session_user, clock_timestamp(), clock_timestamp())
     ON CONFLICT (campaign_id) DO UPDATE SET asked_by = excluded.asked_by, asked_at = excluded.asked_at, attempts = 0,
         attempt_at = excluded.attempt_at, error = '', kept_until = NULL -- it was archived again
     WHERE r.kept_until IS NOT NULL;
+    PERFORM set_config('lock_timeout', patience, true);
     RETURN true;
 END
 $$;

@@ -137,6 +137,7 @@ func calls() []call {
 		{admin.ActUndrain, "undrainWorker", "owner=w"},
 		{admin.ActStartOperation, "repairGaps", "group=g"},
 		{admin.ActAbortOperation, "abortOperation", "id=1"},
+		{admin.ActReschedule, "reschedule", "id=1 due=2999-01-01T00:00:00Z"},
 		{admin.ActCancelScheduled, "cancelScheduled", "id=1"},
 		{admin.ActAbandonErasure, "abandonErasure", "erasure=1"},
 		{admin.ActArchive, "archiveCampaign", "campaign=c003"},
@@ -158,7 +159,7 @@ func admins() []admin.Kind {
 		admin.ActResolve, admin.ActUnresolve, admin.ActResolveParked, admin.ActResetPublisher, admin.ActAbortRebuild,
 		admin.ActSwapRebuild, admin.ActRollback, admin.ActDrain, admin.ActUndrain, admin.ActRemove, admin.ActRemoveGroup,
 		admin.ActCreateToken, admin.ActRevokeToken, admin.ActCancelScheduled, admin.ActErase, admin.ActArchive, admin.ActRestore,
-		admin.ActRepairCopy, admin.ActAbandonErasure, admin.ActDeleteKey,
+		admin.ActRepairCopy, admin.ActAbandonErasure, admin.ActDeleteKey, admin.ActReschedule,
 	}
 }
 

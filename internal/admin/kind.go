@@ -31,6 +31,7 @@ const (
 	ActCreateToken     Kind = "token_created"
 	ActRevokeToken     Kind = "token_revoked"
 	ActCancelScheduled Kind = "scheduled_cancelled"
+	ActReschedule      Kind = "rescheduled"
 	ActErase           Kind = "erased"
 	ActAbandonErasure  Kind = "erasure_abandoned"
 	ActArchive         Kind = "archived"
@@ -49,7 +50,7 @@ func Kinds() []Kind {
 		ActPauseRebuild, ActResumeRebuild, ActAbortRebuild, ActSwapRebuild,
 		ActRollback, ActPausePublisher, ActResumePublisher, ActResetPublisher, ActRetryParked, ActResolveParked,
 		ActDrain, ActUndrain, ActRepublish, ActRemove, ActRemoveGroup,
-		ActCreateToken, ActRevokeToken, ActCancelScheduled, ActErase, ActAbandonErasure, ActRotateKeys, ActDeleteKey,
+		ActCreateToken, ActRevokeToken, ActCancelScheduled, ActReschedule, ActErase, ActAbandonErasure, ActRotateKeys, ActDeleteKey,
 		ActArchive, ActRestore, ActRepairCopy, ActStartOperation, ActAbortOperation,
 	}
 }

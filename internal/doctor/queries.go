@@ -84,7 +84,7 @@ const (
 		SELECT format('EXECUTE on tidemark.%s', f.proname) FROM pg_proc f
 		WHERE f.pronamespace = 'tidemark'::regnamespace AND f.prorettype <> 'trigger'::regtype
 			AND f.proname NOT IN ('append', 'append_all', 'append_if', 'append_at', 'schedule', 'cancel_scheduled',
-				'react', 'secret_hash', 'tag_hashes', 'derive')
+				'reschedule', 'react', 'secret_hash', 'tag_hashes', 'derive')
 			AND (NOT f.prosecdef OR f.proname IN ('fire_scheduled', 'wait_for_work', 'end_wait', 'prune_log')
 				OR $1 = 'workers' AND f.proname = 'log_act')
 			AND NOT has_function_privilege(f.oid, 'EXECUTE')

@@ -1,6 +1,7 @@
 package retention_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -352,6 +353,38 @@ func TestAScheduledAppendAsksForItsCampaign(t *testing.T) {
 }
 
 // TestARequestForACampaignWhosePositionsAreTakenSaysSo serves requests on a copy whose sequence was behind.
+// A transaction that has asked and stays open holds up who asks for the same campaign, for so long at most, and no
+// scheduled append of others.
+func TestAnOpenRequestHoldsUpItsCampaignAlone(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.New(t)
+	r, _ := server(t, pool, "a")
+	closedOnes(t, pool, r, "oak")
+	must(t, serve(t, pool, r))
+	tx, err := pool.Begin(t.Context())
+	must(t, err)
+	defer func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }()
+	_, err = tx.Exec(t.Context(), `SELECT tidemark.ask_restore('oak')`)
+	must(t, err)
+	exec(t, pool, `SELECT tidemark.append_at(c, now() - interval '1 s', '[{"type": "late"}]') FROM unnest('{ash,oak,yew}'::text[]) AS c`)
+	if n := value(t, pool, `SELECT fired FROM tidemark.fire_scheduled(500, NULL, '-infinity', NULL, '{}', NULL, false)`); n != "2" {
+		t.Errorf("%s appends are made while a request is open", n)
+	}
+	err = pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
+		_, err := tx.Exec(t.Context(), `SELECT set_config('lock_timeout', '100ms', true), tidemark.ask_restore('oak')`)
+		return err
+	})
+	var refused *pgconn.PgError
+	if !errors.As(err, &refused) || refused.Code != "55P03" {
+		t.Errorf("a second request: %v", err)
+	}
+	if _, err = pool.Exec(t.Context(), `SELECT tidemark.ask_restore('oak')`); !errors.As(err, &refused) || refused.Code != "55P03" {
+		t.Errorf("a second request without lock_timeout: %v", err)
+	}
+	must(t, tx.Commit(t.Context()))
+	ask(t, pool, "oak", true)
+}
+
 func TestARequestForACampaignWhosePositionsAreTakenSaysSo(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.New(t)

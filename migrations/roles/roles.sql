@@ -28,8 +28,8 @@
 -- Only the worker may create objects in that schema, so it cannot be
 -- public.
 --
--- append, append_all, append_if, append_at, schedule, cancel_scheduled, fire_scheduled, react, await and
--- applied become SECURITY DEFINER functions here. They run as the owner, so callers need no privileges on tables. A
+-- append, append_all, append_if, append_at, schedule, cancel_scheduled, reschedule, fire_scheduled, react, await
+-- and applied become SECURITY DEFINER functions here. They run as the owner, so callers need no privileges on tables. A
 -- migration that replaces them must keep that (docs/guides/operations/upgrades.md).
 
 BEGIN;
@@ -174,20 +174,21 @@ BEGIN
         tidemark.find_session, tidemark.begin_session, tidemark.end_session, tidemark.valid_secrets,
         tidemark.holding_secrets FROM %I', publisher);
 
-    -- Appender: functions that run as the owner. Workers and publishers make what is due. Operators cancel
-    -- by cancel_for_operator, which writes the log.
+    -- Appender: functions that run as the owner. Workers and publishers make what is due. Operators cancel and
+    -- move by cancel_for_operator and reschedule_for_operator, which write the log.
     FOR object IN
         SELECT p.oid::regprocedure::text AS name, p.proname FROM pg_proc p
         WHERE p.pronamespace = 'tidemark'::regnamespace
             AND p.proname IN ('append', 'append_all', 'append_if', 'append_at', 'schedule', 'cancel_scheduled',
-                'fire_scheduled')
+                'reschedule', 'fire_scheduled')
     LOOP
         EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER', object.name);
         CONTINUE WHEN object.proname = 'fire_scheduled';
         EXECUTE format('REVOKE EXECUTE ON FUNCTION %s FROM %I, %I', object.name, publisher, worker);
         EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO %I', object.name, appender);
     END LOOP;
-    EXECUTE format('REVOKE EXECUTE ON FUNCTION tidemark.cancel_for_operator FROM %I', publisher);
+    EXECUTE format('REVOKE EXECUTE ON FUNCTION tidemark.cancel_for_operator, tidemark.reschedule_for_operator FROM %I',
+        publisher);
 
     -- Only processes schedule appends.
     ALTER FUNCTION tidemark.react SECURITY DEFINER;

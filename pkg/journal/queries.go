@@ -30,11 +30,14 @@ const (
 	// queryCommit begins another transaction, so the caller can end the one it opened.
 	queryCommit = `COMMIT AND CHAIN`
 
-	// queryAppendAt inserts one row and locks nothing. It waits only for a repeat of itself.
+	// queryAppendAt inserts one row and locks nothing. It waits only for a repeat of itself, up to 10 s.
 	queryAppendAt = `SELECT coalesce(id, 0), due_at, duplicate FROM tidemark.schedule($1, $2::timestamptz, $3::jsonb)`
 
 	// queryCancel deletes one row by its primary key.
 	queryCancel = `SELECT tidemark.cancel_scheduled($1)`
+
+	// queryReschedule locks and updates one row by its primary key.
+	queryReschedule = `SELECT moved, due_at, was_due_at FROM tidemark.reschedule($1, $2::timestamptz)`
 )
 
 const (

@@ -9,18 +9,18 @@ import (
 
 // Scheduled is the answer of [AppendAt].
 type Scheduled struct {
-	ID        int64     // for [Cancel]; 0: the events are in the journal already
-	DueAt     time.Time // due time of the first call; zero without an ID
+	ID        int64     // for [Cancel] and [Reschedule]; 0: the events are in the journal already
+	DueAt     time.Time // due time of the first call, or the one it was moved to; zero without an ID
 	Duplicate bool      // an earlier call scheduled these events, or they were appended
 }
 
 // AppendAt schedules an append of events to a campaign. A worker makes it, exactly once, when it is
 // due by the database's clock; if due is past, at once. The row commits with the caller's
-// transaction. The call waits only for an open transaction that schedules the same IDs. [Cancel]
-// takes the row's ID.
+// transaction. The call waits only for an open transaction that schedules the same first ID: 10 s, or the
+// session's lock_timeout (SQLSTATE 55P03). [Cancel] and [Reschedule] take the row's ID.
 //
 // A call that is repeated with the same event IDs changes nothing and returns the first call's ID and
-// due time, also if it gives another time. The first ID that a call gives identifies it.
+// due time, also if it gives another time. [Reschedule] changes the time.
 //
 // A campaign's scheduled appends are made in the order of (due, id). Where the campaign then stands
 // is not known, so there is no [Expect]. Events are checked now, as by [Journal.Append], and get
@@ -56,9 +56,35 @@ func AppendAt(
 
 // Cancel deletes an append that [AppendAt] has scheduled. It returns false if the append has been
 // made or cancelled before, or if other calls have appended its first event. It waits while a worker
-// makes the append, or another transaction cancels it. Until the caller's transaction ends, the
-// campaign's later appends wait.
+// makes the append, or another transaction cancels or moves it: 10 s, or the session's lock_timeout
+// (SQLSTATE 55P03). Until the caller's transaction ends, the campaign's later appends wait.
 func Cancel(ctx context.Context, tx pgx.Tx, id int64) (cancelled bool, err error) {
 	err = tx.QueryRow(ctx, queryCancel, id).Scan(&cancelled)
 	return cancelled, appendError("", err)
+}
+
+// Rescheduled is the answer of [Reschedule].
+type Rescheduled struct {
+	Done     bool      // false: it was made or cancelled before, or other calls have appended its first event
+	ID       int64     // of the append
+	DueAt    time.Time // its due time; zero if it was not moved
+	WasDueAt time.Time // its due time before; zero if it was not moved
+}
+
+// Reschedule gives an append that [AppendAt] has scheduled another due time. If that is past, it is due at once. Its
+// events and its ID stay, and a refused append begins anew. Either a worker has made the append at the
+// old time, or Done is true and it is made at the new one. Reschedule waits as [Cancel] does, and so do the
+// campaign's later appends.
+//
+// Errors: [*InvalidEventError] for a due time outside the years 1 to 9999.
+func Reschedule(ctx context.Context, tx pgx.Tx, id int64, due time.Time) (Rescheduled, error) {
+	m := Rescheduled{ID: id}
+	var dueAt, wasDueAt *time.Time
+	if err := tx.QueryRow(ctx, queryReschedule, id, due).Scan(&m.Done, &dueAt, &wasDueAt); err != nil {
+		return Rescheduled{}, appendError("", err)
+	}
+	if m.Done {
+		m.DueAt, m.WasDueAt = *dueAt, *wasDueAt
+	}
+	return m, nil
 }

@@ -12,9 +12,13 @@ import (
 )
 
 // holdAndRelease holds snippets of docs/guides/scheduled.md.
-func holdAndRelease(ctx context.Context, tx pgx.Tx, due time.Time) (bool, error) {
+func holdAndRelease(ctx context.Context, tx pgx.Tx, due, later time.Time) (bool, error) {
 	ends, err := journal.AppendAt(ctx, tx, "seat-7", due, journal.Event{Type: "hold_expired"})
 	if err != nil {
+		return false, err
+	}
+	moved, err := journal.Reschedule(ctx, tx, ends.ID, later)
+	if err != nil || !moved.Done {
 		return false, err
 	}
 	cancelled, err := journal.Cancel(ctx, tx, ends.ID)
@@ -24,7 +28,7 @@ func holdAndRelease(ctx context.Context, tx pgx.Tx, due time.Time) (bool, error)
 func TestTheScheduledAppendOfTheDocs(t *testing.T) {
 	t.Parallel()
 	if err := pgx.BeginFunc(t.Context(), pgtest.New(t), func(tx pgx.Tx) error {
-		cancelled, err := holdAndRelease(t.Context(), tx, time.Now().Add(10*time.Minute))
+		cancelled, err := holdAndRelease(t.Context(), tx, time.Now().Add(10*time.Minute), time.Now().Add(20*time.Minute))
 		if !cancelled {
 			t.Error("not cancelled")
 		}

@@ -106,6 +106,17 @@ func attacks() map[string][]attack {
 			as("worker", "22023", "", `SELECT tidemark.cancel_for_operator(1, NULL, '', '', 0, '')`, `SELECT tidemark.cancel_for_operator(1, '', '', '', 0, '')`),
 			as("worker", "", "", `SELECT tidemark.cancel_for_operator(NULL, 'eve', '', '', 0, '')`, `SELECT tidemark.cancel_for_operator(-7, 'eve', '', '', 0, '')`),
 			as("worker", "", "scheduled operator_log", `SELECT tidemark.cancel_for_operator((SELECT max(id) FROM tidemark.scheduled), 'eve', '', 'cli', 0, '')`)),
+		"reschedule": slices.Concat(
+			as("appender", "TM004", "", `SELECT tidemark.reschedule(1, NULL)`, `SELECT tidemark.reschedule(NULL, 'infinity')`,
+				`SELECT tidemark.reschedule(1, '-infinity')`),
+			as("appender", "", "", `SELECT tidemark.reschedule(NULL, now())`, `SELECT tidemark.reschedule(-1, now())`)),
+		"reschedule_for_operator": slices.Concat(
+			as("worker", "22023", "", `SELECT tidemark.reschedule_for_operator(1, now(), NULL, '', '', 0, '')`,
+				`SELECT tidemark.reschedule_for_operator(1, now(), '', '', '', 0, '')`),
+			as("worker", "TM004", "", `SELECT tidemark.reschedule_for_operator(1, NULL, 'eve', '', '', 0, '')`),
+			as("worker", "", "", `SELECT tidemark.reschedule_for_operator(-7, now(), 'eve', '', '', 0, '')`),
+			as("worker", "", "scheduled operator_log", `SELECT tidemark.reschedule_for_operator((SELECT max(id) FROM tidemark.scheduled),
+				now() + interval '1 year', 'eve', '', 'cli', 0, '')`)),
 		"fire_scheduled": slices.Concat(
 			as("worker", "22023", "", `SELECT FROM tidemark.fire_scheduled(0, NULL, '-infinity', 0, '{}', NULL, false)`,
 				`SELECT FROM tidemark.fire_scheduled(-5, 'c', '-infinity', 0, '{}', NULL, false)`),

@@ -134,6 +134,7 @@ func everyAct(t *testing.T, operator, applies *pgxpool.Pool, done func(what stri
 		{admin.ActUndrain, "undrainWorker", "", "owner=w"},
 		{admin.ActStartOperation, "verifyProjection", "", "projection=counted"},
 		{admin.ActAbortOperation, "abortOperation", "", ""},
+		{admin.ActReschedule, "reschedule", "", "id=1 due=2999-01-01T00:00:00Z"},
 		{admin.ActCancelScheduled, "cancelScheduled", "1", "id=1"},
 		{admin.ActAbandonErasure, "abandonErasure", "", ""},
 		{admin.ActArchive, "archiveCampaign", "", "campaign=c"},

@@ -12,7 +12,7 @@ import (
 	"github.com/tidemark-go/tidemark/pkg/journal"
 )
 
-// ErrNotFound is returned by [Show] and [Cancel] for an append that was made, cancelled, or never
+// ErrNotFound is returned by [Show], [Cancel] and [Reschedule] for an append that was made, cancelled, or never
 // scheduled.
 var ErrNotFound = errors.New("no such scheduled append: it was made, cancelled, or never scheduled")
 
@@ -78,7 +78,7 @@ func Show(ctx context.Context, db rows.Querier, id int64, bare bool) (a Append, 
 	return a, events, err
 }
 
-// Actor is the operator who cancels, for the operators' log.
+// Actor is the operator who cancels or moves, for the operators' log.
 type Actor struct {
 	Name, Reason, Way string
 	TokenID           int64
@@ -95,6 +95,22 @@ func Cancel(ctx context.Context, tx pgx.Tx, id int64, by Actor) (Append, error) 
 	cancelled, err := rows.One(ctx, tx, pgx.RowTo[bool], "cancel a scheduled append", queryCancel, id,
 		by.Name, by.Reason, by.Way, by.TokenID, by.Address)
 	if err == nil && !cancelled {
+		err = fmt.Errorf("scheduled append %d: %w", id, ErrNotFound)
+	}
+	return a, err
+}
+
+// Reschedule moves an append to another time, writes that to the operators' log, and returns the append as it
+// was. If a worker is making it, Reschedule waits for the outcome.
+func Reschedule(ctx context.Context, tx pgx.Tx, id int64, due time.Time, by Actor) (Append, error) {
+	a, _, err := Show(ctx, tx, id, true)
+	if err != nil {
+		return a, err
+	}
+	var moved bool
+	err = rows.Each(ctx, tx, []any{&moved, &a.DueAt}, func() {}, "move a scheduled append", queryReschedule, id, due,
+		by.Name, by.Reason, by.Way, by.TokenID, by.Address)
+	if err == nil && !moved {
 		err = fmt.Errorf("scheduled append %d: %w", id, ErrNotFound)
 	}
 	return a, err

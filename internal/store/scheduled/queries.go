@@ -47,4 +47,8 @@ const (
 
 	// queryCancel deletes one row by its primary key, and writes the log of operators.
 	queryCancel = `SELECT tidemark.cancel_for_operator($1, $2, $3, $4, $5, $6)`
+
+	// queryReschedule updates one row by its primary key, and writes the log of operators.
+	queryReschedule = `SELECT moved, coalesce(was_due_at, '0001-01-01 00:00Z')
+		FROM tidemark.reschedule_for_operator($1, $2::timestamptz, $3, $4, $5, $6, $7)`
 )

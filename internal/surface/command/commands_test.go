@@ -114,6 +114,7 @@ func commands() []known {
 		acted("erase abandon", "killed.sql", "1 --yes --reason test", "erasure_begun gone", "erasure_abandoned"),
 		shows("campaign policies"),
 		shows("campaign requests"),
+		acted("scheduled reschedule", "deferred.sql scheduled.sql", "1 --due 2999-01-01T00:00:00Z", "rescheduled oak"),
 		acted("scheduled cancel", "deferred.sql scheduled.sql", "1 --yes", "scheduled_cancelled oak"),
 		shows("token list"),
 		acted("token create", "", "eve --role operator", "token_created"),

@@ -51,7 +51,7 @@ behind it, unless the publisher leaves such events out. A campaign that may go o
 up.`,
 		},
 		{
-			"scheduled", "Show and cancel appends that are still to be made",
+			"scheduled", "Show, move and cancel appends that are still to be made",
 			`A scheduled append is made by a worker when it is due, exactly once. One that is refused is retried, and holds
 back no other.`,
 		},
