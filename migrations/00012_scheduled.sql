@@ -167,7 +167,8 @@ BEGIN
     FOR attempt IN 1 .. 10 LOOP -- again if the append that this repeats was made or cancelled meanwhile
         INSERT INTO tidemark.scheduled AS s (campaign_id, due_at, attempt_at, scheduled_by, given_id, other_ids, events)
         SELECT p_campaign_id, p_due, p_due, nullif(p_scheduled_by, ''), e.ids[1], nullif(e.ids[2:], '{}'), e.events
-        FROM (SELECT array_agg((e.event ->> 'id')::uuid ORDER BY e.ord) FILTER (WHERE e.event ->> 'id' IS NOT NULL) AS ids,
+        FROM (SELECT
+            array_agg((e.event ->> 'id')::uuid ORDER BY e.ord) FILTER (WHERE e.event ->> 'id' IS NOT NULL) AS ids,
             jsonb_agg(
             CASE WHEN tidemark.event_within(e.event) OR tidemark.check_event(p_campaign_id, e.ord, e.event) THEN
                 CASE WHEN e.event ->> 'id' IS NULL
@@ -380,8 +381,8 @@ $$;
 
 -- reschedule_for_operator is reschedule as an act: the log of operators says who did it.
 -- +goose StatementBegin
-CREATE FUNCTION tidemark.reschedule_for_operator(p_id bigint, p_due timestamptz, p_actor text, p_reason text, p_way text,
-    p_token_id bigint, p_address text, OUT moved boolean, OUT due_at timestamptz, OUT was_due_at timestamptz)
+CREATE FUNCTION tidemark.reschedule_for_operator(p_id bigint, p_due timestamptz, p_actor text, p_reason text,
+    p_way text, p_token_id bigint, p_address text, OUT moved boolean, OUT due_at timestamptz, OUT was_due_at timestamptz)
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path = pg_catalog, pg_temp
 AS $$
@@ -397,7 +398,8 @@ BEGIN
     IF moved THEN
         SELECT s.* INTO row FROM tidemark.scheduled s WHERE s.id = p_id;
         PERFORM tidemark.log_act(p_actor, 'rescheduled', p_reason, '', '', row.campaign_id, 0, jsonb_build_object(
-            'request', jsonb_build_object('id', p_id, 'due', to_char(p_due AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')),
+            'request', jsonb_build_object('id', p_id,
+                'due', to_char(p_due AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')),
             'result', jsonb_build_object('campaign_id', row.campaign_id,
                 'due_at', to_char(due_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'),
                 'was_due_at', to_char(was_due_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'),

@@ -50,7 +50,8 @@ func Kinds() []Kind {
 		ActPauseRebuild, ActResumeRebuild, ActAbortRebuild, ActSwapRebuild,
 		ActRollback, ActPausePublisher, ActResumePublisher, ActResetPublisher, ActRetryParked, ActResolveParked,
 		ActDrain, ActUndrain, ActRepublish, ActRemove, ActRemoveGroup,
-		ActCreateToken, ActRevokeToken, ActCancelScheduled, ActReschedule, ActErase, ActAbandonErasure, ActRotateKeys, ActDeleteKey,
+		ActCreateToken, ActRevokeToken, ActCancelScheduled, ActReschedule, ActErase, ActAbandonErasure,
+		ActRotateKeys, ActDeleteKey,
 		ActArchive, ActRestore, ActRepairCopy, ActStartOperation, ActAbortOperation,
 	}
 }

@@ -239,7 +239,8 @@ func TestAnInterruptedErasureIsAbandonedByAForm(t *testing.T) {
 		t.Errorf("%d, certificate %+v", status, c)
 	}
 	w.accepted(t, c)
-	if _, list = w.get(t, auth.Admin, "/audit?of=erasures"); strings.Contains(list, form) || !strings.Contains(list, "abandoned") {
+	_, list = w.get(t, auth.Admin, "/audit?of=erasures")
+	if strings.Contains(list, form) || !strings.Contains(list, "abandoned") {
 		t.Errorf("the list afterwards:\n%s", list)
 	}
 }
