@@ -144,7 +144,6 @@ DECLARE
     patience CONSTANT text := tidemark.bound_wait();
     ids uuid[];
     made bigint;
-    other record;
     reason text;
     stored jsonb;
 BEGIN
@@ -193,17 +192,13 @@ BEGIN
         made := id;
         IF tidemark.appended_before(p_campaign_id, p_events) THEN
             id := NULL; due_at := NULL; duplicate := true;
-        ELSE
-            SELECT w.id, w.due_at, w.events INTO other FROM tidemark.scheduled_with(p_campaign_id, ids, made) AS w;
-            IF other.id IS NOT NULL THEN -- perhaps the same events in another order
-                id := other.id; due_at := other.due_at; stored := other.events; duplicate := true;
-            END IF;
-        END IF;
-        IF duplicate THEN
-            DELETE FROM tidemark.scheduled s WHERE s.id = made;
+        ELSE -- perhaps the same events in another order
+            SELECT coalesce(w.id, made), coalesce(w.due_at, p_due), w.events, w.id IS NOT NULL
+            INTO id, due_at, stored, duplicate FROM tidemark.scheduled_with(p_campaign_id, ids, made) AS w;
         END IF;
     END IF;
     IF duplicate THEN
+        DELETE FROM tidemark.scheduled s WHERE s.id = made;
         PERFORM tidemark.check_repeat(p_campaign_id, p_events, stored) WHERE stored IS NOT NULL;
         RETURN;
     END IF;
