@@ -105,8 +105,11 @@ func TestAnErasureMeetsReplaysOfKeys(t *testing.T) {
 				t.Errorf("the search finds %+v", report.Searched)
 			}
 			s.within("the replays have ended", func() bool { return s.value(`SELECT count(*) FROM tidemark.deferred`) == "0" })
-			left := s.everywhere(planted("ann"))
-			if left = slices.DeleteFunc(left, func(table string) bool { return table == "tidemark.operator_log" }); len(left) > 0 {
+			// The operator has typed the key, in the last case after it was erased.
+			left := slices.DeleteFunc(s.everywhere(planted("ann")), func(table string) bool {
+				return table == "tidemark.operator_log" || table == "tidemark.failure_log" && name == "asked for after"
+			})
+			if len(left) > 0 {
 				t.Errorf("%v have the erased text", left)
 			}
 			if got := s.value(`SELECT string_agg(doc ->> 'amount', ' ') FROM tidemark_views.keyed WHERE doc::text LIKE '%planted-bob%'`); got !=
