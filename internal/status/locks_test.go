@@ -57,7 +57,7 @@ func TestASessionThatHoldsLocksOfOursIsNamed(t *testing.T) {
 			t.Errorf("%q does not say %q", found[0].What, want)
 		}
 	}
-	for _, want := range []string{fmt.Sprintf("SELECT pg_terminate_backend(%d)", pid), "revokes", "advisory-locks.sql"} {
+	for _, want := range []string{fmt.Sprintf("SELECT pg_terminate_backend(%d)", pid), "revokes", "migrate roles --advisory-locks"} {
 		if !strings.Contains(found[0].Do, want) {
 			t.Errorf("%q does not say %q", found[0].Do, want)
 		}
