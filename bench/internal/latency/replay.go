@@ -129,7 +129,7 @@ func replayOnce(ctx context.Context, pool *pgxpool.Pool) (replays int, err error
 			return err
 		}
 		filed, err := failed.Replay(ctx, tx, failed.ReplayRequest{
-			Group: harness.ConsumerGroup, Projection: "characters", Campaigns: []string{replayedKey}, From: 1,
+			Group: harness.ConsumerGroup, Projection: "characters", Campaigns: []string{replayedKey},
 		}, failed.Act{By: "bench", Reason: "replay_latency"})
 		replays = int(filed)
 		return err
