@@ -40,6 +40,7 @@ var fixed = map[string]string{ //nolint:gochecknoglobals // constants
 	"check_repeat":     "times are RFC 3339: check_types",
 	"erase_scheduled":  "times are RFC 3339: check_types",
 	"put_back":         "the lines have the formats of archive_lines, which their hash proves",
+	"reschedule":       "its message has a time without a zone as JSON, which is ISO",
 	"sample_pages":     "it casts a number",
 	"reader_lag":       "it casts a number",
 	"lock_exclusively": "lock_timeout has a number and a unit",

@@ -39,8 +39,11 @@ func TestWhatHasToBeTypedIsAskedFor(t *testing.T) {
 			i := slices.IndexFunc(act.Params, func(p param.Param) bool { return p.Name == name })
 			given := act.Params[i].Required || name == "position"
 			one := "1"
-			if act.Params[i].Type == param.Duration {
+			switch act.Params[i].Type {
+			case param.Duration:
 				one = "1h"
+			case param.Time:
+				one = "2026-01-31T12:00:00Z"
 			}
 			return map[bool][]string{true: {one}}[given], given
 		})

@@ -9,5 +9,5 @@ import (
 
 func TestEveryStatementPrepares(t *testing.T) {
 	t.Parallel()
-	sqltest.Prepare(t, pgtest.New(t), "")
+	sqltest.Prepare(t, pgtest.New(t), "", "withUsers")
 }
