@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -14,7 +15,8 @@ import (
 	"github.com/tidemark-go/tidemark/test/support/pgtest"
 )
 
-// childEnv turns the test binary into an operator: "archive URL FOLDER" or "restore URL FOLDER".
+// childEnv turns the test binary into an operator: "archive URL FOLDER", "restore URL FOLDER", or "full URL
+// FOLDER", which archives and can write no file of more than 1,000 bytes.
 const childEnv = "TIDEMARK_TEST_ARCHIVE"
 
 func TestMain(m *testing.M) {
@@ -39,7 +41,12 @@ func child(ctx context.Context, does, url, folder string) error {
 	if err != nil {
 		return err
 	}
-	if does == "archive" {
+	if does == "full" {
+		if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: 1000, Max: 1000}); err != nil {
+			return err
+		}
+	}
+	if does != "restore" {
 		_, err = archive.Run(ctx, pool, store, closed)
 		return err
 	}

@@ -16,7 +16,7 @@ import (
 func TestTwoCopiesOfOneColdBackupGoOn(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)
-	original, err := pgxpool.New(t.Context(), url)
+	original, err := pgxpool.New(t.Context(), pgtest.UTF8(url))
 	if err != nil {
 		t.Fatal(err)
 	}
