@@ -17,7 +17,6 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidemark-go/tidemark/internal/store/feed"
-	"github.com/tidemark-go/tidemark/internal/store/rows"
 )
 
 // ErrCommandReused is returned by [Command.Do] if the command's id was used for another one. The text
@@ -170,9 +169,13 @@ func (c Command) before(ctx context.Context, tx pgx.Tx) (Outcome, error) {
 	}
 	for {
 		last := out.Places[len(out.Places)-1].Seq
-		next, err := rows.All(ctx, tx, scan, "find a command's events", queryIDs, c.CampaignID, last)
+		found, err := tx.Query(ctx, queryIDs, c.CampaignID, last)
 		if err != nil {
-			return Outcome{}, err
+			return Outcome{}, fmt.Errorf("find a command's events: %w", err)
+		}
+		next, err := pgx.CollectRows(found, scan)
+		if err != nil {
+			return Outcome{}, fmt.Errorf("find a command's events: %w", err)
 		}
 		for _, place := range next {
 			if place.ID != c.idOf(c.CampaignID, len(out.Places)) {

@@ -239,11 +239,13 @@ func TestCommandsThatSayTooLittleOrTooMuchAreRefused(t *testing.T) {
 			good, journal.Decision{Events: []journal.Event{{ID: good.ID, Type: "booked"}}}, "events[0] has an id: leave it to the command",
 		},
 		"another campaign first": {
-			good, journal.Decision{Events: []journal.Event{{CampaignID: "bills", Type: "billed"}}},
+			good,
+			journal.Decision{Events: []journal.Event{{CampaignID: "bills", Type: "billed"}}},
 			`its first event is of campaign "bills"`,
 		},
 		"both": {
-			good, journal.Decision{Events: noted(1), Expect: journal.None, Condition: &condition},
+			good,
+			journal.Decision{Events: noted(1), Expect: journal.None, Condition: &condition},
 			"the decision has a condition and expects a seq",
 		},
 	} {

@@ -153,7 +153,8 @@ func worthRetrying(err error) bool {
 	var doubt *doubtError
 	var race *raceError
 	return slices.Contains([]string{stateSerializationFailure, stateDeadlock}, feed.SQLState(err)) ||
-		errors.As(err, &doubt) || errors.As(err, &race) || errors.Is(err, ErrConditionFailed) || errors.Is(err, ErrVersionConflict) ||
+		errors.As(err, &doubt) || errors.As(err, &race) || errors.Is(err, ErrConditionFailed) ||
+		errors.Is(err, ErrVersionConflict) ||
 		errors.Is(err, ErrStaleSnapshot) || errors.Is(err, errOtherHistory)
 }
 

@@ -175,7 +175,7 @@ func TestTheWorkerRunsInTheModeOfItsSwitches(t *testing.T) {
 				}
 				return
 			}
-			if mode := p.await(t, `"worker starts","mode":"([a-z_]+)"`); mode != row.mode {
+			if mode := p.await(t, `"worker starts".*"mode":"([a-z_]+)"`); mode != row.mode {
 				t.Errorf("it runs in mode %s, want %s", mode, row.mode)
 			}
 			if warned := strings.Contains(p.output(), "takes precedence"); warned != (row.worker && row.shadow) {

@@ -93,6 +93,7 @@ func TestADownloadedPostgresServes(t *testing.T) {
 // reachable returns a folder that the user of root's servers can pass through.
 func reachable(t *testing.T) string {
 	t.Helper()
+	//nolint:usetesting // another user passes through each folder of the path
 	dir, err := os.MkdirTemp("/var/tmp", "tidemark-embedded-*")
 	if err == nil {
 		err = os.Chmod(dir, 0o755)

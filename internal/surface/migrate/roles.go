@@ -10,7 +10,8 @@ import (
 )
 
 const rolesDescription = `Print the SQL that makes a database role for each kind of program and grants it what it
-needs. Run it as a superuser, or as the owner of the database if that role may create roles, before the first migration and after each:
+needs. Run it as a superuser, or as the owner of the database if that role may create roles, before the first ` +
+	`migration and after each:
 
   tidemark migrate roles | psql "$SUPERUSER_URL" -v ON_ERROR_STOP=1
 

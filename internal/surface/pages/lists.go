@@ -194,7 +194,8 @@ func (p *Pages) find(ctx context.Context, r *http.Request, name string, fields [
 	if err != nil {
 		return nil, err
 	}
-	return of.Read(ctx, views.Reader{Pool: p.cfg.Pool, Acts: p.cfg.Acts, API: true, Look: searchLook, Time: searchTime}, in)
+	reader := views.Reader{Pool: p.cfg.Pool, Acts: p.cfg.Acts, API: true, Look: searchLook, Time: searchTime}
+	return of.Read(ctx, reader, in)
 }
 
 // asked returns the values of fields as parameters.

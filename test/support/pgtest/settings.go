@@ -66,8 +66,12 @@ func hostile() [][2]string {
 		return nil
 	}
 	return [][2]string{
-		{"TimeZone", "'Pacific/Chatham'"}, {"DateStyle", "SQL, DMY"}, {"IntervalStyle", "sql_standard"},
-		{"bytea_output", "escape"}, {"client_encoding", "LATIN1"}, {"standard_conforming_strings", "off"},
+		{"TimeZone", "'Pacific/Chatham'"},
+		{"DateStyle", "SQL, DMY"},
+		{"IntervalStyle", "sql_standard"},
+		{"bytea_output", "escape"},
+		{"client_encoding", "LATIN1"},
+		{"standard_conforming_strings", "off"},
 		{"extra_float_digits", "-15"},
 	}
 }

@@ -19,7 +19,8 @@ const (
 )
 
 // damaged is {"by": 1, "n": []} with a list that is not marked as one.
-const damaged = `decode('020000200100008002000000080000500a0000106e6279000000000000000000200000000080010000', 'hex')::jsonb`
+const damaged = `decode('020000200100008002000000080000500a0000106e6279000000000000000000200000000080010000',
+	'hex')::jsonb`
 
 // Kinds returns the kinds of events: a type ("" takes the caller's), a payload and metadata, in
 // SQL.
