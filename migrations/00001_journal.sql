@@ -138,8 +138,9 @@ END;
 -- +goose StatementEnd
 
 -- refuse_change lets tidemark.erase through (migrations/00014_erasure.sql), which keeps an event's
--- place, type, id and times, and tidemark.archive (migrations/00016_archives.sql), which leaves a stub with
--- version 0. Roles that do not own the tables may not change them at all.
+-- place, type, id and times, and tidemark.archive and restore (migrations/00016_archives.sql): an archive
+-- deletes events or leaves stubs, with version 0, and a restore deletes stubs. Roles that do not own the
+-- tables may not change them at all.
 -- +goose StatementBegin
 CREATE FUNCTION tidemark.refuse_change() RETURNS trigger
     LANGUAGE plpgsql SECURITY DEFINER
@@ -154,8 +155,12 @@ BEGIN
         IF TG_OP = 'DELETE' AND act = 'erase' THEN
             RETURN OLD;
         END IF;
-    ELSIF TG_OP = 'DELETE' THEN -- before a statement: refuse_delete looks at its events
+    ELSIF TG_OP = 'DELETE' AND TG_WHEN = 'BEFORE' THEN
         IF act IN ('archive', 'restore') THEN
+            RETURN NULL;
+        END IF;
+    ELSIF TG_OP = 'DELETE' THEN -- the deleted events once a statement: an archive deletes thousands
+        IF NOT EXISTS (SELECT FROM gone g WHERE (act = 'archive') IS DISTINCT FROM (g.event_version > 0)) THEN
             RETURN NULL;
         END IF;
     ELSIF TG_OP = 'UPDATE' THEN
@@ -176,25 +181,6 @@ END
 $$;
 -- +goose StatementEnd
 
--- refuse_delete looks at deleted events once a statement: an archive deletes thousands.
--- +goose StatementBegin
-CREATE FUNCTION tidemark.refuse_delete() RETURNS trigger
-    LANGUAGE plpgsql SECURITY DEFINER
-    SET search_path = pg_catalog, pg_temp
-AS $$
-DECLARE
-    act CONSTANT text := (SELECT c.act FROM tidemark.journal_changes c WHERE c.xid = pg_current_xact_id());
-BEGIN
-    IF EXISTS (SELECT FROM gone g
-        WHERE (act = 'archive' AND g.event_version > 0 OR act = 'restore' AND g.event_version = 0) IS NOT TRUE) THEN
-        RAISE EXCEPTION 'tidemark.% is append-only: % is refused', TG_TABLE_NAME, TG_OP
-            USING ERRCODE = 'TM009', HINT = 'append an event that corrects the earlier one';
-    END IF;
-    RETURN NULL;
-END
-$$;
--- +goose StatementEnd
-
 REVOKE ALL ON FUNCTION tidemark.begin_change, tidemark.end_change FROM PUBLIC;
 
 CREATE TRIGGER journal_no_update BEFORE UPDATE ON tidemark.journal
@@ -202,7 +188,7 @@ CREATE TRIGGER journal_no_update BEFORE UPDATE ON tidemark.journal
 CREATE TRIGGER journal_no_delete BEFORE DELETE ON tidemark.journal
     FOR EACH STATEMENT EXECUTE FUNCTION tidemark.refuse_change();
 CREATE TRIGGER journal_deleted AFTER DELETE ON tidemark.journal REFERENCING OLD TABLE AS gone
-    FOR EACH STATEMENT EXECUTE FUNCTION tidemark.refuse_delete();
+    FOR EACH STATEMENT EXECUTE FUNCTION tidemark.refuse_change();
 CREATE TRIGGER journal_no_truncate BEFORE TRUNCATE ON tidemark.journal
     FOR EACH STATEMENT EXECUTE FUNCTION tidemark.refuse_change();
 CREATE TRIGGER event_tags_no_update BEFORE UPDATE OR DELETE ON tidemark.event_tags
@@ -404,7 +390,6 @@ DROP FUNCTION tidemark.lock_key;
 DROP FUNCTION tidemark.find_event;
 DROP TABLE tidemark.event_tags;
 DROP TABLE tidemark.journal;
-DROP FUNCTION tidemark.refuse_delete;
 DROP FUNCTION tidemark.refuse_change;
 DROP FUNCTION tidemark.end_change;
 DROP FUNCTION tidemark.begin_change;
