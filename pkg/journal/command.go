@@ -65,7 +65,7 @@ const hashKey = "$command"
 //
 // decide reads with tx, and returns what to append. It may also write with tx: that commits with the
 // events. An error of decide rolls back and is returned; the next call decides anew. decide is called
-// again if another append came first.
+// again, in another transaction, if another append came first.
 //
 // Events get ids that follow from the command's id, so a repeat is recognised after a COMMIT whose reply
 // was lost, and while the first call still runs. Errors: [ErrCommandReused], [ErrArchived] if the
@@ -112,37 +112,32 @@ type raceError struct{ error }
 
 func (e *raceError) Unwrap() error { return e.error }
 
-// attempt looks for the command, decides and appends. A condition that fails is decided once more, with
-// the locks of the append: deciders on the same events take turns.
+// attempt looks for the command, decides and appends. An append that loses a race rolls back what the
+// decision has written, so the next attempt is another transaction.
 func (c Command) attempt(ctx context.Context, tx pgx.Tx, decide func() (Decision, error)) (Outcome, error) {
-	j := cmp.Or(c.Journal, New(nil))
-	for query := queryAppendIfKeeping; ; query = queryAppendIf {
-		if before, err := c.before(ctx, tx); err != nil || before.Repeated {
-			return before, err
-		}
-		d, err := decide()
-		if err != nil || len(d.Events) == 0 {
-			// It may have seen what another call of the same command has appended meanwhile.
-			if before, lookErr := c.before(ctx, tx); lookErr == nil && before.Repeated {
-				return before, nil
-			}
-			return Outcome{}, err
-		}
-		var places []Appended
-		if d.Condition == nil {
-			places, err = j.AppendAll(ctx, tx, batched(d.Events, d.Expect)...)
-		} else {
-			places, err = j.appendIf(ctx, tx, query, d.Events, *d.Condition)
-		}
-		if query == queryAppendIfKeeping && errors.Is(err, ErrConditionFailed) {
-			continue
-		}
-		if err != nil {
-			return Outcome{}, err
-		}
-		places = slices.DeleteFunc(places, func(p Appended) bool { return p.CampaignID != c.CampaignID })
-		return Outcome{Places: places, Repeated: places[0].Duplicate}, nil
+	if before, err := c.before(ctx, tx); err != nil || before.Repeated {
+		return before, err
 	}
+	d, err := decide()
+	if err != nil || len(d.Events) == 0 {
+		// It may have seen what another call of the same command has appended meanwhile.
+		if before, lookErr := c.before(ctx, tx); lookErr == nil && before.Repeated {
+			return before, nil
+		}
+		return Outcome{}, err
+	}
+	j := cmp.Or(c.Journal, New(nil))
+	var places []Appended
+	if d.Condition == nil {
+		places, err = j.AppendAll(ctx, tx, batched(d.Events, d.Expect)...)
+	} else {
+		places, err = j.AppendIf(ctx, tx, d.Events, *d.Condition)
+	}
+	if err != nil {
+		return Outcome{}, err
+	}
+	places = slices.DeleteFunc(places, func(p Appended) bool { return p.CampaignID != c.CampaignID })
+	return Outcome{Places: places, Repeated: places[0].Duplicate}, nil
 }
 
 // before returns the places of the command's events if it has taken effect.

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -182,6 +183,31 @@ func TestACallThatDecidesOtherwiseAnswersTheFirst(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestWhatADecisionWritesIsThereOnce has another append come before the first decision's: only what the
+// second has written commits.
+func TestWhatADecisionWritesIsThereOnce(t *testing.T) {
+	t.Parallel()
+	eachWay(t, func(t *testing.T, pool *pgxpool.Pool, way func(*seats) decider) {
+		t.Helper()
+		exec(t, pool, `CREATE TABLE tickets (n int)`)
+		c := booking("hamlet", "row 1")
+		c.Retry.Most = time.Millisecond
+		mustDo(t, pool, c.Command, func(ctx context.Context, tx pgx.Tx) (journal.Decision, error) {
+			d, err := way(c)(ctx, tx)
+			if c.decided.Load() == 1 {
+				mustAppend(t, pool, "hamlet", journal.Event{Type: "booked", Tags: []string{"show=hamlet"}})
+			}
+			_, writeErr := tx.Exec(ctx, `INSERT INTO tickets VALUES (1)`)
+			return d, errors.Join(err, writeErr)
+		})
+		var tickets int
+		if err := pool.QueryRow(t.Context(), `SELECT count(*) FROM tickets`).Scan(&tickets); err != nil || tickets != 1 ||
+			c.decided.Load() != 2 {
+			t.Errorf("%d tickets after %d decisions, %v", tickets, c.decided.Load(), err)
+		}
+	})
 }
 
 func TestARefusedCommandIsDecidedAnew(t *testing.T) {

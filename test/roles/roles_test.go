@@ -399,6 +399,15 @@ func TestApplicationsThatReadAndConsume(t *testing.T) {
 		_, err := inbox.CheckAndMark(t.Context(), tx, "billing", "oak", uuid.New())
 		return err
 	}))
+	once := journal.Command{CampaignID: "d", ID: uuid.New(), Content: []byte("x")}
+	for repeated := range 2 {
+		out, err := once.Do(t.Context(), pool, func(context.Context, pgx.Tx) (journal.Decision, error) {
+			return journal.Decision{Events: []journal.Event{{Type: "decided"}}}, nil
+		})
+		if err != nil || out.Repeated != (repeated == 1) {
+			t.Errorf("%+v, %v", out, err)
+		}
+	}
 }
 
 // Objects in the caller's search path are never found by the owner's functions.
