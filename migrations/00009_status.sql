@@ -226,7 +226,8 @@ DECLARE
     last CONSTANT bigint := (SELECT last_value FROM tidemark.journal_position);
     parts CONSTANT integer := CASE WHEN last - p_after > p_most THEN 10 ELSE 1 END;
     width CONSTANT bigint := greatest(last - p_after, 0) / parts + 1;
-    types CONSTANT text[] := CASE WHEN p_takes ? 'types' THEN array(SELECT jsonb_array_elements_text(p_takes -> 'types')) END;
+    types CONSTANT text[] := CASE WHEN p_takes ? 'types'
+        THEN array(SELECT jsonb_array_elements_text(p_takes -> 'types')) END;
     intents CONSTANT text[] := CASE WHEN p_takes ? 'intents'
         THEN array(SELECT jsonb_array_elements_text(p_takes -> 'intents')) END;
     required CONSTANT text[] := array(SELECT jsonb_array_elements_text(p_takes -> 'required'));
@@ -253,12 +254,14 @@ BEGIN
                     WHERE (types IS NULL OR n.event_type = ANY (types) OR j.event_type = ANY (types))
                         AND (intents IS NULL OR n.intent = ANY (intents))
                         AND n.tags @> required AND (any_of = '{}' OR n.tags && any_of))
-                ELSE (types IS NULL OR j.event_type = ANY (types)) AND (intents IS NULL OR j.intent::text = ANY (intents))
+                ELSE (types IS NULL OR j.event_type = ANY (types))
+                    AND (intents IS NULL OR j.intent::text = ANY (intents))
                     AND (required = '{}' OR NOT EXISTS (SELECT FROM unnest(required) AS r (tag)
                         WHERE NOT EXISTS (SELECT FROM unnest(j.tags) AS t (tag)
                             WHERE t.tag = r.tag OR starts_with(t.tag, r.tag || '='))))
                     AND (any_of = '{}' OR EXISTS (SELECT FROM unnest(any_of) AS r (tag)
-                        JOIN unnest(j.tags) AS t (tag) ON t.tag = r.tag OR starts_with(t.tag, r.tag || '='))) END AS taken
+                        JOIN unnest(j.tags) AS t (tag)
+                            ON t.tag = r.tag OR starts_with(t.tag, r.tag || '='))) END AS taken
             FROM tidemark.journal j WHERE j.position > w.start AND j.position <= w.stop
             ORDER BY j.position LIMIT p_most / parts
         ) e
@@ -348,7 +351,8 @@ BEGIN
             ORDER BY j.campaign_id DESC, j.seq DESC LIMIT 1) h
         WHERE h.seq > coalesce(l.checkpoint, 0)
     ), share AS MATERIALIZED (
-        SELECT CASE WHEN sum(b.events) <= p_exact THEN p_exact ELSE greatest(p_exact / count(*), 1) END AS most FROM behind b
+        SELECT CASE WHEN sum(b.events) <= p_exact THEN p_exact ELSE greatest(p_exact / count(*), 1) END AS most
+        FROM behind b
     ), looked AS MATERIALIZED (
         SELECT b.campaign_id, e.*, sum(e.n) OVER (PARTITION BY b.campaign_id) < b.events AS cut,
             e.n * b.events / sum(e.n) OVER (PARTITION BY b.campaign_id) AS events, CASE WHEN NOT many THEN 1
@@ -358,7 +362,8 @@ BEGIN
                 AND o.campaign_id = b.campaign_id LIMIT 100) o
         ) r CROSS JOIN LATERAL (
             SELECT CASE WHEN j.event_version > 0 THEN j.event_type END AS event_type,
-                CASE WHEN j.event_version > 0 THEN j.intent::text END AS intent, count(*) AS n, min(j.recorded_at) AS since
+                CASE WHEN j.event_version > 0 THEN j.intent::text END AS intent, count(*) AS n,
+                min(j.recorded_at) AS since
             FROM (SELECT * FROM tidemark.journal j WHERE j.campaign_id = b.campaign_id AND j.seq > b.checkpoint
                 ORDER BY j.seq LIMIT (SELECT s.most FROM share s)) j
             GROUP BY 1, 2
@@ -409,7 +414,8 @@ BEGIN
     RETURN QUERY
     SELECT g.name, '', 0::bigint, 0::bigint, NULL::timestamptz, false FROM tidemark.consumer_groups g
     UNION ALL
-    SELECT g.name, l.* FROM tidemark.consumer_groups g CROSS JOIN LATERAL tidemark.group_lag(g.name, p_exact, p_pages) l;
+    SELECT g.name, l.* FROM tidemark.consumer_groups g
+    CROSS JOIN LATERAL tidemark.group_lag(g.name, p_exact, p_pages) l;
     RETURN QUERY
     WITH pairs AS MATERIALIZED (
         SELECT d.campaign_id, d.projection, d.consumer_group, d.next_seq, 1::float8 AS weight
@@ -446,12 +452,14 @@ BEGIN
             WHERE o.consumer_group = p.consumer_group AND o.campaign_id = p.campaign_id) AS in_group OFFSET 0) g
         WHERE CASE WHEN g.in_group THEN l.checkpoint ELSE h.seq END >= p.next_seq
     ), share AS MATERIALIZED (
-        SELECT CASE WHEN sum(p.events) <= p_exact THEN p_exact ELSE greatest(p_exact / count(*), 1) END AS most FROM placed p
+        SELECT CASE WHEN sum(p.events) <= p_exact THEN p_exact ELSE greatest(p_exact / count(*), 1) END AS most
+        FROM placed p
     ), counted AS (
         SELECT p.*, e.since, e.taken, e.seen FROM placed p
         JOIN tidemark.projections r ON r.consumer_group = p.consumer_group AND r.name = p.projection
         CROSS JOIN LATERAL (
-            SELECT count(*) AS seen, count(*) FILTER (WHERE j.taken) AS taken, min(j.recorded_at) FILTER (WHERE j.taken) AS since
+            SELECT count(*) AS seen, count(*) FILTER (WHERE j.taken) AS taken,
+                min(j.recorded_at) FILTER (WHERE j.taken) AS since
             FROM (SELECT j.recorded_at, j.event_version = 0
                     OR tidemark.takes_kind(r.takes, j.event_type, j.intent::text) AS taken
                 FROM tidemark.journal j WHERE j.campaign_id = p.campaign_id AND j.seq >= p.next_seq

@@ -33,7 +33,7 @@ func (r *Runner) archive(ctx context.Context, p Policy, b begin) (done archive.R
 		return done, err
 	}
 	began := time.Now()
-	last := due{At: time.Time{}}
+	var last due
 	for {
 		page, err := rows.All(ctx, r.Pool, pgx.RowToStructByPos[due], "find closed campaigns", queryDue, p.Name, b.At,
 			last.At, last.Campaign, atATime, p.Types, p.ClosedFor)

@@ -250,7 +250,7 @@ func TestAMoveAndTheWorkerThatMakesTheAppendMeet(t *testing.T) {
 	})
 }
 
-// Whoever keeps a transaction open holds up a call on the same append for so long at most.
+// An open transaction holds up a call on the same append for this long at most.
 func TestCallsOnOneScheduledAppendWaitOnlySoLong(t *testing.T) {
 	t.Parallel()
 	e := held(1)

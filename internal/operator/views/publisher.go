@@ -56,9 +56,8 @@ func publisherViews() []*View {
 			Long: "List the publishers of each topic with position, errors and holder. EVENTS counts the topic's " +
 				"events after the pair's position, without those in PARKED. Above 10,000 events of the journal, shared " +
 				"among the pairs, it is an estimate, marked with ~. AGE is the age of the oldest of them. STATUS is FAILING " +
-				"while attempts " +
-				"fail in a row: ERRORS counts them, and WHY says since when. An idle pair writes its position only " +
-				"every few seconds. PUBLISHED is when the last event was published.",
+				"while attempts fail in a row: ERRORS counts them, and WHY says since when. An idle pair writes its " +
+				"position only every few seconds. PUBLISHED is when the last event was published.",
 			Examples: []string{
 				"publisher list",
 				`publisher list --json | jq '.items[] | select(.lag_seconds > 60 or .status != "ACTIVE")'`,
