@@ -29,11 +29,12 @@ func TestRetriesAppendOnceHoweverOftenBackendsAreKilled(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	var killers errgroup.Group
 	killers.Go(func() error {
-		for ctx.Err() == nil {
+		// Ever more rarely: an append on a slow machine must come through too.
+		for pause := 10 * time.Millisecond; ctx.Err() == nil; pause += pause / 20 {
 			boundary.Kill(ctx, pool)
 			select {
 			case <-ctx.Done():
-			case <-time.After(10 * time.Millisecond):
+			case <-time.After(pause):
 			}
 		}
 		return nil

@@ -15,6 +15,8 @@ import (
 
 const lookEvery = time.Second
 
+var errNoAnswer = errors.New("the database has not yet said which version its schema has")
+
 func newWait(opts *options) *cobra.Command {
 	var timeout time.Duration
 	cmd := &cobra.Command{
@@ -36,7 +38,7 @@ func newWait(opts *options) *cobra.Command {
 func wait(ctx context.Context, url string, timeout time.Duration) error {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
-	var last error
+	last := errNoAnswer
 	for {
 		err := check(ctx, url)
 		if version, ok := errors.AsType[*migrations.VersionError](err); err == nil || ok && version.Newer() {

@@ -24,7 +24,7 @@ func TestWait(t *testing.T) {
 	})
 	t.Run("gives up in time, and says what is missing", func(t *testing.T) {
 		t.Parallel()
-		out, err := run(t, "wait", "--database-url="+pgtest.Empty(t), "--timeout=100ms")
+		out, err := run(t, "wait", "--database-url="+pgtest.Empty(t), "--timeout=5s")
 		if err == nil || !strings.Contains(err.Error(), "tidemark migrate up") {
 			t.Errorf("it answers %v\n%s", err, out)
 		}

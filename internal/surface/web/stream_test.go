@@ -477,7 +477,8 @@ func TestAStreamOfRareEventsTellsHowFarItHasRead(t *testing.T) {
 		t.Errorf("the places are %v", places)
 	}
 	later := s.leap(t, 5000) // behind the tail
-	if at := f.place(t); at.id < later.Position {
+	// The tail may have read up to the event before its append committed.
+	if at := f.place(t); at.id < later.Position-1 {
 		t.Errorf("behind the tail the place is %v, want %d", at, later.Position)
 	}
 	rare := appendOne(t, s.pool, "oak", "rare")

@@ -65,21 +65,27 @@ func comeBack(ctx context.Context, store archive.Store) error {
 }
 
 func atOnce(ctx context.Context, store archive.Store) error {
-	var g errgroup.Group
-	for _, name := range []string{"test-" + rand.Text(), "test-" + rand.Text()} {
-		want := bytes.Repeat([]byte(name), 10_000)
-		for range 4 {
-			g.Go(func() error {
-				err := store.Put(ctx, name, want)
-				got, getErr := store.Get(ctx, name, int64(len(want)))
-				if err != nil || getErr != nil || !bytes.Equal(got, want) {
-					return errors.Join(errors.New("several at once: Get returned other content than Put, or failed"), err, getErr)
-				}
-				return nil
-			})
+	names := []string{"test-" + rand.Text(), "test-" + rand.Text()}
+	each := func(do func(name string, content []byte) error) error {
+		var g errgroup.Group
+		for _, name := range names {
+			content := bytes.Repeat([]byte(name), 10_000)
+			for range 4 {
+				g.Go(func() error { return do(name, content) })
+			}
 		}
+		return g.Wait()
 	}
-	return g.Wait()
+	if err := each(func(name string, content []byte) error { return store.Put(ctx, name, content) }); err != nil {
+		return fmt.Errorf("several at once: Put failed: %w", err)
+	}
+	return each(func(name string, want []byte) error {
+		got, err := store.Get(ctx, name, int64(len(want)))
+		if err != nil || !bytes.Equal(got, want) {
+			return errors.Join(errors.New("several at once: Get returned other content than Put was given, or failed"), err)
+		}
+		return nil
+	})
 }
 
 func missing(ctx context.Context, store archive.Store) error {
