@@ -130,6 +130,31 @@ func TestLiveEventsAreAppliedWhileKeysAreReplayed(t *testing.T) {
 	}
 }
 
+// TestAReplayedKeyTakesThePlaceFromItsWorkerForAMoment replays keys under a running worker, many more times
+// than it looks for places.
+func TestAReplayedKeyTakesThePlaceFromItsWorkerForAMoment(t *testing.T) {
+	t.Parallel()
+	b := newTurns(t, 1)
+	b.ttl = time.Minute
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	done, p := make(chan error, 1), b.runner(100)
+	go func() { done <- p.Run(ctx) }()
+	const replays, mostLooks = 40, 25
+	began := time.Now()
+	for i := range replays {
+		b.must(b.replay("b0", "p3"))
+		score(t, b.pool, "more", scored{"p0", 1})
+		within(t, "a live event is applied", func() bool {
+			return query[bool](t, b.pool, `SELECT position = (SELECT max(position) FROM tidemark.journal) FROM tidemark.readers`)
+		})
+		if looks := int(time.Since(began) / time.Second); looks > mostLooks {
+			t.Fatalf("%d live events take %d s: each waits for a look", i+1, looks)
+		}
+	}
+	b.caughtUp(stop, done)
+}
+
 // TestAReplayGoesOnWhereItsWorkerHasLeftIt replays a key that has one event at each end of the journal, and
 // one that is all over it. It counts how many events are looked at, and applied.
 func TestAReplayGoesOnWhereItsWorkerHasLeftIt(t *testing.T) {

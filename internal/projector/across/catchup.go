@@ -29,7 +29,16 @@ type catchUp struct {
 	since    int       // windows since then
 	failures int       // reads in a row
 	again    time.Time // not read before
+	opened   time.Time // when the window was
+	lively   time.Time // when live events were last applied
 }
+
+// While live events come, keys that are behind have a part of the time: after a window of the journal the
+// next one is read later by yields times as long as that one took.
+const (
+	yields      = 3
+	livelyUntil = time.Second // after the last live event
+)
 
 // window is a part of the journal that is read for keys that are behind.
 type window struct {
@@ -104,7 +113,7 @@ func (p *place) open(ctx context.Context) {
 			after = at
 		}
 	}
-	p.nearest = !p.nearest
+	p.nearest, p.opened = !p.nearest, time.Now()
 	w := &window{after: after, until: max(after, p.read), mark: p.source.mark(), done: make(chan struct{})}
 	p.window = w
 	events, limit := p.source.patience.Next(after, 2*p.Cfg.GroupEvents)
@@ -190,6 +199,9 @@ func (p *place) applyWindow(ctx context.Context, w *window) error {
 	}
 	if w.after, w.events = until, rest; len(rest) == 0 {
 		p.drop()
+		if now := time.Now(); !p.building && !p.Draining && now.Sub(p.lively) < livelyUntil {
+			p.again = now.Add(yields * now.Sub(p.opened))
+		}
 	}
 	return nil
 }

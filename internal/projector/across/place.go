@@ -173,6 +173,8 @@ func (p *place) rest(ctx context.Context, woken <-chan struct{}) {
 	var read chan struct{}
 	if p.window != nil {
 		read = p.window.done
+	} else if len(p.behind) > 0 {
+		wait = max(0, min(wait, time.Until(p.again)))
 	}
 	pulse.Of(ctx).Rest()
 	select {
@@ -291,6 +293,7 @@ func (p *place) apply(ctx context.Context, page *pages.Page, limit int64) error 
 		return err
 	}
 	p.read, p.stands, p.passed, p.hash, p.saved = moved.To, moved.To, 0, 0, time.Now()
+	p.lively = p.saved
 	p.hold(stride, held)
 	p.size = min(2*p.size, p.Cfg.GroupEvents)
 	return nil

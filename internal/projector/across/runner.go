@@ -23,6 +23,10 @@ import (
 // tickEvery is the longest time between two looks at the other processes and the places.
 const tickEvery = time.Second
 
+// tickRest is the shortest. It looks again when a place has ended: an act on its projection, such as a
+// replay of a key, has raised its generation, and live events wait.
+const tickRest = 20 * time.Millisecond
+
 // Runner holds this process's share of the partitions, and applies them.
 type Runner struct {
 	*registry.Base
@@ -32,6 +36,7 @@ type Runner struct {
 
 	instance string // of the database, as last seen
 
+	ended   chan struct{} // a place has ended
 	places  map[publications.Key]*holding
 	loops   map[publications.Key]*pulse.Loop
 	running sync.WaitGroup
@@ -50,7 +55,7 @@ type holding struct {
 func NewRunner(b *registry.Base, a *apply.Applier) *Runner {
 	return &Runner{
 		Base: b, Applier: a, source: newSource(b), places: map[publications.Key]*holding{},
-		loops: map[publications.Key]*pulse.Loop{},
+		loops: map[publications.Key]*pulse.Loop{}, ended: make(chan struct{}, 1),
 		db:    ledger.New(b.Cfg.Pool, b.Keeper.Owner, ledger.Projection, b.Cfg.LeaseTTL),
 	}
 }
@@ -79,7 +84,12 @@ func (r *Runner) Run(ctx, patient context.Context) {
 			r.Cfg.Logger.WarnContext(ctx, "places across campaigns not looked after", "error", err, "wait", wait)
 		}
 		pulse.Of(ctx).Within(r.Promises.Around)
-		registry.Sleep(ctx, wait)
+		registry.Sleep(ctx, tickRest)
+		select {
+		case <-ctx.Done():
+		case <-r.ended:
+		case <-time.After(wait):
+		}
 	}
 	r.stopAll(patient)
 	pulse.Of(ctx).Rest()
@@ -120,18 +130,21 @@ func (r *Runner) tick(ctx, patient context.Context) error {
 		rows[seen.Pairs[i].Key] = &seen.Pairs[i]
 		parts[seen.Pairs[i].Topic]++
 	}
-	for key, row := range rows {
-		// Keys are in other partitions if their number differs: the registration refuses that, but not at once.
-		if r.places[key] == nil && known[key] != nil && !row.Leased && assigned[key] == r.Keeper.Owner &&
-			known[key].parts == parts[key.Topic] {
-			free = append(free, key)
-		}
-	}
 	for key, h := range r.places {
 		row := rows[key]
 		if h.gone = row == nil || row.Owner != r.Keeper.Owner || row.Generation != h.generation; h.gone ||
 			known[key] == nil || assigned[key] != r.Keeper.Owner {
 			h.stop()
+		}
+		if h.gone && h.ended.Load() {
+			delete(r.places, key)
+		}
+	}
+	for key, row := range rows {
+		// Keys are in other partitions if their number differs: the registration refuses that, but not at once.
+		if r.places[key] == nil && known[key] != nil && !row.Leased && assigned[key] == r.Keeper.Owner &&
+			known[key].parts == parts[key.Topic] {
+			free = append(free, key)
 		}
 	}
 	if err := r.renew(ctx, seen.Instance); err != nil || len(free) == 0 {
@@ -220,7 +233,13 @@ func (r *Runner) start(patient context.Context, p *place) {
 	h := &holding{place: p, stop: stop}
 	r.places[p.key] = h
 	r.running.Go(func() {
-		defer h.ended.Store(true)
+		defer func() {
+			h.ended.Store(true)
+			select {
+			case r.ended <- struct{}{}:
+			default:
+			}
+		}()
 		defer loop.Rest()
 		h.err = p.run(ctx, patient)
 	})
