@@ -7,11 +7,13 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tidemark-go/tidemark/internal/projector/rebuild"
 	"github.com/tidemark-go/tidemark/internal/store/failed"
@@ -207,7 +209,7 @@ func (w *world) run(s state, cells []cell) {
 				planted{c.campaign(), "ordered", c.kept(), 14, true})
 		}
 	}
-	end := func() outcome { return w.send(o) }
+	var abandoned *erasure.Certificate
 	if w.act == archives || w.act == retains {
 		w.refused(s, o, cells)
 	}
@@ -226,13 +228,26 @@ func (w *world) run(s state, cells []cell) {
 		w.kill(o)
 		w.interfere(s, o)
 		o.URL, o.By = w.ben, "ben"
+		if o.Act == erasePersonal {
+			abandoned = w.abandon()
+		}
 	}
-	done := end()
+	done := w.send(o)
+	if abandoned != nil {
+		done = w.together(abandoned, done)
+	}
 	if s != repeated {
 		w.done(o, done, cells)
 		return
 	}
 	w.again(done, cells)
+}
+
+// unhold has the time pass for which a killed process holds its erasure.
+func (w *world) unhold() {
+	w.t.Helper()
+	_, err := w.Exec(w.t.Context(), `UPDATE tidemark.erasures SET held_until = clock_timestamp() WHERE ended_at IS NULL`)
+	w.must(err)
 }
 
 func (w *world) send(o order) outcome {
@@ -244,8 +259,7 @@ func (w *world) send(o order) outcome {
 		w.must(err)
 	}
 	if o.Act == eraseWhole || o.Act == erasePersonal { // its last holder has gone
-		_, err := w.Exec(w.t.Context(), `UPDATE tidemark.erasures SET held_until = clock_timestamp() WHERE ended_at IS NULL`)
-		w.must(err)
+		w.unhold()
 	}
 	done := o.send(w.t)
 	_, _ = w.log.Write([]byte(done.log))
@@ -351,6 +365,43 @@ func (w *world) interfere(s state, o order) {
 			}
 		}
 	}
+}
+
+// abandon has ben end the erasure that anna has begun, if it has not ended. Its request is forgotten.
+func (w *world) abandon() *erasure.Certificate {
+	w.t.Helper()
+	pool, err := pgxpool.New(w.t.Context(), w.ben)
+	w.must(err)
+	defer pool.Close()
+	w.unhold()
+	for _, id := range w.read(`SELECT id::text FROM tidemark.erasures WHERE ended_at IS NULL`) {
+		number, err := strconv.ParseInt(id, 10, 64)
+		w.must(err)
+		c, err := erasure.Abandon(w.t.Context(), pool, number, "ben", "nobody has the request")
+		if w.must(err); !c.Abandoned || c.By != "ben" {
+			w.t.Errorf("the certificate of an abandoned erasure is %+v", c)
+		}
+		return c
+	}
+	return nil
+}
+
+// together adds up the certificates of an abandoned erasure and of the one that came after it. An abandoned one
+// may have left nothing.
+func (w *world) together(first *erasure.Certificate, done outcome) outcome {
+	w.t.Helper()
+	if strings.Contains(done.Error, erasure.ErrNothing.Error()) {
+		return outcome{Certificate: first}
+	}
+	if c := done.Certificate; c != nil {
+		c.Events += first.Events
+		c.Keys += first.Keys
+		c.Changed["journal"] += first.Changed["journal"]
+		c.Objects = append(c.Objects, first.Objects...)
+		slices.Sort(c.Objects)
+		c.Objects = slices.Compact(c.Objects)
+	}
+	return done
 }
 
 // done checks what an act reports, against what the test knows.
