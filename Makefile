@@ -20,8 +20,9 @@ export CGO_ENABLED := $(if $(race),1,0)
 export GORACE ?= atexit_sleep_ms=10
 
 # `make lint` vets everything, tests included. Vetting again for each test binary takes longer than
-# many of the tests.
-TEST := $(GO) test $(race) -vet=off $(TESTFLAGS)
+# many of the tests. Without the checkout's path in them, packages that another checkout has built come
+# from Go's build cache.
+TEST := $(GO) test $(race) -vet=off -trimpath $(TESTFLAGS)
 
 matrix := TestNothingErasedIsLeftWhateverMeets
 

@@ -37,8 +37,10 @@ func Build(ctx context.Context, folder string) (path string, err error) {
 	if err := wait(lock); err != nil {
 		return "", fmt.Errorf("lock the program %s: %w", folder, err)
 	}
-	if out, err := exec.CommandContext(ctx, "go", "build", "-ldflags=-s -w", "-o", path,
-		module+folder).CombinedOutput(); err != nil {
+	// As it is shipped, so that a checkout elsewhere has it in Go's build cache.
+	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags=-s -w", "-o", path, module+folder)
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build %s: %w\n%s", folder, err, out)
 	}
 	return path, nil
