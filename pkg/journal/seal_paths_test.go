@@ -103,3 +103,48 @@ func TestFormerNamesArePersonalToo(t *testing.T) {
 		t.Errorf("subjects are %v", got)
 	}
 }
+
+// TestTheFirstSubjectThatSaysWhoNamesThePerson has fields that say nothing, and subjects in arrays, which name no key.
+func TestTheFirstSubjectThatSaysWhoNamesThePerson(t *testing.T) {
+	t.Parallel()
+	plain, err := journal.NewCatalogue(
+		journal.EventType{Name: "booked", Subject: []string{"guests.id", "customer.id", "agent"}, Personal: []string{"note"}},
+		journal.EventType{Name: "boarded", Subject: []string{"guests.id"}, Personal: []string{"note"}},
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool := pgtest.New(t)
+	catalogue := plain.Sealed(sealerWith(t, wrappingKey))
+	for payload, want := range map[string]string{
+		`{"note": "x", "customer": {"id": "c-1"}, "agent": "a-1"}`:  "c-1",
+		`{"note": "x", "customer": {"id": 17}, "agent": "a-2"}`:     "17",
+		`{"note": "x", "customer": {"id": null}, "agent": "a-3"}`:   "a-3",
+		`{"note": "x", "customer": {"id": ""}, "agent": "a-4"}`:     "a-4",
+		`{"note": "x", "customer": {"id": 1.5}, "agent": "a-5"}`:    "a-5",
+		`{"note": "x", "customer": "c-6", "agent": "a-6"}`:          "a-6",
+		`{"note": "x", "guests": [{"id": "g-7"}], "agent": "a-7"}`:  "a-7",
+		`{"note": "x", "customer": {"id": true}, "agent": ["a-8"]}`: "",
+		`{"note": "x", "guests": [{"id": "g-9"}]}`:                  "",
+	} {
+		for _, eventType := range []string{"booked", "boarded"} {
+			want := map[bool]string{true: want}[eventType == "booked"] // an array names nobody
+			err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
+				_, err := journal.New(catalogue).Append(t.Context(), tx, "c", journal.Any, journal.Event{
+					Type: eventType, Payload: []byte(payload),
+				})
+				return err
+			})
+			if refused := want == ""; refused != (err != nil) || refused && !strings.Contains(err.Error(), "no subject (guests.id") {
+				t.Errorf("%s %s: %v, want the subject %q", eventType, payload, err, want)
+			}
+			if n := query[int](t, pool, `SELECT count(*) FROM tidemark.keys WHERE subject = sha256(convert_to($1, 'UTF8'))`,
+				want); want != "" && n != 1 {
+				t.Errorf("%s %s: %q has %d keys", eventType, payload, want, n)
+			}
+		}
+	}
+	if n := query[int](t, pool, `SELECT count(*) FROM tidemark.keys`); n != 7 {
+		t.Errorf("%d keys of 7 persons", n)
+	}
+}

@@ -324,6 +324,29 @@ func TestWrappingKeysRotateWhileTheyAreUsed(t *testing.T) {
 	}
 }
 
+// TestARotationLeavesKeysThatDoNotOpenAndWrapsTheOthers plants them before and behind the others.
+func TestARotationLeavesKeysThatDoNotOpenAndWrapsTheOthers(t *testing.T) {
+	t.Parallel()
+	v := newVault(t)
+	const first, last = "00000000-0000-4000-8000-000000000000", "ffffffff-ffff-4fff-bfff-ffffffffffff"
+	v.append("shop", ordered("ann", 1), ordered("bob", 1))
+	v.value(`SELECT count(*) FROM unnest(ARRAY[$1, $2]::text[]) AS id, tidemark.subject_keys(jsonb_build_array(
+		jsonb_build_object('subject', encode(sha256(id::bytea), 'hex'), 'id', id, 'wrapped',
+			encode(sha256('garbage') || sha256('x'), 'base64'), 'wrapped_by', '2025')))`, first, last)
+	n, err := v.with(newerWrappingKey, wrappingKey).sealer.Rotate(t.Context(), v.Pool)
+	if n != 2 || !errors.Is(err, journal.ErrBrokenKey) || !strings.Contains(err.Error(), first) ||
+		!strings.Contains(err.Error(), last) {
+		t.Errorf("%d keys are wrapped anew, want 2 and an error that names both others: %v", n, err)
+	}
+	if left := v.value(`SELECT string_agg(id::text, ' ' ORDER BY id) FROM tidemark.keys WHERE wrapped_by = '2025'
+		AND wrapped = sha256('garbage') || sha256('x')`); left != first+" "+last {
+		t.Errorf("%q are left as they were", left)
+	}
+	if payloads, _ := v.with(newerWrappingKey).read(); !strings.Contains(payloads[1], planted("bob")) {
+		t.Errorf("read %s", payloads)
+	}
+}
+
 // stopping ends the context after the first rows are changed.
 type stopping struct {
 	*pgxpool.Pool

@@ -1,6 +1,7 @@
 package roles_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -45,10 +46,21 @@ func TestKeysAreForThoseWhoNeedThem(t *testing.T) {
 	refuses(t, in.as(t, "process"), forget)
 	refuses(t, worker, forget, "DELETE FROM tidemark.keys", "UPDATE tidemark.keys SET wrapped = ''",
 		"SELECT tidemark.forget_keys(1, 1, '{ann}')", "TRUNCATE tidemark.keys")
-	refuses(t, in.as(t, "publisher"), all, forget,
+	publisher := in.as(t, "publisher")
+	refuses(t, publisher, all, forget,
 		"SELECT tidemark.forget_keys(1, 1, '{ann}')", "SELECT tidemark.subject_keys('[]')")
 	refuses(t, in.as(t, "reader"), all, forget, "SELECT tidemark.subject_keys('[]')")
 	refuses(t, operator, "DELETE FROM tidemark.keys", "UPDATE tidemark.keys SET subject = ''")
+	if e, err := journal.Get(t.Context(), both.Reading(publisher), "c", 1); err == nil {
+		t.Errorf("a publisher without the grant of docs/guides/sealing.md reads %s", e.Payload)
+	}
+	_, err = in.admin.Exec(t.Context(), "GRANT SELECT ON tidemark.keys TO "+in.prefix+"_publisher")
+	must(t, err)
+	if e, err := journal.Get(t.Context(), both.Reading(publisher), "c", 1); err != nil ||
+		!strings.Contains(string(e.Payload), "planted") {
+		t.Errorf("a publisher with it reads %s, %v", e.Payload, err)
+	}
+	refuses(t, publisher, "DELETE FROM tidemark.keys", "UPDATE tidemark.keys SET wrapped = ''", forget)
 	c, err := erasure.Erase(t.Context(), operator, erasure.Request{
 		Subjects: []string{"ann"}, Catalogue: catalogue, By: "anna", Reason: "a request",
 	})
